@@ -37,16 +37,18 @@ enum class ColumnFamily : uint8_t {
   kRequests = 20,
   kMeta = 21,
   kLabels = 22,
+  kKeys = 23,
+  kAudit = 24,
 };
 
-inline constexpr size_t kColumnFamilyCount = 23;
+inline constexpr size_t kColumnFamilyCount = 25;
 
 // Names on disk.
 inline constexpr std::array<absl::string_view, kColumnFamilyCount> kColumnFamilyNames = {
-    "tenants",     "policies", "schedules", "states",    "definitions",  "children",
-    "checkpoints", "in_use",   "runs",      "run_parts", "events",       "inflight",
-    "waiting",     "grants",   "parked",    "done",      "dead_letters", "event_names",
-    "leases",      "members",  "requests",  "meta",      "labels"};
+    "tenants", "policies", "schedules",    "states",      "definitions", "children", "checkpoints",
+    "in_use",  "runs",     "run_parts",    "events",      "inflight",    "waiting",  "grants",
+    "parked",  "done",     "dead_letters", "event_names", "leases",      "members",  "requests",
+    "meta",    "labels",   "keys",         "audit"};
 
 // True for the one family where a large DeleteRange becomes a range tombstone on disk. In all other
 // families it becomes single deletes. In our RocksDB (7.8) an iterator that respects range

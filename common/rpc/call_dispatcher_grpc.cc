@@ -77,9 +77,8 @@ grpc::ServerGenericBidiReactor* CallDispatcher::CreateReactor(
     grpc::GenericCallbackServerContext* context) {
   const RpcTable::Entry* entry = table_.Find(context->method());
   if (entry == nullptr) {
-    return new FailedCall(
-        MakeError(absl::StatusCode::kUnimplemented, "UNKNOWN_METHOD",
-                  absl::StrCat("this server has no method ", context->method())));
+    return new FailedCall(MakeError(absl::StatusCode::kUnimplemented, "UNKNOWN_METHOD",
+                                    absl::StrCat("this server has no method ", context->method())));
   }
   if (entry->open) return entry->start({context, &entry->access, &gate_, AnonymousCaller()});
   auto caller = gate_.Admit(entry->access, HeadOf(*context));

@@ -51,11 +51,11 @@ class RecordingGate final : public CallGate {
     checked_.push_back(absl::StrCat(method.name(), " ", method.ResourceOf(request)));
     return check_;
   }
-  void OnRefused(const MethodAccess& method, const Caller& caller, const std::string& resource,
-                 const std::string& request_id, const absl::Status& status) override {
+  void OnAnswered(const MethodAccess& method, const Caller& caller, const std::string& resource,
+                  const std::string& request_id, const absl::Status& status) override {
     absl::MutexLock lock(&mutex_);
-    refused_.push_back(absl::StrCat(caller.principal, " ", method.name(), " ", resource, " ",
-                                    request_id, " ", status.message()));
+    answered_.push_back(absl::StrCat(caller.principal, " ", method.name(), " ", resource, " ",
+                                     request_id, " ", status.message()));
   }
 
   absl::Mutex mutex_;
@@ -65,7 +65,7 @@ class RecordingGate final : public CallGate {
   std::string source_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> client_names_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> checked_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::string> refused_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> answered_ ABSL_GUARDED_BY(mutex_);
 };
 
 class CallDispatcherTest : public ::testing::Test {
@@ -138,7 +138,7 @@ TEST_F(CallDispatcherTest, AdmittedCallIsAnsweredByItsMethod) {
               absl::StartsWith(gate_.source_, "%5B::1%5D:"))
       << gate_.source_;
   EXPECT_THAT(gate_.client_names_, ElementsAre());
-  EXPECT_THAT(gate_.checked_, ElementsAre("EventService.GetEvent tenants/t/events/e"));
+  EXPECT_THAT(gate_.checked_, ElementsAre("GetEvent tenants/t/events/e"));
 }
 
 TEST_F(CallDispatcherTest, RefusedCallerReachesNoMethod) {
@@ -154,7 +154,7 @@ TEST_F(CallDispatcherTest, RefusedCallerReachesNoMethod) {
   EXPECT_THAT(gate_.checked_, ElementsAre());
 }
 
-TEST_F(CallDispatcherTest, RefusedRequestReachesNoMethodAndIsNoted) {
+TEST_F(CallDispatcherTest, RefusedRequestReachesNoMethodAndIsReported) {
   {
     absl::MutexLock lock(&gate_.mutex_);
     gate_.check_ = NotFound("tenants/t");
@@ -162,17 +162,15 @@ TEST_F(CallDispatcherTest, RefusedRequestReachesNoMethodAndIsNoted) {
   EXPECT_EQ(Cancel().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(cancelled_, 0);
   absl::MutexLock lock(&gate_.mutex_);
-  EXPECT_THAT(gate_.refused_,
-              ElementsAre("key/a EventService.CancelEvent tenants/t/events/e r "
-                          "tenants/t does not exist"));
+  EXPECT_THAT(gate_.answered_, ElementsAre("key/a CancelEvent tenants/t/events/e r "
+                                           "tenants/t does not exist"));
 }
 
-TEST_F(CallDispatcherTest, RefusalByTheMethodIsNotedForAuditedMethodsOnly) {
+TEST_F(CallDispatcherTest, AnswersOfAuditedMethodsAreReported) {
   EXPECT_EQ(Cancel().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(Get("tenants/t/events/e").ok());
   absl::MutexLock lock(&gate_.mutex_);
-  EXPECT_THAT(gate_.refused_,
-              ElementsAre("key/a EventService.CancelEvent tenants/t/events/e r too late"));
+  EXPECT_THAT(gate_.answered_, ElementsAre("key/a CancelEvent tenants/t/events/e r too late"));
 }
 
 TEST_F(CallDispatcherTest, OnlyDoorsOfTheProcessMayNameAnotherClient) {

@@ -38,11 +38,11 @@ class CallGate {
   // Errors of this call are answers of the RPC. NOT_FOUND for a resource of another tenant.
   virtual absl::Status CheckRequest(const MethodAccess& method, const Caller& caller,
                                     const google::protobuf::Message& request) = 0;
-  // Called for each call of an audited method that was refused, by the gate or by the method. The
-  // strings are empty if the request was not read.
-  virtual void OnRefused(const MethodAccess& method, const Caller& caller,
-                         const std::string& resource, const std::string& request_id,
-                         const absl::Status& status) = 0;
+  // Called for each admitted call of an audited method when it is answered. The strings are empty
+  // if the request could not be read.
+  virtual void OnAnswered(const MethodAccess& method, const Caller& caller,
+                          const std::string& resource, const std::string& request_id,
+                          const absl::Status& status) = 0;
 };
 
 // Admits everybody as AnonymousCaller().
@@ -56,8 +56,8 @@ class OpenGate final : public CallGate {
                             const google::protobuf::Message&) override {
     return absl::OkStatus();
   }
-  void OnRefused(const MethodAccess&, const Caller&, const std::string&, const std::string&,
-                 const absl::Status&) override {}
+  void OnAnswered(const MethodAccess&, const Caller&, const std::string&, const std::string&,
+                  const absl::Status&) override {}
 };
 
 }  // namespace escapement

@@ -19,12 +19,14 @@ namespace escapement {
 template <typename Response>
 class Done {
  public:
+  // Must be assigned before it is called.
+  Done() = default;
   // Any function of the answer. Without a caller it is AnonymousCaller().
   template <typename Function>
-    requires(!std::same_as<std::remove_cvref_t<Function>, Done> &&
-             std::invocable<Function&, absl::StatusOr<Response>>)
-  Done(Function&& function,  // NOLINT(google-explicit-constructor): a lambda is a Done
-       std::shared_ptr<const Caller> caller = AnonymousCaller())
+  requires(!std::same_as<std::remove_cvref_t<Function>, Done> &&
+           std::invocable<Function&, absl::StatusOr<Response>>)
+      Done(Function&& function,  // NOLINT(google-explicit-constructor): a lambda is a Done
+           std::shared_ptr<const Caller> caller = AnonymousCaller())
       : function_(std::forward<Function>(function)), caller_(std::move(caller)) {}
 
   void operator()(absl::StatusOr<Response> answer) { function_(std::move(answer)); }

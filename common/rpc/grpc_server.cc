@@ -35,8 +35,8 @@ GrpcServer::GrpcServer(std::unique_ptr<State> state) : state_(std::move(state)) 
 
 GrpcServer::~GrpcServer() { Shutdown(absl::Seconds(1)); }
 
-absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
-    const Options& options, RpcTable& table) {
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options,
+                                                              RpcTable& table) {
   static auto* const gate = new OpenGate;
   return Start(options, table, *gate);
 }

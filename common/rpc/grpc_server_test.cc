@@ -75,8 +75,7 @@ TEST(GrpcServerTest, AnswersHealthAsSet) {
 TEST(GrpcServerTest, RefusesAddressesBeyondLoopbackUnlessInsecure) {
   EXPECT_EQ(StartServer({.listen = "0.0.0.0:0"}).status().code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(StartServer({.listen = "[::]:0"}).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(StartServer({.listen = "[::]:0"}).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(StartServer({.listen = "0.0.0.0:0", .insecure = true}).ok());
 }
 

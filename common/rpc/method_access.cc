@@ -50,14 +50,14 @@ std::vector<const FieldDescriptor*> ResourcePath(const Descriptor& request,
 
 absl::StatusOr<MethodAccess> MethodAccess::Of(const google::protobuf::MethodDescriptor& method) {
   MethodAccess result;
-  result.name_ = absl::StrCat(method.service()->name(), ".", method.name());
+  result.name_ = method.name();
   result.access_ = method.options().GetExtension(v1::access);
   if (result.access_.role() == v1::Access::ROLE_UNSPECIFIED) {
     return absl::FailedPreconditionError(
         absl::StrCat(method.full_name(), " has no role (option escapement.v1.access)"));
   }
-  result.resource_path_ = ResourcePath(
-      *method.input_type(), PathOf(method.options().GetExtension(google::api::http)));
+  result.resource_path_ =
+      ResourcePath(*method.input_type(), PathOf(method.options().GetExtension(google::api::http)));
   return result;
 }
 

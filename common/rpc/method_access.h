@@ -21,7 +21,7 @@ class MethodAccess {
   // FAILED_PRECONDITION if the method has no role (escapement.v1.access).
   static absl::StatusOr<MethodAccess> Of(const google::protobuf::MethodDescriptor& method);
 
-  const std::string& name() const { return name_; }  // "ScheduleService.CreateSchedule"
+  const std::string& name() const { return name_; }  // "CreateSchedule"
   const v1::Access& access() const { return access_; }
 
   // The resource that the request names, by the first variable of the path in google.api.http:

@@ -17,8 +17,8 @@ std::string WirePath(absl::string_view name) {
 }  // namespace
 
 void RpcTable::Add(absl::string_view name, Start start) {
-  const auto* method = google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(
-      std::string(name));
+  const auto* method =
+      google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(std::string(name));
   CHECK(method != nullptr) << "no such method: " << name;
   absl::StatusOr<MethodAccess> access = MethodAccess::Of(*method);
   CHECK(access.ok()) << access.status().ToString();

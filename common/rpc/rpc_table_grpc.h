@@ -53,8 +53,7 @@ class RpcTable {
     AddUnary<Request, Response>(
         name, [&api, method](Request request, UnaryAnswer<Response> answer) {
           std::shared_ptr<const Caller> caller = answer.caller();
-          (api.*method)(std::move(request),
-                        Done<Response>(std::move(answer), std::move(caller)));
+          (api.*method)(std::move(request), Done<Response>(std::move(answer), std::move(caller)));
         });
   }
 

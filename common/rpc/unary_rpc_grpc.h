@@ -43,13 +43,13 @@ class UnaryReactor : public grpc::ServerGenericBidiReactor {
   template <typename Response>
   void Answer(const Response& answer) {
     if (!BeginAnswer()) return;
+    NoteAnswer(absl::OkStatus());
     WriteMessage(answer, &bytes_);
     StartWriteAndFinish(&bytes_, grpc::WriteOptions(), grpc::Status::OK);
   }
   void Fail(const absl::Status& status) {
     if (!BeginAnswer()) return;
-    if (call_.method->access().audited())
-      call_.gate->OnRefused(*call_.method, *call_.caller, resource_, request_id_, status);
+    NoteAnswer(status);
     Finish(ToGrpcStatus(status));
   }
 
@@ -78,6 +78,11 @@ class UnaryReactor : public grpc::ServerGenericBidiReactor {
   grpc::ByteBuffer bytes_;  // the request, then the answer
 
  private:
+  void NoteAnswer(const absl::Status& status) const {
+    if (call_.method->access().audited())
+      call_.gate->OnAnswered(*call_.method, *call_.caller, resource_, request_id_, status);
+  }
+
   // True once.
   bool BeginAnswer() { return !finished_.exchange(true); }
 

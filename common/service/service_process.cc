@@ -15,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "common/auth/auth_flags.h"
 #include "common/rpc/grpc_server.h"
 #include "common/rpc/host_port.h"
 #include "common/rpc/rpc_table_grpc.h"
@@ -98,6 +99,7 @@ bool ReadConfiguration(int argc, char** argv, const ServiceDefinition& definitio
   if (absl::GetFlag(FLAGS_drain_timeout) < absl::ZeroDuration()) {
     applied.errors.push_back("--drain_timeout: must not be negative");
   }
+  auth::ValidateAuthFlags(applied.errors);
   if (definition.validate) definition.validate(applied.errors);
   for (const std::string& error : applied.errors)
     std::fprintf(stderr, "%s: %s\n", definition.name.c_str(), error.c_str());
@@ -169,7 +171,7 @@ class Process {
     auto grpc = GrpcServer::Start({.listen = absl::GetFlag(FLAGS_listen),
                                    .insecure = absl::GetFlag(FLAGS_insecure),
                                    .receive_bytes_max = definition_.receive_bytes_max},
-                                  rpcs_);
+                                  rpcs_, service_->gate());
     if (!grpc.ok()) return grpc.status();
     grpc_ = *std::move(grpc);
     RETURN_IF_ERROR(service_->AddHttpRoutes(http_, grpc_->InProcessChannel()));

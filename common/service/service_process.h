@@ -30,6 +30,7 @@
 #include "absl/time/time.h"
 #include "common/http/http_server.h"
 #include "common/metrics/metrics.h"
+#include "common/rpc/call_gate.h"
 #include "common/runtime/runtime.h"
 
 namespace grpc {
@@ -47,6 +48,11 @@ class HostedService {
 
   // Adds the RPCs that the process serves. Called once, before the gRPC server starts.
   virtual void AddRpcs(RpcTable& table) {}
+  // Decides who may call them. The default admits everybody; a service with RPCs has its own.
+  virtual CallGate& gate() {
+    static auto* const open = new OpenGate;
+    return *open;
+  }
 
   // Adds routes to the HTTP server. Called once, between the starts of the two servers.
   // `in_process` calls the process's own gRPC services.

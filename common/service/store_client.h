@@ -30,6 +30,7 @@ std::unique_ptr<HostedService> HostWithStore(const ServiceContext& context) {
     explicit WithStore(const ServiceContext& context)
         : store_(NewStoreClient()), hosted_(context, *store_), gated_(context, *store_, hosted_) {}
     void AddRpcs(RpcTable& table) override { gated_.AddRpcs(table); }
+    CallGate& gate() override { return gated_.gate(); }
     absl::Status AddHttpRoutes(HttpServer& http,
                                std::shared_ptr<grpc::Channel> in_process) override {
       return gated_.AddHttpRoutes(http, std::move(in_process));

@@ -15,6 +15,7 @@ namespace {
 constexpr absl::string_view kErrorInfoUrl = "type.googleapis.com/google.rpc.ErrorInfo";
 constexpr absl::string_view kBadRequestUrl = "type.googleapis.com/google.rpc.BadRequest";
 constexpr absl::string_view kRetryInfoUrl = "type.googleapis.com/google.rpc.RetryInfo";
+constexpr absl::string_view kQuotaFailureUrl = "type.googleapis.com/google.rpc.QuotaFailure";
 
 // A client accepts 8 KiB of trailing metadata. The message is in it twice: as grpc-message, where
 // each byte that is not ASCII takes three bytes, and in the details, where base64 takes 4 bytes for
@@ -53,6 +54,15 @@ std::optional<Detail> GetDetail(const absl::Status& status, absl::string_view ur
   Detail detail;
   if (!payload.has_value() || !detail.ParseFromString(std::string(*payload))) return std::nullopt;
   return detail;
+}
+
+void SetRetryDelay(absl::Status& status, absl::Duration retry_delay) {
+  google::rpc::RetryInfo retry;
+  const absl::Duration delay = std::max(retry_delay, absl::ZeroDuration());
+  retry.mutable_retry_delay()->set_seconds(absl::ToInt64Seconds(delay));
+  retry.mutable_retry_delay()->set_nanos(static_cast<int32_t>(
+      absl::ToInt64Nanoseconds(delay - absl::Seconds(absl::ToInt64Seconds(delay)))));
+  SetDetail(status, kRetryInfoUrl, retry);
 }
 
 }  // namespace
@@ -108,12 +118,22 @@ absl::Status FailedPrecondition(absl::string_view reason, absl::string_view mess
 absl::Status ResourceExhausted(absl::string_view reason, absl::string_view message,
                                absl::Duration retry_delay) {
   absl::Status status = MakeError(absl::StatusCode::kResourceExhausted, reason, message);
-  google::rpc::RetryInfo retry;
-  const absl::Duration delay = std::max(retry_delay, absl::ZeroDuration());
-  retry.mutable_retry_delay()->set_seconds(absl::ToInt64Seconds(delay));
-  retry.mutable_retry_delay()->set_nanos(static_cast<int32_t>(
-      absl::ToInt64Nanoseconds(delay - absl::Seconds(absl::ToInt64Seconds(delay)))));
-  SetDetail(status, kRetryInfoUrl, retry);
+  SetRetryDelay(status, retry_delay);
+  return status;
+}
+
+absl::Status QuotaExceeded(absl::string_view subject, absl::string_view quota,
+                           absl::string_view description, absl::Duration retry_delay) {
+  absl::Status status =
+      MakeError(absl::StatusCode::kResourceExhausted, "QUOTA_EXCEEDED",
+                absl::StrCat(subject, ": ", description),
+                {{"subject", std::string(subject)}, {"quota", std::string(quota)}});
+  SetRetryDelay(status, retry_delay);
+  google::rpc::QuotaFailure failure;
+  auto* violation = failure.add_violations();
+  violation->set_subject(std::string(subject));
+  violation->set_description(ErrorText(description));
+  SetDetail(status, kQuotaFailureUrl, failure);
   return status;
 }
 

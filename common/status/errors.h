@@ -65,6 +65,11 @@ absl::Status FailedPrecondition(absl::string_view reason, absl::string_view mess
 absl::Status ResourceExhausted(absl::string_view reason, absl::string_view message,
                                absl::Duration retry_delay);
 
+// RESOURCE_EXHAUSTED, reason QUOTA_EXCEEDED, metadata subject and quota, with a RetryInfo and a
+// google.rpc.QuotaFailure. `subject` is a tenant's name, `quota` the field of its quotas.
+absl::Status QuotaExceeded(absl::string_view subject, absl::string_view quota,
+                           absl::string_view description, absl::Duration retry_delay);
+
 // Collects all violations of a request, so that the caller gets them at once.
 class FieldViolations {
  public:

@@ -27,6 +27,7 @@ class GatedService final : public HostedService {
   ~GatedService() override;
 
   void AddRpcs(RpcTable& table) override { inner_.AddRpcs(table); }
+  CallGate& gate() override { return inner_.gate(); }
   absl::Status AddHttpRoutes(HttpServer& http, std::shared_ptr<grpc::Channel> in_process) override {
     return inner_.AddHttpRoutes(http, std::move(in_process));
   }

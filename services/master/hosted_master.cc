@@ -23,7 +23,8 @@ namespace {
 const std::vector<std::string>& RestServices() {
   static const auto* const services = new std::vector<std::string>{
       "escapement.v1.ScheduleService", "escapement.v1.PolicyService", "escapement.v1.EventService",
-      "escapement.v1.RunService",      "escapement.v1.TokenService",  "escapement.v1.StoreService"};
+      "escapement.v1.RunService",      "escapement.v1.TokenService",  "escapement.v1.StoreService",
+      "escapement.v1.TenantService",   "escapement.v1.KeyService",    "escapement.v1.AuditService"};
   return *services;
 }
 
@@ -49,6 +50,7 @@ void AddDescription(HttpServer& http) {
 
 HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, Tokens tokens)
     : service_({.instance = context.instance, .metrics = &context.metrics}, store, context.runtime),
+      gate_(context.instance, store, context.runtime, &service_.tenant_rules()),
       store_(store),
       runtime_(context.runtime) {
   if (tokens == Tokens::kElsewhere) return;
@@ -59,8 +61,7 @@ HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, To
 }
 
 void HostedMaster::AddRpcs(RpcTable& table) {
-  AddMasterRpcs(
-      {service_.schedules(), service_.events(), service_.runs(), service_.policies()}, table);
+  AddMasterRpcs(service_.apis(), table);
   kv::AddStoreServiceRpcs(store_, table);
   if (door_ != nullptr) AddTokenRpcs(*door_, table);
 }
@@ -82,11 +83,14 @@ absl::Status HostedMaster::AddHttpRoutes(HttpServer& http,
 
 absl::Status HostedMaster::Start() {
   service_.Start();
+  gate_.Start();
   if (door_ != nullptr) door_->Start();
   return absl::OkStatus();
 }
 
-bool HostedMaster::Ready() { return service_.Ready() && (door_ == nullptr || door_->Ready()); }
+bool HostedMaster::Ready() {
+  return service_.Ready() && gate_.Ready() && (door_ == nullptr || door_->Ready());
+}
 
 void HostedMaster::Drain(Closure done) {
   if (door_ == nullptr) return service_.Drain(std::move(done));

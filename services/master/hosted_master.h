@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/auth/hosted_gate.h"
 #include "common/kv/kv_store.h"
 #include "common/rest/rest_door.h"
 #include "common/service/service_process.h"
@@ -27,6 +28,7 @@ class HostedMaster final : public HostedService {
   HostedMaster(const ServiceContext& context, kv::KvStore& store, Tokens tokens = Tokens::kServed);
 
   void AddRpcs(RpcTable& table) override;
+  CallGate& gate() override { return gate_.gate(); }
   absl::Status AddHttpRoutes(HttpServer& http, std::shared_ptr<grpc::Channel> in_process) override;
   absl::Status Start() override;
   bool Ready() override;
@@ -34,6 +36,7 @@ class HostedMaster final : public HostedService {
 
  private:
   MasterService service_;
+  auth::HostedGate gate_;
   kv::KvStore& store_;
   std::unique_ptr<TokenDoor> door_;  // null if tokens are given back elsewhere
   std::unique_ptr<rest::RestDoor> rest_;

@@ -73,6 +73,17 @@ inline constexpr absl::Duration kHoldTimeoutMin = absl::Seconds(1);
 inline constexpr absl::Duration kHoldTimeoutMax = absl::Hours(24 * 30);
 inline constexpr absl::Duration kHoldTimeoutDefault = absl::Seconds(3600);
 
+// Bounds of tenants.
+inline constexpr double kTenantRateMax = 1e9;  // of max_events_per_second, max_requests_per_second
+// A tenant can be deleted this long after its suspension: every master knows of it by then.
+inline constexpr absl::Duration kTenantSuspendedMin = absl::Seconds(10);
+// Keys of a tenant that have not been swept; further ones are refused.
+inline constexpr uint32_t kKeysOfTenantMax = 1000;
+// Rows that one count of a tenant's schedules, policies or events reads.
+inline constexpr int64_t kCountRowsMax = 1'000'000;
+// Audit entries are kept this long; revoked and expired keys, too.
+inline constexpr absl::Duration kAuditRetention = absl::Hours(24 * 90);
+
 inline constexpr int32_t kPageSizeMax = 1000;  // larger is cut to it
 inline constexpr int32_t kPageSizeDefault = 100;
 // Encoded bytes of a page's items. A page that would exceed them ends early, with a token.

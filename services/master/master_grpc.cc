@@ -47,6 +47,28 @@ void AddPolicyRpcs(PolicyApi& policies, RpcTable& table) {
   add("GetPolicyUsage", &PolicyApi::GetPolicyUsage);
 }
 
+void AddTenantRpcs(TenantApi& tenants, RpcTable& table) {
+  const auto add = [&](absl::string_view name, auto method) {
+    table.AddUnary(absl::StrCat("escapement.v1.TenantService.", name), tenants, method);
+  };
+  add("CreateTenant", &TenantApi::CreateTenant);
+  add("GetTenant", &TenantApi::GetTenant);
+  add("ListTenants", &TenantApi::ListTenants);
+  add("UpdateTenant", &TenantApi::UpdateTenant);
+  add("DeleteTenant", &TenantApi::DeleteTenant);
+  add("GetTenantUsage", &TenantApi::GetTenantUsage);
+}
+
+void AddKeyRpcs(KeyApi& keys, RpcTable& table) {
+  const auto add = [&](absl::string_view name, auto method) {
+    table.AddUnary(absl::StrCat("escapement.v1.KeyService.", name), keys, method);
+  };
+  add("CreateKey", &KeyApi::CreateKey);
+  add("GetKey", &KeyApi::GetKey);
+  add("ListKeys", &KeyApi::ListKeys);
+  add("RevokeKey", &KeyApi::RevokeKey);
+}
+
 }  // namespace
 
 void AddMasterRpcs(const MasterApis& apis, RpcTable& table) {
@@ -54,6 +76,10 @@ void AddMasterRpcs(const MasterApis& apis, RpcTable& table) {
   AddEventRpcs(apis.events, table);
   AddRunRpcs(apis.runs, table);
   AddPolicyRpcs(apis.policies, table);
+  AddTenantRpcs(apis.tenants, table);
+  AddKeyRpcs(apis.keys, table);
+  table.AddUnary("escapement.v1.AuditService.ListAuditEntries", apis.audit,
+                 &AuditApi::ListAuditEntries);
 }
 
 }  // namespace escapement::master

@@ -45,8 +45,7 @@ class MasterGrpcTest : public ::testing::Test {
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
     master_ = std::make_unique<MasterService>(MasterOptions(), *store_, runtime_);
-    AddMasterRpcs(
-        {master_->schedules(), master_->events(), master_->runs(), master_->policies()}, rpcs_);
+    AddMasterRpcs(master_->apis(), rpcs_);
     auto server = GrpcServer::Start(GrpcServer::Options(), rpcs_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);

@@ -7,13 +7,19 @@
 #include "common/kv/layout.h"
 #include "common/metrics/metrics.h"
 #include "common/tokens/token_handle.h"
+#include "services/master/audit/access_sweep_loop.h"
+#include "services/master/audit/audit_service.h"
 #include "services/master/events/event_service.h"
+#include "services/master/keys/key_service.h"
 #include "services/master/master_context.h"
 #include "services/master/metrics.h"
 #include "services/master/policies/policy_service.h"
 #include "services/master/requests/request_sweep_loop.h"
 #include "services/master/runs/run_service.h"
 #include "services/master/schedules/schedule_service.h"
+#include "services/master/tenants/tenant_directory.h"
+#include "services/master/tenants/tenant_rules.h"
+#include "services/master/tenants/tenant_service.h"
 
 namespace escapement::master {
 namespace {
@@ -39,7 +45,13 @@ struct MasterService::Parts {
         events(context),
         runs(context, options.run_list_days),
         policies(context),
-        sweep(context) {}
+        tenants(context),
+        keys(context),
+        audit(context),
+        directory(client, executor),
+        rules(context, directory),
+        sweep(context),
+        access_sweep(context) {}
 
   kv::KvClient::Options ClientOptions(const Options& options) {
     kv::KvClient::Options client_options;
@@ -71,6 +83,7 @@ struct MasterService::Parts {
     context.layout = *layout;
     context.ready = true;
     sweep.Start();
+    access_sweep.Start();
     return true;
   }
 
@@ -84,7 +97,13 @@ struct MasterService::Parts {
   EventService events;
   RunService runs;
   PolicyService policies;
+  TenantService tenants;
+  KeyService keys;
+  AuditService audit;
+  TenantDirectory directory;
+  MasterTenantRules rules;
   RequestSweepLoop sweep;
+  AccessSweepLoop access_sweep;
   bool draining = false;  // on the executor
 };
 
@@ -100,10 +119,14 @@ void MasterService::Start() {
   parts_->executor->Post([parts = parts_.get()] {
     parts->ReadLayout();
     parts->ReadTokenKey();
+    parts->directory.Start();
+    parts->rules.Start();
   });
 }
 
-bool MasterService::Ready() const { return parts_->context.ready && parts_->client.Connected(); }
+bool MasterService::Ready() const {
+  return parts_->context.ready && parts_->client.Connected() && parts_->directory.loaded();
+}
 
 void MasterService::Drain(Closure done) {
   parts_->context.ready = false;
@@ -118,5 +141,12 @@ ScheduleApi& MasterService::schedules() { return parts_->schedules; }
 EventApi& MasterService::events() { return parts_->events; }
 RunApi& MasterService::runs() { return parts_->runs; }
 PolicyApi& MasterService::policies() { return parts_->policies; }
+TenantApi& MasterService::tenants() { return parts_->tenants; }
+KeyApi& MasterService::keys() { return parts_->keys; }
+AuditApi& MasterService::audit() { return parts_->audit; }
+MasterApis MasterService::apis() {
+  return {schedules(), events(), runs(), policies(), tenants(), keys(), audit()};
+}
+auth::TenantRules& MasterService::tenant_rules() { return parts_->rules; }
 
 }  // namespace escapement::master

@@ -1,5 +1,5 @@
-// MasterService: the public API of the platform: schedules, throttling policies, one-off events and
-// runs, over one session with the store. Stateless except for caches: any number may run.
+// MasterService: the public API of the platform (MasterApis) over one session with the store.
+// Stateless except for caches: any number may run.
 //
 // Threads: the APIs may be called from any thread; Start, Drain and the destructor from one, not
 // from an answer's callback.
@@ -9,12 +9,10 @@
 
 #include <memory>
 
+#include "common/auth/platform_gate.h"
 #include "common/kv/kv_store.h"
 #include "common/runtime/runtime.h"
-#include "services/master/api/event_api.h"
-#include "services/master/api/policy_api.h"
-#include "services/master/api/run_api.h"
-#include "services/master/api/schedule_api.h"
+#include "services/master/api/master_apis.h"
 #include "services/master/options.h"
 
 namespace escapement::master {
@@ -40,6 +38,15 @@ class MasterService {
   EventApi& events();
   RunApi& runs();
   PolicyApi& policies();
+  TenantApi& tenants();
+  KeyApi& keys();
+  AuditApi& audit();
+
+  // All of them.
+  MasterApis apis();
+
+  // What every call that names a tenant must fulfil, for the gate.
+  auth::TenantRules& tenant_rules();
 
  private:
   struct Parts;

@@ -33,6 +33,7 @@ class AllServices final : public HostedService {
     master_.AddRpcs(table);
     token_manager_.AddRpcs(table);
   }
+  CallGate& gate() override { return master_.gate(); }
 
   absl::Status AddHttpRoutes(HttpServer& http, std::shared_ptr<grpc::Channel> in_process) override {
     return master_.AddHttpRoutes(http, std::move(in_process));
@@ -91,6 +92,7 @@ class StandaloneProcess final : public HostedService {
   StandaloneProcess(const ServiceContext& context, std::unique_ptr<store::StoreServer> server)
       : services_(context, std::move(server)), gated_(context, services_.store(), services_) {}
   void AddRpcs(RpcTable& table) override { gated_.AddRpcs(table); }
+  CallGate& gate() override { return gated_.gate(); }
   absl::Status AddHttpRoutes(HttpServer& http, std::shared_ptr<grpc::Channel> in_process) override {
     return gated_.AddHttpRoutes(http, std::move(in_process));
   }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/flags/flag.h"
+#include "common/auth/hosted_gate.h"
 #include "common/service/service_process.h"
 #include "services/store/metrics.h"
 #include "services/store/store_flags.h"
@@ -13,12 +14,18 @@ namespace {
 
 class StoreProcess final : public HostedService {
  public:
-  StoreProcess(std::unique_ptr<StoreServer> server, Metrics& metrics)
-      : server_(std::move(server)), metrics_(metrics, server_->store()) {}
+  StoreProcess(std::unique_ptr<StoreServer> server, const ServiceContext& context)
+      : server_(std::move(server)),
+        metrics_(context.metrics, server_->store()),
+        gate_(context.instance, server_->store(), context.runtime, /*rules=*/nullptr) {}
 
   void AddRpcs(RpcTable& table) override { server_->AddRpcs(table); }
-  absl::Status Start() override { return absl::OkStatus(); }
-  bool Ready() override { return server_->NotReadyReason().empty(); }
+  CallGate& gate() override { return gate_.gate(); }
+  absl::Status Start() override {
+    gate_.Start();
+    return absl::OkStatus();
+  }
+  bool Ready() override { return gate_.Ready() && server_->NotReadyReason().empty(); }
   std::string NotReadyReason() override { return server_->NotReadyReason(); }
   // Nothing to wait for: clients resend commits without an answer.
   void Drain(Closure done) override { done(); }
@@ -26,12 +33,13 @@ class StoreProcess final : public HostedService {
  private:
   std::unique_ptr<StoreServer> server_;
   StoreMetrics metrics_;
+  auth::HostedGate gate_;
 };
 
 absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& context) {
   auto server = StoreServer::Open(StoreOptionsFromFlags(), context.runtime.clock());
   if (!server.ok()) return server.status();
-  return std::make_unique<StoreProcess>(*std::move(server), context.metrics);
+  return std::make_unique<StoreProcess>(*std::move(server), context);
 }
 
 }  // namespace

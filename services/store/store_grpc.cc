@@ -132,8 +132,8 @@ class Connection final : public grpc::ServerGenericBidiReactor {
 
   kv::KvStore& store_;
   const std::shared_ptr<Outlet> outlet_;
-  grpc::ByteBuffer read_;         // the read under way
-  grpc::ByteBuffer written_;      // the write under way; the outlet's
+  grpc::ByteBuffer read_;     // the read under way
+  grpc::ByteBuffer written_;  // the write under way; the outlet's
   wire::StoreRequest incoming_;
   std::map<uint64_t, std::unique_ptr<kv::Watch>> watches_;  // touched only by reads and by the end
 };

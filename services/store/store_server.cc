@@ -9,8 +9,7 @@
 namespace escapement::store {
 
 struct StoreServer::Parts {
-  explicit Parts(std::unique_ptr<kv::RocksKvStore> opened)
-      : store(std::move(opened)) {}
+  explicit Parts(std::unique_ptr<kv::RocksKvStore> opened) : store(std::move(opened)) {}
 
   std::unique_ptr<kv::RocksKvStore> store;
 };

@@ -28,11 +28,13 @@ TokenDoor::Options DoorOptions(const ServiceContext& context, LocalGrants& grant
 
 HostedTokenManager::HostedTokenManager(const ServiceContext& context, kv::KvStore& store)
     : service_(OptionsFromFlags(context), store, context.runtime),
-      door_(DoorOptions(context, service_.grants()), store, context.runtime) {}
+      door_(DoorOptions(context, service_.grants()), store, context.runtime),
+      gate_(context.instance, store, context.runtime, /*rules=*/nullptr) {}
 
 absl::Status HostedTokenManager::Start() {
   service_.Start();
   door_.Start();
+  gate_.Start();
   return absl::OkStatus();
 }
 

@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "common/auth/hosted_gate.h"
 #include "common/kv/kv_store.h"
 #include "common/service/service_process.h"
 #include "common/tokens/token_door.h"
@@ -21,8 +22,9 @@ class HostedTokenManager final : public HostedService {
 
   // TokenService.
   void AddRpcs(RpcTable& table) override { AddTokenRpcs(door_, table); }
+  CallGate& gate() override { return gate_.gate(); }
   absl::Status Start() override;
-  bool Ready() override { return service_.Ready() && door_.Ready(); }
+  bool Ready() override { return service_.Ready() && door_.Ready() && gate_.Ready(); }
   // Drains the door while the service still handles its calls, then the service.
   void Drain(Closure done) override;
 
@@ -30,6 +32,7 @@ class HostedTokenManager final : public HostedService {
   // The order matters: the door uses the service, and is destroyed first.
   TokenManagerService service_;
   TokenDoor door_;
+  auth::HostedGate gate_;
 };
 
 }  // namespace escapement::token_manager

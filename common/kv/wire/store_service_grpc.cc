@@ -58,11 +58,11 @@ void Confirm(KvStore& store, const v1::ConfirmClockRequest& request, Answer answ
     if (state.ok() && absl::AbsDuration(state->disagreement - seen) <= kConfirmedMax)
       return Ask(store, {.confirm = true}, answer);
     (*answer)(absl::StatusOr<v1::StoreClock>(
-        state.ok() ? Aborted("CLOCK_CHANGED",
-                             absl::StrCat("the wall clock is ahead by ",
-                                          absl::FormatDuration(state->disagreement), ", not by ",
-                                          absl::FormatDuration(seen)))
-                   : WithReason(state.status())));
+        state.ok()
+            ? Aborted("CLOCK_CHANGED", absl::StrCat("the wall clock is ahead by ",
+                                                    absl::FormatDuration(state->disagreement),
+                                                    ", not by ", absl::FormatDuration(seen)))
+            : WithReason(state.status())));
   });
 }
 

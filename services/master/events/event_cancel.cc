@@ -111,7 +111,7 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
                                  .kind = kv::Mutation::Kind::kDelete,
                                  .key = EventNameKey(name_.tenant, name_.event)});
     }
-    mark_.AddTo(response_, now, group);
+    mark_.AddTo(response_, now, /*version_before=*/0, group);
     return group;
   }
 

@@ -202,12 +202,10 @@ absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& ba
   }
   if (!single) CheckBytes(batch, plan.response, violations);
   if (absl::Status status = violations.ToStatus(); !status.ok()) return status;
-  if (mark.active()) {
-    kv::Group remembered;
-    mark.AddTo(plan.response, options.now, remembered);
-    group.conditions[0] = std::move(remembered.conditions[0]);
-    group.mutations.push_back(std::move(remembered.mutations[0]));
-  }
+  kv::Group marked;
+  mark.AddTo(plan.response, options.now, /*version_before=*/0, marked);
+  if (mark.active()) group.conditions[0] = std::move(marked.conditions[0]);
+  for (kv::Mutation& mutation : marked.mutations) group.mutations.push_back(std::move(mutation));
   plan.commit.groups.push_back(std::move(group));
   return plan;
 }

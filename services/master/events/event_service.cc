@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "common/auth/audit_log.h"
 #include "common/base/check.h"
 #include "common/status/errors.h"
 #include "services/master/errors.h"
@@ -45,7 +46,7 @@ void EventService::CreateEvent(v1::CreateEventRequest request, Done<v1::Event> d
   CheckRequestId(request.request_id(), violations);
   if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
-  RequestMark mark(*tenant, "CreateEvent", request.request_id(), request);
+  RequestMark mark(*tenant, "CreateEvent", request.request_id(), request, *done.caller());
   v1::BatchCreateEventsRequest batch;
   *batch.add_requests() = std::move(request);
   CreateEvents(
@@ -64,7 +65,7 @@ void EventService::BatchCreateEvents(v1::BatchCreateEventsRequest request,
   CheckRequestId(request.request_id(), violations);
   if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
-  RequestMark mark(*tenant, "BatchCreateEvents", request.request_id(), request);
+  RequestMark mark(*tenant, "BatchCreateEvents", request.request_id(), request, *done.caller());
   CreateEvents(context_, cache_, *tenant, std::move(request), /*single=*/false, std::move(mark),
                std::move(done));
 }
@@ -94,7 +95,7 @@ void EventService::CancelEvent(v1::CancelEventRequest request, Done<v1::Event> d
   CheckRequestId(request.request_id(), violations);
   if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
-  RequestMark mark(name->tenant, "CancelEvent", request.request_id(), request);
+  RequestMark mark(name->tenant, "CancelEvent", request.request_id(), request, *done.caller());
   CancelOneOffEvent(context_, *std::move(name), std::move(mark), std::move(done));
 }
 
@@ -119,6 +120,9 @@ void EventService::IngestBatch(std::shared_ptr<const v1::IngestRequest> request,
     return context_.Refuse(made.status(), std::move(done));
   }
   auto plan = std::make_shared<IngestPlan>(*std::move(made));
+  // In a group of its own, since a refused event must not keep the entry from being written.
+  auth::AddAuditRow(*tenant, auth::AuditRecordOf(*done.caller(), "Ingest", request->parent(), ""),
+                    context_.client.NowLow(), plan->commit.groups.emplace_back());
   const int64_t bytes = static_cast<int64_t>(plan->payload_bytes);
   if (bytes_under_way_.fetch_add(bytes) + bytes > kIngestBytesUnderWayMax) {
     bytes_under_way_ -= bytes;

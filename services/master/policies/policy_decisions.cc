@@ -34,6 +34,7 @@ void RequireUnchanged(const PolicyInput& input, PolicyDecision& decision) {
                                        .kind = kv::Condition::Kind::kValueEquals,
                                        .value = input.bytes});
   decision.refusals.push_back(absl::OkStatus());
+  decision.version_before = input.current->version();
 }
 
 void RequireEmpty(ColumnFamily cf, std::string begin, std::string end, absl::Status refusal,

@@ -8,10 +8,8 @@
 #ifndef SERVICES_MASTER_POLICIES_POLICY_DECISIONS_H_
 #define SERVICES_MASTER_POLICIES_POLICY_DECISIONS_H_
 
-#include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -19,18 +17,12 @@
 #include "common/kv/layout.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/policy_service.pb.h"
-#include "google/protobuf/message.h"
+#include "services/master/requests/record_transaction.h"
 #include "services/master/requests/resource_name.h"
 
 namespace escapement::master {
 
-struct PolicyDecision {
-  kv::Group group;
-  std::unique_ptr<google::protobuf::Message> response;  // has the RPC's type
-  // For each condition of the group, the answer to the caller if that condition is the first that
-  // does not hold. OK (or beyond the end): the change lost a race and reads again.
-  std::vector<absl::Status> refusals;
-};
+using PolicyDecision = RecordDecision;
 
 struct PolicyInput {
   const std::optional<storage::v1::PolicyRecord>& current;  // unset: there is none

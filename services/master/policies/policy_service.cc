@@ -1,9 +1,11 @@
 #include "services/master/policies/policy_service.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
 #include "common/status/errors.h"
@@ -11,10 +13,10 @@
 #include "services/master/errors.h"
 #include "services/master/limits.h"
 #include "services/master/policies/policy_codec.h"
-#include "services/master/policies/policy_transaction.h"
 #include "services/master/policies/policy_usage.h"
 #include "services/master/requests/page_budget.h"
 #include "services/master/requests/page_token.h"
+#include "services/master/requests/record_transaction.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
 #include "services/master/schedules/codec/delivery_codec.h"
@@ -23,21 +25,33 @@
 namespace escapement::master {
 namespace {
 
-// Turns the transaction's answer into the RPC's.
+// Completes a change whose name and mark are set.
 template <typename Response>
-PolicyChanged As(Done<Response> done) {
-  return [done = std::move(done)](
-             absl::StatusOr<std::unique_ptr<google::protobuf::Message>> response) mutable {
-    if (!response.ok()) return done(response.status());
-    done(std::move(static_cast<Response&>(**response)));
+RecordChange ChangeOfPolicy(
+    const MasterContext& context, PolicyName name, RequestMark mark,
+    absl::AnyInvocable<absl::StatusOr<PolicyDecision>(const PolicyInput&)> decide) {
+  RecordChange change{.key = {kv::ColumnFamily::kPolicies, PolicyKey(name.tenant, name.policy)},
+                      .resource = name.ToString(),
+                      .mark = std::move(mark)};
+  change.decide = [&context, name = std::move(name), decide = std::move(decide)](
+                      const std::optional<std::string>& bytes,
+                      absl::Time now) mutable -> absl::StatusOr<RecordDecision> {
+    std::optional<storage::v1::PolicyRecord> current;
+    if (bytes.has_value() && !current.emplace().ParseFromString(*bytes))
+      return BrokenRecord(name.ToString());
+    return decide({current, bytes.value_or(std::string()), name, context.layout, now});
   };
+  change.response = std::make_unique<Response>();
+  change.committed = &context.metrics.policy_changes;
+  return change;
 }
 
 // A change of the policy `name`; the decision sees the request. INVALID_ARGUMENT for what is in
 // `violations` already, too; NOT_FOUND for another tenant.
 template <typename Response, typename Request>
-absl::StatusOr<PolicyChange> ChangeOf(absl::string_view method, absl::string_view name,
-                                      absl::string_view field, const Request& request,
+absl::StatusOr<RecordChange> ChangeOf(const MasterContext& context, absl::string_view method,
+                                      absl::string_view name, absl::string_view field,
+                                      const Request& request, const Done<Response>& done,
                                       FieldViolations violations,
                                       absl::StatusOr<PolicyDecision> (*decide)(const PolicyInput&,
                                                                                const Request&)) {
@@ -47,11 +61,10 @@ absl::StatusOr<PolicyChange> ChangeOf(absl::string_view method, absl::string_vie
     return parsed.status();
   violations.AddStatus("", parsed.status());
   if (!violations.empty()) return violations.ToStatus();
-  RequestMark mark(parsed->tenant, method, request.request_id(), request);
-  PolicyChange change{.name = *std::move(parsed), .mark = std::move(mark)};
-  change.decide = [request, decide](const PolicyInput& input) { return decide(input, request); };
-  change.response = std::make_unique<Response>();
-  return change;
+  RequestMark mark(parsed->tenant, method, request.request_id(), request, *done.caller());
+  return ChangeOfPolicy<Response>(
+      context, *std::move(parsed), std::move(mark),
+      [request, decide](const PolicyInput& input) { return decide(input, request); });
 }
 
 absl::StatusOr<v1::ThrottlePolicy> Show(absl::string_view name, const std::string& bytes) {
@@ -109,15 +122,16 @@ void PolicyService::CreatePolicy(v1::CreatePolicyRequest request, Done<v1::Throt
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   const std::string id =
       request.policy_id().empty() ? NewPolicyId(context_.runtime.random()) : request.policy_id();
-  const std::string remembered = request.validate_only() ? std::string() : request.request_id();
-  PolicyChange change{.name = {*tenant, id},
-                      .mark = RequestMark(*tenant, "CreatePolicy", remembered, request)};
-  change.decide = [draft = *std::move(draft)](const PolicyInput& input) {
-    return DecideCreatePolicy(input, draft);
-  };
-  change.response = std::make_unique<v1::ThrottlePolicy>();
+  RequestMark mark;
+  if (!request.validate_only())
+    mark = RequestMark(*tenant, "CreatePolicy", request.request_id(), request, *done.caller());
+  RecordChange change =
+      ChangeOfPolicy<v1::ThrottlePolicy>(context_, {*tenant, id}, std::move(mark),
+                                         [draft = *std::move(draft)](const PolicyInput& input) {
+                                           return DecideCreatePolicy(input, draft);
+                                         });
   change.validate_only = request.validate_only();
-  ChangePolicy(context_, std::move(change), As(std::move(done)));
+  ChangeRecord(context_, std::move(change), AsAnswer(std::move(done)));
 }
 
 void PolicyService::GetPolicy(v1::GetPolicyRequest request, Done<v1::ThrottlePolicy> done) {
@@ -163,39 +177,41 @@ void PolicyService::UpdatePolicy(v1::UpdatePolicyRequest request, Done<v1::Throt
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   if (!request.has_policy())
     return context_.Refuse(InvalidField("policy", "is required"), std::move(done));
-  absl::StatusOr<PolicyChange> change = ChangeOf<v1::ThrottlePolicy>(
-      "UpdatePolicy", request.policy().name(), "policy.name", request, {}, &DecideUpdatePolicy);
+  absl::StatusOr<RecordChange> change =
+      ChangeOf<v1::ThrottlePolicy>(context_, "UpdatePolicy", request.policy().name(), "policy.name",
+                                   request, done, {}, &DecideUpdatePolicy);
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
   change->validate_only = request.validate_only();
-  if (request.validate_only()) change->mark = RequestMark("", "", "", request);
-  ChangePolicy(context_, *std::move(change), As(std::move(done)));
+  if (request.validate_only()) change->mark = RequestMark();
+  ChangeRecord(context_, *std::move(change), AsAnswer(std::move(done)));
 }
 
 void PolicyService::DeletePolicy(v1::DeletePolicyRequest request,
                                  Done<google::protobuf::Empty> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
-  absl::StatusOr<PolicyChange> change = ChangeOf<google::protobuf::Empty>(
-      "DeletePolicy", request.name(), "name", request, {}, &DecideDeletePolicy);
+  absl::StatusOr<RecordChange> change = ChangeOf<google::protobuf::Empty>(
+      context_, "DeletePolicy", request.name(), "name", request, done, {}, &DecideDeletePolicy);
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
-  ChangePolicy(context_, *std::move(change), As(std::move(done)));
+  ChangeRecord(context_, *std::move(change), AsAnswer(std::move(done)));
 }
 
 void PolicyService::PausePolicy(v1::PausePolicyRequest request, Done<v1::ThrottlePolicy> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   FieldViolations violations;
   CheckShownText("reason", request.reason(), kPauseReasonCharsMax, violations);
-  absl::StatusOr<PolicyChange> change = ChangeOf<v1::ThrottlePolicy>(
-      "PausePolicy", request.name(), "name", request, std::move(violations), &DecidePausePolicy);
+  absl::StatusOr<RecordChange> change =
+      ChangeOf<v1::ThrottlePolicy>(context_, "PausePolicy", request.name(), "name", request, done,
+                                   std::move(violations), &DecidePausePolicy);
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
-  ChangePolicy(context_, *std::move(change), As(std::move(done)));
+  ChangeRecord(context_, *std::move(change), AsAnswer(std::move(done)));
 }
 
 void PolicyService::ResumePolicy(v1::ResumePolicyRequest request, Done<v1::ThrottlePolicy> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
-  absl::StatusOr<PolicyChange> change = ChangeOf<v1::ThrottlePolicy>(
-      "ResumePolicy", request.name(), "name", request, {}, &DecideResumePolicy);
+  absl::StatusOr<RecordChange> change = ChangeOf<v1::ThrottlePolicy>(
+      context_, "ResumePolicy", request.name(), "name", request, done, {}, &DecideResumePolicy);
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
-  ChangePolicy(context_, *std::move(change), As(std::move(done)));
+  ChangeRecord(context_, *std::move(change), AsAnswer(std::move(done)));
 }
 
 void PolicyService::GetPolicyUsage(v1::GetPolicyUsageRequest request, Done<v1::PolicyUsage> done) {

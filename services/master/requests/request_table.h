@@ -1,10 +1,11 @@
-// The `requests` column family: what was answered to a request_id, so that a repeated request has
-// the same answer and no second effect. The answer is written in the group that has the effect,
-// under the condition that there was none.
+// What a change writes about itself, in the group that has its effect: its entry in the audit and,
+// if it has a request_id, its answer in the column family `requests`. A repeated request then has
+// the same answer and no second effect: the group has the condition that there was no answer.
 
 #ifndef SERVICES_MASTER_REQUESTS_REQUEST_TABLE_H_
 #define SERVICES_MASTER_REQUESTS_REQUEST_TABLE_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -13,17 +14,22 @@
 #include "absl/time/time.h"
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
-#include "google/protobuf/message_lite.h"
+#include "common/rpc/caller.h"
+#include "escapement/storage/v1/access_records.pb.h"
+#include "google/protobuf/message.h"
 
 namespace escapement::master {
 
-// One request with a request_id; without one all methods do nothing.
+// One request for a change.
 class RequestMark {
  public:
-  // `method` is the RPC's name.
+  // Writes nothing: for requests that change nothing.
+  RequestMark() = default;
+  // `method` is the RPC's name. `tenant` may be kAllTenants.
   RequestMark(absl::string_view tenant, absl::string_view method, absl::string_view request_id,
-              const google::protobuf::MessageLite& request);
+              const google::protobuf::Message& request, const Caller& caller);
 
+  // True if there is a request_id.
   bool active() const { return !key_.empty(); }
   kv::Key key() const { return {kv::ColumnFamily::kRequests, key_}; }
 
@@ -31,15 +37,19 @@ class RequestMark {
   // INVALID_ARGUMENT if the request_id belongs to another request, DATA_LOSS if the answer cannot
   // be read.
   absl::StatusOr<bool> Replay(const std::optional<std::string>& row,
-                              google::protobuf::MessageLite* response) const;
+                              google::protobuf::Message* response) const;
 
-  // Adds the row and the condition that it is absent.
-  void AddTo(const google::protobuf::MessageLite& response, absl::Time now, kv::Group& group) const;
+  // Adds the audit's row. With a request_id also the answer's row, and the condition that it is
+  // absent. `version_before` is that of the resource; 0: it did not exist, or has no versions.
+  void AddTo(const google::protobuf::Message& response, absl::Time now, uint64_t version_before,
+             kv::Group& group) const;
 
  private:
   std::string key_;
+  std::string tenant_;
   std::string method_;
   Uid request_hash_;
+  storage::v1::AuditRecord audit_;
 };
 
 }  // namespace escapement::master

@@ -8,13 +8,12 @@
 #include "absl/strings/str_split.h"
 #include "common/cron/occurrence_id.h"
 #include "common/status/errors.h"
+#include "common/storage/access_table.h"
 #include "common/storage/event_id.h"
 #include "services/master/limits.h"
 
 namespace escapement::master {
 namespace {
-
-constexpr absl::string_view kDefaultTenant = "default";
 
 bool IsLowerId(absl::string_view id) {
   if (id.empty() || id.size() > kResourceIdBytesMax) return false;
@@ -48,11 +47,6 @@ absl::Status WrongForm(absl::string_view name, absl::string_view field, absl::st
                                                          "\" is not of the form ", form));
 }
 
-absl::Status CheckTenant(absl::string_view tenant) {
-  if (tenant != kDefaultTenant) return NotFound(absl::StrCat("tenants/", tenant));
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 std::string ScheduleName::ToString() const {
@@ -68,10 +62,11 @@ std::string PolicyName::ToString() const {
   return absl::StrCat("tenants/", tenant, "/policies/", policy);
 }
 
+std::string KeyName::ToString() const { return absl::StrCat("tenants/", tenant, "/keys/", key); }
+
 absl::StatusOr<std::string> ParseTenantName(absl::string_view name, absl::string_view field) {
   const auto parts = Match(name, "tenants/*");
   if (parts.empty() || !IsLowerId(parts[0])) return WrongForm(name, field, "tenants/{tenant}");
-  if (absl::Status status = CheckTenant(parts[0]); !status.ok()) return status;
   return std::string(parts[0]);
 }
 
@@ -80,7 +75,6 @@ absl::StatusOr<ScheduleName> ParseScheduleName(absl::string_view name, absl::str
   if (parts.empty() || !IsLowerId(parts[0]) || !IsScheduleId(parts[1])) {
     return WrongForm(name, field, "tenants/{tenant}/schedules/{schedule}");
   }
-  if (absl::Status status = CheckTenant(parts[0]); !status.ok()) return status;
   return ScheduleName{std::string(parts[0]), std::string(parts[1])};
 }
 
@@ -90,7 +84,6 @@ absl::StatusOr<RunName> ParseRunName(absl::string_view name, absl::string_view f
       !cron::ParseOccurrence(std::string(parts[2])).ok()) {
     return WrongForm(name, field, "tenants/{tenant}/schedules/{schedule}/runs/{occurrence}");
   }
-  if (absl::Status status = CheckTenant(parts[0]); !status.ok()) return status;
   return RunName{ScheduleName{std::string(parts[0]), std::string(parts[1])}, std::string(parts[2])};
 }
 
@@ -100,8 +93,21 @@ absl::StatusOr<EventName> ParseEventName(absl::string_view name, absl::string_vi
       (!IsClientEventId(parts[1]) && !ParseServerMadeEventId(parts[1]).has_value())) {
     return WrongForm(name, field, "tenants/{tenant}/events/{event}");
   }
-  if (absl::Status status = CheckTenant(parts[0]); !status.ok()) return status;
   return EventName{std::string(parts[0]), std::string(parts[1])};
+}
+
+absl::StatusOr<std::string> ParseTenantOrAll(absl::string_view name, absl::string_view field) {
+  const auto parts = Match(name, "tenants/*");
+  if (parts.empty() || (parts[0] != kAllTenants && !IsLowerId(parts[0])))
+    return WrongForm(name, field, "tenants/{tenant} or tenants/-");
+  return std::string(parts[0]);
+}
+
+absl::StatusOr<KeyName> ParseKeyName(absl::string_view name, absl::string_view field) {
+  const auto parts = Match(name, "tenants/*/keys/*");
+  if (parts.empty() || (parts[0] != kAllTenants && !IsLowerId(parts[0])) || !IsLowerId(parts[1]))
+    return WrongForm(name, field, "tenants/{tenant}/keys/{key}");
+  return KeyName{std::string(parts[0]), std::string(parts[1])};
 }
 
 absl::StatusOr<PolicyName> ParsePolicyName(absl::string_view name, absl::string_view field) {
@@ -109,7 +115,6 @@ absl::StatusOr<PolicyName> ParsePolicyName(absl::string_view name, absl::string_
   if (parts.empty() || !IsLowerId(parts[0]) || !IsPolicyId(parts[1])) {
     return WrongForm(name, field, "tenants/{tenant}/policies/{policy}");
   }
-  if (absl::Status status = CheckTenant(parts[0]); !status.ok()) return status;
   return PolicyName{std::string(parts[0]), std::string(parts[1])};
 }
 

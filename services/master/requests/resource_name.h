@@ -1,8 +1,8 @@
 // Resource names: tenants/{tenant}, …/schedules/{schedule}, …/runs/{occurrence}, …/events/{event or
 // index}, …/policies/{policy}.
 //
-// Parsers answer INVALID_ARGUMENT for `field` if the text has another form, and NOT_FOUND for a
-// tenant that does not exist (only "default" does until tenants have their API). Pure.
+// Parsers answer INVALID_ARGUMENT for `field` if the text has another form. The gate has checked
+// before that the tenant exists (tenant_rules.h). Pure.
 
 #ifndef SERVICES_MASTER_REQUESTS_RESOURCE_NAME_H_
 #define SERVICES_MASTER_REQUESTS_RESOURCE_NAME_H_
@@ -35,11 +35,19 @@ struct PolicyName {
   std::string ToString() const;
 };
 
+struct KeyName {  // of an API key; the tenant may be kAllTenants
+  std::string tenant, key;
+  std::string ToString() const;
+};
+
 absl::StatusOr<std::string> ParseTenantName(absl::string_view name, absl::string_view field);
 absl::StatusOr<ScheduleName> ParseScheduleName(absl::string_view name, absl::string_view field);
 absl::StatusOr<RunName> ParseRunName(absl::string_view name, absl::string_view field);
 absl::StatusOr<EventName> ParseEventName(absl::string_view name, absl::string_view field);
 absl::StatusOr<PolicyName> ParsePolicyName(absl::string_view name, absl::string_view field);
+// tenants/{tenant} or tenants/-: the tenant's id, or kAllTenants.
+absl::StatusOr<std::string> ParseTenantOrAll(absl::string_view name, absl::string_view field);
+absl::StatusOr<KeyName> ParseKeyName(absl::string_view name, absl::string_view field);
 
 // 1–63 of a–z, 0–9, '-', '_', '.', beginning with a letter or digit.
 bool IsScheduleId(absl::string_view id);

@@ -36,6 +36,7 @@ namespace {
 template <typename Response, typename Request>
 absl::StatusOr<ScheduleChange> ChangeOf(absl::string_view method, absl::string_view name,
                                         absl::string_view field, const Request& request,
+                                        const Done<Response>& done,
                                         absl::StatusOr<Decision> (*decide)(const ChangeInput&,
                                                                            const Request&)) {
   FieldViolations violations;
@@ -45,7 +46,7 @@ absl::StatusOr<ScheduleChange> ChangeOf(absl::string_view method, absl::string_v
     return parsed.status();
   violations.AddStatus("", parsed.status());
   if (!violations.empty()) return violations.ToStatus();
-  RequestMark mark(parsed->tenant, method, request.request_id(), request);
+  RequestMark mark(parsed->tenant, method, request.request_id(), request, *done.caller());
   ScheduleChange change{.name = *std::move(parsed), .mark = std::move(mark)};
   change.decide = [request, decide](const ChangeInput& input) { return decide(input, request); };
   change.response = std::make_unique<Response>();
@@ -111,11 +112,11 @@ void ScheduleService::CreateSchedule(v1::CreateScheduleRequest request, Done<v1:
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   const std::string id = request.schedule_id().empty() ? NewScheduleId(context_.runtime.random())
                                                        : request.schedule_id();
-  const bool remembered = !request.validate_only();
-  ScheduleChange change{
-      .name = {*tenant, id},
-      .mark = RequestMark(*tenant, "CreateSchedule",
-                          remembered ? request.request_id() : std::string(), request)};
+  ScheduleChange change{.name = {*tenant, id}};
+  if (!request.validate_only()) {
+    change.mark =
+        RequestMark(*tenant, "CreateSchedule", request.request_id(), request, *done.caller());
+  }
   change.decide = [draft = *std::move(draft)](const ChangeInput& input) {
     return DecideCreate(input, draft);
   };
@@ -178,10 +179,10 @@ void ScheduleService::UpdateSchedule(v1::UpdateScheduleRequest request, Done<v1:
     return context_.Refuse(InvalidField("schedule", "is required"), std::move(done));
   }
   absl::StatusOr<ScheduleChange> change = ChangeOf<v1::Schedule>(
-      "UpdateSchedule", request.schedule().name(), "schedule.name", request, &DecideUpdate);
+      "UpdateSchedule", request.schedule().name(), "schedule.name", request, done, &DecideUpdate);
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
   change->validate_only = request.validate_only();
-  if (request.validate_only()) change->mark = RequestMark("", "", "", request);
+  if (request.validate_only()) change->mark = RequestMark();
   ChangeSchedule(context_, *std::move(change), As(std::move(done)));
 }
 
@@ -189,7 +190,7 @@ void ScheduleService::DeleteSchedule(v1::DeleteScheduleRequest request,
                                      Done<google::protobuf::Empty> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   absl::StatusOr<ScheduleChange> change = ChangeOf<google::protobuf::Empty>(
-      "DeleteSchedule", request.name(), "name", request, &DecideDelete);
+      "DeleteSchedule", request.name(), "name", request, done, &DecideDelete);
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
   change->takes_parked = true;
   ChangeSchedule(context_, *std::move(change), As(std::move(done)));
@@ -201,7 +202,7 @@ void ScheduleService::PauseSchedule(v1::PauseScheduleRequest request, Done<v1::S
   CheckShownText("reason", request.reason(), kPauseReasonCharsMax, violations);
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   absl::StatusOr<ScheduleChange> change =
-      ChangeOf<v1::Schedule>("PauseSchedule", request.name(), "name", request, &DecidePause);
+      ChangeOf<v1::Schedule>("PauseSchedule", request.name(), "name", request, done, &DecidePause);
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
   ChangeSchedule(context_, *std::move(change), As(std::move(done)));
 }
@@ -209,8 +210,8 @@ void ScheduleService::PauseSchedule(v1::PauseScheduleRequest request, Done<v1::S
 void ScheduleService::ResumeSchedule(v1::ResumeScheduleRequest request, Done<v1::Schedule> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   using Decide = absl::StatusOr<Decision> (*)(const ChangeInput&, const v1::ResumeScheduleRequest&);
-  absl::StatusOr<ScheduleChange> change =
-      ChangeOf<v1::Schedule>("ResumeSchedule", request.name(), "name", request, Decide(nullptr));
+  absl::StatusOr<ScheduleChange> change = ChangeOf<v1::Schedule>(
+      "ResumeSchedule", request.name(), "name", request, done, Decide(nullptr));
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
   change->takes_parked = true;
   auto launches = std::make_shared<std::vector<WaitingLaunch>>();
@@ -240,7 +241,7 @@ void ScheduleService::TriggerSchedule(v1::TriggerScheduleRequest request, Done<v
         std::move(done));
   }
   absl::StatusOr<ScheduleChange> change =
-      ChangeOf<v1::Run>("TriggerSchedule", request.name(), "name", request, &DecideTrigger);
+      ChangeOf<v1::Run>("TriggerSchedule", request.name(), "name", request, done, &DecideTrigger);
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
   change->waits_for_emitter = false;
   ChangeSchedule(context_, *std::move(change), As(std::move(done)));
@@ -255,7 +256,7 @@ void ScheduleService::BackfillSchedule(v1::BackfillScheduleRequest request,
   using Decide =
       absl::StatusOr<Decision> (*)(const ChangeInput&, const v1::BackfillScheduleRequest&);
   absl::StatusOr<ScheduleChange> change = ChangeOf<v1::BackfillScheduleResponse>(
-      "BackfillSchedule", request.name(), "name", request, Decide(nullptr));
+      "BackfillSchedule", request.name(), "name", request, done, Decide(nullptr));
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
   auto scope = std::make_shared<BackfillScope>();
   change->read_more = [this, scope, range = *range](const ChangeInput& input, auto read) {

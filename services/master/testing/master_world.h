@@ -69,6 +69,9 @@ class MasterWorld {
   EventApi& ApiOf(EventApi*) { return master->events(); }
   RunApi& ApiOf(RunApi*) { return master->runs(); }
   PolicyApi& ApiOf(PolicyApi*) { return master->policies(); }
+  TenantApi& ApiOf(TenantApi*) { return master->tenants(); }
+  KeyApi& ApiOf(KeyApi*) { return master->keys(); }
+  AuditApi& ApiOf(AuditApi*) { return master->audit(); }
   absl::Time runtime_now() const;
 
   std::shared_ptr<Executor> executor_;

@@ -195,7 +195,10 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
   void Act() {
     if (change_.validate_only) return done_(std::move(decision_.response));
     if (change_.waits_for_emitter && snapshot_.cursor_present) return Again();
-    if (!decision_.partial) change_.mark.AddTo(*decision_.response, decided_at_, decision_.group);
+    if (!decision_.partial) {
+      const uint64_t version_before = snapshot_.record.has_value() ? snapshot_.state.version() : 0;
+      change_.mark.AddTo(*decision_.response, decided_at_, version_before, decision_.group);
+    }
     if (!Perturb(context_.runtime, Site::kMasterChangeLate)) return Commit();
     context_.executor->PostAfter(kRetryDelayMax, [self = shared_from_this()] { self->Commit(); });
   }

@@ -27,7 +27,7 @@ namespace escapement::master {
 
 struct ScheduleChange {
   ScheduleName name;
-  RequestMark mark;
+  RequestMark mark = {};
   // Reads whatever else the decision needs, once for each try, before it; the schedule is there.
   // Unset: nothing.
   absl::AnyInvocable<void(const ChangeInput& input, absl::AnyInvocable<void(absl::Status)> done)>

@@ -1,4 +1,4 @@
-#include "services/master/policies/policy_transaction.h"
+#include "services/master/requests/record_transaction.h"
 
 #include <algorithm>
 #include <optional>
@@ -7,26 +7,22 @@
 #include <vector>
 
 #include "common/runtime/perturb.h"
-#include "common/storage/policy_table.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
 
 namespace escapement::master {
 namespace {
 
-using kv::ColumnFamily;
-
 constexpr absl::Duration kRetryDelayMin = absl::Milliseconds(5);
 constexpr absl::Duration kRetryDelayMax = absl::Milliseconds(500);
 
 class Transaction : public std::enable_shared_from_this<Transaction> {
  public:
-  Transaction(MasterContext& context, PolicyChange change, PolicyChanged done)
+  Transaction(MasterContext& context, RecordChange change, RecordChanged done)
       : context_(context), change_(std::move(change)), done_(std::move(done)) {}
 
   void Read() {
-    std::vector<kv::Key> keys = {
-        {ColumnFamily::kPolicies, PolicyKey(change_.name.tenant, change_.name.policy)}};
+    std::vector<kv::Key> keys = {change_.key};
     if (change_.mark.active()) keys.push_back(change_.mark.key());
     context_.client.MultiGet(std::move(keys), context_.executor,
                              [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
@@ -43,21 +39,17 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
       if (*replayed) return done_(std::move(change_.response));
     }
     if (Perturb(context_.runtime, Site::kMasterPolicyReadsAgain)) return Again();
-    std::optional<storage::v1::PolicyRecord> current;
-    if (values[0].has_value() && !current.emplace().ParseFromString(*values[0]))
-      return done_(BrokenRecord(change_.name.ToString()));
-    Decide(current, values[0].value_or(std::string()));
+    Decide(values[0]);
   }
 
-  void Decide(const std::optional<storage::v1::PolicyRecord>& current, const std::string& bytes) {
+  void Decide(const std::optional<std::string>& bytes) {
     const absl::Time now = context_.client.NowLow();
-    absl::StatusOr<PolicyDecision> decision =
-        change_.decide({current, bytes, change_.name, context_.layout, now});
+    absl::StatusOr<RecordDecision> decision = change_.decide(bytes, now);
     if (!decision.ok()) return done_(decision.status());
     if (change_.validate_only) return done_(std::move(decision->response));
     decision_ = *std::move(decision);
     // Its condition is the last one: what refuses the change is said first.
-    change_.mark.AddTo(*decision_.response, now, decision_.group);
+    change_.mark.AddTo(*decision_.response, now, decision_.version_before, decision_.group);
     kv::Commit commit;
     commit.groups.push_back(std::move(decision_.group));
     context_.client.CommitAsync(
@@ -71,7 +63,7 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
     if (!result.ok()) return done_(StoreFailed(result.status()));
     const kv::Verdict& verdict = result->verdicts[0];
     if (verdict.applied) {
-      context_.metrics.policy_changes.Increment();
+      if (change_.committed != nullptr) change_.committed->Increment();
       return done_(std::move(decision_.response));
     }
     const size_t failed = verdict.failed_condition;
@@ -81,8 +73,8 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
   }
 
   void Again() {
-    if (++attempts_ >= kChangeAttemptsMax) return done_(Contended(change_.name.ToString()));
-    // The first tries follow at once: nobody but another client changes policies.
+    if (++attempts_ >= kChangeAttemptsMax) return done_(Contended(change_.resource));
+    // The first tries follow at once: few others change the record.
     const absl::Duration delay =
         attempts_ <= 2 ? absl::ZeroDuration()
                        : std::min(kRetryDelayMin * (int64_t{1} << std::min(attempts_ - 3, 10)),
@@ -91,15 +83,15 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
   }
 
   MasterContext& context_;
-  PolicyChange change_;
-  PolicyChanged done_;
-  PolicyDecision decision_;
+  RecordChange change_;
+  RecordChanged done_;
+  RecordDecision decision_;
   int attempts_ = 0;
 };
 
 }  // namespace
 
-void ChangePolicy(MasterContext& context, PolicyChange change, PolicyChanged done) {
+void ChangeRecord(MasterContext& context, RecordChange change, RecordChanged done) {
   std::make_shared<Transaction>(context, std::move(change), std::move(done))->Read();
 }
 

@@ -1,0 +1,93 @@
+#include "common/auth/audit_log.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/micros.h"
+#include "common/base/stable_hash.h"
+#include "common/service/log.h"
+#include "common/status/errors.h"
+#include "common/storage/access_table.h"
+
+namespace escapement::auth {
+namespace {
+
+constexpr size_t kRowsPerCommit = 1000;
+// Callers choose these texts.
+constexpr size_t kResourceBytesMax = 512;
+constexpr size_t kRequestIdBytesMax = 64;
+
+// The tenant whose admins may read of this call.
+std::string TenantOfEntry(const Caller& caller, const std::string& resource) {
+  const std::string tenant = TenantOf(resource);
+  if (!tenant.empty() && caller.MaySee(tenant)) return tenant;
+  return caller.tenant.empty() ? std::string(kAllTenants) : caller.tenant;
+}
+
+}  // namespace
+
+storage::v1::AuditRecord AuditRecordOf(const Caller& caller, absl::string_view method,
+                                       absl::string_view resource, absl::string_view request_id) {
+  storage::v1::AuditRecord record;
+  record.set_principal(caller.principal);
+  record.set_role(caller.role);
+  record.set_source(caller.source);
+  record.set_method(std::string(method));
+  record.set_resource(std::string(resource.substr(0, kResourceBytesMax)));
+  record.set_request_id(std::string(request_id.substr(0, kRequestIdBytesMax)));
+  return record;
+}
+
+void AddAuditRow(absl::string_view tenant, storage::v1::AuditRecord record, absl::Time now,
+                 kv::Group& group) {
+  record.set_time_micros(ToMicros(now));
+  std::string value = record.SerializeAsString();
+  const AuditPlace place{now, StableHash128(value)};
+  group.mutations.push_back(
+      {.cf = kv::ColumnFamily::kAudit, .key = AuditKey(tenant, place), .value = std::move(value)});
+}
+
+void AuditLog::NoteAnswer(const MethodAccess& method, const Caller& caller,
+                          const std::string& resource, const std::string& request_id,
+                          const absl::Status& status) {
+  const std::string reason = ErrorReason(status);
+  Log(LogLevel::kInfo, "audit", status.ok() ? "done" : "refused",
+      {{"principal", caller.principal},
+       {"role", v1::Access::Role_Name(caller.role)},
+       {"source", caller.source},
+       {"method", method.name()},
+       {"resource", ErrorText(resource)},
+       {"request_id", ErrorText(request_id)},
+       {"result", absl::StatusCodeToString(status.code())},
+       {"reason", reason}});
+  if (status.ok()) return;  // the change has written its own row
+  storage::v1::AuditRecord record = AuditRecordOf(caller, method.name(), resource, request_id);
+  record.set_code(static_cast<int>(status.code()));
+  record.set_reason(reason);
+  absl::MutexLock lock(&mutex_);
+  if (waiting_.size() >= kWaitingMax) return;
+  waiting_.push_back({TenantOfEntry(caller, resource), std::move(record)});
+  if (!std::exchange(writing_, true)) executor_->Post([this] { Write(); });
+}
+
+void AuditLog::Write() {
+  std::vector<Waiting> rows;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (waiting_.empty()) {
+      writing_ = false;
+      return;
+    }
+    const size_t count = std::min(waiting_.size(), kRowsPerCommit);
+    rows.assign(std::make_move_iterator(waiting_.begin()),
+                std::make_move_iterator(waiting_.begin() + static_cast<ptrdiff_t>(count)));
+    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(count));
+  }
+  kv::Commit commit;
+  kv::Group& group = commit.groups.emplace_back();
+  for (Waiting& row : rows) AddAuditRow(row.tenant, std::move(row.record), client_.NowLow(), group);
+  client_.CommitAsync(std::move(commit), executor_,
+                      [this](const absl::StatusOr<kv::CommitResult>&) { Write(); });
+}
+
+}  // namespace escapement::auth

@@ -1,0 +1,51 @@
+#include "common/auth/auth_flags.h"
+
+#include "absl/flags/flag.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+ABSL_FLAG(bool, require_credentials, false,
+          "refuse calls without an API key, a token or a client certificate");
+ABSL_FLAG(std::vector<std::string>, certificate_roles, {"escapement-service=service"},
+          "roles of client certificates, for all tenants: NAME=ROLE, where NAME is a subject "
+          "alternative name and ROLE viewer, operator, editor, admin or service");
+
+namespace escapement::auth {
+namespace {
+
+// False if it is malformed.
+bool ReadEntry(const std::string& text, std::string& name, v1::Access::Role& role) {
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0) return false;
+  name = text.substr(0, equals);
+  return v1::Access::Role_Parse(absl::AsciiStrToUpper(text.substr(equals + 1)), &role) &&
+         role != v1::Access::ROLE_UNSPECIFIED;
+}
+
+}  // namespace
+
+void ValidateAuthFlags(std::vector<std::string>& errors) {
+  for (const std::string& text : absl::GetFlag(FLAGS_certificate_roles)) {
+    std::string name;
+    v1::Access::Role role;
+    if (!ReadEntry(text, name, role)) {
+      errors.push_back(absl::StrCat("--certificate_roles: \"", text,
+                                    "\" is not NAME=ROLE with the role viewer, operator, editor, "
+                                    "admin or service"));
+    }
+  }
+}
+
+bool CredentialsRequired() { return absl::GetFlag(FLAGS_require_credentials); }
+
+std::vector<std::pair<std::string, v1::Access::Role>> CertificateRoles() {
+  std::vector<std::pair<std::string, v1::Access::Role>> roles;
+  for (const std::string& text : absl::GetFlag(FLAGS_certificate_roles)) {
+    std::string name;
+    v1::Access::Role role;
+    if (ReadEntry(text, name, role)) roles.emplace_back(std::move(name), role);
+  }
+  return roles;
+}
+
+}  // namespace escapement::auth

@@ -1,0 +1,87 @@
+#include "common/auth/authenticator.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/auth/api_key.h"
+#include "common/base/micros.h"
+#include "common/status/errors.h"
+#include "common/storage/access_table.h"
+
+namespace escapement::auth {
+namespace {
+
+constexpr absl::string_view kBearer = "bearer ";
+
+// The texts never quote what was presented.
+absl::Status Refused(absl::string_view reason, absl::string_view message) {
+  return MakeError(absl::StatusCode::kUnauthenticated, reason, message);
+}
+
+}  // namespace
+
+Authenticator::Authenticator(Options options, KeyDirectory& keys, std::function<absl::Time()> now)
+    : options_(std::move(options)), keys_(keys), now_(std::move(now)) {}
+
+absl::StatusOr<std::shared_ptr<const Caller>> Authenticator::Identify(const CallHead& head) const {
+  absl::StatusOr<Caller> caller = Caller();
+  if (!head.authorization.empty()) {
+    const absl::string_view credential = absl::StripAsciiWhitespace(
+        head.authorization.substr(std::min(head.authorization.size(), kBearer.size())));
+    if (!absl::StartsWithIgnoreCase(head.authorization, kBearer) || credential.empty())
+      return Refused("CREDENTIAL_MALFORMED", "authorization must be \"Bearer\" and a credential");
+    if (absl::StartsWith(credential, kApiKeyPrefix)) {
+      caller = IdentifyKey(credential);
+    } else if (options_.verify_token != nullptr) {
+      caller = options_.verify_token(credential);
+    } else {
+      return Refused("CREDENTIAL_MALFORMED", "the credential is not an API key");
+    }
+    if (!caller.ok()) return caller.status();
+    caller->source = head.source;
+    return std::make_shared<const Caller>(*std::move(caller));
+  }
+  for (const auto& [name, role] : options_.certificate_roles) {
+    for (const std::string& own : head.client_names) {
+      if (own == name)
+        return std::make_shared<const Caller>(
+            Caller{absl::StrCat("cert/", name), role, {}, head.source});
+    }
+  }
+  if (options_.required) {
+    return Refused("CREDENTIAL_MISSING",
+                   "the call needs credentials: authorization: Bearer and an API key");
+  }
+  Caller anonymous = *AnonymousCaller();
+  anonymous.source = head.source;
+  return std::make_shared<const Caller>(std::move(anonymous));
+}
+
+absl::StatusOr<Caller> Authenticator::IdentifyKey(absl::string_view text) const {
+  const std::optional<ApiKeyParts> parts = ParseApiKey(text);
+  if (!parts.has_value())
+    return Refused("CREDENTIAL_MALFORMED", "the API key does not have the form of one");
+  if (!keys_.loaded()) {
+    return MakeError(absl::StatusCode::kUnavailable, "NOT_READY",
+                     "the keys have not been read yet; try again");
+  }
+  const auto record = keys_.Find(parts->id);
+  // A key that does not exist and a wrong secret have the same answer.
+  if (record == nullptr || !ApiKeySecretMatches(parts->secret, record->secret_sha256()))
+    return Refused("CREDENTIAL_INVALID", "there is no such API key");
+  if (record->revoke_time_micros() != 0)
+    return Refused("CREDENTIAL_REVOKED", "the API key is revoked");
+  if (record->expire_time_micros() != 0 && FromMicros(record->expire_time_micros()) <= now_())
+    return Refused("CREDENTIAL_EXPIRED", "the API key is expired");
+  keys_.NoteUse(record->key_id());
+  Caller caller{absl::StrCat("key/", record->key_id()),
+                static_cast<v1::Access::Role>(record->role())};
+  if (record->tenant() != kAllTenants) caller.tenant = record->tenant();
+  return caller;
+}
+
+}  // namespace escapement::auth

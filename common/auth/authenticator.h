@@ -1,0 +1,59 @@
+// Authenticator: finds out who makes a call, from what the call brings:
+//
+//   authorization: Bearer esc_…      an API key (key_directory.h)
+//   authorization: Bearer <JWT>      a token of an issuer in the configuration (jwt_verifier.h)
+//   a verified client certificate    its subject alternative names, by the configuration
+//
+// A credential that is presented must be valid, also where none is required.
+//
+// Threads: any.
+
+#ifndef COMMON_AUTH_AUTHENTICATOR_H_
+#define COMMON_AUTH_AUTHENTICATOR_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/auth/key_directory.h"
+#include "common/rpc/call_gate.h"
+
+namespace escapement::auth {
+
+// The caller that a JWT stands for. UNAUTHENTICATED if it is not valid now.
+using TokenVerifier = std::function<absl::StatusOr<Caller>(absl::string_view token)>;
+
+class Authenticator {
+ public:
+  struct Options {
+    // False: a call without credentials is made by AnonymousCaller().
+    bool required = false;
+    // Subject alternative name → role, for all tenants. The first that fits counts.
+    std::vector<std::pair<std::string, v1::Access::Role>> certificate_roles = {};
+    TokenVerifier verify_token = nullptr;  // null: no tokens are accepted
+  };
+
+  // `keys` must outlive it. `now` gives the store's time.
+  Authenticator(Options options, KeyDirectory& keys, std::function<absl::Time()> now);
+
+  // UNAUTHENTICATED with one of the reasons CREDENTIAL_MISSING, CREDENTIAL_MALFORMED,
+  // CREDENTIAL_INVALID, CREDENTIAL_EXPIRED and CREDENTIAL_REVOKED. UNAVAILABLE (NOT_READY) while
+  // the keys have not been read.
+  absl::StatusOr<std::shared_ptr<const Caller>> Identify(const CallHead& head) const;
+
+ private:
+  absl::StatusOr<Caller> IdentifyKey(absl::string_view text) const;
+
+  const Options options_;
+  KeyDirectory& keys_;
+  const std::function<absl::Time()> now_;
+};
+
+}  // namespace escapement::auth
+
+#endif  // COMMON_AUTH_AUTHENTICATOR_H_

@@ -1,0 +1,232 @@
+#include "services/master/keys/key_service.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/auth/api_key.h"
+#include "common/base/key_codec.h"
+#include "common/base/micros.h"
+#include "common/base/proto_time.h"
+#include "common/status/errors.h"
+#include "common/storage/access_table.h"
+#include "escapement/storage/v1/access_records.pb.h"
+#include "services/master/errors.h"
+#include "services/master/limits.h"
+#include "services/master/requests/page_token.h"
+#include "services/master/requests/record_transaction.h"
+#include "services/master/requests/request_table.h"
+#include "services/master/requests/resource_name.h"
+#include "services/master/schedules/codec/schedule_codec.h"
+
+namespace escapement::master {
+namespace {
+
+using kv::ColumnFamily;
+using storage::v1::KeyRecord;
+
+v1::ApiKey ShowKey(const KeyRecord& record, absl::Time last_use) {
+  v1::ApiKey key;
+  key.set_name(KeyName{record.tenant(), record.key_id()}.ToString());
+  key.set_display_name(record.display_name());
+  key.set_role(static_cast<v1::Access::Role>(record.role()));
+  SetTimestamp(record.create_time_micros(), *key.mutable_create_time());
+  if (record.expire_time_micros() != 0)
+    SetTimestamp(record.expire_time_micros(), *key.mutable_expire_time());
+  if (record.revoke_time_micros() != 0)
+    SetTimestamp(record.revoke_time_micros(), *key.mutable_revoke_time());
+  if (last_use != absl::InfinitePast())
+    SetTimestamp(ToMicros(last_use), *key.mutable_last_use_time());
+  return key;
+}
+
+absl::Time LastUse(const std::optional<std::string>& row) {
+  return row.has_value() ? DecodeApiKeyUse(*row) : absl::InfinitePast();
+}
+
+// Everything but tenant, id, secret and creation.
+absl::StatusOr<KeyRecord> ReadKey(const v1::ApiKey& key, absl::Time now) {
+  FieldViolations violations;
+  KeyRecord record;
+  CheckShownText("key.display_name", key.display_name(), kDisplayNameCharsMax, violations);
+  record.set_display_name(key.display_name());
+  if (key.role() < v1::Access::VIEWER || key.role() > v1::Access::ADMIN)
+    violations.Add("key.role", "is required: VIEWER, OPERATOR, EDITOR or ADMIN");
+  record.set_role(key.role());
+  if (key.has_expire_time()) {
+    const std::optional<int64_t> micros = TimestampMicros(key.expire_time());
+    if (!micros.has_value() || FromMicros(*micros) <= now) {
+      violations.Add("key.expire_time", "must be in the future");
+    } else {
+      record.set_expire_time_micros(*micros);
+    }
+  }
+  if (!violations.empty()) return violations.ToStatus();
+  return record;
+}
+
+// A caller gives no more than it has. Its tenants are checked by the gate.
+absl::Status CheckGrant(const Caller& caller, v1::Access::Role role) {
+  if (role <= caller.role) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kPermissionDenied, "ROLE_TOO_LOW",
+                   absl::StrCat("a key cannot have a higher role than its maker's, ",
+                                v1::Access::Role_Name(caller.role)));
+}
+
+absl::StatusOr<RecordDecision> DecideRevoke(const KeyName& name,
+                                            const std::optional<std::string>& bytes,
+                                            absl::Time now) {
+  if (!bytes.has_value()) return NotFound(name.ToString());
+  KeyRecord record;
+  if (!record.ParseFromString(*bytes)) return BrokenRecord(name.ToString());
+  RecordDecision decision;
+  decision.group.conditions.push_back({.cf = ColumnFamily::kKeys,
+                                       .key = ApiKeyKey(name.tenant, name.key),
+                                       .kind = kv::Condition::Kind::kValueEquals,
+                                       .value = *bytes});
+  if (record.revoke_time_micros() == 0) record.set_revoke_time_micros(ToMicros(now));
+  decision.group.mutations.push_back({.cf = ColumnFamily::kKeys,
+                                      .key = ApiKeyKey(name.tenant, name.key),
+                                      .value = record.SerializeAsString()});
+  decision.response = std::make_unique<v1::ApiKey>(ShowKey(record, absl::InfinitePast()));
+  return decision;
+}
+
+}  // namespace
+
+void KeyService::CreateKey(v1::CreateKeyRequest request, Done<v1::ApiKey> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<std::string> tenant = ParseTenantOrAll(request.parent(), "parent");
+  absl::StatusOr<KeyRecord> draft = ReadKey(request.key(), context_.client.NowLow());
+  FieldViolations violations;
+  violations.AddStatus("", tenant.status());
+  violations.AddStatus("", draft.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  if (absl::Status allowed = CheckGrant(*done.caller(), request.key().role()); !allowed.ok())
+    return context_.Refuse(std::move(allowed), std::move(done));
+  if (request.validate_only()) {
+    v1::ApiKey shown = ShowKey(*draft, absl::InfinitePast());
+    shown.clear_name();
+    shown.clear_create_time();
+    return context_.executor->Post(
+        [shown = std::move(shown), done = std::move(done)]() mutable { done(std::move(shown)); });
+  }
+  const auth::ApiKeyParts fresh = context_.new_api_key();
+  RecordChange change{.key = {ColumnFamily::kKeys, ApiKeyKey(*tenant, fresh.id)},
+                      .resource = KeyName{*tenant, fresh.id}.ToString(),
+                      .mark = RequestMark(*tenant, "CreateKey", "", request, *done.caller())};
+  change.decide = [tenant = *tenant, id = fresh.id, hash = auth::HashApiKeySecret(fresh.secret),
+                   record = *std::move(draft)](
+                      const std::optional<std::string>& bytes,
+                      absl::Time now) mutable -> absl::StatusOr<RecordDecision> {
+    if (bytes.has_value()) return AlreadyExists(KeyName{tenant, id}.ToString());
+    record.set_tenant(tenant);
+    record.set_key_id(id);
+    record.set_secret_sha256(hash);
+    record.set_create_time_micros(ToMicros(now));
+    RecordDecision decision;
+    decision.group.conditions.push_back({.cf = ColumnFamily::kKeys,
+                                         .key = ApiKeyKey(tenant, id),
+                                         .kind = kv::Condition::Kind::kAbsent});
+    decision.group.mutations.push_back({.cf = ColumnFamily::kKeys,
+                                        .key = ApiKeyKey(tenant, id),
+                                        .value = record.SerializeAsString()});
+    decision.response = std::make_unique<v1::ApiKey>(ShowKey(record, absl::InfinitePast()));
+    return decision;
+  };
+  change.response = std::make_unique<v1::ApiKey>();
+  ChangeRecord(context_, std::move(change),
+               [secret = fresh.ToString(), done = std::move(done)](
+                   absl::StatusOr<std::unique_ptr<google::protobuf::Message>> response) mutable {
+                 if (!response.ok()) return done(response.status());
+                 v1::ApiKey key = std::move(static_cast<v1::ApiKey&>(**response));
+                 key.set_secret(std::move(secret));
+                 done(std::move(key));
+               });
+}
+
+void KeyService::GetKey(v1::GetKeyRequest request, Done<v1::ApiKey> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<KeyName> name = ParseKeyName(request.name(), "name");
+  if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
+  context_.client.MultiGet({{ColumnFamily::kKeys, ApiKeyKey(name->tenant, name->key)},
+                            {ColumnFamily::kKeys, ApiKeyUseKey(name->key)}},
+                           context_.executor,
+                           [name = name->ToString(),
+                            done = std::move(done)](absl::StatusOr<kv::GetResult> result) mutable {
+                             if (!result.ok()) return done(StoreFailed(result.status()));
+                             if (!result->values[0].has_value()) return done(NotFound(name));
+                             KeyRecord record;
+                             if (!record.ParseFromString(*result->values[0]))
+                               return done(BrokenRecord(name));
+                             done(ShowKey(record, LastUse(result->values[1])));
+                           });
+}
+
+void KeyService::ListKeys(v1::ListKeysRequest request, Done<v1::ListKeysResponse> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<std::string> tenant = ParseTenantOrAll(request.parent(), "parent");
+  std::string list = absl::StrCat("ListKeys ", request.parent());
+  const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
+  const absl::StatusOr<std::string> begin = DecodePageToken(list, request.page_token());
+  FieldViolations violations;
+  violations.AddStatus("", tenant.status());
+  violations.AddStatus("", size.status());
+  violations.AddStatus("", begin.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  kv::ScanRequest scan;
+  scan.cf = ColumnFamily::kKeys;
+  scan.begin = begin->empty() ? ApiKeyPrefix(*tenant) : ApiKeyKey(*tenant, *begin);
+  scan.end = PrefixEnd(ApiKeyPrefix(*tenant));
+  scan.limit = static_cast<uint32_t>(*size) + 1;
+  context_.client.Scan(
+      std::move(scan), context_.executor,
+      [this, list = std::move(list), size = *size,
+       done = std::move(done)](absl::StatusOr<kv::ScanResult> page) mutable {
+        if (!page.ok()) return done(StoreFailed(page.status()));
+        std::vector<KeyRecord> records;
+        std::string next;
+        for (const kv::Entry& entry : page->entries) {
+          KeyRecord record;
+          if (!record.ParseFromString(entry.value)) return done(BrokenRecord("a key"));
+          if (records.size() == static_cast<size_t>(size)) {
+            next = EncodePageToken(list, record.key_id());
+            break;
+          }
+          records.push_back(std::move(record));
+        }
+        std::vector<kv::Key> uses;
+        for (const KeyRecord& record : records)
+          uses.push_back({ColumnFamily::kKeys, ApiKeyUseKey(record.key_id())});
+        context_.client.MultiGet(
+            std::move(uses), context_.executor,
+            [records = std::move(records), next = std::move(next),
+             done = std::move(done)](absl::StatusOr<kv::GetResult> result) mutable {
+              if (!result.ok()) return done(StoreFailed(result.status()));
+              v1::ListKeysResponse response;
+              for (size_t i = 0; i < records.size(); ++i)
+                *response.add_keys() = ShowKey(records[i], LastUse(result->values[i]));
+              response.set_next_page_token(std::move(next));
+              done(std::move(response));
+            });
+      });
+}
+
+void KeyService::RevokeKey(v1::RevokeKeyRequest request, Done<v1::ApiKey> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<KeyName> name = ParseKeyName(request.name(), "name");
+  if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
+  RecordChange change{.key = {ColumnFamily::kKeys, ApiKeyKey(name->tenant, name->key)},
+                      .resource = name->ToString(),
+                      .mark = RequestMark(name->tenant, "RevokeKey", "", request, *done.caller())};
+  change.decide = [name = *name](const std::optional<std::string>& bytes, absl::Time now) {
+    return DecideRevoke(name, bytes, now);
+  };
+  change.response = std::make_unique<v1::ApiKey>();
+  ChangeRecord(context_, std::move(change), AsAnswer(std::move(done)));
+}
+
+}  // namespace escapement::master

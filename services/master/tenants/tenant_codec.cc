@@ -1,0 +1,138 @@
+#include "services/master/tenants/tenant_codec.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/proto_time.h"
+#include "common/status/errors.h"
+#include "common/storage/access_table.h"
+#include "google/protobuf/util/field_mask_util.h"
+#include "services/master/limits.h"
+#include "services/master/schedules/codec/schedule_codec.h"
+
+namespace escapement::master {
+namespace {
+
+using google::protobuf::FieldMask;
+using google::protobuf::util::FieldMaskUtil;
+
+void CheckCount(const char* field, int64_t value, FieldViolations& violations) {
+  if (value < 0)
+    violations.Add(absl::StrCat("tenant.quotas.", field), "must be at least 0 (0: no bound)");
+}
+
+void CheckRate(const char* field, double value, FieldViolations& violations) {
+  // Written so that NaN is refused.
+  if (!(value >= 0 && value <= kTenantRateMax)) {
+    violations.Add(absl::StrCat("tenant.quotas.", field),
+                   absl::StrCat("must be from 0 (no bound) to ", kTenantRateMax));
+  }
+}
+
+FieldMask FieldsSetIn(const v1::Tenant& patch) {
+  FieldMask mask;
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  v1::Tenant::GetReflection()->ListFields(patch, &fields);
+  for (const auto* field : fields) mask.add_paths(field->name());
+  return mask;
+}
+
+}  // namespace
+
+bool IsTenantId(absl::string_view id) {
+  if (id.empty() || id.size() > kResourceIdBytesMax || id[0] == '-') return false;
+  return std::all_of(id.begin(), id.end(), [](char c) {
+    return absl::ascii_islower(static_cast<unsigned char>(c)) ||
+           absl::ascii_isdigit(static_cast<unsigned char>(c)) || c == '-';
+  });
+}
+
+absl::StatusOr<storage::v1::TenantRecord> ReadTenant(const v1::Tenant& tenant) {
+  FieldViolations violations;
+  storage::v1::TenantRecord record;
+  CheckShownText("tenant.display_name", tenant.display_name(), kDisplayNameCharsMax, violations);
+  record.set_display_name(tenant.display_name());
+  if (!v1::Tenant::State_IsValid(tenant.state()))
+    violations.Add("tenant.state", "must be ACTIVE or SUSPENDED");
+  record.set_suspended(tenant.state() == v1::Tenant::SUSPENDED);
+  const v1::Quotas& quotas = tenant.quotas();
+  CheckCount("max_schedules", quotas.max_schedules(), violations);
+  CheckCount("max_policies", quotas.max_policies(), violations);
+  CheckCount("max_pending_events", quotas.max_pending_events(), violations);
+  CheckRate("max_events_per_second", quotas.max_events_per_second(), violations);
+  CheckCount("max_events_per_run", quotas.max_events_per_run(), violations);
+  CheckCount("max_payload_bytes", quotas.max_payload_bytes(), violations);
+  CheckRate("max_requests_per_second", quotas.max_requests_per_second(), violations);
+  if (!violations.empty()) return violations.ToStatus();
+  record.set_max_schedules(quotas.max_schedules());
+  record.set_max_policies(quotas.max_policies());
+  record.set_max_pending_events(quotas.max_pending_events());
+  record.set_max_events_per_second(quotas.max_events_per_second());
+  record.set_max_events_per_run(quotas.max_events_per_run());
+  record.set_max_payload_bytes(quotas.max_payload_bytes());
+  record.set_max_requests_per_second(quotas.max_requests_per_second());
+  return record;
+}
+
+absl::StatusOr<v1::Tenant> ApplyTenantMask(const v1::Tenant& current, const v1::Tenant& patch,
+                                           const FieldMask& mask) {
+  const FieldMask paths = mask.paths_size() > 0 ? mask : FieldsSetIn(patch);
+  FieldViolations violations;
+  bool everything = false;
+  for (const std::string& path : paths.paths()) {
+    everything |= path == "*";
+    if (path != "*" && (path.empty() || !FieldMaskUtil::IsValidPath<v1::Tenant>(path))) {
+      violations.Add("update_mask",
+                     absl::StrCat("\"", path.substr(0, 100), "\" is not a field of Tenant"));
+    }
+  }
+  if (!violations.empty()) return violations.ToStatus();
+  if (everything) return patch;
+  v1::Tenant result = current;
+  FieldMaskUtil::MergeOptions replace;
+  replace.set_replace_message_fields(true);
+  FieldMaskUtil::MergeMessageTo(patch, paths, replace, &result);
+  return result;
+}
+
+v1::Tenant ShowTenant(const storage::v1::TenantRecord& record) {
+  v1::Tenant tenant;
+  tenant.set_name(absl::StrCat("tenants/", record.tenant()));
+  tenant.set_display_name(record.display_name());
+  tenant.set_state(record.suspended() ? v1::Tenant::SUSPENDED : v1::Tenant::ACTIVE);
+  *tenant.mutable_quotas() = ShowQuotas(record);
+  tenant.set_version(static_cast<int64_t>(record.version()));
+  tenant.set_etag(TenantEtag(record));
+  if (record.version() > 0) {
+    SetTimestamp(record.create_time_micros(), *tenant.mutable_create_time());
+    SetTimestamp(record.update_time_micros(), *tenant.mutable_update_time());
+  }
+  return tenant;
+}
+
+v1::Quotas ShowQuotas(const storage::v1::TenantRecord& record) {
+  v1::Quotas quotas;
+  quotas.set_max_schedules(record.max_schedules());
+  quotas.set_max_policies(record.max_policies());
+  quotas.set_max_pending_events(record.max_pending_events());
+  quotas.set_max_events_per_second(record.max_events_per_second());
+  quotas.set_max_events_per_run(record.max_events_per_run());
+  quotas.set_max_payload_bytes(record.max_payload_bytes());
+  quotas.set_max_requests_per_second(record.max_requests_per_second());
+  return quotas;
+}
+
+std::string TenantEtag(const storage::v1::TenantRecord& record) {
+  return absl::StrCat("\"", record.version(), "-", record.create_time_micros(), "\"");
+}
+
+storage::v1::TenantRecord DefaultTenantRecord() {
+  storage::v1::TenantRecord record;
+  record.set_tenant(std::string(kDefaultTenant));
+  return record;
+}
+
+}  // namespace escapement::master

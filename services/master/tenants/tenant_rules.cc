@@ -1,0 +1,211 @@
+#include "services/master/tenants/tenant_rules.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status/errors.h"
+#include "common/storage/access_table.h"
+#include "escapement/v1/event_service.pb.h"
+#include "escapement/v1/policy_service.pb.h"
+#include "escapement/v1/schedule_service.pb.h"
+#include "services/master/errors.h"
+
+namespace escapement::master {
+namespace {
+
+using google::protobuf::DynamicCastToGenerated;
+using google::protobuf::Message;
+
+constexpr absl::Duration kTickEvery = absl::Seconds(1);
+constexpr absl::Duration kCountEvery = absl::Seconds(10);  // if nothing was let pass
+// A count of pending events reads rows of all tenants, so it may take at most this part of the
+// time.
+constexpr int64_t kCountPause = 20;
+constexpr absl::Duration kCountAgain = absl::Seconds(1);
+
+// What a request adds to a tenant.
+struct Demand {
+  int64_t schedules = 0;
+  int64_t policies = 0;
+  int64_t events = 0;          // one-off events
+  int64_t events_per_run = 0;  // the largest
+  int64_t payload_bytes = 0;   // the largest
+};
+
+void AddPayload(Demand& demand, const std::string& payload) {
+  demand.payload_bytes = std::max(demand.payload_bytes, static_cast<int64_t>(payload.size()));
+}
+
+void AddSchedule(Demand& demand, const v1::Schedule& schedule) {
+  demand.events_per_run = schedule.event_count();
+  AddPayload(demand, schedule.payload());
+}
+
+Demand DemandOf(const Message& request) {
+  Demand demand;
+  if (const auto* create = DynamicCastToGenerated<v1::CreateScheduleRequest>(&request)) {
+    demand.schedules = 1;
+    AddSchedule(demand, create->schedule());
+  } else if (const auto* update = DynamicCastToGenerated<v1::UpdateScheduleRequest>(&request)) {
+    AddSchedule(demand, update->schedule());
+  } else if (DynamicCastToGenerated<v1::CreatePolicyRequest>(&request) != nullptr) {
+    demand.policies = 1;
+  } else if (const auto* event = DynamicCastToGenerated<v1::CreateEventRequest>(&request)) {
+    demand.events = 1;
+    AddPayload(demand, event->event().payload());
+  } else if (const auto* batch = DynamicCastToGenerated<v1::BatchCreateEventsRequest>(&request)) {
+    demand.events = batch->requests_size();
+    for (const auto& one : batch->requests()) AddPayload(demand, one.event().payload());
+  } else if (const auto* ingest = DynamicCastToGenerated<v1::IngestRequest>(&request)) {
+    demand.events = ingest->events_size();
+    for (const auto& one : ingest->events()) AddPayload(demand, one.payload());
+  }
+  return demand;
+}
+
+std::string NameOf(const std::string& tenant) { return absl::StrCat("tenants/", tenant); }
+
+absl::Status CheckBound(int64_t max, int64_t value, const std::string& tenant, const char* quota) {
+  if (max == 0 || value <= max) return absl::OkStatus();
+  return QuotaExceeded(NameOf(tenant), quota, absl::StrCat(quota, " is ", max, ", not ", value),
+                       absl::Hours(1));
+}
+
+bool HasQuotas(const storage::v1::TenantRecord& record) {
+  return record.max_schedules() != 0 || record.max_policies() != 0 ||
+         record.max_pending_events() != 0 || record.max_events_per_second() != 0 ||
+         record.max_events_per_run() != 0 || record.max_payload_bytes() != 0;
+}
+
+}  // namespace
+
+absl::Status MasterTenantRules::Check(const MethodAccess& method, const std::string& tenant,
+                                      const Message& request) {
+  if (!directory_.loaded()) return NotReady();
+  if (tenant == kAllTenants) return absl::OkStatus();  // the method says whether it takes "-"
+  const TenantDirectory::Record record = directory_.Find(tenant);
+  if (record == nullptr) return NotFound(NameOf(tenant));
+  const bool changes = method.access().audited();
+  const bool administers = method.access().role() >= v1::Access::ADMIN;
+  if (record->suspended() && changes && !administers) {
+    return FailedPrecondition("TENANT_SUSPENDED",
+                              absl::StrCat(NameOf(tenant), " is suspended: it takes no changes"),
+                              {{"resource", NameOf(tenant)}});
+  }
+  if (administers) return absl::OkStatus();
+  if (record->max_requests_per_second() == 0 && (!changes || !HasQuotas(*record)))
+    return absl::OkStatus();
+  absl::MutexLock lock(&mutex_);
+  absl::Status status = Spend(usages_[tenant].requests, record->max_requests_per_second(), 1,
+                              tenant, "max_requests_per_second");
+  if (status.ok() && changes && HasQuotas(*record)) status = CheckQuotas(*record, request);
+  return status;
+}
+
+absl::Status MasterTenantRules::CheckQuotas(const storage::v1::TenantRecord& record,
+                                            const Message& request) {
+  const std::string& tenant = record.tenant();
+  const Demand demand = DemandOf(request);
+  Usage& usage = usages_[tenant];
+  absl::Status status =
+      CheckBound(record.max_events_per_run(), demand.events_per_run, tenant, "max_events_per_run");
+  if (status.ok()) {
+    status =
+        CheckBound(record.max_payload_bytes(), demand.payload_bytes, tenant, "max_payload_bytes");
+  }
+  if (status.ok()) {
+    status = CheckCount(usage, CountedRows::kSchedules, record.max_schedules(), demand.schedules,
+                        tenant, "max_schedules");
+  }
+  if (status.ok()) {
+    status = CheckCount(usage, CountedRows::kPolicies, record.max_policies(), demand.policies,
+                        tenant, "max_policies");
+  }
+  if (status.ok()) {
+    status = CheckCount(usage, CountedRows::kPendingEvents, record.max_pending_events(),
+                        demand.events, tenant, "max_pending_events");
+  }
+  if (status.ok() && demand.events > 0) {
+    status = Spend(usage.events, record.max_events_per_second(), static_cast<double>(demand.events),
+                   tenant, "max_events_per_second");
+  }
+  return status;
+}
+
+// A demand of more than a second's worth passes while the budget is full, and is paid off later.
+absl::Status MasterTenantRules::Spend(Budget& budget, double per_second, double amount,
+                                      const std::string& tenant, const char* quota) {
+  if (per_second == 0) return absl::OkStatus();
+  const absl::Duration now = context_.runtime.clock().Elapsed();
+  const double full = std::max(per_second, 1.0);
+  budget.left =
+      budget.at == -absl::InfiniteDuration()
+          ? full
+          : std::min(full, budget.left + per_second * absl::ToDoubleSeconds(now - budget.at));
+  budget.at = now;
+  const double needed = std::min(amount, full);
+  if (budget.left < needed) {
+    return QuotaExceeded(NameOf(tenant), quota, absl::StrCat(quota, " is ", per_second),
+                         absl::Seconds((needed - budget.left) / per_second));
+  }
+  budget.left -= amount;
+  return absl::OkStatus();
+}
+
+absl::Status MasterTenantRules::CheckCount(Usage& usage, CountedRows which, int64_t max,
+                                           int64_t added, const std::string& tenant,
+                                           const char* quota) {
+  if (max == 0 || added == 0) return absl::OkStatus();
+  Count& count = usage.counts[which];
+  if (!count.known) {
+    return QuotaExceeded(NameOf(tenant), quota, "the use is being counted; try again",
+                         absl::Milliseconds(200));
+  }
+  if (count.rows + count.let_pass + added > max) {
+    count.next = absl::ZeroDuration();  // some may have gone
+    return QuotaExceeded(NameOf(tenant), quota, absl::StrCat(quota, " is ", max), kCountAgain);
+  }
+  count.let_pass += added;
+  return absl::OkStatus();
+}
+
+void MasterTenantRules::Tick() {
+  for (const TenantDirectory::Record& record : directory_.All()) {
+    CountIfDue(record->tenant(), CountedRows::kSchedules, record->max_schedules());
+    CountIfDue(record->tenant(), CountedRows::kPolicies, record->max_policies());
+    CountIfDue(record->tenant(), CountedRows::kPendingEvents, record->max_pending_events());
+  }
+  context_.executor->PostAfter(kTickEvery, [this] { Tick(); });
+}
+
+void MasterTenantRules::CountIfDue(const std::string& tenant, CountedRows which, int64_t max) {
+  if (max == 0) return;
+  const absl::Duration now = context_.runtime.clock().Elapsed();
+  {
+    absl::MutexLock lock(&mutex_);
+    Count& count = usages_[tenant].counts[which];
+    if (count.counting || (count.known && now < count.next)) return;
+    count.counting = true;
+    // What is let pass from now on may be in the count or not: it is added, to be safe.
+    count.let_pass = 0;
+  }
+  CountRows(context_, which, tenant, max,
+            [this, tenant, which, began = now](const absl::StatusOr<int64_t>& rows) {
+              OnCounted(tenant, which, began, rows);
+            });
+}
+
+void MasterTenantRules::OnCounted(const std::string& tenant, CountedRows which,
+                                  absl::Duration began, const absl::StatusOr<int64_t>& rows) {
+  const absl::Duration now = context_.runtime.clock().Elapsed();
+  absl::MutexLock lock(&mutex_);
+  Count& count = usages_[tenant].counts[which];
+  count.counting = false;
+  if (!rows.ok()) return;
+  count.known = true;
+  count.rows = *rows;
+  count.next = now + std::max(kCountEvery, (now - began) * kCountPause);
+}
+
+}  // namespace escapement::master

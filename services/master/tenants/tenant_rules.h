@@ -1,0 +1,78 @@
+// TenantRules of the master: the tenant must exist, must not be suspended, and must stay within its
+// quotas.
+//
+// Schedules, policies and pending events are counted in the background, so a check never waits: the
+// count is at most some seconds old, plus what this master has let pass since.
+//
+// Threads: Check from any; the rest on the context's executor.
+
+#ifndef SERVICES_MASTER_TENANTS_TENANT_RULES_H_
+#define SERVICES_MASTER_TENANTS_TENANT_RULES_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/auth/platform_gate.h"
+#include "services/master/master_context.h"
+#include "services/master/tenants/row_counter.h"
+#include "services/master/tenants/tenant_directory.h"
+
+namespace escapement::master {
+
+class MasterTenantRules final : public auth::TenantRules {
+ public:
+  // Both outlive it; the executor is stopped before it is destroyed.
+  MasterTenantRules(MasterContext& context, TenantDirectory& directory)
+      : context_(context), directory_(directory) {}
+
+  void Start() { Tick(); }
+
+  absl::Status Check(const MethodAccess& method, const std::string& tenant,
+                     const google::protobuf::Message& request) override;
+
+ private:
+  // A budget of calls or events: one second's worth may be spent at once.
+  struct Budget {
+    double left = 0;
+    absl::Duration at = -absl::InfiniteDuration();  // when `left` was computed
+  };
+  struct Count {
+    bool known = false;
+    bool counting = false;
+    int64_t rows = 0;                            // at the last count
+    int64_t let_pass = 0;                        // since the last count began
+    absl::Duration next = absl::ZeroDuration();  // when to count again
+  };
+  struct Usage {
+    Budget requests, events;
+    std::map<CountedRows, Count> counts;
+  };
+
+  absl::Status Spend(Budget& budget, double per_second, double amount, const std::string& tenant,
+                     const char* quota) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckCount(Usage& usage, CountedRows which, int64_t max, int64_t added,
+                          const std::string& tenant, const char* quota)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckQuotas(const storage::v1::TenantRecord& record,
+                           const google::protobuf::Message& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  void Tick();
+  void CountIfDue(const std::string& tenant, CountedRows which, int64_t max);
+  void OnCounted(const std::string& tenant, CountedRows which, absl::Duration began,
+                 const absl::StatusOr<int64_t>& rows);
+
+  MasterContext& context_;
+  TenantDirectory& directory_;
+  absl::Mutex mutex_;
+  std::map<std::string, Usage> usages_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_TENANTS_TENANT_RULES_H_

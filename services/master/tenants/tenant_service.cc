@@ -1,0 +1,327 @@
+#include "services/master/tenants/tenant_service.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/key_codec.h"
+#include "common/base/micros.h"
+#include "common/status/errors.h"
+#include "common/storage/access_table.h"
+#include "common/storage/policy_table.h"
+#include "common/storage/schedule_table.h"
+#include "google/protobuf/empty.pb.h"
+#include "services/master/errors.h"
+#include "services/master/limits.h"
+#include "services/master/requests/page_token.h"
+#include "services/master/requests/record_transaction.h"
+#include "services/master/requests/request_table.h"
+#include "services/master/requests/resource_name.h"
+#include "services/master/schedules/codec/delivery_codec.h"
+#include "services/master/tenants/row_counter.h"
+#include "services/master/tenants/tenant_codec.h"
+
+namespace escapement::master {
+namespace {
+
+using kv::ColumnFamily;
+using storage::v1::TenantRecord;
+
+std::string NameOf(const std::string& tenant) { return absl::StrCat("tenants/", tenant); }
+
+// nullopt: there is none. DATA_LOSS if it cannot be read.
+absl::StatusOr<std::optional<TenantRecord>> ReadRecord(const std::string& tenant,
+                                                       const std::optional<std::string>& bytes) {
+  if (!bytes.has_value()) {
+    if (tenant == kDefaultTenant) return DefaultTenantRecord();
+    return std::nullopt;
+  }
+  TenantRecord record;
+  if (!record.ParseFromString(*bytes)) return BrokenRecord(NameOf(tenant));
+  return record;
+}
+
+RecordChange ChangeOf(const std::string& tenant, RequestMark mark) {
+  RecordChange change{.key = {ColumnFamily::kTenants, TenantKey(tenant)},
+                      .resource = NameOf(tenant),
+                      .mark = std::move(mark)};
+  return change;
+}
+
+void RequireUnchanged(const std::string& tenant, const std::optional<std::string>& bytes,
+                      RecordDecision& decision) {
+  kv::Condition condition{.cf = ColumnFamily::kTenants, .key = TenantKey(tenant)};
+  condition.kind =
+      bytes.has_value() ? kv::Condition::Kind::kValueEquals : kv::Condition::Kind::kAbsent;
+  condition.value = bytes.value_or(std::string());
+  decision.group.conditions.push_back(std::move(condition));
+  decision.refusals.push_back(absl::OkStatus());
+}
+
+// Stores `next` as the version after `current`.
+RecordDecision Store(const std::string& tenant, const std::optional<TenantRecord>& current,
+                     const std::optional<std::string>& bytes, TenantRecord next, absl::Time now) {
+  RecordDecision decision;
+  RequireUnchanged(tenant, bytes, decision);
+  decision.version_before = current.has_value() ? current->version() : 0;
+  next.set_tenant(tenant);
+  next.set_version(decision.version_before + 1);
+  next.set_create_time_micros(decision.version_before > 0 ? current->create_time_micros()
+                                                          : ToMicros(now));
+  next.set_update_time_micros(ToMicros(now));
+  if (next.suspended()) {
+    next.set_suspend_time_micros(current.has_value() && current->suspended()
+                                     ? current->suspend_time_micros()
+                                     : ToMicros(now));
+  }
+  decision.group.mutations.push_back(
+      {.cf = ColumnFamily::kTenants, .key = TenantKey(tenant), .value = next.SerializeAsString()});
+  decision.response = std::make_unique<v1::Tenant>(ShowTenant(next));
+  return decision;
+}
+
+absl::StatusOr<RecordDecision> DecideUpdate(const std::string& tenant,
+                                            const v1::UpdateTenantRequest& request,
+                                            const std::optional<std::string>& bytes,
+                                            absl::Time now) {
+  const auto current = ReadRecord(tenant, bytes);
+  if (!current.ok()) return current.status();
+  if (!current->has_value()) return NotFound(NameOf(tenant));
+  const std::string& etag = request.tenant().etag();
+  if (!etag.empty() && etag != TenantEtag(**current)) return EtagMismatch(NameOf(tenant));
+  const auto wanted =
+      ApplyTenantMask(ShowTenant(**current), request.tenant(), request.update_mask());
+  if (!wanted.ok()) return wanted.status();
+  auto next = ReadTenant(*wanted);
+  if (!next.ok()) return next.status();
+  return Store(tenant, *current, bytes, *std::move(next), now);
+}
+
+void RequireEmpty(ColumnFamily cf, const std::string& prefix, absl::Status refusal,
+                  RecordDecision& decision) {
+  decision.group.conditions.push_back({.cf = cf,
+                                       .key = prefix,
+                                       .kind = kv::Condition::Kind::kRangeCount,
+                                       .value = PrefixEnd(prefix),
+                                       .number = 0});
+  decision.refusals.push_back(std::move(refusal));
+}
+
+absl::StatusOr<RecordDecision> DecideDelete(const std::string& tenant,
+                                            const v1::DeleteTenantRequest& request,
+                                            const std::optional<std::string>& bytes,
+                                            absl::Time now) {
+  const auto current = ReadRecord(tenant, bytes);
+  if (!current.ok()) return current.status();
+  if (!current->has_value()) return NotFound(NameOf(tenant));
+  if (!request.etag().empty() && request.etag() != TenantEtag(**current))
+    return EtagMismatch(NameOf(tenant));
+  if (tenant == kDefaultTenant) {
+    return FailedPrecondition("DEFAULT_TENANT", "the tenant \"default\" cannot be deleted");
+  }
+  // By then every master refuses changes in the tenant.
+  if (!(*current)->suspended() ||
+      now - FromMicros((*current)->suspend_time_micros()) < kTenantSuspendedMin) {
+    return FailedPrecondition("TENANT_NOT_SUSPENDED",
+                              absl::StrCat(NameOf(tenant), " must have been SUSPENDED for ",
+                                           absl::FormatDuration(kTenantSuspendedMin)));
+  }
+  RecordDecision decision;
+  RequireUnchanged(tenant, bytes, decision);
+  RequireEmpty(
+      ColumnFamily::kSchedules, SchedulePrefix(tenant),
+      FailedPrecondition("TENANT_HAS_SCHEDULES", absl::StrCat(NameOf(tenant), " has schedules")),
+      decision);
+  RequireEmpty(
+      ColumnFamily::kPolicies, PolicyPrefix(tenant),
+      FailedPrecondition("TENANT_HAS_POLICIES", absl::StrCat(NameOf(tenant), " has policies")),
+      decision);
+  decision.version_before = (*current)->version();
+  decision.group.mutations.push_back({.cf = ColumnFamily::kTenants,
+                                      .kind = kv::Mutation::Kind::kDelete,
+                                      .key = TenantKey(tenant)});
+  decision.response = std::make_unique<google::protobuf::Empty>();
+  return decision;
+}
+
+absl::StatusOr<v1::ListTenantsResponse> PageOf(const kv::ScanResult& result, int32_t size,
+                                               const std::string& list, bool with_default,
+                                               const std::string& only) {
+  v1::ListTenantsResponse response;
+  const auto add = [&](const TenantRecord& record) {
+    if (response.tenants_size() == size) {
+      response.set_next_page_token(EncodePageToken(list, record.tenant()));
+      return false;
+    }
+    *response.add_tenants() = ShowTenant(record);
+    return true;
+  };
+  bool default_due = with_default;
+  for (const kv::Entry& entry : result.entries) {
+    TenantRecord record;
+    if (!record.ParseFromString(entry.value)) return BrokenRecord("a tenant");
+    if (!only.empty() && record.tenant() != only) continue;
+    if (record.tenant() == kDefaultTenant) default_due = false;
+    if (default_due && record.tenant() > kDefaultTenant) {
+      default_due = false;
+      if (!add(DefaultTenantRecord())) return response;
+    }
+    if (!add(record)) return response;
+  }
+  if (default_due && (only.empty() || only == kDefaultTenant)) add(DefaultTenantRecord());
+  return response;
+}
+
+}  // namespace
+
+void TenantService::CreateTenant(v1::CreateTenantRequest request, Done<v1::Tenant> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  FieldViolations violations;
+  CheckRequestId(request.request_id(), violations);
+  if (!IsTenantId(request.tenant_id())) {
+    violations.Add("tenant_id",
+                   "is required: 1-63 characters of a-z, 0-9 and '-', beginning with a letter or "
+                   "digit");
+  }
+  absl::StatusOr<TenantRecord> draft = ReadTenant(request.tenant());
+  violations.AddStatus("", draft.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  const std::string& tenant = request.tenant_id();
+  RequestMark mark;
+  if (!request.validate_only())
+    mark = RequestMark(kAllTenants, "CreateTenant", request.request_id(), request, *done.caller());
+  RecordChange change = ChangeOf(tenant, std::move(mark));
+  change.decide = [tenant, draft = *std::move(draft)](
+                      const std::optional<std::string>& bytes,
+                      absl::Time now) -> absl::StatusOr<RecordDecision> {
+    if (bytes.has_value() || tenant == kDefaultTenant) return AlreadyExists(NameOf(tenant));
+    return Store(tenant, std::nullopt, bytes, draft, now);
+  };
+  change.response = std::make_unique<v1::Tenant>();
+  change.validate_only = request.validate_only();
+  ChangeRecord(context_, std::move(change), AsAnswer(std::move(done)));
+}
+
+void TenantService::GetTenant(v1::GetTenantRequest request, Done<v1::Tenant> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<std::string> tenant = ParseTenantName(request.name(), "name");
+  if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
+  context_.client.MultiGet(
+      {{ColumnFamily::kTenants, TenantKey(*tenant)}}, context_.executor,
+      [tenant = *tenant, done = std::move(done)](absl::StatusOr<kv::GetResult> result) mutable {
+        if (!result.ok()) return done(StoreFailed(result.status()));
+        const auto record = ReadRecord(tenant, result->values[0]);
+        if (!record.ok()) return done(record.status());
+        if (!record->has_value()) return done(NotFound(NameOf(tenant)));
+        done(ShowTenant(**record));
+      });
+}
+
+void TenantService::ListTenants(v1::ListTenantsRequest request,
+                                Done<v1::ListTenantsResponse> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  // A caller of one tenant sees that one.
+  const std::string only = done.caller()->tenant;
+  std::string list = absl::StrCat("ListTenants ", only);
+  const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
+  const absl::StatusOr<std::string> begin = DecodePageToken(list, request.page_token());
+  FieldViolations violations;
+  violations.AddStatus("", size.status());
+  violations.AddStatus("", begin.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  kv::ScanRequest scan;
+  scan.cf = ColumnFamily::kTenants;
+  if (!begin->empty()) scan.begin = TenantKey(*begin);
+  if (!only.empty()) {
+    scan.begin = TenantKey(only);
+    scan.end = KeyAfter(scan.begin);
+  }
+  scan.limit = static_cast<uint32_t>(*size) + 1;
+  const bool with_default = *begin <= kDefaultTenant;
+  context_.client.Scan(std::move(scan), context_.executor,
+                       [list = std::move(list), size = *size, with_default, only,
+                        done = std::move(done)](absl::StatusOr<kv::ScanResult> result) mutable {
+                         if (!result.ok()) return done(StoreFailed(result.status()));
+                         done(PageOf(*result, size, list, with_default, only));
+                       });
+}
+
+void TenantService::UpdateTenant(v1::UpdateTenantRequest request, Done<v1::Tenant> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  FieldViolations violations;
+  if (!request.has_tenant()) violations.Add("tenant", "is required");
+  CheckRequestId(request.request_id(), violations);
+  const absl::StatusOr<std::string> tenant =
+      ParseTenantName(request.tenant().name(), "tenant.name");
+  if (request.has_tenant()) violations.AddStatus("", tenant.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  RequestMark mark;
+  if (!request.validate_only())
+    mark = RequestMark(kAllTenants, "UpdateTenant", request.request_id(), request, *done.caller());
+  RecordChange change = ChangeOf(*tenant, std::move(mark));
+  change.validate_only = request.validate_only();
+  change.decide = [tenant = *tenant, request = std::move(request)](
+                      const std::optional<std::string>& bytes, absl::Time now) {
+    return DecideUpdate(tenant, request, bytes, now);
+  };
+  change.response = std::make_unique<v1::Tenant>();
+  ChangeRecord(context_, std::move(change), AsAnswer(std::move(done)));
+}
+
+void TenantService::DeleteTenant(v1::DeleteTenantRequest request,
+                                 Done<google::protobuf::Empty> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  FieldViolations violations;
+  CheckRequestId(request.request_id(), violations);
+  const absl::StatusOr<std::string> tenant = ParseTenantName(request.name(), "name");
+  violations.AddStatus("", tenant.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  RecordChange change = ChangeOf(
+      *tenant,
+      RequestMark(kAllTenants, "DeleteTenant", request.request_id(), request, *done.caller()));
+  change.decide = [tenant = *tenant, request = std::move(request)](
+                      const std::optional<std::string>& bytes, absl::Time now) {
+    return DecideDelete(tenant, request, bytes, now);
+  };
+  change.response = std::make_unique<google::protobuf::Empty>();
+  ChangeRecord(context_, std::move(change), AsAnswer(std::move(done)));
+}
+
+void TenantService::GetTenantUsage(v1::GetTenantUsageRequest request, Done<v1::TenantUsage> done) {
+  v1::GetTenantRequest get;
+  get.set_name(request.name());
+  // Counts one kind after the other.
+  struct Counted {
+    v1::TenantUsage usage;
+    std::string tenant;
+    Done<v1::TenantUsage> done;
+  };
+  auto counted = std::make_shared<Counted>();
+  counted->done = std::move(done);
+  MasterContext* const context = &context_;
+  GetTenant(std::move(get), [context, counted](absl::StatusOr<v1::Tenant> tenant) {
+    if (!tenant.ok()) return counted->done(tenant.status());
+    *counted->usage.mutable_quotas() = tenant->quotas();
+    counted->tenant = TenantOf(tenant->name());
+    CountRows(*context, CountedRows::kSchedules, counted->tenant, kCountRowsMax,
+              [context, counted](absl::StatusOr<int64_t> schedules) {
+                if (!schedules.ok()) return counted->done(schedules.status());
+                counted->usage.set_schedule_count(*schedules);
+                CountRows(*context, CountedRows::kPolicies, counted->tenant, kCountRowsMax,
+                          [context, counted](absl::StatusOr<int64_t> policies) {
+                            if (!policies.ok()) return counted->done(policies.status());
+                            counted->usage.set_policy_count(*policies);
+                            CountRows(*context, CountedRows::kPendingEvents, counted->tenant,
+                                      kCountRowsMax, [counted](absl::StatusOr<int64_t> events) {
+                                        if (!events.ok()) return counted->done(events.status());
+                                        counted->usage.set_pending_event_count(*events);
+                                        counted->done(std::move(counted->usage));
+                                      });
+                          });
+              });
+  });
+}
+
+}  // namespace escapement::master
