@@ -22,6 +22,7 @@ class SilentEvents : public EventApi {
   void CreateEvent(v1::CreateEventRequest, Done<v1::Event>) override {}
   void BatchCreateEvents(v1::BatchCreateEventsRequest,
                          Done<v1::BatchCreateEventsResponse>) override {}
+  void ListEvents(v1::ListEventsRequest, Done<v1::ListEventsResponse>) override {}
   void CancelEvent(v1::CancelEventRequest, Done<v1::Event>) override {}
   void IngestBatch(std::shared_ptr<const v1::IngestRequest>, IngestOptions,
                    Done<v1::IngestResponse>) override {}

@@ -113,7 +113,11 @@ const std::vector<Case>& Cases() {
                      target { grpc { uri: "127.0.0.1:9" } } } })"},
       {"BatchCreateEvents", R"(parent: "tenants/default")", kInvalid},
       {"GetEvent", R"(name: "tenants/default/events/e@")"},
+      {"ListEvents", R"(parent: "tenants/default" page_size: 1 order_by: "due_time desc"
+          filter: "name = \"f@*\" AND target = http AND due_time > \"2030-01-01T00:00:00Z\"")"},
+      {"ListEvents", R"(parent: "tenants/default" filter: "a = b" order_by: "size")", kInvalid},
       {"CancelEvent", R"(name: "tenants/default/events/e@")"},
+      {"ListEvents", R"(parent: "tenants/default" filter: "name = e@ AND outcome = CANCELLED")"},
       {"CancelEvent", R"(name: "tenants/default/events/e@")", kState},
       {"CancelEvent", R"(name: "tenants/default/events/none")", kNotFound},
       {"ListRuns", R"(parent: "tenants/default/schedules/s@" page_size: 5

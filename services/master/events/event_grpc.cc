@@ -92,7 +92,8 @@ template <typename Base>
 using UnaryMethods = v1::EventService::WithCallbackMethod_CreateEvent<
     v1::EventService::WithCallbackMethod_BatchCreateEvents<
         v1::EventService::WithCallbackMethod_GetEvent<
-            v1::EventService::WithCallbackMethod_CancelEvent<Base>>>>;
+            v1::EventService::WithCallbackMethod_ListEvents<
+                v1::EventService::WithCallbackMethod_CancelEvent<Base>>>>>;
 
 class EventGrpc final : public v1::EventService::WithRawCallbackMethod_Ingest<
                             UnaryMethods<v1::EventService::Service>> {
@@ -118,6 +119,13 @@ class EventGrpc final : public v1::EventService::WithRawCallbackMethod_Ingest<
                                      v1::Event* response) override {
     grpc::ServerUnaryReactor* reactor = nullptr;
     events_.GetEvent(*request, AnswerTo(context, response, &reactor));
+    return reactor;
+  }
+  grpc::ServerUnaryReactor* ListEvents(grpc::CallbackServerContext* context,
+                                       const v1::ListEventsRequest* request,
+                                       v1::ListEventsResponse* response) override {
+    grpc::ServerUnaryReactor* reactor = nullptr;
+    events_.ListEvents(*request, AnswerTo(context, response, &reactor));
     return reactor;
   }
   grpc::ServerUnaryReactor* CancelEvent(grpc::CallbackServerContext* context,
