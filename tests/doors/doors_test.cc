@@ -96,6 +96,9 @@ const std::vector<Case>& Cases() {
       {"GetPolicy", R"(name: "tenants/default/policies/p@")"},
       {"GetPolicy", R"(name: "tenants/default/policies/none")", kNotFound},
       {"ListPolicies", R"(parent: "tenants/default")"},
+      {"ListPolicies", R"(parent: "tenants/default" order_by: "name desc"
+          filter: "name = \"p*\" AND max_concurrent <= 3")"},
+      {"ListPolicies", R"(parent: "tenants/default" filter: "max_concurrent = many")", kInvalid},
       {"UpdatePolicy", R"(policy { name: "tenants/default/policies/p@" max_concurrent: 4 }
           update_mask { paths: "max_concurrent" })"},
       {"PausePolicy", R"(name: "tenants/default/policies/p@")"},

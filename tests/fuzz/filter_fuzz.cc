@@ -12,6 +12,7 @@
 #include "common/filter/filter.h"
 #include "common/status/errors.h"
 #include "services/master/events/event_filter.h"
+#include "services/master/policies/policy_filter.h"
 #include "services/master/runs/run_filter.h"
 #include "services/master/schedules/schedule_filter.h"
 #include "tests/fuzz/require.h"
@@ -66,8 +67,10 @@ void CheckFilter(absl::string_view input) {
   const auto of_schedules = master::ScheduleFilter::Read(input, "t");
   const auto of_runs = master::RunFilter::Read(input);
   const auto of_events = master::EventFilter::Read(input, "t");
-  Require(filter.ok() || (!of_schedules.ok() && !of_runs.ok() && !of_events.ok()),
-          "no list reads more", input);
+  const auto of_policies = master::PolicyFilter::Read(input, "t");
+  Require(
+      filter.ok() || (!of_schedules.ok() && !of_runs.ok() && !of_events.ok() && !of_policies.ok()),
+      "no list reads more", input);
   v1::Schedule schedule;
   schedule.set_name("tenants/t/schedules/a");
   (*schedule.mutable_labels())["team"] = "x";
@@ -88,6 +91,13 @@ void CheckFilter(absl::string_view input) {
     const absl::Time at = absl::FromUnixSeconds(1'800'000'000);
     Require(!of_runs->Matches(run) || (of_runs->begin() <= at && at < of_runs->end()),
             "a match lies in the range that is read", input);
+  }
+  if (of_policies.ok()) {
+    v1::ThrottlePolicy policy;
+    policy.set_name("tenants/t/policies/a");
+    policy.set_max_per_second(0.5);
+    Require(!of_policies->Matches(policy) || absl::StartsWith("a", of_policies->id_prefix()),
+            "a match has the prefix that the index uses", input);
   }
   if (of_events.ok()) {
     v1::Event event;

@@ -11,9 +11,10 @@
 #include "services/master/errors.h"
 #include "services/master/limits.h"
 #include "services/master/policies/policy_codec.h"
+#include "services/master/policies/policy_filter.h"
+#include "services/master/policies/policy_search.h"
 #include "services/master/policies/policy_transaction.h"
 #include "services/master/policies/policy_usage.h"
-#include "services/master/requests/page_budget.h"
 #include "services/master/requests/page_token.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
@@ -65,31 +66,6 @@ std::string NewPolicyId(Random& random) {
   return Uid::FromHalves(high, random.Next()).ToHex();
 }
 
-// The page of policies in `result`, which has one more than the page if there are more.
-absl::StatusOr<v1::ListPoliciesResponse> PageOf(const kv::ScanResult& result, int32_t size,
-                                                const std::string& list) {
-  v1::ListPoliciesResponse response;
-  PageBudget budget;
-  for (const kv::Entry& entry : result.entries) {
-    const auto key = DecodePolicyKey(entry.key);
-    if (!key.has_value()) return BrokenRecord("a policy");
-    // The last one read begins the next page, unless nothing follows it.
-    const bool last = &entry == &result.entries.back();
-    if (response.policies_size() == size || (last && result.more)) {
-      response.set_next_page_token(EncodePageToken(list, key->policy_id));
-      break;
-    }
-    absl::StatusOr<v1::ThrottlePolicy> policy = Show("a policy", entry.value);
-    if (!policy.ok()) return policy.status();
-    if (!budget.Take(*policy)) {
-      response.set_next_page_token(EncodePageToken(list, key->policy_id));
-      break;
-    }
-    *response.add_policies() = *std::move(policy);
-  }
-  return response;
-}
-
 }  // namespace
 
 void PolicyService::CreatePolicy(v1::CreatePolicyRequest request, Done<v1::ThrottlePolicy> done) {
@@ -139,24 +115,35 @@ void PolicyService::ListPolicies(v1::ListPoliciesRequest request,
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
   if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
-  std::string list = absl::StrCat("ListPolicies ", *tenant);
+  // A token is good for the same list only.
+  std::string list =
+      absl::StrCat("ListPolicies ", *tenant, " ", request.order_by(), " ", request.filter());
   const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
-  const absl::StatusOr<std::string> begin = DecodePageToken(list, request.page_token());
+  absl::StatusOr<std::string> begin = DecodePageToken(list, request.page_token());
+  absl::StatusOr<PolicyFilter> filter = PolicyFilter::Read(request.filter(), *tenant);
+  const bool descending = request.order_by() == "name desc";
   FieldViolations violations;
   violations.AddStatus("", size.status());
   violations.AddStatus("", begin.status());
+  violations.AddStatus("", filter.status());
+  if (!descending && !request.order_by().empty() && request.order_by() != "name")
+    violations.Add("order_by", "must be \"name\" or \"name desc\"");
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
-  kv::ScanRequest scan;
-  scan.cf = kv::ColumnFamily::kPolicies;
-  scan.begin = begin->empty() ? PolicyPrefix(*tenant) : PolicyKey(*tenant, *begin);
-  scan.end = PrefixEnd(PolicyPrefix(*tenant));
-  scan.limit = static_cast<uint32_t>(*size) + 1;
-  context_.client.Scan(std::move(scan), context_.executor,
-                       [list = std::move(list), size = *size,
-                        done = std::move(done)](absl::StatusOr<kv::ScanResult> result) mutable {
-                         if (!result.ok()) return done(StoreFailed(result.status()));
-                         done(PageOf(*result, size, list));
-                       });
+  SearchPolicies(
+      context_,
+      {.tenant = *tenant,
+       .begin = *std::move(begin),
+       .descending = descending,
+       .page_size = static_cast<size_t>(*size),
+       .filter = *std::move(filter)},
+      [list = std::move(list), done = std::move(done)](absl::StatusOr<ShownPolicies> page) mutable {
+        if (!page.ok()) return done(page.status());
+        v1::ListPoliciesResponse response;
+        for (v1::ThrottlePolicy& policy : page->policies)
+          *response.add_policies() = std::move(policy);
+        if (!page->next.empty()) response.set_next_page_token(EncodePageToken(list, page->next));
+        done(std::move(response));
+      });
 }
 
 void PolicyService::UpdatePolicy(v1::UpdatePolicyRequest request, Done<v1::ThrottlePolicy> done) {
