@@ -76,10 +76,12 @@ const std::vector<Case>& Cases() {
       {"UpdateSchedule", R"(schedule { name: "tenants/default/schedules/s@" display_name: "E" }
           update_mask { paths: "nothing" })",
        kInvalid},
+      {"PauseSchedule", R"(name: "tenants/default/schedules/s@" validate_only: true)"},
       {"PauseSchedule", R"(name: "tenants/default/schedules/s@" reason: "by hand")"},
       {"ResumeSchedule", R"(name: "tenants/default/schedules/s@")"},
       {"ResumeSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"0-0\"")", kAborted},
       {"TriggerSchedule", R"(name: "tenants/default/schedules/none")", kNotFound},
+      {"TriggerSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"0-0\"")", kAborted},
       {"TriggerSchedule", R"(name: "tenants/default/schedules/s@" event_count: 1)"},
       {"BackfillSchedule", R"(name: "tenants/default/schedules/s@"
           start_time { seconds: 1577836800 } end_time { seconds: 1577836801 })"},
@@ -105,7 +107,11 @@ const std::vector<Case>& Cases() {
       {"ResumePolicy", R"(name: "tenants/default/policies/p@")"},
       {"GetPolicyUsage", R"(name: "tenants/default/policies/p@")"},
       {"DeletePolicy", R"(name: "tenants/default/policies/p@" etag: "\"0\"")", kAborted},
+      {"DeletePolicy", R"(name: "tenants/default/policies/p@" validate_only: true)"},
       {"DeletePolicy", R"(name: "tenants/default/policies/p@")"},
+      {"CreateEvent", R"(parent: "tenants/default" event_id: "e@" validate_only: true
+          event { due_time { seconds: 4000000000 }
+                  target { http { uri: "http://127.0.0.1:9/" } } })"},
       {"CreateEvent", R"(parent: "tenants/default" event_id: "e@" event { payload: "\001\377"
           due_time { seconds: 4000000000 } target { http { uri: "http://127.0.0.1:9/" } } })"},
       {"CreateEvent", R"(parent: "tenants/default" event { })", kInvalid},
@@ -139,6 +145,7 @@ const std::vector<Case>& Cases() {
       {"GetClock", ""},
       {"ConfirmClock", ""},
       {"DeleteSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"1-1\"")", kAborted},
+      {"DeleteSchedule", R"(name: "tenants/default/schedules/s@" validate_only: true)"},
       {"DeleteSchedule", R"(name: "tenants/default/schedules/s@")"},
       {"DeleteSchedule", R"(name: "tenants/default/schedules/s@")", kNotFound},
   };

@@ -81,11 +81,13 @@ void EventService::CreateEvent(v1::CreateEventRequest request, Done<v1::Event> d
   CheckRequestId(request.request_id(), violations);
   if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
-  RequestMark mark(*tenant, "CreateEvent", request.request_id(), request);
+  const bool dry = request.validate_only();
+  RequestMark mark(*tenant, "CreateEvent", dry ? std::string() : request.request_id(), request);
   v1::BatchCreateEventsRequest batch;
   *batch.add_requests() = std::move(request);
   CreateEvents(
-      context_, cache_, *tenant, std::move(batch), /*single=*/true, std::move(mark),
+      context_, cache_, *tenant, std::move(batch), {.single = true, .validate_only = dry},
+      std::move(mark),
       [done = std::move(done)](absl::StatusOr<v1::BatchCreateEventsResponse> response) mutable {
         if (!response.ok()) return done(response.status());
         done(std::move(*response->mutable_events(0)));
@@ -100,9 +102,11 @@ void EventService::BatchCreateEvents(v1::BatchCreateEventsRequest request,
   CheckRequestId(request.request_id(), violations);
   if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
-  RequestMark mark(*tenant, "BatchCreateEvents", request.request_id(), request);
-  CreateEvents(context_, cache_, *tenant, std::move(request), /*single=*/false, std::move(mark),
-               std::move(done));
+  const bool dry = request.validate_only();
+  RequestMark mark(*tenant, "BatchCreateEvents", dry ? std::string() : request.request_id(),
+                   request);
+  CreateEvents(context_, cache_, *tenant, std::move(request),
+               {.single = false, .validate_only = dry}, std::move(mark), std::move(done));
 }
 
 void EventService::GetEvent(v1::GetEventRequest request, Done<v1::Event> done) {
@@ -164,8 +168,10 @@ void EventService::CancelEvent(v1::CancelEventRequest request, Done<v1::Event> d
   CheckRequestId(request.request_id(), violations);
   if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
-  RequestMark mark(name->tenant, "CancelEvent", request.request_id(), request);
-  CancelOneOffEvent(context_, *std::move(name), std::move(mark), std::move(done));
+  const bool dry = request.validate_only();
+  RequestMark mark(name->tenant, "CancelEvent", dry ? std::string() : request.request_id(),
+                   request);
+  CancelOneOffEvent(context_, *std::move(name), std::move(mark), dry, std::move(done));
 }
 
 void EventService::IngestBatch(std::shared_ptr<const v1::IngestRequest> request,

@@ -48,8 +48,11 @@ absl::StatusOr<PolicyChange> ChangeOf(absl::string_view method, absl::string_vie
     return parsed.status();
   violations.AddStatus("", parsed.status());
   if (!violations.empty()) return violations.ToStatus();
-  RequestMark mark(parsed->tenant, method, request.request_id(), request);
+  // An answer without effect is not remembered.
+  RequestMark mark(parsed->tenant, method,
+                   request.validate_only() ? std::string() : request.request_id(), request);
   PolicyChange change{.name = *std::move(parsed), .mark = std::move(mark)};
+  change.validate_only = request.validate_only();
   change.decide = [request, decide](const PolicyInput& input) { return decide(input, request); };
   change.response = std::make_unique<Response>();
   return change;
@@ -153,8 +156,6 @@ void PolicyService::UpdatePolicy(v1::UpdatePolicyRequest request, Done<v1::Throt
   absl::StatusOr<PolicyChange> change = ChangeOf<v1::ThrottlePolicy>(
       "UpdatePolicy", request.policy().name(), "policy.name", request, {}, &DecideUpdatePolicy);
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
-  change->validate_only = request.validate_only();
-  if (request.validate_only()) change->mark = RequestMark("", "", "", request);
   ChangePolicy(context_, *std::move(change), As(std::move(done)));
 }
 

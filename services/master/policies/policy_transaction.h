@@ -24,7 +24,8 @@ struct PolicyChange {
   // Called with what was read, once for each try.
   absl::AnyInvocable<absl::StatusOr<PolicyDecision>(const PolicyInput& input)> decide = nullptr;
   std::unique_ptr<google::protobuf::Message> response = nullptr;  // an empty one of the RPC's type
-  bool validate_only = false;  // decide and answer, write nothing
+  // Decide, check the group's conditions that refuse a change, and answer; write nothing.
+  bool validate_only = false;
 };
 
 using PolicyChanged =

@@ -203,8 +203,10 @@ void RunService::CancelRun(v1::CancelRunRequest request, Done<v1::Run> done) {
   if (!name.ok() && violations.empty()) return context_.Refuse(name.status(), std::move(done));
   violations.AddStatus("", name.status());
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
-  RequestMark mark(name->schedule.tenant, "CancelRun", request.request_id(), request);
-  CancelRunOfSchedule(context_, *std::move(name), std::move(mark), std::move(done));
+  const bool dry = request.validate_only();
+  RequestMark mark(name->schedule.tenant, "CancelRun", dry ? std::string() : request.request_id(),
+                   request);
+  CancelRunOfSchedule(context_, *std::move(name), std::move(mark), dry, std::move(done));
 }
 
 }  // namespace escapement::master

@@ -45,8 +45,11 @@ absl::StatusOr<ScheduleChange> ChangeOf(absl::string_view method, absl::string_v
     return parsed.status();
   violations.AddStatus("", parsed.status());
   if (!violations.empty()) return violations.ToStatus();
-  RequestMark mark(parsed->tenant, method, request.request_id(), request);
+  // An answer without effect is not remembered.
+  RequestMark mark(parsed->tenant, method,
+                   request.validate_only() ? std::string() : request.request_id(), request);
   ScheduleChange change{.name = *std::move(parsed), .mark = std::move(mark)};
+  change.validate_only = request.validate_only();
   change.decide = [request, decide](const ChangeInput& input) { return decide(input, request); };
   change.response = std::make_unique<Response>();
   return change;
@@ -180,8 +183,6 @@ void ScheduleService::UpdateSchedule(v1::UpdateScheduleRequest request, Done<v1:
   absl::StatusOr<ScheduleChange> change = ChangeOf<v1::Schedule>(
       "UpdateSchedule", request.schedule().name(), "schedule.name", request, &DecideUpdate);
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
-  change->validate_only = request.validate_only();
-  if (request.validate_only()) change->mark = RequestMark("", "", "", request);
   ChangeSchedule(context_, *std::move(change), As(std::move(done)));
 }
 
@@ -271,7 +272,9 @@ void ScheduleService::BackfillSchedule(v1::BackfillScheduleRequest request,
                    read(found.status());
                  });
   };
-  change->decide = [scope](const ChangeInput& input) { return DecideBackfill(input, *scope); };
+  change->decide = [scope, etag = request.etag()](const ChangeInput& input) {
+    return DecideBackfill(input, *scope, etag);
+  };
   change->waits_for_emitter = false;
   ChangeSchedule(context_, *std::move(change), As(std::move(done)));
 }

@@ -193,7 +193,10 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
   }
 
   void Act() {
-    if (change_.validate_only) return done_(std::move(decision_.response));
+    if (change_.validate_only) {
+      if (decision_.response == nullptr) return done_(TooManyParked(change_.name.ToString()));
+      return done_(std::move(decision_.response));
+    }
     if (change_.waits_for_emitter && snapshot_.cursor_present) return Again();
     if (!decision_.partial) change_.mark.AddTo(*decision_.response, decided_at_, decision_.group);
     if (!Perturb(context_.runtime, Site::kMasterChangeLate)) return Commit();
