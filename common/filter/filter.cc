@@ -229,4 +229,47 @@ bool Compares(int order, FilterOperator op) {
   return false;
 }
 
+namespace {
+
+FilterTimes TimesOf(const FilterComparison& comparison) {
+  const absl::Time time = comparison.time;
+  const absl::Time after = time + absl::Microseconds(1);
+  switch (comparison.op) {
+    case FilterOperator::kEqual:
+    case FilterOperator::kHas:
+      return {time, after};
+    case FilterOperator::kLess:
+    case FilterOperator::kLessOrEqual:
+      return {absl::InfinitePast(), after};
+    case FilterOperator::kGreater:
+    case FilterOperator::kGreaterOrEqual:
+      return {time, absl::InfiniteFuture()};
+    case FilterOperator::kNotEqual:
+      return {};
+  }
+  return {};
+}
+
+}  // namespace
+
+FilterTimes FilterTimesOf(const Filter& filter, absl::string_view field) {
+  if (filter.kind == Filter::Kind::kComparison)
+    return filter.comparison.field == field ? TimesOf(filter.comparison) : FilterTimes();
+  if (filter.kind == Filter::Kind::kNot || filter.operands.empty()) return {};
+  FilterTimes times = FilterTimesOf(filter.operands.front(), field);
+  for (const Filter& operand : filter.operands) {
+    const FilterTimes other = FilterTimesOf(operand, field);
+    const bool both = filter.kind == Filter::Kind::kAnd;
+    times.begin = both ? std::max(times.begin, other.begin) : std::min(times.begin, other.begin);
+    times.end = both ? std::min(times.end, other.end) : std::max(times.end, other.end);
+  }
+  return times;
+}
+
+void ForEachNeeded(const Filter& filter, absl::FunctionRef<void(const FilterComparison&)> visit) {
+  if (filter.kind == Filter::Kind::kComparison) return visit(filter.comparison);
+  if (filter.kind != Filter::Kind::kAnd) return;
+  for (const Filter& operand : filter.operands) ForEachNeeded(operand, visit);
+}
+
 }  // namespace escapement

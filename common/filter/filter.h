@@ -3,8 +3,8 @@
 //
 //   state = FAILED AND (nominal_time >= "2026-11-25T00:00:00Z" OR NOT complete_time < "…")
 //
-// Not supported: the `-` of NOT, values without a field, terms side by side without AND, `:`,
-// functions. The caller defines the fields and the meaning of their values. Pure.
+// Not supported: the `-` of NOT, values without a field, terms side by side without AND, functions.
+// The caller defines the fields and the meaning of their values. Pure.
 
 #ifndef COMMON_FILTER_FILTER_H_
 #define COMMON_FILTER_FILTER_H_
@@ -77,6 +77,18 @@ bool FilterHolds(const Filter& filter, absl::FunctionRef<bool(const FilterCompar
 
 // True if `order` (-1 less, 0 equal, 1 greater) satisfies the operator. kHas counts as kEqual.
 bool Compares(int order, FilterOperator op);
+
+// Times [begin, end); none if begin >= end.
+struct FilterTimes {
+  absl::Time begin = absl::InfinitePast();
+  absl::Time end = absl::InfiniteFuture();
+};
+// Everything that satisfies the filter has the time `field`, bound by BindTime, in this range.
+// Times are whole microseconds.
+FilterTimes FilterTimesOf(const Filter& filter, absl::string_view field);
+
+// Calls `visit` for each comparison that must hold for the filter to hold.
+void ForEachNeeded(const Filter& filter, absl::FunctionRef<void(const FilterComparison&)> visit);
 
 }  // namespace escapement
 

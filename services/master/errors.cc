@@ -63,6 +63,13 @@ absl::Status TooManyCancelled(absl::string_view resource) {
       {{"resource", std::string(resource)}});
 }
 
+absl::Status TooManyParked(absl::string_view resource) {
+  return FailedPrecondition(
+      "TOO_MANY_PARKED",
+      absl::StrCat("too many events of ", resource, " wait for its resume to validate it"),
+      {{"resource", std::string(resource)}});
+}
+
 absl::Status PolicyHasSchedules(absl::string_view resource) {
   return FailedPrecondition("POLICY_HAS_SCHEDULES",
                             absl::StrCat("a schedule still refers to ", resource),

@@ -32,6 +32,10 @@ absl::Status RunEnded(absl::string_view resource);
 // have not ended yet.
 absl::Status TooManyCancelled(absl::string_view resource);
 
+// FAILED_PRECONDITION, reason TOO_MANY_PARKED: the resume takes several steps, and what the later
+// ones do is not known before the first has been done.
+absl::Status TooManyParked(absl::string_view resource);
+
 // FAILED_PRECONDITION, reasons POLICY_HAS_SCHEDULES / POLICY_HAS_WAITING_EVENTS /
 // POLICY_HAS_HELD_TOKENS: what keeps a policy from being deleted.
 absl::Status PolicyHasSchedules(absl::string_view resource);

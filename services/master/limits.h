@@ -44,8 +44,15 @@ inline constexpr absl::Duration kMaxAgeMax = absl::Hours(24 * 30);
 inline constexpr absl::Duration kMaxAgeDefault = absl::Hours(24);
 inline constexpr absl::Duration kWindowMin = absl::Seconds(1);
 inline constexpr absl::Duration kWindowMax = absl::Hours(24 * 366);
-// Schedules that one page of a filtered list examines.
+// Rows that one page of a filtered list examines: then the page ends, with a token.
 inline constexpr size_t kListExaminedMax = 10'000;
+// Bytes of rows that one page of ListEvents reads: then the page ends, with a token.
+inline constexpr size_t kListBytesMax = 32 << 20;
+// Outcomes that ListEvents sorts together by their end. A page that goes on among them reads them
+// again, with those added meanwhile, at most kListExaminedMax.
+inline constexpr size_t kListSortedMax = 5'000;
+// Claims of one shard that ListEvents reads: beyond it events that are sent may show as PENDING.
+inline constexpr size_t kListClaimRowsMax = 50'000;
 // Bounds on when a schedule fires.
 inline constexpr absl::Duration kIntervalMin = absl::Seconds(1);
 inline constexpr absl::Duration kIntervalMax = absl::Hours(24 * 3660);

@@ -71,7 +71,13 @@ class FuzzRun {
   std::optional<Exchange> Get(const std::string& name);
   void CheckThere(const std::string& name);
   void CheckGone(const std::string& name);
+  struct Listed {
+    std::set<std::string> names;
+    std::string collection;  // "…/schedules/", as soon as a name was seen
+  };
   void CheckList(const Method& method, const std::string& parent);
+  bool ReadList(const Method& method, const std::string& parent, const std::string& order,
+                Listed& listed, Exchange& call);
   void CheckAll();
   void Found(const Exchange& call, const std::string& what);
   std::string Show(const Exchange& call);

@@ -91,8 +91,12 @@ std::string HostileValues::Text(const FieldDescriptor& field, bool hostile) {
   if (name == "method") return OneOf<std::string>({"", "POST", "PUT", "PATCH"});
   if (name == "content_type") return OneOf<std::string>({"", "application/json", "text/plain"});
   if (name == "filter")
-    return OneOf<std::string>({"", "", "outcome=SUCCEEDED", "outcome=FAILED", "outcome=EXPIRED"});
-  if (name == "etag" || name == "page_token" || name == "order_by" || name == "policy") return "";
+    return OneOf<std::string>({"", "", "outcome=SUCCEEDED", "outcome=FAILED", "outcome=EXPIRED",
+                               "state=RUNNING", "name=\"id-1*\"", "target=http",
+                               "due_time<\"2100-01-01T00:00:00Z\""});
+  if (name == "order_by")
+    return OneOf<std::string>({"", "", "name", "due_time", "complete_time desc"});
+  if (name == "etag" || name == "page_token" || name == "policy") return "";
   if (name == "hour") return OneOf<std::string>({"*", "3", "*/2"});
   if (name == "minute" || name == "second") return OneOf<std::string>({"*", "0", "*/10"});
   if (holder == "CronFields") return "*";

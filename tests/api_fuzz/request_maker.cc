@@ -30,8 +30,9 @@ std::unique_ptr<Message> RequestMaker::Make(const Method& method) {
 uint64_t RequestMaker::ChanceOf(const FieldDescriptor& field, int depth) {
   const std::string& name = field.name();
   if (hostility_ == 50 && values_.Chance(30)) return 50;
+  // A request of a batch must not have it.
+  if (name == "validate_only") return depth == 0 ? 10 : 1;
   if (depth == 0) {
-    if (name == "validate_only") return 10;
     if (name == "page_token" || name == "etag" || name == "filter") return 20;
     if (name == "request_id" || name == "update_mask") return 40;
     if (absl::EndsWith(name, "_count")) return 30;

@@ -1,7 +1,7 @@
 // Both doors of a standalone process beside each other: GetSchedule, events:batchCreate and ingest,
-// by gRPC and by REST; and lists of few of many schedules.
+// by gRPC and by REST; and lists of few of many schedules and of many pending events.
 //
-//   tools/dev bench doors [--schedules=1000000] [and the flags of bench_run.h]
+//   tools/dev bench doors [--schedules=1000000] [--pending=1000000] [and the flags of bench_run.h]
 
 #include <cstdint>
 
@@ -15,6 +15,7 @@
 #include "tests/bench/stages/doors_stages.h"
 
 ABSL_FLAG(int64_t, schedules, 1'000'000, "stored");
+ABSL_FLAG(uint64_t, pending, 1'000'000, "one-off events that are listed");
 
 namespace escapement::bench {
 namespace {
@@ -55,7 +56,25 @@ absl::Status Lists(Figures& figures, const DoorsStages& stages, int64_t schedule
   return absl::OkStatus();
 }
 
+absl::Status EventLists(Figures& figures, const DoorsStages& stages, uint64_t events) {
+  struct List {
+    const char* filter;
+    const char* order_by;
+  };
+  for (const List& list : {List{"", "due_time"}, List{"", "due_time desc"},
+                           List{"due_time > \"2090-01-20T00:00:00Z\"", "due_time"},
+                           List{"target = grpc AND state = PENDING", "due_time"}}) {
+    const auto slowest = stages.ListEventsByRest(list.filter, list.order_by);
+    if (!slowest.ok()) return slowest.status();
+    figures.Add(absl::StrCat("10 of ", events, " pending events by ", list.order_by,
+                             *list.filter == '\0' ? "" : ", ", list.filter, ": slowest of 20"),
+                "ms", *slowest, {.at_most = 100});
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Run(const BenchSetting& setting, Figures& figures) {
+  const uint64_t pending = setting.quick ? 10'000 : absl::GetFlag(FLAGS_pending);
   const int64_t schedules = setting.quick ? 10'000 : absl::GetFlag(FLAGS_schedules);
   PlatformBed bed({.bin = setting.bin, .folder = setting.folder + "/doors"});
   if (absl::Status status = Store(bed.data_folder(), schedules); !status.ok()) return status;
@@ -63,6 +82,7 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
   DoorsStages stages(bed.platform().grpc_address("standalone"),
                      bed.platform().http_address("standalone"));
   if (absl::Status status = stages.Prepare(); !status.ok()) return status;
+  if (absl::Status status = stages.PrepareEvents(pending); !status.ok()) return status;
   const DoorsLoad load{.time = setting.quick ? absl::Seconds(1) : absl::Seconds(5)};
   const DoorsLoad batches{.outstanding = 16, .time = load.time};
   const uint64_t events = setting.quick ? 100'000 : 500'000;
@@ -77,6 +97,7 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
                   stages.BatchByRest(batches, kBatchEvents), "REST", {}, {.at_least = 60});
     });
     setting.Measure("lists", figures, [&] { return Lists(figures, stages, schedules); });
+    setting.Measure("event lists", figures, [&] { return EventLists(figures, stages, pending); });
     setting.Measure("ingest", figures, [&] {
       return Pair(figures, "ingest, events", stages.IngestByGrpc(events),
                   stages.IngestByNdjson(events), "NDJSON", {.at_least = 60'000}, {});

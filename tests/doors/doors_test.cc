@@ -76,10 +76,12 @@ const std::vector<Case>& Cases() {
       {"UpdateSchedule", R"(schedule { name: "tenants/default/schedules/s@" display_name: "E" }
           update_mask { paths: "nothing" })",
        kInvalid},
+      {"PauseSchedule", R"(name: "tenants/default/schedules/s@" validate_only: true)"},
       {"PauseSchedule", R"(name: "tenants/default/schedules/s@" reason: "by hand")"},
       {"ResumeSchedule", R"(name: "tenants/default/schedules/s@")"},
       {"ResumeSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"0-0\"")", kAborted},
       {"TriggerSchedule", R"(name: "tenants/default/schedules/none")", kNotFound},
+      {"TriggerSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"0-0\"")", kAborted},
       {"TriggerSchedule", R"(name: "tenants/default/schedules/s@" event_count: 1)"},
       {"BackfillSchedule", R"(name: "tenants/default/schedules/s@"
           start_time { seconds: 1577836800 } end_time { seconds: 1577836801 })"},
@@ -96,13 +98,20 @@ const std::vector<Case>& Cases() {
       {"GetPolicy", R"(name: "tenants/default/policies/p@")"},
       {"GetPolicy", R"(name: "tenants/default/policies/none")", kNotFound},
       {"ListPolicies", R"(parent: "tenants/default")"},
+      {"ListPolicies", R"(parent: "tenants/default" order_by: "name desc"
+          filter: "name = \"p*\" AND max_concurrent <= 3")"},
+      {"ListPolicies", R"(parent: "tenants/default" filter: "max_concurrent = many")", kInvalid},
       {"UpdatePolicy", R"(policy { name: "tenants/default/policies/p@" max_concurrent: 4 }
           update_mask { paths: "max_concurrent" })"},
       {"PausePolicy", R"(name: "tenants/default/policies/p@")"},
       {"ResumePolicy", R"(name: "tenants/default/policies/p@")"},
       {"GetPolicyUsage", R"(name: "tenants/default/policies/p@")"},
       {"DeletePolicy", R"(name: "tenants/default/policies/p@" etag: "\"0\"")", kAborted},
+      {"DeletePolicy", R"(name: "tenants/default/policies/p@" validate_only: true)"},
       {"DeletePolicy", R"(name: "tenants/default/policies/p@")"},
+      {"CreateEvent", R"(parent: "tenants/default" event_id: "e@" validate_only: true
+          event { due_time { seconds: 4000000000 }
+                  target { http { uri: "http://127.0.0.1:9/" } } })"},
       {"CreateEvent", R"(parent: "tenants/default" event_id: "e@" event { payload: "\001\377"
           due_time { seconds: 4000000000 } target { http { uri: "http://127.0.0.1:9/" } } })"},
       {"CreateEvent", R"(parent: "tenants/default" event { })", kInvalid},
@@ -113,7 +122,11 @@ const std::vector<Case>& Cases() {
                      target { grpc { uri: "127.0.0.1:9" } } } })"},
       {"BatchCreateEvents", R"(parent: "tenants/default")", kInvalid},
       {"GetEvent", R"(name: "tenants/default/events/e@")"},
+      {"ListEvents", R"(parent: "tenants/default" page_size: 1 order_by: "due_time desc"
+          filter: "name = \"f@*\" AND target = http AND due_time > \"2030-01-01T00:00:00Z\"")"},
+      {"ListEvents", R"(parent: "tenants/default" filter: "a = b" order_by: "size")", kInvalid},
       {"CancelEvent", R"(name: "tenants/default/events/e@")"},
+      {"ListEvents", R"(parent: "tenants/default" filter: "name = e@ AND outcome = CANCELLED")"},
       {"CancelEvent", R"(name: "tenants/default/events/e@")", kState},
       {"CancelEvent", R"(name: "tenants/default/events/none")", kNotFound},
       {"ListRuns", R"(parent: "tenants/default/schedules/s@" page_size: 5
@@ -132,6 +145,7 @@ const std::vector<Case>& Cases() {
       {"GetClock", ""},
       {"ConfirmClock", ""},
       {"DeleteSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"1-1\"")", kAborted},
+      {"DeleteSchedule", R"(name: "tenants/default/schedules/s@" validate_only: true)"},
       {"DeleteSchedule", R"(name: "tenants/default/schedules/s@")"},
       {"DeleteSchedule", R"(name: "tenants/default/schedules/s@")", kNotFound},
   };

@@ -11,6 +11,8 @@
 #include "absl/strings/string_view.h"
 #include "common/filter/filter.h"
 #include "common/status/errors.h"
+#include "services/master/events/event_filter.h"
+#include "services/master/policies/policy_filter.h"
 #include "services/master/runs/run_filter.h"
 #include "services/master/schedules/schedule_filter.h"
 #include "tests/fuzz/require.h"
@@ -64,7 +66,11 @@ void CheckFilter(absl::string_view input) {
   }
   const auto of_schedules = master::ScheduleFilter::Read(input, "t");
   const auto of_runs = master::RunFilter::Read(input);
-  Require(filter.ok() || (!of_schedules.ok() && !of_runs.ok()), "no list reads more", input);
+  const auto of_events = master::EventFilter::Read(input, "t");
+  const auto of_policies = master::PolicyFilter::Read(input, "t");
+  Require(
+      filter.ok() || (!of_schedules.ok() && !of_runs.ok() && !of_events.ok() && !of_policies.ok()),
+      "no list reads more", input);
   v1::Schedule schedule;
   schedule.set_name("tenants/t/schedules/a");
   (*schedule.mutable_labels())["team"] = "x";
@@ -85,6 +91,25 @@ void CheckFilter(absl::string_view input) {
     const absl::Time at = absl::FromUnixSeconds(1'800'000'000);
     Require(!of_runs->Matches(run) || (of_runs->begin() <= at && at < of_runs->end()),
             "a match lies in the range that is read", input);
+  }
+  if (of_policies.ok()) {
+    v1::ThrottlePolicy policy;
+    policy.set_name("tenants/t/policies/a");
+    policy.set_max_per_second(0.5);
+    Require(!of_policies->Matches(policy) || absl::StartsWith("a", of_policies->id_prefix()),
+            "a match has the prefix that the index uses", input);
+  }
+  if (of_events.ok()) {
+    v1::Event event;
+    event.set_name("tenants/t/events/a");
+    event.set_state(v1::PENDING);
+    event.mutable_due_time()->set_seconds(1'800'000'000);
+    const absl::Time at = absl::FromUnixSeconds(1'800'000'000);
+    const FilterTimes& due = of_events->due();
+    Require(!of_events->Matches(event) || (due.begin <= at && at < due.end),
+            "a match lies in the range that is read", input);
+    Require(!of_events->Matches(event) || of_events->state().value_or(v1::PENDING) == v1::PENDING,
+            "a match has the state that chooses the list", input);
   }
 }
 

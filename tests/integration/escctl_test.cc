@@ -96,6 +96,72 @@ TEST_F(EscctlTest, CreatesCancelsAndIngestsEvents) {
   EXPECT_THAT(refused.data, HasSubstr("0        0         2500\n"));
 }
 
+TEST_F(EscctlTest, ListsEventsByFilterAndOrder) {
+  const std::string uri = receiver_->origin() + "/hook";
+  for (const char* id : {"b3", "a1", "a2"})
+    Json({"event", "create", id, "--due", absl::StrCat("+", id + 1, "h"), "--http", uri});
+  Json({"event", "create", "now", "--http", uri});
+  receiver_->AwaitRequests(1);
+  Json({"event", "cancel", "b3"});
+  const auto ids = [](const nlohmann::json& events) {
+    std::string ids;
+    for (const auto& event : events) ids += event["eventId"].get<std::string>() + " ";
+    return ids;
+  };
+  EXPECT_EQ(ids(Json({"event", "list", "--filter", "name = \"a*\" AND target = http"})), "a1 a2 ");
+  EXPECT_EQ(
+      ids(Json({"event", "list", "--filter", "name = \"a*\"", "--order-by", "due_time desc"})),
+      "a2 a1 ");
+  EXPECT_EQ(ids(Json({"event", "list", "--filter", "outcome = CANCELLED"})), "b3 ");
+  const Said limited =
+      Run({"event", "list", "--filter", "name = \"a*\"", "--limit", "1", "-o", "yaml"});
+  EXPECT_THAT(limited.data, HasSubstr("tenants/default/events/a1"));
+  EXPECT_THAT(limited.words, HasSubstr("there are more events"));
+  const Said table = Run({"event", "list", "--order-by", "complete_time"});
+  EXPECT_THAT(table.data, StartsWith("NAME "));
+  EXPECT_THAT(table.data, HasSubstr("CANCELLED"));
+  EXPECT_EQ(Run({"event", "list", "--filter", "colour = red"}).exit_code, 1);
+}
+
+TEST_F(EscctlTest, ListsSchedulesAndPoliciesByFilter) {
+  for (const char* id : {"one", "two"}) {
+    Json({"schedule", "create", id, "--every", "1h", "--http", receiver_->origin() + "/hook"});
+    Json({"policy", "create", id, "-m", id[0] == 'o' ? "1" : "2"});
+  }
+  Json({"schedule", "pause", "two"});
+  const auto paused = Json({"schedule", "list", "--filter", "state = PAUSED"});
+  ASSERT_EQ(paused.size(), 1u);
+  EXPECT_EQ(paused[0]["name"], "tenants/default/schedules/two");
+  const auto wide = Json({"policy", "list", "--filter", "max_concurrent > 1"});
+  ASSERT_EQ(wide.size(), 1u);
+  EXPECT_EQ(wide[0]["name"], "tenants/default/policies/two");
+  EXPECT_EQ(Json({"policy", "list", "--order-by", "name desc"})[0]["name"],
+            "tenants/default/policies/two");
+}
+
+TEST_F(EscctlTest, ValidateOnlyChangesNothing) {
+  const std::string uri = receiver_->origin() + "/hook";
+  EXPECT_EQ(
+      Json({"event", "create", "e", "--due", "+1h", "--http", uri, "--validate-only"})["state"],
+      "PENDING");
+  EXPECT_EQ(Run({"event", "get", "e"}).exit_code, 1);
+  Json({"schedule", "create", "s", "--every", "1h", "--http", uri});
+  Json({"policy", "create", "p", "-m", "1"});
+  EXPECT_EQ(Json({"schedule", "pause", "s", "--validate-only"})["state"], "PAUSED");
+  EXPECT_EQ(Run({"schedule", "resume", "s", "--validate-only"}).exit_code, 1);
+  EXPECT_THAT(Run({"schedule", "trigger", "s", "--validate-only"}).data, HasSubstr("/runs/"));
+  EXPECT_EQ(Json({"schedule", "backfill", "s", "--from=-3h", "--to", "now", "--validate-only"})
+                .contains("nextStartTime"),
+            false);
+  EXPECT_THAT(Run({"schedule", "delete", "s", "--validate-only"}).words,
+              HasSubstr("can be deleted"));
+  EXPECT_THAT(Run({"policy", "delete", "p", "--validate-only"}).words, HasSubstr("can be deleted"));
+  EXPECT_EQ(Json({"policy", "pause", "p", "--validate-only"})["state"], "PAUSED");
+  EXPECT_EQ(Json({"schedule", "get", "s"})["state"], "ENABLED");
+  EXPECT_EQ(Json({"policy", "get", "p"})["state"], "ENABLED");
+  EXPECT_EQ(Json({"schedule", "runs", "s"}).size(), 0u);
+}
+
 TEST_F(EscctlTest, IngestShowsItsProgressOnATerminal) {
   if (access("/usr/bin/script", X_OK) != 0) GTEST_SKIP() << "script is not installed";
   const std::string file = folder_ + "/events.jsonl";

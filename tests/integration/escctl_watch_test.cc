@@ -67,8 +67,11 @@ TEST_F(EscctlWatchTest, GetPrintsEachNewVersionInItsFormat) {
 TEST_F(EscctlWatchTest, WatchCountBoundsTheReadings) {
   Create("a");
   const std::string run = Json({"schedule", "trigger", "a"})["name"];
-  const std::vector<std::vector<std::string>> commands = {
-      {"schedule", "get", "a"}, {"schedule", "runs", "a"}, {"run", "get", run}, {"policy", "list"}};
+  const std::vector<std::vector<std::string>> commands = {{"schedule", "get", "a"},
+                                                          {"schedule", "runs", "a"},
+                                                          {"run", "get", run},
+                                                          {"policy", "list"},
+                                                          {"event", "list"}};
   for (std::vector<std::string> command : commands) {
     command.insert(command.end(), {"--watch", "--watch-count", "1"});
     const Said said = Run(command);

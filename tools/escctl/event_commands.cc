@@ -14,6 +14,7 @@
 #include "escapement/v1/event_service.grpc.pb.h"
 #include "tools/escctl/commands.h"
 #include "tools/escctl/ingest_progress.h"
+#include "tools/escctl/list_flags.h"
 #include "tools/escctl/target_flags.h"
 #include "tools/escctl/watch.h"
 
@@ -39,6 +40,14 @@ Row ToRow(const v1::Event& event) {
           v1::EventState_Name(event.state()),
           event.outcome() == v1::OUTCOME_UNSPECIFIED ? "-" : v1::Outcome_Name(event.outcome()),
           absl::StrCat(event.attempts())};
+}
+
+Row ToListRow(const v1::Event& event) {
+  Row row = ToRow(event);
+  row.erase(row.begin() + 1);  // the name has the id
+  row.push_back(event.has_complete_time() ? TimeUtil::ToString(event.complete_time()) : "-");
+  row.push_back(event.reason());
+  return row;
 }
 
 void PrintOrFail(Session& session, const grpc::Status& status, const v1::Event& event) {
@@ -81,9 +90,11 @@ void AddCreate(CLI::App& group, Session& session) {
       ->capture_default_str();
   command->add_option("--request-id", o->request_id,
                       "makes it safe to repeat: the same id returns the first answer");
+  auto dry = AddValidateOnly(*command);
   o->target.Add(*command);
-  command->callback([o, &session] {
+  command->callback([o, dry, &session] {
     v1::CreateEventRequest request;
+    request.set_validate_only(*dry);
     if (auto status = o->target.Apply(*request.mutable_event()); !status.ok()) {
       return session.FailUsage(status.message());
     }
@@ -126,13 +137,40 @@ void AddGetAndCancel(CLI::App& group, Session& session) {
   });
   CLI::App* cancel = group.add_subcommand("cancel", "cancel an event that has not been sent");
   cancel->add_option("name", *name, "id or full name")->required();
-  cancel->callback([name, &session] {
+  auto dry = AddValidateOnly(*cancel);
+  cancel->callback([name, dry, &session] {
     v1::CancelEventRequest request;
+    request.set_validate_only(*dry);
     request.set_name(session.FullName("events", *name));
     grpc::ClientContext context;
     session.Prepare(context);
     v1::Event event;
     PrintOrFail(session, Stub(session.channel()).CancelEvent(&context, request, &event), event);
+  });
+}
+
+void AddList(CLI::App& group, Session& session) {
+  auto flags = std::make_shared<ListFlags>();
+  CLI::App* command = group.add_subcommand(
+      "list",
+      "show the events of the tenant: those that have not ended, or those that have\n"
+      "Without --order-by, a filter that needs `state = ENDED`, an outcome or a complete_time "
+      "shows "
+      "events that have ended, the last first. Else the others are shown, the next first.");
+  flags->Add(*command, "events",
+             "name, event_id, state (PENDING, RUNNING, ENDED), outcome, target, due_time and "
+             "complete_time",
+             "due_time or \"due_time desc\" for events that have not ended, complete_time or "
+             "\"complete_time desc\" for those that have");
+  command->callback([flags, &session] {
+    Stub stub(session.channel());
+    flags->Run<v1::ListEventsResponse>(
+        session, {"NAME", "DUE", "STATE", "OUTCOME", "ATTEMPTS", "COMPLETED", "REASON"},
+        v1::ListEventsRequest(),
+        [&](auto& context, const auto& request, auto& page) {
+          return stub.ListEvents(&context, request, &page);
+        },
+        [](auto& page) { return page.mutable_events(); }, ToListRow);
   });
 }
 
@@ -273,6 +311,7 @@ void AddEventCommands(CLI::App& app, Session& session) {
   group->fallthrough();
   AddCreate(*group, session);
   AddGetAndCancel(*group, session);
+  AddList(*group, session);
   AddIngest(*group, session);
 }
 

@@ -108,7 +108,8 @@ void AddBackfillCommand(CLI::App& group, Session& session) {
   command->add_option("--to", o->to, "end of the range, exclusive; at most now")->required();
   command->add_option("--at-once", o->at_once, "occurrences that one call handles")
       ->check(CLI::PositiveNumber);
-  command->callback([o, &session] {
+  auto dry = AddValidateOnly(*command);
+  command->callback([o, dry, &session] {
     const absl::Time now = absl::Now();
     const auto from = ParseTimeFlag("--from", o->from, now);
     if (!from.ok()) return session.FailUsage(from.status().message());
@@ -119,6 +120,7 @@ void AddBackfillCommand(CLI::App& group, Session& session) {
     *backfill.request.mutable_start_time() = *from;
     *backfill.request.mutable_end_time() = *to;
     backfill.request.set_max_occurrences(o->at_once);
+    backfill.request.set_validate_only(*dry);
     backfill.Run(session);
   });
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "escapement/v1/policy_service.grpc.pb.h"
 #include "tools/escctl/commands.h"
+#include "tools/escctl/list_flags.h"
 #include "tools/escctl/target_flags.h"
 #include "tools/escctl/watch.h"
 
@@ -42,16 +43,10 @@ const Row& Header() {
   return header;
 }
 
-void PrintPolicies(Session& session, const std::vector<ThrottlePolicy>& policies, bool list) {
-  if (session.format() == OutputFormat::kTable) {
-    std::vector<Row> rows;
-    for (const auto& policy : policies) rows.push_back(ToRow(policy));
-    return session.Print(FormatTable(Header(), rows));
-  }
-  if (!list) return session.Print(FormatMessage(policies.front(), session.format()));
-  std::vector<const google::protobuf::Message*> messages;
-  for (const auto& policy : policies) messages.push_back(&policy);
-  session.Print(FormatMessages(messages, session.format()));
+void PrintPolicy(Session& session, const ThrottlePolicy& policy) {
+  if (session.format() != OutputFormat::kTable)
+    return session.Print(FormatMessage(policy, session.format()));
+  session.Print(FormatTable(Header(), {ToRow(policy)}));
 }
 
 // Makes one call that answers with a policy, and prints the policy.
@@ -65,7 +60,7 @@ void CallAndPrint(Session& session, const Request& request,
   Stub stub(session.channel());
   const auto status = (stub.*method)(&context, request, &policy);
   if (!status.ok()) return session.Fail(status);
-  PrintPolicies(session, {policy}, /*list=*/false);
+  PrintPolicy(session, policy);
 }
 
 // Flags of create and update. Flags override the file; 0 removes a limit.
@@ -186,25 +181,6 @@ void AddUpdate(CLI::App& group, Session& session) {
   });
 }
 
-grpc::Status ListPolicies(Session& session, size_t limit, std::vector<ThrottlePolicy>& policies,
-                          bool& more) {
-  v1::ListPoliciesRequest request;
-  request.set_parent(session.parent());
-  do {
-    request.set_page_size(
-        static_cast<int32_t>(std::min<size_t>(kPageSizeMax, limit - policies.size())));
-    grpc::ClientContext context;
-    session.Prepare(context);
-    v1::ListPoliciesResponse page;
-    const auto status = Stub(session.channel()).ListPolicies(&context, request, &page);
-    if (!status.ok()) return status;
-    for (auto& policy : *page.mutable_policies()) policies.push_back(std::move(policy));
-    request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty() && policies.size() < limit);
-  more = !request.page_token().empty();
-  return grpc::Status::OK;
-}
-
 void AddGetAndList(CLI::App& group, Session& session) {
   auto name = std::make_shared<std::string>();
   auto get_watch = std::make_shared<WatchFlags>();
@@ -224,27 +200,20 @@ void AddGetAndList(CLI::App& group, Session& session) {
     });
   });
 
-  auto limit = std::make_shared<size_t>(1000);
-  auto list_watch = std::make_shared<WatchFlags>();
+  auto flags = std::make_shared<ListFlags>();
   CLI::App* list = group.add_subcommand("list", "show the policies of the tenant");
-  list->add_option("--limit", *limit, "most policies to show")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  list_watch->Add(*list);
-  list->callback([limit, list_watch, &session] {
-    bool more = false;
-    if (list_watch->wanted()) {
-      return list_watch->Run(session, Header(), [&] {
-        std::vector<ThrottlePolicy> policies;
-        auto status = ListPolicies(session, *limit, policies, more);
-        return Reading::Of(std::move(status), std::move(policies), ToRow);
-      });
-    }
-    std::vector<ThrottlePolicy> policies;
-    const auto status = ListPolicies(session, *limit, policies, more);
-    if (!status.ok()) return session.Fail(status);
-    PrintPolicies(session, policies, /*list=*/true);
-    if (more) session.Say("escctl: there are more policies; raise --limit");
+  flags->Add(*list, "policies",
+             "name, display_name, state, max_concurrent, max_per_second, burst, on_expiry, "
+             "fairness, create_time and update_time",
+             "name (default) or \"name desc\"");
+  list->callback([flags, &session] {
+    Stub stub(session.channel());
+    flags->Run<v1::ListPoliciesResponse>(
+        session, Header(), v1::ListPoliciesRequest(),
+        [&](auto& context, const auto& request, auto& page) {
+          return stub.ListPolicies(&context, request, &page);
+        },
+        [](auto& page) { return page.mutable_policies(); }, ToRow);
   });
 }
 
@@ -255,16 +224,18 @@ void AddDelete(CLI::App& group, Session& session) {
       group.add_subcommand("delete", "delete a policy that no schedule and no event uses");
   command->add_option("name", *name, "id or full name")->required();
   command->add_option("--etag", *etag, "change it only if this is its current etag");
-  command->callback([name, etag, &session] {
+  auto dry = AddValidateOnly(*command);
+  command->callback([name, etag, dry, &session] {
     v1::DeletePolicyRequest request;
     request.set_name(session.FullName("policies", *name));
     request.set_etag(*etag);
+    request.set_validate_only(*dry);
     grpc::ClientContext context;
     session.Prepare(context);
     google::protobuf::Empty nothing;
     const auto status = Stub(session.channel()).DeletePolicy(&context, request, &nothing);
     if (!status.ok()) return session.Fail(status);
-    session.Say(absl::StrCat("deleted ", request.name()));
+    session.Say(absl::StrCat(*dry ? "can be deleted: " : "deleted ", request.name()));
   });
 }
 
@@ -274,16 +245,20 @@ void AddPauseAndResume(CLI::App& group, Session& session) {
   CLI::App* pause = group.add_subcommand("pause", "grant no tokens until it is resumed");
   pause->add_option("name", *name, "id or full name")->required();
   pause->add_option("--reason", *reason, "why it is paused, for people");
-  pause->callback([name, reason, &session] {
+  auto dry = AddValidateOnly(*pause);
+  pause->callback([name, reason, dry, &session] {
     v1::PausePolicyRequest request;
+    request.set_validate_only(*dry);
     request.set_name(session.FullName("policies", *name));
     request.set_reason(*reason);
     CallAndPrint(session, request, &Stub::PausePolicy);
   });
   CLI::App* resume = group.add_subcommand("resume", "grant tokens again");
   resume->add_option("name", *name, "id or full name")->required();
-  resume->callback([name, &session] {
+  auto dry_resume = AddValidateOnly(*resume);
+  resume->callback([name, dry_resume, &session] {
     v1::ResumePolicyRequest request;
+    request.set_validate_only(*dry_resume);
     request.set_name(session.FullName("policies", *name));
     CallAndPrint(session, request, &Stub::ResumePolicy);
   });

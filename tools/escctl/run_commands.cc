@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "escapement/v1/run_service.grpc.pb.h"
 #include "tools/escctl/commands.h"
+#include "tools/escctl/list_flags.h"
 #include "tools/escctl/watch.h"
 
 namespace escapement::escctl {
@@ -55,19 +56,6 @@ Row DetailedRunHeader() {
   Row header = RunHeader();
   for (const char* column : {"GRANTED", "DELIVERED", "RUNNING", "ETA"}) header.push_back(column);
   return header;
-}
-
-template <typename Message, typename ToRowFn>
-void PrintList(Session& session, const Row& header, const std::vector<Message>& list,
-               ToRowFn to_row) {
-  if (session.format() == OutputFormat::kTable) {
-    std::vector<Row> rows;
-    for (const auto& message : list) rows.push_back(to_row(message));
-    return session.Print(FormatTable(header, rows));
-  }
-  std::vector<const google::protobuf::Message*> messages;
-  for (const auto& message : list) messages.push_back(&message);
-  session.Print(FormatMessages(messages, session.format()));
 }
 
 grpc::Status ReadRuns(Session& session, v1::ListRunsRequest request, size_t limit,
@@ -130,10 +118,12 @@ void GetRun(Session& session, const std::string& name, const WatchFlags& watch) 
   PrintRun(session, run);
 }
 
-void CancelRun(Session& session, const std::string& name, const std::string& request_id) {
+void CancelRun(Session& session, const std::string& name, const std::string& request_id,
+               bool validate_only) {
   v1::CancelRunRequest request;
   request.set_name(session.FullName("schedules", name));
   request.set_request_id(request_id);
+  request.set_validate_only(validate_only);
   grpc::ClientContext context;
   session.Prepare(context);
   v1::Run run;
@@ -215,7 +205,8 @@ void AddRunCommands(CLI::App& app, Session& session) {
   cancel->add_option("name", o->name, "full name, or {schedule}/runs/{occurrence}")->required();
   cancel->add_option("--request-id", o->request_id,
                      "makes it safe to repeat: the same id returns the first answer");
-  cancel->callback([o, &session] { CancelRun(session, o->name, o->request_id); });
+  auto dry = AddValidateOnly(*cancel);
+  cancel->callback([o, dry, &session] { CancelRun(session, o->name, o->request_id, *dry); });
   CLI::App* events = group->add_subcommand("events", "show the events of a run");
   events->add_option("name", o->name, "full name, or {schedule}/runs/{occurrence}")->required();
   events->add_option("--filter", o->filter,

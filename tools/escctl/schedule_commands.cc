@@ -8,6 +8,7 @@
 #include "escapement/v1/run_service.grpc.pb.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
 #include "tools/escctl/commands.h"
+#include "tools/escctl/list_flags.h"
 #include "tools/escctl/occurrence_commands.h"
 #include "tools/escctl/schedule_text.h"
 #include "tools/escctl/target_flags.h"
@@ -40,23 +41,13 @@ const Row& Header() {
   return header;
 }
 
-void PrintSchedules(Session& session, const std::vector<v1::Schedule>& schedules, bool list) {
-  if (session.format() == OutputFormat::kTable) {
-    std::vector<Row> rows;
-    for (const auto& schedule : schedules) rows.push_back(ToRow(schedule));
-    return session.Print(FormatTable(Header(), rows));
-  }
-  if (!list) return session.Print(FormatMessage(schedules.front(), session.format()));
-  std::vector<const google::protobuf::Message*> messages;
-  for (const auto& schedule : schedules) messages.push_back(&schedule);
-  session.Print(FormatMessages(messages, session.format()));
-}
-
 void PrintOrFail(Session& session, const grpc::Status& status, const v1::Schedule& schedule) {
   if (!status.ok()) return session.Fail(status);
   for (const std::string& warning : schedule.warnings())
     session.Say(absl::StrCat("warning: ", warning));
-  PrintSchedules(session, {schedule}, /*list=*/false);
+  if (session.format() != OutputFormat::kTable)
+    return session.Print(FormatMessage(schedule, session.format()));
+  session.Print(FormatTable(Header(), {ToRow(schedule)}));
 }
 
 // Flags of create and update. Flags override the file.
@@ -187,25 +178,6 @@ grpc::Status GetSchedule(Session& session, const std::string& name, v1::Schedule
   return Stub(session.channel()).GetSchedule(&context, request, &schedule);
 }
 
-// Reads at most `limit` schedules; `more` says that there are others.
-grpc::Status ListSchedules(Session& session, size_t limit, std::vector<v1::Schedule>& schedules,
-                           bool& more) {
-  v1::ListSchedulesRequest request;
-  request.set_parent(session.parent());
-  do {
-    request.set_page_size(static_cast<int32_t>(std::min<size_t>(1000, limit - schedules.size())));
-    grpc::ClientContext context;
-    session.Prepare(context);
-    v1::ListSchedulesResponse page;
-    const auto status = Stub(session.channel()).ListSchedules(&context, request, &page);
-    if (!status.ok()) return status;
-    for (auto& schedule : *page.mutable_schedules()) schedules.push_back(std::move(schedule));
-    request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty() && schedules.size() < limit);
-  more = !request.page_token().empty();
-  return grpc::Status::OK;
-}
-
 void AddGetAndList(CLI::App& group, Session& session) {
   auto name = std::make_shared<std::string>();
   auto get_watch = std::make_shared<WatchFlags>();
@@ -224,27 +196,20 @@ void AddGetAndList(CLI::App& group, Session& session) {
     PrintOrFail(session, GetSchedule(session, *name, schedule), schedule);
   });
 
-  auto limit = std::make_shared<size_t>(1000);
-  auto list_watch = std::make_shared<WatchFlags>();
+  auto flags = std::make_shared<ListFlags>();
   CLI::App* list = group.add_subcommand("list", "show the schedules of the tenant");
-  list->add_option("--limit", *limit, "most schedules to show")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  list_watch->Add(*list);
-  list->callback([limit, list_watch, &session] {
-    bool more = false;
-    if (list_watch->wanted()) {
-      return list_watch->Run(session, Header(), [&] {
-        std::vector<v1::Schedule> schedules;
-        grpc::Status status = ListSchedules(session, *limit, schedules, more);
-        return Reading::Of(std::move(status), std::move(schedules), ToRow);
-      });
-    }
-    std::vector<v1::Schedule> schedules;
-    const grpc::Status status = ListSchedules(session, *limit, schedules, more);
-    if (!status.ok()) return session.Fail(status);
-    PrintSchedules(session, schedules, /*list=*/true);
-    if (more) session.Say("escctl: there are more schedules; raise --limit");
+  flags->Add(*list, "schedules",
+             "name, display_name, labels.KEY, state, time_zone, policy, target, create_time, "
+             "update_time and next_time",
+             "name (default) or \"name desc\"");
+  list->callback([flags, &session] {
+    Stub stub(session.channel());
+    flags->Run<v1::ListSchedulesResponse>(
+        session, Header(), v1::ListSchedulesRequest(),
+        [&](auto& context, const auto& request, auto& page) {
+          return stub.ListSchedules(&context, request, &page);
+        },
+        [](auto& page) { return page.mutable_schedules(); }, ToRow);
   });
 }
 
@@ -254,16 +219,18 @@ void AddDelete(CLI::App& group, Session& session) {
   CLI::App* command = group.add_subcommand("delete", "delete a schedule");
   command->add_option("name", *name, "id or full name")->required();
   command->add_option("--etag", *etag, "change it only if this is its current etag");
-  command->callback([name, etag, &session] {
+  auto dry = AddValidateOnly(*command);
+  command->callback([name, etag, dry, &session] {
     v1::DeleteScheduleRequest request;
     request.set_name(session.FullName("schedules", *name));
     request.set_etag(*etag);
+    request.set_validate_only(*dry);
     grpc::ClientContext context;
     session.Prepare(context);
     google::protobuf::Empty nothing;
     const auto status = Stub(session.channel()).DeleteSchedule(&context, request, &nothing);
     if (!status.ok()) return session.Fail(status);
-    session.Say(absl::StrCat("deleted ", request.name()));
+    session.Say(absl::StrCat(*dry ? "can be deleted: " : "deleted ", request.name()));
   });
 }
 
@@ -273,8 +240,10 @@ void AddPauseAndResume(CLI::App& group, Session& session) {
   CLI::App* pause = group.add_subcommand("pause", "stop it until it is resumed");
   pause->add_option("name", *name, "id or full name")->required();
   pause->add_option("--reason", *reason, "why it is paused, for people");
-  pause->callback([name, reason, &session] {
+  auto dry = AddValidateOnly(*pause);
+  pause->callback([name, reason, dry, &session] {
     v1::PauseScheduleRequest request;
+    request.set_validate_only(*dry);
     request.set_name(session.FullName("schedules", *name));
     request.set_reason(*reason);
     grpc::ClientContext context;
@@ -285,8 +254,10 @@ void AddPauseAndResume(CLI::App& group, Session& session) {
   });
   CLI::App* resume = group.add_subcommand("resume", "let it fire again");
   resume->add_option("name", *name, "id or full name")->required();
-  resume->callback([name, &session] {
+  auto dry_resume = AddValidateOnly(*resume);
+  resume->callback([name, dry_resume, &session] {
     v1::ResumeScheduleRequest request;
+    request.set_validate_only(*dry_resume);
     request.set_name(session.FullName("schedules", *name));
     grpc::ClientContext context;
     session.Prepare(context);
@@ -310,8 +281,10 @@ void AddTrigger(CLI::App& group, Session& session) {
       ->check(CLI::PositiveNumber);
   command->add_option("--request-id", o->request_id,
                       "makes it safe to repeat: the same id returns the first answer");
-  command->callback([o, &session] {
+  auto dry = AddValidateOnly(*command);
+  command->callback([o, dry, &session] {
     v1::TriggerScheduleRequest request;
+    request.set_validate_only(*dry);
     request.set_name(session.FullName("schedules", o->name));
     request.set_event_count(o->event_count);
     request.set_request_id(o->request_id);

@@ -15,6 +15,12 @@
 
 namespace escapement::escctl {
 
+std::shared_ptr<bool> AddValidateOnly(CLI::App& command) {
+  auto wanted = std::make_shared<bool>(false);
+  command.add_flag("--validate-only", *wanted, "check and show the result, but change nothing");
+  return wanted;
+}
+
 void Session::AddFlags(CLI::App& app) {
   server_option_ = app.add_option("--server", server_, "host:port of a master")
                        ->envname("ESCAPEMENT_SERVER")

@@ -20,6 +20,9 @@ inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
 
+// Adds --validate-only to a command that changes something. The value is set by parsing.
+std::shared_ptr<bool> AddValidateOnly(CLI::App& command);
+
 class Session {
  public:
   // Adds --server, --context, --tenant, --timeout and -o to `app`. The server is the first of

@@ -25,6 +25,7 @@ class EventApi {
   virtual void BatchCreateEvents(v1::BatchCreateEventsRequest request,
                                  Done<v1::BatchCreateEventsResponse> done) = 0;
   virtual void GetEvent(v1::GetEventRequest request, Done<v1::Event> done) = 0;
+  virtual void ListEvents(v1::ListEventsRequest request, Done<v1::ListEventsResponse> done) = 0;
   virtual void CancelEvent(v1::CancelEventRequest request, Done<v1::Event> done) = 0;
 
   // One batch of an Ingest stream. `request` carries the parent and the defaults that are in force

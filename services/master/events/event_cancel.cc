@@ -33,8 +33,13 @@ storage::v1::DoneRecord CancelledRecord(const storage::v1::EventRecord& row, abs
 
 class Cancellation : public std::enable_shared_from_this<Cancellation> {
  public:
-  Cancellation(MasterContext& context, EventName name, RequestMark mark, Done<v1::Event> done)
-      : context_(context), name_(std::move(name)), mark_(std::move(mark)), done_(std::move(done)) {}
+  Cancellation(MasterContext& context, EventName name, RequestMark mark, bool validate_only,
+               Done<v1::Event> done)
+      : context_(context),
+        name_(std::move(name)),
+        mark_(std::move(mark)),
+        validate_only_(validate_only),
+        done_(std::move(done)) {}
 
   void Start() {
     ReadAnswer<v1::Event>(
@@ -64,6 +69,7 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
     const absl::Time now = context_.client.NowLow();
     const storage::v1::DoneRecord record = CancelledRecord(*sighting->row, now);
     response_ = ShowEndedEvent(name, record);
+    if (validate_only_) return done_(std::move(response_));
     kv::Commit commit;
     commit.groups.push_back(MakeGroup(*sighting, record, now));
     context_.client.CommitAsync(
@@ -130,6 +136,7 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
   MasterContext& context_;
   const EventName name_;
   const RequestMark mark_;
+  const bool validate_only_;
   Done<v1::Event> done_;
   v1::Event response_;
   int attempts_ = 0;
@@ -137,9 +144,10 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
 
 }  // namespace
 
-void CancelOneOffEvent(MasterContext& context, EventName name, RequestMark mark,
+void CancelOneOffEvent(MasterContext& context, EventName name, RequestMark mark, bool validate_only,
                        Done<v1::Event> done) {
-  std::make_shared<Cancellation>(context, std::move(name), std::move(mark), std::move(done))
+  std::make_shared<Cancellation>(context, std::move(name), std::move(mark), validate_only,
+                                 std::move(done))
       ->Start();
 }
 

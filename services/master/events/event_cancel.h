@@ -16,7 +16,7 @@
 
 namespace escapement::master {
 
-void CancelOneOffEvent(MasterContext& context, EventName name, RequestMark mark,
+void CancelOneOffEvent(MasterContext& context, EventName name, RequestMark mark, bool validate_only,
                        Done<v1::Event> done);
 
 }  // namespace escapement::master

@@ -108,12 +108,12 @@ void CheckBytes(const v1::BatchCreateEventsRequest& batch,
 class Creation : public std::enable_shared_from_this<Creation> {
  public:
   Creation(MasterContext& context, std::shared_ptr<InternCache> cache, std::string tenant,
-           v1::BatchCreateEventsRequest batch, bool single, RequestMark mark,
+           v1::BatchCreateEventsRequest batch, CreateOptions create, RequestMark mark,
            Done<v1::BatchCreateEventsResponse> done)
       : context_(context),
         cache_(std::move(cache)),
         batch_(std::move(batch)),
-        single_(single),
+        create_(create),
         mark_(std::move(mark)),
         done_(std::move(done)) {
     options_.tenant = std::move(tenant);
@@ -137,13 +137,36 @@ class Creation : public std::enable_shared_from_this<Creation> {
   void Write() {
     options_.now = context_.client.NowLow();
     if (Perturb(context_.runtime, Site::kMasterDeliveriesForgotten)) cache_->Clear();
-    absl::StatusOr<CreationPlan> plan = PlanCreation(batch_, single_, mark_, options_, *cache_);
+    absl::StatusOr<CreationPlan> plan =
+        PlanCreation(batch_, create_.single, mark_, options_, *cache_);
     if (!plan.ok()) return context_.Refuse(plan.status(), std::move(done_));
     plan_ = *std::move(plan);
+    if (create_.validate_only) return CheckIds();
     context_.client.CommitAsync(
         std::move(plan_.commit), context_.executor,
         [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) {
           self->OnWritten(std::move(result));
+        });
+  }
+
+  // Each condition of the last group is that the name of a client-chosen id is absent.
+  void CheckIds() {
+    std::vector<kv::Key> keys;
+    for (const kv::Condition& condition : plan_.commit.groups.back().conditions)
+      keys.push_back({condition.cf, condition.key});
+    if (keys.empty()) {
+      return context_.executor->Post(
+          [self = shared_from_this()] { self->done_(std::move(self->plan_.response)); });
+    }
+    context_.client.MultiGet(
+        std::move(keys), context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+          if (!result.ok()) return self->done_(StoreFailed(result.status()));
+          for (size_t i = 0; i < result->values.size(); ++i) {
+            if (result->values[i].has_value())
+              return self->done_(AlreadyExists(self->plan_.names_by_condition[i]));
+          }
+          self->done_(std::move(self->plan_.response));
         });
   }
 
@@ -165,7 +188,7 @@ class Creation : public std::enable_shared_from_this<Creation> {
   MasterContext& context_;
   const std::shared_ptr<InternCache> cache_;
   const v1::BatchCreateEventsRequest batch_;
-  const bool single_;
+  const CreateOptions create_;
   const RequestMark mark_;
   Done<v1::BatchCreateEventsResponse> done_;
   EventRowBuilder::Options options_;
@@ -198,6 +221,10 @@ absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& ba
       violations.Add(absl::StrCat("requests[", i, "].parent"),
                      "must be the parent of the batch, or empty");
     }
+    if (!single && request.validate_only()) {
+      violations.Add(absl::StrCat("requests[", i, "].validate_only"),
+                     "must not be set; set it for the whole batch");
+    }
     adder.Add(request, i, group, violations);
   }
   if (!single) CheckBytes(batch, plan.response, violations);
@@ -211,9 +238,9 @@ absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& ba
 }
 
 void CreateEvents(MasterContext& context, std::shared_ptr<InternCache> cache, std::string tenant,
-                  v1::BatchCreateEventsRequest batch, bool single, RequestMark mark,
+                  v1::BatchCreateEventsRequest batch, CreateOptions create, RequestMark mark,
                   Done<v1::BatchCreateEventsResponse> done) {
-  std::make_shared<Creation>(context, std::move(cache), std::move(tenant), std::move(batch), single,
+  std::make_shared<Creation>(context, std::move(cache), std::move(tenant), std::move(batch), create,
                              std::move(mark), std::move(done))
       ->Start();
 }

@@ -35,10 +35,15 @@ absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& ba
                                           const EventRowBuilder::Options& options,
                                           const InternCache& cache);
 
+struct CreateOptions {
+  bool single = false;         // as in PlanCreation
+  bool validate_only = false;  // plan, look for ids that are taken, and answer; write nothing
+};
+
 // Answers as before if the request was answered before; else plans and commits. ALREADY_EXISTS
 // names the event.
 void CreateEvents(MasterContext& context, std::shared_ptr<InternCache> cache, std::string tenant,
-                  v1::BatchCreateEventsRequest batch, bool single, RequestMark mark,
+                  v1::BatchCreateEventsRequest batch, CreateOptions create, RequestMark mark,
                   Done<v1::BatchCreateEventsResponse> done);
 
 }  // namespace escapement::master

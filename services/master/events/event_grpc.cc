@@ -106,6 +106,7 @@ void AddEventRpcs(EventApi& events, RpcTable& table) {
   add("CreateEvent", &EventApi::CreateEvent);
   add("BatchCreateEvents", &EventApi::BatchCreateEvents);
   add("GetEvent", &EventApi::GetEvent);
+  add("ListEvents", &EventApi::ListEvents);
   add("CancelEvent", &EventApi::CancelEvent);
   table.AddStream("escapement.v1.EventService.Ingest", [&events](AdmittedCall call) {
     return IngestStream::Start(std::make_shared<IngestStream>(events, std::move(call)));

@@ -22,8 +22,6 @@ using kv::ColumnFamily;
 
 // An event may change its row a few times while it is looked up (each retry is a new one).
 constexpr int kMovesMax = 10;
-// Claims are made this long before an event is due at the earliest.
-constexpr absl::Duration kClaimedEarlyMax = absl::Minutes(1);
 
 class ClaimSearch : public std::enable_shared_from_this<ClaimSearch> {
  public:

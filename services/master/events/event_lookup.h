@@ -15,6 +15,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "common/kv/kv_store.h"
 #include "common/storage/event_table.h"
 #include "escapement/storage/v1/records.pb.h"
@@ -22,6 +23,9 @@
 #include "services/master/requests/resource_name.h"
 
 namespace escapement::master {
+
+// Claims are made this long before an event is due at the earliest.
+inline constexpr absl::Duration kClaimedEarlyMax = absl::Minutes(1);
 
 struct EventSighting {
   // One of the two, unless the event is unknown.

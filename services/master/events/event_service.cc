@@ -2,15 +2,23 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/auth/audit_log.h"
 #include "common/base/check.h"
 #include "common/status/errors.h"
 #include "services/master/errors.h"
+#include "services/master/events/ended_events.h"
 #include "services/master/events/event_cancel.h"
 #include "services/master/events/event_create.h"
+#include "services/master/events/event_filter.h"
 #include "services/master/events/event_lookup.h"
+#include "services/master/events/event_query.h"
+#include "services/master/events/pending_events.h"
 #include "services/master/limits.h"
+#include "services/master/requests/page_token.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
 
@@ -37,6 +45,34 @@ v1::IngestResponse Answer(const v1::IngestRequest& request, const kv::CommitResu
   return response;
 }
 
+struct EventOrder {
+  bool ended = false;  // events that have ended, else those that have not
+  bool descending = false;
+};
+
+absl::StatusOr<EventOrder> ReadOrder(absl::string_view order_by, const EventFilter& filter) {
+  const std::vector<absl::string_view> words =
+      absl::StrSplit(order_by, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+  const bool needs_ended = filter.state() == v1::ENDED;
+  if (words.empty()) return EventOrder{.ended = needs_ended, .descending = needs_ended};
+  const bool known =
+      (words[0] == "due_time" || words[0] == "complete_time") &&
+      (words.size() == 1 || (words.size() == 2 && (words[1] == "desc" || words[1] == "asc")));
+  if (!known)
+    return InvalidField("order_by",
+                        "must be \"due_time\" or \"complete_time\", with or without desc");
+  const EventOrder order{.ended = words[0] == "complete_time",
+                         .descending = words.back() == "desc"};
+  if (order.ended != needs_ended && filter.state().has_value()) {
+    return InvalidField("order_by",
+                        order.ended ? "\"complete_time\" lists only events that have ended, and "
+                                      "the filter needs others: use \"due_time\""
+                                    : "\"due_time\" lists only events that have not ended, and "
+                                      "the filter needs others: use \"complete_time\"");
+  }
+  return order;
+}
+
 }  // namespace
 
 void EventService::CreateEvent(v1::CreateEventRequest request, Done<v1::Event> done) {
@@ -46,11 +82,13 @@ void EventService::CreateEvent(v1::CreateEventRequest request, Done<v1::Event> d
   CheckRequestId(request.request_id(), violations);
   if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
-  RequestMark mark(*tenant, "CreateEvent", request.request_id(), request, *done.caller());
+  const bool dry = request.validate_only();
+  RequestMark mark = MarkOf(*tenant, "CreateEvent", request, done);
   v1::BatchCreateEventsRequest batch;
   *batch.add_requests() = std::move(request);
   CreateEvents(
-      context_, cache_, *tenant, std::move(batch), /*single=*/true, std::move(mark),
+      context_, cache_, *tenant, std::move(batch), {.single = true, .validate_only = dry},
+      std::move(mark),
       [done = std::move(done)](absl::StatusOr<v1::BatchCreateEventsResponse> response) mutable {
         if (!response.ok()) return done(response.status());
         done(std::move(*response->mutable_events(0)));
@@ -65,9 +103,10 @@ void EventService::BatchCreateEvents(v1::BatchCreateEventsRequest request,
   CheckRequestId(request.request_id(), violations);
   if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
-  RequestMark mark(*tenant, "BatchCreateEvents", request.request_id(), request, *done.caller());
-  CreateEvents(context_, cache_, *tenant, std::move(request), /*single=*/false, std::move(mark),
-               std::move(done));
+  const bool dry = request.validate_only();
+  RequestMark mark = MarkOf(*tenant, "BatchCreateEvents", request, done);
+  CreateEvents(context_, cache_, *tenant, std::move(request),
+               {.single = false, .validate_only = dry}, std::move(mark), std::move(done));
 }
 
 void EventService::GetEvent(v1::GetEventRequest request, Done<v1::Event> done) {
@@ -88,6 +127,40 @@ void EventService::GetEvent(v1::GetEventRequest request, Done<v1::Event> done) {
               });
 }
 
+void EventService::ListEvents(v1::ListEventsRequest request, Done<v1::ListEventsResponse> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
+  if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
+  // A token is good for the same list only.
+  std::string list =
+      absl::StrCat("ListEvents ", *tenant, " ", request.order_by(), " ", request.filter());
+  const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
+  absl::StatusOr<std::string> position = DecodePageToken(list, request.page_token());
+  absl::StatusOr<EventFilter> filter = EventFilter::Read(request.filter(), *tenant);
+  const absl::StatusOr<EventOrder> order =
+      ReadOrder(request.order_by(), filter.ok() ? *filter : EventFilter());
+  FieldViolations violations;
+  violations.AddStatus("", size.status());
+  violations.AddStatus("", position.status());
+  violations.AddStatus("", filter.status());
+  violations.AddStatus("", order.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  EventQuery query{.tenant = *std::move(tenant),
+                   .descending = order->descending,
+                   .page_size = static_cast<size_t>(*size),
+                   .position = *std::move(position),
+                   .filter = *std::move(filter)};
+  const auto read = order->ended ? &ListEndedEvents : &ListPendingEvents;
+  read(context_, std::move(query),
+       [list = std::move(list), done = std::move(done)](absl::StatusOr<ShownEvents> page) mutable {
+         if (!page.ok()) return done(page.status());
+         v1::ListEventsResponse response;
+         for (v1::Event& event : page->events) *response.add_events() = std::move(event);
+         if (!page->next.empty()) response.set_next_page_token(EncodePageToken(list, page->next));
+         done(std::move(response));
+       });
+}
+
 void EventService::CancelEvent(v1::CancelEventRequest request, Done<v1::Event> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   absl::StatusOr<EventName> name = ParseEventName(request.name(), "name");
@@ -95,8 +168,9 @@ void EventService::CancelEvent(v1::CancelEventRequest request, Done<v1::Event> d
   CheckRequestId(request.request_id(), violations);
   if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
-  RequestMark mark(name->tenant, "CancelEvent", request.request_id(), request, *done.caller());
-  CancelOneOffEvent(context_, *std::move(name), std::move(mark), std::move(done));
+  RequestMark mark = MarkOf(name->tenant, "CancelEvent", request, done);
+  CancelOneOffEvent(context_, *std::move(name), std::move(mark), request.validate_only(),
+                    std::move(done));
 }
 
 void EventService::IngestBatch(std::shared_ptr<const v1::IngestRequest> request,

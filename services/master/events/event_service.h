@@ -26,6 +26,7 @@ class EventService final : public EventApi {
   void BatchCreateEvents(v1::BatchCreateEventsRequest request,
                          Done<v1::BatchCreateEventsResponse> done) override;
   void GetEvent(v1::GetEventRequest request, Done<v1::Event> done) override;
+  void ListEvents(v1::ListEventsRequest request, Done<v1::ListEventsResponse> done) override;
   void CancelEvent(v1::CancelEventRequest request, Done<v1::Event> done) override;
   void IngestBatch(std::shared_ptr<const v1::IngestRequest> request, IngestOptions options,
                    Done<v1::IngestResponse> done) override;

@@ -13,8 +13,10 @@
 #include "services/master/errors.h"
 #include "services/master/limits.h"
 #include "services/master/policies/policy_codec.h"
+#include "services/master/policies/policy_decisions.h"
+#include "services/master/policies/policy_filter.h"
+#include "services/master/policies/policy_search.h"
 #include "services/master/policies/policy_usage.h"
-#include "services/master/requests/page_budget.h"
 #include "services/master/requests/page_token.h"
 #include "services/master/requests/record_transaction.h"
 #include "services/master/requests/request_table.h"
@@ -61,10 +63,11 @@ absl::StatusOr<RecordChange> ChangeOf(const MasterContext& context, absl::string
     return parsed.status();
   violations.AddStatus("", parsed.status());
   if (!violations.empty()) return violations.ToStatus();
-  RequestMark mark(parsed->tenant, method, request.request_id(), request, *done.caller());
-  return ChangeOfPolicy<Response>(
-      context, *std::move(parsed), std::move(mark),
+  RecordChange change = ChangeOfPolicy<Response>(
+      context, *parsed, MarkOf(parsed->tenant, method, request, done),
       [request, decide](const PolicyInput& input) { return decide(input, request); });
+  change.validate_only = request.validate_only();
+  return change;
 }
 
 absl::StatusOr<v1::ThrottlePolicy> Show(absl::string_view name, const std::string& bytes) {
@@ -76,31 +79,6 @@ absl::StatusOr<v1::ThrottlePolicy> Show(absl::string_view name, const std::strin
 std::string NewPolicyId(Random& random) {
   const uint64_t high = random.Next();
   return Uid::FromHalves(high, random.Next()).ToHex();
-}
-
-// The page of policies in `result`, which has one more than the page if there are more.
-absl::StatusOr<v1::ListPoliciesResponse> PageOf(const kv::ScanResult& result, int32_t size,
-                                                const std::string& list) {
-  v1::ListPoliciesResponse response;
-  PageBudget budget;
-  for (const kv::Entry& entry : result.entries) {
-    const auto key = DecodePolicyKey(entry.key);
-    if (!key.has_value()) return BrokenRecord("a policy");
-    // The last one read begins the next page, unless nothing follows it.
-    const bool last = &entry == &result.entries.back();
-    if (response.policies_size() == size || (last && result.more)) {
-      response.set_next_page_token(EncodePageToken(list, key->policy_id));
-      break;
-    }
-    absl::StatusOr<v1::ThrottlePolicy> policy = Show("a policy", entry.value);
-    if (!policy.ok()) return policy.status();
-    if (!budget.Take(*policy)) {
-      response.set_next_page_token(EncodePageToken(list, key->policy_id));
-      break;
-    }
-    *response.add_policies() = *std::move(policy);
-  }
-  return response;
 }
 
 }  // namespace
@@ -122,11 +100,9 @@ void PolicyService::CreatePolicy(v1::CreatePolicyRequest request, Done<v1::Throt
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   const std::string id =
       request.policy_id().empty() ? NewPolicyId(context_.runtime.random()) : request.policy_id();
-  RequestMark mark;
-  if (!request.validate_only())
-    mark = RequestMark(*tenant, "CreatePolicy", request.request_id(), request, *done.caller());
   RecordChange change =
-      ChangeOfPolicy<v1::ThrottlePolicy>(context_, {*tenant, id}, std::move(mark),
+      ChangeOfPolicy<v1::ThrottlePolicy>(context_, {*tenant, id},
+                                         MarkOf(*tenant, "CreatePolicy", request, done),
                                          [draft = *std::move(draft)](const PolicyInput& input) {
                                            return DecideCreatePolicy(input, draft);
                                          });
@@ -153,24 +129,35 @@ void PolicyService::ListPolicies(v1::ListPoliciesRequest request,
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
   if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
-  std::string list = absl::StrCat("ListPolicies ", *tenant);
+  // A token is good for the same list only.
+  std::string list =
+      absl::StrCat("ListPolicies ", *tenant, " ", request.order_by(), " ", request.filter());
   const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
-  const absl::StatusOr<std::string> begin = DecodePageToken(list, request.page_token());
+  absl::StatusOr<std::string> begin = DecodePageToken(list, request.page_token());
+  absl::StatusOr<PolicyFilter> filter = PolicyFilter::Read(request.filter(), *tenant);
+  const bool descending = request.order_by() == "name desc";
   FieldViolations violations;
   violations.AddStatus("", size.status());
   violations.AddStatus("", begin.status());
+  violations.AddStatus("", filter.status());
+  if (!descending && !request.order_by().empty() && request.order_by() != "name")
+    violations.Add("order_by", "must be \"name\" or \"name desc\"");
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
-  kv::ScanRequest scan;
-  scan.cf = kv::ColumnFamily::kPolicies;
-  scan.begin = begin->empty() ? PolicyPrefix(*tenant) : PolicyKey(*tenant, *begin);
-  scan.end = PrefixEnd(PolicyPrefix(*tenant));
-  scan.limit = static_cast<uint32_t>(*size) + 1;
-  context_.client.Scan(std::move(scan), context_.executor,
-                       [list = std::move(list), size = *size,
-                        done = std::move(done)](absl::StatusOr<kv::ScanResult> result) mutable {
-                         if (!result.ok()) return done(StoreFailed(result.status()));
-                         done(PageOf(*result, size, list));
-                       });
+  SearchPolicies(
+      context_,
+      {.tenant = *tenant,
+       .begin = *std::move(begin),
+       .descending = descending,
+       .page_size = static_cast<size_t>(*size),
+       .filter = *std::move(filter)},
+      [list = std::move(list), done = std::move(done)](absl::StatusOr<ShownPolicies> page) mutable {
+        if (!page.ok()) return done(page.status());
+        v1::ListPoliciesResponse response;
+        for (v1::ThrottlePolicy& policy : page->policies)
+          *response.add_policies() = std::move(policy);
+        if (!page->next.empty()) response.set_next_page_token(EncodePageToken(list, page->next));
+        done(std::move(response));
+      });
 }
 
 void PolicyService::UpdatePolicy(v1::UpdatePolicyRequest request, Done<v1::ThrottlePolicy> done) {
@@ -181,8 +168,6 @@ void PolicyService::UpdatePolicy(v1::UpdatePolicyRequest request, Done<v1::Throt
       ChangeOf<v1::ThrottlePolicy>(context_, "UpdatePolicy", request.policy().name(), "policy.name",
                                    request, done, {}, &DecideUpdatePolicy);
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
-  change->validate_only = request.validate_only();
-  if (request.validate_only()) change->mark = RequestMark();
   ChangeRecord(context_, *std::move(change), AsAnswer(std::move(done)));
 }
 

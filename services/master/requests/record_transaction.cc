@@ -46,8 +46,8 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
     const absl::Time now = context_.client.NowLow();
     absl::StatusOr<RecordDecision> decision = change_.decide(bytes, now);
     if (!decision.ok()) return done_(decision.status());
-    if (change_.validate_only) return done_(std::move(decision->response));
     decision_ = *std::move(decision);
+    if (change_.validate_only) return CheckRanges(0);
     // Its condition is the last one: what refuses the change is said first.
     change_.mark.AddTo(*decision_.response, now, decision_.version_before, decision_.group);
     kv::Commit commit;
@@ -57,6 +57,26 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
         [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) {
           self->OnCommitted(std::move(result));
         });
+  }
+
+  // Reads the ranges that must be empty, from the condition `i` on.
+  void CheckRanges(size_t i) {
+    const std::vector<kv::Condition>& conditions = decision_.group.conditions;
+    while (i < conditions.size() && conditions[i].kind != kv::Condition::Kind::kRangeCount) ++i;
+    if (i == conditions.size()) return done_(std::move(decision_.response));
+    kv::ScanRequest scan;
+    scan.cf = conditions[i].cf;
+    scan.begin = conditions[i].key;
+    scan.end = conditions[i].value;
+    scan.limit = 1;
+    scan.keys_only = true;
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this(), i](absl::StatusOr<kv::ScanResult> found) {
+                           if (!found.ok()) return self->done_(StoreFailed(found.status()));
+                           if (!found->entries.empty())
+                             return self->done_(std::move(self->decision_.refusals[i]));
+                           self->CheckRanges(i + 1);
+                         });
   }
 
   void OnCommitted(absl::StatusOr<kv::CommitResult> result) {

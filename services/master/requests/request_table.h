@@ -15,6 +15,7 @@
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
 #include "common/rpc/caller.h"
+#include "common/rpc/done.h"
 #include "escapement/storage/v1/access_records.pb.h"
 #include "google/protobuf/message.h"
 
@@ -51,6 +52,14 @@ class RequestMark {
   Uid request_hash_;
   storage::v1::AuditRecord audit_;
 };
+
+// The mark of a request whose type has request_id and validate_only.
+template <typename Request, typename Response>
+RequestMark MarkOf(absl::string_view tenant, absl::string_view method, const Request& request,
+                   const Done<Response>& done) {
+  if (request.validate_only()) return RequestMark();
+  return RequestMark(tenant, method, request.request_id(), request, *done.caller());
+}
 
 }  // namespace escapement::master
 

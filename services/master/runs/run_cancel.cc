@@ -196,7 +196,7 @@ absl::StatusOr<Decision> Decide(const ChangeInput& input, const RunName& name,
 
 }  // namespace
 
-void CancelRunOfSchedule(MasterContext& context, RunName name, RequestMark mark,
+void CancelRunOfSchedule(MasterContext& context, RunName name, RequestMark mark, bool validate_only,
                          Done<v1::Run> done) {
   auto found = std::make_shared<RunToCancel>();
   ScheduleChange change{.name = name.schedule, .mark = std::move(mark)};
@@ -206,6 +206,7 @@ void CancelRunOfSchedule(MasterContext& context, RunName name, RequestMark mark,
   change.decide = [name, found](const ChangeInput& input) { return Decide(input, name, *found); };
   change.response = std::make_unique<v1::Run>();
   change.waits_for_emitter = false;
+  change.validate_only = validate_only;
   ChangeSchedule(context, std::move(change), As(std::move(done)));
 }
 

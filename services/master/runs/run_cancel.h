@@ -19,8 +19,8 @@
 
 namespace escapement::master {
 
-// Errors: those of the RPC.
-void CancelRunOfSchedule(MasterContext& context, RunName name, RequestMark mark,
+// Errors: those of the RPC. `validate_only`: decides and answers, writes nothing.
+void CancelRunOfSchedule(MasterContext& context, RunName name, RequestMark mark, bool validate_only,
                          Done<v1::Run> done);
 
 }  // namespace escapement::master

@@ -203,9 +203,9 @@ void RunService::CancelRun(v1::CancelRunRequest request, Done<v1::Run> done) {
   if (!name.ok() && violations.empty()) return context_.Refuse(name.status(), std::move(done));
   violations.AddStatus("", name.status());
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
-  RequestMark mark(name->schedule.tenant, "CancelRun", request.request_id(), request,
-                   *done.caller());
-  CancelRunOfSchedule(context_, *std::move(name), std::move(mark), std::move(done));
+  RequestMark mark = MarkOf(name->schedule.tenant, "CancelRun", request, done);
+  CancelRunOfSchedule(context_, *std::move(name), std::move(mark), request.validate_only(),
+                      std::move(done));
 }
 
 }  // namespace escapement::master

@@ -1,15 +1,12 @@
 #include "services/master/schedules/schedule_filter.h"
 
-#include <google/protobuf/descriptor.h>
-
 #include <array>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "common/base/micros.h"
 #include "common/base/proto_time.h"
-#include "common/status/errors.h"
+#include "services/master/requests/filter_values.h"
 
 namespace escapement::master {
 namespace {
@@ -36,21 +33,6 @@ const TimeName* FindTime(absl::string_view field) {
   return nullptr;
 }
 
-// "http", "grpc"; empty if the schedule has no target.
-absl::string_view TargetKind(const v1::Target& target) {
-  const auto* kind = v1::Target::descriptor()->oneof_decl(0);
-  const auto* field = target.GetReflection()->GetOneofFieldDescriptor(target, kind);
-  return field == nullptr ? absl::string_view() : absl::string_view(field->name());
-}
-
-bool IsTargetKind(absl::string_view name) {
-  const auto* kind = v1::Target::descriptor()->oneof_decl(0);
-  for (int i = 0; i < kind->field_count(); ++i) {
-    if (kind->field(i)->name() == name) return true;
-  }
-  return false;
-}
-
 // Checks one comparison; makes ids full names.
 class Binder {
  public:
@@ -65,9 +47,10 @@ class Binder {
     }
     if (field == "display_name" && comparison.op == FilterOperator::kHas) return absl::OkStatus();
     if (field == "name") {
-      comparison.value = FullName("schedules", comparison.value);
+      comparison.value = FullNameOf(tenant_, "schedules", comparison.value);
     } else if (field == "policy") {
-      if (!comparison.value.empty()) comparison.value = FullName("policies", comparison.value);
+      if (!comparison.value.empty())
+        comparison.value = FullNameOf(tenant_, "policies", comparison.value);
     } else if (field == "state") {
       v1::Schedule::State state;
       if (!v1::Schedule::State_Parse(comparison.value, &state) ||
@@ -75,8 +58,7 @@ class Binder {
         return absl::InvalidArgumentError("state must be ENABLED, PAUSED or FINISHED");
       comparison.number = state;
     } else if (field == "target") {
-      if (!IsTargetKind(comparison.value))
-        return absl::InvalidArgumentError("target must be the kind of a target, such as http");
+      return BindTargetKind(comparison);
     } else if (field != "display_name" && field != "time_zone" &&
                !absl::StartsWith(field, kLabel)) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -88,18 +70,8 @@ class Binder {
   }
 
  private:
-  std::string FullName(absl::string_view collection, absl::string_view value) const {
-    if (absl::StrContains(value, '/')) return std::string(value);
-    return absl::StrCat("tenants/", tenant_, "/", collection, "/", value);
-  }
-
   const absl::string_view tenant_;
 };
-
-// A value that ends with '*' stands for all that begin so.
-bool NameIs(absl::string_view name, absl::string_view value) {
-  return absl::ConsumeSuffix(&value, "*") ? absl::StartsWith(name, value) : name == value;
-}
 
 bool Holds(const v1::Schedule& schedule, const FilterComparison& comparison) {
   const std::string& field = comparison.field;
@@ -117,7 +89,7 @@ bool Holds(const v1::Schedule& schedule, const FilterComparison& comparison) {
   if (field == "display_name")
     return has ? absl::StrContains(schedule.display_name(), comparison.value)
                : equal(schedule.display_name() == comparison.value);
-  if (field == "name") return equal(NameIs(schedule.name(), comparison.value));
+  if (field == "name") return equal(NameMatches(schedule.name(), comparison.value));
   if (field == "policy") return equal(schedule.policy() == comparison.value);
   if (field == "state") return equal(schedule.state() == comparison.number);
   if (field == "target") return equal(TargetKind(schedule.target()) == comparison.value);
@@ -126,33 +98,18 @@ bool Holds(const v1::Schedule& schedule, const FilterComparison& comparison) {
   return equal(label != schedule.labels().end() && label->second == comparison.value);
 }
 
-// Calls `visit` for each comparison that every match fulfils.
-template <typename Visit>
-void ForEachNeeded(const Filter& filter, Visit visit) {
-  if (filter.kind == Filter::Kind::kComparison) return visit(filter.comparison);
-  if (filter.kind != Filter::Kind::kAnd) return;
-  for (const Filter& operand : filter.operands) ForEachNeeded(operand, visit);
-}
-
 }  // namespace
 
 absl::StatusOr<ScheduleFilter> ScheduleFilter::Read(absl::string_view text,
                                                     absl::string_view tenant) {
-  absl::StatusOr<Filter> filter = ParseFilter(text);
-  if (!filter.ok()) return InvalidField("filter", filter.status().message());
-  if (absl::Status status = BindComparisons(*filter, Binder(tenant)); !status.ok())
-    return InvalidField("filter", status.message());
+  absl::StatusOr<Filter> filter = ReadFilter(text, Binder(tenant));
+  if (!filter.ok()) return filter.status();
   ScheduleFilter read;
-  const std::string collection = absl::StrCat("tenants/", tenant, "/schedules/");
+  read.id_prefix_ = IdPrefixOf(*filter, tenant, "schedules");
   ForEachNeeded(*filter, [&](const FilterComparison& comparison) {
-    if (comparison.op != FilterOperator::kEqual) return;
-    absl::string_view value = comparison.value;
-    if (comparison.field == "name" && absl::ConsumePrefix(&value, collection)) {
-      absl::ConsumeSuffix(&value, "*");
-      if (value.size() > read.id_prefix_.size()) read.id_prefix_ = std::string(value);
-    } else if (absl::StartsWith(comparison.field, kLabel) && !read.label_.has_value()) {
+    if (comparison.op == FilterOperator::kEqual && absl::StartsWith(comparison.field, kLabel) &&
+        !read.label_.has_value())
       read.label_.emplace(comparison.field.substr(kLabel.size()), comparison.value);
-    }
   });
   read.filter_ = *std::move(filter);
   return read;

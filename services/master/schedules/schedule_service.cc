@@ -46,8 +46,9 @@ absl::StatusOr<ScheduleChange> ChangeOf(absl::string_view method, absl::string_v
     return parsed.status();
   violations.AddStatus("", parsed.status());
   if (!violations.empty()) return violations.ToStatus();
-  RequestMark mark(parsed->tenant, method, request.request_id(), request, *done.caller());
+  RequestMark mark = MarkOf(parsed->tenant, method, request, done);
   ScheduleChange change{.name = *std::move(parsed), .mark = std::move(mark)};
+  change.validate_only = request.validate_only();
   change.decide = [request, decide](const ChangeInput& input) { return decide(input, request); };
   change.response = std::make_unique<Response>();
   return change;
@@ -112,11 +113,8 @@ void ScheduleService::CreateSchedule(v1::CreateScheduleRequest request, Done<v1:
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   const std::string id = request.schedule_id().empty() ? NewScheduleId(context_.runtime.random())
                                                        : request.schedule_id();
-  ScheduleChange change{.name = {*tenant, id}};
-  if (!request.validate_only()) {
-    change.mark =
-        RequestMark(*tenant, "CreateSchedule", request.request_id(), request, *done.caller());
-  }
+  ScheduleChange change{.name = {*tenant, id},
+                        .mark = MarkOf(*tenant, "CreateSchedule", request, done)};
   change.decide = [draft = *std::move(draft)](const ChangeInput& input) {
     return DecideCreate(input, draft);
   };
@@ -181,8 +179,6 @@ void ScheduleService::UpdateSchedule(v1::UpdateScheduleRequest request, Done<v1:
   absl::StatusOr<ScheduleChange> change = ChangeOf<v1::Schedule>(
       "UpdateSchedule", request.schedule().name(), "schedule.name", request, done, &DecideUpdate);
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
-  change->validate_only = request.validate_only();
-  if (request.validate_only()) change->mark = RequestMark();
   ChangeSchedule(context_, *std::move(change), As(std::move(done)));
 }
 
@@ -272,7 +268,9 @@ void ScheduleService::BackfillSchedule(v1::BackfillScheduleRequest request,
                    read(found.status());
                  });
   };
-  change->decide = [scope](const ChangeInput& input) { return DecideBackfill(input, *scope); };
+  change->decide = [scope, etag = request.etag()](const ChangeInput& input) {
+    return DecideBackfill(input, *scope, etag);
+  };
   change->waits_for_emitter = false;
   ChangeSchedule(context_, *std::move(change), As(std::move(done)));
 }

@@ -189,9 +189,7 @@ void TenantService::CreateTenant(v1::CreateTenantRequest request, Done<v1::Tenan
   violations.AddStatus("", draft.status());
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   const std::string& tenant = request.tenant_id();
-  RequestMark mark;
-  if (!request.validate_only())
-    mark = RequestMark(kAllTenants, "CreateTenant", request.request_id(), request, *done.caller());
+  RequestMark mark = MarkOf(kAllTenants, "CreateTenant", request, done);
   RecordChange change = ChangeOf(tenant, std::move(mark));
   change.decide = [tenant, draft = *std::move(draft)](
                       const std::optional<std::string>& bytes,
@@ -257,9 +255,7 @@ void TenantService::UpdateTenant(v1::UpdateTenantRequest request, Done<v1::Tenan
       ParseTenantName(request.tenant().name(), "tenant.name");
   if (request.has_tenant()) violations.AddStatus("", tenant.status());
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
-  RequestMark mark;
-  if (!request.validate_only())
-    mark = RequestMark(kAllTenants, "UpdateTenant", request.request_id(), request, *done.caller());
+  RequestMark mark = MarkOf(kAllTenants, "UpdateTenant", request, done);
   RecordChange change = ChangeOf(*tenant, std::move(mark));
   change.validate_only = request.validate_only();
   change.decide = [tenant = *tenant, request = std::move(request)](

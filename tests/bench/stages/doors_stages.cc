@@ -173,6 +173,27 @@ std::string Json(const google::protobuf::Message& message) {
   return google::protobuf::util::MessageToJsonString(message, &json).ok() ? json : "";
 }
 
+std::string InQuery(absl::string_view text) {
+  return absl::StrReplaceAll(text, {{" ", "%20"}, {"=", "%3D"}, {"\"", "%22"}, {">", "%3E"}});
+}
+
+// Reads the list 20 times. Each page must have 10 items, which have `field` each. Milliseconds.
+absl::StatusOr<double> SlowestList(const std::string& http, const std::string& path,
+                                   absl::string_view field) {
+  constexpr int kLists = 20;
+  absl::Duration slowest;
+  for (int i = 0; i < kLists; ++i) {
+    const absl::Time begin = absl::Now();
+    const auto answer = integration::HttpGet(http, path);
+    slowest = std::max(slowest, absl::Now() - begin);
+    if (!answer.ok()) return answer.status();
+    const auto listed = absl::StrSplit(answer->body, field);
+    if (answer->status != 200 || std::distance(listed.begin(), listed.end()) != 11)
+      return absl::InternalError(answer->body);
+  }
+  return absl::ToDoubleMilliseconds(slowest);
+}
+
 }  // namespace
 
 DoorsStages::DoorsStages(std::string grpc, std::string http)
@@ -235,22 +256,32 @@ absl::StatusOr<double> DoorsStages::BatchByRest(const DoorsLoad& load, int event
   return *rate * events;
 }
 
+absl::Status DoorsStages::PrepareEvents(uint64_t events) const {
+  constexpr absl::Duration kSpread = absl::Hours(24 * 30);
+  const absl::Duration gap = kSpread / static_cast<int64_t>(events);
+  return Ingest({.master = grpc_,
+                 .target = Nowhere(),
+                 .events = events,
+                 .payload_bytes = kPayloadBytes,
+                 .due_time =
+                     [gap](uint64_t i) {
+                       return absl::FromUnixSeconds(kDueSeconds) + gap * static_cast<int64_t>(i);
+                     }})
+      .status();
+}
+
 absl::StatusOr<double> DoorsStages::ListByRest(const std::string& filter) const {
-  constexpr int kLists = 20;
-  const std::string path =
-      absl::StrCat("/v1/tenants/default/schedules?pageSize=10&filter=",
-                   absl::StrReplaceAll(filter, {{" ", "%20"}, {"=", "%3D"}, {"\"", "%22"}}));
-  absl::Duration slowest;
-  for (int i = 0; i < kLists; ++i) {
-    const absl::Time begin = absl::Now();
-    const auto answer = integration::HttpGet(http_, path);
-    slowest = std::max(slowest, absl::Now() - begin);
-    if (!answer.ok()) return answer.status();
-    const auto listed = absl::StrSplit(answer->body, "\"createTime\"");
-    if (answer->status != 200 || std::distance(listed.begin(), listed.end()) != 11)
-      return absl::InternalError(answer->body);
-  }
-  return absl::ToDoubleMilliseconds(slowest);
+  return SlowestList(
+      http_, absl::StrCat("/v1/tenants/default/schedules?pageSize=10&filter=", InQuery(filter)),
+      "\"createTime\"");
+}
+
+absl::StatusOr<double> DoorsStages::ListEventsByRest(const std::string& filter,
+                                                     const std::string& order_by) const {
+  return SlowestList(http_,
+                     absl::StrCat("/v1/tenants/default/events?pageSize=10&filter=", InQuery(filter),
+                                  "&orderBy=", InQuery(order_by)),
+                     "\"eventId\"");
 }
 
 absl::StatusOr<double> DoorsStages::IngestByGrpc(uint64_t events) const {

@@ -37,8 +37,13 @@ class DoorsStages {
   // Durable events per second; batches of `events` with 100 bytes of payload each.
   absl::StatusOr<double> BatchByGrpc(const DoorsLoad& load, int events) const;
   absl::StatusOr<double> BatchByRest(const DoorsLoad& load, int events) const;
-  // How long a list of 10 schedules takes, in milliseconds: the slowest of 20.
+  // Creates events that are due at evenly spread instants of 30 days.
+  absl::Status PrepareEvents(uint64_t events) const;
+  // How long a list of 10 schedules, or of 10 events that have not ended, takes in milliseconds:
+  // the slowest of 20.
   absl::StatusOr<double> ListByRest(const std::string& filter) const;
+  absl::StatusOr<double> ListEventsByRest(const std::string& filter,
+                                          const std::string& order_by) const;
   absl::StatusOr<double> IngestByGrpc(uint64_t events) const;
   absl::StatusOr<double> IngestByNdjson(uint64_t events) const;
 

@@ -306,8 +306,9 @@ FormerSummary RestOf(const storage::v1::DoneRecord& summary, const BackfillOccur
   return former;
 }
 
-absl::StatusOr<Decision> DecideBackfill(const ChangeInput& input, const BackfillScope& scope) {
-  if (absl::Status status = CheckCurrent(input, std::string()); !status.ok()) return status;
+absl::StatusOr<Decision> DecideBackfill(const ChangeInput& input, const BackfillScope& scope,
+                                        const std::string& etag) {
+  if (absl::Status status = CheckCurrent(input, etag); !status.ok()) return status;
   std::set<size_t> kept;
   while (true) {
     Backfill backfill(input, scope, kept);

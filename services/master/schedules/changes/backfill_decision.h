@@ -79,8 +79,10 @@ std::optional<storage::v1::DoneRecord> FormerSummaryAt(const BackfillOccurrence&
 FormerSummary RestOf(const storage::v1::DoneRecord& summary, const BackfillOccurrence& first,
                      const Definition& version, const kv::Layout& layout);
 
-// NOT_FOUND, or FAILED_PRECONDITION unless ENABLED. `scope` is of the same snapshot.
-absl::StatusOr<Decision> DecideBackfill(const ChangeInput& input, const BackfillScope& scope);
+// NOT_FOUND, or ABORTED if `etag` is given and not the current one. `scope` is of the same
+// snapshot.
+absl::StatusOr<Decision> DecideBackfill(const ChangeInput& input, const BackfillScope& scope,
+                                        const std::string& etag);
 
 }  // namespace escapement::master
 

@@ -63,7 +63,7 @@ absl::StatusOr<Decision> SkipFirstParked(const ChangeInput& input, ChangeBuilder
   for (const ParkedRow& parked : input.snapshot.parked)
     RETURN_IF_ERROR(builder.SkipParked(parked, "deleted"));
   builder.PutRunParts();
-  Decision decision = ToDecision(builder, nullptr);
+  Decision decision = ToDecision(builder, std::make_unique<google::protobuf::Empty>());
   decision.partial = true;
   return decision;
 }
@@ -260,7 +260,7 @@ absl::StatusOr<Decision> DecideDelete(const ChangeInput& input,
 
 absl::StatusOr<Decision> DecideTrigger(const ChangeInput& input,
                                        const v1::TriggerScheduleRequest& request) {
-  RETURN_IF_ERROR(CheckCurrent(input, std::string()));
+  RETURN_IF_ERROR(CheckCurrent(input, request.etag()));
   const ScheduleSnapshot& snapshot = input.snapshot;
   OccurrenceSource source = SourceOf(snapshot.definition->record);
   if (request.event_count() != 0) source.event_count = static_cast<uint64_t>(request.event_count());

@@ -193,7 +193,10 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
   }
 
   void Act() {
-    if (change_.validate_only) return done_(std::move(decision_.response));
+    if (change_.validate_only) {
+      if (decision_.response == nullptr) return done_(TooManyParked(change_.name.ToString()));
+      return done_(std::move(decision_.response));
+    }
     if (change_.waits_for_emitter && snapshot_.cursor_present) return Again();
     if (!decision_.partial) {
       const uint64_t version_before = snapshot_.record.has_value() ? snapshot_.state.version() : 0;

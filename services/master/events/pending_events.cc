@@ -1,0 +1,241 @@
+#include "services/master/events/pending_events.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "common/base/key_codec.h"
+#include "common/storage/event_table.h"
+#include "common/storage/inflight_table.h"
+#include "common/storage/one_off_rows.h"
+#include "services/master/errors.h"
+#include "services/master/events/event_codec.h"
+#include "services/master/events/event_lookup.h"
+#include "services/master/limits.h"
+#include "services/master/requests/merged_scan.h"
+#include "services/master/requests/page_budget.h"
+#include "services/master/requests/range_reader.h"
+#include "services/master/requests/resource_name.h"
+
+namespace escapement::master {
+namespace {
+
+using kv::ColumnFamily;
+
+constexpr size_t kLanePrefixBytes = 3;  // shard and lane
+// Rows that are read together, if the filter may refuse some.
+constexpr size_t kRowsAtOnce = 500;
+// Their definitions together stay below the bound of one read.
+constexpr size_t kDefinitionsAtOnce = 200;
+// The clock of the master that created an event may be ahead of this one's.
+constexpr absl::Duration kClocksDiffer = absl::Minutes(1);
+
+class Listing : public std::enable_shared_from_this<Listing> {
+ public:
+  using Shown = absl::AnyInvocable<void(absl::StatusOr<ShownEvents>)>;
+  Listing(MasterContext& context, EventQuery query, Shown done)
+      : context_(context),
+        query_(std::move(query)),
+        done_(std::move(done)),
+        claimable_before_(context.client.NowLow() + kClaimedEarlyMax),
+        scan_(std::make_shared<MergedScan>(context, Lanes())) {}
+
+  void Step() {
+    const size_t rows =
+        query_.filter.always() ? query_.page_size - page_.events.size() : kRowsAtOnce;
+    scan_->Next(std::min(rows, kListExaminedMax - examined_),
+                [self = shared_from_this()](absl::StatusOr<MergedScan::Rows> rows) {
+                  if (!rows.ok()) return self->done_(rows.status());
+                  self->OnRows(*std::move(rows));
+                });
+  }
+
+ private:
+  struct Candidate {
+    std::string key;
+    EventKey decoded;
+    storage::v1::EventRecord row;
+  };
+
+  MergedScan::Options Lanes() const {
+    MergedScan::Options options;
+    options.cf = ColumnFamily::kEvents;
+    options.prefix_bytes = kLanePrefixBytes;
+    options.descending = query_.descending;
+    // An event is never sent before its due time, and an event that is not late is sent at it.
+    const absl::Time begin = query_.filter.due().begin;
+    absl::Time end = absl::InfiniteFuture();
+    if (query_.filter.state() == v1::RUNNING) end = claimable_before_;
+    const absl::Time first_end =
+        std::min(end, std::max(query_.filter.due().end, context_.client.NowLow() + kClocksDiffer));
+    for (uint16_t shard = 0; shard < context_.layout.queue_shards; ++shard) {
+      for (uint8_t lane = 0; lane < kLaneCount; ++lane) {
+        kv::KeyRange& range = options.lanes.emplace_back();
+        const absl::Time last = lane <= kPriorityMax ? first_end : end;
+        const std::string prefix = KeyWriter().U16(shard).U8(lane).Take();
+        range.begin = EventLaneKey(shard, lane, begin);
+        range.end =
+            last == absl::InfiniteFuture() ? PrefixEnd(prefix) : EventLaneKey(shard, lane, last);
+        if (query_.position.empty()) continue;
+        const std::string position = prefix + query_.position;
+        if (query_.descending) {
+          range.end = std::min(range.end, position);
+        } else {
+          range.begin = std::max(range.begin, KeyAfter(position));
+        }
+      }
+    }
+    return options;
+  }
+
+  void OnRows(MergedScan::Rows rows) {
+    examined_ += rows.size();
+    candidates_.clear();
+    next_candidate_ = 0;
+    for (kv::Entry& entry : rows) {
+      bytes_ += entry.value.size();
+      last_rank_ = std::string(scan_->RankOf(entry));
+      std::optional<EventKey> key = DecodeEventKey(entry.key);
+      if (!key.has_value()) return done_(BrokenRecord("an event"));
+      if (!key->occurrence.empty()) continue;  // of a schedule
+      Candidate candidate;
+      if (!candidate.row.ParseFromString(entry.value)) return done_(BrokenRecord("an event"));
+      if (candidate.row.tenant() != query_.tenant) continue;
+      candidate.row.clear_payload();
+      candidate.row.set_event_id(OneOffEventId(entry.key, candidate.row));
+      candidate.key = std::move(entry.key);
+      candidate.decoded = *std::move(key);
+      candidates_.push_back(std::move(candidate));
+    }
+    ReadDefinitions();
+  }
+
+  // Those of the next candidates, as many as fit into one read; then shows the candidates.
+  void ReadDefinitions() {
+    std::vector<kv::Key> keys;
+    std::vector<std::string> hashes;
+    definitions_.clear();
+    std::set<uint16_t> shards;
+    size_t end = next_candidate_;
+    for (; end < candidates_.size() && hashes.size() < kDefinitionsAtOnce; ++end) {
+      const Candidate& candidate = candidates_[end];
+      const std::string& hash = candidate.row.definition_hash();
+      if (MayBeClaimed(candidate)) shards.insert(candidate.decoded.shard);
+      if (hash.size() != Uid::kBytes || !definitions_.try_emplace(hash).second) continue;
+      keys.push_back({ColumnFamily::kDefinitions, InternKey(Uid::FromBytes(hash))});
+      hashes.push_back(hash);
+    }
+    ReadKeys(
+        context_, std::move(keys),
+        [self = shared_from_this(), hashes = std::move(hashes), shards = std::move(shards),
+         end](absl::StatusOr<KeyValues> values) {
+          if (!values.ok()) return self->done_(values.status());
+          for (size_t i = 0; i < hashes.size(); ++i) {
+            auto& definition = self->definitions_[hashes[i]];
+            if ((*values)[i].has_value() && !definition.emplace().ParseFromString(*(*values)[i]))
+              return self->done_(BrokenRecord("a definition"));
+          }
+          self->ReadClaims(shards, end);
+        });
+  }
+
+  bool MayBeClaimed(const Candidate& candidate) const {
+    return candidate.decoded.due_time <= claimable_before_;
+  }
+
+  void ReadClaims(const std::set<uint16_t>& shards, size_t end) {
+    std::vector<KeyRange> ranges;
+    for (const uint16_t shard : shards) {
+      if (claims_read_.insert(shard).second)
+        ranges.push_back(
+            {ColumnFamily::kInflight, InflightShardBegin(shard), InflightShardEnd(shard)});
+    }
+    ReadRanges(
+        context_, std::move(ranges), kListClaimRowsMax,
+        [self = shared_from_this()](const KeyRange&, kv::Entry& entry) -> absl::StatusOr<bool> {
+          const auto key = DecodeInflightKey(entry.key);
+          storage::v1::ClaimRecord claim;
+          if (!key.has_value() || key->is_end) return true;
+          if (!claim.ParseFromString(entry.value)) return BrokenRecord("a claim");
+          for (auto& claimed : *claim.mutable_entries()) {
+            if (claimed.row_stays()) self->claimed_.insert(std::move(*claimed.mutable_event_key()));
+          }
+          return true;
+        },
+        [self = shared_from_this(), end](absl::Status status) {
+          if (!status.ok()) return self->done_(std::move(status));
+          self->ShowUntil(end);
+        });
+  }
+
+  void ShowUntil(size_t end) {
+    for (; next_candidate_ < end; ++next_candidate_) {
+      const Candidate& candidate = candidates_[next_candidate_];
+      v1::Event event = Show(candidate);
+      if (!query_.filter.Matches(event) || listed_.contains(event.name())) continue;
+      if (page_.events.size() == query_.page_size || !budget_.Take(event))
+        return EndPage(next_candidate_ == 0 ? before_ : RankOfCandidate(next_candidate_ - 1));
+      listed_.insert(event.name());
+      page_.events.push_back(std::move(event));
+    }
+    if (next_candidate_ < candidates_.size()) return ReadDefinitions();
+    before_ = last_rank_;
+    if (scan_->ended()) return EndPage("");
+    const bool full = page_.events.size() == query_.page_size;
+    if (full || examined_ >= kListExaminedMax || bytes_ >= kListBytesMax)
+      return EndPage(last_rank_);
+    Step();
+  }
+
+  std::string RankOfCandidate(size_t i) const {
+    return candidates_[i].key.substr(kLanePrefixBytes);
+  }
+
+  void EndPage(std::string next) {
+    page_.next = std::move(next);
+    done_(std::move(page_));
+  }
+
+  v1::Event Show(const Candidate& candidate) {
+    const std::string name = EventName{query_.tenant, candidate.row.event_id()}.ToString();
+    const bool running = MayBeClaimed(candidate) && claimed_.contains(candidate.key);
+    const auto& definition = definitions_[candidate.row.definition_hash()];
+    v1::Event event = ShowWaitingEvent(name, candidate.row, running ? v1::RUNNING : v1::PENDING,
+                                       definition.has_value() ? &*definition : nullptr);
+    if (candidate.decoded.lane <= kPriorityMax) event.set_priority(candidate.decoded.lane);
+    return event;
+  }
+
+  MasterContext& context_;
+  const EventQuery query_;
+  Shown done_;
+  const absl::Time claimable_before_;
+  const std::shared_ptr<MergedScan> scan_;
+  std::vector<Candidate> candidates_;  // rows of one-off events of the tenant
+  size_t next_candidate_ = 0;
+  std::string last_rank_;  // of the row that was read last
+  std::string before_;     // of the last row before candidates_
+  absl::flat_hash_map<std::string, std::optional<storage::v1::DefinitionRecord>> definitions_;
+  std::set<uint16_t> claims_read_;            // shards
+  absl::flat_hash_set<std::string> claimed_;  // keys of rows
+  absl::flat_hash_set<std::string> listed_;   // names on this page
+  size_t examined_ = 0;
+  size_t bytes_ = 0;
+  ShownEvents page_;
+  PageBudget budget_;
+};
+
+}  // namespace
+
+void ListPendingEvents(MasterContext& context, EventQuery query,
+                       absl::AnyInvocable<void(absl::StatusOr<ShownEvents>)> done) {
+  std::make_shared<Listing>(context, std::move(query), std::move(done))->Step();
+}
+
+}  // namespace escapement::master
