@@ -7,7 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/host_port.h"
+#include "common/rpc/listen_rule.h"
 #include "common/rpc/unreadable_message.h"
+#include "common/status/return_if_error.h"
+#include "common/tls/server_credentials_grpc.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
@@ -33,6 +36,7 @@ void EnablePlugins() {
 }  // namespace
 
 struct GrpcServer::State {
+  std::shared_ptr<grpc::ServerCredentials> credentials;  // outlive the server
   std::unique_ptr<grpc::Server> server;
   std::string address;
   int port = 0;
@@ -46,17 +50,15 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
     const Options& options, const std::vector<grpc::Service*>& services) {
   auto listen = ParseHostPort(options.listen);
   if (!listen.ok()) return listen.status();
-  if (!listen->IsLoopback() && !options.insecure) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("refusing to listen on ", listen->ToString(),
-                     ": without TLS only loopback addresses are allowed; use one, or "
-                     "--insecure"));
-  }
+  RETURN_IF_ERROR(
+      CheckListen(*listen, options.tls != nullptr, options.credentials, options.insecure));
   EnablePlugins();
 
   auto state = std::make_unique<State>();
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(listen->ToString(), grpc::InsecureServerCredentials(), &state->port);
+  state->credentials = options.tls == nullptr ? grpc::InsecureServerCredentials()
+                                              : NewServerCredentials(options.tls);
+  builder.AddListeningPort(listen->ToString(), state->credentials, &state->port);
   for (grpc::Service* service : services) builder.RegisterService(service);
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.receive_bytes_max));
   builder.SetMaxSendMessageSize(static_cast<int>(options.send_bytes_max));
