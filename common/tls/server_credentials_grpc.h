@@ -1,8 +1,9 @@
 // gRPC server credentials of a ServerTls, and the names of a gRPC client.
 //
 // gRPC asks for the set in force at each handshake (its "certificate config fetcher"), so gRPC and
-// HTTP ports change over together. gRPC's FileWatcherCertificateProvider is not used: it
-// would put a certificate without its key in force as well, and then refuse every handshake.
+// HTTP ports change over together. The FileWatcherCertificateProvider of gRPC
+// is not used: it would put a certificate without its key in force as well, and then refuse every
+// handshake.
 
 #ifndef COMMON_TLS_SERVER_CREDENTIALS_GRPC_H_
 #define COMMON_TLS_SERVER_CREDENTIALS_GRPC_H_

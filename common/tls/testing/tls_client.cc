@@ -3,6 +3,7 @@
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <signal.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -26,6 +27,7 @@ absl::Status LastError() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TlsClient>> TlsClient::Connect(int port, const PeerTls& tls) {
+  signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to connections that the server has closed
   std::unique_ptr<TlsClient> client(new TlsClient());
   client->context_ = {SSL_CTX_new(TLS_client_method()), SSL_CTX_free};
   SSL_CTX* context = client->context_.get();
@@ -51,12 +53,20 @@ void TlsClient::Write(const std::string& bytes) {
   BIO_write(bio_, bytes.data(), static_cast<int>(bytes.size()));
 }
 
+std::string TlsClient::ReadSome(size_t bytes_max) {
+  std::string piece(bytes_max, '\0');
+  const int bytes = BIO_read(bio_, piece.data(), static_cast<int>(bytes_max));
+  piece.resize(bytes > 0 ? static_cast<size_t>(bytes) : 0);
+  return piece;
+}
+
 std::string TlsClient::ReadToEnd() {
   std::string all;
-  char piece[4096];
-  int bytes = 0;
-  while ((bytes = BIO_read(bio_, piece, sizeof(piece))) > 0)
-    all.append(piece, static_cast<size_t>(bytes));
+  while (true) {
+    const std::string piece = ReadSome(16 << 10);
+    if (piece.empty()) break;
+    all += piece;
+  }
   ended_cleanly_ = (SSL_get_shutdown(SslOf(bio_)) & SSL_RECEIVED_SHUTDOWN) != 0;
   ERR_clear_error();
   return all;

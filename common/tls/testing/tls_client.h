@@ -26,6 +26,8 @@ class TlsClient {
   int64_t serial() const;
 
   void Write(const std::string& bytes);
+  // At least one byte and at most `bytes_max`; "" at the end of the connection.
+  std::string ReadSome(size_t bytes_max);
   // Everything until the end of the connection.
   std::string ReadToEnd();
   // True if the server ended the connection by TLS's own message, not just by closing it.
