@@ -46,7 +46,7 @@ class ConnectionStream {
 
   // "ip:port" of the client.
   const std::string& peer() const { return peer_; }
-  // Of the verified client certificate, after the handshake.
+  // The names of the verified client certificate, after the handshake.
   const std::vector<std::string>& client_names() const { return client_names_; }
 
   // Calls `done` with an error code: at once without TLS, else after the handshake.

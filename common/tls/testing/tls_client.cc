@@ -5,6 +5,7 @@
 #include <openssl/ssl.h>
 #include <signal.h>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -70,6 +71,18 @@ std::string TlsClient::ReadToEnd() {
   ended_cleanly_ = (SSL_get_shutdown(SslOf(bio_)) & SSL_RECEIVED_SHUTDOWN) != 0;
   ERR_clear_error();
   return all;
+}
+
+absl::StatusOr<std::string> TlsGet(const std::string& address, const PeerTls& tls,
+                                   const std::string& path) {
+  int port = 0;
+  if (!absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port))
+    return absl::InvalidArgumentError(address);
+  auto client = TlsClient::Connect(port, tls);
+  if (!client.ok()) return client.status();
+  (*client)->Write(
+      absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: ", address, "\r\nConnection: close\r\n\r\n"));
+  return (*client)->ReadToEnd();
 }
 
 absl::Status AwaitSerial(int port, const PeerTls& tls, int64_t serial) {

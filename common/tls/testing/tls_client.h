@@ -41,6 +41,10 @@ class TlsClient {
   bool ended_cleanly_ = false;
 };
 
+// The whole answer, with its head, of an HTTP server at "127.0.0.1:port".
+absl::StatusOr<std::string> TlsGet(const std::string& address, const PeerTls& tls,
+                                   const std::string& path);
+
 // Connects until the server's certificate has this serial number. DEADLINE_EXCEEDED after 10 s.
 absl::Status AwaitSerial(int port, const PeerTls& tls, int64_t serial);
 
