@@ -15,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "common/rpc/grpc_log.h"
 #include "common/rpc/grpc_server.h"
 #include "common/rpc/host_port.h"
 #include "common/rpc/listen_rule.h"
@@ -288,6 +289,7 @@ int RunService(int argc, char** argv, const ServiceDefinition& definition) {
   LogLevel level = LogLevel::kInfo;
   ParseLogLevel(absl::GetFlag(FLAGS_log_level), &level);
   StartLogging(definition.name, level);
+  RouteGrpcLog();
   RaiseFileLimit();
   if (absl::GetFlag(FLAGS_insecure)) {
     Log(LogLevel::kWarning, "process",
