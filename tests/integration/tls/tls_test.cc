@@ -119,6 +119,45 @@ TEST_F(TlsTest, RenewedFilesAreUsedWithoutRestart) {
   EXPECT_TRUE(ready.ok()) << ready;
 }
 
+// Each problem of a connection is one line that says what to do.
+TEST_F(TlsTest, EscctlSpeaksTlsAndSaysWhatIsWrong) {
+  ASSERT_TRUE(platform_->Start({"store", "master"}).ok());
+  const std::string& master = platform_->grpc_address("master");
+  const auto list = [&](std::vector<std::string> flags) {
+    flags.insert(flags.end(), {"--timeout", "10", "schedule", "list"});
+    return Run("tools/escctl/escctl", std::move(flags));
+  };
+  const auto refused = [&](std::vector<std::string> flags, absl::string_view words) {
+    const Said said = list(std::move(flags));
+    EXPECT_EQ(said.exit_code, 1);
+    EXPECT_THAT(said.words, HasSubstr(std::string(words)));
+    EXPECT_EQ(said.words.find('\n'), said.words.size() - 1) << said.words;
+  };
+  const std::vector<std::string> tls = {"--tls-ca",  ca_file_,    "--tls-cert", client_.cert,
+                                        "--tls-key", client_.key, "--server",   master};
+  EXPECT_EQ(list({"--server", master, "--tls-ca", ca_file_}).exit_code, 0);
+  EXPECT_EQ(list(tls).exit_code, 0);
+  refused({"--server", master}, "does the server use TLS? Then --tls-ca is needed");
+  testing::WriteFile(folder_ + "/other.pem", testing::TestCa().pem());
+  refused({"--server", master, "--tls-ca", folder_ + "/other.pem"},
+          "the server's certificate is not from the authorities in --tls-ca");
+  Platform plain({.bin = BuiltFolder(), .folder = NewFolder("plain")});
+  ASSERT_TRUE(plain.Start({"store"}).ok());
+  refused({"--server", plain.grpc_address("store"), "--tls-ca", ca_file_},
+          "the server does not use TLS");
+
+  std::vector<std::string> set = {"config", "set-context", "here"};
+  set.insert(set.end(), tls.begin(), tls.end());
+  EXPECT_EQ(Run("tools/escctl/escctl", set).exit_code, 0);
+  EXPECT_EQ(list({"--context", "here"}).exit_code, 0);
+  // The files belong to the context's server.
+  EXPECT_THAT(list({"--context", "here", "--server", master}).words,
+              HasSubstr("Then --tls-ca is needed"));
+  const Said bad = list({"--server", master, "--tls-ca", folder_ + "/none"});
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_THAT(bad.words, HasSubstr("/none: cannot be read"));
+}
+
 TEST_F(TlsTest, FilesThatCannotBeUsedAreErrorsAtTheStart) {
   const std::vector<std::string> flags = {"--data_dir=" + folder_ + "/data", "--listen=0.0.0.0:0"};
   auto with = [&](std::vector<std::string> more) {
