@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/http/http_session.h"
 #include "common/rpc/host_port.h"
+#include "common/rpc/listen_rule.h"
+#include "common/status/return_if_error.h"
 
 namespace escapement {
 namespace {
@@ -92,12 +94,8 @@ class HttpServer::Core final : public HttpSessionHost,
 absl::Status HttpServer::Core::Start() {
   auto listen = ParseHostPort(options_.listen);
   if (!listen.ok()) return listen.status();
-  if (!listen->IsLoopback() && !options_.insecure) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("refusing to listen on ", listen->ToString(),
-                     ": without TLS only loopback addresses are allowed; use one, or "
-                     "--insecure"));
-  }
+  RETURN_IF_ERROR(
+      CheckListen(*listen, options_.tls != nullptr, options_.credentials, options_.insecure));
   beast::error_code error;
   const auto resolved = tcp::resolver(io_).resolve(listen->host, absl::StrCat(listen->port), error);
   if (error || resolved.empty())
@@ -128,7 +126,7 @@ void HttpServer::Core::Accept() {
       const bool ipv6 = socket.local_endpoint(ignored).protocol() == tcp::v6();
       auto session = NewHttpSession(socket.release(), ipv6, shared_from_this());
       sessions_.insert(session);
-      session->Read();
+      session->Begin();
     }
     Accept();
   });

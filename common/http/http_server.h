@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/tls/server_tls.h"
 
 namespace escapement {
 
@@ -32,6 +33,10 @@ struct HttpRequest {
   std::string query;   // after '?', still encoded
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::string body = {};
+  std::string peer = {};  // "ip:port" of the client, IPv6 in brackets
+  // The subject alternative names of the verified client certificate, with their kinds
+  // ("DNS:operator"; see common/tls/client_names.h). Empty without one.
+  std::vector<std::string> client_names = {};
 
   // The first header with that name in any case, or "".
   absl::string_view Header(absl::string_view name) const;
@@ -76,14 +81,18 @@ using HttpStreamHandler = std::function<void(HttpRequest head, std::shared_ptr<H
 class HttpServer {
  public:
   struct Options {
-    std::string listen = "127.0.0.1:0";  // host:port; port 0 = any
-    bool insecure = false;               // allows addresses beyond loopback
+    std::string listen = "127.0.0.1:0";        // host:port; port 0 = any
+    std::shared_ptr<ServerTls> tls = nullptr;  // null: no TLS
+    // True if each request must prove who sends it. common/rpc/listen_rule.h says which addresses
+    // are accepted.
+    bool credentials = false;
+    bool insecure = false;               // accepts every address
     size_t header_bytes_max = 16 << 10;  // above this: 431
     size_t body_bytes_max = 4 << 20;     // above this: 413
     // A further connection takes the place of the one that has waited longest for bytes of a
-    // request. If none waits so, it is closed at once.
+    // handshake or request. If none waits so, it is closed at once.
     size_t connections_max = 1000;
-    // From the first byte of a request to its last one.
+    // From the first byte of a request to its last one, and for the TLS handshake.
     absl::Duration read_timeout = absl::Seconds(15);
     absl::Duration idle_timeout = absl::Seconds(60);   // between two requests
     absl::Duration write_timeout = absl::Seconds(15);  // to write a response
@@ -110,8 +119,8 @@ class HttpServer {
   void RouteErrors(std::string prefix,
                    std::function<HttpResponse(int status, absl::string_view text)> answer);
 
-  // Listens and serves. INVALID_ARGUMENT: bad address, or beyond loopback. UNAVAILABLE: the port
-  // cannot be bound.
+  // Listens and serves. INVALID_ARGUMENT: bad address, or one that the rule refuses. UNAVAILABLE:
+  // the port cannot be bound.
   absl::Status Start();
 
   // "host:port" with the real port; valid after Start.

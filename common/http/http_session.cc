@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core.hpp>
@@ -17,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/http/connection_stream.h"
 
 namespace escapement {
 namespace {
@@ -49,7 +49,7 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
  public:
   Session(tcp::socket socket, std::shared_ptr<HttpSessionHost> host);
 
-  void Read() override;
+  void Begin() override;
   void Close() override;
   uint64_t waiting_since() const override { return waiting_since_; }
 
@@ -57,6 +57,7 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
   class Stream;
   class Once;
 
+  void Read();  // the next request
   void ReadHead();
   void OnHead();
   void ReadBody();
@@ -68,12 +69,12 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
   void WriteError(int status, absl::string_view text);
   void Write(HttpResponse response);
   void OnAnswered(beast::error_code error);
+  void EndAndClose();
   void DiscardAndClose();
-  void Discard(size_t bytes_max);
 
   void StreamBody(const HttpStreamHandler& handler);
 
-  beast::tcp_stream stream_;
+  ConnectionStream stream_;
   const std::shared_ptr<HttpSessionHost> host_;
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
@@ -84,7 +85,16 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
 };
 
 Session::Session(tcp::socket socket, std::shared_ptr<HttpSessionHost> host)
-    : stream_(std::move(socket)), host_(std::move(host)) {}
+    : stream_(std::move(socket), host->options().tls.get()), host_(std::move(host)) {}
+
+void Session::Begin() {
+  waiting_since_ = host_->NextTurn();
+  stream_.expires_after(Chrono(host_->options().read_timeout));
+  stream_.Handshake([self = shared_from_this()](beast::error_code error) {
+    if (error) return self->Close();
+    self->Read();
+  });
+}
 
 void Session::Read() {
   waiting_since_ = host_->NextTurn();
@@ -105,9 +115,7 @@ void Session::Read() {
 }
 
 void Session::Close() {
-  beast::error_code ignored;
-  stream_.socket().shutdown(tcp::socket::shutdown_both, ignored);
-  stream_.close();
+  stream_.Close();
   host_->Forget(shared_from_this());
 }
 
@@ -174,6 +182,8 @@ HttpRequest Session::CopiedHead() const {
   if (question != absl::string_view::npos) request.query = std::string(target.substr(question + 1));
   for (const auto& field : message)
     request.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
+  request.peer = stream_.peer();
+  request.client_names = stream_.client_names();
   return request;
 }
 
@@ -239,23 +249,21 @@ void Session::Write(HttpResponse response) {
 void Session::OnAnswered(beast::error_code error) {
   // A close with unread bytes would destroy the answer on its way.
   if (!error && refused_) return DiscardAndClose();
-  if (error || !keep_alive_) return Close();
+  if (error) return Close();
+  if (!keep_alive_) return EndAndClose();
   Read();
 }
 
-void Session::DiscardAndClose() {
-  beast::error_code ignored;
-  stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+void Session::EndAndClose() {
+  waiting_since_ = host_->NextTurn();
   stream_.expires_after(Chrono(kDiscardTimeout));
-  Discard(kDiscardBytesMax);
+  stream_.End([self = shared_from_this()] { self->Close(); });
 }
 
-void Session::Discard(size_t bytes_max) {
-  buffer_.clear();
-  stream_.async_read_some(buffer_.prepare(kPieceBytes), [self = shared_from_this(), bytes_max](
-                                                            beast::error_code error, size_t bytes) {
-    if (error || bytes >= bytes_max) return self->Close();
-    self->Discard(bytes_max - bytes);
+void Session::DiscardAndClose() {
+  stream_.expires_after(Chrono(kDiscardTimeout));
+  stream_.End([self = shared_from_this()] {
+    self->stream_.Discard(kDiscardBytesMax, [self] { self->Close(); });
   });
 }
 
@@ -404,7 +412,7 @@ class Session::Stream final : public HttpStream,
     over_ = true;
     if (session == nullptr) return;
     if (!parser_.is_done()) return session->DiscardAndClose();
-    if (!session->keep_alive_) return session->Close();
+    if (!session->keep_alive_) return session->EndAndClose();
     session->Read();
   }
 

@@ -1,5 +1,5 @@
-// HttpSession: one connection of an HttpServer. Reads a request, hands it to the handler of its
-// route, writes the answer, and goes on to the next request.
+// HttpSession: one connection of an HttpServer. Shakes hands if there is TLS, reads a request,
+// hands it to the handler of its route, writes the answer, and goes on to the next request.
 //
 // Threads: everything runs on the io thread. Responders and streams may be called from any thread;
 // they post.
@@ -41,11 +41,10 @@ class HttpSessionHost {
 class HttpSession {
  public:
   virtual ~HttpSession() = default;
-  // Reads the next request.
-  virtual void Read() = 0;
+  // Reads the first request, after the TLS handshake if there is one.
+  virtual void Begin() = 0;
   virtual void Close() = 0;
-  // Greater for a session that began later to wait for bytes of its client's request; 0 if it does
-  // not wait.
+  // Greater for a session that began later to wait for bytes of its client; 0 if it does not wait.
   virtual uint64_t waiting_since() const = 0;
 };
 

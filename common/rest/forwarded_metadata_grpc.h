@@ -1,4 +1,4 @@
-// The headers of an HTTP request that go on to the RPC as metadata.
+// What of an HTTP request goes on to the RPC as metadata: some headers, and who the client is.
 
 #ifndef COMMON_REST_FORWARDED_METADATA_GRPC_H_
 #define COMMON_REST_FORWARDED_METADATA_GRPC_H_
@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/http/http_server.h"
+#include "common/rpc/call_dispatcher_grpc.h"
 
 namespace escapement::rest {
 
@@ -16,6 +17,7 @@ inline void AddForwardedMetadata(const HttpRequest& request, grpc::ClientContext
     const absl::string_view value = request.Header(name);
     if (!value.empty()) context.AddMetadata(name, std::string(value));
   }
+  NameClient(request.peer, request.client_names, context);
 }
 
 }  // namespace escapement::rest

@@ -2,6 +2,7 @@
 
 #include <grpc/grpc.h>
 
+#include "common/tls/channel_credentials_grpc.h"
 #include "grpcpp/grpcpp.h"
 
 namespace escapement {
@@ -25,7 +26,10 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& target,
   // Connections between services ignore a proxy in the environment.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (options.own_connection) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(target,
+                                   options.tls.has_value() ? NewChannelCredentials(*options.tls)
+                                                           : grpc::InsecureChannelCredentials(),
+                                   arguments);
 }
 
 }  // namespace escapement

@@ -11,9 +11,11 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/time/time.h"
+#include "common/tls/peer_tls.h"
 
 namespace grpc {
 class Channel;
@@ -34,6 +36,8 @@ struct ChannelOptions {
   absl::Duration keepalive_timeout = absl::Seconds(5);
   // False: share a connection with other channels of this process to the same target.
   bool own_connection = true;
+  // Nothing: no TLS. channel_credentials_grpc.h says when its files are read.
+  std::optional<PeerTls> tls = std::nullopt;
 };
 
 // `target`: host:port or a gRPC target ("dns:///store:7400").

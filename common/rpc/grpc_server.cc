@@ -8,7 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/rpc/call_dispatcher_grpc.h"
 #include "common/rpc/host_port.h"
+#include "common/rpc/listen_rule.h"
 #include "common/rpc/reflection_grpc.h"
+#include "common/status/return_if_error.h"
+#include "common/tls/server_credentials_grpc.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
@@ -26,6 +29,7 @@ struct GrpcServer::State {
   State(RpcTable& table, CallGate& gate) : dispatcher(table, gate) {}
 
   CallDispatcher dispatcher;
+  std::shared_ptr<grpc::ServerCredentials> credentials;  // outlive the server
   std::unique_ptr<grpc::Server> server;
   std::string address;
   int port = 0;
@@ -45,18 +49,16 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
                                                               RpcTable& table, CallGate& gate) {
   auto listen = ParseHostPort(options.listen);
   if (!listen.ok()) return listen.status();
-  if (!listen->IsLoopback() && !options.insecure) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("refusing to listen on ", listen->ToString(),
-                     ": without TLS only loopback addresses are allowed; use one, or "
-                     "--insecure"));
-  }
+  RETURN_IF_ERROR(
+      CheckListen(*listen, options.tls != nullptr, options.credentials, options.insecure));
   grpc::EnableDefaultHealthCheckService(true);
   AddReflection(table);
 
   auto state = std::make_unique<State>(table, gate);
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(listen->ToString(), grpc::InsecureServerCredentials(), &state->port);
+  state->credentials = options.tls == nullptr ? grpc::InsecureServerCredentials()
+                                              : NewServerCredentials(options.tls);
+  builder.AddListeningPort(listen->ToString(), state->credentials, &state->port);
   builder.RegisterCallbackGenericService(&state->dispatcher);
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.receive_bytes_max));
   builder.SetMaxSendMessageSize(static_cast<int>(options.send_bytes_max));

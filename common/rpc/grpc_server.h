@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/tls/server_tls.h"
 
 namespace grpc {
 class Channel;
@@ -26,10 +27,11 @@ class RpcTable;
 class GrpcServer {
  public:
   struct Options {
-    std::string listen = "127.0.0.1:0";  // host:port; port 0 = any
-    // If false, only loopback addresses are accepted, because the port has neither TLS nor
-    // credentials.
-    bool insecure = false;
+    std::string listen = "127.0.0.1:0";        // host:port; port 0 = any
+    std::shared_ptr<ServerTls> tls = nullptr;  // null: no TLS
+    // True if each call must prove who sends it. listen_rule.h says which addresses are accepted.
+    bool credentials = false;
+    bool insecure = false;  // accepts every address
     // A larger request is refused with RESOURCE_EXHAUSTED and no details (gRPC buffers a message
     // before it looks at its size). The default is above every documented total (8 MiB of events or
     // outputs). So a request that exceeds such a total is refused with the name of its field.
@@ -42,8 +44,8 @@ class GrpcServer {
   };
 
   // Listens and serves at once, with health NOT_SERVING. It adds reflection to `table`. `table` and
-  // `gate` must outlive the server. INVALID_ARGUMENT: a bad address, or one beyond loopback without
-  // `insecure`. UNAVAILABLE: the port cannot be bound.
+  // `gate` must outlive the server. INVALID_ARGUMENT: a bad address, or one beyond loopback
+  // (listen_rule.h). UNAVAILABLE: the port cannot be bound.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const Options& options, RpcTable& table,
                                                            CallGate& gate);
   // Admits everybody.

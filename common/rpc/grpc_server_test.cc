@@ -8,6 +8,7 @@
 
 #include "common/rpc/channel.h"
 #include "common/rpc/host_port.h"
+#include "common/rpc/listen_rule.h"
 #include "common/rpc/rpc_table_grpc.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
@@ -99,6 +100,22 @@ TEST(GrpcServerTest, RefusesCompressedMessages) {
               grpc::StatusCode::UNIMPLEMENTED)
         << algorithm;
   }
+}
+
+TEST(ListenRuleTest, BeyondLoopbackNeedsTlsAndCredentials) {
+  for (const bool tls : {false, true}) {
+    for (const bool credentials : {false, true}) {
+      EXPECT_EQ(MayListenBeyondLoopback(tls, credentials, false), tls && credentials);
+      EXPECT_TRUE(MayListenBeyondLoopback(tls, credentials, true));
+    }
+  }
+  const HostPort loopback = *ParseHostPort("127.0.0.1:1");
+  EXPECT_TRUE(CheckListen(loopback, false, false, false).ok());
+  const HostPort beyond = *ParseHostPort("0.0.0.0:1");
+  EXPECT_TRUE(CheckListen(beyond, true, true, false).ok());
+  const absl::Status refused = CheckListen(beyond, true, false, false);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(refused.message().find("no required credentials"), std::string::npos) << refused;
 }
 
 TEST(HostPortTest, ParsesAndPrints) {

@@ -16,17 +16,21 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "common/auth/auth_flags.h"
+#include "common/rpc/grpc_log.h"
 #include "common/rpc/grpc_server.h"
 #include "common/rpc/host_port.h"
+#include "common/rpc/listen_rule.h"
 #include "common/rpc/rpc_table_grpc.h"
 #include "common/runtime/system_runtime.h"
 #include "common/service/flag_sources.h"
 #include "common/service/log.h"
 #include "common/status/return_if_error.h"
+#include "common/tls/tls_flags.h"
 
 ABSL_FLAG(std::string, listen, "", "host:port of the gRPC server; port 0 = any free port");
 ABSL_FLAG(std::string, http_listen, "", "host:port of the HTTP server; port 0 = any free port");
-ABSL_FLAG(bool, insecure, false, "accept addresses beyond loopback although there is no TLS");
+ABSL_FLAG(bool, insecure, false,
+          "accept addresses beyond loopback without TLS and required credentials");
 ABSL_FLAG(std::string, port_file, "",
           "file to which the process writes its addresses when it is ready");
 ABSL_FLAG(std::string, config, "", "YAML file with flags");
@@ -51,14 +55,10 @@ constexpr absl::Duration kCallGrace = absl::Milliseconds(500);
 
 void CheckListenFlag(const char* name, const std::string& value, std::vector<std::string>& errors) {
   const auto address = ParseHostPort(value);
-  if (!address.ok()) {
-    errors.push_back(absl::StrCat("--", name, ": ", address.status().message()));
-  } else if (!address->IsLoopback() && !absl::GetFlag(FLAGS_insecure)) {
-    errors.push_back(absl::StrCat(
-        "--", name, ": ", value,
-        " is reachable from other machines and there is no TLS; use a loopback address or "
-        "--insecure"));
-  }
+  const absl::Status status =
+      address.ok() ? CheckListen(*address, ServesTls(), auth::CredentialsRequired(), absl::GetFlag(FLAGS_insecure))
+                   : address.status();
+  if (!status.ok()) errors.push_back(absl::StrCat("--", name, ": ", status.message()));
 }
 
 // Raises the limit of open files to the hard limit. A shell's usual limit is less than the
@@ -90,6 +90,7 @@ bool ReadConfiguration(int argc, char** argv, const ServiceDefinition& definitio
     std::printf("escapement %s %s\n", definition.name.c_str(), kVersion);
     return false;
   }
+  ValidateTlsFlags(applied.errors);
   CheckListenFlag("listen", absl::GetFlag(FLAGS_listen), applied.errors);
   CheckListenFlag("http_listen", absl::GetFlag(FLAGS_http_listen), applied.errors);
   LogLevel level;
@@ -135,9 +136,13 @@ bool WritePortFile(const std::string& path, const std::string& line) {
 
 class Process {
  public:
-  explicit Process(const ServiceDefinition& definition)
+  // `tls` null: the ports are without TLS.
+  Process(const ServiceDefinition& definition, std::shared_ptr<ServerTls> tls)
       : definition_(definition),
+        tls_(std::move(tls)),
         http_({.listen = absl::GetFlag(FLAGS_http_listen),
+               .tls = tls_,
+               .credentials = auth::CredentialsRequired(),
                .insecure = absl::GetFlag(FLAGS_insecure)}) {}
 
   int Run() {
@@ -169,6 +174,8 @@ class Process {
     AddRoutes();
     service_->AddRpcs(rpcs_);
     auto grpc = GrpcServer::Start({.listen = absl::GetFlag(FLAGS_listen),
+                                   .tls = tls_,
+                                   .credentials = auth::CredentialsRequired(),
                                    .insecure = absl::GetFlag(FLAGS_insecure),
                                    .receive_bytes_max = definition_.receive_bytes_max},
                                   rpcs_, service_->gate());
@@ -191,6 +198,7 @@ class Process {
         {{"instance", instance},
          {"grpc", grpc_->address()},
          {"http", http_.address()},
+         {"tls", tls_ == nullptr ? "no" : "yes"},
          {"version", kVersion}});
     return absl::OkStatus();
   }
@@ -250,6 +258,7 @@ class Process {
   }
 
   const ServiceDefinition& definition_;
+  const std::shared_ptr<ServerTls> tls_;
   SystemRuntime runtime_;
   Metrics metrics_;
   HttpServer http_;
@@ -283,8 +292,20 @@ int RunService(int argc, char** argv, const ServiceDefinition& definition) {
   LogLevel level = LogLevel::kInfo;
   ParseLogLevel(absl::GetFlag(FLAGS_log_level), &level);
   StartLogging(definition.name, level);
+  RouteGrpcLog();
   RaiseFileLimit();
-  exit_code = Process(definition).Run();
+  if (absl::GetFlag(FLAGS_insecure)) {
+    Log(LogLevel::kWarning, "process",
+        "--insecure is set: whoever reaches the ports may call them");
+  }
+  auto tls = ServerTlsFromFlags();
+  if (tls.ok()) {
+    exit_code = Process(definition, *std::move(tls)).Run();
+  } else {
+    std::fprintf(stderr, "%s: could not start: %s\n", definition.name.c_str(),
+                 tls.status().ToString().c_str());
+    exit_code = 1;
+  }
   StopLogging();
   return exit_code;
 }

@@ -5,7 +5,8 @@
 //   "listening grpc=host:port http=host:port" on stdout → wait for SIGTERM or SIGINT → drain → exit
 //
 // It defines the flags --listen, --http_listen, --insecure, --port_file, --config, --print_config,
-// --version, --log_level, --instance and --drain_timeout. It serves gRPC health and reflection, and
+// --version, --log_level, --instance and --drain_timeout, and takes those of common/tls, which
+// apply to both ports. It serves gRPC health and reflection, and
 // /metrics, /healthz and /readyz over HTTP.
 //
 // On the first SIGTERM or SIGINT:

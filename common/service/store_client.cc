@@ -5,6 +5,7 @@
 #include "common/kv/wire/grpc_kv_store.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/host_port.h"
+#include "common/tls/tls_flags.h"
 
 ABSL_FLAG(std::string, store, "127.0.0.1:7400", "host:port of the store");
 
@@ -20,7 +21,9 @@ void ValidateStoreFlag(std::vector<std::string>& errors) {
 }
 
 std::unique_ptr<kv::KvStore> NewStoreClient() {
-  return std::make_unique<kv::GrpcKvStore>(NewChannel(absl::GetFlag(FLAGS_store)));
+  ChannelOptions options;
+  options.tls = PeerTlsFromFlags();
+  return std::make_unique<kv::GrpcKvStore>(NewChannel(absl::GetFlag(FLAGS_store), options));
 }
 
 }  // namespace escapement

@@ -17,8 +17,8 @@ namespace escapement {
 // Appends a sentence if --store is impossible.
 void ValidateStoreFlag(std::vector<std::string>& errors);
 
-// A client of the store at --store. It connects when it is first needed, and again after each
-// break.
+// A client of the store at --store, with TLS if --peer_ca is set. It connects when it is first
+// needed, and again after each break.
 std::unique_ptr<kv::KvStore> NewStoreClient();
 
 // A `Hosted` (made from a ServiceContext and a KvStore) with its own client of the store. It takes

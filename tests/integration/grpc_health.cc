@@ -1,6 +1,7 @@
 #include "tests/integration/grpc_health.h"
 
 #include <chrono>
+#include <utility>
 #include <vector>
 
 #include "common/rpc/channel.h"
@@ -9,8 +10,10 @@
 
 namespace escapement::integration {
 
-Health CheckHealth(const std::string& address) {
-  grpc::GenericStub stub(NewChannel(address));
+Health CheckHealth(const std::string& address, std::optional<PeerTls> tls) {
+  ChannelOptions options;
+  options.tls = std::move(tls);
+  grpc::GenericStub stub(NewChannel(address, options));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
   grpc::CompletionQueue queue;

@@ -5,10 +5,12 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "common/tls/testing/tls_client.h"
 #include "tests/integration/http_get.h"
 
 namespace escapement::integration {
@@ -86,13 +88,26 @@ absl::Status Platform::AwaitReady(const std::string& service, absl::Duration tim
   const absl::Time deadline = absl::Now() + timeout;
   std::string last;
   do {
-    const auto answer = HttpGet(http_address(service), "/readyz");
-    if (answer.ok() && answer->status == 200) return absl::OkStatus();
-    last = answer.ok() ? answer->body : answer.status().ToString();
+    const absl::Status status = Readyz(service);
+    if (status.ok()) return absl::OkStatus();
+    last = status.ToString();
     // Waits a little before the next try.
     poll(nullptr, 0, 20);
   } while (absl::Now() < deadline);
   return absl::DeadlineExceededError(absl::StrCat(service, " did not become ready: ", last));
+}
+
+absl::Status Platform::Readyz(const std::string& service) const {
+  const std::string& address = http_address(service);
+  if (options_.tls.has_value()) {
+    const auto answer = testing::TlsGet(address, *options_.tls, "/readyz");
+    if (!answer.ok()) return answer.status();
+    return absl::StartsWith(*answer, "HTTP/1.1 200 ") ? absl::OkStatus()
+                                                      : absl::UnavailableError(*answer);
+  }
+  const auto answer = HttpGet(address, "/readyz");
+  if (!answer.ok()) return answer.status();
+  return answer->status == 200 ? absl::OkStatus() : absl::UnavailableError(answer->body);
 }
 
 pid_t Platform::pid(const std::string& service) const {

@@ -13,6 +13,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/tls/peer_tls.h"
 #include "tests/integration/child_process.h"
 
 namespace escapement::integration {
@@ -34,6 +36,8 @@ class Platform {
     std::map<std::string, std::vector<std::string>> extra_arguments = {};  // by service
     // Programs by service that replace those in `bin`.
     std::map<std::string, std::string> programs = {};
+    // If the services use TLS: with this AwaitReady calls them.
+    std::optional<PeerTls> tls = std::nullopt;
   };
 
   explicit Platform(Options options);
@@ -74,6 +78,9 @@ class Platform {
     std::string store;  // empty: the store's own address
     std::unique_ptr<ChildProcess> process;
   };
+
+  // OK if /readyz answers 200.
+  absl::Status Readyz(const std::string& service) const;
 
   const Options options_;
   std::map<std::string, Served> services_;

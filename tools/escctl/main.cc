@@ -3,6 +3,12 @@
 // Data goes to stdout, words to stderr. Exit codes: 0 done, 1 the server refused or could not be
 // reached, 2 wrong usage.
 
+#include <cstdlib>
+
 #include "tools/escctl/program.h"
 
-int main(int argc, char** argv) { return escapement::escctl::RunProgram(argc, argv); }
+int main(int argc, char** argv) {
+  // Otherwise gRPC adds lines of its own about handshakes that fail. The command tells the error.
+  setenv("GRPC_VERBOSITY", "NONE", 0);
+  return escapement::escctl::RunProgram(argc, argv);
+}

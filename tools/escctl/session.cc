@@ -12,6 +12,7 @@
 #include "common/rpc/status_conversion.h"
 #include "common/status/errors.h"
 #include "tools/escctl/context/contexts.h"
+#include "tools/escctl/context/tls_options.h"
 
 namespace escapement::escctl {
 
@@ -30,6 +31,7 @@ void Session::AddFlags(CLI::App& app) {
   tenant_option_ = app.add_option("--tenant", tenant_, "tenant of short names")
                        ->envname("ESCAPEMENT_TENANT")
                        ->capture_default_str();
+  AddTlsFlags(app, tls_);
   app.parse_complete_callback([this] { TakeContext(); });
   app.add_option("--timeout", timeout_seconds_, "most seconds that one call may take")
       ->check(CLI::PositiveNumber)
@@ -41,7 +43,12 @@ void Session::AddFlags(CLI::App& app) {
 
 std::shared_ptr<grpc::Channel> Session::channel() {
   if (!context_problem_.empty()) throw CLI::ValidationError("--context", context_problem_);
-  if (channel_ == nullptr) channel_ = NewChannel(server_);
+  if (channel_ != nullptr) return channel_;
+  if (const absl::Status status = CheckTlsFlags(tls_); !status.ok())
+    throw CLI::ValidationError(std::string(status.message()));
+  ChannelOptions options;
+  if (!tls_.ca.empty()) options.tls = tls_;
+  channel_ = NewChannel(server_, options);
   return channel_;
 }
 
@@ -67,6 +74,8 @@ void Session::TakeContext() {
                      ", because --server and ESCAPEMENT_SERVER go before --context"));
   } else {
     server_ = (*context)->server;
+    if (tls_.ca.empty() && tls_.cert.empty() && tls_.key.empty())
+      tls_ = {(*context)->tls_ca, (*context)->tls_cert, (*context)->tls_key};
   }
   if (tenant_option_->count() == 0 && !(*context)->tenant.empty()) tenant_ = (*context)->tenant;
 }
@@ -96,10 +105,13 @@ void Session::Say(absl::string_view words) const {
   std::fprintf(stderr, "%s\n", EscapeForTerminal(words).c_str());
 }
 
-std::string Session::Advice(absl::StatusCode code) const {
-  if (code == absl::StatusCode::kUnavailable)
+std::string Session::Advice(const absl::Status& status) const {
+  if (absl::IsUnavailable(status)) {
+    const absl::string_view tls = TlsAdvice(status.message(), !tls_.ca.empty());
+    if (!tls.empty()) return absl::StrCat("; ", tls);
     return absl::StrCat("; is a master at ", server_, "? --server or --context names another one");
-  if (code == absl::StatusCode::kDeadlineExceeded) return "; --timeout gives the call more time";
+  }
+  if (absl::IsDeadlineExceeded(status)) return "; --timeout gives the call more time";
   return "";
 }
 
@@ -110,7 +122,7 @@ void Session::Fail(const grpc::Status& wire) {
   for (const auto& [field, description] : violations)
     Say(absl::StrCat("escctl: ", code, ": ", field, ": ", description));
   if (violations.empty())
-    Say(absl::StrCat("escctl: ", code, ": ", status.message(), Advice(status.code())));
+    Say(absl::StrCat("escctl: ", code, ": ", status.message(), Advice(status)));
   exit_code_ = kExitFailed;
 }
 

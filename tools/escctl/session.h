@@ -11,6 +11,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "common/tls/peer_tls.h"
 #include "grpcpp/grpcpp.h"
 #include "tools/escctl/output.h"
 
@@ -25,11 +26,13 @@ std::shared_ptr<bool> AddValidateOnly(CLI::App& command);
 
 class Session {
  public:
-  // Adds --server, --context, --tenant, --timeout and -o to `app`. The server is the first of
-  // --server, ESCAPEMENT_SERVER, the context and the default; the same for the tenant.
+  // Adds --server, --context, --tenant, --timeout, -o and the flags of TLS to `app`. The server is
+  // the first of --server, ESCAPEMENT_SERVER, the context and the default; the same for the tenant.
+  // A context's TLS is for its own server, and counts unless a flag of TLS is given.
   void AddFlags(CLI::App& app);
 
-  // Throws CLI::ValidationError, which `main` catches, if the context cannot be found.
+  // Throws CLI::ValidationError, which `main` catches, if the context cannot be found or the files
+  // of TLS cannot be used.
   std::shared_ptr<grpc::Channel> channel();
   // The file with the contexts.
   static std::string contexts_path();
@@ -56,7 +59,7 @@ class Session {
 
  private:
   // The end of an error's line: what the user can do.
-  std::string Advice(absl::StatusCode code) const;
+  std::string Advice(const absl::Status& status) const;
   // After parsing, before the command.
   void TakeContext();
 
@@ -66,6 +69,7 @@ class Session {
   std::string context_problem_;  // empty: none
   std::string server_ = "127.0.0.1:7410";
   std::string tenant_ = "default";
+  PeerTls tls_;  // without a CA: no TLS
   std::string output_ = "table";
   double timeout_seconds_ = 30;
   std::shared_ptr<grpc::Channel> channel_;

@@ -1,5 +1,6 @@
 #include "tools/escctl/context/context_commands.h"
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "tools/escctl/context/contexts.h"
+#include "tools/escctl/context/tls_options.h"
 
 namespace escapement::escctl {
 namespace {
@@ -31,12 +33,14 @@ void AddSet(CLI::App& group, Session& session) {
     std::string name;
     std::string server;
     std::string tenant;
+    PeerTls tls;
   };
   auto o = std::make_shared<Options>();
   CLI::App* command = group.add_subcommand("set-context", "give a server a name, or change it");
   command->add_option("name", o->name, "name of the context")->required();
   command->add_option("--server", o->server, "host:port of a master")->required();
   command->add_option("--tenant", o->tenant, "tenant of short names; default: default");
+  AddTlsFlags(*command, o->tls);
   command->callback([o, &session] {
     if (auto status = CheckContextName(o->name); !status.ok())
       return session.FailUsage(status.message());
@@ -44,8 +48,17 @@ void AddSet(CLI::App& group, Session& session) {
       return session.FailUsage(
           absl::StrCat("--server: '", o->server, "' is not host:port, e.g. 127.0.0.1:7410"));
     }
+    // The current folder will be another one.
+    for (std::string* file : {&o->tls.ca, &o->tls.cert, &o->tls.key})
+      if (!file->empty()) *file = std::filesystem::absolute(*file).lexically_normal();
+    if (auto status = CheckTlsFlags(o->tls); !status.ok())
+      return session.FailUsage(status.message());
     Change(session, [&](Contexts& contexts) {
-      contexts.by_name[o->name] = {.server = o->server, .tenant = o->tenant};
+      contexts.by_name[o->name] = {.server = o->server,
+                                   .tenant = o->tenant,
+                                   .tls_ca = o->tls.ca,
+                                   .tls_cert = o->tls.cert,
+                                   .tls_key = o->tls.key};
       session.Say(absl::StrCat("context ", o->name, " is saved"));
       return absl::OkStatus();
     });
@@ -83,12 +96,17 @@ void PrintContexts(Session& session, const Contexts& contexts) {
   for (const auto& [name, context] : contexts.by_name) {
     const bool current = name == contexts.current;
     const std::string tenant = context.tenant.empty() ? "default" : context.tenant;
-    rows.push_back({current ? "*" : "", name, context.server, tenant});
-    list.push_back(
-        {{"name", name}, {"server", context.server}, {"tenant", tenant}, {"current", current}});
+    const bool tls = !context.tls_ca.empty();
+    rows.push_back({current ? "*" : "", name, context.server, tenant, tls ? "yes" : "no"});
+    list.push_back({{"name", name},
+                    {"server", context.server},
+                    {"tenant", tenant},
+                    {"tlsCa", context.tls_ca},
+                    {"tlsCert", context.tls_cert},
+                    {"current", current}});
   }
   session.Print(session.format() == OutputFormat::kTable
-                    ? FormatTable({"CURRENT", "NAME", "SERVER", "TENANT"}, rows)
+                    ? FormatTable({"CURRENT", "NAME", "SERVER", "TENANT", "TLS"}, rows)
                     : FormatJsonText(list.dump(), session.format()));
 }
 

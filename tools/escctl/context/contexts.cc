@@ -54,7 +54,10 @@ absl::StatusOr<Contexts> LoadContexts(const std::string& path) {
     contexts.current = TextOf(root["current"]);
     for (const auto& entry : root["contexts"]) {
       contexts.by_name[entry.first.Scalar()] = {.server = TextOf(entry.second["server"]),
-                                                .tenant = TextOf(entry.second["tenant"])};
+                                                .tenant = TextOf(entry.second["tenant"]),
+                                                .tls_ca = TextOf(entry.second["tls-ca"]),
+                                                .tls_cert = TextOf(entry.second["tls-cert"]),
+                                                .tls_key = TextOf(entry.second["tls-key"])};
     }
   } catch (const YAML::Exception& problem) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", problem.what()));
@@ -71,8 +74,13 @@ absl::Status SaveContexts(const Contexts& contexts, const std::string& path) {
   for (const auto& [name, context] : contexts.by_name) {
     out << YAML::Key << YAML::DoubleQuoted << name << YAML::Value << YAML::BeginMap;
     out << YAML::Key << "server" << YAML::Value << YAML::DoubleQuoted << context.server;
-    if (!context.tenant.empty())
-      out << YAML::Key << "tenant" << YAML::Value << YAML::DoubleQuoted << context.tenant;
+    const auto write_unless_empty = [&](const char* key, const std::string& value) {
+      if (!value.empty()) out << YAML::Key << key << YAML::Value << YAML::DoubleQuoted << value;
+    };
+    write_unless_empty("tenant", context.tenant);
+    write_unless_empty("tls-ca", context.tls_ca);
+    write_unless_empty("tls-cert", context.tls_cert);
+    write_unless_empty("tls-key", context.tls_key);
     out << YAML::EndMap;
   }
   out << YAML::EndMap << YAML::EndMap;

@@ -3,7 +3,8 @@
 //
 //   current: prod
 //   contexts:
-//     prod: {server: "master.example:7410", tenant: "default"}
+//     prod: {server: "master.example:7410", tenant: "default", tls-ca: "/etc/ca.pem",
+//            tls-cert: "/home/me/client.pem", tls-key: "/home/me/client.key"}
 
 #ifndef TOOLS_ESCCTL_CONTEXT_CONTEXTS_H_
 #define TOOLS_ESCCTL_CONTEXT_CONTEXTS_H_
@@ -22,6 +23,10 @@ namespace escapement::escctl {
 struct Context {
   std::string server;  // host:port
   std::string tenant;  // empty: the default
+  // Paths of PEM files. An empty CA: no TLS. An empty certificate and key: no client certificate.
+  std::string tls_ca = {};
+  std::string tls_cert = {};
+  std::string tls_key = {};
 
   bool operator==(const Context&) const = default;
 };

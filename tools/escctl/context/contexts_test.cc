@@ -30,7 +30,8 @@ TEST(ContextsTest, SavedContextsAreLoadedAgain) {
   const std::string path = folder + "/new/folder/escctl.yaml";
   EXPECT_TRUE(LoadContexts(path)->by_name.empty());
   Contexts contexts{.current = "prod",
-                    .by_name = {{"prod", {"master:7410", ""}}, {"1.5", {"[::1]:1", "team \"a\""}}}};
+                    .by_name = {{"prod", {"master:7410", "", "/ca.pem", "/c.pem", "/c.key"}},
+                                {"1.5", {"[::1]:1", "team \"a\""}}}};
   ASSERT_TRUE(SaveContexts(contexts, path).ok());
   struct stat info = {};
   ASSERT_EQ(stat(path.c_str(), &info), 0);

@@ -1,0 +1,187 @@
+// TLS of GrpcServer and NewChannel, on loopback.
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/grpc_server.h"
+#include "common/rpc/rpc_table_grpc.h"
+#include "common/tls/server_credentials_grpc.h"
+#include "common/tls/testing/test_certificates.h"
+#include "common/tls/testing/tls_client.h"
+#include "gmock/gmock.h"
+#include "grpcpp/generic/async_generic_service.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+
+namespace escapement {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Calls a method that does not exist. UNIMPLEMENTED shows that the server has answered.
+grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel, bool wait_for_ready = true) {
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  context.set_wait_for_ready(wait_for_ready);
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  grpc::CompletionQueue queue;
+  const grpc::Slice empty;
+  auto call =
+      stub.PrepareUnaryCall(&context, "/test.Nothing/Nothing", grpc::ByteBuffer(&empty, 1), &queue);
+  call->StartCall();
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  call->Finish(&answer, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  return status;
+}
+
+constexpr grpc::StatusCode kAnswered = grpc::StatusCode::UNIMPLEMENTED;
+
+class GrpcTlsTest : public ::testing::Test {
+ protected:
+  GrpcTlsTest() : folder_(::testing::TempDir() + "/grpc.XXXXXX") {
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+    server_files_ = testing::WriteIdentity(ca_.Issue(10), folder_, "tls");
+    client_files_ =
+        testing::WriteIdentity(ca_.Issue(20, "DNS:operator,IP:10.0.0.1"), folder_, "client");
+    ca_file_ = folder_ + "/ca.pem";
+    testing::WriteFile(ca_file_, ca_.pem());
+  }
+
+  void Start(const std::string& client_ca) {
+    auto tls = ServerTls::Load(
+        {.cert = server_files_.cert, .key = server_files_.key, .client_ca = client_ca});
+    ASSERT_TRUE(tls.ok()) << tls.status();
+    auto server = GrpcServer::Start({.tls = *std::move(tls)}, rpcs_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+  std::shared_ptr<grpc::Channel> Channel(const PeerTls& tls) {
+    return NewChannel(server_->address(), {.tls = tls});
+  }
+  PeerTls WithoutCertificate() const { return {.ca = ca_file_}; }
+  PeerTls WithCertificate() const {
+    return {.ca = ca_file_, .cert = client_files_.cert, .key = client_files_.key};
+  }
+
+  testing::TestCa ca_;
+  std::string folder_;
+  std::string ca_file_;
+  testing::IdentityFiles server_files_;
+  testing::IdentityFiles client_files_;
+  RpcTable rpcs_;
+  std::unique_ptr<GrpcServer> server_;
+};
+
+TEST_F(GrpcTlsTest, ClientMayHaveNoCertificateOrOneOfTheCa) {
+  Start(ca_file_);
+  EXPECT_EQ(Call(Channel(WithoutCertificate())).error_code(), kAnswered);
+  EXPECT_EQ(Call(Channel(WithCertificate())).error_code(), kAnswered);
+}
+
+TEST_F(GrpcTlsTest, ClientCertificateOfAnotherCaIsRefused) {
+  Start(ca_file_);
+  const testing::TestCa other;
+  const auto files = testing::WriteIdentity(other.Issue(21), folder_, "other");
+  const PeerTls tls{.ca = ca_file_, .cert = files.cert, .key = files.key};
+  EXPECT_EQ(Call(Channel(tls), false).error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(GrpcTlsTest, ServerOfAnotherCaOrHostIsRefused) {
+  const testing::TestCa other;
+  testing::WriteFile(folder_ + "/other.pem", other.pem());
+  Start("");
+  EXPECT_EQ(Call(Channel({.ca = folder_ + "/other.pem"}), false).error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+  testing::WriteIdentity(ca_.Issue(11, "DNS:elsewhere"), folder_, "tls");
+  ASSERT_TRUE(testing::AwaitSerial(server_->port(), WithoutCertificate(), 11).ok());
+  const grpc::Status status = Call(Channel(WithoutCertificate()), false);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(status.error_message(), HasSubstr("Hostname Verification"));
+}
+
+TEST_F(GrpcTlsTest, PlaintextClientGetsAnError) {
+  Start("");
+  const grpc::Status status = Call(NewChannel(server_->address()), false);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(GrpcTlsTest, TlsClientOfAPlaintextServerGetsAnError) {
+  auto server = GrpcServer::Start({}, rpcs_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const grpc::Status status =
+      Call(NewChannel((*server)->address(), {.tls = WithoutCertificate()}), false);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(status.error_message(), HasSubstr("andshake"));
+}
+
+TEST_F(GrpcTlsTest, RenewedCertificateIsServedWithoutRestart) {
+  Start("");
+  const auto open = Channel(WithoutCertificate());
+  EXPECT_EQ(Call(open).error_code(), kAnswered);
+  ASSERT_TRUE(testing::AwaitSerial(server_->port(), WithoutCertificate(), 10).ok());
+  testing::WriteIdentity(ca_.Issue(11), folder_, "tls");
+  const absl::Status renewed = testing::AwaitSerial(server_->port(), WithoutCertificate(), 11);
+  EXPECT_TRUE(renewed.ok()) << renewed;
+  EXPECT_EQ(Call(open).error_code(), kAnswered);
+}
+
+TEST_F(GrpcTlsTest, RenewedClientCaIsInForceWithoutRestart) {
+  Start(ca_file_);
+  const testing::TestCa other;
+  const auto files = testing::WriteIdentity(other.Issue(21), folder_, "other");
+  const PeerTls tls{.ca = ca_file_, .cert = files.cert, .key = files.key};
+  EXPECT_EQ(Call(Channel(tls), false).error_code(), grpc::StatusCode::UNAVAILABLE);
+  testing::WriteFile(ca_file_, ca_.pem() + other.pem());
+  EXPECT_EQ(Call(Channel(tls)).error_code(), kAnswered);
+}
+
+// The server asks the client for the names of its certificate.
+TEST_F(GrpcTlsTest, NamesOfTheClientAreThoseOfItsCertificate) {
+  auto tls = ServerTls::Load(
+      {.cert = server_files_.cert, .key = server_files_.key, .client_ca = ca_file_});
+  ASSERT_TRUE(tls.ok()) << tls.status();
+  std::vector<std::vector<std::string>> names;
+  class Names final : public grpc::CallbackGenericService {
+   public:
+    explicit Names(std::vector<std::vector<std::string>>& names) : names_(names) {}
+    grpc::ServerGenericBidiReactor* CreateReactor(
+        grpc::GenericCallbackServerContext* context) override {
+      names_.push_back(ClientNames(*context->auth_context()));
+      class Refused final : public grpc::ServerGenericBidiReactor {
+       public:
+        Refused() { Finish({kAnswered, ""}); }
+        void OnDone() override { delete this; }
+      };
+      return new Refused();
+    }
+
+   private:
+    std::vector<std::vector<std::string>>& names_;
+  } service(names);
+  const auto credentials = NewServerCredentials(*std::move(tls));
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", credentials, &port);
+  builder.RegisterCallbackGenericService(&service);
+  const auto server = builder.BuildAndStart();
+  const std::string address = "127.0.0.1:" + std::to_string(port);
+  Call(NewChannel(address, {.tls = WithCertificate()}));
+  Call(NewChannel(address, {.tls = WithoutCertificate()}));
+  server->Shutdown();
+  EXPECT_THAT(names, ElementsAre(ElementsAre("DNS:operator", "IP:10.0.0.1"), IsEmpty()));
+}
+
+}  // namespace
+}  // namespace escapement
