@@ -98,7 +98,7 @@ absl::StatusOr<RecordDecision> DecideRevoke(const KeyName& name,
 // Makes the secret, stores its hash, and answers with it.
 void StoreNewKey(MasterContext& context, const std::string& tenant, KeyRecord record,
                  RequestMark mark, Done<v1::ApiKey> done) {
-  const auth::ApiKeyParts fresh = context.new_api_key();
+  const auth::ApiKeyParts fresh = auth::NewApiKey();
   record.set_tenant(tenant);
   record.set_key_id(fresh.id);
   record.set_secret_sha256(auth::HashApiKeySecret(fresh.secret));
