@@ -143,7 +143,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
   absl::Status Examine(const kv::Entry& row) {
     const auto key = DecodeDoneKey(row.key);
     if (!key.has_value()) return BrokenRecord("a Done record");
-    if (!key->occurrence.empty()) return absl::OkStatus();  // of a schedule
+    if (!key->occurrence.empty()) return absl::OkStatus();  // an event of a schedule
     storage::v1::DoneRecord record;
     if (!record.ParseFromString(row.value)) return BrokenRecord("a Done record");
     if (record.tenant() != query_.tenant) return absl::OkStatus();
