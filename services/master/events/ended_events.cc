@@ -208,8 +208,10 @@ void ListEndedEvents(MasterContext& context, EventQuery query,
         [done = std::move(done)]() mutable { done(InvalidField("page_token", "is malformed")); });
     return;
   }
-  std::make_shared<Listing>(context, std::move(query), *std::move(position), std::move(done))
-      ->StartPiece();
+  auto listing =
+      std::make_shared<Listing>(context, std::move(query), *std::move(position), std::move(done));
+  // Never answers within the call, not even if no range has rows.
+  context.executor->Post([listing] { listing->StartPiece(); });
 }
 
 }  // namespace escapement::master

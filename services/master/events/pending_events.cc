@@ -235,7 +235,9 @@ class Listing : public std::enable_shared_from_this<Listing> {
 
 void ListPendingEvents(MasterContext& context, EventQuery query,
                        absl::AnyInvocable<void(absl::StatusOr<ShownEvents>)> done) {
-  std::make_shared<Listing>(context, std::move(query), std::move(done))->Step();
+  auto listing = std::make_shared<Listing>(context, std::move(query), std::move(done));
+  // Never answers within the call, not even if no range has rows.
+  context.executor->Post([listing] { listing->Step(); });
 }
 
 }  // namespace escapement::master
