@@ -250,6 +250,7 @@ TEST_F(EventListTest, FiltersBoundTheRangesThatAreRead) {
       ElementsAre("b3"));
   // A late event is queued behind its due time, a retried one too.
   EXPECT_THAT(List("due_time < " + at(absl::ZeroDuration())), ElementsAre("late"));
+  EXPECT_THAT(List("state = RUNNING AND due_time > " + at(absl::Hours(100))), IsEmpty());
   Retry("a1", start_ + absl::Hours(3));
   EXPECT_THAT(List("due_time < " + at(absl::Minutes(2))), ElementsAre("late", "a1"));
   EXPECT_THAT(List("due_time < " + at(absl::Minutes(2)), "due_time desc"),
