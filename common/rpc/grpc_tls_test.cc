@@ -125,8 +125,8 @@ TEST_F(GrpcTlsTest, HandshakeThatNeverEndsIsTimedOut) {
   auto tls =
       ServerTls::Load({.cert = server_files_.cert, .key = server_files_.key, .client_ca = ""});
   ASSERT_TRUE(tls.ok()) << tls.status();
-  auto server =
-      GrpcServer::Start({.tls = *std::move(tls), .handshake_timeout = absl::Milliseconds(50)}, {});
+  auto server = GrpcServer::Start(
+      {.tls = *std::move(tls), .handshake_timeout = absl::Milliseconds(50)}, rpcs_);
   ASSERT_TRUE(server.ok()) << server.status();
   sockaddr_in address = {};
   address.sin_family = AF_INET;
