@@ -8,9 +8,10 @@
 
 ABSL_FLAG(bool, require_credentials, false,
           "refuse calls without an API key, a token or a client certificate");
-ABSL_FLAG(std::vector<std::string>, certificate_roles, {"escapement-service=service"},
+ABSL_FLAG(std::vector<std::string>, certificate_roles, {"DNS:escapement-service=service"},
           "roles of client certificates, for all tenants: NAME=ROLE, where NAME is a subject "
-          "alternative name and ROLE viewer, operator, editor, admin or service");
+          "alternative name with its kind, such as DNS:operator or URI:spiffe://example/ci, and "
+          "ROLE viewer, operator, editor, admin or service");
 ABSL_FLAG(std::string, jwt_issuers, "",
           "YAML file with the issuers whose JWT bearer tokens are accepted, and the tenants and "
           "roles of their tokens");

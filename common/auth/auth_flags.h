@@ -19,7 +19,8 @@ void ValidateAuthFlags(std::vector<std::string>& errors);
 
 // True: calls without credentials are refused.
 bool CredentialsRequired();
-// Subject alternative names of client certificates, and the roles that they stand for.
+// Subject alternative names of client certificates (common/tls/client_names.h), and the roles that
+// they stand for.
 std::vector<std::pair<std::string, v1::Access::Role>> CertificateRoles();
 // The issuers of accepted tokens; empty: none. Errors as from LoadIssuerConfig.
 absl::StatusOr<std::vector<IssuerConfig>> TokenIssuers();

@@ -50,7 +50,7 @@ inline constexpr size_t kIssuersMax = 32;
 inline constexpr size_t kIssuerTextBytesMax = 256;  // issuer and audience
 inline constexpr size_t kClaimPathMax = 8;          // parts of a path
 
-// What a token may do.
+// The rights of a token.
 struct Grant {
   std::string tenant;  // empty: all tenants
   v1::Access::Role role = v1::Access::ROLE_UNSPECIFIED;
@@ -77,7 +77,7 @@ struct IssuerConfig {
 
   std::map<std::string, Grant> subjects;
 
-  // What these claims may do. nullopt: nothing, so the token is refused.
+  // The rights that these claims give. nullopt: none, so the token is refused.
   std::optional<Grant> GrantOf(const std::string& subject, const nlohmann::json& claims) const;
 };
 

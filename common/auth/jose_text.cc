@@ -43,7 +43,7 @@ std::optional<nlohmann::json> ParseJoseObject(absl::string_view text) {
   // The parser would skip a byte order mark.
   if (IsNestedTooDeep(text) || text.empty() || text[0] == '\xef') return std::nullopt;
   bool has_name_twice = false;
-  std::vector<std::set<std::string>> names;  // of the open objects
+  std::vector<std::set<std::string>> names;  // the names in each open object
   const auto watch = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
     using Event = nlohmann::json::parse_event_t;
     if (event == Event::object_start) names.emplace_back();

@@ -30,7 +30,7 @@ struct JwksRequest {
 };
 
 // The body of the answer. UNAVAILABLE: there is none with status 200 within the bounds. CANCELLED:
-// `stopping` became true, which is looked at about once a second.
+// `stopping` became true; the fetch reads it about once a second.
 absl::StatusOr<std::string> FetchJwks(const JwksRequest& request,
                                       const std::atomic<bool>& stopping);
 

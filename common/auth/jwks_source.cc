@@ -15,7 +15,7 @@
 namespace escapement::auth {
 namespace {
 
-// What changes when somebody writes or replaces the file.
+// Changes when somebody writes or replaces the file.
 struct FileStamp {
   int64_t seconds = 0;
   int64_t nanoseconds = 0;
@@ -85,7 +85,8 @@ class JwksFileSource final : public JwksSource {
   Clock& clock_;
   absl::Mutex mutex_;
   std::optional<absl::Duration> looked_at_ ABSL_GUARDED_BY(mutex_);
-  std::optional<FileStamp> stamp_ ABSL_GUARDED_BY(mutex_);  // of the last read, good or not
+  std::optional<FileStamp> stamp_
+      ABSL_GUARDED_BY(mutex_);  // the stamp before the last read, good or not
   std::shared_ptr<const Jwks> keys_ ABSL_GUARDED_BY(mutex_);
   ReadLog log_ ABSL_GUARDED_BY(mutex_);
 };

@@ -1,7 +1,7 @@
 // JwksSource: the keys of one issuer, kept current from a file or a URL.
 //
-// A file is looked at for a call, at most once a second, and read again when its time, size or
-// inode has changed. If the new content cannot be used, the former keys stay.
+// A file is checked when a call needs its keys, at most once a second. It is read again when its
+// time, size or inode has changed. If the new content cannot be used, the former keys stay.
 //
 // A URL is fetched on a thread of its own: each 10 minutes, each 10 s after a failure, and for a
 // token with an unknown key, at most once in 10 s. While it fails, the former keys are used for up

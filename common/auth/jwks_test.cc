@@ -1,5 +1,7 @@
 #include "common/auth/jwks.h"
 
+#include <openssl/err.h>
+
 #include <string>
 #include <vector>
 
@@ -95,6 +97,13 @@ TEST(Jwks, SkipsPointsThatAreNotOnTheCurve) {
   changed = key;
   changed["x"] = "AA";
   EXPECT_EQ(CountOf(changed), 0u);
+}
+
+TEST(Jwks, LeavesNoErrorsToTheThreadsConnections) {
+  Json key = SigningKey::Ec("e").Jwk();
+  key["y"] = key["x"];
+  EXPECT_EQ(CountOf(key), 0u);
+  EXPECT_EQ(ERR_peek_error(), 0u);
 }
 
 TEST(Jwks, AnEmptySetIsValid) { EXPECT_TRUE(Jwks::Parse(R"({"keys":[]})")->keys().empty()); }

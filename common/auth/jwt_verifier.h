@@ -31,7 +31,7 @@ inline constexpr size_t kJwtSubjectBytesMax = 256;
 // How far the clocks of issuers may be ahead of the store's. There is none for `exp`.
 inline constexpr absl::Duration kJwtLeeway = absl::Seconds(60);
 
-// A token that nobody has verified yet.
+// A token before its verification.
 struct UnverifiedJwt {
   JwtAlgorithm algorithm;
   std::string kid;           // empty: the token names no key

@@ -117,6 +117,7 @@ HttpResponse ErrorAnswerAs(int http_status, const absl::Status& status) {
         std::max<int64_t>(1, absl::ToInt64Seconds(absl::Ceil(*delay, absl::Seconds(1))));
     response.headers.emplace_back("Retry-After", absl::StrCat(seconds));
   }
+  if (response.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   return response;
 }
 

@@ -1,6 +1,5 @@
 #include "common/rpc/call_dispatcher_grpc.h"
 
-#include <grpc/grpc_security_constants.h>
 #include <grpcpp/grpcpp.h>
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
@@ -11,6 +10,7 @@
 #include "common/base/check.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status/errors.h"
+#include "common/tls/server_credentials_grpc.h"
 
 namespace escapement {
 namespace {
@@ -63,11 +63,8 @@ CallHead HeadOf(const grpc::GenericCallbackServerContext& context) {
     return head;
   }
   head.source = SourceOf(context.peer());
-  const auto auth = context.auth_context();
-  if (auth != nullptr && auth->IsPeerAuthenticated()) {
-    for (const grpc::string_ref& name : auth->FindPropertyValues(GRPC_X509_SAN_PROPERTY_NAME))
-      head.client_names.emplace_back(View(name));
-  }
+  if (const auto auth = context.auth_context(); auth != nullptr)
+    head.client_names = ClientNames(*auth);
   return head;
 }
 

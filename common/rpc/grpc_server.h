@@ -41,6 +41,8 @@ class GrpcServer {
     size_t buffer_bytes_max = 512 << 20;
     // Concurrent streams of one connection; further calls wait at the client.
     int streams_per_connection_max = 1000;
+    // From a connection's beginning to the end of its TLS handshake and HTTP/2 settings.
+    absl::Duration handshake_timeout = absl::Seconds(15);
   };
 
   // Listens and serves at once, with health NOT_SERVING. It adds reflection to `table`. `table` and

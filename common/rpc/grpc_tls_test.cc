@@ -1,5 +1,9 @@
 // TLS of GrpcServer and NewChannel, on loopback.
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <memory>
@@ -115,6 +119,24 @@ TEST_F(GrpcTlsTest, PlaintextClientGetsAnError) {
   Start("");
   const grpc::Status status = Call(NewChannel(server_->address()), false);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(GrpcTlsTest, HandshakeThatNeverEndsIsTimedOut) {
+  auto tls =
+      ServerTls::Load({.cert = server_files_.cert, .key = server_files_.key, .client_ca = ""});
+  ASSERT_TRUE(tls.ok()) << tls.status();
+  auto server = GrpcServer::Start(
+      {.tls = *std::move(tls), .handshake_timeout = absl::Milliseconds(50)}, rpcs_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>((*server)->port()));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int silent = socket(AF_INET, SOCK_STREAM, 0);
+  ASSERT_EQ(connect(silent, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  char byte = 0;
+  EXPECT_LE(read(silent, &byte, 1), 0);  // blocks until the server ends the connection
+  close(silent);
 }
 
 TEST_F(GrpcTlsTest, TlsClientOfAPlaintextServerGetsAnError) {

@@ -17,6 +17,10 @@
 ABSL_FLAG(std::vector<std::string>, cors_origins, {},
           "origins whose web pages may call the REST API, e.g. https://ops.example.com; * = any");
 
+ABSL_FLAG(std::string, bootstrap_key_file, "",
+          "file with the first API key, made by `escctl admin bootstrap`; its owner is an admin of "
+          "all tenants");
+
 namespace escapement::master {
 namespace {
 
@@ -49,7 +53,10 @@ void AddDescription(HttpServer& http) {
 }  // namespace
 
 HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, Tokens tokens)
-    : service_({.instance = context.instance, .metrics = &context.metrics}, store, context.runtime),
+    : service_({.instance = context.instance,
+                .bootstrap_key_file = absl::GetFlag(FLAGS_bootstrap_key_file),
+                .metrics = &context.metrics},
+               store, context.runtime),
       gate_(context.instance, store, context.runtime, &service_.tenant_rules()),
       store_(store),
       runtime_(context.runtime) {

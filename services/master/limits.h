@@ -48,8 +48,8 @@ inline constexpr absl::Duration kWindowMax = absl::Hours(24 * 366);
 inline constexpr size_t kListExaminedMax = 10'000;
 // Bytes of rows that one page of ListEvents reads: then the page ends, with a token.
 inline constexpr size_t kListBytesMax = 32 << 20;
-// Outcomes that ListEvents sorts together by their end. A page that goes on among them reads them
-// again, with those added meanwhile, at most kListExaminedMax.
+// Outcomes that ListEvents sorts together by their end. A page that continues among them reads them
+// again, at most kListExaminedMax, because there may be more by then.
 inline constexpr size_t kListSortedMax = 5'000;
 // Claims of one shard that ListEvents reads: beyond it events that are sent may show as PENDING.
 inline constexpr size_t kListClaimRowsMax = 50'000;

@@ -7,12 +7,10 @@
 #define SERVICES_MASTER_MASTER_CONTEXT_H_
 
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "common/auth/api_key.h"
 #include "common/kv/client/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/runtime/runtime.h"
@@ -30,8 +28,6 @@ struct MasterContext {
   std::atomic<bool> ready = false;  // the layout is known, and the service does not stop
   kv::Layout layout = {};
   std::shared_ptr<const TokenMint> mint = nullptr;  // until the tokens' key has been read
-  // Makes a key from random bits of the machine; tests give their own.
-  std::function<auth::ApiKeyParts()> new_api_key = auth::NewApiKey;
 
   // Answers on the executor.
   template <typename Response>

@@ -10,6 +10,7 @@
 #include "services/master/audit/access_sweep_loop.h"
 #include "services/master/audit/audit_service.h"
 #include "services/master/events/event_service.h"
+#include "services/master/keys/bootstrap_key_loop.h"
 #include "services/master/keys/key_service.h"
 #include "services/master/master_context.h"
 #include "services/master/metrics.h"
@@ -50,6 +51,7 @@ struct MasterService::Parts {
         audit(context),
         directory(client, executor),
         rules(context, directory),
+        bootstrap(context, options.bootstrap_key_file),
         sweep(context),
         access_sweep(context) {}
 
@@ -82,6 +84,7 @@ struct MasterService::Parts {
     if (!layout.ok() || draining) return layout.ok();
     context.layout = *layout;
     context.ready = true;
+    bootstrap.Start();
     sweep.Start();
     access_sweep.Start();
     return true;
@@ -102,6 +105,7 @@ struct MasterService::Parts {
   AuditService audit;
   TenantDirectory directory;
   MasterTenantRules rules;
+  BootstrapKeyLoop bootstrap;
   RequestSweepLoop sweep;
   AccessSweepLoop access_sweep;
   bool draining = false;  // on the executor

@@ -19,6 +19,8 @@ struct MasterOptions {
   int run_list_days = 31;
   // The tokens' key if the store has none yet: kTokenKeyBytes bytes. Empty: fresh randomness.
   std::string fresh_token_key = {};
+  // A file with the first key (bootstrap_key_loop.h); empty: none.
+  std::string bootstrap_key_file = {};
   // Where the counters are; null: the service keeps its own. Outlives the service.
   Metrics* metrics = nullptr;
 };

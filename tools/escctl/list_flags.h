@@ -84,7 +84,7 @@ class ListFlags {
   }
 
  private:
-  static constexpr size_t kPageSizeMax = 1000;  // of the server
+  static constexpr size_t kPageSizeMax = 1000;  // the server cuts larger ones to it
 
   std::string noun_;
   size_t limit_ = 1000;

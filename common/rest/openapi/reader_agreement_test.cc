@@ -10,11 +10,14 @@
 #include "common/rest/openapi/openapi_json.h"
 #include "common/rest/request_reader.h"
 #include "common/rest/route_table.h"
+#include "escapement/v1/audit_service.pb.h"
 #include "escapement/v1/event_service.pb.h"
+#include "escapement/v1/key_service.pb.h"
 #include "escapement/v1/policy_service.pb.h"
 #include "escapement/v1/run_service.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
 #include "escapement/v1/store_service.pb.h"
+#include "escapement/v1/tenant_service.pb.h"
 #include "escapement/v1/token_service.pb.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -31,10 +34,14 @@ const RouteTable& Routes() {
   v1::GetRunRequest::descriptor();
   v1::CompleteTokensRequest::descriptor();
   v1::GetClockRequest::descriptor();
+  v1::GetTenantRequest::descriptor();
+  v1::GetKeyRequest::descriptor();
+  v1::ListAuditEntriesRequest::descriptor();
   static const RouteTable table = *RouteTable::Build(
       *google::protobuf::DescriptorPool::generated_pool(),
       {"escapement.v1.ScheduleService", "escapement.v1.PolicyService", "escapement.v1.EventService",
-       "escapement.v1.RunService", "escapement.v1.TokenService", "escapement.v1.StoreService"});
+       "escapement.v1.RunService", "escapement.v1.TokenService", "escapement.v1.StoreService",
+       "escapement.v1.TenantService", "escapement.v1.KeyService", "escapement.v1.AuditService"});
   return table;
 }
 

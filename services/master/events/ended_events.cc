@@ -143,7 +143,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
   absl::Status Examine(const kv::Entry& row) {
     const auto key = DecodeDoneKey(row.key);
     if (!key.has_value()) return BrokenRecord("a Done record");
-    if (!key->occurrence.empty()) return absl::OkStatus();  // of a schedule
+    if (!key->occurrence.empty()) return absl::OkStatus();  // an event of a schedule
     storage::v1::DoneRecord record;
     if (!record.ParseFromString(row.value)) return BrokenRecord("a Done record");
     if (record.tenant() != query_.tenant) return absl::OkStatus();
@@ -208,8 +208,10 @@ void ListEndedEvents(MasterContext& context, EventQuery query,
         [done = std::move(done)]() mutable { done(InvalidField("page_token", "is malformed")); });
     return;
   }
-  std::make_shared<Listing>(context, std::move(query), *std::move(position), std::move(done))
-      ->StartPiece();
+  auto listing =
+      std::make_shared<Listing>(context, std::move(query), *std::move(position), std::move(done));
+  // Never answers within the call, not even if no range has rows.
+  context.executor->Post([listing] { listing->StartPiece(); });
 }
 
 }  // namespace escapement::master

@@ -114,11 +114,13 @@ void InternCache::Clear() {
 }
 
 absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool return_ids,
-                                      EventRowBuilder::Options options, const InternCache& cache) {
+                                      EventRowBuilder::Options options, const InternCache& cache,
+                                      kv::Group audit) {
   IngestPlan plan;
   if (absl::Status status = CheckBatch(request, plan.payload_bytes); !status.ok()) return status;
   const int64_t now_micros = ToMicros(options.now);
   FieldViolations violations;
+  plan.commit.groups.push_back(std::move(audit));
   DeliverySet deliveries(cache, &plan.commit);
   // Read only if an event uses them as they are: then every event may override the target.
   std::optional<Delivery> defaults;

@@ -46,9 +46,12 @@ struct IngestPlan {
   std::vector<std::string> event_ids;  // server-made, if asked for
 };
 
-// INVALID_ARGUMENT with the fields ("events[3].payload") if anything of the batch is wrong.
+// The commit begins with `audit`, a group of its own, since an event that exists already must not
+// keep the entry from being written. INVALID_ARGUMENT with the fields ("events[3].payload") if
+// anything of the batch is wrong.
 absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool return_ids,
-                                      EventRowBuilder::Options options, const InternCache& cache);
+                                      EventRowBuilder::Options options, const InternCache& cache,
+                                      kv::Group audit);
 
 }  // namespace escapement::master
 

@@ -1,4 +1,4 @@
-// What both lists of one-off events (pending_events.h, ended_events.h) are asked and answer.
+// The question and the answer of both lists of one-off events (pending_events.h, ended_events.h).
 
 #ifndef SERVICES_MASTER_EVENTS_EVENT_QUERY_H_
 #define SERVICES_MASTER_EVENTS_EVENT_QUERY_H_

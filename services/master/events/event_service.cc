@@ -187,16 +187,16 @@ void EventService::IngestBatch(std::shared_ptr<const v1::IngestRequest> request,
   rows.now = context_.client.NowLow();
   rows.uid_high = context_.runtime.random().Next();
   rows.uid_low = context_.runtime.random().Next();
+  kv::Group audit;
+  auth::AddAuditRow(*tenant, auth::AuditRecordOf(*done.caller(), "Ingest", request->parent(), ""),
+                    rows.now, audit);
   absl::StatusOr<IngestPlan> made =
-      PlanIngest(*request, options.return_ids, std::move(rows), *cache_);
+      PlanIngest(*request, options.return_ids, std::move(rows), *cache_, std::move(audit));
   if (!made.ok()) {
     context_.metrics.ingest_batches_refused.Increment();
     return context_.Refuse(made.status(), std::move(done));
   }
   auto plan = std::make_shared<IngestPlan>(*std::move(made));
-  // In a group of its own, since a refused event must not keep the entry from being written.
-  auth::AddAuditRow(*tenant, auth::AuditRecordOf(*done.caller(), "Ingest", request->parent(), ""),
-                    context_.client.NowLow(), plan->commit.groups.emplace_back());
   const int64_t bytes = static_cast<int64_t>(plan->payload_bytes);
   if (bytes_under_way_.fetch_add(bytes) + bytes > kIngestBytesUnderWayMax) {
     bytes_under_way_ -= bytes;

@@ -103,7 +103,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
       last_rank_ = std::string(scan_->RankOf(entry));
       std::optional<EventKey> key = DecodeEventKey(entry.key);
       if (!key.has_value()) return done_(BrokenRecord("an event"));
-      if (!key->occurrence.empty()) continue;  // of a schedule
+      if (!key->occurrence.empty()) continue;  // a row of a schedule
       Candidate candidate;
       if (!candidate.row.ParseFromString(entry.value)) return done_(BrokenRecord("an event"));
       if (candidate.row.tenant() != query_.tenant) continue;
@@ -219,8 +219,8 @@ class Listing : public std::enable_shared_from_this<Listing> {
   const std::shared_ptr<MergedScan> scan_;
   std::vector<Candidate> candidates_;  // rows of one-off events of the tenant
   size_t next_candidate_ = 0;
-  std::string last_rank_;  // of the row that was read last
-  std::string before_;     // of the last row before candidates_
+  std::string last_rank_;  // rank of the row that was read last
+  std::string before_;     // rank of the last row before candidates_
   absl::flat_hash_map<std::string, std::optional<storage::v1::DefinitionRecord>> definitions_;
   std::set<uint16_t> claims_read_;            // shards
   absl::flat_hash_set<std::string> claimed_;  // keys of rows
@@ -235,7 +235,9 @@ class Listing : public std::enable_shared_from_this<Listing> {
 
 void ListPendingEvents(MasterContext& context, EventQuery query,
                        absl::AnyInvocable<void(absl::StatusOr<ShownEvents>)> done) {
-  std::make_shared<Listing>(context, std::move(query), std::move(done))->Step();
+  auto listing = std::make_shared<Listing>(context, std::move(query), std::move(done));
+  // Never answers within the call, not even if no range has rows.
+  context.executor->Post([listing] { listing->Step(); });
 }
 
 }  // namespace escapement::master

@@ -95,6 +95,42 @@ absl::StatusOr<RecordDecision> DecideRevoke(const KeyName& name,
   return decision;
 }
 
+// Makes the secret, stores its hash, and answers with it.
+void StoreNewKey(MasterContext& context, const std::string& tenant, KeyRecord record,
+                 RequestMark mark, Done<v1::ApiKey> done) {
+  const auth::ApiKeyParts fresh = auth::NewApiKey();
+  record.set_tenant(tenant);
+  record.set_key_id(fresh.id);
+  record.set_secret_sha256(auth::HashApiKeySecret(fresh.secret));
+  const std::string name = KeyName{tenant, fresh.id}.ToString();
+  RecordChange change{.key = {ColumnFamily::kKeys, ApiKeyKey(tenant, fresh.id)},
+                      .resource = name,
+                      .mark = std::move(mark)};
+  change.decide = [name, record = std::move(record)](
+                      const std::optional<std::string>& bytes,
+                      absl::Time now) mutable -> absl::StatusOr<RecordDecision> {
+    if (bytes.has_value()) return AlreadyExists(name);
+    record.set_create_time_micros(ToMicros(now));
+    const std::string key = ApiKeyKey(record.tenant(), record.key_id());
+    RecordDecision decision;
+    decision.group.conditions.push_back(
+        {.cf = ColumnFamily::kKeys, .key = key, .kind = kv::Condition::Kind::kAbsent});
+    decision.group.mutations.push_back(
+        {.cf = ColumnFamily::kKeys, .key = key, .value = record.SerializeAsString()});
+    decision.response = std::make_unique<v1::ApiKey>(ShowKey(record, absl::InfinitePast()));
+    return decision;
+  };
+  change.response = std::make_unique<v1::ApiKey>();
+  ChangeRecord(context, std::move(change),
+               [secret = fresh.ToString(), done = std::move(done)](
+                   absl::StatusOr<std::unique_ptr<google::protobuf::Message>> response) mutable {
+                 if (!response.ok()) return done(response.status());
+                 v1::ApiKey key = std::move(static_cast<v1::ApiKey&>(**response));
+                 key.set_secret(std::move(secret));
+                 done(std::move(key));
+               });
+}
+
 }  // namespace
 
 void KeyService::CreateKey(v1::CreateKeyRequest request, Done<v1::ApiKey> done) {
@@ -114,38 +150,25 @@ void KeyService::CreateKey(v1::CreateKeyRequest request, Done<v1::ApiKey> done) 
     return context_.executor->Post(
         [shown = std::move(shown), done = std::move(done)]() mutable { done(std::move(shown)); });
   }
-  const auth::ApiKeyParts fresh = context_.new_api_key();
-  RecordChange change{.key = {ColumnFamily::kKeys, ApiKeyKey(*tenant, fresh.id)},
-                      .resource = KeyName{*tenant, fresh.id}.ToString(),
-                      .mark = RequestMark(*tenant, "CreateKey", "", request, *done.caller())};
-  change.decide = [tenant = *tenant, id = fresh.id, hash = auth::HashApiKeySecret(fresh.secret),
-                   record = *std::move(draft)](
-                      const std::optional<std::string>& bytes,
-                      absl::Time now) mutable -> absl::StatusOr<RecordDecision> {
-    if (bytes.has_value()) return AlreadyExists(KeyName{tenant, id}.ToString());
-    record.set_tenant(tenant);
-    record.set_key_id(id);
-    record.set_secret_sha256(hash);
-    record.set_create_time_micros(ToMicros(now));
-    RecordDecision decision;
-    decision.group.conditions.push_back({.cf = ColumnFamily::kKeys,
-                                         .key = ApiKeyKey(tenant, id),
-                                         .kind = kv::Condition::Kind::kAbsent});
-    decision.group.mutations.push_back({.cf = ColumnFamily::kKeys,
-                                        .key = ApiKeyKey(tenant, id),
-                                        .value = record.SerializeAsString()});
-    decision.response = std::make_unique<v1::ApiKey>(ShowKey(record, absl::InfinitePast()));
-    return decision;
-  };
-  change.response = std::make_unique<v1::ApiKey>();
-  ChangeRecord(context_, std::move(change),
-               [secret = fresh.ToString(), done = std::move(done)](
-                   absl::StatusOr<std::unique_ptr<google::protobuf::Message>> response) mutable {
-                 if (!response.ok()) return done(response.status());
-                 v1::ApiKey key = std::move(static_cast<v1::ApiKey&>(**response));
-                 key.set_secret(std::move(secret));
-                 done(std::move(key));
-               });
+  kv::ScanRequest scan;
+  scan.cf = ColumnFamily::kKeys;
+  scan.begin = ApiKeyPrefix(*tenant);
+  scan.end = PrefixEnd(scan.begin);
+  scan.limit = kKeysOfTenantMax;
+  scan.keys_only = true;
+  RequestMark mark(*tenant, "CreateKey", "", request, *done.caller());
+  context_.client.Scan(
+      std::move(scan), context_.executor,
+      [this, tenant = *tenant, draft = *std::move(draft), mark = std::move(mark),
+       done = std::move(done)](absl::StatusOr<kv::ScanResult> keys) mutable {
+        if (!keys.ok()) return done(StoreFailed(keys.status()));
+        if (keys->entries.size() >= kKeysOfTenantMax) {
+          return done(ResourceExhausted(
+              "TOO_MANY_KEYS", absl::StrCat("tenants/", tenant, " has ", kKeysOfTenantMax, " keys"),
+              absl::Hours(1)));
+        }
+        StoreNewKey(context_, tenant, std::move(draft), std::move(mark), std::move(done));
+      });
 }
 
 void KeyService::GetKey(v1::GetKeyRequest request, Done<v1::ApiKey> done) {

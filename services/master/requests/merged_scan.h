@@ -1,7 +1,7 @@
 // MergedScan: several ranges of one column family (lanes) read as one sequence.
 //
-// Each lane holds keys with a prefix of its own, of equal length in all lanes. What follows the
-// prefix is the rank of a row. The scan merges the lanes by rank. Rows of equal rank come in the
+// Each lane holds keys with a prefix of its own, of equal length in all lanes. The rest of a key is
+// the rank of its row. The scan merges the lanes by rank. Rows of equal rank come in the
 // order of their lanes.
 //
 // It first reads some rows of every lane, and more of a lane only when its rows are used up. Each
@@ -32,7 +32,7 @@ class MergedScan : public std::enable_shared_from_this<MergedScan> {
   struct Options {
     kv::ColumnFamily cf = kv::ColumnFamily::kMeta;
     std::vector<kv::KeyRange> lanes;  // an empty lane (begin >= end) has no rows
-    size_t prefix_bytes = 0;          // of each key
+    size_t prefix_bytes = 0;          // length of the prefix
     bool descending = false;
   };
   using Rows = std::vector<kv::Entry>;
@@ -72,7 +72,7 @@ class MergedScan : public std::enable_shared_from_this<MergedScan> {
   size_t reading_ = 0;  // lanes
   absl::Status status_;
   size_t limit_ = 0;
-  size_t bytes_ = 0;  // of rows_
+  size_t bytes_ = 0;  // bytes of rows_
   Rows rows_;
   absl::AnyInvocable<void(absl::StatusOr<Rows>)> done_;
 };

@@ -62,7 +62,10 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
   // Reads the ranges that must be empty, from the condition `i` on.
   void CheckRanges(size_t i) {
     const std::vector<kv::Condition>& conditions = decision_.group.conditions;
-    while (i < conditions.size() && conditions[i].kind != kv::Condition::Kind::kRangeCount) ++i;
+    const auto needs_empty = [](const kv::Condition& condition) {
+      return condition.kind == kv::Condition::Kind::kRangeCount && condition.number == 0;
+    };
+    while (i < conditions.size() && !needs_empty(conditions[i])) ++i;
     if (i == conditions.size()) return done_(std::move(decision_.response));
     kv::ScanRequest scan;
     scan.cf = conditions[i].cf;

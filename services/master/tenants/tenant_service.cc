@@ -1,9 +1,11 @@
 #include "services/master/tenants/tenant_service.h"
 
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
@@ -109,8 +111,10 @@ void RequireEmpty(ColumnFamily cf, const std::string& prefix, absl::Status refus
   decision.refusals.push_back(std::move(refusal));
 }
 
+// `keys` are the rows of all API keys of the tenant.
 absl::StatusOr<RecordDecision> DecideDelete(const std::string& tenant,
                                             const v1::DeleteTenantRequest& request,
+                                            const std::vector<std::string>& keys,
                                             const std::optional<std::string>& bytes,
                                             absl::Time now) {
   const auto current = ReadRecord(tenant, bytes);
@@ -138,6 +142,16 @@ absl::StatusOr<RecordDecision> DecideDelete(const std::string& tenant,
       ColumnFamily::kPolicies, PolicyPrefix(tenant),
       FailedPrecondition("TENANT_HAS_POLICIES", absl::StrCat(NameOf(tenant), " has policies")),
       decision);
+  decision.group.conditions.push_back({.cf = ColumnFamily::kKeys,
+                                       .key = ApiKeyPrefix(tenant),
+                                       .kind = kv::Condition::Kind::kRangeCount,
+                                       .value = PrefixEnd(ApiKeyPrefix(tenant)),
+                                       .number = keys.size()});
+  decision.refusals.push_back(Contended(NameOf(tenant)));
+  for (const std::string& key : keys) {
+    decision.group.mutations.push_back(
+        {.cf = ColumnFamily::kKeys, .kind = kv::Mutation::Kind::kDelete, .key = key});
+  }
   decision.version_before = (*current)->version();
   decision.group.mutations.push_back({.cf = ColumnFamily::kTenants,
                                       .kind = kv::Mutation::Kind::kDelete,
@@ -173,6 +187,48 @@ absl::StatusOr<v1::ListTenantsResponse> PageOf(const kv::ScanResult& result, int
   if (default_due && (only.empty() || only == kDefaultTenant)) add(DefaultTenantRecord());
   return response;
 }
+
+// Counts one kind of rows after the other.
+class UsageCounting : public std::enable_shared_from_this<UsageCounting> {
+ public:
+  UsageCounting(MasterContext& context, const v1::Tenant& tenant, Done<v1::TenantUsage> done)
+      : context_(context),
+        tenant_(ParseTenantName(tenant.name(), "name").value()),
+        done_(std::move(done)) {
+    *usage_.mutable_quotas() = tenant.quotas();
+  }
+
+  void Step() {
+    static constexpr CountedRows kKinds[] = {CountedRows::kSchedules, CountedRows::kPolicies,
+                                             CountedRows::kPendingEvents};
+    if (next_ == std::size(kKinds)) return done_(std::move(usage_));
+    const CountedRows kind = kKinds[next_++];
+    CountRows(context_, kind, tenant_, kCountRowsMax,
+              [self = shared_from_this(), kind](absl::StatusOr<int64_t> rows) {
+                if (!rows.ok()) return self->done_(rows.status());
+                self->Show(kind, *rows);
+                self->Step();
+              });
+  }
+
+ private:
+  void Show(CountedRows kind, int64_t rows) {
+    switch (kind) {
+      case CountedRows::kSchedules:
+        return usage_.set_schedule_count(rows);
+      case CountedRows::kPolicies:
+        return usage_.set_policy_count(rows);
+      case CountedRows::kPendingEvents:
+        return usage_.set_pending_event_count(rows);
+    }
+  }
+
+  MasterContext& context_;
+  const std::string tenant_;
+  Done<v1::TenantUsage> done_;
+  size_t next_ = 0;
+  v1::TenantUsage usage_;
+};
 
 }  // namespace
 
@@ -274,50 +330,38 @@ void TenantService::DeleteTenant(v1::DeleteTenantRequest request,
   const absl::StatusOr<std::string> tenant = ParseTenantName(request.name(), "name");
   violations.AddStatus("", tenant.status());
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
-  RecordChange change = ChangeOf(
-      *tenant,
-      RequestMark(kAllTenants, "DeleteTenant", request.request_id(), request, *done.caller()));
-  change.decide = [tenant = *tenant, request = std::move(request)](
-                      const std::optional<std::string>& bytes, absl::Time now) {
-    return DecideDelete(tenant, request, bytes, now);
-  };
-  change.response = std::make_unique<google::protobuf::Empty>();
-  ChangeRecord(context_, std::move(change), AsAnswer(std::move(done)));
+  kv::ScanRequest scan;
+  scan.cf = ColumnFamily::kKeys;
+  scan.begin = ApiKeyPrefix(*tenant);
+  scan.end = PrefixEnd(scan.begin);
+  scan.limit = kKeysOfTenantMax + 1;
+  scan.keys_only = true;
+  context_.client.Scan(
+      std::move(scan), context_.executor,
+      [this, tenant = *tenant, request = std::move(request),
+       done = std::move(done)](absl::StatusOr<kv::ScanResult> rows) mutable {
+        if (!rows.ok()) return done(StoreFailed(rows.status()));
+        std::vector<std::string> keys;
+        for (kv::Entry& entry : rows->entries) keys.push_back(std::move(entry.key));
+        RecordChange change = ChangeOf(tenant, MarkOf(kAllTenants, "DeleteTenant", request, done));
+        change.validate_only = request.validate_only();
+        change.decide = [tenant, keys = std::move(keys), request = std::move(request)](
+                            const std::optional<std::string>& bytes, absl::Time now) {
+          return DecideDelete(tenant, request, keys, bytes, now);
+        };
+        change.response = std::make_unique<google::protobuf::Empty>();
+        ChangeRecord(context_, std::move(change), AsAnswer(std::move(done)));
+      });
 }
 
 void TenantService::GetTenantUsage(v1::GetTenantUsageRequest request, Done<v1::TenantUsage> done) {
   v1::GetTenantRequest get;
   get.set_name(request.name());
-  // Counts one kind after the other.
-  struct Counted {
-    v1::TenantUsage usage;
-    std::string tenant;
-    Done<v1::TenantUsage> done;
-  };
-  auto counted = std::make_shared<Counted>();
-  counted->done = std::move(done);
-  MasterContext* const context = &context_;
-  GetTenant(std::move(get), [context, counted](absl::StatusOr<v1::Tenant> tenant) {
-    if (!tenant.ok()) return counted->done(tenant.status());
-    *counted->usage.mutable_quotas() = tenant->quotas();
-    counted->tenant = TenantOf(tenant->name());
-    CountRows(*context, CountedRows::kSchedules, counted->tenant, kCountRowsMax,
-              [context, counted](absl::StatusOr<int64_t> schedules) {
-                if (!schedules.ok()) return counted->done(schedules.status());
-                counted->usage.set_schedule_count(*schedules);
-                CountRows(*context, CountedRows::kPolicies, counted->tenant, kCountRowsMax,
-                          [context, counted](absl::StatusOr<int64_t> policies) {
-                            if (!policies.ok()) return counted->done(policies.status());
-                            counted->usage.set_policy_count(*policies);
-                            CountRows(*context, CountedRows::kPendingEvents, counted->tenant,
-                                      kCountRowsMax, [counted](absl::StatusOr<int64_t> events) {
-                                        if (!events.ok()) return counted->done(events.status());
-                                        counted->usage.set_pending_event_count(*events);
-                                        counted->done(std::move(counted->usage));
-                                      });
-                          });
-              });
-  });
+  GetTenant(std::move(get),
+            [this, done = std::move(done)](absl::StatusOr<v1::Tenant> tenant) mutable {
+              if (!tenant.ok()) return done(tenant.status());
+              std::make_shared<UsageCounting>(context_, *tenant, std::move(done))->Step();
+            });
 }
 
 }  // namespace escapement::master

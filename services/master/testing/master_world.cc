@@ -101,7 +101,8 @@ std::optional<std::string> MasterWorld::Get(kv::ColumnFamily cf, const std::stri
 std::string MasterWorld::Dump() const {
   std::string dump;
   for (size_t cf = 0; cf < kv::kColumnFamilyCount; ++cf) {
-    if (static_cast<kv::ColumnFamily>(cf) == kv::ColumnFamily::kMeta) continue;
+    const auto family = static_cast<kv::ColumnFamily>(cf);
+    if (family == kv::ColumnFamily::kMeta || family == kv::ColumnFamily::kAudit) continue;
     for (const auto& [key, value] : Rows(static_cast<kv::ColumnFamily>(cf))) {
       absl::StrAppend(&dump, cf, " ", absl::BytesToHexString(key), " ",
                       absl::BytesToHexString(value), "\n");

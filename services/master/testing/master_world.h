@@ -48,7 +48,7 @@ class MasterWorld {
   void Delete(kv::ColumnFamily cf, std::string key);
   std::optional<std::string> Get(kv::ColumnFamily cf, const std::string& key);
 
-  // All rows of a column family / of all but the store's own.
+  // All rows of a column family / of all but the store's own and the audit.
   const kv::MemDisk::Family& Rows(kv::ColumnFamily cf) const;
   std::string Dump() const;
   // `events`, decoded, by occurrence.

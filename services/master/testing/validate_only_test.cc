@@ -184,7 +184,7 @@ TEST_F(ValidateOnlyTest, PauseResumeAndDeleteAPolicy) {
       DryThenReal(&PolicyApi::ResumePolicy, NamedAs<v1::ResumePolicyRequest>(name)).first.state(),
       v1::ThrottlePolicy::ENABLED);
 
-  // What the commit's own conditions would find.
+  // The commit's own conditions would find these.
   const auto remove = NamedAs<v1::DeletePolicyRequest>(name);
   const Uid uid = PolicyUid("default", "p");
   const std::string user = PolicyUserKey(uid, Uid::FromHalves(1, 2));
