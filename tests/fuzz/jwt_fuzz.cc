@@ -18,8 +18,9 @@ namespace escapement::fuzz {
 namespace {
 
 // The private key is lost; it signed only the first token of the corpus.
-constexpr char kKeys[] =
-    R"({"keys":[{"kty":"EC","crv":"P-256","kid":"k","x":"D-OTOzBJu4ssqt7MzWBXd40VBIdpz1L_jRBh6RqvLjo","y":"7guTf3zBI_4feDbKUWrIOS72O7eKygRGN87l8LAD4Q4"}]})";
+constexpr char kKeys[] = R"({"keys": [{"kty": "EC", "crv": "P-256", "kid": "k",
+  "x": "D-OTOzBJu4ssqt7MzWBXd40VBIdpz1L_jRBh6RqvLjo",
+  "y": "7guTf3zBI_4feDbKUWrIOS72O7eKygRGN87l8LAD4Q4"}]})";
 constexpr absl::string_view kSignedBytes =
     "eyJhbGciOiJFUzI1NiIsImtpZCI6ImsiLCJ0eXAiOiJKV1QifQ."
     "eyJpc3MiOiJpIiwiYXVkIjoiYSIsInN1YiI6InMiLCJleHAiOjQxMDI0NDQ4MDB9";
