@@ -4,8 +4,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/auth/jwks.h"
 #include "common/http/http_server.h"
 #include "common/tls/server_tls.h"
@@ -79,6 +80,14 @@ TEST_F(JwksFetch, EndsWhenTheProcessStops) {
   PlainServer server;
   stopping_ = true;
   EXPECT_TRUE(absl::IsCancelled(Fetch(server.Url("/silent")).status()));
+}
+
+TEST_F(JwksFetch, GivesUpAfterFiveSeconds) {
+  PlainServer server;
+  const absl::Time begin = absl::Now();
+  EXPECT_TRUE(absl::IsUnavailable(Fetch(server.Url("/silent")).status()));
+  EXPECT_GE(absl::Now() - begin, kJwksFetchTimeout);
+  EXPECT_LE(absl::Now() - begin, kJwksFetchTimeout + absl::Seconds(5));
 }
 
 TEST_F(JwksFetch, IgnoresProxiesOfTheEnvironment) {

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "common/auth/testing/test_issuer.h"
 #include "gtest/gtest.h"
 

@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/auth/testing/test_issuer.h"
 #include "common/sim/sim_runtime.h"
