@@ -272,7 +272,12 @@ std::optional<Grant> IssuerConfig::GrantOf(const std::string& subject,
 absl::StatusOr<std::vector<IssuerConfig>> ParseIssuerConfig(const std::string& text,
                                                             absl::string_view file) {
   try {
-    return ReadIssuers({file, "", YAML::Load(text), 1});
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file, ": has ", documents.size(), " documents; only one is allowed"));
+    }
+    return ReadIssuers({file, "", documents.empty() ? YAML::Node() : documents[0], 1});
   } catch (const YAML::Exception& error) {
     return absl::InvalidArgumentError(
         absl::StrCat(file, ":", error.mark.line + 1, ": ", error.msg));

@@ -111,6 +111,11 @@ TEST(IssuerConfig, NamesThePlaceOfAnError) {
   EXPECT_EQ(ErrorOf("{"), "f:1: end of map flow not found");
 }
 
+TEST(IssuerConfig, RefusesASecondDocument) {
+  EXPECT_EQ(ErrorOf(absl::StrCat(kExample, "---\n", kExample)),
+            "f: has 2 documents; only one is allowed");
+}
+
 TEST(IssuerConfig, RefusesDocumentsOfOtherForms) {
   for (const char* text : {"", "[]", "x", "issuers:", "issuers: []", "issuers: {}", "issuers: [1]",
                            "other: 1", "issuers: &a [*a]", "? [a]\n: b", "issuers: !!x\n"})

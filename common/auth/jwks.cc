@@ -115,6 +115,8 @@ bool IsForSignatures(const nlohmann::json& jwk) {
 // nullopt: a key to skip.
 std::optional<Jwk> ReadKey(const nlohmann::json& jwk) {
   if (!jwk.is_object() || !IsForSignatures(jwk)) return std::nullopt;
+  // A private key: everybody who can read the set can sign with it.
+  if (jwk.contains("d")) return std::nullopt;
   Jwk read;
   if (jwk.contains("kid")) {
     const std::string* kid = TextIn(jwk, "kid");

@@ -75,7 +75,8 @@ class JwksFileSource final : public JwksSource {
     if (stamp.has_value() && stamp == stamp_) return keys_;
     absl::StatusOr<Jwks> read = ReadJwksFile(path_);
     log_.Note(read);
-    if (read.ok()) keys_ = std::make_shared<const Jwks>(*std::move(read));
+    if (!read.ok()) return keys_;  // the next look tries again
+    keys_ = std::make_shared<const Jwks>(*std::move(read));
     stamp_ = stamp;
     return keys_;
   }
@@ -85,8 +86,8 @@ class JwksFileSource final : public JwksSource {
   Clock& clock_;
   absl::Mutex mutex_;
   std::optional<absl::Duration> looked_at_ ABSL_GUARDED_BY(mutex_);
-  std::optional<FileStamp> stamp_
-      ABSL_GUARDED_BY(mutex_);  // the stamp before the last read, good or not
+  // The stamp before the last good read.
+  std::optional<FileStamp> stamp_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const Jwks> keys_ ABSL_GUARDED_BY(mutex_);
   ReadLog log_ ABSL_GUARDED_BY(mutex_);
 };

@@ -59,6 +59,7 @@ TEST(Jwks, SkipsKeysThatAreNotForThisUse) {
   };
   EXPECT_EQ(with("use", "sig"), 1u);
   EXPECT_EQ(with("use", "enc"), 0u);
+  EXPECT_EQ(with("d", "AQ"), 0u) << "a private key";
   EXPECT_EQ(with("use", 1), 0u);
   EXPECT_EQ(with("key_ops", {"verify"}), 1u);
   EXPECT_EQ(with("key_ops", {"sign"}), 0u);

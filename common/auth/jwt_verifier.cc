@@ -166,4 +166,8 @@ absl::Status VerifyJwtClaims(const UnverifiedJwt& token, const JwtExpectation& e
   return absl::OkStatus();
 }
 
+absl::Time ExpiryOf(const nlohmann::json& claims) {
+  return TimeIn(claims, "exp").value_or(absl::InfinitePast());
+}
+
 }  // namespace escapement::auth

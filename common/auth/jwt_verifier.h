@@ -57,6 +57,9 @@ struct JwtExpectation {
 absl::Status VerifyJwtClaims(const UnverifiedJwt& token, const JwtExpectation& expected,
                              absl::Time now);
 
+// The claim `exp`; InfinitePast if it is not valid.
+absl::Time ExpiryOf(const nlohmann::json& claims);
+
 }  // namespace escapement::auth
 
 #endif  // COMMON_AUTH_JWT_VERIFIER_H_

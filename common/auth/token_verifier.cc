@@ -57,7 +57,8 @@ absl::StatusOr<Caller> IssuerTokens::Verify(absl::string_view token, absl::Time 
   if (!grant.has_value()) return Invalid("the token's claims give no tenant and role here");
   return Caller{.principal = absl::StrCat("jwt/", issuer.config.issuer, "/", subject),
                 .role = grant->role,
-                .tenant = grant->tenant};
+                .tenant = grant->tenant,
+                .expire_time = ExpiryOf(parsed->claims)};
 }
 
 }  // namespace escapement::auth
