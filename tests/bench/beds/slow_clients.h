@@ -1,8 +1,9 @@
 // SlowClients: clients that keep the ports of a service busy and ask nothing: HTTP clients that
 // send one byte of a request per second, and idle gRPC connections.
 //
-// An HTTP client whose connection the server ends connects again 0.1 s later, since HttpServer ends
-// requests that take too long and gives places to new connections.
+// HTTP clients connect within the first 15 s, which is less than PathStages waits before it
+// measures lateness. An HTTP client whose connection the server ends connects again 0.1 s later,
+// since HttpServer ends requests that take too long and gives places to new connections.
 //
 // Threads: one of its own for all HTTP clients. Call the methods from one thread.
 
@@ -34,11 +35,12 @@ class SlowClients {
     int grpc_connections = 1000;
   };
 
-  // Returns when all gRPC connections are open and all HTTP clients have begun to connect.
+  // Returns when all gRPC connections are open; HTTP clients then connect one after the other.
   static absl::StatusOr<std::unique_ptr<SlowClients>> Start(const Options& options);
   ~SlowClients();  // ends all connections
 
-  // FAILED_PRECONDITION if fewer than nine of ten connections of a kind are open.
+  // FAILED_PRECONDITION if fewer than nine of ten connections of a kind are open. Call it 15 s
+  // after Start at the earliest.
   absl::Status CheckConnected() const;
   // Connections that HTTP clients have opened since Start, the first ones included.
   uint64_t http_connects() const;

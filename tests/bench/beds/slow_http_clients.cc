@@ -22,6 +22,9 @@ namespace {
 constexpr absl::string_view kRequest = "GET /v1/tenants/default/schedules HTTP/1.1\r\nX-Slow: a";
 constexpr absl::Duration kByteInterval = absl::Seconds(1);
 constexpr absl::Duration kConnectAgainAfter = absl::Milliseconds(100);
+// The first connections are spread over HttpServer's read_timeout. Otherwise the server would end
+// all of them within one second, again and again.
+constexpr absl::Duration kFirstConnects = absl::Seconds(15);
 // The thread wakes at least so often. Bytes that are due between two wakes go together.
 constexpr int kTickMillis = 10;
 // The most ends of connections that one wake handles, so that the other clients keep sending.
@@ -58,15 +61,19 @@ SlowHttpClients::~SlowHttpClients() {
 }
 
 void SlowHttpClients::Run() {
-  for (size_t i = 0; i < clients_.size(); ++i) Connect(i);
-  const absl::Duration step = kByteInterval / static_cast<int64_t>(clients_.size());
+  const auto clients = static_cast<int64_t>(clients_.size());
+  const absl::Duration step = kByteInterval / clients;
   absl::Time next_byte = absl::Now();
+  absl::Time next_connect = next_byte;
   size_t next_client = 0;
   std::array<epoll_event, kEventsMax> events;
   while (!stopping_) {
     const int count = epoll_wait(epoll_, events.data(), static_cast<int>(kEventsMax), kTickMillis);
     for (int i = 0; i < count; ++i) Read(events[static_cast<size_t>(i)].data.u64);
     const absl::Time now = absl::Now();
+    for (; begun_ < clients_.size() && next_connect <= now;
+         next_connect += kFirstConnects / clients)
+      Connect(begun_++);
     ConnectAgain(now);
     for (; next_byte <= now; next_byte += step) {
       Send(next_client);

@@ -28,14 +28,14 @@ class SlowHttpClients {
                                                                 int clients);
   ~SlowHttpClients();  // ends all connections
 
-  // Connections that are open now.
+  // Connections that are open now. All clients have connected 15 s after the start.
   int open() const { return open_; }
   // Connections opened since the start.
   uint64_t connects() const { return connects_; }
 
  private:
   struct Client {
-    int socket = -1;  // -1: waits to connect again
+    int socket = -1;  // -1: waits to connect
     size_t sent = 0;  // bytes of the request
   };
   struct Closed {
@@ -57,6 +57,7 @@ class SlowHttpClients {
   const sockaddr_in server_;
   const int epoll_;
   std::vector<Client> clients_;  // only on the thread
+  size_t begun_ = 0;             // clients that have connected once; only on the thread
   std::deque<Closed> closed_;    // only on the thread; the oldest first
   std::atomic<int> open_{0};
   std::atomic<uint64_t> connects_{0};
