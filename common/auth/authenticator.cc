@@ -54,7 +54,7 @@ absl::StatusOr<std::shared_ptr<const Caller>> Authenticator::Identify(const Call
   }
   if (options_.required) {
     return Refused("CREDENTIAL_MISSING",
-                   "the call needs credentials: authorization: Bearer and an API key");
+                   "the call needs credentials: authorization: Bearer and an API key or a token");
   }
   Caller anonymous = *AnonymousCaller();
   anonymous.source = head.source;

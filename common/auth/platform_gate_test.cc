@@ -1,5 +1,4 @@
-// Who may call what: keys, certificates, roles, tenants, and the audit of refusals, over a store in
-// memory.
+// The gate over a store in memory: keys, certificates, roles, tenants, and the audit of refusals.
 
 #include "common/auth/platform_gate.h"
 

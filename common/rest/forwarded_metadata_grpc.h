@@ -1,4 +1,4 @@
-// What of an HTTP request goes on to the RPC as metadata: some headers, and who the client is.
+// The metadata that an HTTP request gives to its RPC: some headers, and who the client is.
 
 #ifndef COMMON_REST_FORWARDED_METADATA_GRPC_H_
 #define COMMON_REST_FORWARDED_METADATA_GRPC_H_
