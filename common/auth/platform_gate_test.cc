@@ -250,5 +250,27 @@ TEST(ApiKeyTest, KeysDifferAndKeepTheirForm) {
     EXPECT_FALSE(ParseApiKey(bad).has_value()) << bad;
 }
 
+TEST_F(PlatformGateTest, MessagesOfAnOpenStreamAreRefusedOnceTheKeyHasEnded) {
+  StartKeys();
+  const std::string key = AddKey("a", v1::Access::VIEWER);
+  const auto caller = Admit("ScheduleService.GetSchedule", absl::StrCat("Bearer ", key));
+  ASSERT_TRUE(caller.ok()) << caller.status();
+  v1::GetScheduleRequest request;
+  request.set_name("tenants/a/schedules/s");
+  const auto reason = [&] {
+    return ErrorReason(
+        gate_->CheckRequest(Method("ScheduleService.GetSchedule"), **caller, request));
+  };
+  EXPECT_EQ(reason(), "");
+  record_.set_expire_time_micros(ToMicros(client_.NowLow() + absl::Seconds(10)));
+  StoreRecord();
+  EXPECT_EQ(reason(), "");
+  Advance(absl::Seconds(10));
+  EXPECT_EQ(reason(), "CREDENTIAL_EXPIRED");
+  record_.set_revoke_time_micros(1);
+  StoreRecord();
+  EXPECT_EQ(reason(), "CREDENTIAL_REVOKED");
+}
+
 }  // namespace
 }  // namespace escapement::auth

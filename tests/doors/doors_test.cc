@@ -1,5 +1,6 @@
-// Every unary RPC through both doors of a standalone process: gRPC, and REST made from the same
-// descriptors. Status, error and answer must be the same.
+// Every unary RPC through both doors of a standalone process that requires credentials: gRPC, and
+// REST made from the same descriptors. Status, error and answer must be the same. access_test.cc
+// has the calls of others than the admin.
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/text_format.h>
@@ -15,18 +16,16 @@
 #include "common/rest/answer_writer.h"
 #include "common/rest/gzip.h"
 #include "common/rest/route_table.h"
-#include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/doors/rest_call.h"
 #include "tests/doors/schema_check.h"
+#include "tests/doors/secured_standalone.h"
 #include "tests/fixtures/public_routes.h"
 #include "tests/fixtures/raw_call.h"
 #include "tests/integration/http_get.h"
-#include "tests/integration/platform.h"
-#include "tests/integration/test_folders.h"
 
 namespace escapement::doors {
 namespace {
@@ -37,6 +36,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 // '@' in a request stands for the door's own letter, so that each door has resources of its own.
+// "$KEY" stands for the id of a key of its own in tenants/default.
 struct Case {
   std::string method;
   std::string request;  // text format
@@ -78,6 +78,7 @@ const std::vector<Case>& Cases() {
        kInvalid},
       {"PauseSchedule", R"(name: "tenants/default/schedules/s@" validate_only: true)"},
       {"PauseSchedule", R"(name: "tenants/default/schedules/s@" reason: "by hand")"},
+      {"PauseSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"0-0\"")", kAborted},
       {"ResumeSchedule", R"(name: "tenants/default/schedules/s@")"},
       {"ResumeSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"0-0\"")", kAborted},
       {"TriggerSchedule", R"(name: "tenants/default/schedules/none")", kNotFound},
@@ -86,6 +87,9 @@ const std::vector<Case>& Cases() {
       {"BackfillSchedule", R"(name: "tenants/default/schedules/s@"
           start_time { seconds: 1577836800 } end_time { seconds: 1577836801 })"},
       {"BackfillSchedule", R"(name: "tenants/default/schedules/s@")", kInvalid},
+      {"BackfillSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"0-0\""
+          start_time { seconds: 1577836800 } end_time { seconds: 1577836801 })",
+       kAborted},
       {"PreviewSchedule", R"(cron: "0 3,6,9 * * *" time_zone: "Asia/Kolkata" count: 3
           from_time { seconds: 1800000000 })"},
       {"PreviewSchedule", R"(cron: "x")", kInvalid},
@@ -103,7 +107,12 @@ const std::vector<Case>& Cases() {
       {"ListPolicies", R"(parent: "tenants/default" filter: "max_concurrent = many")", kInvalid},
       {"UpdatePolicy", R"(policy { name: "tenants/default/policies/p@" max_concurrent: 4 }
           update_mask { paths: "max_concurrent" })"},
+      {"UpdatePolicy", R"(policy { name: "tenants/default/policies/p@" etag: "\"0\""
+          max_concurrent: 5 })",
+       kAborted},
+      {"PausePolicy", R"(name: "tenants/default/policies/p@" etag: "\"0\"")", kAborted},
       {"PausePolicy", R"(name: "tenants/default/policies/p@")"},
+      {"ResumePolicy", R"(name: "tenants/default/policies/p@" etag: "\"0\"")", kAborted},
       {"ResumePolicy", R"(name: "tenants/default/policies/p@")"},
       {"GetPolicyUsage", R"(name: "tenants/default/policies/p@")"},
       {"DeletePolicy", R"(name: "tenants/default/policies/p@" etag: "\"0\"")", kAborted},
@@ -148,6 +157,54 @@ const std::vector<Case>& Cases() {
       {"DeleteSchedule", R"(name: "tenants/default/schedules/s@" validate_only: true)"},
       {"DeleteSchedule", R"(name: "tenants/default/schedules/s@")"},
       {"DeleteSchedule", R"(name: "tenants/default/schedules/s@")", kNotFound},
+      {"CreateTenant", R"(tenant_id: "t@" validate_only: true)"},
+      {"CreateTenant", R"(tenant_id: "t@" request_id: "tenant-@"
+          tenant { display_name: "T" quotas { max_schedules: 3 max_requests_per_second: 100 } })"},
+      {"CreateTenant", R"(tenant_id: "t@" request_id: "tenant-@"
+          tenant { display_name: "T" quotas { max_schedules: 3 max_requests_per_second: 100 } })"},
+      {"CreateTenant", R"(tenant_id: "t@")", kExists},
+      {"CreateTenant", R"(tenant_id: "Bad_Id" tenant { quotas { max_policies: -1 } })", kInvalid},
+      {"GetTenant", R"(name: "tenants/t@")"},
+      {"GetTenant", R"(name: "tenants/none")", kNotFound},
+      {"GetTenant", R"(name: "tenants/-")", kInvalid},
+      {"ListTenants", R"(page_size: 1)"},
+      {"ListTenants", R"(page_size: -1)", kInvalid},
+      {"ListTenants", R"(page_token: "forged")", kInvalid},
+      {"GetTenantUsage", R"(name: "tenants/t@")"},
+      {"GetTenantUsage", R"(name: "tenants/none")", kNotFound},
+      {"UpdateTenant", R"(tenant { name: "tenants/t@" quotas { max_schedules: 5 } }
+          update_mask { paths: "quotas.max_schedules" } request_id: "up-@")"},
+      {"UpdateTenant", R"(tenant { name: "tenants/t@" etag: "\"1-1\"" display_name: "E" })",
+       kAborted},
+      {"UpdateTenant", R"(tenant { name: "tenants/t@" display_name: "E" }
+          update_mask { paths: "colour" })",
+       kInvalid},
+      {"UpdateTenant", R"(tenant { name: "tenants/none" display_name: "E" })", kNotFound},
+      {"DeleteTenant", R"(name: "tenants/t@" etag: "\"0-0\"")", kAborted},
+      {"DeleteTenant", R"(name: "tenants/t@")", kState},
+      {"DeleteTenant", R"(name: "tenants/default")", kState},
+      {"DeleteTenant", R"(name: "tenants/none")", kNotFound},
+      {"CreateKey", R"(parent: "tenants/default" key { role: VIEWER display_name: "K" })"},
+      {"CreateKey", R"(parent: "tenants/-" key { role: ADMIN } validate_only: true)"},
+      {"CreateKey", R"(parent: "tenants/default" key { role: SERVICE
+          expire_time { seconds: 1 } })",
+       kInvalid},
+      {"CreateKey", R"(parent: "tenants/none" key { role: VIEWER })", kNotFound},
+      {"GetKey", R"(name: "tenants/default/keys/$KEY")"},
+      {"GetKey", R"(name: "tenants/-/keys/0123456789abcdef")"},
+      {"GetKey", R"(name: "tenants/default/keys/0123456789abcdef")", kNotFound},
+      {"ListKeys", R"(parent: "tenants/-")"},
+      {"ListKeys", R"(parent: "tenants/default" page_size: -1)", kInvalid},
+      {"ListKeys", R"(parent: "tenants/default" page_token: "forged")", kInvalid},
+      {"RevokeKey", R"(name: "tenants/default/keys/$KEY")"},
+      {"RevokeKey", R"(name: "tenants/default/keys/$KEY")"},
+      {"RevokeKey", R"(name: "tenants/default/keys/none")", kNotFound},
+      {"ListAuditEntries", R"(parent: "tenants/default" page_size: 3
+          filter: "method = CreateSchedule AND result = OK")"},
+      {"ListAuditEntries", R"(parent: "tenants/-")"},
+      {"ListAuditEntries", R"(parent: "tenants/none")", kNotFound},
+      {"ListAuditEntries", R"(parent: "tenants/default" filter: "colour = red" page_size: -1)",
+       kInvalid},
   };
   return *cases;
 }
@@ -157,7 +214,8 @@ void RemoveVolatile(json& value) {
   static const auto* const volatile_fields = new std::set<std::string>{
       "uid",        "completeTime", "nextTime",      "anchorTime",  "etag",       "createTime",
       "updateTime", "storeTime",    "disagreement",  "nominalTime", "occurrence", "eventId",
-      "heldFor",    "name",         "nextPageToken", "schedules",   "policies"};
+      "heldFor",    "name",         "nextPageToken", "schedules",   "policies",   "tenants",
+      "keys",       "auditEntries", "secret",        "revokeTime",  "lastUseTime"};
   if (value.is_object()) {
     for (auto it = value.begin(); it != value.end();) {
       if (volatile_fields->contains(it.key())) {
@@ -180,34 +238,21 @@ std::string WithoutLetter(std::string text, const std::string& letter) {
   return text;
 }
 
+// True if the request, or the resource in it, has an etag.
+bool TakesEtag(const google::protobuf::Descriptor& request) {
+  if (request.FindFieldByName("etag") != nullptr) return true;
+  if (request.FindFieldByName("update_mask") == nullptr) return false;
+  return request.field(0)->message_type()->FindFieldByName("etag") != nullptr;
+}
+
 class DoorsTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    folder_ = integration::NewFolder("doors");
-    platform_ = new integration::Platform(
-        {.bin = integration::BuiltFolder(),
-         .folder = folder_,
-         .extra_arguments = {{"standalone", {"--cors_origins=https://ops.example"}}}});
-    const absl::Status status = platform_->Start({"standalone"});
+    standalone_ = new SecuredStandalone("doors", {"--cors_origins=https://ops.example"});
+    const absl::Status status = standalone_->Start();
     ASSERT_TRUE(status.ok()) << status;
-    channel_ = NewChannel(platform_->grpc_address("standalone"));
   }
-  static void TearDownTestSuite() {
-    channel_.reset();
-    delete platform_;
-  }
-
-  static const rest::RestRoute* RouteOf(const std::string& method) {
-    for (const rest::RestRoute& route : fixtures::PublicRoutes().routes()) {
-      if (route.method->name() == method) return &route;
-    }
-    return nullptr;
-  }
-
-  static std::unique_ptr<google::protobuf::Message> New(const google::protobuf::Descriptor* type) {
-    return std::unique_ptr<google::protobuf::Message>(
-        google::protobuf::MessageFactory::generated_factory()->GetPrototype(type)->New());
-  }
+  static void TearDownTestSuite() { delete standalone_; }
 
   // How the answer differs from what the OpenAPI document promises; "" if it does not.
   static std::string DocumentMismatch(const rest::RestRoute& route, const HttpAnswer& answer) {
@@ -230,23 +275,26 @@ class DoorsTest : public testing::Test {
   }
 
   static HttpAnswer Http(const HttpCall& call) {
-    auto answer = integration::HttpSend(platform_->http_address("standalone"), call);
-    EXPECT_TRUE(answer.ok()) << answer.status();
-    return answer.ok() ? *std::move(answer) : HttpAnswer();
+    return standalone_->Http(call, standalone_->admin());
+  }
+  // Of a new key in tenants/default.
+  static std::string KeyId() {
+    const std::string name = standalone_->NewKey("tenants/default", v1::Access::VIEWER).name();
+    return name.substr(name.rfind('/') + 1);
   }
   static json Json(const HttpAnswer& answer) { return json::parse(answer.body, nullptr, false); }
 
-  static std::string folder_;
-  static integration::Platform* platform_;
-  static std::shared_ptr<grpc::Channel> channel_;
+  static SecuredStandalone* standalone_;
 };
-std::string DoorsTest::folder_;
-integration::Platform* DoorsTest::platform_ = nullptr;
-std::shared_ptr<grpc::Channel> DoorsTest::channel_;
+SecuredStandalone* DoorsTest::standalone_ = nullptr;
 
 TEST_F(DoorsTest, EachUnaryRpcHasARouteAndACase) {
   std::set<std::string> with_case;
-  for (const Case& c : Cases()) with_case.insert(c.method);
+  std::set<std::string> with_stale_etag;
+  for (const Case& c : Cases()) {
+    with_case.insert(c.method);
+    if (c.code == absl::StatusCode::kAborted) with_stale_etag.insert(c.method);
+  }
   for (const std::string& name : fixtures::PublicServices()) {
     const auto* service =
         google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
@@ -254,28 +302,33 @@ TEST_F(DoorsTest, EachUnaryRpcHasARouteAndACase) {
     for (int i = 0; i < service->method_count(); ++i) {
       const auto* method = service->method(i);
       if (method->client_streaming()) continue;
-      EXPECT_NE(RouteOf(method->name()), nullptr) << method->full_name();
+      EXPECT_NE(SecuredStandalone::RouteOf(method->name()), nullptr) << method->full_name();
       EXPECT_TRUE(with_case.contains(method->name())) << method->full_name();
+      if (TakesEtag(*method->input_type())) {
+        EXPECT_TRUE(with_stale_etag.contains(method->name())) << method->full_name();
+      }
     }
   }
 }
 
 TEST_F(DoorsTest, BothDoorsAnswerTheSame) {
+  const std::string grpc_key = KeyId();
+  const std::string rest_key = KeyId();
   for (const Case& c : Cases()) {
     SCOPED_TRACE(absl::StrCat(c.method, " ", c.request));
-    const rest::RestRoute* route = RouteOf(c.method);
+    const rest::RestRoute* route = SecuredStandalone::RouteOf(c.method);
     ASSERT_NE(route, nullptr);
-    const auto request = New(route->method->input_type());
+    const auto request = SecuredStandalone::NewMessage(route->method->input_type());
 
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
-        absl::StrReplaceAll(c.request, {{"@", "g"}}), request.get()));
+        absl::StrReplaceAll(c.request, {{"@", "g"}, {"$KEY", grpc_key}}), request.get()));
     const fixtures::RawAnswer by_grpc =
-        fixtures::RawCall(channel_, route->grpc_path, {request->SerializeAsString()});
+        standalone_->Grpc(route->grpc_path, {request->SerializeAsString()}, standalone_->admin());
     const absl::Status status = FromGrpcStatus(by_grpc.status);
     EXPECT_EQ(status.code(), c.code) << status;
 
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
-        absl::StrReplaceAll(c.request, {{"@", "r"}}), request.get()));
+        absl::StrReplaceAll(c.request, {{"@", "r"}, {"$KEY", rest_key}}), request.get()));
     const HttpAnswer by_rest = Http(RestCallOf(*route, *request));
     EXPECT_EQ(by_rest.status, rest::HttpStatusOf(c.code)) << by_rest.body;
     EXPECT_EQ(by_rest.Header("content-type"), "application/json");
@@ -288,7 +341,7 @@ TEST_F(DoorsTest, BothDoorsAnswerTheSame) {
       EXPECT_EQ(rest, wanted);
       continue;
     }
-    const auto answer = New(route->method->output_type());
+    const auto answer = SecuredStandalone::NewMessage(route->method->output_type());
     ASSERT_EQ(by_grpc.messages.size(), 1u);
     ASSERT_TRUE(answer->ParseFromString(by_grpc.messages[0]));
     json wanted = json::parse(WithoutLetter(*rest::AnswerJson(*answer), "g"));
