@@ -171,7 +171,7 @@ TEST_F(PlatformGateTest, EachRoleMayDoWhatTheProtoSays) {
 }
 
 TEST_F(PlatformGateTest, OtherTenantsAreNotFoundWhetherTheyExistOrNot) {
-  const Caller caller{"key/a", v1::Access::ADMIN, "t"};
+  const Caller caller{"cert/DNS:a", v1::Access::ADMIN, "t"};
   v1::UpdateScheduleRequest request;
   const auto check = [&](const std::string& name) {
     request.mutable_schedule()->set_name(name);
@@ -182,7 +182,7 @@ TEST_F(PlatformGateTest, OtherTenantsAreNotFoundWhetherTheyExistOrNot) {
   EXPECT_EQ(check("tenants/none/schedules/s").code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(check("tenants/-/schedules/s").code(), absl::StatusCode::kNotFound);
   EXPECT_TRUE(check("nonsense").ok()) << "the method refuses it with its field";
-  const Caller all{"key/b", v1::Access::ADMIN};
+  const Caller all{"cert/DNS:b", v1::Access::ADMIN};
   EXPECT_TRUE(gate_->CheckRequest(Method("ScheduleService.UpdateSchedule"), all, request).ok());
 }
 

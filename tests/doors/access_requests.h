@@ -18,7 +18,7 @@
 
 namespace escapement::doors {
 
-// Of all PublicServices().
+// The methods of all PublicServices().
 std::vector<const google::protobuf::MethodDescriptor*> PublicMethods();
 
 // A request that changes nothing, and what it is answered if the caller may make it. "TENANT"

@@ -113,7 +113,7 @@ TEST_F(SecuredTest, OnlyTheServicesCertificateReachesTheStore) {
             StatusCode::PERMISSION_DENIED);
   const grpc::Status service = connect(secured_->service_tls(), {});
   EXPECT_TRUE(service.ok()) << service.error_message();
-  // What the REST door says to the gRPC door cannot be said from outside.
+  // A client outside cannot speak as the REST door does.
   EXPECT_EQ(connect(secured_->nobody(), {{"escapement-door-bin", std::string(32, 'x')},
                                          {"escapement-client-name-bin", "DNS:escapement-service"}})
                 .error_code(),
