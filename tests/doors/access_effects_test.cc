@@ -131,6 +131,25 @@ TEST_F(AccessTest, RepeatedRequestIdsHaveOneEffectInEachTenant) {
   }
 }
 
+// gRPC aborts a process that sends such metadata.
+TEST_F(AccessTest, HeadersThatGrpcCannotCarryAreRefusedOrDropped) {
+  const integration::HttpCall call{.path = "/v1/tenants/a/schedules"};
+  for (const char* bad : {"Bearer\tesc_0", "Bearer \xff", "\x80"}) {
+    const HttpAnswer answer = standalone_->Http(call, bad);
+    EXPECT_EQ(answer.status, 401) << answer.body;
+    EXPECT_THAT(answer.body, HasSubstr("CREDENTIAL_MALFORMED"));
+    integration::HttpCall traced = call;
+    traced.headers = {{"x-request-id", bad}, {"traceparent", bad}, {"tracestate", bad}};
+    EXPECT_EQ(standalone_->Http(traced, standalone_->admin()).status, 200);
+    integration::HttpCall lines{.method = "POST",
+                                .path = "/v1/tenants/a/events:ingest",
+                                .headers = traced.headers,
+                                .body = "{}\n"};
+    EXPECT_EQ(standalone_->Http(lines, bad).status, 401);
+    EXPECT_EQ(standalone_->Http(lines, standalone_->admin()).status, 200);
+  }
+}
+
 TEST_F(AccessTest, FieldsThatDoNotExistAreRefusedByEachRoute) {
   const CallerCase& admin = Caller("admin of all");
   for (const rest::RestRoute& route : fixtures::PublicRoutes().routes()) {

@@ -75,6 +75,7 @@ class CanaryTest : public ::testing::Test {
       const std::string path =
           absl::StrCat("/", method->service()->full_name(), "/", method->name());
       for (const char* service : {"store", "master", "token_manager"}) {
+        if (header.find_first_of("\t\xff") != std::string::npos) continue;  // no gRPC client has it
         const fixtures::RawAnswer answer =
             secured_.Grpc(service, path, request->SerializeAsString(), secured_.nobody(), headers);
         for (const std::string& message : answer.messages) ExpectNoCanary("an answer", message);
@@ -174,6 +175,7 @@ TEST_F(CanaryTest, PresentedSecretsAreNowhere) {
   Plant("a part of a JWT", "eyJjYW5hcnkiOiJzaW5ncyJ9");
   headers.push_back("Bearer " + jwt);
   headers.push_back("bearer\t" + jwt);
+  headers.push_back("bearer " + jwt + "\xff");
   Plant("text", "tweet-of-the-canary");
   headers.push_back("Bearer tweet-of-the-canary and more");
   headers.push_back("Digest username=\"tweet-of-the-canary\"");
