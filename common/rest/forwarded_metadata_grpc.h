@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "common/http/http_server.h"
 #include "common/rpc/call_dispatcher_grpc.h"
@@ -24,9 +25,11 @@ inline void AddForwardedMetadata(const HttpRequest& request, grpc::ClientContext
     const absl::string_view value = request.Header(name);
     if (!value.empty() && IsMetadataValue(value)) context.AddMetadata(name, std::string(value));
   }
-  if (const absl::string_view value = request.Header("authorization"); !value.empty()) {
+  // Each of them, since several are refused.
+  for (const auto& [name, value] : request.headers) {
+    if (!absl::EqualsIgnoreCase(name, "authorization") || value.empty()) continue;
     // Credentials with other characters stay credentials: "?" is malformed, too.
-    context.AddMetadata("authorization", IsMetadataValue(value) ? std::string(value) : "?");
+    context.AddMetadata("authorization", IsMetadataValue(value) ? value : "?");
   }
   NameClient(request.peer, request.client_names, context);
 }

@@ -22,7 +22,7 @@ namespace escapement {
 
 // What is known of a call before its request is read.
 struct CallHead {
-  absl::string_view authorization = {};  // the header's value, or ""
+  absl::string_view authorization = {};  // the header's value, or ""; "?" if there are several
   std::string source = {};               // ip:port of the client
   // Subject alternative names of the client's verified certificate; empty without one.
   std::vector<std::string> client_names = {};

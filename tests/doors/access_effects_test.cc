@@ -150,6 +150,58 @@ TEST_F(AccessTest, HeadersThatGrpcCannotCarryAreRefusedOrDropped) {
   }
 }
 
+TEST_F(AccessTest, SeveralCredentialsAreRefused) {
+  integration::HttpCall call{.path = "/v1/tenants/a/schedules"};
+  call.headers = {{"Authorization", Caller("unknown key").authorization}};
+  EXPECT_EQ(standalone_->Http(call, standalone_->admin()).status, 401);
+  call.headers = {{"Authorization", standalone_->admin()}};
+  EXPECT_EQ(standalone_->Http(call, standalone_->admin()).status, 401);
+  EXPECT_EQ(standalone_->Http(call, "").status, 200);
+}
+
+TEST_F(AccessTest, SuspendedTenantIsReadOnlyOnBothDoors) {
+  MakeTenant("quiet");
+  Do<v1::Tenant>("UpdateTenant", "quiet", R"(tenant { name: "tenants/TENANT" state: SUSPENDED })");
+  for (const MethodDescriptor* method : PublicMethods()) {
+    const Probe& probe = Probes().at(method->name());
+    if (!absl::StrContains(probe.request, "TENANT")) continue;
+    const v1::Access access = method->options().GetExtension(v1::access);
+    const bool refused = access.audited() && access.role() < v1::Access::ADMIN;
+    const Answers answers =
+        Ask(*method, *ReadRequestText(*method, "quiet", probe.request), Caller("admin of all"));
+    EXPECT_EQ(answers.status.code(), refused ? absl::StatusCode::kFailedPrecondition : probe.code)
+        << method->name() << answers.status;
+    if (refused && method->name() != "Ingest") {
+      EXPECT_EQ(ErrorReason(answers.status), "TENANT_SUSPENDED");
+    }
+  }
+}
+
+TEST_F(AccessTest, QuotasAreAnsweredTheSameOnBothDoors) {
+  MakeTenant("small");
+  Do<v1::Tenant>("UpdateTenant", "small", R"(tenant { name: "tenants/TENANT"
+      quotas { max_payload_bytes: 1 max_events_per_run: 2 } })");
+  const auto ask = [&](const std::string& method, const std::string& request) {
+    const absl::Status status =
+        Ask(*Method(method), *ReadRequestText(*Method(method), "small", request),
+            Caller("admin of all"))
+            .status;
+    EXPECT_EQ(ErrorReason(status), "QUOTA_EXCEEDED") << method << status;
+    EXPECT_TRUE(RetryDelayOf(status).has_value());
+    return ErrorMetadataValue(status, "quota");
+  };
+  EXPECT_EQ(ask("CreateEvent", R"(parent: "tenants/TENANT" event { payload: "xx" })"),
+            "max_payload_bytes");
+  EXPECT_EQ(
+      ask("BatchCreateEvents", R"(parent: "tenants/TENANT" requests { event { payload: "xx" } })"),
+      "max_payload_bytes");
+  EXPECT_EQ(ask("CreateSchedule", R"(parent: "tenants/TENANT" schedule { event_count: 3 })"),
+            "max_events_per_run");
+  EXPECT_EQ(
+      ask("UpdateSchedule", R"(schedule { name: "tenants/TENANT/schedules/s" event_count: 3 })"),
+      "max_events_per_run");
+}
+
 TEST_F(AccessTest, FieldsThatDoNotExistAreRefusedByEachRoute) {
   const CallerCase& admin = Caller("admin of all");
   for (const rest::RestRoute& route : fixtures::PublicRoutes().routes()) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/rpc/method_access.h"
+#include "escapement/v1/audit_service.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -58,6 +59,36 @@ TEST_F(AccessTest, NewTenantIsKnownToTheNextCall) {
 TEST_F(AccessTest, EachCallerGetsWhatTheOptionOfTheRpcSays) {
   for (const MethodDescriptor* method : PublicMethods()) {
     for (const CallerCase& caller : *callers_) ExpectAsDeclared(*method, caller, "a");
+  }
+}
+
+TEST_F(AccessTest, RefusedCallsOfAuditedRpcsHaveEntries) {
+  const auto entries = [](const std::string& parent, const std::string& filter) {
+    v1::ListAuditEntriesRequest list;
+    list.set_parent(parent);
+    list.set_filter(filter);
+    list.set_page_size(1);
+    return AwaitOk([&]() -> absl::StatusOr<v1::ListAuditEntriesResponse> {
+      auto page = standalone_->Call<v1::ListAuditEntriesResponse>("ListAuditEntries", list);
+      // They are written after the answer.
+      if (page.ok() && page->audit_entries_size() == 0) return absl::NotFoundError(filter);
+      return page;
+    });
+  };
+  for (const MethodDescriptor* method : PublicMethods()) {
+    const Access access = method->options().GetExtension(v1::access);
+    if (!access.audited()) continue;
+    for (const char* caller : {"nobody", "VIEWER of b", "ADMIN of b"})
+      ExpectAsDeclared(*method, Caller(caller), "a");
+    const std::string filter = absl::StrCat("method = ", method->name(), " AND result = ");
+    const auto unknown = entries("tenants/-", filter + "UNAUTHENTICATED AND principal = unknown");
+    EXPECT_TRUE(unknown.ok()) << unknown.status();
+    const auto denied = entries("tenants/b", filter + "PERMISSION_DENIED");
+    EXPECT_TRUE(denied.ok()) << denied.status();
+    // In the caller's own tenant, which may not learn of another one's audit.
+    const auto hidden =
+        entries("tenants/b", filter + (access.all_tenants() ? "PERMISSION_DENIED" : "NOT_FOUND"));
+    EXPECT_TRUE(hidden.ok()) << hidden.status();
   }
 }
 
