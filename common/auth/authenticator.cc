@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/auth/api_key.h"
 #include "common/base/micros.h"
 #include "common/status/errors.h"
@@ -16,11 +17,14 @@ namespace escapement::auth {
 namespace {
 
 constexpr absl::string_view kBearer = "bearer ";
+constexpr absl::string_view kKeyPrincipal = "key/";
 
 // The texts never quote what was presented.
 absl::Status Refused(absl::string_view reason, absl::string_view message) {
   return MakeError(absl::StatusCode::kUnauthenticated, reason, message);
 }
+
+absl::Status NoSuchKey() { return Refused("CREDENTIAL_INVALID", "there is no such API key"); }
 
 }  // namespace
 
@@ -61,6 +65,22 @@ absl::StatusOr<std::shared_ptr<const Caller>> Authenticator::Identify(const Call
   return std::make_shared<const Caller>(std::move(anonymous));
 }
 
+absl::Status Authenticator::CheckStillValid(const Caller& caller) const {
+  if (caller.expire_time <= now_()) return Refused("CREDENTIAL_EXPIRED", "the token is expired");
+  absl::string_view key_id = caller.principal;
+  if (!absl::ConsumePrefix(&key_id, kKeyPrincipal)) return absl::OkStatus();
+  const auto record = keys_.Find(std::string(key_id));
+  return record == nullptr ? NoSuchKey() : CheckKey(*record);
+}
+
+absl::Status Authenticator::CheckKey(const storage::v1::KeyRecord& record) const {
+  if (record.revoke_time_micros() != 0)
+    return Refused("CREDENTIAL_REVOKED", "the API key is revoked");
+  if (record.expire_time_micros() != 0 && FromMicros(record.expire_time_micros()) <= now_())
+    return Refused("CREDENTIAL_EXPIRED", "the API key is expired");
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Caller> Authenticator::IdentifyKey(absl::string_view text) const {
   const std::optional<ApiKeyParts> parts = ParseApiKey(text);
   if (!parts.has_value())
@@ -72,13 +92,10 @@ absl::StatusOr<Caller> Authenticator::IdentifyKey(absl::string_view text) const 
   const auto record = keys_.Find(parts->id);
   // A key that does not exist and a wrong secret have the same answer.
   if (record == nullptr || !ApiKeySecretMatches(parts->secret, record->secret_sha256()))
-    return Refused("CREDENTIAL_INVALID", "there is no such API key");
-  if (record->revoke_time_micros() != 0)
-    return Refused("CREDENTIAL_REVOKED", "the API key is revoked");
-  if (record->expire_time_micros() != 0 && FromMicros(record->expire_time_micros()) <= now_())
-    return Refused("CREDENTIAL_EXPIRED", "the API key is expired");
+    return NoSuchKey();
+  if (absl::Status valid = CheckKey(*record); !valid.ok()) return valid;
   keys_.NoteUse(record->key_id());
-  Caller caller{absl::StrCat("key/", record->key_id()),
+  Caller caller{absl::StrCat(kKeyPrincipal, record->key_id()),
                 static_cast<v1::Access::Role>(record->role())};
   if (record->tenant() != kAllTenants) caller.tenant = record->tenant();
   return caller;

@@ -17,11 +17,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/auth/key_directory.h"
 #include "common/rpc/call_gate.h"
+#include "escapement/storage/v1/access_records.pb.h"
 
 namespace escapement::auth {
 
@@ -47,8 +49,14 @@ class Authenticator {
   // the keys of the store or of the token's issuer have not been read.
   absl::StatusOr<std::shared_ptr<const Caller>> Identify(const CallHead& head) const;
 
+  // For calls that last long: UNAUTHENTICATED, as above, if the caller's API key has been revoked,
+  // has expired, or is gone since Identify, or if its token has expired.
+  absl::Status CheckStillValid(const Caller& caller) const;
+
  private:
   absl::StatusOr<Caller> IdentifyKey(absl::string_view text) const;
+  // UNAUTHENTICATED if the key is revoked or expired.
+  absl::Status CheckKey(const storage::v1::KeyRecord& record) const;
 
   const Options options_;
   KeyDirectory& keys_;

@@ -170,7 +170,7 @@ TEST_F(PlatformGateTest, EachRoleMayDoWhatTheProtoSays) {
 }
 
 TEST_F(PlatformGateTest, OtherTenantsAreNotFoundWhetherTheyExistOrNot) {
-  const Caller caller{"key/a", v1::Access::ADMIN, "t"};
+  const Caller caller{"cert/DNS:a", v1::Access::ADMIN, "t"};
   v1::UpdateScheduleRequest request;
   const auto check = [&](const std::string& name) {
     request.mutable_schedule()->set_name(name);
@@ -181,7 +181,7 @@ TEST_F(PlatformGateTest, OtherTenantsAreNotFoundWhetherTheyExistOrNot) {
   EXPECT_EQ(check("tenants/none/schedules/s").code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(check("tenants/-/schedules/s").code(), absl::StatusCode::kNotFound);
   EXPECT_TRUE(check("nonsense").ok()) << "the method refuses it with its field";
-  const Caller all{"key/b", v1::Access::ADMIN};
+  const Caller all{"cert/DNS:b", v1::Access::ADMIN};
   EXPECT_TRUE(gate_->CheckRequest(Method("ScheduleService.UpdateSchedule"), all, request).ok());
 }
 
@@ -247,6 +247,42 @@ TEST(ApiKeyTest, KeysDifferAndKeepTheirForm) {
   EXPECT_FALSE(ApiKeySecretMatches(a.secret, ""));
   for (const char* bad : {"", "esc_", "esc__", "esc_0123456789abcdef_", "ESC_0123456789abcdef_0"})
     EXPECT_FALSE(ParseApiKey(bad).has_value()) << bad;
+}
+
+TEST_F(PlatformGateTest, MessagesOfAnOpenStreamAreRefusedOnceTheTokenHasExpired) {
+  StartKeys();
+  Caller caller{"jwt/issuer/me", v1::Access::VIEWER, "a"};
+  caller.expire_time = client_.NowLow() + absl::Seconds(10);
+  v1::GetScheduleRequest request;
+  request.set_name("tenants/a/schedules/s");
+  const auto reason = [&] {
+    return ErrorReason(gate_->CheckRequest(Method("ScheduleService.GetSchedule"), caller, request));
+  };
+  EXPECT_EQ(reason(), "");
+  Advance(absl::Seconds(11));
+  EXPECT_EQ(reason(), "CREDENTIAL_EXPIRED");
+}
+
+TEST_F(PlatformGateTest, MessagesOfAnOpenStreamAreRefusedOnceTheKeyHasEnded) {
+  StartKeys();
+  const std::string key = AddKey("a", v1::Access::VIEWER);
+  const auto caller = Admit("ScheduleService.GetSchedule", absl::StrCat("Bearer ", key));
+  ASSERT_TRUE(caller.ok()) << caller.status();
+  v1::GetScheduleRequest request;
+  request.set_name("tenants/a/schedules/s");
+  const auto reason = [&] {
+    return ErrorReason(
+        gate_->CheckRequest(Method("ScheduleService.GetSchedule"), **caller, request));
+  };
+  EXPECT_EQ(reason(), "");
+  record_.set_expire_time_micros(ToMicros(client_.NowLow() + absl::Seconds(10)));
+  StoreRecord();
+  EXPECT_EQ(reason(), "");
+  Advance(absl::Seconds(10));
+  EXPECT_EQ(reason(), "CREDENTIAL_EXPIRED");
+  record_.set_revoke_time_micros(1);
+  StoreRecord();
+  EXPECT_EQ(reason(), "CREDENTIAL_REVOKED");
 }
 
 }  // namespace

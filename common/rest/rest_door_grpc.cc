@@ -84,8 +84,12 @@ struct RestCall {
   const RestRoute* route = nullptr;
   std::string if_none_match;
   bool conditional = false;
+  absl::Status unreadable;  // why the request could not be read; OK if it could
   HttpResponder respond;
 };
+
+// Bytes that no message type can read.
+constexpr char kUnreadableMessage[] = "\xff";
 
 class RestDoor::Core {
  public:
@@ -127,18 +131,21 @@ class RestDoor::Core {
                                    .body = request.body,
                                    .idempotency_key = request.Header("idempotency-key"),
                                    .if_match = if_match});
-    if (!message.ok()) return respond(ErrorAnswer(message.status()));
-    Call(request, *found.route, **message, !if_match.empty(), std::move(respond));
+    auto call = std::make_shared<RestCall>();
+    call->route = found.route;
+    call->conditional = !if_match.empty();
+    call->if_none_match = std::string(request.Header("if-none-match"));
+    call->unreadable = message.status();
+    call->respond = std::move(respond);
+    Call(request, message.ok() ? (*message)->SerializeAsString() : kUnreadableMessage,
+         std::move(call));
   }
 
  private:
-  void Call(const HttpRequest& request, const RestRoute& route, const Message& message,
-            bool conditional, HttpResponder respond) {
-    auto call = std::make_shared<RestCall>();
-    call->route = &route;
-    call->conditional = conditional;
-    call->if_none_match = std::string(request.Header("if-none-match"));
-    call->respond = std::move(respond);
+  // A request that could not be read is called, too: the gate decides, and audits, before anything
+  // is said about the request.
+  void Call(const HttpRequest& request, const std::string& message,
+            std::shared_ptr<RestCall> call) {
     absl::Duration timeout = options_.call_timeout;
     double seconds = 0;
     if (absl::SimpleAtod(request.Header("request-timeout"), &seconds) && seconds > 0)
@@ -146,7 +153,7 @@ class RestDoor::Core {
     call->context.set_deadline(std::chrono::system_clock::now() +
                                absl::ToChronoMilliseconds(timeout));
     AddForwardedMetadata(request, call->context);
-    const grpc::Slice slice(message.SerializeAsString());
+    const grpc::Slice slice(message);
     call->request = grpc::ByteBuffer(&slice, 1);
     {
       absl::MutexLock lock(&mutex_);
@@ -155,7 +162,8 @@ class RestDoor::Core {
     grpc::ClientContext* const context = &call->context;
     const grpc::ByteBuffer* const bytes = &call->request;
     grpc::ByteBuffer* const answer = &call->answer;
-    stub_.UnaryCall(context, route.grpc_path, grpc::StubOptions(), bytes, answer,
+    const std::string& path = call->route->grpc_path;
+    stub_.UnaryCall(context, path, grpc::StubOptions(), bytes, answer,
                     [this, call = std::move(call)](grpc::Status status) mutable {
                       Answer(*call, status);
                       // The context points at the channel. gRPC 1.51 frees twice if a callback
@@ -166,7 +174,15 @@ class RestDoor::Core {
                     });
   }
 
+  // True for what the gate says of the caller.
+  static bool IsRefusal(const grpc::Status& status) {
+    return status.error_code() == grpc::StatusCode::UNAUTHENTICATED ||
+           status.error_code() == grpc::StatusCode::PERMISSION_DENIED;
+  }
+
   static void Answer(RestCall& call, const grpc::Status& status) {
+    if (!call.unreadable.ok() && !IsRefusal(status))
+      return call.respond(ErrorAnswer(call.unreadable));
     if (!status.ok()) return call.respond(ErrorAnswer(FromGrpcStatus(status), call.conditional));
     const google::protobuf::Descriptor& type = *call.route->method->output_type();
     grpc::Slice slice;

@@ -53,7 +53,7 @@ CallHead HeadOf(const grpc::GenericCallbackServerContext& context) {
   CallHead head;
   const auto& metadata = context.client_metadata();
   if (const auto it = metadata.find("authorization"); it != metadata.end())
-    head.authorization = View(it->second);
+    head.authorization = metadata.count("authorization") == 1 ? View(it->second) : "?";
   if (const auto it = metadata.find(kDoorKey);
       it != metadata.end() && IsDoorSecret(View(it->second))) {
     if (const auto it = metadata.find(kSourceKey); it != metadata.end())

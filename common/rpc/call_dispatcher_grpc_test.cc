@@ -141,6 +141,17 @@ TEST_F(CallDispatcherTest, AdmittedCallIsAnsweredByItsMethod) {
   EXPECT_THAT(gate_.checked_, ElementsAre("GetEvent tenants/t/events/e"));
 }
 
+TEST_F(CallDispatcherTest, SeveralCredentialsAreNone) {
+  v1::GetEventRequest request;
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer x");
+  context.AddMetadata("authorization", "Bearer y");
+  v1::Event event;
+  stub_->GetEvent(&context, request, &event);
+  absl::MutexLock lock(&gate_.mutex_);
+  EXPECT_EQ(gate_.authorization_, "?");
+}
+
 TEST_F(CallDispatcherTest, RefusedCallerReachesNoMethod) {
   {
     absl::MutexLock lock(&gate_.mutex_);

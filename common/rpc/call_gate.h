@@ -22,7 +22,7 @@ namespace escapement {
 
 // The parts of a call that are known before its request is read.
 struct CallHead {
-  absl::string_view authorization = {};  // the header's value, or ""
+  absl::string_view authorization = {};  // the header's value, or ""; "?" if there are several
   std::string source = {};               // ip:port of the client
   // Subject alternative names of the client's verified certificate; empty without one.
   std::vector<std::string> client_names = {};
@@ -35,7 +35,9 @@ class CallGate {
   // UNAUTHENTICATED: the credentials are missing or wrong. PERMISSION_DENIED: the role is too low.
   virtual absl::StatusOr<std::shared_ptr<const Caller>> Admit(const MethodAccess& method,
                                                               const CallHead& head) = 0;
-  // Errors of this call are answers of the RPC. NOT_FOUND for a resource of another tenant.
+  // Called for each message of a stream. Errors of this call are answers of the RPC. NOT_FOUND for
+  // a resource of another tenant. UNAUTHENTICATED if the credential has ended since Admit: a stream
+  // must end.
   virtual absl::Status CheckRequest(const MethodAccess& method, const Caller& caller,
                                     const google::protobuf::Message& request) = 0;
   // Called for each admitted call of an audited method when it is answered. The strings are empty

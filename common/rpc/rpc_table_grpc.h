@@ -57,8 +57,7 @@ class RpcTable {
         });
   }
 
-  // A stream of messages. A stream must pass each request that names a resource to
-  // AdmittedCall::CheckRequest.
+  // A stream of messages. A stream must pass each request to AdmittedCall::CheckRequest.
   void AddStream(absl::string_view name, Start start) { Add(name, std::move(start)); }
 
   // A stream that anybody may call, without credentials.

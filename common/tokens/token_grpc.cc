@@ -23,16 +23,18 @@ absl::Status TooManyUnanswered() {
 
 class TokenStream final : public OrderedStream<v1::StreamTokensResponse> {
  public:
-  explicit TokenStream(TokenApi& tokens)
+  TokenStream(TokenApi& tokens, AdmittedCall call)
       : OrderedStream({.unanswered_max = kTokenStreamUnansweredMax,
                        .when_full = Options::WhenFull::kEndStream,
                        .too_many = TooManyUnanswered(),
                        .join_answers = true}),
-        tokens_(tokens) {}
+        tokens_(tokens),
+        call_(std::move(call)) {}
 
  protected:
   absl::Status Take(grpc::ByteBuffer& bytes, uint64_t place) override {
     if (auto parsed = ReadMessage(bytes, &request_); !parsed.ok()) return parsed;
+    if (auto allowed = call_.CheckRequest(request_); !allowed.ok()) return allowed;
     switch (request_.batch_case()) {
       case v1::StreamTokensRequest::kComplete:
         tokens_.CompleteTokens(request_.complete(), Answering<v1::CompleteTokensResponse>(place));
@@ -61,6 +63,7 @@ class TokenStream final : public OrderedStream<v1::StreamTokensResponse> {
   }
 
   TokenApi& tokens_;
+  const AdmittedCall call_;
   v1::StreamTokensRequest request_;  // reused from message to message
 };
 
@@ -76,8 +79,8 @@ void AddTokenRpcs(TokenApi& tokens, RpcTable& table) {
   table.AddUnary<v1::ExtendTokensRequest, v1::ExtendTokensResponse>(
       "escapement.v1.TokenService.ExtendTokens",
       [&tokens](auto request, auto answer) { tokens.ExtendTokens(request, std::move(answer)); });
-  table.AddStream("escapement.v1.TokenService.StreamTokens", [&tokens](AdmittedCall) {
-    return TokenStream::Start(std::make_shared<TokenStream>(tokens));
+  table.AddStream("escapement.v1.TokenService.StreamTokens", [&tokens](AdmittedCall call) {
+    return TokenStream::Start(std::make_shared<TokenStream>(tokens, std::move(call)));
   });
 }
 

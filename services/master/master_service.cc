@@ -46,7 +46,7 @@ struct MasterService::Parts {
         events(context),
         runs(context, options.run_list_days),
         policies(context),
-        tenants(context),
+        tenants(context, directory),
         keys(context),
         audit(context),
         directory(client, executor),

@@ -1,5 +1,6 @@
-// Every unary RPC through both doors of a standalone process: gRPC, and REST made from the same
-// descriptors. Status, error and answer must be the same.
+// Every unary RPC through both doors of a standalone process that requires credentials: gRPC, and
+// REST made from the same descriptors. Status, error and answer must be the same. access_test.cc
+// has the calls of others than the admin.
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/text_format.h>
@@ -15,18 +16,17 @@
 #include "common/rest/answer_writer.h"
 #include "common/rest/gzip.h"
 #include "common/rest/route_table.h"
-#include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/doors/door_cases.h"
 #include "tests/doors/rest_call.h"
 #include "tests/doors/schema_check.h"
+#include "tests/doors/secured_standalone.h"
 #include "tests/fixtures/public_routes.h"
 #include "tests/fixtures/raw_call.h"
 #include "tests/integration/http_get.h"
-#include "tests/integration/platform.h"
-#include "tests/integration/test_folders.h"
 
 namespace escapement::doors {
 namespace {
@@ -36,128 +36,13 @@ using integration::HttpCall;
 using nlohmann::json;
 using testing::HasSubstr;
 
-// '@' in a request stands for the door's own letter, so that each door has resources of its own.
-struct Case {
-  std::string method;
-  std::string request;  // text format
-  absl::StatusCode code = absl::StatusCode::kOk;
-};
-
-const std::vector<Case>& Cases() {
-  constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
-  constexpr absl::StatusCode kNotFound = absl::StatusCode::kNotFound;
-  constexpr absl::StatusCode kExists = absl::StatusCode::kAlreadyExists;
-  constexpr absl::StatusCode kAborted = absl::StatusCode::kAborted;
-  constexpr absl::StatusCode kState = absl::StatusCode::kFailedPrecondition;
-  // In this order: a case may use what an earlier one has made.
-  static const auto* const cases = new std::vector<Case>{
-      {"CreateSchedule", R"(parent: "tenants/default" schedule_id: "s@" request_id: "one-@"
-          schedule { cron: "0 3 1 1 *" event_count: 2 labels { key: "a" value: "b/ä" }
-                     target { http { uri: "http://127.0.0.1:9/" } } })"},
-      {"CreateSchedule", R"(parent: "tenants/default" schedule_id: "s@" request_id: "one-@"
-          schedule { cron: "0 3 1 1 *" event_count: 2 labels { key: "a" value: "b/ä" }
-                     target { http { uri: "http://127.0.0.1:9/" } } })"},
-      {"CreateSchedule", R"(parent: "tenants/default" schedule_id: "s@"
-          schedule { cron: "0 3 1 1 *" target { http { uri: "http://127.0.0.1:9/" } } })",
-       kExists},
-      {"CreateSchedule", R"(parent: "tenants/default" schedule_id: "t@" validate_only: true
-          schedule { interval { every { seconds: 60 } }
-                     target { grpc { uri: "127.0.0.1:9" } } })"},
-      {"CreateSchedule", R"(parent: "tenants/default" schedule_id: "Bad Id"
-          schedule { cron: "61 * * * *" })",
-       kInvalid},
-      {"GetSchedule", R"(name: "tenants/default/schedules/s@")"},
-      {"GetSchedule", R"(name: "tenants/default/schedules/none")", kNotFound},
-      {"UpdateSchedule", R"(schedule { name: "tenants/default/schedules/s@" display_name: "D" }
-          update_mask { paths: "display_name" })"},
-      {"UpdateSchedule", R"(schedule { name: "tenants/default/schedules/s@" etag: "\"1-1\""
-          display_name: "E" })",
-       kAborted},
-      {"UpdateSchedule", R"(schedule { name: "tenants/default/schedules/s@" display_name: "E" }
-          update_mask { paths: "nothing" })",
-       kInvalid},
-      {"PauseSchedule", R"(name: "tenants/default/schedules/s@" validate_only: true)"},
-      {"PauseSchedule", R"(name: "tenants/default/schedules/s@" reason: "by hand")"},
-      {"ResumeSchedule", R"(name: "tenants/default/schedules/s@")"},
-      {"ResumeSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"0-0\"")", kAborted},
-      {"TriggerSchedule", R"(name: "tenants/default/schedules/none")", kNotFound},
-      {"TriggerSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"0-0\"")", kAborted},
-      {"TriggerSchedule", R"(name: "tenants/default/schedules/s@" event_count: 1)"},
-      {"BackfillSchedule", R"(name: "tenants/default/schedules/s@"
-          start_time { seconds: 1577836800 } end_time { seconds: 1577836801 })"},
-      {"BackfillSchedule", R"(name: "tenants/default/schedules/s@")", kInvalid},
-      {"PreviewSchedule", R"(cron: "0 3,6,9 * * *" time_zone: "Asia/Kolkata" count: 3
-          from_time { seconds: 1800000000 })"},
-      {"PreviewSchedule", R"(cron: "x")", kInvalid},
-      {"ListSchedules", R"(parent: "tenants/default" page_size: 1)"},
-      {"ListSchedules", R"(parent: "tenants/default" page_size: -1)", kInvalid},
-      {"ListSchedules", R"(parent: "tenants/default" page_token: "forged")", kInvalid},
-      {"CreatePolicy", R"(parent: "tenants/default" policy_id: "p@"
-          policy { max_concurrent: 3 max_per_second: 1.5 hold_timeout { seconds: 60 } })"},
-      {"CreatePolicy", R"(parent: "tenants/default" policy_id: "q@" policy {})", kInvalid},
-      {"GetPolicy", R"(name: "tenants/default/policies/p@")"},
-      {"GetPolicy", R"(name: "tenants/default/policies/none")", kNotFound},
-      {"ListPolicies", R"(parent: "tenants/default")"},
-      {"ListPolicies", R"(parent: "tenants/default" order_by: "name desc"
-          filter: "name = \"p*\" AND max_concurrent <= 3")"},
-      {"ListPolicies", R"(parent: "tenants/default" filter: "max_concurrent = many")", kInvalid},
-      {"UpdatePolicy", R"(policy { name: "tenants/default/policies/p@" max_concurrent: 4 }
-          update_mask { paths: "max_concurrent" })"},
-      {"PausePolicy", R"(name: "tenants/default/policies/p@")"},
-      {"ResumePolicy", R"(name: "tenants/default/policies/p@")"},
-      {"GetPolicyUsage", R"(name: "tenants/default/policies/p@")"},
-      {"DeletePolicy", R"(name: "tenants/default/policies/p@" etag: "\"0\"")", kAborted},
-      {"DeletePolicy", R"(name: "tenants/default/policies/p@" validate_only: true)"},
-      {"DeletePolicy", R"(name: "tenants/default/policies/p@")"},
-      {"CreateEvent", R"(parent: "tenants/default" event_id: "e@" validate_only: true
-          event { due_time { seconds: 4000000000 }
-                  target { http { uri: "http://127.0.0.1:9/" } } })"},
-      {"CreateEvent", R"(parent: "tenants/default" event_id: "e@" event { payload: "\001\377"
-          due_time { seconds: 4000000000 } target { http { uri: "http://127.0.0.1:9/" } } })"},
-      {"CreateEvent", R"(parent: "tenants/default" event { })", kInvalid},
-      {"BatchCreateEvents", R"(parent: "tenants/default"
-          requests { event_id: "f@1" event { due_time { seconds: 4000000000 }
-                     target { http { uri: "http://127.0.0.1:9/" } } } }
-          requests { event_id: "f@2" event { due_time { seconds: 4000000000 }
-                     target { grpc { uri: "127.0.0.1:9" } } } })"},
-      {"BatchCreateEvents", R"(parent: "tenants/default")", kInvalid},
-      {"GetEvent", R"(name: "tenants/default/events/e@")"},
-      {"ListEvents", R"(parent: "tenants/default" page_size: 1 order_by: "due_time desc"
-          filter: "name = \"f@*\" AND target = http AND due_time > \"2030-01-01T00:00:00Z\"")"},
-      {"ListEvents", R"(parent: "tenants/default" filter: "a = b" order_by: "size")", kInvalid},
-      {"CancelEvent", R"(name: "tenants/default/events/e@")"},
-      {"ListEvents", R"(parent: "tenants/default" filter: "name = e@ AND outcome = CANCELLED")"},
-      {"CancelEvent", R"(name: "tenants/default/events/e@")", kState},
-      {"CancelEvent", R"(name: "tenants/default/events/none")", kNotFound},
-      {"ListRuns", R"(parent: "tenants/default/schedules/s@" page_size: 5
-          filter: "state = SKIPPED" order_by: "nominal_time desc")"},
-      {"ListRuns", R"(parent: "tenants/default/schedules/s@" filter: "colour = red")", kInvalid},
-      {"GetRun", R"(name: "tenants/default/schedules/s@/runs/20260101T000000-0-UTC")", kNotFound},
-      {"ListRunEvents", R"(parent: "tenants/default/schedules/s@/runs/20260101T000000-0-UTC")",
-       kNotFound},
-      {"CancelRun", R"(name: "tenants/default/schedules/s@/runs/20260101T000000-0-UTC")",
-       kNotFound},
-      {"CompleteTokens", R"(completions { token: "forged" outcome: SUCCEEDED })"},
-      {"CompleteTokens", "", kInvalid},
-      {"ReleaseTokens", R"(tokens: "forged")"},
-      {"ExtendTokens", R"(tokens: "forged" hold { seconds: 5 })"},
-      {"ExtendTokens", R"(tokens: "forged" hold { seconds: -5 })", kInvalid},
-      {"GetClock", ""},
-      {"ConfirmClock", ""},
-      {"DeleteSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"1-1\"")", kAborted},
-      {"DeleteSchedule", R"(name: "tenants/default/schedules/s@" validate_only: true)"},
-      {"DeleteSchedule", R"(name: "tenants/default/schedules/s@")"},
-      {"DeleteSchedule", R"(name: "tenants/default/schedules/s@")", kNotFound},
-  };
-  return *cases;
-}
-
 // Removes what differs from call to call.
 void RemoveVolatile(json& value) {
   static const auto* const volatile_fields = new std::set<std::string>{
       "uid",        "completeTime", "nextTime",      "anchorTime",  "etag",       "createTime",
       "updateTime", "storeTime",    "disagreement",  "nominalTime", "occurrence", "eventId",
-      "heldFor",    "name",         "nextPageToken", "schedules",   "policies"};
+      "heldFor",    "name",         "nextPageToken", "schedules",   "policies",   "tenants",
+      "keys",       "auditEntries", "secret",        "revokeTime",  "lastUseTime"};
   if (value.is_object()) {
     for (auto it = value.begin(); it != value.end();) {
       if (volatile_fields->contains(it.key())) {
@@ -180,34 +65,21 @@ std::string WithoutLetter(std::string text, const std::string& letter) {
   return text;
 }
 
+// True if the request, or the resource in it, has an etag.
+bool TakesEtag(const google::protobuf::Descriptor& request) {
+  if (request.FindFieldByName("etag") != nullptr) return true;
+  if (request.FindFieldByName("update_mask") == nullptr) return false;
+  return request.field(0)->message_type()->FindFieldByName("etag") != nullptr;
+}
+
 class DoorsTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    folder_ = integration::NewFolder("doors");
-    platform_ = new integration::Platform(
-        {.bin = integration::BuiltFolder(),
-         .folder = folder_,
-         .extra_arguments = {{"standalone", {"--cors_origins=https://ops.example"}}}});
-    const absl::Status status = platform_->Start({"standalone"});
+    standalone_ = new SecuredStandalone("doors", {"--cors_origins=https://ops.example"});
+    const absl::Status status = standalone_->Start();
     ASSERT_TRUE(status.ok()) << status;
-    channel_ = NewChannel(platform_->grpc_address("standalone"));
   }
-  static void TearDownTestSuite() {
-    channel_.reset();
-    delete platform_;
-  }
-
-  static const rest::RestRoute* RouteOf(const std::string& method) {
-    for (const rest::RestRoute& route : fixtures::PublicRoutes().routes()) {
-      if (route.method->name() == method) return &route;
-    }
-    return nullptr;
-  }
-
-  static std::unique_ptr<google::protobuf::Message> New(const google::protobuf::Descriptor* type) {
-    return std::unique_ptr<google::protobuf::Message>(
-        google::protobuf::MessageFactory::generated_factory()->GetPrototype(type)->New());
-  }
+  static void TearDownTestSuite() { delete standalone_; }
 
   // How the answer differs from what the OpenAPI document promises; "" if it does not.
   static std::string DocumentMismatch(const rest::RestRoute& route, const HttpAnswer& answer) {
@@ -230,23 +102,26 @@ class DoorsTest : public testing::Test {
   }
 
   static HttpAnswer Http(const HttpCall& call) {
-    auto answer = integration::HttpSend(platform_->http_address("standalone"), call);
-    EXPECT_TRUE(answer.ok()) << answer.status();
-    return answer.ok() ? *std::move(answer) : HttpAnswer();
+    return standalone_->Http(call, standalone_->admin());
+  }
+  // The id of a new key in tenants/default.
+  static std::string KeyId() {
+    const std::string name = standalone_->NewKey("tenants/default", v1::Access::VIEWER).name();
+    return name.substr(name.rfind('/') + 1);
   }
   static json Json(const HttpAnswer& answer) { return json::parse(answer.body, nullptr, false); }
 
-  static std::string folder_;
-  static integration::Platform* platform_;
-  static std::shared_ptr<grpc::Channel> channel_;
+  static SecuredStandalone* standalone_;
 };
-std::string DoorsTest::folder_;
-integration::Platform* DoorsTest::platform_ = nullptr;
-std::shared_ptr<grpc::Channel> DoorsTest::channel_;
+SecuredStandalone* DoorsTest::standalone_ = nullptr;
 
 TEST_F(DoorsTest, EachUnaryRpcHasARouteAndACase) {
   std::set<std::string> with_case;
-  for (const Case& c : Cases()) with_case.insert(c.method);
+  std::set<std::string> with_stale_etag;
+  for (const DoorCase& c : DoorCases()) {
+    with_case.insert(c.method);
+    if (c.code == absl::StatusCode::kAborted) with_stale_etag.insert(c.method);
+  }
   for (const std::string& name : fixtures::PublicServices()) {
     const auto* service =
         google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
@@ -254,28 +129,33 @@ TEST_F(DoorsTest, EachUnaryRpcHasARouteAndACase) {
     for (int i = 0; i < service->method_count(); ++i) {
       const auto* method = service->method(i);
       if (method->client_streaming()) continue;
-      EXPECT_NE(RouteOf(method->name()), nullptr) << method->full_name();
+      EXPECT_NE(SecuredStandalone::RouteOf(method->name()), nullptr) << method->full_name();
       EXPECT_TRUE(with_case.contains(method->name())) << method->full_name();
+      if (TakesEtag(*method->input_type())) {
+        EXPECT_TRUE(with_stale_etag.contains(method->name())) << method->full_name();
+      }
     }
   }
 }
 
 TEST_F(DoorsTest, BothDoorsAnswerTheSame) {
-  for (const Case& c : Cases()) {
+  const std::string grpc_key = KeyId();
+  const std::string rest_key = KeyId();
+  for (const DoorCase& c : DoorCases()) {
     SCOPED_TRACE(absl::StrCat(c.method, " ", c.request));
-    const rest::RestRoute* route = RouteOf(c.method);
+    const rest::RestRoute* route = SecuredStandalone::RouteOf(c.method);
     ASSERT_NE(route, nullptr);
-    const auto request = New(route->method->input_type());
+    const auto request = SecuredStandalone::NewMessage(route->method->input_type());
 
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
-        absl::StrReplaceAll(c.request, {{"@", "g"}}), request.get()));
+        absl::StrReplaceAll(c.request, {{"@", "g"}, {"$KEY", grpc_key}}), request.get()));
     const fixtures::RawAnswer by_grpc =
-        fixtures::RawCall(channel_, route->grpc_path, {request->SerializeAsString()});
+        standalone_->Grpc(route->grpc_path, {request->SerializeAsString()}, standalone_->admin());
     const absl::Status status = FromGrpcStatus(by_grpc.status);
     EXPECT_EQ(status.code(), c.code) << status;
 
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
-        absl::StrReplaceAll(c.request, {{"@", "r"}}), request.get()));
+        absl::StrReplaceAll(c.request, {{"@", "r"}, {"$KEY", rest_key}}), request.get()));
     const HttpAnswer by_rest = Http(RestCallOf(*route, *request));
     EXPECT_EQ(by_rest.status, rest::HttpStatusOf(c.code)) << by_rest.body;
     EXPECT_EQ(by_rest.Header("content-type"), "application/json");
@@ -288,7 +168,7 @@ TEST_F(DoorsTest, BothDoorsAnswerTheSame) {
       EXPECT_EQ(rest, wanted);
       continue;
     }
-    const auto answer = New(route->method->output_type());
+    const auto answer = SecuredStandalone::NewMessage(route->method->output_type());
     ASSERT_EQ(by_grpc.messages.size(), 1u);
     ASSERT_TRUE(answer->ParseFromString(by_grpc.messages[0]));
     json wanted = json::parse(WithoutLetter(*rest::AnswerJson(*answer), "g"));

@@ -64,7 +64,7 @@ absl::StatusOr<HttpAnswer> HttpSend(absl::string_view address, const HttpCall& c
   request.method_string(call.method);
   request.target(call.path);
   request.set(http::field::host, std::string(address));
-  for (const auto& [name, value] : call.headers) request.set(name, value);
+  for (const auto& [name, value] : call.headers) request.insert(name, value);
   request.body() = call.body;
   request.prepare_payload();
   request.keep_alive(false);

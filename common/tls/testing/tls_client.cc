@@ -1,9 +1,12 @@
 #include "common/tls/testing/tls_client.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <signal.h>
+#include <sys/socket.h>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -41,6 +44,10 @@ absl::StatusOr<std::unique_ptr<TlsClient>> TlsClient::Connect(int port, const Pe
   client->bio_ = BIO_new_ssl_connect(context);
   BIO_set_conn_hostname(client->bio_, absl::StrCat("127.0.0.1:", port).c_str());
   if (BIO_do_connect(client->bio_) != 1 || BIO_do_handshake(client->bio_) != 1) return LastError();
+  // Otherwise a request waits until the server has acknowledged the handshake, about 40 ms.
+  const int on = 1;
+  setsockopt(static_cast<int>(BIO_get_fd(client->bio_, nullptr)), IPPROTO_TCP, TCP_NODELAY, &on,
+             sizeof(on));
   return client;
 }
 

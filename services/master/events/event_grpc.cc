@@ -42,12 +42,16 @@ class IngestStream final : public OrderedStream<v1::IngestResponse> {
     FillFromEarlierBatches(*memory->request);
     const std::shared_ptr<const v1::IngestRequest> batch(memory, memory->request);
     Done<v1::IngestResponse> done(
-        [this, self = self(), place,
-         number = batch->batch_number()](absl::StatusOr<v1::IngestResponse> response) {
-          AnswerBatch(place, number, std::move(response));
+        [this, self = self(), place, batch](absl::StatusOr<v1::IngestResponse> response) {
+          if (!response.ok()) {
+            call_.gate->OnAnswered(*call_.method, *call_.caller, batch->parent(), "",
+                                   response.status());
+          }
+          AnswerBatch(place, batch->batch_number(), std::move(response));
         },
         call_.caller);
     if (absl::Status allowed = call_.CheckRequest(*batch); !allowed.ok()) {
+      if (absl::IsUnauthenticated(allowed)) return allowed;
       done(std::move(allowed));
     } else {
       events_.IngestBatch(batch, ingest_options_, std::move(done));

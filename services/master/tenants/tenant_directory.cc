@@ -36,6 +36,12 @@ TenantDirectory::Record TenantDirectory::Find(const std::string& tenant) const {
   return it == tenants_->end() ? nullptr : it->second;
 }
 
+bool TenantDirectory::Shows(const std::string& tenant, uint64_t version) const {
+  const Record record = Find(tenant);
+  if (record == nullptr) return version == 0;
+  return version != 0 && record->version() >= version;
+}
+
 std::vector<TenantDirectory::Record> TenantDirectory::All() const {
   absl::MutexLock lock(&mutex_);
   std::vector<Record> all;

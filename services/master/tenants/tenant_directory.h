@@ -5,6 +5,7 @@
 #ifndef SERVICES_MASTER_TENANTS_TENANT_DIRECTORY_H_
 #define SERVICES_MASTER_TENANTS_TENANT_DIRECTORY_H_
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -32,6 +33,8 @@ class TenantDirectory {
   bool loaded() const;
   // Null: no such tenant.
   Record Find(const std::string& tenant) const;
+  // True if the tenant has at least this version here. Version 0: it does not exist.
+  bool Shows(const std::string& tenant, uint64_t version) const;
   // In the order of their ids.
   std::vector<Record> All() const;
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
+#include "common/rpc/method_access.h"
 #include "common/status/errors.h"
 #include "common/storage/access_table.h"
 #include "common/storage/policy_table.h"
@@ -30,6 +31,10 @@ namespace {
 
 using kv::ColumnFamily;
 using storage::v1::TenantRecord;
+
+constexpr absl::Duration kLookEvery = absl::Milliseconds(1);
+// A directory that is further behind is not waited for: the change has been made.
+constexpr absl::Duration kKnownWithin = absl::Seconds(1);
 
 std::string NameOf(const std::string& tenant) { return absl::StrCat("tenants/", tenant); }
 
@@ -232,6 +237,30 @@ class UsageCounting : public std::enable_shared_from_this<UsageCounting> {
 
 }  // namespace
 
+template <typename Response>
+void TenantService::AnswerWhenKnown(std::string tenant, uint64_t version, Response response,
+                                    Done<Response> done, absl::Duration waited) {
+  if (directory_.Shows(tenant, version) || waited >= kKnownWithin) return done(std::move(response));
+  context_.executor->PostAfter(
+      kLookEvery, [this, tenant = std::move(tenant), version, response = std::move(response),
+                   done = std::move(done), waited]() mutable {
+        AnswerWhenKnown(std::move(tenant), version, std::move(response), std::move(done),
+                        waited + kLookEvery);
+      });
+}
+
+void TenantService::Change(RecordChange change, Done<v1::Tenant> done) {
+  const bool dry = change.validate_only;
+  Done<v1::Tenant> answer(
+      [this, dry, done = std::move(done)](absl::StatusOr<v1::Tenant> tenant) mutable {
+        if (!tenant.ok() || dry) return done(std::move(tenant));
+        const auto version = static_cast<uint64_t>(tenant->version());
+        std::string id = TenantOf(tenant->name());
+        AnswerWhenKnown(std::move(id), version, *std::move(tenant), std::move(done));
+      });
+  ChangeRecord(context_, std::move(change), AsAnswer(std::move(answer)));
+}
+
 void TenantService::CreateTenant(v1::CreateTenantRequest request, Done<v1::Tenant> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   FieldViolations violations;
@@ -255,7 +284,7 @@ void TenantService::CreateTenant(v1::CreateTenantRequest request, Done<v1::Tenan
   };
   change.response = std::make_unique<v1::Tenant>();
   change.validate_only = request.validate_only();
-  ChangeRecord(context_, std::move(change), AsAnswer(std::move(done)));
+  Change(std::move(change), std::move(done));
 }
 
 void TenantService::GetTenant(v1::GetTenantRequest request, Done<v1::Tenant> done) {
@@ -319,7 +348,7 @@ void TenantService::UpdateTenant(v1::UpdateTenantRequest request, Done<v1::Tenan
     return DecideUpdate(tenant, request, bytes, now);
   };
   change.response = std::make_unique<v1::Tenant>();
-  ChangeRecord(context_, std::move(change), AsAnswer(std::move(done)));
+  Change(std::move(change), std::move(done));
 }
 
 void TenantService::DeleteTenant(v1::DeleteTenantRequest request,
@@ -350,7 +379,14 @@ void TenantService::DeleteTenant(v1::DeleteTenantRequest request,
           return DecideDelete(tenant, request, keys, bytes, now);
         };
         change.response = std::make_unique<google::protobuf::Empty>();
-        ChangeRecord(context_, std::move(change), AsAnswer(std::move(done)));
+        const bool dry = change.validate_only;
+        Done<google::protobuf::Empty> answer(
+            [this, dry, tenant,
+             done = std::move(done)](absl::StatusOr<google::protobuf::Empty> deleted) mutable {
+              if (!deleted.ok() || dry) return done(std::move(deleted));
+              AnswerWhenKnown(std::move(tenant), 0, *std::move(deleted), std::move(done));
+            });
+        ChangeRecord(context_, std::move(change), AsAnswer(std::move(answer)));
       });
 }
 

@@ -5,15 +5,22 @@
 #ifndef SERVICES_MASTER_TENANTS_TENANT_SERVICE_H_
 #define SERVICES_MASTER_TENANTS_TENANT_SERVICE_H_
 
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
 #include "services/master/api/tenant_api.h"
 #include "services/master/master_context.h"
+#include "services/master/requests/record_transaction.h"
+#include "services/master/tenants/tenant_directory.h"
 
 namespace escapement::master {
 
 class TenantService final : public TenantApi {
  public:
-  // `context` outlives the service.
-  explicit TenantService(MasterContext& context) : context_(context) {}
+  // Both outlive the service.
+  TenantService(MasterContext& context, const TenantDirectory& directory)
+      : context_(context), directory_(directory) {}
 
   void CreateTenant(v1::CreateTenantRequest request, Done<v1::Tenant> done) override;
   void GetTenant(v1::GetTenantRequest request, Done<v1::Tenant> done) override;
@@ -23,7 +30,16 @@ class TenantService final : public TenantApi {
   void GetTenantUsage(v1::GetTenantUsageRequest request, Done<v1::TenantUsage> done) override;
 
  private:
+  // Makes the change and answers it with AnswerWhenKnown.
+  void Change(RecordChange change, Done<v1::Tenant> done);
+  // Answers once the gate of this master knows the tenant's version; 0: that it is deleted. So the
+  // caller's next call meets the tenant as this one has left it.
+  template <typename Response>
+  void AnswerWhenKnown(std::string tenant, uint64_t version, Response response, Done<Response> done,
+                       absl::Duration waited = absl::ZeroDuration());
+
   MasterContext& context_;
+  const TenantDirectory& directory_;
 };
 
 }  // namespace escapement::master

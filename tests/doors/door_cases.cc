@@ -1,0 +1,170 @@
+#include "tests/doors/door_cases.h"
+
+namespace escapement::doors {
+
+const std::vector<DoorCase>& DoorCases() {
+  constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
+  constexpr absl::StatusCode kNotFound = absl::StatusCode::kNotFound;
+  constexpr absl::StatusCode kExists = absl::StatusCode::kAlreadyExists;
+  constexpr absl::StatusCode kAborted = absl::StatusCode::kAborted;
+  constexpr absl::StatusCode kState = absl::StatusCode::kFailedPrecondition;
+  static const auto* const cases = new std::vector<DoorCase>{
+      {"CreateSchedule", R"(parent: "tenants/default" schedule_id: "s@" request_id: "one-@"
+          schedule { cron: "0 3 1 1 *" event_count: 2 labels { key: "a" value: "b/ä" }
+                     target { http { uri: "http://127.0.0.1:9/" } } })"},
+      {"CreateSchedule", R"(parent: "tenants/default" schedule_id: "s@" request_id: "one-@"
+          schedule { cron: "0 3 1 1 *" event_count: 2 labels { key: "a" value: "b/ä" }
+                     target { http { uri: "http://127.0.0.1:9/" } } })"},
+      {"CreateSchedule", R"(parent: "tenants/default" schedule_id: "s@"
+          schedule { cron: "0 3 1 1 *" target { http { uri: "http://127.0.0.1:9/" } } })",
+       kExists},
+      {"CreateSchedule", R"(parent: "tenants/default" schedule_id: "t@" validate_only: true
+          schedule { interval { every { seconds: 60 } }
+                     target { grpc { uri: "127.0.0.1:9" } } })"},
+      {"CreateSchedule", R"(parent: "tenants/default" schedule_id: "Bad Id"
+          schedule { cron: "61 * * * *" })",
+       kInvalid},
+      {"GetSchedule", R"(name: "tenants/default/schedules/s@")"},
+      {"GetSchedule", R"(name: "tenants/default/schedules/none")", kNotFound},
+      {"UpdateSchedule", R"(schedule { name: "tenants/default/schedules/s@" display_name: "D" }
+          update_mask { paths: "display_name" })"},
+      {"UpdateSchedule", R"(schedule { name: "tenants/default/schedules/s@" etag: "\"1-1\""
+          display_name: "E" })",
+       kAborted},
+      {"UpdateSchedule", R"(schedule { name: "tenants/default/schedules/s@" display_name: "E" }
+          update_mask { paths: "nothing" })",
+       kInvalid},
+      {"PauseSchedule", R"(name: "tenants/default/schedules/s@" validate_only: true)"},
+      {"PauseSchedule", R"(name: "tenants/default/schedules/s@" reason: "by hand")"},
+      {"PauseSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"0-0\"")", kAborted},
+      {"ResumeSchedule", R"(name: "tenants/default/schedules/s@")"},
+      {"ResumeSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"0-0\"")", kAborted},
+      {"TriggerSchedule", R"(name: "tenants/default/schedules/none")", kNotFound},
+      {"TriggerSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"0-0\"")", kAborted},
+      {"TriggerSchedule", R"(name: "tenants/default/schedules/s@" event_count: 1)"},
+      {"BackfillSchedule", R"(name: "tenants/default/schedules/s@"
+          start_time { seconds: 1577836800 } end_time { seconds: 1577836801 })"},
+      {"BackfillSchedule", R"(name: "tenants/default/schedules/s@")", kInvalid},
+      {"BackfillSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"0-0\""
+          start_time { seconds: 1577836800 } end_time { seconds: 1577836801 })",
+       kAborted},
+      {"PreviewSchedule", R"(cron: "0 3,6,9 * * *" time_zone: "Asia/Kolkata" count: 3
+          from_time { seconds: 1800000000 })"},
+      {"PreviewSchedule", R"(cron: "x")", kInvalid},
+      {"ListSchedules", R"(parent: "tenants/default" page_size: 1)"},
+      {"ListSchedules", R"(parent: "tenants/default" page_size: -1)", kInvalid},
+      {"ListSchedules", R"(parent: "tenants/default" page_token: "forged")", kInvalid},
+      {"CreatePolicy", R"(parent: "tenants/default" policy_id: "p@"
+          policy { max_concurrent: 3 max_per_second: 1.5 hold_timeout { seconds: 60 } })"},
+      {"CreatePolicy", R"(parent: "tenants/default" policy_id: "q@" policy {})", kInvalid},
+      {"GetPolicy", R"(name: "tenants/default/policies/p@")"},
+      {"GetPolicy", R"(name: "tenants/default/policies/none")", kNotFound},
+      {"ListPolicies", R"(parent: "tenants/default")"},
+      {"ListPolicies", R"(parent: "tenants/default" order_by: "name desc"
+          filter: "name = \"p*\" AND max_concurrent <= 3")"},
+      {"ListPolicies", R"(parent: "tenants/default" filter: "max_concurrent = many")", kInvalid},
+      {"UpdatePolicy", R"(policy { name: "tenants/default/policies/p@" max_concurrent: 4 }
+          update_mask { paths: "max_concurrent" })"},
+      {"UpdatePolicy", R"(policy { name: "tenants/default/policies/p@" etag: "\"0\""
+          max_concurrent: 5 })",
+       kAborted},
+      {"PausePolicy", R"(name: "tenants/default/policies/p@" etag: "\"0\"")", kAborted},
+      {"PausePolicy", R"(name: "tenants/default/policies/p@")"},
+      {"ResumePolicy", R"(name: "tenants/default/policies/p@" etag: "\"0\"")", kAborted},
+      {"ResumePolicy", R"(name: "tenants/default/policies/p@")"},
+      {"GetPolicyUsage", R"(name: "tenants/default/policies/p@")"},
+      {"DeletePolicy", R"(name: "tenants/default/policies/p@" etag: "\"0\"")", kAborted},
+      {"DeletePolicy", R"(name: "tenants/default/policies/p@" validate_only: true)"},
+      {"DeletePolicy", R"(name: "tenants/default/policies/p@")"},
+      {"CreateEvent", R"(parent: "tenants/default" event_id: "e@" validate_only: true
+          event { due_time { seconds: 4000000000 }
+                  target { http { uri: "http://127.0.0.1:9/" } } })"},
+      {"CreateEvent", R"(parent: "tenants/default" event_id: "e@" event { payload: "\001\377"
+          due_time { seconds: 4000000000 } target { http { uri: "http://127.0.0.1:9/" } } })"},
+      {"CreateEvent", R"(parent: "tenants/default" event { })", kInvalid},
+      {"BatchCreateEvents", R"(parent: "tenants/default"
+          requests { event_id: "f@1" event { due_time { seconds: 4000000000 }
+                     target { http { uri: "http://127.0.0.1:9/" } } } }
+          requests { event_id: "f@2" event { due_time { seconds: 4000000000 }
+                     target { grpc { uri: "127.0.0.1:9" } } } })"},
+      {"BatchCreateEvents", R"(parent: "tenants/default")", kInvalid},
+      {"GetEvent", R"(name: "tenants/default/events/e@")"},
+      {"ListEvents", R"(parent: "tenants/default" page_size: 1 order_by: "due_time desc"
+          filter: "name = \"f@*\" AND target = http AND due_time > \"2030-01-01T00:00:00Z\"")"},
+      {"ListEvents", R"(parent: "tenants/default" filter: "a = b" order_by: "size")", kInvalid},
+      {"CancelEvent", R"(name: "tenants/default/events/e@")"},
+      {"ListEvents", R"(parent: "tenants/default" filter: "name = e@ AND outcome = CANCELLED")"},
+      {"CancelEvent", R"(name: "tenants/default/events/e@")", kState},
+      {"CancelEvent", R"(name: "tenants/default/events/none")", kNotFound},
+      {"ListRuns", R"(parent: "tenants/default/schedules/s@" page_size: 5
+          filter: "state = SKIPPED" order_by: "nominal_time desc")"},
+      {"ListRuns", R"(parent: "tenants/default/schedules/s@" filter: "colour = red")", kInvalid},
+      {"GetRun", R"(name: "tenants/default/schedules/s@/runs/20260101T000000-0-UTC")", kNotFound},
+      {"ListRunEvents", R"(parent: "tenants/default/schedules/s@/runs/20260101T000000-0-UTC")",
+       kNotFound},
+      {"CancelRun", R"(name: "tenants/default/schedules/s@/runs/20260101T000000-0-UTC")",
+       kNotFound},
+      {"CompleteTokens", R"(completions { token: "forged" outcome: SUCCEEDED })"},
+      {"CompleteTokens", "", kInvalid},
+      {"ReleaseTokens", R"(tokens: "forged")"},
+      {"ExtendTokens", R"(tokens: "forged" hold { seconds: 5 })"},
+      {"ExtendTokens", R"(tokens: "forged" hold { seconds: -5 })", kInvalid},
+      {"GetClock", ""},
+      {"ConfirmClock", ""},
+      {"DeleteSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"1-1\"")", kAborted},
+      {"DeleteSchedule", R"(name: "tenants/default/schedules/s@" validate_only: true)"},
+      {"DeleteSchedule", R"(name: "tenants/default/schedules/s@")"},
+      {"DeleteSchedule", R"(name: "tenants/default/schedules/s@")", kNotFound},
+      {"CreateTenant", R"(tenant_id: "t@" validate_only: true)"},
+      {"CreateTenant", R"(tenant_id: "t@" request_id: "tenant-@"
+          tenant { display_name: "T" quotas { max_schedules: 3 max_requests_per_second: 100 } })"},
+      {"CreateTenant", R"(tenant_id: "t@" request_id: "tenant-@"
+          tenant { display_name: "T" quotas { max_schedules: 3 max_requests_per_second: 100 } })"},
+      {"CreateTenant", R"(tenant_id: "t@")", kExists},
+      {"CreateTenant", R"(tenant_id: "Bad_Id" tenant { quotas { max_policies: -1 } })", kInvalid},
+      {"GetTenant", R"(name: "tenants/t@")"},
+      {"GetTenant", R"(name: "tenants/none")", kNotFound},
+      {"GetTenant", R"(name: "tenants/-")", kInvalid},
+      {"ListTenants", R"(page_size: 1)"},
+      {"ListTenants", R"(page_size: -1)", kInvalid},
+      {"ListTenants", R"(page_token: "forged")", kInvalid},
+      {"GetTenantUsage", R"(name: "tenants/t@")"},
+      {"GetTenantUsage", R"(name: "tenants/none")", kNotFound},
+      {"UpdateTenant", R"(tenant { name: "tenants/t@" quotas { max_schedules: 5 } }
+          update_mask { paths: "quotas.max_schedules" } request_id: "up-@")"},
+      {"UpdateTenant", R"(tenant { name: "tenants/t@" etag: "\"1-1\"" display_name: "E" })",
+       kAborted},
+      {"UpdateTenant", R"(tenant { name: "tenants/t@" display_name: "E" }
+          update_mask { paths: "colour" })",
+       kInvalid},
+      {"UpdateTenant", R"(tenant { name: "tenants/none" display_name: "E" })", kNotFound},
+      {"DeleteTenant", R"(name: "tenants/t@" etag: "\"0-0\"")", kAborted},
+      {"DeleteTenant", R"(name: "tenants/t@")", kState},
+      {"DeleteTenant", R"(name: "tenants/default")", kState},
+      {"DeleteTenant", R"(name: "tenants/none")", kNotFound},
+      {"CreateKey", R"(parent: "tenants/default" key { role: VIEWER display_name: "K" })"},
+      {"CreateKey", R"(parent: "tenants/-" key { role: ADMIN } validate_only: true)"},
+      {"CreateKey", R"(parent: "tenants/default" key { role: SERVICE
+          expire_time { seconds: 1 } })",
+       kInvalid},
+      {"CreateKey", R"(parent: "tenants/none" key { role: VIEWER })", kNotFound},
+      {"GetKey", R"(name: "tenants/default/keys/$KEY")"},
+      {"GetKey", R"(name: "tenants/-/keys/0123456789abcdef")"},
+      {"GetKey", R"(name: "tenants/default/keys/0123456789abcdef")", kNotFound},
+      {"ListKeys", R"(parent: "tenants/-")"},
+      {"ListKeys", R"(parent: "tenants/default" page_size: -1)", kInvalid},
+      {"ListKeys", R"(parent: "tenants/default" page_token: "forged")", kInvalid},
+      {"RevokeKey", R"(name: "tenants/default/keys/$KEY")"},
+      {"RevokeKey", R"(name: "tenants/default/keys/$KEY")"},
+      {"RevokeKey", R"(name: "tenants/default/keys/none")", kNotFound},
+      {"ListAuditEntries", R"(parent: "tenants/default" page_size: 3
+          filter: "method = CreateSchedule AND result = OK")"},
+      {"ListAuditEntries", R"(parent: "tenants/-")"},
+      {"ListAuditEntries", R"(parent: "tenants/none")", kNotFound},
+      {"ListAuditEntries", R"(parent: "tenants/default" filter: "colour = red" page_size: -1)",
+       kInvalid},
+  };
+  return *cases;
+}
+
+}  // namespace escapement::doors
