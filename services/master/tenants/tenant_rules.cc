@@ -161,6 +161,7 @@ absl::Status MasterTenantRules::CheckCount(Usage& usage, CountedRows which, int6
   if (max == 0 || added == 0) return absl::OkStatus();
   Count& count = usage.counts[which];
   if (!count.known) {
+    context_.executor->Post([this, tenant, which, max] { CountIfDue(tenant, which, max); });
     return QuotaExceeded(NameOf(tenant), quota, "the use is being counted; try again",
                          absl::Milliseconds(200));
   }
