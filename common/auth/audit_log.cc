@@ -13,9 +13,6 @@ namespace escapement::auth {
 namespace {
 
 constexpr size_t kRowsPerCommit = 1000;
-// Callers choose these texts.
-constexpr size_t kResourceBytesMax = 512;
-constexpr size_t kRequestIdBytesMax = 64;
 
 // The tenant whose admins may read of this call.
 std::string TenantOfEntry(const Caller& caller, const std::string& resource) {
@@ -33,8 +30,9 @@ storage::v1::AuditRecord AuditRecordOf(const Caller& caller, absl::string_view m
   record.set_role(caller.role);
   record.set_source(caller.source);
   record.set_method(std::string(method));
-  record.set_resource(std::string(resource.substr(0, kResourceBytesMax)));
-  record.set_request_id(std::string(request_id.substr(0, kRequestIdBytesMax)));
+  // Callers choose these texts.
+  record.set_resource(ErrorText(resource));
+  record.set_request_id(ErrorText(request_id));
   return record;
 }
 

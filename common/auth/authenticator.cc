@@ -58,7 +58,7 @@ absl::StatusOr<std::shared_ptr<const Caller>> Authenticator::Identify(const Call
   }
   if (options_.required) {
     return Refused("CREDENTIAL_MISSING",
-                   "the call needs credentials: authorization: Bearer and an API key");
+                   "the call needs credentials: authorization: Bearer and an API key or a token");
   }
   Caller anonymous = *AnonymousCaller();
   anonymous.source = head.source;
@@ -66,6 +66,7 @@ absl::StatusOr<std::shared_ptr<const Caller>> Authenticator::Identify(const Call
 }
 
 absl::Status Authenticator::CheckStillValid(const Caller& caller) const {
+  if (caller.expire_time <= now_()) return Refused("CREDENTIAL_EXPIRED", "the token is expired");
   absl::string_view key_id = caller.principal;
   if (!absl::ConsumePrefix(&key_id, kKeyPrincipal)) return absl::OkStatus();
   const auto record = keys_.Find(std::string(key_id));

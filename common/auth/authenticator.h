@@ -1,7 +1,7 @@
 // Authenticator: finds out who makes a call, from what the call brings:
 //
 //   authorization: Bearer esc_…      an API key (key_directory.h)
-//   authorization: Bearer <JWT>      a token of an issuer in the configuration (jwt_verifier.h)
+//   authorization: Bearer <JWT>      a token of an issuer in the configuration (token_verifier.h)
 //   a verified client certificate    its subject alternative names, by the configuration
 //
 // A credential that is presented must be valid, also where none is required.
@@ -27,7 +27,8 @@
 
 namespace escapement::auth {
 
-// The caller that a JWT stands for. UNAUTHENTICATED if it is not valid now.
+// The caller that a JWT stands for. UNAUTHENTICATED: it is not valid now. UNAVAILABLE (NOT_READY):
+// it cannot be checked now.
 using TokenVerifier = std::function<absl::StatusOr<Caller>(absl::string_view token)>;
 
 class Authenticator {
@@ -45,11 +46,11 @@ class Authenticator {
 
   // UNAUTHENTICATED with one of the reasons CREDENTIAL_MISSING, CREDENTIAL_MALFORMED,
   // CREDENTIAL_INVALID, CREDENTIAL_EXPIRED and CREDENTIAL_REVOKED. UNAVAILABLE (NOT_READY) while
-  // the keys have not been read.
+  // the keys of the store or of the token's issuer have not been read.
   absl::StatusOr<std::shared_ptr<const Caller>> Identify(const CallHead& head) const;
 
   // For calls that last long: UNAUTHENTICATED, as above, if the caller's API key has been revoked,
-  // has expired, or is gone since Identify.
+  // has expired, or is gone since Identify, or if its token has expired.
   absl::Status CheckStillValid(const Caller& caller) const;
 
  private:

@@ -13,6 +13,7 @@
 #include "common/auth/authenticator.h"
 #include "common/auth/key_directory.h"
 #include "common/auth/platform_gate.h"
+#include "common/auth/token_verifier.h"
 #include "common/kv/client/kv_client.h"
 #include "common/kv/kv_store.h"
 #include "common/runtime/runtime.h"
@@ -36,6 +37,7 @@ class HostedGate {
   kv::KvClient client_;
   KeyDirectory keys_;
   AuditLog audit_;
+  const std::unique_ptr<IssuerTokens> tokens_;  // null: no tokens are accepted
   const Authenticator authenticator_;
   PlatformGate gate_;
 };

@@ -28,7 +28,7 @@ void KeyDirectory::Take(const kv::RangeMirror::Rows& rows) {
   auto keys = std::make_shared<Keys>();
   for (const auto& [key, value] : rows) {
     auto record = std::make_shared<storage::v1::KeyRecord>();
-    // A record that cannot be read is a key that nobody has.
+    // A record that cannot be read is skipped: its key is refused.
     if (record->ParseFromString(value)) (*keys)[record->key_id()] = std::move(record);
   }
   absl::MutexLock lock(&mutex_);

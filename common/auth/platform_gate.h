@@ -16,7 +16,8 @@
 
 namespace escapement::auth {
 
-// What a process asks of each request that names a tenant, after the caller has been admitted.
+// The conditions of a process for each request that names a tenant. They come after the caller has
+// been admitted.
 class TenantRules {
  public:
   virtual ~TenantRules() = default;

@@ -1,5 +1,4 @@
-// Who may call what: keys, certificates, roles, tenants, and the audit of refusals, over a store in
-// memory.
+// The gate over a store in memory: keys, certificates, roles, tenants, and the audit of refusals.
 
 #include "common/auth/platform_gate.h"
 
@@ -248,6 +247,20 @@ TEST(ApiKeyTest, KeysDifferAndKeepTheirForm) {
   EXPECT_FALSE(ApiKeySecretMatches(a.secret, ""));
   for (const char* bad : {"", "esc_", "esc__", "esc_0123456789abcdef_", "ESC_0123456789abcdef_0"})
     EXPECT_FALSE(ParseApiKey(bad).has_value()) << bad;
+}
+
+TEST_F(PlatformGateTest, MessagesOfAnOpenStreamAreRefusedOnceTheTokenHasExpired) {
+  StartKeys();
+  Caller caller{"jwt/issuer/me", v1::Access::VIEWER, "a"};
+  caller.expire_time = client_.NowLow() + absl::Seconds(10);
+  v1::GetScheduleRequest request;
+  request.set_name("tenants/a/schedules/s");
+  const auto reason = [&] {
+    return ErrorReason(gate_->CheckRequest(Method("ScheduleService.GetSchedule"), caller, request));
+  };
+  EXPECT_EQ(reason(), "");
+  Advance(absl::Seconds(11));
+  EXPECT_EQ(reason(), "CREDENTIAL_EXPIRED");
 }
 
 TEST_F(PlatformGateTest, MessagesOfAnOpenStreamAreRefusedOnceTheKeyHasEnded) {

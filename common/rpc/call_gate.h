@@ -20,7 +20,7 @@
 
 namespace escapement {
 
-// What is known of a call before its request is read.
+// The parts of a call that are known before its request is read.
 struct CallHead {
   absl::string_view authorization = {};  // the header's value, or ""; "?" if there are several
   std::string source = {};               // ip:port of the client

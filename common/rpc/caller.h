@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/time/time.h"
 #include "escapement/v1/access.pb.h"
 
 namespace escapement {
@@ -15,6 +16,9 @@ struct Caller {
   v1::Access::Role role = v1::Access::ROLE_UNSPECIFIED;
   std::string tenant = {};  // id of the caller's one tenant; empty: all tenants
   std::string source = {};  // ip:port; empty: unknown
+  // From this moment on the credential is not valid, by the store's time. API keys leave it: their
+  // record says it (key_directory.h).
+  absl::Time expire_time = absl::InfiniteFuture();
 
   // True if the caller may know of this tenant. "-" stands for all tenants.
   bool MaySee(const std::string& tenant_id) const { return tenant.empty() || tenant == tenant_id; }

@@ -39,7 +39,7 @@ class UnaryReactor : public grpc::ServerGenericBidiReactor {
  public:
   const std::shared_ptr<const Caller>& caller() const { return call_.caller; }
 
-  // Any thread. Of all Answer and Fail only the first counts.
+  // Any thread. Only the first call of Answer or Fail counts.
   template <typename Response>
   void Answer(const Response& answer) {
     if (!BeginAnswer()) return;
@@ -86,7 +86,7 @@ class UnaryReactor : public grpc::ServerGenericBidiReactor {
   // True once.
   bool BeginAnswer() { return !finished_.exchange(true); }
 
-  std::string resource_, request_id_;  // of an audited call; written before the method is called
+  std::string resource_, request_id_;  // set for audited calls, before the method is called
   std::atomic<bool> finished_{false};
 };
 

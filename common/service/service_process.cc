@@ -55,9 +55,10 @@ constexpr absl::Duration kCallGrace = absl::Milliseconds(500);
 
 void CheckListenFlag(const char* name, const std::string& value, std::vector<std::string>& errors) {
   const auto address = ParseHostPort(value);
-  const absl::Status status =
-      address.ok() ? CheckListen(*address, ServesTls(), auth::CredentialsRequired(), absl::GetFlag(FLAGS_insecure))
-                   : address.status();
+  const absl::Status status = address.ok()
+                                  ? CheckListen(*address, ServesTls(), auth::CredentialsRequired(),
+                                                absl::GetFlag(FLAGS_insecure))
+                                  : address.status();
   if (!status.ok()) errors.push_back(absl::StrCat("--", name, ": ", status.message()));
 }
 

@@ -81,7 +81,7 @@ inline constexpr absl::Duration kHoldTimeoutMax = absl::Hours(24 * 30);
 inline constexpr absl::Duration kHoldTimeoutDefault = absl::Seconds(3600);
 
 // Bounds of tenants.
-inline constexpr double kTenantRateMax = 1e9;  // of max_events_per_second, max_requests_per_second
+inline constexpr double kTenantRateMax = 1e9;  // bounds both rates of Quotas
 // A tenant can be deleted this long after its suspension: every master knows of it by then.
 inline constexpr absl::Duration kTenantSuspendedMin = absl::Seconds(10);
 // Keys of a tenant that have not been swept; further ones are refused.

@@ -45,7 +45,7 @@ class MasterService {
   // All of them.
   MasterApis apis();
 
-  // What every call that names a tenant must fulfil, for the gate.
+  // For the gate: the conditions for every call that names a tenant.
   auth::TenantRules& tenant_rules();
 
  private:

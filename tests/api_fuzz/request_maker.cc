@@ -15,6 +15,11 @@ using google::protobuf::Message;
 constexpr int kDepthMax = 5;
 constexpr char kTenant[] = "tenants/default";
 
+bool BindsTenant(const FieldDescriptor& field) {
+  return field.containing_type()->name() == "Quotas" ||
+         field.full_name() == "escapement.v1.Tenant.state";
+}
+
 }  // namespace
 
 std::unique_ptr<Message> RequestMaker::Make(const Method& method) {
@@ -66,6 +71,8 @@ void RequestMaker::Fill(Message* message, const std::string& path, int depth) {
     if (field->real_containing_oneof() != nullptr) continue;
     const bool names = absl::StrCat(path, field->name()) == method_->name_field;
     if (!values_.Chance(names ? 98 : ChanceOf(*field, depth))) continue;
+    // A bound of the tenant, or its suspension, would refuse most of the calls that follow.
+    if (BindsTenant(*field)) continue;
     if (field->message_type() != nullptr && field->message_type()->name() == "FieldMask")
       mask = field;
     Set(message, field, path, depth);

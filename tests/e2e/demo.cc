@@ -17,6 +17,7 @@
 #include "absl/time/clock.h"
 #include "tests/e2e/consumer.h"
 #include "tests/e2e/judge.h"
+#include "tests/e2e/secure_platform.h"
 #include "tests/e2e/throttled_phase.h"
 #include "tests/e2e/time_phase.h"
 #include "tests/integration/api_client.h"
@@ -39,6 +40,10 @@ constexpr int64_t kThrottledConcurrent = 50;
 constexpr absl::Duration kThrottledWork = absl::Milliseconds(50);
 // The services' default.
 constexpr absl::Duration kLeaseTtl = absl::Seconds(5);
+
+constexpr absl::Duration kCallTimeout = absl::Seconds(20);
+const std::vector<std::string> kServices = {"store", "master", "emitter", "token_manager",
+                                            "handler"};
 
 std::string SourceOf(const std::string& id) {
   return absl::StrCat("/tenants/default/schedules/", id);
@@ -69,13 +74,16 @@ class Progress {
 class Demo {
  public:
   explicit Demo(const DemoOptions& options)
-      : options_(options), platform_({.bin = options.bin, .folder = options.folder}) {}
+      : options_(options),
+        platform_(std::make_unique<Platform>(
+            Platform::Options{.bin = options.bin, .folder = options.folder})) {}
 
   absl::StatusOr<bool> Run() {
     if (auto status = Start(); !status.ok()) return status;
     if (auto status = OnTime(); !status.ok()) return status;
     if (auto status = Batch(); !status.ok()) return status;
     if (auto status = BatchWithKills(); !status.ok()) return status;
+    if (auto status = Secure(); !status.ok()) return status;
     if (auto status = ThrottledBatch(); !status.ok()) return status;
     if (auto status = ThrottledBatchWithKills(); !status.ok()) return status;
     if (auto status = Time(); !status.ok()) return status;
@@ -93,11 +101,39 @@ class Demo {
                                     options_.folder + "/receiver.log");
     if (!consumer.ok()) return consumer.status();
     consumer_ = *std::move(consumer);
-    if (auto status = platform_.Start({"store", "master", "emitter", "token_manager", "handler"});
-        !status.ok()) {
-      return status;
+    if (auto status = platform_->Start(kServices); !status.ok()) return status;
+    api_ = std::make_unique<ApiClient>(platform_->grpc_address("master"));
+    return absl::OkStatus();
+  }
+
+  // Stops the platform and starts it again with the same data. From here on it uses TLS, client
+  // certificates between the services, and API keys.
+  absl::Status Secure() {
+    Say("starting the services again, with TLS, client certificates and API keys");
+    for (auto service = kServices.rbegin(); service != kServices.rend(); ++service) {
+      if (auto ended = platform_->Terminate(*service); !ended.ok()) return ended.status();
     }
-    api_ = std::make_unique<ApiClient>(platform_.grpc_address("master"));
+    const SecureFiles files(options_.folder);
+    platform_ = std::make_unique<Platform>(files.PlatformOptions(options_.bin, options_.folder));
+    if (auto status = platform_->Start(kServices); !status.ok()) return status;
+    proof_ = files.proof;
+    key_file_ = files.key_file;
+    const std::string& master = platform_->grpc_address("master");
+    api_ = std::make_unique<ApiClient>(master, kCallTimeout, proof_);
+    // The master stores the key within a second and accepts it within five.
+    const absl::Time deadline = absl::Now() + kCallTimeout;
+    absl::Status known;
+    do {
+      known = api_->GetSchedule(kSeconds).status();
+      if (!known.ok()) poll(nullptr, 0, 50);
+    } while (!known.ok() && absl::Now() < deadline);
+    if (!known.ok()) return known;
+    Verdict refused;
+    refused.what = "(-) calls without a key are refused";
+    const absl::Status anonymous =
+        ApiClient(master, kCallTimeout, {.tls = proof_.tls}).GetSchedule(kSeconds).status();
+    if (!absl::IsUnauthenticated(anonymous)) refused.problems.push_back(anonymous.ToString());
+    verdicts_.push_back(std::move(refused));
     return absl::OkStatus();
   }
 
@@ -268,8 +304,8 @@ class Demo {
       Say(absl::StrCat("kill -9 of handler and emitter, ", kills, " of ", options_.kills,
                        ", after ", count, " events"));
       for (const char* service : {"handler", "emitter"}) {
-        platform_.Kill(service);
-        if (auto status = platform_.Restart(service); !status.ok()) return status;
+        platform_->Kill(service);
+        if (auto status = platform_->Restart(service); !status.ok()) return status;
       }
       return absl::OkStatus();
     };
@@ -295,6 +331,8 @@ class Demo {
   absl::Status Throttled(ThrottledPhase phase) {
     phase.events = options_.throttled_events;
     phase.bin = options_.bin;
+    phase.proof = proof_;
+    phase.key_file = key_file_;
     phase.folder = options_.folder;
     phase.timeout = options_.phase_timeout;
     phase.show = [this](const std::string& words) { progress_.Show(words); };
@@ -302,7 +340,7 @@ class Demo {
       progress_.Clear();
       Say(words);
     };
-    auto verdict = RunThrottled(phase, platform_, *api_);
+    auto verdict = RunThrottled(phase, *platform_, *api_);
     progress_.Clear();
     if (!verdict.ok()) return verdict.status();
     verdicts_.push_back(*std::move(verdict));
@@ -350,7 +388,7 @@ class Demo {
                                    progress_.Clear();
                                    Say(words);
                                  }};
-    auto verdicts = RunTime(phase, platform_, *api_, *consumer_);
+    auto verdicts = RunTime(phase, *platform_, *api_, *consumer_);
     progress_.Clear();
     if (!verdicts.ok()) return verdicts.status();
     std::move(verdicts->begin(), verdicts->end(), std::back_inserter(verdicts_));
@@ -389,7 +427,9 @@ class Demo {
   }
 
   const DemoOptions& options_;
-  Platform platform_;
+  std::unique_ptr<Platform> platform_;
+  fixtures::CallerProof proof_;  // default: the platform needs none
+  std::string key_file_;
   std::unique_ptr<Consumer> consumer_;
   std::unique_ptr<ApiClient> api_;
   Progress progress_;

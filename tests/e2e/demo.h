@@ -1,5 +1,6 @@
 // The demo: a platform of separate processes, a consumer, real schedules and events, kills; and a
-// judge at the end.
+// judge at the end. Half-way the platform is started again with TLS, client certificates between
+// the services, and API keys.
 
 #ifndef TESTS_E2E_DEMO_H_
 #define TESTS_E2E_DEMO_H_

@@ -38,19 +38,25 @@ class Phase {
   }
 
   absl::Status StartConsumer() {
-    auto consumer =
-        Consumer::Start(options_.bin + "/tests/fixtures/receiver",
-                        absl::StrCat(options_.folder, "/receiver-", options_.schedule_id, ".log"),
-                        {"--worker", absl::StrCat("--grpc_behaviour=", Behaviour()),
-                         absl::StrCat("--token_addresses=", platform_.grpc_address("token_manager"),
-                                      ",", platform_.grpc_address("master"))});
+    std::vector<std::string> arguments = {
+        "--worker", absl::StrCat("--grpc_behaviour=", Behaviour()),
+        absl::StrCat("--token_addresses=", platform_.grpc_address("token_manager"), ",",
+                     platform_.grpc_address("master"))};
+    if (options_.proof.tls.has_value()) {
+      arguments.push_back(absl::StrCat("--token_ca=", options_.proof.tls->ca));
+      arguments.push_back(absl::StrCat("--token_key_file=", options_.key_file));
+    }
+    auto consumer = Consumer::Start(
+        options_.bin + "/tests/fixtures/receiver",
+        absl::StrCat(options_.folder, "/receiver-", options_.schedule_id, ".log"), arguments);
     if (!consumer.ok()) return consumer.status();
     consumer_ = *std::move(consumer);
     return absl::OkStatus();
   }
 
   absl::Status Create() {
-    fixtures::PolicyClient policies(platform_.grpc_address("master"));
+    fixtures::PolicyClient policies(platform_.grpc_address("master"), absl::Seconds(20),
+                                    options_.proof);
     v1::ThrottlePolicy policy;
     policy.set_max_concurrent(options_.concurrent);
     auto name = policies.Create(options_.schedule_id, policy);

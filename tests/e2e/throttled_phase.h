@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tests/e2e/judge.h"
+#include "tests/fixtures/caller_channel.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/platform.h"
 
@@ -31,8 +32,10 @@ struct ThrottledPhase {
   std::vector<std::string> victims = {};
   absl::Duration kill_every = absl::Seconds(3);
 
-  std::string bin = {};     // as DemoOptions
-  std::string folder = {};  // as DemoOptions
+  std::string bin = {};              // as DemoOptions
+  std::string folder = {};           // as DemoOptions
+  fixtures::CallerProof proof = {};  // the demo and its consumer use it
+  std::string key_file = {};         // holds the proof's key
   // Length of the phase; events that have not ended by then are lost.
   absl::Duration timeout = absl::Seconds(90);
   std::function<void(const std::string& words)> show = {};  // shows progress

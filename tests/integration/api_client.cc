@@ -4,7 +4,6 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
 #include "escapement/v1/event_service.grpc.pb.h"
 #include "escapement/v1/run_service.grpc.pb.h"
@@ -42,8 +41,10 @@ struct ApiClient::Stubs {
   v1::RunService::Stub runs;
 };
 
-ApiClient::ApiClient(const std::string& address, absl::Duration timeout)
-    : stubs_(std::make_unique<Stubs>(NewChannel(address))), timeout_(timeout) {}
+ApiClient::ApiClient(const std::string& address, absl::Duration timeout,
+                     const fixtures::CallerProof& proof)
+    : stubs_(std::make_unique<Stubs>(fixtures::NewCallerChannel(address, proof))),
+      timeout_(timeout) {}
 ApiClient::~ApiClient() = default;
 
 absl::StatusOr<v1::Schedule> ApiClient::CreateSchedule(const std::string& id,

@@ -17,13 +17,15 @@
 #include "escapement/v1/event_service.pb.h"
 #include "escapement/v1/run_service.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
+#include "tests/fixtures/caller_channel.h"
 
 namespace escapement::integration {
 
 class ApiClient {
  public:
   // `address` is a master's "host:port".
-  explicit ApiClient(const std::string& address, absl::Duration timeout = absl::Seconds(20));
+  explicit ApiClient(const std::string& address, absl::Duration timeout = absl::Seconds(20),
+                     const fixtures::CallerProof& proof = {});
   ~ApiClient();
 
   // All names are in tenant "default". The id is the last part of the name.

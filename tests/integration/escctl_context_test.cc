@@ -43,11 +43,11 @@ TEST_F(EscctlContextTest, ContextsAreSavedShownUsedAndDeleted) {
   EXPECT_EQ(info.st_mode & 0777, 0600u);
   EXPECT_EQ(Run({"config", "use-context", "other"}).exit_code, 0);
   EXPECT_EQ(Run({"config", "current-context"}).data, "other\n");
-  EXPECT_EQ(
-      Run({"config", "get-contexts"}).data,
-      absl::StrCat("CURRENT  NAME   SERVER", std::string(server_.size() - 4, ' '),
-                   "TENANT   TLS\n         here   ", server_, "  default  no\n*        other  ",
-                   kNowhere, std::string(server_.size() - 9, ' '), "t        no\n"));
+  EXPECT_EQ(Run({"config", "get-contexts"}).data,
+            absl::StrCat("CURRENT  NAME   SERVER", std::string(server_.size() - 4, ' '),
+                         "TENANT   TLS  KEY\n         here   ", server_,
+                         "  default  no   no\n*        other  ", kNowhere,
+                         std::string(server_.size() - 9, ' '), "t        no   no\n"));
   EXPECT_EQ(Json({"config", "get-contexts"})[1]["current"], true);
   EXPECT_EQ(Run({"config", "delete-context", "other"}).exit_code, 0);
   EXPECT_EQ(Run({"config", "current-context"}).exit_code, 1);

@@ -23,10 +23,15 @@ namespace escapement::integration {
 
 class EscctlTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = NewFolder("escctl");
-    platform_ =
-        std::make_unique<Platform>(Platform::Options{.bin = BuiltFolder(), .folder = folder_});
+  EscctlTest() : folder_(NewFolder("escctl")) {}
+
+  void SetUp() override { StartPlatform({}); }
+
+  void StartPlatform(std::vector<std::string> flags) {
+    platform_ = std::make_unique<Platform>(
+        Platform::Options{.bin = BuiltFolder(),
+                          .folder = folder_,
+                          .extra_arguments = {{"standalone", std::move(flags)}}});
     const absl::Status status = platform_->Start({"standalone"});
     ASSERT_TRUE(status.ok()) << status;
     environment_ = {"ESCAPEMENT_SERVER=" + platform_->grpc_address("standalone"),
@@ -70,7 +75,7 @@ class EscctlTest : public ::testing::Test {
     return keys;
   }
 
-  std::string folder_;
+  const std::string folder_;
   int runs_ = 0;
   std::vector<std::string> environment_;  // for escctl
   fixtures::Receipts receipts_;

@@ -105,10 +105,8 @@ void AddCreate(CLI::App& group, Session& session) {
     request.set_parent(session.parent());
     request.set_event_id(o->id);
     request.set_request_id(o->request_id);
-    grpc::ClientContext context;
-    session.Prepare(context);
     v1::Event event;
-    PrintOrFail(session, Stub(session.channel()).CreateEvent(&context, request, &event), event);
+    PrintOrFail(session, session.Call(&Stub::CreateEvent, request, event), event);
   });
 }
 
@@ -123,17 +121,13 @@ void AddGetAndCancel(CLI::App& group, Session& session) {
     request.set_name(session.FullName("events", *name));
     if (watch->wanted()) {
       return watch->Run(session, Header(), [&] {
-        grpc::ClientContext context;
-        session.Prepare(context);
         std::vector<v1::Event> event(1);
-        auto status = Stub(session.channel()).GetEvent(&context, request, &event[0]);
+        auto status = session.Call(&Stub::GetEvent, request, event[0]);
         return Reading::Of(std::move(status), std::move(event), ToRow);
       });
     }
-    grpc::ClientContext context;
-    session.Prepare(context);
     v1::Event event;
-    PrintOrFail(session, Stub(session.channel()).GetEvent(&context, request, &event), event);
+    PrintOrFail(session, session.Call(&Stub::GetEvent, request, event), event);
   });
   CLI::App* cancel = group.add_subcommand("cancel", "cancel an event that has not been sent");
   cancel->add_option("name", *name, "id or full name")->required();
@@ -142,10 +136,8 @@ void AddGetAndCancel(CLI::App& group, Session& session) {
     v1::CancelEventRequest request;
     request.set_validate_only(*dry);
     request.set_name(session.FullName("events", *name));
-    grpc::ClientContext context;
-    session.Prepare(context);
     v1::Event event;
-    PrintOrFail(session, Stub(session.channel()).CancelEvent(&context, request, &event), event);
+    PrintOrFail(session, session.Call(&Stub::CancelEvent, request, event), event);
   });
 }
 
@@ -163,13 +155,9 @@ void AddList(CLI::App& group, Session& session) {
              "due_time or \"due_time desc\" for events that have not ended, complete_time or "
              "\"complete_time desc\" for those that have");
   command->callback([flags, &session] {
-    Stub stub(session.channel());
-    flags->Run<v1::ListEventsResponse>(
+    flags->Run(
         session, {"NAME", "DUE", "STATE", "OUTCOME", "ATTEMPTS", "COMPLETED", "REASON"},
-        v1::ListEventsRequest(),
-        [&](auto& context, const auto& request, auto& page) {
-          return stub.ListEvents(&context, request, &page);
-        },
+        &Stub::ListEvents, v1::ListEventsRequest(),
         [](auto& page) { return page.mutable_events(); }, ToListRow);
   });
 }
@@ -207,9 +195,7 @@ bool ReadBatch(std::istream& in, int64_t& line_number, v1::IngestRequest& batch,
 class Ingestion {
  public:
   explicit Ingestion(Session& session)
-      : session_(session),
-        stream_(Stub(session.channel()).Ingest(&context_)),
-        progress_(absl::Now()) {}
+      : session_(session), stream_(Open(session, context_)), progress_(absl::Now()) {}
 
   void Run(std::istream& in, const v1::Event& defaults) {
     int64_t line_number = 0;
@@ -241,6 +227,14 @@ class Ingestion {
   }
 
  private:
+  using Stream = grpc::ClientReaderWriter<v1::IngestRequest, v1::IngestResponse>;
+
+  // The stream has no deadline.
+  static std::unique_ptr<Stream> Open(Session& session, grpc::ClientContext& context) {
+    session.Authorize(context);
+    return Stub(session.channel()).Ingest(&context);
+  }
+
   bool TakeAnswer() {
     v1::IngestResponse answer;
     if (!stream_->Read(&answer) || unanswered_.empty()) return false;
@@ -273,7 +267,7 @@ class Ingestion {
 
   Session& session_;
   grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientReaderWriter<v1::IngestRequest, v1::IngestResponse>> stream_;
+  std::unique_ptr<Stream> stream_;
   ProgressLine progress_;
   IngestCounts counts_;
   std::deque<int> unanswered_;  // numbers of events, in the order of the batches

@@ -30,12 +30,9 @@ struct Backfill {
   v1::BackfillScheduleResponse total;
 
   void Run(Session& session) {
-    Stub stub(session.channel());
     for (int calls = 0;; ++calls) {
-      grpc::ClientContext context;
-      session.Prepare(context);
       v1::BackfillScheduleResponse part;
-      const grpc::Status status = stub.BackfillSchedule(&context, request, &part);
+      const grpc::Status status = session.Call(&Stub::BackfillSchedule, request, part);
       if (!status.ok()) {
         if (calls > 0) {
           session.Say(absl::StrCat(
@@ -85,11 +82,8 @@ void AddPreviewCommand(CLI::App& group, Session& session) {
       *request.mutable_from_time() = *from;
     }
     request.set_count(o->count);
-    grpc::ClientContext context;
-    session.Prepare(context);
     v1::PreviewScheduleResponse preview;
-    const grpc::Status status =
-        Stub(session.channel()).PreviewSchedule(&context, request, &preview);
+    const grpc::Status status = session.Call(&Stub::PreviewSchedule, request, preview);
     if (!status.ok()) return session.Fail(status);
     PrintPreview(session, preview);
   });

@@ -1,13 +1,14 @@
 #include <google/protobuf/util/json_util.h>
 #include <google/protobuf/util/time_util.h>
 
-#include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "escapement/v1/policy_service.grpc.pb.h"
 #include "tools/escctl/commands.h"
 #include "tools/escctl/list_flags.h"
+#include "tools/escctl/pages.h"
 #include "tools/escctl/target_flags.h"
 #include "tools/escctl/watch.h"
 
@@ -17,8 +18,6 @@ namespace {
 using google::protobuf::util::TimeUtil;
 using v1::ThrottlePolicy;
 using Stub = v1::PolicyService::Stub;
-
-constexpr int32_t kPageSizeMax = 1000;
 
 std::string Limit(int64_t value) { return value == 0 ? "-" : absl::StrCat(value); }
 std::string Time(bool has, const google::protobuf::Timestamp& time) {
@@ -54,11 +53,8 @@ template <typename Request>
 void CallAndPrint(Session& session, const Request& request,
                   grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                                ThrottlePolicy*)) {
-  grpc::ClientContext context;
-  session.Prepare(context);
   ThrottlePolicy policy;
-  Stub stub(session.channel());
-  const auto status = (stub.*method)(&context, request, &policy);
+  const auto status = session.Call(method, request, policy);
   if (!status.ok()) return session.Fail(status);
   PrintPolicy(session, policy);
 }
@@ -192,10 +188,8 @@ void AddGetAndList(CLI::App& group, Session& session) {
     request.set_name(session.FullName("policies", *name));
     if (!get_watch->wanted()) return CallAndPrint(session, request, &Stub::GetPolicy);
     get_watch->Run(session, Header(), [&] {
-      grpc::ClientContext context;
-      session.Prepare(context);
       std::vector<ThrottlePolicy> policy(1);
-      auto status = Stub(session.channel()).GetPolicy(&context, request, &policy[0]);
+      auto status = session.Call(&Stub::GetPolicy, request, policy[0]);
       return Reading::Of(std::move(status), std::move(policy), ToRow);
     });
   });
@@ -207,12 +201,8 @@ void AddGetAndList(CLI::App& group, Session& session) {
              "fairness, create_time and update_time",
              "name (default) or \"name desc\"");
   list->callback([flags, &session] {
-    Stub stub(session.channel());
-    flags->Run<v1::ListPoliciesResponse>(
-        session, Header(), v1::ListPoliciesRequest(),
-        [&](auto& context, const auto& request, auto& page) {
-          return stub.ListPolicies(&context, request, &page);
-        },
+    flags->Run(
+        session, Header(), &Stub::ListPolicies, v1::ListPoliciesRequest(),
         [](auto& page) { return page.mutable_policies(); }, ToRow);
   });
 }
@@ -230,10 +220,8 @@ void AddDelete(CLI::App& group, Session& session) {
     request.set_name(session.FullName("policies", *name));
     request.set_etag(*etag);
     request.set_validate_only(*dry);
-    grpc::ClientContext context;
-    session.Prepare(context);
     google::protobuf::Empty nothing;
-    const auto status = Stub(session.channel()).DeletePolicy(&context, request, &nothing);
+    const auto status = session.Call(&Stub::DeletePolicy, request, nothing);
     if (!status.ok()) return session.Fail(status);
     session.Say(absl::StrCat(*dry ? "can be deleted: " : "deleted ", request.name()));
   });
@@ -302,7 +290,7 @@ void PrintUsageTables(Session& session, const v1::PolicyUsage& usage) {
 
 void AddUsage(CLI::App& group, Session& session) {
   auto name = std::make_shared<std::string>();
-  auto limit = std::make_shared<int32_t>(100);
+  auto limit = std::make_shared<size_t>(100);
   CLI::App* command =
       group.add_subcommand("usage", "show who holds its tokens and who waits for one");
   command->add_option("name", *name, "id or full name")->required();
@@ -313,28 +301,26 @@ void AddUsage(CLI::App& group, Session& session) {
     v1::PolicyUsage usage;
     v1::GetPolicyUsageRequest request;
     request.set_name(session.FullName("policies", *name));
-    do {
-      request.set_page_size(std::min(kPageSizeMax, *limit - usage.holders_size()));
-      grpc::ClientContext context;
-      session.Prepare(context);
-      v1::PolicyUsage page;
-      const auto status = Stub(session.channel()).GetPolicyUsage(&context, request, &page);
-      if (!status.ok()) return session.Fail(status);
-      // The first page has everything; the others add only holders.
-      if (request.page_token().empty()) {
-        usage = page;
-      } else {
-        usage.mutable_holders()->MergeFrom(page.holders());
-      }
-      request.set_page_token(page.next_page_token());
-    } while (!request.page_token().empty() && usage.holders_size() < *limit);
+    bool first = true;
+    const PagesRead read = ForEachPage(session, &Stub::GetPolicyUsage, request, *limit,
+                                       [&](const v1::PolicyUsage& page) {
+                                         // The first page has everything; the others add only
+                                         // holders.
+                                         if (std::exchange(first, false)) {
+                                           usage = page;
+                                         } else {
+                                           usage.mutable_holders()->MergeFrom(page.holders());
+                                         }
+                                         return page.holders_size();
+                                       });
+    if (!read.status.ok()) return session.Fail(read.status);
     usage.clear_next_page_token();
     if (session.format() == OutputFormat::kTable) {
       PrintUsageTables(session, usage);
     } else {
       session.Print(FormatMessage(usage, session.format()));
     }
-    if (!request.page_token().empty()) session.Say("escctl: there are more holders; raise --limit");
+    if (read.more) session.Say("escctl: there are more holders; raise --limit");
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "tools/escctl/access/access_commands.h"
 #include "tools/escctl/apply/apply_command.h"
 #include "tools/escctl/commands.h"
 #include "tools/escctl/context/context_commands.h"
@@ -41,7 +42,12 @@ void AddAllCommands(CLI::App& app, Session& session) {
   AddRunCommands(app, session);
   AddPolicyCommands(app, session);
   AddTokenCommands(app, session);
+  AddTenantCommands(app, session);
+  AddQuotaCommands(app, session);
+  AddKeyCommands(app, session);
+  AddAuditCommands(app, session);
   AddStoreCommands(app, session);
+  AddAdminCommands(app, session);
   AddTopCommand(app, session);
   AddContextCommands(app, session);
   AddTreeCommands(app, session);

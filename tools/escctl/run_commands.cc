@@ -1,11 +1,10 @@
 #include <google/protobuf/util/time_util.h>
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "escapement/v1/run_service.grpc.pb.h"
 #include "tools/escctl/commands.h"
 #include "tools/escctl/list_flags.h"
+#include "tools/escctl/pages.h"
 #include "tools/escctl/watch.h"
 
 namespace escapement::escctl {
@@ -58,37 +57,21 @@ Row DetailedRunHeader() {
   return header;
 }
 
-grpc::Status ReadRuns(Session& session, v1::ListRunsRequest request, size_t limit,
-                      std::vector<v1::Run>& runs, bool& more) {
-  do {
-    request.set_page_size(static_cast<int32_t>(std::min<size_t>(1000, limit - runs.size())));
-    grpc::ClientContext context;
-    session.Prepare(context);
-    v1::ListRunsResponse page;
-    const auto status = Stub(session.channel()).ListRuns(&context, request, &page);
-    if (!status.ok()) return status;
-    for (auto& run : *page.mutable_runs()) runs.push_back(std::move(run));
-    request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty() && runs.size() < limit);
-  more = !request.page_token().empty();
-  return grpc::Status::OK;
-}
-
 void ListRuns(Session& session, const v1::ListRunsRequest& request, size_t limit,
               const WatchFlags& watch) {
-  bool more = false;
+  const auto runs_of = [](v1::ListRunsResponse& page) { return page.mutable_runs(); };
   if (watch.wanted()) {
     return watch.Run(session, RunHeader(), [&] {
       std::vector<v1::Run> runs;
-      grpc::Status status = ReadRuns(session, request, limit, runs, more);
-      return Reading::Of(std::move(status), std::move(runs), ToRow);
+      PagesRead read = ReadPages(session, &Stub::ListRuns, request, limit, runs_of, runs);
+      return Reading::Of(std::move(read.status), std::move(runs), ToRow);
     });
   }
   std::vector<v1::Run> runs;
-  const auto status = ReadRuns(session, request, limit, runs, more);
-  if (!status.ok()) return session.Fail(status);
+  const PagesRead read = ReadPages(session, &Stub::ListRuns, request, limit, runs_of, runs);
+  if (!read.status.ok()) return session.Fail(read.status);
   PrintList(session, RunHeader(), runs, ToRow);
-  if (more) session.Say("escctl: there are more; raise --limit");
+  if (read.more) session.Say("escctl: there are more; raise --limit");
 }
 
 void PrintRun(Session& session, const v1::Run& run) {
@@ -100,11 +83,7 @@ void PrintRun(Session& session, const v1::Run& run) {
 void GetRun(Session& session, const std::string& name, const WatchFlags& watch) {
   v1::GetRunRequest request;
   request.set_name(session.FullName("schedules", name));
-  const auto get = [&](v1::Run& run) {
-    grpc::ClientContext context;
-    session.Prepare(context);
-    return Stub(session.channel()).GetRun(&context, request, &run);
-  };
+  const auto get = [&](v1::Run& run) { return session.Call(&Stub::GetRun, request, run); };
   if (watch.wanted()) {
     return watch.Run(session, DetailedRunHeader(), [&] {
       std::vector<v1::Run> run(1);
@@ -124,10 +103,8 @@ void CancelRun(Session& session, const std::string& name, const std::string& req
   request.set_name(session.FullName("schedules", name));
   request.set_request_id(request_id);
   request.set_validate_only(validate_only);
-  grpc::ClientContext context;
-  session.Prepare(context);
   v1::Run run;
-  const auto status = Stub(session.channel()).CancelRun(&context, request, &run);
+  const auto status = session.Call(&Stub::CancelRun, request, run);
   if (!status.ok()) return session.Fail(status);
   PrintRun(session, run);
 }
@@ -138,16 +115,10 @@ void ListRunEvents(Session& session, const std::string& name, const std::string&
   v1::ListRunEventsRequest request;
   request.set_parent(session.FullName("schedules", name));
   request.set_filter(filter);
-  do {
-    request.set_page_size(static_cast<int32_t>(std::min<size_t>(1000, limit - events.size())));
-    grpc::ClientContext context;
-    session.Prepare(context);
-    v1::ListRunEventsResponse page;
-    const auto status = Stub(session.channel()).ListRunEvents(&context, request, &page);
-    if (!status.ok()) return session.Fail(status);
-    for (auto& event : *page.mutable_events()) events.push_back(std::move(event));
-    request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty() && events.size() < limit);
+  const PagesRead read = ReadPages(
+      session, &Stub::ListRunEvents, request, limit,
+      [](v1::ListRunEventsResponse& page) { return page.mutable_events(); }, events);
+  if (!read.status.ok()) return session.Fail(read.status);
   PrintList(session, {"EVENT", "ID", "STATE", "OUTCOME", "ATTEMPTS", "COMPLETED", "REASON"}, events,
             [](const v1::Event& e) {
               return Row{
@@ -159,7 +130,7 @@ void ListRunEvents(Session& session, const std::string& name, const std::string&
                   e.has_complete_time() ? TimeUtil::ToString(e.complete_time()) : "-",
                   e.reason()};
             });
-  if (!request.page_token().empty()) session.Say("escctl: there are more; raise --limit");
+  if (read.more) session.Say("escctl: there are more; raise --limit");
 }
 
 }  // namespace

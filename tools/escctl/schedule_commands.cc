@@ -129,11 +129,8 @@ void AddCreate(CLI::App& group, Session& session) {
     request.set_schedule_id(o->id);
     request.set_request_id(o->request_id);
     request.set_validate_only(o->validate_only);
-    grpc::ClientContext context;
-    session.Prepare(context);
     v1::Schedule schedule;
-    PrintOrFail(session, Stub(session.channel()).CreateSchedule(&context, request, &schedule),
-                schedule);
+    PrintOrFail(session, session.Call(&Stub::CreateSchedule, request, schedule), schedule);
   });
 }
 
@@ -162,20 +159,15 @@ void AddUpdate(CLI::App& group, Session& session) {
     }
     request.mutable_schedule()->set_name(session.FullName("schedules", o->name));
     if (!o->etag.empty()) request.mutable_schedule()->set_etag(o->etag);
-    grpc::ClientContext context;
-    session.Prepare(context);
     v1::Schedule schedule;
-    PrintOrFail(session, Stub(session.channel()).UpdateSchedule(&context, request, &schedule),
-                schedule);
+    PrintOrFail(session, session.Call(&Stub::UpdateSchedule, request, schedule), schedule);
   });
 }
 
 grpc::Status GetSchedule(Session& session, const std::string& name, v1::Schedule& schedule) {
   v1::GetScheduleRequest request;
   request.set_name(session.FullName("schedules", name));
-  grpc::ClientContext context;
-  session.Prepare(context);
-  return Stub(session.channel()).GetSchedule(&context, request, &schedule);
+  return session.Call(&Stub::GetSchedule, request, schedule);
 }
 
 void AddGetAndList(CLI::App& group, Session& session) {
@@ -203,12 +195,8 @@ void AddGetAndList(CLI::App& group, Session& session) {
              "update_time and next_time",
              "name (default) or \"name desc\"");
   list->callback([flags, &session] {
-    Stub stub(session.channel());
-    flags->Run<v1::ListSchedulesResponse>(
-        session, Header(), v1::ListSchedulesRequest(),
-        [&](auto& context, const auto& request, auto& page) {
-          return stub.ListSchedules(&context, request, &page);
-        },
+    flags->Run(
+        session, Header(), &Stub::ListSchedules, v1::ListSchedulesRequest(),
         [](auto& page) { return page.mutable_schedules(); }, ToRow);
   });
 }
@@ -225,10 +213,8 @@ void AddDelete(CLI::App& group, Session& session) {
     request.set_name(session.FullName("schedules", *name));
     request.set_etag(*etag);
     request.set_validate_only(*dry);
-    grpc::ClientContext context;
-    session.Prepare(context);
     google::protobuf::Empty nothing;
-    const auto status = Stub(session.channel()).DeleteSchedule(&context, request, &nothing);
+    const auto status = session.Call(&Stub::DeleteSchedule, request, nothing);
     if (!status.ok()) return session.Fail(status);
     session.Say(absl::StrCat(*dry ? "can be deleted: " : "deleted ", request.name()));
   });
@@ -246,11 +232,8 @@ void AddPauseAndResume(CLI::App& group, Session& session) {
     request.set_validate_only(*dry);
     request.set_name(session.FullName("schedules", *name));
     request.set_reason(*reason);
-    grpc::ClientContext context;
-    session.Prepare(context);
     v1::Schedule schedule;
-    PrintOrFail(session, Stub(session.channel()).PauseSchedule(&context, request, &schedule),
-                schedule);
+    PrintOrFail(session, session.Call(&Stub::PauseSchedule, request, schedule), schedule);
   });
   CLI::App* resume = group.add_subcommand("resume", "let it fire again");
   resume->add_option("name", *name, "id or full name")->required();
@@ -259,11 +242,8 @@ void AddPauseAndResume(CLI::App& group, Session& session) {
     v1::ResumeScheduleRequest request;
     request.set_validate_only(*dry_resume);
     request.set_name(session.FullName("schedules", *name));
-    grpc::ClientContext context;
-    session.Prepare(context);
     v1::Schedule schedule;
-    PrintOrFail(session, Stub(session.channel()).ResumeSchedule(&context, request, &schedule),
-                schedule);
+    PrintOrFail(session, session.Call(&Stub::ResumeSchedule, request, schedule), schedule);
   });
 }
 
@@ -288,10 +268,8 @@ void AddTrigger(CLI::App& group, Session& session) {
     request.set_name(session.FullName("schedules", o->name));
     request.set_event_count(o->event_count);
     request.set_request_id(o->request_id);
-    grpc::ClientContext context;
-    session.Prepare(context);
     v1::Run run;
-    const auto status = Stub(session.channel()).TriggerSchedule(&context, request, &run);
+    const auto status = session.Call(&Stub::TriggerSchedule, request, run);
     if (!status.ok()) return session.Fail(status);
     if (session.format() != OutputFormat::kTable)
       return session.Print(FormatMessage(run, session.format()));

@@ -1,11 +1,12 @@
-// Session: the common part of all commands of escctl: the flags before the command, the channel,
-// printing, and the exit code.
+// Session: the common part of all commands of escctl: the flags before the command, the channel and
+// the API key, calls, printing, and the exit code.
 
 #ifndef TOOLS_ESCCTL_SESSION_H_
 #define TOOLS_ESCCTL_SESSION_H_
 
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -26,13 +27,15 @@ std::shared_ptr<bool> AddValidateOnly(CLI::App& command);
 
 class Session {
  public:
-  // Adds --server, --context, --tenant, --timeout, -o and the flags of TLS to `app`. The server is
-  // the first of --server, ESCAPEMENT_SERVER, the context and the default; the same for the tenant.
-  // A context's TLS is for its own server, and counts unless a flag of TLS is given.
+  // Adds --server, --context, --tenant, --timeout, -o and the flags of the key and of TLS to `app`.
+  // The server is the first of --server, ESCAPEMENT_SERVER, the context and the default; the same
+  // for the tenant. A context's TLS and key are for its own server. Its TLS counts unless a flag of
+  // TLS is given. The key is the first of --key-file, ESCAPEMENT_KEY_FILE, ESCAPEMENT_KEY and the
+  // context's.
   void AddFlags(CLI::App& app);
 
-  // Throws CLI::ValidationError, which `main` catches, if the context cannot be found or the files
-  // of TLS cannot be used.
+  // Throws CLI::ValidationError, which `main` catches, if the context cannot be found, the files of
+  // the key or of TLS cannot be used, or the key would leave this machine without TLS.
   std::shared_ptr<grpc::Channel> channel();
   // The file with the contexts.
   static std::string contexts_path();
@@ -42,26 +45,42 @@ class Session {
   // `name` if it is a full resource name, otherwise "{parent}/{collection}/{name}".
   std::string FullName(absl::string_view collection, absl::string_view name) const;
 
-  // Sets the deadline of a call.
-  void Prepare(grpc::ClientContext& context) const;
+  // Makes one call, with the deadline and the key. Throws as `channel` does.
+  template <typename Stub, typename Request, typename Response>
+  grpc::Status Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                    const std::type_identity_t<Request>& request,
+                    std::type_identity_t<Response>& response) {
+    Stub stub(channel());
+    grpc::ClientContext context;
+    SetDeadline(context);
+    Authorize(context);
+    return (stub.*method)(&context, request, &response);
+  }
+  // Adds the key to a call that `Call` cannot make, because it is a stream. Throws as `channel`
+  // does.
+  void Authorize(grpc::ClientContext& context);
   OutputFormat format() const;
 
   // Prints data on stdout.
   void Print(absl::string_view text) const;
-  // Prints words on stderr.
+  // Prints words on stderr, without the secrets of API keys.
   void Say(absl::string_view words) const;
 
-  // All three set the exit code.
+  // Fail, FailUsage and SetFailed set the exit code.
   void Fail(const grpc::Status& status);
   void FailUsage(absl::string_view words);
+  // The end of an error's line: what the user can do; may be "".
+  std::string Advice(const absl::Status& status) const;
   void SetFailed() { exit_code_ = kExitFailed; }  // for errors that the command has printed itself
   int exit_code() const { return exit_code_; }
 
  private:
-  // The end of an error's line: what the user can do.
-  std::string Advice(const absl::Status& status) const;
   // After parsing, before the command.
   void TakeContext();
+  // INVALID_ARGUMENT: a sentence that names the flag or variable.
+  absl::Status ReadKey();
+  void SetDeadline(grpc::ClientContext& context) const;
+  std::string AdviceOnKey(const absl::Status& status) const;
 
   CLI::Option* server_option_ = nullptr;
   CLI::Option* tenant_option_ = nullptr;
@@ -70,6 +89,10 @@ class Session {
   std::string server_ = "127.0.0.1:7410";
   std::string tenant_ = "default";
   PeerTls tls_;  // without a CA: no TLS
+  std::string key_file_;
+  bool insecure_key_ = false;
+  std::string key_;         // empty: none, or not read yet
+  std::string key_source_;  // "--key-file PATH" or "ESCAPEMENT_KEY"
   std::string output_ = "table";
   double timeout_seconds_ = 30;
   std::shared_ptr<grpc::Channel> channel_;

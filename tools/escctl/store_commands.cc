@@ -44,11 +44,9 @@ void PrintClock(Session& session, const v1::StoreClock& clock) {
 }
 
 void RunClock(Session& session, bool confirm) {
-  v1::StoreService::Stub stub(session.channel());
+  using Stub = v1::StoreService::Stub;
   v1::StoreClock clock;
-  grpc::ClientContext get_context;
-  session.Prepare(get_context);
-  const grpc::Status got = stub.GetClock(&get_context, v1::GetClockRequest(), &clock);
+  const grpc::Status got = session.Call(&Stub::GetClock, v1::GetClockRequest(), clock);
   if (!got.ok()) return session.Fail(got);
   if (!confirm) {
     PrintClock(session, clock);
@@ -58,9 +56,7 @@ void RunClock(Session& session, bool confirm) {
   // Confirm only the step that was there when the command was given.
   v1::ConfirmClockRequest request;
   *request.mutable_disagreement() = clock.disagreement();
-  grpc::ClientContext context;
-  session.Prepare(context);
-  const grpc::Status confirmed = stub.ConfirmClock(&context, request, &clock);
+  const grpc::Status confirmed = session.Call(&Stub::ConfirmClock, request, clock);
   if (!confirmed.ok()) return session.Fail(confirmed);
   PrintClock(session, clock);
   session.Say("the wall clock is confirmed");

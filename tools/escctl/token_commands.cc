@@ -63,11 +63,8 @@ void CallWithTokens(Session& session, const std::vector<std::string>& given,
     Request request;
     const size_t end = std::min(tokens.size(), results.size() + kTokensOfOneCall);
     for (size_t i = results.size(); i < end; ++i) fill(tokens[i], &request);
-    grpc::ClientContext context;
-    session.Prepare(context);
     Response response;
-    Stub stub(session.channel());
-    status = (stub.*method)(&context, request, &response);
+    status = session.Call(method, request, response);
     if (status.ok() && static_cast<size_t>(response.results_size()) != end - results.size())
       status = grpc::Status(grpc::StatusCode::INTERNAL, "not every token was answered");
     if (status.ok())

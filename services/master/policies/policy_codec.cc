@@ -1,21 +1,18 @@
 #include "services/master/policies/policy_codec.h"
 
 #include <cstdint>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
-#include "google/protobuf/util/field_mask_util.h"
 #include "services/master/limits.h"
 #include "services/master/requests/resource_name.h"
+#include "services/master/requests/update_mask.h"
 #include "services/master/schedules/codec/schedule_codec.h"
 
 namespace escapement::master {
 namespace {
-
-using google::protobuf::util::FieldMaskUtil;
 
 void ReadLimits(const v1::ThrottlePolicy& policy, storage::v1::PolicyRecord& record,
                 FieldViolations& violations) {
@@ -80,14 +77,6 @@ void KeepOutputOnly(const v1::ThrottlePolicy& from, v1::ThrottlePolicy& to) {
   *to.mutable_update_time() = from.update_time();
 }
 
-google::protobuf::FieldMask FieldsSetIn(const v1::ThrottlePolicy& patch) {
-  google::protobuf::FieldMask mask;
-  std::vector<const google::protobuf::FieldDescriptor*> fields;
-  v1::ThrottlePolicy::GetReflection()->ListFields(patch, &fields);
-  for (const auto* field : fields) mask.add_paths(field->name());
-  return mask;
-}
-
 }  // namespace
 
 absl::StatusOr<storage::v1::PolicyRecord> ReadPolicy(const v1::ThrottlePolicy& policy) {
@@ -102,28 +91,15 @@ absl::StatusOr<storage::v1::PolicyRecord> ReadPolicy(const v1::ThrottlePolicy& p
 }
 
 absl::StatusOr<v1::ThrottlePolicy> ApplyPolicyMask(const v1::ThrottlePolicy& current,
-                                                   const v1::ThrottlePolicy& patch, bool has_mask,
+                                                   const v1::ThrottlePolicy& patch,
                                                    const google::protobuf::FieldMask& mask) {
-  const google::protobuf::FieldMask paths =
-      has_mask && mask.paths_size() > 0 ? mask : FieldsSetIn(patch);
-  FieldViolations violations;
-  bool everything = false;
-  bool burst_given = false;
-  for (const std::string& path : paths.paths()) {
-    everything |= path == "*";
-    burst_given |= path == "burst";
-    if (path != "*" && (path.empty() || !FieldMaskUtil::IsValidPath<v1::ThrottlePolicy>(path))) {
-      violations.Add("update_mask", absl::StrCat("\"", path.substr(0, 100),
-                                                 "\" is not a field of ThrottlePolicy"));
-    }
-  }
-  if (!violations.empty()) return violations.ToStatus();
-  v1::ThrottlePolicy result = everything ? patch : current;
-  if (!everything) {
-    FieldMaskUtil::MergeOptions replace;
-    replace.set_replace_message_fields(true);
-    FieldMaskUtil::MergeMessageTo(patch, paths, replace, &result);
-    if (result.max_per_second() == 0 && !burst_given) result.clear_burst();
+  const absl::StatusOr<google::protobuf::FieldMask> fields = ReadUpdateMask(patch, mask);
+  if (!fields.ok()) return fields.status();
+  v1::ThrottlePolicy result = patch;
+  if (!ReplacesAll(*fields)) {
+    result = current;
+    ReplaceFields(patch, *fields, result);
+    if (result.max_per_second() == 0 && !HasPath(*fields, "burst")) result.clear_burst();
   }
   KeepOutputOnly(current, result);
   return result;

@@ -20,7 +20,7 @@ absl::StatusOr<storage::v1::PolicyRecord> ReadPolicy(const v1::ThrottlePolicy& p
 // in `patch`; "*" replaces all. Output-only fields and the name stay. A burst goes with the rate
 // that it belonged to. INVALID_ARGUMENT (update_mask) for a path that is no field.
 absl::StatusOr<v1::ThrottlePolicy> ApplyPolicyMask(const v1::ThrottlePolicy& current,
-                                                   const v1::ThrottlePolicy& patch, bool has_mask,
+                                                   const v1::ThrottlePolicy& patch,
                                                    const google::protobuf::FieldMask& mask);
 
 v1::ThrottlePolicy ShowPolicy(const storage::v1::PolicyRecord& record);

@@ -85,8 +85,7 @@ absl::StatusOr<PolicyDecision> DecideUpdatePolicy(const PolicyInput& input,
   if (absl::Status status = CheckCurrent(input, request.policy().etag()); !status.ok())
     return status;
   const absl::StatusOr<v1::ThrottlePolicy> wanted =
-      ApplyPolicyMask(ShowPolicy(*input.current), request.policy(), request.has_update_mask(),
-                      request.update_mask());
+      ApplyPolicyMask(ShowPolicy(*input.current), request.policy(), request.update_mask());
   if (!wanted.ok()) return wanted.status();
   absl::StatusOr<storage::v1::PolicyRecord> next = ReadPolicy(*wanted);
   if (!next.ok()) return next.status();

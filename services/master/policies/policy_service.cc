@@ -100,12 +100,11 @@ void PolicyService::CreatePolicy(v1::CreatePolicyRequest request, Done<v1::Throt
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   const std::string id =
       request.policy_id().empty() ? NewPolicyId(context_.runtime.random()) : request.policy_id();
-  RecordChange change =
-      ChangeOfPolicy<v1::ThrottlePolicy>(context_, {*tenant, id},
-                                         MarkOf(*tenant, "CreatePolicy", request, done),
-                                         [draft = *std::move(draft)](const PolicyInput& input) {
-                                           return DecideCreatePolicy(input, draft);
-                                         });
+  RecordChange change = ChangeOfPolicy<v1::ThrottlePolicy>(
+      context_, {*tenant, id}, MarkOf(*tenant, "CreatePolicy", request, done),
+      [draft = *std::move(draft)](const PolicyInput& input) {
+        return DecideCreatePolicy(input, draft);
+      });
   change.validate_only = request.validate_only();
   ChangeRecord(context_, std::move(change), AsAnswer(std::move(done)));
 }

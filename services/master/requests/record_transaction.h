@@ -25,14 +25,14 @@
 
 namespace escapement::master {
 
-// What a change writes and answers.
+// A change's writes and its answer.
 struct RecordDecision {
   kv::Group group;
   std::unique_ptr<google::protobuf::Message> response;  // has the RPC's type
   // For each condition of the group, the answer to the caller if that condition is the first that
   // does not hold. OK (or beyond the end): the change lost a race and reads again.
   std::vector<absl::Status> refusals;
-  uint64_t version_before = 0;  // of the resource; 0: it did not exist, or has no versions
+  uint64_t version_before = 0;  // the resource's; 0: it did not exist, or has no versions
 };
 
 struct RecordChange {

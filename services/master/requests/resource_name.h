@@ -35,7 +35,7 @@ struct PolicyName {
   std::string ToString() const;
 };
 
-struct KeyName {  // of an API key; the tenant may be kAllTenants
+struct KeyName {  // names an API key; the tenant may be kAllTenants
   std::string tenant, key;
   std::string ToString() const;
 };

@@ -2,22 +2,18 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
 #include "common/storage/access_table.h"
-#include "google/protobuf/util/field_mask_util.h"
 #include "services/master/limits.h"
+#include "services/master/requests/update_mask.h"
 #include "services/master/schedules/codec/schedule_codec.h"
 
 namespace escapement::master {
 namespace {
-
-using google::protobuf::FieldMask;
-using google::protobuf::util::FieldMaskUtil;
 
 void CheckCount(const char* field, int64_t value, FieldViolations& violations) {
   if (value < 0)
@@ -30,14 +26,6 @@ void CheckRate(const char* field, double value, FieldViolations& violations) {
     violations.Add(absl::StrCat("tenant.quotas.", field),
                    absl::StrCat("must be from 0 (no bound) to ", kTenantRateMax));
   }
-}
-
-FieldMask FieldsSetIn(const v1::Tenant& patch) {
-  FieldMask mask;
-  std::vector<const google::protobuf::FieldDescriptor*> fields;
-  v1::Tenant::GetReflection()->ListFields(patch, &fields);
-  for (const auto* field : fields) mask.add_paths(field->name());
-  return mask;
 }
 
 }  // namespace
@@ -78,23 +66,12 @@ absl::StatusOr<storage::v1::TenantRecord> ReadTenant(const v1::Tenant& tenant) {
 }
 
 absl::StatusOr<v1::Tenant> ApplyTenantMask(const v1::Tenant& current, const v1::Tenant& patch,
-                                           const FieldMask& mask) {
-  const FieldMask paths = mask.paths_size() > 0 ? mask : FieldsSetIn(patch);
-  FieldViolations violations;
-  bool everything = false;
-  for (const std::string& path : paths.paths()) {
-    everything |= path == "*";
-    if (path != "*" && (path.empty() || !FieldMaskUtil::IsValidPath<v1::Tenant>(path))) {
-      violations.Add("update_mask",
-                     absl::StrCat("\"", path.substr(0, 100), "\" is not a field of Tenant"));
-    }
-  }
-  if (!violations.empty()) return violations.ToStatus();
-  if (everything) return patch;
+                                           const google::protobuf::FieldMask& mask) {
+  const absl::StatusOr<google::protobuf::FieldMask> fields = ReadUpdateMask(patch, mask);
+  if (!fields.ok()) return fields.status();
+  if (ReplacesAll(*fields)) return patch;
   v1::Tenant result = current;
-  FieldMaskUtil::MergeOptions replace;
-  replace.set_replace_message_fields(true);
-  FieldMaskUtil::MergeMessageTo(patch, paths, replace, &result);
+  ReplaceFields(patch, *fields, result);
   return result;
 }
 

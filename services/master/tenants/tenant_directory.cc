@@ -17,7 +17,7 @@ void TenantDirectory::Take(const kv::RangeMirror::Rows& rows) {
       std::make_shared<storage::v1::TenantRecord>(DefaultTenantRecord());
   for (const auto& [key, value] : rows) {
     auto record = std::make_shared<storage::v1::TenantRecord>();
-    // Nobody may use a tenant whose record cannot be read.
+    // A tenant whose record cannot be read counts as missing.
     if (record->ParseFromString(value)) (*tenants)[record->tenant()] = std::move(record);
   }
   absl::MutexLock lock(&mutex_);

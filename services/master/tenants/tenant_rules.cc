@@ -24,7 +24,7 @@ constexpr absl::Duration kCountEvery = absl::Seconds(10);  // if nothing was let
 constexpr int64_t kCountPause = 20;
 constexpr absl::Duration kCountAgain = absl::Seconds(1);
 
-// What a request adds to a tenant.
+// The amounts that a request adds to a tenant.
 struct Demand {
   int64_t schedules = 0;
   int64_t policies = 0;
@@ -189,7 +189,8 @@ void MasterTenantRules::CountIfDue(const std::string& tenant, CountedRows which,
     Count& count = usages_[tenant].counts[which];
     if (count.counting || (count.known && now < count.next)) return;
     count.counting = true;
-    // What is let pass from now on may be in the count or not: it is added, to be safe.
+    // The count may or may not include rows that are let pass from now on. They are added, to be
+    // safe.
     count.let_pass = 0;
   }
   CountRows(context_, which, tenant, max,

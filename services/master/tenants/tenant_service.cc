@@ -177,7 +177,7 @@ absl::StatusOr<v1::ListTenantsResponse> PageOf(const kv::ScanResult& result, int
     *response.add_tenants() = ShowTenant(record);
     return true;
   };
-  bool default_due = with_default;
+  bool default_due = with_default && (only.empty() || only == kDefaultTenant);
   for (const kv::Entry& entry : result.entries) {
     TenantRecord record;
     if (!record.ParseFromString(entry.value)) return BrokenRecord("a tenant");
@@ -189,7 +189,7 @@ absl::StatusOr<v1::ListTenantsResponse> PageOf(const kv::ScanResult& result, int
     }
     if (!add(record)) return response;
   }
-  if (default_due && (only.empty() || only == kDefaultTenant)) add(DefaultTenantRecord());
+  if (default_due) add(DefaultTenantRecord());
   return response;
 }
 

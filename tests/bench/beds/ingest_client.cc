@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
 #include "escapement/v1/event_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
@@ -87,8 +86,9 @@ std::string HalfRandomPayload(size_t bytes, uint64_t i) {
 }
 
 absl::StatusOr<absl::Duration> Ingest(const IngestOptions& options) {
-  const auto stub = v1::EventService::NewStub(NewChannel(options.master));
+  const auto stub = v1::EventService::NewStub(NewChannelOf(options.caller, options.master));
   grpc::ClientContext context;
+  AddCredentials(options.caller, context);
   context.set_wait_for_ready(true);
   context.set_deadline(absl::ToChronoTime(absl::Now() + TimeFor(options.events)));
   const std::unique_ptr<IngestStream> stream = stub->Ingest(&context);

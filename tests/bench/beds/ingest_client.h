@@ -11,11 +11,13 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "escapement/v1/resources.pb.h"
+#include "tests/bench/beds/caller.h"
 
 namespace escapement::bench {
 
 struct IngestOptions {
   std::string master;  // "host:port"
+  Caller caller = {};
   v1::Target target;
   uint64_t events = 100'000;
   size_t payload_bytes = 500;

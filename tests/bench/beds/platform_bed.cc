@@ -1,12 +1,16 @@
 #include "tests/bench/beds/platform_bed.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "common/tls/testing/tls_client.h"
 #include "tests/bench/figures/process_stats.h"
 #include "tests/integration/http_get.h"
 
@@ -28,6 +32,24 @@ std::string Made(const std::string& folder) {
   return folder;
 }
 
+std::optional<Security> SecurityOf(const PlatformBed::Options& options) {
+  if (!options.secured) return std::nullopt;
+  return Security(Made(options.folder));
+}
+
+// The arguments by service, with those of its security.
+std::map<std::string, std::vector<std::string>> ArgumentsOf(
+    const PlatformBed::Options& options, const std::optional<Security>& security) {
+  auto arguments = options.extra_arguments;
+  if (!security.has_value()) return arguments;
+  for (const char* service :
+       {"standalone", "store", "master", "emitter", "token_manager", "handler"}) {
+    const std::vector<std::string> flags = security->FlagsOf(service);
+    arguments[service].insert(arguments[service].end(), flags.begin(), flags.end());
+  }
+  return arguments;
+}
+
 // The sum of a metric's samples in the text of /metrics.
 double SumOf(const std::string& text, const std::string& name) {
   double total = 0;
@@ -46,11 +68,17 @@ PlatformBed::PlatformBed(const Options& options)
     : options_(options),
       mode_(options.separate ? "separate" : "standalone"),
       names_(NamesOf(options)),
+      security_(SecurityOf(options)),
       platform_({.bin = options.bin,
                  .folder = Made(options.folder),
-                 .extra_arguments = options.extra_arguments}) {}
+                 .extra_arguments = ArgumentsOf(options, security_),
+                 .tls = caller().tls}) {}
 
-absl::Status PlatformBed::Start() { return platform_.Start(names_); }
+absl::Status PlatformBed::Start() {
+  if (absl::Status status = platform_.Start(names_); !status.ok() || !security_.has_value())
+    return status;
+  return AwaitAccepted(security_->client(), front("master"));
+}
 
 absl::Status PlatformBed::Stop() {
   for (auto name = names_.rbegin(); name != names_.rend(); ++name) {
@@ -69,6 +97,10 @@ const std::string& PlatformBed::front(const std::string& service) const {
   return platform_.grpc_address(options_.separate ? service : "standalone");
 }
 
+const std::string& PlatformBed::http_front(const std::string& service) const {
+  return platform_.http_address(options_.separate ? service : "standalone");
+}
+
 absl::StatusOr<double> PlatformBed::Metric(const std::string& service,
                                            const std::string& name) const {
   double total = 0;
@@ -83,9 +115,23 @@ absl::StatusOr<double> PlatformBed::Metric(const std::string& service,
 
 absl::StatusOr<double> PlatformBed::MetricOf(const std::string& process,
                                              const std::string& name) const {
-  const auto answer = integration::HttpGet(platform_.http_address(process), "/metrics");
-  if (!answer.ok()) return answer.status();
-  return SumOf(answer->body, name);
+  const auto page = Page(process, "/metrics");
+  if (!page.ok()) return page.status();
+  return SumOf(*page, name);
+}
+
+absl::StatusOr<std::string> PlatformBed::Page(const std::string& process,
+                                              const std::string& path) const {
+  const std::string& address = platform_.http_address(process);
+  if (!security_.has_value()) {
+    const auto answer = integration::HttpGet(address, path);
+    if (!answer.ok()) return answer.status();
+    return answer->body;
+  }
+  const auto answer = testing::TlsGet(address, *security_->client().tls, path);
+  if (!answer.ok()) return answer;
+  if (!absl::StartsWith(*answer, "HTTP/1.1 200 ")) return absl::UnavailableError(*answer);
+  return answer->substr(std::min(answer->size(), answer->find("\r\n\r\n")));
 }
 
 double PlatformBed::CpuSeconds() const {

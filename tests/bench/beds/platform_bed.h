@@ -1,5 +1,5 @@
 // PlatformBed: the platform to be measured, as one standalone process or as at least five. It knows
-// how much its processes use.
+// how much its processes use. It may use TLS on all ports and require credentials.
 //
 // Threads: none of its own; the main thread only (it starts processes).
 
@@ -8,12 +8,15 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "tests/bench/beds/caller.h"
+#include "tests/bench/beds/security.h"
 #include "tests/bench/figures/process_stats.h"
 #include "tests/integration/platform.h"
 
@@ -27,12 +30,14 @@ class PlatformBed {
     bool separate = false;
     int handlers = 1;  // only if separate
     int emitters = 1;
+    // True: TLS on every port, mTLS between the services, and every call needs credentials.
+    bool secured = false;
     std::map<std::string, std::vector<std::string>> extra_arguments = {};  // by service
   };
   explicit PlatformBed(const Options& options);
 
-  // Starts all processes and returns when each is ready. May be called again after Stop and
-  // KillAll.
+  // Starts all processes and returns when each is ready, and, if secured, when the master accepts
+  // caller(). May be called again after Stop and KillAll.
   absl::Status Start();
   // Sends SIGTERM in reverse order. Returns an error unless each process exits with 0.
   absl::Status Stop();
@@ -45,6 +50,10 @@ class PlatformBed {
   const std::vector<std::string>& names() const { return names_; }
   // The address of a process that runs this service.
   const std::string& front(const std::string& service) const;
+  // The HTTP address of the same process.
+  const std::string& http_front(const std::string& service) const;
+  // How clients call it.
+  Caller caller() const { return security_.has_value() ? security_->client() : Caller(); }
   integration::Platform& platform() { return platform_; }
   const std::string& folder() const { return options_.folder; }
   std::string data_folder() const { return options_.folder + "/data"; }
@@ -65,9 +74,13 @@ class PlatformBed {
   absl::Status AwaitIdle(double share = kQuietShare, absl::Duration timeout = kQuietMax) const;
 
  private:
+  // The page that the HTTP port of a process answers.
+  absl::StatusOr<std::string> Page(const std::string& process, const std::string& path) const;
+
   const Options options_;
   const std::string mode_;
   std::vector<std::string> names_;
+  const std::optional<Security> security_;  // nothing: plaintext
   integration::Platform platform_;
 };
 

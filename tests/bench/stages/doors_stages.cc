@@ -25,7 +25,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/time/clock.h"
-#include "common/rpc/channel.h"
+#include "common/rpc/status_conversion.h"
 #include "escapement/v1/event_service.grpc.pb.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
 #include "tests/bench/beds/ingest_client.h"
@@ -196,20 +196,27 @@ absl::StatusOr<double> SlowestList(const std::string& http, const std::string& p
 
 }  // namespace
 
-DoorsStages::DoorsStages(std::string grpc, std::string http)
-    : grpc_(std::move(grpc)), http_(std::move(http)), channel_(NewChannel(grpc_)) {}
+DoorsStages::DoorsStages(std::string grpc, std::string http, Caller caller)
+    : grpc_(std::move(grpc)),
+      http_(std::move(http)),
+      caller_(std::move(caller)),
+      channel_(NewChannelOf(caller_, grpc_)) {}
 
 absl::Status DoorsStages::Prepare() {
-  v1::Schedule schedule;
+  v1::CreateScheduleRequest request;
+  request.set_parent("tenants/default");
+  request.set_schedule_id("doors");
+  v1::Schedule& schedule = *request.mutable_schedule();
   schedule.set_cron("0 3 1 1 *");
   *schedule.mutable_target() = Nowhere();
   schedule.set_payload(std::string(kPayloadBytes, 'p'));
-  const auto answer =
-      integration::HttpSend(http_, {.method = "POST",
-                                    .path = "/v1/tenants/default/schedules?scheduleId=doors",
-                                    .body = Json(schedule)});
-  if (!answer.ok()) return answer.status();
-  return answer->status == 200 ? absl::OkStatus() : absl::InternalError(answer->body);
+  grpc::ClientContext context;
+  context.set_wait_for_ready(true);
+  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(20)));
+  AddCredentials(caller_, context);
+  v1::Schedule created;
+  const auto stub = v1::ScheduleService::NewStub(channel_);
+  return FromGrpcStatus(stub->CreateSchedule(&context, request, &created));
 }
 
 absl::StatusOr<double> DoorsStages::GetByGrpc(const DoorsLoad& load) const {
@@ -221,6 +228,7 @@ absl::StatusOr<double> DoorsStages::GetByGrpc(const DoorsLoad& load) const {
   };
   return Rate(load, [&](std::function<void(bool)> done) {
     auto get = std::make_shared<Get>();
+    AddCredentials(caller_, get->context);
     get->request.set_name(kName);
     stub->async()->GetSchedule(
         &get->context, &get->request, &get->answer,
@@ -241,6 +249,7 @@ absl::StatusOr<double> DoorsStages::BatchByGrpc(const DoorsLoad& load, int event
   };
   const auto rate = Rate(load, [&](std::function<void(bool)> done) {
     auto create = std::make_shared<Create>();
+    AddCredentials(caller_, create->context);
     stub->async()->BatchCreateEvents(
         &create->context, &request, &create->answer,
         [create, done = std::move(done)](const grpc::Status& status) { done(status.ok()); });
@@ -260,6 +269,7 @@ absl::Status DoorsStages::PrepareEvents(uint64_t events) const {
   constexpr absl::Duration kSpread = absl::Hours(24 * 30);
   const absl::Duration gap = kSpread / static_cast<int64_t>(events);
   return Ingest({.master = grpc_,
+                 .caller = caller_,
                  .target = Nowhere(),
                  .events = events,
                  .payload_bytes = kPayloadBytes,
@@ -287,6 +297,7 @@ absl::StatusOr<double> DoorsStages::ListEventsByRest(const std::string& filter,
 absl::StatusOr<double> DoorsStages::IngestByGrpc(uint64_t events) const {
   const auto time =
       Ingest({.master = grpc_,
+              .caller = caller_,
               .target = Nowhere(),
               .events = events,
               .payload_bytes = kPayloadBytes,

@@ -1,4 +1,4 @@
-// The same work through both doors of a standalone process: gRPC and REST.
+// The same work through both doors of a platform: gRPC and REST.
 //
 // Threads: the caller's, and those of the clients while a method runs.
 
@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "tests/bench/beds/caller.h"
 
 namespace grpc {
 class Channel;
@@ -25,8 +26,9 @@ struct DoorsLoad {
 
 class DoorsStages {
  public:
-  // "host:port" each.
-  DoorsStages(std::string grpc, std::string http);
+  // "host:port" each. `caller` is how gRPC calls are made; the methods of REST cannot be used with
+  // TLS or a key.
+  DoorsStages(std::string grpc, std::string http, Caller caller = {});
 
   // Makes the schedule that is read.
   absl::Status Prepare();
@@ -50,6 +52,7 @@ class DoorsStages {
  private:
   const std::string grpc_;
   const std::string http_;
+  const Caller caller_;
   // One for all calls: gRPC 1.51 frees twice if a call's end destroys the last pointer.
   const std::shared_ptr<grpc::Channel> channel_;
 };

@@ -44,6 +44,7 @@ absl::StatusOr<double> PathStages::IngestRate(uint64_t events, Ids ids) {
   const absl::Time due = absl::Now() + absl::Hours(24);
   const auto took =
       Ingest({.master = bed_->front("master"),
+              .caller = bed_->caller(),
               .target = integration::GrpcTo(receiver_->grpc_target()),
               .events = events,
               .payload_bytes = options_.payload_bytes,
@@ -117,6 +118,7 @@ absl::StatusOr<PathStages::Stored> PathStages::StoreBeforeDue(const v1::Target& 
     const absl::Time begin = absl::Now() + lead + ingest_time_ * static_cast<int64_t>(events);
     const auto took = Ingest(
         {.master = bed_->front("master"),
+         .caller = bed_->caller(),
          .target = target,
          .events = events,
          .payload_bytes = options_.payload_bytes,

@@ -55,7 +55,7 @@ class PathStages {
   // All one-off events fall due at one instant. Returns events per second, from the first arrival
   // until the last Done record is durable.
   absl::StatusOr<double> OneOffRate(const v1::Target& target, uint64_t events);
-  // One run of a schedule with this many events.
+  // One run of a schedule with this many events. The bed must not be secured.
   absl::StatusOr<RunResult> RunRate(const v1::Target& target, uint64_t events);
   // Lateness of one-off events that are due at evenly spread instants.
   absl::StatusOr<Lateness> LatenessAt(const v1::Target& target, double per_second, uint64_t events);

@@ -217,6 +217,10 @@ class PublicDoor::Events final : public master::EventApi {
   void GetEvent(v1::GetEventRequest request, master::Done<v1::Event> done) override {
     calls_.Unary(stub_, &EventStub::GetEvent, request, std::move(done));
   }
+  void ListEvents(v1::ListEventsRequest request,
+                  master::Done<v1::ListEventsResponse> done) override {
+    calls_.Unary(stub_, &EventStub::ListEvents, request, std::move(done));
+  }
   void CancelEvent(v1::CancelEventRequest request, master::Done<v1::Event> done) override {
     calls_.Unary(stub_, &EventStub::CancelEvent, request, std::move(done));
   }

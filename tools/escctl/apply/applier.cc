@@ -21,15 +21,14 @@ std::string ParentOf(const std::string& name) {
 
 struct ScheduleApi {
   using Message = v1::Schedule;
+  using Stub = v1::ScheduleService::Stub;
 
-  explicit ScheduleApi(Session& session) : session(session), stub(session.channel()) {}
+  explicit ScheduleApi(Session& session) : session(session) {}
 
   grpc::Status Get(const std::string& name, Message& message) {
     v1::GetScheduleRequest request;
     request.set_name(name);
-    grpc::ClientContext context;
-    session.Prepare(context);
-    return stub.GetSchedule(&context, request, &message);
+    return session.Call(&Stub::GetSchedule, request, message);
   }
   grpc::Status Create(const Message& wanted, bool validate_only, Message& message) {
     v1::CreateScheduleRequest request;
@@ -37,38 +36,32 @@ struct ScheduleApi {
     request.set_schedule_id(IdOf(wanted.name()));
     *request.mutable_schedule() = wanted;
     request.set_validate_only(validate_only);
-    grpc::ClientContext context;
-    session.Prepare(context);
-    return stub.CreateSchedule(&context, request, &message);
+    return session.Call(&Stub::CreateSchedule, request, message);
   }
   grpc::Status Update(const Message& wanted, bool validate_only, Message& message) {
     v1::UpdateScheduleRequest request;
     *request.mutable_schedule() = wanted;
     request.mutable_update_mask()->add_paths("*");
     request.set_validate_only(validate_only);
-    grpc::ClientContext context;
-    session.Prepare(context);
-    return stub.UpdateSchedule(&context, request, &message);
+    return session.Call(&Stub::UpdateSchedule, request, message);
   }
   static std::vector<std::string> WarningsOf(const Message& message) {
     return {message.warnings().begin(), message.warnings().end()};
   }
 
   Session& session;
-  v1::ScheduleService::Stub stub;
 };
 
 struct PolicyApi {
   using Message = v1::ThrottlePolicy;
+  using Stub = v1::PolicyService::Stub;
 
-  explicit PolicyApi(Session& session) : session(session), stub(session.channel()) {}
+  explicit PolicyApi(Session& session) : session(session) {}
 
   grpc::Status Get(const std::string& name, Message& message) {
     v1::GetPolicyRequest request;
     request.set_name(name);
-    grpc::ClientContext context;
-    session.Prepare(context);
-    return stub.GetPolicy(&context, request, &message);
+    return session.Call(&Stub::GetPolicy, request, message);
   }
   grpc::Status Create(const Message& wanted, bool validate_only, Message& message) {
     v1::CreatePolicyRequest request;
@@ -76,23 +69,18 @@ struct PolicyApi {
     request.set_policy_id(IdOf(wanted.name()));
     *request.mutable_policy() = wanted;
     request.set_validate_only(validate_only);
-    grpc::ClientContext context;
-    session.Prepare(context);
-    return stub.CreatePolicy(&context, request, &message);
+    return session.Call(&Stub::CreatePolicy, request, message);
   }
   grpc::Status Update(const Message& wanted, bool validate_only, Message& message) {
     v1::UpdatePolicyRequest request;
     *request.mutable_policy() = wanted;
     request.mutable_update_mask()->add_paths("*");
     request.set_validate_only(validate_only);
-    grpc::ClientContext context;
-    session.Prepare(context);
-    return stub.UpdatePolicy(&context, request, &message);
+    return session.Call(&Stub::UpdatePolicy, request, message);
   }
   static std::vector<std::string> WarningsOf(const Message&) { return {}; }
 
   Session& session;
-  v1::PolicyService::Stub stub;
 };
 
 template <typename Message>
@@ -193,11 +181,8 @@ Applied Applier::Prune(const v1::Schedule& listed) {
   v1::DeleteScheduleRequest request;
   request.set_name(listed.name());
   request.set_etag(listed.etag());
-  grpc::ClientContext context;
-  session_.Prepare(context);
   google::protobuf::Empty nothing;
-  applied.status =
-      v1::ScheduleService::Stub(session_.channel()).DeleteSchedule(&context, request, &nothing);
+  applied.status = session_.Call(&v1::ScheduleService::Stub::DeleteSchedule, request, nothing);
   return applied;
 }
 

@@ -17,12 +17,12 @@
 #include "tools/escctl/apply/applier.h"
 #include "tools/escctl/apply/line_diff.h"
 #include "tools/escctl/apply/manifest.h"
+#include "tools/escctl/pages.h"
 #include "tools/escctl/target_flags.h"
 
 namespace escapement::escctl {
 namespace {
 
-constexpr int32_t kPageSize = 1000;
 constexpr char kDescription[] =
     R"(create or update the schedules and throttling policies of a file
 
@@ -74,20 +74,16 @@ class ApplyRun {
     std::vector<v1::Schedule> leaving;
     v1::ListSchedulesRequest request;
     request.set_parent(session_.parent());
-    request.set_page_size(kPageSize);
-    do {
-      grpc::ClientContext context;
-      session_.Prepare(context);
-      v1::ListSchedulesResponse page;
-      const grpc::Status status =
-          v1::ScheduleService::Stub(session_.channel()).ListSchedules(&context, request, &page);
-      if (!status.ok()) return session_.Fail(status);
-      for (v1::Schedule& schedule : *page.mutable_schedules()) {
-        if (!kept.contains(schedule.name()) && Matches(schedule, labels))
-          leaving.push_back(std::move(schedule));
-      }
-      request.set_page_token(page.next_page_token());
-    } while (!request.page_token().empty());
+    const PagesRead read =
+        ForEachPage(session_, &v1::ScheduleService::Stub::ListSchedules, request, kNoLimit,
+                    [&](v1::ListSchedulesResponse& page) {
+                      for (v1::Schedule& schedule : *page.mutable_schedules()) {
+                        if (!kept.contains(schedule.name()) && Matches(schedule, labels))
+                          leaving.push_back(std::move(schedule));
+                      }
+                      return page.schedules_size();
+                    });
+    if (!read.status.ok()) return session_.Fail(read.status);
     for (const v1::Schedule& schedule : leaving)
       Report("", absl::StrCat("schedule/", IdOf(schedule.name())), applier_.Prune(schedule));
   }
@@ -141,7 +137,8 @@ class ApplyRun {
     if (!field.empty() && absl::StartsWith(problem, absl::StrCat(field, ": ")))
       problem.erase(0, field.size() + 2);
     SayError(place, title, FileFieldName(field),
-             absl::StrCat(absl::StatusCodeToString(status.code()), ": ", problem));
+             absl::StrCat(absl::StatusCodeToString(status.code()), ": ", problem,
+                          session_.Advice(status)));
   }
 
   void SayError(const std::string& place, const std::string& title, const std::string& field,

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "tools/escctl/context/contexts.h"
+#include "tools/escctl/context/key_file.h"
 #include "tools/escctl/context/tls_options.h"
 
 namespace escapement::escctl {
@@ -33,6 +34,7 @@ void AddSet(CLI::App& group, Session& session) {
     std::string name;
     std::string server;
     std::string tenant;
+    std::string key_file;
     PeerTls tls;
   };
   auto o = std::make_shared<Options>();
@@ -40,6 +42,8 @@ void AddSet(CLI::App& group, Session& session) {
   command->add_option("name", o->name, "name of the context")->required();
   command->add_option("--server", o->server, "host:port of a master")->required();
   command->add_option("--tenant", o->tenant, "tenant of short names; default: default");
+  command->add_option("--key-file", o->key_file,
+                      "file with your API key; the context keeps its path, not the key");
   AddTlsFlags(*command, o->tls);
   command->callback([o, &session] {
     if (auto status = CheckContextName(o->name); !status.ok())
@@ -48,17 +52,24 @@ void AddSet(CLI::App& group, Session& session) {
       return session.FailUsage(
           absl::StrCat("--server: '", o->server, "' is not host:port, e.g. 127.0.0.1:7410"));
     }
+    if (auto status = CheckKeyPath(o->key_file); !status.ok())
+      return session.FailUsage(absl::StrCat("--key-file: ", status.message()));
     // The current folder will be another one.
-    for (std::string* file : {&o->tls.ca, &o->tls.cert, &o->tls.key})
+    for (std::string* file : {&o->tls.ca, &o->tls.cert, &o->tls.key, &o->key_file})
       if (!file->empty()) *file = std::filesystem::absolute(*file).lexically_normal();
     if (auto status = CheckTlsFlags(o->tls); !status.ok())
       return session.FailUsage(status.message());
+    if (!o->key_file.empty()) {
+      if (auto key = ReadKeyFile(o->key_file); !key.ok())
+        return session.FailUsage(absl::StrCat("--key-file: ", key.status().message()));
+    }
     Change(session, [&](Contexts& contexts) {
       contexts.by_name[o->name] = {.server = o->server,
                                    .tenant = o->tenant,
                                    .tls_ca = o->tls.ca,
                                    .tls_cert = o->tls.cert,
-                                   .tls_key = o->tls.key};
+                                   .tls_key = o->tls.key,
+                                   .key_file = o->key_file};
       session.Say(absl::StrCat("context ", o->name, " is saved"));
       return absl::OkStatus();
     });
@@ -97,16 +108,18 @@ void PrintContexts(Session& session, const Contexts& contexts) {
     const bool current = name == contexts.current;
     const std::string tenant = context.tenant.empty() ? "default" : context.tenant;
     const bool tls = !context.tls_ca.empty();
-    rows.push_back({current ? "*" : "", name, context.server, tenant, tls ? "yes" : "no"});
+    rows.push_back({current ? "*" : "", name, context.server, tenant, tls ? "yes" : "no",
+                    context.key_file.empty() ? "no" : "yes"});
     list.push_back({{"name", name},
                     {"server", context.server},
                     {"tenant", tenant},
                     {"tlsCa", context.tls_ca},
                     {"tlsCert", context.tls_cert},
+                    {"keyFile", context.key_file},
                     {"current", current}});
   }
   session.Print(session.format() == OutputFormat::kTable
-                    ? FormatTable({"CURRENT", "NAME", "SERVER", "TENANT", "TLS"}, rows)
+                    ? FormatTable({"CURRENT", "NAME", "SERVER", "TENANT", "TLS", "KEY"}, rows)
                     : FormatJsonText(list.dump(), session.format()));
 }
 

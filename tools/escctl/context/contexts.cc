@@ -57,7 +57,8 @@ absl::StatusOr<Contexts> LoadContexts(const std::string& path) {
                                                 .tenant = TextOf(entry.second["tenant"]),
                                                 .tls_ca = TextOf(entry.second["tls-ca"]),
                                                 .tls_cert = TextOf(entry.second["tls-cert"]),
-                                                .tls_key = TextOf(entry.second["tls-key"])};
+                                                .tls_key = TextOf(entry.second["tls-key"]),
+                                                .key_file = TextOf(entry.second["key-file"])};
     }
   } catch (const YAML::Exception& problem) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", problem.what()));
@@ -81,6 +82,7 @@ absl::Status SaveContexts(const Contexts& contexts, const std::string& path) {
     write_unless_empty("tls-ca", context.tls_ca);
     write_unless_empty("tls-cert", context.tls_cert);
     write_unless_empty("tls-key", context.tls_key);
+    write_unless_empty("key-file", context.key_file);
     out << YAML::EndMap;
   }
   out << YAML::EndMap << YAML::EndMap;

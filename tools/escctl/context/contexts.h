@@ -4,7 +4,8 @@
 //   current: prod
 //   contexts:
 //     prod: {server: "master.example:7410", tenant: "default", tls-ca: "/etc/ca.pem",
-//            tls-cert: "/home/me/client.pem", tls-key: "/home/me/client.key"}
+//            tls-cert: "/home/me/client.pem", tls-key: "/home/me/client.key",
+//            key-file: "/home/me/api.key"}
 
 #ifndef TOOLS_ESCCTL_CONTEXT_CONTEXTS_H_
 #define TOOLS_ESCCTL_CONTEXT_CONTEXTS_H_
@@ -27,6 +28,8 @@ struct Context {
   std::string tls_ca = {};
   std::string tls_cert = {};
   std::string tls_key = {};
+  // Path of a file with an API key; empty: none. The key itself is never stored here.
+  std::string key_file = {};
 
   bool operator==(const Context&) const = default;
 };

@@ -29,9 +29,10 @@ TEST(ContextsTest, SavedContextsAreLoadedAgain) {
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   const std::string path = folder + "/new/folder/escctl.yaml";
   EXPECT_TRUE(LoadContexts(path)->by_name.empty());
-  Contexts contexts{.current = "prod",
-                    .by_name = {{"prod", {"master:7410", "", "/ca.pem", "/c.pem", "/c.key"}},
-                                {"1.5", {"[::1]:1", "team \"a\""}}}};
+  Contexts contexts{
+      .current = "prod",
+      .by_name = {{"prod", {"master:7410", "", "/ca.pem", "/c.pem", "/c.key", "/api.key"}},
+                  {"1.5", {"[::1]:1", "team \"a\""}}}};
   ASSERT_TRUE(SaveContexts(contexts, path).ok());
   struct stat info = {};
   ASSERT_EQ(stat(path.c_str(), &info), 0);

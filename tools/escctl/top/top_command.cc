@@ -78,24 +78,19 @@ class Top {
 
  private:
   grpc::Status ReadUsages(std::vector<v1::PolicyUsage>& usages, bool& more) {
-    Stub stub(session_.channel());
     v1::ListPoliciesRequest request;
     request.set_parent(session_.parent());
     request.set_page_size(kPoliciesMax);
     v1::ListPoliciesResponse policies;
-    grpc::ClientContext list_context;
-    session_.Prepare(list_context);
-    grpc::Status status = stub.ListPolicies(&list_context, request, &policies);
+    grpc::Status status = session_.Call(&Stub::ListPolicies, request, policies);
     if (!status.ok()) return status;
     more = !policies.next_page_token().empty();
     for (const auto& policy : policies.policies()) {
       v1::GetPolicyUsageRequest usage_request;
       usage_request.set_name(policy.name());
       usage_request.set_page_size(kHoldersMax);
-      grpc::ClientContext context;
-      session_.Prepare(context);
       v1::PolicyUsage usage;
-      status = stub.GetPolicyUsage(&context, usage_request, &usage);
+      status = session_.Call(&Stub::GetPolicyUsage, usage_request, usage);
       // A policy that was just deleted is left out.
       if (status.error_code() == grpc::StatusCode::NOT_FOUND) continue;
       if (!status.ok()) return status;

@@ -22,7 +22,8 @@ FlagNode ReadFlag(const CLI::Option& option) {
   for (const std::string& name : option.get_snames()) flag.names.push_back("-" + name);
   flag.takes_value = option.get_items_expected_max() > 0;
   if (flag.takes_value) flag.choices = ChoicesOf(option);
-  flag.takes_file = option.check_lname("file");
+  for (const char* name : {"file", "key-file", "tls-ca", "tls-cert", "tls-key"})
+    flag.takes_file = flag.takes_file || option.check_lname(name);
   flag.required = option.get_required();
   flag.default_value = option.get_default_str();
   flag.environment = option.get_envname();

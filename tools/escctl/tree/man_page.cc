@@ -124,8 +124,9 @@ std::string ManPage(const CommandNode& program) {
     absl::StrAppend(&page, ".TP\n", Bold(flag.environment), "\n", Escape(flag.description),
                     "; the flag ", Bold(flag.names[0]), " goes before it\n");
   }
-  absl::StrAppend(&page, ".TP\n", Bold("ESCAPEMENT_CONFIG_DIR"), "\nfolder of ",
-                  Italic("escctl.yaml"),
+  absl::StrAppend(&page, ".TP\n", Bold("ESCAPEMENT_KEY"),
+                  "\nAPI key itself; a key file goes before it\n.TP\n",
+                  Bold("ESCAPEMENT_CONFIG_DIR"), "\nfolder of ", Italic("escctl.yaml"),
                   ", which holds the contexts; default: ", Italic("~/.config/escapement"),
                   "\n.SH EXIT STATUS\n.TP\n0\ndone\n.TP\n1\n",
                   "the server refused something or could not be reached\n.TP\n2\nwrong usage\n");

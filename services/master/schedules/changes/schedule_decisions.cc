@@ -173,7 +173,7 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
       ShowSchedule({*snapshot.record, snapshot.state, snapshot.definition->record}, std::nullopt);
   ForgetDefaultCompletion(current);
   const absl::StatusOr<v1::Schedule> wanted =
-      ApplyMask(current, request.schedule(), request.has_update_mask(), request.update_mask());
+      ApplyMask(current, request.schedule(), request.update_mask());
   if (!wanted.ok()) return wanted.status();
   absl::StatusOr<ScheduleDraft> draft = ReadSchedule(*wanted, input.name.tenant);
   if (!draft.ok()) return draft.status();

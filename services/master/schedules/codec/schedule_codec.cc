@@ -10,9 +10,9 @@
 #include "common/base/printable_text.h"
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
-#include "google/protobuf/util/field_mask_util.h"
 #include "services/master/limits.h"
 #include "services/master/requests/resource_name.h"
+#include "services/master/requests/update_mask.h"
 #include "services/master/schedules/codec/delivery_codec.h"
 #include "services/master/schedules/codec/target_codec.h"
 #include "services/master/schedules/codec/throttle_codec.h"
@@ -57,14 +57,6 @@ void KeepOutputOnly(const v1::Schedule& from, v1::Schedule& to) {
   to.clear_warnings();
   to.clear_next_time();
   if (from.has_next_time()) *to.mutable_next_time() = from.next_time();
-}
-
-google::protobuf::FieldMask SetFields(const v1::Schedule& patch) {
-  google::protobuf::FieldMask fields;
-  std::vector<const google::protobuf::FieldDescriptor*> set;
-  v1::Schedule::GetReflection()->ListFields(patch, &set);
-  for (const auto* field : set) fields.add_paths(field->name());
-  return fields;
 }
 
 // If the patch sets new times, clears the other ways of setting times, and the DST policy, which
@@ -143,33 +135,14 @@ absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule, absl::s
 }
 
 absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Schedule& patch,
-                                       bool has_mask, const google::protobuf::FieldMask& mask) {
-  using google::protobuf::util::FieldMaskUtil;
-  google::protobuf::FieldMask fields = mask;
-  bool everything = false;
-  if (!has_mask || mask.paths().empty()) {
-    fields = SetFields(patch);
-  } else {
-    FieldViolations violations;
-    for (const std::string& path : mask.paths()) {
-      if (path == "*") {
-        everything = true;
-      } else if (path.empty() || !FieldMaskUtil::IsValidPath<v1::Schedule>(path)) {
-        violations.Add("update_mask",
-                       absl::StrCat("\"", path.substr(0, 100), "\" is not a field of Schedule"));
-      }
-    }
-    if (!violations.empty()) return violations.ToStatus();
-  }
-  v1::Schedule result = current;
-  if (everything) {
-    result = patch;
-  } else {
-    ForgetFormerTimes(patch, fields, result);
-    FieldMaskUtil::MergeOptions replace;
-    replace.set_replace_message_fields(true);
-    replace.set_replace_repeated_fields(true);
-    FieldMaskUtil::MergeMessageTo(patch, fields, replace, &result);
+                                       const google::protobuf::FieldMask& mask) {
+  const absl::StatusOr<google::protobuf::FieldMask> fields = ReadUpdateMask(patch, mask);
+  if (!fields.ok()) return fields.status();
+  v1::Schedule result = patch;
+  if (!ReplacesAll(*fields)) {
+    result = current;
+    ForgetFormerTimes(patch, *fields, result);
+    ReplaceFields(patch, *fields, result);
   }
   KeepOutputOnly(current, result);
   return result;

@@ -35,7 +35,7 @@ absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule, absl::s
 // way when the schedule fires (cron, cron_fields, interval or times) replaces the former way, and
 // the dst_policy that went with it. INVALID_ARGUMENT (update_mask) for a path that is no field.
 absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Schedule& patch,
-                                       bool has_mask, const google::protobuf::FieldMask& mask);
+                                       const google::protobuf::FieldMask& mask);
 
 struct ShownSchedule {
   const storage::v1::ScheduleRecord& record;

@@ -48,7 +48,7 @@ absl::StatusOr<ScheduleDraft> Updated(const std::string& current, const std::str
   if (mask != "-") {
     for (absl::string_view path : absl::StrSplit(mask, ',')) paths.add_paths(std::string(path));
   }
-  const auto wanted = ApplyMask(Current(current), Parse(patch), mask != "-", paths);
+  const auto wanted = ApplyMask(Current(current), Parse(patch), paths);
   if (!wanted.ok()) return wanted.status();
   return ReadSchedule(*wanted, "default");
 }
@@ -125,7 +125,7 @@ TEST(ScheduleCodec, RetriesThatGoOnAreKeptAndShown) {
 }
 
 TEST(ScheduleCodec, WarningsOfTheRequestAreIgnored) {
-  const auto wanted = ApplyMask(Current("cron: '0 3 * * *'"), Parse("warnings: 'mine'"), false, {});
+  const auto wanted = ApplyMask(Current("cron: '0 3 * * *'"), Parse("warnings: 'mine'"), {});
   ASSERT_TRUE(wanted.ok());
   EXPECT_EQ(wanted->warnings_size(), 0);
 }

@@ -49,7 +49,7 @@ class TenantServiceTest : public ::testing::Test {
     } while (!request.page_token().empty());
     return names;
   }
-  // What the gate says of a request for the tenant.
+  // The answer of the rules to a request for the tenant.
   absl::Status Check(const google::protobuf::Message& request, const std::string& rpc,
                      const std::string& tenant) {
     const auto* method = google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(

@@ -1,0 +1,188 @@
+#include "common/auth/jwks_source.h"
+
+#include <sys/stat.h>
+
+#include <optional>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/bounded_file.h"
+#include "common/service/log.h"
+#include "common/status/errors.h"
+
+namespace escapement::auth {
+namespace {
+
+// Changes when somebody writes or replaces the file.
+struct FileStamp {
+  int64_t seconds = 0;
+  int64_t nanoseconds = 0;
+  uint64_t size = 0;
+  uint64_t inode = 0;
+  uint64_t device = 0;
+
+  bool operator==(const FileStamp&) const = default;
+};
+
+// nullopt: the file is missing.
+std::optional<FileStamp> StampOf(const std::string& path) {
+  struct stat found = {};
+  if (stat(path.c_str(), &found) != 0) return std::nullopt;
+  return FileStamp{found.st_mtim.tv_sec, found.st_mtim.tv_nsec,
+                   static_cast<uint64_t>(found.st_size), found.st_ino, found.st_dev};
+}
+
+// One line for each new state: a failure that goes on is not logged again.
+class ReadLog {
+ public:
+  explicit ReadLog(std::string from) : from_(std::move(from)) {}
+
+  void Note(const absl::StatusOr<Jwks>& read) {
+    if (read.ok()) {
+      if (logged_ && error_.empty()) return;
+      Log(LogLevel::kInfo, "auth.jwks", "read the keys of an issuer",
+          {{"from", from_}, {"keys", read->keys().size()}});
+      error_.clear();
+    } else {
+      const std::string error = ErrorText(read.status().message());
+      if (logged_ && error == error_) return;
+      Log(LogLevel::kWarning, "auth.jwks", "cannot read the keys of an issuer; former ones stay",
+          {{"from", from_}, {"error", error}});
+      error_ = error;
+    }
+    logged_ = true;
+  }
+
+ private:
+  const std::string from_;
+  bool logged_ = false;
+  std::string error_;
+};
+
+class JwksFileSource final : public JwksSource {
+ public:
+  JwksFileSource(const std::string& path, Clock& clock) : path_(path), clock_(clock), log_(path) {}
+
+  std::shared_ptr<const Jwks> Current() override {
+    absl::MutexLock lock(&mutex_);
+    const absl::Duration now = clock_.Elapsed();
+    if (looked_at_.has_value() && now - *looked_at_ < kJwksLookEvery) return keys_;
+    looked_at_ = now;
+    // Before the read: a change during the read is seen at the next look.
+    const std::optional<FileStamp> stamp = StampOf(path_);
+    if (stamp.has_value() && stamp == stamp_) return keys_;
+    absl::StatusOr<Jwks> read = ReadJwksFile(path_);
+    log_.Note(read);
+    if (!read.ok()) return keys_;  // the next look tries again
+    keys_ = std::make_shared<const Jwks>(*std::move(read));
+    stamp_ = stamp;
+    return keys_;
+  }
+
+ private:
+  const std::string path_;
+  Clock& clock_;
+  absl::Mutex mutex_;
+  std::optional<absl::Duration> looked_at_ ABSL_GUARDED_BY(mutex_);
+  // The stamp before the last good read.
+  std::optional<FileStamp> stamp_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const Jwks> keys_ ABSL_GUARDED_BY(mutex_);
+  ReadLog log_ ABSL_GUARDED_BY(mutex_);
+};
+
+class JwksUrlSource final : public JwksSource {
+ public:
+  JwksUrlSource(JwksRequest request, JwksFetcher fetch, Runtime& runtime)
+      : request_(std::move(request)),
+        fetch_(std::move(fetch)),
+        clock_(runtime.clock()),
+        log_(request_.url),
+        executor_(runtime.NewExecutor("jwks")) {}
+
+  ~JwksUrlSource() override {
+    stopping_ = true;
+    executor_->Stop();
+  }
+
+  void Start() override {
+    absl::MutexLock lock(&mutex_);
+    PostRead();
+  }
+
+  std::shared_ptr<const Jwks> Current() override {
+    absl::MutexLock lock(&mutex_);
+    return clock_.Elapsed() - read_at_ < kJwksUsableFor ? keys_ : nullptr;
+  }
+
+  bool NoteUnknownKey() override {
+    absl::MutexLock lock(&mutex_);
+    if (reading_) return true;
+    if (clock_.Elapsed() - asked_at_ < kJwksRetryAfter) return false;
+    PostRead();
+    return true;
+  }
+
+ private:
+  void PostRead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    reading_ = true;
+    asked_at_ = clock_.Elapsed();
+    executor_->Post([this] { Read(); });
+  }
+
+  // On the executor.
+  void Read() {
+    executor_->Cancel(timer_);
+    const absl::StatusOr<std::string> document = fetch_(request_, stopping_);
+    absl::StatusOr<Jwks> read = document.ok() ? Jwks::Parse(*document) : document.status();
+    if (stopping_) return;
+    log_.Note(read);
+    timer_ = executor_->PostAfter(read.ok() ? kJwksRefreshEvery : kJwksRetryAfter, [this] {
+      absl::MutexLock lock(&mutex_);
+      if (!reading_) PostRead();
+    });
+    absl::MutexLock lock(&mutex_);
+    reading_ = false;
+    if (!read.ok()) return;
+    keys_ = std::make_shared<const Jwks>(*std::move(read));
+    read_at_ = clock_.Elapsed();
+  }
+
+  const JwksRequest request_;
+  const JwksFetcher fetch_;
+  Clock& clock_;
+  std::atomic<bool> stopping_ = false;
+
+  ReadLog log_;                  // on the executor
+  Executor::TimerId timer_ = 0;  // on the executor
+
+  absl::Mutex mutex_;
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;  // also while the read waits for the executor
+  absl::Duration asked_at_ ABSL_GUARDED_BY(mutex_) = -absl::InfiniteDuration();
+  absl::Duration read_at_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const Jwks> keys_ ABSL_GUARDED_BY(mutex_);
+
+  const std::shared_ptr<Executor> executor_;
+};
+
+}  // namespace
+
+absl::StatusOr<Jwks> ReadJwksFile(const std::string& path) {
+  const absl::StatusOr<std::string> document = ReadBoundedFile(path, kJwksBytesMax);
+  if (!document.ok()) return document.status();
+  absl::StatusOr<Jwks> keys = Jwks::Parse(*document);
+  if (!keys.ok()) return Annotate(keys.status(), path);
+  return keys;
+}
+
+std::unique_ptr<JwksSource> NewJwksFileSource(const std::string& path, Clock& clock) {
+  return std::make_unique<JwksFileSource>(path, clock);
+}
+
+std::unique_ptr<JwksSource> NewJwksUrlSource(JwksRequest request, JwksFetcher fetch,
+                                             Runtime& runtime) {
+  return std::make_unique<JwksUrlSource>(std::move(request), std::move(fetch), runtime);
+}
+
+}  // namespace escapement::auth

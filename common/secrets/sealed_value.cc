@@ -1,0 +1,147 @@
+#include "common/secrets/sealed_value.h"
+
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace escapement {
+namespace {
+
+constexpr char kVersion = 1;
+constexpr size_t kNonceBytes = 12;
+constexpr size_t kTagBytes = 16;
+constexpr size_t kAssociatedDataBytesMax = 64 << 10;
+static_assert(kSealingKeyIdBytesMax < 128);
+
+struct CipherDeleter {
+  void operator()(EVP_CIPHER_CTX* context) const { EVP_CIPHER_CTX_free(context); }
+};
+using Cipher = std::unique_ptr<EVP_CIPHER_CTX, CipherDeleter>;
+
+unsigned char* Bytes(char* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
+const unsigned char* Bytes(absl::string_view bytes) {
+  return reinterpret_cast<const unsigned char*>(bytes.data());
+}
+
+struct SealedParts {
+  absl::string_view header;  // version and key id
+  absl::string_view key_id;
+  absl::string_view nonce;
+  absl::string_view ciphertext;
+  absl::string_view tag;
+};
+
+absl::Status Broken() { return absl::DataLossError("the bytes are not a sealed value"); }
+
+absl::StatusOr<SealedParts> Split(absl::string_view sealed) {
+  if (sealed.size() < 2 || sealed[0] != kVersion) return Broken();
+  const size_t id_bytes = static_cast<unsigned char>(sealed[1]);
+  const size_t header_bytes = 2 + id_bytes;
+  if (id_bytes == 0 || id_bytes > kSealingKeyIdBytesMax ||
+      sealed.size() < header_bytes + kNonceBytes + kTagBytes ||
+      sealed.size() - header_bytes - kNonceBytes - kTagBytes > kSealedPlaintextBytesMax) {
+    return Broken();
+  }
+  SealedParts parts;
+  parts.header = sealed.substr(0, header_bytes);
+  parts.key_id = sealed.substr(2, id_bytes);
+  parts.nonce = sealed.substr(header_bytes, kNonceBytes);
+  parts.ciphertext = sealed.substr(header_bytes + kNonceBytes,
+                                   sealed.size() - header_bytes - kNonceBytes - kTagBytes);
+  parts.tag = sealed.substr(sealed.size() - kTagBytes);
+  return parts;
+}
+
+// The key, the nonce, and the data that is only authenticated; null if OpenSSL refuses.
+Cipher Begin(bool encrypt, const SealingKey& key, absl::string_view nonce, absl::string_view header,
+             absl::string_view associated_data) {
+  Cipher cipher(EVP_CIPHER_CTX_new());
+  // The default length of a GCM nonce is 12 bytes.
+  bool good = cipher != nullptr &&
+              EVP_CipherInit_ex(cipher.get(), EVP_aes_256_gcm(), nullptr, Bytes(key.bytes.Reveal()),
+                                Bytes(nonce), encrypt ? 1 : 0) == 1;
+  // The header says its own length, so header and data cannot be shifted against each other.
+  for (const absl::string_view part : {header, associated_data}) {
+    int written = 0;
+    good = good && (part.empty() || EVP_CipherUpdate(cipher.get(), nullptr, &written, Bytes(part),
+                                                     static_cast<int>(part.size())) == 1);
+  }
+  return good ? std::move(cipher) : nullptr;
+}
+
+bool Transform(EVP_CIPHER_CTX* cipher, absl::string_view from, char* to) {
+  int written = 0;
+  return from.empty() || (EVP_CipherUpdate(cipher, Bytes(to), &written, Bytes(from),
+                                           static_cast<int>(from.size())) == 1 &&
+                          written == static_cast<int>(from.size()));
+}
+
+bool Finish(EVP_CIPHER_CTX* cipher) {
+  unsigned char block[16];  // GCM writes nothing here
+  int written = 0;
+  return EVP_CipherFinal_ex(cipher, block, &written) == 1;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> Sealer::Seal(const SecretText& plaintext,
+                                         absl::string_view associated_data) const {
+  if (plaintext.size() > kSealedPlaintextBytesMax ||
+      associated_data.size() > kAssociatedDataBytesMax) {
+    return absl::InvalidArgumentError("the secret is too large");
+  }
+  const SealingKey& key = keys_.current();
+  const std::string header = absl::StrCat(std::string(1, kVersion),
+                                          std::string(1, static_cast<char>(key.id.size())), key.id);
+  std::string nonce(kNonceBytes, '\0');
+  if (RAND_bytes(Bytes(nonce.data()), kNonceBytes) != 1)
+    return absl::InternalError("OpenSSL has no random bytes");
+  const Cipher cipher = Begin(true, key, nonce, header, associated_data);
+  std::string ciphertext(plaintext.size(), '\0');
+  std::string tag(kTagBytes, '\0');
+  if (cipher == nullptr || !Transform(cipher.get(), plaintext.Reveal(), ciphertext.data()) ||
+      !Finish(cipher.get()) ||
+      EVP_CIPHER_CTX_ctrl(cipher.get(), EVP_CTRL_AEAD_GET_TAG, kTagBytes, tag.data()) != 1) {
+    return absl::InternalError("OpenSSL cannot seal the secret");
+  }
+  return absl::StrCat(header, nonce, ciphertext, tag);
+}
+
+absl::StatusOr<SecretText> Sealer::Open(absl::string_view sealed,
+                                        absl::string_view associated_data) const {
+  const absl::StatusOr<SealedParts> parts = Split(sealed);
+  if (!parts.ok()) return parts.status();
+  const SealingKey* const key = keys_.Find(parts->key_id);
+  if (key == nullptr)
+    return absl::FailedPreconditionError("the key ring has no key with the id of the sealed value");
+  const absl::Status forged = absl::DataLossError(
+      "the sealed value was changed, or it belongs to another place or another key");
+  if (associated_data.size() > kAssociatedDataBytesMax) return forged;
+  const Cipher cipher = Begin(false, *key, parts->nonce, parts->header, associated_data);
+  // The bytes are wiped unless the tag is right.
+  SecretText plaintext = SecretText::OfSize(parts->ciphertext.size());
+  std::string tag(parts->tag);  // OpenSSL takes a pointer to non-const
+  if (cipher == nullptr || !Transform(cipher.get(), parts->ciphertext, plaintext.data()) ||
+      EVP_CIPHER_CTX_ctrl(cipher.get(), EVP_CTRL_AEAD_SET_TAG, kTagBytes, tag.data()) != 1 ||
+      !Finish(cipher.get())) {
+    return forged;
+  }
+  return plaintext;
+}
+
+absl::StatusOr<std::string> Sealer::KeyId(absl::string_view sealed) {
+  const absl::StatusOr<SealedParts> parts = Split(sealed);
+  if (!parts.ok()) return parts.status();
+  return std::string(parts->key_id);
+}
+
+bool Sealer::NeedsResealing(absl::string_view sealed) const {
+  const absl::StatusOr<SealedParts> parts = Split(sealed);
+  return parts.ok() && parts->key_id != keys_.current().id;
+}
+
+}  // namespace escapement

@@ -1,0 +1,63 @@
+// Sealer: encrypts secrets for storage with AES-256-GCM (OpenSSL), and opens them.
+//
+// A sealed value has
+//
+//   version       1 byte, 1
+//   key id        1 byte with its length, then the id (key_ring.h)
+//   nonce         12 random bytes
+//   ciphertext    as many bytes as the plaintext
+//   tag           16 bytes
+//
+// The tag also covers everything before the nonce, and the associated data: name there what the
+// secret belongs to, e.g. "tenants/a/credentials/b/password". Then a value that somebody copies to
+// another place in the store does not open there.
+//
+// Random nonces allow 2^32 values with one key (NIST SP 800-38D, 8.3). Replace the key before: put
+// a new first line into the file, restart, and reseal each value for which NeedsResealing is true.
+//
+// Threads: any; a Sealer does not change.
+
+#ifndef COMMON_SECRETS_SEALED_VALUE_H_
+#define COMMON_SECRETS_SEALED_VALUE_H_
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/secrets/key_ring.h"
+#include "common/secrets/secret_text.h"
+
+namespace escapement {
+
+inline constexpr size_t kSealedPlaintextBytesMax = 1 << 20;
+
+class Sealer {
+ public:
+  explicit Sealer(KeyRing keys) : keys_(std::move(keys)) {}
+
+  // Seals with the current key. INVALID_ARGUMENT: above kSealedPlaintextBytesMax. INTERNAL: OpenSSL
+  // has no random bytes.
+  absl::StatusOr<std::string> Seal(const SecretText& plaintext,
+                                   absl::string_view associated_data) const;
+
+  // DATA_LOSS: the value is broken, or was sealed with other associated data. FAILED_PRECONDITION:
+  // the ring no longer has its key. Errors quote neither the value nor the associated data.
+  absl::StatusOr<SecretText> Open(absl::string_view sealed,
+                                  absl::string_view associated_data) const;
+
+  // The id of the key that sealed the value; it is not verified. DATA_LOSS: not a sealed value.
+  static absl::StatusOr<std::string> KeyId(absl::string_view sealed);
+
+  // True if another key than the current one sealed the value. False for bytes that are no sealed
+  // value: Open reports those.
+  bool NeedsResealing(absl::string_view sealed) const;
+
+ private:
+  KeyRing keys_;
+};
+
+}  // namespace escapement
+
+#endif  // COMMON_SECRETS_SEALED_VALUE_H_

@@ -1,0 +1,63 @@
+// SlowClients: clients that keep the ports of a service busy and ask nothing: HTTP clients that
+// send one byte of a request per second, and idle gRPC connections.
+//
+// HTTP clients connect within the first 15 s, which is less than PathStages waits before it
+// measures lateness. An HTTP client whose connection the server ends connects again 0.1 s later,
+// since HttpServer ends requests that take too long and gives places to new connections.
+//
+// Threads: one of its own for all HTTP clients. Call the methods from one thread.
+
+#ifndef TESTS_BENCH_BEDS_SLOW_CLIENTS_H_
+#define TESTS_BENCH_BEDS_SLOW_CLIENTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace grpc {
+class Channel;
+}  // namespace grpc
+
+namespace escapement::bench {
+
+class SlowHttpClients;
+
+class SlowClients {
+ public:
+  struct Options {
+    std::string http;  // "127.0.0.1:port"
+    std::string grpc;  // "host:port"
+    int http_clients = 1000;
+    int grpc_connections = 1000;
+  };
+
+  // Returns when all gRPC connections are open; HTTP clients then connect one after the other.
+  static absl::StatusOr<std::unique_ptr<SlowClients>> Start(const Options& options);
+  ~SlowClients();  // ends all connections
+
+  // FAILED_PRECONDITION if fewer than nine of ten connections of a kind are open. Call it 15 s
+  // after Start at the earliest.
+  absl::Status CheckConnected() const;
+  // Connections that HTTP clients have opened since Start, the first ones included.
+  uint64_t http_connects() const;
+
+ private:
+  explicit SlowClients(const Options& options);
+  absl::Status Connect();
+
+  const Options options_;
+  std::unique_ptr<SlowHttpClients> http_;
+  std::vector<std::shared_ptr<grpc::Channel>> channels_;
+};
+
+// Lets this process and its later children have at least so many open files. RESOURCE_EXHAUSTED if
+// the system does not allow it.
+absl::Status AllowOpenFiles(uint64_t files);
+
+}  // namespace escapement::bench
+
+#endif  // TESTS_BENCH_BEDS_SLOW_CLIENTS_H_

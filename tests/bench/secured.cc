@@ -1,0 +1,142 @@
+// The cost of security: five processes in plaintext, and five with TLS on every port, mTLS between
+// the services and required API keys. Rates of ingest, delivery over gRPC and GetSchedule, measured
+// by turns in one run.
+//
+//   tools/dev bench secured [--events=200000] [and the flags of bench_run.h]
+//
+// Both platforms run all the time, each with its own data. The client of the secured platform calls
+// it over TLS and sends a key with each call. The receiver is the same, in plaintext. Client,
+// receiver, platforms and disk share the machine, so the client's part of TLS is in the figures.
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "tests/bench/beds/platform_bed.h"
+#include "tests/bench/beds/receiver_process.h"
+#include "tests/bench/figures/bench_run.h"
+#include "tests/bench/stages/doors_stages.h"
+#include "tests/bench/stages/path_stages.h"
+#include "tests/integration/api_client.h"
+
+ABSL_FLAG(uint64_t, events, 200'000, "of each rate");
+ABSL_FLAG(double, seconds, 5, "of GetSchedule");
+
+namespace escapement::bench {
+namespace {
+
+constexpr size_t kPayloadBytes = 500;
+
+// The indices of the platforms.
+constexpr size_t kPlaintext = 0;
+constexpr size_t kSecured = 1;
+
+struct Candidate {
+  std::string name;
+  std::unique_ptr<PlatformBed> bed = nullptr;
+  std::unique_ptr<PathStages> path = nullptr;
+  std::unique_ptr<DoorsStages> doors = nullptr;
+};
+
+// A rate that is measured on both platforms, and how.
+struct Rate {
+  std::string name;
+  std::function<absl::StatusOr<double>(Candidate&)> measure;
+};
+
+class SecuredBench {
+ public:
+  SecuredBench(const BenchSetting& setting, ReceiverProcess* receiver)
+      : setting_(setting),
+        receiver_(receiver),
+        events_(absl::GetFlag(FLAGS_events) / (setting.quick ? 4 : 1)),
+        load_({.time = absl::Seconds(absl::GetFlag(FLAGS_seconds) / (setting.quick ? 5 : 1))}) {}
+
+  absl::Status Start() {
+    for (Candidate& candidate : candidates_) {
+      candidate.bed = std::make_unique<PlatformBed>(
+          PlatformBed::Options{.bin = setting_.bin,
+                               .folder = absl::StrCat(setting_.folder, "/", candidate.name),
+                               .separate = true,
+                               .secured = &candidate == &candidates_[kSecured]});
+      if (absl::Status status = candidate.bed->Start(); !status.ok()) return status;
+      candidate.path = std::make_unique<PathStages>(
+          PathStages::Options{.payload_bytes = kPayloadBytes}, candidate.bed.get(), receiver_);
+      candidate.doors = std::make_unique<DoorsStages>(
+          candidate.bed->front("master"), candidate.bed->platform().http_address("master"),
+          candidate.bed->caller());
+      if (absl::Status status = candidate.doors->Prepare(); !status.ok()) return status;
+      // A new platform is slower than one that has worked for a while.
+      if (const auto warm = candidate.path->OneOffRate(Grpc(), events_ / 4); !warm.ok())
+        return warm.status();
+    }
+    return absl::OkStatus();
+  }
+
+  void Run(Figures& figures) {
+    for (int i = 0; i < setting_.repetitions; ++i) {
+      for (const Rate& rate : Rates())
+        setting_.Measure(rate.name, figures, [&] { return Measure(rate, i, figures); });
+    }
+  }
+
+ private:
+  v1::Target Grpc() const { return integration::GrpcTo(receiver_->grpc_target()); }
+
+  std::vector<Rate> Rates() const {
+    return {
+        {"ingest", [this](Candidate& c) { return c.path->IngestRate(events_); }},
+        {"delivery, gRPC", [this](Candidate& c) { return c.path->OneOffRate(Grpc(), events_); }},
+        {"GetSchedule", [this](Candidate& c) { return c.doors->GetByGrpc(load_); }}};
+  }
+
+  // The order of the platforms changes with each repetition.
+  absl::Status Measure(const Rate& rate, int repetition, Figures& figures) {
+    std::array<double, 2> values;
+    for (size_t i : {kPlaintext, kSecured}) {
+      const size_t turn = (i + static_cast<size_t>(repetition)) % 2;
+      const auto value = rate.measure(candidates_[turn]);
+      if (!value.ok()) return value.status();
+      values[turn] = *value;
+      // Background work (compaction…) of this platform must not disturb the next one.
+      if (absl::Status status = candidates_[turn].bed->AwaitIdle(); !status.ok()) return status;
+    }
+    for (size_t i : {kPlaintext, kSecured})
+      figures.Add(absl::StrCat(rate.name, ": ", candidates_[i].name), "/s", values[i]);
+    figures.Add(rate.name + ": secured, of plaintext", "%",
+                100 * values[kSecured] / values[kPlaintext], {.at_least = 80});
+    return absl::OkStatus();
+  }
+
+  const BenchSetting& setting_;
+  ReceiverProcess* const receiver_;
+  const uint64_t events_;
+  const DoorsLoad load_;
+  std::array<Candidate, 2> candidates_ = {Candidate{.name = "plaintext"},
+                                          Candidate{.name = "secured"}};
+};
+
+absl::Status Run(const BenchSetting& setting, Figures& figures) {
+  auto receiver = ReceiverProcess::Start(setting.bin);
+  if (!receiver.ok()) return receiver.status();
+  SecuredBench bench(setting, receiver->get());
+  if (absl::Status status = bench.Start(); !status.ok()) return status;
+  bench.Run(figures);
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace escapement::bench
+
+int main(int argc, char** argv) {
+  return escapement::bench::RunBench(
+      argc, argv,
+      {.name = "secured",
+       .usage = "rates of five processes with TLS and keys, and in plaintext, by turns",
+       .repetitions = 5,
+       .run = escapement::bench::Run});
+}
