@@ -86,7 +86,7 @@ void AccessSweepLoop::OnKeyPage(const kv::ScanResult& page) {
   kv::Group& group = commit.groups.emplace_back();
   for (const kv::Entry& entry : page.entries) {
     storage::v1::KeyRecord record;
-    if (!record.ParseFromString(entry.value)) continue;
+    if (!record.ParseFromString(entry.value) || record.from_file()) continue;
     if (!is_old(record.revoke_time_micros()) && !is_old(record.expire_time_micros())) continue;
     group.mutations.push_back(Delete(ColumnFamily::kKeys, entry.key));
     group.mutations.push_back(Delete(ColumnFamily::kKeys, ApiKeyUseKey(record.key_id())));

@@ -1,5 +1,6 @@
 // AccessSweepLoop: deletes audit entries that are older than their retention, and keys that were
-// revoked or have expired as long ago. Every master does it; deleting twice does nothing.
+// revoked or have expired as long ago, except those from a file (bootstrap_key_loop.h). Every
+// master does it; deleting twice does nothing.
 //
 // Threads: the context's executor.
 

@@ -1,5 +1,6 @@
 // API keys and the audit, on a store in memory.
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -167,6 +168,29 @@ TEST_F(KeyAuditTest, OldEntriesAndLongRevokedKeysAreSwept) {
   EXPECT_THAT(Audit(), ElementsAre());
   EXPECT_THAT(Audit("", 100, "tenants/-"), ElementsAre());
   EXPECT_EQ(world_.Rows(kv::ColumnFamily::kKeys).size(), 1u);
+}
+
+TEST_F(KeyAuditTest, FileNeverRestoresItsRevokedKey) {
+  const std::string file = ::testing::TempDir() + "/first.key";
+  std::ofstream(file) << "esc_0123456789abcdef_" << std::string(64, '7');
+  const auto start_and_stop_master = [&] {
+    MasterOptions options;
+    options.bootstrap_key_file = file;
+    MasterService master(options, *world_.store, world_.runtime);
+    master.Start();
+    world_.runtime.RunUntil([] { return false; }, absl::Seconds(5));
+  };
+  start_and_stop_master();
+  v1::RevokeKeyRequest revoke;
+  revoke.set_name("tenants/-/keys/0123456789abcdef");
+  ASSERT_TRUE(world_.Call(&KeyApi::RevokeKey, revoke).ok());
+  world_.runtime.RunUntil([] { return false; }, absl::Hours(24 * 92));
+  start_and_stop_master();
+  v1::GetKeyRequest get;
+  get.set_name(revoke.name());
+  const auto key = world_.Call(&KeyApi::GetKey, get);
+  ASSERT_TRUE(key.ok()) << key.status();
+  EXPECT_TRUE(key->has_revoke_time());
 }
 
 }  // namespace

@@ -61,6 +61,7 @@ void BootstrapKeyLoop::Store(const std::string& text) {
   record.set_role(v1::Access::ADMIN);
   record.set_secret_sha256(auth::HashApiKeySecret(key->secret));
   record.set_create_time_micros(ToMicros(now));
+  record.set_from_file(true);
   const std::string row = ApiKeyKey(kAllTenants, key->id);
   kv::Commit commit;
   kv::Group& group = commit.groups.emplace_back();

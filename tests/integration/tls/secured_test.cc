@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
 #include "common/rpc/status_conversion.h"
 #include "escapement/v1/audit_service.pb.h"
 #include "escapement/v1/event_service.grpc.pb.h"
@@ -183,10 +184,12 @@ TEST_F(SecuredTest, RevokedKeyStopsOnEveryInstance) {
   v1::RevokeKeyRequest revoke;
   revoke.set_name(key.name());
   ASSERT_TRUE(secured_->Call<v1::ApiKey>("KeyService/RevokeKey", revoke).ok());
+  const absl::Time revoked = absl::Now();
   for (const std::string& instance : instances) {
     const absl::Status refused = secured_->AwaitCode(instance, bearer, StatusCode::UNAUTHENTICATED);
     EXPECT_TRUE(refused.ok()) << refused;
   }
+  EXPECT_LT(absl::Now() - revoked, absl::Seconds(5));
   ingest->Write(batch);
   EXPECT_FALSE(ingest->Read(&answer)) << answer.DebugString();
   EXPECT_EQ(ingest->Finish().error_code(), StatusCode::UNAUTHENTICATED);
