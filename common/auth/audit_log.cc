@@ -1,5 +1,6 @@
 #include "common/auth/audit_log.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -64,8 +65,19 @@ void AuditLog::NoteAnswer(const MethodAccess& method, const Caller& caller,
   record.set_reason(reason);
   absl::MutexLock lock(&mutex_);
   if (waiting_.size() >= kWaitingMax) return;
+  if (caller.role == v1::Access::ROLE_UNSPECIFIED && !TakeUnknownRow()) return;
   waiting_.push_back({TenantOfEntry(caller, resource), std::move(record)});
   if (!std::exchange(writing_, true)) executor_->Post([this] { Write(); });
+}
+
+bool AuditLog::TakeUnknownRow() {
+  const absl::Duration now = client_.runtime().clock().Elapsed();
+  const double earned = absl::ToDoubleSeconds(now - unknown_rows_at_);  // one each second
+  unknown_rows_left_ = std::min(kUnknownRowsMax, unknown_rows_left_ + earned);
+  unknown_rows_at_ = now;
+  if (unknown_rows_left_ < 1) return false;
+  --unknown_rows_left_;
+  return true;
 }
 
 void AuditLog::Write() {

@@ -35,13 +35,16 @@ class AuditLog {
  public:
   // Refused calls that wait to be written. Further ones have only their log line.
   static constexpr size_t kWaitingMax = 10'000;
+  // Rows of calls without valid credentials: so many at once, and then one each second. Further
+  // calls have only their log line. So nobody without credentials can fill the disk.
+  static constexpr double kUnknownRowsMax = 100;
 
   // `client` must outlive it. Stop the executor before it is destroyed.
   AuditLog(kv::KvClient& client, std::shared_ptr<Executor> executor)
       : client_(client), executor_(std::move(executor)) {}
 
   // Writes the log line, and for an error the row, in the caller's tenant or, if the resource has
-  // one that the caller may see, in that.
+  // one that the caller may see, in that. A caller without a role is unknown.
   void NoteAnswer(const MethodAccess& method, const Caller& caller, const std::string& resource,
                   const std::string& request_id, const absl::Status& status);
 
@@ -51,12 +54,16 @@ class AuditLog {
     storage::v1::AuditRecord record;
   };
   void Write();
+  // True if the row of an unknown caller may be written.
+  bool TakeUnknownRow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   kv::KvClient& client_;
   const std::shared_ptr<Executor> executor_;
   absl::Mutex mutex_;
   std::vector<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  double unknown_rows_left_ ABSL_GUARDED_BY(mutex_) = kUnknownRowsMax;
+  absl::Duration unknown_rows_at_ ABSL_GUARDED_BY(mutex_);  // when they were counted
 };
 
 }  // namespace escapement::auth

@@ -223,6 +223,19 @@ TEST_F(PlatformGateTest, RefusedChangesAreAuditedWithoutTheirCredentials) {
                                                 " DeleteSchedule ROLE_TOO_LOW")));
 }
 
+TEST_F(PlatformGateTest, FloodOfUnknownCallersDoesNotFillTheAudit) {
+  StartKeys();
+  const auto refuse = [&](int calls) {
+    for (int i = 0; i < calls; ++i)
+      EXPECT_FALSE(Admit("ScheduleService.DeleteSchedule", "Bearer canary").ok());
+    Advance(absl::Seconds(10));
+  };
+  refuse(1000);
+  EXPECT_EQ(Rows(kv::ColumnFamily::kAudit).size(), 100u);
+  refuse(1000);
+  EXPECT_EQ(Rows(kv::ColumnFamily::kAudit).size(), 110u) << "one more each second";
+}
+
 TEST_F(PlatformGateTest, UseOfAKeyIsWrittenWithinAMinute) {
   StartKeys();
   const std::string key = AddKey("t", v1::Access::VIEWER);
