@@ -38,10 +38,10 @@ storage::v1::AuditRecord AuditRecordOf(const Caller& caller, absl::string_view m
 }
 
 void AddAuditRow(absl::string_view tenant, storage::v1::AuditRecord record, absl::Time now,
-                 kv::Group& group) {
+                 uint64_t nonce, kv::Group& group) {
   record.set_time_micros(ToMicros(now));
   std::string value = record.SerializeAsString();
-  const AuditPlace place{now, StableHash128(value)};
+  const AuditPlace place{now, StableHash128(absl::StrCat(value, nonce))};
   group.mutations.push_back(
       {.cf = kv::ColumnFamily::kAudit, .key = AuditKey(tenant, place), .value = std::move(value)});
 }
@@ -82,6 +82,7 @@ bool AuditLog::TakeUnknownRow() {
 
 void AuditLog::Write() {
   std::vector<Waiting> rows;
+  uint64_t nonce = 0;
   {
     absl::MutexLock lock(&mutex_);
     if (waiting_.empty()) {
@@ -89,13 +90,16 @@ void AuditLog::Write() {
       return;
     }
     const size_t count = std::min(waiting_.size(), kRowsPerCommit);
+    nonce = rows_;
+    rows_ += count;
     rows.assign(std::make_move_iterator(waiting_.begin()),
                 std::make_move_iterator(waiting_.begin() + static_cast<ptrdiff_t>(count)));
     waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(count));
   }
   kv::Commit commit;
   kv::Group& group = commit.groups.emplace_back();
-  for (Waiting& row : rows) AddAuditRow(row.tenant, std::move(row.record), client_.NowLow(), group);
+  for (Waiting& row : rows)
+    AddAuditRow(row.tenant, std::move(row.record), client_.NowLow(), nonce++, group);
   client_.CommitAsync(std::move(commit), executor_,
                       [this](const absl::StatusOr<kv::CommitResult>&) { Write(); });
 }

@@ -6,6 +6,7 @@
 #ifndef COMMON_AUTH_AUDIT_LOG_H_
 #define COMMON_AUTH_AUDIT_LOG_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,9 +28,10 @@ namespace escapement::auth {
 storage::v1::AuditRecord AuditRecordOf(const Caller& caller, absl::string_view method,
                                        absl::string_view resource, absl::string_view request_id);
 
-// Adds the row to `group`. `tenant` may be kAllTenants.
+// Adds the row to `group`. `tenant` may be kAllTenants. Equal records of one microsecond are one
+// row unless their nonces differ.
 void AddAuditRow(absl::string_view tenant, storage::v1::AuditRecord record, absl::Time now,
-                 kv::Group& group);
+                 uint64_t nonce, kv::Group& group);
 
 class AuditLog {
  public:
@@ -62,6 +64,7 @@ class AuditLog {
   absl::Mutex mutex_;
   std::vector<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t rows_ ABSL_GUARDED_BY(mutex_) = 0;  // that have been written; the next one's nonce
   double unknown_rows_left_ ABSL_GUARDED_BY(mutex_) = kUnknownRowsMax;
   absl::Duration unknown_rows_at_ ABSL_GUARDED_BY(mutex_);  // when they were counted
 };

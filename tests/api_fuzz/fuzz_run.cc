@@ -211,17 +211,20 @@ void FuzzRun::Learn(const Exchange& call, const Message& request) {
 
 // Events with a client's id exist once their batch is answered.
 void FuzzRun::LearnIngested(const Exchange& call) {
+  std::string tenant;  // the parent of the last batch that had one
   for (size_t i = 0; i < call.answers.size() && i < call.sent.size(); ++i) {
     const auto* code = call.answers[i]->GetDescriptor()->FindFieldByName("error_code");
     const auto batch = api_.New(call.method->descriptor->input_type());
     const auto* events = batch->GetDescriptor()->FindFieldByName("events");
     if (code == nullptr || events == nullptr || !batch->ParseFromString(call.sent[i])) return;
+    if (std::string parent = StringOf(*batch, "parent"); !parent.empty())
+      tenant = std::move(parent);
     if (call.answers[i]->GetReflection()->GetInt32(*call.answers[i], code) != 0) continue;
     for (int k = 0; k < std::min(batch->GetReflection()->FieldSize(*batch, events), 5); ++k) {
       const std::string id =
           StringOf(batch->GetReflection()->GetRepeatedMessage(*batch, events, k), "event_id");
       if (id.empty()) continue;
-      const std::string name = absl::StrCat("tenants/default/events/", id);
+      const std::string name = absl::StrCat(tenant, "/events/", id);
       model_.ExistsByName(name);
       CheckThere(name);
     }

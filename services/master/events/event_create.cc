@@ -230,7 +230,7 @@ absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& ba
   if (!single) CheckBytes(batch, plan.response, violations);
   if (absl::Status status = violations.ToStatus(); !status.ok()) return status;
   kv::Group marked;
-  mark.AddTo(plan.response, options.now, /*version_before=*/0, marked);
+  mark.AddTo(plan.response, options.now, /*version_before=*/0, marked, options.uid_low);
   if (mark.active()) group.conditions[0] = std::move(marked.conditions[0]);
   for (kv::Mutation& mutation : marked.mutations) group.mutations.push_back(std::move(mutation));
   plan.commit.groups.push_back(std::move(group));

@@ -189,7 +189,7 @@ void EventService::IngestBatch(std::shared_ptr<const v1::IngestRequest> request,
   rows.uid_low = context_.runtime.random().Next();
   kv::Group audit;
   auth::AddAuditRow(*tenant, auth::AuditRecordOf(*done.caller(), "Ingest", request->parent(), ""),
-                    rows.now, audit);
+                    rows.now, rows.uid_low, audit);
   absl::StatusOr<IngestPlan> made =
       PlanIngest(*request, options.return_ids, std::move(rows), *cache_, std::move(audit));
   if (!made.ok()) {

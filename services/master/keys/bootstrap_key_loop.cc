@@ -72,7 +72,7 @@ void BootstrapKeyLoop::Store(const std::string& text) {
   const Caller caller{.principal = kPrincipal, .role = v1::Access::ADMIN};
   auth::AddAuditRow(kAllTenants,
                     auth::AuditRecordOf(caller, "CreateKey", "tenants/-/keys/" + key->id, ""), now,
-                    group);
+                    /*nonce=*/0, group);
   context_.client.CommitAsync(
       std::move(commit), context_.executor,
       [this, text, id = key->id](const absl::StatusOr<kv::CommitResult>& result) {

@@ -57,14 +57,14 @@ absl::StatusOr<bool> RequestMark::Replay(const std::optional<std::string>& row,
 }
 
 void RequestMark::AddTo(const Message& response, absl::Time now, uint64_t version_before,
-                        kv::Group& group) const {
+                        kv::Group& group, uint64_t nonce) const {
   if (method_.empty()) return;
   storage::v1::AuditRecord audit = audit_;
   if (std::string resource = TextOf(response, "name"); !resource.empty())
     audit.set_resource(std::move(resource));
   audit.set_version_before(version_before);
   audit.set_version_after(VersionOf(response));
-  auth::AddAuditRow(tenant_, std::move(audit), now, group);
+  auth::AddAuditRow(tenant_, std::move(audit), now, nonce, group);
   if (!active()) return;
   storage::v1::RequestRecord record;
   record.set_method(method_);

@@ -43,8 +43,9 @@ class RequestMark {
 
   // Adds the audit's row. With a request_id also the answer's row, and the condition that it is
   // absent. `version_before` is that of the resource; 0: it did not exist, or has no versions.
+  // `nonce` differs for equal requests that may both have an effect.
   void AddTo(const google::protobuf::Message& response, absl::Time now, uint64_t version_before,
-             kv::Group& group) const;
+             kv::Group& group, uint64_t nonce = 0) const;
 
  private:
   std::string key_;
