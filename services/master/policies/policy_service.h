@@ -1,5 +1,5 @@
 // PolicyService: the throttling policies of tenants. Check → decide → write → answer; every change
-// is one commit (policy_transaction.h).
+// is one commit (record_transaction.h).
 //
 // Threads: as PolicyApi. No state.
 
