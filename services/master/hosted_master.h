@@ -1,6 +1,6 @@
-// HostedMaster: a MasterService with its RPCs and the gate in front of them, the public StoreService
-// over the store that it uses, a door for consumers' tokens, and all of them as REST. The master's
-// own process hosts it, and standalone.
+// HostedMaster: a MasterService with its RPCs and the gate in front of them, the public
+// StoreService over the store that it uses, a door for consumers' tokens, and all of them as REST.
+// The master's own process hosts it, and standalone.
 
 #ifndef SERVICES_MASTER_HOSTED_MASTER_H_
 #define SERVICES_MASTER_HOSTED_MASTER_H_
