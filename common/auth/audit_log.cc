@@ -65,19 +65,13 @@ void AuditLog::NoteAnswer(const MethodAccess& method, const Caller& caller,
   record.set_reason(reason);
   absl::MutexLock lock(&mutex_);
   if (waiting_.size() >= kWaitingMax) return;
-  if (caller.role == v1::Access::ROLE_UNSPECIFIED && !TakeUnknownRow()) return;
+  if (caller.role == v1::Access::ROLE_UNSPECIFIED) {
+    const absl::Time now = absl::UnixEpoch() + client_.runtime().clock().Elapsed();
+    if (unknown_rows_.Allowed(now) == 0) return;
+    unknown_rows_.Take(1, now);
+  }
   waiting_.push_back({TenantOfEntry(caller, resource), std::move(record)});
   if (!std::exchange(writing_, true)) executor_->Post([this] { Write(); });
-}
-
-bool AuditLog::TakeUnknownRow() {
-  const absl::Duration now = client_.runtime().clock().Elapsed();
-  const double earned = absl::ToDoubleSeconds(now - unknown_rows_at_);  // one each second
-  unknown_rows_left_ = std::min(kUnknownRowsMax, unknown_rows_left_ + earned);
-  unknown_rows_at_ = now;
-  if (unknown_rows_left_ < 1) return false;
-  --unknown_rows_left_;
-  return true;
 }
 
 void AuditLog::Write() {

@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/base/rate_limit.h"
 #include "common/kv/client/kv_client.h"
 #include "common/rpc/caller.h"
 #include "common/rpc/method_access.h"
@@ -39,7 +40,7 @@ class AuditLog {
   static constexpr size_t kWaitingMax = 10'000;
   // Rows of calls without valid credentials: so many at once, and then one each second. Further
   // calls have only their log line. So nobody without credentials can fill the disk.
-  static constexpr double kUnknownRowsMax = 100;
+  static constexpr uint64_t kUnknownRowsMax = 100;
 
   // `client` must outlive it. Stop the executor before it is destroyed.
   AuditLog(kv::KvClient& client, std::shared_ptr<Executor> executor)
@@ -56,8 +57,6 @@ class AuditLog {
     storage::v1::AuditRecord record;
   };
   void Write();
-  // True if the row of an unknown caller may be written.
-  bool TakeUnknownRow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   kv::KvClient& client_;
   const std::shared_ptr<Executor> executor_;
@@ -65,8 +64,8 @@ class AuditLog {
   std::vector<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t rows_ ABSL_GUARDED_BY(mutex_) = 0;  // that have been written; the next one's nonce
-  double unknown_rows_left_ ABSL_GUARDED_BY(mutex_) = kUnknownRowsMax;
-  absl::Duration unknown_rows_at_ ABSL_GUARDED_BY(mutex_);  // when they were counted
+  // Its times are those since the clock's start, as if that were the Unix epoch.
+  RateLimit unknown_rows_ ABSL_GUARDED_BY(mutex_) = RateLimit(1, kUnknownRowsMax);
 };
 
 }  // namespace escapement::auth

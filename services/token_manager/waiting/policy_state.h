@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/base/rate_limit.h"
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/token_manager/granting/rate_limit.h"
 #include "services/token_manager/holding/grant_set.h"
 #include "services/token_manager/turns/fair_queue.h"
 #include "services/token_manager/waiting/waiting_rows.h"

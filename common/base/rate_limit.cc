@@ -1,11 +1,11 @@
-#include "services/token_manager/granting/rate_limit.h"
+#include "common/base/rate_limit.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "common/base/micros.h"
 
-namespace escapement::token_manager {
+namespace escapement {
 namespace {
 
 // The resolution of absl::Duration.
@@ -77,4 +77,4 @@ absl::Time RateTimeOf(int64_t micros) {
   return micros <= 0 ? absl::InfinitePast() : FromMicros(micros);
 }
 
-}  // namespace escapement::token_manager
+}  // namespace escapement

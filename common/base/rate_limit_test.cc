@@ -1,4 +1,4 @@
-#include "services/token_manager/granting/rate_limit.h"
+#include "common/base/rate_limit.h"
 
 #include <cmath>
 #include <deque>
@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 
-namespace escapement::token_manager {
+namespace escapement {
 namespace {
 
 absl::Time At(double seconds) {
@@ -152,4 +152,4 @@ TEST(RateLimitTest, ExtremesAreSurvived) {
 }
 
 }  // namespace
-}  // namespace escapement::token_manager
+}  // namespace escapement

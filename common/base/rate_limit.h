@@ -3,19 +3,20 @@
 // The generic cell rate algorithm, in its form as virtual scheduling (ITU-T I.371, annex A). With
 // T = 1 / per_second and τ = (burst − 1) × T: a grant at t conforms iff t ≥ TAT − τ; then
 // TAT ← max(t, TAT) + T. So in any interval of length t there are at most burst + t × per_second
-// grants. Its whole state is TAT, the theoretical arrival time, which is stored with the policy.
+// grants. Its whole state is TAT, the theoretical arrival time. The token manager stores it with
+// the policy.
 //
 // A clock that goes back, or a stored TAT of stricter limits, delays grants by no more than a full
 // burst would have. Pure; time may be any.
 
-#ifndef SERVICES_TOKEN_MANAGER_GRANTING_RATE_LIMIT_H_
-#define SERVICES_TOKEN_MANAGER_GRANTING_RATE_LIMIT_H_
+#ifndef COMMON_BASE_RATE_LIMIT_H_
+#define COMMON_BASE_RATE_LIMIT_H_
 
 #include <cstdint>
 
 #include "absl/time/time.h"
 
-namespace escapement::token_manager {
+namespace escapement {
 
 class RateLimit {
  public:
@@ -57,6 +58,6 @@ class RateLimit {
 int64_t RateTimeMicros(absl::Time tat);
 absl::Time RateTimeOf(int64_t micros);
 
-}  // namespace escapement::token_manager
+}  // namespace escapement
 
-#endif  // SERVICES_TOKEN_MANAGER_GRANTING_RATE_LIMIT_H_
+#endif  // COMMON_BASE_RATE_LIMIT_H_
