@@ -75,6 +75,12 @@ absl::Status RequireEquality(const FilterComparison& comparison);
 // Evaluates the filter; `holds` evaluates one comparison.
 bool FilterHolds(const Filter& filter, absl::FunctionRef<bool(const FilterComparison&)> holds);
 
+// -1, 0 or 1: `a` is less than, equal to or greater than `b`.
+template <typename T>
+int OrderOf(const T& a, const T& b) {
+  return a < b ? -1 : b < a ? 1 : 0;
+}
+
 // True if `order` (-1 less, 0 equal, 1 greater) satisfies the operator. kHas counts as kEqual.
 bool Compares(int order, FilterOperator op);
 

@@ -32,8 +32,7 @@ absl::Status Bind(FilterComparison& comparison) {
 bool Holds(const v1::AuditEntry& entry, const FilterComparison& comparison) {
   if (comparison.field == "time") {
     const absl::Time time = FromMicros(*TimestampMicros(entry.time()));
-    const int order = time < comparison.time ? -1 : time > comparison.time ? 1 : 0;
-    return Compares(order, comparison.op);
+    return Compares(OrderOf(time, comparison.time), comparison.op);
   }
   const bool same = NameMatches(*TextOf(entry, comparison.field), comparison.value);
   return same == (comparison.op != FilterOperator::kNotEqual);

@@ -49,7 +49,7 @@ class Binder {
 
 bool HoldsTime(const google::protobuf::Timestamp& shown, const FilterComparison& comparison) {
   const absl::Time at = FromMicros(*TimestampMicros(shown));
-  return Compares(at < comparison.time ? -1 : at > comparison.time ? 1 : 0, comparison.op);
+  return Compares(OrderOf(at, comparison.time), comparison.op);
 }
 
 bool Holds(const v1::Event& event, const FilterComparison& comparison) {

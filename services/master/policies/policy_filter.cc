@@ -16,11 +16,6 @@ namespace {
 
 using v1::ThrottlePolicy;
 
-template <typename T>
-int Order(T a, T b) {
-  return a < b ? -1 : a > b ? 1 : 0;
-}
-
 bool IsWholeNumber(absl::string_view field) {
   return field == "max_concurrent" || field == "burst";
 }
@@ -82,7 +77,7 @@ class Binder {
 // A limit of 0 means that there is none: it is not below other limits.
 template <typename T>
 bool LimitHolds(T limit, T value, FilterOperator op) {
-  return (limit != 0 || value == 0) && Compares(Order(limit, value), op);
+  return (limit != 0 || value == 0) && Compares(OrderOf(limit, value), op);
 }
 
 bool Holds(const ThrottlePolicy& policy, const FilterComparison& comparison) {
@@ -92,7 +87,7 @@ bool Holds(const ThrottlePolicy& policy, const FilterComparison& comparison) {
   };
   if (IsTime(field)) {
     const auto& shown = field == "create_time" ? policy.create_time() : policy.update_time();
-    return Compares(Order(FromMicros(*TimestampMicros(shown)), comparison.time), comparison.op);
+    return Compares(OrderOf(FromMicros(*TimestampMicros(shown)), comparison.time), comparison.op);
   }
   if (field == "max_concurrent")
     return LimitHolds<int64_t>(policy.max_concurrent(), comparison.number, comparison.op);

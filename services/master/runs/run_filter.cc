@@ -31,20 +31,15 @@ absl::Status Bind(FilterComparison& comparison) {
                                                  kCompleteTime));
 }
 
-template <typename T>
-int Order(T a, T b) {
-  return a < b ? -1 : a > b ? 1 : 0;
-}
-
 bool Holds(const v1::Run& run, const FilterComparison& comparison) {
   if (comparison.field == kState) {
-    return Compares(Order<int64_t>(run.state(), comparison.number), comparison.op);
+    return Compares(OrderOf<int64_t>(run.state(), comparison.number), comparison.op);
   }
   const bool nominal = comparison.field == kNominalTime;
   if (!nominal && !run.has_complete_time()) return false;
   const auto& time = nominal ? run.nominal_time() : run.complete_time();
   // Times of runs are whole microseconds.
-  return Compares(Order(FromMicros(*TimestampMicros(time)), comparison.time), comparison.op);
+  return Compares(OrderOf(FromMicros(*TimestampMicros(time)), comparison.time), comparison.op);
 }
 
 }  // namespace

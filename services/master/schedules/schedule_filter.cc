@@ -83,7 +83,7 @@ bool Holds(const v1::Schedule& schedule, const FilterComparison& comparison) {
     const auto* shown = time->of(schedule);
     if (shown == nullptr) return false;
     const absl::Time at = FromMicros(*TimestampMicros(*shown));
-    return Compares(at < comparison.time ? -1 : at > comparison.time ? 1 : 0, comparison.op);
+    return Compares(OrderOf(at, comparison.time), comparison.op);
   }
   if (field == "labels") return schedule.labels().contains(comparison.value);
   if (field == "display_name")
