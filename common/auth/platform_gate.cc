@@ -47,10 +47,11 @@ absl::StatusOr<std::shared_ptr<const Caller>> PlatformGate::Admit(const MethodAc
 }
 
 absl::Status PlatformGate::CheckRequest(const MethodAccess& method, const Caller& caller,
+                                        const std::string& resource,
                                         const google::protobuf::Message& request) {
   // The messages of a stream may come long after the caller was admitted.
   if (absl::Status valid = authenticator_.CheckStillValid(caller); !valid.ok()) return valid;
-  const std::string tenant = TenantOf(method.ResourceOf(request));
+  const std::string tenant = TenantOf(resource);
   if (tenant.empty()) return absl::OkStatus();  // the method refuses a malformed name
   // The answer is the same whether the tenant exists or not.
   if (!caller.MaySee(tenant)) return NotFound(absl::StrCat("tenants/", tenant));

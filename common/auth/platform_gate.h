@@ -35,6 +35,7 @@ class PlatformGate final : public CallGate {
   absl::StatusOr<std::shared_ptr<const Caller>> Admit(const MethodAccess& method,
                                                       const CallHead& head) override;
   absl::Status CheckRequest(const MethodAccess& method, const Caller& caller,
+                            const std::string& resource,
                             const google::protobuf::Message& request) override;
   void OnAnswered(const MethodAccess& method, const Caller& caller, const std::string& resource,
                   const std::string& request_id, const absl::Status& status) override;

@@ -174,7 +174,7 @@ TEST_F(PlatformGateTest, OtherTenantsAreNotFoundWhetherTheyExistOrNot) {
   v1::UpdateScheduleRequest request;
   const auto check = [&](const std::string& name) {
     request.mutable_schedule()->set_name(name);
-    return gate_->CheckRequest(Method("ScheduleService.UpdateSchedule"), caller, request);
+    return gate_->CheckRequest(Method("ScheduleService.UpdateSchedule"), caller, name, request);
   };
   EXPECT_TRUE(check("tenants/t/schedules/s").ok());
   EXPECT_EQ(check("tenants/default/schedules/s").code(), absl::StatusCode::kNotFound);
@@ -182,7 +182,10 @@ TEST_F(PlatformGateTest, OtherTenantsAreNotFoundWhetherTheyExistOrNot) {
   EXPECT_EQ(check("tenants/-/schedules/s").code(), absl::StatusCode::kNotFound);
   EXPECT_TRUE(check("nonsense").ok()) << "the method refuses it with its field";
   const Caller all{"cert/DNS:b", v1::Access::ADMIN};
-  EXPECT_TRUE(gate_->CheckRequest(Method("ScheduleService.UpdateSchedule"), all, request).ok());
+  EXPECT_TRUE(gate_
+                  ->CheckRequest(Method("ScheduleService.UpdateSchedule"), all,
+                                 request.schedule().name(), request)
+                  .ok());
 }
 
 TEST_F(PlatformGateTest, CertificateNamesStandForTheirRoles) {
@@ -269,7 +272,8 @@ TEST_F(PlatformGateTest, MessagesOfAnOpenStreamAreRefusedOnceTheTokenHasExpired)
   v1::GetScheduleRequest request;
   request.set_name("tenants/a/schedules/s");
   const auto reason = [&] {
-    return ErrorReason(gate_->CheckRequest(Method("ScheduleService.GetSchedule"), caller, request));
+    return ErrorReason(gate_->CheckRequest(Method("ScheduleService.GetSchedule"), caller,
+                                           request.name(), request));
   };
   EXPECT_EQ(reason(), "");
   Advance(absl::Seconds(11));
@@ -284,8 +288,8 @@ TEST_F(PlatformGateTest, MessagesOfAnOpenStreamAreRefusedOnceTheKeyHasEnded) {
   v1::GetScheduleRequest request;
   request.set_name("tenants/a/schedules/s");
   const auto reason = [&] {
-    return ErrorReason(
-        gate_->CheckRequest(Method("ScheduleService.GetSchedule"), **caller, request));
+    return ErrorReason(gate_->CheckRequest(Method("ScheduleService.GetSchedule"), **caller,
+                                           request.name(), request));
   };
   EXPECT_EQ(reason(), "");
   record_.set_expire_time_micros(ToMicros(client_.NowLow() + absl::Seconds(10)));

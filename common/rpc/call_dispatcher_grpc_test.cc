@@ -46,9 +46,10 @@ class RecordingGate final : public CallGate {
     return std::make_shared<Caller>(Caller{"key/a", v1::Access::EDITOR, "t"});
   }
   absl::Status CheckRequest(const MethodAccess& method, const Caller& caller,
+                            const std::string& resource,
                             const google::protobuf::Message& request) override {
     absl::MutexLock lock(&mutex_);
-    checked_.push_back(absl::StrCat(method.name(), " ", method.ResourceOf(request)));
+    checked_.push_back(absl::StrCat(method.name(), " ", resource));
     return check_;
   }
   void OnAnswered(const MethodAccess& method, const Caller& caller, const std::string& resource,

@@ -38,7 +38,9 @@ class CallGate {
   // Called for each message of a stream. Errors of this call are answers of the RPC. NOT_FOUND for
   // a resource of another tenant. UNAUTHENTICATED if the credential has ended since Admit: a stream
   // must end.
+  // `resource` is MethodAccess::ResourceOf(request).
   virtual absl::Status CheckRequest(const MethodAccess& method, const Caller& caller,
+                                    const std::string& resource,
                                     const google::protobuf::Message& request) = 0;
   // Called for each admitted call of an audited method when it is answered. The strings are empty
   // if the request could not be read.
@@ -54,7 +56,7 @@ class OpenGate final : public CallGate {
                                                       const CallHead&) override {
     return AnonymousCaller();
   }
-  absl::Status CheckRequest(const MethodAccess&, const Caller&,
+  absl::Status CheckRequest(const MethodAccess&, const Caller&, const std::string&,
                             const google::protobuf::Message&) override {
     return absl::OkStatus();
   }

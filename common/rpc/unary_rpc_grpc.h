@@ -27,7 +27,7 @@ struct AdmittedCall {
   std::shared_ptr<const Caller> caller;
 
   absl::Status CheckRequest(const google::protobuf::Message& request) const {
-    return gate->CheckRequest(*method, *caller, request);
+    return gate->CheckRequest(*method, *caller, method->ResourceOf(request), request);
   }
 };
 
@@ -64,11 +64,10 @@ class UnaryReactor : public grpc::ServerGenericBidiReactor {
   // Parses and checks the request. False: the call has been answered.
   bool TakeRequest(google::protobuf::Message& request) {
     if (auto read = ReadMessage(bytes_, &request); !read.ok()) return Fail(read), false;
-    if (call_.method->access().audited()) {
-      resource_ = call_.method->ResourceOf(request);
-      request_id_ = MethodAccess::RequestIdOf(request);
-    }
-    const absl::Status allowed = call_.CheckRequest(request);
+    resource_ = call_.method->ResourceOf(request);
+    if (call_.method->access().audited()) request_id_ = MethodAccess::RequestIdOf(request);
+    const absl::Status allowed =
+        call_.gate->CheckRequest(*call_.method, *call_.caller, resource_, request);
     if (!allowed.ok()) Fail(allowed);
     return allowed.ok();
   }
@@ -86,7 +85,8 @@ class UnaryReactor : public grpc::ServerGenericBidiReactor {
   // True once.
   bool BeginAnswer() { return !finished_.exchange(true); }
 
-  std::string resource_, request_id_;  // set for audited calls, before the method is called
+  // Set before the method is called. Only audited calls have a request ID.
+  std::string resource_, request_id_;
   std::atomic<bool> finished_{false};
 };
 
