@@ -73,7 +73,6 @@ class CallDispatcherTest : public ::testing::Test {
  protected:
   CallDispatcherTest() {
     rpcs_.AddUnary<v1::GetEventRequest, v1::Event>(
-        "escapement.v1.EventService.GetEvent",
         [this](v1::GetEventRequest request, UnaryAnswer<v1::Event> answer) {
           if (request.name() == "silent") {  // keeps the answer, as without the store
             kept_.emplace(std::move(answer));
@@ -84,7 +83,6 @@ class CallDispatcherTest : public ::testing::Test {
           answer(event);
         });
     rpcs_.AddUnary<v1::CancelEventRequest, v1::Event>(
-        "escapement.v1.EventService.CancelEvent",
         [this](v1::CancelEventRequest request, UnaryAnswer<v1::Event> answer) {
           ++cancelled_;
           answer(absl::FailedPreconditionError("too late"));

@@ -16,6 +16,21 @@ std::string WirePath(absl::string_view name) {
 
 }  // namespace
 
+std::string RpcTable::UnaryMethodOf(const google::protobuf::Descriptor& request) {
+  std::string found;
+  const google::protobuf::FileDescriptor& file = *request.file();
+  for (int s = 0; s < file.service_count(); ++s) {
+    for (int m = 0; m < file.service(s)->method_count(); ++m) {
+      const auto* method = file.service(s)->method(m);
+      if (method->input_type() != &request || method->client_streaming()) continue;
+      CHECK(found.empty()) << request.full_name() << " has two methods";
+      found = method->full_name();
+    }
+  }
+  CHECK(!found.empty()) << request.full_name() << " has no unary method in its file";
+  return found;
+}
+
 void RpcTable::Add(absl::string_view name, Start start) {
   const auto* method =
       google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(std::string(name));

@@ -5,7 +5,7 @@
 // So a method is served only if its proto says who may call it, and it cannot be reached without
 // the gate. A refused call is answered before its request is read.
 //
-//   table.AddUnary("escapement.v1.ScheduleService.GetSchedule", api, &ScheduleApi::GetSchedule);
+//   table.AddUnary(api, &ScheduleApi::GetSchedule);  // ScheduleService.GetSchedule, by its request
 //
 // Threads: add methods from one thread, before the server starts. The methods run on gRPC's
 // threads.
@@ -37,27 +37,27 @@ class RpcTable {
   // Starts one call. The reactor belongs to itself (OnDone).
   using Start = std::function<grpc::ServerGenericBidiReactor*(AdmittedCall call)>;
 
-  // `name`: package, service and method, with dots. `method` is `void(Request, answer)`, where the
-  // answer is a UnaryAnswer<Response>. Fails a CHECK if the proto of the method is not linked or
-  // has no role.
+  // Serves the unary method whose request has this type. `method` is `void(Request, answer)`, where
+  // the answer is a UnaryAnswer<Response>. Fails a CHECK if the request is not that of exactly one
+  // unary method of its file, or the method has no role.
   template <typename Request, typename Response, typename Method>
-  void AddUnary(absl::string_view name, Method method) {
-    Add(name, [method = std::move(method)](AdmittedCall call) {
+  void AddUnary(Method method) {
+    Add(UnaryMethodOf(*Request::descriptor()), [method = std::move(method)](AdmittedCall call) {
       return UnaryRpc<Request, Response, Method>::Start(std::move(call), method);
     });
   }
 
   // A method of an API. `api` outlives the server.
   template <typename Api, typename Request, typename Response>
-  void AddUnary(absl::string_view name, Api& api, void (Api::*method)(Request, Done<Response>)) {
-    AddUnary<Request, Response>(
-        name, [&api, method](Request request, UnaryAnswer<Response> answer) {
-          std::shared_ptr<const Caller> caller = answer.caller();
-          (api.*method)(std::move(request), Done<Response>(std::move(answer), std::move(caller)));
-        });
+  void AddUnary(Api& api, void (Api::*method)(Request, Done<Response>)) {
+    AddUnary<Request, Response>([&api, method](Request request, UnaryAnswer<Response> answer) {
+      std::shared_ptr<const Caller> caller = answer.caller();
+      (api.*method)(std::move(request), Done<Response>(std::move(answer), std::move(caller)));
+    });
   }
 
-  // A stream of messages. A stream must pass each request to AdmittedCall::CheckRequest.
+  // A stream of messages. `name`: package, service and method, with dots. A stream must pass each
+  // request to AdmittedCall::CheckRequest.
   void AddStream(absl::string_view name, Start start) { Add(name, std::move(start)); }
 
   // A stream that anybody may call, without credentials.
@@ -75,6 +75,8 @@ class RpcTable {
   const Entry* Find(absl::string_view path) const;
 
  private:
+  // The full name of the one unary method with this request.
+  static std::string UnaryMethodOf(const google::protobuf::Descriptor& request);
   void Add(absl::string_view name, Start start);
 
   absl::flat_hash_map<std::string, Entry> entries_;

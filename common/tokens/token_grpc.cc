@@ -71,13 +71,10 @@ class TokenStream final : public OrderedStream<v1::StreamTokensResponse> {
 
 void AddTokenRpcs(TokenApi& tokens, RpcTable& table) {
   table.AddUnary<v1::CompleteTokensRequest, v1::CompleteTokensResponse>(
-      "escapement.v1.TokenService.CompleteTokens",
       [&tokens](auto request, auto answer) { tokens.CompleteTokens(request, std::move(answer)); });
   table.AddUnary<v1::ReleaseTokensRequest, v1::ReleaseTokensResponse>(
-      "escapement.v1.TokenService.ReleaseTokens",
       [&tokens](auto request, auto answer) { tokens.ReleaseTokens(request, std::move(answer)); });
   table.AddUnary<v1::ExtendTokensRequest, v1::ExtendTokensResponse>(
-      "escapement.v1.TokenService.ExtendTokens",
       [&tokens](auto request, auto answer) { tokens.ExtendTokens(request, std::move(answer)); });
   table.AddStream("escapement.v1.TokenService.StreamTokens", [&tokens](AdmittedCall call) {
     return TokenStream::Start(std::make_shared<TokenStream>(tokens, std::move(call)));

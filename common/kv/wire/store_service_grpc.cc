@@ -70,12 +70,10 @@ void Confirm(KvStore& store, const v1::ConfirmClockRequest& request, Answer answ
 
 void AddStoreServiceRpcs(KvStore& store, RpcTable& table) {
   using Clock = UnaryAnswer<v1::StoreClock>;
-  table.AddUnary<v1::GetClockRequest, v1::StoreClock>(
-      "escapement.v1.StoreService.GetClock", [&store](v1::GetClockRequest, Clock answer) {
-        Ask(store, {}, std::make_shared<Clock>(std::move(answer)));
-      });
+  table.AddUnary<v1::GetClockRequest, v1::StoreClock>([&store](v1::GetClockRequest, Clock answer) {
+    Ask(store, {}, std::make_shared<Clock>(std::move(answer)));
+  });
   table.AddUnary<v1::ConfirmClockRequest, v1::StoreClock>(
-      "escapement.v1.StoreService.ConfirmClock",
       [&store](v1::ConfirmClockRequest request, Clock answer) {
         Confirm(store, request, std::make_shared<Clock>(std::move(answer)));
       });

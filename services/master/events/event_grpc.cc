@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/rpc/ordered_stream_grpc.h"
 #include "common/rpc/rpc_table_grpc.h"
 #include "common/status/errors.h"
@@ -104,14 +103,11 @@ class IngestStream final : public OrderedStream<v1::IngestResponse> {
 }  // namespace
 
 void AddEventRpcs(EventApi& events, RpcTable& table) {
-  const auto add = [&](absl::string_view name, auto method) {
-    table.AddUnary(absl::StrCat("escapement.v1.EventService.", name), events, method);
-  };
-  add("CreateEvent", &EventApi::CreateEvent);
-  add("BatchCreateEvents", &EventApi::BatchCreateEvents);
-  add("GetEvent", &EventApi::GetEvent);
-  add("ListEvents", &EventApi::ListEvents);
-  add("CancelEvent", &EventApi::CancelEvent);
+  table.AddUnary(events, &EventApi::CreateEvent);
+  table.AddUnary(events, &EventApi::BatchCreateEvents);
+  table.AddUnary(events, &EventApi::GetEvent);
+  table.AddUnary(events, &EventApi::ListEvents);
+  table.AddUnary(events, &EventApi::CancelEvent);
   table.AddStream("escapement.v1.EventService.Ingest", [&events](AdmittedCall call) {
     return IngestStream::Start(std::make_shared<IngestStream>(events, std::move(call)));
   });
