@@ -4,10 +4,11 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 
-#include <fstream>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/bounded_file.h"
 
 namespace escapement {
 namespace {
@@ -45,14 +46,11 @@ bool ReadToTheEnd() {
 }  // namespace
 
 absl::Status ReadPemFile(const std::string& path, std::string* text) {
-  std::ifstream in(path, std::ios::binary);
-  text->assign(kFileBytesMax + 1, '\0');
-  in.read(text->data(), static_cast<std::streamsize>(text->size()));
-  const auto bytes = static_cast<size_t>(in.gcount());
-  if (!in.is_open() || in.bad()) return Bad(path, "cannot be read");
-  if (bytes > kFileBytesMax) return Bad(path, "is larger than 1 MiB");
-  if (bytes == 0) return Bad(path, "is empty");
-  text->resize(bytes);
+  absl::StatusOr<std::string> read = ReadBoundedFile(path, kFileBytesMax);
+  if (absl::IsInvalidArgument(read.status())) return Bad(path, "is larger than 1 MiB");
+  if (!read.ok()) return Bad(path, "cannot be read");
+  if (read->empty()) return Bad(path, "is empty");
+  *text = *std::move(read);
   return absl::OkStatus();
 }
 

@@ -1,7 +1,5 @@
 #include "services/master/keys/bootstrap_key_loop.h"
 
-#include <array>
-#include <fstream>
 #include <optional>
 #include <utility>
 
@@ -9,6 +7,7 @@
 #include "absl/time/time.h"
 #include "common/auth/api_key.h"
 #include "common/auth/audit_log.h"
+#include "common/base/bounded_file.h"
 #include "common/base/micros.h"
 #include "common/service/log.h"
 #include "common/storage/access_table.h"
@@ -24,15 +23,6 @@ constexpr absl::Duration kLookEvery = absl::Seconds(1);
 constexpr size_t kFileBytesMax = 256;
 constexpr char kPrincipal[] = "bootstrap";
 
-// "" if there is no such file, or it cannot be read.
-std::string ReadKeyFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::array<char, kFileBytesMax> bytes;
-  file.read(bytes.data(), bytes.size());
-  return std::string(
-      absl::StripAsciiWhitespace({bytes.data(), static_cast<size_t>(file.gcount())}));
-}
-
 }  // namespace
 
 void BootstrapKeyLoop::Start() {
@@ -40,7 +30,11 @@ void BootstrapKeyLoop::Start() {
 }
 
 void BootstrapKeyLoop::Step() {
-  const std::string text = ReadKeyFile(file_);
+  const absl::StatusOr<std::string> read = ReadBoundedFile(file_, kFileBytesMax);
+  // A file that is missing or cannot be read may be there later.
+  std::string text(absl::StripAsciiWhitespace(read.value_or("")));
+  // The file is too large to hold a key. Store refuses this text and writes the log line, once.
+  if (absl::IsInvalidArgument(read.status())) text = std::string(read.status().message());
   if (!text.empty() && text != seen_) Store(text);
   context_.executor->PostAfter(kLookEvery, [this] { Step(); });
 }

@@ -22,6 +22,7 @@ constexpr size_t kKeyBytesMax = 6000;  // metadata of a call have at most 8 KiB
 
 absl::StatusOr<std::string> ReadKeyFile(const std::string& path) {
   if (auto status = CheckKeyPath(path); !status.ok()) return status;
+  // The path may be a pipe: this waits for its writer, which ReadBoundedFile does not.
   std::ifstream file(path, std::ios::binary);
   std::string bytes(kKeyBytesMax + 1, '\0');
   if (!file.is_open() || (!file.read(bytes.data(), bytes.size()) && !file.eof()))
