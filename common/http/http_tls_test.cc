@@ -14,6 +14,7 @@
 #include "common/http/http_server.h"
 #include "common/tls/testing/test_certificates.h"
 #include "common/tls/testing/tls_client.h"
+#include "common/tls/testing/tls_test_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -28,18 +29,9 @@ constexpr char kWho[] = "GET /who HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r
 
 class HttpTlsTest : public ::testing::Test {
  protected:
-  HttpTlsTest() : folder_(::testing::TempDir() + "/http.XXXXXX") {
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
-    server_files_ = testing::WriteIdentity(ca_.Issue(10), folder_, "tls");
-    client_files_ =
-        testing::WriteIdentity(ca_.Issue(20, "DNS:operator,IP:10.0.0.1"), folder_, "client");
-    ca_file_ = folder_ + "/ca.pem";
-    testing::WriteFile(ca_file_, ca_.pem());
-  }
-
   void Start(HttpServer::Options options, const std::string& client_ca = {}) {
     auto tls = ServerTls::Load(
-        {.cert = server_files_.cert, .key = server_files_.key, .client_ca = client_ca});
+        {.cert = files_.server().cert, .key = files_.server().key, .client_ca = client_ca});
     ASSERT_TRUE(tls.ok()) << tls.status();
     options.tls = *std::move(tls);
     server_ = std::make_unique<HttpServer>(std::move(options));
@@ -89,22 +81,16 @@ class HttpTlsTest : public ::testing::Test {
     boost::asio::read(socket, boost::asio::dynamic_buffer(answer), error);
     return answer;
   }
-  PeerTls WithoutCertificate() const { return {.ca = ca_file_}; }
-  PeerTls WithCertificate() const {
-    return {.ca = ca_file_, .cert = client_files_.cert, .key = client_files_.key};
-  }
+  PeerTls WithoutCertificate() const { return files_.WithoutCertificate(); }
+  PeerTls WithCertificate() const { return files_.WithCertificate(); }
 
-  testing::TestCa ca_;
-  std::string folder_;
-  std::string ca_file_;
-  testing::IdentityFiles server_files_;
-  testing::IdentityFiles client_files_;
+  const testing::TlsTestFiles files_;
   boost::asio::io_context io_;
   std::unique_ptr<HttpServer> server_;
 };
 
 TEST_F(HttpTlsTest, RequestHasThePeerAndTheNamesOfItsCertificate) {
-  Start({}, ca_file_);
+  Start({}, files_.ca_file());
   EXPECT_THAT(Ask(WithCertificate(), kWho),
               AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("\r\n127.0.0.1:"),
                     HasSubstr("|DNS:operator IP:10.0.0.1|")));
@@ -117,27 +103,27 @@ TEST_F(HttpTlsTest, CertificateThatIsNotAskedForGivesNoNames) {
 }
 
 TEST_F(HttpTlsTest, ClientCertificateOfAnotherCaIsRefused) {
-  Start({}, ca_file_);
+  Start({}, files_.ca_file());
   const testing::TestCa other;
-  const auto files = testing::WriteIdentity(other.Issue(21), folder_, "other");
-  EXPECT_EQ(Ask({.ca = ca_file_, .cert = files.cert, .key = files.key}, kWho), "");
+  const auto files = testing::WriteIdentity(other.Issue(21), files_.folder(), "other");
+  EXPECT_EQ(Ask({.ca = files_.ca_file(), .cert = files.cert, .key = files.key}, kWho), "");
 }
 
 TEST_F(HttpTlsTest, ServerOfAnotherCaIsRefused) {
   Start({});
   const testing::TestCa other;
-  testing::WriteFile(folder_ + "/other.pem", other.pem());
-  EXPECT_FALSE(TlsClient::Connect(server_->port(), {.ca = folder_ + "/other.pem"}).ok());
+  testing::WriteFile(files_.folder() + "/other.pem", other.pem());
+  EXPECT_FALSE(TlsClient::Connect(server_->port(), {.ca = files_.folder() + "/other.pem"}).ok());
 }
 
 TEST_F(HttpTlsTest, RenewedCertificateIsServedWithoutRestart) {
   Start({});
   const auto open = Connect(WithoutCertificate());
   EXPECT_EQ(open->serial(), 10);
-  const testing::Identity next = ca_.Issue(11);
-  testing::WriteFile(server_files_.cert, next.cert);  // for a while without its key
+  const testing::Identity next = files_.ca().Issue(11);
+  testing::WriteFile(files_.server().cert, next.cert);  // for a while without its key
   EXPECT_EQ(Connect(WithoutCertificate())->serial(), 10);
-  testing::WriteFile(server_files_.key, next.key);
+  testing::WriteFile(files_.server().key, next.key);
   const absl::Status renewed = testing::AwaitSerial(server_->port(), WithoutCertificate(), 11);
   EXPECT_TRUE(renewed.ok()) << renewed;
   open->Write(kWho);

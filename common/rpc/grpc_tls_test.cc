@@ -17,6 +17,7 @@
 #include "common/tls/server_credentials_grpc.h"
 #include "common/tls/testing/test_certificates.h"
 #include "common/tls/testing/tls_client.h"
+#include "common/tls/testing/tls_test_files.h"
 #include "gmock/gmock.h"
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/generic/generic_stub.h"
@@ -54,18 +55,9 @@ constexpr grpc::StatusCode kAnswered = grpc::StatusCode::UNIMPLEMENTED;
 
 class GrpcTlsTest : public ::testing::Test {
  protected:
-  GrpcTlsTest() : folder_(::testing::TempDir() + "/grpc.XXXXXX") {
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
-    server_files_ = testing::WriteIdentity(ca_.Issue(10), folder_, "tls");
-    client_files_ =
-        testing::WriteIdentity(ca_.Issue(20, "DNS:operator,IP:10.0.0.1"), folder_, "client");
-    ca_file_ = folder_ + "/ca.pem";
-    testing::WriteFile(ca_file_, ca_.pem());
-  }
-
   void Start(const std::string& client_ca) {
     auto tls = ServerTls::Load(
-        {.cert = server_files_.cert, .key = server_files_.key, .client_ca = client_ca});
+        {.cert = files_.server().cert, .key = files_.server().key, .client_ca = client_ca});
     ASSERT_TRUE(tls.ok()) << tls.status();
     auto server = GrpcServer::Start({.tls = *std::move(tls)}, rpcs_);
     ASSERT_TRUE(server.ok()) << server.status();
@@ -74,41 +66,35 @@ class GrpcTlsTest : public ::testing::Test {
   std::shared_ptr<grpc::Channel> Channel(const PeerTls& tls) {
     return NewChannel(server_->address(), {.tls = tls});
   }
-  PeerTls WithoutCertificate() const { return {.ca = ca_file_}; }
-  PeerTls WithCertificate() const {
-    return {.ca = ca_file_, .cert = client_files_.cert, .key = client_files_.key};
-  }
+  PeerTls WithoutCertificate() const { return files_.WithoutCertificate(); }
+  PeerTls WithCertificate() const { return files_.WithCertificate(); }
 
-  testing::TestCa ca_;
-  std::string folder_;
-  std::string ca_file_;
-  testing::IdentityFiles server_files_;
-  testing::IdentityFiles client_files_;
+  const testing::TlsTestFiles files_;
   RpcTable rpcs_;
   std::unique_ptr<GrpcServer> server_;
 };
 
 TEST_F(GrpcTlsTest, ClientMayHaveNoCertificateOrOneOfTheCa) {
-  Start(ca_file_);
+  Start(files_.ca_file());
   EXPECT_EQ(Call(Channel(WithoutCertificate())).error_code(), kAnswered);
   EXPECT_EQ(Call(Channel(WithCertificate())).error_code(), kAnswered);
 }
 
 TEST_F(GrpcTlsTest, ClientCertificateOfAnotherCaIsRefused) {
-  Start(ca_file_);
+  Start(files_.ca_file());
   const testing::TestCa other;
-  const auto files = testing::WriteIdentity(other.Issue(21), folder_, "other");
-  const PeerTls tls{.ca = ca_file_, .cert = files.cert, .key = files.key};
+  const auto files = testing::WriteIdentity(other.Issue(21), files_.folder(), "other");
+  const PeerTls tls{.ca = files_.ca_file(), .cert = files.cert, .key = files.key};
   EXPECT_EQ(Call(Channel(tls), false).error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST_F(GrpcTlsTest, ServerOfAnotherCaOrHostIsRefused) {
   const testing::TestCa other;
-  testing::WriteFile(folder_ + "/other.pem", other.pem());
+  testing::WriteFile(files_.folder() + "/other.pem", other.pem());
   Start("");
-  EXPECT_EQ(Call(Channel({.ca = folder_ + "/other.pem"}), false).error_code(),
+  EXPECT_EQ(Call(Channel({.ca = files_.folder() + "/other.pem"}), false).error_code(),
             grpc::StatusCode::UNAVAILABLE);
-  testing::WriteIdentity(ca_.Issue(11, "DNS:elsewhere"), folder_, "tls");
+  testing::WriteIdentity(files_.ca().Issue(11, "DNS:elsewhere"), files_.folder(), "tls");
   ASSERT_TRUE(testing::AwaitSerial(server_->port(), WithoutCertificate(), 11).ok());
   const grpc::Status status = Call(Channel(WithoutCertificate()), false);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
@@ -123,7 +109,7 @@ TEST_F(GrpcTlsTest, PlaintextClientGetsAnError) {
 
 TEST_F(GrpcTlsTest, HandshakeThatNeverEndsIsTimedOut) {
   auto tls =
-      ServerTls::Load({.cert = server_files_.cert, .key = server_files_.key, .client_ca = ""});
+      ServerTls::Load({.cert = files_.server().cert, .key = files_.server().key, .client_ca = ""});
   ASSERT_TRUE(tls.ok()) << tls.status();
   auto server = GrpcServer::Start(
       {.tls = *std::move(tls), .handshake_timeout = absl::Milliseconds(50)}, rpcs_);
@@ -153,26 +139,26 @@ TEST_F(GrpcTlsTest, RenewedCertificateIsServedWithoutRestart) {
   const auto open = Channel(WithoutCertificate());
   EXPECT_EQ(Call(open).error_code(), kAnswered);
   ASSERT_TRUE(testing::AwaitSerial(server_->port(), WithoutCertificate(), 10).ok());
-  testing::WriteIdentity(ca_.Issue(11), folder_, "tls");
+  testing::WriteIdentity(files_.ca().Issue(11), files_.folder(), "tls");
   const absl::Status renewed = testing::AwaitSerial(server_->port(), WithoutCertificate(), 11);
   EXPECT_TRUE(renewed.ok()) << renewed;
   EXPECT_EQ(Call(open).error_code(), kAnswered);
 }
 
 TEST_F(GrpcTlsTest, RenewedClientCaIsInForceWithoutRestart) {
-  Start(ca_file_);
+  Start(files_.ca_file());
   const testing::TestCa other;
-  const auto files = testing::WriteIdentity(other.Issue(21), folder_, "other");
-  const PeerTls tls{.ca = ca_file_, .cert = files.cert, .key = files.key};
+  const auto files = testing::WriteIdentity(other.Issue(21), files_.folder(), "other");
+  const PeerTls tls{.ca = files_.ca_file(), .cert = files.cert, .key = files.key};
   EXPECT_EQ(Call(Channel(tls), false).error_code(), grpc::StatusCode::UNAVAILABLE);
-  testing::WriteFile(ca_file_, ca_.pem() + other.pem());
+  testing::WriteFile(files_.ca_file(), files_.ca().pem() + other.pem());
   EXPECT_EQ(Call(Channel(tls)).error_code(), kAnswered);
 }
 
 // The server asks the client for the names of its certificate.
 TEST_F(GrpcTlsTest, NamesOfTheClientAreThoseOfItsCertificate) {
   auto tls = ServerTls::Load(
-      {.cert = server_files_.cert, .key = server_files_.key, .client_ca = ca_file_});
+      {.cert = files_.server().cert, .key = files_.server().key, .client_ca = files_.ca_file()});
   ASSERT_TRUE(tls.ok()) << tls.status();
   std::vector<std::vector<std::string>> names;
   class Names final : public grpc::CallbackGenericService {
