@@ -116,7 +116,8 @@ class Listing : public std::enable_shared_from_this<Listing> {
     ReadDefinitions();
   }
 
-  // Those of the next candidates, as many as fit into one read; then shows the candidates.
+  // Reads the definitions of the next candidates, as many as fit into one read. Then it shows these
+  // candidates.
   void ReadDefinitions() {
     std::vector<kv::Key> keys;
     std::vector<std::string> hashes;
