@@ -5,10 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/records/target_key.h"
 #include "common/runtime/perturb.h"
+#include "common/secrets/record_secrets.h"
 #include "common/storage/child_rows.h"
 #include "common/storage/schedule_table.h"
-#include "google/protobuf/message.h"
 
 namespace escapement {
 namespace {
@@ -46,20 +47,6 @@ bool EndsRuns(const kv::WatchedMutation& mutation) {
 }
 
 }  // namespace
-
-std::string TargetKeyOf(const storage::v1::TargetRecord& target) {
-  const auto* kind = target.GetReflection()->GetOneofFieldDescriptor(
-      target, target.GetDescriptor()->FindOneofByName("kind"));
-  if (kind == nullptr || target.has_http()) {
-    const absl::string_view uri = target.http().uri();
-    const size_t scheme = uri.find("://");
-    const size_t host = scheme == absl::string_view::npos ? 0 : scheme + 3;
-    return absl::StrCat("http:", uri.substr(0, uri.find_first_of("/?#", host)));
-  }
-  const google::protobuf::Message& record = target.GetReflection()->GetMessage(target, kind);
-  const auto* uri = CheckNotNull(record.GetDescriptor()->FindFieldByName("uri"));
-  return absl::StrCat(kind->name(), ":", record.GetReflection()->GetString(record, uri));
-}
 
 kv::Condition StateUnchanged(const Uid& uid, const CachedState& state) {
   kv::Condition condition{
@@ -246,6 +233,21 @@ void RecordCache::OnRead(uint64_t reading, const std::vector<kv::Key>& keys,
   Fetch();
 }
 
+std::string RecordCache::OpenDelivery(storage::v1::DefinitionRecord& record) const {
+  if (!opens_secrets_) return "";
+  storage::v1::TargetRecord& target = *record.mutable_delivery()->mutable_target();
+  if (target.tenant().empty()) return "";  // there are none
+  absl::Status opened;
+  if (sealer_ == nullptr) {
+    opened = absl::FailedPreconditionError("--secret_keys_file is not set");
+  } else if (!record.tenant().empty() && record.tenant() != target.tenant()) {
+    opened = absl::DataLossError("they belong to another tenant");
+  } else {
+    opened = OpenSecrets(*sealer_, target.tenant(), target);
+  }
+  return opened.ok() ? "" : absl::StrCat("its secrets cannot be opened: ", opened.message());
+}
+
 void RecordCache::KeepDefinition(const std::string& key, const std::optional<std::string>& value) {
   found_ = {};
   if (definition_bytes_ > kDefinitionBytesMax ||
@@ -256,6 +258,7 @@ void RecordCache::KeepDefinition(const std::string& key, const std::optional<std
   auto kept = std::make_shared<CachedDefinition>();
   auto record = std::make_shared<storage::v1::DefinitionRecord>();
   if (value.has_value() && record->ParseFromString(*value)) {
+    kept->closed = OpenDelivery(*record);
     kept->payload = std::shared_ptr<const std::string>(record, &record->payload());
     kept->target_key = TargetKeyOf(record->delivery().target());
     kept->timeout = absl::Microseconds(record->delivery().delivery_timeout_micros());

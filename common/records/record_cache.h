@@ -21,6 +21,7 @@
 #include "common/cron/timetable.h"
 #include "common/kv/client/kv_client.h"
 #include "common/runtime/runtime.h"
+#include "common/secrets/sealed_value.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
@@ -40,13 +41,11 @@ struct CachedDefinition {
   // When the schedule fires, without the limit of StateRecord.finish_micros. Null if it cannot be
   // read, and for one-off events.
   std::shared_ptr<const cron::Timetable> timetable;
-  std::string target_key;  // see TargetKeyOf
+  std::string target_key;  // see target_key.h
+  // Why the secrets of the target could not be opened (OpenSecretsWith). Empty: they are open.
+  std::string closed;
   absl::Duration timeout;
 };
-
-// The key of targets that share connections: "http:" scheme://host:port, for every other kind the
-// kind's name and its whole uri ("grpc:" uri).
-std::string TargetKeyOf(const storage::v1::TargetRecord& target);
 
 class RecordCache {
  public:
@@ -65,6 +64,13 @@ class RecordCache {
   // before Start.
   void NotifyRunsEnded(std::function<void(const Uid&)> on_runs_ended) {
     on_runs_ended_ = std::move(on_runs_ended);
+  }
+  // Opens the secrets of the deliveries that are read from now on. Null: there are no keys, and
+  // definitions with secrets get CachedDefinition::closed. Without this call secrets stay sealed.
+  // Call it before Start.
+  void OpenSecretsWith(std::shared_ptr<const Sealer> sealer) {
+    opens_secrets_ = true;
+    sealer_ = std::move(sealer);
   }
   void Start();
 
@@ -93,6 +99,8 @@ class RecordCache {
   void Read(std::vector<kv::Key> keys);
   void OnRead(uint64_t reading, const std::vector<kv::Key>& keys,
               absl::StatusOr<kv::GetResult> result);
+  // Returns CachedDefinition::closed.
+  std::string OpenDelivery(storage::v1::DefinitionRecord& record) const;
   void KeepDefinition(const std::string& key, const std::optional<std::string>& value);
 
   kv::KvClient& client_;
@@ -100,6 +108,8 @@ class RecordCache {
   std::function<void()> on_fetched_;
   std::function<void(const Uid&)> on_changed_;
   std::function<void(const Uid&)> on_runs_ended_;
+  bool opens_secrets_ = false;
+  std::shared_ptr<const Sealer> sealer_;
   std::shared_ptr<int> alive_;  // replaced at each restart: callbacks of before are ignored
   std::unique_ptr<kv::Watch> watch_;
   // By key; never iterated.

@@ -1,7 +1,7 @@
 #include "common/secrets/sealed_value.h"
 
 #include <openssl/evp.h>
-#include <openssl/rand.h>
+#include <openssl/hmac.h>
 
 #include <memory>
 
@@ -14,6 +14,8 @@ namespace {
 constexpr char kVersion = 1;
 constexpr size_t kNonceBytes = 12;
 constexpr size_t kTagBytes = 16;
+constexpr size_t kMarkBytes = 6;
+constexpr absl::string_view kNonceKeyLabel = "escapement: key of nonces";
 constexpr size_t kAssociatedDataBytesMax = 64 << 10;
 static_assert(kSealingKeyIdBytesMax < 128);
 
@@ -54,6 +56,26 @@ absl::StatusOr<SealedParts> Split(absl::string_view sealed) {
                                    sealed.size() - header_bytes - kNonceBytes - kTagBytes);
   parts.tag = sealed.substr(sealed.size() - kTagBytes);
   return parts;
+}
+
+// HMAC-SHA256. Its bytes are a key or reveal equal secrets, so they are wiped.
+SecretText Hmac(absl::string_view key, absl::string_view text) {
+  SecretText mac = SecretText::OfSize(32);
+  unsigned int bytes = 0;
+  const unsigned char* const made = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+                                         Bytes(text), text.size(), Bytes(mac.data()), &bytes);
+  return made != nullptr && bytes == mac.size() ? std::move(mac) : SecretText();
+}
+
+// Empty if OpenSSL refuses. The key of the hash is not the one that encrypts.
+std::string NonceOf(const SealingKey& key, const SecretText& plaintext,
+                    absl::string_view associated_data) {
+  const SecretText hash_key = Hmac(key.bytes.Reveal(), kNonceKeyLabel);
+  // The size in front keeps the two texts apart.
+  std::string text = absl::StrCat(associated_data.size(), ":", associated_data, plaintext.Reveal());
+  const SecretText mac = Hmac(hash_key.Reveal(), text);
+  WipeText(text);
+  return std::string(mac.Reveal().substr(0, kNonceBytes));
 }
 
 // The key, the nonce, and the data that is only authenticated; null if OpenSSL refuses.
@@ -97,10 +119,8 @@ absl::StatusOr<std::string> Sealer::Seal(const SecretText& plaintext,
   const SealingKey& key = keys_.current();
   const std::string header = absl::StrCat(std::string(1, kVersion),
                                           std::string(1, static_cast<char>(key.id.size())), key.id);
-  std::string nonce(kNonceBytes, '\0');
-  if (RAND_bytes(Bytes(nonce.data()), kNonceBytes) != 1)
-    return absl::InternalError("OpenSSL has no random bytes");
-  const Cipher cipher = Begin(true, key, nonce, header, associated_data);
+  const std::string nonce = NonceOf(key, plaintext, associated_data);
+  const Cipher cipher = nonce.empty() ? nullptr : Begin(true, key, nonce, header, associated_data);
   std::string ciphertext(plaintext.size(), '\0');
   std::string tag(kTagBytes, '\0');
   if (cipher == nullptr || !Transform(cipher.get(), plaintext.Reveal(), ciphertext.data()) ||
@@ -137,6 +157,12 @@ absl::StatusOr<std::string> Sealer::KeyId(absl::string_view sealed) {
   const absl::StatusOr<SealedParts> parts = Split(sealed);
   if (!parts.ok()) return parts.status();
   return std::string(parts->key_id);
+}
+
+absl::StatusOr<std::string> Sealer::Mark(absl::string_view sealed) {
+  const absl::StatusOr<SealedParts> parts = Split(sealed);
+  if (!parts.ok()) return parts.status();
+  return std::string(parts->nonce.substr(0, kMarkBytes));
 }
 
 bool Sealer::NeedsResealing(absl::string_view sealed) const {

@@ -4,7 +4,7 @@
 //
 //   version       1 byte, 1
 //   key id        1 byte with its length, then the id (key_ring.h)
-//   nonce         12 random bytes
+//   nonce         12 bytes, see below
 //   ciphertext    as many bytes as the plaintext
 //   tag           16 bytes
 //
@@ -12,8 +12,12 @@
 // secret belongs to, e.g. "tenants/a/credentials/b/password". Then a value that somebody copies to
 // another place in the store does not open there.
 //
-// Random nonces allow 2^32 values with one key (NIST SP 800-38D, 8.3). Replace the key before: put
-// a new first line into the file, restart, and reseal each value for which NeedsResealing is true.
+// The nonce is a keyed hash (HMAC-SHA256, cut) of the plaintext and the associated data, so that
+// equal secrets at one place have equal sealed values: events with the same target share one
+// record. Whoever reads the store learns no more than that. Two different secrets get the same
+// nonce as rarely as with random ones, which allow 2^32 values with one key (NIST SP 800-38D, 8.3).
+// Replace the key before: put a new first line into the file, restart, and reseal each value for
+// which NeedsResealing is true.
 //
 // Threads: any; a Sealer does not change.
 
@@ -37,8 +41,7 @@ class Sealer {
  public:
   explicit Sealer(KeyRing keys) : keys_(std::move(keys)) {}
 
-  // Seals with the current key. INVALID_ARGUMENT: above kSealedPlaintextBytesMax. INTERNAL: OpenSSL
-  // has no random bytes.
+  // Seals with the current key. INVALID_ARGUMENT: above kSealedPlaintextBytesMax.
   absl::StatusOr<std::string> Seal(const SecretText& plaintext,
                                    absl::string_view associated_data) const;
 
@@ -49,6 +52,10 @@ class Sealer {
 
   // The id of the key that sealed the value; it is not verified. DATA_LOSS: not a sealed value.
   static absl::StatusOr<std::string> KeyId(absl::string_view sealed);
+
+  // Six bytes by which values can be told apart: the begin of the nonce. DATA_LOSS: not a sealed
+  // value.
+  static absl::StatusOr<std::string> Mark(absl::string_view sealed);
 
   // True if another key than the current one sealed the value. False for bytes that are no sealed
   // value: Open reports those.

@@ -44,11 +44,28 @@ TEST(SealedValue, OpensAVectorThatPythonMade) {
   EXPECT_EQ(SealerWith(Line("k1", 'a')).Open(sealed, "place")->Reveal(), "hunter2");
 }
 
-TEST(SealedValue, SealingTwiceGivesDifferentBytes) {
+TEST(SealedValue, EqualSecretsAtOnePlaceHaveEqualValues) {
+  const Sealer sealer = SealerWith(Line("k1", 'a'));
+  EXPECT_EQ(Sealed(sealer, "x"), Sealed(sealer, "x"));
+  EXPECT_EQ(*Sealer::Mark(Sealed(sealer, "x")), *Sealer::Mark(Sealed(sealer, "x")));
+}
+
+TEST(SealedValue, NoncesDifferByTextPlaceAndKey) {
   const Sealer sealer = SealerWith(Line("k1", 'a'));
   std::set<std::string> nonces;
-  for (int i = 0; i < 1000; ++i) nonces.insert(Sealed(sealer, "x").substr(4, 12));
-  EXPECT_EQ(nonces.size(), 1000u);
+  const auto add = [&nonces](const std::string& sealed) { nonces.insert(sealed.substr(4, 12)); };
+  for (int i = 0; i < 1000; ++i) add(Sealed(sealer, absl::StrCat(i)));
+  // The boundary between place and text counts.
+  add(*sealer.Seal(SecretText("bc"), "a"));
+  add(*sealer.Seal(SecretText("c"), "ab"));
+  add(Sealed(SealerWith(Line("k1", 'b')), "0"));
+  EXPECT_EQ(nonces.size(), 1003u);
+}
+
+// Made with Python: hmac(hmac("a" * 32, label), "23:tenants/a/credentials/bhunter2")[:12], SHA-256.
+TEST(SealedValue, TheNonceIsTheOneThatPythonMakes) {
+  EXPECT_EQ(absl::BytesToHexString(Sealed(SealerWith(Line("k1", 'a')), "hunter2").substr(4, 12)),
+            "eeb15dfe0a2c34acb247a003");
 }
 
 TEST(SealedValue, HidesThePlaintext) {

@@ -106,6 +106,7 @@ void HandlerService::Impl::OnMint(std::shared_ptr<const TokenMint> mint) {
   cache_.NotifyRunsEnded([this](const Uid& schedule) {
     for (const auto& [index, shard] : shards_) shard->OnRunsEnded(schedule);
   });
+  cache_.OpenSecretsWith(options_.sealer);
   cache_.Start();
   StartLeases(shared_.layout.queue_shards);
   Step();

@@ -1,6 +1,7 @@
 #include "services/handler/hosted_handler.h"
 
 #include "absl/flags/flag.h"
+#include "common/secrets/secret_keys_flag.h"
 #include "common/service/lease_flags.h"
 #include "common/tokens/token_handle.h"
 #include "services/handler/delivery/transport_table.h"
@@ -20,6 +21,7 @@ HandlerOptions OptionsFromFlags(const ServiceContext& context) {
   options.instance = context.instance;
   options.metrics = &context.metrics;
   options.fresh_token_key = FreshTokenKey();
+  options.sealer = SealerFromFlag();
   options.lease_ttl = LeaseTtl();
   options.lease_renew_every = LeaseRenewEvery();
   options.events_out_max = absl::GetFlag(FLAGS_events_out_max);

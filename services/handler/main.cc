@@ -1,5 +1,6 @@
 // The handler: delivers due events.
 
+#include "common/secrets/secret_keys_flag.h"
 #include "common/service/lease_flags.h"
 #include "common/service/service_process.h"
 #include "common/service/store_client.h"
@@ -11,6 +12,7 @@ namespace {
 void Validate(std::vector<std::string>& errors) {
   ValidateStoreFlag(errors);
   ValidateLeaseFlags(errors);
+  ValidateSecretKeysFlag(errors);
   ValidateHandlerFlags(errors);
 }
 

@@ -6,10 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/time/time.h"
 #include "common/metrics/metrics.h"
+#include "common/secrets/sealed_value.h"
 
 namespace escapement::handler {
 
@@ -20,6 +22,9 @@ struct HandlerOptions {
   // The key of tokens, used if the store has none yet (common/tokens). Empty: the service draws one
   // from the runtime's random numbers, which is good enough only in simulations.
   std::string fresh_token_key;
+
+  // Opens the secrets of targets. Null: targets with secrets fail.
+  std::shared_ptr<const Sealer> sealer;
 
   absl::Duration lease_ttl = absl::Seconds(5);
   absl::Duration lease_renew_every = absl::Seconds(1);

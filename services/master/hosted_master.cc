@@ -11,6 +11,7 @@
 #include "common/rest/openapi/docs_page.h"
 #include "common/rest/openapi/openapi_json.h"
 #include "common/rest/route_table.h"
+#include "common/secrets/secret_keys_flag.h"
 #include "common/tokens/token_grpc.h"
 #include "services/master/master_grpc.h"
 
@@ -55,6 +56,7 @@ void AddDescription(HttpServer& http) {
 HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, Tokens tokens)
     : service_({.instance = context.instance,
                 .bootstrap_key_file = absl::GetFlag(FLAGS_bootstrap_key_file),
+                .sealer = SealerFromFlag(),
                 .metrics = &context.metrics},
                store, context.runtime),
       gate_(context.instance, store, context.runtime, &service_.tenant_rules()),

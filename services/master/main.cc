@@ -1,5 +1,6 @@
 // The master: the public API.
 
+#include "common/secrets/secret_keys_flag.h"
 #include "common/service/service_process.h"
 #include "common/service/store_client.h"
 #include "services/master/hosted_master.h"
@@ -14,6 +15,7 @@ int main(int argc, char** argv) {
        .validate =
            [](std::vector<std::string>& errors) {
              escapement::ValidateStoreFlag(errors);
+             escapement::ValidateSecretKeysFlag(errors);
              escapement::master::ValidateMasterFlags(errors);
            },
        .make =

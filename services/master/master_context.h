@@ -17,6 +17,7 @@
 #include "common/tokens/token_handle.h"
 #include "services/master/api/done.h"
 #include "services/master/metrics.h"
+#include "services/master/targets/target_secrets.h"
 
 namespace escapement::master {
 
@@ -25,6 +26,7 @@ struct MasterContext {
   Runtime& runtime;
   std::shared_ptr<Executor> executor;  // answers run here
   MasterMetrics& metrics;
+  const TargetSecrets& secrets;
   std::atomic<bool> ready = false;  // the layout is known, and the service does not stop
   kv::Layout layout = {};
   std::shared_ptr<const TokenMint> mint = nullptr;  // until the tokens' key has been read

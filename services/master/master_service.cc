@@ -33,6 +33,7 @@ struct MasterService::Parts {
   Parts(Options options, kv::KvStore& store, Runtime& runtime)
       : own_metrics(options.metrics == nullptr ? std::make_unique<Metrics>() : nullptr),
         metrics(options.metrics == nullptr ? *own_metrics : *options.metrics),
+        secrets(options.sealer),
         fresh_token_key(options.fresh_token_key.empty() ? FreshTokenKey()
                                                         : options.fresh_token_key),
         executor(runtime.NewExecutor(options.instance)),
@@ -41,6 +42,7 @@ struct MasterService::Parts {
                 .runtime = runtime,
                 .executor = executor,
                 .metrics = metrics,
+                .secrets = secrets,
                 .layout = {}},
         schedules(context),
         events(context),
@@ -92,6 +94,7 @@ struct MasterService::Parts {
 
   const std::unique_ptr<Metrics> own_metrics;
   MasterMetrics metrics;
+  const TargetSecrets secrets;
   const std::string fresh_token_key;
   const std::shared_ptr<Executor> executor;
   kv::KvClient client;

@@ -3,9 +3,11 @@
 #ifndef SERVICES_MASTER_OPTIONS_H_
 #define SERVICES_MASTER_OPTIONS_H_
 
+#include <memory>
 #include <string>
 
 #include "absl/time/time.h"
+#include "common/secrets/sealed_value.h"
 
 namespace escapement {
 class Metrics;
@@ -21,6 +23,8 @@ struct MasterOptions {
   std::string fresh_token_key = {};
   // A file with the first key (bootstrap_key_loop.h); empty: none.
   std::string bootstrap_key_file = {};
+  // Seals the secrets of targets. Null: targets can have no secrets.
+  std::shared_ptr<const Sealer> sealer = nullptr;
   // Where the counters are; null: the service keeps its own. Outlives the service.
   Metrics* metrics = nullptr;
 };

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <utility>
 
+#include "common/secrets/secret_keys_flag.h"
 #include "common/service/lease_flags.h"
 #include "common/tzdata/gated_service.h"
 #include "services/emitter/hosted_emitter.h"
@@ -111,6 +112,7 @@ class StandaloneProcess final : public HostedService {
 void ValidateFlags(std::vector<std::string>& errors) {
   store::ValidateStoreFlags(errors);
   ValidateLeaseFlags(errors);
+  ValidateSecretKeysFlag(errors);
   master::ValidateMasterFlags(errors);
   emitter::ValidateEmitterFlags(errors);
   handler::ValidateHandlerFlags(errors);

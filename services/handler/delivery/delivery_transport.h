@@ -35,8 +35,11 @@ struct DeliveryContext {
   std::shared_ptr<const cron::Timetable> timetable = nullptr;
   // Never null. An alias of the definition's payload, or the one-off event's own payload.
   std::shared_ptr<const std::string> payload;
-  // Equal for targets that share connections: "grpc:" uri, or "http:" scheme://host:port.
+  // Equal for targets that share connections and bounds (common/records/target_key.h).
   std::string target_key;
+  // Not empty: the target cannot be used, for this reason, until an operator mends it (its secrets
+  // cannot be opened). Attempts fail.
+  std::string closed;
   // /tenants/{tenant}/schedules/{schedule} or /tenants/{tenant}/events/{event}.
   std::string source;
   std::string occurrence;  // empty for one-off events

@@ -1,5 +1,6 @@
 #include "services/handler/delivery/transport_table.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -34,6 +35,7 @@ class TransportOfAllKinds final : public DeliveryTransport {
 
   void Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) override {
     if (attempts.empty()) return;
+    if (AnswerClosed(attempts, *sink)) return;
     // The attempts have one target key, and so one kind.
     const auto kind = attempts.front().context->definition->delivery().target().kind_case();
     for (size_t row = 0; row < kTransports.size(); ++row) {
@@ -47,6 +49,18 @@ class TransportOfAllKinds final : public DeliveryTransport {
   }
 
  private:
+  // Answers the attempts whose targets cannot be used, and removes them. True if none is left.
+  static bool AnswerClosed(std::vector<DeliveryAttempt>& attempts, DeliverySink& sink) {
+    const auto closed = [&sink](const DeliveryAttempt& attempt) {
+      if (attempt.context->closed.empty()) return false;
+      sink.OnResult(attempt.tag,
+                    {.status = DeliveryStatus::kFailed, .message = attempt.context->closed});
+      return true;
+    };
+    attempts.erase(std::remove_if(attempts.begin(), attempts.end(), closed), attempts.end());
+    return attempts.empty();
+  }
+
   std::array<std::unique_ptr<DeliveryTransport>, kTransports.size()> transports_;
 };
 

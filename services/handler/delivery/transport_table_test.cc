@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/records/record_cache.h"
+#include "common/records/target_key.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/collecting_sink.h"
@@ -54,15 +54,6 @@ TEST(TransportTableTest, TargetWithoutKindIsRejected) {
   const DeliveryResult result = SendTo({});
   EXPECT_EQ(result.status, DeliveryStatus::kRejected);
   EXPECT_EQ(result.message, kNoTransport);
-}
-
-TEST(TransportTableTest, TargetKeyNamesTheKindAndWhatSharesConnections) {
-  storage::v1::TargetRecord target;
-  target.mutable_http()->set_uri("https://host:1/path?query");
-  EXPECT_EQ(TargetKeyOf(target), "http:https://host:1");
-  target.mutable_grpc()->set_uri("dns:///host:1");
-  EXPECT_EQ(TargetKeyOf(target), "grpc:dns:///host:1");
-  EXPECT_EQ(TargetKeyOf({}), "http:");
 }
 
 }  // namespace

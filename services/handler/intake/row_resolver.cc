@@ -19,6 +19,7 @@ std::shared_ptr<DeliveryContext> MakeContext(const CachedDefinition& definition,
   context->definition = definition.record;
   context->timetable = definition.timetable;
   context->target_key = definition.target_key;
+  context->closed = definition.closed;
   context->timeout = definition.timeout;
   context->occurrence = entry.key.occurrence;
   context->nominal_time = FromMicros(entry.event.nominal_time_micros());

@@ -21,8 +21,13 @@ namespace {
 class EventAdder {
  public:
   EventAdder(const EventRowBuilder::Options& options, bool single, const InternCache& cache,
-             CreationPlan* plan)
-      : options_(options), single_(single), cache_(cache), plan_(plan), builder_(options) {}
+             const TargetSecrets& secrets, CreationPlan* plan)
+      : options_(options),
+        single_(single),
+        cache_(cache),
+        secrets_(secrets),
+        plan_(plan),
+        builder_(options) {}
 
   void Add(const v1::CreateEventRequest& request, int index, kv::Group& group,
            FieldViolations& violations) {
@@ -39,7 +44,8 @@ class EventAdder {
     const std::optional<int64_t> due =
         ReadDueTime(event, absl::StrCat(field, ".due_time"), violations);
     CheckPayload(event.payload(), absl::StrCat(field, ".payload"), violations);
-    const storage::v1::DeliveryRecord delivery = ReadDelivery(event, field, violations);
+    const storage::v1::DeliveryRecord delivery =
+        ReadDelivery(event, field, options_.tenant, secrets_, violations);
     const InternedDelivery interned = Intern(delivery);
     NewEvent fresh;
     fresh.client_id = request.event_id();
@@ -88,6 +94,7 @@ class EventAdder {
   const EventRowBuilder::Options& options_;
   const bool single_;
   const InternCache& cache_;
+  const TargetSecrets& secrets_;
   CreationPlan* const plan_;
   EventRowBuilder builder_;
   absl::flat_hash_map<absl::string_view, int> index_of_id_;  // only ids that clients chose
@@ -138,7 +145,7 @@ class Creation : public std::enable_shared_from_this<Creation> {
     options_.now = context_.client.NowLow();
     if (Perturb(context_.runtime, Site::kMasterDeliveriesForgotten)) cache_->Clear();
     absl::StatusOr<CreationPlan> plan =
-        PlanCreation(batch_, create_.single, mark_, options_, *cache_);
+        PlanCreation(batch_, create_.single, mark_, options_, *cache_, context_.secrets);
     if (!plan.ok()) return context_.Refuse(plan.status(), std::move(done_));
     plan_ = *std::move(plan);
     if (create_.validate_only) return CheckIds();
@@ -201,7 +208,7 @@ class Creation : public std::enable_shared_from_this<Creation> {
 absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& batch, bool single,
                                           const RequestMark& mark,
                                           const EventRowBuilder::Options& options,
-                                          const InternCache& cache) {
+                                          const InternCache& cache, const TargetSecrets& secrets) {
   CreationPlan plan;
   FieldViolations violations;
   if (batch.requests().empty() || batch.requests_size() > kBatchCreateEventsMax) {
@@ -209,7 +216,7 @@ absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& ba
     return violations.ToStatus();
   }
   kv::Group group;
-  EventAdder adder(options, single, cache, &plan);
+  EventAdder adder(options, single, cache, secrets, &plan);
   // The request's condition comes first: of two equal requests the second one is answered, not
   // refused.
   const size_t request_conditions = mark.active() ? 1 : 0;

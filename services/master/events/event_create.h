@@ -33,7 +33,7 @@ struct CreationPlan {
 absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& batch, bool single,
                                           const RequestMark& mark,
                                           const EventRowBuilder::Options& options,
-                                          const InternCache& cache);
+                                          const InternCache& cache, const TargetSecrets& secrets);
 
 struct CreateOptions {
   bool single = false;         // as in PlanCreation

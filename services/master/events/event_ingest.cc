@@ -23,12 +23,14 @@ struct Delivery {
 // Gathers the deliveries of a batch and the groups that store them.
 class DeliverySet {
  public:
-  DeliverySet(const InternCache& cache, kv::Commit* commit) : cache_(cache), commit_(commit) {}
+  DeliverySet(const InternCache& cache, const TargetSecrets& secrets, std::string tenant,
+              kv::Commit* commit)
+      : cache_(cache), secrets_(secrets), tenant_(std::move(tenant)), commit_(commit) {}
 
   Delivery Read(const v1::Event& event, absl::string_view field, FieldViolations& violations) {
     Delivery delivery;
     delivery.priority = ReadPriority(event, field, violations);
-    InternedDelivery interned = Intern(ReadDelivery(event, field, violations));
+    InternedDelivery interned = Intern(ReadDelivery(event, field, tenant_, secrets_, violations));
     delivery.hash = interned.hash;
     const bool stored = std::find(added_.begin(), added_.end(), interned.hash) != added_.end();
     if (!stored && !cache_.Known(interned.hash)) {
@@ -44,6 +46,8 @@ class DeliverySet {
 
  private:
   const InternCache& cache_;
+  const TargetSecrets& secrets_;
+  const std::string tenant_;
   kv::Commit* const commit_;
   std::vector<Uid> added_;
   size_t bytes_ = 0;
@@ -115,13 +119,13 @@ void InternCache::Clear() {
 
 absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool return_ids,
                                       EventRowBuilder::Options options, const InternCache& cache,
-                                      kv::Group audit) {
+                                      const TargetSecrets& secrets, kv::Group audit) {
   IngestPlan plan;
   if (absl::Status status = CheckBatch(request, plan.payload_bytes); !status.ok()) return status;
   const int64_t now_micros = ToMicros(options.now);
   FieldViolations violations;
   plan.commit.groups.push_back(std::move(audit));
-  DeliverySet deliveries(cache, &plan.commit);
+  DeliverySet deliveries(cache, secrets, options.tenant, &plan.commit);
   // Read only if an event uses them as they are: then every event may override the target.
   std::optional<Delivery> defaults;
   EventRowBuilder builder(std::move(options));

@@ -51,7 +51,7 @@ struct IngestPlan {
 // anything of the batch is wrong.
 absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool return_ids,
                                       EventRowBuilder::Options options, const InternCache& cache,
-                                      kv::Group audit);
+                                      const TargetSecrets& secrets, kv::Group audit);
 
 }  // namespace escapement::master
 

@@ -190,8 +190,8 @@ void EventService::IngestBatch(std::shared_ptr<const v1::IngestRequest> request,
   kv::Group audit;
   auth::AddAuditRow(*tenant, auth::AuditRecordOf(*done.caller(), "Ingest", request->parent(), ""),
                     rows.now, rows.uid_low, audit);
-  absl::StatusOr<IngestPlan> made =
-      PlanIngest(*request, options.return_ids, std::move(rows), *cache_, std::move(audit));
+  absl::StatusOr<IngestPlan> made = PlanIngest(*request, options.return_ids, std::move(rows),
+                                               *cache_, context_.secrets, std::move(audit));
   if (!made.ok()) {
     context_.metrics.ingest_batches_refused.Increment();
     return context_.Refuse(made.status(), std::move(done));

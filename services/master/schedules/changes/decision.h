@@ -19,6 +19,7 @@
 #include "services/master/requests/resource_name.h"
 #include "services/master/schedules/changes/change_builder.h"
 #include "services/master/schedules/changes/schedule_snapshot.h"
+#include "services/master/targets/target_secrets.h"
 
 namespace escapement::master {
 
@@ -38,6 +39,7 @@ struct ChangeInput {
   const ScheduleSnapshot& snapshot;
   const ScheduleName& name;
   const kv::Layout& layout;
+  const TargetSecrets& secrets;
   absl::Time now;  // store time
 };
 

@@ -142,6 +142,7 @@ absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDr
   if (input.snapshot.record.has_value()) return AlreadyExists(input.name.ToString());
   ChangeBuilder builder(input.snapshot, input.name, input.layout, input.now);
   Definition definition = draft.definition;
+  RETURN_IF_ERROR(SealSecrets(input.secrets, input.name.tenant, nullptr, definition.record));
   CompleteDefinition(input, 1, definition);
   RETURN_IF_ERROR(FillTimes(input.now, definition));
   RETURN_IF_ERROR(CheckFiresAfter(definition, input.now));
@@ -180,6 +181,8 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
 
   ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
   Definition& next = draft->definition;
+  RETURN_IF_ERROR(
+      SealSecrets(input.secrets, input.name.tenant, &snapshot.definition->record, next.record));
   CompleteDefinition(input, snapshot.state.version() + 1, next);
   RETURN_IF_ERROR(FillTimes(FromMicros(snapshot.record->create_time_micros()), next));
   storage::v1::ScheduleRecord record = draft->record;

@@ -130,11 +130,12 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
 
   void ReadMore() {
     if (change_.read_more == nullptr) return Decide();
-    change_.read_more({snapshot_, change_.name, context_.layout, context_.client.NowLow()},
-                      [self = shared_from_this()](absl::Status status) {
-                        if (!status.ok()) return self->done_(std::move(status));
-                        self->Decide();
-                      });
+    change_.read_more(
+        {snapshot_, change_.name, context_.layout, context_.secrets, context_.client.NowLow()},
+        [self = shared_from_this()](absl::Status status) {
+          if (!status.ok()) return self->done_(std::move(status));
+          self->Decide();
+        });
   }
 
   void ReadParked() {
@@ -177,7 +178,7 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
   void Decide() {
     const absl::Time now = context_.client.NowLow();
     absl::StatusOr<Decision> decision =
-        change_.decide({snapshot_, change_.name, context_.layout, now});
+        change_.decide({snapshot_, change_.name, context_.layout, context_.secrets, now});
     if (!decision.ok()) return done_(decision.status());
     decision_ = *std::move(decision);
     decided_at_ = now;

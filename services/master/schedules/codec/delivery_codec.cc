@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "common/base/proto_time.h"
 #include "services/master/limits.h"
-#include "services/master/schedules/codec/target_codec.h"
+#include "services/master/targets/target_codec.h"
 
 namespace escapement::master {
 namespace {
@@ -125,8 +125,11 @@ storage::v1::DeliveryRecord ReadDelivery(const v1::Schedule& schedule, absl::str
   return Read(schedule, prefix, violations);
 }
 storage::v1::DeliveryRecord ReadDelivery(const v1::Event& event, absl::string_view prefix,
+                                         absl::string_view tenant, const TargetSecrets& secrets,
                                          FieldViolations& violations) {
-  return Read(event, prefix, violations);
+  storage::v1::DeliveryRecord record = Read(event, prefix, violations);
+  secrets.Seal(tenant, Field(prefix, "target"), nullptr, *record.mutable_target(), violations);
+  return record;
 }
 
 storage::v1::DeliveryRecord ReadDeliveryTo(const v1::Target& target, absl::string_view field,

@@ -11,14 +11,17 @@
 #include "common/status/errors.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
+#include "services/master/targets/target_secrets.h"
 
 namespace escapement::master {
 
 // Reads target, content_type, delivery_timeout and retry_policy. Adds each error to `violations`,
-// with its field below `prefix` ("schedule").
+// with its field below `prefix` ("schedule"). Secrets of a schedule are not sealed yet
+// (SealSecrets).
 storage::v1::DeliveryRecord ReadDelivery(const v1::Schedule& schedule, absl::string_view prefix,
                                          FieldViolations& violations);
 storage::v1::DeliveryRecord ReadDelivery(const v1::Event& event, absl::string_view prefix,
+                                         absl::string_view tenant, const TargetSecrets& secrets,
                                          FieldViolations& violations);
 
 // Reads only a target, at `field`; everything else has its default.

@@ -14,9 +14,9 @@
 #include "services/master/requests/resource_name.h"
 #include "services/master/requests/update_mask.h"
 #include "services/master/schedules/codec/delivery_codec.h"
-#include "services/master/schedules/codec/target_codec.h"
 #include "services/master/schedules/codec/throttle_codec.h"
 #include "services/master/schedules/codec/timing_codec.h"
+#include "services/master/targets/target_codec.h"
 
 namespace escapement::master {
 namespace {
@@ -132,6 +132,21 @@ absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule, absl::s
     if (absl::Status fires = CheckFires(draft.definition); !fires.ok()) return fires;
   }
   return draft;
+}
+
+absl::Status SealSecrets(const TargetSecrets& secrets, absl::string_view tenant,
+                         const storage::v1::DefinitionRecord* before,
+                         storage::v1::DefinitionRecord& definition) {
+  FieldViolations violations;
+  secrets.Seal(tenant, "schedule.target",
+               before == nullptr ? nullptr : &before->delivery().target(),
+               *definition.mutable_delivery()->mutable_target(), violations);
+  if (definition.has_on_complete()) {
+    const bool known = before != nullptr && before->has_on_complete();
+    secrets.Seal(tenant, "schedule.on_complete", known ? &before->on_complete().target() : nullptr,
+                 *definition.mutable_on_complete()->mutable_target(), violations);
+  }
+  return violations.ToStatus();
 }
 
 absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Schedule& patch,

@@ -15,6 +15,7 @@
 #include "escapement/v1/resources.pb.h"
 #include "google/protobuf/field_mask.pb.h"
 #include "services/master/schedules/definition.h"
+#include "services/master/targets/target_secrets.h"
 
 namespace escapement::master {
 
@@ -29,6 +30,12 @@ struct ScheduleDraft {
 // its policy exists is not checked, nor whether its times have passed; and an interval may lack its
 // anchor yet (definition.h says what is to be done with the draft).
 absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule, absl::string_view tenant);
+
+// Seals the secrets of its targets (TargetSecrets::Seal). `before`: the present definition, null
+// for a new schedule. INVALID_ARGUMENT with the secrets that cannot be stored.
+absl::Status SealSecrets(const TargetSecrets& secrets, absl::string_view tenant,
+                         const storage::v1::DefinitionRecord* before,
+                         storage::v1::DefinitionRecord& definition);
 
 // `current` with the fields of `patch` that the mask names; without a mask, with all that are set
 // in `patch`; "*" replaces all. Output-only fields and the name stay. A patch that says in a new

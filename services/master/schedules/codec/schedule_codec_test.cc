@@ -8,7 +8,6 @@
 #include "common/status/errors.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "services/master/schedules/codec/target_codec.h"
 
 namespace escapement::master {
 namespace {
@@ -152,32 +151,6 @@ TEST(ScheduleCodec, AnEnabledScheduleWithoutAFurtherOccurrenceIsShownAsFinished)
 TEST(ScheduleCodec, WhatNeverFiresIsRefusedWithItsOwnReason) {
   const auto read = ReadSchedule(Parse(std::string("cron: '0 0 30 2 *'") + kTarget), "default");
   EXPECT_EQ(ErrorReason(read.status()), "IMPOSSIBLE_EXPRESSION");
-}
-
-TEST(TargetCodecTest, EachKindOfTargetIsReadAndWritten) {
-  const auto* kinds = v1::Target::descriptor()->FindOneofByName("kind");
-  const auto* record_kinds = storage::v1::TargetRecord::descriptor()->FindOneofByName("kind");
-  ASSERT_EQ(kinds->field_count(), record_kinds->field_count());
-  for (int i = 0; i < kinds->field_count(); ++i) {
-    v1::Target target;
-    target.GetReflection()->MutableMessage(&target, kinds->field(i));
-    FieldViolations violations;
-    const storage::v1::TargetRecord record = ReadTarget(target, "target", violations);
-    const auto* kind = record.GetReflection()->GetOneofFieldDescriptor(record, record_kinds);
-    ASSERT_NE(kind, nullptr) << kinds->field(i)->name();
-    EXPECT_EQ(kind->name(), kinds->field(i)->name());
-    v1::Target shown;
-    WriteTarget(record, shown);
-    EXPECT_EQ(shown.kind_case(), target.kind_case());
-  }
-}
-
-TEST(TargetCodecTest, TargetWithoutKindIsRefusedWithTheKindsToSet) {
-  FieldViolations violations;
-  ReadTarget({}, "target", violations);
-  EXPECT_EQ(FieldViolationsOf(violations.ToStatus()),
-            (std::vector<std::pair<std::string, std::string>>{
-                {"target", "is required: set http or grpc"}}));
 }
 
 }  // namespace

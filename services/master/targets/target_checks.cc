@@ -1,21 +1,22 @@
-#include "services/master/schedules/codec/target_codec.h"
+#include "services/master/targets/target_checks.h"
+
+#include <openssl/ssl.h>
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <set>
-#include <string>
+#include <memory>
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/printable_text.h"
+#include "common/secrets/record_secrets.h"
+#include "common/templates/event_template.h"
+#include "common/tls/pem.h"
 #include "services/master/limits.h"
 
 namespace escapement::master {
@@ -49,10 +50,44 @@ bool IsUriCharacter(char c) {
 }
 
 bool IsTokenCharacter(char c) {
-  return absl::ascii_isalnum(c) || absl::StrContains("!#$%&'*+-.^_`|~", std::string(1, c));
+  return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+         absl::StrContains("!#$%&'*+-.^_`|~", std::string(1, c));
 }
 
-// host:port or [IPv6]:port; the port may be missing unless `port_needed`.
+// Tabs aside, which HTTP allows in values.
+bool HasControlCharacter(absl::string_view text) {
+  const std::vector<absl::string_view> pieces = absl::StrSplit(text, '\t');
+  return std::any_of(pieces.begin(), pieces.end(),
+                     [](absl::string_view piece) { return HasControlCharacters(piece); });
+}
+
+size_t CharsOf(absl::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
+
+struct ContextDeleter {
+  void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+};
+
+// The message of an error without the name in front, which the caller's field gives.
+absl::string_view Without(absl::string_view name, const absl::Status& status) {
+  absl::string_view message = status.message();
+  absl::ConsumePrefix(&message, absl::StrCat(name, ": "));
+  return message;
+}
+
+}  // namespace
+
+void AddIfBad(const std::string& field, const absl::Status& status, FieldViolations& violations) {
+  if (!status.ok()) violations.Add(field, status.message());
+}
+
+bool IsUriText(absl::string_view text) {
+  return std::all_of(text.begin(), text.end(), IsUriCharacter);
+}
+
 absl::Status CheckHostPort(absl::string_view text, bool port_needed) {
   absl::string_view host;
   absl::string_view rest;
@@ -85,104 +120,11 @@ absl::Status CheckHostPort(absl::string_view text, bool port_needed) {
   return absl::OkStatus();
 }
 
-// Tabs aside, which HTTP allows in values.
-bool HasControlCharacter(absl::string_view text) {
-  const std::vector<absl::string_view> pieces = absl::StrSplit(text, '\t');
-  return std::any_of(pieces.begin(), pieces.end(),
-                     [](absl::string_view piece) { return HasControlCharacters(piece); });
-}
-
-void ReadHeaders(const v1::HttpTarget& http, const std::string& field,
-                 storage::v1::HttpTargetRecord& record, FieldViolations& violations) {
-  if (http.headers().size() > kHeadersMax) {
-    violations.Add(field, absl::StrCat("must hold at most ", kHeadersMax, " headers"));
-    return;
-  }
-  const std::map<std::string, std::string> sorted(http.headers().begin(), http.headers().end());
-  std::set<std::string> seen;
-  for (const auto& [name, value] : sorted) {
-    const std::string entry =
-        absl::StrCat(field, "[", absl::CHexEscape(absl::string_view(name).substr(0, 40)), "]");
-    if (absl::Status status = CheckHeaderName(name); !status.ok())
-      violations.Add(entry, status.message());
-    if (!seen.insert(absl::AsciiStrToLower(name)).second)
-      violations.Add(entry, "is given twice (case is ignored)");
-    if (value.size() > kHeaderValueBytesMax) {
-      violations.Add(entry,
-                     absl::StrCat("value must have at most ", kHeaderValueBytesMax, " bytes"));
-    }
-    if (HasControlCharacter(value))
-      violations.Add(entry, "value must not hold control characters such as CR, LF or NUL");
-    (*record.mutable_headers())[name] = value;
-  }
-}
-
-void ReadHttp(const v1::Target& target, const std::string& field,
-              storage::v1::TargetRecord& target_record, FieldViolations& violations) {
-  const v1::HttpTarget& http = target.http();
-  storage::v1::HttpTargetRecord* record = target_record.mutable_http();
-  if (absl::Status status = CheckHttpUri(http.uri()); !status.ok()) {
-    violations.Add(absl::StrCat(field, ".uri"), status.message());
-  }
-  const std::string method = http.method().empty() ? "POST" : http.method();
-  if (method != "POST" && method != "PUT" && method != "PATCH") {
-    violations.Add(absl::StrCat(field, ".method"), "must be POST, PUT or PATCH");
-  }
-  record->set_uri(http.uri());
-  record->set_method(method);
-  ReadHeaders(http, absl::StrCat(field, ".headers"), *record, violations);
-}
-
-void WriteHttp(const storage::v1::TargetRecord& record, v1::Target& target) {
-  v1::HttpTarget* http = target.mutable_http();
-  http->set_uri(record.http().uri());
-  http->set_method(record.http().method());
-  for (const auto& [name, value] : record.http().headers())
-    (*http->mutable_headers())[name] = value;
-}
-
-void ReadGrpc(const v1::Target& target, const std::string& field, storage::v1::TargetRecord& record,
-              FieldViolations& violations) {
-  if (absl::Status status = CheckGrpcUri(target.grpc().uri()); !status.ok())
-    violations.Add(absl::StrCat(field, ".uri"), status.message());
-  record.mutable_grpc()->set_uri(target.grpc().uri());
-}
-
-void WriteGrpc(const storage::v1::TargetRecord& record, v1::Target& target) {
-  target.mutable_grpc()->set_uri(record.grpc().uri());
-}
-
-// The kinds of targets, and how each is validated, stored and shown.
-struct KindRow {
-  absl::string_view name;  // the field's name in both messages
-  v1::Target::KindCase kind;
-  storage::v1::TargetRecord::KindCase record_kind;
-  // Adds violations with fields below `field` ("schedule.target.http").
-  void (*read)(const v1::Target& target, const std::string& field,
-               storage::v1::TargetRecord& record, FieldViolations& violations);
-  void (*write)(const storage::v1::TargetRecord& record, v1::Target& target);
-};
-constexpr std::array kKinds = {
-    KindRow{"http", v1::Target::kHttp, storage::v1::TargetRecord::kHttp, &ReadHttp, &WriteHttp},
-    KindRow{"grpc", v1::Target::kGrpc, storage::v1::TargetRecord::kGrpc, &ReadGrpc, &WriteGrpc},
-};
-
-// Returns null if no row has this kind.
-template <typename Kind>
-const KindRow* FindKind(Kind KindRow::*column, Kind kind) {
-  for (const KindRow& row : kKinds) {
-    if (row.*column == kind) return &row;
-  }
-  return nullptr;
-}
-
-}  // namespace
-
 absl::Status CheckHttpUri(absl::string_view uri) {
   if (uri.empty()) return Bad("is required");
   if (uri.size() > kUriBytesMax)
     return Bad(absl::StrCat("must have at most ", kUriBytesMax, " bytes"));
-  if (!std::all_of(uri.begin(), uri.end(), IsUriCharacter)) {
+  if (!IsUriText(uri)) {
     return Bad("holds a character that must be percent-encoded (blank, control, or not ASCII)");
   }
   if (absl::StartsWithIgnoreCase(uri, "http://")) {
@@ -202,8 +144,7 @@ absl::Status CheckGrpcUri(absl::string_view uri) {
   if (uri.empty()) return Bad("is required");
   if (uri.size() > kUriBytesMax)
     return Bad(absl::StrCat("must have at most ", kUriBytesMax, " bytes"));
-  if (!std::all_of(uri.begin(), uri.end(), IsUriCharacter))
-    return Bad("holds a blank or control character");
+  if (!IsUriText(uri)) return Bad("holds a blank or control character");
   if (absl::ConsumePrefix(&uri, "dns:///") || absl::ConsumePrefix(&uri, "ipv4:")) {
     return CheckHostPort(uri, /*port_needed=*/true);
   }
@@ -232,24 +173,76 @@ absl::Status CheckHeaderName(absl::string_view name) {
   return reserved ? Bad("is reserved for HTTP, CloudEvents or the platform") : absl::OkStatus();
 }
 
-storage::v1::TargetRecord ReadTarget(const v1::Target& target, absl::string_view field,
-                                     FieldViolations& violations) {
-  storage::v1::TargetRecord record;
-  const KindRow* row = FindKind(&KindRow::kind, target.kind_case());
-  if (row == nullptr) {
-    const auto name = [](std::string* out, const KindRow& kind) {
-      absl::StrAppend(out, kind.name);
-    };
-    violations.Add(field, absl::StrCat("is required: set ", absl::StrJoin(kKinds, " or ", name)));
-  } else {
-    row->read(target, absl::StrCat(field, ".", row->name), record, violations);
+absl::Status CheckHeaderValue(absl::string_view value) {
+  if (value.size() > kHeaderValueBytesMax)
+    return Bad(absl::StrCat("value must have at most ", kHeaderValueBytesMax, " bytes"));
+  if (HasControlCharacter(value))
+    return Bad("value must not hold control characters such as CR, LF or NUL");
+  return absl::OkStatus();
+}
+
+absl::Status CheckMailAddress(absl::string_view address) {
+  if (address.empty()) return Bad("is required");
+  const std::vector<absl::string_view> parts = absl::StrSplit(address, '@');
+  // Quoted local parts and comments are legal, and nobody's address.
+  const auto good = [](absl::string_view part) {
+    return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) {
+      return absl::ascii_isgraph(static_cast<unsigned char>(c)) &&
+             !absl::StrContains("()<>[]:;,\\\"", std::string(1, c));
+    });
+  };
+  if (address.size() > kMailAddressBytesMax || parts.size() != 2 || !good(parts[0]) ||
+      !good(parts[1])) {
+    return Bad(absl::StrCat("must be an address such as jobs@example.com, of at most ",
+                            kMailAddressBytesMax, " bytes"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTemplate(absl::string_view text, size_t chars_max) {
+  if (CharsOf(text) > chars_max)
+    return Bad(absl::StrCat("must have at most ", chars_max, " characters"));
+  return EventTemplate::Parse(text).status();
+}
+
+storage::v1::TlsRecord ReadTls(const v1::TlsOptions& tls, const std::string& field,
+                               FieldViolations& violations) {
+  storage::v1::TlsRecord record;
+  record.set_ca_certificates(tls.ca_certificates());
+  record.set_client_certificate(tls.client_certificate());
+  record.set_client_key(tls.client_key());
+  for (const auto& [name, value] : {std::pair(".ca_certificates", &tls.ca_certificates()),
+                                    std::pair(".client_certificate", &tls.client_certificate()),
+                                    std::pair(".client_key", &tls.client_key())}) {
+    if (value->size() > kPemBytesMax) {
+      violations.Add(absl::StrCat(field, name),
+                     absl::StrCat("must have at most ", kPemBytesMax, " bytes"));
+      return record;
+    }
+  }
+  const std::unique_ptr<SSL_CTX, ContextDeleter> context(SSL_CTX_new(TLS_client_method()));
+  if (!tls.ca_certificates().empty()) {
+    const std::string name = "ca_certificates";
+    const absl::Status trusted = TrustCa({name, tls.ca_certificates()}, *context);
+    if (!trusted.ok()) violations.Add(absl::StrCat(field, ".", name), Without(name, trusted));
+  }
+  if (tls.client_certificate().empty() != tls.client_key().empty()) {
+    violations.Add(absl::StrCat(field, ".client_certificate"), "and client_key need each other");
+  } else if (!tls.client_key().empty() && !IsSecretPlaceholder(tls.client_key())) {
+    const std::string name = "client_certificate";
+    const absl::Status used =
+        UseIdentity({name, tls.client_certificate()}, {"client_key", tls.client_key()}, *context);
+    if (!used.ok()) violations.Add(absl::StrCat(field, ".", name), Without(name, used));
   }
   return record;
 }
 
-void WriteTarget(const storage::v1::TargetRecord& record, v1::Target& target) {
-  const KindRow* row = FindKind(&KindRow::record_kind, record.kind_case());
-  if (row != nullptr) row->write(record, target);
+v1::TlsOptions ShowTls(const storage::v1::TlsRecord& record) {
+  v1::TlsOptions tls;
+  tls.set_ca_certificates(record.ca_certificates());
+  tls.set_client_certificate(record.client_certificate());
+  if (!record.client_key().empty()) tls.set_client_key(SecretPlaceholder(record.client_key()));
+  return tls;
 }
 
 }  // namespace escapement::master

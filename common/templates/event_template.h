@@ -1,0 +1,60 @@
+// EventTemplate: text with places that an event fills in, for messages to people.
+//
+//   {{payload}}        the payload
+//   {{payload.a.0.b}}  a field of a JSON payload: names, and numbers of list elements from 0
+//   {{id}}, {{source}}, {{time}}, {{subject}}, {{attempt}}, {{index}}, {{count}}
+//
+// Blanks inside the braces do not matter. A field that is missing, or in a payload that is not
+// JSON, becomes empty text. Text of JSON is inserted as it is, every other value as JSON. Nothing
+// is escaped: who uses the text knows for what.
+//
+// Threads: immutable after it was made.
+
+#ifndef COMMON_TEMPLATES_EVENT_TEMPLATE_H_
+#define COMMON_TEMPLATES_EVENT_TEMPLATE_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace escapement {
+
+// What the places stand for.
+struct EventFacts {
+  absl::string_view payload;
+  std::string id;
+  std::string source;
+  std::string time;  // RFC 3339
+  std::string subject;
+  std::string attempt;
+  std::string index;
+  std::string count;
+};
+
+class EventTemplate {
+ public:
+  // INVALID_ARGUMENT: a "{{" without "}}", or an unknown name.
+  static absl::StatusOr<EventTemplate> Parse(absl::string_view text);
+
+  // Cuts the text to `bytes_max`, at a boundary of UTF-8 characters. Bytes of the payload that are
+  // no UTF-8 become U+FFFD.
+  std::string Fill(const EventFacts& facts, size_t bytes_max) const;
+
+ private:
+  struct Piece {
+    std::string text;                         // what stands between the places
+    std::string EventFacts::*fact = nullptr;  // a place; null: `text`, or the payload
+    bool payload = false;
+    std::vector<std::string> path = {};  // into the payload
+  };
+  static absl::StatusOr<Piece> ReadPlace(absl::string_view place);
+
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace escapement
+
+#endif  // COMMON_TEMPLATES_EVENT_TEMPLATE_H_
