@@ -53,6 +53,11 @@ constexpr rlim_t kFilesEnough = 4096;
 // Time for calls that are still open after the drain, such as watches.
 constexpr absl::Duration kCallGrace = absl::Milliseconds(500);
 
+bool OnLoopback(const absl::Flag<std::string>& listen) {
+  const auto address = ParseHostPort(absl::GetFlag(listen));
+  return address.ok() && address->IsLoopback();
+}
+
 void CheckListenFlag(const char* name, const std::string& value, std::vector<std::string>& errors) {
   const auto address = ParseHostPort(value);
   const absl::Status status = address.ok()
@@ -169,7 +174,8 @@ class Process {
                               absl::Hex(runtime_.random().Next(), absl::kZeroPad16));
     }
     auto service = definition_.make(
-        ServiceContext{runtime_, metrics_, instance, absl::GetFlag(FLAGS_drain_timeout)});
+        ServiceContext{runtime_, metrics_, instance, absl::GetFlag(FLAGS_drain_timeout),
+                       OnLoopback(FLAGS_listen) && OnLoopback(FLAGS_http_listen)});
     if (!service.ok()) return service.status();
     service_ = *std::move(service);
     AddRoutes();

@@ -84,6 +84,7 @@ struct ServiceContext {
   Metrics& metrics;
   std::string instance;          // unique to each start of a process
   absl::Duration drain_timeout;  // a Drain that takes longer is given up, with exit code 1
+  bool on_loopback;              // both ports listen on loopback
 };
 
 struct ServiceDefinition {

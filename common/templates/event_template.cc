@@ -97,20 +97,23 @@ absl::StatusOr<EventTemplate> EventTemplate::Parse(absl::string_view text) {
   return parsed;
 }
 
-std::string EventTemplate::Fill(const EventFacts& facts, size_t bytes_max) const {
+std::string EventTemplate::Fill(const EventFacts& facts, size_t bytes_max, Escape escape) const {
+  const auto escaped = [escape](std::string text) {
+    return escape == nullptr ? std::move(text) : escape(text);
+  };
   std::string filled;
   std::optional<Json> json;
   for (const Piece& piece : pieces_) {
     if (filled.size() >= bytes_max) break;
     if (piece.fact != nullptr) {
-      absl::StrAppend(&filled, facts.*piece.fact);
+      absl::StrAppend(&filled, escaped(facts.*piece.fact));
     } else if (!piece.payload) {
       absl::StrAppend(&filled, piece.text);
     } else if (piece.path.empty()) {
-      absl::StrAppend(&filled, AsUtf8(facts.payload));
+      absl::StrAppend(&filled, escaped(AsUtf8(facts.payload)));
     } else {
       if (!json.has_value()) json = Json::parse(facts.payload, nullptr, /*allow_exceptions=*/false);
-      absl::StrAppend(&filled, TextOf(Find(*json, piece.path)));
+      absl::StrAppend(&filled, escaped(TextOf(Find(*json, piece.path))));
     }
   }
   if (filled.size() > bytes_max) {

@@ -6,7 +6,7 @@
 //
 // Blanks inside the braces do not matter. A field that is missing, or in a payload that is not
 // JSON, becomes empty text. Text of JSON is inserted as it is, every other value as JSON. Nothing
-// is escaped: who uses the text knows for what.
+// is escaped, unless the caller of Fill says how.
 //
 // Threads: immutable after it was made.
 
@@ -39,9 +39,12 @@ class EventTemplate {
   // INVALID_ARGUMENT: a "{{" without "}}", or an unknown name.
   static absl::StatusOr<EventTemplate> Parse(absl::string_view text);
 
+  // Changes what is filled in, but not the text around it.
+  using Escape = std::string (*)(absl::string_view);
+
   // Cuts the text to `bytes_max`, at a boundary of UTF-8 characters. Bytes of the payload that are
-  // no UTF-8 become U+FFFD.
-  std::string Fill(const EventFacts& facts, size_t bytes_max) const;
+  // no UTF-8 become U+FFFD. `escape`: null to fill in everything as it is.
+  std::string Fill(const EventFacts& facts, size_t bytes_max, Escape escape = nullptr) const;
 
  private:
   struct Piece {

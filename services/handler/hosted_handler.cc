@@ -4,6 +4,7 @@
 #include "common/secrets/secret_keys_flag.h"
 #include "common/service/lease_flags.h"
 #include "common/tokens/token_handle.h"
+#include "services/handler/delivery/address_flags.h"
 #include "services/handler/delivery/transport_table.h"
 
 ABSL_FLAG(uint64_t, events_out_max, 16'384,
@@ -36,6 +37,7 @@ HandlerOptions OptionsFromFlags(const ServiceContext& context) {
 
 void ValidateHandlerFlags(std::vector<std::string>& errors) {
   ValidateTransportFlags(errors);
+  ValidateAddressFlags(errors);
   if (absl::GetFlag(FLAGS_events_out_max) < 1)
     errors.push_back("--events_out_max: must be at least 1");
   if (absl::GetFlag(FLAGS_retention) < absl::Hours(24))
@@ -43,7 +45,7 @@ void ValidateHandlerFlags(std::vector<std::string>& errors) {
 }
 
 HostedHandler::HostedHandler(const ServiceContext& context, kv::KvStore& store)
-    : transport_(NewTransports()),
+    : transport_(NewTransports(AddressRuleFromFlags(context.on_loopback))),
       service_(OptionsFromFlags(context), store, context.runtime, *transport_) {}
 
 absl::Status HostedHandler::Start() {

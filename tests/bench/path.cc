@@ -112,7 +112,7 @@ class PathBench {
     Rate(
         "transport alone: HTTP", "bare libcurl multi", [this] { return RawHttp(); },
         [this]() -> absl::StatusOr<double> {
-          handler::HttpTransport transport({});
+          handler::HttpTransport transport(fixtures::OnLoopback<handler::HttpTransport>());
           return TransportRate(transport, receiver_->http_origin() + "/bench", events_,
                                payload_bytes_, 4096);
         });

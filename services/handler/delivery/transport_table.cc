@@ -7,30 +7,50 @@
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/delivery/grpc/grpc_transport.h"
 #include "services/handler/delivery/http/http_flags.h"
+#include "services/handler/delivery/http/http_transport.h"
+#include "services/handler/delivery/ping/ping_requests.h"
+#include "services/handler/delivery/slack/slack_requests.h"
 
 namespace escapement::handler {
 namespace {
 
 struct Row {
   storage::v1::TargetRecord::KindCase kind;
-  std::unique_ptr<DeliveryTransport> (*make)();
+  std::unique_ptr<DeliveryTransport> (*make)(std::shared_ptr<const AddressRule> addresses);
   void (*validate_flags)(std::vector<std::string>& errors);  // null if the transport has no flags
 };
 
-std::unique_ptr<DeliveryTransport> NewGrpcTransport() {
+using Addresses = std::shared_ptr<const AddressRule>;
+
+std::unique_ptr<DeliveryTransport> NewHttp(Addresses addresses) {
+  return std::make_unique<HttpTransport>(HttpOptionsFromFlags(std::move(addresses)));
+}
+std::unique_ptr<DeliveryTransport> NewGrpc(Addresses /*addresses*/) {
   return std::make_unique<GrpcTransport>(GrpcTransport::Options());
+}
+std::unique_ptr<DeliveryTransport> NewSlack(Addresses addresses) {
+  HttpTransport::Options options = HttpOptionsFromFlags(std::move(addresses));
+  options.new_maker = [] { return std::make_unique<SlackRequests>(); };
+  return std::make_unique<HttpTransport>(options);
+}
+std::unique_ptr<DeliveryTransport> NewPing(Addresses addresses) {
+  HttpTransport::Options options = HttpOptionsFromFlags(std::move(addresses));
+  options.new_maker = [] { return std::make_unique<PingRequests>(); };
+  return std::make_unique<HttpTransport>(options);
 }
 
 constexpr std::array kTransports = {
-    Row{storage::v1::TargetRecord::kHttp, &NewHttpTransportFromFlags, &ValidateHttpFlags},
-    Row{storage::v1::TargetRecord::kGrpc, &NewGrpcTransport, nullptr},
+    Row{storage::v1::TargetRecord::kHttp, &NewHttp, &ValidateHttpFlags},
+    Row{storage::v1::TargetRecord::kGrpc, &NewGrpc, nullptr},
+    Row{storage::v1::TargetRecord::kSlack, &NewSlack, nullptr},
+    Row{storage::v1::TargetRecord::kPing, &NewPing, nullptr},
 };
 
 class TransportOfAllKinds final : public DeliveryTransport {
  public:
-  TransportOfAllKinds() {
+  explicit TransportOfAllKinds(const Addresses& addresses) {
     for (size_t row = 0; row < kTransports.size(); ++row)
-      transports_[row] = kTransports[row].make();
+      transports_[row] = kTransports[row].make(addresses);
   }
 
   void Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) override {
@@ -72,8 +92,8 @@ void ValidateTransportFlags(std::vector<std::string>& errors) {
   }
 }
 
-std::unique_ptr<DeliveryTransport> NewTransports() {
-  return std::make_unique<TransportOfAllKinds>();
+std::unique_ptr<DeliveryTransport> NewTransports(std::shared_ptr<const AddressRule> addresses) {
+  return std::make_unique<TransportOfAllKinds>(addresses);
 }
 
 }  // namespace escapement::handler

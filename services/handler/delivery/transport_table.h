@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "common/net/address_rule.h"
 #include "services/handler/delivery/delivery_transport.h"
 
 namespace escapement::handler {
@@ -20,9 +21,9 @@ namespace escapement::handler {
 // Appends one sentence for each flag of a transport with an invalid value.
 void ValidateTransportFlags(std::vector<std::string>& errors);
 
-// Makes the transports of all kinds, as the flags say. Attempts of a kind without a row are
-// kRejected.
-std::unique_ptr<DeliveryTransport> NewTransports();
+// Makes the transports of all kinds, as the flags say. They connect to what `addresses` allows.
+// Attempts of a kind without a row are kRejected.
+std::unique_ptr<DeliveryTransport> NewTransports(std::shared_ptr<const AddressRule> addresses);
 
 }  // namespace escapement::handler
 

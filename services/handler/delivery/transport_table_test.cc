@@ -2,6 +2,9 @@
 
 #include "services/handler/delivery/transport_table.h"
 
+#include <google/protobuf/text_format.h>
+
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,16 +20,18 @@ namespace {
 constexpr char kNoTransport[] = "no transport serves this kind of target";
 
 // Sends one attempt to `target` and waits for its result.
-DeliveryResult SendTo(const storage::v1::TargetRecord& target) {
+DeliveryResult SendTo(const storage::v1::TargetRecord& target, const std::string& closed = "") {
   auto definition = std::make_shared<storage::v1::DefinitionRecord>();
   *definition->mutable_delivery()->mutable_target() = target;
   auto context = std::make_shared<DeliveryContext>();
   context->definition = definition;
   context->payload = std::make_shared<const std::string>("{}");
   context->target_key = TargetKeyOf(target);
+  context->closed = closed;
   context->timeout = absl::Milliseconds(50);
   const auto sink = std::make_shared<fixtures::CollectingSink>();
-  const std::unique_ptr<DeliveryTransport> transports = NewTransports();
+  const std::unique_ptr<DeliveryTransport> transports =
+      NewTransports(std::make_shared<const AddressRule>(AddressRule::AllowingLoopback()));
   std::vector<DeliveryAttempt> attempts(1);
   attempts[0].tag = 7;
   attempts[0].context = context;
@@ -37,17 +42,35 @@ DeliveryResult SendTo(const storage::v1::TargetRecord& target) {
 }
 
 TEST(TransportTableTest, EachKindOfTargetHasATransport) {
+  // Nobody listens there.
+  const std::map<std::string, std::string> targets = {
+      {"http", "http { uri: 'http://127.0.0.1:1' method: 'POST' }"},
+      {"grpc", "grpc { uri: '127.0.0.1:1' }"},
+      {"sqs",
+       "sqs { queue_url: 'http://127.0.0.1:1/1/q' endpoint: 'http://127.0.0.1:1' region: 'r' "
+       "credentials: 'a:b' }"},
+      {"kafka", "kafka { brokers: '127.0.0.1:1' topic: 't' }"},
+      {"slack", "slack { webhook_url: 'http://127.0.0.1:1' text: 'x' }"},
+      {"email",
+       "email { smtp_uri: 'smtp://127.0.0.1:1' from: 'a@b' to: 'c@d' subject: 's' text: 't' }"},
+      {"ping", "ping { uri: 'http://127.0.0.1:1' }"}};
   const auto* kinds = storage::v1::TargetRecord::descriptor()->FindOneofByName("kind");
-  ASSERT_GT(kinds->field_count(), 0);
-  for (int i = 0; i < kinds->field_count(); ++i) {
+  ASSERT_EQ(static_cast<size_t>(kinds->field_count()), targets.size());
+  for (const auto& [kind, text] : targets) {
     storage::v1::TargetRecord target;
-    auto* kind = target.GetReflection()->MutableMessage(&target, kinds->field(i));
-    kind->GetReflection()->SetString(kind, kind->GetDescriptor()->FindFieldByName("uri"),
-                                     "127.0.0.1:1");
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &target)) << text;
     const DeliveryResult result = SendTo(target);
-    EXPECT_NE(result.status, DeliveryStatus::kAccepted) << kinds->field(i)->name();
-    EXPECT_NE(result.message, kNoTransport) << kinds->field(i)->name();
+    EXPECT_NE(result.status, DeliveryStatus::kAccepted) << kind;
+    EXPECT_NE(result.message, kNoTransport) << kind;
   }
+}
+
+TEST(TransportTableTest, ATargetWhoseSecretsAreClosedFailsWithTheReason) {
+  storage::v1::TargetRecord target;
+  target.mutable_ping()->set_uri("http://127.0.0.1:1");
+  const DeliveryResult result = SendTo(target, "its secrets cannot be opened");
+  EXPECT_EQ(result.status, DeliveryStatus::kFailed);
+  EXPECT_EQ(result.message, "its secrets cannot be opened");
 }
 
 TEST(TransportTableTest, TargetWithoutKindIsRejected) {

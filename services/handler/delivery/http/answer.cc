@@ -26,6 +26,10 @@ void HttpBody::Add(absl::string_view more) {
   bytes += more.size();
 }
 
+DeliveryResult AddressRefused() {
+  return {.status = DeliveryStatus::kFailed, .message = "the address of the target is not allowed"};
+}
+
 DeliveryResult ResultOfAnswer(const HttpAnswer& answer, bool has_token) {
   DeliveryResult result;
   if (answer.status >= 200 && answer.status < 300) {

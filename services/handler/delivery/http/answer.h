@@ -35,6 +35,10 @@ struct HttpAnswer {
 // The statuses with which Retry-After counts.
 inline bool SaysWhenToRetry(int status) { return status == 429 || status == 503; }
 
+// The result if the AddressRule refuses the target's addresses. Its name may get another address,
+// so the attempt can be tried again.
+DeliveryResult AddressRefused();
+
 // Follows the table in http_transport.h.
 DeliveryResult ResultOfAnswer(const HttpAnswer& answer, bool has_token);
 

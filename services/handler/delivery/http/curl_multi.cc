@@ -14,8 +14,8 @@ HttpMicros HttpNow() {
       .count();
 }
 
-CurlMulti::CurlMulti(int epoll, int connections_max)
-    : epoll_(epoll), multi_([] {
+CurlMulti::CurlMulti(int epoll, int connections_max, std::shared_ptr<const AddressRule> addresses)
+    : epoll_(epoll), addresses_(std::move(addresses)), multi_([] {
         static const CURLcode global = curl_global_init(CURL_GLOBAL_DEFAULT);
         (void)global;
         return curl_multi_init();
@@ -39,10 +39,15 @@ CURL* CurlMulti::NewHandle(long connect_timeout_millis) {
   curl_easy_setopt(easy, CURLOPT_PROXY, "");
   curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, connect_timeout_millis);
   curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &CurlMulti::OnOpen);
-  curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, this);
   curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, &CurlMulti::OnClose);
   curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, this);
   return easy;
+}
+
+void CurlMulti::UseOwner(CURL* easy, CurlSocketOwner& owner) {
+  owner.multi = this;
+  owner.refused = false;
+  curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, &owner);
 }
 
 int CurlMulti::TakeSocket(CURL* easy) {
@@ -80,9 +85,13 @@ void CurlMulti::OnTimer() {
   curl_multi_socket_action(multi_, CURL_SOCKET_TIMEOUT, 0, &running);
 }
 
-curl_socket_t CurlMulti::OnOpen(void* self, curlsocktype, curl_sockaddr* address) {
+// The address that is checked is the one that is connected to.
+curl_socket_t CurlMulti::OnOpen(void* data, curlsocktype, curl_sockaddr* address) {
+  auto* const owner = static_cast<CurlSocketOwner*>(data);
+  owner->refused = !owner->multi->addresses_->Allows(address->addr);
+  if (owner->refused) return CURL_SOCKET_BAD;
   const int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-  if (fd >= 0) static_cast<CurlMulti*>(self)->SocketOf(fd) = Socket{.ours = true};
+  if (fd >= 0) owner->multi->SocketOf(fd) = Socket{.ours = true};
   return fd;
 }
 

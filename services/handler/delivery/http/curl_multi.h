@@ -9,8 +9,11 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <utility>
 #include <vector>
+
+#include "common/net/address_rule.h"
 
 namespace escapement::handler {
 
@@ -18,17 +21,27 @@ using HttpMicros = int64_t;  // microseconds of the monotonic clock
 inline constexpr HttpMicros kHttpNever = std::numeric_limits<HttpMicros>::max();
 HttpMicros HttpNow();
 
+class CurlMulti;
+
+// Of one handle. Lives while the handle connects.
+struct CurlSocketOwner {
+  CurlMulti* multi = nullptr;
+  bool refused = false;  // the last address that was tried is not allowed
+};
+
 class CurlMulti {
  public:
   // `epoll` must outlive it. Its events carry the socket's number as data.fd. At most
-  // `connections_max` idle connections are kept.
-  CurlMulti(int epoll, int connections_max);
+  // `connections_max` idle connections are kept. Connects only to what `addresses` allows.
+  CurlMulti(int epoll, int connections_max, std::shared_ptr<const AddressRule> addresses);
   ~CurlMulti();
   CurlMulti(const CurlMulti&) = delete;
   CurlMulti& operator=(const CurlMulti&) = delete;
 
-  // Returns a new handle with the common options. The caller ends it with curl_easy_cleanup.
+  // Returns a new handle with the common options. The caller ends it with curl_easy_cleanup, and
+  // calls UseOwner before each Add.
   CURL* NewHandle(long connect_timeout_millis);
+  void UseOwner(CURL* easy, CurlSocketOwner& owner);
   void Add(CURL* easy) { curl_multi_add_handle(multi_, easy); }
   void Remove(CURL* easy) { curl_multi_remove_handle(multi_, easy); }
   // Removes a handle that has connected (CURLOPT_CONNECT_ONLY). Returns its socket, which the
@@ -59,13 +72,14 @@ class CurlMulti {
     uint32_t registered = 0;
     uint32_t wanted = 0;
   };
-  static curl_socket_t OnOpen(void* self, curlsocktype purpose, curl_sockaddr* address);
+  static curl_socket_t OnOpen(void* owner, curlsocktype purpose, curl_sockaddr* address);
   static int OnClose(void* self, curl_socket_t fd);
   static int OnTimerSet(CURLM* multi, long millis, void* self);
   static int OnSocket(CURL* easy, curl_socket_t fd, int what, void* self, void* socket);
   Socket& SocketOf(int fd);
 
   const int epoll_;
+  const std::shared_ptr<const AddressRule> addresses_;
   CURLM* const multi_;
   std::vector<Socket> sockets_;
   HttpMicros timer_at_ = kHttpNever;

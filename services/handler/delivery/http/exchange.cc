@@ -2,26 +2,29 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "common/base/printable_text.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement::handler {
 
-HttpExchange::HttpExchange(const HttpTransport::Options& options, CurlMulti& multi)
+HttpExchange::HttpExchange(const HttpTransport::Options& options, CurlMulti& multi,
+                           const HttpRequestMaker& maker)
     : response_bytes_max_(options.response_bytes_max),
+      multi_(multi),
+      maker_(maker),
       easy_(
           multi.NewHandle(static_cast<long>(absl::ToInt64Milliseconds(options.connect_timeout)))) {
   curl_easy_setopt(easy_, CURLOPT_PRIVATE, this);
   curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, error_);
   curl_easy_setopt(easy_, CURLOPT_FOLLOWLOCATION, 0L);
-  curl_easy_setopt(easy_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  curl_easy_setopt(easy_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
   curl_easy_setopt(easy_, CURLOPT_SSL_VERIFYPEER, 1L);
   curl_easy_setopt(easy_, CURLOPT_SSL_VERIFYHOST, 2L);
   curl_easy_setopt(easy_, CURLOPT_WRITEFUNCTION, &HttpExchange::OnBody);
   curl_easy_setopt(easy_, CURLOPT_WRITEDATA, this);
   curl_easy_setopt(easy_, CURLOPT_PREREQFUNCTION, &HttpExchange::BeforeRequest);
   curl_easy_setopt(easy_, CURLOPT_PREREQDATA, this);
-  curl_easy_setopt(easy_, CURLOPT_POST, 1L);
 }
 
 HttpExchange::~HttpExchange() { curl_easy_cleanup(easy_); }
@@ -32,32 +35,55 @@ HttpExchange* HttpExchange::Of(CURL* easy) {
   return reinterpret_cast<HttpExchange*>(exchange);
 }
 
-absl::Status HttpExchange::Prepare(HttpAttempt attempt, const std::string& lines, HttpMicros now) {
+void HttpExchange::UseTls(const storage::v1::TlsRecord* tls) {
+  std::string bytes = tls == nullptr ? std::string() : tls->SerializeAsString();
+  if (bytes == tls_) return;
+  tls_ = std::move(bytes);
+  const auto set = [&](CURLoption option, const std::string& pem) {
+    // libcurl does not write to it.
+    curl_blob blob = {const_cast<char*>(pem.data()), pem.size(), CURL_BLOB_COPY};
+    curl_easy_setopt(easy_, option, pem.empty() ? nullptr : &blob);
+  };
+  const storage::v1::TlsRecord& used =
+      tls == nullptr ? storage::v1::TlsRecord::default_instance() : *tls;
+  set(CURLOPT_CAINFO_BLOB, used.ca_certificates());
+  set(CURLOPT_SSLCERT_BLOB, used.client_certificate());
+  set(CURLOPT_SSLKEY_BLOB, used.client_key());
+}
+
+absl::Status HttpExchange::Prepare(HttpAttempt attempt, HttpRequest request, HttpMicros now) {
   attempt_ = std::move(attempt);
+  attempt_.body = std::move(request.body);
   requests_ = 0;
   body_ = HttpBody();
   error_[0] = '\0';
-  header_lines_ = lines;
+  header_lines_ = std::move(request.lines);
   header_list_.data = header_lines_.data();
-  const storage::v1::HttpTargetRecord& target =
-      attempt_.attempt.context->definition->delivery().target().http();
-  if (uri_ != target.uri()) {
-    uri_ = target.uri();
+  if (uri_ != request.uri) {
+    uri_ = std::string(request.uri);
+    // Over https, a request waits until it is known whether a connection takes several at once.
+    curl_easy_setopt(easy_, CURLOPT_PIPEWAIT, absl::StartsWithIgnoreCase(uri_, "https:") ? 1L : 0L);
     if (curl_easy_setopt(easy_, CURLOPT_URL, uri_.c_str()) != CURLE_OK) {
       uri_.clear();
       return absl::InvalidArgumentError("the target's URI cannot be used");
     }
   }
-  if (method_ != target.method()) {
-    method_ = target.method();
-    curl_easy_setopt(easy_, CURLOPT_CUSTOMREQUEST, method_ == "POST" ? nullptr : method_.c_str());
+  const std::string& body = *attempt_.body;
+  if (method_ != request.method) {
+    method_ = std::string(request.method);
+    curl_easy_setopt(easy_, method_ == "GET" ? CURLOPT_HTTPGET : CURLOPT_POST, 1L);
+    const bool named = method_ != "POST" && method_ != "GET";
+    curl_easy_setopt(easy_, CURLOPT_CUSTOMREQUEST, named ? method_.c_str() : nullptr);
   }
-  const std::string& payload = *attempt_.attempt.context->payload;
-  curl_easy_setopt(easy_, CURLOPT_POSTFIELDS, payload.data());
-  curl_easy_setopt(easy_, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(payload.size()));
-  header_list_.next = payload.empty() ? &no_content_type_entry_ : nullptr;
+  if (method_ != "GET") {
+    curl_easy_setopt(easy_, CURLOPT_POSTFIELDS, body.data());
+    curl_easy_setopt(easy_, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+  }
+  UseTls(request.tls);
+  header_list_.next = body.empty() ? &no_content_type_entry_ : nullptr;
   curl_easy_setopt(easy_, CURLOPT_HTTPHEADER, &header_list_);
   curl_easy_setopt(easy_, CURLOPT_TIMEOUT_MS, attempt_.MillisLeft(now));
+  multi_.UseOwner(easy_, sockets_);
   return absl::OkStatus();
 }
 
@@ -82,8 +108,9 @@ DeliveryResult HttpExchange::ResultOf(CURLcode code) const {
     long status = 0;
     curl_easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
     const bool has_token = !attempt_.attempt.token.empty();
-    return ResultOfAnswer(AnswerOf(status, has_token), has_token);
+    return maker_.ResultOf(AnswerOf(status, has_token), has_token);
   }
+  if (sockets_.refused) return AddressRefused();
   DeliveryResult result;
   result.status = code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL
                       ? DeliveryStatus::kRejected

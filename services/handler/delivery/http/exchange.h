@@ -17,12 +17,15 @@
 #include "services/handler/delivery/http/curl_multi.h"
 #include "services/handler/delivery/http/http_transport.h"
 #include "services/handler/delivery/http/request.h"
+#include "services/handler/delivery/http/request_maker.h"
 
 namespace escapement::handler {
 
 class HttpExchange {
  public:
-  HttpExchange(const HttpTransport::Options& options, CurlMulti& multi);
+  // `multi` and `maker` must outlive it.
+  HttpExchange(const HttpTransport::Options& options, CurlMulti& multi,
+               const HttpRequestMaker& maker);
   ~HttpExchange();
   HttpExchange(const HttpExchange&) = delete;
   HttpExchange& operator=(const HttpExchange&) = delete;
@@ -31,9 +34,9 @@ class HttpExchange {
   static HttpExchange* Of(CURL* easy);
   CURL* easy() const { return easy_; }
 
-  // Takes the attempt and prepares the handle for a multi handle. `lines` come from HeaderCache.
-  // After an error the exchange still has the attempt, and the caller must answer it.
-  absl::Status Prepare(HttpAttempt attempt, const std::string& lines, HttpMicros now);
+  // Takes the attempt and prepares the handle for a multi handle. After an error the exchange still
+  // has the attempt, and the caller must answer it.
+  absl::Status Prepare(HttpAttempt attempt, HttpRequest request, HttpMicros now);
 
   // The result of a transfer that has ended with `code`.
   DeliveryResult ResultOf(CURLcode code) const;
@@ -43,6 +46,7 @@ class HttpExchange {
   void* owner() const { return attempt_.owner; }
 
  private:
+  void UseTls(const storage::v1::TlsRecord* tls);
   bool BodyCut() const { return body_.bytes > response_bytes_max_; }
   static int BeforeRequest(void* exchange, char*, char*, int, int);
   static size_t OnBody(char* data, size_t size, size_t count, void* exchange);
@@ -50,12 +54,16 @@ class HttpExchange {
   std::string Outcome() const;
 
   const size_t response_bytes_max_;
+  CurlMulti& multi_;
+  const HttpRequestMaker& maker_;
   CURL* const easy_;
+  CurlSocketOwner sockets_;
   HttpAttempt attempt_;
 
   // The options set last, so that equal ones are not set again.
   std::string uri_;
   std::string method_;
+  std::string tls_;  // the serialized record
 
   // All header lines as one list entry. libcurl sends entries unchanged, so one copy is enough.
   std::string header_lines_;

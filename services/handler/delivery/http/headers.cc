@@ -70,6 +70,11 @@ absl::StatusOr<std::string> DefinitionHeaderLines(const storage::v1::DefinitionR
       return absl::InvalidArgumentError("the target's headers are malformed");
     absl::StrAppend(&lines, name, ": ", value, "\r\n");
   }
+  for (const storage::v1::SecretHeaderRecord& header : delivery.target().http().secret_headers()) {
+    if (!IsName(header.name()) || !IsValue(header.value()))
+      return absl::InvalidArgumentError("the target's secret headers are malformed");
+    absl::StrAppend(&lines, header.name(), ": ", header.value(), "\r\n");
+  }
   lines.append(kFixedLines.data(), kFixedLines.size());
   return lines;
 }

@@ -23,7 +23,7 @@ namespace escapement::handler {
 // INVALID_ARGUMENT if the type cannot stand in a header.
 absl::StatusOr<std::string> ContentTypeLine(const DeliveryContext& context);
 
-// The target's own headers, User-Agent, ce-specversion, ce-type.
+// The target's own headers, secret ones too, User-Agent, ce-specversion, ce-type.
 // INVALID_ARGUMENT if a name or value cannot stand in a header.
 absl::StatusOr<std::string> DefinitionHeaderLines(const storage::v1::DefinitionRecord& definition);
 

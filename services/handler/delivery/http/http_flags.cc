@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "absl/flags/flag.h"
-#include "services/handler/delivery/http/http_transport.h"
 
 ABSL_FLAG(int, http_connections_per_target, 64,
           "concurrent HTTP requests to one origin (scheme://host:port)");
@@ -23,13 +23,14 @@ void ValidateHttpFlags(std::vector<std::string>& errors) {
     errors.push_back("--http_threads: must be from 0 to 64");
 }
 
-std::unique_ptr<DeliveryTransport> NewHttpTransportFromFlags() {
+HttpTransport::Options HttpOptionsFromFlags(std::shared_ptr<const AddressRule> addresses) {
   HttpTransport::Options options;
   options.threads = absl::GetFlag(FLAGS_http_threads);
   if (options.threads == 0)
     options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 4u));
   options.in_flight_per_origin_max = absl::GetFlag(FLAGS_http_connections_per_target);
-  return std::make_unique<HttpTransport>(options);
+  options.addresses = std::move(addresses);
+  return options;
 }
 
 }  // namespace escapement::handler

@@ -1,4 +1,4 @@
-// The flags of the HTTP transport, and the transport that they describe.
+// The flags of the HTTP transport, and the options that they make.
 //
 // Threads: call after the flags are parsed, on one thread.
 
@@ -9,14 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "services/handler/delivery/delivery_transport.h"
+#include "common/net/address_rule.h"
+#include "services/handler/delivery/http/http_transport.h"
 
 namespace escapement::handler {
 
 // Appends one sentence for each flag with an invalid value.
 void ValidateHttpFlags(std::vector<std::string>& errors);
 
-std::unique_ptr<DeliveryTransport> NewHttpTransportFromFlags();
+HttpTransport::Options HttpOptionsFromFlags(std::shared_ptr<const AddressRule> addresses);
 
 }  // namespace escapement::handler
 

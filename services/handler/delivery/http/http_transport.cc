@@ -19,7 +19,7 @@
 #include "absl/hash/hash.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/check.h"
-#include "escapement/storage/v1/records.pb.h"
+#include "services/handler/delivery/http/cloud_event_requests.h"
 #include "services/handler/delivery/http/curl_multi.h"
 #include "services/handler/delivery/http/exchange.h"
 #include "services/handler/delivery/http/plain_requests.h"
@@ -63,8 +63,9 @@ class HttpTransport::Loop {
       : options_(options),
         epoll_(epoll_create1(EPOLL_CLOEXEC)),
         wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-        multi_(epoll_.fd, options.connections_max),
-        plain_(options, epoll_.fd, multi_,
+        maker_(options.new_maker()),
+        multi_(epoll_.fd, options.connections_max, options.addresses),
+        plain_(options, epoll_.fd, multi_, *maker_,
                [this](void* owner, HttpEnd end) { OnEnded(static_cast<Origin*>(owner), end); }) {
     epoll_event event = {};
     event.events = EPOLLIN;
@@ -231,22 +232,22 @@ class HttpTransport::Loop {
   void Start(Origin* origin, Queued queued, HttpMicros now) {
     if (queued.start_by <= now) return Expire(std::move(queued));
     HttpAttempt& attempt = queued.attempt;
-    if (const absl::Status status = headers_.SetLines(attempt.attempt, &lines_); !status.ok())
+    HttpRequest request;
+    if (const absl::Status status = maker_->Make(attempt.attempt, &request); !status.ok())
       return Reject(std::move(attempt), status);
     attempt.owner = origin;
     ++origin->in_flight;
     ++in_flight_count_;
-    const HttpPlace& place =
-        places_.Of(attempt.attempt.context->definition->delivery().target().http().uri());
-    if (place.plain) return plain_.Start(std::move(attempt), place, lines_, now);
-    StartExchange(std::move(attempt), now);
+    const HttpPlace& place = places_.Of(request.uri);
+    if (place.plain) return plain_.Start(std::move(attempt), place, request, now);
+    StartExchange(std::move(attempt), std::move(request), now);
   }
 
-  void StartExchange(HttpAttempt attempt, HttpMicros now) {
-    if (free_.empty()) free_.push_back(std::make_unique<HttpExchange>(options_, multi_));
+  void StartExchange(HttpAttempt attempt, HttpRequest request, HttpMicros now) {
+    if (free_.empty()) free_.push_back(std::make_unique<HttpExchange>(options_, multi_, *maker_));
     std::unique_ptr<HttpExchange> exchange = std::move(free_.back());
     free_.pop_back();
-    const absl::Status status = exchange->Prepare(std::move(attempt), lines_, now);
+    const absl::Status status = exchange->Prepare(std::move(attempt), std::move(request), now);
     if (!status.ok()) {
       Finish(*exchange,
              {.status = DeliveryStatus::kRejected, .message = std::string(status.message())},
@@ -343,10 +344,9 @@ class HttpTransport::Loop {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Used only by the loop's thread.
+  const std::unique_ptr<HttpRequestMaker> maker_;
   CurlMulti multi_;
   PlainRequests plain_;
-  HeaderCache headers_;
-  std::string lines_;  // header lines of the attempt being started
   PlaceCache places_;
   absl::flat_hash_map<std::string, std::unique_ptr<Origin>> origins_;
   std::deque<Origin*> ready_;  // have waiting attempts and room for one
@@ -361,6 +361,9 @@ HttpTransport::HttpTransport(const Options& options) {
       std::min({std::max(options.threads, 1), options.in_flight_per_origin_max,
                 options.in_flight_unanswered_max, options.in_flight_max, options.connections_max});
   Options share = options;
+  if (share.addresses == nullptr) share.addresses = std::make_shared<const AddressRule>();
+  if (share.new_maker == nullptr)
+    share.new_maker = [] { return std::make_unique<CloudEventRequests>(); };
   share.in_flight_per_origin_max /= threads;
   share.in_flight_unanswered_max /= threads;
   share.in_flight_max /= threads;

@@ -1,4 +1,5 @@
-// HttpTransport: delivers events by HTTP/1.1 to http:// and https:// targets.
+// HttpTransport: delivers events, each as one HTTP request, to http:// and https:// targets. A
+// HttpRequestMaker says what the requests are. Over https, HTTP/2 is used if the peer offers it.
 //
 // A few threads drive all connections, each with its share of the bounds. libcurl resolves names,
 // connects, and carries requests that are not plain, mostly https (exchange.h). Our own code writes
@@ -18,6 +19,7 @@
 //   410                      kRejected
 //   429, 503 + Retry-After   kFailed with retry_after (at most kRetryAfterMax)
 //   any other status         kFailed
+//   an address that is not allowed                              kFailed
 //   timeout, reset, refused, no such host, bad certificate      kUnknown
 //   half of the timeout passed while waiting for a connection   kUnsent
 //   a URI or header that is not valid in a request              kRejected
@@ -32,7 +34,9 @@
 #include <memory>
 #include <vector>
 
+#include "common/net/address_rule.h"
 #include "services/handler/delivery/delivery_transport.h"
+#include "services/handler/delivery/http/request_maker.h"
 
 namespace escapement::handler {
 
@@ -53,6 +57,10 @@ class HttpTransport final : public DeliveryTransport {
     int connections_max = 1024;
     size_t response_bytes_max = 64 << 10;
     absl::Duration connect_timeout = absl::Seconds(10);
+    // Which addresses may be connected to. Null: only what is globally reachable.
+    std::shared_ptr<const AddressRule> addresses = nullptr;
+    // What attempts are as requests. Null: CloudEventRequests.
+    NewHttpRequestMaker new_maker = nullptr;
   };
 
   explicit HttpTransport(const Options& options);
@@ -60,7 +68,7 @@ class HttpTransport final : public DeliveryTransport {
   HttpTransport(const HttpTransport&) = delete;
   HttpTransport& operator=(const HttpTransport&) = delete;
 
-  // The target of the definition must be an HTTP target.
+  // The target of the definition must be of the maker's kind.
   void Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) override;
 
  private:

@@ -2,11 +2,16 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "common/signing/webhook_signer.h"
+#include "escapement/storage/v1/records.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "services/handler/delivery/http/headers.h"
@@ -14,6 +19,7 @@
 #include "tests/fixtures/collecting_sink.h"
 #include "tests/fixtures/http_receiver.h"
 #include "tests/fixtures/http_request.h"
+#include "tests/fixtures/loopback.h"
 
 namespace escapement::handler {
 namespace {
@@ -22,6 +28,8 @@ using fixtures::AttemptOptions;
 using fixtures::CollectingSink;
 using fixtures::HttpReceiver;
 using fixtures::MakeAttempts;
+using fixtures::MakeAttemptsTo;
+using fixtures::OnLoopback;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -64,7 +72,7 @@ class HttpTransportTest : public ::testing::TestWithParam<const char*> {
   fixtures::Receipts receipts_;
   std::unique_ptr<HttpReceiver> receiver_;
   std::shared_ptr<CollectingSink> sink_ = std::make_shared<CollectingSink>();
-  HttpTransport transport_{HttpTransport::Options{}};
+  HttpTransport transport_{OnLoopback<HttpTransport>()};
   uint64_t next_tag_ = 1;
   size_t sent_ = 0;
 };
@@ -121,6 +129,56 @@ TEST_P(HttpTransportTest, EmptyBodyHasNoContentType) {
   EXPECT_THAT(requests[0].first, HasSubstr("Content-Length: 0"));
 }
 
+TEST_P(HttpTransportTest, SignsWithEachSecretAndSendsSecretHeaders) {
+  storage::v1::TargetRecord target;
+  auto* http = target.mutable_http();
+  http->set_uri(origin());
+  http->set_method("POST");
+  const std::vector<std::string> secrets = {"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+                                            "whsec_AfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"};
+  for (const std::string& secret : secrets) http->add_signing_secrets(secret);
+  auto* header = http->add_secret_headers();
+  header->set_name("Authorization");
+  header->set_value("Bearer s3cret");
+  const int64_t before = absl::ToUnixSeconds(absl::Now());
+  transport_.Send(MakeAttemptsTo(target, {.payload = "{\"a\":1}"}, 7, 1), sink_);
+  ASSERT_TRUE(sink_->Await(1));
+  const auto requests = receiver_->KeptRequests();
+  ASSERT_EQ(requests.size(), 1u);
+  const std::string& head = requests[0].first;
+  EXPECT_THAT(head, HasSubstr("\r\nAuthorization: Bearer s3cret\r\n"));
+  EXPECT_THAT(head, HasSubstr("\r\nwebhook-id: event-7\r\n"));
+  const std::string_view mark = "\r\nwebhook-timestamp: ";
+  ASSERT_THAT(head, HasSubstr(mark));
+  const int64_t time = std::stoll(head.substr(head.find(mark) + mark.size()));
+  EXPECT_GE(time, before);
+  EXPECT_LE(time, absl::ToUnixSeconds(absl::Now()));
+  EXPECT_THAT(head, HasSubstr(absl::StrCat(
+                        "\r\nwebhook-signature: ",
+                        WebhookSigner::Make(secrets)->Sign("event-7", time, "{\"a\":1}"), "\r\n")));
+}
+
+TEST_P(HttpTransportTest, ConnectsOnlyToAllowedAddresses) {
+  HttpTransport::Options options;
+  options.addresses = std::make_shared<const AddressRule>();
+  HttpTransport strict(options);
+  strict.Send(MakeAttempts({.uri = origin() + "/ok"}, 1, 1), sink_);
+  ASSERT_TRUE(sink_->Await(1));
+  EXPECT_EQ(sink_->Only(1).status, DeliveryStatus::kFailed);
+  EXPECT_EQ(sink_->Only(1).message, "the address of the target is not allowed");
+  EXPECT_EQ(receiver_->connections(), 0u);
+}
+
+// The name is checked by what it stands for.
+TEST_P(HttpTransportTest, NamesOfLoopbackAreNotAllowedEither) {
+  HttpTransport strict{HttpTransport::Options{}};
+  const std::string uri = absl::StrReplaceAll(origin(), {{"127.0.0.1", "localhost"}});
+  strict.Send(MakeAttempts({.uri = uri}, 1, 1), sink_);
+  ASSERT_TRUE(sink_->Await(1));
+  EXPECT_EQ(sink_->Only(1).message, "the address of the target is not allowed");
+  EXPECT_EQ(receiver_->connections(), 0u);
+}
+
 TEST_P(HttpTransportTest, EachStatusGivesTheResultOfTheContract) {
   EXPECT_EQ(SendTo("/status/204").status, DeliveryStatus::kAccepted);
   EXPECT_EQ(SendTo("/status/302").status, DeliveryStatus::kFailed);
@@ -147,7 +205,7 @@ TEST_P(HttpTransportTest, HangingReceiverTimesOut) {
 }
 
 TEST_P(HttpTransportTest, AttemptsBehindHangingOnesTimeOutToo) {
-  HttpTransport transport({.in_flight_per_origin_max = 2});
+  HttpTransport transport(OnLoopback<HttpTransport>({.in_flight_per_origin_max = 2}));
   transport.Send(MakeAttempts({.uri = origin() + "/hang"}, 1, 2), sink_);
   transport.Send(MakeAttempts({.uri = origin() + "/hang", .timeout = absl::Milliseconds(40)}, 3, 4),
                  sink_);
@@ -158,7 +216,8 @@ TEST_P(HttpTransportTest, AttemptsBehindHangingOnesTimeOutToo) {
 }
 
 TEST_P(HttpTransportTest, FewHangingReceiversDoNotTakeAllConnections) {
-  HttpTransport transport({.in_flight_unanswered_max = 4, .in_flight_max = 16});
+  HttpTransport transport(
+      OnLoopback<HttpTransport>({.in_flight_unanswered_max = 4, .in_flight_max = 16}));
   std::vector<std::unique_ptr<HttpReceiver>> hanging;
   for (uint64_t i = 0; i < 3; ++i) {
     hanging.push_back(*HttpReceiver::Start({}, &receipts_));
@@ -174,7 +233,7 @@ TEST_P(HttpTransportTest, FewHangingReceiversDoNotTakeAllConnections) {
 }
 
 TEST_P(HttpTransportTest, AttemptWithHalfItsTimeoutGoneIsNotStarted) {
-  HttpTransport transport({.in_flight_per_origin_max = 1});
+  HttpTransport transport(OnLoopback<HttpTransport>({.in_flight_per_origin_max = 1}));
   transport.Send(
       MakeAttempts({.uri = origin() + "/delay/300", .timeout = absl::Milliseconds(500)}, 1, 3),
       sink_);
@@ -220,7 +279,7 @@ TEST_P(HttpTransportTest, ClosedKeptConnectionIsReplaced) {
 }
 
 TEST_P(HttpTransportTest, IdleConnectionsAreBounded) {
-  HttpTransport transport({.connections_max = 1});
+  HttpTransport transport(OnLoopback<HttpTransport>({.connections_max = 1}));
   const std::unique_ptr<HttpReceiver> other = *HttpReceiver::Start({}, &receipts_);
   const std::vector<std::string> uris = {origin() + "/ok", other->origin() + "/ok",
                                          origin() + "/ok"};
@@ -252,13 +311,13 @@ TEST_P(HttpTransportTest, TenThousandDeliveriesArriveOnceEachOverFewConnections)
 }
 
 TEST_P(HttpTransportTest, ThreadsShareTheBoundOfInFlightRequests) {
-  HttpTransport transport({.threads = 3});
+  HttpTransport transport(OnLoopback<HttpTransport>({.threads = 3}));
   SendTenThousand(transport);
   EXPECT_LE(receiver_->connections(), 64u);
 }
 
 TEST_P(HttpTransportTest, BatchThatFitsOneThreadStaysThere) {
-  HttpTransport transport({.threads = 4});
+  HttpTransport transport(OnLoopback<HttpTransport>({.threads = 4}));
   for (uint64_t tag = 1; tag <= 20; ++tag) {
     transport.Send(MakeAttempts({.uri = origin() + "/ok"}, tag, 1), sink_);
     ASSERT_TRUE(sink_->Await(tag));
@@ -267,8 +326,8 @@ TEST_P(HttpTransportTest, BatchThatFitsOneThreadStaysThere) {
 }
 
 TEST_P(HttpTransportTest, BatchTooLargeForOneThreadGoesToAll) {
-  HttpTransport transport(
-      {.threads = 4, .in_flight_per_origin_max = 4, .in_flight_unanswered_max = 4});
+  HttpTransport transport(OnLoopback<HttpTransport>(
+      {.threads = 4, .in_flight_per_origin_max = 4, .in_flight_unanswered_max = 4}));
   // Each thread has one request out, and none is answered: four arrive only if all threads work.
   transport.Send(MakeAttempts({.uri = origin() + "/hang"}, 1, 8), sink_);
   receiver_->AwaitRequests(4);
@@ -276,7 +335,7 @@ TEST_P(HttpTransportTest, BatchTooLargeForOneThreadGoesToAll) {
 
 TEST_P(HttpTransportTest, DestructorAnswersOutstandingAttempts) {
   {
-    HttpTransport transport({.in_flight_per_origin_max = 1});
+    HttpTransport transport(OnLoopback<HttpTransport>({.in_flight_per_origin_max = 1}));
     transport.Send(MakeAttempts({.uri = origin() + "/hang"}, 1, 3), sink_);
     receiver_->AwaitRequests(1);
   }

@@ -10,6 +10,7 @@
 #include "services/handler/delivery/http/http_transport.h"
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
+#include "tests/fixtures/loopback.h"
 
 namespace {
 
@@ -63,10 +64,11 @@ namespace {
 using fixtures::AttemptOptions;
 using fixtures::CollectingSink;
 using fixtures::MakeAttempts;
+using fixtures::OnLoopback;
 
 // The transport has one thread for all targets, which must not wait for the look-up.
 TEST(HttpTransportNamesTest, AttemptTimesOutWhileItsNameServerHangs) {
-  HttpTransport transport{HttpTransport::Options()};
+  HttpTransport transport{OnLoopback<HttpTransport>()};
   const auto sink = std::make_shared<CollectingSink>();
   for (uint64_t tag = 1; tag <= 2; ++tag) {
     AttemptOptions options;

@@ -7,7 +7,6 @@
 
 #include "common/base/check.h"
 #include "common/base/printable_text.h"
-#include "escapement/storage/v1/records.pb.h"
 
 namespace escapement::handler {
 namespace {
@@ -18,8 +17,9 @@ constexpr HttpMicros kIdleMax = 118'000'000;
 }  // namespace
 
 PlainRequests::PlainRequests(const HttpTransport::Options& options, int epoll, CurlMulti& multi,
+                             const HttpRequestMaker& maker,
                              std::function<void(void* owner, HttpEnd end)> ended)
-    : options_(options), epoll_(epoll), multi_(multi), on_ended_(std::move(ended)) {}
+    : options_(options), epoll_(epoll), multi_(multi), maker_(maker), on_ended_(std::move(ended)) {}
 
 PlainRequests::~PlainRequests() {
   for (auto& [easy, connecting] : connecting_) {
@@ -29,12 +29,11 @@ PlainRequests::~PlainRequests() {
   for (CURL* easy : free_) curl_easy_cleanup(easy);
 }
 
-void PlainRequests::Start(HttpAttempt attempt, const HttpPlace& place, const std::string& lines,
+void PlainRequests::Start(HttpAttempt attempt, const HttpPlace& place, const HttpRequest& request,
                           HttpMicros now) {
-  const DeliveryContext& context = *attempt.attempt.context;
   auto outgoing = std::make_unique<Outgoing>();
-  outgoing->head = RequestHead(context.definition->delivery().target().http().method(), place,
-                               lines, context.payload->size());
+  outgoing->head = RequestHead(request.method, place, request.lines, request.body->size());
+  attempt.body = request.body;
   outgoing->attempt = std::move(attempt);
   Pool* const pool = PoolOf(place.connect);
   ++pool->links;
@@ -87,6 +86,7 @@ void PlainRequests::Connect(Pool* pool, std::unique_ptr<Outgoing> outgoing, Http
   connecting->pool = pool;
   curl_easy_setopt(easy, CURLOPT_URL, pool->url.c_str());
   curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, connecting->error);
+  multi_.UseOwner(easy, connecting->sockets);
   curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, outgoing->attempt.MillisLeft(now));
   connecting->outgoing = std::move(outgoing);
   connecting_.emplace(easy, std::move(connecting));
@@ -108,6 +108,10 @@ bool PlainRequests::OnConnected(CURL* easy, CURLcode code) {
   free_.push_back(easy);
   if (fd < 0) {
     LeavePool(connecting->pool);
+    if (connecting->sockets.refused) {
+      End(std::move(connecting->outgoing->attempt), AddressRefused(), HttpEnd::kOther);
+      return true;
+    }
     const char* why = connecting->error[0] != '\0' ? connecting->error : curl_easy_strerror(code);
     End(std::move(connecting->outgoing->attempt),
         {.status = DeliveryStatus::kUnknown, .message = CleanText(why, kDeliveryMessageBytesMax)},
@@ -130,8 +134,7 @@ bool PlainRequests::OnConnected(CURL* easy, CURLcode code) {
 void PlainRequests::Send(Link* link, std::unique_ptr<Outgoing> outgoing) {
   expire_at_ = std::min(expire_at_, outgoing->attempt.deadline);
   link->outgoing = std::move(outgoing);
-  OnProgress(link, link->connection.Begin(link->outgoing->head,
-                                          *link->outgoing->attempt.attempt.context->payload));
+  OnProgress(link, link->connection.Begin(link->outgoing->head, *link->outgoing->attempt.body));
 }
 
 bool PlainRequests::Has(int fd) const {
@@ -166,7 +169,7 @@ void PlainRequests::OnAnswered(Link* link) {
   const bool has_token = !attempt.attempt.token.empty();
   const HttpAnswer answer = link->connection.TakeAnswer(has_token);
   link->connection.reusable() ? KeepIdle(link) : Close(link);
-  End(std::move(attempt), ResultOfAnswer(answer, has_token), HttpEnd::kAnswered);
+  End(std::move(attempt), maker_.ResultOf(answer, has_token), HttpEnd::kAnswered);
 }
 
 void PlainRequests::OnBroken(Link* link) {

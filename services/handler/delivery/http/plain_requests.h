@@ -19,6 +19,7 @@
 #include "services/handler/delivery/http/curl_multi.h"
 #include "services/handler/delivery/http/http_transport.h"
 #include "services/handler/delivery/http/request.h"
+#include "services/handler/delivery/http/request_maker.h"
 
 namespace escapement::handler {
 
@@ -26,15 +27,15 @@ enum class HttpEnd { kAnswered, kTimedOut, kOther };
 
 class PlainRequests {
  public:
-  // `epoll` and `multi` must outlive it. Calls `ended` for each attempt before its result.
+  // `epoll`, `multi` and `maker` must outlive it. Calls `ended` for each attempt before its result.
   PlainRequests(const HttpTransport::Options& options, int epoll, CurlMulti& multi,
-                std::function<void(void* owner, HttpEnd end)> ended);
+                const HttpRequestMaker& maker, std::function<void(void* owner, HttpEnd end)> ended);
   ~PlainRequests();
   PlainRequests(const PlainRequests&) = delete;
   PlainRequests& operator=(const PlainRequests&) = delete;
 
-  // `lines` as for RequestHead.
-  void Start(HttpAttempt attempt, const HttpPlace& place, const std::string& lines, HttpMicros now);
+  void Start(HttpAttempt attempt, const HttpPlace& place, const HttpRequest& request,
+             HttpMicros now);
 
   // True if the socket belongs to a plain request. Its epoll events then go to OnEvent.
   bool Has(int fd) const;
@@ -75,6 +76,7 @@ class PlainRequests {
   };
   struct Connecting {
     Pool* pool = nullptr;
+    CurlSocketOwner sockets;
     std::unique_ptr<Outgoing> outgoing;
     char error[CURL_ERROR_SIZE] = {};
   };
@@ -96,6 +98,7 @@ class PlainRequests {
   const HttpTransport::Options options_;
   const int epoll_;
   CurlMulti& multi_;
+  const HttpRequestMaker& maker_;
   const std::function<void(void*, HttpEnd)> on_ended_;
   absl::flat_hash_map<std::string, std::unique_ptr<Pool>> pools_;
   std::vector<std::unique_ptr<Link>> links_;  // by socket

@@ -6,11 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "escapement/storage/v1/records.pb.h"
-#include "services/handler/delivery/http/headers.h"
 
 namespace escapement::handler {
 namespace {
@@ -62,44 +59,21 @@ void HttpAttempt::Answer(DeliveryResult result) {
     result.message.resize(kDeliveryMessageBytesMax);
   const uint64_t tag = attempt.tag;
   attempt = DeliveryAttempt();
+  body.reset();
   std::exchange(sink, nullptr)->OnResult(tag, std::move(result));
 }
 
-absl::Status HeaderCache::SetLines(const DeliveryAttempt& attempt, std::string* lines) {
-  const DeliveryContext& context = *attempt.context;
-  if (definition_ != context.definition) {
-    definition_.reset();
-    absl::StatusOr<std::string> made = DefinitionHeaderLines(*context.definition);
-    if (!made.ok()) return made.status();
-    definition_lines_ = *std::move(made);
-    definition_ = context.definition;
-  }
-  if (context_ != attempt.context) {
-    context_.reset();
-    absl::StatusOr<std::string> type = ContentTypeLine(context);
-    if (!type.ok()) return type.status();
-    content_type_line_ = *std::move(type);
-    absl::StatusOr<std::string> made = ContextHeaderLines(context);
-    if (!made.ok()) return made.status();
-    context_lines_ = *std::move(made);
-    context_ = attempt.context;
-  }
-  *lines = content_type_line_;
-  lines->append(definition_lines_);
-  lines->append(context_lines_);
-  AppendAttemptHeaderLines(attempt, lines);
-  return absl::OkStatus();
-}
-
-const HttpPlace& PlaceCache::Of(const std::string& uri) {
-  if (place_.uri != uri) place_ = PlaceOf(uri);
+const HttpPlace& PlaceCache::Of(absl::string_view uri) {
+  if (place_.uri != uri) place_ = PlaceOf(std::string(uri));
   return place_;
 }
 
-std::string RequestHead(const std::string& method, const HttpPlace& place, const std::string& lines,
+std::string RequestHead(absl::string_view method, const HttpPlace& place, absl::string_view lines,
                         size_t body_bytes) {
-  return absl::StrCat(method, " ", place.target, " HTTP/1.1\r\nHost: ", place.host,
-                      "\r\nAccept: */*\r\n", lines, "\r\nContent-Length: ", body_bytes, "\r\n\r\n");
+  std::string head = absl::StrCat(method, " ", place.target, " HTTP/1.1\r\nHost: ", place.host,
+                                  "\r\nAccept: */*\r\n", lines);
+  if (method != "GET") absl::StrAppend(&head, "\r\nContent-Length: ", body_bytes);
+  return head.append("\r\n\r\n");
 }
 
 }  // namespace escapement::handler

@@ -1,4 +1,4 @@
-// Parts of HTTP requests that successive attempts share: header lines and the place of a URI.
+// HTTP requests under way, and the places of URIs, which successive attempts share.
 //
 // Threads: one, the transport's.
 
@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "services/handler/delivery/delivery_transport.h"
 #include "services/handler/delivery/http/curl_multi.h"
 
@@ -24,6 +24,7 @@ inline constexpr char kBrokenTwice[] =
 struct HttpAttempt {
   DeliveryAttempt attempt;
   std::shared_ptr<DeliverySink> sink;
+  std::shared_ptr<const std::string> body = nullptr;  // set when it is sent
   HttpMicros deadline = 0;
   void* owner = nullptr;  // passed back when the attempt ends
 
@@ -31,21 +32,6 @@ struct HttpAttempt {
   long MillisLeft(HttpMicros now) const;
   // Gives the result to the sink and releases the attempt.
   void Answer(DeliveryResult result);
-};
-
-// Keeps the header lines of the last definition and the last row, which the next attempt often
-// shares.
-class HeaderCache {
- public:
-  // Sets `*lines` to all header lines of the attempt. Returns INVALID_ARGUMENT as headers.h does.
-  absl::Status SetLines(const DeliveryAttempt& attempt, std::string* lines);
-
- private:
-  std::shared_ptr<const storage::v1::DefinitionRecord> definition_;
-  std::string definition_lines_;
-  std::shared_ptr<const DeliveryContext> context_;
-  std::string content_type_line_;  // for context_
-  std::string context_lines_;
 };
 
 // The parts of a URI, as libcurl parses it.
@@ -61,7 +47,7 @@ struct HttpPlace {
 // Keeps the last place.
 class PlaceCache {
  public:
-  const HttpPlace& Of(const std::string& uri);
+  const HttpPlace& Of(absl::string_view uri);
 
  private:
   HttpPlace place_;
@@ -69,7 +55,7 @@ class PlaceCache {
 
 // The request line and the headers of a plain request. `lines`: the header lines, the last one
 // without its CR LF.
-std::string RequestHead(const std::string& method, const HttpPlace& place, const std::string& lines,
+std::string RequestHead(absl::string_view method, const HttpPlace& place, absl::string_view lines,
                         size_t body_bytes);
 
 }  // namespace escapement::handler

@@ -15,12 +15,14 @@
 #include "services/handler/delivery/http/http_transport.h"
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
+#include "tests/fixtures/loopback.h"
 
 namespace escapement::handler {
 namespace {
 
 using fixtures::CollectingSink;
 using fixtures::MakeAttempts;
+using fixtures::OnLoopback;
 
 constexpr char kToken[] = "AQADmMh0-a_token";
 
@@ -87,7 +89,7 @@ class HttpWorkTest : public ::testing::TestWithParam<const char*> {};
 Exchanged HttpSend(const std::string& headers, const std::string& token) {
   OneAnswer receiver(
       absl::StrCat("HTTP/1.1 200 OK\r\n", headers, "Content-Length: 7\r\n\r\nbecause"));
-  HttpTransport transport{HttpTransport::Options{}};
+  HttpTransport transport{OnLoopback<HttpTransport>()};
   const auto sink = std::make_shared<CollectingSink>();
   std::vector<DeliveryAttempt> attempts =
       MakeAttempts({.uri = receiver.uri(HttpWorkTest::GetParam())}, 1, 1);
