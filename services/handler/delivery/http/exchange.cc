@@ -79,6 +79,7 @@ absl::Status HttpExchange::Prepare(HttpAttempt attempt, HttpRequest request, Htt
     curl_easy_setopt(easy_, CURLOPT_POSTFIELDS, body.data());
     curl_easy_setopt(easy_, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
   }
+  curl_easy_setopt(easy_, CURLOPT_FRESH_CONNECT, 0L);
   UseTls(request.tls);
   header_list_.next = body.empty() ? &no_content_type_entry_ : nullptr;
   curl_easy_setopt(easy_, CURLOPT_HTTPHEADER, &header_list_);
@@ -103,12 +104,33 @@ size_t HttpExchange::OnBody(char* data, size_t size, size_t count, void* self) {
   return 0;  // ends the transfer and its connection; the status is known already
 }
 
+long HttpExchange::Status() const {
+  long status = 0;
+  curl_easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
+  return status;
+}
+
+// If the server has announced the end of an HTTP/2 connection (GOAWAY), libcurl 7.88 reports errors
+// of streams whose answers are there.
+bool HttpExchange::Answered(CURLcode code) const {
+  if (code == CURLE_OK || (code == CURLE_WRITE_ERROR && BodyCut())) return true;
+  long version = 0;
+  curl_easy_getinfo(easy_, CURLINFO_HTTP_VERSION, &version);
+  return version == CURL_HTTP_VERSION_2_0 && Status() >= 200 &&
+         (code == CURLE_HTTP2_STREAM || code == CURLE_PARTIAL_FILE);
+}
+
+bool HttpExchange::PrepareAgain(CURLcode code) {
+  const bool refused = code == CURLE_HTTP2 || code == CURLE_HTTP2_STREAM;
+  if (!refused || Status() != 0 || requests_ >= kHttpRequestsMax) return false;
+  curl_easy_setopt(easy_, CURLOPT_FRESH_CONNECT, 1L);
+  return true;
+}
+
 DeliveryResult HttpExchange::ResultOf(CURLcode code) const {
-  if (code == CURLE_OK || (code == CURLE_WRITE_ERROR && BodyCut())) {
-    long status = 0;
-    curl_easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
+  if (Answered(code)) {
     const bool has_token = !attempt_.attempt.token.empty();
-    return maker_.ResultOf(AnswerOf(status, has_token), has_token);
+    return maker_.ResultOf(AnswerOf(Status(), has_token), has_token);
   }
   if (sockets_.refused) return AddressRefused();
   DeliveryResult result;

@@ -38,6 +38,12 @@ class HttpExchange {
   // has the attempt, and the caller must answer it.
   absl::Status Prepare(HttpAttempt attempt, HttpRequest request, HttpMicros now);
 
+  // True if the transfer has ended because the server took no further request on its HTTP/2
+  // connection. The handle is then prepared to send it once more, on a new connection, as after a
+  // kept connection that breaks.
+  bool PrepareAgain(CURLcode code);
+  // True if a transfer that has ended with `code` has an answer.
+  bool Answered(CURLcode code) const;
   // The result of a transfer that has ended with `code`.
   DeliveryResult ResultOf(CURLcode code) const;
 
@@ -47,6 +53,7 @@ class HttpExchange {
 
  private:
   void UseTls(const storage::v1::TlsRecord* tls);
+  long Status() const;
   bool BodyCut() const { return body_.bytes > response_bytes_max_; }
   static int BeforeRequest(void* exchange, char*, char*, int, int);
   static size_t OnBody(char* data, size_t size, size_t count, void* exchange);

@@ -304,12 +304,17 @@ class HttpTransport::Loop {
       if (plain_.OnConnected(easy, code)) return;
       const auto found = exchanges_.find(HttpExchange::Of(easy));
       CHECK(found != exchanges_.end()) << "libcurl ended a request that is not under way";
+      if (found->second->PrepareAgain(code)) {
+        multi_.Remove(easy);
+        return multi_.Add(easy);
+      }
       std::unique_ptr<HttpExchange> exchange = std::move(found->second);
       exchanges_.erase(found);
+      const bool answered = exchange->Answered(code);
       DeliveryResult result = exchange->ResultOf(code);
       multi_.Remove(easy);
       Finish(*exchange, std::move(result),
-             code == CURLE_OK                   ? HttpEnd::kAnswered
+             answered                           ? HttpEnd::kAnswered
              : code == CURLE_OPERATION_TIMEDOUT ? HttpEnd::kTimedOut
                                                 : HttpEnd::kOther);
       free_.push_back(std::move(exchange));
