@@ -2,6 +2,7 @@
 
 #include <grpc/grpc.h>
 
+#include "common/rpc/host_port.h"
 #include "common/tls/channel_credentials_grpc.h"
 #include "grpcpp/grpcpp.h"
 
@@ -26,10 +27,17 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& target,
   // Connections between services ignore a proxy in the environment.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (options.own_connection) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(target,
-                                   options.tls.has_value() ? NewChannelCredentials(*options.tls)
-                                                           : grpc::InsecureChannelCredentials(),
-                                   arguments);
+  if (!options.authority.empty()) {
+    arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, options.authority);
+    const auto host = ParseHostPort(options.authority);
+    arguments.SetSslTargetNameOverride(host.ok() ? host->host : options.authority);
+  }
+  std::shared_ptr<grpc::ChannelCredentials> credentials = options.credentials;
+  if (credentials == nullptr) {
+    credentials = options.tls.has_value() ? NewChannelCredentials(*options.tls)
+                                          : grpc::InsecureChannelCredentials();
+  }
+  return grpc::CreateCustomChannel(target, credentials, arguments);
 }
 
 }  // namespace escapement

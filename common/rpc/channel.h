@@ -19,6 +19,7 @@
 
 namespace grpc {
 class Channel;
+class ChannelCredentials;
 }  // namespace grpc
 
 namespace escapement {
@@ -38,6 +39,11 @@ struct ChannelOptions {
   bool own_connection = true;
   // Nothing: no TLS. channel_credentials_grpc.h says when its files are read.
   std::optional<PeerTls> tls = std::nullopt;
+  // Not null: these instead of `tls`.
+  std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
+  // The server's name, if `target` is its address only: the name is sent, and with TLS it must be
+  // in the server's certificate. Empty: the target's.
+  std::string authority = {};
 };
 
 // `target`: host:port or a gRPC target ("dns:///store:7400").

@@ -23,6 +23,7 @@
 #include "tests/bench/raw/raw_store.h"
 #include "tests/bench/raw/transport_rates.h"
 #include "tests/bench/stages/path_stages.h"
+#include "tests/fixtures/loopback.h"
 #include "tests/integration/api_client.h"
 
 ABSL_FLAG(bool, separate, false, "five processes instead of standalone");
@@ -106,7 +107,7 @@ class PathBench {
     Rate(
         "transport alone: gRPC stream", "bare gRPC stream", [this] { return RawGrpc(); },
         [this]() -> absl::StatusOr<double> {
-          handler::GrpcTransport transport({});
+          handler::GrpcTransport transport(fixtures::OnLoopback<handler::GrpcTransport>());
           return TransportRate(transport, receiver_->grpc_target(), events_, payload_bytes_, 4096);
         });
     Rate(

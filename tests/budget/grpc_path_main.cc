@@ -20,6 +20,7 @@
 #include "tests/budget/stored_rows.h"
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
+#include "tests/fixtures/loopback.h"
 #include "tests/integration/child_process.h"
 
 namespace escapement::budget {
@@ -44,7 +45,7 @@ int Run(const std::string& receiver, uint64_t events) {
   for (auto& batch : OneOffGroups(events, rig.runtime().clock().WallNow() - absl::Seconds(1),
                                   rig.store().info().layout.queue_shards, address, false))
     rig.Commit(std::move(batch));
-  handler::GrpcTransport transport{handler::GrpcTransport::Options()};
+  handler::GrpcTransport transport{fixtures::OnLoopback<handler::GrpcTransport>()};
   // Sends one delivery first, so that the channel exists.
   const auto first = std::make_shared<fixtures::CollectingSink>();
   transport.Send(fixtures::MakeAttempts({.uri = address}, 0, 1), first);

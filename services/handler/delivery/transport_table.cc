@@ -25,8 +25,10 @@ using Addresses = std::shared_ptr<const AddressRule>;
 std::unique_ptr<DeliveryTransport> NewHttp(Addresses addresses) {
   return std::make_unique<HttpTransport>(HttpOptionsFromFlags(std::move(addresses)));
 }
-std::unique_ptr<DeliveryTransport> NewGrpc(Addresses /*addresses*/) {
-  return std::make_unique<GrpcTransport>(GrpcTransport::Options());
+std::unique_ptr<DeliveryTransport> NewGrpc(Addresses addresses) {
+  GrpcTransport::Options options;
+  options.addresses = std::move(addresses);
+  return std::make_unique<GrpcTransport>(options);
 }
 std::unique_ptr<DeliveryTransport> NewSlack(Addresses addresses) {
   HttpTransport::Options options = HttpOptionsFromFlags(std::move(addresses));

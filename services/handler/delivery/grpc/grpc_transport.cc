@@ -25,7 +25,8 @@ constexpr MonotonicMicros kTickMicrosMin = 500;
 // The lanes of all targets, and the thread that watches their deadlines.
 class GrpcTransport::Core {
  public:
-  explicit Core(const Options& options) : options_(options), thread_([this] { Run(); }) {}
+  explicit Core(const Options& options)
+      : options_(WithDefaults(options)), thread_([this] { Run(); }) {}
 
   ~Core() {
     {
@@ -40,9 +41,11 @@ class GrpcTransport::Core {
   void Send(std::vector<DeliveryAttempt> attempts, const std::shared_ptr<DeliverySink>& sink) {
     if (attempts.empty()) return;
     const Key key(attempts.front().context->target_key, NextTurn());
-    const std::string& uri = attempts.front().context->definition->delivery().target().grpc().uri();
+    // Keeps the definition while the lane reads it.
+    const std::shared_ptr<const storage::v1::DefinitionRecord> definition =
+        attempts.front().context->definition;
     while (true) {
-      const std::shared_ptr<GrpcLane> lane = LaneOf(key, uri);
+      const std::shared_ptr<GrpcLane> lane = LaneOf(key, definition->delivery().target().grpc());
       if (lane->Send(&attempts, sink)) return;
       Forget(key, lane);  // the lane was retired in between
     }
@@ -58,11 +61,17 @@ class GrpcTransport::Core {
     return turn_;
   }
 
-  std::shared_ptr<GrpcLane> LaneOf(const Key& key, const std::string& uri) {
+  static Options WithDefaults(Options options) {
+    if (options.addresses == nullptr) options.addresses = std::make_shared<const AddressRule>();
+    if (options.resolver == nullptr) options.resolver = std::make_shared<NameResolver>();
+    return options;
+  }
+
+  std::shared_ptr<GrpcLane> LaneOf(const Key& key, const storage::v1::GrpcTargetRecord& target) {
     absl::MutexLock lock(&mutex_);
     std::shared_ptr<GrpcLane>& lane = lanes_[key];
     if (lane == nullptr)
-      lane = std::make_shared<GrpcLane>(options_, uri, ends_,
+      lane = std::make_shared<GrpcLane>(options_, target, ends_,
                                         [this](MonotonicMicros at) { TickBy(at); });
     return lane;
   }

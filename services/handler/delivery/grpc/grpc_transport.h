@@ -7,8 +7,9 @@
 //
 // If a stream breaks, its written and unanswered attempts end as kUnknown. Attempts that were not
 // written go to the next stream, if the broken one had ever got a result; otherwise the target is
-// down, and they end as kUnknown too. The transport reconnects after reconnect_min, doubling up to
-// reconnect_max. Attempts wait for that while their timeouts run.
+// down, and they end as kUnknown too. Names are resolved again before each connection, and only
+// addresses that the AddressRule allows are connected to. The transport reconnects after
+// reconnect_min, doubling up to reconnect_max. Attempts wait for that while their timeouts run.
 //
 // If an attempt has timed out, and no result has come for silence_max since it was written, the
 // stream is replaced: behind a proxy, another receiver may answer. The replacement waits for the
@@ -19,6 +20,7 @@
 //   FAILED      kFailed with the receiver's retry_after (at most 24 h)
 //   REJECTED    kRejected
 //   timeout, broken stream, no connection     kUnknown
+//   no address that is allowed                kFailed
 //
 // Threads: Send may be called from any thread. Results come on gRPC's threads and on the
 // transport's own thread, which watches deadlines. The destructor ends outstanding attempts as
@@ -31,6 +33,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/net/address_rule.h"
+#include "common/net/name_resolver.h"
 #include "services/handler/delivery/delivery_transport.h"
 
 namespace escapement::handler {
@@ -45,6 +49,10 @@ class GrpcTransport final : public DeliveryTransport {
     absl::Duration connect_timeout = absl::Seconds(10);
     absl::Duration idle_timeout = absl::Seconds(60);
     absl::Duration silence_max = absl::Seconds(10);
+    // Which addresses may be connected to. Null: only what is globally reachable.
+    std::shared_ptr<const AddressRule> addresses = nullptr;
+    // Null: one of the transport's own.
+    std::shared_ptr<NameResolver> resolver = nullptr;
   };
 
   explicit GrpcTransport(const Options& options);

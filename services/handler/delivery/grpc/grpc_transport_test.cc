@@ -2,10 +2,18 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <functional>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "common/net/name_resolver.h"
 #include "escapement/v1/trigger_receiver_service.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -13,6 +21,7 @@
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
 #include "tests/fixtures/grpc_receiver.h"
+#include "tests/fixtures/loopback.h"
 #include "tests/fixtures/tcp_socket.h"
 
 namespace escapement::handler {
@@ -22,6 +31,7 @@ using fixtures::AttemptOptions;
 using fixtures::CollectingSink;
 using fixtures::GrpcReceiver;
 using fixtures::MakeAttempts;
+using fixtures::OnLoopback;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -42,8 +52,8 @@ class GrpcTransportTest : public ::testing::Test {
   std::unique_ptr<GrpcReceiver> receiver_;
   std::shared_ptr<CollectingSink> sink_ = std::make_shared<CollectingSink>();
   std::unique_ptr<GrpcTransport> transport_ =
-      std::make_unique<GrpcTransport>(GrpcTransport::Options{
-          .reconnect_min = absl::Milliseconds(1), .reconnect_max = absl::Milliseconds(50)});
+      std::make_unique<GrpcTransport>(OnLoopback<GrpcTransport>(
+          {.reconnect_min = absl::Milliseconds(1), .reconnect_max = absl::Milliseconds(50)}));
   uint64_t next_tag_ = 1;
   size_t sent_ = 0;
 };
@@ -97,8 +107,8 @@ TEST_F(GrpcTransportTest, HangingReceiverTimesOutAndTheStreamIsKept) {
 }
 
 TEST_F(GrpcTransportTest, SilentStreamIsReplaced) {
-  transport_ = std::make_unique<GrpcTransport>(GrpcTransport::Options{
-      .reconnect_min = absl::Milliseconds(1), .silence_max = absl::Milliseconds(50)});
+  transport_ = std::make_unique<GrpcTransport>(OnLoopback<GrpcTransport>(
+      {.reconnect_min = absl::Milliseconds(1), .silence_max = absl::Milliseconds(50)}));
   receiver_->SetBehaviour("/hang");
   const auto send = [&](uint64_t tag, absl::Duration timeout) {
     transport_->Send(MakeAttempts({.uri = receiver_->target(), .timeout = timeout}, tag, 1), sink_);
@@ -157,7 +167,7 @@ TEST_F(GrpcTransportTest, SlowConnectMayTakeTheTimeoutOfTheAttempts) {
 
 TEST_F(GrpcTransportTest, IdleStreamClosesAndReopensWhenNeeded) {
   transport_ = std::make_unique<GrpcTransport>(
-      GrpcTransport::Options{.idle_timeout = absl::Milliseconds(20)});
+      OnLoopback<GrpcTransport>({.idle_timeout = absl::Milliseconds(20)}));
   EXPECT_EQ(SendOne("").status, DeliveryStatus::kAccepted);
   receiver_->AwaitNoStream();
   EXPECT_EQ(SendOne("").status, DeliveryStatus::kAccepted);
@@ -166,7 +176,8 @@ TEST_F(GrpcTransportTest, IdleStreamClosesAndReopensWhenNeeded) {
 
 TEST_F(GrpcTransportTest, TenThousandDeliveriesArriveOnceEach) {
   constexpr uint64_t kCount = 10'000;
-  transport_ = std::make_unique<GrpcTransport>(GrpcTransport::Options{.streams_per_target = 2});
+  transport_ =
+      std::make_unique<GrpcTransport>(OnLoopback<GrpcTransport>({.streams_per_target = 2}));
   for (uint64_t first = 1; first <= kCount; first += 500) {
     transport_->Send(
         MakeAttempts({.uri = receiver_->target(), .payload = std::string(500, 'p')}, first, 500),
@@ -208,6 +219,80 @@ TEST_F(GrpcTransportTest, DestructorAnswersOutstandingAttempts) {
   transport_.reset();
   EXPECT_EQ(sink_->count(), 3u);
   for (uint64_t tag : {1, 2, 3}) EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kUnknown);
+}
+
+TEST_F(GrpcTransportTest, ConnectsOnlyToAllowedAddresses) {
+  const std::string port = receiver_->target().substr(receiver_->target().rfind(':'));
+  GrpcTransport strict{GrpcTransport::Options{}};
+  for (const std::string host : {"127.0.0.1", "localhost", "dns:///localhost", "ipv6:[::1]"}) {
+    const uint64_t tag = next_tag_++;
+    strict.Send(MakeAttempts({.uri = host + port}, tag, 1), sink_);
+    ASSERT_TRUE(sink_->Await(++sent_));
+    EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kFailed) << host;
+    EXPECT_EQ(sink_->Only(tag).message, "the address of the target is not allowed") << host;
+  }
+  EXPECT_EQ(receipts_.Stats().received, 0u);
+}
+
+TEST_F(GrpcTransportTest, DeliversToANameAndSendsIt) {
+  const std::string port = receiver_->target().substr(receiver_->target().rfind(':'));
+  transport_->Send(MakeAttempts({.uri = "dns:///localhost" + port}, 1, 1), sink_);
+  ASSERT_TRUE(sink_->Await(1));
+  EXPECT_EQ(sink_->Only(1).status, DeliveryStatus::kAccepted) << sink_->Only(1).message;
+}
+
+// Answers what the test says, on a thread of its own as the real one does.
+class ChangingNames final : public NameResolver {
+ public:
+  explicit ChangingNames(std::vector<Answer> answers) : answers_(std::move(answers)) {}
+  ~ChangingNames() override {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  void Resolve(std::string, std::function<void(Answer)> done) override {
+    absl::MutexLock lock(&mutex_);
+    const Answer answer = answers_[std::min(asked_++, answers_.size() - 1)];
+    threads_.emplace_back([done = std::move(done), answer] { done(answer); });
+  }
+  size_t asked() {
+    absl::MutexLock lock(&mutex_);
+    return asked_;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  const std::vector<Answer> answers_;
+  size_t asked_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The address that was checked is the one that is connected to, so an answer that changes in
+// between has no effect; and each new connection is checked again.
+TEST_F(GrpcTransportTest, ANameThatChangesItsAddressIsCheckedForEachConnection) {
+  using Answer = NameResolver::Answer;
+  const auto names = std::make_shared<ChangingNames>(
+      std::vector<Answer>{Answer({"10.0.0.1", "127.0.0.1"}), Answer({"10.0.0.1"}),
+                          absl::UnavailableError("no answer")});
+  GrpcTransport transport(OnLoopback<GrpcTransport>({.reconnect_min = absl::Milliseconds(1),
+                                                     .reconnect_max = absl::Milliseconds(1),
+                                                     .resolver = names}));
+  const std::string uri =
+      "receiver.test" + receiver_->target().substr(receiver_->target().rfind(':'));
+  const auto send = [&](uint64_t tag) {
+    transport.Send(MakeAttempts({.uri = uri, .timeout = absl::Seconds(5)}, tag, 1), sink_);
+    EXPECT_TRUE(sink_->Await(tag));
+    return sink_->Only(tag);
+  };
+  EXPECT_EQ(send(1).message, "");
+  EXPECT_EQ(names->asked(), 1u);
+  receiver_->SetBehaviour("/reset");
+  EXPECT_EQ(send(2).status, DeliveryStatus::kUnknown);
+  // The next ones may still meet the stream that ends.
+  uint64_t tag = 3;
+  DeliveryResult next = send(tag);
+  while (absl::StrContains(next.message, "stream broke")) next = send(++tag);
+  EXPECT_EQ(next.message, "the address of the target is not allowed");
+  EXPECT_EQ(send(tag + 1).message, "no answer");
+  EXPECT_GE(names->asked(), 3u);
 }
 
 }  // namespace

@@ -4,10 +4,13 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/base/check.h"
 #include "common/base/printable_text.h"
 #include "common/rpc/channel.h"
+#include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/trigger_receiver_service.pb.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
@@ -33,6 +36,40 @@ ChannelOptions ConsumerChannel(const GrpcTransport::Options& options) {
   channel.keepalive = absl::Minutes(6);
   channel.keepalive_timeout = absl::Seconds(20);
   return channel;
+}
+
+std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(
+    const storage::v1::GrpcTargetRecord& target) {
+  if (!target.has_tls()) return grpc::InsecureChannelCredentials();
+  grpc::SslCredentialsOptions options;
+  options.pem_root_certs = target.tls().ca_certificates();
+  options.pem_cert_chain = target.tls().client_certificate();
+  options.pem_private_key = target.tls().client_key();
+  return grpc::SslCredentials(options);
+}
+
+absl::StatusOr<HostPort> PlaceOf(absl::string_view uri) {
+  for (const absl::string_view scheme : {"dns:///", "ipv4:", "ipv6:"}) {
+    if (absl::ConsumePrefix(&uri, scheme)) break;
+  }
+  return ParseHostPort(uri);
+}
+
+// "ipv4:127.0.0.1:1,127.0.0.2:1": a gRPC target has addresses of one family. That of the first
+// address is taken.
+std::string ChannelTarget(const std::vector<std::string>& addresses, uint16_t port) {
+  const bool six = absl::StrContains(addresses.front(), ":");
+  std::string target;
+  for (const std::string& address : addresses) {
+    if (absl::StrContains(address, ":") != six) continue;
+    absl::StrAppend(&target, target.empty() ? (six ? "ipv6:" : "ipv4:") : ",",
+                    HostPort{address, port}.ToString());
+  }
+  return target;
+}
+
+DeliveryResult UnknownResult(const std::string& why) {
+  return {.status = DeliveryStatus::kUnknown, .message = why};
 }
 
 DeliveryWork ToWork(v1::DeliveryResult::Work work) {
@@ -79,10 +116,17 @@ void StreamEnds::RemoveStream(std::shared_ptr<GrpcLane> lane) {
   TakeFrom<uint64_t>(running_, 1);
 }
 
+void StreamEnds::Leave(std::shared_ptr<grpc::Channel> channel) {
+  absl::MutexLock lock(&mutex_);
+  channels_.push_back(std::move(channel));
+}
+
 void StreamEnds::Drop() {
   std::vector<std::shared_ptr<GrpcLane>> left;
+  std::vector<std::shared_ptr<grpc::Channel>> channels;
   absl::MutexLock lock(&mutex_);
   left.swap(left_);
+  channels.swap(channels_);
 }
 
 void StreamEnds::AwaitAll() {
@@ -98,7 +142,8 @@ void StreamEnds::AwaitAll() {
 class GrpcLane::Stream final
     : public grpc::ClientBidiReactor<grpc::ByteBuffer, v1::DeliveryResult> {
  public:
-  explicit Stream(std::shared_ptr<GrpcLane> lane) : lane_(std::move(lane)), stub_(lane_->channel_) {
+  Stream(std::shared_ptr<GrpcLane> lane, const std::shared_ptr<grpc::Channel>& channel)
+      : lane_(std::move(lane)), stub_(channel) {
     stub_.PrepareBidiStreamingCall(&context_, kMethod, {}, this);
   }
 
@@ -156,19 +201,22 @@ class GrpcLane::Stream final
   v1::DeliveryResult result_;
 };
 
-GrpcLane::GrpcLane(const GrpcTransport::Options& options, const std::string& uri,
-                   std::shared_ptr<StreamEnds> ends, std::function<void(MonotonicMicros)> tick_by)
+GrpcLane::GrpcLane(const GrpcTransport::Options& options,
+                   const storage::v1::GrpcTargetRecord& target, std::shared_ptr<StreamEnds> ends,
+                   std::function<void(MonotonicMicros)> tick_by)
     : options_(options),
       ends_(std::move(ends)),
       tick_by_(std::move(tick_by)),
-      channel_(NewChannel(uri, ConsumerChannel(options))) {}
+      credentials_(CredentialsOf(target)),
+      place_(PlaceOf(target.uri())) {}
 
 GrpcLane::~GrpcLane() = default;
 
 bool GrpcLane::Send(std::vector<DeliveryAttempt>* attempts,
                     const std::shared_ptr<DeliverySink>& sink) {
   const MonotonicMicros now = MonotonicNow();
-  absl::MutexLock lock(&mutex_);
+  Answers answers;
+  absl::ReleasableMutexLock lock(&mutex_);
   if (retired_) return false;
   for (DeliveryAttempt& attempt : *attempts) {
     const MonotonicMicros deadline =
@@ -177,17 +225,75 @@ bool GrpcLane::Send(std::vector<DeliveryAttempt>* attempts,
     waiting_.push_back({std::move(attempt), sink, deadline});
   }
   idle_at_ = now + absl::ToInt64Microseconds(options_.idle_timeout);
-  OpenStream(now);
+  OpenStream(now, &answers);
   WriteNext();
   tick_by_(NextTick());
+  lock.Release();
+  GiveAnswers(std::move(answers));
   return true;
 }
 
-void GrpcLane::OpenStream(MonotonicMicros now) {
+void GrpcLane::OpenStream(MonotonicMicros now, Answers* answers) {
   if (stream_ != nullptr || waiting_.empty() || retired_ || now < reconnect_at_) return;
+  if (channel_ == nullptr) {
+    if (resolving_) return;
+    if (place_.ok() && !NameResolver::IsAddress(place_->host)) {
+      resolving_ = true;
+      return options_.resolver->Resolve(place_->host,
+                                        [weak = weak_from_this()](NameResolver::Answer addresses) {
+                                          const std::shared_ptr<GrpcLane> lane = weak.lock();
+                                          if (lane != nullptr)
+                                            lane->OnResolved(std::move(addresses));
+                                        });
+    }
+    UseAddresses(place_.ok() ? NameResolver::Answer({place_->host}) : place_.status(), answers);
+    if (channel_ == nullptr) return;
+  }
   ends_->AddStream();
-  stream_ = new Stream(shared_from_this());
+  stream_ = new Stream(shared_from_this(), channel_);
   stream_->Start();
+}
+
+void GrpcLane::UseAddresses(NameResolver::Answer addresses, Answers* answers) {
+  if (!addresses.ok()) {
+    EndWaiting(UnknownResult(CleanText(addresses.status().message(), kDeliveryMessageBytesMax)),
+               answers);
+    return BackOff(MonotonicNow());
+  }
+  std::erase_if(*addresses, [this](const std::string& address) {
+    return !options_.addresses->Allows(address);
+  });
+  if (addresses->empty()) {
+    EndWaiting(
+        {.status = DeliveryStatus::kFailed, .message = "the address of the target is not allowed"},
+        answers);
+    return BackOff(MonotonicNow());
+  }
+  ChannelOptions channel = ConsumerChannel(options_);
+  channel.credentials = credentials_;
+  channel.authority = place_->ToString();
+  channel_ = NewChannel(ChannelTarget(*addresses, place_->port), channel);
+}
+
+void GrpcLane::OnResolved(NameResolver::Answer addresses) {
+  Answers answers;
+  {
+    absl::MutexLock lock(&mutex_);
+    resolving_ = false;
+    if (retired_) return;
+    UseAddresses(std::move(addresses), &answers);
+    if (channel_ != nullptr) {
+      OpenStream(MonotonicNow(), &answers);
+      WriteNext();
+    }
+    tick_by_(NextTick());
+  }
+  GiveAnswers(std::move(answers));
+}
+
+void GrpcLane::BackOff(MonotonicMicros now) {
+  backoff_ = std::clamp(backoff_ * 2, options_.reconnect_min, options_.reconnect_max);
+  reconnect_at_ = now + absl::ToInt64Microseconds(backoff_);
 }
 
 void GrpcLane::WriteNext() {
@@ -212,7 +318,8 @@ MonotonicMicros GrpcLane::NextTick() const {
   if (stream_ == nullptr && waiting_.empty() && unanswered_.empty())
     return 0;  // the lane can be retired
   MonotonicMicros at = earliest_deadline_;
-  if (stream_ == nullptr && !waiting_.empty()) at = std::min(at, reconnect_at_);
+  // OnResolved continues after a look-up.
+  if (stream_ == nullptr && !waiting_.empty() && !resolving_) at = std::min(at, reconnect_at_);
   if (stream_ != nullptr && !stream_->closing) at = std::min(at, idle_at_);
   return at;
 }
@@ -224,7 +331,7 @@ std::optional<MonotonicMicros> GrpcLane::Tick(MonotonicMicros now) {
     absl::MutexLock lock(&mutex_);
     if (now >= earliest_deadline_) ExpireAll(now, &answers);
     GiveUpSilent(now);
-    OpenStream(now);
+    OpenStream(now, &answers);
     WriteNext();
     const bool holds_attempts = !waiting_.empty() || !unanswered_.empty();
     if (stream_ != nullptr && now >= idle_at_) {
@@ -299,12 +406,9 @@ void GrpcLane::BreakUnanswered(const std::string& why, Answers* answers) {
   unanswered_.clear();
 }
 
-void GrpcLane::BreakWaiting(const std::string& why, Answers* answers) {
-  for (Waiting& waiting : waiting_) {
-    answers->push_back({std::move(waiting.sink),
-                        waiting.attempt.tag,
-                        {.status = DeliveryStatus::kUnknown, .message = why}});
-  }
+void GrpcLane::EndWaiting(const DeliveryResult& result, Answers* answers) {
+  for (Waiting& waiting : waiting_)
+    answers->push_back({std::move(waiting.sink), waiting.attempt.tag, result});
   waiting_.clear();
 }
 
@@ -347,20 +451,24 @@ void GrpcLane::OnEnded(Stream* stream, const grpc::Status& status) {
   {
     absl::MutexLock lock(&mutex_);
     BreakUnanswered(why, &answers);
-    if (stream->heard_at == 0 && !stream->closing && !stream->silent) BreakWaiting(why, &answers);
+    if (stream->heard_at == 0 && !stream->closing && !stream->silent)
+      EndWaiting(UnknownResult(why), &answers);
+  }
+  GiveAnswers(std::exchange(answers, {}));
+  const MonotonicMicros now = MonotonicNow();
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!stream->closing) BackOff(now);
+    // The name may have other addresses by now.
+    if (!stream->closing && place_.ok() && !NameResolver::IsAddress(place_->host))
+      ends_->Leave(std::exchange(channel_, nullptr));
+    stream_ = nullptr;
+    delete stream;
+    OpenStream(now, &answers);
+    WriteNext();
+    if (!retired_) tick_by_(NextTick());
   }
   GiveAnswers(std::move(answers));
-  const MonotonicMicros now = MonotonicNow();
-  absl::MutexLock lock(&mutex_);
-  if (!stream->closing) {
-    backoff_ = std::clamp(backoff_ * 2, options_.reconnect_min, options_.reconnect_max);
-    reconnect_at_ = now + absl::ToInt64Microseconds(backoff_);
-  }
-  stream_ = nullptr;
-  delete stream;
-  OpenStream(now);
-  WriteNext();
-  if (!retired_) tick_by_(NextTick());
 }
 
 void GrpcLane::Stop() {
@@ -369,7 +477,7 @@ void GrpcLane::Stop() {
     absl::MutexLock lock(&mutex_);
     retired_ = true;
     BreakUnanswered(kStopping, &answers);
-    BreakWaiting(kStopping, &answers);
+    EndWaiting(UnknownResult(kStopping), &answers);
     if (stream_ != nullptr) stream_->Cancel();
     const auto ended = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stream_ == nullptr; };
     mutex_.Await(absl::Condition(&ended));

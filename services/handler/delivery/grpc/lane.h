@@ -16,15 +16,23 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "common/net/name_resolver.h"
+#include "common/rpc/host_port.h"
 #include "services/handler/delivery/delivery_transport.h"
 #include "services/handler/delivery/grpc/grpc_transport.h"
 #include "services/handler/delivery/grpc/message.h"
 
 namespace grpc {
 class Channel;
+class ChannelCredentials;
 class Status;
 }  // namespace grpc
+
+namespace escapement::storage::v1 {
+class GrpcTargetRecord;
+}  // namespace escapement::storage::v1
 
 namespace escapement::v1 {
 class DeliveryResult;
@@ -46,7 +54,9 @@ class StreamEnds {
   void AddStream();
   // The last call of a stream.
   void RemoveStream(std::shared_ptr<GrpcLane> lane);
-  // Drops the lanes of ended streams.
+  // Drops the channel later, too.
+  void Leave(std::shared_ptr<grpc::Channel> channel);
+  // Drops the lanes of ended streams, and the channels that were left.
   void Drop();
   // Waits until every stream has ended, and drops their lanes.
   void AwaitAll();
@@ -55,13 +65,14 @@ class StreamEnds {
   absl::Mutex mutex_;
   uint64_t running_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::shared_ptr<GrpcLane>> left_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<grpc::Channel>> channels_ ABSL_GUARDED_BY(mutex_);
 };
 
 class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
  public:
-  // `uri` as in GrpcTarget. `tick_by` asks for a Tick at that instant; it is called with the lane's
+  // `tick_by` asks for a Tick at that instant; it is called with the lane's
   // lock held, and never after Stop has returned.
-  GrpcLane(const GrpcTransport::Options& options, const std::string& uri,
+  GrpcLane(const GrpcTransport::Options& options, const storage::v1::GrpcTargetRecord& target,
            std::shared_ptr<StreamEnds> ends, std::function<void(MonotonicMicros)> tick_by);
   ~GrpcLane();
 
@@ -96,14 +107,22 @@ class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
   };
   using Answers = std::vector<Answer>;
 
-  // Opens a stream if one is needed and its time has come.
-  void OpenStream(MonotonicMicros now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Opens a stream if one is needed and its time has come. Without a channel it begins to look up
+  // the target's addresses instead.
+  void OpenStream(MonotonicMicros now, Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Makes the channel to the addresses that are allowed. Otherwise ends what waits, and tries again
+  // later.
+  void UseAddresses(NameResolver::Answer addresses, Answers* answers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnResolved(NameResolver::Answer addresses);
+  void BackOff(MonotonicMicros now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ExpireAll(MonotonicMicros now, Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GiveUpSilent(MonotonicMicros now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BreakUnanswered(const std::string& why, Answers* answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void BreakWaiting(const std::string& why, Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndWaiting(const DeliveryResult& result, Answers* answers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   MonotonicMicros NextTick() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void GiveAnswers(Answers answers);
 
@@ -116,9 +135,13 @@ class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
   const GrpcTransport::Options options_;
   const std::shared_ptr<StreamEnds> ends_;
   const std::function<void(MonotonicMicros)> tick_by_;
-  const std::shared_ptr<grpc::Channel> channel_;
+  const std::shared_ptr<grpc::ChannelCredentials> credentials_;
+  const absl::StatusOr<HostPort> place_;  // of the target's URI
 
   mutable absl::Mutex mutex_;
+  // To the addresses that were looked up last. Null: they must be looked up.
+  std::shared_ptr<grpc::Channel> channel_ ABSL_GUARDED_BY(mutex_);
+  bool resolving_ ABSL_GUARDED_BY(mutex_) = false;
   // The stream owns itself from OpenStream to OnEnded; null: there is none. A new stream opens only
   // after the end of the old one, so all unanswered attempts belong to one stream.
   Stream* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;

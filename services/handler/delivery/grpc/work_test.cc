@@ -10,6 +10,7 @@
 #include "services/handler/delivery/grpc/grpc_transport.h"
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
+#include "tests/fixtures/loopback.h"
 
 namespace escapement::handler {
 namespace {
@@ -45,7 +46,7 @@ TEST(GrpcWorkTest, DeliveryHasTheTokenAndResultHasTheWork) {
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   ASSERT_NE(server, nullptr);
   {
-    GrpcTransport transport{GrpcTransport::Options{}};
+    GrpcTransport transport{fixtures::OnLoopback<GrpcTransport>()};
     const auto sink = std::make_shared<CollectingSink>();
     std::vector<DeliveryAttempt> attempts =
         MakeAttempts({.uri = absl::StrCat("127.0.0.1:", port)}, 0, 3);
