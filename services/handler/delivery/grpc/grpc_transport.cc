@@ -63,7 +63,6 @@ class GrpcTransport::Core {
 
   static Options WithDefaults(Options options) {
     if (options.addresses == nullptr) options.addresses = std::make_shared<const AddressRule>();
-    if (options.resolver == nullptr) options.resolver = std::make_shared<NameResolver>();
     return options;
   }
 
@@ -71,7 +70,7 @@ class GrpcTransport::Core {
     absl::MutexLock lock(&mutex_);
     std::shared_ptr<GrpcLane>& lane = lanes_[key];
     if (lane == nullptr)
-      lane = std::make_shared<GrpcLane>(options_, target, ends_,
+      lane = std::make_shared<GrpcLane>(options_, target, *resolver_, ends_,
                                         [this](MonotonicMicros at) { TickBy(at); });
     return lane;
   }
@@ -127,6 +126,10 @@ class GrpcTransport::Core {
   }
 
   const Options options_;
+  const std::unique_ptr<NameResolver> own_resolver_ =
+      options_.resolver == nullptr ? std::make_unique<NameResolver>() : nullptr;
+  NameResolver* const resolver_ =
+      options_.resolver == nullptr ? own_resolver_.get() : options_.resolver;
   const std::shared_ptr<StreamEnds> ends_ = std::make_shared<StreamEnds>();
   absl::Mutex mutex_;
   std::map<Key, std::shared_ptr<GrpcLane>> lanes_ ABSL_GUARDED_BY(mutex_);

@@ -51,8 +51,8 @@ class GrpcTransport final : public DeliveryTransport {
     absl::Duration silence_max = absl::Seconds(10);
     // Which addresses may be connected to. Null: only what is globally reachable.
     std::shared_ptr<const AddressRule> addresses = nullptr;
-    // Null: one of the transport's own.
-    std::shared_ptr<NameResolver> resolver = nullptr;
+    // Must outlive the transport. Null: one of its own.
+    NameResolver* resolver = nullptr;
   };
 
   explicit GrpcTransport(const Options& options);

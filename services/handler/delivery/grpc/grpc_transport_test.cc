@@ -269,12 +269,11 @@ class ChangingNames final : public NameResolver {
 // between has no effect; and each new connection is checked again.
 TEST_F(GrpcTransportTest, ANameThatChangesItsAddressIsCheckedForEachConnection) {
   using Answer = NameResolver::Answer;
-  const auto names = std::make_shared<ChangingNames>(
-      std::vector<Answer>{Answer({"10.0.0.1", "127.0.0.1"}), Answer({"10.0.0.1"}),
-                          absl::UnavailableError("no answer")});
+  ChangingNames names(std::vector<Answer>{Answer({"10.0.0.1", "127.0.0.1"}), Answer({"10.0.0.1"}),
+                                          absl::UnavailableError("no answer")});
   GrpcTransport transport(OnLoopback<GrpcTransport>({.reconnect_min = absl::Milliseconds(1),
                                                      .reconnect_max = absl::Milliseconds(1),
-                                                     .resolver = names}));
+                                                     .resolver = &names}));
   const std::string uri =
       "receiver.test" + receiver_->target().substr(receiver_->target().rfind(':'));
   const auto send = [&](uint64_t tag) {
@@ -283,7 +282,7 @@ TEST_F(GrpcTransportTest, ANameThatChangesItsAddressIsCheckedForEachConnection) 
     return sink_->Only(tag);
   };
   EXPECT_EQ(send(1).message, "");
-  EXPECT_EQ(names->asked(), 1u);
+  EXPECT_EQ(names.asked(), 1u);
   receiver_->SetBehaviour("/reset");
   EXPECT_EQ(send(2).status, DeliveryStatus::kUnknown);
   // The next ones may still meet the stream that ends.
@@ -292,7 +291,7 @@ TEST_F(GrpcTransportTest, ANameThatChangesItsAddressIsCheckedForEachConnection) 
   while (absl::StrContains(next.message, "stream broke")) next = send(++tag);
   EXPECT_EQ(next.message, "the address of the target is not allowed");
   EXPECT_EQ(send(tag + 1).message, "no answer");
-  EXPECT_GE(names->asked(), 3u);
+  EXPECT_GE(names.asked(), 3u);
 }
 
 }  // namespace

@@ -202,9 +202,10 @@ class GrpcLane::Stream final
 };
 
 GrpcLane::GrpcLane(const GrpcTransport::Options& options,
-                   const storage::v1::GrpcTargetRecord& target, std::shared_ptr<StreamEnds> ends,
-                   std::function<void(MonotonicMicros)> tick_by)
+                   const storage::v1::GrpcTargetRecord& target, NameResolver& resolver,
+                   std::shared_ptr<StreamEnds> ends, std::function<void(MonotonicMicros)> tick_by)
     : options_(options),
+      resolver_(resolver),
       ends_(std::move(ends)),
       tick_by_(std::move(tick_by)),
       credentials_(CredentialsOf(target)),
@@ -239,12 +240,11 @@ void GrpcLane::OpenStream(MonotonicMicros now, Answers* answers) {
     if (resolving_) return;
     if (place_.ok() && !NameResolver::IsAddress(place_->host)) {
       resolving_ = true;
-      return options_.resolver->Resolve(place_->host,
-                                        [weak = weak_from_this()](NameResolver::Answer addresses) {
-                                          const std::shared_ptr<GrpcLane> lane = weak.lock();
-                                          if (lane != nullptr)
-                                            lane->OnResolved(std::move(addresses));
-                                        });
+      return resolver_.Resolve(place_->host,
+                               [weak = weak_from_this()](NameResolver::Answer addresses) {
+                                 const std::shared_ptr<GrpcLane> lane = weak.lock();
+                                 if (lane != nullptr) lane->OnResolved(std::move(addresses));
+                               });
     }
     UseAddresses(place_.ok() ? NameResolver::Answer({place_->host}) : place_.status(), answers);
     if (channel_ == nullptr) return;

@@ -70,10 +70,11 @@ class StreamEnds {
 
 class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
  public:
-  // `tick_by` asks for a Tick at that instant; it is called with the lane's
-  // lock held, and never after Stop has returned.
+  // `resolver` must live until Stop has returned. `tick_by` asks for a Tick at that instant; it is
+  // called with the lane's lock held, and never after Stop has returned.
   GrpcLane(const GrpcTransport::Options& options, const storage::v1::GrpcTargetRecord& target,
-           std::shared_ptr<StreamEnds> ends, std::function<void(MonotonicMicros)> tick_by);
+           NameResolver& resolver, std::shared_ptr<StreamEnds> ends,
+           std::function<void(MonotonicMicros)> tick_by);
   ~GrpcLane();
 
   // Takes the attempts. If the lane is retired, returns false and leaves them.
@@ -133,6 +134,7 @@ class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
   void OnEnded(Stream* stream, const grpc::Status& status);
 
   const GrpcTransport::Options options_;
+  NameResolver& resolver_;
   const std::shared_ptr<StreamEnds> ends_;
   const std::function<void(MonotonicMicros)> tick_by_;
   const std::shared_ptr<grpc::ChannelCredentials> credentials_;
