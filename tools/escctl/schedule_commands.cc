@@ -8,6 +8,7 @@
 #include "escapement/v1/run_service.grpc.pb.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
 #include "tools/escctl/commands.h"
+#include "tools/escctl/flag_values.h"
 #include "tools/escctl/list_flags.h"
 #include "tools/escctl/occurrence_commands.h"
 #include "tools/escctl/schedule_text.h"

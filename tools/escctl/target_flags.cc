@@ -1,25 +1,13 @@
 #include "tools/escctl/target_flags.h"
 
-#include <fstream>
-#include <iterator>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
+#include "tools/escctl/flag_values.h"
 
 namespace escapement::escctl {
 
 void TargetFlags::Add(CLI::App& command) {
-  auto* http = command.add_option("--http", http_, "deliver by HTTP to this URI");
-  command.add_option("--method", method_, "method of the HTTP request: POST, PUT or PATCH")
-      ->needs(http);
-  command
-      .add_option("--header", headers_, "header of the HTTP request, name=value; may be repeated")
-      ->needs(http)
-      ->allow_extra_args(false);
-  command.add_option("--grpc", grpc_, "deliver by gRPC to a TriggerReceiver at host:port")
-      ->excludes(http);
+  kind_.Add(command);
   command.add_option("--payload", payload_, "body of the event: text, or @file");
   command.add_option("--content-type", content_type_, "media type of the payload");
   command.add_option("--delivery-timeout", delivery_timeout_, "time for one attempt, e.g. 10s");
@@ -32,16 +20,10 @@ void TargetFlags::Add(CLI::App& command) {
 
 template <typename Message>
 absl::Status TargetFlags::ApplyTo(Message& message, std::vector<std::string>& fields) const {
-  if (!http_.empty()) {
-    auto* http = message.mutable_target()->mutable_http();
-    http->set_uri(http_);
-    http->set_method(method_);
-    auto headers = ParsePairs("--header", headers_);
-    if (!headers.ok()) return headers.status();
-    for (const auto& [name, value] : *headers) (*http->mutable_headers())[name] = value;
-    fields.push_back("target");
-  } else if (!grpc_.empty()) {
-    message.mutable_target()->mutable_grpc()->set_uri(grpc_);
+  auto target = kind_.Target();
+  if (!target.ok()) return target.status();
+  if (target->has_value()) {
+    *message.mutable_target() = **std::move(target);
     fields.push_back("target");
   }
   if (!payload_.empty()) {
@@ -110,41 +92,6 @@ absl::Status TargetFlags::Apply(v1::Schedule& schedule, std::vector<std::string>
 absl::Status TargetFlags::Apply(v1::Event& event) const {
   std::vector<std::string> fields;
   return ApplyTo(event, fields);
-}
-
-absl::StatusOr<google::protobuf::Duration> ParseDurationFlag(const std::string& name,
-                                                             const std::string& text) {
-  absl::Duration duration;
-  if (!absl::ParseDuration(text, &duration)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": '", text, "' is not a duration such as 90s or 1h30m"));
-  }
-  google::protobuf::Duration message;
-  const int64_t seconds = absl::ToInt64Seconds(duration);
-  message.set_seconds(seconds);
-  message.set_nanos(
-      static_cast<int32_t>(absl::ToInt64Nanoseconds(duration - absl::Seconds(seconds))));
-  return message;
-}
-
-absl::StatusOr<std::string> TextOrFile(const std::string& text) {
-  if (!absl::StartsWith(text, "@")) return text;
-  std::ifstream in(text.substr(1), std::ios::binary);
-  if (!in) return absl::InvalidArgumentError(absl::StrCat("cannot read ", text.substr(1)));
-  return std::string(std::istreambuf_iterator<char>(in), {});
-}
-
-absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePairs(
-    const std::string& flag, const std::vector<std::string>& pairs) {
-  std::vector<std::pair<std::string, std::string>> parsed;
-  for (const std::string& pair : pairs) {
-    const size_t equals = pair.find('=');
-    if (equals == 0 || equals == std::string::npos) {
-      return absl::InvalidArgumentError(absl::StrCat(flag, ": '", pair, "' is not name=value"));
-    }
-    parsed.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
-  }
-  return parsed;
 }
 
 }  // namespace escapement::escctl

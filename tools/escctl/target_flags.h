@@ -9,8 +9,8 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "escapement/v1/resources.pb.h"
+#include "tools/escctl/target_kind_flags.h"
 
 namespace escapement::escctl {
 
@@ -29,10 +29,7 @@ class TargetFlags {
   template <typename Message>
   absl::Status ApplyRetry(Message& message, std::vector<std::string>& fields) const;
 
-  std::string http_;
-  std::string method_;
-  std::vector<std::string> headers_;
-  std::string grpc_;
+  TargetKindFlags kind_;
   std::string payload_;
   std::string content_type_;
   std::string delivery_timeout_;
@@ -42,17 +39,6 @@ class TargetFlags {
   int priority_ = -1;
   std::optional<bool> retry_keep_;
 };
-
-// Parses "90s" or "1h30m".
-absl::StatusOr<google::protobuf::Duration> ParseDurationFlag(const std::string& name,
-                                                             const std::string& text);
-
-// The text itself, or the content of a file if it begins with '@'.
-absl::StatusOr<std::string> TextOrFile(const std::string& text);
-
-// Parses "k=v" pairs.
-absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePairs(
-    const std::string& flag, const std::vector<std::string>& pairs);
 
 }  // namespace escapement::escctl
 

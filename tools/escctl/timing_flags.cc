@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "tools/escctl/enum_flag.h"
-#include "tools/escctl/target_flags.h"
+#include "tools/escctl/flag_values.h"
 
 namespace escapement::escctl {
 namespace {

@@ -17,8 +17,8 @@
 #include "tools/escctl/apply/applier.h"
 #include "tools/escctl/apply/line_diff.h"
 #include "tools/escctl/apply/manifest.h"
+#include "tools/escctl/flag_values.h"
 #include "tools/escctl/pages.h"
-#include "tools/escctl/target_flags.h"
 
 namespace escapement::escctl {
 namespace {
