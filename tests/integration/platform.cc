@@ -3,8 +3,11 @@
 #include <poll.h>
 #include <signal.h>
 
+#include <filesystem>
+#include <fstream>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -14,6 +17,17 @@
 #include "tests/integration/http_get.h"
 
 namespace escapement::integration {
+namespace {
+
+// The file with the keys that seal secrets. Made at the first call.
+std::string SecretKeysFile(const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/secret.keys");
+  if (!std::filesystem::exists(path))
+    std::ofstream(path) << "test: " << absl::Base64Escape(std::string(32, 's')) << "\n";
+  return path;
+}
+
+}  // namespace
 
 Platform::Platform(Options options) : options_(std::move(options)) {}
 Platform::~Platform() = default;
@@ -43,6 +57,8 @@ absl::Status Platform::Restart(const std::string& name) {
     arguments.push_back(
         absl::StrCat("--store=", served.store.empty() ? services_.at("store").grpc : served.store));
   }
+  if (service == "master" || service == "handler" || service == "standalone")
+    arguments.push_back(absl::StrCat("--secret_keys_file=", SecretKeysFile(options_.folder)));
   const auto extra = options_.extra_arguments.find(service);
   if (extra != options_.extra_arguments.end()) {
     arguments.insert(arguments.end(), extra->second.begin(), extra->second.end());

@@ -31,7 +31,7 @@ class Platform {
   struct Options {
     // Holds services/{service}/{service}.
     std::string bin;
-    // Exists; data and logs go below it.
+    // Exists; data, logs and the file of keys for secrets go below it.
     std::string folder;
     std::map<std::string, std::vector<std::string>> extra_arguments = {};  // by service
     // Programs by service that replace those in `bin`.

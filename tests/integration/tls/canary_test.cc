@@ -1,6 +1,8 @@
 // Secrets that callers present are nowhere to be found afterwards: not in logs, metrics, answers or
 // the audit, and not in any byte of the data folder.
 
+#include <google/protobuf/text_format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/rpc/status_conversion.h"
+#include "escapement/v1/event_service.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -201,6 +204,83 @@ TEST_F(CanaryTest, PresentedSecretsAreNowhere) {
     EXPECT_EQ(*code, 0) << *it;
   }
   ExpectNothingOnDisk(" after a clean end");
+}
+
+// The secrets of targets: they are stored sealed, used for deliveries that fail, and quoted
+// nowhere.
+TEST_F(CanaryTest, SecretsOfTargetsAreNowhere) {
+  const absl::Status started = secured_.Start(Services());
+  ASSERT_TRUE(started.ok()) << started;
+  PlantedKey(v1::Access::VIEWER);
+  Plant("text", "tweet-of-the-canary");
+  const std::string signing = "whsec_" + absl::Base64Escape("tweet-of-the-canary-in-a-key");
+  Plant("a signing secret", signing);
+  // Nobody listens on port 9, so every delivery fails and says why.
+  const std::vector<std::string> targets = {
+      absl::StrCat("http { uri: 'http://127.0.0.1:9/' signing_secrets: '", signing,
+                   "' secret_headers { key: 'Authorization' value: 'tweet-of-the-canary' } }"),
+      "sqs { queue_url: 'http://127.0.0.1:9/1/q' region: 'r' credentials: "
+      "'id:tweet-of-the-canary' }",
+      "slack { webhook_url: 'http://127.0.0.1:9/tweet-of-the-canary' }",
+      "email { smtp_uri: 'smtp://127.0.0.1:9' from: 'a@b' to: 'c@d' username: 'u' password: "
+      "'tweet-of-the-canary' }",
+      "kafka { brokers: '127.0.0.1:9' topic: 't' tls { } sasl { mechanism: 'PLAIN' username: 'u' "
+      "password: 'tweet-of-the-canary' } }"};
+  std::vector<std::string> events;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    v1::CreateScheduleRequest create;
+    create.set_parent("tenants/default");
+    create.set_schedule_id(absl::StrCat("s", i == 0 ? "" : absl::StrCat(i)));
+    create.mutable_schedule()->set_cron("0 3 1 1 *");
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+        targets[i], create.mutable_schedule()->mutable_target()))
+        << targets[i];
+    *create.mutable_schedule()->mutable_on_complete() = create.schedule().target();
+    const auto schedule = secured_.Call<v1::Schedule>("ScheduleService/CreateSchedule", create);
+    ASSERT_TRUE(schedule.ok()) << schedule.status();
+    ExpectNoCanary("the answer of CreateSchedule", schedule->SerializeAsString());
+
+    v1::CreateEventRequest event;
+    event.set_parent("tenants/default");
+    event.mutable_event()->mutable_due_time()->set_seconds(1);
+    *event.mutable_event()->mutable_target() = create.schedule().target();
+    event.mutable_event()->mutable_retry_policy()->set_max_attempts(1);
+    event.mutable_event()->mutable_delivery_timeout()->set_seconds(1);
+    event.mutable_event()->set_payload("hello");
+    const auto made = secured_.Call<v1::Event>("EventService/CreateEvent", event);
+    ASSERT_TRUE(made.ok()) << made.status();
+    ExpectNoCanary("the answer of CreateEvent", made->SerializeAsString());
+    events.push_back(made->name());
+
+    // What is wrong is named, and not quoted.
+    v1::UpdateScheduleRequest update;
+    *update.mutable_schedule() = create.schedule();
+    update.mutable_schedule()->set_name(schedule->name());
+    update.mutable_schedule()->set_cron("nonsense");
+    const auto refused = secured_.Call<v1::Schedule>("ScheduleService/UpdateSchedule", update);
+    ASSERT_FALSE(refused.ok());
+    ExpectNoCanary("an error", refused.status().ToString());
+  }
+  for (const std::string& name : events) {
+    v1::GetEventRequest get;
+    get.set_name(name);
+    v1::Event event;
+    while (event.state() != v1::ENDED) {
+      const auto shown = secured_.Call<v1::Event>("EventService/GetEvent", get);
+      ASSERT_TRUE(shown.ok()) << shown.status();
+      event = *shown;
+    }
+    EXPECT_EQ(event.outcome(), v1::FAILED) << event.reason();
+    EXPECT_NE(event.reason(), "");
+    ExpectNoCanary("an event", event.SerializeAsString());
+  }
+  ExpectNothingListed();
+  for (const std::string& service : Services()) {
+    ExpectNoCanary("metrics of " + service,
+                   secured_.Https(service, "GET", "/metrics", "", secured_.nobody(), {}));
+    secured_.platform().Kill(service);
+  }
+  ExpectNothingOnDisk(" after kill -9");
 }
 
 }  // namespace
