@@ -2,7 +2,6 @@
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/util/json_util.h>
-#include <google/protobuf/util/type_resolver_util.h>
 
 #include <algorithm>
 #include <map>
@@ -20,7 +19,6 @@ namespace escapement::rest {
 namespace {
 
 constexpr const char* kJson = "application/json";
-constexpr const char* kTypePrefix = "type.googleapis.com";
 
 // The details that this program has descriptors of, as JSON.
 nlohmann::ordered_json DetailsOf(const absl::Status& status) {
@@ -77,21 +75,6 @@ int HttpStatusOf(absl::StatusCode code) {
     default:  // UNKNOWN, INTERNAL, DATA_LOSS
       return 500;
   }
-}
-
-absl::StatusOr<std::string> AnswerJson(const google::protobuf::Message& answer) {
-  return AnswerJson(*answer.GetDescriptor(), answer.SerializeAsString());
-}
-
-absl::StatusOr<std::string> AnswerJson(const google::protobuf::Descriptor& type,
-                                       const std::string& bytes) {
-  static auto* const resolver = google::protobuf::util::NewTypeResolverForDescriptorPool(
-      kTypePrefix, google::protobuf::DescriptorPool::generated_pool());
-  std::string json;
-  const auto status = google::protobuf::util::BinaryToJsonString(
-      resolver, absl::StrCat(kTypePrefix, "/", type.full_name()), bytes, &json);
-  if (status.ok()) return json;
-  return absl::InternalError(absl::StrCat("an answer that is not JSON: ", status.ToString()));
 }
 
 HttpResponse ErrorAnswer(const absl::Status& status, bool condition_failed) {

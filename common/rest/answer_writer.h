@@ -19,13 +19,6 @@ namespace escapement::rest {
 // The status of google/rpc/code.proto, as its comments name it. OK is 200.
 int HttpStatusOf(absl::StatusCode code);
 
-// The message as protobuf's JSON: lowerCamelCase, 64-bit integers as strings, fields at their
-// default left out.
-absl::StatusOr<std::string> AnswerJson(const google::protobuf::Message& answer);
-// The same of a message as it came over the wire.
-absl::StatusOr<std::string> AnswerJson(const google::protobuf::Descriptor& type,
-                                       const std::string& bytes);
-
 // {"error":{"code":404,"message":"…","status":"NOT_FOUND","details":[…]}} with the decoded
 // google.rpc details of `status`, with Retry-After if a RetryInfo says when to try again (503 and
 // 429).

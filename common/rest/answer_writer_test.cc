@@ -1,7 +1,6 @@
 #include "common/rest/answer_writer.h"
 
 #include "common/status/errors.h"
-#include "escapement/v1/schedule_service.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -48,16 +47,6 @@ TEST(ErrorAnswer, CodeIsTheHttpStatus) {
   const HttpResponse response = ErrorAnswerAs(413, absl::ResourceExhaustedError("too large"));
   EXPECT_EQ(response.status, 413);
   EXPECT_EQ(nlohmann::json::parse(response.body).at("error").at("code"), 413);
-}
-
-TEST(AnswerJson, IsLowerCamelCaseWithLongNumbersAsText) {
-  v1::Schedule schedule;
-  schedule.set_display_name("N");
-  schedule.set_event_count(7);
-  const auto json = nlohmann::json::parse(*AnswerJson(schedule));
-  EXPECT_EQ(json.at("displayName"), "N");
-  EXPECT_EQ(json.at("eventCount"), "7");
-  EXPECT_FALSE(json.contains("timeZone"));
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 #include "common/rest/request_reader.h"
 
+#include <google/protobuf/message.h>
 #include <google/protobuf/util/field_mask_util.h>
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <set>
 
 #include "absl/strings/ascii.h"
@@ -13,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/printable_text.h"
+#include "common/rest/json_bytes.h"
 #include "common/rest/path_template.h"
 #include "common/status/errors.h"
 #include "common/status/return_if_error.h"
@@ -206,23 +209,15 @@ absl::Status ReadQuery(const RestRoute& route, absl::string_view query, Message&
   return absl::OkStatus();
 }
 
-absl::Status ReadBody(const RestRoute& route, absl::string_view body, Message& request) {
-  if (route.body.empty()) {
-    return body.empty() ? absl::OkStatus() : InvalidField("body", "this request has no body");
-  }
-  Message* target = &request;
-  if (route.body != "*") {
-    const FieldDescriptor* field = request.GetDescriptor()->FindFieldByName(route.body);
-    target = request.GetReflection()->MutableMessage(&request, field);
-  }
+// The bytes of the body, of the request's type or of the field that is the body. `type`: null if
+// the request has no body.
+absl::StatusOr<std::string> ReadBody(const Descriptor* type, absl::string_view body) {
   // A POST without a body is one with all fields unset.
-  if (body.empty()) return absl::OkStatus();
-  google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = false;
-  const auto status = google::protobuf::util::JsonStringToMessage(
-      google::protobuf::StringPiece(body.data(), body.size()), target, options);
-  if (status.ok()) return absl::OkStatus();
-  return InvalidField("body", absl::string_view(status.message().data(), status.message().size()));
+  if (body.empty()) return std::string();
+  if (type == nullptr) return InvalidField("body", "this request has no body");
+  absl::StatusOr<std::string> bytes = JsonToBytes(*type, body);
+  if (!bytes.ok()) return InvalidField("body", bytes.status().message());
+  return bytes;
 }
 
 // Fills a string field that a header gives. `owner` is the message that has it.
@@ -262,16 +257,31 @@ absl::Status ReadHeaders(const RestRoute& route, const RestRequest& rest, Messag
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Message>> ReadRequest(const RestRoute& route,
-                                                     const RestRequest& rest) {
-  const Message* prototype = google::protobuf::MessageFactory::generated_factory()->GetPrototype(
-      route.method->input_type());
-  std::unique_ptr<Message> request(prototype->New());
-  RETURN_IF_ERROR(ReadBody(route, rest.body, *request));
+absl::StatusOr<std::string> ReadRequest(const RestRoute& route, const RestRequest& rest) {
+  const Descriptor& type = *route.method->input_type();
+  const std::unique_ptr<Message> request(
+      google::protobuf::MessageFactory::generated_factory()->GetPrototype(&type)->New());
+  const bool whole = route.body == "*";
+  const FieldDescriptor* field =
+      whole || route.body.empty() ? nullptr : type.FindFieldByName(route.body);
+  absl::StatusOr<std::string> body =
+      ReadBody(whole ? &type : (field == nullptr ? nullptr : field->message_type()), rest.body);
+  if (!body.ok()) return body.status();
+  // A whole body goes on as it is, with the rest behind it, unless a header must be compared with
+  // it.
+  const bool compared = !rest.idempotency_key.empty() || !rest.if_match.empty();
+  if (!whole || compared) {
+    Message* owner = request.get();
+    if (field != nullptr) owner = request->GetReflection()->MutableMessage(owner, field);
+    if (!owner->ParseFromString(*body)) return InvalidField("body", kUnreadable);
+    body->clear();
+  }
   RETURN_IF_ERROR(ReadQuery(route, rest.query, *request));
   RETURN_IF_ERROR(ReadHeaders(route, rest, *request));
-  for (const auto& [field, value] : rest.bindings) RETURN_IF_ERROR(SetPath(*request, field, value));
-  return request;
+  for (const auto& [path, value] : rest.bindings) RETURN_IF_ERROR(SetPath(*request, path, value));
+  // On the wire, a later value of a field replaces an earlier one.
+  if (!request->AppendToString(&*body)) return absl::InternalError("the request is too large");
+  return body;
 }
 
 }  // namespace escapement::rest

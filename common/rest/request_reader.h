@@ -1,4 +1,4 @@
-// ReadRequest: makes the request message of an RPC from path, query and JSON body.
+// ReadRequest: makes the request of an RPC from path, query and JSON body.
 //
 //   - Variables of the path win over everything else.
 //   - The body is read by protobuf's JSON parser: lowerCamelCase or the proto's own names, unknown
@@ -13,9 +13,6 @@
 #ifndef COMMON_REST_REQUEST_READER_H_
 #define COMMON_REST_REQUEST_READER_H_
 
-#include <google/protobuf/message.h>
-
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,9 +31,9 @@ struct RestRequest {
   absl::string_view if_match = {};         // with its quotes; "" if there is none, or it is "*"
 };
 
-// INVALID_ARGUMENT with the field's name.
-absl::StatusOr<std::unique_ptr<google::protobuf::Message>> ReadRequest(const RestRoute& route,
-                                                                       const RestRequest& request);
+// The bytes of the request message. INVALID_ARGUMENT with the field's name. They may be bytes that
+// no message takes (JsonToBytes): the method's own reader refuses those.
+absl::StatusOr<std::string> ReadRequest(const RestRoute& route, const RestRequest& request);
 
 }  // namespace escapement::rest
 

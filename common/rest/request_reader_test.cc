@@ -34,7 +34,9 @@ absl::StatusOr<Request> Read(const Call& call) {
                                             .idempotency_key = call.idempotency_key,
                                             .if_match = call.if_match});
   if (!message.ok()) return message.status();
-  return dynamic_cast<const Request&>(**message);
+  Request request;
+  EXPECT_TRUE(request.ParseFromString(*message));
+  return request;
 }
 
 template <typename Request>

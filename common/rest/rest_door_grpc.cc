@@ -17,6 +17,7 @@
 #include "common/rest/answer_writer.h"
 #include "common/rest/forwarded_metadata_grpc.h"
 #include "common/rest/gzip.h"
+#include "common/rest/json_bytes.h"
 #include "common/rest/path_template.h"
 #include "common/rest/request_reader.h"
 #include "common/rest/rest_door.h"
@@ -125,7 +126,7 @@ class RestDoor::Core {
     }
     absl::string_view if_match = absl::StripAsciiWhitespace(request.Header("if-match"));
     if (if_match == "*") if_match = {};
-    const auto message =
+    const auto bytes =
         ReadRequest(*found.route, {.bindings = std::move(found.bindings),
                                    .query = request.query,
                                    .body = request.body,
@@ -135,10 +136,9 @@ class RestDoor::Core {
     call->route = found.route;
     call->conditional = !if_match.empty();
     call->if_none_match = std::string(request.Header("if-none-match"));
-    call->unreadable = message.status();
+    call->unreadable = bytes.status();
     call->respond = std::move(respond);
-    Call(request, message.ok() ? (*message)->SerializeAsString() : kUnreadableMessage,
-         std::move(call));
+    Call(request, bytes.ok() ? *bytes : kUnreadableMessage, std::move(call));
   }
 
  private:
@@ -199,7 +199,7 @@ class RestDoor::Core {
         return call.respond(std::move(response));
       }
     }
-    auto json = AnswerJson(type, bytes);
+    auto json = BytesToJson(type, bytes);
     if (!json.ok()) return call.respond(ErrorAnswer(json.status()));
     response.body = *std::move(json) + "\n";
     call.respond(std::move(response));

@@ -1,0 +1,62 @@
+#include "common/rest/json_bytes.h"
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "escapement/v1/event_service.pb.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace escapement::rest {
+namespace {
+
+const google::protobuf::Descriptor& EventType() { return *v1::Event::descriptor(); }
+
+TEST(JsonBytes, AnswersAreLowerCamelCaseWithLongNumbersAsText) {
+  v1::Schedule schedule;
+  schedule.set_display_name("N");
+  schedule.set_event_count(7);
+  schedule.set_state(v1::Schedule::PAUSED);
+  const auto json = nlohmann::json::parse(
+      *BytesToJson(*v1::Schedule::descriptor(), schedule.SerializeAsString()));
+  EXPECT_EQ(json.at("displayName"), "N");
+  EXPECT_EQ(json.at("eventCount"), "7");
+  EXPECT_EQ(json.at("state"), "PAUSED");
+  EXPECT_FALSE(json.contains("timeZone"));
+}
+
+TEST(JsonBytes, BothSpellingsAreRead) {
+  for (const char* json : {R"({"dueTime":"1970-01-01T00:00:07Z","contentType":"a/b"})",
+                           R"({"due_time":"1970-01-01T00:00:07Z","content_type":"a/b"})"}) {
+    v1::Event event;
+    ASSERT_TRUE(event.ParseFromString(*JsonToBytes(EventType(), json)));
+    EXPECT_EQ(event.due_time().seconds(), 7);
+    EXPECT_EQ(event.content_type(), "a/b");
+  }
+}
+
+TEST(JsonBytes, WhatIsNoMessageIsRefused) {
+  for (const char* json : {"", "[]", "{", R"({"colour":1})", R"({"attempts":"x"})"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(JsonToBytes(EventType(), json).status())) << json;
+  }
+}
+
+// The types are kept by all threads together.
+TEST(JsonBytes, ThreadsAgree) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([] {
+      for (int k = 0; k < 200; ++k) {
+        const auto bytes = JsonToBytes(EventType(), R"({"target":{"ping":{"uri":"http://h"}}})");
+        ASSERT_TRUE(bytes.ok());
+        EXPECT_TRUE(absl::StrContains(*BytesToJson(EventType(), *bytes), "http://h"));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace escapement::rest
