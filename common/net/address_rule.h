@@ -49,7 +49,7 @@ class AddressRule {
  private:
   struct Range {
     IpAddress begin;
-    int bits;  // of the mapped form
+    int bits;  // counted in the mapped form
   };
   static absl::StatusOr<Range> ReadRange(absl::string_view text);
   static bool InRange(const IpAddress& address, const Range& range);

@@ -51,7 +51,7 @@ struct NameResolver::Core {
     std::function<void(Answer)> done;
   };
 
-  // Of one thread; ends when there was nothing to do for a while.
+  // The work of one thread. It ends when there was nothing to do for a while.
   static void Run(std::shared_ptr<Core> core) {
     pthread_setname_np(pthread_self(), "name-resolver");
     while (true) {
@@ -92,7 +92,7 @@ struct NameResolver::Core {
   int threads ABSL_GUARDED_BY(mutex) = 0;
   int idle ABSL_GUARDED_BY(mutex) = 0;
   bool stopped ABSL_GUARDED_BY(mutex) = false;
-  std::thread::id caller ABSL_GUARDED_BY(mutex);  // of the `done` that runs
+  std::thread::id caller ABSL_GUARDED_BY(mutex);  // the thread whose `done` runs
 };
 
 NameResolver::NameResolver() : core_(std::make_shared<Core>()) {}

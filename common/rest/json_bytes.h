@@ -1,7 +1,7 @@
 // JSON of the API ↔ the bytes of messages, by protobuf's json_util.
 //
-// json_util asks for the descriptions of types in each call, and makes them anew from the
-// descriptors. Here they are kept, which halves the time of small messages.
+// In each call, json_util asks for the descriptions of types and makes them from the descriptors.
+// Here they are kept, which halves the time of small messages.
 //
 // Threads: any.
 

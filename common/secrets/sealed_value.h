@@ -14,7 +14,7 @@
 //
 // The nonce is a keyed hash (HMAC-SHA256, cut) of the plaintext and the associated data, so that
 // equal secrets at one place have equal sealed values: events with the same target share one
-// record. Whoever reads the store learns no more than that. Two different secrets get the same
+// record. A reader of the store learns no more than that. Two different secrets get the same
 // nonce as rarely as with random ones, which allow 2^32 values with one key (NIST SP 800-38D, 8.3).
 // Replace the key before: put a new first line into the file, restart, and reseal each value for
 // which NeedsResealing is true.

@@ -53,7 +53,7 @@ std::string Ed25519(EVP_PKEY* key, absl::string_view text) {
 
 }  // namespace
 
-// Has one of the two.
+// One of the two is set.
 struct WebhookSigner::Key {
   SecretText hmac;
   std::unique_ptr<EVP_PKEY, KeyDeleter> ed25519;

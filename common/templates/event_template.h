@@ -22,7 +22,7 @@
 
 namespace escapement {
 
-// What the places stand for.
+// The values of the places.
 struct EventFacts {
   absl::string_view payload;
   std::string id;
@@ -48,7 +48,7 @@ class EventTemplate {
 
  private:
   struct Piece {
-    std::string text;                         // what stands between the places
+    std::string text;                         // text between the places
     std::string EventFacts::*fact = nullptr;  // a place; null: `text`, or the payload
     bool payload = false;
     std::vector<std::string> path = {};  // into the payload

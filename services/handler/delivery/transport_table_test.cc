@@ -42,7 +42,7 @@ DeliveryResult SendTo(const storage::v1::TargetRecord& target, const std::string
 }
 
 TEST(TransportTableTest, EachKindOfTargetHasATransport) {
-  // Nobody listens there.
+  // Addresses where nothing listens.
   const std::map<std::string, std::string> targets = {
       {"http", "http { uri: 'http://127.0.0.1:1' method: 'POST' }"},
       {"grpc", "grpc { uri: '127.0.0.1:1' }"},

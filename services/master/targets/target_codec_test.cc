@@ -33,7 +33,7 @@ std::vector<std::string> Wrong(const v1::Target& target) {
 }
 std::vector<std::string> Wrong(const std::string& text) { return Wrong(Parse(text)); }
 
-// What is shown of a target that was stored without secrets.
+// The target as it is shown after it was stored. It must have no secrets.
 std::string Shown(const std::string& text) {
   FieldViolations violations;
   const storage::v1::TargetRecord record = ReadTarget(Parse(text), "t", violations);

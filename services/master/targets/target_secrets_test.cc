@@ -94,7 +94,7 @@ TEST(TargetSecrets, OldAndNewSecretsStandTogetherWhileAConsumerChangesOver) {
   EXPECT_NE(second.shown.http().signing_secrets(0), second.shown.http().signing_secrets(1));
 }
 
-// Whoever may edit a target must not learn its secrets by sending them to a host of his own.
+// An editor of a target must not learn its secrets by sending them to another host.
 TEST(TargetSecrets, APlaceholderIsRefusedIfTheTargetGoesElsewhere) {
   const TargetSecrets secrets(Keys());
   const Stored first = Store(

@@ -215,7 +215,7 @@ TEST_F(CanaryTest, SecretsOfTargetsAreNowhere) {
   Plant("text", "tweet-of-the-canary");
   const std::string signing = "whsec_" + absl::Base64Escape("tweet-of-the-canary-in-a-key");
   Plant("a signing secret", signing);
-  // Nobody listens on port 9, so every delivery fails and says why.
+  // Port 9 refuses connections, so every delivery fails with a reason.
   const std::vector<std::string> targets = {
       absl::StrCat("http { uri: 'http://127.0.0.1:9/' signing_secrets: '", signing,
                    "' secret_headers { key: 'Authorization' value: 'tweet-of-the-canary' } }"),
@@ -252,7 +252,7 @@ TEST_F(CanaryTest, SecretsOfTargetsAreNowhere) {
     ExpectNoCanary("the answer of CreateEvent", made->SerializeAsString());
     events.push_back(made->name());
 
-    // What is wrong is named, and not quoted.
+    // An error names the wrong field and quotes nothing.
     v1::UpdateScheduleRequest update;
     *update.mutable_schedule() = create.schedule();
     update.mutable_schedule()->set_name(schedule->name());

@@ -138,7 +138,7 @@ class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
   const std::shared_ptr<StreamEnds> ends_;
   const std::function<void(MonotonicMicros)> tick_by_;
   const std::shared_ptr<grpc::ChannelCredentials> credentials_;
-  const absl::StatusOr<HostPort> place_;  // of the target's URI
+  const absl::StatusOr<HostPort> place_;  // parsed from the target's URI
 
   mutable absl::Mutex mutex_;
   // To the addresses that were looked up last. Null: they must be looked up.

@@ -28,7 +28,7 @@ class CloudEventRequests final : public HttpRequestMaker {
 
   std::shared_ptr<const storage::v1::DefinitionRecord> definition_;
   std::string definition_lines_;
-  std::optional<WebhookSigner> signer_;  // of definition_, if it has secrets
+  std::optional<WebhookSigner> signer_;  // signs for definition_; unset: it has no secrets
   std::shared_ptr<const DeliveryContext> context_;
   std::string content_type_line_;  // for context_
   std::string context_lines_;

@@ -23,7 +23,7 @@ HttpMicros HttpNow();
 
 class CurlMulti;
 
-// Of one handle. Lives while the handle connects.
+// Belongs to one handle, and lives while the handle connects.
 struct CurlSocketOwner {
   CurlMulti* multi = nullptr;
   bool refused = false;  // the last address that was tried is not allowed

@@ -59,7 +59,7 @@ class HttpTransport final : public DeliveryTransport {
     absl::Duration connect_timeout = absl::Seconds(10);
     // Which addresses may be connected to. Null: only what is globally reachable.
     std::shared_ptr<const AddressRule> addresses = nullptr;
-    // What attempts are as requests. Null: CloudEventRequests.
+    // Makes the requests. Null: CloudEventRequests.
     NewHttpRequestMaker new_maker = nullptr;
   };
 

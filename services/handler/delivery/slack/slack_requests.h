@@ -1,7 +1,7 @@
 // SlackRequests: the requests of slack targets. They are incoming webhooks
 // (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks): a POST of
-// {"text": ...}. The text comes from the target's template. What the event fills in is escaped, so
-// that a payload cannot mention people or make links.
+// {"text": ...}. The text comes from the target's template. Values of the event are escaped in it,
+// so that a payload cannot mention people or make links.
 //
 //   200                      kAccepted
 //   429                      kFailed with retry_after; Slack takes about one message a second
