@@ -81,7 +81,8 @@ DeliveryResult AcceptedResult() {
 DeliveryResult FailedResult(const json& element) {
   const SqsError error = {.code = TextOf(element, "Code"), .message = TextOf(element, "Message")};
   const auto fault = element.find("SenderFault");
-  const bool senders = fault != element.end() && fault->is_boolean() && fault->get<bool>();
+  // Services that come from the older Query protocol write the word.
+  const bool senders = fault != element.end() && (*fault == true || *fault == "true");
   return {.status =
               senders && !MayPass(error.code) ? DeliveryStatus::kRejected : DeliveryStatus::kFailed,
           .message = MessageOf(error)};
@@ -121,8 +122,9 @@ std::vector<DeliveryResult> ResultsOfLists(const SqsAnswer& answer, size_t entri
 bool BlamesContents(const SqsAnswer& answer) {
   if (answer.status != 400) return false;
   const std::string code = ErrorOf(answer).code;
-  return code == "InvalidMessageContents" || code == "BatchRequestTooLong" ||
-         code == "InvalidParameterValue" || code == "InvalidParameterValueException";
+  return absl::StrContains(code, "InvalidMessageContents") ||
+         absl::StrContains(code, "BatchRequestTooLong") ||
+         absl::StrContains(code, "InvalidParameterValue");
 }
 
 std::vector<DeliveryResult> ResultsOfAnswer(const SqsAnswer& answer, size_t entries) {
