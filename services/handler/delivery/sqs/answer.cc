@@ -17,7 +17,7 @@ using nlohmann::json;
 constexpr size_t kCodeBytesMax = 128;
 constexpr size_t kBodyHeadBytesMax = 256;
 
-// What SQS says about an error.
+// The error that SQS names.
 struct SqsError {
   std::string code;
   std::string message;

@@ -25,7 +25,7 @@
 namespace escapement::handler {
 
 struct SqsAnswer {
-  long status = 0;  // of HTTP
+  long status = 0;  // the HTTP status
   std::string body;
   bool cut = false;  // the body is only the beginning
   absl::Duration retry_after = absl::ZeroDuration();

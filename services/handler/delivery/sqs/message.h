@@ -59,7 +59,7 @@ class SqsMessageWriter {
   std::shared_ptr<const DeliveryContext> context_;
   std::string body_;              // a JSON string
   Attribute shared_;              // those that all attempts of the context have
-  size_t shared_count_ = 0;       // of attributes in `shared_`
+  size_t shared_count_ = 0;       // the number of attributes in `shared_`
   size_t body_bytes_ = 0;         // before the escapes of JSON
   std::vector<Attribute> spare_;  // only sent if there is room
   std::string group_;             // a JSON string; empty unless the queue is a FIFO queue

@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 
 class OwnCredentialsTest : public ::testing::Test {
  protected:
-  // What EKS gives to a process.
+  // The environment that EKS gives to a process.
   AwsEnvironment Eks(const std::string& web_identity_token) const {
     const std::string file = absl::StrCat(::testing::TempDir(), "/web_identity_token");
     std::ofstream(file) << web_identity_token << "\n";

@@ -32,7 +32,7 @@ namespace escapement::handler {
 
 using SqsInstant = std::chrono::steady_clock::time_point;
 inline constexpr SqsInstant kSqsNever = SqsInstant::max();
-inline constexpr size_t kSqsEntriesMax = 10;  // of one request; a limit of SQS
+inline constexpr size_t kSqsEntriesMax = 10;  // messages of one request; a limit of SQS
 
 class SqsSendQueues {
  public:
