@@ -43,10 +43,10 @@ void AppendAttemptFacts(const DeliveryAttempt& attempt, std::vector<Fact>* facts
   }
   if (!attempt.token.empty()) facts->push_back({"token", attempt.token, "escapement_token"});
   facts->push_back({"attempt", absl::StrCat(attempt.attempt), "escapement_attempt"});
-  facts->push_back({"index", absl::StrCat(attempt.index), "escapement_index"});
   std::string parent;
   AppendTraceparent(attempt.event_id, attempt.attempt, &parent);
   facts->push_back({"traceparent", std::move(parent), "traceparent"});
+  facts->push_back({"index", absl::StrCat(attempt.index), "escapement_index"});
 }
 
 }  // namespace

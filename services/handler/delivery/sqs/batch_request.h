@@ -37,6 +37,8 @@ class SqsBatchRequest {
   // After the transfer.
   SqsAnswer TakeAnswer(CURL* easy);
   bool answer_cut() const { return answer_.cut; }
+  // True once a connection was there for it.
+  bool started() const { return requests_ > 0; }
   // True if the kept connection broke, and so did the one of the repetition.
   bool broken_twice() const { return requests_ > kRequestsMax; }
 

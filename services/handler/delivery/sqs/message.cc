@@ -28,10 +28,6 @@ absl::StatusOr<size_t> AppendAttribute(absl::string_view name, absl::string_view
 
 bool IsSpare(absl::string_view name) { return name == "count" || name == "launchtime"; }
 
-// The order in which the facts of an attempt take the remaining places.
-constexpr absl::string_view kOrder[] = {"id",      "subject",     "token",
-                                        "attempt", "traceparent", "index"};
-
 }  // namespace
 
 bool IsFifoQueue(absl::string_view queue_url) { return absl::EndsWith(queue_url, ".fifo"); }
@@ -96,15 +92,12 @@ absl::StatusOr<size_t> SqsMessageWriter::Append(const DeliveryAttempt& attempt, 
                   absl::string_view(shared_.json).substr(1));  // without its comma
   size_t bytes = body_bytes_ + shared_.bytes;
   size_t count = shared_count_;
-  const std::vector<Fact> facts = AttemptFactsOf(attempt);
-  for (const absl::string_view name : kOrder) {
-    for (const Fact& fact : facts) {
-      if (fact.name != name || count == kSqsAttributesMax) continue;
-      const absl::StatusOr<size_t> more = AppendAttribute(fact.attribute, fact.value, json);
-      if (!more.ok()) return more.status();
-      bytes += *more;
-      ++count;
-    }
+  for (const Fact& fact : AttemptFactsOf(attempt)) {
+    if (count == kSqsAttributesMax) break;
+    const absl::StatusOr<size_t> more = AppendAttribute(fact.attribute, fact.value, json);
+    if (!more.ok()) return more.status();
+    bytes += *more;
+    ++count;
   }
   for (const Attribute& spare : spare_) {
     if (count++ >= kSqsAttributesMax) break;

@@ -7,6 +7,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/check.h"
 #include "common/base/printable_text.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/delivery/sqs/batch_request.h"
@@ -44,13 +45,15 @@ const DeliveryResult& TimedOutUnsent() {
 }
 
 // The result of a request without an answer.
-DeliveryResult ResultOfEnd(const TransferEnd& end, bool broken_twice) {
+DeliveryResult ResultOfEnd(const TransferEnd& end, const SqsBatchRequest& request) {
   DeliveryResult result = {.status = DeliveryStatus::kUnknown,
                            .message = CleanText(end.error, kDeliveryMessageBytesMax)};
-  if (broken_twice)
+  if (request.broken_twice())
     result.message = "the connection broke before an answer, and so did a second one";
   if (end.refused) result.status = DeliveryStatus::kFailed;
-  if (end.code == CURLE_URL_MALFORMAT || end.code == CURLE_UNSUPPORTED_PROTOCOL)
+  // libcurl also reports an answer that is not HTTP as an unsupported protocol.
+  if (!request.started() &&
+      (end.code == CURLE_URL_MALFORMAT || end.code == CURLE_UNSUPPORTED_PROTOCOL))
     result.status = DeliveryStatus::kRejected;
   return result;
 }
@@ -120,7 +123,7 @@ class SqsTransport::Core::Request final : public Transfer {
       results = ResultsOfAnswer(answer, batch_.attempts.size());
       if (batch_.attempts.size() > 1 && BlamesContents(answer)) again = TakeForAnotherTry(results);
     } else {
-      results.assign(batch_.attempts.size(), ResultOfEnd(end, request_.broken_twice()));
+      results.assign(batch_.attempts.size(), ResultOfEnd(end, request_));
     }
     std::vector<Waiting> attempts = std::move(batch_.attempts);
     Release(std::move(again), how);
@@ -244,6 +247,8 @@ SqsTransport::Core::Core(const Options& options)
                                 .transfers_max = options.requests_max,
                                 .connections_max = options.requests_max,
                                 .connect_timeout = options.connect_timeout})) {
+  CHECK(options_.addresses != nullptr) << "without a rule every address would be allowed";
+  // OnTimer takes the mutex first, so it begins when `timer_` is set.
   absl::MutexLock lock(&mutex_);
   timer_ = std::make_unique<TimerThread>("sqs-timer", [this] { return OnTimer(); });
 }

@@ -24,9 +24,9 @@
 // If SQS has just closed a kept connection, the request is sent again on a new one. SQS may then
 // get its messages twice, as after every broken connection.
 //
-// Threads: Send may be called from any thread. Results come on the transport's two threads, on
-// threads in Send, and on the destructor's. The destructor ends attempts that are being sent as
-// kUnknown, and others as kUnsent.
+// Threads: Send may be called from any thread. Results come on the transport's two threads, and on
+// the destructor's. The destructor ends attempts that are being sent as kUnknown, and others as
+// kUnsent.
 
 #ifndef SERVICES_HANDLER_DELIVERY_SQS_SQS_TRANSPORT_H_
 #define SERVICES_HANDLER_DELIVERY_SQS_SQS_TRANSPORT_H_

@@ -4,7 +4,9 @@
 
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -252,6 +254,11 @@ TEST_F(SqsTransportTest, MalformedAnswerIsUnknown) {
             DeliveryStatus::kUnknown);
 }
 
+TEST_F(SqsTransportTest, AnswerThatIsNotHttpIsUnknown) {
+  for (const char* raw : {"hello\n", "HTTP/9.9 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\n", ""})
+    EXPECT_EQ(ResultOf({{"raw", raw}}).status, DeliveryStatus::kUnknown) << raw;
+}
+
 TEST_F(SqsTransportTest, BadMessageDoesNotSpoilOthersOfItsRequest) {
   server_->Script("strict",
                   json::array({Refusal("InvalidMessageContents", "bad"), json::object(),
@@ -343,8 +350,14 @@ TEST_F(SqsTransportTest, DestructorAnswersOutstandingAttempts) {
 
 TEST_F(SqsTransportTest, TenThousandEventsArriveOnce) {
   constexpr uint64_t kCount = 10'000;
-  for (uint64_t first = 1; first <= kCount; first += 50)
-    transport_->Send(MakeSqsAttempts(To("ok"), first, 50), sink_);
+  std::vector<std::thread> threads;
+  for (uint64_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([this, thread] {
+      for (uint64_t first = thread * 2500 + 1; first <= (thread + 1) * 2500; first += 50)
+        transport_->Send(MakeSqsAttempts(To("ok"), first, 50), sink_);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
   ASSERT_TRUE(sink_->Await(kCount));
   ExpectAll(DeliveryStatus::kAccepted, kCount);
   std::set<std::string> ids;
