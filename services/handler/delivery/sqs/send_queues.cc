@@ -187,7 +187,7 @@ void SqsSendQueues::PutBack(std::vector<Waiting> attempts) {
 void SqsSendQueues::Release(Batch batch, End end) {
   Queue* const queue = batch.queue;
   --queue->running;
-  if (end == End::kAnswered) queue->requests_max = std::min(2 * queue->requests_max, requests_max_);
+  if (end == End::kTaken) queue->requests_max = std::min(2 * queue->requests_max, requests_max_);
   if (end == End::kSilent) queue->requests_max = 1;
   for (Lane* lane : batch.lanes) {
     --lane->requests;

@@ -7,8 +7,8 @@
 // are sent in their order. Lanes and queues exist only while they have attempts.
 //
 // A queue has at most requests_max requests at once, so that a slow queue does not take all
-// connections. A queue that has not answered yet may have kRequestsUnansweredMax. Each answer
-// doubles that. After a request without an answer it is one.
+// connections. A queue that has not taken a request yet may have kRequestsUnansweredMax. Each
+// request that it takes doubles that. After a request without an answer it is one.
 //
 // A request is first claimed (it is about to start), then takes its attempts as late as it can (so
 // that attempts that came later join it), and is released when it has ended.
@@ -74,7 +74,11 @@ class SqsSendQueues {
   // Returns attempts of a running request to the front of their lanes. They must be the last ones
   // of the batch, or all.
   void PutBack(std::vector<Waiting> attempts);
-  enum class End { kAnswered, kSilent, kUnused };
+  enum class End {
+    kTaken,   // the queue answered for each message
+    kSilent,  // no answer
+    kOther,   // refused as a whole (it may be throttled), or not sent
+  };
   void Release(Batch batch, End end);
   // Ends a claimed request that took nothing.
   void Unclaim(Queue* queue);

@@ -49,15 +49,17 @@ class SqsSendQueuesTest : public ::testing::Test {
   SqsSendQueues queues_{8, /*own_usable=*/false};
 };
 
-TEST_F(SqsSendQueuesTest, BoundGrowsWithAnswers) {
+TEST_F(SqsSendQueuesTest, BoundGrowsWithTakenRequests) {
   Queue* const queue = Add(To("q"), 1, 1000);
   EXPECT_EQ(queues_.Claim(queue), 2);
   EXPECT_EQ(queues_.Claim(queue), 0);
-  queues_.Release(Take(queue), End::kAnswered);
+  queues_.Release(Take(queue), End::kOther);
+  EXPECT_EQ(queues_.Claim(queue), 1);
+  queues_.Release(Take(queue), End::kTaken);
   EXPECT_EQ(queues_.Claim(queue), 3);
-  queues_.Release(Take(queue), End::kAnswered);
+  queues_.Release(Take(queue), End::kTaken);
   EXPECT_EQ(queues_.Claim(queue), 5);
-  queues_.Release(Take(queue), End::kAnswered);
+  queues_.Release(Take(queue), End::kTaken);
   EXPECT_EQ(queues_.Claim(queue), 1) << "8 at most";
   queues_.Release(Take(queue), End::kSilent);
   EXPECT_EQ(queues_.Claim(queue), 0) << "1 at most";
@@ -97,13 +99,13 @@ TEST_F(SqsSendQueuesTest, FifoGroupIsInOneRequestAtATime) {
   EXPECT_EQ(first.attempts.size(), 10u);
   Batch second = Take(queue);
   EXPECT_EQ(second.attempts.size(), 0u);
-  queues_.Release(std::move(second), End::kUnused);
+  queues_.Release(std::move(second), End::kOther);
   EXPECT_EQ(queues_.Claim(queue), 0);
   std::vector<Waiting> back;
   for (size_t i = 8; i < 10; ++i) back.push_back(std::move(first.attempts[i]));
   queues_.PutBack(std::move(back));
   EXPECT_EQ(queues_.Claim(queue), 0);
-  queues_.Release(std::move(first), End::kAnswered);
+  queues_.Release(std::move(first), End::kTaken);
   EXPECT_EQ(queues_.Claim(queue), 1);
   EXPECT_THAT(Tags(Take(queue)), ElementsAre(9, 10, 11, 12));
 }
@@ -123,7 +125,7 @@ TEST_F(SqsSendQueuesTest, AttemptThatWasPutBackAloneIsSentAlone) {
   Batch batch = Take(queue);
   batch.attempts[1].alone = true;
   queues_.PutBack(std::move(batch.attempts));
-  queues_.Release(std::move(batch), End::kAnswered);
+  queues_.Release(std::move(batch), End::kTaken);
   std::vector<std::vector<uint64_t>> taken;
   while (queues_.Claim(queue) > 0) taken.push_back(Tags(Take(queue)));
   EXPECT_THAT(taken, ElementsAre(ElementsAre(1), ElementsAre(2), ElementsAre(3)));
@@ -152,7 +154,7 @@ TEST_F(SqsSendQueuesTest, OwnCredentialsAreAwaited) {
   EXPECT_EQ(queues_.Claim(queue), 1);
   Batch batch = Take(queue);
   EXPECT_THAT(Tags(batch), ElementsAre(2));
-  queues_.Release(std::move(batch), End::kAnswered);
+  queues_.Release(std::move(batch), End::kTaken);
   EXPECT_THAT(queues_.AllowOwn(), ElementsAre(queue));
   EXPECT_EQ(queues_.Claim(queue), 1);
   EXPECT_THAT(Tags(Take(queue)), ElementsAre(1));

@@ -107,7 +107,7 @@ class SqsTransport::Core::Request final : public Transfer {
         return absl::OkStatus();
       }
     }
-    Release({}, SqsSendQueues::End::kUnused);
+    Release({}, SqsSendQueues::End::kOther);
     return absl::CancelledError("nothing is left to send");
   }
 
@@ -118,8 +118,8 @@ class SqsTransport::Core::Request final : public Transfer {
     SqsSendQueues::End how = SqsSendQueues::End::kSilent;
     // A cut answer ends with CURLE_WRITE_ERROR.
     if (end.code == CURLE_OK || request_.answer_cut()) {
-      how = SqsSendQueues::End::kAnswered;
       const SqsAnswer answer = request_.TakeAnswer(easy);
+      how = answer.status == 200 ? SqsSendQueues::End::kTaken : SqsSendQueues::End::kOther;
       results = ResultsOfAnswer(answer, batch_.attempts.size());
       if (batch_.attempts.size() > 1 && BlamesContents(answer)) again = TakeForAnotherTry(results);
     } else {

@@ -54,8 +54,8 @@ class SqsTransport final : public DeliveryTransport {
     // in every region, and newer ones up to 1,048,576.
     size_t batch_bytes_max = 262'144;
     int requests_per_queue_max = 8;
-    // Requests to all queues. Each takes some 40 KiB and its messages. Queues that do not answer
-    // have one request each, so this many such queues can stop the others.
+    // Requests to all queues. Each takes some 40 KiB and its messages. A queue that does not
+    // answer has one request at a time, so this many such queues can stop the others.
     int requests_max = 256;
     size_t answer_bytes_max = 64 << 10;
     absl::Duration connect_timeout = absl::Seconds(10);
