@@ -1,7 +1,7 @@
 #include "services/handler/delivery/event_facts.h"
 
 #include "absl/strings/str_cat.h"
-#include "services/handler/delivery/http/headers.h"
+#include "services/handler/delivery/facts.h"
 
 namespace escapement::handler {
 

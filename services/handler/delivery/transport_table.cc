@@ -10,6 +10,7 @@
 #include "services/handler/delivery/http/http_transport.h"
 #include "services/handler/delivery/ping/ping_requests.h"
 #include "services/handler/delivery/slack/slack_requests.h"
+#include "services/handler/delivery/sqs/sqs_flags.h"
 
 namespace escapement::handler {
 namespace {
@@ -44,6 +45,7 @@ std::unique_ptr<DeliveryTransport> NewPing(Addresses addresses) {
 constexpr std::array kTransports = {
     Row{storage::v1::TargetRecord::kHttp, &NewHttp, &ValidateHttpFlags},
     Row{storage::v1::TargetRecord::kGrpc, &NewGrpc, nullptr},
+    Row{storage::v1::TargetRecord::kSqs, &NewSqsTransportFromFlags, &ValidateSqsFlags},
     Row{storage::v1::TargetRecord::kSlack, &NewSlack, nullptr},
     Row{storage::v1::TargetRecord::kPing, &NewPing, nullptr},
 };

@@ -1,14 +1,12 @@
 #include "services/handler/delivery/http/headers.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
-#include "common/base/stable_hash.h"
 #include "escapement/storage/v1/records.pb.h"
+#include "services/handler/delivery/facts.h"
 
 namespace escapement::handler {
 namespace {
@@ -30,25 +28,6 @@ bool IsName(absl::string_view name) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
            kNameMarks.find(c) != absl::string_view::npos;
   });
-}
-
-void AppendDigits(int64_t value, int count, std::string* out) {
-  char digits[8];
-  for (int i = count - 1; i >= 0; --i) {
-    digits[i] = static_cast<char>('0' + value % 10);
-    value /= 10;
-  }
-  out->append(digits, static_cast<size_t>(count));
-}
-
-void AppendHex(uint64_t value, std::string* out) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  char digits[16];
-  for (int i = 15; i >= 0; --i) {
-    digits[i] = kDigits[value & 15];
-    value >>= 4;
-  }
-  out->append(digits, 16);
 }
 
 }  // namespace
@@ -101,49 +80,8 @@ void AppendAttemptHeaderLines(const DeliveryAttempt& attempt, std::string* lines
   absl::StrAppend(lines, "\r\nEscapement-Attempt: ", attempt.attempt,
                   "\r\nEscapement-Index: ", attempt.index);
   if (!attempt.token.empty()) absl::StrAppend(lines, "\r\nEscapement-Token: ", attempt.token);
-  // W3C Trace Context: not sampled, since nobody records these spans; never all zeros.
-  const uint64_t trace = StableHash64(attempt.event_id);
-  lines->append("\r\ntraceparent: 00-");
-  AppendHex(trace, lines);
-  AppendHex(~trace, lines);
-  lines->push_back('-');
-  AppendHex((trace ^ (attempt.attempt * 0x9e3779b97f4a7c15u)) | 1, lines);
-  lines->append("-00");
-}
-
-void AppendRfc3339(absl::Time time, std::string* out) {
-  const int64_t micros = ToMicros(time);
-  int64_t days = micros / 86'400'000'000;
-  int64_t of_day = micros % 86'400'000'000;
-  if (of_day < 0) {
-    of_day += 86'400'000'000;
-    --days;
-  }
-  // Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms": civil_from_days.
-  const int64_t shifted = days + 719468;
-  const int64_t era = (shifted >= 0 ? shifted : shifted - 146096) / 146097;
-  const int64_t doe = shifted - era * 146097;
-  const int64_t yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
-  const int64_t doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-  const int64_t mp = (5 * doy + 2) / 153;
-  const int64_t month = mp < 10 ? mp + 3 : mp - 9;
-  AppendDigits(yoe + era * 400 + (month <= 2 ? 1 : 0), 4, out);
-  out->push_back('-');
-  AppendDigits(month, 2, out);
-  out->push_back('-');
-  AppendDigits(doy - (153 * mp + 2) / 5 + 1, 2, out);
-  out->push_back('T');
-  const int64_t seconds = of_day / 1'000'000;
-  AppendDigits(seconds / 3600, 2, out);
-  out->push_back(':');
-  AppendDigits(seconds / 60 % 60, 2, out);
-  out->push_back(':');
-  AppendDigits(seconds % 60, 2, out);
-  if (of_day % 1'000'000 != 0) {
-    out->push_back('.');
-    AppendDigits(of_day % 1'000'000, 6, out);
-  }
-  out->push_back('Z');
+  lines->append("\r\ntraceparent: ");
+  AppendTraceparent(attempt.event_id, attempt.attempt, lines);
 }
 
 }  // namespace escapement::handler

@@ -12,7 +12,6 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "services/handler/delivery/delivery_transport.h"
 
 namespace escapement::handler {
@@ -35,9 +34,6 @@ absl::StatusOr<std::string> ContextHeaderLines(const DeliveryContext& context);
 // Escapement-Attempt, Escapement-Index, Escapement-Token (if there is one), traceparent (trace by
 // event, span by attempt).
 void AppendAttemptHeaderLines(const DeliveryAttempt& attempt, std::string* lines);
-
-// RFC 3339 in UTC, with six digits of microseconds unless they are zero. Years 0 to 9999.
-void AppendRfc3339(absl::Time time, std::string* out);
 
 }  // namespace escapement::handler
 

@@ -14,7 +14,6 @@
 #include "escapement/storage/v1/records.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "services/handler/delivery/http/headers.h"
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
 #include "tests/fixtures/http_receiver.h"
@@ -344,24 +343,6 @@ TEST_P(HttpTransportTest, DestructorAnswersOutstandingAttempts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(PlainAndWithAUser, HttpTransportTest, ::testing::Values("", "somebody@"));
-
-TEST(HttpTransportHeadersTest, TimesAreRfc3339) {
-  const auto text = [](int64_t micros) {
-    std::string out;
-    AppendRfc3339(absl::FromUnixMicros(micros), &out);
-    return out;
-  };
-  EXPECT_EQ(text(0), "1970-01-01T00:00:00Z");
-  EXPECT_EQ(text(-1), "1969-12-31T23:59:59.999999Z");
-  for (const char* time :
-       {"2024-02-29T23:59:59.000001Z", "2000-03-01T00:00:00Z", "2100-02-28T12:34:56Z"}) {
-    absl::Time parsed;
-    std::string error;
-    ASSERT_TRUE(absl::ParseTime(absl::RFC3339_full, time, &parsed, &error)) << error;
-    EXPECT_EQ(text(absl::ToUnixMicros(parsed)), time);
-    EXPECT_EQ(fixtures::ParseUtcMicros(time), absl::ToUnixMicros(parsed));
-  }
-}
 
 }  // namespace
 }  // namespace escapement::handler

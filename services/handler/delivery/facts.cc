@@ -1,0 +1,127 @@
+#include "services/handler/delivery/facts.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/micros.h"
+#include "common/base/stable_hash.h"
+#include "escapement/storage/v1/records.pb.h"
+
+namespace escapement::handler {
+namespace {
+
+void AppendDigits(int64_t value, int count, std::string* out) {
+  char digits[8];
+  for (int i = count - 1; i >= 0; --i) {
+    digits[i] = static_cast<char>('0' + value % 10);
+    value /= 10;
+  }
+  out->append(digits, static_cast<size_t>(count));
+}
+
+void AppendHex(uint64_t value, std::string* out) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  char digits[16];
+  for (int i = 15; i >= 0; --i) {
+    digits[i] = kDigits[value & 15];
+    value >>= 4;
+  }
+  out->append(digits, 16);
+}
+
+std::string Rfc3339(absl::Time time) {
+  std::string text;
+  AppendRfc3339(time, &text);
+  return text;
+}
+
+void AppendAttemptFacts(const DeliveryAttempt& attempt, std::vector<Fact>* facts) {
+  facts->push_back({"id", attempt.event_id, "ce_id"});
+  if (!attempt.context->occurrence.empty()) {
+    facts->push_back(
+        {"subject", absl::StrCat(attempt.context->occurrence, "/", attempt.index), "ce_subject"});
+  }
+  if (!attempt.token.empty()) facts->push_back({"token", attempt.token, "escapement_token"});
+  facts->push_back({"attempt", absl::StrCat(attempt.attempt), "escapement_attempt"});
+  std::string parent;
+  AppendTraceparent(attempt.event_id, attempt.attempt, &parent);
+  facts->push_back({"traceparent", std::move(parent), "traceparent"});
+  facts->push_back({"index", absl::StrCat(attempt.index), "escapement_index"});
+}
+
+}  // namespace
+
+std::vector<Fact> ContextFactsOf(const DeliveryContext& context) {
+  std::vector<Fact> facts;
+  facts.reserve(13);  // with those of the attempt
+  facts.push_back({"specversion", std::string(kCloudEventsSpecVersion), "ce_specversion"});
+  if (!context.source.empty()) facts.push_back({"source", context.source, "ce_source"});
+  facts.push_back({"type", std::string(kCloudEventsType), "ce_type"});
+  facts.push_back({"time", Rfc3339(context.nominal_time), "ce_time"});
+  const std::string& content_type = context.definition->delivery().content_type();
+  if (!context.payload->empty() && !content_type.empty())
+    facts.push_back({"datacontenttype", content_type, "ce_datacontenttype"});
+  facts.push_back({"count", absl::StrCat(context.run_count), "escapement_count"});
+  facts.push_back({"launchtime", Rfc3339(context.launch_time), "escapement_launchtime"});
+  return facts;
+}
+
+std::vector<Fact> AttemptFactsOf(const DeliveryAttempt& attempt) {
+  std::vector<Fact> facts;
+  facts.reserve(6);
+  AppendAttemptFacts(attempt, &facts);
+  return facts;
+}
+
+std::vector<Fact> FactsOf(const DeliveryAttempt& attempt) {
+  std::vector<Fact> facts = ContextFactsOf(*attempt.context);
+  AppendAttemptFacts(attempt, &facts);
+  return facts;
+}
+
+void AppendRfc3339(absl::Time time, std::string* out) {
+  const int64_t micros = ToMicros(time);
+  int64_t days = micros / 86'400'000'000;
+  int64_t of_day = micros % 86'400'000'000;
+  if (of_day < 0) {
+    of_day += 86'400'000'000;
+    --days;
+  }
+  // Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms": civil_from_days.
+  const int64_t shifted = days + 719468;
+  const int64_t era = (shifted >= 0 ? shifted : shifted - 146096) / 146097;
+  const int64_t doe = shifted - era * 146097;
+  const int64_t yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
+  const int64_t doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+  const int64_t mp = (5 * doy + 2) / 153;
+  const int64_t month = mp < 10 ? mp + 3 : mp - 9;
+  AppendDigits(yoe + era * 400 + (month <= 2 ? 1 : 0), 4, out);
+  out->push_back('-');
+  AppendDigits(month, 2, out);
+  out->push_back('-');
+  AppendDigits(doy - (153 * mp + 2) / 5 + 1, 2, out);
+  out->push_back('T');
+  const int64_t seconds = of_day / 1'000'000;
+  AppendDigits(seconds / 3600, 2, out);
+  out->push_back(':');
+  AppendDigits(seconds / 60 % 60, 2, out);
+  out->push_back(':');
+  AppendDigits(seconds % 60, 2, out);
+  if (of_day % 1'000'000 != 0) {
+    out->push_back('.');
+    AppendDigits(of_day % 1'000'000, 6, out);
+  }
+  out->push_back('Z');
+}
+
+void AppendTraceparent(absl::string_view event_id, uint32_t attempt, std::string* out) {
+  const uint64_t trace = StableHash64(event_id);
+  out->append("00-");
+  AppendHex(trace, out);
+  AppendHex(~trace, out);
+  out->push_back('-');
+  AppendHex((trace ^ (attempt * 0x9e3779b97f4a7c15u)) | 1, out);
+  out->append("-00");
+}
+
+}  // namespace escapement::handler

@@ -1,0 +1,60 @@
+// The facts of an attempt that consumers get beside the payload: CloudEvents attributes, and the
+// platform's own. Transports that send names with values (SQS attributes, Kafka headers) use them.
+//
+// HTTP has its own names and an order that saves work (http/headers.h).
+//
+// Pure functions.
+
+#ifndef SERVICES_HANDLER_DELIVERY_FACTS_H_
+#define SERVICES_HANDLER_DELIVERY_FACTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "services/handler/delivery/delivery_transport.h"
+
+namespace escapement::handler {
+
+inline constexpr absl::string_view kCloudEventsSpecVersion = "1.0";
+inline constexpr absl::string_view kCloudEventsType = "escapement.trigger.v1";
+
+// One name with its value. Both names live as long as the program.
+struct Fact {
+  absl::string_view name;       // without a prefix: "id", "attempt"
+  std::string value;            // never empty
+  absl::string_view attribute;  // with the prefix, as a header or attribute: "ce_id"
+};
+
+// The facts that all events of a row share, in this order:
+//
+//   specversion, source, type, time (nominal)       ce_…
+//   datacontenttype (only if there is a payload)    ce_…
+//   count, launchtime                               escapement_…
+std::vector<Fact> ContextFactsOf(const DeliveryContext& context);
+
+// The facts of one attempt, in this order:
+//
+//   id, subject (occurrence/index; not for one-off events)   ce_…
+//   token (only if there is one), attempt                    escapement_…
+//   traceparent                                              no prefix
+//   index                                                    escapement_…
+//
+// The order is the one of their use: a transport that has no room for all omits the last ones.
+std::vector<Fact> AttemptFactsOf(const DeliveryAttempt& attempt);
+
+// Both: first the facts of the context, then those of the attempt.
+std::vector<Fact> FactsOf(const DeliveryAttempt& attempt);
+
+// RFC 3339 in UTC, with six digits of microseconds unless they are zero. Years 0 to 9999.
+void AppendRfc3339(absl::Time time, std::string* out);
+
+// W3C Trace Context: the trace by event, the span by attempt. Not sampled, because nobody records
+// these spans; never all zeros.
+void AppendTraceparent(absl::string_view event_id, uint32_t attempt, std::string* out);
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_DELIVERY_FACTS_H_

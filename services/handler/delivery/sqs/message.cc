@@ -1,0 +1,111 @@
+#include "services/handler/delivery/sqs/message.h"
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/handler/delivery/facts.h"
+#include "services/handler/delivery/sqs/sqs_text.h"
+
+namespace escapement::handler {
+namespace {
+
+constexpr absl::string_view kType = "String";
+constexpr absl::string_view kBlank = " ";
+
+// Appends `,"name":{...}`. Returns the bytes that count, or INVALID_ARGUMENT.
+absl::StatusOr<size_t> AppendAttribute(absl::string_view name, absl::string_view value,
+                                       std::string* json) {
+  if (!IsSqsText(value)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the event's ", name, " has characters that SQS does not take"));
+  }
+  absl::StrAppend(json, ",\"", name, "\":{\"DataType\":\"", kType, "\",\"StringValue\":");
+  AppendJsonString(value, json);
+  json->push_back('}');
+  return name.size() + kType.size() + value.size();
+}
+
+bool IsSpare(absl::string_view name) { return name == "count" || name == "launchtime"; }
+
+}  // namespace
+
+bool IsFifoQueue(absl::string_view queue_url) { return absl::EndsWith(queue_url, ".fifo"); }
+
+std::string MessageGroupOf(const DeliveryContext& context) {
+  const std::string& group = context.definition->delivery().target().sqs().message_group_id();
+  return SqsIdOf(group.empty() ? context.source : group);
+}
+
+absl::Status SqsMessageWriter::AddShared(absl::string_view name, absl::string_view value) {
+  const absl::StatusOr<size_t> bytes = AppendAttribute(name, value, &shared_.json);
+  if (!bytes.ok()) return bytes.status();
+  shared_.bytes += *bytes;
+  ++shared_count_;
+  return absl::OkStatus();
+}
+
+absl::Status SqsMessageWriter::SetContext(const std::shared_ptr<const DeliveryContext>& context) {
+  if (context_ == context) return absl::OkStatus();
+  context_.reset();
+  body_.clear();
+  shared_ = Attribute();
+  shared_count_ = 0;
+  spare_.clear();
+  group_.clear();
+  const std::string& payload = *context->payload;
+  const bool text = IsSqsText(payload);
+  const std::string encoded = text ? std::string() : absl::Base64Escape(payload);
+  const absl::string_view body = payload.empty() ? kBlank : text ? payload : encoded;
+  AppendJsonString(body, &body_);
+  body_bytes_ = body.size();
+  for (const Fact& fact : ContextFactsOf(*context)) {
+    if (IsSpare(fact.name)) {
+      Attribute spare;
+      const absl::StatusOr<size_t> bytes = AppendAttribute(fact.attribute, fact.value, &spare.json);
+      if (!bytes.ok()) return bytes.status();
+      spare.bytes = *bytes;
+      spare_.push_back(std::move(spare));
+    } else if (absl::Status added = AddShared(fact.attribute, fact.value); !added.ok()) {
+      return added;
+    }
+  }
+  if (!text) {
+    if (absl::Status added = AddShared("ce_datacontentencoding", "base64"); !added.ok())
+      return added;
+  }
+  if (IsFifoQueue(context->definition->delivery().target().sqs().queue_url()))
+    AppendJsonString(MessageGroupOf(*context), &group_);
+  context_ = context;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> SqsMessageWriter::Append(const DeliveryAttempt& attempt, size_t entry_id,
+                                                std::string* json) {
+  if (absl::Status set = SetContext(attempt.context); !set.ok()) return set;
+  absl::StrAppend(json, "{\"Id\":\"", entry_id, "\",\"MessageBody\":", body_);
+  if (!group_.empty()) {
+    absl::StrAppend(json, ",\"MessageGroupId\":", group_, ",\"MessageDeduplicationId\":");
+    AppendJsonString(SqsIdOf(attempt.event_id), json);
+  }
+  absl::StrAppend(json, ",\"MessageAttributes\":{",
+                  absl::string_view(shared_.json).substr(1));  // without its comma
+  size_t bytes = body_bytes_ + shared_.bytes;
+  size_t count = shared_count_;
+  for (const Fact& fact : AttemptFactsOf(attempt)) {
+    if (count == kSqsAttributesMax) break;
+    const absl::StatusOr<size_t> more = AppendAttribute(fact.attribute, fact.value, json);
+    if (!more.ok()) return more.status();
+    bytes += *more;
+    ++count;
+  }
+  for (const Attribute& spare : spare_) {
+    if (count++ >= kSqsAttributesMax) break;
+    json->append(spare.json);
+    bytes += spare.bytes;
+  }
+  json->append("}}");
+  return bytes;
+}
+
+}  // namespace escapement::handler

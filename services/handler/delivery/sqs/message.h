@@ -1,0 +1,70 @@
+// SqsMessageWriter: writes attempts as entries of a SendMessageBatch request.
+//
+// Body: the payload. A payload that is not IsSqsText is sent as base64. An empty payload is sent as
+// one blank, because SQS needs a body.
+//
+// Attributes: at most 10, all of type String, the first of these that the attempt has:
+//
+//   ce_specversion, ce_source, ce_type, ce_time, ce_id
+//   ce_datacontenttype          if there is a payload
+//   ce_datacontentencoding      "base64", if the body is
+//   ce_subject                  not for one-off events
+//   escapement_token            if the consumer must give a token back
+//   escapement_attempt, traceparent, escapement_index, escapement_count, escapement_launchtime
+//
+// So every attempt has all attributes up to escapement_attempt.
+//
+// Threads: one at a time.
+
+#ifndef SERVICES_HANDLER_DELIVERY_SQS_MESSAGE_H_
+#define SERVICES_HANDLER_DELIVERY_SQS_MESSAGE_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "services/handler/delivery/delivery_transport.h"
+
+namespace escapement::handler {
+
+inline constexpr size_t kSqsAttributesMax = 10;
+
+// True if the queue is a FIFO queue.
+bool IsFifoQueue(absl::string_view queue_url);
+
+// The message group of the attempts of a context, for a FIFO queue: that of the target, else the
+// source; or its hash (SqsIdOf).
+std::string MessageGroupOf(const DeliveryContext& context);
+
+class SqsMessageWriter {
+ public:
+  // Appends the entry as a JSON object. Returns the bytes that count for the limits of SQS: those
+  // of the body, and the names, types and values of the attributes. INVALID_ARGUMENT if a fact has
+  // characters that SQS does not take; `json` may then have a part of an entry.
+  absl::StatusOr<size_t> Append(const DeliveryAttempt& attempt, size_t entry_id, std::string* json);
+
+ private:
+  struct Attribute {
+    std::string json;
+    size_t bytes = 0;
+  };
+  absl::Status SetContext(const std::shared_ptr<const DeliveryContext>& context);
+  absl::Status AddShared(absl::string_view name, absl::string_view value);
+
+  // For the context of the last attempt, which the next one often has too.
+  std::shared_ptr<const DeliveryContext> context_;
+  std::string body_;              // a JSON string
+  Attribute shared_;              // those that all attempts of the context have
+  size_t shared_count_ = 0;       // the number of attributes in `shared_`
+  size_t body_bytes_ = 0;         // before the escapes of JSON
+  std::vector<Attribute> spare_;  // only sent if there is room
+  std::string group_;             // a JSON string; empty unless the queue is a FIFO queue
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_DELIVERY_SQS_MESSAGE_H_

@@ -1,0 +1,155 @@
+#include "services/handler/delivery/sqs/own_credentials.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/bounded_file.h"
+#include "common/base/printable_text.h"
+
+namespace escapement::handler {
+namespace {
+
+constexpr size_t kTokenFileBytesMax = 64 << 10;
+constexpr size_t kAnswerBytesMax = 64 << 10;
+constexpr size_t kReasonBytesMax = 512;
+constexpr absl::Duration kRefreshAtLatest = absl::Hours(12);
+
+std::string Variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+OwnCredentials::Instant After(absl::Duration duration) {
+  return std::chrono::steady_clock::now() + absl::ToChronoMicroseconds(duration);
+}
+
+}  // namespace
+
+AwsEnvironment AwsEnvironment::OfProcess() {
+  AwsEnvironment environment = {.access_key_id = Variable("AWS_ACCESS_KEY_ID"),
+                                .secret_access_key = Variable("AWS_SECRET_ACCESS_KEY"),
+                                .session_token = Variable("AWS_SESSION_TOKEN"),
+                                .token_file = Variable("AWS_WEB_IDENTITY_TOKEN_FILE"),
+                                .role_arn = Variable("AWS_ROLE_ARN"),
+                                .session_name = Variable("AWS_ROLE_SESSION_NAME"),
+                                .region = Variable("AWS_REGION"),
+                                .sts_endpoint = Variable("AWS_ENDPOINT_URL_STS")};
+  if (environment.region.empty()) environment.region = Variable("AWS_DEFAULT_REGION");
+  return environment;
+}
+
+// The request to STS.
+class OwnCredentials::Fetch final : public Transfer {
+ public:
+  Fetch(OwnCredentials* owner, std::string url, std::string body)
+      : owner_(owner), url_(std::move(url)), body_(std::move(body)) {}
+
+  absl::Status Prepare(CURL* easy) override {
+    curl_easy_setopt(easy, CURLOPT_URL, url_.c_str());
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body_.data());
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body_.size()));
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &Fetch::OnBody);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, this);
+    return absl::OkStatus();
+  }
+
+  void OnEnd(CURL* easy, const TransferEnd& end) override {
+    if (end.code != CURLE_OK) {
+      return owner_->OnFetched(
+          absl::UnavailableError(absl::StrCat("STS: ", CleanText(end.error, kReasonBytesMax))));
+    }
+    long status = 0;
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    owner_->OnFetched(ReadStsAnswer(status, answer_));
+  }
+
+ private:
+  static size_t OnBody(char* data, size_t size, size_t count, void* self) {
+    std::string& answer = static_cast<Fetch*>(self)->answer_;
+    if (answer.size() + size * count > kAnswerBytesMax) return 0;
+    answer.append(data, size * count);
+    return size * count;
+  }
+
+  OwnCredentials* const owner_;
+  const std::string url_;
+  const std::string body_;
+  std::string answer_;
+};
+
+OwnCredentials::OwnCredentials(AwsEnvironment environment, std::function<void()> on_fetched)
+    : environment_(std::move(environment)), on_fetched_(std::move(on_fetched)) {
+  absl::MutexLock lock(&mutex_);
+  if (!environment_.access_key_id.empty() && !environment_.secret_access_key.empty()) {
+    credentials_ = std::make_shared<SqsCredentials>(
+        SqsCredentials{.access_key_id = environment_.access_key_id,
+                       .secret_access_key = environment_.secret_access_key,
+                       .session_token = environment_.session_token});
+  } else if (!environment_.token_file.empty() && !environment_.role_arn.empty()) {
+    fetch_at_ = Instant::min();
+  } else {
+    why_none_ =
+        "the environment of the handler has neither AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY "
+        "nor AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN";
+  }
+}
+
+bool OwnCredentials::known() const {
+  absl::MutexLock lock(&mutex_);
+  return credentials_ != nullptr || !why_none_.empty();
+}
+
+absl::StatusOr<std::shared_ptr<const SqsCredentials>> OwnCredentials::Current() const {
+  absl::MutexLock lock(&mutex_);
+  if (credentials_ != nullptr && absl::Now() < expires_) return credentials_;
+  return absl::FailedPreconditionError(
+      absl::StrCat("the handler has no credentials of its own: ",
+                   why_none_.empty() ? "they have expired" : why_none_));
+}
+
+OwnCredentials::Instant OwnCredentials::fetch_at() const {
+  absl::MutexLock lock(&mutex_);
+  return fetch_at_;
+}
+
+void OwnCredentials::FetchIfDue(TransferLoop& loop, Instant now) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (fetch_at_ > now) return;
+    fetch_at_ = Instant::max();  // until OnFetched
+  }
+  // Read for each fetch: EKS replaces the file before its token expires.
+  absl::StatusOr<std::string> token = ReadBoundedFile(environment_.token_file, kTokenFileBytesMax);
+  if (!token.ok()) return OnFetched(token.status());
+  loop.Start(std::make_unique<Fetch>(
+                 this,
+                 environment_.sts_endpoint.empty() ? StsEndpoint(environment_.region)
+                                                   : environment_.sts_endpoint,
+                 StsRequestBody(
+                     environment_.role_arn,
+                     environment_.session_name.empty() ? "escapement" : environment_.session_name,
+                     absl::StripAsciiWhitespace(*token))),
+             kFetchTimeout);
+}
+
+void OwnCredentials::OnFetched(absl::StatusOr<StsCredentials> fetched) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (fetched.ok()) {
+      credentials_ = std::make_shared<SqsCredentials>(std::move(fetched->credentials));
+      expires_ = fetched->expires;
+      why_none_.clear();
+      fetch_at_ =
+          After(std::clamp(expires_ - absl::Now() - kRefreshBefore, kFetchAgain, kRefreshAtLatest));
+    } else {
+      why_none_ = std::string(fetched.status().message());
+      fetch_at_ = After(kFetchAgain);
+    }
+  }
+  on_fetched_();
+}
+
+}  // namespace escapement::handler
