@@ -55,6 +55,7 @@ void AddFixed(const KafkaTuning& tuning, std::vector<KafkaProperty>& properties)
       {"reconnect.backoff.ms", "100"},
       {"reconnect.backoff.max.ms", Millis(tuning.reconnect_backoff_max)},
       {"topic.metadata.propagation.max.ms", Millis(tuning.unknown_topic_after)},
+      {"topic.metadata.refresh.interval.ms", Millis(tuning.metadata_refresh)},
       {"queue.buffering.max.messages", absl::StrCat(kKafkaQueuedRecordsMax)},
       {"queue.buffering.max.kbytes", absl::StrCat(kKafkaQueuedKibMax)},
       {"log.connection.close", "false"},

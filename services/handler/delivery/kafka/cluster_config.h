@@ -38,9 +38,11 @@ struct KafkaProperty {
 };
 
 struct KafkaTuning {
-  absl::Duration linger = absl::Milliseconds(2);            // 0 to 5 ms
-  absl::Duration message_timeout = absl::Seconds(8);        // of KafkaMessageTimeout
-  absl::Duration unknown_topic_after = absl::Seconds(2);    // a topic may be new
+  absl::Duration linger = absl::Milliseconds(2);          // 0 to 5 ms
+  absl::Duration message_timeout = absl::Seconds(8);      // of KafkaMessageTimeout
+  absl::Duration unknown_topic_after = absl::Seconds(2);  // a topic may be new
+  // How soon a topic that failed is looked up again: until then its records fail at once.
+  absl::Duration metadata_refresh = absl::Seconds(30);
   absl::Duration connect_timeout = absl::Seconds(10);       // at least 1 s
   absl::Duration reconnect_backoff_max = absl::Seconds(2);  // the first backoff is 100 ms
 };

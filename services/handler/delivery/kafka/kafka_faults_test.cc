@@ -152,9 +152,30 @@ TEST_F(KafkaFaultsTest, MissingPermissionAndPolicyViolationFail) {
   const DeliveryResult denied = SendOne();
   EXPECT_EQ(denied.status, DeliveryStatus::kFailed);
   EXPECT_THAT(denied.message, HasSubstr("authorization failed"));
+  cluster_.MakeTopic("ruled", 1);
   FailNextProduce(kPolicyViolation);
-  EXPECT_EQ(SendOne().status, DeliveryStatus::kFailed);
-  EXPECT_EQ(SendOne().status, DeliveryStatus::kAccepted);
+  const DeliveryResult violation = SendOne(absl::Seconds(30), "{}", "ruled");
+  EXPECT_EQ(violation.status, DeliveryStatus::kFailed);
+  EXPECT_THAT(violation.message, HasSubstr("Policy violation"));
+  EXPECT_EQ(SendOne(absl::Seconds(30), "{}", "ruled").status, DeliveryStatus::kAccepted);
+}
+
+TEST_F(KafkaFaultsTest, TopicIsUsedAgainSoonAfterPermissionIsGiven) {
+  KafkaTransport transport(
+      {.addresses = std::make_shared<AddressRule>(AddressRule::AllowingLoopback()),
+       .metadata_refresh = absl::Milliseconds(300)});
+  FailNextProduce(kTopicAuthorizationFailed);
+  const absl::Time begin = absl::Now();
+  const storage::v1::KafkaTargetRecord target = KafkaTargetOf(cluster_.bootstraps(), "orders");
+  DeliveryStatus last = DeliveryStatus::kFailed;
+  uint64_t tag = 0;
+  while (last == DeliveryStatus::kFailed && absl::Now() - begin < absl::Seconds(20)) {
+    transport.Send(MakeKafkaAttempts(target, {}, ++tag, 1), sink_);
+    ASSERT_TRUE(sink_->Await(tag));
+    last = sink_->Only(tag).status;
+  }
+  EXPECT_GT(tag, 1u);
+  EXPECT_EQ(last, DeliveryStatus::kAccepted);
 }
 
 TEST_F(KafkaFaultsTest, RefusedRecordIsRejected) {

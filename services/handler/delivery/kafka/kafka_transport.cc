@@ -228,6 +228,7 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
         KafkaProperties(target, {.linger = options_.linger,
                                  .message_timeout = message_timeout,
                                  .unknown_topic_after = options_.unknown_topic_after,
+                                 .metadata_refresh = options_.metadata_refresh,
                                  .connect_timeout = options_.connect_timeout});
     if (!properties.ok()) return properties.status();
     KafkaProducer::Options made = {.properties = *std::move(properties),

@@ -57,6 +57,9 @@ class KafkaTransport final : public DeliveryTransport {
     absl::Duration linger = absl::Milliseconds(2);
     // A topic that the cluster does not know may be new: its records fail after this time.
     absl::Duration unknown_topic_after = absl::Seconds(2);
+    // A topic that is unknown, or that the platform may not write to, is looked up again after
+    // this time. Until then its records fail at once.
+    absl::Duration metadata_refresh = absl::Seconds(30);
     absl::Duration barred_grace = absl::Milliseconds(500);
     absl::Duration connect_timeout = absl::Seconds(10);  // at least 1 s
   };
