@@ -38,7 +38,7 @@ struct KafkaProperty {
 };
 
 struct KafkaTuning {
-  absl::Duration linger = absl::Milliseconds(2);          // 0 to 5 ms
+  absl::Duration linger = absl::Milliseconds(1);          // 0 to 5 ms
   absl::Duration message_timeout = absl::Seconds(8);      // of KafkaMessageTimeout
   absl::Duration unknown_topic_after = absl::Seconds(2);  // a topic may be new
   // How soon a topic that failed is looked up again: until then its records fail at once.

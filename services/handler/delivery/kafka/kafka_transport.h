@@ -54,7 +54,7 @@ class KafkaTransport final : public DeliveryTransport {
     size_t producers_max = 64;
     absl::Duration idle_timeout = absl::Minutes(5);
     // How long a record waits for others of its batch.
-    absl::Duration linger = absl::Milliseconds(2);
+    absl::Duration linger = absl::Milliseconds(1);
     // A topic that the cluster does not know may be new: its records fail after this time.
     absl::Duration unknown_topic_after = absl::Seconds(2);
     // A topic that is unknown, or that the platform may not write to, is looked up again after

@@ -1,6 +1,8 @@
 #include "services/handler/delivery/kafka/producer.h"
 
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
@@ -26,6 +28,29 @@ void AddHeaders(const std::vector<KafkaFact>& facts, rd_kafka_headers_t* headers
   }
 }
 
+// A file that exists only in memory, for as long as this object does.
+class MemoryFile {
+ public:
+  explicit MemoryFile(absl::string_view text) : fd_(memfd_create("certificates", MFD_CLOEXEC)) {
+    while (fd_ >= 0 && !text.empty()) {
+      const ssize_t written = write(fd_, text.data(), text.size());
+      if (written <= 0) return;
+      text.remove_prefix(static_cast<size_t>(written));
+    }
+  }
+  ~MemoryFile() {
+    if (fd_ >= 0) close(fd_);
+  }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  // Opens in this process only.
+  std::string path() const { return absl::StrCat("/proc/self/fd/", fd_); }
+
+ private:
+  const int fd_;
+};
+
 // Errors after which trying again at once does not help.
 bool IsDenial(int error) {
   return error == RD_KAFKA_RESP_ERR__AUTHENTICATION || error == RD_KAFKA_RESP_ERR__SSL ||
@@ -50,7 +75,13 @@ absl::Status KafkaProducer::Open() {
   rd_kafka_conf_t* conf = rd_kafka_conf_new();
   SetCallbacks(conf);
   char error[kErrorTextMax] = {};
-  for (const KafkaProperty& property : options_.properties) {
+  std::unique_ptr<MemoryFile> chain;
+  for (KafkaProperty& property : options_.properties) {
+    if (property.name == "ssl.certificate.pem") {
+      // librdkafka would take only the first certificate of a text. It reads a file's whole chain.
+      chain = std::make_unique<MemoryFile>(property.value);
+      property = {"ssl.certificate.location", chain->path()};
+    }
     if (rd_kafka_conf_set(conf, property.name.c_str(), property.value.c_str(), error,
                           sizeof(error)) != RD_KAFKA_CONF_OK) {
       rd_kafka_conf_destroy(conf);
