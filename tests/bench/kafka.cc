@@ -11,8 +11,8 @@
 #include "tests/bench/figures/bench_run.h"
 #include "tests/bench/raw/raw_kafka.h"
 #include "tests/bench/raw/transport_rates.h"
-#include "tests/fixtures/kafka_attempts.h"
-#include "tests/fixtures/kafka_cluster.h"
+#include "tests/fixtures/kafka/kafka_attempts.h"
+#include "tests/fixtures/kafka/kafka_cluster.h"
 
 namespace escapement::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/time/clock.h"
 #include "common/base/check.h"
 #include "services/handler/delivery/kafka/cluster_config.h"
-#include "tests/fixtures/kafka_attempts.h"
+#include "tests/fixtures/kafka/kafka_attempts.h"
 
 namespace escapement::bench {
 namespace {

@@ -26,7 +26,8 @@ class BackgroundThreads {
     Running& running = running_.emplace_back();
     running.thread = std::thread([&running, call = std::move(call)]() mutable {
       call();
-      call = nullptr;  // what it owns ends here, not with the join
+      // So that its objects end here, not with the join.
+      call = nullptr;
       running.done = true;
     });
   }

@@ -33,13 +33,13 @@ inline constexpr size_t kKafkaQueuedRecordsMax = 100'000;
 inline constexpr size_t kKafkaQueuedKibMax = 32 << 10;
 
 struct KafkaProperty {
-  std::string name;  // of librdkafka
+  std::string name;  // as librdkafka calls it
   std::string value;
 };
 
 struct KafkaTuning {
   absl::Duration linger = absl::Milliseconds(1);          // 0 to 5 ms
-  absl::Duration message_timeout = absl::Seconds(8);      // of KafkaMessageTimeout
+  absl::Duration message_timeout = absl::Seconds(8);      // a value of KafkaMessageTimeout
   absl::Duration unknown_topic_after = absl::Seconds(2);  // a topic may be new
   // How soon a topic that failed is looked up again: until then its records fail at once.
   absl::Duration metadata_refresh = absl::Seconds(30);

@@ -14,9 +14,9 @@
 #include "gtest/gtest.h"
 #include "services/handler/delivery/kafka/kafka_transport.h"
 #include "tests/fixtures/collecting_sink.h"
-#include "tests/fixtures/kafka_attempts.h"
-#include "tests/fixtures/kafka_cluster.h"
-#include "tests/fixtures/tcp_forwarder.h"
+#include "tests/fixtures/kafka/kafka_attempts.h"
+#include "tests/fixtures/kafka/kafka_cluster.h"
+#include "tests/fixtures/kafka/tcp_forwarder.h"
 
 namespace escapement::handler {
 namespace {

@@ -15,7 +15,7 @@
 namespace escapement::handler {
 
 struct KafkaFact {
-  absl::string_view name;  // of the header; a constant
+  absl::string_view name;  // the header's; a constant
   std::string value;
 };
 

@@ -14,8 +14,8 @@
 #include "gtest/gtest.h"
 #include "services/handler/delivery/kafka/kafka_transport.h"
 #include "tests/fixtures/collecting_sink.h"
-#include "tests/fixtures/kafka_attempts.h"
-#include "tests/fixtures/kafka_cluster.h"
+#include "tests/fixtures/kafka/kafka_attempts.h"
+#include "tests/fixtures/kafka/kafka_cluster.h"
 
 namespace escapement::handler {
 namespace {

@@ -13,8 +13,8 @@
 #include "gtest/gtest.h"
 #include "services/handler/delivery/kafka/kafka_transport.h"
 #include "tests/fixtures/collecting_sink.h"
-#include "tests/fixtures/kafka_attempts.h"
-#include "tests/fixtures/kafka_login_broker.h"
+#include "tests/fixtures/kafka/kafka_attempts.h"
+#include "tests/fixtures/kafka/kafka_login_broker.h"
 
 namespace escapement::handler {
 namespace {

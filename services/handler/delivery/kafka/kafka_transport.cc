@@ -82,7 +82,7 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
     uint64_t id = 0;
     absl::Status status;
   };
-  // What other threads have left for this one.
+  // Other threads leave these for this one.
   struct News {
     std::vector<Batch> inbox;
     std::vector<uint64_t> ready;
@@ -304,7 +304,7 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
         entry->barred_since = 0;
       } else if (entry->barred_since + absl::ToInt64Microseconds(options_.barred_grace) <= now) {
         entry->producer->Purge(/*in_flight=*/false);
-        // Meanwhile librdkafka connects again, and a record may get through.
+        // Until the next purge librdkafka connects again, and a record may get through.
         entry->barred_since = now + kReconnectMicros;
       }
     });

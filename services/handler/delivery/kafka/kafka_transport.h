@@ -1,8 +1,8 @@
 // KafkaTransport: delivers events as records of Kafka topics, by librdkafka.
 //
-// A record has the payload as its value (without a payload: an empty value), the target's key or
-// the event's id as its key, and headers by the Kafka binding of CloudEvents 1.0 in binary mode,
-// with the platform's own facts (kafka_facts.h). The broker's or librdkafka's clock gives its
+// A record's value is the payload; without a payload it is empty. Its key is the target's key or
+// the event's id. Its headers follow the Kafka binding of CloudEvents 1.0 in binary mode, and have
+// the platform's own facts (kafka_facts.h). The broker's or librdkafka's clock gives its
 // timestamp. Records with equal keys go to the partition that Kafka's Java client would choose.
 //
 // Producers are idempotent and wait for all in-sync replicas (acks=all), so librdkafka's own
@@ -50,7 +50,7 @@ class KafkaTransport final : public DeliveryTransport {
  public:
   struct Options {
     std::shared_ptr<const AddressRule> addresses;  // required
-    // Producers, idle ones included. As many more may be closing.
+    // Producers, idle ones included. At most 64 more may be closing.
     size_t producers_max = 64;
     absl::Duration idle_timeout = absl::Minutes(5);
     // How long a record waits for others of its batch.

@@ -13,8 +13,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/collecting_sink.h"
-#include "tests/fixtures/kafka_attempts.h"
-#include "tests/fixtures/kafka_cluster.h"
+#include "tests/fixtures/kafka/kafka_attempts.h"
+#include "tests/fixtures/kafka/kafka_cluster.h"
 
 namespace escapement::handler {
 namespace {

@@ -1,4 +1,4 @@
-// KafkaAttempt: an attempt from Send until it has its result and librdkafka has let go of its
+// KafkaAttempt: an attempt from Send until it has its result and librdkafka has reported its
 // record. KafkaDeadlines: finds the attempts whose timeout has passed.
 //
 // Threads: one at a time, the transport's.
@@ -29,12 +29,12 @@ struct KafkaAttempt {
   bool answered = false;
   bool produced = false;   // librdkafka has the record: it will report
   bool first = false;      // no other record was outstanding when this one was produced
-  uint64_t number = 0;     // of the record, among those of its producer
+  uint64_t number = 0;     // the record's, counted by its producer
   uint64_t delivered = 0;  // records that the producer had delivered when it took this one
 
   // Links of KafkaDeadlines.
   KafkaAttempt* next = nullptr;
-  KafkaAttempt** link = nullptr;  // what points to this attempt; null: in no list
+  KafkaAttempt** link = nullptr;  // the pointer to this attempt; null: it is in no list
 };
 
 class KafkaDeadlines {

@@ -85,7 +85,7 @@ class KafkaProducer {
   uint64_t delivered() const { return delivered_; }
   // An address was refused, or an authentication failed, and no record was delivered since.
   bool IsBarred() const { return denied_ || refused_; }
-  // What keeps it from its brokers; empty if nothing is known.
+  // The reason why it does not reach its brokers; empty if none is known.
   std::string Trouble();
   // Not empty: librdkafka has given up for this reason, and the producer must be replaced.
   const std::string& fatal() const { return fatal_; }

@@ -39,7 +39,7 @@ ProducerTable::Entry* ProducerTable::Open(
 
 bool ProducerTable::MakeRoom() {
   if (by_id_.size() < options_.producers_max) return true;
-  if (closing_.CountRunning() >= options_.producers_max) return false;
+  if (closing_.CountRunning() >= options_.closing_max) return false;
   Entry* oldest = nullptr;
   for (const auto& [id, entry] : by_id_) {
     if (IsIdle(*entry) && (oldest == nullptr || entry->used < oldest->used)) oldest = entry.get();
@@ -73,7 +73,7 @@ void ProducerTable::CloseUnused(KafkaMicros now) {
       unused.push_back(entry.get());
   }
   for (Entry* entry : unused) {
-    if (closing++ >= options_.producers_max) return;
+    if (closing++ >= options_.closing_max) return;
     Close(entry);
   }
 }

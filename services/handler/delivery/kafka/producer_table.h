@@ -32,7 +32,9 @@ namespace escapement::handler {
 class ProducerTable {
  public:
   struct Options {
-    size_t producers_max = 64;  // and as many that are being closed
+    size_t producers_max = 64;
+    // More that are being closed, which may take as long as a name is being resolved.
+    size_t closing_max = 64;
     absl::Duration idle_timeout = absl::Minutes(5);
     absl::Duration broken_for = absl::Seconds(1);
     // Each topic of a producer takes some 10 KiB until the producer is closed.

@@ -20,8 +20,8 @@ struct KafkaReport {
   bool alone = false;
   // The producer has delivered other records since it took this one.
   bool delivering = false;
-  // What keeps the producer from its brokers: a refused address, an authentication that failed, or
-  // the last error of a connection. Empty if nothing is known.
+  // The reason why the producer does not reach its brokers: a refused address, an authentication
+  // that failed, or the last error of a connection. Empty if none is known.
   std::string trouble = {};
 };
 
