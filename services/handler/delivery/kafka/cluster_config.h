@@ -28,8 +28,9 @@ namespace escapement::handler {
 inline constexpr size_t kKafkaBatchBytes = 128 << 10;
 // The largest record, with its key and headers. Brokers take 1,048,588 bytes by default.
 inline constexpr size_t kKafkaMessageBytesMax = 1'000'000;
-// Records that one producer keeps until the brokers have them, and their bytes.
-inline constexpr size_t kKafkaQueuedRecordsMax = 100'000;
+// Records that one producer keeps until the brokers have them, and the bytes of their keys, values
+// and headers. Each record takes some 1.5 KiB more. Further records are not taken.
+inline constexpr size_t kKafkaQueuedRecordsMax = 20'000;
 inline constexpr size_t kKafkaQueuedKibMax = 32 << 10;
 
 struct KafkaProperty {

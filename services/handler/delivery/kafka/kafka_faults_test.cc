@@ -221,7 +221,7 @@ TEST_F(KafkaFaultsTest, FatalErrorReplacesTheProducer) {
 
 TEST_F(KafkaFaultsTest, FullQueueIsUnsent) {
   cluster_.Do("down -1");
-  for (uint64_t first = 1; first <= 101'000; first += 1000) Send(first, 1000, absl::Seconds(20));
+  for (uint64_t first = 1; first <= 21'000; first += 1000) Send(first, 1000, absl::Seconds(20));
   // The others wait for the cluster.
   ASSERT_TRUE(sink_->Await(1000));
   size_t unsent = 0;

@@ -6,9 +6,10 @@
 #include "absl/time/time.h"
 #include "services/handler/delivery/kafka/kafka_transport.h"
 
-ABSL_FLAG(int, kafka_producers_max, 64,
-          "Kafka clusters (brokers, certificates, credentials, class of timeout) that are "
-          "connected to at once; each takes some 5 to 10 threads and at most 32 MiB of records");
+ABSL_FLAG(
+    int, kafka_producers_max, 64,
+    "Kafka clusters (brokers, certificates, credentials, class of timeout) that are "
+    "connected to at once; each takes some 5 to 10 threads and at most 64 MiB of waiting records");
 ABSL_FLAG(absl::Duration, kafka_linger, absl::Milliseconds(1),
           "how long a Kafka record waits for others of its batch");
 

@@ -11,8 +11,8 @@
 // Targets with the same brokers, certificates, credentials and class of timeout
 // (KafkaMessageTimeout) share a producer, which is made on first use and closed when it has been
 // idle for a while. A producer costs 2 threads, one more for each bootstrap address and broker of
-// the cluster, and a connection to each broker that it needs. It keeps at most 100,000 records or
-// 32 MiB.
+// the cluster, and a connection to each broker that it needs. It keeps at most 20,000 records or
+// 32 MiB of them.
 //
 //   delivered                                                kAccepted
 //   unknown topic, no permission, policy violation,
