@@ -114,12 +114,19 @@ TEST_F(KafkaFaultsTest, SilentBrokerIsUnknownAtTheTimeout) {
 }
 
 TEST_F(KafkaFaultsTest, ReportAfterTheTimeoutIsNoSecondResult) {
-  cluster_.Do("rtt -1 400");
-  EXPECT_EQ(SendOne(absl::Milliseconds(100)).status, DeliveryStatus::kUnknown);
+  cluster_.MakeTopic("single", 1);
+  const auto send = [this](absl::Duration timeout) {
+    return SendOne(timeout, "{}", "single").status;
+  };
+  // Both have the same class of timeout, and so the same producer.
+  EXPECT_EQ(send(absl::Seconds(2)), DeliveryStatus::kAccepted);
+  cluster_.Do("rtt -1 300");
+  EXPECT_EQ(send(absl::Milliseconds(50)), DeliveryStatus::kUnknown);
   cluster_.Do("rtt -1 0");
-  EXPECT_EQ(SendOne().status, DeliveryStatus::kAccepted);
-  // The second one was behind the first in its partition, or the first has come too.
-  EXPECT_EQ(sink_->count(), 2u);
+  // Its answer comes behind the late one.
+  EXPECT_EQ(send(absl::Seconds(2)), DeliveryStatus::kAccepted);
+  EXPECT_EQ(sink_->count(), 3u);
+  EXPECT_EQ(cluster_.Read("single").size(), 3u);
 }
 
 TEST_F(KafkaFaultsTest, DeadClusterIsUnknownAndSaysWhy) {

@@ -73,13 +73,17 @@ TEST_F(KafkaLoginTest, FailedLoginFailsPromptlyWithoutThePassword) {
 }
 
 TEST_F(KafkaLoginTest, ClientCertificateIsShownWithItsChain) {
+  // Another authority than the broker's: OpenSSL must not complete the chain from those it trusts.
+  const testing::TestCa clients;
+  const KafkaLoginBroker broker(identity_.cert, identity_.key, clients.pem());
   storage::v1::KafkaTargetRecord target = Target();
-  const testing::Identity client = ca_.Issue(2, "DNS:escapement");
-  target.mutable_tls()->set_client_certificate(client.cert + ca_.pem());
+  target.set_brokers(absl::StrCat("localhost:", broker.port()));
+  const testing::Identity client = clients.Issue(2, "DNS:escapement");
+  target.mutable_tls()->set_client_certificate(client.cert + clients.pem());
   target.mutable_tls()->set_client_key(client.key);
   EXPECT_EQ(SendOne(target).status, DeliveryStatus::kFailed);
-  EXPECT_EQ(broker_.seen().failed_handshakes, 0u);
-  EXPECT_EQ(broker_.seen().client_certificates, 2u);
+  EXPECT_EQ(broker.seen().failed_handshakes, 0u);
+  EXPECT_EQ(broker.seen().client_certificates, 2u);
 }
 
 TEST_F(KafkaLoginTest, CertificateOfAnotherHostOrAuthorityGetsNoLogin) {
