@@ -10,9 +10,9 @@
 //
 // Targets with the same brokers, certificates, credentials and class of timeout
 // (KafkaMessageTimeout) share a producer, which is made on first use and closed when it has been
-// idle for a while. A producer costs 2 threads, one more for each bootstrap address and broker of
-// the cluster, and a connection to each broker that it needs. It keeps at most 20,000 records or
-// 32 MiB of them.
+// idle for a while. A producer costs 2 threads and one for each broker of the cluster, some 300
+// KiB, and a connection to each broker that it needs. A bootstrap address that no broker has counts
+// as a broker. The producer keeps at most 20,000 records or 32 MiB of them.
 //
 //   delivered                                                kAccepted
 //   unknown topic, no permission, policy violation,
