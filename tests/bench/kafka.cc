@@ -21,7 +21,7 @@ constexpr char kRate[] = "transport alone: Kafka";
 constexpr char kLatency[] = "transport alone: Kafka, one at a time";
 constexpr char kRaw[] = "bare producer of librdkafka";
 constexpr size_t kPayloadBytes = 500;
-// The handler keeps as many outstanding.
+// As for the other transports (path.cc).
 constexpr uint64_t kOutstanding = 4096;
 
 struct Case {
