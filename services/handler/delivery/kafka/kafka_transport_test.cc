@@ -111,7 +111,7 @@ TEST_F(KafkaTransportTest, RecordsWithTheTargetsKeyShareAPartition) {
   ASSERT_EQ(records.size(), 50u);
   for (size_t i = 0; i < records.size(); ++i) {
     EXPECT_EQ(records[i].key, "customer-5");
-    // Of Kafka's Java client: (murmur2("customer-5") & 0x7fffffff) % 4.
+    // As Kafka's Java client computes it: (murmur2("customer-5") & 0x7fffffff) % 4.
     EXPECT_EQ(records[i].partition, 2);
     EXPECT_EQ(records[i].Header("ce_id"), absl::StrCat("event-", i + 1)) << "order";
   }
