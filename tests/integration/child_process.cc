@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,12 +32,14 @@ int MillisUntil(absl::Time deadline) {
 }
 
 // Runs between fork and exec, so it makes only calls that are safe there.
-[[noreturn]] void RunChild(pid_t parent, int out, int log, char* const* argv, char* const* envp) {
+[[noreturn]] void RunChild(pid_t parent, int in, int out, int log, char* const* argv,
+                           char* const* envp) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (in >= 0) dup2(in, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
   if (log >= 0) dup2(log, STDERR_FILENO);
   execve(argv[0], argv, envp);
@@ -64,21 +67,38 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const Options&
   }
   int out[2];
   if (pipe2(out, O_CLOEXEC) != 0) return absl::UnavailableError(strerror(errno));
+  // A socket, because writing to one that is closed can fail without a signal.
+  int in[2] = {-1, -1};
+  if (options.input && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) != 0)
+    return absl::UnavailableError(strerror(errno));
   const pid_t parent = getpid();
   const pid_t pid = fork();
-  if (pid == 0) RunChild(parent, out[1], log, argv.data(), envp.data());
+  if (pid == 0) RunChild(parent, in[1], out[1], log, argv.data(), envp.data());
   close(out[1]);
+  if (in[1] >= 0) close(in[1]);
   if (log >= 0) close(log);
   if (pid < 0) {
     close(out[0]);
+    if (in[0] >= 0) close(in[0]);
     return absl::UnavailableError(absl::StrCat("cannot fork: ", strerror(errno)));
   }
-  return std::unique_ptr<ChildProcess>(new ChildProcess(pid, out[0]));
+  return std::unique_ptr<ChildProcess>(new ChildProcess(pid, in[0], out[0]));
 }
 
 ChildProcess::~ChildProcess() {
   Kill();
+  if (in_ >= 0) close(in_);
   if (out_ >= 0) close(out_);
+}
+
+absl::Status ChildProcess::WriteLine(absl::string_view line) {
+  const std::string bytes = absl::StrCat(line, "\n");
+  for (size_t sent = 0; sent < bytes.size();) {
+    const ssize_t written = send(in_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (written < 0) return absl::UnavailableError(strerror(errno));
+    sent += static_cast<size_t>(written);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> ChildProcess::AwaitLine(absl::string_view prefix,

@@ -2,7 +2,7 @@
 // process id.
 //
 // The child dies with its parent (PR_SET_PDEATHSIG), so start children from the main thread. Its
-// stderr goes to a file. This object reads its stdout line by line.
+// stderr goes to a file. This object reads its stdout line by line, and can write its stdin.
 //
 // Threads: none of its own; one at a time.
 
@@ -29,6 +29,7 @@ class ChildProcess {
     std::vector<std::string> environment = {};  // NAME=value; added to this process' environment
     // The child's stderr is appended to this file. If empty, it has this process' stderr.
     std::string log = {};
+    bool input = false;  // WriteLine works; else the child has this process' stdin
   };
 
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(const Options& options);
@@ -42,6 +43,9 @@ class ChildProcess {
   // others. UNAVAILABLE if stdout ends first; DEADLINE_EXCEEDED if no such line comes in time.
   absl::StatusOr<std::string> AwaitLine(absl::string_view prefix, absl::Duration timeout);
 
+  // Writes a line to the child's stdin; only with Options::input. UNAVAILABLE if it has ended.
+  absl::Status WriteLine(absl::string_view line);
+
   void Signal(int signal);
 
   // Returns the exit code, or 128 + the signal that ended it. DEADLINE_EXCEEDED if it still runs
@@ -52,10 +56,11 @@ class ChildProcess {
   void Kill();
 
  private:
-  ChildProcess(pid_t pid, int out) : pid_(pid), out_(out) {}
+  ChildProcess(pid_t pid, int in, int out) : pid_(pid), in_(in), out_(out) {}
 
   const pid_t pid_;
-  int out_;  // -1 once stdout has ended
+  const int in_;  // -1 without input
+  int out_;       // -1 once stdout has ended
   std::string unread_;
   bool reaped_ = false;
   int exit_code_ = -1;

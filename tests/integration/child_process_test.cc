@@ -27,6 +27,17 @@ TEST(ChildProcessTest, ReadsLinesAndTheExitCode) {
   EXPECT_EQ(*child->Wait(absl::Seconds(10)), 3);
 }
 
+TEST(ChildProcessTest, WritesLinesToItsStdin) {
+  auto child = ChildProcess::Start(
+      {.program = "/bin/sh", .arguments = {"-c", "read a; read b; echo got $b $a"}, .input = true});
+  ASSERT_TRUE(child.ok()) << child.status();
+  ASSERT_TRUE((*child)->WriteLine("one").ok());
+  ASSERT_TRUE((*child)->WriteLine("two").ok());
+  EXPECT_EQ(*(*child)->AwaitLine("got ", absl::Seconds(10)), "got two one");
+  EXPECT_EQ(*(*child)->Wait(absl::Seconds(10)), 0);
+  EXPECT_EQ((*child)->WriteLine("three").code(), absl::StatusCode::kUnavailable);
+}
+
 TEST(ChildProcessTest, WaitsNoLongerThanTold) {
   auto child = Shell("read line < /dev/zero");
   EXPECT_EQ(child->AwaitLine("x", absl::Milliseconds(5)).status().code(),

@@ -270,6 +270,12 @@ cc_library(name = "main", linkopts = ["-lgmock_main"], deps = [":system"], visib
         linkopts = ["-lcurl"],
     )
     _system_library(
+        name = "com_github_confluentinc_librdkafka",
+        labels = [":rdkafka"],
+        linkopts = ["-lrdkafka"],
+        probe_headers = ["librdkafka/rdkafka.h"],
+    )
+    _system_library(
         name = "boringssl",
         labels = [":crypto", ":ssl"],
         linkopts = ["-lssl", "-lcrypto"],

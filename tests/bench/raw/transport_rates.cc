@@ -45,9 +45,16 @@ class CountingSink final : public handler::DeliverySink {
 
 double TransportRate(handler::DeliveryTransport& transport, const std::string& uri,
                      uint64_t deliveries, size_t payload_bytes, uint64_t outstanding) {
+  return TransportRate(transport,
+                       fixtures::MakeAttempts(
+                           {.uri = uri, .payload = std::string(payload_bytes, 'r')}, 1, deliveries),
+                       outstanding);
+}
+
+double TransportRate(handler::DeliveryTransport& transport,
+                     std::vector<handler::DeliveryAttempt> attempts, uint64_t outstanding) {
   const auto sink = std::make_shared<CountingSink>();
-  std::vector<handler::DeliveryAttempt> attempts = fixtures::MakeAttempts(
-      {.uri = uri, .payload = std::string(payload_bytes, 'r')}, 1, deliveries);
+  const uint64_t deliveries = attempts.size();
   const absl::Time begin = absl::Now();
   uint64_t sent = 0;
   uint64_t answered = 0;

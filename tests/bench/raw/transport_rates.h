@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "services/handler/delivery/delivery_transport.h"
 
@@ -15,6 +16,10 @@ namespace escapement::bench {
 // `deliveries` have been accepted. Returns 0 if one was not.
 double TransportRate(handler::DeliveryTransport& transport, const std::string& uri,
                      uint64_t deliveries, size_t payload_bytes, uint64_t outstanding);
+
+// The same with these attempts.
+double TransportRate(handler::DeliveryTransport& transport,
+                     std::vector<handler::DeliveryAttempt> attempts, uint64_t outstanding);
 
 }  // namespace escapement::bench
 

@@ -1,0 +1,60 @@
+// KafkaAttempt: an attempt from Send until it has its result and librdkafka has reported its
+// record. KafkaDeadlines: finds the attempts whose timeout has passed.
+//
+// Threads: one at a time, the transport's.
+
+#ifndef SERVICES_HANDLER_DELIVERY_KAFKA_OUTSTANDING_H_
+#define SERVICES_HANDLER_DELIVERY_KAFKA_OUTSTANDING_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "services/handler/delivery/delivery_transport.h"
+
+namespace escapement::handler {
+
+class KafkaProducer;
+
+// Microseconds of the monotonic clock.
+using KafkaMicros = int64_t;
+
+struct KafkaAttempt {
+  KafkaProducer* producer = nullptr;
+  DeliveryAttempt attempt = {};  // its context owns the payload, which librdkafka reads
+  std::shared_ptr<DeliverySink> sink = nullptr;
+  KafkaMicros deadline = 0;
+  bool answered = false;
+  bool produced = false;   // librdkafka has the record: it will report
+  bool first = false;      // no other record was outstanding when this one was produced
+  uint64_t number = 0;     // the record's, counted by its producer
+  uint64_t delivered = 0;  // records that the producer had delivered when it took this one
+
+  // Links of KafkaDeadlines.
+  KafkaAttempt* next = nullptr;
+  KafkaAttempt** link = nullptr;  // the pointer to this attempt; null: it is in no list
+};
+
+class KafkaDeadlines {
+ public:
+  // The attempts are looked for in steps of this.
+  static constexpr KafkaMicros kStep = 2'000;
+
+  void Add(KafkaAttempt* attempt);
+  // The attempt must be in the list.
+  void Remove(KafkaAttempt* attempt);
+  // Removes the attempts whose deadline has passed, and calls `expired` with each.
+  void Expire(KafkaMicros now, absl::FunctionRef<void(KafkaAttempt*)> expired);
+  // When Expire may find something; INT64_MAX if there is no attempt.
+  KafkaMicros next() const;
+
+ private:
+  // Key: the step that a deadline is in. Addresses of values stay valid. A list may be empty.
+  std::map<KafkaMicros, KafkaAttempt*> steps_;
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_DELIVERY_KAFKA_OUTSTANDING_H_

@@ -1,0 +1,297 @@
+#include "services/handler/delivery/kafka/producer.h"
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/printable_text.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/handler/delivery/kafka/kafka_facts.h"
+
+namespace escapement::handler {
+namespace {
+
+constexpr size_t kErrorTextMax = 512;
+constexpr size_t kHeadersMax = 16;
+
+KafkaProducer* Self(void* self) { return static_cast<KafkaProducer*>(self); }
+
+void AddHeaders(const std::vector<KafkaFact>& facts, rd_kafka_headers_t* headers) {
+  for (const KafkaFact& fact : facts) {
+    rd_kafka_header_add(headers, fact.name.data(), static_cast<ssize_t>(fact.name.size()),
+                        fact.value.data(), static_cast<ssize_t>(fact.value.size()));
+  }
+}
+
+// A file that exists only in memory, for as long as this object does.
+class MemoryFile {
+ public:
+  explicit MemoryFile(absl::string_view text) : fd_(memfd_create("certificates", MFD_CLOEXEC)) {
+    while (fd_ >= 0 && !text.empty()) {
+      const ssize_t written = write(fd_, text.data(), text.size());
+      if (written <= 0) return;
+      text.remove_prefix(static_cast<size_t>(written));
+    }
+  }
+  ~MemoryFile() {
+    if (fd_ >= 0) close(fd_);
+  }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  // Opens in this process only.
+  std::string path() const { return absl::StrCat("/proc/self/fd/", fd_); }
+
+ private:
+  const int fd_;
+};
+
+// Errors after which trying again at once does not help.
+bool IsDenial(int error) {
+  return error == RD_KAFKA_RESP_ERR__AUTHENTICATION || error == RD_KAFKA_RESP_ERR__SSL ||
+         error == RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED;
+}
+
+}  // namespace
+
+KafkaProducer::KafkaProducer(Options options) : options_(std::move(options)) {}
+
+KafkaProducer::~KafkaProducer() {
+  if (context_headers_ != nullptr) rd_kafka_headers_destroy(context_headers_);
+  for (const auto& [name, topic] : topics_) rd_kafka_topic_destroy(topic);
+  if (handle_ == nullptr) return;
+  options_.listener = nullptr;
+  // Otherwise librdkafka would wait for records in flight.
+  rd_kafka_purge(handle_, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+  rd_kafka_destroy(handle_);
+}
+
+absl::Status KafkaProducer::Open() {
+  rd_kafka_conf_t* conf = rd_kafka_conf_new();
+  SetCallbacks(conf);
+  char error[kErrorTextMax] = {};
+  std::unique_ptr<MemoryFile> chain;
+  for (KafkaProperty& property : options_.properties) {
+    if (property.name == "ssl.certificate.pem") {
+      // librdkafka would take only the first certificate of a text. It reads a file's whole chain.
+      chain = std::make_unique<MemoryFile>(property.value);
+      property = {"ssl.certificate.location", chain->path()};
+    }
+    if (rd_kafka_conf_set(conf, property.name.c_str(), property.value.c_str(), error,
+                          sizeof(error)) != RD_KAFKA_CONF_OK) {
+      rd_kafka_conf_destroy(conf);
+      // librdkafka's text has the value, which may be a secret.
+      return absl::InvalidArgumentError(absl::StrCat("librdkafka refuses ", property.name));
+    }
+  }
+  handle_ = rd_kafka_new(RD_KAFKA_PRODUCER, conf, error, sizeof(error));
+  if (handle_ == nullptr) {
+    const rd_kafka_resp_err_t code = rd_kafka_last_error();
+    rd_kafka_conf_destroy(conf);
+    const std::string text = CleanText(WithoutSecrets(error, options_.password), kErrorTextMax);
+    return code == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE ? absl::ResourceExhaustedError(text)
+                                                        : absl::InvalidArgumentError(text);
+  }
+  options_.properties.clear();
+  rd_kafka_queue_t* queue = rd_kafka_queue_get_main(handle_);
+  rd_kafka_queue_cb_event_enable(queue, &KafkaProducer::OnQueue, this);
+  rd_kafka_queue_destroy(queue);
+  return absl::OkStatus();
+}
+
+void KafkaProducer::SetCallbacks(rd_kafka_conf_t* conf) {
+  rd_kafka_conf_set_opaque(conf, this);
+  rd_kafka_conf_set_dr_msg_cb(conf, &KafkaProducer::OnDelivered);
+  rd_kafka_conf_set_error_cb(conf, &KafkaProducer::OnError);
+  rd_kafka_conf_set_log_cb(conf, &KafkaProducer::OnLog);
+  rd_kafka_conf_set_connect_cb(conf, &KafkaProducer::Connect);
+}
+
+KafkaAttempt* KafkaProducer::NewAttempt() {
+  if (free_.empty()) {
+    attempts_.emplace_back();
+    free_.push_back(&attempts_.back());
+  }
+  KafkaAttempt* attempt = free_.back();
+  free_.pop_back();
+  *attempt = KafkaAttempt();
+  attempt->producer = this;
+  return attempt;
+}
+
+void KafkaProducer::Free(KafkaAttempt* attempt) {
+  CHECK(attempt->answered && !attempt->produced && attempt->link == nullptr);
+  attempt->attempt.context.reset();
+  attempt->sink.reset();
+  free_.push_back(attempt);
+  // Rows of the past must not stay in memory because the producer is idle.
+  if (attempts() == 0) last_context_.reset();
+}
+
+void KafkaProducer::ForEachAttempt(const std::function<void(KafkaAttempt*)>& visit) {
+  for (KafkaAttempt& attempt : attempts_) {
+    if (attempt.sink != nullptr) visit(&attempt);
+  }
+}
+
+rd_kafka_topic_t* KafkaProducer::TopicOf(const std::string& name) {
+  if (last_topic_name_ != nullptr && *last_topic_name_ == name) return last_topic_;
+  auto found = topics_.find(name);
+  if (found == topics_.end()) {
+    rd_kafka_topic_t* topic = rd_kafka_topic_new(handle_, name.c_str(), nullptr);
+    if (topic == nullptr) return nullptr;
+    last_topic_name_ = nullptr;  // the table may move its keys
+    found = topics_.emplace(name, topic).first;
+  }
+  last_topic_name_ = &found->first;
+  last_topic_ = found->second;
+  return last_topic_;
+}
+
+rd_kafka_headers_t* KafkaProducer::HeadersOf(const DeliveryAttempt& attempt) {
+  if (attempt.context != last_context_) {
+    if (context_headers_ != nullptr) rd_kafka_headers_destroy(context_headers_);
+    context_headers_ = rd_kafka_headers_new(kHeadersMax);
+    AddHeaders(KafkaContextFacts(*attempt.context), context_headers_);
+    last_context_ = attempt.context;
+  }
+  rd_kafka_headers_t* headers = rd_kafka_headers_copy(context_headers_);
+  AddHeaders(KafkaAttemptFacts(attempt), headers);
+  return headers;
+}
+
+rd_kafka_resp_err_t KafkaProducer::Produce(KafkaAttempt* attempt, const std::string& topic_name) {
+  rd_kafka_topic_t* topic = TopicOf(topic_name);
+  if (topic == nullptr) return rd_kafka_last_error();
+  const DeliveryAttempt& sent = attempt->attempt;
+  const std::string& own_key = sent.context->definition->delivery().target().kafka().key();
+  const std::string& key = own_key.empty() ? sent.event_id : own_key;
+  const std::string& payload = *sent.context->payload;
+
+  rd_kafka_vu_t parts[5];
+  parts[0].vtype = RD_KAFKA_VTYPE_RKT;
+  parts[0].u.rkt = topic;
+  parts[1].vtype = RD_KAFKA_VTYPE_VALUE;
+  parts[1].u.mem.ptr = const_cast<char*>(payload.data());  // is only read
+  parts[1].u.mem.size = payload.size();
+  parts[2].vtype = RD_KAFKA_VTYPE_KEY;
+  parts[2].u.mem.ptr = const_cast<char*>(key.data());
+  parts[2].u.mem.size = key.size();
+  parts[3].vtype = RD_KAFKA_VTYPE_HEADERS;
+  parts[3].u.headers = HeadersOf(sent);
+  parts[4].vtype = RD_KAFKA_VTYPE_OPAQUE;
+  parts[4].u.ptr = attempt;
+  rd_kafka_headers_t* headers = parts[3].u.headers;
+  if (rd_kafka_error_t* error = rd_kafka_produceva(handle_, parts, 5); error != nullptr) {
+    const rd_kafka_resp_err_t code = rd_kafka_error_code(error);
+    rd_kafka_error_destroy(error);
+    rd_kafka_headers_destroy(headers);  // still ours
+    return code;
+  }
+  attempt->produced = true;
+  attempt->first = in_librdkafka_ == 0;
+  attempt->number = ++produced_;
+  attempt->delivered = delivered_;
+  ++in_librdkafka_;
+  return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+void KafkaProducer::Serve() {
+  if (handle_ != nullptr) rd_kafka_poll(handle_, 0);
+}
+
+void KafkaProducer::Purge(bool in_flight) {
+  if (handle_ == nullptr) return;
+  rd_kafka_purge(handle_, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_NON_BLOCKING |
+                              (in_flight ? RD_KAFKA_PURGE_F_INFLIGHT : 0));
+}
+
+std::string KafkaProducer::Trouble() {
+  if (!fatal_.empty()) return fatal_;
+  absl::MutexLock lock(&mutex_);
+  if (!refused_broker_.empty())
+    return absl::StrCat("the address of the broker ", refused_broker_, " is not allowed");
+  return last_error_;
+}
+
+void KafkaProducer::OnDelivered(rd_kafka_t* handle, const rd_kafka_message_t* message, void* self) {
+  KafkaProducer& producer = *Self(self);
+  if (producer.options_.listener == nullptr) return;  // it is being destroyed
+  auto* attempt = static_cast<KafkaAttempt*>(message->_private);
+  CHECK_GT(producer.in_librdkafka_, 0u);
+  --producer.in_librdkafka_;
+  attempt->produced = false;
+  KafkaReport report;
+  report.error = message->err;
+  if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+    ++producer.delivered_;
+    producer.denied_ = false;
+    producer.last_error_.clear();
+    if (producer.refused_.exchange(false)) {
+      absl::MutexLock lock(&producer.mutex_);
+      producer.refused_broker_.clear();
+    }
+  } else {
+    report.possibly_persisted =
+        rd_kafka_message_status(message) != RD_KAFKA_MSG_STATUS_NOT_PERSISTED;
+    report.alone =
+        message->err == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE && message->len > kKafkaBatchBytes;
+    report.alone |= attempt->first && attempt->number == producer.produced_;
+    report.delivering = producer.delivered_ > attempt->delivered;
+    report.trouble = producer.Trouble();
+  }
+  producer.options_.listener->OnReport(attempt, report);
+}
+
+void KafkaProducer::OnError(rd_kafka_t* handle, int error, const char* reason, void* self) {
+  KafkaProducer& producer = *Self(self);
+  if (error == RD_KAFKA_RESP_ERR__FATAL) {
+    char text[kErrorTextMax] = {};
+    const rd_kafka_resp_err_t cause = rd_kafka_fatal_error(handle, text, sizeof(text));
+    const std::string what = *text != '\0' ? text : rd_kafka_err2str(cause);
+    producer.fatal_ = CleanText(WithoutSecrets(what, producer.options_.password), kErrorTextMax);
+    return;
+  }
+  if (IsDenial(error)) producer.denied_ = true;
+  // "All brokers are down" says less than the error of a connection before it.
+  if (error == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN && !producer.last_error_.empty()) return;
+  producer.last_error_ =
+      CleanText(WithoutSecrets(reason, producer.options_.password), kErrorTextMax);
+}
+
+// librdkafka's log repeats what errors and reports say, and its lines may have what peers sent.
+void KafkaProducer::OnLog(const rd_kafka_t*, int, const char*, const char*) {}
+
+void KafkaProducer::OnQueue(rd_kafka_t*, void* self) {
+  Self(self)->options_.wake(Self(self)->id());
+}
+
+int KafkaProducer::Connect(int socket, const sockaddr* address, int length, const char* broker,
+                           void* self) {
+  KafkaProducer& producer = *Self(self);
+  if (!producer.options_.addresses->Allows(*address)) {
+    producer.Refuse(broker);
+    return EACCES;
+  }
+  // The socket does not block: librdkafka waits for the connection.
+  if (connect(socket, address, static_cast<socklen_t>(length)) == 0 || errno == EINPROGRESS)
+    return 0;
+  return errno;
+}
+
+void KafkaProducer::Refuse(const char* broker) {
+  {
+    absl::MutexLock lock(&mutex_);
+    // As "host:port/1" or "plaintext://host:port/bootstrap".
+    refused_broker_ = CleanText(broker, kErrorTextMax);
+  }
+  refused_ = true;
+  options_.wake(options_.id);
+}
+
+}  // namespace escapement::handler

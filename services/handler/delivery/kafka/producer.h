@@ -1,0 +1,131 @@
+// KafkaProducer: one producer of librdkafka, for one cluster configuration.
+//
+// It owns the attempts that it was given (NewAttempt) until they are freed. A record's payload is
+// not copied: librdkafka reads it from the attempt's context.
+//
+// An address that the AddressRule does not allow is not connected to. The rule sees the address
+// itself, after names were resolved, of bootstrap brokers and of those that a cluster advertises.
+//
+// Threads: Open may run on any thread, before all other calls. Then all calls come from one thread,
+// the transport's, and so do the listener's. The Wake function is called on librdkafka's threads.
+// The destructor waits for librdkafka's threads, which may take as long as a name is being
+// resolved.
+
+#ifndef SERVICES_HANDLER_DELIVERY_KAFKA_PRODUCER_H_
+#define SERVICES_HANDLER_DELIVERY_KAFKA_PRODUCER_H_
+
+#include <librdkafka/rdkafka.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "common/net/address_rule.h"
+#include "services/handler/delivery/kafka/cluster_config.h"
+#include "services/handler/delivery/kafka/outstanding.h"
+#include "services/handler/delivery/kafka/report.h"
+
+namespace escapement::handler {
+
+class KafkaProducer {
+ public:
+  // Takes the reports about records, from within Serve.
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    virtual void OnReport(KafkaAttempt* attempt, const KafkaReport& report) = 0;
+  };
+  struct Options {
+    std::vector<KafkaProperty> properties;
+    std::string password;  // is cut out of messages
+    std::shared_ptr<const AddressRule> addresses;
+    Listener* listener = nullptr;
+    uint64_t id = 0;
+    // There is something to Serve in the producer with this id. Also called while it is destroyed.
+    std::function<void(uint64_t id)> wake;
+  };
+
+  explicit KafkaProducer(Options options);
+  ~KafkaProducer();
+  KafkaProducer(const KafkaProducer&) = delete;
+  KafkaProducer& operator=(const KafkaProducer&) = delete;
+
+  // Makes librdkafka's producer; it connects later. Reading the certificates of the system takes
+  // some 30 ms. INVALID_ARGUMENT: librdkafka refuses a property, e.g. a certificate.
+  // RESOURCE_EXHAUSTED: no memory or thread.
+  absl::Status Open();
+
+  KafkaAttempt* NewAttempt();
+  // It must be answered and not produced.
+  void Free(KafkaAttempt* attempt);
+  // Attempts that were not freed. Librdkafka has no use for them once this object is destroyed.
+  size_t attempts() const { return attempts_.size() - free_.size(); }
+  void ForEachAttempt(const std::function<void(KafkaAttempt*)>& visit);
+
+  // Gives the record to librdkafka. If it returns an error, there will be no report.
+  rd_kafka_resp_err_t Produce(KafkaAttempt* attempt, const std::string& topic);
+
+  // Hands over the reports that have come.
+  void Serve();
+  // Gives up the records that librdkafka has not sent; with `in_flight`, also the others. Their
+  // reports come later.
+  void Purge(bool in_flight);
+
+  uint64_t id() const { return options_.id; }
+  // Records that it has delivered.
+  uint64_t delivered() const { return delivered_; }
+  // An address was refused, or an authentication failed, and no record was delivered since.
+  bool IsBarred() const { return denied_ || refused_; }
+  // The reason why it does not reach its brokers; empty if none is known.
+  std::string Trouble();
+  // Not empty: librdkafka has given up for this reason, and the producer must be replaced.
+  const std::string& fatal() const { return fatal_; }
+  size_t topics() const { return topics_.size(); }
+
+ private:
+  static void OnDelivered(rd_kafka_t* handle, const rd_kafka_message_t* message, void* self);
+  static void OnError(rd_kafka_t* handle, int error, const char* reason, void* self);
+  static void OnLog(const rd_kafka_t* handle, int level, const char* facility, const char* text);
+  static void OnQueue(rd_kafka_t* handle, void* self);
+  static int Connect(int socket, const sockaddr* address, int length, const char* broker,
+                     void* self);
+  void SetCallbacks(rd_kafka_conf_t* conf);
+  rd_kafka_topic_t* TopicOf(const std::string& name);
+  rd_kafka_headers_t* HeadersOf(const DeliveryAttempt& attempt);
+  void Refuse(const char* broker);
+
+  Options options_;
+  rd_kafka_t* handle_ = nullptr;
+
+  std::deque<KafkaAttempt> attempts_;
+  std::vector<KafkaAttempt*> free_;
+  absl::flat_hash_map<std::string, rd_kafka_topic_t*> topics_;
+  const std::string* last_topic_name_ = nullptr;
+  rd_kafka_topic_t* last_topic_ = nullptr;
+  // The headers of the context of the last record.
+  std::shared_ptr<const DeliveryContext> last_context_;
+  rd_kafka_headers_t* context_headers_ = nullptr;
+  uint64_t produced_ = 0;
+  uint64_t delivered_ = 0;
+  size_t in_librdkafka_ = 0;
+  std::string last_error_;
+  std::string fatal_;
+  bool denied_ = false;  // an authentication failed, and nothing was delivered since
+
+  std::atomic<bool> refused_{false};  // an address was refused, and nothing was delivered since
+  absl::Mutex mutex_;
+  std::string refused_broker_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_DELIVERY_KAFKA_PRODUCER_H_

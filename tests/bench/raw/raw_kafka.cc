@@ -1,0 +1,92 @@
+#include "tests/bench/raw/raw_kafka.h"
+
+#include <librdkafka/rdkafka.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "common/base/check.h"
+#include "services/handler/delivery/kafka/cluster_config.h"
+#include "tests/fixtures/kafka/kafka_attempts.h"
+
+namespace escapement::bench {
+namespace {
+
+constexpr std::pair<const char*, const char*> kHeaders[] = {
+    {"ce_specversion", "1.0"},
+    {"ce_type", "escapement.trigger.v1"},
+    {"ce_source", "/tenants/default/schedules/nightly"},
+    {"ce_time", "2026-03-01T00:00:00Z"},
+    {"content-type", "application/json"},
+    {"escapement-launch-time", "2026-03-01T00:00:00Z"},
+    {"escapement-count", "1"},
+    {"ce_id", "event-123456"},
+    {"ce_subject", "2026-03-01T00:00:00Z/123456"},
+    {"escapement-attempt", "1"},
+    {"escapement-index", "123456"},
+    {"traceparent", "00-0123456789abcdef0123456789abcdef-0123456789abcdef-00"},
+};
+
+struct Reports {
+  uint64_t delivered = 0;
+  uint64_t failed = 0;
+};
+
+void OnReport(rd_kafka_t*, const rd_kafka_message_t* message, void* opaque) {
+  auto* reports = static_cast<Reports*>(opaque);
+  message->err == RD_KAFKA_RESP_ERR_NO_ERROR ? ++reports->delivered : ++reports->failed;
+}
+
+rd_kafka_t* NewProducer(const std::string& brokers, Reports* reports) {
+  const auto properties = handler::KafkaProperties(fixtures::KafkaTargetOf(brokers, ""), {});
+  CHECK(properties.ok());
+  char error[512] = {};
+  rd_kafka_conf_t* conf = rd_kafka_conf_new();
+  for (const handler::KafkaProperty& property : *properties) {
+    CHECK(rd_kafka_conf_set(conf, property.name.c_str(), property.value.c_str(), error,
+                            sizeof(error)) == RD_KAFKA_CONF_OK)
+        << error;
+  }
+  rd_kafka_conf_set_opaque(conf, reports);
+  rd_kafka_conf_set_dr_msg_cb(conf, &OnReport);
+  rd_kafka_t* producer = rd_kafka_new(RD_KAFKA_PRODUCER, conf, error, sizeof(error));
+  CHECK(producer != nullptr) << error;
+  return producer;
+}
+
+void Produce(rd_kafka_t* producer, rd_kafka_topic_t* topic, const std::string& payload,
+             const std::string& key) {
+  rd_kafka_headers_t* headers = rd_kafka_headers_new(std::size(kHeaders));
+  for (const auto& [name, value] : kHeaders) rd_kafka_header_add(headers, name, -1, value, -1);
+  const rd_kafka_resp_err_t error = rd_kafka_producev(
+      producer, RD_KAFKA_V_RKT(topic),
+      RD_KAFKA_V_VALUE(const_cast<char*>(payload.data()), payload.size()),
+      RD_KAFKA_V_KEY(key.data(), key.size()), RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
+  CHECK(error == RD_KAFKA_RESP_ERR_NO_ERROR) << rd_kafka_err2str(error);
+}
+
+}  // namespace
+
+double RawKafka(const std::string& brokers, const std::string& topic_name, uint64_t records,
+                size_t payload_bytes, uint64_t outstanding) {
+  Reports reports;
+  rd_kafka_t* producer = NewProducer(brokers, &reports);
+  rd_kafka_topic_t* topic = rd_kafka_topic_new(producer, topic_name.c_str(), nullptr);
+  const std::string payload(payload_bytes, 'r');
+  const absl::Time begin = absl::Now();
+  uint64_t sent = 0;
+  while (reports.delivered + reports.failed < records) {
+    const uint64_t answered = reports.delivered + reports.failed;
+    const uint64_t more = std::min(outstanding - (sent - answered), records - sent);
+    for (uint64_t i = 0; i < more; ++i)
+      Produce(producer, topic, payload, "event-" + std::to_string(++sent));
+    rd_kafka_poll(producer, more == 0 ? 100 : 0);
+  }
+  const double rate = static_cast<double>(records) / absl::ToDoubleSeconds(absl::Now() - begin);
+  rd_kafka_topic_destroy(topic);
+  rd_kafka_destroy(producer);
+  return reports.failed == 0 ? rate : 0;
+}
+
+}  // namespace escapement::bench
