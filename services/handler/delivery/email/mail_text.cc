@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kAddressBytesMax = 254;      // RFC 5321, 4.5.3.1.3
 constexpr size_t kPlainHeaderBytesMax = 900;  // RFC 5322, 2.1.1: 998 with the name
 constexpr size_t kEncodedLineBytesMax = 76;   // RFC 2045, 6.7 and 6.8; RFC 2047, 2
-constexpr size_t kBase64InputBytesMax = 57;   // of one line
+constexpr size_t kBase64InputBytesMax = 57;   // in one line
 constexpr absl::string_view kWordBegin = "=?utf-8?B?";
 constexpr absl::string_view kWordEnd = "?=";
 

@@ -11,9 +11,9 @@
 //   5xx                        kRejected: sender, all receivers or the content are refused
 //
 // If the server takes some receivers and refuses others, the message goes to the accepted ones, and
-// the result is kAccepted with a message that names the refused ones' number and the first reason.
-// A retry would send the message again to those who have it, as often as the policy retries. A
-// rejection would claim that nobody has it. If all receivers are refused, one 4xx among them makes
+// the result is kAccepted. Its message has the number of refused receivers and the first reason.
+// A retry would send the message again to the accepted receivers, as often as the policy retries. A
+// rejection would hide that they have it. If all receivers are refused, one 4xx among them makes
 // the result kFailed: later some may be accepted.
 //
 // Pure; not thread-safe.
@@ -89,7 +89,7 @@ class SmtpExchange {
   // The replies that refused something first; code 0: none.
   SmtpReply sender_refusal_;
   SmtpReply receiver_refusal_;  // a 4xx is preferred
-  int refused_receiver_ = 0;    // whose refusal that is
+  int refused_receiver_ = 0;    // the receiver of that refusal
   std::optional<DeliveryResult> result_;
   bool reusable_ = false;
   bool needs_reset_ = false;

@@ -40,8 +40,8 @@ class SmtpReplyReader {
   absl::Status TakeLine(absl::string_view line, bool* last);
 
   std::string bytes_;
-  size_t used_ = 0;   // of bytes_
-  size_t lines_ = 0;  // of next_
+  size_t used_ = 0;   // bytes that are read already
+  size_t lines_ = 0;  // lines that next_ has
   SmtpReply next_;
 };
 

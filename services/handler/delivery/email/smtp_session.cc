@@ -160,15 +160,15 @@ size_t SmtpSession::OnReplyLine(char* data, size_t size, size_t count, void* sel
   session->replies_.Add({data, size * count});
   while (true) {
     const absl::StatusOr<std::optional<SmtpReply>> reply = session->replies_.Next();
-    // Replies such as 334 with data are the only ones that matter here and always well formed. A
-    // malformed one is libcurl's to refuse.
+    // libcurl would skip lines of another protocol, and wait.
+    if (!reply.ok()) session->StopReading();
     if (!reply.ok() || !reply->has_value()) return size * count;
     session->OnConnectReply(**reply);
   }
 }
 
 void SmtpSession::OnConnectReply(const SmtpReply& reply) {
-  if (reply.code == kDone) features_ = SmtpFeatures::Of(reply);  // of the last EHLO
+  if (reply.code == kDone) features_ = SmtpFeatures::Of(reply);  // the last EHLO counts
   if (reply.code == kLoggedIn) logged_in_ = true;
   if (reply.code < 400 || refusal_.code != 0) return;
   refusal_ = reply;
