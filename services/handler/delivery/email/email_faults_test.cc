@@ -97,8 +97,8 @@ TEST_F(EmailFaultsTest, RefusedConnectionFailsWithTheReason) {
   }
 }
 
-// libcurl waits for the answer to QUIT inside of curl_multi_perform. The transport's thread must
-// not: another server's message would be late.
+// libcurl would wait for the answer to its QUIT inside of curl_multi_perform. The transport's
+// thread must not: another server's message would be late.
 TEST_F(EmailFaultsTest, ServerThatIgnoresQuitHoldsNobody) {
   const auto silent_at_quit = [](const std::string& command, int connection) -> std::string {
     if (command == "QUIT") return SmtpPeer::kSilence;
@@ -120,6 +120,8 @@ TEST_F(EmailFaultsTest, ServerThatIgnoresQuitHoldsNobody) {
   EXPECT_EQ(Send(To(refusing.port())).status, DeliveryStatus::kFailed);
   EXPECT_NE(Send(To(strange.port())).status, DeliveryStatus::kAccepted);
   EXPECT_LT(absl::Now() - begin, absl::Milliseconds(900));
+  for (const SmtpPeer* peer : {&no_tls, &refusing, &strange})
+    EXPECT_THAT(peer->commands(), Not(::testing::Contains("QUIT")));
 }
 
 TEST_F(EmailFaultsTest, SlowServerDoesNotHoldOthers) {
@@ -195,6 +197,29 @@ TEST_F(EmailFaultsTest, ConnectionIsReplacedAfterManyMessages) {
   ASSERT_TRUE(sink_->Await(100));
   EXPECT_EQ(peer.connections(), 10);
   EXPECT_THAT(peer.commands(), ::testing::Contains("QUIT").Times(::testing::Ge(9u)));
+}
+
+TEST_F(EmailFaultsTest, ServerWithoutExtensionsIsServed) {
+  SmtpPeer peer([](const std::string& command, int connection) -> std::string {
+    if (absl::StartsWith(command, "EHLO")) return "502 5.5.1 unknown command\r\n";
+    return SmtpPeer::Accept(command, connection);
+  });
+  EXPECT_EQ(Send(To(peer.port())).status, DeliveryStatus::kAccepted);
+  EXPECT_THAT(peer.commands(), ::testing::Contains("HELO client.test"));
+  EXPECT_THAT(peer.commands(), ::testing::Contains("MAIL FROM:<jobs@example.com>"));
+}
+
+TEST_F(EmailFaultsTest, EhloHasTheChosenName) {
+  SmtpPeer peer;
+  for (const char* name : {"jobs.example.com", "[192.0.2.1]", "[IPv6:2001:db8::1]"}) {
+    EmailTransport::Options options = Loopback();
+    options.ehlo_name = name;
+    EmailTransport transport(options);
+    const uint64_t tag = next_tag_++;
+    transport.Send(EmailAttempts(EmailContext(To(peer.port())), tag), sink_);
+    ASSERT_TRUE(sink_->Await(tag));
+    EXPECT_THAT(peer.commands(), ::testing::Contains(absl::StrCat("EHLO ", name)));
+  }
 }
 
 TEST_F(EmailFaultsTest, IdleConnectionIsClosed) {

@@ -53,7 +53,7 @@ TEST_F(EmailSecurityTest, RefusedLoginFailsWithoutThePassword) {
   const DeliveryResult wrong = Send(WithLogin(Secure(server)));
   EXPECT_EQ(wrong.status, DeliveryStatus::kFailed);
   EXPECT_THAT(wrong.message,
-              AllOf(HasSubstr("refused the login: SMTP 535"), Not(HasSubstr(kPassword))));
+              AllOf(HasSubstr("refused the login: SMTP 535 5.7.8"), Not(HasSubstr(kPassword))));
   const DeliveryResult none = Send(Secure(server));
   EXPECT_EQ(none.status, DeliveryStatus::kFailed);
   EXPECT_THAT(none.message, HasSubstr("SMTP 530"));

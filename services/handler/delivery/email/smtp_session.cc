@@ -160,7 +160,7 @@ size_t SmtpSession::OnReplyLine(char* data, size_t size, size_t count, void* sel
   session->replies_.Add({data, size * count});
   while (true) {
     const absl::StatusOr<std::optional<SmtpReply>> reply = session->replies_.Next();
-    // libcurl would skip lines of another protocol, and wait.
+    // libcurl would skip lines of another protocol, and wait for more of them.
     if (!reply.ok()) session->StopReading();
     if (!reply.ok() || !reply->has_value()) return size * count;
     session->OnConnectReply(**reply);
@@ -170,19 +170,13 @@ size_t SmtpSession::OnReplyLine(char* data, size_t size, size_t count, void* sel
 void SmtpSession::OnConnectReply(const SmtpReply& reply) {
   if (reply.code == kDone) features_ = SmtpFeatures::Of(reply);  // the last EHLO counts
   if (reply.code == kLoggedIn) logged_in_ = true;
-  if (reply.code < 400 || refusal_.code != 0) return;
-  refusal_ = reply;
-  StopReading();
+  if (reply.code >= 400) refusal_ = reply;
 }
 
-// When libcurl gives a connection up, it sends QUIT and then waits for the reply inside
-// curl_multi_perform, for up to two minutes.
 int SmtpSession::OnDebug(CURL*, curl_infotype kind, char* data, size_t size, void* self) {
   auto* session = static_cast<SmtpSession*>(self);
   if (kind != CURLINFO_HEADER_OUT) return 0;
-  const absl::string_view command(data, size);
-  if (absl::StartsWith(command, "AUTH ")) session->login_begun_ = true;
-  if (absl::StartsWith(command, "QUIT")) session->StopReading();
+  if (absl::StartsWith(absl::string_view(data, size), "AUTH ")) session->login_begun_ = true;
   return 0;
 }
 
@@ -193,7 +187,7 @@ void SmtpSession::StopReading() {
 std::optional<DeliveryResult> SmtpSession::OnConnected(CURLcode code) {
   curl_easy_setopt(easy_, CURLOPT_VERBOSE, 0L);
   const bool login_missing = !target().username().empty() && !logged_in_;
-  if (code != CURLE_OK || refusal_.code != 0 || login_missing) return ResultOfConnect(code);
+  if (code != CURLE_OK || login_missing) return ResultOfConnect(code);
   curl_socket_t fd = CURL_SOCKET_BAD;
   if (curl_easy_getinfo(easy_, CURLINFO_ACTIVESOCKET, &fd) != CURLE_OK || fd == CURL_SOCKET_BAD)
     return ResultOfConnect(CURLE_COULDNT_CONNECT);
@@ -208,11 +202,11 @@ DeliveryResult SmtpSession::ResultOfConnect(CURLcode code) const {
   };
   const char* text = error_[0] != '\0' ? error_ : curl_easy_strerror(code);
   const std::string why = CleanText(text, kDeliveryMessageBytesMax);
-  if (refusal_.code != 0) return failed(WhyRefused());
+  if (code == CURLE_USE_SSL_FAILED && refusal_.code == 0)
+    return failed("the server offers no STARTTLS; without TLS nothing is sent");
+  if (refusal_.code != 0 && code != CURLE_OPERATION_TIMEDOUT) return failed(WhyRefused());
   if (code == CURLE_OK || code == CURLE_LOGIN_DENIED)
     return failed("the server offers no login by AUTH PLAIN or AUTH LOGIN");
-  if (code == CURLE_USE_SSL_FAILED)
-    return failed("the server offers no STARTTLS; without TLS nothing is sent");
   if (IsSecurityError(code)) return failed(why);
   if (address_refused_ && !address_allowed_) {
     return {.status = DeliveryStatus::kRejected,

@@ -2,7 +2,8 @@
 //
 // libcurl resolves the name, connects, and speaks EHLO, STARTTLS and AUTH (CURLOPT_CONNECT_ONLY).
 // After that, the owner reads and writes the connection. Mails are not sent by libcurl: version
-// 7.88 waits inside curl_multi_perform for the answer to a message, and would hold all others.
+// 7.88 waits inside curl_multi_perform for the answers to a message and to QUIT, and would hold all
+// other connections. It sends no QUIT with CURLOPT_CONNECT_ONLY.
 //
 // Passwords go only through TLS. A connection is shared only by targets for which SameLogin holds.
 // libcurl's own reuse of connections does not compare the certificates of STARTTLS.
@@ -81,7 +82,7 @@ class SmtpSession {
   static curl_socket_t OnOpen(void* self, curlsocktype purpose, curl_sockaddr* address);
   static int OnClose(void* self, curl_socket_t fd);
   void OnConnectReply(const SmtpReply& reply);
-  // libcurl stops to wait for the server.
+  // Ends the connection for libcurl.
   void StopReading();
   absl::Status SetSecurity();
   DeliveryResult ResultOfConnect(CURLcode code) const;
@@ -98,7 +99,7 @@ class SmtpSession {
   int fd_ = -1;              // the socket, once connected
   bool login_begun_ = false;
   bool logged_in_ = false;
-  SmtpReply refusal_;  // the first negative reply while connecting; code 0: none
+  SmtpReply refusal_;  // the last negative reply while connecting; code 0: none
   SmtpFeatures features_;
   SmtpReplyReader replies_;
 };
