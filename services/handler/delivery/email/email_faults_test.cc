@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -172,6 +174,34 @@ TEST_F(EmailFaultsTest, KeptConnectionThatWasClosedIsReplaced) {
     }
     EXPECT_EQ(messages.load(), 3);
   }
+}
+
+TEST_F(EmailFaultsTest, ConnectionsThatCloseSoonLoseNothing) {
+  absl::Mutex mutex;
+  std::map<int, int> mails;  // by connection
+  SmtpPeer peer([&](const std::string& command, int connection) -> std::string {
+    absl::MutexLock lock(&mutex);
+    // A connection takes one to three messages.
+    if (absl::StartsWith(command, "MAIL") && mails[connection] > connection % 3)
+      return SmtpPeer::kClose;
+    if (command == ".") ++mails[connection];
+    return SmtpPeer::Accept(command, connection);
+  });
+  constexpr uint64_t kCount = 1'000;
+  for (uint64_t tag = 1; tag <= kCount; ++tag) {
+    EmailTargetRecord target = To(peer.port());
+    target.mutable_tls()->set_ca_certificates(absl::StrCat("authority ", tag % 7));
+    transport_.Send(EmailAttempts(EmailContext(target), tag), sink_);
+  }
+  ASSERT_TRUE(sink_->Await(kCount));
+  for (const auto& [tag, results] : sink_->results()) {
+    ASSERT_EQ(results.size(), 1u);
+    ASSERT_EQ(results[0].status, DeliveryStatus::kAccepted) << results[0].message;
+  }
+  absl::MutexLock lock(&mutex);
+  int sum = 0;
+  for (const auto& [connection, count] : mails) sum += count;
+  EXPECT_EQ(sum, static_cast<int>(kCount));
 }
 
 // The message may have arrived, so it must not be sent again in the same attempt.

@@ -353,8 +353,11 @@ class EmailTransport::Loop {
 
   void OnReady(CURL* easy, int events) {
     const auto found = active_.find(easy);
-    if (found != active_.end())
+    if (found != active_.end()) {
+      // A handle that is new since the wait can have the address of one that ended since then.
+      if (found->second->exchange == nullptr) return;
       return OnEvent(*found->second, (events & CURL_WAIT_POLLOUT) != events);
+    }
     const auto idle = std::find_if(idle_.begin(), idle_.end(), [easy](const IdleSession& one) {
       return one.session->easy() == easy;
     });

@@ -4,12 +4,13 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/printable_text.h"
 
 namespace escapement::handler {
 
 void QueuedMail::Answer(DeliveryResult result) const {
   if (result.message.size() > kDeliveryMessageBytesMax)
-    result.message.resize(kDeliveryMessageBytesMax);
+    result.message = CleanText(result.message, kDeliveryMessageBytesMax);
   sink->OnResult(attempt.tag, std::move(result));
 }
 

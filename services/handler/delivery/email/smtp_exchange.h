@@ -13,8 +13,9 @@
 // If the server takes some receivers and refuses others, the message goes to the accepted ones, and
 // the result is kAccepted. Its message has the number of refused receivers and the first reason.
 // A retry would send the message again to the accepted receivers, as often as the policy retries. A
-// rejection would hide that they have it. If all receivers are refused, one 4xx among them makes
-// the result kFailed: later some may be accepted.
+// rejection would hide that they have it. The handler does not keep messages of accepted events. If
+// all receivers are refused, one 4xx among them makes the result kFailed: later some may be
+// accepted.
 //
 // Pure; not thread-safe.
 
