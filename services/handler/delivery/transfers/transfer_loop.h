@@ -6,8 +6,13 @@
 // AddressRule. Connections are kept alive and reused. At most transfers_max run at once; further
 // ones wait in their order, while their deadlines run.
 //
-// Threads: Start may be called from any thread. The calls of a transfer come on the loop's thread,
-// and those of the destructor on its caller's.
+// One thread drives all transfers, so it is only for protocols that libcurl carries without
+// blocking. SMTP is none of them: libcurl 7.88 waits inside curl_multi_perform for the answer to
+// DATA and to QUIT.
+//
+// Threads: Start may be called from any thread, also from OnEnd. The calls of a transfer come on
+// the loop's thread. Calls after the destructor has begun come on the thread of the destructor or
+// of Start.
 
 #ifndef SERVICES_HANDLER_DELIVERY_TRANSFERS_TRANSFER_LOOP_H_
 #define SERVICES_HANDLER_DELIVERY_TRANSFERS_TRANSFER_LOOP_H_
@@ -16,6 +21,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>
@@ -24,6 +30,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
@@ -35,28 +42,30 @@ namespace escapement::handler {
 // How a transfer ended.
 struct TransferEnd {
   CURLcode code = CURLE_OK;
-  std::string error;  // what libcurl says about it; empty if all went well
-  // True: nothing has been written, because the transfer waited too long or the address is refused.
+  std::string error;  // from libcurl; empty if all went well
+  // True: nothing has been written, because the transfer waited too long, could not be prepared, or
+  // had no address that is allowed.
   bool unsent = false;
-  bool refused = false;  // by the AddressRule
+  bool refused = false;  // no address of the name is allowed by the AddressRule
 };
 
 class Transfer {
  public:
   virtual ~Transfer() = default;
-  // Sets what is special to this transfer, before it starts. What it points to lives as long as the
-  // transfer. After an error OnEnd follows with CURLE_FAILED_INIT and the error's message.
+  // Sets what is special to this transfer, before it starts. Data that it points to lives as long
+  // as the transfer. CURLOPT_ERRORBUFFER, CURLOPT_OPENSOCKETDATA and CURLOPT_TIMEOUT_MS are the
+  // loop's. After an error OnEnd follows with CURLE_FAILED_INIT and the error's message.
   virtual absl::Status Prepare(CURL* easy) = 0;
   // Exactly once. `easy` still has the answer's facts (curl_easy_getinfo); null if the transfer was
-  // never started.
+  // never started. The transfer is destroyed soon after.
   virtual void OnEnd(CURL* easy, const TransferEnd& end) = 0;
 };
 
 class TransferLoop {
  public:
   struct Options {
-    std::string name = "transfers";  // of the thread; at most 15 characters
-    std::string protocols;           // of libcurl, e.g. "http,https"
+    std::string name = "transfers";  // the thread's; at most 15 characters
+    std::string protocols;           // as libcurl writes them, e.g. "http,https"
     std::shared_ptr<const AddressRule> addresses;
     int transfers_max = 64;
     int connections_max = 64;  // idle ones that are kept
@@ -69,8 +78,8 @@ class TransferLoop {
   TransferLoop(const TransferLoop&) = delete;
   TransferLoop& operator=(const TransferLoop&) = delete;
 
-  // The transfer ends at the latest `timeout` from now. A transfer that has waited for half of it
-  // ends as unsent.
+  // The transfer ends at the latest `timeout` from now, to the millisecond. A transfer that has
+  // waited for half of it ends as unsent. Timeouts beyond 20 days are cut to that.
   void Start(std::unique_ptr<Transfer> transfer, absl::Duration timeout);
 
  private:
@@ -80,27 +89,36 @@ class TransferLoop {
     Instant start_by;
     Instant deadline;
   };
+  // libcurl has its address while the handle is in multi_.
   struct Running {
     std::unique_ptr<Transfer> transfer;
     const AddressRule* addresses = nullptr;
-    bool refused = false;
+    bool address_refused = false;
+    bool address_allowed = false;
     char error[CURL_ERROR_SIZE] = {};
   };
 
   void Run();
   bool TakeInbox();  // false: the loop must stop
   void StartWaiting();
-  void StartOne(Waiting waiting, Instant now);
-  void EndExpired(Instant now);
+  Waiting TakeWaiting(uint64_t number);
+  void DropTakenInFront();
+  void StartOne(Waiting waiting);
+  void EndExpired();
   void Reap();
   void End(CURL* easy, CURLcode code);
   CURL* TakeHandle();
+  void FreeHandle(CURL* easy);
   int PollMillis() const;
   static curl_socket_t OnOpen(void* running, curlsocktype purpose, curl_sockaddr* address);
 
   const Options options_;
   CURLM* const multi_;
+  // In the order of their start. An entry without a transfer has been taken already.
   std::deque<Waiting> waiting_;
+  uint64_t first_waiting_ = 0;  // number of waiting_.front()
+  // The waiting transfers by time: `start_by` and number.
+  absl::btree_set<std::pair<Instant, uint64_t>> by_start_;
   absl::flat_hash_map<CURL*, std::unique_ptr<Running>> running_;
   std::vector<CURL*> free_;
   absl::Mutex mutex_;

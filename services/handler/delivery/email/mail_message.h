@@ -1,0 +1,36 @@
+// MailOf: the e-mail of an attempt.
+//
+// Headers: From, To, Subject, Date, Message-ID, MIME-Version, Content-Type (text/plain, UTF-8),
+// Auto-Submitted (RFC 3834), and the facts that HTTP requests have under the same names: ce-id,
+// ce-source, ce-type, ce-time, ce-subject, Idempotency-Key, Escapement-Launch-Time,
+// Escapement-Attempt, Escapement-Index, Escapement-Count, and Escapement-Token if there is one.
+//
+// Message-ID is the same on every attempt, so that a mailbox can drop a repeated message:
+// <event id.hash of the source@domain of the sender>.
+//
+// Pure.
+
+#ifndef SERVICES_HANDLER_DELIVERY_EMAIL_MAIL_MESSAGE_H_
+#define SERVICES_HANDLER_DELIVERY_EMAIL_MAIL_MESSAGE_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "services/handler/delivery/delivery_transport.h"
+
+namespace escapement::handler {
+
+// A longer subject or text is cut.
+inline constexpr size_t kMailSubjectCharactersMax = 500;
+inline constexpr size_t kMailSubjectFilledBytesMax = 2'000;
+inline constexpr size_t kMailTextFilledBytesMax = 256 << 10;
+
+// The whole message, with lines that end in CR LF. The target must be an e-mail target.
+// INVALID_ARGUMENT: no receiver, an address that is none, or a template that cannot be read.
+absl::StatusOr<std::string> MailOf(const DeliveryAttempt& attempt, absl::Time date);
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_DELIVERY_EMAIL_MAIL_MESSAGE_H_

@@ -1,0 +1,153 @@
+#include "services/handler/delivery/email/smtp_exchange.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace escapement::handler {
+namespace {
+
+constexpr int kClosing = 421;
+
+// The server wants a login, or a better one. An operator can mend that.
+bool WantsLogin(int code) { return code == 530 || code == 534 || code == 535 || code == 538; }
+
+DeliveryStatus StatusOf(const SmtpReply& reply) {
+  if (reply.accepts()) return DeliveryStatus::kAccepted;
+  const bool for_good = reply.code / 100 == 5 && !WantsLogin(reply.code);
+  return for_good ? DeliveryStatus::kRejected : DeliveryStatus::kFailed;
+}
+
+}  // namespace
+
+SmtpFeatures SmtpFeatures::Of(const SmtpReply& reply) {
+  SmtpFeatures features;
+  for (const absl::string_view line : absl::StrSplit(reply.text, '\n')) {
+    const absl::string_view word = line.substr(0, line.find(' '));
+    if (absl::EqualsIgnoreCase(word, "PIPELINING")) features.pipelining = true;
+    if (absl::EqualsIgnoreCase(word, "SIZE")) features.size = true;
+  }
+  return features;
+}
+
+SmtpExchange::SmtpExchange(const storage::v1::EmailTargetRecord& target, std::string mail,
+                           SmtpFeatures features, bool reset)
+    : target_(target), features_(features), mail_(std::move(mail)) {
+  if (reset) {
+    step_ = Step::kReset;
+    Write("RSET");
+    if (!features_.pipelining) return;
+  }
+  WriteSender();
+  if (!features_.pipelining) return;
+  for (int i = 0; i < target_.to_size(); ++i) WriteReceiver(i);
+  WriteData();
+}
+
+void SmtpExchange::Write(absl::string_view command) { absl::StrAppend(&out_, command, "\r\n"); }
+
+void SmtpExchange::WriteSender() {
+  absl::StrAppend(&out_, "MAIL FROM:<", target_.from(), ">");
+  if (features_.size) absl::StrAppend(&out_, " SIZE=", mail_.size());
+  Write("");
+}
+
+void SmtpExchange::WriteReceiver(int index) {
+  absl::StrAppend(&out_, "RCPT TO:<", target_.to(index), ">\r\n");
+}
+
+void SmtpExchange::WriteData() { Write("DATA"); }
+
+void SmtpExchange::OnReply(const SmtpReply& reply) {
+  if (reply.code == kClosing && step_ != Step::kMessage) {
+    closed_early_ = true;
+    return End({.status = DeliveryStatus::kFailed, .message = SmtpReplyText(reply)}, false, false);
+  }
+  switch (step_) {
+    case Step::kReset:
+      if (!reply.accepts()) return Refuse(reply, "RSET");
+      step_ = Step::kSender;
+      if (!features_.pipelining) WriteSender();
+      return;
+    case Step::kSender:
+      if (!reply.accepts()) sender_refusal_ = reply;
+      if (!features_.pipelining && !reply.accepts()) return Refuse(reply, target_.from());
+      step_ = Step::kReceivers;
+      if (!features_.pipelining) WriteReceiver(0);
+      return;
+    case Step::kReceivers:
+      return OnReceiver(reply);
+    case Step::kData:
+      return OnData(reply);
+    case Step::kMessage:
+      if (!reply.accepts()) return Refuse(reply, "the message");
+      return End({.status = DeliveryStatus::kAccepted, .message = ReceiversText()},
+                 to_write().empty(), false);
+  }
+}
+
+void SmtpExchange::OnReceiver(const SmtpReply& reply) {
+  if (!reply.accepts()) {
+    ++refused_;
+    const bool better = reply.may_accept_later() && !receiver_refusal_.may_accept_later();
+    if (receiver_refusal_.code == 0 || better) {
+      receiver_refusal_ = reply;
+      refused_receiver_ = receiver_;
+    }
+  }
+  if (++receiver_ < target_.to_size()) {
+    if (!features_.pipelining) WriteReceiver(receiver_);
+    return;
+  }
+  step_ = Step::kData;
+  if (features_.pipelining) return;
+  if (refused_ == target_.to_size())
+    return Refuse(receiver_refusal_, target_.to(refused_receiver_));
+  WriteData();
+}
+
+// With pipelining DATA was written before the replies to the other commands came.
+void SmtpExchange::OnData(const SmtpReply& reply) {
+  const bool ready = reply.code / 100 == 3;
+  if (sender_refusal_.code != 0) {
+    Refuse(sender_refusal_, target_.from());
+  } else if (refused_ == target_.to_size()) {
+    Refuse(receiver_refusal_, target_.to(refused_receiver_));
+  } else if (!ready) {
+    return Refuse(reply, "DATA");
+  } else {
+    step_ = Step::kMessage;
+    out_ = std::move(mail_);
+    out_.append(".\r\n");
+    written_ = 0;
+    return;
+  }
+  // The server waits for a message that must not be sent.
+  if (ready) reusable_ = false;
+}
+
+void SmtpExchange::Refuse(const SmtpReply& reply, absl::string_view what) {
+  DeliveryResult result;
+  result.status = StatusOf(reply);
+  // A reply that fits no step, such as 354 to MAIL.
+  if (result.status == DeliveryStatus::kAccepted) result.status = DeliveryStatus::kFailed;
+  result.message = absl::StrCat(what, " was refused: ", SmtpReplyText(reply));
+  const bool closing = reply.code == kClosing || reply.code / 100 == 3 || !to_write().empty();
+  End(std::move(result), !closing, step_ != Step::kMessage);
+}
+
+void SmtpExchange::End(DeliveryResult result, bool reusable, bool needs_reset) {
+  result_ = std::move(result);
+  reusable_ = reusable;
+  needs_reset_ = needs_reset;
+}
+
+std::string SmtpExchange::ReceiversText() const {
+  if (refused_ == 0) return "";
+  return absl::StrCat(refused_, " of ", target_.to_size(), " receivers were refused; ",
+                      target_.to(refused_receiver_), ": ", SmtpReplyText(receiver_refusal_));
+}
+
+}  // namespace escapement::handler

@@ -1,0 +1,102 @@
+// SmtpExchange: sends one message over an SMTP connection that is open and logged in, and judges
+// the server's replies. It knows the protocol, not the connection: the caller writes to_write() and
+// passes on each reply.
+//
+// If the server allows pipelining (RFC 2920), MAIL, all RCPT and DATA go out at once.
+//
+// Results:
+//   2xx after the message      kAccepted, also if some receivers were refused before
+//   4xx                        kFailed
+//   530, 534, 535, 538         kFailed: the server wants a login or another one
+//   5xx                        kRejected: sender, all receivers or the content are refused
+//
+// If the server takes some receivers and refuses others, the message goes to the accepted ones, and
+// the result is kAccepted. Its message has the number of refused receivers and the first reason.
+// A retry would send the message again to the accepted receivers, as often as the policy retries. A
+// rejection would hide that they have it. The handler does not keep messages of accepted events. If
+// all receivers are refused, one 4xx among them makes the result kFailed: later some may be
+// accepted.
+//
+// Pure; not thread-safe.
+
+#ifndef SERVICES_HANDLER_DELIVERY_EMAIL_SMTP_EXCHANGE_H_
+#define SERVICES_HANDLER_DELIVERY_EMAIL_SMTP_EXCHANGE_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/handler/delivery/delivery_transport.h"
+#include "services/handler/delivery/email/smtp_reply.h"
+
+namespace escapement::handler {
+
+// The extensions that a server offers.
+struct SmtpFeatures {
+  bool pipelining = false;
+  bool size = false;
+
+  // From the reply to EHLO.
+  static SmtpFeatures Of(const SmtpReply& reply);
+};
+
+class SmtpExchange {
+ public:
+  // `mail` is a whole message with CR LF line ends, of which none begins with a dot. `reset`: the
+  // connection has a transaction that was not finished. `target` must outlive the exchange.
+  SmtpExchange(const storage::v1::EmailTargetRecord& target, std::string mail,
+               SmtpFeatures features, bool reset);
+
+  // The bytes to be written now.
+  absl::string_view to_write() const { return absl::string_view(out_).substr(written_); }
+  void Wrote(size_t bytes) { written_ += bytes; }
+
+  // Takes the next reply. No call after `result` is set.
+  void OnReply(const SmtpReply& reply);
+
+  const std::optional<DeliveryResult>& result() const { return result_; }
+  // Once there is a result: whether the connection can carry another message, and whether that one
+  // must begin with a reset.
+  bool reusable() const { return reusable_; }
+  bool needs_reset() const { return needs_reset_; }
+  // True once the whole message is written: the server may accept it, whatever comes.
+  bool may_have_arrived() const { return step_ == Step::kMessage && to_write().empty(); }
+  // True if the server closes the connection (421) before it has got a message.
+  bool closed_early() const { return closed_early_; }
+
+ private:
+  enum class Step { kReset, kSender, kReceivers, kData, kMessage };
+  void Write(absl::string_view command);
+  void WriteSender();
+  void WriteReceiver(int index);
+  void WriteData();
+  void OnReceiver(const SmtpReply& reply);
+  void OnData(const SmtpReply& reply);
+  void Refuse(const SmtpReply& reply, absl::string_view what);
+  void End(DeliveryResult result, bool reusable, bool needs_reset);
+  std::string ReceiversText() const;
+
+  const storage::v1::EmailTargetRecord& target_;
+  const SmtpFeatures features_;
+  std::string mail_;
+  std::string out_;
+  size_t written_ = 0;
+  Step step_ = Step::kSender;
+  int receiver_ = 0;  // the reply to RCPT that comes next
+  int refused_ = 0;   // receivers
+  // The replies that refused something first; code 0: none.
+  SmtpReply sender_refusal_;
+  SmtpReply receiver_refusal_;  // a 4xx is preferred
+  int refused_receiver_ = 0;    // the receiver of that refusal
+  std::optional<DeliveryResult> result_;
+  bool reusable_ = false;
+  bool needs_reset_ = false;
+  bool closed_early_ = false;
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_DELIVERY_EMAIL_SMTP_EXCHANGE_H_
