@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "escapement/storage/v1/records.pb.h"
+#include "services/handler/delivery/email/email_flags.h"
 #include "services/handler/delivery/grpc/grpc_transport.h"
 #include "services/handler/delivery/http/http_flags.h"
 #include "services/handler/delivery/http/http_transport.h"
+#include "services/handler/delivery/kafka/kafka_flags.h"
 #include "services/handler/delivery/ping/ping_requests.h"
 #include "services/handler/delivery/slack/slack_requests.h"
 #include "services/handler/delivery/sqs/sqs_flags.h"
@@ -45,6 +47,8 @@ std::unique_ptr<DeliveryTransport> NewPing(Addresses addresses) {
 constexpr std::array kTransports = {
     Row{storage::v1::TargetRecord::kHttp, &NewHttp, &ValidateHttpFlags},
     Row{storage::v1::TargetRecord::kGrpc, &NewGrpc, nullptr},
+    Row{storage::v1::TargetRecord::kEmail, &NewEmailTransportFromFlags, &ValidateEmailFlags},
+    Row{storage::v1::TargetRecord::kKafka, &NewKafkaTransportFromFlags, &ValidateKafkaFlags},
     Row{storage::v1::TargetRecord::kSqs, &NewSqsTransportFromFlags, &ValidateSqsFlags},
     Row{storage::v1::TargetRecord::kSlack, &NewSlack, nullptr},
     Row{storage::v1::TargetRecord::kPing, &NewPing, nullptr},

@@ -19,12 +19,12 @@ constexpr std::pair<const char*, const char*> kHeaders[] = {
     {"ce_source", "/tenants/default/schedules/nightly"},
     {"ce_time", "2026-03-01T00:00:00Z"},
     {"content-type", "application/json"},
-    {"escapement-launch-time", "2026-03-01T00:00:00Z"},
-    {"escapement-count", "1"},
+    {"escapement_launchtime", "2026-03-01T00:00:00Z"},
+    {"escapement_count", "1"},
     {"ce_id", "event-123456"},
     {"ce_subject", "2026-03-01T00:00:00Z/123456"},
-    {"escapement-attempt", "1"},
-    {"escapement-index", "123456"},
+    {"escapement_attempt", "1"},
+    {"escapement_index", "123456"},
     {"traceparent", "00-0123456789abcdef0123456789abcdef-0123456789abcdef-00"},
 };
 

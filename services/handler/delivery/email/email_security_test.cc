@@ -139,7 +139,7 @@ TEST_F(EmailSecurityTest, AddressThatIsNotAllowedIsRejected) {
     const uint64_t tag = next_tag_++;
     transport.Send(EmailAttempts(EmailContext(target), tag), sink_);
     ASSERT_TRUE(sink_->Await(tag));
-    EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kRejected);
+    EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kFailed);
     EXPECT_EQ(sink_->Only(tag).message, "the address of the target is not allowed");
   }
   ASSERT_EQ(Send(Plain(server)).status, DeliveryStatus::kAccepted);

@@ -6,7 +6,8 @@
 #include "common/templates/event_template.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/delivery/email/mail_text.h"
-#include "services/handler/delivery/http/headers.h"
+#include "services/handler/delivery/event_facts.h"
+#include "services/handler/delivery/facts.h"
 
 namespace escapement::handler {
 namespace {
@@ -29,21 +30,6 @@ absl::Status CheckAddresses(const EmailTargetRecord& target) {
     if (!IsMailAddress(to)) return absl::InvalidArgumentError("a receiver is no e-mail address");
   }
   return absl::OkStatus();
-}
-
-EventFacts FactsOf(const DeliveryAttempt& attempt) {
-  const DeliveryContext& context = *attempt.context;
-  EventFacts facts;
-  facts.payload = *context.payload;
-  facts.id = attempt.event_id;
-  facts.source = context.source;
-  facts.time = Rfc3339(context.nominal_time);
-  if (!context.occurrence.empty())
-    facts.subject = absl::StrCat(context.occurrence, "/", attempt.index);
-  facts.attempt = absl::StrCat(attempt.attempt);
-  facts.index = absl::StrCat(attempt.index);
-  facts.count = absl::StrCat(context.run_count);
-  return facts;
 }
 
 absl::StatusOr<std::string> Filled(const std::string& text, const EventFacts& facts,
@@ -105,7 +91,7 @@ void AppendFacts(const DeliveryAttempt& attempt, const EventFacts& facts, std::s
 absl::StatusOr<std::string> MailOf(const DeliveryAttempt& attempt, absl::Time date) {
   const EmailTargetRecord& target = attempt.context->definition->delivery().target().email();
   if (absl::Status checked = CheckAddresses(target); !checked.ok()) return checked;
-  const EventFacts facts = FactsOf(attempt);
+  const EventFacts facts = EventFactsOf(attempt);
   const auto subject = Filled(target.subject(), facts, kMailSubjectFilledBytesMax, "subject");
   if (!subject.ok()) return subject.status();
   const auto text = Filled(target.text(), facts, kMailTextFilledBytesMax, "text");

@@ -209,7 +209,7 @@ DeliveryResult SmtpSession::ResultOfConnect(CURLcode code) const {
     return failed("the server offers no login by AUTH PLAIN or AUTH LOGIN");
   if (IsSecurityError(code)) return failed(why);
   if (address_refused_ && !address_allowed_) {
-    return {.status = DeliveryStatus::kRejected,
+    return {.status = DeliveryStatus::kFailed,
             .message = "the address of the target is not allowed"};
   }
   if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL)

@@ -2,7 +2,7 @@
 //
 // A record's value is the payload; without a payload it is empty. Its key is the target's key or
 // the event's id. Its headers follow the Kafka binding of CloudEvents 1.0 in binary mode, and have
-// the platform's own facts (kafka_facts.h). The broker's or librdkafka's clock gives its
+// the platform's own facts (facts.h). The broker's or librdkafka's clock gives its
 // timestamp. Records with equal keys go to the partition that Kafka's Java client would choose.
 //
 // Producers are idempotent and wait for all in-sync replicas (acks=all), so librdkafka's own

@@ -11,7 +11,7 @@
 #include "common/base/check.h"
 #include "common/base/printable_text.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/handler/delivery/kafka/kafka_facts.h"
+#include "services/handler/delivery/facts.h"
 
 namespace escapement::handler {
 namespace {
@@ -21,10 +21,12 @@ constexpr size_t kHeadersMax = 16;
 
 KafkaProducer* Self(void* self) { return static_cast<KafkaProducer*>(self); }
 
-void AddHeaders(const std::vector<KafkaFact>& facts, rd_kafka_headers_t* headers) {
-  for (const KafkaFact& fact : facts) {
-    rd_kafka_header_add(headers, fact.name.data(), static_cast<ssize_t>(fact.name.size()),
-                        fact.value.data(), static_cast<ssize_t>(fact.value.size()));
+void AddHeaders(const std::vector<Fact>& facts, rd_kafka_headers_t* headers) {
+  for (const Fact& fact : facts) {
+    // The binding of CloudEvents for Kafka has another name for this one (3.2.1).
+    const absl::string_view name = fact.name == "datacontenttype" ? "content-type" : fact.attribute;
+    rd_kafka_header_add(headers, name.data(), static_cast<ssize_t>(name.size()), fact.value.data(),
+                        static_cast<ssize_t>(fact.value.size()));
   }
 }
 
@@ -157,11 +159,11 @@ rd_kafka_headers_t* KafkaProducer::HeadersOf(const DeliveryAttempt& attempt) {
   if (attempt.context != last_context_) {
     if (context_headers_ != nullptr) rd_kafka_headers_destroy(context_headers_);
     context_headers_ = rd_kafka_headers_new(kHeadersMax);
-    AddHeaders(KafkaContextFacts(*attempt.context), context_headers_);
+    AddHeaders(ContextFactsOf(*attempt.context), context_headers_);
     last_context_ = attempt.context;
   }
   rd_kafka_headers_t* headers = rd_kafka_headers_copy(context_headers_);
-  AddHeaders(KafkaAttemptFacts(attempt), headers);
+  AddHeaders(AttemptFactsOf(attempt), headers);
   return headers;
 }
 

@@ -135,10 +135,10 @@ void TransferLoop::StartOne(Waiting waiting) {
   auto running = std::make_unique<Running>();
   running->transfer = std::move(waiting.transfer);
   running->addresses = options_.addresses.get();
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(waiting.deadline - now);
+  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, std::max<long>(left.count(), 1));
   absl::Status started = running->transfer->Prepare(easy);
   if (started.ok()) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(waiting.deadline - now);
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, std::max<long>(left.count(), 1));
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, running->error);
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, running.get());
     const CURLMcode added = curl_multi_add_handle(multi_, easy);

@@ -53,8 +53,9 @@ class Transfer {
  public:
   virtual ~Transfer() = default;
   // Sets what is special to this transfer, before it starts. Data that it points to lives as long
-  // as the transfer. CURLOPT_ERRORBUFFER, CURLOPT_OPENSOCKETDATA and CURLOPT_TIMEOUT_MS are the
-  // loop's. After an error OnEnd follows with CURLE_FAILED_INIT and the error's message.
+  // as the transfer. CURLOPT_ERRORBUFFER and CURLOPT_OPENSOCKETDATA are the loop's; a
+  // CURLOPT_TIMEOUT_MS may only be shorter than the time that is left. After an error OnEnd follows
+  // with CURLE_FAILED_INIT and the error's message.
   virtual absl::Status Prepare(CURL* easy) = 0;
   // Exactly once. `easy` still has the answer's facts (curl_easy_getinfo); null if the transfer was
   // never started. The transfer is destroyed soon after.
