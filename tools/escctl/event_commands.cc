@@ -13,9 +13,9 @@
 #include "common/rest/ingest_event.h"
 #include "escapement/v1/event_service.grpc.pb.h"
 #include "tools/escctl/commands.h"
+#include "tools/escctl/flags/list_flags.h"
+#include "tools/escctl/flags/target_flags.h"
 #include "tools/escctl/ingest_progress.h"
-#include "tools/escctl/list_flags.h"
-#include "tools/escctl/target_flags.h"
 #include "tools/escctl/watch.h"
 
 namespace escapement::escctl {

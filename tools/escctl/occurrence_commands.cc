@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
+#include "tools/escctl/flags/timing_flags.h"
 #include "tools/escctl/schedule_text.h"
-#include "tools/escctl/timing_flags.h"
 
 namespace escapement::escctl {
 namespace {

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "escapement/v1/policy_service.grpc.pb.h"
 #include "tools/escctl/commands.h"
-#include "tools/escctl/flag_values.h"
-#include "tools/escctl/list_flags.h"
+#include "tools/escctl/flags/flag_values.h"
+#include "tools/escctl/flags/list_flags.h"
 #include "tools/escctl/pages.h"
 #include "tools/escctl/watch.h"
 

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "escapement/v1/run_service.grpc.pb.h"
 #include "tools/escctl/commands.h"
-#include "tools/escctl/list_flags.h"
+#include "tools/escctl/flags/list_flags.h"
 #include "tools/escctl/pages.h"
 #include "tools/escctl/watch.h"
 

@@ -8,13 +8,13 @@
 #include "escapement/v1/run_service.grpc.pb.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
 #include "tools/escctl/commands.h"
-#include "tools/escctl/flag_values.h"
-#include "tools/escctl/list_flags.h"
+#include "tools/escctl/flags/flag_values.h"
+#include "tools/escctl/flags/list_flags.h"
+#include "tools/escctl/flags/target_flags.h"
+#include "tools/escctl/flags/throttle_flags.h"
+#include "tools/escctl/flags/timing_flags.h"
 #include "tools/escctl/occurrence_commands.h"
 #include "tools/escctl/schedule_text.h"
-#include "tools/escctl/target_flags.h"
-#include "tools/escctl/throttle_flags.h"
-#include "tools/escctl/timing_flags.h"
 #include "tools/escctl/watch.h"
 
 namespace escapement::escctl {

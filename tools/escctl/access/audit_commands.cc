@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "escapement/v1/audit_service.grpc.pb.h"
 #include "tools/escctl/access/access_commands.h"
-#include "tools/escctl/list_flags.h"
+#include "tools/escctl/flags/list_flags.h"
 
 namespace escapement::escctl {
 namespace {

@@ -14,8 +14,8 @@
 #include "escapement/v1/key_service.grpc.pb.h"
 #include "tools/escctl/access/access_commands.h"
 #include "tools/escctl/context/key_file.h"
-#include "tools/escctl/list_flags.h"
-#include "tools/escctl/timing_flags.h"
+#include "tools/escctl/flags/list_flags.h"
+#include "tools/escctl/flags/timing_flags.h"
 
 namespace escapement::escctl {
 namespace {

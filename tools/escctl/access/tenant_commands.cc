@@ -11,7 +11,7 @@
 #include "escapement/v1/tenant_service.grpc.pb.h"
 #include "tools/escctl/access/access_commands.h"
 #include "tools/escctl/access/quota_flags.h"
-#include "tools/escctl/list_flags.h"
+#include "tools/escctl/flags/list_flags.h"
 
 namespace escapement::escctl {
 namespace {

@@ -17,7 +17,7 @@
 #include "tools/escctl/apply/applier.h"
 #include "tools/escctl/apply/line_diff.h"
 #include "tools/escctl/apply/manifest.h"
-#include "tools/escctl/flag_values.h"
+#include "tools/escctl/flags/flag_values.h"
 #include "tools/escctl/pages.h"
 
 namespace escapement::escctl {

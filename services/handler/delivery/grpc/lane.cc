@@ -4,13 +4,9 @@
 #include <chrono>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "common/base/check.h"
 #include "common/base/printable_text.h"
-#include "common/rpc/channel.h"
-#include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/trigger_receiver_service.pb.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
@@ -24,49 +20,6 @@ constexpr char kMethod[] = "/escapement.v1.TriggerReceiver/Deliver";
 // The longest time that a write into gRPC's buffer takes.
 constexpr MonotonicMicros kWriteMax = 100'000;
 constexpr char kStopping[] = "the platform is stopping";
-
-// Consumers close the connection if pings come more often than gRPC's default limit of 5 minutes.
-// TCP's user timeout, which is keepalive_timeout, detects a dead peer.
-ChannelOptions ConsumerChannel(const GrpcTransport::Options& options) {
-  ChannelOptions channel;
-  channel.receive_bytes_max = 4 << 20;
-  channel.reconnect_min = options.reconnect_min;
-  channel.reconnect_max = options.reconnect_max;
-  channel.connect_timeout = options.connect_timeout;
-  channel.keepalive = absl::Minutes(6);
-  channel.keepalive_timeout = absl::Seconds(20);
-  return channel;
-}
-
-std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(
-    const storage::v1::GrpcTargetRecord& target) {
-  if (!target.has_tls()) return grpc::InsecureChannelCredentials();
-  grpc::SslCredentialsOptions options;
-  options.pem_root_certs = target.tls().ca_certificates();
-  options.pem_cert_chain = target.tls().client_certificate();
-  options.pem_private_key = target.tls().client_key();
-  return grpc::SslCredentials(options);
-}
-
-absl::StatusOr<HostPort> PlaceOf(absl::string_view uri) {
-  for (const absl::string_view scheme : {"dns:///", "ipv4:", "ipv6:"}) {
-    if (absl::ConsumePrefix(&uri, scheme)) break;
-  }
-  return ParseHostPort(uri);
-}
-
-// "ipv4:127.0.0.1:1,127.0.0.2:1": a gRPC target has addresses of one family. That of the first
-// address is taken.
-std::string ChannelTarget(const std::vector<std::string>& addresses, uint16_t port) {
-  const bool six = absl::StrContains(addresses.front(), ":");
-  std::string target;
-  for (const std::string& address : addresses) {
-    if (absl::StrContains(address, ":") != six) continue;
-    absl::StrAppend(&target, target.empty() ? (six ? "ipv6:" : "ipv4:") : ",",
-                    HostPort{address, port}.ToString());
-  }
-  return target;
-}
 
 DeliveryResult UnknownResult(const std::string& why) {
   return {.status = DeliveryStatus::kUnknown, .message = why};
@@ -103,39 +56,6 @@ MonotonicMicros MonotonicNow() {
   return std::chrono::duration_cast<std::chrono::microseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
-}
-
-void StreamEnds::AddStream() {
-  absl::MutexLock lock(&mutex_);
-  ++running_;
-}
-
-void StreamEnds::RemoveStream(std::shared_ptr<GrpcLane> lane) {
-  absl::MutexLock lock(&mutex_);
-  left_.push_back(std::move(lane));
-  TakeFrom<uint64_t>(running_, 1);
-}
-
-void StreamEnds::Leave(std::shared_ptr<grpc::Channel> channel) {
-  absl::MutexLock lock(&mutex_);
-  channels_.push_back(std::move(channel));
-}
-
-void StreamEnds::Drop() {
-  std::vector<std::shared_ptr<GrpcLane>> left;
-  std::vector<std::shared_ptr<grpc::Channel>> channels;
-  absl::MutexLock lock(&mutex_);
-  left.swap(left_);
-  channels.swap(channels_);
-}
-
-void StreamEnds::AwaitAll() {
-  {
-    const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return running_ == 0; };
-    absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(&none));
-  }
-  Drop();
 }
 
 // One call of Deliver. The flags are guarded by the lane's lock.
@@ -208,8 +128,7 @@ GrpcLane::GrpcLane(const GrpcTransport::Options& options,
       resolver_(resolver),
       ends_(std::move(ends)),
       tick_by_(std::move(tick_by)),
-      credentials_(CredentialsOf(target)),
-      place_(PlaceOf(target.uri())) {}
+      target_(options, target) {}
 
 GrpcLane::~GrpcLane() = default;
 
@@ -238,15 +157,17 @@ void GrpcLane::OpenStream(MonotonicMicros now, Answers* answers) {
   if (stream_ != nullptr || waiting_.empty() || retired_ || now < reconnect_at_) return;
   if (channel_ == nullptr) {
     if (resolving_) return;
-    if (place_.ok() && !NameResolver::IsAddress(place_->host)) {
+    if (target_.place().ok() && !target_.has_address()) {
       resolving_ = true;
-      return resolver_.Resolve(place_->host,
+      return resolver_.Resolve(target_.place()->host,
                                [weak = weak_from_this()](NameResolver::Answer addresses) {
                                  const std::shared_ptr<GrpcLane> lane = weak.lock();
                                  if (lane != nullptr) lane->OnResolved(std::move(addresses));
                                });
     }
-    UseAddresses(place_.ok() ? NameResolver::Answer({place_->host}) : place_.status(), answers);
+    UseAddresses(target_.has_address() ? NameResolver::Answer({target_.place()->host})
+                                       : NameResolver::Answer(target_.place().status()),
+                 answers);
     if (channel_ == nullptr) return;
   }
   ends_->AddStream();
@@ -269,10 +190,7 @@ void GrpcLane::UseAddresses(NameResolver::Answer addresses, Answers* answers) {
         answers);
     return BackOff(MonotonicNow());
   }
-  ChannelOptions channel = ConsumerChannel(options_);
-  channel.credentials = credentials_;
-  channel.authority = place_->ToString();
-  channel_ = NewChannel(ChannelTarget(*addresses, place_->port), channel);
+  channel_ = target_.Open(*addresses);
 }
 
 void GrpcLane::OnResolved(NameResolver::Answer addresses) {
@@ -460,8 +378,7 @@ void GrpcLane::OnEnded(Stream* stream, const grpc::Status& status) {
     absl::MutexLock lock(&mutex_);
     if (!stream->closing) BackOff(now);
     // The name may have other addresses by now.
-    if (!stream->closing && place_.ok() && !NameResolver::IsAddress(place_->host))
-      ends_->Leave(std::exchange(channel_, nullptr));
+    if (!stream->closing && !target_.has_address()) ends_->Leave(std::exchange(channel_, nullptr));
     stream_ = nullptr;
     delete stream;
     OpenStream(now, &answers);

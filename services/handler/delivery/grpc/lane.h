@@ -16,17 +16,16 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "common/net/name_resolver.h"
-#include "common/rpc/host_port.h"
 #include "services/handler/delivery/delivery_transport.h"
 #include "services/handler/delivery/grpc/grpc_transport.h"
 #include "services/handler/delivery/grpc/message.h"
+#include "services/handler/delivery/grpc/stream_ends.h"
+#include "services/handler/delivery/grpc/target_channel.h"
 
 namespace grpc {
 class Channel;
-class ChannelCredentials;
 class Status;
 }  // namespace grpc
 
@@ -44,29 +43,6 @@ namespace escapement::handler {
 using MonotonicMicros = int64_t;
 inline constexpr MonotonicMicros kNeverMicros = std::numeric_limits<int64_t>::max();
 MonotonicMicros MonotonicNow();
-
-class GrpcLane;
-
-// Collects the lanes of ended streams, so that the transport's own threads drop them. A gRPC thread
-// must not drop the last reference to a channel, whose destructor may wait for this very thread.
-class StreamEnds {
- public:
-  void AddStream();
-  // The last call of a stream.
-  void RemoveStream(std::shared_ptr<GrpcLane> lane);
-  // Drops the channel later, too.
-  void Leave(std::shared_ptr<grpc::Channel> channel);
-  // Drops the lanes of ended streams, and the channels that were left.
-  void Drop();
-  // Waits until every stream has ended, and drops their lanes.
-  void AwaitAll();
-
- private:
-  absl::Mutex mutex_;
-  uint64_t running_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<std::shared_ptr<GrpcLane>> left_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::shared_ptr<grpc::Channel>> channels_ ABSL_GUARDED_BY(mutex_);
-};
 
 class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
  public:
@@ -137,8 +113,7 @@ class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
   NameResolver& resolver_;
   const std::shared_ptr<StreamEnds> ends_;
   const std::function<void(MonotonicMicros)> tick_by_;
-  const std::shared_ptr<grpc::ChannelCredentials> credentials_;
-  const absl::StatusOr<HostPort> place_;  // parsed from the target's URI
+  const TargetChannel target_;
 
   mutable absl::Mutex mutex_;
   // To the addresses that were looked up last. Null: they must be looked up.

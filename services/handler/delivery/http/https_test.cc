@@ -15,7 +15,7 @@
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
 #include "tests/fixtures/loopback.h"
-#include "tests/fixtures/nginx.h"
+#include "tests/fixtures/nginx/nginx.h"
 
 namespace escapement::handler {
 namespace {

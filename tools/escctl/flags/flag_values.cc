@@ -1,4 +1,4 @@
-#include "tools/escctl/flag_values.h"
+#include "tools/escctl/flags/flag_values.h"
 
 #include <fstream>
 #include <iterator>

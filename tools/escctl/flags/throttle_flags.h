@@ -1,7 +1,7 @@
 // Flags about throttling, and about the events at the end of runs.
 
-#ifndef TOOLS_ESCCTL_THROTTLE_FLAGS_H_
-#define TOOLS_ESCCTL_THROTTLE_FLAGS_H_
+#ifndef TOOLS_ESCCTL_FLAGS_THROTTLE_FLAGS_H_
+#define TOOLS_ESCCTL_FLAGS_THROTTLE_FLAGS_H_
 
 #include <functional>
 #include <optional>
@@ -37,4 +37,4 @@ class ThrottleFlags {
 
 }  // namespace escapement::escctl
 
-#endif  // TOOLS_ESCCTL_THROTTLE_FLAGS_H_
+#endif  // TOOLS_ESCCTL_FLAGS_THROTTLE_FLAGS_H_

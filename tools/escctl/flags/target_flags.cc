@@ -1,8 +1,8 @@
-#include "tools/escctl/target_flags.h"
+#include "tools/escctl/flags/target_flags.h"
 
 #include <utility>
 
-#include "tools/escctl/flag_values.h"
+#include "tools/escctl/flags/flag_values.h"
 
 namespace escapement::escctl {
 

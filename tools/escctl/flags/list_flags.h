@@ -1,7 +1,7 @@
 // --filter, --order-by, --limit and --watch of the lists.
 
-#ifndef TOOLS_ESCCTL_LIST_FLAGS_H_
-#define TOOLS_ESCCTL_LIST_FLAGS_H_
+#ifndef TOOLS_ESCCTL_FLAGS_LIST_FLAGS_H_
+#define TOOLS_ESCCTL_FLAGS_LIST_FLAGS_H_
 
 #include <string>
 #include <type_traits>
@@ -87,4 +87,4 @@ class ListFlags {
 
 }  // namespace escapement::escctl
 
-#endif  // TOOLS_ESCCTL_LIST_FLAGS_H_
+#endif  // TOOLS_ESCCTL_FLAGS_LIST_FLAGS_H_

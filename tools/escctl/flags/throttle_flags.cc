@@ -1,7 +1,7 @@
-#include "tools/escctl/throttle_flags.h"
+#include "tools/escctl/flags/throttle_flags.h"
 
-#include "tools/escctl/enum_flag.h"
-#include "tools/escctl/flag_values.h"
+#include "tools/escctl/flags/enum_flag.h"
+#include "tools/escctl/flags/flag_values.h"
 
 namespace escapement::escctl {
 void ThrottleFlags::Add(CLI::App& command) {

@@ -1,4 +1,4 @@
-#include "tools/escctl/target_kind_flags.h"
+#include "tools/escctl/flags/target_kind_flags.h"
 
 #include <google/protobuf/util/json_util.h>
 
@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "tools/escctl/flag_values.h"
+#include "tools/escctl/flags/flag_values.h"
 
 namespace escapement::escctl {
 

@@ -1,4 +1,4 @@
-#include "tools/escctl/target_kind_flags.h"
+#include "tools/escctl/flags/target_kind_flags.h"
 
 #include <fstream>
 #include <string>

@@ -1,7 +1,7 @@
 // Flags that take one of several words: "carry-over" for CARRY_OVER.
 
-#ifndef TOOLS_ESCCTL_ENUM_FLAG_H_
-#define TOOLS_ESCCTL_ENUM_FLAG_H_
+#ifndef TOOLS_ESCCTL_FLAGS_ENUM_FLAG_H_
+#define TOOLS_ESCCTL_FLAGS_ENUM_FLAG_H_
 
 #include <string>
 
@@ -25,4 +25,4 @@ inline absl::Status NoSuchValue(absl::string_view flag, absl::string_view text,
 
 }  // namespace escapement::escctl
 
-#endif  // TOOLS_ESCCTL_ENUM_FLAG_H_
+#endif  // TOOLS_ESCCTL_FLAGS_ENUM_FLAG_H_

@@ -1,7 +1,7 @@
 // Flags about when a schedule fires, and about occurrences that are late or overlap a run.
 
-#ifndef TOOLS_ESCCTL_TIMING_FLAGS_H_
-#define TOOLS_ESCCTL_TIMING_FLAGS_H_
+#ifndef TOOLS_ESCCTL_FLAGS_TIMING_FLAGS_H_
+#define TOOLS_ESCCTL_FLAGS_TIMING_FLAGS_H_
 
 #include <optional>
 #include <string>
@@ -64,4 +64,4 @@ absl::StatusOr<google::protobuf::Timestamp> ParseTimeFlag(const std::string& fla
 
 }  // namespace escapement::escctl
 
-#endif  // TOOLS_ESCCTL_TIMING_FLAGS_H_
+#endif  // TOOLS_ESCCTL_FLAGS_TIMING_FLAGS_H_

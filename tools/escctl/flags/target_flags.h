@@ -1,7 +1,7 @@
 // Flags that schedules and events share: the target, the payload, and how delivery is tried.
 
-#ifndef TOOLS_ESCCTL_TARGET_FLAGS_H_
-#define TOOLS_ESCCTL_TARGET_FLAGS_H_
+#ifndef TOOLS_ESCCTL_FLAGS_TARGET_FLAGS_H_
+#define TOOLS_ESCCTL_FLAGS_TARGET_FLAGS_H_
 
 #include <optional>
 #include <string>
@@ -10,7 +10,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "escapement/v1/resources.pb.h"
-#include "tools/escctl/target_kind_flags.h"
+#include "tools/escctl/flags/target_kind_flags.h"
 
 namespace escapement::escctl {
 
@@ -42,4 +42,4 @@ class TargetFlags {
 
 }  // namespace escapement::escctl
 
-#endif  // TOOLS_ESCCTL_TARGET_FLAGS_H_
+#endif  // TOOLS_ESCCTL_FLAGS_TARGET_FLAGS_H_

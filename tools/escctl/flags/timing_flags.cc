@@ -1,4 +1,4 @@
-#include "tools/escctl/timing_flags.h"
+#include "tools/escctl/flags/timing_flags.h"
 
 #include <google/protobuf/util/time_util.h>
 
@@ -7,8 +7,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "tools/escctl/enum_flag.h"
-#include "tools/escctl/flag_values.h"
+#include "tools/escctl/flags/enum_flag.h"
+#include "tools/escctl/flags/flag_values.h"
 
 namespace escapement::escctl {
 namespace {

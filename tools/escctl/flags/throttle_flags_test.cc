@@ -1,4 +1,4 @@
-#include "tools/escctl/throttle_flags.h"
+#include "tools/escctl/flags/throttle_flags.h"
 
 #include <string>
 #include <vector>

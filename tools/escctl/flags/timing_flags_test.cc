@@ -1,4 +1,4 @@
-#include "tools/escctl/timing_flags.h"
+#include "tools/escctl/flags/timing_flags.h"
 
 #include <google/protobuf/text_format.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tools/escctl/target_flags.h"
+#include "tools/escctl/flags/target_flags.h"
 
 namespace escapement::escctl {
 namespace {

@@ -1,7 +1,7 @@
 // How values of flags are read.
 
-#ifndef TOOLS_ESCCTL_FLAG_VALUES_H_
-#define TOOLS_ESCCTL_FLAG_VALUES_H_
+#ifndef TOOLS_ESCCTL_FLAGS_FLAG_VALUES_H_
+#define TOOLS_ESCCTL_FLAGS_FLAG_VALUES_H_
 
 #include <string>
 #include <utility>
@@ -25,4 +25,4 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePairs(
 
 }  // namespace escapement::escctl
 
-#endif  // TOOLS_ESCCTL_FLAG_VALUES_H_
+#endif  // TOOLS_ESCCTL_FLAGS_FLAG_VALUES_H_

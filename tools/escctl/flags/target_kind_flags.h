@@ -1,8 +1,8 @@
 // Flags that say where events go: one for each kind of target, and --target for what the others
 // cannot say.
 
-#ifndef TOOLS_ESCCTL_TARGET_KIND_FLAGS_H_
-#define TOOLS_ESCCTL_TARGET_KIND_FLAGS_H_
+#ifndef TOOLS_ESCCTL_FLAGS_TARGET_KIND_FLAGS_H_
+#define TOOLS_ESCCTL_FLAGS_TARGET_KIND_FLAGS_H_
 
 #include <optional>
 #include <string>
@@ -54,4 +54,4 @@ absl::StatusOr<std::string> SecretOrFile(const std::string& text);
 
 }  // namespace escapement::escctl
 
-#endif  // TOOLS_ESCCTL_TARGET_KIND_FLAGS_H_
+#endif  // TOOLS_ESCCTL_FLAGS_TARGET_KIND_FLAGS_H_
