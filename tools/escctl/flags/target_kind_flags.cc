@@ -136,7 +136,9 @@ absl::StatusOr<v1::Target> TargetKindFlags::Slack() const {
   return target;
 }
 
-v1::Target TargetKindFlags::Email() const {
+absl::StatusOr<v1::Target> TargetKindFlags::Email() const {
+  if (smtp_.empty() || from_.empty())
+    return absl::InvalidArgumentError("--email needs --smtp and --from");
   v1::Target target;
   v1::EmailTarget& email = *target.mutable_email();
   for (const std::string& address : email_) email.add_to(address);

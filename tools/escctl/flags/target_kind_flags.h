@@ -26,7 +26,7 @@ class TargetKindFlags {
   absl::StatusOr<v1::Target> Sqs() const;
   absl::StatusOr<v1::Target> Kafka() const;
   absl::StatusOr<v1::Target> Slack() const;
-  v1::Target Email() const;
+  absl::StatusOr<v1::Target> Email() const;
   absl::StatusOr<v1::Target> Json() const;
 
   std::string http_;

@@ -67,7 +67,7 @@ TEST(TargetKindFlags, MistakesAreNamed) {
             "--http and --ping exclude each other: give one of them");
   EXPECT_TRUE(absl::StrContains(Parse({"--kafka", "a:1"}), "--kafka"));
   EXPECT_TRUE(absl::StrContains(Parse({"--target", "{"}), "--target"));
-  EXPECT_TRUE(absl::StrContains(Parse({"--email", "a@b"}), "--smtp"));
+  EXPECT_EQ(Parse({"--email", "a@b"}), "--email needs --smtp and --from");
   EXPECT_TRUE(absl::StrContains(Parse({"--method", "PUT"}), "--http"));
 }
 
