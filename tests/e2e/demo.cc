@@ -20,6 +20,7 @@
 #include "tests/e2e/secure_platform.h"
 #include "tests/e2e/throttled_phase.h"
 #include "tests/e2e/time_phase.h"
+#include "tests/e2e/transport_phase.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/platform.h"
 
@@ -87,6 +88,7 @@ class Demo {
     if (auto status = ThrottledBatch(); !status.ok()) return status;
     if (auto status = ThrottledBatchWithKills(); !status.ok()) return status;
     if (auto status = Time(); !status.ok()) return status;
+    if (auto status = Transports(); !status.ok()) return status;
     std::fputs(FormatVerdicts(verdicts_).c_str(), stdout);
     bool held = true;
     for (const Verdict& verdict : verdicts_) held = held && verdict.problems.empty();
@@ -388,7 +390,20 @@ class Demo {
                                    progress_.Clear();
                                    Say(words);
                                  }};
-    auto verdicts = RunTime(phase, *platform_, *api_, *consumer_);
+    return Take(RunTime(phase, *platform_, *api_, *consumer_));
+  }
+
+  // (h)
+  absl::Status Transports() {
+    Say("one schedule each by HTTP, gRPC, SQS and Kafka");
+    return Take(RunTransports({.bin = options_.bin,
+                               .timeout = options_.phase_timeout,
+                               .show = [this](const std::string& words) { progress_.Show(words); }},
+                              *api_, *consumer_));
+  }
+
+  // The verdicts of a phase that has ended.
+  absl::Status Take(absl::StatusOr<std::vector<Verdict>> verdicts) {
     progress_.Clear();
     if (!verdicts.ok()) return verdicts.status();
     std::move(verdicts->begin(), verdicts->end(), std::back_inserter(verdicts_));
