@@ -43,11 +43,8 @@ void TargetKindFlags::Add(CLI::App& command) {
                      "deliver to the incoming webhook of Slack with this URL, or @file");
   auto* email = command.add_option("--email", email_, "send mail to this address; may be repeated")
                     ->allow_extra_args(false);
-  auto* smtp =
-      command.add_option("--smtp", smtp_, "server for --email: smtp://host:port")->needs(email);
-  email->needs(smtp);
-  auto* from = command.add_option("--from", from_, "sender of --email")->needs(email);
-  email->needs(from);
+  command.add_option("--smtp", smtp_, "server for --email: smtp://host:port")->needs(email);
+  command.add_option("--from", from_, "sender of --email")->needs(email);
   command.add_option("--subject", subject_, "subject of --email, a template")->needs(email);
   command.add_option("--ping", ping_, "call this URI with GET, without a body");
   command.add_option("--target", json_,
