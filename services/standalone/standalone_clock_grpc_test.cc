@@ -128,7 +128,11 @@ class StandaloneClockTest : public ::testing::Test {
     absl::SetFlag(&FLAGS_data_dir,
                   absl::StrCat(::testing::TempDir(), "/",
                                ::testing::UnitTest::GetInstance()->current_test_info()->name()));
-    auto service = Make({runtime_, metrics_, "standalone", absl::Seconds(15)});
+    auto service = Make({.runtime = runtime_,
+                         .metrics = metrics_,
+                         .instance = "standalone",
+                         .drain_timeout = absl::Seconds(15),
+                         .on_loopback = true});
     EXPECT_TRUE(service.ok()) << service.status();
     service_ = *std::move(service);
     service_->AddRpcs(rpcs_);
