@@ -1,7 +1,6 @@
 #include "tests/e2e/demo.h"
 
 #include <poll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -17,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "tests/e2e/consumer.h"
 #include "tests/e2e/judge.h"
+#include "tests/e2e/progress.h"
 #include "tests/e2e/secure_platform.h"
 #include "tests/e2e/throttled_phase.h"
 #include "tests/e2e/time_phase.h"
@@ -51,26 +51,6 @@ std::string SourceOf(const std::string& id) {
 }
 
 void Say(const std::string& words) { std::fprintf(stderr, "demo: %s\n", words.c_str()); }
-
-// Progress as one line that a terminal overwrites. If the output is no terminal, a new line every
-// few seconds.
-class Progress {
- public:
-  void Show(const std::string& words) {
-    const absl::Time now = absl::Now();
-    if (now - last_ < (terminal_ ? absl::Milliseconds(100) : absl::Seconds(3))) return;
-    last_ = now;
-    std::fprintf(stderr, terminal_ ? "\r\033[K%s" : "%s\n", words.c_str());
-    std::fflush(stderr);
-  }
-  void Clear() {
-    if (terminal_) std::fprintf(stderr, "\r\033[K");
-  }
-
- private:
-  const bool terminal_ = isatty(STDERR_FILENO) == 1;
-  absl::Time last_ = absl::InfinitePast();
-};
 
 class Demo {
  public:
