@@ -1,5 +1,6 @@
 #include "common/http/http_session.h"
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -29,7 +30,7 @@ using asio::ip::tcp;
 // After a request that was refused half way: how long, and how much of its rest is read.
 constexpr absl::Duration kDiscardTimeout = absl::Seconds(2);
 constexpr size_t kDiscardBytesMax = 64 << 20;
-constexpr size_t kPieceBytes = 64 << 10;  // bytes of one piece of a body
+constexpr size_t kPieceBytes = 64 << 10;  // of a body that is read at once
 
 std::chrono::nanoseconds Chrono(absl::Duration d) { return absl::ToChronoNanoseconds(d); }
 
@@ -155,6 +156,9 @@ void Session::OnHead() {
 }
 
 void Session::ReadBody() {
+  // A read fills at most what the buffer has room for, and each read costs as much as a copy of
+  // many bytes.
+  buffer_.reserve(std::min<size_t>(parser_->content_length().value_or(0), kPieceBytes));
   http::async_read(stream_, buffer_, *parser_,
                    [self = shared_from_this()](beast::error_code error, size_t) {
                      if (error) return self->OnReadError(error);
