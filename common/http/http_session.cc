@@ -30,7 +30,7 @@ using asio::ip::tcp;
 // After a request that was refused half way: how long, and how much of its rest is read.
 constexpr absl::Duration kDiscardTimeout = absl::Seconds(2);
 constexpr size_t kDiscardBytesMax = 64 << 20;
-constexpr size_t kPieceBytes = 64 << 10;  // of a body that is read at once
+constexpr size_t kPieceBytes = 64 << 10;  // room for one read of a body
 
 std::chrono::nanoseconds Chrono(absl::Duration d) { return absl::ToChronoNanoseconds(d); }
 
@@ -156,8 +156,6 @@ void Session::OnHead() {
 }
 
 void Session::ReadBody() {
-  // A read fills at most what the buffer has room for, and each read costs as much as a copy of
-  // many bytes.
   buffer_.reserve(std::min<size_t>(parser_->content_length().value_or(0), kPieceBytes));
   http::async_read(stream_, buffer_, *parser_,
                    [self = shared_from_this()](beast::error_code error, size_t) {
@@ -240,14 +238,13 @@ void Session::Write(HttpResponse response) {
   message->content_length(response.body.size());
   if (!head_) message->body() = std::move(response.body);
   stream_.expires_after(Chrono(host_->options().write_timeout));
-  const auto done = [self = shared_from_this(), message](beast::error_code error, size_t) {
+  const auto done = [self = shared_from_this(), message](auto error, size_t) {
     self->OnAnswered(error);
   };
   if (!head_) return http::async_write(stream_, *message, done);
   auto serializer = std::make_shared<http::response_serializer<http::string_body>>(*message);
-  http::async_write_header(
-      stream_, *serializer,
-      [serializer, done](beast::error_code error, size_t bytes) { done(error, bytes); });
+  http::async_write_header(stream_, *serializer,
+                           [serializer, done](auto error, size_t bytes) { done(error, bytes); });
 }
 
 void Session::OnAnswered(beast::error_code error) {
