@@ -97,7 +97,7 @@ TEST_F(TargetSecretsTest, EventsAreSignedWithTheStoredSecret) {
   EXPECT_FALSE(IsSignedWith(kOther, AwaitRequest("/one-off")));
 }
 
-// What was read can be changed and written back, secrets and all.
+// A schedule that was read can be changed and written back, with its secrets.
 TEST_F(TargetSecretsTest, AnUpdateWithThePlaceholderKeepsTheSecret) {
   Start();
   v1::Schedule schedule;
