@@ -23,9 +23,11 @@ constexpr char kTypePrefix[] = "type.googleapis.com";
 class KnownTypes final : public util::TypeResolver {
  public:
   util::Status ResolveMessageType(const std::string& url, google::protobuf::Type* type) override {
+    absl::MutexLock lock(&mutex_);
     return Resolve(url, &util::TypeResolver::ResolveMessageType, types_, type);
   }
   util::Status ResolveEnumType(const std::string& url, google::protobuf::Enum* type) override {
+    absl::MutexLock lock(&mutex_);
     return Resolve(url, &util::TypeResolver::ResolveEnumType, enums_, type);
   }
 
@@ -36,8 +38,7 @@ class KnownTypes final : public util::TypeResolver {
   template <typename Type>
   util::Status Resolve(const std::string& url,
                        util::Status (util::TypeResolver::*ask)(const std::string&, Type*),
-                       Known<Type>& known, Type* type) {
-    absl::MutexLock lock(&mutex_);
+                       Known<Type>& known, Type* type) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto found = known.find(url);
     if (found != known.end()) {
       *type = *found->second;
@@ -49,9 +50,9 @@ class KnownTypes final : public util::TypeResolver {
     return resolved;
   }
 
+  absl::Mutex mutex_;
   const std::unique_ptr<util::TypeResolver> descriptors_{util::NewTypeResolverForDescriptorPool(
       kTypePrefix, google::protobuf::DescriptorPool::generated_pool())};
-  absl::Mutex mutex_;
   Known<google::protobuf::Type> types_ ABSL_GUARDED_BY(mutex_);
   Known<google::protobuf::Enum> enums_ ABSL_GUARDED_BY(mutex_);
 };
