@@ -7,7 +7,9 @@ namespace escapement {
 
 std::string RunPrefix(const Uid& uid) { return std::string(uid.bytes()); }
 
-bool HasRun(const storage::v1::EventRecord& row) { return row.run_count() > 1 || row.run_kept(); }
+bool HasRun(const storage::v1::EventRecord& row) {
+  return (row.run_count() > 1 || row.run_kept()) && !row.counts_in_no_run();
+}
 
 std::string EncodeRunKey(const RunKey& key) {
   return KeyWriter().Id(key.uid).Text(key.occurrence).Take();

@@ -33,7 +33,7 @@ struct RunKey {
 
 std::string EncodeRunKey(const RunKey& key);
 std::optional<RunKey> DecodeRunKey(absl::string_view key);
-// True if this row's run has a run record.
+// True if this row's run has a run record, in which the row's events count.
 bool HasRun(const storage::v1::EventRecord& row);
 // The prefix of all runs of a schedule.
 std::string RunPrefix(const Uid& uid);

@@ -81,9 +81,16 @@ struct DeliveryResult {
   std::string message;
   absl::Duration retry_after = absl::ZeroDuration();  // only for kFailed: wait at least this long
   DeliveryWork work = DeliveryWork::kGoesOn;          // only for kAccepted, with a token
+  // What the target answered: escapement.v1.Attempt.status_code, and the answer's first bytes, at
+  // most kDeliveryAnswerBytesMax.
+  int32_t status_code = 0;
+  std::string answer = {};
+  // Only for kRejected: the target is gone for good and says so. Its schedule is paused.
+  bool gone = false;
 };
 
 inline constexpr size_t kDeliveryMessageBytesMax = 1024;
+inline constexpr size_t kDeliveryAnswerBytesMax = 4096;
 // A longer Retry-After of a consumer is cut to this.
 inline constexpr absl::Duration kRetryAfterMax = absl::Hours(24);
 
