@@ -39,21 +39,20 @@ enum class ColumnFamily : uint8_t {
   kLabels = 22,
   kKeys = 23,
   kAudit = 24,
-  kScheduleCounts = 25,
-  kOperations = 26,
-  kTargetStates = 27,
-  kPauseRequests = 28,
+  kOperations = 25,
+  kTargetStates = 26,
+  kPauseRequests = 27,
 };
 
-inline constexpr size_t kColumnFamilyCount = 29;
+inline constexpr size_t kColumnFamilyCount = 28;
 
 // Names on disk.
 inline constexpr std::array<absl::string_view, kColumnFamilyCount> kColumnFamilyNames = {
-    "tenants",     "policies",        "schedules",  "states",        "definitions",   "children",
-    "checkpoints", "in_use",          "runs",       "run_parts",     "events",        "inflight",
-    "waiting",     "grants",          "parked",     "done",          "dead_letters",  "event_names",
-    "leases",      "members",         "requests",   "meta",          "labels",        "keys",
-    "audit",       "schedule_counts", "operations", "target_states", "pause_requests"};
+    "tenants",     "policies",   "schedules",     "states",        "definitions",  "children",
+    "checkpoints", "in_use",     "runs",          "run_parts",     "events",       "inflight",
+    "waiting",     "grants",     "parked",        "done",          "dead_letters", "event_names",
+    "leases",      "members",    "requests",      "meta",          "labels",       "keys",
+    "audit",       "operations", "target_states", "pause_requests"};
 
 // True for the one family where a large DeleteRange becomes a range tombstone on disk. In all other
 // families it becomes single deletes. In our RocksDB (7.8) an iterator that respects range
