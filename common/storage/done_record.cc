@@ -14,6 +14,8 @@ storage::v1::DoneRecord DoneRecordOf(const storage::v1::EventRecord& row) {
   done.set_launch_time_micros(row.launch_time_micros());
   done.set_run_count(std::max<uint64_t>(row.run_count(), 1));
   done.set_run_kept(row.run_kept());
+  *done.mutable_tried() = row.tried();
+  done.set_redrives(row.redrives());
   return done;
 }
 

@@ -9,9 +9,9 @@
 
 namespace escapement {
 
-// Sets tenant, event id, version, attempts, times of the occurrence, and what the row says about
-// its run. The caller sets count, outcome, reason, output, and the times of dispatch and
-// completion.
+// Sets tenant, event id, version, attempts, the attempts that the row remembers, times of the
+// occurrence, and what the row says about its run. The caller sets count, outcome, reason, output,
+// and the last attempt with the times of dispatch and completion.
 storage::v1::DoneRecord DoneRecordOf(const storage::v1::EventRecord& row);
 
 }  // namespace escapement

@@ -1,7 +1,6 @@
 #include "common/storage/run_table.h"
 
 #include "common/base/key_codec.h"
-#include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
 
@@ -28,6 +27,36 @@ std::string RunPartPrefix(const RunKey& run) { return EncodeRunKey(run); }
 
 std::string RunPartKey(const RunKey& run, uint16_t shard) {
   return KeyWriter(RunPartPrefix(run)).U16(shard).Take();
+}
+
+std::string ScheduleCountsKey(const Uid& uid, uint16_t shard) {
+  return RunPartKey({.uid = uid, .occurrence = ""}, shard);
+}
+
+std::string ScheduleCountsPrefix(const Uid& uid) {
+  return RunPartPrefix({.uid = uid, .occurrence = ""});
+}
+
+void CountInSchedule(storage::v1::OutcomeKind outcome, uint64_t count, int64_t end_micros,
+                     storage::v1::RunPartRecord& part) {
+  if (outcome == storage::v1::OUTCOME_KIND_SUCCEEDED) {
+    part.set_succeeded(part.succeeded() + count);
+  } else if (outcome == storage::v1::OUTCOME_KIND_FAILED) {
+    part.set_failed(part.failed() + count);
+  } else {
+    return;
+  }
+  if (end_micros < part.last_end_time_micros()) return;
+  part.set_last_end_time_micros(end_micros);
+  part.set_last_outcome(outcome);
+}
+
+void AddScheduleCounts(const storage::v1::RunPartRecord& part, storage::v1::RunPartRecord& sum) {
+  sum.set_succeeded(sum.succeeded() + part.succeeded());
+  sum.set_failed(sum.failed() + part.failed());
+  if (part.last_end_time_micros() <= sum.last_end_time_micros()) return;
+  sum.set_last_end_time_micros(part.last_end_time_micros());
+  sum.set_last_outcome(part.last_outcome());
 }
 
 }  // namespace escapement

@@ -6,7 +6,8 @@
 // run_parts: uid, occurrence, queue shard (u16) → RunPartRecord. The owner of policy shard s writes
 // part 32768 + s (throttled runs). The masters write part 65535 for events that they end
 // themselves: parked slices of a paused schedule that was resumed or deleted. They write it under
-// the condition that it is as it was read.
+// the condition that it is as it was read. The parts with an empty occurrence are the counts of all
+// runs of the schedule.
 
 #ifndef COMMON_STORAGE_RUN_TABLE_H_
 #define COMMON_STORAGE_RUN_TABLE_H_
@@ -17,12 +18,9 @@
 
 #include "absl/strings/string_view.h"
 #include "common/base/uid.h"
+#include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
-
-namespace storage::v1 {
-class EventRecord;
-}
 
 struct RunKey {
   Uid uid;
@@ -44,6 +42,16 @@ constexpr uint16_t PolicyRunPart(uint16_t policy_shard) { return 0x8000 | policy
 std::string RunPartKey(const RunKey& run, uint16_t shard);
 // The prefix of all parts of a run.
 std::string RunPartPrefix(const RunKey& run);
+
+// One part of the counts of all runs of a schedule, and the prefix of all these parts.
+std::string ScheduleCountsKey(const Uid& uid, uint16_t shard);
+std::string ScheduleCountsPrefix(const Uid& uid);
+// Adds `count` events that ended with `outcome`, the last of them at end_micros, to such a part.
+// Only succeeded and failed events count; others change nothing.
+void CountInSchedule(storage::v1::OutcomeKind outcome, uint64_t count, int64_t end_micros,
+                     storage::v1::RunPartRecord& part);
+// Adds a part to the sum of parts.
+void AddScheduleCounts(const storage::v1::RunPartRecord& part, storage::v1::RunPartRecord& sum);
 
 }  // namespace escapement
 

@@ -9,6 +9,10 @@ std::string ScheduleKey(absl::string_view tenant, absl::string_view schedule_id)
   return KeyWriter().Text(tenant).Text(schedule_id).Take();
 }
 
+std::string DeletedScheduleKey(absl::string_view tenant, absl::string_view schedule_id) {
+  return KeyWriter().Text("").Text(tenant).Text(schedule_id).Take();
+}
+
 std::string SchedulePrefix(absl::string_view tenant) { return KeyWriter().Text(tenant).Take(); }
 
 std::string LabelKey(absl::string_view tenant, absl::string_view key, absl::string_view value,

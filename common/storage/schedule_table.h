@@ -1,6 +1,7 @@
 // The column families `schedules`, `states`, `definitions` and `labels`.
 //
-// schedules: tenant (text), schedule id (text) → ScheduleRecord
+// schedules: tenant (text), schedule id (text) → ScheduleRecord. And: empty text, tenant, schedule id
+// → ScheduleRecord of the schedule of this name that was deleted last. Its runs can still be listed.
 //
 // states: uid → StateRecord
 //
@@ -23,6 +24,7 @@
 namespace escapement {
 
 std::string ScheduleKey(absl::string_view tenant, absl::string_view schedule_id);
+std::string DeletedScheduleKey(absl::string_view tenant, absl::string_view schedule_id);
 // The prefix of all schedules of a tenant.
 std::string SchedulePrefix(absl::string_view tenant);
 std::string LabelKey(absl::string_view tenant, absl::string_view key, absl::string_view value,

@@ -23,6 +23,22 @@ BackoffPolicy BackoffOf(const storage::v1::RetryRecord& retry) {
           .multiplier = retry.multiplier()};
 }
 
+storage::v1::AttemptRecord::Kind AttemptKindOf(DeliveryStatus status) {
+  switch (status) {
+    case DeliveryStatus::kAccepted:
+      return storage::v1::AttemptRecord::ACCEPTED;
+    case DeliveryStatus::kFailed:
+      return storage::v1::AttemptRecord::FAILED;
+    case DeliveryStatus::kRejected:
+      return storage::v1::AttemptRecord::REJECTED;
+    case DeliveryStatus::kUnknown:
+      return storage::v1::AttemptRecord::UNKNOWN;
+    case DeliveryStatus::kUnsent:
+      break;
+  }
+  return storage::v1::AttemptRecord::KIND_UNSPECIFIED;
+}
+
 }  // namespace
 
 Shard::Shard(HandlerCore& core, const lease::HeldLease& lease, kv::Condition fence)
@@ -135,7 +151,10 @@ void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, 
                   .first = index,
                   .attempts = entry.event.attempts() + 1,
                   .dispatch_micros = dispatch_micros,
-                  .complete_micros = ToMicros(now)};
+                  .complete_micros = ToMicros(now),
+                  .attempt = AttemptKindOf(result.status),
+                  .status = result.status_code,
+                  .answer = std::move(result.answer)};
   if (result.status == DeliveryStatus::kAccepted) {
     state_->core.metrics.accepted.Increment();
     if (entry.grant != nullptr && entry.grant->on_release) outcome.work = result.work;

@@ -93,6 +93,8 @@ inline constexpr absl::Duration kHoldTimeoutDefault = absl::Seconds(3600);
 
 // Bounds of tenants.
 inline constexpr double kTenantRateMax = 1e9;  // bounds both rates of Quotas
+inline constexpr absl::Duration kRetentionMin = absl::Hours(24);
+inline constexpr absl::Duration kRetentionMax = absl::Hours(24 * 366);
 // A tenant can be deleted this long after its suspension: every master knows of it by then.
 inline constexpr absl::Duration kTenantSuspendedMin = absl::Seconds(10);
 // Keys of a tenant that have not been swept; further ones are refused.

@@ -46,7 +46,7 @@ struct MasterService::Parts {
                 .layout = {}},
         schedules(context),
         events(context),
-        runs(context, options.run_list_days),
+        runs(context, directory, options.run_list_days),
         policies(context),
         tenants(context, directory),
         keys(context),

@@ -1,11 +1,20 @@
 #include "services/token_manager/round.h"
 
 #include "common/storage/grant_table.h"
+#include "common/storage/run_table.h"
 
 namespace escapement::token_manager {
 
 using kv::ColumnFamily;
 using kv::Mutation;
+
+void CountEnds(ShardState& state, Round& round, const RowSource& source,
+               storage::v1::OutcomeKind outcome, uint64_t count, int64_t end_micros) {
+  storage::v1::RunPartRecord* part = state.parts.Find(source.counts_key);
+  if (part == nullptr) return;  // pinned, and known since the grant
+  CountInSchedule(outcome, count, end_micros, *part);
+  round.parts.insert(source.counts_key);
+}
 
 void PutRow(ShardState& state, kv::Group& group, WaitingPut row) {
   state.AddRow(row.key, row.value, /*read_seq=*/0);
@@ -49,8 +58,8 @@ std::map<Uid, kv::Mutation> CloseBase(ShardState& state, Round& round) {
       const Grant* grant = policy->grants.Find(key);
       if (grant == nullptr) continue;
       PutGrant(*policy, *grant, round.base);
-      const std::string part_key = grant->source->part_key;
-      if (policy->grants.Sweep(key) && !part_key.empty()) state.parts.Unpin(part_key);
+      const std::shared_ptr<const RowSource> source = grant->source;
+      if (policy->grants.Sweep(key)) state.UnpinCounts(*source);
     }
     if (!policy->implicit()) counts.emplace(uid, CountsPut(*policy, round.micros));
   }

@@ -44,7 +44,7 @@ struct Round {
   std::vector<EndedRange> ends;
   // By policy whose counts have changed: the grants whose records have.
   std::map<Uid, std::set<GrantSet::Key>> touched;
-  std::set<std::string> parts;  // that have changed
+  std::set<std::string> parts;  // keys of counts that have changed
   // How far the round has been filled: entries acted upon or rows that follow, and about how much
   // these write.
   size_t entries = 0;
@@ -64,6 +64,10 @@ void ChangePart(ShardState& state, Round& round, const RowSource& source, Change
   change(*part);
   round.parts.insert(source.part_key);
 }
+
+// Changes the counts of all runs of the row's schedule.
+void CountEnds(ShardState& state, Round& round, const RowSource& source,
+               storage::v1::OutcomeKind outcome, uint64_t count, int64_t end_micros);
 
 // Puts a row into the group and into memory.
 void PutRow(ShardState& state, kv::Group& group, WaitingPut row);

@@ -106,6 +106,20 @@ struct ShardState {
                                              &core.queue_shards.totals());
     return *policy;
   }
+  // Pins or unpins the counts that the row's events change.
+  void PinCounts(const RowSource& source) {
+    if (!source.part_key.empty()) parts.Pin(source.part_key);
+    parts.Pin(source.counts_key);
+  }
+  void UnpinCounts(const RowSource& source) {
+    if (!source.part_key.empty()) parts.Unpin(source.part_key);
+    parts.Unpin(source.counts_key);
+  }
+  // False: they are being read.
+  bool CountsKnown(const RowSource& source) {
+    const bool run = source.part_key.empty() || parts.Find(source.part_key) != nullptr;
+    return parts.Find(source.counts_key) != nullptr && run;
+  }
   void MakeReady(PolicyState& policy) {
     if (policy.ready) return;
     policy.ready = true;

@@ -29,7 +29,7 @@ constexpr size_t kIngestBatchBytes = 2 << 20;  // below the server's 8 MiB for o
 constexpr size_t kIngestOutstanding = 8;
 
 const Row& Header() {
-  static const Row header = {"NAME", "ID", "DUE", "STATE", "OUTCOME", "ATTEMPTS"};
+  static const Row header = {"NAME", "ID", "DUE", "STATE", "OUTCOME", "STATUS", "ATTEMPTS"};
   return header;
 }
 
@@ -39,7 +39,17 @@ Row ToRow(const v1::Event& event) {
           TimeUtil::ToString(event.due_time()),
           v1::EventState_Name(event.state()),
           event.outcome() == v1::OUTCOME_UNSPECIFIED ? "-" : v1::Outcome_Name(event.outcome()),
+          v1::Event::Status_Name(event.status()),
           absl::StrCat(event.attempts())};
+}
+
+Row ToRow(const v1::Attempt& attempt) {
+  return {absl::StrCat(attempt.number()),
+          attempt.has_start_time() ? TimeUtil::ToString(attempt.start_time()) : "-",
+          attempt.has_duration() ? TimeUtil::ToString(attempt.duration()) : "-",
+          v1::Attempt::Result_Name(attempt.result()),
+          attempt.status_code() == 0 ? "-" : absl::StrCat(attempt.status_code()),
+          attempt.error().empty() ? "-" : attempt.error()};
 }
 
 Row ToListRow(const v1::Event& event) {
@@ -55,6 +65,10 @@ void PrintOrFail(Session& session, const grpc::Status& status, const v1::Event& 
   if (session.format() != OutputFormat::kTable)
     return session.Print(FormatMessage(event, session.format()));
   session.Print(FormatTable(Header(), {ToRow(event)}));
+  if (event.recent_attempts().empty()) return;
+  std::vector<Row> attempts;
+  for (const v1::Attempt& attempt : event.recent_attempts()) attempts.push_back(ToRow(attempt));
+  session.Print(FormatTable({"ATTEMPT", "BEGAN", "DURATION", "RESULT", "CODE", "ERROR"}, attempts));
 }
 
 // Parses RFC 3339, "now", or "+90s" (from now).
@@ -156,7 +170,7 @@ void AddList(CLI::App& group, Session& session) {
              "\"complete_time desc\" for those that have");
   command->callback([flags, &session] {
     flags->Run(
-        session, {"NAME", "DUE", "STATE", "OUTCOME", "ATTEMPTS", "COMPLETED", "REASON"},
+        session, {"NAME", "DUE", "STATE", "OUTCOME", "STATUS", "ATTEMPTS", "COMPLETED", "REASON"},
         &Stub::ListEvents, v1::ListEventsRequest(),
         [](auto& page) { return page.mutable_events(); }, ToListRow);
   });

@@ -24,6 +24,7 @@ std::string ReasonOf(const v1::Run& r) {
 Row ToRow(const v1::Run& r) {
   return {r.name(),
           v1::Run::State_Name(r.state()),
+          v1::Event::Status_Name(r.status()),
           TimeUtil::ToString(r.nominal_time()),
           absl::StrCat(r.event_count()),
           absl::StrCat(r.succeeded_count()),
@@ -37,8 +38,9 @@ Row ToRow(const v1::Run& r) {
 }
 
 const Row& RunHeader() {
-  static const Row header = {"RUN",     "STATE",     "NOMINAL", "N",       "SUCCEEDED", "FAILED",
-                             "SKIPPED", "CANCELLED", "EXPIRED", "RETRIES", "COMPLETED", "REASON"};
+  static const Row header = {"RUN",       "STATE",     "STATUS",  "NOMINAL",   "N",
+                             "SUCCEEDED", "FAILED",    "SKIPPED", "CANCELLED", "EXPIRED",
+                             "RETRIES",   "COMPLETED", "REASON"};
   return header;
 }
 
@@ -119,17 +121,18 @@ void ListRunEvents(Session& session, const std::string& name, const std::string&
       session, &Stub::ListRunEvents, request, limit,
       [](v1::ListRunEventsResponse& page) { return page.mutable_events(); }, events);
   if (!read.status.ok()) return session.Fail(read.status);
-  PrintList(session, {"EVENT", "ID", "STATE", "OUTCOME", "ATTEMPTS", "COMPLETED", "REASON"}, events,
-            [](const v1::Event& e) {
-              return Row{
-                  e.name(),
-                  e.event_id(),
-                  v1::EventState_Name(e.state()),
-                  e.outcome() == v1::OUTCOME_UNSPECIFIED ? "-" : v1::Outcome_Name(e.outcome()),
-                  absl::StrCat(e.attempts()),
-                  e.has_complete_time() ? TimeUtil::ToString(e.complete_time()) : "-",
-                  e.reason()};
-            });
+  PrintList(
+      session, {"EVENT", "ID", "STATE", "OUTCOME", "STATUS", "ATTEMPTS", "COMPLETED", "REASON"},
+      events, [](const v1::Event& e) {
+        return Row{e.name(),
+                   e.event_id(),
+                   v1::EventState_Name(e.state()),
+                   e.outcome() == v1::OUTCOME_UNSPECIFIED ? "-" : v1::Outcome_Name(e.outcome()),
+                   v1::Event::Status_Name(e.status()),
+                   absl::StrCat(e.attempts()),
+                   e.has_complete_time() ? TimeUtil::ToString(e.complete_time()) : "-",
+                   e.reason()};
+      });
   if (read.more) session.Say("escctl: there are more; raise --limit");
 }
 

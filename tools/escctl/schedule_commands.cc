@@ -34,11 +34,16 @@ Row ToRow(const v1::Schedule& s) {
           s.time_zone(),
           absl::StrCat(s.event_count()),
           Time(s.has_next_time(), s.next_time()),
+          absl::StrCat(s.succeeded_count()),
+          absl::StrCat(s.failed_count()),
+          Time(s.has_last_time(), s.last_time()),
+          s.last_outcome() == v1::OUTCOME_UNSPECIFIED ? "-" : v1::Outcome_Name(s.last_outcome()),
           absl::StrCat(s.version())};
 }
 
 const Row& Header() {
-  static const Row header = {"NAME", "STATE", "WHEN", "ZONE", "N", "NEXT", "VERSION"};
+  static const Row header = {"NAME",      "STATE",  "WHEN", "ZONE",    "N",      "NEXT",
+                             "SUCCEEDED", "FAILED", "LAST", "OUTCOME", "VERSION"};
   return header;
 }
 

@@ -8,17 +8,18 @@
 #include "common/base/check.h"
 #include "common/base/micros.h"
 #include "common/base/printable_text.h"
+#include "common/records/attempt_memory.h"
 #include "common/records/retry_end.h"
 #include "common/storage/done_record.h"
 #include "common/storage/done_table.h"
 #include "common/storage/name_tables.h"
-#include "common/storage/run_table.h"
 
 namespace escapement::handler {
 namespace {
 
 using kv::ColumnFamily;
 using kv::Mutation;
+using storage::v1::AttemptRecord;
 using storage::v1::EventRecord;
 
 constexpr size_t kErrorBytesMax = 256;  // EventRecord.last_error
@@ -32,62 +33,41 @@ void Delete(kv::Group& group, ColumnFamily cf, std::string key) {
   group.mutations.push_back({.cf = cf, .kind = Mutation::Kind::kDelete, .key = std::move(key)});
 }
 
-// The owner of their policy shard counts granted events.
-bool CountsInRun(const ClaimedEntry& entry) {
-  return entry.grant == nullptr && HasRun(entry.event);
+// The attempt that ended so.
+storage::v1::AttemptRecord AttemptOf(const Outcome& outcome) {
+  storage::v1::AttemptRecord attempt;
+  attempt.set_number(outcome.attempts);
+  attempt.set_begin_micros(outcome.dispatch_micros);
+  attempt.set_duration_micros(outcome.complete_micros - outcome.dispatch_micros);
+  attempt.set_kind(outcome.attempt);
+  attempt.set_status(outcome.status);
+  attempt.set_error(outcome.reason);
+  attempt.set_answer(outcome.answer);
+  return attempt;
 }
 
-std::string PartKey(const ClaimedEntry& entry) {
-  return RunPartKey({.uid = entry.key.uid, .occurrence = entry.key.occurrence}, entry.key.shard);
-}
-
-// The counts in `changed`, starting from those in `parts`.
-storage::v1::RunPartRecord& ChangedPart(const ClaimedEntry& entry, const RunParts& parts,
-                                        RunParts& changed) {
-  std::string key = PartKey(entry);
-  const auto before = parts.find(key);
-  CHECK(before != parts.end()) << "the counts of a run were not read";
-  return changed.try_emplace(std::move(key), before->second).first->second;
-}
-
-// `reason`: only for kSkipped.
-void CountInRun(storage::v1::RunPartRecord& part, EndKind kind, uint64_t count,
-                const std::string& reason) {
-  switch (kind) {
-    case EndKind::kSucceeded:
-      part.set_succeeded(part.succeeded() + count);
-      break;
-    case EndKind::kFailed:
-      part.set_failed(part.failed() + count);
-      break;
-    case EndKind::kRetry:
-      part.set_retries(part.retries() + count);
-      break;
-    case EndKind::kSkipped:
-      part.set_skipped(part.skipped() + count);
-      part.set_skip_reason(reason);
-      break;
-    case EndKind::kCancelled:
-      part.set_cancelled(part.cancelled() + count);
-      break;
-    case EndKind::kReturn:
-    case EndKind::kPark:
-    case EndKind::kMove:
-    case EndKind::kResend:
-    case EndKind::kGone:
-      break;
+// Outcomes [begin, end) are of one event each, or of one skipped range.
+void SetLastAttempts(const std::vector<Outcome>& outcomes, size_t begin, size_t end,
+                     storage::v1::DoneRecord& done) {
+  const Outcome& first = outcomes[begin];
+  done.set_status(first.status);
+  if (first.kind == EndKind::kSucceeded) {
+    done.set_output(first.answer);
+  } else {
+    done.set_answer(first.answer);
+    done.set_last_attempt(first.attempt);
+  }
+  if (end - begin == 1) return;
+  for (size_t i = begin; i < end; ++i) {
+    done.add_begin_offset_micros(outcomes[i].dispatch_micros - first.dispatch_micros);
+    done.add_duration_micros(outcomes[i].complete_micros - outcomes[i].dispatch_micros);
   }
 }
 
-storage::v1::OutcomeKind OutcomeKindOf(EndKind kind) {
-  if (kind == EndKind::kSucceeded) return storage::v1::OUTCOME_KIND_SUCCEEDED;
-  if (kind == EndKind::kFailed) return storage::v1::OUTCOME_KIND_FAILED;
-  if (kind == EndKind::kCancelled) return storage::v1::OUTCOME_KIND_CANCELLED;
-  return storage::v1::OUTCOME_KIND_SKIPPED;
-}
-
-void PutDone(const ClaimedEntry& entry, const Outcome& first, const Outcome& last, uint64_t count,
-             kv::Group& group) {
+// Outcomes [begin, end), of `count` events, have ended alike.
+void PutDone(const ClaimedEntry& entry, const std::vector<Outcome>& outcomes, size_t begin,
+             size_t end, uint64_t count, kv::Group& group) {
+  const Outcome& first = outcomes[begin];
   const EventRecord& event = entry.event;
   storage::v1::DoneRecord done = DoneRecordOf(event);
   done.set_count(count);
@@ -95,7 +75,8 @@ void PutDone(const ClaimedEntry& entry, const Outcome& first, const Outcome& las
   done.set_reason(first.reason);
   done.set_attempts(first.attempts);
   done.set_dispatch_time_micros(first.dispatch_micros);
-  done.set_complete_time_micros(last.complete_micros);
+  done.set_complete_time_micros(outcomes[end - 1].complete_micros);
+  if (first.attempt != AttemptRecord::KIND_UNSPECIFIED) SetLastAttempts(outcomes, begin, end, done);
   if (entry.claimed_version != 0) done.set_version(entry.claimed_version);
   if (entry.one_off() && event.event_id().empty()) done.set_lane(entry.key.lane);
   Put(group, ColumnFamily::kDone,
@@ -114,6 +95,8 @@ EventRecord RecordOfOne(const ClaimedEntry& entry, const Outcome& outcome) {
   event.set_attempts(outcome.attempts);
   event.set_last_error(CleanText(outcome.reason, kErrorBytesMax));
   NoteTried(outcome.dispatch_micros, event);
+  if (outcome.attempt != AttemptRecord::KIND_UNSPECIFIED)
+    RememberAttempt(AttemptOf(outcome), event);
   if (entry.one_off()) {
     event.set_event_id(entry.EventId(0));
     event.set_payload(*CheckNotNull(entry.context)->payload);
@@ -234,10 +217,10 @@ void AddMerged(const std::vector<Outcome>& outcomes, size_t begin, size_t end, u
   switch (first.kind) {
     case EndKind::kSucceeded:
     case EndKind::kSkipped:
-      PutDone(entry, first, outcomes[end - 1], count, batch.group);
+      PutDone(entry, outcomes, begin, end, count, batch.group);
       break;
     case EndKind::kFailed:
-      PutDone(entry, first, outcomes[end - 1], count, batch.group);
+      PutDone(entry, outcomes, begin, end, count, batch.group);
       PutDeadLetter(entry, first, batch.group);
       ++batch.dead_letters;
       break;
@@ -262,8 +245,7 @@ void AddMerged(const std::vector<Outcome>& outcomes, size_t begin, size_t end, u
   if (first.kind == EndKind::kSucceeded) batch.succeeded += count;
   if (first.kind == EndKind::kSkipped) batch.skipped += count;
   if (entry.row_stays && first.kind != EndKind::kReturn) ReleaseRow(entry, first, batch);
-  if (CountsInRun(entry))
-    CountInRun(ChangedPart(entry, parts, batch.parts), first.kind, count, first.reason);
+  CountEnd(entry, first, count, outcomes[end - 1].complete_micros, parts, batch.parts);
 }
 
 // The kinds that a row without a claim may have.
@@ -289,7 +271,8 @@ bool CanMerge(const Outcome& a, const Outcome& b) {
   // Each failure and each retry has a row of its own.
   return a.kind == b.kind && a.kind != EndKind::kFailed && a.kind != EndKind::kRetry &&
          a.work != DeliveryWork::kFailed && a.work == b.work && a.unreachable == b.unreachable &&
-         a.attempts == b.attempts && a.reason == b.reason;
+         a.attempts == b.attempts && a.reason == b.reason && a.status == b.status &&
+         a.answer == b.answer;
 }
 
 void AddRange(storage::v1::ClaimEndRecord::Entry& entry, uint64_t first, uint64_t count) {
@@ -333,19 +316,16 @@ void EndClaim(const std::vector<Outcome>& outcomes, size_t begin, size_t end, En
 
 }  // namespace
 
-void PutParts(const RunParts& parts, kv::Group& group) {
-  for (const auto& [key, part] : parts)
-    Put(group, ColumnFamily::kRunParts, key, part.SerializeAsString());
-}
-
 std::vector<std::string> RunPartKeys(const std::vector<Outcome>& outcomes) {
   std::set<std::string> keys;
-  const ClaimedEntry* last = nullptr;
+  const ClaimedEntry* last_entry = nullptr;
+  EndKind last_kind = EndKind::kGone;
   for (const Outcome& outcome : outcomes) {
     const ClaimedEntry& entry = outcome.claim->entries[outcome.entry];
-    if (&entry == last || !CountsInRun(entry)) continue;
-    last = &entry;
-    keys.insert(PartKey(entry));
+    if (&entry == last_entry && outcome.kind == last_kind) continue;
+    last_entry = &entry;
+    last_kind = outcome.kind;
+    for (std::string& key : RunPartKeysOf(entry, outcome.kind)) keys.insert(std::move(key));
   }
   return {keys.begin(), keys.end()};
 }
@@ -406,11 +386,10 @@ void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::
                   .attempts = entry.event.attempts(),
                   .complete_micros = at_micros,
                   .reason = end.reason};
-  PutDone(entry, outcome, outcome, count, group);
+  PutDone(entry, {outcome}, 0, 1, count, group);
   if (outcome.kind == EndKind::kFailed) PutDeadLetter(entry, outcome, group);
   if (entry.one_off()) DeleteName(entry, group);
-  if (CountsInRun(entry))
-    CountInRun(ChangedPart(entry, parts, changed), outcome.kind, count, outcome.reason);
+  CountEnd(entry, outcome, count, at_micros, parts, changed);
 }
 
 }  // namespace escapement::handler

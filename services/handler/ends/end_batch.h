@@ -2,8 +2,8 @@
 //
 // A Done record covers neighbouring events with equal outcomes. Retries become rows of the retry
 // lane, and failures become dead letters. The group also writes the claim's end row, or deletes the
-// claim with its last end, and adds to the counts of runs. Granted events have none of these, only
-// reports to the owners of their policy shards (grant_reports.h).
+// claim with its last end, and adds to the counts (run_counts.h). Granted events have none of
+// these, only reports to the owners of their policy shards (grant_reports.h).
 //
 // Pure: adds to a batch, decides nothing.
 
@@ -11,20 +11,18 @@
 #define SERVICES_HANDLER_ENDS_END_BATCH_H_
 
 #include <cstdint>
-#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "common/kv/kv_store.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/claims/claim.h"
+#include "services/handler/ends/run_counts.h"
 #include "services/handler/granted/grant_reports.h"
 #include "services/handler/intake/due_queue.h"
 
 namespace escapement::handler {
-
-// The counts of runs as they are in the store, by key in `run_parts`.
-using RunParts = std::map<std::string, storage::v1::RunPartRecord>;
 
 struct EndBatch {
   kv::Group group;
@@ -61,7 +59,6 @@ struct RowEnd {
 // them once the group has all its rows. `at_micros` is now.
 void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::Group& group,
                RunParts& changed);
-void PutParts(const RunParts& parts, kv::Group& group);
 
 }  // namespace escapement::handler
 

@@ -1,6 +1,7 @@
 #include "services/handler/ends/end_batch.h"
 
-#include "common/storage/done_table.h"
+#include "common/storage/run_table.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace escapement::handler {
@@ -8,10 +9,23 @@ namespace {
 
 using kv::ColumnFamily;
 using kv::Mutation;
+using storage::v1::AttemptRecord;
+using ::testing::ElementsAre;
 
 constexpr ReportOrigin kOrigin{.shard = 1, .epoch = 2, .number = 3};
 
-std::shared_ptr<Claim> MakeClaim(uint64_t order, uint64_t count) {
+const std::string kRunPart = RunPartKey({.uid = Uid(), .occurrence = "o"}, 1);
+const std::string kCounts = ScheduleCountsKey(Uid(), 1);
+
+std::shared_ptr<const DeliveryContext> ScheduleContext() {
+  auto context = std::make_shared<DeliveryContext>();
+  context->definition = std::make_shared<storage::v1::DefinitionRecord>();
+  return context;
+}
+
+// Only failures need a context.
+std::shared_ptr<Claim> MakeClaim(uint64_t order, uint64_t count,
+                                 std::shared_ptr<const DeliveryContext> context = nullptr) {
   auto claim = std::make_shared<Claim>();
   claim->id = {.shard = 1, .epoch = 2, .number = order};
   claim->order = order;
@@ -26,6 +40,7 @@ std::shared_ptr<Claim> MakeClaim(uint64_t order, uint64_t count) {
   entry.event.set_version(1);
   entry.event.set_count(count);
   entry.event.set_run_count(count);
+  entry.context = std::move(context);
   claim->entries.push_back(std::move(entry));
   return claim;
 }
@@ -44,6 +59,21 @@ size_t CountIn(const EndBatch& batch, ColumnFamily cf, Mutation::Kind kind) {
   return n;
 }
 
+// The value of the only put in the column family.
+std::string OnlyPut(const EndBatch& batch, ColumnFamily cf) {
+  EXPECT_EQ(CountIn(batch, cf, Mutation::Kind::kPut), 1u);
+  for (const Mutation& mutation : batch.group.mutations) {
+    if (mutation.cf == cf && mutation.kind == Mutation::Kind::kPut) return mutation.value;
+  }
+  return "";
+}
+
+storage::v1::DoneRecord OnlyDone(const EndBatch& batch) {
+  storage::v1::DoneRecord done;
+  EXPECT_TRUE(done.ParseFromString(OnlyPut(batch, ColumnFamily::kDone)));
+  return done;
+}
+
 TEST(EndBatchTest, ContiguousSuccessesInAnyOrderAreOneRecord) {
   const auto claim = MakeClaim(1, 100);
   std::vector<Outcome> outcomes;
@@ -54,8 +84,9 @@ TEST(EndBatchTest, ContiguousSuccessesInAnyOrderAreOneRecord) {
   // This is the last end: the claim is deleted, and it has no end row.
   EXPECT_EQ(CountIn(batch, ColumnFamily::kInflight, Mutation::Kind::kDelete), 1u);
   ASSERT_EQ(batch.finished.size(), 1u);
-  ASSERT_EQ(batch.parts.size(), 1u);
-  EXPECT_EQ(batch.parts.begin()->second.succeeded(), 100u);
+  ASSERT_EQ(batch.parts.size(), 2u);
+  EXPECT_EQ(batch.parts.at(kRunPart).succeeded(), 100u);
+  EXPECT_EQ(batch.parts.at(kCounts).succeeded(), 100u);
 }
 
 TEST(EndBatchTest, GapSplitsRecordsAndOpenClaimGetsAnEndRow) {
@@ -76,11 +107,118 @@ TEST(EndBatchTest, CountsContinueFromTheStore) {
   std::vector<Outcome> outcomes = {
       {.claim = claim, .first = 0, .attempts = 1},
       {.claim = claim, .kind = EndKind::kSkipped, .first = 1, .reason = "x"}};
-  RunParts parts;
-  parts[RunPartKeys(outcomes).at(0)].set_succeeded(41);
+  RunParts parts = EmptyParts(outcomes);
+  parts.at(kRunPart).set_succeeded(41);
   const EndBatch batch = BuildEndBatch(outcomes, parts, kOrigin);
-  EXPECT_EQ(batch.parts.begin()->second.succeeded(), 42u);
-  EXPECT_EQ(batch.parts.begin()->second.skipped(), 1u);
+  EXPECT_EQ(batch.parts.at(kRunPart).succeeded(), 42u);
+  EXPECT_EQ(batch.parts.at(kRunPart).skipped(), 1u);
+}
+
+TEST(EndBatchTest, SuccessesAndFailuresCountInTheSchedule) {
+  const auto claim = MakeClaim(1, 4, ScheduleContext());
+  std::vector<Outcome> outcomes = {
+      {.claim = claim, .first = 0, .complete_micros = 50},
+      {.claim = claim, .kind = EndKind::kSkipped, .first = 1, .complete_micros = 90},
+      {.claim = claim, .kind = EndKind::kFailed, .first = 2, .complete_micros = 70},
+      {.claim = claim, .first = 3, .complete_micros = 60}};
+  RunParts parts = EmptyParts(outcomes);
+  parts.at(kCounts).set_failed(5);
+  const RunParts after = BuildEndBatch(outcomes, parts, kOrigin).parts;
+  const storage::v1::RunPartRecord& counts = after.at(kCounts);
+  EXPECT_EQ(counts.succeeded(), 2u);
+  EXPECT_EQ(counts.failed(), 6u);
+  EXPECT_EQ(counts.skipped(), 0u);
+  EXPECT_EQ(counts.last_end_time_micros(), 70);
+  EXPECT_EQ(counts.last_outcome(), storage::v1::OUTCOME_KIND_FAILED);
+}
+
+TEST(EndBatchTest, RangeKeepsTheTimesOfEachAttempt) {
+  const auto claim = MakeClaim(1, 3);
+  std::vector<Outcome> outcomes;
+  for (uint64_t i = 0; i < 3; ++i) {
+    outcomes.push_back({.claim = claim,
+                        .first = i,
+                        .attempts = 1,
+                        .dispatch_micros = 100 + static_cast<int64_t>(i),
+                        .complete_micros = 200 + 5 * static_cast<int64_t>(i),
+                        .attempt = AttemptRecord::ACCEPTED,
+                        .status = 204});
+  }
+  const storage::v1::DoneRecord done =
+      OnlyDone(BuildEndBatch(outcomes, EmptyParts(outcomes), kOrigin));
+  EXPECT_EQ(done.count(), 3u);
+  EXPECT_EQ(done.status(), 204);
+  EXPECT_THAT(done.begin_offset_micros(), ElementsAre(0, 1, 2));
+  EXPECT_THAT(done.duration_micros(), ElementsAre(100, 104, 108));
+}
+
+TEST(EndBatchTest, DifferentAnswersAreRecordsOfTheirOwn) {
+  const auto claim = MakeClaim(1, 4);
+  std::vector<Outcome> outcomes;
+  for (const char* answer : {"a", "a", "b"}) {
+    outcomes.push_back({.claim = claim,
+                        .first = outcomes.size(),
+                        .attempts = 1,
+                        .attempt = AttemptRecord::ACCEPTED,
+                        .status = 200,
+                        .answer = answer});
+  }
+  outcomes.push_back(outcomes.back());
+  outcomes.back().first = 3;
+  outcomes.back().status = 202;
+  const EndBatch batch = BuildEndBatch(outcomes, EmptyParts(outcomes), kOrigin);
+  EXPECT_EQ(CountIn(batch, ColumnFamily::kDone, Mutation::Kind::kPut), 3u);
+}
+
+TEST(EndBatchTest, FailedAttemptIsRememberedInTheRetryRow) {
+  const auto claim = MakeClaim(1, 1);
+  std::vector<Outcome> outcomes = {{.claim = claim,
+                                    .kind = EndKind::kRetry,
+                                    .attempts = 4,
+                                    .dispatch_micros = 100,
+                                    .complete_micros = 130,
+                                    .reason = "HTTP 503",
+                                    .retry_at = absl::UnixEpoch(),
+                                    .attempt = AttemptRecord::FAILED,
+                                    .status = 503,
+                                    .answer = "busy"}};
+  const EndBatch batch = BuildEndBatch(outcomes, EmptyParts(outcomes), kOrigin);
+  ASSERT_EQ(batch.rows.size(), 1u);
+  storage::v1::EventRecord row;
+  ASSERT_TRUE(row.ParseFromString(std::string(batch.rows[0].value())));
+  ASSERT_EQ(row.tried_size(), 1);
+  EXPECT_EQ(row.tried(0).number(), 4u);
+  EXPECT_EQ(row.tried(0).begin_micros(), 100);
+  EXPECT_EQ(row.tried(0).duration_micros(), 30);
+  EXPECT_EQ(row.tried(0).kind(), AttemptRecord::FAILED);
+  EXPECT_EQ(row.tried(0).status(), 503);
+  EXPECT_EQ(row.tried(0).error(), "HTTP 503");
+  EXPECT_EQ(row.tried(0).answer(), "busy");
+}
+
+TEST(EndBatchTest, DeadLetterRemembersTheLastAttemptAndDoneHasIt) {
+  const auto claim = MakeClaim(1, 1, ScheduleContext());
+  claim->entries[0].event.add_tried()->set_number(1);
+  std::vector<Outcome> outcomes = {{.claim = claim,
+                                    .kind = EndKind::kFailed,
+                                    .attempts = 2,
+                                    .reason = "HTTP 400",
+                                    .attempt = AttemptRecord::REJECTED,
+                                    .status = 400,
+                                    .answer = "no such order"}};
+  const EndBatch batch = BuildEndBatch(outcomes, EmptyParts(outcomes), kOrigin);
+  const storage::v1::DoneRecord done = OnlyDone(batch);
+  ASSERT_EQ(done.tried_size(), 1);
+  EXPECT_EQ(done.tried(0).number(), 1u);
+  EXPECT_EQ(done.last_attempt(), AttemptRecord::REJECTED);
+  EXPECT_EQ(done.status(), 400);
+  EXPECT_EQ(done.answer(), "no such order");
+  EXPECT_EQ(done.output(), "");
+  storage::v1::DeadLetterRecord letter;
+  ASSERT_TRUE(letter.ParseFromString(OnlyPut(batch, ColumnFamily::kDeadLetters)));
+  ASSERT_EQ(letter.event().tried_size(), 2);
+  EXPECT_EQ(letter.event().tried(1).number(), 2u);
+  EXPECT_EQ(letter.event().tried(1).kind(), AttemptRecord::REJECTED);
 }
 
 TEST(EndBatchTest, ReturnedEventsAreOneRowAgain) {

@@ -8,7 +8,6 @@
 #include "common/base/check.h"
 #include "common/base/micros.h"
 #include "common/runtime/perturb.h"
-#include "common/storage/run_table.h"
 #include "services/handler/claims/claim_batch.h"
 #include "services/handler/granted/grant_reports.h"
 #include "services/handler/limits.h"
@@ -77,18 +76,17 @@ void EndLoop::Step(absl::Time now) {
     urgent_ = false;
     return;
   }
-  // Reads the counts that will change, once per run.
+  // Reads the counts that will change, once per run and schedule.
   std::set<std::string> missing;
   for (std::string& key : RunPartKeys(outcomes_)) {
     if (!parts_.contains(key)) missing.insert(std::move(key));
   }
   // One commit takes no more rows than this; the rows behind them wait for a later commit.
   for (size_t i = 0; i < std::min(rows_.size(), kClaimRowsMax); ++i) {
-    const WaitingRow& row = rows_[i];
-    if (!HasRun(row.end.entry.event)) continue;
-    std::string key = RunPartKey(
-        {.uid = row.end.entry.key.uid, .occurrence = row.end.entry.key.occurrence}, state_.shard);
-    if (!parts_.contains(key)) missing.insert(std::move(key));
+    const RowEnd& end = rows_[i].end;
+    for (std::string& key : RunPartKeysOf(end.entry, end.kind)) {
+      if (!parts_.contains(key)) missing.insert(std::move(key));
+    }
   }
   if (!missing.empty()) return FetchParts({missing.begin(), missing.end()});
   Flush(now);
@@ -124,6 +122,7 @@ std::vector<Outcome> EndLoop::TakeOutcomes() {
   while (n < outcomes_.size() && n < outcomes_max && bytes < kEndBytesMax) {
     const Outcome& outcome = outcomes_[n++];
     const ClaimedEntry& entry = outcome.claim->entries[outcome.entry];
+    bytes += outcome.answer.size();
     const bool keeps = outcome.kind == EndKind::kRetry || outcome.kind == EndKind::kFailed;
     if (keeps && entry.context != nullptr && entry.one_off())
       bytes += entry.context->payload->size();
@@ -154,32 +153,41 @@ void EndLoop::Flush(absl::Time now) {
 }
 
 // Each group may be refused, because a row may have changed or a later version may have written
-// another row in its place. At most one group per run goes into a commit, so that no count builds
-// on the count of a group that may not apply.
+// another row in its place. Rows that change the same counts go into the same group of a commit, so
+// that no count builds on the count of a group that may not apply.
 EndLoop::RowGroup* EndLoop::GroupFor(const WaitingRow& row, PendingCommit& pending,
-                                     std::map<std::string, size_t>& by_run) const {
-  const ClaimedEntry& entry = row.end.entry;
-  if (!HasRun(entry.event)) return &pending.row_groups.emplace_back();
-  const std::string part =
-      RunPartKey({.uid = entry.key.uid, .occurrence = entry.key.occurrence}, state_.shard);
-  if (!parts_.contains(part) || pending.batch.parts.contains(part)) return nullptr;
-  const auto [group, added] = by_run.try_emplace(part, pending.row_groups.size());
-  if (added) return &pending.row_groups.emplace_back();
-  RowGroup& found = pending.row_groups[group->second];
-  return found.rows.size() < rows_of_run_max_ ? &found : nullptr;
+                                     std::map<std::string, size_t>& by_part) const {
+  const std::vector<std::string> keys = RunPartKeysOf(row.end.entry, row.end.kind);
+  if (keys.empty()) return &pending.row_groups.emplace_back();
+  std::optional<size_t> group;
+  for (const std::string& key : keys) {
+    if (!parts_.contains(key) || pending.batch.parts.contains(key)) return nullptr;
+    const auto found = by_part.find(key);
+    if (found == by_part.end()) continue;
+    if (group.has_value() && *group != found->second) return nullptr;
+    group = found->second;
+  }
+  if (!group.has_value()) {
+    group = pending.row_groups.size();
+    pending.row_groups.emplace_back();
+  } else if (pending.row_groups[*group].rows.size() >= rows_of_group_max_) {
+    return nullptr;
+  }
+  for (const std::string& key : keys) by_part.try_emplace(key, *group);
+  return &pending.row_groups[*group];
 }
 
 void EndLoop::AddRows(absl::Time now, PendingCommit& pending) {
   const size_t rows_max =
       Perturb(state_.core.runtime, Site::kHandlerRowEndOfOne) ? 1 : kClaimRowsMax;
-  std::map<std::string, size_t> by_run;  // index of the run's group, by the key of its counts
+  std::map<std::string, size_t> by_part;  // index of the group that changes the counts of the key
   std::vector<WaitingRow> later;
   size_t taken = 0;
   size_t bytes = 0;
   while (!rows_.empty() && taken < rows_max && bytes <= kEndBytesMax) {
     WaitingRow row = std::move(rows_.front());
     rows_.pop_front();
-    RowGroup* to = GroupFor(row, pending, by_run);
+    RowGroup* to = GroupFor(row, pending, by_part);
     if (to == nullptr) {
       later.push_back(std::move(row));
       continue;
@@ -271,7 +279,7 @@ void EndLoop::OnCommitted(PendingCommit& pending, const kv::CommitResult& result
     if (!applied) continue;
     for (auto& [key, part] : group.parts) parts_[key] = std::move(part);
   }
-  rows_of_run_max_ = refused ? 1 : std::min(2 * rows_of_run_max_, kRowsOfRunMax);
+  rows_of_group_max_ = refused ? 1 : std::min(2 * rows_of_group_max_, kRowsOfGroupMax);
   RereadRows(std::move(again));
   state_.core.wake();
 }

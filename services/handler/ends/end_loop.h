@@ -51,8 +51,8 @@ class EndLoop {
     QueuedRow row;
     std::shared_ptr<const CachedState> cached;
   };
-  // Rows whose ends apply together or not at all: the rows of one run, so that its counts are
-  // written once, or one row that counts in no run.
+  // Rows whose ends apply together or not at all: rows that change the same counts, so that these
+  // are written once, or one row that changes none.
   struct RowGroup {
     kv::Group group;
     RunParts parts;                      // the counts that the group writes
@@ -65,7 +65,7 @@ class EndLoop {
     EndBatch batch;
     std::vector<RowGroup> row_groups;
   };
-  static constexpr size_t kRowsOfRunMax = 1024;
+  static constexpr size_t kRowsOfGroupMax = 1024;
   bool empty() const { return outcomes_.empty() && rows_.empty() && garbage_.empty(); }
   // Commits at the next whole multiple of `delay` in Clock::Elapsed, or earlier.
   void FlushWithin(absl::Duration delay);
@@ -76,7 +76,7 @@ class EndLoop {
   void AddRows(absl::Time now, PendingCommit& pending);
   // The group for the row; null: the row goes into a later commit.
   RowGroup* GroupFor(const WaitingRow& row, PendingCommit& pending,
-                     std::map<std::string, size_t>& by_run) const;
+                     std::map<std::string, size_t>& by_part) const;
   void Send(std::shared_ptr<PendingCommit> pending);
   void OnCommitted(PendingCommit& pending, const kv::CommitResult& result);
   // Releases the keys of rows, and queues the rows that are in the store under them.
@@ -86,9 +86,9 @@ class EndLoop {
   ShardLoader& loader_;
   std::vector<Outcome> outcomes_;
   std::deque<WaitingRow> rows_;
-  // The bound for rows of one run in one commit. A group is refused if one of its rows has changed;
-  // the bound then falls to 1 and doubles with each commit.
-  size_t rows_of_run_max_ = kRowsOfRunMax;
+  // The bound for rows of one group. A group is refused if one of its rows has changed; the bound
+  // then falls to 1 and doubles with each commit.
+  size_t rows_of_group_max_ = kRowsOfGroupMax;
   std::vector<std::string> garbage_;
   absl::Duration flush_at_;  // Clock::Elapsed by which waiting ends are committed
   // True if not all waiting ends are mere reports of deliveries whose token stays out.

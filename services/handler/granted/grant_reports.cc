@@ -59,6 +59,9 @@ void GrantReports::Add(const ClaimedEntry& entry, const Outcome& first, const Ou
   report.set_time_micros(last.complete_micros);
   if (first.kind == EndKind::kRetry) report.set_retry_at_micros(ToMicros(first.retry_at));
   report.set_unreachable(first.unreachable);
+  report.set_attempt(first.attempt);
+  report.set_status(first.status);
+  report.set_output(first.answer);
   if (!first.reason.empty()) report.set_reason(CleanText(first.reason, kReasonBytesMax));
 }
 

@@ -105,8 +105,7 @@ TEST_F(RetrySweepTest, ManyRetriesOfADeletedScheduleEndInFewCommits) {
   world_.Advance(due + absl::Seconds(10) - world_.now());
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SKIPPED), kRows);
   EXPECT_LE(world_.quiet_store.commits - before, kRows / 50);  // leases included
-  storage::v1::RunPartRecord part;
-  part.ParseFromString(world_.Rows(ColumnFamily::kRunParts).begin()->second);
+  const storage::v1::RunPartRecord part = world_.OnlyRunPart();
   EXPECT_EQ(part.skipped(), kRows);
   EXPECT_EQ(part.skip_reason(), "deleted");
   ExpectQuiet();

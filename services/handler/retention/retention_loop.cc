@@ -9,6 +9,7 @@
 #include "common/base/micros.h"
 #include "common/kv/group_parts.h"
 #include "common/kv/layout.h"
+#include "common/storage/access_table.h"
 #include "common/storage/done_table.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/run_table.h"
@@ -41,16 +42,33 @@ void RetentionLoop::Begin(absl::Time now, std::vector<SweptShard> shards) {
   if (shards.empty() || now == absl::InfinitePast()) return;
   swept_ = core_.runtime.clock().Elapsed();
   CHECK(!std::exchange(busy_, true));
-  auto sweep = std::make_shared<Sweep>();
+  auto sweep = std::make_shared<Sweep>(core_.options.retention);
   sweep->now = now;
   sweep->shards = std::move(shards);
+  ReadTenants(std::move(sweep), TenantKey(""));
+}
+
+void RetentionLoop::ReadTenants(SweepPtr sweep, std::string from) {
+  Scan(sweep, {.cf = ColumnFamily::kTenants, .begin = std::move(from), .limit = kPageRows},
+       [this, sweep](const kv::ScanResult& page) {
+         for (const kv::Entry& tenant : page.entries) sweep->retentions.Add(tenant.value);
+         if (page.more && !page.entries.empty())
+           return ReadTenants(sweep, KeyAfter(page.entries.back().key));
+         ForgetKept(*sweep);
+         FindDay(sweep);
+       });
+}
+
+// Forgets what is over, and everything if a retention has changed.
+void RetentionLoop::ForgetKept(const Sweep& sweep) {
+  if (retentions_ != sweep.retentions) kept_.clear();
+  retentions_ = sweep.retentions;
   std::map<uint16_t, std::map<uint32_t, absl::Time>> kept;
-  for (const SweptShard& swept : sweep->shards) {
+  for (const SweptShard& swept : sweep.shards) {
     auto& days = kept[swept.shard] = std::move(kept_[swept.shard]);
-    std::erase_if(days, [now](const auto& day) { return day.second <= now; });
+    std::erase_if(days, [&](const auto& day) { return day.second <= sweep.now; });
   }
   kept_ = std::move(kept);
-  FindDay(std::move(sweep));
 }
 
 void RetentionLoop::Scan(SweepPtr sweep, kv::ScanRequest request,
@@ -101,7 +119,8 @@ void RetentionLoop::FindDay(SweepPtr sweep) {
        [this, sweep](kv::ScanResult result) {
          const std::optional<DoneKey> key =
              result.entries.empty() ? std::nullopt : DecodeDoneKey(result.entries[0].key);
-         if (!key.has_value() || BeginOfDay(key->day + 1) + core_.options.retention > sweep->now) {
+         if (!key.has_value() ||
+             BeginOfDay(key->day + 1) + sweep->retentions.shortest() > sweep->now) {
            return NextShard(sweep);
          }
          sweep->day = key->day;
@@ -130,9 +149,11 @@ void RetentionLoop::CheckLane(SweepPtr sweep) {
 
 void RetentionLoop::BeginDay(SweepPtr sweep, kv::CommitSeq seq) {
   const std::string begin = DoneDayKey(sweep->shard().shard, sweep->day);
-  sweep->dropping = false;
+  sweep->dropping = Dropping::kNothing;
+  sweep->dropped.clear();
   sweep->blind = false;
-  sweep->newest = absl::InfinitePast();
+  sweep->newest.clear();
+  sweep->written = absl::InfinitePast();
   sweep->cursor = begin;
   const std::weak_ptr<Sweep> weak = sweep;
   // Calls of the watch over an earlier day may still be posted: they are ignored.
@@ -147,7 +168,7 @@ void RetentionLoop::BeginDay(SweepPtr sweep, kv::CommitSeq seq) {
            [present](const kv::WatchBatch& batch) {
              const SweepPtr sweep = present();
              if (sweep == nullptr || batch.mutations.empty()) return;
-             sweep->newest = std::max(sweep->newest, batch.store_time);
+             sweep->written = std::max(sweep->written, batch.store_time);
            },
        .on_lagged =
            [present](const absl::Status&) {
@@ -173,8 +194,13 @@ void RetentionLoop::OnDayRead(SweepPtr sweep, kv::ScanResult page) {
     storage::v1::DoneRecord done;
     const std::optional<DoneKey> key = DecodeDoneKey(entry.key);
     if (!key.has_value() || !done.ParseFromString(entry.value)) continue;
-    sweep->newest = std::max(sweep->newest, FromMicros(done.complete_time_micros()));
-    if (sweep->dropping && !done.event_id().empty() &&
+    const absl::Duration retention = sweep->retentions.Of(done.tenant());
+    if (sweep->dropping == Dropping::kSome) {
+      if (!sweep->dropped.contains(retention)) continue;
+      sweep->old.push_back(entry.key);
+    }
+    NoteEnd(*sweep, retention, done.complete_time_micros());
+    if (sweep->dropping != Dropping::kNothing && !done.event_id().empty() &&
         UidOfClientChosenId(done.tenant(), done.event_id()) == key->uid) {
       names.push_back(
           {.cf = ColumnFamily::kEventNames, .key = EventNameKey(done.tenant(), done.event_id())});
@@ -200,7 +226,7 @@ void RetentionLoop::DropNames(SweepPtr sweep, std::vector<kv::Key> names,
       names, core_.executor,
       [this, sweep, names, then = std::move(then)](absl::StatusOr<kv::GetResult> result) {
         if (!result.ok()) return Finish();
-        if (TooNew(*sweep)) return KeepDay(sweep);
+        if (!MayDrop(*sweep)) return KeepDay(sweep);
         std::vector<kv::Group> groups;
         for (size_t i = 0; i < names.size(); ++i) {
           storage::v1::EventNameRecord name;
@@ -235,13 +261,14 @@ void RetentionLoop::ReadRuns(SweepPtr sweep, std::vector<DoneRun> runs, bool mor
               result->values[i].has_value() && run.ParseFromString(*result->values[i]);
           if (there && run.complete_time_micros() == 0) continue;
           if (there) {
-            sweep->newest = std::max(sweep->newest, FromMicros(run.complete_time_micros()));
+            NoteEnd(*sweep, sweep->retentions.Of(run.tenant()), run.complete_time_micros());
             Delete(group, ColumnFamily::kRuns, EncodeRunKey(runs[i].run));
             ended.push_back(runs[i].run);
           }
           Delete(group, ColumnFamily::kRunParts, RunPartKey(runs[i].run, runs[i].shard));
         }
-        if (!sweep->dropping || TooNew(*sweep)) return GoOnWithDay(sweep, kv::Group(), more);
+        if (sweep->dropping == Dropping::kNothing || !MayDrop(*sweep))
+          return GoOnWithDay(sweep, kv::Group(), more);
         DropOwnerlessParts(sweep, std::move(group), std::move(ended), more);
       });
 }
@@ -268,31 +295,66 @@ void RetentionLoop::DropOwnerlessParts(SweepPtr sweep, kv::Group group, std::vec
 }
 
 void RetentionLoop::GoOnWithDay(SweepPtr sweep, kv::Group group, bool more) {
-  if (sweep->dropping && TooNew(*sweep)) return KeepDay(sweep);
+  if (!MayDrop(*sweep)) return KeepDay(sweep);
+  for (std::string& key : std::exchange(sweep->old, {}))
+    Delete(group, ColumnFamily::kDone, std::move(key));
   const auto go_on = [this, sweep, more] { more ? ReadDay(sweep) : EndReading(sweep); };
   if (group.mutations.empty()) return go_on();
   Commit(sweep, {std::move(group)}, go_on);
 }
 
 void RetentionLoop::EndReading(SweepPtr sweep) {
-  if (TooNew(*sweep)) return KeepDay(sweep);
   if (sweep->blind) return NextDay(sweep);
-  if (sweep->dropping) return DropDay(sweep);
-  sweep->dropping = true;
+  if (sweep->dropping == Dropping::kSome) return KeepDay(sweep);
+  if (sweep->dropping == Dropping::kDay) return AllOld(*sweep) ? DropDay(sweep) : KeepDay(sweep);
+  if (AllOld(*sweep)) {
+    sweep->dropping = Dropping::kDay;
+  } else {
+    for (const auto& [retention, newest] : sweep->newest) {
+      if (OldFrom(*sweep, retention) <= sweep->now) sweep->dropped.insert(retention);
+    }
+    if (sweep->dropped.empty()) return KeepDay(sweep);
+    sweep->dropping = Dropping::kSome;
+  }
   sweep->cursor = DoneDayKey(sweep->shard().shard, sweep->day);
   ReadDay(sweep);
 }
 
-bool RetentionLoop::TooNew(const Sweep& sweep) const {
-  return sweep.newest + core_.options.retention > sweep.now;
+void RetentionLoop::NoteEnd(Sweep& sweep, absl::Duration retention, int64_t end_micros) {
+  absl::Time& newest = sweep.newest.try_emplace(retention, absl::InfinitePast()).first->second;
+  newest = std::max(newest, FromMicros(end_micros));
+}
+
+absl::Time RetentionLoop::OldFrom(const Sweep& sweep, absl::Duration retention) {
+  return std::max(sweep.newest.at(retention), sweep.written) + retention;
+}
+
+bool RetentionLoop::AllOld(const Sweep& sweep) {
+  return std::all_of(sweep.newest.begin(), sweep.newest.end(),
+                     [&](const auto& newest) { return OldFrom(sweep, newest.first) <= sweep.now; });
+}
+
+bool RetentionLoop::MayDrop(const Sweep& sweep) {
+  if (sweep.dropping == Dropping::kNothing) return true;
+  if (sweep.dropping == Dropping::kDay) return AllOld(sweep);
+  return std::all_of(sweep.dropped.begin(), sweep.dropped.end(), [&](absl::Duration retention) {
+    return OldFrom(sweep, retention) <= sweep.now;
+  });
 }
 
 void RetentionLoop::KeepDay(SweepPtr sweep) {
+  sweep->old.clear();
   auto& days = kept_[sweep->shard().shard];
   // Without room to remember the day, every sweep would read it again.
   if (days.size() >= core_.options.kept_days_max) return NextShard(sweep);
-  // An end in the future of store time counts as now.
-  days[sweep->day] = std::min(sweep->newest, sweep->now) + core_.options.retention;
+  absl::Time until = absl::InfiniteFuture();
+  for (const auto& [retention, newest] : sweep->newest) {
+    // What was dropped is gone.
+    if (sweep->dropped.contains(retention) && sweep->written == absl::InfinitePast()) continue;
+    // An end in the future of store time counts as now.
+    until = std::min(until, std::min(std::max(newest, sweep->written), sweep->now) + retention);
+  }
+  days[sweep->day] = until;
   NextDay(sweep);
 }
 

@@ -1,16 +1,22 @@
-// RetentionLoop: drops old outcomes: Done days of the owned shards, with the names and runs that
-// only these days refer to.
+// RetentionLoop: drops old outcomes: Done records of the owned shards, with the names and runs that
+// only they refer to.
 //
-// Outcomes are kept for HandlerOptions::retention from their end. A day (of launch times) is
-// dropped as one range when the day itself, the latest end in it and the ends of its runs are older
-// than the retention, and the shard has no row due on it. The day is read twice: the first reading
-// finds the latest end, the second drops names and runs. A watch over the day notices records that
-// a backfill or a resume writes in between; these keep the day. Only a first record that is written
-// in the milliseconds while the drop is on its way to the store can be lost.
+// Outcomes are kept from their end for the retention of their tenant: its own, or else
+// HandlerOptions::retention. They are dropped by days (of launch times) and, within a day, by
+// retentions. All outcomes of a day that have the same retention are dropped together: when the
+// latest of their ends and of the ends of their runs is older than the retention. If that is true
+// of all outcomes of the day, the day is dropped as one range. Nothing is dropped while the shard
+// has a row due on the day.
+//
+// The day is read twice: the first reading finds the latest ends, the second drops names and runs.
+// A watch over the day notices records that a backfill or a resume writes in between; these keep
+// the day. Only a first record that is written in the milliseconds while the drop is on its way to
+// the store can be lost.
 //
 // If a day is too new, the loop remembers until when, and does not read it again before that. A new
-// owner of the shard reads it once more. The sweep continues with the later days. One bounded piece
-// of one shard's work is under way at a time, and the shard's lease fences each commit.
+// owner of the shard reads it once more, and so does everyone when a tenant's retention changes.
+// The sweep continues with the later days. One bounded piece of one shard's work is under way at a
+// time, and the shard's lease fences each commit.
 //
 // Threads: one, the handler's executor.
 
@@ -22,12 +28,14 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/check.h"
 #include "common/storage/run_table.h"
+#include "services/handler/retention/retentions.h"
 #include "services/handler/shard_state.h"
 
 namespace escapement::handler {
@@ -47,17 +55,25 @@ class RetentionLoop {
   void Begin(absl::Time now, std::vector<SweptShard> shards);
 
  private:
+  // What the second reading of a day drops.
+  enum class Dropping : uint8_t { kNothing, kSome, kDay };
   struct Sweep {
+    explicit Sweep(absl::Duration retention) : retentions(retention) {}
     absl::Time now;
+    Retentions retentions;
     std::vector<SweptShard> shards;
     size_t at = 0;
     uint32_t from_day = 0;  // in the present shard; earlier days are done
     uint32_t day = 0;       // the day under way
     uint8_t lane = 0;
-    bool dropping = false;             // in the second reading
+    Dropping dropping = Dropping::kNothing;
+    std::set<absl::Duration> dropped;  // for kSome: the retentions of what is dropped
     bool blind = false;                // the watch has lagged: new records may be unknown
-    absl::Time newest;                 // the latest end of an event or run of the day
+    // The latest end of an event or run of the day, by retention.
+    std::map<absl::Duration, absl::Time> newest;
+    absl::Time written;                // when a record of the day was last written, if seen
     std::string cursor;                // in `done`
+    std::vector<std::string> old;      // for kSome: keys in `done` that go with the next commit
     std::unique_ptr<kv::Watch> watch;  // over the day, open since before the first reading
     const SweptShard& shard() const { return shards[at]; }
   };
@@ -67,6 +83,8 @@ class RetentionLoop {
     uint16_t shard = 0;
   };
 
+  void ReadTenants(SweepPtr sweep, std::string from);
+  void ForgetKept(const Sweep& sweep);
   void FindDay(SweepPtr sweep);
   void CheckLane(SweepPtr sweep);
   void BeginDay(SweepPtr sweep, kv::CommitSeq seq);
@@ -78,7 +96,12 @@ class RetentionLoop {
   void GoOnWithDay(SweepPtr sweep, kv::Group group, bool more);
   void EndReading(SweepPtr sweep);
   void DropDay(SweepPtr sweep);
-  bool TooNew(const Sweep& sweep) const;
+  static void NoteEnd(Sweep& sweep, absl::Duration retention, int64_t end_micros);
+  // The time from which the outcomes of this retention are old.
+  static absl::Time OldFrom(const Sweep& sweep, absl::Duration retention);
+  static bool AllOld(const Sweep& sweep);
+  // False: a record was written since the second reading began, and what it would drop is not old.
+  static bool MayDrop(const Sweep& sweep);
   void KeepDay(SweepPtr sweep);
   void NextDay(SweepPtr sweep);
   void NextShard(SweepPtr sweep);
@@ -88,7 +111,8 @@ class RetentionLoop {
 
   HandlerCore& core_;
   bool busy_ = false;
-  std::optional<absl::Duration> swept_;  // Clock::Elapsed
+  std::optional<absl::Duration> swept_;   // Clock::Elapsed
+  std::optional<Retentions> retentions_;  // of the last sweep
   // By shard and day: the store time before which the day is not read. At most
   // HandlerOptions::kept_days_max days per shard.
   std::map<uint16_t, std::map<uint32_t, absl::Time>> kept_;

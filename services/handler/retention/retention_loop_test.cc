@@ -4,10 +4,12 @@
 #include <string>
 
 #include "common/base/micros.h"
+#include "common/storage/access_table.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/run_table.h"
+#include "escapement/storage/v1/access_records.pb.h"
 #include "gtest/gtest.h"
 #include "services/handler/handler_service.h"
 #include "services/handler/testing/handler_world.h"
@@ -24,8 +26,10 @@ DoneKey KeyOf(absl::Time launch, const std::string& occurrence, uint16_t shard =
   return {.shard = shard, .day = DoneDay(launch), .uid = {}, .occurrence = occurrence};
 }
 
-void AddDone(HandlerWorld& world, const DoneKey& key, absl::Time complete, uint64_t run_count = 1) {
+void AddDone(HandlerWorld& world, const DoneKey& key, absl::Time complete, uint64_t run_count = 1,
+             const std::string& tenant = "default") {
   storage::v1::DoneRecord done;
+  done.set_tenant(tenant);
   done.set_count(run_count);
   done.set_run_count(run_count);
   done.set_complete_time_micros(ToMicros(complete));
@@ -34,6 +38,13 @@ void AddDone(HandlerWorld& world, const DoneKey& key, absl::Time complete, uint6
 
 bool Has(const HandlerWorld& world, const DoneKey& key) {
   return world.Rows(ColumnFamily::kDone).contains(EncodeDoneKey(key));
+}
+
+void PutTenant(HandlerWorld& world, const std::string& tenant, absl::Duration retention) {
+  storage::v1::TenantRecord record;
+  record.set_tenant(tenant);
+  record.set_retention_micros(absl::ToInt64Microseconds(retention));
+  world.Put(ColumnFamily::kTenants, TenantKey(tenant), record.SerializeAsString());
 }
 
 TEST(RetentionLoopTest, BackfilledOutcomeIsKeptFromItsEndAndDelaysNoLaterDay) {
@@ -179,6 +190,99 @@ TEST(RetentionLoopTest, NameIsDroppedWithItsEventNotWithAnEarlierOne) {
   const auto names = world.Rows(ColumnFamily::kEventNames);
   ASSERT_EQ(names.size(), 1u);
   EXPECT_EQ(names.begin()->first, EventNameKey("t", "used-again"));
+}
+
+TEST(RetentionLoopTest, EachTenantHasItsOwnRetention) {
+  HandlerWorld world;
+  const absl::Time now = world.now();
+  PutTenant(world, "short", kDay);
+  PutTenant(world, "long", 30 * kDay);
+  const absl::Time launch = now - 3 * kDay;
+  const DoneKey of_short = KeyOf(launch, "s");
+  const DoneKey of_default = KeyOf(launch, "d");
+  const DoneKey of_long = KeyOf(now - 20 * kDay, "l");
+  const DoneKey old = KeyOf(now - 20 * kDay, "o");
+  AddDone(world, of_short, launch, 1, "short");
+  AddDone(world, of_default, launch);
+  AddDone(world, of_long, now - 20 * kDay, 1, "long");
+  AddDone(world, old, now - 20 * kDay);
+  world.StartHandler("a");
+  world.Advance(absl::Minutes(3));
+  EXPECT_FALSE(Has(world, of_short));
+  EXPECT_TRUE(Has(world, of_default));
+  EXPECT_TRUE(Has(world, of_long));
+  EXPECT_FALSE(Has(world, old));
+  world.Advance(4 * kDay + absl::Hours(1));
+  EXPECT_FALSE(Has(world, of_default));
+  EXPECT_TRUE(Has(world, of_long));
+  world.Advance(6 * kDay);
+  EXPECT_EQ(world.Count(ColumnFamily::kDone), 0u);
+}
+
+TEST(RetentionLoopTest, RunsAndNamesGoWithTheOutcomesOfTheirTenant) {
+  HandlerWorld world;
+  const absl::Time now = world.now();
+  PutTenant(world, "short", kDay);
+  const absl::Time launch = now - 3 * kDay;
+  for (const std::string tenant : {"short", "default"}) {
+    AddDone(world, KeyOf(launch, "run of " + tenant), launch, 10, tenant);
+    const RunKey key{.uid = {}, .occurrence = "run of " + tenant};
+    storage::v1::RunRecord run;
+    run.set_tenant(tenant);
+    run.set_complete_time_micros(ToMicros(launch));
+    world.Put(ColumnFamily::kRuns, EncodeRunKey(key), run.SerializeAsString());
+    for (const uint16_t part : {uint16_t{0}, PolicyRunPart(5), kMasterRunPart})
+      world.Put(ColumnFamily::kRunParts, RunPartKey(key, part), "");
+    storage::v1::DoneRecord done;
+    done.set_tenant(tenant);
+    done.set_event_id("event");
+    done.set_count(1);
+    done.set_complete_time_micros(ToMicros(launch));
+    DoneKey event = KeyOf(launch, "");
+    event.uid = UidOfClientChosenId(tenant, "event");
+    world.Put(ColumnFamily::kDone, EncodeDoneKey(event), done.SerializeAsString());
+    storage::v1::EventNameRecord name;
+    name.set_launch_time_micros(ToMicros(launch));
+    world.Put(ColumnFamily::kEventNames, EventNameKey(tenant, "event"), name.SerializeAsString());
+  }
+  world.StartHandler("a");
+  world.Advance(absl::Minutes(3));
+  EXPECT_EQ(world.Count(ColumnFamily::kDone), 2u);
+  EXPECT_EQ(world.Count(ColumnFamily::kRunParts), 3u);
+  const auto runs = world.Rows(ColumnFamily::kRuns);
+  ASSERT_EQ(runs.size(), 1u);
+  EXPECT_EQ(DecodeRunKey(runs.begin()->first)->occurrence, "run of default");
+  const auto names = world.Rows(ColumnFamily::kEventNames);
+  ASSERT_EQ(names.size(), 1u);
+  EXPECT_EQ(names.begin()->first, EventNameKey("default", "event"));
+}
+
+TEST(RetentionLoopTest, ChangedRetentionCountsFromTheNextSweep) {
+  HandlerWorld world;
+  const absl::Time launch = world.now() - 3 * kDay;
+  const DoneKey key = KeyOf(launch, "d");
+  AddDone(world, key, launch);
+  PutTenant(world, "default", 5 * kDay);
+  world.StartHandler("a");
+  world.Advance(absl::Minutes(3));
+  EXPECT_TRUE(Has(world, key));
+  PutTenant(world, "default", 2 * kDay);
+  world.Advance(absl::Minutes(2));
+  EXPECT_FALSE(Has(world, key));
+}
+
+// More records than one reading takes.
+TEST(RetentionLoopTest, ManyOldOutcomesGoFromBetweenKeptOnes) {
+  HandlerWorld world;
+  PutTenant(world, "short", kDay);
+  const absl::Time launch = world.now() - 3 * kDay;
+  for (int i = 0; i < 2500; ++i) {
+    AddDone(world, KeyOf(launch, "o" + std::to_string(i)), launch, 1,
+            i % 5 == 0 ? "default" : "short");
+  }
+  world.StartHandler("a");
+  world.Advance(absl::Minutes(3));
+  EXPECT_EQ(world.Count(ColumnFamily::kDone), 500u);
 }
 
 }  // namespace

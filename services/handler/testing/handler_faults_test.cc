@@ -53,8 +53,7 @@ TEST_P(TakeoverTest, EveryEventEndsOnceWhereverItsHandlerDies) {
   EXPECT_EQ(world.DoneEvents(OUTCOME_KIND_SUCCEEDED), 40u);
   EXPECT_EQ(world.Count(ColumnFamily::kEvents), 0u);
   EXPECT_EQ(world.Count(ColumnFamily::kInflight), 0u);
-  storage::v1::RunPartRecord part;
-  part.ParseFromString(world.Rows(ColumnFamily::kRunParts).begin()->second);
+  const storage::v1::RunPartRecord part = world.OnlyRunPart();
   EXPECT_EQ(part.succeeded(), 20u);
   const std::vector<SentEvent> sent = world.Sent();
   ExpectNeverEarly(sent);

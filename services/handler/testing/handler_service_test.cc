@@ -194,11 +194,8 @@ TEST_F(HandlerServiceTest, ASliceOfAHundredThousandIsDeliveredInBoundedMemory) {
   EXPECT_EQ(transport().sent.size(), 100'000u);
   EXPECT_LE(out_max, HandlerOptions().target_events_out_max);
   EXPECT_LT(world_.Done().size(), 1000u) << "Done records cover ranges";
-  const auto parts = world_.Rows(ColumnFamily::kRunParts);
-  ASSERT_EQ(parts.size(), 1u);
-  storage::v1::RunPartRecord part;
-  part.ParseFromString(parts.begin()->second);
-  EXPECT_EQ(part.succeeded(), 100'000u);
+  EXPECT_EQ(world_.OnlyRunPart().succeeded(), 100'000u);
+  EXPECT_EQ(world_.ScheduleCounts(uid).succeeded(), 100'000u);
   world_.Advance(absl::Seconds(1));
   ExpectQuiet();
 }
@@ -206,8 +203,11 @@ TEST_F(HandlerServiceTest, ASliceOfAHundredThousandIsDeliveredInBoundedMemory) {
 TEST_F(HandlerServiceTest, FailedEventIsRetriedAndThenBecomesADeadLetter) {
   Start();
   transport().decide = [](const DeliveryAttempt&) {
-    return DeliveryResult{
-        .status = DeliveryStatus::kFailed, .message = "no", .retry_after = absl::Seconds(7)};
+    return DeliveryResult{.status = DeliveryStatus::kFailed,
+                          .message = "no",
+                          .retry_after = absl::Seconds(7),
+                          .status_code = 503,
+                          .answer = "busy"};
   };
   world_.AddOneOff("event-1", world_.now() + absl::Seconds(1), "hello");
   world_.Advance(absl::Seconds(5));
@@ -226,6 +226,13 @@ TEST_F(HandlerServiceTest, FailedEventIsRetriedAndThenBecomesADeadLetter) {
   ASSERT_EQ(world_.Done().size(), 1u);
   EXPECT_EQ(world_.Done()[0].outcome(), OUTCOME_KIND_FAILED);
   EXPECT_EQ(world_.Done()[0].attempts(), 4u);
+  EXPECT_EQ(world_.Done()[0].status(), 503);
+  EXPECT_EQ(world_.Done()[0].answer(), "busy");
+  ASSERT_EQ(world_.Done()[0].tried_size(), 3);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(world_.Done()[0].tried(i).number(), i + 1u);
+    EXPECT_EQ(world_.Done()[0].tried(i).answer(), "busy");
+  }
   EXPECT_EQ(world_.Count(ColumnFamily::kDeadLetters), 1u);
   EXPECT_EQ(world_.Count(ColumnFamily::kEventNames), 0u);
   ExpectQuiet();
@@ -337,8 +344,7 @@ TEST_F(HandlerServiceTest, RowsOfADeletedScheduleAreSkippedAndCounted) {
   ASSERT_EQ(world_.Done().size(), 1u);
   EXPECT_EQ(world_.Done()[0].reason(), "deleted");
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SKIPPED), 50u);
-  storage::v1::RunPartRecord part;
-  part.ParseFromString(world_.Rows(ColumnFamily::kRunParts).begin()->second);
+  const storage::v1::RunPartRecord part = world_.OnlyRunPart();
   EXPECT_EQ(part.skipped(), 50u);
   ExpectQuiet();
 }
@@ -373,8 +379,7 @@ TEST_F(HandlerServiceTest, RowsOfAnOverlappedRunAreCancelledAndCounted) {
   for (const storage::v1::DoneRecord& done : world_.Done())
     EXPECT_EQ(done.reason(),
               done.outcome() == storage::v1::OUTCOME_KIND_CANCELLED ? "overlap" : "");
-  storage::v1::RunPartRecord part;
-  part.ParseFromString(world_.Rows(ColumnFamily::kRunParts).begin()->second);
+  const storage::v1::RunPartRecord part = world_.OnlyRunPart();
   EXPECT_EQ(part.cancelled(), 51u);
   EXPECT_EQ(part.retries(), 1u);
   ExpectQuiet();

@@ -6,8 +6,10 @@
 #include "common/base/micros.h"
 #include "common/base/stable_hash.h"
 #include "common/storage/done_table.h"
+#include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/test_state.h"
+#include "gtest/gtest.h"
 
 namespace escapement::handler {
 namespace {
@@ -247,6 +249,30 @@ std::vector<storage::v1::DoneRecord> HandlerWorld::Done() const {
   for (const auto& [key, value] : Rows(kv::ColumnFamily::kDone))
     records.emplace_back().ParseFromString(value);
   return records;
+}
+
+storage::v1::RunPartRecord HandlerWorld::OnlyRunPart() const {
+  storage::v1::RunPartRecord part;
+  size_t parts = 0;
+  for (const auto& [key, value] : Rows(kv::ColumnFamily::kRunParts)) {
+    const Uid uid = Uid::FromBytes(key.substr(0, Uid::kBytes));
+    if (key.rfind(ScheduleCountsPrefix(uid), 0) == 0) continue;
+    ++parts;
+    EXPECT_TRUE(part.ParseFromString(value));
+  }
+  EXPECT_EQ(parts, 1u);
+  return part;
+}
+
+storage::v1::RunPartRecord HandlerWorld::ScheduleCounts(const Uid& uid) const {
+  storage::v1::RunPartRecord sum;
+  for (const auto& [key, value] : Rows(kv::ColumnFamily::kRunParts)) {
+    if (key.rfind(ScheduleCountsPrefix(uid), 0) != 0) continue;
+    storage::v1::RunPartRecord part;
+    EXPECT_TRUE(part.ParseFromString(value));
+    AddScheduleCounts(part, sum);
+  }
+  return sum;
 }
 
 uint64_t HandlerWorld::DoneEvents(storage::v1::OutcomeKind outcome) const {

@@ -127,6 +127,10 @@ class HandlerWorld {
   std::vector<storage::v1::DoneRecord> Done() const;
   // The events in Done records with that outcome.
   uint64_t DoneEvents(storage::v1::OutcomeKind outcome) const;
+  // The counts of the only run that has any, all in one part.
+  storage::v1::RunPartRecord OnlyRunPart() const;
+  // The counts of all runs of the schedule.
+  storage::v1::RunPartRecord ScheduleCounts(const Uid& uid) const;
 
   sim::SimRuntime runtime{1};
   kv::MemKvStore store;

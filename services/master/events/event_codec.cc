@@ -1,6 +1,7 @@
 #include "services/master/events/event_codec.h"
 
 #include "common/base/proto_time.h"
+#include "services/master/events/outcome_codec.h"
 #include "services/master/limits.h"
 #include "services/master/requests/resource_name.h"
 
@@ -45,43 +46,21 @@ v1::Event ShowWaitingEvent(const std::string& name, const storage::v1::EventReco
   SetTimestamp(row.nominal_time_micros(), *event.mutable_due_time());
   event.set_payload(row.payload());
   event.set_state(state);
-  event.set_attempts(static_cast<int32_t>(row.attempts()));
-  event.set_reason(row.last_error());
+  ShowAttempts(row, state, event);
   if (definition != nullptr) WriteDelivery(definition->delivery(), event);
   return event;
 }
 
-v1::Event ShowEndedEvent(const std::string& name, const storage::v1::DoneRecord& done) {
+v1::Event ShowEndedEvent(const std::string& name, const storage::v1::DoneRecord& done,
+                         uint64_t position) {
   v1::Event event;
   event.set_name(name);
   event.set_event_id(done.event_id());
   SetTimestamp(done.nominal_time_micros(), *event.mutable_due_time());
   event.set_state(v1::ENDED);
   event.set_outcome(ShowOutcome(done.outcome()));
-  event.set_reason(done.reason());
-  event.set_attempts(static_cast<int32_t>(done.attempts()));
-  if (done.dispatch_time_micros() != 0)
-    SetTimestamp(done.dispatch_time_micros(), *event.mutable_dispatch_time());
-  SetTimestamp(done.complete_time_micros(), *event.mutable_complete_time());
-  event.set_output(done.output());
+  ShowAttempts(done, position, event);
   return event;
-}
-
-v1::Outcome ShowOutcome(storage::v1::OutcomeKind outcome) {
-  switch (outcome) {
-    case storage::v1::OUTCOME_KIND_SUCCEEDED:
-      return v1::SUCCEEDED;
-    case storage::v1::OUTCOME_KIND_FAILED:
-      return v1::FAILED;
-    case storage::v1::OUTCOME_KIND_EXPIRED:
-      return v1::EXPIRED;
-    case storage::v1::OUTCOME_KIND_CANCELLED:
-      return v1::CANCELLED;
-    case storage::v1::OUTCOME_KIND_SKIPPED:
-      return v1::SKIPPED;
-    default:
-      return v1::OUTCOME_UNSPECIFIED;
-  }
 }
 
 }  // namespace escapement::master

@@ -25,8 +25,9 @@ void CheckClientEventId(absl::string_view event_id, absl::string_view field,
 // As shown to users. `definition` may be null (not known any more).
 v1::Event ShowWaitingEvent(const std::string& name, const storage::v1::EventRecord& row,
                            v1::EventState state, const storage::v1::DefinitionRecord* definition);
-v1::Event ShowEndedEvent(const std::string& name, const storage::v1::DoneRecord& done);
-v1::Outcome ShowOutcome(storage::v1::OutcomeKind outcome);
+// `position`: which event of the record's range it is, from 0.
+v1::Event ShowEndedEvent(const std::string& name, const storage::v1::DoneRecord& done,
+                         uint64_t position = 0);
 
 }  // namespace escapement::master
 

@@ -9,6 +9,7 @@
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
 #include "services/master/events/event_codec.h"
+#include "services/master/events/outcome_codec.h"
 #include "services/master/limits.h"
 
 namespace escapement::master {
@@ -65,6 +66,7 @@ v1::Run ShowSkippedRun(const RunName& name, const storage::v1::DoneRecord& done)
                *shown.mutable_last_nominal_time());
   shown.set_skipped_count(Count(done.run_count() * occurrences));
   SetTimestamp(done.complete_time_micros(), *shown.mutable_complete_time());
+  shown.set_status(StatusOfRun(shown));
   return shown;
 }
 
@@ -91,6 +93,7 @@ v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run,
     SetTimestamp(run.complete_time_micros(), *shown.mutable_complete_time());
   shown.set_state(run.complete_time_micros() != 0 ? EndedState(shown) : v1::Run::ACTIVE);
   if (shown.state() == v1::Run::SKIPPED) SetSkipped(counts.skip_reason(), shown);
+  shown.set_status(StatusOfRun(shown));
   return shown;
 }
 
@@ -108,6 +111,7 @@ v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event) {
     shown.set_granted_count(holds_token ||
                             (event.row->has_throttle() && event.row->attempts() > 0));
     shown.set_running_count(holds_token);
+    shown.set_status(StatusOfRun(shown));
     return shown;
   }
   const storage::v1::DoneRecord& done = *event.done;
@@ -123,6 +127,7 @@ v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event) {
   SetTimestamp(done.complete_time_micros(), *shown.mutable_complete_time());
   shown.set_state(EndedState(shown));
   if (shown.state() == v1::Run::SKIPPED) SetSkipped(done.reason(), shown);
+  shown.set_status(StatusOfRun(shown));
   return shown;
 }
 
@@ -145,8 +150,8 @@ void AddCounts(const storage::v1::RunPartRecord& part, storage::v1::RunPartRecor
 }
 
 v1::Event ShowEndedRunEvent(const RunName& run, const RunIdentity& identity, uint64_t index,
-                            const storage::v1::DoneRecord& done) {
-  v1::Event event = ShowEndedEvent(NameOf(run, index), done);
+                            const storage::v1::DoneRecord& done, uint64_t first) {
+  v1::Event event = ShowEndedEvent(NameOf(run, index), done, index - first);
   event.set_event_id(identity.EventId(index));
   return event;
 }

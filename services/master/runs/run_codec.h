@@ -26,9 +26,9 @@ v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run,
 v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event);
 void AddCounts(const storage::v1::RunPartRecord& part, storage::v1::RunPartRecord& sum);
 
-// An event of a run.
+// An event of a run. `first`: index of the first event of the Done record.
 v1::Event ShowEndedRunEvent(const RunName& run, const RunIdentity& identity, uint64_t index,
-                            const storage::v1::DoneRecord& done);
+                            const storage::v1::DoneRecord& done, uint64_t first);
 v1::Event ShowWaitingRunEvent(const RunName& run, const RunIdentity& identity, uint64_t index,
                               const storage::v1::EventRecord& row, v1::EventState state);
 

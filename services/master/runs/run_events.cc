@@ -11,7 +11,7 @@
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "services/master/errors.h"
-#include "services/master/events/event_codec.h"
+#include "services/master/events/outcome_codec.h"
 #include "services/master/limits.h"
 #include "services/master/requests/page_budget.h"
 #include "services/master/runs/run_codec.h"
@@ -174,7 +174,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
     const uint64_t end = first + std::max<uint64_t>(record.count(), 1);
     page_.record_first = first;
     for (uint64_t index = std::max(first, page_.index); wanted && index < end; ++index) {
-      if (!Add(ShowEndedRunEvent(query_.name, identity_, index, record))) return false;
+      if (!Add(ShowEndedRunEvent(query_.name, identity_, index, record, first))) return false;
       page_.index = index + 1;
     }
     page_.index = std::max(page_.index, end);
@@ -234,7 +234,7 @@ RunEventsPage SkippedEvents(const RunEventsQuery& query, const storage::v1::Done
   PageBudget budget;
   uint64_t index = query.index;
   for (; index < skipped.run_count() && page.events.size() < query.limit; ++index) {
-    v1::Event event = ShowEndedRunEvent(query.name, identity, index, skipped);
+    v1::Event event = ShowEndedRunEvent(query.name, identity, index, skipped, 0);
     if (!budget.Take(event)) break;
     page.events.push_back(std::move(event));
   }

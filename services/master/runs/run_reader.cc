@@ -23,12 +23,12 @@ class RunRead : public std::enable_shared_from_this<RunRead> {
       : context_(context), name_(std::move(name)), done_(std::move(done)) {}
 
   void Start() {
-    ReadSchedule(context_, name_.schedule,
-                 [self = shared_from_this()](absl::StatusOr<StoredSchedule> schedule) {
-                   if (!schedule.ok()) return self->done_(schedule.status());
-                   self->run_.source = SourceOf(schedule->definition.record);
-                   self->ReadRecord();
-                 });
+    ReadScheduleOfRuns(context_, name_.schedule,
+                       [self = shared_from_this()](absl::StatusOr<StoredSchedule> schedule) {
+                         if (!schedule.ok()) return self->done_(schedule.status());
+                         self->run_.source = SourceOf(schedule->definition.record);
+                         self->ReadRecord();
+                       });
   }
 
  private:

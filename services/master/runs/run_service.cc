@@ -61,7 +61,7 @@ v1::ListRunEventsResponse ListSingle(const RunName& name, const Uid& uid, const 
   v1::ListRunEventsResponse response;
   const RunIdentity identity(name.schedule.tenant, uid, name.occurrence);
   if (single.done.has_value()) {
-    v1::Event event = ShowEndedRunEvent(name, identity, 0, *single.done);
+    v1::Event event = ShowEndedRunEvent(name, identity, 0, *single.done, 0);
     if (!outcome.has_value() || event.outcome() == *outcome)
       *response.add_events() = std::move(event);
   } else if (!outcome.has_value() && single.row.has_value() &&
@@ -96,6 +96,14 @@ void RunService::GetRun(v1::GetRunRequest request, Done<v1::Run> done) {
           });
 }
 
+// A day more than outcomes are kept.
+absl::Duration RunService::ListedFor(const std::string& tenant) const {
+  const TenantDirectory::Record record = tenants_.Find(tenant);
+  const absl::Duration retention =
+      absl::Microseconds(record == nullptr ? 0 : record->retention_micros());
+  return std::max(absl::Hours(24) * run_list_days_, retention) + absl::Hours(24);
+}
+
 void RunService::ListRuns(v1::ListRunsRequest request, Done<v1::ListRunsResponse> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   const absl::StatusOr<ScheduleName> name = ParseScheduleName(request.parent(), "parent");
@@ -115,30 +123,31 @@ void RunService::ListRuns(v1::ListRunsRequest request, Done<v1::ListRunsResponse
   query.newest_first = *newest_first;
   query.filter = *std::move(filter);
   query.limit = static_cast<size_t>(paging->size);
-  query.oldest = context_.client.NowLow() - absl::Hours(24) * (run_list_days_ + 1);
+  query.oldest = context_.client.NowLow() - ListedFor(name->tenant);
   if (!paging->position.empty()) {
     absl::StatusOr<RunListPosition> position = ParsePosition(paging->position);
     if (!position.ok()) return context_.Refuse(position.status(), std::move(done));
     query.after = *std::move(position);
   }
-  ReadSchedule(context_, *name,
-               [this, query = std::move(query), list = std::move(list),
-                done = std::move(done)](absl::StatusOr<StoredSchedule> schedule) mutable {
-                 if (!schedule.ok()) return done(schedule.status());
-                 query.schedule = *std::move(schedule);
-                 ListRunsOf(context_, std::move(query),
-                            [list = std::move(list),
-                             done = std::move(done)](absl::StatusOr<RunListPage> page) mutable {
-                              if (!page.ok()) return done(page.status());
-                              v1::ListRunsResponse response;
-                              for (v1::Run& run : page->runs) *response.add_runs() = std::move(run);
-                              if (page->more) {
-                                response.set_next_page_token(
-                                    EncodePageToken(list, FormatPosition(page->next)));
-                              }
-                              done(std::move(response));
-                            });
-               });
+  ReadScheduleOfRuns(context_, *name,
+                     [this, query = std::move(query), list = std::move(list),
+                      done = std::move(done)](absl::StatusOr<StoredSchedule> schedule) mutable {
+                       if (!schedule.ok()) return done(schedule.status());
+                       query.schedule = *std::move(schedule);
+                       ListRunsOf(context_, std::move(query),
+                                  [list = std::move(list), done = std::move(done)](
+                                      absl::StatusOr<RunListPage> page) mutable {
+                                    if (!page.ok()) return done(page.status());
+                                    v1::ListRunsResponse response;
+                                    for (v1::Run& run : page->runs)
+                                      *response.add_runs() = std::move(run);
+                                    if (page->more) {
+                                      response.set_next_page_token(
+                                          EncodePageToken(list, FormatPosition(page->next)));
+                                    }
+                                    done(std::move(response));
+                                  });
+                     });
 }
 
 void RunService::ListRunEvents(v1::ListRunEventsRequest request,

@@ -5,16 +5,21 @@
 #ifndef SERVICES_MASTER_RUNS_RUN_SERVICE_H_
 #define SERVICES_MASTER_RUNS_RUN_SERVICE_H_
 
+#include <string>
+
+#include "absl/time/time.h"
 #include "services/master/api/run_api.h"
 #include "services/master/master_context.h"
+#include "services/master/tenants/tenant_directory.h"
 
 namespace escapement::master {
 
 class RunService final : public RunApi {
  public:
-  // `context` outlives the service. `run_list_days`: how far back ListRuns goes.
-  RunService(MasterContext& context, int run_list_days)
-      : context_(context), run_list_days_(run_list_days) {}
+  // `context` and `tenants` outlive the service. `run_list_days`: how far back ListRuns goes at
+  // least. It goes further back for tenants with a longer retention.
+  RunService(MasterContext& context, const TenantDirectory& tenants, int run_list_days)
+      : context_(context), tenants_(tenants), run_list_days_(run_list_days) {}
 
   void ListRuns(v1::ListRunsRequest request, Done<v1::ListRunsResponse> done) override;
   void GetRun(v1::GetRunRequest request, Done<v1::Run> done) override;
@@ -23,7 +28,10 @@ class RunService final : public RunApi {
   void CancelRun(v1::CancelRunRequest request, Done<v1::Run> done) override;
 
  private:
+  absl::Duration ListedFor(const std::string& tenant) const;
+
   MasterContext& context_;
+  const TenantDirectory& tenants_;
   const int run_list_days_;
 };
 

@@ -12,6 +12,7 @@
 #include "services/master/limits.h"
 #include "services/master/requests/page_budget.h"
 #include "services/master/schedules/max_runs.h"
+#include "services/master/schedules/schedule_counts.h"
 
 namespace escapement::master {
 namespace {
@@ -20,18 +21,25 @@ using kv::ColumnFamily;
 
 // Definitions are read a few at a time, since each may hold a large payload.
 constexpr size_t kDefinitionsAtOnce = 64;
+constexpr size_t kCountsAtOnce = 64;
 
-// Reads states, then definitions, of schedules whose records are known. A schedule without state or
-// definition was deleted or changed during the read, and is left out. Ends early, with `next`, once
-// a page's bytes are read.
+struct DetailsOptions {
+  bool payload = false;
+  bool counts = false;
+  bool deleted = false;  // deleted schedules, too
+};
+
+// Reads states, then definitions, then counts, of schedules whose records are known. A schedule
+// without state or definition was deleted or changed during the read, and is left out. Ends early,
+// with `next`, once a page's bytes are read.
 class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
  public:
   using Read = absl::AnyInvocable<void(absl::StatusOr<SchedulePage>)>;
-  DetailsRead(MasterContext& context, std::vector<StoredSchedule> schedules, bool with_payload,
+  DetailsRead(MasterContext& context, std::vector<StoredSchedule> schedules, DetailsOptions options,
               Read done)
       : context_(context),
         schedules_(std::move(schedules)),
-        with_payload_(with_payload),
+        options_(options),
         done_(std::move(done)) {}
 
   void Start() {
@@ -54,7 +62,7 @@ class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
       if (!result->values[i].has_value()) continue;
       if (!state.ParseFromString(*result->values[i]))
         return done_(BrokenRecord("the state of a schedule"));
-      if (state.kind() == storage::v1::SCHEDULE_STATE_KIND_DELETED) continue;
+      if (!options_.deleted && state.kind() == storage::v1::SCHEDULE_STATE_KIND_DELETED) continue;
       kept.push_back(std::move(schedules_[i]));
     }
     schedules_ = std::move(kept);
@@ -62,7 +70,7 @@ class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
   }
 
   void ReadDefinitions() {
-    if (next_ == schedules_.size()) return done_(std::move(page_));
+    if (next_ == schedules_.size()) return ReadCounts();
     std::vector<kv::Key> keys;
     for (size_t i = next_; i < schedules_.size() && keys.size() < kDefinitionsAtOnce; ++i) {
       const StoredSchedule& stored = schedules_[i];
@@ -82,10 +90,10 @@ class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
       storage::v1::DefinitionRecord record;
       if (!value.has_value()) continue;
       if (!record.ParseFromString(*value)) return done_(BrokenRecord("a definition"));
-      if (!with_payload_) record.clear_payload();
+      if (!options_.payload) record.clear_payload();
       if (!budget_.Take(record)) {
         page_.next = stored.state.schedule_id();
-        return done_(std::move(page_));
+        return ReadCounts();
       }
       absl::StatusOr<Definition> definition = LoadDefinition(std::move(record));
       if (!definition.ok()) return done_(definition.status());
@@ -96,27 +104,45 @@ class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
     ReadDefinitions();
   }
 
+  void ReadCounts() {
+    if (!options_.counts || counted_ == page_.schedules.size()) return done_(std::move(page_));
+    std::vector<Uid> uids;
+    for (size_t i = counted_; i < page_.schedules.size() && uids.size() < kCountsAtOnce; ++i)
+      uids.push_back(page_.schedules[i].uid);
+    ReadScheduleCounts(context_, uids,
+                       [self = shared_from_this()](
+                           absl::StatusOr<std::vector<storage::v1::RunPartRecord>> counts) {
+                         if (!counts.ok()) return self->done_(counts.status());
+                         for (storage::v1::RunPartRecord& of_schedule : *counts)
+                           self->page_.schedules[self->counted_++].counts = std::move(of_schedule);
+                         self->ReadCounts();
+                       });
+  }
+
   MasterContext& context_;
   std::vector<StoredSchedule> schedules_;
-  const bool with_payload_;
+  const DetailsOptions options_;
   Read done_;
-  size_t next_ = 0;
+  size_t next_ = 0;     // whose definition is to be read
+  size_t counted_ = 0;  // of the page
   SchedulePage page_;
   PageBudget budget_;
 };
 
-}  // namespace
-
-void ReadSchedule(MasterContext& context, ScheduleName name,
-                  absl::AnyInvocable<void(absl::StatusOr<StoredSchedule>)> done) {
-  const kv::Key key = {ColumnFamily::kSchedules, ScheduleKey(name.tenant, name.schedule)};
+// Reads the schedule of the first of these rows of `schedules` that exists.
+void ReadFirst(MasterContext& context, std::vector<kv::Key> rows, std::string name,
+               DetailsOptions options,
+               absl::AnyInvocable<void(absl::StatusOr<StoredSchedule>)> done) {
   context.client.MultiGet(
-      {key}, context.executor,
-      [&context, name = name.ToString(),
+      std::move(rows), context.executor,
+      [&context, name = std::move(name), options,
        done = std::move(done)](absl::StatusOr<kv::GetResult> result) mutable {
         if (!result.ok()) return done(StoreFailed(result.status()));
-        if (!result->values[0].has_value()) return done(NotFound(name));
-        absl::StatusOr<StoredSchedule> stored = ReadScheduleRecord(*result->values[0]);
+        const auto found =
+            std::find_if(result->values.begin(), result->values.end(),
+                         [](const std::optional<std::string>& row) { return row.has_value(); });
+        if (found == result->values.end()) return done(NotFound(name));
+        absl::StatusOr<StoredSchedule> stored = ReadScheduleRecord(**found);
         if (!stored.ok()) return done(stored.status());
         std::vector<StoredSchedule> one;
         one.push_back(*std::move(stored));
@@ -126,10 +152,26 @@ void ReadSchedule(MasterContext& context, ScheduleName name,
           if (read->schedules.empty()) return done(NotFound(name));
           done(std::move(read->schedules[0]));
         };
-        std::make_shared<DetailsRead>(context, std::move(one), /*with_payload=*/true,
-                                      std::move(on_details))
+        std::make_shared<DetailsRead>(context, std::move(one), options, std::move(on_details))
             ->Start();
       });
+}
+
+}  // namespace
+
+void ReadSchedule(MasterContext& context, ScheduleName name,
+                  absl::AnyInvocable<void(absl::StatusOr<StoredSchedule>)> done) {
+  const kv::Key key = {ColumnFamily::kSchedules, ScheduleKey(name.tenant, name.schedule)};
+  ReadFirst(context, {key}, name.ToString(), {.payload = true, .counts = true}, std::move(done));
+}
+
+void ReadScheduleOfRuns(MasterContext& context, ScheduleName name,
+                        absl::AnyInvocable<void(absl::StatusOr<StoredSchedule>)> done) {
+  const kv::Key key = {ColumnFamily::kSchedules, ScheduleKey(name.tenant, name.schedule)};
+  const kv::Key deleted = {ColumnFamily::kSchedules,
+                           DeletedScheduleKey(name.tenant, name.schedule)};
+  ReadFirst(context, {key, deleted}, name.ToString(), {.payload = true, .deleted = true},
+            std::move(done));
 }
 
 absl::StatusOr<StoredSchedule> ReadScheduleRecord(const std::string& bytes) {
@@ -142,7 +184,7 @@ absl::StatusOr<StoredSchedule> ReadScheduleRecord(const std::string& bytes) {
 
 void ReadScheduleDetails(MasterContext& context, std::vector<StoredSchedule> schedules,
                          absl::AnyInvocable<void(absl::StatusOr<SchedulePage>)> done) {
-  std::make_shared<DetailsRead>(context, std::move(schedules), /*with_payload=*/false,
+  std::make_shared<DetailsRead>(context, std::move(schedules), DetailsOptions{.counts = true},
                                 std::move(done))
       ->Start();
 }

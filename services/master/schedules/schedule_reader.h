@@ -20,12 +20,18 @@ struct StoredSchedule {
   Uid uid;
   storage::v1::ScheduleRecord record;
   storage::v1::StateRecord state;
-  Definition definition;  // its timetable ends at FinishOf(state)
+  Definition definition;              // its timetable ends at FinishOf(state)
+  storage::v1::RunPartRecord counts;  // of all runs, if they are asked for
 };
 
-// NOT_FOUND if there is none.
+// With counts. NOT_FOUND if there is none.
 void ReadSchedule(MasterContext& context, ScheduleName name,
                   absl::AnyInvocable<void(absl::StatusOr<StoredSchedule>)> done);
+
+// The schedule whose runs are meant by the name, without counts. If there is none, the one that had
+// the name and was deleted last, as long as it is kept. NOT_FOUND if there is none either.
+void ReadScheduleOfRuns(MasterContext& context, ScheduleName name,
+                        absl::AnyInvocable<void(absl::StatusOr<StoredSchedule>)> done);
 
 // A row of `schedules`, without state and definition.
 absl::StatusOr<StoredSchedule> ReadScheduleRecord(const std::string& bytes);
@@ -34,8 +40,9 @@ struct SchedulePage {
   std::vector<StoredSchedule> schedules;
   std::string next;  // schedule id at which the read ended early; empty: all are read
 };
-// Reads states and definitions of schedules whose rows are known: in their order, without payloads,
-// and about a page's bytes (page_budget.h). A schedule that is deleted during the read is left out.
+// Reads states, definitions and counts of schedules whose rows are known: in their order, without
+// payloads, and about a page's bytes (page_budget.h). A schedule that is deleted during the read is
+// left out.
 void ReadScheduleDetails(MasterContext& context, std::vector<StoredSchedule> schedules,
                          absl::AnyInvocable<void(absl::StatusOr<SchedulePage>)> done);
 

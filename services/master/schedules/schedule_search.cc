@@ -156,8 +156,10 @@ class ScheduleSearch : public std::enable_shared_from_this<ScheduleSearch> {
 }  // namespace
 
 v1::Schedule Show(const StoredSchedule& stored, absl::Time now) {
-  return ShowSchedule({stored.record, stored.state, stored.definition.record},
-                      NextTime(stored.state, stored.definition, now));
+  v1::Schedule schedule = ShowSchedule({stored.record, stored.state, stored.definition.record},
+                                       NextTime(stored.state, stored.definition, now));
+  ShowCounts(stored.counts, schedule);
+  return schedule;
 }
 
 void SearchSchedules(MasterContext& context, ScheduleQuery query,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -26,6 +27,17 @@ void CheckRate(const char* field, double value, FieldViolations& violations) {
     violations.Add(absl::StrCat("tenant.quotas.", field),
                    absl::StrCat("must be from 0 (no bound) to ", kTenantRateMax));
   }
+}
+
+void ReadRetention(const v1::Tenant& tenant, storage::v1::TenantRecord& record,
+                   FieldViolations& violations) {
+  if (!tenant.has_retention()) return;
+  const std::optional<absl::Duration> retention = ToDuration(tenant.retention());
+  if (!retention.has_value() || *retention < kRetentionMin || *retention > kRetentionMax) {
+    violations.Add("tenant.retention", "must be from 1 day (86400s) to 366 days (31622400s)");
+    return;
+  }
+  record.set_retention_micros(MicrosUp(*retention));
 }
 
 }  // namespace
@@ -54,6 +66,7 @@ absl::StatusOr<storage::v1::TenantRecord> ReadTenant(const v1::Tenant& tenant) {
   CheckCount("max_events_per_run", quotas.max_events_per_run(), violations);
   CheckCount("max_payload_bytes", quotas.max_payload_bytes(), violations);
   CheckRate("max_requests_per_second", quotas.max_requests_per_second(), violations);
+  ReadRetention(tenant, record, violations);
   if (!violations.empty()) return violations.ToStatus();
   record.set_max_schedules(quotas.max_schedules());
   record.set_max_policies(quotas.max_policies());
@@ -81,6 +94,8 @@ v1::Tenant ShowTenant(const storage::v1::TenantRecord& record) {
   tenant.set_display_name(record.display_name());
   tenant.set_state(record.suspended() ? v1::Tenant::SUSPENDED : v1::Tenant::ACTIVE);
   *tenant.mutable_quotas() = ShowQuotas(record);
+  if (record.retention_micros() != 0)
+    SetDuration(record.retention_micros(), *tenant.mutable_retention());
   tenant.set_version(static_cast<int64_t>(record.version()));
   tenant.set_etag(TenantEtag(record));
   if (record.version() > 0) {

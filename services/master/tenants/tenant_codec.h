@@ -15,7 +15,7 @@ namespace escapement::master {
 // 1–63 of a–z, 0–9 and '-', beginning with a letter or digit.
 bool IsTenantId(absl::string_view id);
 
-// Reads display_name, state and quotas. INVALID_ARGUMENT with every field that is wrong
+// Reads display_name, state, quotas and retention. INVALID_ARGUMENT with every field that is wrong
 // ("tenant.quotas.max_schedules").
 absl::StatusOr<storage::v1::TenantRecord> ReadTenant(const v1::Tenant& tenant);
 

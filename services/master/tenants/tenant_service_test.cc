@@ -97,12 +97,28 @@ TEST_F(TenantServiceTest, BadFieldsAreNamed) {
   request.set_tenant_id("Bad_Id");
   request.mutable_tenant()->mutable_quotas()->set_max_schedules(-1);
   request.mutable_tenant()->mutable_quotas()->set_max_events_per_second(-0.5);
+  request.mutable_tenant()->mutable_retention()->set_seconds(86'399);
   std::vector<std::string> fields;
   for (const auto& [field, text] :
        FieldViolationsOf(world_.Call(&TenantApi::CreateTenant, request).status()))
     fields.push_back(field);
   EXPECT_THAT(fields, ElementsAre("tenant_id", "tenant.quotas.max_schedules",
-                                  "tenant.quotas.max_events_per_second"));
+                                  "tenant.quotas.max_events_per_second", "tenant.retention"));
+}
+
+TEST_F(TenantServiceTest, RetentionIsSetAndUnset) {
+  ASSERT_TRUE(Create("zoo").ok());
+  v1::UpdateTenantRequest request;
+  request.mutable_tenant()->set_name("tenants/zoo");
+  request.mutable_tenant()->mutable_retention()->set_seconds(30 * 86'400);
+  request.mutable_update_mask()->add_paths("retention");
+  const auto longer = world_.Call(&TenantApi::UpdateTenant, request);
+  ASSERT_TRUE(longer.ok()) << longer.status();
+  EXPECT_EQ(longer->retention().seconds(), 30 * 86'400);
+  request.mutable_tenant()->clear_retention();
+  const auto as_platform = world_.Call(&TenantApi::UpdateTenant, request);
+  ASSERT_TRUE(as_platform.ok()) << as_platform.status();
+  EXPECT_FALSE(as_platform->has_retention());
 }
 
 TEST_F(TenantServiceTest, UpdateChangesWhatTheMaskNamesIfTheEtagIsCurrent) {

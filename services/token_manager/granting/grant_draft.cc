@@ -67,7 +67,7 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
   AddEntry(claim, policy, grant, key, row.Record(), row.first() + row.taken(), count);
   RequireState(row.source()->uid, *judged.state);
   RequirePolicy(policy);
-  if (!row.source()->part_key.empty()) state_.parts.Pin(row.source()->part_key);
+  state_.PinCounts(*row.source());
   rate_before_.try_emplace(policy.uid, policy.rate);
   policy.rate.Take(count, round.now);
   state_.core.backoff.OnGranted(judged.definition->target_key, count,
@@ -150,7 +150,7 @@ void GrantDraft::Count(PolicyState& policy, const Grant& grant, uint64_t count,
   const std::string& part_key = grant.source->part_key;
   if (part_key.empty()) return;
   storage::v1::RunPartRecord* part = state_.parts.Find(part_key);
-  if (part == nullptr) return;  // PartKnown was asked
+  if (part == nullptr) return;  // CountsKnown was asked
   parts_before_.try_emplace(part_key, *part);
   // An event with an attempt was counted when it was first granted.
   if (grant.source->event.attempts() == 0) part->set_granted(part->granted() + count);
@@ -261,10 +261,7 @@ void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends)
 
 void GrantDraft::TakeBack(const Made& made) {
   PolicyState& policy = *state_.Find(made.policy);
-  if (const Grant* grant = policy.grants.Find(made.grant)) {
-    const std::string part_key = grant->source->part_key;
-    if (!part_key.empty()) state_.parts.Unpin(part_key);
-  }
+  if (const Grant* grant = policy.grants.Find(made.grant)) state_.UnpinCounts(*grant->source);
   policy.grants.Forget(made.grant);
   policy.counts.set_granted(policy.counts.granted() -
                             std::min(policy.counts.granted(), made.count));

@@ -149,7 +149,7 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
     policy.waiting.Postpone(key, *row, superseded_ends_at);
     return 0;
   }
-  if (!actions_.PartKnown(policy, *row)) return 0;
+  if (!actions_.CountsKnown(policy, *row)) return 0;
   if (judged.action != RowJudgement::Action::kSend) {
     // A row with a grant of this very round must wait until that grant is known to have applied.
     if (!row->busy()) actions_.Add(policy, key, *row, judged);
@@ -285,7 +285,7 @@ bool GrantRound::JudgeGroup(PolicyState& policy, const RowGroup& group, const Ro
       break;
     }
     any = true;
-    if (!actions_.PartKnown(policy, row)) break;
+    if (!actions_.CountsKnown(policy, row)) break;
     actions_.Add(policy, key, *policy.waiting.RowOf(key), judged);
   }
   return any;

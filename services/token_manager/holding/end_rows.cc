@@ -5,8 +5,10 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/string_view.h"
 #include "common/base/micros.h"
 #include "common/base/printable_text.h"
+#include "common/records/attempt_memory.h"
 #include "common/records/retry_end.h"
 #include "common/storage/done_record.h"
 #include "common/storage/done_table.h"
@@ -19,6 +21,7 @@ namespace escapement::token_manager {
 namespace {
 
 using kv::ColumnFamily;
+using storage::v1::AttemptRecord;
 using storage::v1::EventRecord;
 
 constexpr size_t kErrorBytesMax = 256;  // EventRecord.last_error
@@ -31,7 +34,19 @@ bool SameRun(const EndedRange& a, const EndedRange& b) {
 bool Continues(const EndedRange& a, const EndedRange& b) {
   return a.outcome == b.outcome && a.outcome != storage::v1::OUTCOME_KIND_FAILED &&
          a.first + a.count == b.first && a.attempts == b.attempts && a.version == b.version &&
-         a.reason == b.reason && a.output == b.output && SameRun(a, b);
+         a.reason == b.reason && a.output == b.output && a.attempt.kind() == b.attempt.kind() &&
+         a.attempt.status() == b.attempt.status() && SameRun(a, b);
+}
+
+void SetLastAttempt(const EndedRange& end, uint64_t count, storage::v1::DoneRecord& done) {
+  done.set_status(end.attempt.status());
+  if (end.outcome != storage::v1::OUTCOME_KIND_SUCCEEDED) {
+    done.set_answer(end.attempt.answer());
+    done.set_last_attempt(end.attempt.kind());
+  }
+  const int64_t duration = end.attempt.duration_micros();
+  if (count == 1 && duration != end.complete_micros - end.dispatch_micros)
+    done.set_last_duration_micros(duration);
 }
 
 void PutDone(const EndedRange& end, uint16_t shard, const IndexSlice& slice,
@@ -46,6 +61,7 @@ void PutDone(const EndedRange& end, uint16_t shard, const IndexSlice& slice,
   done.set_complete_time_micros(end.complete_micros);
   if (end.version != 0) done.set_version(end.version);
   done.set_output(end.output);
+  if (end.attempt.kind() != AttemptRecord::KIND_UNSPECIFIED) SetLastAttempt(end, slice.count, done);
   mutations.push_back({.cf = ColumnFamily::kDone,
                        .key = EncodeDoneKey({.shard = shard,
                                              .day = DoneDay(FromMicros(event.launch_time_micros())),
@@ -56,11 +72,12 @@ void PutDone(const EndedRange& end, uint16_t shard, const IndexSlice& slice,
 }
 
 EventRecord RecordOfOne(const RowSource& source, uint64_t version, uint32_t attempts,
-                        absl::string_view error) {
+                        absl::string_view error, const AttemptRecord& attempt) {
   EventRecord event = source.event;
   event.set_count(1);
   event.set_attempts(attempts);
   event.set_last_error(CleanText(error, kErrorBytesMax));
+  if (attempt.kind() != AttemptRecord::KIND_UNSPECIFIED) RememberAttempt(attempt, event);
   if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
   // Keeps the version that was sent, so that the next attempt need not be judged again.
   if (!event.triggered() && version != 0) event.set_version(version);
@@ -73,7 +90,8 @@ void PutDeadLetter(const EndedRange& end, const RunIdentity& run, uint64_t index
   letter.set_uid(std::string(end.source->uid.bytes()));
   letter.set_occurrence(end.source->occurrence);
   letter.set_index(index);
-  *letter.mutable_event() = RecordOfOne(*end.source, end.version, end.attempts, end.reason);
+  *letter.mutable_event() =
+      RecordOfOne(*end.source, end.version, end.attempts, end.reason, end.attempt);
   letter.set_reason(end.reason);
   letter.set_schedule_id(end.schedule_id);
   mutations.push_back({.cf = ColumnFamily::kDeadLetters,
@@ -131,9 +149,9 @@ void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
 }
 
 WaitingPut RetryRow(uint16_t policy_shard, const Uid& policy, const RowSource& source,
-                    uint64_t version, uint64_t index, uint32_t attempts, absl::string_view error,
+                    uint64_t version, uint64_t index, const AttemptRecord& attempt,
                     int64_t retry_at_micros, int64_t tried_micros) {
-  EventRecord event = RecordOfOne(source, version, attempts, error);
+  EventRecord event = RecordOfOne(source, version, attempt.number(), attempt.error(), attempt);
   NoteTried(tried_micros, event);
   return {.key = KeyOf(policy_shard, policy, source, index, retry_at_micros),
           .value = event.SerializeAsString()};

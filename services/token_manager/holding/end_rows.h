@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "common/kv/kv_store.h"
 #include "services/token_manager/holding/grant_set.h"
 
@@ -29,6 +28,8 @@ struct EndedRange {
   int64_t complete_micros = 0;
   std::string reason = {};
   std::string output = {};
+  // The last attempt; its answer only for failures. KIND_UNSPECIFIED: there was none.
+  storage::v1::AttemptRecord attempt = {};
   std::string schedule_id = {};  // only for failures, for their dead letters
 };
 
@@ -42,11 +43,11 @@ struct WaitingPut {
   std::string value;
 };
 
-// The row in which event `index` waits for its next attempt. `attempts`: attempts that have begun.
-// `version`: the version that was sent. `tried`: when the attempt began or was reported; the first
-// attempt's time is kept.
+// The row in which event `index` waits for its next attempt, after `attempt`. `version`: the
+// version that was sent. `tried`: when the attempt began or was reported; the first attempt's time
+// is kept.
 WaitingPut RetryRow(uint16_t policy_shard, const Uid& policy, const RowSource& source,
-                    uint64_t version, uint64_t index, uint32_t attempts, absl::string_view error,
+                    uint64_t version, uint64_t index, const storage::v1::AttemptRecord& attempt,
                     int64_t retry_at_micros, int64_t tried_micros);
 
 // Events [first, first + count) of the grant wait as they did before it. `tried`: when their target

@@ -20,7 +20,7 @@ uint64_t EndOf(uint64_t first, uint64_t count) {
 
 bool Alike(const HeldRange& a, const HeldRange& b) {
   return a.delivered_micros == b.delivered_micros && a.expire_micros == b.expire_micros &&
-         a.overdue == b.overdue;
+         a.overdue == b.overdue && a.dispatch_micros == b.dispatch_micros && a.status == b.status;
 }
 
 uint64_t Undelivered(const Grant& grant) {
@@ -51,6 +51,7 @@ std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord event, con
   if (HasRun(event))
     source->part_key =
         RunPartKey({.uid = uid, .occurrence = occurrence}, PolicyRunPart(policy_shard));
+  source->counts_key = ScheduleCountsKey(uid, PolicyRunPart(policy_shard));
   source->event = std::move(event);
   source->uid = uid;
   source->occurrence = std::move(occurrence);
@@ -86,7 +87,9 @@ std::optional<Grant> DecodeGrant(uint16_t policy_shard, uint64_t epoch, uint64_t
                              .count = holders.count(),
                              .delivered_micros = holders.delivered_time_micros(),
                              .expire_micros = holders.expire_time_micros(),
-                             .overdue = holders.overdue()});
+                             .overdue = holders.overdue(),
+                             .dispatch_micros = holders.dispatch_time_micros(),
+                             .status = holders.status()});
   }
   return grant;
 }
@@ -111,6 +114,8 @@ std::string EncodeGrant(const Grant& grant) {
     holders.set_delivered_time_micros(range.delivered_micros);
     holders.set_expire_time_micros(range.expire_micros);
     holders.set_overdue(range.overdue);
+    holders.set_dispatch_time_micros(range.dispatch_micros);
+    holders.set_status(range.status);
   }
   return record.SerializeAsString();
 }
@@ -245,7 +250,8 @@ void GrantSet::VisitWithin(Grant& grant, uint64_t first, uint64_t count, Visit v
 }
 
 GrantSet::Delivered GrantSet::Deliver(const Key& key, uint64_t first, uint64_t count,
-                                      int64_t delivered_micros, int64_t expire_micros) {
+                                      int64_t delivered_micros, int64_t expire_micros,
+                                      int64_t dispatch_micros, int32_t status) {
   const auto found = entries_.find(key);
   Delivered delivered;
   if (found == entries_.end()) return delivered;
@@ -253,6 +259,8 @@ GrantSet::Delivered GrantSet::Deliver(const Key& key, uint64_t first, uint64_t c
     if (range.delivered_micros == 0) {
       range.delivered_micros = std::max<int64_t>(delivered_micros, 1);
       range.expire_micros = expire_micros;
+      range.dispatch_micros = dispatch_micros;
+      range.status = status;
       delivered.events += range.count;
       delivered.changed = true;
     } else if (expire_micros > range.expire_micros && !range.overdue) {

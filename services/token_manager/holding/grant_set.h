@@ -38,7 +38,8 @@ struct RowSource {
   storage::v1::EventRecord event;  // count, throttle.taken: of no meaning
   Uid uid;
   std::string occurrence;
-  std::string part_key;  // the run part in which the row counts; empty: none
+  std::string part_key;    // the run part in which the row counts; empty: none
+  std::string counts_key;  // the counts of all runs of its schedule; never empty
 };
 std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord event, const Uid& uid,
                                              std::string occurrence, uint16_t policy_shard);
@@ -50,6 +51,9 @@ struct HeldRange {
   int64_t delivered_micros = 0;  // 0: not (known to be) delivered
   int64_t expire_micros = 0;     // for delivered events: the end of their hold time
   bool overdue = false;          // it has passed, and they hold on
+  // Of the attempt that was delivered, if a handler has reported it.
+  int64_t dispatch_micros = 0;
+  int32_t status = 0;  // AttemptRecord.status
 
   friend bool operator==(const HeldRange&, const HeldRange&) = default;
 };
@@ -96,7 +100,8 @@ class GrantSet {
   std::vector<HeldRange> Held(const Key& key, uint64_t first, uint64_t count) const;
   // The same, and they hold no more. A grant without holders is kept until Sweep.
   std::vector<HeldRange> Remove(const Key& key, uint64_t first, uint64_t count);
-  // Marks events that are not delivered yet as delivered. Events that are delivered already may
+  // Marks events that are not delivered yet as delivered, by an attempt of dispatch_micros that was
+  // answered with `status`. Events that are delivered already may
   // have been extended before this report, or were sent twice: their hold time ends no sooner than
   // `expire_micros`.
   struct Delivered {
@@ -104,7 +109,7 @@ class GrantSet {
     bool changed = false;  // the grant is to be written
   };
   Delivered Deliver(const Key& key, uint64_t first, uint64_t count, int64_t delivered_micros,
-                    int64_t expire_micros);
+                    int64_t expire_micros, int64_t dispatch_micros = 0, int32_t status = 0);
   // Sets the end of the hold time. If the consumer extends an event that is not known to be
   // delivered, it counts as delivered, because only its holder can extend it. Other undelivered
   // events have no hold time yet.

@@ -6,16 +6,15 @@
 
 #include "common/backoff/retry_plan.h"
 #include "common/base/micros.h"
-#include "common/base/printable_text.h"
 #include "common/records/retry_end.h"
 #include "common/records/row_judge.h"
 
 namespace escapement::token_manager {
 namespace {
 
+using storage::v1::AttemptRecord;
 using storage::v1::GrantReportRecord;
 
-constexpr size_t kReasonBytesMax = 1024;
 constexpr char kHoldExpired[] = "hold_expired";
 
 uint64_t Sum(const std::vector<HeldRange>& ranges, bool undelivered_only) {
@@ -123,11 +122,7 @@ bool TokenRelease::ApplyTo(PolicyState& policy, const Entry& entry) {
     return false;
   const Released released = ReleaseTokens(policy, key, entry.first(), entry.count());
   if (released.events == 0) return false;
-  End end{.attempts = entry.attempts(),
-          .dispatch_micros = entry.dispatch_time_micros(),
-          .time_micros = entry.time_micros() != 0 ? entry.time_micros() : round_.micros,
-          .reason = std::string(CleanText(entry.reason(), kReasonBytesMax)),
-          .output = entry.output()};
+  ReportedEnd end = ReportedEndOf(entry, round_.micros);
   switch (entry.kind()) {
     case GrantReportRecord::SUCCEEDED:
     case GrantReportRecord::COMPLETED:
@@ -149,8 +144,8 @@ bool TokenRelease::ApplyTo(PolicyState& policy, const Entry& entry) {
       Failed(released, end);
       break;
     case GrantReportRecord::RETRY:
-      Retry(released, entry.attempts() != 0 ? entry.attempts() : NextAttempt(released.grant),
-            end.reason, entry.retry_at_micros() != 0 ? entry.retry_at_micros() : round_.micros,
+      Retry(released, end, entry.attempts() != 0 ? entry.attempts() : NextAttempt(released.grant),
+            entry.retry_at_micros() != 0 ? entry.retry_at_micros() : round_.micros,
             end.dispatch_micros != 0 ? end.dispatch_micros : end.time_micros);
       break;
     case GrantReportRecord::RETURNED:
@@ -195,9 +190,9 @@ void TokenRelease::NoteTarget(const Grant& grant, const Entry& entry) {
 }
 
 // Each event has rows of its own.
-void TokenRelease::AddRows(uint64_t events, size_t reason_bytes) {
+void TokenRelease::AddRows(uint64_t events, size_t text_bytes) {
   round_.entries += events;
-  round_.bytes += events * (1024 + 2 * reason_bytes);
+  round_.bytes += events * (1024 + 2 * text_bytes);
 }
 
 void TokenRelease::Touch(PolicyState& policy, const GrantSet::Key& key) {
@@ -230,7 +225,8 @@ bool TokenRelease::Deliver(PolicyState& policy, const Entry& entry) {
   const int64_t time = entry.time_micros() != 0 ? entry.time_micros() : round_.micros;
   const GrantSet::Delivered delivered =
       policy.grants.Deliver(key, entry.first(), entry.count(), time,
-                            time + absl::ToInt64Microseconds(policy.hold_timeout()));
+                            time + absl::ToInt64Microseconds(policy.hold_timeout()),
+                            entry.dispatch_time_micros(), entry.status());
   NoteDelivered(policy, key, delivered.events);
   return delivered.changed;
 }
@@ -267,8 +263,9 @@ bool TokenRelease::Resent(PolicyState& policy, const Entry& entry) {
   return any;
 }
 
-void TokenRelease::Ended(const Released& released, const End& end) {
-  if (end.outcome == storage::v1::OUTCOME_KIND_FAILED) AddRows(released.events, end.reason.size());
+void TokenRelease::Ended(const Released& released, const ReportedEnd& end) {
+  if (end.outcome == storage::v1::OUTCOME_KIND_FAILED)
+    AddRows(released.events, end.reason.size() + end.answer.size());
   const RowSource& source = *released.grant.source;
   const bool succeeded = end.outcome == storage::v1::OUTCOME_KIND_SUCCEEDED;
   std::string schedule_id;
@@ -278,23 +275,25 @@ void TokenRelease::Ended(const Released& released, const End& end) {
       schedule_id = definition->record->schedule_id();
   }
   for (const HeldRange& range : released.ranges) {
-    const int64_t dispatch =
-        end.dispatch_micros != 0 ? end.dispatch_micros : range.delivered_micros;
-    round_.ends.push_back(
-        {.source = released.grant.source,
-         .version = released.grant.claimed_version,
-         .first = range.first,
-         .count = range.count,
-         .outcome = end.outcome,
-         .attempts = end.attempts != 0 ? end.attempts : NextAttempt(released.grant),
-         .dispatch_micros = dispatch,
-         .complete_micros = end.time_micros,
-         .reason = end.reason,
-         .output = end.output,
-         .schedule_id = schedule_id});
+    const uint32_t attempts = end.attempts != 0 ? end.attempts : NextAttempt(released.grant);
+    AttemptRecord attempt = AttemptOf(end, range, attempts);
+    const int64_t dispatch = attempt.begin_micros();
+    round_.ends.push_back({.source = released.grant.source,
+                           .version = released.grant.claimed_version,
+                           .first = range.first,
+                           .count = range.count,
+                           .outcome = end.outcome,
+                           .attempts = attempts,
+                           .dispatch_micros = dispatch,
+                           .complete_micros = end.time_micros,
+                           .reason = end.reason,
+                           .output = end.output,
+                           .attempt = std::move(attempt),
+                           .schedule_id = schedule_id});
   }
   TokenManagerMetrics& metrics = state_.core.metrics;
   (succeeded ? metrics.succeeded : metrics.failed).Increment(released.events);
+  CountEnds(state_, round_, source, end.outcome, released.events, end.time_micros);
   ChangePart(state_, round_, source, [&](storage::v1::RunPartRecord& part) {
     if (succeeded) {
       part.set_succeeded(part.succeeded() + released.events);
@@ -306,15 +305,15 @@ void TokenRelease::Ended(const Released& released, const End& end) {
   });
 }
 
-void TokenRelease::Retry(const Released& released, uint32_t attempts, const std::string& reason,
+void TokenRelease::Retry(const Released& released, const ReportedEnd& end, uint32_t attempts,
                          int64_t retry_at_micros, int64_t tried_micros) {
-  AddRows(released.events, 0);
+  AddRows(released.events, end.answer.size());
   for (const HeldRange& range : released.ranges) {
+    const AttemptRecord attempt = AttemptOf(end, range, attempts);
     for (uint64_t i = range.first; i < range.first + range.count; ++i) {
       PutRow(state_, round_.base,
              RetryRow(state_.shard, released.policy.uid, *released.grant.source,
-                      released.grant.claimed_version, i, attempts, reason, retry_at_micros,
-                      tried_micros));
+                      released.grant.claimed_version, i, attempt, retry_at_micros, tried_micros));
     }
   }
   state_.core.metrics.retries.Increment(released.events);
@@ -323,7 +322,7 @@ void TokenRelease::Retry(const Released& released, uint32_t attempts, const std:
   });
 }
 
-void TokenRelease::Failed(const Released& released, const End& end) {
+void TokenRelease::Failed(const Released& released, const ReportedEnd& end) {
   const CachedDefinition* definition = DefinitionOf(released.grant);
   const storage::v1::EventRecord& event = released.grant.source->event;
   const uint32_t attempts = NextAttempt(released.grant);
@@ -364,9 +363,9 @@ void TokenRelease::Failed(const Released& released, const End& end) {
             part.set_delivered(part.delivered() + one.undelivered);
           });
         }
-        Retry(one, attempts, end.reason, ToMicros(*plan.at), tried);
+        Retry(one, end, attempts, ToMicros(*plan.at), tried);
       } else {
-        End failed = end;
+        ReportedEnd failed = end;
         failed.outcome = storage::v1::OUTCOME_KIND_FAILED;
         failed.attempts = attempts;
         if (plan.past_next_occurrence) failed.reason = PastNextOccurrence(end.reason);
@@ -376,14 +375,14 @@ void TokenRelease::Failed(const Released& released, const End& end) {
   }
 }
 
-void TokenRelease::Unreached(const Released& released, const End& end) {
+void TokenRelease::Unreached(const Released& released, const ReportedEnd& end) {
   const CachedDefinition* definition = DefinitionOf(released.grant);
   const absl::Time since = TriedSince(released.grant.source->event, round_.now);
   if (definition == nullptr || definition->record == nullptr ||
       round_.now <
           since + absl::Microseconds(definition->record->delivery().retry().max_age_micros()))
     return PutReturned(released, round_.micros);
-  End failed = end;
+  ReportedEnd failed = end;
   failed.outcome = storage::v1::OUTCOME_KIND_FAILED;
   Ended(released, failed);
 }
@@ -434,7 +433,9 @@ bool TokenRelease::Expire(PolicyState& policy, size_t grants_max) {
       const Released released = ReleaseTokens(policy, key, range.first, range.count);
       policy.counts.set_expired(policy.counts.expired() + released.events);
       state_.core.metrics.expired.Increment(released.events);
-      Failed(released, {.time_micros = round_.micros, .reason = kHoldExpired});
+      Failed(released, {.time_micros = round_.micros,
+                        .reason = kHoldExpired,
+                        .attempt = AttemptRecord::UNKNOWN});
     }
   }
   return all;

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "services/token_manager/holding/reported_end.h"
 #include "services/token_manager/judging/record_reader.h"
 #include "services/token_manager/round.h"
 
@@ -47,20 +48,10 @@ class TokenRelease {
     uint64_t events = 0;
     uint64_t undelivered = 0;
   };
-  struct End {
-    storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SUCCEEDED;
-    uint32_t attempts = 0;        // 0: as granted, and this one
-    int64_t dispatch_micros = 0;  // 0: unknown
-    int64_t time_micros = 0;
-    bool delivered = false;  // the end shows that the events were delivered, if that was unknown
-    std::string reason = {};
-    std::string output = {};
-  };
-
   bool CanResend(PolicyState& policy, const Grant& grant, const Entry& entry);
   static bool NeedsDefinition(const Entry& entry);
   const CachedDefinition* DefinitionOf(const Grant& grant);
-  void AddRows(uint64_t events, size_t reason_bytes);
+  void AddRows(uint64_t events, size_t text_bytes);
   void Touch(PolicyState& policy, const GrantSet::Key& key);
   // Frees the tokens of `count` events of a grant from index `first` on, as far as they are held.
   Released ReleaseTokens(PolicyState& policy, const GrantSet::Key& key, uint64_t first,
@@ -70,14 +61,15 @@ class TokenRelease {
   void NoteDelivered(const PolicyState& policy, const GrantSet::Key& key, uint64_t events);
   bool Extend(PolicyState& policy, const Entry& entry);
   bool Resent(PolicyState& policy, const Entry& entry);
-  void Ended(const Released& released, const End& end);
-  void Retry(const Released& released, uint32_t attempts, const std::string& reason,
+  void Ended(const Released& released, const ReportedEnd& end);
+  // `attempts`: attempts that have begun.
+  void Retry(const Released& released, const ReportedEnd& end, uint32_t attempts,
              int64_t retry_at_micros, int64_t tried_micros);
   // The attempt failed: the events are retried as the definition says, or become dead letters.
-  void Failed(const Released& released, const End& end);
+  void Failed(const Released& released, const ReportedEnd& end);
   void PutReturned(const Released& released, int64_t tried_micros);
   // The target could not be reached: the events keep waiting, or fail by their age.
-  void Unreached(const Released& released, const End& end);
+  void Unreached(const Released& released, const ReportedEnd& end);
   std::optional<std::string> TargetOf(const Grant& grant);
   void NoteTarget(const Grant& grant, const Entry& entry);
 

@@ -9,6 +9,7 @@
 #include "common/storage/child_rows.h"
 #include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
+#include "common/storage/run_table.h"
 #include "services/token_manager/judging/record_reader.h"
 #include "services/token_manager/waiting/window_plan.h"
 
@@ -31,17 +32,16 @@ bool OfFormerVersion(const RowAction& action, const WaitingRow& row) {
 
 bool RowActions::full() const { return pending_.size() >= kActionsMax; }
 
-bool RowActions::PartKnown(PolicyState& policy, const WaitingRow& row) {
-  if (row.source()->part_key.empty() || state_.parts.Find(row.source()->part_key) != nullptr)
-    return true;
+bool RowActions::CountsKnown(PolicyState& policy, const WaitingRow& row) {
+  if (state_.CountsKnown(*row.source())) return true;
   AwaitRecords(state_, policy, row.source()->uid);
   return false;
 }
 
 void RowActions::Withhold(PolicyState& policy, WaitingRow& row, RowAction action) {
   policy.waiting.BeginAction(action.key, row);
-  action.part_key = row.source()->part_key;
-  if (!action.part_key.empty()) state_.parts.Pin(action.part_key);
+  action.source = row.source();
+  state_.PinCounts(*action.source);
   pending_.push_back(std::move(action));
 }
 
@@ -92,7 +92,7 @@ bool RowActions::CloseWindow(PolicyState& policy, const std::string& key, Waitin
     policy.waiting.FinishLate(key, row);
     return true;
   }
-  if (!PartKnown(policy, row)) return false;
+  if (!CountsKnown(policy, row)) return false;
   const RowJudgement judged =
       JudgeScheduledRow(state_.core.cache, row.source()->uid, row.source()->occurrence, record);
   if (judged.action == RowJudgement::Action::kFetch) {
@@ -206,10 +206,13 @@ void RowActions::End(Group& group, const WaitingRow& row, storage::v1::OutcomeKi
                                    .reason = action.reason}};
   if (action.definition != nullptr) ends[0].schedule_id = action.definition->record->schedule_id();
   AddEnds(ends, state_.core.layout.queue_shards, out.mutations);
+  if (outcome == storage::v1::OUTCOME_KIND_FAILED) {
+    if (storage::v1::RunPartRecord* counts = PartToChange(group, row.source()->counts_key))
+      CountInSchedule(outcome, row.left(), round.micros, *counts);
+  }
   if (row.source()->part_key.empty()) return;
-  storage::v1::RunPartRecord* part = state_.parts.Find(row.source()->part_key);
-  if (part == nullptr) return;  // PartKnown was asked
-  group.parts_before.try_emplace(row.source()->part_key, *part);
+  storage::v1::RunPartRecord* part = PartToChange(group, row.source()->part_key);
+  if (part == nullptr) return;
   if (outcome == storage::v1::OUTCOME_KIND_EXPIRED) {
     part->set_expired(part->expired() + row.left());
   } else if (outcome == storage::v1::OUTCOME_KIND_FAILED) {
@@ -223,6 +226,12 @@ void RowActions::End(Group& group, const WaitingRow& row, storage::v1::OutcomeKi
   part->set_last_end_time_micros(std::max(part->last_end_time_micros(), round.micros));
 }
 
+storage::v1::RunPartRecord* RowActions::PartToChange(Group& group, const std::string& key) {
+  storage::v1::RunPartRecord* part = state_.parts.Find(key);
+  if (part != nullptr) group.parts_before.try_emplace(key, *part);
+  return part;  // not null: CountsKnown was asked
+}
+
 void RowActions::OnCommitted(const std::vector<bool>& applied) {
   const std::vector<Group> groups = std::exchange(committing_, {});
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -231,9 +240,7 @@ void RowActions::OnCommitted(const std::vector<bool>& applied) {
     } else {
       Refused(groups[i]);
     }
-    for (const RowAction& action : groups[i].actions) {
-      if (!action.part_key.empty()) state_.parts.Unpin(action.part_key);
-    }
+    for (const RowAction& action : groups[i].actions) state_.UnpinCounts(*action.source);
   }
 }
 

@@ -36,7 +36,7 @@ struct RowAction {
   std::shared_ptr<const CachedState> state = nullptr;            // null: whatever it is
   std::shared_ptr<const CachedDefinition> definition = nullptr;  // for kMove, kFail
   storage::v1::EventRecord carried = {};                         // for kCarryOver
-  std::string part_key = {};                                     // pinned while it is in hand
+  std::shared_ptr<const RowSource> source = nullptr;  // its counts are pinned while it is in hand
   bool former = false;  // the row may have been written again; set by Build
 };
 
@@ -49,7 +49,7 @@ class RowActions {
   bool full() const;
 
   // Begins the action that the judgement asks for instead of a grant (kSend, kFetch: none, false).
-  // The row is busy from then on. Its run part must be known (PartKnown).
+  // The row is busy from then on. Its counts must be known (CountsKnown).
   bool Add(PolicyState& policy, const std::string& key, WaitingRow& row,
            const RowJudgement& judged);
   // The row waits for another attempt, and its schedule's next occurrence has come (retry_end.h).
@@ -58,8 +58,8 @@ class RowActions {
             const RowJudgement& judged);
   // The row's window has closed by `now`. False: a record is being read, ask again after that.
   bool CloseWindow(PolicyState& policy, const std::string& key, WaitingRow& row, absl::Time now);
-  // False: the part that the row counts in is being read.
-  bool PartKnown(PolicyState& policy, const WaitingRow& row);
+  // False: the counts that the row's events change are being read.
+  bool CountsKnown(PolicyState& policy, const WaitingRow& row);
 
   // Adds groups to the commit. They must be followed by OnCommitted, or the shard dropped.
   void Build(const Round& round, std::vector<kv::Group>& groups);
@@ -77,6 +77,8 @@ class RowActions {
   void AddTo(Group& group, RowAction& action, const Round& round, kv::Group& out);
   void End(Group& group, const WaitingRow& row, storage::v1::OutcomeKind outcome,
            const RowAction& action, const Round& round, kv::Group& out);
+  // The counts under the key, which the group changes; its former value is kept.
+  storage::v1::RunPartRecord* PartToChange(Group& group, const std::string& key);
   void Applied(const Group& group);
   void Refused(const Group& group);
 

@@ -77,6 +77,8 @@ TEST_F(RetryTest, RetryThatWaitsUntilTheNextOccurrenceEnds) {
   EXPECT_EQ(DeadLetters()[0].index(), 0u);
   EXPECT_EQ(world_.Part(uid_, "o1", policy_).failed(), 1u);
   EXPECT_EQ(world_.Part(uid_, "o1", policy_).skipped(), 0u);
+  EXPECT_EQ(world_.Part(uid_, "", policy_).failed(), 1u);
+  EXPECT_EQ(world_.Part(uid_, "", policy_).succeeded(), 1u);
   EXPECT_EQ(world_.manager("a").metrics().failed.Value(), 1u);
   EXPECT_EQ(world_.Held(policy_), 0u);
 }

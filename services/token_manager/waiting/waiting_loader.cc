@@ -227,7 +227,7 @@ void WaitingLoader::AddGrant(ShardState& state, const std::string& key, const st
     policy.known = policy.implicit();
     if (!policy.known) state.unread.insert(policy.uid);
   }
-  if (!grant->source->part_key.empty()) state.parts.Pin(grant->source->part_key);
+  state.PinCounts(*grant->source);
   policy.grants.Add(*std::move(grant));
   state.Plan(policy);
 }

@@ -3,6 +3,7 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "escapement/v1/tenant_service.grpc.pb.h"
 #include "tools/escctl/access/access_commands.h"
 #include "tools/escctl/access/quota_flags.h"
+#include "tools/escctl/flags/flag_values.h"
 #include "tools/escctl/flags/list_flags.h"
 
 namespace escapement::escctl {
@@ -52,6 +54,7 @@ void CallAndPrint(Session& session, const Request& request,
 struct TenantFlags {
   std::optional<std::string> display_name;
   std::optional<std::string> state;
+  std::optional<std::string> retention;
   QuotaFlags quotas;
 
   void Add(CLI::App& command) {
@@ -61,10 +64,13 @@ struct TenantFlags {
                     "ACTIVE, or SUSPENDED: nothing in the tenant can be changed, and its schedules "
                     "keep firing")
         ->transform(CLI::IsMember({"ACTIVE", "SUSPENDED"}, CLI::ignore_case));
+    command.add_option(
+        "--retention", retention,
+        "how long outcomes are kept, for example 720h; 0: as long as the platform's");
     quotas.Add(command);
   }
 
-  void Apply(Tenant& tenant, std::vector<std::string>& fields) const {
+  absl::Status Apply(Tenant& tenant, std::vector<std::string>& fields) const {
     if (display_name.has_value()) {
       tenant.set_display_name(*display_name);
       fields.push_back("display_name");
@@ -74,7 +80,15 @@ struct TenantFlags {
       tenant.set_state(parsed);
       fields.push_back("state");
     }
+    if (retention.has_value()) {
+      const auto parsed_retention = ParseDurationFlag("--retention", *retention);
+      if (!parsed_retention.ok()) return parsed_retention.status();
+      if (TimeUtil::DurationToNanoseconds(*parsed_retention) != 0)
+        *tenant.mutable_retention() = *parsed_retention;
+      fields.push_back("retention");
+    }
     quotas.Apply(*tenant.mutable_quotas(), fields);
+    return absl::OkStatus();
   }
 };
 
@@ -94,7 +108,8 @@ void AddCreate(CLI::App& group, Session& session) {
   command->callback([o, dry, &session] {
     v1::CreateTenantRequest request;
     std::vector<std::string> fields;
-    o->flags.Apply(*request.mutable_tenant(), fields);
+    if (absl::Status status = o->flags.Apply(*request.mutable_tenant(), fields); !status.ok())
+      return session.FailUsage(std::string(status.message()));
     request.set_tenant_id(o->id);
     request.set_request_id(o->request_id);
     request.set_validate_only(*dry);
@@ -136,7 +151,8 @@ void AddUpdate(CLI::App& group, Session& session) {
   command->callback([o, dry, &session] {
     v1::UpdateTenantRequest request;
     std::vector<std::string> fields;
-    o->flags.Apply(*request.mutable_tenant(), fields);
+    if (absl::Status status = o->flags.Apply(*request.mutable_tenant(), fields); !status.ok())
+      return session.FailUsage(std::string(status.message()));
     if (fields.empty()) return session.FailUsage("give at least one flag that changes something");
     for (const std::string& field : fields) request.mutable_update_mask()->add_paths(field);
     request.mutable_tenant()->set_name(TenantName(session, o->name));

@@ -276,7 +276,7 @@ TEST_F(EmailTransportTest, AcceptedReceiversGetTheMessage) {
   target.add_to("refuse-450@x.org");
   const DeliveryResult result = Send(target);
   EXPECT_EQ(result.status, DeliveryStatus::kAccepted);
-  EXPECT_THAT(result.message, HasSubstr("2 of 3 receivers were refused"));
+  EXPECT_THAT(result.answer, HasSubstr("2 of 3 receivers were refused"));
   EXPECT_EQ(server.NextMessage()["to"], json({"ann@example.org"}));
 }
 

@@ -63,7 +63,10 @@ void SmtpExchange::WriteData() { Write("DATA"); }
 void SmtpExchange::OnReply(const SmtpReply& reply) {
   if (reply.code == kClosing && step_ != Step::kMessage) {
     closed_early_ = true;
-    return End({.status = DeliveryStatus::kFailed, .message = SmtpReplyText(reply)}, false, false);
+    return End({.status = DeliveryStatus::kFailed,
+                .message = SmtpReplyText(reply),
+                .status_code = reply.code},
+               false, false);
   }
   switch (step_) {
     case Step::kReset:
@@ -83,7 +86,10 @@ void SmtpExchange::OnReply(const SmtpReply& reply) {
       return OnData(reply);
     case Step::kMessage:
       if (!reply.accepts()) return Refuse(reply, "the message");
-      return End({.status = DeliveryStatus::kAccepted, .message = ReceiversText()},
+      return End({.status = DeliveryStatus::kAccepted,
+                  .message = {},
+                  .status_code = reply.code,
+                  .answer = ReceiversText()},
                  to_write().empty(), false);
   }
 }
@@ -134,6 +140,7 @@ void SmtpExchange::Refuse(const SmtpReply& reply, absl::string_view what) {
   // A reply that fits no step, such as 354 to MAIL.
   if (result.status == DeliveryStatus::kAccepted) result.status = DeliveryStatus::kFailed;
   result.message = absl::StrCat(what, " was refused: ", SmtpReplyText(reply));
+  result.status_code = reply.code;
   const bool closing = reply.code == kClosing || reply.code / 100 == 3 || !to_write().empty();
   End(std::move(result), !closing, step_ != Step::kMessage);
 }

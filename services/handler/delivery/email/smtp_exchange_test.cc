@@ -167,14 +167,16 @@ TEST(SmtpExchangeOrderTest, OneTemporaryRefusalAmongAllFails) {
   dialogue.Answer({250, 550, 450, 452, 503});
   EXPECT_EQ(dialogue.result().status, DeliveryStatus::kFailed);
   EXPECT_THAT(dialogue.result().message, HasSubstr("r1@x.org was refused: SMTP 450"));
+  EXPECT_EQ(dialogue.result().status_code, 450);
 }
 
 TEST_P(SmtpExchangeTest, SomeRefusedReceiversDoNotStopTheMessage) {
   Dialogue dialogue(GetParam(), 3);
   dialogue.Answer({250, 550, 250, 551, 354, 250});
   EXPECT_EQ(dialogue.result().status, DeliveryStatus::kAccepted);
-  EXPECT_THAT(dialogue.result().message, HasSubstr("2 of 3 receivers were refused"));
-  EXPECT_THAT(dialogue.result().message, HasSubstr("r0@x.org: SMTP 550"));
+  EXPECT_EQ(dialogue.result().status_code, 250);
+  EXPECT_THAT(dialogue.result().answer, HasSubstr("2 of 3 receivers were refused"));
+  EXPECT_THAT(dialogue.result().answer, HasSubstr("r0@x.org: SMTP 550"));
   EXPECT_THAT(dialogue.all_, HasSubstr("hello"));
 }
 

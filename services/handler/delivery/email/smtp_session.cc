@@ -204,7 +204,10 @@ DeliveryResult SmtpSession::ResultOfConnect(CURLcode code) const {
   const std::string why = CleanText(text, kDeliveryMessageBytesMax);
   if (code == CURLE_USE_SSL_FAILED && refusal_.code == 0)
     return failed("the server offers no STARTTLS; without TLS nothing is sent");
-  if (refusal_.code != 0 && code != CURLE_OPERATION_TIMEDOUT) return failed(WhyRefused());
+  if (refusal_.code != 0 && code != CURLE_OPERATION_TIMEDOUT) {
+    return {
+        .status = DeliveryStatus::kFailed, .message = WhyRefused(), .status_code = refusal_.code};
+  }
   if (code == CURLE_OK || code == CURLE_LOGIN_DENIED)
     return failed("the server offers no login by AUTH PLAIN or AUTH LOGIN");
   if (IsSecurityError(code)) return failed(why);

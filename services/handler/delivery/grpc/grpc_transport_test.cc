@@ -136,6 +136,7 @@ TEST_F(GrpcTransportTest, UnansweredAttemptsOfABrokenStreamAreUnknown) {
   for (uint64_t tag = 101; tag <= 105; ++tag)
     EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kUnknown);
   EXPECT_THAT(sink_->Only(101).message, HasSubstr("the stream broke"));
+  EXPECT_NE(sink_->Only(101).status_code, 0);
   sent_ = 5;
   EXPECT_EQ(SendOne("").status, DeliveryStatus::kAccepted);
   EXPECT_EQ(receiver_->streams(), 2u);

@@ -21,8 +21,8 @@ constexpr char kMethod[] = "/escapement.v1.TriggerReceiver/Deliver";
 constexpr MonotonicMicros kWriteMax = 100'000;
 constexpr char kStopping[] = "the platform is stopping";
 
-DeliveryResult UnknownResult(const std::string& why) {
-  return {.status = DeliveryStatus::kUnknown, .message = why};
+DeliveryResult UnknownResult(const std::string& why, int32_t status_code = grpc::StatusCode::OK) {
+  return {.status = DeliveryStatus::kUnknown, .message = why, .status_code = status_code};
 }
 
 DeliveryWork ToWork(v1::DeliveryResult::Work work) {
@@ -37,6 +37,7 @@ DeliveryResult ToDeliveryResult(const v1::DeliveryResult& from) {
   switch (from.status()) {
     case v1::DeliveryResult::ACCEPTED:
       result.status = DeliveryStatus::kAccepted;
+      result.answer = result.message;
       result.work = ToWork(from.work());
       break;
     case v1::DeliveryResult::REJECTED:
@@ -315,11 +316,9 @@ void GrpcLane::GiveUpSilent(MonotonicMicros now) {
   stream_->Cancel();
 }
 
-void GrpcLane::BreakUnanswered(const std::string& why, Answers* answers) {
+void GrpcLane::BreakUnanswered(const DeliveryResult& result, Answers* answers) {
   for (auto& [number, unanswered] : unanswered_) {
-    answers->push_back({std::move(unanswered.sink),
-                        unanswered.tag,
-                        {.status = DeliveryStatus::kUnknown, .message = why}});
+    answers->push_back({std::move(unanswered.sink), unanswered.tag, result});
   }
   unanswered_.clear();
 }
@@ -363,14 +362,15 @@ void GrpcLane::OnBroken(Stream* stream) {
 }
 
 void GrpcLane::OnEnded(Stream* stream, const grpc::Status& status) {
-  const std::string why = absl::StrCat(
-      "the stream broke: ", status.ok() ? "ended by the receiver" : status.error_message());
+  const DeliveryResult broken =
+      UnknownResult(absl::StrCat("the stream broke: ",
+                                 status.ok() ? "ended by the receiver" : status.error_message()),
+                    status.error_code());
   Answers answers;
   {
     absl::MutexLock lock(&mutex_);
-    BreakUnanswered(why, &answers);
-    if (stream->heard_at == 0 && !stream->closing && !stream->silent)
-      EndWaiting(UnknownResult(why), &answers);
+    BreakUnanswered(broken, &answers);
+    if (stream->heard_at == 0 && !stream->closing && !stream->silent) EndWaiting(broken, &answers);
   }
   GiveAnswers(std::exchange(answers, {}));
   const MonotonicMicros now = MonotonicNow();
@@ -393,7 +393,7 @@ void GrpcLane::Stop() {
   {
     absl::MutexLock lock(&mutex_);
     retired_ = true;
-    BreakUnanswered(kStopping, &answers);
+    BreakUnanswered(UnknownResult(kStopping), &answers);
     EndWaiting(UnknownResult(kStopping), &answers);
     if (stream_ != nullptr) stream_->Cancel();
     const auto ended = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stream_ == nullptr; };

@@ -96,7 +96,7 @@ class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ExpireAll(MonotonicMicros now, Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GiveUpSilent(MonotonicMicros now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void BreakUnanswered(const std::string& why, Answers* answers)
+  void BreakUnanswered(const DeliveryResult& result, Answers* answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndWaiting(const DeliveryResult& result, Answers* answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -30,19 +30,32 @@ DeliveryResult AddressRefused() {
   return {.status = DeliveryStatus::kFailed, .message = "the address of the target is not allowed"};
 }
 
-DeliveryResult ResultOfAnswer(const HttpAnswer& answer, bool has_token) {
+DeliveryResult ResultWithAnswer(const HttpAnswer& answer) {
   DeliveryResult result;
+  result.status = DeliveryStatus::kFailed;
+  result.status_code = answer.status;
+  result.answer = answer.body_head;
+  return result;
+}
+
+std::string BodyInMessage(const HttpAnswer& answer) {
+  const absl::string_view head =
+      absl::string_view(answer.body_head).substr(0, kHttpMessageBodyBytesMax);
+  return head.empty() ? "" : absl::StrCat(": ", CleanText(head, kDeliveryMessageBytesMax));
+}
+
+DeliveryResult ResultOfAnswer(const HttpAnswer& answer, bool has_token) {
+  DeliveryResult result = ResultWithAnswer(answer);
   if (answer.status >= 200 && answer.status < 300) {
     result.status = DeliveryStatus::kAccepted;
     if (!has_token) return result;
     result.work = WorkOf(answer.outcome);
     if (result.work == DeliveryWork::kFailed)
-      result.message = CleanText(answer.body_head, kDeliveryMessageBytesMax);
+      result.message = CleanText(answer.body_head, kHttpMessageBodyBytesMax);
     return result;
   }
   result.status = answer.status == 410 ? DeliveryStatus::kRejected : DeliveryStatus::kFailed;
-  result.message = absl::StrCat("HTTP ", answer.status, answer.body_head.empty() ? "" : ": ",
-                                CleanText(answer.body_head, kDeliveryMessageBytesMax));
+  result.message = absl::StrCat("HTTP ", answer.status, BodyInMessage(answer));
   if (SaysWhenToRetry(answer.status))
     result.retry_after = std::clamp(answer.retry_after, absl::ZeroDuration(), kRetryAfterMax);
   return result;

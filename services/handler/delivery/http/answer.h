@@ -14,7 +14,9 @@
 
 namespace escapement::handler {
 
-inline constexpr size_t kHttpBodyHeadBytesMax = 256;
+inline constexpr size_t kHttpBodyHeadBytesMax = kDeliveryAnswerBytesMax;
+// Bytes of the body in the message of a result.
+inline constexpr size_t kHttpMessageBodyBytesMax = 256;
 inline constexpr char kHttpOutcomeHeader[] = "Escapement-Outcome";
 
 // The part of a body that is kept.
@@ -38,6 +40,12 @@ inline bool SaysWhenToRetry(int status) { return status == 429 || status == 503;
 // The result if the AddressRule refuses the target's addresses. Its name may get another address,
 // so the attempt can be tried again.
 DeliveryResult AddressRefused();
+
+// A result that has what the target answered. Its status is kFailed until it is set.
+DeliveryResult ResultWithAnswer(const HttpAnswer& answer);
+
+// The beginning of the body as text for a message, after ": "; empty if there is no body.
+std::string BodyInMessage(const HttpAnswer& answer);
 
 // Follows the table in http_transport.h.
 DeliveryResult ResultOfAnswer(const HttpAnswer& answer, bool has_token);

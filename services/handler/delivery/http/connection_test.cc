@@ -14,7 +14,7 @@ namespace {
 
 using Progress = HttpConnection::Progress;
 
-constexpr size_t kBodyMax = 1000;
+constexpr size_t kBodyMax = 6000;
 
 // The test is the peer of the connection.
 class HttpConnectionTest : public ::testing::Test {

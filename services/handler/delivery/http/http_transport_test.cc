@@ -186,7 +186,18 @@ TEST_P(HttpTransportTest, EachStatusGivesTheResultOfTheContract) {
   const DeliveryResult failed = SendTo("/status/500/body/40");
   EXPECT_EQ(failed.status, DeliveryStatus::kFailed);
   EXPECT_EQ(failed.message, "HTTP 500: " + std::string(40, 'x'));
+  EXPECT_EQ(failed.status_code, 500);
+  EXPECT_EQ(failed.answer, std::string(40, 'x'));
   EXPECT_EQ(receiver_->requests(), 5u) << "a redirect was followed";
+}
+
+TEST_P(HttpTransportTest, TheBeginningOfALongAnswerIsKept) {
+  const DeliveryResult failed = SendTo("/status/500/body/9000");
+  EXPECT_EQ(failed.answer, std::string(kDeliveryAnswerBytesMax, 'x'));
+  EXPECT_EQ(failed.message, "HTTP 500: " + std::string(kHttpMessageBodyBytesMax, 'x'));
+  const DeliveryResult accepted = SendTo("/status/201/body/9000");
+  EXPECT_EQ(accepted.status_code, 201);
+  EXPECT_EQ(accepted.answer, std::string(kDeliveryAnswerBytesMax, 'x'));
 }
 
 TEST_P(HttpTransportTest, RetryAfterCountsOnlyWith429And503) {

@@ -54,7 +54,9 @@ std::string MessageOf(const KafkaReport& report) {
 }  // namespace
 
 DeliveryResult ResultOfReport(const KafkaReport& report) {
-  return {.status = StatusOf(report), .message = MessageOf(report)};
+  return {.status = StatusOf(report),
+          .message = MessageOf(report),
+          .status_code = static_cast<int32_t>(report.error)};
 }
 
 }  // namespace escapement::handler

@@ -42,6 +42,7 @@ TEST(ReportTest, OtherErrorsFail) {
         RD_KAFKA_RESP_ERR__AUTHENTICATION, RD_KAFKA_RESP_ERR__PURGE_QUEUE}) {
     EXPECT_EQ(StatusOf({.error = error, .alone = true}), DeliveryStatus::kFailed);
     EXPECT_NE(ResultOfReport({.error = error}).message, "");
+    EXPECT_EQ(ResultOfReport({.error = error}).status_code, error);
   }
   EXPECT_EQ(StatusOf({.error = RD_KAFKA_RESP_ERR__PURGE_INFLIGHT, .possibly_persisted = true}),
             DeliveryStatus::kUnknown);

@@ -7,7 +7,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "common/base/printable_text.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "nlohmann/json.hpp"
 #include "services/handler/delivery/event_facts.h"
@@ -52,12 +51,13 @@ absl::Status SlackRequests::Make(const DeliveryAttempt& attempt, HttpRequest* re
 }
 
 DeliveryResult SlackRequests::ResultOf(const HttpAnswer& answer, bool /*has_token*/) const {
-  if (answer.status == 200) return {.status = DeliveryStatus::kAccepted, .message = {}};
-  DeliveryResult result;
+  DeliveryResult result = ResultWithAnswer(answer);
+  if (answer.status == 200) {
+    result.status = DeliveryStatus::kAccepted;
+    return result;
+  }
   result.status = IsRefusal(answer.status) ? DeliveryStatus::kRejected : DeliveryStatus::kFailed;
-  result.message =
-      absl::StrCat("Slack answered ", answer.status, answer.body_head.empty() ? "" : ": ",
-                   CleanText(answer.body_head, kDeliveryMessageBytesMax));
+  result.message = absl::StrCat("Slack answered ", answer.status, BodyInMessage(answer));
   if (SaysWhenToRetry(answer.status))
     result.retry_after = std::clamp(answer.retry_after, absl::ZeroDuration(), kRetryAfterMax);
   return result;

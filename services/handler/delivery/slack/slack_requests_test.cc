@@ -74,6 +74,8 @@ TEST(SlackRequests, AnswersMeanWhatSlackDocuments) {
   gone.status = 404;
   gone.body_head = "no_service";
   EXPECT_EQ(maker.ResultOf(gone, false).message, "Slack answered 404: no_service");
+  EXPECT_EQ(maker.ResultOf(gone, false).status_code, 404);
+  EXPECT_EQ(maker.ResultOf(gone, false).answer, "no_service");
 }
 
 TEST(SlackRequests, AMessageArrivesAndTheUrlIsInNoError) {

@@ -72,6 +72,8 @@ size_t EntryOf(const json& element, size_t entries) {
   return std::min(entry, entries);
 }
 
+// SQS answers each message with an id of its own. It is not kept, because events with different
+// answers need records of their own.
 DeliveryResult AcceptedResult() {
   DeliveryResult result;
   result.status = DeliveryStatus::kAccepted;
@@ -128,9 +130,15 @@ bool BlamesContents(const SqsAnswer& answer) {
 }
 
 std::vector<DeliveryResult> ResultsOfAnswer(const SqsAnswer& answer, size_t entries) {
-  if (answer.status == 200) return ResultsOfLists(answer, entries);
+  if (answer.status == 200) {
+    std::vector<DeliveryResult> results = ResultsOfLists(answer, entries);
+    for (DeliveryResult& result : results) result.status_code = answer.status;
+    return results;
+  }
   const SqsError error = ErrorOf(answer);
   DeliveryResult result = {.status = DeliveryStatus::kFailed, .message = MessageOf(error)};
+  result.status_code = answer.status;
+  result.answer = answer.body.substr(0, kDeliveryAnswerBytesMax);
   if (error.code.empty()) {
     const absl::string_view body = answer.body;
     result.message = absl::StrCat("HTTP ", answer.status, body.empty() ? "" : ": ",

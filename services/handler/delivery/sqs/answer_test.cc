@@ -26,6 +26,7 @@ TEST(SqsAnswerTest, IdsAreMatched) {
   EXPECT_EQ(results[1].status, DeliveryStatus::kAccepted);
   EXPECT_EQ(results[2].status, DeliveryStatus::kRejected);
   EXPECT_EQ(results[2].message, "C");
+  EXPECT_EQ(results[2].status_code, 200);
   EXPECT_EQ(results[3].status, DeliveryStatus::kUnknown);
 }
 
@@ -67,7 +68,10 @@ TEST(SqsAnswerTest, MessagesAreCutAndCleaned) {
   EXPECT_LE(results[0].message.size(), kDeliveryMessageBytesMax);
   EXPECT_EQ(results[0].message.find('\x1b'), std::string::npos);
   EXPECT_EQ(results[0].message.find('\0'), std::string::npos);
-  EXPECT_LE(ResultsOfAnswer({.status = 500, .body = text}, 1)[0].message.size(), 300u);
+  const DeliveryResult failed = ResultsOfAnswer({.status = 500, .body = text}, 1)[0];
+  EXPECT_LE(failed.message.size(), 300u);
+  EXPECT_EQ(failed.status_code, 500);
+  EXPECT_EQ(failed.answer.size(), kDeliveryAnswerBytesMax);
 }
 
 TEST(SqsAnswerTest, RetryAfterIsBounded) {

@@ -227,6 +227,10 @@ void ChangeBuilder::DeleteSchedule() {
   group_.mutations.push_back({.cf = ColumnFamily::kSchedules,
                               .kind = MutationKind::kDelete,
                               .key = ScheduleKey(name_.tenant, name_.schedule)});
+  // By which its runs are found until their retention ends.
+  group_.mutations.push_back({.cf = ColumnFamily::kSchedules,
+                              .key = DeletedScheduleKey(name_.tenant, name_.schedule),
+                              .value = snapshot_.record->SerializeAsString()});
 }
 
 void ChangeBuilder::PutDefinition(const Definition& definition) {

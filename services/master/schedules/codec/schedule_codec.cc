@@ -10,6 +10,7 @@
 #include "common/base/printable_text.h"
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
+#include "services/master/events/outcome_codec.h"
 #include "services/master/limits.h"
 #include "services/master/requests/resource_name.h"
 #include "services/master/requests/update_mask.h"
@@ -197,6 +198,14 @@ v1::Schedule ShowSchedule(const ShownSchedule& shown, std::optional<absl::Time> 
   if (next.has_value()) SetTimestamp(ToMicros(*next), *schedule.mutable_next_time());
   schedule.set_pause_reason(state.pause_reason());
   return schedule;
+}
+
+void ShowCounts(const storage::v1::RunPartRecord& counts, v1::Schedule& schedule) {
+  schedule.set_succeeded_count(static_cast<int64_t>(counts.succeeded()));
+  schedule.set_failed_count(static_cast<int64_t>(counts.failed()));
+  if (counts.last_end_time_micros() != 0)
+    SetTimestamp(counts.last_end_time_micros(), *schedule.mutable_last_time());
+  schedule.set_last_outcome(ShowOutcome(counts.last_outcome()));
 }
 
 std::string Etag(const storage::v1::StateRecord& state) {

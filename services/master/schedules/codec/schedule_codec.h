@@ -52,6 +52,9 @@ struct ShownSchedule {
 // `next` is NextTime: an enabled schedule without one is shown as FINISHED.
 v1::Schedule ShowSchedule(const ShownSchedule& shown, std::optional<absl::Time> next);
 
+// Sets the counts of all its runs.
+void ShowCounts(const storage::v1::RunPartRecord& counts, v1::Schedule& schedule);
+
 // The next occurrence after `now` of an enabled schedule, as far as its max_runs reach.
 std::optional<absl::Time> NextTime(const storage::v1::StateRecord& state,
                                    const Definition& definition, absl::Time now);
