@@ -1,7 +1,8 @@
 // The column families `schedules`, `states`, `definitions` and `labels`.
 //
-// schedules: tenant (text), schedule id (text) → ScheduleRecord. And: empty text, tenant, schedule id
-// → ScheduleRecord of the schedule of this name that was deleted last. Its runs can still be listed.
+// schedules: tenant (text), schedule id (text) → ScheduleRecord. And: empty text, tenant, schedule
+// id → ScheduleRecord of the schedule of this name that was deleted last. Its runs can still be
+// listed.
 //
 // states: uid → StateRecord
 //

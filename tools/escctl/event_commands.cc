@@ -43,7 +43,7 @@ Row ToRow(const v1::Event& event) {
           absl::StrCat(event.attempts())};
 }
 
-Row ToRow(const v1::Attempt& attempt) {
+Row AttemptRow(const v1::Attempt& attempt) {
   return {absl::StrCat(attempt.number()),
           attempt.has_start_time() ? TimeUtil::ToString(attempt.start_time()) : "-",
           attempt.has_duration() ? TimeUtil::ToString(attempt.duration()) : "-",
@@ -67,7 +67,8 @@ void PrintOrFail(Session& session, const grpc::Status& status, const v1::Event& 
   session.Print(FormatTable(Header(), {ToRow(event)}));
   if (event.recent_attempts().empty()) return;
   std::vector<Row> attempts;
-  for (const v1::Attempt& attempt : event.recent_attempts()) attempts.push_back(ToRow(attempt));
+  for (const v1::Attempt& attempt : event.recent_attempts())
+    attempts.push_back(AttemptRow(attempt));
   session.Print(FormatTable({"ATTEMPT", "BEGAN", "DURATION", "RESULT", "CODE", "ERROR"}, attempts));
 }
 

@@ -100,10 +100,10 @@ struct Outcome {
   int64_t complete_micros = 0;
   std::string reason = {};  // why it was skipped, or the last error of a failure or retry
   absl::Time retry_at = absl::InfinitePast();
-  // Of the attempt that ended so. KIND_UNSPECIFIED: there was none.
+  // The attempt that ended so. KIND_UNSPECIFIED: there was none.
   storage::v1::AttemptRecord::Kind attempt = storage::v1::AttemptRecord::KIND_UNSPECIFIED;
   int32_t status = 0;       // AttemptRecord.status
-  std::string answer = {};  // what the target answered
+  std::string answer = {};  // the target's, at most kDeliveryAnswerBytesMax
   // Only for granted events.
   DeliveryWork work = DeliveryWork::kGoesOn;
   bool unreachable = false;  // the target did not answer at all, or had no room

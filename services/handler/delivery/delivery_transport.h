@@ -81,7 +81,7 @@ struct DeliveryResult {
   std::string message;
   absl::Duration retry_after = absl::ZeroDuration();  // only for kFailed: wait at least this long
   DeliveryWork work = DeliveryWork::kGoesOn;          // only for kAccepted, with a token
-  // What the target answered: escapement.v1.Attempt.status_code, and the answer's first bytes, at
+  // The target's answer: escapement.v1.Attempt.status_code, and the first bytes of its text, at
   // most kDeliveryAnswerBytesMax.
   int32_t status_code = 0;
   std::string answer = {};

@@ -349,7 +349,7 @@ void RetentionLoop::KeepDay(SweepPtr sweep) {
   if (days.size() >= core_.options.kept_days_max) return NextShard(sweep);
   absl::Time until = absl::InfiniteFuture();
   for (const auto& [retention, newest] : sweep->newest) {
-    // What was dropped is gone.
+    // These were dropped.
     if (sweep->dropped.contains(retention) && sweep->written == absl::InfinitePast()) continue;
     // An end in the future of store time counts as now.
     until = std::min(until, std::min(std::max(newest, sweep->written), sweep->now) + retention);

@@ -55,7 +55,7 @@ class RetentionLoop {
   void Begin(absl::Time now, std::vector<SweptShard> shards);
 
  private:
-  // What the second reading of a day drops.
+  // How much of a day its second reading drops.
   enum class Dropping : uint8_t { kNothing, kSome, kDay };
   struct Sweep {
     explicit Sweep(absl::Duration retention) : retentions(retention) {}
@@ -112,7 +112,7 @@ class RetentionLoop {
   HandlerCore& core_;
   bool busy_ = false;
   std::optional<absl::Duration> swept_;   // Clock::Elapsed
-  std::optional<Retentions> retentions_;  // of the last sweep
+  std::optional<Retentions> retentions_;  // those of the last sweep
   // By shard and day: the store time before which the day is not read. At most
   // HandlerOptions::kept_days_max days per shard.
   std::map<uint16_t, std::map<uint32_t, absl::Time>> kept_;

@@ -53,7 +53,8 @@ TEST(DeletedRuns, GiveWayToANewScheduleOfTheName) {
   ASSERT_TRUE(made.ok()) << made.status();
   bench.uid = Uid::FromHex(made->uid());
   EXPECT_EQ(bench.List(100), Strings());
-  const std::string later = bench.EndSingle(bench.start + absl::Hours(2));
+  const std::string later = bench.EndSingle(bench.fixture.Now() + absl::Hours(1));
+  bench.fixture.runtime.AdvanceBy(absl::Hours(2));
   EXPECT_EQ(bench.List(100), Strings{later});
   // The schedule that was deleted last is meant.
   DeleteSchedule(bench);

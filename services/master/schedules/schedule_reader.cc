@@ -123,8 +123,8 @@ class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
   std::vector<StoredSchedule> schedules_;
   const DetailsOptions options_;
   Read done_;
-  size_t next_ = 0;     // whose definition is to be read
-  size_t counted_ = 0;  // of the page
+  size_t next_ = 0;     // the first whose definition is to be read
+  size_t counted_ = 0;  // number of schedules on the page that have counts
   SchedulePage page_;
   PageBudget budget_;
 };

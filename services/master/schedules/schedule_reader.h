@@ -21,7 +21,7 @@ struct StoredSchedule {
   storage::v1::ScheduleRecord record;
   storage::v1::StateRecord state;
   Definition definition;              // its timetable ends at FinishOf(state)
-  storage::v1::RunPartRecord counts;  // of all runs, if they are asked for
+  storage::v1::RunPartRecord counts;  // counts of all runs, if they are asked for
 };
 
 // With counts. NOT_FOUND if there is none.

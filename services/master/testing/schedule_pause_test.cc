@@ -9,6 +9,7 @@
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "common/storage/run_table.h"
+#include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"
 #include "services/master/testing/master_world.h"
 #include "services/master/testing/schedule_world.h"
@@ -292,7 +293,10 @@ TEST(SchedulePause, DeleteLeavesATombstoneAndEndsParkedRows) {
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::DeleteSchedule, Named<v1::DeleteScheduleRequest>()).ok());
   EXPECT_EQ(StateOf(bench.fixture).kind(), storage::v1::SCHEDULE_STATE_KIND_DELETED);
-  EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kSchedules).empty());
+  // Only the row by which its runs are found.
+  ASSERT_EQ(bench.fixture.Rows(ColumnFamily::kSchedules).size(), 1u);
+  EXPECT_EQ(bench.fixture.Rows(ColumnFamily::kSchedules).begin()->first,
+            DeletedScheduleKey("default", "s"));
   EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty());
   EXPECT_FALSE(ChildrenFrom(bench.fixture).has_value());
   EXPECT_EQ(bench.Rows(), Strings{"1@1"});  // the handler ends it as skipped (deleted)

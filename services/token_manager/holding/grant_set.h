@@ -51,7 +51,7 @@ struct HeldRange {
   int64_t delivered_micros = 0;  // 0: not (known to be) delivered
   int64_t expire_micros = 0;     // for delivered events: the end of their hold time
   bool overdue = false;          // it has passed, and they hold on
-  // Of the attempt that was delivered, if a handler has reported it.
+  // The attempt that was delivered, if a handler has reported it: when it began, and its status.
   int64_t dispatch_micros = 0;
   int32_t status = 0;  // AttemptRecord.status
 

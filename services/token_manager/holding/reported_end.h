@@ -22,7 +22,7 @@ struct ReportedEnd {
   bool delivered = false;  // the end shows that the events were delivered, if that was unknown
   std::string reason = {};
   std::string output = {};  // only for events that succeeded
-  // Of the last attempt; KIND_UNSPECIFIED: there was none.
+  // The last attempt. KIND_UNSPECIFIED: there was none.
   storage::v1::AttemptRecord::Kind attempt = storage::v1::AttemptRecord::KIND_UNSPECIFIED;
   int32_t status = 0;       // AttemptRecord.status
   std::string answer = {};  // only for attempts that failed

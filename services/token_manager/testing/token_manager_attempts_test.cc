@@ -1,4 +1,4 @@
-// What the records remember of attempts of throttled events, and the counts of their schedule.
+// The records remember the attempts of throttled events, and their schedule counts them.
 
 #include <string>
 #include <vector>
@@ -96,7 +96,7 @@ TEST_F(AttemptsTest, FailedAttemptsAreRememberedUntilTheEnd) {
   EXPECT_EQ(letter.event().tried(1).answer(), "bad order");
 }
 
-// Of a worker's completion, the attempt is the delivery: the new owner of the shard knows it, too.
+// The attempt is the delivery, not the work. A new owner of the shard knows it, too.
 TEST_F(AttemptsTest, CompletionHasTheAttemptOfItsDelivery) {
   Begin();
   const absl::Time delivered = world_.now();
