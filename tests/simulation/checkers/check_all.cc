@@ -17,6 +17,7 @@
 #include "tests/simulation/checkers/commits/check_checkpoint.h"
 #include "tests/simulation/checkers/commits/check_children.h"
 #include "tests/simulation/checkers/commits/check_claimed.h"
+#include "tests/simulation/checkers/commits/check_counts.h"
 #include "tests/simulation/checkers/commits/check_final.h"
 #include "tests/simulation/checkers/commits/check_paused.h"
 #include "tests/simulation/checkers/commits/check_stale_epoch.h"
@@ -67,7 +68,7 @@ std::vector<Violation> CheckAll(const History& history) {
   }
   Run({CheckStaleEpoch, CheckCap, CheckTokenEnd, CheckHolds, CheckIdle, CheckSink, CheckClock,
        CheckAcknowledged, CheckFinal, CheckPaused, CheckClaimed, CheckRequests, CheckAttempts,
-       CheckChildren, CheckCancelled},
+       CheckChildren, CheckCancelled, CheckCounts},
       history, &violations);
   if (history.calendar) Run({CheckOverlap}, history, &violations);
   return violations;

@@ -4,12 +4,14 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/time/time.h"
 #include "common/base/micros.h"
 #include "common/storage/done_record.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/inflight_table.h"
+#include "common/storage/run_table.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "tests/simulation/mutants/mutants.h"
@@ -99,6 +101,17 @@ Rewrite GivesUpAnAttemptEarly() {
 Rewrite EndsInTwoCommits() {
   return {.split = [](kv::CommitRequest* request) { return TakeMutations(request, IsOutcome); },
           .gap = absl::Milliseconds(20)};
+}
+
+// The counts of a schedule are left out of an end.
+Rewrite CountsTooFew() {
+  return {.commit = [every = Every(10)](kv::CommitRequest* request) mutable {
+    EraseMutations(request, [&](const Mutation& mutation) {
+      if (mutation.cf != ColumnFamily::kRunParts || !IsPut(mutation)) return false;
+      const Uid uid = Uid::FromBytes(mutation.key.substr(0, Uid::kBytes));
+      return absl::StartsWith(mutation.key, ScheduleCountsPrefix(uid)) && every();
+    });
+  }};
 }
 
 // Writes the outcomes in the commit that claims; for every tenth row of a schedule.
@@ -342,6 +355,10 @@ std::vector<Mutant> HandlerMutants() {
        .rules = {"lost"},
        .faults = false,
        .store = Handlers(LosesOutcome)},
+      {.name = "handler_counts_too_few",
+       .fault = "every tenth time the counts of a schedule do not grow with its ends",
+       .rules = {"counts"},
+       .store = Handlers(CountsTooFew)},
       {.name = "handler_ends_in_two_commits",
        .fault = "the claim is deleted first, and Done is written 20 ms later",
        .rules = {"lost"},

@@ -295,6 +295,14 @@ using QueueWrite = std::variant<ClaimPut, ClaimGone, QueuePut, QueueGone, StateW
                                 RequestWrite, OneOffEnd, InUseWrite>;
 
 // A durable commit.
+// One part of a schedule's counts of all its runs.
+struct ScheduleCountsWrite {
+  std::string uid;
+  uint16_t part = 0;
+  uint64_t succeeded = 0;
+  uint64_t failed = 0;
+};
+
 struct Commit {
   uint64_t seq = 0;
   absl::Time store_time;
@@ -308,6 +316,7 @@ struct Commit {
   std::optional<bool> clock_hold = {};       // if set: the store's clock is held, or is released
   std::vector<TimesWrite> times = {};        // in the order of the commit
   std::vector<QueueWrite> queue = {};        // in the order of the commit
+  std::vector<ScheduleCountsWrite> schedule_counts = {};  // in the order of the commit
   // The commit's identity, and a hash over which of its groups applied (HashOfVerdicts in
   // store_observer.h).
   uint64_t session = 0;

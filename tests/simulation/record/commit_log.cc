@@ -144,6 +144,21 @@ void ReadThrottleOwners(const Mutation& mutation, bool put, Commit* commit) {
   }
 }
 
+void ReadScheduleCounts(const Mutation& mutation, Commit* commit) {
+  if (mutation.key.size() < Uid::kBytes) return;
+  const Uid uid = Uid::FromBytes(mutation.key.substr(0, Uid::kBytes));
+  storage::v1::RunPartRecord record;
+  if (!absl::StartsWith(mutation.key, ScheduleCountsPrefix(uid)) ||
+      !record.ParseFromString(mutation.value))
+    return;
+  commit->schedule_counts.push_back(
+      {.uid = uid.ToHex(),
+       .part =
+           ReadBigEndian<uint16_t>(absl::string_view(mutation.key).substr(mutation.key.size() - 2)),
+       .succeeded = record.succeeded(),
+       .failed = record.failed()});
+}
+
 void ReadMutation(const kv::Group& group, const Mutation& mutation, absl::string_view stamped,
                   Commit* commit) {
   const bool put =
@@ -169,6 +184,9 @@ void ReadMutation(const kv::Group& group, const Mutation& mutation, absl::string
       break;
     case ColumnFamily::kDone:
       ReadDoneWrite(mutation, put, commit);
+      break;
+    case ColumnFamily::kRunParts:
+      if (put) ReadScheduleCounts(mutation, commit);
       break;
     default:
       break;
