@@ -43,7 +43,7 @@ rd_kafka_t* NewProducer(const std::string& brokers, Reports* reports) {
   CHECK(properties.ok());
   char error[512] = {};
   rd_kafka_conf_t* conf = rd_kafka_conf_new();
-  for (const handler::KafkaProperty& property : *properties) {
+  for (const KafkaProperty& property : *properties) {
     CHECK(rd_kafka_conf_set(conf, property.name.c_str(), property.value.c_str(), error,
                             sizeof(error)) == RD_KAFKA_CONF_OK)
         << error;
