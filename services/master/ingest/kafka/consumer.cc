@@ -130,7 +130,7 @@ std::optional<int64_t> KafkaConsumer::EndOf(const KafkaPlace& place) {
   return high;
 }
 
-void KafkaConsumer::Close(absl::FunctionRef<bool()> expired) {
+bool KafkaConsumer::Close(absl::FunctionRef<bool()> expired) {
   rd_kafka_queue_t* events = rd_kafka_queue_new(handle_);
   if (rd_kafka_error_t* error = rd_kafka_consumer_close_queue(handle_, events); error != nullptr)
     rd_kafka_error_destroy(error);
@@ -146,6 +146,7 @@ void KafkaConsumer::Close(absl::FunctionRef<bool()> expired) {
   }
   closed_ = rd_kafka_consumer_closed(handle_) != 0;
   rd_kafka_queue_destroy(events);
+  return closed_;
 }
 
 void KafkaConsumer::OnRebalance(rd_kafka_t* handle, rd_kafka_resp_err_t event,

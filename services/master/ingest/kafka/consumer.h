@@ -84,8 +84,8 @@ class KafkaConsumer {
   // The end of the partition, as the last fetch has shown it. nullopt: none has.
   std::optional<int64_t> EndOf(const KafkaPlace& place);
 
-  // Gives the partitions back, commits, and leaves the group. Gives up when `expired` says so.
-  void Close(absl::FunctionRef<bool()> expired);
+  // Gives the partitions back, commits, and leaves the group. False: `expired` said so first.
+  bool Close(absl::FunctionRef<bool()> expired);
 
  private:
   KafkaConsumer(const Options& options, Listener& listener)

@@ -355,7 +355,7 @@ void IngestLoop::OnRevoked(const std::vector<KafkaPlace>& places, bool lost) {
       going.push_back(found->second);
   }
   const absl::Duration end = Now() + options_.revoke_patience;
-  while (!lost && AnyUnderWay(going) && Now() < end) {
+  while (!lost && !finishing_ && AnyUnderWay(going) && Now() < end) {
     TakeAnswers(kAnswerStep);
     errors_->Serve();
   }
@@ -382,6 +382,7 @@ void IngestLoop::OnTrouble(const std::string& text) {
 }
 
 void IngestLoop::Finish() {
+  finishing_ = true;
   const absl::Duration end = Now() + options_.stop_patience;
   std::vector<std::shared_ptr<IngestPartition>> all;
   for (const auto& [place, partition] : partitions_) all.push_back(partition);
@@ -390,7 +391,12 @@ void IngestLoop::Finish() {
     errors_->Serve();
   }
   StoreOffsets();
-  consumer_->Close([this, end] { return Now() >= end; });
+  const absl::Duration close_end = Now() + options_.stop_patience;
+  if (consumer_->Close([this, close_end] { return Now() >= close_end; })) {
+    spdlog::info("kafka ingestion: has left the group");
+  } else {
+    spdlog::warn("kafka ingestion: the group does not answer; it waits for the session's timeout");
+  }
   inbox_->Close();
   ShowGauges();
 }

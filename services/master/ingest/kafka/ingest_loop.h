@@ -60,8 +60,8 @@ class IngestLoop final : private KafkaConsumer::Listener, private ErrorTopic::Li
   void Step();
   // Ends a Step that waits. Any thread, after Open and before the destructor.
   void Wake() { consumer_->Wake(); }
-  // Waits for answers, commits, and leaves the group, for at most stop_patience in all. Nothing may
-  // be called after it.
+  // Waits for answers, then commits and leaves the group, each for at most stop_patience. Nothing
+  // may be called after it.
   void Finish();
 
  private:
@@ -123,6 +123,7 @@ class IngestLoop final : private KafkaConsumer::Listener, private ErrorTopic::Li
   size_t in_flight_ = 0;
   size_t in_flight_bytes_ = 0;
   bool finished_any_ = false;  // since StoreOffsets
+  bool finishing_ = false;     // Finish has waited for answers, or does
   bool all_paused_ = false;    // because there is no room
   absl::Duration full_since_ = absl::InfiniteDuration();
   absl::Duration lag_shown_ = -absl::InfiniteDuration();

@@ -44,7 +44,7 @@ class KafkaIngest {
   absl::Status Start();
 
   // Takes no more messages, waits for answers, commits and leaves the group. Then `done` runs on
-  // the thread. Bounded by stop_patience.
+  // the thread. Bounded by twice stop_patience.
   void Stop(Closure done);
 
  private:

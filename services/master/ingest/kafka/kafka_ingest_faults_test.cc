@@ -171,10 +171,27 @@ TEST_F(KafkaIngestFaultsTest, RecordThatIsTooLargeIsSentWithoutItsValue) {
   AwaitCommitted("orders", 0, 1);
 }
 
+TEST_F(KafkaIngestFaultsTest, StopsInTimeWithoutBrokersAndAnswers) {
+  MakeTopic("orders", 1, "e", 5);
+  Member& member = Start(OptionsOf({"orders"}));
+  AwaitCommitted("orders", 0, 5);
+  events_.HoldAnswers();
+  ProduceEvents("orders", 0, "late", 5);
+  ASSERT_TRUE(events_.AwaitCount(6));
+  cluster_.Do("down -1");
+  const absl::Duration begin = runtime_.clock().Elapsed();
+  absl::Notification stopped;
+  member.ingest->Stop([&] { stopped.Notify(); });
+  stopped.WaitForNotification();
+  EXPECT_LT(runtime_.clock().Elapsed() - begin, absl::Seconds(8));
+  member.ingest.reset();  // librdkafka waits for the session's timeout
+  cluster_.Do("up -1");
+  EXPECT_EQ(cluster_.Committed(kGroup, "orders", 0), 5);
+}
+
 TEST_F(KafkaIngestFaultsTest, RebalanceBetweenMastersMakesEachEventOnce) {
   MakeTopic("orders", 4, "e", 50);
   KafkaIngestOptions options = OptionsOf({"orders"});
-  options.session_timeout = absl::Seconds(6);
   options.batch_max = 7;
   Member& first = Start(options);
   ASSERT_TRUE(events_.AwaitCount(1));
@@ -195,7 +212,6 @@ TEST_F(KafkaIngestFaultsTest, RevokedPartitionIsNotCommittedWithoutAnswers) {
   MakeTopic("orders", 2, "e", 20);
   events_.HoldAnswers();
   KafkaIngestOptions options = OptionsOf({"orders"});
-  options.session_timeout = absl::Seconds(6);
   options.revoke_patience = absl::Milliseconds(100);
   Member& first = Start(options);
   ASSERT_TRUE(events_.AwaitCount(1));

@@ -30,7 +30,8 @@ struct KafkaIngestOptions {
   absl::Duration session_timeout = absl::Seconds(10);
   // How long the group waits for answers about partitions that it takes away.
   absl::Duration revoke_patience = absl::Seconds(1);
-  // How long the end of the process waits for answers, and then for the group.
+  // How long the end of the process waits for answers, and then as long for the group. Together
+  // less than a process may take to drain.
   absl::Duration stop_patience = absl::Seconds(5);
 };
 

@@ -49,6 +49,7 @@ class IngestTest : public ::testing::Test {
     options.group = kGroup;
     options.error_topic = kErrors;
     options.backoff_max = absl::Milliseconds(200);
+    options.session_timeout = absl::Seconds(3);
     options.stop_patience = absl::Seconds(3);
     return options;
   }
