@@ -114,6 +114,13 @@ void KafkaConsumer::Resume(const std::vector<KafkaPlace>& places) {
   if (!places.empty()) rd_kafka_resume_partitions(handle_, ListOf(places).get());
 }
 
+void KafkaConsumer::Seek(const KafkaPlace& place, int64_t offset) {
+  const List list = ListOf({place});
+  list->elems[0].offset = offset;
+  rd_kafka_error_t* error = rd_kafka_seek_partitions(handle_, list.get(), 0);
+  if (error != nullptr) rd_kafka_error_destroy(error);
+}
+
 void KafkaConsumer::StoreOffset(const KafkaPlace& place, int64_t next) {
   const List list = ListOf({place});
   list->elems[0].offset = next;

@@ -79,6 +79,9 @@ class KafkaConsumer {
   void Pause(const std::vector<KafkaPlace>& places);
   void Resume(const std::vector<KafkaPlace>& places);
 
+  // Reads a paused partition from this offset on once it is resumed.
+  void Seek(const KafkaPlace& place, int64_t offset);
+
   // `next`: the offset of the next message to read.
   void StoreOffset(const KafkaPlace& place, int64_t next);
   // The end of the partition, as the last fetch has shown it. nullopt: none has.

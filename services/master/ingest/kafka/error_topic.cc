@@ -86,7 +86,7 @@ void ErrorTopic::Serve() {
   for (auto next = records_.begin(); next != records_.end();) {
     Record& record = *next++;
     if (record.produced || record.due > now) continue;
-    if (!record.item.partition->revoked) {
+    if (!record.item.partition->gone) {
       Produce(record);
       continue;
     }

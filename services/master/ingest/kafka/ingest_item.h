@@ -6,21 +6,29 @@
 #define SERVICES_MASTER_INGEST_KAFKA_INGEST_ITEM_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
+#include "absl/time/time.h"
 #include "services/master/ingest/kafka/consumer.h"
 #include "services/master/ingest/kafka/message_decoder.h"
 #include "services/master/ingest/kafka/offset_tracker.h"
 
 namespace escapement::master {
 
-// A partition from its assignment to its revocation. Assigned again, it is another object.
+// A partition from its assignment until it is revoked or rewound. Then it is another object.
 struct IngestPartition {
   KafkaPlace place;
   OffsetTracker tracker;
-  bool revoked = false;
+  bool gone = false;     // revoked or rewound: its messages are dropped, whatever their answer
   size_t under_way = 0;  // messages that wait for the store or the error topic
   size_t holds = 0;      // messages that wait to be tried again; the partition is paused if any
+  // Only if it was rewound. It is paused until `resume_at`. Its first message is one that was read
+  // before, so it is at most `read_to`.
+  absl::Duration resume_at = absl::InfiniteDuration();
+  int64_t rewound_to = -1;
+  int64_t read_to = -1;  // -1: was not rewound
+  int seeks = 0;         // tries to get back to `rewound_to`
 };
 
 struct IngestItem {

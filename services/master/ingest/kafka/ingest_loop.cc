@@ -57,6 +57,7 @@ absl::Status IngestLoop::Open() {
                                       *this);
   if (!consumer.ok()) return consumer.status();
   consumer_ = *std::move(consumer);
+  partitions_ = std::make_unique<PartitionSet>(*consumer_);
   auto errors = ErrorTopic::Open({.access = options_.access,
                                   .topic = options_.error_topic,
                                   .group = options_.group,
@@ -71,9 +72,10 @@ void IngestLoop::Step() {
   TakeAnswers(absl::ZeroDuration());
   errors_->Serve();
   SendDue();
+  partitions_->ResumeRewound(Now());
   Full() ? WaitForRoom() : Read();
   SendGathered();
-  StoreOffsets();
+  partitions_->StoreOffsets();
   ShowGauges();
 }
 
@@ -83,13 +85,7 @@ bool IngestLoop::Full() const {
 
 void IngestLoop::Read() {
   full_since_ = absl::InfiniteDuration();
-  if (std::exchange(all_paused_, false)) {
-    std::vector<KafkaPlace> free;
-    for (const auto& [place, partition] : partitions_) {
-      if (partition->holds == 0) free.push_back(place);
-    }
-    consumer_->Resume(free);
-  }
+  if (partitions_->all_paused()) partitions_->ResumeAll();
   absl::Duration due = errors_->NextDue();
   for (const KafkaBatch& batch : waiting_) due = std::min(due, batch.retry_at);
   absl::Duration patience = std::clamp(due - Now(), absl::ZeroDuration(), kStepMax);
@@ -103,35 +99,18 @@ void IngestLoop::Read() {
 // The group must be served even if the store takes minutes: else it takes the partitions away.
 void IngestLoop::WaitForRoom() {
   if (full_since_ == absl::InfiniteDuration()) full_since_ = Now();
-  if (!all_paused_ && Now() - full_since_ >= kPauseAfter) {
-    all_paused_ = true;
-    std::vector<KafkaPlace> all;
-    for (const auto& [place, partition] : partitions_) all.push_back(place);
-    consumer_->Pause(all);
+  if (!partitions_->all_paused()) {
+    if (Now() - full_since_ < kPauseAfter) return TakeAnswers(kAnswerStep);
+    partitions_->PauseAll();
   }
-  if (!all_paused_) return TakeAnswers(kAnswerStep);
   if (KafkaMessagePtr message = consumer_->Poll(kStepMax); message != nullptr)
     OnMessage(std::move(message));
 }
 
-std::shared_ptr<IngestPartition> IngestLoop::PartitionOf(const KafkaMessageView& view) {
-  const auto found = partitions_.find({std::string(view.topic), view.partition});
-  if (found == partitions_.end()) return nullptr;
-  if (view.offset > found->second->tracker.last()) return found->second;
-  // The topic was cut or made again: its offsets begin anew.
-  auto fresh = std::make_shared<IngestPartition>();
-  fresh->place = found->first;
-  if (found->second->holds > 0) consumer_->Resume({found->first});
-  found->second->revoked = true;
-  found->second = fresh;
-  return fresh;
-}
-
 void IngestLoop::OnMessage(KafkaMessagePtr message) {
   const KafkaMessageView view = ViewOf(*message);
-  std::shared_ptr<IngestPartition> partition = PartitionOf(view);
-  if (partition == nullptr) return;  // it was taken away
-  partition->tracker.Add(view.offset);
+  PartitionSet::Pointer partition = partitions_->Take(view);
+  if (partition == nullptr) return;
   ++in_flight_;
   in_flight_bytes_ += BytesOf(*message);
   metrics_.messages.Increment();
@@ -162,7 +141,7 @@ void IngestLoop::SendGathered() {
 }
 
 void IngestLoop::Send(KafkaBatch batch) {
-  DropRevoked(batch);
+  DropGone(batch);
   if (batch.size() == 0) return;
   const uint64_t id = ++last_batch_;
   batch.sent = Now();
@@ -255,13 +234,30 @@ void IngestLoop::TryLater(KafkaBatch batch, const absl::Status& refusal) {
   const absl::Duration own = FullJitterBackoff(backoff, ++batch.tries, runtime_.random().Next());
   const absl::Duration asked = RetryDelayOf(refusal).value_or(absl::ZeroDuration());
   batch.retry_at = Now() + std::max(own, std::min(asked, options_.backoff_max));
-  for (IngestItem& item : batch.items()) Hold(item);
+  if (!HasRoomToWait(batch)) {
+    for (const IngestItem& item : batch.items()) {
+      if (!item.partition->gone) partitions_->Rewind(*item.partition, Now() + options_.backoff_max);
+    }
+    DropGone(batch);
+    return DropGoneEverywhere();
+  }
+  for (IngestItem& item : batch.items()) partitions_->Hold(item);
   if (Now() - trouble_logged_ >= kLogTroubleEvery) {
     trouble_logged_ = Now();
     spdlog::warn("kafka ingestion: {} messages of tenants/{} are tried again: {} {}", batch.size(),
                  batch.tenant(), absl::StatusCodeToString(refusal.code()), ErrorReason(refusal));
   }
   waiting_.push_back(std::move(batch));
+}
+
+bool IngestLoop::HasRoomToWait(const KafkaBatch& batch) const {
+  size_t messages = batch.size();
+  size_t bytes = batch.bytes();
+  for (const KafkaBatch& waiting : waiting_) {
+    messages += waiting.size();
+    bytes += waiting.bytes();
+  }
+  return messages <= options_.in_flight_max / 2 && bytes <= options_.in_flight_bytes_max / 2;
 }
 
 void IngestLoop::RecordError(IngestItem item, const absl::Status& why) {
@@ -275,48 +271,37 @@ void IngestLoop::RecordError(IngestItem item, const absl::Status& why) {
 
 void IngestLoop::OnErrorRecorded(IngestItem item) {
   --item.partition->under_way;
-  if (!item.partition->revoked) metrics_.errors.Increment();
+  if (!item.partition->gone) metrics_.errors.Increment();
   Finish(std::move(item));
 }
 
 void IngestLoop::OnErrorDelayed(IngestItem& item, const std::string& why) {
-  Hold(item);
+  partitions_->Hold(item);
   OnTrouble(absl::StrCat("the error topic: ", why));
 }
 
 void IngestLoop::Finish(IngestItem item) {
-  if (!item.partition->revoked) {
-    item.partition->tracker.Finish(item.message->offset);
-    finished_any_ = true;
-  }
+  partitions_->Finish(item);
   Drop(std::move(item));
 }
 
 void IngestLoop::Drop(IngestItem item) {
   --in_flight_;
   in_flight_bytes_ -= BytesOf(*item.message);
-  IngestPartition& partition = *item.partition;
-  if (!item.holding || --partition.holds > 0) return;
-  if (!partition.revoked && !all_paused_) consumer_->Resume({partition.place});
+  partitions_->Release(item);
 }
 
-void IngestLoop::Hold(IngestItem& item) {
-  if (std::exchange(item.holding, true)) return;
-  IngestPartition& partition = *item.partition;
-  if (partition.holds++ == 0 && !partition.revoked) consumer_->Pause({partition.place});
-}
-
-void IngestLoop::DropRevoked(KafkaBatch& batch) {
-  batch.RemoveIf([](size_t, const IngestItem& item) { return item.partition->revoked; },
+void IngestLoop::DropGone(KafkaBatch& batch) {
+  batch.RemoveIf([](size_t, const IngestItem& item) { return item.partition->gone; },
                  [this](size_t, IngestItem item) { Drop(std::move(item)); });
 }
 
-void IngestLoop::StoreOffsets() {
-  if (!std::exchange(finished_any_, false)) return;
-  for (const auto& [place, partition] : partitions_) {
-    if (const auto next = partition->tracker.TakeCommittable(); next.has_value())
-      consumer_->StoreOffset(place, *next);
-  }
+void IngestLoop::DropGoneEverywhere() {
+  for (auto& [tenant, batch] : gathering_) DropGone(batch);
+  for (KafkaBatch& batch : waiting_) DropGone(batch);
+  waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(),
+                                [](const KafkaBatch& batch) { return batch.size() == 0; }),
+                 waiting_.end());
 }
 
 void IngestLoop::ShowGauges() {
@@ -324,55 +309,34 @@ void IngestLoop::ShowGauges() {
   metrics_.in_flight_bytes.Set(static_cast<double>(in_flight_bytes_));
   if (Now() - lag_shown_ < kShowLagEvery) return;
   lag_shown_ = Now();
-  int64_t lag = 0;
-  int paused = 0;
-  for (const auto& [place, partition] : partitions_) {
-    const std::optional<int64_t> end = consumer_->EndOf(place);
-    const int64_t next = partition->tracker.next();
-    if (end.has_value() && next >= 0) lag += std::max<int64_t>(*end - next, 0);
-    paused += partition->holds > 0 ? 1 : 0;
-  }
-  metrics_.lag.Set(static_cast<double>(lag));
-  metrics_.paused.Set(paused);
-  metrics_.partitions.Set(static_cast<double>(partitions_.size()));
+  metrics_.lag.Set(static_cast<double>(partitions_->Lag()));
+  metrics_.paused.Set(static_cast<double>(partitions_->CountPaused()));
+  metrics_.partitions.Set(static_cast<double>(partitions_->size()));
 }
 
 void IngestLoop::OnAssigned(const std::vector<KafkaPlace>& places) {
-  for (const KafkaPlace& place : places) {
-    auto partition = std::make_shared<IngestPartition>();
-    partition->place = place;
-    partitions_[place] = std::move(partition);
-  }
-  all_paused_ = false;
+  partitions_->Assign(places);
   full_since_ = absl::InfiniteDuration();
   spdlog::info("kafka ingestion: {} partitions are assigned", places.size());
 }
 
 void IngestLoop::OnRevoked(const std::vector<KafkaPlace>& places, bool lost) {
-  std::vector<std::shared_ptr<IngestPartition>> going;
-  for (const KafkaPlace& place : places) {
-    if (const auto found = partitions_.find(place); found != partitions_.end())
-      going.push_back(found->second);
-  }
-  const absl::Duration end = Now() + options_.revoke_patience;
-  while (!lost && !finishing_ && AnyUnderWay(going) && Now() < end) {
-    TakeAnswers(kAnswerStep);
-    errors_->Serve();
-  }
-  StoreOffsets();
-  for (const auto& partition : going) {
-    partition->revoked = true;
-    partitions_.erase(partition->place);
-  }
-  for (auto& [tenant, batch] : gathering_) DropRevoked(batch);
-  for (KafkaBatch& batch : waiting_) DropRevoked(batch);
+  const std::vector<PartitionSet::Pointer> going = partitions_->Find(places);
+  if (!lost && !finishing_) AwaitAnswers(going, Now() + options_.revoke_patience);
+  partitions_->StoreOffsets();
+  // Some may have been rewound meanwhile.
+  partitions_->Remove(partitions_->Find(places));
+  DropGoneEverywhere();
   spdlog::info("kafka ingestion: {} partitions are {}", places.size(), lost ? "lost" : "revoked");
 }
 
-bool IngestLoop::AnyUnderWay(
-    const std::vector<std::shared_ptr<IngestPartition>>& partitions) const {
-  return std::any_of(partitions.begin(), partitions.end(),
-                     [](const auto& partition) { return partition->under_way > 0; });
+void IngestLoop::AwaitAnswers(const std::vector<PartitionSet::Pointer>& partitions,
+                              absl::Duration end) {
+  const auto waits = [](const PartitionSet::Pointer& one) { return one->under_way > 0; };
+  while (std::any_of(partitions.begin(), partitions.end(), waits) && Now() < end) {
+    TakeAnswers(kAnswerStep);
+    errors_->Serve();
+  }
 }
 
 void IngestLoop::OnTrouble(const std::string& text) {
@@ -383,14 +347,8 @@ void IngestLoop::OnTrouble(const std::string& text) {
 
 void IngestLoop::Finish() {
   finishing_ = true;
-  const absl::Duration end = Now() + options_.stop_patience;
-  std::vector<std::shared_ptr<IngestPartition>> all;
-  for (const auto& [place, partition] : partitions_) all.push_back(partition);
-  while (AnyUnderWay(all) && Now() < end) {
-    TakeAnswers(kAnswerStep);
-    errors_->Serve();
-  }
-  StoreOffsets();
+  AwaitAnswers(partitions_->All(), Now() + options_.stop_patience);
+  partitions_->StoreOffsets();
   const absl::Duration close_end = Now() + options_.stop_patience;
   if (consumer_->Close([this, close_end] { return Now() >= close_end; })) {
     spdlog::info("kafka ingestion: has left the group");

@@ -12,7 +12,9 @@
 // are paused until then; others go on. A batch that is refused for some of its messages is sent
 // again without them.
 //
-// Bounds: messages in memory, and their bytes. Beyond, nothing is read.
+// Bounds: messages in memory, and their bytes. Beyond, nothing is read. Messages that wait to be
+// tried again may have half of that, so that paused partitions leave room for the others. Beyond
+// it, a partition is rewound: its messages are dropped, and read again after backoff_max.
 //
 // Rebalance: a partition that is taken away is waited for up to revoke_patience. Then whatever has
 // no answer is dropped, and no offset of it is stored.
@@ -42,6 +44,7 @@
 #include "services/master/ingest/kafka/ingest_batch.h"
 #include "services/master/ingest/kafka/metrics.h"
 #include "services/master/ingest/kafka/options.h"
+#include "services/master/ingest/kafka/partition_set.h"
 
 namespace escapement::master {
 
@@ -65,8 +68,6 @@ class IngestLoop final : private KafkaConsumer::Listener, private ErrorTopic::Li
   void Finish();
 
  private:
-  using Partitions = std::map<KafkaPlace, std::shared_ptr<IngestPartition>>;
-
   void OnAssigned(const std::vector<KafkaPlace>& places) override;
   void OnRevoked(const std::vector<KafkaPlace>& places, bool lost) override;
   void OnTrouble(const std::string& text) override;
@@ -76,7 +77,6 @@ class IngestLoop final : private KafkaConsumer::Listener, private ErrorTopic::Li
   void Read();
   void WaitForRoom();
   void OnMessage(KafkaMessagePtr message);
-  std::shared_ptr<IngestPartition> PartitionOf(const KafkaMessageView& view);
 
   // Sends the batches that are full, and each tenant's first one.
   void SendGathered();
@@ -86,17 +86,18 @@ class IngestLoop final : private KafkaConsumer::Listener, private ErrorTopic::Li
   void OnAnswer(KafkaBatch batch, const absl::StatusOr<v1::IngestResponse>& response);
   void OnRefusal(KafkaBatch batch, const absl::Status& refusal);
   void TryLater(KafkaBatch batch, const absl::Status& refusal);
+  bool HasRoomToWait(const KafkaBatch& batch) const;
   void RecordError(IngestItem item, const absl::Status& why);
 
   // The store or the error topic has answered for the message.
   void Finish(IngestItem item);
   // Forgets the message.
   void Drop(IngestItem item);
-  // Its partition is paused until the message is finished or dropped.
-  void Hold(IngestItem& item);
-  void DropRevoked(KafkaBatch& batch);
-  bool AnyUnderWay(const std::vector<std::shared_ptr<IngestPartition>>& partitions) const;
-  void StoreOffsets();
+  // Drops the messages of partitions that are gone.
+  void DropGone(KafkaBatch& batch);
+  void DropGoneEverywhere();
+  // Waits until they have no messages under way.
+  void AwaitAnswers(const std::vector<PartitionSet::Pointer>& partitions, absl::Duration end);
   void ShowGauges();
   bool Full() const;
   absl::Duration Now() const { return runtime_.clock().Elapsed(); }
@@ -114,7 +115,7 @@ class IngestLoop final : private KafkaConsumer::Listener, private ErrorTopic::Li
   // consumer.
   std::unique_ptr<KafkaConsumer> consumer_;
   std::unique_ptr<ErrorTopic> errors_;
-  Partitions partitions_;
+  std::unique_ptr<PartitionSet> partitions_;
   std::map<std::string, KafkaBatch> gathering_;  // by tenant
   absl::flat_hash_map<uint64_t, KafkaBatch> under_way_;
   std::map<std::string, int> under_way_of_;  // batches, by tenant
@@ -122,9 +123,8 @@ class IngestLoop final : private KafkaConsumer::Listener, private ErrorTopic::Li
   uint64_t last_batch_ = 0;
   size_t in_flight_ = 0;
   size_t in_flight_bytes_ = 0;
-  bool finished_any_ = false;  // since StoreOffsets
-  bool finishing_ = false;     // Finish has waited for answers, or does
-  bool all_paused_ = false;    // because there is no room
+  size_t rewound_ = 0;      // partitions that wait for their resume_at
+  bool finishing_ = false;  // Finish has waited for answers, or does
   absl::Duration full_since_ = absl::InfiniteDuration();
   absl::Duration lag_shown_ = -absl::InfiniteDuration();
   absl::Duration trouble_logged_ = -absl::InfiniteDuration();

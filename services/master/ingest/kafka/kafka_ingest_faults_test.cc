@@ -68,6 +68,36 @@ TEST_F(KafkaIngestFaultsTest, RefusalThatMayPassPausesItsPartitionOnly) {
   EXPECT_GE(member.metrics.retries.Value(), 3);
 }
 
+TEST_F(KafkaIngestFaultsTest, MessagesThatWaitLeaveRoomForOtherPartitions) {
+  std::atomic<bool> open = false;
+  events_.RefuseBy([&open](const v1::IngestRequest& request) -> absl::Status {
+    if (open || request.parent() != "tenants/busy") return absl::OkStatus();
+    return absl::UnavailableError("not now");
+  });
+  cluster_.MakeTopic("orders", 4);
+  for (const int partition : {0, 1, 2, 3}) {
+    cluster_.Produce("orders",
+                     {.partition = partition,
+                      .value = "{}",
+                      .headers = {{"escapement-tenant", partition == 3 ? "idle" : "busy"}}},
+                     500);
+  }
+  KafkaIngestOptions options = OptionsOf({"orders=*"});
+  options.batch_max = 10;
+  options.in_flight_max = 60;
+  Member& member = Start(options);
+  // Three partitions have more than fits in memory, and the fourth goes on.
+  AwaitCommitted("orders", 3, 500);
+  EXPECT_EQ(events_.events().size(), 500u);
+  for (const int partition : {0, 1, 2})
+    EXPECT_LE(cluster_.Committed(kGroup, "orders", partition), 0);
+  open = true;
+  for (const int partition : {0, 1, 2}) AwaitCommitted("orders", partition, 500);
+  Stop(member);
+  EXPECT_EQ(events_.events().size(), 2000u);
+  EXPECT_EQ(member.metrics.in_flight.Value(), 0);
+}
+
 TEST_F(KafkaIngestFaultsTest, QuotaSmallerThanABatchTakesItInParts) {
   events_.RefuseBy([](const v1::IngestRequest& request) -> absl::Status {
     if (request.events_size() <= 3) return absl::OkStatus();

@@ -51,7 +51,9 @@ class OffsetTracker {
   int64_t last() const { return last_; }
   // All offsets before it have an answer; -1: not known.
   int64_t next() const { return next_; }
-  // Messages from the first one without an answer.
+  // The first offset without an answer. There is one.
+  int64_t first() const { return messages_.front().offset; }
+  // Messages from that one on.
   size_t size() const { return messages_.size(); }
 
  private:
