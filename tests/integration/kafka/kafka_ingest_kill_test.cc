@@ -18,9 +18,11 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "common/tls/testing/test_certificates.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/kafka/kafka_cluster.h"
+#include "tests/fixtures/kafka/kafka_login_broker.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/http_get.h"
 #include "tests/integration/platform.h"
@@ -37,8 +39,8 @@ using ::testing::Not;
 constexpr int kOffsetCommit = 8;  // Kafka's number of the request
 constexpr char kEvents[] = "escapement_master_kafka_events_total";
 constexpr char kDuplicates[] = "escapement_master_kafka_duplicates_total";
-constexpr char kEvent[] =
-    R"({"dueTime":"2090-01-01T00:00:00Z","payload":"YQ==","target":{"ping":{"uri":"http://consumer.example.com/"}}})";
+constexpr char kEvent[] = R"({"dueTime":"2090-01-01T00:00:00Z","payload":"YQ==",)"
+                          R"("target":{"ping":{"uri":"http://consumer.example.com/"}}})";
 
 class KafkaIngestKillTest : public ::testing::Test {
  protected:
@@ -198,18 +200,25 @@ TEST_F(KafkaIngestKillTest, EventsAreValidatedAsTheApiDoes) {
 }
 
 TEST_F(KafkaIngestKillTest, PasswordIsInNoLogAndNoPage) {
+  // The broker refuses every login, and repeats the password in its refusal.
+  const testing::TestCa ca;
+  const testing::Identity identity = ca.Issue(1, "DNS:localhost");
+  const fixtures::KafkaLoginBroker broker(identity.cert, identity.key, ca.pem());
   const std::string password = "canary-kafka-password";
   std::ofstream(folder_ + "/password") << password << "\n";
+  std::ofstream(folder_ + "/ca.pem") << ca.pem();
   ASSERT_NO_FATAL_FAILURE(
-      Start({"--kafka_ingest_security_protocol=sasl_plaintext",
-             "--kafka_ingest_sasl_mechanism=SCRAM-SHA-256", "--kafka_ingest_sasl_user=robot",
-             "--kafka_ingest_sasl_password_file=" + folder_ + "/password"}));
-  // The mock brokers know no SASL, so the login fails.
-  ASSERT_TRUE(Await([&] { return absl::StrContains(LogOf("master"), "kafka ingestion: "); }));
-  EXPECT_THAT(LogOf("master"), Not(HasSubstr(password)));
+      Start({absl::StrCat("--kafka_ingest_brokers=localhost:", broker.port()),
+             "--kafka_ingest_security_protocol=sasl_ssl", "--kafka_ingest_sasl_mechanism=PLAIN",
+             "--kafka_ingest_sasl_user=robot",
+             "--kafka_ingest_sasl_password_file=" + folder_ + "/password",
+             "--kafka_ingest_ca_file=" + folder_ + "/ca.pem"}));
+  ASSERT_TRUE(Await([&] { return absl::StrContains(LogOf("master"), "no such login"); }));
+  EXPECT_THAT(broker.seen().login, HasSubstr(password));
   for (const char* path : {"/metrics", "/readyz"}) {
     const auto page = HttpGet(platform_->http_address("master"), path);
     ASSERT_TRUE(page.ok());
+    EXPECT_EQ(page->status, 200) << "the other doors work";
     EXPECT_THAT(page->body, Not(HasSubstr(password)));
   }
   EXPECT_EQ(*platform_->Terminate("master"), 0);

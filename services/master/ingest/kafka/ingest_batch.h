@@ -23,7 +23,7 @@
 
 namespace escapement::master {
 
-// What a refusal of a batch means.
+// The meaning of a refusal of a batch.
 enum class RefusalKind : uint8_t {
   kRetry,       // the same batch may be accepted later
   kRetryParts,  // each half may be accepted later

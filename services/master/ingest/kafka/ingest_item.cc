@@ -3,7 +3,7 @@
 namespace escapement::master {
 namespace {
 
-// What a message takes besides its key and value: its structures, and those of its event.
+// Each message takes this besides its key and value: its structures, and those of its event.
 constexpr size_t kOverheadBytes = 512;
 
 std::optional<absl::string_view> TextOf(const void* bytes, size_t size) {

@@ -7,15 +7,16 @@
 #include "absl/strings/str_cat.h"
 #include "common/backoff/backoff.h"
 #include "common/base/check.h"
+#include "common/service/log.h"
 #include "common/status/errors.h"
 #include "escapement/v1/event_service.pb.h"
 #include "services/master/ingest/kafka/message_decoder.h"
 #include "services/master/ingest/refused_events.h"
-#include "spdlog/spdlog.h"
 
 namespace escapement::master {
 namespace {
 
+constexpr char kComponent[] = "master.kafka_ingest";
 constexpr absl::Duration kStepMax = absl::Milliseconds(100);
 constexpr absl::Duration kBackoffMin = absl::Milliseconds(100);
 // Without room for so long, the partitions are paused, and the loop serves the group.
@@ -244,8 +245,11 @@ void IngestLoop::TryLater(KafkaBatch batch, const absl::Status& refusal) {
   for (IngestItem& item : batch.items()) partitions_->Hold(item);
   if (Now() - trouble_logged_ >= kLogTroubleEvery) {
     trouble_logged_ = Now();
-    spdlog::warn("kafka ingestion: {} messages of tenants/{} are tried again: {} {}", batch.size(),
-                 batch.tenant(), absl::StatusCodeToString(refusal.code()), ErrorReason(refusal));
+    Log(LogLevel::kWarning, kComponent, "messages wait to be tried again",
+        {{"tenant", batch.tenant()},
+         {"messages", batch.size()},
+         {"code", absl::StatusCodeToString(refusal.code())},
+         {"reason", ErrorReason(refusal)}});
   }
   waiting_.push_back(std::move(batch));
 }
@@ -261,10 +265,6 @@ bool IngestLoop::HasRoomToWait(const KafkaBatch& batch) const {
 }
 
 void IngestLoop::RecordError(IngestItem item, const absl::Status& why) {
-  // The text may quote the message, so it is not logged.
-  spdlog::debug("kafka ingestion: the message at {}/{}/{} goes to the error topic: {}",
-                item.partition->place.first, item.partition->place.second, item.message->offset,
-                absl::StatusCodeToString(why.code()));
   ++item.partition->under_way;
   errors_->Send(std::move(item), why);
 }
@@ -317,17 +317,18 @@ void IngestLoop::ShowGauges() {
 void IngestLoop::OnAssigned(const std::vector<KafkaPlace>& places) {
   partitions_->Assign(places);
   full_since_ = absl::InfiniteDuration();
-  spdlog::info("kafka ingestion: {} partitions are assigned", places.size());
+  Log(LogLevel::kInfo, kComponent, "partitions are assigned", {{"count", places.size()}});
 }
 
 void IngestLoop::OnRevoked(const std::vector<KafkaPlace>& places, bool lost) {
   const std::vector<PartitionSet::Pointer> going = partitions_->Find(places);
   if (!lost && !finishing_) AwaitAnswers(going, Now() + options_.revoke_patience);
   partitions_->StoreOffsets();
-  // Some may have been rewound meanwhile.
+  // Some may have been rewound while we waited.
   partitions_->Remove(partitions_->Find(places));
   DropGoneEverywhere();
-  spdlog::info("kafka ingestion: {} partitions are {}", places.size(), lost ? "lost" : "revoked");
+  Log(LogLevel::kInfo, kComponent, lost ? "partitions are lost" : "partitions are revoked",
+      {{"count", places.size()}});
 }
 
 void IngestLoop::AwaitAnswers(const std::vector<PartitionSet::Pointer>& partitions,
@@ -342,7 +343,7 @@ void IngestLoop::AwaitAnswers(const std::vector<PartitionSet::Pointer>& partitio
 void IngestLoop::OnTrouble(const std::string& text) {
   if (Now() - trouble_logged_ < kLogTroubleEvery) return;
   trouble_logged_ = Now();
-  spdlog::warn("kafka ingestion: {}", text);
+  Log(LogLevel::kWarning, kComponent, "the brokers cannot be used", {{"error", text}});
 }
 
 void IngestLoop::Finish() {
@@ -351,9 +352,9 @@ void IngestLoop::Finish() {
   partitions_->StoreOffsets();
   const absl::Duration close_end = Now() + options_.stop_patience;
   if (consumer_->Close([this, close_end] { return Now() >= close_end; })) {
-    spdlog::info("kafka ingestion: has left the group");
+    Log(LogLevel::kInfo, kComponent, "has left the group");
   } else {
-    spdlog::warn("kafka ingestion: the group does not answer; it waits for the session's timeout");
+    Log(LogLevel::kWarning, kComponent, "the group does not answer: its session must time out");
   }
   inbox_->Close();
   ShowGauges();

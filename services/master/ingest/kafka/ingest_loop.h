@@ -2,7 +2,7 @@
 // it.
 //
 //   consumer → decoder → a batch per tenant → EventApi::IngestBatch → answer → offset
-//                  └──────── can never make an event ────────┴→ error topic ──┘
+//                  └─────── can never make an event ───────┴→ error topic ──┘
 //
 // The offset of a message may be committed once the store or the error topic has answered for it
 // and for all messages before it. After a crash the messages without a committed offset are read

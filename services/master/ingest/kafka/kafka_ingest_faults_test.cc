@@ -1,4 +1,4 @@
-// What happens to the ingestion from Kafka when the store, the brokers or the error topic fail.
+// The ingestion from Kafka while the store, the brokers or the error topic fail.
 
 #include <atomic>
 #include <string>
@@ -9,7 +9,7 @@
 #include "common/status/errors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "services/master/ingest/kafka/testing/ingest_test.h"
+#include "tests/fixtures/kafka/ingest_test.h"
 
 namespace escapement::master {
 namespace {

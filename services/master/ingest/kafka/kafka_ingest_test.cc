@@ -13,7 +13,7 @@
 #include "common/status/errors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "services/master/ingest/kafka/testing/ingest_test.h"
+#include "tests/fixtures/kafka/ingest_test.h"
 
 namespace escapement::master {
 namespace {

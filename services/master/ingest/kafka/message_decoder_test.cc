@@ -15,7 +15,8 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr absl::string_view kJson =
-    R"({"eventId":"mine","dueTime":"2030-01-01T00:00:00Z","payload":"YQ==","target":{"http":{"uri":"http://h/"}}})";
+    R"({"eventId":"mine","dueTime":"2030-01-01T00:00:00Z","payload":"YQ==",)"
+    R"("target":{"http":{"uri":"http://h/"}}})";
 
 class MessageDecoderTest : public ::testing::Test {
  protected:

@@ -18,7 +18,7 @@ struct KafkaIngestMetrics {
   Counter& retries;          // batches that are tried again
   Histogram& batch_seconds;  // from sending a batch until the store's answer
   Gauge& partitions;         // assigned to this process
-  Gauge& paused;             // of them, those that wait to be tried again
+  Gauge& paused;             // partitions that wait to be tried again
   Gauge& lag;                // messages of its partitions that have no answer
   Gauge& in_flight;          // messages in memory
   Gauge& in_flight_bytes;

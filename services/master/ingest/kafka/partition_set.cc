@@ -49,7 +49,7 @@ PartitionSet::Pointer PartitionSet::Take(const KafkaMessageView& message) {
   if (found == partitions_.end()) return nullptr;
   Pointer& partition = found->second;
   if (message.offset <= partition->tracker.last()) {
-    // The topic was cut or made again: its offsets begin anew.
+    // The topic was cut or made again: its offsets begin at the start.
     auto fresh = std::make_shared<IngestPartition>();
     fresh->place = found->first;
     if (partition->holds > 0 && !all_paused_) consumer_.Resume({found->first});
