@@ -62,7 +62,13 @@ void CheckMessage(absl::string_view input) {
   message.topic = "all";
   if (const auto any = master::DecodeMessage(message, *rules); any.ok()) {
     Require(any->tenant == tenant, "the tenant is the named one", input);
-    Require(IsPlain(any->tenant), "the tenant is well-formed", input);
+    Require(absl::c_none_of(any->tenant,
+                            [](char c) {
+                              return c == '/' ||
+                                     absl::ascii_isspace(static_cast<unsigned char>(c)) ||
+                                     absl::ascii_isupper(static_cast<unsigned char>(c));
+                            }),
+            "the tenant is well-formed", input);
   }
 }
 

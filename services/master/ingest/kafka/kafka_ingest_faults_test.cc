@@ -178,7 +178,7 @@ TEST_F(KafkaIngestFaultsTest, OffsetWaitsForTheErrorTopic) {
   cluster_.Do(refusals);
   Member& member = Start(OptionsOf({"orders"}));
   ASSERT_TRUE(events_.AwaitCount(1));
-  ASSERT_TRUE(events_.Await([&](const auto&, int) { return member.metrics.paused.Value() == 1; }));
+  ASSERT_TRUE(Await([&] { return member.metrics.paused.Value() == 1; }));
   EXPECT_LE(cluster_.Committed(kGroup, "orders", 0), 0);
   EXPECT_EQ(member.metrics.errors.Value(), 0);
   cluster_.Do(absl::StrCat("clear ", kProduce));
