@@ -2,7 +2,8 @@
 // it.
 //
 //   consumer → decoder → a batch per tenant → EventApi::IngestBatch → answer → offset
-//                  └─────── can never make an event ───────┴→ error topic ──┘
+//
+// A message that can never make an event goes to the error topic, whose answer counts likewise.
 //
 // The offset of a message may be committed once the store or the error topic has answered for it
 // and for all messages before it. After a crash the messages without a committed offset are read
