@@ -23,8 +23,9 @@
 namespace escapement::bench {
 namespace {
 
-constexpr double kHealthyPerSecond = 100;  // of each
-constexpr double kBadPerSecond = 50;       // of each
+// Events a second to each target.
+constexpr double kHealthyPerSecond = 100;
+constexpr double kBadPerSecond = 50;
 constexpr absl::Duration kBadTimeout = absl::Seconds(2);
 // From the ingest of the healthy events until the first is due. The bad ones are due before: when
 // the measurement begins, their attempts hang already.

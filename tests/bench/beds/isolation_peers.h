@@ -1,6 +1,6 @@
-// IsolationPeers: one healthy target of each of HTTP, HTTPS, SQS and Kafka, and bad ones of the
-// same kinds: each kind has one that times out for a tenth of its events, one that refuses
-// connections, one that takes them and says nothing, and one that answers one byte a second.
+// IsolationPeers: one healthy target and four bad ones of each of HTTP, HTTPS, SQS and Kafka. A bad
+// one times out for a tenth of its events, or refuses connections, or takes them and says nothing,
+// or answers one byte a second.
 //
 // Threads: the main thread only (it starts processes).
 
@@ -18,7 +18,7 @@
 #include "escapement/v1/resources.pb.h"
 #include "tests/bench/beds/kafka_arrivals.h"
 #include "tests/bench/beds/receiver_process.h"
-#include "tests/fixtures/hostile_server.h"
+#include "tests/fixtures/hostile/hostile_server.h"
 #include "tests/fixtures/kafka/kafka_cluster.h"
 #include "tests/fixtures/nginx/nginx.h"
 
@@ -59,7 +59,7 @@ class IsolationPeers {
 
   const testing::TestCa ca_;
   testing::IdentityFiles identity_;
-  // Of healthy HTTP, HTTPS and SQS, and of all bad ones.
+  // One each for healthy HTTP, HTTPS and SQS, and one for the bad targets.
   std::vector<std::unique_ptr<ReceiverProcess>> receivers_;
   std::unique_ptr<fixtures::Nginx> healthy_nginx_;
   std::unique_ptr<fixtures::Nginx> bad_nginx_;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kKeptMax = 1'000'000;
 
-// Of requests with the event's facts.
+// Takes requests with the event's facts.
 class HttpPeer : public DeliveryPeer {
  public:
   explicit HttpPeer(absl::string_view path = "/http") : path_(path) {}

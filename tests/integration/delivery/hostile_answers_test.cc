@@ -17,7 +17,7 @@
 #include "common/tls/testing/test_certificates.h"
 #include "gtest/gtest.h"
 #include "tests/bench/figures/process_stats.h"
-#include "tests/fixtures/hostile_server.h"
+#include "tests/fixtures/hostile/hostile_server.h"
 #include "tests/fixtures/http_receiver.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/integration/api_client.h"
