@@ -1,25 +1,28 @@
 // Generated hostile targets: what users could write to make the platform call what it must not, or
-// write what it must not. Each is refused, or harmless: nothing of it can end a line, and no
-// connection to this machine is made.
+// write what it must not, for every kind of target. Each is refused, or harmless: nothing of it can
+// end a line, no connection to this machine is made, and what is said of it can be shown.
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
+#include <signal.h>
 
 #include <iterator>
+#include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/printable_text.h"
+#include "common/net/address_rule.h"
 #include "common/templates/event_template.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "gtest/gtest.h"
 #include "services/handler/delivery/email/mail_message.h"
-#include "services/handler/delivery/grpc/grpc_transport.h"
-#include "services/handler/delivery/http/http_transport.h"
-#include "services/handler/delivery/ping/ping_requests.h"
+#include "services/handler/delivery/transport_table.h"
 #include "services/master/targets/target_codec.h"
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
@@ -111,39 +114,66 @@ class Hostile {
 
   v1::Target Target() {
     v1::Target target;
-    switch (Number(7)) {
+    switch (Number(8)) {
       case 0:
         target.mutable_ping()->set_uri(Uri());
         break;
       case 1:
         target.mutable_grpc()->set_uri(Uri());
+        if (Number(4) == 0) *target.mutable_grpc()->mutable_tls() = Tls();
         break;
       case 2:
-        target.mutable_kafka()->set_brokers(absl::StrCat(Uri(), Number(2) == 0 ? "," : "", Uri()));
-        target.mutable_kafka()->set_topic(Text());
+        target.mutable_kafka()->set_brokers(
+            absl::StrCat(Uri(""), Number(2) == 0 ? "," : "", Number(2) == 0 ? Uri("") : ""));
+        target.mutable_kafka()->set_topic(Mostly("topic"));
         target.mutable_kafka()->set_key(Text());
+        if (Number(8) == 0) *target.mutable_kafka()->mutable_tls() = Tls();
+        if (Number(8) == 0) {
+          target.mutable_kafka()->mutable_sasl()->set_mechanism(Mostly("SCRAM-SHA-256"));
+          target.mutable_kafka()->mutable_sasl()->set_username(Text());
+          target.mutable_kafka()->mutable_sasl()->set_password(Text());
+        }
         break;
       case 3:
-        target.mutable_email()->set_smtp_uri(Uri());
-        target.mutable_email()->set_from(Text());
-        for (int i = Number(3); i >= 0; --i) target.mutable_email()->add_to(Text());
-        target.mutable_email()->set_subject(Text());
+        target.mutable_email()->set_smtp_uri(Uri("smtp://"));
+        target.mutable_email()->set_plaintext(Number(2) == 0);
+        if (Number(8) == 0) {
+          target.mutable_email()->set_username(Text());
+          target.mutable_email()->set_password(Text());
+        }
+        target.mutable_email()->set_from(Mostly("a@example.com"));
+        for (int i = Number(3); i >= 0; --i)
+          target.mutable_email()->add_to(Mostly("b@example.com"));
+        target.mutable_email()->set_subject(Mostly("{{source}}"));
         target.mutable_email()->set_text(Text());
         break;
       case 4:
         target.mutable_sqs()->set_queue_url(Uri());
-        target.mutable_sqs()->set_region(Number(2) == 0 ? "r" : Text());
-        target.mutable_sqs()->set_endpoint(Number(2) == 0 ? "" : Uri());
-        target.mutable_sqs()->set_message_group_id(Number(2) == 0 ? "" : Text());
+        target.mutable_sqs()->set_region(Mostly("eu-central-1"));
+        target.mutable_sqs()->set_endpoint(Number(4) > 0 ? "" : Uri());
+        target.mutable_sqs()->set_message_group_id(Mostly(""));
+        // Without credentials nothing would be sent.
+        target.mutable_sqs()->set_credentials(Mostly("id:secret"));
+        break;
+      case 5:
+        target.mutable_slack()->set_webhook_url(Uri());
+        target.mutable_slack()->set_text(Text());
         break;
       default:
         target.mutable_http()->set_uri(Uri());
+        if (Number(4) == 0)
+          (*target.mutable_http()->mutable_secret_headers())[absl::StrCat("Y-", Text())] = Text();
+        if (Number(8) == 0) target.mutable_http()->add_signing_secrets("whsec_" + Text());
+        if (Number(8) == 0) *target.mutable_http()->mutable_tls() = Tls();
         for (int i = Number(3); i > 0; --i)
           (*target.mutable_http()->mutable_headers())[absl::StrCat("X-", Text())] = Text();
         break;
     }
     return target;
   }
+
+  // Mostly this text, so that not everything is refused for it.
+  std::string Mostly(const char* usual) { return Number(5) > 0 ? usual : Text(); }
 
   std::string Text() {
     std::string text = kTexts[Number(std::size(kTexts))];
@@ -154,12 +184,21 @@ class Hostile {
  private:
   int Number(size_t below) { return static_cast<int>(random_() % static_cast<uint64_t>(below)); }
 
+  v1::TlsOptions Tls() {
+    v1::TlsOptions tls;
+    if (Number(2) == 0)
+      tls.set_ca_certificates("-----BEGIN CERTIFICATE-----\n" + Text() +
+                              "\n-----END CERTIFICATE-----\n");
+    if (Number(4) == 0) tls.set_client_certificate(Text());
+    if (Number(4) == 0) tls.set_client_key(Text());
+    return tls;
+  }
+
   // Half of the URIs have their parts in the usual places.
-  std::string Uri() {
+  std::string Uri(const char* usual = "http://") {
     const std::string place = absl::StrCat(kHosts[Number(std::size(kHosts))], ":", port_);
-    std::string uri =
-        absl::StrCat(Number(2) == 0 ? "http://" : kSchemes[Number(std::size(kSchemes))], place,
-                     kPaths[Number(std::size(kPaths))]);
+    std::string uri = absl::StrCat(Number(2) == 0 ? usual : kSchemes[Number(std::size(kSchemes))],
+                                   place, Number(2) == 0 ? "" : kPaths[Number(std::size(kPaths))]);
     if (Number(3) == 0) uri = place;
     if (Number(8) == 0) uri = Mutated(std::move(uri));
     return uri;
@@ -176,14 +215,19 @@ class Hostile {
   std::mt19937_64 random_{20261126};
 };
 
-// Each text of a record, but not payloads and templates: those may have lines.
+// Payloads, templates and certificates may have lines. A password is sent encoded.
+const std::set<std::string> kMayHaveLines = {
+    "text",       "key",      "ca_certificates", "client_certificate",
+    "client_key", "password", "sasl_password"};
+
+// Each text of a record.
 void ExpectNoLineEnds(const google::protobuf::Message& record, const v1::Target& target) {
   const auto* reflection = record.GetReflection();
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   reflection->ListFields(record, &fields);
   for (const auto* field : fields) {
     const auto check = [&](const std::string& text) {
-      if (field->name() == "text" || field->name() == "key") return;
+      if (kMayHaveLines.contains(field->name())) return;
       EXPECT_EQ(text.find_first_of(std::string_view("\r\n\0", 3)), std::string::npos)
           << field->full_name() << " of " << target.ShortDebugString();
     };
@@ -212,40 +256,47 @@ void ExpectCleanMail(const handler::DeliveryAttempt& attempt) {
     EXPECT_FALSE(absl::StrContains(head, evil)) << head;
 }
 
+// Messages about attempts are shown to users.
+void ExpectShowable(const handler::DeliveryResult& result) {
+  EXPECT_FALSE(HasControlCharacters(result.message)) << result.message;
+  EXPECT_LE(result.message.size(), handler::kDeliveryMessageBytesMax);
+}
+
 TEST(HostileTargets, AreRefusedOrHarmless) {
+  signal(SIGPIPE, SIG_IGN);  // as the services do
   fixtures::Receipts receipts;
   const auto trap = *fixtures::HttpReceiver::Start({}, &receipts);
   const auto sink = std::make_shared<fixtures::CollectingSink>();
-  handler::HttpTransport http{handler::HttpTransport::Options{}};
-  handler::HttpTransport::Options ping_options;
-  ping_options.new_maker = [] { return std::make_unique<handler::PingRequests>(); };
-  handler::HttpTransport ping(ping_options);
-  handler::GrpcTransport grpc{handler::GrpcTransport::Options{}};
+  // Connects only to what is globally reachable.
+  const auto transports = handler::NewTransports(std::make_shared<const AddressRule>());
   Hostile hostile(trap->port());
   uint64_t sent = 0;
-  int accepted = 0;
+  std::map<storage::v1::TargetRecord::KindCase, int> accepted;
   for (int i = 0; i < kTargets; ++i) {
     const v1::Target target = hostile.Target();
     FieldViolations violations;
     const storage::v1::TargetRecord record = master::ReadTarget(target, "target", violations);
+    EXPECT_FALSE(HasControlCharacters(violations.ToStatus().message()))
+        << violations.ToStatus().message();
     if (!violations.empty()) continue;
-    ++accepted;
+    ++accepted[record.kind_case()];
     ExpectNoLineEnds(record, target);
-    const auto attempts = [&] {
-      return fixtures::MakeAttemptsTo(
-          record, {.payload = "{\"a\":\"\\r\\nBcc: x\"}", .timeout = absl::Seconds(5)}, ++sent, 1);
-    };
-    if (record.has_http()) http.Send(attempts(), sink);
-    if (record.has_ping()) ping.Send(attempts(), sink);
-    if (record.has_grpc()) grpc.Send(attempts(), sink);
+    transports->Send(
+        fixtures::MakeAttemptsTo(
+            record, {.payload = "{\"a\":\"\\r\\nBcc: x\"}", .timeout = absl::Seconds(5)}, ++sent,
+            1),
+        sink);
     if (record.has_email()) ExpectCleanMail(fixtures::MakeAttemptsTo(record, {}, 1, 1)[0]);
   }
-  // The test would show nothing if nearly all were refused.
-  EXPECT_GT(accepted, kTargets / 20);
-  EXPECT_GT(sent, static_cast<uint64_t>(kTargets) / 50);
+  // The test would show nothing of a kind if nearly all were refused.
+  EXPECT_EQ(accepted.size(), 7u);
+  for (const auto& [kind, count] : accepted) EXPECT_GT(count, 20) << "kind " << kind;
   ASSERT_TRUE(sink->Await(sent));
-  for (const auto& [tag, results] : sink->results())
+  for (const auto& [tag, results] : sink->results()) {
+    EXPECT_EQ(results.size(), 1u);
     EXPECT_NE(results[0].status, handler::DeliveryStatus::kAccepted);
+    ExpectShowable(results[0]);
+  }
   EXPECT_EQ(trap->connections(), 0u);
 }
 

@@ -77,7 +77,8 @@ ConsumerHabits ConsumerOf(const CastOptions& options) {
           .asks_for_delay = 20'000,
           .rejects = 10'000,
           .hangs = 20'000,
-          .dawdles = 40'000};
+          .dawdles = 40'000,
+          .unsent = 20'000};
 }
 
 void PlanFaults(const CastOptions& options, CastPlan* plan) {

@@ -208,6 +208,7 @@ class Scenario {
       options.rest_min = plan_.rest_min;
       options.rest_max = plan_.rest_max;
       options.count_max = plan_.count_max;
+      options.kind = i + 1;  // the first are those that take batches
       // Some schedules change rarely. Then emitters, not users' calls, handle what they miss in a
       // downtime.
       if (options.times && i % 2 == 0) {

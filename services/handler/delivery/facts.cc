@@ -36,17 +36,10 @@ std::string Rfc3339(absl::Time time) {
 }
 
 void AppendAttemptFacts(const DeliveryAttempt& attempt, std::vector<Fact>* facts) {
-  facts->push_back({"id", attempt.event_id, "ce_id"});
-  if (!attempt.context->occurrence.empty()) {
-    facts->push_back(
-        {"subject", absl::StrCat(attempt.context->occurrence, "/", attempt.index), "ce_subject"});
-  }
-  if (!attempt.token.empty()) facts->push_back({"token", attempt.token, "escapement_token"});
-  facts->push_back({"attempt", absl::StrCat(attempt.attempt), "escapement_attempt"});
-  std::string parent;
-  AppendTraceparent(attempt.event_id, attempt.attempt, &parent);
-  facts->push_back({"traceparent", std::move(parent), "traceparent"});
-  facts->push_back({"index", absl::StrCat(attempt.index), "escapement_index"});
+  VisitAttemptFacts(attempt, [facts](absl::string_view name, absl::string_view attribute,
+                                     absl::string_view value) {
+    facts->push_back({name, std::string(value), attribute});
+  });
 }
 
 }  // namespace
@@ -64,6 +57,26 @@ std::vector<Fact> ContextFactsOf(const DeliveryContext& context) {
   facts.push_back({"count", absl::StrCat(context.run_count), "escapement_count"});
   facts.push_back({"launchtime", Rfc3339(context.launch_time), "escapement_launchtime"});
   return facts;
+}
+
+void VisitAttemptFacts(const DeliveryAttempt& attempt,
+                       absl::FunctionRef<void(absl::string_view name, absl::string_view attribute,
+                                              absl::string_view value)>
+                           visit) {
+  visit("id", "ce_id", attempt.event_id);
+  const absl::AlphaNum index(attempt.index);
+  std::string text;  // one for all, so that memory is allocated once
+  if (!attempt.context->occurrence.empty()) {
+    absl::StrAppend(&text, attempt.context->occurrence, "/", index);
+    visit("subject", "ce_subject", text);
+  }
+  if (!attempt.token.empty()) visit("token", "escapement_token", attempt.token);
+  const absl::AlphaNum number(attempt.attempt);
+  visit("attempt", "escapement_attempt", number.Piece());
+  text.clear();
+  AppendTraceparent(attempt.event_id, attempt.attempt, &text);
+  visit("traceparent", "traceparent", text);
+  visit("index", "escapement_index", index.Piece());
 }
 
 std::vector<Fact> AttemptFactsOf(const DeliveryAttempt& attempt) {

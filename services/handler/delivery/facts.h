@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "services/handler/delivery/delivery_transport.h"
@@ -44,6 +45,12 @@ std::vector<Fact> ContextFactsOf(const DeliveryContext& context);
 //
 // The order is the one of their use: a transport that has no room for all omits the last ones.
 std::vector<Fact> AttemptFactsOf(const DeliveryAttempt& attempt);
+
+// Calls `visit` with the same facts, without a copy of them. The value is valid during the call.
+void VisitAttemptFacts(const DeliveryAttempt& attempt,
+                       absl::FunctionRef<void(absl::string_view name, absl::string_view attribute,
+                                              absl::string_view value)>
+                           visit);
 
 // Both: first the facts of the context, then those of the attempt.
 std::vector<Fact> FactsOf(const DeliveryAttempt& attempt);

@@ -11,6 +11,7 @@
 #include "services/handler/delivery/http/http_transport.h"
 #include "services/handler/delivery/kafka/kafka_flags.h"
 #include "services/handler/delivery/ping/ping_requests.h"
+#include "services/handler/delivery/secret_redaction.h"
 #include "services/handler/delivery/slack/slack_requests.h"
 #include "services/handler/delivery/sqs/sqs_flags.h"
 
@@ -64,6 +65,7 @@ class TransportOfAllKinds final : public DeliveryTransport {
   void Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) override {
     if (attempts.empty()) return;
     if (AnswerClosed(attempts, *sink)) return;
+    sink = RedactingSink(attempts, std::move(sink));
     // The attempts have one target key, and so one kind.
     const auto kind = attempts.front().context->definition->delivery().target().kind_case();
     for (size_t row = 0; row < kTransports.size(); ++row) {

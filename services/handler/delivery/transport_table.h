@@ -1,7 +1,8 @@
 // The table of transports: one row for each kind of target.
 //
 // The row names the kind, makes its transport and checks its flags. The transport of all kinds,
-// which NewTransports returns, passes attempts to the transport of their target's kind.
+// which NewTransports returns, passes attempts to the transport of their target's kind. No result
+// has the target's secrets, whatever the consumer answers (secret_redaction.h).
 //
 // Threads: call after the flags are parsed, on one thread. The threads of the returned transport
 // are those of the transports in the table.

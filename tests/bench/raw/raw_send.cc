@@ -15,6 +15,7 @@
 #include "common/rpc/channel.h"
 #include "escapement/v1/trigger_receiver_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
+#include "tests/bench/raw/raw_curl.h"
 
 namespace escapement::bench {
 namespace {
@@ -86,8 +87,6 @@ class RawStream final : public grpc::ClientBidiReactor<v1::Delivery, v1::Deliver
   absl::Notification done_;
 };
 
-size_t Drop(char*, size_t size, size_t count, void*) { return size * count; }
-
 }  // namespace
 
 double RawGrpcStream(const std::string& target, uint64_t deliveries, size_t payload_bytes) {
@@ -98,7 +97,8 @@ double RawGrpcStream(const std::string& target, uint64_t deliveries, size_t payl
   return static_cast<double>(deliveries) / absl::ToDoubleSeconds(absl::Now() - begin);
 }
 
-double RawCurl(const std::string& origin, uint64_t requests, size_t payload_bytes, int in_flight) {
+double RawCurl(const std::string& origin, uint64_t requests, size_t payload_bytes, int in_flight,
+               const std::string& ca) {
   const std::string payload(payload_bytes, 'r');
   // As in a delivery, the header lines are one entry of the list.
   std::string lines =
@@ -110,52 +110,23 @@ double RawCurl(const std::string& origin, uint64_t requests, size_t payload_byte
       "1\r\nEscapement-Index: 0\r\n"
       "traceparent: 00-0123456789abcdef0123456789abcdef-0123456789abcdef-00";
   curl_slist headers = {lines.data(), nullptr};
-  CURLM* multi = curl_multi_init();
-  curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, static_cast<long>(in_flight));
-  std::vector<CURL*> handles;
   const std::string uri = origin + "/raw";
+  std::vector<CurlHandle> handles;
   for (int i = 0; i < in_flight; ++i) {
-    CURL* easy = curl_easy_init();
-    curl_easy_setopt(easy, CURLOPT_URL, uri.c_str());
-    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_PROXY, "");
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, payload.data());
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, static_cast<long>(payload.size()));
-    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, &headers);
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &Drop);
-    handles.push_back(easy);
-  }
-  const absl::Time begin = absl::Now();
-  uint64_t started = 0;
-  uint64_t ended = 0;
-  for (CURL* easy : handles) {
-    if (started == requests) break;
-    curl_multi_add_handle(multi, easy);
-    ++started;
-  }
-  while (ended < requests) {
-    int running = 0;
-    curl_multi_perform(multi, &running);
-    int left = 0;
-    bool any = false;
-    while (CURLMsg* message = curl_multi_info_read(multi, &left)) {
-      CURL* easy = message->easy_handle;
-      curl_multi_remove_handle(multi, easy);
-      ++ended;
-      any = true;
-      if (started == requests) continue;
-      curl_multi_add_handle(multi, easy);
-      ++started;
+    CurlHandle easy = NewCurlHandle();
+    curl_easy_setopt(easy.get(), CURLOPT_URL, uri.c_str());
+    curl_easy_setopt(easy.get(), CURLOPT_POSTFIELDS, payload.data());
+    curl_easy_setopt(easy.get(), CURLOPT_POSTFIELDSIZE, static_cast<long>(payload.size()));
+    curl_easy_setopt(easy.get(), CURLOPT_HTTPHEADER, &headers);
+    if (!ca.empty()) {
+      curl_blob blob = {const_cast<char*>(ca.data()), ca.size(), CURL_BLOB_COPY};
+      curl_easy_setopt(easy.get(), CURLOPT_CAINFO_BLOB, &blob);
+      curl_easy_setopt(easy.get(), CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
+      curl_easy_setopt(easy.get(), CURLOPT_PIPEWAIT, 1L);
     }
-    if (!any && ended < requests) curl_multi_poll(multi, nullptr, 0, 1000, nullptr);
+    handles.push_back(std::move(easy));
   }
-  const double rate = static_cast<double>(requests) / absl::ToDoubleSeconds(absl::Now() - begin);
-  for (CURL* easy : handles) {
-    curl_multi_remove_handle(multi, easy);
-    curl_easy_cleanup(easy);
-  }
-  curl_multi_cleanup(multi);
-  return rate;
+  return CurlRate(handles, requests);
 }
 
 }  // namespace escapement::bench

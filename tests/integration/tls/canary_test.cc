@@ -16,12 +16,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/rpc/status_conversion.h"
+#include "common/tls/testing/test_certificates.h"
 #include "escapement/v1/event_service.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/doors/access_requests.h"
 #include "tests/doors/rest_call.h"
+#include "tests/fixtures/hostile/echo_server.h"
 #include "tests/fixtures/public_routes.h"
 #include "tests/integration/tls/secured_platform.h"
 
@@ -215,17 +217,36 @@ TEST_F(CanaryTest, SecretsOfTargetsAreNowhere) {
   Plant("text", "tweet-of-the-canary");
   const std::string signing = "whsec_" + absl::Base64Escape("tweet-of-the-canary-in-a-key");
   Plant("a signing secret", signing);
-  // Port 9 refuses connections, so every delivery fails with a reason.
-  const std::vector<std::string> targets = {
-      absl::StrCat("http { uri: 'http://127.0.0.1:9/' signing_secrets: '", signing,
-                   "' secret_headers { key: 'Authorization' value: 'tweet-of-the-canary' } }"),
-      "sqs { queue_url: 'http://127.0.0.1:9/1/q' region: 'r' credentials: "
-      "'id:tweet-of-the-canary' }",
-      "slack { webhook_url: 'http://127.0.0.1:9/tweet-of-the-canary' }",
-      "email { smtp_uri: 'smtp://127.0.0.1:9' from: 'a@b' to: 'c@d' username: 'u' password: "
-      "'tweet-of-the-canary' }",
-      "kafka { brokers: '127.0.0.1:9' topic: 't' tls { } sasl { mechanism: 'PLAIN' username: 'u' "
-      "password: 'tweet-of-the-canary' } }"};
+  const testing::Identity client = testing::TestCa().Issue(77);
+  Plant("a client's key", client.key.substr(100, 40));  // within its first lines
+  const std::string tls = absl::StrCat("client_certificate: '", absl::CEscape(client.cert),
+                                       "' client_key: '", absl::CEscape(client.key), "'");
+  // A consumer that fails everything, and repeats the request in its answer.
+  const fixtures::EchoServer echo;
+  const std::string peer = absl::StrCat("127.0.0.1:", echo.port());
+  // Port 9 refuses connections. Every delivery fails with a reason.
+  std::vector<std::string> targets;
+  for (const std::string& at : {std::string("127.0.0.1:9"), peer}) {
+    targets.push_back(
+        absl::StrCat("http { uri: 'http://", at, "/' signing_secrets: '", signing,
+                     "' secret_headers { key: 'Authorization' value: 'tweet-of-the-canary' } "
+                     "secret_headers { key: 'X-Other' value: 'Bearer tweet-of-the-canary' } }"));
+    targets.push_back(absl::StrCat("http { uri: 'https://", at, "/' tls { ", tls, " } }"));
+    targets.push_back(absl::StrCat("grpc { uri: '", at, "' tls { ", tls, " } }"));
+    targets.push_back(absl::StrCat("sqs { queue_url: 'http://", at,
+                                   "/1/q' region: 'r' credentials: 'id:tweet-of-the-canary' }"));
+    targets.push_back(absl::StrCat("sqs { queue_url: 'http://", at, "/1/r' region: 'r' ",
+                                   "credentials: 'id:other-secret:tweet-of-the-canary' }"));
+    targets.push_back(
+        absl::StrCat("slack { webhook_url: 'http://", at, "/tweet-of-the-canary' text: 'hello' }"));
+    targets.push_back(absl::StrCat("email { smtp_uri: 'smtp://", at,
+                                   "' from: 'a@b' to: 'c@d' username: 'u' "
+                                   "password: 'tweet-of-the-canary' tls { ",
+                                   tls, " } }"));
+    targets.push_back(absl::StrCat("kafka { brokers: '", at, "' topic: 't' tls { ", tls,
+                                   " } sasl { mechanism: 'PLAIN' username: 'u' "
+                                   "password: 'tweet-of-the-canary' } }"));
+  }
   std::vector<std::string> events;
   for (size_t i = 0; i < targets.size(); ++i) {
     v1::CreateScheduleRequest create;
@@ -274,6 +295,7 @@ TEST_F(CanaryTest, SecretsOfTargetsAreNowhere) {
     EXPECT_NE(event.reason(), "");
     ExpectNoCanary("an event", event.SerializeAsString());
   }
+  EXPECT_TRUE(echo.Repeated("tweet-of-the-canary")) << "no peer repeated a secret";
   ExpectNothingListed();
   for (const std::string& service : Services()) {
     ExpectNoCanary("metrics of " + service,

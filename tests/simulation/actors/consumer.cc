@@ -1,5 +1,6 @@
 #include "tests/simulation/actors/consumer.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -27,6 +28,30 @@ SendResult ResultOf(handler::DeliveryStatus status) {
   return SendResult::kNone;
 }
 
+using Target = storage::v1::TargetRecord;
+
+const char* KindOf(Target::KindCase kind) {
+  switch (kind) {
+    case Target::kGrpc:
+      return "grpc";
+    case Target::kSqs:
+      return "sqs";
+    case Target::kKafka:
+      return "kafka";
+    case Target::kEmail:
+      return "email";
+    case Target::kPing:
+      return "ping";
+    default:
+      return "http";
+  }
+}
+
+handler::DeliveryResult Told(handler::DeliveryStatus status, const char* message,
+                             absl::Duration retry_after = absl::ZeroDuration()) {
+  return {.status = status, .message = message, .retry_after = retry_after};
+}
+
 }  // namespace
 
 // One attempt, from the moment its sender sends it.
@@ -44,8 +69,13 @@ struct Consumer::Sending {
   std::optional<size_t> receipt;  // once it has arrived
   std::vector<Receipt>* receipts = nullptr;
 
+  Target::KindCase kind() const {
+    return attempt.context->definition->delivery().target().kind_case();
+  }
+
   // Tells the sender the result; runs in the handler's process.
   void Result(sim::SimWorld& world, handler::DeliveryResult delivered) {
+    if (answered && receipt.has_value()) (*receipts)[*receipt].late = true;
     if (std::exchange(answered, true) || transport.expired()) return;
     world.Forget(timeout);
     result = ResultOf(delivered.status);
@@ -70,26 +100,69 @@ class Consumer::Transport final : public handler::DeliveryTransport {
   void Send(std::vector<handler::DeliveryAttempt> attempts,
             std::shared_ptr<handler::DeliverySink> sink) override {
     sim::SimWorld& world = consumer_.network_.world();
+    Batch batch;
     for (handler::DeliveryAttempt& attempt : attempts) {
-      auto sending = std::make_shared<Sending>();
-      sending->attempt = std::move(attempt);
-      sending->sink = sink;
-      sending->handler = handler_;
-      sending->transport = alive_;
-      sending->sender = sender_;
-      sending->sent = world.Now();
-      sending->receipts = &consumer_.receipts_;
+      auto sending = NewSending(std::move(attempt), sink);
+      if (IsUnsent(*sending)) {
+        world.At(world.Elapsed() + sending->attempt.context->timeout / 2, handler_, world.NewLine(),
+                 "no room", [&world, sending] {
+                   sending->Result(world, Told(handler::DeliveryStatus::kUnsent, "no room"));
+                 });
+        continue;
+      }
       sending->timeout = world.At(
           world.Elapsed() + sending->attempt.context->timeout, handler_, world.NewLine(),
           "delivery timeout", [&world, sending] {
-            sending->Result(world, {handler::DeliveryStatus::kUnknown, "no answer in time"});
+            sending->Result(world, Told(handler::DeliveryStatus::kUnknown, "no answer in time"));
           });
-      consumer_.network_.Send(handler_, "consumer",
-                              [consumer = &consumer_, sending] { consumer->Receive(sending); });
+      if (!SharesRequests(*sending)) {
+        consumer_.network_.Send(handler_, "consumer",
+                                [consumer = &consumer_, sending] { consumer->Receive(sending); });
+        continue;
+      }
+      batch.push_back(std::move(sending));
+      if (batch.size() == kBatchMax) Ship(std::exchange(batch, {}));
     }
+    if (!batch.empty()) Ship(std::move(batch));
   }
 
  private:
+  static constexpr size_t kBatchMax = 10;
+
+  std::shared_ptr<Sending> NewSending(handler::DeliveryAttempt attempt,
+                                      std::shared_ptr<handler::DeliverySink> sink) {
+    auto sending = std::make_shared<Sending>();
+    sending->attempt = std::move(attempt);
+    sending->sink = std::move(sink);
+    sending->handler = handler_;
+    sending->transport = alive_;
+    sending->sender = sender_;
+    sending->sent = consumer_.network_.world().Now();
+    sending->receipts = &consumer_.receipts_;
+    return sending;
+  }
+
+  // Once for an event: it is sent when it comes again.
+  bool IsUnsent(const Sending& sending) const {
+    if (sending.kind() != Target::kEmail || consumer_.habits_.unsent == 0) return false;
+    const std::string& id = sending.attempt.event_id;
+    sim::SimRandom random(consumer_.network_.world().seed(), "unsent " + id);
+    return random.Below(1'000'000) < consumer_.habits_.unsent &&
+           consumer_.unsent_.insert(id).second;
+  }
+
+  static bool SharesRequests(const Sending& sending) {
+    return (sending.kind() == Target::kSqs || sending.kind() == Target::kKafka) &&
+           !sending.attempt.context->definition->has_throttle();
+  }
+
+  void Ship(Batch batch) {
+    consumer_.network_.Send(handler_, "consumer", [consumer = &consumer_, batch] {
+      batch.front()->kind() == Target::kSqs ? consumer->ReceiveSqs(batch)
+                                            : consumer->ReceiveKafka(batch);
+    });
+  }
+
   Consumer& consumer_;
   const std::shared_ptr<sim::ProcessState> handler_;
   const std::string sender_;
@@ -121,6 +194,7 @@ void Consumer::Arrive(const std::shared_ptr<Sending>& sending) {
   receipt.timeout = context.timeout;
   receipt.token = sending->attempt.token;
   receipt.throttled = context.definition->has_throttle();
+  receipt.kind = KindOf(sending->kind());
   world.Note(absl::StrCat("receipt ", receipt.event_id, " ", receipt.occurrence, "[", receipt.index,
                           "] attempt ", receipt.attempt, " from ", receipt.sender));
   sending->receipt = receipts_.size();
@@ -128,42 +202,105 @@ void Consumer::Arrive(const std::shared_ptr<Sending>& sending) {
   sending->WriteDown();
 }
 
-void Consumer::Receive(const std::shared_ptr<Sending>& sending) {
-  sim::SimWorld& world = network_.world();
-  Arrive(sending);
-  if (worker_ != nullptr && !sending->attempt.token.empty() &&
-      worker_->Has(sending->attempt.event_id))
-    return Accept(sending, absl::ZeroDuration());
-  // Drawn from the attempt's name, so that every sender of an attempt meets the same behaviour.
-  const std::string attempt =
-      absl::StrCat(sending->attempt.event_id, "/", sending->attempt.attempt);
-  sim::SimRandom random(world.seed(), attempt);
+// Drawn from the attempt's name, so that every sender of an attempt meets the same behaviour.
+Consumer::Drawn Consumer::Draw(const Sending& sending) {
+  const std::string attempt = absl::StrCat(sending.attempt.event_id, "/", sending.attempt.attempt);
+  // The consumer once took this attempt without answering. It repeats that even if its habits have
+  // changed since.
+  if (hung_.contains(attempt)) return {.fate = Fate::kHangs};
+  sim::SimRandom random(network_.world().seed(), attempt);
   uint64_t lot = random.Below(1'000'000);
   auto drawn = [&lot](uint32_t share) {
     if (lot < share) return true;
     lot -= share;
     return false;
   };
-  using handler::DeliveryStatus;
-  // The consumer once took this attempt without answering. It repeats that even if its habits have
-  // changed since.
-  if (hung_.contains(attempt)) return Hang(sending);
-  if (drawn(habits_.fails))
-    return Answer(sending, {DeliveryStatus::kFailed, "500"}, absl::ZeroDuration());
-  if (drawn(habits_.asks_for_delay)) {
-    return Answer(sending, {DeliveryStatus::kFailed, "429", absl::Milliseconds(700)},
-                  absl::ZeroDuration());
-  }
-  if (drawn(habits_.rejects))
-    return Answer(sending, {DeliveryStatus::kRejected, "400"}, absl::ZeroDuration());
+  if (drawn(habits_.fails)) return {.fate = Fate::kFailed};
+  if (drawn(habits_.asks_for_delay)) return {.fate = Fate::kAsksForDelay};
+  if (drawn(habits_.rejects)) return {.fate = Fate::kRejected};
   if (drawn(habits_.hangs)) {
     hung_.insert(attempt);
-    return Hang(sending);
+    return {.fate = Fate::kHangs};
   }
-  const absl::Duration after = drawn(habits_.dawdles)
-                                   ? random.Between(absl::ZeroDuration(), habits_.dawdle_max)
-                                   : random.Between(absl::ZeroDuration(), absl::Milliseconds(2));
-  Accept(sending, after);
+  const absl::Duration longest =
+      drawn(habits_.dawdles) ? habits_.dawdle_max : absl::Duration(absl::Milliseconds(2));
+  return {.fate = Fate::kAccepted, .after = random.Between(absl::ZeroDuration(), longest)};
+}
+
+void Consumer::Receive(const std::shared_ptr<Sending>& sending) {
+  Arrive(sending);
+  if (worker_ != nullptr && !sending->attempt.token.empty() &&
+      worker_->Has(sending->attempt.event_id))
+    return Accept(sending, absl::ZeroDuration());
+  using handler::DeliveryStatus;
+  const Drawn drawn = Draw(*sending);
+  switch (drawn.fate) {
+    case Fate::kFailed:
+      return Answer(sending, Told(DeliveryStatus::kFailed, "500"), absl::ZeroDuration());
+    case Fate::kAsksForDelay:
+      return Answer(sending, Told(DeliveryStatus::kFailed, "429", absl::Milliseconds(700)),
+                    absl::ZeroDuration());
+    case Fate::kRejected:
+      return Answer(sending, Told(DeliveryStatus::kRejected, "400"), absl::ZeroDuration());
+    case Fate::kHangs:
+      return Hang(sending);
+    case Fate::kAccepted:
+      return Accept(sending, drawn.after);
+  }
+}
+
+void Consumer::ArriveTogether(const Batch& batch) {
+  ++batches_;
+  for (const std::shared_ptr<Sending>& sending : batch) {
+    Arrive(sending);
+    receipts_[*sending->receipt].batch = batches_;
+  }
+}
+
+// If the first entry hangs, the request gets no answer. Any other entry that hangs is missing in
+// the answer.
+void Consumer::ReceiveSqs(const Batch& batch) {
+  using handler::DeliveryStatus;
+  ArriveTogether(batch);
+  std::vector<handler::DeliveryResult> results;
+  absl::Duration after = absl::ZeroDuration();
+  for (const std::shared_ptr<Sending>& sending : batch) {
+    const Drawn drawn = Draw(*sending);
+    after = std::max(after, drawn.after);
+    switch (drawn.fate) {
+      case Fate::kFailed:
+        results.push_back(Told(DeliveryStatus::kFailed, "500"));
+        break;
+      case Fate::kAsksForDelay:  // a queue asks for a delay of whole requests only
+        results.push_back(Told(DeliveryStatus::kFailed, "429"));
+        break;
+      case Fate::kRejected:
+        results.push_back(Told(DeliveryStatus::kRejected, "400"));
+        break;
+      case Fate::kHangs:
+        if (results.empty()) return;
+        results.push_back(Told(DeliveryStatus::kUnknown, "missing"));
+        break;
+      case Fate::kAccepted:
+        results.push_back(Told(DeliveryStatus::kAccepted, ""));
+    }
+  }
+  AnswerBatch(batch, std::move(results), after);
+}
+
+// The broker writes the records together, and the first one's fate is that of all. Only a record
+// that is refused for its size is refused alone.
+void Consumer::ReceiveKafka(const Batch& batch) {
+  using handler::DeliveryStatus;
+  ArriveTogether(batch);
+  const Drawn drawn = Draw(*batch.front());
+  if (drawn.fate == Fate::kHangs) return;
+  const bool failed = drawn.fate == Fate::kFailed || drawn.fate == Fate::kAsksForDelay;
+  std::vector<handler::DeliveryResult> results(
+      batch.size(),
+      failed ? Told(DeliveryStatus::kFailed, "500") : Told(DeliveryStatus::kAccepted, ""));
+  if (drawn.fate == Fate::kRejected) results[0] = Told(DeliveryStatus::kRejected, "400");
+  AnswerBatch(batch, std::move(results), drawn.after);
 }
 
 void Consumer::Hang(const std::shared_ptr<Sending>& sending) {
@@ -195,6 +332,19 @@ void Consumer::Answer(const std::shared_ptr<Sending>& sending, handler::Delivery
            [this, &world, sending, result = std::move(result)] {
              network_.Send(process_.state(), sending->handler->name, [&world, sending, result] {
                if (!sending->handler->dead) sending->Result(world, result);
+             });
+           });
+}
+
+void Consumer::AnswerBatch(const Batch& batch, std::vector<handler::DeliveryResult> results,
+                           absl::Duration after) {
+  sim::SimWorld& world = network_.world();
+  world.At(world.Elapsed() + after, process_.state(), world.NewLine(), "consumer answers a batch",
+           [this, &world, batch, results = std::move(results)] {
+             const std::shared_ptr<sim::ProcessState> handler = batch.front()->handler;
+             network_.Send(process_.state(), handler->name, [&world, batch, results, handler] {
+               for (size_t i = 0; i < batch.size() && !handler->dead; ++i)
+                 batch[i]->Result(world, results[i]);
              });
            });
 }

@@ -1,6 +1,11 @@
 // The receiving end: a consumer that accepts, fails, refuses, answers late or never answers, as the
 // seed decides. Also the handlers' transport to it over the simulated network.
 //
+// The kind of a target decides what its answers are like. Up to ten attempts to SQS share a request
+// and its answer: each has a result of its own, or none. If the request gets no answer, none of its
+// attempts does. The records of a Kafka batch are written together. E-mail sometimes has no room:
+// then nothing is sent. Throttled events come one by one, whatever the kind.
+//
 // The consumer knows what really arrived: it writes the receipts.
 
 #ifndef TESTS_SIMULATION_ACTORS_CONSUMER_H_
@@ -29,6 +34,7 @@ struct ConsumerHabits {
   uint32_t hangs = 0;    // takes the attempt and never answers
   uint32_t dawdles = 0;  // accepts after up to `dawdle_max`
   absl::Duration dawdle_max = absl::Seconds(3);
+  uint32_t unsent = 0;  // only for e-mail: the transport does not send them, and says so
 };
 
 class Consumer {
@@ -49,19 +55,34 @@ class Consumer {
  private:
   class Transport;
   struct Sending;
+  enum class Fate { kAccepted, kFailed, kAsksForDelay, kRejected, kHangs };
+  struct Drawn {
+    Fate fate = Fate::kAccepted;
+    absl::Duration after = absl::ZeroDuration();  // only for kAccepted
+  };
+  using Batch = std::vector<std::shared_ptr<Sending>>;
+  Drawn Draw(const Sending& sending);
   void Receive(const std::shared_ptr<Sending>& sending);
+  void ReceiveSqs(const Batch& batch);
+  void ReceiveKafka(const Batch& batch);
+  void ArriveTogether(const Batch& batch);
   void Arrive(const std::shared_ptr<Sending>& sending);
   void Hang(const std::shared_ptr<Sending>& sending);
   void Accept(const std::shared_ptr<Sending>& sending, absl::Duration after);
   void Answer(const std::shared_ptr<Sending>& sending, handler::DeliveryResult result,
               absl::Duration after);
+  // One answer for all.
+  void AnswerBatch(const Batch& batch, std::vector<handler::DeliveryResult> results,
+                   absl::Duration after);
 
   sim::SimNetwork& network_;
   sim::SimProcess process_;
   ConsumerHabits habits_;
   Worker* worker_ = nullptr;
   std::vector<Receipt> receipts_;
-  std::set<std::string> hung_;  // attempts: event id "/" number
+  uint64_t batches_ = 0;
+  std::set<std::string> hung_;    // attempts: event id "/" number
+  std::set<std::string> unsent_;  // ids of events for which there was no room
 };
 
 }  // namespace escapement::simulation

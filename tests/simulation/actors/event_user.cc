@@ -39,7 +39,7 @@ v1::Event EventUser::DrawEvent(absl::Time* due) {
   event.mutable_due_time()->set_nanos(static_cast<int32_t>(micros % 1'000'000) * 1000);
   event.set_priority(static_cast<int32_t>(calls_.random().Below(10)));
   event.set_payload(absl::StrCat("event ", options_.name, " ", ++last_id_));
-  SetDelivery(&event, DeliveryTimeoutOf(last_id_));
+  SetDelivery(&event, DeliveryTimeoutOf(last_id_), last_id_);
   return event;
 }
 
@@ -94,7 +94,7 @@ void EventUser::CreateBatch() {
 void EventUser::Ingest() {
   auto request = std::make_shared<v1::IngestRequest>();
   request->set_parent("tenants/default");
-  SetDelivery(request->mutable_defaults());
+  SetDelivery(request->mutable_defaults(), kDeliveryTimeout, last_id_);
   std::vector<std::pair<std::string, absl::Time>> made;
   const int size = 1 + static_cast<int>(calls_.random().Below(options_.batch_max));
   for (int i = 0; i < size; ++i) {

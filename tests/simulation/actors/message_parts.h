@@ -3,7 +3,12 @@
 #ifndef TESTS_SIMULATION_ACTORS_MESSAGE_PARTS_H_
 #define TESTS_SIMULATION_ACTORS_MESSAGE_PARTS_H_
 
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "escapement/v1/resources.pb.h"
 
 namespace escapement::simulation {
 
@@ -18,11 +23,43 @@ inline absl::Duration DeliveryTimeoutOf(int64_t n) {
   return n % 4 == 3 ? kLongDeliveryTimeout : kDeliveryTimeout;
 }
 
+// Kinds of targets that need no secret: HTTP, gRPC, SQS, Kafka, e-mail, ping.
+inline constexpr int64_t kTargetKinds = 6;
+
+// The n-th kind of target, at this authority ("consumer.test").
+inline v1::Target TargetOfKind(int64_t n, absl::string_view authority) {
+  v1::Target target;
+  switch (n % kTargetKinds) {
+    case 0:
+      target.mutable_http()->set_uri(absl::StrCat("http://", authority, "/events"));
+      break;
+    case 1:
+      target.mutable_sqs()->set_queue_url(absl::StrCat("http://", authority, "/1/queue"));
+      target.mutable_sqs()->set_region("eu-central-1");
+      break;
+    case 2:
+      target.mutable_kafka()->set_brokers(absl::StrCat(authority, ":9092"));
+      target.mutable_kafka()->set_topic("topic");
+      break;
+    case 3:
+      target.mutable_grpc()->set_uri(absl::StrCat(authority, ":7000"));
+      break;
+    case 4:
+      target.mutable_email()->set_smtp_uri(absl::StrCat("smtp://", authority));
+      target.mutable_email()->set_from("jobs@example.com");
+      target.mutable_email()->add_to("ann@example.org");
+      break;
+    default:
+      target.mutable_ping()->set_uri(absl::StrCat("http://", authority, "/ping"));
+  }
+  return target;
+}
+
 // Sets target, timeout and retries, all short, so that a run ends soon. `Message` is a v1::Schedule
 // or a v1::Event.
 template <typename Message>
-void SetDelivery(Message* message, absl::Duration timeout = kDeliveryTimeout) {
-  message->mutable_target()->mutable_http()->set_uri("http://consumer.test/events");
+void SetDelivery(Message* message, absl::Duration timeout = kDeliveryTimeout, int64_t kind = 0) {
+  *message->mutable_target() = TargetOfKind(kind, "consumer.test");
   message->mutable_delivery_timeout()->set_seconds(absl::ToInt64Seconds(timeout));
   auto& retry = *message->mutable_retry_policy();
   retry.set_max_attempts(kMaxAttempts);

@@ -415,8 +415,7 @@ v1::Schedule ScheduleUser::Message(const Definition& definition) {
   SetDelivery(&schedule, throttled ? kDeliveryTimeout : DeliveryTimeoutOf(definitions_));
   // Two thirds retry past their next occurrence, which is never far away.
   schedule.mutable_retry_policy()->set_keep(definitions_ % 3 != 0);
-  schedule.mutable_target()->mutable_http()->set_uri(
-      absl::StrCat("http://", options_.target, "/events"));
+  *schedule.mutable_target() = TargetOfKind(options_.kind, options_.target);
   schedule.MergeFrom(throttle_);
   return schedule;
 }

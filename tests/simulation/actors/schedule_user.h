@@ -41,6 +41,7 @@ class ScheduleUser {
     std::vector<std::string> zones;  // not empty
     std::optional<Throttling> throttling = std::nullopt;
     std::string target = "consumer.test";
+    int64_t kind = 0;  // the target's (TargetOfKind)
   };
 
   // `calls` outlives the user.

@@ -12,8 +12,8 @@ namespace escapement::simulation {
 
 std::vector<Mutant> AllMutants() {
   std::vector<Mutant> all;
-  for (const auto& of_service :
-       {EmitterMutants, HandlerMutants, TokenManagerMutants, MasterMutants, ClientMutants}) {
+  for (const auto& of_service : {EmitterMutants, HandlerMutants, ResultMutants, TokenManagerMutants,
+                                 MasterMutants, ClientMutants}) {
     std::vector<Mutant> some = of_service();
     std::move(some.begin(), some.end(), std::back_inserter(all));
   }

@@ -53,6 +53,7 @@ struct Mutant {
 // The mutants of each service, of clients and the store, and all together.
 std::vector<Mutant> EmitterMutants();
 std::vector<Mutant> HandlerMutants();
+std::vector<Mutant> ResultMutants();
 std::vector<Mutant> TokenManagerMutants();
 std::vector<Mutant> MasterMutants();
 std::vector<Mutant> ClientMutants();

@@ -1,6 +1,8 @@
 #include "tests/simulation/record/coverage.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -81,6 +83,16 @@ constexpr const char* kRequired[] = {
     "one-off event: cancelled",
     "one-off event: cancelled in vain",
     "checkpoint: emitted late",
+    "delivered: http",
+    "delivered: grpc",
+    "delivered: sqs",
+    "delivered: kafka",
+    "delivered: email",
+    "delivered: ping",
+    "batch: one entry failed, another did not",
+    "batch: an entry is missing in the answer",
+    "batch: no answer at all",
+    "an answer after the attempt was given up",
 };
 
 class Counter {
@@ -98,6 +110,7 @@ class Counter {
       CountEnd(row.outcome, row.reason, false);
     }
     for (const ScheduleLife& life : history_.schedules) CountLife(life);
+    CountReceipts();
     for (const OneOff& one_off : history_.one_offs) {
       Add("one-off event: created", one_off.created);
       Add("one-off event: cancelled", one_off.cancelled);
@@ -245,6 +258,25 @@ class Counter {
     Add(work.word == WorkWord::kSucceeded ? "token: completed"
         : work.word == WorkWord::kFailed  ? "token: completed as failed"
                                           : "token: completed as failed for good");
+  }
+
+  void CountReceipts() {
+    std::map<uint64_t, std::set<SendResult>> batches;  // by number
+    for (const Receipt& receipt : history_.receipts) {
+      if (receipt.result == SendResult::kAccepted)
+        coverage_.Add(absl::StrCat("delivered: ", receipt.kind));
+      Add("an answer after the attempt was given up", receipt.late);
+      if (receipt.batch > 0) batches[receipt.batch].insert(receipt.result);
+    }
+    for (const auto& [number, results] : batches) {
+      const bool accepted = results.contains(SendResult::kAccepted);
+      const bool unknown = results.contains(SendResult::kUnknown);
+      const bool failed =
+          results.contains(SendResult::kFailed) || results.contains(SendResult::kRejected);
+      Add("batch: one entry failed, another did not", accepted && failed);
+      Add("batch: an entry is missing in the answer", unknown && (accepted || failed));
+      Add("batch: no answer at all", unknown && results.size() == 1);
+    }
   }
 
   void CountLife(const ScheduleLife& life) {

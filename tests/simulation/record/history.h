@@ -125,6 +125,9 @@ struct Receipt {
   SendResult result = SendResult::kNone;            // the result that the sender learnt, if any
   absl::Time result_time = absl::InfiniteFuture();  // when the sender learnt it
   absl::Duration asked = absl::ZeroDuration();      // how long the consumer asked to be left alone
+  std::string kind = {};  // the target's: "http", "grpc", "sqs", "kafka", "email" or "ping"
+  uint64_t batch = 0;     // arrivals with the same number shared a request; 0: it came alone
+  bool late = false;      // the consumer's answer came when the sender had given the attempt up
 };
 
 // A row of Done, as the store holds it at the end of the run.

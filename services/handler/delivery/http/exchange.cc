@@ -141,6 +141,11 @@ DeliveryResult HttpExchange::ResultOf(CURLcode code) const {
     result.message = kBrokenTwice;
     return result;
   }
+  // libcurl's word for a header line above its bound of 100 KiB.
+  if (code == CURLE_OUT_OF_MEMORY) {
+    result.message = "no HTTP answer: a header line is too long";
+    return result;
+  }
   result.message =
       CleanText(error_[0] != '\0' ? error_ : curl_easy_strerror(code), kDeliveryMessageBytesMax);
   return result;

@@ -161,6 +161,7 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
     const storage::v1::DefinitionRecord* definition = nullptr;
     absl::Duration timeout;
     absl::StatusOr<Entry*> entry = nullptr;
+    const KafkaMicros now = Now();
     for (DeliveryAttempt& attempt : batch.attempts) {
       const DeliveryContext& context = *attempt.context;
       const bool same = context.definition.get() == definition && context.timeout == timeout &&
@@ -174,11 +175,11 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
         batch.sink->OnResult(attempt.tag, ResultOfStatus(entry.status()));
         continue;
       }
-      Start(*entry, std::move(attempt), batch);
+      Start(*entry, std::move(attempt), batch, now);
     }
   }
 
-  void Start(Entry* entry, DeliveryAttempt sent, const Batch& batch) {
+  void Start(Entry* entry, DeliveryAttempt sent, const Batch& batch, KafkaMicros now) {
     KafkaAttempt* attempt = entry->producer->NewAttempt();
     attempt->deadline =
         batch.begin + std::max<int64_t>(0, absl::ToInt64Microseconds(sent.context->timeout));
@@ -186,7 +187,7 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
     attempt->sink = batch.sink;
     deadlines_.Add(attempt);
     entry->used = batch.begin;
-    entry->state == State::kOpening ? entry->waiting.push_back(attempt) : Produce(attempt, Now());
+    entry->state == State::kOpening ? entry->waiting.push_back(attempt) : Produce(attempt, now);
   }
 
   void Produce(KafkaAttempt* attempt, KafkaMicros now) {

@@ -19,13 +19,19 @@ constexpr size_t kHeadersMax = 16;
 
 KafkaProducer* Self(void* self) { return static_cast<KafkaProducer*>(self); }
 
-void AddHeaders(const std::vector<Fact>& facts, rd_kafka_headers_t* headers) {
-  for (const Fact& fact : facts) {
+void AddHeader(absl::string_view name, absl::string_view value, rd_kafka_headers_t* headers) {
+  rd_kafka_header_add(headers, name.data(), static_cast<ssize_t>(name.size()), value.data(),
+                      static_cast<ssize_t>(value.size()));
+}
+
+rd_kafka_headers_t* ContextHeadersOf(const DeliveryContext& context) {
+  rd_kafka_headers_t* headers = rd_kafka_headers_new(kHeadersMax);
+  for (const Fact& fact : ContextFactsOf(context)) {
     // The binding of CloudEvents for Kafka has another name for this one (3.2.1).
-    const absl::string_view name = fact.name == "datacontenttype" ? "content-type" : fact.attribute;
-    rd_kafka_header_add(headers, name.data(), static_cast<ssize_t>(name.size()), fact.value.data(),
-                        static_cast<ssize_t>(fact.value.size()));
+    AddHeader(fact.name == "datacontenttype" ? "content-type" : fact.attribute, fact.value,
+              headers);
   }
+  return headers;
 }
 
 }  // namespace
@@ -69,8 +75,9 @@ KafkaAttempt* KafkaProducer::NewAttempt() {
   }
   KafkaAttempt* attempt = free_.back();
   free_.pop_back();
-  *attempt = KafkaAttempt();
+  // Context and sink are empty already, and the links, too. Produce sets the rest.
   attempt->producer = this;
+  attempt->answered = false;
   return attempt;
 }
 
@@ -106,12 +113,14 @@ rd_kafka_topic_t* KafkaProducer::TopicOf(const std::string& name) {
 rd_kafka_headers_t* KafkaProducer::HeadersOf(const DeliveryAttempt& attempt) {
   if (attempt.context != last_context_) {
     if (context_headers_ != nullptr) rd_kafka_headers_destroy(context_headers_);
-    context_headers_ = rd_kafka_headers_new(kHeadersMax);
-    AddHeaders(ContextFactsOf(*attempt.context), context_headers_);
+    context_headers_ = ContextHeadersOf(*attempt.context);
     last_context_ = attempt.context;
   }
   rd_kafka_headers_t* headers = rd_kafka_headers_copy(context_headers_);
-  AddHeaders(AttemptFactsOf(attempt), headers);
+  VisitAttemptFacts(
+      attempt, [headers](absl::string_view, absl::string_view attribute, absl::string_view value) {
+        AddHeader(attribute, value, headers);
+      });
   return headers;
 }
 

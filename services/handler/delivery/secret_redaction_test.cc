@@ -1,0 +1,58 @@
+#include "services/handler/delivery/secret_redaction.h"
+
+#include "escapement/storage/v1/records.pb.h"
+#include "gtest/gtest.h"
+#include "tests/fixtures/attempts.h"
+#include "tests/fixtures/collecting_sink.h"
+
+namespace escapement::handler {
+namespace {
+
+using fixtures::CollectingSink;
+
+std::string Redacted(const std::vector<std::string>& secrets, std::string text) {
+  Redact(SecretParts(secrets), &text);
+  return text;
+}
+
+TEST(SecretRedactionTest, TheSecretAndItsLongPartsAreReplaced) {
+  EXPECT_EQ(Redacted({"Bearer abcdef123"}, "you, Bearer, sent Bearer abcdef123, and abcdef123"),
+            "you, Bearer, sent (secret), and (secret)");
+  EXPECT_EQ(Redacted({"AKID:secret/part+of"}, "AKID: secret/part+of is no such secret"),
+            "AKID: (secret) is no such secret");
+  EXPECT_EQ(Redacted({"whsec_MfKQ9r8GKYqr"}, "MfKQ9r8GKYqr signs"), "(secret) signs");
+  EXPECT_EQ(Redacted({"https://hooks.slack.com/services/T0/B0/0123456789abcdef"},
+                     "hooks.slack.com: no /services/T0/B0/0123456789abcdef; 0123456789abcdef?"),
+            "hooks.slack.com: no (secret); (secret)?");
+  EXPECT_EQ(Redacted({"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADAN\n-----END PRIVATE KEY-----\n"},
+                     "-----BEGIN PRIVATE KEY----- MIIEvQIBADAN"),
+            "-----BEGIN PRIVATE KEY----- (secret)");
+  EXPECT_EQ(Redacted({"pw"}, "the pw was pw"), "the (secret) was (secret)");
+  EXPECT_EQ(Redacted({"hunter22"}, "nothing to see"), "nothing to see");
+  EXPECT_EQ(Redacted({}, "text"), "text");
+}
+
+TEST(SecretRedactionTest, ATextThatEndsWithinASecretEndsBeforeIt) {
+  EXPECT_EQ(Redacted({"abcdefghijkl"}, "got abcdefghij"), "got (secret)");
+  EXPECT_EQ(Redacted({"abcdefghijkl"}, "got abcdefg"), "got abcdefg");
+}
+
+TEST(SecretRedactionTest, OnlyTargetsWithSecretsHaveAnotherSink) {
+  const auto sink = std::make_shared<CollectingSink>();
+  storage::v1::TargetRecord target;
+  target.mutable_http()->set_uri("http://h/");
+  EXPECT_EQ(RedactingSink(fixtures::MakeAttemptsTo(target, {}, 1, 1), sink), sink);
+  storage::v1::SecretHeaderRecord& header = *target.mutable_http()->add_secret_headers();
+  header.set_name("Authorization");
+  header.set_value("Bearer abcdef123");
+  const auto redacting = RedactingSink(fixtures::MakeAttemptsTo(target, {}, 1, 1), sink);
+  ASSERT_NE(redacting, sink);
+  redacting->OnResult(1, {.status = DeliveryStatus::kFailed,
+                          .message = "HTTP 401: abcdef123",
+                          .answer = "Authorization: Bearer abcdef123"});
+  EXPECT_EQ(sink->Only(1).message, "HTTP 401: (secret)");
+  EXPECT_EQ(sink->Only(1).answer, "Authorization: (secret)");
+}
+
+}  // namespace
+}  // namespace escapement::handler

@@ -1,0 +1,163 @@
+#include "tests/bench/beds/isolation_peers.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "tests/fixtures/tcp_socket.h"
+#include "tests/integration/api_client.h"
+
+namespace escapement::bench {
+namespace {
+
+using fixtures::HostileServer;
+using Answer = HostileServer::Answer;
+
+constexpr char kTopic[] = "topic";
+constexpr int kPartitions = 10;
+constexpr size_t kKafka = 3;        // in healthy()
+constexpr size_t kBadReceiver = 3;  // in receivers_
+// The head of an answer of Kafka of 1 MiB, and of one of HTTP.
+const std::string kKafkaHead("\0\x10\0\0", 4);
+constexpr char kHttpHead[] = "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
+
+v1::Target SqsAt(const std::string& queue_url) {
+  v1::Target target;
+  target.mutable_sqs()->set_queue_url(queue_url);
+  target.mutable_sqs()->set_region("eu-central-1");
+  target.mutable_sqs()->set_credentials("AKIDBENCH:bench-secret");
+  return target;
+}
+
+v1::Target KafkaAt(const std::string& brokers) {
+  v1::Target target;
+  target.mutable_kafka()->set_brokers(brokers);
+  target.mutable_kafka()->set_topic(kTopic);
+  return target;
+}
+
+// A port of loopback that nobody listens on, as long as nobody else takes it.
+absl::StatusOr<int> UnusedPort() {
+  const auto listening = fixtures::ListenOn("127.0.0.1", 0);
+  if (!listening.ok()) return listening.status();
+  close(listening->fd);
+  return listening->port;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<IsolationPeers>> IsolationPeers::Start(const std::string& bin,
+                                                                      const std::string& folder) {
+  auto peers = std::unique_ptr<IsolationPeers>(new IsolationPeers());
+  if (absl::Status status = peers->StartServers(bin, folder); !status.ok()) return status;
+  peers->AddHealthy();
+  peers->AddBad();
+  return peers;
+}
+
+absl::Status IsolationPeers::StartServers(const std::string& bin, const std::string& folder) {
+  for (size_t i = 0; i <= kBadReceiver; ++i) {
+    auto receiver = ReceiverProcess::Start(bin);
+    if (!receiver.ok()) return receiver.status();
+    receivers_.push_back(*std::move(receiver));
+  }
+  identity_ = testing::WriteIdentity(ca_.Issue(1), folder, "server");
+  auto healthy = TlsBefore(*receivers_[1], folder + "/healthy");
+  if (!healthy.ok()) return healthy.status();
+  healthy_nginx_ = *std::move(healthy);
+  auto bad = TlsBefore(*receivers_[kBadReceiver], folder + "/bad");
+  if (!bad.ok()) return bad.status();
+  bad_nginx_ = *std::move(bad);
+
+  healthy_kafka_ = std::make_unique<fixtures::KafkaCluster>(1, bin);
+  healthy_kafka_->MakeTopic(kTopic, kPartitions);
+  kafka_arrivals_ =
+      std::make_unique<KafkaArrivals>(healthy_kafka_->bootstraps(), kTopic, kPartitions);
+  // A tenth of the records go to the partition whose leader is down.
+  bad_kafka_ = std::make_unique<fixtures::KafkaCluster>(2, bin);
+  bad_kafka_->MakeTopic(kTopic, kPartitions);
+  for (int i = 0; i < kPartitions; ++i)
+    bad_kafka_->Do(absl::StrCat("leader ", kTopic, " ", i, " ", i == 0 ? 2 : 1));
+  bad_kafka_->Do("down 2");
+
+  auto refusing = UnusedPort();
+  if (!refusing.ok()) return refusing.status();
+  refusing_port_ = *refusing;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<fixtures::Nginx>> IsolationPeers::TlsBefore(
+    const ReceiverProcess& receiver, const std::string& folder) const {
+  std::filesystem::create_directories(folder);
+  return fixtures::Nginx::Start(
+      folder, {.cert = identity_.cert,
+               .key = identity_.key,
+               .http2 = false,
+               .requests_per_connection = 1'000'000,
+               .proxied = std::string(absl::StripPrefix(receiver.http_origin(), "http://")),
+               .log = false});
+}
+
+v1::Target IsolationPeers::Https(const std::string& uri) const {
+  v1::Target target = integration::HttpTo(uri);
+  target.mutable_http()->mutable_tls()->set_ca_certificates(ca_.pem());
+  return target;
+}
+
+void IsolationPeers::AddHealthy() {
+  healthy_ = {{"HTTP", integration::HttpTo(receivers_[0]->http_origin() + "/healthy")},
+              {"HTTPS", Https(healthy_nginx_->origin() + "/healthy")},
+              {"SQS", SqsAt(receivers_[2]->http_origin() + "/1/healthy")},
+              {"Kafka", KafkaAt(healthy_kafka_->bootstraps())}};
+}
+
+void IsolationPeers::AddBad() {
+  const auto serve = [this](Answer answer, const std::string& begin = "") {
+    servers_.push_back(std::make_unique<HostileServer>(answer, begin));
+    return absl::StrCat("127.0.0.1:", servers_.back()->port());
+  };
+  const std::string bad = receivers_[kBadReceiver]->http_origin();
+  const std::string refusing = absl::StrCat("127.0.0.1:", refusing_port_);
+  bad_ = {// A tenth times out.
+          integration::HttpTo(bad + "/hangevery/10/"),
+          Https(bad_nginx_->origin() + "/hangevery/10/"), SqsAt(bad + "/1/hangevery/10/queue"),
+          KafkaAt(bad_kafka_->bootstraps()),
+          // Dead.
+          integration::HttpTo(absl::StrCat("http://", refusing, "/")),
+          Https(absl::StrCat("https://", refusing, "/")),
+          SqsAt(absl::StrCat("http://", refusing, "/1/queue")), KafkaAt(refusing),
+          integration::HttpTo(absl::StrCat("http://", serve(Answer::kSilence), "/")),
+          Https(absl::StrCat("https://", serve(Answer::kSilence), "/")),
+          SqsAt(absl::StrCat("http://", serve(Answer::kSilence), "/1/queue")),
+          KafkaAt(serve(Answer::kSilence)),
+          // One byte a second. The origin of HTTPS is one with its other target's.
+          integration::HttpTo(absl::StrCat("http://", serve(Answer::kDrip, kHttpHead), "/")),
+          Https(bad_nginx_->origin() + "/drip/"), SqsAt(bad + "/1/drip/queue"),
+          KafkaAt(serve(Answer::kDrip, kKafkaHead))};
+}
+
+absl::Status IsolationPeers::Clear() {
+  kafka_arrivals_->Clear();
+  for (const auto& receiver : receivers_) {
+    if (absl::Status status = receiver->Clear(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<IsolationPeers::Arrivals> IsolationPeers::ArrivalsAt(size_t i) const {
+  if (i != kKafka) {
+    const auto counts = receivers_[i]->Counts();
+    if (!counts.ok()) return counts.status();
+    return Arrivals{.events = counts->distinct, .p99 = counts->late_p99 / 1e3};
+  }
+  std::vector<double> late = kafka_arrivals_->Lateness();
+  if (late.empty()) return Arrivals();
+  std::sort(late.begin(), late.end());
+  return Arrivals{.events = late.size(), .p99 = late[(late.size() * 99 - 1) / 100] / 1e3};
+}
+
+}  // namespace escapement::bench

@@ -1,0 +1,151 @@
+// Do bad targets make healthy ones late? Lateness of healthy HTTP, HTTPS, SQS and Kafka targets
+// alone, and then beside sixteen bad ones of the same kinds, which time out for a tenth of their
+// events, are dead, or answer one byte a second.
+//
+//   tools/dev bench isolation [and the flags of bench_run.h]
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "tests/bench/beds/ingest_client.h"
+#include "tests/bench/beds/isolation_peers.h"
+#include "tests/bench/beds/platform_bed.h"
+#include "tests/bench/figures/bench_run.h"
+
+namespace escapement::bench {
+namespace {
+
+// Events a second to each target.
+constexpr double kHealthyPerSecond = 100;
+constexpr double kBadPerSecond = 50;
+constexpr absl::Duration kBadTimeout = absl::Seconds(2);
+// From the ingest of the healthy events until the first is due. The bad ones are due before: when
+// the measurement begins, their attempts hang already.
+constexpr absl::Duration kLead = absl::Seconds(4);
+constexpr absl::Duration kBadAhead = absl::Seconds(3);
+constexpr absl::Duration kPoll = absl::Milliseconds(50);
+constexpr absl::Duration kArriveMax = absl::Seconds(60);
+
+class IsolationBench {
+ public:
+  IsolationBench(const BenchSetting& setting, PlatformBed* bed, IsolationPeers* peers)
+      : bed_(bed), peers_(peers), span_(absl::Seconds(setting.quick ? 3 : 6)) {}
+
+  // The p99 of each healthy target, in milliseconds.
+  absl::StatusOr<std::vector<double>> Phase(bool with_bad) {
+    if (absl::Status status = peers_->Clear(); !status.ok()) return status;
+    const absl::Time begin = absl::Now() + kLead;
+    if (with_bad) {
+      for (const v1::Target& target : peers_->bad()) {
+        absl::Status stored =
+            Store(target, begin - kBadAhead, span_ + kBadAhead, kBadPerSecond, kBadTimeout);
+        if (!stored.ok()) return stored;
+      }
+    }
+    for (const IsolationPeers::Healthy& healthy : peers_->healthy()) {
+      absl::Status stored =
+          Store(healthy.target, begin, span_, kHealthyPerSecond, absl::Seconds(30));
+      if (!stored.ok()) return stored;
+    }
+    if (absl::Now() > begin)
+      return absl::DeadlineExceededError("the events were stored too late to be measured");
+    std::vector<double> p99s;
+    for (size_t i = 0; i < peers_->healthy().size(); ++i) {
+      const auto p99 = AwaitAll(i, begin + span_);
+      if (!p99.ok()) return p99.status();
+      p99s.push_back(*p99);
+    }
+    return p99s;
+  }
+
+ private:
+  absl::Status Store(const v1::Target& target, absl::Time begin, absl::Duration span,
+                     double per_second, absl::Duration timeout) {
+    const absl::Duration step = absl::Seconds(1 / per_second);
+    return Ingest({.master = bed_->front("master"),
+                   .target = target,
+                   .events = static_cast<uint64_t>(span / step),
+                   .delivery_timeout = timeout,
+                   .due_time = [begin, step](
+                                   uint64_t i) { return begin + step * static_cast<int64_t>(i); }})
+        .status();
+  }
+
+  absl::StatusOr<double> AwaitAll(size_t i, absl::Time end) {
+    const auto events = static_cast<uint64_t>(span_ / absl::Seconds(1 / kHealthyPerSecond));
+    absl::SleepFor(end - absl::Now());  // questions to a working receiver would make it late
+    while (true) {
+      const auto arrivals = peers_->ArrivalsAt(i);
+      if (!arrivals.ok()) return arrivals.status();
+      if (arrivals->events >= events) return arrivals->p99;
+      if (absl::Now() > end + kArriveMax) {
+        return absl::DeadlineExceededError(absl::StrCat(
+            peers_->healthy()[i].name, ": ", arrivals->events, " of ", events, " arrived"));
+      }
+      absl::SleepFor(kPoll);
+    }
+  }
+
+  PlatformBed* const bed_;
+  IsolationPeers* const peers_;
+  const absl::Duration span_;
+};
+
+double MedianOf(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+absl::Status Run(const BenchSetting& setting, Figures& figures) {
+  signal(SIGPIPE, SIG_IGN);
+  const std::string folder = setting.folder + "/peers";
+  std::filesystem::create_directories(folder);
+  const auto peers = IsolationPeers::Start(setting.bin, folder);
+  if (!peers.ok()) return peers.status();
+  PlatformBed bed({.bin = setting.bin, .folder = setting.folder + "/platform"});
+  if (absl::Status status = bed.Start(); !status.ok()) return status;
+  IsolationBench bench(setting, &bed, peers->get());
+  // The first phase opens connections. Bad targets stay bad for a while after their last phase, so
+  // they come last.
+  if (const auto warm = bench.Phase(false); !warm.ok()) return warm.status();
+  std::map<std::string, std::vector<double>> values[2];
+  for (const bool with_bad : {false, true}) {
+    for (int i = 0; i < setting.repetitions; ++i) {
+      const auto p99s = bench.Phase(with_bad);
+      if (!p99s.ok()) return p99s.status();
+      for (size_t kind = 0; kind < p99s->size(); ++kind)
+        values[with_bad ? 1 : 0][(*peers)->healthy()[kind].name].push_back((*p99s)[kind]);
+    }
+  }
+  for (const IsolationPeers::Healthy& healthy : (*peers)->healthy()) {
+    const std::string row = healthy.name + ": p99 of lateness beside bad targets";
+    for (const double value : values[0][healthy.name])
+      figures.AddRaw(row, "ms", "without them", value);
+    for (const double value : values[1][healthy.name]) figures.Add(row, "ms", value);
+    figures.Add(healthy.name + ": as part of the p99 without them", "",
+                MedianOf(values[1][healthy.name]) / MedianOf(values[0][healthy.name]),
+                {.at_most = 2});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace escapement::bench
+
+int main(int argc, char** argv) {
+  return escapement::bench::RunBench(
+      argc, argv,
+      {.name = "isolation",
+       .usage = "measures how late healthy targets are beside bad ones, and without them",
+       .repetitions = 3,
+       .quick_repetitions = 3,
+       .run = &escapement::bench::Run});
+}

@@ -1,0 +1,172 @@
+// Answers of 1 GiB and headers of 100 MiB, over HTTP and HTTPS: the handler reads a bounded part,
+// its memory stays bounded, and other targets are served in the meantime.
+
+#include <poll.h>
+#include <signal.h>
+
+#include <cstdint>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/tls/testing/test_certificates.h"
+#include "gtest/gtest.h"
+#include "tests/bench/figures/process_stats.h"
+#include "tests/fixtures/hostile/hostile_server.h"
+#include "tests/fixtures/http_receiver.h"
+#include "tests/fixtures/receipts.h"
+#include "tests/integration/api_client.h"
+#include "tests/integration/platform.h"
+#include "tests/integration/test_folders.h"
+
+namespace escapement::integration {
+namespace {
+
+using fixtures::HostileServer;
+using Answer = HostileServer::Answer;
+
+constexpr int kEvents = 200;
+// For a connection: what the handler reads, and what waits in the sockets of both sides.
+constexpr uint64_t kWrittenMax = 16 << 20;
+// For all connections together; one unbounded answer alone has more.
+constexpr uint64_t kMemoryMoreMax = 64 << 20;
+
+class HostileAnswersTest : public ::testing::TestWithParam<std::tuple<Answer, bool>> {
+ protected:
+  void SetUp() override {
+    signal(SIGPIPE, SIG_IGN);  // OpenSSL writes without MSG_NOSIGNAL
+    const auto& [answer, tls] = GetParam();
+    if (tls) {
+      const testing::Identity identity = ca_.Issue(1);
+      server_ = std::make_unique<HostileServer>(
+          answer, HostileServer::Identity{identity.cert, identity.key});
+    } else {
+      server_ = std::make_unique<HostileServer>(answer);
+    }
+    const absl::Status status = platform_.Start({"store", "master", "handler"});
+    ASSERT_TRUE(status.ok()) << status;
+    api_ = std::make_unique<ApiClient>(platform_.grpc_address("master"));
+  }
+
+  v1::Target Hostile() const {
+    const bool tls = std::get<1>(GetParam());
+    v1::Target target =
+        HttpTo(absl::StrCat(tls ? "https" : "http", "://localhost:", server_->port(), "/"));
+    if (tls) target.mutable_http()->mutable_tls()->set_ca_certificates(ca_.pem());
+    return target;
+  }
+
+  void Create(const v1::Target& target, const std::string& id, int count) {
+    std::vector<v1::Event> events(static_cast<size_t>(count));
+    for (int i = 0; i < count; ++i) {
+      v1::Event& event = events[static_cast<size_t>(i)];
+      *event.mutable_due_time() = ToTimestamp(absl::Now());
+      event.set_event_id(absl::StrCat(id, i));
+      event.set_payload("{}");
+      event.mutable_delivery_timeout()->set_seconds(20);
+      event.mutable_retry_policy()->set_max_attempts(1);
+      *event.mutable_target() = target;
+    }
+    for (const v1::Event& event : events) {
+      const auto created = api_->CreateEvent(event.event_id(), event);
+      ASSERT_TRUE(created.ok()) << created.status();
+    }
+  }
+
+  static bool Await(const std::function<bool()>& done) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
+    while (!done()) {
+      if (absl::Now() > deadline) return false;
+      poll(nullptr, 0, 5);
+    }
+    return true;
+  }
+
+  // Bytes of memory, at the most so far and now.
+  uint64_t HandlerPeak() const {
+    return bench::ProcValue(absl::StrCat("/proc/", platform_.pid("handler"), "/status"), "VmHWM") *
+           1024;
+  }
+  uint64_t HandlerThreads() const {
+    return bench::ProcValue(absl::StrCat("/proc/", platform_.pid("handler"), "/status"), "Threads");
+  }
+
+  const testing::TestCa ca_;
+  const std::string folder_ = NewFolder("hostile");
+  fixtures::Receipts receipts_;
+  std::unique_ptr<fixtures::HttpReceiver> healthy_ = *fixtures::HttpReceiver::Start({}, &receipts_);
+  std::unique_ptr<HostileServer> server_;
+  Platform platform_{{.bin = BuiltFolder(), .folder = folder_}};
+  std::unique_ptr<ApiClient> api_;
+};
+
+TEST_P(HostileAnswersTest, HoldNoThreadAndBoundedMemory) {
+  const Answer answer = std::get<0>(GetParam());
+  // The process has grown to what usual work needs.
+  Create(HttpTo(healthy_->origin() + "/warm"), "warm-", 100);
+  ASSERT_TRUE(Await([&] { return receipts_.Stats().distinct == 100; }));
+  const uint64_t threads = HandlerThreads();
+  const uint64_t memory = HandlerPeak();
+
+  ASSERT_NO_FATAL_FAILURE(Create(Hostile(), "hostile-", kEvents));
+  Create(HttpTo(healthy_->origin() + "/beside"), "beside-", 50);
+  ASSERT_TRUE(Await([&] { return receipts_.Stats().distinct == 150; }));
+  std::string seen;
+  for (int i = 0; i < kEvents; ++i) {
+    v1::Event event;
+    ASSERT_TRUE(Await([&] {
+      const auto got = api_->GetEvent(absl::StrCat("tenants/default/events/hostile-", i));
+      if (got.ok()) event = *got;
+      return event.state() == v1::ENDED;
+    })) << event.ShortDebugString();
+    // The status is known before a body; without it there is nothing to accept.
+    const bool body = answer == Answer::kGiantBody || answer == Answer::kEndlessBody;
+    EXPECT_EQ(event.outcome(), body ? v1::SUCCEEDED : v1::FAILED) << event.ShortDebugString();
+    seen = event.reason();
+  }
+  EXPECT_GE(server_->connections(), static_cast<uint64_t>(kEvents));
+  EXPECT_TRUE(Await([&] { return server_->open() == 0; })) << server_->open() << " are open";
+  EXPECT_LE(server_->most_written(), kWrittenMax);
+  EXPECT_LE(HandlerPeak(), memory + kMemoryMoreMax);
+  // A look-up of a name has a thread for a moment.
+  EXPECT_TRUE(Await([&] { return HandlerThreads() <= threads; })) << HandlerThreads();
+  std::cerr << "memory more: " << (HandlerPeak() - memory) / 1024
+            << " KiB; most written: " << server_->most_written() / 1024 << " KiB; " << seen << "\n";
+}
+
+std::string NameOf(const ::testing::TestParamInfo<std::tuple<Answer, bool>>& info) {
+  const auto name = [](Answer answer) {
+    switch (answer) {
+      case Answer::kGiantBody:
+        return "GiantBody";
+      case Answer::kEndlessBody:
+        return "EndlessBody";
+      case Answer::kGiantHeader:
+        return "GiantHeader";
+      case Answer::kManyHeaders:
+        return "ManyHeaders";
+      case Answer::kEndless1xx:
+        return "Endless1xx";
+      default:
+        return "Other";
+    }
+  };
+  return absl::StrCat(name(std::get<0>(info.param)),
+                      std::get<1>(info.param) ? "OverHttps" : "OverHttp");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Answers, HostileAnswersTest,
+    ::testing::Combine(::testing::Values(Answer::kGiantBody, Answer::kEndlessBody,
+                                         Answer::kGiantHeader, Answer::kManyHeaders,
+                                         Answer::kEndless1xx),
+                       ::testing::Bool()),
+    NameOf);
+
+}  // namespace
+}  // namespace escapement::integration

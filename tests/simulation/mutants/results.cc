@@ -1,0 +1,171 @@
+// Faults between transports and handlers: what a transport learns about attempts, and which result
+// it gives to which of them. The kinds with batches can mix up their entries.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "escapement/storage/v1/records.pb.h"
+#include "tests/simulation/mutants/mutants.h"
+#include "tests/simulation/mutants/rewriting.h"
+
+namespace escapement::simulation {
+namespace {
+
+using handler::DeliveryAttempt;
+using handler::DeliveryResult;
+using handler::DeliveryStatus;
+using Kind = storage::v1::TargetRecord;
+
+// Changes the results of one call of Send.
+class Retelling {
+ public:
+  virtual ~Retelling() = default;
+  // Called before the attempts are sent.
+  virtual void See(const std::vector<DeliveryAttempt>& attempts) {}
+  // May change the result and its tag. False: the handler does not get it.
+  virtual bool Retell(uint64_t* tag, DeliveryResult* result) = 0;
+};
+
+class RetellingTransport final : public handler::DeliveryTransport {
+ public:
+  using Make = std::function<std::unique_ptr<Retelling>()>;
+  // Only the attempts of this kind; kNotSet: of all.
+  RetellingTransport(std::unique_ptr<handler::DeliveryTransport> inner, Kind::KindCase kind,
+                     Make make)
+      : inner_(std::move(inner)), kind_(kind), make_(std::move(make)) {}
+
+  // The attempts have one target key, so they are of one kind.
+  void Send(std::vector<DeliveryAttempt> attempts,
+            std::shared_ptr<handler::DeliverySink> sink) override {
+    const auto kind = attempts.front().context->definition->delivery().target().kind_case();
+    if (kind_ == Kind::KIND_NOT_SET || kind_ == kind) {
+      auto retelling = make_();
+      retelling->See(attempts);
+      sink = std::make_shared<Sink>(std::move(sink), std::move(retelling));
+    }
+    inner_->Send(std::move(attempts), std::move(sink));
+  }
+
+ private:
+  class Sink final : public handler::DeliverySink {
+   public:
+    Sink(std::shared_ptr<handler::DeliverySink> sink, std::unique_ptr<Retelling> retelling)
+        : sink_(std::move(sink)), retelling_(std::move(retelling)) {}
+    void OnResult(uint64_t tag, DeliveryResult result) override {
+      if (retelling_->Retell(&tag, &result)) sink_->OnResult(tag, std::move(result));
+    }
+
+   private:
+    const std::shared_ptr<handler::DeliverySink> sink_;
+    const std::unique_ptr<Retelling> retelling_;
+  };
+
+  const std::unique_ptr<handler::DeliveryTransport> inner_;
+  const Kind::KindCase kind_;
+  const Make make_;
+};
+
+TransportDecorator Retold(Kind::KindCase kind, RetellingTransport::Make make) {
+  return [kind, make](std::unique_ptr<handler::DeliveryTransport> inner, sim::SimProcess&) {
+    return std::make_unique<RetellingTransport>(std::move(inner), kind, make);
+  };
+}
+
+// Two successive entries get each other's results.
+class Crosses final : public Retelling {
+ public:
+  void See(const std::vector<DeliveryAttempt>& attempts) override {
+    for (size_t i = 1; i < attempts.size(); i += 2) {
+      other_[attempts[i - 1].tag] = attempts[i].tag;
+      other_[attempts[i].tag] = attempts[i - 1].tag;
+    }
+  }
+  bool Retell(uint64_t* tag, DeliveryResult*) override {
+    if (const auto other = other_.find(*tag); other != other_.end()) *tag = other->second;
+    return true;
+  }
+
+ private:
+  std::map<uint64_t, uint64_t> other_;
+};
+
+// Results of this status, and with this message unless it is empty, count as another status.
+class Takes final : public Retelling {
+ public:
+  Takes(DeliveryStatus from, const char* message, DeliveryStatus to)
+      : from_(from), message_(message), to_(to) {}
+  bool Retell(uint64_t*, DeliveryResult* result) override {
+    if (result->status == from_ && (message_.empty() || message_ == result->message))
+      result->status = to_;
+    return true;
+  }
+
+ private:
+  const DeliveryStatus from_;
+  const std::string message_;
+  const DeliveryStatus to_;
+};
+
+RetellingTransport::Make Taking(DeliveryStatus from, const char* message, DeliveryStatus to) {
+  return [=] { return std::make_unique<Takes>(from, message, to); };
+}
+
+// The first result of each call of Send that has several is lost.
+class LosesFirst final : public Retelling {
+ public:
+  void See(const std::vector<DeliveryAttempt>& attempts) override { lose_ = attempts.size() > 1; }
+  bool Retell(uint64_t*, DeliveryResult*) override { return !std::exchange(lose_, false); }
+
+ private:
+  bool lose_ = false;
+};
+
+}  // namespace
+
+std::vector<Mutant> ResultMutants() {
+  return {
+      {.name = "sqs_mixes_up_entries",
+       .fault = "two entries of a batch get each other's results",
+       .rules = {"attempts", "doubled"},
+       .faults = false,
+       .transport = Retold(Kind::kSqs, [] { return std::make_unique<Crosses>(); })},
+      {.name = "sqs_takes_failed_entry_for_accepted",
+       .fault = "a request that was answered by 200 counts as accepted with all its entries",
+       .rules = {"attempts"},
+       .faults = false,
+       .transport =
+           Retold(Kind::kSqs, Taking(DeliveryStatus::kFailed, "", DeliveryStatus::kAccepted))},
+      {.name = "sqs_takes_missing_entry_for_accepted",
+       .fault = "an entry that the answer does not name counts as accepted",
+       .rules = {"attempts"},
+       .transport = Retold(Kind::kSqs,
+                           Taking(DeliveryStatus::kUnknown, "missing", DeliveryStatus::kAccepted))},
+      {.name = "kafka_takes_failed_batch_for_accepted",
+       .fault = "records count as written although the broker refused their batch",
+       .rules = {"attempts"},
+       .faults = false,
+       .transport =
+           Retold(Kind::kKafka, Taking(DeliveryStatus::kFailed, "", DeliveryStatus::kAccepted))},
+      {.name = "kafka_loses_report",
+       .fault = "the report on the first of several records never comes",
+       .rules = {"lost", "overdue"},
+       .faults = false,
+       .transport = Retold(Kind::kKafka, [] { return std::make_unique<LosesFirst>(); })},
+      {.name = "email_gives_up_unsent",
+       .fault = "a mail that had no room counts as refused",
+       .rules = {"attempts"},
+       .transport =
+           Retold(Kind::kEmail, Taking(DeliveryStatus::kUnsent, "", DeliveryStatus::kRejected))},
+      {.name = "transport_takes_silence_for_accepted",
+       .fault = "an attempt without an answer in time counts as accepted",
+       .rules = {"attempts"},
+       .transport = Retold(Kind::KIND_NOT_SET, Taking(DeliveryStatus::kUnknown, "no answer in time",
+                                                      DeliveryStatus::kAccepted))},
+  };
+}
+
+}  // namespace escapement::simulation
