@@ -168,6 +168,12 @@ void PutDeadLetter(const ClaimedEntry& entry, const Outcome& outcome, kv::Group&
       letter.SerializeAsString());
 }
 
+// One for each event of the outcome.
+void PutDeadLetters(const ClaimedEntry& entry, Outcome outcome, kv::Group& group) {
+  for (const uint64_t end = outcome.first + outcome.count; outcome.first < end; ++outcome.first)
+    PutDeadLetter(entry, outcome, group);
+}
+
 // The claim has left the row of a one-off event in the store, so the row only returns to memory.
 // Since when its target could not be reached is known only there.
 void ReturnStayed(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
@@ -387,6 +393,17 @@ EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
   return batch;
 }
 
+kv::Mutation RestOf(const RowEnd& end) {
+  EventKey key = end.entry.key;
+  EventRecord event = end.entry.event;
+  key.first += event.count();
+  event.set_count(end.rest);
+  return {.cf = ColumnFamily::kEvents,
+          .kind = Mutation::Kind::kPut,
+          .key = EncodeEventKey(key),
+          .value = event.SerializeAsString()};
+}
+
 void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::Group& group,
                RunParts& changed) {
   CHECK(EndsRow(end.kind));
@@ -407,7 +424,8 @@ void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::
                   .complete_micros = at_micros,
                   .reason = end.reason};
   PutDone(entry, outcome, outcome, count, group);
-  if (outcome.kind == EndKind::kFailed) PutDeadLetter(entry, outcome, group);
+  if (outcome.kind == EndKind::kFailed) PutDeadLetters(entry, outcome, group);
+  if (end.rest > 0) group.mutations.push_back(RestOf(end));
   if (entry.one_off()) DeleteName(entry, group);
   if (CountsInRun(entry))
     CountInRun(ChangedPart(entry, parts, changed), outcome.kind, count, outcome.reason);

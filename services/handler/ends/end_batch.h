@@ -48,15 +48,19 @@ std::vector<std::string> RunPartKeys(const std::vector<Outcome>& outcomes);
 EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
                        const ReportOrigin& origin);
 
-// The end of a row without a claim. The row is deleted. kFailed is only for one event that waited
-// for another attempt.
+// The end of a row without a claim. The row is deleted. kFailed is for events that waited for their
+// first or another attempt.
 struct RowEnd {
-  ClaimedEntry entry;  // with context only for kFailed
-  std::string payload;
+  ClaimedEntry entry = {};  // with context only for kFailed
+  std::string payload = {};
   EndKind kind = EndKind::kSkipped;
-  std::string reason;
+  std::string reason = {};
   std::vector<kv::Mutation> moved = {};  // only for kMove: the rows that replace it
+  // Only for kFailed: how many events after those of the entry do not end now.
+  uint64_t rest = 0;
 };
+// The row that replaces the row, if it has a rest.
+kv::Mutation RestOf(const RowEnd& end);
 // Adds the row's end to the group. Its counts go to `changed`, on top of `parts`; PutParts writes
 // them once the group has all its rows. `at_micros` is now.
 void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::Group& group,
