@@ -100,6 +100,9 @@ struct Outcome {
   int64_t complete_micros = 0;
   std::string reason = {};  // why it was skipped, or the last error of a failure or retry
   absl::Time retry_at = absl::InfinitePast();
+  // Only for kFailed: the target is gone for good, and the event's schedule shall be paused for
+  // this reason. Empty: it is not gone.
+  std::string gone = {};
   // Only for granted events.
   DeliveryWork work = DeliveryWork::kGoesOn;
   bool unreachable = false;  // the target did not answer at all, or had no room

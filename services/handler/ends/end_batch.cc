@@ -13,6 +13,7 @@
 #include "common/storage/done_table.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/run_table.h"
+#include "common/storage/targets/pause_request_table.h"
 
 namespace escapement::handler {
 namespace {
@@ -212,6 +213,17 @@ void ReleaseRow(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& bat
   if (outcome.kind != EndKind::kRetry) DeleteName(entry, batch.group);
 }
 
+void RequestPause(const Outcome& outcome, EndBatch& batch) {
+  const ClaimedEntry& entry = outcome.claim->entries[outcome.entry];
+  storage::v1::PauseRequestRecord request;
+  request.set_tenant(entry.event.tenant());
+  request.set_schedule_id(CheckNotNull(entry.context)->definition->schedule_id());
+  request.set_version(entry.claimed_version);
+  request.set_reason(outcome.gone);
+  request.set_time_micros(outcome.complete_micros);
+  batch.pause_requests[PauseRequestKey(entry.key.uid)] = request.SerializeAsString();
+}
+
 void AddReport(const Outcome& first, const Outcome& last, uint64_t count, GrantReports& reports,
                EndBatch& batch) {
   const ClaimedEntry& entry = first.claim->entries[first.entry];
@@ -374,6 +386,7 @@ EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
     const bool same_claim = next != nullptr && next->claim == outcome.claim;
     const bool goes_on = same_claim && next->entry == outcome.entry &&
                          next->first == outcome.first + outcome.count && CanMerge(outcome, *next);
+    if (!outcome.gone.empty()) RequestPause(outcome, batch);
     if (!goes_on) {
       if (outcome.claim->entries[outcome.entry].grant != nullptr) {
         AddReport(outcomes[begin], outcome, count, reports, batch);
@@ -390,6 +403,8 @@ EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
   }
   PutParts(batch.parts, batch.group);
   reports.Put(origin, batch.group);
+  for (const auto& [key, request] : batch.pause_requests)
+    Put(batch.group, ColumnFamily::kPauseRequests, key, request);
   return batch;
 }
 

@@ -3,7 +3,8 @@
 // A Done record covers neighbouring events with equal outcomes. Retries become rows of the retry
 // lane, and failures become dead letters. The group also writes the claim's end row, or deletes the
 // claim with its last end, and adds to the counts of runs. Granted events have none of these, only
-// reports to the owners of their policy shards (grant_reports.h).
+// reports to the owners of their policy shards (grant_reports.h). If the target of an event is gone
+// for good, the group also asks the masters to pause the event's schedule.
 //
 // Pure: adds to a batch, decides nothing.
 
@@ -33,6 +34,8 @@ struct EndBatch {
   std::vector<QueuedRow> rows;                   // written to `events`: retries, returned events
   std::vector<std::string> released_keys;        // one-off rows that no claim holds any more
   std::vector<std::shared_ptr<Claim>> finished;  // claims without an open event
+  // Requests to pause schedules whose targets are gone, by key in `pause_requests`.
+  std::map<std::string, std::string> pause_requests;
   uint64_t succeeded = 0;
   uint64_t dead_letters = 0;
   uint64_t skipped = 0;

@@ -32,6 +32,7 @@ DeliveryResult AddressRefused() {
 
 DeliveryResult ResultOfAnswer(const HttpAnswer& answer, bool has_token) {
   DeliveryResult result;
+  result.status_code = answer.status;
   if (answer.status >= 200 && answer.status < 300) {
     result.status = DeliveryStatus::kAccepted;
     if (!has_token) return result;
@@ -40,7 +41,8 @@ DeliveryResult ResultOfAnswer(const HttpAnswer& answer, bool has_token) {
       result.message = CleanText(answer.body_head, kDeliveryMessageBytesMax);
     return result;
   }
-  result.status = answer.status == 410 ? DeliveryStatus::kRejected : DeliveryStatus::kFailed;
+  result.gone = answer.status == 410;
+  result.status = result.gone ? DeliveryStatus::kRejected : DeliveryStatus::kFailed;
   result.message = absl::StrCat("HTTP ", answer.status, answer.body_head.empty() ? "" : ": ",
                                 CleanText(answer.body_head, kDeliveryMessageBytesMax));
   if (SaysWhenToRetry(answer.status))

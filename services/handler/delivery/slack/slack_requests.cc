@@ -28,6 +28,9 @@ bool IsRefusal(int status) {
   return status == 400 || status == 403 || status == 404 || status == 410;
 }
 
+// The webhook or its channel does not exist any more.
+bool IsGone(int status) { return status == 404 || status == 410; }
+
 }  // namespace
 
 absl::Status SlackRequests::Make(const DeliveryAttempt& attempt, HttpRequest* request) {
@@ -52,8 +55,13 @@ absl::Status SlackRequests::Make(const DeliveryAttempt& attempt, HttpRequest* re
 }
 
 DeliveryResult SlackRequests::ResultOf(const HttpAnswer& answer, bool /*has_token*/) const {
-  if (answer.status == 200) return {.status = DeliveryStatus::kAccepted, .message = {}};
   DeliveryResult result;
+  result.status_code = answer.status;
+  if (answer.status == 200) {
+    result.status = DeliveryStatus::kAccepted;
+    return result;
+  }
+  result.gone = IsGone(answer.status);
   result.status = IsRefusal(answer.status) ? DeliveryStatus::kRejected : DeliveryStatus::kFailed;
   result.message =
       absl::StrCat("Slack answered ", answer.status, answer.body_head.empty() ? "" : ": ",
