@@ -13,6 +13,7 @@
 #include "services/handler/retention/retention_loop.h"
 #include "services/handler/shard.h"
 #include "services/handler/step_gap.h"
+#include "services/handler/targets/target_state_loop.h"
 
 namespace escapement::handler {
 namespace {
@@ -51,7 +52,8 @@ class HandlerService::Impl final : public ShardedService {
                 .metrics = metrics_,
                 .lease_valid = [this](uint32_t shard) { return LeaseValid(shard); },
                 .wake = [this] { StepSoon(); }},
-        retention_(shared_) {}
+        retention_(shared_),
+        targets_(options_.instance, sends_, client(), runtime, executor(), metrics_) {}
 
   const HandlerMetrics& metrics() const { return metrics_; }
 
@@ -80,6 +82,7 @@ class HandlerService::Impl final : public ShardedService {
   SendLoop sends_;
   HandlerCore shared_;
   RetentionLoop retention_;
+  TargetStateLoop targets_;
   std::map<uint32_t, std::unique_ptr<Shard>> shards_;
   absl::Duration next_step_ = -absl::InfiniteDuration();  // Clock::Elapsed; the earliest next step
 };
@@ -164,6 +167,7 @@ void HandlerService::Impl::Step() {
   }
   metrics_.rows_in_memory.Set(static_cast<double>(rows));
   if (!draining() && retention_.Due()) Sweep(now);
+  targets_.Step(now);
   PlanNextStep(now, begun);
   ReleaseIfDrained();
 }

@@ -1,6 +1,24 @@
 #include "services/handler/metrics.h"
 
 namespace escapement::handler {
+namespace {
+
+TransportMetrics MetricsOf(Metrics& metrics, const std::string& transport) {
+  const auto in_state = [&](const char* state) -> Gauge& {
+    return *metrics.GetGauge("escapement_handler_targets",
+                             "Endpoints used in the last minutes, by state of their circuit "
+                             "breaker.",
+                             {{"transport", transport}, {"state", state}});
+  };
+  return {
+      .open = in_state("open"),
+      .half_open = in_state("half_open"),
+      .closed = in_state("closed"),
+      .openings = *metrics.GetCounter("escapement_handler_breaker_openings_total",
+                                      "Openings of circuit breakers.", {{"transport", transport}})};
+}
+
+}  // namespace
 
 HandlerMetrics::HandlerMetrics(Metrics& metrics)
     : deliveries(*metrics.GetCounter("escapement_handler_deliveries_total",
@@ -36,6 +54,17 @@ HandlerMetrics::HandlerMetrics(Metrics& metrics)
       lateness_seconds(*metrics.GetHistogram(
           "escapement_handler_lateness_seconds",
           "How late first attempts were handed to the transport.",
-          {0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 30})) {}
+          {0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 30})),
+      held_events_failed(*metrics.GetCounter(
+          "escapement_handler_held_events_failed_total",
+          "Events that grew older than their max_age while their target was down.")) {
+  for (const char* transport : {"http", "grpc", "sqs", "kafka", "slack", "email", "ping", "other"})
+    by_transport.emplace(transport, MetricsOf(metrics, transport));
+}
+
+TransportMetrics& HandlerMetrics::Of(absl::string_view target_key) {
+  const auto found = by_transport.find(target_key.substr(0, target_key.find(':')));
+  return found != by_transport.end() ? found->second : by_transport.find("other")->second;
+}
 
 }  // namespace escapement::handler

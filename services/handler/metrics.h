@@ -5,9 +5,21 @@
 #ifndef SERVICES_HANDLER_METRICS_H_
 #define SERVICES_HANDLER_METRICS_H_
 
+#include <map>
+#include <string>
+
+#include "absl/strings/string_view.h"
 #include "common/metrics/metrics.h"
 
 namespace escapement::handler {
+
+// The endpoints of one transport.
+struct TransportMetrics {
+  Gauge& open;        // endpoints whose circuit breaker is open
+  Gauge& half_open;   // endpoints that wait for the result of a probe
+  Gauge& closed;      // the other endpoints that were used in the last minutes
+  Counter& openings;  // how often a circuit breaker has opened
+};
 
 struct HandlerMetrics {
   explicit HandlerMetrics(Metrics& metrics);
@@ -29,6 +41,12 @@ struct HandlerMetrics {
   Gauge& events_out;
   Gauge& shards_held;
   Histogram& lateness_seconds;  // from the due time to the transport, of first attempts
+  Counter& held_events_failed;  // events that grew too old while their target was down
+
+  // The metrics of the target's transport. The key (common/records/target_key.h) begins with its
+  // name; an unknown one counts as "other".
+  TransportMetrics& Of(absl::string_view target_key);
+  std::map<std::string, TransportMetrics, std::less<>> by_transport;
 };
 
 }  // namespace escapement::handler

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/backoff/retry_plan.h"
 #include "common/base/check.h"
 #include "common/base/micros.h"
@@ -37,6 +38,14 @@ storage::v1::AttemptRecord::Kind AttemptKindOf(DeliveryStatus status) {
       break;
   }
   return storage::v1::AttemptRecord::KIND_UNSPECIFIED;
+}
+
+// Why the schedule is paused whose target is gone. It has no text of the answer if the status says
+// enough, because users see it for long.
+std::string PauseReasonOf(const DeliveryResult& result) {
+  constexpr size_t kCharsMax = 200;  // as of Schedule.pause_reason
+  if (result.status_code == 410) return "the target answered 410 Gone";
+  return CleanText(absl::StrCat("the target is gone: ", result.message), kCharsMax);
 }
 
 }  // namespace
@@ -166,6 +175,7 @@ void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, 
   // A reason that is not valid text would make the records unreadable.
   outcome.reason = CleanText(result.message, kDeliveryMessageBytesMax);
   outcome.kind = EndKind::kFailed;
+  if (result.gone && !entry.one_off()) outcome.gone = PauseReasonOf(result);
   // The target counts as unreachable only if it has answered no attempt since this one began. If it
   // answered others, it is slow, but there.
   outcome.unreachable = silent || result.status == DeliveryStatus::kUnsent;

@@ -63,6 +63,8 @@ void AddMasterRpcs(const MasterApis& apis, RpcTable& table) {
   AddTenantRpcs(apis.tenants, table);
   AddKeyRpcs(apis.keys, table);
   table.AddUnary(apis.audit, &AuditApi::ListAuditEntries);
+  table.AddUnary(apis.targets, &TargetApi::ListTargets);
+  table.AddUnary(apis.targets, &TargetApi::GetTarget);
 }
 
 }  // namespace escapement::master

@@ -17,7 +17,10 @@
 #include "services/master/policies/policy_service.h"
 #include "services/master/requests/request_sweep_loop.h"
 #include "services/master/runs/run_service.h"
+#include "services/master/schedules/changes/pause_request_loop.h"
 #include "services/master/schedules/schedule_service.h"
+#include "services/master/target_states/target_service.h"
+#include "services/master/target_states/target_sweep_loop.h"
 #include "services/master/tenants/tenant_directory.h"
 #include "services/master/tenants/tenant_rules.h"
 #include "services/master/tenants/tenant_service.h"
@@ -51,11 +54,14 @@ struct MasterService::Parts {
         tenants(context, directory),
         keys(context),
         audit(context),
+        targets(context),
         directory(client, executor),
         rules(context, directory),
         bootstrap(context, options.bootstrap_key_file),
         sweep(context),
-        access_sweep(context) {}
+        access_sweep(context),
+        target_sweep(context),
+        pause_requests(context) {}
 
   kv::KvClient::Options ClientOptions(const Options& options) {
     kv::KvClient::Options client_options;
@@ -89,6 +95,8 @@ struct MasterService::Parts {
     bootstrap.Start();
     sweep.Start();
     access_sweep.Start();
+    target_sweep.Start();
+    pause_requests.Start();
     return true;
   }
 
@@ -106,11 +114,14 @@ struct MasterService::Parts {
   TenantService tenants;
   KeyService keys;
   AuditService audit;
+  TargetService targets;
   TenantDirectory directory;
   MasterTenantRules rules;
   BootstrapKeyLoop bootstrap;
   RequestSweepLoop sweep;
   AccessSweepLoop access_sweep;
+  TargetSweepLoop target_sweep;
+  PauseRequestLoop pause_requests;
   bool draining = false;  // on the executor
 };
 
@@ -151,8 +162,9 @@ PolicyApi& MasterService::policies() { return parts_->policies; }
 TenantApi& MasterService::tenants() { return parts_->tenants; }
 KeyApi& MasterService::keys() { return parts_->keys; }
 AuditApi& MasterService::audit() { return parts_->audit; }
+TargetApi& MasterService::targets() { return parts_->targets; }
 MasterApis MasterService::apis() {
-  return {schedules(), events(), runs(), policies(), tenants(), keys(), audit()};
+  return {schedules(), events(), runs(), policies(), tenants(), keys(), audit(), targets()};
 }
 auth::TenantRules& MasterService::tenant_rules() { return parts_->rules; }
 

@@ -41,6 +41,7 @@ class MasterService {
   TenantApi& tenants();
   KeyApi& keys();
   AuditApi& audit();
+  TargetApi& targets();
 
   // All of them.
   MasterApis apis();

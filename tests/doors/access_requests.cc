@@ -83,6 +83,9 @@ const std::map<std::string, Probe>& Probes() {
       {"ListKeys", {R"(parent: "tenants/TENANT")"}},
       {"RevokeKey", {R"(name: "tenants/TENANT/keys/none")", kNotFound}},
       {"ListAuditEntries", {R"(parent: "tenants/TENANT")"}},
+      {"ListTargets", {R"(parent: "tenants/TENANT")"}},
+      {"GetTarget",
+       {R"(name: "tenants/TENANT/targets/0123456789abcdef0123456789abcdef")", kNotFound}},
   };
   return *probes;
 }

@@ -163,6 +163,12 @@ const std::vector<DoorCase>& DoorCases() {
       {"ListAuditEntries", R"(parent: "tenants/none")", kNotFound},
       {"ListAuditEntries", R"(parent: "tenants/default" filter: "colour = red" page_size: -1)",
        kInvalid},
+      {"ListTargets", R"(parent: "tenants/default" page_size: 1)"},
+      {"ListTargets", R"(parent: "tenants/none")", kNotFound},
+      {"ListTargets", R"(parent: "tenants/default" page_size: -1 page_token: "forged")", kInvalid},
+      {"GetTarget", R"(name: "tenants/default/targets/0123456789abcdef0123456789abcdef")",
+       kNotFound},
+      {"GetTarget", R"(name: "tenants/default/targets/none")", kInvalid},
   };
   return *cases;
 }

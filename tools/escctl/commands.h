@@ -13,6 +13,7 @@ void AddEventCommands(CLI::App& app, Session& session);
 void AddRunCommands(CLI::App& app, Session& session);
 void AddPolicyCommands(CLI::App& app, Session& session);
 void AddTokenCommands(CLI::App& app, Session& session);
+void AddTargetCommands(CLI::App& app, Session& session);
 void AddStoreCommands(CLI::App& app, Session& session);
 
 }  // namespace escapement::escctl

@@ -42,6 +42,7 @@ void AddAllCommands(CLI::App& app, Session& session) {
   AddRunCommands(app, session);
   AddPolicyCommands(app, session);
   AddTokenCommands(app, session);
+  AddTargetCommands(app, session);
   AddTenantCommands(app, session);
   AddQuotaCommands(app, session);
   AddKeyCommands(app, session);

@@ -17,6 +17,7 @@
 #include "escapement/v1/run_service.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
 #include "escapement/v1/store_service.pb.h"
+#include "escapement/v1/target_service.pb.h"
 #include "escapement/v1/tenant_service.pb.h"
 #include "escapement/v1/token_service.pb.h"
 #include "gtest/gtest.h"
@@ -37,11 +38,13 @@ const RouteTable& Routes() {
   v1::GetTenantRequest::descriptor();
   v1::GetKeyRequest::descriptor();
   v1::ListAuditEntriesRequest::descriptor();
+  v1::GetTargetRequest::descriptor();
   static const RouteTable table = *RouteTable::Build(
       *google::protobuf::DescriptorPool::generated_pool(),
       {"escapement.v1.ScheduleService", "escapement.v1.PolicyService", "escapement.v1.EventService",
        "escapement.v1.RunService", "escapement.v1.TokenService", "escapement.v1.StoreService",
-       "escapement.v1.TenantService", "escapement.v1.KeyService", "escapement.v1.AuditService"});
+       "escapement.v1.TenantService", "escapement.v1.KeyService", "escapement.v1.AuditService",
+       "escapement.v1.TargetService"});
   return table;
 }
 

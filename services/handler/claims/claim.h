@@ -104,6 +104,9 @@ struct Outcome {
   storage::v1::AttemptRecord::Kind attempt = storage::v1::AttemptRecord::KIND_UNSPECIFIED;
   int32_t status = 0;       // AttemptRecord.status
   std::string answer = {};  // the target's, at most kDeliveryAnswerBytesMax
+  // Only for kFailed: the target is gone for good, and the event's schedule shall be paused for
+  // this reason. Empty: it is not gone.
+  std::string gone = {};
   // Only for granted events.
   DeliveryWork work = DeliveryWork::kGoesOn;
   bool unreachable = false;  // the target did not answer at all, or had no room

@@ -5,6 +5,9 @@
 // target that is not slow, the loop takes no rows of their kind (on time or background) until the
 // target has room. For on-time rows this ends after kOverdueAfter.
 //
+// Rows whose target is down (circuit_breaker.h) wait in the same way. Their events fail when they
+// are older than max_age (held_rows.h).
+//
 // Threads: one, the handler's executor.
 
 #ifndef SERVICES_HANDLER_CLAIMS_CLAIM_LOOP_H_
@@ -13,6 +16,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -83,6 +87,11 @@ class ClaimLoop {
   void EvictTarget(const std::string& target, Blocked& blocked);
   bool HasRoom(const ClaimBatch& batch, size_t rows_max) const;
   void Unblock(absl::Time now);
+  // Fails the waiting rows that are too old for another attempt, if their target is down.
+  void FailOldHeldRows(absl::Time now);
+  // True if the row has been taken, because it is too old.
+  bool FailIfTooOld(absl::Time now, std::optional<absl::Duration> down_for, QueuedRow& row,
+                    ResolvedRow& resolved);
   // Returns false if no row was due.
   bool MakeClaim(absl::Time now);
   // Claims on-time rows whose target has room again. If no on-time row is due, also overdue rows.
@@ -117,7 +126,8 @@ class ClaimLoop {
   size_t blocked_rows_ = 0;                           // for all targets
   size_t blocked_bytes_ = 0;                          // for all targets
   std::set<std::string> evicted_;                     // targets whose rows were evicted
-  absl::Duration last_rewind_ = -absl::InfiniteDuration();  // Clock::Elapsed
+  absl::Duration held_checked_ = -absl::InfiniteDuration();  // Clock::Elapsed
+  absl::Duration last_rewind_ = -absl::InfiniteDuration();   // Clock::Elapsed
 };
 
 }  // namespace escapement::handler

@@ -1,6 +1,7 @@
 #include "services/handler/delivery/send_loop.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -19,8 +20,26 @@ constexpr uint64_t kLimitMin = 256;
 constexpr absl::Duration kCountEvery = absl::Milliseconds(100);
 // The shortest time that is assumed for a count that is not over yet.
 constexpr absl::Duration kCountMin = absl::Milliseconds(50);
+// Above this, a target without events out is forgotten at once, unless it is slow or down. Above
+// twice as many, it is forgotten in any case.
 constexpr size_t kTargetsKeptMax = 4096;
+// Uses of targets by tenants that are counted. Above this, further ones are not shown to their
+// tenants until others have been idle.
+constexpr size_t kUsesMax = 16'384;
 constexpr absl::Duration kRecheck = absl::Milliseconds(100);
+
+void CountUse(const DeliveryResult& result, absl::Duration now, TargetUse& use) {
+  switch (result.status) {
+    case DeliveryStatus::kAccepted:
+      return use.OnSucceeded(now);
+    case DeliveryStatus::kFailed:
+    case DeliveryStatus::kRejected:
+    case DeliveryStatus::kUnknown:
+      return use.OnFailed(result.message, now);
+    case DeliveryStatus::kUnsent:
+      return use.OnUnsent();
+  }
+}
 
 }  // namespace
 
@@ -89,6 +108,8 @@ uint64_t SendLoop::Room(const std::string& target_key) {
   if (found == nullptr) return std::min({all, options_.target_events_out_max, kLimitMin});
   SendTarget& target = *found;
   const absl::Duration elapsed = runtime_.clock().Elapsed();
+  const uint64_t allowed = target.breaker.Allowed(elapsed);
+  if (allowed != CircuitBreaker::kAnyNumber) return std::min(all, allowed);
   UpdateLimit(target, elapsed);
   const uint64_t early = static_cast<uint64_t>(target.rate * absl::ToDoubleSeconds(lead_.extra()));
   const uint64_t most =
@@ -132,33 +153,68 @@ void SendLoop::UpdateLimit(SendTarget& target, absl::Duration elapsed) const {
   target.counted_since = elapsed;
 }
 
-bool SendLoop::OnAnswer(const DeliveryContext& context, DeliveryStatus status,
-                        uint64_t answers_before) {
+uint64_t SendLoop::BoundOf(const SendTarget& target) const {
+  const uint64_t limit =
+      target.limit == 0 ? std::min(kLimitMin, options_.target_events_out_max) : target.limit;
+  return std::max<uint64_t>(limit / (target.slow ? kSlowShare : 1), 1);
+}
+
+bool SendLoop::CountResult(const Slot& slot, const DeliveryContext& context,
+                           const DeliveryResult& result, absl::Duration now) {
   SendTarget& target = *CheckNotNull(FindTarget(context.target_key));
-  const bool answered = status != DeliveryStatus::kUnknown && status != DeliveryStatus::kUnsent;
-  const bool silent = !answered && target.answers_ever == answers_before;
+  const bool answered =
+      result.status != DeliveryStatus::kUnknown && result.status != DeliveryStatus::kUnsent;
+  const bool silent = !answered && target.answers_ever == slot.answers_before;
   TakeFrom<uint64_t>(target.sent, 1);
   if (answered) {
     ++target.answers;
     ++target.answers_ever;
     target.timeout = context.timeout;
   }
-  Unreserve(context.target_key, 1);
+  if (slot.use != nullptr) CountUse(result, now, *slot.use);
+  TellBreaker(slot, context, target, result.status, silent, now);
+  Release(target, 1);
   return silent;
+}
+
+void SendLoop::TellBreaker(const Slot& slot, const DeliveryContext& context, SendTarget& target,
+                           DeliveryStatus status, bool silent, absl::Duration now) {
+  if (!context.closed.empty() || (status == DeliveryStatus::kUnsent && !silent))
+    return target.breaker.OnNoResult(slot.sent);
+  const bool good = status == DeliveryStatus::kAccepted || status == DeliveryStatus::kRejected;
+  if (target.breaker.OnResult(good, slot.sent, now))
+    metrics_.Of(context.target_key).openings.Increment();
 }
 
 bool SendLoop::IsSlow(const std::string& target_key) {
   const SendTarget* const found = FindTarget(target_key);
-  return found != nullptr && found->slow;
+  return found != nullptr && (found->slow || found->breaker.down_since().has_value());
+}
+
+std::optional<absl::Duration> SendLoop::DownFor(const std::string& target_key) {
+  const SendTarget* const found = FindTarget(target_key);
+  if (found == nullptr || !found->breaker.down_since().has_value()) return std::nullopt;
+  return runtime_.clock().Elapsed() - *found->breaker.down_since();
+}
+
+SendTarget& SendLoop::TargetOf(const std::string& target_key) {
+  if (SendTarget* const found = FindTarget(target_key); found != nullptr) return *found;
+  last_found_ = targets_.try_emplace(target_key).first;
+  return last_found_->second;
+}
+
+TargetUse* SendLoop::UseOf(SendTarget& target, const std::string& tenant, absl::Duration now) {
+  const auto found = target.uses.find(tenant);
+  if (found != target.uses.end()) return &found->second;
+  if (uses_ >= kUsesMax) return nullptr;
+  ++uses_;
+  return &target.uses.emplace(tenant, TargetUse(now)).first->second;
 }
 
 void SendLoop::Reserve(const std::string& target_key, uint64_t events) {
-  SendTarget* found = FindTarget(target_key);
-  if (found == nullptr) {
-    last_found_ = targets_.try_emplace(target_key).first;
-    found = &last_found_->second;
-  }
-  found->out += events;
+  SendTarget& target = TargetOf(target_key);
+  target.breaker.OnReserved(runtime_.clock().Elapsed());
+  target.out += events;
   out_ += events;
   metrics_.events_out.Set(static_cast<double>(out_));
 }
@@ -166,11 +222,34 @@ void SendLoop::Reserve(const std::string& target_key, uint64_t events) {
 void SendLoop::Unreserve(const std::string& target_key, uint64_t events) {
   SendTarget* const found = FindTarget(target_key);
   CHECK(found != nullptr) << "nothing is reserved for " << target_key;
-  TakeFrom(found->out, events);
+  found->breaker.OnUnreserved();
+  Release(*found, events);
+}
+
+void SendLoop::Release(SendTarget& target, uint64_t events) {
+  CHECK(last_found_ != targets_.end() && &last_found_->second == &target);
+  TakeFrom(target.out, events);
   TakeFrom(out_, events);
   metrics_.events_out.Set(static_cast<double>(out_));
-  if (found->out > 0 || found->slow || targets_.size() <= kTargetsKeptMax) return;
+  if (target.out > 0 || targets_.size() <= kTargetsKeptMax) return;
+  const bool in_trouble = target.slow || target.breaker.down_since().has_value();
+  if (in_trouble && targets_.size() <= 2 * kTargetsKeptMax) return;
+  uses_ -= target.uses.size();
   targets_.erase(last_found_);
+  last_found_ = targets_.end();
+}
+
+void SendLoop::ForgetIdle(absl::Duration before) {
+  for (auto target = targets_.begin(); target != targets_.end();) {
+    std::map<std::string, TargetUse>& uses = target->second.uses;
+    for (auto use = uses.begin(); use != uses.end();) {
+      const bool idle = use->second.in_flight() == 0 && use->second.last_used() < before;
+      if (idle) --uses_;
+      use = idle ? uses.erase(use) : std::next(use);
+    }
+    const bool unused = uses.empty() && target->second.out == 0;
+    target = unused ? targets_.erase(target) : std::next(target);
+  }
   last_found_ = targets_.end();
 }
 
@@ -232,6 +311,9 @@ void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting,
       << "more is sent to " << entry.context->target_key << " than is reserved";
   target.most_sent = std::max(target.most_sent, target.sent);
   const uint64_t answers_before = target.answers_ever;
+  const absl::Duration elapsed = runtime_.clock().Elapsed();
+  TargetUse* const use = UseOf(target, entry.event.tenant(), elapsed);
+  if (use != nullptr) use->OnSent(waiting.count, elapsed);
   const bool has_token = entry.grant != nullptr && entry.grant->on_release;
   CHECK(!has_token || token_maker_ != nullptr);
   for (uint64_t i = 0; i < waiting.count; ++i) {
@@ -248,6 +330,8 @@ void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting,
     slot.entry = waiting.entry;
     slot.index = waiting.first + i;
     slot.dispatch_micros = now_micros;
+    slot.sent = elapsed;
+    slot.use = use;
     slot.answers_before = answers_before;
     batch.push_back({.tag = (uint64_t{slot.uses} << 32) | place,
                      .context = entry.context,
@@ -262,6 +346,7 @@ void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting,
 }
 
 void SendLoop::OnResults() {
+  const absl::Duration now = runtime_.clock().Elapsed();
   for (Sink::Result& result : sink_->Take()) {
     const uint32_t place = static_cast<uint32_t>(result.tag);
     CHECK_LT(place, slots_.size());
@@ -271,8 +356,7 @@ void SendLoop::OnResults() {
     const std::shared_ptr<Claim> claim = std::exchange(slot.claim, nullptr);
     ++slot.uses;
     free_slots_.push_back(place);
-    const bool silent =
-        OnAnswer(*claim->entries[slot.entry].context, result.result.status, slot.answers_before);
+    const bool silent = CountResult(slot, *claim->entries[slot.entry].context, result.result, now);
     if (claim->owner != nullptr) {
       claim->owner->OnResult(claim, slot.entry, slot.index, slot.dispatch_micros,
                              std::move(result.result), silent);

@@ -3,6 +3,12 @@
 //
 // Room is reserved before a claim is made, so that claimed events can be sent at their due time.
 //
+// Each target has a circuit breaker. While the breaker is open, the target has no room, so that its
+// events wait as they do for a full target. Accepted and rejected attempts are good results,
+// because the target answered. Failed and unknown ones are bad, and so are unsent ones if the
+// target answered nothing while they waited. Attempts that were never sent because the target's
+// secrets cannot be opened (DeliveryContext::closed) are no results.
+//
 // Threads: one, the handler's executor. Results may come from any thread; they are posted to the
 // executor in batches.
 
@@ -24,10 +30,12 @@
 #include "services/handler/delivery/delivery_transport.h"
 #include "services/handler/metrics.h"
 #include "services/handler/options.h"
+#include "services/handler/targets/circuit_breaker.h"
+#include "services/handler/targets/target_use.h"
 
 namespace escapement::handler {
 
-// A target that has events out, or is slow.
+// A target that was used in the last minutes.
 struct SendTarget {
   uint64_t out = 0;        // reserved events: claimed and not answered
   uint64_t sent = 0;       // the part of `out` that is sent
@@ -42,6 +50,8 @@ struct SendTarget {
   uint64_t answers_ever = 0;
   absl::Duration counted_since;  // Clock::Elapsed
   absl::Duration timeout;
+  CircuitBreaker breaker;
+  std::map<std::string, TargetUse> uses;  // by tenant
 };
 
 class SendLoop {
@@ -61,8 +71,12 @@ class SendLoop {
 
   // How many more events of the target may be claimed. This is its limit less its events out, plus
   // the events that it answers during ClaimLead::extra. Also notes since when the target is full.
+  // While its breaker is open: 0. While it is half open: 1 until the probe is reserved.
   uint64_t Room(const std::string& target_key);
+  // True if the target has been full for long, or its breaker is not closed.
   bool IsSlow(const std::string& target_key);
+  // How long the target has been down: the time since its breaker opened. nullopt: it is closed.
+  std::optional<absl::Duration> DownFor(const std::string& target_key);
   void Reserve(const std::string& target_key, uint64_t events);
   void Unreserve(const std::string& target_key, uint64_t events);
 
@@ -79,6 +93,13 @@ class SendLoop {
   uint64_t out() const { return out_; }
   bool full() const { return out_ >= OutMax(); }
 
+  // The targets that were used in the last minutes, by their key.
+  const std::map<std::string, SendTarget>& targets() const { return targets_; }
+  // How many events the target may have out, whatever its breaker says.
+  uint64_t BoundOf(const SendTarget& target) const;
+  // Forgets uses without an attempt since `before` (Clock::Elapsed), and targets without uses.
+  void ForgetIdle(absl::Duration before);
+
  private:
   class Sink;
   struct Waiting {
@@ -94,16 +115,27 @@ class SendLoop {
     uint32_t uses = 0;
     uint64_t index = 0;
     int64_t dispatch_micros = 0;
+    absl::Duration sent;          // Clock::Elapsed
+    TargetUse* use = nullptr;     // null: is not counted
     uint64_t answers_before = 0;  // answers_ever of the target at the send
   };
   void Send(absl::Time now, absl::Time due, const Waiting& waiting,
             std::vector<DeliveryAttempt>& batch);
   void OnResults();
-  // Counts an answer. True if the target has answered nothing since it had `answers_before`
-  // answers.
-  bool OnAnswer(const DeliveryContext& context, DeliveryStatus status, uint64_t answers_before);
-  // Null if the target has nothing out and is not slow.
+  // Counts the result of the slot's attempt. True if the target has answered nothing since the
+  // attempt was sent.
+  bool CountResult(const Slot& slot, const DeliveryContext& context, const DeliveryResult& result,
+                   absl::Duration now);
+  void TellBreaker(const Slot& slot, const DeliveryContext& context, SendTarget& target,
+                   DeliveryStatus status, bool silent, absl::Duration now);
+  // Gives room back. The target may be forgotten.
+  void Release(SendTarget& target, uint64_t events);
+  // Null if nothing is known of the target.
   SendTarget* FindTarget(const std::string& target_key);
+  // Makes the target if nothing is known of it.
+  SendTarget& TargetOf(const std::string& target_key);
+  // Null if too many uses are counted already.
+  TargetUse* UseOf(SendTarget& target, const std::string& tenant, absl::Duration now);
   // The bound for all targets together.
   uint64_t OutMax() const;
   void UpdateLimit(SendTarget& target, absl::Duration elapsed) const;
@@ -117,8 +149,9 @@ class SendLoop {
   std::function<void()> on_results_;
   TokenMaker token_maker_;
   std::shared_ptr<Sink> sink_;
-  std::map<std::string, SendTarget> targets_;  // targets with events out, and slow ones
+  std::map<std::string, SendTarget> targets_;
   std::map<std::string, SendTarget>::iterator last_found_ = targets_.end();
+  size_t uses_ = 0;  // counted uses, for all targets
   uint64_t out_ = 0;
   std::multimap<absl::Time, Waiting> waiting_;
   std::vector<Slot> slots_;

@@ -29,7 +29,9 @@ class SendLoopTest : public ::testing::Test {
     auto context = std::make_shared<DeliveryContext>();
     context->target_key = "t";
     context->timeout = absl::Seconds(10);
+    context->closed = closed_;
     ClaimedEntry entry;
+    entry.event.set_tenant(tenant_);
     entry.context = std::move(context);
     entry.event.set_version(1);
     entry.event.set_count(count);
@@ -56,6 +58,8 @@ class SendLoopTest : public ::testing::Test {
   Metrics registry_;
   HandlerMetrics metrics_{registry_};
   Owner owner_;
+  std::string closed_;
+  std::string tenant_ = "default";
   int result_batches_ = 0;
   ClaimLead lead_;
   SendLoop loop_{
@@ -170,8 +174,10 @@ TEST_F(SendLoopTest, EarlyClaimsRaiseTheBoundForAllTargets) {
 }
 
 TEST_F(SendLoopTest, UnsentResultIsNoAnswer) {
-  transport_.decide = [](const DeliveryAttempt&) {
-    return DeliveryResult{.status = DeliveryStatus::kUnsent, .message = ""};
+  transport_.decide = [](const DeliveryAttempt& attempt) {
+    return DeliveryResult{
+        .status = attempt.index == 0 ? DeliveryStatus::kAccepted : DeliveryStatus::kUnsent,
+        .message = ""};
   };
   SendItAHundred();
   EXPECT_EQ(loop_.Room("t"), 256u);
@@ -187,7 +193,101 @@ TEST_F(SendLoopTest, TargetThatStaysFullIsSlowAndGetsLessRoom) {
   EXPECT_EQ(loop_.Room("t"), 0u);
   EXPECT_TRUE(loop_.IsSlow("t"));
   runtime_.AdvanceBy(absl::Seconds(20));
-  EXPECT_EQ(loop_.Room("t"), 16u) << "all have timed out";
+  EXPECT_EQ(loop_.Room("t"), 1u) << "all have timed out: a probe may go";
+  transport_.decide = nullptr;
+  AddAndSend(1);
+  runtime_.AdvanceBy(absl::Seconds(1));
+  EXPECT_EQ(loop_.Room("t"), 16u) << "the probe was answered";
+}
+
+std::optional<DeliveryResult> Failed(const DeliveryAttempt&) {
+  return DeliveryResult{.status = DeliveryStatus::kFailed, .message = "HTTP 503"};
+}
+
+TEST_F(SendLoopTest, TargetThatIsDownHasNoRoomExceptForAProbe) {
+  transport_.decide = Failed;
+  AddAndSend(20);
+  EXPECT_FALSE(loop_.DownFor("t").has_value());
+  runtime_.AdvanceBy(absl::Milliseconds(500));
+  EXPECT_EQ(loop_.Room("t"), 0u);
+  EXPECT_TRUE(loop_.IsSlow("t"));
+  EXPECT_EQ(metrics_.Of("t").openings.Value(), 1);
+  EXPECT_GT(loop_.Room("u"), 0u);
+  runtime_.AdvanceBy(absl::Milliseconds(501));
+  EXPECT_EQ(loop_.Room("t"), 1u);
+  EXPECT_EQ(loop_.DownFor("t"), absl::Seconds(1));
+  loop_.Reserve("t", 1);
+  EXPECT_EQ(loop_.Room("t"), 0u);
+  loop_.Unreserve("t", 1);  // its claim has failed
+  EXPECT_EQ(loop_.Room("t"), 1u);
+  transport_.decide = nullptr;
+  AddAndSend(1);
+  EXPECT_EQ(loop_.Room("t"), 0u);
+  runtime_.AdvanceBy(absl::Milliseconds(2));
+  EXPECT_EQ(loop_.Room("t"), 256u);
+  EXPECT_FALSE(loop_.DownFor("t").has_value());
+}
+
+TEST_F(SendLoopTest, ResultsOfEarlierAttemptsGiveTheProbeNoCompany) {
+  transport_.decide = Failed;
+  transport_.delay = absl::Milliseconds(1500);
+  AddAndSend(100);  // their results come while the probe is out
+  transport_.delay = absl::Milliseconds(1);
+  AddAndSend(20);
+  runtime_.AdvanceBy(absl::Milliseconds(1100));
+  ASSERT_EQ(loop_.Room("t"), 1u);
+  transport_.delay = absl::Seconds(5);
+  AddAndSend(1);
+  runtime_.AdvanceBy(absl::Seconds(1));
+  ASSERT_EQ(loop_.out(), 1u);
+  EXPECT_EQ(loop_.Room("t"), 0u);
+}
+
+TEST_F(SendLoopTest, ClosedTargetsAreNotDown) {
+  closed_ = "the secrets cannot be opened";
+  transport_.decide = Failed;
+  AddAndSend(100);
+  runtime_.AdvanceBy(absl::Seconds(1));
+  EXPECT_FALSE(loop_.DownFor("t").has_value());
+}
+
+TEST_F(SendLoopTest, UnsentEventsOpenTheBreakerIfNothingIsAnswered) {
+  const auto unsent = [](const DeliveryAttempt&) {
+    return DeliveryResult{.status = DeliveryStatus::kUnsent, .message = ""};
+  };
+  AddAndSend(1);
+  transport_.decide = unsent;
+  transport_.delay = absl::Seconds(2);
+  AddAndSend(100);
+  runtime_.AdvanceBy(absl::Seconds(30));
+  EXPECT_FALSE(loop_.DownFor("t").has_value()) << "one was answered while they waited";
+  AddAndSend(100);
+  runtime_.AdvanceBy(absl::Seconds(3));
+  EXPECT_TRUE(loop_.DownFor("t").has_value());
+}
+
+TEST_F(SendLoopTest, UsesAreCountedByTenantAndForgottenWhenIdle) {
+  AddAndSend(3);
+  tenant_ = "other";
+  transport_.decide = Failed;
+  AddAndSend(2);
+  EXPECT_EQ(loop_.targets().at("t").uses.at("default").in_flight(), 3u);
+  EXPECT_EQ(loop_.targets().at("t").uses.at("other").in_flight(), 2u);
+  runtime_.AdvanceBy(absl::Seconds(1));
+  const absl::Duration now = runtime_.clock().Elapsed();
+  const auto& uses = loop_.targets().at("t").uses;
+  EXPECT_EQ(uses.at("default").CountsAt(now).attempts, 3u);
+  EXPECT_EQ(uses.at("default").CountsAt(now).failures, 0u);
+  EXPECT_EQ(uses.at("default").LastError(), "");
+  EXPECT_EQ(uses.at("other").CountsAt(now).failures, 2u);
+  EXPECT_EQ(uses.at("other").LastError(), "HTTP 503");
+  tenant_ = "default";
+  AddAndSend(1);
+  loop_.ForgetIdle(runtime_.clock().Elapsed());
+  EXPECT_EQ(loop_.targets().at("t").uses.size(), 1u);
+  runtime_.AdvanceBy(absl::Seconds(1));
+  loop_.ForgetIdle(runtime_.clock().Elapsed());
+  EXPECT_TRUE(loop_.targets().empty());
 }
 
 }  // namespace

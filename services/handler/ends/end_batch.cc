@@ -13,6 +13,7 @@
 #include "common/storage/done_record.h"
 #include "common/storage/done_table.h"
 #include "common/storage/name_tables.h"
+#include "common/storage/targets/pause_request_table.h"
 
 namespace escapement::handler {
 namespace {
@@ -151,6 +152,16 @@ void PutDeadLetter(const ClaimedEntry& entry, const Outcome& outcome, kv::Group&
       letter.SerializeAsString());
 }
 
+// Each event of the outcome has a record and a dead letter of its own.
+void PutFailures(const ClaimedEntry& entry, Outcome outcome, kv::Group& group) {
+  const uint64_t end = outcome.first + outcome.count;
+  outcome.count = 1;
+  for (; outcome.first < end; ++outcome.first) {
+    PutDone(entry, {outcome}, 0, 1, 1, group);
+    PutDeadLetter(entry, outcome, group);
+  }
+}
+
 // The claim has left the row of a one-off event in the store, so the row only returns to memory.
 // Since when its target could not be reached is known only there.
 void ReturnStayed(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
@@ -187,6 +198,17 @@ void ReleaseRow(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& bat
   Delete(batch.group, ColumnFamily::kEvents, entry.event_key);
   batch.released_keys.push_back(entry.event_key);
   if (outcome.kind != EndKind::kRetry) DeleteName(entry, batch.group);
+}
+
+void RequestPause(const Outcome& outcome, EndBatch& batch) {
+  const ClaimedEntry& entry = outcome.claim->entries[outcome.entry];
+  storage::v1::PauseRequestRecord request;
+  request.set_tenant(entry.event.tenant());
+  request.set_schedule_id(CheckNotNull(entry.context)->definition->schedule_id());
+  request.set_version(entry.claimed_version);
+  request.set_reason(outcome.gone);
+  request.set_time_micros(outcome.complete_micros);
+  batch.pause_requests[PauseRequestKey(entry.key.uid)] = request.SerializeAsString();
 }
 
 void AddReport(const Outcome& first, const Outcome& last, uint64_t count, GrantReports& reports,
@@ -348,6 +370,7 @@ EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
     const bool same_claim = next != nullptr && next->claim == outcome.claim;
     const bool goes_on = same_claim && next->entry == outcome.entry &&
                          next->first == outcome.first + outcome.count && CanMerge(outcome, *next);
+    if (!outcome.gone.empty()) RequestPause(outcome, batch);
     if (!goes_on) {
       if (outcome.claim->entries[outcome.entry].grant != nullptr) {
         AddReport(outcomes[begin], outcome, count, reports, batch);
@@ -364,7 +387,20 @@ EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
   }
   PutParts(batch.parts, batch.group);
   reports.Put(origin, batch.group);
+  for (const auto& [key, request] : batch.pause_requests)
+    Put(batch.group, ColumnFamily::kPauseRequests, key, request);
   return batch;
+}
+
+kv::Mutation RestOf(const RowEnd& end) {
+  EventKey key = end.entry.key;
+  EventRecord event = end.entry.event;
+  key.first += event.count();
+  event.set_count(end.rest);
+  return {.cf = ColumnFamily::kEvents,
+          .kind = Mutation::Kind::kPut,
+          .key = EncodeEventKey(key),
+          .value = event.SerializeAsString()};
 }
 
 void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::Group& group,
@@ -386,8 +422,12 @@ void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::
                   .attempts = entry.event.attempts(),
                   .complete_micros = at_micros,
                   .reason = end.reason};
-  PutDone(entry, {outcome}, 0, 1, count, group);
-  if (outcome.kind == EndKind::kFailed) PutDeadLetter(entry, outcome, group);
+  if (outcome.kind == EndKind::kFailed) {
+    PutFailures(entry, outcome, group);
+  } else {
+    PutDone(entry, {outcome}, 0, 1, count, group);
+  }
+  if (end.rest > 0) group.mutations.push_back(RestOf(end));
   if (entry.one_off()) DeleteName(entry, group);
   CountEnd(entry, outcome, count, at_micros, parts, changed);
 }

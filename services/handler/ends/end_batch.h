@@ -3,7 +3,8 @@
 // A Done record covers neighbouring events with equal outcomes. Retries become rows of the retry
 // lane, and failures become dead letters. The group also writes the claim's end row, or deletes the
 // claim with its last end, and adds to the counts (run_counts.h). Granted events have none of
-// these, only reports to the owners of their policy shards (grant_reports.h).
+// these, only reports to the owners of their policy shards (grant_reports.h). If the target of an
+// event is gone for good, the group also asks the masters to pause the event's schedule.
 //
 // Pure: adds to a batch, decides nothing.
 
@@ -31,6 +32,8 @@ struct EndBatch {
   std::vector<QueuedRow> rows;                   // written to `events`: retries, returned events
   std::vector<std::string> released_keys;        // one-off rows that no claim holds any more
   std::vector<std::shared_ptr<Claim>> finished;  // claims without an open event
+  // Requests to pause schedules whose targets are gone, by key in `pause_requests`.
+  std::map<std::string, std::string> pause_requests;
   uint64_t succeeded = 0;
   uint64_t dead_letters = 0;
   uint64_t skipped = 0;
@@ -46,15 +49,19 @@ std::vector<std::string> RunPartKeys(const std::vector<Outcome>& outcomes);
 EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
                        const ReportOrigin& origin);
 
-// The end of a row without a claim. The row is deleted. kFailed is only for one event that waited
-// for another attempt.
+// The end of a row without a claim. The row is deleted. kFailed is for events that waited for their
+// first or another attempt.
 struct RowEnd {
-  ClaimedEntry entry;  // with context only for kFailed
-  std::string payload;
+  ClaimedEntry entry = {};  // with context only for kFailed
+  std::string payload = {};
   EndKind kind = EndKind::kSkipped;
-  std::string reason;
+  std::string reason = {};
   std::vector<kv::Mutation> moved = {};  // only for kMove: the rows that replace it
+  // Only for kFailed: how many events after those of the entry do not end now.
+  uint64_t rest = 0;
 };
+// The row that replaces the row, if it has a rest.
+kv::Mutation RestOf(const RowEnd& end);
 // Adds the row's end to the group. Its counts go to `changed`, on top of `parts`; PutParts writes
 // them once the group has all its rows. `at_micros` is now.
 void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::Group& group,

@@ -19,6 +19,7 @@ using kv::ColumnFamily;
 
 constexpr size_t kPartsKeptMax = 4096;
 constexpr size_t kReadAgainMax = 100;                      // rows in one request
+constexpr size_t kDeadLetterBytes = 512;                   // a guess, without the payload
 constexpr absl::Duration kHeld = absl::Milliseconds(100);  // only by a perturbation
 
 }  // namespace
@@ -203,6 +204,11 @@ void EndLoop::AddRows(absl::Time now, PendingCommit& pending) {
     }
     AddRowEnd(row.end, ToMicros(now), parts_, to->group, to->parts);
     bytes += row.end.payload.size();
+    if (row.end.kind == EndKind::kFailed) bytes += row.end.entry.event.count() * kDeadLetterBytes;
+    if (row.end.rest > 0) {
+      const kv::Mutation rest = RestOf(row.end);
+      to->rests.emplace_back(rest.key, rest.value, 0);
+    }
     ++taken;
     to->rows.push_back(std::move(row));
   }
@@ -277,6 +283,10 @@ void EndLoop::OnCommitted(PendingCommit& pending, const kv::CommitResult& result
       count.Increment(row.end.entry.event.count());
     }
     if (!applied) continue;
+    for (QueuedRow& rest : group.rests) {
+      rest.set_seq(result.seq);
+      if (loader_.WantsRow(rest.key())) state_.queue.Add(std::move(rest));
+    }
     for (auto& [key, part] : group.parts) parts_[key] = std::move(part);
   }
   rows_of_group_max_ = refused ? 1 : std::min(2 * rows_of_group_max_, kRowsOfGroupMax);

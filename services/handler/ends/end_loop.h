@@ -58,6 +58,7 @@ class EndLoop {
     RunParts parts;                      // the counts that the group writes
     const CachedState* state = nullptr;  // the last state added as a condition
     std::vector<WaitingRow> rows;
+    std::vector<QueuedRow> rests;  // rows that the group writes
   };
   // One commit: the batch's group first, then the groups of rows.
   struct PendingCommit {

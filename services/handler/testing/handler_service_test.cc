@@ -249,12 +249,13 @@ TEST_F(HandlerServiceTest, UnsentEventWaitsAndUsesNoAttempt) {
     return DeliveryResult{.status = room ? DeliveryStatus::kAccepted : DeliveryStatus::kUnsent,
                           .message = ""};
   };
-  world_.AddRow(uid, {.due = world_.now() + absl::Seconds(1), .count = 10, .run_count = 10});
+  // Together less than 20 unsent events, so that the target does not count as down.
+  world_.AddRow(uid, {.due = world_.now() + absl::Seconds(1), .count = 5, .run_count = 5});
   world_.AddOneOff("event-1", world_.now() + absl::Seconds(1), "hello");
   world_.Advance(absl::Seconds(4));
-  EXPECT_EQ(transport().sent.size(), 44u);
+  EXPECT_EQ(transport().sent.size(), 24u);
   EXPECT_EQ(*transport().sent.back().attempt.context->payload, "hello");
-  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 11u);
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 6u);
   for (const storage::v1::DoneRecord& done : world_.Done()) EXPECT_EQ(done.attempts(), 1u);
   EXPECT_EQ(world_.Count(ColumnFamily::kDeadLetters), 0u);
   ExpectQuiet();

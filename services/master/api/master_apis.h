@@ -9,6 +9,7 @@
 #include "services/master/api/policy_api.h"
 #include "services/master/api/run_api.h"
 #include "services/master/api/schedule_api.h"
+#include "services/master/api/target_api.h"
 #include "services/master/api/tenant_api.h"
 
 namespace escapement::master {
@@ -21,6 +22,7 @@ struct MasterApis {
   TenantApi& tenants;
   KeyApi& keys;
   AuditApi& audit;
+  TargetApi& targets;
 };
 
 }  // namespace escapement::master

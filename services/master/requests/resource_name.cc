@@ -110,6 +110,18 @@ absl::StatusOr<KeyName> ParseKeyName(absl::string_view name, absl::string_view f
   return KeyName{std::string(parts[0]), std::string(parts[1])};
 }
 
+absl::StatusOr<TargetName> ParseTargetName(absl::string_view name, absl::string_view field) {
+  const auto parts = Match(name, "tenants/*/targets/*");
+  const auto is_hex = [](absl::string_view id) {
+    return id.size() == 2 * Uid::kBytes && std::all_of(id.begin(), id.end(), [](char c) {
+             return absl::ascii_isdigit(c) || (c >= 'a' && c <= 'f');
+           });
+  };
+  if (parts.empty() || !IsLowerId(parts[0]) || !is_hex(parts[1]))
+    return WrongForm(name, field, "tenants/{tenant}/targets/{target}");
+  return TargetName{std::string(parts[0]), Uid::FromHex(parts[1])};
+}
+
 absl::StatusOr<PolicyName> ParsePolicyName(absl::string_view name, absl::string_view field) {
   const auto parts = Match(name, "tenants/*/policies/*");
   if (parts.empty() || !IsLowerId(parts[0]) || !IsPolicyId(parts[1])) {

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/base/uid.h"
 
 namespace escapement::master {
 
@@ -40,6 +41,11 @@ struct KeyName {  // names an API key; the tenant may be kAllTenants
   std::string ToString() const;
 };
 
+struct TargetName {  // names an endpoint, by the hash of its key
+  std::string tenant;
+  Uid target;
+};
+
 absl::StatusOr<std::string> ParseTenantName(absl::string_view name, absl::string_view field);
 absl::StatusOr<ScheduleName> ParseScheduleName(absl::string_view name, absl::string_view field);
 absl::StatusOr<RunName> ParseRunName(absl::string_view name, absl::string_view field);
@@ -48,6 +54,7 @@ absl::StatusOr<PolicyName> ParsePolicyName(absl::string_view name, absl::string_
 // tenants/{tenant} or tenants/-: the tenant's id, or kAllTenants.
 absl::StatusOr<std::string> ParseTenantOrAll(absl::string_view name, absl::string_view field);
 absl::StatusOr<KeyName> ParseKeyName(absl::string_view name, absl::string_view field);
+absl::StatusOr<TargetName> ParseTargetName(absl::string_view name, absl::string_view field);
 
 // 1–63 of a–z, 0–9, '-', '_', '.', beginning with a letter or digit.
 bool IsScheduleId(absl::string_view id);

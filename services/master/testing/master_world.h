@@ -72,6 +72,7 @@ class MasterWorld {
   TenantApi& ApiOf(TenantApi*) { return master->tenants(); }
   KeyApi& ApiOf(KeyApi*) { return master->keys(); }
   AuditApi& ApiOf(AuditApi*) { return master->audit(); }
+  TargetApi& ApiOf(TargetApi*) { return master->targets(); }
   absl::Time runtime_now() const;
 
   std::shared_ptr<Executor> executor_;

@@ -54,7 +54,8 @@ DeliveryResult ResultOfAnswer(const HttpAnswer& answer, bool has_token) {
       result.message = CleanText(answer.body_head, kHttpMessageBodyBytesMax);
     return result;
   }
-  result.status = answer.status == 410 ? DeliveryStatus::kRejected : DeliveryStatus::kFailed;
+  result.gone = answer.status == 410;
+  result.status = result.gone ? DeliveryStatus::kRejected : DeliveryStatus::kFailed;
   result.message = absl::StrCat("HTTP ", answer.status, BodyInMessage(answer));
   if (SaysWhenToRetry(answer.status))
     result.retry_after = std::clamp(answer.retry_after, absl::ZeroDuration(), kRetryAfterMax);

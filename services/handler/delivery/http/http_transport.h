@@ -16,7 +16,7 @@
 //
 //   2xx                      kAccepted; with a token, the response header Escapement-Outcome
 //                            (succeeded or failed, in any case) sets the result's work
-//   410                      kRejected
+//   410                      kRejected, and the target is gone
 //   429, 503 + Retry-After   kFailed with retry_after (at most kRetryAfterMax)
 //   any other status         kFailed
 //   an address that is not allowed                              kFailed

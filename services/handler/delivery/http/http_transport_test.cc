@@ -183,12 +183,15 @@ TEST_P(HttpTransportTest, EachStatusGivesTheResultOfTheContract) {
   EXPECT_EQ(SendTo("/status/302").status, DeliveryStatus::kFailed);
   EXPECT_EQ(SendTo("/status/404").status, DeliveryStatus::kFailed);
   EXPECT_EQ(SendTo("/status/410").status, DeliveryStatus::kRejected);
+  EXPECT_TRUE(SendTo("/status/410").gone);
+  EXPECT_EQ(SendTo("/status/410").status_code, 410);
+  EXPECT_FALSE(SendTo("/status/404").gone);
   const DeliveryResult failed = SendTo("/status/500/body/40");
   EXPECT_EQ(failed.status, DeliveryStatus::kFailed);
   EXPECT_EQ(failed.message, "HTTP 500: " + std::string(40, 'x'));
   EXPECT_EQ(failed.status_code, 500);
   EXPECT_EQ(failed.answer, std::string(40, 'x'));
-  EXPECT_EQ(receiver_->requests(), 5u) << "a redirect was followed";
+  EXPECT_EQ(receiver_->requests(), 8u) << "a redirect was followed";
 }
 
 TEST_P(HttpTransportTest, TheBeginningOfALongAnswerIsKept) {

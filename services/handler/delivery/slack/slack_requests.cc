@@ -27,6 +27,9 @@ bool IsRefusal(int status) {
   return status == 400 || status == 403 || status == 404 || status == 410;
 }
 
+// The webhook or its channel does not exist any more.
+bool IsGone(int status) { return status == 404 || status == 410; }
+
 }  // namespace
 
 absl::Status SlackRequests::Make(const DeliveryAttempt& attempt, HttpRequest* request) {
@@ -56,6 +59,7 @@ DeliveryResult SlackRequests::ResultOf(const HttpAnswer& answer, bool /*has_toke
     result.status = DeliveryStatus::kAccepted;
     return result;
   }
+  result.gone = IsGone(answer.status);
   result.status = IsRefusal(answer.status) ? DeliveryStatus::kRejected : DeliveryStatus::kFailed;
   result.message = absl::StrCat("Slack answered ", answer.status, BodyInMessage(answer));
   if (SaysWhenToRetry(answer.status))

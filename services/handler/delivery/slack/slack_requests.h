@@ -7,6 +7,7 @@
 //   429                      kFailed with retry_after; Slack takes about one message a second
 //   400, 403, 404, 410       kRejected with Slack's word for it (invalid_payload,
 //                            action_prohibited, no_service, channel_is_archived, ...)
+//   404, 410                 also gone: the webhook or its channel does not exist any more
 //   any other                kFailed
 
 #ifndef SERVICES_HANDLER_DELIVERY_SLACK_SLACK_REQUESTS_H_

@@ -76,6 +76,13 @@ TEST(SlackRequests, AnswersMeanWhatSlackDocuments) {
   EXPECT_EQ(maker.ResultOf(gone, false).message, "Slack answered 404: no_service");
   EXPECT_EQ(maker.ResultOf(gone, false).status_code, 404);
   EXPECT_EQ(maker.ResultOf(gone, false).answer, "no_service");
+  EXPECT_TRUE(maker.ResultOf(gone, false).gone);
+  gone.status = 410;
+  EXPECT_TRUE(maker.ResultOf(gone, false).gone);
+  for (const int other : {200, 400, 403, 429, 500}) {
+    gone.status = other;
+    EXPECT_FALSE(maker.ResultOf(gone, false).gone) << other;
+  }
 }
 
 TEST(SlackRequests, AMessageArrivesAndTheUrlIsInNoError) {

@@ -1,0 +1,22 @@
+// The column family `pause_requests`: schedules that handlers want paused, because their targets
+// are gone for good.
+//
+// pause_requests: uid of the schedule (16 bytes) → PauseRequestRecord
+
+#ifndef COMMON_STORAGE_TARGETS_PAUSE_REQUEST_TABLE_H_
+#define COMMON_STORAGE_TARGETS_PAUSE_REQUEST_TABLE_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "common/base/uid.h"
+
+namespace escapement {
+
+std::string PauseRequestKey(const Uid& schedule);
+std::optional<Uid> DecodePauseRequestKey(absl::string_view key);
+
+}  // namespace escapement
+
+#endif  // COMMON_STORAGE_TARGETS_PAUSE_REQUEST_TABLE_H_

@@ -1,0 +1,71 @@
+// TargetStateLoop: shows how this handler uses its targets: as rows in `target_states`, one for
+// each target and tenant (common/storage/targets/target_table.h), and as metrics.
+//
+// A row is written when its target becomes known or its circuit breaker changes, and at most every
+// kTargetUsedRowEvery while the target is used. Every row is written again after kTargetRowEvery,
+// so that readers can tell the rows of dead handlers. Targets without an attempt for kTargetIdle
+// are forgotten, and their rows deleted.
+//
+// Threads: one, the handler's executor.
+
+#ifndef SERVICES_HANDLER_TARGETS_TARGET_STATE_LOOP_H_
+#define SERVICES_HANDLER_TARGETS_TARGET_STATE_LOOP_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "common/kv/client/kv_client.h"
+#include "common/runtime/runtime.h"
+#include "services/handler/delivery/send_loop.h"
+#include "services/handler/metrics.h"
+
+namespace escapement::handler {
+
+inline constexpr absl::Duration kTargetStateStep = absl::Seconds(2);
+inline constexpr absl::Duration kTargetUsedRowEvery = absl::Seconds(10);
+inline constexpr absl::Duration kTargetRowEvery = absl::Seconds(30);
+inline constexpr absl::Duration kTargetIdle = absl::Minutes(10);
+
+class TargetStateLoop {
+ public:
+  // `instance` names this handler. The references must outlive the loop.
+  TargetStateLoop(std::string instance, SendLoop& sends, kv::KvClient& client, Runtime& runtime,
+                  std::shared_ptr<Executor> executor, HandlerMetrics& metrics);
+
+  // Does nothing until kTargetStateStep after the last time. `now` is store time.
+  void Step(absl::Time now);
+
+ private:
+  // A row as it is in the store.
+  struct Written {
+    CircuitBreaker::State state = CircuitBreaker::State::kClosed;
+    absl::Duration at = -absl::InfiniteDuration();  // Clock::Elapsed
+    uint64_t seen = 0;                              // the round that last found its target
+  };
+  using Name = std::pair<std::string, std::string>;  // target key, tenant
+
+  void SetGauges(absl::Duration elapsed);
+  // Adds the rows that must be written to the group, up to its bound.
+  void AddRows(absl::Time now, absl::Duration elapsed, kv::Group& group);
+  void AddDeletions(kv::Group& group);
+  void Commit(kv::Group group);
+
+  const std::string instance_;
+  SendLoop& sends_;
+  kv::KvClient& client_;
+  Runtime& runtime_;
+  const std::shared_ptr<Executor> executor_;
+  HandlerMetrics& metrics_;
+  absl::Duration next_ = -absl::InfiniteDuration();  // Clock::Elapsed
+  uint64_t round_ = 0;
+  bool committing_ = false;
+  std::map<Name, Written> written_;
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_TARGETS_TARGET_STATE_LOOP_H_

@@ -1,0 +1,169 @@
+// Tests of targets that are down: their circuit breaker opens, and their events wait.
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/storage/run_table.h"
+#include "gtest/gtest.h"
+#include "services/handler/testing/handler_world.h"
+
+namespace escapement::handler {
+namespace {
+
+using kv::ColumnFamily;
+using storage::v1::OUTCOME_KIND_FAILED;
+using storage::v1::OUTCOME_KIND_SUCCEEDED;
+
+constexpr char kDead[] = "grpc:dead";
+constexpr char kAlive[] = "grpc:alive";
+
+class HandlerBreakerTest : public ::testing::Test {
+ protected:
+  HandlerBreakerTest() {
+    world_.retry.set_max_attempts(100);
+    world_.retry.set_keep(true);
+    dead_ = world_.AddSchedule("dead", "dead");
+    alive_ = world_.AddSchedule("alive", "alive");
+    world_.StartHandler("a");
+    world_.transport("a").decide = [this](const DeliveryAttempt& attempt) {
+      DeliveryResult result{.status = DeliveryStatus::kAccepted, .message = ""};
+      if (down_ && attempt.context->target_key == kDead)
+        result = {.status = status_, .message = "HTTP 503"};
+      return std::optional<DeliveryResult>(result);
+    };
+    world_.Advance(absl::Seconds(6));
+  }
+
+  ScriptedTransport& transport() { return world_.transport("a"); }
+  const HandlerMetrics& metrics() { return world_.handler("a").metrics(); }
+  double Openings() { return metrics().by_transport.at("grpc").openings.Value(); }
+  // The times of attempts at the dead target after `begin`.
+  std::vector<absl::Time> AttemptsAfter(absl::Time begin) {
+    std::vector<absl::Time> times;
+    for (const SentEvent& sent : transport().sent) {
+      if (sent.target == kDead && sent.at > begin) times.push_back(sent.at);
+    }
+    return times;
+  }
+  void AddRows(const Uid& uid, int count, absl::Time due, absl::Duration apart) {
+    for (int i = 0; i < count; ++i) {
+      world_.AddRow(uid, {.shard = static_cast<uint16_t>(i % HandlerWorld::kShards),
+                          .due = due + i * apart,
+                          .occurrence = "o" + std::to_string(++occurrences_)});
+    }
+  }
+
+  HandlerWorld world_;
+  Uid dead_;
+  Uid alive_;
+  int occurrences_ = 0;
+  bool down_ = true;
+  DeliveryStatus status_ = DeliveryStatus::kFailed;
+};
+
+TEST_F(HandlerBreakerTest, TargetThatIsDownGetsOnlyProbes) {
+  AddRows(dead_, 20, world_.now() + absl::Seconds(1), absl::Milliseconds(1));
+  world_.Advance(absl::Milliseconds(1100));
+  ASSERT_EQ(Openings(), 1);
+  const absl::Time opened = world_.now();
+  AddRows(dead_, 300, opened + absl::Milliseconds(200), absl::Milliseconds(1));
+  world_.Advance(absl::Seconds(200));
+  // After 1, 3, 7, 15, 31, 63, 123 and 183 seconds.
+  const std::vector<absl::Time> probes = AttemptsAfter(opened);
+  ASSERT_EQ(probes.size(), 8u);
+  const int seconds[] = {1, 3, 7, 15, 31, 63, 123, 183};
+  for (size_t i = 0; i < probes.size(); ++i) {
+    EXPECT_GE(probes[i], opened + absl::Seconds(seconds[i]) - absl::Milliseconds(200)) << i;
+    EXPECT_LE(probes[i], opened + absl::Seconds(seconds[i] + 2)) << i;
+  }
+  EXPECT_EQ(Openings(), 9);
+  EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 320u);
+  down_ = false;
+  world_.Advance(absl::Seconds(90));
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 320u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
+  EXPECT_EQ(metrics().events_out.Value(), 0);
+}
+
+TEST_F(HandlerBreakerTest, HealthyTargetIsOnTimeBesideATargetThatIsDown) {
+  const absl::Time begin = world_.now() + absl::Seconds(1);
+  AddRows(dead_, 4000, begin, absl::Milliseconds(5));
+  AddRows(alive_, 400, begin, absl::Milliseconds(50));
+  world_.Advance(absl::Seconds(23));
+  EXPECT_EQ(transport().CountTo(kAlive), 400u);
+  for (const SentEvent& sent : transport().sent) {
+    if (sent.target != kAlive) continue;
+    EXPECT_LE(sent.at, sent.attempt.context->launch_time + absl::Milliseconds(5));
+  }
+  EXPECT_LE(transport().CountTo(kDead), 60u);
+  down_ = false;
+  world_.Advance(absl::Minutes(3));
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 4400u);
+}
+
+TEST_F(HandlerBreakerTest, RejectedEventsDoNotOpenTheBreaker) {
+  status_ = DeliveryStatus::kRejected;
+  AddRows(dead_, 500, world_.now() + absl::Seconds(1), absl::Milliseconds(1));
+  world_.Advance(absl::Seconds(3));
+  EXPECT_EQ(Openings(), 0);
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_FAILED), 500u);
+}
+
+TEST_F(HandlerBreakerTest, TimeoutsOpenTheBreaker) {
+  transport().decide = [](const DeliveryAttempt&) { return std::nullopt; };
+  AddRows(dead_, 50, world_.now() + absl::Seconds(1), absl::Milliseconds(1));
+  world_.Advance(absl::Seconds(13));
+  EXPECT_EQ(Openings(), 1);
+}
+
+// The rows are never tried, so their age begins when their target goes down.
+TEST_F(HandlerBreakerTest, MaxAgeEndsEventsThatWaitWhileTheBreakerIsOpen) {
+  world_.retry.set_max_age_micros(30'000'000);
+  world_.AddDefinition(dead_, 1, "0 3 * * *", "dead");
+  AddRows(dead_, 20, world_.now() + absl::Seconds(1), absl::Milliseconds(1));
+  world_.Advance(absl::Milliseconds(1100));
+  ASSERT_EQ(Openings(), 1);
+  const absl::Time down = world_.now();
+  world_.AddRow(dead_, {.due = down + absl::Seconds(1), .occurrence = "run", .count = 2500});
+  world_.Advance(absl::Seconds(25));
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_FAILED), 0u);
+  // A probe's retry may be due up to 30 s after the probe.
+  world_.Advance(absl::Seconds(60));
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_FAILED), 2520u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kDeadLetters), 2520u) << "one for each event";
+  EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
+  storage::v1::RunPartRecord part;
+  ASSERT_TRUE(part.ParseFromString(
+      world_.Rows(ColumnFamily::kRunParts)[RunPartKey({.uid = dead_, .occurrence = "run"}, 0)]));
+  EXPECT_EQ(part.failed(), 2500u);
+  std::map<uint64_t, std::string> reasons;  // by index
+  for (const auto& [key, value] : world_.Rows(ColumnFamily::kDeadLetters)) {
+    storage::v1::DeadLetterRecord letter;
+    ASSERT_TRUE(letter.ParseFromString(value));
+    if (letter.occurrence() == "run") reasons[letter.index()] = letter.reason();
+  }
+  EXPECT_EQ(reasons.size(), 2500u);
+  EXPECT_EQ(reasons[2499], "not sent: the target was down for longer than max_age");
+  EXPECT_GE(metrics().held_events_failed.Value(), 2490);
+}
+
+TEST_F(HandlerBreakerTest, OneOffEventsAreHeldAndFailToo) {
+  world_.retry.set_max_age_micros(30'000'000);
+  AddRows(dead_, 20, world_.now() + absl::Seconds(1), absl::Milliseconds(1));
+  world_.Advance(absl::Milliseconds(1100));
+  ASSERT_EQ(Openings(), 1);
+  for (int i = 0; i < 10; ++i)
+    world_.AddOneOff("e" + std::to_string(i), world_.now(), "payload " + std::to_string(i), "dead");
+  world_.Advance(absl::Seconds(10));
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_FAILED), 0u);
+  world_.Advance(absl::Seconds(60));
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_FAILED), 10u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kDeadLetters), 10u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 20u) << "their definition has a longer max_age";
+}
+
+}  // namespace
+}  // namespace escapement::handler
