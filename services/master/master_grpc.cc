@@ -53,6 +53,21 @@ void AddKeyRpcs(KeyApi& keys, RpcTable& table) {
   table.AddUnary(keys, &KeyApi::RevokeKey);
 }
 
+void AddDeadLetterRpcs(DeadLetterApi& dead_letters, RpcTable& table) {
+  table.AddUnary(dead_letters, &DeadLetterApi::ListDeadLetters);
+  table.AddUnary(dead_letters, &DeadLetterApi::GetDeadLetter);
+  table.AddUnary(dead_letters, &DeadLetterApi::RedriveDeadLetter);
+  table.AddUnary(dead_letters, &DeadLetterApi::RedriveDeadLetters);
+  table.AddUnary(dead_letters, &DeadLetterApi::RedriveRun);
+  table.AddUnary(dead_letters, &DeadLetterApi::PurgeDeadLetters);
+}
+
+void AddOperationRpcs(OperationApi& operations, RpcTable& table) {
+  table.AddUnary(operations, &OperationApi::GetOperation);
+  table.AddUnary(operations, &OperationApi::ListOperations);
+  table.AddUnary(operations, &OperationApi::CancelOperation);
+}
+
 }  // namespace
 
 void AddMasterRpcs(const MasterApis& apis, RpcTable& table) {
@@ -63,6 +78,8 @@ void AddMasterRpcs(const MasterApis& apis, RpcTable& table) {
   AddTenantRpcs(apis.tenants, table);
   AddKeyRpcs(apis.keys, table);
   table.AddUnary(apis.audit, &AuditApi::ListAuditEntries);
+  AddDeadLetterRpcs(apis.dead_letters, table);
+  AddOperationRpcs(apis.operations, table);
 }
 
 }  // namespace escapement::master

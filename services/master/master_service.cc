@@ -9,11 +9,15 @@
 #include "common/tokens/token_handle.h"
 #include "services/master/audit/access_sweep_loop.h"
 #include "services/master/audit/audit_service.h"
+#include "services/master/dead_letters/dead_letter_service.h"
+#include "services/master/dead_letters/dead_letter_sweep_loop.h"
 #include "services/master/events/event_service.h"
 #include "services/master/keys/bootstrap_key_loop.h"
 #include "services/master/keys/key_service.h"
 #include "services/master/master_context.h"
 #include "services/master/metrics.h"
+#include "services/master/operations/operation_loop.h"
+#include "services/master/operations/operation_service.h"
 #include "services/master/policies/policy_service.h"
 #include "services/master/requests/request_sweep_loop.h"
 #include "services/master/runs/run_service.h"
@@ -51,11 +55,15 @@ struct MasterService::Parts {
         tenants(context, directory),
         keys(context),
         audit(context),
+        dead_letters(context, operation_loop, options.dead_letter_retention),
+        operations(context),
         directory(client, executor),
         rules(context, directory),
         bootstrap(context, options.bootstrap_key_file),
         sweep(context),
-        access_sweep(context) {}
+        access_sweep(context),
+        operation_loop(context),
+        dead_letter_sweep(context, options.dead_letter_retention) {}
 
   kv::KvClient::Options ClientOptions(const Options& options) {
     kv::KvClient::Options client_options;
@@ -89,6 +97,8 @@ struct MasterService::Parts {
     bootstrap.Start();
     sweep.Start();
     access_sweep.Start();
+    operation_loop.Start();
+    dead_letter_sweep.Start();
     return true;
   }
 
@@ -106,11 +116,15 @@ struct MasterService::Parts {
   TenantService tenants;
   KeyService keys;
   AuditService audit;
+  DeadLetterService dead_letters;
+  OperationService operations;
   TenantDirectory directory;
   MasterTenantRules rules;
   BootstrapKeyLoop bootstrap;
   RequestSweepLoop sweep;
   AccessSweepLoop access_sweep;
+  OperationLoop operation_loop;
+  DeadLetterSweepLoop dead_letter_sweep;
   bool draining = false;  // on the executor
 };
 
@@ -151,8 +165,11 @@ PolicyApi& MasterService::policies() { return parts_->policies; }
 TenantApi& MasterService::tenants() { return parts_->tenants; }
 KeyApi& MasterService::keys() { return parts_->keys; }
 AuditApi& MasterService::audit() { return parts_->audit; }
+DeadLetterApi& MasterService::dead_letters() { return parts_->dead_letters; }
+OperationApi& MasterService::operations() { return parts_->operations; }
 MasterApis MasterService::apis() {
-  return {schedules(), events(), runs(), policies(), tenants(), keys(), audit()};
+  return {schedules(), events(), runs(),         policies(),  tenants(),
+          keys(),      audit(),  dead_letters(), operations()};
 }
 auth::TenantRules& MasterService::tenant_rules() { return parts_->rules; }
 

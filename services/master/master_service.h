@@ -41,6 +41,8 @@ class MasterService {
   TenantApi& tenants();
   KeyApi& keys();
   AuditApi& audit();
+  DeadLetterApi& dead_letters();
+  OperationApi& operations();
 
   // All of them.
   MasterApis apis();

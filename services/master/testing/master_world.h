@@ -72,6 +72,8 @@ class MasterWorld {
   TenantApi& ApiOf(TenantApi*) { return master->tenants(); }
   KeyApi& ApiOf(KeyApi*) { return master->keys(); }
   AuditApi& ApiOf(AuditApi*) { return master->audit(); }
+  DeadLetterApi& ApiOf(DeadLetterApi*) { return master->dead_letters(); }
+  OperationApi& ApiOf(OperationApi*) { return master->operations(); }
   absl::Time runtime_now() const;
 
   std::shared_ptr<Executor> executor_;
