@@ -125,7 +125,7 @@ const std::vector<DoorCase>& DoorCases() {
       {"PurgeDeadLetters", R"(parent: "tenants/default" filter: "schedule = s@" force: true)"},
       {"PurgeDeadLetters", R"(parent: "tenants/default" filter: "schedule >= s@")", kInvalid},
       {"GetOperation", R"(name: "tenants/default/operations/none")", kNotFound},
-      {"GetOperation", R"(name: "tenants/default/operations/")", kInvalid},
+      {"GetOperation", R"(name: "tenants/default/operations/None")", kInvalid},
       {"ListOperations", R"(parent: "tenants/default" page_size: 1
           filter: "kind = PURGE AND state != FAILED")"},
       {"ListOperations", R"(parent: "tenants/default" filter: "kind = SALE")", kInvalid},
