@@ -27,6 +27,10 @@ void NoteTried(int64_t tried_micros, storage::v1::EventRecord& row) {
   if (row.tried_since_micros() == 0) row.set_tried_since_micros(tried_micros);
 }
 
+uint32_t AttemptsOfRound(const storage::v1::EventRecord& row, uint32_t attempts) {
+  return attempts - std::min(attempts, row.attempts_before_redrive());
+}
+
 std::optional<absl::Time> RetryEnd(const storage::v1::EventRecord& row,
                                    const storage::v1::DefinitionRecord& definition,
                                    const cron::Timetable* timetable, const CachedState* state) {

@@ -1,5 +1,5 @@
 // RetryEnd: until when a schedule's event is tried again. TriedSince and NoteTried: from when its
-// age counts.
+// age counts. AttemptsOfRound: which of its attempts count.
 //
 // Pure.
 
@@ -22,6 +22,10 @@ absl::Time TriedSince(const storage::v1::EventRecord& row, absl::Time now);
 
 // Sets that time in the row if it has none yet. 0 changes nothing.
 void NoteTried(int64_t tried_micros, storage::v1::EventRecord& row);
+
+// The attempts that the retry policy counts, of `attempts` that have begun in all: a redrive begins
+// a new round.
+uint32_t AttemptsOfRound(const storage::v1::EventRecord& row, uint32_t attempts);
 
 // The schedule's next occurrence: no retry of the row's events begins at or after it. For a row
 // that was carried over to the window of a later occurrence, it is the occurrence after that one.

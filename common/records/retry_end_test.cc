@@ -96,5 +96,12 @@ TEST_F(RetryEndTest, TheAgeCountsFromTheFirstAttempt) {
   EXPECT_EQ(TriedSince(row_, Second(kHour + 5)), Second(kHour + 2));
 }
 
+TEST_F(RetryEndTest, RedriveBeginsANewRoundOfAttempts) {
+  EXPECT_EQ(AttemptsOfRound(row_, 3), 3u);
+  row_.set_attempts_before_redrive(4);
+  EXPECT_EQ(AttemptsOfRound(row_, 4), 0u);
+  EXPECT_EQ(AttemptsOfRound(row_, 5), 1u);
+}
+
 }  // namespace
 }  // namespace escapement

@@ -5,9 +5,10 @@
 //
 // run_parts: uid, occurrence, queue shard (u16) → RunPartRecord. The owner of policy shard s writes
 // part 32768 + s (throttled runs). The masters write part 65535 for events that they end
-// themselves: parked slices of a paused schedule that was resumed or deleted. They write it under
-// the condition that it is as it was read. The parts with an empty occurrence are the counts of all
-// runs of the schedule.
+// themselves: parked slices of a paused schedule that was resumed or deleted. They also take failed
+// events that they redrive out of it, so that this part may fall below zero: its counts are modulo
+// 2^64, and the sums of all parts are right. They write it under the condition that it is as it was
+// read. The parts with an empty occurrence are the counts of all runs of the schedule.
 
 #ifndef COMMON_STORAGE_RUN_TABLE_H_
 #define COMMON_STORAGE_RUN_TABLE_H_

@@ -94,6 +94,34 @@ absl::Status PolicyMissing(absl::string_view policy, absl::string_view field) {
                             {{"resource", std::string(policy)}, {"field", std::string(field)}});
 }
 
+absl::Status ScheduleDeleted(absl::string_view resource) {
+  return FailedPrecondition("SCHEDULE_DELETED", absl::StrCat(resource, " has been deleted"),
+                            {{"resource", std::string(resource)}});
+}
+
+absl::Status RunCancelled(absl::string_view resource) {
+  return FailedPrecondition("RUN_CANCELLED", absl::StrCat(resource, " has been cancelled"),
+                            {{"resource", std::string(resource)}});
+}
+
+absl::Status EventIdTaken(absl::string_view resource) {
+  return FailedPrecondition("EVENT_ID_TAKEN",
+                            absl::StrCat("another event has the name ", resource, " by now"),
+                            {{"resource", std::string(resource)}});
+}
+
+absl::Status OperationEnded(absl::string_view resource) {
+  return FailedPrecondition("OPERATION_ENDED", absl::StrCat(resource, " has already ended"),
+                            {{"resource", std::string(resource)}});
+}
+
+absl::Status TooManyOperations(absl::string_view tenant) {
+  return ResourceExhausted(
+      "TOO_MANY_OPERATIONS",
+      absl::StrCat("too many operations of ", tenant, " are running; wait for one, or cancel one"),
+      absl::Seconds(10));
+}
+
 absl::Status Contended(absl::string_view resource) {
   return Aborted(
       "CONTENDED",

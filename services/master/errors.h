@@ -46,6 +46,17 @@ absl::Status PolicyHasHolders(absl::string_view resource);
 // schedule shall have does not exist.
 absl::Status PolicyMissing(absl::string_view policy, absl::string_view field);
 
+// FAILED_PRECONDITION, reasons SCHEDULE_DELETED / RUN_CANCELLED / EVENT_ID_TAKEN: why an event
+// cannot be redriven. EVENT_ID_TAKEN: another event has the client-chosen id by now.
+absl::Status ScheduleDeleted(absl::string_view resource);
+absl::Status RunCancelled(absl::string_view resource);
+absl::Status EventIdTaken(absl::string_view resource);
+
+// FAILED_PRECONDITION, reason OPERATION_ENDED: too late to cancel.
+absl::Status OperationEnded(absl::string_view resource);
+// RESOURCE_EXHAUSTED, reason TOO_MANY_OPERATIONS: so many operations of the tenant are running.
+absl::Status TooManyOperations(absl::string_view tenant);
+
 // ABORTED, reason CONTENDED: lost too many races in a row; nothing was done.
 absl::Status Contended(absl::string_view resource);
 

@@ -7,6 +7,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/kv/wire/store_service_grpc.h"
 #include "common/rest/openapi/docs_page.h"
 #include "common/rest/openapi/openapi_json.h"
@@ -23,15 +24,20 @@ ABSL_FLAG(std::string, bootstrap_key_file, "",
           "file with the first API key, made by `escctl admin bootstrap`; its owner is an admin of "
           "all tenants");
 
+ABSL_FLAG(absl::Duration, dead_letter_retention, absl::Hours(24 * 30),
+          "how long dead letters are kept; at least 1h");
+
 namespace escapement::master {
 namespace {
 
 const std::vector<std::string>& RestServices() {
   static const auto* const services = new std::vector<std::string>{
-      "escapement.v1.ScheduleService", "escapement.v1.PolicyService", "escapement.v1.EventService",
-      "escapement.v1.RunService",      "escapement.v1.TokenService",  "escapement.v1.StoreService",
-      "escapement.v1.TenantService",   "escapement.v1.KeyService",    "escapement.v1.AuditService",
-      "escapement.v1.TargetService"};
+      "escapement.v1.ScheduleService",   "escapement.v1.PolicyService",
+      "escapement.v1.EventService",      "escapement.v1.RunService",
+      "escapement.v1.TokenService",      "escapement.v1.StoreService",
+      "escapement.v1.TenantService",     "escapement.v1.KeyService",
+      "escapement.v1.AuditService",      "escapement.v1.TargetService",
+      "escapement.v1.DeadLetterService", "escapement.v1.OperationService"};
   return *services;
 }
 
@@ -57,6 +63,7 @@ void AddDescription(HttpServer& http) {
 
 HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, Tokens tokens)
     : service_({.instance = context.instance,
+                .dead_letter_retention = absl::GetFlag(FLAGS_dead_letter_retention),
                 .bootstrap_key_file = absl::GetFlag(FLAGS_bootstrap_key_file),
                 .sealer = SealerFromFlag(),
                 .metrics = &context.metrics},
@@ -127,6 +134,8 @@ void HostedMaster::DrainDoors(Closure done) {
 
 void ValidateMasterFlags(std::vector<std::string>& errors) {
   ValidateKafkaIngestFlags(errors);
+  if (absl::GetFlag(FLAGS_dead_letter_retention) < absl::Hours(1))
+    errors.push_back("--dead_letter_retention: must be at least 1h");
   for (const std::string& origin : absl::GetFlag(FLAGS_cors_origins)) {
     if (origin == "*" ||
         ((absl::StartsWith(origin, "http://") || absl::StartsWith(origin, "https://")) &&

@@ -190,6 +190,40 @@ inline constexpr int kExclusionProbesAllMax = 2000;
 // Changes of the clocks' offset of which one warning each is given.
 inline constexpr size_t kOffsetWarningsMax = 5;
 
+// Bounds of RedriveDeadLettersRequest.max_per_second; 0 is no limit.
+inline constexpr double kRedriveRateMin = 0.001;
+inline constexpr double kRedriveRateMax = 100'000;
+// Dead letters that one count examines, and their bytes: beyond it the count says that there are
+// more.
+inline constexpr size_t kDeadLetterCountRowsMax = 100'000;
+inline constexpr size_t kDeadLetterCountBytesMax = 64 << 20;
+inline constexpr int kPurgeSampleMax = 100;  // names that PurgeDeadLetters answers
+// Dead letters that one step of an operation handles, and the rows and bytes that it reads to find
+// them. Bounds the size of its commit.
+inline constexpr size_t kOperationLettersMax = 200;
+inline constexpr uint32_t kOperationRowsMax = 1000;
+inline constexpr uint32_t kOperationBytesMax = 4 << 20;
+// A step of an operation with a rate covers about this much time: a cancel takes effect for what is
+// due later.
+inline constexpr absl::Duration kOperationStep = absl::Milliseconds(100);
+// An operation that is late by at most this catches up; what it is later than that is lost to its
+// rate.
+inline constexpr absl::Duration kOperationSlack = absl::Milliseconds(200);
+// A master leaves an operation that another master works on alone until it has made no progress for
+// this long.
+inline constexpr absl::Duration kOperationPatience = absl::Seconds(2);
+// Pause after a step that the store could not do.
+inline constexpr absl::Duration kOperationRetryDelay = absl::Milliseconds(500);
+// Running operations of one tenant; further ones are refused.
+inline constexpr size_t kOperationsRunningMax = 20;
+// Ended operations are kept this long.
+inline constexpr absl::Duration kOperationRetention = absl::Hours(24 * 7);
+// From the end of one sweep of old dead letters and operations to the next; the pause between two
+// pages, and rows of one page.
+inline constexpr absl::Duration kDeadLetterSweepEvery = absl::Hours(1);
+inline constexpr absl::Duration kDeadLetterSweepPause = absl::Milliseconds(100);
+inline constexpr uint32_t kDeadLetterSweepRowsMax = 1000;
+
 // Remembered answers (request_id): kept at least this long.
 inline constexpr absl::Duration kRequestRetention = absl::Hours(24);
 // From the end of one look at all of them to the next, if they are one page, or more.

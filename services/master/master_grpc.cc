@@ -53,6 +53,21 @@ void AddKeyRpcs(KeyApi& keys, RpcTable& table) {
   table.AddUnary(keys, &KeyApi::RevokeKey);
 }
 
+void AddDeadLetterRpcs(DeadLetterApi& dead_letters, RpcTable& table) {
+  table.AddUnary(dead_letters, &DeadLetterApi::ListDeadLetters);
+  table.AddUnary(dead_letters, &DeadLetterApi::GetDeadLetter);
+  table.AddUnary(dead_letters, &DeadLetterApi::RedriveDeadLetter);
+  table.AddUnary(dead_letters, &DeadLetterApi::RedriveDeadLetters);
+  table.AddUnary(dead_letters, &DeadLetterApi::RedriveRun);
+  table.AddUnary(dead_letters, &DeadLetterApi::PurgeDeadLetters);
+}
+
+void AddOperationRpcs(OperationApi& operations, RpcTable& table) {
+  table.AddUnary(operations, &OperationApi::GetOperation);
+  table.AddUnary(operations, &OperationApi::ListOperations);
+  table.AddUnary(operations, &OperationApi::CancelOperation);
+}
+
 }  // namespace
 
 void AddMasterRpcs(const MasterApis& apis, RpcTable& table) {
@@ -65,6 +80,8 @@ void AddMasterRpcs(const MasterApis& apis, RpcTable& table) {
   table.AddUnary(apis.audit, &AuditApi::ListAuditEntries);
   table.AddUnary(apis.targets, &TargetApi::ListTargets);
   table.AddUnary(apis.targets, &TargetApi::GetTarget);
+  AddDeadLetterRpcs(apis.dead_letters, table);
+  AddOperationRpcs(apis.operations, table);
 }
 
 }  // namespace escapement::master

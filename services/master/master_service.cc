@@ -9,11 +9,15 @@
 #include "common/tokens/token_handle.h"
 #include "services/master/audit/access_sweep_loop.h"
 #include "services/master/audit/audit_service.h"
+#include "services/master/dead_letters/dead_letter_service.h"
+#include "services/master/dead_letters/dead_letter_sweep_loop.h"
 #include "services/master/events/event_service.h"
 #include "services/master/keys/bootstrap_key_loop.h"
 #include "services/master/keys/key_service.h"
 #include "services/master/master_context.h"
 #include "services/master/metrics.h"
+#include "services/master/operations/operation_loop.h"
+#include "services/master/operations/operation_service.h"
 #include "services/master/policies/policy_service.h"
 #include "services/master/requests/request_sweep_loop.h"
 #include "services/master/runs/run_service.h"
@@ -55,13 +59,17 @@ struct MasterService::Parts {
         keys(context),
         audit(context),
         targets(context),
+        dead_letters(context, operation_loop, options.dead_letter_retention),
+        operations(context),
         directory(client, executor),
         rules(context, directory),
         bootstrap(context, options.bootstrap_key_file),
         sweep(context),
         access_sweep(context),
         target_sweep(context),
-        pause_requests(context) {}
+        pause_requests(context),
+        operation_loop(context),
+        dead_letter_sweep(context, options.dead_letter_retention) {}
 
   kv::KvClient::Options ClientOptions(const Options& options) {
     kv::KvClient::Options client_options;
@@ -97,6 +105,8 @@ struct MasterService::Parts {
     access_sweep.Start();
     target_sweep.Start();
     pause_requests.Start();
+    operation_loop.Start();
+    dead_letter_sweep.Start();
     return true;
   }
 
@@ -115,6 +125,8 @@ struct MasterService::Parts {
   KeyService keys;
   AuditService audit;
   TargetService targets;
+  DeadLetterService dead_letters;
+  OperationService operations;
   TenantDirectory directory;
   MasterTenantRules rules;
   BootstrapKeyLoop bootstrap;
@@ -122,6 +134,8 @@ struct MasterService::Parts {
   AccessSweepLoop access_sweep;
   TargetSweepLoop target_sweep;
   PauseRequestLoop pause_requests;
+  OperationLoop operation_loop;
+  DeadLetterSweepLoop dead_letter_sweep;
   bool draining = false;  // on the executor
 };
 
@@ -163,8 +177,11 @@ TenantApi& MasterService::tenants() { return parts_->tenants; }
 KeyApi& MasterService::keys() { return parts_->keys; }
 AuditApi& MasterService::audit() { return parts_->audit; }
 TargetApi& MasterService::targets() { return parts_->targets; }
+DeadLetterApi& MasterService::dead_letters() { return parts_->dead_letters; }
+OperationApi& MasterService::operations() { return parts_->operations; }
 MasterApis MasterService::apis() {
-  return {schedules(), events(), runs(), policies(), tenants(), keys(), audit(), targets()};
+  return {schedules(), events(), runs(),    policies(),     tenants(),
+          keys(),      audit(),  targets(), dead_letters(), operations()};
 }
 auth::TenantRules& MasterService::tenant_rules() { return parts_->rules; }
 

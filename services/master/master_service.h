@@ -42,6 +42,8 @@ class MasterService {
   KeyApi& keys();
   AuditApi& audit();
   TargetApi& targets();
+  DeadLetterApi& dead_letters();
+  OperationApi& operations();
 
   // All of them.
   MasterApis apis();

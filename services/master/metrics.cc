@@ -24,6 +24,13 @@ MasterMetrics::MasterMetrics(Metrics& metrics)
       policy_changes(Add(metrics, "policy_changes", "Changes of throttling policies made durable")),
       occurrences_emitted(
           Add(metrics, "occurrences_emitted", "Occurrences emitted by changes of schedules")),
-      requests_swept(Add(metrics, "requests_swept", "Remembered answers that were dropped")) {}
+      requests_swept(Add(metrics, "requests_swept", "Remembered answers that were dropped")),
+      dead_letters_redriven(Add(metrics, "dead_letters_redriven", "Dead letters redriven")),
+      dead_letters_purged(
+          Add(metrics, "dead_letters_purged", "Dead letters deleted by PurgeDeadLetters")),
+      dead_letters_collected(Add(metrics, "dead_letters_collected",
+                                 "Dead letters deleted because they were older than kept")),
+      operation_conflicts(
+          Add(metrics, "operation_conflicts", "Steps of operations that lost a race")) {}
 
 }  // namespace escapement::master

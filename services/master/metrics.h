@@ -21,6 +21,10 @@ struct MasterMetrics {
   Counter& policy_changes;             // committed
   Counter& occurrences_emitted;        // by changes of schedules
   Counter& requests_swept;             // remembered answers that were dropped
+  Counter& dead_letters_redriven;
+  Counter& dead_letters_purged;
+  Counter& dead_letters_collected;  // older than their retention
+  Counter& operation_conflicts;     // steps that lost a race and were made again
 };
 
 }  // namespace escapement::master

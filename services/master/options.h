@@ -19,6 +19,8 @@ struct MasterOptions {
   std::string instance = "master";  // in logs and traces
   // How far back ListRuns looks for runs of one event: the retention of Done records.
   int run_list_days = 31;
+  // Dead letters are collected this long after their events have failed.
+  absl::Duration dead_letter_retention = absl::Hours(24 * 30);
   // The tokens' key if the store has none yet: kTokenKeyBytes bytes. Empty: fresh randomness.
   std::string fresh_token_key = {};
   // A file with the first key (bootstrap_key_loop.h); empty: none.

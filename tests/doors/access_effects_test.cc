@@ -84,10 +84,12 @@ TEST_F(AccessTest, RepeatedRequestIdsHaveOneEffectInEachTenant) {
   }
   // In an order in which each finds what it needs.
   for (const char* name :
-       {"CreateSchedule", "UpdateSchedule", "PauseSchedule", "ResumeSchedule", "TriggerSchedule",
-        "BackfillSchedule", "CreatePolicy", "UpdatePolicy", "PausePolicy", "ResumePolicy",
-        "CreateEvent", "BatchCreateEvents", "CancelEvent", "CancelRun", "DeleteSchedule",
-        "DeletePolicy", "CreateTenant", "UpdateTenant", "DeleteTenant"}) {
+       {"CreateSchedule",     "UpdateSchedule",   "PauseSchedule",    "ResumeSchedule",
+        "TriggerSchedule",    "BackfillSchedule", "CreatePolicy",     "UpdatePolicy",
+        "PausePolicy",        "ResumePolicy",     "CreateEvent",      "BatchCreateEvents",
+        "CancelEvent",        "CancelRun",        "CancelOperation",  "RedriveDeadLetter",
+        "RedriveDeadLetters", "RedriveRun",       "PurgeDeadLetters", "DeleteSchedule",
+        "DeletePolicy",       "CreateTenant",     "UpdateTenant",     "DeleteTenant"}) {
     const MethodDescriptor& method = *Method(name);
     const bool of_all = MethodAccess::Of(method)->access().all_tenants();
     const rest::RestRoute& route = *SecuredStandalone::RouteOf(name);
@@ -96,8 +98,11 @@ TEST_F(AccessTest, RepeatedRequestIdsHaveOneEffectInEachTenant) {
       const CallerCase& caller =
           of_all ? Caller("admin of all") : Caller(absl::StrCat("EDITOR of ", tenant));
       const auto with_ids = [&](const std::string& text) {
-        return ReadRequestText(
-            method, tenant, absl::StrReplaceAll(text, {{"ID", name}, {"RUN", (*runs_)[tenant]}}));
+        return ReadRequestText(method, tenant,
+                               absl::StrReplaceAll(text, {{"ID", name},
+                                                          {"RUN", (*runs_)[tenant]},
+                                                          {"LETTER", (*letters_)[tenant]},
+                                                          {"OPERATION", (*operations_)[tenant]}}));
       };
       const auto request = with_ids(RepeatedRequests().at(name).request);
       const auto call = [&] {

@@ -21,8 +21,10 @@
 #include "common/rpc/method_access.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status/errors.h"
+#include "escapement/v1/dead_letter_service.pb.h"
 #include "escapement/v1/event_service.pb.h"
 #include "escapement/v1/key_service.pb.h"
+#include "escapement/v1/operation_service.pb.h"
 #include "escapement/v1/run_service.pb.h"
 #include "escapement/v1/tenant_service.pb.h"
 #include "gtest/gtest.h"
@@ -64,7 +66,7 @@ struct Answers {
 };
 
 // Tenants a and b have the same things: schedule "s" with two runs of three events, policies "p"
-// and "q", events "e" and "f", tenants/a/keys.
+// and "q", events "e" and "f", three dead letters, two operations, tenants/a/keys.
 class AccessTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -161,6 +163,39 @@ class AccessTest : public testing::Test {
       const v1::Run run =
           Do<v1::Run>("TriggerSchedule", tenant, R"(name: "tenants/TENANT/schedules/s")");
       (*runs_)[tenant] = LastPart(run.name());
+    }
+    MakeDeadLetters(tenant);
+  }
+
+  // Three events that fail, and two operations that redrive the first two of them; they run on.
+  static void MakeDeadLetters(const std::string& tenant) {
+    for (int i = 0; i < 3; ++i) {
+      Do<v1::Event>("CreateEvent", tenant, R"(parent: "tenants/TENANT" event {
+          due_time { seconds: 1 } target { http { uri: "http://127.0.0.1:9/" } }
+          retry_policy { max_attempts: 1 max_age { nanos: 1000000 } } })");
+    }
+    v1::ListDeadLettersRequest list;
+    list.set_parent("tenants/" + tenant);
+    const auto letters = AwaitOk([&]() -> absl::StatusOr<v1::ListDeadLettersResponse> {
+      auto page = standalone_->Call<v1::ListDeadLettersResponse>("ListDeadLetters", list);
+      if (page.ok() && page->dead_letters_size() < 3) return absl::UnavailableError("not yet");
+      return page;
+    });
+    ASSERT_TRUE(letters.ok()) << letters.status();
+    (*letters_)[tenant] = letters->dead_letters(0).name();
+    for (int i = 0; i < 2; ++i) {
+      const v1::Operation operation = Do<v1::Operation>(
+          "RedriveDeadLetters", tenant, R"(parent: "tenants/TENANT" max_per_second: 0.001)");
+      (*operations_)[tenant] = operation.name();
+      v1::GetOperationRequest get;
+      get.set_name(operation.name());
+      const auto redriven = AwaitOk([&]() -> absl::StatusOr<v1::Operation> {
+        auto got = standalone_->Call<v1::Operation>("GetOperation", get);
+        if (got.ok() && got->done_count() == 0) return absl::UnavailableError("not yet");
+        return got;
+      });
+      ASSERT_TRUE(redriven.ok()) << redriven.status();
+      EXPECT_EQ(redriven->state(), v1::Operation::RUNNING);
     }
   }
 
@@ -295,6 +330,9 @@ class AccessTest : public testing::Test {
   static inline std::string key_id_;  // the last key of tenants/a
   // The occurrence of the last run, by tenant.
   static inline auto* const runs_ = new std::map<std::string, std::string>();
+  // The names of a dead letter and of a running operation, by tenant.
+  static inline auto* const letters_ = new std::map<std::string, std::string>();
+  static inline auto* const operations_ = new std::map<std::string, std::string>();
 };
 
 }  // namespace escapement::doors

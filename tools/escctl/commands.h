@@ -11,6 +11,9 @@ namespace escapement::escctl {
 void AddScheduleCommands(CLI::App& app, Session& session);
 void AddEventCommands(CLI::App& app, Session& session);
 void AddRunCommands(CLI::App& app, Session& session);
+// After AddRunCommands: also adds `run redrive`.
+void AddDeadLetterCommands(CLI::App& app, Session& session);
+void AddOperationCommands(CLI::App& app, Session& session);
 void AddPolicyCommands(CLI::App& app, Session& session);
 void AddTokenCommands(CLI::App& app, Session& session);
 void AddTargetCommands(CLI::App& app, Session& session);

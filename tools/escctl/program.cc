@@ -40,6 +40,8 @@ void AddAllCommands(CLI::App& app, Session& session) {
   AddScheduleCommands(app, session);
   AddEventCommands(app, session);
   AddRunCommands(app, session);
+  AddDeadLetterCommands(app, session);
+  AddOperationCommands(app, session);
   AddPolicyCommands(app, session);
   AddTokenCommands(app, session);
   AddTargetCommands(app, session);

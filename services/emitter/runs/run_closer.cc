@@ -201,7 +201,7 @@ void RunCloser::ReadParts(std::string run_key, std::string begin) {
                  if (self->stopped_ || it == self->runs_.end() || !result.ok())
                    return self->ReadEnded();
                  for (const kv::Entry& entry : result->entries)
-                   self->Add(it->second, entry.key, entry.value);
+                   self->Add(it->second, entry.key, entry.value, result->seq);
                  if (result->more && !result->entries.empty()) {
                    return self->ReadParts(run_key, KeyAfter(result->entries.back().key));
                  }
@@ -222,25 +222,29 @@ void RunCloser::OnParts(const kv::WatchBatch& batch) {
         runs_.find(absl::string_view(mutation.key).substr(0, mutation.key.size() - kShardBytes));
     // A run that is not known yet is read when its mark is seen.
     if (it == runs_.end()) continue;
-    Add(it->second, mutation.key, mutation.value);
+    Add(it->second, mutation.key, mutation.value, batch.seq);
     CloseIfEnded(it->first, it->second);
   }
 }
 
-void RunCloser::Add(Run& run, absl::string_view part_key, absl::string_view value) {
+// A scan and the watch may deliver a part in either order.
+void RunCloser::Add(Run& run, absl::string_view part_key, absl::string_view value,
+                    kv::CommitSeq seq) {
   storage::v1::RunPartRecord part;
   if (!part.ParseFromArray(value.data(), static_cast<int>(value.size())))
     return metrics_.records_broken.Increment();
   const RunCounts counts = RunCounts::Of(part);
-  RunCounts& known = run.parts[std::string(part_key)];
-  if (counts.ended() <= known.ended()) return;
-  run.counts -= known;
+  Part& known = run.parts[std::string(part_key)];
+  if (seq < known.seq) return;
+  run.counts -= known.counts;
   run.counts += counts;
-  known = counts;
+  known = {.counts = counts, .seq = seq};
 }
 
 void RunCloser::CloseIfEnded(const std::string& run_key, Run& run) {
-  if (run.event_count == 0 || run.counts.ended() < run.event_count || run.closing) return;
+  // Below zero if the masters' part has been read and others have not.
+  const auto ended = static_cast<int64_t>(run.counts.ended());
+  if (run.event_count == 0 || ended < static_cast<int64_t>(run.event_count) || run.closing) return;
   ended_.insert(run_key);
   CloseSoon(kCloseEvery);
 }

@@ -55,6 +55,10 @@ class RunCloser : public std::enable_shared_from_this<RunCloser> {
   size_t active_runs() const { return runs_.size(); }
 
  private:
+  struct Part {
+    RunCounts counts;
+    kv::CommitSeq seq = 0;  // as of which commit
+  };
   // Keys of runs: as in `runs` (uid, occurrence), which is also the prefix of the run's parts.
   struct Run {
     uint32_t partition = 0;
@@ -62,7 +66,7 @@ class RunCloser : public std::enable_shared_from_this<RunCloser> {
     std::string record;         // RunRecord as read
     kv::CommitSeq read_at = 0;  // as of which commit
     // Key of the part → its events that have ended.
-    std::map<std::string, RunCounts, std::less<>> parts;
+    std::map<std::string, Part, std::less<>> parts;
     RunCounts counts;  // the sum of parts
     bool closing = false;
     bool to_tell = false;         // has on_complete, and its target is not known yet
@@ -93,7 +97,7 @@ class RunCloser : public std::enable_shared_from_this<RunCloser> {
   void ReadRun(std::string run_key);
   void ReadParts(std::string run_key, std::string begin);
   void ReadEnded();
-  void Add(Run& run, absl::string_view part_key, absl::string_view value);
+  void Add(Run& run, absl::string_view part_key, absl::string_view value, kv::CommitSeq seq);
   void CloseIfEnded(const std::string& run_key, Run& run);
   void CloseSoon(absl::Duration delay);
   void CloseEnded();

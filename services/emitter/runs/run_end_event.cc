@@ -1,7 +1,6 @@
 #include "services/emitter/runs/run_end_event.h"
 
 #include "absl/strings/str_cat.h"
-#include "common/base/check.h"
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
 #include "common/base/stable_hash.h"
@@ -46,11 +45,11 @@ RunCounts& RunCounts::operator+=(const RunCounts& other) {
 }
 
 RunCounts& RunCounts::operator-=(const RunCounts& other) {
-  TakeFrom(succeeded, other.succeeded);
-  TakeFrom(failed, other.failed);
-  TakeFrom(expired, other.expired);
-  TakeFrom(skipped, other.skipped);
-  TakeFrom(cancelled, other.cancelled);
+  succeeded -= other.succeeded;
+  failed -= other.failed;
+  expired -= other.expired;
+  skipped -= other.skipped;
+  cancelled -= other.cancelled;
   return *this;
 }
 

@@ -24,7 +24,8 @@
 
 namespace escapement::emitter {
 
-// How the events of a run, or of one of its parts, have ended.
+// How the events of a run, or of one of its parts, have ended. The numbers of one part are modulo
+// 2^64: the masters' part falls below zero by redrives (run_table.h).
 struct RunCounts {
   uint64_t succeeded = 0;
   uint64_t failed = 0;

@@ -113,9 +113,10 @@ void PutRow(std::string key, std::string value, EndBatch& batch) {
   Put(batch.group, ColumnFamily::kEvents, std::move(key), std::move(value));
 }
 
-// Deletes the name that a retry gave to a one-off event.
+// Deletes the name that a retry or a redrive gave to a one-off event.
 void DeleteName(const ClaimedEntry& entry, kv::Group& group) {
-  if (entry.event.attempts() > 0 && !entry.event.client_chosen_id()) {
+  const bool was_named = entry.event.attempts() > 0 || entry.event.redrives() > 0;
+  if (was_named && !entry.event.client_chosen_id()) {
     Delete(group, ColumnFamily::kEventNames, EventNameKey(entry.event.tenant(), entry.EventId(0)));
   }
 }

@@ -183,5 +183,42 @@ TEST_F(HandlerRetryTest, LateRetryIsSentIfRetriesAreKept) {
   EXPECT_TRUE(DeadLetters().empty());
 }
 
+// As a master redrives it from its dead letter.
+TEST_F(HandlerRetryTest, RedrivenEventHasANewRoundOfAttempts) {
+  world_.retry.set_max_attempts(2);
+  const Uid uid = AddSchedule();
+  world_.StartHandler("a");
+  world_.Advance(absl::Seconds(1));
+  Fail(absl::Seconds(2));
+  const absl::Time due = Minute();
+  world_.AddRow(uid, {.due = due});
+  world_.Advance(due + absl::Seconds(30) - world_.now());
+  EXPECT_EQ(world_.Sent().size(), 2u);
+  ASSERT_EQ(DeadLetters().size(), 1u);
+  storage::v1::EventRecord row = DeadLetters()[0].event();
+  row.set_redrives(1);
+  row.set_attempts_before_redrive(row.attempts());
+  row.clear_tried_since_micros();
+  row.set_triggered(true);
+  row.set_trigger_time_micros(ToMicros(world_.now()));
+  // Long after the next occurrence.
+  world_.Advance(absl::Minutes(5));
+  world_.Put(ColumnFamily::kEvents,
+             EncodeEventKey({.shard = 0,
+                             .lane = kLaneRetry,
+                             .due_time = world_.now(),
+                             .uid = uid,
+                             .occurrence = "o1",
+                             .first = 0}),
+             row.SerializeAsString());
+  world_.Advance(absl::Seconds(30));
+  ASSERT_EQ(world_.Sent().size(), 4u);
+  EXPECT_EQ(world_.Sent()[2].attempt.attempt, 3u);
+  EXPECT_EQ(world_.Sent()[3].attempt.attempt, 4u);
+  EXPECT_EQ(DeadLetters().size(), 2u);
+  EXPECT_EQ(DeadLetters()[1].event().attempts(), 4u);
+  EXPECT_EQ(world_.Done()[0].attempts(), 4u);
+}
+
 }  // namespace
 }  // namespace escapement::handler

@@ -4,8 +4,10 @@
 #define SERVICES_MASTER_API_MASTER_APIS_H_
 
 #include "services/master/api/audit_api.h"
+#include "services/master/api/dead_letter_api.h"
 #include "services/master/api/event_api.h"
 #include "services/master/api/key_api.h"
+#include "services/master/api/operation_api.h"
 #include "services/master/api/policy_api.h"
 #include "services/master/api/run_api.h"
 #include "services/master/api/schedule_api.h"
@@ -23,6 +25,8 @@ struct MasterApis {
   KeyApi& keys;
   AuditApi& audit;
   TargetApi& targets;
+  DeadLetterApi& dead_letters;
+  OperationApi& operations;
 };
 
 }  // namespace escapement::master

@@ -4,8 +4,11 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "common/base/micros.h"
 #include "common/cron/occurrence_id.h"
 #include "common/status/errors.h"
 #include "common/storage/access_table.h"
@@ -14,6 +17,8 @@
 
 namespace escapement::master {
 namespace {
+
+constexpr size_t kHexDigits = 16;  // the time in the id of a dead letter
 
 bool IsLowerId(absl::string_view id) {
   if (id.empty() || id.size() > kResourceIdBytesMax) return false;
@@ -63,6 +68,15 @@ std::string PolicyName::ToString() const {
 }
 
 std::string KeyName::ToString() const { return absl::StrCat("tenants/", tenant, "/keys/", key); }
+
+std::string OperationName::ToString() const {
+  return absl::StrCat("tenants/", tenant, "/operations/", operation);
+}
+
+std::string ToString(const DeadLetterName& name) {
+  return absl::StrFormat("tenants/%s/deadLetters/%016x-%s", name.tenant,
+                         static_cast<uint64_t>(ToMicros(name.time)), name.event_id);
+}
 
 absl::StatusOr<std::string> ParseTenantName(absl::string_view name, absl::string_view field) {
   const auto parts = Match(name, "tenants/*");
@@ -128,6 +142,31 @@ absl::StatusOr<PolicyName> ParsePolicyName(absl::string_view name, absl::string_
     return WrongForm(name, field, "tenants/{tenant}/policies/{policy}");
   }
   return PolicyName{std::string(parts[0]), std::string(parts[1])};
+}
+
+absl::StatusOr<DeadLetterName> ParseDeadLetterName(absl::string_view name,
+                                                   absl::string_view field) {
+  const auto parts = Match(name, "tenants/*/deadLetters/*");
+  const auto wrong = [&] {
+    return WrongForm(name, field, "tenants/{tenant}/deadLetters/{dead letter}");
+  };
+  if (parts.empty() || !IsLowerId(parts[0]) || parts[1].size() < kHexDigits + 2) return wrong();
+  uint64_t micros = 0;
+  if (!absl::SimpleHexAtoi(parts[1].substr(0, kHexDigits), &micros)) return wrong();
+  DeadLetterName letter{std::string(parts[0]), FromMicros(static_cast<int64_t>(micros)),
+                        std::string(parts[1].substr(kHexDigits + 1))};
+  const bool is_id =
+      IsClientEventId(letter.event_id) || ParseServerMadeEventId(letter.event_id).has_value();
+  // Also refuses other spellings of the same number.
+  if (!is_id || ToString(letter) != name) return wrong();
+  return letter;
+}
+
+absl::StatusOr<OperationName> ParseOperationName(absl::string_view name, absl::string_view field) {
+  const auto parts = Match(name, "tenants/*/operations/*");
+  if (parts.empty() || !IsLowerId(parts[0]) || !IsLowerId(parts[1]))
+    return WrongForm(name, field, "tenants/{tenant}/operations/{operation}");
+  return OperationName{std::string(parts[0]), std::string(parts[1])};
 }
 
 bool IsScheduleId(absl::string_view id) { return IsLowerId(id); }

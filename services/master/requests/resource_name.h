@@ -1,5 +1,5 @@
 // Resource names: tenants/{tenant}, …/schedules/{schedule}, …/runs/{occurrence}, …/events/{event or
-// index}, …/policies/{policy}.
+// index}, …/policies/{policy}, …/deadLetters/{time and event}, …/operations/{operation}.
 //
 // Parsers answer INVALID_ARGUMENT for `field` if the text has another form. The gate has checked
 // before that the tenant exists (tenant_rules.h). Pure.
@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/base/uid.h"
+#include "common/storage/dead_letters/dead_letter_table.h"
 
 namespace escapement::master {
 
@@ -46,6 +47,14 @@ struct TargetName {  // names an endpoint, by the hash of its key
   Uid target;
 };
 
+struct OperationName {
+  std::string tenant, operation;
+  std::string ToString() const;
+};
+
+// tenants/{tenant}/deadLetters/{16 hex digits of the microseconds}-{event id}.
+std::string ToString(const DeadLetterName& name);
+
 absl::StatusOr<std::string> ParseTenantName(absl::string_view name, absl::string_view field);
 absl::StatusOr<ScheduleName> ParseScheduleName(absl::string_view name, absl::string_view field);
 absl::StatusOr<RunName> ParseRunName(absl::string_view name, absl::string_view field);
@@ -55,6 +64,8 @@ absl::StatusOr<PolicyName> ParsePolicyName(absl::string_view name, absl::string_
 absl::StatusOr<std::string> ParseTenantOrAll(absl::string_view name, absl::string_view field);
 absl::StatusOr<KeyName> ParseKeyName(absl::string_view name, absl::string_view field);
 absl::StatusOr<TargetName> ParseTargetName(absl::string_view name, absl::string_view field);
+absl::StatusOr<DeadLetterName> ParseDeadLetterName(absl::string_view name, absl::string_view field);
+absl::StatusOr<OperationName> ParseOperationName(absl::string_view name, absl::string_view field);
 
 // 1–63 of a–z, 0–9, '-', '_', '.', beginning with a letter or digit.
 bool IsScheduleId(absl::string_view id);

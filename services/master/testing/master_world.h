@@ -73,6 +73,8 @@ class MasterWorld {
   KeyApi& ApiOf(KeyApi*) { return master->keys(); }
   AuditApi& ApiOf(AuditApi*) { return master->audit(); }
   TargetApi& ApiOf(TargetApi*) { return master->targets(); }
+  DeadLetterApi& ApiOf(DeadLetterApi*) { return master->dead_letters(); }
+  OperationApi& ApiOf(OperationApi*) { return master->operations(); }
   absl::Time runtime_now() const;
 
   std::shared_ptr<Executor> executor_;

@@ -350,7 +350,7 @@ void TokenRelease::Failed(const Released& released, const ReportedEnd& end) {
                                       .multiplier = retry.multiplier()},
                           .attempts_max = retry.max_attempts(),
                           .age_max = absl::Microseconds(retry.max_age_micros()),
-                          .attempts = attempts,
+                          .attempts = AttemptsOfRound(event, attempts),
                           .tried_since = TriedSince(event, FromMicros(tried)),
                           .now = round_.now,
                           .retry_after = absl::ZeroDuration(),

@@ -1,0 +1,85 @@
+#include "services/master/dead_letters/dead_letter_codec.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/micros.h"
+#include "common/base/proto_time.h"
+#include "common/base/uid.h"
+#include "google/protobuf/util/time_util.h"
+#include "services/master/errors.h"
+#include "services/master/events/event_codec.h"
+
+namespace escapement::master {
+namespace {
+
+v1::Attempt ShowAttempt(const storage::v1::AttemptRecord& record) {
+  v1::Attempt attempt;
+  attempt.set_number(static_cast<int32_t>(record.number()));
+  SetTimestamp(record.begin_micros(), *attempt.mutable_start_time());
+  if (record.duration_micros() > 0) {
+    *attempt.mutable_duration() =
+        google::protobuf::util::TimeUtil::MicrosecondsToDuration(record.duration_micros());
+  }
+  // The values of both enums are the same.
+  attempt.set_result(static_cast<v1::Attempt::Result>(record.kind()));
+  attempt.set_status_code(record.status());
+  attempt.set_error(record.error());
+  attempt.set_answer(record.answer());
+  return attempt;
+}
+
+std::string EventNameOf(const StoredDeadLetter& letter) {
+  if (IsOneOff(letter.record))
+    return EventName{letter.name.tenant, letter.name.event_id}.ToString();
+  return absl::StrCat(RunOf(letter).ToString(), "/events/", letter.record.index());
+}
+
+}  // namespace
+
+absl::StatusOr<StoredDeadLetter> ReadDeadLetter(std::string key, std::string bytes) {
+  StoredDeadLetter letter;
+  std::optional<DeadLetterName> name = DecodeDeadLetterKey(key);
+  if (!name.has_value() || !letter.record.ParseFromString(bytes) ||
+      letter.record.uid().size() != Uid::kBytes)
+    return BrokenRecord("a dead letter");
+  letter.key = std::move(key);
+  letter.bytes = std::move(bytes);
+  letter.name = *std::move(name);
+  return letter;
+}
+
+RunName RunOf(const StoredDeadLetter& letter) {
+  return {{letter.name.tenant, letter.record.schedule_id()}, letter.record.occurrence()};
+}
+
+v1::DeadLetter ShowDeadLetter(const StoredDeadLetter& letter, absl::Duration retention) {
+  const storage::v1::EventRecord& event = letter.record.event();
+  v1::DeadLetter shown;
+  shown.set_name(ToString(letter.name));
+  shown.set_event(EventNameOf(letter));
+  shown.set_event_id(letter.name.event_id);
+  if (!IsOneOff(letter.record)) shown.set_schedule(RunOf(letter).schedule.ToString());
+  if (!event.throttle().policy_id().empty())
+    shown.set_policy(PolicyName{letter.name.tenant, event.throttle().policy_id()}.ToString());
+  SetTimestamp(event.nominal_time_micros(), *shown.mutable_due_time());
+  SetTimestamp(ToMicros(letter.name.time), *shown.mutable_create_time());
+  SetTimestamp(ToMicros(letter.name.time + retention), *shown.mutable_expire_time());
+  shown.set_reason(letter.record.reason());
+  shown.set_attempts(static_cast<int32_t>(event.attempts()));
+  shown.set_redrive_count(static_cast<int32_t>(event.redrives()));
+  for (const storage::v1::AttemptRecord& attempt : event.tried())
+    *shown.add_recent_attempts() = ShowAttempt(attempt);
+  return shown;
+}
+
+v1::Event ShowRedriven(const StoredDeadLetter& letter, const storage::v1::EventRecord& row) {
+  v1::Event event = ShowWaitingEvent(EventNameOf(letter), row, v1::PENDING, nullptr);
+  event.set_event_id(letter.name.event_id);
+  event.set_redrive_count(static_cast<int32_t>(row.redrives()));
+  event.clear_payload();
+  return event;
+}
+
+}  // namespace escapement::master

@@ -1,0 +1,139 @@
+#include "services/master/dead_letters/dead_letter_list.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "common/base/key_codec.h"
+#include "services/master/errors.h"
+#include "services/master/limits.h"
+#include "services/master/requests/page_budget.h"
+#include "services/master/requests/page_token.h"
+
+namespace escapement::master {
+namespace {
+
+// Dead letters that are read together.
+constexpr size_t kLettersAtOnce = 1000;
+
+class Listing : public std::enable_shared_from_this<Listing> {
+ public:
+  Listing(MasterContext& context, DeadLetterListQuery query, Done<v1::ListDeadLettersResponse> done)
+      : context_(context), query_(std::move(query)), done_(std::move(done)) {}
+
+  void Step() {
+    kv::ScanRequest scan;
+    scan.cf = kv::ColumnFamily::kDeadLetters;
+    scan.begin = query_.begin;
+    scan.end = query_.end;
+    scan.reverse = query_.newest_first;
+    scan.limit = static_cast<uint32_t>(std::min(kLettersAtOnce, kListExaminedMax - examined_));
+    if (scan.begin >= scan.end) return done_(std::move(response_));
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> page) {
+                           if (!page.ok()) return self->done_(StoreFailed(page.status()));
+                           self->OnPage(*std::move(page));
+                         });
+  }
+
+ private:
+  void OnPage(kv::ScanResult page) {
+    for (kv::Entry& row : page.entries) {
+      bytes_ += row.value.size();
+      absl::StatusOr<StoredDeadLetter> letter =
+          ReadDeadLetter(std::move(row.key), std::move(row.value));
+      if (!letter.ok()) return done_(letter.status());
+      ++examined_;
+      if (query_.selection.Has(*letter)) {
+        v1::DeadLetter shown = ShowDeadLetter(*letter, query_.retention);
+        const bool full = static_cast<size_t>(response_.dead_letters_size()) == query_.page_size;
+        if (full || !budget_.Take(shown)) return EndPage();
+        *response_.add_dead_letters() = std::move(shown);
+      }
+      (query_.newest_first ? query_.end : query_.begin) =
+          query_.newest_first ? letter->key : KeyAfter(letter->key);
+    }
+    if (!page.more) return done_(std::move(response_));
+    if (examined_ >= kListExaminedMax || bytes_ >= kListBytesMax) return EndPage();
+    Step();
+  }
+
+  // The next page begins behind the last dead letter that was examined.
+  void EndPage() {
+    response_.set_next_page_token(
+        EncodePageToken(query_.list, query_.newest_first ? query_.end : query_.begin));
+    done_(std::move(response_));
+  }
+
+  MasterContext& context_;
+  DeadLetterListQuery query_;
+  Done<v1::ListDeadLettersResponse> done_;
+  size_t examined_ = 0;
+  size_t bytes_ = 0;
+  v1::ListDeadLettersResponse response_;
+  PageBudget budget_;
+};
+
+class Counting : public std::enable_shared_from_this<Counting> {
+ public:
+  using Counted = absl::AnyInvocable<void(absl::StatusOr<DeadLetterCount>)>;
+  Counting(MasterContext& context, DeadLetterSelection selection, Counted done)
+      : context_(context), selection_(std::move(selection)), done_(std::move(done)) {}
+
+  void Step(std::string begin) {
+    kv::ScanRequest scan;
+    scan.cf = kv::ColumnFamily::kDeadLetters;
+    scan.begin = std::move(begin);
+    scan.end = selection_.end();
+    scan.limit = static_cast<uint32_t>(std::min(kLettersAtOnce, kDeadLetterCountRowsMax - rows_));
+    if (scan.begin >= scan.end) scan.end = KeyAfter(scan.begin);  // only the store's time
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> page) {
+                           if (!page.ok()) return self->done_(StoreFailed(page.status()));
+                           self->OnPage(*std::move(page));
+                         });
+  }
+
+ private:
+  void OnPage(kv::ScanResult page) {
+    found_.store_time = page.store_time;
+    std::string next;
+    if (!page.entries.empty()) next = KeyAfter(page.entries.back().key);
+    for (kv::Entry& row : page.entries) {
+      ++rows_;
+      bytes_ += row.value.size();
+      const auto letter = ReadDeadLetter(std::move(row.key), std::move(row.value));
+      // One that cannot be read is left out: it must not keep the others from their operation.
+      if (!letter.ok() || !selection_.Has(*letter)) continue;
+      ++found_.count;
+      if (found_.sample.size() < kPurgeSampleMax) found_.sample.push_back(ToString(letter->name));
+    }
+    found_.more =
+        page.more && (rows_ >= kDeadLetterCountRowsMax || bytes_ >= kDeadLetterCountBytesMax);
+    if (!page.more || found_.more) return done_(std::move(found_));
+    Step(std::move(next));
+  }
+
+  MasterContext& context_;
+  const DeadLetterSelection selection_;
+  Counted done_;
+  size_t rows_ = 0;
+  size_t bytes_ = 0;
+  DeadLetterCount found_;
+};
+
+}  // namespace
+
+void ListDeadLettersOf(MasterContext& context, DeadLetterListQuery query,
+                       Done<v1::ListDeadLettersResponse> done) {
+  std::make_shared<Listing>(context, std::move(query), std::move(done))->Step();
+}
+
+void CountDeadLetters(MasterContext& context, DeadLetterSelection selection,
+                      absl::AnyInvocable<void(absl::StatusOr<DeadLetterCount>)> done) {
+  std::string begin = selection.begin();
+  std::make_shared<Counting>(context, std::move(selection), std::move(done))
+      ->Step(std::move(begin));
+}
+
+}  // namespace escapement::master

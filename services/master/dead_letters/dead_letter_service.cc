@@ -1,0 +1,218 @@
+#include "services/master/dead_letters/dead_letter_service.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/status/errors.h"
+#include "services/master/dead_letters/dead_letter_codec.h"
+#include "services/master/dead_letters/dead_letter_list.h"
+#include "services/master/dead_letters/dead_letter_redrive.h"
+#include "services/master/errors.h"
+#include "services/master/limits.h"
+#include "services/master/operations/operation_create.h"
+#include "services/master/requests/page_token.h"
+#include "services/master/requests/request_table.h"
+#include "services/master/requests/resource_name.h"
+#include "services/master/schedules/codec/delivery_codec.h"
+#include "services/master/schedules/schedule_reader.h"
+
+namespace escapement::master {
+namespace {
+
+using storage::v1::OperationRecord;
+
+// "create_time" → oldest first. INVALID_ARGUMENT (order_by).
+absl::StatusOr<bool> ReadNewestFirst(absl::string_view order_by) {
+  const std::vector<absl::string_view> words =
+      absl::StrSplit(order_by, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+  if (words.empty()) return true;
+  const bool known =
+      words[0] == "create_time" &&
+      (words.size() == 1 || (words.size() == 2 && (words[1] == "desc" || words[1] == "asc")));
+  if (!known) return InvalidField("order_by", "must be \"create_time\" or \"create_time desc\"");
+  return words.back() == "desc";
+}
+
+void CheckRate(double max_per_second, FieldViolations& violations) {
+  // Not a number is refused, too.
+  if (max_per_second == 0 ||
+      (max_per_second >= kRedriveRateMin && max_per_second <= kRedriveRateMax))
+    return;
+  violations.Add("max_per_second", absl::StrCat("must be 0 or ", kRedriveRateMin, " to ",
+                                                static_cast<int64_t>(kRedriveRateMax)));
+}
+
+std::unique_ptr<google::protobuf::Message> Respond(v1::Operation operation) {
+  return std::make_unique<v1::Operation>(std::move(operation));
+}
+
+std::unique_ptr<google::protobuf::Message> RespondToPurge(v1::Operation operation) {
+  auto response = std::make_unique<v1::PurgeDeadLettersResponse>();
+  *response->mutable_operation() = std::move(operation);
+  return response;
+}
+
+// Counts the dead letters of the selection, then begins the operation.
+template <typename Response>
+void CountAndBegin(MasterContext& context, const OperationLoop& loop, DeadLetterSelection selection,
+                   OperationRequest request, Done<Response> done) {
+  request.response = std::make_unique<Response>();
+  CountDeadLetters(context, std::move(selection),
+                   [&context, &loop, request = std::move(request),
+                    done = std::move(done)](absl::StatusOr<DeadLetterCount> count) mutable {
+                     if (!count.ok()) return done(count.status());
+                     request.operation.found = count->count;
+                     request.operation.time = count->store_time;
+                     BeginOperation(context, loop, std::move(request), AsAnswer(std::move(done)));
+                   });
+}
+
+}  // namespace
+
+void DeadLetterService::ListDeadLetters(v1::ListDeadLettersRequest request,
+                                        Done<v1::ListDeadLettersResponse> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
+  if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
+  DeadLetterListQuery query;
+  query.list =
+      absl::StrCat("ListDeadLetters ", *tenant, " ", request.order_by(), " ", request.filter());
+  const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
+  absl::StatusOr<std::string> position = DecodePageToken(query.list, request.page_token());
+  const absl::StatusOr<bool> newest_first = ReadNewestFirst(request.order_by());
+  absl::StatusOr<DeadLetterSelection> selection =
+      DeadLetterSelection::Read(*tenant, request.filter(), "");
+  FieldViolations violations;
+  violations.AddStatus("", size.status());
+  violations.AddStatus("", position.status());
+  violations.AddStatus("", newest_first.status());
+  violations.AddStatus("", selection.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  query.newest_first = *newest_first;
+  query.begin = selection->begin();
+  query.end = selection->end();
+  if (!position->empty()) (*newest_first ? query.end : query.begin) = *std::move(position);
+  query.page_size = static_cast<size_t>(*size);
+  query.retention = retention_;
+  query.selection = *std::move(selection);
+  ListDeadLettersOf(context_, std::move(query), std::move(done));
+}
+
+void DeadLetterService::GetDeadLetter(v1::GetDeadLetterRequest request, Done<v1::DeadLetter> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<DeadLetterName> name = ParseDeadLetterName(request.name(), "name");
+  if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
+  std::string key = EncodeDeadLetterKey(*name);
+  context_.client.MultiGet({{kv::ColumnFamily::kDeadLetters, key}}, context_.executor,
+                           [name = ToString(*name), key, retention = retention_,
+                            done = std::move(done)](absl::StatusOr<kv::GetResult> result) mutable {
+                             if (!result.ok()) return done(StoreFailed(result.status()));
+                             if (!result->values[0].has_value()) return done(NotFound(name));
+                             const auto letter =
+                                 ReadDeadLetter(std::move(key), *std::move(result->values[0]));
+                             if (!letter.ok()) return done(letter.status());
+                             v1::DeadLetter shown = ShowDeadLetter(*letter, retention);
+                             shown.set_payload(letter->record.event().payload());
+                             done(std::move(shown));
+                           });
+}
+
+void DeadLetterService::RedriveDeadLetter(v1::RedriveDeadLetterRequest request,
+                                          Done<v1::Event> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  absl::StatusOr<DeadLetterName> name = ParseDeadLetterName(request.name(), "name");
+  FieldViolations violations;
+  CheckRequestId(request.request_id(), violations);
+  violations.AddStatus("", name.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  RequestMark mark = MarkOf(name->tenant, "RedriveDeadLetter", request, done);
+  RedriveOne(context_, *std::move(name), std::move(mark), request.validate_only(), std::move(done));
+}
+
+void DeadLetterService::RedriveDeadLetters(v1::RedriveDeadLettersRequest request,
+                                           Done<v1::Operation> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
+  if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
+  FieldViolations violations;
+  CheckRequestId(request.request_id(), violations);
+  CheckRate(request.max_per_second(), violations);
+  absl::StatusOr<DeadLetterSelection> selection =
+      DeadLetterSelection::Read(*tenant, request.filter(), "");
+  violations.AddStatus("", selection.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  OperationRequest operation;
+  operation.operation = {.tenant = *tenant,
+                         .kind = OperationRecord::REDRIVE,
+                         .filter = request.filter(),
+                         .max_per_second = request.max_per_second()};
+  operation.mark = MarkOf(*tenant, "RedriveDeadLetters", request, done);
+  operation.validate_only = request.validate_only();
+  operation.respond = &Respond;
+  CountAndBegin(context_, loop_, *std::move(selection), std::move(operation), std::move(done));
+}
+
+void DeadLetterService::RedriveRun(v1::RedriveRunRequest request, Done<v1::Operation> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<RunName> name = ParseRunName(request.name(), "name");
+  FieldViolations violations;
+  CheckRequestId(request.request_id(), violations);
+  CheckRate(request.max_per_second(), violations);
+  violations.AddStatus("", name.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  const std::string& tenant = name->schedule.tenant;
+  OperationRequest operation;
+  operation.operation = {.tenant = tenant,
+                         .kind = OperationRecord::REDRIVE,
+                         .run = name->ToString(),
+                         .max_per_second = request.max_per_second()};
+  operation.mark = MarkOf(tenant, "RedriveRun", request, done);
+  operation.validate_only = request.validate_only();
+  operation.respond = &Respond;
+  DeadLetterSelection selection = DeadLetterSelection::Read(tenant, "", name->ToString()).value();
+  ReadSchedule(context_, name->schedule,
+               [this, selection = std::move(selection), operation = std::move(operation),
+                done = std::move(done)](absl::StatusOr<StoredSchedule> schedule) mutable {
+                 if (!schedule.ok()) return done(schedule.status());
+                 CountAndBegin(context_, loop_, std::move(selection), std::move(operation),
+                               std::move(done));
+               });
+}
+
+void DeadLetterService::PurgeDeadLetters(v1::PurgeDeadLettersRequest request,
+                                         Done<v1::PurgeDeadLettersResponse> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
+  if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
+  FieldViolations violations;
+  CheckRequestId(request.request_id(), violations);
+  absl::StatusOr<DeadLetterSelection> selection =
+      DeadLetterSelection::Read(*tenant, request.filter(), "");
+  violations.AddStatus("", selection.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  if (!request.force()) {
+    return CountDeadLetters(
+        context_, *std::move(selection),
+        [done = std::move(done)](absl::StatusOr<DeadLetterCount> count) mutable {
+          if (!count.ok()) return done(count.status());
+          v1::PurgeDeadLettersResponse response;
+          response.set_purge_count(static_cast<int64_t>(count->count));
+          response.set_more(count->more);
+          for (std::string& name : count->sample) response.add_purge_sample(std::move(name));
+          done(std::move(response));
+        });
+  }
+  OperationRequest operation;
+  operation.operation = {
+      .tenant = *tenant, .kind = OperationRecord::PURGE, .filter = request.filter()};
+  operation.mark =
+      RequestMark(*tenant, "PurgeDeadLetters", request.request_id(), request, *done.caller());
+  operation.respond = &RespondToPurge;
+  CountAndBegin(context_, loop_, *std::move(selection), std::move(operation), std::move(done));
+}
+
+}  // namespace escapement::master

@@ -1,0 +1,140 @@
+#include "services/master/operations/operation_step.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/base/key_codec.h"
+#include "common/base/micros.h"
+#include "common/base/printable_text.h"
+#include "common/kv/group_parts.h"
+#include "services/master/limits.h"
+
+namespace escapement::master {
+namespace {
+
+using kv::ColumnFamily;
+using storage::v1::OperationRecord;
+
+constexpr size_t kErrorBytesMax = 1024;
+
+size_t LettersPerStep(double max_per_second) {
+  if (max_per_second <= 0) return kOperationLettersMax;
+  const double letters = std::ceil(max_per_second * absl::ToDoubleSeconds(kOperationStep));
+  return static_cast<size_t>(std::clamp(letters, 1.0, static_cast<double>(kOperationLettersMax)));
+}
+
+// When the event `index` of a step that begins at `base` becomes due.
+absl::Time DueAt(absl::Time base, double max_per_second, uint64_t index) {
+  if (max_per_second <= 0) return base;
+  return base + absl::Seconds(static_cast<double>(index) / max_per_second);
+}
+
+void End(OperationRecord::State state, absl::Time now, OperationRecord& record) {
+  record.set_state(state);
+  record.set_end_time_micros(ToMicros(now));
+}
+
+// Masters tell newer records from older ones by the time of their update.
+OperationRecord Updated(const OperationRecord& record, absl::Time now) {
+  OperationRecord updated = record;
+  updated.set_update_time_micros(std::max(ToMicros(now), record.update_time_micros() + 1));
+  return updated;
+}
+
+void PutOperation(const OperationInput& operation, OperationStep& step) {
+  step.group.mutations.push_back(
+      kv::Put(ColumnFamily::kOperations, operation.key, step.record.SerializeAsString()));
+}
+
+}  // namespace
+
+kv::KeyRange RestOf(const OperationRecord& record, const DeadLetterSelection& selection) {
+  kv::KeyRange rest;
+  rest.begin = record.cursor().empty() ? selection.begin()
+                                       : std::max(KeyAfter(record.cursor()), selection.begin());
+  rest.end = std::min(record.end(), selection.end());
+  return rest;
+}
+
+OperationPage TakePage(const OperationRecord& record, const DeadLetterSelection& selection,
+                       kv::ScanResult rows) {
+  const size_t letters_max = LettersPerStep(record.max_per_second());
+  OperationPage page;
+  page.cursor = record.cursor();
+  page.ended = !rows.more;
+  for (kv::Entry& row : rows.entries) {
+    if (page.letters.size() == letters_max) {
+      page.ended = false;
+      break;
+    }
+    page.cursor = row.key;
+    absl::StatusOr<StoredDeadLetter> letter =
+        ReadDeadLetter(std::move(row.key), std::move(row.value));
+    if (!letter.ok()) {
+      ++page.broken;
+      page.broken_error = letter.status();
+    } else if (selection.Has(*letter)) {
+      page.letters.push_back(*std::move(letter));
+    }
+  }
+  return page;
+}
+
+OperationStep BuildStep(const OperationInput& operation, const OperationPage& page,
+                        const RedriveFacts& facts, const kv::Layout& layout, absl::Time now) {
+  OperationStep step;
+  step.record = Updated(operation.record, now);
+  OperationRecord& record = step.record;
+  step.group.conditions.push_back(
+      kv::ValueIs(ColumnFamily::kOperations, operation.key, operation.bytes));
+  record.set_cursor(page.cursor);
+  uint64_t refused = page.broken;
+  absl::Status refusal = page.broken_error;
+
+  const absl::Time base = std::max(FromMicros(record.next_step_micros()), now - kOperationSlack);
+  if (record.kind() == OperationRecord::PURGE) {
+    for (const StoredDeadLetter& letter : page.letters) {
+      step.group.conditions.push_back(
+          kv::ValueIs(ColumnFamily::kDeadLetters, letter.key, letter.bytes));
+      step.group.mutations.push_back(kv::Delete(ColumnFamily::kDeadLetters, letter.key));
+      ++step.done;
+    }
+  } else {
+    RedriveBatch batch(facts, layout, now);
+    for (const StoredDeadLetter& letter : page.letters) {
+      const absl::Status added = batch.Add(letter, DueAt(base, record.max_per_second(), step.done));
+      if (added.ok()) {
+        ++step.done;
+      } else {
+        ++refused;
+        refusal = added;
+      }
+    }
+    batch.MoveTo(step.group);
+  }
+
+  record.set_next_step_micros(ToMicros(DueAt(base, record.max_per_second(), step.done)));
+  record.set_done(record.done() + step.done);
+  record.set_refused(record.refused() + refused);
+  if (!refusal.ok()) record.set_last_refusal(CleanText(refusal.message(), kErrorBytesMax));
+  const uint64_t handled = record.done() + record.refused();
+  record.set_found(page.ended ? handled : std::max(record.found(), handled));
+  if (page.ended) End(OperationRecord::SUCCEEDED, now, record);
+  PutOperation(operation, step);
+  return step;
+}
+
+OperationStep BuildFailure(const OperationInput& operation, const absl::Status& error,
+                           absl::Time now) {
+  OperationStep step;
+  step.record = Updated(operation.record, now);
+  step.group.conditions.push_back(
+      kv::ValueIs(ColumnFamily::kOperations, operation.key, operation.bytes));
+  step.record.set_error(CleanText(error.message(), kErrorBytesMax));
+  End(OperationRecord::FAILED, now, step.record);
+  PutOperation(operation, step);
+  return step;
+}
+
+}  // namespace escapement::master
