@@ -31,6 +31,13 @@ void Delete(kv::Group& group, ColumnFamily cf, std::string key) {
   group.mutations.push_back({.cf = cf, .kind = Mutation::Kind::kDelete, .key = std::move(key)});
 }
 
+// False for a batch that only deletes, as this loop does.
+bool PutsAny(const kv::WatchBatch& batch) {
+  return std::any_of(
+      batch.mutations.begin(), batch.mutations.end(),
+      [](const kv::WatchedMutation& mutation) { return mutation.kind == Mutation::Kind::kPut; });
+}
+
 }  // namespace
 
 bool RetentionLoop::Due() const {
@@ -167,7 +174,7 @@ void RetentionLoop::BeginDay(SweepPtr sweep, kv::CommitSeq seq) {
       {.on_batch =
            [present](const kv::WatchBatch& batch) {
              const SweepPtr sweep = present();
-             if (sweep == nullptr || batch.mutations.empty()) return;
+             if (sweep == nullptr || !PutsAny(batch)) return;
              sweep->written = std::max(sweep->written, batch.store_time);
            },
        .on_lagged =
