@@ -35,20 +35,6 @@ v1::Attempt::Result ShowResult(AttemptRecord::Kind kind) {
   }
 }
 
-v1::Attempt ShowAttempt(const AttemptRecord& record) {
-  v1::Attempt attempt;
-  attempt.set_number(static_cast<int32_t>(record.number()));
-  if (record.begin_micros() != 0)
-    SetTimestamp(record.begin_micros(), *attempt.mutable_start_time());
-  if (record.duration_micros() != 0)
-    SetDuration(record.duration_micros(), *attempt.mutable_duration());
-  attempt.set_result(ShowResult(record.kind()));
-  attempt.set_status_code(record.status());
-  attempt.set_error(record.error());
-  attempt.set_answer(record.answer());
-  return attempt;
-}
-
 // When the last attempt of an event began and how long it took; 0: not known.
 struct LastTimes {
   int64_t begin_micros = 0;
@@ -106,6 +92,20 @@ v1::Outcome ShowOutcome(storage::v1::OutcomeKind outcome) {
     default:
       return v1::OUTCOME_UNSPECIFIED;
   }
+}
+
+v1::Attempt ShowAttempt(const AttemptRecord& record) {
+  v1::Attempt attempt;
+  attempt.set_number(static_cast<int32_t>(record.number()));
+  if (record.begin_micros() != 0)
+    SetTimestamp(record.begin_micros(), *attempt.mutable_start_time());
+  if (record.duration_micros() != 0)
+    SetDuration(record.duration_micros(), *attempt.mutable_duration());
+  attempt.set_result(ShowResult(record.kind()));
+  attempt.set_status_code(record.status());
+  attempt.set_error(record.error());
+  attempt.set_answer(record.answer());
+  return attempt;
 }
 
 void ShowAttempts(const storage::v1::EventRecord& row, v1::EventState state, v1::Event& event) {

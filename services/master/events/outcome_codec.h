@@ -11,6 +11,7 @@
 namespace escapement::master {
 
 v1::Outcome ShowOutcome(storage::v1::OutcomeKind outcome);
+v1::Attempt ShowAttempt(const storage::v1::AttemptRecord& record);
 
 // Set status, attempts, recent_attempts and redrive_count; of ended events also reason, output,
 // dispatch_time and complete_time. `position`: which event of the range it is, from 0.
