@@ -36,10 +36,12 @@ class FakeEvents final : public EventApi {
     absl::MutexLock lock(&mutex_);
     refuse_ = std::move(refuse);
   }
-  // From now on batches are stored, and not answered until ReleaseAnswers.
-  void HoldAnswers() {
+  // From now on batches are stored, and not answered until ReleaseAnswers. With a parent, such as
+  // "tenants/t", only its batches.
+  void HoldAnswers(std::string parent = "") {
     absl::MutexLock lock(&mutex_);
     held_ = true;
+    held_parent_ = std::move(parent);
   }
   void ReleaseAnswers() {
     absl::MutexLock lock(&mutex_);
@@ -88,7 +90,7 @@ class FakeEvents final : public EventApi {
     Closure answer = [response = std::move(response), done = std::move(done)]() mutable {
       done(std::move(response));
     };
-    if (held_) {
+    if (held_ && (held_parent_.empty() || held_parent_ == request->parent())) {
       waiting_.push_back(std::move(answer));
     } else {
       executor_->Post(std::move(answer));
@@ -121,6 +123,7 @@ class FakeEvents final : public EventApi {
   mutable absl::Mutex mutex_;
   std::function<absl::Status(const v1::IngestRequest&)> refuse_ ABSL_GUARDED_BY(mutex_);
   bool held_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string held_parent_ ABSL_GUARDED_BY(mutex_);  // empty: all
   std::vector<Closure> waiting_ ABSL_GUARDED_BY(mutex_);
   Events events_ ABSL_GUARDED_BY(mutex_);
   int batches_ ABSL_GUARDED_BY(mutex_) = 0;
