@@ -44,6 +44,10 @@ v1::IngestRequest MakeBatch(const IngestOptions& options, uint64_t first) {
     *request.mutable_defaults()->mutable_target() = options.target;
     request.mutable_defaults()->mutable_delivery_timeout()->set_seconds(
         absl::ToInt64Seconds(options.delivery_timeout));
+    if (options.retry_age_max > absl::ZeroDuration()) {
+      request.mutable_defaults()->mutable_retry_policy()->mutable_max_age()->set_seconds(
+          absl::ToInt64Seconds(options.retry_age_max));
+    }
   }
   const uint64_t end = std::min<uint64_t>(options.events, first + options.batch_events);
   for (uint64_t i = first; i < end; ++i) {

@@ -29,6 +29,8 @@ struct IngestOptions {
   // The client chooses event ids that begin with this. If empty, the server makes the ids.
   std::string client_id_prefix = {};
   absl::Duration delivery_timeout = absl::Seconds(30);
+  // No attempt begins later than this after the first one; zero: the platform's default.
+  absl::Duration retry_age_max = absl::ZeroDuration();
   // The due time of the i-th event.
   std::function<absl::Time(uint64_t i)> due_time;
 };

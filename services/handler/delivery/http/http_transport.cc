@@ -24,6 +24,7 @@
 #include "services/handler/delivery/http/exchange.h"
 #include "services/handler/delivery/http/plain_requests.h"
 #include "services/handler/delivery/http/request.h"
+#include "services/handler/delivery/http/troubled_origins.h"
 
 namespace escapement::handler {
 namespace {
@@ -59,8 +60,10 @@ struct Origin {
 // One thread with its multi handle and its queues.
 class HttpTransport::Loop {
  public:
-  explicit Loop(const Options& options)
+  // `name`: the thread's.
+  Loop(const Options& options, TroubledOrigins& troubled, const char* name)
       : options_(options),
+        troubled_(troubled),
         epoll_(epoll_create1(EPOLL_CLOEXEC)),
         wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
         maker_(options.new_maker()),
@@ -71,7 +74,10 @@ class HttpTransport::Loop {
     event.events = EPOLLIN;
     event.data.fd = wakeup_.fd;
     epoll_ctl(epoll_.fd, EPOLL_CTL_ADD, wakeup_.fd, &event);
-    thread_ = std::thread([this] { Run(); });
+    thread_ = std::thread([this, name] {
+      pthread_setname_np(pthread_self(), name);
+      Run();
+    });
   }
 
   ~Loop() {
@@ -116,7 +122,6 @@ class HttpTransport::Loop {
   }
 
   void Run() {
-    pthread_setname_np(pthread_self(), "http-transport");
     epoll_event events[kEventsMax];
     while (true) {
       const int count = epoll_wait(epoll_.fd, events, kEventsMax, WaitMillis());
@@ -189,6 +194,7 @@ class HttpTransport::Loop {
   // Called before the attempt gets its result.
   void OnEnded(Origin* origin, HttpEnd end) {
     CountAnswer();
+    troubled_.OnEnd(origin->key, end == HttpEnd::kAnswered);
     TakeFrom(in_flight_count_, 1);
     TakeFrom(origin->in_flight, 1);
     if (end == HttpEnd::kAnswered)
@@ -338,6 +344,7 @@ class HttpTransport::Loop {
   }
 
   const Options options_;
+  TroubledOrigins& troubled_;
   const Descriptor epoll_;  // closed last
   const Descriptor wakeup_;
   std::thread thread_;
@@ -361,7 +368,8 @@ class HttpTransport::Loop {
   HttpMicros earliest_deadline_ = kHttpNever;  // a lower bound for all waiting attempts
 };
 
-HttpTransport::HttpTransport(const Options& options) {
+HttpTransport::HttpTransport(const Options& options)
+    : troubled_(std::make_unique<TroubledOrigins>()) {
   const int threads =
       std::min({std::max(options.threads, 1), options.in_flight_per_origin_max,
                 options.in_flight_unanswered_max, options.in_flight_max, options.connections_max});
@@ -373,7 +381,10 @@ HttpTransport::HttpTransport(const Options& options) {
   share.in_flight_unanswered_max /= threads;
   share.in_flight_max /= threads;
   share.connections_max /= threads;
-  for (int i = 0; i < threads; ++i) loops_.push_back(std::make_unique<Loop>(share));
+  for (int i = 0; i < threads; ++i)
+    loops_.push_back(std::make_unique<Loop>(share, *troubled_, "http-transport"));
+  share.in_flight_max = std::max(options.in_flight_max / 2, 1);
+  troubled_loop_ = std::make_unique<Loop>(share, *troubled_, "http-troubled");
 }
 
 HttpTransport::~HttpTransport() = default;
@@ -381,8 +392,9 @@ HttpTransport::~HttpTransport() = default;
 void HttpTransport::Send(std::vector<DeliveryAttempt> attempts,
                          std::shared_ptr<DeliverySink> sink) {
   if (attempts.empty()) return;
-  const size_t home =
-      absl::Hash<std::string>()(attempts.front().context->target_key) % loops_.size();
+  const std::string& key = attempts.front().context->target_key;
+  if (troubled_->Has(key)) return troubled_loop_->Send(std::move(attempts), std::move(sink));
+  const size_t home = absl::Hash<std::string>()(key) % loops_.size();
   if (loops_.size() == 1 || loops_[home]->HasRoom(attempts.size()))
     return loops_[home]->Send(std::move(attempts), std::move(sink));
   auto begin = std::make_move_iterator(attempts.begin());

@@ -4,7 +4,9 @@
 // A few threads drive all connections, each with its share of the bounds. libcurl resolves names,
 // connects, and carries requests that are not plain, mostly https (exchange.h). Our own code writes
 // plain requests and reads their answers (plain_requests.h). The attempts of an origin
-// (DeliveryContext::target_key) go to one thread, or to all threads if that one is full.
+// (DeliveryContext::target_key) go to one thread, or to all threads if that one is full. Origins in
+// trouble (troubled_origins.h) share one further thread: a TLS handshake costs a thread a
+// millisecond or two, and a target that hangs makes many of them.
 //
 // Connections are kept alive and shared by the attempts of one origin. Attempts beyond
 // in_flight_per_origin_max wait in order while their timeouts run. Redirects are not followed, the
@@ -40,6 +42,8 @@
 
 namespace escapement::handler {
 
+class TroubledOrigins;
+
 class HttpTransport final : public DeliveryTransport {
  public:
   struct Options {
@@ -51,7 +55,8 @@ class HttpTransport final : public DeliveryTransport {
     // The same bound for an origin that has not answered yet, or whose last request timed out. Each
     // answer doubles it. So a few hanging receivers do not take all connections.
     int in_flight_unanswered_max = 16;
-    // Requests to all origins. Hanging receivers can occupy all of them. Each takes about 40 KiB.
+    // Requests to all origins, and half as many more to origins in trouble. Each takes about 40
+    // KiB.
     int in_flight_max = 1024;
     // Idle connections that are kept, for all origins.
     int connections_max = 1024;
@@ -73,7 +78,9 @@ class HttpTransport final : public DeliveryTransport {
 
  private:
   class Loop;
+  const std::unique_ptr<TroubledOrigins> troubled_;  // the loops use it
   std::vector<std::unique_ptr<Loop>> loops_;
+  std::unique_ptr<Loop> troubled_loop_;
 };
 
 }  // namespace escapement::handler
