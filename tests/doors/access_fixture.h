@@ -24,6 +24,7 @@
 #include "escapement/v1/event_service.pb.h"
 #include "escapement/v1/key_service.pb.h"
 #include "escapement/v1/run_service.pb.h"
+#include "escapement/v1/target_service.pb.h"
 #include "escapement/v1/tenant_service.pb.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -64,7 +65,7 @@ struct Answers {
 };
 
 // Tenants a and b have the same things: schedule "s" with two runs of three events, policies "p"
-// and "q", events "e" and "f", tenants/a/keys.
+// and "q", events "e" and "f", tenants/a/keys, two targets that do not answer.
 class AccessTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -162,6 +163,21 @@ class AccessTest : public testing::Test {
           Do<v1::Run>("TriggerSchedule", tenant, R"(name: "tenants/TENANT/schedules/s")");
       (*runs_)[tenant] = LastPart(run.name());
     }
+    MakeTargets(tenant);
+  }
+
+  // The runs have used one target. Waits until both are listed.
+  static void MakeTargets(const std::string& tenant) {
+    Do<v1::Event>("CreateEvent", tenant, R"(parent: "tenants/TENANT" event_id: "t"
+        event { due_time { seconds: 1 } target { grpc { uri: "127.0.0.1:9" } } })");
+    v1::ListTargetsRequest list;
+    list.set_parent("tenants/" + tenant);
+    const auto listed = AwaitOk([&]() -> absl::StatusOr<v1::ListTargetsResponse> {
+      auto page = standalone_->Call<v1::ListTargetsResponse>("ListTargets", list);
+      if (page.ok() && page->targets_size() < 2) return absl::NotFoundError(page->DebugString());
+      return page;
+    });
+    EXPECT_TRUE(listed.ok()) << listed.status();
   }
 
   static const google::protobuf::MethodDescriptor* Method(const std::string& name) {
