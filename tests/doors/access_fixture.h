@@ -26,6 +26,7 @@
 #include "escapement/v1/key_service.pb.h"
 #include "escapement/v1/operation_service.pb.h"
 #include "escapement/v1/run_service.pb.h"
+#include "escapement/v1/target_service.pb.h"
 #include "escapement/v1/tenant_service.pb.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -66,7 +67,8 @@ struct Answers {
 };
 
 // Tenants a and b have the same things: schedule "s" with two runs of three events, policies "p"
-// and "q", events "e" and "f", three dead letters, two operations, tenants/a/keys.
+// and "q", events "e" and "f", three dead letters, two operations, tenants/a/keys, and targets that
+// do not answer.
 class AccessTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -165,6 +167,7 @@ class AccessTest : public testing::Test {
       (*runs_)[tenant] = LastPart(run.name());
     }
     MakeDeadLetters(tenant);
+    MakeTargets(tenant);
   }
 
   // Three events that fail, and two operations that redrive the first two of them; they run on.
@@ -197,6 +200,20 @@ class AccessTest : public testing::Test {
       ASSERT_TRUE(redriven.ok()) << redriven.status();
       EXPECT_EQ(redriven->state(), v1::Operation::RUNNING);
     }
+  }
+
+  // The runs have used one target. Waits until both are listed.
+  static void MakeTargets(const std::string& tenant) {
+    Do<v1::Event>("CreateEvent", tenant, R"(parent: "tenants/TENANT" event_id: "t"
+        event { due_time { seconds: 1 } target { grpc { uri: "127.0.0.1:9" } } })");
+    v1::ListTargetsRequest list;
+    list.set_parent("tenants/" + tenant);
+    const auto listed = AwaitOk([&]() -> absl::StatusOr<v1::ListTargetsResponse> {
+      auto page = standalone_->Call<v1::ListTargetsResponse>("ListTargets", list);
+      if (page.ok() && page->targets_size() < 2) return absl::NotFoundError(page->DebugString());
+      return page;
+    });
+    EXPECT_TRUE(listed.ok()) << listed.status();
   }
 
   static const google::protobuf::MethodDescriptor* Method(const std::string& name) {

@@ -213,7 +213,8 @@ TargetUse* SendLoop::UseOf(SendTarget& target, const std::string& tenant, absl::
 
 void SendLoop::Reserve(const std::string& target_key, uint64_t events) {
   SendTarget& target = TargetOf(target_key);
-  target.breaker.OnReserved(runtime_.clock().Elapsed());
+  target.last_reserved = runtime_.clock().Elapsed();
+  target.breaker.OnReserved(target.last_reserved);
   target.out += events;
   out_ += events;
   metrics_.events_out.Set(static_cast<double>(out_));
@@ -247,7 +248,8 @@ void SendLoop::ForgetIdle(absl::Duration before) {
       if (idle) --uses_;
       use = idle ? uses.erase(use) : std::next(use);
     }
-    const bool unused = uses.empty() && target->second.out == 0;
+    const bool unused =
+        uses.empty() && target->second.out == 0 && target->second.last_reserved < before;
     target = unused ? targets_.erase(target) : std::next(target);
   }
   last_found_ = targets_.end();

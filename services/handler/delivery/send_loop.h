@@ -50,6 +50,7 @@ struct SendTarget {
   uint64_t answers_ever = 0;
   absl::Duration counted_since;  // Clock::Elapsed
   absl::Duration timeout;
+  absl::Duration last_reserved;  // Clock::Elapsed
   CircuitBreaker breaker;
   std::map<std::string, TargetUse> uses;  // by tenant
 };
@@ -97,7 +98,8 @@ class SendLoop {
   const std::map<std::string, SendTarget>& targets() const { return targets_; }
   // How many events the target may have out, whatever its breaker says.
   uint64_t BoundOf(const SendTarget& target) const;
-  // Forgets uses without an attempt since `before` (Clock::Elapsed), and targets without uses.
+  // Forgets uses without an attempt since `before` (Clock::Elapsed), and targets without uses that
+  // were not reserved since then.
   void ForgetIdle(absl::Duration before);
 
  private:

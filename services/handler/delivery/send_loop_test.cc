@@ -288,6 +288,10 @@ TEST_F(SendLoopTest, UsesAreCountedByTenantAndForgottenWhenIdle) {
   runtime_.AdvanceBy(absl::Seconds(1));
   loop_.ForgetIdle(runtime_.clock().Elapsed());
   EXPECT_TRUE(loop_.targets().empty());
+  loop_.Reserve("t", 1);
+  loop_.Unreserve("t", 1);
+  loop_.ForgetIdle(runtime_.clock().Elapsed());
+  EXPECT_EQ(loop_.targets().size(), 1u) << "it was reserved just now";
 }
 
 }  // namespace
