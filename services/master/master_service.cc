@@ -21,6 +21,7 @@
 #include "services/master/policies/policy_service.h"
 #include "services/master/requests/request_sweep_loop.h"
 #include "services/master/runs/run_service.h"
+#include "services/master/schedules/definition_sweep_loop.h"
 #include "services/master/schedules/schedule_service.h"
 #include "services/master/tenants/tenant_directory.h"
 #include "services/master/tenants/tenant_rules.h"
@@ -63,7 +64,8 @@ struct MasterService::Parts {
         sweep(context),
         access_sweep(context),
         operation_loop(context),
-        dead_letter_sweep(context, options.dead_letter_retention) {}
+        dead_letter_sweep(context, options.dead_letter_retention),
+        definition_sweep(context, directory) {}
 
   kv::KvClient::Options ClientOptions(const Options& options) {
     kv::KvClient::Options client_options;
@@ -99,6 +101,7 @@ struct MasterService::Parts {
     access_sweep.Start();
     operation_loop.Start();
     dead_letter_sweep.Start();
+    definition_sweep.Start();
     return true;
   }
 
@@ -125,6 +128,7 @@ struct MasterService::Parts {
   AccessSweepLoop access_sweep;
   OperationLoop operation_loop;
   DeadLetterSweepLoop dead_letter_sweep;
+  DefinitionSweepLoop definition_sweep;
   bool draining = false;  // on the executor
 };
 
