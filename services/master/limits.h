@@ -224,6 +224,23 @@ inline constexpr absl::Duration kDeadLetterSweepEvery = absl::Hours(1);
 inline constexpr absl::Duration kDeadLetterSweepPause = absl::Milliseconds(100);
 inline constexpr uint32_t kDeadLetterSweepRowsMax = 1000;
 
+// Newest versions of a schedule that are kept whatever their age: a backfill looks for rows of so
+// many former ones (kFormerVersionsMax). Older ones are kept until they were replaced this long
+// ago: no retry and no hold time lasts longer than 30 days.
+inline constexpr uint64_t kVersionsKept = 33;
+inline constexpr absl::Duration kVersionKeptFor = absl::Hours(24 * 62);
+// A tombstone is kept until the last events of its schedule have ended (no hold time is longer),
+// and then for the longer of the tenant's retention and this.
+inline constexpr absl::Duration kTombstoneEventsEnd = absl::Hours(24 * 31);
+inline constexpr absl::Duration kTombstoneRetentionMin = absl::Hours(24 * 31);
+// From the end of one sweep of definitions to the next; the pause between two pages of states, and
+// rows of one page. Versions of one schedule that one step of a sweep reads, and their bytes.
+inline constexpr absl::Duration kDefinitionSweepEvery = absl::Hours(6);
+inline constexpr absl::Duration kDefinitionSweepPause = absl::Milliseconds(100);
+inline constexpr uint32_t kDefinitionSweepRowsMax = 1000;
+inline constexpr uint32_t kDefinitionSweepVersionsMax = 200;
+inline constexpr uint32_t kDefinitionSweepBytesMax = 4 << 20;
+
 // Remembered answers (request_id): kept at least this long.
 inline constexpr absl::Duration kRequestRetention = absl::Hours(24);
 // From the end of one look at all of them to the next, if they are one page, or more.

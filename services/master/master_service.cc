@@ -22,6 +22,7 @@
 #include "services/master/requests/request_sweep_loop.h"
 #include "services/master/runs/run_service.h"
 #include "services/master/schedules/changes/pause_request_loop.h"
+#include "services/master/schedules/definition_sweep_loop.h"
 #include "services/master/schedules/schedule_service.h"
 #include "services/master/target_states/target_service.h"
 #include "services/master/target_states/target_sweep_loop.h"
@@ -69,7 +70,8 @@ struct MasterService::Parts {
         target_sweep(context),
         pause_requests(context),
         operation_loop(context),
-        dead_letter_sweep(context, options.dead_letter_retention) {}
+        dead_letter_sweep(context, options.dead_letter_retention),
+        definition_sweep(context, directory) {}
 
   kv::KvClient::Options ClientOptions(const Options& options) {
     kv::KvClient::Options client_options;
@@ -107,6 +109,7 @@ struct MasterService::Parts {
     pause_requests.Start();
     operation_loop.Start();
     dead_letter_sweep.Start();
+    definition_sweep.Start();
     return true;
   }
 
@@ -136,6 +139,7 @@ struct MasterService::Parts {
   PauseRequestLoop pause_requests;
   OperationLoop operation_loop;
   DeadLetterSweepLoop dead_letter_sweep;
+  DefinitionSweepLoop definition_sweep;
   bool draining = false;  // on the executor
 };
 

@@ -24,6 +24,7 @@ struct MasterMetrics {
   Counter& dead_letters_redriven;
   Counter& dead_letters_purged;
   Counter& dead_letters_collected;  // older than their retention
+  Counter& definitions_collected;   // old versions, and those of deleted schedules
   Counter& operation_conflicts;     // steps that lost a race and were made again
 };
 

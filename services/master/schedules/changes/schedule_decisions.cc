@@ -256,6 +256,7 @@ absl::StatusOr<Decision> DecideDelete(const ChangeInput& input,
   builder.ChangePolicy(PolicyOf(*snapshot.definition), std::string());
   storage::v1::StateRecord state = NextState(input);
   state.set_kind(SCHEDULE_STATE_KIND_DELETED);
+  state.set_pause_time_micros(ToMicros(input.now));
   builder.DeleteSchedule();
   builder.PutState(state);
   return ToDecision(builder, std::make_unique<google::protobuf::Empty>());

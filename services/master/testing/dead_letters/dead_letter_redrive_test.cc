@@ -206,20 +206,25 @@ TEST_F(DeadLetterRedriveTest, DryRedriveChangesNothing) {
 
 TEST_F(DeadLetterRedriveTest, TwoRedrivesAtOnceHaveOneEffect) {
   world_.PutRun(occurrence_, 5, 2);
-  const std::string name = world_.Die({world_.OfRun(occurrence_, 3, 7)})[0];
-  std::vector<absl::Status> answers;
-  for (int i = 0; i < 2; ++i) {
-    v1::RedriveDeadLetterRequest request;
-    request.set_name(name);
-    world_.fixture.master->dead_letters().RedriveDeadLetter(
-        request,
-        [&](const absl::StatusOr<v1::Event>& event) { answers.push_back(event.status()); });
+  const std::string single = RunWorld::Id(world_.bench.start + absl::Hours(1));
+  // With counts, with a name, and with neither.
+  const auto names =
+      world_.Die({world_.OfRun(occurrence_, 3, 7), world_.OneOff("a"), world_.OfRun(single, 0, 1)});
+  for (const std::string& name : names) {
+    std::vector<absl::Status> answers;
+    for (int i = 0; i < 2; ++i) {
+      v1::RedriveDeadLetterRequest request;
+      request.set_name(name);
+      world_.fixture.master->dead_letters().RedriveDeadLetter(
+          request,
+          [&](const absl::StatusOr<v1::Event>& event) { answers.push_back(event.status()); });
+    }
+    ASSERT_TRUE(
+        world_.fixture.runtime.RunUntil([&] { return answers.size() == 2; }, absl::Minutes(1)));
+    EXPECT_NE(answers[0].ok(), answers[1].ok()) << answers[0] << answers[1];
   }
-  ASSERT_TRUE(
-      world_.fixture.runtime.RunUntil([&] { return answers.size() == 2; }, absl::Minutes(1)));
-  EXPECT_NE(answers[0].ok(), answers[1].ok()) << answers[0] << answers[1];
   EXPECT_EQ(MasterPart(occurrence_)->failed(), std::numeric_limits<uint64_t>::max());
-  EXPECT_EQ(world_.fixture.Events().size(), 1u);
+  EXPECT_EQ(world_.fixture.Events().size(), 3u);
 }
 
 }  // namespace

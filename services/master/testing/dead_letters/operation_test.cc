@@ -200,6 +200,32 @@ TEST_F(OperationTest, CancelledOperationStops) {
   EXPECT_EQ(Cancel("tenants/default/operations/none").status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(OperationTest, CancelDuringAStepHolds) {
+  int cancelled = 0;
+  for (int i = 0; i < 60; ++i) {
+    SCOPED_TRACE(i);
+    const auto rows = store().Events();
+    for (const auto& [key, row] : rows) store().Delete(ColumnFamily::kEvents, EncodeEventKey(key));
+    const auto letters = store().Rows(ColumnFamily::kDeadLetters);
+    for (const auto& [key, letter] : letters) store().Delete(ColumnFamily::kDeadLetters, key);
+    world_.DieMany(1000);
+    const auto begun = world_.RedriveAll(0);
+    ASSERT_TRUE(begun.ok()) << begun.status();
+    int callbacks = i;
+    store().runtime.RunUntil([&] { return callbacks-- == 0; }, absl::Seconds(1));
+    const auto answer = Cancel(begun->name());
+    const v1::Operation ended = world_.Await(begun);
+    if (answer.ok()) {
+      ++cancelled;
+      EXPECT_EQ(ended.state(), v1::Operation::CANCELLED);
+      EXPECT_EQ(ended.done_count(), answer->done_count());
+    }
+    EXPECT_EQ(ended.done_count() + static_cast<int64_t>(world_.Letters()), 1000);
+    EXPECT_EQ(static_cast<int64_t>(DueTimes().size()), ended.done_count());
+  }
+  EXPECT_GT(cancelled, 0);
+}
+
 TEST_F(OperationTest, RedriveOfARunTakesItsEventsOnly) {
   const std::string one = RunWorld::Id(world_.bench.start);
   const std::string two = RunWorld::Id(world_.bench.start + absl::Hours(1));
