@@ -7,28 +7,12 @@
 #include "common/base/micros.h"
 #include "common/base/proto_time.h"
 #include "common/base/uid.h"
-#include "google/protobuf/util/time_util.h"
 #include "services/master/errors.h"
 #include "services/master/events/event_codec.h"
+#include "services/master/events/outcome_codec.h"
 
 namespace escapement::master {
 namespace {
-
-v1::Attempt ShowAttempt(const storage::v1::AttemptRecord& record) {
-  v1::Attempt attempt;
-  attempt.set_number(static_cast<int32_t>(record.number()));
-  SetTimestamp(record.begin_micros(), *attempt.mutable_start_time());
-  if (record.duration_micros() > 0) {
-    *attempt.mutable_duration() =
-        google::protobuf::util::TimeUtil::MicrosecondsToDuration(record.duration_micros());
-  }
-  // The values of both enums are the same.
-  attempt.set_result(static_cast<v1::Attempt::Result>(record.kind()));
-  attempt.set_status_code(record.status());
-  attempt.set_error(record.error());
-  attempt.set_answer(record.answer());
-  return attempt;
-}
 
 std::string EventNameOf(const StoredDeadLetter& letter) {
   if (IsOneOff(letter.record))
@@ -77,7 +61,6 @@ v1::DeadLetter ShowDeadLetter(const StoredDeadLetter& letter, absl::Duration ret
 v1::Event ShowRedriven(const StoredDeadLetter& letter, const storage::v1::EventRecord& row) {
   v1::Event event = ShowWaitingEvent(EventNameOf(letter), row, v1::PENDING, nullptr);
   event.set_event_id(letter.name.event_id);
-  event.set_redrive_count(static_cast<int32_t>(row.redrives()));
   event.clear_payload();
   return event;
 }

@@ -1,6 +1,8 @@
 #include "services/master/schedules/definition_sweep_loop.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -9,6 +11,7 @@
 #include "common/kv/group_parts.h"
 #include "common/storage/event_table.h"
 #include "common/storage/policy_table.h"
+#include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "services/master/limits.h"
@@ -97,8 +100,43 @@ void DefinitionSweepLoop::SweepTombstone(SweptPtr swept) {
           group.mutations.push_back(kv::Delete(ColumnFamily::kDefinitions, std::move(version.key)));
         }
         // The tombstone goes last: it says that there are definitions to delete.
-        if (!versions->more)
-          group.mutations.push_back(kv::Delete(ColumnFamily::kStates, state_key));
+        if (versions->more) return Commit(*swept, std::move(group));
+        group.mutations.push_back(kv::Delete(ColumnFamily::kStates, state_key));
+        DeleteCounts(swept, std::move(group));
+      });
+}
+
+void DefinitionSweepLoop::DeleteCounts(SweptPtr swept, kv::Group group) {
+  kv::ScanRequest scan;
+  scan.cf = ColumnFamily::kRunParts;
+  scan.begin = ScheduleCountsPrefix(swept->uid);
+  scan.end = PrefixEnd(scan.begin);
+  scan.limit = context_.layout.queue_shards + context_.layout.policy_shards + 1;
+  scan.keys_only = true;
+  context_.client.Scan(
+      std::move(scan), context_.executor,
+      [this, swept, group = std::move(group)](absl::StatusOr<kv::ScanResult> parts) mutable {
+        if (!parts.ok()) return Next();
+        for (kv::Entry& part : parts->entries)
+          group.mutations.push_back(kv::Delete(ColumnFamily::kRunParts, std::move(part.key)));
+        DeleteName(swept, std::move(group));
+      });
+}
+
+// A later schedule of the same name may have been deleted, too: then the name stands for that one.
+void DefinitionSweepLoop::DeleteName(SweptPtr swept, kv::Group group) {
+  const std::string key = DeletedScheduleKey(swept->state.tenant(), swept->state.schedule_id());
+  context_.client.MultiGet(
+      {{ColumnFamily::kSchedules, key}}, context_.executor,
+      [this, swept, key, group = std::move(group)](absl::StatusOr<kv::GetResult> result) mutable {
+        if (!result.ok()) return Next();
+        const std::optional<std::string>& row = result->values[0];
+        storage::v1::ScheduleRecord deleted;
+        if (row.has_value() && deleted.ParseFromString(*row) &&
+            deleted.uid() == swept->uid.bytes()) {
+          group.conditions.push_back(kv::ValueIs(ColumnFamily::kSchedules, key, *row));
+          group.mutations.push_back(kv::Delete(ColumnFamily::kSchedules, key));
+        }
         Commit(*swept, std::move(group));
       });
 }

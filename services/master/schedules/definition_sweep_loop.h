@@ -6,7 +6,8 @@
 // is so old: retries end after 30 days.) If there is an older row all the same, it is judged by the
 // versions that are left (common/records/row_judge.h).
 //
-// A tombstone is deleted once the outcomes of the schedule's last events have been collected. Rows
+// A tombstone is deleted once the outcomes of the schedule's last events have been collected, and
+// with it what is left of the schedule: its counts, and the name by which its runs are found. Rows
 // of a uid without a state end as skipped(deleted), as with a tombstone.
 //
 // Threads: the context's executor.
@@ -55,6 +56,10 @@ class DefinitionSweepLoop {
   void Next();
   void Sweep(SweptPtr swept);
   void SweepTombstone(SweptPtr swept);
+  // Adds to the group that deletes the last of a tombstone, and commits it: the counts of all runs,
+  // and the name by which the runs are found.
+  void DeleteCounts(SweptPtr swept, kv::Group group);
+  void DeleteName(SweptPtr swept, kv::Group group);
   void OnVersions(const SweptPtr& swept, const kv::ScanResult& versions);
   void AddPrefixes(const storage::v1::DefinitionRecord& definition, Swept& swept) const;
   // Deletes the old versions if no row has a key with one of the prefixes from `i` on.

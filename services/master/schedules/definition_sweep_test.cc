@@ -8,6 +8,7 @@
 #include "common/storage/access_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/policy_table.h"
+#include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
@@ -108,14 +109,35 @@ TEST_F(DefinitionSweepTest, VersionsStayWhileARowIsParkedOrWaits) {
 
 TEST_F(DefinitionSweepTest, TombstoneGoesWithAllVersionsOnceOutcomesAreGone) {
   MakeVersions();
+  for (const uint16_t part : {uint16_t{0}, PolicyRunPart(1)})
+    world_.Put(ColumnFamily::kRunParts, ScheduleCountsKey(uid_, part), "");
   Delete();
   const absl::Duration kept = kTombstoneRetentionMin + kTombstoneEventsEnd;
   Wait(kept - absl::Hours(1));
   EXPECT_EQ(world_.Rows(ColumnFamily::kStates).size(), 1u);
   EXPECT_FALSE(Versions().empty());
+  EXPECT_EQ(world_.Rows(ColumnFamily::kSchedules).size(), 1u);
+  EXPECT_EQ(world_.Rows(ColumnFamily::kRunParts).size(), 2u);
   Wait(absl::Hours(14));
   EXPECT_TRUE(world_.Rows(ColumnFamily::kStates).empty());
   EXPECT_TRUE(Versions().empty());
+  EXPECT_TRUE(world_.Rows(ColumnFamily::kSchedules).empty());
+  EXPECT_TRUE(world_.Rows(ColumnFamily::kRunParts).empty());
+}
+
+TEST_F(DefinitionSweepTest, NameOfALaterDeletedScheduleStays) {
+  MakeVersions();
+  Delete();
+  const absl::Duration kept = kTombstoneRetentionMin + kTombstoneEventsEnd;
+  Wait(kept - absl::Hours(48));
+  ASSERT_TRUE(world_.Call(&ScheduleApi::CreateSchedule, ValidSchedule("s", "0 0 1 1 *")).ok());
+  Delete();
+  Wait(absl::Hours(96));
+  EXPECT_EQ(world_.Rows(ColumnFamily::kStates).size(), 1u);
+  EXPECT_EQ(world_.Rows(ColumnFamily::kSchedules).size(), 1u);
+  Wait(kept);
+  EXPECT_TRUE(world_.Rows(ColumnFamily::kStates).empty());
+  EXPECT_TRUE(world_.Rows(ColumnFamily::kSchedules).empty());
 }
 
 TEST_F(DefinitionSweepTest, TombstoneStaysForTheRetentionOfItsTenant) {
