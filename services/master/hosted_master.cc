@@ -13,6 +13,7 @@
 #include "common/rest/route_table.h"
 #include "common/secrets/secret_keys_flag.h"
 #include "common/tokens/token_grpc.h"
+#include "services/master/ingest/kafka/kafka_ingest_flags.h"
 #include "services/master/master_grpc.h"
 
 ABSL_FLAG(std::vector<std::string>, cors_origins, {},
@@ -61,7 +62,8 @@ HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, To
                store, context.runtime),
       gate_(context.instance, store, context.runtime, &service_.tenant_rules()),
       store_(store),
-      runtime_(context.runtime) {
+      runtime_(context.runtime),
+      metrics_(context.metrics) {
   if (tokens == Tokens::kElsewhere) return;
   TokenDoor::Options options;
   options.instance = context.instance;
@@ -94,20 +96,49 @@ absl::Status HostedMaster::Start() {
   service_.Start();
   gate_.Start();
   if (door_ != nullptr) door_->Start();
-  return absl::OkStatus();
+  absl::Status started = StartKafka();
+  kafka_failed_ = !started.ok();
+  return started;
+}
+
+absl::Status HostedMaster::StartKafka() {
+  auto kafka = KafkaIngestOptionsFromFlags();
+  if (!kafka.ok()) return kafka.status();
+  if (!kafka->has_value()) return absl::OkStatus();
+  kafka_ = std::make_unique<KafkaIngest>(**std::move(kafka),
+                                         KafkaIngest::Host{.events = service_.events(),
+                                                           .gate = gate_.gate(),
+                                                           .runtime = runtime_,
+                                                           .metrics = metrics_,
+                                                           .ready = [this] { return Ready(); }});
+  absl::Status started = kafka_->Start();
+  if (!started.ok()) kafka_.reset();
+  return started;
 }
 
 bool HostedMaster::Ready() {
-  return service_.Ready() && gate_.Ready() && (door_ == nullptr || door_->Ready());
+  return !kafka_failed_ && service_.Ready() && gate_.Ready() &&
+         (door_ == nullptr || door_->Ready());
+}
+
+std::string HostedMaster::NotReadyReason() {
+  return kafka_failed_ ? "the ingestion from Kafka could not start: the log says why" : "";
 }
 
 void HostedMaster::Drain(Closure done) {
+  if (kafka_ == nullptr) return DrainDoors(std::move(done));
+  // First, while the service still answers.
+  kafka_->Stop([this, done = std::move(done)]() mutable { DrainDoors(std::move(done)); });
+}
+
+void HostedMaster::DrainDoors(Closure done) {
   if (door_ == nullptr) return service_.Drain(std::move(done));
   // The door waits for what is under way, which without the store may take long.
   service_.Drain([this, done = std::move(done)]() mutable { door_->Drain(std::move(done)); });
 }
 
 void ValidateMasterFlags(std::vector<std::string>& errors) {
+  ValidateKafkaIngestFlags(errors);
   for (const std::string& origin : absl::GetFlag(FLAGS_cors_origins)) {
     if (origin == "*" ||
         ((absl::StartsWith(origin, "http://") || absl::StartsWith(origin, "https://")) &&

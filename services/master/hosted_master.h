@@ -1,10 +1,12 @@
 // HostedMaster: a MasterService with its RPCs and the gate in front of them, the public
 // StoreService over the store that it uses, a door for consumers' tokens, and all of them as REST.
-// The master's own process hosts it, and standalone.
+// If the flags say so, it also takes events from Kafka. The master's own process hosts it, and
+// standalone.
 
 #ifndef SERVICES_MASTER_HOSTED_MASTER_H_
 #define SERVICES_MASTER_HOSTED_MASTER_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "common/rest/rest_door.h"
 #include "common/service/service_process.h"
 #include "common/tokens/token_door.h"
+#include "services/master/ingest/kafka/kafka_ingest.h"
 #include "services/master/ingest/ndjson_door.h"
 #include "services/master/master_service.h"
 
@@ -32,9 +35,15 @@ class HostedMaster final : public HostedService {
   absl::Status AddHttpRoutes(HttpServer& http, std::shared_ptr<grpc::Channel> in_process) override;
   absl::Status Start() override;
   bool Ready() override;
+  std::string NotReadyReason() override;
   void Drain(Closure done) override;
 
  private:
+  // Does nothing if the ingestion is off.
+  absl::Status StartKafka();
+  // Drains everything but the ingestion from Kafka.
+  void DrainDoors(Closure done);
+
   MasterService service_;
   auth::HostedGate gate_;
   kv::KvStore& store_;
@@ -42,6 +51,9 @@ class HostedMaster final : public HostedService {
   std::unique_ptr<rest::RestDoor> rest_;
   std::unique_ptr<NdjsonDoor> ndjson_;
   Runtime& runtime_;
+  Metrics& metrics_;
+  std::atomic<bool> kafka_failed_ = false;
+  std::unique_ptr<KafkaIngest> kafka_;  // null if it is off, or before Start
 };
 
 // Appends a sentence for each of the master's flags that has an impossible value.

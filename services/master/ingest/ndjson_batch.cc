@@ -1,17 +1,13 @@
 #include "services/master/ingest/ndjson_batch.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "common/rest/answer_writer.h"
 #include "common/rest/ingest_event.h"
 #include "common/status/errors.h"
+#include "services/master/ingest/refused_events.h"
 
 namespace escapement::master {
 namespace {
@@ -19,24 +15,10 @@ namespace {
 constexpr size_t kBatchEvents = 1000;
 constexpr size_t kBatchBytes = 1 << 20;
 
-// Splits "events[3].payload" into 3 and "payload". nullopt: the violation is not of one event.
-std::optional<std::pair<size_t, std::string>> EventOf(absl::string_view field) {
-  size_t position = 0;
-  if (!absl::ConsumePrefix(&field, "events[")) return std::nullopt;
-  const size_t close = field.find(']');
-  if (close == absl::string_view::npos || !absl::SimpleAtoi(field.substr(0, close), &position))
-    return std::nullopt;
-  field.remove_prefix(close + 1);
-  absl::ConsumePrefix(&field, ".");
-  absl::ConsumePrefix(&field, "overrides.");
-  return std::make_pair(position, std::string(field));
-}
-
 absl::StatusOr<v1::Event> ReadEvent(const std::string& text) {
-  v1::Event event;
-  const auto status = google::protobuf::util::JsonStringToMessage(text, &event);
-  if (status.ok()) return event;
-  return InvalidField("line", absl::string_view(status.message().data(), status.message().size()));
+  absl::StatusOr<v1::Event> event = rest::EventFromJson(text);
+  if (!event.ok()) return InvalidField("line", event.status().message());
+  return event;
 }
 
 }  // namespace
@@ -114,30 +96,24 @@ void NdjsonBatch::Take(const v1::IngestResponse& response) {
     line_of_event_.clear();
     return;
   }
-  std::vector<bool> refused(line_of_event_.size(), false);
-  bool any = false;
-  for (const auto& violation : response.bad_request().field_violations()) {
-    const auto named = EventOf(violation.field());
-    if (!named.has_value() || named->first >= refused.size()) {
-      any = false;  // the batch as a whole
-      break;
-    }
-    any = true;
-    refused[named->first] = true;
-    absl::Status& error = lines_[line_of_event_[named->first]].error;
-    if (error.ok()) error = InvalidField(named->second, violation.description());
-  }
-  if (any) return Remove(refused);
+  std::vector<std::pair<std::string, std::string>> violations;
+  for (const auto& violation : response.bad_request().field_violations())
+    violations.emplace_back(violation.field(), violation.description());
+  const std::map<size_t, absl::Status> refused = RefusedEvents(violations, line_of_event_.size());
+  if (!refused.empty()) return Remove(refused);
   const auto code = static_cast<absl::StatusCode>(response.error_code());
   Fail(MakeError(code, "BATCH_REFUSED", response.error_message()));
 }
 
-void NdjsonBatch::Remove(const std::vector<bool>& refused) {
+void NdjsonBatch::Remove(const std::map<size_t, absl::Status>& refused) {
   v1::IngestRequest others;
   others.set_parent(parent_);
   std::vector<size_t> lines;
-  for (size_t i = 0; i < refused.size(); ++i) {
-    if (refused[i]) continue;
+  for (size_t i = 0; i < line_of_event_.size(); ++i) {
+    if (const auto found = refused.find(i); found != refused.end()) {
+      lines_[line_of_event_[i]].error = found->second;
+      continue;
+    }
     others.add_events()->Swap(request_.mutable_events(static_cast<int>(i)));
     lines.push_back(line_of_event_[i]);
   }

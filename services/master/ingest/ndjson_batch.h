@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -74,7 +75,7 @@ class NdjsonBatch {
     absl::Status error;
   };
 
-  void Remove(const std::vector<bool>& refused);
+  void Remove(const std::map<size_t, absl::Status>& refused);
 
   std::string parent_;
   v1::IngestRequest request_;

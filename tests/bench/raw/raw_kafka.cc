@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "common/base/check.h"
 #include "services/handler/delivery/kafka/cluster_config.h"
+#include "services/master/ingest/kafka/consumer.h"
 #include "tests/fixtures/kafka/kafka_attempts.h"
 
 namespace escapement::bench {
@@ -43,7 +45,7 @@ rd_kafka_t* NewProducer(const std::string& brokers, Reports* reports) {
   CHECK(properties.ok());
   char error[512] = {};
   rd_kafka_conf_t* conf = rd_kafka_conf_new();
-  for (const handler::KafkaProperty& property : *properties) {
+  for (const KafkaProperty& property : *properties) {
     CHECK(rd_kafka_conf_set(conf, property.name.c_str(), property.value.c_str(), error,
                             sizeof(error)) == RD_KAFKA_CONF_OK)
         << error;
@@ -87,6 +89,28 @@ double RawKafka(const std::string& brokers, const std::string& topic_name, uint6
   rd_kafka_topic_destroy(topic);
   rd_kafka_destroy(producer);
   return reports.failed == 0 ? rate : 0;
+}
+
+double RawKafkaConsume(const std::string& brokers, const std::string& topic,
+                       const std::string& group, uint64_t records) {
+  struct NoListener final : master::KafkaConsumer::Listener {
+    void OnAssigned(const std::vector<master::KafkaPlace>&) override {}
+    void OnRevoked(const std::vector<master::KafkaPlace>&, bool) override {}
+    void OnTrouble(const std::string&) override {}
+  } listener;
+  master::KafkaConsumer::Options options;
+  options.access.brokers = brokers;
+  options.topics = {topic};
+  options.group = group;
+  auto consumer = master::KafkaConsumer::Open(options, listener);
+  CHECK(consumer.ok()) << consumer.status().ToString();
+  (*consumer)->Subscribe();
+  absl::Time begin = absl::InfiniteFuture();
+  for (uint64_t read = 0; read < records; ++read) {
+    if ((*consumer)->Poll(absl::Seconds(30)) == nullptr) return 0;
+    if (read == 0) begin = absl::Now();
+  }
+  return static_cast<double>(records) / absl::ToDoubleSeconds(absl::Now() - begin);
 }
 
 }  // namespace escapement::bench

@@ -4,9 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement::handler {
@@ -19,18 +17,6 @@ constexpr std::array<int64_t, 11> kMessageTimeoutSeconds = {1,   3,   8,   13,  
                                                             118, 298, 598, 1798, 3598};
 // librdkafka finds a record that has timed out up to a second later.
 constexpr absl::Duration kTimeoutMargin = absl::Milliseconds(1500);
-
-// host:port,[address]:port,... A "scheme://" would choose another protocol than the target's.
-bool IsBrokers(absl::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
-           absl::string_view(".-_:,[]").find(c) != absl::string_view::npos;
-  });
-}
-
-bool IsMechanism(absl::string_view mechanism) {
-  return mechanism == "PLAIN" || mechanism == "SCRAM-SHA-256" || mechanism == "SCRAM-SHA-512";
-}
 
 std::string Millis(absl::Duration duration) {
   return absl::StrCat(absl::ToInt64Milliseconds(duration));
@@ -63,6 +49,19 @@ void AddFixed(const KafkaTuning& tuning, std::vector<KafkaProperty>& properties)
   properties.insert(properties.end(), std::begin(fixed), std::end(fixed));
 }
 
+KafkaAccess AccessOf(const KafkaTargetRecord& target) {
+  KafkaAccess access = {.brokers = target.brokers(),
+                        .sasl_mechanism = target.sasl_mechanism(),
+                        .sasl_username = target.sasl_username(),
+                        .sasl_password = target.sasl_password()};
+  if (target.has_tls()) {
+    access.tls = KafkaTls{.ca_certificates = target.tls().ca_certificates(),
+                          .client_certificate = target.tls().client_certificate(),
+                          .client_key = target.tls().client_key()};
+  }
+  return access;
+}
+
 void AddPart(absl::string_view part, std::string& key) {
   absl::StrAppend(&key, part.size(), ":", part);
 }
@@ -79,33 +78,11 @@ absl::Duration KafkaMessageTimeout(absl::Duration attempt_timeout) {
 
 absl::StatusOr<std::vector<KafkaProperty>> KafkaProperties(const KafkaTargetRecord& target,
                                                            const KafkaTuning& tuning) {
-  if (!IsBrokers(target.brokers()))
-    return absl::InvalidArgumentError("the target's brokers are malformed");
-  const bool sasl = !target.sasl_mechanism().empty();
-  if (sasl && !IsMechanism(target.sasl_mechanism()))
-    return absl::InvalidArgumentError("the target's SASL mechanism is not supported");
-  if (target.sasl_mechanism() == "PLAIN" && !target.has_tls())
-    return absl::InvalidArgumentError("SASL PLAIN needs TLS");
   std::vector<KafkaProperty> properties;
   AddFixed(tuning, properties);
-  properties.push_back({"bootstrap.servers", target.brokers()});
-  properties.push_back({"security.protocol",
-                        absl::StrCat(sasl ? "sasl_" : "", target.has_tls() ? "ssl" : "plaintext")});
-  if (target.has_tls()) {
-    properties.push_back({"enable.ssl.certificate.verification", "true"});
-    properties.push_back({"ssl.endpoint.identification.algorithm", "https"});
-    if (!target.tls().ca_certificates().empty())
-      properties.push_back({"ssl.ca.pem", target.tls().ca_certificates()});
-    if (!target.tls().client_certificate().empty()) {
-      properties.push_back({"ssl.certificate.pem", target.tls().client_certificate()});
-      properties.push_back({"ssl.key.pem", target.tls().client_key()});
-    }
-  }
-  if (sasl) {
-    properties.push_back({"sasl.mechanisms", target.sasl_mechanism()});
-    properties.push_back({"sasl.username", target.sasl_username()});
-    properties.push_back({"sasl.password", target.sasl_password()});
-  }
+  if (absl::Status wrong = AddAccessProperties(AccessOf(target), "the target", properties);
+      !wrong.ok())
+    return wrong;
   return properties;
 }
 
@@ -120,11 +97,6 @@ std::string KafkaClusterKey(const KafkaTargetRecord& target, absl::Duration mess
   AddPart(target.sasl_username(), key);
   AddPart(target.sasl_password(), key);
   return key;
-}
-
-std::string WithoutSecrets(absl::string_view text, const std::string& password) {
-  if (password.empty()) return std::string(text);
-  return absl::StrReplaceAll(text, {{password, "***"}});
 }
 
 }  // namespace escapement::handler

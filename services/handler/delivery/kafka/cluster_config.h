@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/kafka/client_properties.h"
 
 namespace escapement::storage::v1 {
 class KafkaTargetRecord;
@@ -32,11 +32,6 @@ inline constexpr size_t kKafkaMessageBytesMax = 1'000'000;
 // and headers. Each record takes some 1.5 KiB more. Further records are not taken.
 inline constexpr size_t kKafkaQueuedRecordsMax = 20'000;
 inline constexpr size_t kKafkaQueuedKibMax = 32 << 10;
-
-struct KafkaProperty {
-  std::string name;  // as librdkafka calls it
-  std::string value;
-};
 
 struct KafkaTuning {
   absl::Duration linger = absl::Milliseconds(1);          // 0 to 5 ms
@@ -62,9 +57,6 @@ absl::StatusOr<std::vector<KafkaProperty>> KafkaProperties(
 // timeout. It contains secrets, so it must not be shown.
 std::string KafkaClusterKey(const storage::v1::KafkaTargetRecord& target,
                             absl::Duration message_timeout);
-
-// Replaces the target's password by *** in a text of librdkafka or a broker.
-std::string WithoutSecrets(absl::string_view text, const std::string& password);
 
 }  // namespace escapement::handler
 

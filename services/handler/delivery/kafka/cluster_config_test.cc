@@ -166,11 +166,5 @@ TEST(ClusterConfigTest, MessageTimeoutEndsBeforeTheAttempt) {
     EXPECT_LE(KafkaMessageTimeout(t) + absl::Milliseconds(1500), t);
 }
 
-TEST(ClusterConfigTest, PasswordIsCutOutOfTexts) {
-  EXPECT_EQ(WithoutSecrets("user robot, password hunter2: no", "hunter2"),
-            "user robot, password ***: no");
-  EXPECT_EQ(WithoutSecrets("text", ""), "text");
-}
-
 }  // namespace
 }  // namespace escapement::handler

@@ -1,8 +1,6 @@
 #include "services/handler/delivery/kafka/producer.h"
 
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
@@ -10,13 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/printable_text.h"
+#include "common/kafka/client.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/delivery/facts.h"
 
 namespace escapement::handler {
 namespace {
 
-constexpr size_t kErrorTextMax = 512;
 constexpr size_t kHeadersMax = 16;
 
 KafkaProducer* Self(void* self) { return static_cast<KafkaProducer*>(self); }
@@ -28,35 +26,6 @@ void AddHeaders(const std::vector<Fact>& facts, rd_kafka_headers_t* headers) {
     rd_kafka_header_add(headers, name.data(), static_cast<ssize_t>(name.size()), fact.value.data(),
                         static_cast<ssize_t>(fact.value.size()));
   }
-}
-
-// A file that exists only in memory, for as long as this object does.
-class MemoryFile {
- public:
-  explicit MemoryFile(absl::string_view text) : fd_(memfd_create("certificates", MFD_CLOEXEC)) {
-    while (fd_ >= 0 && !text.empty()) {
-      const ssize_t written = write(fd_, text.data(), text.size());
-      if (written <= 0) return;
-      text.remove_prefix(static_cast<size_t>(written));
-    }
-  }
-  ~MemoryFile() {
-    if (fd_ >= 0) close(fd_);
-  }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-
-  // Opens in this process only.
-  std::string path() const { return absl::StrCat("/proc/self/fd/", fd_); }
-
- private:
-  const int fd_;
-};
-
-// Errors after which trying again at once does not help.
-bool IsDenial(int error) {
-  return error == RD_KAFKA_RESP_ERR__AUTHENTICATION || error == RD_KAFKA_RESP_ERR__SSL ||
-         error == RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED;
 }
 
 }  // namespace
@@ -74,32 +43,12 @@ KafkaProducer::~KafkaProducer() {
 }
 
 absl::Status KafkaProducer::Open() {
-  rd_kafka_conf_t* conf = rd_kafka_conf_new();
-  SetCallbacks(conf);
-  char error[kErrorTextMax] = {};
-  std::unique_ptr<MemoryFile> chain;
-  for (KafkaProperty& property : options_.properties) {
-    if (property.name == "ssl.certificate.pem") {
-      // librdkafka would take only the first certificate of a text. It reads a file's whole chain.
-      chain = std::make_unique<MemoryFile>(property.value);
-      property = {"ssl.certificate.location", chain->path()};
-    }
-    if (rd_kafka_conf_set(conf, property.name.c_str(), property.value.c_str(), error,
-                          sizeof(error)) != RD_KAFKA_CONF_OK) {
-      rd_kafka_conf_destroy(conf);
-      // librdkafka's text has the value, which may be a secret.
-      return absl::InvalidArgumentError(absl::StrCat("librdkafka refuses ", property.name));
-    }
-  }
-  handle_ = rd_kafka_new(RD_KAFKA_PRODUCER, conf, error, sizeof(error));
-  if (handle_ == nullptr) {
-    const rd_kafka_resp_err_t code = rd_kafka_last_error();
-    rd_kafka_conf_destroy(conf);
-    const std::string text = CleanText(WithoutSecrets(error, options_.password), kErrorTextMax);
-    return code == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE ? absl::ResourceExhaustedError(text)
-                                                        : absl::InvalidArgumentError(text);
-  }
+  absl::StatusOr<rd_kafka_t*> client =
+      NewKafkaClient(RD_KAFKA_PRODUCER, std::move(options_.properties), options_.password,
+                     [this](rd_kafka_conf_t* conf) { SetCallbacks(conf); });
   options_.properties.clear();
+  if (!client.ok()) return client.status();
+  handle_ = *client;
   rd_kafka_queue_t* queue = rd_kafka_queue_get_main(handle_);
   rd_kafka_queue_cb_event_enable(queue, &KafkaProducer::OnQueue, this);
   rd_kafka_queue_destroy(queue);
@@ -110,7 +59,6 @@ void KafkaProducer::SetCallbacks(rd_kafka_conf_t* conf) {
   rd_kafka_conf_set_opaque(conf, this);
   rd_kafka_conf_set_dr_msg_cb(conf, &KafkaProducer::OnDelivered);
   rd_kafka_conf_set_error_cb(conf, &KafkaProducer::OnError);
-  rd_kafka_conf_set_log_cb(conf, &KafkaProducer::OnLog);
   rd_kafka_conf_set_connect_cb(conf, &KafkaProducer::Connect);
 }
 
@@ -253,21 +201,17 @@ void KafkaProducer::OnDelivered(rd_kafka_t* handle, const rd_kafka_message_t* me
 void KafkaProducer::OnError(rd_kafka_t* handle, int error, const char* reason, void* self) {
   KafkaProducer& producer = *Self(self);
   if (error == RD_KAFKA_RESP_ERR__FATAL) {
-    char text[kErrorTextMax] = {};
+    char text[kKafkaErrorTextMax] = {};
     const rd_kafka_resp_err_t cause = rd_kafka_fatal_error(handle, text, sizeof(text));
     const std::string what = *text != '\0' ? text : rd_kafka_err2str(cause);
-    producer.fatal_ = CleanText(WithoutSecrets(what, producer.options_.password), kErrorTextMax);
+    producer.fatal_ = KafkaErrorText(what, producer.options_.password);
     return;
   }
-  if (IsDenial(error)) producer.denied_ = true;
+  if (IsKafkaDenial(error)) producer.denied_ = true;
   // "All brokers are down" says less than the error of a connection before it.
   if (error == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN && !producer.last_error_.empty()) return;
-  producer.last_error_ =
-      CleanText(WithoutSecrets(reason, producer.options_.password), kErrorTextMax);
+  producer.last_error_ = KafkaErrorText(reason, producer.options_.password);
 }
-
-// librdkafka's log repeats what errors and reports say, and its lines may have what peers sent.
-void KafkaProducer::OnLog(const rd_kafka_t*, int, const char*, const char*) {}
 
 void KafkaProducer::OnQueue(rd_kafka_t*, void* self) {
   Self(self)->options_.wake(Self(self)->id());
@@ -290,7 +234,7 @@ void KafkaProducer::Refuse(const char* broker) {
   {
     absl::MutexLock lock(&mutex_);
     // As "host:port/1" or "plaintext://host:port/bootstrap".
-    refused_broker_ = CleanText(broker, kErrorTextMax);
+    refused_broker_ = CleanText(broker, kKafkaErrorTextMax);
   }
   refused_ = true;
   options_.wake(options_.id);

@@ -94,7 +94,6 @@ class KafkaProducer {
  private:
   static void OnDelivered(rd_kafka_t* handle, const rd_kafka_message_t* message, void* self);
   static void OnError(rd_kafka_t* handle, int error, const char* reason, void* self);
-  static void OnLog(const rd_kafka_t* handle, int level, const char* facility, const char* text);
   static void OnQueue(rd_kafka_t* handle, void* self);
   static int Connect(int socket, const sockaddr* address, int length, const char* broker,
                      void* self);

@@ -1,0 +1,62 @@
+#include "common/kafka/client_properties.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
+namespace escapement {
+namespace {
+
+// host:port,[address]:port,... A "scheme://" would choose another protocol than the given one.
+bool IsBrokers(absl::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+           absl::string_view(".-_:,[]").find(c) != absl::string_view::npos;
+  });
+}
+
+bool IsMechanism(absl::string_view mechanism) {
+  return mechanism == "PLAIN" || mechanism == "SCRAM-SHA-256" || mechanism == "SCRAM-SHA-512";
+}
+
+}  // namespace
+
+absl::Status AddAccessProperties(const KafkaAccess& access, absl::string_view whose,
+                                 std::vector<KafkaProperty>& properties) {
+  if (!IsBrokers(access.brokers))
+    return absl::InvalidArgumentError(absl::StrCat(whose, "'s brokers are malformed"));
+  const bool sasl = !access.sasl_mechanism.empty();
+  if (sasl && !IsMechanism(access.sasl_mechanism))
+    return absl::InvalidArgumentError(absl::StrCat(whose, "'s SASL mechanism is not supported"));
+  if (access.sasl_mechanism == "PLAIN" && !access.tls.has_value())
+    return absl::InvalidArgumentError("SASL PLAIN needs TLS");
+  properties.push_back({"bootstrap.servers", access.brokers});
+  properties.push_back(
+      {"security.protocol",
+       absl::StrCat(sasl ? "sasl_" : "", access.tls.has_value() ? "ssl" : "plaintext")});
+  if (access.tls.has_value()) {
+    properties.push_back({"enable.ssl.certificate.verification", "true"});
+    properties.push_back({"ssl.endpoint.identification.algorithm", "https"});
+    if (!access.tls->ca_certificates.empty())
+      properties.push_back({"ssl.ca.pem", access.tls->ca_certificates});
+    if (!access.tls->client_certificate.empty()) {
+      properties.push_back({"ssl.certificate.pem", access.tls->client_certificate});
+      properties.push_back({"ssl.key.pem", access.tls->client_key});
+    }
+  }
+  if (sasl) {
+    properties.push_back({"sasl.mechanisms", access.sasl_mechanism});
+    properties.push_back({"sasl.username", access.sasl_username});
+    properties.push_back({"sasl.password", access.sasl_password});
+  }
+  return absl::OkStatus();
+}
+
+std::string WithoutSecrets(absl::string_view text, const std::string& password) {
+  if (password.empty()) return std::string(text);
+  return absl::StrReplaceAll(text, {{password, "***"}});
+}
+
+}  // namespace escapement

@@ -1,0 +1,66 @@
+// KafkaBatch: messages of one tenant that go to the store together, and what is to be done with
+// each after an answer.
+//
+// Moves, and belongs to one thread: messages of librdkafka must not outlive their consumer. Only
+// the request is shared with the store; it does not change while the store may read it.
+
+#ifndef SERVICES_MASTER_INGEST_KAFKA_INGEST_BATCH_H_
+#define SERVICES_MASTER_INGEST_KAFKA_INGEST_BATCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "escapement/v1/event_service.pb.h"
+#include "services/master/ingest/kafka/ingest_item.h"
+
+namespace escapement::master {
+
+// The meaning of a refusal of a batch.
+enum class RefusalKind : uint8_t {
+  kRetry,       // the same batch may be accepted later
+  kRetryParts,  // each half may be accepted later
+  kSplit,       // one half may be accepted now
+  kFinal,       // none of its messages will be accepted
+};
+
+RefusalKind KindOfRefusal(const absl::Status& refusal, size_t messages);
+
+class KafkaBatch {
+ public:
+  explicit KafkaBatch(std::string tenant);
+
+  void Add(IngestItem item, v1::IngestEvent event);
+  // Removes the messages for which `refused` is true, and gives them to `take` with their position.
+  void RemoveIf(absl::FunctionRef<bool(size_t position, const IngestItem& item)> refused,
+                absl::FunctionRef<void(size_t position, IngestItem item)> take);
+  // Moves the second half of the messages to a batch of their own. There are at least two.
+  KafkaBatch TakeHalf();
+
+  const std::string& tenant() const { return tenant_; }
+  const std::shared_ptr<v1::IngestRequest>& request() const { return request_; }
+  std::vector<IngestItem>& items() { return items_; }
+  size_t size() const { return items_.size(); }
+  size_t bytes() const { return bytes_; }
+
+  uint32_t tries = 0;                              // that have failed for now
+  absl::Duration sent = absl::ZeroDuration();      // by the clock's Elapsed
+  absl::Duration retry_at = absl::ZeroDuration();  // if it waits to be tried again
+
+ private:
+  std::string tenant_;
+  std::shared_ptr<v1::IngestRequest> request_;  // has the event of each item, in the same order
+  std::vector<IngestItem> items_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_INGEST_KAFKA_INGEST_BATCH_H_
