@@ -104,6 +104,12 @@ absl::Status HostedMaster::Start() {
   service_.Start();
   gate_.Start();
   if (door_ != nullptr) door_->Start();
+  absl::Status started = StartKafka();
+  kafka_failed_ = !started.ok();
+  return started;
+}
+
+absl::Status HostedMaster::StartKafka() {
   auto kafka = KafkaIngestOptionsFromFlags();
   if (!kafka.ok()) return kafka.status();
   if (!kafka->has_value()) return absl::OkStatus();
@@ -113,11 +119,18 @@ absl::Status HostedMaster::Start() {
                                                            .runtime = runtime_,
                                                            .metrics = metrics_,
                                                            .ready = [this] { return Ready(); }});
-  return kafka_->Start();
+  absl::Status started = kafka_->Start();
+  if (!started.ok()) kafka_.reset();
+  return started;
 }
 
 bool HostedMaster::Ready() {
-  return service_.Ready() && gate_.Ready() && (door_ == nullptr || door_->Ready());
+  return !kafka_failed_ && service_.Ready() && gate_.Ready() &&
+         (door_ == nullptr || door_->Ready());
+}
+
+std::string HostedMaster::NotReadyReason() {
+  return kafka_failed_ ? "the ingestion from Kafka could not start: the log says why" : "";
 }
 
 void HostedMaster::Drain(Closure done) {

@@ -6,6 +6,7 @@
 #ifndef SERVICES_MASTER_HOSTED_MASTER_H_
 #define SERVICES_MASTER_HOSTED_MASTER_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,9 +35,12 @@ class HostedMaster final : public HostedService {
   absl::Status AddHttpRoutes(HttpServer& http, std::shared_ptr<grpc::Channel> in_process) override;
   absl::Status Start() override;
   bool Ready() override;
+  std::string NotReadyReason() override;
   void Drain(Closure done) override;
 
  private:
+  // Does nothing if the ingestion is off.
+  absl::Status StartKafka();
   // Drains everything but the ingestion from Kafka.
   void DrainDoors(Closure done);
 
@@ -48,6 +52,7 @@ class HostedMaster final : public HostedService {
   std::unique_ptr<NdjsonDoor> ndjson_;
   Runtime& runtime_;
   Metrics& metrics_;
+  std::atomic<bool> kafka_failed_ = false;
   std::unique_ptr<KafkaIngest> kafka_;  // null if it is off, or before Start
 };
 

@@ -11,17 +11,14 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "escapement/v1/resources.pb.h"
 #include "google/protobuf/util/json_util.h"
 #include "tests/bench/figures/bench_run.h"
 #include "tests/bench/raw/raw_kafka.h"
 #include "tests/fixtures/kafka/kafka_cluster.h"
-#include "tests/integration/http_get.h"
+#include "tests/integration/metrics/metric_of.h"
 #include "tests/integration/platform.h"
 
 namespace escapement::bench {
@@ -54,16 +51,6 @@ fixtures::KafkaRecord Record(bool json) {
   return record;
 }
 
-double MetricOf(const std::string& page, const std::string& name) {
-  for (absl::string_view line : absl::StrSplit(page, '\n')) {
-    double value = 0;
-    if (absl::ConsumePrefix(&line, absl::StrCat("escapement_master_kafka_", name, "_total ")) &&
-        absl::SimpleAtod(line, &value))
-      return value;
-  }
-  return 0;
-}
-
 // From the first message that the master reads until all events are durable.
 absl::StatusOr<double> MasterRate(const BenchSetting& setting, const std::string& brokers,
                                   const std::string& topic, const std::string& folder,
@@ -81,13 +68,14 @@ absl::StatusOr<double> MasterRate(const BenchSetting& setting, const std::string
   const absl::Time deadline = absl::Now() + kPatience;
   absl::Time begin = absl::InfiniteFuture();
   while (absl::Now() < deadline) {
-    const auto page = integration::HttpGet(platform.http_address("master"), "/metrics");
-    if (!page.ok()) return page.status();
-    const absl::Time now = absl::Now();
-    if (begin == absl::InfiniteFuture() && MetricOf(page->body, "messages") > 0) begin = now;
-    if (MetricOf(page->body, "errors") > 0) return absl::InternalError("a message was refused");
-    if (MetricOf(page->body, "events") >= static_cast<double>(records))
-      return static_cast<double>(records) / absl::ToDoubleSeconds(now - begin);
+    const auto metric = [&](absl::string_view name) {
+      return integration::MetricOf(platform.http_address("master"),
+                                   absl::StrCat("escapement_master_kafka_", name, "_total"));
+    };
+    if (begin == absl::InfiniteFuture() && metric("messages") > 0) begin = absl::Now();
+    if (metric("errors") > 0) return absl::InternalError("a message was refused");
+    if (metric("events") >= static_cast<double>(records))
+      return static_cast<double>(records) / absl::ToDoubleSeconds(absl::Now() - begin);
     poll(nullptr, 0, 5);
   }
   return absl::DeadlineExceededError("not all messages became events");

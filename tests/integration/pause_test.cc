@@ -12,16 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/http_receiver.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/integration/api_client.h"
-#include "tests/integration/http_get.h"
+#include "tests/integration/metrics/metric_of.h"
 #include "tests/integration/platform.h"
 #include "tests/integration/test_folders.h"
 
@@ -73,14 +70,7 @@ class PauseTest : public ::testing::Test {
   }
   // Returns -1 if the service cannot be asked.
   double MetricOf(const std::string& service, absl::string_view metric) {
-    const auto answer = HttpGet(platform_->http_address(service), "/metrics");
-    if (!answer.ok()) return -1;
-    for (absl::string_view line : absl::StrSplit(answer->body, '\n')) {
-      double value = -1;
-      if (absl::ConsumePrefix(&line, absl::StrCat(metric, " ")) && absl::SimpleAtod(line, &value))
-        return value;
-    }
-    return -1;
+    return integration::MetricOf(platform_->http_address(service), metric);
   }
   uint64_t Distinct() { return receipts_.Stats(kSource).distinct; }
 

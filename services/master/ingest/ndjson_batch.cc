@@ -1,7 +1,5 @@
 #include "services/master/ingest/ndjson_batch.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -18,10 +16,9 @@ constexpr size_t kBatchEvents = 1000;
 constexpr size_t kBatchBytes = 1 << 20;
 
 absl::StatusOr<v1::Event> ReadEvent(const std::string& text) {
-  v1::Event event;
-  const auto status = google::protobuf::util::JsonStringToMessage(text, &event);
-  if (status.ok()) return event;
-  return InvalidField("line", absl::string_view(status.message().data(), status.message().size()));
+  absl::StatusOr<v1::Event> event = rest::EventFromJson(text);
+  if (!event.ok()) return InvalidField("line", event.status().message());
+  return event;
 }
 
 }  // namespace

@@ -13,10 +13,8 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "common/tls/testing/test_certificates.h"
 #include "gmock/gmock.h"
@@ -25,6 +23,7 @@
 #include "tests/fixtures/kafka/kafka_login_broker.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/http_get.h"
+#include "tests/integration/metrics/metric_of.h"
 #include "tests/integration/platform.h"
 #include "tests/integration/test_folders.h"
 
@@ -83,14 +82,7 @@ class KafkaIngestKillTest : public ::testing::Test {
   }
   // Returns -1 if the service cannot be asked.
   double MetricOf(const std::string& service, absl::string_view metric) {
-    const auto answer = HttpGet(platform_->http_address(service), "/metrics");
-    if (!answer.ok()) return -1;
-    for (absl::string_view line : absl::StrSplit(answer->body, '\n')) {
-      double value = -1;
-      if (absl::ConsumePrefix(&line, absl::StrCat(metric, " ")) && absl::SimpleAtod(line, &value))
-        return value;
-    }
-    return -1;
+    return integration::MetricOf(platform_->http_address(service), metric);
   }
   // All pending events of the tenant "default".
   std::set<std::string> PendingEvents(const std::string& master = "master") {
@@ -197,6 +189,20 @@ TEST_F(KafkaIngestKillTest, EventsAreValidatedAsTheApiDoes) {
       HttpGet(platform_->http_address("master"), "/v1/tenants/default/auditEntries?pageSize=100");
   ASSERT_TRUE(audit.ok());
   EXPECT_THAT(audit->body, HasSubstr("\"principal\":\"kafka/escapement\""));
+}
+
+TEST_F(KafkaIngestKillTest, UnusableCertificateMakesTheMasterNotReady) {
+  std::ofstream(folder_ + "/ca.pem") << "no certificate";
+  ASSERT_NO_FATAL_FAILURE(Start(
+      {"--kafka_ingest_security_protocol=ssl", "--kafka_ingest_ca_file=" + folder_ + "/ca.pem"},
+      {"store"}));
+  ASSERT_TRUE(platform_->Restart("master").ok());
+  ASSERT_TRUE(Await([&] {
+    const auto page = HttpGet(platform_->http_address("master"), "/readyz");
+    return page.ok() && page->status == 503 &&
+           absl::StrContains(page->body, "the ingestion from Kafka could not start");
+  }));
+  EXPECT_EQ(*platform_->Terminate("master"), 0);
 }
 
 TEST_F(KafkaIngestKillTest, PasswordIsInNoLogAndNoPage) {

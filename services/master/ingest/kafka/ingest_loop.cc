@@ -1,5 +1,7 @@
 #include "services/master/ingest/kafka/ingest_loop.h"
 
+#include <google/protobuf/descriptor.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>

@@ -124,7 +124,6 @@ class IngestLoop final : private KafkaConsumer::Listener, private ErrorTopic::Li
   uint64_t last_batch_ = 0;
   size_t in_flight_ = 0;
   size_t in_flight_bytes_ = 0;
-  size_t rewound_ = 0;      // partitions that wait for their resume_at
   bool finishing_ = false;  // Finish has waited for answers, or does
   absl::Duration full_since_ = absl::InfiniteDuration();
   absl::Duration lag_shown_ = -absl::InfiniteDuration();

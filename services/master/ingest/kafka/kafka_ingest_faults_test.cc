@@ -143,7 +143,10 @@ TEST_F(KafkaIngestFaultsTest, BytesInMemoryAreBounded) {
   options.batch_bytes_max = 100'000;
   options.in_flight_bytes_max = 400'000;
   Member& member = Start(options);
-  ASSERT_TRUE(events_.AwaitCount(9));
+  // Ten messages of 40 KB exceed the bound, and no more are read.
+  ASSERT_TRUE(Await([&] { return member.metrics.in_flight.Value() == 10; }));
+  EXPECT_LE(events_.events().size(), 10u);
+  EXPECT_LE(member.metrics.in_flight_bytes.Value(), 450'000);
   events_.ReleaseAnswers();
   AwaitCommitted("orders", 0, 100);
   Stop(member);

@@ -148,6 +148,8 @@ void ValidateKafkaIngestFlags(std::vector<std::string>& errors) {
   if (const absl::Status wrong = AddAccessProperties(options->access, "the ingestion", properties);
       !wrong.ok())
     errors.push_back(absl::StrCat("--kafka_ingest_brokers: ", wrong.message()));
+  if (const auto read = KafkaIngestOptionsFromFlags(); !read.ok())
+    errors.push_back(absl::StrCat("--kafka_ingest_…_file: ", read.status().message()));
 }
 
 absl::StatusOr<std::optional<KafkaIngestOptions>> KafkaIngestOptionsFromFlags() {

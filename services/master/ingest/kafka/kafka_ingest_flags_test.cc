@@ -109,6 +109,7 @@ TEST_F(KafkaIngestFlagsTest, SecretsComeFromFiles) {
   const auto missing = KafkaIngestOptionsFromFlags();
   EXPECT_THAT(missing.status().ToString(), HasSubstr("missing"));
   EXPECT_THAT(missing.status().ToString(), Not(HasSubstr("hunter2")));
+  EXPECT_THAT(Errors(), ElementsAre(HasSubstr("/missing")));
   // The password would be readable on the way.
   Set("security_protocol", "sasl_plaintext");
   Set("ca_file", "");

@@ -1,6 +1,6 @@
 #include "services/master/ingest/kafka/message_decoder.h"
 
-#include <google/protobuf/util/json_util.h>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -30,10 +30,10 @@ absl::StatusOr<absl::string_view> HeaderOf(const KafkaMessageView& message,
 }
 
 absl::Status ReadJson(absl::string_view value, v1::Event& event) {
-  const auto status = google::protobuf::util::JsonStringToMessage(
-      google::protobuf::StringPiece(value.data(), value.size()), &event);
-  if (status.ok()) return absl::OkStatus();
-  return InvalidField("value", absl::string_view(status.message().data(), status.message().size()));
+  absl::StatusOr<v1::Event> read = rest::EventFromJson(value);
+  if (!read.ok()) return InvalidField("value", read.status().message());
+  event = *std::move(read);
+  return absl::OkStatus();
 }
 
 absl::Status ReadEvent(absl::string_view content_type, absl::string_view value, v1::Event& event) {

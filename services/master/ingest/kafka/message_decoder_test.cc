@@ -73,7 +73,8 @@ TEST_F(MessageDecoderTest, MessagesThatAreNoEventsAreRefusedByField) {
   message.value = std::nullopt;
   EXPECT_EQ(Refused(message), "value");
   for (const absl::string_view bad :
-       {"", "{", "[]", "null", "3", R"({"colour":"red"})", R"({"dueTime":"never"})", "\xff\xfe"}) {
+       {"", "{", "[]", "null", "3", R"({"colour":"red"})", R"({"dueTime":"never"})", "\xff\xfe",
+        R"({"eventId":"\ud800"})"}) {
     EXPECT_EQ(Refused(Message(bad)), "value") << bad;
   }
   const std::string large(kKafkaValueBytesMax + 1, ' ');
