@@ -1,5 +1,6 @@
 #include "services/handler/delivery/facts.h"
 
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,14 +20,28 @@ void AppendDigits(int64_t value, int count, std::string* out) {
   out->append(digits, static_cast<size_t>(count));
 }
 
-void AppendHex(uint64_t value, std::string* out) {
+constexpr size_t kTraceparentBytes = 55;
+
+// Writes 16 digits.
+char* WriteHex(uint64_t value, char* out) {
   constexpr char kDigits[] = "0123456789abcdef";
-  char digits[16];
   for (int i = 15; i >= 0; --i) {
-    digits[i] = kDigits[value & 15];
+    out[i] = kDigits[value & 15];
     value >>= 4;
   }
-  out->append(digits, 16);
+  return out + 16;
+}
+
+void WriteTraceparent(absl::string_view event_id, uint32_t attempt, char* out) {
+  const uint64_t trace = StableHash64(event_id);
+  *out++ = '0';
+  *out++ = '0';
+  *out++ = '-';
+  out = WriteHex(trace, out);
+  out = WriteHex(~trace, out);
+  *out++ = '-';
+  out = WriteHex((trace ^ (attempt * 0x9e3779b97f4a7c15u)) | 1, out);
+  memcpy(out, "-00", 3);
 }
 
 std::string Rfc3339(absl::Time time) {
@@ -65,17 +80,25 @@ void VisitAttemptFacts(const DeliveryAttempt& attempt,
                            visit) {
   visit("id", "ce_id", attempt.event_id);
   const absl::AlphaNum index(attempt.index);
-  std::string text;  // one for all, so that memory is allocated once
-  if (!attempt.context->occurrence.empty()) {
-    absl::StrAppend(&text, attempt.context->occurrence, "/", index);
-    visit("subject", "ce_subject", text);
+  const std::string& occurrence = attempt.context->occurrence;
+  if (!occurrence.empty()) {
+    char text[128];  // nearly always enough, and without an allocation
+    const size_t size = occurrence.size() + 1 + index.size();
+    if (size <= sizeof(text)) {
+      memcpy(text, occurrence.data(), occurrence.size());
+      text[occurrence.size()] = '/';
+      memcpy(text + occurrence.size() + 1, index.data(), index.size());
+      visit("subject", "ce_subject", {text, size});
+    } else {
+      visit("subject", "ce_subject", absl::StrCat(occurrence, "/", index));
+    }
   }
   if (!attempt.token.empty()) visit("token", "escapement_token", attempt.token);
   const absl::AlphaNum number(attempt.attempt);
   visit("attempt", "escapement_attempt", number.Piece());
-  text.clear();
-  AppendTraceparent(attempt.event_id, attempt.attempt, &text);
-  visit("traceparent", "traceparent", text);
+  char parent[kTraceparentBytes];
+  WriteTraceparent(attempt.event_id, attempt.attempt, parent);
+  visit("traceparent", "traceparent", {parent, sizeof(parent)});
   visit("index", "escapement_index", index.Piece());
 }
 
@@ -128,13 +151,9 @@ void AppendRfc3339(absl::Time time, std::string* out) {
 }
 
 void AppendTraceparent(absl::string_view event_id, uint32_t attempt, std::string* out) {
-  const uint64_t trace = StableHash64(event_id);
-  out->append("00-");
-  AppendHex(trace, out);
-  AppendHex(~trace, out);
-  out->push_back('-');
-  AppendHex((trace ^ (attempt * 0x9e3779b97f4a7c15u)) | 1, out);
-  out->append("-00");
+  char text[kTraceparentBytes];
+  WriteTraceparent(event_id, attempt, text);
+  out->append(text, sizeof(text));
 }
 
 }  // namespace escapement::handler

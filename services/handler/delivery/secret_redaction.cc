@@ -44,6 +44,23 @@ void AddParts(absl::string_view secret, std::set<std::string>* parts) {
   AddLongOnes(secret, " :_", kPartBytesMin, parts);
 }
 
+// False: the target has no secret. It saves a look at each field of each definition.
+bool MayHaveSecrets(const storage::v1::TargetRecord& target) {
+  switch (target.kind_case()) {
+    case storage::v1::TargetRecord::kHttp:
+      return target.http().has_tls() || target.http().secret_headers_size() > 0 ||
+             target.http().signing_secrets_size() > 0;
+    case storage::v1::TargetRecord::kGrpc:
+      return target.grpc().has_tls();
+    case storage::v1::TargetRecord::kKafka:
+      return target.kafka().has_tls() || !target.kafka().sasl_password().empty();
+    case storage::v1::TargetRecord::kPing:
+      return false;
+    default:
+      return true;
+  }
+}
+
 class Sink final : public DeliverySink {
  public:
   Sink(std::vector<std::string> parts, std::shared_ptr<DeliverySink> sink)
@@ -96,6 +113,7 @@ std::shared_ptr<DeliverySink> RedactingSink(const std::vector<DeliveryAttempt>& 
   for (const DeliveryAttempt& attempt : attempts) {
     if (attempt.context->definition.get() == last) continue;
     last = attempt.context->definition.get();
+    if (!MayHaveSecrets(last->delivery().target())) continue;
     for (RecordSecret& secret : SecretsOf(last->delivery().target()))
       secrets.push_back(std::move(secret.value));
   }

@@ -54,5 +54,45 @@ TEST(SecretRedactionTest, OnlyTargetsWithSecretsHaveAnotherSink) {
   EXPECT_EQ(sink->Only(1).answer, "Authorization: (secret)");
 }
 
+// Sets each field of the records of targets that is sealed, one at a time.
+TEST(SecretRedactionTest, EverySealedFieldOfEveryKindIsRedacted) {
+  const auto sink = std::make_shared<CollectingSink>();
+  int fields = 0;
+  const auto expect = [&](const storage::v1::TargetRecord& target) {
+    ++fields;
+    const auto redacting = RedactingSink(fixtures::MakeAttemptsTo(target, {}, 1, 1), sink);
+    EXPECT_NE(redacting, sink) << target.ShortDebugString();
+  };
+  const auto sealed = [](const google::protobuf::FieldDescriptor& field) {
+    return field.options().GetExtension(storage::v1::sealed);
+  };
+  const auto* kinds = storage::v1::TargetRecord::descriptor();
+  for (int k = 0; k < kinds->field_count(); ++k) {
+    const auto* kind = kinds->field(k)->message_type();
+    if (kind == nullptr) continue;
+    for (int f = 0; f < kind->field_count(); ++f) {
+      const auto* field = kind->field(f);
+      storage::v1::TargetRecord target;
+      auto* record = target.GetReflection()->MutableMessage(&target, kinds->field(k));
+      const auto* reflection = record->GetReflection();
+      if (sealed(*field)) {
+        field->is_repeated() ? reflection->AddString(record, field, "a-secret-of-some-length")
+                             : reflection->SetString(record, field, "a-secret-of-some-length");
+        expect(target);
+      }
+      if (field->message_type() == nullptr || field->is_map()) continue;
+      for (int i = 0; i < field->message_type()->field_count(); ++i) {
+        const auto* inner = field->message_type()->field(i);
+        if (!sealed(*inner)) continue;
+        auto* part = field->is_repeated() ? reflection->AddMessage(record, field)
+                                          : reflection->MutableMessage(record, field);
+        part->GetReflection()->SetString(part, inner, "a-secret-of-some-length");
+        expect(target);
+      }
+    }
+  }
+  EXPECT_GE(fields, 10);
+}
+
 }  // namespace
 }  // namespace escapement::handler

@@ -1,5 +1,5 @@
-// Answers of 1 GiB and headers of 100 MiB, over HTTP and HTTPS: the handler reads a bounded part,
-// its memory stays bounded, and other targets are served in the meantime.
+// Answers of 1 GiB and headers of 100 MiB, over HTTP and HTTPS and by a queue of SQS: the handler
+// reads a bounded part, its memory stays bounded, and other targets are served in the meantime.
 
 #include <poll.h>
 #include <signal.h>
@@ -36,12 +36,14 @@ constexpr uint64_t kWrittenMax = 16 << 20;
 // For all connections together; one unbounded answer alone has more.
 constexpr uint64_t kMemoryMoreMax = 64 << 20;
 
-class HostileAnswersTest : public ::testing::TestWithParam<std::tuple<Answer, bool>> {
+enum class Over { kHttp, kHttps, kSqs };
+
+class HostileAnswersTest : public ::testing::TestWithParam<std::tuple<Answer, Over>> {
  protected:
   void SetUp() override {
     signal(SIGPIPE, SIG_IGN);  // OpenSSL writes without MSG_NOSIGNAL
-    const auto& [answer, tls] = GetParam();
-    if (tls) {
+    const auto& [answer, over] = GetParam();
+    if (over == Over::kHttps) {
       const testing::Identity identity = ca_.Issue(1);
       server_ = std::make_unique<HostileServer>(
           answer, HostileServer::Identity{identity.cert, identity.key});
@@ -54,10 +56,17 @@ class HostileAnswersTest : public ::testing::TestWithParam<std::tuple<Answer, bo
   }
 
   v1::Target Hostile() const {
-    const bool tls = std::get<1>(GetParam());
-    v1::Target target =
-        HttpTo(absl::StrCat(tls ? "https" : "http", "://localhost:", server_->port(), "/"));
-    if (tls) target.mutable_http()->mutable_tls()->set_ca_certificates(ca_.pem());
+    const Over over = std::get<1>(GetParam());
+    const std::string place = absl::StrCat("://localhost:", server_->port(), "/");
+    if (over == Over::kSqs) {
+      v1::Target target;
+      target.mutable_sqs()->set_queue_url(absl::StrCat("http", place, "1/queue"));
+      target.mutable_sqs()->set_region("r");
+      target.mutable_sqs()->set_credentials("id:secret");
+      return target;
+    }
+    v1::Target target = HttpTo(absl::StrCat(over == Over::kHttps ? "https" : "http", place));
+    if (over == Over::kHttps) target.mutable_http()->mutable_tls()->set_ca_certificates(ca_.pem());
     return target;
   }
 
@@ -107,6 +116,7 @@ class HostileAnswersTest : public ::testing::TestWithParam<std::tuple<Answer, bo
 
 TEST_P(HostileAnswersTest, HoldNoThreadAndBoundedMemory) {
   const Answer answer = std::get<0>(GetParam());
+  const bool sqs = std::get<1>(GetParam()) == Over::kSqs;
   // The process has grown to what usual work needs.
   Create(HttpTo(healthy_->origin() + "/warm"), "warm-", 100);
   ASSERT_TRUE(Await([&] { return receipts_.Stats().distinct == 100; }));
@@ -124,12 +134,12 @@ TEST_P(HostileAnswersTest, HoldNoThreadAndBoundedMemory) {
       if (got.ok()) event = *got;
       return event.state() == v1::ENDED;
     })) << event.ShortDebugString();
-    // The status is known before a body; without it there is nothing to accept.
-    const bool body = answer == Answer::kGiantBody || answer == Answer::kEndlessBody;
+    // The status is known before a body. An answer of SQS must be whole.
+    const bool body = !sqs && (answer == Answer::kGiantBody || answer == Answer::kEndlessBody);
     EXPECT_EQ(event.outcome(), body ? v1::SUCCEEDED : v1::FAILED) << event.ShortDebugString();
     seen = event.reason();
   }
-  EXPECT_GE(server_->connections(), static_cast<uint64_t>(kEvents));
+  EXPECT_GE(server_->connections(), static_cast<uint64_t>(sqs ? kEvents / 10 : kEvents));
   EXPECT_TRUE(Await([&] { return server_->open() == 0; })) << server_->open() << " are open";
   EXPECT_LE(server_->most_written(), kWrittenMax);
   EXPECT_LE(HandlerPeak(), memory + kMemoryMoreMax);
@@ -139,7 +149,7 @@ TEST_P(HostileAnswersTest, HoldNoThreadAndBoundedMemory) {
             << " KiB; most written: " << server_->most_written() / 1024 << " KiB; " << seen << "\n";
 }
 
-std::string NameOf(const ::testing::TestParamInfo<std::tuple<Answer, bool>>& info) {
+std::string NameOf(const ::testing::TestParamInfo<std::tuple<Answer, Over>>& info) {
   const auto name = [](Answer answer) {
     switch (answer) {
       case Answer::kGiantBody:
@@ -156,8 +166,9 @@ std::string NameOf(const ::testing::TestParamInfo<std::tuple<Answer, bool>>& inf
         return "Other";
     }
   };
+  constexpr const char* kOver[] = {"OverHttp", "OverHttps", "BySqs"};
   return absl::StrCat(name(std::get<0>(info.param)),
-                      std::get<1>(info.param) ? "OverHttps" : "OverHttp");
+                      kOver[static_cast<size_t>(std::get<1>(info.param))]);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -165,7 +176,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(::testing::Values(Answer::kGiantBody, Answer::kEndlessBody,
                                          Answer::kGiantHeader, Answer::kManyHeaders,
                                          Answer::kEndless1xx),
-                       ::testing::Bool()),
+                       ::testing::Values(Over::kHttp, Over::kHttps, Over::kSqs)),
     NameOf);
 
 }  // namespace

@@ -66,6 +66,8 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
   }
 
   void OnReport(KafkaAttempt* attempt, const KafkaReport& report) override {
+    if (report.error == RD_KAFKA_RESP_ERR_NO_ERROR)
+      return End(attempt, {.status = DeliveryStatus::kAccepted, .message = {}});
     End(attempt, attempt->answered ? DeliveryResult() : ResultOfReport(report));
   }
 
@@ -179,7 +181,7 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
     }
   }
 
-  void Start(Entry* entry, DeliveryAttempt sent, const Batch& batch, KafkaMicros now) {
+  void Start(Entry* entry, DeliveryAttempt&& sent, const Batch& batch, KafkaMicros now) {
     KafkaAttempt* attempt = entry->producer->NewAttempt();
     attempt->deadline =
         batch.begin + std::max<int64_t>(0, absl::ToInt64Microseconds(sent.context->timeout));

@@ -24,22 +24,11 @@ void AddHeader(absl::string_view name, absl::string_view value, rd_kafka_headers
                       static_cast<ssize_t>(value.size()));
 }
 
-rd_kafka_headers_t* ContextHeadersOf(const DeliveryContext& context) {
-  rd_kafka_headers_t* headers = rd_kafka_headers_new(kHeadersMax);
-  for (const Fact& fact : ContextFactsOf(context)) {
-    // The binding of CloudEvents for Kafka has another name for this one (3.2.1).
-    AddHeader(fact.name == "datacontenttype" ? "content-type" : fact.attribute, fact.value,
-              headers);
-  }
-  return headers;
-}
-
 }  // namespace
 
 KafkaProducer::KafkaProducer(Options options) : options_(std::move(options)) {}
 
 KafkaProducer::~KafkaProducer() {
-  if (context_headers_ != nullptr) rd_kafka_headers_destroy(context_headers_);
   for (const auto& [name, topic] : topics_) rd_kafka_topic_destroy(topic);
   if (handle_ == nullptr) return;
   options_.listener = nullptr;
@@ -112,11 +101,16 @@ rd_kafka_topic_t* KafkaProducer::TopicOf(const std::string& name) {
 
 rd_kafka_headers_t* KafkaProducer::HeadersOf(const DeliveryAttempt& attempt) {
   if (attempt.context != last_context_) {
-    if (context_headers_ != nullptr) rd_kafka_headers_destroy(context_headers_);
-    context_headers_ = ContextHeadersOf(*attempt.context);
+    context_facts_ = ContextFactsOf(*attempt.context);
+    // The binding of CloudEvents for Kafka has another name for this one (3.2.1).
+    for (Fact& fact : context_facts_) {
+      if (fact.name == "datacontenttype") fact.attribute = "content-type";
+    }
     last_context_ = attempt.context;
   }
-  rd_kafka_headers_t* headers = rd_kafka_headers_copy(context_headers_);
+  // One list with room for all: a copy of a shorter one would have to grow.
+  rd_kafka_headers_t* headers = rd_kafka_headers_new(kHeadersMax);
+  for (const Fact& fact : context_facts_) AddHeader(fact.attribute, fact.value, headers);
   VisitAttemptFacts(
       attempt, [headers](absl::string_view, absl::string_view attribute, absl::string_view value) {
         AddHeader(attribute, value, headers);

@@ -30,6 +30,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "common/net/address_rule.h"
+#include "services/handler/delivery/facts.h"
 #include "services/handler/delivery/kafka/cluster_config.h"
 #include "services/handler/delivery/kafka/outstanding.h"
 #include "services/handler/delivery/kafka/report.h"
@@ -110,9 +111,9 @@ class KafkaProducer {
   absl::flat_hash_map<std::string, rd_kafka_topic_t*> topics_;
   const std::string* last_topic_name_ = nullptr;
   rd_kafka_topic_t* last_topic_ = nullptr;
-  // The headers of the context of the last record.
+  // The facts of the context of the last record, with the names of its headers.
   std::shared_ptr<const DeliveryContext> last_context_;
-  rd_kafka_headers_t* context_headers_ = nullptr;
+  std::vector<Fact> context_facts_;
   uint64_t produced_ = 0;
   uint64_t delivered_ = 0;
   size_t in_librdkafka_ = 0;

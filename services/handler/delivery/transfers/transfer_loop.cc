@@ -184,6 +184,9 @@ void TransferLoop::End(CURL* easy, CURLcode code) {
   TransferEnd end{.code = code, .error = {}, .unsent = refused, .refused = refused};
   if (refused) {
     end.error = "the address of the target is not allowed";
+  } else if (code == CURLE_OUT_OF_MEMORY) {
+    // libcurl's word for a header line above its bound of 100 KiB.
+    end.error = "no HTTP answer: a header line is too long";
   } else if (code != CURLE_OK) {
     end.error = running->error[0] != '\0' ? running->error : curl_easy_strerror(code);
   }
