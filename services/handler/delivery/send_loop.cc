@@ -213,8 +213,10 @@ TargetUse* SendLoop::UseOf(SendTarget& target, const std::string& tenant, absl::
 
 void SendLoop::Reserve(const std::string& target_key, uint64_t events) {
   SendTarget& target = TargetOf(target_key);
-  target.last_reserved = runtime_.clock().Elapsed();
-  target.breaker.OnReserved(target.last_reserved);
+  if (target.out == 0 || target.breaker.down_since().has_value()) {
+    target.last_reserved = runtime_.clock().Elapsed();
+    target.breaker.OnReserved(target.last_reserved);
+  }
   target.out += events;
   out_ += events;
   metrics_.events_out.Set(static_cast<double>(out_));
@@ -273,6 +275,7 @@ void SendLoop::SendDue(absl::Time now) {
   std::map<absl::string_view, std::vector<DeliveryAttempt>> batches;
   auto batch = batches.end();  // the batch used last
   std::vector<Waiting> later;
+  const absl::Duration elapsed = runtime_.clock().Elapsed();
   const bool held = !waiting_.empty() && waiting_.begin()->first <= now &&
                     Perturb(runtime_, Site::kHandlerSendsHeld);
   while (!waiting_.empty() && waiting_.begin()->first <= now) {
@@ -289,7 +292,7 @@ void SendLoop::SendDue(absl::Time now) {
       case ClaimOwner::Check::kSend:
         if (batch == batches.end() || batch->first != target_key)
           batch = batches.try_emplace(target_key).first;
-        Send(now, due, waiting, batch->second);
+        Send(now, elapsed, due, waiting, batch->second);
         break;
       case ClaimOwner::Check::kWait:
         later.push_back(std::move(waiting));
@@ -303,7 +306,7 @@ void SendLoop::SendDue(absl::Time now) {
   for (auto& [target, batch] : batches) transport_.Send(std::move(batch), sink_);
 }
 
-void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting,
+void SendLoop::Send(absl::Time now, absl::Duration elapsed, absl::Time due, const Waiting& waiting,
                     std::vector<DeliveryAttempt>& batch) {
   const ClaimedEntry& entry = waiting.claim->entries[waiting.entry];
   const int64_t now_micros = ToMicros(now);
@@ -313,7 +316,6 @@ void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting,
       << "more is sent to " << entry.context->target_key << " than is reserved";
   target.most_sent = std::max(target.most_sent, target.sent);
   const uint64_t answers_before = target.answers_ever;
-  const absl::Duration elapsed = runtime_.clock().Elapsed();
   TargetUse* const use = UseOf(target, entry.event.tenant(), elapsed);
   if (use != nullptr) use->OnSent(waiting.count, elapsed);
   const bool has_token = entry.grant != nullptr && entry.grant->on_release;

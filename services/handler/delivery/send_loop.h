@@ -50,7 +50,7 @@ struct SendTarget {
   uint64_t answers_ever = 0;
   absl::Duration counted_since;  // Clock::Elapsed
   absl::Duration timeout;
-  absl::Duration last_reserved;  // Clock::Elapsed
+  absl::Duration last_reserved;  // Clock::Elapsed; when `out` was 0 before
   CircuitBreaker breaker;
   std::map<std::string, TargetUse> uses;  // by tenant
 };
@@ -121,7 +121,8 @@ class SendLoop {
     TargetUse* use = nullptr;     // null: is not counted
     uint64_t answers_before = 0;  // answers_ever of the target at the send
   };
-  void Send(absl::Time now, absl::Time due, const Waiting& waiting,
+  // `elapsed` is Clock::Elapsed at `now`.
+  void Send(absl::Time now, absl::Duration elapsed, absl::Time due, const Waiting& waiting,
             std::vector<DeliveryAttempt>& batch);
   void OnResults();
   // Counts the result of the slot's attempt. True if the target has answered nothing since the
