@@ -65,7 +65,7 @@ class DefinitionSweepLoop {
   MasterContext& context_;
   const TenantDirectory& tenants_;
   std::vector<SweptPtr> page_;  // the schedules of the page that are left, the last one first
-  std::string position_;        // of the next page; empty: there is none
+  std::string position_;        // where the next page begins; empty: there is none
 };
 
 }  // namespace escapement::master
