@@ -5,7 +5,10 @@
 #include <vector>
 
 #include "common/base/micros.h"
+#include "common/kv/group_parts.h"
 #include "common/storage/done_table.h"
+#include "common/storage/event_id.h"
+#include "common/storage/event_table.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/run_table.h"
 #include "gtest/gtest.h"
@@ -218,6 +221,33 @@ TEST_F(HandlerRetryTest, RedrivenEventHasANewRoundOfAttempts) {
   EXPECT_EQ(DeadLetters().size(), 2u);
   EXPECT_EQ(DeadLetters()[1].event().attempts(), 4u);
   EXPECT_EQ(world_.Done()[0].attempts(), 4u);
+}
+
+// A redrive gives a one-off event a name, also if it was never sent.
+TEST_F(HandlerRetryTest, NameOfARedrivenEventGoesWithItsEnd) {
+  const std::string key = world_.AddOneOff("", Minute() + absl::Hours(1), "hello");
+  storage::v1::EventRecord row;
+  ASSERT_TRUE(row.ParseFromString(world_.Rows(ColumnFamily::kEvents).at(key)));
+  EventKey redriven = *DecodeEventKey(key);
+  redriven.lane = kLaneRetry;
+  redriven.due_time = Minute();
+  row.set_event_id(ServerMadeEventId(key));
+  row.set_redrives(1);
+  storage::v1::EventNameRecord name;
+  name.set_event_key(EncodeEventKey(redriven));
+  name.set_launch_time_micros(row.launch_time_micros());
+  kv::Group group;
+  group.mutations = {kv::Delete(ColumnFamily::kEvents, key),
+                     kv::Put(ColumnFamily::kEvents, name.event_key(), row.SerializeAsString()),
+                     kv::Put(ColumnFamily::kEventNames, EventNameKey(row.tenant(), row.event_id()),
+                             name.SerializeAsString())};
+  ASSERT_TRUE(world_.Commit(group));
+  world_.StartHandler("a");
+  world_.Advance(absl::Minutes(2));
+  EXPECT_EQ(world_.Sent().size(), 1u);
+  EXPECT_EQ(world_.Done().size(), 1u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kEventNames), 0u);
 }
 
 }  // namespace
