@@ -63,7 +63,8 @@ TEST(EscctlShellTest, BashCompletesCommands) {
   EXPECT_EQ(Complete("escctl completion z"), "zsh\n");
   EXPECT_EQ(Complete("escctl quota s"), "set\n");
   EXPECT_EQ(Complete("escctl tenant u"), "update\n");
-  EXPECT_THAT(Complete("escctl ''"), HasSubstr("apply schedule event run policy token"));
+  EXPECT_THAT(Complete("escctl ''"),
+              HasSubstr("apply schedule event run deadletter operation policy token target"));
 }
 
 TEST(EscctlShellTest, BashCompletesFlagsAndTheirValues) {

@@ -14,9 +14,11 @@ using simulation::ScheduleUser;
 constexpr simulation::ConsumerHabits kHabits = {.fails = 60'000,
                                                 .asks_for_delay = 10'000,
                                                 .rejects = 10'000,
+                                                .rejects_runs = false,
                                                 .hangs = 10'000,
                                                 .dawdles = 40'000};
-constexpr simulation::ConsumerHabits kCalmHabits = {.fails = 20'000, .rejects = 2'000};
+constexpr simulation::ConsumerHabits kCalmHabits = {
+    .fails = 20'000, .rejects = 2'000, .rejects_runs = false};
 // The simulated network adds nothing: the real one delays and cuts.
 constexpr sim::SimNetwork::Faults kAtOnce = {.delay_min = absl::ZeroDuration(),
                                              .delay_max = absl::ZeroDuration()};

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/strings/str_replace.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
@@ -232,8 +232,9 @@ class PublicDoor::Events final : public master::EventApi {
   }
 
  private:
+  // Whatever its kind is: the consumer speaks HTTP only.
   void Aim(v1::Target* target) const {
-    absl::StrReplaceAll({{"consumer.test", target_}}, target->mutable_http()->mutable_uri());
+    target->mutable_http()->set_uri(absl::StrCat("http://", target_, "/events"));
   }
 
   Calls& calls_;

@@ -33,7 +33,7 @@
 #include "escapement/v1/operation_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
-#include "tests/fixtures/http_receiver.h"
+#include "tests/fixtures/grpc_receiver.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/platform.h"
@@ -64,7 +64,7 @@ class RedriveKillTest : public ::testing::Test {
                                               {"handler", short_leases}}});
     const absl::Status status = platform_->Start(kServices);
     ASSERT_TRUE(status.ok()) << status;
-    receiver_ = *fixtures::HttpReceiver::Start({}, &receipts_);
+    receiver_ = *fixtures::GrpcReceiver::Start({.behaviour = "/fail/1/status/410"}, &receipts_);
     api_ = std::make_unique<ApiClient>(platform_->grpc_address("master"));
   }
 
@@ -111,8 +111,9 @@ class RedriveKillTest : public ::testing::Test {
     return true;
   }
 
-  // The first attempt of each event fails, and the retry policy has no other.
-  v1::Target Target() { return HttpTo(receiver_->origin() + "/fail/1/status/503/"); }
+  // It refuses each event once, which is final. A target that fails so many events in another way
+  // would count as down.
+  v1::Target Target() { return GrpcTo(receiver_->target()); }
 
   void FailAll(int64_t letters) {
     v1::Schedule schedule;
@@ -155,7 +156,7 @@ class RedriveKillTest : public ::testing::Test {
   }
 
   fixtures::Receipts receipts_;
-  std::unique_ptr<fixtures::HttpReceiver> receiver_;
+  std::unique_ptr<fixtures::GrpcReceiver> receiver_;
   std::unique_ptr<Platform> platform_;
   std::unique_ptr<ApiClient> api_;
   std::string run_;

@@ -217,7 +217,10 @@ Consumer::Drawn Consumer::Draw(const Sending& sending) {
   };
   if (drawn(habits_.fails)) return {.fate = Fate::kFailed};
   if (drawn(habits_.asks_for_delay)) return {.fate = Fate::kAsksForDelay};
-  if (drawn(habits_.rejects)) return {.fate = Fate::kRejected};
+  if (drawn(habits_.rejects)) {
+    const bool of_run = !sending.attempt.context->occurrence.empty();
+    return {.fate = of_run && !habits_.rejects_runs ? Fate::kFailed : Fate::kRejected};
+  }
   if (drawn(habits_.hangs)) {
     hung_.insert(attempt);
     return {.fate = Fate::kHangs};

@@ -31,6 +31,9 @@ struct ConsumerHabits {
   uint32_t fails = 0;
   uint32_t asks_for_delay = 0;  // fails with retry_after
   uint32_t rejects = 0;
+  // False: events of schedules fail instead. Over HTTP the only refusal is 410, after which the
+  // platform pauses the schedule.
+  bool rejects_runs = true;
   uint32_t hangs = 0;    // takes the attempt and never answers
   uint32_t dawdles = 0;  // accepts after up to `dawdle_max`
   absl::Duration dawdle_max = absl::Seconds(3);
