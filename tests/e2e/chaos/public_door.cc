@@ -232,7 +232,7 @@ class PublicDoor::Events final : public master::EventApi {
   }
 
  private:
-  // Whatever its kind is: the consumer speaks HTTP only.
+  // The consumer speaks HTTP only, so every kind of target becomes one of HTTP.
   void Aim(v1::Target* target) const {
     target->mutable_http()->set_uri(absl::StrCat("http://", target_, "/events"));
   }
