@@ -221,7 +221,10 @@ TEST_F(SecuredTest, StolenViewerKeyChangesNothing) {
             : absl::StrReplaceAll(doors::Probes().at(method->name()).request,
                                   {{"validate_only: true", ""}, {"keys/none", "keys/" + other_id}});
     const auto request = doors::ReadRequestText(
-        *method, "default", absl::StrReplaceAll(text, {{"RUN", "20260101T000000-0-UTC"}}));
+        *method, "default",
+        absl::StrReplaceAll(text, {{"RUN", "20260101T000000-0-UTC"},
+                                   {"LETTER", "tenants/default/deadLetters/00063f0000000000-none"},
+                                   {"OPERATION", "tenants/default/operations/none"}}));
     const std::string path = absl::StrCat("/", method->service()->full_name(), "/", method->name());
     for (const char* instance : {"master", "master.2", "token_manager", "store"}) {
       const grpc::Status status =
