@@ -31,8 +31,9 @@ namespace {
 using fixtures::HostileServer;
 using Answer = HostileServer::Answer;
 
-// Each server gets fewer events than it takes for a target to count as down.
-constexpr int kServers = 13;
+// Each server gets fewer events than it takes for a target to count as down. All together are as
+// many as one target may have out.
+constexpr int kServers = 4;
 constexpr int kEventsEach = 16;
 constexpr int kEvents = kServers * kEventsEach;
 // For a connection: what the handler reads, and what waits in the sockets of both sides.
