@@ -38,8 +38,9 @@ constexpr int kEventsEach = 16;
 constexpr int kEvents = kServers * kEventsEach;
 // For a connection: what the handler reads, and what waits in the sockets of both sides.
 constexpr uint64_t kWrittenMax = 16 << 20;
-// For all connections together; one unbounded answer alone has more.
-constexpr uint64_t kMemoryMoreMax = 64 << 20;
+// For all attempts together. libcurl keeps up to 300 KiB of the headers of each, in small pieces.
+// One unbounded answer alone has more.
+constexpr uint64_t kMemoryMoreMax = kEvents * (uint64_t{2} << 20);
 
 enum class Over { kHttp, kHttps, kSqs };
 
