@@ -22,7 +22,7 @@
 #include "absl/time/time.h"
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
-#include "escapement/storage/v1/schedule_records.pb.h"
+#include "escapement/storage/v1/records.pb.h"
 #include "services/master/master_context.h"
 #include "services/master/tenants/tenant_directory.h"
 

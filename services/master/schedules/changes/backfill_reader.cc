@@ -15,7 +15,7 @@
 #include "common/storage/inflight_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
-#include "escapement/storage/v1/schedule_records.pb.h"
+#include "escapement/storage/v1/records.pb.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
 #include "services/master/requests/range_reader.h"
