@@ -31,6 +31,9 @@ struct MasterContext {
   kv::Layout layout = {};
   std::shared_ptr<const TokenMint> mint = nullptr;  // until the tokens' key has been read
 
+  // How many parts the counts of a run, or of all runs of a schedule, may have.
+  uint32_t RunPartsMax() const { return layout.queue_shards + layout.policy_shards + 1; }
+
   // Answers on the executor.
   template <typename Response>
   void Refuse(absl::Status status, Done<Response> done) {

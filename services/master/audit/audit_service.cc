@@ -1,7 +1,6 @@
 #include "services/master/audit/audit_service.h"
 
-#include <algorithm>
-#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -14,16 +13,12 @@
 #include "escapement/storage/v1/access_records.pb.h"
 #include "services/master/audit/audit_filter.h"
 #include "services/master/errors.h"
-#include "services/master/limits.h"
-#include "services/master/requests/page_budget.h"
 #include "services/master/requests/page_token.h"
 #include "services/master/requests/resource_name.h"
+#include "services/master/requests/row_listing.h"
 
 namespace escapement::master {
 namespace {
-
-// Entries that are read together.
-constexpr size_t kEntriesAtOnce = 1000;
 
 v1::AuditEntry ShowEntry(const AuditName& name, const storage::v1::AuditRecord& record) {
   v1::AuditEntry entry;
@@ -43,70 +38,6 @@ v1::AuditEntry ShowEntry(const AuditName& name, const storage::v1::AuditRecord& 
   return entry;
 }
 
-// Reads backwards from the newest entry.
-class Listing : public std::enable_shared_from_this<Listing> {
- public:
-  struct Query {
-    std::string tenant;
-    std::string end;  // key before which the page begins
-    size_t page_size = 0;
-    AuditFilter filter;
-    std::string list;  // for page tokens
-  };
-
-  Listing(MasterContext& context, Query query, Done<v1::ListAuditEntriesResponse> done)
-      : context_(context), query_(std::move(query)), done_(std::move(done)) {}
-
-  void Step() {
-    kv::ScanRequest scan;
-    scan.cf = kv::ColumnFamily::kAudit;
-    scan.begin = AuditKeyFrom(query_.tenant, query_.filter.begin());
-    scan.end = query_.end;
-    scan.reverse = true;
-    scan.limit = static_cast<uint32_t>(std::min(kEntriesAtOnce, kListExaminedMax - examined_));
-    if (scan.begin >= scan.end) return done_(std::move(response_));
-    context_.client.Scan(std::move(scan), context_.executor,
-                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> page) {
-                           if (!page.ok()) return self->done_(StoreFailed(page.status()));
-                           self->OnPage(*page);
-                         });
-  }
-
- private:
-  void OnPage(const kv::ScanResult& page) {
-    for (const kv::Entry& row : page.entries) {
-      const auto name = DecodeAuditKey(row.key);
-      storage::v1::AuditRecord record;
-      if (!name.has_value() || !record.ParseFromString(row.value))
-        return done_(BrokenRecord("an audit entry"));
-      ++examined_;
-      v1::AuditEntry entry = ShowEntry(*name, record);
-      if (query_.filter.Matches(entry)) {
-        const bool full = static_cast<size_t>(response_.audit_entries_size()) == query_.page_size;
-        if (full || !budget_.Take(entry)) return EndPage();
-        *response_.add_audit_entries() = std::move(entry);
-      }
-      query_.end = row.key;
-    }
-    if (!page.more) return done_(std::move(response_));
-    if (examined_ >= kListExaminedMax) return EndPage();
-    Step();
-  }
-
-  // The next page begins before the last entry that was examined.
-  void EndPage() {
-    response_.set_next_page_token(EncodePageToken(query_.list, query_.end));
-    done_(std::move(response_));
-  }
-
-  MasterContext& context_;
-  Query query_;
-  Done<v1::ListAuditEntriesResponse> done_;
-  size_t examined_ = 0;
-  v1::ListAuditEntriesResponse response_;
-  PageBudget budget_;
-};
-
 }  // namespace
 
 void AuditService::ListAuditEntries(v1::ListAuditEntriesRequest request,
@@ -124,14 +55,25 @@ void AuditService::ListAuditEntries(v1::ListAuditEntriesRequest request,
   violations.AddStatus("", filter.status());
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   if (end->empty()) *end = AuditKeyFrom(*tenant, filter->end());
-  std::make_shared<Listing>(context_,
-                            Listing::Query{.tenant = *tenant,
-                                           .end = *std::move(end),
-                                           .page_size = static_cast<size_t>(*size),
-                                           .filter = *std::move(filter),
-                                           .list = std::move(list)},
-                            std::move(done))
-      ->Step();
+  ListRows(
+      context_,
+      {.cf = kv::ColumnFamily::kAudit,
+       .begin = AuditKeyFrom(*tenant, filter->begin()),
+       .end = *std::move(end),
+       .backwards = true,  // from the newest entry
+       .page_size = static_cast<size_t>(*size),
+       .list = std::move(list)},
+      &v1::ListAuditEntriesResponse::mutable_audit_entries,
+      [filter = *filter](kv::Entry row) -> absl::StatusOr<std::optional<v1::AuditEntry>> {
+        const auto name = DecodeAuditKey(row.key);
+        storage::v1::AuditRecord record;
+        if (!name.has_value() || !record.ParseFromString(row.value))
+          return BrokenRecord("an audit entry");
+        v1::AuditEntry entry = ShowEntry(*name, record);
+        if (!filter.Matches(entry)) return std::nullopt;
+        return entry;
+      },
+      std::move(done));
 }
 
 }  // namespace escapement::master

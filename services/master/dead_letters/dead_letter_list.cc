@@ -2,77 +2,19 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "common/base/key_codec.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
-#include "services/master/requests/page_budget.h"
-#include "services/master/requests/page_token.h"
+#include "services/master/requests/row_listing.h"
 
 namespace escapement::master {
 namespace {
 
 // Dead letters that are read together.
 constexpr size_t kLettersAtOnce = 1000;
-
-class Listing : public std::enable_shared_from_this<Listing> {
- public:
-  Listing(MasterContext& context, DeadLetterListQuery query, Done<v1::ListDeadLettersResponse> done)
-      : context_(context), query_(std::move(query)), done_(std::move(done)) {}
-
-  void Step() {
-    kv::ScanRequest scan;
-    scan.cf = kv::ColumnFamily::kDeadLetters;
-    scan.begin = query_.begin;
-    scan.end = query_.end;
-    scan.reverse = query_.newest_first;
-    scan.limit = static_cast<uint32_t>(std::min(kLettersAtOnce, kListExaminedMax - examined_));
-    if (scan.begin >= scan.end) return done_(std::move(response_));
-    context_.client.Scan(std::move(scan), context_.executor,
-                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> page) {
-                           if (!page.ok()) return self->done_(StoreFailed(page.status()));
-                           self->OnPage(*std::move(page));
-                         });
-  }
-
- private:
-  void OnPage(kv::ScanResult page) {
-    for (kv::Entry& row : page.entries) {
-      bytes_ += row.value.size();
-      absl::StatusOr<StoredDeadLetter> letter =
-          ReadDeadLetter(std::move(row.key), std::move(row.value));
-      if (!letter.ok()) return done_(letter.status());
-      ++examined_;
-      if (query_.selection.Has(*letter)) {
-        v1::DeadLetter shown = ShowDeadLetter(*letter, query_.retention);
-        const bool full = static_cast<size_t>(response_.dead_letters_size()) == query_.page_size;
-        if (full || !budget_.Take(shown)) return EndPage();
-        *response_.add_dead_letters() = std::move(shown);
-      }
-      (query_.newest_first ? query_.end : query_.begin) =
-          query_.newest_first ? letter->key : KeyAfter(letter->key);
-    }
-    if (!page.more) return done_(std::move(response_));
-    if (examined_ >= kListExaminedMax || bytes_ >= kListBytesMax) return EndPage();
-    Step();
-  }
-
-  // The next page begins behind the last dead letter that was examined.
-  void EndPage() {
-    response_.set_next_page_token(
-        EncodePageToken(query_.list, query_.newest_first ? query_.end : query_.begin));
-    done_(std::move(response_));
-  }
-
-  MasterContext& context_;
-  DeadLetterListQuery query_;
-  Done<v1::ListDeadLettersResponse> done_;
-  size_t examined_ = 0;
-  size_t bytes_ = 0;
-  v1::ListDeadLettersResponse response_;
-  PageBudget budget_;
-};
 
 class Counting : public std::enable_shared_from_this<Counting> {
  public:
@@ -126,7 +68,25 @@ class Counting : public std::enable_shared_from_this<Counting> {
 
 void ListDeadLettersOf(MasterContext& context, DeadLetterListQuery query,
                        Done<v1::ListDeadLettersResponse> done) {
-  std::make_shared<Listing>(context, std::move(query), std::move(done))->Step();
+  ListRows(
+      context,
+      {.cf = kv::ColumnFamily::kDeadLetters,
+       .begin = std::move(query.begin),
+       .end = std::move(query.end),
+       .backwards = query.newest_first,
+       .page_size = query.page_size,
+       .list = std::move(query.list),
+       .bytes_max = kListBytesMax},
+      &v1::ListDeadLettersResponse::mutable_dead_letters,
+      [selection = std::move(query.selection), retention = query.retention](
+          kv::Entry row) -> absl::StatusOr<std::optional<v1::DeadLetter>> {
+        const absl::StatusOr<StoredDeadLetter> letter =
+            ReadDeadLetter(std::move(row.key), std::move(row.value));
+        if (!letter.ok()) return letter.status();
+        if (!selection.Has(*letter)) return std::nullopt;
+        return ShowDeadLetter(*letter, retention);
+      },
+      std::move(done));
 }
 
 void CountDeadLetters(MasterContext& context, DeadLetterSelection selection,

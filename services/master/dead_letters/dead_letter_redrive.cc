@@ -1,7 +1,6 @@
 #include "services/master/dead_letters/dead_letter_redrive.h"
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,13 +30,7 @@ class Redrive : public std::enable_shared_from_this<Redrive> {
         done_(std::move(done)) {}
 
   void Start() {
-    ReadAnswer<v1::Event>(
-        context_, mark_,
-        [self = shared_from_this()](absl::StatusOr<std::optional<v1::Event>> answered) {
-          if (!answered.ok()) return self->done_(answered.status());
-          if (answered->has_value()) return self->done_(*std::move(*answered));
-          self->ReadLetter();
-        });
+    AnswerOr(context_, mark_, done_, [self = shared_from_this()] { self->ReadLetter(); });
   }
 
  private:
@@ -81,13 +74,8 @@ class Redrive : public std::enable_shared_from_this<Redrive> {
 
   // An earlier try of this request may have redriven the event, applied after its mark was read.
   void Refuse(absl::Status status) {
-    ReadAnswer<v1::Event>(context_, mark_,
-                          [self = shared_from_this(), status = std::move(status)](
-                              absl::StatusOr<std::optional<v1::Event>> answered) {
-                            if (!answered.ok()) return self->done_(answered.status());
-                            if (answered->has_value()) return self->done_(*std::move(*answered));
-                            self->done_(status);
-                          });
+    AnswerOr(context_, mark_, done_,
+             [self = shared_from_this(), status = std::move(status)] { self->done_(status); });
   }
 
   void OnCommitted(absl::StatusOr<kv::CommitResult> result) {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "common/status/errors.h"
 #include "services/master/dead_letters/dead_letter_codec.h"
 #include "services/master/dead_letters/dead_letter_list.h"
@@ -14,6 +13,7 @@
 #include "services/master/errors.h"
 #include "services/master/limits.h"
 #include "services/master/operations/operation_create.h"
+#include "services/master/requests/list_order.h"
 #include "services/master/requests/page_token.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
@@ -24,18 +24,6 @@ namespace escapement::master {
 namespace {
 
 using storage::v1::OperationRecord;
-
-// "create_time" → oldest first. INVALID_ARGUMENT (order_by).
-absl::StatusOr<bool> ReadNewestFirst(absl::string_view order_by) {
-  const std::vector<absl::string_view> words =
-      absl::StrSplit(order_by, absl::ByAnyChar(" \t"), absl::SkipEmpty());
-  if (words.empty()) return true;
-  const bool known =
-      words[0] == "create_time" &&
-      (words.size() == 1 || (words.size() == 2 && (words[1] == "desc" || words[1] == "asc")));
-  if (!known) return InvalidField("order_by", "must be \"create_time\" or \"create_time desc\"");
-  return words.back() == "desc";
-}
 
 void CheckRate(double max_per_second, FieldViolations& violations) {
   // Not a number is refused, too.
@@ -83,7 +71,8 @@ void DeadLetterService::ListDeadLetters(v1::ListDeadLettersRequest request,
       absl::StrCat("ListDeadLetters ", *tenant, " ", request.order_by(), " ", request.filter());
   const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
   absl::StatusOr<std::string> position = DecodePageToken(query.list, request.page_token());
-  const absl::StatusOr<bool> newest_first = ReadNewestFirst(request.order_by());
+  const absl::StatusOr<bool> newest_first =
+      ReadDescending(request.order_by(), "create_time", /*unset=*/true);
   absl::StatusOr<DeadLetterSelection> selection =
       DeadLetterSelection::Read(*tenant, request.filter(), "");
   FieldViolations violations;

@@ -1,7 +1,6 @@
 #include "services/master/events/event_cancel.h"
 
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "common/base/micros.h"
@@ -42,13 +41,7 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
         done_(std::move(done)) {}
 
   void Start() {
-    ReadAnswer<v1::Event>(
-        context_, mark_,
-        [self = shared_from_this()](absl::StatusOr<std::optional<v1::Event>> answered) {
-          if (!answered.ok()) return self->done_(answered.status());
-          if (answered->has_value()) return self->done_(*std::move(*answered));
-          self->LookUp();
-        });
+    AnswerOr(context_, mark_, done_, [self = shared_from_this()] { self->LookUp(); });
   }
 
  private:
@@ -81,13 +74,8 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
 
   // An earlier try of this request may have ended the event, applied after its mark was read.
   void Refuse(absl::Status status) {
-    ReadAnswer<v1::Event>(context_, mark_,
-                          [self = shared_from_this(), status = std::move(status)](
-                              absl::StatusOr<std::optional<v1::Event>> answered) {
-                            if (!answered.ok()) return self->done_(answered.status());
-                            if (answered->has_value()) return self->done_(*std::move(*answered));
-                            self->done_(status);
-                          });
+    AnswerOr(context_, mark_, done_,
+             [self = shared_from_this(), status = std::move(status)] { self->done_(status); });
   }
 
   kv::Group MakeGroup(const EventSighting& sighting, const storage::v1::DoneRecord& record,

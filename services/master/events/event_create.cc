@@ -130,14 +130,7 @@ class Creation : public std::enable_shared_from_this<Creation> {
   }
 
   void Start() {
-    ReadAnswer<v1::BatchCreateEventsResponse>(
-        context_, mark_,
-        [self = shared_from_this()](
-            absl::StatusOr<std::optional<v1::BatchCreateEventsResponse>> answered) {
-          if (!answered.ok()) return self->done_(answered.status());
-          if (answered->has_value()) return self->done_(*std::move(*answered));
-          self->Write();
-        });
+    AnswerOr(context_, mark_, done_, [self = shared_from_this()] { self->Write(); });
   }
 
  private:

@@ -101,13 +101,12 @@ void OperationLoop::OnPage(const std::string& key, const OperationInput& operati
   if (!rows.ok()) return EndStep(key, kOperationRetryDelay);
   auto page =
       std::make_shared<OperationPage>(TakePage(operation.record, selection, *std::move(rows)));
-  const bool redrives = operation.record.kind() == OperationRecord::REDRIVE;
-  ReadRedriveFacts(
-      context_, redrives ? page->letters : std::vector<StoredDeadLetter>(),
-      [this, key, operation, page](absl::StatusOr<RedriveFacts> facts) {
-        if (!facts.ok()) return EndStep(key, kOperationRetryDelay);
-        Commit(key, BuildStep(operation, *page, *facts, context_.layout, context_.client.NowLow()));
-      });
+  auto build = [this, key, operation, page](absl::StatusOr<RedriveFacts> facts) {
+    if (!facts.ok()) return EndStep(key, kOperationRetryDelay);
+    Commit(key, BuildStep(operation, *page, *facts, context_.layout, context_.client.NowLow()));
+  };
+  if (operation.record.kind() != OperationRecord::REDRIVE) return build(RedriveFacts());
+  ReadRedriveFacts(context_, page->letters, std::move(build));
 }
 
 void OperationLoop::Commit(const std::string& key, OperationStep step) {

@@ -13,83 +13,19 @@
 #include "common/status/errors.h"
 #include "common/storage/dead_letters/operation_table.h"
 #include "services/master/errors.h"
-#include "services/master/limits.h"
 #include "services/master/operations/operation_codec.h"
 #include "services/master/operations/operation_filter.h"
-#include "services/master/requests/page_budget.h"
 #include "services/master/requests/page_token.h"
 #include "services/master/requests/record_transaction.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
+#include "services/master/requests/row_listing.h"
 #include "services/master/schedules/codec/delivery_codec.h"
 
 namespace escapement::master {
 namespace {
 
 using storage::v1::OperationRecord;
-
-constexpr size_t kOperationsAtOnce = 1000;
-
-// Reads backwards from the newest operation.
-class Listing : public std::enable_shared_from_this<Listing> {
- public:
-  struct Query {
-    std::string begin, end;
-    size_t page_size = 0;
-    OperationFilter filter;
-    std::string list;  // for page tokens
-  };
-
-  Listing(MasterContext& context, Query query, Done<v1::ListOperationsResponse> done)
-      : context_(context), query_(std::move(query)), done_(std::move(done)) {}
-
-  void Step() {
-    kv::ScanRequest scan;
-    scan.cf = kv::ColumnFamily::kOperations;
-    scan.begin = query_.begin;
-    scan.end = query_.end;
-    scan.reverse = true;
-    scan.limit = static_cast<uint32_t>(std::min(kOperationsAtOnce, kListExaminedMax - examined_));
-    if (scan.begin >= scan.end) return done_(std::move(response_));
-    context_.client.Scan(std::move(scan), context_.executor,
-                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> page) {
-                           if (!page.ok()) return self->done_(StoreFailed(page.status()));
-                           self->OnPage(*page);
-                         });
-  }
-
- private:
-  void OnPage(const kv::ScanResult& page) {
-    for (const kv::Entry& row : page.entries) {
-      const absl::StatusOr<OperationRecord> record = ReadOperation(row.value);
-      if (!record.ok()) return done_(record.status());
-      ++examined_;
-      v1::Operation operation = ShowOperation(*record);
-      if (query_.filter.Matches(operation)) {
-        const bool full = static_cast<size_t>(response_.operations_size()) == query_.page_size;
-        if (full || !budget_.Take(operation)) return EndPage();
-        *response_.add_operations() = std::move(operation);
-      }
-      query_.end = row.key;
-    }
-    if (!page.more) return done_(std::move(response_));
-    if (examined_ >= kListExaminedMax) return EndPage();
-    Step();
-  }
-
-  // The next page begins before the last operation that was examined.
-  void EndPage() {
-    response_.set_next_page_token(EncodePageToken(query_.list, query_.end));
-    done_(std::move(response_));
-  }
-
-  MasterContext& context_;
-  Query query_;
-  Done<v1::ListOperationsResponse> done_;
-  size_t examined_ = 0;
-  v1::ListOperationsResponse response_;
-  PageBudget budget_;
-};
 
 absl::StatusOr<RecordDecision> DecideCancel(const std::string& name, const std::string& key,
                                             const std::optional<std::string>& bytes,
@@ -146,14 +82,23 @@ void OperationService::ListOperations(v1::ListOperationsRequest request,
   violations.AddStatus("", filter.status());
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   const std::string begin = OperationPrefix(*tenant);
-  std::make_shared<Listing>(context_,
-                            Listing::Query{.begin = begin,
-                                           .end = end->empty() ? PrefixEnd(begin) : *end,
-                                           .page_size = static_cast<size_t>(*size),
-                                           .filter = *std::move(filter),
-                                           .list = std::move(list)},
-                            std::move(done))
-      ->Step();
+  ListRows(
+      context_,
+      {.cf = kv::ColumnFamily::kOperations,
+       .begin = begin,
+       .end = end->empty() ? PrefixEnd(begin) : *end,
+       .backwards = true,  // from the newest operation
+       .page_size = static_cast<size_t>(*size),
+       .list = std::move(list)},
+      &v1::ListOperationsResponse::mutable_operations,
+      [filter = *std::move(filter)](kv::Entry row) -> absl::StatusOr<std::optional<v1::Operation>> {
+        const absl::StatusOr<OperationRecord> record = ReadOperation(row.value);
+        if (!record.ok()) return record.status();
+        v1::Operation operation = ShowOperation(*record);
+        if (!filter.Matches(operation)) return std::nullopt;
+        return operation;
+      },
+      std::move(done));
 }
 
 void OperationService::CancelOperation(v1::CancelOperationRequest request,

@@ -57,7 +57,7 @@ class RunRead : public std::enable_shared_from_this<RunRead> {
     scan.cf = ColumnFamily::kRunParts;
     scan.begin = RunPartPrefix(Key());
     scan.end = PrefixEnd(scan.begin);
-    scan.limit = context_.layout.queue_shards + context_.layout.policy_shards + 1;
+    scan.limit = context_.RunPartsMax();
     context_.client.Scan(std::move(scan), context_.executor,
                          [self = shared_from_this()](absl::StatusOr<kv::ScanResult> parts) {
                            self->OnParts(std::move(parts));

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
 #include "common/status/errors.h"
 #include "common/storage/event_id.h"
 #include "services/master/errors.h"
+#include "services/master/requests/list_order.h"
 #include "services/master/requests/page_token.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/runs/run_cancel.h"
@@ -41,18 +40,6 @@ absl::StatusOr<Paging> ReadPaging(int32_t page_size, absl::string_view list,
   violations.AddStatus("", position.status());
   if (!violations.empty()) return violations.ToStatus();
   return Paging{*size, *std::move(position)};
-}
-
-// "nominal_time desc" → newest first. INVALID_ARGUMENT (order_by).
-absl::StatusOr<bool> ReadOrder(absl::string_view order_by) {
-  const std::vector<absl::string_view> words =
-      absl::StrSplit(order_by, absl::ByAnyChar(" \t"), absl::SkipEmpty());
-  if (words.empty()) return false;
-  const bool known =
-      words[0] == "nominal_time" &&
-      (words.size() == 1 || (words.size() == 2 && (words[1] == "desc" || words[1] == "asc")));
-  if (!known) return InvalidField("order_by", "must be \"nominal_time\" or \"nominal_time desc\"");
-  return words.back() == "desc";
 }
 
 // The only event of a run, as a list.
@@ -98,10 +85,7 @@ void RunService::GetRun(v1::GetRunRequest request, Done<v1::Run> done) {
 
 // A day more than outcomes are kept.
 absl::Duration RunService::ListedFor(const std::string& tenant) const {
-  const TenantDirectory::Record record = tenants_.Find(tenant);
-  const absl::Duration retention =
-      absl::Microseconds(record == nullptr ? 0 : record->retention_micros());
-  return std::max(absl::Hours(24) * run_list_days_, retention) + absl::Hours(24);
+  return std::max(absl::Hours(24) * run_list_days_, tenants_.RetentionOf(tenant)) + absl::Hours(24);
 }
 
 void RunService::ListRuns(v1::ListRunsRequest request, Done<v1::ListRunsResponse> done) {
@@ -110,7 +94,8 @@ void RunService::ListRuns(v1::ListRunsRequest request, Done<v1::ListRunsResponse
   if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
   std::string list =
       absl::StrCat("ListRuns ", request.parent(), " ", request.order_by(), " ", request.filter());
-  const absl::StatusOr<bool> newest_first = ReadOrder(request.order_by());
+  const absl::StatusOr<bool> newest_first =
+      ReadDescending(request.order_by(), "nominal_time", /*unset=*/false);
   absl::StatusOr<RunFilter> filter = RunFilter::Read(request.filter());
   absl::StatusOr<Paging> paging = ReadPaging(request.page_size(), list, request.page_token());
   FieldViolations violations;

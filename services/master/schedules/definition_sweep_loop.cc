@@ -65,10 +65,7 @@ void DefinitionSweepLoop::Next() {
 }
 
 absl::Duration DefinitionSweepLoop::TombstoneKeptFor(const std::string& tenant) const {
-  const TenantDirectory::Record record = tenants_.Find(tenant);
-  const absl::Duration retention =
-      record == nullptr ? absl::ZeroDuration() : absl::Microseconds(record->retention_micros());
-  return std::max(retention, kTombstoneRetentionMin) + kTombstoneEventsEnd;
+  return std::max(tenants_.RetentionOf(tenant), kTombstoneRetentionMin) + kTombstoneEventsEnd;
 }
 
 void DefinitionSweepLoop::SweepTombstone(SweptPtr swept) {
@@ -111,7 +108,7 @@ void DefinitionSweepLoop::DeleteCounts(SweptPtr swept, kv::Group group) {
   scan.cf = ColumnFamily::kRunParts;
   scan.begin = ScheduleCountsPrefix(swept->uid);
   scan.end = PrefixEnd(scan.begin);
-  scan.limit = context_.layout.queue_shards + context_.layout.policy_shards + 1;
+  scan.limit = context_.RunPartsMax();
   scan.keys_only = true;
   context_.client.Scan(
       std::move(scan), context_.executor,

@@ -27,7 +27,7 @@ class CountsRead : public std::enable_shared_from_this<CountsRead> {
       scan.cf = kv::ColumnFamily::kRunParts;
       scan.begin = ScheduleCountsPrefix(uids[i]);
       scan.end = PrefixEnd(scan.begin);
-      scan.limit = context_.layout.queue_shards + context_.layout.policy_shards + 1;
+      scan.limit = context_.RunPartsMax();
       context_.client.Scan(std::move(scan), context_.executor,
                            [self = shared_from_this(), i](absl::StatusOr<kv::ScanResult> parts) {
                              self->OnParts(i, parts);

@@ -36,6 +36,11 @@ TenantDirectory::Record TenantDirectory::Find(const std::string& tenant) const {
   return it == tenants_->end() ? nullptr : it->second;
 }
 
+absl::Duration TenantDirectory::RetentionOf(const std::string& tenant) const {
+  const Record record = Find(tenant);
+  return absl::Microseconds(record == nullptr ? 0 : record->retention_micros());
+}
+
 bool TenantDirectory::Shows(const std::string& tenant, uint64_t version) const {
   const Record record = Find(tenant);
   if (record == nullptr) return version == 0;

@@ -13,6 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "common/kv/client/kv_client.h"
 #include "common/kv/client/range_mirror.h"
 #include "common/runtime/runtime.h"
@@ -33,6 +34,8 @@ class TenantDirectory {
   bool loaded() const;
   // Null: no such tenant.
   Record Find(const std::string& tenant) const;
+  // How long its outcomes are kept; zero: as long as the platform's.
+  absl::Duration RetentionOf(const std::string& tenant) const;
   // True if the tenant has at least this version here. Version 0: it does not exist.
   bool Shows(const std::string& tenant, uint64_t version) const;
   // In the order of their ids.

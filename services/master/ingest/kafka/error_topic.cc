@@ -73,7 +73,6 @@ ErrorTopic::~ErrorTopic() {
 
 void ErrorTopic::Send(IngestItem item, const absl::Status& why) {
   Record& record = records_.emplace_front();
-  record.owner = this;
   record.self = records_.begin();
   record.item = std::move(item);
   record.why = why;

@@ -72,7 +72,6 @@ class ErrorTopic {
 
  private:
   struct Record {
-    ErrorTopic* owner = nullptr;
     std::list<Record>::iterator self;
     IngestItem item;
     absl::Status why;

@@ -79,7 +79,7 @@ class IngestLoop final : private KafkaConsumer::Listener, private ErrorTopic::Li
   void WaitForRoom();
   void OnMessage(KafkaMessagePtr message);
 
-  // Sends the batches that are full, and each tenant's first one.
+  // Sends what was gathered for each tenant that has no batch under way.
   void SendGathered();
   void Send(KafkaBatch batch);
   void SendDue();

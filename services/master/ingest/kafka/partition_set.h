@@ -30,7 +30,7 @@ class PartitionSet {
 
   // They are not paused.
   void Assign(const std::vector<KafkaPlace>& places);
-  // Those of `places` that are in the set. All of them without an argument.
+  // The partitions of `places` that are in the set.
   std::vector<Pointer> Find(const std::vector<KafkaPlace>& places) const;
   std::vector<Pointer> All() const;
   void Remove(const std::vector<Pointer>& partitions);

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/kv/group_parts.h"
 #include "common/rpc/caller.h"
 #include "common/service/log.h"
 #include "common/storage/targets/pause_request_table.h"
@@ -46,13 +47,9 @@ absl::StatusOr<Decision> Decide(const ChangeInput& input, const kv::Entry& row,
     RequestMark(input.name.tenant, "PauseSchedule", "", pause, Platform())
         .AddTo(*decision.response, input.now, input.snapshot.state.version(), decision.group);
   }
-  decision.group.conditions.push_back({.cf = kv::ColumnFamily::kPauseRequests,
-                                       .key = row.key,
-                                       .kind = kv::Condition::Kind::kValueEquals,
-                                       .value = row.value});
-  decision.group.mutations.push_back({.cf = kv::ColumnFamily::kPauseRequests,
-                                      .kind = kv::Mutation::Kind::kDelete,
-                                      .key = row.key});
+  decision.group.conditions.push_back(
+      kv::ValueIs(kv::ColumnFamily::kPauseRequests, row.key, row.value));
+  decision.group.mutations.push_back(kv::Delete(kv::ColumnFamily::kPauseRequests, row.key));
   return decision;
 }
 

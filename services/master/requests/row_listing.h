@@ -1,0 +1,125 @@
+// ListRows: one page of a list that reads the rows of one range, in the order of their keys or
+// backwards, and shows those that its filter matches.
+//
+// A page ends early, with a token, once it has examined kListExaminedMax rows. The token is the key
+// of the last row that was examined, or the one behind it: where the rest of the range begins.
+//
+// Threads: the context's executor.
+
+#ifndef SERVICES_MASTER_REQUESTS_ROW_LISTING_H_
+#define SERVICES_MASTER_REQUESTS_ROW_LISTING_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "common/base/key_codec.h"
+#include "google/protobuf/repeated_field.h"
+#include "services/master/api/done.h"
+#include "services/master/errors.h"
+#include "services/master/limits.h"
+#include "services/master/master_context.h"
+#include "services/master/requests/page_budget.h"
+#include "services/master/requests/page_token.h"
+
+namespace escapement::master {
+
+struct RowList {
+  kv::ColumnFamily cf = kv::ColumnFamily::kMeta;
+  std::string begin, end;  // keys of the rest of the list
+  bool backwards = false;
+  size_t page_size = 0;
+  std::string list;  // for page tokens
+  // A page examines no more rows once they have so many bytes.
+  size_t bytes_max = std::numeric_limits<size_t>::max();
+};
+
+template <typename Response, typename Item>
+class RowListing : public std::enable_shared_from_this<RowListing<Response, Item>> {
+ public:
+  // Makes the item that shows the row. nullopt: the filter does not match it. An error ends the
+  // list.
+  using Show = absl::AnyInvocable<absl::StatusOr<std::optional<Item>>(kv::Entry row)>;
+  using Items = google::protobuf::RepeatedPtrField<Item>* (Response::*)();
+
+  RowListing(MasterContext& context, RowList list, Items items, Show show, Done<Response> done)
+      : context_(context),
+        list_(std::move(list)),
+        items_((response_.*items)()),
+        show_(std::move(show)),
+        done_(std::move(done)) {}
+
+  void Step() {
+    kv::ScanRequest scan;
+    scan.cf = list_.cf;
+    scan.begin = list_.begin;
+    scan.end = list_.end;
+    scan.reverse = list_.backwards;
+    scan.limit = static_cast<uint32_t>(std::min(kRowsAtOnce, kListExaminedMax - examined_));
+    if (scan.begin >= scan.end) return done_(std::move(response_));
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = this->shared_from_this()](absl::StatusOr<kv::ScanResult> page) {
+                           if (!page.ok()) return self->done_(StoreFailed(page.status()));
+                           self->OnPage(*std::move(page));
+                         });
+  }
+
+ private:
+  static constexpr size_t kRowsAtOnce = 1000;
+
+  std::string& Rest() { return list_.backwards ? list_.end : list_.begin; }
+
+  void OnPage(kv::ScanResult page) {
+    for (kv::Entry& row : page.entries) {
+      bytes_ += row.value.size();
+      std::string key = row.key;
+      absl::StatusOr<std::optional<Item>> item = show_(std::move(row));
+      if (!item.ok()) return done_(item.status());
+      ++examined_;
+      if (item->has_value()) {
+        const bool full = static_cast<size_t>(items_->size()) == list_.page_size;
+        if (full || !budget_.Take(**item)) return EndPage();
+        *items_->Add() = **std::move(item);
+      }
+      Rest() = list_.backwards ? std::move(key) : KeyAfter(key);
+    }
+    if (!page.more) return done_(std::move(response_));
+    if (examined_ >= kListExaminedMax || bytes_ >= list_.bytes_max) return EndPage();
+    Step();
+  }
+
+  void EndPage() {
+    response_.set_next_page_token(EncodePageToken(list_.list, Rest()));
+    done_(std::move(response_));
+  }
+
+  MasterContext& context_;
+  RowList list_;
+  Response response_;
+  google::protobuf::RepeatedPtrField<Item>* const items_;  // the list in response_
+  Show show_;
+  Done<Response> done_;
+  size_t examined_ = 0;
+  size_t bytes_ = 0;
+  PageBudget budget_;
+};
+
+// `items`: the response's list, such as &v1::ListOperationsResponse::mutable_operations.
+template <typename Response, typename Item>
+void ListRows(MasterContext& context, RowList list,
+              google::protobuf::RepeatedPtrField<Item>* (Response::*items)(),
+              typename RowListing<Response, Item>::Show show, Done<Response> done) {
+  std::make_shared<RowListing<Response, Item>>(context, std::move(list), items, std::move(show),
+                                               std::move(done))
+      ->Step();
+}
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_REQUESTS_ROW_LISTING_H_
