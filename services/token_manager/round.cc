@@ -10,10 +10,10 @@ using kv::Mutation;
 
 void CountEnds(ShardState& state, Round& round, const RowSource& source,
                storage::v1::OutcomeKind outcome, uint64_t count, int64_t end_micros) {
-  storage::v1::RunPartRecord* part = state.parts.Find(source.counts_key);
-  if (part == nullptr) return;  // pinned, and known since the grant
-  CountInSchedule(outcome, count, end_micros, *part);
-  round.parts.insert(source.counts_key);
+  ChangeCounts(state, round, CountsKeyOf(source, state.shard),
+               [&](storage::v1::RunPartRecord& counts) {
+                 CountInSchedule(outcome, count, end_micros, counts);
+               });
 }
 
 void PutRow(ShardState& state, kv::Group& group, WaitingPut row) {

@@ -55,14 +55,19 @@ struct Round {
   std::vector<std::pair<LocalGrants::Done, std::vector<bool>>> answers;
 };
 
+// Changes the counts under a key. Those of holders and judged rows are pinned and known.
+template <typename Change>
+void ChangeCounts(ShardState& state, Round& round, const std::string& key, Change change) {
+  storage::v1::RunPartRecord* part = state.parts.Find(key);
+  if (part == nullptr) return;
+  change(*part);
+  round.parts.insert(key);
+}
+
 // Changes a run part; of rows that count in none, nothing.
 template <typename Change>
 void ChangePart(ShardState& state, Round& round, const RowSource& source, Change change) {
-  if (source.part_key.empty()) return;
-  storage::v1::RunPartRecord* part = state.parts.Find(source.part_key);
-  if (part == nullptr) return;  // pinned parts of holders and judged rows are known
-  change(*part);
-  round.parts.insert(source.part_key);
+  if (!source.part_key.empty()) ChangeCounts(state, round, source.part_key, change);
 }
 
 // Changes the counts of all runs of the row's schedule.

@@ -109,16 +109,16 @@ struct ShardState {
   // Pins or unpins the counts that the row's events change.
   void PinCounts(const RowSource& source) {
     if (!source.part_key.empty()) parts.Pin(source.part_key);
-    parts.Pin(source.counts_key);
+    parts.Pin(CountsKeyOf(source, shard));
   }
   void UnpinCounts(const RowSource& source) {
     if (!source.part_key.empty()) parts.Unpin(source.part_key);
-    parts.Unpin(source.counts_key);
+    parts.Unpin(CountsKeyOf(source, shard));
   }
   // False: they are being read.
   bool CountsKnown(const RowSource& source) {
     const bool run = source.part_key.empty() || parts.Find(source.part_key) != nullptr;
-    return parts.Find(source.counts_key) != nullptr && run;
+    return parts.Find(CountsKeyOf(source, shard)) != nullptr && run;
   }
   void MakeReady(PolicyState& policy) {
     if (policy.ready) return;

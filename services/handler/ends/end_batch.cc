@@ -1,10 +1,12 @@
 #include "services/handler/ends/end_batch.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include "absl/types/span.h"
 #include "common/base/check.h"
 #include "common/base/micros.h"
 #include "common/base/printable_text.h"
@@ -47,10 +49,9 @@ storage::v1::AttemptRecord AttemptOf(const Outcome& outcome) {
   return attempt;
 }
 
-// Outcomes [begin, end) are of one event each, or of one skipped range.
-void SetLastAttempts(const std::vector<Outcome>& outcomes, size_t begin, size_t end,
-                     storage::v1::DoneRecord& done) {
-  const Outcome& first = outcomes[begin];
+// The outcomes are of one event each.
+void SetLastAttempts(absl::Span<const Outcome> outcomes, storage::v1::DoneRecord& done) {
+  const Outcome& first = outcomes.front();
   done.set_status(first.status);
   if (first.kind == EndKind::kSucceeded) {
     done.set_output(first.answer);
@@ -58,17 +59,17 @@ void SetLastAttempts(const std::vector<Outcome>& outcomes, size_t begin, size_t 
     done.set_answer(first.answer);
     done.set_last_attempt(first.attempt);
   }
-  if (end - begin == 1) return;
-  for (size_t i = begin; i < end; ++i) {
-    done.add_begin_offset_micros(outcomes[i].dispatch_micros - first.dispatch_micros);
-    done.add_duration_micros(outcomes[i].complete_micros - outcomes[i].dispatch_micros);
+  if (outcomes.size() == 1) return;
+  for (const Outcome& outcome : outcomes) {
+    done.add_begin_offset_micros(outcome.dispatch_micros - first.dispatch_micros);
+    done.add_duration_micros(outcome.complete_micros - outcome.dispatch_micros);
   }
 }
 
-// Outcomes [begin, end), of `count` events, have ended alike.
-void PutDone(const ClaimedEntry& entry, const std::vector<Outcome>& outcomes, size_t begin,
-             size_t end, uint64_t count, kv::Group& group) {
-  const Outcome& first = outcomes[begin];
+// The outcomes, of `count` events, are contiguous and alike.
+void PutDone(const ClaimedEntry& entry, absl::Span<const Outcome> outcomes, uint64_t count,
+             kv::Group& group) {
+  const Outcome& first = outcomes.front();
   const EventRecord& event = entry.event;
   storage::v1::DoneRecord done = DoneRecordOf(event);
   done.set_count(count);
@@ -76,8 +77,8 @@ void PutDone(const ClaimedEntry& entry, const std::vector<Outcome>& outcomes, si
   done.set_reason(first.reason);
   done.set_attempts(first.attempts);
   done.set_dispatch_time_micros(first.dispatch_micros);
-  done.set_complete_time_micros(outcomes[end - 1].complete_micros);
-  if (first.attempt != AttemptRecord::KIND_UNSPECIFIED) SetLastAttempts(outcomes, begin, end, done);
+  done.set_complete_time_micros(outcomes.back().complete_micros);
+  if (first.attempt != AttemptRecord::KIND_UNSPECIFIED) SetLastAttempts(outcomes, done);
   if (entry.claimed_version != 0) done.set_version(entry.claimed_version);
   if (entry.one_off() && event.event_id().empty()) done.set_lane(entry.key.lane);
   Put(group, ColumnFamily::kDone,
@@ -158,7 +159,7 @@ void PutFailures(const ClaimedEntry& entry, Outcome outcome, kv::Group& group) {
   const uint64_t end = outcome.first + outcome.count;
   outcome.count = 1;
   for (; outcome.first < end; ++outcome.first) {
-    PutDone(entry, {outcome}, 0, 1, 1, group);
+    PutDone(entry, {&outcome, 1}, 1, group);
     PutDeadLetter(entry, outcome, group);
   }
 }
@@ -201,15 +202,17 @@ void ReleaseRow(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& bat
   if (outcome.kind != EndKind::kRetry) DeleteName(entry, batch.group);
 }
 
-void RequestPause(const Outcome& outcome, EndBatch& batch) {
+// Requests to pause schedules whose targets are gone, by key in `pause_requests`.
+using PauseRequests = std::map<std::string, storage::v1::PauseRequestRecord>;
+
+void RequestPause(const Outcome& outcome, PauseRequests& requests) {
   const ClaimedEntry& entry = outcome.claim->entries[outcome.entry];
-  storage::v1::PauseRequestRecord request;
+  storage::v1::PauseRequestRecord& request = requests[PauseRequestKey(entry.key.uid)];
   request.set_tenant(entry.event.tenant());
   request.set_schedule_id(CheckNotNull(entry.context)->definition->schedule_id());
   request.set_version(entry.claimed_version);
   request.set_reason(outcome.gone);
   request.set_time_micros(outcome.complete_micros);
-  batch.pause_requests[PauseRequestKey(entry.key.uid)] = request.SerializeAsString();
 }
 
 void AddReport(const Outcome& first, const Outcome& last, uint64_t count, GrantReports& reports,
@@ -232,18 +235,18 @@ void AddReport(const Outcome& first, const Outcome& last, uint64_t count, GrantR
   }
 }
 
-// Outcomes [begin, end) must be contiguous, equal in kind, and not of granted events.
-void AddMerged(const std::vector<Outcome>& outcomes, size_t begin, size_t end, uint64_t count,
-               const RunParts& parts, EndBatch& batch) {
-  const Outcome& first = outcomes[begin];
+// The outcomes must be contiguous, equal in kind, and not of granted events.
+void AddMerged(absl::Span<const Outcome> outcomes, uint64_t count, const RunParts& parts,
+               EndBatch& batch) {
+  const Outcome& first = outcomes.front();
   const ClaimedEntry& entry = first.claim->entries[first.entry];
   switch (first.kind) {
     case EndKind::kSucceeded:
     case EndKind::kSkipped:
-      PutDone(entry, outcomes, begin, end, count, batch.group);
+      PutDone(entry, outcomes, count, batch.group);
       break;
     case EndKind::kFailed:
-      PutDone(entry, outcomes, begin, end, count, batch.group);
+      PutDone(entry, outcomes, count, batch.group);
       PutDeadLetter(entry, first, batch.group);
       ++batch.dead_letters;
       break;
@@ -268,7 +271,7 @@ void AddMerged(const std::vector<Outcome>& outcomes, size_t begin, size_t end, u
   if (first.kind == EndKind::kSucceeded) batch.succeeded += count;
   if (first.kind == EndKind::kSkipped) batch.skipped += count;
   if (entry.row_stays && first.kind != EndKind::kReturn) ReleaseRow(entry, first, batch);
-  CountEnd(entry, first, count, outcomes[end - 1].complete_micros, parts, batch.parts);
+  CountEnd(entry, first, count, outcomes.back().complete_micros, parts, batch.parts);
 }
 
 // The kinds that a row without a claim may have.
@@ -360,6 +363,7 @@ EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
   });
   EndBatch batch;
   GrantReports reports;
+  PauseRequests pause_requests;
   batch.group.mutations.reserve(outcomes.size() * 2);
   size_t claim_begin = 0;
   size_t begin = 0;
@@ -371,12 +375,12 @@ EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
     const bool same_claim = next != nullptr && next->claim == outcome.claim;
     const bool goes_on = same_claim && next->entry == outcome.entry &&
                          next->first == outcome.first + outcome.count && CanMerge(outcome, *next);
-    if (!outcome.gone.empty()) RequestPause(outcome, batch);
+    if (!outcome.gone.empty()) RequestPause(outcome, pause_requests);
     if (!goes_on) {
       if (outcome.claim->entries[outcome.entry].grant != nullptr) {
         AddReport(outcomes[begin], outcome, count, reports, batch);
       } else {
-        AddMerged(outcomes, begin, i + 1, count, parts, batch);
+        AddMerged(absl::MakeConstSpan(outcomes).subspan(begin, i + 1 - begin), count, parts, batch);
       }
       begin = i + 1;
       count = 0;
@@ -388,8 +392,8 @@ EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
   }
   PutParts(batch.parts, batch.group);
   reports.Put(origin, batch.group);
-  for (const auto& [key, request] : batch.pause_requests)
-    Put(batch.group, ColumnFamily::kPauseRequests, key, request);
+  for (const auto& [key, request] : pause_requests)
+    Put(batch.group, ColumnFamily::kPauseRequests, key, request.SerializeAsString());
   return batch;
 }
 
@@ -426,9 +430,8 @@ void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::
   if (outcome.kind == EndKind::kFailed) {
     PutFailures(entry, outcome, group);
   } else {
-    PutDone(entry, {outcome}, 0, 1, count, group);
+    PutDone(entry, {&outcome, 1}, count, group);
   }
-  if (end.rest > 0) group.mutations.push_back(RestOf(end));
   if (entry.one_off()) DeleteName(entry, group);
   CountEnd(entry, outcome, count, at_micros, parts, changed);
 }

@@ -32,8 +32,6 @@ struct EndBatch {
   std::vector<QueuedRow> rows;                   // written to `events`: retries, returned events
   std::vector<std::string> released_keys;        // one-off rows that no claim holds any more
   std::vector<std::shared_ptr<Claim>> finished;  // claims without an open event
-  // Requests to pause schedules whose targets are gone, by key in `pause_requests`.
-  std::map<std::string, std::string> pause_requests;
   uint64_t succeeded = 0;
   uint64_t dead_letters = 0;
   uint64_t skipped = 0;
@@ -62,8 +60,8 @@ struct RowEnd {
 };
 // The row that replaces the row, if it has a rest.
 kv::Mutation RestOf(const RowEnd& end);
-// Adds the row's end to the group. Its counts go to `changed`, on top of `parts`; PutParts writes
-// them once the group has all its rows. `at_micros` is now.
+// Adds the row's end to the group, without RestOf. Its counts go to `changed`, on top of `parts`;
+// PutParts writes them once the group has all its rows. `at_micros` is now.
 void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::Group& group,
                RunParts& changed);
 

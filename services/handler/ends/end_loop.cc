@@ -206,8 +206,9 @@ void EndLoop::AddRows(absl::Time now, PendingCommit& pending) {
     bytes += row.end.payload.size();
     if (row.end.kind == EndKind::kFailed) bytes += row.end.entry.event.count() * kDeadLetterBytes;
     if (row.end.rest > 0) {
-      const kv::Mutation rest = RestOf(row.end);
+      kv::Mutation rest = RestOf(row.end);
       to->rests.emplace_back(rest.key, rest.value, 0);
+      to->group.mutations.push_back(std::move(rest));
     }
     ++taken;
     to->rows.push_back(std::move(row));

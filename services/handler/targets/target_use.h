@@ -41,7 +41,7 @@ class TargetUse {
   // Clean text, at most kUseErrorBytesMax bytes. Empty if no attempt has failed.
   std::string LastError() const;
   absl::Duration last_error_at() const { return last_error_at_; }
-  // When an attempt began or ended last.
+  // When an attempt last began, or ended with a result.
   absl::Duration last_used() const { return last_used_; }
 
  private:

@@ -45,13 +45,16 @@ void Merge(std::vector<HeldRange>& holders) {
 
 }  // namespace
 
+std::string CountsKeyOf(const RowSource& source, uint16_t policy_shard) {
+  return ScheduleCountsKey(source.uid, PolicyRunPart(policy_shard));
+}
+
 std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord event, const Uid& uid,
                                              std::string occurrence, uint16_t policy_shard) {
   auto source = std::make_shared<RowSource>();
   if (HasRun(event))
     source->part_key =
         RunPartKey({.uid = uid, .occurrence = occurrence}, PolicyRunPart(policy_shard));
-  source->counts_key = ScheduleCountsKey(uid, PolicyRunPart(policy_shard));
   source->event = std::move(event);
   source->uid = uid;
   source->occurrence = std::move(occurrence);

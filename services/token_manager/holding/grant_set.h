@@ -38,9 +38,10 @@ struct RowSource {
   storage::v1::EventRecord event;  // count, throttle.taken: of no meaning
   Uid uid;
   std::string occurrence;
-  std::string part_key;    // the run part in which the row counts; empty: none
-  std::string counts_key;  // the counts of all runs of its schedule; never empty
+  std::string part_key;  // the run part in which the row counts; empty: none
 };
+// The key of the counts of all runs of its schedule.
+std::string CountsKeyOf(const RowSource& source, uint16_t policy_shard);
 std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord event, const Uid& uid,
                                              std::string occurrence, uint16_t policy_shard);
 

@@ -189,10 +189,11 @@ void TokenRelease::NoteTarget(const Grant& grant, const Entry& entry) {
   if (backoff.OnAnswered(target)) state_.core.on_target_open(target);
 }
 
-// Each event has rows of its own.
-void TokenRelease::AddRows(uint64_t events, size_t text_bytes) {
-  round_.entries += events;
-  round_.bytes += events * (1024 + 2 * text_bytes);
+// Each event has rows of its own, which repeat the attempts of its row.
+void TokenRelease::AddRows(const Released& released, size_t text_bytes) {
+  const size_t row_bytes = released.grant.source->event.ByteSizeLong();
+  round_.entries += released.events;
+  round_.bytes += released.events * (1024 + 2 * (row_bytes + text_bytes));
 }
 
 void TokenRelease::Touch(PolicyState& policy, const GrantSet::Key& key) {
@@ -265,7 +266,7 @@ bool TokenRelease::Resent(PolicyState& policy, const Entry& entry) {
 
 void TokenRelease::Ended(const Released& released, const ReportedEnd& end) {
   if (end.outcome == storage::v1::OUTCOME_KIND_FAILED)
-    AddRows(released.events, end.reason.size() + end.answer.size());
+    AddRows(released, end.reason.size() + end.answer.size());
   const RowSource& source = *released.grant.source;
   const bool succeeded = end.outcome == storage::v1::OUTCOME_KIND_SUCCEEDED;
   std::string schedule_id;
@@ -274,17 +275,16 @@ void TokenRelease::Ended(const Released& released, const ReportedEnd& end) {
     if (definition != nullptr && definition->record != nullptr)
       schedule_id = definition->record->schedule_id();
   }
+  const uint32_t attempts = end.attempts != 0 ? end.attempts : NextAttempt(released.grant);
   for (const HeldRange& range : released.ranges) {
-    const uint32_t attempts = end.attempts != 0 ? end.attempts : NextAttempt(released.grant);
     AttemptRecord attempt = AttemptOf(end, range, attempts);
-    const int64_t dispatch = attempt.begin_micros();
     round_.ends.push_back({.source = released.grant.source,
                            .version = released.grant.claimed_version,
                            .first = range.first,
                            .count = range.count,
                            .outcome = end.outcome,
                            .attempts = attempts,
-                           .dispatch_micros = dispatch,
+                           .dispatch_micros = attempt.begin_micros(),
                            .complete_micros = end.time_micros,
                            .reason = end.reason,
                            .output = end.output,
@@ -307,7 +307,7 @@ void TokenRelease::Ended(const Released& released, const ReportedEnd& end) {
 
 void TokenRelease::Retry(const Released& released, const ReportedEnd& end, uint32_t attempts,
                          int64_t retry_at_micros, int64_t tried_micros) {
-  AddRows(released.events, end.answer.size());
+  AddRows(released, end.answer.size());
   for (const HeldRange& range : released.ranges) {
     const AttemptRecord attempt = AttemptOf(end, range, attempts);
     for (uint64_t i = range.first; i < range.first + range.count; ++i) {

@@ -51,7 +51,7 @@ class TokenRelease {
   bool CanResend(PolicyState& policy, const Grant& grant, const Entry& entry);
   static bool NeedsDefinition(const Entry& entry);
   const CachedDefinition* DefinitionOf(const Grant& grant);
-  void AddRows(uint64_t events, size_t text_bytes);
+  void AddRows(const Released& released, size_t text_bytes);
   void Touch(PolicyState& policy, const GrantSet::Key& key);
   // Frees the tokens of `count` events of a grant from index `first` on, as far as they are held.
   Released ReleaseTokens(PolicyState& policy, const GrantSet::Key& key, uint64_t first,

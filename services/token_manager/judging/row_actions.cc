@@ -207,7 +207,8 @@ void RowActions::End(Group& group, const WaitingRow& row, storage::v1::OutcomeKi
   if (action.definition != nullptr) ends[0].schedule_id = action.definition->record->schedule_id();
   AddEnds(ends, state_.core.layout.queue_shards, out.mutations);
   if (outcome == storage::v1::OUTCOME_KIND_FAILED) {
-    if (storage::v1::RunPartRecord* counts = PartToChange(group, row.source()->counts_key))
+    if (storage::v1::RunPartRecord* counts =
+            PartToChange(group, CountsKeyOf(*row.source(), state_.shard)))
       CountInSchedule(outcome, row.left(), round.micros, *counts);
   }
   if (row.source()->part_key.empty()) return;

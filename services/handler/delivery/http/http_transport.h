@@ -48,7 +48,7 @@ class HttpTransport final : public DeliveryTransport {
  public:
   struct Options {
     // One thread makes some 120,000 plain requests a second, or 40,000 others. There are at most as
-    // many threads as the smallest bound below.
+    // many threads as the smallest bound below, and one more for origins in trouble.
     int threads = 1;
     // Concurrent requests, and so connections, per origin. More hide latency, fewer cost less CPU.
     int in_flight_per_origin_max = 64;

@@ -41,7 +41,6 @@ absl::Status KafkaProducer::Open() {
   absl::StatusOr<rd_kafka_t*> client =
       NewKafkaClient(RD_KAFKA_PRODUCER, std::move(options_.properties), options_.password,
                      [this](rd_kafka_conf_t* conf) { SetCallbacks(conf); });
-  options_.properties.clear();
   if (!client.ok()) return client.status();
   handle_ = *client;
   rd_kafka_queue_t* queue = rd_kafka_queue_get_main(handle_);
