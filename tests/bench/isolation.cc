@@ -6,7 +6,6 @@
 
 #include <signal.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -19,6 +18,7 @@
 #include "tests/bench/beds/isolation_peers.h"
 #include "tests/bench/beds/platform_bed.h"
 #include "tests/bench/figures/bench_run.h"
+#include "tests/bench/figures/figures.h"
 
 namespace escapement::bench {
 namespace {
@@ -119,11 +119,6 @@ class IsolationBench {
   const absl::Duration span_;
 };
 
-double MedianOf(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 absl::Status Run(const BenchSetting& setting, Figures& figures) {
   signal(SIGPIPE, SIG_IGN);
   const std::string folder = setting.folder + "/peers";
@@ -150,8 +145,7 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
       figures.AddRaw(row, "ms", "without them", value);
     for (const double value : values[1][healthy.name]) figures.Add(row, "ms", value);
     figures.Add(healthy.name + ": as part of the p99 without them", "",
-                MedianOf(values[1][healthy.name]) / MedianOf(values[0][healthy.name]),
-                {.at_most = 2});
+                Median(values[1][healthy.name]) / Median(values[0][healthy.name]), {.at_most = 2});
   }
   return absl::OkStatus();
 }

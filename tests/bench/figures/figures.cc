@@ -11,14 +11,6 @@
 namespace escapement::bench {
 namespace {
 
-// For an even number of values, the mean of the middle two.
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 std::string Show(double value) {
   if (std::abs(value) >= 1000) return absl::StrFormat("%.0f", value);
   return absl::StrFormat(std::abs(value) >= 10 ? "%.1f" : "%.3f", value);
@@ -36,6 +28,13 @@ constexpr absl::string_view kHead =
     "lowest      highest                 raw      ratio\n";
 
 }  // namespace
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
 
 bool Figures::Figure::Kept() const {
   if (values.empty()) return false;

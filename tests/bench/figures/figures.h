@@ -25,6 +25,9 @@ struct Bound {
   std::optional<double> of_raw = {};
 };
 
+// For an even number of values, the mean of the middle two. 0 for none.
+double Median(std::vector<double> values);
+
 class Figures {
  public:
   // Adds a value of `name`; its `unit` is shown behind it. Figures are shown in the order of their

@@ -20,12 +20,9 @@ namespace {
 
 constexpr size_t kKeptMax = 1'000'000;
 
-// Takes requests with the event's facts.
-class HttpPeer : public DeliveryPeer {
+// Its receiver notes the event's facts.
+class ReceiptsPeer : public DeliveryPeer {
  public:
-  explicit HttpPeer(absl::string_view path = "/http") : path_(path) {}
-
-  v1::Target target() const override { return HttpTo(receiver_->origin() + path_); }
   size_t Count() override { return receipts_.Stats().received; }
   std::vector<Arrived> Arrivals() override {
     std::vector<Arrived> arrivals;
@@ -36,6 +33,15 @@ class HttpPeer : public DeliveryPeer {
 
  protected:
   fixtures::Receipts receipts_;
+};
+
+class HttpPeer : public ReceiptsPeer {
+ public:
+  explicit HttpPeer(absl::string_view path = "/http") : path_(path) {}
+
+  v1::Target target() const override { return HttpTo(receiver_->origin() + path_); }
+
+ protected:
   const std::unique_ptr<fixtures::HttpReceiver> receiver_ =
       *fixtures::HttpReceiver::Start({.kept_requests_max = kKeptMax}, &receipts_);
   const std::string path_;
@@ -102,19 +108,11 @@ class PingPeer final : public HttpPeer {
   std::vector<Arrived> Arrivals() override { return {}; }
 };
 
-class GrpcPeer final : public DeliveryPeer {
+class GrpcPeer final : public ReceiptsPeer {
  public:
   v1::Target target() const override { return GrpcTo(receiver_->target()); }
-  size_t Count() override { return receipts_.Stats().received; }
-  std::vector<Arrived> Arrivals() override {
-    std::vector<Arrived> arrivals;
-    for (const fixtures::Receipt& receipt : receipts_.List())
-      arrivals.push_back({receipt.event_id, absl::StrCat(receipt.body_hash)});
-    return arrivals;
-  }
 
  private:
-  fixtures::Receipts receipts_;
   const std::unique_ptr<fixtures::GrpcReceiver> receiver_ =
       *fixtures::GrpcReceiver::Start({}, &receipts_);
 };

@@ -14,15 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/delivery/delivery_peer.h"
-#include "tests/integration/http_get.h"
+#include "tests/integration/metrics/metric_of.h"
 #include "tests/integration/platform.h"
 #include "tests/integration/test_folders.h"
 
@@ -84,15 +80,8 @@ class HandlerKillTest : public ::testing::TestWithParam<Kind> {
 
   // Events that ended durably as succeeded, by the present handler's count.
   double Succeeded() const {
-    const auto page = HttpGet(platform_.http_address("handler"), "/metrics");
-    if (!page.ok()) return 0;
-    for (absl::string_view line : absl::StrSplit(page->body, '\n')) {
-      double value = 0;
-      if (absl::ConsumePrefix(&line, "escapement_handler_succeeded_total ") &&
-          absl::SimpleAtod(line, &value))
-        return value;
-    }
-    return 0;
+    return std::max(
+        0.0, MetricOf(platform_.http_address("handler"), "escapement_handler_succeeded_total"));
   }
 
   v1::Run RunOf(const std::string& name) {
