@@ -1,6 +1,7 @@
 #include <string>
 
 #include "common/kv/column_family.h"
+#include "common/kv/layout.h"
 #include "common/storage/children_table.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
@@ -141,6 +142,23 @@ TEST(EventId, ServerMadeIdsNameTheirRow) {
   std::string other = id;
   other[3] = 'z';
   EXPECT_FALSE(ParseServerMadeEventId(other).has_value());
+}
+
+// docs/design/cells.md gives the six highest bits of the shard to the cell of an installation with
+// several stores. All ids that exist are of cell 0.
+TEST(EventId, ServerMadeIdsLeaveSixBitsOfTheShardFree) {
+  static_assert(kv::kLayoutNumberMax <= 1 << 10);
+  EventKey key = SomeEvent();
+  key.occurrence.clear();
+  key.first = 0;
+  for (const uint32_t shard : {0u, kv::kLayoutNumberMax - 1}) {
+    key.shard = static_cast<uint16_t>(shard);
+    const std::string id = ServerMadeEventId(key);
+    EXPECT_EQ(id[0], '0');  // five bits
+    EXPECT_LT(id[1], 'g');  // the sixth is the highest of the next five
+  }
+  key.shard = 63 << 10;
+  EXPECT_EQ(ParseServerMadeEventId(ServerMadeEventId(key)), key);
 }
 
 TEST(EventId, IdsOfARunDifferByIndexAndStayTheSame) {
