@@ -4,7 +4,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 
 namespace escapement {
 namespace {
@@ -52,11 +51,6 @@ absl::Status AddAccessProperties(const KafkaAccess& access, absl::string_view wh
     properties.push_back({"sasl.password", access.sasl_password});
   }
   return absl::OkStatus();
-}
-
-std::string WithoutSecrets(absl::string_view text, const std::string& password) {
-  if (password.empty()) return std::string(text);
-  return absl::StrReplaceAll(text, {{password, "***"}});
 }
 
 }  // namespace escapement

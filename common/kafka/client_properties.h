@@ -43,9 +43,6 @@ struct KafkaAccess {
 absl::Status AddAccessProperties(const KafkaAccess& access, absl::string_view whose,
                                  std::vector<KafkaProperty>& properties);
 
-// Replaces the password by *** in a text of librdkafka or a broker.
-std::string WithoutSecrets(absl::string_view text, const std::string& password);
-
 }  // namespace escapement
 
 #endif  // COMMON_KAFKA_CLIENT_PROPERTIES_H_
