@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "common/base/printable_text.h"
 
 namespace escapement {
@@ -70,12 +71,8 @@ absl::StatusOr<rd_kafka_t*> NewKafkaClient(rd_kafka_type_t type,
 }
 
 std::string KafkaErrorText(absl::string_view text, const std::string& password) {
-  return CleanText(WithoutSecrets(text, password), kKafkaErrorTextMax);
-}
-
-bool IsKafkaDenial(int error) {
-  return error == RD_KAFKA_RESP_ERR__AUTHENTICATION || error == RD_KAFKA_RESP_ERR__SSL ||
-         error == RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED;
+  if (password.empty()) return CleanText(text, kKafkaErrorTextMax);
+  return CleanText(absl::StrReplaceAll(text, {{password, "***"}}), kKafkaErrorTextMax);
 }
 
 }  // namespace escapement

@@ -29,12 +29,9 @@ absl::StatusOr<rd_kafka_t*> NewKafkaClient(rd_kafka_type_t type,
                                            const std::string& password,
                                            absl::FunctionRef<void(rd_kafka_conf_t*)> prepare);
 
-// A text of librdkafka or a broker, fit for errors and log lines: without the password, without
-// control characters, and cut.
+// A text of librdkafka or a broker, fit for errors and log lines: *** instead of the password (if
+// that is not empty), without control characters, and cut.
 std::string KafkaErrorText(absl::string_view text, const std::string& password);
-
-// Errors after which trying again at once does not help: certificates or credentials are refused.
-bool IsKafkaDenial(int error);
 
 }  // namespace escapement
 

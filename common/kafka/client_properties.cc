@@ -4,7 +4,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 
 namespace escapement {
 namespace {
@@ -21,17 +20,22 @@ bool IsMechanism(absl::string_view mechanism) {
   return mechanism == "PLAIN" || mechanism == "SCRAM-SHA-256" || mechanism == "SCRAM-SHA-512";
 }
 
-}  // namespace
+void AddConnections(const KafkaConnections& connections, std::vector<KafkaProperty>& properties) {
+  properties.push_back({"client.id", "escapement"});
+  properties.push_back(
+      {"socket.connection.setup.timeout.ms", KafkaMillis(connections.connect_timeout)});
+  properties.push_back({"socket.keepalive.enable", "true"});
+  properties.push_back({"socket.nagle.disable", "true"});
+  properties.push_back({"reconnect.backoff.ms", "100"});
+  properties.push_back(
+      {"reconnect.backoff.max.ms", KafkaMillis(connections.reconnect_backoff_max)});
+  properties.push_back(
+      {"topic.metadata.refresh.interval.ms", KafkaMillis(connections.metadata_refresh)});
+  properties.push_back({"log.connection.close", "false"});
+}
 
-absl::Status AddAccessProperties(const KafkaAccess& access, absl::string_view whose,
-                                 std::vector<KafkaProperty>& properties) {
-  if (!IsBrokers(access.brokers))
-    return absl::InvalidArgumentError(absl::StrCat(whose, "'s brokers are malformed"));
+void AddAccess(const KafkaAccess& access, std::vector<KafkaProperty>& properties) {
   const bool sasl = !access.sasl_mechanism.empty();
-  if (sasl && !IsMechanism(access.sasl_mechanism))
-    return absl::InvalidArgumentError(absl::StrCat(whose, "'s SASL mechanism is not supported"));
-  if (access.sasl_mechanism == "PLAIN" && !access.tls.has_value())
-    return absl::InvalidArgumentError("SASL PLAIN needs TLS");
   properties.push_back({"bootstrap.servers", access.brokers});
   properties.push_back(
       {"security.protocol",
@@ -51,12 +55,31 @@ absl::Status AddAccessProperties(const KafkaAccess& access, absl::string_view wh
     properties.push_back({"sasl.username", access.sasl_username});
     properties.push_back({"sasl.password", access.sasl_password});
   }
+}
+
+}  // namespace
+
+absl::Status CheckKafkaAccess(const KafkaAccess& access, absl::string_view whose) {
+  if (!IsBrokers(access.brokers))
+    return absl::InvalidArgumentError(absl::StrCat(whose, "'s brokers are malformed"));
+  if (!access.sasl_mechanism.empty() && !IsMechanism(access.sasl_mechanism))
+    return absl::InvalidArgumentError(absl::StrCat(whose, "'s SASL mechanism is not supported"));
+  if (access.sasl_mechanism == "PLAIN" && !access.tls.has_value())
+    return absl::InvalidArgumentError("SASL PLAIN needs TLS");
   return absl::OkStatus();
 }
 
-std::string WithoutSecrets(absl::string_view text, const std::string& password) {
-  if (password.empty()) return std::string(text);
-  return absl::StrReplaceAll(text, {{password, "***"}});
+absl::StatusOr<std::vector<KafkaProperty>> KafkaClientProperties(
+    std::vector<KafkaProperty> own, const KafkaConnections& connections, const KafkaAccess& access,
+    absl::string_view whose) {
+  if (absl::Status wrong = CheckKafkaAccess(access, whose); !wrong.ok()) return wrong;
+  AddConnections(connections, own);
+  AddAccess(access, own);
+  return own;
+}
+
+std::string KafkaMillis(absl::Duration duration) {
+  return absl::StrCat(absl::ToInt64Milliseconds(duration));
 }
 
 }  // namespace escapement

@@ -1,7 +1,8 @@
-// The properties of librdkafka by which a client reaches a Kafka cluster, and proves who it is.
+// The properties of librdkafka that all clients have: by which they reach a Kafka cluster, prove
+// who they are, and keep their connections.
 //
-// Only these values of a KafkaAccess reach librdkafka, each by a property of its own. A client adds
-// properties with fixed values. So nobody who names a cluster can load plug-ins, read files, or
+// Only these values of a KafkaAccess reach librdkafka, each by a property of its own. All other
+// properties have fixed values. So nobody who names a cluster can load plug-ins, read files, or
 // turn on debug output.
 //
 // Pure functions.
@@ -15,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace escapement {
 
@@ -38,13 +40,25 @@ struct KafkaAccess {
   std::string sasl_password = {};
 };
 
-// Appends the properties. INVALID_ARGUMENT: malformed brokers, an unknown mechanism, or SASL PLAIN
-// without TLS. `whose` is the subject of such a message, for example "the target".
-absl::Status AddAccessProperties(const KafkaAccess& access, absl::string_view whose,
-                                 std::vector<KafkaProperty>& properties);
+// INVALID_ARGUMENT: malformed brokers, an unknown mechanism, or SASL PLAIN without TLS. `whose` is
+// the subject of such a message, for example "the target".
+absl::Status CheckKafkaAccess(const KafkaAccess& access, absl::string_view whose);
 
-// Replaces the password by *** in a text of librdkafka or a broker.
-std::string WithoutSecrets(absl::string_view text, const std::string& password);
+struct KafkaConnections {
+  absl::Duration connect_timeout = absl::Seconds(10);       // at least 1 s
+  absl::Duration reconnect_backoff_max = absl::Seconds(2);  // the first backoff is 100 ms
+  // How often the brokers are asked for topics and their partitions.
+  absl::Duration metadata_refresh = absl::Seconds(30);
+};
+
+// All properties of a client: its `own`, which have fixed values, those of its connections, and
+// those of the access. INVALID_ARGUMENT as CheckKafkaAccess.
+absl::StatusOr<std::vector<KafkaProperty>> KafkaClientProperties(
+    std::vector<KafkaProperty> own, const KafkaConnections& connections, const KafkaAccess& access,
+    absl::string_view whose);
+
+// A duration as librdkafka's properties in ms have it.
+std::string KafkaMillis(absl::Duration duration);
 
 }  // namespace escapement
 

@@ -218,11 +218,14 @@ inline constexpr absl::Duration kOperationRetryDelay = absl::Milliseconds(500);
 inline constexpr size_t kOperationsRunningMax = 20;
 // Ended operations are kept this long.
 inline constexpr absl::Duration kOperationRetention = absl::Hours(24 * 7);
-// From the end of one sweep of old dead letters and operations to the next; the pause between two
-// pages, and rows of one page.
-inline constexpr absl::Duration kDeadLetterSweepEvery = absl::Hours(1);
-inline constexpr absl::Duration kDeadLetterSweepPause = absl::Milliseconds(100);
-inline constexpr uint32_t kDeadLetterSweepRowsMax = 1000;
+
+// From the end of one sweep of old rows to the next: of audit and keys, of dead letters and
+// operations; and of the rows of targets.
+inline constexpr absl::Duration kSweepEvery = absl::Hours(1);
+inline constexpr absl::Duration kTargetSweepEvery = absl::Minutes(5);
+// The pause between two pages, and rows of one page.
+inline constexpr absl::Duration kSweepPause = absl::Milliseconds(100);
+inline constexpr uint32_t kSweepRowsMax = 1000;
 
 // Newest versions of a schedule that are kept whatever their age: a backfill looks for rows of so
 // many former ones (kFormerVersionsMax). Older ones are kept until they were replaced this long

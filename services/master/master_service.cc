@@ -7,13 +7,14 @@
 #include "common/kv/layout.h"
 #include "common/metrics/metrics.h"
 #include "common/tokens/token_handle.h"
-#include "services/master/audit/access_sweep_loop.h"
+#include "services/master/audit/access_sweep.h"
 #include "services/master/audit/audit_service.h"
 #include "services/master/dead_letters/dead_letter_service.h"
-#include "services/master/dead_letters/dead_letter_sweep_loop.h"
+#include "services/master/dead_letters/dead_letter_sweep.h"
 #include "services/master/events/event_service.h"
 #include "services/master/keys/bootstrap_key_loop.h"
 #include "services/master/keys/key_service.h"
+#include "services/master/limits.h"
 #include "services/master/master_context.h"
 #include "services/master/metrics.h"
 #include "services/master/operations/operation_loop.h"
@@ -24,8 +25,9 @@
 #include "services/master/schedules/changes/pause_request_loop.h"
 #include "services/master/schedules/definition_sweep_loop.h"
 #include "services/master/schedules/schedule_service.h"
+#include "services/master/sweeps/sweep_loop.h"
 #include "services/master/target_states/target_service.h"
-#include "services/master/target_states/target_sweep_loop.h"
+#include "services/master/target_states/target_sweep.h"
 #include "services/master/tenants/tenant_directory.h"
 #include "services/master/tenants/tenant_rules.h"
 #include "services/master/tenants/tenant_service.h"
@@ -66,11 +68,12 @@ struct MasterService::Parts {
         rules(context, directory),
         bootstrap(context, options.bootstrap_key_file),
         sweep(context),
-        access_sweep(context),
-        target_sweep(context),
+        access_sweep(client, executor, kSweepEvery, AccessSweep()),
+        target_sweep(client, executor, kTargetSweepEvery, TargetSweep()),
         pause_requests(context),
         operation_loop(context),
-        dead_letter_sweep(context, options.dead_letter_retention),
+        dead_letter_sweep(client, executor, kSweepEvery,
+                          DeadLetterSweep(options.dead_letter_retention, metrics)),
         definition_sweep(context, directory) {}
 
   kv::KvClient::Options ClientOptions(const Options& options) {
@@ -134,11 +137,11 @@ struct MasterService::Parts {
   MasterTenantRules rules;
   BootstrapKeyLoop bootstrap;
   RequestSweepLoop sweep;
-  AccessSweepLoop access_sweep;
-  TargetSweepLoop target_sweep;
+  SweepLoop access_sweep;
+  SweepLoop target_sweep;
   PauseRequestLoop pause_requests;
   OperationLoop operation_loop;
-  DeadLetterSweepLoop dead_letter_sweep;
+  SweepLoop dead_letter_sweep;
   DefinitionSweepLoop definition_sweep;
   bool draining = false;  // on the executor
 };

@@ -67,20 +67,9 @@ class Phase {
   }
 
  private:
-  v1::Target SqsTarget() const {
-    v1::Target target;
-    target.mutable_sqs()->set_queue_url(sqs_->QueueUrl(kQueue));
-    target.mutable_sqs()->set_region("eu-central-1");
-    target.mutable_sqs()->set_credentials("demo:demo");
-    return target;
-  }
+  v1::Target SqsTarget() const { return integration::SqsTo(sqs_->QueueUrl(kQueue), "demo:demo"); }
 
-  v1::Target KafkaTarget() const {
-    v1::Target target;
-    target.mutable_kafka()->set_brokers(kafka_.bootstraps());
-    target.mutable_kafka()->set_topic(kTopic);
-    return target;
-  }
+  v1::Target KafkaTarget() const { return integration::KafkaTo(kafka_.bootstraps(), kTopic); }
 
   absl::Status Create() {
     const int64_t start = absl::ToUnixSeconds(absl::Now()) + 4;

@@ -179,9 +179,39 @@ v1::Target HttpTo(const std::string& uri) {
   return target;
 }
 
+v1::Target HttpsTo(const std::string& uri, const std::string& ca) {
+  v1::Target target = HttpTo(uri);
+  target.mutable_http()->mutable_tls()->set_ca_certificates(ca);
+  return target;
+}
+
 v1::Target GrpcTo(const std::string& uri) {
   v1::Target target;
   target.mutable_grpc()->set_uri(uri);
+  return target;
+}
+
+v1::Target SqsTo(const std::string& queue_url, const std::string& credentials) {
+  v1::Target target;
+  target.mutable_sqs()->set_queue_url(queue_url);
+  target.mutable_sqs()->set_region("eu-central-1");
+  target.mutable_sqs()->set_credentials(credentials);
+  return target;
+}
+
+v1::Target KafkaTo(const std::string& brokers, const std::string& topic) {
+  v1::Target target;
+  target.mutable_kafka()->set_brokers(brokers);
+  target.mutable_kafka()->set_topic(topic);
+  return target;
+}
+
+v1::Target EmailTo(const std::string& smtp_uri) {
+  v1::Target target;
+  target.mutable_email()->set_smtp_uri(smtp_uri);
+  target.mutable_email()->set_plaintext(true);
+  target.mutable_email()->set_from("jobs@example.com");
+  target.mutable_email()->add_to("ann@example.org");
   return target;
 }
 

@@ -63,7 +63,13 @@ google::protobuf::Timestamp ToTimestamp(absl::Time time);
 
 // Targets.
 v1::Target HttpTo(const std::string& uri);
+// Trusts the certificates `ca` (PEM).
+v1::Target HttpsTo(const std::string& uri, const std::string& ca);
 v1::Target GrpcTo(const std::string& uri);
+v1::Target SqsTo(const std::string& queue_url, const std::string& credentials = "AKIDTEST:secret");
+v1::Target KafkaTo(const std::string& brokers, const std::string& topic);
+// Mail from one person to another, without TLS.
+v1::Target EmailTo(const std::string& smtp_uri);
 
 }  // namespace escapement::integration
 

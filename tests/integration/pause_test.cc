@@ -1,11 +1,9 @@
 // A handler or an emitter stands still (SIGSTOP) for longer than its leases. Other processes take
 // over, and then it goes on as if nothing had happened.
 
-#include <poll.h>
 #include <signal.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -60,14 +58,6 @@ class PauseTest : public ::testing::Test {
     ASSERT_TRUE(api_->CreateSchedule("ticks", schedule).ok());
   }
 
-  static bool Await(const std::function<bool()>& done) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(40);
-    while (!done()) {
-      if (absl::Now() > deadline) return false;
-      poll(nullptr, 0, 10);
-    }
-    return true;
-  }
   // Returns -1 if the service cannot be asked.
   double MetricOf(const std::string& service, absl::string_view metric) {
     return integration::MetricOf(platform_->http_address(service), metric);

@@ -3,8 +3,10 @@
 #include <poll.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -137,6 +139,28 @@ const std::string& Platform::http_address(const std::string& service) const {
 }
 std::string Platform::log(const std::string& service) const {
   return absl::StrCat(options_.folder, "/", service, ".log");
+}
+
+void Platform::ShowLogs(const std::vector<std::string>& services, size_t lines_max) const {
+  for (const std::string& service : services) {
+    std::ifstream in(log(service));
+    if (!in) continue;
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(in, line);) lines.push_back(std::move(line));
+    const size_t shown = std::min(lines.size(), lines_max);
+    std::cerr << "--- " << service << ", the last " << shown << " of " << lines.size()
+              << " lines\n";
+    for (size_t i = lines.size() - shown; i < lines.size(); ++i) std::cerr << lines[i] << "\n";
+  }
+}
+
+bool Await(const std::function<bool()>& done, absl::Duration timeout, absl::Duration every) {
+  const absl::Time deadline = absl::Now() + timeout;
+  while (!done()) {
+    if (absl::Now() > deadline) return false;
+    poll(nullptr, 0, static_cast<int>(absl::ToInt64Milliseconds(every)));
+  }
+  return true;
 }
 
 }  // namespace escapement::integration

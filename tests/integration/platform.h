@@ -11,6 +11,8 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -70,6 +72,8 @@ class Platform {
   const std::string& grpc_address(const std::string& service) const;
   const std::string& http_address(const std::string& service) const;
   std::string log(const std::string& service) const;
+  // Writes the end of each service's log to stderr: at most `lines_max` lines.
+  void ShowLogs(const std::vector<std::string>& services, size_t lines_max = 400) const;
 
  private:
   struct Served {
@@ -85,6 +89,11 @@ class Platform {
   const Options options_;
   std::map<std::string, Served> services_;
 };
+
+// Waits for what processes do: asks `done` again and again, `every` after its last answer, until it
+// is true. Returns false if it is not after `timeout`.
+bool Await(const std::function<bool()>& done, absl::Duration timeout = absl::Seconds(60),
+           absl::Duration every = absl::Milliseconds(10));
 
 }  // namespace escapement::integration
 

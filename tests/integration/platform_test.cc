@@ -3,13 +3,7 @@
 
 #include "tests/integration/platform.h"
 
-#include <poll.h>
-
 #include <algorithm>
-#include <fstream>
-#include <functional>
-#include <iostream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -59,13 +53,7 @@ class PlatformTest : public ::testing::Test {
   }
 
   void TearDown() override {
-    if (!HasFailure()) return;
-    for (const std::string service : {"store", "master", "emitter", "handler", "standalone"}) {
-      std::ifstream in(platform_->log(service));
-      if (in)
-        std::cerr << "--- " << service << "\n"
-                  << std::string(std::istreambuf_iterator<char>(in), {});
-    }
+    if (HasFailure()) platform_->ShowLogs({"store", "master", "emitter", "handler", "standalone"});
   }
 
   void Start(const std::vector<std::string>& services, const std::string& front) {
@@ -113,15 +101,6 @@ class PlatformTest : public ::testing::Test {
     return instants;
   }
 
-  // Waits until `done` is true. Returns false if that takes longer than `timeout`.
-  bool Await(const std::function<bool()>& done, absl::Duration timeout = absl::Seconds(30)) {
-    const absl::Time deadline = absl::Now() + timeout;
-    while (!done()) {
-      if (absl::Now() > deadline) return false;
-      poll(nullptr, 0, 10);
-    }
-    return true;
-  }
   bool AwaitDistinct(const std::string& prefix, uint64_t count) {
     return Await([&] { return receipts_.Stats(prefix).distinct >= count; });
   }

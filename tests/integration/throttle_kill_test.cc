@@ -8,7 +8,6 @@
 
 #include <poll.h>
 
-#include <fstream>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -76,15 +75,7 @@ class ThrottleKillTest : public ::testing::Test {
   }
 
   void TearDown() override {
-    if (!HasFailure()) return;
-    for (const std::string& service : kServices) {
-      std::ifstream in(platform_->log(service));
-      std::vector<std::string> lines;
-      for (std::string line; std::getline(in, line);) lines.push_back(line);
-      std::cerr << "--- " << service << ", the end of " << lines.size() << " lines\n";
-      for (size_t i = lines.size() > 40 ? lines.size() - 40 : 0; i < lines.size(); ++i)
-        std::cerr << lines[i] << "\n";
-    }
+    if (HasFailure()) platform_->ShowLogs(kServices);
   }
 
   static std::string WorkOf(int millis) { return absl::StrCat("/work/", millis); }

@@ -4,12 +4,6 @@
 // - a window drops unsent events;
 // - a policy stays while it is in use.
 
-#include <poll.h>
-
-#include <fstream>
-#include <functional>
-#include <iostream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,7 +12,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "common/status/errors.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -62,11 +55,7 @@ class ThrottleTest : public ::testing::Test {
   }
 
   void TearDown() override {
-    if (!HasFailure()) return;
-    for (const std::string& service : kServices) {
-      std::ifstream in(platform_->log(service));
-      std::cerr << "--- " << service << "\n" << std::string(std::istreambuf_iterator<char>(in), {});
-    }
+    if (HasFailure()) platform_->ShowLogs(kServices);
   }
 
   std::string CreatePolicy(const std::string& id, int64_t max_concurrent) {
@@ -149,16 +138,6 @@ class ThrottleTest : public ::testing::Test {
       return status.ok();
     })) << status;
     EXPECT_EQ(policies_->Delete(policy).code(), absl::StatusCode::kNotFound);
-  }
-
-  // Waits until `done` is true. Returns false if that takes too long.
-  bool Await(const std::function<bool()>& done) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(30);
-    while (!done()) {
-      if (absl::Now() > deadline) return false;
-      poll(nullptr, 0, 10);
-    }
-    return true;
   }
 
   fixtures::Receipts receipts_;

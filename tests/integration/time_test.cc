@@ -3,13 +3,7 @@
 
 #include "absl/time/time.h"
 
-#include <poll.h>
-
 #include <algorithm>
-#include <fstream>
-#include <functional>
-#include <iostream>
-#include <iterator>
 #include <memory>
 #include <set>
 #include <string>
@@ -52,11 +46,7 @@ class TimeTest : public ::testing::Test {
   }
 
   void TearDown() override {
-    if (!HasFailure()) return;
-    for (const std::string& service : kServices) {
-      std::ifstream in(platform_->log(service));
-      std::cerr << "--- " << service << "\n" << std::string(std::istreambuf_iterator<char>(in), {});
-    }
+    if (HasFailure()) platform_->ShowLogs(kServices);
   }
 
   v1::Schedule To(const std::string& path) const {
@@ -75,15 +65,6 @@ class TimeTest : public ::testing::Test {
     auto runs = api_->ListRuns(id);
     EXPECT_TRUE(runs.ok()) << runs.status();
     return runs.ok() ? *std::move(runs) : std::vector<v1::Run>();
-  }
-
-  static bool Await(const std::function<bool()>& done) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    while (!done()) {
-      if (absl::Now() > deadline) return false;
-      poll(nullptr, 0, 10);
-    }
-    return true;
   }
 
   uint64_t Arrived(const std::string& id) {

@@ -20,7 +20,6 @@ using Stub = v1::DeadLetterService::Stub;
 constexpr char kFilterHelp[] =
     "which dead letters: conditions on schedule, policy, event, event_id, reason and create_time, "
     "joined by AND, OR, NOT";
-constexpr char kRequestIdHelp[] = "makes it safe to repeat: the same id returns the first answer";
 
 struct Options {
   std::string name;
@@ -135,7 +134,7 @@ void AddRedrive(CLI::App& group, Session& session) {
       ->excludes(name)
       ->excludes(filter);
   AddRate(*redrive, o->max_per_second);
-  redrive->add_option("--request-id", o->request_id, kRequestIdHelp);
+  AddRequestId(*redrive, o->request_id);
   auto dry = AddValidateOnly(*redrive);
   redrive->callback([o, dry, &session] {
     if (!o->name.empty()) return RedriveOne(session, *o, *dry);
@@ -151,7 +150,7 @@ void AddRedriveRun(CLI::App& app, Session& session) {
       app.get_subcommand("run")->add_subcommand("redrive", "send the failed events of a run again");
   redrive->add_option("name", o->name, "full name, or {schedule}/runs/{occurrence}")->required();
   AddRate(*redrive, o->max_per_second);
-  redrive->add_option("--request-id", o->request_id, kRequestIdHelp);
+  AddRequestId(*redrive, o->request_id);
   auto dry = AddValidateOnly(*redrive);
   redrive->callback([o, dry, &session] { RedriveRun(session, *o, *dry); });
 }
@@ -163,7 +162,7 @@ void AddPurge(CLI::App& group, Session& session) {
   CLI::Option* filter = purge->add_option("--filter", o->filter, kFilterHelp);
   purge->add_flag("--all", o->all, "all dead letters of the tenant")->excludes(filter);
   purge->add_flag("--force", o->force, "delete them; default: only count");
-  purge->add_option("--request-id", o->request_id, kRequestIdHelp);
+  AddRequestId(*purge, o->request_id);
   purge->callback([o, &session] {
     if (o->filter.empty() && !o->all)
       throw CLI::ValidationError("deadletter purge", "needs --filter or --all");

@@ -103,8 +103,7 @@ void AddCreate(CLI::App& group, Session& session) {
   command->add_option("id", o->id, "id of the event; the server makes one if it is missing");
   command->add_option("--due", o->due, "when it is due: 2026-12-24T18:00:00Z, now, or +90s")
       ->capture_default_str();
-  command->add_option("--request-id", o->request_id,
-                      "makes it safe to repeat: the same id returns the first answer");
+  AddRequestId(*command, o->request_id);
   auto dry = AddValidateOnly(*command);
   o->target.Add(*command);
   command->callback([o, dry, &session] {

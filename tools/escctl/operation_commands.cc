@@ -64,8 +64,7 @@ void AddOperationCommands(CLI::App& app, Session& session) {
   auto request = std::make_shared<v1::CancelOperationRequest>();
   cancel->add_option("name", *name, "id or full name")->required();
   auto request_id = std::make_shared<std::string>();
-  cancel->add_option("--request-id", *request_id,
-                     "makes it safe to repeat: the same id returns the first answer");
+  AddRequestId(*cancel, *request_id);
   auto dry = AddValidateOnly(*cancel);
   cancel->callback([name, request, request_id, dry, &session] {
     request->set_name(session.FullName("operations", *name));

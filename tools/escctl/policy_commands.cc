@@ -133,8 +133,7 @@ void AddCreate(CLI::App& group, Session& session) {
   auto o = std::make_shared<Options>();
   CLI::App* command = group.add_subcommand("create", "create a policy");
   command->add_option("id", o->id, "last part of its name; the server makes one if it is missing");
-  command->add_option("--request-id", o->request_id,
-                      "makes it safe to repeat: the same id returns the first answer");
+  AddRequestId(*command, o->request_id);
   command->add_flag("--validate-only", o->validate_only, "check, but create nothing");
   o->limits.Add(*command);
   command->callback([o, &session] {

@@ -177,8 +177,7 @@ void AddRunCommands(CLI::App& app, Session& session) {
   get->callback([o, &session] { GetRun(session, o->name, o->watch); });
   CLI::App* cancel = group->add_subcommand("cancel", "cancel the unsent events of a run");
   cancel->add_option("name", o->name, "full name, or {schedule}/runs/{occurrence}")->required();
-  cancel->add_option("--request-id", o->request_id,
-                     "makes it safe to repeat: the same id returns the first answer");
+  AddRequestId(*cancel, o->request_id);
   auto dry = AddValidateOnly(*cancel);
   cancel->callback([o, dry, &session] { CancelRun(session, o->name, o->request_id, *dry); });
   CLI::App* events = group->add_subcommand("events", "show the events of a run");

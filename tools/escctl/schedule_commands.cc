@@ -120,8 +120,7 @@ void AddCreate(CLI::App& group, Session& session) {
   auto o = std::make_shared<Options>();
   CLI::App* command = group.add_subcommand("create", "create a schedule");
   command->add_option("id", o->id, "last part of its name; the server makes one if it is missing");
-  command->add_option("--request-id", o->request_id,
-                      "makes it safe to repeat: the same id returns the first answer");
+  AddRequestId(*command, o->request_id);
   command->add_flag("--validate-only", o->validate_only, "check, but create nothing");
   o->definition.Add(*command);
   command->callback([o, &session] {
@@ -265,8 +264,7 @@ void AddTrigger(CLI::App& group, Session& session) {
   command
       ->add_option("--event-count,-n", o->event_count, "number of events; default: the schedule's")
       ->check(CLI::PositiveNumber);
-  command->add_option("--request-id", o->request_id,
-                      "makes it safe to repeat: the same id returns the first answer");
+  AddRequestId(*command, o->request_id);
   auto dry = AddValidateOnly(*command);
   command->callback([o, dry, &session] {
     v1::TriggerScheduleRequest request;

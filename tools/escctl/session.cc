@@ -40,6 +40,11 @@ std::shared_ptr<bool> AddValidateOnly(CLI::App& command) {
   return wanted;
 }
 
+void AddRequestId(CLI::App& command, std::string& request_id) {
+  command.add_option("--request-id", request_id,
+                     "makes it safe to repeat: the same id returns the first answer");
+}
+
 void Session::AddFlags(CLI::App& app) {
   server_option_ = app.add_option("--server", server_, "host:port of a master")
                        ->envname("ESCAPEMENT_SERVER")

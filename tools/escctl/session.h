@@ -24,6 +24,8 @@ inline constexpr int kExitUsage = 2;
 
 // Adds --validate-only to a command that changes something. The value is set by parsing.
 std::shared_ptr<bool> AddValidateOnly(CLI::App& command);
+// Adds --request-id, which makes such a command safe to repeat. `request_id` outlives the parsing.
+void AddRequestId(CLI::App& command, std::string& request_id);
 
 class Session {
  public:

@@ -6,16 +6,13 @@
 #ifndef COMMON_STORAGE_TARGETS_PAUSE_REQUEST_TABLE_H_
 #define COMMON_STORAGE_TARGETS_PAUSE_REQUEST_TABLE_H_
 
-#include <optional>
 #include <string>
 
-#include "absl/strings/string_view.h"
 #include "common/base/uid.h"
 
 namespace escapement {
 
 std::string PauseRequestKey(const Uid& schedule);
-std::optional<Uid> DecodePauseRequestKey(absl::string_view key);
 
 }  // namespace escapement
 

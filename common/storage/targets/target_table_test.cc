@@ -1,7 +1,6 @@
 #include "common/storage/targets/target_table.h"
 
 #include "absl/strings/match.h"
-#include "common/storage/targets/pause_request_table.h"
 #include "gtest/gtest.h"
 
 namespace escapement {
@@ -28,12 +27,6 @@ TEST(TargetTable, PrefixesHoldTheRowsOfOneTenantAndTarget) {
       absl::StartsWith(EncodeTargetRowKey({.tenant = "ab", .target = target, .handler = "h"}),
                        TargetRowPrefix("a")));
   EXPECT_NE(target, TargetIdOf("http:https://b.example"));
-}
-
-TEST(PauseRequestTable, KeysAreReadAgain) {
-  const Uid uid = TargetIdOf("any");
-  EXPECT_EQ(DecodePauseRequestKey(PauseRequestKey(uid)), uid);
-  EXPECT_FALSE(DecodePauseRequestKey("short").has_value());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/base/call_once.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -61,20 +62,36 @@ bool MayHaveSecrets(const storage::v1::TargetRecord& target) {
   }
 }
 
+using DefinitionPtr = std::shared_ptr<const storage::v1::DefinitionRecord>;
+
 class Sink final : public DeliverySink {
  public:
-  Sink(std::vector<std::string> parts, std::shared_ptr<DeliverySink> sink)
-      : parts_(std::move(parts)), sink_(std::move(sink)) {}
+  Sink(std::vector<DefinitionPtr> definitions, std::shared_ptr<DeliverySink> sink)
+      : definitions_(std::move(definitions)), sink_(std::move(sink)) {}
 
   void OnResult(uint64_t tag, DeliveryResult result) override {
-    if (!result.message.empty()) Redact(parts_, &result.message);
-    if (!result.answer.empty()) Redact(parts_, &result.answer);
+    if (!result.message.empty() || !result.answer.empty()) {
+      absl::call_once(once_, &Sink::FindParts, this);
+      Redact(parts_, &result.message);
+      Redact(parts_, &result.answer);
+    }
     sink_->OnResult(tag, std::move(result));
   }
 
  private:
-  const std::vector<std::string> parts_;
+  void FindParts() {
+    std::vector<std::string> secrets;
+    for (const DefinitionPtr& definition : definitions_) {
+      for (RecordSecret& secret : SecretsOf(definition->delivery().target()))
+        secrets.push_back(std::move(secret.value));
+    }
+    parts_ = SecretParts(secrets);
+  }
+
+  const std::vector<DefinitionPtr> definitions_;
   const std::shared_ptr<DeliverySink> sink_;
+  absl::once_flag once_;
+  std::vector<std::string> parts_;  // written once, before they are read
 };
 
 }  // namespace
@@ -108,17 +125,16 @@ void Redact(const std::vector<std::string>& parts, std::string* text) {
 
 std::shared_ptr<DeliverySink> RedactingSink(const std::vector<DeliveryAttempt>& attempts,
                                             std::shared_ptr<DeliverySink> sink) {
-  std::vector<std::string> secrets;
+  std::vector<DefinitionPtr> definitions;
   const storage::v1::DefinitionRecord* last = nullptr;
   for (const DeliveryAttempt& attempt : attempts) {
     if (attempt.context->definition.get() == last) continue;
     last = attempt.context->definition.get();
-    if (!MayHaveSecrets(last->delivery().target())) continue;
-    for (RecordSecret& secret : SecretsOf(last->delivery().target()))
-      secrets.push_back(std::move(secret.value));
+    if (MayHaveSecrets(last->delivery().target()))
+      definitions.push_back(attempt.context->definition);
   }
-  if (secrets.empty()) return sink;
-  return std::make_shared<Sink>(SecretParts(secrets), std::move(sink));
+  if (definitions.empty()) return sink;
+  return std::make_shared<Sink>(std::move(definitions), std::move(sink));
 }
 
 }  // namespace escapement::handler

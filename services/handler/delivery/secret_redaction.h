@@ -22,7 +22,9 @@ std::vector<std::string> SecretParts(const std::vector<std::string>& secrets);
 void Redact(const std::vector<std::string>& parts, std::string* text);
 
 // A sink that redacts message and answer of each result and passes it to `sink`. Returns `sink`
-// itself if the targets of the attempts have no secrets. These are opened already.
+// itself if the targets of the attempts are of a kind, or have settings, without secrets. Secrets
+// are opened already. They are looked up once, at the first result with a text: most batches are
+// accepted and have none.
 std::shared_ptr<DeliverySink> RedactingSink(const std::vector<DeliveryAttempt>& attempts,
                                             std::shared_ptr<DeliverySink> sink);
 

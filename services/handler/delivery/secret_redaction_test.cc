@@ -1,5 +1,9 @@
 #include "services/handler/delivery/secret_redaction.h"
 
+#include <memory>
+#include <thread>
+#include <vector>
+
 #include "escapement/storage/v1/records.pb.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/attempts.h"
@@ -52,6 +56,43 @@ TEST(SecretRedactionTest, OnlyTargetsWithSecretsHaveAnotherSink) {
                           .answer = "Authorization: Bearer abcdef123"});
   EXPECT_EQ(sink->Only(1).message, "HTTP 401: (secret)");
   EXPECT_EQ(sink->Only(1).answer, "Authorization: (secret)");
+}
+
+TEST(SecretRedactionTest, SecretsAreLookedUpOnceAtTheFirstText) {
+  // It changes here only to show when it is read.
+  const auto definition = std::make_shared<storage::v1::DefinitionRecord>();
+  storage::v1::SlackTargetRecord& slack =
+      *definition->mutable_delivery()->mutable_target()->mutable_slack();
+  const auto context = std::make_shared<DeliveryContext>();
+  context->definition = definition;
+  std::vector<DeliveryAttempt> attempts(2);
+  for (DeliveryAttempt& attempt : attempts) attempt.context = context;
+  const auto sink = std::make_shared<CollectingSink>();
+  slack.set_webhook_url("the-first-secret");
+  const auto redacting = RedactingSink(attempts, sink);
+  redacting->OnResult(1, {.status = DeliveryStatus::kAccepted, .message = ""});
+  slack.set_webhook_url("the-second-secret");
+  redacting->OnResult(2, {.status = DeliveryStatus::kFailed, .message = "the-second-secret"});
+  slack.set_webhook_url("the-third-secret");
+  redacting->OnResult(3, {.status = DeliveryStatus::kFailed, .message = "the-second-secret"});
+  EXPECT_EQ(sink->Only(2).message, "(secret)");
+  EXPECT_EQ(sink->Only(3).message, "(secret)");
+}
+
+TEST(SecretRedactionTest, ResultsOfManyThreadsAreRedacted) {
+  storage::v1::TargetRecord target;
+  target.mutable_slack()->set_webhook_url("a-secret-of-some-length");
+  const auto sink = std::make_shared<CollectingSink>();
+  const auto redacting = RedactingSink(fixtures::MakeAttemptsTo(target, {}, 1, 8), sink);
+  std::vector<std::thread> threads;
+  for (uint64_t tag = 1; tag <= 8; ++tag) {
+    threads.emplace_back([&redacting, tag] {
+      redacting->OnResult(
+          tag, {.status = DeliveryStatus::kFailed, .message = "no a-secret-of-some-length"});
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (uint64_t tag = 1; tag <= 8; ++tag) EXPECT_EQ(sink->Only(tag).message, "no (secret)");
 }
 
 // Sets each field of the records of targets that is sealed, one at a time.

@@ -215,7 +215,7 @@ void SendLoop::Reserve(const std::string& target_key, uint64_t events) {
   SendTarget& target = TargetOf(target_key);
   if (target.out == 0 || target.breaker.down_since().has_value()) {
     target.last_reserved = runtime_.clock().Elapsed();
-    target.breaker.OnReserved(target.last_reserved);
+    target.breaker.OnReserved(events, target.out - target.sent, target.last_reserved);
   }
   target.out += events;
   out_ += events;
@@ -225,7 +225,7 @@ void SendLoop::Reserve(const std::string& target_key, uint64_t events) {
 void SendLoop::Unreserve(const std::string& target_key, uint64_t events) {
   SendTarget* const found = FindTarget(target_key);
   CHECK(found != nullptr) << "nothing is reserved for " << target_key;
-  found->breaker.OnUnreserved();
+  found->breaker.OnUnreserved(events);
   Release(*found, events);
 }
 

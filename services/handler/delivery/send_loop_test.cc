@@ -243,6 +243,19 @@ TEST_F(SendLoopTest, ResultsOfEarlierAttemptsGiveTheProbeNoCompany) {
   EXPECT_EQ(loop_.Room("t"), 0u);
 }
 
+TEST_F(SendLoopTest, UnsentEventsFromBeforeTheOutageGiveTheProbeNoCompany) {
+  loop_.Reserve("t", 3);  // their claim is slow to commit
+  transport_.decide = Failed;
+  AddAndSend(20);
+  runtime_.AdvanceBy(absl::Milliseconds(1100));
+  ASSERT_EQ(loop_.Room("t"), 1u);
+  loop_.Reserve("t", 1);
+  loop_.Unreserve("t", 3);  // their claim has failed
+  EXPECT_EQ(loop_.Room("t"), 0u) << "the probe is out";
+  loop_.Unreserve("t", 1);
+  EXPECT_EQ(loop_.Room("t"), 1u);
+}
+
 TEST_F(SendLoopTest, ClosedTargetsAreNotDown) {
   closed_ = "the secrets cannot be opened";
   transport_.decide = Failed;

@@ -21,11 +21,20 @@ uint64_t CircuitBreaker::Allowed(absl::Duration now) const {
   return 0;
 }
 
-void CircuitBreaker::OnReserved(absl::Duration now) {
-  if (state(now) == State::kHalfOpen) probe_out_ = true;
+void CircuitBreaker::OnReserved(uint64_t events, uint64_t unsent, absl::Duration now) {
+  if (events == 0 || state(now) != State::kHalfOpen) return;
+  if (probe_out_) {
+    beside_probe_ += events;
+    return;
+  }
+  probe_out_ = true;
+  beside_probe_ = unsent + events - 1;
 }
 
-void CircuitBreaker::OnUnreserved() { probe_out_ = false; }
+void CircuitBreaker::OnUnreserved(uint64_t events) {
+  if (events > beside_probe_) probe_out_ = false;
+  beside_probe_ -= std::min(events, beside_probe_);
+}
 
 void CircuitBreaker::OnNoResult(absl::Duration sent) {
   if (sent >= open_until_) probe_out_ = false;

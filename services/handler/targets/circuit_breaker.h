@@ -8,6 +8,11 @@
 //              bad, the breaker opens again. If the probe ends without a result, another one may
 //              go.
 //
+// Events that were reserved before the probe may still wait to be sent. If such an event is sent
+// while the breaker is half open, its result counts as the probe's. If it is unreserved, that says
+// nothing about the probe. Reservations have no names here, so unreserved events count as the
+// others first, and as the probe last.
+//
 // In every state a good result closes the breaker. Results of attempts that were sent before the
 // breaker was half open never open it again.
 //
@@ -40,10 +45,12 @@ class CircuitBreaker {
   // How many more events may be claimed for the endpoint: any number, none, or one probe.
   uint64_t Allowed(absl::Duration now) const;
 
-  // Events are claimed for the endpoint. If it is half open, they are the probe.
-  void OnReserved(absl::Duration now);
-  // Claimed events end without a result. If they were the probe, another one may go.
-  void OnUnreserved();
+  // Events are claimed for the endpoint. If it is half open, they are the probe. `unsent`: how many
+  // events were reserved for it before and are neither sent nor unreserved.
+  void OnReserved(uint64_t events, uint64_t unsent, absl::Duration now);
+  // Reserved events are not sent. Once more of them are unreserved than wait beside the probe,
+  // another probe may go.
+  void OnUnreserved(uint64_t events);
 
   // The attempt that was sent at `sent` says nothing about the endpoint. If it was the probe,
   // another one may go.
@@ -70,6 +77,9 @@ class CircuitBreaker {
   absl::Duration open_for_;    // how long it was opened last
   absl::Duration open_until_;  // from then on it is half open
   bool probe_out_ = false;
+  // Only if probe_out_: events that were unsent when the probe was reserved, or were reserved after
+  // it, less those that were unreserved since.
+  uint64_t beside_probe_ = 0;
 };
 
 }  // namespace escapement::handler

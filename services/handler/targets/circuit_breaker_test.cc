@@ -63,14 +63,14 @@ TEST(CircuitBreaker, HalfOpenAllowsOneProbe) {
   EXPECT_EQ(breaker.state(now - absl::Milliseconds(1)), State::kOpen);
   ASSERT_EQ(breaker.state(now), State::kHalfOpen);
   EXPECT_EQ(breaker.Allowed(now), 1u);
-  breaker.OnReserved(now);
+  breaker.OnReserved(1, 0, now);
   EXPECT_EQ(breaker.Allowed(now + absl::Hours(1)), 0u) << "the probe is out";
 }
 
 TEST(CircuitBreaker, GoodProbeClosesIt) {
   CircuitBreaker breaker;
   const absl::Duration now = Fail(breaker, 20, At(5)) + absl::Seconds(1);
-  breaker.OnReserved(now);
+  breaker.OnReserved(1, 0, now);
   EXPECT_FALSE(breaker.OnResult(true, now, now));
   EXPECT_EQ(breaker.state(now), State::kClosed);
   EXPECT_FALSE(breaker.down_since().has_value());
@@ -89,7 +89,7 @@ TEST(CircuitBreaker, EachBadProbeDoublesTheTimeUpToAMinute) {
   for (const int seconds : {1, 2, 4, 8, 16, 32, 60, 60}) {
     EXPECT_EQ(breaker.open_until(), now + absl::Seconds(seconds));
     now = breaker.open_until();
-    breaker.OnReserved(now);
+    breaker.OnReserved(1, 0, now);
     EXPECT_TRUE(breaker.OnResult(false, now, now));
   }
   EXPECT_EQ(breaker.down_since(), down) << "it is one outage";
@@ -103,7 +103,7 @@ TEST(CircuitBreaker, LateResultsOfEarlierAttemptsAreNoProbes) {
   EXPECT_EQ(breaker.open_until(), opened + absl::Seconds(1));
   // While the probe is out.
   const absl::Duration now = opened + absl::Seconds(1);
-  breaker.OnReserved(now);
+  breaker.OnReserved(1, 0, now);
   EXPECT_FALSE(breaker.OnResult(false, At(5), now));
   EXPECT_EQ(breaker.state(now), State::kHalfOpen);
   EXPECT_EQ(breaker.Allowed(now), 0u);
@@ -119,14 +119,30 @@ TEST(CircuitBreaker, LateGoodResultClosesIt) {
 TEST(CircuitBreaker, ProbeThatWasNotSentMakesRoomForAnother) {
   CircuitBreaker breaker;
   const absl::Duration now = Fail(breaker, 20, At(5)) + absl::Seconds(1);
-  breaker.OnReserved(now);
-  breaker.OnUnreserved();
+  breaker.OnReserved(1, 0, now);
+  breaker.OnUnreserved(1);
   EXPECT_EQ(breaker.Allowed(now), 1u);
-  breaker.OnReserved(now);
+  breaker.OnReserved(1, 0, now);
   breaker.OnNoResult(At(5));
   EXPECT_EQ(breaker.Allowed(now), 0u) << "an earlier attempt";
   breaker.OnNoResult(now);
   EXPECT_EQ(breaker.Allowed(now), 1u);
+}
+
+TEST(CircuitBreaker, EarlierReservationsThatEndMakeNoRoomForAnotherProbe) {
+  CircuitBreaker breaker;
+  breaker.OnReserved(5, 0, At(1));
+  const absl::Duration now = Fail(breaker, 20, At(5)) + absl::Seconds(1);
+  breaker.OnReserved(1, 5, now);
+  breaker.OnUnreserved(2);
+  EXPECT_EQ(breaker.Allowed(now), 0u);
+  breaker.OnUnreserved(3);
+  EXPECT_EQ(breaker.Allowed(now), 0u) << "the probe is still out";
+  breaker.OnReserved(2, 1, now);  // a takeover asks for no room
+  breaker.OnUnreserved(2);
+  EXPECT_EQ(breaker.Allowed(now), 0u);
+  breaker.OnUnreserved(1);
+  EXPECT_EQ(breaker.Allowed(now), 1u) << "none is left, so the probe was among them";
 }
 
 }  // namespace

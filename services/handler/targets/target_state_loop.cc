@@ -11,9 +11,6 @@ namespace {
 
 using State = CircuitBreaker::State;
 
-// Rows of one commit. Bounds its size; the others follow in the next step.
-constexpr size_t kRowsMax = 500;
-
 std::string RowKey(const std::string& target_key, const std::string& tenant,
                    const std::string& instance) {
   return EncodeTargetRowKey(
@@ -39,10 +36,8 @@ void TargetStateLoop::Step(absl::Time now) {
   sends_.ForgetIdle(elapsed - kTargetIdle);
   SetGauges(elapsed);
   if (committing_) return;
-  ++round_;
-  kv::Group group;
-  AddRows(now, elapsed, group);
-  AddDeletions(group);
+  FindTargets();
+  kv::Group group = NextRows(now, elapsed);
   if (!group.mutations.empty()) Commit(std::move(group));
 }
 
@@ -73,43 +68,57 @@ void TargetStateLoop::SetGauges(absl::Duration elapsed) {
   }
 }
 
-void TargetStateLoop::AddRows(absl::Time now, absl::Duration elapsed, kv::Group& group) {
+void TargetStateLoop::FindTargets() {
+  ++step_;
   for (const auto& [key, target] : sends_.targets()) {
-    const State state = target.breaker.state(elapsed);
     for (const auto& [tenant, use] : target.uses) {
       Written& written = written_[{key, tenant}];
-      written.seen = round_;
-      const absl::Duration age = elapsed - written.at;
-      const bool used = use.last_used() >= written.at && age >= kTargetUsedRowEvery;
-      const bool due = state != written.state || used || age >= kTargetRowEvery;
-      if (!due || group.mutations.size() >= kRowsMax) continue;
-      written.state = state;
-      written.at = elapsed;
-      group.mutations.push_back({.cf = kv::ColumnFamily::kTargetStates,
-                                 .kind = kv::Mutation::Kind::kPut,
-                                 .key = RowKey(key, tenant, instance_),
-                                 .value = TargetRowOf({.target_key = key,
-                                                       .breaker = target.breaker,
-                                                       .use = use,
-                                                       .in_flight_max = sends_.BoundOf(target),
-                                                       .now = now,
-                                                       .elapsed = elapsed})
-                                              .SerializeAsString()});
+      written.seen = step_;
+      written.target = &target;
+      written.use = &use;
     }
   }
 }
 
-void TargetStateLoop::AddDeletions(kv::Group& group) {
-  for (auto row = written_.begin(); row != written_.end() && group.mutations.size() < kRowsMax;) {
-    if (row->second.seen == round_) {
+kv::Group TargetStateLoop::NextRows(absl::Time now, absl::Duration elapsed) {
+  kv::Group group;
+  auto row = written_.upper_bound(last_);
+  for (size_t left = written_.size(); left > 0 && group.mutations.size() < kTargetRowsMax; --left) {
+    if (row == written_.end()) row = written_.begin();
+    auto& [name, written] = *row;
+    last_ = name;
+    if (written.seen == step_) {
+      AddRow(name, written, now, elapsed, group);
       ++row;
-      continue;
+    } else {
+      group.mutations.push_back({.cf = kv::ColumnFamily::kTargetStates,
+                                 .kind = kv::Mutation::Kind::kDelete,
+                                 .key = RowKey(name.first, name.second, instance_)});
+      row = written_.erase(row);
     }
-    group.mutations.push_back({.cf = kv::ColumnFamily::kTargetStates,
-                               .kind = kv::Mutation::Kind::kDelete,
-                               .key = RowKey(row->first.first, row->first.second, instance_)});
-    row = written_.erase(row);
   }
+  return group;
+}
+
+void TargetStateLoop::AddRow(const Name& name, Written& written, absl::Time now,
+                             absl::Duration elapsed, kv::Group& group) const {
+  const auto& [key, tenant] = name;
+  const State state = written.target->breaker.state(elapsed);
+  const absl::Duration age = elapsed - written.at;
+  const bool used = written.use->last_used() >= written.at && age >= kTargetUsedRowEvery;
+  if (state == written.state && !used && age < kTargetRowEvery) return;
+  written.state = state;
+  written.at = elapsed;
+  group.mutations.push_back({.cf = kv::ColumnFamily::kTargetStates,
+                             .kind = kv::Mutation::Kind::kPut,
+                             .key = RowKey(key, tenant, instance_),
+                             .value = TargetRowOf({.target_key = key,
+                                                   .breaker = written.target->breaker,
+                                                   .use = *written.use,
+                                                   .in_flight_max = sends_.BoundOf(*written.target),
+                                                   .now = now,
+                                                   .elapsed = elapsed})
+                                          .SerializeAsString()});
 }
 
 void TargetStateLoop::Commit(kv::Group group) {

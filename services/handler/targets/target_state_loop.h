@@ -6,11 +6,15 @@
 // so that readers can tell the rows of dead handlers. Targets without an attempt for kTargetIdle
 // are forgotten, and their rows deleted.
 //
+// A step writes and deletes at most kTargetRowsMax rows. If more are due, the next step goes on
+// behind the last one, so that each has its turn in every round.
+//
 // Threads: one, the handler's executor.
 
 #ifndef SERVICES_HANDLER_TARGETS_TARGET_STATE_LOOP_H_
 #define SERVICES_HANDLER_TARGETS_TARGET_STATE_LOOP_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -29,6 +33,9 @@ inline constexpr absl::Duration kTargetStateStep = absl::Seconds(2);
 inline constexpr absl::Duration kTargetUsedRowEvery = absl::Seconds(10);
 inline constexpr absl::Duration kTargetRowEvery = absl::Seconds(30);
 inline constexpr absl::Duration kTargetIdle = absl::Minutes(10);
+// Rows of one commit. Bounds its size; a round through all pairs that a handler counts takes some
+// 70 s at most, less than kTargetRowValidFor.
+inline constexpr size_t kTargetRowsMax = 500;
 
 class TargetStateLoop {
  public:
@@ -44,14 +51,21 @@ class TargetStateLoop {
   struct Written {
     CircuitBreaker::State state = CircuitBreaker::State::kClosed;
     absl::Duration at = -absl::InfiniteDuration();  // Clock::Elapsed
-    uint64_t seen = 0;                              // the round that last found its target
+    uint64_t seen = 0;                              // the step that last found its target
+    // Only in the step that has found them.
+    const SendTarget* target = nullptr;
+    const TargetUse* use = nullptr;
   };
   using Name = std::pair<std::string, std::string>;  // target key, tenant
 
   void SetGauges(absl::Duration elapsed);
-  // Adds the rows that must be written to the group, up to its bound.
-  void AddRows(absl::Time now, absl::Duration elapsed, kv::Group& group);
-  void AddDeletions(kv::Group& group);
+  // Finds the targets of this step, and their uses.
+  void FindTargets();
+  // The rows that must be written or deleted, up to the bound.
+  kv::Group NextRows(absl::Time now, absl::Duration elapsed);
+  // Adds the row if it must be written.
+  void AddRow(const Name& name, Written& written, absl::Time now, absl::Duration elapsed,
+              kv::Group& group) const;
   void Commit(kv::Group group);
 
   const std::string instance_;
@@ -61,9 +75,10 @@ class TargetStateLoop {
   const std::shared_ptr<Executor> executor_;
   HandlerMetrics& metrics_;
   absl::Duration next_ = -absl::InfiniteDuration();  // Clock::Elapsed
-  uint64_t round_ = 0;
+  uint64_t step_ = 0;
   bool committing_ = false;
   std::map<Name, Written> written_;
+  Name last_;  // the name that the last step ended with
 };
 
 }  // namespace escapement::handler

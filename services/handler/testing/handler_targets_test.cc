@@ -134,7 +134,7 @@ TEST_F(HandlerTargetsTest, GoneTargetEndsTheEventAndAsksForAPause) {
   EXPECT_EQ(world_.handler("a").metrics().refused_ends.Value(), 0);
   const auto requests = world_.Rows(ColumnFamily::kPauseRequests);
   ASSERT_EQ(requests.size(), 1u);
-  EXPECT_EQ(DecodePauseRequestKey(requests.begin()->first), uid_);
+  EXPECT_EQ(requests.begin()->first, PauseRequestKey(uid_));
   storage::v1::PauseRequestRecord request;
   ASSERT_TRUE(request.ParseFromString(requests.begin()->second));
   EXPECT_EQ(request.tenant(), "default");

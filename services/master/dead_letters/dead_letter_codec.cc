@@ -12,15 +12,6 @@
 #include "services/master/events/outcome_codec.h"
 
 namespace escapement::master {
-namespace {
-
-std::string EventNameOf(const StoredDeadLetter& letter) {
-  if (IsOneOff(letter.record))
-    return EventName{letter.name.tenant, letter.name.event_id}.ToString();
-  return absl::StrCat(RunOf(letter).ToString(), "/events/", letter.record.index());
-}
-
-}  // namespace
 
 absl::StatusOr<StoredDeadLetter> ReadDeadLetter(std::string key, std::string bytes) {
   StoredDeadLetter letter;
@@ -38,15 +29,29 @@ RunName RunOf(const StoredDeadLetter& letter) {
   return {{letter.name.tenant, letter.record.schedule_id()}, letter.record.occurrence()};
 }
 
+std::string EventNameOf(const StoredDeadLetter& letter) {
+  if (IsOneOff(letter.record))
+    return EventName{letter.name.tenant, letter.name.event_id}.ToString();
+  return absl::StrCat(RunOf(letter).ToString(), "/events/", letter.record.index());
+}
+
+std::string ScheduleNameOf(const StoredDeadLetter& letter) {
+  return IsOneOff(letter.record) ? std::string() : RunOf(letter).schedule.ToString();
+}
+
+std::string PolicyNameOf(const StoredDeadLetter& letter) {
+  const std::string& policy = letter.record.event().throttle().policy_id();
+  return policy.empty() ? std::string() : PolicyName{letter.name.tenant, policy}.ToString();
+}
+
 v1::DeadLetter ShowDeadLetter(const StoredDeadLetter& letter, absl::Duration retention) {
   const storage::v1::EventRecord& event = letter.record.event();
   v1::DeadLetter shown;
   shown.set_name(ToString(letter.name));
   shown.set_event(EventNameOf(letter));
   shown.set_event_id(letter.name.event_id);
-  if (!IsOneOff(letter.record)) shown.set_schedule(RunOf(letter).schedule.ToString());
-  if (!event.throttle().policy_id().empty())
-    shown.set_policy(PolicyName{letter.name.tenant, event.throttle().policy_id()}.ToString());
+  shown.set_schedule(ScheduleNameOf(letter));
+  shown.set_policy(PolicyNameOf(letter));
   SetTimestamp(event.nominal_time_micros(), *shown.mutable_due_time());
   SetTimestamp(ToMicros(letter.name.time), *shown.mutable_create_time());
   SetTimestamp(ToMicros(letter.name.time + retention), *shown.mutable_expire_time());

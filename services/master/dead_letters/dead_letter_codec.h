@@ -27,6 +27,10 @@ absl::StatusOr<StoredDeadLetter> ReadDeadLetter(std::string key, std::string byt
 
 // The run of an event of a schedule.
 RunName RunOf(const StoredDeadLetter& letter);
+// The full names as users see them. Empty: it is a one-off event, or has no policy.
+std::string EventNameOf(const StoredDeadLetter& letter);
+std::string ScheduleNameOf(const StoredDeadLetter& letter);
+std::string PolicyNameOf(const StoredDeadLetter& letter);
 
 // `retention`: how long dead letters are kept. Without payload.
 v1::DeadLetter ShowDeadLetter(const StoredDeadLetter& letter, absl::Duration retention);

@@ -5,8 +5,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
-#include "common/base/proto_time.h"
 #include "services/master/requests/filter_values.h"
 
 namespace escapement::master {
@@ -14,19 +12,23 @@ namespace {
 
 constexpr absl::string_view kCreateTime = "create_time";
 
+using TextMaker = std::string (*)(const StoredDeadLetter& letter);
+
 // Null: no such text.
-const std::string* TextOf(const v1::DeadLetter& letter, absl::string_view field) {
-  if (field == "schedule") return &letter.schedule();
-  if (field == "policy") return &letter.policy();
-  if (field == "event") return &letter.event();
-  if (field == "event_id") return &letter.event_id();
-  if (field == "reason") return &letter.reason();
+TextMaker TextOf(absl::string_view field) {
+  if (field == "schedule") return &ScheduleNameOf;
+  if (field == "policy") return &PolicyNameOf;
+  if (field == "event") return &EventNameOf;
+  if (field == "event_id")
+    return [](const StoredDeadLetter& letter) { return letter.name.event_id; };
+  if (field == "reason")
+    return [](const StoredDeadLetter& letter) { return letter.record.reason(); };
   return nullptr;
 }
 
 absl::Status Bind(FilterComparison& comparison, absl::string_view tenant) {
   if (comparison.field == kCreateTime) return BindTime(comparison);
-  if (TextOf(v1::DeadLetter::default_instance(), comparison.field) == nullptr) {
+  if (TextOf(comparison.field) == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("unknown field ", comparison.field,
                      "; use schedule, policy, event, event_id, reason or create_time"));
@@ -41,12 +43,10 @@ absl::Status Bind(FilterComparison& comparison, absl::string_view tenant) {
   return RequireEquality(comparison);
 }
 
-bool Holds(const v1::DeadLetter& letter, const FilterComparison& comparison) {
-  if (comparison.field == kCreateTime) {
-    const absl::Time time = FromMicros(*TimestampMicros(letter.create_time()));
-    return Compares(OrderOf(time, comparison.time), comparison.op);
-  }
-  const std::string& text = *TextOf(letter, comparison.field);
+bool Holds(const StoredDeadLetter& letter, const FilterComparison& comparison) {
+  if (comparison.field == kCreateTime)
+    return Compares(OrderOf(letter.name.time, comparison.time), comparison.op);
+  const std::string text = TextOf(comparison.field)(letter);
   if (comparison.op == FilterOperator::kHas) return absl::StrContains(text, comparison.value);
   return NameMatches(text, comparison.value) == (comparison.op != FilterOperator::kNotEqual);
 }
@@ -64,7 +64,7 @@ absl::StatusOr<DeadLetterFilter> DeadLetterFilter::Read(absl::string_view text,
   return read;
 }
 
-bool DeadLetterFilter::Matches(const v1::DeadLetter& letter) const {
+bool DeadLetterFilter::Matches(const StoredDeadLetter& letter) const {
   return FilterHolds(filter_,
                      [&](const FilterComparison& comparison) { return Holds(letter, comparison); });
 }

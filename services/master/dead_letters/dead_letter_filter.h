@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/filter/filter.h"
-#include "escapement/v1/dead_letter_service.pb.h"
+#include "services/master/dead_letters/dead_letter_codec.h"
 
 namespace escapement::master {
 
@@ -20,8 +20,8 @@ class DeadLetterFilter {
   // INVALID_ARGUMENT (filter). Ids are those of the tenant's resources.
   static absl::StatusOr<DeadLetterFilter> Read(absl::string_view text, absl::string_view tenant);
 
-  bool always() const { return filter_.always(); }
-  bool Matches(const v1::DeadLetter& letter) const;
+  // Makes only those texts of the letter that the filter compares.
+  bool Matches(const StoredDeadLetter& letter) const;
 
   // Every dead letter that matches has its create_time in [begin, end).
   absl::Time begin() const { return times_.begin; }

@@ -19,8 +19,7 @@ absl::StatusOr<DeadLetterSelection> DeadLetterSelection::Read(absl::string_view 
 
 bool DeadLetterSelection::Has(const StoredDeadLetter& letter) const {
   if (!run_.empty() && (IsOneOff(letter.record) || RunOf(letter).ToString() != run_)) return false;
-  // No condition is about the time of collection.
-  return filter_.always() || filter_.Matches(ShowDeadLetter(letter, absl::ZeroDuration()));
+  return filter_.Matches(letter);
 }
 
 }  // namespace escapement::master

@@ -15,6 +15,7 @@
 #include "services/master/operations/operation_create.h"
 #include "services/master/requests/list_order.h"
 #include "services/master/requests/page_token.h"
+#include "services/master/requests/request_reader.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
 #include "services/master/schedules/codec/delivery_codec.h"
@@ -44,19 +45,64 @@ std::unique_ptr<google::protobuf::Message> RespondToPurge(v1::Operation operatio
   return response;
 }
 
-// Counts the dead letters of the selection, then begins the operation.
+// Begins an operation on the dead letters of a selection, which it counts before. A repeated
+// request has its first answer at once.
 template <typename Response>
-void CountAndBegin(MasterContext& context, const OperationLoop& loop, DeadLetterSelection selection,
-                   OperationRequest request, Done<Response> done) {
-  request.response = std::make_unique<Response>();
-  CountDeadLetters(context, std::move(selection),
-                   [&context, &loop, request = std::move(request),
-                    done = std::move(done)](absl::StatusOr<DeadLetterCount> count) mutable {
-                     if (!count.ok()) return done(count.status());
-                     request.operation.found = count->count;
-                     request.operation.time = count->store_time;
-                     BeginOperation(context, loop, std::move(request), AsAnswer(std::move(done)));
-                   });
+class Beginning : public std::enable_shared_from_this<Beginning<Response>> {
+ public:
+  Beginning(MasterContext& context, const OperationLoop& loop, DeadLetterSelection selection,
+            OperationRequest request, Done<Response> done)
+      : context_(context),
+        loop_(loop),
+        selection_(std::move(selection)),
+        request_(std::move(request)),
+        done_(std::move(done)) {
+    request_.response = std::make_unique<Response>();
+  }
+
+  void Start() {
+    AnswerOr(context_, request_.mark, done_, [self = this->shared_from_this()] { self->Count(); });
+  }
+
+  // NOT_FOUND if there is no such schedule.
+  void StartIfThereIs(ScheduleName name) {
+    AnswerOr(context_, request_.mark, done_,
+             [self = this->shared_from_this(), name = std::move(name)]() mutable {
+               ReadSchedule(self->context_, std::move(name),
+                            [self](const absl::StatusOr<StoredSchedule>& schedule) {
+                              if (!schedule.ok()) return self->done_(schedule.status());
+                              self->Count();
+                            });
+             });
+  }
+
+ private:
+  void Count() {
+    CountDeadLetters(context_, std::move(selection_),
+                     [self = this->shared_from_this()](absl::StatusOr<DeadLetterCount> count) {
+                       if (!count.ok()) return self->done_(count.status());
+                       self->OnCounted(*count);
+                     });
+  }
+  void OnCounted(const DeadLetterCount& count) {
+    request_.operation.found = count.count;
+    request_.operation.time = count.store_time;
+    BeginOperation(context_, loop_, std::move(request_), AsAnswer(std::move(done_)));
+  }
+
+  MasterContext& context_;
+  const OperationLoop& loop_;
+  DeadLetterSelection selection_;
+  OperationRequest request_;
+  Done<Response> done_;
+};
+
+template <typename Response>
+std::shared_ptr<Beginning<Response>> NewBeginning(MasterContext& context, const OperationLoop& loop,
+                                                  DeadLetterSelection selection,
+                                                  OperationRequest request, Done<Response> done) {
+  return std::make_shared<Beginning<Response>>(context, loop, std::move(selection),
+                                               std::move(request), std::move(done));
 }
 
 }  // namespace
@@ -142,7 +188,8 @@ void DeadLetterService::RedriveDeadLetters(v1::RedriveDeadLettersRequest request
   operation.mark = MarkOf(*tenant, "RedriveDeadLetters", request, done);
   operation.validate_only = request.validate_only();
   operation.respond = &Respond;
-  CountAndBegin(context_, loop_, *std::move(selection), std::move(operation), std::move(done));
+  NewBeginning(context_, loop_, *std::move(selection), std::move(operation), std::move(done))
+      ->Start();
 }
 
 void DeadLetterService::RedriveRun(v1::RedriveRunRequest request, Done<v1::Operation> done) {
@@ -163,13 +210,8 @@ void DeadLetterService::RedriveRun(v1::RedriveRunRequest request, Done<v1::Opera
   operation.validate_only = request.validate_only();
   operation.respond = &Respond;
   DeadLetterSelection selection = DeadLetterSelection::Read(tenant, "", name->ToString()).value();
-  ReadSchedule(context_, name->schedule,
-               [this, selection = std::move(selection), operation = std::move(operation),
-                done = std::move(done)](absl::StatusOr<StoredSchedule> schedule) mutable {
-                 if (!schedule.ok()) return done(schedule.status());
-                 CountAndBegin(context_, loop_, std::move(selection), std::move(operation),
-                               std::move(done));
-               });
+  NewBeginning(context_, loop_, std::move(selection), std::move(operation), std::move(done))
+      ->StartIfThereIs(name->schedule);
 }
 
 void DeadLetterService::PurgeDeadLetters(v1::PurgeDeadLettersRequest request,
@@ -201,7 +243,8 @@ void DeadLetterService::PurgeDeadLetters(v1::PurgeDeadLettersRequest request,
   operation.mark =
       RequestMark(*tenant, "PurgeDeadLetters", request.request_id(), request, *done.caller());
   operation.respond = &RespondToPurge;
-  CountAndBegin(context_, loop_, *std::move(selection), std::move(operation), std::move(done));
+  NewBeginning(context_, loop_, *std::move(selection), std::move(operation), std::move(done))
+      ->Start();
 }
 
 }  // namespace escapement::master

@@ -76,18 +76,33 @@ const std::optional<std::string>& RedriveBatch::Fact(ColumnFamily cf,
   return fact->second;
 }
 
-absl::Status RedriveBatch::CheckSchedule(const StoredDeadLetter& letter) const {
-  const RunName run = RunOf(letter);
-  const auto& bytes = Fact(ColumnFamily::kStates, StateKey(UidOf(letter)));
+const storage::v1::StateRecord* RedriveBatch::StateOf(const StoredDeadLetter& letter) {
+  const std::string key = StateKey(UidOf(letter));
+  if (const auto known = states_.find(key); known != states_.end()) return &known->second;
+  const auto& bytes = Fact(ColumnFamily::kStates, key);
   storage::v1::StateRecord state;
-  if (bytes.has_value() && !state.ParseFromString(*bytes))
-    return BrokenRecord(run.schedule.ToString());
-  if (!bytes.has_value() || state.kind() == storage::v1::SCHEDULE_STATE_KIND_DELETED)
+  if (!bytes.has_value()) state.set_kind(storage::v1::SCHEDULE_STATE_KIND_DELETED);
+  if (bytes.has_value() && !state.ParseFromString(*bytes)) return nullptr;
+  return &states_.emplace(key, std::move(state)).first->second;
+}
+
+storage::v1::RunPartRecord* RedriveBatch::RunPartOf(const StoredDeadLetter& letter) {
+  const std::string key = RunPartKey(RunKeyOf(letter), kMasterRunPart);
+  if (const auto known = parts_.find(key); known != parts_.end()) return &known->second;
+  const auto& bytes = Fact(ColumnFamily::kRunParts, key);
+  storage::v1::RunPartRecord part;
+  if (bytes.has_value() && !part.ParseFromString(*bytes)) return nullptr;
+  return &parts_.emplace(key, std::move(part)).first->second;
+}
+
+absl::Status RedriveBatch::CheckSchedule(const StoredDeadLetter& letter) {
+  const RunName run = RunOf(letter);
+  const storage::v1::StateRecord* const state = StateOf(letter);
+  if (state == nullptr) return BrokenRecord(run.schedule.ToString());
+  if (state->kind() == storage::v1::SCHEDULE_STATE_KIND_DELETED)
     return ScheduleDeleted(run.schedule.ToString());
-  if (CancelledByUser(run.occurrence, state)) return RunCancelled(run.ToString());
-  if (!HasRun(letter.record.event())) return absl::OkStatus();
-  const auto& part = Fact(ColumnFamily::kRunParts, RunPartKey(RunKeyOf(letter), kMasterRunPart));
-  if (part.has_value() && !storage::v1::RunPartRecord().ParseFromString(*part))
+  if (CancelledByUser(run.occurrence, *state)) return RunCancelled(run.ToString());
+  if (HasRun(letter.record.event()) && RunPartOf(letter) == nullptr)
     return BrokenRecord("a part of a run");
   return absl::OkStatus();
 }
@@ -122,10 +137,9 @@ bool RedriveBatch::TakeFromRun(const StoredDeadLetter& letter) {
   if (!there) return false;
   const std::string part_key = RunPartKey(RunKeyOf(letter), kMasterRunPart);
   Require(ColumnFamily::kRunParts, part_key);
-  const auto [part, fresh] = parts_.try_emplace(part_key);
-  const auto& bytes = Fact(ColumnFamily::kRunParts, part_key);
-  if (fresh && bytes.has_value()) CHECK(part->second.ParseFromString(*bytes));  // as it was checked
-  part->second.set_failed(part->second.failed() - 1);
+  changed_parts_.insert(part_key);
+  storage::v1::RunPartRecord& part = *CheckNotNull(RunPartOf(letter));  // as it was checked
+  part.set_failed(part.failed() - 1);
   return true;
 }
 
@@ -175,8 +189,10 @@ absl::Status RedriveBatch::Add(const StoredDeadLetter& letter, absl::Time due) {
 }
 
 void RedriveBatch::MoveTo(kv::Group& group) {
-  for (const auto& [key, part] : parts_)
-    group_.mutations.push_back(kv::Put(ColumnFamily::kRunParts, key, part.SerializeAsString()));
+  for (const std::string& key : changed_parts_) {
+    group_.mutations.push_back(
+        kv::Put(ColumnFamily::kRunParts, key, parts_.at(key).SerializeAsString()));
+  }
   std::move(group_.conditions.begin(), group_.conditions.end(),
             std::back_inserter(group.conditions));
   std::move(group_.mutations.begin(), group_.mutations.end(), std::back_inserter(group.mutations));

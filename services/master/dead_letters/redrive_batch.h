@@ -56,8 +56,12 @@ class RedriveBatch {
 
  private:
   const std::optional<std::string>& Fact(kv::ColumnFamily cf, const std::string& key) const;
-  absl::Status CheckSchedule(const StoredDeadLetter& letter) const;
+  absl::Status CheckSchedule(const StoredDeadLetter& letter);
   absl::Status CheckEventName(const StoredDeadLetter& letter) const;
+  // Parse the row that was read, once for all letters. Null: it is broken. A schedule without a
+  // state is a deleted one.
+  const storage::v1::StateRecord* StateOf(const StoredDeadLetter& letter);
+  storage::v1::RunPartRecord* RunPartOf(const StoredDeadLetter& letter);
   // Counts the event out of its run. False: the run has no record any more.
   bool TakeFromRun(const StoredDeadLetter& letter);
   void PutRow(const StoredDeadLetter& letter, absl::Time due, uint16_t queue_shard);
@@ -69,7 +73,9 @@ class RedriveBatch {
   const absl::Time now_;
   kv::Group group_;
   std::set<std::pair<kv::ColumnFamily, std::string>> required_;
+  std::map<std::string, storage::v1::StateRecord> states_;   // by key in `states`
   std::map<std::string, storage::v1::RunPartRecord> parts_;  // by key in `run_parts`
+  std::set<std::string> changed_parts_;                      // their keys
   storage::v1::EventRecord row_;
 };
 

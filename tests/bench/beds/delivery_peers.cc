@@ -62,33 +62,15 @@ v1::Target DeliveryPeers::Http() const {
 v1::Target DeliveryPeers::Grpc() const { return integration::GrpcTo(receiver_->grpc_target()); }
 
 v1::Target DeliveryPeers::Https(const std::string& origin) const {
-  v1::Target target = integration::HttpTo(origin + "/bench");
-  target.mutable_http()->mutable_tls()->set_ca_certificates(ca_.pem());
-  return target;
+  return integration::HttpsTo(origin + "/bench", ca_.pem());
 }
 
-v1::Target DeliveryPeers::Sqs() const {
-  v1::Target target;
-  target.mutable_sqs()->set_queue_url(queue_url());
-  target.mutable_sqs()->set_region("eu-central-1");
-  target.mutable_sqs()->set_credentials(kSqsCredentials);
-  return target;
-}
+v1::Target DeliveryPeers::Sqs() const { return integration::SqsTo(queue_url(), kSqsCredentials); }
 
 v1::Target DeliveryPeers::Kafka() const {
-  v1::Target target;
-  target.mutable_kafka()->set_brokers(kafka_->bootstraps());
-  target.mutable_kafka()->set_topic(kTopic);
-  return target;
+  return integration::KafkaTo(kafka_->bootstraps(), kTopic);
 }
 
-v1::Target DeliveryPeers::Email() const {
-  v1::Target target;
-  target.mutable_email()->set_smtp_uri(smtp_uri());
-  target.mutable_email()->set_plaintext(true);
-  target.mutable_email()->set_from("jobs@example.com");
-  target.mutable_email()->add_to("ann@example.org");
-  return target;
-}
+v1::Target DeliveryPeers::Email() const { return integration::EmailTo(smtp_uri()); }
 
 }  // namespace escapement::bench

@@ -25,20 +25,7 @@ constexpr size_t kBadReceiver = 3;  // in receivers_
 const std::string kKafkaHead("\0\x10\0\0", 4);
 constexpr char kHttpHead[] = "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
 
-v1::Target SqsAt(const std::string& queue_url) {
-  v1::Target target;
-  target.mutable_sqs()->set_queue_url(queue_url);
-  target.mutable_sqs()->set_region("eu-central-1");
-  target.mutable_sqs()->set_credentials("AKIDBENCH:bench-secret");
-  return target;
-}
-
-v1::Target KafkaAt(const std::string& brokers) {
-  v1::Target target;
-  target.mutable_kafka()->set_brokers(brokers);
-  target.mutable_kafka()->set_topic(kTopic);
-  return target;
-}
+v1::Target KafkaAt(const std::string& brokers) { return integration::KafkaTo(brokers, kTopic); }
 
 // A port of loopback that nobody listens on, as long as nobody else takes it.
 absl::StatusOr<int> UnusedPort() {
@@ -103,15 +90,13 @@ absl::StatusOr<std::unique_ptr<fixtures::Nginx>> IsolationPeers::TlsBefore(
 }
 
 v1::Target IsolationPeers::Https(const std::string& uri) const {
-  v1::Target target = integration::HttpTo(uri);
-  target.mutable_http()->mutable_tls()->set_ca_certificates(ca_.pem());
-  return target;
+  return integration::HttpsTo(uri, ca_.pem());
 }
 
 void IsolationPeers::AddHealthy() {
   healthy_ = {{"HTTP", integration::HttpTo(receivers_[0]->http_origin() + "/healthy")},
               {"HTTPS", Https(healthy_nginx_->origin() + "/healthy")},
-              {"SQS", SqsAt(receivers_[2]->http_origin() + "/1/healthy")},
+              {"SQS", integration::SqsTo(receivers_[2]->http_origin() + "/1/healthy")},
               {"Kafka", KafkaAt(healthy_kafka_->bootstraps())}};
 }
 
@@ -122,22 +107,22 @@ void IsolationPeers::AddBad() {
   };
   const std::string bad = receivers_[kBadReceiver]->http_origin();
   const std::string refusing = absl::StrCat("127.0.0.1:", refusing_port_);
-  bad_ = {// A tenth times out.
-          integration::HttpTo(bad + "/hangevery/10/"),
-          Https(bad_nginx_->origin() + "/hangevery/10/"), SqsAt(bad + "/1/hangevery/10/queue"),
-          KafkaAt(bad_kafka_->bootstraps()),
-          // Dead.
-          integration::HttpTo(absl::StrCat("http://", refusing, "/")),
-          Https(absl::StrCat("https://", refusing, "/")),
-          SqsAt(absl::StrCat("http://", refusing, "/1/queue")), KafkaAt(refusing),
-          integration::HttpTo(absl::StrCat("http://", serve(Answer::kSilence), "/")),
-          Https(absl::StrCat("https://", serve(Answer::kSilence), "/")),
-          SqsAt(absl::StrCat("http://", serve(Answer::kSilence), "/1/queue")),
-          KafkaAt(serve(Answer::kSilence)),
-          // One byte a second. The origin of HTTPS is one with its other target's.
-          integration::HttpTo(absl::StrCat("http://", serve(Answer::kDrip, kHttpHead), "/")),
-          Https(bad_nginx_->origin() + "/drip/"), SqsAt(bad + "/1/drip/queue"),
-          KafkaAt(serve(Answer::kDrip, kKafkaHead))};
+  bad_ = {
+      // A tenth times out.
+      integration::HttpTo(bad + "/hangevery/10/"), Https(bad_nginx_->origin() + "/hangevery/10/"),
+      integration::SqsTo(bad + "/1/hangevery/10/queue"), KafkaAt(bad_kafka_->bootstraps()),
+      // Dead.
+      integration::HttpTo(absl::StrCat("http://", refusing, "/")),
+      Https(absl::StrCat("https://", refusing, "/")),
+      integration::SqsTo(absl::StrCat("http://", refusing, "/1/queue")), KafkaAt(refusing),
+      integration::HttpTo(absl::StrCat("http://", serve(Answer::kSilence), "/")),
+      Https(absl::StrCat("https://", serve(Answer::kSilence), "/")),
+      integration::SqsTo(absl::StrCat("http://", serve(Answer::kSilence), "/1/queue")),
+      KafkaAt(serve(Answer::kSilence)),
+      // One byte a second. The origin of HTTPS is one with its other target's.
+      integration::HttpTo(absl::StrCat("http://", serve(Answer::kDrip, kHttpHead), "/")),
+      Https(bad_nginx_->origin() + "/drip/"), integration::SqsTo(bad + "/1/drip/queue"),
+      KafkaAt(serve(Answer::kDrip, kKafkaHead))};
 }
 
 absl::Status IsolationPeers::Clear() {

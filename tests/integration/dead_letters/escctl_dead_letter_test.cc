@@ -1,15 +1,13 @@
 // escctl against a real platform: dead letters and operations.
 
-#include <poll.h>
-
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/escctl_fixture.h"
+#include "tests/integration/platform.h"
 
 namespace escapement::integration {
 namespace {
@@ -22,25 +20,21 @@ class EscctlDeadLetterTest : public EscctlTest {
  protected:
   // Repeats the command until the list that it prints has `size` items.
   nlohmann::json AwaitList(const std::vector<std::string>& arguments, size_t size) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(30);
     nlohmann::json list;
-    do {
+    const auto complete = [&] {
       list = Json(arguments);
-      if (list.size() == size) return list;
-      poll(nullptr, 0, 50);
-    } while (absl::Now() < deadline);
-    ADD_FAILURE() << "not " << size << " items: " << list;
+      return list.size() == size;
+    };
+    EXPECT_TRUE(Await(complete)) << "not " << size << " items: " << list;
     return list;
   }
   nlohmann::json AwaitEnd(const std::string& operation) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(30);
     nlohmann::json shown;
-    do {
+    const auto ended = [&] {
       shown = Json({"operation", "get", operation});
-      if (shown["state"] != "RUNNING") return shown;
-      poll(nullptr, 0, 50);
-    } while (absl::Now() < deadline);
-    ADD_FAILURE() << "still running: " << shown;
+      return shown["state"] != "RUNNING";
+    };
+    EXPECT_TRUE(Await(ended)) << "still running: " << shown;
     return shown;
   }
   // The first attempt of an event fails, and there is no other.
@@ -98,8 +92,7 @@ TEST_F(EscctlDeadLetterTest, RedrivesOneManyAndARun) {
   EXPECT_EQ(Json({"deadletter", "list"}).size(), 0u);
 
   // All redriven events were accepted at their second attempt.
-  const absl::Time deadline = absl::Now() + absl::Seconds(30);
-  while (receipts_.Stats().accepted < 6 && absl::Now() < deadline) poll(nullptr, 0, 20);
+  EXPECT_TRUE(Await([&] { return receipts_.Stats().accepted >= 6; }));
   EXPECT_EQ(receipts_.Stats().accepted, 6u) << receipts_.StatsJson();
   EXPECT_EQ(receipts_.Stats().duplicates, 0u);
 }

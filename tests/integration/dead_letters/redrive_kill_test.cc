@@ -12,8 +12,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <fstream>
-#include <functional>
 #include <iostream>
 #include <limits>
 #include <map>
@@ -69,15 +67,7 @@ class RedriveKillTest : public ::testing::Test {
   }
 
   void TearDown() override {
-    if (!HasFailure()) return;
-    for (const std::string& service : kServices) {
-      std::ifstream in(platform_->log(service));
-      std::vector<std::string> lines;
-      for (std::string line; std::getline(in, line);) lines.push_back(line);
-      std::cerr << "--- " << service << ", the end of " << lines.size() << " lines\n";
-      for (size_t i = lines.size() > 40 ? lines.size() - 40 : 0; i < lines.size(); ++i)
-        std::cerr << lines[i] << "\n";
-    }
+    if (HasFailure()) platform_->ShowLogs(kServices);
   }
 
   // Calls the master, again while it is down.
@@ -99,16 +89,6 @@ class RedriveKillTest : public ::testing::Test {
       if (!again || absl::Now() > deadline) return FromGrpcStatus(status);
       poll(nullptr, 0, 50);
     }
-  }
-
-  // Waits until `done` is true. False if it takes too long.
-  static bool Await(absl::Duration timeout, const std::function<bool()>& done) {
-    const absl::Time deadline = absl::Now() + timeout;
-    while (!done()) {
-      if (absl::Now() > deadline) return false;
-      poll(nullptr, 0, 20);
-    }
-    return true;
   }
 
   // It refuses each event once, which is final. A target that fails so many events in another way
@@ -135,9 +115,9 @@ class RedriveKillTest : public ::testing::Test {
       event.mutable_retry_policy()->set_max_attempts(1);
     }
     ASSERT_TRUE(api_->CreateEvents(events).ok());
-    ASSERT_TRUE(Await(absl::Seconds(60) + absl::Milliseconds(letters), [&] {
-      return Letters() == letters;
-    })) << Letters();
+    ASSERT_TRUE(Await([&] { return Letters() == letters; },
+                      absl::Seconds(60) + absl::Milliseconds(letters)))
+        << Letters();
     ASSERT_EQ(receipts_.Stats().received, static_cast<uint64_t>(letters));
   }
   int64_t Letters() {
@@ -179,7 +159,7 @@ TEST_F(RedriveKillTest, EachEventIsRedrivenOnceAtTheRateAsked) {
   for (int kill = 0; kill < kills; ++kill) {
     const int64_t at = letters * (kill + 1) / (kills + 1);
     ASSERT_TRUE(
-        Await(asked + absl::Seconds(60), [&] { return Get(begun->name()).done_count() >= at; }));
+        Await([&] { return Get(begun->name()).done_count() >= at; }, asked + absl::Seconds(60)));
     EXPECT_EQ(Get(begun->name()).state(), v1::Operation::RUNNING) << "killed after the end";
     const std::string& victim = kVictims[static_cast<size_t>(kill) % kVictims.size()];
     platform_->Kill(victim);
@@ -187,21 +167,22 @@ TEST_F(RedriveKillTest, EachEventIsRedrivenOnceAtTheRateAsked) {
     ASSERT_TRUE(restarted.ok()) << restarted;
   }
   v1::Operation ended;
-  ASSERT_TRUE(Await(asked + absl::Seconds(60), [&] {
+  const auto has_ended = [&] {
     ended = Get(begun->name());
     return ended.state() != v1::Operation::RUNNING;
-  }));
+  };
+  ASSERT_TRUE(Await(has_ended, asked + absl::Seconds(60)));
   EXPECT_EQ(ended.state(), v1::Operation::SUCCEEDED) << ended.ShortDebugString();
   EXPECT_EQ(ended.done_count(), letters) << ended.ShortDebugString();
   EXPECT_EQ(ended.failed_count(), 0) << ended.ShortDebugString();
 
   // Each event arrives again, is accepted, and ends.
   const auto n = static_cast<uint64_t>(letters);
-  ASSERT_TRUE(Await(absl::Seconds(60), [&] {
+  ASSERT_TRUE(Await([&] {
     const fixtures::ReceiptStats stats = receipts_.Stats();
     return stats.accepted - stats.duplicates >= n;
   })) << receipts_.StatsJson();
-  EXPECT_TRUE(Await(absl::Seconds(60), [&] {
+  EXPECT_TRUE(Await([&] {
     const auto run = api_->GetRun(run_);
     return run.ok() && run->succeeded_count() == letters / 2;
   }));

@@ -60,11 +60,7 @@ class HttpsPeer final : public HttpPeer {
                                          .proxied = absl::StrCat("127.0.0.1:", receiver_->port()),
                                          .log = false});
   }
-  v1::Target target() const override {
-    v1::Target target = HttpTo(nginx_->origin() + path_);
-    target.mutable_http()->mutable_tls()->set_ca_certificates(ca_.pem());
-    return target;
-  }
+  v1::Target target() const override { return HttpsTo(nginx_->origin() + path_, ca_.pem()); }
 
  private:
   const testing::TestCa ca_;
@@ -73,13 +69,7 @@ class HttpsPeer final : public HttpPeer {
 
 class SqsPeer final : public HttpPeer {
  public:
-  v1::Target target() const override {
-    v1::Target target;
-    target.mutable_sqs()->set_queue_url(receiver_->origin() + "/123456789012/queue");
-    target.mutable_sqs()->set_region("eu-central-1");
-    target.mutable_sqs()->set_credentials("AKIDTEST:secret");
-    return target;
-  }
+  v1::Target target() const override { return SqsTo(receiver_->origin() + "/123456789012/queue"); }
 };
 
 // Its messages are the events' ids.
@@ -121,12 +111,7 @@ class KafkaPeer final : public DeliveryPeer {
  public:
   // A partition of the mock brokers keeps 5 MiB.
   KafkaPeer() { cluster_.MakeTopic("topic", 16); }
-  v1::Target target() const override {
-    v1::Target target;
-    target.mutable_kafka()->set_brokers(cluster_.bootstraps());
-    target.mutable_kafka()->set_topic("topic");
-    return target;
-  }
+  v1::Target target() const override { return KafkaTo(cluster_.bootstraps(), "topic"); }
   size_t Count() override { return cluster_.Read("topic").size(); }
   std::vector<Arrived> Arrivals() override {
     std::vector<Arrived> arrivals;
@@ -142,12 +127,7 @@ class KafkaPeer final : public DeliveryPeer {
 class EmailPeer final : public DeliveryPeer {
  public:
   v1::Target target() const override {
-    v1::Target target;
-    target.mutable_email()->set_smtp_uri(absl::StrCat("smtp://127.0.0.1:", peer_.port()));
-    target.mutable_email()->set_plaintext(true);
-    target.mutable_email()->set_from("jobs@example.com");
-    target.mutable_email()->add_to("ann@example.org");
-    return target;
+    return EmailTo(absl::StrCat("smtp://127.0.0.1:", peer_.port()));
   }
   size_t Count() override {
     absl::MutexLock lock(&mutex_);

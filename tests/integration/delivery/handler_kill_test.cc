@@ -1,20 +1,14 @@
 // kill -9 of the handler under load, for every kind of target: nothing is lost, and no more events
 // arrive twice than had arrived without a durable end when the handler was killed.
 
-#include <poll.h>
-
 #include <algorithm>
-#include <fstream>
-#include <functional>
 #include <iostream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/delivery/delivery_peer.h"
@@ -25,6 +19,7 @@
 namespace escapement::integration {
 namespace {
 
+constexpr absl::Duration kAwaitMax = absl::Seconds(120);
 constexpr int kKills = 2;
 // Events of one target that are out (HandlerOptions; twice, because claims may be made early), and
 // ends of answered ones: a commit that is under way, and the next (kEndOutcomesMax).
@@ -45,9 +40,7 @@ class HandlerKillTest : public ::testing::TestWithParam<Kind> {
   }
 
   void TearDown() override {
-    if (!HasFailure()) return;
-    std::ifstream in(platform_.log("handler"));
-    std::cerr << std::string(std::istreambuf_iterator<char>(in), {});
+    if (HasFailure()) platform_.ShowLogs({"handler"});
   }
 
   v1::Run Trigger() {
@@ -68,16 +61,6 @@ class HandlerKillTest : public ::testing::TestWithParam<Kind> {
     return run.value_or(v1::Run());
   }
 
-  static bool Await(const std::function<bool()>& done,
-                    absl::Duration timeout = absl::Seconds(120)) {
-    const absl::Time deadline = absl::Now() + timeout;
-    while (!done()) {
-      if (absl::Now() > deadline) return false;
-      poll(nullptr, 0, 2);
-    }
-    return true;
-  }
-
   // Events that ended durably as succeeded, by the present handler's count.
   double Succeeded() const {
     return std::max(
@@ -94,13 +77,13 @@ class HandlerKillTest : public ::testing::TestWithParam<Kind> {
   int64_t SettledCount() {
     size_t count = peer_->Count();
     int unchanged = 0;
-    EXPECT_TRUE(Await([&] {
-      poll(nullptr, 0, 20);
+    const auto settled = [&] {
       const size_t now = peer_->Count();
       unchanged = now == count ? unchanged + 1 : 0;
       count = now;
       return unchanged == 5;
-    }));
+    };
+    EXPECT_TRUE(Await(settled, kAwaitMax, absl::Milliseconds(20)));
     return static_cast<int64_t>(count);
   }
 
@@ -128,7 +111,7 @@ TEST_P(HandlerKillTest, NothingIsLostAndOnlyWhatWasInFlightIsRepeated) {
   int64_t in_flight = 0;  // events that a kill met
   for (int kill = 0; kill < kKills; ++kill) {
     const double enough = static_cast<double>(n) / (kKills + 2);
-    ASSERT_TRUE(Await([&] { return Succeeded() >= enough; }));
+    ASSERT_TRUE(Await([&] { return Succeeded() >= enough; }, kAwaitMax, absl::Milliseconds(2)));
     platform_.Kill("handler");
     const int64_t count = SettledCount();
     const int64_t durable = RunOf(run).succeeded_count();
@@ -141,7 +124,7 @@ TEST_P(HandlerKillTest, NothingIsLostAndOnlyWhatWasInFlightIsRepeated) {
     const absl::Status status = platform_.Restart("handler");
     ASSERT_TRUE(status.ok()) << status;
   }
-  ASSERT_TRUE(Await([&] { return RunOf(run).state() == v1::Run::COMPLETED; }))
+  ASSERT_TRUE(Await([&] { return RunOf(run).state() == v1::Run::COMPLETED; }, kAwaitMax))
       << RunOf(run).ShortDebugString();
   EXPECT_EQ(RunOf(run).succeeded_count(), n) << RunOf(run).ShortDebugString();
 

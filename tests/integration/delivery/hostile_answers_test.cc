@@ -1,12 +1,10 @@
 // Answers of 1 GiB and headers of 100 MiB, over HTTP and HTTPS and by a queue of SQS: the handler
 // reads a bounded part, its memory stays bounded, and other targets are served in the meantime.
 
-#include <poll.h>
 #include <signal.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -92,15 +90,6 @@ class HostileAnswersTest : public ::testing::TestWithParam<std::tuple<Answer, Ov
       const auto created = api_->CreateEvent(event.event_id(), event);
       ASSERT_TRUE(created.ok()) << created.status();
     }
-  }
-
-  static bool Await(const std::function<bool()>& done) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    while (!done()) {
-      if (absl::Now() > deadline) return false;
-      poll(nullptr, 0, 5);
-    }
-    return true;
   }
 
   // Bytes of memory, at the most so far and now.

@@ -1,11 +1,7 @@
 // Events from Kafka through real masters and a real store, while masters are killed.
 
-#include <poll.h>
-
 #include <csignal>
 #include <fstream>
-#include <functional>
-#include <iostream>
 #include <iterator>
 #include <memory>
 #include <set>
@@ -15,7 +11,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "common/tls/testing/test_certificates.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -49,13 +44,7 @@ class KafkaIngestKillTest : public ::testing::Test {
   }
 
   void TearDown() override {
-    if (!HasFailure()) return;
-    for (const char* service : {"store", "master", "master.2"}) {
-      std::ifstream in(platform_->log(service));
-      if (in)
-        std::cerr << "--- " << service << "\n"
-                  << std::string(std::istreambuf_iterator<char>(in), {});
-    }
+    if (HasFailure()) platform_->ShowLogs({"store", "master", "master.2"});
   }
 
   void Start(const std::vector<std::string>& more_flags = {},
@@ -72,14 +61,6 @@ class KafkaIngestKillTest : public ::testing::Test {
     ASSERT_TRUE(status.ok()) << status;
   }
 
-  static bool Await(const std::function<bool()>& done) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    while (!done()) {
-      if (absl::Now() > deadline) return false;
-      poll(nullptr, 0, 10);
-    }
-    return true;
-  }
   // Returns -1 if the service cannot be asked.
   double MetricOf(const std::string& service, absl::string_view metric) {
     return integration::MetricOf(platform_->http_address(service), metric);

@@ -1,17 +1,14 @@
 // Targets that are down or gone, through a whole platform.
 
-#include <poll.h>
-
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/escctl_fixture.h"
 #include "tests/integration/http_get.h"
+#include "tests/integration/platform.h"
 
 namespace escapement::integration {
 namespace {
@@ -20,14 +17,6 @@ using nlohmann::json;
 
 class DownTargetsTest : public EscctlTest {
  protected:
-  bool Await(const std::function<bool()>& done) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(90);
-    while (absl::Now() < deadline) {
-      if (done()) return true;
-      poll(nullptr, 0, 200);
-    }
-    return false;
-  }
   // A schedule that only fires if it is triggered.
   void MakeSchedule(const std::string& id, const std::string& uri) {
     Json({"schedule", "create", id, "--cron", "0 0 1 1 *", "--max-attempts", "50", "--max-backoff",

@@ -101,8 +101,7 @@ void AddCreate(CLI::App& group, Session& session) {
   auto o = std::make_shared<Options>();
   CLI::App* command = group.add_subcommand("create", "create a tenant");
   command->add_option("id", o->id, "last part of its name: a-z, 0-9 and '-'")->required();
-  command->add_option("--request-id", o->request_id,
-                      "makes it safe to repeat: the same id returns the first answer");
+  AddRequestId(*command, o->request_id);
   auto dry = AddValidateOnly(*command);
   o->flags.Add(*command);
   command->callback([o, dry, &session] {

@@ -18,35 +18,22 @@ constexpr std::array<int64_t, 11> kMessageTimeoutSeconds = {1,   3,   8,   13,  
 // librdkafka finds a record that has timed out up to a second later.
 constexpr absl::Duration kTimeoutMargin = absl::Milliseconds(1500);
 
-std::string Millis(absl::Duration duration) {
-  return absl::StrCat(absl::ToInt64Milliseconds(duration));
-}
-
-void AddFixed(const KafkaTuning& tuning, std::vector<KafkaProperty>& properties) {
-  const absl::Duration request = std::min(tuning.message_timeout, absl::Seconds(30));
-  const KafkaProperty fixed[] = {
-      {"client.id", "escapement"},
+std::vector<KafkaProperty> ProducerProperties(const KafkaTuning& tuning) {
+  const std::string request = KafkaMillis(std::min(tuning.message_timeout, absl::Seconds(30)));
+  return {
       {"enable.idempotence", "true"},
       {"acks", "all"},
       {"partitioner", "murmur2_random"},  // as Kafka's own clients
-      {"linger.ms", Millis(tuning.linger)},
+      {"linger.ms", KafkaMillis(tuning.linger)},
       {"batch.size", absl::StrCat(kKafkaBatchBytes)},
       {"message.max.bytes", absl::StrCat(kKafkaMessageBytesMax)},
-      {"message.timeout.ms", Millis(tuning.message_timeout)},
-      {"request.timeout.ms", Millis(request)},
-      {"socket.timeout.ms", Millis(request)},
-      {"socket.connection.setup.timeout.ms", Millis(tuning.connect_timeout)},
-      {"socket.keepalive.enable", "true"},
-      {"socket.nagle.disable", "true"},
-      {"reconnect.backoff.ms", "100"},
-      {"reconnect.backoff.max.ms", Millis(tuning.reconnect_backoff_max)},
-      {"topic.metadata.propagation.max.ms", Millis(tuning.unknown_topic_after)},
-      {"topic.metadata.refresh.interval.ms", Millis(tuning.metadata_refresh)},
+      {"message.timeout.ms", KafkaMillis(tuning.message_timeout)},
+      {"request.timeout.ms", request},
+      {"socket.timeout.ms", request},
+      {"topic.metadata.propagation.max.ms", KafkaMillis(tuning.unknown_topic_after)},
       {"queue.buffering.max.messages", absl::StrCat(kKafkaQueuedRecordsMax)},
       {"queue.buffering.max.kbytes", absl::StrCat(kKafkaQueuedKibMax)},
-      {"log.connection.close", "false"},
   };
-  properties.insert(properties.end(), std::begin(fixed), std::end(fixed));
 }
 
 KafkaAccess AccessOf(const KafkaTargetRecord& target) {
@@ -78,12 +65,11 @@ absl::Duration KafkaMessageTimeout(absl::Duration attempt_timeout) {
 
 absl::StatusOr<std::vector<KafkaProperty>> KafkaProperties(const KafkaTargetRecord& target,
                                                            const KafkaTuning& tuning) {
-  std::vector<KafkaProperty> properties;
-  AddFixed(tuning, properties);
-  if (absl::Status wrong = AddAccessProperties(AccessOf(target), "the target", properties);
-      !wrong.ok())
-    return wrong;
-  return properties;
+  return KafkaClientProperties(ProducerProperties(tuning),
+                               {.connect_timeout = tuning.connect_timeout,
+                                .reconnect_backoff_max = tuning.reconnect_backoff_max,
+                                .metadata_refresh = tuning.metadata_refresh},
+                               AccessOf(target), "the target");
 }
 
 std::string KafkaClusterKey(const KafkaTargetRecord& target, absl::Duration message_timeout) {

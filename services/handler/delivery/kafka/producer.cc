@@ -24,6 +24,12 @@ void AddHeader(absl::string_view name, absl::string_view value, rd_kafka_headers
                       static_cast<ssize_t>(value.size()));
 }
 
+// Errors after which trying again at once does not help: certificates or credentials are refused.
+bool IsDenial(int error) {
+  return error == RD_KAFKA_RESP_ERR__AUTHENTICATION || error == RD_KAFKA_RESP_ERR__SSL ||
+         error == RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED;
+}
+
 }  // namespace
 
 KafkaProducer::KafkaProducer(Options options) : options_(std::move(options)) {}
@@ -209,7 +215,7 @@ void KafkaProducer::OnError(rd_kafka_t* handle, int error, const char* reason, v
     producer.fatal_ = KafkaErrorText(what, producer.options_.password);
     return;
   }
-  if (IsKafkaDenial(error)) producer.denied_ = true;
+  if (IsDenial(error)) producer.denied_ = true;
   // "All brokers are down" says less than the error of a connection before it.
   if (error == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN && !producer.last_error_.empty()) return;
   producer.last_error_ = KafkaErrorText(reason, producer.options_.password);

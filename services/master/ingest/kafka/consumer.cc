@@ -34,27 +34,19 @@ int Millis(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));
 }
 
-std::vector<KafkaProperty> FixedProperties(const KafkaConsumer::Options& options) {
+std::vector<KafkaProperty> ConsumerProperties(const KafkaConsumer::Options& options) {
   return {
-      {"client.id", "escapement"},
       {"group.id", options.group},
       {"enable.auto.commit", "true"},
       {"auto.commit.interval.ms", "500"},
       {"enable.auto.offset.store", "false"},  // StoreOffset says what may be committed
       {"auto.offset.reset", "earliest"},
       {"isolation.level", "read_committed"},
-      {"session.timeout.ms", absl::StrCat(Millis(options.session_timeout))},
-      {"heartbeat.interval.ms", absl::StrCat(Millis(options.session_timeout / 4))},
+      {"session.timeout.ms", KafkaMillis(options.session_timeout)},
+      {"heartbeat.interval.ms", KafkaMillis(options.session_timeout / 4)},
       {"queued.max.messages.kbytes", absl::StrCat(options.prefetch_bytes_max >> 10)},
       {"fetch.max.bytes", "8388608"},
       {"max.partition.fetch.bytes", "1048576"},
-      {"socket.connection.setup.timeout.ms", "10000"},
-      {"socket.keepalive.enable", "true"},
-      {"socket.nagle.disable", "true"},
-      {"reconnect.backoff.ms", "100"},
-      {"reconnect.backoff.max.ms", "2000"},
-      {"topic.metadata.refresh.interval.ms", "30000"},
-      {"log.connection.close", "false"},
   };
 }
 
@@ -63,12 +55,11 @@ std::vector<KafkaProperty> FixedProperties(const KafkaConsumer::Options& options
 absl::StatusOr<std::unique_ptr<KafkaConsumer>> KafkaConsumer::Open(const Options& options,
                                                                    Listener& listener) {
   std::unique_ptr<KafkaConsumer> consumer(new KafkaConsumer(options, listener));
-  std::vector<KafkaProperty> properties = FixedProperties(options);
-  if (absl::Status wrong = AddAccessProperties(options.access, "the ingestion", properties);
-      !wrong.ok())
-    return wrong;
+  absl::StatusOr<std::vector<KafkaProperty>> properties =
+      KafkaClientProperties(ConsumerProperties(options), {}, options.access, "the ingestion");
+  if (!properties.ok()) return properties.status();
   const auto client = NewKafkaClient(
-      RD_KAFKA_CONSUMER, std::move(properties), consumer->password_, [&](rd_kafka_conf_t* conf) {
+      RD_KAFKA_CONSUMER, *std::move(properties), consumer->password_, [&](rd_kafka_conf_t* conf) {
         rd_kafka_conf_set_opaque(conf, consumer.get());
         rd_kafka_conf_set_rebalance_cb(conf, &KafkaConsumer::OnRebalance);
         rd_kafka_conf_set_error_cb(conf, &KafkaConsumer::OnError);

@@ -12,23 +12,17 @@ namespace {
 
 constexpr size_t kHeadersAdded = 8;
 constexpr absl::Duration kBackoffMin = absl::Milliseconds(100);
+// How soon a new error topic is found.
+constexpr absl::Duration kMetadataRefresh = absl::Seconds(5);
 
-std::vector<KafkaProperty> FixedProperties(const ErrorTopic::Options& options) {
+std::vector<KafkaProperty> ProducerProperties(const ErrorTopic::Options& options) {
   return {
-      {"client.id", "escapement"},
       {"acks", "all"},
       {"linger.ms", "5"},
       // Above what a broker takes by default, so that the broker decides.
       {"message.max.bytes", "4194304"},
-      {"message.timeout.ms", absl::StrCat(absl::ToInt64Milliseconds(options.message_timeout))},
-      {"socket.connection.setup.timeout.ms", "10000"},
-      {"socket.keepalive.enable", "true"},
-      {"socket.nagle.disable", "true"},
-      {"reconnect.backoff.ms", "100"},
-      {"reconnect.backoff.max.ms", "2000"},
+      {"message.timeout.ms", KafkaMillis(options.message_timeout)},
       {"topic.metadata.propagation.max.ms", "2000"},  // a topic may be new
-      {"topic.metadata.refresh.interval.ms", "5000"},
-      {"log.connection.close", "false"},
   };
 }
 
@@ -42,11 +36,10 @@ absl::StatusOr<std::unique_ptr<ErrorTopic>> ErrorTopic::Open(Options options, Ru
                                                              Listener& listener) {
   std::unique_ptr<ErrorTopic> errors(new ErrorTopic(std::move(options), runtime, listener));
   const Options& own = errors->options_;
-  std::vector<KafkaProperty> properties = FixedProperties(own);
-  if (absl::Status wrong = AddAccessProperties(own.access, "the ingestion", properties);
-      !wrong.ok())
-    return wrong;
-  const auto client = NewKafkaClient(RD_KAFKA_PRODUCER, std::move(properties),
+  absl::StatusOr<std::vector<KafkaProperty>> properties = KafkaClientProperties(
+      ProducerProperties(own), {.metadata_refresh = kMetadataRefresh}, own.access, "the ingestion");
+  if (!properties.ok()) return properties.status();
+  const auto client = NewKafkaClient(RD_KAFKA_PRODUCER, *std::move(properties),
                                      own.access.sasl_password, [&](rd_kafka_conf_t* conf) {
                                        rd_kafka_conf_set_opaque(conf, errors.get());
                                        rd_kafka_conf_set_dr_msg_cb(conf, &ErrorTopic::OnDelivered);

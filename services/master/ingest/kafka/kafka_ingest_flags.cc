@@ -144,9 +144,7 @@ void ValidateKafkaIngestFlags(std::vector<std::string>& errors) {
   }
   ValidateSecurity(errors);
   if (errors.size() > before) return;
-  std::vector<KafkaProperty> properties;
-  if (const absl::Status wrong = AddAccessProperties(options->access, "the ingestion", properties);
-      !wrong.ok())
+  if (const absl::Status wrong = CheckKafkaAccess(options->access, "the ingestion"); !wrong.ok())
     errors.push_back(absl::StrCat("--kafka_ingest_brokers: ", wrong.message()));
   if (const auto read = KafkaIngestOptionsFromFlags(); !read.ok())
     errors.push_back(absl::StrCat("--kafka_ingest_…_file: ", read.status().message()));

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
+#include "common/kv/forwarding_kv_store.h"
 #include "common/status/errors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -20,6 +23,17 @@ namespace {
 
 using kv::ColumnFamily;
 using ::testing::HasSubstr;
+
+// A store that counts the scans of dead letters.
+class ScanCounter final : public kv::ForwardingKvStore {
+ public:
+  using kv::ForwardingKvStore::ForwardingKvStore;
+  void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override {
+    if (request.cf == ColumnFamily::kDeadLetters) ++scans;
+    inner_.Scan(std::move(request), std::move(done));
+  }
+  int scans = 0;
+};
 
 class OperationTest : public ::testing::Test {
  protected:
@@ -37,10 +51,11 @@ class OperationTest : public ::testing::Test {
     std::sort(times.begin(), times.end());
     return times;
   }
-  std::unique_ptr<MasterService> AnotherMaster() {
+  std::unique_ptr<MasterService> AnotherMaster() { return AnotherMaster(*store().store); }
+  std::unique_ptr<MasterService> AnotherMaster(kv::KvStore& kv) {
     MasterOptions options;
     options.instance = "another";
-    auto master = std::make_unique<MasterService>(options, *store().store, store().runtime);
+    auto master = std::make_unique<MasterService>(options, kv, store().runtime);
     master->Start();
     store().runtime.AdvanceBy(absl::Seconds(1));
     return master;
@@ -330,6 +345,48 @@ TEST_F(OperationTest, RepeatedRequestBeginsOneOperation) {
   request.set_validate_only(true);
   ASSERT_TRUE(store().Call(&DeadLetterApi::RedriveDeadLetters, request).ok());
   EXPECT_EQ(store().Rows(ColumnFamily::kOperations).size(), 1u);
+}
+
+TEST_F(OperationTest, RepeatedRequestDoesNotCountAgain) {
+  ScanCounter counter(*store().store);
+  const auto master = AnotherMaster(counter);
+  v1::PurgeDeadLettersRequest request;
+  request.set_parent("tenants/default");
+  request.set_force(true);
+  request.set_request_id("r");
+  const auto purge = [&] {
+    std::optional<absl::StatusOr<v1::PurgeDeadLettersResponse>> answer;
+    master->dead_letters().PurgeDeadLetters(
+        request, [&](absl::StatusOr<v1::PurgeDeadLettersResponse> r) { answer = std::move(r); });
+    EXPECT_TRUE(store().runtime.RunUntil([&] { return answer.has_value(); }, absl::Minutes(1)));
+    return answer->value().operation();
+  };
+  const int before = counter.scans;
+  const v1::Operation first = purge();
+  EXPECT_GT(counter.scans, before);
+  world_.Await(first);
+  const int ended = counter.scans;
+  EXPECT_EQ(purge().DebugString(), first.DebugString());
+  EXPECT_EQ(counter.scans, ended);
+}
+
+TEST_F(OperationTest, RepeatedRequestIsAnsweredAfterItsScheduleIsDeleted) {
+  world_.Die({world_.OfRun(RunWorld::Id(world_.bench.start), 0, 1)});
+  v1::RedriveRunRequest request;
+  request.set_name(absl::StrCat(kParent, "/runs/", RunWorld::Id(world_.bench.start)));
+  request.set_request_id("r");
+  const auto first = store().Call(&DeadLetterApi::RedriveRun, request);
+  ASSERT_TRUE(first.ok()) << first.status();
+  world_.Await(first);
+  v1::DeleteScheduleRequest remove;
+  remove.set_name(kParent);
+  ASSERT_TRUE(store().Call(&ScheduleApi::DeleteSchedule, remove).ok());
+  const auto again = store().Call(&DeadLetterApi::RedriveRun, request);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->DebugString(), first->DebugString());
+  request.set_request_id("");
+  EXPECT_EQ(store().Call(&DeadLetterApi::RedriveRun, request).status().code(),
+            absl::StatusCode::kNotFound);
 }
 
 }  // namespace
