@@ -76,7 +76,7 @@ class MemLog::Link : public std::enable_shared_from_this<Link> {
   Connection connection_;
   uint64_t connections_ = 0;
   uint64_t last_id_ = 0;
-  std::map<uint64_t, std::function<void()>> calls_;  // what each does if the connection breaks
+  std::map<uint64_t, std::function<void()>> calls_;  // to run if the connection breaks
   FailedAppend failed_append_;
 };
 

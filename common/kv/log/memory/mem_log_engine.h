@@ -31,7 +31,7 @@ namespace escapement::kv {
 
 // Shares are in millionths of the calls.
 struct MemLogFaults {
-  absl::Duration delay_min = absl::Microseconds(50);  // of each call and each answer
+  absl::Duration delay_min = absl::Microseconds(50);  // each call and each answer takes this long
   absl::Duration delay_max = absl::Microseconds(500);
   absl::Duration replication_min = absl::Microseconds(200);
   absl::Duration replication_max = absl::Milliseconds(1);
@@ -66,9 +66,9 @@ class MemLogEngine {
   void Crash();
   void Failover();
 
-  // What is replicated: the truth for checkers.
+  // The replicated state: the truth for checkers.
   const MemLogState& replicated() const { return replicated_; }
-  // What readers see.
+  // The state that readers see.
   const MemLogState& shown() const { return shows_all_ ? committed_ : replicated_; }
   // Called for each row when it is replicated, in order.
   void set_on_replicated(std::function<void(const LogRow&)> observer) {
