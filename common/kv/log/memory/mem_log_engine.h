@@ -3,7 +3,8 @@
 //
 // - A call that writes takes effect when it arrives, is replicated in that order, and is answered
 //   and shown to others only then.
-// - Crash(): the server starts again. It then shows what it had committed, replicated or not.
+// - Crash(): the server starts again. It then shows what it had committed, replicated or not, and
+//   answers calls that change nothing by it.
 // - Failover(): the standby takes over, without what was not replicated.
 // - Calls and answers are late or lost. With one of them the connection is lost, so the caller does
 //   not know what came of all calls under way.
@@ -96,6 +97,9 @@ class MemLogEngine {
   // Answers once this and all earlier writes are replicated.
   void Commit(const std::shared_ptr<Connection>& connection,
               std::function<void(MemLogState&)> replay, Closure answer);
+  // Answers a call that has changed nothing: at once if it has seen only what is shown, otherwise
+  // once that is replicated, as it waits for a lock.
+  void Refuse(const std::shared_ptr<Connection>& connection, Closure answer);
   void Replicate();
   void ScheduleReplication();
   bool IsCut(const Connection& connection, Direction direction) const;
