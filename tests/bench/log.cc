@@ -111,7 +111,7 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
     auto bed = MakeBed(standby);
     if (!bed.ok()) return bed.status();
     for (int i = 0; i < setting.repetitions; ++i) {
-      // Who is first changes, since checkpoints and caches favour one of them.
+      // They take turns to be first, since checkpoints and caches favour one of them.
       const bool log_first = i % 2 == 0;
       setting.Measure(with + "batches", figures, [&]() -> absl::Status {
         // Without a bound beside a standby: both write the same disk.
