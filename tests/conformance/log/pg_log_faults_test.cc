@@ -9,6 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/kv/log/pg/pg_session.h"
 #include "common/kv/log/pg/pg_statements.h"
 #include "common/kv/log/pg/pg_values.h"
@@ -94,7 +96,9 @@ class PgLogFaults : public testing::Test {
                      rig_.writer(), "' AND wait_event = '", event, "'"));
   }
   void AwaitBackend(const std::string& event) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(30);
     while (BackendsThatWait(event) == "0") {
+      ASSERT_LT(absl::Now(), deadline) << "no connection waits for " << event;
     }
   }
   void EndWriters(const std::string& how = "pg_terminate_backend") {
