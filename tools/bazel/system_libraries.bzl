@@ -276,6 +276,12 @@ cc_library(name = "main", linkopts = ["-lgmock_main"], deps = [":system"], visib
         probe_headers = ["librdkafka/rdkafka.h"],
     )
     _system_library(
+        name = "postgres",
+        labels = [":libpq"],
+        linkopts = ["-lpq"],
+        probe_headers = ["postgresql/libpq-fe.h"],
+    )
+    _system_library(
         name = "boringssl",
         labels = [":crypto", ":ssl"],
         linkopts = ["-lssl", "-lcrypto"],
