@@ -2,28 +2,38 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "common/kv/wire/grpc_kv_store.h"
+#include "common/kv/wire/leader_seeking_kv_store.h"
 #include "common/rpc/channel.h"
-#include "common/rpc/host_port.h"
+#include "common/service/log.h"
+#include "common/service/store_addresses.h"
 #include "common/tls/tls_flags.h"
 
-ABSL_FLAG(std::string, store, "127.0.0.1:7400", "host:port of the store");
+ABSL_FLAG(std::string, store, "127.0.0.1:7400",
+          "host:port of the store. Of a replicated store: the addresses of all its processes, "
+          "separated by commas, or one name that has them all");
 
 namespace escapement {
 
 void ValidateStoreFlag(std::vector<std::string>& errors) {
-  const auto address = ParseHostPort(absl::GetFlag(FLAGS_store));
-  if (!address.ok()) {
-    errors.push_back(absl::StrCat("--store: ", address.status().message()));
-  } else if (address->port == 0) {
-    errors.push_back("--store: needs a port, as in 127.0.0.1:7400");
-  }
+  const auto addresses = ParseStoreAddresses(absl::GetFlag(FLAGS_store));
+  if (!addresses.ok()) errors.push_back(absl::StrCat("--store: ", addresses.status().message()));
 }
 
-std::unique_ptr<kv::KvStore> NewStoreClient() {
-  ChannelOptions options;
-  options.tls = PeerTlsFromFlags();
-  return std::make_unique<kv::GrpcKvStore>(NewChannel(absl::GetFlag(FLAGS_store), options));
+std::unique_ptr<kv::KvStore> NewStoreClient(Runtime& runtime) {
+  kv::LeaderSeekingKvStore::Options options;
+  options.addresses = ParseStoreAddresses(absl::GetFlag(FLAGS_store)).value();
+  options.connect = [](const kv::StoreAddress& address) {
+    ChannelOptions channel;
+    channel.tls = PeerTlsFromFlags();
+    channel.authority = address.authority;
+    // Stores name addresses, too: the scheme makes sure that none is taken for another kind of
+    // target.
+    return NewChannel(absl::StrCat("dns:///", address.target), channel);
+  };
+  options.on_leader = [](const kv::StoreAddress& leader) {
+    Log(LogLevel::kInfo, "store.client", "another store leads", {{"address", leader.target}});
+  };
+  return std::make_unique<kv::LeaderSeekingKvStore>(runtime, std::move(options));
 }
 
 }  // namespace escapement

@@ -1,4 +1,4 @@
-// --store: the address of the store, for each service that does not open the data folder itself.
+// --store: the addresses of the store, for each service that does not open the data folder itself.
 
 #ifndef COMMON_SERVICE_STORE_CLIENT_H_
 #define COMMON_SERVICE_STORE_CLIENT_H_
@@ -18,8 +18,9 @@ namespace escapement {
 void ValidateStoreFlag(std::vector<std::string>& errors);
 
 // A client of the store at --store, with TLS if --peer_ca is set. It connects when it is first
-// needed, and again after each break.
-std::unique_ptr<kv::KvStore> NewStoreClient();
+// needed, and again after each break. If the store is replicated, it goes where the leader is
+// (common/kv/wire/leader_seeking_kv_store.h). `runtime` must outlive the client.
+std::unique_ptr<kv::KvStore> NewStoreClient(Runtime& runtime);
 
 // A `Hosted` (made from a ServiceContext and a KvStore) with its own client of the store. It takes
 // part while this machine's time zone database is the one in force.
@@ -28,7 +29,9 @@ std::unique_ptr<HostedService> HostWithStore(const ServiceContext& context) {
   class WithStore final : public HostedService {
    public:
     explicit WithStore(const ServiceContext& context)
-        : store_(NewStoreClient()), hosted_(context, *store_), gated_(context, *store_, hosted_) {}
+        : store_(NewStoreClient(context.runtime)),
+          hosted_(context, *store_),
+          gated_(context, *store_, hosted_) {}
     void AddRpcs(RpcTable& table) override { gated_.AddRpcs(table); }
     CallGate& gate() override { return gated_.gate(); }
     absl::Status AddHttpRoutes(HttpServer& http,

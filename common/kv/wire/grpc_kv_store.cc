@@ -190,14 +190,21 @@ class GrpcKvStore::Core {
     return stream_;
   }
 
-  void Stop() ABSL_LOCKS_EXCLUDED(mu_) {
+  void Disconnect() ABSL_LOCKS_EXCLUDED(mu_) {
     std::shared_ptr<Stream> stream;
     {
       absl::MutexLock lock(&mu_);
-      stopped_ = true;
       stream = std::move(stream_);
     }
     if (stream != nullptr) stream->Cancel();
+  }
+
+  void Stop() ABSL_LOCKS_EXCLUDED(mu_) {
+    {
+      absl::MutexLock lock(&mu_);
+      stopped_ = true;
+    }
+    Disconnect();
     absl::MutexLock lock(&mu_);
     auto all_done = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return open_ == 0; };
     mu_.Await(absl::Condition(&all_done));
@@ -251,6 +258,8 @@ class GrpcKvStore::Handle final : public Watch {
 GrpcKvStore::GrpcKvStore(std::shared_ptr<grpc::Channel> channel)
     : core_(std::make_shared<Core>(std::move(channel))) {}
 GrpcKvStore::~GrpcKvStore() { core_->Stop(); }
+
+void GrpcKvStore::Disconnect() { core_->Disconnect(); }
 
 void GrpcKvStore::OpenSession(uint64_t seen_incarnation, CommitSeq seen,
                               Callback<SessionInfo> done) {

@@ -29,6 +29,10 @@ class GrpcKvStore final : public KvStore {
   explicit GrpcKvStore(std::shared_ptr<grpc::Channel> channel);
   ~GrpcKvStore() override;
 
+  // Ends the present stream, if there is one, and does not wait: its open calls fail with
+  // UNAVAILABLE and its watches end. The next call opens a new stream.
+  void Disconnect();
+
   void OpenSession(uint64_t seen_incarnation, CommitSeq seen, Callback<SessionInfo> done) override;
   using KvStore::Commit;
   void Commit(std::shared_ptr<const CommitRequest> request, Callback<CommitResult> done) override;

@@ -1,0 +1,171 @@
+#include "common/kv/wire/leader_search.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/kv/not_leader.h"
+#include "gtest/gtest.h"
+
+namespace escapement::kv {
+namespace {
+
+const StoreAddress kA{"a:1"}, kB{"b:1"}, kX{"x:1"};
+const absl::Status kBroken = absl::UnavailableError("the connection to the store has ended");
+
+std::string Targets(const LeaderSearch& search) {
+  std::string targets;
+  for (const StoreAddress& candidate : search.Candidates())
+    absl::StrAppend(&targets, candidate.target, " ");
+  return targets;
+}
+
+TEST(LeaderSearch, OneAddressIsCalledAtOnceAndKeptWhileBroken) {
+  LeaderSearch search({"a:1"});
+  EXPECT_EQ(search.current(), kA);
+  EXPECT_FALSE(search.has_choice());
+  EXPECT_FALSE(search.OnCallFailed(kA, kBroken));
+  EXPECT_EQ(search.current(), kA);
+}
+
+TEST(LeaderSearch, OneAddressThatDoesNotLeadBeginsASearch) {
+  LeaderSearch search({"a:1"});
+  EXPECT_TRUE(search.OnCallFailed(kA, NotLeader("x:1")));
+  EXPECT_EQ(search.current(), std::nullopt);
+  EXPECT_EQ(Targets(search), "a:1 x:1 ");
+  search.OnProbe(kX, absl::OkStatus());
+  EXPECT_EQ(search.current(), kX);
+  // From now on a broken connection begins a search, too.
+  EXPECT_TRUE(search.OnCallFailed(kX, kBroken));
+  EXPECT_EQ(Targets(search), "a:1 x:1 ");
+}
+
+TEST(LeaderSearch, OneAddressWithoutALeaderIsAskedAgain) {
+  LeaderSearch search({"a:1"});
+  EXPECT_TRUE(search.OnCallFailed(kA, NotLeader("")));
+  EXPECT_EQ(Targets(search), "a:1 ");
+  search.OnProbe(kA, absl::OkStatus());
+  EXPECT_EQ(search.current(), kA);
+}
+
+TEST(LeaderSearch, FirstStoreThatLeadsIsTaken) {
+  LeaderSearch search({"a:1", "b:1"});
+  EXPECT_EQ(search.current(), std::nullopt);
+  search.OnProbe(kA, NotLeader("b:1"));
+  EXPECT_EQ(search.current(), std::nullopt);
+  search.OnProbe(kB, absl::OkStatus());
+  EXPECT_EQ(search.current(), kB);
+  // A late answer of the search changes nothing.
+  search.OnProbe(kA, absl::OkStatus());
+  EXPECT_EQ(search.current(), kB);
+}
+
+TEST(LeaderSearch, OnlyTheCurrentStoreBeginsASearch) {
+  LeaderSearch search({"a:1", "b:1"});
+  search.OnProbe(kB, absl::OkStatus());
+  EXPECT_FALSE(search.OnCallFailed(kA, kBroken));
+  EXPECT_FALSE(search.OnCallFailed(kB, absl::AbortedError("unknown session")));
+  EXPECT_FALSE(search.OnCallFailed(kB, absl::OkStatus()));
+  EXPECT_TRUE(search.OnCallFailed(kB, kBroken));
+  EXPECT_FALSE(search.OnCallFailed(kB, kBroken));  // the second call that fails
+}
+
+TEST(LeaderSearch, NamedAddressIsAskedOnce) {
+  LeaderSearch search({"a:1", "b:1"});
+  EXPECT_EQ(search.OnProbe(kA, NotLeader("x:1")), kX);
+  EXPECT_EQ(search.OnProbe(kB, NotLeader("x:1")), std::nullopt);
+  EXPECT_EQ(search.OnProbe(kX, NotLeader("a:1")), std::nullopt);
+  EXPECT_EQ(Targets(search), "a:1 b:1 x:1 ");
+}
+
+TEST(LeaderSearch, HopsAndNamedAddressesAreBounded) {
+  LeaderSearch search({"a:1", "b:1"});
+  StoreAddress at = kA;
+  int hops = 0;
+  for (int i = 0; i < 100; ++i) {
+    const auto next = search.OnProbe(at, NotLeader(absl::StrCat("hop-", i, ":1")));
+    if (!next.has_value()) break;
+    at = *next;
+    ++hops;
+  }
+  EXPECT_EQ(hops, kHopsMax);
+  for (int round = 0; round < 10; ++round) {
+    search.BeginRound();
+    search.OnProbe(kA, NotLeader(absl::StrCat("round-", round, ":1")));
+  }
+  EXPECT_EQ(search.Candidates().size(), 2 + kNamedStoresMax);
+}
+
+TEST(LeaderSearch, OnlyPlainAddressesAreTaken) {
+  for (const char* plain : {"10.0.0.7:7400", "store-1.store:7400", "[::1]:7400", "a_b.c:1"})
+    EXPECT_EQ(PlainAddress(plain), plain);
+  const std::string long_name(300, 'a');
+  for (const std::string& hostile :
+       {std::string("unix:/run/docker.sock"), std::string("unix:///run/x:80"),
+        std::string("dns:///store:7400"), std::string("dns://8.8.8.8/store:7400"),
+        std::string("xds:///store:80"), std::string("ipv4:10.0.0.1:80,10.0.0.2:80"),
+        std::string("http://store:80"), std::string("store"), std::string("store:0"),
+        std::string("store:http"), std::string(":7400"), std::string("sto re:7400"),
+        std::string("store\n:7400"), std::string("a,b:7400"), std::string("user@store:7400"),
+        std::string("store%00:7400"), std::string("[store]:7400x"), long_name + ":7400"}) {
+    EXPECT_EQ(PlainAddress(hostile), std::nullopt) << hostile;
+    LeaderSearch search({"a:1", "b:1"});
+    EXPECT_EQ(search.OnProbe(kA, NotLeader(hostile)), std::nullopt) << hostile;
+    EXPECT_EQ(Targets(search), "a:1 b:1 ") << hostile;
+  }
+}
+
+TEST(LeaderSearch, AddressesOfANameAreCandidatesWithTheName) {
+  LeaderSearch search({"store:7400"});
+  EXPECT_EQ(search.Names(), std::vector<std::string>{"store"});
+  search.OnAddresses("store", {"10.0.0.1"});
+  EXPECT_FALSE(search.has_choice());
+  EXPECT_TRUE(search.OnCallFailed({"store:7400"}, NotLeader("")));
+  search.OnAddresses("store", {"10.0.0.1", "fd00::2"});
+  const std::vector<StoreAddress> both = {{"10.0.0.1:7400", "store:7400"},
+                                          {"[fd00::2]:7400", "store:7400"}};
+  EXPECT_EQ(search.Candidates(), both);
+  search.OnProbe(both[1], absl::OkStatus());
+  EXPECT_EQ(search.current(), both[1]);
+  // Pods come back with other addresses.
+  search.OnCallFailed(both[1], kBroken);
+  search.OnAddresses("store", {"10.0.0.3", "10.0.0.4"});
+  EXPECT_EQ(Targets(search), "10.0.0.3:7400 10.0.0.4:7400 ");
+}
+
+TEST(LeaderSearch, ConfiguredAddressIsNotALookup) {
+  EXPECT_TRUE(LeaderSearch({"10.0.0.1:1", "[::1]:2"}).Names().empty());
+  EXPECT_FALSE(LeaderSearch({"10.0.0.1:1"}).can_doubt());
+  EXPECT_TRUE(LeaderSearch({"store:1"}).can_doubt());
+}
+
+TEST(LeaderSearch, DoubtLeadsToAnotherLeaderOnly) {
+  LeaderSearch search({"a:1", "b:1"});
+  search.OnProbe(kA, absl::OkStatus());
+  search.Doubt();
+  EXPECT_EQ(search.current(), kA);  // calls still go there
+  search.OnProbe(kB, NotLeader("a:1"));
+  EXPECT_EQ(search.current(), kA);
+  EXPECT_TRUE(search.doubting());
+  search.OnProbe(kB, absl::OkStatus());
+  EXPECT_EQ(search.current(), kB);
+  EXPECT_FALSE(search.doubting());
+}
+
+TEST(LeaderSearch, StoreThatIsHeardAgainIsTrusted) {
+  LeaderSearch search({"a:1", "b:1"});
+  search.OnProbe(kA, absl::OkStatus());
+  search.Doubt();
+  search.Trust();
+  search.OnProbe(kB, absl::OkStatus());
+  EXPECT_EQ(search.current(), kA);
+}
+
+TEST(LeaderSearch, ErrorNamesEachCandidateAndItsAnswer) {
+  LeaderSearch search({"a:1", "b:1"});
+  search.OnProbe(kA, NotLeader(""));
+  const absl::Status none = search.NoLeader();
+  EXPECT_TRUE(absl::IsUnavailable(none));
+  EXPECT_EQ(none.message(),
+            "no store leads: a:1: not the leader; the leader is at []; b:1: no answer");
+}
+
+}  // namespace
+}  // namespace escapement::kv
