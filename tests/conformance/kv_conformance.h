@@ -54,7 +54,8 @@ class KvConformance : public testing::TestWithParam<RigKind> {
 
 inline auto EveryStore() {
   return testing::Values(RigKind{"Mem", NewMemRig}, RigKind{"Rocks", NewRocksRig},
-                         RigKind{"Grpc", NewGrpcRig});
+                         RigKind{"Grpc", NewGrpcRig},
+                         RigKind{"LeaderSeeking", NewLeaderSeekingRig});
 }
 inline std::string NameOfStore(const testing::TestParamInfo<RigKind>& info) {
   return info.param.name;

@@ -9,11 +9,13 @@
 #include "common/kv/memory/mem_kv_store.h"
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/kv/wire/grpc_kv_store.h"
+#include "common/kv/wire/leader_seeking_kv_store.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
 #include "common/rpc/rpc_table_grpc.h"
 #include "services/store/store_grpc.h"
 #include "tests/conformance/awaited.h"
+#include "tests/conformance/led_store.h"
 
 namespace escapement::kv {
 namespace {
@@ -94,7 +96,8 @@ class RocksRig : public KvRig {
 
 class GrpcRig final : public KvRig {
  public:
-  explicit GrpcRig(RigOptions options) : rocks_(options) { Serve(); }
+  // `among_two`: the client also knows a store that does not lead.
+  GrpcRig(RigOptions options, bool among_two) : rocks_(options), among_two_(among_two) { Serve(); }
   ~GrpcRig() override { End(); }
   KvStore& store() override { return *client_; }
   // The port may change, so the client is new, too. The old watches have ended by then.
@@ -113,7 +116,15 @@ class GrpcRig final : public KvRig {
     GrpcServer::Options options;
     options.receive_bytes_max = 64 << 20;
     server_ = GrpcServer::Start(options, *rpcs_).value();
-    client_ = std::make_unique<GrpcKvStore>(NewChannel(server_->address()));
+    if (!among_two_) {
+      client_ = std::make_unique<GrpcKvStore>(NewChannel(server_->address()));
+      return;
+    }
+    LeaderSeekingKvStore::Options seeking;
+    if (follower_ == nullptr) follower_ = std::make_unique<LedStore>(rocks_.store());
+    seeking.addresses = {follower_->address(), server_->address()};
+    seeking.connect = [](const StoreAddress& to) { return NewChannel(to.target); };
+    client_ = std::make_unique<LeaderSeekingKvStore>(runtime_, std::move(seeking));
   }
   void End() {
     client_.reset();
@@ -121,11 +132,14 @@ class GrpcRig final : public KvRig {
     server_.reset();
     rpcs_.reset();
   }
+  SystemRuntime runtime_;
   RocksRig rocks_;
+  const bool among_two_;
+  std::unique_ptr<LedStore> follower_;  // never leads, so it never calls its state
   std::unique_ptr<RpcTable> rpcs_;
   std::unique_ptr<GrpcServer> server_;
-  std::vector<std::unique_ptr<GrpcKvStore>> old_clients_;
-  std::unique_ptr<GrpcKvStore> client_;
+  std::vector<std::unique_ptr<KvStore>> old_clients_;
+  std::unique_ptr<KvStore> client_;
 };
 
 }  // namespace
@@ -134,7 +148,12 @@ std::unique_ptr<KvRig> NewMemRig(RigOptions options) { return std::make_unique<M
 std::unique_ptr<KvRig> NewRocksRig(RigOptions options) {
   return std::make_unique<RocksRig>(options);
 }
-std::unique_ptr<KvRig> NewGrpcRig(RigOptions options) { return std::make_unique<GrpcRig>(options); }
+std::unique_ptr<KvRig> NewGrpcRig(RigOptions options) {
+  return std::make_unique<GrpcRig>(options, /*among_two=*/false);
+}
+std::unique_ptr<KvRig> NewLeaderSeekingRig(RigOptions options) {
+  return std::make_unique<GrpcRig>(options, /*among_two=*/true);
+}
 
 absl::StatusOr<SessionInfo> KvRig::OpenSession(uint64_t seen_incarnation, CommitSeq seen) {
   Awaited<SessionInfo> answer;

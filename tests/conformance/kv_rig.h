@@ -38,6 +38,8 @@ std::unique_ptr<KvRig> NewMemRig(RigOptions options);
 std::unique_ptr<KvRig> NewRocksRig(RigOptions options);
 // GrpcKvStore over a RocksKvStore served in the same process on a loopback port.
 std::unique_ptr<KvRig> NewGrpcRig(RigOptions options);
+// The same with a LeaderSeekingKvStore that also knows a store that does not lead.
+std::unique_ptr<KvRig> NewLeaderSeekingRig(RigOptions options);
 
 // Collects the events of a watch.
 class WatchLog {
