@@ -9,7 +9,7 @@
 #include "common/tls/tls_flags.h"
 
 ABSL_FLAG(std::string, store, "127.0.0.1:7400",
-          "host:port of the store. Of a replicated store: the addresses of all its processes, "
+          "host:port of the store. If it is replicated: the addresses of all its processes, "
           "separated by commas, or one name that has them all");
 
 namespace escapement {

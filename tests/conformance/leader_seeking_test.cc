@@ -309,7 +309,8 @@ TEST(LeaderSeeking, NameWithSeveralAddressesLeadsToTheLeader) {
   options.connect = [&](const StoreAddress& to) {
     ChannelOptions channel;
     channel.authority = to.authority;
-    if (to.target == name) return NewChannel(first->address(), channel);  // what DNS would give
+    if (to.target == name)
+      return NewChannel(first->address(), channel);  // DNS would give this address
     EXPECT_EQ(to.authority, name);
     ++named;
     return NewChannel(to.target, channel);

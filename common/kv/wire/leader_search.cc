@@ -11,7 +11,7 @@ namespace escapement::kv {
 namespace {
 
 constexpr size_t kNameCharsMax = 253;    // RFC 1035
-constexpr size_t kAnswerCharsMax = 120;  // of one store's answer in NoLeader
+constexpr size_t kAnswerCharsMax = 120;  // NoLeader cuts longer answers
 
 bool InName(char c) { return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_'; }
 

@@ -1,6 +1,6 @@
 // LeaderSearch: decides which of several stores a client calls.
 //
-// Of the stores that share one log, one leads. The others refuse every call with NotLeader
+// Several stores share one log, and one of them leads. The others refuse every call with NotLeader
 // (common/kv/not_leader.h). The client calls the store that led last, until a call fails. Then it
 // asks all the stores that it knows (a probe each) until one of them answers as the leader.
 //

@@ -11,7 +11,6 @@
 #include "absl/synchronization/mutex.h"
 #include "common/kv/wire/grpc_kv_store.h"
 #include "common/kv/wire/held_watch.h"
-#include "grpcpp/grpcpp.h"
 
 namespace escapement::kv {
 namespace {
@@ -375,15 +374,15 @@ class LeaderSeekingKvStore::Core {
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   LeaderSearch search_ ABSL_GUARDED_BY(mu_);
   std::map<StoreAddress, std::unique_ptr<Target>> targets_ ABSL_GUARDED_BY(mu_);
-  int users_ ABSL_GUARDED_BY(mu_) = 0;  // of all targets
+  int users_ ABSL_GUARDED_BY(mu_) = 0;  // the sum over all targets
   // The store that led last: the current one, or during a search the one before. It stays in
   // targets_.
   Target* last_used_ ABSL_GUARDED_BY(mu_) = nullptr;
   std::deque<Held> held_ ABSL_GUARDED_BY(mu_);
   bool flushing_ ABSL_GUARDED_BY(mu_) = false;
   bool round_due_ ABSL_GUARDED_BY(mu_) = false;
-  uint64_t round_id_ ABSL_GUARDED_BY(mu_) = 0;  // of the round that is due or was last
-  uint32_t rounds_ ABSL_GUARDED_BY(mu_) = 0;    // of this search, for the backoff
+  uint64_t round_id_ ABSL_GUARDED_BY(mu_) = 0;  // names the round that is due or was last
+  uint32_t rounds_ ABSL_GUARDED_BY(mu_) = 0;    // rounds of this search, for the backoff
   absl::Duration looked_up_at_ ABSL_GUARDED_BY(mu_) = -absl::InfiniteDuration();
 };
 
