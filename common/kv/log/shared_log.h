@@ -18,9 +18,9 @@
 // leads. AppendResult::Outcome says what to do after each other result.
 //
 // Threads: any thread may call any method; no method blocks on IO. Callbacks run on threads of the
-// implementation and must be quick. Each runs exactly once, with an error if the log is destroyed
-// first. Appends take effect in the order of the calls, and are answered in that order. The order
-// of other calls is open.
+// implementation and must be quick; a malformed call is answered before the method returns. Each
+// callback runs exactly once, with an error if the log is destroyed first. Appends take effect in
+// the order of the calls, and are answered in that order. The order of other calls is open.
 
 #ifndef COMMON_KV_LOG_SHARED_LOG_H_
 #define COMMON_KV_LOG_SHARED_LOG_H_
@@ -82,7 +82,8 @@ struct AppendResult {
     // not proven to last. The next append that is acknowledged proves them.
     kPresent,
     // Another term leads (ReadState says which), or the epoch has gone back because the engine
-    // lost it. Nothing was appended. Stop leading and answer nothing.
+    // lost it. This call has appended nothing; an earlier one of unknown result may have. Stop
+    // leading and answer nothing.
     kDeposed,
     // The log does not end at `after`. It ends with other rows, or it is shorter because the engine
     // has lost some. Nothing was appended. Read the state. If the term still leads and
@@ -96,7 +97,7 @@ struct AppendResult {
     kUnknown,
   };
   Outcome outcome = Outcome::kUnknown;
-  absl::Status why;  // OK for kAcknowledged; otherwise a text for the log
+  absl::Status why = {};  // OK for kAcknowledged; otherwise a text for the log
 };
 
 struct ReadRequest {
@@ -129,11 +130,6 @@ struct SnapshotPart {
   SnapshotFile file;
   uint32_t index = 0;  // from 0
   std::string data;    // kSnapshotPartBytes; less in the last part
-};
-
-struct TrimRequest {
-  LogTerm term;
-  uint32_t snapshots_kept = 2;  // the newest; at least 1
 };
 
 struct TrimResult {
@@ -203,10 +199,10 @@ class SharedLog {
   // file's hash when all parts are there.
   virtual void ReadPart(SnapshotFile file, uint32_t index, Callback<std::string> done) = 0;
 
-  // Removes all snapshots but the newest `snapshots_kept`, files that no snapshot has (also those
-  // of an upload that is not finished), and rows that no kept snapshot needs. Without a snapshot it
-  // removes no row. FAILED_PRECONDITION if another term leads.
-  virtual void Trim(TrimRequest request, Callback<TrimResult> done) = 0;
+  // Removes all snapshots but the newest `snapshots_kept` (at least 1), rows that no kept snapshot
+  // needs, and files that no snapshot has, also those of an upload that is not finished. Without a
+  // snapshot it removes no row. Anybody may call it.
+  virtual void Trim(uint32_t snapshots_kept, Callback<TrimResult> done) = 0;
 };
 
 }  // namespace escapement::kv

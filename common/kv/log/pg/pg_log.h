@@ -1,0 +1,70 @@
+// PgLog: a SharedLog in PostgreSQL (12 or later), or in anything that speaks like it.
+//
+// It uses what every installation has: tables, prepared statements, READ COMMITTED. No extension,
+// trigger, advisory lock or NOTIFY. All replicas must use the same role, which may then end
+// connections of a former leader. A pooler must give each client a connection of its own (session
+// mode). docs/adr/0019 says why the statements are safe.
+//
+// It has two connections, with a thread each: one appends and leads, the other does the rest. The
+// first is opened by the first Lead or Append.
+//
+// What can be lost is up to PostgreSQL: pg_findings.h names it. The sessions turn
+// synchronous_commit on if it is off or local.
+
+#ifndef COMMON_KV_LOG_PG_PG_LOG_H_
+#define COMMON_KV_LOG_PG_PG_LOG_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/kv/log/shared_log.h"
+#include "common/runtime/runtime.h"
+
+namespace escapement::kv {
+
+class PgLog final : public SharedLog {
+ public:
+  struct Options {
+    std::string url;                // pg_conninfo.h
+    std::string store = "default";  // several logs may share a database: 1 to 32 of [a-z0-9-]
+    // A statement that waits so long for another writer's transaction fails. Then the log ends the
+    // other writer's connection.
+    absl::Duration lock_timeout = absl::Milliseconds(500);
+    // The server ends a statement after this.
+    absl::Duration statement_timeout = absl::Seconds(10);
+    // The connection counts as lost if the server is silent for so long.
+    absl::Duration silence_max = absl::Seconds(10);
+    int appends_in_flight_max = 64;
+  };
+
+  // Connects later. INVALID_ARGUMENT for bad options.
+  static absl::StatusOr<std::unique_ptr<PgLog>> Make(Runtime& runtime, const Options& options);
+  ~PgLog() override;
+
+  void ReadState(Callback<LogState> done) override;
+  void Lead(LeadRequest request, Callback<LeadResult> done) override;
+  void Append(AppendRequest request, std::function<void(AppendResult)> done) override;
+  void Read(ReadRequest request, Callback<ReadResult> done) override;
+  void MissingFiles(std::vector<SnapshotFile> files,
+                    Callback<std::vector<SnapshotFile>> done) override;
+  void PutPart(SnapshotPart part, std::function<void(absl::Status)> done) override;
+  void PutSnapshot(Snapshot snapshot, std::function<void(absl::Status)> done) override;
+  void ListSnapshots(Callback<std::vector<Snapshot>> done) override;
+  void ReadPart(SnapshotFile file, uint32_t index, Callback<std::string> done) override;
+  void Trim(uint32_t snapshots_kept, Callback<TrimResult> done) override;
+
+  // Cuts both connections, as a network may.
+  void Disconnect();
+
+ private:
+  class Core;
+  explicit PgLog(std::unique_ptr<Core> core);
+  const std::unique_ptr<Core> core_;
+};
+
+}  // namespace escapement::kv
+
+#endif  // COMMON_KV_LOG_PG_PG_LOG_H_

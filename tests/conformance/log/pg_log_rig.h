@@ -1,0 +1,40 @@
+// The PostgreSQL of a test program.
+
+#ifndef TESTS_CONFORMANCE_LOG_PG_LOG_RIG_H_
+#define TESTS_CONFORMANCE_LOG_PG_LOG_RIG_H_
+
+#include <memory>
+#include <string>
+
+#include "common/kv/log/pg/pg_log.h"
+#include "tests/conformance/log/log_rig.h"
+#include "tests/fixtures/postgres/postgres.h"
+
+namespace escapement::kv {
+
+// Started by the first call, from the main thread, with the log's schema.
+fixtures::Postgres& TestPostgres();
+
+std::string NewStoreName();
+
+class PgRig final : public LogRig {
+ public:
+  PgRig() : PgRig(TestPostgres().url(), NewStoreName()) {}
+  PgRig(const std::string& url, const std::string& store);
+
+  SharedLog& log(size_t replica) override { return *logs_.at(replica); }
+  void Disconnect(size_t replica) override { logs_.at(replica)->Disconnect(); }
+  void Await(absl::Mutex& mu, absl::FunctionRef<bool()> done) override;
+  const std::string& store() const { return store_; }
+  // The name under which writers of this log connect.
+  std::string writer() const { return "escapement-writer-" + store_; }
+  void StopReplica(size_t replica) { logs_.at(replica).reset(); }
+
+ private:
+  const std::string store_;
+  std::vector<std::unique_ptr<PgLog>> logs_;
+};
+
+}  // namespace escapement::kv
+
+#endif  // TESTS_CONFORMANCE_LOG_PG_LOG_RIG_H_
