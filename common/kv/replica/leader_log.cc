@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/backoff/backoff.h"
 #include "spdlog/spdlog.h"
 
@@ -22,6 +23,13 @@ LeaderLog::LeaderLog(Runtime& runtime, SharedLog& log, Options options)
       place_(options_.place) {}
 
 void LeaderLog::Append(std::string row, Done done) {
+  if (row.size() > kLogRowBytesMax) {
+    // The store's memory is ahead of the log by this batch, so the term cannot go on without it.
+    const absl::Status why = absl::InternalError(
+        absl::StrCat("a batch of ", row.size(), " bytes does not fit into a row of the log"));
+    done(why);
+    return End(why, /*tell=*/true);
+  }
   absl::Status ended;
   {
     absl::MutexLock lock(&mu_);
@@ -46,9 +54,8 @@ void LeaderLog::Flush() {
       if (!request.has_value()) return;
       flushing_ = true;
     }
-    log_.Append(*std::move(request), [self = shared_from_this()](AppendResult result) {
-      self->OnResult(result);
-    });
+    log_.Append(*std::move(request),
+                [self = shared_from_this()](AppendResult result) { self->OnResult(result); });
     absl::MutexLock lock(&mu_);
     flushing_ = false;
   }
@@ -86,7 +93,7 @@ void LeaderLog::Do(AppendWindow::Step step) {
     case AppendWindow::Step::kReadState:
       return ReadState();
     case AppendWindow::Step::kDeposed:
-      return End(absl::AbortedError("another store leads"), /*tell=*/true);
+      return Depose();
     case AppendWindow::Step::kLost:
       return End(absl::DataLossError("the shared log has lost acknowledged commits, and this store "
                                      "cannot append them again"),
@@ -141,7 +148,10 @@ void LeaderLog::Later(void (LeaderLog::*retry)()) {
 
 void LeaderLog::Stop() { End(absl::UnavailableError("the store has stopped"), /*tell=*/false); }
 
+void LeaderLog::Depose() { End(absl::AbortedError("another store leads"), /*tell=*/true); }
+
 void LeaderLog::End(absl::Status why, bool tell) {
+  lease_.End();
   std::map<uint64_t, Done> unanswered;
   {
     absl::MutexLock lock(&mu_);

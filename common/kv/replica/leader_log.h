@@ -21,6 +21,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/kv/log/shared_log.h"
 #include "common/kv/replica/append_window.h"
+#include "common/kv/replica/leader_lease.h"
 #include "common/kv/replica/log_place.h"
 #include "common/runtime/runtime.h"
 
@@ -30,8 +31,8 @@ class LeaderLog : public std::enable_shared_from_this<LeaderLog> {
  public:
   struct Options {
     LogTerm term;
-    LogPlace place;                         // the log's end
-    size_t recent_bytes_max = 64 << 20;     // rows kept in case that the engine loses them
+    LogPlace place;                           // the log's end
+    size_t recent_bytes_max = 64 << 20;       // rows kept in case that the engine loses them
     std::function<void(absl::Status)> ended;  // called once, but not for Stop. ABORTED: another
                                               // term leads. DATA_LOSS: acknowledged rows are lost
   };
@@ -45,7 +46,11 @@ class LeaderLog : public std::enable_shared_from_this<LeaderLog> {
   void Append(std::string row, Done done) ABSL_LOCKS_EXCLUDED(mu_);
 
   void Stop() ABSL_LOCKS_EXCLUDED(mu_);
+  // Another term leads, as the caller has read.
+  void Depose() ABSL_LOCKS_EXCLUDED(mu_);
 
+  // Ends with the log.
+  LeaderLease& lease() { return lease_; }
   const LogTerm& term() const { return options_.term; }
 
  private:
@@ -63,10 +68,11 @@ class LeaderLog : public std::enable_shared_from_this<LeaderLog> {
   SharedLog& log_;
   const Options options_;
   const std::shared_ptr<Executor> timers_;
+  LeaderLease lease_;
 
   absl::Mutex mu_;
   AppendWindow window_ ABSL_GUARDED_BY(mu_);
-  LogPlace place_ ABSL_GUARDED_BY(mu_);               // behind the last acknowledged row
+  LogPlace place_ ABSL_GUARDED_BY(mu_);                 // behind the last acknowledged row
   std::map<uint64_t, Done> done_ ABSL_GUARDED_BY(mu_);  // by sequence
   bool flushing_ ABSL_GUARDED_BY(mu_) = false;
   uint32_t failures_ ABSL_GUARDED_BY(mu_) = 0;  // since the last acknowledgement

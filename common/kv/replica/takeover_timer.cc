@@ -3,8 +3,7 @@
 namespace escapement::kv {
 
 void TakeoverTimer::Observe(const LogState& state, absl::Duration now) {
-  const bool same =
-      seen_.has_value() && seen_->leader == state.leader && seen_->last == state.last;
+  const bool same = seen_.has_value() && seen_->leader == state.leader && seen_->last == state.last;
   if (!same) since_ = now;
   seen_ = state;
 }

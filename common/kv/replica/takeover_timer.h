@@ -23,7 +23,7 @@ namespace escapement::kv {
 
 inline constexpr absl::Duration kSilenceMax = absl::Seconds(3);
 // The monotonic clocks of two machines may differ by much less than this over kSilenceMax.
-inline constexpr absl::Duration kLeaseMax = kSilenceMax - absl::Milliseconds(200);
+inline constexpr absl::Duration kLeaseMax = absl::Milliseconds(2800);
 inline constexpr absl::Duration kBeatInterval = absl::Milliseconds(500);
 
 class TakeoverTimer {

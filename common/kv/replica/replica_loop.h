@@ -1,0 +1,119 @@
+// ReplicaLoop: one replica of a store: follows the log, takes over when the leader is silent,
+// leads, and steps down.
+//
+//   follow: read the log's state every kPollInterval; apply new rows
+//     │ silence, or a handover (TakeoverTimer), and all rows applied
+//     ▼
+//   Lead over the state as seen ─► leader record acknowledged ─► serve (ReplicaCopy)
+//     ▲                                                            │ deposed, or handed over
+//     └────────────────────────────── follow ◄─────────────────────┘
+//
+// If the copy has rows that the log does not have, it waits for kPatience, because a leader may
+// append lost rows again. Then it drops the copy and begins with a snapshot or the log's beginning.
+// If this process led and the log has lost acknowledged rows that nobody can append again, it
+// serves nothing more until it is restarted.
+//
+// Threads: all work is done on one executor. Any thread may call the public methods.
+
+#ifndef COMMON_KV_REPLICA_REPLICA_LOOP_H_
+#define COMMON_KV_REPLICA_REPLICA_LOOP_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/kv/log/shared_log.h"
+#include "common/kv/replica/replica_copy.h"
+#include "common/kv/replica/takeover_timer.h"
+#include "common/runtime/runtime.h"
+
+namespace escapement::kv {
+
+enum class ReplicaRole : uint8_t { kStarting, kFollower, kCandidate, kLeader, kRefusing };
+
+struct ReplicaStatus {
+  ReplicaRole role = ReplicaRole::kStarting;
+  LogTerm leader;              // as last seen in the log
+  std::string leader_address;  // empty: none is known
+  uint64_t log_seq = 0;        // the log's last row, as last seen
+  uint64_t applied_seq = 0;    // the copy's; only while it follows
+  uint64_t log_bytes = 0;      // of all rows up to it
+  absl::Duration behind;       // how long the copy has had less than the log; zero while it leads
+  absl::Status problem;        // what stands in the way at the moment, if anything does
+};
+
+class ReplicaLoop {
+ public:
+  static constexpr absl::Duration kPollInterval = absl::Milliseconds(50);
+  static constexpr absl::Duration kPatience = kSilenceMax;
+
+  struct Options {
+    std::string owner;    // unique for each life of a process
+    std::string address;  // where clients reach this replica
+    // Called on the loop's executor when the role has changed. May be empty.
+    std::function<void(ReplicaRole)> on_role;
+  };
+  // The arguments must outlive the loop.
+  ReplicaLoop(Runtime& runtime, SharedLog& log, ReplicaCopy& copy, Options options);
+  ~ReplicaLoop();
+
+  void Start();
+  // Stops leading at once, without a handover. Blocks until the copy is no longer used.
+  void Stop() ABSL_LOCKS_EXCLUDED(mu_);
+
+  // If this replica leads, it gives up its term so that another one takes over at once. Otherwise
+  // it does nothing. Then runs `done` on the loop's executor.
+  void HandOver(Closure done);
+
+  ReplicaStatus status() const ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  void ReadState();
+  void PollAfter(absl::Duration delay);
+  void OnState(const absl::StatusOr<LogState>& state);
+  void Follow(const LogState& state);
+  void BeginCopy(const LogState& state);
+  void ReadRows();
+  void OnRows(absl::StatusOr<ReadResult> result);
+  void OnForeignRows(const absl::Status& why);
+  void TryToLead(const LogState& state);
+  void OnLed(const LeadResult& result);
+  void OnLeaderRecord(uint64_t epoch, std::string record, const absl::Status& acknowledged);
+  void OnEnded(uint64_t epoch, const absl::Status& why);
+  void StepDown(bool hand_over);
+  void Note(const absl::Status& problem) ABSL_LOCKS_EXCLUDED(mu_);
+  void SetRole(ReplicaRole role) ABSL_LOCKS_EXCLUDED(mu_);
+  std::shared_ptr<LeaderLog> leader_log() const ABSL_LOCKS_EXCLUDED(mu_);
+
+  Clock& clock_;
+  Runtime& runtime_;
+  SharedLog& log_;
+  ReplicaCopy& copy_;
+  const Options options_;
+  const std::shared_ptr<Executor> executor_;
+
+  // On the executor.
+  Executor::TimerId poll_timer_ = 0;  // 0 while a call to the log is under way
+  TakeoverTimer timer_;
+  ReplicaRole role_ = ReplicaRole::kStarting;
+  absl::Duration seen_since_;     // TakeoverTimer::since() when it tried to lead
+  uint64_t attempted_epoch_ = 0;  // of the last try to lead
+  bool serving_ = false;          // the copy leads
+  std::optional<absl::Duration> behind_since_;
+  std::optional<absl::Duration> foreign_since_;  // since when the copy has rows that the log lacks
+
+  mutable absl::Mutex mu_;
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+  std::shared_ptr<LeaderLog> leader_log_ ABSL_GUARDED_BY(mu_);  // of a term that has not ended
+  ReplicaStatus status_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace escapement::kv
+
+#endif  // COMMON_KV_REPLICA_REPLICA_LOOP_H_

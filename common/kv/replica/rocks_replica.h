@@ -1,0 +1,67 @@
+// RocksReplica: a replica's copy of the state in RocksDB, and the store over it while it leads.
+//
+// The folder holds `db/` (RocksDB). It is a cache of the log: nothing in it is synced, and it may
+// be deleted whenever no process uses it. If it cannot be opened, it is dropped and made again.
+//
+// Threads: as ReplicaCopy; any thread may call store().
+
+#ifndef COMMON_KV_REPLICA_ROCKS_REPLICA_H_
+#define COMMON_KV_REPLICA_ROCKS_REPLICA_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "common/kv/replica/replica_copy.h"
+#include "common/kv/rocks/rocks_database.h"
+#include "common/kv/rocks/rocks_kv_store.h"
+#include "common/runtime/runtime.h"
+
+namespace escapement::kv {
+
+class RocksReplica final : public ReplicaCopy {
+ public:
+  // `options.data_dir` is the replica's folder; `options.layout` is for the first store of a log.
+  // UNAVAILABLE if another process has the folder open. `leader_address` says where the leader is
+  // now, for those that this replica turns away; any thread may call it.
+  static absl::StatusOr<std::unique_ptr<RocksReplica>> Open(
+      RocksKvStore::Options options, Clock& clock, std::function<std::string()> leader_address);
+  ~RocksReplica() override;
+
+  std::optional<LogPlace> place() override;
+  absl::Status Begin(const LogPosition& first) override;
+  absl::Status Apply(const std::vector<LogRow>& rows) override;
+  absl::Status Drop() override;
+  std::string LeaderRecord() override;
+  absl::Status StartLeading(std::shared_ptr<LeaderLog> log, absl::Duration clock_age) override;
+  void StopLeading(bool hand_over) override;
+
+  // The store while it leads; otherwise null.
+  std::shared_ptr<RocksKvStore> store() const ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  class Log;
+  RocksReplica(RocksKvStore::Options options, Clock& clock,
+               std::function<std::string()> leader_address);
+  absl::Status OpenDatabase();
+  std::string path() const;
+
+  const RocksKvStore::Options options_;
+  Clock& clock_;
+  const std::function<std::string()> leader_address_;
+
+  std::unique_ptr<RocksDatabase> database_;  // null while it leads
+  std::unique_ptr<Log> log_;                 // of the store
+
+  mutable absl::Mutex mu_;
+  std::shared_ptr<RocksKvStore> store_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace escapement::kv
+
+#endif  // COMMON_KV_REPLICA_ROCKS_REPLICA_H_
