@@ -1,4 +1,4 @@
-// What every SharedLog does. Each case runs over PostgreSQL and over the simulation's engine.
+// Every SharedLog does this. Each case runs over PostgreSQL and over the simulation's engine.
 
 #include <memory>
 #include <string>

@@ -45,13 +45,14 @@ std::string NewStoreName() {
   return absl::StrCat("store-", ++stores);
 }
 
-PgRig::PgRig(const std::string& url, const std::string& store) : store_(store) {
+PgRig::PgRig(const std::string& url, const std::string& store, const Options& options)
+    : store_(store) {
   for (size_t i = 0; i < kReplicas; ++i) {
     auto log = PgLog::Make(TestRuntime(), {.url = url,
                                            .store = store,
-                                           .lock_timeout = absl::Milliseconds(200),
+                                           .lock_timeout = options.lock_timeout,
                                            .statement_timeout = absl::Seconds(10),
-                                           .silence_max = absl::Seconds(10)});
+                                           .silence_max = options.silence_max});
     CHECK(log.ok()) << log.status().ToString();
     logs_.push_back(*std::move(log));
   }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/time/time.h"
 #include "common/kv/log/pg/pg_log.h"
 #include "tests/conformance/log/log_rig.h"
 #include "tests/fixtures/postgres/postgres.h"
@@ -19,8 +20,12 @@ std::string NewStoreName();
 
 class PgRig final : public LogRig {
  public:
-  PgRig() : PgRig(TestPostgres().url(), NewStoreName()) {}
-  PgRig(const std::string& url, const std::string& store);
+  struct Options {
+    absl::Duration lock_timeout = absl::Milliseconds(200);
+    absl::Duration silence_max = absl::Seconds(10);
+  };
+  PgRig() : PgRig(TestPostgres().url(), NewStoreName(), {}) {}
+  PgRig(const std::string& url, const std::string& store, const Options& options);
 
   SharedLog& log(size_t replica) override { return *logs_.at(replica); }
   void Disconnect(size_t replica) override { logs_.at(replica)->Disconnect(); }
@@ -28,7 +33,6 @@ class PgRig final : public LogRig {
   const std::string& store() const { return store_; }
   // The name under which writers of this log connect.
   std::string writer() const { return "escapement-writer-" + store_; }
-  void StopReplica(size_t replica) { logs_.at(replica).reset(); }
 
  private:
   const std::string store_;

@@ -76,7 +76,7 @@ class MemLog::Link : public std::enable_shared_from_this<Link> {
   Connection connection_;
   uint64_t connections_ = 0;
   uint64_t last_id_ = 0;
-  std::map<uint64_t, std::function<void()>> calls_;  // what each does if the connection breaks
+  std::map<uint64_t, std::function<void()>> calls_;  // to run if the connection breaks
   FailedAppend failed_append_;
 };
 
@@ -107,6 +107,7 @@ void MemLog::Lead(LeadRequest request, Callback<LeadResult> done) {
         if (engine->Blocked()) return engine->Answer(connection, give(InTheWay()));
         const uint64_t genesis = engine->runtime_.random().Next();
         auto result = engine->committed_.Lead(request, genesis);
+        if (!result.ok()) return engine->Refuse(connection, give(std::move(result)));
         engine->Commit(
             connection,
             [request, genesis](MemLogState& state) { state.Lead(request, genesis).IgnoreError(); },
@@ -125,9 +126,11 @@ void MemLog::Append(AppendRequest request, std::function<void(AppendResult)> don
       },
       [engine = &engine_, shared](auto connection, auto give) {
         if (engine->Blocked()) {
-          return engine->Commit(connection, nullptr, give({Outcome::kNotApplied, InTheWay()}));
+          return engine->Refuse(connection, give({Outcome::kNotApplied, InTheWay()}));
         }
         AppendResult result = engine->committed_.Append(*shared);
+        if (result.outcome != Outcome::kAcknowledged)
+          return engine->Refuse(connection, give(std::move(result)));
         engine->Commit(
             connection, [shared](MemLogState& state) { state.Append(*shared); },
             give(std::move(result)));

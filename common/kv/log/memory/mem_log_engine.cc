@@ -113,6 +113,15 @@ void MemLogEngine::Commit(const std::shared_ptr<Connection>& connection,
   ScheduleReplication();
 }
 
+void MemLogEngine::Refuse(const std::shared_ptr<Connection>& connection, Closure answer) {
+  // The server works on one call of a connection at a time.
+  const bool waits = std::any_of(unreplicated_.begin(), unreplicated_.end(), [&](const Write& w) {
+    return !shows_all_ || w.connection == connection;
+  });
+  if (waits) return Commit(connection, nullptr, std::move(answer));
+  Answer(connection, std::move(answer));
+}
+
 void MemLogEngine::ScheduleReplication() {
   if (replication_scheduled_ || unreplicated_.empty() || !replicating_) return;
   replication_scheduled_ = true;

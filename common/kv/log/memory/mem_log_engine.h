@@ -3,7 +3,8 @@
 //
 // - A call that writes takes effect when it arrives, is replicated in that order, and is answered
 //   and shown to others only then.
-// - Crash(): the server starts again. It then shows what it had committed, replicated or not.
+// - Crash(): the server starts again. It then shows what it had committed, replicated or not, and
+//   answers calls that change nothing by it.
 // - Failover(): the standby takes over, without what was not replicated.
 // - Calls and answers are late or lost. With one of them the connection is lost, so the caller does
 //   not know what came of all calls under way.
@@ -31,7 +32,7 @@ namespace escapement::kv {
 
 // Shares are in millionths of the calls.
 struct MemLogFaults {
-  absl::Duration delay_min = absl::Microseconds(50);  // of each call and each answer
+  absl::Duration delay_min = absl::Microseconds(50);  // each call and each answer takes this long
   absl::Duration delay_max = absl::Microseconds(500);
   absl::Duration replication_min = absl::Microseconds(200);
   absl::Duration replication_max = absl::Milliseconds(1);
@@ -66,9 +67,9 @@ class MemLogEngine {
   void Crash();
   void Failover();
 
-  // What is replicated: the truth for checkers.
+  // The replicated state: the truth for checkers.
   const MemLogState& replicated() const { return replicated_; }
-  // What readers see.
+  // The state that readers see.
   const MemLogState& shown() const { return shows_all_ ? committed_ : replicated_; }
   // Called for each row when it is replicated, in order.
   void set_on_replicated(std::function<void(const LogRow&)> observer) {
@@ -96,6 +97,9 @@ class MemLogEngine {
   // Answers once this and all earlier writes are replicated.
   void Commit(const std::shared_ptr<Connection>& connection,
               std::function<void(MemLogState&)> replay, Closure answer);
+  // Answers a call that has changed nothing: at once if it has seen only what is shown, otherwise
+  // once that is replicated, as it waits for a lock.
+  void Refuse(const std::shared_ptr<Connection>& connection, Closure answer);
   void Replicate();
   void ScheduleReplication();
   bool IsCut(const Connection& connection, Direction direction) const;

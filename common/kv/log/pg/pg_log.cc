@@ -24,7 +24,7 @@ constexpr size_t kStoreNameBytesMax = 32;
 constexpr uint64_t kTrimRowsMax = 2000;
 constexpr uint64_t kTrimFilesMax = 8;
 
-// Of a call with an effect, or without one: an effect that may be lost again counts as unknown.
+// An effect that may be lost again counts as unknown.
 absl::Status StatusOf(const PgAnswer& answer) {
   if (answer.sqlstate == kPgForeignKey)
     return absl::AbortedError("a trim and an upload were in each other's way");

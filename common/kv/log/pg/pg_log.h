@@ -8,8 +8,8 @@
 // It has two connections, with a thread each: one appends and leads, the other does the rest. The
 // first is opened by the first Lead or Append.
 //
-// What can be lost is up to PostgreSQL: pg_findings.h names it. The sessions turn
-// synchronous_commit on if it is off or local.
+// PostgreSQL's configuration decides how much can be lost; pg_findings.h names it. The sessions
+// turn synchronous_commit on if it is off or local.
 
 #ifndef COMMON_KV_LOG_PG_PG_LOG_H_
 #define COMMON_KV_LOG_PG_PG_LOG_H_

@@ -48,8 +48,8 @@ struct PgAnswer {
     kUnproven,
   };
   Kind kind = Kind::kUnknown;
-  std::vector<PgRows> rows = {};  // of each step; only if committed or unproven
-  std::string sqlstate = {};      // of the error; only for kRefused
+  std::vector<PgRows> rows = {};  // one for each step; only if committed or unproven
+  std::string sqlstate = {};      // the error's; only for kRefused
   absl::Status why = {};          // not OK unless committed
 };
 

@@ -1,0 +1,49 @@
+// Findings: facts of a PostgreSQL server that decide what a PgLog there can lose.
+//
+// Threads: JudgePgServer is pure; ReadPgServerFacts blocks on IO.
+
+#ifndef COMMON_KV_LOG_PG_PG_FINDINGS_H_
+#define COMMON_KV_LOG_PG_PG_FINDINGS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace escapement::kv {
+
+struct PgFinding {
+  enum class Severity : uint8_t {
+    kNote,     // as it should be, or without influence on safety
+    kWarning,  // one failure can lose acknowledged commits, or stop the log
+    kDanger,   // a crash of the server can lose or damage the log
+  };
+  Severity severity = Severity::kNote;
+  std::string name;  // the setting, or what was looked for
+  std::string text;  // one line for the log and for people
+};
+
+struct PgServerFacts {
+  int version = 0;  // as server_version_num: 150018
+  bool fsync = true;
+  bool full_page_writes = true;
+  bool in_recovery = false;
+  bool read_only = false;
+  bool data_checksums = false;
+  bool pooler = false;
+  std::string synchronous_commit = "on";
+  std::string synchronous_standby_names;
+  uint64_t synchronous_standbys = 0;  // connected now, as far as the role may see them
+  bool sees_standbys = true;          // the role may see them
+};
+
+// Pure. The first finding always says in one line what can be lost.
+std::vector<PgFinding> JudgePgServer(const PgServerFacts& facts);
+
+// Asks the server of the URL (pg_conninfo.h). UNAVAILABLE without a connection.
+absl::StatusOr<PgServerFacts> ReadPgServerFacts(const std::string& url);
+
+}  // namespace escapement::kv
+
+#endif  // COMMON_KV_LOG_PG_PG_FINDINGS_H_

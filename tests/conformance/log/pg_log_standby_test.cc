@@ -1,0 +1,77 @@
+// PgLog over a primary with a synchronous standby, which takes over.
+
+#include <memory>
+#include <string>
+
+#include "common/kv/log/pg/pg_findings.h"
+#include "gtest/gtest.h"
+#include "tests/conformance/log/pg_log_rig.h"
+
+namespace escapement::kv {
+namespace {
+
+using Outcome = AppendResult::Outcome;
+using fixtures::Postgres;
+
+// A primary shows, after a crash, a commit that its standby does not have. Nobody believes it, and
+// after the takeover everybody notices that it is gone.
+TEST(PgLogStandby, ShownRowThatIsLostIsNotBelieved) {
+  Postgres& primary = TestPostgres();
+  auto standby = Postgres::StartStandby(primary, {});
+  ASSERT_TRUE(standby.ok()) << standby.status();
+  ASSERT_TRUE(primary.Sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'").ok());
+  primary.One("SELECT pg_reload_conf()");
+  while (primary.One("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") != "1") {
+  }
+  const auto facts = ReadPgServerFacts(primary.url());
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_EQ(facts->synchronous_standbys, 1u);
+  EXPECT_EQ(JudgePgServer(*facts).front().severity, PgFinding::Severity::kNote);
+
+  PgRig rig(primary.url(), NewStoreName(), {.silence_max = absl::Seconds(1)});
+  const LeadResult a = rig.Lead(0, "a");
+  const AppendRequest kept = Rows(a.term, a.last, {"kept"});
+  ASSERT_EQ(rig.Append(0, kept).outcome, Outcome::kAcknowledged);
+
+  // The standby is down: the row is on the primary's disk, and no result comes.
+  (*standby)->Crash();
+  const AppendRequest lost = Rows(a.term, EndOf(kept), {"lost"});
+  EXPECT_EQ(rig.Append(0, lost).outcome, Outcome::kUnknown);
+  EXPECT_EQ(rig.Read(1, {.after = EndOf(kept)})->rows.size(), 0u);
+
+  // The primary starts again and shows the row. A follower reads it.
+  primary.Crash();
+  ASSERT_TRUE(primary.Restart().ok());
+  while (!rig.Read(1, {.after = EndOf(kept)}).ok()) {
+  }
+  const auto shown = rig.Read(1, {.after = EndOf(kept)});
+  ASSERT_TRUE(shown.ok()) << shown.status();
+  ASSERT_EQ(shown->rows.size(), 1u);
+  // The leader finds it present. The append that would prove it is never acknowledged, and a
+  // candidate's Lead is not either.
+  EXPECT_EQ(rig.AppendSurely(0, lost).outcome, Outcome::kPresent);
+  EXPECT_EQ(rig.Append(0, Rows(a.term, EndOf(lost), {"proof"})).outcome, Outcome::kUnknown);
+  const LogState seen = rig.State(1);
+  EXPECT_EQ(rig.TryLead(1, seen, "b").status().code(), absl::StatusCode::kUnavailable);
+
+  // The primary is gone for good; the standby takes over without the row.
+  primary.Crash();
+  ASSERT_TRUE((*standby)->Restart().ok());
+  ASSERT_TRUE((*standby)->Promote().ok());
+  ASSERT_TRUE((*standby)->Sql("ALTER SYSTEM SET synchronous_standby_names = ''").ok());
+  (*standby)->One("SELECT pg_reload_conf()");
+  PgRig after((*standby)->url(), rig.store(), {});
+  EXPECT_EQ(after.State(0).last, EndOf(kept));
+  EXPECT_EQ(after.Read(0, {.after = EndOf(kept)})->rows.size(), 0u);
+  // The follower that has applied the row, and a candidate that has seen it, notice.
+  EXPECT_EQ(after.Read(1, {.after = EndOf(lost)}).status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(after.TryLead(1, seen, "b").status().code(), absl::StatusCode::kAborted);
+  // So does the leader. It has the row, and can append it again.
+  EXPECT_EQ(after.AppendSurely(0, Rows(a.term, EndOf(lost), {"proof"})).outcome,
+            Outcome::kConflict);
+  EXPECT_EQ(after.AppendSurely(0, lost).outcome, Outcome::kAcknowledged);
+  EXPECT_TRUE(after.Read(1, {.after = EndOf(lost)}).ok());
+}
+
+}  // namespace
+}  // namespace escapement::kv
