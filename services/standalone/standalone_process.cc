@@ -22,7 +22,7 @@ class AllServices final : public HostedService {
  public:
   AllServices(const ServiceContext& context, std::unique_ptr<store::StoreServer> server)
       : server_(std::move(server)),
-        store_metrics_(context.metrics, server_->store()),
+        store_metrics_(context.metrics, *server_),
         handler_(context, server_->store()),
         token_manager_(context, server_->store()),
         emitter_(context, server_->store()),
@@ -68,7 +68,8 @@ class AllServices final : public HostedService {
       Closure done;
     };
     auto joined = std::make_shared<Joined>();
-    joined->done = std::move(done);
+    // The services still need the store. Then another replica takes over.
+    joined->done = [this, done = std::move(done)]() mutable { server_->HandOver(std::move(done)); };
     for (HostedService* service : services_) {
       service->Drain([joined] {
         if (joined->left.fetch_sub(1) == 1) joined->done();
@@ -119,7 +120,9 @@ void ValidateFlags(std::vector<std::string>& errors) {
 }
 
 absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& context) {
-  auto server = store::StoreServer::Open(store::StoreOptionsFromFlags(), context.runtime.clock());
+  store::StoreServer::Options options = store::StoreOptionsFromFlags();
+  options.replication.on_append = store::AppendLatency(context.metrics);
+  auto server = store::StoreServer::Open(options, context.runtime);
   if (!server.ok()) return server.status();
   return std::make_unique<StandaloneProcess>(context, *std::move(server));
 }

@@ -52,6 +52,11 @@ class LeaderLog : public std::enable_shared_from_this<LeaderLog> {
   // Ends with the log.
   LeaderLease& lease() { return lease_; }
   const LogTerm& term() const { return options_.term; }
+  // Behind the last acknowledged row.
+  LogPlace place() const ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    return place_;
+  }
 
  private:
   void Flush() ABSL_LOCKS_EXCLUDED(mu_);
@@ -70,7 +75,7 @@ class LeaderLog : public std::enable_shared_from_this<LeaderLog> {
   const std::shared_ptr<Executor> timers_;
   LeaderLease lease_;
 
-  absl::Mutex mu_;
+  mutable absl::Mutex mu_;
   AppendWindow window_ ABSL_GUARDED_BY(mu_);
   LogPlace place_ ABSL_GUARDED_BY(mu_);                 // behind the last acknowledged row
   std::map<uint64_t, Done> done_ ABSL_GUARDED_BY(mu_);  // by sequence

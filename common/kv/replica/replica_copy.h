@@ -12,11 +12,18 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/kv/replica/leader_log.h"
 #include "common/kv/replica/log_place.h"
 
 namespace escapement::kv {
+
+// What a checkpoint of a copy holds.
+struct CheckpointFacts {
+  LogPlace place;
+  absl::Time store_time;  // of its last batch; InfinitePast if there is none
+};
 
 class ReplicaCopy {
  public:
@@ -37,6 +44,18 @@ class ReplicaCopy {
   // acknowledged. Then the copy follows no rows until StopLeading. `clock_age`: see
   // StoreKernel::Options.
   virtual absl::Status StartLeading(std::shared_ptr<LeaderLog> log, absl::Duration clock_age) = 0;
+  // The store time that is known now; InfinitePast if there is none.
+  virtual absl::Time store_time() = 0;
+
+  // Makes a checkpoint in `folder`, which must not exist; also while it leads. Blocks on IO.
+  virtual absl::Status MakeCheckpoint(const std::string& folder) = 0;
+  // What such a folder has. It may change the folder's files, but not their meaning. Any thread.
+  virtual absl::StatusOr<CheckpointFacts> ReadCheckpoint(const std::string& folder) = 0;
+  // Moves the checkpoint in the place of the copy. Not while it leads.
+  virtual absl::Status Adopt(const std::string& folder) = 0;
+  // A folder for checkpoints on the copy's file system.
+  virtual std::string scratch() const = 0;
+
   // Stops serving. With `hand_over` it first writes a last row, and blocks until that is settled.
   virtual void StopLeading(bool hand_over) = 0;
 };

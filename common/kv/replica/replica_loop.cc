@@ -1,5 +1,8 @@
 #include "common/kv/replica/replica_loop.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -12,6 +15,13 @@ namespace {
 // How often a leader looks whether another one leads, beside the answers to its appends.
 constexpr absl::Duration kLeaderPoll = absl::Milliseconds(500);
 
+std::string CheckpointFolder(const ReplicaCopy& copy) {
+  return absl::StrCat(copy.scratch(), "/checkpoint");
+}
+std::string RestoreFolder(const ReplicaCopy& copy) {
+  return absl::StrCat(copy.scratch(), "/restore");
+}
+
 }  // namespace
 
 ReplicaLoop::ReplicaLoop(Runtime& runtime, SharedLog& log, ReplicaCopy& copy, Options options)
@@ -20,12 +30,16 @@ ReplicaLoop::ReplicaLoop(Runtime& runtime, SharedLog& log, ReplicaCopy& copy, Op
       log_(log),
       copy_(copy),
       options_(std::move(options)),
-      executor_(runtime.NewExecutor("replica")) {}
+      executor_(runtime.NewExecutor("replica")),
+      snapshots_(runtime, log, copy) {}
 
 ReplicaLoop::~ReplicaLoop() { Stop(); }
 
 void ReplicaLoop::Start() {
-  executor_->Post([this] { ReadState(); });
+  executor_->Post([this] {
+    ReadState();
+    CheckSnapshots();
+  });
 }
 
 void ReplicaLoop::Stop() {
@@ -35,6 +49,7 @@ void ReplicaLoop::Stop() {
     if (std::exchange(stopped_, true)) return;
     leading = leader_log_;
   }
+  snapshots_.Stop();
   // The executor may be waiting for an append.
   if (leading != nullptr) leading->Stop();
   executor_->Stop();
@@ -87,6 +102,7 @@ void ReplicaLoop::OnState(const absl::StatusOr<LogState>& state) {
     return PollAfter(kPollInterval);
   }
   timer_.Observe(*state, clock_.Elapsed());
+  state_ = *state;
   {
     absl::MutexLock lock(&mu_);
     status_.leader = state->leader;
@@ -111,6 +127,7 @@ void ReplicaLoop::OnState(const absl::StatusOr<LogState>& state) {
 }
 
 void ReplicaLoop::Follow(const LogState& state) {
+  if (restoring_) return PollAfter(kPollInterval);
   // An attempt of unknown result has begun a term after all.
   if (state.leader.owner == options_.owner && state.leader.epoch == attempted_epoch_)
     return OnLed({state.leader, state.first, state.last});
@@ -122,7 +139,7 @@ void ReplicaLoop::Follow(const LogState& state) {
         "address, or delete the folder"));
     return PollAfter(kPollInterval);
   }
-  if (!place.has_value()) return BeginCopy(state);
+  if (!place.has_value()) return BeginCopy();
   const absl::Duration now = clock_.Elapsed();
   const bool whole = place->position == state.last;
   if (whole) {
@@ -143,16 +160,82 @@ void ReplicaLoop::Follow(const LogState& state) {
   PollAfter(kPollInterval);
 }
 
-void ReplicaLoop::BeginCopy(const LogState& state) {
-  if (state.first.seq != 0) {
-    Note(absl::FailedPreconditionError("the log has been trimmed and there is no snapshot"));
-    return PollAfter(kPollInterval);
+void ReplicaLoop::BeginCopy() {
+  restoring_ = true;
+  snapshots_.Restore(RestoreFolder(copy_), [this, executor = executor_](auto found) {
+    executor->Post([this, found = std::move(found)] { OnRestored(found); });
+  });
+  PollAfter(kPollInterval);
+}
+
+void ReplicaLoop::OnRestored(const absl::StatusOr<SnapshotKeeper::Found>& found) {
+  absl::Status status = found.status();
+  if (status.ok() && found->has_value()) {
+    status = copy_.Adopt(RestoreFolder(copy_));
+  } else if (status.ok()) {
+    status = copy_.Begin(state_.first);
   }
-  if (absl::Status status = copy_.Begin(state.first); !status.ok()) {
-    Note(status);
-    return PollAfter(kPollInterval);
+  Note(status);
+  // After a failure it tries again, but not at once.
+  executor_->PostAfter(status.ok() ? absl::ZeroDuration() : kPatience,
+                       [this] { restoring_ = false; });
+}
+
+void ReplicaLoop::CheckSnapshots() {
+  snapshots_.Find([this, executor = executor_](auto newest) {
+    executor->Post([this, newest = std::move(newest)] { OnNewest(newest); });
+  });
+}
+
+void ReplicaLoop::OnNewest(const absl::StatusOr<SnapshotKeeper::Found>& newest) {
+  const auto check_again = [this] {
+    executor_->PostAfter(options_.snapshot_check, [this] { CheckSnapshots(); });
+  };
+  if (newest.ok() && newest->has_value()) {
+    absl::MutexLock lock(&mu_);
+    status_.snapshot_seq = (*newest)->place.position.seq;
+    status_.snapshot_time = (*newest)->store_time;
   }
-  Follow(state);
+  if (!newest.ok() || !SnapshotIsDue(*newest)) return check_again();
+  const std::string folder = CheckpointFolder(copy_);
+  std::error_code error;
+  std::filesystem::remove_all(folder, error);  // an earlier process's
+  if (absl::Status status = copy_.MakeCheckpoint(folder); !status.ok()) {
+    spdlog::error("replica: cannot make a checkpoint: {}", status.ToString());
+    return check_again();
+  }
+  snapshots_.Upload(folder, [this, executor = executor_, check_again](auto uploaded) {
+    if (!uploaded.ok() && !absl::IsCancelled(uploaded.status()))
+      spdlog::warn("replica: the snapshot failed: {}", uploaded.status().ToString());
+    executor->Post([this, check_again, uploaded = std::move(uploaded)] {
+      if (uploaded.ok()) uploaded_seq_ = uploaded->place.position.seq;
+      check_again();
+    });
+  });
+}
+
+bool ReplicaLoop::SnapshotIsDue(const SnapshotKeeper::Found& newest) {
+  LogPlace place;
+  const LogPlace since = newest.has_value() ? newest->place : LogPlace();
+  // Two replicas have no table files in common. So the one that made the last snapshot makes the
+  // next one, too, if it can: it sends only what is new.
+  double share = since.position.seq == uploaded_seq_ ? 1 : 1.125;  // of the limits
+  if (const auto leading = leader_log(); leading != nullptr) {
+    if (!serving_) return false;
+    place = leading->place();
+    share += 0.25;
+  } else {
+    const std::optional<LogPlace> copied = copy_.place();
+    if (role_ != ReplicaRole::kFollower || restoring_ || !copied.has_value()) return false;
+    place = *copied;
+  }
+  if (place.position.seq <= since.position.seq || place.position.seq == 0) return false;
+  const uint64_t grown = place.log_bytes - std::min(place.log_bytes, since.log_bytes);
+  if (static_cast<double>(grown) >= share * static_cast<double>(options_.snapshot_log_bytes))
+    return true;
+  // Without a snapshot the log alone is as good.
+  return newest.has_value() &&
+         copy_.store_time() - newest->store_time >= share * options_.snapshot_age;
 }
 
 void ReplicaLoop::ReadRows() {

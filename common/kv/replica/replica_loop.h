@@ -30,6 +30,7 @@
 #include "absl/time/time.h"
 #include "common/kv/log/shared_log.h"
 #include "common/kv/replica/replica_copy.h"
+#include "common/kv/replica/snapshot_keeper.h"
 #include "common/kv/replica/takeover_timer.h"
 #include "common/runtime/runtime.h"
 
@@ -45,7 +46,10 @@ struct ReplicaStatus {
   uint64_t applied_seq = 0;    // the copy's; only while it follows
   uint64_t log_bytes = 0;      // of all rows up to it
   absl::Duration behind;       // how long the copy has had less than the log; zero while it leads
-  absl::Status problem;        // what stands in the way at the moment, if anything does
+  // The newest snapshot's last row and its store time; 0 and InfinitePast if none is known.
+  uint64_t snapshot_seq = 0;
+  absl::Time snapshot_time = absl::InfinitePast();
+  absl::Status problem;  // what stands in the way at the moment, if anything does
 };
 
 class ReplicaLoop {
@@ -56,6 +60,12 @@ class ReplicaLoop {
   struct Options {
     std::string owner;    // unique for each life of a process
     std::string address;  // where clients reach this replica
+    // A snapshot is made when the log has grown by so much since the last one, or after so long. A
+    // follower makes it; the leader only if it is overdue by a quarter. Among followers the one
+    // that made the last one comes first.
+    uint64_t snapshot_log_bytes = uint64_t{1} << 30;
+    absl::Duration snapshot_age = absl::Hours(24);
+    absl::Duration snapshot_check = absl::Seconds(10);  // how often it looks
     // Called on the loop's executor when the role has changed. May be empty.
     std::function<void(ReplicaRole)> on_role;
   };
@@ -78,7 +88,11 @@ class ReplicaLoop {
   void PollAfter(absl::Duration delay);
   void OnState(const absl::StatusOr<LogState>& state);
   void Follow(const LogState& state);
-  void BeginCopy(const LogState& state);
+  void BeginCopy();
+  void OnRestored(const absl::StatusOr<SnapshotKeeper::Found>& found);
+  void CheckSnapshots();
+  void OnNewest(const absl::StatusOr<SnapshotKeeper::Found>& newest);
+  bool SnapshotIsDue(const SnapshotKeeper::Found& newest);
   void ReadRows();
   void OnRows(absl::StatusOr<ReadResult> result);
   void OnForeignRows(const absl::Status& why);
@@ -100,6 +114,9 @@ class ReplicaLoop {
 
   // On the executor.
   Executor::TimerId poll_timer_ = 0;  // 0 while a call to the log is under way
+  LogState state_;                    // the last one read
+  bool restoring_ = false;
+  uint64_t uploaded_seq_ = 0;  // the last row of the last snapshot that this process has made
   TakeoverTimer timer_;
   ReplicaRole role_ = ReplicaRole::kStarting;
   absl::Duration seen_since_;     // TakeoverTimer::since() when it tried to lead
@@ -112,6 +129,8 @@ class ReplicaLoop {
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   std::shared_ptr<LeaderLog> leader_log_ ABSL_GUARDED_BY(mu_);  // of a term that has not ended
   ReplicaStatus status_ ABSL_GUARDED_BY(mu_);
+
+  SnapshotKeeper snapshots_;
 };
 
 }  // namespace escapement::kv

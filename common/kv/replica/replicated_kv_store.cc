@@ -36,8 +36,9 @@ absl::StatusOr<std::unique_ptr<ReplicatedKvStore>> ReplicatedKvStore::Open(Optio
   }
   options.rocks.data_dir = absl::StrCat(folder, "/", kReplicaFolder);
   std::unique_ptr<ReplicatedKvStore> store(new ReplicatedKvStore(std::move(options), runtime));
-  auto copy = RocksReplica::Open(store->options_.rocks, runtime.clock(),
-                                 [store = store.get()] { return store->LeaderAddress(); });
+  auto copy = RocksReplica::Open(
+      store->options_.rocks, runtime.clock(),
+      [store = store.get()] { return store->LeaderAddress(); }, store->options_.on_append);
   if (!copy.ok()) return copy.status();
   store->copy_ = *std::move(copy);
   store->loop_ =

@@ -14,6 +14,7 @@
 #ifndef COMMON_KV_REPLICA_REPLICATED_KV_STORE_H_
 #define COMMON_KV_REPLICA_REPLICATED_KV_STORE_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,6 +35,8 @@ class ReplicatedKvStore final : public KvStore {
   struct Options {
     RocksKvStore::Options rocks;  // `layout` is for the first store of a log
     ReplicaLoop::Options replica;
+    // Receives how long each batch took to become durable, on the writing thread. May be empty.
+    std::function<void(absl::Duration)> on_append;
   };
 
   // `runtime` and `log` must outlive the store. FAILED_PRECONDITION if the data folder has a store

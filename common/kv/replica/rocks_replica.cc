@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
+#include "common/kv/engine/store_clock.h"
 #include "common/kv/engine/store_kernel.h"
 #include "common/kv/meta_keys.h"
 #include "common/kv/not_leader.h"
@@ -18,11 +19,22 @@
 
 namespace escapement::kv {
 
+namespace {
+
+absl::Time StoreTimeIn(RocksDatabase& database) {
+  std::string value;
+  if (!database.Get(ColumnFamily::kMeta, kClockKey, value)) return absl::InfinitePast();
+  const auto record = DecodeClockRecord(value);
+  return record.ok() ? record->store_time : absl::InfinitePast();
+}
+
+}  // namespace
+
 // The writer's side of the leader's log.
 class RocksReplica::Log final : public BatchLog {
  public:
-  Log(std::shared_ptr<LeaderLog> log, Clock& clock, const std::function<std::string()>& address)
-      : log_(std::move(log)), clock_(clock), leader_address_(address) {}
+  Log(std::shared_ptr<LeaderLog> log, const RocksReplica& replica)
+      : log_(std::move(log)), replica_(replica) {}
 
   WriteSink& Begin(WriteSink& local, Last last) override {
     local_ = &local;
@@ -36,6 +48,7 @@ class RocksReplica::Log final : public BatchLog {
       std::optional<absl::StatusOr<LogPlace>> place;
     };
     auto answer = std::make_shared<Answer>();
+    const absl::Duration sent = replica_.clock_.Elapsed();
     log_->Append(record_->Take(), [answer](absl::StatusOr<LogPlace> place) {
       absl::MutexLock lock(&answer->mu);
       answer->place = std::move(place);
@@ -44,18 +57,19 @@ class RocksReplica::Log final : public BatchLog {
     auto here = [&answer] { return answer->place.has_value(); };
     answer->mu.Await(absl::Condition(&here));
     if (!answer->place->ok()) return answer->place->status();
+    if (replica_.on_append_) replica_.on_append_(replica_.clock_.Elapsed() - sent);
     log_->lease().Renew(began);
     local_->Put(ColumnFamily::kMeta, kLogPlaceKey, EncodeLogPlace(**answer->place));
     return absl::OkStatus();
   }
 
   absl::Status MayAnswer() const override {
-    if (log_->lease().Holds(clock_.Elapsed())) return absl::OkStatus();
+    if (log_->lease().Holds(replica_.clock_.Elapsed())) return absl::OkStatus();
     // Perhaps another store leads by now, and perhaps not: a client asks all of them.
     return NotLeader("");
   }
 
-  absl::Status WhyEnded() const override { return NotLeader(leader_address_()); }
+  absl::Status WhyEnded() const override { return NotLeader(replica_.leader_address_()); }
 
  private:
   class Tee final : public WriteSink {
@@ -79,26 +93,30 @@ class RocksReplica::Log final : public BatchLog {
   };
 
   const std::shared_ptr<LeaderLog> log_;
-  Clock& clock_;
-  const std::function<std::string()>& leader_address_;
+  const RocksReplica& replica_;
   Tee tee_{*this};
   std::optional<RecordWriter> record_;
   WriteSink* local_ = nullptr;
 };
 
 absl::StatusOr<std::unique_ptr<RocksReplica>> RocksReplica::Open(
-    RocksKvStore::Options options, Clock& clock, std::function<std::string()> leader_address) {
+    RocksKvStore::Options options, Clock& clock, std::function<std::string()> leader_address,
+    std::function<void(absl::Duration)> on_append) {
   RETURN_IF_ERROR(ValidateLayout(options.layout));
   if (!options.on_fatal) options.on_fatal = EndStoreProcess;
   std::unique_ptr<RocksReplica> replica(
-      new RocksReplica(std::move(options), clock, std::move(leader_address)));
+      new RocksReplica(std::move(options), clock, std::move(leader_address), std::move(on_append)));
   RETURN_IF_ERROR(replica->OpenDatabase());
   return replica;
 }
 
 RocksReplica::RocksReplica(RocksKvStore::Options options, Clock& clock,
-                           std::function<std::string()> leader_address)
-    : options_(std::move(options)), clock_(clock), leader_address_(std::move(leader_address)) {}
+                           std::function<std::string()> leader_address,
+                           std::function<void(absl::Duration)> on_append)
+    : options_(std::move(options)),
+      clock_(clock),
+      leader_address_(std::move(leader_address)),
+      on_append_(std::move(on_append)) {}
 
 RocksReplica::~RocksReplica() = default;
 
@@ -177,7 +195,7 @@ std::string RocksReplica::LeaderRecord() {
 }
 
 absl::Status RocksReplica::StartLeading(std::shared_ptr<LeaderLog> log, absl::Duration clock_age) {
-  log_ = std::make_unique<Log>(std::move(log), clock_, leader_address_);
+  log_ = std::make_unique<Log>(std::move(log), *this);
   auto store =
       RocksKvStore::OpenReplica(options_, clock_, {std::move(database_), *log_, clock_age});
   if (!store.ok()) return store.status();
@@ -198,6 +216,41 @@ void RocksReplica::StopLeading(bool hand_over) {
   if (database_ != nullptr) return;
   // The store could not be opened, and has closed the copy.
   if (absl::Status status = OpenDatabase(); !status.ok()) options_.on_fatal(status);
+}
+
+absl::Time RocksReplica::store_time() {
+  if (const auto leading = store(); leading != nullptr) return leading->info().store_time;
+  return StoreTimeIn(*database_);
+}
+
+absl::Status RocksReplica::MakeCheckpoint(const std::string& folder) {
+  if (const auto leading = store(); leading != nullptr) return leading->MakeCheckpoint(folder);
+  return database_->MakeCheckpoint(folder);
+}
+
+absl::StatusOr<CheckpointFacts> RocksReplica::ReadCheckpoint(const std::string& folder) {
+  RocksDatabase::Options options = StoreDatabaseOptions(options_);
+  options.block_cache_bytes = 1 << 20;
+  auto database = RocksDatabase::Open(folder, options);
+  if (!database.ok()) return absl::DataLossError(database.status().message());
+  std::string value;
+  if (!(*database)->Get(ColumnFamily::kMeta, kLogPlaceKey, value))
+    return absl::DataLossError("a checkpoint has no place in the log");
+  auto place = DecodeLogPlace(value);
+  if (!place.ok()) return place.status();
+  return CheckpointFacts{*place, StoreTimeIn(**database)};
+}
+
+absl::Status RocksReplica::Adopt(const std::string& folder) {
+  database_.reset();
+  std::error_code error;
+  std::filesystem::remove_all(path(), error);
+  std::filesystem::rename(folder, path(), error);
+  if (error) spdlog::warn("replica: cannot move {}: {}", folder, error.message());
+  absl::Status status = OpenDatabase();
+  // Without a database nothing can go on.
+  if (!status.ok()) options_.on_fatal(status);
+  return status;
 }
 
 std::shared_ptr<RocksKvStore> RocksReplica::store() const {

@@ -182,6 +182,10 @@ std::unique_ptr<RocksDatabase> RocksKvStore::Release(bool hand_over) {
 RocksKvStore::RocksKvStore(std::shared_ptr<RocksStoreCore> core) : core_(std::move(core)) {}
 RocksKvStore::~RocksKvStore() { core_->Stop(); }
 
+absl::Status RocksKvStore::MakeCheckpoint(const std::string& folder) {
+  return core_->MakeCheckpoint(folder);
+}
+
 RocksKvStore::Info RocksKvStore::info() const { return core_->info(); }
 void RocksKvStore::AskClock(ClockCall call, Callback<ClockState> done) {
   core_->AskClock(std::move(call), std::move(done));

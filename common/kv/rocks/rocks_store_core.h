@@ -42,6 +42,10 @@ class RocksStoreCore {
   // After Stop.
   std::unique_ptr<RocksDatabase> TakeDatabase() { return std::move(database_); }
 
+  absl::Status MakeCheckpoint(const std::string& folder) {
+    return database_->MakeCheckpoint(folder);
+  }
+
   // OK if what was read before this call may be answered.
   absl::Status MayAnswer() const { return log_ == nullptr ? absl::OkStatus() : log_->MayAnswer(); }
 

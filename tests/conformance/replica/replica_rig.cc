@@ -42,7 +42,7 @@ void FillFolder(const std::string& folder) {
     ThreadedLog log(runtime, engine);
     log.Hold();
     ReplicatedKvStore::Options options = StoreOptions(folder, {});
-    options.replica = {"nobody", "nowhere", nullptr};
+    options.replica.owner = options.replica.address = "nobody";
     CHECK(ReplicatedKvStore::Open(std::move(options), runtime, log).ok());
     return new std::string(folder);
   }();
@@ -52,10 +52,11 @@ void FillFolder(const std::string& folder) {
 }  // namespace
 
 ReplicaProcess::ReplicaProcess(std::shared_ptr<SharedLog> log, std::string name, RigOptions options,
-                               std::string boot_id)
+                               std::string boot_id, ReplicaLoop::Options loop)
     : log_(std::move(log)),
       name_(std::move(name)),
       options_(options),
+      loop_(std::move(loop)),
       runtime_(std::move(boot_id)),
       folder_(NewFolder()) {
   FillFolder(folder_);
@@ -70,11 +71,13 @@ ReplicaProcess::~ReplicaProcess() {
 void ReplicaProcess::Start() {
   ReplicatedKvStore::Options options = StoreOptions(folder_, options_);
   role_ = std::make_shared<Role>();
-  options.replica = {absl::StrCat(name_, "-", ++lives_, "-", folder_), name_,
-                     [role = role_](ReplicaRole now) {
-                       absl::MutexLock lock(&role->mu);
-                       role->role = now;
-                     }};
+  options.replica = loop_;
+  options.replica.owner = absl::StrCat(name_, "-", ++lives_, "-", folder_);
+  options.replica.address = name_;
+  options.replica.on_role = [role = role_](ReplicaRole now) {
+    absl::MutexLock lock(&role->mu);
+    role->role = now;
+  };
   auto store = ReplicatedKvStore::Open(std::move(options), runtime_, *log_);
   CHECK(store.ok()) << store.status().ToString();
   store_ = *std::move(store);

@@ -62,7 +62,7 @@ class ReplicaProcess final : public KvRig {
  public:
   // With its own folder. `name` is its address.
   ReplicaProcess(std::shared_ptr<SharedLog> log, std::string name, RigOptions options = {},
-                 std::string boot_id = {});
+                 std::string boot_id = {}, ReplicaLoop::Options loop = {});
   ~ReplicaProcess() override;
 
   KvStore& store() override { return *store_; }
@@ -91,6 +91,7 @@ class ReplicaProcess final : public KvRig {
   const std::shared_ptr<SharedLog> log_;
   const std::string name_;
   const RigOptions options_;
+  const ReplicaLoop::Options loop_;
   JumpingRuntime runtime_;
   std::string folder_;
   std::shared_ptr<Role> role_;

@@ -32,6 +32,11 @@ void ThreadedLog::LoseAnswers(int count) {
   answers_to_lose_ = count;
 }
 
+void ThreadedLog::Damage(const SnapshotFile& file) {
+  absl::MutexLock lock(&mu_);
+  damaged_.insert(file.hash);
+}
+
 void ThreadedLog::Do(Closure call) {
   absl::MutexLock lock(&mu_);
   if (held_) {
@@ -106,8 +111,14 @@ void ThreadedLog::ListSnapshots(Callback<std::vector<Snapshot>> done) {
 }
 
 void ThreadedLog::ReadPart(SnapshotFile file, uint32_t index, Callback<std::string> done) {
-  Answer(std::move(done),
-         [file = std::move(file), index](MemLogState& log) { return log.ReadPart(file, index); });
+  Do([this, file = std::move(file), index, done = std::move(done)] {
+    auto part = engine_.With([&](MemLogState& log) { return log.ReadPart(file, index); });
+    {
+      absl::MutexLock lock(&mu_);
+      if (part.ok() && damaged_.count(file.hash) > 0) part->front() ^= 1;
+    }
+    done(std::move(part));
+  });
 }
 
 void ThreadedLog::Trim(uint32_t snapshots_kept, Callback<TrimResult> done) {

@@ -11,6 +11,8 @@
 
 #include <functional>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -47,6 +49,9 @@ class ThreadedLog final : public SharedLog {
   void AwaitHeldAppends(int count) ABSL_LOCKS_EXCLUDED(mu_);
   // The next `count` appends take effect, and their results are unknown.
   void LoseAnswers(int count) ABSL_LOCKS_EXCLUDED(mu_);
+  // Parts of this file that are read have a wrong byte, as if no checksum of the engine had seen
+  // it.
+  void Damage(const SnapshotFile& file) ABSL_LOCKS_EXCLUDED(mu_);
 
   void ReadState(Callback<LogState> done) override;
   void Lead(LeadRequest request, Callback<LeadResult> done) override;
@@ -74,6 +79,7 @@ class ThreadedLog final : public SharedLog {
   std::vector<Closure> waiting_ ABSL_GUARDED_BY(mu_);
   int appends_held_ ABSL_GUARDED_BY(mu_) = 0;
   int answers_to_lose_ ABSL_GUARDED_BY(mu_) = 0;
+  std::set<std::string> damaged_ ABSL_GUARDED_BY(mu_);  // hashes
 };
 
 }  // namespace escapement::kv
