@@ -20,12 +20,19 @@ std::unique_ptr<Metrics::CollectorHandle> AddReplicaMetrics(Metrics& metrics, St
       metrics.GetGauge("escapement_store_log_seq", "Last row of the log that this replica sees.");
   Gauge* lag = metrics.GetGauge("escapement_store_replica_lag_seconds",
                                 "How long this replica has had fewer rows than the log.");
+  Gauge* snapshot = metrics.GetGauge("escapement_store_snapshot_seq",
+                                     "Last row in the newest snapshot; 0 without one.");
+  Gauge* age = metrics.GetGauge("escapement_store_snapshot_age_seconds",
+                                "Store time since the newest snapshot; only the leader knows it.");
   return metrics.AddCollector([=, &server] {
     const kv::ReplicaStatus status = *server.replica();
     leads->Set(status.role == kv::ReplicaRole::kLeader ? 1 : 0);
     epoch->Set(static_cast<double>(status.leader.epoch));
     rows->Set(static_cast<double>(status.log_seq));
     lag->Set(absl::ToDoubleSeconds(status.behind));
+    snapshot->Set(static_cast<double>(status.snapshot_seq));
+    const bool known = status.snapshot_seq > 0 && status.role == kv::ReplicaRole::kLeader;
+    age->Set(known ? absl::ToDoubleSeconds(server.info().store_time - status.snapshot_time) : 0);
   });
 }
 

@@ -27,7 +27,7 @@ inline constexpr size_t kStoreIdBytesMax = 64;
 class Replication {
  public:
   struct Options {
-    std::string url;        // of PostgreSQL; empty: the store is not replicated
+    std::string url;        // PostgreSQL's; empty: the store is not replicated
     std::string log_name;   // several stores may share a database: 1 to 32 of [a-z0-9-]
     std::string store_id;   // this replica's name; differs among the replicas of a log
     std::string advertise;  // where clients reach this replica

@@ -55,7 +55,8 @@ class KvConformance : public testing::TestWithParam<RigKind> {
 
 inline auto EveryStore() {
   return testing::Values(RigKind{"Mem", NewMemRig}, RigKind{"Rocks", NewRocksRig},
-                         RigKind{"Grpc", NewGrpcRig}, RigKind{"Replicated", NewReplicatedRig});
+                         RigKind{"Grpc", NewGrpcRig}, RigKind{"Replicated", NewReplicatedRig},
+                         RigKind{"ReplicatedPg", NewPgReplicatedRig});
 }
 inline std::string NameOfStore(const testing::TestParamInfo<RigKind>& info) {
   return info.param.name;

@@ -22,8 +22,8 @@
 // A replica that takes over on another machine knows how old the last record is at least, because
 // the other one wrote a record with each batch and lost the right to answer before. So store time
 // goes on from there, not from an interval later. If the wall clock is ahead by no more than
-// kFollowMax, store time begins at the wall clock: that is the time since the record was written
-// which nobody has measured.
+// kFollowMax, store time begins at the wall clock, because the real age of the record is not known
+// exactly.
 //
 // Threads: one at a time.
 

@@ -20,7 +20,7 @@ namespace escapement::kv {
 
 struct LogPlace {
   LogPosition position;
-  uint64_t epoch = 0;                     // of the last row's leader; 0 without a row
+  uint64_t epoch = 0;                     // the epoch of the last row; 0 without a row
   RecordKind kind = RecordKind::kLeader;  // the last row's
   uint64_t log_bytes = 0;                 // bytes of all rows up to this one
 

@@ -19,10 +19,10 @@
 
 namespace escapement::kv {
 
-// What a checkpoint of a copy holds.
+// The contents of a checkpoint of a copy.
 struct CheckpointFacts {
   LogPlace place;
-  absl::Time store_time;  // of its last batch; InfinitePast if there is none
+  absl::Time store_time;  // the last batch's; InfinitePast if there is none
 };
 
 class ReplicaCopy {
@@ -49,7 +49,8 @@ class ReplicaCopy {
 
   // Makes a checkpoint in `folder`, which must not exist; also while it leads. Blocks on IO.
   virtual absl::Status MakeCheckpoint(const std::string& folder) = 0;
-  // What such a folder has. It may change the folder's files, but not their meaning. Any thread.
+  // Reads the facts of such a folder. It may rewrite the folder's files without a change of their
+  // meaning. Any thread.
   virtual absl::StatusOr<CheckpointFacts> ReadCheckpoint(const std::string& folder) = 0;
   // Moves the checkpoint in the place of the copy. Not while it leads.
   virtual absl::Status Adopt(const std::string& folder) = 0;

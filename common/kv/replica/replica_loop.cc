@@ -98,6 +98,7 @@ void ReplicaLoop::ReadState() {
 
 void ReplicaLoop::OnState(const absl::StatusOr<LogState>& state) {
   if (!state.ok()) {
+    timer_.ObserveNothing();
     Note(state.status());
     return PollAfter(kPollInterval);
   }
@@ -219,7 +220,8 @@ bool ReplicaLoop::SnapshotIsDue(const SnapshotKeeper::Found& newest) {
   const LogPlace since = newest.has_value() ? newest->place : LogPlace();
   // Two replicas have no table files in common. So the one that made the last snapshot makes the
   // next one, too, if it can: it sends only what is new.
-  double share = since.position.seq == uploaded_seq_ ? 1 : 1.125;  // of the limits
+  double share =
+      since.position.seq == uploaded_seq_ ? 1 : 1.125;  // the limits are multiplied by it
   if (const auto leading = leader_log(); leading != nullptr) {
     if (!serving_) return false;
     place = leading->place();

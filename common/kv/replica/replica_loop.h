@@ -1,12 +1,13 @@
 // ReplicaLoop: one replica of a store: follows the log, takes over when the leader is silent,
 // leads, and steps down.
 //
-//   follow: read the log's state every kPollInterval; apply new rows
-//     │ silence, or a handover (TakeoverTimer), and all rows applied
-//     ▼
-//   Lead over the state as seen ─► leader record acknowledged ─► serve (ReplicaCopy)
-//     ▲                                                            │ deposed, or handed over
-//     └────────────────────────────── follow ◄─────────────────────┘
+//   follow: read the log's state every kPollInterval, apply new rows
+//     | silence, or a handover (TakeoverTimer), and all rows are applied
+//     v
+//   lead: Lead over the state as seen, leader record acknowledged, serve (ReplicaCopy)
+//     | another one leads, or a handover
+//     v
+//   follow
 //
 // If the copy has rows that the log does not have, it waits for kPatience, because a leader may
 // append lost rows again. Then it drops the copy and begins with a snapshot or the log's beginning.
@@ -44,12 +45,12 @@ struct ReplicaStatus {
   std::string leader_address;  // empty: none is known
   uint64_t log_seq = 0;        // the log's last row, as last seen
   uint64_t applied_seq = 0;    // the copy's; only while it follows
-  uint64_t log_bytes = 0;      // of all rows up to it
+  uint64_t log_bytes = 0;      // bytes of all rows up to it
   absl::Duration behind;       // how long the copy has had less than the log; zero while it leads
   // The newest snapshot's last row and its store time; 0 and InfinitePast if none is known.
   uint64_t snapshot_seq = 0;
   absl::Time snapshot_time = absl::InfinitePast();
-  absl::Status problem;  // what stands in the way at the moment, if anything does
+  absl::Status problem;  // the present obstacle; OK without one
 };
 
 class ReplicaLoop {
@@ -120,14 +121,14 @@ class ReplicaLoop {
   TakeoverTimer timer_;
   ReplicaRole role_ = ReplicaRole::kStarting;
   absl::Duration seen_since_;     // TakeoverTimer::since() when it tried to lead
-  uint64_t attempted_epoch_ = 0;  // of the last try to lead
+  uint64_t attempted_epoch_ = 0;  // the epoch that the last try to lead would begin
   bool serving_ = false;          // the copy leads
   std::optional<absl::Duration> behind_since_;
   std::optional<absl::Duration> foreign_since_;  // since when the copy has rows that the log lacks
 
   mutable absl::Mutex mu_;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
-  std::shared_ptr<LeaderLog> leader_log_ ABSL_GUARDED_BY(mu_);  // of a term that has not ended
+  std::shared_ptr<LeaderLog> leader_log_ ABSL_GUARDED_BY(mu_);  // null without a term
   ReplicaStatus status_ ABSL_GUARDED_BY(mu_);
 
   SnapshotKeeper snapshots_;

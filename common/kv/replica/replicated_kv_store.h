@@ -49,7 +49,7 @@ class ReplicatedKvStore final : public KvStore {
   void HandOver(Closure done);
 
   ReplicaStatus status() const;
-  // Of the store while this replica leads. Otherwise all zeros, but for the incarnation.
+  // The store's, while this replica leads. Otherwise all zeros.
   RocksKvStore::Info info() const;
 
   void OpenSession(uint64_t seen_incarnation, CommitSeq seen, Callback<SessionInfo> done) override;

@@ -66,7 +66,7 @@ class RocksReplica final : public ReplicaCopy {
   const std::function<void(absl::Duration)> on_append_;
 
   std::unique_ptr<RocksDatabase> database_;  // null while it leads
-  std::unique_ptr<Log> log_;                 // of the store
+  std::unique_ptr<Log> log_;                 // the log that the store writes
 
   mutable absl::Mutex mu_;
   std::shared_ptr<RocksKvStore> store_ ABSL_GUARDED_BY(mu_);

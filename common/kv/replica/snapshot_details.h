@@ -32,7 +32,7 @@ struct SnapshotDetails {
     friend bool operator==(const NamedFile&, const NamedFile&) = default;
   };
   LogPlace place;
-  absl::Time store_time;  // of the last batch in it
+  absl::Time store_time;  // the store time of its last batch
   std::vector<NamedFile> files;
 };
 

@@ -21,8 +21,8 @@
 namespace escapement::kv {
 
 struct UploadResult {
-  uint64_t bytes = 0;       // of the snapshot
-  uint64_t bytes_sent = 0;  // of files that the engine did not have
+  uint64_t bytes = 0;       // the size of the snapshot
+  uint64_t bytes_sent = 0;  // the size of the files that the engine did not have
 };
 
 // Uploads all files of `folder`, which is a checkpoint with this place and store time, and
@@ -32,7 +32,7 @@ absl::StatusOr<UploadResult> UploadSnapshot(BlockingLog& log, const std::string&
                                             FileHashes& hashes);
 
 // Fills `folder`, which is new and empty, with the snapshot's files, and checks them. DATA_LOSS: a
-// file is damaged. NOT_FOUND: the snapshot has been trimmed meanwhile.
+// file is damaged. NOT_FOUND: the snapshot has been trimmed.
 absl::Status DownloadSnapshot(BlockingLog& log, const Snapshot& snapshot,
                               const std::string& folder);
 

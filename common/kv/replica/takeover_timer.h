@@ -31,6 +31,10 @@ class TakeoverTimer {
   // A state that arrived at `now` (Clock::Elapsed).
   void Observe(const LogState& state, absl::Duration now);
 
+  // The log could not be read. A silence that is not observed does not count: after an outage of
+  // the log's engine the leader needs time to come back.
+  void ObserveNothing() { seen_.reset(); }
+
   // Since when the last observed state is known. The rows up to its end were written before this.
   absl::Duration since() const { return since_; }
 

@@ -37,6 +37,16 @@ TEST(TakeoverTimer, RowOrNewLeaderBeginsTheWaitAgain) {
   EXPECT_TRUE(timer.MayLead(Place(4, 11), absl::Seconds(107)));
 }
 
+TEST(TakeoverTimer, SilenceWhileTheLogCannotBeReadDoesNotCount) {
+  TakeoverTimer timer;
+  timer.Observe(At(4, 10), absl::Seconds(100));
+  timer.ObserveNothing();
+  EXPECT_FALSE(timer.MayLead(Place(4, 10), absl::Seconds(110)));
+  timer.Observe(At(4, 10), absl::Seconds(110));
+  EXPECT_FALSE(timer.MayLead(Place(4, 10), absl::Seconds(112)));
+  EXPECT_TRUE(timer.MayLead(Place(4, 10), absl::Seconds(113)));
+}
+
 TEST(TakeoverTimer, OnlyACopyAtTheEndMayLead) {
   TakeoverTimer timer;
   timer.Observe(At(4, 10), absl::Seconds(100));

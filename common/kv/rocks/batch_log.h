@@ -32,7 +32,7 @@ class BatchLog {
   // OK if what was read before this call may be answered without a write. Otherwise the status to
   // answer.
   virtual absl::Status MayAnswer() const = 0;
-  // What to tell calls and watches that end because the store does.
+  // The status for calls and watches that end because the store does.
   virtual absl::Status WhyEnded() const = 0;
 };
 

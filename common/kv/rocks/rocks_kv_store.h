@@ -88,8 +88,8 @@ class RocksKvStore final : public KvStore {
     // See StoreKernel::Options.
     std::optional<absl::Duration> clock_age;
   };
-  // A store over a copy. It returns once a first batch is in the log. Of `options` it ignores
-  // data_dir except for its free room, accept_loss, layout and file_system. Errors as
+  // A store over a copy. It returns once a first batch is in the log. It uses data_dir only to
+  // measure the free room, and ignores accept_loss, layout and file_system. Errors as
   // StoreKernel::Load, and those of the log.
   static absl::StatusOr<std::unique_ptr<RocksKvStore>> OpenReplica(Options options, Clock& clock,
                                                                    Replica replica);

@@ -45,7 +45,7 @@ class ReplicaFailover : public testing::Test {
     while (behind()) follower.Get({}).status().IgnoreError();
     follower.runtime().Jump(kLong);
   }
-  // What a replica answers once it knows who leads.
+  // Returns the address that a replica answers once it knows who leads.
   std::string KnownLeader(KvRig& rig) {
     std::string address;
     while (address.empty()) address = LeaderAddressOf(rig.Get({}).status()).value();
@@ -141,7 +141,7 @@ TEST_F(ReplicaFailover, ZombieAnswersNothingUntrue) {
   log_a_->Go();
   EXPECT_TRUE(absl::IsUnavailable(late.Wait().status()));
   EXPECT_TRUE(LeaderAddressOf(*seen.WaitForLag()).has_value());
-  EXPECT_EQ(seen.seqs().size(), 1u);  // of "b"; nothing of "late"
+  EXPECT_EQ(seen.seqs().size(), 1u);  // it has seen "b" and not "late"
   a_->Await(ReplicaRole::kFollower);
   EXPECT_EQ(KnownLeader(*a_), "b:1");
   EXPECT_EQ(Keys(*b_), "a b new ");
@@ -159,7 +159,7 @@ TEST_F(ReplicaFailover, LeaderWithoutTheLogAnswersNoRead) {
   a_->runtime().Jump(kLeaseMax);
   EXPECT_TRUE(LeaderAddressOf(a_->Get({}).status()).has_value());
   log_a_->Go();
-  // Nobody has led meanwhile, so it goes on.
+  // No other store has led, so it goes on.
   ASSERT_TRUE(Put(*a_, "b").ok());
   EXPECT_EQ(Keys(*a_), "a b ");
 }

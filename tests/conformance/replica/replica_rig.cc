@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "common/base/check.h"
+#include "common/kv/log/pg/pg_log.h"
+#include "tests/conformance/log/pg_log_rig.h"
 
 namespace escapement::kv {
 namespace {
@@ -123,6 +125,23 @@ class ReplicatedRig final : public KvRig {
 };
 
 }  // namespace
+
+std::unique_ptr<KvRig> NewPgReplicatedRig(RigOptions options) {
+  // Destroyed in the reverse order.
+  struct Rig final : KvRig {
+    explicit Rig(RigOptions options)
+        : process(
+              PgLog::Make(runtime, {.url = TestPostgres().url(), .store = NewStoreName()}).value(),
+              "only", options) {
+      process.AwaitLead();
+    }
+    KvStore& store() override { return process.store(); }
+    void Restart() override { process.Restart(); }
+    SystemRuntime runtime;
+    ReplicaProcess process;
+  };
+  return std::make_unique<Rig>(options);
+}
 
 std::unique_ptr<KvRig> NewReplicatedRig(RigOptions options) {
   return std::make_unique<ReplicatedRig>(options);

@@ -101,6 +101,8 @@ class ReplicaProcess final : public KvRig {
 
 // For the conformance suites: a store that leads, over a log in memory.
 std::unique_ptr<KvRig> NewReplicatedRig(RigOptions options);
+// Over a log in PostgreSQL. Call it from the main thread.
+std::unique_ptr<KvRig> NewPgReplicatedRig(RigOptions options);
 
 }  // namespace escapement::kv
 
