@@ -8,6 +8,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/kv/log/pg/pg_session.h"
+#include "common/kv/log/pg/pg_statements.h"
+#include "common/kv/log/pg/pg_values.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/log/pg_log_rig.h"
 
@@ -30,8 +36,16 @@ class RawWriter {
   ~RawWriter() { PQfinish(connection_); }
 
   // Sends the statement without what would end its transaction, and waits until it has run.
-  void RunHalf(const std::string& sql) {
-    EXPECT_EQ(PQsendQueryParams(connection_, sql.c_str(), 0, nullptr, nullptr, nullptr, nullptr, 0),
+  void RunHalf(const std::string& sql, const std::vector<PgValue>& parameters = {}) {
+    std::vector<const char*> values;
+    std::vector<int> lengths;
+    for (const PgValue& parameter : parameters) {
+      values.push_back(parameter.bytes().data());
+      lengths.push_back(static_cast<int>(parameter.bytes().size()));
+    }
+    const std::vector<int> formats(values.size(), 1);
+    EXPECT_EQ(PQsendQueryParams(connection_, sql.c_str(), static_cast<int>(values.size()), nullptr,
+                                values.data(), lengths.data(), formats.data(), 0),
               1);
     EXPECT_EQ(PQsendFlushRequest(connection_), 1);
     EXPECT_EQ(PQflush(connection_), 0);
@@ -60,15 +74,17 @@ class RawWriter {
   PGconn* const connection_;
 };
 
-// What PgLog sends for an append of one row, as text.
-std::string AppendSql(const PgRig& rig, const AppendRequest& request) {
+// The append of one row, with PgLog's own statement.
+void RunHalfAppend(RawWriter& writer, const PgRig& rig, const AppendRequest& request) {
   const LogRow& row = request.rows.front();
-  return absl::StrCat(
-      "INSERT INTO escapement.log_rows (store, seq, epoch, chain, data) SELECT s.store, ",
-      row.position.seq, ", s.epoch, ", static_cast<int64_t>(row.position.chain), ", '", *row.data,
-      "' FROM escapement.log_stores s WHERE s.store = '", rig.store(),
-      "' AND s.epoch = ", request.term.epoch, " AND s.owner = '", request.term.owner,
-      "' FOR SHARE OF s");
+  for (const PgStatement& statement : pg::WriterStatements()) {
+    if (statement.name != absl::string_view(pg::kAppend)) continue;
+    writer.RunHalf(statement.sql,
+                   {PgValue::Text(rig.store()), PgValue::Bigint(request.term.epoch),
+                    PgValue::Text(request.term.owner), PgValue::Bigint(request.after.seq),
+                    PgValue::Bigint(request.after.chain), PgValue::Bigint(row.position.chain),
+                    PgValue::Bytes(row.data)});
+  }
 }
 
 class PgLogFaults : public testing::Test {
@@ -80,7 +96,9 @@ class PgLogFaults : public testing::Test {
                      rig_.writer(), "' AND wait_event = '", event, "'"));
   }
   void AwaitBackend(const std::string& event) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(30);
     while (BackendsThatWait(event) == "0") {
+      ASSERT_LT(absl::Now(), deadline) << "no connection waits for " << event;
     }
   }
   void EndWriters(const std::string& how = "pg_terminate_backend") {
@@ -104,7 +122,7 @@ class PgLogFaults : public testing::Test {
 TEST_F(PgLogFaults, PausedLeaderWithOpenTransactionIsEnded) {
   const LeadResult a = rig_.Lead(0, "a");
   RawWriter paused(rig_);
-  paused.RunHalf(AppendSql(rig_, Rows(a.term, a.last, {"late"})));
+  RunHalfAppend(paused, rig_, Rows(a.term, a.last, {"late"}));
   const LeadResult b = rig_.Lead(1, "b");
   EXPECT_EQ(b.last, a.last);
   EXPECT_EQ(rig_.Append(1, Rows(b.term, b.last, {"b"})).outcome, Outcome::kAcknowledged);
@@ -128,7 +146,7 @@ TEST_F(PgLogFaults, LeadSeesTheAppendItWaitedFor) {
   const LeadResult a = rig_.Lead(0, "a");
   const LogState seen = rig_.State(1);
   RawWriter slow(rig_);
-  slow.RunHalf(AppendSql(rig_, Rows(a.term, a.last, {"in time"})));
+  RunHalfAppend(slow, rig_, Rows(a.term, a.last, {"in time"}));
   auto lead = std::make_shared<LogAnswer<absl::StatusOr<LeadResult>>>();
   // The lock's timeout is long here: the wait must end by the commit.
   PgRig patient(server_.url(), rig_.store(), {.lock_timeout = absl::Seconds(9)});

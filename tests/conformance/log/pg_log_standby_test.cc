@@ -13,8 +13,8 @@ namespace {
 using Outcome = AppendResult::Outcome;
 using fixtures::Postgres;
 
-// A primary shows, after a crash, a commit that its standby does not have. Nobody believes it, and
-// after the takeover everybody notices that it is gone.
+// A primary shows, after a crash, a commit that its standby does not have. No replica believes
+// it, and after the takeover each notices that it is gone.
 TEST(PgLogStandby, ShownRowThatIsLostIsNotBelieved) {
   Postgres& primary = TestPostgres();
   auto standby = Postgres::StartStandby(primary, {});

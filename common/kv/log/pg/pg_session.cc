@@ -35,7 +35,8 @@ class PgSession::Core {
       while (Step()) {
       }
       Lose(absl::UnavailableError("the log has stopped"));
-      FailQueued(absl::UnavailableError("the log has stopped"));
+      // A callback may run one more transaction.
+      while (HasQueued()) FailQueued(absl::UnavailableError("the log has stopped"));
     });
   }
 
