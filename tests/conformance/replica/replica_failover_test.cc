@@ -175,6 +175,34 @@ TEST_F(ReplicaFailover, CommitWithALostAnswerHasOneEffect) {
   EXPECT_EQ(Keys(*b_), "a b ");
 }
 
+// As after a failover to a standby that lacks the last rows.
+TEST_F(ReplicaFailover, LeaderAppendsAgainWhatTheLogHasLost) {
+  ASSERT_TRUE(Put(*a_, "a").ok());
+  const MemLogState old = engine_.With([](MemLogState& log) { return log; });
+  ASSERT_TRUE(Put(*a_, "b").ok());
+  ASSERT_TRUE(Put(*a_, "c").ok());
+  engine_.With([&old](MemLogState& log) { return (log = old).state(); });
+  ASSERT_TRUE(Put(*a_, "d").ok());
+  EXPECT_EQ(Keys(*a_), "a b c d ");
+  a_->HandOver();
+  b_->AwaitLead();
+  EXPECT_EQ(Keys(*b_), "a b c d ");
+}
+
+TEST_F(ReplicaFailover, ClientThatHasSeenMoreThanTheLogHoldsIsRefused) {
+  ASSERT_TRUE(Put(*a_, "a").ok());
+  const MemLogState old = engine_.With([](MemLogState& log) { return log; });
+  ASSERT_TRUE(Put(*a_, "b").ok());
+  const SessionInfo seen = a_->OpenSession().value();
+  a_->Kill();
+  engine_.With([&old](MemLogState& log) { return (log = old).state(); });
+  Silence(*b_);
+  b_->AwaitLead();
+  EXPECT_EQ(Keys(*b_), "a ");
+  EXPECT_TRUE(absl::IsFailedPrecondition(b_->OpenSession(seen.incarnation, seen.seq).status()));
+  EXPECT_TRUE(b_->OpenSession().ok());
+}
+
 TEST_F(ReplicaFailover, FolderCanBeDeleted) {
   ASSERT_TRUE(Put(*a_, "a").ok());
   a_->HandOver();

@@ -28,7 +28,8 @@ class ReplicasOverPostgres : public testing::Test {
   }
   static std::string Keys(KvRig& rig) {
     std::string keys;
-    for (const Entry& entry : rig.Scan({.cf = kEvents}).value().entries) keys += entry.key + " ";
+    const ScanResult all = rig.Scan({.cf = kEvents}).value();
+    for (const Entry& entry : all.entries) keys += entry.key + " ";
     return keys;
   }
   // Waits until the follower has all that the leader has, then lets a silence pass for it.
