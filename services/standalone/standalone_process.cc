@@ -29,6 +29,7 @@ class AllServices final : public HostedService {
         master_(context, server_->store(), master::HostedMaster::Tokens::kElsewhere) {}
 
   kv::KvStore& store() { return server_->store(); }
+  std::string StoreReason() const { return server_->NotReadyReason(); }
 
   void AddRpcs(RpcTable& table) override {
     master_.AddRpcs(table);
@@ -100,7 +101,11 @@ class StandaloneProcess final : public HostedService {
   }
   absl::Status Start() override { return gated_.Start(); }
   bool Ready() override { return gated_.Ready(); }
-  std::string NotReadyReason() override { return gated_.NotReadyReason(); }
+  std::string NotReadyReason() override {
+    // A replica that follows knows nothing more of the store than who leads.
+    if (std::string reason = services_.StoreReason(); !reason.empty()) return reason;
+    return gated_.NotReadyReason();
+  }
   void Drain(Closure done) override { gated_.Drain(std::move(done)); }
 
  private:

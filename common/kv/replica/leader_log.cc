@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/backoff/backoff.h"
-#include "spdlog/spdlog.h"
+#include "common/service/log.h"
 
 namespace escapement::kv {
 namespace {
@@ -64,10 +64,12 @@ void LeaderLog::Flush() {
 void LeaderLog::OnResult(const AppendResult& result) {
   std::vector<std::pair<Done, LogPlace>> answers;
   AppendWindow::Step step;
+  bool first_failure = false;
   {
     absl::MutexLock lock(&mu_);
     if (!ended_.ok()) return;
     step = window_.OnResult(result);
+    first_failure = step != AppendWindow::Step::kGoOn && failures_ == 0;
     for (const LogRow& row : window_.TakeAcknowledged()) {
       failures_ = 0;
       // A row that was lost and appended again has its place already.
@@ -78,8 +80,10 @@ void LeaderLog::OnResult(const AppendResult& result) {
       if (!done.empty()) answers.emplace_back(std::move(done.mapped()), place_);
     }
   }
-  if (!result.why.ok())
-    spdlog::warn("an append to the shared log failed: {}", result.why.ToString());
+  if (first_failure) {
+    Log(LogLevel::kWarning, "replica", "an append to the shared log failed and is settled now",
+        {{"error", result.why.ToString()}});
+  }
   for (auto& [done, place] : answers) done(place);
   Do(step);
 }
@@ -126,11 +130,10 @@ void LeaderLog::OnState(const absl::StatusOr<LogState>& state) {
     lost = window_.rows_lost() - lost;
   }
   if (lost > 0) {
-    spdlog::error(
-        "the shared log has lost {} acknowledged rows behind row {}. They are appended again from "
-        "memory. Check the durability of the log's engine: after another loss the memory may not "
-        "suffice",
-        lost, state->last.seq);
+    Log(LogLevel::kError, "replica",
+        "the shared log has lost acknowledged rows; they are appended again from memory, which may "
+        "not suffice another time: check the durability of the log's engine",
+        {{"rows", lost}, {"behind", state->last.seq}});
   }
   Do(step);
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "spdlog/spdlog.h"
+#include "common/service/log.h"
 
 namespace escapement::kv {
 namespace {
@@ -69,7 +69,8 @@ std::shared_ptr<LeaderLog> ReplicaLoop::leader_log() const {
 void ReplicaLoop::Note(const absl::Status& problem) {
   absl::MutexLock lock(&mu_);
   if (problem.code() != status_.problem.code() && !problem.ok())
-    spdlog::warn("replica: {}", problem.ToString());
+    Log(LogLevel::kWarning, "replica", "something is in the way",
+        {{"problem", problem.ToString()}});
   status_.problem = problem;
 }
 
@@ -202,12 +203,14 @@ void ReplicaLoop::OnNewest(const absl::StatusOr<SnapshotKeeper::Found>& newest) 
   std::error_code error;
   std::filesystem::remove_all(folder, error);  // an earlier process's
   if (absl::Status status = copy_.MakeCheckpoint(folder); !status.ok()) {
-    spdlog::error("replica: cannot make a checkpoint: {}", status.ToString());
+    Log(LogLevel::kError, "replica", "cannot make a checkpoint", {{"error", status.ToString()}});
     return check_again();
   }
   snapshots_.Upload(folder, [this, executor = executor_, check_again](auto uploaded) {
-    if (!uploaded.ok() && !absl::IsCancelled(uploaded.status()))
-      spdlog::warn("replica: the snapshot failed: {}", uploaded.status().ToString());
+    if (!uploaded.ok() && !absl::IsCancelled(uploaded.status())) {
+      Log(LogLevel::kWarning, "replica", "a snapshot failed",
+          {{"error", uploaded.status().ToString()}});
+    }
     executor->Post([this, check_again, uploaded = std::move(uploaded)] {
       if (uploaded.ok()) uploaded_seq_ = uploaded->place.position.seq;
       check_again();
@@ -280,8 +283,8 @@ void ReplicaLoop::OnForeignRows(const absl::Status& why) {
   if (!foreign_since_.has_value()) foreign_since_ = now;
   Note(why);
   if (absl::IsAborted(why) && now - *foreign_since_ < kPatience) return PollAfter(kPollInterval);
-  spdlog::warn("replica: the copy does not match the log, it is dropped and made again: {}",
-               why.ToString());
+  Log(LogLevel::kWarning, "replica",
+      "the copy does not match the log: it is dropped and made again", {{"why", why.ToString()}});
   foreign_since_.reset();
   if (absl::Status status = copy_.Drop(); !status.ok()) Note(status);
   PollAfter(kPollInterval);
@@ -357,7 +360,7 @@ void ReplicaLoop::OnLeaderRecord(uint64_t epoch, std::string record,
     StepDown(/*hand_over=*/false);
     return;
   }
-  spdlog::info("replica: leads with epoch {} from row {}", epoch, row.position.seq);
+  Log(LogLevel::kInfo, "replica", "leads", {{"epoch", epoch}, {"row", row.position.seq}});
   Note(absl::OkStatus());
   SetRole(ReplicaRole::kLeader);
 }
@@ -365,11 +368,12 @@ void ReplicaLoop::OnLeaderRecord(uint64_t epoch, std::string record,
 void ReplicaLoop::OnEnded(uint64_t epoch, const absl::Status& why) {
   const auto leading = leader_log();
   if (leading == nullptr || leading->term().epoch != epoch) return;
-  spdlog::warn("replica: leads no more: {}", why.ToString());
+  Log(LogLevel::kWarning, "replica", "leads no more", {{"why", why.ToString()}});
   StepDown(/*hand_over=*/false);
   Note(why);
   if (absl::IsDataLoss(why)) {
-    spdlog::critical("replica: serves nothing until an operator restarts it: {}", why.ToString());
+    Log(LogLevel::kError, "replica", "serves nothing until an operator restarts it",
+        {{"why", why.ToString()}});
     SetRole(ReplicaRole::kRefusing);
   }
 }
@@ -394,7 +398,7 @@ void ReplicaLoop::HandOver(Closure done) {
   executor_->Post([this, done = std::move(done)]() mutable {
     if (role_ == ReplicaRole::kLeader) {
       StepDown(/*hand_over=*/true);
-      spdlog::info("replica: has handed over");
+      Log(LogLevel::kInfo, "replica", "has handed over");
     }
     done();
   });

@@ -14,8 +14,8 @@
 #include "common/kv/replica/log_record.h"
 #include "common/kv/rocks/batch_log.h"
 #include "common/kv/rocks/store_database.h"
+#include "common/service/log.h"
 #include "common/status/return_if_error.h"
-#include "spdlog/spdlog.h"
 
 namespace escapement::kv {
 
@@ -31,9 +31,9 @@ absl::Time StoreTimeIn(RocksDatabase& database) {
 }  // namespace
 
 // The writer's side of the leader's log.
-class RocksReplica::Log final : public BatchLog {
+class RocksReplica::Appender final : public BatchLog {
  public:
-  Log(std::shared_ptr<LeaderLog> log, const RocksReplica& replica)
+  Appender(std::shared_ptr<LeaderLog> log, const RocksReplica& replica)
       : log_(std::move(log)), replica_(replica) {}
 
   WriteSink& Begin(WriteSink& local, Last last) override {
@@ -74,22 +74,22 @@ class RocksReplica::Log final : public BatchLog {
  private:
   class Tee final : public WriteSink {
    public:
-    explicit Tee(Log& log) : log_(log) {}
+    explicit Tee(Appender& appender) : appender_(appender) {}
     void Put(ColumnFamily cf, absl::string_view key, absl::string_view value) override {
-      log_.record_->Put(cf, key, value);
-      log_.local_->Put(cf, key, value);
+      appender_.record_->Put(cf, key, value);
+      appender_.local_->Put(cf, key, value);
     }
     void Delete(ColumnFamily cf, absl::string_view key) override {
-      log_.record_->Delete(cf, key);
-      log_.local_->Delete(cf, key);
+      appender_.record_->Delete(cf, key);
+      appender_.local_->Delete(cf, key);
     }
     void DeleteRange(ColumnFamily cf, absl::string_view begin, absl::string_view end) override {
-      log_.record_->DeleteRange(cf, begin, end);
-      log_.local_->DeleteRange(cf, begin, end);
+      appender_.record_->DeleteRange(cf, begin, end);
+      appender_.local_->DeleteRange(cf, begin, end);
     }
 
    private:
-    Log& log_;
+    Appender& appender_;
   };
 
   const std::shared_ptr<LeaderLog> log_;
@@ -132,8 +132,8 @@ absl::Status RocksReplica::OpenDatabase() {
   const RocksDatabase::Options options = StoreDatabaseOptions(options_);
   auto database = RocksDatabase::Open(path(), options);
   if (!database.ok() && !absl::IsUnavailable(database.status())) {
-    spdlog::warn("replica: the copy cannot be opened, it is dropped and made again: {}",
-                 database.status().ToString());
+    Log(LogLevel::kWarning, "replica", "the copy cannot be opened: it is dropped and made again",
+        {{"error", database.status().ToString()}});
     std::filesystem::remove_all(path(), error);
     database = RocksDatabase::Open(path(), options);
   }
@@ -179,7 +179,8 @@ absl::Status RocksReplica::Drop() {
   database_.reset();
   std::error_code error;
   std::filesystem::remove_all(path(), error);
-  if (error) spdlog::warn("replica: cannot delete {}: {}", path(), error.message());
+  if (error)
+    Log(LogLevel::kWarning, "replica", "cannot delete the copy", {{"error", error.message()}});
   absl::Status status = OpenDatabase();
   // Without a database nothing can go on.
   if (!status.ok()) options_.on_fatal(status);
@@ -195,9 +196,9 @@ std::string RocksReplica::LeaderRecord() {
 }
 
 absl::Status RocksReplica::StartLeading(std::shared_ptr<LeaderLog> log, absl::Duration clock_age) {
-  log_ = std::make_unique<Log>(std::move(log), *this);
+  appender_ = std::make_unique<Appender>(std::move(log), *this);
   auto store =
-      RocksKvStore::OpenReplica(options_, clock_, {std::move(database_), *log_, clock_age});
+      RocksKvStore::OpenReplica(options_, clock_, {std::move(database_), *appender_, clock_age});
   if (!store.ok()) return store.status();
   absl::MutexLock lock(&mu_);
   store_ = *std::move(store);
@@ -212,7 +213,7 @@ void RocksReplica::StopLeading(bool hand_over) {
   }
   if (store != nullptr) database_ = store->Release(hand_over);
   store.reset();
-  log_.reset();
+  appender_.reset();
   if (database_ != nullptr) return;
   // The store could not be opened, and has closed the copy.
   if (absl::Status status = OpenDatabase(); !status.ok()) options_.on_fatal(status);
@@ -246,7 +247,8 @@ absl::Status RocksReplica::Adopt(const std::string& folder) {
   std::error_code error;
   std::filesystem::remove_all(path(), error);
   std::filesystem::rename(folder, path(), error);
-  if (error) spdlog::warn("replica: cannot move {}: {}", folder, error.message());
+  if (error)
+    Log(LogLevel::kWarning, "replica", "cannot move a checkpoint", {{"error", error.message()}});
   absl::Status status = OpenDatabase();
   // Without a database nothing can go on.
   if (!status.ok()) options_.on_fatal(status);

@@ -53,7 +53,7 @@ class RocksReplica final : public ReplicaCopy {
   std::shared_ptr<RocksKvStore> store() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  class Log;
+  class Appender;
   RocksReplica(RocksKvStore::Options options, Clock& clock,
                std::function<std::string()> leader_address,
                std::function<void(absl::Duration)> on_append);
@@ -66,7 +66,7 @@ class RocksReplica final : public ReplicaCopy {
   const std::function<void(absl::Duration)> on_append_;
 
   std::unique_ptr<RocksDatabase> database_;  // null while it leads
-  std::unique_ptr<Log> log_;                 // the log that the store writes
+  std::unique_ptr<Appender> appender_;       // the log that the store writes
 
   mutable absl::Mutex mu_;
   std::shared_ptr<RocksKvStore> store_ ABSL_GUARDED_BY(mu_);

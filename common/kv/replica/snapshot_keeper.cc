@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/kv/replica/snapshot_details.h"
 #include "common/kv/replica/snapshot_transfer.h"
+#include "common/service/log.h"
 #include "common/status/return_if_error.h"
-#include "spdlog/spdlog.h"
 
 namespace escapement::kv {
 namespace {
@@ -17,7 +17,8 @@ namespace {
 void Delete(const std::string& folder) {
   std::error_code error;
   std::filesystem::remove_all(folder, error);
-  if (error) spdlog::warn("replica: cannot delete {}: {}", folder, error.message());
+  if (error)
+    Log(LogLevel::kWarning, "replica", "cannot delete a checkpoint", {{"error", error.message()}});
 }
 
 absl::StatusOr<std::vector<Snapshot>> List(BlockingLog& log) {
@@ -55,7 +56,7 @@ void SnapshotKeeper::Upload(std::string folder,
     Delete(folder);
     if (uploaded.ok()) {
       if (absl::Status status = TrimLog(log_); !status.ok())
-        spdlog::warn("replica: cannot trim the log: {}", status.ToString());
+        Log(LogLevel::kWarning, "replica", "cannot trim the log", {{"error", status.ToString()}});
     }
     done(uploaded);
   });
@@ -66,8 +67,10 @@ absl::StatusOr<CheckpointFacts> SnapshotKeeper::UploadNow(const std::string& fol
   if (!facts.ok()) return facts.status();
   auto result = UploadSnapshot(log_, folder, facts->place, facts->store_time, hashes_);
   if (!result.ok()) return result.status();
-  spdlog::info("replica: snapshot of row {} uploaded: {} bytes, {} of them sent",
-               facts->place.position.seq, result->bytes, result->bytes_sent);
+  Log(LogLevel::kInfo, "replica", "snapshot uploaded",
+      {{"row", facts->place.position.seq},
+       {"bytes", result->bytes},
+       {"bytes_sent", result->bytes_sent}});
   return facts;
 }
 
@@ -90,13 +93,14 @@ absl::StatusOr<SnapshotKeeper::Found> SnapshotKeeper::RestoreNow(const std::stri
       auto facts = copy_.ReadCheckpoint(folder);
       last = facts.status();
       if (last.ok() && facts->place.position == snapshot.position) {
-        spdlog::info("replica: restored from the snapshot of row {}", snapshot.position.seq);
+        Log(LogLevel::kInfo, "replica", "restored from a snapshot",
+            {{"row", snapshot.position.seq}});
         return Found(*facts);
       }
       if (last.ok()) last = absl::DataLossError("a snapshot is not that of its row");
     }
-    spdlog::warn("replica: cannot restore the snapshot of row {}: {}", snapshot.position.seq,
-                 last.ToString());
+    Log(LogLevel::kWarning, "replica", "cannot restore a snapshot",
+        {{"row", snapshot.position.seq}, {"error", last.ToString()}});
     if (!absl::IsDataLoss(last) && !absl::IsNotFound(last)) return last;
   }
   Delete(folder);
