@@ -6,6 +6,7 @@
 //   00 'i'                       → incarnation(8)
 //   00 'f'                       → version(4)           of this format
 //   00 't'                       → clock                see engine/store_clock.h
+//   00 'p'                       → position             in a replica only; see replica/log_place.h
 //
 // Integers are big-endian. Everybody may read kLayoutKey (layout.h) and kClockHoldKey.
 
@@ -27,6 +28,7 @@ inline constexpr absl::string_view kSeqKey{"\0q", 2};
 inline constexpr absl::string_view kIncarnationKey{"\0i", 2};
 inline constexpr absl::string_view kFormatKey{"\0f", 2};
 inline constexpr absl::string_view kClockKey{"\0t", 2};
+inline constexpr absl::string_view kLogPlaceKey{"\0p", 2};
 
 // A store of format 1 may have range tombstones in all families. Scans no longer respect those
 // (HasRangeTombstones), so deleted rows would reappear.

@@ -22,13 +22,14 @@ class AllServices final : public HostedService {
  public:
   AllServices(const ServiceContext& context, std::unique_ptr<store::StoreServer> server)
       : server_(std::move(server)),
-        store_metrics_(context.metrics, server_->store()),
+        store_metrics_(context.metrics, *server_),
         handler_(context, server_->store()),
         token_manager_(context, server_->store()),
         emitter_(context, server_->store()),
         master_(context, server_->store(), master::HostedMaster::Tokens::kElsewhere) {}
 
   kv::KvStore& store() { return server_->store(); }
+  std::string StoreReason() const { return server_->NotReadyReason(); }
 
   void AddRpcs(RpcTable& table) override {
     master_.AddRpcs(table);
@@ -68,7 +69,8 @@ class AllServices final : public HostedService {
       Closure done;
     };
     auto joined = std::make_shared<Joined>();
-    joined->done = std::move(done);
+    // The services still need the store. Then another replica takes over.
+    joined->done = [this, done = std::move(done)]() mutable { server_->HandOver(std::move(done)); };
     for (HostedService* service : services_) {
       service->Drain([joined] {
         if (joined->left.fetch_sub(1) == 1) joined->done();
@@ -99,7 +101,11 @@ class StandaloneProcess final : public HostedService {
   }
   absl::Status Start() override { return gated_.Start(); }
   bool Ready() override { return gated_.Ready(); }
-  std::string NotReadyReason() override { return gated_.NotReadyReason(); }
+  std::string NotReadyReason() override {
+    // A replica that follows knows nothing more of the store than who leads.
+    if (std::string reason = services_.StoreReason(); !reason.empty()) return reason;
+    return gated_.NotReadyReason();
+  }
   void Drain(Closure done) override { gated_.Drain(std::move(done)); }
 
  private:
@@ -119,7 +125,9 @@ void ValidateFlags(std::vector<std::string>& errors) {
 }
 
 absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& context) {
-  auto server = store::StoreServer::Open(store::StoreOptionsFromFlags(), context.runtime.clock());
+  store::StoreServer::Options options = store::StoreOptionsFromFlags();
+  options.replication.on_append = store::AppendLatency(context.metrics);
+  auto server = store::StoreServer::Open(options, context.runtime);
   if (!server.ok()) return server.status();
   return std::make_unique<StandaloneProcess>(context, *std::move(server));
 }

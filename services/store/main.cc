@@ -16,7 +16,7 @@ class StoreProcess final : public HostedService {
  public:
   StoreProcess(std::unique_ptr<StoreServer> server, const ServiceContext& context)
       : server_(std::move(server)),
-        metrics_(context.metrics, server_->store()),
+        metrics_(context.metrics, *server_),
         gate_(context.instance, server_->store(), context.runtime, /*rules=*/nullptr) {}
 
   void AddRpcs(RpcTable& table) override { server_->AddRpcs(table); }
@@ -27,8 +27,8 @@ class StoreProcess final : public HostedService {
   }
   bool Ready() override { return gate_.Ready() && server_->NotReadyReason().empty(); }
   std::string NotReadyReason() override { return server_->NotReadyReason(); }
-  // Nothing to wait for: clients resend commits without an answer.
-  void Drain(Closure done) override { done(); }
+  // Clients resend commits without an answer.
+  void Drain(Closure done) override { server_->HandOver(std::move(done)); }
 
  private:
   std::unique_ptr<StoreServer> server_;
@@ -37,7 +37,9 @@ class StoreProcess final : public HostedService {
 };
 
 absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& context) {
-  auto server = StoreServer::Open(StoreOptionsFromFlags(), context.runtime.clock());
+  StoreServer::Options options = StoreOptionsFromFlags();
+  options.replication.on_append = AppendLatency(context.metrics);
+  auto server = StoreServer::Open(options, context.runtime);
   if (!server.ok()) return server.status();
   return std::make_unique<StoreProcess>(*std::move(server), context);
 }

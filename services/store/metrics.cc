@@ -4,7 +4,48 @@
 
 namespace escapement::store {
 
-StoreMetrics::StoreMetrics(Metrics& metrics, kv::RocksKvStore& store) {
+namespace {
+
+// Follows a count that begins again at zero when the store does.
+void Follow(Counter& counter, uint64_t count, uint64_t& last) {
+  counter.Increment(static_cast<double>(count >= last ? count - last : count));
+  last = count;
+}
+
+std::unique_ptr<Metrics::CollectorHandle> AddReplicaMetrics(Metrics& metrics, StoreServer& server) {
+  Gauge* leads = metrics.GetGauge("escapement_store_leads", "1 while this replica leads.");
+  Gauge* epoch = metrics.GetGauge("escapement_store_leader_epoch",
+                                  "Term of the leader that this replica sees in the log.");
+  Gauge* rows =
+      metrics.GetGauge("escapement_store_log_seq", "Last row of the log that this replica sees.");
+  Gauge* lag = metrics.GetGauge("escapement_store_replica_lag_seconds",
+                                "How long this replica has had fewer rows than the log.");
+  Gauge* snapshot = metrics.GetGauge("escapement_store_snapshot_seq",
+                                     "Last row in the newest snapshot; 0 without one.");
+  Gauge* age = metrics.GetGauge("escapement_store_snapshot_age_seconds",
+                                "Store time since the newest snapshot; only the leader knows it.");
+  return metrics.AddCollector([=, &server] {
+    const kv::ReplicaStatus status = *server.replica();
+    leads->Set(status.role == kv::ReplicaRole::kLeader ? 1 : 0);
+    epoch->Set(static_cast<double>(status.leader.epoch));
+    rows->Set(static_cast<double>(status.log_seq));
+    lag->Set(absl::ToDoubleSeconds(status.behind));
+    snapshot->Set(static_cast<double>(status.snapshot_seq));
+    const bool known = status.snapshot_seq > 0 && status.role == kv::ReplicaRole::kLeader;
+    age->Set(known ? absl::ToDoubleSeconds(server.info().store_time - status.snapshot_time) : 0);
+  });
+}
+
+}  // namespace
+
+std::function<void(absl::Duration)> AppendLatency(Metrics& metrics) {
+  Histogram* seconds =
+      metrics.GetHistogram("escapement_store_append_seconds",
+                           "Time until a batch is durable in the shared log.", LatencyBuckets());
+  return [seconds](absl::Duration took) { seconds->Observe(absl::ToDoubleSeconds(took)); };
+}
+
+StoreMetrics::StoreMetrics(Metrics& metrics, StoreServer& server) {
   Gauge* seq =
       metrics.GetGauge("escapement_store_commit_seq", "Sequence of the last acknowledged commit.");
   Gauge* time = metrics.GetGauge("escapement_store_time_seconds", "Store time.");
@@ -20,17 +61,19 @@ StoreMetrics::StoreMetrics(Metrics& metrics, kv::RocksKvStore& store) {
       metrics.GetCounter("escapement_store_commits_total", "Commits decided since the start.");
   Counter* syncs =
       metrics.GetCounter("escapement_store_syncs_total", "Syncs of the log since the start.");
-  collector_ = metrics.AddCollector([=, &store] {
-    const kv::RocksKvStore::Info info = store.info();
-    seq->Set(static_cast<double>(info.seq));
-    time->Set(absl::ToDoubleSeconds(info.store_time - absl::UnixEpoch()));
-    disagreement->Set(absl::ToDoubleSeconds(info.clock_disagreement));
-    hold->Set(info.clock_hold ? 1 : 0);
-    held_for->Set(absl::ToDoubleSeconds(info.clock_held_for));
-    accepting->Set(info.accepting ? 1 : 0);
-    commits->Increment(static_cast<double>(info.commits) - commits->Value());
-    syncs->Increment(static_cast<double>(info.syncs) - syncs->Value());
-  });
+  store_ = metrics.AddCollector(
+      [=, &server, last_commits = uint64_t{0}, last_syncs = uint64_t{0}]() mutable {
+        const kv::RocksKvStore::Info info = server.info();
+        seq->Set(static_cast<double>(info.seq));
+        time->Set(absl::ToDoubleSeconds(info.store_time - absl::UnixEpoch()));
+        disagreement->Set(absl::ToDoubleSeconds(info.clock_disagreement));
+        hold->Set(info.clock_hold ? 1 : 0);
+        held_for->Set(absl::ToDoubleSeconds(info.clock_held_for));
+        accepting->Set(info.accepting ? 1 : 0);
+        Follow(*commits, info.commits, last_commits);
+        Follow(*syncs, info.syncs, last_syncs);
+      });
+  if (server.replica().has_value()) replica_ = AddReplicaMetrics(metrics, server);
 }
 
 }  // namespace escapement::store

@@ -3,21 +3,27 @@
 #ifndef SERVICES_STORE_METRICS_H_
 #define SERVICES_STORE_METRICS_H_
 
+#include <functional>
 #include <memory>
 
-#include "common/kv/rocks/rocks_kv_store.h"
+#include "absl/time/time.h"
 #include "common/metrics/metrics.h"
+#include "services/store/store_server.h"
 
 namespace escapement::store {
 
 class StoreMetrics {
  public:
   // Both arguments must outlive it.
-  StoreMetrics(Metrics& metrics, kv::RocksKvStore& store);
+  StoreMetrics(Metrics& metrics, StoreServer& server);
 
  private:
-  std::unique_ptr<Metrics::CollectorHandle> collector_;
+  std::unique_ptr<Metrics::CollectorHandle> store_;
+  std::unique_ptr<Metrics::CollectorHandle> replica_;  // null if the store is not replicated
 };
+
+// For Replication::Options::on_append. `metrics` must outlive it.
+std::function<void(absl::Duration)> AppendLatency(Metrics& metrics);
 
 }  // namespace escapement::store
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "absl/flags/flag.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/kv/layout.h"
@@ -19,7 +20,34 @@ ABSL_FLAG(uint64_t, free_mib_min, 256,
           "MiB of disk that must stay free; with less, commits are refused");
 ABSL_FLAG(uint64_t, block_cache_mib, 256, "MiB of memory for blocks read from disk");
 
+ABSL_FLAG(
+    std::string, replicate_through, "",
+    "postgresql:// URL of the PostgreSQL that keeps the log of a replicated store; empty = the "
+    "store is not replicated");
+ABSL_FLAG(std::string, replicated_log, "default",
+          "name of the log in that database; all replicas of a store have the same");
+ABSL_FLAG(std::string, store_id, "", "name of this replica; must differ among the replicas");
+ABSL_FLAG(std::string, advertise, "", "host:port at which clients reach this replica");
+
 namespace escapement::store {
+namespace {
+
+void ValidateReplication(std::vector<std::string>& errors) {
+  const std::string url = absl::GetFlag(FLAGS_replicate_through);
+  if (url.empty()) return;
+  if (!absl::StartsWith(url, "postgresql://") && !absl::StartsWith(url, "postgres://"))
+    errors.push_back("--replicate_through: must be a postgresql:// URL");
+  if (absl::GetFlag(FLAGS_store_id).empty())
+    errors.push_back("--store_id: is required with --replicate_through");
+  if (absl::GetFlag(FLAGS_store_id).size() > kStoreIdBytesMax)
+    errors.push_back(absl::StrCat("--store_id: at most ", kStoreIdBytesMax, " bytes"));
+  if (absl::GetFlag(FLAGS_advertise).empty())
+    errors.push_back("--advertise: is required with --replicate_through");
+  if (absl::GetFlag(FLAGS_accept_loss))
+    errors.push_back("--accept_loss: has no meaning with --replicate_through");
+}
+
+}  // namespace
 
 void ValidateStoreFlags(std::vector<std::string>& errors) {
   if (absl::GetFlag(FLAGS_data_dir).empty()) errors.push_back("--data_dir: is required");
@@ -34,6 +62,7 @@ void ValidateStoreFlags(std::vector<std::string>& errors) {
   if (absl::GetFlag(FLAGS_store_lease_ttl) <= absl::ZeroDuration()) {
     errors.push_back("--store_lease_ttl: must be positive");
   }
+  ValidateReplication(errors);
 }
 
 StoreServer::Options StoreOptionsFromFlags() {
@@ -44,7 +73,12 @@ StoreServer::Options StoreOptionsFromFlags() {
           .queue_shards = absl::GetFlag(FLAGS_queue_shards),
           .policy_shards = absl::GetFlag(FLAGS_policy_shards),
           .free_bytes_min = absl::GetFlag(FLAGS_free_mib_min) << 20,
-          .block_cache_bytes = absl::GetFlag(FLAGS_block_cache_mib) << 20};
+          .block_cache_bytes = absl::GetFlag(FLAGS_block_cache_mib) << 20,
+          .replication = {.url = absl::GetFlag(FLAGS_replicate_through),
+                          .log_name = absl::GetFlag(FLAGS_replicated_log),
+                          .store_id = absl::GetFlag(FLAGS_store_id),
+                          .advertise = absl::GetFlag(FLAGS_advertise),
+                          .on_append = nullptr}};
 }
 
 }  // namespace escapement::store

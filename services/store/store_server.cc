@@ -9,13 +9,13 @@
 namespace escapement::store {
 
 struct StoreServer::Parts {
-  explicit Parts(std::unique_ptr<kv::RocksKvStore> opened) : store(std::move(opened)) {}
-
-  std::unique_ptr<kv::RocksKvStore> store;
+  // One of them is null.
+  std::unique_ptr<kv::RocksKvStore> local;
+  std::unique_ptr<Replication> replication;
 };
 
 absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Open(const Options& options,
-                                                               Clock& clock) {
+                                                               Runtime& runtime) {
   kv::RocksKvStore::Options rocks;
   rocks.data_dir = options.data_dir;
   rocks.accept_loss = options.accept_loss;
@@ -23,24 +23,52 @@ absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Open(const Options& op
   rocks.layout = {options.partitions, options.queue_shards, options.policy_shards};
   rocks.free_bytes_min = options.free_bytes_min;
   rocks.block_cache_bytes = options.block_cache_bytes;
-  auto store = kv::RocksKvStore::Open(std::move(rocks), clock);
-  if (!store.ok()) return store.status();
-  return std::unique_ptr<StoreServer>(new StoreServer(std::make_unique<Parts>(*std::move(store))));
+  auto parts = std::make_unique<Parts>();
+  if (options.replication.url.empty()) {
+    auto store = kv::RocksKvStore::Open(std::move(rocks), runtime.clock());
+    if (!store.ok()) return store.status();
+    parts->local = *std::move(store);
+  } else {
+    auto replication = Replication::Open(options.replication, std::move(rocks), runtime);
+    if (!replication.ok()) return replication.status();
+    parts->replication = *std::move(replication);
+  }
+  return std::unique_ptr<StoreServer>(new StoreServer(std::move(parts)));
 }
 
 StoreServer::StoreServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 StoreServer::~StoreServer() = default;
 
 void StoreServer::AddRpcs(RpcTable& table) {
-  AddStoreRpcs(*parts_->store, table);
-  kv::AddStoreServiceRpcs(*parts_->store, table);
+  AddStoreRpcs(store(), table);
+  kv::AddStoreServiceRpcs(store(), table);
 }
 
 std::string StoreServer::NotReadyReason() const {
-  const kv::RocksKvStore::Info info = parts_->store->info();
-  return kv::NotReadyReason({info.clock_held_for, info.clock_disagreement});
+  if (parts_->replication != nullptr) {
+    if (std::string reason = parts_->replication->NotReadyReason(); !reason.empty()) return reason;
+  }
+  const kv::RocksKvStore::Info now = info();
+  return kv::NotReadyReason({now.clock_held_for, now.clock_disagreement});
 }
 
-kv::RocksKvStore& StoreServer::store() { return *parts_->store; }
+kv::KvStore& StoreServer::store() {
+  if (parts_->local != nullptr) return *parts_->local;
+  return parts_->replication->store();
+}
+
+kv::RocksKvStore::Info StoreServer::info() const {
+  return parts_->local != nullptr ? parts_->local->info() : parts_->replication->store().info();
+}
+
+std::optional<kv::ReplicaStatus> StoreServer::replica() const {
+  if (parts_->replication == nullptr) return std::nullopt;
+  return parts_->replication->store().status();
+}
+
+void StoreServer::HandOver(Closure done) {
+  if (parts_->replication == nullptr) return done();
+  parts_->replication->store().HandOver(std::move(done));
+}
 
 }  // namespace escapement::store

@@ -1,9 +1,9 @@
-// StoreServer: the store service without its process: a RocksKvStore and the gRPC services that
-// serve it. main.cc gives it a port.
+// StoreServer: the store service without its process: a RocksKvStore, or this process's replica of
+// a replicated store, and the gRPC services that serve it. main.cc gives it a port.
 //
 //   StoreServer::Options options;
 //   options.data_dir = ...;
-//   auto server = StoreServer::Open(options, runtime.clock());
+//   auto server = StoreServer::Open(options, runtime);
 //   // with receive_bytes_max = StoreServer::kReceiveBytesMax:
 //   (*server)->AddRpcs(table);
 //
@@ -14,12 +14,14 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/runtime/runtime.h"
+#include "services/store/replication.h"
 
 namespace escapement {
 class RpcTable;
@@ -42,10 +44,12 @@ class StoreServer {
     uint32_t policy_shards = 8;  // for a new store; 1 to 1,024
     uint64_t free_bytes_min = uint64_t{256} << 20;
     size_t block_cache_bytes = 256 << 20;
+    Replication::Options replication = {};
   };
 
-  // Errors as RocksKvStore::Open. `clock` must outlive the server.
-  static absl::StatusOr<std::unique_ptr<StoreServer>> Open(const Options& options, Clock& clock);
+  // Errors as RocksKvStore::Open or Replication::Open. `runtime` must outlive the server.
+  static absl::StatusOr<std::unique_ptr<StoreServer>> Open(const Options& options,
+                                                           Runtime& runtime);
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
@@ -53,11 +57,18 @@ class StoreServer {
   // Adds StoreService of escapement.internal.v1 for our own processes, and of escapement.v1 for
   // operators.
   void AddRpcs(RpcTable& table);
-  // As HostedService::NotReadyReason. Not empty if the clock has held emission for longer than it
-  // takes to follow a step of minutes (clock_hold.h). Then nothing is planned until an operator
-  // confirms the clock.
+  // As HostedService::NotReadyReason. Not empty while a replica does not lead. Not empty if the
+  // clock has held emission for longer than it takes to follow a step of minutes (clock_hold.h).
+  // Then nothing is planned until an operator confirms the clock.
   std::string NotReadyReason() const;
-  kv::RocksKvStore& store();
+  kv::KvStore& store();
+  // All zeros for a replica that does not lead.
+  kv::RocksKvStore::Info info() const;
+  // Nothing if the store is not replicated.
+  std::optional<kv::ReplicaStatus> replica() const;
+  // A replica that leads lets another one take over at once. Then, or at once if the store is not
+  // replicated, runs `done`.
+  void HandOver(Closure done);
 
  private:
   struct Parts;

@@ -12,6 +12,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/conformance/kv_rig.h"
+#include "tests/conformance/replica/replica_rig.h"
 
 namespace escapement::kv {
 
@@ -54,8 +55,9 @@ class KvConformance : public testing::TestWithParam<RigKind> {
 
 inline auto EveryStore() {
   return testing::Values(RigKind{"Mem", NewMemRig}, RigKind{"Rocks", NewRocksRig},
-                         RigKind{"Grpc", NewGrpcRig},
-                         RigKind{"LeaderSeeking", NewLeaderSeekingRig});
+                         RigKind{"Grpc", NewGrpcRig}, RigKind{"LeaderSeeking", NewLeaderSeekingRig},
+                         RigKind{"Replicated", NewReplicatedRig},
+                         RigKind{"ReplicatedPg", NewPgReplicatedRig});
 }
 inline std::string NameOfStore(const testing::TestParamInfo<RigKind>& info) {
   return info.param.name;

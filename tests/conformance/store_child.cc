@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   options.data_dir = argv[1];
   options.free_bytes_min = 0;
   options.block_cache_bytes = 8 << 20;
-  auto store = escapement::store::StoreServer::Open(options, runtime.clock());
+  auto store = escapement::store::StoreServer::Open(options, runtime);
   if (!store.ok()) {
     std::fprintf(stderr, "%s\n", store.status().ToString().c_str());
     return 1;

@@ -48,7 +48,8 @@ absl::StatusOr<ClockRecord> DecodeClockRecord(absl::string_view bytes) {
 }
 
 StoreClock::StoreClock(std::optional<ClockRecord> record, std::string boot_id,
-                       const ClockReading& now, absl::Duration slow_lead)
+                       const ClockReading& now, absl::Duration slow_lead,
+                       std::optional<absl::Duration> age)
     : boot_id_(boot_id),
       slow_lead_(std::max(slow_lead, kSlowLeadMin)),
       hosts_(std::move(boot_id)),
@@ -67,6 +68,10 @@ StoreClock::StoreClock(std::optional<ClockRecord> record, std::string boot_id,
     const absl::Duration behind = now.wall - plain;
     store_time_ = plain;
     if (behind <= kFollowMax) store_time_ += std::clamp(behind, absl::ZeroDuration(), forward);
+  } else if (age.has_value()) {
+    store_time_ = record->store_time + *age;
+    const absl::Duration behind = now.wall - store_time_;
+    if (behind > absl::ZeroDuration() && behind <= kFollowMax) store_time_ = now.wall;
   } else {
     // The last process may have given out times for one more interval after its last record.
     store_time_ = record->store_time + kRecordInterval;

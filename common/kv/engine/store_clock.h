@@ -18,6 +18,13 @@
 //   is announced: it begins at `slow_from`, at least `slow_lead` later, so that all lease holders
 //   know of it by then.
 //
+//
+// A replica that takes over on another machine knows how old the last record is at least, because
+// the other one wrote a record with each batch and lost the right to answer before. So store time
+// goes on from there, not from an interval later. If the wall clock is ahead by no more than
+// kFollowMax, store time begins at the wall clock, because the real age of the record is not known
+// exactly.
+//
 // Threads: one at a time.
 
 #ifndef COMMON_KV_ENGINE_STORE_CLOCK_H_
@@ -69,8 +76,11 @@ class StoreClock {
 
   // `record` is the record of the last process. A new store has none, and its time begins at the
   // wall clock's. `slow_lead`: the longest lease, at least kSlowLeadMin.
+  // `age` is for a replica that takes over: it has known the record for at least this long, and the
+  // process before it gave out no time later than the record's + `age`.
   StoreClock(std::optional<ClockRecord> record, std::string boot_id, const ClockReading& now,
-             absl::Duration slow_lead = kSlowLeadMin);
+             absl::Duration slow_lead = kSlowLeadMin,
+             std::optional<absl::Duration> age = std::nullopt);
 
   // Returns the store time, which never goes back. `now.boottime` must not go back.
   absl::Time Now(const ClockReading& now);

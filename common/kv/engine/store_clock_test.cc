@@ -16,6 +16,25 @@ void Pass(StoreClock& clock, int from, int to, absl::Duration wall_ahead) {
   for (int second = from; second <= to; ++second) clock.Now(At(absl::Seconds(second), wall_ahead));
 }
 
+// A replica on another machine, whose monotonic clock tells nothing about the record.
+TEST(StoreClock, TakeoverElsewhereGoesOnFromTheKnownAgeOfTheRecord) {
+  const auto begin = [](absl::Duration wall_after_record) {
+    ClockRecord record;
+    record.store_time = kStart;
+    record.boottime = absl::Hours(9);
+    record.boot_id = "former leader";
+    const ClockReading now = {absl::Seconds(50), kStart + wall_after_record};
+    StoreClock clock(record, "successor", now, StoreClock::kSlowLeadMin, absl::Seconds(3));
+    return clock.Now(now) - kStart;
+  };
+  // The wall clock fits: it tells the real age.
+  EXPECT_EQ(begin(absl::Seconds(3.2)), absl::Seconds(3.2));
+  EXPECT_EQ(begin(absl::Seconds(4)), absl::Seconds(4));
+  // A wall clock behind never takes store time back, and one far ahead is a step.
+  EXPECT_EQ(begin(absl::Seconds(2.5)), absl::Seconds(3));
+  EXPECT_EQ(begin(absl::Seconds(9)), absl::Seconds(3));
+}
+
 TEST(StoreClock, FollowsASmallDisagreementByItsLargestSlew) {
   StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
   const ClockReading later = At(absl::Seconds(100), absl::Milliseconds(900));

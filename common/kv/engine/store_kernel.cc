@@ -76,7 +76,7 @@ absl::StatusOr<std::unique_ptr<StoreKernel>> StoreKernel::Load(Options options, 
     record = *std::move(decoded);
   }
   const bool hold_stored = base.Get(ColumnFamily::kMeta, kClockHoldKey, value);
-  StoreClock clock(std::move(record), options.boot_id, now, options.lease_ttl);
+  StoreClock clock(std::move(record), options.boot_id, now, options.lease_ttl, options.clock_age);
   return std::unique_ptr<StoreKernel>(new StoreKernel(std::move(options), base, *seq, *incarnation,
                                                       std::move(clock), hold_stored, now));
 }

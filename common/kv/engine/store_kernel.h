@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -26,6 +27,8 @@ class StoreKernel {
     CommitEngine::Options engine;
     absl::Duration lease_ttl = absl::Seconds(5);
     std::string boot_id;  // boot id of the store's machine
+    // For a replica that takes over; see StoreClock.
+    std::optional<absl::Duration> clock_age = std::nullopt;
   };
 
   // True if `base` holds a store.

@@ -16,6 +16,7 @@
 #include "rocksdb/file_system.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/perf_level.h"
+#include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/wal_filter.h"
 #include "rocksdb/write_batch.h"
 
@@ -209,6 +210,20 @@ void RocksDatabase::Write() {
   const auto status = state_->db->Write(write, &state_->batch.batch);
   if (!status.ok()) state_->options.on_fatal(ToStatus(status));
   ClearBatch();
+}
+
+void RocksDatabase::WriteUnsynced() {
+  const auto status = state_->db->Write(rocksdb::WriteOptions(), &state_->batch.batch);
+  if (!status.ok()) state_->options.on_fatal(ToStatus(status));
+  ClearBatch();
+}
+
+absl::Status RocksDatabase::MakeCheckpoint(const std::string& path) {
+  rocksdb::Checkpoint* made = nullptr;
+  const auto status = rocksdb::Checkpoint::Create(state_->db.get(), &made);
+  if (!status.ok()) return ToStatus(status);
+  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+  return ToStatus(checkpoint->CreateCheckpoint(path));
 }
 
 class RocksDatabase::RocksSnapshot final : public Snapshot {

@@ -1,6 +1,7 @@
 // RocksDatabase: a RocksDB database with our column families and settings (docs/design/store.md).
 //
-// Every write is one synced write of the log. Only the writing thread reads the latest state; all
+// A store's writes are synced writes of the log; a replica's copy needs no sync. Only the writing
+// thread reads the latest state; all
 // other threads read a Snapshot. If a write or a read of the latest state fails, `on_fatal` is
 // called and must not return. After a failed write or sync of the log the content of the disk is
 // unknown, and another attempt could acknowledge lost data.
@@ -57,6 +58,14 @@ class RocksDatabase final : public BaseState {
   void ClearBatch();
   // Writes and syncs the batch, and leaves it empty. The writes are durable when it returns.
   void Write();
+  // Writes the batch without a sync. After a crash of the machine a suffix of such writes may be
+  // missing.
+  void WriteUnsynced();
+
+  // Makes a folder with the database's present state, which Open can open. It holds every write so
+  // far, and shares its table files with the database where the file system can (hard links). The
+  // folder must not exist. Any thread.
+  absl::Status MakeCheckpoint(const std::string& path);
 
   class Snapshot {
    public:

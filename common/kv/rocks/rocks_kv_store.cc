@@ -18,18 +18,13 @@
 #include "common/kv/meta_keys.h"
 #include "common/kv/rocks/rocks_database.h"
 #include "common/kv/rocks/rocks_store_core.h"
+#include "common/kv/rocks/store_database.h"
 #include "common/kv/rocks/witness_file.h"
 #include "rocksdb/file_system.h"
 #include "spdlog/spdlog.h"
 
 namespace escapement::kv {
 namespace {
-
-[[noreturn]] void EndProcess(const absl::Status& status) {
-  spdlog::critical("the store's disk has failed, the process ends: {}", status.ToString());
-  spdlog::shutdown();
-  _exit(70);
-}
 
 // The first session number of a process, far from those of all other processes. The high bits are
 // the seconds of the start, so numbers order unused sessions by age. The low bits are random.
@@ -85,23 +80,56 @@ absl::Status CheckWitness(RocksDatabase& database, const WitnessFile& witness, b
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<StoreKernel>> LoadKernel(const RocksKvStore::Options& options,
+                                                        std::optional<absl::Duration> clock_age,
+                                                        RocksDatabase& database, Clock& clock) {
+  StoreKernel::Options kernel;
+  kernel.engine.recent_slots_log2 = options.recent_slots_log2;
+  kernel.engine.first_session = FirstSession(clock);
+  kernel.lease_ttl = options.lease_ttl;
+  kernel.boot_id = clock.BootId();
+  kernel.clock_age = clock_age;
+  return StoreKernel::Load(kernel, database, {clock.Elapsed(), clock.WallNow()});
+}
+
+absl::StatusOr<Layout> ReadLayout(RocksDatabase& database) {
+  std::string bytes;
+  database.Get(ColumnFamily::kMeta, kLayoutKey, bytes);
+  return DecodeLayout(bytes);
+}
+
 }  // namespace
+
+RocksDatabase::Options StoreDatabaseOptions(const RocksKvStore::Options& options) {
+  RocksDatabase::Options database;
+  database.block_cache_bytes = options.block_cache_bytes;
+  database.write_buffer_bytes = options.write_buffer_bytes;
+  database.write_buffers_bytes_max = 10 * options.write_buffer_bytes;
+  database.on_fatal = options.on_fatal;
+  database.file_system = options.file_system;
+  return database;
+}
+
+void EndStoreProcess(const absl::Status& status) {
+  spdlog::critical("the store's disk has failed, the process ends: {}", status.ToString());
+  spdlog::shutdown();
+  _exit(70);
+}
 
 absl::StatusOr<std::unique_ptr<RocksKvStore>> RocksKvStore::Open(Options options, Clock& clock) {
   if (auto status = ValidateLayout(options.layout); !status.ok()) return status;
-  if (!options.on_fatal) options.on_fatal = EndProcess;
+  if (!options.on_fatal) options.on_fatal = EndStoreProcess;
   if (mkdir(options.data_dir.c_str(), 0700) != 0 && errno != EEXIST) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", options.data_dir));
   }
   rocksdb::FileSystem& file_system =
       options.file_system != nullptr ? *options.file_system : *rocksdb::FileSystem::Default();
-  RocksDatabase::Options database_options;
-  database_options.block_cache_bytes = options.block_cache_bytes;
-  database_options.write_buffer_bytes = options.write_buffer_bytes;
-  database_options.write_buffers_bytes_max = 10 * options.write_buffer_bytes;
-  database_options.on_fatal = options.on_fatal;
-  database_options.file_system = options.file_system;
-  auto database = RocksDatabase::Open(absl::StrCat(options.data_dir, "/db"), database_options);
+  if (std::filesystem::exists(absl::StrCat(options.data_dir, "/", kReplicaFolder))) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(options.data_dir, " has the copy of a replica: the state is in a shared log"));
+  }
+  auto database =
+      RocksDatabase::Open(absl::StrCat(options.data_dir, "/db"), StoreDatabaseOptions(options));
   if (!database.ok()) return database.status();
   auto witness = WitnessFile::Open(file_system, absl::StrCat(options.data_dir, "/witness"));
   if (!witness.ok()) return witness.status();
@@ -120,25 +148,43 @@ absl::StatusOr<std::unique_ptr<RocksKvStore>> RocksKvStore::Open(Options options
                         options.layout);
     (*database)->Write();
   }
-  std::string layout_bytes;
-  (*database)->Get(ColumnFamily::kMeta, kLayoutKey, layout_bytes);
-  auto layout = DecodeLayout(layout_bytes);
+  auto layout = ReadLayout(**database);
   if (!layout.ok()) return layout.status();
-  StoreKernel::Options kernel_options;
-  kernel_options.engine.recent_slots_log2 = options.recent_slots_log2;
-  kernel_options.engine.first_session = FirstSession(clock);
-  kernel_options.lease_ttl = options.lease_ttl;
-  kernel_options.boot_id = clock.BootId();
-  auto kernel = StoreKernel::Load(kernel_options, **database, {clock.Elapsed(), clock.WallNow()});
+  auto kernel = LoadKernel(options, /*clock_age=*/std::nullopt, **database, clock);
   if (!kernel.ok()) return kernel.status();
   auto core = std::make_shared<RocksStoreCore>(std::move(options), clock, *std::move(database),
-                                               *std::move(witness), *std::move(kernel), *layout);
-  core->Start();
+                                               *std::move(witness), /*log=*/nullptr,
+                                               *std::move(kernel), *layout);
+  if (auto status = core->Start(); !status.ok()) return status;
   return std::unique_ptr<RocksKvStore>(new RocksKvStore(std::move(core)));
+}
+
+absl::StatusOr<std::unique_ptr<RocksKvStore>> RocksKvStore::OpenReplica(Options options,
+                                                                        Clock& clock,
+                                                                        Replica replica) {
+  if (!options.on_fatal) options.on_fatal = EndStoreProcess;
+  auto layout = ReadLayout(*replica.database);
+  if (!layout.ok()) return layout.status();
+  auto kernel = LoadKernel(options, replica.clock_age, *replica.database, clock);
+  if (!kernel.ok()) return kernel.status();
+  auto core = std::make_shared<RocksStoreCore>(std::move(options), clock,
+                                               std::move(replica.database), /*witness=*/nullptr,
+                                               &replica.log, *std::move(kernel), *layout);
+  if (auto status = core->Start(); !status.ok()) return status;
+  return std::unique_ptr<RocksKvStore>(new RocksKvStore(std::move(core)));
+}
+
+std::unique_ptr<RocksDatabase> RocksKvStore::Release(bool hand_over) {
+  core_->Stop(hand_over ? BatchLog::Last::kYes : BatchLog::Last::kNo);
+  return core_->TakeDatabase();
 }
 
 RocksKvStore::RocksKvStore(std::shared_ptr<RocksStoreCore> core) : core_(std::move(core)) {}
 RocksKvStore::~RocksKvStore() { core_->Stop(); }
+
+absl::Status RocksKvStore::MakeCheckpoint(const std::string& folder) {
+  return core_->MakeCheckpoint(folder);
+}
 
 RocksKvStore::Info RocksKvStore::info() const { return core_->info(); }
 void RocksKvStore::AskClock(ClockCall call, Callback<ClockState> done) {
@@ -183,24 +229,28 @@ void RocksKvStore::Commit(std::shared_ptr<const CommitRequest> request,
 }
 
 void RocksKvStore::MultiGet(std::vector<Key> keys, Callback<GetResult> done) {
-  core_->Read([keys = std::move(keys), answer = PendingAnswer<GetResult>(std::move(done))](
+  core_->Read([core = core_.get(), keys = std::move(keys),
+               answer = PendingAnswer<GetResult>(std::move(done))](
                   const RocksStoreCore::View& view) mutable {
     GetResult result{{}, view.seq, view.store_time};
     absl::Status status = ValidateKeys(keys);
     if (status.ok()) status = view.snapshot->MultiGet(keys, result);
     if (status.ok()) status = ValidateAnswer(result);
+    if (status.ok()) status = core->MayAnswer();
     status.ok() ? answer.Give(std::move(result)) : answer.Give(status);
   });
 }
 
 void RocksKvStore::Scan(ScanRequest request, Callback<ScanResult> done) {
-  core_->Read([request = std::move(request), answer = PendingAnswer<ScanResult>(std::move(done))](
+  core_->Read([core = core_.get(), request = std::move(request),
+               answer = PendingAnswer<ScanResult>(std::move(done))](
                   const RocksStoreCore::View& view) mutable {
     ScanResult result;
     result.seq = view.seq;
     result.store_time = view.store_time;
     absl::Status status = ValidateScan(request);
     if (status.ok()) status = view.snapshot->Scan(request, result);
+    if (status.ok()) status = core->MayAnswer();
     status.ok() ? answer.Give(std::move(result)) : answer.Give(status);
   });
 }

@@ -8,6 +8,9 @@
 // `free_bytes_min` left, commits are refused with RESOURCE_EXHAUSTED before anything is written,
 // until there is room again. An error of a write or sync ends the process.
 //
+// A replica that leads has such a store over its copy, whose batches become durable in a shared log
+// (BatchLog) instead of on the disk.
+//
 // Threads: as KvStore. Destroying it waits for the running batch; queued calls fail with
 // UNAVAILABLE.
 
@@ -17,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +37,8 @@ class FileSystem;
 
 namespace escapement::kv {
 
+class BatchLog;
+class RocksDatabase;
 class RocksStoreCore;
 struct CommitRecord;
 
@@ -57,6 +63,7 @@ class RocksKvStore final : public KvStore {
     size_t block_cache_bytes = 256 << 20;
     size_t write_buffer_bytes = 64 << 20;
     absl::Duration witness_interval = absl::Milliseconds(100);
+    absl::Duration beat_interval = absl::Milliseconds(500);  // only with a BatchLog
 
     // Returns the free bytes of the file system that holds a path. Default: statvfs.
     std::function<uint64_t(const std::string& path)> free_bytes;
@@ -73,6 +80,25 @@ class RocksKvStore final : public KvStore {
   // or the data is broken. FAILED_PRECONDITION: the data has another format. UNAVAILABLE: another
   // process has the folder open. INVALID_ARGUMENT: the layout is out of bounds.
   static absl::StatusOr<std::unique_ptr<RocksKvStore>> Open(Options options, Clock& clock);
+
+  // A replica's copy of the state, which the replica leads.
+  struct Replica {
+    std::unique_ptr<RocksDatabase> database;
+    BatchLog& log;  // must outlive the store
+    // See StoreKernel::Options.
+    std::optional<absl::Duration> clock_age;
+  };
+  // A store over a copy. It returns once a first batch is in the log. It uses data_dir only to
+  // measure the free room, and ignores accept_loss, layout and file_system. Errors as
+  // StoreKernel::Load, and those of the log.
+  static absl::StatusOr<std::unique_ptr<RocksKvStore>> OpenReplica(Options options, Clock& clock,
+                                                                   Replica replica);
+  // Ends a replica's store and gives the copy back. With `hand_over` it writes a last batch. Calls
+  // that come later fail with UNAVAILABLE.
+  std::unique_ptr<RocksDatabase> Release(bool hand_over);
+  // See RocksDatabase. Any thread, but not beside Release.
+  absl::Status MakeCheckpoint(const std::string& folder);
+
   ~RocksKvStore() override;
 
   struct Info {

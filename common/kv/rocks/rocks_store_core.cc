@@ -37,24 +37,37 @@ size_t BytesOf(const CommitRequest& request) {
 
 RocksStoreCore::RocksStoreCore(RocksKvStore::Options options, Clock& clock,
                                std::unique_ptr<RocksDatabase> database,
-                               std::unique_ptr<WitnessFile> witness,
+                               std::unique_ptr<WitnessFile> witness, BatchLog* log,
                                std::unique_ptr<StoreKernel> kernel, Layout layout)
     : options_(std::move(options)),
       clock_(clock),
       layout_(layout),
       database_(std::move(database)),
       witness_(std::move(witness)),
+      log_(log),
       kernel_(std::move(kernel)),
       hub_(kernel_->seq(), options_.watch_history_bytes_max) {}
 
-void RocksStoreCore::Start() {
-  Publish(/*wrote=*/true);
+absl::Status RocksStoreCore::Start() {
+  const ClockReading now = Reading();
+  if (log_ == nullptr) {
+    Publish(/*wrote=*/true, now);
+  } else if (!CommitBatch({}, now)) {
+    stopped_ = true;
+    return log_->WhyEnded();
+  }
   writer_ = std::thread([this] { RunWriter(); });
-  witness_thread_ = std::thread([this] { RunWitness(); });
+  if (witness_ != nullptr) witness_thread_ = std::thread([this] { RunWitness(); });
   for (int i = 0; i < options_.read_threads; ++i) readers_.emplace_back([this] { RunReader(); });
+  return absl::OkStatus();
 }
 
-void RocksStoreCore::Stop() {
+absl::Status RocksStoreCore::WhyStopped() const {
+  return log_ == nullptr ? absl::UnavailableError("the store has stopped") : log_->WhyEnded();
+}
+
+void RocksStoreCore::Stop(BatchLog::Last last) {
+  if (std::exchange(stopped_, true)) return;
   {
     absl::MutexLock lock(&mu_);
     stopping_ = true;
@@ -64,11 +77,15 @@ void RocksStoreCore::Stop() {
     reads_stopping_ = true;
   }
   writer_.join();
-  witness_thread_.join();
   for (std::thread& reader : readers_) reader.join();
-  WriteWitness();  // for the writer's last batch
-  RunControls();   // ends a watch that was opened just before, with the others
-  hub_.LagAll(absl::UnavailableError("the store has stopped"));
+  if (witness_ != nullptr) {
+    witness_thread_.join();
+    WriteWitness();  // for the writer's last batch
+  }
+  if (last == BatchLog::Last::kYes) CommitBatch({}, Reading(), last);
+  RunControls();  // ends a watch that was opened just before, with the others
+  clock_answers_.clear();
+  hub_.LagAll(WhyStopped());
   // Destroying the queue answers the rest with UNAVAILABLE.
   std::deque<Work> queue;
   std::deque<absl::AnyInvocable<void(const View&)>> reads;
@@ -100,7 +117,12 @@ void RocksStoreCore::AskClock(ClockCall call, KvStore::Callback<ClockState> done
     // Answers to an operator show the kernel's present state, even if no clock has stepped.
     if (!call.host.has_value()) reading.synchronised = clock_.WallIsSynchronised();
     ClockState state = kernel_->AskClock(call, reading);
-    Publish(/*wrote=*/false);
+    if (log_ != nullptr && kernel_->WantsBatch(reading)) {
+      clock_answers_.emplace_back(std::move(answer), std::move(state));
+      return;
+    }
+    if (const absl::Status status = MayAnswer(); !status.ok()) return answer.Give(status);
+    Publish(/*wrote=*/false, reading);
     answer.Give(std::move(state));
   });
 }
@@ -110,7 +132,10 @@ bool RocksStoreCore::TakeQueue(std::vector<Work>& batch) {
   auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return stopping_ || !queue_.empty() || !controls_.empty();
   };
-  mu_.AwaitWithTimeout(absl::Condition(&ready), kTick);
+  const bool owes_answer = !clock_answers_.empty();
+  mu_.AwaitWithTimeout(absl::Condition(&ready), owes_answer       ? absl::ZeroDuration()
+                                                : log_ != nullptr ? options_.beat_interval
+                                                                  : kTick);
   if (stopping_) return false;
   size_t bytes = 0;
   while (!queue_.empty() && bytes < options_.batch_bytes_max) {
@@ -130,17 +155,29 @@ void RocksStoreCore::RunControls() {
   for (Closure& control : controls) control();
 }
 
+bool RocksStoreCore::WantsBatch(const ClockReading& now) {
+  return kernel_->WantsBatch(now) ||
+         (log_ != nullptr && now.boottime - logged_ >= options_.beat_interval);
+}
+
 void RocksStoreCore::RunWriter() {
   RocksDatabase::PrepareThread();
   std::vector<Work> batch;
   while (TakeQueue(batch)) {
     if (batch.empty()) RunControls();
-    if (batch.empty() && !kernel_->WantsBatch(Reading())) {
-      Publish(/*wrote=*/false);
+    const ClockReading now = Reading();
+    if (batch.empty() && !WantsBatch(now)) {
+      Publish(/*wrote=*/false, now);
     } else if (HasRoom()) {
-      CommitBatch(std::move(batch));
+      if (CommitBatch(std::move(batch), now)) {
+        batch.clear();
+        continue;
+      }
+      // Further calls fail at once instead of waiting for Stop.
+      absl::MutexLock lock(&mu_);
+      stopping_ = true;
     } else {
-      Publish(/*wrote=*/false);  // shows that the disk is full before the refusals go out
+      Publish(/*wrote=*/false, now);  // shows that the disk is full before the refusals go out
       RefuseAll(std::move(batch));
       RunControls();
     }
@@ -172,13 +209,32 @@ void RocksStoreCore::RefuseAll(std::vector<Work> batch) {
   }
 }
 
-void RocksStoreCore::CommitBatch(std::vector<Work> batch) {
+bool RocksStoreCore::MakeDurable(bool wrote, const ClockReading& now) {
+  if (!wrote) {
+    database_->ClearBatch();
+    return true;
+  }
+  if (log_ == nullptr) {
+    database_->Write();
+    return true;
+  }
+  if (!log_->Write(now.boottime).ok()) {
+    database_->ClearBatch();
+    return false;
+  }
+  logged_ = now.boottime;
+  database_->WriteUnsynced();
+  return true;
+}
+
+bool RocksStoreCore::CommitBatch(std::vector<Work> batch, const ClockReading& now,
+                                 BatchLog::Last last) {
   std::vector<absl::StatusOr<CommitResult>> results;
   std::vector<absl::StatusOr<SessionInfo>> sessions;
   std::vector<std::shared_ptr<const CommitRecord>> records;
   results.reserve(batch.size());
-  if (auto record = kernel_->BeginBatch(database_->batch(), Reading()))
-    records.push_back(std::move(record));
+  WriteSink& sink = log_ == nullptr ? database_->batch() : log_->Begin(database_->batch(), last);
+  if (auto record = kernel_->BeginBatch(sink, now)) records.push_back(std::move(record));
   for (Work& work : batch) {
     if (work.request == nullptr) {
       sessions.push_back(kernel_->OpenSession(work.seen_incarnation, work.seen));
@@ -193,18 +249,23 @@ void RocksStoreCore::CommitBatch(std::vector<Work> batch) {
     if (decision.record != nullptr) records.push_back(std::move(decision.record));
     results.push_back(std::move(decision.answer));
   }
-  const bool wrote = kernel_->EndBatch();
+  bool wrote = kernel_->EndBatch();
+  // Answers without a write need a lease. If it does not hold, the batch's clock record proves that
+  // this store still leads.
+  if (log_ != nullptr && !wrote) {
+    wrote = last == BatchLog::Last::kYes || now.boottime - logged_ >= options_.beat_interval ||
+            !log_->MayAnswer().ok();
+  }
   if (wrote) {
     bytes_until_room_check_ -=
         std::min<uint64_t>(bytes_until_room_check_, database_->batch_bytes());
     if (options_.on_decided) options_.on_decided(records);
-    database_->Write();
-  } else {
-    database_->ClearBatch();
   }
+  if (!MakeDurable(wrote, now)) return false;
   // Publish the state first, then the watches. Before that, watches must handle every MoveEnd whose
   // caller then scanned an older state.
-  Publish(wrote);
+  Publish(wrote, now);
+  auto clock_answers = std::exchange(clock_answers_, {});
   RunControls();
   for (auto& record : records) hub_.Publish(std::move(record));
   {
@@ -221,13 +282,14 @@ void RocksStoreCore::CommitBatch(std::vector<Work> batch) {
       work.committed->Give(std::move(*result++));
     }
   }
+  for (auto& [answer, state] : clock_answers) answer.Give(std::move(state));
+  return true;
 }
 
-void RocksStoreCore::Publish(bool wrote) {
+void RocksStoreCore::Publish(bool wrote, const ClockReading& now) {
   View view;
   if (wrote) view.snapshot = database_->TakeSnapshot();
   view.seq = kernel_->seq();
-  const ClockReading now = Reading();
   view.store_time = kernel_->Now(now);
   absl::MutexLock lock(&mu_);
   if (wrote) published_.snapshot.swap(view.snapshot);  // the old snapshot ends outside the lock

@@ -1,5 +1,8 @@
 // RocksStoreCore: the threads of a RocksKvStore and their shared state; rocks_kv_store.h says what
 // each thread does.
+//
+// With a BatchLog (a replica's leader) a batch becomes durable there instead of on the disk. Then
+// there is no witness, and the writer makes a batch at least every `beat_interval`.
 
 #ifndef COMMON_KV_ROCKS_ROCKS_STORE_CORE_H_
 #define COMMON_KV_ROCKS_ROCKS_STORE_CORE_H_
@@ -8,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -16,6 +20,7 @@
 #include "common/kv/engine/pending_answer.h"
 #include "common/kv/engine/store_kernel.h"
 #include "common/kv/engine/watch_hub.h"
+#include "common/kv/rocks/batch_log.h"
 #include "common/kv/rocks/rocks_database.h"
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/kv/rocks/witness_file.h"
@@ -24,12 +29,25 @@ namespace escapement::kv {
 
 class RocksStoreCore {
  public:
+  // `witness` and `log` may be null, but not both. `log` must outlive the core.
   RocksStoreCore(RocksKvStore::Options options, Clock& clock,
                  std::unique_ptr<RocksDatabase> database, std::unique_ptr<WitnessFile> witness,
-                 std::unique_ptr<StoreKernel> kernel, Layout layout);
+                 BatchLog* log, std::unique_ptr<StoreKernel> kernel, Layout layout);
 
-  void Start();
-  void Stop() ABSL_LOCKS_EXCLUDED(mu_);
+  // With a log it first writes a batch there, so that the store time is recorded before anybody
+  // learns of it. Then the errors are the log's.
+  absl::Status Start();
+  // Idempotent. kYes, only with a log: writes a last batch, after which nothing is answered.
+  void Stop(BatchLog::Last last = BatchLog::Last::kNo) ABSL_LOCKS_EXCLUDED(mu_);
+  // After Stop.
+  std::unique_ptr<RocksDatabase> TakeDatabase() { return std::move(database_); }
+
+  absl::Status MakeCheckpoint(const std::string& folder) {
+    return database_->MakeCheckpoint(folder);
+  }
+
+  // OK if what was read before this call may be answered.
+  absl::Status MayAnswer() const { return log_ == nullptr ? absl::OkStatus() : log_->MayAnswer(); }
 
   // A commit, or the opening of a session if `request` is null.
   struct Work {
@@ -67,6 +85,8 @@ class RocksStoreCore {
         absl::AbsDuration(kernel_->clock().disagreement()) > StoreClock::kFollowMax;
     return {clock_.Elapsed(), clock_.WallNow(), stepped && clock_.WallIsSynchronised()};
   }
+  // True if a batch is due although no commit waits.
+  bool WantsBatch(const ClockReading& now);
   void RunWriter() ABSL_LOCKS_EXCLUDED(mu_);
   void RunReader() ABSL_LOCKS_EXCLUDED(read_mu_);
   void RunWitness() ABSL_LOCKS_EXCLUDED(mu_);
@@ -75,26 +95,37 @@ class RocksStoreCore {
   void RunControls() ABSL_LOCKS_EXCLUDED(mu_);
   bool HasRoom();
   void RefuseAll(std::vector<Work> batch);
-  void CommitBatch(std::vector<Work> batch);
-  void Publish(bool wrote) ABSL_LOCKS_EXCLUDED(mu_);
+  // False if the log has ended: the works get no answer, and nothing may be published any more.
+  bool CommitBatch(std::vector<Work> batch, const ClockReading& now,
+                   BatchLog::Last last = BatchLog::Last::kNo);
+  bool MakeDurable(bool wrote, const ClockReading& now);
+  // Publishes the state at `now`, which the last batch or call of WantsBatch has read. So the
+  // published store time never contains a step of the clock that is not recorded.
+  void Publish(bool wrote, const ClockReading& now) ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status WhyStopped() const;
   View Latest() const ABSL_LOCKS_EXCLUDED(mu_);
 
   const RocksKvStore::Options options_;
   Clock& clock_;
   const Layout layout_;
-  const std::unique_ptr<RocksDatabase> database_;
+  std::unique_ptr<RocksDatabase> database_;
   // Used by the witness thread and, after that has ended, by Stop.
   const std::unique_ptr<WitnessFile> witness_;
   Witnessed witnessed_;
+  BatchLog* const log_;
 
   // Used by the writer's thread.
   const std::unique_ptr<StoreKernel> kernel_;
   WatchHub hub_;
   uint64_t bytes_until_room_check_ = 0;
   bool has_room_ = true;
+  absl::Duration logged_ = absl::ZeroDuration();  // when the last batch of the log began
+  // Answers that wait for the next batch, because a step of the clock must be recorded first.
+  std::vector<std::pair<PendingAnswer<ClockState>, ClockState>> clock_answers_;
 
   mutable absl::Mutex mu_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  bool stopped_ = false;  // only Stop
   std::deque<Work> queue_ ABSL_GUARDED_BY(mu_);
   std::vector<Closure> controls_ ABSL_GUARDED_BY(mu_);
   View published_ ABSL_GUARDED_BY(mu_);

@@ -1,0 +1,97 @@
+#include "common/kv/replica/log_record.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/big_endian.h"
+#include "common/status/return_if_error.h"
+
+namespace escapement::kv {
+namespace {
+
+constexpr char kPut = 1;
+constexpr char kDelete = 2;
+constexpr char kDeleteRange = 3;
+
+absl::Status Malformed() { return absl::DataLossError("a row of the log is malformed"); }
+
+// Takes a length and so many bytes from the front of `rest`.
+bool TakeBytes(absl::string_view& rest, absl::string_view& bytes) {
+  if (rest.size() < 4) return false;
+  const size_t size = ReadBigEndian<uint32_t>(rest);
+  rest.remove_prefix(4);
+  if (rest.size() < size) return false;
+  bytes = rest.substr(0, size);
+  rest.remove_prefix(size);
+  return true;
+}
+
+}  // namespace
+
+void RecordWriter::Put(ColumnFamily cf, absl::string_view key, absl::string_view value) {
+  Add(kPut, cf, key);
+  AddBytes(value);
+}
+
+void RecordWriter::Delete(ColumnFamily cf, absl::string_view key) { Add(kDelete, cf, key); }
+
+void RecordWriter::DeleteRange(ColumnFamily cf, absl::string_view begin, absl::string_view end) {
+  Add(kDeleteRange, cf, begin);
+  AddBytes(end);
+}
+
+void RecordWriter::Add(char operation, ColumnFamily cf, absl::string_view key) {
+  bytes_.push_back(operation);
+  bytes_.push_back(static_cast<char>(cf));
+  AddBytes(key);
+}
+
+void RecordWriter::AddBytes(absl::string_view bytes) {
+  AppendBigEndian<uint32_t>(&bytes_, static_cast<uint32_t>(bytes.size()));
+  bytes_.append(bytes.data(), bytes.size());
+}
+
+absl::Status ReadRecordKind(absl::string_view record, RecordKind& kind) {
+  if (record.empty()) return Malformed();
+  const auto number = static_cast<uint8_t>(record[0]);
+  if (number < static_cast<uint8_t>(RecordKind::kLeader) ||
+      number > static_cast<uint8_t>(RecordKind::kHandover)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the log has a row of kind ", number,
+        ", which this program does not know: update every replica before the first one leads"));
+  }
+  kind = static_cast<RecordKind>(number);
+  return absl::OkStatus();
+}
+
+absl::Status ApplyRecord(absl::string_view record, WriteSink& sink) {
+  RecordKind kind;
+  RETURN_IF_ERROR(ReadRecordKind(record, kind));
+  absl::string_view rest = record.substr(1);
+  while (!rest.empty()) {
+    if (rest.size() < 2) return Malformed();
+    const char operation = rest[0];
+    const auto family = static_cast<uint8_t>(rest[1]);
+    if (family >= kColumnFamilyCount) return Malformed();
+    const auto cf = static_cast<ColumnFamily>(family);
+    rest.remove_prefix(2);
+    absl::string_view key;
+    absl::string_view value;
+    if (!TakeBytes(rest, key)) return Malformed();
+    if (operation != kDelete && !TakeBytes(rest, value)) return Malformed();
+    switch (operation) {
+      case kPut:
+        sink.Put(cf, key, value);
+        break;
+      case kDelete:
+        sink.Delete(cf, key);
+        break;
+      case kDeleteRange:
+        sink.DeleteRange(cf, key, value);
+        break;
+      default:
+        return Malformed();
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace escapement::kv

@@ -1,0 +1,65 @@
+// The rows of a replicated store's log: what one row's bytes mean.
+//
+// Everything that must survive a takeover (sessions, first answers, sequence, store time,
+// incarnation) is in the store's key space. So a row is a list of writes, and needs nothing else.
+//
+// The form is stored: it must stay readable. A row is a kind (1 byte), then its writes:
+//
+//   1 put           family(1) bytes(4) key bytes(4) value
+//   2 delete        family(1) bytes(4) key
+//   3 delete range  family(1) bytes(4) begin bytes(4) end
+//
+// Integers are big-endian. The log's chain is the checksum.
+//
+// Threads: plain values, one thread at a time.
+
+#ifndef COMMON_KV_REPLICA_LOG_RECORD_H_
+#define COMMON_KV_REPLICA_LOG_RECORD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "common/kv/engine/overlay.h"
+
+namespace escapement::kv {
+
+enum class RecordKind : uint8_t {
+  kLeader = 1,  // the first row of a term, without writes
+  kBatch = 2,
+  // Proves the rows before it, whose appends had unknown results. Without writes.
+  kProof = 3,
+  // The last batch of a leader that gives up its term. It answers nothing after this row, so a
+  // follower may lead at once.
+  kHandover = 4,
+};
+
+// Collects one row.
+class RecordWriter final : public WriteSink {
+ public:
+  explicit RecordWriter(RecordKind kind) : bytes_(1, static_cast<char>(kind)) {}
+
+  void Put(ColumnFamily cf, absl::string_view key, absl::string_view value) override;
+  void Delete(ColumnFamily cf, absl::string_view key) override;
+  void DeleteRange(ColumnFamily cf, absl::string_view begin, absl::string_view end) override;
+
+  std::string Take() { return std::move(bytes_); }
+
+ private:
+  void Add(char operation, ColumnFamily cf, absl::string_view key);
+  void AddBytes(absl::string_view bytes);
+  std::string bytes_;
+};
+
+// FAILED_PRECONDITION if this program does not know the kind: a newer one has written it.
+absl::Status ReadRecordKind(absl::string_view record, RecordKind& kind);
+
+// Writes what the row says to `sink`. Errors as ReadRecordKind, and DATA_LOSS if the row is
+// malformed; then `sink` may have received a part of it.
+absl::Status ApplyRecord(absl::string_view record, WriteSink& sink);
+
+}  // namespace escapement::kv
+
+#endif  // COMMON_KV_REPLICA_LOG_RECORD_H_

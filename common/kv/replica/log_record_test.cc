@@ -1,0 +1,76 @@
+#include "common/kv/replica/log_record.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/kv/replica/log_place.h"
+#include "gtest/gtest.h"
+
+namespace escapement::kv {
+namespace {
+
+// Writes down what it receives.
+class Listed final : public WriteSink {
+ public:
+  void Put(ColumnFamily cf, absl::string_view key, absl::string_view value) override {
+    absl::StrAppend(&text, "put ", Name(cf), " ", key, "=", value, ";");
+  }
+  void Delete(ColumnFamily cf, absl::string_view key) override {
+    absl::StrAppend(&text, "delete ", Name(cf), " ", key, ";");
+  }
+  void DeleteRange(ColumnFamily cf, absl::string_view begin, absl::string_view end) override {
+    absl::StrAppend(&text, "range ", Name(cf), " ", begin, "..", end, ";");
+  }
+  std::string text;
+};
+
+std::string SomeRow() {
+  RecordWriter writer(RecordKind::kBatch);
+  writer.Put(ColumnFamily::kEvents, "k", "value");
+  writer.Delete(ColumnFamily::kPauseRequests, "gone");
+  writer.DeleteRange(ColumnFamily::kDone, "a", "b");
+  writer.Put(ColumnFamily::kMeta, "", "");
+  return writer.Take();
+}
+
+TEST(LogRecord, RowGivesTheWritesThatItReceived) {
+  Listed listed;
+  ASSERT_TRUE(ApplyRecord(SomeRow(), listed).ok());
+  EXPECT_EQ(listed.text,
+            "put events k=value;delete pause_requests gone;range done a..b;put meta =;");
+}
+
+// Rows are stored: a change of their form would make every log unreadable.
+TEST(LogRecord, FormIsThatOfTheFirstVersion) {
+  RecordWriter writer(RecordKind::kHandover);
+  writer.Put(ColumnFamily::kEvents, "k", "v");
+  EXPECT_EQ(writer.Take(), std::string("\4\1\12\0\0\0\1k\0\0\0\1v", 13));
+}
+
+TEST(LogRecord, CutOrUnknownRowIsRefused) {
+  const std::string row = SomeRow();
+  for (size_t size = 0; size < row.size(); ++size) {
+    Listed listed;
+    const absl::Status status = ApplyRecord(row.substr(0, size), listed);
+    // Cut between two writes, a row looks whole: the log's chain covers that.
+    EXPECT_TRUE(status.ok() || absl::IsDataLoss(status)) << size << status;
+  }
+  Listed listed;
+  EXPECT_TRUE(absl::IsDataLoss(ApplyRecord("", listed)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(ApplyRecord("\5", listed)));
+  EXPECT_TRUE(absl::IsDataLoss(ApplyRecord(std::string("\2\1\77\0\0\0\0\0\0\0\0", 11), listed)));
+  EXPECT_TRUE(absl::IsDataLoss(ApplyRecord(std::string("\2\4\1\0\0\0\0\0\0\0\0", 11), listed)));
+}
+
+TEST(LogPlace, ComesBackFromItsBytesAndCountsRows) {
+  const LogRow row = NextRow({6, 5}, 3, std::make_shared<const std::string>(SomeRow()));
+  LogPlace before{{6, 5}, 2, RecordKind::kLeader, 100};
+  const LogPlace place = PlaceBehind(before, row).value();
+  EXPECT_EQ(place, (LogPlace{row.position, 3, RecordKind::kBatch, 100 + row.data->size()}));
+  EXPECT_EQ(DecodeLogPlace(EncodeLogPlace(place)).value(), place);
+  EXPECT_TRUE(absl::IsDataLoss(DecodeLogPlace("short").status()));
+}
+
+}  // namespace
+}  // namespace escapement::kv

@@ -1,0 +1,139 @@
+// ReplicaLoop: one replica of a store: follows the log, takes over when the leader is silent,
+// leads, and steps down.
+//
+//   follow: read the log's state every kPollInterval, apply new rows
+//     | silence, or a handover (TakeoverTimer), and all rows are applied
+//     v
+//   lead: Lead over the state as seen, leader record acknowledged, serve (ReplicaCopy)
+//     | another one leads, or a handover
+//     v
+//   follow
+//
+// If the copy has rows that the log does not have, it waits for kPatience, because a leader may
+// append lost rows again. Then it drops the copy and begins with a snapshot or the log's beginning.
+// If this process led and the log has lost acknowledged rows that nobody can append again, it
+// serves nothing more until it is restarted.
+//
+// Threads: all work is done on one executor. Any thread may call the public methods.
+
+#ifndef COMMON_KV_REPLICA_REPLICA_LOOP_H_
+#define COMMON_KV_REPLICA_REPLICA_LOOP_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/kv/log/shared_log.h"
+#include "common/kv/replica/replica_copy.h"
+#include "common/kv/replica/snapshot_keeper.h"
+#include "common/kv/replica/takeover_timer.h"
+#include "common/runtime/runtime.h"
+
+namespace escapement::kv {
+
+enum class ReplicaRole : uint8_t { kStarting, kFollower, kCandidate, kLeader, kRefusing };
+
+struct ReplicaStatus {
+  ReplicaRole role = ReplicaRole::kStarting;
+  LogTerm leader;              // as last seen in the log
+  std::string leader_address;  // empty: none is known
+  uint64_t log_seq = 0;        // the log's last row, as last seen
+  uint64_t applied_seq = 0;    // the copy's; only while it follows
+  uint64_t log_bytes = 0;      // bytes of all rows up to it
+  absl::Duration behind;       // how long the copy has had less than the log; zero while it leads
+  // The newest snapshot's last row and its store time; 0 and InfinitePast if none is known.
+  uint64_t snapshot_seq = 0;
+  absl::Time snapshot_time = absl::InfinitePast();
+  absl::Status problem;  // the present obstacle; OK without one
+};
+
+class ReplicaLoop {
+ public:
+  static constexpr absl::Duration kPollInterval = absl::Milliseconds(50);
+  static constexpr absl::Duration kPatience = kSilenceMax;
+
+  struct Options {
+    std::string owner;    // unique for each life of a process
+    std::string address;  // where clients reach this replica
+    // A snapshot is made when the log has grown by so much since the last one, or after so long. A
+    // follower makes it; the leader only if it is overdue by a quarter. Among followers the one
+    // that made the last one comes first.
+    uint64_t snapshot_log_bytes = uint64_t{1} << 30;
+    absl::Duration snapshot_age = absl::Hours(24);
+    absl::Duration snapshot_check = absl::Seconds(10);  // how often it looks
+    // Called on the loop's executor when the role has changed. May be empty.
+    std::function<void(ReplicaRole)> on_role;
+  };
+  // The arguments must outlive the loop.
+  ReplicaLoop(Runtime& runtime, SharedLog& log, ReplicaCopy& copy, Options options);
+  ~ReplicaLoop();
+
+  void Start();
+  // Stops leading at once, without a handover. Blocks until the copy is no longer used.
+  void Stop() ABSL_LOCKS_EXCLUDED(mu_);
+
+  // If this replica leads, it gives up its term so that another one takes over at once. Otherwise
+  // it does nothing. Then runs `done` on the loop's executor.
+  void HandOver(Closure done);
+
+  ReplicaStatus status() const ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  void ReadState();
+  void PollAfter(absl::Duration delay);
+  void OnState(const absl::StatusOr<LogState>& state);
+  void Follow(const LogState& state);
+  void BeginCopy();
+  void OnRestored(const absl::StatusOr<SnapshotKeeper::Found>& found);
+  void CheckSnapshots();
+  void OnNewest(const absl::StatusOr<SnapshotKeeper::Found>& newest);
+  bool SnapshotIsDue(const SnapshotKeeper::Found& newest);
+  void ReadRows();
+  void OnRows(absl::StatusOr<ReadResult> result);
+  void OnForeignRows(const absl::Status& why);
+  void TryToLead(const LogState& state);
+  void OnLed(const LeadResult& result);
+  void OnLeaderRecord(uint64_t epoch, std::string record, const absl::Status& acknowledged);
+  void OnEnded(uint64_t epoch, const absl::Status& why);
+  void StepDown(bool hand_over);
+  void Note(const absl::Status& problem) ABSL_LOCKS_EXCLUDED(mu_);
+  void SetRole(ReplicaRole role) ABSL_LOCKS_EXCLUDED(mu_);
+  std::shared_ptr<LeaderLog> leader_log() const ABSL_LOCKS_EXCLUDED(mu_);
+
+  Clock& clock_;
+  Runtime& runtime_;
+  SharedLog& log_;
+  ReplicaCopy& copy_;
+  const Options options_;
+  const std::shared_ptr<Executor> executor_;
+
+  // On the executor.
+  Executor::TimerId poll_timer_ = 0;  // 0 while a call to the log is under way
+  LogState state_;                    // the last one read
+  bool restoring_ = false;
+  uint64_t uploaded_seq_ = 0;  // the last row of the last snapshot that this process has made
+  TakeoverTimer timer_;
+  ReplicaRole role_ = ReplicaRole::kStarting;
+  absl::Duration seen_since_;     // TakeoverTimer::since() when it tried to lead
+  uint64_t attempted_epoch_ = 0;  // the epoch that the last try to lead would begin
+  bool serving_ = false;          // the copy leads
+  std::optional<absl::Duration> behind_since_;
+  std::optional<absl::Duration> foreign_since_;  // since when the copy has rows that the log lacks
+
+  mutable absl::Mutex mu_;
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+  std::shared_ptr<LeaderLog> leader_log_ ABSL_GUARDED_BY(mu_);  // null without a term
+  ReplicaStatus status_ ABSL_GUARDED_BY(mu_);
+
+  SnapshotKeeper snapshots_;
+};
+
+}  // namespace escapement::kv
+
+#endif  // COMMON_KV_REPLICA_REPLICA_LOOP_H_

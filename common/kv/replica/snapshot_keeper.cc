@@ -1,0 +1,111 @@
+#include "common/kv/replica/snapshot_keeper.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/kv/replica/snapshot_details.h"
+#include "common/kv/replica/snapshot_transfer.h"
+#include "common/service/log.h"
+#include "common/status/return_if_error.h"
+
+namespace escapement::kv {
+namespace {
+
+void Delete(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::remove_all(folder, error);
+  if (error)
+    Log(LogLevel::kWarning, "replica", "cannot delete a checkpoint", {{"error", error.message()}});
+}
+
+absl::StatusOr<std::vector<Snapshot>> List(BlockingLog& log) {
+  return log.Wait<std::vector<Snapshot>>(
+      [&log](auto done) { log.log().ListSnapshots(std::move(done)); });
+}
+
+}  // namespace
+
+SnapshotKeeper::SnapshotKeeper(Runtime& runtime, SharedLog& log, ReplicaCopy& copy)
+    : copy_(copy), log_(log), executor_(runtime.NewExecutor("snapshots")) {}
+
+SnapshotKeeper::~SnapshotKeeper() { Stop(); }
+
+void SnapshotKeeper::Stop() {
+  log_.Cancel();
+  executor_->Stop();
+}
+
+void SnapshotKeeper::Find(std::function<void(absl::StatusOr<Found>)> done) {
+  executor_->Post([this, done = std::move(done)] {
+    auto snapshots = List(log_);
+    if (!snapshots.ok()) return done(snapshots.status());
+    if (snapshots->empty()) return done(Found());
+    auto details = DecodeSnapshotDetails(snapshots->front().details);
+    if (!details.ok()) return done(details.status());
+    done(Found({details->place, details->store_time}));
+  });
+}
+
+void SnapshotKeeper::Upload(std::string folder,
+                            std::function<void(absl::StatusOr<CheckpointFacts>)> done) {
+  executor_->Post([this, folder = std::move(folder), done = std::move(done)] {
+    auto uploaded = UploadNow(folder);
+    Delete(folder);
+    if (uploaded.ok()) {
+      if (absl::Status status = TrimLog(log_); !status.ok())
+        Log(LogLevel::kWarning, "replica", "cannot trim the log", {{"error", status.ToString()}});
+    }
+    done(uploaded);
+  });
+}
+
+absl::StatusOr<CheckpointFacts> SnapshotKeeper::UploadNow(const std::string& folder) {
+  auto facts = copy_.ReadCheckpoint(folder);
+  if (!facts.ok()) return facts.status();
+  auto result = UploadSnapshot(log_, folder, facts->place, facts->store_time, hashes_);
+  if (!result.ok()) return result.status();
+  Log(LogLevel::kInfo, "replica", "snapshot uploaded",
+      {{"row", facts->place.position.seq},
+       {"bytes", result->bytes},
+       {"bytes_sent", result->bytes_sent}});
+  return facts;
+}
+
+void SnapshotKeeper::Restore(std::string folder, std::function<void(absl::StatusOr<Found>)> done) {
+  executor_->Post(
+      [this, folder = std::move(folder), done = std::move(done)] { done(RestoreNow(folder)); });
+}
+
+absl::StatusOr<SnapshotKeeper::Found> SnapshotKeeper::RestoreNow(const std::string& folder) {
+  auto snapshots = List(log_);
+  if (!snapshots.ok()) return snapshots.status();
+  absl::Status last;
+  for (const Snapshot& snapshot : *snapshots) {
+    Delete(folder);
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) return absl::InternalError(absl::StrCat("cannot make ", folder));
+    last = DownloadSnapshot(log_, snapshot, folder);
+    if (last.ok()) {
+      auto facts = copy_.ReadCheckpoint(folder);
+      last = facts.status();
+      if (last.ok() && facts->place.position == snapshot.position) {
+        Log(LogLevel::kInfo, "replica", "restored from a snapshot",
+            {{"row", snapshot.position.seq}});
+        return Found(*facts);
+      }
+      if (last.ok()) last = absl::DataLossError("a snapshot is not that of its row");
+    }
+    Log(LogLevel::kWarning, "replica", "cannot restore a snapshot",
+        {{"row", snapshot.position.seq}, {"error", last.ToString()}});
+    if (!absl::IsDataLoss(last) && !absl::IsNotFound(last)) return last;
+  }
+  Delete(folder);
+  if (!last.ok()) return absl::DataLossError(last.message());
+  return Found();
+}
+
+}  // namespace escapement::kv

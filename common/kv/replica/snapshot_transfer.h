@@ -1,0 +1,45 @@
+// The way of a snapshot between a folder and the log's engine.
+//
+// Files are known by their hash. So only files that the engine does not have travel, and a file
+// that comes back is checked from end to end.
+//
+// Threads: one at a time. Blocks on IO and on the log.
+
+#ifndef COMMON_KV_REPLICA_SNAPSHOT_TRANSFER_H_
+#define COMMON_KV_REPLICA_SNAPSHOT_TRANSFER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/kv/log/shared_log.h"
+#include "common/kv/replica/blocking_log.h"
+#include "common/kv/replica/file_hashes.h"
+#include "common/kv/replica/snapshot_details.h"
+
+namespace escapement::kv {
+
+struct UploadResult {
+  uint64_t bytes = 0;       // the size of the snapshot
+  uint64_t bytes_sent = 0;  // the size of the files that the engine did not have
+};
+
+// Uploads all files of `folder`, which is a checkpoint with this place and store time, and
+// publishes them as a snapshot. Errors of the log; ABORTED: try again with a new checkpoint.
+absl::StatusOr<UploadResult> UploadSnapshot(BlockingLog& log, const std::string& folder,
+                                            const LogPlace& place, absl::Time store_time,
+                                            FileHashes& hashes);
+
+// Fills `folder`, which is new and empty, with the snapshot's files, and checks them. DATA_LOSS: a
+// file is damaged. NOT_FOUND: the snapshot has been trimmed.
+absl::Status DownloadSnapshot(BlockingLog& log, const Snapshot& snapshot,
+                              const std::string& folder);
+
+// Removes all but the two newest snapshots, and the rows before them. Nothing while there is one
+// snapshot only: if that were damaged, the rows would be needed.
+absl::Status TrimLog(BlockingLog& log);
+
+}  // namespace escapement::kv
+
+#endif  // COMMON_KV_REPLICA_SNAPSHOT_TRANSFER_H_

@@ -1,0 +1,60 @@
+// Replication: the shared log of a replicated store in PostgreSQL, and this process's replica.
+//
+// Threads: one thread opens and destroys it.
+
+#ifndef SERVICES_STORE_REPLICATION_H_
+#define SERVICES_STORE_REPLICATION_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/kv/replica/replicated_kv_store.h"
+#include "common/kv/rocks/rocks_kv_store.h"
+#include "common/runtime/runtime.h"
+
+namespace escapement::kv {
+class PgLog;
+}
+
+namespace escapement::store {
+
+inline constexpr size_t kStoreIdBytesMax = 64;
+
+class Replication {
+ public:
+  struct Options {
+    std::string url;        // PostgreSQL's; empty: the store is not replicated
+    std::string log_name;   // several stores may share a database: 1 to 32 of [a-z0-9-]
+    std::string store_id;   // this replica's name; differs among the replicas of a log
+    std::string advertise;  // where clients reach this replica
+    // Receives how long each batch took to become durable, on the writing thread. May be empty.
+    std::function<void(absl::Duration)> on_append;
+  };
+
+  // Makes or updates the log's schema if the role may, and logs what the server can lose. If the
+  // server does not answer, it goes on: the log connects later. Blocks on IO. INVALID_ARGUMENT: bad
+  // options. FAILED_PRECONDITION: the schema is newer than this program, or missing without the
+  // right to make it. Otherwise errors as ReplicatedKvStore::Open. `runtime` must outlive it.
+  static absl::StatusOr<std::unique_ptr<Replication>> Open(const Options& options,
+                                                           kv::RocksKvStore::Options rocks,
+                                                           Runtime& runtime);
+  ~Replication();
+
+  kv::ReplicatedKvStore& store() { return *store_; }
+
+  // Why this replica serves nobody: it follows, or something stands in its way. Empty if it leads.
+  std::string NotReadyReason() const;
+
+ private:
+  Replication() = default;
+  std::unique_ptr<kv::PgLog> log_;
+  std::unique_ptr<kv::ReplicatedKvStore> store_;
+};
+
+}  // namespace escapement::store
+
+#endif  // SERVICES_STORE_REPLICATION_H_

@@ -1,0 +1,262 @@
+// Replicas over one log: what survives when the leader dies, stands still, or loses the log.
+
+#include <string>
+#include <vector>
+
+#include "common/kv/not_leader.h"
+#include "gtest/gtest.h"
+#include "tests/conformance/awaited.h"
+#include "tests/conformance/replica/replica_rig.h"
+
+namespace escapement::kv {
+namespace {
+
+using Kind = Condition::Kind;
+constexpr ColumnFamily kEvents = ColumnFamily::kEvents;
+constexpr ColumnFamily kLeases = ColumnFamily::kLeases;
+constexpr absl::Duration kLong = absl::Seconds(4);  // more than a silence
+
+class ReplicaFailover : public testing::Test {
+ protected:
+  // The machine of each process has its own clock.
+  std::unique_ptr<ReplicaProcess> NewProcess(std::string name, std::shared_ptr<ThreadedLog> log) {
+    const std::string boot_id = "boot of " + name;
+    return std::make_unique<ReplicaProcess>(std::move(log), std::move(name), RigOptions(), boot_id);
+  }
+  ReplicaFailover() {
+    a_ = NewProcess("a:1", log_a_);
+    a_->AwaitLead();
+    b_ = NewProcess("b:1", log_b_);
+    b_->Await(ReplicaRole::kFollower);
+    session_ = a_->OpenSession().value().session;
+  }
+
+  absl::StatusOr<CommitResult> Put(KvRig& rig, const std::string& key) {
+    return rig.Commit(Request(session_, ++number_, {{{}, {kv::Put(kEvents, key, "v")}}}));
+  }
+  // Ends the leader, as far as the follower can see: it has been silent for longer than it may.
+  void Silence(ReplicaProcess& follower) {
+    const auto behind = [&] {
+      const uint64_t last = engine_.With([](auto& log) { return log.state().last.seq; });
+      const ReplicaStatus status = follower.replicated().status();
+      return status.applied_seq != last || status.log_seq != last;
+    };
+    // Each call lets some time pass.
+    while (behind()) follower.Get({}).status().IgnoreError();
+    follower.runtime().Jump(kLong);
+  }
+  // Returns the address that a replica answers once it knows who leads.
+  std::string KnownLeader(KvRig& rig) {
+    std::string address;
+    while (address.empty()) address = LeaderAddressOf(rig.Get({}).status()).value();
+    return address;
+  }
+  std::string Keys(KvRig& rig) {
+    std::string keys;
+    auto result = rig.Scan({.cf = kEvents});
+    if (!result.ok()) return result.status().ToString();
+    for (const Entry& entry : result->entries) keys += entry.key + " ";
+    return keys;
+  }
+
+  SystemRuntime runtime_;
+  ThreadedLogEngine engine_;
+  std::shared_ptr<ThreadedLog> log_a_ = std::make_shared<ThreadedLog>(runtime_, engine_);
+  std::shared_ptr<ThreadedLog> log_b_ = std::make_shared<ThreadedLog>(runtime_, engine_);
+  std::unique_ptr<ReplicaProcess> a_;
+  std::unique_ptr<ReplicaProcess> b_;
+  uint64_t session_ = 0;
+  uint64_t number_ = 0;
+};
+
+TEST_F(ReplicaFailover, FollowerTurnsEveryCallAwayToTheLeader) {
+  EXPECT_EQ(LeaderAddressOf(b_->OpenSession().status()), "a:1");
+  EXPECT_EQ(LeaderAddressOf(Put(*b_, "k").status()), "a:1");
+  EXPECT_EQ(LeaderAddressOf(b_->Get({}).status()), "a:1");
+  EXPECT_EQ(LeaderAddressOf(b_->Scan({}).status()), "a:1");
+  WatchLog log;
+  auto watch = b_->store().OpenWatch({kEvents, "", "", kWatchFromNow, 0}, log.observer());
+  EXPECT_EQ(LeaderAddressOf(*log.WaitForLag()), "a:1");
+  Awaited<ClockState> clock;
+  b_->store().AskClock({}, clock.callback());
+  EXPECT_EQ(LeaderAddressOf(clock.Wait().status()), "a:1");
+}
+
+TEST_F(ReplicaFailover, SuccessorHasEveryAnsweredCommitAndTheFirstAnswers) {
+  CommitResult last;
+  for (int i = 0; i < 20; ++i) last = Put(*a_, "k" + std::to_string(100 + i)).value();
+  const auto repeated = Request(session_, number_, {{{}, {kv::Put(kEvents, "other", "v")}}});
+  const std::string keys = Keys(*a_);
+  a_->Kill();
+  Silence(*b_);
+  b_->AwaitLead();
+  EXPECT_EQ(Keys(*b_), keys);
+  // The session lives on: a commit that is sent again gets its first answer.
+  EXPECT_EQ(b_->Commit(repeated).value().seq, last.seq);
+  EXPECT_EQ(Put(*b_, "z").value().seq, last.seq + 1);
+  EXPECT_EQ(Keys(*b_), keys + "z ");
+}
+
+TEST_F(ReplicaFailover, FormerLeaderFollowsAndLeadsAgain) {
+  ASSERT_TRUE(Put(*a_, "a").ok());
+  a_->Kill();
+  Silence(*b_);
+  b_->AwaitLead();
+  ASSERT_TRUE(Put(*b_, "b").ok());
+  a_->Start();
+  a_->Await(ReplicaRole::kFollower);
+  b_->HandOver();
+  a_->AwaitLead();
+  EXPECT_EQ(Keys(*a_), "a b ");
+  EXPECT_EQ(LeaderAddressOf(b_->Get({}).status()).has_value(), true);
+}
+
+TEST_F(ReplicaFailover, HandoverNeedsNoSilence) {
+  ASSERT_TRUE(Put(*a_, "a").ok());
+  a_->HandOver();
+  b_->AwaitLead();
+  EXPECT_EQ(Keys(*b_), "a ");
+  a_->Await(ReplicaRole::kFollower);
+}
+
+// The leader stands still between its decision and the append, longer than a silence.
+TEST_F(ReplicaFailover, ZombieAnswersNothingUntrue) {
+  ASSERT_TRUE(Put(*a_, "a").ok());
+  WatchLog seen;
+  auto watch = a_->store().OpenWatch({kEvents, "", "", kWatchFromNow, 0}, seen.observer());
+  ASSERT_TRUE(Put(*a_, "b").ok());
+  seen.WaitFor(1);
+  log_a_->Hold();
+  Awaited<CommitResult> late;
+  a_->store().Commit(Request(session_, ++number_, {{{}, {kv::Put(kEvents, "late", "v")}}}),
+                     late.callback());
+  log_a_->AwaitHeldAppends(1);
+  a_->runtime().Jump(kLong);
+  Silence(*b_);
+  b_->AwaitLead();
+  const uint64_t session = b_->OpenSession().value().session;
+  ASSERT_TRUE(b_->Commit(Request(session, 1, {{{}, {kv::Put(kEvents, "new", "v")}}})).ok());
+  // It does not know of the new leader yet, and answers no read.
+  EXPECT_TRUE(LeaderAddressOf(a_->Get({{kEvents, "new"}}).status()).has_value());
+  log_a_->Go();
+  EXPECT_TRUE(absl::IsUnavailable(late.Wait().status()));
+  EXPECT_TRUE(LeaderAddressOf(*seen.WaitForLag()).has_value());
+  EXPECT_EQ(seen.seqs().size(), 1u);  // it has seen "b" and not "late"
+  a_->Await(ReplicaRole::kFollower);
+  EXPECT_EQ(KnownLeader(*a_), "b:1");
+  EXPECT_EQ(Keys(*b_), "a b new ");
+  // Its copy has nothing of what was not acknowledged.
+  b_->HandOver();
+  a_->AwaitLead();
+  EXPECT_EQ(Keys(*a_), "a b new ");
+}
+
+TEST_F(ReplicaFailover, LeaderWithoutTheLogAnswersNoRead) {
+  ASSERT_TRUE(Put(*a_, "a").ok());
+  EXPECT_EQ(Keys(*a_), "a ");
+  log_a_->Hold();
+  log_a_->AwaitHeldAppends(1);  // a beat
+  a_->runtime().Jump(kLeaseMax);
+  EXPECT_TRUE(LeaderAddressOf(a_->Get({}).status()).has_value());
+  log_a_->Go();
+  // No other store has led, so it goes on.
+  ASSERT_TRUE(Put(*a_, "b").ok());
+  EXPECT_EQ(Keys(*a_), "a b ");
+}
+
+TEST_F(ReplicaFailover, CommitWithALostAnswerHasOneEffect) {
+  log_a_->LoseAnswers(3);
+  EXPECT_EQ(Put(*a_, "a").value().seq, 1u);
+  log_a_->LoseAnswers(1);
+  EXPECT_EQ(Put(*a_, "b").value().seq, 2u);
+  EXPECT_EQ(Keys(*a_), "a b ");
+  a_->HandOver();
+  b_->AwaitLead();
+  EXPECT_EQ(Keys(*b_), "a b ");
+}
+
+// As after a failover to a standby that lacks the last rows.
+TEST_F(ReplicaFailover, LeaderAppendsAgainWhatTheLogHasLost) {
+  ASSERT_TRUE(Put(*a_, "a").ok());
+  const MemLogState old = engine_.With([](MemLogState& log) { return log; });
+  ASSERT_TRUE(Put(*a_, "b").ok());
+  ASSERT_TRUE(Put(*a_, "c").ok());
+  engine_.With([&old](MemLogState& log) { return (log = old).state(); });
+  ASSERT_TRUE(Put(*a_, "d").ok());
+  EXPECT_EQ(Keys(*a_), "a b c d ");
+  a_->HandOver();
+  b_->AwaitLead();
+  EXPECT_EQ(Keys(*b_), "a b c d ");
+}
+
+TEST_F(ReplicaFailover, ClientThatHasSeenMoreThanTheLogHoldsIsRefused) {
+  ASSERT_TRUE(Put(*a_, "a").ok());
+  const MemLogState old = engine_.With([](MemLogState& log) { return log; });
+  ASSERT_TRUE(Put(*a_, "b").ok());
+  const SessionInfo seen = a_->OpenSession().value();
+  a_->Kill();
+  engine_.With([&old](MemLogState& log) { return (log = old).state(); });
+  Silence(*b_);
+  b_->AwaitLead();
+  EXPECT_EQ(Keys(*b_), "a ");
+  EXPECT_TRUE(absl::IsFailedPrecondition(b_->OpenSession(seen.incarnation, seen.seq).status()));
+  EXPECT_TRUE(b_->OpenSession().ok());
+}
+
+TEST_F(ReplicaFailover, FolderCanBeDeleted) {
+  ASSERT_TRUE(Put(*a_, "a").ok());
+  a_->HandOver();
+  b_->AwaitLead();
+  a_->Kill();
+  a_->DeleteFolder();
+  ASSERT_TRUE(Put(*b_, "b").ok());
+  a_->Start();
+  a_->Await(ReplicaRole::kFollower);
+  b_->HandOver();
+  b_->Kill();
+  a_->AwaitLead();
+  EXPECT_EQ(Keys(*a_), "a b ");
+}
+
+TEST_F(ReplicaFailover, StoreTimeGoesOnOnAnotherMachine) {
+  b_->runtime().SetWall(absl::Milliseconds(-300));
+  a_->runtime().SetWall(absl::Milliseconds(400));
+  const absl::Time before = Put(*a_, "a").value().store_time;
+  a_->HandOver();
+  b_->AwaitLead();
+  const absl::Time after = Put(*b_, "b").value().store_time;
+  EXPECT_GT(after, before);
+  EXPECT_LT(after, before + absl::Seconds(2));  // not an interval of records later
+  b_->HandOver();
+  a_->AwaitLead();
+  EXPECT_GT(Put(*a_, "c").value().store_time, after);
+}
+
+TEST_F(ReplicaFailover, NoLeaseIsTakenOverRightAfterATakeover) {
+  // This process's leases last for a second.
+  auto log = std::make_shared<ThreadedLog>(runtime_, engine_);
+  RigOptions options;
+  options.lease_ttl = absl::Seconds(1);
+  ReplicaProcess c(log, "c:1", options);
+  c.Await(ReplicaRole::kFollower);
+  Mutation stamped = kv::Put(kLeases, "l", std::string(8, '\0'));
+  stamped.kind = Mutation::Kind::kPutStamped;
+  ASSERT_TRUE(a_->Commit(Request(session_, ++number_, {{{}, {stamped}}})).ok());
+  const auto passed = [&](KvRig& rig) {
+    return rig
+        .Commit(Request(session_, ++number_, {{{Cond(kLeases, "l", Kind::kStampPassed)}, {}}}))
+        .value()
+        .verdicts[0]
+        .applied;
+  };
+  EXPECT_TRUE(passed(*a_));
+  b_->Kill();
+  a_->HandOver();
+  c.AwaitLead();
+  EXPECT_FALSE(passed(c));
+  c.runtime().Jump(absl::Seconds(1));
+  EXPECT_TRUE(passed(c));
+}
+
+}  // namespace
+}  // namespace escapement::kv
