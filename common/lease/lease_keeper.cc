@@ -18,6 +18,10 @@ using kv::ColumnFamily;
 using kv::Condition;
 using kv::Mutation;
 
+Condition StampPassed(ColumnFamily cf, const std::string& key, uint32_t offset) {
+  return {.cf = cf, .key = key, .kind = Condition::Kind::kStampPassed, .number = offset};
+}
+
 Condition EpochIs(const std::string& key, uint64_t epoch) {
   return {.cf = ColumnFamily::kLeases,
           .key = key,
@@ -82,6 +86,9 @@ class LeaseKeeper::Core : public std::enable_shared_from_this<LeaseKeeper::Core>
   };
 
   std::string Key(uint32_t index) const { return LeaseKey(options_.kind, index); }
+  bool IsDead(const std::string& instance) const {
+    return std::count(options_.dead_instances.begin(), options_.dead_instances.end(), instance) > 0;
+  }
   kv::Group MemberGroup() const;
   void OnRenewed(absl::Duration sent, const std::vector<uint32_t>& renewed,
                  const absl::StatusOr<kv::CommitResult>& result);
@@ -240,15 +247,18 @@ void LeaseKeeper::Core::SeeLeases(const kv::ScanResult& leases, View& view) cons
     const std::optional<LeaseRow> row = DecodeLeaseValue(entry.value);
     if (!index || *index >= options_.count || !row) continue;
     view.values[*index] = entry.value;
-    view.leases[*index] = {.owner = row->owner, .expired = row->end <= leases.store_time};
+    const bool expired = row->end <= leases.store_time || IsDead(row->owner);
+    view.leases[*index] = {.owner = row->owner, .expired = expired};
   }
 }
 
 void LeaseKeeper::Core::SeeMembers(const kv::ScanResult& members, View& view) const {
   for (const kv::Entry& entry : members.entries) {
     const std::optional<absl::Time> end = DecodeMemberValue(entry.value);
+    std::string member = entry.key.substr(options_.kind.size() + 1);
+    if (IsDead(member)) continue;
     if (end && *end > members.store_time) {
-      view.members.push_back(entry.key.substr(options_.kind.size() + 1));
+      view.members.push_back(std::move(member));
     } else if (!end || *end + 10 * options_.ttl < members.store_time) {
       view.stale_members.push_back(entry.key);
     }
@@ -315,13 +325,12 @@ void LeaseKeeper::Core::Acquire(const View& view, const std::vector<uint32_t>& i
                                   .key = key,
                                   .kind = Condition::Kind::kValueEquals,
                                   .value = *view.values[index]});
-      // A released lease is free, and so is one of our own lost session. A lease of another
-      // instance is free only once the store's time has passed its end.
-      if (!row.owner.empty() && row.owner != options_.instance) {
-        group.conditions.push_back({.cf = ColumnFamily::kLeases,
-                                    .key = key,
-                                    .kind = Condition::Kind::kStampPassed,
-                                    .number = kLeaseStampOffset});
+      // A released lease is free, and so is one of our own lost session, or of a dead instance. A
+      // lease of another instance is free only once the store's time has passed its end.
+      lease.former_owner_lost = !row.owner.empty() && row.owner != options_.instance;
+      lease.former_owner_dead = IsDead(row.owner);
+      if (lease.former_owner_lost && !lease.former_owner_dead) {
+        group.conditions.push_back(StampPassed(ColumnFamily::kLeases, key, kLeaseStampOffset));
       }
     }
     group.mutations.push_back(StampedLease(key, lease.epoch, options_.instance, options_.ttl));
@@ -331,10 +340,7 @@ void LeaseKeeper::Core::Acquire(const View& view, const std::vector<uint32_t>& i
   for (const std::string& key : view.stale_members) {
     // The instance may have come back after the read.
     commit.groups.push_back(
-        {.conditions = {{.cf = ColumnFamily::kMembers,
-                         .key = key,
-                         .kind = Condition::Kind::kStampPassed,
-                         .number = kMemberStampOffset}},
+        {.conditions = {StampPassed(ColumnFamily::kMembers, key, kMemberStampOffset)},
          .mutations = {
              {.cf = ColumnFamily::kMembers, .kind = Mutation::Kind::kDelete, .key = key}}});
   }

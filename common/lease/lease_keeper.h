@@ -45,6 +45,11 @@ struct HeldLease {
   // The former owner starts no work after this store time: it is the end of its lease, or the time
   // at which it released the lease. InfinitePast if there was no owner.
   absl::Time former_owner_end = absl::InfinitePast();
+  // The former owner was another instance that did not release the lease: it has died, or was cut
+  // off for longer than the ttl.
+  bool former_owner_lost = false;
+  // It is one of Options::dead_instances.
+  bool former_owner_dead = false;
 };
 
 class LeaseKeeper {
@@ -53,6 +58,8 @@ class LeaseKeeper {
     std::string kind;      // "partition", "queue_shard", "policy_shard"
     uint32_t count = 0;    // leases 0 … count-1
     std::string instance;  // unique to each start of a process
+    // Instances that are proven to be dead (InstanceFile). Their leases are free at once.
+    std::vector<std::string> dead_instances = {};
     absl::Duration ttl = absl::Seconds(5);
     absl::Duration renew_every = absl::Seconds(1);
     // Valid() ends this long before the end of the ttl counted from the request.

@@ -18,11 +18,15 @@ constexpr absl::Duration kTtl = absl::Seconds(5);
 class Instance {
  public:
   Instance(sim::SimRuntime& runtime, kv::MemKvStore& store, const std::string& name,
-           bool hesitates = false)
+           bool hesitates = false, std::vector<std::string> dead = {})
       : executor_(runtime.NewExecutor(name)),
         client_(store, runtime, ClientOptions(name)),
         keeper_(client_, runtime, executor_,
-                {.kind = "queue_shard", .count = kCount, .instance = name, .ttl = kTtl},
+                {.kind = "queue_shard",
+                 .count = kCount,
+                 .instance = name,
+                 .dead_instances = std::move(dead),
+                 .ttl = kTtl},
                 MakeCallbacks(hesitates)) {
     executor_->Post([this] { keeper_.Start(); });
   }
@@ -73,6 +77,11 @@ class LeaseKeeperTest : public ::testing::Test {
  protected:
   Instance& Start(const std::string& name, bool hesitates = false) {
     instances_[name] = std::make_unique<Instance>(runtime_, store_, name, hesitates);
+    return *instances_[name];
+  }
+  Instance& StartKnowingDead(const std::string& name, std::vector<std::string> dead) {
+    instances_[name] =
+        std::make_unique<Instance>(runtime_, store_, name, /*hesitates=*/false, std::move(dead));
     return *instances_[name];
   }
   // Like a process that is paused or dead: none of its code runs.
@@ -133,6 +142,45 @@ TEST_F(LeaseKeeperTest, DeadInstanceLosesItsLeasesWithinTtlPlusTwoSeconds) {
   for (uint32_t index : of_b) {
     EXPECT_GT(a.held[index].former_owner_end, absl::InfinitePast());
     EXPECT_GE(a.held[index].epoch, 2u);
+  }
+}
+
+TEST_F(LeaseKeeperTest, LeasesOfAProvenDeadInstanceAreTakenAtOnce) {
+  Instance& a = Start("a");
+  Start("b");
+  Advance(absl::Seconds(8));
+  ASSERT_EQ(a.Valid().size(), 4u);
+  Kill("b");
+  instances_.erase("b");
+  Instance& c = StartKnowingDead("c", {"older", "b"});
+  Advance(absl::Milliseconds(200));
+  EXPECT_EQ(c.Valid().size(), 4u);
+  for (const auto& [index, lease] : c.held) {
+    EXPECT_TRUE(lease.former_owner_lost);
+    EXPECT_TRUE(lease.former_owner_dead);
+  }
+  EXPECT_EQ(a.Valid().size(), 4u);
+}
+
+TEST_F(LeaseKeeperTest, OnlyAReleasedLeaseHasNoLostOwner) {
+  Instance& a = Start("a");
+  Advance(absl::Seconds(2));
+  bool released = false;
+  a.executor()->Post([&] { a.keeper().Release([&] { released = true; }); });
+  Advance(absl::Seconds(1));
+  ASSERT_TRUE(released);
+  Kill("a");
+  Instance& b = Start("b");
+  Advance(absl::Seconds(2));
+  ASSERT_EQ(b.Valid().size(), kCount);
+  for (const auto& [index, lease] : b.held) EXPECT_FALSE(lease.former_owner_lost);
+  Kill("b");
+  Instance& c = Start("c");
+  Advance(kTtl + absl::Seconds(2));
+  ASSERT_EQ(c.Valid().size(), kCount);
+  for (const auto& [index, lease] : c.held) {
+    EXPECT_TRUE(lease.former_owner_lost);
+    EXPECT_FALSE(lease.former_owner_dead);
   }
 }
 

@@ -23,6 +23,7 @@
 #include "common/rpc/rpc_table_grpc.h"
 #include "common/runtime/system_runtime.h"
 #include "common/service/flag_sources.h"
+#include "common/service/instance_file.h"
 #include "common/service/log.h"
 #include "common/status/return_if_error.h"
 #include "common/tls/tls_flags.h"
@@ -39,6 +40,11 @@ ABSL_FLAG(bool, version, false, "print the version and exit");
 ABSL_FLAG(std::string, log_level, "info", "debug, info, warning or error");
 ABSL_FLAG(std::string, instance, "",
           "name of this process; must be unique for each start; empty = made up");
+ABSL_FLAG(
+    std::string, instance_file, "",
+    "file that this process locks while it lives; a process that is started again with the same "
+    "file need not wait for the leases of the one that died; on a local disk, one for each "
+    "process");
 ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(15),
           "how long the process may take after SIGTERM to finish work under way");
 
@@ -173,9 +179,15 @@ class Process {
       instance = absl::StrCat(definition_.name, "-",
                               absl::Hex(runtime_.random().Next(), absl::kZeroPad16));
     }
-    auto service = definition_.make(
-        ServiceContext{runtime_, metrics_, instance, absl::GetFlag(FLAGS_drain_timeout),
-                       OnLoopback(FLAGS_listen) && OnLoopback(FLAGS_http_listen)});
+    RETURN_IF_ERROR(LockInstanceFile(instance));
+    auto service = definition_.make(ServiceContext{
+        .runtime = runtime_,
+        .metrics = metrics_,
+        .instance = instance,
+        .dead_instances = instance_file_ == nullptr ? std::vector<std::string>()
+                                                    : instance_file_->dead_instances(),
+        .drain_timeout = absl::GetFlag(FLAGS_drain_timeout),
+        .on_loopback = OnLoopback(FLAGS_listen) && OnLoopback(FLAGS_http_listen)});
     if (!service.ok()) return service.status();
     service_ = *std::move(service);
     AddRoutes();
@@ -207,6 +219,16 @@ class Process {
          {"http", http_.address()},
          {"tls", tls_ == nullptr ? "no" : "yes"},
          {"version", kVersion}});
+    return absl::OkStatus();
+  }
+
+  absl::Status LockInstanceFile(const std::string& instance) {
+    std::string path = absl::GetFlag(FLAGS_instance_file);
+    if (path.empty() && definition_.instance_file != nullptr) path = definition_.instance_file();
+    if (path.empty()) return absl::OkStatus();
+    auto locked = InstanceFile::Lock(path, instance, runtime_.clock().BootId());
+    if (!locked.ok()) return locked.status();
+    instance_file_ = *std::move(locked);
     return absl::OkStatus();
   }
 
@@ -269,6 +291,7 @@ class Process {
   SystemRuntime runtime_;
   Metrics metrics_;
   HttpServer http_;
+  std::unique_ptr<InstanceFile> instance_file_;  // locked as long as the service lives
   std::unique_ptr<HostedService> service_;
   RpcTable rpcs_;  // outlives the server
   std::unique_ptr<GrpcServer> grpc_;

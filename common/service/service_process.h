@@ -5,9 +5,9 @@
 //   "listening grpc=host:port http=host:port" on stdout → wait for SIGTERM or SIGINT → drain → exit
 //
 // It defines the flags --listen, --http_listen, --insecure, --port_file, --config, --print_config,
-// --version, --log_level, --instance and --drain_timeout, and takes those of common/tls, which
-// apply to both ports. It serves gRPC health and reflection, and
-// /metrics, /healthz and /readyz over HTTP.
+// --version, --log_level, --instance, --instance_file and --drain_timeout, and takes those of
+// common/tls, which apply to both ports. It serves gRPC health and reflection, and /metrics,
+// /healthz and /readyz over HTTP.
 //
 // On the first SIGTERM or SIGINT:
 // 1. gRPC health is NOT_SERVING and /readyz answers 503.
@@ -82,7 +82,9 @@ class HostedService {
 struct ServiceContext {
   Runtime& runtime;
   Metrics& metrics;
-  std::string instance;          // unique to each start of a process
+  std::string instance;  // unique to each start of a process
+  // Former processes of this place that are proven to be dead (InstanceFile).
+  std::vector<std::string> dead_instances;
   absl::Duration drain_timeout;  // a Drain that takes longer is given up, with exit code 1
   bool on_loopback;              // both ports listen on loopback
 };
@@ -94,6 +96,8 @@ struct ServiceDefinition {
   std::string http_listen;
   size_t receive_bytes_max = 16 << 20;  // for one gRPC message; see GrpcServer::Options
 
+  // The value of --instance_file if the flag is empty. Null or empty: no file.
+  std::function<std::string()> instance_file = nullptr;
   // Appends a sentence for each of the service's own flags that has an impossible value.
   std::function<void(std::vector<std::string>& errors)> validate;
   std::function<absl::StatusOr<std::unique_ptr<HostedService>>(const ServiceContext& context)> make;

@@ -78,6 +78,7 @@ void ShardedService::StartLeases(uint32_t count) {
       lease::LeaseKeeper::Options{.kind = options_.lease_kind,
                                   .count = count,
                                   .instance = options_.instance,
+                                  .dead_instances = options_.dead_instances,
                                   .ttl = options_.lease_ttl,
                                   .renew_every = options_.lease_renew_every},
       std::move(callbacks));

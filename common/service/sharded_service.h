@@ -37,7 +37,9 @@ struct ShardedServiceOptions {
   std::string executor;      // its name: "token_manager"
   std::string session_name;  // name of the store session: "token manager", then the instance
   std::string instance;      // unique for each start of a process
-  std::string lease_kind;    // "partition", "queue_shard", "policy_shard"
+  // See LeaseKeeper::Options.
+  std::vector<std::string> dead_instances = {};
+  std::string lease_kind;  // "partition", "queue_shard", "policy_shard"
   absl::Duration lease_ttl = absl::Seconds(5);
   absl::Duration lease_renew_every = absl::Seconds(1);
   Metrics* metrics = nullptr;               // outlives the service; null: the service keeps its own

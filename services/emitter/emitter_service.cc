@@ -26,6 +26,7 @@ class EmitterService::Impl final : public ShardedService {
       : ShardedService({.executor = "emitter",
                         .session_name = "emitter",
                         .instance = options.instance,
+                        .dead_instances = options.dead_instances,
                         .lease_kind = "partition",
                         .lease_ttl = options.lease_ttl,
                         .lease_renew_every = options.lease_renew_every,

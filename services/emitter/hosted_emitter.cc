@@ -13,6 +13,7 @@ namespace {
 EmitterService::Options OptionsFromFlags(const ServiceContext& context) {
   EmitterService::Options options;
   options.instance = context.instance;
+  options.dead_instances = context.dead_instances;
   options.lease_ttl = LeaseTtl();
   options.lease_renew_every = LeaseRenewEvery();
   options.ahead = absl::GetFlag(FLAGS_emit_ahead);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/metrics/metrics.h"
@@ -14,7 +15,8 @@
 namespace escapement::emitter {
 
 struct EmitterOptions {
-  std::string instance = "emitter";  // unique for each start of a process
+  std::string instance = "emitter";              // unique for each start of a process
+  std::vector<std::string> dead_instances = {};  // see LeaseKeeper::Options
   absl::Duration lease_ttl = absl::Seconds(5);
   absl::Duration lease_renew_every = absl::Seconds(1);
   // Rows are written this long before they are due: the time for which emitters may be away

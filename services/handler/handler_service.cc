@@ -33,6 +33,7 @@ class HandlerService::Impl final : public ShardedService {
       : ShardedService({.executor = "handler",
                         .session_name = "handler",
                         .instance = options.instance,
+                        .dead_instances = options.dead_instances,
                         .lease_kind = "queue_shard",
                         .lease_ttl = options.lease_ttl,
                         .lease_renew_every = options.lease_renew_every,

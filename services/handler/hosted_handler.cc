@@ -20,6 +20,7 @@ constexpr double kDrainShare = 0.8;
 HandlerOptions OptionsFromFlags(const ServiceContext& context) {
   HandlerOptions options;
   options.instance = context.instance;
+  options.dead_instances = context.dead_instances;
   options.metrics = &context.metrics;
   options.fresh_token_key = FreshTokenKey();
   options.sealer = SealerFromFlag();

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/metrics/metrics.h"
@@ -16,8 +17,9 @@
 namespace escapement::handler {
 
 struct HandlerOptions {
-  std::string instance = "handler";  // unique for each start of a process
-  Metrics* metrics = nullptr;        // outlives the service; null: the service keeps its own
+  std::string instance = "handler";              // unique for each start of a process
+  std::vector<std::string> dead_instances = {};  // see LeaseKeeper::Options
+  Metrics* metrics = nullptr;  // outlives the service; null: the service keeps its own
 
   // The key of tokens, used if the store has none yet (common/tokens). Empty: the service draws one
   // from the runtime's random numbers, which is good enough only in simulations.

@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
        .description = "the whole platform in one process, with its own store",
        .listen = "127.0.0.1:7410",
        .http_listen = "127.0.0.1:7411",
+       .instance_file = escapement::standalone::DefaultInstanceFile,
        .validate = escapement::standalone::ValidateFlags,
        .make = escapement::standalone::Make});
 }

@@ -124,6 +124,8 @@ void ValidateFlags(std::vector<std::string>& errors) {
   handler::ValidateHandlerFlags(errors);
 }
 
+std::string DefaultInstanceFile() { return store::StoreOptionsFromFlags().data_dir + "/instance"; }
+
 absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& context) {
   store::StoreServer::Options options = store::StoreOptionsFromFlags();
   options.replication.on_append = store::AppendLatency(context.metrics);

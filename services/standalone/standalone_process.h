@@ -16,6 +16,9 @@ namespace escapement::standalone {
 
 void ValidateFlags(std::vector<std::string>& errors);
 
+// --instance_file unless it is given: a file in --data_dir.
+std::string DefaultInstanceFile();
+
 // Opens the store; errors as StoreServer::Open.
 absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& context);
 

@@ -10,6 +10,7 @@ namespace {
 TokenManagerOptions OptionsFromFlags(const ServiceContext& context) {
   TokenManagerOptions options;
   options.instance = context.instance;
+  options.dead_instances = context.dead_instances;
   options.metrics = &context.metrics;
   options.lease_ttl = LeaseTtl();
   options.lease_renew_every = LeaseRenewEvery();

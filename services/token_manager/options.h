@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/metrics/metrics.h"
@@ -14,8 +15,9 @@
 namespace escapement::token_manager {
 
 struct TokenManagerOptions {
-  std::string instance = "token_manager";  // unique for each start of a process
-  Metrics* metrics = nullptr;              // outlives the service; null: the service keeps its own
+  std::string instance = "token_manager";        // unique for each start of a process
+  std::vector<std::string> dead_instances = {};  // see LeaseKeeper::Options
+  Metrics* metrics = nullptr;  // outlives the service; null: the service keeps its own
 
   absl::Duration lease_ttl = absl::Seconds(5);
   absl::Duration lease_renew_every = absl::Seconds(1);

@@ -33,6 +33,7 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
       : ShardedService({.executor = "token_manager",
                         .session_name = "token manager",
                         .instance = options.instance,
+                        .dead_instances = options.dead_instances,
                         .lease_kind = "policy_shard",
                         .lease_ttl = options.lease_ttl,
                         .lease_renew_every = options.lease_renew_every,
