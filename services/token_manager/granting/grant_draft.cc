@@ -63,7 +63,9 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
               .queue_shard = claim.queue_shard,
               .claim_epoch = state_.lease.epoch,
               .claim_number = claim.number,
-              .holders = {{.first = row.first() + row.taken(), .count = count}}};
+              .holders = {{.first = row.first() + row.taken(),
+                           .count = count,
+                           .lost_claims = row.source()->event.lost_claims()}}};
   AddEntry(claim, policy, grant, key, row.Record(), row.first() + row.taken(), count);
   RequireState(row.source()->uid, *judged.state);
   RequirePolicy(policy);
@@ -97,6 +99,7 @@ void GrantDraft::MakeAgain(PolicyState& policy, GrantSet::Key name, const HeldRa
   const Grant& grant = *policy.grants.Find(name);
   storage::v1::EventRecord event = grant.source->event;
   event.set_count(range.count);
+  event.set_lost_claims(range.lost_claims);
   if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
   AddEntry(claim, policy, grant, ReturnedKey(state_.shard, policy.uid, grant, range.first),
            std::move(event), range.first, range.count);

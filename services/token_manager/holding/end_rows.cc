@@ -76,6 +76,7 @@ EventRecord RecordOfOne(const RowSource& source, uint64_t version, uint32_t atte
   EventRecord event = source.event;
   event.set_count(1);
   event.set_attempts(attempts);
+  event.clear_lost_claims();
   event.set_last_error(CleanText(error, kErrorBytesMax));
   if (attempt.kind() != AttemptRecord::KIND_UNSPECIFIED) RememberAttempt(attempt, event);
   if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
@@ -162,13 +163,14 @@ std::string ReturnedKey(uint16_t policy_shard, const Uid& policy, const Grant& g
   return KeyOf(policy_shard, policy, *grant.source, first, grant.return_due_micros);
 }
 
-WaitingPut ReturnedRow(uint16_t policy_shard, const Uid& policy, const Grant& grant, uint64_t first,
-                       uint64_t count, int64_t tried_micros) {
+WaitingPut ReturnedRow(uint16_t policy_shard, const Uid& policy, const Grant& grant,
+                       const ReturnedEvents& events, int64_t tried_micros) {
   EventRecord event = grant.source->event;
   NoteTried(tried_micros, event);
-  event.set_count(count);
+  event.set_count(events.count);
+  event.set_lost_claims(events.lost_claims);
   if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
-  return {.key = ReturnedKey(policy_shard, policy, grant, first),
+  return {.key = ReturnedKey(policy_shard, policy, grant, events.first),
           .value = event.SerializeAsString()};
 }
 

@@ -50,10 +50,15 @@ WaitingPut RetryRow(uint16_t policy_shard, const Uid& policy, const RowSource& s
                     uint64_t version, uint64_t index, const storage::v1::AttemptRecord& attempt,
                     int64_t retry_at_micros, int64_t tried_micros);
 
-// Events [first, first + count) of the grant wait as they did before it. `tried`: when their target
-// could not be reached; 0: that is not why.
-WaitingPut ReturnedRow(uint16_t policy_shard, const Uid& policy, const Grant& grant, uint64_t first,
-                       uint64_t count, int64_t tried_micros);
+struct ReturnedEvents {
+  uint64_t first = 0;
+  uint64_t count = 0;
+  uint32_t lost_claims = 0;  // EventRecord.lost_claims
+};
+// The events of the grant wait as they did before it. `tried`: when their target could not be
+// reached; 0: that is not why.
+WaitingPut ReturnedRow(uint16_t policy_shard, const Uid& policy, const Grant& grant,
+                       const ReturnedEvents& events, int64_t tried_micros);
 // The key of that row.
 std::string ReturnedKey(uint16_t policy_shard, const Uid& policy, const Grant& grant,
                         uint64_t first);

@@ -20,7 +20,8 @@ uint64_t EndOf(uint64_t first, uint64_t count) {
 
 bool Alike(const HeldRange& a, const HeldRange& b) {
   return a.delivered_micros == b.delivered_micros && a.expire_micros == b.expire_micros &&
-         a.overdue == b.overdue && a.dispatch_micros == b.dispatch_micros && a.status == b.status;
+         a.overdue == b.overdue && a.dispatch_micros == b.dispatch_micros && a.status == b.status &&
+         a.lost_claims == b.lost_claims;
 }
 
 uint64_t Undelivered(const Grant& grant) {
@@ -92,7 +93,8 @@ std::optional<Grant> DecodeGrant(uint16_t policy_shard, uint64_t epoch, uint64_t
                              .expire_micros = holders.expire_time_micros(),
                              .overdue = holders.overdue(),
                              .dispatch_micros = holders.dispatch_time_micros(),
-                             .status = holders.status()});
+                             .status = holders.status(),
+                             .lost_claims = holders.lost_claims()});
   }
   return grant;
 }
@@ -119,6 +121,7 @@ std::string EncodeGrant(const Grant& grant) {
     holders.set_overdue(range.overdue);
     holders.set_dispatch_time_micros(range.dispatch_micros);
     holders.set_status(range.status);
+    holders.set_lost_claims(range.lost_claims);
   }
   return record.SerializeAsString();
 }
@@ -295,6 +298,14 @@ GrantSet::Extended GrantSet::Extend(const Key& key, uint64_t first, uint64_t cou
   TakeUndelivered(found->second.grant, extended.delivered);
   Changed(key, found->second);
   return extended;
+}
+
+void GrantSet::CountLost(const Key& key, uint64_t first, uint64_t count, uint32_t lost_claims) {
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return;
+  VisitWithin(found->second.grant, first, count, [&](HeldRange& range) {
+    if (range.delivered_micros == 0) range.lost_claims = std::max(range.lost_claims, lost_claims);
+  });
 }
 
 void GrantSet::ForgetOverdue() {

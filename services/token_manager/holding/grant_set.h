@@ -54,7 +54,8 @@ struct HeldRange {
   bool overdue = false;          // it has passed, and they hold on
   // The attempt that was delivered, if a handler has reported it: when it began, and its status.
   int64_t dispatch_micros = 0;
-  int32_t status = 0;  // AttemptRecord.status
+  int32_t status = 0;        // AttemptRecord.status
+  uint32_t lost_claims = 0;  // EventRecord.lost_claims
 
   friend bool operator==(const HeldRange&, const HeldRange&) = default;
 };
@@ -120,6 +121,9 @@ class GrantSet {
   };
   Extended Extend(const Key& key, uint64_t first, uint64_t count, int64_t now_micros,
                   int64_t expire_micros);
+  // The handler that had these undelivered events was lost: EventRecord.lost_claims is at least
+  // `lost_claims` from now on.
+  void CountLost(const Key& key, uint64_t first, uint64_t count, uint32_t lost_claims);
   // Overdue events get their former end of hold time back, so they are reported again.
   void ForgetOverdue();
   // Those whose hold time has passed hold on, overdue; returns how many that are.

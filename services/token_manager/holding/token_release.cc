@@ -31,14 +31,16 @@ bool ClaimedAgain(const Grant& grant, absl::Duration send_within) {
 
 uint32_t NextAttempt(const Grant& grant) { return grant.source->event.attempts() + 1; }
 
-// Neighbours as one, whatever else is known of them.
-std::vector<std::pair<uint64_t, uint64_t>> Contiguous(const std::vector<HeldRange>& ranges) {
-  std::vector<std::pair<uint64_t, uint64_t>> joined;
+// Neighbours with as many lost claims as one, whatever else is known of them.
+std::vector<ReturnedEvents> Contiguous(const std::vector<HeldRange>& ranges) {
+  std::vector<ReturnedEvents> joined;
   for (const HeldRange& range : ranges) {
-    if (!joined.empty() && joined.back().first + joined.back().second == range.first) {
-      joined.back().second += range.count;
+    if (!joined.empty() && joined.back().first + joined.back().count == range.first &&
+        joined.back().lost_claims == range.lost_claims) {
+      joined.back().count += range.count;
     } else {
-      joined.push_back({range.first, range.count});
+      joined.push_back(
+          {.first = range.first, .count = range.count, .lost_claims = range.lost_claims});
     }
   }
   return joined;
@@ -254,6 +256,7 @@ bool TokenRelease::Extend(PolicyState& policy, const Entry& entry) {
 bool TokenRelease::Resent(PolicyState& policy, const Entry& entry) {
   const GrantSet::Key key{entry.epoch(), entry.number()};
   bool any = false;
+  policy.grants.CountLost(key, entry.first(), entry.count(), entry.lost_claims());
   for (const HeldRange& range : policy.grants.Held(key, entry.first(), entry.count())) {
     // A delivered event is at the consumer; only the end of its claim is unknown.
     if (range.delivered_micros != 0) continue;
@@ -389,9 +392,9 @@ void TokenRelease::Unreached(const Released& released, const ReportedEnd& end) {
 
 void TokenRelease::PutReturned(const Released& released, int64_t tried_micros) {
   const Grant& grant = released.grant;
-  for (const auto& [first, count] : Contiguous(released.ranges)) {
+  for (const ReturnedEvents& events : Contiguous(released.ranges)) {
     PutRow(state_, round_.base,
-           ReturnedRow(state_.shard, released.policy.uid, grant, first, count, tried_micros));
+           ReturnedRow(state_.shard, released.policy.uid, grant, events, tried_micros));
   }
   ChangePart(state_, round_, *grant.source, [&](storage::v1::RunPartRecord& part) {
     if (grant.source->event.attempts() == 0)
