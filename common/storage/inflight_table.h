@@ -1,9 +1,12 @@
-// The `inflight` column family: claims and, beside each, the ends of its events.
+// The `inflight` column family: claims and, beside each, the ends of its events, and what later
+// owners of the shard have noted.
 //
 // queue shard (u16), epoch of the writer's lease (u64), number in that epoch (u64), 0 (u8) →
 // ClaimRecord
 //
 // the same with 1 (u8) in place of 0, and then number of the end (u32) → ClaimEndRecord
+//
+// the same with 2 (u8) in place of 0 → ClaimTakeoverRecord
 //
 // How a cancellation and a claim of the same one-off event exclude each other: the event's row
 // stays in `events` while it is claimed, so the row alone does not tell whether it may be
@@ -34,9 +37,13 @@ struct ClaimId {
 };
 
 struct InflightKey {
+  enum class Kind : uint8_t { kClaim, kEnd, kTakeover };
   ClaimId claim;
-  bool is_end = false;
+  Kind kind = Kind::kClaim;
   uint32_t end_number = 0;  // only for an end
+
+  bool is_claim() const { return kind == Kind::kClaim; }
+  bool is_end() const { return kind == Kind::kEnd; }
 };
 
 // Two kinds of owners write claims into a queue shard, each under the epoch of its own lease: the
@@ -47,12 +54,18 @@ bool IsGranted(const ClaimId& claim);
 
 std::string EncodeClaimKey(const ClaimId& claim);
 std::string EncodeClaimEndKey(const ClaimId& claim, uint32_t end_number);
+std::string EncodeClaimTakeoverKey(const ClaimId& claim);
 std::optional<InflightKey> DecodeInflightKey(absl::string_view key);
 
 // All keys of one claim: [ClaimPrefix, PrefixEnd(ClaimPrefix)).
 std::string ClaimPrefix(const ClaimId& claim);
 std::string InflightShardBegin(uint16_t shard);
 std::string InflightShardEnd(uint16_t shard);
+
+// A key in `meta`. Its value is the epoch (u64) of the last owner of the shard that has noted, in
+// ClaimTakeoverRecords, which claims former owners have left. All claims without a note are its
+// own.
+std::string TakeoverMarkKey(uint16_t shard);
 
 // A key in `meta`. Each group that puts a claim with a one-off event of the shard also puts this
 // key.

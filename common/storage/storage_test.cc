@@ -42,10 +42,10 @@ TEST(InflightTable, ClaimsAndEndsShareAPrefixAndDiffer) {
   const auto read_claim = DecodeInflightKey(EncodeClaimKey(claim));
   ASSERT_TRUE(read_claim.has_value());
   EXPECT_EQ(read_claim->claim, claim);
-  EXPECT_FALSE(read_claim->is_end);
+  EXPECT_FALSE(read_claim->is_end());
   const auto read_end = DecodeInflightKey(EncodeClaimEndKey(claim, 4));
   ASSERT_TRUE(read_end.has_value());
-  EXPECT_TRUE(read_end->is_end);
+  EXPECT_TRUE(read_end->is_end());
   EXPECT_EQ(read_end->end_number, 4u);
   EXPECT_LT(EncodeClaimKey(claim), EncodeClaimEndKey(claim, 0));
 }

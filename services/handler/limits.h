@@ -53,6 +53,10 @@ inline constexpr absl::Duration kFreeingFlushDelay = absl::Milliseconds(5);
 // not delay commits that free tokens.
 inline constexpr absl::Duration kDeliveredFlushDelay = absl::Milliseconds(20);
 
+// An event is a suspect once this many handlers in a row were lost while they had claimed it
+// (claims/suspect_loop.h).
+inline constexpr uint32_t kLostClaimsOfSuspect = 2;
+
 // Pause after the store had no room for a commit.
 inline constexpr absl::Duration kRetryCommitDelay = absl::Milliseconds(100);
 

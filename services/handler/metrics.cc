@@ -41,6 +41,12 @@ HandlerMetrics::HandlerMetrics(Metrics& metrics)
       rows_loaded(*metrics.GetCounter("escapement_handler_rows_loaded_total", "Queue rows read.")),
       takeovers(*metrics.GetCounter("escapement_handler_takeovers_total",
                                     "Events sent again for a former owner.")),
+      suspects(*metrics.GetCounter(
+          "escapement_handler_suspects_total",
+          "Events that had no result when two handlers in a row were lost, and are sent alone.")),
+      quarantined(*metrics.GetCounter(
+          "escapement_handler_quarantined_total",
+          "Events that became dead letters because three handlers were lost with them.")),
       broken_rows(*metrics.GetCounter("escapement_handler_broken_rows_total",
                                       "Queue rows that cannot be read and stay where they are.")),
       refused_ends(*metrics.GetCounter("escapement_handler_refused_ends_total",

@@ -35,6 +35,8 @@ struct HandlerMetrics {
   Counter& claims_failed;
   Counter& rows_loaded;
   Counter& takeovers;     // events of a former owner that were sent again or reported as its
+  Counter& suspects;      // events that were set apart to be sent alone
+  Counter& quarantined;   // events that became dead letters because three claims had no result
   Counter& broken_rows;   // rows that could not be read: our bug or damage, to be looked into
   Counter& refused_ends;  // ends that the store refused for good: lease lost, or our bug
   Gauge& rows_in_memory;

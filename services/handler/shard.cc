@@ -54,10 +54,11 @@ Shard::Shard(HandlerCore& core, const lease::HeldLease& lease, kv::Condition fen
     : state_(std::make_shared<ShardState>(core, lease, std::move(fence), this)),
       loader_(*state_),
       ends_(*state_, loader_),
-      claims_(*state_, loader_, ends_),
+      suspects_(*state_, ends_),
+      claims_(*state_, loader_, ends_, suspects_),
       retry_sweep_(*state_, claims_),
-      granted_(*state_, ends_),
-      takeover_(*state_, ends_, granted_) {}
+      granted_(*state_, ends_, suspects_),
+      takeover_(*state_, ends_, granted_, suspects_) {}
 
 Shard::~Shard() {
   for (const auto& [order, claim] : state_->claims) claim->owner = nullptr;
@@ -75,6 +76,7 @@ void Shard::Step(absl::Time now) {
     claims_.Step(now);
     granted_.Step(now);
   }
+  suspects_.Step(now);
   ends_.Step(now);
   if (draining_) CheckDrained();
 }
@@ -100,6 +102,7 @@ void Shard::Drain(Closure done) {
   retry_sweep_.Stop();
   takeover_.Stop();
   granted_.Stop();
+  suspects_.Stop();
   state_->core.executor->PostAfter(state_->core.options.drain_max, state_->WhileOwned([this] {
     if (drained_) std::exchange(drained_, nullptr)();
   }));

@@ -3,6 +3,7 @@
 // Rows of the shard:       loader → claims → send loop → ends
 // Claims of token managers:  granted → send loop → ends
 // Claims of a former owner: takeover → send loop → ends
+// Suspects of these three:  suspects → send loop → ends
 //
 // Threads: one, the handler's executor.
 
@@ -13,6 +14,7 @@
 #include <optional>
 
 #include "services/handler/claims/claim_loop.h"
+#include "services/handler/claims/suspect_loop.h"
 #include "services/handler/claims/takeover_loop.h"
 #include "services/handler/ends/end_loop.h"
 #include "services/handler/granted/granted_loop.h"
@@ -47,7 +49,7 @@ class Shard final : public ClaimOwner {
   // (NextStep). nullopt: nothing is planned.
   std::optional<absl::Time> NextDue(absl::Time now) const;
   std::optional<absl::Duration> NextStep() const { return ends_.NextStep(); }
-  bool blocked() const { return claims_.blocked() || granted_.blocked(); }
+  bool blocked() const { return claims_.blocked() || granted_.blocked() || suspects_.blocked(); }
   bool draining() const { return draining_; }
   bool drained() const { return draining_ && !drained_; }
   size_t rows() const { return state_->queue.rows() + claims_.blocked_rows(); }
@@ -66,6 +68,7 @@ class Shard final : public ClaimOwner {
   const std::shared_ptr<ShardState> state_;  // shared only with callbacks that hold it weakly
   ShardLoader loader_;
   EndLoop ends_;
+  SuspectLoop suspects_;
   ClaimLoop claims_;
   RetrySweep retry_sweep_;
   GrantedLoop granted_;

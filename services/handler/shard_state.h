@@ -43,7 +43,8 @@ struct HandlerCore {
   std::function<bool(uint32_t shard)> lease_valid;
   std::function<void()> wake;  // steps all shards soon; cheap, may be called any number of times
   uint64_t last_claim_order = 0;
-  kv::Layout layout = {};  // set before the first shard is made
+  bool suspect_out = false;  // an event is being sent alone (claims/suspect_loop.h)
+  kv::Layout layout = {};    // set before the first shard is made
 };
 
 // The Shard owns it, and the shard's loops keep a plain reference. Callbacks that may run after the

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "common/storage/one_off_rows.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/delivery/delivery_transport.h"
+#include "services/handler/limits.h"
 
 namespace escapement::handler {
 
@@ -56,6 +58,12 @@ struct ClaimedEntry {
   mutable std::unique_ptr<RunIdentity> identity;
 };
 
+// One event of a claim.
+struct ClaimedEvent {
+  uint32_t entry = 0;  // index in Claim::entries
+  uint64_t index = 0;
+};
+
 struct Claim {
   ClaimId id;
   uint64_t order = 0;  // numbers the claims of this handler from 1
@@ -70,6 +78,16 @@ struct Claim {
   // Only for granted claims: the commit that wrote the claim, on condition of its schedules'
   // states. 0: not known.
   uint64_t granted_seq = 0;
+  // How many handlers were lost while they had the claim, at most kLostClaimsOfSuspect. It adds to
+  // lost_claims of the entries' events.
+  uint32_t lost_claims = 0;
+  bool has_takeover_row = false;  // a ClaimTakeoverRecord may exist
+  // The event that is being sent alone (suspect_loop.h), until its end is committed.
+  std::optional<ClaimedEvent> trial = std::nullopt;
+
+  bool IsSuspect(const ClaimedEntry& entry) const {
+    return entry.event.lost_claims() + lost_claims >= kLostClaimsOfSuspect;
+  }
 };
 
 // How events end. A claim's events may end as kSucceeded, kFailed, kRetry, kSkipped, kReturn,
@@ -110,6 +128,7 @@ struct Outcome {
   // Only for granted events.
   DeliveryWork work = DeliveryWork::kGoesOn;
   bool unreachable = false;  // the target did not answer at all, or had no room
+  uint32_t lost_claims = 0;  // only for kResend: EventRecord.lost_claims from now on
 };
 
 // The shard that a claim belongs to. Called on the handler's executor.

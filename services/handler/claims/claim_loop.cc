@@ -264,6 +264,11 @@ void ClaimLoop::OnCommitted(PendingClaim& pending, kv::CommitSeq seq) {
   for (uint32_t i = 0; i < claim->entries.size(); ++i) {
     const ClaimedEntry& entry = claim->entries[i];
     if (!entry.row_stays) state_.Release(entry.event_key);
+    if (claim->IsSuspect(entry)) {
+      state_.core.sends.Unreserve(entry.context->target_key, pending.taken[i].count);
+      suspects_.Add(claim, i, pending.taken[i].first, pending.taken[i].count);
+      continue;
+    }
     state_.core.sends.Add(claim, i, pending.taken[i].first, pending.taken[i].count,
                           entry.key.due_time);
   }

@@ -23,6 +23,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "services/handler/claims/claim_batch.h"
+#include "services/handler/claims/suspect_loop.h"
 #include "services/handler/ends/end_loop.h"
 #include "services/handler/intake/row_resolver.h"
 #include "services/handler/intake/shard_loader.h"
@@ -32,9 +33,9 @@ namespace escapement::handler {
 
 class ClaimLoop {
  public:
-  // `state`, `loader` and `ends` must outlive it.
-  ClaimLoop(ShardState& state, ShardLoader& loader, EndLoop& ends)
-      : state_(state), loader_(loader), ends_(ends) {}
+  // All arguments must outlive it.
+  ClaimLoop(ShardState& state, ShardLoader& loader, EndLoop& ends, SuspectLoop& suspects)
+      : state_(state), loader_(loader), ends_(ends), suspects_(suspects) {}
 
   void Step(absl::Time now);
 
@@ -114,6 +115,7 @@ class ClaimLoop {
   ShardState& state_;
   ShardLoader& loader_;
   EndLoop& ends_;
+  SuspectLoop& suspects_;
   bool stopped_ = false;
   size_t commits_ = 0;                                // under way
   uint64_t last_number_ = 0;                          // numbers the claims of this epoch

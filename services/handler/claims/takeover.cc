@@ -6,9 +6,15 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/micros.h"
+#include "escapement/storage/v1/claim_takeover.pb.h"
+#include "services/handler/limits.h"
 
 namespace escapement::handler {
 namespace {
+
+// ClaimTakeoverRecord.quiet_from_micros of a claim whose last sender is dead.
+constexpr int64_t kNothingUnderWay = 1;
 
 struct Seen {
   std::string claim_key;
@@ -16,6 +22,8 @@ struct Seen {
   std::vector<std::string> end_keys;
   std::map<uint32_t, std::vector<IndexSlice>> ended;  // by entry
   uint32_t ends_written = 0;
+  std::string takeover_key;
+  storage::v1::ClaimTakeoverRecord takeover;
 };
 
 template <typename Ranges>
@@ -26,13 +34,13 @@ std::vector<IndexSlice> ToSlices(const Ranges& ranges) {
   return slices;
 }
 
-void Read(const kv::Entry& row, const InflightKey& key, Seen& seen) {
-  if (!key.is_end) {
-    seen.claim_key = row.key;
-    storage::v1::ClaimRecord claim;
-    if (claim.ParseFromString(row.value)) seen.claim = std::move(claim);
-    return;
-  }
+void ReadClaim(const kv::Entry& row, Seen& seen) {
+  seen.claim_key = row.key;
+  storage::v1::ClaimRecord claim;
+  if (claim.ParseFromString(row.value)) seen.claim = std::move(claim);
+}
+
+void ReadEnd(const kv::Entry& row, const InflightKey& key, Seen& seen) {
   seen.end_keys.push_back(row.key);
   seen.ends_written = std::max(seen.ends_written, key.end_number + 1);
   storage::v1::ClaimEndRecord end;
@@ -40,6 +48,23 @@ void Read(const kv::Entry& row, const InflightKey& key, Seen& seen) {
   for (const auto& entry : end.entries()) {
     for (const IndexSlice& slice : ToSlices(entry.ranges()))
       seen.ended[entry.entry()].push_back(slice);
+  }
+}
+
+// An unreadable record counts as if there was none: its events are then sent as usual.
+void ReadTakeover(const kv::Entry& row, Seen& seen) {
+  seen.takeover_key = row.key;
+  if (!seen.takeover.ParseFromString(row.value)) seen.takeover.Clear();
+}
+
+void Read(const kv::Entry& row, const InflightKey& key, Seen& seen) {
+  switch (key.kind) {
+    case InflightKey::Kind::kClaim:
+      return ReadClaim(row, seen);
+    case InflightKey::Kind::kEnd:
+      return ReadEnd(row, key, seen);
+    case InflightKey::Kind::kTakeover:
+      return ReadTakeover(row, seen);
   }
 }
 
@@ -62,6 +87,39 @@ std::vector<IndexSlice> Subtract(std::vector<IndexSlice> from, std::vector<Index
     if (at < end) rest.push_back({at, end - at});
   }
   return rest;
+}
+
+bool NoteFormerOwner(const FormerOwner& former, LeftClaim& claim) {
+  if (claim.quiet_from_micros != 0) return false;
+  if (former.lost) {
+    claim.lost_claims = std::min(claim.lost_claims + 1, kLostClaimsOfSuspect);
+    claim.trial_lost = claim.trial.has_value();
+  }
+  // Without a mark, the claim may belong to an owner before the former one, which may still live.
+  claim.quiet_from_micros = former.dead && former.marked
+                                ? kNothingUnderWay
+                                : std::max(ToMicros(former.end), kNothingUnderWay);
+  claim.has_takeover_row = true;
+  return true;
+}
+
+absl::Time QuietFrom(const LeftClaim& claim, absl::Duration margin) {
+  CHECK_NE(claim.quiet_from_micros, 0);
+  if (claim.quiet_from_micros == kNothingUnderWay) return absl::InfinitePast();
+  return FromMicros(claim.quiet_from_micros) + absl::Microseconds(claim.timeout_max_micros) +
+         margin;
+}
+
+std::string TakeoverRecordOf(const LeftClaim& claim) {
+  storage::v1::ClaimTakeoverRecord record;
+  record.set_lost_claims(claim.lost_claims);
+  record.set_quiet_from_micros(claim.quiet_from_micros);
+  if (claim.trial.has_value()) {
+    record.mutable_trial()->set_entry(claim.trial->entry);
+    record.mutable_trial()->set_index(claim.trial->index);
+    record.mutable_trial()->set_lost(claim.trial_lost);
+  }
+  return record.SerializeAsString();
 }
 
 Takeover PlanTakeover(const std::vector<kv::Entry>& inflight) {
@@ -91,6 +149,7 @@ Takeover PlanTakeover(const std::vector<kv::Entry>& inflight) {
     if (!any_open) {
       if (!seen.claim_key.empty()) plan.garbage_keys.push_back(seen.claim_key);
       plan.garbage_keys.insert(plan.garbage_keys.end(), seen.end_keys.begin(), seen.end_keys.end());
+      if (!seen.takeover_key.empty()) plan.garbage_keys.push_back(seen.takeover_key);
       continue;
     }
     CHECK(seen.claim.has_value());
@@ -98,6 +157,14 @@ Takeover PlanTakeover(const std::vector<kv::Entry>& inflight) {
     left.claim_time_micros = seen.claim->claim_time_micros();
     left.timeout_max_micros = seen.claim->delivery_timeout_max_micros();
     left.ends_written = seen.ends_written;
+    left.has_takeover_row = !seen.takeover_key.empty();
+    left.lost_claims = std::min(seen.takeover.lost_claims(), kLostClaimsOfSuspect);
+    left.quiet_from_micros = seen.takeover.quiet_from_micros();
+    if (seen.takeover.has_trial()) {
+      const auto& trial = seen.takeover.trial();
+      left.trial = {.entry = trial.entry(), .index = trial.index()};
+      left.trial_lost = trial.lost();
+    }
     plan.claims.push_back(std::move(left));
   }
   return plan;

@@ -1,4 +1,5 @@
-// PlanTakeover: finds the events that a former owner of a queue shard has claimed and not ended.
+// PlanTakeover: finds the events that former owners of a queue shard have claimed and not ended,
+// and when they may be sent again.
 //
 // Pure: takes the rows of `inflight`.
 
@@ -6,13 +7,16 @@
 #define SERVICES_HANDLER_CLAIMS_TAKEOVER_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "common/kv/kv_store.h"
 #include "common/storage/event_id.h"
 #include "common/storage/inflight_table.h"
 #include "escapement/storage/v1/records.pb.h"
+#include "services/handler/claims/claim.h"
 
 namespace escapement::handler {
 
@@ -21,12 +25,25 @@ struct LeftEntry {
   std::vector<IndexSlice> open;  // ascending; empty if all events have ended
 };
 
+// A claim that another handler had, or that a token manager has just made.
 struct LeftClaim {
   ClaimId id;
   int64_t claim_time_micros = 0;
   int64_t timeout_max_micros = 0;
   uint32_t ends_written = 0;  // the numbers of its end rows are smaller
   std::vector<LeftEntry> entries;
+  // From its ClaimTakeoverRecord, if `has_takeover_row`.
+  bool has_takeover_row = false;
+  uint32_t lost_claims = 0;
+  std::optional<ClaimedEvent> trial = std::nullopt;
+  bool trial_lost = false;
+  int64_t quiet_from_micros = 0;  // 0: no former owner is noted
+
+  // True if a handler was lost while it was sending this event alone.
+  bool IsQuarantined(uint32_t entry, const IndexSlice& slice) const {
+    return trial_lost && trial->entry == entry && trial->index >= slice.first &&
+           trial->index - slice.first < slice.count;
+  }
 };
 
 struct Takeover {
@@ -36,6 +53,22 @@ struct Takeover {
   // Claims that cannot be read. They stay in the store: no other row has their events.
   size_t broken = 0;
 };
+
+// The owner of the shard before this one.
+struct FormerOwner {
+  absl::Time end;       // HeldLease::former_owner_end
+  bool lost = false;    // HeldLease::former_owner_lost
+  bool dead = false;    // HeldLease::former_owner_dead
+  bool marked = false;  // it has noted which claims were left by others (TakeoverMarkKey)
+};
+// Notes in the claim that its owner has changed, unless an earlier change is noted: the owner in
+// between has then not adopted it. Returns true if the claim's record must be written.
+bool NoteFormerOwner(const FormerOwner& former, LeftClaim& claim);
+// From then on no attempt of the claim is under way. The claim must have a former owner noted.
+// `margin` covers the time from a lease check to the last byte on the wire.
+absl::Time QuietFrom(const LeftClaim& claim, absl::Duration margin);
+// The value of the claim's ClaimTakeoverRecord.
+std::string TakeoverRecordOf(const LeftClaim& claim);
 
 Takeover PlanTakeover(const std::vector<kv::Entry>& inflight);
 

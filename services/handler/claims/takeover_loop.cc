@@ -4,11 +4,13 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/key_codec.h"
 #include "common/base/micros.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/event_table.h"
 #include "services/handler/claims/inflight_scan.h"
 #include "services/handler/granted/granted_entry.h"
+#include "services/handler/limits.h"
 
 namespace escapement::handler {
 namespace {
@@ -23,19 +25,41 @@ constexpr size_t kPayloadsAtOnce = 100;
 
 void TakeoverLoop::Start(std::function<void()> ready) {
   ready_ = std::move(ready);
-  ScanInflight(state_, [this, scan = ++scan_](std::vector<kv::Entry> inflight, kv::CommitSeq seq) {
-    if (scan == scan_) OnScanned(std::move(inflight), seq);
-  });
+  ++scan_;
+  ReadMark();
 }
 
-void TakeoverLoop::OnScanned(std::vector<kv::Entry> inflight, kv::CommitSeq seq) {
+void TakeoverLoop::ReadMark() {
+  state_.core.client.MultiGet(
+      {{.cf = kv::ColumnFamily::kMeta, .key = TakeoverMarkKey(state_.shard)}}, state_.core.executor,
+      state_.WhileOwned([this, scan = scan_](absl::StatusOr<kv::GetResult> result) {
+        if (scan != scan_) return;
+        if (!result.ok()) return ReadMark();
+        const std::string former = KeyWriter().U64(state_.lease.epoch - 1).Take();
+        Scan(result->values[0] == former);
+      }));
+}
+
+void TakeoverLoop::Scan(bool marked) {
+  ScanInflight(state_,
+               [this, marked, scan = scan_](std::vector<kv::Entry> inflight, kv::CommitSeq seq) {
+                 if (scan == scan_) OnScanned(marked, std::move(inflight), seq);
+               });
+}
+
+void TakeoverLoop::OnScanned(bool marked, std::vector<kv::Entry> inflight, kv::CommitSeq seq) {
+  const FormerOwner former = {.end = state_.lease.former_owner_end,
+                              .lost = state_.lease.former_owner_lost,
+                              .dead = state_.lease.former_owner_dead,
+                              .marked = marked};
   Takeover plan = PlanTakeover(inflight);
   ends_.AddGarbage(std::move(plan.garbage_keys));
   state_.core.metrics.broken_rows.Increment(plan.broken);
+  std::vector<const LeftClaim*> changed;
   for (LeftClaim& claim : plan.claims) {
     if (IsGranted(claim.id)) {
       state_.granted.Add(claim.id);
-      if (FromMicros(claim.claim_time_micros) > state_.lease.former_owner_end) {
+      if (FromMicros(claim.claim_time_micros) > former.end) {
         granted_.Adopt(std::move(claim), /*seq=*/0);
         continue;
       }
@@ -45,33 +69,102 @@ void TakeoverLoop::OnScanned(std::vector<kv::Entry> inflight, kv::CommitSeq seq)
         state_.held.insert(entry.record.event_key());
     }
     auto left = std::make_shared<Left>();
-    left->not_before =
-        state_.lease.former_owner_end + absl::Microseconds(claim.timeout_max_micros) + kMargin;
-    if (Perturb(state_.core.runtime, Site::kTakeoverLate)) left->not_before += 10 * kMargin;
     left->claim = std::move(claim);
+    if (handler::NoteFormerOwner(former, left->claim)) changed.push_back(&left->claim);
+    left->not_before = NotBefore(left->claim);
     left_.push_back(std::move(left));
   }
+  NoteFormerOwner(changed);
   granted_.OnScanned(seq);
   ready_();
 }
 
+absl::Time TakeoverLoop::NotBefore(const LeftClaim& claim) const {
+  const absl::Duration late =
+      Perturb(state_.core.runtime, Site::kTakeoverLate) ? 10 * kMargin : absl::ZeroDuration();
+  return QuietFrom(claim, kMargin) + late;
+}
+
+// If the store has no room for this commit, only time is lost: the next owner waits for our lease's
+// end. Nothing else is done with the claims in the meantime, because commits may overtake one
+// another.
+void TakeoverLoop::NoteFormerOwner(const std::vector<const LeftClaim*>& claims) {
+  kv::Commit commit;
+  commit.fence = {state_.fence};
+  kv::Group& group = commit.groups.emplace_back();
+  group.mutations.push_back({.cf = kv::ColumnFamily::kMeta,
+                             .key = TakeoverMarkKey(state_.shard),
+                             .value = KeyWriter().U64(state_.lease.epoch).Take()});
+  for (const LeftClaim* claim : claims) {
+    group.mutations.push_back({.cf = kv::ColumnFamily::kInflight,
+                               .key = EncodeClaimTakeoverKey(claim->id),
+                               .value = TakeoverRecordOf(*claim)});
+  }
+  state_.core.client.CommitAsync(
+      std::move(commit), state_.core.executor,
+      state_.WhileOwned([this](const absl::StatusOr<kv::CommitResult>& result) {
+        // After another error the lease or the session is lost, and the shard is about to be
+        // dropped.
+        noted_ = result.ok() || absl::IsResourceExhausted(result.status());
+        if (noted_) state_.core.wake();
+      }));
+}
+
 std::optional<absl::Time> TakeoverLoop::NextDue() const {
   std::optional<absl::Time> next;
+  if (!noted_) return next;
   for (const auto& left : left_) {
-    if (!left->reading && (!next.has_value() || left->not_before < *next)) next = left->not_before;
+    if (left->reading || left->announcing) continue;
+    if (!next.has_value() || left->not_before < *next) next = left->not_before;
   }
   return next;
 }
 
 void TakeoverLoop::Step(absl::Time now) {
-  if (left_.empty() || !state_.core.lease_valid(state_.shard)) return;
-  for (auto left = left_.begin(); left != left_.end();) {
-    const bool due = (*left)->not_before <= now && !(*left)->reading;
-    if (due && !(*left)->asked) AskForRows(**left, now);
-    if (due && !(*left)->unread.empty()) ReadRows(*left);
-    left = due && (*left)->read() && Adopt(**left, now) ? left_.erase(left) : std::next(left);
+  if (left_.empty() || !noted_ || !state_.core.lease_valid(state_.shard)) return;
+  std::vector<std::shared_ptr<Left>> unannounced;
+  for (auto at = left_.begin(); at != left_.end();) {
+    Left& left = **at;
+    bool adopted = false;
+    if (left.not_before <= now && !left.reading) {
+      if (!left.asked) AskForRows(left, now);
+      if (!left.unread.empty()) ReadRows(*at);
+      if (left.ready() && MustAnnounce(left)) {
+        unannounced.push_back(*at);
+      } else if (left.ready()) {
+        adopted = Adopt(left, now);
+      }
+    }
+    at = adopted ? left_.erase(at) : std::next(at);
   }
+  if (!unannounced.empty()) Announce(std::move(unannounced));
   state_.core.cache.Fetch();
+}
+
+// The next owner must wait for the attempts that are about to begin.
+void TakeoverLoop::Announce(std::vector<std::shared_ptr<Left>> lefts) {
+  kv::Commit commit;
+  commit.fence = {state_.fence};
+  kv::Group& group = commit.groups.emplace_back();
+  for (const std::shared_ptr<Left>& left : lefts) {
+    left->announcing = true;
+    left->claim.quiet_from_micros = 0;
+    group.mutations.push_back({.cf = kv::ColumnFamily::kInflight,
+                               .key = EncodeClaimTakeoverKey(left->claim.id),
+                               .value = TakeoverRecordOf(left->claim)});
+  }
+  state_.core.client.CommitAsync(
+      std::move(commit), state_.core.executor,
+      state_.WhileOwned(
+          [this, lefts = std::move(lefts)](const absl::StatusOr<kv::CommitResult>& result) {
+            // If the store had no room, a later step tries again. Otherwise the lease or the
+            // session is lost, and the shard is about to be dropped.
+            for (const std::shared_ptr<Left>& left : lefts) {
+              left->announcing = false;
+              left->announced = result.ok();
+            }
+            if (result.ok()) state_.core.wake();
+          }));
 }
 
 // Only the row of a one-off event has its payload. The states of schedules are read again, because
@@ -142,6 +235,8 @@ bool TakeoverLoop::Adopt(Left& left, absl::Time now) {
   claim->claim_time_micros = left.claim.claim_time_micros;
   claim->judged = left.asked_at;
   claim->timeout_max = absl::Microseconds(left.claim.timeout_max_micros);
+  claim->lost_claims = left.claim.lost_claims;
+  claim->has_takeover_row = left.claim.has_takeover_row;
   for (size_t i = 0; i < rows->size(); ++i) {
     ClaimedEntry& entry = (*rows)[i].entry;
     const auto& record = left.claim.entries[i].record;
@@ -155,9 +250,8 @@ bool TakeoverLoop::Adopt(Left& left, absl::Time now) {
     const ResolvedRow& row = (*rows)[i];
     for (const IndexSlice& slice : left.claim.entries[i].open) {
       if (row.Is(RowJudgement::Action::kSend)) {
-        state_.core.metrics.takeovers.Increment(slice.count);
-        state_.core.sends.Reserve(claim->entries[i].context->target_key, slice.count);
-        state_.core.sends.Add(claim, i, slice.first, slice.count, now);
+        for (const IndexSlice& part : Quarantine(left.claim, claim, i, slice, now))
+          SendAgain(claim, i, part, now);
         continue;
       }
       // Without a row only the claim's end is left to write. Events that must not be sent any more
@@ -179,6 +273,32 @@ bool TakeoverLoop::Adopt(Left& left, absl::Time now) {
   return true;
 }
 
+std::vector<IndexSlice> TakeoverLoop::Quarantine(const LeftClaim& left,
+                                                 const std::shared_ptr<Claim>& claim,
+                                                 uint32_t entry, IndexSlice slice, absl::Time now) {
+  if (!left.IsQuarantined(entry, slice)) return {slice};
+  // As for any event that is sent alone: the claim's record names it until its end is durable.
+  claim->trial = left.trial;
+  state_.core.metrics.quarantined.Increment();
+  ends_.Add({.claim = claim,
+             .entry = entry,
+             .kind = EndKind::kFailed,
+             .first = left.trial->index,
+             .attempts = claim->entries[entry].event.attempts() + 1,
+             .complete_micros = ToMicros(now),
+             .reason = kQuarantined});
+  return Subtract({slice}, {{.first = left.trial->index, .count = 1}});
+}
+
+void TakeoverLoop::SendAgain(const std::shared_ptr<Claim>& claim, uint32_t entry, IndexSlice slice,
+                             absl::Time now) {
+  state_.core.metrics.takeovers.Increment(slice.count);
+  const ClaimedEntry& claimed = claim->entries[entry];
+  if (claim->IsSuspect(claimed)) return suspects_.Add(claim, entry, slice.first, slice.count);
+  state_.core.sends.Reserve(claimed.context->target_key, slice.count);
+  state_.core.sends.Add(claim, entry, slice.first, slice.count, now);
+}
+
 bool TakeoverLoop::ResendGranted(Left& left, absl::Time now) {
   const std::shared_ptr<Claim> claim = MakeGrantedClaim(left.claim);
   if (claim == nullptr) {
@@ -186,11 +306,19 @@ bool TakeoverLoop::ResendGranted(Left& left, absl::Time now) {
     return true;
   }
   state_.AddClaim(claim);
-  for (const GrantedPiece& piece : OpenPieces(claim, left.claim)) {
-    state_.core.metrics.takeovers.Increment(piece.count);
-    Outcome outcome = ReturnOutcome(piece, now, /*unreachable=*/false);
-    outcome.kind = EndKind::kResend;
-    ends_.Add(std::move(outcome));
+  for (GrantedPiece piece : OpenPieces(claim, left.claim)) {
+    const uint32_t lost_claims = std::min(
+        piece.claimed().event.lost_claims() + left.claim.lost_claims, kLostClaimsOfSuspect);
+    for (const IndexSlice& part :
+         Quarantine(left.claim, claim, piece.entry, {piece.first, piece.count}, now)) {
+      state_.core.metrics.takeovers.Increment(part.count);
+      piece.first = part.first;
+      piece.count = part.count;
+      Outcome outcome = ReturnOutcome(piece, now, /*unreachable=*/false);
+      outcome.kind = EndKind::kResend;
+      outcome.lost_claims = lost_claims;
+      ends_.Add(std::move(outcome));
+    }
   }
   return true;
 }

@@ -2,13 +2,19 @@
 // and not ended, and sends them again once no attempt of the former owner can be under way.
 //
 // The former owner has begun no attempt after the end of its lease (or its release of the shard),
-// and each claim says how long its attempts may take. Claims keep their ids: their new ends are
-// written beside those of the former owner.
+// and each claim says how long its attempts may take. If the former owner is proven to be dead,
+// none is under way any more. The loop first notes for each claim that its former owner is gone. So
+// the wait does not start over if the shard moves on before the claim is adopted. Claims keep their
+// ids: their new ends are written beside those of the former owner.
 //
 // Granted claims (docs/design/throttling.md) that were written after the former owner's end are new
 // to everybody and go to the GrantedLoop. The other granted claims are reported to the owners of
 // their policy shards, at the time at which own claims are sent again. Those owners grant the
 // events again.
+//
+// If the former owner was lost, the claims it has left count that. Events of claims that count two
+// go to the SuspectLoop, which sends them alone. An event that a lost owner was sending so becomes
+// a dead letter.
 //
 // Threads: one, the handler's executor.
 
@@ -23,6 +29,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "services/handler/claims/suspect_loop.h"
 #include "services/handler/claims/takeover.h"
 #include "services/handler/ends/end_loop.h"
 #include "services/handler/granted/granted_loop.h"
@@ -33,9 +40,9 @@ namespace escapement::handler {
 
 class TakeoverLoop {
  public:
-  // `state`, `ends` and `granted` must outlive it.
-  TakeoverLoop(ShardState& state, EndLoop& ends, GrantedLoop& granted)
-      : state_(state), ends_(ends), granted_(granted) {}
+  // All arguments must outlive it.
+  TakeoverLoop(ShardState& state, EndLoop& ends, GrantedLoop& granted, SuspectLoop& suspects)
+      : state_(state), ends_(ends), granted_(granted), suspects_(suspects) {}
 
   // Reads the shard's claims, holds the keys of claimed one-off events, then calls `ready`. A
   // second call before `ready` starts over: claims that the first watch has missed must not count
@@ -61,8 +68,24 @@ class TakeoverLoop {
     // The rows of one-off events, by key; never iterated.
     absl::flat_hash_map<std::string, std::string> rows;
     bool read() const { return asked && !reading && unread.empty(); }
+    bool announcing = false;  // the commit that says that attempts may begin is under way
+    bool announced = false;
+    bool ready() const { return read() && !announcing; }
   };
-  void OnScanned(std::vector<kv::Entry> inflight, kv::CommitSeq seq);
+  void ReadMark();
+  void Scan(bool marked);
+  void OnScanned(bool marked, std::vector<kv::Entry> inflight, kv::CommitSeq seq);
+  // Notes the former owner in the records of these claims, and that this owner has done so.
+  void NoteFormerOwner(const std::vector<const LeftClaim*>& claims);
+  absl::Time NotBefore(const LeftClaim& claim) const;
+  // Attempts of granted claims begin under new claims.
+  bool MustAnnounce(const Left& left) const { return !left.announced && !IsGranted(left.claim.id); }
+  void Announce(std::vector<std::shared_ptr<Left>> lefts);
+  // The parts of the slice that are not quarantined. Ends the event that is.
+  std::vector<IndexSlice> Quarantine(const LeftClaim& left, const std::shared_ptr<Claim>& claim,
+                                     uint32_t entry, IndexSlice slice, absl::Time now);
+  void SendAgain(const std::shared_ptr<Claim>& claim, uint32_t entry, IndexSlice slice,
+                 absl::Time now);
   bool ResendGranted(Left& left, absl::Time now);
   void AskForRows(Left& left, absl::Time now);
   void ReadRows(const std::shared_ptr<Left>& left);
@@ -74,9 +97,11 @@ class TakeoverLoop {
   ShardState& state_;
   EndLoop& ends_;
   GrantedLoop& granted_;
+  SuspectLoop& suspects_;
   uint64_t scan_ = 0;  // counts scans; the answer of an earlier scan is ignored
   std::function<void()> ready_;
   std::list<std::shared_ptr<Left>> left_;  // in the order of claim keys
+  bool noted_ = false;                     // the commit of NoteFormerOwner has been answered
 };
 
 }  // namespace escapement::handler

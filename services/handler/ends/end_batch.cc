@@ -16,6 +16,7 @@
 #include "common/storage/done_table.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/targets/pause_request_table.h"
+#include "services/handler/ends/claim_end.h"
 
 namespace escapement::handler {
 namespace {
@@ -95,6 +96,7 @@ EventRecord RecordOfOne(const ClaimedEntry& entry, const Outcome& outcome) {
   EventRecord event = entry.event;
   event.set_count(1);
   event.set_attempts(outcome.attempts);
+  event.clear_lost_claims();
   event.set_last_error(CleanText(outcome.reason, kErrorBytesMax));
   NoteTried(outcome.dispatch_micros, event);
   if (outcome.attempt != AttemptRecord::KIND_UNSPECIFIED)
@@ -164,22 +166,30 @@ void PutFailures(const ClaimedEntry& entry, Outcome outcome, kv::Group& group) {
   }
 }
 
-// The claim has left the row of a one-off event in the store, so the row only returns to memory.
-// Since when its target could not be reached is known only there.
-void ReturnStayed(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
+// The record as it was before the claim, plus what the claim has shown.
+EventRecord ReturnedRecord(const ClaimedEntry& entry, const Outcome& outcome) {
   EventRecord event = entry.event;
   NoteTried(outcome.dispatch_micros, event);
+  event.set_lost_claims(event.lost_claims() + outcome.claim->lost_claims);
+  return event;
+}
+
+// The claim has left the row of a one-off event in the store. If no handler was lost with it, the
+// row only returns to memory: since when its target could not be reached is known only there.
+void ReturnStayed(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
+  EventRecord event = ReturnedRecord(entry, outcome);
   event.set_payload(*CheckNotNull(entry.context)->payload);
   batch.released_keys.push_back(entry.event_key);
+  if (outcome.claim->lost_claims > 0)
+    return PutRow(entry.event_key, event.SerializeAsString(), batch);
   batch.rows.emplace_back(entry.event_key, event.SerializeAsString(), 0);
 }
 
-// Writes `count` events from first.first on as a row again, as they were before the claim.
+// Writes `count` events from first.first on as a row again.
 void PutReturned(const ClaimedEntry& entry, const Outcome& first, uint64_t count, EndBatch& batch) {
   EventKey key = entry.key;
   key.first = first.first;
-  EventRecord event = entry.event;
-  NoteTried(first.dispatch_micros, event);
+  EventRecord event = ReturnedRecord(entry, first);
   event.set_count(count);
   PutRow(EncodeEventKey(key), event.SerializeAsString(), batch);
 }
@@ -301,42 +311,30 @@ bool CanMerge(const Outcome& a, const Outcome& b) {
          a.answer == b.answer;
 }
 
-void AddRange(storage::v1::ClaimEndRecord::Entry& entry, uint64_t first, uint64_t count) {
-  if (entry.ranges_size() > 0) {
-    auto& last = *entry.mutable_ranges(entry.ranges_size() - 1);
-    if (last.first() + last.count() == first) {
-      last.set_count(last.count() + count);
-      return;
-    }
-  }
-  auto& range = *entry.add_ranges();
-  range.set_first(first);
-  range.set_count(count);
+bool EndsTrial(const Claim& claim, const Outcome& outcome) {
+  return claim.trial.has_value() && claim.trial->entry == outcome.entry &&
+         claim.trial->index >= outcome.first && claim.trial->index < outcome.first + outcome.count;
 }
 
 // Outcomes [begin, end) must be all of this batch for one claim.
 void EndClaim(const std::vector<Outcome>& outcomes, size_t begin, size_t end, EndBatch& batch) {
   Claim& claim = *outcomes[begin].claim;
-  storage::v1::ClaimEndRecord record;
-  for (size_t i = begin; i < end; ++i) {
-    const Outcome& outcome = outcomes[i];
+  const auto ended = absl::MakeConstSpan(outcomes).subspan(begin, end - begin);
+  for (const Outcome& outcome : ended) {
     TakeFrom(claim.open, outcome.count);
-    const int last = record.entries_size() - 1;
-    auto* entry = last >= 0 && record.entries(last).entry() == outcome.entry
-                      ? record.mutable_entries(last)
-                      : record.add_entries();
-    entry->set_entry(outcome.entry);
-    AddRange(*entry, outcome.first, outcome.count);
+    if (EndsTrial(claim, outcome)) batch.tried.push_back(outcome.claim);
   }
   if (claim.open > 0) {
     Put(batch.group, ColumnFamily::kInflight, EncodeClaimEndKey(claim.id, claim.ends_written++),
-        record.SerializeAsString());
+        ClaimEndOf(ended).SerializeAsString());
     return;
   }
   Delete(batch.group, ColumnFamily::kInflight, EncodeClaimKey(claim.id));
   for (uint32_t i = 0; i < claim.ends_written; ++i) {
     Delete(batch.group, ColumnFamily::kInflight, EncodeClaimEndKey(claim.id, i));
   }
+  if (claim.has_takeover_row)
+    Delete(batch.group, ColumnFamily::kInflight, EncodeClaimTakeoverKey(claim.id));
   batch.finished.push_back(outcomes[begin].claim);
 }
 

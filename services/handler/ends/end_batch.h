@@ -32,6 +32,7 @@ struct EndBatch {
   std::vector<QueuedRow> rows;                   // written to `events`: retries, returned events
   std::vector<std::string> released_keys;        // one-off rows that no claim holds any more
   std::vector<std::shared_ptr<Claim>> finished;  // claims without an open event
+  std::vector<std::shared_ptr<Claim>> tried;     // claims whose `trial` ends
   uint64_t succeeded = 0;
   uint64_t dead_letters = 0;
   uint64_t skipped = 0;

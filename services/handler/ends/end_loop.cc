@@ -255,6 +255,7 @@ void EndLoop::OnCommitted(PendingCommit& pending, const kv::CommitResult& result
     parts_.clear();
   for (auto& [key, part] : batch.parts) parts_[key] = std::move(part);
   for (const std::string& key : batch.released_keys) state_.held.erase(key);
+  for (const std::shared_ptr<Claim>& claim : batch.tried) claim->trial.reset();
   for (const std::shared_ptr<Claim>& claim : batch.finished) {
     claim->owner = nullptr;
     CHECK_EQ(state_.claims.erase(claim->order), 1u);

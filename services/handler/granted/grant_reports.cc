@@ -62,6 +62,7 @@ void GrantReports::Add(const ClaimedEntry& entry, const Outcome& first, const Ou
   report.set_attempt(first.attempt);
   report.set_status(first.status);
   report.set_output(first.answer);
+  report.set_lost_claims(first.lost_claims);
   if (!first.reason.empty()) report.set_reason(CleanText(first.reason, kReasonBytesMax));
 }
 

@@ -39,6 +39,7 @@ std::shared_ptr<Claim> MakeGrantedClaim(LeftClaim& left) {
   auto claim = std::make_shared<Claim>();
   claim->id = left.id;
   claim->ends_written = left.ends_written;
+  claim->has_takeover_row = left.has_takeover_row;
   claim->claim_time_micros = left.claim_time_micros;
   claim->judged = FromMicros(left.claim_time_micros);
   claim->timeout_max = absl::Microseconds(left.timeout_max_micros);

@@ -92,7 +92,7 @@ void GrantedLoop::OnBatch(const kv::WatchBatch& batch) {
   for (const kv::WatchedMutation& mutation : batch.mutations) {
     if (mutation.kind != kv::Mutation::Kind::kPut) continue;
     const std::optional<InflightKey> key = DecodeInflightKey(mutation.key);
-    if (!key.has_value() || key->is_end || !IsGranted(key->claim)) continue;
+    if (!key.has_value() || !key->is_claim() || !IsGranted(key->claim)) continue;
     claims.push_back({.id = key->claim,
                       .value = mutation.value,
                       .omitted = mutation.value_omitted || none_told,
@@ -193,6 +193,8 @@ void GrantedLoop::Resolve(GrantedPiece piece) {
       return ends_.Add(ReturnOutcome(piece, state_.core.client.NowLow(), /*unreachable=*/false));
     entry.context = ContextOfScheduled(*definition, entry);
   }
+  if (piece.claim->IsSuspect(entry))
+    return suspects_.Add(piece.claim, piece.entry, piece.first, piece.count);
   QueueForTarget(std::move(piece));
 }
 

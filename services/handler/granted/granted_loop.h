@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "services/handler/claims/suspect_loop.h"
 #include "services/handler/claims/takeover.h"
 #include "services/handler/ends/end_loop.h"
 #include "services/handler/granted/granted_entry.h"
@@ -30,8 +31,9 @@ namespace escapement::handler {
 
 class GrantedLoop {
  public:
-  // `ends` outlives it.
-  GrantedLoop(ShardState& state, EndLoop& ends) : state_(state), ends_(ends) {}
+  // All arguments must outlive it.
+  GrantedLoop(ShardState& state, EndLoop& ends, SuspectLoop& suspects)
+      : state_(state), ends_(ends), suspects_(suspects) {}
 
   // Opens the watch, then calls `watched`. The caller must then scan the shard and call OnScanned.
   // If the watch lags before that, `watched` is called again.
@@ -80,6 +82,7 @@ class GrantedLoop {
 
   ShardState& state_;
   EndLoop& ends_;
+  SuspectLoop& suspects_;
   std::function<void()> on_watching_;  // null after the first scan
   std::unique_ptr<kv::Watch> watch_;
   uint64_t generation_ = 0;  // counts watches; callbacks of an earlier watch are ignored

@@ -43,6 +43,7 @@ kv::Group TestTokenManager::GrantGroup(const Uid& uid, const std::vector<Granted
     event.set_count(granted.count);
     event.set_run_count(granted.first + granted.count);
     event.set_attempts(granted.attempts);
+    event.set_lost_claims(granted.lost_claims);
     event.set_nominal_time_micros(ToMicros(due));
     event.set_launch_time_micros(ToMicros(due));
     event.mutable_throttle()->set_policy_id(kPolicy);

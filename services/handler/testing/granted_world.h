@@ -24,6 +24,7 @@ struct Granted {
   std::optional<absl::Time> due = std::nullopt;  // nullopt: now
   absl::Duration send_within = absl::Seconds(10);
   uint32_t attempts = 0;
+  uint32_t lost_claims = 0;
   uint64_t claimed_version = 1;
   std::string occurrence = "o";
 };

@@ -110,11 +110,12 @@ void QuietStore::TellAll() {
   for (Closure& tell : std::exchange(*held_, {})) tell();
 }
 
-HandlerService& HandlerWorld::StartHandler(const std::string& name) {
+HandlerService& HandlerWorld::StartHandler(const std::string& name, std::vector<std::string> dead) {
   Running& running = handlers_[name];
   running.transport = std::make_unique<ScriptedTransport>(runtime);
   HandlerOptions options = options_;
   options.instance = name;
+  options.dead_instances = std::move(dead);
   running.service =
       std::make_unique<HandlerService>(options, quiet_store, runtime, *running.transport);
   running.service->Start();

@@ -85,7 +85,8 @@ class HandlerWorld {
   absl::Time now() { return runtime.world().Now(); }
   void Advance(absl::Duration duration) { runtime.AdvanceBy(duration); }
 
-  HandlerService& StartHandler(const std::string& name);
+  // `dead`: instances that are proven to be dead.
+  HandlerService& StartHandler(const std::string& name, std::vector<std::string> dead = {});
   // Ends the handler at once: none of its code runs any more, and it gets no further answers.
   void KillHandler(const std::string& name);
   HandlerService& handler(const std::string& name) { return *handlers_.at(name).service; }

@@ -48,7 +48,7 @@ class ClaimSearch : public std::enable_shared_from_this<ClaimSearch> {
     for (const kv::Entry& entry : page->entries) {
       const auto key = DecodeInflightKey(entry.key);
       storage::v1::ClaimRecord claim;
-      if (!key.has_value() || key->is_end) continue;
+      if (!key.has_value() || !key->is_claim()) continue;
       if (!claim.ParseFromString(entry.value)) return done_(BrokenRecord("a claim"), 0);
       for (const auto& claimed : claim.entries()) {
         if (claimed.event_key() == row_key_) return done_(true, seq_);

@@ -162,7 +162,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
         [self = shared_from_this()](const KeyRange&, kv::Entry& entry) -> absl::StatusOr<bool> {
           const auto key = DecodeInflightKey(entry.key);
           storage::v1::ClaimRecord claim;
-          if (!key.has_value() || key->is_end) return true;
+          if (!key.has_value() || !key->is_claim()) return true;
           if (!claim.ParseFromString(entry.value)) return BrokenRecord("a claim");
           for (auto& claimed : *claim.mutable_entries()) {
             if (claimed.row_stays()) self->claimed_.insert(std::move(*claimed.mutable_event_key()));

@@ -163,7 +163,7 @@ class Search : public std::enable_shared_from_this<Search> {
     }
     storage::v1::ClaimRecord claim;
     const auto inflight = DecodeInflightKey(entry.key);
-    if (!inflight.has_value() || inflight->is_end || !claim.ParseFromString(entry.value))
+    if (!inflight.has_value() || !inflight->is_claim() || !claim.ParseFromString(entry.value))
       return false;
     for (const auto& claimed : claim.entries()) {
       const auto key = DecodeEventKey(claimed.event_key());

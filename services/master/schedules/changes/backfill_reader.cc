@@ -282,7 +282,7 @@ class Search : public std::enable_shared_from_this<Search> {
   void NoteClaim(const kv::Entry& entry) {
     storage::v1::ClaimRecord claim;
     const auto key = DecodeInflightKey(entry.key);
-    if (!key.has_value() || key->is_end || !claim.ParseFromString(entry.value)) return;
+    if (!key.has_value() || !key->is_claim() || !claim.ParseFromString(entry.value)) return;
     for (const auto& claimed : claim.entries()) NoteRow(claimed.event_key());
   }
 
