@@ -78,7 +78,8 @@ ConsumerHabits ConsumerOf(const CastOptions& options) {
           .rejects = 10'000,
           .hangs = 20'000,
           .dawdles = 40'000,
-          .unsent = 20'000};
+          .unsent = 20'000,
+          .poison = options.cast != Cast::kClocks && options.seed % 4 == 1};
 }
 
 void PlanFaults(const CastOptions& options, CastPlan* plan) {

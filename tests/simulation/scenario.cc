@@ -143,8 +143,8 @@ class Scenario {
     AddHost(
         name,
         [this, endpoint, apis, door](sim::SimProcess& process, kv::KvStore& store,
-                                     const std::string& instance) {
-          auto service = MakeMaster(process, store, instance, apis, door);
+                                     const ServiceIdentity& self) {
+          auto service = MakeMaster(process, store, self, apis, door);
           endpoint->service = apis;
           Decorate(door);
           return service;
@@ -158,11 +158,11 @@ class Scenario {
   void AddHandler(const std::string& name) {
     AddHost(
         name,
-        [this](sim::SimProcess& process, kv::KvStore& store, const std::string& instance) {
-          auto transport = consumer_.NewTransport(process, instance);
+        [this](sim::SimProcess& process, kv::KvStore& store, const ServiceIdentity& self) {
+          auto transport = consumer_.NewTransport(process, self.instance);
           if (options_.decorate_transport)
             transport = options_.decorate_transport(std::move(transport), process);
-          return MakeHandler(process, store, instance, std::move(transport));
+          return MakeHandler(process, store, self, std::move(transport));
         },
         nullptr);
   }
@@ -171,8 +171,8 @@ class Scenario {
     TokenEndpoint* door = NewDoor(name);
     AddHost(
         name,
-        [this, door](sim::SimProcess& process, kv::KvStore& store, const std::string& instance) {
-          auto service = MakeTokenManager(process, store, instance, door);
+        [this, door](sim::SimProcess& process, kv::KvStore& store, const ServiceIdentity& self) {
+          auto service = MakeTokenManager(process, store, self, door);
           Decorate(door);
           return service;
         },
@@ -185,7 +185,8 @@ class Scenario {
         store_network_, store_->endpoint(),
         ServiceHost::Options{std::move(name), std::move(make), std::move(on_down),
                              options_.decorate_store, perturbations(), &observations_,
-                             plan_.clock_leaps}));
+                             plan_.clock_leaps,
+                             options_.lock_without_proof && !hosts_.empty() ? "handler0" : ""}));
   }
 
   void MakeUsers() {
@@ -288,10 +289,8 @@ class Scenario {
         world_, FaultPlan::Parts{*store_, std::move(services), store_network_, consumer_network_},
         options);
     faults_->Schedule();
-    sim::SimNetwork::Faults user_faults;
-    user_faults.loss = 20'000;
-    user_faults.duplication = 20'000;
-    user_network_.set_faults(user_faults);
+    consumer_.set_kill([this](const std::string& handler) { faults_->Poison(handler); });
+    user_network_.set_faults({.loss = 20'000, .duplication = 20'000});
     world_.After(plan_.faults_end, "calm", [this] { user_network_.set_faults({}); });
   }
 
@@ -362,6 +361,8 @@ class Scenario {
     history.calm = calm_;
     history.answers = std::move(answers_);
     history.receipts = consumer_.receipts();
+    history.poison = consumer_.poison();
+    for (const auto& host : hosts_) history.died.insert(host->died().begin(), host->died().end());
     history.done = ReadDone(store_->disk());
     history.leftover = ReadLeftover(store_->disk());
     if (plan_.calendar) {

@@ -49,6 +49,8 @@ struct ScenarioOptions {
   // writes of up to this much time are lost. Zero: no fault.
   absl::Duration unsynced = absl::ZeroDuration();
   ClockFault clock_fault = ClockFault::kNone;  // planted in the store's clock
+  // Plants a fault: the instances of handler 0 count as dead for all others.
+  bool lock_without_proof = false;
   // Called for every event and note. May be empty.
   std::function<void(absl::Time, absl::string_view process, absl::string_view what)> tracer =
       nullptr;

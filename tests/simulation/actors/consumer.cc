@@ -30,6 +30,10 @@ SendResult ResultOf(handler::DeliveryStatus status) {
 
 using Target = storage::v1::TargetRecord;
 
+constexpr absl::Duration kPoisonKillsAfter = absl::Milliseconds(1);
+constexpr absl::Duration kPoisonChosenWithin = absl::Seconds(10);
+constexpr uint64_t kPoisonOneOf = 20;
+
 const char* KindOf(Target::KindCase kind) {
   switch (kind) {
     case Target::kGrpc:
@@ -103,6 +107,13 @@ class Consumer::Transport final : public handler::DeliveryTransport {
     Batch batch;
     for (handler::DeliveryAttempt& attempt : attempts) {
       auto sending = NewSending(std::move(attempt), sink);
+      if (consumer_.IsPoison(*sending)) {
+        world.At(world.Elapsed() + kPoisonKillsAfter, consumer_.process_.state(), world.NewLine(),
+                 "poison", [this, alive = std::weak_ptr<bool>(alive_)] {
+                   if (!alive.expired()) consumer_.kill_(std::string(handler_->name));
+                 });
+        continue;
+      }
       if (IsUnsent(*sending)) {
         world.At(world.Elapsed() + sending->attempt.context->timeout / 2, handler_, world.NewLine(),
                  "no room", [&world, sending] {
@@ -200,6 +211,26 @@ void Consumer::Arrive(const std::shared_ptr<Sending>& sending) {
   sending->receipt = receipts_.size();
   receipts_.push_back(std::move(receipt));
   sending->WriteDown();
+}
+
+bool Consumer::IsPoison(const Sending& sending) {
+  const handler::DeliveryAttempt& attempt = sending.attempt;
+  if (!poison_.has_value()) {
+    const sim::SimWorld& world = network_.world();
+    if (!habits_.poison || kill_ == nullptr || world.Elapsed() > kPoisonChosenWithin) return false;
+    sim::SimRandom random(world.seed(), "poison " + attempt.event_id);
+    if (random.Below(kPoisonOneOf) > 0) return false;
+    const handler::DeliveryContext& context = *attempt.context;
+    poison_ = {.event_id = attempt.event_id,
+               .occurrence = context.occurrence,
+               .index = attempt.index,
+               .throttled = context.definition->has_throttle()};
+    if (!context.occurrence.empty())
+      poison_->uid = Uid::FromBytes(context.definition->uid()).ToHex();
+  }
+  if (poison_->event_id != attempt.event_id) return false;
+  poison_->sent.push_back(network_.world().Now());
+  return true;
 }
 
 // Drawn from the attempt's name, so that every sender of an attempt meets the same behaviour.

@@ -12,9 +12,12 @@
 #define TESTS_SIMULATION_ACTORS_CONSUMER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -38,6 +41,8 @@ struct ConsumerHabits {
   uint32_t dawdles = 0;  // accepts after up to `dawdle_max`
   absl::Duration dawdle_max = absl::Seconds(3);
   uint32_t unsent = 0;  // only for e-mail: the transport does not send them, and says so
+  // One of the run's first events kills each handler that sends it.
+  bool poison = false;
 };
 
 class Consumer {
@@ -49,11 +54,15 @@ class Consumer {
   std::unique_ptr<handler::DeliveryTransport> NewTransport(sim::SimProcess& handler,
                                                            std::string sender);
 
+  // `kill` kills the handler of that name. Without it no event is poisonous.
+  void set_kill(std::function<void(const std::string& handler)> kill) { kill_ = std::move(kill); }
   void set_habits(ConsumerHabits habits) { habits_ = habits; }
   // Takes throttled events; outlives the consumer's processes. Null if there is no worker.
   void set_worker(Worker* worker) { worker_ = worker; }
   sim::SimProcess& process() { return process_; }
   const std::vector<Receipt>& receipts() const { return receipts_; }
+  // The event that kills handlers, if there was one.
+  const std::optional<PoisonSeen>& poison() const { return poison_; }
 
  private:
   class Transport;
@@ -64,6 +73,7 @@ class Consumer {
     absl::Duration after = absl::ZeroDuration();  // only for kAccepted
   };
   using Batch = std::vector<std::shared_ptr<Sending>>;
+  bool IsPoison(const Sending& sending);
   Drawn Draw(const Sending& sending);
   void Receive(const std::shared_ptr<Sending>& sending);
   void ReceiveSqs(const Batch& batch);
@@ -83,6 +93,8 @@ class Consumer {
   ConsumerHabits habits_;
   Worker* worker_ = nullptr;
   std::vector<Receipt> receipts_;
+  std::function<void(const std::string& handler)> kill_;
+  std::optional<PoisonSeen> poison_;
   uint64_t batches_ = 0;
   std::set<std::string> hung_;    // attempts: event id "/" number
   std::set<std::string> unsent_;  // ids of events for which there was no room

@@ -20,6 +20,8 @@ constexpr absl::Duration kClockError = absl::Milliseconds(12);
 constexpr absl::Duration kLeaseTtl = absl::Seconds(5);
 constexpr char kRefused[] = "400";
 constexpr char kPastNext[] = "not tried again past the next occurrence";
+constexpr char kQuarantined[] = "quarantined after 3 claims without a result";
+constexpr size_t kClaimsOfPoison = 3;
 
 class AttemptsChecker {
  public:
@@ -39,6 +41,7 @@ class AttemptsChecker {
 
   std::vector<Violation> Run() {
     for (const DoneRow& row : history_.done) CheckOutcome(row);
+    if (history_.poison.has_value()) CheckPoison(*history_.poison);
     for (const auto& [name, receipts] : events_) {
       for (size_t i = 1; i < receipts.size(); ++i) CheckPair(*receipts[i - 1], *receipts[i]);
     }
@@ -93,7 +96,10 @@ class AttemptsChecker {
         continue;
       }
       if (absl::StrContains(row.reason, kPastNext) || Throttled(row.uid)) continue;
-      if (row.reason == kRefused) {
+      if (row.reason == kQuarantined) {
+        if (!MayBeQuarantined(row))
+          Report(name, "was quarantined after fewer than 3 lost handlers");
+      } else if (row.reason == kRefused) {
         if (!told(SendResult::kRejected)) Report(name, "ended as refused, and was not");
       } else if (row.attempts < kMaxAttempts && !history_.clock_leaps) {
         // If the store's clock leaps, the time for further attempts may be over.
@@ -101,6 +107,22 @@ class AttemptsChecker {
                kMaxAttempts);
       }
     }
+  }
+
+  void CheckPoison(const PoisonSeen& poison) {
+    const Name name = poison.uid.empty()
+                          ? Name{poison.event_id, 0}
+                          : Name{absl::StrCat(poison.uid, " ", poison.occurrence), poison.index};
+    if (poison.sent.size() > kClaimsOfPoison)
+      Report(name, "has killed ", poison.sent.size(), " handlers");
+  }
+
+  // Each lost handler is followed by another owner of the shard.
+  bool MayBeQuarantined(const DoneRow& row) const {
+    const std::string lease = absl::StrCat("queue_shard/", row.shard);
+    return std::count_if(owners_.begin(), owners_.end(), [&](const Owner& one) {
+             return one.lease == lease;
+           }) > static_cast<ptrdiff_t>(kClaimsOfPoison);
   }
 
   // Whether any event of the schedule was throttled.
@@ -120,7 +142,8 @@ class AttemptsChecker {
       return;
     }
     if (earlier.sender == later.sender ||
-        later.sent + kClockError >= earlier.sent + earlier.timeout)
+        later.sent + kClockError >= earlier.sent + earlier.timeout ||
+        ProvenDead(earlier.sender, later.sent))
       return;
     // If the earlier attempt's sender had lost the shard before it sent, the next owner need not
     // wait for it. The wait is in the store's time; it begins at the end of the lease, which the
@@ -137,6 +160,16 @@ class AttemptsChecker {
   bool Acquires(const std::string& owner, absl::Time from, absl::Time to) const {
     return std::any_of(owners_.begin(), owners_.end(), [&](const Owner& one) {
       return (owner.empty() || one.owner == owner) && one.since > from && one.since <= to;
+    });
+  }
+
+  // True if the instance had died, and then the next one of its host acquired a queue shard.
+  bool ProvenDead(const std::string& instance, absl::Time by) const {
+    const auto died = history_.died.find(instance);
+    if (died == history_.died.end()) return false;
+    const std::string host = instance.substr(0, instance.find('#') + 1);
+    return std::any_of(owners_.begin(), owners_.end(), [&](const Owner& one) {
+      return absl::StartsWith(one.owner, host) && one.since >= died->second && one.since <= by;
     });
   }
 

@@ -1,4 +1,4 @@
-// Faults of handlers: claim, send, end, retries, takeover, parking, reports.
+// Faults of handlers: claim, send, end, retries, parking, reports.
 
 #include <optional>
 #include <string>
@@ -27,12 +27,10 @@ using storage::v1::DoneRecord;
 using storage::v1::EventRecord;
 using storage::v1::GrantReportRecord;
 
-StoreDecorator Handlers(std::function<Rewrite()> make) { return Rewriting("handler", make); }
-
 bool IsClaim(const Mutation& mutation) {
   if (mutation.cf != ColumnFamily::kInflight || !IsPut(mutation)) return false;
   const auto key = DecodeInflightKey(mutation.key);
-  return key.has_value() && !key->is_end;
+  return key.has_value() && key->is_claim();
 }
 
 bool IsOutcome(const Mutation& mutation) {
@@ -168,7 +166,7 @@ Rewrite EndsOneShort() {
     for (kv::Group& group : request->groups) {
       for (Mutation& mutation : group.mutations) {
         const auto key = DecodeInflightKey(mutation.key);
-        if (mutation.cf != ColumnFamily::kInflight || !IsPut(mutation) || !key || !key->is_end)
+        if (mutation.cf != ColumnFamily::kInflight || !IsPut(mutation) || !key || !key->is_end())
           continue;
         EditValue<storage::v1::ClaimEndRecord>(
             &mutation.value, [](storage::v1::ClaimEndRecord* record) {
@@ -178,26 +176,6 @@ Rewrite EndsOneShort() {
             });
       }
     }
-  }};
-}
-
-// The next owner takes over claims without waiting for attempts that may be under way.
-Rewrite TakesOverUnwaited() {
-  return {.value = [](ColumnFamily cf, const std::string& key, std::string* value) {
-    const auto inflight = DecodeInflightKey(key);
-    if (cf != ColumnFamily::kInflight || !inflight || inflight->is_end) return;
-    EditValue<ClaimRecord>(value, [](ClaimRecord* claim) {
-      claim->set_delivery_timeout_max_micros(0);
-      claim->set_claim_time_micros(claim->claim_time_micros() - 60'000'000);
-    });
-  }};
-}
-
-// Happens at takeover.
-Rewrite MissesLastClaim() {
-  return {.scan = [](const kv::ScanRequest& request, kv::ScanResult* result) {
-    if (request.cf == ColumnFamily::kInflight && !result->entries.empty())
-      result->entries.pop_back();
   }};
 }
 
@@ -398,14 +376,6 @@ std::vector<Mutant> HandlerMutants() {
        .fault = "the row of a one-off event goes with its claim, not with its end",
        .rules = {"lost", "doubled"},
        .store = Handlers(DeletesOneOffWithClaim)},
-      {.name = "handler_takes_over_unwaited",
-       .fault = "what a former owner has claimed is sent again at once",
-       .rules = {"attempts"},
-       .store = Handlers(TakesOverUnwaited)},
-      {.name = "handler_misses_last_claim",
-       .fault = "whoever takes a shard over does not see the last claim in it",
-       .rules = {"lost"},
-       .store = Handlers(MissesLastClaim)},
       {.name = "handler_loses_parked",
        .fault = "every fifth row of a paused schedule is deleted and not parked",
        .rules = {"lost"},

@@ -42,6 +42,7 @@ struct Mutant {
   DoorDecorator door = nullptr;
   absl::Duration unsynced = absl::ZeroDuration();  // a fault of the store's disk (ScenarioOptions)
   ClockFault clock = ClockFault::kNone;            // a fault of the store's clock
+  bool lock_without_proof = false;                 // a fault of proofs of death (ScenarioOptions)
   bool perturb = false;
   std::optional<WorkHabits> work = {};  // replaces the habits of the cast
   // It must be caught within this many seeds, from first_seed in steps of seed_step.
@@ -53,6 +54,7 @@ struct Mutant {
 // The mutants of each service, of clients and the store, and all together.
 std::vector<Mutant> EmitterMutants();
 std::vector<Mutant> HandlerMutants();
+std::vector<Mutant> TakeoverMutants();
 std::vector<Mutant> ResultMutants();
 std::vector<Mutant> TokenManagerMutants();
 std::vector<Mutant> MasterMutants();

@@ -142,6 +142,11 @@ void EditValue(std::string* value, Edit edit) {
   *value = record.SerializeAsString();
 }
 
+// Plants the fault in the handlers.
+inline StoreDecorator Handlers(std::function<Rewrite()> make) {
+  return Rewriting("handler", std::move(make));
+}
+
 // Every n-th commit of these processes ignores the epochs of their leases.
 StoreDecorator Unfenced(std::string service, int n);
 

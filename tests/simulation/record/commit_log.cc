@@ -70,16 +70,16 @@ void ReadInflight(const Mutation& mutation, Commit* commit) {
   const auto key = DecodeInflightKey(mutation.key);
   if (!key.has_value()) return;
   OwnedWrite write;
-  write.what = absl::StrCat(key->is_end ? "end of claim " : "claim ", key->claim.epoch, ".",
+  write.what = absl::StrCat(key->is_end() ? "end of claim " : "claim ", key->claim.epoch, ".",
                             key->claim.number);
   write.lease = absl::StrCat("queue_shard/", key->claim.shard);
   // If events hold tokens, the owner of their policy shard puts the claim.
-  if (IsGranted(key->claim) && !key->is_end && mutation.kind == Mutation::Kind::kPut) {
+  if (IsGranted(key->claim) && key->is_claim() && mutation.kind == Mutation::Kind::kPut) {
     write.lease =
         absl::StrCat("policy_shard/", static_cast<uint16_t>(key->claim.number >> 40 & 0x7fff));
   }
   // A claim's next owner may write its ends, so they name no epoch.
-  if (!key->is_end && mutation.kind == Mutation::Kind::kPut) write.epoch = key->claim.epoch;
+  if (key->is_claim() && mutation.kind == Mutation::Kind::kPut) write.epoch = key->claim.epoch;
   commit->owned.push_back(std::move(write));
 }
 
@@ -215,7 +215,7 @@ std::string Describe(const Mutation& mutation) {
       break;
     case ColumnFamily::kInflight:
       if (const auto key = DecodeInflightKey(mutation.key)) {
-        return absl::StrCat(verb, key->is_end ? "end of claim " : "claim ", key->claim.shard, "/",
+        return absl::StrCat(verb, key->is_end() ? "end of claim " : "claim ", key->claim.shard, "/",
                             key->claim.epoch, ".", key->claim.number);
       }
       break;
@@ -352,7 +352,7 @@ std::vector<std::string> ReadLeftover(const kv::MemDisk& disk) {
     }
     rows.push_back(absl::StrCat("inflight: shard ", claim->claim.shard, " claim ",
                                 claim->claim.epoch, ".", claim->claim.number,
-                                claim->is_end ? " end" : ""));
+                                claim->is_end() ? " end" : ""));
   }
   for (const auto& [key, value] : disk.families[static_cast<size_t>(ColumnFamily::kChildren)]) {
     const auto cron = DecodeChildKey(key);

@@ -41,6 +41,7 @@ constexpr const char* kRequired[] = {
     "failed: refused by the consumer, or out of attempts",
     "failed: not tried again past the next occurrence",
     "failed: hold_expired",
+    "failed: quarantined",
     "succeeded",
     "ended: a one-off event",
     "taken back by a backfill",
@@ -190,6 +191,7 @@ class Counter {
         if (absl::StrContains(reason, "past the next occurrence"))
           return Add("failed: not tried again past the next occurrence");
         if (absl::StrContains(reason, "hold_expired")) return Add("failed: hold_expired");
+        if (absl::StrContains(reason, "quarantined")) return Add("failed: quarantined");
         return Add("failed: refused by the consumer, or out of attempts");
     }
   }

@@ -6,6 +6,8 @@
 #define TESTS_SIMULATION_RECORD_HISTORY_H_
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -130,6 +132,16 @@ struct Receipt {
   bool late = false;      // the consumer's answer came when the sender had given the attempt up
 };
 
+// An event that kills each handler that sends it.
+struct PoisonSeen {
+  std::string event_id;
+  std::string uid = {};    // empty for a one-off event
+  std::string occurrence;  // empty for a one-off event
+  uint64_t index = 0;
+  bool throttled = false;
+  std::vector<absl::Time> sent = {};
+};
+
 // A row of Done, as the store holds it at the end of the run.
 struct DoneRow {
   std::string uid;       // empty for a one-off event
@@ -205,7 +217,10 @@ struct History {
   std::vector<ScheduleLife> schedules;
   std::vector<OneOff> one_offs;
   std::vector<Receipt> receipts;  // in order of time
-  std::vector<Work> works;        // on throttled events, in order of time
+  std::optional<PoisonSeen> poison = std::nullopt;
+  // Instances of services that were killed or stopped, and when.
+  std::map<std::string, absl::Time> died = {};
+  std::vector<Work> works;  // on throttled events, in order of time
   // From here on there are no faults, and leases show no trace of one.
   absl::Time calm = absl::InfiniteFuture();
   std::vector<DoneRow> done;

@@ -68,7 +68,7 @@ void ReadInflight(const Mutation& mutation, std::vector<QueueWrite>* out) {
     if (claim.has_value()) out->push_back(ClaimGone{IdOf(claim->claim)});
     return;
   }
-  if (!key.has_value() || key->is_end) return;
+  if (!key.has_value() || !key->is_claim()) return;
   if (mutation.kind == Mutation::Kind::kDelete) {
     out->push_back(ClaimGone{IdOf(key->claim)});
   } else {

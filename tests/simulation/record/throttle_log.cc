@@ -170,7 +170,7 @@ void ReadReport(const Mutation& mutation, std::vector<ThrottleWrite>* out) {
 void ReadClaim(const Mutation& mutation, std::vector<ThrottleWrite>* out) {
   const auto key = DecodeInflightKey(mutation.key);
   storage::v1::ClaimRecord record;
-  if (!key.has_value() || key->is_end || !record.ParseFromString(mutation.value)) return;
+  if (!key.has_value() || !key->is_claim() || !record.ParseFromString(mutation.value)) return;
   for (const auto& entry : record.entries()) {
     if (!entry.has_grant()) continue;
     ClaimWrite write;

@@ -100,6 +100,16 @@ void FaultPlan::CrashService(Host& host) {
   StartLater(host, Lasting(absl::Milliseconds(50), absl::Seconds(9)));
 }
 
+void FaultPlan::Poison(const std::string& handler) {
+  for (Host* host : parts_.services) {
+    if (host->name() != handler || !host->up()) continue;
+    Tell("handler killed by an event", absl::StrCat(handler, " is killed by an event"));
+    host->Kill();
+    ++killed_;
+    StartLater(*host, Lasting(absl::Milliseconds(50), absl::Seconds(3)));
+  }
+}
+
 void FaultPlan::RestartInOrder(Host& host) {
   if (!host.up()) return;
   Tell("service stopped in order", absl::StrCat(host.name(), " is stopped"));

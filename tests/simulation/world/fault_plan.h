@@ -52,6 +52,8 @@ class FaultPlan {
 
   // Schedules all faults in the world.
   void Schedule();
+  // Kills the handler of that name, which has sent an event that it does not survive.
+  void Poison(const std::string& handler);
   // How many services and stores have been killed.
   int killed() const { return killed_; }
   // Kind of fault → how often it happened.

@@ -73,7 +73,7 @@ void ServiceHost::Start() {
   process_ = std::make_unique<sim::SimProcess>(world, name_, options);
   store_ = std::make_unique<sim::SimNetKvStore>(network_, *process_, store_endpoint_,
                                                 sim::SimNetKvStore::Options());
-  const std::string instance = absl::StrCat(name_, "#", incarnation_);
+  const std::string instance = InstanceOf(incarnation_);
   kv::KvStore* way = store_.get();
   if (options_.observations != nullptr) {
     observed_ = std::make_unique<StoreObserver>(
@@ -81,7 +81,21 @@ void ServiceHost::Start() {
     way = observed_.get();
   }
   if (options_.decorate) decorated_ = options_.decorate(*way, *process_);
-  service_ = options_.make(*process_, decorated_ != nullptr ? *decorated_ : *way, instance);
+  service_ = options_.make(*process_, decorated_ != nullptr ? *decorated_ : *way,
+                           {.instance = instance, .dead_instances = DeadInstances()});
+}
+
+// Half of the starts are in place: the lock file of the former processes is there.
+std::vector<std::string> ServiceHost::DeadInstances() const {
+  std::vector<std::string> dead;
+  sim::SimRandom random(network_.world().seed(),
+                        absl::StrCat("in place ", name_, " ", incarnation_));
+  if (!options_.taken_for_dead.empty()) {
+    for (int i = 1; i < 10; ++i) dead.push_back(absl::StrCat(options_.taken_for_dead, "#", i));
+  }
+  if (random.Below(2) == 0) return dead;
+  for (uint64_t i = incarnation_ - 1; i > 0; --i) dead.push_back(InstanceOf(i));
+  return dead;
 }
 
 void ServiceHost::SetWallClockOffset(absl::Duration offset) {
@@ -93,6 +107,7 @@ void ServiceHost::SetWallClockOffset(absl::Duration offset) {
 void ServiceHost::Kill() {
   if (!up()) return;
   process_->Kill();
+  died_[InstanceOf(incarnation_)] = network_.world().Now();
   if (options_.on_down) options_.on_down();
   service_ = {};
   decorated_.reset();

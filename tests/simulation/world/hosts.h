@@ -8,11 +8,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/memory/mem_kv_store.h"
@@ -117,6 +119,12 @@ class StoreHost final : public Host {
   sim::SimStoreEndpoint endpoint_{"store", nullptr};
 };
 
+struct ServiceIdentity {
+  std::string instance;
+  // Former instances of the host that are proven to be dead, as by an InstanceFile.
+  std::vector<std::string> dead_instances;
+};
+
 // A process with a service that reaches the store over the network.
 class ServiceHost final : public Host {
  public:
@@ -128,7 +136,7 @@ class ServiceHost final : public Host {
   };
   struct Options {
     std::string name;
-    std::function<Service(sim::SimProcess&, kv::KvStore&, const std::string& instance)> make;
+    std::function<Service(sim::SimProcess&, kv::KvStore&, const ServiceIdentity&)> make;
     std::function<void()> on_down;  // may be empty
     // Wraps the service's way to the store, to plant a fault; may be empty.
     std::function<std::unique_ptr<kv::KvStore>(kv::KvStore&, sim::SimProcess&)> decorate;
@@ -138,6 +146,8 @@ class ServiceHost final : public Host {
     // If true, its wall clock is right, except for SetWallClockOffset, and it reports the clock to
     // the store. If false, the clock is wrong by up to 30 h and is not reported.
     bool tells_clock = false;
+    // Plants a fault: the first instances of this host count as dead, too. Empty: no fault.
+    std::string taken_for_dead = "";
   };
 
   // All outlive the host.
@@ -152,8 +162,15 @@ class ServiceHost final : public Host {
   void Kill() override;
   void Stop(std::function<void()> done) override;
   void SetWallClockOffset(absl::Duration offset) override;
+  // The instances that are down, and since when.
+  const std::map<std::string, absl::Time>& died() const { return died_; }
 
  private:
+  std::string InstanceOf(uint64_t incarnation) const {
+    return absl::StrCat(name_, "#", incarnation);
+  }
+  std::vector<std::string> DeadInstances() const;
+
   sim::SimNetwork& network_;
   const sim::SimStoreEndpoint& store_endpoint_;
   const Options options_;
@@ -162,6 +179,7 @@ class ServiceHost final : public Host {
   std::unique_ptr<kv::KvStore> decorated_;
   absl::Duration wall_clock_offset_ = absl::ZeroDuration();
   Service service_;
+  std::map<std::string, absl::Time> died_;
 };
 
 }  // namespace escapement::simulation

@@ -57,10 +57,10 @@ std::function<void(Closure)> DrainOf(Service& service) {
 }  // namespace
 
 ServiceHost::Service MakeMaster(sim::SimProcess& process, kv::KvStore& store,
-                                const std::string& instance, MasterApis* apis,
+                                const ServiceIdentity& self, MasterApis* apis,
                                 TokenEndpoint* door) {
   master::MasterService::Options options;
-  options.instance = instance;
+  options.instance = self.instance;
   auto parts = std::make_shared<MasterParts>(options, store, process);
   apis->schedules = &parts->service.schedules();
   apis->runs = &parts->service.runs();
@@ -69,7 +69,7 @@ ServiceHost::Service MakeMaster(sim::SimProcess& process, kv::KvStore& store,
   parts->service.Start();
   if (door != nullptr) {
     parts->door =
-        std::make_unique<TokenDoor>(DoorOptions(process, instance, nullptr), store, process);
+        std::make_unique<TokenDoor>(DoorOptions(process, self.instance, nullptr), store, process);
     parts->door->Start();
     door->service = parts->door.get();
   }
@@ -77,9 +77,10 @@ ServiceHost::Service MakeMaster(sim::SimProcess& process, kv::KvStore& store,
 }
 
 ServiceHost::Service MakeTokenManager(sim::SimProcess& process, kv::KvStore& store,
-                                      const std::string& instance, TokenEndpoint* door) {
+                                      const ServiceIdentity& self, TokenEndpoint* door) {
   token_manager::TokenManagerOptions options;
-  options.instance = instance;
+  options.instance = self.instance;
+  options.dead_instances = self.dead_instances;
   auto parts = std::make_shared<TokenManagerParts>(options, store, process);
   parts->service.Start();
   parts->door.Start();
@@ -92,19 +93,21 @@ ServiceHost::Service MakeTokenManager(sim::SimProcess& process, kv::KvStore& sto
 }
 
 ServiceHost::Service MakeEmitter(sim::SimProcess& process, kv::KvStore& store,
-                                 const std::string& instance) {
+                                 const ServiceIdentity& self) {
   emitter::EmitterService::Options options;
-  options.instance = instance;
+  options.instance = self.instance;
+  options.dead_instances = self.dead_instances;
   auto service = std::make_shared<emitter::EmitterService>(options, store, process);
   service->Start();
   return {service, DrainOf(*service)};
 }
 
 ServiceHost::Service MakeHandler(sim::SimProcess& process, kv::KvStore& store,
-                                 const std::string& instance,
+                                 const ServiceIdentity& self,
                                  std::unique_ptr<handler::DeliveryTransport> transport) {
   handler::HandlerOptions options;
-  options.instance = instance;
+  options.instance = self.instance;
+  options.dead_instances = self.dead_instances;
   auto parts =
       std::make_shared<HandlerParts>(std::move(options), store, process, std::move(transport));
   parts->service.Start();

@@ -21,13 +21,13 @@ using TokenEndpoint = sim::SimEndpoint<TokenApi>;
 
 // `apis` receives the master's APIs, `door` its token API. `door` may be null.
 ServiceHost::Service MakeMaster(sim::SimProcess& process, kv::KvStore& store,
-                                const std::string& instance, MasterApis* apis, TokenEndpoint* door);
+                                const ServiceIdentity& self, MasterApis* apis, TokenEndpoint* door);
 ServiceHost::Service MakeTokenManager(sim::SimProcess& process, kv::KvStore& store,
-                                      const std::string& instance, TokenEndpoint* door);
+                                      const ServiceIdentity& self, TokenEndpoint* door);
 ServiceHost::Service MakeEmitter(sim::SimProcess& process, kv::KvStore& store,
-                                 const std::string& instance);
+                                 const ServiceIdentity& self);
 ServiceHost::Service MakeHandler(sim::SimProcess& process, kv::KvStore& store,
-                                 const std::string& instance,
+                                 const ServiceIdentity& self,
                                  std::unique_ptr<handler::DeliveryTransport> transport);
 
 }  // namespace escapement::simulation

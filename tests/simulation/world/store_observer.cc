@@ -25,7 +25,7 @@ std::set<ClaimId> EndedClaims(const kv::CommitRequest& request) {
       // The prefix of a claim's keys is the key without its last byte.
       const auto key = range ? DecodeInflightKey(absl::StrCat(mutation.key, std::string(1, '\0')))
                              : DecodeInflightKey(mutation.key);
-      if (key.has_value() && (key->is_end || !put))
+      if (key.has_value() && (key->is_end() || !put))
         claims.insert({key->claim.shard, key->claim.epoch, key->claim.number});
     }
   }

@@ -13,6 +13,7 @@ namespace {
 class StaleEpochChecker {
  public:
   std::vector<Violation> Run(const History& history) {
+    died_ = &history.died;
     for (const Commit& commit : history.commits) {
       seq_ = commit.seq;
       CheckFences(commit);
@@ -68,9 +69,10 @@ class StaleEpochChecker {
     } else if (write.epoch > lease.epoch + 1) {
       Report(write.lease, " jumped from epoch ", lease.epoch, " to ", write.epoch);
     }
-    // The owner itself may begin a new epoch before its lease has ended.
+    // The owner itself may begin a new epoch before its lease has ended, and so may the next
+    // instance of its host once it is dead.
     if (write.epoch > lease.epoch && !lease.owner.empty() && write.owner != lease.owner &&
-        commit.store_time < lease.end) {
+        commit.store_time < lease.end && !IsSuccessor(commit, write.owner, lease.owner)) {
       Report(write.lease, " epoch ", write.epoch, " of ", write.owner, " began at ",
              absl::FormatTime(commit.store_time, absl::UTCTimeZone()), ", and ", lease.owner,
              " had it until ", absl::FormatTime(lease.end, absl::UTCTimeZone()));
@@ -78,6 +80,12 @@ class StaleEpochChecker {
     lease.epoch = std::max(lease.epoch, write.epoch);
     lease.end = write.end;
     lease.owner = write.owner;
+  }
+
+  bool IsSuccessor(const Commit& commit, const std::string& owner, const std::string& former) {
+    const auto died = died_->find(former);
+    return died != died_->end() && died->second <= commit.time &&
+           owner.substr(0, owner.find('#')) == former.substr(0, former.find('#'));
   }
 
   void CheckCheckpoint(const CheckpointWrite& write) {
@@ -97,6 +105,7 @@ class StaleEpochChecker {
     if (!fresh) Report(write.key, " ended as ", it->second, " and again as ", write.value_digest);
   }
 
+  const std::map<std::string, absl::Time>* died_ = nullptr;
   uint64_t seq_ = 0;
   std::map<std::string, Lease> leases_;
   std::map<std::string, int64_t> checkpoints_;
