@@ -12,6 +12,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
@@ -54,16 +56,22 @@ absl::Status Platform::Restart(const std::string& name) {
   std::vector<std::string> arguments = {absl::StrCat("--listen=", served.grpc),
                                         absl::StrCat("--http_listen=", served.http)};
   if (service == "store" || service == "standalone") {
-    arguments.push_back(absl::StrCat("--data_dir=", options_.folder, "/data"));
+    const size_t dot = std::min(name.find('.'), name.size());
+    arguments.push_back(absl::StrCat("--data_dir=", options_.folder, "/data", name.substr(dot)));
   } else {
     arguments.push_back(
-        absl::StrCat("--store=", served.store.empty() ? services_.at("store").grpc : served.store));
+        absl::StrCat("--store=", served.store.empty() ? StoreAddresses() : served.store));
   }
+  if (options_.instance_files && service != "store")
+    arguments.push_back(absl::StrCat("--instance_file=", options_.folder, "/", name, ".instance"));
   if (service == "master" || service == "handler" || service == "standalone")
     arguments.push_back(absl::StrCat("--secret_keys_file=", SecretKeysFile(options_.folder)));
   const auto extra = options_.extra_arguments.find(service);
   if (extra != options_.extra_arguments.end()) {
-    arguments.insert(arguments.end(), extra->second.begin(), extra->second.end());
+    for (const std::string& argument : extra->second) {
+      arguments.push_back(
+          absl::StrReplaceAll(argument, {{"{name}", name}, {"{grpc}", served.grpc}}));
+    }
   }
   const auto program = options_.programs.find(service);
   auto process = ChildProcess::Start(
@@ -84,6 +92,14 @@ absl::Status Platform::Restart(const std::string& name) {
     if (absl::ConsumePrefix(&word, "http=")) served.http = std::string(word);
   }
   return absl::OkStatus();
+}
+
+std::string Platform::StoreAddresses() const {
+  std::vector<std::string> addresses;
+  for (const auto& [name, served] : services_) {
+    if (name == "store" || absl::StartsWith(name, "store.")) addresses.push_back(served.grpc);
+  }
+  return absl::StrJoin(addresses, ",");
 }
 
 absl::StatusOr<int> Platform::Terminate(const std::string& service, absl::Duration timeout) {

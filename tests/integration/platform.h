@@ -2,7 +2,8 @@
 // data and logs in one folder.
 //
 // The system chooses ports at the first start. They stay the same over restarts, as in a real
-// installation. "handler.2" is a second process of the service "handler", and so on.
+// installation. "handler.2" is a second process of the service "handler", and so on. If there are
+// several processes of the store, the others get all their addresses.
 //
 // Threads: none of its own; the main thread only (see ChildProcess).
 
@@ -35,11 +36,15 @@ class Platform {
     std::string bin;
     // Exists; data, logs and the file of keys for secrets go below it.
     std::string folder;
-    std::map<std::string, std::vector<std::string>> extra_arguments = {};  // by service
+    // By service. "{name}" stands for the process's name, "{grpc}" for its gRPC address; that is
+    // "127.0.0.1:0" at its first start.
+    std::map<std::string, std::vector<std::string>> extra_arguments = {};
     // Programs by service that replace those in `bin`.
     std::map<std::string, std::string> programs = {};
     // If the services use TLS: with this AwaitReady calls them.
     std::optional<PeerTls> tls = std::nullopt;
+    // If true, each process but the store has an instance file (common/service/instance_file.h).
+    bool instance_files = false;
   };
 
   explicit Platform(Options options);
@@ -83,6 +88,7 @@ class Platform {
     std::unique_ptr<ChildProcess> process;
   };
 
+  std::string StoreAddresses() const;
   // OK if /readyz answers 200.
   absl::Status Readyz(const std::string& service) const;
 

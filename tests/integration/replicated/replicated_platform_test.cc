@@ -1,0 +1,166 @@
+// The platform over a replicated store, with real processes and a real PostgreSQL: the leader is
+// killed, stands still, and hands over; PostgreSQL crashes. Nothing is lost, and events go on.
+
+#include <signal.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gtest/gtest.h"
+#include "tests/fixtures/http_receiver.h"
+#include "tests/fixtures/postgres/postgres.h"
+#include "tests/fixtures/receipts.h"
+#include "tests/integration/api_client.h"
+#include "tests/integration/platform.h"
+#include "tests/integration/test_folders.h"
+
+namespace escapement::integration {
+namespace {
+
+using fixtures::HttpReceiver;
+using fixtures::Receipt;
+
+constexpr char kEvents[] = "/tenants/default/events";
+constexpr absl::Duration kApart = absl::Milliseconds(20);
+
+class ReplicatedPlatformTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto postgres = fixtures::Postgres::Start();
+    ASSERT_TRUE(postgres.ok()) << postgres.status();
+    postgres_ = *std::move(postgres);
+    platform_ = std::make_unique<Platform>(Platform::Options{
+        .bin = BuiltFolder(),
+        .folder = NewFolder("replicated"),
+        .extra_arguments = {{"store",
+                             {absl::StrCat("--replicate_through=", postgres_->url()),
+                              "--store_id={name}", "--advertise={grpc}"}}}});
+    http_ = *HttpReceiver::Start({}, &receipts_);
+    // The first start shows their ports, which they advertise from the second one on.
+    for (const std::string store : {"store", "store.2"}) {
+      ASSERT_TRUE(platform_->Restart(store).ok());
+      platform_->Kill(store);
+    }
+    ASSERT_TRUE(platform_->Restart("store").ok());
+    ASSERT_TRUE(platform_->AwaitReady("store").ok());
+    ASSERT_TRUE(platform_->Restart("store.2").ok());
+    const absl::Status started = platform_->Start({"master", "emitter", "handler"});
+    ASSERT_TRUE(started.ok()) << started;
+    api_ = std::make_unique<ApiClient>(platform_->grpc_address("master"));
+  }
+
+  void TearDown() override {
+    if (HasFailure()) platform_->ShowLogs({"store", "store.2", "master", "emitter", "handler"});
+  }
+
+  // Makes events, kApart from each other, from a second from now on.
+  void CreateEvents(int count) {
+    std::vector<v1::Event> events;
+    const int64_t first = absl::ToUnixMicros(absl::Now() + absl::Seconds(1));
+    for (int i = 0; i < count; ++i) {
+      const int64_t micros = first + i * absl::ToInt64Microseconds(kApart);
+      instants_.insert(micros);
+      v1::Event event;
+      event.mutable_due_time()->set_seconds(micros / 1'000'000);
+      event.mutable_due_time()->set_nanos(static_cast<int32_t>(micros % 1'000'000 * 1000));
+      event.set_payload(absl::StrCat(i));
+      *event.mutable_target() = HttpTo(http_->origin() + "/event");
+      events.push_back(std::move(event));
+    }
+    const absl::Status status = api_->CreateEvents(events);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+
+  bool AwaitDistinct(uint64_t count) {
+    return Await([&] { return receipts_.Stats(kEvents).distinct >= count; });
+  }
+
+  // Waits for all events: each has one id and one body, and none is early.
+  void ExpectAll() {
+    EXPECT_TRUE(AwaitDistinct(instants_.size()));
+    const fixtures::ReceiptStats stats = receipts_.Stats(kEvents);
+    EXPECT_EQ(stats.early, 0u);
+    EXPECT_EQ(stats.changed, 0u);
+    std::map<int64_t, std::set<std::string>> ids;
+    for (const Receipt& receipt : receipts_.List(kEvents))
+      ids[receipt.launch_micros].insert(receipt.event_id);
+    std::set<int64_t> arrived;
+    for (const auto& [instant, of_instant] : ids) {
+      arrived.insert(instant);
+      EXPECT_EQ(of_instant.size(), 1u) << "at " << instant;
+    }
+    EXPECT_EQ(arrived, instants_);
+  }
+
+  // The longest time in which nothing arrived.
+  absl::Duration LongestGap(const std::string& what) {
+    std::vector<int64_t> arrivals;
+    for (const Receipt& receipt : receipts_.List(kEvents)) arrivals.push_back(receipt.wall_micros);
+    std::sort(arrivals.begin(), arrivals.end());
+    int64_t gap = 0;
+    for (size_t i = 1; i < arrivals.size(); ++i) gap = std::max(gap, arrivals[i] - arrivals[i - 1]);
+    std::cout << what << ": nothing arrived for " << absl::Microseconds(gap) << "\n";
+    return absl::Microseconds(gap);
+  }
+
+  std::unique_ptr<fixtures::Postgres> postgres_;
+  fixtures::Receipts receipts_;
+  std::unique_ptr<HttpReceiver> http_;
+  std::unique_ptr<Platform> platform_;
+  std::unique_ptr<ApiClient> api_;
+  std::set<int64_t> instants_;
+};
+
+TEST_F(ReplicatedPlatformTest, AFollowerGoesOnWhenTheLeaderIsKilled) {
+  CreateEvents(700);
+  EXPECT_TRUE(AwaitDistinct(50));
+  platform_->Kill("store");
+  EXPECT_TRUE(AwaitDistinct(300));
+  // The former leader follows, and leads again when the present one is killed.
+  ASSERT_TRUE(platform_->Restart("store").ok());
+  EXPECT_TRUE(AwaitDistinct(450));
+  platform_->Kill("store.2");
+  ExpectAll();
+  // A silence of 3 s shows that the leader is gone; the bound leaves room for a loaded machine.
+  EXPECT_LT(LongestGap("leader killed"), absl::Seconds(10));
+}
+
+TEST_F(ReplicatedPlatformTest, ALeaderThatStoodStillDoesNoHarm) {
+  CreateEvents(600);
+  EXPECT_TRUE(AwaitDistinct(50));
+  platform_->Signal("store", SIGSTOP);
+  EXPECT_TRUE(AwaitDistinct(300));
+  platform_->Signal("store", SIGCONT);
+  ExpectAll();
+  EXPECT_LT(LongestGap("leader stopped"), absl::Seconds(10));
+}
+
+TEST_F(ReplicatedPlatformTest, AnOrderlyLeaderHandsOver) {
+  CreateEvents(300);
+  EXPECT_TRUE(AwaitDistinct(50));
+  const auto exit_code = platform_->Terminate("store");
+  ASSERT_TRUE(exit_code.ok()) << exit_code.status();
+  EXPECT_EQ(*exit_code, 0);
+  ExpectAll();
+  // Less than the silence after which a follower takes over by itself.
+  EXPECT_LT(LongestGap("leader terminated"), absl::Milliseconds(2900));
+}
+
+TEST_F(ReplicatedPlatformTest, ACrashOfPostgresLosesNothing) {
+  CreateEvents(300);
+  EXPECT_TRUE(AwaitDistinct(50));
+  postgres_->Crash();
+  ASSERT_TRUE(postgres_->Restart().ok());
+  ExpectAll();
+  LongestGap("PostgreSQL crashed");
+}
+
+}  // namespace
+}  // namespace escapement::integration
