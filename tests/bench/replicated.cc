@@ -1,0 +1,182 @@
+// The platform over a store that is replicated through PostgreSQL, beside the same platform without
+// replication and beside bare inserts, in the same run.
+//
+//   tools/dev bench replicated [--events=100000] [and the flags of bench_run.h]
+//
+// Each platform is one standalone process; the replicated one leads and has no follower.
+// PostgreSQL, platforms, client and receiver share the machine.
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tests/bench/beds/platform_bed.h"
+#include "tests/bench/beds/receiver_process.h"
+#include "tests/bench/figures/bench_run.h"
+#include "tests/bench/figures/figures.h"
+#include "tests/bench/raw/raw_postgres.h"
+#include "tests/bench/stages/path_stages.h"
+#include "tests/fixtures/postgres/postgres.h"
+#include "tests/integration/api_client.h"
+
+ABSL_FLAG(uint64_t, events, 100'000, "of each stage that measures a rate");
+
+namespace escapement::bench {
+namespace {
+
+constexpr size_t kPayloadBytes = 500;
+constexpr uint64_t kEventsOfInsert = 1000;
+constexpr uint64_t kInsertsInFlight = 8;
+constexpr double kLatenessPerSecond = 1000;
+
+struct Side {
+  std::unique_ptr<PlatformBed> bed;
+  std::unique_ptr<PathStages> stages;
+};
+
+absl::StatusOr<Side> MakeSide(PlatformBed::Options options, ReceiverProcess* receiver) {
+  Side side;
+  side.bed = std::make_unique<PlatformBed>(options);
+  if (absl::Status status = side.bed->Start(); !status.ok()) return status;
+  side.stages = std::make_unique<PathStages>(PathStages::Options{.payload_bytes = kPayloadBytes},
+                                             side.bed.get(), receiver);
+  return side;
+}
+
+class ReplicatedBench {
+ public:
+  ReplicatedBench(const BenchSetting& setting, ReceiverProcess* receiver, Figures* figures)
+      : setting_(setting),
+        receiver_(receiver),
+        figures_(figures),
+        events_(absl::GetFlag(FLAGS_events) / (setting.quick ? 5 : 1)) {}
+
+  absl::Status Run() {
+    if (absl::Status status = Start(); !status.ok()) return status;
+    for (int i = 0; i < setting_.repetitions; ++i) {
+      // They take turns to be first.
+      const bool replicated_first = i % 2 == 0;
+      setting_.Measure("ingest", *figures_, [&] { return Ingest(replicated_first); });
+      setting_.Measure("deliver", *figures_, [&] { return Deliver(replicated_first); });
+      setting_.Measure("lateness", *figures_, [&] { return MeasureLateness(); });
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Start() {
+    auto postgres = fixtures::Postgres::Start();
+    if (!postgres.ok()) return postgres.status();
+    postgres_ = *std::move(postgres);
+    auto raw = RawPostgres::Open(postgres_->url());
+    if (!raw.ok()) return raw.status();
+    raw_ = *std::move(raw);
+    auto alone = MakeSide({.bin = setting_.bin, .folder = setting_.folder + "/alone"}, receiver_);
+    if (!alone.ok()) return alone.status();
+    alone_ = *std::move(alone);
+    // The advertised address is not used, because there is no follower.
+    auto replicated =
+        MakeSide({.bin = setting_.bin,
+                  .folder = setting_.folder + "/replicated",
+                  .extra_arguments = {{"standalone",
+                                       {absl::StrCat("--replicate_through=", postgres_->url()),
+                                        "--store_id=bench", "--advertise=127.0.0.1:1"}}}},
+                 receiver_);
+    if (!replicated.ok()) return replicated.status();
+    replicated_ = *std::move(replicated);
+    return absl::OkStatus();
+  }
+
+  absl::Status Quiet() {
+    if (absl::Status status = alone_.bed->AwaitIdle(); !status.ok()) return status;
+    if (absl::Status status = replicated_.bed->AwaitIdle(); !status.ok()) return status;
+    return receiver_->Clear();
+  }
+
+  absl::StatusOr<double> RawRate() {
+    const auto inserts = raw_->InsertRate(std::max<uint64_t>(events_ / kEventsOfInsert, 1),
+                                          kEventsOfInsert * kPayloadBytes, kInsertsInFlight);
+    if (!inserts.ok()) return inserts.status();
+    return *inserts * kEventsOfInsert;
+  }
+
+  absl::Status Ingest(bool replicated_first) {
+    double raw = 0, rate = 0, alone = 0;
+    for (const bool replicated : {replicated_first, !replicated_first}) {
+      if (absl::Status status = Quiet(); !status.ok()) return status;
+      if (replicated) {
+        const auto inserted = RawRate();
+        if (!inserted.ok()) return inserted.status();
+        raw = *inserted;
+      }
+      const auto measured = (replicated ? replicated_ : alone_).stages->IngestRate(events_);
+      if (!measured.ok()) return measured.status();
+      (replicated ? rate : alone) = *measured;
+    }
+    const std::string name = "ingest: one-off events, durable";
+    figures_->Add(name, "/s", rate);
+    figures_->AddRaw(name, "/s", "bare inserts of 1,000 x 500 B", raw);
+    figures_->Add(name + ": part of the bare inserts", "x", rate / raw, {.at_least = 0.6});
+    figures_->Add(name + ": part of the rate without replication", "x", rate / alone);
+    return absl::OkStatus();
+  }
+
+  absl::Status Deliver(bool replicated_first) {
+    const v1::Target target = integration::GrpcTo(receiver_->grpc_target());
+    double rate = 0, alone = 0;
+    for (const bool replicated : {replicated_first, !replicated_first}) {
+      if (absl::Status status = Quiet(); !status.ok()) return status;
+      const auto measured = (replicated ? replicated_ : alone_).stages->OneOffRate(target, events_);
+      if (!measured.ok()) return measured.status();
+      (replicated ? rate : alone) = *measured;
+    }
+    const std::string name = "deliver one-off events: gRPC, durable Done";
+    figures_->Add(name, "/s", rate);
+    figures_->AddRaw(name, "/s", "without replication", alone);
+    figures_->Add(name + ": part of the rate without replication", "x", rate / alone,
+                  {.at_least = 0.5});
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasureLateness() {
+    if (absl::Status status = Quiet(); !status.ok()) return status;
+    const auto late =
+        replicated_.stages->LatenessAt(integration::GrpcTo(receiver_->grpc_target()),
+                                       kLatenessPerSecond, setting_.quick ? 2000 : 4000);
+    if (!late.ok()) return late.status();
+    AddLateness(absl::StrCat("lateness at ", kLatenessPerSecond, "/s: "), *late, {.at_most = 5},
+                *figures_);
+    return absl::OkStatus();
+  }
+
+  const BenchSetting& setting_;
+  ReceiverProcess* const receiver_;
+  Figures* const figures_;
+  const uint64_t events_;
+  std::unique_ptr<fixtures::Postgres> postgres_;
+  std::unique_ptr<RawPostgres> raw_;
+  Side alone_;
+  Side replicated_;
+};
+
+absl::Status Run(const BenchSetting& setting, Figures& figures) {
+  auto receiver = ReceiverProcess::Start(setting.bin);
+  if (!receiver.ok()) return receiver.status();
+  return ReplicatedBench(setting, receiver->get(), &figures).Run();
+}
+
+}  // namespace
+}  // namespace escapement::bench
+
+int main(int argc, char** argv) {
+  return escapement::bench::RunBench(
+      argc, argv,
+      {.name = "replicated",
+       .usage = "the platform over a store that is replicated through PostgreSQL",
+       .repetitions = 3,
+       .run = escapement::bench::Run});
+}
