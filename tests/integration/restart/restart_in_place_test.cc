@@ -87,8 +87,8 @@ TEST_P(RestartInPlaceTest, WhatWasDueIsDeliveredBeforeALeaseEnds) {
     schedule.set_policy(*name);
     schedule.set_completion(v1::ON_DELIVERY);
   }
-  const absl::Status created = api.CreateSchedule("ticks", schedule);
-  ASSERT_TRUE(created.ok()) << created;
+  const auto created = api.CreateSchedule("ticks", schedule);
+  ASSERT_TRUE(created.ok()) << created.status();
   ASSERT_TRUE(AwaitDistinct(kEvents));
 
   for (int kills = 0; kills < 2; ++kills) {
