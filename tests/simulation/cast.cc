@@ -79,7 +79,7 @@ ConsumerHabits ConsumerOf(const CastOptions& options) {
           .hangs = 20'000,
           .dawdles = 40'000,
           .unsent = 20'000,
-          .poison = options.cast != Cast::kClocks && options.seed % 4 == 1};
+          .poison = options.cast != Cast::kClocks && options.seed % 5 == 1};
 }
 
 void PlanFaults(const CastOptions& options, CastPlan* plan) {

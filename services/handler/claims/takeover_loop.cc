@@ -296,7 +296,9 @@ void TakeoverLoop::SendAgain(const std::shared_ptr<Claim>& claim, uint32_t entry
   const ClaimedEntry& claimed = claim->entries[entry];
   if (claim->IsSuspect(claimed)) return suspects_.Add(claim, entry, slice.first, slice.count);
   state_.core.sends.Reserve(claimed.context->target_key, slice.count);
-  state_.core.sends.Add(claim, entry, slice.first, slice.count, now);
+  // A handler that was restarted in place finds claims that were made ahead of their due time.
+  state_.core.sends.Add(claim, entry, slice.first, slice.count,
+                        std::max(now, claimed.key.due_time));
 }
 
 bool TakeoverLoop::ResendGranted(Left& left, absl::Time now) {

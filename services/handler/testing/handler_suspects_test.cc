@@ -197,6 +197,24 @@ TEST_F(BackInPlaceTest, EventsOfADeadHandlerAreSentAtOnce) {
   ExpectQuarantined(0);
 }
 
+// The handler died between the claim and the due time.
+TEST_F(BackInPlaceTest, ClaimsAheadOfTheirDueTimeAreNotSentEarly) {
+  Start();
+  world_.Advance(absl::Seconds(1));
+  const absl::Time due = world_.now() + absl::Seconds(1);
+  world_.AddRow(uid_, {.due = due});
+  world_.AddOneOff("one-off", due, "p");
+  world_.Advance(absl::Seconds(1) - absl::Milliseconds(5));
+  ASSERT_EQ(world_.Count(ColumnFamily::kInflight), 1u);
+  const std::string dead = alive_;
+  Kill();
+  world_.StartHandler("next", {dead});
+  world_.Advance(absl::Seconds(2));
+  const std::vector<SentEvent>& sent = world_.transport("next").sent;
+  ASSERT_EQ(sent.size(), 2u);
+  for (const SentEvent& event : sent) EXPECT_GE(event.at, due);
+}
+
 // Without the proof its lease ends first, and then its attempts.
 TEST_F(BackInPlaceTest, OtherHandlersWait) {
   Start();

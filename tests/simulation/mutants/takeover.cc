@@ -78,7 +78,7 @@ std::vector<Mutant> TakeoverMutants() {
        .fault = "it is not counted how many handlers were lost with a claim",
        .rules = {"attempts"},
        .store = Handlers(ForgetsLostClaims),
-       .seed_step = 4},
+       .seed_step = 5},
       {.name = "handler_notes_that_all_is_quiet",
        .fault = "notes about claims of former owners say that these are dead",
        .rules = {"attempts"},
