@@ -67,6 +67,12 @@ void PlanUsers(const CastOptions& options, CastPlan* plan) {
   if (plan->mixed) plan->throttled_count_max = 80;  // such a run may launch once a second
 }
 
+// Early enough that three handlers can be lost before the faults end.
+absl::Duration PoisonWithin(const CastOptions& options) {
+  if (options.cast == Cast::kClocks || options.seed % 5 != 1) return absl::ZeroDuration();
+  return LastsAsWished(options.cast) ? options.length / 2 : absl::Seconds(10);
+}
+
 ConsumerHabits ConsumerOf(const CastOptions& options) {
   if (!options.faults) return {.fails = 50'000, .rejects = 10'000};
   if (options.cast == Cast::kBatches)
@@ -79,7 +85,7 @@ ConsumerHabits ConsumerOf(const CastOptions& options) {
           .hangs = 20'000,
           .dawdles = 40'000,
           .unsent = 20'000,
-          .poison = options.cast != Cast::kClocks && options.seed % 5 == 1};
+          .poison_within = PoisonWithin(options)};
 }
 
 void PlanFaults(const CastOptions& options, CastPlan* plan) {

@@ -31,7 +31,6 @@ SendResult ResultOf(handler::DeliveryStatus status) {
 using Target = storage::v1::TargetRecord;
 
 constexpr absl::Duration kPoisonKillsAfter = absl::Milliseconds(1);
-constexpr absl::Duration kPoisonChosenWithin = absl::Seconds(10);
 constexpr uint64_t kPoisonOneOf = 20;
 
 const char* KindOf(Target::KindCase kind) {
@@ -217,7 +216,7 @@ bool Consumer::IsPoison(const Sending& sending) {
   const handler::DeliveryAttempt& attempt = sending.attempt;
   if (!poison_.has_value()) {
     const sim::SimWorld& world = network_.world();
-    if (!habits_.poison || kill_ == nullptr || world.Elapsed() > kPoisonChosenWithin) return false;
+    if (kill_ == nullptr || world.Elapsed() > habits_.poison_within) return false;
     sim::SimRandom random(world.seed(), "poison " + attempt.event_id);
     if (random.Below(kPoisonOneOf) > 0) return false;
     const handler::DeliveryContext& context = *attempt.context;

@@ -41,8 +41,9 @@ struct ConsumerHabits {
   uint32_t dawdles = 0;  // accepts after up to `dawdle_max`
   absl::Duration dawdle_max = absl::Seconds(3);
   uint32_t unsent = 0;  // only for e-mail: the transport does not send them, and says so
-  // One of the run's first events kills each handler that sends it.
-  bool poison = false;
+  // One of the events that are sent within this time of the run kills each handler that sends it.
+  // Zero: none does.
+  absl::Duration poison_within = absl::ZeroDuration();
 };
 
 class Consumer {
