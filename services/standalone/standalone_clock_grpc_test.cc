@@ -131,6 +131,7 @@ class StandaloneClockTest : public ::testing::Test {
     auto service = Make({.runtime = runtime_,
                          .metrics = metrics_,
                          .instance = "standalone",
+                         .dead_instances = {},
                          .drain_timeout = absl::Seconds(15),
                          .on_loopback = true});
     EXPECT_TRUE(service.ok()) << service.status();
