@@ -86,15 +86,15 @@ void SuspectLoop::Begin() {
   CHECK(!std::exchange(state_.core.suspect_out, true));
   out_ = claim;
   claim->has_takeover_row = true;
-  storage::v1::ClaimTakeoverRecord loss;
-  loss.set_lost_claims(claim->lost_claims);
-  loss.mutable_trial()->set_entry(claim->trial->entry);
-  loss.mutable_trial()->set_index(claim->trial->index);
+  storage::v1::ClaimTakeoverRecord record;
+  record.set_lost_claims(claim->lost_claims);
+  record.mutable_trial()->set_entry(claim->trial->entry);
+  record.mutable_trial()->set_index(claim->trial->index);
   kv::Commit commit;
   commit.fence = {state_.fence};
   commit.groups.push_back({.mutations = {{.cf = kv::ColumnFamily::kInflight,
                                           .key = EncodeClaimTakeoverKey(claim->id),
-                                          .value = loss.SerializeAsString()}}});
+                                          .value = record.SerializeAsString()}}});
   state_.core.client.CommitAsync(
       std::move(commit), state_.core.executor,
       state_.WhileOwned([this, claim](const absl::StatusOr<kv::CommitResult>& result) {

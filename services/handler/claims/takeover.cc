@@ -7,7 +7,6 @@
 
 #include "common/base/check.h"
 #include "common/base/micros.h"
-#include "escapement/storage/v1/claim_takeover.pb.h"
 #include "services/handler/limits.h"
 
 namespace escapement::handler {
@@ -90,36 +89,25 @@ std::vector<IndexSlice> Subtract(std::vector<IndexSlice> from, std::vector<Index
 }
 
 bool NoteFormerOwner(const FormerOwner& former, LeftClaim& claim) {
-  if (claim.quiet_from_micros != 0) return false;
+  storage::v1::ClaimTakeoverRecord& takeover = claim.takeover;
+  if (takeover.quiet_from_micros() != 0) return false;
   if (former.lost) {
-    claim.lost_claims = std::min(claim.lost_claims + 1, kLostClaimsOfSuspect);
-    claim.trial_lost = claim.trial.has_value();
+    takeover.set_lost_claims(std::min(takeover.lost_claims() + 1, kLostClaimsOfSuspect));
+    if (takeover.has_trial()) takeover.mutable_trial()->set_lost(true);
   }
   // Without a mark, the claim may belong to an owner before the former one, which may still live.
-  claim.quiet_from_micros = former.dead && former.marked
-                                ? kNothingUnderWay
-                                : std::max(ToMicros(former.end), kNothingUnderWay);
+  takeover.set_quiet_from_micros(former.dead && former.marked
+                                     ? kNothingUnderWay
+                                     : std::max(ToMicros(former.end), kNothingUnderWay));
   claim.has_takeover_row = true;
   return true;
 }
 
 absl::Time QuietFrom(const LeftClaim& claim, absl::Duration margin) {
-  CHECK_NE(claim.quiet_from_micros, 0);
-  if (claim.quiet_from_micros == kNothingUnderWay) return absl::InfinitePast();
-  return FromMicros(claim.quiet_from_micros) + absl::Microseconds(claim.timeout_max_micros) +
-         margin;
-}
-
-std::string TakeoverRecordOf(const LeftClaim& claim) {
-  storage::v1::ClaimTakeoverRecord record;
-  record.set_lost_claims(claim.lost_claims);
-  record.set_quiet_from_micros(claim.quiet_from_micros);
-  if (claim.trial.has_value()) {
-    record.mutable_trial()->set_entry(claim.trial->entry);
-    record.mutable_trial()->set_index(claim.trial->index);
-    record.mutable_trial()->set_lost(claim.trial_lost);
-  }
-  return record.SerializeAsString();
+  const int64_t quiet_from = claim.takeover.quiet_from_micros();
+  CHECK_NE(quiet_from, 0);
+  if (quiet_from == kNothingUnderWay) return absl::InfinitePast();
+  return FromMicros(quiet_from) + absl::Microseconds(claim.timeout_max_micros) + margin;
 }
 
 Takeover PlanTakeover(const std::vector<kv::Entry>& inflight) {
@@ -158,13 +146,8 @@ Takeover PlanTakeover(const std::vector<kv::Entry>& inflight) {
     left.timeout_max_micros = seen.claim->delivery_timeout_max_micros();
     left.ends_written = seen.ends_written;
     left.has_takeover_row = !seen.takeover_key.empty();
-    left.lost_claims = std::min(seen.takeover.lost_claims(), kLostClaimsOfSuspect);
-    left.quiet_from_micros = seen.takeover.quiet_from_micros();
-    if (seen.takeover.has_trial()) {
-      const auto& trial = seen.takeover.trial();
-      left.trial = {.entry = trial.entry(), .index = trial.index()};
-      left.trial_lost = trial.lost();
-    }
+    left.takeover = std::move(seen.takeover);
+    left.takeover.set_lost_claims(std::min(left.takeover.lost_claims(), kLostClaimsOfSuspect));
     plan.claims.push_back(std::move(left));
   }
   return plan;

@@ -7,7 +7,6 @@
 #define SERVICES_HANDLER_CLAIMS_TAKEOVER_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +14,8 @@
 #include "common/kv/kv_store.h"
 #include "common/storage/event_id.h"
 #include "common/storage/inflight_table.h"
+#include "escapement/storage/v1/claim_takeover.pb.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/handler/claims/claim.h"
 
 namespace escapement::handler {
 
@@ -32,17 +31,14 @@ struct LeftClaim {
   int64_t timeout_max_micros = 0;
   uint32_t ends_written = 0;  // the numbers of its end rows are smaller
   std::vector<LeftEntry> entries;
-  // From its ClaimTakeoverRecord, if `has_takeover_row`.
-  bool has_takeover_row = false;
-  uint32_t lost_claims = 0;
-  std::optional<ClaimedEvent> trial = std::nullopt;
-  bool trial_lost = false;
-  int64_t quiet_from_micros = 0;  // 0: no former owner is noted
+  bool has_takeover_row = false;              // a ClaimTakeoverRecord may exist
+  storage::v1::ClaimTakeoverRecord takeover;  // the record; empty if there is none
 
-  // True if a handler was lost while it was sending this event alone.
+  // True if a handler was lost while it was sending an event of the slice alone: takeover.trial().
   bool IsQuarantined(uint32_t entry, const IndexSlice& slice) const {
-    return trial_lost && trial->entry == entry && trial->index >= slice.first &&
-           trial->index - slice.first < slice.count;
+    const auto& trial = takeover.trial();
+    return trial.lost() && trial.entry() == entry && trial.index() >= slice.first &&
+           trial.index() - slice.first < slice.count;
   }
 };
 
@@ -67,8 +63,6 @@ bool NoteFormerOwner(const FormerOwner& former, LeftClaim& claim);
 // From then on no attempt of the claim is under way. The claim must have a former owner noted.
 // `margin` covers the time from a lease check to the last byte on the wire.
 absl::Time QuietFrom(const LeftClaim& claim, absl::Duration margin);
-// The value of the claim's ClaimTakeoverRecord.
-std::string TakeoverRecordOf(const LeftClaim& claim);
 
 Takeover PlanTakeover(const std::vector<kv::Entry>& inflight);
 

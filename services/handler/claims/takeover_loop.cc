@@ -26,7 +26,9 @@ constexpr size_t kPayloadsAtOnce = 100;
 void TakeoverLoop::Start(std::function<void()> ready) {
   ready_ = std::move(ready);
   ++scan_;
-  ReadMark();
+  // The mark matters only for the claims of an owner that is proven to be dead.
+  if (state_.lease.former_owner_dead) return ReadMark();
+  Scan(/*marked=*/false);
 }
 
 void TakeoverLoop::ReadMark() {
@@ -55,7 +57,7 @@ void TakeoverLoop::OnScanned(bool marked, std::vector<kv::Entry> inflight, kv::C
   Takeover plan = PlanTakeover(inflight);
   ends_.AddGarbage(std::move(plan.garbage_keys));
   state_.core.metrics.broken_rows.Increment(plan.broken);
-  std::vector<const LeftClaim*> changed;
+  std::vector<std::shared_ptr<Left>> changed;
   for (LeftClaim& claim : plan.claims) {
     if (IsGranted(claim.id)) {
       state_.granted.Add(claim.id);
@@ -70,11 +72,11 @@ void TakeoverLoop::OnScanned(bool marked, std::vector<kv::Entry> inflight, kv::C
     }
     auto left = std::make_shared<Left>();
     left->claim = std::move(claim);
-    if (handler::NoteFormerOwner(former, left->claim)) changed.push_back(&left->claim);
+    if (NoteFormerOwner(former, left->claim)) changed.push_back(left);
     left->not_before = NotBefore(left->claim);
     left_.push_back(std::move(left));
   }
-  NoteFormerOwner(changed);
+  CommitNotes(std::move(changed));
   granted_.OnScanned(seq);
   ready_();
 }
@@ -85,28 +87,35 @@ absl::Time TakeoverLoop::NotBefore(const LeftClaim& claim) const {
   return QuietFrom(claim, kMargin) + late;
 }
 
-// If the store has no room for this commit, only time is lost: the next owner waits for our lease's
-// end. Nothing else is done with the claims in the meantime, because commits may overtake one
-// another.
-void TakeoverLoop::NoteFormerOwner(const std::vector<const LeftClaim*>& claims) {
+// Nothing else is done with the claims before this commit is answered, because commits may overtake
+// one another.
+void TakeoverLoop::CommitNotes(std::vector<std::shared_ptr<Left>> changed) {
   kv::Commit commit;
   commit.fence = {state_.fence};
   kv::Group& group = commit.groups.emplace_back();
   group.mutations.push_back({.cf = kv::ColumnFamily::kMeta,
                              .key = TakeoverMarkKey(state_.shard),
                              .value = KeyWriter().U64(state_.lease.epoch).Take()});
-  for (const LeftClaim* claim : claims) {
+  for (const std::shared_ptr<Left>& left : changed) {
     group.mutations.push_back({.cf = kv::ColumnFamily::kInflight,
-                               .key = EncodeClaimTakeoverKey(claim->id),
-                               .value = TakeoverRecordOf(*claim)});
+                               .key = EncodeClaimTakeoverKey(left->claim.id),
+                               .value = left->claim.takeover.SerializeAsString()});
   }
   state_.core.client.CommitAsync(
       std::move(commit), state_.core.executor,
-      state_.WhileOwned([this](const absl::StatusOr<kv::CommitResult>& result) {
-        // After another error the lease or the session is lost, and the shard is about to be
-        // dropped.
-        noted_ = result.ok() || absl::IsResourceExhausted(result.status());
-        if (noted_) state_.core.wake();
+      state_.WhileOwned([this, changed = std::move(changed)](
+                            const absl::StatusOr<kv::CommitResult>& result) mutable {
+        if (result.ok()) {
+          noted_ = true;
+          state_.core.wake();
+        } else if (absl::IsResourceExhausted(result.status())) {
+          // Nothing was applied. Without the notes the lost owner would not be counted.
+          state_.core.executor->PostAfter(
+              kRetryCommitDelay, state_.WhileOwned([this, changed = std::move(changed)]() mutable {
+                CommitNotes(std::move(changed));
+              }));
+        }
+        // Otherwise the lease or the session is lost, and the shard is about to be dropped.
       }));
 }
 
@@ -148,10 +157,10 @@ void TakeoverLoop::Announce(std::vector<std::shared_ptr<Left>> lefts) {
   kv::Group& group = commit.groups.emplace_back();
   for (const std::shared_ptr<Left>& left : lefts) {
     left->announcing = true;
-    left->claim.quiet_from_micros = 0;
+    left->claim.takeover.clear_quiet_from_micros();
     group.mutations.push_back({.cf = kv::ColumnFamily::kInflight,
                                .key = EncodeClaimTakeoverKey(left->claim.id),
-                               .value = TakeoverRecordOf(left->claim)});
+                               .value = left->claim.takeover.SerializeAsString()});
   }
   state_.core.client.CommitAsync(
       std::move(commit), state_.core.executor,
@@ -235,7 +244,7 @@ bool TakeoverLoop::Adopt(Left& left, absl::Time now) {
   claim->claim_time_micros = left.claim.claim_time_micros;
   claim->judged = left.asked_at;
   claim->timeout_max = absl::Microseconds(left.claim.timeout_max_micros);
-  claim->lost_claims = left.claim.lost_claims;
+  claim->lost_claims = left.claim.takeover.lost_claims();
   claim->has_takeover_row = left.claim.has_takeover_row;
   for (size_t i = 0; i < rows->size(); ++i) {
     ClaimedEntry& entry = (*rows)[i].entry;
@@ -278,16 +287,17 @@ std::vector<IndexSlice> TakeoverLoop::Quarantine(const LeftClaim& left,
                                                  uint32_t entry, IndexSlice slice, absl::Time now) {
   if (!left.IsQuarantined(entry, slice)) return {slice};
   // As for any event that is sent alone: the claim's record names it until its end is durable.
-  claim->trial = left.trial;
+  const uint64_t index = left.takeover.trial().index();
+  claim->trial = {.entry = entry, .index = index};
   state_.core.metrics.quarantined.Increment();
   ends_.Add({.claim = claim,
              .entry = entry,
              .kind = EndKind::kFailed,
-             .first = left.trial->index,
+             .first = index,
              .attempts = claim->entries[entry].event.attempts() + 1,
              .complete_micros = ToMicros(now),
              .reason = kQuarantined});
-  return Subtract({slice}, {{.first = left.trial->index, .count = 1}});
+  return Subtract({slice}, {{.first = index, .count = 1}});
 }
 
 void TakeoverLoop::SendAgain(const std::shared_ptr<Claim>& claim, uint32_t entry, IndexSlice slice,
@@ -309,8 +319,9 @@ bool TakeoverLoop::ResendGranted(Left& left, absl::Time now) {
   }
   state_.AddClaim(claim);
   for (GrantedPiece piece : OpenPieces(claim, left.claim)) {
-    const uint32_t lost_claims = std::min(
-        piece.claimed().event.lost_claims() + left.claim.lost_claims, kLostClaimsOfSuspect);
+    const uint32_t lost_claims =
+        std::min(piece.claimed().event.lost_claims() + left.claim.takeover.lost_claims(),
+                 kLostClaimsOfSuspect);
     for (const IndexSlice& part :
          Quarantine(left.claim, claim, piece.entry, {piece.first, piece.count}, now)) {
       state_.core.metrics.takeovers.Increment(part.count);

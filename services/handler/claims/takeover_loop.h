@@ -75,8 +75,8 @@ class TakeoverLoop {
   void ReadMark();
   void Scan(bool marked);
   void OnScanned(bool marked, std::vector<kv::Entry> inflight, kv::CommitSeq seq);
-  // Notes the former owner in the records of these claims, and that this owner has done so.
-  void NoteFormerOwner(const std::vector<const LeftClaim*>& claims);
+  // Writes the notes of these claims, and that this owner has noted all that were left.
+  void CommitNotes(std::vector<std::shared_ptr<Left>> changed);
   absl::Time NotBefore(const LeftClaim& claim) const;
   // Attempts of granted claims begin under new claims.
   bool MustAnnounce(const Left& left) const { return !left.announced && !IsGranted(left.claim.id); }
@@ -101,7 +101,7 @@ class TakeoverLoop {
   uint64_t scan_ = 0;  // counts scans; the answer of an earlier scan is ignored
   std::function<void()> ready_;
   std::list<std::shared_ptr<Left>> left_;  // in the order of claim keys
-  bool noted_ = false;                     // the commit of NoteFormerOwner has been answered
+  bool noted_ = false;                     // the commit of CommitNotes has been made
 };
 
 }  // namespace escapement::handler

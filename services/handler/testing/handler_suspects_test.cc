@@ -39,6 +39,12 @@ class HandlerSuspectsTest : public ::testing::Test {
     };
     alive_ = name;
   }
+  // Starts a handler whose attempts get no answers, and lets it acquire its shards.
+  void StartUnanswered() {
+    Start();
+    world_.transport(alive_).decide = [](const DeliveryAttempt&) { return std::nullopt; };
+    world_.Advance(absl::Seconds(1));
+  }
   void Kill() {
     world_.KillHandler(alive_);
     alive_.clear();
@@ -121,14 +127,37 @@ TEST_F(HandlerSuspectsTest, TwoPoisonousEventsDieInTurn) {
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 49u);
 }
 
+// Else a successor that drains before it has sent anything would hide that a handler was lost.
+TEST_F(HandlerSuspectsTest, NotesThatTheStoreHadNoRoomForAreWrittenLater) {
+  world_.timeout = absl::Seconds(10);
+  uid_ = world_.AddSchedule("t");
+  Start();
+  world_.Advance(absl::Seconds(1));
+  world_.AddRow(uid_, {.due = world_.now(), .count = 5, .run_count = 5});
+  Poison(uid_, "o1", 3);
+  world_.Advance(absl::Seconds(1));
+  ASSERT_EQ(deaths_, 1);
+  world_.quiet_store.RefuseNotes(HandlerWorld::kShards);
+  Start();
+  world_.Advance(absl::Seconds(9));  // its predecessor's lease has ended, the attempts have not
+  bool drained = false;
+  world_.handler(alive_).Drain([&] { drained = true; });
+  world_.Advance(absl::Seconds(1));
+  ASSERT_TRUE(drained);
+  EXPECT_EQ(world_.quiet_store.notes_to_refuse(), 0);
+  EXPECT_TRUE(world_.transport(alive_).sent.empty());
+  world_.KillHandler(alive_);
+  alive_.clear();
+  RunFor(absl::Minutes(2));
+  EXPECT_EQ(deaths_, 3);
+  ExpectQuarantined(1);
+}
+
 TEST_F(HandlerSuspectsTest, SuspectsAreSentOneAtATime) {
   world_.timeout = absl::Seconds(1);
   uid_ = world_.AddSchedule("t");
   for (int deaths = 0; deaths < 2; ++deaths) {
-    Start();
-    // The first two handlers get no answers.
-    world_.transport(alive_).decide = [](const DeliveryAttempt&) { return std::nullopt; };
-    world_.Advance(absl::Seconds(1));
+    StartUnanswered();
     if (deaths == 0) {
       for (uint16_t shard = 0; shard < HandlerWorld::kShards; ++shard)
         world_.AddRow(uid_, {.shard = shard,
@@ -158,9 +187,7 @@ TEST_F(HandlerSuspectsTest, DrainsDoNotCount) {
   world_.timeout = absl::Seconds(60);
   uid_ = world_.AddSchedule("t");
   for (int i = 0; i < 5; ++i) {
-    Start();
-    world_.transport(alive_).decide = [](const DeliveryAttempt&) { return std::nullopt; };
-    world_.Advance(absl::Seconds(1));
+    StartUnanswered();
     if (i == 0) world_.AddRow(uid_, {.due = world_.now()});
     // The successor waits until no attempt of the former owner can be under way.
     world_.Advance(i == 0 ? absl::Seconds(1) : world_.timeout);
@@ -182,9 +209,7 @@ class BackInPlaceTest : public HandlerSuspectsTest {};
 // The successor has proof that the handler is dead, so it waits neither for the lease nor for the
 // attempts.
 TEST_F(BackInPlaceTest, EventsOfADeadHandlerAreSentAtOnce) {
-  Start();
-  world_.Advance(absl::Seconds(1));
-  world_.transport(alive_).decide = [](const DeliveryAttempt&) { return std::nullopt; };
+  StartUnanswered();
   world_.AddRow(uid_, {.due = world_.now(), .count = 20, .run_count = 20});
   world_.AddRow(uid_, {.shard = 1, .due = world_.now() + absl::Seconds(1), .occurrence = "o2"});
   world_.Advance(absl::Milliseconds(100));
@@ -217,9 +242,7 @@ TEST_F(BackInPlaceTest, ClaimsAheadOfTheirDueTimeAreNotSentEarly) {
 
 // Without the proof its lease ends first, and then its attempts.
 TEST_F(BackInPlaceTest, OtherHandlersWait) {
-  Start();
-  world_.Advance(absl::Seconds(1));
-  world_.transport(alive_).decide = [](const DeliveryAttempt&) { return std::nullopt; };
+  StartUnanswered();
   world_.AddRow(uid_, {.due = world_.now()});
   world_.Advance(absl::Milliseconds(100));
   Kill();
@@ -231,9 +254,7 @@ TEST_F(BackInPlaceTest, OtherHandlersWait) {
 }
 
 TEST_F(BackInPlaceTest, TheWaitDoesNotStartOverWithEachOwner) {
-  Start();
-  world_.Advance(absl::Seconds(1));
-  world_.transport(alive_).decide = [](const DeliveryAttempt&) { return std::nullopt; };
+  StartUnanswered();
   world_.AddRow(uid_, {.due = world_.now()});
   world_.Advance(absl::Milliseconds(100));
   Kill();
@@ -250,9 +271,7 @@ TEST_F(BackInPlaceTest, TheWaitDoesNotStartOverWithEachOwner) {
 TEST_F(HandlerSuspectsTest, GrantedEventsCountAtTheirTokenManager) {
   world_.timeout = absl::Seconds(1);
   TestTokenManager manager(world_);
-  Start();
-  world_.Advance(absl::Seconds(1));
-  world_.transport(alive_).decide = [](const DeliveryAttempt&) { return std::nullopt; };
+  StartUnanswered();
   manager.Grant(uid_, {{.count = 3}});
   world_.Advance(absl::Milliseconds(100));
   Kill();

@@ -69,6 +69,11 @@ void QuietStore::Commit(std::shared_ptr<const kv::CommitRequest> request,
                          });
     });
   };
+  const bool puts_note = puts(kv::ColumnFamily::kInflight) && puts(kv::ColumnFamily::kMeta);
+  if (puts_note && notes_to_refuse_ > 0) {
+    --notes_to_refuse_;
+    return done(absl::ResourceExhaustedError("no room"));
+  }
   const std::shared_ptr<bool> holds = puts(kv::ColumnFamily::kInflight) ? quiet_
                                       : puts(kv::ColumnFamily::kParked) ? holds_parked_
                                                                         : nullptr;

@@ -59,6 +59,9 @@ class QuietStore final : public kv::ForwardingKvStore {
   void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override;
   void BeQuiet() { *quiet_ = true; }
   void HoldAnswersOfParked() { *holds_parked_ = true; }
+  // Refuses the next commits that put a note of a takeover, for want of room.
+  void RefuseNotes(int commits) { notes_to_refuse_ = commits; }
+  int notes_to_refuse() const { return notes_to_refuse_; }
   // Delays the answers to scans of lanes.
   void HoldAnswersOfScans() { *holds_scans_ = true; }
   void TellAll();
@@ -68,6 +71,7 @@ class QuietStore final : public kv::ForwardingKvStore {
   uint64_t rows_told = 0;    // puts into `events` that watches have reported until now
 
  private:
+  int notes_to_refuse_ = 0;
   const std::shared_ptr<bool> quiet_ = std::make_shared<bool>(false);
   const std::shared_ptr<bool> holds_parked_ = std::make_shared<bool>(false);
   const std::shared_ptr<bool> holds_scans_ = std::make_shared<bool>(false);

@@ -84,19 +84,19 @@ TEST(TakeoverTest, TheWaitCountsFromTheFirstOwnersEnd) {
   // The next owner goes before it has adopted the claim.
   EXPECT_FALSE(NoteFormerOwner({.end = kEnd + absl::Seconds(7), .lost = true}, claim));
   EXPECT_EQ(QuietFrom(claim, kMargin), kEnd + absl::Seconds(11));
-  EXPECT_EQ(claim.lost_claims, 1u);
+  EXPECT_EQ(claim.takeover.lost_claims(), 1u);
   // It had adopted it.
-  claim.quiet_from_micros = 0;
+  claim.takeover.clear_quiet_from_micros();
   EXPECT_TRUE(NoteFormerOwner({.end = kEnd + absl::Seconds(7), .lost = true}, claim));
   EXPECT_EQ(QuietFrom(claim, kMargin), kEnd + absl::Seconds(18));
-  EXPECT_EQ(claim.lost_claims, 2u);
+  EXPECT_EQ(claim.takeover.lost_claims(), 2u);
 }
 
 TEST(TakeoverTest, NothingOfADeadOwnerIsUnderWay) {
   LeftClaim claim = Left();
   EXPECT_TRUE(NoteFormerOwner({.end = kEnd, .lost = true, .dead = true, .marked = true}, claim));
   EXPECT_EQ(QuietFrom(claim, kMargin), absl::InfinitePast());
-  EXPECT_EQ(claim.lost_claims, 1u);
+  EXPECT_EQ(claim.takeover.lost_claims(), 1u);
 }
 
 // The dead owner died before it could note which claims were left by others.
@@ -108,23 +108,25 @@ TEST(TakeoverTest, WithoutAMarkTheClaimMayBeOfAnotherOwner) {
 
 TEST(TakeoverTest, AnOwnerThatReleasedTheShardIsNotLost) {
   LeftClaim claim = Left();
-  claim.trial = {.entry = 0, .index = 3};
+  claim.takeover.mutable_trial()->set_index(3);
   EXPECT_TRUE(NoteFormerOwner({.end = kEnd}, claim));
-  EXPECT_EQ(claim.lost_claims, 0u);
+  EXPECT_EQ(claim.takeover.lost_claims(), 0u);
   EXPECT_FALSE(claim.IsQuarantined(0, {.first = 0, .count = 10}));
 }
 
 TEST(TakeoverTest, NotesAreReadBack) {
   LeftClaim claim = Left();
-  claim.trial = {.entry = 1, .index = 3};
+  claim.takeover.mutable_trial()->set_entry(1);
+  claim.takeover.mutable_trial()->set_index(3);
   ASSERT_TRUE(NoteFormerOwner({.end = kEnd, .lost = true}, claim));
-  const Takeover plan = PlanTakeover({ClaimRow(kClaim, {{{0, 1}}, {{0, 9}}}),
-                                      {EncodeClaimTakeoverKey(kClaim), TakeoverRecordOf(claim)}});
+  const Takeover plan =
+      PlanTakeover({ClaimRow(kClaim, {{{0, 1}}, {{0, 9}}}),
+                    {EncodeClaimTakeoverKey(kClaim), claim.takeover.SerializeAsString()}});
   ASSERT_EQ(plan.claims.size(), 1u);
   const LeftClaim& read = plan.claims[0];
   EXPECT_TRUE(read.has_takeover_row);
-  EXPECT_EQ(read.lost_claims, 1u);
-  EXPECT_EQ(read.quiet_from_micros, absl::ToUnixMicros(kEnd));
+  EXPECT_EQ(read.takeover.lost_claims(), 1u);
+  EXPECT_EQ(read.takeover.quiet_from_micros(), absl::ToUnixMicros(kEnd));
   EXPECT_TRUE(read.IsQuarantined(1, {.first = 2, .count = 2}));
   EXPECT_FALSE(read.IsQuarantined(1, {.first = 4, .count = 2}));
   EXPECT_FALSE(read.IsQuarantined(0, {.first = 0, .count = 9}));

@@ -113,8 +113,7 @@ class AttemptsChecker {
     const Name name = poison.uid.empty()
                           ? Name{poison.event_id, 0}
                           : Name{absl::StrCat(poison.uid, " ", poison.occurrence), poison.index};
-    // A handler that dies before it can note the loss of its predecessor leaves that one uncounted.
-    if (poison.sent.size() > kClaimsOfPoison + 1)
+    if (poison.sent.size() > kClaimsOfPoison)
       Report(name, "has killed ", poison.sent.size(), " handlers");
   }
 
