@@ -79,4 +79,11 @@ absl::Status ValidateTrim(uint32_t snapshots_kept) {
   return snapshots_kept == 0 ? Invalid("a trim that keeps no snapshot") : absl::OkStatus();
 }
 
+absl::Status ValidateReport(const std::string& replica, const std::string& details) {
+  if (replica.empty()) return Invalid("a report of a replica without a name");
+  RETURN_IF_ERROR(ValidateName("the replica", replica));
+  if (details.size() > kReplicaReportBytesMax) return Invalid("a report is too long");
+  return absl::OkStatus();
+}
+
 }  // namespace escapement::kv

@@ -7,6 +7,7 @@
 #define COMMON_KV_LOG_LOG_VALIDATION_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,6 +23,7 @@ absl::Status ValidateFiles(const std::vector<SnapshotFile>& files);
 absl::Status ValidatePart(const SnapshotPart& part);
 absl::Status ValidateSnapshot(const Snapshot& snapshot);
 absl::Status ValidateTrim(uint32_t snapshots_kept);
+absl::Status ValidateReport(const std::string& replica, const std::string& details);
 
 }  // namespace escapement::kv
 

@@ -33,6 +33,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/kv/log/log_position.h"
 
 namespace escapement::kv {
@@ -139,7 +140,16 @@ struct TrimResult {
   bool more = false;  // the call has done its share; call again for the rest
 };
 
+// What a replica has last said of itself.
+struct ReplicaReport {
+  std::string replica;  // its name
+  std::string details;  // the store's own facts
+  absl::Duration age;   // since it was put, by the engine's clock
+};
+
 inline constexpr size_t kLogNameBytesMax = 255;
+inline constexpr size_t kReplicaReportBytesMax = 64 << 10;
+inline constexpr absl::Duration kReplicaReportAgeMax = absl::Hours(24);
 inline constexpr size_t kLogRowBytesMax = 64 << 20;
 inline constexpr size_t kLogAppendBytesMax = 64 << 20;  // all rows of one append together
 inline constexpr size_t kLogAppendRowsMax = 1000;
@@ -203,6 +213,14 @@ class SharedLog {
   // needs, and files that no snapshot has, also those of an upload that is not finished. Without a
   // snapshot it removes no row. Anybody may call it.
   virtual void Trim(uint32_t snapshots_kept, Callback<TrimResult> done) = 0;
+
+  // Notes what a replica says of itself, for people: nothing that the log promises rests on it, and
+  // a crash of the engine may lose it. `replica` has 1 to kLogNameBytesMax bytes. It replaces the
+  // replica's last report.
+  virtual void PutReport(std::string replica, std::string details,
+                         std::function<void(absl::Status)> done) = 0;
+  // By name. Reports older than kReplicaReportAgeMax are left out, and removed some time.
+  virtual void ListReports(Callback<std::vector<ReplicaReport>> done) = 0;
 };
 
 }  // namespace escapement::kv

@@ -208,6 +208,23 @@ TEST_P(LogConformance, LostConnectionLeavesOneCopy) {
   EXPECT_EQ(AllRows(1, led.first), expected);
 }
 
+TEST_P(LogConformance, TheLastReportOfEachReplicaIsListed) {
+  EXPECT_TRUE(rig_->PutReport(1, "b", "first").ok());
+  EXPECT_TRUE(rig_->PutReport(0, "a", std::string("\0 of a", 6)).ok());
+  EXPECT_TRUE(rig_->PutReport(1, "b", "second").ok());
+  const auto reports = rig_->Reports(2);
+  ASSERT_TRUE(reports.ok()) << reports.status();
+  ASSERT_EQ(reports->size(), 2u);
+  EXPECT_EQ((*reports)[0].replica, "a");
+  EXPECT_EQ((*reports)[0].details, std::string("\0 of a", 6));
+  EXPECT_EQ((*reports)[1].replica, "b");
+  EXPECT_EQ((*reports)[1].details, "second");
+  for (const ReplicaReport& report : *reports) {
+    EXPECT_GE(report.age, absl::ZeroDuration());
+    EXPECT_LT(report.age, absl::Minutes(2));
+  }
+}
+
 TEST_P(LogConformance, MalformedCallsAreRefused) {
   const LeadResult led = rig_->Lead(0, "a");
   EXPECT_EQ(rig_->TryLead(1, rig_->State(1), "").status().code(),
@@ -222,6 +239,9 @@ TEST_P(LogConformance, MalformedCallsAreRefused) {
   EXPECT_EQ(rig_->Read(0, {.after = led.first, .rows_max = 0}).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(rig_->Trim(0, 0).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(rig_->PutReport(0, "", "x").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(rig_->PutReport(0, "a", std::string(kReplicaReportBytesMax + 1, 'x')).code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 INSTANTIATE_TEST_SUITE_P(Logs, LogConformance,

@@ -72,6 +72,17 @@ absl::StatusOr<std::string> LogRig::ReadPart(size_t replica, SnapshotFile file, 
       [&](auto done) { log(replica).ReadPart(std::move(file), index, std::move(done)); });
 }
 
+absl::Status LogRig::PutReport(size_t replica, const std::string& name,
+                               const std::string& details) {
+  return Call<absl::Status>(
+      [&](auto done) { log(replica).PutReport(name, details, std::move(done)); });
+}
+
+absl::StatusOr<std::vector<ReplicaReport>> LogRig::Reports(size_t replica) {
+  return Call<absl::StatusOr<std::vector<ReplicaReport>>>(
+      [&](auto done) { log(replica).ListReports(std::move(done)); });
+}
+
 absl::StatusOr<TrimResult> LogRig::Trim(size_t replica, uint32_t snapshots_kept) {
   return Call<absl::StatusOr<TrimResult>>(
       [&](auto done) { log(replica).Trim(snapshots_kept, std::move(done)); });

@@ -73,6 +73,8 @@ class LogRig {
   std::vector<Snapshot> Snapshots(size_t replica);
   absl::StatusOr<std::string> ReadPart(size_t replica, SnapshotFile file, uint32_t index);
   absl::StatusOr<TrimResult> Trim(size_t replica, uint32_t snapshots_kept);
+  absl::Status PutReport(size_t replica, const std::string& name, const std::string& details);
+  absl::StatusOr<std::vector<ReplicaReport>> Reports(size_t replica);
   // Appends the rows until the result is known, as a leader does.
   AppendResult AppendSurely(size_t replica, const AppendRequest& request);
 };

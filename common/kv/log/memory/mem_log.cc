@@ -206,4 +206,27 @@ void MemLog::Trim(uint32_t snapshots_kept, Callback<TrimResult> done) {
       });
 }
 
+void MemLog::PutReport(std::string replica, std::string details,
+                       std::function<void(absl::Status)> done) {
+  if (auto status = ValidateReport(replica, details); !status.ok()) return done(status);
+  worker_->Call<absl::Status>(Lost(), std::move(done),
+                              [engine = &engine_, replica = std::move(replica),
+                               details = std::move(details)](auto connection, auto give) {
+                                const absl::Duration now = engine->runtime_.clock().Elapsed();
+                                const auto put = [=](MemLogState& state) {
+                                  state.PutReport(replica, details, now);
+                                };
+                                put(engine->committed_);
+                                engine->Commit(connection, put, give(absl::OkStatus()));
+                              });
+}
+
+void MemLog::ListReports(Callback<std::vector<ReplicaReport>> done) {
+  worker_->Call<absl::StatusOr<std::vector<ReplicaReport>>>(
+      Lost(), std::move(done), [engine = &engine_](auto connection, auto give) {
+        const absl::Duration now = engine->runtime_.clock().Elapsed();
+        engine->Answer(connection, give(engine->shown().ListReports(now)));
+      });
+}
+
 }  // namespace escapement::kv

@@ -122,4 +122,18 @@ TrimResult MemLogState::Trim(uint32_t snapshots_kept) {
   return result;
 }
 
+void MemLogState::PutReport(const std::string& replica, const std::string& details,
+                            absl::Duration now) {
+  reports_[replica] = {details, now};
+}
+
+std::vector<ReplicaReport> MemLogState::ListReports(absl::Duration now) const {
+  std::vector<ReplicaReport> reports;
+  for (const auto& [replica, report] : reports_) {
+    if (now - report.put <= kReplicaReportAgeMax)
+      reports.push_back({replica, report.details, now - report.put});
+  }
+  return reports;
+}
+
 }  // namespace escapement::kv

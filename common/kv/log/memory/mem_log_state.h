@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/kv/log/shared_log.h"
 
 namespace escapement::kv {
@@ -32,6 +33,9 @@ class MemLogState {
   std::vector<Snapshot> ListSnapshots() const;
   absl::StatusOr<std::string> ReadPart(const SnapshotFile& file, uint32_t index) const;
   TrimResult Trim(uint32_t snapshots_kept);
+  // `now`: of any clock that does not go back.
+  void PutReport(const std::string& replica, const std::string& details, absl::Duration now);
+  std::vector<ReplicaReport> ListReports(absl::Duration now) const;
 
  private:
   bool Has(const LogPosition& position) const;
@@ -41,6 +45,11 @@ class MemLogState {
   std::map<uint64_t, LogRow> rows_;
   std::map<std::string, std::map<uint32_t, std::string>> files_;  // parts by hash
   std::map<uint64_t, Snapshot> snapshots_;                        // by sequence
+  struct Report {
+    std::string details;
+    absl::Duration put;
+  };
+  std::map<std::string, Report> reports_;  // by replica
 };
 
 }  // namespace escapement::kv

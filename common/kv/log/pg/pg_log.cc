@@ -69,6 +69,11 @@ PgValue Parts(const std::vector<SnapshotFile>& files) {
   return PgValue::Bigints(parts);
 }
 
+// The age of reports that are forgotten, as a parameter.
+PgValue ReportSeconds() {
+  return PgValue::Bigint(static_cast<uint64_t>(absl::ToInt64Seconds(kReplicaReportAgeMax)));
+}
+
 absl::StatusOr<ReadResult> ReadResultOf(const PgRows& rows, const ReadRequest& request) {
   if (rows.size() == 0 || rows.Bigint(0, 0) == request.after.seq) {
     if (rows.size() == 0 || rows.Bigint(0, 2) != request.after.chain) {
@@ -266,6 +271,7 @@ void PgLog::Trim(uint32_t snapshots_kept, Callback<TrimResult> done) {
   steps.push_back({pg::kTrimSnapshots, {core_->store(), kept}});
   steps.push_back({pg::kTrimFiles, {core_->store(), PgValue::Bigint(kTrimFilesMax)}});
   steps.push_back({pg::kTrimRows, {core_->store(), kept, PgValue::Bigint(kTrimRowsMax)}});
+  steps.push_back({pg::kTrimReports, {core_->store(), ReportSeconds()}});
   core_->worker().Run(std::move(steps), [done = std::move(done)](const PgAnswer& answer) {
     if (answer.kind != Kind::kCommitted) return done(StatusOf(answer));
     TrimResult result;
@@ -275,6 +281,27 @@ void PgLog::Trim(uint32_t snapshots_kept, Callback<TrimResult> done) {
     result.more = result.files == kTrimFilesMax || result.rows == kTrimRowsMax;
     done(result);
   });
+}
+
+void PgLog::PutReport(std::string replica, std::string details,
+                      std::function<void(absl::Status)> done) {
+  if (auto status = ValidateReport(replica, details); !status.ok()) return done(status);
+  core_->worker().Run(
+      {{pg::kPutReport,
+        {core_->store(), PgValue::Text(std::move(replica)), PgValue::Bytes(std::move(details))}}},
+      [done = std::move(done)](const PgAnswer& answer) { done(StatusOf(answer)); });
+}
+
+void PgLog::ListReports(Callback<std::vector<ReplicaReport>> done) {
+  core_->Query(
+      pg::kListReports, {core_->store(), ReportSeconds()}, std::move(done), [](const PgRows& rows) {
+        std::vector<ReplicaReport> reports;
+        for (size_t row = 0; row < rows.size(); ++row) {
+          reports.push_back({std::string(rows.Bytes(row, 0)), std::string(rows.Bytes(row, 2)),
+                             absl::Microseconds(static_cast<int64_t>(rows.Bigint(row, 1)))});
+        }
+        return reports;
+      });
 }
 
 }  // namespace escapement::kv

@@ -55,6 +55,9 @@ class PgLog final : public SharedLog {
   void ListSnapshots(Callback<std::vector<Snapshot>> done) override;
   void ReadPart(SnapshotFile file, uint32_t index, Callback<std::string> done) override;
   void Trim(uint32_t snapshots_kept, Callback<TrimResult> done) override;
+  void PutReport(std::string replica, std::string details,
+                 std::function<void(absl::Status)> done) override;
+  void ListReports(Callback<std::vector<ReplicaReport>> done) override;
 
   // Cuts both connections, as a network may.
   void Disconnect();

@@ -61,7 +61,15 @@ CREATE TABLE escapement.log_snapshot_files (
   FOREIGN KEY (store, hash) REFERENCES escapement.log_files
 );
 CREATE INDEX log_snapshot_files_by_hash ON escapement.log_snapshot_files (store, hash);
-)"};
+)",
+                                   R"(
+CREATE TABLE escapement.log_reports (
+  store text NOT NULL,
+  replica text NOT NULL,
+  put_at timestamptz NOT NULL,
+  details bytea NOT NULL,
+  PRIMARY KEY (store, replica)
+))"};
 
 // Two programs that make a schema or table at once can both see that it is not there. One of them
 // then fails with one of these, and sees it at its next attempt.

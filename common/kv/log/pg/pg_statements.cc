@@ -193,6 +193,24 @@ WHERE store = $1::text AND seq IN (
       SELECT seq FROM escapement.log_snapshots
       WHERE store = $1::text AND whole ORDER BY seq DESC LIMIT $2::bigint) k)
   ORDER BY seq LIMIT $3::bigint))"},
+
+    // store, replica, details
+    {kPutReport, R"(
+INSERT INTO escapement.log_reports (store, replica, put_at, details)
+VALUES ($1::text, $2::text, now(), $3::bytea)
+ON CONFLICT (store, replica) DO UPDATE SET put_at = excluded.put_at, details = excluded.details)"},
+
+    // store, seconds
+    {kTrimReports, R"(
+DELETE FROM escapement.log_reports
+WHERE store = $1::text AND put_at < now() - $2::bigint * interval '1 s')"},
+
+    // store, seconds → replica, age in µs, details
+    {kListReports, R"(
+SELECT replica, greatest(extract(epoch FROM now() - put_at) * 1000000, 0)::bigint, details
+FROM escapement.log_reports
+WHERE store = $1::text AND put_at >= now() - $2::bigint * interval '1 s'
+ORDER BY replica)"},
 };
 
 }  // namespace

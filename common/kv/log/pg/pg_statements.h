@@ -40,6 +40,9 @@ inline constexpr char kReadPart[] = "read_part";
 inline constexpr char kTrimSnapshots[] = "trim_snapshots";
 inline constexpr char kTrimFiles[] = "trim_files";
 inline constexpr char kTrimRows[] = "trim_rows";
+inline constexpr char kPutReport[] = "put_report";
+inline constexpr char kTrimReports[] = "trim_reports";
+inline constexpr char kListReports[] = "list_reports";
 // For the connection that does everything else. It has kState, too.
 absl::Span<const PgStatement> WorkerStatements();
 

@@ -127,4 +127,19 @@ void ThreadedLog::Trim(uint32_t snapshots_kept, Callback<TrimResult> done) {
   });
 }
 
+void ThreadedLog::PutReport(std::string replica, std::string details,
+                            std::function<void(absl::Status)> done) {
+  Answer(std::move(done), [replica = std::move(replica), details = std::move(details),
+                           now = runtime_.clock().Elapsed()](MemLogState& log) {
+    log.PutReport(replica, details, now);
+    return absl::OkStatus();
+  });
+}
+
+void ThreadedLog::ListReports(Callback<std::vector<ReplicaReport>> done) {
+  Answer(std::move(done), [now = runtime_.clock().Elapsed()](MemLogState& log) {
+    return absl::StatusOr<std::vector<ReplicaReport>>(log.ListReports(now));
+  });
+}
+
 }  // namespace escapement::kv
