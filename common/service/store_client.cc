@@ -2,7 +2,6 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "common/kv/wire/leader_seeking_kv_store.h"
 #include "common/rpc/channel.h"
 #include "common/service/log.h"
 #include "common/service/store_addresses.h"
@@ -19,7 +18,7 @@ void ValidateStoreFlag(std::vector<std::string>& errors) {
   if (!addresses.ok()) errors.push_back(absl::StrCat("--store: ", addresses.status().message()));
 }
 
-std::unique_ptr<kv::KvStore> NewStoreClient(Runtime& runtime) {
+std::unique_ptr<kv::LeaderSeekingKvStore> NewStoreClient(Runtime& runtime) {
   kv::LeaderSeekingKvStore::Options options;
   options.addresses = ParseStoreAddresses(absl::GetFlag(FLAGS_store)).value();
   options.connect = [](const kv::StoreAddress& address) {

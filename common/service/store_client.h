@@ -5,10 +5,13 @@
 
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "common/kv/kv_store.h"
+#include "common/kv/wire/leader_seeking_kv_store.h"
+#include "common/kv/wire/store_admin.h"
 #include "common/service/service_process.h"
 #include "common/tzdata/gated_service.h"
 
@@ -20,17 +23,18 @@ void ValidateStoreFlag(std::vector<std::string>& errors);
 // A client of the store at --store, with TLS if --peer_ca is set. It connects when it is first
 // needed, and again after each break. If the store is replicated, it goes where the leader is
 // (common/kv/wire/leader_seeking_kv_store.h). `runtime` must outlive the client.
-std::unique_ptr<kv::KvStore> NewStoreClient(Runtime& runtime);
+std::unique_ptr<kv::LeaderSeekingKvStore> NewStoreClient(Runtime& runtime);
 
-// A `Hosted` (made from a ServiceContext and a KvStore) with its own client of the store. It takes
-// part while this machine's time zone database is the one in force.
+// A `Hosted` with its own client of the store. It is made from a ServiceContext and a KvStore, and
+// a StoreAdmin if it wants one. It takes part while this machine's time zone database is the one in
+// force.
 template <typename Hosted>
 std::unique_ptr<HostedService> HostWithStore(const ServiceContext& context) {
   class WithStore final : public HostedService {
    public:
     explicit WithStore(const ServiceContext& context)
         : store_(NewStoreClient(context.runtime)),
-          hosted_(context, *store_),
+          hosted_(Make(context, *store_)),
           gated_(context, *store_, hosted_) {}
     void AddRpcs(RpcTable& table) override { gated_.AddRpcs(table); }
     CallGate& gate() override { return gated_.gate(); }
@@ -44,8 +48,16 @@ std::unique_ptr<HostedService> HostWithStore(const ServiceContext& context) {
     void Drain(Closure done) override { gated_.Drain(std::move(done)); }
 
    private:
+    static Hosted Make(const ServiceContext& context, kv::LeaderSeekingKvStore& store) {
+      if constexpr (std::is_constructible_v<Hosted, const ServiceContext&, kv::KvStore&,
+                                            kv::StoreAdmin&>) {
+        return Hosted(context, store, store);
+      } else {
+        return Hosted(context, store);
+      }
+    }
     // Destroyed in the reverse order.
-    std::unique_ptr<kv::KvStore> store_;
+    std::unique_ptr<kv::LeaderSeekingKvStore> store_;
     Hosted hosted_;
     tzdata::GatedService gated_;
   };

@@ -61,7 +61,8 @@ void AddDescription(HttpServer& http) {
 
 }  // namespace
 
-HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, Tokens tokens)
+HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, kv::StoreAdmin& admin,
+                           Tokens tokens)
     : service_({.instance = context.instance,
                 .dead_letter_retention = absl::GetFlag(FLAGS_dead_letter_retention),
                 .bootstrap_key_file = absl::GetFlag(FLAGS_bootstrap_key_file),
@@ -70,6 +71,7 @@ HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, To
                store, context.runtime),
       gate_(context.instance, store, context.runtime, &service_.tenant_rules()),
       store_(store),
+      admin_(admin),
       runtime_(context.runtime),
       metrics_(context.metrics) {
   if (tokens == Tokens::kElsewhere) return;
@@ -81,7 +83,7 @@ HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, To
 
 void HostedMaster::AddRpcs(RpcTable& table) {
   AddMasterRpcs(service_.apis(), table);
-  kv::AddStoreServiceRpcs(store_, table);
+  kv::AddStoreServiceRpcs(store_, &admin_, table);
   if (door_ != nullptr) AddTokenRpcs(*door_, table);
 }
 

@@ -13,6 +13,7 @@
 
 #include "common/auth/hosted_gate.h"
 #include "common/kv/kv_store.h"
+#include "common/kv/wire/store_admin.h"
 #include "common/rest/rest_door.h"
 #include "common/service/service_process.h"
 #include "common/tokens/token_door.h"
@@ -27,8 +28,9 @@ class HostedMaster final : public HostedService {
   // Whether TokenService is among its services: in standalone it is the token manager's.
   enum class Tokens { kServed, kElsewhere };
 
-  // Both outlive it.
-  HostedMaster(const ServiceContext& context, kv::KvStore& store, Tokens tokens = Tokens::kServed);
+  // The arguments outlive it.
+  HostedMaster(const ServiceContext& context, kv::KvStore& store, kv::StoreAdmin& admin,
+               Tokens tokens = Tokens::kServed);
 
   void AddRpcs(RpcTable& table) override;
   CallGate& gate() override { return gate_.gate(); }
@@ -47,6 +49,7 @@ class HostedMaster final : public HostedService {
   MasterService service_;
   auth::HostedGate gate_;
   kv::KvStore& store_;
+  kv::StoreAdmin& admin_;
   std::unique_ptr<TokenDoor> door_;  // null if tokens are given back elsewhere
   std::unique_ptr<rest::RestDoor> rest_;
   std::unique_ptr<NdjsonDoor> ndjson_;

@@ -26,7 +26,7 @@ class AllServices final : public HostedService {
         handler_(context, server_->store()),
         token_manager_(context, server_->store()),
         emitter_(context, server_->store()),
-        master_(context, server_->store(), master::HostedMaster::Tokens::kElsewhere) {}
+        master_(context, server_->store(), *server_, master::HostedMaster::Tokens::kElsewhere) {}
 
   kv::KvStore& store() { return server_->store(); }
   std::string StoreReason() const { return server_->NotReadyReason(); }
@@ -70,7 +70,7 @@ class AllServices final : public HostedService {
     };
     auto joined = std::make_shared<Joined>();
     // The services still need the store. Then another replica takes over.
-    joined->done = [this, done = std::move(done)]() mutable { server_->HandOver(std::move(done)); };
+    joined->done = [this, done = std::move(done)]() mutable { server_->StepDown(std::move(done)); };
     for (HostedService* service : services_) {
       service->Drain([joined] {
         if (joined->left.fetch_sub(1) == 1) joined->done();

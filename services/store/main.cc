@@ -28,7 +28,7 @@ class StoreProcess final : public HostedService {
   bool Ready() override { return gate_.Ready() && server_->NotReadyReason().empty(); }
   std::string NotReadyReason() override { return server_->NotReadyReason(); }
   // Clients resend commits without an answer.
-  void Drain(Closure done) override { server_->HandOver(std::move(done)); }
+  void Drain(Closure done) override { server_->StepDown(std::move(done)); }
 
  private:
   std::unique_ptr<StoreServer> server_;

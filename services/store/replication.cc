@@ -3,13 +3,19 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/kv/log/pg/pg_findings.h"
 #include "common/kv/log/pg/pg_log.h"
 #include "common/kv/log/pg/pg_schema.h"
+#include "common/kv/not_leader.h"
 #include "common/service/log.h"
+#include "common/status/errors.h"
+#include "google/protobuf/util/time_util.h"
 
 namespace escapement::store {
 namespace {
+
+using google::protobuf::util::TimeUtil;
 
 LogLevel LevelOf(kv::PgFinding::Severity severity) {
   switch (severity) {
@@ -25,9 +31,51 @@ LogLevel LevelOf(kv::PgFinding::Severity severity) {
 
 void LogFindings(const std::string& url) {
   auto facts = kv::ReadPgServerFacts(url);
-  if (!facts.ok()) return;  // said already
+  if (!facts.ok()) {
+    Log(LogLevel::kWarning, "replication", "what PostgreSQL can lose is not known",
+        {{"error", facts.status().message()}});
+    return;
+  }
   for (const kv::PgFinding& finding : kv::JudgePgServer(*facts))
     Log(LevelOf(finding.severity), "replication", finding.text, {{"setting", finding.name}});
+}
+
+v1::StoreReplica::Role RoleOf(kv::ReplicaRole role) {
+  switch (role) {
+    case kv::ReplicaRole::kStarting:
+      return v1::StoreReplica::STARTING;
+    case kv::ReplicaRole::kFollower:
+      return v1::StoreReplica::FOLLOWER;
+    case kv::ReplicaRole::kCandidate:
+      return v1::StoreReplica::CANDIDATE;
+    case kv::ReplicaRole::kLeader:
+      return v1::StoreReplica::LEADER;
+    case kv::ReplicaRole::kRefusing:
+      return v1::StoreReplica::REFUSING;
+  }
+  return v1::StoreReplica::ROLE_UNSPECIFIED;
+}
+
+v1::StoreReplica ReportOf(const kv::ReplicaStatus& status, const std::string& address) {
+  v1::StoreReplica report;
+  report.set_address(address);
+  report.set_role(RoleOf(status.role));
+  report.set_applied_seq(static_cast<int64_t>(status.applied_seq));
+  *report.mutable_behind() =
+      TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(status.behind));
+  if (!status.problem.ok()) report.set_problem(ErrorText(status.problem.message()));
+  return report;
+}
+
+absl::Duration DurationOf(const google::protobuf::Duration& duration) {
+  return absl::Nanoseconds(TimeUtil::DurationToNanoseconds(duration));
+}
+
+// See StoreAdmin::HandOver.
+bool CouldLead(const v1::StoreReplica& replica) {
+  return replica.role() == v1::StoreReplica::FOLLOWER && replica.problem().empty() &&
+         DurationOf(replica.reported_ago()) <= absl::Seconds(5) &&
+         DurationOf(replica.behind()) < absl::Seconds(1);
 }
 
 }  // namespace
@@ -36,6 +84,7 @@ absl::StatusOr<std::unique_ptr<Replication>> Replication::Open(const Options& op
                                                                kv::RocksKvStore::Options rocks,
                                                                Runtime& runtime) {
   std::unique_ptr<Replication> replication(new Replication());
+  replication->store_id_ = options.store_id;
   auto log = kv::PgLog::Make(runtime, {.url = options.url, .store = options.log_name});
   if (!log.ok()) return log.status();
   replication->log_ = *std::move(log);
@@ -54,6 +103,10 @@ absl::StatusOr<std::unique_ptr<Replication>> Replication::Open(const Options& op
   store.replica.owner =
       absl::StrCat(options.store_id, "-", absl::Hex(runtime.random().Next(), absl::kZeroPad16));
   store.replica.address = options.advertise;
+  store.replica.name = options.store_id;
+  store.replica.report = [address = options.advertise](const kv::ReplicaStatus& status) {
+    return ReportOf(status, address).SerializeAsString();
+  };
   auto opened = kv::ReplicatedKvStore::Open(std::move(store), runtime, *replication->log_);
   if (!opened.ok()) return opened.status();
   replication->store_ = *std::move(opened);
@@ -61,6 +114,57 @@ absl::StatusOr<std::unique_ptr<Replication>> Replication::Open(const Options& op
 }
 
 Replication::~Replication() = default;
+
+void Replication::ListReplicas(
+    std::function<void(absl::StatusOr<std::vector<v1::StoreReplica>>)> done) {
+  log_->ListReports(
+      [done = std::move(done)](const absl::StatusOr<std::vector<kv::ReplicaReport>>& reports) {
+        if (!reports.ok()) return done(reports.status());
+        std::vector<v1::StoreReplica> replicas;
+        for (const kv::ReplicaReport& report : *reports) {
+          v1::StoreReplica& replica = replicas.emplace_back();
+          if (!replica.ParseFromString(report.details))
+            replica.set_problem("its report is malformed");
+          replica.set_store_id(report.replica);
+          *replica.mutable_reported_ago() =
+              TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(report.age));
+        }
+        done(std::move(replicas));
+      });
+}
+
+void Replication::GetStatus(std::function<void(absl::StatusOr<v1::StoreReplication>)> done) {
+  ListReplicas([status = store_->status(),
+                done = std::move(done)](absl::StatusOr<std::vector<v1::StoreReplica>> replicas) {
+    if (!replicas.ok()) return done(replicas.status());
+    v1::StoreReplication replication;
+    replication.set_epoch(static_cast<int64_t>(status.leader.epoch));
+    replication.set_leader_address(status.leader_address);
+    replication.set_log_seq(static_cast<int64_t>(status.log_seq));
+    replication.set_log_bytes(static_cast<int64_t>(status.log_bytes));
+    if (status.snapshot_seq > 0) {
+      replication.set_snapshot_seq(static_cast<int64_t>(status.snapshot_seq));
+      *replication.mutable_snapshot_time() =
+          TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(status.snapshot_time));
+    }
+    for (v1::StoreReplica& replica : *replicas) *replication.add_replicas() = std::move(replica);
+    done(std::move(replication));
+  });
+}
+
+void Replication::HandOver(std::function<void(absl::Status)> done) {
+  if (store_->status().role != kv::ReplicaRole::kLeader)
+    return done(kv::NotLeader(store_->status().leader_address));
+  ListReplicas([this, done = std::move(done)](
+                   const absl::StatusOr<std::vector<v1::StoreReplica>>& replicas) {
+    if (!replicas.ok()) return done(replicas.status());
+    for (const v1::StoreReplica& replica : *replicas) {
+      if (replica.store_id() == store_id_ || !CouldLead(replica)) continue;
+      return store_->HandOver([done] { done(absl::OkStatus()); });
+    }
+    done(absl::FailedPreconditionError("no other process of the store is ready to lead"));
+  });
+}
 
 std::string Replication::NotReadyReason() const {
   const kv::ReplicaStatus status = store_->status();

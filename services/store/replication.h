@@ -9,12 +9,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/kv/replica/replicated_kv_store.h"
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/runtime/runtime.h"
+#include "escapement/v1/store_service.pb.h"
 
 namespace escapement::kv {
 class PgLog;
@@ -46,11 +48,20 @@ class Replication {
 
   kv::ReplicatedKvStore& store() { return *store_; }
 
+  // What the log and the replicas' reports say. Errors as SharedLog::ListReports.
+  void GetStatus(std::function<void(absl::StatusOr<v1::StoreReplication>)> done);
+  // Gives the term up if another replica is ready to lead; see StoreAdmin::HandOver.
+  void HandOver(std::function<void(absl::Status)> done);
+
   // Why this replica serves nobody: it follows, or something stands in its way. Empty if it leads.
   std::string NotReadyReason() const;
 
  private:
   Replication() = default;
+  // By their names, with the age of each report.
+  void ListReplicas(std::function<void(absl::StatusOr<std::vector<v1::StoreReplica>>)> done);
+
+  std::string store_id_;
   std::unique_ptr<kv::PgLog> log_;
   std::unique_ptr<kv::ReplicatedKvStore> store_;
 };

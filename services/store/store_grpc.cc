@@ -82,7 +82,8 @@ class Connection final : public grpc::ServerGenericBidiReactor {
     bool finished_ ABSL_GUARDED_BY(mu_) = false;
   };
 
-  explicit Connection(kv::KvStore& store) : store_(store), outlet_(std::make_shared<Outlet>(this)) {
+  Connection(kv::KvStore& store, kv::StoreAdmin* admin)
+      : store_(store), admin_(admin), outlet_(std::make_shared<Outlet>(this)) {
     StartRead(&read_);
   }
 
@@ -103,6 +104,7 @@ class Connection final : public grpc::ServerGenericBidiReactor {
 
   void Take(wire::StoreCall& call);
   void OpenWatch(uint64_t id, kv::WatchRequest request);
+  void Refuse(uint64_t id);
 
   // Makes a callback that sends the store's result as the answer of call `id`.
   template <typename T>
@@ -117,6 +119,8 @@ class Connection final : public grpc::ServerGenericBidiReactor {
   static size_t BytesOf(const absl::StatusOr<kv::SessionInfo>&) { return 32; }
   static size_t BytesOf(const absl::StatusOr<kv::CommitResult>&) { return 32; }
   static size_t BytesOf(const absl::StatusOr<kv::ClockState>&) { return 64; }
+  static size_t BytesOf(const absl::StatusOr<v1::StoreStatus>&) { return 512; }
+  static size_t BytesOf(const absl::StatusOr<v1::HandOverResponse>&) { return 32; }
   static size_t BytesOf(const absl::StatusOr<kv::GetResult>& result) {
     size_t bytes = 32;
     if (!result.ok()) return bytes;
@@ -131,6 +135,7 @@ class Connection final : public grpc::ServerGenericBidiReactor {
   }
 
   kv::KvStore& store_;
+  kv::StoreAdmin* const admin_;  // may be null
   const std::shared_ptr<Outlet> outlet_;
   grpc::ByteBuffer read_;     // the read under way
   grpc::ByteBuffer written_;  // the write under way; the outlet's
@@ -170,12 +175,24 @@ void Connection::Take(wire::StoreCall& call) {
     case wire::StoreCall::kClock:
       store_.AskClock(kv::FromWire(*call.mutable_clock()), Answer<kv::ClockState>(id));
       break;
+    case wire::StoreCall::kStatus:
+      if (admin_ == nullptr) return Refuse(id);
+      admin_->GetStatus(Answer<v1::StoreStatus>(id));
+      break;
+    case wire::StoreCall::kHandOver:
+      if (admin_ == nullptr) return Refuse(id);
+      admin_->HandOver(Answer<v1::HandOverResponse>(id));
+      break;
     case wire::StoreCall::CALL_NOT_SET:
-      outlet_->Send(id, 64, kNoBound, [](wire::StoreAnswer* answer) {
-        kv::ToWire(absl::InvalidArgumentError("a call this store does not know"), *answer);
-      });
+      Refuse(id);
       break;
   }
+}
+
+void Connection::Refuse(uint64_t id) {
+  outlet_->Send(id, 64, kNoBound, [](wire::StoreAnswer* answer) {
+    kv::ToWire(absl::InvalidArgumentError("a call this store does not know"), *answer);
+  });
 }
 
 void Connection::OpenWatch(uint64_t id, kv::WatchRequest request) {
@@ -203,9 +220,9 @@ void Connection::OpenWatch(uint64_t id, kv::WatchRequest request) {
 
 }  // namespace
 
-void AddStoreRpcs(kv::KvStore& store, RpcTable& table) {
+void AddStoreRpcs(kv::KvStore& store, RpcTable& table, kv::StoreAdmin* admin) {
   table.AddStream("escapement.internal.v1.StoreService.Connect",
-                  [&store](AdmittedCall) { return new Connection(store); });
+                  [&store, admin](AdmittedCall) { return new Connection(store, admin); });
 }
 
 }  // namespace escapement::store

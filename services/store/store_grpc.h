@@ -9,6 +9,7 @@
 #include <cstddef>
 
 #include "common/kv/kv_store.h"
+#include "common/kv/wire/store_admin.h"
 
 namespace escapement {
 class RpcTable;
@@ -19,8 +20,8 @@ namespace escapement::store {
 // If more bytes than this wait for the client of a watch, the watch is too slow and lags.
 inline constexpr size_t kWatchBacklogBytesMax = 64 << 20;
 
-// Adds the RPC to `table`. `store` outlives the server.
-void AddStoreRpcs(kv::KvStore& store, RpcTable& table);
+// Adds the RPC to `table`. Without `admin` its calls are refused. Both outlive the server.
+void AddStoreRpcs(kv::KvStore& store, RpcTable& table, kv::StoreAdmin* admin = nullptr);
 
 }  // namespace escapement::store
 

@@ -4,9 +4,12 @@
 
 #include "common/kv/engine/clock_hold.h"
 #include "common/kv/wire/store_service_grpc.h"
+#include "google/protobuf/util/time_util.h"
 #include "services/store/store_grpc.h"
 
 namespace escapement::store {
+
+using google::protobuf::util::TimeUtil;
 
 struct StoreServer::Parts {
   // One of them is null.
@@ -40,8 +43,8 @@ StoreServer::StoreServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)
 StoreServer::~StoreServer() = default;
 
 void StoreServer::AddRpcs(RpcTable& table) {
-  AddStoreRpcs(store(), table);
-  kv::AddStoreServiceRpcs(store(), table);
+  AddStoreRpcs(store(), table, this);
+  kv::AddStoreServiceRpcs(store(), this, table);
 }
 
 std::string StoreServer::NotReadyReason() const {
@@ -66,9 +69,37 @@ std::optional<kv::ReplicaStatus> StoreServer::replica() const {
   return parts_->replication->store().status();
 }
 
-void StoreServer::HandOver(Closure done) {
+void StoreServer::StepDown(Closure done) {
   if (parts_->replication == nullptr) return done();
   parts_->replication->store().HandOver(std::move(done));
+}
+
+void StoreServer::GetStatus(kv::KvStore::Callback<v1::StoreStatus> done) {
+  v1::StoreStatus status;
+  const kv::RocksKvStore::Info now = info();
+  if (now.incarnation != 0) {
+    status.set_incarnation(static_cast<int64_t>(now.incarnation));
+    status.set_commit_seq(static_cast<int64_t>(now.seq));
+    *status.mutable_store_time() =
+        TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(now.store_time));
+    status.set_accepts_commits(now.accepting);
+  }
+  if (parts_->replication == nullptr) return done(std::move(status));
+  parts_->replication->GetStatus([status = std::move(status), done = std::move(done)](
+                                     absl::StatusOr<v1::StoreReplication> replication) mutable {
+    if (!replication.ok()) return done(replication.status());
+    *status.mutable_replication() = *std::move(replication);
+    done(std::move(status));
+  });
+}
+
+void StoreServer::HandOver(kv::KvStore::Callback<v1::HandOverResponse> done) {
+  if (parts_->replication == nullptr)
+    return done(absl::FailedPreconditionError("the store is not replicated"));
+  parts_->replication->HandOver([done = std::move(done)](const absl::Status& status) {
+    if (!status.ok()) return done(status);
+    done(v1::HandOverResponse());
+  });
 }
 
 }  // namespace escapement::store

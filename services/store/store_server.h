@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/kv/rocks/rocks_kv_store.h"
+#include "common/kv/wire/store_admin.h"
 #include "common/runtime/runtime.h"
 #include "services/store/replication.h"
 
@@ -29,7 +30,7 @@ class RpcTable;
 
 namespace escapement::store {
 
-class StoreServer {
+class StoreServer final : public kv::StoreAdmin {
  public:
   // For the internal port: a commit of kv::kCommitBytesMax in its form on the wire.
   static constexpr size_t kReceiveBytesMax = 64 << 20;
@@ -50,7 +51,7 @@ class StoreServer {
   // Errors as RocksKvStore::Open or Replication::Open. `runtime` must outlive the server.
   static absl::StatusOr<std::unique_ptr<StoreServer>> Open(const Options& options,
                                                            Runtime& runtime);
-  ~StoreServer();
+  ~StoreServer() override;
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
@@ -66,9 +67,12 @@ class StoreServer {
   kv::RocksKvStore::Info info() const;
   // Nothing if the store is not replicated.
   std::optional<kv::ReplicaStatus> replica() const;
-  // A replica that leads lets another one take over at once. Then, or at once if the store is not
-  // replicated, runs `done`.
-  void HandOver(Closure done);
+  // Before the process ends: a replica that leads lets another one take over at once. Then, or at
+  // once if the store is not replicated, runs `done`.
+  void StepDown(Closure done);
+
+  void GetStatus(kv::KvStore::Callback<v1::StoreStatus> done) override;
+  void HandOver(kv::KvStore::Callback<v1::HandOverResponse> done) override;
 
  private:
   struct Parts;

@@ -70,6 +70,8 @@ const std::map<std::string, Probe>& Probes() {
       {"StreamTokens", {R"(release { tokens: "forged" })"}},
       {"GetClock", {""}},
       {"ConfirmClock", {""}},
+      {"GetStatus", {""}},
+      {"HandOver", {"", absl::StatusCode::kFailedPrecondition}},
       {"CreateTenant", {R"(tenant_id: "v" validate_only: true)"}},
       {"GetTenant", {R"(name: "tenants/TENANT")"}},
       {"ListTenants", {""}},

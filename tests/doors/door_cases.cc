@@ -137,6 +137,8 @@ const std::vector<DoorCase>& DoorCases() {
       {"ExtendTokens", R"(tokens: "forged" hold { seconds: -5 })", kInvalid},
       {"GetClock", ""},
       {"ConfirmClock", ""},
+      {"GetStatus", ""},
+      {"HandOver", "", kState},
       {"DeleteSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"1-1\"")", kAborted},
       {"DeleteSchedule", R"(name: "tenants/default/schedules/s@" validate_only: true)"},
       {"DeleteSchedule", R"(name: "tenants/default/schedules/s@")"},

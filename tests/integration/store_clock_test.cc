@@ -1,4 +1,4 @@
-// escctl store clock, over the wire, with each process that serves StoreService.
+// escctl store clock and status, over the wire, with each process that serves StoreService.
 
 #include <string>
 
@@ -30,6 +30,24 @@ TEST_F(EscctlTest, ShowsTheStoresClockThroughMasterStoreAndStandalone) {
   EXPECT_EQ(unreachable.exit_code, 1);
   EXPECT_NE(unreachable.words.find("the store did not answer"), std::string::npos)
       << unreachable.words;
+}
+
+TEST_F(EscctlTest, ShowsTheStoresStateThroughMasterStoreAndStandalone) {
+  Platform apart({.bin = BuiltFolder(), .folder = NewFolder("apart")});
+  const absl::Status started = apart.Start({"store", "master"});
+  ASSERT_TRUE(started.ok()) << started;
+  for (const std::string& server : {platform_->grpc_address("standalone"),
+                                    apart.grpc_address("master"), apart.grpc_address("store")}) {
+    const nlohmann::json status = Json({"--server", server, "store", "status"});
+    EXPECT_GT(std::stoll(status.value("commitSeq", "0")), 0) << server;
+    EXPECT_TRUE(status.value("acceptsCommits", false)) << server;
+    EXPECT_FALSE(status.contains("replication")) << server;
+    const Said table = Run({"--server", server, "store", "status"});
+    EXPECT_NE(table.data.find("replicated   no"), std::string::npos) << table.data;
+    const Said refused = Run({"--server", server, "store", "handover"});
+    EXPECT_EQ(refused.exit_code, 1);
+    EXPECT_NE(refused.words.find("not replicated"), std::string::npos) << refused.words;
+  }
 }
 
 }  // namespace

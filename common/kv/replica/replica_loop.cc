@@ -39,6 +39,14 @@ void ReplicaLoop::Start() {
   executor_->Post([this] {
     ReadState();
     CheckSnapshots();
+    if (options_.report) Report();
+  });
+}
+
+void ReplicaLoop::Report() {
+  // A report that fails is replaced by the next one.
+  log_.PutReport(options_.name, options_.report(status()), [this, executor = executor_](auto) {
+    executor->PostAfter(kReportInterval, [this] { Report(); });
   });
 }
 
@@ -58,7 +66,14 @@ void ReplicaLoop::Stop() {
 
 ReplicaStatus ReplicaLoop::status() const {
   absl::MutexLock lock(&mu_);
-  return status_;
+  ReplicaStatus status = status_;
+  if (leader_log_ != nullptr) {
+    const LogPlace place = leader_log_->place();
+    status.applied_seq = place.position.seq;
+    status.log_bytes = place.log_bytes;
+    status.log_seq = std::max(status.log_seq, place.position.seq);
+  }
+  return status;
 }
 
 std::shared_ptr<LeaderLog> ReplicaLoop::leader_log() const {

@@ -44,7 +44,7 @@ struct ReplicaStatus {
   LogTerm leader;              // as last seen in the log
   std::string leader_address;  // empty: none is known
   uint64_t log_seq = 0;        // the log's last row, as last seen
-  uint64_t applied_seq = 0;    // the copy's; only while it follows
+  uint64_t applied_seq = 0;    // the copy's
   uint64_t log_bytes = 0;      // bytes of all rows up to it
   absl::Duration behind;       // how long the copy has had less than the log; zero while it leads
   // The newest snapshot's last row and its store time; 0 and InfinitePast if none is known.
@@ -57,10 +57,14 @@ class ReplicaLoop {
  public:
   static constexpr absl::Duration kPollInterval = absl::Milliseconds(50);
   static constexpr absl::Duration kPatience = kSilenceMax;
+  static constexpr absl::Duration kReportInterval = absl::Seconds(1);
 
   struct Options {
     std::string owner;    // unique for each life of a process
     std::string address;  // where clients reach this replica
+    std::string name;     // the same in each life of the process; for its reports in the log
+    // Makes a report's details, on the loop's executor. Null: there are no reports.
+    std::function<std::string(const ReplicaStatus&)> report = nullptr;
     // A snapshot is made when the log has grown by so much since the last one, or after so long. A
     // follower makes it; the leader only if it is overdue by a quarter. Among followers the one
     // that made the last one comes first.
@@ -91,6 +95,7 @@ class ReplicaLoop {
   void Follow(const LogState& state);
   void BeginCopy();
   void OnRestored(const absl::StatusOr<SnapshotKeeper::Found>& found);
+  void Report();
   void CheckSnapshots();
   void OnNewest(const absl::StatusOr<SnapshotKeeper::Found>& newest);
   bool SnapshotIsDue(const SnapshotKeeper::Found& newest);

@@ -296,6 +296,16 @@ void GrpcKvStore::AskClock(ClockCall call, Callback<ClockState> done) {
                           [&](wire::StoreCall* out) { ToWire(call, *out->mutable_clock()); });
 }
 
+void GrpcKvStore::GetStatus(Callback<v1::StoreStatus> done) {
+  core_->Call<v1::StoreStatus>(16, std::move(done), StoreStatusFromWire,
+                               [](wire::StoreCall* call) { call->mutable_status(); });
+}
+
+void GrpcKvStore::HandOver(Callback<v1::HandOverResponse> done) {
+  core_->Call<v1::HandOverResponse>(16, std::move(done), HandedOverFromWire,
+                                    [](wire::StoreCall* call) { call->mutable_hand_over(); });
+}
+
 std::unique_ptr<Watch> GrpcKvStore::OpenWatch(WatchRequest request, WatchObserver observer) {
   auto gate = std::make_shared<ObserverGate>(std::move(observer));
   auto stream = core_->Current();

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "common/kv/kv_store.h"
+#include "common/kv/wire/store_admin.h"
 
 namespace grpc {
 class Channel;
@@ -23,7 +24,7 @@ class Channel;
 
 namespace escapement::kv {
 
-class GrpcKvStore final : public KvStore {
+class GrpcKvStore final : public KvStore, public StoreAdmin {
  public:
   // `channel`: from common/rpc/channel.h, with its default limits.
   explicit GrpcKvStore(std::shared_ptr<grpc::Channel> channel);
@@ -40,6 +41,8 @@ class GrpcKvStore final : public KvStore {
   void Scan(ScanRequest request, Callback<ScanResult> done) override;
   std::unique_ptr<Watch> OpenWatch(WatchRequest request, WatchObserver observer) override;
   void AskClock(ClockCall call, Callback<ClockState> done) override;
+  void GetStatus(Callback<v1::StoreStatus> done) override;
+  void HandOver(Callback<v1::HandOverResponse> done) override;
 
  private:
   class Stream;

@@ -288,6 +288,16 @@ void ToWire(const absl::StatusOr<ClockState>& state, wire::StoreAnswer& answer) 
   out->set_hosts_disagree(state->hosts_disagree);
 }
 
+void ToWire(absl::StatusOr<v1::StoreStatus> status, wire::StoreAnswer& answer) {
+  if (!status.ok()) return ToWire(status.status(), answer);
+  *answer.mutable_status() = *std::move(status);
+}
+
+void ToWire(const absl::StatusOr<v1::HandOverResponse>& handed_over, wire::StoreAnswer& answer) {
+  if (!handed_over.ok()) return ToWire(handed_over.status(), answer);
+  answer.mutable_handed_over();
+}
+
 absl::Status StatusFromWire(const wire::StoreAnswer& answer) {
   return absl::Status(static_cast<absl::StatusCode>(answer.status_code()), answer.status_message());
 }
@@ -353,6 +363,18 @@ absl::StatusOr<ClockState> ClockFromWire(wire::StoreAnswer& answer) {
   state.hosts = in.hosts();
   state.hosts_disagree = in.hosts_disagree();
   return state;
+}
+
+absl::StatusOr<v1::StoreStatus> StoreStatusFromWire(wire::StoreAnswer& answer) {
+  if (answer.status_code() != 0) return StatusFromWire(answer);
+  if (!answer.has_status()) return NoResult();
+  return std::move(*answer.mutable_status());
+}
+
+absl::StatusOr<v1::HandOverResponse> HandedOverFromWire(wire::StoreAnswer& answer) {
+  if (answer.status_code() != 0) return StatusFromWire(answer);
+  if (!answer.has_handed_over()) return NoResult();
+  return answer.handed_over();
 }
 
 WatchBatch WatchBatchFromWire(wire::KvWatchBatch& in) {

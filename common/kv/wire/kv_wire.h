@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/kv/kv_store.h"
+#include "escapement/v1/store_service.pb.h"
 
 namespace escapement::internal::v1 {
 class CommitCall;
@@ -41,6 +42,8 @@ void ToWire(const absl::StatusOr<CommitResult>& result, wire::StoreAnswer& answe
 void ToWire(absl::StatusOr<GetResult> result, wire::StoreAnswer& answer);
 void ToWire(absl::StatusOr<ScanResult> result, wire::StoreAnswer& answer);
 void ToWire(const absl::StatusOr<ClockState>& state, wire::StoreAnswer& answer);
+void ToWire(absl::StatusOr<v1::StoreStatus> status, wire::StoreAnswer& answer);
+void ToWire(const absl::StatusOr<v1::HandOverResponse>& handed_over, wire::StoreAnswer& answer);
 void ToWire(WatchBatch batch, wire::StoreAnswer& answer);
 void ToWire(const absl::Status& status, wire::StoreAnswer& answer);
 
@@ -50,6 +53,8 @@ absl::StatusOr<CommitResult> CommitFromWire(wire::StoreAnswer& answer);
 absl::StatusOr<GetResult> GetFromWire(wire::StoreAnswer& answer);
 absl::StatusOr<ScanResult> ScanFromWire(wire::StoreAnswer& answer);
 absl::StatusOr<ClockState> ClockFromWire(wire::StoreAnswer& answer);
+absl::StatusOr<v1::StoreStatus> StoreStatusFromWire(wire::StoreAnswer& answer);
+absl::StatusOr<v1::HandOverResponse> HandedOverFromWire(wire::StoreAnswer& answer);
 WatchBatch WatchBatchFromWire(wire::KvWatchBatch& batch);
 
 }  // namespace escapement::kv

@@ -426,6 +426,18 @@ void LeaderSeekingKvStore::AskClock(ClockCall call, Callback<ClockState> done) {
               });
 }
 
+void LeaderSeekingKvStore::GetStatus(Callback<v1::StoreStatus> done) {
+  core_->Call(std::move(done), [](GrpcKvStore& store, Callback<v1::StoreStatus> answer) {
+    store.GetStatus(std::move(answer));
+  });
+}
+
+void LeaderSeekingKvStore::HandOver(Callback<v1::HandOverResponse> done) {
+  core_->Call(std::move(done), [](GrpcKvStore& store, Callback<v1::HandOverResponse> answer) {
+    store.HandOver(std::move(answer));
+  });
+}
+
 std::unique_ptr<Watch> LeaderSeekingKvStore::OpenWatch(WatchRequest request,
                                                        WatchObserver observer) {
   return core_->OpenWatch(std::move(request), std::move(observer));

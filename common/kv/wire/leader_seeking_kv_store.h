@@ -29,6 +29,7 @@
 #include "common/backoff/backoff.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/wire/leader_search.h"
+#include "common/kv/wire/store_admin.h"
 #include "common/net/name_resolver.h"
 #include "common/runtime/runtime.h"
 
@@ -38,7 +39,7 @@ class Channel;
 
 namespace escapement::kv {
 
-class LeaderSeekingKvStore final : public KvStore {
+class LeaderSeekingKvStore final : public KvStore, public StoreAdmin {
  public:
   struct Options {
     std::vector<std::string> addresses;  // as LeaderSearch's
@@ -75,6 +76,8 @@ class LeaderSeekingKvStore final : public KvStore {
   void Scan(ScanRequest request, Callback<ScanResult> done) override;
   std::unique_ptr<Watch> OpenWatch(WatchRequest request, WatchObserver observer) override;
   void AskClock(ClockCall call, Callback<ClockState> done) override;
+  void GetStatus(Callback<v1::StoreStatus> done) override;
+  void HandOver(Callback<v1::HandOverResponse> done) override;
 
  private:
   class Core;

@@ -68,7 +68,7 @@ void Confirm(KvStore& store, const v1::ConfirmClockRequest& request, Answer answ
 
 }  // namespace
 
-void AddStoreServiceRpcs(KvStore& store, RpcTable& table) {
+void AddStoreServiceRpcs(KvStore& store, StoreAdmin* admin, RpcTable& table) {
   using Clock = UnaryAnswer<v1::StoreClock>;
   table.AddUnary<v1::GetClockRequest, v1::StoreClock>([&store](v1::GetClockRequest, Clock answer) {
     Ask(store, {}, std::make_shared<Clock>(std::move(answer)));
@@ -76,6 +76,27 @@ void AddStoreServiceRpcs(KvStore& store, RpcTable& table) {
   table.AddUnary<v1::ConfirmClockRequest, v1::StoreClock>(
       [&store](v1::ConfirmClockRequest request, Clock answer) {
         Confirm(store, request, std::make_shared<Clock>(std::move(answer)));
+      });
+  if (admin == nullptr) return;
+  using Status = UnaryAnswer<v1::StoreStatus>;
+  table.AddUnary<v1::GetStatusRequest, v1::StoreStatus>(
+      [admin](v1::GetStatusRequest, Status answer) {
+        admin->GetStatus([answer = std::make_shared<Status>(std::move(answer))](auto status) {
+          if (!status.ok()) status = WithReason(status.status());
+          (*answer)(std::move(status));
+        });
+      });
+  using HandedOver = UnaryAnswer<v1::HandOverResponse>;
+  table.AddUnary<v1::HandOverRequest, v1::HandOverResponse>(
+      [admin](v1::HandOverRequest, HandedOver answer) {
+        admin->HandOver([answer = std::make_shared<HandedOver>(std::move(answer))](auto done) {
+          if (absl::IsFailedPrecondition(done.status())) {
+            done = MakeError(done.status().code(), "HANDOVER_REFUSED", done.status().message());
+          } else if (!done.ok()) {
+            done = WithReason(done.status());
+          }
+          (*answer)(std::move(done));
+        });
       });
 }
 

@@ -7,6 +7,7 @@
 #define COMMON_KV_WIRE_STORE_SERVICE_GRPC_H_
 
 #include "common/kv/kv_store.h"
+#include "common/kv/wire/store_admin.h"
 
 namespace escapement {
 class RpcTable;
@@ -14,8 +15,8 @@ class RpcTable;
 
 namespace escapement::kv {
 
-// Adds the RPCs to `table`. `store` outlives the server.
-void AddStoreServiceRpcs(KvStore& store, RpcTable& table);
+// Adds the RPCs to `table`; without `admin` only those of the clock. Both outlive the server.
+void AddStoreServiceRpcs(KvStore& store, StoreAdmin* admin, RpcTable& table);
 
 }  // namespace escapement::kv
 

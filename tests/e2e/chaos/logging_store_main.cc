@@ -67,7 +67,7 @@ class LoggingStore final : public HostedService {
 
   void AddRpcs(RpcTable& table) override {
     store::AddStoreRpcs(*store_, table);
-    kv::AddStoreServiceRpcs(*store_, table);
+    kv::AddStoreServiceRpcs(*store_, /*admin=*/nullptr, table);
   }
   absl::Status Start() override { return absl::OkStatus(); }
   bool Ready() override { return true; }

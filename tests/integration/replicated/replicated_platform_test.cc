@@ -13,6 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "escapement/v1/store_service.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/http_receiver.h"
 #include "tests/fixtures/postgres/postgres.h"
@@ -151,6 +153,64 @@ TEST_F(ReplicatedPlatformTest, AnOrderlyLeaderHandsOver) {
   ExpectAll();
   // Less than the silence after which a follower takes over by itself.
   EXPECT_LT(LongestGap("leader terminated"), absl::Milliseconds(2900));
+}
+
+TEST_F(ReplicatedPlatformTest, AnOperatorSeesTheReplicasAndChangesTheLeader) {
+  const auto stub = v1::StoreService::NewStub(
+      grpc::CreateChannel(platform_->grpc_address("master"), grpc::InsecureChannelCredentials()));
+  v1::StoreStatus status;
+  const auto get = [&] {
+    grpc::ClientContext context;
+    status.Clear();
+    return stub->GetStatus(&context, v1::GetStatusRequest(), &status).ok();
+  };
+  const auto hand_over = [&] {
+    grpc::ClientContext context;
+    v1::HandOverResponse response;
+    return stub->HandOver(&context, v1::HandOverRequest(), &response);
+  };
+  // Both report themselves within a second or two.
+  const auto roles = [&] {
+    std::map<std::string, v1::StoreReplica::Role> roles;
+    for (const auto& replica : status.replication().replicas())
+      roles[replica.store_id()] = replica.role();
+    return roles;
+  };
+  using Roles = std::map<std::string, v1::StoreReplica::Role>;
+  const Roles before = {{"store", v1::StoreReplica::LEADER},
+                        {"store.2", v1::StoreReplica::FOLLOWER}};
+  EXPECT_TRUE(Await([&] { return get() && roles() == before; })) << status.DebugString();
+  EXPECT_EQ(status.replication().leader_address(), platform_->grpc_address("store"));
+  EXPECT_GT(status.commit_seq(), 0);
+  EXPECT_GT(status.replication().log_seq(), 0);
+  EXPECT_GT(status.replication().log_bytes(), 0);
+  for (const auto& replica : status.replication().replicas()) {
+    EXPECT_EQ(replica.address(), platform_->grpc_address(replica.store_id()));
+    EXPECT_GT(replica.applied_seq(), 0);
+  }
+  const int64_t epoch = status.replication().epoch();
+  const int64_t commits = status.commit_seq();
+
+  CreateEvents(200);
+  EXPECT_TRUE(AwaitDistinct(50));
+  EXPECT_TRUE(hand_over().ok());
+  const Roles after = {{"store", v1::StoreReplica::FOLLOWER},
+                       {"store.2", v1::StoreReplica::LEADER}};
+  EXPECT_TRUE(Await([&] { return get() && roles() == after; })) << status.DebugString();
+  EXPECT_EQ(status.replication().epoch(), epoch + 1);
+  EXPECT_EQ(status.replication().leader_address(), platform_->grpc_address("store.2"));
+  EXPECT_GT(status.commit_seq(), commits);
+  ExpectAll();
+  EXPECT_LT(LongestGap("leader handed over"), absl::Milliseconds(2900));
+
+  // With nobody to take over, the leader stays.
+  platform_->Kill("store");
+  EXPECT_TRUE(Await([&] {
+    const grpc::Status refused = hand_over();
+    return refused.error_code() == grpc::StatusCode::FAILED_PRECONDITION;
+  }));
+  EXPECT_TRUE(get());
+  EXPECT_EQ(status.replication().epoch(), epoch + 1);
 }
 
 TEST_F(ReplicatedPlatformTest, ACrashOfPostgresLosesNothing) {

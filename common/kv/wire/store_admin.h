@@ -1,0 +1,28 @@
+// StoreAdmin: what an operator may ask of a store, beside its clock. The store's process implements
+// it (services/store), and so do the clients of the store (grpc_kv_store.h), for the master.
+//
+// Threads: any thread may call it; callbacks run on any thread.
+
+#ifndef COMMON_KV_WIRE_STORE_ADMIN_H_
+#define COMMON_KV_WIRE_STORE_ADMIN_H_
+
+#include "common/kv/kv_store.h"
+#include "escapement/v1/store_service.pb.h"
+
+namespace escapement::kv {
+
+class StoreAdmin {
+ public:
+  virtual ~StoreAdmin() = default;
+
+  // As GetStatus of escapement.v1.StoreService. UNAVAILABLE: the store, or its log, does not
+  // answer.
+  virtual void GetStatus(KvStore::Callback<v1::StoreStatus> done) = 0;
+  // As HandOver of escapement.v1.StoreService. NotLeader (common/kv/not_leader.h) if this process
+  // does not lead. FAILED_PRECONDITION: the store is not replicated, or nobody is ready to lead.
+  virtual void HandOver(KvStore::Callback<v1::HandOverResponse> done) = 0;
+};
+
+}  // namespace escapement::kv
+
+#endif  // COMMON_KV_WIRE_STORE_ADMIN_H_
