@@ -4,38 +4,23 @@
 
 #include <cerrno>
 #include <fstream>
-#include <memory>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "openssl/evp.h"
+#include "common/base/sha256.h"
 
 namespace escapement::kv {
-namespace {
-
-struct FreeContext {
-  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-};
-
-}  // namespace
-
 absl::StatusOr<std::string> HashFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::InternalError(absl::StrCat("cannot read ", path));
-  const std::unique_ptr<EVP_MD_CTX, FreeContext> context(EVP_MD_CTX_new());
-  EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr);
+  Sha256 hash;
   std::vector<char> buffer(1 << 20);
   while (file) {
     file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
-    EVP_DigestUpdate(context.get(), buffer.data(), static_cast<size_t>(file.gcount()));
+    hash.Add({buffer.data(), static_cast<size_t>(file.gcount())});
   }
   if (file.bad()) return absl::InternalError(absl::StrCat("cannot read ", path));
-  std::string hash(EVP_MAX_MD_SIZE, '\0');
-  unsigned int size = 0;
-  EVP_DigestFinal_ex(context.get(), reinterpret_cast<unsigned char*>(hash.data()), &size);
-  hash.resize(size);
-  return hash;
+  return hash.Finish();
 }
 
 absl::StatusOr<std::string> FileHashes::HashOf(const std::string& path) {

@@ -53,7 +53,7 @@ absl::Status ReadRecordKind(absl::string_view record, RecordKind& kind) {
   if (record.empty()) return Malformed();
   const auto number = static_cast<uint8_t>(record[0]);
   if (number < static_cast<uint8_t>(RecordKind::kLeader) ||
-      number > static_cast<uint8_t>(RecordKind::kHandover)) {
+      number > static_cast<uint8_t>(RecordKind::kMovedOut)) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the log has a row of kind ", number,
         ", which this program does not know: update every replica before the first one leads"));

@@ -34,6 +34,11 @@ enum class RecordKind : uint8_t {
   // The last batch of a leader that gives up its term. It answers nothing after this row, so a
   // follower may lead at once.
   kHandover = 4,
+  // The log's first row, if a store was moved into it: the state before it is in a snapshot of this
+  // row. Its writes name the last commit of that state.
+  kMovedIn = 5,
+  // The log's last row: its store has moved out. Nobody leads behind it. Without writes.
+  kMovedOut = 6,
 };
 
 // Collects one row.

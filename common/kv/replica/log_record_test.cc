@@ -58,7 +58,7 @@ TEST(LogRecord, CutOrUnknownRowIsRefused) {
   }
   Listed listed;
   EXPECT_TRUE(absl::IsDataLoss(ApplyRecord("", listed)));
-  EXPECT_TRUE(absl::IsFailedPrecondition(ApplyRecord("\5", listed)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(ApplyRecord("\7", listed)));
   EXPECT_TRUE(absl::IsDataLoss(ApplyRecord(std::string("\2\1\77\0\0\0\0\0\0\0\0", 11), listed)));
   EXPECT_TRUE(absl::IsDataLoss(ApplyRecord(std::string("\2\4\1\0\0\0\0\0\0\0\0", 11), listed)));
 }

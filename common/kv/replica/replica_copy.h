@@ -33,7 +33,8 @@ class ReplicaCopy {
   virtual std::optional<LogPlace> place() = 0;
   // Makes an empty copy at the log's beginning. Only if there is none.
   virtual absl::Status Begin(const LogPosition& first) = 0;
-  // Applies rows that follow on place(). FAILED_PRECONDITION: a newer program has written them.
+  // Applies rows that follow on place(). FAILED_PRECONDITION: a newer program has written them, or
+  // the store has moved out of the log. OUT_OF_RANGE: the copy must begin with a snapshot.
   virtual absl::Status Apply(const std::vector<LogRow>& rows) = 0;
   // Deletes the copy.
   virtual absl::Status Drop() = 0;

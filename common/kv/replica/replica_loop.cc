@@ -281,6 +281,7 @@ void ReplicaLoop::OnRows(absl::StatusOr<ReadResult> result) {
   foreign_since_.reset();
   if (!result->rows.empty()) {
     if (absl::Status status = copy_.Apply(result->rows); !status.ok()) {
+      if (absl::IsOutOfRange(status)) return OnForeignRows(status);
       // The rows are as their leader wrote them: this program cannot read them. Another attempt
       // helps only if the copy was at fault.
       Note(status);

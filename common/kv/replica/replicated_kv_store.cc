@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/kv/data_folder.h"
 #include "common/kv/engine/observer_gate.h"
 #include "common/kv/engine/pending_answer.h"
 #include "common/kv/not_leader.h"
 #include "common/kv/replica/rocks_replica.h"
-#include "common/kv/rocks/store_database.h"
 
 namespace escapement::kv {
 namespace {
@@ -30,9 +30,11 @@ absl::StatusOr<std::unique_ptr<ReplicatedKvStore>> ReplicatedKvStore::Open(Optio
                                                                            Runtime& runtime,
                                                                            SharedLog& log) {
   const std::string folder = options.rocks.data_dir;
-  if (std::filesystem::exists(absl::StrCat(folder, "/db"))) {
+  if (std::filesystem::exists(absl::StrCat(folder, "/", kDatabaseFolder))) {
     return absl::FailedPreconditionError(absl::StrCat(
-        folder, " has a store that is not replicated: use an empty data folder for a replica"));
+        folder,
+        " has a store that is not replicated: use an empty data folder for a replica, or "
+        "begin the log with this store by --move_into_log"));
   }
   options.rocks.data_dir = absl::StrCat(folder, "/", kReplicaFolder);
   std::unique_ptr<ReplicatedKvStore> store(new ReplicatedKvStore(std::move(options), runtime));

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
+#include "common/kv/data_folder.h"
 #include "common/kv/engine/store_clock.h"
 #include "common/kv/engine/store_kernel.h"
 #include "common/kv/meta_keys.h"
@@ -120,7 +121,9 @@ RocksReplica::RocksReplica(RocksKvStore::Options options, Clock& clock,
 
 RocksReplica::~RocksReplica() = default;
 
-std::string RocksReplica::path() const { return absl::StrCat(options_.data_dir, "/db"); }
+std::string RocksReplica::path() const {
+  return absl::StrCat(options_.data_dir, "/", kDatabaseFolder);
+}
 
 absl::Status RocksReplica::OpenDatabase() {
   std::error_code error;
@@ -163,6 +166,10 @@ absl::Status RocksReplica::Apply(const std::vector<LogRow>& rows) {
   for (const LogRow& row : rows) {
     absl::StatusOr<LogPlace> next = PlaceBehind(place, row);
     absl::Status status = next.status();
+    if (status.ok() && next->kind == RecordKind::kMovedIn && !StoreKernel::Exists(*database_))
+      status = absl::OutOfRangeError("the state before this row is in a snapshot");
+    if (status.ok() && next->kind == RecordKind::kMovedOut)
+      status = absl::FailedPreconditionError("the store has moved out of the shared log");
     if (status.ok()) status = ApplyRecord(*row.data, database_->batch());
     if (!status.ok()) {
       database_->ClearBatch();

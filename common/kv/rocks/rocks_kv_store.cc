@@ -7,11 +7,13 @@
 #include <cerrno>
 #include <filesystem>
 #include <random>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
 #include "common/kv/commit_validation.h"
+#include "common/kv/data_folder.h"
 #include "common/kv/engine/pending_answer.h"
 #include "common/kv/engine/store_kernel.h"
 #include "common/kv/engine/watch_hub.h"
@@ -128,17 +130,30 @@ absl::StatusOr<std::unique_ptr<RocksKvStore>> RocksKvStore::Open(Options options
     return absl::FailedPreconditionError(
         absl::StrCat(options.data_dir, " has the copy of a replica: the state is in a shared log"));
   }
-  auto database =
-      RocksDatabase::Open(absl::StrCat(options.data_dir, "/db"), StoreDatabaseOptions(options));
+  const std::string imported = absl::StrCat(options.data_dir, "/", kImportedFile);
+  const bool is_imported = std::filesystem::exists(imported);
+  auto database = RocksDatabase::Open(absl::StrCat(options.data_dir, "/", kDatabaseFolder),
+                                      StoreDatabaseOptions(options));
   if (!database.ok()) return database.status();
-  auto witness = WitnessFile::Open(file_system, absl::StrCat(options.data_dir, "/witness"));
+  auto witness = WitnessFile::Open(file_system, absl::StrCat(options.data_dir, "/", kWitnessFile));
   if (!witness.ok()) return witness.status();
   // Sync the folder's names. Otherwise a power loss could remove the database together with its
   // witness, and the rest would look like a new store.
   if (auto status = SyncFolder(file_system, options.data_dir); !status.ok()) return status;
   if (auto status = StoreKernel::CheckFormat(**database); !status.ok()) return status;
-  if (auto status = CheckWitness(**database, **witness, options.accept_loss, clock); !status.ok())
+  if (auto status = CheckWitness(**database, **witness, options.accept_loss || is_imported, clock);
+      !status.ok())
     return status;
+  if (is_imported) {
+    // The snapshot may be that of a replica.
+    (*database)->batch().Delete(ColumnFamily::kMeta, kLogPlaceKey);
+    (*database)->Write();
+    std::error_code error;
+    std::filesystem::remove(imported, error);
+    if (error)
+      return absl::InternalError(absl::StrCat("cannot remove ", imported, ": ", error.message()));
+    if (auto status = SyncFolder(file_system, options.data_dir); !status.ok()) return status;
+  }
   if (!StoreKernel::Exists(**database)) {
     if (auto status = SyncFolder(file_system, FolderOf(options.data_dir)); !status.ok())
       return status;

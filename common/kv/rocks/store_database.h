@@ -11,10 +11,6 @@ namespace escapement::kv {
 
 RocksDatabase::Options StoreDatabaseOptions(const RocksKvStore::Options& options);
 
-// The folder of a replica's copy inside a data folder. A store that is not replicated refuses such
-// a data folder.
-inline constexpr char kReplicaFolder[] = "replica";
-
 // The default of RocksKvStore::Options::on_fatal.
 [[noreturn]] void EndStoreProcess(const absl::Status& status);
 
