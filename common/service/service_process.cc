@@ -299,6 +299,24 @@ class Process {
   bool draining_ ABSL_GUARDED_BY(health_mutex_) = false;
 };
 
+void StartLoggingFromFlags(const ServiceDefinition& definition) {
+  LogLevel level = LogLevel::kInfo;
+  ParseLogLevel(absl::GetFlag(FLAGS_log_level), &level);
+  StartLogging(definition.name, level);
+}
+
+// Signals end the process at once.
+int RunTask(const ServiceDefinition& definition,
+            const std::function<absl::Status(Runtime&)>& task) {
+  StartLoggingFromFlags(definition);
+  SystemRuntime runtime;
+  const absl::Status status = task(runtime);
+  StopLogging();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s: %s\n", definition.name.c_str(), status.ToString().c_str());
+  return 1;
+}
+
 }  // namespace
 
 HttpResponse AnswerReadyz(bool ready, HostedService& service) {
@@ -314,14 +332,14 @@ int RunService(int argc, char** argv, const ServiceDefinition& definition) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   int exit_code = 0;
   if (!ReadConfiguration(argc, argv, definition, exit_code)) return exit_code;
+  const auto task = definition.task != nullptr ? definition.task() : nullptr;
+  if (task != nullptr) return RunTask(definition, task);
   // Before any thread exists, so that all threads inherit the mask and only WaitForSignal takes the
   // signals.
   const sigset_t signals = StopSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  LogLevel level = LogLevel::kInfo;
-  ParseLogLevel(absl::GetFlag(FLAGS_log_level), &level);
-  StartLogging(definition.name, level);
+  StartLoggingFromFlags(definition);
   RouteGrpcLog();
   RaiseFileLimit();
   if (absl::GetFlag(FLAGS_insecure)) {

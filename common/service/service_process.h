@@ -100,6 +100,9 @@ struct ServiceDefinition {
   std::function<std::string()> instance_file = nullptr;
   // Appends a sentence for each of the service's own flags that has an impossible value.
   std::function<void(std::vector<std::string>& errors)> validate;
+  // Returns what the flags ask the process to do instead of serving; null if nothing. Then the
+  // process ends, with exit code 0, or 1 after an error.
+  std::function<std::function<absl::Status(Runtime&)>()> task = nullptr;
   std::function<absl::StatusOr<std::unique_ptr<HostedService>>(const ServiceContext& context)> make;
 };
 

@@ -1,6 +1,7 @@
 // Standalone: the whole platform in one process.
 
 #include "services/standalone/standalone_process.h"
+#include "services/store/store_tasks.h"
 
 int main(int argc, char** argv) {
   return escapement::RunService(
@@ -11,5 +12,6 @@ int main(int argc, char** argv) {
        .http_listen = "127.0.0.1:7411",
        .instance_file = escapement::standalone::DefaultInstanceFile,
        .validate = escapement::standalone::ValidateFlags,
+       .task = escapement::store::StoreTaskFromFlags,
        .make = escapement::standalone::Make});
 }

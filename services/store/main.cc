@@ -8,6 +8,7 @@
 #include "services/store/metrics.h"
 #include "services/store/store_flags.h"
 #include "services/store/store_server.h"
+#include "services/store/store_tasks.h"
 
 namespace escapement::store {
 namespace {
@@ -56,5 +57,6 @@ int main(int argc, char** argv) {
        .http_listen = "127.0.0.1:7401",
        .receive_bytes_max = escapement::store::StoreServer::kReceiveBytesMax,
        .validate = escapement::store::ValidateStoreFlags,
+       .task = escapement::store::StoreTaskFromFlags,
        .make = escapement::store::Make});
 }

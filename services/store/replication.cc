@@ -85,17 +85,14 @@ absl::StatusOr<std::unique_ptr<Replication>> Replication::Open(const Options& op
                                                                Runtime& runtime) {
   std::unique_ptr<Replication> replication(new Replication());
   replication->store_id_ = options.store_id;
-  auto log = kv::PgLog::Make(runtime, {.url = options.url, .store = options.log_name});
+  auto log = OpenSharedLog(options, runtime);
   if (!log.ok()) return log.status();
   replication->log_ = *std::move(log);
-  const auto migrated = kv::MigratePgSchema(options.url, kv::PgSchemaSteps());
-  if (migrated.ok()) {
-    LogFindings(options.url);
-  } else if (absl::IsUnavailable(migrated.status())) {
+  if (const absl::Status migrated = MigrateSharedLog(options); absl::IsUnavailable(migrated)) {
     Log(LogLevel::kWarning, "replication", "PostgreSQL does not answer; the replica waits for it",
-        {{"error", migrated.status().message()}});
-  } else {
-    return migrated.status();
+        {{"error", migrated.message()}});
+  } else if (!migrated.ok()) {
+    return migrated;
   }
   kv::ReplicatedKvStore::Options store;
   store.rocks = std::move(rocks);
@@ -114,6 +111,23 @@ absl::StatusOr<std::unique_ptr<Replication>> Replication::Open(const Options& op
 }
 
 Replication::~Replication() = default;
+
+absl::StatusOr<std::unique_ptr<kv::SharedLog>> OpenSharedLog(const Replication::Options& options,
+                                                             Runtime& runtime) {
+  return kv::PgLog::Make(runtime, {.url = options.url, .store = options.log_name});
+}
+
+absl::Status MigrateSharedLog(const Replication::Options& options) {
+  const auto found = kv::MigratePgSchema(options.url, kv::PgSchemaSteps());
+  if (!found.ok()) return found.status();
+  const int now = static_cast<int>(kv::PgSchemaSteps().size());
+  if (*found != now) {
+    Log(LogLevel::kInfo, "replication", "the log's schema is updated",
+        {{"from", *found}, {"to", now}});
+  }
+  LogFindings(options.url);
+  return absl::OkStatus();
+}
 
 void Replication::ListReplicas(
     std::function<void(absl::StatusOr<std::vector<v1::StoreReplica>>)> done) {

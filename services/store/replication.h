@@ -13,14 +13,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/kv/log/shared_log.h"
 #include "common/kv/replica/replicated_kv_store.h"
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/runtime/runtime.h"
 #include "escapement/v1/store_service.pb.h"
-
-namespace escapement::kv {
-class PgLog;
-}
 
 namespace escapement::store {
 
@@ -62,9 +59,17 @@ class Replication {
   void ListReplicas(std::function<void(absl::StatusOr<std::vector<v1::StoreReplica>>)> done);
 
   std::string store_id_;
-  std::unique_ptr<kv::PgLog> log_;
+  std::unique_ptr<kv::SharedLog> log_;
   std::unique_ptr<kv::ReplicatedKvStore> store_;
 };
+
+// The log alone. INVALID_ARGUMENT: bad options.
+absl::StatusOr<std::unique_ptr<kv::SharedLog>> OpenSharedLog(const Replication::Options& options,
+                                                             Runtime& runtime);
+
+// Makes or updates the log's schema, and logs what the server can lose. UNAVAILABLE: the server
+// does not answer. Otherwise errors as Replication::Open.
+absl::Status MigrateSharedLog(const Replication::Options& options);
 
 }  // namespace escapement::store
 

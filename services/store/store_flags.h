@@ -10,6 +10,10 @@
 
 namespace escapement::store {
 
+// What the process does instead of serving (store_tasks.h).
+enum class StoreTask { kNone, kMigrate, kMoveIntoLog, kMoveOutOfLog };
+StoreTask StoreTaskFlag();
+
 // Appends a sentence for each impossible flag.
 void ValidateStoreFlags(std::vector<std::string>& errors);
 

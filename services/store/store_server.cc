@@ -19,13 +19,7 @@ struct StoreServer::Parts {
 
 absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Open(const Options& options,
                                                                Runtime& runtime) {
-  kv::RocksKvStore::Options rocks;
-  rocks.data_dir = options.data_dir;
-  rocks.accept_loss = options.accept_loss;
-  rocks.lease_ttl = options.lease_ttl;
-  rocks.layout = {options.partitions, options.queue_shards, options.policy_shards};
-  rocks.free_bytes_min = options.free_bytes_min;
-  rocks.block_cache_bytes = options.block_cache_bytes;
+  kv::RocksKvStore::Options rocks = RocksOptionsOf(options);
   auto parts = std::make_unique<Parts>();
   if (options.replication.url.empty()) {
     auto store = kv::RocksKvStore::Open(std::move(rocks), runtime.clock());
@@ -37,6 +31,17 @@ absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Open(const Options& op
     parts->replication = *std::move(replication);
   }
   return std::unique_ptr<StoreServer>(new StoreServer(std::move(parts)));
+}
+
+kv::RocksKvStore::Options RocksOptionsOf(const StoreServer::Options& options) {
+  kv::RocksKvStore::Options rocks;
+  rocks.data_dir = options.data_dir;
+  rocks.accept_loss = options.accept_loss;
+  rocks.lease_ttl = options.lease_ttl;
+  rocks.layout = {options.partitions, options.queue_shards, options.policy_shards};
+  rocks.free_bytes_min = options.free_bytes_min;
+  rocks.block_cache_bytes = options.block_cache_bytes;
+  return rocks;
 }
 
 StoreServer::StoreServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}

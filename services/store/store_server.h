@@ -80,6 +80,9 @@ class StoreServer final : public kv::StoreAdmin {
   std::unique_ptr<Parts> parts_;
 };
 
+// The part of the options that concerns RocksDB.
+kv::RocksKvStore::Options RocksOptionsOf(const StoreServer::Options& options);
+
 }  // namespace escapement::store
 
 #endif  // SERVICES_STORE_STORE_SERVER_H_

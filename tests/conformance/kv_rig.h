@@ -29,9 +29,10 @@ class KvRig {
   absl::StatusOr<ScanResult> Scan(ScanRequest request);
 };
 
-// `lease_ttl`: see the stores' options.
+// `lease_ttl`, `accept_loss`: see the stores' options.
 struct RigOptions {
   absl::Duration lease_ttl = absl::ZeroDuration();
+  bool accept_loss = false;  // only replicas
   int recent_slots_log2 = 16;
 };
 std::unique_ptr<KvRig> NewMemRig(RigOptions options);

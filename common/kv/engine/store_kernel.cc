@@ -86,7 +86,7 @@ StoreKernel::StoreKernel(Options options, BaseState& base, CommitSeq seq, uint64
     : engine_(options.engine, base, seq),
       incarnation_(incarnation),
       lease_ttl_(options.lease_ttl),
-      stamps_since_(now.boottime),
+      stamps_since_(now.boottime - options.clock_age.value_or(absl::ZeroDuration())),
       clock_(std::move(clock)),
       hold_stored_(hold_stored),
       recorded_(now.boottime - StoreClock::kRecordInterval) {}

@@ -27,7 +27,8 @@ class StoreKernel {
     CommitEngine::Options engine;
     absl::Duration lease_ttl = absl::Seconds(5);
     std::string boot_id;  // boot id of the store's machine
-    // For a replica that takes over; see StoreClock.
+    // For a replica that takes over: all that the former leader has written is at least so old; see
+    // StoreClock. Leases were renewed before that, too.
     std::optional<absl::Duration> clock_age = std::nullopt;
   };
 
@@ -77,9 +78,10 @@ class StoreKernel {
   CommitEngine engine_;
   const uint64_t incarnation_;
   const absl::Duration lease_ttl_;
-  absl::Duration stamps_since_;  // boottime of the start, or of the clock's last step forward;
-                                 // stamps pass one TTL later
-  uint64_t steps_seen_ = 0;      // StoreClock::steps() at the last look
+  // Boottime of the start, of the former leader's last write, or of the clock's last step forward.
+  // Stamps pass one TTL later.
+  absl::Duration stamps_since_;
+  uint64_t steps_seen_ = 0;  // StoreClock::steps() at the last look
   StoreClock clock_;
   bool hold_stored_;
   absl::Duration recorded_;  // boottime of the last clock record written

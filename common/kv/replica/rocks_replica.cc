@@ -198,6 +198,9 @@ std::string RocksReplica::LeaderRecord() {
   RecordWriter record(RecordKind::kLeader);
   if (!StoreKernel::Exists(*database_)) {
     StoreKernel::Create(record, static_cast<uint64_t>(ToMicros(clock_.WallNow())), options_.layout);
+  } else if (options_.accept_loss && !loss_accepted_) {
+    StoreKernel::NewIncarnation(*database_, record,
+                                static_cast<uint64_t>(ToMicros(clock_.WallNow())));
   }
   return record.Take();
 }
@@ -207,6 +210,7 @@ absl::Status RocksReplica::StartLeading(std::shared_ptr<LeaderLog> log, absl::Du
   auto store =
       RocksKvStore::OpenReplica(options_, clock_, {std::move(database_), *appender_, clock_age});
   if (!store.ok()) return store.status();
+  loss_accepted_ = true;
   absl::MutexLock lock(&mu_);
   store_ = *std::move(store);
   return absl::OkStatus();

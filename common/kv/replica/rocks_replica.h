@@ -28,6 +28,7 @@ namespace escapement::kv {
 class RocksReplica final : public ReplicaCopy {
  public:
   // `options.data_dir` is the replica's folder; `options.layout` is for the first store of a log.
+  // With `options.accept_loss` the first term of this process begins a new incarnation.
   // UNAVAILABLE if another process has the folder open. `leader_address` says where the leader is
   // now, for those that this replica turns away; any thread may call it. `on_append` receives how
   // long each batch took to become durable, on the writing thread.
@@ -67,6 +68,7 @@ class RocksReplica final : public ReplicaCopy {
 
   std::unique_ptr<RocksDatabase> database_;  // null while it leads
   std::unique_ptr<Appender> appender_;       // the log that the store writes
+  bool loss_accepted_ = false;               // this process has led
 
   mutable absl::Mutex mu_;
   std::shared_ptr<RocksKvStore> store_ ABSL_GUARDED_BY(mu_);

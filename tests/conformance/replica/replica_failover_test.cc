@@ -201,6 +201,27 @@ TEST_F(ReplicaFailover, ClientThatHasSeenMoreThanTheLogHoldsIsRefused) {
   EXPECT_EQ(Keys(*b_), "a ");
   EXPECT_TRUE(absl::IsFailedPrecondition(b_->OpenSession(seen.incarnation, seen.seq).status()));
   EXPECT_TRUE(b_->OpenSession().ok());
+
+  // Once an operator has accepted the loss, every client begins anew, also under later leaders.
+  RigOptions options;
+  options.accept_loss = true;
+  auto log = std::make_shared<ThreadedLog>(runtime_, engine_);
+  ReplicaProcess c(log, "c:1", options, "boot of c:1");
+  c.Await(ReplicaRole::kFollower);
+  b_->HandOver();
+  b_->Kill();
+  c.AwaitLead();
+  EXPECT_EQ(Keys(c), "a ");
+  const SessionInfo anew = c.OpenSession(seen.incarnation, seen.seq).value();
+  EXPECT_GT(anew.incarnation, seen.incarnation);
+  b_->Start();
+  b_->Await(ReplicaRole::kFollower);
+  c.HandOver();
+  b_->AwaitLead();
+  EXPECT_EQ(b_->OpenSession(anew.incarnation, anew.seq).value().incarnation, anew.incarnation);
+  b_->HandOver();
+  c.AwaitLead();
+  EXPECT_EQ(c.OpenSession().value().incarnation, anew.incarnation);
 }
 
 TEST_F(ReplicaFailover, FolderCanBeDeleted) {
@@ -232,30 +253,51 @@ TEST_F(ReplicaFailover, StoreTimeGoesOnOnAnotherMachine) {
   EXPECT_GT(Put(*a_, "c").value().store_time, after);
 }
 
-TEST_F(ReplicaFailover, NoLeaseIsTakenOverRightAfterATakeover) {
-  // This process's leases last for a second.
-  auto log = std::make_shared<ThreadedLog>(runtime_, engine_);
-  RigOptions options;
-  options.lease_ttl = absl::Seconds(1);
-  ReplicaProcess c(log, "c:1", options);
-  c.Await(ReplicaRole::kFollower);
-  Mutation stamped = kv::Put(kLeases, "l", std::string(8, '\0'));
-  stamped.kind = Mutation::Kind::kPutStamped;
-  ASSERT_TRUE(a_->Commit(Request(session_, ++number_, {{{}, {stamped}}})).ok());
-  const auto passed = [&](KvRig& rig) {
+// A third process, whose leases last for `ttl`; a lease that has passed at the leader.
+class ReplicaLeases : public ReplicaFailover {
+ protected:
+  void SetUp() override {
+    b_->Kill();
+    Mutation stamped = kv::Put(kLeases, "l", std::string(8, '\0'));
+    stamped.kind = Mutation::Kind::kPutStamped;
+    ASSERT_TRUE(a_->Commit(Request(session_, ++number_, {{{}, {stamped}}})).ok());
+    EXPECT_TRUE(Passed(*a_));
+  }
+  std::unique_ptr<ReplicaProcess> Follower(absl::Duration ttl) {
+    RigOptions options;
+    options.lease_ttl = ttl;
+    auto follower = std::make_unique<ReplicaProcess>(
+        std::make_shared<ThreadedLog>(runtime_, engine_), "c:1", options);
+    follower->Await(ReplicaRole::kFollower);
+    return follower;
+  }
+  bool Passed(KvRig& rig) {
     return rig
         .Commit(Request(session_, ++number_, {{{Cond(kLeases, "l", Kind::kStampPassed)}, {}}}))
         .value()
         .verdicts[0]
         .applied;
-  };
-  EXPECT_TRUE(passed(*a_));
-  b_->Kill();
+  }
+};
+
+TEST_F(ReplicaLeases, NoneIsTakenOverRightAfterAHandover) {
+  const auto c = Follower(absl::Seconds(1));
   a_->HandOver();
-  c.AwaitLead();
-  EXPECT_FALSE(passed(c));
-  c.runtime().Jump(absl::Seconds(1));
-  EXPECT_TRUE(passed(c));
+  c->AwaitLead();
+  EXPECT_FALSE(Passed(*c));
+  c->runtime().Jump(absl::Seconds(1));
+  EXPECT_TRUE(Passed(*c));
+}
+
+// What the former leader has granted began before its silence.
+TEST_F(ReplicaLeases, TheSilenceOfADeadLeaderCounts) {
+  const auto c = Follower(kLong + absl::Seconds(60));
+  a_->Kill();
+  Silence(*c);
+  c->AwaitLead();
+  EXPECT_FALSE(Passed(*c));
+  c->runtime().Jump(absl::Seconds(60));
+  EXPECT_TRUE(Passed(*c));
 }
 
 }  // namespace

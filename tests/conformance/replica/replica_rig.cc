@@ -27,6 +27,7 @@ ReplicatedKvStore::Options StoreOptions(const std::string& folder, const RigOpti
   RocksKvStore::Options& rocks = options.rocks;
   rocks.data_dir = folder;
   rocks.lease_ttl = rig.lease_ttl;
+  rocks.accept_loss = rig.accept_loss;
   rocks.recent_slots_log2 = rig.recent_slots_log2;
   rocks.watch_history_bytes_max = 1 << 20;
   rocks.block_cache_bytes = 8 << 20;
