@@ -115,6 +115,15 @@ void ApplyFile(const FlagMap& flags, const std::string& path, std::vector<std::s
   }
 }
 
+// Flags that ask for one thing to be done, and are no settings.
+bool IsForOneCall(absl::string_view name) {
+  for (const char* one :
+       {"config", "print_config", "version", "migrate", "move_into_log", "move_out_of_log"}) {
+    if (name == one) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 AppliedFlags ApplyFlags(const FlagSources& sources) {
@@ -142,7 +151,7 @@ AppliedFlags ApplyFlags(const FlagSources& sources) {
 std::string FlagsAsYaml() {
   std::string text;
   for (const auto& [name, flag] : OurFlags()) {
-    if (name == "config" || name == "print_config" || name == "version") continue;
+    if (IsForOneCall(name)) continue;
     YAML::Emitter value;
     value << YAML::DoubleQuoted << flag->CurrentValue();
     absl::StrAppend(&text, "# ", flag->Help(), "\n", name, ": ", value.c_str(), "\n");

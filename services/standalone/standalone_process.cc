@@ -34,6 +34,7 @@ class AllServices final : public HostedService {
   void AddRpcs(RpcTable& table) override {
     master_.AddRpcs(table);
     token_manager_.AddRpcs(table);
+    server_->AddExportRpc(table);
   }
   CallGate& gate() override { return master_.gate(); }
 
@@ -127,9 +128,7 @@ void ValidateFlags(std::vector<std::string>& errors) {
 std::string DefaultInstanceFile() { return store::StoreOptionsFromFlags().data_dir + "/instance"; }
 
 absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& context) {
-  store::StoreServer::Options options = store::StoreOptionsFromFlags();
-  options.replication.on_append = store::AppendLatency(context.metrics);
-  auto server = store::StoreServer::Open(options, context.runtime);
+  auto server = store::OpenStoreFromFlags(context.metrics, context.runtime);
   if (!server.ok()) return server.status();
   return std::make_unique<StandaloneProcess>(context, *std::move(server));
 }

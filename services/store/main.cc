@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/flags/flag.h"
 #include "common/auth/hosted_gate.h"
 #include "common/service/service_process.h"
 #include "services/store/metrics.h"
@@ -38,9 +37,7 @@ class StoreProcess final : public HostedService {
 };
 
 absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& context) {
-  StoreServer::Options options = StoreOptionsFromFlags();
-  options.replication.on_append = AppendLatency(context.metrics);
-  auto server = StoreServer::Open(options, context.runtime);
+  auto server = OpenStoreFromFlags(context.metrics, context.runtime);
   if (!server.ok()) return server.status();
   return std::make_unique<StoreProcess>(*std::move(server), context);
 }

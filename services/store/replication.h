@@ -45,7 +45,7 @@ class Replication {
 
   kv::ReplicatedKvStore& store() { return *store_; }
 
-  // What the log and the replicas' reports say. Errors as SharedLog::ListReports.
+  // Reads the log's state and the replicas' reports. Errors as SharedLog::ListReports.
   void GetStatus(std::function<void(absl::StatusOr<v1::StoreReplication>)> done);
   // Gives the term up if another replica is ready to lead; see StoreAdmin::HandOver.
   void HandOver(std::function<void(absl::Status)> done);

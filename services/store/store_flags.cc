@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "common/kv/layout.h"
 #include "common/rpc/host_port.h"
+#include "services/store/metrics.h"
 
 ABSL_FLAG(std::string, data_dir, "", "folder of the data; the store creates it if it is missing");
 ABSL_FLAG(bool, accept_loss, false,
@@ -109,6 +110,13 @@ StoreServer::Options StoreOptionsFromFlags() {
                           .store_id = absl::GetFlag(FLAGS_store_id),
                           .advertise = absl::GetFlag(FLAGS_advertise),
                           .on_append = nullptr}};
+}
+
+absl::StatusOr<std::unique_ptr<StoreServer>> OpenStoreFromFlags(Metrics& metrics,
+                                                                Runtime& runtime) {
+  StoreServer::Options options = StoreOptionsFromFlags();
+  options.replication.on_append = AppendLatency(metrics);
+  return StoreServer::Open(options, runtime);
 }
 
 }  // namespace escapement::store

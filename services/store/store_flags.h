@@ -3,14 +3,18 @@
 #ifndef SERVICES_STORE_STORE_FLAGS_H_
 #define SERVICES_STORE_STORE_FLAGS_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "common/metrics/metrics.h"
+#include "common/runtime/runtime.h"
 #include "services/store/store_server.h"
 
 namespace escapement::store {
 
-// What the process does instead of serving (store_tasks.h).
+// The work that the process does instead of serving (store_tasks.h).
 enum class StoreTask { kNone, kMigrate, kMoveIntoLog, kMoveOutOfLog };
 StoreTask StoreTaskFlag();
 
@@ -18,6 +22,9 @@ StoreTask StoreTaskFlag();
 void ValidateStoreFlags(std::vector<std::string>& errors);
 
 StoreServer::Options StoreOptionsFromFlags();
+
+// With its metrics of the log. Errors as StoreServer::Open.
+absl::StatusOr<std::unique_ptr<StoreServer>> OpenStoreFromFlags(Metrics& metrics, Runtime& runtime);
 
 }  // namespace escapement::store
 

@@ -2,9 +2,11 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/kv/engine/clock_hold.h"
 #include "common/kv/wire/store_service_grpc.h"
 #include "google/protobuf/util/time_util.h"
+#include "services/store/snapshot_export_grpc.h"
 #include "services/store/store_grpc.h"
 
 namespace escapement::store {
@@ -15,6 +17,12 @@ struct StoreServer::Parts {
   // One of them is null.
   std::unique_ptr<kv::RocksKvStore> local;
   std::unique_ptr<Replication> replication;
+  std::unique_ptr<SnapshotExport> export_;
+
+  absl::Status MakeCheckpoint(const std::string& folder) {
+    return local != nullptr ? local->MakeCheckpoint(folder)
+                            : replication->store().MakeCheckpoint(folder);
+  }
 };
 
 absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Open(const Options& options,
@@ -30,6 +38,10 @@ absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Open(const Options& op
     if (!replication.ok()) return replication.status();
     parts->replication = *std::move(replication);
   }
+  parts->export_ = std::make_unique<SnapshotExport>(
+      absl::StrCat(options.data_dir, "/export"),
+      [parts = parts.get()](const std::string& folder) { return parts->MakeCheckpoint(folder); },
+      runtime);
   return std::unique_ptr<StoreServer>(new StoreServer(std::move(parts)));
 }
 
@@ -50,7 +62,10 @@ StoreServer::~StoreServer() = default;
 void StoreServer::AddRpcs(RpcTable& table) {
   AddStoreRpcs(store(), table, this);
   kv::AddStoreServiceRpcs(store(), this, table);
+  AddExportRpc(table);
 }
+
+void StoreServer::AddExportRpc(RpcTable& table) { parts_->export_->AddRpcs(table); }
 
 std::string StoreServer::NotReadyReason() const {
   if (parts_->replication != nullptr) {

@@ -58,6 +58,8 @@ class StoreServer final : public kv::StoreAdmin {
   // Adds StoreService of escapement.internal.v1 for our own processes, and of escapement.v1 for
   // operators.
   void AddRpcs(RpcTable& table);
+  // Adds only ExportSnapshot of escapement.v1, for a process whose master serves the rest.
+  void AddExportRpc(RpcTable& table);
   // As HostedService::NotReadyReason. Not empty while a replica does not lead. Not empty if the
   // clock has held emission for longer than it takes to follow a step of minutes (clock_hold.h).
   // Then nothing is planned until an operator confirms the clock.

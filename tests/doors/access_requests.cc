@@ -72,6 +72,7 @@ const std::map<std::string, Probe>& Probes() {
       {"ConfirmClock", {""}},
       {"GetStatus", {""}},
       {"HandOver", {"", absl::StatusCode::kFailedPrecondition}},
+      {"ExportSnapshot", {""}},
       {"CreateTenant", {R"(tenant_id: "v" validate_only: true)"}},
       {"GetTenant", {R"(name: "tenants/TENANT")"}},
       {"ListTenants", {""}},

@@ -12,6 +12,7 @@
 #include "tools/escctl/commands.h"
 #include "tools/escctl/output.h"
 #include "tools/escctl/session.h"
+#include "tools/escctl/snapshot_commands.h"
 
 namespace escapement::escctl {
 namespace {
@@ -137,6 +138,7 @@ void AddStoreCommands(CLI::App& app, Session& session) {
                        "let another process of a replicated store lead, for example before an "
                        "upgrade of the one that leads")
       ->callback([&session] { RunHandover(session); });
+  AddSnapshotCommands(*group, session);
   CLI::App* clock =
       group->add_subcommand("clock", "show the store's time and how far the wall clock is from it");
   auto confirm = std::make_shared<bool>(false);

@@ -140,7 +140,7 @@ struct TrimResult {
   bool more = false;  // the call has done its share; call again for the rest
 };
 
-// What a replica has last said of itself.
+// The last words of a replica about itself.
 struct ReplicaReport {
   std::string replica;  // its name
   std::string details;  // the store's own facts

@@ -37,7 +37,7 @@ enum class RecordKind : uint8_t {
   // The log's first row, if a store was moved into it: the state before it is in a snapshot of this
   // row. Its writes name the last commit of that state.
   kMovedIn = 5,
-  // The log's last row: its store has moved out. Nobody leads behind it. Without writes.
+  // The log's last row: its store has moved out, so no replica leads any more. Without writes.
   kMovedOut = 6,
 };
 

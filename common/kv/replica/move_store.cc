@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/kv/data_folder.h"
 #include "common/kv/meta_keys.h"
@@ -67,6 +66,14 @@ absl::StatusOr<LeadResult> Lead(Runtime& runtime, BlockingLog& log, const LogSta
   request.seen = seen;
   request.owner = absl::StrCat("move-", absl::Hex(runtime.random().Next(), absl::kZeroPad16));
   return log.Wait<LeadResult>([&](auto done) { log.log().Lead(request, std::move(done)); });
+}
+
+void Pause(Runtime& runtime) {
+  const auto executor = runtime.NewExecutor("pause");
+  absl::Notification over;
+  executor->PostAfter(kPollInterval, [&over] { over.Notify(); });
+  over.WaitForNotification();
+  executor->Stop();
 }
 
 // Appends one row behind `place`, which is the log's end, and waits until it is settled.
@@ -190,7 +197,7 @@ absl::Status TakeLast(Runtime& runtime, BlockingLog& log, RocksReplica& copy) {
     timer.Observe(*state, runtime.clock().Elapsed());
     const LogPlace place = *copy.place();
     if (!timer.MayLead(place, runtime.clock().Elapsed())) {
-      absl::SleepFor(kPollInterval);
+      Pause(runtime);
       continue;
     }
     const auto led = Lead(runtime, log, *state);

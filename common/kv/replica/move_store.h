@@ -1,5 +1,5 @@
-// Moves a store from its data folder into a shared log, and back. No process may serve the store
-// meanwhile.
+// Moves a store from its data folder into a shared log, and back. No other process may use the
+// store at that time.
 //
 // Threads: one at a time. Blocks on IO and on the log, for as long as the log does not answer.
 

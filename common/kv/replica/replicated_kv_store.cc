@@ -66,6 +66,11 @@ RocksKvStore::Info ReplicatedKvStore::info() const {
   return store == nullptr ? RocksKvStore::Info() : store->info();
 }
 
+absl::Status ReplicatedKvStore::MakeCheckpoint(const std::string& folder) {
+  const auto store = copy_->store();
+  return store == nullptr ? NotLeader(LeaderAddress()) : store->MakeCheckpoint(folder);
+}
+
 std::string ReplicatedKvStore::LeaderAddress() const {
   ReplicaStatus status = loop_->status();
   // This replica is asked because it does not lead, or no longer.

@@ -51,6 +51,8 @@ class ReplicatedKvStore final : public KvStore {
   ReplicaStatus status() const;
   // The store's, while this replica leads. Otherwise all zeros.
   RocksKvStore::Info info() const;
+  // See RocksKvStore. NotLeader if this replica does not lead.
+  absl::Status MakeCheckpoint(const std::string& folder);
 
   void OpenSession(uint64_t seen_incarnation, CommitSeq seen, Callback<SessionInfo> done) override;
   using KvStore::Commit;

@@ -96,7 +96,7 @@ class RocksKvStore final : public KvStore {
   // Ends a replica's store and gives the copy back. With `hand_over` it writes a last batch. Calls
   // that come later fail with UNAVAILABLE.
   std::unique_ptr<RocksDatabase> Release(bool hand_over);
-  // See RocksDatabase. Any thread, but not beside Release.
+  // See RocksDatabase. Any thread. UNAVAILABLE after Release, which waits for it.
   absl::Status MakeCheckpoint(const std::string& folder);
 
   ~RocksKvStore() override;

@@ -40,9 +40,14 @@ class RocksStoreCore {
   // Idempotent. kYes, only with a log: writes a last batch, after which nothing is answered.
   void Stop(BatchLog::Last last = BatchLog::Last::kNo) ABSL_LOCKS_EXCLUDED(mu_);
   // After Stop.
-  std::unique_ptr<RocksDatabase> TakeDatabase() { return std::move(database_); }
+  std::unique_ptr<RocksDatabase> TakeDatabase() ABSL_LOCKS_EXCLUDED(checkpoint_mu_) {
+    absl::MutexLock lock(&checkpoint_mu_);
+    return std::move(database_);
+  }
 
-  absl::Status MakeCheckpoint(const std::string& folder) {
+  absl::Status MakeCheckpoint(const std::string& folder) ABSL_LOCKS_EXCLUDED(checkpoint_mu_) {
+    absl::MutexLock lock(&checkpoint_mu_);
+    if (database_ == nullptr) return absl::UnavailableError("the store has stopped");
     return database_->MakeCheckpoint(folder);
   }
 
@@ -108,6 +113,7 @@ class RocksStoreCore {
   const RocksKvStore::Options options_;
   Clock& clock_;
   const Layout layout_;
+  absl::Mutex checkpoint_mu_;  // held while a checkpoint needs `database_` to stay
   std::unique_ptr<RocksDatabase> database_;
   // Used by the witness thread and, after that has ended, by Stop.
   const std::unique_ptr<WitnessFile> witness_;

@@ -129,6 +129,7 @@ absl::Status SnapshotFileReader::TakeEntry() {
 }
 
 absl::Status SnapshotFileReader::Open(const std::string& name) {
+  if (folder_.empty()) return absl::OkStatus();
   path_ = absl::StrCat(folder_, "/", name);
   if (std::filesystem::exists(path_)) return Damaged();
   content_ = std::ofstream(path_, std::ios::binary | std::ios::trunc);
@@ -137,6 +138,7 @@ absl::Status SnapshotFileReader::Open(const std::string& name) {
 }
 
 absl::Status SnapshotFileReader::Close() {
+  if (folder_.empty()) return absl::OkStatus();
   content_.close();
   if (!content_) return CannotWrite(path_);
   return SyncPath(std::exchange(path_, ""));
@@ -148,7 +150,8 @@ absl::Status SnapshotFileReader::Take(absl::string_view bytes) {
       const absl::string_view part = bytes.substr(0, content_left_);
       bytes.remove_prefix(part.size());
       hash_.Add(part);
-      if (!content_.write(part.data(), static_cast<std::streamsize>(part.size())))
+      if (!folder_.empty() &&
+          !content_.write(part.data(), static_cast<std::streamsize>(part.size())))
         return CannotWrite(path_);
       content_left_ -= part.size();
       if (content_left_ == 0) RETURN_IF_ERROR(Close());
@@ -165,7 +168,7 @@ absl::Status SnapshotFileReader::Take(absl::string_view bytes) {
 
 absl::Status SnapshotFileReader::Finish() {
   if (!ended_ || head_.size() != kSha256Bytes || head_ != hash_.Finish()) return Damaged();
-  return SyncPath(folder_);
+  return folder_.empty() ? absl::OkStatus() : SyncPath(folder_);
 }
 
 absl::Status SyncPath(const std::string& path) {

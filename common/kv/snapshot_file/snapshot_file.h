@@ -54,7 +54,7 @@ class SnapshotFileWriter {
 
 class SnapshotFileReader {
  public:
-  // `folder` is new and empty.
+  // `folder` is new and empty. With the name "" nothing is written: the file is only checked.
   explicit SnapshotFileReader(std::string folder) : folder_(std::move(folder)) {}
 
   // Takes the next bytes of the file, cut anywhere, and writes what it can. DATA_LOSS: this is no
@@ -77,7 +77,7 @@ class SnapshotFileReader {
   std::string head_;  // bytes whose meaning is not complete
   bool begun_ = false;
   bool ended_ = false;
-  std::string path_;  // of the file that is being written
+  std::string path_;  // the file that is being written
   std::ofstream content_;
   uint64_t content_left_ = 0;
   Sha256 hash_;

@@ -76,6 +76,7 @@ TEST(SnapshotFile, AFolderComesBackAsItWas) {
     const absl::Status status = Read(file, read, piece);
     EXPECT_TRUE(status.ok()) << status;
     EXPECT_EQ(FilesOf(read), expected) << "in pieces of " << piece;
+    EXPECT_TRUE(Read(file, "", piece).ok());
   }
 }
 
@@ -89,6 +90,7 @@ TEST(SnapshotFile, EveryWrongByteIsNoticed) {
     std::string damaged = file;
     damaged[i] = static_cast<char>(damaged[i] ^ 0x11);
     EXPECT_FALSE(Read(damaged, NewFolder()).ok()) << "byte " << i;
+    EXPECT_FALSE(Read(damaged, "").ok()) << "byte " << i << " of a file that is only checked";
   }
 }
 

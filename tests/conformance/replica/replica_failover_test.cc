@@ -202,7 +202,7 @@ TEST_F(ReplicaFailover, ClientThatHasSeenMoreThanTheLogHoldsIsRefused) {
   EXPECT_TRUE(absl::IsFailedPrecondition(b_->OpenSession(seen.incarnation, seen.seq).status()));
   EXPECT_TRUE(b_->OpenSession().ok());
 
-  // Once an operator has accepted the loss, every client begins anew, also under later leaders.
+  // Once an operator has accepted the loss, every client starts over, also under later leaders.
   RigOptions options;
   options.accept_loss = true;
   auto log = std::make_shared<ThreadedLog>(runtime_, engine_);
@@ -289,7 +289,7 @@ TEST_F(ReplicaLeases, NoneIsTakenOverRightAfterAHandover) {
   EXPECT_TRUE(Passed(*c));
 }
 
-// What the former leader has granted began before its silence.
+// Leases that the former leader has granted began before its silence.
 TEST_F(ReplicaLeases, TheSilenceOfADeadLeaderCounts) {
   const auto c = Follower(kLong + absl::Seconds(60));
   a_->Kill();
