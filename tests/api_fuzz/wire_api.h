@@ -31,7 +31,7 @@ struct Method {
   std::string name_field;
   std::string pattern;
 
-  bool streams() const { return descriptor->client_streaming() || descriptor->server_streaming(); }
+  bool streams() const { return descriptor->client_streaming(); }
   const std::string& name() const { return descriptor->name(); }
 };
 
