@@ -12,6 +12,7 @@
 #include "common/kv/meta_keys.h"
 #include "common/kv/not_leader.h"
 #include "common/kv/replica/log_record.h"
+#include "common/kv/replica/takeover_timer.h"
 #include "common/kv/rocks/batch_log.h"
 #include "common/kv/rocks/store_database.h"
 #include "common/service/log.h"
@@ -104,6 +105,7 @@ absl::StatusOr<std::unique_ptr<RocksReplica>> RocksReplica::Open(
     std::function<void(absl::Duration)> on_append) {
   RETURN_IF_ERROR(ValidateLayout(options.layout));
   if (!options.on_fatal) options.on_fatal = EndStoreProcess;
+  options.beat_interval = kBeatInterval;
   std::unique_ptr<RocksReplica> replica(
       new RocksReplica(std::move(options), clock, std::move(leader_address), std::move(on_append)));
   RETURN_IF_ERROR(replica->OpenDatabase());
