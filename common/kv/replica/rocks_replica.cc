@@ -43,25 +43,16 @@ class RocksReplica::Appender final : public BatchLog {
     return tee_;
   }
 
-  absl::Status Write(absl::Duration began) override {
-    struct Answer {
-      absl::Mutex mu;
-      std::optional<absl::StatusOr<LogPlace>> place;
-    };
-    auto answer = std::make_shared<Answer>();
+  void Send(absl::Duration began, Done done) override {
     const absl::Duration sent = replica_.clock_.Elapsed();
-    log_->Append(record_->Take(), [answer](absl::StatusOr<LogPlace> place) {
-      absl::MutexLock lock(&answer->mu);
-      answer->place = std::move(place);
-    });
-    absl::MutexLock lock(&answer->mu);
-    auto here = [&answer] { return answer->place.has_value(); };
-    answer->mu.Await(absl::Condition(&here));
-    if (!answer->place->ok()) return answer->place->status();
-    if (replica_.on_append_) replica_.on_append_(replica_.clock_.Elapsed() - sent);
-    log_->lease().Renew(began);
-    local_->Put(ColumnFamily::kMeta, kLogPlaceKey, EncodeLogPlace(**answer->place));
-    return absl::OkStatus();
+    // The store waits for `done` before it ends, so this object outlives the call.
+    log_->Append(record_->Take(),
+                 [this, began, sent, done = std::move(done)](absl::StatusOr<LogPlace> place) {
+                   if (!place.ok()) return done(place.status());
+                   if (replica_.on_append_) replica_.on_append_(replica_.clock_.Elapsed() - sent);
+                   log_->lease().Renew(began);
+                   done(EncodeLogPlace(*place));
+                 });
   }
 
   absl::Status MayAnswer() const override {

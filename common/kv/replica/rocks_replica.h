@@ -30,7 +30,7 @@ class RocksReplica final : public ReplicaCopy {
   // `options.data_dir` is the replica's folder; `options.layout` is for the first store of a log.
   // UNAVAILABLE if another process has the folder open. `leader_address` says where the leader is
   // now, for those that this replica turns away; any thread may call it. `on_append` receives how
-  // long each batch took to become durable, on the writing thread.
+  // long each batch took to become durable, on a thread of the log.
   static absl::StatusOr<std::unique_ptr<RocksReplica>> Open(
       RocksKvStore::Options options, Clock& clock, std::function<std::string()> leader_address,
       std::function<void(absl::Duration)> on_append = nullptr);
