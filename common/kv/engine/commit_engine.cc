@@ -40,7 +40,7 @@ absl::Status OutsideWindow(const CommitRequest& request) {
 
 CommitEngine::CommitEngine(Options options, BaseState& base, CommitSeq seq)
     : base_(base),
-      overlay_(base),
+      layer_(std::make_unique<Layer>(base)),
       recent_(options.recent_slots_log2, seq),
       sessions_(options.sessions_max, options.first_session),
       seq_(seq) {
@@ -55,13 +55,32 @@ void CommitEngine::BeginBatch(WriteSink& sink, absl::Time store_time, bool stamp
   wrote_ = false;
 }
 
-bool CommitEngine::EndBatch() {
+void CommitEngine::Layer::Clear() {
+  overlay.Clear();
+  kept.clear();
+  records.clear();
+}
+
+bool CommitEngine::EndBatch(Ended ended) {
   if (seq_ != batch_begin_seq_) sink_->Put(ColumnFamily::kMeta, kSeqKey, EncodeU64(seq_));
-  overlay_.Clear();
-  kept_.clear();
-  records_.clear();
   sink_ = nullptr;
+  if (ended == Ended::kWritten) {
+    layer_->Clear();
+    return wrote_;
+  }
+  if (unused_.empty()) unused_.push_back(std::make_unique<Layer>(base_));
+  under_way_.push_back(std::exchange(layer_, std::move(unused_.back())));
+  unused_.pop_back();
+  layer_->overlay.SetBase(under_way_.back()->overlay);
   return wrote_;
+}
+
+void CommitEngine::SettleBatch() {
+  unused_.push_back(std::move(under_way_.front()));
+  under_way_.pop_front();
+  unused_.back()->Clear();
+  Layer& above = under_way_.empty() ? *layer_ : *under_way_.front();
+  above.overlay.SetBase(base_);
 }
 
 uint64_t CommitEngine::OpenSession() {
@@ -142,7 +161,7 @@ CommitEngine::Decision CommitEngine::Apply(std::shared_ptr<const CommitRequest> 
   record->store_time = store_time_;
   record->bytes = BytesOf(*request);
   record->request = std::move(request);
-  records_.push_back(record);
+  layer_->records.push_back(record);
   decision.record = std::move(record);
   return decision;
 }
@@ -165,7 +184,7 @@ bool CommitEngine::Holds(const Condition& condition) {
   }
   if (seen) return true;
   absl::string_view value;
-  const bool present = overlay_.Get(condition.cf, condition.key, value);
+  const bool present = layer_->overlay.Get(condition.cf, condition.key, value);
   switch (condition.kind) {
     case Condition::Kind::kAbsent:
       return !present;
@@ -182,7 +201,7 @@ bool CommitEngine::Holds(const Condition& condition) {
 
 bool CommitEngine::StampPassed(const Condition& condition) {
   absl::string_view value;
-  if (!stamps_may_pass_ || !overlay_.Get(condition.cf, condition.key, value)) return false;
+  if (!stamps_may_pass_ || !layer_->overlay.Get(condition.cf, condition.key, value)) return false;
   if (value.size() < 8 || condition.number > value.size() - 8) return false;
   return static_cast<int64_t>(ReadBigEndian<uint64_t>(value.substr(condition.number))) <=
          ToMicros(store_time_);
@@ -190,14 +209,14 @@ bool CommitEngine::StampPassed(const Condition& condition) {
 
 bool CommitEngine::RangeCountIs(const Condition& condition) {
   uint64_t count = 0;
-  overlay_.ForEachKey(condition.cf, condition.key, condition.value,
-                      [&](absl::string_view) { return ++count <= condition.number; });
+  layer_->overlay.ForEachKey(condition.cf, condition.key, condition.value,
+                             [&](absl::string_view) { return ++count <= condition.number; });
   return count == condition.number;
 }
 
 absl::string_view CommitEngine::Keep(std::string bytes) {
-  kept_.push_back(std::make_unique<std::string>(std::move(bytes)));
-  return *kept_.back();
+  layer_->kept.push_back(std::make_unique<std::string>(std::move(bytes)));
+  return *layer_->kept.back();
 }
 
 void CommitEngine::ApplyMutation(const Mutation& mutation, CommitRecord& record) {
@@ -208,7 +227,7 @@ void CommitEngine::ApplyMutation(const Mutation& mutation, CommitRecord& record)
       return;
     case Mutation::Kind::kDelete:
       sink_->Delete(mutation.cf, mutation.key);
-      overlay_.Delete(mutation.cf, mutation.key);
+      layer_->overlay.Delete(mutation.cf, mutation.key);
       recent_.Touch(mutation.cf, mutation.key, seq_);
       return;
     case Mutation::Kind::kPutStamped: {
@@ -225,26 +244,26 @@ void CommitEngine::ApplyMutation(const Mutation& mutation, CommitRecord& record)
       break;
   }
   sink_->Put(mutation.cf, mutation.key, value);
-  overlay_.Put(mutation.cf, mutation.key, value);
+  layer_->overlay.Put(mutation.cf, mutation.key, value);
   recent_.Touch(mutation.cf, mutation.key, seq_);
 }
 
 void CommitEngine::ApplyDeleteRange(const Mutation& mutation) {
   const size_t single_max = HasRangeTombstones(mutation.cf) ? kSingleDeletesMax : SIZE_MAX;
   std::vector<absl::string_view> keys;
-  overlay_.ForEachKey(mutation.cf, mutation.key, mutation.value, [&](absl::string_view key) {
+  layer_->overlay.ForEachKey(mutation.cf, mutation.key, mutation.value, [&](absl::string_view key) {
     keys.push_back(Keep(std::string(key)));
     return keys.size() <= single_max;
   });
   if (keys.size() > single_max) {
     sink_->DeleteRange(mutation.cf, mutation.key, mutation.value);
-    overlay_.DeleteRange(mutation.cf, mutation.key, mutation.value);
+    layer_->overlay.DeleteRange(mutation.cf, mutation.key, mutation.value);
     recent_.TouchRange(mutation.cf, mutation.key, mutation.value, seq_);
     return;
   }
   for (absl::string_view key : keys) {
     sink_->Delete(mutation.cf, key);
-    overlay_.Delete(mutation.cf, key);
+    layer_->overlay.Delete(mutation.cf, key);
     recent_.Touch(mutation.cf, key, seq_);
   }
 }

@@ -6,12 +6,16 @@
 // answers and publish the records. If that write fails, the engine's state is ahead of the disk, so
 // the store's process must end.
 //
+// A store may decide further batches while earlier ones are under way: decided, but not in the
+// BaseState yet. A batch sees the effects of all earlier batches.
+//
 // Threads: one at a time.
 
 #ifndef COMMON_KV_ENGINE_COMMIT_ENGINE_H_
 #define COMMON_KV_ENGINE_COMMIT_ENGINE_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,7 +51,7 @@ class CommitEngine {
   // `seq` is the sequence of the last commit in `base`. `base` must outlive the engine.
   CommitEngine(Options options, BaseState& base, CommitSeq seq);
 
-  // `sink` and everything given to Decide must live until EndBatch. `stamps_may_pass` is false in
+  // `sink` must live until EndBatch. `stamps_may_pass` is false in
   // the first lease TTL of the process: then kStampPassed does not hold.
   void BeginBatch(WriteSink& sink, absl::Time store_time, bool stamps_may_pass);
 
@@ -67,8 +71,14 @@ class CommitEngine {
   // Forgets which keys are unchanged, as after a start.
   void ForgetRecent() { recent_.Forget(seq_); }
 
+  // kUnderWay: the store writes the batch to the BaseState later, and calls SettleBatch then.
+  enum class Ended : uint8_t { kWritten, kUnderWay };
   // Writes the sequence if it changed. Returns true if the sink received anything in this batch.
-  bool EndBatch();
+  // kWritten: the store writes the sink's content before it begins another batch.
+  bool EndBatch(Ended ended = Ended::kWritten);
+  // The oldest batch under way is in the BaseState now, or the sink received nothing from it. Not
+  // between BeginBatch and EndBatch.
+  void SettleBatch();
 
   // Sequence of the last decided commit.
   CommitSeq seq() const { return seq_; }
@@ -82,8 +92,20 @@ class CommitEngine {
   void ApplyDeleteRange(const Mutation& mutation);
   absl::string_view Keep(std::string bytes);
 
+  // One batch.
+  struct Layer {
+    explicit Layer(BaseState& base) : overlay(base) {}
+    void Clear();
+    Overlay overlay;
+    // Strings that the overlay points to, beside those of the requests.
+    std::vector<std::unique_ptr<std::string>> kept;
+    std::vector<std::shared_ptr<const CommitRecord>> records;  // kept alive for the overlay's views
+  };
+
   BaseState& base_;
-  Overlay overlay_;
+  std::unique_ptr<Layer> layer_;                  // the current batch
+  std::deque<std::unique_ptr<Layer>> under_way_;  // oldest first; each is the next one's base
+  std::vector<std::unique_ptr<Layer>> unused_;
   RecentWrites recent_;
   SessionTable sessions_;
   CommitSeq seq_;
@@ -94,9 +116,6 @@ class CommitEngine {
   bool stamps_may_pass_ = false;
   CommitSeq batch_begin_seq_ = 0;
   bool wrote_ = false;
-  // Strings that the overlay points to, beside those of the requests.
-  std::vector<std::unique_ptr<std::string>> kept_;
-  std::vector<std::shared_ptr<const CommitRecord>> records_;  // kept alive for the overlay's views
 };
 
 }  // namespace escapement::kv

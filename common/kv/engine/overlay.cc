@@ -52,22 +52,40 @@ bool Overlay::InRanges(const Family& family, absl::string_view key) {
   return false;
 }
 
-bool Overlay::Get(ColumnFamily cf, absl::string_view key, absl::string_view& value) {
-  if (!families_[static_cast<size_t>(cf)].effects.empty()) {
-    const Family& family = Indexed(cf);
-    if (auto point = family.points.find(key); point != family.points.end()) {
-      value = point->second.value;
-      return point->second.present;
-    }
-    if (InRanges(family, key)) return false;
+Overlay::Found Overlay::Find(ColumnFamily cf, absl::string_view key, absl::string_view& value) {
+  if (families_[static_cast<size_t>(cf)].effects.empty()) return Found::kInBase;
+  const Family& family = Indexed(cf);
+  if (auto point = family.points.find(key); point != family.points.end()) {
+    value = point->second.value;
+    return point->second.present ? Found::kPresent : Found::kAbsent;
   }
-  if (!base_.Get(cf, key, scratch_)) return false;
+  return InRanges(family, key) ? Found::kAbsent : Found::kInBase;
+}
+
+bool Overlay::Get(ColumnFamily cf, absl::string_view key, absl::string_view& value) {
+  const Found found = Find(cf, key, value);
+  if (found != Found::kInBase) return found == Found::kPresent;
+  if (!base_->Get(cf, key, scratch_)) return false;
   value = scratch_;
   return true;
 }
 
+bool Overlay::Get(ColumnFamily cf, absl::string_view key, std::string& value) {
+  absl::string_view found_value;
+  const Found found = Find(cf, key, found_value);
+  if (found == Found::kInBase) return base_->Get(cf, key, value);
+  if (found == Found::kPresent) value.assign(found_value.data(), found_value.size());
+  return found == Found::kPresent;
+}
+
 void Overlay::ForEachKey(ColumnFamily cf, absl::string_view begin, absl::string_view end,
                          absl::FunctionRef<bool(absl::string_view)> visit) {
+  ForEach(cf, begin, end,
+          [&visit](absl::string_view key, absl::string_view) { return visit(key); });
+}
+
+void Overlay::ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end,
+                      Visitor visit) {
   const Family& family = Indexed(cf);
   auto point = family.points.lower_bound(begin);
   const auto points_end = end.empty() ? family.points.end() : family.points.lower_bound(end);
@@ -76,15 +94,15 @@ void Overlay::ForEachKey(ColumnFamily cf, absl::string_view begin, absl::string_
   auto visit_points = [&](const absl::string_view* bound) {
     for (; !stopped && point != points_end && (bound == nullptr || point->first < *bound);
          ++point) {
-      if (point->second.present) stopped = !visit(point->first);
+      if (point->second.present) stopped = !visit(point->first, point->second.value);
     }
   };
-  base_.ForEach(cf, begin, end, [&](absl::string_view key, absl::string_view) {
+  base_->ForEach(cf, begin, end, [&](absl::string_view key, absl::string_view value) {
     visit_points(&key);
     if (stopped) return false;
     const bool hidden = (point != points_end && point->first == key) || InRanges(family, key);
     // If the overlay has the key too, the next round visits it as the overlay's.
-    if (!hidden) stopped = !visit(key);
+    if (!hidden) stopped = !visit(key, value);
     return !stopped;
   });
   visit_points(nullptr);

@@ -1,8 +1,11 @@
-// Overlay: the effects of the commits that are being decided, on top of the synced state.
+// Overlay: the effects of the commits of one batch, on top of the state before the batch.
 //
 // The store decides all commits of one sync before it writes any of them, and each commit must see
 // the effects of the earlier ones. The overlay lists effects as they come. It indexes a column
 // family only at the first read of it, because RecentWrites answers most conditions without a read.
+//
+// The state before the batch is the synced state, or the overlay of a batch that is not written
+// yet.
 //
 // Threads: one at a time. Keys and values are views: their owner must keep them until Clear().
 
@@ -21,7 +24,8 @@
 
 namespace escapement::kv {
 
-// The synced state. A read cannot fail: an implementation whose disk fails ends the process.
+// The state beneath a batch. A read cannot fail: an implementation whose disk fails ends the
+// process.
 class BaseState {
  public:
   // Return false to stop.
@@ -44,10 +48,13 @@ class WriteSink {
   virtual void DeleteRange(ColumnFamily cf, absl::string_view begin, absl::string_view end) = 0;
 };
 
-class Overlay {
+class Overlay final : public BaseState {
  public:
-  // `base` must outlive the overlay, and must not change between two calls of Clear.
-  explicit Overlay(BaseState& base) : base_(base) {}
+  // `base` must outlive the overlay. While the overlay has effects, `base` changes only in how it
+  // is stored: what it answers stays the same.
+  explicit Overlay(BaseState& base) : base_(&base) {}
+  // Another object that answers the same as the present base; any base while there are no effects.
+  void SetBase(BaseState& base) { base_ = &base; }
 
   void Put(ColumnFamily cf, absl::string_view key, absl::string_view value);
   void Delete(ColumnFamily cf, absl::string_view key);
@@ -57,6 +64,9 @@ class Overlay {
   // Reads the value with all effects so far; returns false if the key is absent. `value` stays
   // valid until the next call.
   bool Get(ColumnFamily cf, absl::string_view key, absl::string_view& value);
+  bool Get(ColumnFamily cf, absl::string_view key, std::string& value) override;
+  void ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end,
+               Visitor visit) override;
   // Visits the keys of [begin, end) in ascending order, until the visitor returns false.
   void ForEachKey(ColumnFamily cf, absl::string_view begin, absl::string_view end,
                   absl::FunctionRef<bool(absl::string_view)> visit);
@@ -78,10 +88,13 @@ class Overlay {
     // Deleted ranges. A point inside one of them was set after the range was deleted.
     std::vector<std::pair<absl::string_view, absl::string_view>> ranges;
   };
+  enum class Found : uint8_t { kPresent, kAbsent, kInBase };
+  // Sets `value` if the key is present.
+  Found Find(ColumnFamily cf, absl::string_view key, absl::string_view& value);
   Family& Indexed(ColumnFamily cf);
   static bool InRanges(const Family& family, absl::string_view key);
 
-  BaseState& base_;
+  BaseState* base_;
   std::array<Family, kColumnFamilyCount> families_;
   std::string scratch_;
 };

@@ -139,8 +139,8 @@ std::shared_ptr<const CommitRecord> StoreKernel::BeginBatch(WriteSink& sink,
   return engine_.DecideOwn(std::move(request)).record;
 }
 
-bool StoreKernel::EndBatch() {
-  const bool wrote = engine_.EndBatch();
+bool StoreKernel::EndBatch(CommitEngine::Ended ended) {
+  const bool wrote = engine_.EndBatch(ended);
   const bool record_due = batch_boottime_ - recorded_ >= StoreClock::kRecordInterval;
   if (wrote || record_due) recorded_ = batch_boottime_;
   return wrote || record_due;

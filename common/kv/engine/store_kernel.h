@@ -65,7 +65,9 @@ class StoreKernel {
   // FAILED_PRECONDITION if the store is behind `seen`.
   absl::StatusOr<SessionInfo> OpenSession(uint64_t seen_incarnation, CommitSeq seen);
   // Returns true if the sink's content must be written; otherwise it may be dropped.
-  bool EndBatch();
+  bool EndBatch(CommitEngine::Ended ended = CommitEngine::Ended::kWritten);
+  // See CommitEngine.
+  void SettleBatch() { engine_.SettleBatch(); }
 
   // Replaces the incarnation by a new, larger one, because an operator accepted the loss of data.
   // Only before the first batch.

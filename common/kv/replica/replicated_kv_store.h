@@ -35,7 +35,7 @@ class ReplicatedKvStore final : public KvStore {
   struct Options {
     RocksKvStore::Options rocks;  // `layout` is for the first store of a log
     ReplicaLoop::Options replica;
-    // Receives how long each batch took to become durable, on the writing thread. May be empty.
+    // Receives how long each batch took to become durable, on a thread of the log. May be empty.
     std::function<void(absl::Duration)> on_append;
   };
 

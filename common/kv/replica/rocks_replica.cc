@@ -13,6 +13,7 @@
 #include "common/kv/meta_keys.h"
 #include "common/kv/not_leader.h"
 #include "common/kv/replica/log_record.h"
+#include "common/kv/replica/takeover_timer.h"
 #include "common/kv/rocks/batch_log.h"
 #include "common/kv/rocks/store_database.h"
 #include "common/service/log.h"
@@ -43,25 +44,16 @@ class RocksReplica::Appender final : public BatchLog {
     return tee_;
   }
 
-  absl::Status Write(absl::Duration began) override {
-    struct Answer {
-      absl::Mutex mu;
-      std::optional<absl::StatusOr<LogPlace>> place;
-    };
-    auto answer = std::make_shared<Answer>();
+  void Send(absl::Duration began, Done done) override {
     const absl::Duration sent = replica_.clock_.Elapsed();
-    log_->Append(record_->Take(), [answer](absl::StatusOr<LogPlace> place) {
-      absl::MutexLock lock(&answer->mu);
-      answer->place = std::move(place);
-    });
-    absl::MutexLock lock(&answer->mu);
-    auto here = [&answer] { return answer->place.has_value(); };
-    answer->mu.Await(absl::Condition(&here));
-    if (!answer->place->ok()) return answer->place->status();
-    if (replica_.on_append_) replica_.on_append_(replica_.clock_.Elapsed() - sent);
-    log_->lease().Renew(began);
-    local_->Put(ColumnFamily::kMeta, kLogPlaceKey, EncodeLogPlace(**answer->place));
-    return absl::OkStatus();
+    // The store waits for `done` before it ends, so this object outlives the call.
+    log_->Append(record_->Take(),
+                 [this, began, sent, done = std::move(done)](absl::StatusOr<LogPlace> place) {
+                   if (!place.ok()) return done(place.status());
+                   if (replica_.on_append_) replica_.on_append_(replica_.clock_.Elapsed() - sent);
+                   log_->lease().Renew(began);
+                   done(EncodeLogPlace(*place));
+                 });
   }
 
   absl::Status MayAnswer() const override {
@@ -105,6 +97,7 @@ absl::StatusOr<std::unique_ptr<RocksReplica>> RocksReplica::Open(
     std::function<void(absl::Duration)> on_append) {
   RETURN_IF_ERROR(ValidateLayout(options.layout));
   if (!options.on_fatal) options.on_fatal = EndStoreProcess;
+  options.beat_interval = kBeatInterval;
   std::unique_ptr<RocksReplica> replica(
       new RocksReplica(std::move(options), clock, std::move(leader_address), std::move(on_append)));
   RETURN_IF_ERROR(replica->OpenDatabase());

@@ -31,7 +31,7 @@ class RocksReplica final : public ReplicaCopy {
   // With `options.accept_loss` the first term of this process begins a new incarnation.
   // UNAVAILABLE if another process has the folder open. `leader_address` says where the leader is
   // now, for those that this replica turns away; any thread may call it. `on_append` receives how
-  // long each batch took to become durable, on the writing thread.
+  // long each batch took to become durable, on a thread of the log.
   static absl::StatusOr<std::unique_ptr<RocksReplica>> Open(
       RocksKvStore::Options options, Clock& clock, std::function<std::string()> leader_address,
       std::function<void(absl::Duration)> on_append = nullptr);

@@ -98,7 +98,7 @@ class BackgroundGivesWay final : public rocksdb::EventListener {
 }  // namespace
 
 struct RocksDatabase::State {
-  class Batch final : public WriteSink {
+  class Batch final : public RocksDatabase::Batch {
    public:
     explicit Batch(State& state) : state_(state) {}
     void Put(ColumnFamily cf, absl::string_view key, absl::string_view value) override {
@@ -110,6 +110,8 @@ struct RocksDatabase::State {
     void DeleteRange(ColumnFamily cf, absl::string_view begin, absl::string_view end) override {
       Check(batch.DeleteRange(state_.Handle(cf), ToSlice(begin), ToSlice(end)));
     }
+    size_t bytes() const override { return batch.GetDataSize(); }
+    void Clear() override { batch.Clear(); }
     rocksdb::WriteBatch batch{/*reserved_bytes=*/1 << 20};
 
    private:
@@ -201,8 +203,8 @@ void RocksDatabase::ForEach(ColumnFamily cf, absl::string_view begin, absl::stri
 }
 
 WriteSink& RocksDatabase::batch() { return state_->batch; }
-size_t RocksDatabase::batch_bytes() const { return state_->batch.batch.GetDataSize(); }
-void RocksDatabase::ClearBatch() { state_->batch.batch.Clear(); }
+size_t RocksDatabase::batch_bytes() const { return state_->batch.bytes(); }
+void RocksDatabase::ClearBatch() { state_->batch.Clear(); }
 
 void RocksDatabase::Write() {
   rocksdb::WriteOptions write;
@@ -212,10 +214,17 @@ void RocksDatabase::Write() {
   ClearBatch();
 }
 
-void RocksDatabase::WriteUnsynced() {
-  const auto status = state_->db->Write(rocksdb::WriteOptions(), &state_->batch.batch);
+void RocksDatabase::WriteUnsynced() { WriteUnsynced(state_->batch); }
+
+std::unique_ptr<RocksDatabase::Batch> RocksDatabase::NewBatch() {
+  return std::make_unique<State::Batch>(*state_);
+}
+
+void RocksDatabase::WriteUnsynced(Batch& batch) {
+  const auto status =
+      state_->db->Write(rocksdb::WriteOptions(), &static_cast<State::Batch&>(batch).batch);
   if (!status.ok()) state_->options.on_fatal(ToStatus(status));
-  ClearBatch();
+  batch.Clear();
 }
 
 absl::Status RocksDatabase::MakeCheckpoint(const std::string& path) {

@@ -1,10 +1,9 @@
 // RocksDatabase: a RocksDB database with our column families and settings (docs/design/store.md).
 //
 // A store's writes are synced writes of the log; a replica's copy needs no sync. Only the writing
-// thread reads the latest state; all
-// other threads read a Snapshot. If a write or a read of the latest state fails, `on_fatal` is
-// called and must not return. After a failed write or sync of the log the content of the disk is
-// unknown, and another attempt could acknowledge lost data.
+// thread reads the latest state; all other threads read a Snapshot. If a write or a read of the
+// latest state fails, `on_fatal` is called and must not return. After a failed write or sync of the
+// log the content of the disk is unknown, and another attempt could acknowledge lost data.
 //
 // Threads: one thread uses the BaseState part and Write. Any thread may call TakeSnapshot and read
 // snapshots.
@@ -61,6 +60,17 @@ class RocksDatabase final : public BaseState {
   // Writes the batch without a sync. After a crash of the machine a suffix of such writes may be
   // missing.
   void WriteUnsynced();
+
+  // Writes that are collected beside batch().
+  class Batch : public WriteSink {
+   public:
+    virtual size_t bytes() const = 0;
+    virtual void Clear() = 0;
+  };
+  // Not to be used after the database has gone.
+  std::unique_ptr<Batch> NewBatch();
+  // As WriteUnsynced() for this batch; leaves it empty.
+  void WriteUnsynced(Batch& batch);
 
   // Makes a folder with the database's present state, which Open can open. It holds every write so
   // far, and shares its table files with the database where the file system can (hard links). The

@@ -177,7 +177,6 @@ absl::StatusOr<std::unique_ptr<RocksKvStore>> RocksKvStore::Open(Options options
 absl::StatusOr<std::unique_ptr<RocksKvStore>> RocksKvStore::OpenReplica(Options options,
                                                                         Clock& clock,
                                                                         Replica replica) {
-  if (!options.on_fatal) options.on_fatal = EndStoreProcess;
   auto layout = ReadLayout(*replica.database);
   if (!layout.ok()) return layout.status();
   auto kernel = LoadKernel(options, replica.clock_age, *replica.database, clock);

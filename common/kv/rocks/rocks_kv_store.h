@@ -89,8 +89,8 @@ class RocksKvStore final : public KvStore {
     std::optional<absl::Duration> clock_age;
   };
   // A store over a copy. It returns once a first batch is in the log. It uses data_dir only to
-  // measure the free room, and ignores accept_loss, layout and file_system. Errors as
-  // StoreKernel::Load, and those of the log.
+  // measure the free room, and ignores accept_loss, layout, file_system and on_fatal, which are the
+  // database's. Errors as StoreKernel::Load, and those of the log.
   static absl::StatusOr<std::unique_ptr<RocksKvStore>> OpenReplica(Options options, Clock& clock,
                                                                    Replica replica);
   // Ends a replica's store and gives the copy back. With `hand_over` it writes a last batch. Calls

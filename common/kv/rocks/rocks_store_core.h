@@ -2,7 +2,13 @@
 // each thread does.
 //
 // With a BatchLog (a replica's leader) a batch becomes durable there instead of on the disk. Then
-// there is no witness, and the writer makes a batch at least every `beat_interval`.
+// there is no witness, and the writer makes a batch at least every `beat_interval`. While a batch
+// is on its way to the log, the writer decides and sends the next one. Batches are written to the
+// database, published and answered one after the other, once they are durable. So the database has
+// only durable batches, and nobody sees or learns of a batch that may still be lost.
+//
+// rocks_store_core.cc has start, stop, reads and the witness; rocks_store_writer.cc has the
+// writer's thread.
 
 #ifndef COMMON_KV_ROCKS_ROCKS_STORE_CORE_H_
 #define COMMON_KV_ROCKS_ROCKS_STORE_CORE_H_
@@ -21,6 +27,7 @@
 #include "common/kv/engine/store_kernel.h"
 #include "common/kv/engine/watch_hub.h"
 #include "common/kv/rocks/batch_log.h"
+#include "common/kv/rocks/decided_batch.h"
 #include "common/kv/rocks/rocks_database.h"
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/kv/rocks/witness_file.h"
@@ -54,17 +61,7 @@ class RocksStoreCore {
   // OK if what was read before this call may be answered.
   absl::Status MayAnswer() const { return log_ == nullptr ? absl::OkStatus() : log_->MayAnswer(); }
 
-  // A commit, or the opening of a session if `request` is null.
-  struct Work {
-    std::shared_ptr<const CommitRequest> request;
-    std::optional<PendingAnswer<CommitResult>> committed;
-    // The queue was full. The refusal is answered in its turn, after an earlier copy of the same
-    // commit.
-    bool refused = false;
-    uint64_t seen_incarnation = 0;
-    CommitSeq seen = 0;
-    std::optional<PendingAnswer<SessionInfo>> opened;
-  };
+  using Work = StoreWork;
   void Enqueue(Work work) ABSL_LOCKS_EXCLUDED(mu_);
   // Runs `control` on the writer's thread before the next commit is published.
   void RunOnWriter(Closure control) ABSL_LOCKS_EXCLUDED(mu_);
@@ -90,23 +87,37 @@ class RocksStoreCore {
         absl::AbsDuration(kernel_->clock().disagreement()) > StoreClock::kFollowMax;
     return {clock_.Elapsed(), clock_.WallNow(), stepped && clock_.WallIsSynchronised()};
   }
+  StoreState StateAt(const ClockReading& now);
+  // True if the kernel's state at `now` may be published. With a log it must be durable: then no
+  // batch is under way, and the store time contains no step of the clock that is not recorded.
+  bool IsRecorded(const ClockReading& now);
   // True if a batch is due although no commit waits.
   bool WantsBatch(const ClockReading& now);
   void RunWriter() ABSL_LOCKS_EXCLUDED(mu_);
   void RunReader() ABSL_LOCKS_EXCLUDED(read_mu_);
   void RunWitness() ABSL_LOCKS_EXCLUDED(mu_);
   void WriteWitness() ABSL_LOCKS_EXCLUDED(mu_);
-  bool TakeQueue(std::vector<Work>& batch) ABSL_LOCKS_EXCLUDED(mu_);
+  bool MayDecide() const;
+  bool TakeQueue(std::vector<Work>& works) ABSL_LOCKS_EXCLUDED(mu_);
   void RunControls() ABSL_LOCKS_EXCLUDED(mu_);
-  bool HasRoom();
-  void RefuseAll(std::vector<Work> batch);
-  // False if the log has ended: the works get no answer, and nothing may be published any more.
-  bool CommitBatch(std::vector<Work> batch, const ClockReading& now,
+  bool HasRoom() ABSL_LOCKS_EXCLUDED(mu_);
+  void RefuseAll(std::vector<Work> works);
+  // Decides a batch. Without a log it also finishes the batch; with one it sends the batch, and
+  // Settle finishes it.
+  void CommitBatch(std::vector<Work> works, const ClockReading& now,
                    BatchLog::Last last = BatchLog::Last::kNo);
-  bool MakeDurable(bool wrote, const ClockReading& now);
-  // Publishes the state at `now`, which the last batch or call of WantsBatch has read. So the
-  // published store time never contains a step of the clock that is not recorded.
-  void Publish(bool wrote, const ClockReading& now) ABSL_LOCKS_EXCLUDED(mu_);
+  std::unique_ptr<DecidedBatch> Decide(std::vector<Work> works, const ClockReading& now,
+                                       BatchLog::Last last);
+  void Send(std::unique_ptr<DecidedBatch> batch, const ClockReading& now);
+  // Finishes the batches under way that are durable. kAll: waits until none is under way. Returns
+  // false if the log has ended: then no batch is under way, the works of those that were get no
+  // answer, and nothing may be published any more.
+  enum class Wait : bool { kNo, kAll };
+  bool Settle(Wait wait) ABSL_LOCKS_EXCLUDED(mu_);
+  // Publishes a durable batch, and answers.
+  void Finish(DecidedBatch& batch) ABSL_LOCKS_EXCLUDED(mu_);
+  // `snapshot`: of the database as it is now, otherwise the last published one stays.
+  void Publish(const StoreState& state, bool snapshot) ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status WhyStopped() const;
   View Latest() const ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -125,8 +136,14 @@ class RocksStoreCore {
   WatchHub hub_;
   uint64_t bytes_until_room_check_ = 0;
   bool has_room_ = true;
-  absl::Duration logged_ = absl::ZeroDuration();  // when the last batch of the log began
-  // Answers that wait for the next batch, because a step of the clock must be recorded first.
+  // Only with a log: batches that are decided and not finished, oldest first.
+  std::deque<std::unique_ptr<DecidedBatch>> under_way_;
+  std::vector<std::unique_ptr<RocksDatabase::Batch>> unused_writes_;
+  bool log_ended_ = false;
+  absl::Duration logged_ = absl::ZeroDuration();  // when the last batch that was sent began
+  // An operator's confirmation has moved the clock, and no batch since then is sent.
+  bool step_unrecorded_ = false;
+  // Answers that wait for the next batch, because the clock's state was not recorded.
   std::vector<std::pair<PendingAnswer<ClockState>, ClockState>> clock_answers_;
 
   mutable absl::Mutex mu_;

@@ -34,6 +34,13 @@ class ReplicaFailover : public testing::Test {
   absl::StatusOr<CommitResult> Put(KvRig& rig, const std::string& key) {
     return rig.Commit(Request(session_, ++number_, {{{}, {kv::Put(kEvents, key, "v")}}}));
   }
+  // Does not wait for the answer.
+  Awaited<CommitResult> SendPut(KvRig& rig, const std::string& key) {
+    Awaited<CommitResult> answer;
+    rig.store().Commit(Request(session_, ++number_, {{{}, {kv::Put(kEvents, key, "v")}}}),
+                       answer.callback());
+    return answer;
+  }
   // Ends the leader, as far as the follower can see: it has been silent for longer than it may.
   void Silence(ReplicaProcess& follower) {
     const auto behind = [&] {
@@ -127,10 +134,10 @@ TEST_F(ReplicaFailover, ZombieAnswersNothingUntrue) {
   ASSERT_TRUE(Put(*a_, "b").ok());
   seen.WaitFor(1);
   log_a_->Hold();
-  Awaited<CommitResult> late;
-  a_->store().Commit(Request(session_, ++number_, {{{}, {kv::Put(kEvents, "late", "v")}}}),
-                     late.callback());
+  auto late = SendPut(*a_, "late");
   log_a_->AwaitHeldAppends(1);
+  auto later = SendPut(*a_, "later");
+  log_a_->AwaitHeldAppends(2);
   a_->runtime().Jump(kLong);
   Silence(*b_);
   b_->AwaitLead();
@@ -140,8 +147,9 @@ TEST_F(ReplicaFailover, ZombieAnswersNothingUntrue) {
   EXPECT_TRUE(LeaderAddressOf(a_->Get({{kEvents, "new"}}).status()).has_value());
   log_a_->Go();
   EXPECT_TRUE(absl::IsUnavailable(late.Wait().status()));
+  EXPECT_TRUE(absl::IsUnavailable(later.Wait().status()));
   EXPECT_TRUE(LeaderAddressOf(*seen.WaitForLag()).has_value());
-  EXPECT_EQ(seen.seqs().size(), 1u);  // it has seen "b" and not "late"
+  EXPECT_EQ(seen.seqs().size(), 1u);  // it has seen "b" and nothing later
   a_->Await(ReplicaRole::kFollower);
   EXPECT_EQ(KnownLeader(*a_), "b:1");
   EXPECT_EQ(Keys(*b_), "a b new ");
@@ -169,6 +177,22 @@ TEST_F(ReplicaFailover, CommitWithALostAnswerHasOneEffect) {
   EXPECT_EQ(Put(*a_, "a").value().seq, 1u);
   log_a_->LoseAnswers(1);
   EXPECT_EQ(Put(*a_, "b").value().seq, 2u);
+  EXPECT_EQ(Keys(*a_), "a b ");
+  a_->HandOver();
+  b_->AwaitLead();
+  EXPECT_EQ(Keys(*b_), "a b ");
+}
+
+TEST_F(ReplicaFailover, TwoRowsWithLostAnswersHaveOneEffectEach) {
+  log_a_->Hold();
+  auto a = SendPut(*a_, "a");
+  log_a_->AwaitHeldAppends(1);
+  auto b = SendPut(*a_, "b");
+  log_a_->AwaitHeldAppends(2);
+  log_a_->LoseAnswers(2);
+  log_a_->Go();
+  EXPECT_EQ(a.Wait().value().seq, 1u);
+  EXPECT_EQ(b.Wait().value().seq, 2u);
   EXPECT_EQ(Keys(*a_), "a b ");
   a_->HandOver();
   b_->AwaitLead();

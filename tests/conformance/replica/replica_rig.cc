@@ -33,6 +33,7 @@ ReplicatedKvStore::Options StoreOptions(const std::string& folder, const RigOpti
   rocks.block_cache_bytes = 8 << 20;
   rocks.write_buffer_bytes = 4 << 20;
   rocks.free_bytes_min = 0;
+  rocks.beat_interval = absl::InfiniteDuration();  // a replica sets its own
   return options;
 }
 
