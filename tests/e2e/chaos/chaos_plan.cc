@@ -74,8 +74,8 @@ class Planner {
 std::vector<Fault> PlanChaos(const PlanOptions& options) { return Planner(options).Plan(); }
 
 std::string Describe(const Fault& fault) {
-  static constexpr absl::string_view kKinds[] = {"kill", "pause",  "terminate",
-                                                 "cut",  "forget", "promote"};
+  static constexpr absl::string_view kKinds[] = {"kill",   "pause",   "terminate", "cut",
+                                                 "forget", "promote", "split"};
   static constexpr absl::string_view kCuts[] = {
       "", " (reset)", " (black hole)", " (no request)", " (no answer)", " (slow)", " (torn)"};
   return absl::StrCat(kKinds[static_cast<size_t>(fault.kind)], " ", fault.victim,

@@ -22,6 +22,7 @@ struct Fault {
     kCut,        // a link is cut, and healed at the end
     kForget,     // SIGKILL; at the end the data folder is deleted, and the process restarted
     kPromote,    // the database's primary is lost for good, and its standby promoted
+    kSplit,      // the standby is promoted while the primary lives on, until the end
   };
   Kind kind = Kind::kKill;
   std::string victim;  // a process, or a link

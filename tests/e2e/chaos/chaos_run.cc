@@ -3,10 +3,12 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
@@ -42,6 +44,13 @@ constexpr absl::Duration kAftermath = absl::Seconds(15);
 constexpr absl::Duration kAskAgain = absl::Milliseconds(200);
 // How long a fault may wait until it is possible: a store leads, and the standby is synchronous.
 constexpr absl::Duration kPossibleWithin = absl::Seconds(60);
+
+int CountLines(const std::string& path, absl::string_view text) {
+  std::ifstream in(path);
+  int count = 0;
+  for (std::string line; std::getline(in, line);) count += absl::StrContains(line, text) ? 1 : 0;
+  return count;
+}
 
 class Run {
  public:
@@ -91,6 +100,7 @@ class Run {
         ++result_.kills;
         break;
       case Fault::Kind::kPromote:
+      case Fault::Kind::kSplit:
         ++result_.promotions;
         break;
       case Fault::Kind::kPause:
@@ -221,6 +231,9 @@ class Run {
     result_.terms = terms.size() - 1;  // row 0 belongs to none
     result_.probes_answered = answers.size();
     result_.probes_refused = stores.probes().refused();
+    for (const std::string& store : stores.names())
+      result_.restores +=
+          CountLines(absl::StrCat(options_.folder, "/", store, ".log"), "restored from a snapshot");
     return absl::OkStatus();
   }
 
@@ -264,24 +277,26 @@ class Run {
 absl::StatusOr<ChaosResult> RunChaos(const ChaosOptions& options) { return Run(options).Do(); }
 
 std::string Report(const ChaosOptions& options, const ChaosResult& result) {
-  constexpr size_t kShownMax = 40;
-  std::string report =
-      absl::StrCat("seed ", options.plan.seed, ": ", result.kills, " kills, ", result.pauses,
-                   " pauses, ", result.terminations, " orderly ends, ", result.cuts, " cuts, ",
-                   options.replica_faults > 0
-                       ? absl::StrCat(result.promotions, " promotions, ", result.terms, " terms, ",
-                                      result.probes_answered, " probes answered and ",
-                                      result.probes_refused, " refused, ")
-                       : "",
-                   result.calls, " calls, ", result.history.receipts.size(), " receipts (",
-                   result.again, " again), ", result.history.works.size(), " of them work, ",
-                   result.history.commits.size(), " commits (", result.undone, " undone), ",
-                   absl::FormatDuration(absl::Trunc(result.took, absl::Seconds(1))), ", ",
-                   result.violations.size(), " violations\n");
+  constexpr int kShownMax = 8;  // of each rule
+  std::string report = absl::StrCat(
+      "seed ", options.plan.seed, ": ", result.kills, " kills, ", result.pauses, " pauses, ",
+      result.terminations, " orderly ends, ", result.cuts, " cuts, ",
+      options.replica_faults > 0
+          ? absl::StrCat(result.promotions, " promotions, ", result.terms, " terms, ",
+                         result.probes_answered, " probes answered and ", result.probes_refused,
+                         " refused, ", result.restores, " restores, ")
+          : "",
+      result.calls, " calls, ", result.history.receipts.size(), " receipts (", result.again,
+      " again), ", result.history.works.size(), " of them work, ", result.history.commits.size(),
+      " commits (", result.undone, " undone), ",
+      absl::FormatDuration(absl::Trunc(result.took, absl::Seconds(1))), ", ",
+      result.violations.size(), " violations\n");
   if (result.violations.empty()) return report;
-  for (size_t i = 0; i < std::min(kShownMax, result.violations.size()); ++i)
-    absl::StrAppend(&report, "  ", result.violations[i].rule, ": ", result.violations[i].what,
-                    "\n");
+  std::map<std::string, int> shown;
+  for (const simulation::Violation& violation : result.violations) {
+    if (++shown[violation.rule] <= kShownMax)
+      absl::StrAppend(&report, "  ", violation.rule, ": ", violation.what, "\n");
+  }
   absl::StrAppend(&report, "logs and data: ", options.folder,
                   "\nthe same plan again: tools/dev chaos --seed=", options.plan.seed,
                   options.replica_faults > 0

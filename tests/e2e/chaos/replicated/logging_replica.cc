@@ -13,16 +13,21 @@
 #include "common/kv/wire/store_service_grpc.h"
 #include "services/store/store_grpc.h"
 #include "tests/e2e/chaos/commit_file.h"
-#include "tests/e2e/chaos/replicated/term_noting_log.h"
+#include "tests/e2e/chaos/replicated/noting_log.h"
 
 namespace escapement::chaos {
 namespace {
+
+// Small, so that a run of a minute has several snapshots, and a store that lost its folder restores
+// one.
+constexpr uint64_t kSnapshotLogBytes = 256 << 10;
+constexpr absl::Duration kSnapshotCheck = absl::Seconds(2);
 
 // Has a file for each term. Used by the writing thread of the store that leads, and by the thread
 // that makes such a store; never by both at once.
 class TermFiles {
  public:
-  TermFiles(std::string folder, const TermNotingLog& log) : folder_(std::move(folder)), log_(log) {}
+  TermFiles(std::string folder, const NotingLog& log) : folder_(std::move(folder)), log_(log) {}
 
   void Write(const std::vector<std::shared_ptr<const kv::CommitRecord>>& records) {
     if (records.empty()) return;
@@ -40,7 +45,7 @@ class TermFiles {
 
  private:
   const std::string folder_;
-  const TermNotingLog& log_;
+  const NotingLog& log_;
   uint64_t epoch_ = 0;
   std::unique_ptr<CommitFile> file_;
 };
@@ -58,6 +63,8 @@ class LoggingReplica final : public HostedService {
     options.replica.owner =
         absl::StrCat(flags.replication.store_id, "-", absl::Hex(context.runtime.random().Next()));
     options.replica.address = flags.replication.advertise;
+    options.replica.snapshot_log_bytes = kSnapshotLogBytes;
+    options.replica.snapshot_check = kSnapshotCheck;
     auto store = kv::ReplicatedKvStore::Open(std::move(options), context.runtime, noting_);
     if (!store.ok()) return store.status();
     store_ = *std::move(store);
@@ -75,7 +82,7 @@ class LoggingReplica final : public HostedService {
  private:
   // Destroyed in reverse order: the store before the log.
   const std::unique_ptr<kv::PgLog> log_;
-  TermNotingLog noting_;
+  NotingLog noting_;
   TermFiles files_;
   std::unique_ptr<kv::ReplicatedKvStore> store_;
 };

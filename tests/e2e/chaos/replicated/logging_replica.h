@@ -1,5 +1,6 @@
 // LoggingReplica: a replica of the store over PostgreSQL, put together as services/store does, that
-// also writes what it decides while it leads (commit_file.h).
+// also writes what it decides while it leads (commit_file.h). It makes a snapshot for each 256 KiB
+// of the log.
 //
 // Threads: as HostedService.
 

@@ -57,7 +57,7 @@ constexpr Card kDeck[] = {
     {Kind::kCut, "leader>postgres", absl::Seconds(5), Cut::kSlow},
     {Kind::kCut, "follower>postgres", absl::Seconds(6), Cut::kBlackHole},
     {Kind::kKill, "store.leader", absl::Seconds(1)},
-    {Kind::kPromote, "postgres", absl::Seconds(1)},
+    {Kind::kSplit, "postgres", absl::Seconds(8)},
 };
 
 class Planner {
@@ -94,7 +94,8 @@ class Planner {
     fault.victim = card.victim;
     fault.cut = card.cut;
     fault.end = card.length_max == kZombie ? kZombie : random_.Between(kShortest, card.length_max);
-    // Both ways to heal: the bytes that the link held come late, or are lost.
+    // Both ways to heal: the bytes that the link held come late, or are lost. After a split, either
+    // the leader or a follower stays with the old primary.
     fault.reset = card.cut == Cut::kTorn || random_.Below(2) == 0;
     return fault;
   }

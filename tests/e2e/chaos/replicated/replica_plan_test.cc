@@ -42,7 +42,7 @@ TEST(ReplicaPlanTest, ThirtyFaultsHaveEveryKindCutAndZombie) {
     victims.insert(fault.victim);
     zombies += fault.kind == Fault::Kind::kPause && fault.end - fault.begin == kZombiePause;
   }
-  EXPECT_EQ(kinds.size(), 6u);
+  EXPECT_EQ(kinds.size(), 7u);
   EXPECT_EQ(cuts.size(), 7u);
   EXPECT_EQ(victims.size(), 8u);
   EXPECT_EQ(zombies, 2);

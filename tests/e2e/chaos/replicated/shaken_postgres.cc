@@ -60,11 +60,13 @@ absl::Status ShakenPostgres::Begin(const Fault& fault) {
   if (!Synced()) return absl::UnavailableError("the standby is not synchronous yet");
   if (fault.victim == "postgres.writer") return BeginWriters(fault.kind);
   if (fault.victim == "postgres.standby") return BeginServer(*standby_, fault.kind);
-  if (fault.kind != Fault::Kind::kPromote) return BeginServer(*primary_, fault.kind);
-  primary_->Crash();
+  const bool split = fault.kind == Fault::Kind::kSplit;
+  if (!split && fault.kind != Fault::Kind::kPromote) return BeginServer(*primary_, fault.kind);
+  if (!split) primary_->Crash();
   RETURN_IF_ERROR(standby_->Promote());
+  if (split) old_ = std::move(primary_);
   primary_ = std::move(standby_);
-  return absl::OkStatus();
+  return split ? AddStandby() : absl::OkStatus();
 }
 
 absl::Status ShakenPostgres::BeginWriters(Fault::Kind kind) {
@@ -104,7 +106,11 @@ absl::Status ShakenPostgres::EndServer(Postgres& server, Fault::Kind kind) {
 
 absl::Status ShakenPostgres::End(const Fault& fault) {
   if (fault.victim == "postgres.standby") return EndServer(*standby_, fault.kind);
-  if (fault.victim == "postgres" && fault.kind == Fault::Kind::kPromote) return AddStandby();
+  if (fault.kind == Fault::Kind::kPromote) return AddStandby();
+  if (fault.kind == Fault::Kind::kSplit) {
+    old_.reset();
+    return absl::OkStatus();
+  }
   if (fault.victim == "postgres") return EndServer(*primary_, fault.kind);
   if (fault.kind == Fault::Kind::kPause) {
     for (const pid_t pid : writers_) kill(pid, SIGCONT);

@@ -38,9 +38,10 @@ class ShakenPostgres {
   absl::Status AwaitSynced(absl::Duration timeout);
 
   // UNAVAILABLE, and nothing happens, while the standby is not synchronous, or no writer is there
-  // to be a victim. A promotion is complete when it returns, except for the new standby.
+  // to be a victim. A promotion is complete when it returns, except for the new standby. After a
+  // split the promoted server has a standby already, and the old primary goes on without one.
   absl::Status Begin(const Fault& fault);
-  // Starts what has ended. A promoted primary gets a new standby.
+  // Starts what has ended. A promoted primary gets a new standby, and an old primary ends.
   absl::Status End(const Fault& fault);
 
  private:
@@ -52,6 +53,7 @@ class ShakenPostgres {
 
   std::unique_ptr<fixtures::Postgres> primary_;
   std::unique_ptr<fixtures::Postgres> standby_;  // null after a promotion, until its end
+  std::unique_ptr<fixtures::Postgres> old_;      // the former primary, during a split
   std::vector<pid_t> writers_;                   // victims of the present fault
 };
 

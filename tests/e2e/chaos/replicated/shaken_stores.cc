@@ -72,11 +72,15 @@ std::string ShakenStores::data(const std::string& store) const {
   return absl::StrCat(folder_, "/data", suffix);
 }
 
+std::string ShakenStores::OtherThan(const std::string& store) const {
+  return store == names_[0] ? names_[1] : names_[0];
+}
+
 absl::StatusOr<std::string> ShakenStores::VictimOf(const Fault& fault) const {
   if (GroupOf(fault) == "postgres") return fault.victim;
   const std::string leader = probes_->leader();
   if (leader.empty()) return absl::UnavailableError("no store leads");
-  const std::string follower = leader == names_[0] ? names_[1] : names_[0];
+  const std::string follower = OtherThan(leader);
   if (fault.kind != Fault::Kind::kCut)
     return absl::EndsWith(fault.victim, ".leader") ? leader : follower;
   if (absl::StartsWith(fault.victim, "clients>")) return ClientLink(leader);
@@ -91,8 +95,11 @@ absl::Status ShakenStores::Begin(const Fault& fault) {
   if (fault.kind == Fault::Kind::kCut) {
     proxy_.Set(*found, fault.cut);
   } else if (GroupOf(fault) == "postgres") {
+    const std::string leader = probes_->leader();
     RETURN_IF_ERROR(postgres_->Begin(fault));
-    if (fault.kind == Fault::Kind::kPromote) RETURN_IF_ERROR(RedirectToPrimary());
+    if (fault.kind == Fault::Kind::kPromote) RETURN_IF_ERROR(RedirectToPrimary(""));
+    if (fault.kind == Fault::Kind::kSplit)
+      RETURN_IF_ERROR(RedirectToPrimary(fault.reset ? leader : OtherThan(leader)));
   } else {
     RETURN_IF_ERROR(BeginStore(fault, *found));
   }
@@ -100,9 +107,11 @@ absl::Status ShakenStores::Begin(const Fault& fault) {
   return absl::OkStatus();
 }
 
-absl::Status ShakenStores::RedirectToPrimary() {
-  for (const std::string& store : names_)
-    RETURN_IF_ERROR(proxy_.Redirect(DatabaseLink(store), postgres_->socket()));
+absl::Status ShakenStores::RedirectToPrimary(const std::string& left_behind) {
+  for (const std::string& store : names_) {
+    if (store != left_behind)
+      RETURN_IF_ERROR(proxy_.Redirect(DatabaseLink(store), postgres_->socket()));
+  }
   return absl::OkStatus();
 }
 
@@ -131,6 +140,7 @@ absl::Status ShakenStores::End(const Fault& fault) {
     proxy_.Set(victim, Cut::kNone, fault.reset);
     return absl::OkStatus();
   }
+  if (fault.kind == Fault::Kind::kSplit) RETURN_IF_ERROR(RedirectToPrimary(""));
   if (GroupOf(fault) == "postgres") return postgres_->End(fault);
   return EndStore(fault, victim);
 }

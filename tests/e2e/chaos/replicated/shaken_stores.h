@@ -52,9 +52,11 @@ class ShakenStores {
 
  private:
   absl::StatusOr<std::string> VictimOf(const Fault& fault) const;
+  std::string OtherThan(const std::string& store) const;
   absl::Status BeginStore(const Fault& fault, const std::string& store);
   absl::Status EndStore(const Fault& fault, const std::string& store);
-  absl::Status RedirectToPrimary();
+  // All links to the database but those of `left_behind`. "": all.
+  absl::Status RedirectToPrimary(const std::string& left_behind);
 
   CuttingProxy& proxy_;
   integration::Platform& platform_;

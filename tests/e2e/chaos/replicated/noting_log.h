@@ -1,11 +1,11 @@
-// TermNotingLog: passes every call on to another SharedLog, and knows the term in which this
-// process appends. A leader appends its first row before it decides anything, so each decision
-// belongs to the term noted last.
+// NotingLog: passes calls on to another SharedLog, and knows the term in which this process
+// appends. A leader appends its first row before it decides anything, so each decision belongs to
+// the term noted last. It never trims: the judge reads the log from its beginning.
 //
 // Threads: any.
 
-#ifndef TESTS_E2E_CHAOS_REPLICATED_TERM_NOTING_LOG_H_
-#define TESTS_E2E_CHAOS_REPLICATED_TERM_NOTING_LOG_H_
+#ifndef TESTS_E2E_CHAOS_REPLICATED_NOTING_LOG_H_
+#define TESTS_E2E_CHAOS_REPLICATED_NOTING_LOG_H_
 
 #include <atomic>
 #include <cstdint>
@@ -16,10 +16,10 @@
 
 namespace escapement::chaos {
 
-class TermNotingLog final : public kv::SharedLog {
+class NotingLog final : public kv::SharedLog {
  public:
   // `log` must outlive it.
-  explicit TermNotingLog(kv::SharedLog& log) : log_(log) {}
+  explicit NotingLog(kv::SharedLog& log) : log_(log) {}
 
   // The highest epoch of an append so far.
   uint64_t epoch() const { return epoch_; }
@@ -55,7 +55,7 @@ class TermNotingLog final : public kv::SharedLog {
     log_.ReadPart(std::move(file), index, std::move(done));
   }
   void Trim(uint32_t snapshots_kept, Callback<kv::TrimResult> done) override {
-    log_.Trim(snapshots_kept, std::move(done));
+    done(kv::TrimResult());
   }
 
  private:
@@ -65,4 +65,4 @@ class TermNotingLog final : public kv::SharedLog {
 
 }  // namespace escapement::chaos
 
-#endif  // TESTS_E2E_CHAOS_REPLICATED_TERM_NOTING_LOG_H_
+#endif  // TESTS_E2E_CHAOS_REPLICATED_NOTING_LOG_H_
