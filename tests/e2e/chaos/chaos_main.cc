@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -32,6 +33,7 @@ struct Tally {
   int runs = 0, failed = 0, kills = 0, pauses = 0, terminations = 0, cuts = 0, promotions = 0;
   uint64_t terms = 0, probes_answered = 0, probes_refused = 0;
   int restores = 0;
+  absl::Duration silence;
   uint64_t calls = 0, receipts = 0, again = 0, outcomes = 0, commits = 0, undone = 0;
   std::map<std::string, int> faults;
   std::map<std::string, uint64_t> repeats;
@@ -50,6 +52,7 @@ struct Tally {
     probes_answered += result.probes_answered;
     probes_refused += result.probes_refused;
     restores += result.restores;
+    silence = std::max(silence, result.silence);
     calls += result.calls;
     receipts += result.history.receipts.size();
     again += result.again;
@@ -74,6 +77,8 @@ struct Tally {
     std::printf("kills %d, pauses %d, orderly ends %d, cuts %d, promotions %d: %d faults\n", kills,
                 pauses, terminations, cuts, promotions, all());
     if (absl::GetFlag(FLAGS_replicated)) {
+      std::printf("no store answered for %s at most\n",
+                  absl::FormatDuration(absl::Trunc(silence, absl::Milliseconds(100))).c_str());
       std::printf("terms %llu, restores %d, calls of single stores: %llu answered, %llu refused\n",
                   static_cast<unsigned long long>(terms), restores,
                   static_cast<unsigned long long>(probes_answered),

@@ -45,6 +45,16 @@ constexpr absl::Duration kAskAgain = absl::Milliseconds(200);
 // How long a fault may wait until it is possible: a store leads, and the standby is synchronous.
 constexpr absl::Duration kPossibleWithin = absl::Seconds(60);
 
+// The longest time in which no store answered anybody.
+absl::Duration LongestSilence(const std::vector<ProbeAnswer>& answers) {
+  std::vector<absl::Time> times;
+  for (const ProbeAnswer& answer : answers) times.push_back(answer.answered);
+  std::sort(times.begin(), times.end());
+  absl::Duration longest;
+  for (size_t i = 1; i < times.size(); ++i) longest = std::max(longest, times[i] - times[i - 1]);
+  return longest;
+}
+
 int CountLines(const std::string& path, absl::string_view text) {
   std::ifstream in(path);
   int count = 0;
@@ -230,6 +240,7 @@ class Run {
     for (const kv::LogRow& row : *rows) terms.insert(row.epoch);
     result_.terms = terms.size() - 1;  // row 0 belongs to none
     result_.probes_answered = answers.size();
+    result_.silence = LongestSilence(answers);
     result_.probes_refused = stores.probes().refused();
     for (const std::string& store : stores.names())
       result_.restores +=
@@ -277,14 +288,16 @@ class Run {
 absl::StatusOr<ChaosResult> RunChaos(const ChaosOptions& options) { return Run(options).Do(); }
 
 std::string Report(const ChaosOptions& options, const ChaosResult& result) {
-  constexpr int kShownMax = 8;  // of each rule
+  constexpr int kShownMax = 8;  // violations of each rule
   std::string report = absl::StrCat(
       "seed ", options.plan.seed, ": ", result.kills, " kills, ", result.pauses, " pauses, ",
       result.terminations, " orderly ends, ", result.cuts, " cuts, ",
       options.replica_faults > 0
           ? absl::StrCat(result.promotions, " promotions, ", result.terms, " terms, ",
                          result.probes_answered, " probes answered and ", result.probes_refused,
-                         " refused, ", result.restores, " restores, ")
+                         " refused, ", result.restores, " restores, silent for ",
+                         absl::FormatDuration(absl::Trunc(result.silence, absl::Milliseconds(100))),
+                         " at most, ")
           : "",
       result.calls, " calls, ", result.history.receipts.size(), " receipts (", result.again,
       " again), ", result.history.works.size(), " of them work, ", result.history.commits.size(),

@@ -47,6 +47,7 @@ struct ChaosResult {
   uint64_t probes_answered = 0;
   uint64_t probes_refused = 0;
   int restores = 0;                         // copies that began with a snapshot
+  absl::Duration silence;                   // the longest time in which no probe was answered
   uint64_t again = 0;                       // receipts of events that had arrived before
   std::map<std::string, uint64_t> repeats;  // the same by cause
   absl::Duration took;
