@@ -24,6 +24,7 @@ ABSL_FLAG(int, faults, 30, "with --replicated: runs are made until there were so
 ABSL_FLAG(int, faults_of_run, 30, "with --replicated");
 ABSL_FLAG(absl::Duration, length, absl::Seconds(90), "of the faults of one run");
 ABSL_FLAG(double, minutes, 0, "no run begins later than this; 0: no bound");
+ABSL_FLAG(bool, keep, false, "keep data and logs also of runs without a violation");
 ABSL_FLAG(std::string, folder, "", "for data and logs; empty: a temporary one");
 
 namespace escapement::chaos {
@@ -134,7 +135,8 @@ int Main() {
     tally.Add(*result);
     std::printf("%s", Report(options, *result).c_str());
     std::fflush(stdout);
-    if (result->violations.empty()) std::filesystem::remove_all(options.folder);
+    if (result->violations.empty() && !absl::GetFlag(FLAGS_keep))
+      std::filesystem::remove_all(options.folder);
   }
   tally.Print();
   std::error_code ignored;

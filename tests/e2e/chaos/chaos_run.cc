@@ -146,6 +146,8 @@ class Run {
     std::multimap<absl::Duration, Step> steps;
     for (const Fault& fault : faults) steps.insert({fault.begin, {true, &fault}});
     absl::Status first;
+    // For those who look into a failed run.
+    std::ofstream notes(absl::StrCat(options_.folder, "/faults.log"));
     const absl::Time start = absl::Now();
     while (!steps.empty()) {
       const auto [at, step] = *steps.begin();
@@ -162,6 +164,9 @@ class Run {
         steps.insert({fault.end + (at - fault.begin), {false, &fault}});
         Count(fault);
       }
+      notes << absl::FormatTime(absl::RFC3339_full, absl::Now(), absl::UTCTimeZone())
+            << (step.begins ? " begins: " : " ended: ") << Describe(fault)
+            << (status.ok() ? std::string() : " " + status.ToString()) << std::endl;
       if (!status.ok())
         status = absl::Status(status.code(), absl::StrCat(Describe(fault), ": ", status.message()));
       first.Update(status);

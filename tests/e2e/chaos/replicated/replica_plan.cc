@@ -126,7 +126,8 @@ class Planner {
 
 std::string GroupOf(const Fault& fault) {
   if (fault.kind == Kind::kCut) return "links";
-  return absl::StartsWith(fault.victim, "postgres") ? "postgres" : "stores";
+  if (absl::StartsWith(fault.victim, "postgres")) return "postgres";
+  return fault.victim == "store.leader" ? "leaders" : "followers";
 }
 
 std::vector<Fault> PlanReplicaChaos(const ReplicaPlanOptions& options) {

@@ -30,8 +30,8 @@ struct ReplicaPlanOptions {
   absl::Duration end = absl::Seconds(100);
 };
 
-// The part that a fault hits: "stores", "postgres" or "links". Faults of one group do not
-// overlap; those of different groups may.
+// The part that a fault hits: "leaders", "followers", "postgres" or "links". Faults of one group do
+// not overlap; those of different groups may.
 std::string GroupOf(const Fault& fault);
 
 // The faults in order of their begin.

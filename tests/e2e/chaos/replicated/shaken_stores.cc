@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -72,17 +73,26 @@ std::string ShakenStores::data(const std::string& store) const {
   return absl::StrCat(folder_, "/data", suffix);
 }
 
-std::string ShakenStores::OtherThan(const std::string& store) const {
-  return store == names_[0] ? names_[1] : names_[0];
+bool ShakenStores::IsVictim(const std::string& store) const {
+  return std::any_of(victims_.begin(), victims_.end(),
+                     [&](const auto& victim) { return victim.second == store; });
+}
+
+std::string ShakenStores::FollowerOf(const std::string& leader) const {
+  for (const std::string& store : names_) {
+    if (store != leader && !IsVictim(store)) return store;
+  }
+  return "";
 }
 
 absl::StatusOr<std::string> ShakenStores::VictimOf(const Fault& fault) const {
   if (GroupOf(fault) == "postgres") return fault.victim;
   const std::string leader = probes_->leader();
-  if (leader.empty()) return absl::UnavailableError("no store leads");
-  const std::string follower = OtherThan(leader);
-  if (fault.kind != Fault::Kind::kCut)
-    return absl::EndsWith(fault.victim, ".leader") ? leader : follower;
+  if (leader.empty() || IsVictim(leader)) return absl::UnavailableError("no store leads");
+  const std::string follower = FollowerOf(leader);
+  if (follower.empty()) return absl::UnavailableError("no store follows");
+  if (GroupOf(fault) == "leaders") return leader;
+  if (GroupOf(fault) == "followers") return follower;
   if (absl::StartsWith(fault.victim, "clients>")) return ClientLink(leader);
   return DatabaseLink(absl::StartsWith(fault.victim, "leader") ? leader : follower);
 }
@@ -99,7 +109,7 @@ absl::Status ShakenStores::Begin(const Fault& fault) {
     RETURN_IF_ERROR(postgres_->Begin(fault));
     if (fault.kind == Fault::Kind::kPromote) RETURN_IF_ERROR(RedirectToPrimary(""));
     if (fault.kind == Fault::Kind::kSplit)
-      RETURN_IF_ERROR(RedirectToPrimary(fault.reset ? leader : OtherThan(leader)));
+      RETURN_IF_ERROR(RedirectToPrimary(fault.reset ? leader : FollowerOf(leader)));
   } else {
     RETURN_IF_ERROR(BeginStore(fault, *found));
   }

@@ -52,7 +52,9 @@ class ShakenStores {
 
  private:
   absl::StatusOr<std::string> VictimOf(const Fault& fault) const;
-  std::string OtherThan(const std::string& store) const;
+  bool IsVictim(const std::string& store) const;
+  // A store that is neither this one nor a victim. Empty if there is none.
+  std::string FollowerOf(const std::string& leader) const;
   absl::Status BeginStore(const Fault& fault, const std::string& store);
   absl::Status EndStore(const Fault& fault, const std::string& store);
   // All links to the database but those of `left_behind`. "": all.
