@@ -1,8 +1,10 @@
 #include "tests/e2e/chaos/chaos_run.h"
 
 #include <poll.h>
+#include <stdlib.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
@@ -232,8 +234,8 @@ class Run {
     if (!state.ok()) return state.status();
     *end = *std::move(state);
     auto commits = CommitsOf(*rows, platform_->commits());
-    if (!commits.ok()) return commits.status();
-    *files = *std::move(commits);
+    if (!commits.ok()) Complain("log", commits.status().ToString());
+    if (commits.ok()) *files = *std::move(commits);
     for (const std::string& store : stores.names()) {
       auto found = CheckCopy(*rows, stores.data(store));
       if (!found.ok()) return found.status();
@@ -247,6 +249,7 @@ class Run {
     result_.probes_answered = answers.size();
     result_.silence = LongestSilence(answers);
     result_.probes_refused = stores.probes().refused();
+    result_.probes_refused_late = stores.probes().refused_late();
     for (const std::string& store : stores.names())
       result_.restores +=
           CountLines(absl::StrCat(options_.folder, "/", store, ".log"), "restored from a snapshot");
@@ -300,7 +303,8 @@ std::string Report(const ChaosOptions& options, const ChaosResult& result) {
       options.replica_faults > 0
           ? absl::StrCat(result.promotions, " promotions, ", result.terms, " terms, ",
                          result.probes_answered, " probes answered and ", result.probes_refused,
-                         " refused, ", result.restores, " restores, silent for ",
+                         " refused (", result.probes_refused_late, " late), ", result.restores,
+                         " restores, silent for ",
                          absl::FormatDuration(absl::Trunc(result.silence, absl::Milliseconds(100))),
                          " at most, ")
           : "",
@@ -322,6 +326,16 @@ std::string Report(const ChaosOptions& options, const ChaosResult& result) {
                       : absl::StrCat(" --kills_of_run=", options.plan.kills),
                   " --length=", absl::FormatDuration(options.plan.end), "\n");
   return report;
+}
+
+void KeepLogs(const std::string& folder) {
+  const char* outputs = getenv("TEST_UNDECLARED_OUTPUTS_DIR");
+  if (outputs == nullptr) return;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".log")
+      std::filesystem::copy(entry.path(), outputs,
+                            std::filesystem::copy_options::overwrite_existing);
+  }
 }
 
 }  // namespace escapement::chaos

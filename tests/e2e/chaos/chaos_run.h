@@ -46,6 +46,7 @@ struct ChaosResult {
   uint64_t terms = 0;
   uint64_t probes_answered = 0;
   uint64_t probes_refused = 0;
+  uint64_t probes_refused_late = 0;         // by a store that had stood still
   int restores = 0;                         // copies that began with a snapshot
   absl::Duration silence;                   // the longest time in which no probe was answered
   uint64_t again = 0;                       // receipts of events that had arrived before
@@ -58,6 +59,9 @@ absl::StatusOr<ChaosResult> RunChaos(const ChaosOptions& options);
 
 // One line. If the run failed, also what is wrong, where its logs are, and how to repeat it.
 std::string Report(const ChaosOptions& options, const ChaosResult& result);
+
+// Copies the logs of a run to the folder that Bazel keeps after a test.
+void KeepLogs(const std::string& folder);
 
 }  // namespace escapement::chaos
 

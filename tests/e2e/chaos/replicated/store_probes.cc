@@ -100,7 +100,7 @@ void StoreProbes::Read(Probe& probe) {
     keys.push_back({kv::ColumnFamily::kMeta, ProbeKey(name)});
   const absl::Time called = absl::Now();
   probe.store.MultiGet(std::move(keys), [this, &probe, called](absl::StatusOr<kv::GetResult> got) {
-    if (!got.ok()) return Refused(probe);
+    if (!got.ok()) return Refused(probe, called);
     ProbeAnswer answer{.store = probe.name, .called = called, .seq = got->seq};
     for (size_t i = 0; i < got->values.size(); ++i)
       answer.values[ProbeKey(options_.stores[i].first)] = got->values[i].value_or("");
@@ -120,16 +120,18 @@ void StoreProbes::Commit(Probe& probe) {
   answer.number = probe.number;
   probe.store.Commit(std::move(request),
                      [this, &probe, answer](absl::StatusOr<kv::CommitResult> result) mutable {
-                       if (!result.ok()) return Refused(probe);
+                       if (!result.ok()) return Refused(probe, answer.called);
                        answer.seq = result->seq;
                        Keep(probe, std::move(answer));
                      });
 }
 
-void StoreProbes::Refused(Probe& probe) {
+void StoreProbes::Refused(Probe& probe, absl::Time called) {
+  const bool late = absl::Now() - called > kSilence;
   absl::MutexLock lock(&mu_);
   --probe.open;
   ++refused_;
+  refused_late_ += late ? 1 : 0;
 }
 
 void StoreProbes::Keep(Probe& probe, ProbeAnswer answer) {
@@ -156,6 +158,11 @@ std::vector<ProbeAnswer> StoreProbes::answers() const {
 uint64_t StoreProbes::refused() const {
   absl::MutexLock lock(&mu_);
   return refused_;
+}
+
+uint64_t StoreProbes::refused_late() const {
+  absl::MutexLock lock(&mu_);
+  return refused_late_;
 }
 
 }  // namespace escapement::chaos

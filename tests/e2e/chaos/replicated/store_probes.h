@@ -51,13 +51,16 @@ class StoreProbes {
   // After Stop.
   std::vector<ProbeAnswer> answers() const ABSL_LOCKS_EXCLUDED(mu_);
   uint64_t refused() const ABSL_LOCKS_EXCLUDED(mu_);  // calls without an answer
+  // Refused calls that were older than kSilence: they lay with a store that stood still.
+  static constexpr absl::Duration kSilence = absl::Seconds(3);
+  uint64_t refused_late() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   struct Probe;
   void Run() ABSL_LOCKS_EXCLUDED(mu_);
   void Read(Probe& probe) ABSL_LOCKS_EXCLUDED(mu_);
   void Commit(Probe& probe) ABSL_LOCKS_EXCLUDED(mu_);
-  void Refused(Probe& probe) ABSL_LOCKS_EXCLUDED(mu_);
+  void Refused(Probe& probe, absl::Time called) ABSL_LOCKS_EXCLUDED(mu_);
   void Keep(Probe& probe, ProbeAnswer answer) ABSL_LOCKS_EXCLUDED(mu_);
 
   const Options options_;
@@ -65,6 +68,7 @@ class StoreProbes {
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<ProbeAnswer> answers_ ABSL_GUARDED_BY(mu_);
   uint64_t refused_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t refused_late_ ABSL_GUARDED_BY(mu_) = 0;
   std::string last_ ABSL_GUARDED_BY(mu_);  // the store that answered last
   absl::Time last_time_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
   std::vector<std::unique_ptr<Probe>> probes_;
