@@ -44,7 +44,8 @@ void WaitUntil(absl::Time time) {
 // How long processes may need after the last fault to start, and leases to find new owners.
 constexpr absl::Duration kAftermath = absl::Seconds(15);
 constexpr absl::Duration kAskAgain = absl::Milliseconds(200);
-// How long a fault may wait until it is possible: a store leads, and the standby is synchronous.
+// How long a fault may wait until it is possible (a store leads, and the standby is synchronous)
+// while no other fault begins or ends.
 constexpr absl::Duration kPossibleWithin = absl::Seconds(60);
 
 // The longest time in which no store answered anybody.
@@ -151,6 +152,7 @@ class Run {
     // For those who look into a failed run.
     std::ofstream notes(absl::StrCat(options_.folder, "/faults.log"));
     const absl::Time start = absl::Now();
+    absl::Time last_step = start;
     while (!steps.empty()) {
       const auto [at, step] = *steps.begin();
       steps.erase(steps.begin());
@@ -158,7 +160,7 @@ class Run {
       WaitUntil(start + at);
       const Fault& fault = *step.fault;
       absl::Status status = step.begins ? platform_->Begin(fault) : platform_->End(fault);
-      if (step.begins && absl::IsUnavailable(status) && at < fault.begin + kPossibleWithin) {
+      if (step.begins && absl::IsUnavailable(status) && absl::Now() - last_step < kPossibleWithin) {
         steps.insert({std::max(absl::Now() - start, at) + kAskAgain, step});
         continue;
       }
@@ -166,6 +168,7 @@ class Run {
         steps.insert({fault.end + (at - fault.begin), {false, &fault}});
         Count(fault);
       }
+      last_step = absl::Now();
       notes << absl::FormatTime(absl::RFC3339_full, absl::Now(), absl::UTCTimeZone())
             << (step.begins ? " begins: " : " ended: ") << Describe(fault)
             << (status.ok() ? std::string() : " " + status.ToString()) << std::endl;
