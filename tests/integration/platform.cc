@@ -73,6 +73,7 @@ absl::Status Platform::Restart(const std::string& name) {
           absl::StrReplaceAll(argument, {{"{name}", name}, {"{grpc}", served.grpc}}));
     }
   }
+  arguments.insert(arguments.end(), served.arguments.begin(), served.arguments.end());
   const auto program = options_.programs.find(service);
   auto process = ChildProcess::Start(
       {.program = program != options_.programs.end()
@@ -110,6 +111,10 @@ absl::StatusOr<int> Platform::Terminate(const std::string& service, absl::Durati
 
 void Platform::RouteStore(const std::string& name, std::string address) {
   services_[name].store = std::move(address);
+}
+
+void Platform::AddArguments(const std::string& name, std::vector<std::string> arguments) {
+  services_[name].arguments = std::move(arguments);
 }
 
 bool Platform::Runs(const std::string& name) {

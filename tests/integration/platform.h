@@ -54,8 +54,11 @@ class Platform {
   absl::Status Start(const std::vector<std::string>& services = {"store", "master", "emitter",
                                                                  "handler"});
 
-  // From its next start on the process reaches the store at this address, which is a proxy's.
+  // From its next start on the process reaches the store at this address, which is a proxy's. With
+  // several stores: their addresses, separated by commas.
   void RouteStore(const std::string& name, std::string address);
+  // From its next start on the process has these arguments, too.
+  void AddArguments(const std::string& name, std::vector<std::string> arguments);
 
   // Sends SIGKILL. The service must run.
   void Kill(const std::string& service);
@@ -85,6 +88,7 @@ class Platform {
     std::string grpc = "127.0.0.1:0";
     std::string http = "127.0.0.1:0";
     std::string store;  // empty: the store's own address
+    std::vector<std::string> arguments;
     std::unique_ptr<ChildProcess> process;
   };
 

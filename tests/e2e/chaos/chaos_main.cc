@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -18,15 +19,22 @@ ABSL_FLAG(std::string, bin, "bazel-bin", "folder with services/… and tests/e2e
 ABSL_FLAG(uint64_t, seed, 1, "of the first run; those after it count up");
 ABSL_FLAG(int, kills, 25, "runs are made until so many processes were killed");
 ABSL_FLAG(int, kills_of_run, 25, "with SIGKILL, beside pauses, orderly ends and cuts");
+ABSL_FLAG(bool, replicated, false, "three stores that share a log in PostgreSQL, with its standby");
+ABSL_FLAG(int, faults, 30, "with --replicated: runs are made until there were so many faults");
+ABSL_FLAG(int, faults_of_run, 30, "with --replicated");
 ABSL_FLAG(absl::Duration, length, absl::Seconds(90), "of the faults of one run");
 ABSL_FLAG(double, minutes, 0, "no run begins later than this; 0: no bound");
+ABSL_FLAG(bool, keep, false, "keep data and logs also of runs without a violation");
 ABSL_FLAG(std::string, folder, "", "for data and logs; empty: a temporary one");
 
 namespace escapement::chaos {
 namespace {
 
 struct Tally {
-  int runs = 0, failed = 0, kills = 0, pauses = 0, terminations = 0, cuts = 0;
+  int runs = 0, failed = 0, kills = 0, pauses = 0, terminations = 0, cuts = 0, promotions = 0;
+  uint64_t terms = 0, probes_answered = 0, probes_refused = 0;
+  int restores = 0;
+  absl::Duration silence;
   uint64_t calls = 0, receipts = 0, again = 0, outcomes = 0, commits = 0, undone = 0;
   std::map<std::string, int> faults;
   std::map<std::string, uint64_t> repeats;
@@ -40,6 +48,12 @@ struct Tally {
     pauses += result.pauses;
     terminations += result.terminations;
     cuts += result.cuts;
+    promotions += result.promotions;
+    terms += result.terms;
+    probes_answered += result.probes_answered;
+    probes_refused += result.probes_refused;
+    restores += result.restores;
+    silence = std::max(silence, result.silence);
     calls += result.calls;
     receipts += result.history.receipts.size();
     again += result.again;
@@ -52,11 +66,25 @@ struct Tally {
     for (const auto& violation : result.violations) ++violations[violation.rule];
   }
 
+  int all() const { return kills + pauses + terminations + cuts + promotions; }
+  bool Enough() const {
+    return absl::GetFlag(FLAGS_replicated) ? all() >= absl::GetFlag(FLAGS_faults)
+                                           : kills >= absl::GetFlag(FLAGS_kills);
+  }
+
   void Print() const {
     std::printf("runs %d in %s, of which failed %d\n", runs,
                 absl::FormatDuration(absl::Trunc(took, absl::Seconds(1))).c_str(), failed);
-    std::printf("kills %d, pauses %d, orderly ends %d, cuts %d\n", kills, pauses, terminations,
-                cuts);
+    std::printf("kills %d, pauses %d, orderly ends %d, cuts %d, promotions %d: %d faults\n", kills,
+                pauses, terminations, cuts, promotions, all());
+    if (absl::GetFlag(FLAGS_replicated)) {
+      std::printf("no store answered for %s at most\n",
+                  absl::FormatDuration(absl::Trunc(silence, absl::Milliseconds(100))).c_str());
+      std::printf("terms %llu, restores %d, calls of single stores: %llu answered, %llu refused\n",
+                  static_cast<unsigned long long>(terms), restores,
+                  static_cast<unsigned long long>(probes_answered),
+                  static_cast<unsigned long long>(probes_refused));
+    }
     for (const auto& [fault, count] : faults) std::printf("  %5d  %s\n", count, fault.c_str());
     std::printf("users' calls %llu, receipts %llu, of them again %llu, rows of outcomes %llu\n",
                 static_cast<unsigned long long>(calls), static_cast<unsigned long long>(receipts),
@@ -66,9 +94,11 @@ struct Tally {
     std::printf("commits %llu, and %llu that were decided and never durable\n",
                 static_cast<unsigned long long>(commits), static_cast<unsigned long long>(undone));
     for (const char* rule :
-         {"lost",        "early",  "delivered", "doubled", "cap",        "sink",    "token_end",
-          "stale_epoch", "clock",  "times",     "overlap", "checkpoint", "claimed", "final",
-          "overdue",     "paused", "requests",  "answer",  "process",    "rest",    "receipts"}) {
+         {"lost",        "early",         "delivered", "doubled", "cap",      "sink",
+          "token_end",   "stale_epoch",   "clock",     "times",   "overlap",  "checkpoint",
+          "claimed",     "final",         "overdue",   "paused",  "requests", "answer",
+          "process",     "rest",          "receipts",  "log",     "copy",     "answer_stale",
+          "answer_lost", "answer_phantom"}) {
       const auto count = violations.find(rule);
       std::printf("%s %d  ", rule, count == violations.end() ? 0 : count->second);
     }
@@ -85,8 +115,7 @@ int Main() {
   Tally tally;
   const absl::Time begin = absl::Now();
   const double minutes = absl::GetFlag(FLAGS_minutes);
-  for (uint64_t seed = absl::GetFlag(FLAGS_seed); tally.kills < absl::GetFlag(FLAGS_kills);
-       ++seed) {
+  for (uint64_t seed = absl::GetFlag(FLAGS_seed); !tally.Enough(); ++seed) {
     if (minutes > 0 && absl::Now() - begin > absl::Minutes(minutes)) break;
     ChaosOptions options;
     options.bin = absl::GetFlag(FLAGS_bin);
@@ -95,6 +124,8 @@ int Main() {
     options.plan.seed = seed;
     options.plan.end = absl::GetFlag(FLAGS_length);
     options.plan.kills = absl::GetFlag(FLAGS_kills_of_run);
+    options.replica_faults =
+        absl::GetFlag(FLAGS_replicated) ? absl::GetFlag(FLAGS_faults_of_run) : 0;
     const auto result = RunChaos(options);
     if (!result.ok()) {
       std::printf("seed %llu: %s; logs in %s\n", static_cast<unsigned long long>(seed),
@@ -104,7 +135,8 @@ int Main() {
     tally.Add(*result);
     std::printf("%s", Report(options, *result).c_str());
     std::fflush(stdout);
-    if (result->violations.empty()) std::filesystem::remove_all(options.folder);
+    if (result->violations.empty() && !absl::GetFlag(FLAGS_keep))
+      std::filesystem::remove_all(options.folder);
   }
   tally.Print();
   std::error_code ignored;

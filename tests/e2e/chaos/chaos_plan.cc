@@ -74,9 +74,10 @@ class Planner {
 std::vector<Fault> PlanChaos(const PlanOptions& options) { return Planner(options).Plan(); }
 
 std::string Describe(const Fault& fault) {
-  static constexpr absl::string_view kKinds[] = {"kill", "pause", "terminate", "cut"};
+  static constexpr absl::string_view kKinds[] = {"kill",   "pause",   "terminate", "cut",
+                                                 "forget", "promote", "split"};
   static constexpr absl::string_view kCuts[] = {
-      "", " (reset)", " (black hole)", " (no request)", " (no answer)", " (slow)"};
+      "", " (reset)", " (black hole)", " (no request)", " (no answer)", " (slow)", " (torn)"};
   return absl::StrCat(kKinds[static_cast<size_t>(fault.kind)], " ", fault.victim,
                       kCuts[static_cast<size_t>(fault.cut)], " for ",
                       absl::FormatDuration(fault.end - fault.begin));

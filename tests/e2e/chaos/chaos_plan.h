@@ -20,6 +20,9 @@ struct Fault {
     kPause,      // SIGSTOP, and SIGCONT at the end
     kTerminate,  // SIGTERM; a restart at the end, or once it has drained
     kCut,        // a link is cut, and healed at the end
+    kForget,     // SIGKILL; at the end the data folder is deleted, and the process restarted
+    kPromote,    // the database's primary is lost for good, and its standby promoted
+    kSplit,      // the standby is promoted while the primary lives on, until the end
   };
   Kind kind = Kind::kKill;
   std::string victim;  // a process, or a link

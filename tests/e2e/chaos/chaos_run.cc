@@ -1,20 +1,30 @@
 #include "tests/e2e/chaos/chaos_run.h"
 
 #include <poll.h>
+#include <stdlib.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
-#include "common/kv/wire/grpc_kv_store.h"
+#include "common/kv/wire/leader_seeking_kv_store.h"
 #include "common/rpc/channel.h"
+#include "common/runtime/system_runtime.h"
 #include "tests/e2e/chaos/commit_file.h"
 #include "tests/e2e/chaos/end_state.h"
 #include "tests/e2e/chaos/judge_chaos.h"
 #include "tests/e2e/chaos/live_cast.h"
 #include "tests/e2e/chaos/live_world.h"
+#include "tests/e2e/chaos/replicated/check_answers.h"
+#include "tests/e2e/chaos/replicated/replica_plan.h"
+#include "tests/e2e/chaos/replicated/replicated_log.h"
 #include "tests/e2e/chaos/shaken_platform.h"
 #include "tests/e2e/chaos/true_receipts.h"
 #include "tests/simulation/record/commit_log.h"
@@ -34,6 +44,26 @@ void WaitUntil(absl::Time time) {
 // How long processes may need after the last fault to start, and leases to find new owners.
 constexpr absl::Duration kAftermath = absl::Seconds(15);
 constexpr absl::Duration kAskAgain = absl::Milliseconds(200);
+// How long a fault may wait until it is possible (a store leads, and the standby is synchronous)
+// while no other fault begins or ends.
+constexpr absl::Duration kPossibleWithin = absl::Seconds(60);
+
+// The longest time in which no store answered anybody.
+absl::Duration LongestSilence(const std::vector<ProbeAnswer>& answers) {
+  std::vector<absl::Time> times;
+  for (const ProbeAnswer& answer : answers) times.push_back(answer.answered);
+  std::sort(times.begin(), times.end());
+  absl::Duration longest;
+  for (size_t i = 1; i < times.size(); ++i) longest = std::max(longest, times[i] - times[i - 1]);
+  return longest;
+}
+
+int CountLines(const std::string& path, absl::string_view text) {
+  std::ifstream in(path);
+  int count = 0;
+  for (std::string line; std::getline(in, line);) count += absl::StrContains(line, text) ? 1 : 0;
+  return count;
+}
 
 class Run {
  public:
@@ -43,8 +73,8 @@ class Run {
   absl::StatusOr<ChaosResult> Do() {
     const absl::Time begin = absl::Now();
     if (absl::Status status = cast_.Receive(); !status.ok()) return status;
-    platform_ = std::make_unique<ShakenPlatform>(
-        ShakenPlatform::Options{options_.bin, options_.folder, cast_.port().address()});
+    platform_ = std::make_unique<ShakenPlatform>(ShakenPlatform::Options{
+        options_.bin, options_.folder, cast_.port().address(), options_.replica_faults > 0});
     if (absl::Status status = platform_->Start(); !status.ok()) return status;
     cast_.ConnectTo({{platform_->address("master"), platform_->address("master.2")},
                      {platform_->address("token_manager"), platform_->address("token_manager.2")},
@@ -79,7 +109,12 @@ class Run {
   void Count(const Fault& fault) {
     switch (fault.kind) {
       case Fault::Kind::kKill:
+      case Fault::Kind::kForget:
         ++result_.kills;
+        break;
+      case Fault::Kind::kPromote:
+      case Fault::Kind::kSplit:
+        ++result_.promotions;
         break;
       case Fault::Kind::kPause:
         ++result_.pauses;
@@ -94,40 +129,54 @@ class Run {
     ++result_.faults[text.substr(0, text.find(" for "))];
   }
 
-  // Makes the faults of the plan happen. A fault that has begun is ended even if another step
-  // fails.
-  absl::Status Shake() {
+  std::vector<Fault> Plan() const {
     PlanOptions plan = options_.plan;
+    if (options_.replica_faults > 0)
+      return PlanReplicaChaos({plan.seed, options_.replica_faults, plan.begin, plan.end});
     plan.processes = platform_->processes();
     plan.links = platform_->links();
+    return PlanChaos(plan);
+  }
+
+  // Makes the faults of the plan happen. A fault that is not possible yet is tried again, and then
+  // ends as much later as it began. A fault that has begun is ended even if another step fails.
+  absl::Status Shake() {
     struct Step {
-      absl::Duration at;
       bool begins = false;
       const Fault* fault = nullptr;
     };
-    const std::vector<Fault> faults = PlanChaos(plan);
-    std::vector<Step> steps;
-    for (const Fault& fault : faults) {
-      steps.push_back({fault.begin, true, &fault});
-      steps.push_back({fault.end, false, &fault});
-    }
-    std::stable_sort(steps.begin(), steps.end(),
-                     [](const Step& a, const Step& b) { return a.at < b.at; });
+    const std::vector<Fault> faults = Plan();
+    std::multimap<absl::Duration, Step> steps;
+    for (const Fault& fault : faults) steps.insert({fault.begin, {true, &fault}});
     absl::Status first;
-    std::set<const Fault*> begun;
+    // For those who look into a failed run.
+    std::ofstream notes(absl::StrCat(options_.folder, "/faults.log"));
     const absl::Time start = absl::Now();
-    for (const Step& step : steps) {
+    absl::Time last_step = start;
+    while (!steps.empty()) {
+      const auto [at, step] = *steps.begin();
+      steps.erase(steps.begin());
       if (step.begins && !first.ok()) continue;
-      if (!step.begins && begun.count(step.fault) == 0) continue;
-      WaitUntil(start + step.at);
-      absl::Status status =
-          step.begins ? platform_->Begin(*step.fault) : platform_->End(*step.fault);
-      if (step.begins && status.ok()) {
-        begun.insert(step.fault);
-        Count(*step.fault);
+      WaitUntil(start + at);
+      const Fault& fault = *step.fault;
+      absl::Status status = step.begins ? platform_->Begin(fault) : platform_->End(fault);
+      if (step.begins && absl::IsUnavailable(status) && absl::Now() - last_step < kPossibleWithin) {
+        steps.insert({std::max(absl::Now() - start, at) + kAskAgain, step});
+        continue;
       }
+      if (step.begins && status.ok()) {
+        steps.insert({fault.end + (at - fault.begin), {false, &fault}});
+        Count(fault);
+      }
+      last_step = absl::Now();
+      notes << absl::FormatTime(absl::RFC3339_full, absl::Now(), absl::UTCTimeZone())
+            << (step.begins ? " begins: " : " ended: ") << Describe(fault)
+            << (status.ok() ? std::string() : " " + status.ToString()) << std::endl;
+      if (!status.ok())
+        status = absl::Status(status.code(), absl::StrCat(Describe(fault), ": ", status.message()));
       first.Update(status);
     }
+    if (platform_->replicated() != nullptr) first.Update(platform_->replicated()->Calm());
     return first;
   }
 
@@ -138,7 +187,10 @@ class Run {
     });
     WaitUntil(absl::Now() + options_.calm);
     live_.Call([&] { cast_.Finish(); });
-    kv::GrpcKvStore store(NewChannel(platform_->address("store")));
+    SystemRuntime runtime;
+    kv::LeaderSeekingKvStore store(
+        runtime, {.addresses = absl::StrSplit(platform_->stores(), ','),
+                  .connect = [](const kv::StoreAddress& to) { return NewChannel(to.target); }});
     const absl::Time deadline = absl::Now() + options_.settle_max;
     while (absl::Now() < deadline) {
       bool finished = false;
@@ -160,30 +212,75 @@ class Run {
     return simulation::ReadLeftover(disk).empty() && simulation::ReadTimesLeftover(disk).empty();
   }
 
+  void Add(std::vector<simulation::Violation> violations) {
+    for (simulation::Violation& violation : violations)
+      result_.violations.push_back(std::move(violation));
+  }
+
+  // Reads the end state and the commits of one store.
+  absl::Status ReadOneStore(EndState* end, CommitFiles* files) {
+    auto state = ReadEndState(platform_->data());
+    if (!state.ok()) return state.status();
+    *end = *std::move(state);
+    auto read = ReadCommitFiles(platform_->commits(), end->seq);
+    if (!read.ok()) return read.status();
+    *files = *std::move(read);
+    return absl::OkStatus();
+  }
+
+  // Reads the same from the log of a replicated store, and judges log, copies and probes.
+  absl::Status ReadReplicas(const ShakenStores& stores, EndState* end, CommitFiles* files) {
+    const auto rows = ReadLogRows(stores.postgres_url());
+    if (!rows.ok()) return rows.status();
+    Add(CheckLogRows(*rows));
+    auto state = StateOf(*rows);
+    if (!state.ok()) return state.status();
+    *end = *std::move(state);
+    auto commits = CommitsOf(*rows, platform_->commits());
+    if (!commits.ok()) Complain("log", commits.status().ToString());
+    if (commits.ok()) *files = *std::move(commits);
+    for (const std::string& store : stores.names()) {
+      auto found = CheckCopy(*rows, stores.data(store));
+      if (!found.ok()) return found.status();
+      Add(*std::move(found));
+    }
+    const std::vector<ProbeAnswer> answers = stores.probes().answers();
+    Add(CheckAnswers(answers, files->commits));
+    std::set<uint64_t> terms;
+    for (const kv::LogRow& row : *rows) terms.insert(row.epoch);
+    result_.terms = terms.size() - 1;  // row 0 belongs to none
+    result_.probes_answered = answers.size();
+    result_.silence = LongestSilence(answers);
+    result_.probes_refused = stores.probes().refused();
+    result_.probes_refused_late = stores.probes().refused_late();
+    for (const std::string& store : stores.names())
+      result_.restores +=
+          CountLines(absl::StrCat(options_.folder, "/", store, ".log"), "restored from a snapshot");
+    return absl::OkStatus();
+  }
+
   absl::Status Judge(const std::vector<Fate>& fates) {
     simulation::History& history = result_.history;
     history.seed = options_.plan.seed;
     history.calendar = true;
     cast_.Tell(&history, &result_.violations);
-    auto state = ReadEndState(platform_->data());
-    if (!state.ok()) return state.status();
-    auto files = ReadCommitFiles(platform_->commits(), state->seq);
-    if (!files.ok()) return files.status();
-    for (const LoggedCommit& commit : files->commits)
+    EndState end;
+    CommitFiles files;
+    const absl::Status read = platform_->replicated() == nullptr
+                                  ? ReadOneStore(&end, &files)
+                                  : ReadReplicas(*platform_->replicated(), &end, &files);
+    if (!read.ok()) return read;
+    for (const LoggedCommit& commit : files.commits)
       history.commits.push_back(simulation::ReadCommit(commit.record, commit.time));
-    history.done = simulation::ReadDone(state->disk);
-    history.leftover = simulation::ReadLeftover(state->disk);
-    for (std::string& row : simulation::ReadTimesLeftover(state->disk))
+    history.done = simulation::ReadDone(end.disk);
+    history.leftover = simulation::ReadLeftover(end.disk);
+    for (std::string& row : simulation::ReadTimesLeftover(end.disk))
       history.leftover.push_back(std::move(row));
-    const auto add = [&](std::vector<simulation::Violation> violations) {
-      for (simulation::Violation& violation : violations)
-        result_.violations.push_back(std::move(violation));
-    };
-    add(TellTrueReceipts(cast_.attempts(), fates, &history));
-    add(JudgeChaos(history));
+    Add(TellTrueReceipts(cast_.attempts(), fates, &history));
+    Add(JudgeChaos(history));
     result_.repeats = CountRepeats(history);
     result_.calls = cast_.calls();
-    result_.undone = files->undone;
+    result_.undone = files.undone;
     std::set<std::string> arrived;
     for (const simulation::Receipt& receipt : history.receipts)
       result_.again += arrived.insert(receipt.event_id).second ? 0 : 1;
@@ -202,23 +299,46 @@ class Run {
 absl::StatusOr<ChaosResult> RunChaos(const ChaosOptions& options) { return Run(options).Do(); }
 
 std::string Report(const ChaosOptions& options, const ChaosResult& result) {
-  constexpr size_t kShownMax = 40;
+  constexpr int kShownMax = 8;  // violations of each rule
   std::string report = absl::StrCat(
       "seed ", options.plan.seed, ": ", result.kills, " kills, ", result.pauses, " pauses, ",
-      result.terminations, " orderly ends, ", result.cuts, " cuts, ", result.calls, " calls, ",
-      result.history.receipts.size(), " receipts (", result.again, " again), ",
-      result.history.works.size(), " of them work, ", result.history.commits.size(), " commits (",
-      result.undone, " undone), ", absl::FormatDuration(absl::Trunc(result.took, absl::Seconds(1))),
-      ", ", result.violations.size(), " violations\n");
+      result.terminations, " orderly ends, ", result.cuts, " cuts, ",
+      options.replica_faults > 0
+          ? absl::StrCat(result.promotions, " promotions, ", result.terms, " terms, ",
+                         result.probes_answered, " probes answered and ", result.probes_refused,
+                         " refused (", result.probes_refused_late, " late), ", result.restores,
+                         " restores, silent for ",
+                         absl::FormatDuration(absl::Trunc(result.silence, absl::Milliseconds(100))),
+                         " at most, ")
+          : "",
+      result.calls, " calls, ", result.history.receipts.size(), " receipts (", result.again,
+      " again), ", result.history.works.size(), " of them work, ", result.history.commits.size(),
+      " commits (", result.undone, " undone), ",
+      absl::FormatDuration(absl::Trunc(result.took, absl::Seconds(1))), ", ",
+      result.violations.size(), " violations\n");
   if (result.violations.empty()) return report;
-  for (size_t i = 0; i < std::min(kShownMax, result.violations.size()); ++i)
-    absl::StrAppend(&report, "  ", result.violations[i].rule, ": ", result.violations[i].what,
-                    "\n");
+  std::map<std::string, int> shown;
+  for (const simulation::Violation& violation : result.violations) {
+    if (++shown[violation.rule] <= kShownMax)
+      absl::StrAppend(&report, "  ", violation.rule, ": ", violation.what, "\n");
+  }
   absl::StrAppend(&report, "logs and data: ", options.folder,
                   "\nthe same plan again: tools/dev chaos --seed=", options.plan.seed,
-                  " --kills_of_run=", options.plan.kills,
+                  options.replica_faults > 0
+                      ? absl::StrCat(" --replicated --faults_of_run=", options.replica_faults)
+                      : absl::StrCat(" --kills_of_run=", options.plan.kills),
                   " --length=", absl::FormatDuration(options.plan.end), "\n");
   return report;
+}
+
+void KeepLogs(const std::string& folder) {
+  const char* outputs = getenv("TEST_UNDECLARED_OUTPUTS_DIR");
+  if (outputs == nullptr) return;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".log")
+      std::filesystem::copy(entry.path(), outputs,
+                            std::filesystem::copy_options::overwrite_existing);
+  }
 }
 
 }  // namespace escapement::chaos

@@ -22,6 +22,9 @@ struct ChaosOptions {
   std::string bin;     // holds services/… and tests/e2e/chaos/logging_store
   std::string folder;  // exists and is empty; data and logs stay there
   PlanOptions plan;    // without processes and links; its seed is also that of the users
+  // 0: one store, and the plan's faults. Otherwise a replicated store, and so many faults of
+  // PlanReplicaChaos, with the plan's seed, begin and end.
+  int replica_faults = 0;
   // How long users go on after the last fault.
   absl::Duration calm = absl::Seconds(12);
   // How long everything may take to come to rest after that.
@@ -36,9 +39,17 @@ struct ChaosResult {
   int pauses = 0;
   int terminations = 0;
   int cuts = 0;
+  int promotions = 0;
   uint64_t calls = 0;   // users' calls that were answered
   uint64_t undone = 0;  // commits decided but never durable, because the store was killed
-  uint64_t again = 0;   // receipts of events that had arrived before
+  // Only with a replicated store: the terms in the log, and the calls of its probes.
+  uint64_t terms = 0;
+  uint64_t probes_answered = 0;
+  uint64_t probes_refused = 0;
+  uint64_t probes_refused_late = 0;         // by a store that had stood still
+  int restores = 0;                         // copies that began with a snapshot
+  absl::Duration silence;                   // the longest time in which no probe was answered
+  uint64_t again = 0;                       // receipts of events that had arrived before
   std::map<std::string, uint64_t> repeats;  // the same by cause
   absl::Duration took;
 };
@@ -48,6 +59,9 @@ absl::StatusOr<ChaosResult> RunChaos(const ChaosOptions& options);
 
 // One line. If the run failed, also what is wrong, where its logs are, and how to repeat it.
 std::string Report(const ChaosOptions& options, const ChaosResult& result);
+
+// Copies the logs of a run to the folder that Bazel keeps after a test.
+void KeepLogs(const std::string& folder);
 
 }  // namespace escapement::chaos
 

@@ -13,17 +13,6 @@
 namespace escapement::chaos {
 namespace {
 
-// Copies the logs to the folder that Bazel keeps after a test.
-void KeepLogs(const std::string& folder) {
-  const char* outputs = getenv("TEST_UNDECLARED_OUTPUTS_DIR");
-  if (outputs == nullptr) return;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() == ".log")
-      std::filesystem::copy(entry.path(), outputs,
-                            std::filesystem::copy_options::overwrite_existing);
-  }
-}
-
 TEST(ChaosTest, NothingIsLostEarlyOrOverTheLimitWhateverIsKilled) {
   ChaosOptions options;
   options.bin = absl::StrCat(getenv("TEST_SRCDIR"), "/escapement");

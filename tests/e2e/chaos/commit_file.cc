@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +14,7 @@
 #include <sstream>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/big_endian.h"
@@ -25,6 +27,19 @@ namespace {
 
 std::string PathOf(const std::string& folder, int life) {
   return absl::StrCat(folder, "/", absl::StrFormat("%06d", life), ".commits");
+}
+
+constexpr absl::string_view kTermSuffix = ".term";
+
+std::string PathOfTerm(const std::string& folder, uint64_t epoch) {
+  return absl::StrCat(folder, "/", epoch, kTermSuffix);
+}
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream content;
+  content << in.rdbuf();
+  return content.str();
 }
 
 void AppendBytes(absl::string_view bytes, std::string* out) {
@@ -102,12 +117,21 @@ absl::StatusOr<std::unique_ptr<CommitFile>> CommitFile::Begin(const std::string&
                                                               kv::CommitSeq found) {
   int life = 0;
   while (std::filesystem::exists(PathOf(folder, life))) ++life;
-  const std::string path = PathOf(folder, life);
+  return Make(PathOf(folder, life), found);
+}
+
+absl::StatusOr<std::unique_ptr<CommitFile>> CommitFile::BeginTerm(const std::string& folder,
+                                                                  uint64_t epoch) {
+  return Make(PathOfTerm(folder, epoch), epoch);
+}
+
+absl::StatusOr<std::unique_ptr<CommitFile>> CommitFile::Make(const std::string& path,
+                                                             uint64_t number) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
   if (fd < 0) return absl::UnavailableError(absl::StrCat(path, ": ", strerror(errno)));
   auto file = std::unique_ptr<CommitFile>(new CommitFile(fd));
   std::string begin;
-  AppendBigEndian<uint64_t>(&begin, found);
+  AppendBigEndian<uint64_t>(&begin, number);
   if (write(fd, begin.data(), begin.size()) != static_cast<ssize_t>(begin.size()))
     return absl::UnavailableError(absl::StrCat(path, ": ", strerror(errno)));
   return file;
@@ -136,10 +160,7 @@ absl::StatusOr<CommitFiles> ReadCommitFiles(const std::string& folder, kv::Commi
     return absl::OkStatus();
   };
   for (; std::filesystem::exists(PathOf(folder, files.lives)); ++files.lives) {
-    std::ifstream in(PathOf(folder, files.lives), std::ios::binary);
-    std::stringstream content;
-    content << in.rdbuf();
-    const std::string bytes = content.str();
+    const std::string bytes = ReadAll(PathOf(folder, files.lives));
     Reader reader(bytes);
     // A life that was killed at once may have written nothing.
     const auto begins_at = reader.Number();
@@ -158,6 +179,38 @@ absl::StatusOr<CommitFiles> ReadCommitFiles(const std::string& folder, kv::Commi
   }
   if (absl::Status status = end_at(found); !status.ok()) return status;
   return files;
+}
+
+std::vector<uint64_t> TermsIn(const std::string& folder) {
+  std::vector<uint64_t> epochs;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    uint64_t epoch = 0;
+    if (entry.path().extension().string() == kTermSuffix &&
+        absl::SimpleAtoi(entry.path().stem().string(), &epoch))
+      epochs.push_back(epoch);
+  }
+  std::sort(epochs.begin(), epochs.end());
+  return epochs;
+}
+
+absl::StatusOr<std::vector<LoggedCommit>> ReadTermFile(const std::string& folder, uint64_t epoch) {
+  std::vector<LoggedCommit> commits;
+  const std::string bytes = ReadAll(PathOfTerm(folder, epoch));
+  Reader reader(bytes);
+  if (!reader.Number().has_value()) return commits;
+  while (!reader.empty()) {
+    const auto one = reader.Bytes();
+    if (!one.has_value()) break;  // torn record: its commit never reached the log
+    auto commit = Decode(*one);
+    const bool follows = commit.has_value() &&
+                         (commits.empty() || commit->record.seq == commits.back().record.seq + 1);
+    if (!follows) {
+      return absl::DataLossError(
+          absl::StrCat("term ", epoch, " has a broken record after ", commits.size()));
+    }
+    commits.push_back(*std::move(commit));
+  }
+  return commits;
 }
 
 }  // namespace escapement::chaos

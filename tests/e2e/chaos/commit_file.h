@@ -26,6 +26,10 @@ class CommitFile {
   // Makes a new file in `folder`, for a life that has found commits up to `found`.
   static absl::StatusOr<std::unique_ptr<CommitFile>> Begin(const std::string& folder,
                                                            kv::CommitSeq found);
+  // Makes a new file for a term of a replicated store's leader. Several processes may share the
+  // folder, since each epoch belongs to one of them.
+  static absl::StatusOr<std::unique_ptr<CommitFile>> BeginTerm(const std::string& folder,
+                                                               uint64_t epoch);
   ~CommitFile();
   CommitFile(const CommitFile&) = delete;
   CommitFile& operator=(const CommitFile&) = delete;
@@ -35,6 +39,7 @@ class CommitFile {
   void Write(const std::vector<std::shared_ptr<const kv::CommitRecord>>& records, absl::Time now);
 
  private:
+  static absl::StatusOr<std::unique_ptr<CommitFile>> Make(const std::string& path, uint64_t number);
   explicit CommitFile(int fd) : fd_(fd) {}
   const int fd_;
 };
@@ -53,6 +58,11 @@ struct CommitFiles {
 // Reads all files of `folder`. `found`: the last commit that is durable in the end. DATA_LOSS if
 // the files do not hold every commit up to it.
 absl::StatusOr<CommitFiles> ReadCommitFiles(const std::string& folder, kv::CommitSeq found);
+
+// The epochs whose terms have a file, in order.
+std::vector<uint64_t> TermsIn(const std::string& folder);
+// The decisions of this term's leader. Only the log says which of them are durable.
+absl::StatusOr<std::vector<LoggedCommit>> ReadTermFile(const std::string& folder, uint64_t epoch);
 
 }  // namespace escapement::chaos
 

@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -32,15 +34,44 @@ namespace {
 
 constexpr size_t kReadBytes = 64 << 10;
 
-sockaddr_in Loopback(int port) {
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return address;
-}
+// Where a link leads.
+class Upstream {
+ public:
+  static absl::StatusOr<Upstream> Parse(const std::string& text) {
+    Upstream upstream;
+    if (absl::StartsWith(text, "/")) {
+      upstream.unix_.sun_family = AF_UNIX;
+      if (text.size() >= sizeof(upstream.unix_.sun_path))
+        return absl::InvalidArgumentError(absl::StrCat("too long for a socket: ", text));
+      memcpy(upstream.unix_.sun_path, text.data(), text.size());
+      return upstream;
+    }
+    const std::vector<std::string> parts = absl::StrSplit(text, ':');
+    int port = 0;
+    if (parts.size() != 2 || !absl::SimpleAtoi(parts[1], &port))
+      return absl::InvalidArgumentError(absl::StrCat("not host:port: ", text));
+    upstream.inet_.sin_family = AF_INET;
+    upstream.inet_.sin_port = htons(static_cast<uint16_t>(port));
+    upstream.inet_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return upstream;
+  }
 
-int NewSocket() { return socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); }
+  // Returns a socket that is connected or connecting; -1 if nobody listens.
+  int Connect() const {
+    const bool local = unix_.sun_family == AF_UNIX;
+    const int fd = socket(local ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    const int result = local
+                           ? connect(fd, reinterpret_cast<const sockaddr*>(&unix_), sizeof(unix_))
+                           : connect(fd, reinterpret_cast<const sockaddr*>(&inet_), sizeof(inet_));
+    if (result == 0 || errno == EINPROGRESS) return fd;
+    close(fd);
+    return -1;
+  }
+
+ private:
+  sockaddr_in inet_ = {};
+  sockaddr_un unix_ = {};
+};
 
 void CloseWithReset(int fd) {
   const linger no_wait = {1, 0};
@@ -76,10 +107,10 @@ class CuttingProxy::Loop {
   }
 
   absl::StatusOr<std::string> AddLink(const std::string& name, const std::string& upstream) {
-    const std::vector<std::string> parts = absl::StrSplit(upstream, ':');
     auto link = std::make_unique<Link>();
-    if (parts.size() != 2 || !absl::SimpleAtoi(parts[1], &link->upstream_port))
-      return absl::InvalidArgumentError(absl::StrCat("not host:port: ", upstream));
+    const auto parsed = Upstream::Parse(upstream);
+    if (!parsed.ok()) return parsed.status();
+    link->upstream = *parsed;
     const absl::StatusOr<fixtures::ListeningSocket> listening = fixtures::ListenOn("127.0.0.1", 0);
     if (!listening.ok()) return listening.status();
     link->listener = listening->fd;
@@ -91,15 +122,23 @@ class CuttingProxy::Loop {
     return absl::StrCat("127.0.0.1:", listening->port);
   }
 
+  absl::Status Redirect(const std::string& name, const std::string& upstream) {
+    const auto parsed = Upstream::Parse(upstream);
+    if (!parsed.ok()) return parsed.status();
+    CommandAndWait([&] {
+      Link& link = *links_.at(name);
+      link.upstream = *parsed;
+      for (Pair* pair : PairsOf(link)) Drop(pair);
+    });
+    return absl::OkStatus();
+  }
+
   void Set(const std::string& name, Cut cut, bool reset) {
     CommandAndWait([&] {
       Link& link = *links_.at(name);
       link.cut = cut;
-      std::vector<Pair*> pairs;
-      for (auto& [fd, pair] : pairs_) {
-        if (pair->link == &link && fd == pair->ends[0].fd) pairs.push_back(pair.get());
-      }
-      for (Pair* pair : pairs) {
+      for (Pair* pair : PairsOf(link)) {
+        Tear(pair);
         if (reset || cut == Cut::kReset) {
           Drop(pair);
         } else {
@@ -118,9 +157,10 @@ class CuttingProxy::Loop {
  private:
   struct Link {
     int listener = -1;
-    int upstream_port = 0;
+    Upstream upstream;
     Cut cut = Cut::kNone;
     uint64_t accepted = 0;
+    uint64_t torn = 0;
   };
   // Bytes read from one end that wait to be written to the other.
   struct Chunk {
@@ -139,7 +179,24 @@ class CuttingProxy::Loop {
   struct Pair {
     Link* link = nullptr;
     End ends[2];
+    size_t torn_left = 0;  // bytes of requests that may still pass; only for kTorn
   };
+
+  std::vector<Pair*> PairsOf(const Link& link) {
+    std::vector<Pair*> pairs;
+    for (auto& [fd, pair] : pairs_) {
+      if (pair->link == &link && fd == pair->ends[0].fd) pairs.push_back(pair.get());
+    }
+    return pairs;
+  }
+
+  // Messages have many sizes, so connections are torn after many numbers of bytes.
+  void Tear(Pair* pair) {
+    if (pair->link->cut != Cut::kTorn) return;
+    constexpr size_t kStep = 37;
+    pair->torn_left =
+        options_.torn_bytes + pair->link->torn++ * kStep % (3 * options_.torn_bytes + 1);
+  }
 
   void Watch(int fd, uint32_t events, int operation) {
     epoll_event event = {};
@@ -226,12 +283,9 @@ class CuttingProxy::Loop {
         CloseWithReset(client);
         continue;
       }
-      const int upstream = NewSocket();
-      const sockaddr_in address = Loopback(link->upstream_port);
-      if (connect(upstream, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 &&
-          errno != EINPROGRESS) {
+      const int upstream = link->upstream.Connect();
+      if (upstream < 0) {
         CloseWithReset(client);
-        close(upstream);
         continue;
       }
       auto pair = std::make_shared<Pair>();
@@ -239,6 +293,7 @@ class CuttingProxy::Loop {
       pair->ends[0].fd = client;
       pair->ends[1].fd = upstream;
       pair->ends[1].connecting = true;
+      Tear(pair.get());
       for (End& end : pair->ends) {
         const int on = 1;
         setsockopt(end.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -249,24 +304,33 @@ class CuttingProxy::Loop {
     }
   }
 
+  // True if bytes that were read from this end are not written to the other one.
   static bool Held(const Pair& pair, int from) {
     const Cut cut = pair.link->cut;
     return cut == Cut::kBlackHole || (cut == Cut::kNoRequest && from == 0) ||
            (cut == Cut::kNoAnswer && from == 1);
   }
+  // How many bytes may be read from this end now.
+  static size_t Readable(const Pair& pair, int from) {
+    if (Held(pair, from)) return 0;
+    const bool torn = pair.link->cut == Cut::kTorn && from == 0;
+    return torn ? std::min(pair.torn_left, kReadBytes) : kReadBytes;
+  }
 
   // False if the connection has ended; then its other half must end, too.
   bool Read(Pair* pair, End* from) {
     const int side = from == &pair->ends[0] ? 0 : 1;
-    if (Held(*pair, side)) return true;
+    const size_t bytes_max = Readable(*pair, side);
+    if (bytes_max == 0) return true;
     End& to = pair->ends[1 - side];
-    const ssize_t got = recv(from->fd, buffer_, sizeof(buffer_), 0);
+    const ssize_t got = recv(from->fd, buffer_, bytes_max, 0);
     if (got < 0) return errno == EAGAIN || errno == EINTR;
     if (got == 0) {
       // Bytes that came before the end are written first.
       if (!Held(*pair, side)) Write(&to, absl::InfiniteFuture());
       return false;
     }
+    if (pair->link->cut == Cut::kTorn && side == 0) pair->torn_left -= static_cast<size_t>(got);
     const absl::Time release =
         pair->link->cut == Cut::kSlow ? absl::Now() + options_.slow : absl::UnixEpoch();
     to.out.push_back({release, std::string(buffer_, static_cast<size_t>(got))});
@@ -299,7 +363,7 @@ class CuttingProxy::Loop {
     for (int side : {0, 1}) {
       End& end = pair->ends[side];
       const End& other = pair->ends[1 - side];
-      const bool reads = !Held(*pair, side) && other.out_bytes < options_.held_bytes_max;
+      const bool reads = Readable(*pair, side) > 0 && other.out_bytes < options_.held_bytes_max;
       const bool writes = end.connecting || (!Held(*pair, 1 - side) && !end.out.empty() &&
                                              end.out.front().release <= now);
       const uint32_t events = (reads ? EPOLLIN : 0u) | (writes ? EPOLLOUT : 0u);
@@ -343,6 +407,9 @@ absl::StatusOr<std::unique_ptr<CuttingProxy>> CuttingProxy::Start(const Options&
 absl::StatusOr<std::string> CuttingProxy::AddLink(const std::string& name,
                                                   const std::string& upstream) {
   return loop_->AddLink(name, upstream);
+}
+absl::Status CuttingProxy::Redirect(const std::string& name, const std::string& upstream) {
+  return loop_->Redirect(name, upstream);
 }
 void CuttingProxy::Set(const std::string& name, Cut cut, bool reset) {
   loop_->Set(name, cut, reset);

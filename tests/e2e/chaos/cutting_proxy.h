@@ -27,6 +27,8 @@ enum class Cut : uint8_t {
   kNoRequest,  // no bytes pass from the client to the upstream
   kNoAnswer,   // no bytes pass from the upstream to the client
   kSlow,       // every byte is late by Options::slow
+  kTorn,       // some more bytes of each connection's requests pass, and then no more; the last
+               // message may be cut in two
 };
 
 class CuttingProxy {
@@ -34,6 +36,8 @@ class CuttingProxy {
   struct Options {
     absl::Duration slow = absl::Milliseconds(150);
     size_t held_bytes_max = 256 << 10;  // limit for each direction of a connection that is slow
+    // Requests of a torn connection: from this many bytes up to four times as many, by its number.
+    size_t torn_bytes = 200;
   };
 
   static absl::StatusOr<std::unique_ptr<CuttingProxy>> Start(const Options& options);
@@ -42,8 +46,11 @@ class CuttingProxy {
   CuttingProxy(const CuttingProxy&) = delete;
   CuttingProxy& operator=(const CuttingProxy&) = delete;
 
-  // Adds a link to `upstream`, "127.0.0.1:port". Returns the address to connect to.
+  // Adds a link to `upstream`: "127.0.0.1:port", or the path of a Unix socket. Returns the address
+  // to connect to.
   absl::StatusOr<std::string> AddLink(const std::string& name, const std::string& upstream);
+  // Further connections of the link go to `upstream`. The present ones are reset.
+  absl::Status Redirect(const std::string& name, const std::string& upstream);
 
   // Returns when the cut is in force. kNone heals. With `reset` the link's connections are reset at
   // that moment, and the bytes that they held are lost.

@@ -6,7 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <string>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -42,12 +44,14 @@ class Echo {
     close(listener_);
   }
   const std::string& address() const { return address_; }
+  int connections() const { return connections_; }
 
  private:
   void Run() {
     std::vector<std::thread> threads;
     for (int fd = accept(listener_, nullptr, nullptr); fd >= 0;
          fd = accept(listener_, nullptr, nullptr)) {
+      ++connections_;
       threads.emplace_back([fd] {
         char buffer[4096];
         for (ssize_t got = recv(fd, buffer, sizeof(buffer), 0); got > 0;
@@ -62,6 +66,7 @@ class Echo {
 
   int listener_ = -1;
   std::string address_;
+  std::atomic<int> connections_{0};
   std::thread thread_;
 };
 
@@ -154,6 +159,36 @@ TEST_F(CuttingProxyTest, ASlowLinkIsLateBothWays) {
   client.Send("slow");
   EXPECT_EQ(client.Receive(kPatience), "slow");
   EXPECT_GE(absl::Now() - sent, 2 * CuttingProxy::Options().slow);
+}
+
+TEST_F(CuttingProxyTest, TornLinkPassesTheBeginOfARequest) {
+  Client client(address_);
+  client.Send("whole");
+  EXPECT_EQ(client.Receive(kPatience), "whole");
+  proxy_->Set("link", Cut::kTorn);
+  const std::string request(2000, 'r');
+  client.Send(request);
+  std::string passed;
+  for (std::string more = client.Receive(kPatience); !more.empty(); more = client.Receive(kSurely))
+    passed += more;
+  const size_t least = CuttingProxy::Options().torn_bytes;
+  EXPECT_GE(passed.size(), least);
+  EXPECT_LE(passed.size(), 4 * least);
+  proxy_->Set("link", Cut::kNone, /*reset=*/true);
+  EXPECT_EQ(client.Receive(kPatience), "broken");
+}
+
+TEST_F(CuttingProxyTest, RedirectedLinkLeadsToTheOtherUpstream) {
+  Client before(address_);
+  before.Send("one");
+  EXPECT_EQ(before.Receive(kPatience), "one");
+  const Echo other;
+  ASSERT_TRUE(proxy_->Redirect("link", other.address()).ok());
+  EXPECT_EQ(before.Receive(kPatience), "broken");
+  Client after(address_);
+  after.Send("two");
+  EXPECT_EQ(after.Receive(kPatience), "two");
+  EXPECT_EQ(other.connections(), 1);
 }
 
 TEST_F(CuttingProxyTest, AnUpstreamThatIsDownEndsTheConnection) {

@@ -1,5 +1,5 @@
-// The store as services/store runs it, which also writes its decisions to the folder --commit_log
-// (commit_file.h).
+// The store as services/store runs it, replicated or not, which also writes its decisions to the
+// folder --commit_log (commit_file.h).
 
 #include <utility>
 
@@ -14,6 +14,7 @@
 #include "services/store/store_grpc.h"
 #include "services/store/store_server.h"
 #include "tests/e2e/chaos/commit_file.h"
+#include "tests/e2e/chaos/replicated/logging_replica.h"
 
 ABSL_FLAG(std::string, commit_log, "", "folder for what the store decides");
 
@@ -57,6 +58,9 @@ class LoggingStore final : public HostedService {
     options.layout = {flags.partitions, flags.queue_shards, flags.policy_shards};
     options.free_bytes_min = flags.free_bytes_min;
     options.block_cache_bytes = flags.block_cache_bytes;
+    if (!flags.replication.url.empty())
+      return MakeLoggingReplica(context, flags, std::move(options),
+                                absl::GetFlag(FLAGS_commit_log));
     options.on_decided = [log = &hosted->log_](const auto& records) { log->Write(records); };
     auto store = kv::RocksKvStore::Open(std::move(options), context.runtime.clock());
     if (!store.ok()) return store.status();

@@ -38,24 +38,42 @@ integration::Platform::Options PlatformOptions(const ShakenPlatform::Options& op
 
 ShakenPlatform::ShakenPlatform(Options options)
     : options_(std::move(options)), platform_(PlatformOptions(options_)) {}
+ShakenPlatform::~ShakenPlatform() = default;
+
+std::string ShakenPlatform::stores() const {
+  return stores_ != nullptr ? stores_->addresses() : platform_.grpc_address("store");
+}
+
+absl::Status ShakenPlatform::StartStore() {
+  if (!options_.replicated) {
+    processes_ = {"store"};
+    return platform_.Start({"store"});
+  }
+  stores_ = std::make_unique<ShakenStores>(*proxy_, platform_, options_.folder);
+  processes_ = stores_->names();
+  return stores_->Start();
+}
 
 absl::Status ShakenPlatform::Start() {
   std::filesystem::create_directories(commits());
   auto proxy = CuttingProxy::Start();
   if (!proxy.ok()) return proxy.status();
   proxy_ = *std::move(proxy);
-  if (absl::Status status = platform_.Start({"store"}); !status.ok()) return status;
-  processes_ = {"store"};
+  if (absl::Status status = StartStore(); !status.ok()) return status;
   for (absl::string_view service : kServices) {
     for (const char* which : {"", ".2"}) {
       const std::string process = absl::StrCat(service, which);
-      const std::string link = absl::StrCat(process, ">store");
-      auto address = proxy_->AddLink(link, platform_.grpc_address("store"));
-      if (!address.ok()) return address.status();
-      platform_.RouteStore(process, *address);
+      if (stores_ != nullptr) {
+        platform_.RouteStore(process, stores());
+      } else {
+        const std::string link = absl::StrCat(process, ">store");
+        auto address = proxy_->AddLink(link, stores());
+        if (!address.ok()) return address.status();
+        platform_.RouteStore(process, *address);
+        links_.push_back(link);
+      }
       if (absl::Status status = platform_.Start({process}); !status.ok()) return status;
       processes_.push_back(process);
-      links_.push_back(link);
     }
   }
   for (int i = 1; i <= 2; ++i) {
@@ -74,6 +92,7 @@ absl::Status ShakenPlatform::CheckAlive(const std::string& process) {
 }
 
 absl::Status ShakenPlatform::Begin(const Fault& fault) {
+  if (stores_ != nullptr) return stores_->Begin(fault);
   if (fault.kind == Fault::Kind::kCut) {
     proxy_->Set(fault.victim, fault.cut);
     return absl::OkStatus();
@@ -93,6 +112,7 @@ absl::Status ShakenPlatform::Begin(const Fault& fault) {
 }
 
 absl::Status ShakenPlatform::End(const Fault& fault) {
+  if (stores_ != nullptr) return stores_->End(fault);
   switch (fault.kind) {
     case Fault::Kind::kCut:
       // Resets connections to consumers. Otherwise bytes would arrive long after they were sent,
@@ -109,13 +129,14 @@ absl::Status ShakenPlatform::End(const Fault& fault) {
         return absl::InternalError(
             absl::StrCat(fault.victim, " does not end: ", code.status().message()));
       break;
-    case Fault::Kind::kKill:
+    default:
       break;
   }
   return platform_.Restart(fault.victim);
 }
 
 absl::Status ShakenPlatform::Stop() {
+  if (stores_ != nullptr) stores_->StopProbes();
   for (auto process = processes_.rbegin(); process != processes_.rend(); ++process) {
     if (absl::Status status = CheckAlive(*process); !status.ok()) return status;
     const auto code = platform_.Terminate(*process, kTerminateMax);

@@ -1,6 +1,7 @@
 // ShakenPlatform: the five services as real processes, two of each except the store. Every process
 // reaches the store through a link of its own, and consumers are behind links, too. All of these
-// can be made to fail.
+// can be made to fail. The store may also be replicated (replicated/shaken_stores.h). Then only the
+// stores, their database and the links to both fail.
 //
 // Threads: the main thread only.
 
@@ -14,6 +15,7 @@
 #include "absl/status/status.h"
 #include "tests/e2e/chaos/chaos_plan.h"
 #include "tests/e2e/chaos/cutting_proxy.h"
+#include "tests/e2e/chaos/replicated/shaken_stores.h"
 #include "tests/integration/platform.h"
 
 namespace escapement::chaos {
@@ -24,9 +26,11 @@ class ShakenPlatform {
     std::string bin;       // holds services/{service}/{service} and the logging store
     std::string folder;    // exists; data, commits and logs go below it
     std::string consumer;  // address of the real receiver
+    bool replicated = false;
   };
 
   explicit ShakenPlatform(Options options);
+  ~ShakenPlatform();
 
   absl::Status Start();
 
@@ -38,7 +42,12 @@ class ShakenPlatform {
   std::string address(const std::string& process) const { return platform_.grpc_address(process); }
   // Addresses at which handlers reach the consumer.
   const std::vector<std::string>& consumers() const { return consumers_; }
+  // Addresses at which clients reach the store, separated by commas.
+  std::string stores() const;
+  // Null unless the store is replicated.
+  ShakenStores* replicated() const { return stores_.get(); }
 
+  // UNAVAILABLE, and nothing happens, if the fault is not possible yet (ShakenStores).
   absl::Status Begin(const Fault& fault);
   absl::Status End(const Fault& fault);
 
@@ -51,9 +60,12 @@ class ShakenPlatform {
   std::string commits() const { return options_.folder + "/commits"; }
 
  private:
+  absl::Status StartStore();
+
   const Options options_;
   std::unique_ptr<CuttingProxy> proxy_;  // outlives the processes that connect to it
   integration::Platform platform_;
+  std::unique_ptr<ShakenStores> stores_;
   std::vector<std::string> processes_, links_, consumers_;
 };
 
