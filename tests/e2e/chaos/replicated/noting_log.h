@@ -57,6 +57,13 @@ class NotingLog final : public kv::SharedLog {
   void Trim(uint32_t snapshots_kept, Callback<kv::TrimResult> done) override {
     done(kv::TrimResult());
   }
+  void PutReport(std::string replica, std::string details,
+                 std::function<void(absl::Status)> done) override {
+    log_.PutReport(std::move(replica), std::move(details), std::move(done));
+  }
+  void ListReports(Callback<std::vector<kv::ReplicaReport>> done) override {
+    log_.ListReports(std::move(done));
+  }
 
  private:
   kv::SharedLog& log_;
