@@ -73,7 +73,7 @@ class LoggingReplica final : public HostedService {
 
   void AddRpcs(RpcTable& table) override {
     store::AddStoreRpcs(*store_, table);
-    kv::AddStoreServiceRpcs(*store_, table);
+    kv::AddStoreServiceRpcs(*store_, /*admin=*/nullptr, table);
   }
   absl::Status Start() override { return absl::OkStatus(); }
   bool Ready() override { return store_->status().role == kv::ReplicaRole::kLeader; }
