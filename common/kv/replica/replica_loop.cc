@@ -289,7 +289,7 @@ void ReplicaLoop::OnForeignRows(const absl::Status& why) {
 
 void ReplicaLoop::TryToLead(const LogState& state) {
   SetRole(ReplicaRole::kCandidate);
-  seen_since_ = timer_.since();
+  end_known_since_ = timer_.end_known_since();
   attempted_epoch_ = state.leader.epoch + 1;
   log_.Lead({state, options_.owner, options_.address},
             [this, executor = executor_](absl::StatusOr<LeadResult> result) {
@@ -349,7 +349,7 @@ void ReplicaLoop::OnLeaderRecord(uint64_t epoch, std::string record,
   if (absl::Status status = copy_.Apply({row}); !status.ok()) return OnStarted(epoch, status);
   serving_ = true;
   copy_.StartLeading(
-      leading, clock_.Elapsed() - seen_since_,
+      leading, clock_.Elapsed() - end_known_since_,
       [this, executor = executor_, epoch](absl::Status started) {
         executor->Post([this, epoch, started = std::move(started)] { OnStarted(epoch, started); });
       });

@@ -125,10 +125,10 @@ class ReplicaLoop {
   uint64_t uploaded_seq_ = 0;  // the last row of the last snapshot that this process has made
   TakeoverTimer timer_;
   ReplicaRole role_ = ReplicaRole::kStarting;
-  absl::Duration seen_since_;     // TakeoverTimer::since() when it tried to lead
-  uint64_t attempted_epoch_ = 0;  // the epoch that the last try to lead would begin
-  bool serving_ = false;          // the copy leads, from StartLeading to StopLeading
-  bool handing_over_ = false;     // WriteHandover has no answer yet
+  absl::Duration end_known_since_;  // when it tried to lead
+  uint64_t attempted_epoch_ = 0;    // the epoch that the last try to lead would begin
+  bool serving_ = false;            // the copy leads, from StartLeading to StopLeading
+  bool handing_over_ = false;       // WriteHandover has no answer yet
   std::optional<absl::Duration> behind_since_;
   std::optional<absl::Duration> foreign_since_;  // since when the copy has rows that the log lacks
 
