@@ -32,7 +32,7 @@ class ReplicaSnapshots {
   // DATA_LOSS if none of those that there are is whole.
   virtual void Restore(std::string folder, std::function<void(absl::StatusOr<Found>)> done) = 0;
 
-  // Ends waits; the running work ends with CANCELLED. Idempotent.
+  // Ends waits. The running work ends with CANCELLED, or its callback never runs. Idempotent.
   virtual void Stop() = 0;
 };
 
