@@ -167,11 +167,12 @@ void SimNetKvStore::Commit(std::shared_ptr<const kv::CommitRequest> request,
   SimCall<kv::CommitResult, kv::KvStore>(
       network_, client_, endpoint_, options_.timeout,
       [endpoint = &endpoint_, world = &network_.world(), sent_to = std::move(sent_to),
+       generation = options_.generation, sent_in = options_.generation ? options_.generation() : 0,
        calls = watch_calls_, to = watch_calls_->last,
        request = std::move(request)](kv::KvStore& store, auto answer) {
         const std::shared_ptr<ProcessState> process = world->Find(endpoint->process);
         if (*sent_to == nullptr) *sent_to = process;
-        if (*sent_to != process) return;
+        if (*sent_to != process || (generation && generation() != sent_in)) return;
         calls->Arrive(to, store);
         store.Commit(request, std::move(answer));
       },

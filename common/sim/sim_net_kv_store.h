@@ -15,6 +15,8 @@
 #ifndef COMMON_SIM_SIM_NET_KV_STORE_H_
 #define COMMON_SIM_SIM_NET_KV_STORE_H_
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -36,6 +38,9 @@ class SimNetKvStore final : public kv::KvStore {
   struct Options {
     absl::Duration timeout = absl::Milliseconds(800);
     absl::Duration keepalive = absl::Milliseconds(400);
+    // A commit reaches the store only if this gives the same number on its arrival as when it was
+    // sent. A connection to a replica ends when that stops leading. Null: only the process counts.
+    std::function<uint64_t()> generation = nullptr;
   };
 
   // All arguments must outlive the store and its watches. The endpoint's service changes when the

@@ -7,11 +7,11 @@ namespace escapement::simulation {
 namespace {
 
 constexpr absl::Duration kFaultsBegin = absl::Seconds(4);
-// In kWhole and kMixed the faults end this long before the users do.
+// In casts that last as wished the faults end this long before the users do.
 constexpr absl::Duration kWholeCalm = absl::Seconds(60);
 
 constexpr absl::string_view kNames[] = {"plain", "throttled", "batches", "clocks",
-                                        "times", "whole",     "mixed"};
+                                        "times", "whole",     "mixed",   "replicated"};
 
 void PlanTimes(const CastOptions& options, CastPlan* plan) {
   plan->faults_end = absl::Seconds(50);
@@ -34,6 +34,7 @@ void PlanTimes(const CastOptions& options, CastPlan* plan) {
       break;
     case Cast::kWhole:
     case Cast::kMixed:
+    case Cast::kReplicated:
       plan->users_end = std::max(options.length, 2 * kWholeCalm);
       plan->faults_end = plan->users_end - kWholeCalm;
       break;
@@ -106,12 +107,14 @@ void PlanFaults(const CastOptions& options, CastPlan* plan) {
       plan->downtimes = {2, 4};
       break;
     case Cast::kWhole:
-    case Cast::kMixed: {
+    case Cast::kMixed:
+    case Cast::kReplicated: {
       const auto minutes = static_cast<int>(plan->faults_end / absl::Minutes(1));
       plan->faults = {4 * minutes, 14 * minutes};
       plan->fault_plan.freezes = std::max(1, minutes / 5);
       plan->downtimes = {std::max(1, minutes / 5), std::max(2, minutes / 3)};
       plan->fault_plan.cut_offs = std::max(1, minutes / 3);
+      if (plan->replicated) plan->replica_faults = {minutes, 5 * minutes};
       break;
     }
     default:
@@ -127,17 +130,21 @@ std::optional<Cast> CastNamed(absl::string_view name) {
   return static_cast<Cast>(found - std::begin(kNames));
 }
 
-bool LastsAsWished(Cast cast) { return cast == Cast::kWhole || cast == Cast::kMixed; }
+bool LastsAsWished(Cast cast) {
+  return cast == Cast::kWhole || cast == Cast::kMixed || cast == Cast::kReplicated;
+}
 
 absl::string_view NameOf(Cast cast) { return kNames[static_cast<size_t>(cast)]; }
 
 CastPlan PlanOf(const CastOptions& options) {
   CastPlan plan;
-  plan.tokens = options.cast == Cast::kThrottled || options.cast == Cast::kBatches ||
-                LastsAsWished(options.cast);
-  plan.calendar = options.cast == Cast::kTimes || LastsAsWished(options.cast);
-  plan.cancels = LastsAsWished(options.cast);
-  plan.mixed = options.cast == Cast::kMixed;
+  plan.replicated = options.cast == Cast::kReplicated;
+  plan.own_machines = plan.replicated && options.seed % 4 == 3;
+  const bool everything = LastsAsWished(options.cast) && !plan.own_machines;
+  plan.tokens = options.cast == Cast::kThrottled || options.cast == Cast::kBatches || everything;
+  plan.calendar = options.cast == Cast::kTimes || everything;
+  plan.cancels = everything;
+  plan.mixed = options.cast == Cast::kMixed || (plan.replicated && options.seed % 2 == 0);
   plan.clock_leaps = options.cast == Cast::kClocks;
   plan.batches = options.cast == Cast::kBatches;
   plan.only_downtimes = options.cast == Cast::kTimes && options.seed % 3 == 0;

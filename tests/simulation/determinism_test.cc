@@ -28,5 +28,16 @@ TEST(Determinism, HoldsForTokensToo) {
   EXPECT_EQ(first.history.works.size(), second.history.works.size());
 }
 
+TEST(Determinism, HoldsForReplicasToo) {
+  ScenarioOptions options;
+  options.seed = 12;
+  options.cast = Cast::kReplicated;
+  options.length = absl::Minutes(3);
+  const ScenarioResult first = RunScenario(options);
+  const ScenarioResult second = RunScenario(options);
+  EXPECT_EQ(first.trace_hash, second.trace_hash);
+  EXPECT_EQ(first.history.log.size(), second.history.log.size());
+}
+
 }  // namespace
 }  // namespace escapement::simulation

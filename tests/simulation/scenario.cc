@@ -8,7 +8,6 @@
 #include "common/sim/sim_network.h"
 #include "common/sim/sim_perturbations.h"
 #include "common/sim/sim_world.h"
-#include "common/storage/grant_table.h"
 #include "tests/simulation/actors/consumer.h"
 #include "tests/simulation/actors/event_user.h"
 #include "tests/simulation/actors/policy_user.h"
@@ -21,6 +20,7 @@
 #include "tests/simulation/record/times_log.h"
 #include "tests/simulation/world/fault_plan.h"
 #include "tests/simulation/world/hosts.h"
+#include "tests/simulation/world/replica_set.h"
 #include "tests/simulation/world/services.h"
 
 namespace escapement::simulation {
@@ -52,7 +52,7 @@ class Scenario {
   }
 
   ScenarioResult Run() {
-    store_->Start();
+    site_->StartAll();
     for (const auto& host : hosts_) host->Start();
     for (const auto& user : policy_users_) user->Start();
     for (const auto& user : schedule_users_) user->Start();
@@ -61,14 +61,14 @@ class Scenario {
     ScheduleCalm();
     world_.AdvanceBy(plan_.batches ? plan_.faults_end : plan_.users_end);
     if (plan_.batches) {
-      world_.RunUntil([this] { return Empty(kv::ColumnFamily::kWaiting) && !AnyGrant(); },
+      world_.RunUntil([this] { return !AnyWaiting(site_->disk()) && !AnyGrant(site_->disk()); },
                       plan_.users_end - plan_.faults_end);
     }
     for (const auto& user : schedule_users_) user->Finish();
     if (worker_ != nullptr) worker_->Tidy();
     // Policies are deleted after all schedules: a change under way may still give a schedule a
     // policy.
-    world_.RunUntil([this] { return SchedulesAreGone(); }, kSettleMax);
+    world_.RunUntil([this] { return Finished(schedule_users_); }, kSettleMax);
     for (const auto& user : policy_users_) user->Finish();
     world_.RunUntil([this] { return Settled(); }, kSettleMax);
     // Leaves time for a faulty platform to send something twice.
@@ -85,20 +85,37 @@ class Scenario {
            static_cast<int>(random_.Below(static_cast<uint64_t>(number.most - number.least + 1)));
   }
 
-  void MakeHosts() {
-    kv::MemKvStore::Options store_options;
-    store_options.layout.partitions = static_cast<uint32_t>(1 + random_.Below(6));
-    store_options.layout.queue_shards = static_cast<uint32_t>(1 + random_.Below(5));
-    if (plan_.tokens)
-      store_options.layout.policy_shards = static_cast<uint32_t>(1 + random_.Below(4));
-    store_options.on_durable = [this](const kv::CommitRecord& record) {
+  void MakeStore() {
+    kv::Layout layout;
+    layout.partitions = static_cast<uint32_t>(1 + random_.Below(6));
+    layout.queue_shards = static_cast<uint32_t>(1 + random_.Below(5));
+    if (plan_.tokens) layout.policy_shards = static_cast<uint32_t>(1 + random_.Below(4));
+    const auto on_durable = [this](const kv::CommitRecord& record) {
       commits_.push_back(ReadCommit(record, world_.Now()));
       if (options_.tracer) options_.tracer(world_.Now(), "store", DescribeCommit(record));
     };
-    store_ = std::make_unique<StoreHost>(world_, store_options, perturbations());
+    if (plan_.replicated) {
+      auto replicas = std::make_unique<ReplicaSet>(
+          world_,
+          ReplicaSet::Options{2 + static_cast<int>(random_.Below(2)), !plan_.own_machines, layout,
+                              on_durable, options_.replica_mistakes, perturbations()});
+      replicas_ = replicas.get();
+      site_ = std::move(replicas);
+      return;
+    }
+    kv::MemKvStore::Options store_options;
+    store_options.layout = layout;
+    store_options.on_durable = on_durable;
+    auto store = std::make_unique<StoreHost>(world_, store_options, perturbations());
+    store_ = store.get();
+    site_ = std::move(store);
     store_->set_knows_boot(plan_.clock_leaps);
     store_->PlantClockFault(options_.clock_fault);
     if (options_.unsynced > absl::ZeroDuration()) LieAboutSyncs();
+  }
+
+  void MakeHosts() {
+    MakeStore();
     const int masters = 2;
     const int emitters = 1 + static_cast<int>(random_.Below(3));
     const int handlers = 1 + static_cast<int>(random_.Below(3));
@@ -182,7 +199,7 @@ class Scenario {
   template <typename Make>
   void AddHost(std::string name, Make make, std::function<void()> on_down) {
     hosts_.push_back(std::make_unique<ServiceHost>(
-        store_network_, store_->endpoint(),
+        store_network_, *site_,
         ServiceHost::Options{std::move(name), std::move(make), std::move(on_down),
                              options_.decorate_store, perturbations(), &observations_,
                              plan_.clock_leaps,
@@ -285,47 +302,30 @@ class Scenario {
     options.faults = Draw(plan_.faults);
     if (plan_.only_downtimes) options.faults = 0;
     options.downtimes = Draw(plan_.downtimes);
-    faults_ = std::make_unique<FaultPlan>(
-        world_, FaultPlan::Parts{*store_, std::move(services), store_network_, consumer_network_},
-        options);
+    options.replica_faults = Draw(plan_.replica_faults);
+    faults_ =
+        std::make_unique<FaultPlan>(world_,
+                                    FaultPlan::Parts{*site_, store_, replicas_, std::move(services),
+                                                     store_network_, consumer_network_},
+                                    options);
     faults_->Schedule();
     consumer_.set_kill([this](const std::string& handler) { faults_->Poison(handler); });
     user_network_.set_faults({.loss = 20'000, .duplication = 20'000});
     world_.After(plan_.faults_end, "calm", [this] { user_network_.set_faults({}); });
   }
 
-  bool Empty(kv::ColumnFamily cf) const {
-    return store_->disk().families[static_cast<size_t>(cf)].empty();
-  }
-
-  // The family holds counts, too; they do not matter here.
-  bool AnyGrant() const {
-    for (const auto& [key, value] :
-         store_->disk().families[static_cast<size_t>(kv::ColumnFamily::kGrants)]) {
-      if (DecodeGrantKey(key).has_value()) return true;
-    }
-    return false;
-  }
-
-  bool SchedulesAreGone() const {
-    return std::all_of(schedule_users_.begin(), schedule_users_.end(),
+  template <typename Users>
+  static bool Finished(const Users& users) {
+    return std::all_of(users.begin(), users.end(),
                        [](const auto& user) { return user->finished(); });
   }
 
   bool Settled() const {
-    if (!SchedulesAreGone()) return false;
-    for (const auto& user : event_users_) {
-      if (!user->finished()) return false;
-    }
-    for (const auto& user : policy_users_) {
-      if (!user->finished()) return false;
-    }
-    for (kv::ColumnFamily cf : {kv::ColumnFamily::kEvents, kv::ColumnFamily::kInflight,
-                                kv::ColumnFamily::kParked, kv::ColumnFamily::kWaiting}) {
-      if (!Empty(cf)) return false;
-    }
-    if (plan_.calendar && !ReadTimesLeftover(store_->disk()).empty()) return false;
-    return !AnyGrant() && (worker_ == nullptr || worker_->idle());
+    if (!Finished(schedule_users_) || !Finished(event_users_) || !Finished(policy_users_))
+      return false;
+    if (AnyQueued(site_->disk()) || AnyGrant(site_->disk())) return false;
+    if (plan_.calendar && !ReadTimesLeftover(site_->disk()).empty()) return false;
+    return worker_ == nullptr || worker_->idle();
   }
 
   ScenarioResult Judge() {
@@ -339,20 +339,19 @@ class Scenario {
     history.begin = world_.options().start_time;
     history.end = world_.Now();
     auto complain = [&](const std::string& what) { result.violations.push_back({"answer", what}); };
+    auto hear = [&](const auto& user, const char* kind) {
+      for (const std::string& complaint : user->complaints()) complain(complaint);
+      if (!user->finished()) complain(absl::StrCat("a user of ", kind, " never came to an end"));
+    };
     for (const auto& user : schedule_users_) {
       for (const ScheduleLife& life : user->lives()) history.schedules.push_back(life);
-      for (const std::string& complaint : user->complaints()) complain(complaint);
-      if (!user->finished()) complain("a user of a schedule never came to an end");
+      hear(user, "a schedule");
     }
     for (const auto& user : event_users_) {
       history.one_offs.insert(history.one_offs.end(), user->events().begin(), user->events().end());
-      for (const std::string& complaint : user->complaints()) complain(complaint);
-      if (!user->finished()) complain("a user of events never came to an end");
+      hear(user, "events");
     }
-    for (const auto& user : policy_users_) {
-      for (const std::string& complaint : user->complaints()) complain(complaint);
-      if (!user->finished()) complain("a user of a policy never came to an end");
-    }
+    for (const auto& user : policy_users_) hear(user, "a policy");
     if (worker_ != nullptr) {
       history.works = worker_->works();
       for (const std::string& complaint : worker_->complaints()) complain(complaint);
@@ -363,17 +362,22 @@ class Scenario {
     history.receipts = consumer_.receipts();
     history.poison = consumer_.poison();
     for (const auto& host : hosts_) history.died.insert(host->died().begin(), host->died().end());
-    history.done = ReadDone(store_->disk());
-    history.leftover = ReadLeftover(store_->disk());
+    history.done = ReadDone(site_->disk());
+    history.leftover = ReadLeftover(site_->disk());
     if (plan_.calendar) {
-      for (std::string& row : ReadTimesLeftover(store_->disk()))
+      for (std::string& row : ReadTimesLeftover(site_->disk()))
         history.leftover.push_back(std::move(row));
     }
     history.commits = std::move(commits_);
     history.acknowledged = std::move(observations_.acknowledged);
+    history.reads = std::move(observations_.reads);
     history.unknown_ends = observations_.unknown_ends;
-    history.clock_confirmed = store_->clock_confirmed();
-    history.clock_set = store_->clock_set();
+    if (replicas_ != nullptr) {
+      history.log = replicas_->log();
+      history.copies = replicas_->WrongCopies();
+    }
+    history.clock_confirmed = site_->clock_confirmed();
+    history.clock_set = site_->clock_set();
     for (Violation& violation : CheckAll(history))
       result.violations.push_back(std::move(violation));
     result.trace_hash = world_.trace_hash();
@@ -384,6 +388,9 @@ class Scenario {
     if (faults_ != nullptr) {
       result.killed = faults_->killed();
       result.faults = faults_->counts();
+    }
+    if (replicas_ != nullptr) {
+      for (const auto& [kind, count] : replicas_->counts()) result.faults[kind] += count;
     }
     return result;
   }
@@ -404,7 +411,9 @@ class Scenario {
   sim::SimNetwork consumer_network_;
   Consumer consumer_;
   sim::SimProcess user_process_;
-  std::unique_ptr<StoreHost> store_;
+  std::unique_ptr<StoreSite> site_;
+  StoreHost* store_ = nullptr;      // the site, if it is one process
+  ReplicaSet* replicas_ = nullptr;  // the site, if it is replicas
   std::vector<std::unique_ptr<MasterApis>> apis_;
   std::vector<std::unique_ptr<UserCalls::Endpoint>> endpoints_;
   std::vector<std::unique_ptr<TokenEndpoint>> doors_;
@@ -425,24 +434,6 @@ ScenarioResult RunScenario(const ScenarioOptions& options) {
   // There is one thread, and the search for deadlocks would take a tenth of its time.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   return Scenario(options).Run();
-}
-
-std::string Report(const ScenarioOptions& options, const ScenarioResult& result) {
-  if (result.violations.empty()) return "";
-  std::string report = absl::StrCat("seed ", options.seed, options.faults ? "" : " without faults",
-                                    ": ", result.violations.size(), " violations\n");
-  for (size_t i = 0; i < std::min<size_t>(result.violations.size(), 20); ++i) {
-    absl::StrAppend(&report, "  ", result.violations[i].rule, ": ", result.violations[i].what,
-                    "\n");
-  }
-  absl::StrAppend(
-      &report, "run it again: tools/dev sim --seed=", options.seed,
-      options.cast == Cast::kPlain ? "" : absl::StrCat(" --cast=", NameOf(options.cast)),
-      LastsAsWished(options.cast)
-          ? absl::StrCat(" --minutes=", absl::ToInt64Minutes(options.length))
-          : "",
-      options.faults ? "" : " --nofaults", options.perturb ? "" : " --noperturb", " --trace\n");
-  return report;
 }
 
 }  // namespace escapement::simulation

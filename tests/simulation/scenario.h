@@ -27,6 +27,7 @@
 #include "tests/simulation/cast.h"
 #include "tests/simulation/record/history.h"
 #include "tests/simulation/world/hosts.h"
+#include "tests/simulation/world/replica_host.h"
 
 namespace escapement::simulation {
 
@@ -34,7 +35,7 @@ struct ScenarioOptions {
   uint64_t seed = 1;
   Cast cast = Cast::kPlain;
   bool faults = true;                         // also a consumer that fails, hangs and answers late
-  absl::Duration length = absl::Minutes(10);  // only for kWhole and kMixed
+  absl::Duration length = absl::Minutes(10);  // only for casts that last as wished
   bool perturb = false;                       // with perturbation points (common/runtime/perturb.h)
   std::optional<WorkHabits> work = {};        // replaces the habits of the cast
   // These plant a fault in the platform. They wrap a service's way to the store, a handler's
@@ -51,6 +52,7 @@ struct ScenarioOptions {
   ClockFault clock_fault = ClockFault::kNone;  // planted in the store's clock
   // Plants a fault: the instances of handler 0 count as dead for all others.
   bool lock_without_proof = false;
+  ReplicaMistakes replica_mistakes = {};  // planted in the replicas of kReplicated
   // Called for every event and note. May be empty.
   std::function<void(absl::Time, absl::string_view process, absl::string_view what)> tracer =
       nullptr;

@@ -27,9 +27,9 @@ ABSL_FLAG(int, jobs, 1, "how many seeds run at the same time, each in a thread")
 ABSL_FLAG(uint64_t, first, 1, "the first of them");
 ABSL_FLAG(int64_t, seed, -1, "run this seed alone");
 ABSL_FLAG(std::string, cast, "plain",
-          "who takes part: plain, throttled, batches, clocks, times, whole or mixed");
+          "who takes part: plain, throttled, batches, clocks, times, whole, mixed or replicated");
 ABSL_FLAG(int, minutes, 10,
-          "how long a run of the casts `whole` and `mixed` lasts, in its own time");
+          "how long a run of the casts `whole`, `mixed` and `replicated` lasts, in its own time");
 ABSL_FLAG(bool, faults, true, "plan faults (else a run in which nothing goes wrong)");
 ABSL_FLAG(bool, perturb, true, "with the perturbation points that the seed switches on");
 ABSL_FLAG(bool, covers, false, "fail if something that is named in coverage.h never happens");

@@ -30,30 +30,6 @@ ClockReading Read(Clock& clock) {
   return {clock.Elapsed(), clock.WallNow(), clock.WallIsSynchronised()};
 }
 
-class DiskState final : public BaseState {
- public:
-  explicit DiskState(MemDisk& disk) : disk_(disk) {}
-
-  bool Get(ColumnFamily cf, absl::string_view key, std::string& value) override {
-    const auto& family = disk_.families[static_cast<size_t>(cf)];
-    auto it = family.find(key);
-    if (it == family.end()) return false;
-    value = it->second;
-    return true;
-  }
-  void ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end,
-               Visitor visit) override {
-    const auto& family = disk_.families[static_cast<size_t>(cf)];
-    for (auto it = family.lower_bound(begin); it != family.end(); ++it) {
-      if (!end.empty() && it->first >= end) return;
-      if (!visit(it->first, it->second)) return;
-    }
-  }
-
- private:
-  MemDisk& disk_;
-};
-
 // Collects the writes of a batch until its sync.
 class PendingWrites final : public WriteSink {
  public:
@@ -70,17 +46,17 @@ class PendingWrites final : public WriteSink {
   void Clear() { writes_.clear(); }
 
   void ApplyTo(MemDisk& disk) {
-    for (Write& write : writes_) {
-      auto& family = disk.families[static_cast<size_t>(write.cf)];
+    DiskSink sink(disk);
+    for (const Write& write : writes_) {
       switch (write.kind) {
         case Write::Kind::kPut:
-          family.insert_or_assign(std::move(write.key), std::move(write.value));
+          sink.Put(write.cf, write.key, write.value);
           break;
         case Write::Kind::kDelete:
-          family.erase(write.key);
+          sink.Delete(write.cf, write.key);
           break;
         case Write::Kind::kDeleteRange:
-          family.erase(family.lower_bound(write.key), family.lower_bound(write.value));
+          sink.DeleteRange(write.cf, write.key, write.value);
           break;
       }
     }
@@ -96,43 +72,6 @@ class PendingWrites final : public WriteSink {
   };
   std::vector<Write> writes_;
 };
-
-ScanResult ScanDisk(const MemDisk& disk, const ScanRequest& request) {
-  ScanResult result;
-  const auto& family = disk.families[static_cast<size_t>(request.cf)];
-  const size_t bytes_max = std::min(request.bytes_max, kScanBytesMax);
-  size_t bytes = 0;
-  auto full = [&] {
-    return result.entries.size() >= request.limit || (bytes >= bytes_max && bytes > 0);
-  };
-  auto take = [&](const auto& entry) {
-    result.entries.push_back({entry.first, request.keys_only ? std::string() : entry.second});
-    bytes += entry.first.size() + result.entries.back().value.size();
-  };
-  auto scan = [&](std::string begin_key, const std::string& end_key) {
-    if (request.cf == ColumnFamily::kMeta && begin_key < kMetaVisibleBegin)
-      begin_key = std::string(kMetaVisibleBegin);
-    if (!end_key.empty() && end_key <= begin_key) return;
-    const auto begin = family.lower_bound(begin_key);
-    const auto end = end_key.empty() ? family.end() : family.lower_bound(end_key);
-    if (!request.reverse) {
-      auto it = begin;
-      for (; it != end && !full(); ++it) take(*it);
-      result.more = it != end;
-    } else {
-      auto it = end;
-      for (; it != begin && !full();) take(*--it);
-      result.more = it != begin;
-    }
-  };
-  scan(request.begin, request.end);
-  for (const KeyRange& range : request.then) {
-    result.more |= full();
-    if (result.more) break;
-    scan(range.begin, range.end);
-  }
-  return result;
-}
 
 }  // namespace
 

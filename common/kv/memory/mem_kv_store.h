@@ -11,27 +11,19 @@
 #ifndef COMMON_KV_MEMORY_MEM_KV_STORE_H_
 #define COMMON_KV_MEMORY_MEM_KV_STORE_H_
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
-#include "absl/container/btree_map.h"
 #include "absl/time/time.h"
 #include "common/kv/engine/commit_engine.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/layout.h"
+#include "common/kv/memory/mem_disk.h"
 #include "common/runtime/runtime.h"
 
 namespace escapement::kv {
-
-// The synced state, including the store's own keys. Only the store touches it, on its executor.
-struct MemDisk {
-  using Family = absl::btree_map<std::string, std::string>;
-  std::array<Family, kColumnFamilyCount> families;
-  uint64_t starts = 0;  // how often the store has started
-};
 
 class MemKvStore final : public KvStore {
  public:

@@ -138,8 +138,8 @@ absl::Status BeginCopy(Runtime& runtime, SharedLog& log, RocksReplica& copy,
   SnapshotKeeper keeper(runtime, log, copy);
   const std::string folder = absl::StrCat(copy.scratch(), "/restore");
   absl::Notification restored;
-  absl::StatusOr<SnapshotKeeper::Found> found;
-  keeper.Restore(folder, [&](absl::StatusOr<SnapshotKeeper::Found> result) {
+  absl::StatusOr<ReplicaSnapshots::Found> found;
+  keeper.Restore(folder, [&](absl::StatusOr<ReplicaSnapshots::Found> result) {
     found = std::move(result);
     restored.Notify();
   });

@@ -1,11 +1,12 @@
 // ReplicaCopy: a replica's own copy of the state, as ReplicaLoop drives it. RocksReplica is the
-// copy on disk.
+// copy on disk; MemReplica (testing/) is the simulation's.
 //
 // Threads: the loop's executor.
 
 #ifndef COMMON_KV_REPLICA_REPLICA_COPY_H_
 #define COMMON_KV_REPLICA_REPLICA_COPY_H_
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "absl/time/time.h"
 #include "common/kv/replica/leader_log.h"
 #include "common/kv/replica/log_place.h"
+#include "common/runtime/runtime.h"
 
 namespace escapement::kv {
 
@@ -41,14 +43,16 @@ class ReplicaCopy {
 
   // The first row of a term. In the first term it has the keys of a new store.
   virtual std::string LeaderRecord() = 0;
-  // Serves the copy as the leader's store. `log` ends at place(). Blocks until the first batch is
-  // acknowledged. Then the copy follows no rows until StopLeading. `clock_age`: see
-  // StoreKernel::Options.
-  virtual absl::Status StartLeading(std::shared_ptr<LeaderLog> log, absl::Duration clock_age) = 0;
+  // Serves the copy as the leader's store. `log` ends at place(). The copy follows no rows until
+  // StopLeading. `clock_age`: see StoreKernel::Options. `started` runs once the first batch is
+  // acknowledged, or with the reason why the copy cannot lead; perhaps before the call returns. An
+  // implementation may block until then.
+  virtual void StartLeading(std::shared_ptr<LeaderLog> log, absl::Duration clock_age,
+                            std::function<void(absl::Status)> started) = 0;
   // The store time that is known now; InfinitePast if there is none.
   virtual absl::Time store_time() = 0;
 
-  // Makes a checkpoint in `folder`, which must not exist; also while it leads. Blocks on IO.
+  // Makes a checkpoint in `folder`, and deletes what was there; also while it leads. Blocks on IO.
   virtual absl::Status MakeCheckpoint(const std::string& folder) = 0;
   // Reads the facts of such a folder. It may rewrite the folder's files without a change of their
   // meaning. Any thread.
@@ -58,8 +62,11 @@ class ReplicaCopy {
   // A folder for checkpoints on the copy's file system.
   virtual std::string scratch() const = 0;
 
-  // Stops serving. With `hand_over` it first writes a last row, and blocks until that is settled.
-  virtual void StopLeading(bool hand_over) = 0;
+  // Stops serving and writes a last row. `done` runs once that is settled; perhaps before the call
+  // returns. An implementation may block until then. StopLeading must follow.
+  virtual void WriteHandover(Closure done) = 0;
+  // Stops serving. Drops a batch that has no answer of the log yet.
+  virtual void StopLeading() = 0;
 };
 
 }  // namespace escapement::kv

@@ -1,8 +1,6 @@
 #include "common/kv/replica/replica_loop.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -24,14 +22,15 @@ std::string RestoreFolder(const ReplicaCopy& copy) {
 
 }  // namespace
 
-ReplicaLoop::ReplicaLoop(Runtime& runtime, SharedLog& log, ReplicaCopy& copy, Options options)
+ReplicaLoop::ReplicaLoop(Runtime& runtime, SharedLog& log, ReplicaCopy& copy,
+                         ReplicaSnapshots& snapshots, Options options)
     : clock_(runtime.clock()),
       runtime_(runtime),
       log_(log),
       copy_(copy),
+      snapshots_(snapshots),
       options_(std::move(options)),
-      executor_(runtime.NewExecutor("replica")),
-      snapshots_(runtime, log, copy) {}
+      executor_(runtime.NewExecutor("replica")) {}
 
 ReplicaLoop::~ReplicaLoop() { Stop(); }
 
@@ -61,7 +60,7 @@ void ReplicaLoop::Stop() {
   // The executor may be waiting for an append.
   if (leading != nullptr) leading->Stop();
   executor_->Stop();
-  if (serving_) copy_.StopLeading(/*hand_over=*/false);
+  if (serving_) copy_.StopLeading();
 }
 
 ReplicaStatus ReplicaLoop::status() const {
@@ -185,7 +184,7 @@ void ReplicaLoop::BeginCopy() {
   PollAfter(kPollInterval);
 }
 
-void ReplicaLoop::OnRestored(const absl::StatusOr<SnapshotKeeper::Found>& found) {
+void ReplicaLoop::OnRestored(const absl::StatusOr<ReplicaSnapshots::Found>& found) {
   absl::Status status = found.status();
   if (status.ok() && found->has_value()) {
     status = copy_.Adopt(RestoreFolder(copy_));
@@ -204,7 +203,7 @@ void ReplicaLoop::CheckSnapshots() {
   });
 }
 
-void ReplicaLoop::OnNewest(const absl::StatusOr<SnapshotKeeper::Found>& newest) {
+void ReplicaLoop::OnNewest(const absl::StatusOr<ReplicaSnapshots::Found>& newest) {
   const auto check_again = [this] {
     executor_->PostAfter(options_.snapshot_check, [this] { CheckSnapshots(); });
   };
@@ -215,8 +214,6 @@ void ReplicaLoop::OnNewest(const absl::StatusOr<SnapshotKeeper::Found>& newest) 
   }
   if (!newest.ok() || !SnapshotIsDue(*newest)) return check_again();
   const std::string folder = CheckpointFolder(copy_);
-  std::error_code error;
-  std::filesystem::remove_all(folder, error);  // an earlier process's
   if (absl::Status status = copy_.MakeCheckpoint(folder); !status.ok()) {
     Log(LogLevel::kError, "replica", "cannot make a checkpoint", {{"error", status.ToString()}});
     return check_again();
@@ -233,7 +230,7 @@ void ReplicaLoop::OnNewest(const absl::StatusOr<SnapshotKeeper::Found>& newest) 
   });
 }
 
-bool ReplicaLoop::SnapshotIsDue(const SnapshotKeeper::Found& newest) {
+bool ReplicaLoop::SnapshotIsDue(const ReplicaSnapshots::Found& newest) {
   LogPlace place;
   const LogPlace since = newest.has_value() ? newest->place : LogPlace();
   // Two replicas have no table files in common. So the one that made the last snapshot makes the
@@ -261,6 +258,7 @@ bool ReplicaLoop::SnapshotIsDue(const SnapshotKeeper::Found& newest) {
 void ReplicaLoop::ReadRows() {
   ReadRequest request;
   request.after = copy_.place()->position;
+  read_at_ = clock_.Elapsed();
   log_.Read(request, [this, executor = executor_](absl::StatusOr<ReadResult> result) {
     executor->Post([this, result = std::move(result)]() mutable { OnRows(std::move(result)); });
   });
@@ -289,6 +287,8 @@ void ReplicaLoop::OnRows(absl::StatusOr<ReadResult> result) {
     }
   }
   if (result->more) return ReadRows();
+  // Under load there is a newer row at each look. What was there at the read is applied.
+  if (behind_since_.has_value()) behind_since_ = read_at_;
   const std::optional<LogPlace> place = copy_.place();
   const bool handed_over = place.has_value() && place->kind == RecordKind::kHandover;
   PollAfter(handed_over && !result->rows.empty() ? absl::ZeroDuration() : kPollInterval);
@@ -308,7 +308,7 @@ void ReplicaLoop::OnForeignRows(const absl::Status& why) {
 
 void ReplicaLoop::TryToLead(const LogState& state) {
   SetRole(ReplicaRole::kCandidate);
-  seen_since_ = timer_.since();
+  end_known_since_ = timer_.end_known_since();
   attempted_epoch_ = state.leader.epoch + 1;
   log_.Lead({state, options_.owner, options_.address},
             [this, executor = executor_](absl::StatusOr<LeadResult> result) {
@@ -365,18 +365,25 @@ void ReplicaLoop::OnLeaderRecord(uint64_t epoch, std::string record,
   if (leading == nullptr || leading->term().epoch != epoch || !acknowledged.ok()) return;
   const LogRow row = NextRow(copy_.place()->position, epoch,
                              std::make_shared<const std::string>(std::move(record)));
-  absl::Status status = copy_.Apply({row});
-  if (status.ok()) {
-    serving_ = true;
-    status = copy_.StartLeading(leading, clock_.Elapsed() - seen_since_);
-  }
+  if (absl::Status status = copy_.Apply({row}); !status.ok()) return OnStarted(epoch, status);
+  serving_ = true;
+  copy_.StartLeading(
+      leading, clock_.Elapsed() - end_known_since_,
+      [this, executor = executor_, epoch](absl::Status started) {
+        executor->Post([this, epoch, started = std::move(started)] { OnStarted(epoch, started); });
+      });
+}
+
+void ReplicaLoop::OnStarted(uint64_t epoch, const absl::Status& status) {
+  const auto leading = leader_log();
+  if (leading == nullptr || leading->term().epoch != epoch) return;
   if (!status.ok()) {
     Note(status);
     // If the log has ended, OnEnded comes as well and finds another role.
-    StepDown(/*hand_over=*/false);
-    return;
+    return StepDown();
   }
-  Log(LogLevel::kInfo, "replica", "leads", {{"epoch", epoch}, {"row", row.position.seq}});
+  Log(LogLevel::kInfo, "replica", "leads",
+      {{"epoch", epoch}, {"row", leading->place().position.seq}});
   Note(absl::OkStatus());
   SetRole(ReplicaRole::kLeader);
 }
@@ -385,7 +392,7 @@ void ReplicaLoop::OnEnded(uint64_t epoch, const absl::Status& why) {
   const auto leading = leader_log();
   if (leading == nullptr || leading->term().epoch != epoch) return;
   Log(LogLevel::kWarning, "replica", "leads no more", {{"why", why.ToString()}});
-  StepDown(/*hand_over=*/false);
+  StepDown();
   Note(why);
   if (absl::IsDataLoss(why)) {
     Log(LogLevel::kError, "replica", "serves nothing until an operator restarts it",
@@ -394,13 +401,11 @@ void ReplicaLoop::OnEnded(uint64_t epoch, const absl::Status& why) {
   }
 }
 
-void ReplicaLoop::StepDown(bool hand_over) {
+void ReplicaLoop::StepDown() {
   const auto leading = leader_log();
-  if (std::exchange(serving_, false)) copy_.StopLeading(hand_over);
-  if (leading != nullptr) {
-    leading->Stop();
-    if (hand_over) timer_.NoteGivenUp(leading->term().epoch);
-  }
+  handing_over_ = false;
+  if (std::exchange(serving_, false)) copy_.StopLeading();
+  if (leading != nullptr) leading->Stop();
   {
     absl::MutexLock lock(&mu_);
     leader_log_ = nullptr;
@@ -412,12 +417,26 @@ void ReplicaLoop::StepDown(bool hand_over) {
 
 void ReplicaLoop::HandOver(Closure done) {
   executor_->Post([this, done = std::move(done)]() mutable {
-    if (role_ == ReplicaRole::kLeader) {
-      StepDown(/*hand_over=*/true);
-      Log(LogLevel::kInfo, "replica", "has handed over");
-    }
-    done();
+    const auto leading = leader_log();
+    if (role_ != ReplicaRole::kLeader || leading == nullptr || handing_over_) return done();
+    handing_over_ = true;
+    copy_.WriteHandover([this, executor = executor_, epoch = leading->term().epoch,
+                         done = std::move(done)]() mutable {
+      executor->Post([this, epoch, done = std::move(done)]() mutable {
+        OnHandedOver(epoch);
+        done();
+      });
+    });
   });
+}
+
+void ReplicaLoop::OnHandedOver(uint64_t epoch) {
+  const auto leading = leader_log();
+  // Another one has deposed it first.
+  if (leading == nullptr || leading->term().epoch != epoch) return;
+  timer_.NoteGivenUp(epoch);
+  StepDown();
+  Log(LogLevel::kInfo, "replica", "has handed over");
 }
 
 }  // namespace escapement::kv

@@ -5,7 +5,7 @@
 //     | silence, or a handover (TakeoverTimer), and all rows are applied
 //     v
 //   lead: Lead over the state as seen, leader record acknowledged, serve (ReplicaCopy)
-//     | another one leads, or a handover
+//     | another one leads, or a handover (HandOver, ReplicaCopy::WriteHandover)
 //     v
 //   follow
 //
@@ -31,7 +31,7 @@
 #include "absl/time/time.h"
 #include "common/kv/log/shared_log.h"
 #include "common/kv/replica/replica_copy.h"
-#include "common/kv/replica/snapshot_keeper.h"
+#include "common/kv/replica/replica_snapshots.h"
 #include "common/kv/replica/takeover_timer.h"
 #include "common/runtime/runtime.h"
 
@@ -75,11 +75,13 @@ class ReplicaLoop {
     std::function<void(ReplicaRole)> on_role;
   };
   // The arguments must outlive the loop.
-  ReplicaLoop(Runtime& runtime, SharedLog& log, ReplicaCopy& copy, Options options);
+  ReplicaLoop(Runtime& runtime, SharedLog& log, ReplicaCopy& copy, ReplicaSnapshots& snapshots,
+              Options options);
   ~ReplicaLoop();
 
   void Start();
-  // Stops leading at once, without a handover. Blocks until the copy is no longer used.
+  // Stops leading at once, without a handover. Stops the snapshots, too. Blocks until the copy is
+  // no longer used.
   void Stop() ABSL_LOCKS_EXCLUDED(mu_);
 
   // If this replica leads, it gives up its term so that another one takes over at once. Otherwise
@@ -94,19 +96,21 @@ class ReplicaLoop {
   void OnState(const absl::StatusOr<LogState>& state);
   void Follow(const LogState& state);
   void BeginCopy();
-  void OnRestored(const absl::StatusOr<SnapshotKeeper::Found>& found);
+  void OnRestored(const absl::StatusOr<ReplicaSnapshots::Found>& found);
   void Report();
   void CheckSnapshots();
-  void OnNewest(const absl::StatusOr<SnapshotKeeper::Found>& newest);
-  bool SnapshotIsDue(const SnapshotKeeper::Found& newest);
+  void OnNewest(const absl::StatusOr<ReplicaSnapshots::Found>& newest);
+  bool SnapshotIsDue(const ReplicaSnapshots::Found& newest);
   void ReadRows();
   void OnRows(absl::StatusOr<ReadResult> result);
   void OnForeignRows(const absl::Status& why);
   void TryToLead(const LogState& state);
   void OnLed(const LeadResult& result);
   void OnLeaderRecord(uint64_t epoch, std::string record, const absl::Status& acknowledged);
+  void OnStarted(uint64_t epoch, const absl::Status& status);
+  void OnHandedOver(uint64_t epoch);
   void OnEnded(uint64_t epoch, const absl::Status& why);
-  void StepDown(bool hand_over);
+  void StepDown();
   void Note(const absl::Status& problem) ABSL_LOCKS_EXCLUDED(mu_);
   void SetRole(ReplicaRole role) ABSL_LOCKS_EXCLUDED(mu_);
   std::shared_ptr<LeaderLog> leader_log() const ABSL_LOCKS_EXCLUDED(mu_);
@@ -115,6 +119,7 @@ class ReplicaLoop {
   Runtime& runtime_;
   SharedLog& log_;
   ReplicaCopy& copy_;
+  ReplicaSnapshots& snapshots_;
   const Options options_;
   const std::shared_ptr<Executor> executor_;
 
@@ -125,18 +130,18 @@ class ReplicaLoop {
   uint64_t uploaded_seq_ = 0;  // the last row of the last snapshot that this process has made
   TakeoverTimer timer_;
   ReplicaRole role_ = ReplicaRole::kStarting;
-  absl::Duration seen_since_;     // TakeoverTimer::since() when it tried to lead
-  uint64_t attempted_epoch_ = 0;  // the epoch that the last try to lead would begin
-  bool serving_ = false;          // the copy leads
-  std::optional<absl::Duration> behind_since_;
+  absl::Duration end_known_since_;               // when it tried to lead
+  uint64_t attempted_epoch_ = 0;                 // the epoch that the last try to lead would begin
+  bool serving_ = false;                         // the copy leads, from StartLeading to StopLeading
+  bool handing_over_ = false;                    // WriteHandover has no answer yet
+  std::optional<absl::Duration> behind_since_;   // since when the copy has had less than the log
+  absl::Duration read_at_;                       // the last read of rows began
   std::optional<absl::Duration> foreign_since_;  // since when the copy has rows that the log lacks
 
   mutable absl::Mutex mu_;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   std::shared_ptr<LeaderLog> leader_log_ ABSL_GUARDED_BY(mu_);  // null without a term
   ReplicaStatus status_ ABSL_GUARDED_BY(mu_);
-
-  SnapshotKeeper snapshots_;
 };
 
 }  // namespace escapement::kv

@@ -5,26 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/kv/data_folder.h"
-#include "common/kv/engine/observer_gate.h"
-#include "common/kv/engine/pending_answer.h"
-#include "common/kv/not_leader.h"
 #include "common/kv/replica/rocks_replica.h"
+#include "common/kv/replica/snapshot_keeper.h"
 
 namespace escapement::kv {
-namespace {
-
-// A watch that has ended before it began.
-class NoWatch final : public Watch {
- public:
-  explicit NoWatch(std::shared_ptr<ObserverGate> gate) : gate_(std::move(gate)) {}
-  ~NoWatch() override { gate_->Close(); }
-  void MoveEnd(size_t range, std::string end) override {}
-
- private:
-  const std::shared_ptr<ObserverGate> gate_;
-};
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<ReplicatedKvStore>> ReplicatedKvStore::Open(Options options,
                                                                            Runtime& runtime,
@@ -43,18 +27,21 @@ absl::StatusOr<std::unique_ptr<ReplicatedKvStore>> ReplicatedKvStore::Open(Optio
       [store = store.get()] { return store->LeaderAddress(); }, store->options_.on_append);
   if (!copy.ok()) return copy.status();
   store->copy_ = *std::move(copy);
-  store->loop_ =
-      std::make_unique<ReplicaLoop>(runtime, log, *store->copy_, store->options_.replica);
+  store->snapshots_ = std::make_unique<SnapshotKeeper>(runtime, log, *store->copy_);
+  store->loop_ = std::make_unique<ReplicaLoop>(runtime, log, *store->copy_, *store->snapshots_,
+                                               store->options_.replica);
   store->loop_->Start();
   return store;
 }
 
 ReplicatedKvStore::ReplicatedKvStore(Options options, Runtime& runtime)
-    : options_(std::move(options)), answers_(runtime.NewExecutor("replica-answers")) {}
+    : options_(std::move(options)),
+      front_(
+          runtime, [this] { return copy_->store(); }, [this] { return LeaderAddress(); }) {}
 
 ReplicatedKvStore::~ReplicatedKvStore() {
   if (loop_ != nullptr) loop_->Stop();
-  answers_->Stop();
+  front_.Stop();
 }
 
 void ReplicatedKvStore::HandOver(Closure done) { loop_->HandOver(std::move(done)); }
@@ -77,51 +64,30 @@ std::string ReplicatedKvStore::LeaderAddress() const {
   return status.leader.owner == options_.replica.owner ? "" : status.leader_address;
 }
 
-template <typename T>
-void ReplicatedKvStore::TurnAway(Callback<T> done) {
-  // Never on the caller's thread: it may hold locks that the callback wants.
-  answers_->Post([answer = PendingAnswer<T>(std::move(done)),
-                  status = NotLeader(LeaderAddress())]() mutable { answer.Give(status); });
-}
-
 void ReplicatedKvStore::OpenSession(uint64_t seen_incarnation, CommitSeq seen,
                                     Callback<SessionInfo> done) {
-  const auto store = copy_->store();
-  if (store == nullptr) return TurnAway<SessionInfo>(std::move(done));
-  store->OpenSession(seen_incarnation, seen, std::move(done));
+  front_.OpenSession(seen_incarnation, seen, std::move(done));
 }
 
 void ReplicatedKvStore::Commit(std::shared_ptr<const CommitRequest> request,
                                Callback<CommitResult> done) {
-  const auto store = copy_->store();
-  if (store == nullptr) return TurnAway<CommitResult>(std::move(done));
-  store->Commit(std::move(request), std::move(done));
+  front_.Commit(std::move(request), std::move(done));
 }
 
 void ReplicatedKvStore::MultiGet(std::vector<Key> keys, Callback<GetResult> done) {
-  const auto store = copy_->store();
-  if (store == nullptr) return TurnAway<GetResult>(std::move(done));
-  store->MultiGet(std::move(keys), std::move(done));
+  front_.MultiGet(std::move(keys), std::move(done));
 }
 
 void ReplicatedKvStore::Scan(ScanRequest request, Callback<ScanResult> done) {
-  const auto store = copy_->store();
-  if (store == nullptr) return TurnAway<ScanResult>(std::move(done));
-  store->Scan(std::move(request), std::move(done));
+  front_.Scan(std::move(request), std::move(done));
 }
 
 void ReplicatedKvStore::AskClock(ClockCall call, Callback<ClockState> done) {
-  const auto store = copy_->store();
-  if (store == nullptr) return TurnAway<ClockState>(std::move(done));
-  store->AskClock(std::move(call), std::move(done));
+  front_.AskClock(std::move(call), std::move(done));
 }
 
 std::unique_ptr<Watch> ReplicatedKvStore::OpenWatch(WatchRequest request, WatchObserver observer) {
-  const auto store = copy_->store();
-  if (store != nullptr) return store->OpenWatch(std::move(request), std::move(observer));
-  auto gate = std::make_shared<ObserverGate>(std::move(observer));
-  answers_->Post([gate, status = NotLeader(LeaderAddress())] { gate->Lagged(status); });
-  return std::make_unique<NoWatch>(std::move(gate));
+  return front_.OpenWatch(std::move(request), std::move(observer));
 }
 
 }  // namespace escapement::kv

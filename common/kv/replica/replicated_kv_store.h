@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/log/shared_log.h"
+#include "common/kv/replica/leader_front.h"
 #include "common/kv/replica/replica_loop.h"
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/runtime/runtime.h"
@@ -29,6 +30,7 @@
 namespace escapement::kv {
 
 class RocksReplica;
+class SnapshotKeeper;
 
 class ReplicatedKvStore final : public KvStore {
  public:
@@ -65,12 +67,11 @@ class ReplicatedKvStore final : public KvStore {
  private:
   ReplicatedKvStore(Options options, Runtime& runtime);
   std::string LeaderAddress() const;
-  template <typename T>
-  void TurnAway(Callback<T> done);
 
   const Options options_;
-  const std::shared_ptr<Executor> answers_;  // for calls that are turned away
+  LeaderFront front_;
   std::unique_ptr<RocksReplica> copy_;
+  std::unique_ptr<SnapshotKeeper> snapshots_;
   std::unique_ptr<ReplicaLoop> loop_;
 };
 

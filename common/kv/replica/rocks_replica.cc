@@ -198,25 +198,36 @@ std::string RocksReplica::LeaderRecord() {
   return record.Take();
 }
 
-absl::Status RocksReplica::StartLeading(std::shared_ptr<LeaderLog> log, absl::Duration clock_age) {
+void RocksReplica::StartLeading(std::shared_ptr<LeaderLog> log, absl::Duration clock_age,
+                                std::function<void(absl::Status)> started) {
   appender_ = std::make_unique<Appender>(std::move(log), *this);
   auto store =
       RocksKvStore::OpenReplica(options_, clock_, {std::move(database_), *appender_, clock_age});
-  if (!store.ok()) return store.status();
+  if (!store.ok()) return started(store.status());
   loss_accepted_ = true;
-  absl::MutexLock lock(&mu_);
-  store_ = *std::move(store);
-  return absl::OkStatus();
+  {
+    absl::MutexLock lock(&mu_);
+    store_ = *std::move(store);
+  }
+  started(absl::OkStatus());
 }
 
-void RocksReplica::StopLeading(bool hand_over) {
+void RocksReplica::CloseStore(bool hand_over) {
   std::shared_ptr<RocksKvStore> store;
   {
     absl::MutexLock lock(&mu_);
     store.swap(store_);
   }
   if (store != nullptr) database_ = store->Release(hand_over);
-  store.reset();
+}
+
+void RocksReplica::WriteHandover(Closure done) {
+  CloseStore(/*hand_over=*/true);
+  done();
+}
+
+void RocksReplica::StopLeading() {
+  CloseStore(/*hand_over=*/false);
   appender_.reset();
   if (database_ != nullptr) return;
   // The store could not be opened, and has closed the copy.
@@ -229,6 +240,8 @@ absl::Time RocksReplica::store_time() {
 }
 
 absl::Status RocksReplica::MakeCheckpoint(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::remove_all(folder, error);  // an earlier process's
   if (const auto leading = store(); leading != nullptr) return leading->MakeCheckpoint(folder);
   return database_->MakeCheckpoint(folder);
 }

@@ -42,8 +42,10 @@ class RocksReplica final : public ReplicaCopy {
   absl::Status Apply(const std::vector<LogRow>& rows) override;
   absl::Status Drop() override;
   std::string LeaderRecord() override;
-  absl::Status StartLeading(std::shared_ptr<LeaderLog> log, absl::Duration clock_age) override;
-  void StopLeading(bool hand_over) override;
+  void StartLeading(std::shared_ptr<LeaderLog> log, absl::Duration clock_age,
+                    std::function<void(absl::Status)> started) override;
+  void WriteHandover(Closure done) override;
+  void StopLeading() override;
   absl::Time store_time() override;
   absl::Status MakeCheckpoint(const std::string& folder) override;
   absl::StatusOr<CheckpointFacts> ReadCheckpoint(const std::string& folder) override;
@@ -59,6 +61,7 @@ class RocksReplica final : public ReplicaCopy {
                std::function<std::string()> leader_address,
                std::function<void(absl::Duration)> on_append);
   absl::Status OpenDatabase();
+  void CloseStore(bool hand_over) ABSL_LOCKS_EXCLUDED(mu_);
   std::string path() const;
 
   const RocksKvStore::Options options_;

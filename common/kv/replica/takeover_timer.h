@@ -35,8 +35,9 @@ class TakeoverTimer {
   // the log's engine the leader needs time to come back.
   void ObserveNothing() { seen_.reset(); }
 
-  // Since when the last observed state is known. The rows up to its end were written before this.
-  absl::Duration since() const { return since_; }
+  // When the log's end was first observed. The rows up to it were written before this. Failed reads
+  // and new leaders without rows do not change that, so store time does not fall behind by them.
+  absl::Duration end_known_since() const { return end_known_since_; }
 
   // True if a replica whose copy is at `place` may try to lead over the observed state.
   bool MayLead(const LogPlace& place, absl::Duration now) const;
@@ -46,7 +47,9 @@ class TakeoverTimer {
 
  private:
   std::optional<LogState> seen_;
-  absl::Duration since_;
+  absl::Duration silent_since_;
+  std::optional<LogPosition> end_;
+  absl::Duration end_known_since_;
   uint64_t given_up_ = 0;
 };
 

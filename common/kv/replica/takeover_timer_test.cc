@@ -24,7 +24,7 @@ TEST(TakeoverTimer, SilenceOfThreeSecondsLetsAFollowerLead) {
   EXPECT_FALSE(timer.MayLead(Place(4, 10), absl::Seconds(102.9)));
   timer.Observe(At(4, 10), absl::Seconds(102));
   EXPECT_TRUE(timer.MayLead(Place(4, 10), absl::Seconds(103)));
-  EXPECT_EQ(timer.since(), absl::Seconds(100));
+  EXPECT_EQ(timer.end_known_since(), absl::Seconds(100));
 }
 
 TEST(TakeoverTimer, RowOrNewLeaderBeginsTheWaitAgain) {
@@ -45,6 +45,19 @@ TEST(TakeoverTimer, SilenceWhileTheLogCannotBeReadDoesNotCount) {
   timer.Observe(At(4, 10), absl::Seconds(110));
   EXPECT_FALSE(timer.MayLead(Place(4, 10), absl::Seconds(112)));
   EXPECT_TRUE(timer.MayLead(Place(4, 10), absl::Seconds(113)));
+}
+
+// Otherwise store time falls behind by the outage, and by a successor that wrote nothing.
+TEST(TakeoverTimer, EndStaysKnownOverFailedReadsAndLeadersWithoutRows) {
+  TakeoverTimer timer;
+  timer.Observe(At(4, 10), absl::Seconds(100));
+  timer.ObserveNothing();
+  timer.Observe(At(4, 10), absl::Seconds(110));
+  EXPECT_EQ(timer.end_known_since(), absl::Seconds(100));
+  timer.Observe(At(5, 10), absl::Seconds(111));
+  EXPECT_EQ(timer.end_known_since(), absl::Seconds(100));
+  timer.Observe(At(5, 11), absl::Seconds(112));
+  EXPECT_EQ(timer.end_known_since(), absl::Seconds(112));
 }
 
 TEST(TakeoverTimer, OnlyACopyAtTheEndMayLead) {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "common/kv/kv_store.h"
-#include "common/kv/wire/store_admin.h"
+#include "common/kv/wire/store_connection.h"
 
 namespace grpc {
 class Channel;
@@ -24,15 +24,13 @@ class Channel;
 
 namespace escapement::kv {
 
-class GrpcKvStore final : public KvStore, public StoreAdmin {
+class GrpcKvStore final : public StoreConnection {
  public:
   // `channel`: from common/rpc/channel.h, with its default limits.
   explicit GrpcKvStore(std::shared_ptr<grpc::Channel> channel);
   ~GrpcKvStore() override;
 
-  // Ends the present stream, if there is one, and does not wait: its open calls fail with
-  // UNAVAILABLE and its watches end. The next call opens a new stream.
-  void Disconnect();
+  void Disconnect() override;
 
   void OpenSession(uint64_t seen_incarnation, CommitSeq seen, Callback<SessionInfo> done) override;
   using KvStore::Commit;

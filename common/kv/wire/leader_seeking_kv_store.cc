@@ -17,8 +17,8 @@ namespace {
 
 // The client of one store.
 struct Target {
-  Target(StoreAddress at, std::shared_ptr<grpc::Channel> channel)
-      : address(std::move(at)), store(std::move(channel)) {}
+  Target(StoreAddress at, std::unique_ptr<StoreConnection> connection)
+      : address(std::move(at)), store(std::move(connection)) {}
 
   const StoreAddress address;
   std::atomic<int> open{0};          // calls without an answer
@@ -27,7 +27,7 @@ struct Target {
   bool probed = false;               // a probe has no answer yet; guarded by Core::mu_
   int users = 0;                     // threads that call `store` now; guarded by Core::mu_
   // The last member: its end waits for callbacks that use the others.
-  GrpcKvStore store;
+  const std::unique_ptr<StoreConnection> store;
 };
 
 }  // namespace
@@ -102,7 +102,7 @@ class LeaderSeekingKvStore::Core {
         if (refused.ok()) {
           Hold([held](Target* to, const absl::Status& why) {
             if (to == nullptr) return held->End(why);
-            held->Open(to->store);
+            held->Open(*to->store);
           });
         }
       }
@@ -111,7 +111,7 @@ class LeaderSeekingKvStore::Core {
       if (!refused.ok()) held->End(refused);
       return HeldWatch::HandleOf(std::move(held));
     }
-    auto watch = target->store.OpenWatch(std::move(request), std::move(observer));
+    auto watch = target->store->OpenWatch(std::move(request), std::move(observer));
     Release(*target);
     return watch;
   }
@@ -150,10 +150,15 @@ class LeaderSeekingKvStore::Core {
     --users_;
   }
 
+  std::unique_ptr<StoreConnection> Open(const StoreAddress& address) const {
+    if (options_.open) return options_.open(address);
+    return std::make_unique<GrpcKvStore>(options_.connect(address));
+  }
+
   Target& TargetAt(const StoreAddress& address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (last_used_ != nullptr && last_used_->address == address) return *last_used_;
     std::unique_ptr<Target>& target = targets_[address];
-    if (target == nullptr) target = std::make_unique<Target>(address, options_.connect(address));
+    if (target == nullptr) target = std::make_unique<Target>(address, Open(address));
     return *target;
   }
 
@@ -171,7 +176,7 @@ class LeaderSeekingKvStore::Core {
   void SendTo(Target& target, Callback<T> done, Send send) {
     if (target.open.fetch_add(1) == 0) target.heard_at = NowNanos();
     if (!silence_due_.exchange(true)) ScheduleSilenceCheck();
-    send(target.store,
+    send(*target.store,
          Callback<T>([this, &target, done = std::move(done)](absl::StatusOr<T> answer) {
            target.heard_at = NowNanos();
            target.open.fetch_sub(1);
@@ -262,7 +267,7 @@ class LeaderSeekingKvStore::Core {
 
   // Any call tells whether a store leads. This one is cheap and changes nothing.
   void Probe(Target& target) ABSL_LOCKS_EXCLUDED(mu_) {
-    target.store.AskClock({}, [this, &target](const absl::StatusOr<ClockState>& answer) {
+    target.store->AskClock({}, [this, &target](const absl::StatusOr<ClockState>& answer) {
       target.heard_at = NowNanos();
       OnProbe(target, answer.status());
     });
@@ -291,7 +296,7 @@ class LeaderSeekingKvStore::Core {
       }
     }
     if (left != nullptr) {
-      left->store.Disconnect();
+      left->store->Disconnect();
       Release(*left);
     }
     if (arrived && options_.on_leader) options_.on_leader(target.address);
@@ -427,13 +432,13 @@ void LeaderSeekingKvStore::AskClock(ClockCall call, Callback<ClockState> done) {
 }
 
 void LeaderSeekingKvStore::GetStatus(Callback<v1::StoreStatus> done) {
-  core_->Call(std::move(done), [](GrpcKvStore& store, Callback<v1::StoreStatus> answer) {
+  core_->Call(std::move(done), [](StoreConnection& store, Callback<v1::StoreStatus> answer) {
     store.GetStatus(std::move(answer));
   });
 }
 
 void LeaderSeekingKvStore::HandOver(Callback<v1::HandOverResponse> done) {
-  core_->Call(std::move(done), [](GrpcKvStore& store, Callback<v1::HandOverResponse> answer) {
+  core_->Call(std::move(done), [](StoreConnection& store, Callback<v1::HandOverResponse> answer) {
     store.HandOver(std::move(answer));
   });
 }

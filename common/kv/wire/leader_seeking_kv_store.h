@@ -1,5 +1,5 @@
-// LeaderSeekingKvStore: a KvStore served by several processes, of which one leads. It is one
-// GrpcKvStore for each address and sends every call to the one that leads.
+// LeaderSeekingKvStore: a KvStore served by several processes, of which one leads. It has one
+// connection for each address (GrpcKvStore) and sends every call to the store that leads.
 //
 // - If the leader's connection breaks, or a store answers NotLeader, all known stores are asked
 //   until one leads (leader_search.h). The failed call keeps its error: this class never sends a
@@ -30,6 +30,7 @@
 #include "common/kv/kv_store.h"
 #include "common/kv/wire/leader_search.h"
 #include "common/kv/wire/store_admin.h"
+#include "common/kv/wire/store_connection.h"
 #include "common/net/name_resolver.h"
 #include "common/runtime/runtime.h"
 
@@ -45,7 +46,9 @@ class LeaderSeekingKvStore final : public KvStore, public StoreAdmin {
     std::vector<std::string> addresses;  // as LeaderSearch's
     // Makes the channel to a store, from common/rpc/channel.h with its default limits. The store
     // must prove `address.authority`, or the host of its target if that is empty.
-    std::function<std::shared_ptr<grpc::Channel>(const StoreAddress& address)> connect;
+    std::function<std::shared_ptr<grpc::Channel>(const StoreAddress& address)> connect = nullptr;
+    // Replaces `connect`: makes the whole connection. The simulation has no channels.
+    std::function<std::unique_ptr<StoreConnection>(const StoreAddress& address)> open = nullptr;
     // Optional. Called when a search ends at another store than the last one.
     std::function<void(const StoreAddress& leader)> on_leader = nullptr;
     // Null: the machine's.

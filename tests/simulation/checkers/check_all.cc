@@ -19,7 +19,9 @@
 #include "tests/simulation/checkers/commits/check_claimed.h"
 #include "tests/simulation/checkers/commits/check_counts.h"
 #include "tests/simulation/checkers/commits/check_final.h"
+#include "tests/simulation/checkers/commits/check_log.h"
 #include "tests/simulation/checkers/commits/check_paused.h"
+#include "tests/simulation/checkers/commits/check_reads.h"
 #include "tests/simulation/checkers/commits/check_stale_epoch.h"
 #include "tests/simulation/checkers/model/expectations.h"
 #include "tests/simulation/checkers/tokens/check_cap.h"
@@ -68,7 +70,7 @@ std::vector<Violation> CheckAll(const History& history) {
   }
   Run({CheckStaleEpoch, CheckCap, CheckTokenEnd, CheckHolds, CheckIdle, CheckSink, CheckClock,
        CheckAcknowledged, CheckFinal, CheckPaused, CheckClaimed, CheckRequests, CheckAttempts,
-       CheckChildren, CheckCancelled, CheckCounts},
+       CheckChildren, CheckCancelled, CheckCounts, CheckReads, CheckLog},
       history, &violations);
   if (history.calendar) Run({CheckOverlap}, history, &violations);
   return violations;

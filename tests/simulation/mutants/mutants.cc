@@ -12,8 +12,9 @@ namespace escapement::simulation {
 
 std::vector<Mutant> AllMutants() {
   std::vector<Mutant> all;
-  for (const auto& of_service : {EmitterMutants, HandlerMutants, TakeoverMutants, ResultMutants,
-                                 TokenManagerMutants, MasterMutants, ClientMutants}) {
+  for (const auto& of_service :
+       {EmitterMutants, HandlerMutants, TakeoverMutants, ResultMutants, TokenManagerMutants,
+        MasterMutants, ClientMutants, ReplicaMutants}) {
     std::vector<Mutant> some = of_service();
     std::move(some.begin(), some.end(), std::back_inserter(all));
   }
@@ -32,6 +33,8 @@ Catch Hunt(const Mutant& mutant, int seeds_max) {
   options.unsynced = mutant.unsynced;
   options.clock_fault = mutant.clock;
   options.lock_without_proof = mutant.lock_without_proof;
+  options.replica_mistakes = mutant.replica;
+  options.length = mutant.length;
   options.perturb = mutant.perturb;
   options.work = mutant.work;
   options.seed = mutant.first_seed;

@@ -43,6 +43,8 @@ struct Mutant {
   absl::Duration unsynced = absl::ZeroDuration();  // a fault of the store's disk (ScenarioOptions)
   ClockFault clock = ClockFault::kNone;            // a fault of the store's clock
   bool lock_without_proof = false;                 // a fault of proofs of death (ScenarioOptions)
+  ReplicaMistakes replica = {};                    // a fault of replicas, in kReplicated
+  absl::Duration length = absl::Minutes(10);       // only for casts that last as wished
   bool perturb = false;
   std::optional<WorkHabits> work = {};  // replaces the habits of the cast
   // It must be caught within this many seeds, from first_seed in steps of seed_step.
@@ -59,6 +61,7 @@ std::vector<Mutant> ResultMutants();
 std::vector<Mutant> TokenManagerMutants();
 std::vector<Mutant> MasterMutants();
 std::vector<Mutant> ClientMutants();
+std::vector<Mutant> ReplicaMutants();
 std::vector<Mutant> AllMutants();
 
 struct Catch {

@@ -365,4 +365,22 @@ std::vector<std::string> ReadLeftover(const kv::MemDisk& disk) {
   return rows;
 }
 
+bool AnyQueued(const kv::MemDisk& disk) {
+  for (kv::ColumnFamily cf : {kv::ColumnFamily::kEvents, kv::ColumnFamily::kInflight,
+                              kv::ColumnFamily::kParked, kv::ColumnFamily::kWaiting}) {
+    if (!disk.families[static_cast<size_t>(cf)].empty()) return true;
+  }
+  return false;
+}
+
+bool AnyWaiting(const kv::MemDisk& disk) {
+  return !disk.families[static_cast<size_t>(kv::ColumnFamily::kWaiting)].empty();
+}
+
+bool AnyGrant(const kv::MemDisk& disk) {
+  const auto& grants = disk.families[static_cast<size_t>(kv::ColumnFamily::kGrants)];
+  return std::any_of(grants.begin(), grants.end(),
+                     [](const auto& entry) { return DecodeGrantKey(entry.first).has_value(); });
+}
+
 }  // namespace escapement::simulation

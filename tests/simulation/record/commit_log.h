@@ -24,6 +24,12 @@ std::string DescribeCommit(const kv::CommitRecord& record);
 // All rows of Done.
 std::vector<DoneRow> ReadDone(const kv::MemDisk& disk);
 
+// Whether the families of queues hold rows, whether events wait for tokens, and whether a grant is
+// held. (The grants' family holds counts, too.)
+bool AnyQueued(const kv::MemDisk& disk);
+bool AnyWaiting(const kv::MemDisk& disk);
+bool AnyGrant(const kv::MemDisk& disk);
+
 // Rows of `events`, `inflight`, `waiting`, `grants`, `parked` and `children`, as text.
 std::vector<std::string> ReadLeftover(const kv::MemDisk& disk);
 

@@ -176,6 +176,23 @@ struct Acknowledged {
   absl::Time last_called;  // when the answered try was sent, or a later one
 };
 
+// A read that was answered.
+struct ReadSeen {
+  std::string process;
+  absl::Time called;
+  absl::Time answered;
+  uint64_t seq = 0;  // the read showed the state after this commit
+};
+
+// A row of the log that several stores share, once the log's engine has made it durable.
+struct LoggedRow {
+  enum class Kind : uint8_t { kLeader, kBatch, kProof, kHandover };
+  absl::Time time;
+  uint64_t seq = 0;
+  uint64_t epoch = 0;
+  Kind kind = Kind::kBatch;
+};
+
 // `process` sent a commit that ends events of this claim, and got no answer (in time, or ever).
 struct UnknownEnd {
   std::string process;
@@ -229,8 +246,13 @@ struct History {
   std::vector<ClockSet> clock_set = {};
   std::vector<std::string> leftover;            // rows of queues that should be empty at the end
   std::vector<Acknowledged> acknowledged = {};  // in order of `answered`
+  std::vector<ReadSeen> reads = {};             // in order of `answered`
   std::vector<UnknownEnd> unknown_ends = {};    // in order of time
-  std::vector<Answer> answers = {};             // OK answers, in order of time
+  // Only if several stores share a log: its rows, in order, and what is wrong with the stores'
+  // copies at the end.
+  std::vector<LoggedRow> log = {};
+  std::vector<std::string> copies = {};
+  std::vector<Answer> answers = {};  // OK answers, in order of time
 };
 
 // A breach that a checker found.

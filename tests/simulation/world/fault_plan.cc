@@ -14,7 +14,14 @@ bool IsEmitter(const Host& host) { return absl::StartsWith(host.name(), "emitter
 }  // namespace
 
 FaultPlan::FaultPlan(sim::SimWorld& world, Parts parts, Options options)
-    : world_(world), parts_(std::move(parts)), options_(options), random_(world.seed(), "faults") {}
+    : world_(world), parts_(std::move(parts)), options_(options), random_(world.seed(), "faults") {
+  if (parts_.replicas == nullptr) return;
+  replica_faults_ = std::make_unique<ReplicaFaults>(
+      world, *parts_.replicas, [this](absl::string_view kind, absl::string_view what) {
+        if (kind.empty()) return Tell(what);
+        Tell(kind, what);
+      });
+}
 
 void FaultPlan::Schedule() {
   for (int i = 0; i < options_.faults; ++i) {
@@ -31,6 +38,10 @@ void FaultPlan::Schedule() {
     world_.After(random_.Between(options_.begin, options_.end), "fault", [this] { Downtime(); });
   for (int i = 0; i < options_.cut_offs; ++i)
     world_.After(random_.Between(options_.begin, options_.end), "fault", [this] { CutOff(); });
+  for (int i = 0; replica_faults_ != nullptr && i < options_.replica_faults; ++i) {
+    world_.After(random_.Between(options_.begin, options_.end), "fault",
+                 [this] { replica_faults_->Draw(); });
+  }
   // In turn: each step is undone before the next one.
   for (int i = 0; i < options_.clock_steps; ++i) {
     const absl::Duration each = (options_.end - options_.begin) / options_.clock_steps;
@@ -67,8 +78,8 @@ void FaultPlan::Draw() {
     case 6:
       return CrashStore();
     case 7:
-      return random_.Below(2) == 0 ? Partition(parts_.store_network, host.name(), "store")
-                                   : Partition(parts_.store_network, "store", host.name());
+      return random_.Below(2) == 0 ? Partition(parts_.store_network, host.name(), StoreName())
+                                   : Partition(parts_.store_network, StoreName(), host.name());
     case 8:
       return Noise(parts_.store_network);
     case 9:
@@ -117,23 +128,25 @@ void FaultPlan::RestartInOrder(Host& host) {
 }
 
 void FaultPlan::CrashStore() {
-  if (!parts_.store.up()) return;
+  if (replica_faults_ != nullptr) return replica_faults_->Draw();
+  StoreHost& store = *parts_.single;
+  if (!store.up()) return;
   if (random_.Below(4) == 0) {
     const absl::Duration pause = Lasting(absl::Milliseconds(100), absl::Seconds(4));
     Tell("store paused", absl::StrCat("the store stands still for ", absl::FormatDuration(pause)));
     store_still_to_ = std::max(store_still_to_, world_.Now() + pause);
-    return parts_.store.Pause(pause);
+    return store.Pause(pause);
   }
   ++killed_;
   const bool kept = random_.Below(2) == 0;
   Tell(kept ? "store killed, unsynced commits kept" : "store killed, unsynced commits lost",
        absl::StrCat("the store is killed", kept ? " after a sync that it told nobody of" : ""));
   if (kept) {
-    parts_.store.KillAfterSync();
+    store.KillAfterSync();
   } else {
-    parts_.store.Kill();
+    store.Kill();
   }
-  StartLater(parts_.store, Lasting(absl::Milliseconds(50), absl::Seconds(4)));
+  StartLater(store, Lasting(absl::Milliseconds(50), absl::Seconds(4)));
 }
 
 void FaultPlan::ForgetSessions() {
@@ -152,12 +165,14 @@ void FaultPlan::WrongWallClock() {
   if (world_.Now() < store_still_to_) return;
   Tell("wrong wall clock",
        absl::StrCat("the store's wall clock leaps by ", absl::FormatDuration(offset)));
-  parts_.store.SetWallClockOffset(offset);
+  parts_.store.SetWallClockOffset(offset, {});
   // Shorter than the time after which the store follows a step.
   world_.After(Lasting(absl::Seconds(1), absl::Seconds(4)), "clock set right", [this] {
     Tell("the store's wall clock is right again");
-    parts_.store.SetWallClockOffset(absl::ZeroDuration());
-    parts_.store.ConfirmClock();
+    parts_.store.SetWallClockOffset(absl::ZeroDuration(), {});
+    // Replicas wait for the log before they take a confirmation. By then the clock could be wrong
+    // again.
+    if (replica_faults_ == nullptr) parts_.store.ConfirmClock();
   });
 }
 
@@ -170,7 +185,7 @@ void FaultPlan::StepClock() {
   if (random_.Below(2) == 0) by = -by;
   // With a crash the clock is set while the store is down.
   if (random_.Below(3) == 0) CrashStore();
-  const StoreHost::Evidence evidence = {.synchronised = random_.Below(2) == 0,
+  const StoreSite::Evidence evidence = {.synchronised = random_.Below(2) == 0,
                                         .everywhere = random_.Below(2) == 0};
   Tell("clock leap", absl::StrCat("the store's wall clock is set by ", absl::FormatDuration(by),
                                   evidence.synchronised ? ", synchronised" : "",
@@ -178,7 +193,7 @@ void FaultPlan::StepClock() {
   SetClocks(parts_.store.wall_clock_offset() + by, evidence);
 }
 
-void FaultPlan::SetClocks(absl::Duration offset, StoreHost::Evidence evidence) {
+void FaultPlan::SetClocks(absl::Duration offset, StoreSite::Evidence evidence) {
   parts_.store.SetWallClockOffset(offset, evidence);
   if (!evidence.everywhere) return;
   for (Host* host : parts_.services) host->SetWallClockOffset(offset);
@@ -209,10 +224,11 @@ void FaultPlan::CutOff() {
   slow.long_delay = 500'000;
   slow.long_delay_max = absl::Seconds(5);
   parts_.consumer_network.set_faults(slow);
-  parts_.store_network.Block(name, "store");
+  for (const std::string& store : parts_.store.processes()) parts_.store_network.Block(name, store);
   world_.After(lasting, "cut off no more", [this, name] {
     Tell(absl::StrCat(name, " and the store are not cut off any more"));
-    parts_.store_network.Unblock(name, "store");
+    for (const std::string& store : parts_.store.processes())
+      parts_.store_network.Unblock(name, store);
     parts_.consumer_network.set_faults({});
   });
 }
@@ -237,6 +253,11 @@ void FaultPlan::StepBack() {
     Tell("the operator believes it");
     parts_.store.ConfirmClock();
   }
+}
+
+std::string FaultPlan::StoreName() {
+  const std::vector<std::string> names = parts_.store.processes();
+  return names.size() == 1 ? names.front() : names[random_.Below(names.size())];
 }
 
 void FaultPlan::Partition(sim::SimNetwork& network, const std::string& from,
@@ -275,7 +296,8 @@ void FaultPlan::Heal() {
     network->set_faults({});
   }
   SetClocks(absl::ZeroDuration(), {.synchronised = false, .everywhere = true});
-  if (!parts_.store.up()) parts_.store.Start();
+  parts_.store.StartAll();
+  if (replica_faults_ != nullptr) replica_faults_->Heal();
   // Posted, so that it does not run within the call that made it.
   world_.After(absl::Seconds(1), "confirm", [this] { parts_.store.ConfirmClock(); });
   for (Host* host : parts_.services) {

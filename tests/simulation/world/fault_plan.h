@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@
 #include "common/sim/sim_random.h"
 #include "common/sim/sim_world.h"
 #include "tests/simulation/world/hosts.h"
+#include "tests/simulation/world/replica_faults.h"
+#include "tests/simulation/world/store_site.h"
 
 namespace escapement::simulation {
 
@@ -39,9 +42,13 @@ class FaultPlan {
     // Times in which a handler does not reach the store, longer than its leases, while its attempts
     // are slow.
     int cut_offs = 0;
+    int replica_faults = 0;  // ReplicaFaults, besides `faults`
   };
   struct Parts {
-    StoreHost& store;
+    StoreSite& store;
+    // `store` is one of these; the other one is null.
+    StoreHost* single;
+    ReplicaSet* replicas;
     std::vector<Host*> services;
     sim::SimNetwork& store_network;     // services to the store
     sim::SimNetwork& consumer_network;  // handlers to the consumer
@@ -55,7 +62,9 @@ class FaultPlan {
   // Kills the handler of that name, which has sent an event that it does not survive.
   void Poison(const std::string& handler);
   // How many services and stores have been killed.
-  int killed() const { return killed_; }
+  int killed() const {
+    return killed_ + (replica_faults_ == nullptr ? 0 : replica_faults_->killed());
+  }
   // Kind of fault → how often it happened.
   const std::map<std::string, uint64_t>& counts() const { return counts_; }
 
@@ -67,12 +76,14 @@ class FaultPlan {
   void ForgetSessions();
   void WrongWallClock();
   void StepClock();
-  void SetClocks(absl::Duration offset, StoreHost::Evidence evidence);
+  void SetClocks(absl::Duration offset, StoreSite::Evidence evidence);
   void StepBack();
   void Freeze();
   void Downtime();
   void CutOff();
   void Partition(sim::SimNetwork& network, const std::string& from, const std::string& to);
+  // The name of one of its processes.
+  std::string StoreName();
   void Noise(sim::SimNetwork& network);
   void Heal();
   void StartLater(Host& host, absl::Duration after);
@@ -92,6 +103,7 @@ class FaultPlan {
   int killed_ = 0;
   absl::Time store_still_to_ = absl::InfinitePast();  // until then the store stands still
   std::map<std::string, uint64_t> counts_;
+  std::unique_ptr<ReplicaFaults> replica_faults_;  // null with a single store
 };
 
 }  // namespace escapement::simulation

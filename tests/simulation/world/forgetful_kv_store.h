@@ -6,9 +6,9 @@
 #ifndef TESTS_SIMULATION_WORLD_FORGETFUL_KV_STORE_H_
 #define TESTS_SIMULATION_WORLD_FORGETFUL_KV_STORE_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "common/kv/forwarding_kv_store.h"
@@ -19,8 +19,9 @@ class ForgetfulKvStore final : public kv::ForwardingKvStore {
  public:
   // State that survives a restart of the store.
   struct Memory {
-    uint64_t last_session = 0;
-    uint64_t forgotten_to = 0;  // sessions up to this one are refused
+    std::set<uint64_t> sessions;   // not forgotten
+    std::set<uint64_t> forgotten;  // these are refused
+    void Forget() { forgotten.merge(sessions); }
     // A planted fault: the store ignores clients' reports of their machines' wall clocks.
     bool forgets_hosts = false;
   };
@@ -33,15 +34,14 @@ class ForgetfulKvStore final : public kv::ForwardingKvStore {
                    Callback<kv::SessionInfo> done) override {
     inner_.OpenSession(incarnation, seen,
                        [this, done = std::move(done)](absl::StatusOr<kv::SessionInfo> info) {
-                         if (info.ok())
-                           memory_.last_session = std::max(memory_.last_session, info->session);
+                         if (info.ok()) memory_.sessions.insert(info->session);
                          done(std::move(info));
                        });
   }
   using KvStore::Commit;
   void Commit(std::shared_ptr<const kv::CommitRequest> request,
               Callback<kv::CommitResult> done) override {
-    if (request->session <= memory_.forgotten_to)
+    if (memory_.forgotten.contains(request->session))
       return done(absl::AbortedError("the session is not known"));
     inner_.Commit(std::move(request), std::move(done));
   }

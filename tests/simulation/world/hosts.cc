@@ -71,8 +71,7 @@ void ServiceHost::Start() {
   options.incarnation = incarnation_;
   options.perturbations = options_.perturbations;
   process_ = std::make_unique<sim::SimProcess>(world, name_, options);
-  store_ = std::make_unique<sim::SimNetKvStore>(network_, *process_, store_endpoint_,
-                                                sim::SimNetKvStore::Options());
+  store_ = site_.Connect(network_, *process_);
   const std::string instance = InstanceOf(incarnation_);
   kv::KvStore* way = store_.get();
   if (options_.observations != nullptr) {

@@ -25,6 +25,7 @@
 #include "tests/simulation/record/history.h"
 #include "tests/simulation/world/forgetful_kv_store.h"
 #include "tests/simulation/world/store_observer.h"
+#include "tests/simulation/world/store_site.h"
 
 namespace escapement::simulation {
 
@@ -62,7 +63,7 @@ enum class ClockFault {
 };
 
 // The store: its disk outlives its processes.
-class StoreHost final : public Host {
+class StoreHost final : public Host, public StoreSite {
  public:
   // `perturbations` may be null.
   StoreHost(sim::SimWorld& world, kv::MemKvStore::Options options, Perturbations* perturbations)
@@ -72,34 +73,32 @@ class StoreHost final : public Host {
   void Kill() override;
   // Like Kill, but commits being synced become durable, and no client gets their answer.
   void KillAfterSync();
-  // From now on all sessions that are open are refused.
-  void ForgetSessions() { memory_.forgotten_to = memory_.last_session; }
+  void ForgetSessions() override { memory_.Forget(); }
   // From its next start on the store knows its machine's boot, as services of hosts with
   // `tells_clock` do.
   void set_knows_boot(bool knows) { knows_boot_ = knows; }
   void PlantClockFault(ClockFault fault) { clock_fault_ = fault; }
-  // From now on its machine's wall clock is wrong by `offset`. `evidence`: whether its kernel calls
-  // the clock synchronised, and whether all other machines show the same.
-  struct Evidence {
-    bool synchronised = false;
-    bool everywhere = false;
-  };
-  void SetWallClockOffset(absl::Duration offset, Evidence evidence);
+  void SetWallClockOffset(absl::Duration offset, Evidence evidence) override;
   void SetWallClockOffset(absl::Duration offset) override {
     SetWallClockOffset(offset, Evidence());
   }
-  absl::Duration wall_clock_offset() const { return wall_clock_offset_; }
-  // The operator confirms that the wall clock is right.
-  void ConfirmClock();
-  // When the operator did so while the store was up.
-  const std::vector<absl::Time>& clock_confirmed() const { return clock_confirmed_; }
-  const std::vector<ClockSet>& clock_set() const { return clock_set_; }
+  absl::Duration wall_clock_offset() const override { return wall_clock_offset_; }
+  void ConfirmClock() override;
+  const std::vector<absl::Time>& clock_confirmed() const override { return clock_confirmed_; }
+  const std::vector<ClockSet>& clock_set() const override { return clock_set_; }
   // A planted fault: the disk reports syncs that it has not done. Whenever the store is killed,
   // `forget` removes from the disk what is lost.
   void LieAboutSyncs(std::function<void(kv::MemDisk&)> forget) { forget_ = std::move(forget); }
 
-  const sim::SimStoreEndpoint& endpoint() const { return endpoint_; }
-  const kv::MemDisk& disk() const { return *disk_; }
+  void StartAll() override {
+    if (!up()) Start();
+  }
+  std::unique_ptr<kv::KvStore> Connect(sim::SimNetwork& network, sim::SimProcess& client) override {
+    return std::make_unique<sim::SimNetKvStore>(network, client, endpoint_,
+                                                sim::SimNetKvStore::Options());
+  }
+  std::vector<std::string> processes() const override { return {name_}; }
+  const kv::MemDisk& disk() const override { return *disk_; }
 
  private:
   sim::SimWorld& world_;
@@ -151,11 +150,8 @@ class ServiceHost final : public Host {
   };
 
   // All outlive the host.
-  ServiceHost(sim::SimNetwork& network, const sim::SimStoreEndpoint& store, Options options)
-      : Host(options.name),
-        network_(network),
-        store_endpoint_(store),
-        options_(std::move(options)) {}
+  ServiceHost(sim::SimNetwork& network, StoreSite& site, Options options)
+      : Host(options.name), network_(network), site_(site), options_(std::move(options)) {}
   ~ServiceHost() override { Kill(); }
 
   void Start() override;
@@ -172,7 +168,7 @@ class ServiceHost final : public Host {
   std::vector<std::string> DeadInstances() const;
 
   sim::SimNetwork& network_;
-  const sim::SimStoreEndpoint& store_endpoint_;
+  StoreSite& site_;
   const Options options_;
   std::unique_ptr<kv::KvStore> store_;
   std::unique_ptr<StoreObserver> observed_;

@@ -113,4 +113,22 @@ void StoreObserver::Commit(std::shared_ptr<const kv::CommitRequest> request,
   });
 }
 
+template <typename T>
+kv::KvStore::Callback<T> StoreObserver::Noted(Callback<T> done) {
+  return
+      [state = state_, called = state_->now(), done = std::move(done)](absl::StatusOr<T> answer) {
+        if (answer.ok())
+          state->out->reads.push_back({state->process, called, state->now(), answer->seq});
+        done(std::move(answer));
+      };
+}
+
+void StoreObserver::MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) {
+  inner_.MultiGet(std::move(keys), Noted(std::move(done)));
+}
+
+void StoreObserver::Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) {
+  inner_.Scan(std::move(request), Noted(std::move(done)));
+}
+
 }  // namespace escapement::simulation

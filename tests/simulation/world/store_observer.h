@@ -1,5 +1,6 @@
 // StoreObserver: stands between a service and the store. It notes which commits were answered as
-// durable, for check_acknowledged, and which ends of claims got no answer.
+// durable, for check_acknowledged, which state each read showed, for check_reads, and which ends of
+// claims got no answer.
 //
 // Threads: the world's.
 
@@ -21,6 +22,7 @@ namespace escapement::simulation {
 // All observers of one run write here.
 struct StoreObservations {
   std::vector<Acknowledged> acknowledged;
+  std::vector<ReadSeen> reads;
   std::vector<UnknownEnd> unknown_ends;
 };
 
@@ -39,8 +41,12 @@ class StoreObserver final : public kv::ForwardingKvStore {
   using KvStore::Commit;
   void Commit(std::shared_ptr<const kv::CommitRequest> request,
               Callback<kv::CommitResult> done) override;
+  void MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) override;
+  void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override;
 
  private:
+  template <typename T>
+  Callback<T> Noted(Callback<T> done);
   struct State;
   const std::shared_ptr<State> state_;
 };
