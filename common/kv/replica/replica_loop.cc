@@ -287,7 +287,7 @@ void ReplicaLoop::OnRows(absl::StatusOr<ReadResult> result) {
     }
   }
   if (result->more) return ReadRows();
-  // Under load there is a newer row at each look. What was there at the read is applied.
+  // Under load each look finds a newer row. But the rows of the time of the read are applied.
   if (behind_since_.has_value()) behind_since_ = read_at_;
   const std::optional<LogPlace> place = copy_.place();
   const bool handed_over = place.has_value() && place->kind == RecordKind::kHandover;

@@ -425,10 +425,9 @@ void LeaderSeekingKvStore::Scan(ScanRequest request, Callback<ScanResult> done) 
 }
 
 void LeaderSeekingKvStore::AskClock(ClockCall call, Callback<ClockState> done) {
-  core_->Call(std::move(done),
-              [call = std::move(call)](KvStore& store, Callback<ClockState> answer) mutable {
-                store.AskClock(std::move(call), std::move(answer));
-              });
+  core_->Call(std::move(done), [call = std::move(call)](KvStore& store, auto answer) mutable {
+    store.AskClock(std::move(call), std::move(answer));
+  });
 }
 
 void LeaderSeekingKvStore::GetStatus(Callback<v1::StoreStatus> done) {
