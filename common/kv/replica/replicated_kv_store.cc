@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/kv/data_folder.h"
+#include "common/kv/not_leader.h"
 #include "common/kv/replica/rocks_replica.h"
 #include "common/kv/replica/snapshot_keeper.h"
 
