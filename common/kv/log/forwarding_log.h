@@ -49,6 +49,13 @@ class ForwardingLog : public SharedLog {
   void Trim(uint32_t snapshots_kept, Callback<TrimResult> done) override {
     inner_.Trim(snapshots_kept, std::move(done));
   }
+  void PutReport(std::string replica, std::string details,
+                 std::function<void(absl::Status)> done) override {
+    inner_.PutReport(std::move(replica), std::move(details), std::move(done));
+  }
+  void ListReports(Callback<std::vector<ReplicaReport>> done) override {
+    inner_.ListReports(std::move(done));
+  }
 
  protected:
   SharedLog& inner_;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -32,8 +33,12 @@ using fixtures::Receipt;
 constexpr char kEvents[] = "/tenants/default/events";
 constexpr absl::Duration kApart = absl::Milliseconds(20);
 
-class ReplicatedPlatformTest : public ::testing::Test {
+// A platform whose store has two processes: the programs `replica` and `replica`.2. The first one
+// leads.
+class ReplicatedTest : public ::testing::Test {
  protected:
+  explicit ReplicatedTest(std::string replica) : replica_(std::move(replica)) {}
+
   void SetUp() override {
     auto postgres = fixtures::Postgres::Start();
     ASSERT_TRUE(postgres.ok()) << postgres.status();
@@ -41,25 +46,19 @@ class ReplicatedPlatformTest : public ::testing::Test {
     platform_ = std::make_unique<Platform>(Platform::Options{
         .bin = BuiltFolder(),
         .folder = NewFolder("replicated"),
-        .extra_arguments = {{"store",
+        .extra_arguments = {{replica_,
                              {absl::StrCat("--replicate_through=", postgres_->url()),
                               "--store_id={name}", "--advertise={grpc}"}}}});
     http_ = *HttpReceiver::Start({}, &receipts_);
+    const std::string other = replica_ + ".2";
     // The first start shows their ports, which they advertise from the second one on.
-    for (const std::string store : {"store", "store.2"}) {
-      ASSERT_TRUE(platform_->Restart(store).ok());
-      platform_->Kill(store);
+    for (const std::string& replica : {replica_, other}) {
+      ASSERT_TRUE(platform_->Restart(replica).ok());
+      platform_->Kill(replica);
     }
-    ASSERT_TRUE(platform_->Restart("store").ok());
-    ASSERT_TRUE(platform_->AwaitReady("store").ok());
-    ASSERT_TRUE(platform_->Restart("store.2").ok());
-    const absl::Status started = platform_->Start({"master", "emitter", "handler"});
-    ASSERT_TRUE(started.ok()) << started;
-    api_ = std::make_unique<ApiClient>(platform_->grpc_address("master"));
-  }
-
-  void TearDown() override {
-    if (HasFailure()) platform_->ShowLogs({"store", "store.2", "master", "emitter", "handler"});
+    ASSERT_TRUE(platform_->Restart(replica_).ok());
+    ASSERT_TRUE(platform_->AwaitReady(replica_).ok());
+    ASSERT_TRUE(platform_->Restart(other).ok());
   }
 
   // Makes events, kApart from each other, from a second from now on.
@@ -112,6 +111,7 @@ class ReplicatedPlatformTest : public ::testing::Test {
     return absl::Microseconds(gap);
   }
 
+  const std::string replica_;
   std::unique_ptr<fixtures::Postgres> postgres_;
   fixtures::Receipts receipts_;
   std::unique_ptr<HttpReceiver> http_;
@@ -119,6 +119,51 @@ class ReplicatedPlatformTest : public ::testing::Test {
   std::unique_ptr<ApiClient> api_;
   std::set<int64_t> instants_;
 };
+
+class ReplicatedPlatformTest : public ReplicatedTest {
+ protected:
+  ReplicatedPlatformTest() : ReplicatedTest("store") {}
+  void SetUp() override {
+    ASSERT_NO_FATAL_FAILURE(ReplicatedTest::SetUp());
+    const absl::Status started = platform_->Start({"master", "emitter", "handler"});
+    ASSERT_TRUE(started.ok()) << started;
+    api_ = std::make_unique<ApiClient>(platform_->grpc_address("master"));
+  }
+  void TearDown() override {
+    if (HasFailure()) platform_->ShowLogs({"store", "store.2", "master", "emitter", "handler"});
+  }
+};
+
+class TwoStandalonesTest : public ReplicatedTest {
+ protected:
+  TwoStandalonesTest() : ReplicatedTest("standalone") {}
+  void SetUp() override {
+    ASSERT_NO_FATAL_FAILURE(ReplicatedTest::SetUp());
+    api_ = std::make_unique<ApiClient>(platform_->grpc_address("standalone"));
+  }
+  void TearDown() override {
+    if (HasFailure()) platform_->ShowLogs({"standalone", "standalone.2"});
+  }
+};
+
+TEST_F(TwoStandalonesTest, TheOtherGoesOnWhenTheLeaderIsKilled) {
+  CreateEvents(600);
+  EXPECT_TRUE(AwaitDistinct(50));
+  platform_->Kill("standalone");
+  ExpectAll();
+  // A silence of 3 s, in which the leases of 5 s go on to run, and room for a loaded machine.
+  EXPECT_LT(LongestGap("standalone killed"), absl::Seconds(15));
+}
+
+TEST_F(TwoStandalonesTest, TheOtherGoesOnWhenTheLeaderEnds) {
+  CreateEvents(300);
+  EXPECT_TRUE(AwaitDistinct(50));
+  const auto exit_code = platform_->Terminate("standalone");
+  ASSERT_TRUE(exit_code.ok()) << exit_code.status();
+  EXPECT_EQ(*exit_code, 0);
+  ExpectAll();
+  EXPECT_LT(LongestGap("standalone terminated"), absl::Milliseconds(2900));
+}
 
 TEST_F(ReplicatedPlatformTest, AFollowerGoesOnWhenTheLeaderIsKilled) {
   CreateEvents(700);
@@ -203,12 +248,13 @@ TEST_F(ReplicatedPlatformTest, AnOperatorSeesTheReplicasAndChangesTheLeader) {
   ExpectAll();
   EXPECT_LT(LongestGap("leader handed over"), absl::Milliseconds(2900));
 
-  // With nobody to take over, the leader stays.
+  // With nobody to take over, the leader stays. That the follower is gone shows by its silence.
   platform_->Kill("store");
   EXPECT_TRUE(Await([&] {
-    const grpc::Status refused = hand_over();
-    return refused.error_code() == grpc::StatusCode::FAILED_PRECONDITION;
-  }));
+    return get() && status.replication().replicas(0).store_id() == "store" &&
+           status.replication().replicas(0).reported_ago().seconds() > 5;
+  })) << status.DebugString();
+  EXPECT_EQ(hand_over().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_TRUE(get());
   EXPECT_EQ(status.replication().epoch(), epoch + 1);
 }
