@@ -20,6 +20,8 @@ class Sha256 {
  public:
   Sha256();
   ~Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
 
   void Add(absl::string_view bytes);
   // The hash of all that was added, kSha256Bytes long. Add nothing more.

@@ -10,6 +10,7 @@
 #include "common/base/sha256.h"
 
 namespace escapement::kv {
+
 absl::StatusOr<std::string> HashFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::InternalError(absl::StrCat("cannot read ", path));

@@ -236,16 +236,17 @@ TEST_F(ReplicaFailover, ClientThatHasSeenMoreThanTheLogHoldsIsRefused) {
   b_->Kill();
   c.AwaitLead();
   EXPECT_EQ(Keys(c), "a ");
-  const SessionInfo anew = c.OpenSession(seen.incarnation, seen.seq).value();
-  EXPECT_GT(anew.incarnation, seen.incarnation);
+  const SessionInfo renewed = c.OpenSession(seen.incarnation, seen.seq).value();
+  EXPECT_GT(renewed.incarnation, seen.incarnation);
   b_->Start();
   b_->Await(ReplicaRole::kFollower);
   c.HandOver();
   b_->AwaitLead();
-  EXPECT_EQ(b_->OpenSession(anew.incarnation, anew.seq).value().incarnation, anew.incarnation);
+  EXPECT_EQ(b_->OpenSession(renewed.incarnation, renewed.seq).value().incarnation,
+            renewed.incarnation);
   b_->HandOver();
   c.AwaitLead();
-  EXPECT_EQ(c.OpenSession().value().incarnation, anew.incarnation);
+  EXPECT_EQ(c.OpenSession().value().incarnation, renewed.incarnation);
 }
 
 TEST_F(ReplicaFailover, FolderCanBeDeleted) {
