@@ -98,6 +98,10 @@ struct CommitRequest {
   // FAILED_PRECONDITION.
   std::vector<Condition> fence = {};
   std::vector<Group> groups = {};  // at most kGroupsMax
+  // KvClient::NowLow when the commit was numbered; InfinitePast: unknown. A store that does not
+  // know how old its clock's record is decides no commit before this store time
+  // (StoreClock::AdvanceTo).
+  absl::Time now_low = absl::InfinitePast();
 };
 
 struct Verdict {

@@ -138,6 +138,7 @@ void KvClient::Core::NumberWaiting() {
     auto request = std::make_shared<CommitRequest>();
     request->session = session_;
     request->number = next_;
+    request->now_low = NowLowLocked(runtime_.clock().Elapsed());
     request->fence = std::move(waiting.commit.fence);
     request->groups = std::move(waiting.commit.groups);
     SlotOf(next_) =

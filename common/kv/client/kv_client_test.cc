@@ -1,13 +1,16 @@
 #include "common/kv/client/kv_client.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/kv/engine/store_clock.h"
 #include "common/kv/forwarding_kv_store.h"
 #include "common/kv/memory/mem_kv_store.h"
+#include "common/kv/meta_keys.h"
 #include "common/sim/sim_process.h"
 #include "common/sim/sim_runtime.h"
 #include "common/sim/sim_world.h"
@@ -202,6 +205,32 @@ TEST_F(KvClientTest, NowLowStaysBelowStoreTimeAndCloseToIt) {
   runtime_.AdvanceBy(absl::Minutes(10));
   EXPECT_LE(client_->NowLow(), runtime_.clock().WallNow());
   EXPECT_GT(client_->NowLow(), runtime_.clock().WallNow() - absl::Seconds(1));
+}
+
+// The store comes back on another machine, where nothing tells how long it was away.
+TEST_F(KvClientTest, StoreThatMovedDecidesNoCommitBeforeItsClientsTime) {
+  std::string told;
+  PutAsync("a", &told);
+  runtime_.AdvanceBy(absl::Seconds(1));
+  ASSERT_EQ(told, "+");
+  mem_.Crash(MemKvStore::Unsynced::kLost);
+  auto& meta = mem_.disk()->families[static_cast<size_t>(ColumnFamily::kMeta)];
+  std::string& stored = meta.at(std::string(kClockKey));
+  ClockRecord record = DecodeClockRecord(stored).value();
+  record.boot_id = "another machine";
+  stored = EncodeClockRecord(record);
+  runtime_.AdvanceBy(absl::Seconds(30));
+  const absl::Time low = client_->NowLow();
+  EXPECT_GT(low, record.store_time + absl::Seconds(29));
+  std::optional<CommitResult> result;
+  client_->CommitAsync(PutIfAbsent("b"), executor_, [&](absl::StatusOr<CommitResult> answer) {
+    ASSERT_TRUE(answer.ok());
+    result = *std::move(answer);
+  });
+  mem_.Restart();
+  runtime_.AdvanceBy(absl::Seconds(3));
+  ASSERT_TRUE(result.has_value());
+  EXPECT_GE(result->store_time, low);
 }
 
 TEST_F(KvClientTest, AWatchLeavesOutTheOwnSessionAndEndsWithItsHandle) {

@@ -76,6 +76,12 @@ StoreClock::StoreClock(std::optional<ClockRecord> record, std::string boot_id,
     // The last process may have given out times for one more interval after its last record.
     store_time_ = record->store_time + kRecordInterval;
   }
+  const bool age_known =
+      !record.has_value() || (record->boot_id == boot_id_ && now.boottime >= record->boottime);
+  if (!age_known) {
+    clients_count_until_ = now.boottime + kClientsCountFor;
+    clients_count_to_ = store_time_ + kStepMax;
+  }
   if (record.has_value()) {
     hold_ = record->hold;
     slowed_ = record->slowed;
@@ -155,6 +161,14 @@ void StoreClock::EndStep() {
   accepted_ = false;
   slow_from_ = absl::InfiniteFuture();
   away_since_.reset();
+}
+
+bool StoreClock::AdvanceTo(absl::Time now_low, const ClockReading& now) {
+  if (now_low <= Now(now) || now_low > clients_count_to_ || now.boottime > clients_count_until_)
+    return false;
+  store_time_ = now_low;
+  Now(now);  // compares it with the wall clock
+  return true;
 }
 
 void StoreClock::NoteHost(const HostClock& host, const ClockReading& now) {

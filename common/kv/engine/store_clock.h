@@ -18,12 +18,15 @@
 //   is announced: it begins at `slow_from`, at least `slow_lead` later, so that all lease holders
 //   know of it by then.
 //
-//
 // A replica that takes over on another machine knows how old the last record is at least, because
 // the other one wrote a record with each batch and lost the right to answer before. So store time
 // goes on from there, not from an interval later. If the wall clock is ahead by no more than
 // kFollowMax, store time begins at the wall clock, because the real age of the record is not known
 // exactly.
+//
+// Clients count store time on through an outage of the store, by their monotonic clocks and from an
+// answer of the last process (KvClient::NowLow). If the age of the record is not known, store time
+// goes forward to where they are, so that no client is ahead of the store. See AdvanceTo.
 //
 // Threads: one at a time.
 
@@ -90,6 +93,14 @@ class StoreClock {
   static constexpr absl::Duration kRecordInterval = absl::Seconds(10);
   ClockRecord Record(const ClockReading& now);
 
+  // For a record of unknown age, from another machine or before a reboot: a client counts store
+  // time on from an answer of the process before, and has reached `now_low`. If that is ahead,
+  // store time goes forward to it. True if it did: then write a record before the time is given
+  // out. Only in the first kClientsCountFor of this process and up to kStepMax ahead of its begin,
+  // so that a client whose clock is wrong cannot move store time further.
+  bool AdvanceTo(absl::Time now_low, const ClockReading& now);
+  static constexpr absl::Duration kClientsCountFor = absl::Minutes(1);
+
   // Notes a report of a client's machine about its wall clock.
   void NoteHost(const HostClock& host, const ClockReading& now);
 
@@ -142,6 +153,9 @@ class StoreClock {
   // The step back is followed or was confirmed. That stays true until the wall clock steps again.
   bool accepted_ = false;
   uint64_t steps_ = 0;
+  // Bounds of AdvanceTo. InfinitePast: the age of the record is known.
+  absl::Duration clients_count_until_;  // boottime
+  absl::Time clients_count_to_ = absl::InfinitePast();
 };
 
 }  // namespace escapement::kv

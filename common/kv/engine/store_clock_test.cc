@@ -1,5 +1,8 @@
 #include "common/kv/engine/store_clock.h"
 
+#include <optional>
+#include <utility>
+
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
@@ -33,6 +36,54 @@ TEST(StoreClock, TakeoverElsewhereGoesOnFromTheKnownAgeOfTheRecord) {
   // A wall clock behind never takes store time back, and one far ahead is a step.
   EXPECT_EQ(begin(absl::Seconds(2.5)), absl::Seconds(3));
   EXPECT_EQ(begin(absl::Seconds(9)), absl::Seconds(3));
+}
+
+// All replicas were away for 30 s. Clients have counted on, and the wall clock is behind.
+TEST(StoreClock, GoesForwardToItsClientsIfTheRecordsAgeIsUnknown) {
+  ClockRecord record;
+  record.store_time = kStart;
+  record.boot_id = "former leader";
+  const ClockReading now = {absl::Seconds(50), kStart + absl::Seconds(28)};
+  for (const std::optional<absl::Duration> age :
+       {std::optional(absl::Seconds(3)), std::optional<absl::Duration>()}) {
+    StoreClock clock(record, "successor", now, StoreClock::kSlowLeadMin, age);
+    EXPECT_LT(clock.Now(now), kStart + absl::Seconds(11));
+    EXPECT_TRUE(clock.hold());
+    EXPECT_TRUE(clock.AdvanceTo(kStart + absl::Seconds(29), now));
+    EXPECT_EQ(clock.Now(now), kStart + absl::Seconds(29));
+    EXPECT_FALSE(clock.hold());
+    EXPECT_EQ(clock.steps(), 0u);
+    // A client that is behind changes nothing.
+    EXPECT_FALSE(clock.AdvanceTo(kStart + absl::Seconds(28), now));
+    EXPECT_FALSE(clock.AdvanceTo(absl::InfinitePast(), now));
+    EXPECT_EQ(clock.Now(now), kStart + absl::Seconds(29));
+  }
+}
+
+TEST(StoreClock, ClientsMoveStoreTimeOnlyAtFirstAndOnlySoFar) {
+  ClockRecord record;
+  record.store_time = kStart;
+  record.boot_id = "former leader";
+  const ClockReading now = At(absl::Seconds(50));
+  StoreClock clock(record, "successor", now, StoreClock::kSlowLeadMin, absl::Seconds(3));
+  EXPECT_FALSE(clock.AdvanceTo(kStart + absl::Seconds(4) + StoreClock::kStepMax, now));
+  EXPECT_TRUE(clock.AdvanceTo(kStart + absl::Seconds(30), now));
+  const ClockReading late = At(absl::Seconds(51) + StoreClock::kClientsCountFor);
+  EXPECT_FALSE(clock.AdvanceTo(clock.Now(late) + absl::Seconds(1), late));
+}
+
+TEST(StoreClock, ClientsDoNotMoveAStoreTimeThatIsKnown) {
+  const auto advances = [](std::optional<ClockRecord> record) {
+    const ClockReading now = At(absl::Seconds(50));
+    StoreClock clock(std::move(record), "boot", now);
+    return clock.AdvanceTo(clock.Now(now) + absl::Milliseconds(1), now);
+  };
+  EXPECT_FALSE(advances(std::nullopt));
+  ClockRecord record;
+  record.store_time = kStart;
+  record.boottime = absl::Seconds(40);
+  record.boot_id = "boot";
+  EXPECT_FALSE(advances(record));
 }
 
 TEST(StoreClock, FollowsASmallDisagreementByItsLargestSlew) {

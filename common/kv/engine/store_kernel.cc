@@ -119,7 +119,10 @@ CommitEngine::Decision StoreKernel::Decide(std::shared_ptr<const CommitRequest> 
 }
 
 std::shared_ptr<const CommitRecord> StoreKernel::BeginBatch(WriteSink& sink,
-                                                            const ClockReading& now) {
+                                                            const ClockReading& now,
+                                                            absl::Time now_low) {
+  // The record of an advance is due at once, even if no commit of the batch writes anything.
+  if (clock_.AdvanceTo(now_low, now)) recorded_ = now.boottime - StoreClock::kRecordInterval;
   const ClockRecord record = clock_.Record(now);
   batch_time_ = Now(now);
   batch_boottime_ = now.boottime;

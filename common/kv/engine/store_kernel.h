@@ -57,9 +57,11 @@ class StoreKernel {
   // one TTL, as after a start: lease holders count elapsed time, which did not step.
   ClockState AskClock(const ClockCall& call, const ClockReading& now);
 
-  // Begins a batch at this instant. If the clock's hold changed, the batch's first commit records
-  // that; it is returned.
-  std::shared_ptr<const CommitRecord> BeginBatch(WriteSink& sink, const ClockReading& now);
+  // Begins a batch at this instant. `now_low` is the latest CommitRequest::now_low of its commits;
+  // see StoreClock::AdvanceTo. If the clock's hold changed, the batch's first commit records that;
+  // it is returned.
+  std::shared_ptr<const CommitRecord> BeginBatch(WriteSink& sink, const ClockReading& now,
+                                                 absl::Time now_low = absl::InfinitePast());
   // See CommitEngine::Decide; the answer also has the present pace.
   CommitEngine::Decision Decide(std::shared_ptr<const CommitRequest> request);
   // FAILED_PRECONDITION if the store is behind `seen`.

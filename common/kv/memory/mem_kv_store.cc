@@ -1,5 +1,6 @@
 #include "common/kv/memory/mem_kv_store.h"
 
+#include <algorithm>
 #include <deque>
 #include <utility>
 #include <vector>
@@ -167,7 +168,11 @@ class MemKvStore::Process {
  private:
   void StartSync() {
     syncing_ = true;
-    if (auto record = kernel_->BeginBatch(pending_, Read(runtime_.clock())))
+    absl::Time now_low = absl::InfinitePast();
+    for (const Work& work : queue_) {
+      if (work.request != nullptr) now_low = std::max(now_low, work.request->now_low);
+    }
+    if (auto record = kernel_->BeginBatch(pending_, Read(runtime_.clock()), now_low))
       records_.push_back(std::move(record));
     if (Perturb(runtime_, Site::kStoreRecentWritesForgotten)) kernel_->engine().ForgetRecent();
     do {

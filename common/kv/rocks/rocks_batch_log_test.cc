@@ -7,7 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "common/kv/engine/store_clock.h"
 #include "common/kv/group_parts.h"
+#include "common/kv/meta_keys.h"
 #include "common/kv/rocks/held_store.h"
 #include "gtest/gtest.h"
 
@@ -256,6 +258,37 @@ TEST_F(RocksBatchLogTest, ConfirmedStepIsAnsweredAfterItsRow) {
   const absl::Time before = Scan().store_time;
   log_.Acknowledge(0);
   EXPECT_GE(clock.Wait()->store_time, before + absl::Minutes(59));
+}
+
+// A successor on another machine does not know how old the last record is, and a client does.
+TEST_F(RocksBatchLogTest, StoreTimeGoesForwardToAClientsTimeByARow) {
+  ASSERT_TRUE(CommitPut(1, "a").Wait().ok());
+  Release();
+  std::string stored;
+  ASSERT_TRUE(database_->Get(ColumnFamily::kMeta, kClockKey, stored));
+  ClockRecord record = DecodeClockRecord(stored).value();
+  record.boot_id = "another machine";
+  database_->batch().Put(ColumnFamily::kMeta, kClockKey, EncodeClockRecord(record));
+  database_->WriteUnsynced();
+  store_ =
+      RocksKvStore::OpenReplica(options_, clock_, {std::move(database_), log_, absl::Seconds(3)})
+          .value();
+  Answer<SessionInfo> opened;
+  store_->OpenSession(0, 0, opened.callback());
+  ASSERT_TRUE(opened.Wait().ok());
+
+  log_.Hold();
+  const absl::Time now_low = record.store_time + absl::Seconds(30);
+  CommitRequest request{.session = session_, .number = 2};
+  request.groups = {{{Absent(kEvents, "a")}, {}}};  // writes nothing
+  request.now_low = now_low;
+  Answer<CommitResult> verdict;
+  store_->Commit(std::move(request), verdict.callback());
+  log_.AwaitRows(1);
+  EXPECT_LT(Scan().store_time, now_low);
+  log_.Acknowledge(0);
+  EXPECT_EQ(verdict.Wait()->store_time, now_low);
+  EXPECT_FALSE(verdict.Wait()->verdicts[0].applied);
 }
 
 TEST_F(RocksBatchLogTest, HandoverRowComesAfterEveryAnswer) {

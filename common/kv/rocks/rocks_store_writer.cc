@@ -169,7 +169,12 @@ std::unique_ptr<DecidedBatch> RocksStoreCore::Decide(std::vector<Work> works,
     sink = &log_->Begin(*batch->writes, last);
   }
   batch->results.reserve(works.size());
-  if (auto record = kernel_->BeginBatch(*sink, now)) batch->records.push_back(std::move(record));
+  absl::Time now_low = absl::InfinitePast();
+  for (const Work& work : works) {
+    if (work.request != nullptr) now_low = std::max(now_low, work.request->now_low);
+  }
+  if (auto record = kernel_->BeginBatch(*sink, now, now_low))
+    batch->records.push_back(std::move(record));
   for (Work& work : works) {
     if (work.request == nullptr) {
       batch->sessions.push_back(kernel_->OpenSession(work.seen_incarnation, work.seen));

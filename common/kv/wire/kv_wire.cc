@@ -97,6 +97,7 @@ std::vector<KeyRange> RangesFromWire(google::protobuf::RepeatedPtrField<wire::Kv
 void ToWire(const CommitRequest& request, wire::CommitCall& call) {
   call.set_session(request.session);
   call.set_number(request.number);
+  if (request.now_low != absl::InfinitePast()) call.set_now_low_micros(ToMicros(request.now_low));
   for (const Condition& condition : request.fence) ConditionToWire(condition, *call.add_fence());
   call.mutable_groups()->Reserve(static_cast<int>(request.groups.size()));
   for (const Group& group : request.groups) {
@@ -112,6 +113,7 @@ CommitRequest FromWire(wire::CommitCall& call) {
   CommitRequest request;
   request.session = call.session();
   request.number = call.number();
+  if (call.now_low_micros() != 0) request.now_low = FromMicros(call.now_low_micros());
   request.fence.reserve(call.fence_size());
   for (auto& condition : *call.mutable_fence())
     request.fence.push_back(ConditionFromWire(condition));

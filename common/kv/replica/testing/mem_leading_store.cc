@@ -109,7 +109,11 @@ void MemLeadingStore::StartBatch(RecordKind kind) {
   const ClockReading now = Reading();
   batch.began = now.boottime;
   batch.clocks = std::exchange(clocks_, {});
-  if (auto own = kernel_->BeginBatch(record, now)) batch.records.push_back(std::move(own));
+  absl::Time now_low = absl::InfinitePast();
+  for (const Work& work : queue_) {
+    if (work.request != nullptr) now_low = std::max(now_low, work.request->now_low);
+  }
+  if (auto own = kernel_->BeginBatch(record, now, now_low)) batch.records.push_back(std::move(own));
   batch.store_time = kernel_->Now(now);
   batch.slow_from = kernel_->clock().pace().slow_from;
   if (Perturb(runtime_, Site::kStoreRecentWritesForgotten)) kernel_->engine().ForgetRecent();
