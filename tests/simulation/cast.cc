@@ -140,7 +140,7 @@ CastPlan PlanOf(const CastOptions& options) {
   CastPlan plan;
   plan.replicated = options.cast == Cast::kReplicated;
   plan.own_machines = plan.replicated && options.seed % 4 == 3;
-  const bool everything = LastsAsWished(options.cast) && !plan.own_machines;
+  const bool everything = LastsAsWished(options.cast);
   plan.tokens = options.cast == Cast::kThrottled || options.cast == Cast::kBatches || everything;
   plan.calendar = options.cast == Cast::kTimes || everything;
   plan.cancels = everything;

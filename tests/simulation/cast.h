@@ -55,9 +55,9 @@ struct CastPlan {
   bool clock_leaps = false;  // the store's wall clock is set by `clock_step`
   bool batches = false;
   bool replicated = false;  // the store is two or three replicas over one log
-  // Each replica has clocks of its own. A successor that was away may then put store time behind
-  // true time, until the store follows that as a step. Checkers of tokens and of the calendar do
-  // not allow for that, so there are neither.
+  // Each replica has clocks of its own. After an outage of all replicas store time may then be
+  // behind true time, until a client that has lived through it commits or the store follows that as
+  // a step. So due times are judged by store time.
   bool own_machines = false;
   bool only_downtimes = false;  // the only fault is that all emitters are down at times
   absl::Duration clock_step;
