@@ -250,6 +250,10 @@ void KvClient::Core::ResendUnknown() {
       if (slot.request == nullptr || !slot.unknown) continue;
       slot.unknown = false;
       --unknown_;
+      // A store that was away decides it at the time of this try, not of the first one.
+      auto again = std::make_shared<CommitRequest>(*slot.request);
+      again->now_low = NowLowLocked(runtime_.clock().Elapsed());
+      slot.request = std::move(again);
       outbox_.push_back(slot.request);
     }
     NumberWaiting();
