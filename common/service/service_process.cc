@@ -27,6 +27,7 @@
 #include "common/service/log.h"
 #include "common/status/return_if_error.h"
 #include "common/tls/tls_flags.h"
+#include "common/version/version.h"
 
 ABSL_FLAG(std::string, listen, "", "host:port of the gRPC server; port 0 = any free port");
 ABSL_FLAG(std::string, http_listen, "", "host:port of the HTTP server; port 0 = any free port");
@@ -51,7 +52,6 @@ ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(15),
 namespace escapement {
 namespace {
 
-constexpr const char* kVersion = "0.1.0";
 // How often gRPC health is set from HostedService::Ready: before the service is ready, and after.
 constexpr absl::Duration kHealthEvery = absl::Milliseconds(200);
 constexpr absl::Duration kReadyHealthEvery = absl::Seconds(1);
@@ -99,7 +99,7 @@ bool ReadConfiguration(int argc, char** argv, const ServiceDefinition& definitio
     return false;
   }
   if (absl::GetFlag(FLAGS_version)) {
-    std::printf("escapement %s %s\n", definition.name.c_str(), kVersion);
+    std::printf("%s\n", VersionLine(InstalledName(definition.name)).c_str());
     return false;
   }
   ValidateTlsFlags(applied.errors);
@@ -218,7 +218,8 @@ class Process {
          {"grpc", grpc_->address()},
          {"http", http_.address()},
          {"tls", tls_ == nullptr ? "no" : "yes"},
-         {"version", kVersion}});
+         {"version", std::string(Version())},
+         {"commit", std::string(Commit())}});
     return absl::OkStatus();
   }
 

@@ -319,6 +319,13 @@ TEST_F(EscctlTest, ShowsAndConfirmsTheStoresClock) {
   EXPECT_TRUE(Json({"store", "clock"}).contains("storeTime"));
 }
 
+TEST_F(EscctlTest, PrintsItsVersion) {
+  const Said version = Run({"--version"});
+  EXPECT_EQ(version.exit_code, 0);
+  EXPECT_EQ(version.data, "escctl 0.0.0-dev (commit unknown)\n");
+  EXPECT_EQ(version.words, "");
+}
+
 TEST_F(EscctlTest, SaysWhatIsWrongAndExitsWithIt) {
   const Said refused =
       Run({"schedule", "create", "bad", "--cron", "61 * * * *", "--http", "ftp://x"});

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "common/version/version.h"
 #include "tools/escctl/access/access_commands.h"
 #include "tools/escctl/apply/apply_command.h"
 #include "tools/escctl/commands.h"
@@ -32,6 +33,7 @@ std::string UsageWords(const CLI::App& app, const CLI::Error& error) {
 void AddAllCommands(CLI::App& app, Session& session) {
   app.description("Schedules, policies, events and runs of an Escapement platform");
   app.name("escctl");
+  app.set_version_flag("--version", VersionLine("escctl"), "print the version and exit");
   app.require_subcommand(1);
   app.fallthrough();
   app.formatter(NewHelpFormatter());
@@ -63,7 +65,7 @@ int RunProgram(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) {  // --help
+    if (error.get_exit_code() == 0) {  // --help, --version
       app.exit(error);
       return kExitOk;
     }
