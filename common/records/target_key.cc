@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/stable_hash.h"
+#include "common/records/heartbeat.h"
 
 namespace escapement {
 namespace {
@@ -44,6 +45,7 @@ std::string TargetKeyOf(const TargetRecord& target) {
     case TargetRecord::kEmail:
       return absl::StrCat("email:", target.email().smtp_uri());
     case TargetRecord::kPing:
+      if (target.ping().uri() == kHeartbeatUri) return absl::StrCat("ping:", kHeartbeatUri);
       return absl::StrCat("ping:", OriginOf(target.ping().uri()));
     case TargetRecord::kHttp:
     case TargetRecord::KIND_NOT_SET:

@@ -18,6 +18,7 @@ std::string KeyOf(const std::string& text) {
 TEST(TargetKey, NamesTheKindAndWhereItGoes) {
   EXPECT_EQ(KeyOf("http { uri: 'https://host:1/a?b' }"), "http:https://host:1");
   EXPECT_EQ(KeyOf("ping { uri: 'http://host/a' }"), "ping:http://host");
+  EXPECT_EQ(KeyOf("ping { uri: 'heartbeat:' }"), "ping:heartbeat:");
   EXPECT_EQ(KeyOf("grpc { uri: 'dns:///host:1' }"), "grpc:dns:///host:1");
   EXPECT_EQ(KeyOf("kafka { brokers: 'a:1,b:2' topic: 't' }"), "kafka:a:1,b:2/t");
   EXPECT_EQ(KeyOf("email { smtp_uri: 'smtp://mail:25' }"), "email:smtp://mail:25");

@@ -73,14 +73,34 @@ CallHead HeadOf(const grpc::GenericCallbackServerContext& context) {
 grpc::ServerGenericBidiReactor* CallDispatcher::CreateReactor(
     grpc::GenericCallbackServerContext* context) {
   const RpcTable::Entry* entry = table_.Find(context->method());
+  MethodMetrics* const metrics = metrics_ == nullptr ? nullptr
+                                 : entry == nullptr  ? &metrics_->Unknown()
+                                                     : &metrics_->Of(context->method());
+  const auto refuse = [metrics](const absl::Status& status) {
+    if (metrics != nullptr) metrics->Refused(status.code());
+    return new FailedCall(status);
+  };
   if (entry == nullptr) {
-    return new FailedCall(MakeError(absl::StatusCode::kUnimplemented, "UNKNOWN_METHOD",
-                                    absl::StrCat("this server has no method ", context->method())));
+    return refuse(MakeError(absl::StatusCode::kUnimplemented, "UNKNOWN_METHOD",
+                            absl::StrCat("this server has no method ", context->method())));
   }
-  if (entry->open) return entry->start({context, &entry->access, &gate_, AnonymousCaller()});
-  auto caller = gate_.Admit(entry->access, HeadOf(*context));
-  if (!caller.ok()) return new FailedCall(caller.status());
-  return entry->start({context, &entry->access, &gate_, *std::move(caller)});
+  const absl::Duration began = metrics == nullptr ? absl::ZeroDuration() : metrics->Now();
+  std::shared_ptr<const Caller> caller;
+  if (entry->open) {
+    caller = AnonymousCaller();
+  } else {
+    auto admitted = gate_.Admit(entry->access, HeadOf(*context));
+    if (!admitted.ok()) return refuse(admitted.status());
+    caller = *std::move(admitted);
+  }
+  return entry->start(
+      {.context = context,
+       .method = &entry->access,
+       .gate = &gate_,
+       .caller = std::move(caller),
+       .metrics = metrics,
+       .began = began,
+       .open_stream = metrics != nullptr && entry->stream ? metrics->StreamOpened() : nullptr});
 }
 
 void NameClient(const std::string& source, const std::vector<std::string>& client_names,

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "common/rpc/call_metrics.h"
 #include "common/rpc/rpc_table_grpc.h"
 
 namespace grpc {
@@ -24,8 +25,9 @@ namespace escapement {
 
 class CallDispatcher final : public grpc::CallbackGenericService {
  public:
-  // Both outlive the server.
-  CallDispatcher(const RpcTable& table, CallGate& gate) : table_(table), gate_(gate) {}
+  // All outlive the server. `metrics` may be null.
+  CallDispatcher(const RpcTable& table, CallGate& gate, CallMetrics* metrics)
+      : table_(table), gate_(gate), metrics_(metrics) {}
 
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override;
@@ -33,6 +35,7 @@ class CallDispatcher final : public grpc::CallbackGenericService {
  private:
   const RpcTable& table_;
   CallGate& gate_;
+  CallMetrics* const metrics_;
 };
 
 // For a door of this process: names the client for which it makes a call through the in-process

@@ -18,9 +18,12 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "common/metrics/metrics.h"
+#include "common/rpc/call_metrics.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
 #include "common/rpc/status_conversion.h"
+#include "common/runtime/system_runtime.h"
 #include "common/status/errors.h"
 #include "escapement/v1/event_service.grpc.pb.h"
 #include "gmock/gmock.h"
@@ -87,7 +90,7 @@ class CallDispatcherTest : public ::testing::Test {
           ++cancelled_;
           answer(absl::FailedPreconditionError("too late"));
         });
-    auto server = GrpcServer::Start({}, rpcs_, gate_);
+    auto server = GrpcServer::Start({.metrics = &call_metrics_}, rpcs_, gate_);
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     channel_ = NewChannel(server_->address());
@@ -121,6 +124,9 @@ class CallDispatcherTest : public ::testing::Test {
   absl::Notification asked_;
   std::atomic<int> cancelled_{0};
   RecordingGate gate_;
+  SystemRuntime runtime_;
+  Metrics metrics_;
+  CallMetrics call_metrics_{metrics_, runtime_.clock()};
   RpcTable rpcs_;
   std::unique_ptr<GrpcServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
@@ -214,6 +220,34 @@ TEST_F(CallDispatcherTest, UnknownMethodIsUnimplementedWithAReason) {
   EXPECT_EQ(ErrorReason(status), "UNKNOWN_METHOD");
 }
 
+TEST_F(CallDispatcherTest, CallsAreCountedByMethodAndCode) {
+  EXPECT_TRUE(Get("tenants/t/events/e").ok());
+  EXPECT_TRUE(Get("tenants/t/events/e").ok());
+  EXPECT_EQ(Cancel().code(), absl::StatusCode::kFailedPrecondition);
+  {
+    absl::MutexLock lock(&gate_.mutex_);
+    gate_.admit_ = absl::UnauthenticatedError("who?");
+  }
+  EXPECT_EQ(Cancel().code(), absl::StatusCode::kUnauthenticated);
+  for (int i = 0; i < 2; ++i) {
+    grpc::ClientContext context;
+    v1::BatchCreateEventsResponse response;
+    stub_->BatchCreateEvents(&context, {}, &response);
+  }
+  const std::string text = metrics_.Serialize();
+  const auto handled = [](const std::string& method, const std::string& code, int count) {
+    return ::testing::HasSubstr(absl::StrCat("escapement_rpc_handled_total{code=\"", code,
+                                             "\",method=\"", method, "\"} ", count, "\n"));
+  };
+  EXPECT_THAT(text, handled("escapement.v1.EventService/GetEvent", "OK", 2));
+  EXPECT_THAT(text, handled("escapement.v1.EventService/CancelEvent", "FAILED_PRECONDITION", 1));
+  EXPECT_THAT(text, handled("escapement.v1.EventService/CancelEvent", "UNAUTHENTICATED", 1));
+  // A caller cannot make series with names of its own.
+  EXPECT_THAT(text, handled("unknown", "UNIMPLEMENTED", 2));
+  EXPECT_THAT(text, ::testing::HasSubstr("escapement_rpc_handling_seconds_count{"
+                                         "method=\"escapement.v1.EventService/CancelEvent\"} 1\n"));
+}
+
 TEST_F(CallDispatcherTest, StoppingServerDoesNotWaitForAnswersAndLateOnesDoNoHarm) {
   grpc::ClientContext context;
   v1::GetEventRequest request;
@@ -277,12 +311,21 @@ TEST_F(CallDispatcherTest, ReflectionListsServicesAndDescribesThem) {
   EXPECT_THAT(names, ::testing::Contains("google/api/annotations.proto"));
   const auto unknown = ask([](auto& request) { request.set_file_containing_symbol("no.Such"); });
   EXPECT_EQ(unknown.error_response().error_code(), grpc::StatusCode::NOT_FOUND);
+  const auto open = [this] {
+    return metrics_
+        .GetGauge("escapement_rpc_streams_open", "",
+                  {{"method", "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"}})
+        ->Value();
+  };
+  EXPECT_EQ(open(), 1);
   stream->WritesDone(nullptr);
   await();
   grpc::Status status;
   stream->Finish(&status, nullptr);
   await();
   EXPECT_TRUE(status.ok());
+  server_->Shutdown(absl::ZeroDuration());  // then the stream's object is gone
+  EXPECT_EQ(open(), 0);
 }
 
 TEST(RpcTableDeathTest, MethodWithoutARoleIsNotServed) {

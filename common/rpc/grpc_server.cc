@@ -26,7 +26,7 @@ constexpr int kMinPingIntervalMillis = 5'000;
 }  // namespace
 
 struct GrpcServer::State {
-  State(RpcTable& table, CallGate& gate) : dispatcher(table, gate) {}
+  State(RpcTable& table, CallGate& gate, CallMetrics* metrics) : dispatcher(table, gate, metrics) {}
 
   CallDispatcher dispatcher;
   std::shared_ptr<grpc::ServerCredentials> credentials;  // outlive the server
@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   grpc::EnableDefaultHealthCheckService(true);
   AddReflection(table);
 
-  auto state = std::make_unique<State>(table, gate);
+  auto state = std::make_unique<State>(table, gate, options.metrics);
   grpc::ServerBuilder builder;
   state->credentials = options.tls == nullptr ? grpc::InsecureServerCredentials()
                                               : NewServerCredentials(options.tls);

@@ -22,6 +22,7 @@ class Channel;
 namespace escapement {
 
 class CallGate;
+class CallMetrics;
 class RpcTable;
 
 class GrpcServer {
@@ -43,6 +44,7 @@ class GrpcServer {
     int streams_per_connection_max = 1000;
     // From a connection's beginning to the end of its TLS handshake and HTTP/2 settings.
     absl::Duration handshake_timeout = absl::Seconds(15);
+    CallMetrics* metrics = nullptr;  // counts the calls; null or outlives the server
   };
 
   // Listens and serves at once, with health NOT_SERVING. It adds reflection to `table`. `table` and

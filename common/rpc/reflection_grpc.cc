@@ -35,8 +35,8 @@ void AddFiles(const FileDescriptor& file, std::set<const FileDescriptor*>& seen,
 
 class ReflectionStream final : public OrderedStream<wire::ServerReflectionResponse> {
  public:
-  explicit ReflectionStream(const RpcTable& table)
-      : OrderedStream({.unanswered_max = kUnansweredMax}), table_(table) {}
+  ReflectionStream(const RpcTable& table, AdmittedCall call)
+      : OrderedStream({.unanswered_max = kUnansweredMax}), table_(table), call_(std::move(call)) {}
 
  protected:
   absl::Status Take(grpc::ByteBuffer& bytes, uint64_t place) override {
@@ -103,13 +103,14 @@ class ReflectionStream final : public OrderedStream<wire::ServerReflectionRespon
   }
 
   const RpcTable& table_;
+  const AdmittedCall call_;
 };
 
 }  // namespace
 
 void AddReflection(RpcTable& table) {
-  table.AddOpenStream(kMethod, [&table](AdmittedCall) {
-    return ReflectionStream::Start(std::make_shared<ReflectionStream>(table));
+  table.AddOpenStream(kMethod, [&table](AdmittedCall call) {
+    return ReflectionStream::Start(std::make_shared<ReflectionStream>(table, std::move(call)));
   });
 }
 

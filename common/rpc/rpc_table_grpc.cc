@@ -31,14 +31,15 @@ std::string RpcTable::UnaryMethodOf(const google::protobuf::Descriptor& request)
   return found;
 }
 
-void RpcTable::Add(absl::string_view name, Start start) {
+void RpcTable::Add(absl::string_view name, bool stream, Start start) {
   const auto* method =
       google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(std::string(name));
   CHECK(method != nullptr) << "no such method: " << name;
   absl::StatusOr<MethodAccess> access = MethodAccess::Of(*method);
   CHECK(access.ok()) << access.status().ToString();
   const bool added =
-      entries_.emplace(WirePath(name), Entry{*std::move(access), false, std::move(start)}).second;
+      entries_.emplace(WirePath(name), Entry{*std::move(access), false, stream, std::move(start)})
+          .second;
   CHECK(added) << name << " is there twice";
   const std::string& service = method->service()->full_name();
   const auto place = std::lower_bound(services_.begin(), services_.end(), service);
@@ -46,7 +47,8 @@ void RpcTable::Add(absl::string_view name, Start start) {
 }
 
 void RpcTable::AddOpenStream(absl::string_view name, Start start) {
-  const bool added = entries_.emplace(WirePath(name), Entry{{}, true, std::move(start)}).second;
+  const bool added =
+      entries_.emplace(WirePath(name), Entry{{}, true, true, std::move(start)}).second;
   CHECK(added) << name << " is there twice";
 }
 

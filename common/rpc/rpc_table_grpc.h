@@ -42,9 +42,10 @@ class RpcTable {
   // unary method of its file, or the method has no role.
   template <typename Request, typename Response, typename Method>
   void AddUnary(Method method) {
-    Add(UnaryMethodOf(*Request::descriptor()), [method = std::move(method)](AdmittedCall call) {
-      return UnaryRpc<Request, Response, Method>::Start(std::move(call), method);
-    });
+    Add(UnaryMethodOf(*Request::descriptor()), false,
+        [method = std::move(method)](AdmittedCall call) {
+          return UnaryRpc<Request, Response, Method>::Start(std::move(call), method);
+        });
   }
 
   // A method of an API. `api` outlives the server.
@@ -58,7 +59,7 @@ class RpcTable {
 
   // A stream of messages. `name`: package, service and method, with dots. A stream must pass each
   // request to AdmittedCall::CheckRequest.
-  void AddStream(absl::string_view name, Start start) { Add(name, std::move(start)); }
+  void AddStream(absl::string_view name, Start start) { Add(name, true, std::move(start)); }
 
   // A stream that anybody may call, without credentials.
   void AddOpenStream(absl::string_view name, Start start);
@@ -68,7 +69,8 @@ class RpcTable {
 
   struct Entry {
     MethodAccess access;
-    bool open = false;
+    bool open = false;  // anybody may call it
+    bool stream = false;
     Start start;
   };
   // `path` as on the wire: "/escapement.v1.ScheduleService/GetSchedule". Null: no such method.
@@ -77,7 +79,7 @@ class RpcTable {
  private:
   // The full name of the one unary method with this request.
   static std::string UnaryMethodOf(const google::protobuf::Descriptor& request);
-  void Add(absl::string_view name, Start start);
+  void Add(absl::string_view name, bool stream, Start start);
 
   absl::flat_hash_map<std::string, Entry> entries_;
   std::vector<std::string> services_;

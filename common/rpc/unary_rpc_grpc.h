@@ -13,7 +13,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/rpc/call_gate.h"
+#include "common/rpc/call_metrics.h"
 #include "common/rpc/status_conversion.h"
 #include "common/rpc/stream_message_grpc.h"
 
@@ -25,6 +27,9 @@ struct AdmittedCall {
   const MethodAccess* method;                   // these two outlive the call
   CallGate* gate;
   std::shared_ptr<const Caller> caller;
+  MethodMetrics* metrics = nullptr;                   // may be null; outlives the call
+  absl::Duration began = absl::ZeroDuration();        // metrics->Now() at its arrival
+  std::shared_ptr<const void> open_stream = nullptr;  // kept by a stream while it is open
 
   absl::Status CheckRequest(const google::protobuf::Message& request) const {
     return gate->CheckRequest(*method, *caller, method->ResourceOf(request), request);
@@ -54,7 +59,9 @@ class UnaryReactor : public grpc::ServerGenericBidiReactor {
   }
 
   void OnCancel() final {
-    if (BeginAnswer()) Finish(ToGrpcStatus(absl::CancelledError("the call was cancelled")));
+    if (!BeginAnswer()) return;
+    Count(absl::StatusCode::kCancelled);
+    Finish(ToGrpcStatus(absl::CancelledError("the call was cancelled")));
   }
   void OnDone() final { self_.reset(); }
 
@@ -77,7 +84,11 @@ class UnaryReactor : public grpc::ServerGenericBidiReactor {
   grpc::ByteBuffer bytes_;  // the request, then the answer
 
  private:
+  void Count(absl::StatusCode code) const {
+    if (call_.metrics != nullptr) call_.metrics->Answered(code, call_.began);
+  }
   void NoteAnswer(const absl::Status& status) const {
+    Count(status.code());
     if (call_.method->access().audited())
       call_.gate->OnAnswered(*call_.method, *call_.caller, resource_, request_id_, status);
   }

@@ -16,6 +16,8 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "common/auth/auth_flags.h"
+#include "common/metrics/process_metrics.h"
+#include "common/rpc/call_metrics.h"
 #include "common/rpc/grpc_log.h"
 #include "common/rpc/grpc_server.h"
 #include "common/rpc/host_port.h"
@@ -158,6 +160,12 @@ class Process {
                .insecure = absl::GetFlag(FLAGS_insecure)}) {}
 
   int Run() {
+    metrics_
+        .GetGauge("escapement_build_info", "1, with the version and commit of the program.",
+                  {{"service", definition_.name},
+                   {"version", std::string(Version())},
+                   {"commit", std::string(Commit())}})
+        ->Set(1);
     const absl::Status started = Start();
     if (!started.ok()) {
       Log(LogLevel::kError, "process", "could not start", {{"error", started.ToString()}});
@@ -196,7 +204,8 @@ class Process {
                                    .tls = tls_,
                                    .credentials = auth::CredentialsRequired(),
                                    .insecure = absl::GetFlag(FLAGS_insecure),
-                                   .receive_bytes_max = definition_.receive_bytes_max},
+                                   .receive_bytes_max = definition_.receive_bytes_max,
+                                   .metrics = &call_metrics_},
                                   rpcs_, service_->gate());
     if (!grpc.ok()) return grpc.status();
     grpc_ = *std::move(grpc);
@@ -248,6 +257,7 @@ class Process {
   bool UpdateHealth() {
     absl::MutexLock lock(&health_mutex_);
     const bool ready = !draining_ && service_->Ready();
+    ready_->Set(ready ? 1 : 0);
     grpc_->SetServing(ready);
     return ready;
   }
@@ -291,6 +301,11 @@ class Process {
   const std::shared_ptr<ServerTls> tls_;
   SystemRuntime runtime_;
   Metrics metrics_;
+  CallMetrics call_metrics_{metrics_, runtime_.clock()};
+  const ProcessMetrics process_metrics_{metrics_};
+  // Set by UpdateHealth, so at least once a second.
+  Gauge* const ready_ = metrics_.GetGauge("escapement_ready", "1 while /readyz answers 200.",
+                                          {{"service", definition_.name}});
   HttpServer http_;
   std::unique_ptr<InstanceFile> instance_file_;  // locked as long as the service lives
   std::unique_ptr<HostedService> service_;

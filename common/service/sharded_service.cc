@@ -18,7 +18,13 @@ ShardedService::ShardedService(ShardedServiceOptions options, kv::KvStore& store
       runtime_(runtime),
       executor_(runtime.NewExecutor(options_.executor)),
       own_metrics_(options_.metrics == nullptr ? std::make_unique<Metrics>() : nullptr),
-      client_(store, runtime, ClientOptions()) {}
+      client_(store, runtime, ClientOptions()),
+      leases_acquired_(CounterOf("escapement_leases_acquired_total",
+                                 "Leases of shards or partitions acquired.")),
+      leases_lost_(CounterOf("escapement_leases_lost_total",
+                             "Leases that ended although the owner did not give them back.")),
+      sessions_lost_(CounterOf("escapement_store_sessions_lost_total",
+                               "Sessions that the store did not know any more.")) {}
 
 ShardedService::~ShardedService() = default;
 
@@ -27,6 +33,7 @@ kv::KvClient::Options ShardedService::ClientOptions() {
   options.name = absl::StrCat(options_.session_name, " ", options_.instance);
   options.session_executor = executor_;
   options.on_session_lost = [this] {
+    sessions_lost_.Increment();
     if (keeper_ == nullptr) return;
     OnSessionLost();
     keeper_->DropAll();
@@ -67,12 +74,6 @@ void ShardedService::ReadLayout() {
 
 void ShardedService::StartLeases(uint32_t count) {
   CHECK(keeper_ == nullptr) << "the leases are started twice";
-  lease::LeaseKeeper::Callbacks callbacks;
-  callbacks.on_acquired = [this](const lease::HeldLease& lease) { OnAcquired(lease); };
-  callbacks.on_lost = [this](uint32_t index) { OnLost(index); };
-  callbacks.on_release_wanted = [this](uint32_t index, Closure release) {
-    OnReleaseWanted(index, std::move(release));
-  };
   keeper_ = std::make_unique<lease::LeaseKeeper>(
       client_, runtime_, executor_,
       lease::LeaseKeeper::Options{.kind = options_.lease_kind,
@@ -81,9 +82,34 @@ void ShardedService::StartLeases(uint32_t count) {
                                   .dead_instances = options_.dead_instances,
                                   .ttl = options_.lease_ttl,
                                   .renew_every = options_.lease_renew_every},
-      std::move(callbacks));
+      LeaseCallbacks());
   keeper_->Start();
   SetReady(true);
+}
+
+lease::LeaseKeeper::Callbacks ShardedService::LeaseCallbacks() {
+  lease::LeaseKeeper::Callbacks callbacks;
+  callbacks.on_acquired = [this](const lease::HeldLease& lease) {
+    leases_acquired_.Increment();
+    given_back_.erase(lease.index);
+    OnAcquired(lease);
+  };
+  callbacks.on_lost = [this](uint32_t index) {
+    if (given_back_.erase(index) == 0 && !releasing_) leases_lost_.Increment();
+    OnLost(index);
+  };
+  callbacks.on_release_wanted = [this](uint32_t index, Closure release) {
+    auto shared = std::make_shared<Closure>(std::move(release));
+    OnReleaseWanted(index, [this, index, shared] {
+      given_back_.insert(index);
+      (*shared)();
+    });
+  };
+  return callbacks;
+}
+
+Counter& ShardedService::CounterOf(const char* name, const char* help) {
+  return *registry().GetCounter(name, help, {{"service", options_.executor}});
 }
 
 kv::Condition ShardedService::Fence(uint32_t index) const {

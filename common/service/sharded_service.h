@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,7 @@
 namespace escapement {
 
 struct ShardedServiceOptions {
-  std::string executor;      // its name: "token_manager"
+  std::string executor;      // its name, also in metrics: "token_manager"
   std::string session_name;  // name of the store session: "token manager", then the instance
   std::string instance;      // unique for each start of a process
   // See LeaseKeeper::Options.
@@ -116,6 +117,9 @@ class ShardedService {
  private:
   kv::KvClient::Options ClientOptions();
   void ReadLayout();
+  // The counter of this service with the label `service`.
+  Counter& CounterOf(const char* name, const char* help);
+  lease::LeaseKeeper::Callbacks LeaseCallbacks();
 
   const ShardedServiceOptions options_;
   Runtime& runtime_;
@@ -129,6 +133,10 @@ class ShardedService {
   absl::Duration timer_at_ = absl::InfiniteDuration();
   Closure drained_;  // set by Drain
   bool releasing_ = false;
+  std::set<uint32_t> given_back_;  // leases that balance took, until they are acquired again
+  Counter& leases_acquired_;
+  Counter& leases_lost_;
+  Counter& sessions_lost_;
 };
 
 }  // namespace escapement

@@ -18,13 +18,18 @@ namespace {
 
 constexpr uint32_t kShards = 4;
 
-class TestService final : public ShardedService {
+struct WithMetrics {
+  Metrics metrics;
+};
+
+class TestService final : public WithMetrics, public ShardedService {
  public:
   TestService(const std::string& instance, kv::KvStore& store, Runtime& runtime)
       : ShardedService({.executor = "test",
                         .session_name = "test",
                         .instance = instance,
                         .lease_kind = "queue_shard",
+                        .metrics = &metrics,
                         .meta_keys = {"other key"}},
                        store, runtime) {}
   ~TestService() override { Stop(); }
@@ -36,6 +41,10 @@ class TestService final : public ShardedService {
   using ShardedService::PlanStep;
   using ShardedService::ReleaseLeases;
   using ShardedService::Wake;
+
+  double Count(const std::string& name) {
+    return metrics.GetCounter(name, "", {{"service", "test"}})->Value();
+  }
 
   std::set<uint32_t> shards;
   std::map<uint32_t, Closure> wanted;  // releases that wait for the test
@@ -120,6 +129,9 @@ TEST_F(ShardedServiceTest, SecondInstanceGetsItsShareWhenTheFirstReleasesIt) {
   runtime_.AdvanceBy(absl::Seconds(10));
   EXPECT_EQ(first.shards.size(), kShards / 2);
   EXPECT_EQ(second.shards.size(), kShards / 2);
+  EXPECT_EQ(first.Count("escapement_leases_acquired_total"), kShards);
+  EXPECT_EQ(first.Count("escapement_leases_lost_total"), 0);
+  EXPECT_EQ(second.Count("escapement_leases_acquired_total"), kShards / 2);
 }
 
 TEST_F(ShardedServiceTest, WakesBeforeAStepLeadToOneStep) {
