@@ -1,5 +1,5 @@
-// ForwardingKvStore: passes every call to another store. Test doubles derive from it and override
-// the calls that they change.
+// ForwardingKvStore: passes every call to another store. Test doubles and CommitMeter derive from
+// it and override the calls that they change.
 //
 // Threads: as the inner store.
 

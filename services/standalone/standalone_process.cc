@@ -5,6 +5,7 @@
 
 #include "common/secrets/secret_keys_flag.h"
 #include "common/service/lease_flags.h"
+#include "common/status/return_if_error.h"
 #include "common/tzdata/gated_service.h"
 #include "services/emitter/hosted_emitter.h"
 #include "services/handler/hosted_handler.h"
@@ -39,6 +40,7 @@ class AllServices final : public HostedService {
   CallGate& gate() override { return master_.gate(); }
 
   absl::Status AddHttpRoutes(HttpServer& http, std::shared_ptr<grpc::Channel> in_process) override {
+    RETURN_IF_ERROR(server_->AddHttpRoutes(http));
     return master_.AddHttpRoutes(http, std::move(in_process));
   }
 

@@ -1,7 +1,5 @@
 // The store: the only process that opens RocksDB.
 
-#include <utility>
-
 #include "common/auth/hosted_gate.h"
 #include "common/service/service_process.h"
 #include "services/store/metrics.h"
@@ -21,13 +19,15 @@ class StoreProcess final : public HostedService {
 
   void AddRpcs(RpcTable& table) override { server_->AddRpcs(table); }
   CallGate& gate() override { return gate_.gate(); }
+  absl::Status AddHttpRoutes(HttpServer& http, std::shared_ptr<grpc::Channel>) override {
+    return server_->AddHttpRoutes(http);
+  }
   absl::Status Start() override {
     gate_.Start();
     return absl::OkStatus();
   }
   bool Ready() override { return gate_.Ready() && server_->NotReadyReason().empty(); }
   std::string NotReadyReason() override { return server_->NotReadyReason(); }
-  // Clients resend commits without an answer.
   void Drain(Closure done) override { server_->StepDown(std::move(done)); }
 
  private:

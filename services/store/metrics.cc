@@ -1,6 +1,13 @@
 #include "services/store/metrics.h"
 
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/kv/column_family.h"
 
 namespace escapement::store {
 
@@ -36,13 +43,53 @@ std::unique_ptr<Metrics::CollectorHandle> AddReplicaMetrics(Metrics& metrics, St
   });
 }
 
+std::unique_ptr<Metrics::CollectorHandle> AddSizeMetrics(Metrics& metrics, StoreServer& server) {
+  std::vector<Gauge*> rows;
+  for (const absl::string_view family : kv::kColumnFamilyNames) {
+    rows.push_back(
+        metrics.GetGauge("escapement_store_rows",
+                         "Rows of a column family, about; 0 in a replica that does not lead.",
+                         {{"column_family", std::string(family)}}));
+  }
+  Gauge* live = metrics.GetGauge("escapement_store_live_bytes",
+                                 "Bytes of the table files and of writes in memory; 0 in a replica "
+                                 "that does not lead.");
+  Gauge* stall = metrics.GetGauge("escapement_store_write_stall",
+                                  "1 while RocksDB stops or slows writes until it has compacted.");
+  Gauge* free =
+      metrics.GetGauge("escapement_store_disk_free_bytes", "Free bytes on the disk of the data.");
+  Gauge* disk =
+      metrics.GetGauge("escapement_store_disk_size_bytes", "Size of the disk of the data.");
+  return metrics.AddCollector([=, &server] {
+    const kv::StoreSize size = server.size();
+    for (size_t cf = 0; cf < rows.size(); ++cf) rows[cf]->Set(static_cast<double>(size.rows[cf]));
+    live->Set(static_cast<double>(size.live_bytes));
+    stall->Set(size.write_stall ? 1 : 0);
+    std::error_code error;
+    const auto space = std::filesystem::space(server.data_dir(), error);
+    if (error) return;
+    free->Set(static_cast<double>(space.available));
+    disk->Set(static_cast<double>(space.capacity));
+  });
+}
+
+std::function<void(absl::Duration)> ObserveIn(Histogram* seconds) {
+  return [seconds](absl::Duration took) { seconds->Observe(absl::ToDoubleSeconds(took)); };
+}
+
 }  // namespace
 
 std::function<void(absl::Duration)> AppendLatency(Metrics& metrics) {
-  Histogram* seconds =
-      metrics.GetHistogram("escapement_store_append_seconds",
-                           "Time until a batch is durable in the shared log.", LatencyBuckets());
-  return [seconds](absl::Duration took) { seconds->Observe(absl::ToDoubleSeconds(took)); };
+  return ObserveIn(metrics.GetHistogram("escapement_store_append_seconds",
+                                        "Time until a batch is durable in the shared log.",
+                                        LatencyBuckets()));
+}
+
+std::function<void(absl::Duration)> CommitLatency(Metrics& metrics) {
+  return ObserveIn(metrics.GetHistogram(
+      "escapement_store_commit_seconds",
+      "How long commits took, from their arrival until they were durable or refused.",
+      LatencyBuckets()));
 }
 
 StoreMetrics::StoreMetrics(Metrics& metrics, StoreServer& server) {
@@ -73,6 +120,7 @@ StoreMetrics::StoreMetrics(Metrics& metrics, StoreServer& server) {
         Follow(*commits, info.commits, last_commits);
         Follow(*syncs, info.syncs, last_syncs);
       });
+  size_ = AddSizeMetrics(metrics, server);
   if (server.replica().has_value()) replica_ = AddReplicaMetrics(metrics, server);
 }
 

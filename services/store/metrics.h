@@ -19,11 +19,14 @@ class StoreMetrics {
 
  private:
   std::unique_ptr<Metrics::CollectorHandle> store_;
+  std::unique_ptr<Metrics::CollectorHandle> size_;
   std::unique_ptr<Metrics::CollectorHandle> replica_;  // null if the store is not replicated
 };
 
-// For Replication::Options::on_append. `metrics` must outlive it.
+// For Replication::Options::on_append and StoreServer::Options::on_commit. `metrics` must outlive
+// them.
 std::function<void(absl::Duration)> AppendLatency(Metrics& metrics);
+std::function<void(absl::Duration)> CommitLatency(Metrics& metrics);
 
 }  // namespace escapement::store
 

@@ -71,11 +71,14 @@ absl::Duration DurationOf(const google::protobuf::Duration& duration) {
   return absl::Nanoseconds(TimeUtil::DurationToNanoseconds(duration));
 }
 
+// A follower that has had fewer rows than the log for this long does not count as ready to lead.
+constexpr absl::Duration kBehindMax = absl::Seconds(1);
+
 // See StoreAdmin::HandOver.
 bool CouldLead(const v1::StoreReplica& replica) {
   return replica.role() == v1::StoreReplica::FOLLOWER && replica.problem().empty() &&
          DurationOf(replica.reported_ago()) <= absl::Seconds(5) &&
-         DurationOf(replica.behind()) < absl::Seconds(1);
+         DurationOf(replica.behind()) < kBehindMax;
 }
 
 }  // namespace
@@ -188,6 +191,16 @@ std::string Replication::NotReadyReason() const {
     absl::StrAppend(&reason, "; the leader is at ", status.leader_address);
   if (!status.problem.ok()) absl::StrAppend(&reason, "; ", status.problem.message());
   return reason;
+}
+
+std::string Replication::NotInPlaceReason() const {
+  const kv::ReplicaStatus status = store_->status();
+  if (status.role == kv::ReplicaRole::kLeader) return {};
+  if (!status.problem.ok()) return absl::StrCat("replica: ", status.problem.message());
+  if (status.role != kv::ReplicaRole::kFollower) return "replica: neither leads nor follows";
+  if (status.behind < kBehindMax) return {};
+  return absl::StrCat("replica: has had fewer rows than the log for ",
+                      absl::FormatDuration(absl::Trunc(status.behind, absl::Seconds(1))));
 }
 
 }  // namespace escapement::store

@@ -52,6 +52,9 @@ class Replication {
 
   // Why this replica serves nobody: it follows, or something stands in its way. Empty if it leads.
   std::string NotReadyReason() const;
+  // Why this replica could not lead within a moment: it has not read the log to its end, or
+  // something stands in its way. Empty if it leads, or follows closely.
+  std::string NotInPlaceReason() const;
 
  private:
   Replication() = default;

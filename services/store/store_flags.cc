@@ -116,6 +116,7 @@ absl::StatusOr<std::unique_ptr<StoreServer>> OpenStoreFromFlags(Metrics& metrics
                                                                 Runtime& runtime) {
   StoreServer::Options options = StoreOptionsFromFlags();
   options.replication.on_append = AppendLatency(metrics);
+  options.on_commit = CommitLatency(metrics);
   return StoreServer::Open(options, runtime);
 }
 

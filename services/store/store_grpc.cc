@@ -82,8 +82,11 @@ class Connection final : public grpc::ServerGenericBidiReactor {
     bool finished_ ABSL_GUARDED_BY(mu_) = false;
   };
 
-  Connection(kv::KvStore& store, kv::StoreAdmin* admin)
-      : store_(store), admin_(admin), outlet_(std::make_shared<Outlet>(this)) {
+  Connection(kv::KvStore& store, kv::StoreAdmin* admin, AdmittedCall call)
+      : call_(std::move(call)),
+        store_(store),
+        admin_(admin),
+        outlet_(std::make_shared<Outlet>(this)) {
     StartRead(&read_);
   }
 
@@ -134,6 +137,7 @@ class Connection final : public grpc::ServerGenericBidiReactor {
     return bytes;
   }
 
+  const AdmittedCall call_;
   kv::KvStore& store_;
   kv::StoreAdmin* const admin_;  // may be null
   const std::shared_ptr<Outlet> outlet_;
@@ -221,8 +225,9 @@ void Connection::OpenWatch(uint64_t id, kv::WatchRequest request) {
 }  // namespace
 
 void AddStoreRpcs(kv::KvStore& store, RpcTable& table, kv::StoreAdmin* admin) {
-  table.AddStream("escapement.internal.v1.StoreService.Connect",
-                  [&store, admin](AdmittedCall) { return new Connection(store, admin); });
+  table.AddStream(
+      "escapement.internal.v1.StoreService.Connect",
+      [&store, admin](AdmittedCall call) { return new Connection(store, admin, std::move(call)); });
 }
 
 }  // namespace escapement::store

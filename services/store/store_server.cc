@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/http/http_server.h"
 #include "common/kv/engine/clock_hold.h"
 #include "common/kv/wire/store_service_grpc.h"
 #include "google/protobuf/util/time_util.h"
@@ -18,6 +19,13 @@ struct StoreServer::Parts {
   std::unique_ptr<kv::RocksKvStore> local;
   std::unique_ptr<Replication> replication;
   std::unique_ptr<SnapshotExport> export_;
+  std::string data_dir;
+  std::unique_ptr<CommitMeter> meter;  // in front of the store; null: nobody measures
+
+  kv::KvStore& store() {
+    if (local != nullptr) return *local;
+    return replication->store();
+  }
 
   absl::Status MakeCheckpoint(const std::string& folder) {
     return local != nullptr ? local->MakeCheckpoint(folder)
@@ -38,6 +46,10 @@ absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Open(const Options& op
     if (!replication.ok()) return replication.status();
     parts->replication = *std::move(replication);
   }
+  parts->data_dir = options.data_dir;
+  if (options.on_commit != nullptr)
+    parts->meter =
+        std::make_unique<CommitMeter>(parts->store(), runtime.clock(), options.on_commit);
   parts->export_ = std::make_unique<SnapshotExport>(
       absl::StrCat(options.data_dir, "/export"),
       [parts = parts.get()](const std::string& folder) { return parts->MakeCheckpoint(folder); },
@@ -67,6 +79,16 @@ void StoreServer::AddRpcs(RpcTable& table) {
 
 void StoreServer::AddExportRpc(RpcTable& table) { parts_->export_->AddRpcs(table); }
 
+absl::Status StoreServer::AddHttpRoutes(HttpServer& http) {
+  http.RouteSync("GET", "/replicaz", [replication = parts_->replication.get()](const HttpRequest&) {
+    const std::string reason =
+        replication == nullptr ? std::string() : replication->NotInPlaceReason();
+    if (reason.empty()) return HttpResponse{.body = "ok\n"};
+    return HttpResponse{.status = 503, .body = reason + "\n"};
+  });
+  return absl::OkStatus();
+}
+
 std::string StoreServer::NotReadyReason() const {
   if (parts_->replication != nullptr) {
     if (std::string reason = parts_->replication->NotReadyReason(); !reason.empty()) return reason;
@@ -76,13 +98,19 @@ std::string StoreServer::NotReadyReason() const {
 }
 
 kv::KvStore& StoreServer::store() {
-  if (parts_->local != nullptr) return *parts_->local;
-  return parts_->replication->store();
+  if (parts_->meter != nullptr) return *parts_->meter;
+  return parts_->store();
 }
 
 kv::RocksKvStore::Info StoreServer::info() const {
   return parts_->local != nullptr ? parts_->local->info() : parts_->replication->store().info();
 }
+
+kv::StoreSize StoreServer::size() const {
+  return parts_->local != nullptr ? parts_->local->size() : parts_->replication->store().size();
+}
+
+const std::string& StoreServer::data_dir() const { return parts_->data_dir; }
 
 std::optional<kv::ReplicaStatus> StoreServer::replica() const {
   if (parts_->replication == nullptr) return std::nullopt;

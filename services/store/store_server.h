@@ -17,16 +17,19 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/kv/wire/store_admin.h"
 #include "common/runtime/runtime.h"
+#include "services/store/commit_meter.h"
 #include "services/store/replication.h"
 
 namespace escapement {
+class HttpServer;
 class RpcTable;
-}
+}  // namespace escapement
 
 namespace escapement::store {
 
@@ -46,6 +49,7 @@ class StoreServer final : public kv::StoreAdmin {
     uint64_t free_bytes_min = uint64_t{256} << 20;
     size_t block_cache_bytes = 256 << 20;
     Replication::Options replication = {};
+    CommitMeter::OnCommit on_commit = nullptr;  // may be null
   };
 
   // Errors as RocksKvStore::Open or Replication::Open. `runtime` must outlive the server.
@@ -60,6 +64,10 @@ class StoreServer final : public kv::StoreAdmin {
   void AddRpcs(RpcTable& table);
   // Adds only ExportSnapshot of escapement.v1, for a process whose master serves the rest.
   void AddExportRpc(RpcTable& table);
+  // Adds /replicaz: 200 if this process leads, or follows closely and could lead. Otherwise 503
+  // with the reason. For whoever restarts the processes of a store one after the other: the next
+  // one may go. A store that is not replicated answers 200.
+  absl::Status AddHttpRoutes(HttpServer& http);
   // As HostedService::NotReadyReason. Not empty while a replica does not lead. Not empty if the
   // clock has held emission for longer than it takes to follow a step of minutes (clock_hold.h).
   // Then nothing is planned until an operator confirms the clock.
@@ -67,6 +75,8 @@ class StoreServer final : public kv::StoreAdmin {
   kv::KvStore& store();
   // All zeros for a replica that does not lead.
   kv::RocksKvStore::Info info() const;
+  kv::StoreSize size() const;
+  const std::string& data_dir() const;
   // Nothing if the store is not replicated.
   std::optional<kv::ReplicaStatus> replica() const;
   // Before the process ends: a replica that leads lets another one take over at once. Then, or at

@@ -54,6 +54,11 @@ RocksKvStore::Info ReplicatedKvStore::info() const {
   return store == nullptr ? RocksKvStore::Info() : store->info();
 }
 
+StoreSize ReplicatedKvStore::size() const {
+  const auto store = copy_->store();
+  return store == nullptr ? StoreSize() : store->size();
+}
+
 absl::Status ReplicatedKvStore::MakeCheckpoint(const std::string& folder) {
   const auto store = copy_->store();
   return store == nullptr ? NotLeader(LeaderAddress()) : store->MakeCheckpoint(folder);

@@ -53,6 +53,7 @@ class ReplicatedKvStore final : public KvStore {
   ReplicaStatus status() const;
   // The store's, while this replica leads. Otherwise all zeros.
   RocksKvStore::Info info() const;
+  StoreSize size() const;
   // See RocksKvStore. NotLeader if this replica does not lead.
   absl::Status MakeCheckpoint(const std::string& folder);
 

@@ -235,6 +235,25 @@ absl::Status RocksDatabase::MakeCheckpoint(const std::string& path) {
   return ToStatus(checkpoint->CreateCheckpoint(path));
 }
 
+StoreSize RocksDatabase::size() const {
+  using Properties = rocksdb::DB::Properties;
+  rocksdb::DB& db = *state_->db;
+  StoreSize size;
+  uint64_t value = 0;
+  for (size_t cf = 0; cf < kColumnFamilyCount; ++cf) {
+    rocksdb::ColumnFamilyHandle* const handle = state_->Handle(static_cast<ColumnFamily>(cf));
+    if (db.GetIntProperty(handle, Properties::kEstimateNumKeys, &value)) size.rows[cf] = value;
+    for (const auto& property : {Properties::kLiveSstFilesSize, Properties::kCurSizeAllMemTables}) {
+      if (db.GetIntProperty(handle, property, &value)) size.live_bytes += value;
+    }
+  }
+  // The rate is 0 unless writes are slowed.
+  for (const auto& property : {Properties::kIsWriteStopped, Properties::kActualDelayedWriteRate}) {
+    if (db.GetIntProperty(property, &value) && value != 0) size.write_stall = true;
+  }
+  return size;
+}
+
 class RocksDatabase::RocksSnapshot final : public Snapshot {
  public:
   explicit RocksSnapshot(const State& state) : state_(state), snapshot_(state.db->GetSnapshot()) {}

@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "common/kv/engine/overlay.h"
 #include "common/kv/kv_store.h"
+#include "common/kv/rocks/store_size.h"
 
 namespace rocksdb {
 class FileSystem;
@@ -76,6 +77,9 @@ class RocksDatabase final : public BaseState {
   // far, and shares its table files with the database where the file system can (hard links). The
   // folder must not exist. Any thread.
   absl::Status MakeCheckpoint(const std::string& path);
+
+  // Any thread.
+  StoreSize size() const;
 
   class Snapshot {
    public:

@@ -201,6 +201,7 @@ absl::Status RocksKvStore::MakeCheckpoint(const std::string& folder) {
 }
 
 RocksKvStore::Info RocksKvStore::info() const { return core_->info(); }
+StoreSize RocksKvStore::size() const { return core_->size(); }
 void RocksKvStore::AskClock(ClockCall call, Callback<ClockState> done) {
   core_->AskClock(std::move(call), std::move(done));
 }

@@ -29,6 +29,7 @@
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/layout.h"
+#include "common/kv/rocks/store_size.h"
 #include "common/runtime/runtime.h"
 
 namespace rocksdb {
@@ -114,6 +115,7 @@ class RocksKvStore final : public KvStore {
     uint64_t syncs = 0;                 // syncs since the start; one may cover many commits
   };
   Info info() const;
+  StoreSize size() const;
 
   void OpenSession(uint64_t seen_incarnation, CommitSeq seen, Callback<SessionInfo> done) override;
   using KvStore::Commit;

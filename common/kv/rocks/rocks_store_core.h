@@ -47,15 +47,19 @@ class RocksStoreCore {
   // Idempotent. kYes, only with a log: writes a last batch, after which nothing is answered.
   void Stop(BatchLog::Last last = BatchLog::Last::kNo) ABSL_LOCKS_EXCLUDED(mu_);
   // After Stop.
-  std::unique_ptr<RocksDatabase> TakeDatabase() ABSL_LOCKS_EXCLUDED(checkpoint_mu_) {
-    absl::MutexLock lock(&checkpoint_mu_);
+  std::unique_ptr<RocksDatabase> TakeDatabase() ABSL_LOCKS_EXCLUDED(database_mu_) {
+    absl::MutexLock lock(&database_mu_);
     return std::move(database_);
   }
 
-  absl::Status MakeCheckpoint(const std::string& folder) ABSL_LOCKS_EXCLUDED(checkpoint_mu_) {
-    absl::MutexLock lock(&checkpoint_mu_);
+  absl::Status MakeCheckpoint(const std::string& folder) ABSL_LOCKS_EXCLUDED(database_mu_) {
+    absl::ReaderMutexLock lock(&database_mu_);
     if (database_ == nullptr) return absl::UnavailableError("the store has stopped");
     return database_->MakeCheckpoint(folder);
+  }
+  StoreSize size() const ABSL_LOCKS_EXCLUDED(database_mu_) {
+    absl::ReaderMutexLock lock(&database_mu_);
+    return database_ == nullptr ? StoreSize() : database_->size();
   }
 
   // OK if what was read before this call may be answered.
@@ -124,7 +128,8 @@ class RocksStoreCore {
   const RocksKvStore::Options options_;
   Clock& clock_;
   const Layout layout_;
-  absl::Mutex checkpoint_mu_;  // held while a checkpoint needs `database_` to stay
+  // Held by the threads that need `database_` to stay although the store may be stopped.
+  mutable absl::Mutex database_mu_;
   std::unique_ptr<RocksDatabase> database_;
   // Used by the witness thread and, after that has ended, by Stop.
   const std::unique_ptr<WitnessFile> witness_;

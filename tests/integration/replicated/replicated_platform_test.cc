@@ -21,6 +21,7 @@
 #include "tests/fixtures/postgres/postgres.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/integration/api_client.h"
+#include "tests/integration/http_get.h"
 #include "tests/integration/platform.h"
 #include "tests/integration/test_folders.h"
 
@@ -198,6 +199,23 @@ TEST_F(ReplicatedPlatformTest, AnOrderlyLeaderHandsOver) {
   ExpectAll();
   // Less than the silence after which a follower takes over by itself.
   EXPECT_LT(LongestGap("leader terminated"), absl::Milliseconds(2900));
+}
+
+TEST_F(ReplicatedPlatformTest, EachReplicaSaysWhetherItCouldLead) {
+  const auto status_of = [&](const std::string& store, const std::string& path) {
+    const auto answer = HttpGet(platform_->http_address(store), path);
+    return answer.ok() ? answer->status : 0;
+  };
+  for (const std::string store : {"store", "store.2"})
+    EXPECT_TRUE(Await([&] { return status_of(store, "/replicaz") == 200; })) << store;
+  EXPECT_EQ(status_of("store", "/readyz"), 200);
+  EXPECT_EQ(status_of("store.2", "/readyz"), 503);
+  // A follower that cannot read the log could not lead. Its process is healthy all the same.
+  postgres_->Crash();
+  EXPECT_TRUE(Await([&] { return status_of("store.2", "/replicaz") == 503; }));
+  EXPECT_EQ(status_of("store.2", "/healthz"), 200);
+  ASSERT_TRUE(postgres_->Restart().ok());
+  EXPECT_TRUE(Await([&] { return status_of("store.2", "/replicaz") == 200; }));
 }
 
 TEST_F(ReplicatedPlatformTest, AnOperatorSeesTheReplicasAndChangesTheLeader) {
