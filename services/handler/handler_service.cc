@@ -24,6 +24,8 @@ constexpr absl::Duration kBlockedStep = absl::Milliseconds(100);
 // During a step, rows that fell due since the last send are sent together once this time has
 // passed.
 constexpr absl::Duration kSendGap = absl::Milliseconds(1);
+// How often the age of the oldest overdue row is looked for.
+constexpr absl::Duration kOverdueEvery = absl::Milliseconds(100);
 
 }  // namespace
 
@@ -72,6 +74,7 @@ class HandlerService::Impl final : public ShardedService {
   void OnFetched();
   void StepSoon();
   void Sweep(absl::Time now);
+  void ShowOverdue(absl::Time now, absl::Duration elapsed);
   void PlanNextStep(absl::Time now, absl::Duration begun);
   void StepAt(absl::Duration at, absl::Duration elapsed);
   void ReleaseIfDrained();
@@ -85,6 +88,7 @@ class HandlerService::Impl final : public ShardedService {
   RetentionLoop retention_;
   TargetStateLoop targets_;
   std::map<uint32_t, std::unique_ptr<Shard>> shards_;
+  absl::Duration overdue_next_ = -absl::InfiniteDuration();  // Clock::Elapsed
   absl::Duration next_step_ = -absl::InfiniteDuration();  // Clock::Elapsed; the earliest next step
 };
 
@@ -167,10 +171,23 @@ void HandlerService::Impl::Step() {
     }
   }
   metrics_.rows_in_memory.Set(static_cast<double>(rows));
+  if (begun >= overdue_next_) ShowOverdue(now, begun);
   if (!draining() && retention_.Due()) Sweep(now);
   targets_.Step(now);
   PlanNextStep(now, begun);
   ReleaseIfDrained();
+}
+
+void HandlerService::Impl::ShowOverdue(absl::Time now, absl::Duration elapsed) {
+  overdue_next_ = elapsed + kOverdueEvery;
+  absl::Time first = now;
+  for (const auto& [index, shard] : shards_) {
+    const std::optional<absl::Time> due = shard->FirstDue();
+    if (due.has_value()) first = std::min(first, *due);
+  }
+  // Before the store has told its time, `now` is the infinite past, and so is `first`.
+  const bool known = now != absl::InfinitePast();
+  metrics_.oldest_overdue_seconds.Set(known ? absl::ToDoubleSeconds(now - first) : 0);
 }
 
 void HandlerService::Impl::Sweep(absl::Time now) {

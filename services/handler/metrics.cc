@@ -3,6 +3,13 @@
 namespace escapement::handler {
 namespace {
 
+// Around the milliseconds that a healthy platform needs, and around the promise of a minute.
+const std::vector<double>& LatenessBuckets() {
+  static const auto* const buckets = new std::vector<double>{
+      0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300};
+  return *buckets;
+}
+
 TransportMetrics MetricsOf(Metrics& metrics, const std::string& transport) {
   const auto in_state = [&](const char* state) -> Gauge& {
     return *metrics.GetGauge("escapement_handler_targets",
@@ -15,7 +22,15 @@ TransportMetrics MetricsOf(Metrics& metrics, const std::string& transport) {
       .half_open = in_state("half_open"),
       .closed = in_state("closed"),
       .openings = *metrics.GetCounter("escapement_handler_breaker_openings_total",
-                                      "Openings of circuit breakers.", {{"transport", transport}})};
+                                      "Openings of circuit breakers.", {{"transport", transport}}),
+      .failures = *metrics.GetCounter("escapement_handler_attempts_failed_total",
+                                      "Attempts that were sent and not accepted.",
+                                      {{"transport", transport}}),
+      .attempt_seconds = *metrics.GetHistogram(
+          "escapement_handler_attempt_seconds",
+          "How long attempts took, from the transport to the result.",
+          {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60},
+          {{"transport", transport}})};
 }
 
 }  // namespace
@@ -59,8 +74,15 @@ HandlerMetrics::HandlerMetrics(Metrics& metrics)
           *metrics.GetGauge("escapement_handler_shards_held", "Queue shards held by lease.")),
       lateness_seconds(*metrics.GetHistogram(
           "escapement_handler_lateness_seconds",
-          "How late first attempts were handed to the transport.",
-          {0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 30})),
+          "How late first attempts were handed to the transport.", LatenessBuckets())),
+      oldest_overdue_seconds(*metrics.GetGauge(
+          "escapement_handler_oldest_overdue_seconds",
+          "How late the oldest row is that is due and not yet claimed; 0 if there is none.")),
+      heartbeats(*metrics.GetCounter("escapement_handler_heartbeats_total",
+                                     "Events of the platform's own heartbeat schedule.")),
+      heartbeat_lateness_seconds(*metrics.GetHistogram(
+          "escapement_handler_heartbeat_lateness_seconds",
+          "How late the events of the heartbeat schedule were accepted.", LatenessBuckets())),
       held_events_failed(*metrics.GetCounter(
           "escapement_handler_held_events_failed_total",
           "Events that grew older than their max_age while their target was down.")) {

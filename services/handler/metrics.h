@@ -13,12 +13,14 @@
 
 namespace escapement::handler {
 
-// The endpoints of one transport.
+// The endpoints of one transport, and the attempts at them.
 struct TransportMetrics {
-  Gauge& open;        // endpoints whose circuit breaker is open
-  Gauge& half_open;   // endpoints that wait for the result of a probe
-  Gauge& closed;      // the other endpoints that were used in the last minutes
-  Counter& openings;  // how often a circuit breaker has opened
+  Gauge& open;                 // endpoints whose circuit breaker is open
+  Gauge& half_open;            // endpoints that wait for the result of a probe
+  Gauge& closed;               // the other endpoints that were used in the last minutes
+  Counter& openings;           // how often a circuit breaker has opened
+  Counter& failures;           // attempts that were sent and not accepted
+  Histogram& attempt_seconds;  // from the transport to the result
 };
 
 struct HandlerMetrics {
@@ -43,6 +45,11 @@ struct HandlerMetrics {
   Gauge& events_out;
   Gauge& shards_held;
   Histogram& lateness_seconds;  // from the due time to the transport, of first attempts
+  // How late the oldest row is that is due and not claimed, of the shards held. Rows that wait for
+  // their target, retries and rows that were read late do not count.
+  Gauge& oldest_overdue_seconds;
+  Counter& heartbeats;  // accepted events of the platform's own schedule
+  Histogram& heartbeat_lateness_seconds;
   Counter& held_events_failed;  // events that grew too old while their target was down
 
   // The metrics of the target's transport. The key (common/records/target_key.h) begins with its

@@ -9,6 +9,7 @@
 #include "common/base/micros.h"
 #include "common/base/printable_text.h"
 #include "common/records/currency.h"
+#include "common/records/heartbeat.h"
 #include "common/records/retry_end.h"
 #include "services/handler/claims/claim_lead.h"
 
@@ -151,6 +152,12 @@ bool Shard::MayBeSent(const Claim& claim, const ClaimedEntry& entry) const {
   return cached->record->version() <= entry.claimed_version;
 }
 
+void Shard::CountHeartbeat(absl::Duration late) {
+  HandlerMetrics& metrics = state_->core.metrics;
+  metrics.heartbeats.Increment();
+  metrics.heartbeat_lateness_seconds.Observe(absl::ToDoubleSeconds(late));
+}
+
 void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, uint64_t index,
                      int64_t dispatch_micros, DeliveryResult result, bool silent) {
   CHECK_LT(entry_index, claim->entries.size());
@@ -169,6 +176,7 @@ void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, 
                   .answer = std::move(result.answer)};
   if (result.status == DeliveryStatus::kAccepted) {
     state_->core.metrics.accepted.Increment();
+    if (entry.context->source == kHeartbeatSource) CountHeartbeat(now - entry.context->launch_time);
     if (entry.grant != nullptr && entry.grant->on_release) outcome.work = result.work;
     if (outcome.work == DeliveryWork::kFailed)
       outcome.reason = CleanText(result.message, kDeliveryMessageBytesMax);

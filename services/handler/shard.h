@@ -52,6 +52,7 @@ class Shard final : public ClaimOwner {
   bool blocked() const { return claims_.blocked() || granted_.blocked() || suspects_.blocked(); }
   bool draining() const { return draining_; }
   bool drained() const { return draining_ && !drained_; }
+  std::optional<absl::Time> FirstDue() const { return state_->queue.FirstDue(); }
   size_t rows() const { return state_->queue.rows() + claims_.blocked_rows(); }
   const kv::Condition& fence() const { return state_->fence; }
 
@@ -63,6 +64,7 @@ class Shard final : public ClaimOwner {
 
  private:
   void CheckDrained();
+  void CountHeartbeat(absl::Duration late);
   bool MayBeSent(const Claim& claim, const ClaimedEntry& entry) const;
 
   const std::shared_ptr<ShardState> state_;  // shared only with callbacks that hold it weakly

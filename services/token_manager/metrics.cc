@@ -56,6 +56,11 @@ TokenManagerMetrics::TokenManagerMetrics(Metrics& metrics)
                                             "Completions that wait for the next round.")),
       undelivered_now(*metrics.GetGauge("escapement_token_manager_undelivered",
                                         "Events granted and not known to be delivered.")),
+      oldest_waiting_seconds(*metrics.GetGauge(
+          "escapement_token_manager_oldest_waiting_seconds",
+          "How long the oldest event has been due that waits for a token; 0 if there is none.")),
+      holders_overdue(*metrics.GetGauge("escapement_token_manager_holders_overdue",
+                                        "Tokens still out although their hold time has ended.")),
       wait_seconds(
           *metrics.GetHistogram("escapement_token_manager_wait_seconds",
                                 "How long events had been due when they were granted.",

@@ -39,7 +39,9 @@ struct TokenManagerMetrics {
   Gauge& held;  // tokens out now, of all shards owned
   Gauge& completions_waiting;
   Gauge& undelivered_now;
-  Histogram& wait_seconds;  // from the due time to the grant
+  Gauge& oldest_waiting_seconds;  // age of the oldest due event without a token
+  Gauge& holders_overdue;         // tokens still out although their hold time has ended
+  Histogram& wait_seconds;        // from the due time to the grant
 };
 
 }  // namespace escapement::token_manager

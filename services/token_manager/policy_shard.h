@@ -69,6 +69,11 @@ class PolicyShard {
   void Abandon();
 
   size_t policies() const { return state_->policies.size(); }
+  // Calls visit(const PolicyState&) for each policy with something waiting or held.
+  template <typename Visit>
+  void VisitPolicies(Visit visit) const {
+    for (const auto& [uid, policy] : state_->policies) visit(*policy);
+  }
   size_t completions() const { return calls_.size() + stalled_calls_.size(); }
 
  private:

@@ -15,6 +15,7 @@
 #include "services/token_manager/holding/completion_inbox.h"
 #include "services/token_manager/judging/policy_watch.h"
 #include "services/token_manager/limits.h"
+#include "services/token_manager/policy_gauges.h"
 #include "services/token_manager/policy_shard.h"
 
 namespace escapement::token_manager {
@@ -24,6 +25,8 @@ namespace {
 // yet.
 constexpr absl::Duration kBlockedStep = absl::Milliseconds(100);
 constexpr size_t kTargetsOpenedMax = 1000;  // in one step
+// How often the gauges are set for which all policies are visited.
+constexpr absl::Duration kPolicyGaugesEvery = absl::Seconds(2);
 
 }  // namespace
 
@@ -88,9 +91,12 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
   void PlanNextStep(absl::Time now);
   void ReleaseDrained();
   void ShowGauges();
+  // Sets the gauges of policies, now and every kPolicyGaugesEvery: their ages grow without a step.
+  void ShowPolicies();
 
   const TokenManagerOptions options_;
   TokenManagerMetrics metrics_;
+  PolicyGauges policy_gauges_{registry(), metrics_};
   std::atomic<size_t> completions_{0};  // entries of Apply without an answer
   CompletionInbox inbox_;
   RecordCache cache_;
@@ -131,6 +137,7 @@ void TokenManagerService::Impl::OnLayout(const kv::Layout& layout,
   cache_.Start();
   queue_shards_.Start(layout.queue_shards);
   policies_.Start();  // its on_open starts the leases
+  ShowPolicies();
 }
 
 void TokenManagerService::Impl::AddShard(const lease::HeldLease& lease, UsedNumbers used) {
@@ -265,6 +272,14 @@ void TokenManagerService::Impl::ShowGauges() {
   metrics_.undelivered_now.Set(static_cast<double>(totals.undelivered));
   metrics_.completions_waiting.Set(
       static_cast<double>(completions_.load(std::memory_order_relaxed)));
+}
+
+void TokenManagerService::Impl::ShowPolicies() {
+  const absl::Time now = client().NowLow();
+  for (const auto& [index, shard] : shards_)
+    shard->VisitPolicies([&](const PolicyState& policy) { policy_gauges_.Take(policy, now); });
+  policy_gauges_.Show(now);
+  executor()->PostAfter(kPolicyGaugesEvery, [this] { ShowPolicies(); });
 }
 
 void TokenManagerService::Impl::PlanNextStep(absl::Time now) {

@@ -19,8 +19,8 @@ LaunchMetrics::LaunchMetrics(Metrics& metrics)
       skipped_deleted(SkippedFor(metrics, "deleted")),
       skipped_superseded(SkippedFor(metrics, "superseded")),
       refused(*metrics.GetCounter("escapement_emitter_launches_refused_total",
-                                  "Decisions about launches that the store refused, for something "
-                                  "had changed: they are made anew.")),
+                                  "Decisions about launches that the store refused, because "
+                                  "something had changed. They are made again.")),
       records_broken(*metrics.GetCounter("escapement_emitter_launch_records_broken_total",
                                          "Launch records that could not be read.")),
       waiting(*metrics.GetGauge("escapement_emitter_launches_waiting",

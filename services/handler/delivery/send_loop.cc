@@ -172,9 +172,28 @@ bool SendLoop::CountResult(const Slot& slot, const DeliveryContext& context,
     target.timeout = context.timeout;
   }
   if (slot.use != nullptr) CountUse(result, now, *slot.use);
+  CountAttempt(*target.transport, result.status, now - slot.sent);
   TellBreaker(slot, context, target, result.status, silent, now);
   Release(target, 1);
   return silent;
+}
+
+void SendLoop::CountAttempt(TransportMetrics& transport, DeliveryStatus status,
+                            absl::Duration took) {
+  if (status == DeliveryStatus::kUnsent) return;
+  if (status != DeliveryStatus::kAccepted) transport.failures.Increment();
+  if (attempts_.transport != &transport || attempts_.took != took) {
+    ObserveAttempts();
+    attempts_ = {&transport, took, 0};
+  }
+  ++attempts_.count;
+}
+
+void SendLoop::ObserveAttempts() {
+  if (attempts_.count == 0) return;
+  attempts_.transport->attempt_seconds.Observe(absl::ToDoubleSeconds(attempts_.took),
+                                               attempts_.count);
+  attempts_.count = 0;
 }
 
 void SendLoop::TellBreaker(const Slot& slot, const DeliveryContext& context, SendTarget& target,
@@ -182,8 +201,7 @@ void SendLoop::TellBreaker(const Slot& slot, const DeliveryContext& context, Sen
   if (!context.closed.empty() || (status == DeliveryStatus::kUnsent && !silent))
     return target.breaker.OnNoResult(slot.sent);
   const bool good = status == DeliveryStatus::kAccepted || status == DeliveryStatus::kRejected;
-  if (target.breaker.OnResult(good, slot.sent, now))
-    metrics_.Of(context.target_key).openings.Increment();
+  if (target.breaker.OnResult(good, slot.sent, now)) target.transport->openings.Increment();
 }
 
 bool SendLoop::IsSlow(const std::string& target_key) {
@@ -200,6 +218,7 @@ std::optional<absl::Duration> SendLoop::DownFor(const std::string& target_key) {
 SendTarget& SendLoop::TargetOf(const std::string& target_key) {
   if (SendTarget* const found = FindTarget(target_key); found != nullptr) return *found;
   last_found_ = targets_.try_emplace(target_key).first;
+  last_found_->second.transport = &metrics_.Of(target_key);
   return last_found_->second;
 }
 
@@ -366,6 +385,7 @@ void SendLoop::OnResults() {
                              std::move(result.result), silent);
     }
   }
+  ObserveAttempts();
   on_results_();
 }
 

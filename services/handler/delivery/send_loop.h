@@ -53,6 +53,7 @@ struct SendTarget {
   absl::Duration last_reserved;  // Clock::Elapsed; when `out` was 0 before
   CircuitBreaker breaker;
   std::map<std::string, TargetUse> uses;  // by tenant
+  TransportMetrics* transport = nullptr;  // set when the target is made
 };
 
 class SendLoop {
@@ -129,6 +130,9 @@ class SendLoop {
   // attempt was sent.
   bool CountResult(const Slot& slot, const DeliveryContext& context, const DeliveryResult& result,
                    absl::Duration now);
+  void CountAttempt(TransportMetrics& transport, DeliveryStatus status, absl::Duration took);
+  // Observes the attempts that CountAttempt has counted together.
+  void ObserveAttempts();
   void TellBreaker(const Slot& slot, const DeliveryContext& context, SendTarget& target,
                    DeliveryStatus status, bool silent, absl::Duration now);
   // Gives room back. The target may be forgotten.
@@ -159,6 +163,13 @@ class SendLoop {
   std::multimap<absl::Time, Waiting> waiting_;
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_slots_;
+  // Results of one transport that took equally long, as those of one batch do. They are observed
+  // together.
+  struct {
+    TransportMetrics* transport = nullptr;
+    absl::Duration took;
+    uint64_t count = 0;
+  } attempts_;
 };
 
 }  // namespace escapement::handler

@@ -1,6 +1,7 @@
 #include "services/handler/delivery/send_loop.h"
 
 #include "common/sim/sim_runtime.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "services/handler/limits.h"
 #include "services/handler/testing/handler_world.h"
@@ -202,6 +203,18 @@ TEST_F(SendLoopTest, TargetThatStaysFullIsSlowAndGetsLessRoom) {
 
 std::optional<DeliveryResult> Failed(const DeliveryAttempt&) {
   return DeliveryResult{.status = DeliveryStatus::kFailed, .message = "HTTP 503"};
+}
+
+TEST_F(SendLoopTest, AttemptsAreCountedAndTimedByTransport) {
+  AddAndSend(20);
+  runtime_.AdvanceBy(absl::Seconds(1));
+  transport_.decide = Failed;
+  AddAndSend(3);
+  runtime_.AdvanceBy(absl::Seconds(1));
+  EXPECT_EQ(metrics_.Of("t").failures.Value(), 3);
+  EXPECT_THAT(
+      registry_.Serialize(),
+      ::testing::HasSubstr("escapement_handler_attempt_seconds_count{transport=\"other\"} 23\n"));
 }
 
 TEST_F(SendLoopTest, TargetThatIsDownHasNoRoomExceptForAProbe) {

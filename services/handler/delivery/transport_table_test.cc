@@ -73,6 +73,14 @@ TEST(TransportTableTest, ATargetWhoseSecretsAreClosedFailsWithTheReason) {
   EXPECT_EQ(result.message, "its secrets cannot be opened");
 }
 
+TEST(TransportTableTest, AHeartbeatIsAcceptedWithoutAConnection) {
+  storage::v1::TargetRecord target;
+  target.mutable_ping()->set_uri("heartbeat:");
+  EXPECT_EQ(SendTo(target).status, DeliveryStatus::kAccepted);
+  target.mutable_ping()->set_uri("http://127.0.0.1:1/heartbeat:");
+  EXPECT_NE(SendTo(target).status, DeliveryStatus::kAccepted);
+}
+
 TEST(TransportTableTest, TargetWithoutKindIsRejected) {
   const DeliveryResult result = SendTo({});
   EXPECT_EQ(result.status, DeliveryStatus::kRejected);

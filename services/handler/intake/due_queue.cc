@@ -118,6 +118,17 @@ std::optional<absl::Time> DueQueue::NextDue(absl::Time now) const {
   return next;
 }
 
+std::optional<absl::Time> DueQueue::FirstDue() const {
+  std::optional<absl::Time> first;
+  for (const Standing standing : {Standing::kOnTime, Standing::kOverdue}) {
+    const uint8_t segment = FirstSegment(standing);
+    if (segment == kNoSegment) continue;
+    const absl::Time due = DueOfEventKey(segments_[segment].rows.begin()->key());
+    first = first.has_value() ? std::min(*first, due) : due;
+  }
+  return first;
+}
+
 bool DueQueue::IsDueBy(uint8_t segment, absl::Time until) const {
   return segment != kNoSegment && DueOfEventKey(segments_[segment].rows.begin()->key()) <= until;
 }

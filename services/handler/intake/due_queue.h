@@ -56,6 +56,8 @@ class DueQueue {
 
   // The due time of the next row after `now`. Rows that are due already wait for other things.
   std::optional<absl::Time> NextDue(absl::Time now) const;
+  // The due time of the first on-time or overdue row.
+  std::optional<absl::Time> FirstDue() const;
   // True if an on-time row is due by `until`. Other rows then get only their share.
   bool HasOnTimeDueBy(absl::Time until) const {
     return IsDueBy(FirstSegment(Standing::kOnTime), until);

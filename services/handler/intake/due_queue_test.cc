@@ -124,6 +124,19 @@ TEST(DueQueueTest, NextDueSkipsRowsThatAreDueAlready) {
   EXPECT_EQ(queue.NextDue(absl::FromUnixSeconds(20)), std::nullopt);
 }
 
+TEST(DueQueueTest, FirstDueIsOfOnTimeAndOverdueRowsOnly) {
+  DueQueue queue;
+  EXPECT_EQ(queue.FirstDue(), std::nullopt);
+  Add(queue, kLaneRetry, 1);
+  EXPECT_EQ(queue.FirstDue(), std::nullopt);
+  Add(queue, 5, 20);
+  Add(queue, 3, 30);
+  EXPECT_EQ(queue.FirstDue(), absl::FromUnixSeconds(20));
+  queue.MarkOverdue(3, Key(3, 40));
+  Add(queue, 3, 10);
+  EXPECT_EQ(queue.FirstDue(), absl::FromUnixSeconds(10));
+}
+
 TEST(DueQueueTest, LaneIsOneSegmentAfterEndOverdue) {
   DueQueue queue;
   Add(queue, 5, 1);

@@ -377,6 +377,16 @@ std::vector<GrantSet::Key> GrantSet::DueBy(int64_t now_micros, size_t grants_max
   return due;
 }
 
+uint64_t GrantSet::Overdue(int64_t now_micros) const {
+  uint64_t events = 0;
+  ForEach([&](const Grant& grant) {
+    for (const HeldRange& range : grant.holders) {
+      if (range.delivered_micros != 0 && range.expire_micros <= now_micros) events += range.count;
+    }
+  });
+  return events;
+}
+
 std::vector<HeldRange> GrantSet::HoldsOver(const Key& key, int64_t now_micros) const {
   std::vector<HeldRange> over;
   const Grant* grant = Find(key);

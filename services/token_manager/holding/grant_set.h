@@ -137,6 +137,8 @@ class GrantSet {
   void Forget(const Key& key);
 
   uint64_t held() const { return held_; }
+  // How many events still hold although their hold time has passed. Visits every holder.
+  uint64_t Overdue(int64_t now_micros) const;
   bool empty() const { return entries_.empty(); }
   // Calls visit(const Grant&) for each, in the order of their keys.
   template <typename Visit>

@@ -1,0 +1,93 @@
+// The token manager's gauges of busy policies.
+
+#include "services/token_manager/policy_gauges.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "services/token_manager/testing/token_world.h"
+
+namespace escapement::token_manager {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr absl::Duration kShown = absl::Seconds(5);
+
+class PolicyGaugesTest : public ::testing::Test {
+ protected:
+  // A schedule with `events` due events and a policy that lets `limit` out.
+  void AddBusyPolicy(const std::string& id, uint64_t limit, uint64_t events, bool hold = false) {
+    const TokenWorld::Schedule schedule{.policy_id = id};
+    storage::v1::PolicyRecord record = TokenWorld::Limits(limit);
+    record.set_hold_on_expiry(hold);
+    world_.PutPolicy(id, record);
+    const Uid uid = world_.AddSchedule(absl::StrCat("s-", id), schedule);
+    world_.AddRow(uid, schedule, {.due = world_.now(), .count = events});
+  }
+  double Gauge(const std::string& name) {
+    return registry_.GetGauge(absl::StrCat("escapement_token_manager_", name), "")->Value();
+  }
+
+  Metrics registry_;
+  TokenWorld world_{[this] {
+    TokenManagerOptions options;
+    options.metrics = &registry_;
+    return options;
+  }()};
+};
+
+TEST_F(PolicyGaugesTest, ABusyPolicyShowsItsLimitItsHoldersAndItsWaiters) {
+  AddBusyPolicy("p", 2, 5);
+  world_.Start("a");
+  world_.Advance(kShown);
+  const std::string name = "{policy=\"tenants/default/policies/p\"} ";
+  EXPECT_THAT(
+      registry_.Serialize(),
+      AllOf(
+          HasSubstr(absl::StrCat("escapement_token_manager_policy_tokens_held", name, "2\n")),
+          HasSubstr(absl::StrCat("escapement_token_manager_policy_limit", name, "2\n")),
+          HasSubstr(absl::StrCat("escapement_token_manager_policy_events_waiting", name, "3\n"))));
+  EXPECT_GT(Gauge("oldest_waiting_seconds"), 1);
+
+  // The consumer gives all tokens back; then the policy is not busy and has no gauge.
+  for (int i = 0; i < 10; ++i) {
+    for (const SentEvent& event : world_.Handle()) {
+      world_.Advance(absl::Seconds(1));
+      world_.Complete("a", event);
+    }
+    world_.Advance(kShown);
+  }
+  EXPECT_THAT(registry_.Serialize(), Not(HasSubstr("policies/p")));
+  EXPECT_EQ(Gauge("oldest_waiting_seconds"), 0);
+}
+
+TEST_F(PolicyGaugesTest, HoldersBeyondTheirHoldTimeAreOverdue) {
+  AddBusyPolicy("p", 3, 3, /*hold=*/true);
+  world_.Start("a");
+  world_.Advance(kSettle);
+  EXPECT_EQ(world_.Handle().size(), 3u);
+  world_.Advance(absl::Seconds(10));
+  EXPECT_EQ(Gauge("holders_overdue"), 0);
+  world_.Advance(absl::Seconds(300));
+  EXPECT_EQ(Gauge("holders_overdue"), 3);
+}
+
+TEST_F(PolicyGaugesTest, OnlyThePoliciesWithMostWaitersHaveGauges) {
+  for (size_t i = 0; i < kPolicyGaugesMax + 10; ++i)
+    AddBusyPolicy(absl::StrCat("p", i), /*limit=*/1, /*events=*/i < 10 ? 2 : 5);
+  world_.Start("a");
+  world_.Advance(kShown);
+  const std::string text = registry_.Serialize();
+  for (size_t i = 0; i < kPolicyGaugesMax + 10; ++i) {
+    const std::string label = absl::StrCat("{policy=\"tenants/default/policies/p", i, "\"}");
+    EXPECT_EQ(text.find(label) != std::string::npos, i >= 10) << label;
+  }
+}
+
+}  // namespace
+}  // namespace escapement::token_manager
