@@ -12,6 +12,7 @@
 #include "services/master/dead_letters/dead_letter_service.h"
 #include "services/master/dead_letters/dead_letter_sweep.h"
 #include "services/master/events/event_service.h"
+#include "services/master/heartbeat/heartbeat_loop.h"
 #include "services/master/keys/bootstrap_key_loop.h"
 #include "services/master/keys/key_service.h"
 #include "services/master/limits.h"
@@ -74,7 +75,8 @@ struct MasterService::Parts {
         operation_loop(context),
         dead_letter_sweep(client, executor, kSweepEvery,
                           DeadLetterSweep(options.dead_letter_retention, metrics)),
-        definition_sweep(context, directory) {}
+        definition_sweep(context, directory),
+        heartbeat(executor, schedules, options.heartbeat_every) {}
 
   kv::KvClient::Options ClientOptions(const Options& options) {
     kv::KvClient::Options client_options;
@@ -113,6 +115,7 @@ struct MasterService::Parts {
     operation_loop.Start();
     dead_letter_sweep.Start();
     definition_sweep.Start();
+    heartbeat.Start();
     return true;
   }
 
@@ -143,6 +146,7 @@ struct MasterService::Parts {
   OperationLoop operation_loop;
   SweepLoop dead_letter_sweep;
   DefinitionSweepLoop definition_sweep;
+  HeartbeatLoop heartbeat;
   bool draining = false;  // on the executor
 };
 

@@ -25,6 +25,8 @@ struct MasterOptions {
   std::string fresh_token_key = {};
   // A file with the first key (bootstrap_key_loop.h); empty: none.
   std::string bootstrap_key_file = {};
+  // Interval of the platform's own schedule; zero: none (heartbeat_loop.h).
+  absl::Duration heartbeat_every = absl::ZeroDuration();
   // Seals the secrets of targets. Null: targets can have no secrets.
   std::shared_ptr<const Sealer> sealer = nullptr;
   // Where the counters are; null: the service keeps its own. Outlives the service.

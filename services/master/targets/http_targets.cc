@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/records/heartbeat.h"
 #include "common/secrets/record_secrets.h"
 #include "common/signing/webhook_signer.h"
 #include "services/master/limits.h"
@@ -115,7 +116,8 @@ void WriteHttp(const storage::v1::TargetRecord& target_record, v1::Target& targe
 
 void ReadPing(const v1::Target& target, const std::string& field, storage::v1::TargetRecord& record,
               FieldViolations& violations) {
-  AddIfBad(absl::StrCat(field, ".uri"), CheckHttpUri(target.ping().uri()), violations);
+  if (target.ping().uri() != kHeartbeatUri)
+    AddIfBad(absl::StrCat(field, ".uri"), CheckHttpUri(target.ping().uri()), violations);
   record.mutable_ping()->set_uri(target.ping().uri());
 }
 

@@ -92,7 +92,7 @@ TEST(TargetCodec, EverySettingIsKept) {
         "kafka { brokers: 'a:1,[::1]:2' topic: 'a.b_c-D' key: 'k' tls { } }",
         "email { smtp_uri: 'smtp://mail:25' from: 'a@b' to: 'c@d' to: 'e@f' subject: 's' text: 't' "
         "tls { } plaintext: true }",
-        "ping { uri: 'https://a/b' }"}) {
+        "ping { uri: 'https://a/b' }", "ping { uri: 'heartbeat:' }"}) {
     EXPECT_EQ(Shown(text), Parse(text).ShortDebugString());
   }
 }
@@ -152,6 +152,8 @@ TEST(TargetCodec, WrongFieldsAreNamed) {
        "plaintext: true }",
        "t.email.plaintext"},
       {"ping { uri: 'gopher://a' }", "t.ping.uri"},
+      {"ping { uri: 'heartbeat:a' }", "t.ping.uri"},
+      {"http { uri: 'heartbeat:' }", "t.http.uri"},
   };
   for (const auto& [text, field] : kCases) EXPECT_THAT(Wrong(text), ElementsAre(field)) << text;
 }
