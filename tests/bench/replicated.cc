@@ -5,15 +5,22 @@
 //
 // Each platform is one standalone process; the replicated one leads and has no follower.
 // PostgreSQL, platforms, client and receiver share the machine.
+//
+// Restore: a store with a million pending events is moved into the log, which makes a snapshot.
+// Then a process without any data is started. Measured is the time until it answers calls: it has
+// the snapshot's files, and leads.
 
 #include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/bench/beds/platform_bed.h"
 #include "tests/bench/beds/receiver_process.h"
 #include "tests/bench/figures/bench_run.h"
@@ -22,6 +29,7 @@
 #include "tests/bench/stages/path_stages.h"
 #include "tests/fixtures/postgres/postgres.h"
 #include "tests/integration/api_client.h"
+#include "tests/integration/child_process.h"
 
 ABSL_FLAG(uint64_t, events, 100'000, "of each stage that measures a rate");
 
@@ -32,6 +40,7 @@ constexpr size_t kPayloadBytes = 500;
 constexpr uint64_t kEventsOfInsert = 1000;
 constexpr uint64_t kInsertsInFlight = 8;
 constexpr double kLatenessPerSecond = 1000;
+constexpr uint64_t kRestoredEvents = 1'000'000;
 
 struct Side {
   std::unique_ptr<PlatformBed> bed;
@@ -63,6 +72,7 @@ class ReplicatedBench {
       setting_.Measure("ingest", *figures_, [&] { return Ingest(replicated_first); });
       setting_.Measure("deliver", *figures_, [&] { return Deliver(replicated_first); });
       setting_.Measure("lateness", *figures_, [&] { return MeasureLateness(); });
+      setting_.Measure("restore", *figures_, [&] { return Restore(i); });
     }
     return absl::OkStatus();
   }
@@ -151,6 +161,48 @@ class ReplicatedBench {
     AddLateness(absl::StrCat("lateness at ", kLatenessPerSecond, "/s: "), *late, {.at_most = 5},
                 *figures_);
     return absl::OkStatus();
+  }
+
+  absl::Status Restore(int repetition) {
+    const std::string folder = absl::StrCat(setting_.folder, "/restore", repetition);
+    const uint64_t events = kRestoredEvents / (setting_.quick ? 10 : 1);
+    auto source = MakeSide({.bin = setting_.bin, .folder = folder}, receiver_);
+    if (!source.ok()) return source.status();
+    const auto ingested = source->stages->IngestRate(events);
+    if (!ingested.ok()) return ingested.status();
+    const std::string data = source->bed->data_folder();
+    if (absl::Status status = source->bed->Stop(); !status.ok()) return status;
+    const std::vector<std::string> replica = {
+        absl::StrCat("--replicate_through=", postgres_->url()),
+        absl::StrCat("--replicated_log=restore", repetition), "--store_id=bench",
+        "--advertise=127.0.0.1:1"};
+    if (absl::Status status = MoveIntoLog(data, replica, folder); !status.ok()) return status;
+
+    PlatformBed restored({.bin = setting_.bin,
+                          .folder = folder + "/replica",
+                          .extra_arguments = {{"standalone", replica}}});
+    const absl::Time began = absl::Now();
+    if (absl::Status status = restored.Start(); !status.ok()) return status;
+    const absl::Duration took = absl::Now() - began;
+    const auto rows = restored.Metric("standalone", "escapement_store_rows");
+    if (!rows.ok()) return rows.status();
+    if (*rows < static_cast<double>(events)) return absl::InternalError("events are missing");
+    figures_->Add(absl::StrCat("restore of ", events, " pending events: start to ready"), "s",
+                  absl::ToDoubleSeconds(took), {.at_most = 30});
+    return restored.Stop();
+  }
+
+  absl::Status MoveIntoLog(const std::string& data, std::vector<std::string> arguments,
+                           const std::string& folder) {
+    arguments.insert(arguments.end(), {"--move_into_log", "--data_dir=" + data});
+    auto move = integration::ChildProcess::Start(
+        {.program = setting_.bin + "/services/standalone/standalone",
+         .arguments = std::move(arguments),
+         .log = folder + "/move.log"});
+    if (!move.ok()) return move.status();
+    const auto code = (*move)->Wait(absl::Minutes(5));
+    if (!code.ok()) return code.status();
+    return *code == 0 ? absl::OkStatus() : absl::InternalError("--move_into_log failed");
   }
 
   const BenchSetting& setting_;
