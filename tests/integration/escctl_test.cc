@@ -43,7 +43,14 @@ TEST_F(EscctlTest, TakesAScheduleThroughItsLife) {
   const std::string run = Json({"schedule", "trigger", "nightly"})["name"];
   receiver_->AwaitRequests(3);
   EXPECT_EQ(Json({"run", "get", run})["eventCount"], "3");
-  EXPECT_EQ(Json({"schedule", "runs", "nightly"}).size(), 1u);
+  EXPECT_EQ(Json({"schedule", "runs", "nightly", "--filter", "state = COMPLETED", "--wait", "30s"})
+                .size(),
+            1u);
+  const Said waited =
+      Run({"schedule", "runs", "nightly", "--filter", "state = SKIPPED", "--wait", "300ms"});
+  EXPECT_EQ(waited.exit_code, 1);
+  EXPECT_THAT(waited.words, HasSubstr("no such run within 300ms"));
+  EXPECT_THAT(Run({"schedule", "runs", "nightly", "--wait", "soon"}).words, HasSubstr("--wait"));
   EXPECT_EQ(Run({"run", "events", run}).exit_code, 0);
   const Said deleted = Run({"schedule", "delete", "nightly"});
   EXPECT_EQ(deleted.exit_code, 0);

@@ -1,6 +1,8 @@
 #include <google/protobuf/util/time_util.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "escapement/v1/run_service.grpc.pb.h"
 #include "tools/escctl/commands.h"
 #include "tools/escctl/flags/list_flags.h"
@@ -59,8 +61,12 @@ Row DetailedRunHeader() {
   return header;
 }
 
+// How often --wait reads.
+constexpr absl::Duration kWaitPause = absl::Milliseconds(250);
+
+// `wait`: how long to wait for the first run.
 void ListRuns(Session& session, const v1::ListRunsRequest& request, size_t limit,
-              const WatchFlags& watch) {
+              absl::Duration wait, const WatchFlags& watch) {
   const auto runs_of = [](v1::ListRunsResponse& page) { return page.mutable_runs(); };
   if (watch.wanted()) {
     return watch.Run(session, RunHeader(), [&] {
@@ -69,9 +75,18 @@ void ListRuns(Session& session, const v1::ListRunsRequest& request, size_t limit
       return Reading::Of(std::move(read.status), std::move(runs), ToRow);
     });
   }
+  const absl::Time deadline = absl::Now() + wait;
   std::vector<v1::Run> runs;
-  const PagesRead read = ReadPages(session, &Stub::ListRuns, request, limit, runs_of, runs);
+  PagesRead read = ReadPages(session, &Stub::ListRuns, request, limit, runs_of, runs);
+  while (read.status.ok() && runs.empty() && absl::Now() < deadline) {
+    absl::SleepFor(kWaitPause);
+    read = ReadPages(session, &Stub::ListRuns, request, limit, runs_of, runs);
+  }
   if (!read.status.ok()) return session.Fail(read.status);
+  if (runs.empty() && wait > absl::ZeroDuration()) {
+    session.Say(absl::StrCat("escctl: no such run within ", absl::FormatDuration(wait)));
+    return session.SetFailed();
+  }
   PrintList(session, RunHeader(), runs, ToRow);
   if (read.more) session.Say("escctl: there are more; raise --limit");
 }
@@ -145,6 +160,7 @@ void AddRunCommands(CLI::App& app, Session& session) {
     std::string filter;
     std::string request_id;
     size_t limit = 100;
+    std::string wait;
     WatchFlags watch;
   };
   auto o = std::make_shared<Options>();
@@ -158,6 +174,8 @@ void AddRunCommands(CLI::App& app, Session& session) {
   runs->add_option("--filter", o->filter,
                    "conditions on state (ACTIVE, COMPLETED, SKIPPED, CANCELLED), nominal_time and "
                    "complete_time, joined by AND, OR, NOT");
+  runs->add_option("--wait", o->wait,
+                   "stay until there is a run, at most so long, e.g. 60s; then fail");
   auto runs_watch = std::make_shared<WatchFlags>();
   runs_watch->Add(*runs);
   runs->callback([o, runs_watch, &session] {
@@ -165,7 +183,10 @@ void AddRunCommands(CLI::App& app, Session& session) {
     request.set_parent(session.FullName("schedules", o->name));
     request.set_order_by(o->order_by);
     request.set_filter(o->filter);
-    ListRuns(session, request, o->limit, *runs_watch);
+    absl::Duration wait;
+    if (!o->wait.empty() && !absl::ParseDuration(o->wait, &wait))
+      return session.FailUsage("--wait: not a duration such as 60s");
+    ListRuns(session, request, o->limit, wait, *runs_watch);
   });
 
   CLI::App* group = app.add_subcommand("run", "runs: the events that one occurrence fired");
