@@ -1,4 +1,4 @@
-"""Child processes for the tests of docs/clients and README.md: a standalone platform, consumers, producers.
+"""Child processes for the tests of docs/clients, README.md and deploy: a standalone platform, consumers, producers.
 
 Each process is ended by its process id. Nothing waits without a deadline.
 """
@@ -35,6 +35,15 @@ class Child:
             [str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+
+    @property
+    def pid(self):
+        return self._process.pid
+
+    @property
+    def exit_code(self):
+        """None while it runs."""
+        return self._process.poll()
 
     def _read(self):
         for line in self._process.stdout:

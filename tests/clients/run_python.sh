@@ -2,4 +2,4 @@
 # Debian's Python; another Python in PATH would not have grpcio.
 test="$(dirname "$0")/$1"
 shift
-exec /usr/bin/python3 "$test" "$@"
+exec /usr/bin/python3 -B "$test" "$@"
