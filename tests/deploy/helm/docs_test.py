@@ -1,0 +1,88 @@
+"""The commands and the objects of docs/operations/kubernetes.md."""
+import pathlib
+import re
+import shlex
+import unittest
+
+import yaml
+
+import chart
+from strict_test import errors_of, folder
+
+TEXT = (chart.ROOT / "docs/operations/kubernetes.md").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    """The blocks of code, also those inside lists."""
+    for indent, block in re.findall(rf"^( *)```{language}\n(.*?)^ *```$", TEXT, re.MULTILINE | re.DOTALL):
+        yield re.sub(rf"^{indent}", "", block, flags=re.MULTILINE)
+
+
+def helm_commands():
+    lines = [line for block in blocks("sh") for line in block.replace("\\\n", " ").splitlines()]
+    for line in lines + re.findall(r"`(helm (?:install|upgrade) [^`]*)`", TEXT):
+        words = shlex.split(line)
+        if words[:1] in (["helm"], ["tools/lib/helm"]) and words[1] in ("install", "upgrade", "template") and "…" not in line:
+            yield words
+
+
+class DocsTest(unittest.TestCase):
+    def setUp(self):
+        self.values = pathlib.Path(folder(), "values.yaml")
+        self.values.write_text(next(block for block in blocks("yaml") if block.startswith("mode:")), encoding="utf-8")
+        self.web = self.values.with_name("web.yaml")
+        self.web.write_text(next(block for block in blocks("yaml") if block.startswith("ingress:")), encoding="utf-8")
+
+    def test_the_commands_of_helm_render(self):
+        commands = list(helm_commands())
+        self.assertGreaterEqual(len(commands), 5)
+        replaced = {"deploy/helm/escapement": str(chart.CHART), "values.yaml": str(self.values), "web.yaml": str(self.web)}
+        for words in commands:
+            with self.subTest(" ".join(words)):
+                options = [replaced.get(word, word) for word in words[2:] if word != "--create-namespace"]
+                done = chart.run("helm", "template", *options)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(errors_of([each for each in yaml.safe_load_all(done.stdout) if each]), [])
+
+    def test_the_values_with_ingress_and_monitoring_have_their_effects(self):
+        values = chart.merged(*(yaml.safe_load(file.read_text(encoding="utf-8")) for file in (self.values, self.web)))
+        objects = chart.render(values, chart.MONITORING, release="escapement")
+        self.assertEqual(errors_of(objects), [])
+        ingress = chart.find(objects, "Ingress", "")
+        self.assertEqual(ingress["spec"]["tls"], [{"secretName": "jobs-example-tls", "hosts": ["jobs.example"]}])
+        self.assertEqual(ingress["metadata"]["annotations"], {"nginx.ingress.kubernetes.io/backend-protocol": "HTTPS"})
+        self.assertEqual([path["path"] for path in ingress["spec"]["rules"][0]["http"]["paths"]], ["/v1", "/ui"])
+        for kind in ("ServiceMonitor", "PrometheusRule"):
+            found = [each["metadata"]["labels"]["release"] for each in objects if each["kind"] == kind]
+            self.assertEqual(set(found), {"prometheus"}, kind)
+        self.assertTrue(chart.find(objects, "ConfigMap", "-overview-dashboard"))
+        for policy in [each for each in objects if each["kind"] == "NetworkPolicy" and not each["metadata"]["name"].endswith("-master")]:
+            self.assertEqual([rule for rule in policy["spec"]["ingress"] if "from" not in rule], [], policy["metadata"]["name"])
+
+    def test_the_command_with_api_versions_shows_the_kinds_of_the_operator(self):
+        command = next(words for words in helm_commands() if "--api-versions" in words)
+        done = chart.run("helm", *[str(chart.CHART) if word == "deploy/helm/escapement" else word for word in command[1:]])
+        kinds = {each["kind"] for each in yaml.safe_load_all(done.stdout) if each}
+        self.assertLessEqual({"ServiceMonitor", "PrometheusRule"}, kinds)
+
+    def test_the_objects_that_the_commands_name_exist(self):
+        objects = chart.render(yaml.safe_load(self.values.read_text(encoding="utf-8")), release="escapement")
+        names = {"escapement-tls"} | {each["metadata"]["name"] for each in objects} | {
+            each["metadata"]["name"] for each in chart.render({"insecure": True}, release="escapement")}
+        for name in ("escapement-metrics", "escapement-standalone", "escapement-stores", "escapement-tls"):
+            self.assertIn(name, TEXT)
+            self.assertIn(name, names)
+        self.assertEqual(chart.find(objects, "Certificate", "escapement")["spec"]["secretName"], "escapement-tls")
+        certificate = chart.find(objects, "Certificate", "escapement")["spec"]["dnsNames"]
+        for name in ("escapement-service", "escapement.jobs.svc", "escapement-store-0.escapement-stores.jobs.svc"):
+            self.assertIn(f"`{name}`", TEXT)
+            self.assertIn(name, certificate)
+
+    def test_the_issuer_fits_the_openapi(self):
+        objects = [each for block in blocks("yaml") if block.startswith("apiVersion") for each in yaml.safe_load_all(block)]
+        self.assertEqual(len(objects), 3)
+        self.assertEqual(errors_of(objects), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,266 @@
+"""Starts every program from the rendered manifests, asks the probes, and runs the pod of `helm test`.
+
+Usage: start_test.py flags|standalone|standalone_secure|replicated|replicated_secure
+    flags: each program reads its arguments, environment and config file, for each set of values, and ends.
+"""
+import base64
+import concurrent.futures
+import datetime
+import http.client
+import http.server
+import os
+import pathlib
+import secrets
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import chart
+from chart import CERTIFICATES, REPLICATED, SECURE, merged
+from kubelet import DEADLINE, PROGRAMS, Cluster, await_true
+
+KEYS = {"secretKeys": {"existingSecret": "secret-keys"}}
+SHORT = {"drainSeconds": 10}
+VALUES = {
+    "standalone": {"insecure": True},
+    # The target is the platform itself, whose address is refused: the test passes all the same.
+    "standalone_secure": merged(SECURE, KEYS, {"test": {"target": ""}, "config": {"delivery_allowed_addresses": "192.0.2.0/24"}}),
+    "replicated": merged(REPLICATED, {"insecure": True, "store": {"replicas": 2}}),
+    "replicated_secure": merged(REPLICATED, SECURE, {"tls": {"existingSecret": ""}}, CERTIFICATES, KEYS),
+}
+# Seconds by which an occurrence may be late while pods are replaced. A handover takes a tenth of a second; the bound leaves
+# room for a loaded machine, and is less than the 3 s of silence plus 5 s of leases without a handover.
+LATE_MAX = 7
+
+
+class Receiver:
+    """Notes each call: its path, the nominal time of the event, and when it came."""
+
+    def __init__(self):
+        self.calls = []
+        receiver = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def answer(self):
+                self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                receiver.calls.append((self.path, self.headers.get("ce-time"), time.time()))
+                self.send_response(204)
+                self.end_headers()
+
+            do_GET = do_POST = answer
+
+            def log_message(self, *words):
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def to(self, path):
+        return [call for call in self.calls if call[0] == path]
+
+    def end(self):
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class Postgres:
+    def __init__(self):
+        self._process = subprocess.Popen([chart.ROOT / "tests/fixtures/postgres/postgres_main"], stdin=subprocess.PIPE,
+                                         stdout=subprocess.PIPE, text=True)
+        line = self._process.stdout.readline()
+        assert line.startswith("postgres "), f"PostgreSQL did not start: {line}"
+        self.url = line.split(" ", 1)[1].strip()
+
+    def end(self):
+        self._process.stdin.close()
+        self._process.wait(timeout=DEADLINE)
+
+
+def openssl(*words):
+    subprocess.run(["/usr/bin/openssl", *words], check=True, capture_output=True, timeout=DEADLINE)
+
+
+def certificates(folder, names, hosts):
+    """What cert-manager, or you, would put into the Secret; with the addresses of this machine's pods, too."""
+    there = pathlib.Path(folder, "certificates")
+    there.mkdir()
+    (there / "names").write_text("subjectAltName=" + ",".join([f"DNS:{name}" for name in names] + [f"IP:{host}" for host in hosts]) +
+                                 "\nextendedKeyUsage=serverAuth,clientAuth\n", encoding="utf-8")
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    openssl("req", "-x509", *key, "-keyout", f"{there}/ca.key", "-out", f"{there}/ca.crt", "-subj", "/CN=authority", "-days", "2")
+    openssl("req", *key, "-keyout", f"{there}/tls.key", "-out", f"{there}/tls.csr", "-subj", "/CN=escapement")
+    openssl("x509", "-req", "-in", f"{there}/tls.csr", "-CA", f"{there}/ca.crt", "-CAkey", f"{there}/ca.key", "-CAcreateserial",
+            "-out", f"{there}/tls.crt", "-days", "2", "-extfile", f"{there}/names")
+    return {name: (there / name).read_text(encoding="utf-8") for name in ("tls.crt", "tls.key", "ca.crt")}
+
+
+def own_secrets(folder):
+    """The Secrets with keys that an operator makes."""
+    path = pathlib.Path(folder, "bootstrap.key")
+    subprocess.run([PROGRAMS["/usr/bin/escctl"], "admin", "bootstrap", "--key-file", path], check=True, capture_output=True,
+                   timeout=DEADLINE)
+    return {"first-key": {"bootstrap.key": path.read_text(encoding="utf-8")},
+            "secret-keys": {"secret.keys": f"key-1: {base64.b64encode(secrets.token_bytes(32)).decode()}\n"}}
+
+
+def escctl(cluster, *words):
+    """Calls the public API as the test's pod does."""
+    pod = next(each for each in cluster.objects if each["kind"] == "Pod")
+    options = [word for word in pod["spec"]["containers"][0]["args"] if word.startswith("--server")]
+    done = subprocess.run([PROGRAMS["/usr/bin/escctl"], *map(cluster.with_addresses, options), *words], env={},
+                          capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class Caller:
+    """Calls the REST API all the time, each time a pod that the Service names."""
+
+    def __init__(self, cluster, path):
+        self.answers = []  # (status, seconds)
+        self._ended = threading.Event()
+        self._cluster, self._path = cluster, path
+        self._service = chart.find(cluster.objects, "Service", "it-escapement")
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        while not self._ended.wait(0.1):
+            start = time.monotonic()
+            with self._cluster.calling:
+                status = self._call(self._cluster.front(self._service).address)
+            self.answers.append((status, time.monotonic() - start))
+
+    def _call(self, address):
+        connection = http.client.HTTPConnection(address, 7411, timeout=DEADLINE)
+        try:
+            connection.request("GET", self._path)
+            return connection.getresponse().status
+        except (OSError, http.client.HTTPException) as error:
+            return repr(error)
+        finally:
+            connection.close()
+
+    def judge(self):
+        self._ended.set()
+        self._thread.join()
+        counts = {status: sum(1 for answer, _ in self.answers if answer == status) for status, _ in self.answers}
+        slowest = max(seconds for _, seconds in self.answers)
+        print(f"calls of the API: {counts}, the slowest took {slowest:.2f} s", flush=True)
+        assert set(counts) == {200}, counts
+
+
+def check_crash(cluster):
+    """A container that is started again in its pod knows that the former one is dead."""
+    for name in ("emitter", "handler", "token-manager"):
+        pod = next(pod for pod in cluster.pods if pod.name == f"it-escapement-{name}-0")
+        instances = pod.path_of("run") / "instance"
+        before = len(instances.read_text(encoding="utf-8").splitlines())
+        pod.kill()
+        pod.start()
+        pod.await_probe("readinessProbe")
+        assert len(instances.read_text(encoding="utf-8").splitlines()) == before + 1, name
+
+
+def roll_out(cluster, owner):
+    """Replaces the pods of a StatefulSet or Deployment, one after the other."""
+    for pod in [pod for pod in reversed(cluster.pods) if pod.owner is owner]:
+        start = time.monotonic()
+        new = cluster.replace(pod)
+        settled = time.monotonic() + owner["spec"]["minReadySeconds"]
+        await_true("minReadySeconds", lambda until=settled, pod=new: time.monotonic() > until and pod.probe("readinessProbe") == 200)
+        print(f"{pod.name} is replaced by {new.name} after {time.monotonic() - start:.1f} s", flush=True)
+
+
+def check_upgrade(cluster, receiver):
+    """Replaces every pod as an upgrade does, while a schedule fires every second. Nothing may be missing."""
+    escctl(cluster, "schedule", "create", "pulse", "--every=1s", f"--http={receiver.url}/pulse")
+    await_true("the first event", lambda: receiver.to("/pulse"))
+    caller = Caller(cluster, "/v1/tenants/default/schedules/pulse")
+    # In a cluster each kind of pods has a controller of its own, and all of them begin at once.
+    with concurrent.futures.ThreadPoolExecutor() as controllers:
+        list(controllers.map(lambda owner: roll_out(cluster, owner), cluster.owners()))
+    last = len(receiver.to("/pulse"))
+    await_true("events after the upgrade", lambda: len(receiver.to("/pulse")) > last + 2)
+    judge_pulse(receiver.to("/pulse"))
+    caller.judge()
+
+
+def judge_pulse(calls):
+    arrivals = {}  # nominal time → arrival, both in seconds
+    for _, nominal, arrived in calls:
+        arrivals.setdefault(datetime.datetime.fromisoformat(nominal.replace("Z", "+00:00")).timestamp(), arrived)
+    nominals = sorted(arrivals)
+    gaps = [(one, other) for one, other in zip(nominals, nominals[1:]) if other - one > 1.001]
+    assert not gaps, f"between these, occurrences were not delivered: {gaps}"
+    lateness = [arrivals[nominal] - nominal for nominal in nominals]
+    print(f"{len(nominals)} occurrences, at most {max(lateness):.2f} s late", flush=True)
+    assert min(lateness) >= 0, f"{-min(lateness)} s early"
+    assert max(lateness) < LATE_MAX, f"{max(lateness)} s late"
+
+
+def check_restart(cluster):
+    """A new pod has the data of the old one."""
+    escctl(cluster, "schedule", "create", "kept", "--every=1h", "--http=http://127.0.0.1:1/")
+    cluster.replace(cluster.pods[0])
+    escctl(cluster, "schedule", "get", "kept")
+
+
+def main(mode):
+    folder = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
+    running = [receiver := Receiver()]
+    try:
+        values = merged({"test": {"target": f"{receiver.url}/helm-test"}}, VALUES[mode], SHORT)
+        objects = chart.render(values)
+        known = own_secrets(folder)
+        if "replicated" in mode:
+            running.append(postgres := Postgres())
+            known["database"] = {"url": postgres.url}
+        cluster = Cluster(objects, known, folder)
+        running.append(cluster)
+        if "secure" in mode:
+            names = next((each["spec"]["dnsNames"] for each in objects if each["kind"] == "Certificate"), ["escapement-service"])
+            hosts = [cluster.address_of(pod) for pod in cluster.names()]
+            known["certificates"] = known["it-escapement-tls"] = certificates(folder, names, hosts)
+        cluster.start()
+        said = cluster.run_test()
+        print(said["fires"], flush=True)
+        assert "COMPLETED" in said["fires"], said
+        assert ("PERMANENTLY_FAILED" in said["fires"]) == (values["test"]["target"] == ""), said
+        assert bool(receiver.to("/helm-test")) == (values["test"]["target"] != ""), "the schedule did not call its target"
+        if mode == "replicated":
+            check_crash(cluster)
+            check_upgrade(cluster, receiver)
+        if mode == "standalone":
+            check_restart(cluster)
+        # A service that drains needs its store, to give its leases back.
+        for pod in sorted(cluster.pods, key=lambda pod: pod.owner["kind"] == "StatefulSet"):
+            assert pod.stop() == 0, pod.log()
+    finally:
+        for each in reversed(running):
+            each.end()
+
+
+def check_flags():
+    folder = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
+    tls = certificates(folder, ["escapement-service"], [])
+    known = own_secrets(folder) | {"kafka": {}, "certificates": tls}
+    known["database"] = {"url": "postgresql://host/database", "ca.crt": tls["ca.crt"]}
+    known |= {f"{name}-tls": tls for name in ("it-escapement", "x")}
+    for number, name in enumerate(chart.CASES):
+        cluster = Cluster(chart.case(name), known, pathlib.Path(folder, str(number)))
+        cluster.folder.mkdir()
+        for owner in cluster.owners():
+            pod = cluster.make(owner, 0)
+            pod.check_flags()
+        print(f"{name}: {len(cluster.pods)} programs", flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "flags":
+        check_flags()
+    else:
+        main(sys.argv[1])
