@@ -1,0 +1,157 @@
+"""Every query of every dashboard, and every selector of the rules, finds series in a platform at work.
+
+Also: the files of the dashboards are up to date, their panels have units, descriptions and places, and every metric that a rule,
+dashboard or document names exists.
+"""
+import json
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import dashboards
+from load import Load
+from platform_processes import Platform, await_true
+from prometheus import Prometheus
+
+RULES = [Path("deploy/prometheus/recording_rules.yaml"), Path("deploy/prometheus/alerts.yaml")]
+DOCUMENTS = [Path("docs/operations/monitoring.md"), *sorted(Path("docs/runbooks").glob("*.md"))]
+METRIC = re.compile(r"\b(?:job:)?(?:escapement_[a-z0-9_]+[a-z0-9]|process_[a-z_]+[a-z])(?::[a-z0-9_]+)?")
+SELECTOR = re.compile(METRIC.pattern + r"(?:\{[^}]*\})?")
+
+
+def rule_expressions(text):
+    """The expressions of a file of rules, without comments."""
+    lines, inside, found = [], None, []
+    for line in text.splitlines():
+        if line.strip().startswith("#"):
+            continue
+        indent = len(line) - len(line.lstrip())
+        if inside is not None and line.strip() and indent <= inside:
+            found.append(" ".join(lines))
+            inside, lines = None, []
+        if inside is None and (begin := re.match(r"\s*expr:\s*(\|?)(.*)", line)):
+            inside, lines = indent, [begin[2]]
+        elif inside is not None:
+            lines.append(line.strip())
+    if inside is not None:
+        found.append(" ".join(lines))
+    return found
+
+
+class FilesTest(unittest.TestCase):
+    def test_panels_are_complete(self):
+        for name in dashboards.NAMES:
+            dashboard = dashboards.load(name)
+            self.assertEqual([variable["name"] for variable in dashboard["templating"]["list"]], ["datasource", "job", "instance"])
+            panels = dashboards.panels(dashboard)
+            titles = [panel["title"] for panel in panels]
+            self.assertEqual(len(titles), len(set(titles)), name)
+            taken = set()
+            for runbook in re.findall(r"Runbook: (\w+)", json.dumps(dashboard)):
+                self.assertTrue(Path(f"docs/runbooks/{runbook}.md").exists(), runbook)
+            for panel in panels:
+                self.assertTrue(panel["description"].endswith("."), panel["title"])
+                self.assertTrue(panel["fieldConfig"]["defaults"]["unit"], panel["title"])
+                place = panel["gridPos"]
+                self.assertLessEqual(place["x"] + place["w"], 24, panel["title"])
+                cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
+                self.assertFalse(taken & cells, f"{panel['title']} lies over another panel")
+                taken |= cells
+                for target in panel["targets"]:
+                    self.assertIn("$job", target["expr"], panel["title"])
+
+
+class QueriesTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="escapement-dashboards-")
+        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
+        cls.platform = platform = Platform(PROGRAMS, cls.folder, replicated=True)
+        cls.addClassCleanup(platform.end)
+        platform.await_ready()
+        load = Load(platform)
+        load.start()
+        load.start_policy()
+        load.start_failures()
+        cls.prometheus = Prometheus(cls.folder, list(platform.http.values()), [file.read_text(encoding="utf-8") for file in RULES])
+        cls.addClassCleanup(cls.prometheus.end)
+
+    def expect_values(self, queries):
+        """Asks the queries, a dictionary of what each is and its expression, until each has a value."""
+        left = dict(queries)
+
+        def ask():
+            # A user's calls: one is answered, one is refused.
+            self.platform.escctl("schedule", "list")
+            with self.assertRaises(AssertionError):
+                self.platform.escctl("schedule", "get", "missing")
+            counts = self.prometheus.promtool_queries(list(left.values()))
+            for what, count in zip(list(left), counts):
+                if count > 0:
+                    del left[what]
+            return not left
+        try:
+            await_true("a value of each query", ask)
+        except AssertionError:
+            self.fail("these queries find nothing:\n" + "\n".join(f"{what}: {query}" for what, query in left.items()))
+
+    def test_each_panel_shows_something(self):
+        queries = {}
+        for name in dashboards.NAMES:
+            dashboard = dashboards.load(name)
+            for panel in dashboards.panels(dashboard):
+                for number, (expression, _) in enumerate(dashboards.expressions(panel)):
+                    queries[f"{dashboard['title']} / {panel['title']} / {number}"] = expression
+        self.assertGreater(len(queries), 80)
+        self.expect_values(queries)
+
+    def test_each_selector_of_the_rules_finds_series(self):
+        selectors = {}
+        for file in RULES:
+            found = rule_expressions(file.read_text(encoding="utf-8"))
+            self.assertGreater(len(found), 10)
+            for expression in found:
+                selectors |= {f"{file} {selector}": selector for selector in SELECTOR.findall(expression)}
+        self.expect_values(selectors)
+
+    def test_each_query_of_the_runbooks_finds_something(self):
+        queries = {}
+        for file in DOCUMENTS:
+            for block in re.findall(r"```promql\n(.*?)```", file.read_text(encoding="utf-8"), re.DOTALL):
+                queries |= {f"{file.name} {line}": line for line in block.splitlines()}
+        self.assertGreater(len(queries), 50)
+        self.expect_values(queries)
+
+    def test_commands_of_the_runbooks_that_only_read_work(self):
+        ran = set()
+        for file in DOCUMENTS:
+            for command in re.findall(r"(?:^|`)escctl ([^`\n]+)", file.read_text(encoding="utf-8"), re.MULTILINE):
+                words = shlex.split(command)
+                reads = {"list", "status", "purge", "clock", "top"} & set(words[:2]) and not {"--confirm", "--force"} & set(words)
+                if reads and not any(word.isupper() for word in words if word.isalpha() and len(word) > 2):
+                    self.platform.escctl(*words)
+                    ran.add(command)
+        self.assertGreater(len(ran), 8)
+
+    def test_each_metric_of_the_documents_exists(self):
+        named = {name for file in DOCUMENTS for name in METRIC.findall(file.read_text(encoding="utf-8"))}
+        self.assertGreater(len(named), 40)
+        missing = set(named)
+
+        def look():
+            exist = self.prometheus.metric_names()
+            missing.difference_update(exist, {re.sub("_(bucket|sum|count)$", "", name) for name in exist})
+            return not missing
+        try:
+            await_true("all metrics", look)
+        except AssertionError:
+            self.fail(f"there are no such metrics: {sorted(missing)}")
+
+
+if __name__ == "__main__":
+    PROGRAMS = sys.argv.pop(1)
+    unittest.main(verbosity=2)
