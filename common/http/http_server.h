@@ -37,6 +37,7 @@ struct HttpRequest {
   // The subject alternative names of the verified client certificate, with their kinds
   // ("DNS:operator"; see common/tls/client_names.h). Empty without one.
   std::vector<std::string> client_names = {};
+  bool encrypted = false;  // the connection uses TLS
 
   // The first header with that name in any case, or "".
   absl::string_view Header(absl::string_view name) const;

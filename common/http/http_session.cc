@@ -42,7 +42,7 @@ void SetHead(const HttpResponse& response, bool keep_alive, Message& message) {
   message.result(static_cast<unsigned>(response.status));
   message.set(http::field::server, "escapement");
   message.set(http::field::content_type, response.content_type);
-  for (const auto& [name, value] : response.headers) message.set(name, value);
+  for (const auto& [name, value] : response.headers) message.insert(name, value);
   message.keep_alive(keep_alive);
 }
 
@@ -186,6 +186,7 @@ HttpRequest Session::CopiedHead() const {
     request.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
   request.peer = stream_.peer();
   request.client_names = stream_.client_names();
+  request.encrypted = host_->options().tls != nullptr;
   return request;
 }
 
@@ -193,8 +194,7 @@ void Session::OnRequest() {
   HttpRequest request = CopiedHead();
   request.body = std::move(parser_->get().body());
   waiting_since_ = 0;
-  // A handler may take any time; it has its own deadline.
-  stream_.expires_never();
+  stream_.expires_never();  // a handler may take any time; it has its own deadline
   host_->Dispatch(std::move(request), MakeResponder());
 }
 

@@ -17,10 +17,12 @@
 #define COMMON_REST_REST_DOOR_H_
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/http/http_server.h"
 #include "common/rest/route_table.h"
@@ -38,6 +40,9 @@ class RestDoor {
     // Origins whose pages may call ("https://ops.example.com"); "*" = any, without credentials.
     // Empty: no CORS headers, so browsers refuse.
     std::vector<std::string> cors_origins = {};
+    // Asked before anything else reads the request; it may change the request's headers. An error
+    // is the answer. Null: none.
+    std::function<absl::Status(HttpRequest&)> admit = nullptr;
     size_t gzip_from_bytes = 1024;    // smaller answers are sent as they are
     size_t body_bytes_max = 4 << 20;  // bound of an unpacked body
   };

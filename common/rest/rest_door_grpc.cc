@@ -108,6 +108,9 @@ class RestDoor::Core {
   void Handle(HttpRequest request, HttpResponder respond) {
     respond = WithHeaders(request, std::move(respond));
     if (request.method == "OPTIONS") return Preflight(std::move(respond));
+    if (options_.admit != nullptr) {
+      if (auto status = options_.admit(request); !status.ok()) return respond(ErrorAnswer(status));
+    }
     const auto path = RequestPath::Parse(request.path);
     if (!path.ok()) return respond(ErrorAnswer(path.status()));
     RouteTable::Found found = routes_.Find(request.method, *path);

@@ -16,6 +16,7 @@
 #include "common/tokens/token_grpc.h"
 #include "services/master/ingest/kafka/kafka_ingest_flags.h"
 #include "services/master/master_grpc.h"
+#include "services/master/page/browser_session.h"
 
 ABSL_FLAG(std::vector<std::string>, cors_origins, {},
           "origins whose web pages may call the REST API, e.g. https://ops.example.com; * = any");
@@ -26,6 +27,10 @@ ABSL_FLAG(std::string, bootstrap_key_file, "",
 
 ABSL_FLAG(absl::Duration, dead_letter_retention, absl::Hours(24 * 30),
           "how long dead letters are kept; at least 1h");
+
+ABSL_FLAG(absl::Duration, heartbeat_every, absl::ZeroDuration(),
+          "interval of the platform's own schedule, which shows in metrics that the whole platform "
+          "works; 0 = none; the same for all masters");
 
 namespace escapement::master {
 namespace {
@@ -66,6 +71,7 @@ HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, kv
     : service_({.instance = context.instance,
                 .dead_letter_retention = absl::GetFlag(FLAGS_dead_letter_retention),
                 .bootstrap_key_file = absl::GetFlag(FLAGS_bootstrap_key_file),
+                .heartbeat_every = absl::GetFlag(FLAGS_heartbeat_every),
                 .sealer = SealerFromFlag(),
                 .metrics = &context.metrics},
                store, context.runtime),
@@ -92,12 +98,16 @@ absl::Status HostedMaster::AddHttpRoutes(HttpServer& http,
   auto routes =
       rest::RouteTable::Build(*google::protobuf::DescriptorPool::generated_pool(), RestServices());
   if (!routes.ok()) return routes.status();
-  ndjson_ = std::make_unique<NdjsonDoor>(in_process, runtime_);
+  const std::vector<std::string> origins = absl::GetFlag(FLAGS_cors_origins);
+  const auto admit = [origins](HttpRequest& request) { return AdmitBrowser(origins, request); };
+  ndjson_ = std::make_unique<NdjsonDoor>(in_process, runtime_, admit);
   for (const rest::RestRoute& route : routes->line_routes()) ndjson_->AddTo(http, route);
   rest_ = std::make_unique<rest::RestDoor>(
       *std::move(routes), std::move(in_process),
-      rest::RestDoor::Options{.cors_origins = absl::GetFlag(FLAGS_cors_origins)});
+      rest::RestDoor::Options{.cors_origins = origins, .admit = admit});
   rest_->AddTo(http);
+  page_ = std::make_unique<PageDoor>(gate_.gate(), store_, origins);
+  if (auto status = page_->AddTo(http); !status.ok()) return status;
   AddDescription(http);
   return absl::OkStatus();
 }
@@ -151,6 +161,9 @@ void ValidateMasterFlags(std::vector<std::string>& errors) {
   ValidateKafkaIngestFlags(errors);
   if (absl::GetFlag(FLAGS_dead_letter_retention) < absl::Hours(1))
     errors.push_back("--dead_letter_retention: must be at least 1h");
+  const absl::Duration heartbeat = absl::GetFlag(FLAGS_heartbeat_every);
+  if (heartbeat != absl::ZeroDuration() && heartbeat < absl::Seconds(1))
+    errors.push_back("--heartbeat_every: must be 0 or at least 1s");
   for (const std::string& origin : absl::GetFlag(FLAGS_cors_origins)) {
     if (origin == "*" ||
         ((absl::StartsWith(origin, "http://") || absl::StartsWith(origin, "https://")) &&

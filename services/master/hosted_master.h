@@ -1,7 +1,7 @@
 // HostedMaster: a MasterService with its RPCs and the gate in front of them, the public
-// StoreService over the store that it uses, a door for consumers' tokens, and all of them as REST.
-// If the flags say so, it also takes events from Kafka. The master's own process hosts it, and
-// standalone.
+// StoreService over the store that it uses, a door for consumers' tokens, all of them as REST, and
+// the page at /ui. If the flags say so, it also takes events from Kafka. The master's own process
+// hosts it, and standalone.
 
 #ifndef SERVICES_MASTER_HOSTED_MASTER_H_
 #define SERVICES_MASTER_HOSTED_MASTER_H_
@@ -20,6 +20,7 @@
 #include "services/master/ingest/kafka/kafka_ingest.h"
 #include "services/master/ingest/ndjson_door.h"
 #include "services/master/master_service.h"
+#include "services/master/page/page_door.h"
 
 namespace escapement::master {
 
@@ -53,6 +54,7 @@ class HostedMaster final : public HostedService {
   std::unique_ptr<TokenDoor> door_;  // null if tokens are given back elsewhere
   std::unique_ptr<rest::RestDoor> rest_;
   std::unique_ptr<NdjsonDoor> ndjson_;
+  std::unique_ptr<PageDoor> page_;
   Runtime& runtime_;
   Metrics& metrics_;
   std::atomic<bool> kafka_failed_ = false;

@@ -10,8 +10,10 @@
 #ifndef SERVICES_MASTER_INGEST_NDJSON_DOOR_H_
 #define SERVICES_MASTER_INGEST_NDJSON_DOOR_H_
 
+#include <functional>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "common/http/http_server.h"
 #include "common/rest/route_table.h"
 #include "common/runtime/runtime.h"
@@ -24,7 +26,9 @@ namespace escapement::master {
 
 class NdjsonDoor {
  public:
-  NdjsonDoor(std::shared_ptr<grpc::Channel> in_process, Runtime& runtime);
+  // `admit` as in RestDoor::Options.
+  NdjsonDoor(std::shared_ptr<grpc::Channel> in_process, Runtime& runtime,
+             std::function<absl::Status(HttpRequest&)> admit);
   ~NdjsonDoor();
   NdjsonDoor(const NdjsonDoor&) = delete;
   NdjsonDoor& operator=(const NdjsonDoor&) = delete;
@@ -35,6 +39,7 @@ class NdjsonDoor {
  private:
   const std::shared_ptr<grpc::Channel> channel_;
   const std::shared_ptr<Executor> executor_;
+  const std::function<absl::Status(HttpRequest&)> admit_;
 };
 
 }  // namespace escapement::master

@@ -236,8 +236,11 @@ absl::Status CheckHead(const HttpRequest& head) {
 
 }  // namespace
 
-NdjsonDoor::NdjsonDoor(std::shared_ptr<grpc::Channel> in_process, Runtime& runtime)
-    : channel_(std::move(in_process)), executor_(runtime.NewExecutor("ndjson")) {}
+NdjsonDoor::NdjsonDoor(std::shared_ptr<grpc::Channel> in_process, Runtime& runtime,
+                       std::function<absl::Status(HttpRequest&)> admit)
+    : channel_(std::move(in_process)),
+      executor_(runtime.NewExecutor("ndjson")),
+      admit_(std::move(admit)) {}
 
 NdjsonDoor::~NdjsonDoor() { executor_->Stop(); }
 
@@ -247,6 +250,8 @@ void NdjsonDoor::AddTo(HttpServer& http, const rest::RestRoute& route) {
   http.RouteStream(route.http_method, text.substr(0, text.find('{')),
                    text.substr(text.rfind('}') + 1),
                    [this, path = route.path](HttpRequest head, std::shared_ptr<HttpStream> stream) {
+                     if (auto status = admit_(head); !status.ok())
+                       return stream->Refuse(rest::ErrorAnswer(status));
                      std::string parent = ParentOf(path, head);
                      if (parent.empty()) {
                        return stream->Refuse(rest::ErrorAnswer(

@@ -1,0 +1,110 @@
+#include "services/master/page/browser_session.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "common/status/errors.h"
+
+namespace escapement::master {
+namespace {
+
+constexpr absl::string_view kSecureName = "__Host-escapement";
+constexpr absl::string_view kPlainName = "escapement";
+
+bool ClientSpeaksTls(const HttpRequest& request) {
+  return request.encrypted || absl::EqualsIgnoreCase(request.Header("x-forwarded-proto"), "https");
+}
+
+std::optional<std::string> Cookie(const HttpRequest& request, absl::string_view wanted) {
+  for (const auto& [header, value] : request.headers) {
+    if (!absl::EqualsIgnoreCase(header, "cookie")) continue;
+    for (absl::string_view cookie : absl::StrSplit(value, ';')) {
+      cookie = absl::StripAsciiWhitespace(cookie);
+      if (absl::ConsumePrefix(&cookie, wanted) && absl::ConsumePrefix(&cookie, "=") &&
+          !cookie.empty()) {
+        return std::string(cookie);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::string CookieText(absl::string_view name, absl::string_view value, bool secure,
+                       absl::Duration ttl) {
+  return absl::StrCat(name, "=", value,
+                      "; Path=/; HttpOnly; SameSite=Strict; Max-Age=", absl::ToInt64Seconds(ttl),
+                      secure ? "; Secure" : "");
+}
+
+bool Changes(const HttpRequest& request) {
+  return request.method != "GET" && request.method != "HEAD" && request.method != "OPTIONS";
+}
+
+}  // namespace
+
+bool IsCrossOrigin(const HttpRequest& request) {
+  const absl::string_view site = request.Header("sec-fetch-site");
+  if (!site.empty()) return site != "same-origin" && site != "none";
+  absl::string_view origin = request.Header("origin");
+  if (origin.empty()) return false;
+  // Behind a proxy that ends TLS the schemes differ, so only host and port are compared.
+  if (!absl::ConsumePrefix(&origin, "https://") && !absl::ConsumePrefix(&origin, "http://"))
+    return true;  // "null", or an extension
+  return !absl::EqualsIgnoreCase(origin, request.Header("host"));
+}
+
+std::optional<std::string> SessionCredential(const HttpRequest& request) {
+  if (auto secure = Cookie(request, kSecureName); secure.has_value()) return secure;
+  // A page of a neighbouring host could plant a cookie without the prefix.
+  if (ClientSpeaksTls(request)) return std::nullopt;
+  return Cookie(request, kPlainName);
+}
+
+absl::Status AdmitBrowser(const std::vector<std::string>& cors_origins, HttpRequest& request) {
+  if (!request.Header("authorization").empty()) return absl::OkStatus();
+  const bool cross = IsCrossOrigin(request);
+  const auto cross_origin = [] {
+    return MakeError(absl::StatusCode::kPermissionDenied, "CROSS_ORIGIN",
+                     "pages of other origins may not call");
+  };
+  std::optional<std::string> credential = SessionCredential(request);
+  if (!credential.has_value()) {
+    if (!cross || !Changes(request)) return absl::OkStatus();
+    const absl::string_view origin = request.Header("origin");
+    const bool listed = std::any_of(
+        cors_origins.begin(), cors_origins.end(),
+        [origin](const std::string& allowed) { return allowed == "*" || allowed == origin; });
+    return listed ? absl::OkStatus() : cross_origin();
+  }
+  if (cross) return cross_origin();
+  if (Changes(request) && request.Header(kCsrfHeader).empty()) {
+    return MakeError(
+        absl::StatusCode::kPermissionDenied, "CSRF_HEADER_MISSING",
+        absl::StrCat("a change with the session's cookie needs the header ", kCsrfHeader));
+  }
+  request.headers.emplace_back("Authorization", absl::StrCat("Bearer ", *credential));
+  return absl::OkStatus();
+}
+
+bool IsCookieValue(absl::string_view credential) {
+  return !credential.empty() && credential.size() <= kSessionCredentialBytesMax &&
+         std::all_of(credential.begin(), credential.end(), [](char c) {
+           return absl::ascii_isalnum(c) || absl::StrContains("-._~+/=", c);
+         });
+}
+
+std::string BeginSessionCookie(const HttpRequest& request, absl::string_view credential) {
+  const bool secure = ClientSpeaksTls(request);
+  return CookieText(secure ? kSecureName : kPlainName, credential, secure, kSessionTtl);
+}
+
+std::vector<std::string> EndSessionCookies() {
+  return {CookieText(kSecureName, "", true, absl::ZeroDuration()),
+          CookieText(kPlainName, "", false, absl::ZeroDuration())};
+}
+
+}  // namespace escapement::master

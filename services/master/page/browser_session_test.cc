@@ -1,0 +1,117 @@
+#include "services/master/page/browser_session.h"
+
+#include "common/status/errors.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace escapement::master {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+HttpRequest Request(std::string method, Headers headers, bool encrypted = false) {
+  HttpRequest request{.method = std::move(method), .path = "/v1/x", .query = ""};
+  request.headers = std::move(headers);
+  request.headers.emplace_back("Host", "ops.example.com:7411");
+  request.encrypted = encrypted;
+  return request;
+}
+
+std::string Reason(HttpRequest request, const std::vector<std::string>& origins = {}) {
+  return ErrorReason(AdmitBrowser(origins, request));
+}
+
+TEST(BrowserSessionTest, CookieBecomesTheAuthorization) {
+  HttpRequest request = Request("GET", {{"Cookie", "a=b; escapement=esc_1_2; c=d"}});
+  EXPECT_TRUE(AdmitBrowser({}, request).ok());
+  EXPECT_EQ(request.Header("authorization"), "Bearer esc_1_2");
+}
+
+TEST(BrowserSessionTest, AuthorizationHeaderGoesBeforeTheCookie) {
+  HttpRequest request =
+      Request("POST", {{"Cookie", "escapement=esc_1_2"}, {"Authorization", "Bearer other"}});
+  EXPECT_TRUE(AdmitBrowser({}, request).ok());
+  EXPECT_EQ(request.Header("authorization"), "Bearer other");
+}
+
+TEST(BrowserSessionTest, ChangeWithTheCookieNeedsTheHeader) {
+  for (const char* method : {"POST", "PATCH", "DELETE", "PUT"}) {
+    EXPECT_EQ(Reason(Request(method, {{"Cookie", "escapement=k"}})), "CSRF_HEADER_MISSING");
+    EXPECT_EQ(Reason(Request(method, {{"Cookie", "escapement=k"}, {"X-Escapement-CSRF", "1"}})),
+              "");
+  }
+}
+
+TEST(BrowserSessionTest, CookieFromAnotherOriginIsRefused) {
+  for (const char* site : {"cross-site", "same-site", "nonsense"}) {
+    EXPECT_EQ(Reason(Request("GET", {{"Cookie", "escapement=k"}, {"Sec-Fetch-Site", site}})),
+              "CROSS_ORIGIN");
+  }
+  for (const char* origin : {"https://evil.example", "http://ops.example.com:80", "null"}) {
+    EXPECT_EQ(
+        Reason(Request(
+            "POST", {{"Cookie", "escapement=k"}, {"X-Escapement-CSRF", "1"}, {"Origin", origin}})),
+        "CROSS_ORIGIN");
+  }
+  // Also if the operator lists the origin: it has its own credentials.
+  EXPECT_EQ(Reason(Request("GET", {{"Cookie", "escapement=k"}, {"Origin", "https://a.example"}}),
+                   {"https://a.example"}),
+            "CROSS_ORIGIN");
+}
+
+TEST(BrowserSessionTest, OwnOriginIsAccepted) {
+  EXPECT_EQ(Reason(Request("POST", {{"Cookie", "escapement=k"},
+                                    {"X-Escapement-CSRF", "1"},
+                                    {"Origin", "http://ops.example.com:7411"}})),
+            "");
+  EXPECT_EQ(Reason(Request("POST", {{"Cookie", "escapement=k"},
+                                    {"X-Escapement-CSRF", "1"},
+                                    {"Sec-Fetch-Site", "same-origin"}})),
+            "");
+}
+
+TEST(BrowserSessionTest, ForeignPageMayNotChangeWithoutCredentials) {
+  const Headers foreign = {{"Origin", "https://evil.example"}};
+  EXPECT_EQ(Reason(Request("POST", foreign)), "CROSS_ORIGIN");
+  EXPECT_EQ(Reason(Request("GET", foreign)), "");  // the browser shows it nothing
+  EXPECT_EQ(Reason(Request("POST", foreign), {"https://evil.example"}), "");
+  EXPECT_EQ(Reason(Request("POST", foreign), {"*"}), "");
+  EXPECT_EQ(Reason(Request("POST", {})), "");  // curl
+}
+
+TEST(BrowserSessionTest, TlsCookieHasThePrefixAndIsSecure) {
+  const HttpRequest tls = Request("POST", {}, true);
+  const std::string cookie = BeginSessionCookie(tls, "esc_1_2");
+  EXPECT_THAT(cookie, HasSubstr("__Host-escapement=esc_1_2;"));
+  for (const char* part :
+       {"; Secure", "; HttpOnly", "; SameSite=Strict", "; Path=/", "; Max-Age=43200"})
+    EXPECT_THAT(cookie, HasSubstr(part));
+  EXPECT_THAT(cookie, Not(HasSubstr("Domain")));
+  const std::string proxied =
+      BeginSessionCookie(Request("POST", {{"X-Forwarded-Proto", "https"}}), "k");
+  EXPECT_THAT(proxied, HasSubstr("; Secure"));
+  EXPECT_THAT(BeginSessionCookie(Request("POST", {}), "k"), Not(HasSubstr("Secure")));
+}
+
+TEST(BrowserSessionTest, TlsIgnoresTheCookieWithoutThePrefix) {
+  EXPECT_EQ(SessionCredential(Request("GET", {{"Cookie", "escapement=planted"}}, true)),
+            std::nullopt);
+  EXPECT_EQ(SessionCredential(
+                Request("GET", {{"Cookie", "escapement=planted; __Host-escapement=own"}}, true)),
+            "own");
+  EXPECT_EQ(SessionCredential(Request("GET", {{"Cookie", "escapement="}})), std::nullopt);
+}
+
+TEST(BrowserSessionTest, OnlyCredentialsFitIntoACookie) {
+  EXPECT_TRUE(IsCookieValue("esc_0123_ab"));
+  EXPECT_TRUE(IsCookieValue("eyJhbGciOi.J9-_.sig"));
+  for (const char* bad : {"", "a b", "a;b", "a\r\nb", "a,b", "\xc3\xa4", "a\"b"})
+    EXPECT_FALSE(IsCookieValue(bad)) << bad;
+  EXPECT_FALSE(IsCookieValue(std::string(kSessionCredentialBytesMax + 1, 'a')));
+}
+
+}  // namespace
+}  // namespace escapement::master

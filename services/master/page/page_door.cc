@@ -1,0 +1,240 @@
+#include "services/master/page/page_door.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
+#include "common/base/key_codec.h"
+#include "common/lease/lease_table.h"
+#include "common/rest/answer_writer.h"
+#include "common/rest/gzip.h"
+#include "common/status/errors.h"
+#include "escapement/v1/tenant_service.pb.h"
+#include "nlohmann/json.hpp"
+#include "services/master/page/browser_session.h"
+#include "services/master/page/page_files.h"
+
+namespace escapement::master {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kFilesPrefix[] = "/ui/files/";
+constexpr size_t kFileBytesMax = 4 << 20;
+// Leases and members of one kind that the page shows.
+constexpr uint32_t kRowsMax = 2000;
+constexpr const char* kKinds[] = {"partition", "queue_shard", "policy_shard"};
+
+// Images are inline data of the style sheet: the marks of controls.
+constexpr char kContentSecurityPolicy[] =
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
+
+HttpResponse JsonAnswer(const json& body) {
+  return {.content_type = "application/json",
+          .headers = {{"Cache-Control", "no-store"}, {"X-Content-Type-Options", "nosniff"}},
+          .body = body.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"};
+}
+
+HttpResponse FileAnswer(const HttpRequest& request, const PageFile& file, bool immutable) {
+  HttpResponse response;
+  const std::string etag = absl::StrCat("\"", PageVersion(), "\"");
+  response.content_type = std::string(file.content_type);
+  response.headers = {
+      {"ETag", etag},
+      {"Cache-Control", immutable ? "public, max-age=31536000, immutable" : "no-cache"},
+      {"Vary", "Accept-Encoding"},
+      {"Content-Security-Policy", kContentSecurityPolicy},
+      {"X-Content-Type-Options", "nosniff"},
+      {"Referrer-Policy", "no-referrer"},
+      {"Cross-Origin-Opener-Policy", "same-origin"},
+      {"Cross-Origin-Resource-Policy", "same-origin"}};
+  if (absl::StrContains(request.Header("if-none-match"), etag)) {
+    response.status = 304;
+    return response;
+  }
+  if (absl::StrContains(absl::AsciiStrToLower(request.Header("accept-encoding")), "gzip")) {
+    response.headers.emplace_back("Content-Encoding", "gzip");
+    response.body = std::string(file.gzip);
+    return response;
+  }
+  auto plain = rest::Gunzipped(file.gzip, kFileBytesMax);
+  if (!plain.ok()) return rest::ErrorAnswer(plain.status());
+  response.body = *std::move(plain);
+  return response;
+}
+
+const PageFile* FindFile(absl::string_view path) {
+  for (const PageFile& file : PageFiles()) {
+    if (file.path == path) return &file;
+  }
+  return nullptr;
+}
+
+HttpResponse ShowFile(const HttpRequest& request) {
+  absl::string_view path = request.path;
+  if (!absl::ConsumePrefix(&path, kFilesPrefix))
+    return FileAnswer(request, *FindFile("index.html"), false);
+  const size_t slash = path.find('/');
+  const PageFile* file = slash == path.npos ? nullptr : FindFile(path.substr(slash + 1));
+  if (file == nullptr) return {.status = 404, .body = "not found\n"};
+  // Another version's page asks during an upgrade: it gets this version's file, which it must not
+  // keep.
+  return FileAnswer(request, *file, path.substr(0, slash) == PageVersion());
+}
+
+json Show(const Caller& caller) {
+  return {{"principal", caller.principal},
+          {"role", v1::Access::Role_Name(caller.role)},
+          {"tenant", caller.tenant}};
+}
+
+// The key of a sign-in.
+absl::StatusOr<std::string> ReadCredential(const HttpRequest& request) {
+  absl::string_view header = request.Header("authorization");
+  if (absl::ConsumePrefix(&header, "Bearer "))
+    return std::string(absl::StripAsciiWhitespace(header));
+  const json body = json::parse(request.body, nullptr, false);
+  if (body.is_object() && body.contains("key") && body["key"].is_string())
+    return std::string(absl::StripAsciiWhitespace(body["key"].get_ref<const std::string&>()));
+  return InvalidField("key", "is required");
+}
+
+// The rows of all kinds as one JSON object, read kind by kind.
+class PlatformReader : public std::enable_shared_from_this<PlatformReader> {
+ public:
+  PlatformReader(kv::KvStore& store, HttpResponder respond)
+      : store_(store), respond_(std::move(respond)) {}
+
+  void ReadNext() {
+    if (step_ == 2 * std::size(kKinds)) return respond_(JsonAnswer(answer_));
+    const char* const kind = kKinds[step_ / 2];
+    const bool members = step_ % 2 == 1;
+    ++step_;
+    const std::string prefix = lease::KindPrefix(kind);
+    kv::ScanRequest request{.cf = members ? kv::ColumnFamily::kMembers : kv::ColumnFamily::kLeases,
+                            .begin = prefix,
+                            .end = PrefixEnd(prefix),
+                            .limit = kRowsMax};
+    store_.Scan(std::move(request), [self = shared_from_this(), kind, members,
+                                     prefix](absl::StatusOr<kv::ScanResult> rows) {
+      if (!rows.ok()) return self->respond_(rest::ErrorAnswer(rows.status()));
+      members ? self->AddMembers(kind, prefix, *rows) : self->AddLeases(kind, *rows);
+      self->ReadNext();
+    });
+  }
+
+ private:
+  void AddLeases(const char* kind, const kv::ScanResult& rows) {
+    json& leases = answer_["leases"][kind] = json::array();
+    for (const kv::Entry& row : rows.entries) {
+      const auto index = lease::LeaseIndexOf(kind, row.key);
+      const auto lease = lease::DecodeLeaseValue(row.value);
+      if (!index.has_value() || !lease.has_value()) continue;
+      const bool held = !lease->owner.empty() && lease->end > rows.store_time;
+      leases.push_back({{"index", *index},
+                        {"epoch", std::to_string(lease->epoch)},
+                        {"owner", held ? lease->owner : ""}});
+    }
+  }
+
+  void AddMembers(const char* kind, const std::string& prefix, const kv::ScanResult& rows) {
+    answer_["storeTime"] =
+        absl::FormatTime(absl::RFC3339_full, rows.store_time, absl::UTCTimeZone());
+    json& members = answer_["members"][kind] = json::array();
+    for (const kv::Entry& row : rows.entries) {
+      const auto end = lease::DecodeMemberValue(row.value);
+      if (!end.has_value() || *end <= rows.store_time) continue;
+      members.push_back(row.key.substr(prefix.size()));
+    }
+  }
+
+  kv::KvStore& store_;
+  const HttpResponder respond_;
+  size_t step_ = 0;
+  json answer_ = json::object();
+};
+
+}  // namespace
+
+PageDoor::PageDoor(CallGate& gate, kv::KvStore& store, std::vector<std::string> cors_origins)
+    : gate_(gate), store_(store), cors_origins_(std::move(cors_origins)) {}
+
+absl::Status PageDoor::AddTo(HttpServer& http) {
+  const auto* service = v1::Tenant::descriptor()->file()->FindServiceByName("TenantService");
+  auto least = MethodAccess::Of(*service->FindMethodByName("ListTenants"));
+  if (!least.ok()) return least.status();
+  least_ = std::make_unique<const MethodAccess>(*std::move(least));
+  http.RouteSync("GET", "/ui", ShowFile);
+  http.RouteSync("GET", "/ui/", ShowFile);
+  http.Route("", "/ui/session", [this](HttpRequest request, HttpResponder respond) {
+    Session(std::move(request), respond);
+  });
+  http.Route("GET", "/ui/platform", [this](HttpRequest request, HttpResponder respond) {
+    ShowPlatform(std::move(request), std::move(respond));
+  });
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const Caller>> PageDoor::Identify(const HttpRequest& request) const {
+  return gate_.Admit(*least_, {.authorization = request.Header("authorization"),
+                               .source = request.peer,
+                               .client_names = request.client_names});
+}
+
+void PageDoor::Session(HttpRequest request, const HttpResponder& respond) {
+  if (request.method == "GET") {
+    if (auto status = AdmitBrowser(cors_origins_, request); !status.ok())
+      return respond(rest::ErrorAnswer(status));
+    const auto caller = Identify(request);
+    return respond(caller.ok() ? JsonAnswer(Show(**caller)) : rest::ErrorAnswer(caller.status()));
+  }
+  if (IsCrossOrigin(request) || request.Header(kCsrfHeader).empty()) {
+    return respond(rest::ErrorAnswer(
+        MakeError(absl::StatusCode::kPermissionDenied, "CSRF_HEADER_MISSING",
+                  absl::StrCat("only the page itself may call, with ", kCsrfHeader))));
+  }
+  if (request.method == "POST") return SignIn(request, respond);
+  if (request.method != "DELETE")
+    return respond({.status = 405, .headers = {{"Allow", "GET, POST, DELETE"}}});
+  HttpResponse response = JsonAnswer(json::object());
+  for (std::string& cookie : EndSessionCookies())
+    response.headers.emplace_back("Set-Cookie", std::move(cookie));
+  respond(std::move(response));
+}
+
+void PageDoor::SignIn(const HttpRequest& request, const HttpResponder& respond) {
+  const auto credential = ReadCredential(request);
+  if (!credential.ok()) return respond(rest::ErrorAnswer(credential.status()));
+  if (!IsCookieValue(*credential)) {
+    return respond(rest::ErrorAnswer(
+        InvalidField("key", absl::StrCat("must be an API key or a token of at most ",
+                                         kSessionCredentialBytesMax, " characters"))));
+  }
+  const std::string header = absl::StrCat("Bearer ", *credential);
+  const auto caller =
+      gate_.Admit(*least_, {.authorization = header, .source = request.peer, .client_names = {}});
+  if (!caller.ok()) return respond(rest::ErrorAnswer(caller.status()));
+  HttpResponse response = JsonAnswer(Show(**caller));
+  response.headers.emplace_back("Set-Cookie", BeginSessionCookie(request, *credential));
+  respond(std::move(response));
+}
+
+void PageDoor::ShowPlatform(HttpRequest request, HttpResponder respond) {
+  if (auto status = AdmitBrowser(cors_origins_, request); !status.ok())
+    return respond(rest::ErrorAnswer(status));
+  const auto caller = Identify(request);
+  if (!caller.ok()) return respond(rest::ErrorAnswer(caller.status()));
+  if (!(*caller)->tenant.empty()) {
+    return respond(rest::ErrorAnswer(
+        MakeError(absl::StatusCode::kPermissionDenied, "ALL_TENANTS_REQUIRED",
+                  "only callers of all tenants may see the platform's instances")));
+  }
+  std::make_shared<PlatformReader>(store_, std::move(respond))->ReadNext();
+}
+
+}  // namespace escapement::master

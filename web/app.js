@@ -1,0 +1,164 @@
+// The page: signs in, shows the frame with its navigation, and the view that the address names.
+import { html, render, useEffect, useLayoutEffect, useState } from './parts/view.js';
+import { address, go, Link, useRoute } from './parts/router.js';
+import { getAll, onSignedOut } from './parts/api.js';
+import { can, isOperatorOfAll, readSession, session, signIn, signOut } from './parts/session.js';
+import { Failure, Loading } from './parts/basics.js';
+import { act, Messages } from './parts/dialog.js';
+import { idOf, setZone, words, zone, zoneName } from './parts/format.js';
+import { Overview } from './pages/overview.js';
+import { Day } from './pages/day.js';
+import { Schedules } from './pages/schedules.js';
+import { Schedule } from './pages/schedule.js';
+import { ScheduleForm } from './pages/schedule_form.js';
+import { Run } from './pages/run.js';
+import { EventPage, Events, NewEvent } from './pages/events.js';
+import { DeadLetter, DeadLetters } from './pages/dead_letters.js';
+import { Operations, OperationPage } from './pages/operations.js';
+import { Policies, Policy, PolicyForm } from './pages/policies.js';
+import { Targets } from './pages/targets.js';
+import { Keys } from './pages/keys.js';
+import { Audit } from './pages/audit.js';
+import { Tenants } from './pages/tenants.js';
+
+/** @type {[string, string, () => boolean][]} */
+const NAVIGATION = [
+  ['', 'Overview', () => true],
+  ['day', 'Day', () => true],
+  ['schedules', 'Schedules', () => true],
+  ['events', 'Events', () => true],
+  ['dead-letters', 'Dead letters', () => true],
+  ['policies', 'Policies', () => true],
+  ['targets', 'Targets', () => true],
+  ['operations', 'Operations', () => true],
+  ['keys', 'Keys', () => can('ADMIN')],
+  ['tenants', 'Tenants', () => can('ADMIN')],
+  ['audit', 'Audit', () => can('ADMIN')],
+];
+
+/** The view of an address. @param {import('./parts/router.js').Route} route */
+function viewOf({ tenant, parts, query }) {
+  const [page = '', id = '', more = '', occurrence = '', , index = ''] = parts;
+  const props = { tenant, query };
+  switch (page) {
+    case '': return html`<${Overview} ...${props} />`;
+    case 'day': return html`<${Day} ...${props} />`;
+    case 'new-schedule': return html`<${ScheduleForm} ...${props} key=${query.get('copy')} />`;
+    case 'schedules':
+      if (!id) return html`<${Schedules} ...${props} />`;
+      if (more === 'edit') return html`<${ScheduleForm} ...${props} id=${id} key=${id} />`;
+      if (index) return html`<${EventPage} ...${props} name=${`schedules/${id}/runs/${occurrence}/events/${index}`} />`;
+      if (occurrence) return html`<${Run} ...${props} id=${id} occurrence=${occurrence} />`;
+      return html`<${Schedule} ...${props} id=${id} />`;
+    case 'new-event': return html`<${NewEvent} ...${props} />`;
+    case 'events': return id ? html`<${EventPage} ...${props} name=${`events/${id}`} />` : html`<${Events} ...${props} />`;
+    case 'dead-letters': return id ? html`<${DeadLetter} ...${props} id=${id} />` : html`<${DeadLetters} ...${props} />`;
+    case 'new-policy': return html`<${PolicyForm} ...${props} />`;
+    case 'policies':
+      if (!id) return html`<${Policies} ...${props} />`;
+      return more === 'edit' ? html`<${PolicyForm} ...${props} id=${id} key=${id} />` : html`<${Policy} ...${props} id=${id} />`;
+    case 'targets': return html`<${Targets} ...${props} />`;
+    case 'operations': return id ? html`<${OperationPage} ...${props} id=${id} />` : html`<${Operations} ...${props} />`;
+    case 'keys': return html`<${Keys} ...${props} />`;
+    case 'tenants': return html`<${Tenants} ...${props} />`;
+    case 'audit': return html`<${Audit} ...${props} />`;
+    default: return html`<${Failure} error=${{ status: 404, message: 'This address has no view.' }} whole />`;
+  }
+}
+
+/** @param {{onDone: () => void}} props */
+function SignIn({ onDone }) {
+  const [error, setError] = useState('');
+  const [busy, setBusy] = useState(false);
+  useEffect(() => void (document.title = 'Sign in · Escapement'), []);
+  const submit = async (/** @type {any} */ event) => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      await signIn(event.target.key.value.trim());
+      onDone();
+    } catch (failure) {
+      const { status, message } = /** @type {any} */ (failure);
+      setError(status === 401 ? 'This key is not valid: it may be mistyped, revoked or expired.' : message);
+    }
+    setBusy(false);
+  };
+  return html`<main class="sign-in"><form onSubmit=${submit}>
+    <h1>Escapement</h1><p class="muted">Sign in with an API key. Ask an admin for one, or make it with <code>escctl key create</code>.</p>
+    <label class="field"><span>API key</span>
+      <input name="key" type="password" required autocomplete="current-password" placeholder="esc_…" autofocus aria-invalid=${error ? 'true' : undefined} aria-describedby="key-error" /></label>
+    <p id="key-error" class="error" role="alert">${error}</p>
+    <button class="primary" disabled=${busy}>Sign in</button></form></main>`;
+}
+
+/** Chooses light, dark, or as the system has it. */
+function useTheme() {
+  const [theme, setTheme] = useState(() => localStorage.getItem('theme') ?? 'system');
+  useEffect(() => {
+    localStorage.setItem('theme', theme);
+    document.documentElement.dataset.theme = theme;
+  }, [theme]);
+  return /** @type {[string, (theme: string) => void]} */ ([theme, setTheme]);
+}
+
+/** @param {{tenant: string}} props */
+function TenantChoice({ tenant }) {
+  const [tenants, setTenants] = useState([tenant]);
+  useEffect(() => {
+    getAll('/v1/tenants', 'tenants').then((found) => setTenants(found.map((each) => idOf(each.name))), () => {});
+  }, []);
+  if (session.tenant) return html`<span class="tenant">${tenant}</span>`;
+  const all = tenants.includes(tenant) ? tenants : [tenant, ...tenants];
+  return html`<label class="tenant"><span class="unseen">Tenant</span><select value=${tenant} onChange=${(/** @type {any} */ event) => go(address(event.target.value, []))}>
+    ${all.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}</select></label>`;
+}
+
+function App() {
+  const route = useRoute();
+  const [state, setState] = useState(/** @type {'begin'|'in'|'out'|{error: any}} */ ('begin'));
+  const [theme, setTheme] = useTheme();
+  const [, redraw] = useState(0);
+  const [open, setOpen] = useState(false);
+  const begin = (session_ = readSession()) => session_.then(() => setState('in'), (error) => setState(error.status === 401 ? 'out' : { error }));
+  useLayoutEffect(() => {
+    onSignedOut.run = () => setState('out');
+    begin(begun);
+  }, []);
+  const tenant = route.tenant;
+  useEffect(() => {
+    if (state === 'in' && !tenant) go(address(session.tenant || 'default', []), { replace: true });
+  }, [state, tenant]);
+  const path = route.parts.join('/');
+  useEffect(() => setOpen(false), [tenant, path]);
+
+  if (state === 'begin') return html`<main class="sign-in"><${Loading} /></main>`;
+  if (state === 'out') return html`<${SignIn} onDone=${() => setState('in')} /><${Messages} />`;
+  if (typeof state === 'object') return html`<main class="sign-in"><${Failure} error=${state.error} retry=${() => begin()} /></main>`;
+  if (!tenant) return null;
+  const page = route.parts[0]?.replace(/^new-(schedule|event)$/, '$1s').replace('new-policy', 'policies') ?? '';
+  const leave = async () => {
+    await act('', signOut);
+    setState('out');
+  };
+  const signedIn = session.principal !== 'anonymous';
+  return html`<a class="skip" href="#main">Skip to the content</a>
+    <header><button class="menu" aria-expanded=${open ? 'true' : 'false'} aria-controls="navigation" onClick=${() => setOpen(!open)}>Menu</button>
+      <${Link} to=${address(tenant, [])} class="brand"><svg viewBox="0 0 24 24" aria-hidden="true"><circle cx="12" cy="12" r="9" /><path d="M12 7v5l3.5 2" /></svg>Escapement<//>
+      <${TenantChoice} tenant=${tenant} />
+      <span class="space"></span>
+      <label><span class="unseen">Times</span><select value=${zone.mode} onChange=${(/** @type {any} */ event) => (setZone(event.target.value), redraw((turn) => turn + 1))}>
+        <option value="local">${zone.mode === 'local' ? zoneName() : 'Local time'}</option><option value="utc">UTC</option></select></label>
+      <label><span class="unseen">Colours</span><select value=${theme} onChange=${(/** @type {any} */ event) => setTheme(event.target.value)}>
+        <option value="system">Auto</option><option value="light">Light</option><option value="dark">Dark</option></select></label>
+      ${signedIn && html`<span class="who" title=${session.principal}>${words(session.role)}</span><button onClick=${leave}>Sign out</button>`}</header>
+    <nav id="navigation" aria-label="Views" class=${open ? 'open' : ''}><ul>${NAVIGATION.filter(([, , may]) => may()).map(([part, title]) => html`<li key=${part}>
+      <${Link} to=${address(tenant, part ? [part] : [])} aria-current=${page === part ? 'page' : undefined}>${title}<//></li>`)}
+      ${isOperatorOfAll() && html`<li class="last"><a href="/docs">API reference</a></li>`}</ul></nav>
+    <main id="main" tabindex="-1"><div key=${`${tenant}/${path}/${zone.mode}`}>${viewOf(route)}</div></main><${Messages} />`;
+}
+
+// The first call goes out before anything is drawn.
+const begun = readSession();
+const theme = localStorage.getItem('theme');
+if (theme) document.documentElement.dataset.theme = theme;
+render(html`<${App} />`, /** @type {Element} */ (document.getElementById('app')));

@@ -1,0 +1,32 @@
+// The day of all schedules: what ran, what failed or was late, what is to come.
+import { html } from '../parts/view.js';
+import { Link, address, setQuery } from '../parts/router.js';
+import { get } from '../parts/api.js';
+import { Failure, Head, Loading } from '../parts/basics.js';
+import { useData } from '../parts/data.js';
+import { Timeline } from '../parts/timeline.js';
+import { zone } from '../parts/format.js';
+import { filterOf, Filters } from './schedules.js';
+
+const LANES = 25;
+/** "2026-11-26" in the zone in which times are shown. @param {number} days from today */
+const dayOf = (days) => new Date(Date.now() + days * 86400000).toLocaleDateString('sv', zone.mode === 'utc' ? { timeZone: 'UTC' } : {});
+
+/** @param {{tenant: string, query: URLSearchParams}} props */
+export function Day({ tenant, query }) {
+  const day = query.get('day') || dayOf(0);
+  const filter = filterOf(query);
+  const at = query.get('at') ?? '';
+  const { data, error, reload } = useData((signal) => get(`/v1/tenants/${tenant}/schedules`, { pageSize: LANES, filter, pageToken: at }, signal), [tenant, filter, at], 15000);
+  const shift = (/** @type {number} */ days) => setQuery({ day: new Date(Date.parse(`${day}T12:00:00Z`) + days * 86400000).toISOString().slice(0, 10) });
+  const schedules = data?.schedules ?? [];
+  return html`<${Head} title="Day" note="One row for each schedule. Tall marks are late: not ended one minute after their time.">
+      <button onClick=${() => shift(-1)}>Day before</button><label><span class="unseen">Day</span><input type="date" value=${day} onChange=${(/** @type {any} */ event) => setQuery({ day: event.target.value })} /></label><button onClick=${() => shift(1)}>Day after</button><//>
+    <${Filters} query=${query} hint='Begin of a name, or labels.team = "billing"' fields=${[['target', 'Target', [['', 'Any'], ...['http', 'grpc', 'sqs', 'kafka', 'slack', 'email', 'ping'].map((kind) => [kind, kind])]]]} />
+    <p class="legend"><span class="good">completed</span><span class="bad">failed</span><span class="warn">being retried</span><span class="busy">active</span><span class="idle">not delivered</span><span class="planned">to come</span></p>
+    ${error && !data && html`<${Failure} error=${error} retry=${reload} />`}${!data && !error && html`<${Loading} />`}
+    ${data && !schedules.length && html`<div class="empty">${filter ? 'No schedule matches.' : 'There is no schedule yet.'}</div>`}
+    ${schedules.length > 0 && html`<section class="card"><${Timeline} schedules=${schedules} day=${day} /></section>`}
+    <p class="below">${at && html`<${Link} to=${address(tenant, ['day'], { day, q: query.get('q') ?? '', target: query.get('target') ?? '' })}>First schedules<//> `}
+      ${data?.nextPageToken && html`<${Link} to=${address(tenant, ['day'], { day, q: query.get('q') ?? '', target: query.get('target') ?? '', at: data.nextPageToken })}>Next ${LANES} schedules<//>`}</p>`;
+}

@@ -1,0 +1,112 @@
+// The state of a tenant at a glance, and of the platform for operators of all tenants. Every figure comes from the server; a
+// figure that it does not have is left out.
+import { html, useRef } from '../parts/view.js';
+import { address, Link } from '../parts/router.js';
+import { get, getAll } from '../parts/api.js';
+import { isOperatorOfAll, session } from '../parts/session.js';
+import { Badge, Facts, Failure, Head, Loading } from '../parts/basics.js';
+import { useData } from '../parts/data.js';
+import { Rows } from '../parts/table.js';
+import { eventAddress } from '../parts/runs.js';
+import { agoText, count, counted, durationText, idOf, secondsOf, timeText, whenText, words } from '../parts/format.js';
+import { deliveredPerSecond, targetColumns } from './targets.js';
+
+// Rows that are read to count them; beyond, the figure says "200+".
+const SOME = 200;
+/** "5" or "1,000+" @param {any[]|undefined} rows @param {string|undefined} next */
+const atLeast = (rows, next) => `${count(rows?.length ?? 0)}${next ? '+' : ''}`;
+
+/** @param {{title: string, value: any, note?: any, tone?: string, to?: string}} props */
+const Tile = ({ title, value, note, tone, to }) => html`<section class=${`tile ${tone ?? ''}`}><h2>${to ? html`<${Link} to=${to}>${title}<//>` : title}</h2><p class="figure">${value}</p><p class="muted">${note}</p></section>`;
+
+/** A histogram of this process's metrics: [[bound, count below it]…]. @param {string} text @param {string} name */
+export function histogram(text, name) {
+  /** @type {Map<number, number>} */
+  const buckets = new Map();
+  for (const line of text.split('\n')) {
+    const found = line.startsWith(`${name}_bucket`) && /le="([^"]+)"\} (\S+)/.exec(line);
+    if (found) buckets.set(found[1] === '+Inf' ? Infinity : Number(found[1]), (buckets.get(found[1] === '+Inf' ? Infinity : Number(found[1])) ?? 0) + Number(found[2]));
+  }
+  return [...buckets].sort((a, b) => a[0] - b[0]);
+}
+/** The bound that 99 of 100 stay below, between two readings. @param {[number, number][]} before @param {[number, number][]} now */
+export function p99(before, now) {
+  const all = (now.at(-1)?.[1] ?? 0) - (before.at(-1)?.[1] ?? 0);
+  if (all <= 0) return null;
+  const earlier = new Map(before);
+  return now.find(([bound, n]) => n - (earlier.get(bound) ?? 0) >= all * 0.99)?.[0] ?? null;
+}
+
+/** Lateness of this process's deliveries since the view began; only where master and handler are one process. */
+function Lateness() {
+  const first = useRef(/** @type {[number, number][]|null} */ (null));
+  const { data } = useData(async (signal) => {
+    const text = await (await fetch('/metrics', { signal })).text();
+    const now = histogram(text, 'escapement_handler_lateness_seconds');
+    first.current ??= now;
+    return { now, bound: p99(first.current, now) ?? p99([], now), whole: p99(first.current, now) === null };
+  }, ['metrics'], 5000);
+  if (!data?.now.length || data.bound === null) return null;
+  return html`<${Tile} title="Lateness" value=${data.bound === Infinity ? `> ${durationText(data.now.at(-2)?.[0] ?? 0)}` : `≤ ${durationText(data.bound)}`} note=${`99 of 100 deliveries, ${data.whole ? 'since the process began' : 'since this view began'}`} />`;
+}
+
+/** @param {{tenant: string}} props */
+export function Overview({ tenant }) {
+  const path = `/v1/tenants/${tenant}`;
+  const { data: soon, error, reload } = useData(async (signal) => {
+    const until = new Date(Date.now() + 3600000).toISOString();
+    const page = await get(`${path}/schedules`, { pageSize: SOME, filter: `next_time < "${until}"` }, signal);
+    return { rows: (page.schedules ?? []).sort((/** @type {any} */ a, /** @type {any} */ b) => a.nextTime.localeCompare(b.nextTime)), next: page.nextPageToken };
+  }, [tenant], 15000);
+  const { data: targets } = useData(() => getAll(`${path}/targets`, 'targets'), [tenant], 5000);
+  const { data: backlog } = useData((signal) => get(`${path}/events`, { pageSize: SOME, filter: `due_time < "${new Date().toISOString()}"` }, signal), [tenant], 5000);
+  const { data: dead } = useData((signal) => get(`${path}/deadLetters`, { pageSize: SOME, filter: `create_time >= "${new Date(Date.now() - 86400000).toISOString()}"` }, signal), [tenant], 10000);
+  const { data: paused } = useData((signal) => get(`${path}/schedules`, { pageSize: SOME, filter: 'state = PAUSED' }, signal), [tenant], 30000);
+  const trouble = (targets ?? []).filter((/** @type {any} */ t) => t.state !== 'CLOSED' || t.errorRate > 0.1);
+  const perSecond = (targets ?? []).reduce((/** @type {number} */ sum, /** @type {any} */ t) => sum + deliveredPerSecond(t), 0);
+  const overdue = backlog?.events?.[0];
+  const columns = [
+    { title: 'Next', cell: (/** @type {any} */ s) => html`<time datetime=${s.nextTime} title=${timeText(s.nextTime)}>${agoText(s.nextTime)}</time>` },
+    { title: 'Schedule', size: 22, cell: (/** @type {any} */ s) => html`<${Link} class="cell" to=${address(tenant, ['schedules', idOf(s.name)])}>${idOf(s.name)}<//>` },
+    { title: 'When', wide: true, cell: (/** @type {any} */ s) => html`<code>${whenText(s)}</code>` },
+    { title: 'Events', number: true, cell: (/** @type {any} */ s) => count(s.eventCount ?? 1) },
+    { title: 'Last', cell: (/** @type {any} */ s) => (s.lastTime ? html`<${Badge} state=${s.lastOutcome} final />` : html`<span class="muted">–</span>`) },
+  ];
+  return html`<${Head} title="Overview" />
+    <div class="tiles">
+      <${Tile} title="Due within an hour" to=${address(tenant, ['schedules'])} value=${soon ? atLeast(soon.rows, soon.next) : '…'} note=${paused && html`schedules; <${Link} to=${address(tenant, ['schedules'], { state: 'PAUSED' })}>${atLeast(paused.schedules, paused.nextPageToken)} paused<//>`} />
+      <${Tile} title="Overdue one-off events" to=${address(tenant, ['events'])} value=${backlog ? atLeast(backlog.events, backlog.nextPageToken) : '…'} note=${backlog && (overdue ? `the first was due ${durationText((Date.now() - Date.parse(overdue.dueTime)) / 1000)} ago` : 'nothing waits behind its time')} tone=${overdue && Date.now() - Date.parse(overdue.dueTime) > 60000 ? 'warn' : ''} />
+      <${Tile} title="Delivered" to=${address(tenant, ['targets'])} value=${targets ? `${perSecond.toFixed(1)}/s` : '…'} note="by handlers, over the last minute" />
+      ${!session.tenant && html`<${Lateness} />`}
+      <${Tile} title="Dead letters of a day" to=${address(tenant, ['dead-letters'], { within: '24' })} value=${dead ? atLeast(dead.deadLetters, dead.nextPageToken) : '…'} tone=${dead?.deadLetters?.length ? 'bad' : ''} note=${dead?.deadLetters?.length ? `the last ${agoText(dead.deadLetters[0].createTime)}` : dead && 'nothing failed for good'} />
+      <${Tile} title="Targets in trouble" to=${address(tenant, ['targets'])} value=${targets ? count(trouble.length) : '…'} tone=${trouble.length ? 'bad' : ''} note=${targets && `of ${counted(targets.length, 'target')} in use`} /></div>
+    ${trouble.length > 0 && html`<h2>Targets in trouble</h2><${Rows} rows=${trouble} columns=${targetColumns} caption="Targets in trouble" rowId=${(/** @type {any} */ t) => t.name} />`}
+    ${overdue && html`<h2>Overdue</h2><ul class="plain card">${backlog.events.slice(0, 5).map((/** @type {any} */ e) => html`<li key=${e.name}><${Link} to=${eventAddress(e.name)}>${idOf(e.name)}<//> was due ${agoText(e.dueTime)} <span class="error">${e.reason ?? ''}</span></li>`)}</ul>`}
+    <h2>Due within an hour</h2>
+    ${error && !soon && html`<${Failure} error=${error} retry=${reload} />`}${!soon && !error && html`<${Loading} />`}
+    ${soon && (soon.rows.length ? html`<${Rows} rows=${soon.rows} columns=${columns} caption="Due within an hour" rowId=${(/** @type {any} */ s) => s.name} />` : html`<div class="empty">No schedule is due within an hour${soon.next ? ', among those examined' : ''}.</div>`)}
+    ${soon?.next && html`<p class="note">There are more schedules than were examined. <${Link} to=${address(tenant, ['day'])}>The day<//> shows them page by page.</p>`}
+    ${isOperatorOfAll() && html`<${Platform} />`}`;
+}
+
+/** Who owns which part of the work, and the state of the store. */
+function Platform() {
+  const { data } = useData(async () => {
+    const [platform, store, clock] = await Promise.all([get('/ui/platform'), get('/v1/store/status'), get('/v1/store/clock')]);
+    return { platform, store, clock };
+  }, ['platform'], 5000);
+  if (!data) return null;
+  const titles = { partition: ['Emitters', 'partitions of schedules'], queue_shard: ['Handlers', 'queue shards'], policy_shard: ['Token managers', 'policy shards'] };
+  const { store, clock } = data;
+  return html`<h2>Platform</h2><div class="columns">
+    ${Object.entries(titles).map(([kind, [title, parts]]) => {
+      const leases = data.platform.leases?.[kind] ?? [];
+      const owners = [...new Set([...(data.platform.members?.[kind] ?? []), ...leases.map((/** @type {any} */ l) => l.owner)])].filter(Boolean).sort();
+      const free = leases.filter((/** @type {any} */ l) => !l.owner);
+      return html`<section class="card" key=${kind}><h3>${title}</h3><ul class="plain">${owners.map((owner) => html`<li key=${owner}><code>${owner}</code> owns ${counted(leases.filter((/** @type {any} */ l) => l.owner === owner).length, 'part')}</li>`)}</ul>
+        ${free.length > 0 && html`<p class="error">${count(free.length)} ${parts} have no owner: their work waits.</p>`}<p class="muted">${count(leases.length)} ${parts}</p></section>`;
+    })}
+    <section class="card"><h3>Store</h3><${Facts} items=${[['Commits', !store.acceptsCommits ? html`<${Badge} label="Refused: the disk is full" tone="bad" />` : html`<${Badge} label="Accepted" tone="good" />`], ['Last commit', count(store.commitSeq)],
+      ['Clock', clock.held ? html`<${Badge} label="Held: confirm the clock" tone="bad" />` : `differs by ${durationText(secondsOf(clock.disagreement))}`],
+      ...(store.replication?.replicas ?? []).map((/** @type {any} */ r) => [r.storeId, html`<${Badge} label=${words(r.role)} tone=${r.role === 'LEADER' ? 'good' : 'idle'} /> ${r.problem}`])]} /></section></div>`;
+}

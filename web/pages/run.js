@@ -1,0 +1,54 @@
+// One run: its events by outcome, and what can be done about them.
+import { html, useState } from '../parts/view.js';
+import { address, Link, setQuery } from '../parts/router.js';
+import { get, getAll } from '../parts/api.js';
+import { Badge, Facts, Failure, Head, Loading } from '../parts/basics.js';
+import { useData } from '../parts/data.js';
+import { Cell, List } from '../parts/table.js';
+import { eventAddress, isLate, OperationProgress, OutcomeBar, RunActions, RunBadge, runCounts, runSeconds } from '../parts/runs.js';
+import { agoText, count, durationText, idOf, shownBytes, Time, timeText } from '../parts/format.js';
+
+/** What the target answered or why it failed, in one line. @param {any} event */
+export const answerText = (event) => (event.reason || (event.output ? shownBytes(event.output) : '')).replace(/\s+/g, ' ').slice(0, 200);
+
+/** @param {{tenant: string, id: string, occurrence: string, query: URLSearchParams}} props */
+export function Run({ tenant, id, occurrence, query }) {
+  const name = `tenants/${tenant}/schedules/${id}/runs/${occurrence}`;
+  const [turn, setTurn] = useState(0);
+  const { data: run, error, reload } = useData((signal) => get(`/v1/${name}`, {}, signal), [name], 2000);
+  const { data: operations } = useData(() => getAll(`/v1/tenants/${tenant}/operations`, 'operations', { filter: 'state = RUNNING' }, 100), [name, turn], 4000);
+  if (error && !run) return html`<${Failure} error=${error} retry=${reload} whole />`;
+  if (!run) return html`<${Loading} />`;
+  const changed = () => (reload(), setTurn((t) => t + 1));
+  const outcome = query.get('outcome') ?? '';
+  const mine = (operations ?? []).filter((/** @type {any} */ operation) => operation.run === name);
+  const columns = [
+    { title: 'Event', cell: (/** @type {any} */ e) => html`<${Cell} to=${eventAddress(e.name)}>${idOf(e.name)}<//>` },
+    { title: 'Result', size: 17, cell: (/** @type {any} */ e) => html`<${Badge} state=${e.status === 'NOT_DELIVERED' ? e.outcome : e.status} />` },
+    { title: 'Attempts', wide: true, number: true, cell: (/** @type {any} */ e) => count(e.attempts) },
+    { title: 'Answer or error', size: 26, cell: (/** @type {any} */ e) => html`<span class=${e.outcome === 'SUCCEEDED' ? 'muted' : 'error'}>${answerText(e)}</span>` },
+    { title: 'Ended', wide: true, cell: (/** @type {any} */ e) => (e.completeTime ? html`<time datetime=${e.completeTime} title=${timeText(e.completeTime)}>${agoText(e.completeTime)}</time>` : '–') },
+  ];
+  const totals = [['', 'All', run.eventCount], ['SUCCEEDED', 'Succeeded', run.succeededCount], ['FAILED', 'Failed', run.failedCount], ['EXPIRED', 'Expired', run.expiredCount], ['CANCELLED', 'Cancelled', run.cancelledCount], ['SKIPPED', 'Skipped', run.skippedCount]];
+  return html`<${Head} title=${`Run of ${timeText(run.nominalTime)}`} above=${html`<${Link} to=${address(tenant, ['schedules'])}>Schedules<//> / <${Link} to=${address(tenant, ['schedules', id])}>${id}<//>`}>
+      <${RunActions} run=${run} done=${changed} /><//>
+    <section class="card"><${OutcomeBar} run=${run} /><${Facts} items=${[
+      ['Result', html`<${RunBadge} run=${run} />`], ['Events', runCounts(run)], ['Due', html`<${Time} value=${run.nominalTime} />`],
+      ['Ended', run.completeTime && html`<${Time} value=${run.completeTime} /> after ${durationText(runSeconds(run))}`],
+      ['Why it is late', isLate(run) && whyLate(run)], ['Tokens held', Number(run.grantedCount) > 0 && `${count(run.runningCount)} now, ${count(run.grantedCount)} of ${count(run.eventCount)} events have had one`],
+      ['Expected end', run.eta && html`<${Time} value=${run.eta} />`], ['Definition', run.version && `version ${run.version}`], ['Skipped because', run.skipReason]]} />
+      ${mine.map((operation) => html`<${OperationProgress} key=${operation.name} name=${operation.name} onEnd=${changed} />`)}</section>
+    <h2>Events</h2>
+    <div class="tabs" role="group" aria-label="Outcome">${totals.filter(([kind, , number]) => kind === '' || Number(number) || kind === outcome).map(([kind, title, number]) => html`<button key=${kind} aria-pressed=${outcome === kind ? 'true' : 'false'} onClick=${() => setQuery({ outcome: String(kind), at: '' })}>${title} <span class="muted">${count(number)}</span></button>`)}</div>
+    ${run.state === 'ACTIVE' && html`<p class="muted">Listed are events that have ended or wait for a retry.</p>`}
+    <${List} path=${`/v1/${name}/events`} field="events" query=${{ filter: outcome && `outcome=${outcome}` }} columns=${columns} caption="Events of the run" noun="events" every=${3000} refreshKey=${turn}
+      empty=${run.state === 'ACTIVE' ? 'No event has ended yet. Events that wait or are being sent are not listed.' : 'No event matches.'} />`;
+}
+
+/** @param {any} run */
+function whyLate(run) {
+  if (Number(run.retryCount) > 0) return `${count(run.retryCount)} attempts failed and were repeated; open an event to see the errors`;
+  if (Number(run.eventCount) > Number(run.grantedCount ?? 0) && run.grantedCount !== undefined && run.state === 'ACTIVE') return 'events wait for tokens of the throttling policy';
+  if (run.state === 'ACTIVE') return 'its target has not answered, is down (see Targets), or has no room';
+  return 'it took long, or the platform reached it late';
+}

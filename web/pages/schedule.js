@@ -1,0 +1,114 @@
+// One schedule: its definition, what comes next, what ran.
+import { html, useState } from '../parts/view.js';
+import { address, go, Link, setQuery } from '../parts/router.js';
+import { call, get, post, requestId } from '../parts/api.js';
+import { can } from '../parts/session.js';
+import { Badge, Facts, Failure, Head, Loading, TextBox } from '../parts/basics.js';
+import { act, ask, say } from '../parts/dialog.js';
+import { useData } from '../parts/data.js';
+import { List } from '../parts/table.js';
+import { runColumns } from '../parts/runs.js';
+import { agoText, count, counted, durationText, idOf, secondsOf, shownBytes, targetText, Time, timeText, whenText, words } from '../parts/format.js';
+import { ScheduleActions } from './schedules.js';
+import { Timeline } from '../parts/timeline.js';
+
+/** The request of a preview of these times. @param {any} s */
+export const previewOf = (s) => ({
+  ...Object.fromEntries(['cron', 'cronFields', 'interval', 'times', 'timeZone', 'dstPolicy', 'exclusions'].filter((name) => s[name] !== undefined && s[name] !== null).map((name) => [name, s[name]])),
+  ...(s.startTime ? { scheduleStartTime: s.startTime } : {}),
+  ...(s.endTime ? { scheduleEndTime: s.endTime } : {}),
+});
+
+/** @type {Record<string, string>} */
+export const NOTES = {
+  GAP_FIRED_AFTER: 'clocks go forward: fires right after the skipped hour',
+  GAP_SHIFTED: 'clocks go forward: fires as if they had not',
+  OVERLAP_FIRST: 'clocks go back: the first of two equal times',
+  OVERLAP_LAST: 'clocks go back: the second of two equal times',
+};
+
+/** @param {{preview: any}} props */
+export const Occurrences = ({ preview }) => html`<ol class="occurrences">${(preview.occurrences ?? []).map((each) => html`<li key=${each.time}>
+  <code>${(each.localTime ?? '').replace('T', ' ').replace(/(\.\d{3})\d+/, '$1')}</code> <span class="muted">${agoText(each.time)}</span>${each.note && html` <span class="badge warn">${NOTES[each.note] ?? each.note}</span>`}</li>`)}</ol>
+  ${!(preview.occurrences ?? []).length && html`<p class="muted">It does not fire again.</p>`}
+  ${(preview.warnings ?? []).map((text) => html`<p class="note">${text}</p>`)}`;
+
+/** Fires the occurrences of a past range, call by call, and says how far it is. @param {any} schedule @param {() => void} done */
+async function backfill(schedule, done) {
+  const id = idOf(schedule.name);
+  const day = new Date(Date.now() - 86400000).toISOString().slice(0, 16);
+  const values = await ask({
+    title: `Backfill ${id}`, action: 'Count them', text: 'Fires the occurrences of a past time that have not fired. Those that have fired are left alone.',
+    fields: [{ name: 'from', label: 'From (UTC)', type: 'datetime-local', value: day }, { name: 'to', label: 'To (UTC)', type: 'datetime-local', value: new Date().toISOString().slice(0, 16) }],
+  });
+  if (!values) return;
+  const path = `/v1/${schedule.name}:backfill`;
+  const range = { startTime: `${values.from}:00Z`, endTime: `${values.to}:00Z`, maxOccurrences: 1000 };
+  const counted_ = await act('', () => post(path, { ...range, validateOnly: true }));
+  if (!counted_) return;
+  const some = counted_.nextStartTime ? 'at least ' : '';
+  const sure = await ask({ title: `Fire ${some}${counted(counted_.firedCount, 'missed run')}?`, text: `${count(counted_.presentCount)} of this time have fired before and are left alone.`, action: `Backfill ${some}${count(counted_.firedCount)}` });
+  if (!sure) return;
+  await act('', async () => {
+    let fired = 0;
+    for (let startTime = range.startTime; startTime;) {
+      const step = await post(path, { ...range, startTime, requestId: requestId() });
+      fired += Number(step.firedCount ?? 0);
+      startTime = step.nextStartTime;
+      say(`${counted(fired, 'run')} fired${startTime ? ` up to ${timeText(startTime)}…` : '. The backfill is done.'}`);
+    }
+    done();
+  });
+}
+
+/** @param {any} policy */
+function retryText(policy = {}) {
+  const { maxAttempts = 4, minBackoff = '1s', maxBackoff = '300s' } = policy;
+  return Number(maxAttempts) === 1 ? 'one attempt' : `up to ${maxAttempts} attempts, first wait up to ${durationText(secondsOf(minBackoff))}, at most ${durationText(secondsOf(maxBackoff))}`;
+}
+
+/** @param {{tenant: string, id: string, query: URLSearchParams}} props */
+export function Schedule({ tenant, id, query }) {
+  const name = `tenants/${tenant}/schedules/${id}`;
+  const [turn, setTurn] = useState(0);
+  const { data: s, error, reload } = useData((signal) => get(`/v1/${name}`, {}, signal), [name], 5000);
+  const { data: next } = useData(async (signal) => (s ? call('POST', '/v1/schedules:preview', { body: { ...previewOf(s), count: 10 }, signal }) : undefined), [name, s?.version, s?.nextTime]);
+  if (error && !s) return html`<${Failure} error=${error} retry=${reload} whole />`;
+  if (!s) return html`<${Loading} />`;
+  const changed = () => (reload(), setTurn((t) => t + 1));
+  const remove = async () => {
+    const sure = await ask({ title: `Delete ${id}?`, text: 'It does not fire any more. Events that are not sent yet end as skipped.', action: 'Delete', danger: true });
+    if (sure && (await act(`${id} is deleted.`, () => call('DELETE', `/v1/${name}`)))) go(address(tenant, ['schedules']));
+  };
+  const state = query.get('state') ?? '';
+  const from = query.get('from') ?? '';
+  const filter = [state && `state = ${state}`, from && `nominal_time >= "${from}T00:00:00Z"`].filter(Boolean).join(' AND ');
+  const [kind, place] = targetText(s.target);
+  return html`<${Head} title=${id} above=${html`<${Link} to=${address(tenant, ['schedules'])}>Schedules<//>`} note=${s.displayName}>
+      <${ScheduleActions} schedule=${s} done=${changed} />
+      ${can('OPERATOR') && html`<button onClick=${() => backfill(s, changed)}>Backfill</button>`}
+      ${can('EDITOR') && html`<${Link} class="button" to=${address(tenant, ['schedules', id, 'edit'])}>Edit<//><${Link} class="button" to=${address(tenant, ['new-schedule'], { copy: id })}>Copy<//><button class="danger" onClick=${remove}>Delete</button>`}<//>
+    <div class="columns"><section class="card"><h2>Definition</h2><${Facts} items=${[
+      ['State', html`<${Badge} state=${s.state} /> ${s.pauseReason}`],
+      ['When', html`<code>${whenText(s)}</code> ${next?.description ?? ''}`],
+      ['Time zone', s.timeZone],
+      ['Target', html`${kind} <code>${place}</code>`],
+      ['Events per run', s.eventCount && count(s.eventCount)],
+      ['Policy', s.policy && html`<${Link} to=${address(tenant, ['policies', idOf(s.policy)])}>${idOf(s.policy)}<//>`],
+      ['Window', s.window && `${durationText(secondsOf(s.window.duration))}, ${words(s.window.pacing || 'SOONEST').toLowerCase()}`],
+      ['Retries', retryText(s.retryPolicy)],
+      ['Missed runs', words(s.misfirePolicy?.action || 'FIRE_ALL')],
+      ['If the last run is active', words(s.overlapPolicy || 'ALLOW')],
+      ['Labels', Object.entries(s.labels ?? {}).map(([key, value]) => html`<span class="badge idle">${key}: ${value}</span> `)],
+      ['Since its creation', `${count(s.succeededCount)} succeeded, ${count(s.failedCount)} failed`],
+      ['Changed', html`<${Time} value=${s.updateTime} />`]]} />
+      ${s.payload && html`<details><summary>Payload</summary><${TextBox} text=${shownBytes(s.payload)} label="Payload" /></details>`}</section>
+    <section class="card"><h2>Next</h2>${s.state === 'PAUSED' ? html`<p class="muted">It is paused. It would fire at:</p>` : ''}${next ? html`<${Occurrences} preview=${next} />` : html`<${Loading} />`}</section></div>
+    <section class="card"><h2>Today</h2><${Timeline} schedules=${[s]} day=${new Date().toLocaleDateString('sv')} /></section>
+    <h2>Runs</h2>
+    <form class="filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}><label class="field"><span>State</span><select value=${state} onChange=${(/** @type {any} */ event) => setQuery({ state: event.target.value, at: '' })}>
+      ${[['', 'Any'], ['ACTIVE', 'Active'], ['COMPLETED', 'Ended'], ['SKIPPED', 'Skipped'], ['CANCELLED', 'Cancelled']].map(([value, title]) => html`<option value=${value}>${title}</option>`)}</select></label>
+      <label class="field"><span>Since (UTC)</span><input type="date" value=${from} onChange=${(/** @type {any} */ event) => setQuery({ from: event.target.value, at: '' })} /></label></form>
+    <${List} path=${`/v1/${name}/runs`} field="runs" query=${{ orderBy: 'nominal_time desc', filter }} columns=${runColumns(changed)} caption=${`Runs of ${id}`} noun="runs" every=${3000} refreshKey=${turn}
+      rowId=${(/** @type {any} */ run) => run.name} empty=${filter ? 'No run matches.' : 'It has not run yet.'} />`;
+}

@@ -1,0 +1,151 @@
+// How runs and events look, and what can be done with them, in every view.
+import { html, useState } from './view.js';
+import { address, Link } from './router.js';
+import { get, post, requestId } from './api.js';
+import { can } from './session.js';
+import { Badge, Failure, Progress, TextBox } from './basics.js';
+import { act, ask } from './dialog.js';
+import { useData } from './data.js';
+import { Cell } from './table.js';
+import { count, counted, durationText, secondsOf, shownBytes, Time, timeText } from './format.js';
+
+/** A run that has not ended so long after its time is late. */
+export const LATE_SECONDS = 60;
+
+/** Seconds from a run's time to its end, or to now. @param {any} run */
+export const runSeconds = (run) => ((run.completeTime ? Date.parse(run.completeTime) : Date.now()) - Date.parse(run.nominalTime)) / 1000;
+/** @param {any} run */
+export const isLate = (run) => run.state !== 'SKIPPED' && runSeconds(run) > LATE_SECONDS;
+
+/** @param {string} name tenants/t/schedules/s/runs/o */
+export const runAddress = (name) => {
+  const [, tenant, ...parts] = name.split('/');
+  return address(tenant, parts);
+};
+
+/** @param {any} run */
+const endedCount = (run) => ['succeeded', 'failed', 'skipped', 'cancelled', 'expired'].reduce((sum, kind) => sum + Number(run[`${kind}Count`] ?? 0), 0);
+
+/** @param {{run: any}} props */
+export function RunBadge({ run }) {
+  return html`<${Badge} state=${run.state === 'CANCELLED' ? 'CANCELLED' : run.status} />${isLate(run) && html` <${Badge} label="Late" tone="warn" />`}`;
+}
+
+/** The counts of a run in words. @param {any} run */
+export function runCounts(run) {
+  if (run.state === 'SKIPPED') return `skipped: ${run.skipReason ?? ''}${Number(run.occurrenceCount) > 1 ? ` (${counted(run.occurrenceCount, 'occurrence')})` : ''}`;
+  const all = Number(run.eventCount ?? 0);
+  const parts = [];
+  for (const kind of ['succeeded', 'failed', 'cancelled', 'expired', 'skipped']) {
+    if (Number(run[`${kind}Count`])) parts.push(`${count(run[`${kind}Count`])} ${kind}`);
+  }
+  const open = all - endedCount(run);
+  if (open > 0 && run.state === 'ACTIVE') parts.push(`${count(open)} open`);
+  if (Number(run.retryCount)) parts.push(counted(run.retryCount, 'retry'));
+  return parts.join(', ') || counted(all, 'event');
+}
+
+/** Redrives the failed events of a run, after the server has said how many there are. @param {any} run @param {() => void} done */
+export async function redriveRun(run, done) {
+  const path = `/v1/${run.name}:redrive`;
+  const begun = await act('', () => post(path, { validateOnly: true }));
+  if (!begun) return;
+  const total = begun.totalCount ?? 0;
+  const values = await ask({ title: `Send ${counted(total, 'failed event')} again?`, text: `Each keeps its id and gets a new round of attempts, by the definition that the schedule has now.`, action: `Redrive ${count(total)}` });
+  if (!values) return;
+  const operation = await act(`${counted(total, 'event')} will be sent again.`, () => post(path, { requestId: requestId() }));
+  if (operation) done();
+}
+
+/** @param {any} run @param {() => void} done */
+export async function cancelRun(run, done) {
+  const open = Number(run.eventCount ?? 0) - endedCount(run);
+  const values = await ask({ title: `Cancel ${counted(open, 'open event')}?`, text: 'Events that are not sent yet end as cancelled. An attempt that is on its way goes on; it is not repeated.', action: `Cancel ${count(open)}`, danger: true });
+  if (values && (await act('The run is cancelled.', () => post(`/v1/${run.name}:cancel`, { requestId: requestId() })))) done();
+}
+
+/** @param {{run: any, done: () => void}} props */
+export function RunActions({ run, done }) {
+  if (!can('OPERATOR')) return null;
+  const when = timeText(run.nominalTime);
+  return html`<span class="buttons">${Number(run.failedCount) > 0 && html`<button aria-label=${`Redrive the failed events of ${when}`} onClick=${() => redriveRun(run, done)}>Redrive</button>`}
+    ${run.state === 'ACTIVE' && html`<button aria-label=${`Cancel the run of ${when}`} onClick=${() => cancelRun(run, done)}>Cancel</button>`}</span>`;
+}
+
+/** @param {() => void} done @returns {import('./table.js').Column[]} */
+export const runColumns = (done) => [
+  { title: 'Time', size: 16, cell: (run) => html`<${Cell} to=${runAddress(run.name)}>${timeText(run.nominalTime)}<//>` },
+  { title: 'Result', size: 18, cell: (run) => html`<${RunBadge} run=${run} />` },
+  { title: 'Events', size: 22, wide: true, cell: runCounts },
+  { title: 'Took', wide: true, number: true, cell: (run) => (run.completeTime ? durationText(runSeconds(run)) : html`<span class="muted">–</span>`) },
+  { title: 'Actions', hidden: true, size: 14, cell: (run) => html`<${RunActions} run=${run} done=${done} />` },
+];
+
+/** The address of an event or of its dead letter's event. @param {string} name */
+export const eventAddress = (name) => {
+  const [, tenant, ...parts] = name.split('/');
+  return address(tenant, parts);
+};
+
+/** The attempts of an event, the newest last. @param {{attempts: any[]}} props */
+export function Attempts({ attempts }) {
+  if (!attempts?.length) return null;
+  return html`<h2>Attempts</h2><ol class="attempts">${attempts.map((attempt) => html`<li key=${attempt.number}>
+    <p><strong>${attempt.number}</strong> <${Badge} state=${attempt.result} final /> ${attempt.statusCode ? html`<span>status ${attempt.statusCode}</span>, ` : ''}
+      <${Time} value=${attempt.startTime} /> ${attempt.duration && html`<span class="muted">took ${durationText(secondsOf(attempt.duration))}</span>`}</p>
+    ${attempt.error && html`<p class="error">${attempt.error}</p>`}
+    ${attempt.answer && html`<${TextBox} text=${shownBytes(attempt.answer)} label=${`The target's answer to attempt ${attempt.number}`} />`}</li>`)}</ol>`;
+}
+
+/** Sends an event's dead letter again; finds it by the event's name. @param {any} event @param {() => void} done */
+export async function redriveEvent(event, done) {
+  const tenant = event.name.split('/').slice(0, 2).join('/');
+  const found = await act('', () => get(`/v1/${tenant}/deadLetters`, { filter: `event_id = "${event.eventId}"`, pageSize: 1 }));
+  if (!found) return;
+  const letter = found.deadLetters?.[0];
+  if (!letter) return void (await ask({ title: 'The dead letter is gone', text: 'It was redriven, purged or collected before.', action: 'Close' }));
+  await redriveLetter(letter, done);
+}
+/** @param {any} letter @param {() => void} done */
+export async function redriveLetter(letter, done) {
+  const values = await ask({ title: 'Send 1 event again?', text: html`<code>${letter.event}</code> keeps its id and gets a new round of attempts.`, action: 'Redrive 1' });
+  if (values && (await act('The event will be sent again.', () => post(`/v1/${letter.name}:redrive`, { requestId: requestId() })))) done();
+}
+
+/** Progress of long work, followed until it ends. @param {{name: string, onEnd?: () => void}} props */
+export function OperationProgress({ name, onEnd }) {
+  const [ended, setEnded] = useState(false);
+  const { data, error, reload } = useData(async (signal) => {
+    const operation = await get(`/v1/${name}`, {}, signal);
+    if (operation.state !== 'RUNNING' && !ended) {
+      setEnded(true);
+      onEnd?.();
+    }
+    return operation;
+  }, [name], ended ? 0 : 1000);
+  if (error && !data) return html`<${Failure} error=${error} />`;
+  if (!data) return null;
+  const done = Number(data.doneCount ?? 0) + Number(data.failedCount ?? 0);
+  const cancel = async () => {
+    if (await ask({ title: 'Stop this work?', text: 'What is done stays.', action: 'Stop', danger: true })) {
+      await act('The work is stopped.', () => post(`/v1/${name}:cancel`));
+      reload();
+    }
+  };
+  const [, tenant, , id] = name.split('/');
+  return html`<div class="operation"><p><${Link} to=${address(tenant, ['operations', id])}>${data.kind === 'PURGE' ? 'Purge' : 'Redrive'}<//> <${Badge} state=${data.state} final />
+    ${count(done)} of ${count(data.totalCount)}${Number(data.failedCount) ? `, ${count(data.failedCount)} could not be done: ${data.lastFailure}` : ''}
+    ${data.state === 'RUNNING' && can('OPERATOR') && html` <button onClick=${cancel}>Stop</button>`}</p>
+    <${Progress} value=${done} max=${Number(data.totalCount ?? 0)} label="Progress" />${data.error && html`<p class="error">${data.error}</p>`}</div>`;
+}
+
+/** A bar of how a run's events ended. @param {{run: any}} props */
+export function OutcomeBar({ run }) {
+  const all = Number(run.eventCount ?? 0) || 1;
+  const kinds = [['succeeded', 'good'], ['failed', 'bad'], ['expired', 'warn'], ['cancelled', 'idle'], ['skipped', 'idle']];
+  const text = runCounts(run);
+  return html`<div class="bar" role="img" aria-label=${text} title=${text}>${kinds.map(([kind, tone]) => {
+    const share = Number(run[`${kind}Count`] ?? 0) / all;
+    return share > 0 && html`<span class=${tone} style=${{ width: `${Math.max(share * 100, 0.5)}%` }}></span>`;
+  })}</div>`;
+}

@@ -1,0 +1,22 @@
+// Who the caller is, and what the roles allow. The server decides; the page only hides what it would refuse.
+import { call, get } from './api.js';
+
+const ROLES = ['VIEWER', 'OPERATOR', 'EDITOR', 'ADMIN', 'SERVICE'];
+
+/** @type {{principal: string, role: string, tenant: string}} */
+export const session = { principal: '', role: '', tenant: '' };
+
+/** True if the caller's role includes this one. @param {string} role */
+export const can = (role) => ROLES.indexOf(session.role) >= ROLES.indexOf(role);
+/** True for an admin of all tenants. */
+export const isOperatorOfAll = () => can('ADMIN') && session.tenant === '';
+
+/** @returns {Promise<void>} */
+export async function readSession() {
+  Object.assign(session, await get('/ui/session'));
+}
+/** @param {string} key */
+export async function signIn(key) {
+  Object.assign(session, await call('POST', '/ui/session', { body: { key } }));
+}
+export const signOut = () => call('DELETE', '/ui/session');

@@ -1,0 +1,99 @@
+// The parts of a form that schedules and one-off events share: where to, and what is sent.
+import { html, useCallback, useState } from './view.js';
+import { call, get, requestId } from './api.js';
+import { Badge, TextBox } from './basics.js';
+import { Select, Text } from './fields.js';
+import { base64Of, shownBytes, textOf } from './format.js';
+
+/** @param {any} first @returns {[any, (changes: any) => void, (draft: any) => void]} */
+export function useDraft(first) {
+  const [draft, setDraft] = useState(first);
+  const set = useCallback((/** @type {any} */ changes) => setDraft((/** @type {any} */ before) => ({ ...before, ...changes })), []);
+  return [draft, set, setDraft];
+}
+
+/** "A: b" lines of a map, and back. */
+const linesOf = (/** @type {any} */ map) => Object.entries(map ?? {}).map(([name, value]) => `${name}: ${value}`).join('\n');
+const mapOf = (/** @type {string} */ text) => Object.fromEntries(text.split('\n').filter((line) => line.trim()).map((line) => {
+  const colon = line.indexOf(':');
+  return colon < 0 ? [line.trim(), ''] : [line.slice(0, colon).trim(), line.slice(colon + 1).trim()];
+}));
+const listOf = (/** @type {string} */ text) => text.split(/[\n,]/).map((each) => each.trim()).filter(Boolean);
+
+/** @typedef {[name: string, label: string, hint?: string, form?: 'lines'|'map'|'list'|'password'|'method']} KindField */
+/** @type {Record<string, {title: string, note: string, fields: KindField[]}>} */
+const KINDS = {
+  http: { title: 'HTTP', note: 'Your service gets a request with the payload as its body. Any 2xx answer means delivered.', fields: [['uri', 'URL', 'https://… with a host'], ['method', 'Method', '', 'method'], ['headers', 'Headers', 'One on each line: Name: value', 'map'], ['secretHeaders', 'Secret headers', 'Such as Authorization: Bearer …; they are encrypted and not shown again.', 'map'], ['signingSecrets', 'Signing secrets', 'whsec_…, one on each line', 'list']] },
+  grpc: { title: 'gRPC', note: 'A server of escapement.v1.TriggerReceiver.', fields: [['uri', 'Address', 'dns:///host:port']] },
+  sqs: { title: 'SQS', note: 'A queue of Amazon SQS.', fields: [['queueUrl', 'Queue URL'], ['region', 'Region', 'Empty: from the URL'], ['endpoint', 'Endpoint', 'Empty: that of the URL'], ['credentials', 'Credentials', 'access key id:secret access key', 'password'], ['messageGroupId', 'Message group', 'For FIFO queues']] },
+  kafka: { title: 'Kafka', note: 'A topic. TLS and SASL can be given as JSON below.', fields: [['brokers', 'Brokers', 'host:port, separated by commas'], ['topic', 'Topic'], ['key', 'Key', "Empty: the event's id"]] },
+  slack: { title: 'Slack', note: 'A channel, by an incoming webhook.', fields: [['webhookUrl', 'Webhook URL', 'A secret: it is not shown again.', 'password'], ['text', 'Message', 'A template: {{payload.field}}', 'lines']] },
+  email: { title: 'E-mail', note: 'People, by a mail server.', fields: [['smtpUri', 'Mail server', 'smtps://host:port'], ['username', 'User'], ['password', 'Password', '', 'password'], ['from', 'From'], ['to', 'To', 'Addresses, separated by commas', 'list'], ['subject', 'Subject'], ['text', 'Text', 'A template: {{payload.field}}', 'lines']] },
+  ping: { title: 'Ping', note: 'A URL that is called with GET, for monitors.', fields: [['uri', 'URL']] },
+};
+const snake = (/** @type {string} */ name) => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`);
+
+/** @param {{kind: string, field: KindField, value: any, set: (value: any) => void, error: any}} props */
+function KindInput({ kind, field: [name, label, hint, form], value, set, error }) {
+  const path = `target.${kind}.${snake(name)}`;
+  // Maps and lists are typed as lines; the text is kept while it is typed.
+  const [text, setText] = useState(form === 'map' ? linesOf(value) : form === 'list' ? (value ?? []).join('\n') : '');
+  if (form === 'method') return html`<${Select} path=${path} label=${label} value=${value || 'POST'} set=${set} options=${['POST', 'PUT', 'PATCH'].map((each) => [each, each])} error=${error} />`;
+  const type = (/** @type {string} */ typed) => (setText(typed), set(form === 'map' ? mapOf(typed) : listOf(typed)));
+  if (form === 'map' || form === 'list') return html`<${Text} path=${path} label=${label} hint=${hint} lines=${2} value=${text} set=${type} error=${error} />`;
+  return html`<${Text} path=${path} label=${label} hint=${hint} lines=${form === 'lines' ? 3 : 0} type=${form === 'password' ? 'password' : 'text'} value=${value} set=${set} error=${error} wide=${name === 'uri' || name === 'queueUrl'} />`;
+}
+
+/** @param {{draft: any, set: (changes: any) => void, error: any, prefix: string, children?: any}} props */
+export function TargetFields({ draft, set, error, children }) {
+  const kind = Object.keys(draft.target ?? {})[0] ?? 'http';
+  const fields = draft.target?.[kind] ?? {};
+  const choose = (/** @type {string} */ next) => set({ target: { [next]: next === kind ? fields : fields.uri !== undefined && (next === 'ping' || next === 'http') ? { uri: fields.uri } : {} } });
+  const { note, fields: shown } = KINDS[kind] ?? { note: '', fields: [] };
+  return html`<fieldset><legend>Where to</legend>
+    <${Select} path="target" label="Target" value=${kind} set=${choose} options=${Object.entries(KINDS).map(([each, { title }]) => [each, title])} error=${null} hint=${note} />
+    ${shown.map((field) => html`<${KindInput} key=${`${kind}-${field[0]}`} kind=${kind} field=${field} value=${fields[field[0]]} error=${error}
+      set=${(/** @type {any} */ value) => {
+        const next = { ...fields, [field[0]]: value };
+        if (value === '' || (Array.isArray(value) && !value.length) || (value && typeof value === 'object' && !Array.isArray(value) && !Object.keys(value).length)) delete next[field[0]];
+        set({ target: { [kind]: next } });
+      }} />`)}${children}</fieldset>`;
+}
+
+/** @param {{draft: any, set: (changes: any) => void, error: any}} props */
+export function PayloadFields({ draft, set, error }) {
+  const text = textOf(draft.payload);
+  return html`<fieldset><legend>What is sent</legend>
+    ${text === null ? html`<p class="note">The payload is no text; it can be changed as JSON (base64).</p>`
+      : html`<${Text} path="payload" label="Payload" hint="Text or JSON; the same for every event." lines=${5} value=${text} set=${(/** @type {string} */ typed) => set({ payload: base64Of(typed) })} error=${error} wide />`}
+    <${Text} path="content_type" label="Media type" hint="Empty: application/json" value=${draft.contentType} set=${(/** @type {string} */ contentType) => set({ contentType })} error=${error} />
+    <${Text} path="delivery_timeout" label="Time for an answer" hint="10 s unless given: 10s" value=${draft.deliveryTimeout} set=${(/** @type {string} */ deliveryTimeout) => set({ deliveryTimeout: deliveryTimeout || undefined })} error=${error} /></fieldset>`;
+}
+
+/** Sends one event to the target at once, with one attempt, and shows what came back. @param {{tenant: string, draft: any, onError: (error: any) => void}} props */
+export function SendOne({ tenant, draft, onError }) {
+  const [event, setEvent] = useState(/** @type {any} */ (null));
+  const [busy, setBusy] = useState(false);
+  const send = async () => {
+    setBusy(true);
+    setEvent(null);
+    onError(null);
+    try {
+      const { target, payload, contentType, deliveryTimeout } = draft;
+      let made = await call('POST', `/v1/tenants/${tenant}/events`, { query: { requestId: requestId() }, body: { target, payload, contentType, deliveryTimeout, dueTime: new Date().toISOString(), retryPolicy: { maxAttempts: 1 } } });
+      for (let wait = 200; made.state !== 'ENDED'; wait = Math.min(wait * 1.5, 2000)) {
+        setEvent(made);
+        await new Promise((next) => setTimeout(next, wait));
+        made = await get(`/v1/${made.name}`);
+      }
+      setEvent(made);
+    } catch (error) {
+      onError(error);
+    }
+    setBusy(false);
+  };
+  const attempt = event?.recentAttempts?.at(-1);
+  return html`<div class="field wide"><div><button type="button" disabled=${busy} onClick=${send}>Send one now</button> <small>Sends the payload to this target once, as a one-off event.</small></div>
+    <div role="status">${event && html`<p><${Badge} state=${event.state === 'ENDED' ? event.outcome : 'IN_PROGRESS'} final label=${event.outcome === 'SUCCEEDED' ? 'It arrived' : event.outcome ? 'It was not accepted' : 'Being sent…'} />
+      ${attempt?.statusCode ? ` status ${attempt.statusCode}` : ''} <span class="error">${event.reason ?? ''}</span></p>${(event.output || attempt?.answer) && html`<${TextBox} text=${shownBytes(event.output || attempt.answer)} label="The target's answer" />`}`}</div></div>`;
+}
