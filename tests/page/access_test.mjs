@@ -1,0 +1,163 @@
+// Who may see and do what: sign-in, session cookie, roles, Content-Security-Policy, calls of other origins.
+import assert from 'node:assert/strict';
+import http from 'node:http';
+import { after, before, test } from 'node:test';
+import { openBrowser, openPage, Platform, seed, startReceiver, until } from './harness.mjs';
+
+let platform, receiver, browser;
+const keys = {};
+before(async () => {
+  receiver = await startReceiver();
+  platform = await Platform.start();
+  browser = await openBrowser();
+  await seed(platform, receiver);
+  for (const role of ['VIEWER', 'OPERATOR', 'EDITOR', 'ADMIN']) {
+    keys[role] = (await platform.api('POST', '/tenants/default/keys', { role, displayName: role })).secret;
+    await until(async () => (await platform.raw('GET', '/v1/tenants', { key: keys[role] })).status === 200, `the key of a ${role}`);
+  }
+});
+after(async () => {
+  await browser?.close();
+  await platform?.stop();
+  receiver?.close();
+});
+
+test('a wrong key is refused in words, a right one leads to where the address says', async () => {
+  const page = await openPage(browser, platform, { where: '/ui/default/policies/gentle', signIn: false });
+  await page.getByLabel('API key').fill('esc_wrong');
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByText('This key is not valid').waitFor();
+  await page.getByLabel('API key').fill(platform.key);
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'gentle' }).waitFor();
+  page.check();
+  await page.context().close();
+});
+
+test('the cookie is out of reach of scripts and other sites', async () => {
+  const page = await openPage(browser, platform);
+  const cookies = await page.context().cookies();
+  assert.equal(cookies.length, 1);
+  const { name, httpOnly, secure, sameSite, path: where, domain, expires } = cookies[0];
+  assert.deepEqual({ name, httpOnly, secure, sameSite, where, domain }, { name: '__Host-escapement', httpOnly: true, secure: true, sameSite: 'Strict', where: '/', domain: 'localhost' });
+  assert.ok(expires - Date.now() / 1000 <= 12 * 3600 + 60);
+  assert.equal(await page.evaluate(() => document.cookie), '');
+  assert.equal(await page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }).includes('esc_')), false);
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByLabel('API key').waitFor();
+  assert.deepEqual(await page.context().cookies(), []);
+  assert.equal(await page.evaluate(async () => (await fetch('/v1/tenants')).status), 401);
+  await page.context().close();
+});
+
+test('a key that is revoked leads back to the sign-in', async () => {
+  const made = await platform.api('POST', '/tenants/default/keys', { role: 'VIEWER' });
+  await until(async () => (await platform.raw('GET', '/v1/tenants', { key: made.secret })).status === 200, 'the key');
+  const page = await openPage(browser, platform, { key: made.secret });
+  await platform.api('POST', `/${made.name}:revoke`, {});
+  await page.getByLabel('API key').waitFor();
+  await page.context().close();
+});
+
+test('inline code and foreign sources are refused by the browser', async () => {
+  const page = await openPage(browser, platform);
+  const blocked = await page.evaluate(async () => {
+    const seen = [];
+    addEventListener('securitypolicyviolation', (event) => seen.push(event.effectiveDirective));
+    const add = (name, attributes) => document.body.append(Object.assign(document.createElement(name), attributes));
+    add('script', { textContent: 'window.inline = 1' });
+    add('script', { src: 'https://example.com/x.js' });
+    add('img', { src: 'https://example.com/x.png' });
+    add('iframe', { src: 'https://example.com/' });
+    document.body.setAttribute('onclick', 'window.inline = 1');
+    document.body.click();
+    await fetch('https://example.com/').catch(() => {});
+    await new Promise((done) => setTimeout(done, 300));
+    return { seen: [...new Set(seen)].sort(), inline: window.inline };
+  });
+  assert.equal(blocked.inline, undefined);
+  for (const directive of ['script-src-elem', 'script-src-attr', 'img-src', 'frame-src', 'connect-src']) assert.ok(blocked.seen.includes(directive), `${directive} of ${blocked.seen}`);
+  await page.context().close();
+});
+
+test('a page of another origin cannot use the session', async () => {
+  const foreign = http.createServer((_, response) => response.writeHead(200, { 'Content-Type': 'text/html' }).end('<h1>foreign</h1>'));
+  await new Promise((done) => foreign.listen(0, '127.0.0.1', done));
+  const page = await openPage(browser, platform);
+  const other = await page.context().newPage();
+  // Another port of the same host is "same-site", so that SameSite alone does not keep it out.
+  for (const host of ['localhost', '127.0.0.1']) {
+    await other.goto(`http://${host}:${foreign.address().port}/`);
+    const answers = await other.evaluate(async (origin) => {
+      const results = [];
+      for (const [method, where, headers] of [['POST', '/v1/tenants?tenantId=stolen', {}], ['POST', '/v1/tenants?tenantId=stolen', { 'X-Escapement-CSRF': '1' }], ['GET', '/v1/tenants', {}], ['DELETE', '/ui/session', { 'X-Escapement-CSRF': '1' }]]) {
+        for (const mode of ['cors', 'no-cors']) {
+          results.push(await fetch(origin + where, { method, headers, mode, credentials: 'include', body: method === 'POST' ? '{}' : undefined }).then((answer) => answer.type, () => 'refused'));
+        }
+      }
+      const form = document.createElement('form');
+      Object.assign(form, { method: 'POST', action: `${origin}/v1/tenants?tenantId=stolen`, enctype: 'text/plain', target: 'hidden' });
+      document.body.append(Object.assign(document.createElement('iframe'), { name: 'hidden' }), form);
+      form.submit();
+      await new Promise((done) => setTimeout(done, 300));
+      return results;
+    }, platform.origin);
+    for (const answer of answers) assert.ok(['refused', 'opaque'].includes(answer), answers.join());
+  }
+  const tenants = await platform.api('GET', '/tenants');
+  assert.deepEqual(tenants.tenants.map((tenant) => tenant.name), ['tenants/default']);
+  await page.reload();
+  await page.getByRole('heading', { name: 'Overview' }).waitFor();
+  foreign.closeAllConnections();
+  foreign.close();
+  await page.context().close();
+});
+
+/** What each role sees; the roles above see it, too. */
+const buttons = {
+  OPERATOR: [['schedules/nightly-report', ['Run now nightly-report', 'Pause nightly-report', 'Backfill']], ['policies/gentle', ['Pause']], ['dead-letters', ['Redrive all that match']], ['events/lost-invoice', ['Redrive']]],
+  EDITOR: [['schedules/nightly-report', ['Delete']], ['policies/gentle', ['Delete']], ['dead-letters', ['Purge all that match']]],
+};
+test('a role sees only what it may do', { timeout: 120000 }, async () => {
+  const order = ['VIEWER', 'OPERATOR', 'EDITOR', 'ADMIN'];
+  for (const role of order) {
+    const page = await openPage(browser, platform, { key: keys[role] });
+    const views = await page.getByRole('navigation', { name: 'Views' }).getByRole('link').allTextContents();
+    assert.equal(views.includes('Keys'), role === 'ADMIN', role);
+    assert.equal(views.includes('Audit'), role === 'ADMIN', role);
+    for (const [least, places] of Object.entries(buttons)) {
+      for (const [where, names] of places) {
+        await page.goto(`${platform.origin}/ui/default/${where}`);
+        await page.locator('main h1').waitFor();
+        for (const name of names) assert.equal(await page.getByRole('button', { name, exact: true }).count() > 0, order.indexOf(role) >= order.indexOf(least), `${role}: ${name} of ${where}`);
+      }
+    }
+    await page.goto(`${platform.origin}/ui/default/schedules`);
+    await page.getByRole('link', { name: 'nightly-report' }).waitFor();
+    assert.equal(await page.getByRole('link', { name: 'New schedule' }).count() > 0, order.indexOf(role) >= 2, role);
+    page.check();
+    await page.context().close();
+  }
+});
+
+test('a caller of one tenant does not see another one', async () => {
+  await platform.api('POST', '/tenants?tenantId=team-b', {});
+  const page = await openPage(browser, platform, { key: keys.VIEWER, where: '/ui/team-b/schedules' });
+  await page.getByText('Not found').first().waitFor();
+  assert.equal(await page.getByRole('combobox', { name: 'Tenant' }).count(), 0);
+  await page.goto(`${platform.origin}/ui`);
+  await page.waitForURL('**/ui/default');
+  await page.context().close();
+});
+
+test('without required credentials the page needs no sign-in, and other origins still may not change', async () => {
+  const open = await Platform.start({ secure: false });
+  const page = await openPage(browser, open, { where: '/ui' });
+  await page.getByRole('heading', { name: 'Overview' }).waitFor();
+  assert.equal(await page.getByRole('button', { name: 'Sign out' }).count(), 0);
+  const answer = await open.raw('POST', '/v1/tenants?tenantId=stolen', { body: '{}', headers: { Origin: 'https://evil.example' } });
+  assert.equal(answer.status, 403, answer.text);
+  page.check();
+  await page.context().close();
+  await open.stop();
+});
