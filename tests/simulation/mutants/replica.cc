@@ -141,8 +141,9 @@ ReplicaMistakes TrimsToTheEnd() {
 }
 
 Mutant Replicated(std::string name, std::string fault, std::vector<std::string> rules,
-                  ReplicaMistakes mistakes) {
+                  ReplicaMistakes mistakes, uint64_t first_seed = 1) {
   Mutant mutant;
+  mutant.first_seed = first_seed;
   mutant.name = std::move(name);
   mutant.fault = std::move(fault);
   mutant.rules = std::move(rules);
@@ -163,7 +164,7 @@ std::vector<Mutant> ReplicaMutants() {
                  {"log"}, Planted<SkipsLeaderRecord>()),
       Replicated("replica_ignores_history",
                  "a reader does not check that the log has the history that it has applied",
-                 {"copy", "acknowledged", "lost"}, Planted<IgnoresHistory>()),
+                 {"copy", "acknowledged", "lost"}, Planted<IgnoresHistory>(), /*first_seed=*/20),
       Replicated("replica_reads_after_lease", "a leader answers reads after its lease",
                  {"stale_read"}, {.ignores_lease = true}),
       Replicated("replica_answers_before_acknowledgement",
