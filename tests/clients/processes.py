@@ -14,12 +14,12 @@ import urllib.request
 DEADLINE = 60  # seconds for each wait
 
 
-def await_true(what, condition):
+def await_true(what, condition, deadline=DEADLINE):
     """Asks `condition` until it holds."""
-    deadline = time.monotonic() + DEADLINE
+    end = time.monotonic() + deadline
     while not (value := condition()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what} did not happen within {DEADLINE} s")
+        if time.monotonic() > end:
+            raise AssertionError(f"{what} did not happen within {deadline} s")
         threading.Event().wait(0.02)
     return value
 

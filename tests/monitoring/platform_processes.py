@@ -32,17 +32,10 @@ class Process(Child):
         with open(os.path.join(folder, f"{name}.log"), "ab") as log:
             super().__init__(name, command, stderr=log, preexec_fn=before_start, **options)
 
-    @property
-    def pid(self):
-        return self._process.pid
-
     def next_line(self):
         """As Child does, without showing the line."""
         with contextlib.redirect_stdout(io.StringIO()):
             return super().next_line()
-
-    def is_running(self):
-        return self._process.poll() is None
 
     def signal(self, number):
         self._process.send_signal(number)
@@ -150,6 +143,6 @@ class Platform:
     def end(self):
         """Ends all processes, the last one first."""
         for process in self.processes.values():
-            if process.is_running():
+            if process.exit_code is None:
                 process.signal(signal.SIGCONT)
         self._ends.close()

@@ -13,28 +13,20 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
 import tempfile
 import threading
-import time
 import uuid
 
 from chart import NAMESPACE, ROOT
+
+sys.path.insert(0, str(ROOT / "tests/clients"))
+from processes import await_true  # noqa: E402
 
 PROGRAMS = {f"/usr/bin/escapement-{name}": ROOT / f"services/{name.replace('-', '_')}/{name.replace('-', '_')}"
             for name in ("store", "master", "emitter", "handler", "token-manager", "standalone")}
 PROGRAMS["/usr/bin/escctl"] = ROOT / "tools/escctl/escctl"
 DEADLINE = 120  # seconds for each wait
-PAUSE = 0.05  # between two looks at a condition
-
-
-def await_true(what, condition, deadline=DEADLINE):
-    """Asks `condition` until it holds."""
-    end = time.monotonic() + deadline
-    while not (value := condition()):
-        if time.monotonic() > end:
-            raise AssertionError(f"{what} did not happen within {deadline} s")
-        threading.Event().wait(PAUSE)
-    return value
 
 
 def addresses():
@@ -164,7 +156,7 @@ class Pod:
             return self.probe(kind) == 200
 
         try:
-            await_true(f"the {kind} of {self.name}", succeeds)
+            await_true(f"the {kind} of {self.name}", succeeds, DEADLINE)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.log()}") from None
 

@@ -19,7 +19,8 @@ import time
 
 import chart
 from chart import CERTIFICATES, REPLICATED, SECURE, merged
-from kubelet import DEADLINE, PROGRAMS, Cluster, await_true
+from kubelet import DEADLINE, PROGRAMS, Cluster
+from processes import Child, await_true  # kubelet names its folder
 
 KEYS = {"secretKeys": {"existingSecret": "secret-keys"}}
 SHORT = {"drainSeconds": 10}
@@ -68,15 +69,11 @@ class Receiver:
 
 class Postgres:
     def __init__(self):
-        self._process = subprocess.Popen([chart.ROOT / "tests/fixtures/postgres/postgres_main"], stdin=subprocess.PIPE,
-                                         stdout=subprocess.PIPE, text=True)
-        line = self._process.stdout.readline()
-        assert line.startswith("postgres "), f"PostgreSQL did not start: {line}"
-        self.url = line.split(" ", 1)[1].strip()
+        self._process = Child("postgres", [chart.ROOT / "tests/fixtures/postgres/postgres_main"])
+        self.url = self._process.await_line("postgres ")
 
     def end(self):
-        self._process.stdin.close()
-        self._process.wait(timeout=DEADLINE)
+        self._process.wait()  # it ends with its stdin
 
 
 def openssl(*words):
@@ -171,20 +168,21 @@ def roll_out(cluster, owner):
         start = time.monotonic()
         new = cluster.replace(pod)
         settled = time.monotonic() + owner["spec"]["minReadySeconds"]
-        await_true("minReadySeconds", lambda until=settled, pod=new: time.monotonic() > until and pod.probe("readinessProbe") == 200)
+        await_true("minReadySeconds", lambda until=settled, pod=new: time.monotonic() > until and pod.probe("readinessProbe") == 200,
+                   DEADLINE)
         print(f"{pod.name} is replaced by {new.name} after {time.monotonic() - start:.1f} s", flush=True)
 
 
 def check_upgrade(cluster, receiver):
     """Replaces every pod as an upgrade does, while a schedule fires every second. Nothing may be missing."""
     escctl(cluster, "schedule", "create", "pulse", "--every=1s", f"--http={receiver.url}/pulse")
-    await_true("the first event", lambda: receiver.to("/pulse"))
+    await_true("the first event", lambda: receiver.to("/pulse"), DEADLINE)
     caller = Caller(cluster, "/v1/tenants/default/schedules/pulse")
     # In a cluster each kind of pods has a controller of its own, and all of them begin at once.
     with concurrent.futures.ThreadPoolExecutor() as controllers:
         list(controllers.map(lambda owner: roll_out(cluster, owner), cluster.owners()))
     last = len(receiver.to("/pulse"))
-    await_true("events after the upgrade", lambda: len(receiver.to("/pulse")) > last + 2)
+    await_true("events after the upgrade", lambda: len(receiver.to("/pulse")) > last + 2, DEADLINE)
     judge_pulse(receiver.to("/pulse"))
     caller.judge()
 

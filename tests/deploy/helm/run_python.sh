@@ -1,5 +1,0 @@
-#!/bin/sh
-# Debian's Python; another Python in PATH would not have python3-yaml.
-test="$(dirname "$0")/$1"
-shift
-exec /usr/bin/python3 -B "$test" "$@"
