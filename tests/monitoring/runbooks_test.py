@@ -6,7 +6,7 @@ import unittest
 from pathlib import Path
 
 RUNBOOKS = Path("docs/runbooks")
-SECTIONS = ["## See more", "## Causes, the likeliest first", "## What to do first", "## Do not"]
+SECTIONS = ["## See more", "## Causes, the likeliest first", "## First steps", "## Do not"]
 # A command in a block, or within a line.
 COMMAND = re.compile(r"(?:^|`)escctl ([^`\n]+)", re.MULTILINE)
 
