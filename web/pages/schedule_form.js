@@ -91,7 +91,7 @@ function TextForm({ draft, setDraft }) {
     typing.current = false;
   }, [draft, form]);
   const choose = async (/** @type {string} */ kind) => {
-    if (kind === 'yaml') yaml.current ??= await import('../lib/yaml.js');
+    if (kind === 'yaml') yaml.current ??= await import('js-yaml');
     setForm(kind);
   };
   const type = (/** @type {string} */ typed) => {

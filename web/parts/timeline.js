@@ -1,6 +1,6 @@
 // A day as a picture: one row for each schedule, a mark for each run or group of runs. Colours follow the outcome; late runs
 // stand higher. Each row also says the same in words.
-import { html, useEffect, useState } from './view.js';
+import { html, useLayoutEffect, useState } from './view.js';
 import { address, Link } from './router.js';
 import { call, get } from './api.js';
 import { isLate, runAddress } from './runs.js';
@@ -28,9 +28,8 @@ function toneOf(run) {
   return run.state === 'ACTIVE' ? 'busy' : 'idle';
 }
 
-/** @param {any} schedule @param {string} day @param {AbortSignal} signal */
-async function readDay(schedule, day, signal) {
-  const [begin, end] = dayRange(day);
+/** @param {any} schedule @param {number} begin @param {number} end @param {AbortSignal} signal */
+async function readRuns(schedule, begin, end, signal) {
   const runs = [];
   let pageToken = '';
   do {
@@ -38,15 +37,38 @@ async function readDay(schedule, day, signal) {
     runs.push(...(page.runs ?? []));
     pageToken = page.nextPageToken ?? '';
   } while (pageToken && runs.length < RUNS_MAX);
-  let planned = [];
-  if (end > Date.now() && schedule.state === 'ENABLED') {
-    const fromTime = new Date(Math.max(begin, Date.now())).toISOString();
-    const scheduleEndTime = new Date(Math.min(end, schedule.endTime ? Date.parse(schedule.endTime) : end)).toISOString();
-    // A schedule that does not fire before this end is refused.
-    const preview = await call('POST', '/v1/schedules:preview', { body: { ...previewOf(schedule), scheduleEndTime, fromTime, count: 1000 }, signal }).catch(() => null);
-    planned = (preview?.occurrences ?? []).filter((/** @type {any} */ each) => Date.parse(each.time) < end);
+  return { runs, cut: pageToken !== '' };
+}
+
+/** @param {any} schedule @param {number} begin @param {number} end @param {AbortSignal} signal @returns {Promise<any[]>} */
+async function readPlanned(schedule, begin, end, signal) {
+  if (end <= Date.now() || schedule.state !== 'ENABLED') return [];
+  const fromTime = new Date(Math.max(begin, Date.now())).toISOString();
+  const scheduleEndTime = new Date(Math.min(end, schedule.endTime ? Date.parse(schedule.endTime) : end)).toISOString();
+  // A schedule that does not fire before this end is refused.
+  const preview = await call('POST', '/v1/schedules:preview', { body: { ...previewOf(schedule), scheduleEndTime, fromTime, count: 1000 }, signal }).catch(() => null);
+  return (preview?.occurrences ?? []).filter((/** @type {any} */ each) => Date.parse(each.time) < end);
+}
+
+// Rows wait for their turn, so that the first are shown before the last have called. A browser has six connections, a row two calls.
+const ROWS_AT_ONCE = 3;
+/** @type {(() => void)[]} */
+const waiting = [];
+let reading = 0;
+
+/** @param {any} schedule @param {string} day @param {AbortSignal} signal */
+async function readDay(schedule, day, signal) {
+  const [begin, end] = dayRange(day);
+  if (reading === ROWS_AT_ONCE) await new Promise((turn) => void waiting.push(() => turn(null)));
+  else reading++;
+  try {
+    const [ran, planned] = await Promise.all([readRuns(schedule, begin, end, signal), readPlanned(schedule, begin, end, signal)]);
+    return { ...ran, planned };
+  } finally {
+    const next = waiting.shift();
+    if (next) next();
+    else reading--;
   }
-  return { runs, planned, cut: pageToken !== '' };
 }
 
 /** @param {any} found @param {number} begin @param {number} end */
@@ -86,7 +108,8 @@ function summary({ runs, planned, cut }) {
 function Row({ schedule, day }) {
   const [found, setFound] = useState(/** @type {any} */ (null));
   const [begin, end] = dayRange(day);
-  useEffect(() => {
+  // Before the first paint, so that the calls do not wait for it.
+  useLayoutEffect(() => {
     const stop = new AbortController();
     let timer = 0;
     const run = async () => {

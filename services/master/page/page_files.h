@@ -1,4 +1,4 @@
-// The files of the page (//web), packed by gzip at build time.
+// The files of the page (//web), joined and packed by gzip at build time.
 
 #ifndef SERVICES_MASTER_PAGE_PAGE_FILES_H_
 #define SERVICES_MASTER_PAGE_PAGE_FILES_H_
@@ -10,7 +10,7 @@
 namespace escapement::master {
 
 struct PageFile {
-  absl::string_view path;  // "app.js", "lib/preact.js"
+  absl::string_view path;  // "app.js"
   absl::string_view content_type;
   absl::string_view gzip;
 };

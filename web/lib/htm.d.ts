@@ -1,2 +1,0 @@
-declare const htm: { bind(h: any): (strings: TemplateStringsArray, ...values: any[]) => any };
-export default htm;

@@ -1,2 +1,0 @@
-export function load(text: string, options?: object): unknown;
-export function dump(value: unknown, options?: object): string;
