@@ -4,11 +4,14 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
 #include "common/base/key_codec.h"
 #include "common/storage/event_table.h"
 #include "common/storage/policy_table.h"
 #include "common/storage/schedule_table.h"
 #include "escapement/storage/v1/records.pb.h"
+#include "google/protobuf/io/coded_stream.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
 
@@ -17,8 +20,21 @@ namespace {
 
 using kv::ColumnFamily;
 
-constexpr uint32_t kPageRows = 10'000;
-constexpr uint32_t kPageBytes = 4 << 20;
+// Small, so that other calls have their turn between two pages.
+constexpr uint32_t kPageRows = 2'000;
+constexpr uint32_t kPageBytes = 1 << 20;
+
+// True if the EventRecord in `bytes` has this tenant. Reads no further than its first field, which
+// is the tenant.
+bool IsOfTenant(absl::string_view bytes, absl::string_view tenant) {
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()),
+                                            static_cast<int>(bytes.size()));
+  // A length-delimited field; protobuf.dev, "Encoding".
+  constexpr uint32_t kTenantTag = storage::v1::EventRecord::kTenantFieldNumber << 3 | 2;
+  uint32_t size = 0;
+  return in.ReadTag() == kTenantTag && in.ReadVarint32(&size) && size == tenant.size() &&
+         absl::StartsWith(bytes.substr(static_cast<size_t>(in.CurrentPosition())), tenant);
+}
 
 class Counting : public std::enable_shared_from_this<Counting> {
  public:
@@ -77,9 +93,7 @@ class Counting : public std::enable_shared_from_this<Counting> {
   // Rows of schedules have an occurrence.
   bool IsPendingEvent(const kv::Entry& entry) const {
     const auto key = DecodeEventKey(entry.key);
-    if (!key.has_value() || !key->occurrence.empty()) return false;
-    storage::v1::EventRecord record;
-    return record.ParseFromString(entry.value) && record.tenant() == tenant_;
+    return key.has_value() && key->occurrence.empty() && IsOfTenant(entry.value, tenant_);
   }
 
   MasterContext& context_;
