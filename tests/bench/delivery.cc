@@ -101,7 +101,7 @@ std::vector<Row> RowsOf(const DeliveryPeers& peers) {
        .share = {.at_least = 70}},
       {.name = "Kafka",
        .raw_name = "bare producer of librdkafka",
-       .events = 200'000,
+       .events = 400'000,
        .raw =
            [&peers](uint64_t events) {
              return RawKafka(peers.brokers(), DeliveryPeers::kTopic, events, kPayloadBytes,

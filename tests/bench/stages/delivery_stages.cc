@@ -20,7 +20,9 @@ namespace {
 constexpr char kSentCounter[] = "escapement_handler_deliveries_total";
 // Counts events whose success is durable.
 constexpr char kSucceededCounter[] = "escapement_handler_succeeded_total";
-constexpr absl::Duration kPoll = absl::Milliseconds(5);
+// All metrics of the master's process are written for each look, which takes a millisecond or two
+// of a processor that the platform needs. So few looks, and runs of half a second or more.
+constexpr absl::Duration kPoll = absl::Milliseconds(20);
 // As many as the handler has out to one target.
 constexpr uint64_t kOutstanding = 4096;
 
