@@ -1,6 +1,5 @@
 #include "common/kv/memory/mem_kv_store.h"
 
-#include <algorithm>
 #include <deque>
 #include <utility>
 #include <vector>
@@ -8,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
 #include "common/kv/commit_validation.h"
+#include "common/kv/engine/latest_now_low.h"
 #include "common/kv/engine/pending_answer.h"
 #include "common/kv/engine/store_kernel.h"
 #include "common/kv/engine/watch_hub.h"
@@ -168,11 +168,7 @@ class MemKvStore::Process {
  private:
   void StartSync() {
     syncing_ = true;
-    absl::Time now_low = absl::InfinitePast();
-    for (const Work& work : queue_) {
-      if (work.request != nullptr) now_low = std::max(now_low, work.request->now_low);
-    }
-    if (auto record = kernel_->BeginBatch(pending_, Read(runtime_.clock()), now_low))
+    if (auto record = kernel_->BeginBatch(pending_, Read(runtime_.clock()), LatestNowLow(queue_)))
       records_.push_back(std::move(record));
     if (Perturb(runtime_, Site::kStoreRecentWritesForgotten)) kernel_->engine().ForgetRecent();
     do {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/kv/engine/latest_now_low.h"
 #include "common/kv/meta_keys.h"
 #include "common/kv/rocks/rocks_store_core.h"
 #include "spdlog/spdlog.h"
@@ -169,11 +170,7 @@ std::unique_ptr<DecidedBatch> RocksStoreCore::Decide(std::vector<Work> works,
     sink = &log_->Begin(*batch->writes, last);
   }
   batch->results.reserve(works.size());
-  absl::Time now_low = absl::InfinitePast();
-  for (const Work& work : works) {
-    if (work.request != nullptr) now_low = std::max(now_low, work.request->now_low);
-  }
-  if (auto record = kernel_->BeginBatch(*sink, now, now_low))
+  if (auto record = kernel_->BeginBatch(*sink, now, LatestNowLow(works)))
     batch->records.push_back(std::move(record));
   for (Work& work : works) {
     if (work.request == nullptr) {

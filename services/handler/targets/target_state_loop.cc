@@ -47,8 +47,8 @@ void TargetStateLoop::SetGauges(absl::Duration elapsed) {
   };
   std::map<TransportMetrics*, Counts> counts;
   for (auto& [transport, metrics] : metrics_.by_transport) counts[&metrics];
-  for (const auto& [key, target] : sends_.targets()) {
-    Counts& of_transport = counts[&metrics_.Of(key)];
+  for (const auto& [_, target] : sends_.targets()) {
+    Counts& of_transport = counts[target.transport];
     switch (target.breaker.state(elapsed)) {
       case State::kOpen:
         ++of_transport.open;

@@ -4,6 +4,7 @@
 
 #include "common/base/check.h"
 #include "common/kv/commit_validation.h"
+#include "common/kv/engine/latest_now_low.h"
 #include "common/kv/engine/store_pace.h"
 #include "common/kv/meta_keys.h"
 #include "common/kv/not_leader.h"
@@ -109,11 +110,8 @@ void MemLeadingStore::StartBatch(RecordKind kind) {
   const ClockReading now = Reading();
   batch.began = now.boottime;
   batch.clocks = std::exchange(clocks_, {});
-  absl::Time now_low = absl::InfinitePast();
-  for (const Work& work : queue_) {
-    if (work.request != nullptr) now_low = std::max(now_low, work.request->now_low);
-  }
-  if (auto own = kernel_->BeginBatch(record, now, now_low)) batch.records.push_back(std::move(own));
+  if (auto own = kernel_->BeginBatch(record, now, LatestNowLow(queue_)))
+    batch.records.push_back(std::move(own));
   batch.store_time = kernel_->Now(now);
   batch.slow_from = kernel_->clock().pace().slow_from;
   if (Perturb(runtime_, Site::kStoreRecentWritesForgotten)) kernel_->engine().ForgetRecent();
