@@ -94,12 +94,22 @@ inline constexpr size_t kDeliveryAnswerBytesMax = 4096;
 // A longer Retry-After of a consumer is cut to this.
 inline constexpr absl::Duration kRetryAfterMax = absl::Hours(24);
 
-// Takes results. OnResult may be called from any thread, also from within Send. It returns quickly
-// and does not call the transport.
+// The result of the attempt with this tag.
+struct TaggedResult {
+  uint64_t tag = 0;
+  DeliveryResult result;
+};
+
+// Takes results. Both methods may be called from any thread, also from within Send. They return
+// quickly and do not call the transport.
 class DeliverySink {
  public:
   virtual ~DeliverySink() = default;
   virtual void OnResult(uint64_t tag, DeliveryResult result) = 0;
+  // The same for several results, which may cost less: the handler is woken once.
+  virtual void OnResults(std::vector<TaggedResult> results) {
+    for (TaggedResult& each : results) OnResult(each.tag, std::move(each.result));
+  }
 };
 
 class DeliveryTransport {

@@ -70,15 +70,23 @@ class Sink final : public DeliverySink {
       : definitions_(std::move(definitions)), sink_(std::move(sink)) {}
 
   void OnResult(uint64_t tag, DeliveryResult result) override {
-    if (!result.message.empty() || !result.answer.empty()) {
-      absl::call_once(once_, &Sink::FindParts, this);
-      Redact(parts_, &result.message);
-      Redact(parts_, &result.answer);
-    }
+    RedactTexts(result);
     sink_->OnResult(tag, std::move(result));
   }
 
+  void OnResults(std::vector<TaggedResult> results) override {
+    for (TaggedResult& each : results) RedactTexts(each.result);
+    sink_->OnResults(std::move(results));
+  }
+
  private:
+  void RedactTexts(DeliveryResult& result) {
+    if (result.message.empty() && result.answer.empty()) return;
+    absl::call_once(once_, &Sink::FindParts, this);
+    Redact(parts_, &result.message);
+    Redact(parts_, &result.answer);
+  }
+
   void FindParts() {
     std::vector<std::string> secrets;
     for (const DefinitionPtr& definition : definitions_) {

@@ -58,6 +58,19 @@ TEST(SecretRedactionTest, OnlyTargetsWithSecretsHaveAnotherSink) {
   EXPECT_EQ(sink->Only(1).answer, "Authorization: (secret)");
 }
 
+TEST(SecretRedactionTest, ResultsThatComeTogetherAreRedacted) {
+  storage::v1::TargetRecord target;
+  target.mutable_slack()->set_webhook_url("a-secret-of-some-length");
+  const auto sink = std::make_shared<CollectingSink>();
+  const auto attempts = fixtures::MakeAttemptsTo(target, {}, 1, 2);
+  const std::string text = "no a-secret-of-some-length";
+  RedactingSink(attempts, sink)
+      ->OnResults({{.tag = 1, .result = {.status = DeliveryStatus::kFailed, .message = text}},
+                   {.tag = 2, .result = {.status = DeliveryStatus::kFailed, .answer = text}}});
+  EXPECT_EQ(sink->Only(1).message, "no (secret)");
+  EXPECT_EQ(sink->Only(2).answer, "no (secret)");
+}
+
 TEST(SecretRedactionTest, SecretsAreLookedUpOnceAtTheFirstText) {
   // It changes here only to show when it is read.
   const auto definition = std::make_shared<storage::v1::DefinitionRecord>();

@@ -46,25 +46,32 @@ void CountUse(const DeliveryResult& result, absl::Duration now, TargetUse& use) 
 // Collects results from any thread. Posts at most one closure at a time.
 class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<SendLoop::Sink> {
  public:
-  struct Result {
-    uint64_t tag;
-    DeliveryResult result;
-  };
-
   Sink(SendLoop* loop, std::shared_ptr<Executor> executor)
       : executor_(std::move(executor)), loop_(loop) {}
 
   void OnResult(uint64_t tag, DeliveryResult result) override {
-    absl::MutexLock lock(&mutex_);
-    results_.push_back({tag, std::move(result)});
-    if (posted_) return;
-    posted_ = true;
-    executor_->Post([self = shared_from_this()] {
-      if (self->loop_ != nullptr) self->loop_->OnResults();
-    });
+    {
+      absl::MutexLock lock(&mutex_);
+      results_.push_back({.tag = tag, .result = std::move(result)});
+      if (std::exchange(posted_, true)) return;
+    }
+    Post();
   }
 
-  std::vector<Result> Take() {
+  void OnResults(std::vector<TaggedResult> results) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (results_.empty()) {
+        results_ = std::move(results);
+      } else {
+        std::move(results.begin(), results.end(), std::back_inserter(results_));
+      }
+      if (std::exchange(posted_, true)) return;
+    }
+    Post();
+  }
+
+  std::vector<TaggedResult> Take() {
     absl::MutexLock lock(&mutex_);
     posted_ = false;
     return std::exchange(results_, {});
@@ -73,10 +80,17 @@ class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<
   void Detach() { loop_ = nullptr; }
 
  private:
+  // Without the lock, which the executor's thread takes as soon as it wakes.
+  void Post() {
+    executor_->Post([self = shared_from_this()] {
+      if (self->loop_ != nullptr) self->loop_->OnResults();
+    });
+  }
+
   std::shared_ptr<Executor> executor_;
   SendLoop* loop_;  // used on the executor only
   absl::Mutex mutex_;
-  std::vector<Result> results_ ABSL_GUARDED_BY(mutex_);
+  std::vector<TaggedResult> results_ ABSL_GUARDED_BY(mutex_);
   bool posted_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
@@ -370,7 +384,7 @@ void SendLoop::Send(absl::Time now, absl::Duration elapsed, absl::Time due, cons
 
 void SendLoop::OnResults() {
   const absl::Duration now = runtime_.clock().Elapsed();
-  for (Sink::Result& result : sink_->Take()) {
+  for (TaggedResult& result : sink_->Take()) {
     const uint32_t place = static_cast<uint32_t>(result.tag);
     CHECK_LT(place, slots_.size());
     Slot& slot = slots_[place];

@@ -20,6 +20,7 @@
 #include "services/handler/delivery/kafka/producer.h"
 #include "services/handler/delivery/kafka/producer_table.h"
 #include "services/handler/delivery/kafka/report.h"
+#include "services/handler/delivery/result_batch.h"
 
 namespace escapement::handler {
 namespace {
@@ -105,12 +106,15 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
         SendBatch(std::move(batch));
         // So that reports do not wait for all that is to be sent.
         ServeReady();
+        answers_.Give();
       }
       ServeIds(news.ready);
       const KafkaMicros now = Now();
       deadlines_.Expire(now, [this](KafkaAttempt* attempt) { OnTimeout(attempt); });
+      answers_.Give();
       if (now < tend_at) continue;
       Tend(now);
+      answers_.Give();
       tend_at = now + kTendEvery;
     }
   }
@@ -174,7 +178,7 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
         entry = EntryOf(definition->delivery().target().kafka(), timeout, batch.begin);
       }
       if (!entry.ok()) {
-        batch.sink->OnResult(attempt.tag, ResultOfStatus(entry.status()));
+        answers_.Add(batch.sink, attempt.tag, ResultOfStatus(entry.status()));
         continue;
       }
       Start(*entry, std::move(attempt), batch, now);
@@ -284,9 +288,9 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
     // Its report, or the end of the opening, frees it.
   }
 
-  static void Answer(KafkaAttempt* attempt, DeliveryResult result) {
+  void Answer(KafkaAttempt* attempt, DeliveryResult result) {
     attempt->answered = true;
-    attempt->sink->OnResult(attempt->attempt.tag, std::move(result));
+    answers_.Add(attempt->sink, attempt->attempt.tag, std::move(result));
   }
 
   // librdkafka has given the producer up.
@@ -324,22 +328,24 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
   void AnswerAll() {
     const DeliveryResult stopped = {.status = DeliveryStatus::kUnknown,
                                     .message = "the platform is stopping"};
-    producers_.ForEach([&stopped](Entry* entry) {
-      entry->producer->ForEachAttempt([&stopped](KafkaAttempt* attempt) {
+    producers_.ForEach([this, &stopped](Entry* entry) {
+      entry->producer->ForEachAttempt([this, &stopped](KafkaAttempt* attempt) {
         if (!attempt->answered) Answer(attempt, stopped);
       });
     });
     absl::MutexLock lock(&mutex_);
     for (const Batch& batch : inbox_) {
       for (const DeliveryAttempt& attempt : batch.attempts)
-        batch.sink->OnResult(attempt.tag, stopped);
+        answers_.Add(batch.sink, attempt.tag, stopped);
     }
     inbox_.clear();
+    answers_.Give();
   }
 
   const Options options_;
 
   // Used only by the thread.
+  ResultBatch answers_;  // given before each wait
   ProducerTable producers_;
   KafkaDeadlines deadlines_;
 

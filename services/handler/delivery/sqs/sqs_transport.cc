@@ -10,6 +10,7 @@
 #include "common/base/check.h"
 #include "common/base/printable_text.h"
 #include "escapement/storage/v1/records.pb.h"
+#include "services/handler/delivery/result_batch.h"
 #include "services/handler/delivery/sqs/batch_request.h"
 #include "services/handler/delivery/sqs/message.h"
 #include "services/handler/delivery/sqs/send_queues.h"
@@ -127,7 +128,9 @@ class SqsTransport::Core::Request final : public Transfer {
     }
     std::vector<Waiting> attempts = std::move(batch_.attempts);
     Release(std::move(again), how);
-    for (size_t i = 0; i < attempts.size(); ++i) Answer(attempts[i], std::move(results[i]));
+    ResultBatch answers;
+    for (size_t i = 0; i < attempts.size(); ++i)
+      answers.Add(std::move(attempts[i].sink), attempts[i].attempt.tag, std::move(results[i]));
   }
 
  private:
