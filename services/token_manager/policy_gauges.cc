@@ -12,6 +12,7 @@ namespace {
 
 constexpr const char* kHeld = "escapement_token_manager_policy_tokens_held";
 constexpr const char* kLimit = "escapement_token_manager_policy_limit";
+constexpr const char* kNewest = "escapement_token_manager_policy_newest_token_seconds";
 constexpr const char* kWaiting = "escapement_token_manager_policy_events_waiting";
 
 }  // namespace
@@ -23,7 +24,8 @@ void PolicyGauges::Take(const PolicyState& policy, absl::Time now) {
   taken_.push_back({.name = absl::StrCat("tenants/", policy.tenant, "/policies/", policy.policy_id),
                     .waiting = policy.waiting.queue().events(),
                     .held = policy.grants.held(),
-                    .limit = policy.record.has_value() ? policy.record->max_concurrent() : 0});
+                    .limit = policy.record.has_value() ? policy.record->max_concurrent() : 0,
+                    .newest = policy.grants.NewestMicros()});
 }
 
 void PolicyGauges::Show(absl::Time now) {
@@ -35,7 +37,7 @@ void PolicyGauges::Show(absl::Time now) {
   if (taken_.size() > kPolicyGaugesMax) taken_.resize(kPolicyGaugesMax);
   std::set<std::string> shown;
   for (const Busy& policy : taken_) {
-    Set(policy);
+    Set(policy, now);
     shown.insert(policy.name);
   }
   for (const std::string& name : shown_) {
@@ -47,7 +49,7 @@ void PolicyGauges::Show(absl::Time now) {
   overdue_ = 0;
 }
 
-void PolicyGauges::Set(const Busy& policy) {
+void PolicyGauges::Set(const Busy& policy, absl::Time now) {
   const MetricLabels labels = {{"policy", policy.name}};
   registry_.GetGauge(kHeld, "Tokens of a policy that are out now.", labels)
       ->Set(static_cast<double>(policy.held));
@@ -58,10 +60,18 @@ void PolicyGauges::Set(const Busy& policy) {
       .GetGauge(kWaiting, "Events of a policy that wait for a token, of the rows in memory.",
                 labels)
       ->Set(static_cast<double>(policy.waiting));
+  registry_
+      .GetGauge(kNewest,
+                "How long ago the newest token of a policy that is out was given; 0 without one. "
+                "While a policy is full and events wait, it grows only if no token comes back.",
+                labels)
+      ->Set(policy.newest.has_value()
+                ? std::max(0.0, absl::ToDoubleSeconds(now - FromMicros(*policy.newest)))
+                : 0);
 }
 
 void PolicyGauges::Remove(const std::string& name) {
-  for (const char* gauge : {kHeld, kLimit, kWaiting})
+  for (const char* gauge : {kHeld, kLimit, kNewest, kWaiting})
     registry_.RemoveGauge(gauge, {{"policy", name}});
 }
 

@@ -1,5 +1,6 @@
-// PolicyGauges: for each policy that is busy, its limit, its tokens out and its waiting events, as
-// gauges with the label `policy`; and how old the oldest waiting event is.
+// PolicyGauges: for each policy that is busy, its limit, its tokens out and the age of the newest,
+// and its waiting events, as gauges with the label `policy`; and how old the oldest waiting event
+// is.
 //
 // There are gauges for at most kPolicyGaugesMax policies: those with most events waiting, then
 // those with most tokens out. So the number of series is bounded, and those who wait are seen.
@@ -11,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -40,9 +42,10 @@ class PolicyGauges {
     std::string name;  // tenants/{tenant}/policies/{policy}
     uint64_t waiting = 0;
     uint64_t held = 0;
-    uint64_t limit = 0;  // 0: none
+    uint64_t limit = 0;                            // 0: none
+    std::optional<int64_t> newest = std::nullopt;  // when the newest token that is out was given
   };
-  void Set(const Busy& policy);
+  void Set(const Busy& policy, absl::Time now);
   void Remove(const std::string& name);
 
   Metrics& registry_;

@@ -85,6 +85,7 @@ INCIDENTS = {
               lambda before, during: during.get("tenants/default/policies/gentle", 0) >= 1),
          Clue("throttling", "Events waiting", "of this policy", grows(20)),
          Clue("throttling", "Oldest waiting event", "grows by a second each second", grows(5)),
+         Clue("throttling", "Newest token of a policy", "it gets no token back", grows(5)),
          Clue("throttling", "Granted and released", "nothing is released",
               lambda before, during: before.get("released", 0) > 0 and during.get("released", 1) == 0),
          Clue("delivery", "Lateness by handler", "what is sent is on time", stays_below(1)),

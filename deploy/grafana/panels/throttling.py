@@ -24,17 +24,19 @@ FULL = Row("Which policies are full, and who waits?", [
 BACK = Row("Do tokens come back?", [
     Panel("Granted and released", "Tokens per second. Released stays at 0 while tokens are held: the consumers keep them.", "reqps",
           [(rate("escapement_token_manager_granted_total"), "granted"), (rate("escapement_token_manager_released_total"), "released")]),
+    Panel("Newest token of a policy", "How long ago the newest token that is out was given. It grows while a policy is full and gets none back.", "s",
+          [("topk(10, max by (policy) (escapement_token_manager_policy_newest_token_seconds{@}))", "{{policy}}")], runbook="EscapementPolicyStuck"),
     Panel("Tokens held", "By the token manager that owns the policy.", "short",
           [("sum by (instance) (escapement_token_manager_tokens_held{@})", "{{instance}}")], stacked=True),
     Panel("Overdue holders", "Tokens whose hold time has ended and that are still out. Healthy: 0.", "short",
-          [("sum(escapement_token_manager_holders_overdue{@})", "overdue")], runbook="EscapementHoldersOverdue"),
+          [("sum(escapement_token_manager_holders_overdue{@})", "overdue")], width=6, runbook="EscapementHoldersOverdue"),
     Panel("How tokens come back", "Completions of consumers, hold times that ran out, and events given back without an attempt.", "reqps",
           [(rate("escapement_token_manager_completions_total"), "completed"), (rate("escapement_token_manager_expired_total"), "hold time over"),
-           (rate("escapement_token_manager_returned_total"), "not attempted")]),
+           (rate("escapement_token_manager_returned_total"), "not attempted")], width=6),
     Panel("Completions without effect", "They named a token that was not held any more: the work took longer than the hold time, or it was "
-          "reported twice.", "reqps", [(rate("escapement_token_manager_completions_void_total"), "void")]),
+          "reported twice.", "reqps", [(rate("escapement_token_manager_completions_void_total"), "void")], width=6),
     Panel("Granted and not known to be delivered", "Grows while handlers or targets do not answer.", "short",
-          [("sum(escapement_token_manager_undelivered{@})", "undelivered")]),
+          [("sum(escapement_token_manager_undelivered{@})", "undelivered")], width=6),
 ])
 
 OWNERS = Row("Who owns the policies?", [

@@ -387,6 +387,15 @@ uint64_t GrantSet::Overdue(int64_t now_micros) const {
   return events;
 }
 
+std::optional<int64_t> GrantSet::NewestMicros() const {
+  std::optional<int64_t> newest;
+  ForEach([&newest](const Grant& grant) {
+    if (!grant.holders.empty())
+      newest = std::max(newest.value_or(grant.grant_micros), grant.grant_micros);
+  });
+  return newest;
+}
+
 std::vector<HeldRange> GrantSet::HoldsOver(const Key& key, int64_t now_micros) const {
   std::vector<HeldRange> over;
   const Grant* grant = Find(key);

@@ -3,6 +3,7 @@
 #include "services/token_manager/policy_gauges.h"
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -31,6 +32,13 @@ class PolicyGaugesTest : public ::testing::Test {
   }
   double Gauge(const std::string& name) {
     return registry_.GetGauge(absl::StrCat("escapement_token_manager_", name), "")->Value();
+  }
+
+  double PolicyGauge(const std::string& name, const std::string& policy) {
+    return registry_
+        .GetGauge(absl::StrCat("escapement_token_manager_policy_", name), "",
+                  {{"policy", absl::StrCat("tenants/default/policies/", policy)}})
+        ->Value();
   }
 
   Metrics registry_;
@@ -64,6 +72,19 @@ TEST_F(PolicyGaugesTest, ABusyPolicyShowsItsLimitItsHoldersAndItsWaiters) {
   }
   EXPECT_THAT(registry_.Serialize(), Not(HasSubstr("policies/p")));
   EXPECT_EQ(Gauge("oldest_waiting_seconds"), 0);
+}
+
+TEST_F(PolicyGaugesTest, TheNewestTokenGrowsOldUntilOneComesBack) {
+  AddBusyPolicy("p", 2, 5, /*hold=*/true);
+  world_.Start("a");
+  world_.Advance(kSettle);
+  const std::vector<SentEvent> sent = world_.Handle();
+  ASSERT_EQ(sent.size(), 2u);
+  world_.Advance(absl::Seconds(100));
+  EXPECT_GT(PolicyGauge("newest_token_seconds", "p"), 95);
+  world_.Complete("a", sent.front());
+  world_.Advance(kShown);
+  EXPECT_LE(PolicyGauge("newest_token_seconds", "p"), 5);
 }
 
 TEST_F(PolicyGaugesTest, HoldersBeyondTheirHoldTimeAreOverdue) {
