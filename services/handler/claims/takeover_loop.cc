@@ -216,7 +216,8 @@ void TakeoverLoop::ReadRows(const std::shared_ptr<Left>& left) {
 std::optional<std::vector<ResolvedRow>> TakeoverLoop::ResolveAll(Left& left) {
   std::vector<ResolvedRow> rows;
   bool known = true;
-  for (const LeftEntry& entry : left.claim.entries) {
+  for (size_t i = 0; i < left.claim.entries.size(); ++i) {
+    const LeftEntry& entry = left.claim.entries[i];
     ResolvedRow row;
     if (entry.open.empty()) {
     } else if (!entry.record.row_stays()) {
@@ -227,11 +228,27 @@ std::optional<std::vector<ResolvedRow>> TakeoverLoop::ResolveAll(Left& left) {
       row = std::move(*ResolveRow(state_.core.cache, entry.record.event_key(),
                                   absl::string_view(found->second)));
     }
-    known = known && !row.Is(RowJudgement::Action::kFetch);
+    known = known && !row.Is(RowJudgement::Action::kFetch) && CompleteIfQuarantined(left, i, row);
     rows.push_back(std::move(row));
   }
   if (!known) return std::nullopt;
   return rows;
+}
+
+bool TakeoverLoop::CompleteIfQuarantined(const Left& left, size_t i, ResolvedRow& row) {
+  const LeftEntry& entry = left.claim.entries[i];
+  if (!row.Is(RowJudgement::Action::kPark) && !row.Is(RowJudgement::Action::kMove)) return true;
+  if (std::none_of(entry.open.begin(), entry.open.end(), [&](const IndexSlice& slice) {
+        return left.claim.IsQuarantined(static_cast<uint32_t>(i), slice);
+      }))
+    return true;
+  const auto definition =
+      state_.core.cache.Definition(row.entry.key.uid, row.judged->state->record->version());
+  if (definition == nullptr) return false;
+  if (definition->record == nullptr) return true;  // deleted: it is not sent again
+  row.entry.context = ContextOfScheduled(*definition, row.entry);
+  row.entry.claimed_version = definition->record->version();
+  return true;
 }
 
 bool TakeoverLoop::Adopt(Left& left, absl::Time now) {
@@ -257,10 +274,19 @@ bool TakeoverLoop::Adopt(Left& left, absl::Time now) {
   state_.AddClaim(claim);
   for (uint32_t i = 0; i < rows->size(); ++i) {
     const ResolvedRow& row = (*rows)[i];
+    // An event that is to be quarantined is not kept for later, either.
+    std::vector<IndexSlice> open;
     for (const IndexSlice& slice : left.claim.entries[i].open) {
-      if (row.Is(RowJudgement::Action::kSend)) {
+      if (claim->entries[i].context == nullptr) {
+        open.push_back(slice);
+      } else {
         for (const IndexSlice& part : Quarantine(left.claim, claim, i, slice, now))
-          SendAgain(claim, i, part, now);
+          open.push_back(part);
+      }
+    }
+    for (const IndexSlice& slice : open) {
+      if (row.Is(RowJudgement::Action::kSend)) {
+        SendAgain(claim, i, slice, now);
         continue;
       }
       // Without a row only the claim's end is left to write. Events that must not be sent any more

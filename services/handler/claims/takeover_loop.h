@@ -93,6 +93,9 @@ class TakeoverLoop {
   bool Adopt(Left& left, absl::Time now);
   // Returns nullopt if a record is not known yet.
   std::optional<std::vector<ResolvedRow>> ResolveAll(Left& left);
+  // If entry `i` has an event that is to be quarantined and its row is to be kept for later, gives
+  // the row what its end needs. Returns false if a record is not known yet.
+  bool CompleteIfQuarantined(const Left& left, size_t i, ResolvedRow& row);
 
   ShardState& state_;
   EndLoop& ends_;

@@ -66,7 +66,8 @@ TEST(SecretRedactionTest, ResultsThatComeTogetherAreRedacted) {
   const std::string text = "no a-secret-of-some-length";
   RedactingSink(attempts, sink)
       ->OnResults({{.tag = 1, .result = {.status = DeliveryStatus::kFailed, .message = text}},
-                   {.tag = 2, .result = {.status = DeliveryStatus::kFailed, .answer = text}}});
+                   {.tag = 2,
+                    .result = {.status = DeliveryStatus::kFailed, .message = "", .answer = text}}});
   EXPECT_EQ(sink->Only(1).message, "no (secret)");
   EXPECT_EQ(sink->Only(2).answer, "no (secret)");
 }

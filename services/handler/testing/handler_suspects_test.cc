@@ -127,6 +127,25 @@ TEST_F(HandlerSuspectsTest, TwoPoisonousEventsDieInTurn) {
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 49u);
 }
 
+// Else each pause would cost another handler.
+TEST_F(HandlerSuspectsTest, PoisonOfAPausedScheduleIsQuarantinedAtOnce) {
+  world_.timeout = absl::Seconds(1);
+  uid_ = world_.AddSchedule("t");
+  Start();
+  world_.Advance(absl::Seconds(1));
+  world_.AddRow(uid_, {.due = world_.now(), .count = 20, .run_count = 20});
+  Poison(uid_, "o1", 7);
+  while (deaths_ < 3) RunFor(absl::Seconds(1));
+  world_.SetState(uid_, storage::v1::SCHEDULE_STATE_KIND_PAUSED);
+  RunFor(absl::Minutes(1));
+  EXPECT_EQ(deaths_, 3);
+  ExpectQuarantined(1);
+  // Those before it have been sent alone. Those behind it wait for the schedule.
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 7u);
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_FAILED), 1u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kParked), 1u);
+}
+
 // Else a successor that drains before it has sent anything would hide that a handler was lost.
 TEST_F(HandlerSuspectsTest, NotesThatTheStoreHadNoRoomForAreWrittenLater) {
   world_.timeout = absl::Seconds(10);
