@@ -14,10 +14,10 @@
 namespace escapement::simulation {
 namespace {
 
-// A sample: `tools/dev sim --cast=replicated --seeds=300` runs more. In every fourth seed the
+// A sample: `tools/dev sim --cast=replicated --seeds=3000` runs more. In every fourth seed the
 // replicas have machines and clocks of their own (cast.cc).
-constexpr uint64_t kLastSeed = 150;
-// With fewer runs not every situation can be expected. Each of two shards has enough.
+constexpr uint64_t kLastSeed = 300;
+// With fewer runs not every situation can be expected. Each of four shards has enough.
 constexpr uint64_t kRunsToCover = 70;
 
 // Collected over all seeds of this process.
