@@ -12,16 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from platform_processes import Process, await_true
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-# The durations of a rule: [5m], for: 2m, offset 2d; and the time that predict_linear looks ahead: 24 * 3600.
+# The durations of a rule: [5m], for: 2m, offset 2d; and those in seconds, an age of 15 * 60 or a look ahead by 24 * 3600.
 DURATION = re.compile(r"(\[|\bfor: |\boffset )(\d+)([smhd])")
-AHEAD = re.compile(r"\b(\d+) \* 3600\b")
+SECONDS_OF = re.compile(r"\b(\d+) \* (60|3600)\b")
 
 
 def shorten(rules, factor):
     """The text of a file of rules in which all windows and waits are shorter by the factor."""
     def shorter(found):
         return f"{found[1]}{max(1, int(found[2]) * SECONDS[found[3]] // factor)}s"
-    return AHEAD.sub(lambda found: str(int(found[1]) * 3600 // factor), DURATION.sub(shorter, rules))
+    return SECONDS_OF.sub(lambda found: str(int(found[1]) * int(found[2]) // factor), DURATION.sub(shorter, rules))
 
 
 class Prometheus:
