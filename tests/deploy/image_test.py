@@ -158,9 +158,13 @@ class ImageTest(unittest.TestCase):
                   for service in ("master", "emitter", "handler", "token_manager")}
         for service, process in others.items():
             self.check(service, process)
-        schedule = json.loads(self.root.run(
-            "/usr/bin/escctl", "schedule", "create", "s", "--cron", "30 2 L * *", "--time-zone", "Europe/Berlin", "--http",
-            "http://127.0.0.1:9/", "-o", "json", env={"ESCAPEMENT_SERVER": others["master"].grpc}))
+        def create():
+            return self.root.run(
+                "/usr/bin/escctl", "schedule", "create", "s", "--cron", "30 2 L * *", "--time-zone", "Europe/Berlin", "--http",
+                "http://127.0.0.1:9/", "-o", "json", check=False, env={"ESCAPEMENT_SERVER": others["master"].grpc})
+
+        # gRPC 1.51 looks at errno some calls after connect, so a connection under way may be taken for a failed one (seen once).
+        schedule = json.loads(create() or create())
         self.assertEqual(schedule["timeZone"], "Europe/Berlin")
         for process in [*others.values(), store]:
             self.assertEqual(process.end(), 0, process.child.name)
