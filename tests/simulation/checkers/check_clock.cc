@@ -8,9 +8,13 @@
 namespace escapement::simulation {
 namespace {
 
-// At most this much time lies between the decision of a commit and its durability. The store may
-// stand still in between for 4 s, and once more before it has done anything.
-constexpr absl::Duration kDecidedBefore = absl::Seconds(10);
+// At most this much time lies between the decision of a commit and its durability. A store may
+// stand still in between for 4 s, and once more before it has done anything. A replica may also be
+// cut off from the log for 9 s, while the log loses calls for 8 s.
+absl::Duration DecidedBefore(const History& history) {
+  return absl::Seconds(history.log.empty() ? 10 : 30);
+}
+
 constexpr double kSlewMax = 500e-6;
 
 bool Confirmed(const History& history, absl::Time from, absl::Time to) {
@@ -25,7 +29,7 @@ constexpr absl::Duration kStepMax = absl::Minutes(10);
 constexpr absl::Duration kStepStable = absl::Seconds(5);
 
 bool Followed(const History& history, const Commit& commit, absl::Duration leap) {
-  const bool large = leap > kStepMax + kDecidedBefore;
+  const bool large = leap > kStepMax + DecidedBefore(history);
   return std::any_of(history.clock_set.begin(), history.clock_set.end(), [&](const ClockSet& set) {
     const ClockSet* next = &set + 1;
     const bool lasted = next == history.clock_set.data() + history.clock_set.size() ||
@@ -56,12 +60,12 @@ std::vector<Violation> CheckClock(const History& history) {
   for (const Commit& commit : history.commits) {
     if (before != nullptr) {
       const absl::Duration passed = commit.store_time - before->store_time;
-      const absl::Duration real = commit.time - before->time + kDecidedBefore;
+      const absl::Duration real = commit.time - before->time + DecidedBefore(history);
       if (passed < absl::ZeroDuration())
         report(commit,
                absl::StrCat("the store's time went back by ", absl::FormatDuration(-passed)));
       if (passed > real + real * kSlewMax &&
-          !Confirmed(history, before->time - kDecidedBefore, commit.time) &&
+          !Confirmed(history, before->time - DecidedBefore(history), commit.time) &&
           !Followed(history, commit, passed - real))
         report(commit, absl::StrCat("the store's time leapt by ", absl::FormatDuration(passed)));
     }
