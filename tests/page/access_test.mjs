@@ -1,4 +1,4 @@
-// Who may see and do what: sign-in, session cookie, roles, Content-Security-Policy, calls of other origins.
+// Access to the page: sign-in, session cookie, roles, Content-Security-Policy, calls of other origins.
 import assert from 'node:assert/strict';
 import http from 'node:http';
 import { after, before, test } from 'node:test';

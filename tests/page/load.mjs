@@ -31,7 +31,7 @@ export async function firstViews(browser, platform) {
       const look = () => ([...document.querySelectorAll(selector_)].some((found) => new RegExp(text_).test(found.textContent)) ? done(Math.round(performance.now())) : requestAnimationFrame(look));
       look();
     }), [selector, text]);
-    // What the view still loads is not the next one's load.
+    // So that calls of this view do not delay the next one.
     await page.waitForLoadState('networkidle');
     return ms;
   };

@@ -1,4 +1,4 @@
-// Who the caller is, and what the roles allow. The server decides; the page only hides what it would refuse.
+// The session: the caller, and the actions that the role allows. The server decides; the page only hides those that it would refuse.
 import { call, get } from './api.js';
 
 const ROLES = ['VIEWER', 'OPERATOR', 'EDITOR', 'ADMIN', 'SERVICE'];

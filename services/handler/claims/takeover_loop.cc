@@ -274,38 +274,34 @@ bool TakeoverLoop::Adopt(Left& left, absl::Time now) {
   state_.AddClaim(claim);
   for (uint32_t i = 0; i < rows->size(); ++i) {
     const ResolvedRow& row = (*rows)[i];
-    // An event that is to be quarantined is not kept for later, either.
-    std::vector<IndexSlice> open;
+    const bool complete = claim->entries[i].context != nullptr;
     for (const IndexSlice& slice : left.claim.entries[i].open) {
-      if (claim->entries[i].context == nullptr) {
-        open.push_back(slice);
-      } else {
-        for (const IndexSlice& part : Quarantine(left.claim, claim, i, slice, now))
-          open.push_back(part);
+      for (const IndexSlice& part : complete ? Quarantine(left.claim, claim, i, slice, now)
+                                             : std::vector<IndexSlice>{slice}) {
+        row.Is(RowJudgement::Action::kSend) ? SendAgain(claim, i, part, now)
+                                            : EndUnsent(claim, i, part, row, now);
       }
-    }
-    for (const IndexSlice& slice : open) {
-      if (row.Is(RowJudgement::Action::kSend)) {
-        SendAgain(claim, i, slice, now);
-        continue;
-      }
-      // Without a row only the claim's end is left to write. Events that must not be sent any more
-      // become a row again, which is then parked or skipped under the condition of its schedule's
-      // state.
-      EndKind kind = EndKind::kGone;
-      if (row.judged.has_value())
-        kind = claim->entries[i].one_off() ? EndKind::kSkipped : EndKind::kReturn;
-      ends_.Add({.claim = claim,
-                 .entry = i,
-                 .kind = kind,
-                 .first = slice.first,
-                 .count = slice.count,
-                 .attempts = claim->entries[i].event.attempts(),
-                 .complete_micros = ToMicros(now),
-                 .reason = row.judged.has_value() ? row.judged->reason : ""});
     }
   }
   return true;
+}
+
+void TakeoverLoop::EndUnsent(const std::shared_ptr<Claim>& claim, uint32_t entry, IndexSlice slice,
+                             const ResolvedRow& row, absl::Time now) {
+  // Without a row only the claim's end is left to write. Events that must not be sent any more
+  // become a row again, which is then parked or skipped under the condition of its schedule's
+  // state.
+  EndKind kind = EndKind::kGone;
+  if (row.judged.has_value())
+    kind = claim->entries[entry].one_off() ? EndKind::kSkipped : EndKind::kReturn;
+  ends_.Add({.claim = claim,
+             .entry = entry,
+             .kind = kind,
+             .first = slice.first,
+             .count = slice.count,
+             .attempts = claim->entries[entry].event.attempts(),
+             .complete_micros = ToMicros(now),
+             .reason = row.judged.has_value() ? row.judged->reason : ""});
 }
 
 std::vector<IndexSlice> TakeoverLoop::Quarantine(const LeftClaim& left,

@@ -86,6 +86,9 @@ class TakeoverLoop {
                                      uint32_t entry, IndexSlice slice, absl::Time now);
   void SendAgain(const std::shared_ptr<Claim>& claim, uint32_t entry, IndexSlice slice,
                  absl::Time now);
+  // Events that are not to be sent now, or never again.
+  void EndUnsent(const std::shared_ptr<Claim>& claim, uint32_t entry, IndexSlice slice,
+                 const ResolvedRow& row, absl::Time now);
   bool ResendGranted(Left& left, absl::Time now);
   void AskForRows(Left& left, absl::Time now);
   void ReadRows(const std::shared_ptr<Left>& left);

@@ -388,12 +388,11 @@ uint64_t GrantSet::Overdue(int64_t now_micros) const {
 }
 
 std::optional<int64_t> GrantSet::NewestMicros() const {
-  std::optional<int64_t> newest;
-  ForEach([&newest](const Grant& grant) {
-    if (!grant.holders.empty())
-      newest = std::max(newest.value_or(grant.grant_micros), grant.grant_micros);
+  const auto newest = std::find_if(entries_.rbegin(), entries_.rend(), [](const auto& each) {
+    return !each.second.grant.holders.empty();
   });
-  return newest;
+  if (newest == entries_.rend()) return std::nullopt;
+  return newest->second.grant.grant_micros;
 }
 
 std::vector<HeldRange> GrantSet::HoldsOver(const Key& key, int64_t now_micros) const {

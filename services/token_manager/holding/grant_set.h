@@ -139,7 +139,8 @@ class GrantSet {
   uint64_t held() const { return held_; }
   // How many events still hold although their hold time has passed. Visits every holder.
   uint64_t Overdue(int64_t now_micros) const;
-  // When the latest of the grants that hold was made; nullopt: none holds. Visits every grant.
+  // When the latest of the grants that hold was made, in the order of their keys; nullopt: none
+  // holds.
   std::optional<int64_t> NewestMicros() const;
   bool empty() const { return entries_.empty(); }
   // Calls visit(const Grant&) for each, in the order of their keys.

@@ -67,7 +67,7 @@ for (const object of JSON.parse(readFileSync(0, 'utf8'))) {
   if (!validate(watched(object, '', asked))) {
     for (const error of validate.errors ?? []) errors.push(`${name}: ${error.instancePath} ${error.message ?? error.keyword}`);
   }
-  // Of a part that is unknown, only the top.
+  // An unknown part is named once, by its top.
   const unknown = [...pathsOf(object, '')].filter((path) => !asked.has(path));
   for (const path of unknown) {
     if (!unknown.includes(path.replace(/\/[^/]*$/, ''))) errors.push(`${name}: ${path} is not a field`);
