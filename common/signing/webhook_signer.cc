@@ -1,13 +1,13 @@
 #include "common/signing/webhook_signer.h"
 
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
 
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/hmac_sha256.h"
 #include "common/secrets/secret_text.h"
 
 namespace escapement {
@@ -28,14 +28,6 @@ struct DigestDeleter {
 
 const unsigned char* Bytes(absl::string_view text) {
   return reinterpret_cast<const unsigned char*>(text.data());
-}
-
-std::string HmacSha256(absl::string_view key, absl::string_view text) {
-  unsigned char mac[EVP_MAX_MD_SIZE];
-  unsigned int bytes = 0;
-  HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), Bytes(text), text.size(), mac,
-       &bytes);
-  return std::string(reinterpret_cast<const char*>(mac), bytes);
 }
 
 std::string Ed25519(EVP_PKEY* key, absl::string_view text) {

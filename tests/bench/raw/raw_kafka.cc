@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/check.h"
 #include "services/handler/delivery/kafka/cluster_config.h"
@@ -15,6 +16,7 @@
 namespace escapement::bench {
 namespace {
 
+// The headers of an event of a run; its id is also the record's key.
 constexpr std::pair<const char*, const char*> kHeaders[] = {
     {"ce_specversion", "1.0"},
     {"ce_type", "escapement.trigger.v1"},
@@ -23,7 +25,7 @@ constexpr std::pair<const char*, const char*> kHeaders[] = {
     {"content-type", "application/json"},
     {"escapement_launchtime", "2026-03-01T00:00:00Z"},
     {"escapement_count", "1"},
-    {"ce_id", "event-123456"},
+    {"ce_id", "0123456789abcdef0123456789abcdef"},
     {"ce_subject", "2026-03-01T00:00:00Z/123456"},
     {"escapement_attempt", "1"},
     {"escapement_index", "123456"},
@@ -38,6 +40,11 @@ struct Reports {
 void OnReport(rd_kafka_t*, const rd_kafka_message_t* message, void* opaque) {
   auto* reports = static_cast<Reports*>(opaque);
   message->err == RD_KAFKA_RESP_ERR_NO_ERROR ? ++reports->delivered : ++reports->failed;
+}
+
+// As long as the platform's ids.
+std::string EventIdOf(uint64_t number) {
+  return absl::StrCat("0123456789abcdef", absl::Hex(number, absl::kZeroPad16));
 }
 
 rd_kafka_t* NewProducer(const std::string& brokers, Reports* reports) {
@@ -81,8 +88,7 @@ double RawKafka(const std::string& brokers, const std::string& topic_name, uint6
   while (reports.delivered + reports.failed < records) {
     const uint64_t answered = reports.delivered + reports.failed;
     const uint64_t more = std::min(outstanding - (sent - answered), records - sent);
-    for (uint64_t i = 0; i < more; ++i)
-      Produce(producer, topic, payload, "event-" + std::to_string(++sent));
+    for (uint64_t i = 0; i < more; ++i) Produce(producer, topic, payload, EventIdOf(++sent));
     rd_kafka_poll(producer, more == 0 ? 100 : 0);
   }
   const double rate = static_cast<double>(records) / absl::ToDoubleSeconds(absl::Now() - begin);

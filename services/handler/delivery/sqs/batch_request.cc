@@ -6,14 +6,6 @@
 #include "services/handler/delivery/sqs/sqs_text.h"
 
 namespace escapement::handler {
-namespace {
-
-// libcurl asks before it sends a body of more than 1 MiB ("Expect"). It waits this long for the
-// permission. The header cannot be removed (see the class comment).
-constexpr long kExpectMillis = 1;
-
-}  // namespace
-
 void SqsBatchRequest::BeginBody(absl::string_view queue_url) {
   body_ = "{\"QueueUrl\":";
   AppendJsonString(queue_url, &body_);
@@ -22,26 +14,18 @@ void SqsBatchRequest::BeginBody(absl::string_view queue_url) {
 
 void SqsBatchRequest::EndBody() { body_.append("]}"); }
 
-void SqsBatchRequest::Prepare(const std::string& endpoint, absl::string_view region,
-                              const SqsCredentials& credentials, CURL* easy) {
+void SqsBatchRequest::Prepare(const std::string& endpoint,
+                              const std::vector<std::string>& header_lines, CURL* easy) {
   url_ = absl::StrCat(endpoint, "/");
-  curl_slist* headers = nullptr;
-  headers = curl_slist_append(headers, "Content-Type: application/x-amz-json-1.0");
-  headers = curl_slist_append(headers, "X-Amz-Target: AmazonSQS.SendMessageBatch");
-  if (!credentials.session_token.empty()) {
-    headers = curl_slist_append(
-        headers, absl::StrCat("X-Amz-Security-Token: ", credentials.session_token).c_str());
-  }
+  // Without this line libcurl asks before it sends a body of more than 1 MiB.
+  curl_slist* headers = curl_slist_append(nullptr, "Expect:");
+  for (const std::string& line : header_lines) headers = curl_slist_append(headers, line.c_str());
   headers_.reset(headers);
   curl_easy_setopt(easy, CURLOPT_URL, url_.c_str());
   curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers_.get());
   curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body_.data());
   curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body_.size()));
-  curl_easy_setopt(easy, CURLOPT_EXPECT_100_TIMEOUT_MS, kExpectMillis);
-  curl_easy_setopt(easy, CURLOPT_AWS_SIGV4, absl::StrCat("aws:amz:", region, ":sqs").c_str());
-  curl_easy_setopt(easy, CURLOPT_USERNAME, credentials.access_key_id.c_str());
-  curl_easy_setopt(easy, CURLOPT_PASSWORD, credentials.secret_access_key.c_str());
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &SqsBatchRequest::OnBody);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, this);
   curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, &SqsBatchRequest::BeforeRequest);

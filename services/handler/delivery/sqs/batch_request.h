@@ -1,9 +1,5 @@
 // SqsBatchRequest: the HTTP request of one batch, and its answer.
 //
-// libcurl signs the request (SigV4). libcurl 7.88 signs every header of CURLOPT_HTTPHEADER, as AWS
-// requires for x-amz-*, among them the session token. It also signs entries that only remove a
-// header ("Expect:"), and the signature is then wrong: so there must be none.
-//
 // Threads: one at a time.
 
 #ifndef SERVICES_HANDLER_DELIVERY_SQS_BATCH_REQUEST_H_
@@ -14,10 +10,10 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "services/handler/delivery/sqs/answer.h"
-#include "services/handler/delivery/sqs/credentials.h"
 
 namespace escapement::handler {
 
@@ -30,9 +26,10 @@ class SqsBatchRequest {
   void BeginBody(absl::string_view queue_url);
   void EndBody();
 
-  // Sets up a handle. This object must outlive the transfer.
-  void Prepare(const std::string& endpoint, absl::string_view region,
-               const SqsCredentials& credentials, CURL* easy);
+  // Sets up a handle. `header_lines`: all that the signature needs (SqsRequestSigner). This object
+  // must outlive the transfer.
+  void Prepare(const std::string& endpoint, const std::vector<std::string>& header_lines,
+               CURL* easy);
 
   // After the transfer.
   SqsAnswer TakeAnswer(CURL* easy);

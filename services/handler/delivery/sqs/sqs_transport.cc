@@ -6,13 +6,16 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "common/base/check.h"
 #include "common/base/printable_text.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/delivery/result_batch.h"
 #include "services/handler/delivery/sqs/batch_request.h"
 #include "services/handler/delivery/sqs/message.h"
+#include "services/handler/delivery/sqs/request_signer.h"
 #include "services/handler/delivery/sqs/send_queues.h"
 #include "services/handler/delivery/sqs/timer_thread.h"
 #include "services/handler/delivery/transfers/transfer_loop.h"
@@ -29,6 +32,13 @@ constexpr absl::Duration kTurnTimeout = absl::Hours(24);
 
 const storage::v1::SqsTargetRecord& TargetOf(const DeliveryAttempt& attempt) {
   return attempt.context->definition->delivery().target().sqs();
+}
+
+// "host:port" of "scheme://host:port".
+absl::string_view HostOf(absl::string_view endpoint) {
+  constexpr absl::string_view kMark = "://";
+  const size_t mark = endpoint.find(kMark);
+  return mark == absl::string_view::npos ? endpoint : endpoint.substr(mark + kMark.size());
 }
 
 void Answer(Waiting& waiting, DeliveryResult result) {
@@ -80,6 +90,7 @@ class SqsTransport::Core {
   const Options options_;
   std::unique_ptr<OwnCredentials> own_;  // null: not to be used
   SqsMessageWriter writer_;              // used only by the loop's thread
+  SqsRequestSigner signer_;              // the same
   absl::Mutex mutex_;
   SqsSendQueues queues_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
@@ -103,7 +114,10 @@ class SqsTransport::Core::Request final : public Transfer {
                   {.status = DeliveryStatus::kFailed, .message = Text(credentials.status())});
       } else if (WriteBody()) {
         const storage::v1::SqsTargetRecord& target = TargetOf(batch_.attempts.front().attempt);
-        request_.Prepare(target.endpoint(), target.region(), *credentials, easy);
+        request_.Prepare(target.endpoint(),
+                         core_->signer_.HeaderLines(HostOf(target.endpoint()), target.region(),
+                                                    *credentials, request_.body(), absl::Now()),
+                         easy);
         curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, MillisLeft());
         return absl::OkStatus();
       }
