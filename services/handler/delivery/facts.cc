@@ -50,13 +50,6 @@ std::string Rfc3339(absl::Time time) {
   return text;
 }
 
-void AppendAttemptFacts(const DeliveryAttempt& attempt, std::vector<Fact>* facts) {
-  VisitAttemptFacts(attempt, [facts](absl::string_view name, absl::string_view attribute,
-                                     absl::string_view value) {
-    facts->push_back({name, std::string(value), attribute});
-  });
-}
-
 }  // namespace
 
 std::vector<Fact> ContextFactsOf(const DeliveryContext& context) {
@@ -102,16 +95,12 @@ void VisitAttemptFacts(const DeliveryAttempt& attempt,
   visit("index", "escapement_index", index.Piece());
 }
 
-std::vector<Fact> AttemptFactsOf(const DeliveryAttempt& attempt) {
-  std::vector<Fact> facts;
-  facts.reserve(6);
-  AppendAttemptFacts(attempt, &facts);
-  return facts;
-}
-
 std::vector<Fact> FactsOf(const DeliveryAttempt& attempt) {
   std::vector<Fact> facts = ContextFactsOf(*attempt.context);
-  AppendAttemptFacts(attempt, &facts);
+  VisitAttemptFacts(attempt, [&facts](absl::string_view name, absl::string_view attribute,
+                                      absl::string_view value) {
+    facts.push_back({name, std::string(value), attribute});
+  });
   return facts;
 }
 

@@ -36,7 +36,8 @@ struct Fact {
 //   count, launchtime                               escapement_…
 std::vector<Fact> ContextFactsOf(const DeliveryContext& context);
 
-// The facts of one attempt, in this order:
+// Calls `visit` with the facts of one attempt, without a copy of them: a value is valid during the
+// call. In this order:
 //
 //   id, subject (occurrence/index; not for one-off events)   ce_…
 //   token (only if there is one), attempt                    escapement_…
@@ -44,9 +45,6 @@ std::vector<Fact> ContextFactsOf(const DeliveryContext& context);
 //   index                                                    escapement_…
 //
 // The order is the one of their use: a transport that has no room for all omits the last ones.
-std::vector<Fact> AttemptFactsOf(const DeliveryAttempt& attempt);
-
-// Calls `visit` with the same facts, without a copy of them. The value is valid during the call.
 void VisitAttemptFacts(const DeliveryAttempt& attempt,
                        absl::FunctionRef<void(absl::string_view name, absl::string_view attribute,
                                               absl::string_view value)>

@@ -92,13 +92,16 @@ absl::StatusOr<size_t> SqsMessageWriter::Append(const DeliveryAttempt& attempt, 
                   absl::string_view(shared_.json).substr(1));  // without its comma
   size_t bytes = body_bytes_ + shared_.bytes;
   size_t count = shared_count_;
-  for (const Fact& fact : AttemptFactsOf(attempt)) {
-    if (count == kSqsAttributesMax) break;
-    const absl::StatusOr<size_t> more = AppendAttribute(fact.attribute, fact.value, json);
-    if (!more.ok()) return more.status();
-    bytes += *more;
-    ++count;
-  }
+  absl::Status status;
+  VisitAttemptFacts(attempt,
+                    [&](absl::string_view, absl::string_view attribute, absl::string_view value) {
+                      if (count == kSqsAttributesMax || !status.ok()) return;
+                      const absl::StatusOr<size_t> more = AppendAttribute(attribute, value, json);
+                      status = more.status();
+                      bytes += more.value_or(0);
+                      ++count;
+                    });
+  if (!status.ok()) return status;
   for (const Attribute& spare : spare_) {
     if (count++ >= kSqsAttributesMax) break;
     json->append(spare.json);

@@ -31,6 +31,11 @@ size_t BytesOfCharacter(const unsigned char* bytes, size_t left) {
   return valid ? size : 0;
 }
 
+// True for those characters that JSON escapes and SQS takes.
+constexpr bool NeedsEscape(char c) {
+  return c == '"' || c == '\\' || c == '\t' || c == '\n' || c == '\r';
+}
+
 }  // namespace
 
 bool IsSqsText(absl::string_view text) {
@@ -52,7 +57,8 @@ bool IsSqsText(absl::string_view text) {
 void AppendJsonString(absl::string_view text, std::string* json) {
   json->push_back('"');
   while (!text.empty()) {
-    const size_t plain = std::min(text.find_first_of("\"\\\t\n\r"), text.size());
+    const auto* const plain_end = std::find_if(text.begin(), text.end(), &NeedsEscape);
+    const auto plain = static_cast<size_t>(plain_end - text.begin());
     json->append(text.data(), plain);
     text.remove_prefix(plain);
     if (text.empty()) break;

@@ -29,6 +29,8 @@ using Waiting = SqsSendQueues::Waiting;
 
 // A request waits for its turn in the loop at most this long. Its attempts expire on their own.
 constexpr absl::Duration kTurnTimeout = absl::Hours(24);
+// Room for the ends of a request's body, and for longer numbers in its later entries.
+constexpr size_t kBodyEndBytes = 64;
 
 const storage::v1::SqsTargetRecord& TargetOf(const DeliveryAttempt& attempt) {
   return attempt.context->definition->delivery().target().sqs();
@@ -180,6 +182,8 @@ class SqsTransport::Core::Request final : public Transfer {
       if (more.ok() && bytes + *more <= bytes_max) {
         bytes += *more;
         written.push_back(std::move(waiting));
+        // The others are about as long.
+        if (written.size() == 1) body.reserve(body.size() * batch_.attempts.size() + kBodyEndBytes);
         continue;
       }
       body.resize(body_before);
