@@ -44,7 +44,9 @@ class HandlerService::Impl final : public ShardedService {
         options_(std::move(options)),
         metrics_(registry()),
         cache_(client(), executor(), [this] { OnFetched(); }),
-        sends_(options_, lead_, runtime, executor(), transport, metrics_, [this] { StepSoon(); }),
+        sends_(
+            options_, lead_, runtime, executor(), transport, metrics_,
+            [this] { return client().NowLow(); }, [this] { StepSoon(); }),
         shared_{.options = options_,
                 .client = client(),
                 .runtime = runtime,

@@ -158,25 +158,25 @@ void Shard::CountHeartbeat(absl::Duration late) {
   metrics.heartbeat_lateness_seconds.Observe(absl::ToDoubleSeconds(late));
 }
 
-void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, uint64_t index,
-                     int64_t dispatch_micros, DeliveryResult result, bool silent) {
-  CHECK_LT(entry_index, claim->entries.size());
-  const ClaimedEntry& entry = claim->entries[entry_index];
+void Shard::OnResult(const std::shared_ptr<Claim>& claim, AttemptEnd end) {
+  CHECK_LT(end.entry, claim->entries.size());
+  const ClaimedEntry& entry = claim->entries[end.entry];
   CHECK(entry.context != nullptr);
-  const absl::Time now = state_->core.client.NowLow();
+  DeliveryResult& result = end.result;
   Outcome outcome{.claim = claim,
-                  .entry = entry_index,
+                  .entry = end.entry,
                   .kind = EndKind::kSucceeded,
-                  .first = index,
+                  .first = end.index,
                   .attempts = entry.event.attempts() + 1,
-                  .dispatch_micros = dispatch_micros,
-                  .complete_micros = ToMicros(now),
+                  .dispatch_micros = end.dispatch_micros,
+                  .complete_micros = ToMicros(end.time),
                   .attempt = AttemptKindOf(result.status),
                   .status = result.status_code,
                   .answer = std::move(result.answer)};
   if (result.status == DeliveryStatus::kAccepted) {
     state_->core.metrics.accepted.Increment();
-    if (entry.context->source == kHeartbeatSource) CountHeartbeat(now - entry.context->launch_time);
+    if (entry.context->source == kHeartbeatSource)
+      CountHeartbeat(end.time - entry.context->launch_time);
     if (entry.grant != nullptr && entry.grant->on_release) outcome.work = result.work;
     if (outcome.work == DeliveryWork::kFailed)
       outcome.reason = CleanText(result.message, kDeliveryMessageBytesMax);
@@ -189,15 +189,15 @@ void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, 
   if (result.gone && !entry.one_off()) outcome.gone = PauseReasonOf(result);
   // The target counts as unreachable only if it has answered no attempt since this one began. If it
   // answered others, it is slow, but there.
-  outcome.unreachable = silent || result.status == DeliveryStatus::kUnsent;
+  outcome.unreachable = end.silent || result.status == DeliveryStatus::kUnsent;
   const storage::v1::RetryRecord& retry = entry.context->definition->delivery().retry();
-  const absl::Time tried_since = TriedSince(entry.event, FromMicros(dispatch_micros));
+  const absl::Time tried_since = TriedSince(entry.event, FromMicros(end.dispatch_micros));
   if (result.status == DeliveryStatus::kUnsent) {
     // The consumer has not seen the event: it waits in the store again, and only age can end it.
     --outcome.attempts;
     const absl::Duration age_max = absl::Microseconds(retry.max_age_micros());
     // The token manager checks the age of granted events.
-    if (entry.grant != nullptr || now < tried_since + age_max) outcome.kind = EndKind::kReturn;
+    if (entry.grant != nullptr || end.time < tried_since + age_max) outcome.kind = EndKind::kReturn;
   } else if (result.status != DeliveryStatus::kRejected) {
     const auto cached = state_->core.cache.StateIfKnown(entry.key.uid);
     const RetryPlan plan =
@@ -206,7 +206,7 @@ void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, 
                    .age_max = absl::Microseconds(retry.max_age_micros()),
                    .attempts = AttemptsOfRound(entry.event, outcome.attempts),
                    .tried_since = tried_since,
-                   .now = now,
+                   .now = end.time,
                    .retry_after = result.retry_after,
                    .random = state_->core.runtime.random().Next(),
                    .next_occurrence = RetryEnd(entry.event, *entry.context->definition,

@@ -59,8 +59,7 @@ class Shard final : public ClaimOwner {
   // ClaimOwner
   Check BeforeSend(const std::shared_ptr<Claim>& claim, uint32_t entry, uint64_t first,
                    uint64_t count) override;
-  void OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry, uint64_t index,
-                int64_t dispatch_micros, DeliveryResult result, bool silent) override;
+  void OnResult(const std::shared_ptr<Claim>& claim, AttemptEnd end) override;
 
  private:
   void CheckDrained();

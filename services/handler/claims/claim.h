@@ -131,6 +131,16 @@ struct Outcome {
   uint32_t lost_claims = 0;  // only for kResend: EventRecord.lost_claims from now on
 };
 
+// How an attempt of a claimed event ended.
+struct AttemptEnd {
+  uint32_t entry = 0;  // its place in Claim.entries
+  uint64_t index = 0;  // the event's
+  int64_t dispatch_micros = 0;
+  absl::Time time;  // KvClient::NowLow() when it was learned
+  DeliveryResult result = {};
+  bool silent = false;  // the target has answered no attempt since this one began
+};
+
 // The shard that a claim belongs to. Called on the handler's executor.
 class ClaimOwner {
  public:
@@ -143,9 +153,7 @@ class ClaimOwner {
   // Asked just before events of the claim are sent.
   virtual Check BeforeSend(const std::shared_ptr<Claim>& claim, uint32_t entry, uint64_t first,
                            uint64_t count) = 0;
-  // `silent`: the target has answered no attempt since this one began.
-  virtual void OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry, uint64_t index,
-                        int64_t dispatch_micros, DeliveryResult result, bool silent) = 0;
+  virtual void OnResult(const std::shared_ptr<Claim>& claim, AttemptEnd end) = 0;
 };
 
 }  // namespace escapement::handler

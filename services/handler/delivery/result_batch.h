@@ -22,10 +22,10 @@ class ResultBatch {
   ResultBatch& operator=(const ResultBatch&) = delete;
 
   // Results of another sink than the last one's are given first.
-  void Add(std::shared_ptr<DeliverySink> sink, uint64_t tag, DeliveryResult result) {
+  void Add(const std::shared_ptr<DeliverySink>& sink, uint64_t tag, DeliveryResult result) {
     if (sink != sink_) {
       Give();
-      sink_ = std::move(sink);
+      sink_ = sink;
     }
     results_.push_back({.tag = tag, .result = std::move(result)});
   }

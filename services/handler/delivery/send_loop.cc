@@ -96,13 +96,15 @@ class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<
 
 SendLoop::SendLoop(const HandlerOptions& options, const ClaimLead& lead, Runtime& runtime,
                    std::shared_ptr<Executor> executor, DeliveryTransport& transport,
-                   HandlerMetrics& metrics, std::function<void()> on_results)
+                   HandlerMetrics& metrics, std::function<absl::Time()> store_time,
+                   std::function<void()> on_results)
     : options_(options),
       lead_(lead),
       runtime_(runtime),
       executor_(std::move(executor)),
       transport_(transport),
       metrics_(metrics),
+      store_time_(std::move(store_time)),
       on_results_(std::move(on_results)),
       sink_(std::make_shared<Sink>(this, executor_)) {}
 
@@ -384,6 +386,7 @@ void SendLoop::Send(absl::Time now, absl::Duration elapsed, absl::Time due, cons
 
 void SendLoop::OnResults() {
   const absl::Duration now = runtime_.clock().Elapsed();
+  const absl::Time store_time = store_time_();
   for (TaggedResult& result : sink_->Take()) {
     const uint32_t place = static_cast<uint32_t>(result.tag);
     CHECK_LT(place, slots_.size());
@@ -395,8 +398,12 @@ void SendLoop::OnResults() {
     free_slots_.push_back(place);
     const bool silent = CountResult(slot, *claim->entries[slot.entry].context, result.result, now);
     if (claim->owner != nullptr) {
-      claim->owner->OnResult(claim, slot.entry, slot.index, slot.dispatch_micros,
-                             std::move(result.result), silent);
+      claim->owner->OnResult(claim, {.entry = slot.entry,
+                                     .index = slot.index,
+                                     .dispatch_micros = slot.dispatch_micros,
+                                     .time = store_time,
+                                     .result = std::move(result.result),
+                                     .silent = silent});
     }
   }
   ObserveAttempts();

@@ -62,10 +62,12 @@ class SendLoop {
   using TokenMaker = std::function<std::string(const GrantId& grant, uint64_t index)>;
 
   // Calls `on_results` on `executor` after the owners of the claims have got a batch of results.
-  // `options`, `lead`, `runtime`, `transport` and `metrics` must outlive it.
+  // `store_time`: KvClient::NowLow. `options`, `lead`, `runtime`, `transport` and `metrics` must
+  // outlive it.
   SendLoop(const HandlerOptions& options, const ClaimLead& lead, Runtime& runtime,
            std::shared_ptr<Executor> executor, DeliveryTransport& transport,
-           HandlerMetrics& metrics, std::function<void()> on_results);
+           HandlerMetrics& metrics, std::function<absl::Time()> store_time,
+           std::function<void()> on_results);
   ~SendLoop();
 
   // Must be called before the first claim with on_release is added.
@@ -153,6 +155,7 @@ class SendLoop {
   std::shared_ptr<Executor> executor_;
   DeliveryTransport& transport_;
   HandlerMetrics& metrics_;
+  std::function<absl::Time()> store_time_;
   std::function<void()> on_results_;
   TokenMaker token_maker_;
   std::shared_ptr<Sink> sink_;

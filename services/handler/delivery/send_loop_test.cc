@@ -14,12 +14,13 @@ class Owner : public ClaimOwner {
   Check BeforeSend(const std::shared_ptr<Claim>&, uint32_t, uint64_t, uint64_t) override {
     return check;
   }
-  void OnResult(const std::shared_ptr<Claim>&, uint32_t, uint64_t index, int64_t, DeliveryResult,
-                bool) override {
-    results.push_back(index);
+  void OnResult(const std::shared_ptr<Claim>&, AttemptEnd end) override {
+    results.push_back(end.index);
+    times.push_back(end.time);
   }
   Check check = Check::kSend;
   std::vector<uint64_t> results;
+  std::vector<absl::Time> times;
 };
 
 class SendLoopTest : public ::testing::Test {
@@ -63,10 +64,14 @@ class SendLoopTest : public ::testing::Test {
   std::string tenant_ = "default";
   int result_batches_ = 0;
   ClaimLead lead_;
-  SendLoop loop_{
-      options_, lead_, runtime_, runtime_.NewExecutor("loop"), transport_, metrics_, [this] {
-        ++result_batches_;
-      }};
+  SendLoop loop_{options_,
+                 lead_,
+                 runtime_,
+                 runtime_.NewExecutor("loop"),
+                 transport_,
+                 metrics_,
+                 [this] { return now(); },
+                 [this] { ++result_batches_; }};
 };
 
 TEST_F(SendLoopTest, NothingIsSentBeforeItIsDue) {
@@ -83,8 +88,10 @@ TEST_F(SendLoopTest, NothingIsSentBeforeItIsDue) {
 TEST_F(SendLoopTest, ResultsFreeReservedRoom) {
   AddAndSend(100);
   EXPECT_EQ(loop_.out(), 100u);
+  const absl::Time sent = now();
   runtime_.AdvanceBy(absl::Seconds(1));
   EXPECT_EQ(owner_.results.size(), 100u);
+  EXPECT_EQ(owner_.times, std::vector<absl::Time>(100, sent + transport_.delay));
   EXPECT_EQ(loop_.out(), 0u);
 }
 

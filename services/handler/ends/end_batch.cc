@@ -1,9 +1,7 @@
 #include "services/handler/ends/end_batch.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "absl/types/span.h"
@@ -17,6 +15,7 @@
 #include "common/storage/name_tables.h"
 #include "common/storage/targets/pause_request_table.h"
 #include "services/handler/ends/claim_end.h"
+#include "services/handler/ends/outcome_order.h"
 
 namespace escapement::handler {
 namespace {
@@ -356,9 +355,7 @@ std::vector<std::string> RunPartKeys(const std::vector<Outcome>& outcomes) {
 
 EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
                        const ReportOrigin& origin) {
-  std::sort(outcomes.begin(), outcomes.end(), [](const Outcome& a, const Outcome& b) {
-    return std::tie(a.claim->order, a.entry, a.first) < std::tie(b.claim->order, b.entry, b.first);
-  });
+  SortByEvent(outcomes);
   EndBatch batch;
   GrantReports reports;
   PauseRequests pause_requests;

@@ -40,12 +40,15 @@ void EndLoop::Add(Outcome outcome) {
 }
 
 void EndLoop::FlushWithin(absl::Duration delay) {
+  const bool first = empty();
+  if (!first && delay == flush_delay_) return;  // it is early enough
   const absl::Duration at = absl::Ceil(state_.core.runtime.clock().Elapsed(), delay);
-  if (empty()) {
+  if (first) {
     flush_at_ = at;
     urgent_ = false;
   }
   flush_at_ = std::min(flush_at_, at);
+  flush_delay_ = delay;
 }
 
 void EndLoop::AddRow(RowEnd end, QueuedRow row, std::shared_ptr<const CachedState> cached) {
@@ -74,6 +77,7 @@ void EndLoop::Step(absl::Time now) {
   if (committing_ || !IsDue()) return;
   if (Perturb(state_.core.runtime, Site::kHandlerEndsHeld)) {
     flush_at_ = state_.core.runtime.clock().Elapsed() + kHeld;
+    flush_delay_ = absl::ZeroDuration();
     urgent_ = false;
     return;
   }
@@ -149,6 +153,7 @@ void EndLoop::Flush(absl::Time now) {
   pending->commit.groups.push_back(std::move(pending->batch.group));
   AddRows(now, *pending);
   flush_at_ = state_.core.runtime.clock().Elapsed() + kEndFlushDelay;
+  flush_delay_ = absl::ZeroDuration();
   urgent_ = true;  // if any end is left
   Send(std::move(pending));
 }

@@ -92,6 +92,8 @@ class EndLoop {
   size_t rows_of_group_max_ = kRowsOfGroupMax;
   std::vector<std::string> garbage_;
   absl::Duration flush_at_;  // Clock::Elapsed by which waiting ends are committed
+  // The delay of the last FlushWithin since flush_at_ was set otherwise; zero: there was none.
+  absl::Duration flush_delay_;
   // True if not all waiting ends are mere reports of deliveries whose token stays out.
   bool urgent_ = false;
   bool committing_ = false;

@@ -68,8 +68,7 @@ class TargetStateLoopTest : public ::testing::Test {
     Check BeforeSend(const std::shared_ptr<Claim>&, uint32_t, uint64_t, uint64_t) override {
       return Check::kSend;
     }
-    void OnResult(const std::shared_ptr<Claim>&, uint32_t, uint64_t, int64_t, DeliveryResult,
-                  bool) override {}
+    void OnResult(const std::shared_ptr<Claim>&, AttemptEnd) override {}
   };
 
   sim::SimRuntime runtime_{1};
@@ -82,7 +81,8 @@ class TargetStateLoopTest : public ::testing::Test {
   HandlerMetrics metrics_{registry_};
   Owner owner_;
   ClaimLead lead_;
-  SendLoop sends_{options_, lead_, runtime_, executor_, transport_, metrics_, [] {}};
+  SendLoop sends_{
+      options_, lead_, runtime_, executor_, transport_, metrics_, [this] { return Now(); }, [] {}};
   TargetStateLoop loop_{"a", sends_, client_, runtime_, executor_, metrics_};
 };
 

@@ -7,7 +7,11 @@ namespace escapement::handler {
 void KafkaDeadlines::Add(KafkaAttempt* attempt) {
   // The end of the step is at or after the deadline, so Expire never comes early.
   const KafkaMicros step = attempt->deadline / kStep + 1;
-  KafkaAttempt*& head = steps_[step];
+  if (last_ == nullptr || step != last_step_) {
+    last_ = &steps_[step];
+    last_step_ = step;
+  }
+  KafkaAttempt*& head = *last_;
   attempt->next = head;
   if (head != nullptr) head->link = &attempt->next;
   head = attempt;
@@ -27,6 +31,7 @@ void KafkaDeadlines::Expire(KafkaMicros now, absl::FunctionRef<void(KafkaAttempt
       Remove(attempt);
       expired(attempt);
     }
+    last_ = nullptr;
     steps_.erase(steps_.begin());
   }
 }

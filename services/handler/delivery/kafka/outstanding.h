@@ -53,6 +53,9 @@ class KafkaDeadlines {
  private:
   // Key: the step that a deadline is in. Addresses of values stay valid. A list may be empty.
   std::map<KafkaMicros, KafkaAttempt*> steps_;
+  // The value that Add used last, and its key; null: none.
+  KafkaAttempt** last_ = nullptr;
+  KafkaMicros last_step_ = 0;
 };
 
 }  // namespace escapement::handler

@@ -50,5 +50,12 @@ TEST_F(OutstandingTest, RemovedAttemptDoesNotExpire) {
   EXPECT_THAT(Expire(100'000), UnorderedElementsAre(2));
 }
 
+TEST_F(OutstandingTest, StepIsUsedAgainAfterItHasExpired) {
+  AddAt(1, 10'000);
+  EXPECT_THAT(Expire(20'000), UnorderedElementsAre(1));
+  AddAt(2, 10'001);
+  EXPECT_THAT(Expire(20'000), UnorderedElementsAre(2));
+}
+
 }  // namespace
 }  // namespace escapement::handler

@@ -146,7 +146,7 @@ class SqsTransport::Core::Request final : public Transfer {
     Release(std::move(again), how);
     ResultBatch answers;
     for (size_t i = 0; i < attempts.size(); ++i)
-      answers.Add(std::move(attempts[i].sink), attempts[i].attempt.tag, std::move(results[i]));
+      answers.Add(attempts[i].sink, attempts[i].attempt.tag, std::move(results[i]));
   }
 
  private:
