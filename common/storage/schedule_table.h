@@ -6,9 +6,8 @@
 //
 // states: uid → StateRecord
 //
-// definitions: uid, version (u64) → DefinitionRecord. For one-off events: hash of the
-// DeliveryRecord, 0.
-
+// definitions: uid, version (u64) → DefinitionRecord. For one-off events: see
+// one_off/interned_delivery.h.
 //
 // labels: tenant (text), key of the label (text), its value (text), schedule id (text) → empty. One
 // row for each label of a schedule.

@@ -244,6 +244,10 @@ inline constexpr uint32_t kDefinitionSweepRowsMax = 1000;
 inline constexpr uint32_t kDefinitionSweepVersionsMax = 200;
 inline constexpr uint32_t kDefinitionSweepBytesMax = 4 << 20;
 
+// Deliveries of one-off events are kept for so many periods of 28 days before the present one,
+// used or not.
+inline constexpr int kDeliveryPeriodsKept = 1;
+
 // Remembered answers (request_id): kept at least this long.
 inline constexpr absl::Duration kRequestRetention = absl::Hours(24);
 // From the end of one look at all of them to the next, if they are one page, or more.

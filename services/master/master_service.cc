@@ -11,6 +11,7 @@
 #include "services/master/audit/audit_service.h"
 #include "services/master/dead_letters/dead_letter_service.h"
 #include "services/master/dead_letters/dead_letter_sweep.h"
+#include "services/master/events/delivery_sweep_loop.h"
 #include "services/master/events/event_service.h"
 #include "services/master/heartbeat/heartbeat_loop.h"
 #include "services/master/keys/bootstrap_key_loop.h"
@@ -76,6 +77,7 @@ struct MasterService::Parts {
         dead_letter_sweep(client, executor, kSweepEvery,
                           DeadLetterSweep(options.dead_letter_retention, metrics)),
         definition_sweep(context, directory),
+        delivery_sweep(context),
         heartbeat(executor, schedules, options.heartbeat_every) {}
 
   kv::KvClient::Options ClientOptions(const Options& options) {
@@ -115,6 +117,7 @@ struct MasterService::Parts {
     operation_loop.Start();
     dead_letter_sweep.Start();
     definition_sweep.Start();
+    delivery_sweep.Start();
     heartbeat.Start();
     return true;
   }
@@ -146,6 +149,7 @@ struct MasterService::Parts {
   OperationLoop operation_loop;
   SweepLoop dead_letter_sweep;
   DefinitionSweepLoop definition_sweep;
+  DeliverySweepLoop delivery_sweep;
   HeartbeatLoop heartbeat;
   bool draining = false;  // on the executor
 };

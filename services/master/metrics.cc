@@ -30,8 +30,9 @@ MasterMetrics::MasterMetrics(Metrics& metrics)
           Add(metrics, "dead_letters_purged", "Dead letters deleted by PurgeDeadLetters")),
       dead_letters_collected(Add(metrics, "dead_letters_collected",
                                  "Dead letters deleted because they were older than kept")),
-      definitions_collected(
-          Add(metrics, "definitions_collected", "Old versions of definitions that were deleted")),
+      definitions_collected(Add(
+          metrics, "definitions_collected",
+          "Old versions of definitions, and old deliveries of one-off events, that were deleted")),
       operation_conflicts(
           Add(metrics, "operation_conflicts", "Steps of operations that lost a race")) {}
 

@@ -24,8 +24,9 @@ struct MasterMetrics {
   Counter& dead_letters_redriven;
   Counter& dead_letters_purged;
   Counter& dead_letters_collected;  // older than their retention
-  Counter& definitions_collected;   // old versions, and those of deleted schedules
-  Counter& operation_conflicts;     // steps that lost a race and were made again
+  Counter&
+      definitions_collected;  // also those of deleted schedules, and deliveries of one-off events
+  Counter& operation_conflicts;  // steps that lost a race and were made again
 };
 
 }  // namespace escapement::master

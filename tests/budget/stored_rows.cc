@@ -4,6 +4,7 @@
 #include "common/base/micros.h"
 #include "common/base/stable_hash.h"
 #include "common/kv/group_parts.h"
+#include "common/storage/one_off/interned_delivery.h"
 #include "common/storage/schedule_table.h"
 #include "escapement/storage/v1/records.pb.h"
 
@@ -21,7 +22,7 @@ storage::v1::DeliveryRecord DeliveryTo(const std::string& uri) {
 std::vector<std::vector<kv::Group>> OneOffGroups(uint64_t events, absl::Time due,
                                                  uint32_t queue_shards, const std::string& uri,
                                                  bool client_ids) {
-  const InternedDelivery interned = Intern(DeliveryTo(uri));
+  const InternedDelivery interned = Intern(DeliveryTo(uri), due);
   EventRowBuilder builder({.tenant = "default",
                            .queue_shards = queue_shards,
                            .now = due - absl::Seconds(1),

@@ -11,6 +11,7 @@
 #include "common/runtime/perturb.h"
 #include "common/service/log.h"
 #include "common/storage/children_table.h"
+#include "common/storage/one_off/interned_delivery.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "escapement/storage/v1/records.pb.h"
@@ -298,9 +299,13 @@ void RunCloser::CloseEnded() {
 
 void RunCloser::AddGroup(const std::string& key, const RunKey& run_key,
                          storage::v1::RunRecord record, const Run& run, Closing& closing) {
-  if (run.on_complete != nullptr && closing.interned.insert(run.on_complete->hash).second)
-    closing.commit.groups.push_back(InternGroup(*run.on_complete));
   const absl::Time now = client_.NowLow();
+  InternedDelivery interned;
+  if (run.on_complete != nullptr) {
+    interned = Intern(*run.on_complete, now);
+    if (closing.interned.insert(interned.hash).second)
+      closing.commit.groups.push_back(InternGroup(interned));
+  }
   kv::Group group;
   kv::Condition as_read;
   as_read.cf = ColumnFamily::kRuns;
@@ -318,8 +323,7 @@ void RunCloser::AddGroup(const std::string& key, const RunKey& run_key,
   group.mutations[1].key =
       ActiveRunKey(static_cast<uint16_t>(run.partition), run_key.uid, run_key.occurrence);
   if (run.on_complete != nullptr) {
-    AddRunEndEvent(record, run_key, run.counts, *run.on_complete, options_.layout.queue_shards, now,
-                   group);
+    AddRunEndEvent(record, run_key, run.counts, interned, options_.layout.queue_shards, now, group);
   }
   closing.runs.push_back(
       {.key = key, .group = closing.commit.groups.size(), .told = run.on_complete != nullptr});
@@ -390,7 +394,7 @@ void RunCloser::OnTarget(const std::string& run_key, absl::StatusOr<kv::GetResul
   if (value.has_value() && !definition.ParseFromString(*value)) {
     metrics_.records_broken.Increment();
   } else if (definition.has_on_complete()) {
-    run.on_complete = std::make_shared<const InternedDelivery>(Intern(definition.on_complete()));
+    run.on_complete = std::make_shared<const storage::v1::DeliveryRecord>(definition.on_complete());
   }
   CloseIfEnded(run_key, run);
 }

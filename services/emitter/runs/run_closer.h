@@ -28,7 +28,6 @@
 #include "common/kv/client/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/runtime/runtime.h"
-#include "common/storage/one_off_rows.h"
 #include "services/emitter/metrics.h"
 #include "services/emitter/partition_leases.h"
 #include "services/emitter/runs/run_end_event.h"
@@ -71,7 +70,8 @@ class RunCloser : public std::enable_shared_from_this<RunCloser> {
     bool closing = false;
     bool to_tell = false;         // has on_complete, and its target is not known yet
     bool reading_target = false;  // or about to
-    std::shared_ptr<const InternedDelivery> on_complete;  // the target of the end event, once known
+    // How the end event is delivered, once that is known.
+    std::shared_ptr<const storage::v1::DeliveryRecord> on_complete;
   };
 
   // A commit that closes runs.

@@ -18,7 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
-#include "common/storage/one_off_rows.h"
+#include "common/storage/one_off/interned_delivery.h"
 #include "common/storage/run_table.h"
 #include "escapement/storage/v1/records.pb.h"
 
@@ -46,7 +46,7 @@ std::string RunEndPayload(const storage::v1::RunRecord& record, absl::string_vie
                           const RunCounts& counts);
 
 // Adds the event's rows to `group`, with one condition, the last: that no event has its id. How it
-// is delivered, `interned`, is stored by a group before (InternGroup).
+// is delivered, `interned` for events that are due now, is stored by a group before (InternGroup).
 void AddRunEndEvent(const storage::v1::RunRecord& record, const RunKey& run,
                     const RunCounts& counts, const InternedDelivery& interned,
                     uint32_t queue_shards, absl::Time now, kv::Group& group);

@@ -19,7 +19,7 @@
 #include "common/storage/event_table.h"
 #include "common/storage/grant_table.h"
 #include "common/storage/inflight_table.h"
-#include "common/storage/one_off_rows.h"
+#include "common/storage/one_off/one_off_rows.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/delivery/delivery_transport.h"
 #include "services/handler/limits.h"

@@ -9,7 +9,7 @@
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/name_tables.h"
-#include "common/storage/one_off_rows.h"
+#include "common/storage/one_off/one_off_rows.h"
 #include "gtest/gtest.h"
 #include "services/handler/testing/handler_world.h"
 

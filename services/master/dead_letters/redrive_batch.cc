@@ -9,6 +9,7 @@
 #include "common/records/currency.h"
 #include "common/storage/event_table.h"
 #include "common/storage/name_tables.h"
+#include "common/storage/one_off/interned_delivery.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
@@ -59,7 +60,13 @@ EventRecord RedrivenRow(const StoredDeadLetter& letter, absl::Time now) {
 }  // namespace
 
 std::vector<kv::Key> RedriveFactKeys(const StoredDeadLetter& letter) {
-  if (IsOneOff(letter.record)) return {{ColumnFamily::kEventNames, NameKey(letter)}};
+  if (IsOneOff(letter.record)) {
+    std::vector<kv::Key> keys = {{ColumnFamily::kEventNames, NameKey(letter)}};
+    const std::string& hash = letter.record.event().definition_hash();
+    if (hash.size() == Uid::kBytes)
+      keys.push_back({ColumnFamily::kDefinitions, InternKey(Uid::FromBytes(hash))});
+    return keys;
+  }
   std::vector<kv::Key> keys = {{ColumnFamily::kStates, StateKey(UidOf(letter))}};
   if (HasRun(letter.record.event())) {
     const RunKey run = RunKeyOf(letter);
@@ -143,6 +150,21 @@ bool RedriveBatch::TakeFromRun(const StoredDeadLetter& letter) {
   return true;
 }
 
+// Without a definition that can be read, the event ends as skipped, redriven or not.
+void RedriveBatch::RenewDelivery(absl::Time due) {
+  if (row_.definition_hash().size() != Uid::kBytes) return;
+  const Uid hash = Uid::FromBytes(row_.definition_hash());
+  const auto& bytes = Fact(ColumnFamily::kDefinitions, InternKey(hash));
+  storage::v1::DefinitionRecord definition;
+  if (!bytes.has_value() || !definition.ParseFromString(*bytes)) return;
+  InternedDelivery renewed = Intern(definition.delivery(), due);
+  if (renewed.hash == hash) return;
+  row_.set_definition_hash(std::string(renewed.hash.bytes()));
+  if (!renewed_.insert(renewed.hash).second) return;
+  group_.mutations.push_back(
+      kv::Put(ColumnFamily::kDefinitions, InternKey(renewed.hash), std::move(renewed.definition)));
+}
+
 void RedriveBatch::PutRow(const StoredDeadLetter& letter, absl::Time due, uint16_t queue_shard) {
   const storage::v1::DeadLetterRecord& record = letter.record;
   if (row_.has_throttle()) {
@@ -183,6 +205,7 @@ absl::Status RedriveBatch::Add(const StoredDeadLetter& letter, absl::Time due) {
   // The outcome may have been collected already.
   group_.mutations.push_back(kv::Delete(ColumnFamily::kDone, EncodeDoneKey(*done_key)));
   row_ = RedrivenRow(letter, now_);
+  if (one_off) RenewDelivery(due);
   if (!one_off && HasRun(row_) && !TakeFromRun(letter)) row_.set_counts_in_no_run(true);
   PutRow(letter, due, done_key->shard);
   return absl::OkStatus();

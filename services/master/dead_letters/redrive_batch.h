@@ -2,9 +2,10 @@
 //
 // The group deletes each dead letter and its event's Done record, and writes the event's row again,
 // due at a given time. Rows of throttled events go to `waiting`, others to the retry lane of
-// `events`; one-off events also get an event_names row. If the event's run has a record, the
-// masters' part of its counts falls by one failed event. That part alone may be below zero: counts
-// are modulo 2^64, and the sum of a run's parts is right.
+// `events`; one-off events also get an event_names row, and a copy of their delivery for the new
+// due time (interned_delivery.h). If the event's run has a record, the masters' part of its counts
+// falls by one failed event. That part alone may be below zero: counts are modulo 2^64, and the sum
+// of a run's parts is right.
 //
 // Each dead letter, schedule, run part and event name is a condition as it was read. So a race with
 // another redrive, a purge or a change of the schedule makes the group fail, and the caller reads
@@ -64,6 +65,8 @@ class RedriveBatch {
   storage::v1::RunPartRecord* RunPartOf(const StoredDeadLetter& letter);
   // Counts the event out of its run. False: the run has no record any more.
   bool TakeFromRun(const StoredDeadLetter& letter);
+  // Stores the delivery of the one-off event again if the one that was read is of another period.
+  void RenewDelivery(absl::Time due);
   void PutRow(const StoredDeadLetter& letter, absl::Time due, uint16_t queue_shard);
   // Adds the condition that the row is as it was read, once.
   void Require(kv::ColumnFamily cf, const std::string& key);
@@ -76,6 +79,7 @@ class RedriveBatch {
   std::map<std::string, storage::v1::StateRecord> states_;   // by key in `states`
   std::map<std::string, storage::v1::RunPartRecord> parts_;  // by key in `run_parts`
   std::set<std::string> changed_parts_;                      // their keys
+  std::set<Uid> renewed_;                                    // hashes of deliveries
   storage::v1::EventRecord row_;
 };
 

@@ -12,7 +12,7 @@
 #include "common/base/micros.h"
 #include "common/status/errors.h"
 #include "common/storage/done_table.h"
-#include "common/storage/one_off_rows.h"
+#include "common/storage/one_off/one_off_rows.h"
 #include "services/master/errors.h"
 #include "services/master/events/event_codec.h"
 #include "services/master/limits.h"

@@ -9,6 +9,7 @@
 #include "common/base/proto_time.h"
 #include "common/runtime/perturb.h"
 #include "common/status/errors.h"
+#include "common/storage/one_off/interned_delivery.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
 #include "services/master/requests/request_reader.h"
@@ -46,14 +47,14 @@ class EventAdder {
     CheckPayload(event.payload(), absl::StrCat(field, ".payload"), violations);
     const storage::v1::DeliveryRecord delivery =
         ReadDelivery(event, field, options_.tenant, secrets_, violations);
-    const InternedDelivery interned = Intern(delivery);
     NewEvent fresh;
     fresh.client_id = request.event_id();
     fresh.payload = event.payload();
-    fresh.definition_hash = &interned.hash;
     fresh.priority = ReadPriority(event, field, violations);
     if (violations.size() > before) return;
     fresh.nominal_micros = *due;
+    const InternedDelivery interned = Intern(delivery, LaunchTimeOf(*due, options_.now));
+    fresh.definition_hash = &interned.hash;
     Store(interned);
     builder_.Add(fresh, group);
     const std::string id = builder_.event_id();

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
 #include "common/status/errors.h"
+#include "common/storage/one_off/interned_delivery.h"
 #include "services/master/limits.h"
 
 namespace escapement::master {
@@ -15,9 +16,11 @@ namespace {
 
 constexpr size_t kViolationsShown = 100;
 
+// How an event is delivered.
 struct Delivery {
-  Uid hash;
+  storage::v1::DeliveryRecord record;
   uint32_t priority = 0;
+  std::vector<Uid> hashes = {};  // one for each period in which events use it
 };
 
 // Gathers the deliveries of a batch and the groups that store them.
@@ -30,16 +33,27 @@ class DeliverySet {
   Delivery Read(const v1::Event& event, absl::string_view field, FieldViolations& violations) {
     Delivery delivery;
     delivery.priority = ReadPriority(event, field, violations);
-    InternedDelivery interned = Intern(ReadDelivery(event, field, tenant_, secrets_, violations));
-    delivery.hash = interned.hash;
+    delivery.record = ReadDelivery(event, field, tenant_, secrets_, violations);
+    return delivery;
+  }
+
+  // Stores the delivery for events that are due then.
+  Uid HashFor(Delivery& delivery, absl::Time due) {
+    const DeliveryPeriod period = DeliveryPeriodOf(due);
+    for (const Uid& hash : delivery.hashes) {
+      if (DeliveryPeriodOf(hash) == period) return hash;
+    }
+    const InternedDelivery interned = Intern(delivery.record, due);
+    delivery.hashes.push_back(interned.hash);
     const bool stored = std::find(added_.begin(), added_.end(), interned.hash) != added_.end();
     if (!stored && !cache_.Known(interned.hash)) {
       added_.push_back(interned.hash);
       bytes_ += interned.definition.size();
       commit_->groups.push_back(InternGroup(interned));
     }
-    return delivery;
+    return interned.hash;
   }
+
   std::vector<Uid> Take() { return std::move(added_); }
   // Bytes of the deliveries that the batch stores.
   size_t bytes() const { return bytes_; }
@@ -122,7 +136,8 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool ret
                                       const TargetSecrets& secrets, kv::Group audit) {
   IngestPlan plan;
   if (absl::Status status = CheckBatch(request, plan.payload_bytes); !status.ok()) return status;
-  const int64_t now_micros = ToMicros(options.now);
+  const absl::Time now = options.now;
+  const int64_t now_micros = ToMicros(now);
   FieldViolations violations;
   plan.commit.groups.push_back(std::move(audit));
   DeliverySet deliveries(cache, secrets, options.tenant, &plan.commit);
@@ -141,17 +156,21 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool ret
     } else if (!defaults.has_value()) {
       defaults = deliveries.Read(request.defaults(), "defaults", violations);
     }
-    if (deliveries.bytes() > kBatchBytesMax) {
-      violations.Add("events", absl::StrCat("distinct deliveries must have at most ",
-                                            kBatchBytesMax, " bytes together, defaults included"));
-      break;
-    }
-    const Delivery& delivery = event.has_overrides() ? own : *defaults;
+    Delivery& delivery = event.has_overrides() ? own : *defaults;
     NewEvent fresh;
     fresh.client_id = event.event_id();
     fresh.nominal_micros = event.due_time_micros() == 0 ? now_micros : event.due_time_micros();
     fresh.payload = event.payload();
-    fresh.definition_hash = &delivery.hash;
+    const Uid hash = deliveries.HashFor(delivery, LaunchTimeOf(fresh.nominal_micros, now));
+    if (deliveries.bytes() > kBatchBytesMax) {
+      violations.Add("events",
+                     absl::StrCat("distinct deliveries must have at most ", kBatchBytesMax,
+                                  " bytes together, defaults included. Deliveries of "
+                                  "events that are due in different periods of 28 days "
+                                  "are distinct"));
+      break;
+    }
+    fresh.definition_hash = &hash;
     fresh.priority = delivery.priority;
     if (!event.event_id().empty()) {
       builder.Add(fresh, client_chosen.emplace_back());

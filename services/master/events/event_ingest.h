@@ -2,8 +2,8 @@
 //
 // Events with server-made ids share one group without conditions. Each client-chosen id has its own
 // group, so an id that exists already is counted and not overwritten (also within one batch).
-// Deliveries that are not known to be stored go first, in their own groups. Pure, except for the
-// cache.
+// Deliveries that are not known to be stored go first, in their own groups
+// (interned_delivery.h). Pure, except for the cache.
 
 #ifndef SERVICES_MASTER_EVENTS_EVENT_INGEST_H_
 #define SERVICES_MASTER_EVENTS_EVENT_INGEST_H_
@@ -18,13 +18,14 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/uid.h"
 #include "common/kv/client/kv_client.h"
-#include "common/storage/one_off_rows.h"
+#include "common/storage/one_off/one_off_rows.h"
 #include "escapement/v1/event_service.pb.h"
 #include "services/master/events/event_codec.h"
 
 namespace escapement::master {
 
-// Hashes of deliveries that are known to be stored. Threads: any.
+// Hashes of deliveries that are known to be stored. They may be deleted once their period is long
+// over; then no new event has such a hash. Threads: any.
 class InternCache {
  public:
   bool Known(const Uid& hash) const;

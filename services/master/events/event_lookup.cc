@@ -11,7 +11,7 @@
 #include "common/storage/event_id.h"
 #include "common/storage/inflight_table.h"
 #include "common/storage/name_tables.h"
-#include "common/storage/one_off_rows.h"
+#include "common/storage/one_off/interned_delivery.h"
 #include "services/master/errors.h"
 #include "services/master/events/event_codec.h"
 

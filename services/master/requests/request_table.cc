@@ -4,9 +4,9 @@
 
 #include "common/auth/audit_log.h"
 #include "common/base/micros.h"
+#include "common/base/stable_bytes.h"
 #include "common/base/stable_hash.h"
 #include "common/storage/name_tables.h"
-#include "common/storage/one_off_rows.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/master/errors.h"
 

@@ -12,6 +12,7 @@
 #include "common/storage/event_id.h"
 #include "common/storage/inflight_table.h"
 #include "common/storage/name_tables.h"
+#include "common/storage/one_off/interned_delivery.h"
 #include "gtest/gtest.h"
 #include "services/master/testing/master_world.h"
 
@@ -227,6 +228,28 @@ TEST(EventService, IngestCountsNewAndExistingEventsAndReturnsServerMadeIds) {
             "payload 1");
   EXPECT_EQ(fixture.Events().size(), 5u);
   EXPECT_EQ(fixture.Rows(ColumnFamily::kDefinitions).size(), 1u);
+}
+
+// Old deliveries are collected by period (interned_delivery.h), so each period has its own.
+TEST(EventService, IngestStoresADeliveryForEachPeriodOfDueTimes) {
+  MasterWorld fixture;
+  const absl::Time due = fixture.Now() + absl::Hours(1);
+  v1::IngestRequest batch = ValidBatch(due, 6);
+  for (int i = 0; i < 6; ++i) {
+    const absl::Time later = due + i % 3 * absl::Hours(28 * 24);
+    batch.mutable_events(i)->set_due_time_micros(ToMicros(later));
+  }
+  ASSERT_TRUE(fixture.Ingest(batch).ok());
+  EXPECT_EQ(fixture.Rows(ColumnFamily::kDefinitions).size(), 3u);
+  ASSERT_TRUE(fixture.Ingest(batch).ok());
+  EXPECT_EQ(fixture.Rows(ColumnFamily::kDefinitions).size(), 3u);
+  const auto events = fixture.Events();
+  ASSERT_EQ(events.size(), 12u);
+  for (const auto& [key, row] : events) {
+    const Uid hash = Uid::FromBytes(row.definition_hash());
+    EXPECT_EQ(DeliveryPeriodOf(hash), DeliveryPeriodOf(key.due_time));
+    EXPECT_TRUE(fixture.Get(ColumnFamily::kDefinitions, InternKey(hash)).has_value());
+  }
 }
 
 TEST(EventService, IngestOverridesOnlyWhatDiffers) {

@@ -17,7 +17,7 @@
 #include "common/storage/event_table.h"
 #include "common/storage/grant_table.h"
 #include "common/storage/inflight_table.h"
-#include "common/storage/one_off_rows.h"
+#include "common/storage/one_off/one_off_rows.h"
 #include "common/storage/run_table.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"

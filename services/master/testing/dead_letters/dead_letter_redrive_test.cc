@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
 #include "common/status/errors.h"
+#include "common/storage/one_off/interned_delivery.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
@@ -75,6 +76,27 @@ TEST_F(DeadLetterRedriveTest, OneOffEventWaitsUnderItsIdWithANewRound) {
   get.set_name(event->name());
   EXPECT_EQ(world_.fixture.Call(&EventApi::GetEvent, get)->state(), v1::PENDING);
   EXPECT_EQ(world_.Redrive(name).status().code(), absl::StatusCode::kNotFound);
+}
+
+// Deliveries of old periods are collected, so the new row needs one of the present period.
+TEST_F(DeadLetterRedriveTest, DeliveryIsStoredAgainForTheNewDueTime) {
+  storage::v1::DeliveryRecord delivery;
+  delivery.mutable_target()->mutable_http()->set_uri("http://h/old");
+  const InternedDelivery old = Intern(delivery, world_.bench.start - absl::Hours(200 * 24));
+  world_.fixture.Put(ColumnFamily::kDefinitions, InternKey(old.hash), old.definition);
+  std::vector<DeadLetterWorld::Death> deaths = {world_.OneOff("", 0), world_.OneOff("", 1)};
+  for (DeadLetterWorld::Death& death : deaths)
+    death.event.set_definition_hash(std::string(old.hash.bytes()));
+  for (const std::string& name : world_.Die(deaths)) ASSERT_TRUE(world_.Redrive(name).ok());
+  const InternedDelivery renewed = Intern(delivery, world_.fixture.Now());
+  EXPECT_EQ(world_.fixture.Get(ColumnFamily::kDefinitions, InternKey(renewed.hash)),
+            renewed.definition);
+  for (const auto& [key, row] : world_.fixture.Events()) {
+    EXPECT_EQ(row.definition_hash(), renewed.hash.bytes());
+    v1::GetEventRequest get;
+    get.set_name("tenants/default/events/" + row.event_id());
+    EXPECT_EQ(world_.fixture.Call(&EventApi::GetEvent, get)->target().http().uri(), "http://h/old");
+  }
 }
 
 TEST_F(DeadLetterRedriveTest, EventOfARunIsTakenFromItsCountsOnce) {

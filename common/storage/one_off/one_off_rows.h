@@ -1,12 +1,12 @@
 // The rows of one-off events, for every writer that creates events.
 //
-// An event is one row in `events`. Its delivery is interned: a definition is stored under the hash
-// of its own bytes and version 0, and all events with an equal delivery share it.
+// An event is one row in `events`. How it is delivered is stored once for many events
+// (interned_delivery.h).
 //
 // Pure.
 
-#ifndef COMMON_STORAGE_ONE_OFF_ROWS_H_
-#define COMMON_STORAGE_ONE_OFF_ROWS_H_
+#ifndef COMMON_STORAGE_ONE_OFF_ONE_OFF_ROWS_H_
+#define COMMON_STORAGE_ONE_OFF_ONE_OFF_ROWS_H_
 
 #include <cstdint>
 #include <string>
@@ -21,22 +21,6 @@
 
 namespace escapement {
 
-// Serializes so that equal messages have equal bytes.
-std::string SerializeDeterministically(const google::protobuf::MessageLite& message);
-
-// The definition of one-off events by its content: the same delivery always has the same hash and
-// bytes.
-struct InternedDelivery {
-  Uid hash;
-  std::string definition;  // the serialized DefinitionRecord
-};
-InternedDelivery Intern(const storage::v1::DeliveryRecord& delivery);
-
-// The group that stores the definition. If it is already stored, the group does not apply, which is
-// as good. Put it before the groups of the events.
-kv::Group InternGroup(const InternedDelivery& interned);
-std::string InternKey(const Uid& hash);  // a key of `definitions`
-
 // The id of the one-off event of this row or Done record. It is the stored id or, if none is
 // stored, the server-made id that follows from the key. (A row of a retry has another key than the
 // one its id was made of, so it stores the id.)
@@ -48,9 +32,12 @@ struct NewEvent {
   absl::string_view client_id;  // empty: a server-made id
   int64_t nominal_micros = 0;   // if before now: sent at once
   absl::string_view payload;
-  const Uid* definition_hash = nullptr;
+  const Uid* definition_hash = nullptr;  // interned for the event's launch time
   uint32_t priority = 0;
 };
+
+// When a new event is due: at its nominal time, or now if that has passed.
+absl::Time LaunchTimeOf(int64_t nominal_micros, absl::Time now);
 
 // Makes the rows of events that are created together. A server-made id needs no condition, because
 // its uid is new (128 random bits for the batch, plus a count). A client-chosen id adds its
@@ -74,7 +61,6 @@ class EventRowBuilder {
 
  private:
   const Options options_;
-  const int64_t now_micros_;
   uint64_t added_ = 0;
   EventKey key_;                  // key of the event that was added last
   storage::v1::EventRecord row_;  // reused, so that its strings keep their memory
@@ -82,4 +68,4 @@ class EventRowBuilder {
 
 }  // namespace escapement
 
-#endif  // COMMON_STORAGE_ONE_OFF_ROWS_H_
+#endif  // COMMON_STORAGE_ONE_OFF_ONE_OFF_ROWS_H_

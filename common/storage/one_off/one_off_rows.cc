@@ -1,48 +1,15 @@
-#include "common/storage/one_off_rows.h"
+#include "common/storage/one_off/one_off_rows.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/micros.h"
-#include "common/base/stable_hash.h"
 #include "common/storage/event_id.h"
 #include "common/storage/name_tables.h"
-#include "common/storage/schedule_table.h"
-#include "google/protobuf/io/coded_stream.h"
-#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "common/storage/one_off/interned_delivery.h"
 
 namespace escapement {
-
-std::string SerializeDeterministically(const google::protobuf::MessageLite& message) {
-  std::string bytes;
-  google::protobuf::io::StringOutputStream stream(&bytes);
-  google::protobuf::io::CodedOutputStream out(&stream);
-  out.SetSerializationDeterministic(true);
-  message.SerializeToCodedStream(&out);
-  out.Trim();
-  return bytes;
-}
-
-InternedDelivery Intern(const storage::v1::DeliveryRecord& delivery) {
-  InternedDelivery interned;
-  interned.hash = StableHash128(SerializeDeterministically(delivery));
-  storage::v1::DefinitionRecord definition;
-  *definition.mutable_delivery() = delivery;
-  interned.definition = SerializeDeterministically(definition);
-  return interned;
-}
-
-std::string InternKey(const Uid& hash) { return DefinitionKey(hash, 0); }
-
-kv::Group InternGroup(const InternedDelivery& interned) {
-  const std::string key = InternKey(interned.hash);
-  kv::Group group;
-  group.conditions.push_back(
-      {.cf = kv::ColumnFamily::kDefinitions, .key = key, .kind = kv::Condition::Kind::kAbsent});
-  group.mutations.push_back(
-      {.cf = kv::ColumnFamily::kDefinitions, .key = key, .value = interned.definition});
-  return group;
-}
 
 std::string OneOffEventId(absl::string_view event_key, const storage::v1::EventRecord& row) {
   return row.event_id().empty() ? ServerMadeEventId(event_key) : row.event_id();
@@ -57,8 +24,12 @@ std::string EndedEventId(const DoneKey& key, const storage::v1::DoneRecord& done
                             .occurrence = ""});
 }
 
-EventRowBuilder::EventRowBuilder(Options options)
-    : options_(std::move(options)), now_micros_(ToMicros(options_.now)) {
+absl::Time LaunchTimeOf(int64_t nominal_micros, absl::Time now) {
+  // A late event is due now. So its Done record belongs to the day on which it could first be sent.
+  return FromMicros(std::max(nominal_micros, ToMicros(now)));
+}
+
+EventRowBuilder::EventRowBuilder(Options options) : options_(std::move(options)) {
   row_.set_tenant(options_.tenant);
   row_.set_count(1);
   row_.set_run_count(1);
@@ -67,9 +38,9 @@ EventRowBuilder::EventRowBuilder(Options options)
 void EventRowBuilder::Add(const NewEvent& event, kv::Group& group) {
   const bool client_chosen = !event.client_id.empty();
   key_.lane = static_cast<uint8_t>(event.priority);
-  // A late event is due now. So its Done record belongs to the day on which it could first be sent.
-  const int64_t launch_micros = std::max(event.nominal_micros, now_micros_);
-  key_.due_time = FromMicros(launch_micros);
+  key_.due_time = LaunchTimeOf(event.nominal_micros, options_.now);
+  const int64_t launch_micros = ToMicros(key_.due_time);
+  CHECK_EQ(DeliveryPeriodOf(*event.definition_hash), DeliveryPeriodOf(key_.due_time));
   if (client_chosen) {
     row_.set_event_id(event.client_id.data(), event.client_id.size());
     key_.uid = UidOfClientChosenId(options_.tenant, event.client_id);
