@@ -1,5 +1,6 @@
 #include "tests/bench/stages/delivery_stages.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,8 +22,10 @@ constexpr char kSentCounter[] = "escapement_handler_deliveries_total";
 // Counts events whose success is durable.
 constexpr char kSucceededCounter[] = "escapement_handler_succeeded_total";
 // All metrics of the master's process are written for each look, which takes a millisecond or two
-// of a processor that the platform needs. So few looks, and runs of half a second or more.
-constexpr absl::Duration kPoll = absl::Milliseconds(20);
+// of a processor that the platform needs. So there are few looks, at first, and near the end one
+// in each kPollMin.
+constexpr absl::Duration kPollMin = absl::Milliseconds(10);
+constexpr absl::Duration kPollMax = absl::Milliseconds(500);
 // As many as the handler has out to one target.
 constexpr uint64_t kOutstanding = 4096;
 
@@ -65,17 +68,23 @@ absl::StatusOr<double> DeliveryStages::RunRate(const v1::Target& target, uint64_
 
 absl::Status DeliveryStages::AwaitCounter(const char* counter, double value,
                                           absl::Duration timeout) const {
-  const absl::Time deadline = absl::Now() + timeout;
-  while (true) {
-    const auto now = bed_->Metric("handler", counter);
-    if (!now.ok()) return now.status();
-    if (*now >= value) return absl::OkStatus();
-    if (absl::Now() > deadline) {
-      return absl::DeadlineExceededError(absl::StrCat(counter, " is ", *now, ", not ", value,
+  const absl::Time begin = absl::Now();
+  const auto first = bed_->Metric("handler", counter);
+  if (!first.ok()) return first.status();
+  for (double now = *first; now < value;) {
+    const absl::Duration waited = absl::Now() - begin;
+    if (waited > timeout) {
+      return absl::DeadlineExceededError(absl::StrCat(counter, " is ", now, ", not ", value,
                                                       ", after ", absl::FormatDuration(timeout)));
     }
-    absl::SleepFor(kPoll);
+    // Half of the time that the rest takes if it goes on as so far.
+    const double rest = now > *first ? (value - now) / (now - *first) : 0;
+    absl::SleepFor(std::clamp(waited * rest / 2, kPollMin, kPollMax));
+    const auto next = bed_->Metric("handler", counter);
+    if (!next.ok()) return next.status();
+    now = *next;
   }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<double> DeliveryStages::TransportRateTo(const v1::Target& target,
