@@ -84,7 +84,10 @@ struct MasterService::Parts {
     kv::KvClient::Options client_options;
     client_options.name = options.instance;
     client_options.session_executor = executor;
-    client_options.on_session_lost = [this] { events.ForgetInterned(); };
+    client_options.on_session_lost = [this] {
+      events.ForgetInterned();
+      delivery_sweep.GiveUp();
+    };
     return client_options;
   }
 

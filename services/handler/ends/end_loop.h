@@ -92,7 +92,8 @@ class EndLoop {
   size_t rows_of_group_max_ = kRowsOfGroupMax;
   std::vector<std::string> garbage_;
   absl::Duration flush_at_;  // Clock::Elapsed by which waiting ends are committed
-  // The delay of the last FlushWithin since flush_at_ was set otherwise; zero: there was none.
+  // The delay of the last FlushWithin. The next one with this delay would not make flush_at_
+  // earlier. Zero: flush_at_ was set otherwise since then.
   absl::Duration flush_delay_;
   // True if not all waiting ends are mere reports of deliveries whose token stays out.
   bool urgent_ = false;

@@ -150,7 +150,8 @@ bool RedriveBatch::TakeFromRun(const StoredDeadLetter& letter) {
   return true;
 }
 
-// Without a definition that can be read, the event ends as skipped, redriven or not.
+// If the definition is missing or cannot be read, the row keeps its hash, and the handler will end
+// the event as skipped.
 void RedriveBatch::RenewDelivery(absl::Time due) {
   if (row_.definition_hash().size() != Uid::kBytes) return;
   const Uid hash = Uid::FromBytes(row_.definition_hash());

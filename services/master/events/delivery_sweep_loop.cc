@@ -145,7 +145,7 @@ void DeliverySweepLoop::DeleteOld(std::string position) {
   scan.limit = kSweepRowsMax;
   context_.client.Scan(
       std::move(scan), context_.executor, [this](absl::StatusOr<kv::ScanResult> page) {
-        if (!page.ok() || page->entries.empty()) return StartLater();
+        if (!page.ok() || page->entries.empty() || AllUsed()) return StartLater();
         kv::Commit commit;
         kv::Group& group = commit.groups.emplace_back();
         for (const kv::Entry& entry : page->entries) {

@@ -12,8 +12,10 @@
 // missed because it moves at the same time. A redrive would move it back: it stores the delivery
 // again, for the period of the new due time.
 //
-// A sweep only looks if there is a delivery that is older than kDeliveryPeriodsKept. A commit of a
-// new event may also be late by that time.
+// Deliveries of the present period and of the kDeliveryPeriodsKept periods before it are never
+// deleted. So an event that is prepared in one period and committed in the next still finds its
+// delivery. A sweep reads the tables above only if an older delivery is stored. A row that cannot
+// be read may use any delivery: then nothing is deleted.
 //
 // Threads: the context's executor.
 
@@ -39,6 +41,8 @@ class DeliverySweepLoop {
 
   // Begins again a while after the end.
   void Start();
+  // Ends the present sweep: the store may be another one than before.
+  void GiveUp() { first_used_ = 0; }
 
  private:
   // Returns false to stop.

@@ -1,10 +1,10 @@
 #include "services/master/events/event_ingest.h"
 
-#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
 #include "common/status/errors.h"
@@ -45,17 +45,17 @@ class DeliverySet {
     }
     const InternedDelivery interned = Intern(delivery.record, due);
     delivery.hashes.push_back(interned.hash);
-    const bool stored = std::find(added_.begin(), added_.end(), interned.hash) != added_.end();
-    if (!stored && !cache_.Known(interned.hash)) {
+    if (!seen_.insert(interned.hash).second) return interned.hash;
+    bytes_ += interned.definition.size();
+    if (!cache_.Known(interned.hash)) {
       added_.push_back(interned.hash);
-      bytes_ += interned.definition.size();
       commit_->groups.push_back(InternGroup(interned));
     }
     return interned.hash;
   }
 
   std::vector<Uid> Take() { return std::move(added_); }
-  // Bytes of the deliveries that the batch stores.
+  // Bytes of the distinct deliveries, also of those that are stored already.
   size_t bytes() const { return bytes_; }
 
  private:
@@ -63,6 +63,7 @@ class DeliverySet {
   const TargetSecrets& secrets_;
   const std::string tenant_;
   kv::Commit* const commit_;
+  absl::flat_hash_set<Uid> seen_;
   std::vector<Uid> added_;
   size_t bytes_ = 0;
 };
@@ -135,7 +136,7 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool ret
                                       EventRowBuilder::Options options, const InternCache& cache,
                                       const TargetSecrets& secrets, kv::Group audit) {
   IngestPlan plan;
-  if (absl::Status status = CheckBatch(request, plan.payload_bytes); !status.ok()) return status;
+  if (absl::Status status = CheckBatch(request, plan.bytes); !status.ok()) return status;
   const absl::Time now = options.now;
   const int64_t now_micros = ToMicros(now);
   FieldViolations violations;
@@ -184,6 +185,7 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool ret
   if (plan.server_made_count > 0) plan.commit.groups.push_back(std::move(server_made));
   plan.first_client_group = plan.commit.groups.size();
   for (kv::Group& group : client_chosen) plan.commit.groups.push_back(std::move(group));
+  plan.bytes += deliveries.bytes();
   plan.interned = deliveries.Take();
   return plan;
 }

@@ -43,7 +43,8 @@ struct IngestPlan {
   std::vector<Uid> interned;      // stored once the commit is
   size_t first_client_group = 0;  // groups from here on have one client-chosen event each
   int server_made_count = 0;
-  size_t payload_bytes = 0;
+  // The payloads, overrides and distinct deliveries together.
+  size_t bytes = 0;
   std::vector<std::string> event_ids;  // server-made, if asked for
 };
 

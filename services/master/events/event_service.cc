@@ -197,7 +197,7 @@ void EventService::IngestBatch(std::shared_ptr<const v1::IngestRequest> request,
     return context_.Refuse(made.status(), std::move(done));
   }
   auto plan = std::make_shared<IngestPlan>(*std::move(made));
-  const int64_t bytes = static_cast<int64_t>(plan->payload_bytes);
+  const int64_t bytes = static_cast<int64_t>(plan->bytes);
   if (bytes_under_way_.fetch_add(bytes) + bytes > kIngestBytesUnderWayMax) {
     bytes_under_way_ -= bytes;
     context_.metrics.ingest_batches_refused.Increment();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "common/base/key_codec.h"
@@ -63,20 +65,22 @@ OperationPage TakePage(const OperationRecord& record, const DeadLetterSelection&
   OperationPage page;
   page.cursor = record.cursor();
   page.ended = !rows.more;
+  std::set<std::string> deliveries;  // their hashes
   for (kv::Entry& row : rows.entries) {
-    if (page.letters.size() == letters_max) {
+    std::string key = row.key;
+    absl::StatusOr<StoredDeadLetter> letter =
+        ReadDeadLetter(std::move(row.key), std::move(row.value));
+    const bool taken = letter.ok() && selection.Has(*letter);
+    if (taken) deliveries.insert(letter->record.event().definition_hash());
+    if (page.letters.size() == letters_max || deliveries.size() > kOperationDeliveriesMax) {
       page.ended = false;
       break;
     }
-    page.cursor = row.key;
-    absl::StatusOr<StoredDeadLetter> letter =
-        ReadDeadLetter(std::move(row.key), std::move(row.value));
-    if (!letter.ok()) {
-      ++page.broken;
-      page.broken_error = letter.status();
-    } else if (selection.Has(*letter)) {
-      page.letters.push_back(*std::move(letter));
-    }
+    page.cursor = std::move(key);
+    if (taken) page.letters.push_back(*std::move(letter));
+    if (letter.ok()) continue;
+    ++page.broken;
+    page.broken_error = letter.status();
   }
   return page;
 }

@@ -19,7 +19,7 @@ constexpr absl::Duration kRefreshAtLatest = absl::Hours(12);
 
 std::string Variable(const char* name) {
   const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
+  return value == nullptr ? "" : std::string(absl::StripAsciiWhitespace(value));
 }
 
 OwnCredentials::Instant After(absl::Duration duration) {

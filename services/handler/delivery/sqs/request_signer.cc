@@ -7,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/base/hmac_sha256.h"
 
 namespace escapement::handler {
@@ -31,6 +32,15 @@ std::string HexSha256(absl::string_view bytes) {
 }
 
 }  // namespace
+
+std::string SqsHostOf(absl::string_view endpoint) {
+  if (absl::ConsumePrefix(&endpoint, "https://")) {
+    absl::ConsumeSuffix(&endpoint, ":443");
+  } else if (absl::ConsumePrefix(&endpoint, "http://")) {
+    absl::ConsumeSuffix(&endpoint, ":80");
+  }
+  return std::string(endpoint);
+}
 
 std::vector<std::string> SqsRequestSigner::HeaderLines(absl::string_view host,
                                                        absl::string_view region,

@@ -2,9 +2,11 @@
 // Version 4).
 //
 // The formula:
-// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html All
-// headers that are returned are signed. The key of a signature depends only on the day, the region
-// and the secret. So it is kept. docs/adr/0023 tells why libcurl does not sign.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+//
+// The signature covers all returned headers except Authorization, which holds it. The key of a
+// signature depends only on the day, the region and the secret. So it is kept. docs/adr/0023 tells
+// why libcurl does not sign.
 //
 // Threads: one at a time.
 
@@ -21,11 +23,14 @@
 
 namespace escapement::handler {
 
+// "host:port" of the endpoint "scheme://host:port", without the port if it is the scheme's default.
+std::string SqsHostOf(absl::string_view endpoint);
+
 class SqsRequestSigner {
  public:
   // The header lines of a POST to the path "/", without the line ends: Content-Type, Host,
-  // X-Amz-Date, X-Amz-Security-Token if there is a token, X-Amz-Target, Authorization. `host`: as
-  // in the endpoint, with its port if it has one.
+  // X-Amz-Date, X-Amz-Security-Token if there is a token, X-Amz-Target, Authorization. `host`:
+  // SqsHostOf the endpoint.
   std::vector<std::string> HeaderLines(absl::string_view host, absl::string_view region,
                                        const SqsCredentials& credentials, absl::string_view body,
                                        absl::Time now);

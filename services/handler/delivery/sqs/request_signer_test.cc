@@ -91,13 +91,21 @@ TEST(SqsRequestSignerTest, SignsAsLibcurlDoes) {
       absl::Time time;
       ASSERT_TRUE(
           absl::ParseTime("%E4Y%m%dT%H%M%SZ", ValueOf(theirs, "X-Amz-Date"), &time, nullptr));
-      const std::vector<std::string> ours = signer.HeaderLines(
-          absl::StripPrefix(origin, "http://"), kRegion, Credentials(token), body, time);
+      const std::vector<std::string> ours =
+          signer.HeaderLines(SqsHostOf(origin), kRegion, Credentials(token), body, time);
       for (const char* name : {"Host", "Content-Type", "X-Amz-Target", "X-Amz-Security-Token"})
         EXPECT_EQ(ValueOf(ours, name), ValueOf(theirs, name)) << name;
       EXPECT_EQ(ValueOf(ours, "Authorization"), ValueOf(theirs, "Authorization"));
     }
   }
+}
+
+TEST(SqsRequestSignerTest, HostHasNoDefaultPort) {
+  EXPECT_EQ(SqsHostOf("https://sqs.eu-central-1.amazonaws.com"), kHost);
+  EXPECT_EQ(SqsHostOf("https://sqs.eu-central-1.amazonaws.com:443"), kHost);
+  EXPECT_EQ(SqsHostOf("http://h:80"), "h");
+  EXPECT_EQ(SqsHostOf("http://h:443"), "h:443");
+  EXPECT_EQ(SqsHostOf("https://[::1]:8443"), "[::1]:8443");
 }
 
 TEST(SqsRequestSignerTest, LinesOfARequest) {

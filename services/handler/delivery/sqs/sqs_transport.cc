@@ -36,13 +36,6 @@ const storage::v1::SqsTargetRecord& TargetOf(const DeliveryAttempt& attempt) {
   return attempt.context->definition->delivery().target().sqs();
 }
 
-// "host:port" of "scheme://host:port".
-absl::string_view HostOf(absl::string_view endpoint) {
-  constexpr absl::string_view kMark = "://";
-  const size_t mark = endpoint.find(kMark);
-  return mark == absl::string_view::npos ? endpoint : endpoint.substr(mark + kMark.size());
-}
-
 void Answer(Waiting& waiting, DeliveryResult result) {
   std::exchange(waiting.sink, nullptr)->OnResult(waiting.attempt.tag, std::move(result));
 }
@@ -117,7 +110,7 @@ class SqsTransport::Core::Request final : public Transfer {
       } else if (WriteBody()) {
         const storage::v1::SqsTargetRecord& target = TargetOf(batch_.attempts.front().attempt);
         request_.Prepare(target.endpoint(),
-                         core_->signer_.HeaderLines(HostOf(target.endpoint()), target.region(),
+                         core_->signer_.HeaderLines(SqsHostOf(target.endpoint()), target.region(),
                                                     *credentials, request_.body(), absl::Now()),
                          easy);
         curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, MillisLeft());
@@ -183,7 +176,10 @@ class SqsTransport::Core::Request final : public Transfer {
         bytes += *more;
         written.push_back(std::move(waiting));
         // The others are about as long.
-        if (written.size() == 1) body.reserve(body.size() * batch_.attempts.size() + kBodyEndBytes);
+        if (written.size() == 1) {
+          const size_t others = body.size() * (batch_.attempts.size() - 1);
+          body.reserve(body.size() + std::min(others, bytes_max) + kBodyEndBytes);
+        }
         continue;
       }
       body.resize(body_before);

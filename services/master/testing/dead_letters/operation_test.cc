@@ -13,6 +13,7 @@
 #include "common/base/micros.h"
 #include "common/kv/forwarding_kv_store.h"
 #include "common/status/errors.h"
+#include "common/storage/one_off/interned_delivery.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "services/master/limits.h"
@@ -99,6 +100,29 @@ TEST_F(OperationTest, AllDeadLettersAreRedrivenOnceEach) {
   EXPECT_TRUE(ended.has_end_time());
   EXPECT_EQ(world_.Letters(), 0u);
   EXPECT_EQ(DueTimes().size(), 1234u);
+}
+
+// A redrive stores the deliveries of old events again, so one step takes few that are large.
+TEST_F(OperationTest, EventsWithLargeDeliveriesAreRedriven) {
+  std::vector<DeadLetterWorld::Death> deaths;
+  for (uint64_t i = 0; i < 250; ++i) {
+    storage::v1::DeliveryRecord delivery;
+    delivery.mutable_target()->mutable_http()->set_uri(absl::StrCat("http://h/", i));
+    delivery.set_content_type(std::string(200 << 10, 'c'));
+    const InternedDelivery old = Intern(delivery, world_.bench.start - absl::Hours(200 * 24));
+    store().Put(ColumnFamily::kDefinitions, InternKey(old.hash), old.definition);
+    deaths.push_back(world_.OneOff("", i));
+    deaths.back().event.set_definition_hash(std::string(old.hash.bytes()));
+  }
+  world_.Die(deaths);
+  const v1::Operation ended = world_.Await(world_.RedriveAll(0));
+  EXPECT_EQ(ended.state(), v1::Operation::SUCCEEDED);
+  EXPECT_EQ(ended.done_count(), 250);
+  for (const auto& [key, row] : store().Events()) {
+    const Uid hash = Uid::FromBytes(row.definition_hash());
+    EXPECT_EQ(DeliveryPeriodOf(hash), DeliveryPeriodOf(key.due_time));
+    EXPECT_TRUE(store().Get(ColumnFamily::kDefinitions, InternKey(hash)).has_value());
+  }
 }
 
 TEST_F(OperationTest, RateIsExact) {
