@@ -42,6 +42,11 @@ DeliveryPeriod DeliveryPeriodOf(const Uid& hash) {
                                      static_cast<unsigned char>(bytes[1]));
 }
 
+std::optional<Uid> DeliveryHashOf(const storage::v1::EventRecord& event) {
+  if (event.definition_hash().size() != Uid::kBytes) return std::nullopt;
+  return Uid::FromBytes(event.definition_hash());
+}
+
 kv::Group InternGroup(const InternedDelivery& interned) {
   const std::string key = InternKey(interned.hash);
   kv::Group group;

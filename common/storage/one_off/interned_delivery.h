@@ -12,6 +12,7 @@
 #define COMMON_STORAGE_ONE_OFF_INTERNED_DELIVERY_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -34,6 +35,8 @@ struct InternedDelivery {
 // `due`: of the event that uses it, or of another one of the same period.
 InternedDelivery Intern(const storage::v1::DeliveryRecord& delivery, absl::Time due);
 DeliveryPeriod DeliveryPeriodOf(const Uid& hash);
+// EventRecord.definition_hash; nullopt: it is no one-off event.
+std::optional<Uid> DeliveryHashOf(const storage::v1::EventRecord& event);
 
 // The group that stores the definition. If it is already stored, the group does not apply, which is
 // as good. Put it before the groups of the events.

@@ -50,6 +50,14 @@ TEST(InternedDeliveryTest, OtherDefinitionsAreTold) {
   EXPECT_FALSE(IsDeliveryOfPeriod(InternKey(interned.hash), earlier.SerializeAsString()));
 }
 
+TEST(InternedDeliveryTest, HashOfAnEvent) {
+  const Uid hash = Intern(DeliveryTo("http://h/"), kDue).hash;
+  storage::v1::EventRecord event;
+  EXPECT_EQ(DeliveryHashOf(event), std::nullopt);
+  event.set_definition_hash(std::string(hash.bytes()));
+  EXPECT_EQ(DeliveryHashOf(event), hash);
+}
+
 TEST(InternedDeliveryTest, PeriodsAreBounded) {
   EXPECT_EQ(DeliveryPeriodOf(absl::InfinitePast()), 0);
   EXPECT_EQ(DeliveryPeriodOf(absl::UnixEpoch() - absl::Hours(1)), 0);

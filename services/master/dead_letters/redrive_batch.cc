@@ -62,9 +62,8 @@ EventRecord RedrivenRow(const StoredDeadLetter& letter, absl::Time now) {
 std::vector<kv::Key> RedriveFactKeys(const StoredDeadLetter& letter) {
   if (IsOneOff(letter.record)) {
     std::vector<kv::Key> keys = {{ColumnFamily::kEventNames, NameKey(letter)}};
-    const std::string& hash = letter.record.event().definition_hash();
-    if (hash.size() == Uid::kBytes)
-      keys.push_back({ColumnFamily::kDefinitions, InternKey(Uid::FromBytes(hash))});
+    if (const auto hash = DeliveryHashOf(letter.record.event()))
+      keys.push_back({ColumnFamily::kDefinitions, InternKey(*hash)});
     return keys;
   }
   std::vector<kv::Key> keys = {{ColumnFamily::kStates, StateKey(UidOf(letter))}};
@@ -153,9 +152,9 @@ bool RedriveBatch::TakeFromRun(const StoredDeadLetter& letter) {
 // If the definition is missing or cannot be read, the row keeps its hash, and the handler will end
 // the event as skipped.
 void RedriveBatch::RenewDelivery(absl::Time due) {
-  if (row_.definition_hash().size() != Uid::kBytes) return;
-  const Uid hash = Uid::FromBytes(row_.definition_hash());
-  const auto& bytes = Fact(ColumnFamily::kDefinitions, InternKey(hash));
+  const std::optional<Uid> hash = DeliveryHashOf(row_);
+  if (!hash.has_value()) return;
+  const auto& bytes = Fact(ColumnFamily::kDefinitions, InternKey(*hash));
   storage::v1::DefinitionRecord definition;
   if (!bytes.has_value() || !definition.ParseFromString(*bytes)) return;
   InternedDelivery renewed = Intern(definition.delivery(), due);

@@ -15,13 +15,6 @@ namespace {
 
 using kv::ColumnFamily;
 
-// The period of a one-off event's delivery; nullopt: it is another event. If the delivery has the
-// earlier form, this is any number, which at worst keeps more than necessary.
-std::optional<DeliveryPeriod> PeriodOf(const storage::v1::EventRecord& event) {
-  if (event.definition_hash().size() != Uid::kBytes) return std::nullopt;
-  return DeliveryPeriodOf(Uid::FromBytes(event.definition_hash()));
-}
-
 }  // namespace
 
 void DeliverySweepLoop::Start() {
@@ -63,6 +56,11 @@ kv::ScanRequest DeliverySweepLoop::OldDeliveries() const {
 }
 
 void DeliverySweepLoop::Use(DeliveryPeriod period) { first_used_ = std::min(first_used_, period); }
+
+void DeliverySweepLoop::UseDeliveryOf(const storage::v1::EventRecord* event) {
+  if (event == nullptr) return Use(0);
+  if (const auto hash = DeliveryHashOf(*event)) Use(DeliveryPeriodOf(*hash));
+}
 
 void DeliverySweepLoop::FindFirstStored() {
   first_stored_ = first_used_;
@@ -113,9 +111,7 @@ void DeliverySweepLoop::LookAtRetries(uint32_t shard) {
       [this](const kv::ScanResult& page) {
         for (const kv::Entry& entry : page.entries) {
           storage::v1::EventRecord event;
-          // A row that cannot be read may use any.
-          if (!event.ParseFromString(entry.value)) Use(0);
-          if (const auto period = PeriodOf(event)) Use(*period);
+          UseDeliveryOf(event.ParseFromString(entry.value) ? &event : nullptr);
         }
         return !AllUsed();
       },
@@ -130,8 +126,7 @@ void DeliverySweepLoop::LookAtDeadLetters() {
       [this](const kv::ScanResult& page) {
         for (const kv::Entry& entry : page.entries) {
           storage::v1::DeadLetterRecord letter;
-          if (!letter.ParseFromString(entry.value)) Use(0);
-          if (const auto period = PeriodOf(letter.event())) Use(*period);
+          UseDeliveryOf(letter.ParseFromString(entry.value) ? &letter.event() : nullptr);
         }
         return !AllUsed();
       },

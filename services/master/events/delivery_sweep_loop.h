@@ -57,6 +57,10 @@ class DeliverySweepLoop {
   kv::ScanRequest OldDeliveries() const;
   // Lowers first_used_.
   void Use(DeliveryPeriod period);
+  // For an event of the retry lanes or of a dead letter; null: it cannot be read, and may use any.
+  // If its delivery has the earlier form, its period is any number, which at worst keeps more than
+  // necessary.
+  void UseDeliveryOf(const storage::v1::EventRecord* event);
   // True if no period that can be deleted is left.
   bool AllUsed() const { return first_used_ <= first_stored_; }
 

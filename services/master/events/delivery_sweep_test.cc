@@ -42,6 +42,14 @@ class DeliverySweepTest : public ::testing::Test {
     EXPECT_TRUE(row.ParseFromString(world_.Get(ColumnFamily::kEvents, key).value_or("")));
     return row;
   }
+  // The only delivery stays as long as the row, and no longer.
+  void ExpectKeptBy(ColumnFamily cf, const std::string& key) {
+    Wait(kPeriod + kCollected);
+    EXPECT_EQ(Stored(), 1u);
+    world_.Delete(cf, key);
+    Wait(absl::Hours(7));
+    EXPECT_EQ(Stored(), 0u);
+  }
 
   MasterWorld world_;
 };
@@ -57,11 +65,7 @@ TEST_F(DeliverySweepTest, UnusedDeliveryIsCollectedAfterItsPeriod) {
 
 TEST_F(DeliverySweepTest, EventThatWaitsKeepsItsDelivery) {
   const std::string key = Create("e");
-  Wait(kPeriod + kCollected);
-  EXPECT_EQ(Stored(), 1u);
-  world_.Delete(ColumnFamily::kEvents, key);
-  Wait(absl::Hours(7));
-  EXPECT_EQ(Stored(), 0u);
+  ExpectKeptBy(ColumnFamily::kEvents, key);
 }
 
 TEST_F(DeliverySweepTest, RetryKeepsItsDelivery) {
@@ -71,11 +75,7 @@ TEST_F(DeliverySweepTest, RetryKeepsItsDelivery) {
   retry.due_time += 10 * kPeriod;
   world_.Put(ColumnFamily::kEvents, EncodeEventKey(retry), Row(key).SerializeAsString());
   world_.Delete(ColumnFamily::kEvents, key);
-  Wait(kPeriod + kCollected);
-  EXPECT_EQ(Stored(), 1u);
-  world_.Delete(ColumnFamily::kEvents, EncodeEventKey(retry));
-  Wait(absl::Hours(7));
-  EXPECT_EQ(Stored(), 0u);
+  ExpectKeptBy(ColumnFamily::kEvents, EncodeEventKey(retry));
 }
 
 TEST_F(DeliverySweepTest, DeadLetterKeepsItsDelivery) {
@@ -86,11 +86,7 @@ TEST_F(DeliverySweepTest, DeadLetterKeepsItsDelivery) {
   const std::string letter_key = EncodeDeadLetterKey({"default", world_.Now() + 3 * kPeriod, "e"});
   world_.Put(ColumnFamily::kDeadLetters, letter_key, letter.SerializeAsString());
   world_.Delete(ColumnFamily::kEvents, key);
-  Wait(kPeriod + kCollected);
-  EXPECT_EQ(Stored(), 1u);
-  world_.Delete(ColumnFamily::kDeadLetters, letter_key);
-  Wait(absl::Hours(7));
-  EXPECT_EQ(Stored(), 0u);
+  ExpectKeptBy(ColumnFamily::kDeadLetters, letter_key);
 }
 
 TEST_F(DeliverySweepTest, PeriodsInUseStay) {

@@ -130,10 +130,9 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
     sighting_.row->set_event_id(name_.event);
     sighting_.row_key = row_key_;
     sighting_.row_seq = seq;
+    const std::optional<Uid> hash = DeliveryHashOf(*sighting_.row);
     const kv::Key definition = {ColumnFamily::kDefinitions,
-                                sighting_.row->definition_hash().size() == Uid::kBytes
-                                    ? InternKey(Uid::FromBytes(sighting_.row->definition_hash()))
-                                    : std::string("\0", 1)};
+                                hash.has_value() ? InternKey(*hash) : std::string("\0", 1)};
     context_.client.MultiGet({definition}, context_.executor,
                              [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
                                self->OnDefinition(std::move(result));

@@ -1,7 +1,5 @@
 #include "services/handler/delivery/sqs/request_signer.h"
 
-#include <openssl/sha.h>
-
 #include <cstddef>
 #include <utility>
 
@@ -9,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/hmac_sha256.h"
+#include "common/base/sha256.h"
 
 namespace escapement::handler {
 namespace {
@@ -26,9 +25,9 @@ struct Header {
 };
 
 std::string HexSha256(absl::string_view bytes) {
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
-  return absl::BytesToHexString({reinterpret_cast<const char*>(digest), sizeof(digest)});
+  Sha256 hash;
+  hash.Add(bytes);
+  return absl::BytesToHexString(hash.Finish());
 }
 
 }  // namespace
