@@ -16,7 +16,7 @@ ABSL_DECLARE_FLAG(std::vector<std::string>, certificate_roles);
 ABSL_DECLARE_FLAG(std::string, jwt_issuers);
 
 namespace escapement::auth {
-namespace {
+namespace auth_flags_test {
 
 using ::escapement::testing::KeySet;
 using ::escapement::testing::SigningKey;
@@ -80,5 +80,5 @@ TEST_F(AuthFlags, FilesOfIssuersMustBeUsable) {
               ElementsAre(HasSubstr("/missing.pem")));
 }
 
-}  // namespace
+}  // namespace auth_flags_test
 }  // namespace escapement::auth

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/auth/auth_flags.h"
-#include "common/service/log.h"
+#include "common/base/log.h"
 
 namespace escapement::auth {
 namespace {

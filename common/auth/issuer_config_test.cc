@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::auth {
-namespace {
+namespace issuer_config_test {
 
 using Json = nlohmann::json;
 using Access = v1::Access;
@@ -201,11 +201,11 @@ TEST(IssuerConfig, UrlsAreHttpsOrOnLoopback) {
 }
 
 TEST(IssuerConfig, LoadsAFile) {
-  const std::string path = absl::StrCat(testing::TempDir(), "/issuers.yaml");
+  const std::string path = absl::StrCat(::testing::TempDir(), "/issuers.yaml");
   std::ofstream(path) << kExample;
   EXPECT_EQ(LoadIssuerConfig(path)->size(), 3u);
   EXPECT_FALSE(LoadIssuerConfig(path + ".missing").ok());
 }
 
-}  // namespace
+}  // namespace issuer_config_test
 }  // namespace escapement::auth

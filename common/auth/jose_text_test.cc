@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::auth {
-namespace {
+namespace jose_text_test {
 
 TEST(JoseText, DecodesOnlyTheOneFormOfBase64Url) {
   EXPECT_EQ(*DecodeBase64Url("_-8"), "\xff\xef");
@@ -43,5 +43,5 @@ TEST(JoseText, LimitsTheDepth) {
   EXPECT_FALSE(ParseJoseObject(std::string(1 << 20, '[')).has_value());
 }
 
-}  // namespace
+}  // namespace jose_text_test
 }  // namespace escapement::auth

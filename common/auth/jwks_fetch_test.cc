@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::auth {
-namespace {
+namespace jwks_fetch_test {
 
 using ::escapement::testing::TestCa;
 using ::escapement::testing::WriteFile;
@@ -125,5 +125,5 @@ TEST_F(JwksFetch, BelievesOnlyTheGivenAuthority) {
   server.Shutdown();
 }
 
-}  // namespace
+}  // namespace jwks_fetch_test
 }  // namespace escapement::auth

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/bounded_file.h"
-#include "common/service/log.h"
+#include "common/base/log.h"
 #include "common/status/errors.h"
 
 namespace escapement::auth {

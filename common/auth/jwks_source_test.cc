@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::auth {
-namespace {
+namespace jwks_source_test {
 
 using ::escapement::testing::KeySet;
 using ::escapement::testing::SigningKey;
@@ -158,5 +158,5 @@ TEST_F(JwksUrl, ThatFailsLeavesTheKeysForADay) {
   EXPECT_EQ(FirstKid(*source_), "b");
 }
 
-}  // namespace
+}  // namespace jwks_source_test
 }  // namespace escapement::auth

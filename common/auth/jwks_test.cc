@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::auth {
-namespace {
+namespace jwks_test {
 
 using ::escapement::testing::KeySet;
 using ::escapement::testing::SigningKey;
@@ -120,5 +120,5 @@ TEST(Jwks, LimitsItsSize) {
   EXPECT_FALSE(Jwks::Parse(SetOf({}) + std::string(kJwksBytesMax, ' ')).ok());
 }
 
-}  // namespace
+}  // namespace jwks_test
 }  // namespace escapement::auth

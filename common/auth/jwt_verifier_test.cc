@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::auth {
-namespace {
+namespace jwt_verifier_test {
 
 using ::escapement::testing::Encoded;
 using ::escapement::testing::KeySet;
@@ -231,5 +231,5 @@ TEST_F(JwtVerifier, LimitsSizeAndDepth) {
   EXPECT_EQ(VerdictOnClaims({{"x", deep}}), "CREDENTIAL_MALFORMED");
 }
 
-}  // namespace
+}  // namespace jwt_verifier_test
 }  // namespace escapement::auth

@@ -24,7 +24,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::auth {
-namespace {
+namespace platform_gate_test {
 
 using ::testing::ElementsAre;
 
@@ -302,5 +302,5 @@ TEST_F(PlatformGateTest, MessagesOfAnOpenStreamAreRefusedOnceTheKeyHasEnded) {
   EXPECT_EQ(reason(), "CREDENTIAL_REVOKED");
 }
 
-}  // namespace
+}  // namespace platform_gate_test
 }  // namespace escapement::auth

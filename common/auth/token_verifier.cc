@@ -15,7 +15,7 @@ namespace {
 absl::Status NotReady(absl::string_view message) {
   return MakeError(absl::StatusCode::kUnavailable, "NOT_READY", message);
 }
-absl::Status Invalid(absl::string_view message) {
+absl::Status InvalidToken(absl::string_view message) {
   return MakeError(absl::StatusCode::kUnauthenticated, "CREDENTIAL_INVALID", message);
 }
 
@@ -40,7 +40,8 @@ absl::StatusOr<Caller> IssuerTokens::Verify(absl::string_view token, absl::Time 
   const absl::StatusOr<UnverifiedJwt> parsed = ParseJwt(token);
   if (!parsed.ok()) return parsed.status();
   const auto found = issuers_.find(parsed->issuer);
-  if (found == issuers_.end()) return Invalid("the token is from an issuer that is not accepted");
+  if (found == issuers_.end())
+    return InvalidToken("the token is from an issuer that is not accepted");
   const Issuer& issuer = found->second;
   if (now == absl::InfinitePast()) return NotReady("the time is not known yet; try again");
   const std::shared_ptr<const Jwks> keys = issuer.keys->Current();
@@ -54,7 +55,7 @@ absl::StatusOr<Caller> IssuerTokens::Verify(absl::string_view token, absl::Time 
       *parsed, {.issuer = issuer.config.issuer, .audience = issuer.config.audience}, now));
   const std::string& subject = *TextIn(parsed->claims, "sub");
   const std::optional<Grant> grant = issuer.config.GrantOf(subject, parsed->claims);
-  if (!grant.has_value()) return Invalid("the token's claims give no tenant and role here");
+  if (!grant.has_value()) return InvalidToken("the token's claims give no tenant and role here");
   return Caller{.principal = absl::StrCat("jwt/", issuer.config.issuer, "/", subject),
                 .role = grant->role,
                 .tenant = grant->tenant,

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::auth {
-namespace {
+namespace token_verifier_test {
 
 using ::escapement::testing::KeySet;
 using ::escapement::testing::SigningKey;
@@ -135,5 +135,5 @@ TEST_F(TokenVerifierTest, AnUnknownKeyIsLookedUpOnce) {
   EXPECT_EQ(ReasonOf(TokenBy(SigningKey::Ec("unknown"), LoginClaims())), "CREDENTIAL_INVALID");
 }
 
-}  // namespace
+}  // namespace token_verifier_test
 }  // namespace escapement::auth

@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace backoff_test {
 
 const BackoffPolicy kPolicy{.min = absl::Seconds(1), .max = absl::Seconds(300), .multiplier = 2};
 
@@ -29,5 +29,5 @@ TEST(BackoffTest, JitterCoversTheWholeIntervalAndNeverLeavesIt) {
   EXPECT_EQ(FullJitterBackoff(kPolicy, 3, uint64_t{1} << 63), absl::Seconds(2));
 }
 
-}  // namespace
+}  // namespace backoff_test
 }  // namespace escapement

@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace retry_plan_test {
 
 RetryInput Input() {
   RetryInput input;
@@ -71,5 +71,5 @@ TEST(RetryPlanTest, ReasonKeepsTheLastErrorAndFitsARecord) {
   EXPECT_EQ(cut.substr(210), "xxxx; not tried again past the next occurrence");
 }
 
-}  // namespace
+}  // namespace retry_plan_test
 }  // namespace escapement

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace bounded_file_test {
 
 std::string Written(const std::string& text) {
   const std::string path = absl::StrCat(testing::TempDir(), "/bounded_file_test");
@@ -36,5 +36,5 @@ TEST(BoundedFile, NamesAFileThatIsMissingOrAFolder) {
   EXPECT_TRUE(absl::IsUnavailable(ReadBoundedFile(testing::TempDir(), 6).status()));
 }
 
-}  // namespace
+}  // namespace bounded_file_test
 }  // namespace escapement

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace check_test {
 
 TEST(Check, HoldsWithoutEvaluatingTheMessage) {
   int printed = 0;
@@ -49,5 +49,5 @@ TEST(CheckDeathTest, TakingMoreThanWasCountedAborts) {
   EXPECT_DEATH(TakeFrom<int64_t>(bytes, 1), "more is taken than was counted");
 }
 
-}  // namespace
+}  // namespace check_test
 }  // namespace escapement

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace key_codec_test {
 
 TEST(KeyCodec, ReadsBackWhatItWrote) {
   const Uid uid = Uid::FromHalves(1, 2);
@@ -75,5 +75,5 @@ TEST(Uid, HexReadsBackAndOtherTextIsRefused) {
   EXPECT_TRUE(Uid::FromHex("zz").is_zero());
 }
 
-}  // namespace
+}  // namespace key_codec_test
 }  // namespace escapement

@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace printable_text_test {
 
 constexpr char kReplaced[] = "?";
 
@@ -68,5 +68,5 @@ TEST(PrintableText, BytesOfNoCharacterAreReplaced) {
   EXPECT_EQ(CleanText("\xf4\x90\x80\x80", 10), "????") << "beyond U+10FFFF";
 }
 
-}  // namespace
+}  // namespace printable_text_test
 }  // namespace escapement

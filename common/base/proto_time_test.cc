@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace proto_time_test {
 
 google::protobuf::Timestamp TimeOf(int64_t seconds, int32_t nanos) {
   google::protobuf::Timestamp time;
@@ -40,5 +40,5 @@ TEST(ProtoTime, DurationsAreExactUntilTheyAreStoredAndThenRoundedUp) {
   EXPECT_EQ(MicrosUp(absl::Microseconds(7)), 7);
 }
 
-}  // namespace
+}  // namespace proto_time_test
 }  // namespace escapement

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace rate_limit_test {
 
 absl::Time At(double seconds) {
   return absl::FromUnixSeconds(1'800'000'000) + absl::Seconds(seconds);
@@ -151,5 +151,5 @@ TEST(RateLimitTest, ExtremesAreSurvived) {
   EXPECT_EQ(RateTimeOf(RateTimeMicros(At(0))), At(0));
 }
 
-}  // namespace
+}  // namespace rate_limit_test
 }  // namespace escapement

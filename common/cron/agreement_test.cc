@@ -12,12 +12,12 @@
 #include "absl/strings/str_join.h"
 #include "common/cron/civil_match.h"
 #include "common/cron/launch_expression.h"
-#include "common/cron/naive_cron.h"
+#include "common/cron/testing/naive_cron.h"
 #include "common/cron/timetable.h"
 #include "gtest/gtest.h"
 
 namespace escapement::cron {
-namespace {
+namespace agreement_test {
 
 struct Case {
   NaiveCron naive;
@@ -249,5 +249,5 @@ TEST(AgreementTest, UnusualChangesOfTheClock) {
   }
 }
 
-}  // namespace
+}  // namespace agreement_test
 }  // namespace escapement::cron

@@ -12,7 +12,6 @@
 namespace escapement::cron {
 namespace {
 
-constexpr int kDaySeconds = 86400;
 constexpr size_t kSetsKept = 64;  // more sets are not kept: their answers are computed again
 
 using Exclusions = absl::InlinedVector<const CronExpression*, 8>;

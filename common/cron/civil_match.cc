@@ -10,8 +10,6 @@ namespace {
 
 static_assert(kYearMin == YearSet::kFirst && kYearMax == YearSet::kLast);
 
-constexpr int64_t kDaySeconds = 86400;
-
 constexpr bool IsLeap(int year) { return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0); }
 
 constexpr int DaysInMonth(int year, int month) {

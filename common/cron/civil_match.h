@@ -15,6 +15,8 @@
 
 namespace escapement::cron {
 
+inline constexpr int64_t kDaySeconds = 86400;
+
 // The first (or: last) matching local second in [begin, end). Both must be in the years of zone.h.
 std::optional<int64_t> FirstMatch(const CronExpression& expression, int64_t begin, int64_t end);
 std::optional<int64_t> LastMatch(const CronExpression& expression, int64_t begin, int64_t end);

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::cron {
-namespace {
+namespace cron_expression_test {
 
 using ::testing::HasSubstr;
 
@@ -273,5 +273,5 @@ TEST(CronExpressionTest, FieldsByNameAreTheSame) {
   EXPECT_FALSE(ParseCronFields({.minute = "0 5", .hour = "3"}).ok());
 }
 
-}  // namespace
+}  // namespace cron_expression_test
 }  // namespace escapement::cron

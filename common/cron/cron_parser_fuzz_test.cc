@@ -15,7 +15,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace escapement::cron {
-namespace {
+namespace cron_parser_fuzz_test {
 
 void RunOn(const std::string& text) {
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(text.data()), text.size());
@@ -80,5 +80,5 @@ TEST(CronParserFuzzTest, PropertiesHoldForMutatedCorpus) {
   EXPECT_GT(accepted, 5'000u);
 }
 
-}  // namespace
+}  // namespace cron_parser_fuzz_test
 }  // namespace escapement::cron

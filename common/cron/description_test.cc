@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::cron {
-namespace {
+namespace description_test {
 
 TEST(DescriptionTest, DescribesEachExpression) {
   const std::pair<const char*, const char*> cases[] = {
@@ -79,5 +79,5 @@ TEST(DescriptionTest, DescribesEachExpression) {
   }
 }
 
-}  // namespace
+}  // namespace description_test
 }  // namespace escapement::cron

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::cron {
-namespace {
+namespace evaluator_test {
 
 CronExpression Cron(const std::string& text) { return ParseCron(text).value(); }
 Zone In(const std::string& name) { return Zone::Load(name).value(); }
@@ -217,5 +217,5 @@ TEST(EvaluatorTest, EnumerateIsHalfOpenAndBounded) {
   EXPECT_TRUE(Enumerate(e, Zone::Utc(), {}, t, t, 7).empty());
 }
 
-}  // namespace
+}  // namespace evaluator_test
 }  // namespace escapement::cron

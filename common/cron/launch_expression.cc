@@ -12,8 +12,7 @@
 namespace escapement::cron {
 namespace {
 
-constexpr int64_t kDaySeconds = 86400;
-constexpr std::array<absl::string_view, 7> kWeekdays = {"SUN", "MON", "TUE", "WED",
+constexpr std::array<absl::string_view, 7> kDayNames = {"SUN", "MON", "TUE", "WED",
                                                         "THU", "FRI", "SAT"};
 constexpr std::array<int, 13> kMonthDaysMax = {0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
 bool FiresBetweenMinutes(const CronExpression& e) { return e.seconds != 1; }
@@ -257,11 +256,11 @@ std::string DescribeLaunchExpression(const Place& place) {
       return value % 32 == 0 ? absl::StrCat("MM:", value / 32, "-*")
                              : absl::StrCat("MM:", value / 32, "-", value % 32);
     case LaunchClass::kMonthWeekday:
-      return absl::StrCat("MW:", value / 8, "-", kWeekdays[value % 8 % 7]);
+      return absl::StrCat("MW:", value / 8, "-", kDayNames[value % 8 % 7]);
     case LaunchClass::kDayOfMonth:
       return absl::StrCat("M:", value);
     case LaunchClass::kWeekday:
-      return absl::StrCat("W:", kWeekdays[value % 7]);
+      return absl::StrCat("W:", kDayNames[value % 7]);
     case LaunchClass::kHour:
       return place.hour == kAnyPlace ? "H:*" : absl::StrCat("H:", place.hour);
   }

@@ -8,12 +8,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/cron/evaluator.h"
-#include "common/cron/naive_cron.h"
+#include "common/cron/testing/naive_cron.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace escapement::cron {
-namespace {
+namespace launch_expression_test {
 
 using ::testing::ElementsAre;
 
@@ -216,5 +216,5 @@ TEST(LaunchExpressionTest, EverySecondIsReadWhenItIsDue) {
   }
 }
 
-}  // namespace
+}  // namespace launch_expression_test
 }  // namespace escapement::cron

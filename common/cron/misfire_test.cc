@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::cron {
-namespace {
+namespace misfire_test {
 
 absl::Time Utc(const std::string& text) {
   absl::Time t;
@@ -91,5 +91,5 @@ TEST(MisfireTest, EveryOccurrenceIsInOnePart) {
   }
 }
 
-}  // namespace
+}  // namespace misfire_test
 }  // namespace escapement::cron

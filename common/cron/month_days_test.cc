@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::cron {
-namespace {
+namespace month_days_test {
 
 uint32_t Bit(int day) { return uint32_t{1} << day; }
 
@@ -75,5 +75,5 @@ TEST(MonthDaysTest, EveryItemMatchesInEveryShapeOfMonth) {
   }
 }
 
-}  // namespace
+}  // namespace month_days_test
 }  // namespace escapement::cron

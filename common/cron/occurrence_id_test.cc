@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::cron {
-namespace {
+namespace occurrence_id_test {
 
 TEST(OccurrenceIdTest, CalendarOccurrencesKeepCivilTimeFoldAndZone) {
   const std::string text =
@@ -61,5 +61,5 @@ TEST(OccurrenceIdTest, RefusesTextsItDoesNotWrite) {
   }
 }
 
-}  // namespace
+}  // namespace occurrence_id_test
 }  // namespace escapement::cron

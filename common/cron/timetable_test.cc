@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::cron {
-namespace {
+namespace timetable_test {
 
 using ::testing::ElementsAre;
 
@@ -170,5 +170,5 @@ TEST(TimetableTest, CalendarOccurrencesAreNamedByCivilTime) {
   EXPECT_FALSE(timetable.Has("20261101T013000-1-America~New_York", both[0].instant));
 }
 
-}  // namespace
+}  // namespace timetable_test
 }  // namespace escapement::cron

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::cron {
-namespace {
+namespace zone_test {
 
 TEST(ZoneTest, OnlyExactNamesOfTheDatabaseAreZones) {
   for (const char* name : {"UTC", "Asia/Kolkata", "America/Argentina/Buenos_Aires", "US/Eastern",
@@ -129,5 +129,5 @@ TEST(ZoneTest, AgreesWithTheTimeZoneLibraryAroundEveryChangeOfEveryZone) {
   EXPECT_GT(compared, 100'000u);
 }
 
-}  // namespace
+}  // namespace zone_test
 }  // namespace escapement::cron

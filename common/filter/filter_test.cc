@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace filter_test {
 
 // Shows the tree with a pair of parentheses for each node.
 std::string Shown(const Filter& filter) {
@@ -126,5 +126,5 @@ TEST(Filter, BindsEachComparisonOnce) {
   EXPECT_EQ(BindComparisons(unknown, bind).message(), "b");
 }
 
-}  // namespace
+}  // namespace filter_test
 }  // namespace escapement

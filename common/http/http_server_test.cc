@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace http_server_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -231,5 +231,5 @@ TEST(HttpServerStartTest, RefusesWhatItCannotOrMustNotBind) {
   EXPECT_EQ(second.Start().code(), absl::StatusCode::kUnavailable);
 }
 
-}  // namespace
+}  // namespace http_server_test
 }  // namespace escapement

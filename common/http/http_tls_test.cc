@@ -19,7 +19,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace http_tls_test {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -214,5 +214,5 @@ TEST_F(HttpTlsTest, ShutdownEndsOpenHandshakesAndRequests) {
   EXPECT_EQ(half->ReadToEnd(), "");
 }
 
-}  // namespace
+}  // namespace http_tls_test
 }  // namespace escapement

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace client_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -65,5 +65,5 @@ TEST(KafkaClientTest, BadCertificateIsInvalid) {
   EXPECT_EQ(client.status().code(), absl::StatusCode::kInvalidArgument) << client.status();
 }
 
-}  // namespace
+}  // namespace client_test
 }  // namespace escapement

@@ -35,7 +35,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/kv/column_family.h"
-#include "common/kv/engine/store_pace.h"
+#include "common/kv/store_pace.h"
 
 namespace escapement::kv {
 

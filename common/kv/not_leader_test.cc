@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace not_leader_test {
 
 TEST(NotLeader, AddressComesBackFromTheMessage) {
   for (const char* address : {"", "10.0.0.7:7400", "store-1.store:7400", "[::1]:7400"}) {
@@ -24,5 +24,5 @@ TEST(NotLeader, OtherStatusesHaveNoAddress) {
   EXPECT_EQ(LeaderAddressOf(absl::AbortedError(NotLeader("a:1").message())), std::nullopt);
 }
 
-}  // namespace
+}  // namespace not_leader_test
 }  // namespace escapement::kv

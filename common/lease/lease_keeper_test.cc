@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::lease {
-namespace {
+namespace lease_keeper_test {
 
 constexpr uint32_t kCount = 8;
 constexpr absl::Duration kTtl = absl::Seconds(5);
@@ -293,5 +293,5 @@ TEST_F(LeaseKeeperTest, EpochsOnlyGrow) {
   }
 }
 
-}  // namespace
+}  // namespace lease_keeper_test
 }  // namespace escapement::lease

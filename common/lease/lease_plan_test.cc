@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::lease {
-namespace {
+namespace lease_plan_test {
 
 // Leases and their holders. The plans of all instances change them, one after the other.
 class Cluster {
@@ -108,5 +108,5 @@ TEST(LeasePlanTest, ADroppedLeaseIsTakenByExactlyOneOfTwo) {
   }
 }
 
-}  // namespace
+}  // namespace lease_plan_test
 }  // namespace escapement::lease

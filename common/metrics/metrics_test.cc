@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace metrics_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -65,5 +65,5 @@ TEST(MetricsTest, RemovedGaugeIsNotShownAndItsNameCanBeUsedAgain) {
   EXPECT_THAT(text, HasSubstr("escapement_test_info{version=\"2\"} 1\n"));
 }
 
-}  // namespace
+}  // namespace metrics_test
 }  // namespace escapement

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace process_metrics_test {
 
 using ::testing::ContainsRegex;
 
@@ -44,5 +44,5 @@ TEST(ProcessMetricsTest, TellsOfThisProcess) {
   EXPECT_GT(metrics.GetGauge("process_start_time_seconds", "")->Value(), kBeginOf2020);
 }
 
-}  // namespace
+}  // namespace process_metrics_test
 }  // namespace escapement

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace address_rule_test {
 
 TEST(AddressRule, AllowsWhatIsGloballyReachable) {
   const AddressRule rule;
@@ -95,5 +95,5 @@ TEST(AddressRule, RefusesTextsThatAreNoRange) {
   }
 }
 
-}  // namespace
+}  // namespace address_rule_test
 }  // namespace escapement

@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace name_resolver_test {
 
 using ::testing::Contains;
 
@@ -77,5 +77,5 @@ TEST(NameResolver, KnowsAddresses) {
     EXPECT_FALSE(NameResolver::IsAddress(name)) << name;
 }
 
-}  // namespace
+}  // namespace name_resolver_test
 }  // namespace escapement

@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace attempt_memory_test {
 
 storage::v1::AttemptRecord Attempt(uint32_t number) {
   storage::v1::AttemptRecord attempt;
@@ -43,5 +43,5 @@ TEST(AttemptMemoryTest, AnErrorThatIsNoTextStaysReadable) {
   EXPECT_EQ(read.tried(0).error(), row.tried(0).error());
 }
 
-}  // namespace
+}  // namespace attempt_memory_test
 }  // namespace escapement

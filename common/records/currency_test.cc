@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace currency_test {
 
 using storage::v1::DefinitionRecord;
 using storage::v1::EventRecord;
@@ -142,5 +142,5 @@ TEST_F(CurrencyTest, CancelRunCancelsTheRunItNamesAndNoOther) {
   EXPECT_EQ(Judge(nullptr).outcome, storage::v1::OUTCOME_KIND_CANCELLED);
 }
 
-}  // namespace
+}  // namespace currency_test
 }  // namespace escapement

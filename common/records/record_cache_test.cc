@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace record_cache_test {
 
 using kv::ColumnFamily;
 
@@ -223,5 +223,5 @@ TEST(RecordCacheTest, LastValueOfAStateInACommitCounts) {
   EXPECT_EQ(told, (std::vector<int64_t>{20, 20}));
 }
 
-}  // namespace
+}  // namespace record_cache_test
 }  // namespace escapement

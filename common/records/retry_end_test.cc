@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace retry_end_test {
 
 constexpr int64_t kHour = 1'798'761'600;  // a whole hour
 
@@ -103,5 +103,5 @@ TEST_F(RetryEndTest, RedriveBeginsANewRoundOfAttempts) {
   EXPECT_EQ(AttemptsOfRound(row_, 5), 1u);
 }
 
-}  // namespace
+}  // namespace retry_end_test
 }  // namespace escapement

@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace row_judge_test {
 
 using Action = RowJudgement::Action;
 using kv::ColumnFamily;
@@ -169,5 +169,5 @@ TEST_F(RowJudgeTest, RowAfterTheFinishOfTheNewVersionIsSuperseded) {
   EXPECT_EQ(judged.reason, "superseded");
 }
 
-}  // namespace
+}  // namespace row_judge_test
 }  // namespace escapement

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace target_key_test {
 
 std::string KeyOf(const std::string& text) {
   storage::v1::TargetRecord target;
@@ -43,5 +43,5 @@ TEST(TargetKey, GrpcTargetsWithOtherCertificatesShareNothing) {
   EXPECT_EQ(own, KeyOf("grpc { uri: 'h:1' tls { ca_certificates: 'x' client_key: 'y' } }"));
 }
 
-}  // namespace
+}  // namespace target_key_test
 }  // namespace escapement

@@ -6,7 +6,7 @@
 #include "nlohmann/json.hpp"
 
 namespace escapement::rest {
-namespace {
+namespace answer_writer_test {
 
 using testing::Contains;
 using testing::Pair;
@@ -49,5 +49,5 @@ TEST(ErrorAnswer, CodeIsTheHttpStatus) {
   EXPECT_EQ(nlohmann::json::parse(response.body).at("error").at("code"), 413);
 }
 
-}  // namespace
+}  // namespace answer_writer_test
 }  // namespace escapement::rest

@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::rest {
-namespace {
+namespace gzip_test {
 
 TEST(Gzip, UnpacksWhatItPacked) {
   for (const size_t bytes : {0, 1, 100, 70000, 1000000}) {
@@ -29,5 +29,5 @@ TEST(Gzip, RefusesWhatIsNotGzip) {
   EXPECT_FALSE(Gunzipped(broken, 100).ok());
 }
 
-}  // namespace
+}  // namespace gzip_test
 }  // namespace escapement::rest

@@ -10,7 +10,7 @@
 #include "nlohmann/json.hpp"
 
 namespace escapement::rest {
-namespace {
+namespace json_bytes_test {
 
 const google::protobuf::Descriptor& EventType() { return *v1::Event::descriptor(); }
 
@@ -58,5 +58,5 @@ TEST(JsonBytes, ThreadsAgree) {
   for (std::thread& thread : threads) thread.join();
 }
 
-}  // namespace
+}  // namespace json_bytes_test
 }  // namespace escapement::rest

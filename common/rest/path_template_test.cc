@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::rest {
-namespace {
+namespace path_template_test {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -75,5 +75,5 @@ TEST(PercentDecoded, PlusIsASpaceInQueriesOnly) {
   EXPECT_EQ(PercentDecoded("a+b", false), "a+b");
 }
 
-}  // namespace
+}  // namespace path_template_test
 }  // namespace escapement::rest

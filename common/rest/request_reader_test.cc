@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::rest {
-namespace {
+namespace request_reader_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -148,5 +148,5 @@ TEST(ReadRequest, IfMatchIsTheEtag) {
             "If-Match");
 }
 
-}  // namespace
+}  // namespace request_reader_test
 }  // namespace escapement::rest

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::rest {
-namespace {
+namespace route_table_test {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -58,5 +58,5 @@ TEST(RouteTable, UnknownServiceIsRefused) {
       RouteTable::Build(*google::protobuf::DescriptorPool::generated_pool(), {"no.Service"}).ok());
 }
 
-}  // namespace
+}  // namespace route_table_test
 }  // namespace escapement::rest

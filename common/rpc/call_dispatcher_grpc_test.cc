@@ -32,7 +32,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace call_dispatcher_grpc_test {
 
 using ::testing::ElementsAre;
 
@@ -337,5 +337,5 @@ TEST(RpcTableDeathTest, MethodWithoutARoleIsNotServed) {
   EXPECT_DEATH(add(), "has no role");
 }
 
-}  // namespace
+}  // namespace call_dispatcher_grpc_test
 }  // namespace escapement

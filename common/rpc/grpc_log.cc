@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "common/service/log.h"
+#include "common/base/log.h"
 
 namespace escapement {
 namespace {

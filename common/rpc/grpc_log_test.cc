@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace grpc_log_test {
 
 using ::testing::HasSubstr;
 
@@ -28,5 +28,5 @@ TEST(GrpcLogTest, LinesOfGrpcAreOursAndFew) {
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 500);
 }
 
-}  // namespace
+}  // namespace grpc_log_test
 }  // namespace escapement

@@ -15,7 +15,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace grpc_server_test {
 
 // A server without methods of its own. Its table outlives the test.
 absl::StatusOr<std::unique_ptr<GrpcServer>> StartServer(const GrpcServer::Options& options) {
@@ -132,5 +132,5 @@ TEST(HostPortTest, ParsesAndPrints) {
   }
 }
 
-}  // namespace
+}  // namespace grpc_server_test
 }  // namespace escapement

@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace grpc_sleep_override_test {
 
 constexpr char kPollingThread[] = "nexting_thread";
 
@@ -76,5 +76,5 @@ TEST(GrpcSleepOverride, GrpcNamesItsPollingThreadsAsExpected) {
   EXPECT_TRUE(HasThreadNamed(kPollingThread));
 }
 
-}  // namespace
+}  // namespace grpc_sleep_override_test
 }  // namespace escapement

@@ -25,7 +25,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace grpc_tls_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -191,5 +191,5 @@ TEST_F(GrpcTlsTest, NamesOfTheClientAreThoseOfItsCertificate) {
   EXPECT_THAT(names, ElementsAre(ElementsAre("DNS:operator", "IP:10.0.0.1"), IsEmpty()));
 }
 
-}  // namespace
+}  // namespace grpc_tls_test
 }  // namespace escapement

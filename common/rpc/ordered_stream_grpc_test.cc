@@ -25,7 +25,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace ordered_stream_grpc_test {
 
 using Request = v1::StreamTokensRequest;
 using Response = v1::StreamTokensResponse;
@@ -226,5 +226,5 @@ TEST_F(OrderedStreamTest, StoppingServerDoesNotWaitForAnswers) {
   taken_.Answer(0);  // harmless
 }
 
-}  // namespace
+}  // namespace ordered_stream_grpc_test
 }  // namespace escapement

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace status_conversion_test {
 
 TEST(StatusConversionTest, CodeMessageAndDetailsSurviveTheWire) {
   const absl::Status status = InvalidField("schedule.time_zone", "is unknown");
@@ -58,5 +58,5 @@ TEST(StatusConversionTest, MalformedDetailsAreIgnored) {
   EXPECT_EQ(status, absl::InternalError("odd"));
 }
 
-}  // namespace
+}  // namespace status_conversion_test
 }  // namespace escapement

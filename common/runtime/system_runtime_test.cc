@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace system_runtime_test {
 
 // Lets the test wait for the executor.
 class Signal {
@@ -242,5 +242,5 @@ TEST(SystemRuntime, ElapsedNeverGoesBack) {
   }
 }
 
-}  // namespace
+}  // namespace system_runtime_test
 }  // namespace escapement

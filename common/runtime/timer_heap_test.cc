@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace timer_heap_test {
 
 TEST(TimerHeap, GivesTimersByInstantThenByOrderOfAdding) {
   TimerHeap heap;
@@ -55,5 +55,5 @@ TEST(TimerHeap, KeepsItsOrderWhenMostTimersAreCancelled) {
   EXPECT_EQ(given, 100);
 }
 
-}  // namespace
+}  // namespace timer_heap_test
 }  // namespace escapement

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace key_ring_test {
 
 std::string KeyText(char fill) { return absl::Base64Escape(std::string(kSealingKeyBytes, fill)); }
 
@@ -73,5 +73,5 @@ TEST(KeyRing, LoadsAFile) {
   EXPECT_FALSE(KeyRing::Load(absl::StrCat(path, "-missing")).ok());
 }
 
-}  // namespace
+}  // namespace key_ring_test
 }  // namespace escapement

@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace record_secrets_test {
 
 using storage::v1::DefinitionRecord;
 using ::testing::ElementsAre;
@@ -95,5 +95,5 @@ TEST(RecordSecrets, ARecordWithoutSecretsIsLeftAlone) {
   EXPECT_EQ(record.SerializeAsString(), before);
 }
 
-}  // namespace
+}  // namespace record_secrets_test
 }  // namespace escapement

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace sealed_value_test {
 
 constexpr absl::string_view kPlace = "tenants/a/credentials/b";
 
@@ -134,5 +134,5 @@ TEST(SealedValue, RefusesATextAboveTheBound) {
   EXPECT_TRUE(absl::IsInvalidArgument(sealer.Seal(large, kPlace).status()));
 }
 
-}  // namespace
+}  // namespace sealed_value_test
 }  // namespace escapement

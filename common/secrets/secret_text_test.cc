@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace secret_text_test {
 
 static_assert(!std::is_copy_constructible_v<SecretText>);
 static_assert(!std::is_convertible_v<SecretText, std::string>);
@@ -71,5 +71,5 @@ TEST(SecretText, CopyHoldsTheSameBytes) {
   EXPECT_EQ(secret.Copy().Reveal(), absl::string_view("a\0b", 3));
 }
 
-}  // namespace
+}  // namespace secret_text_test
 }  // namespace escapement

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace webhook_signer_test {
 
 std::string Hmac(size_t bytes) {
   return absl::StrCat("whsec_", absl::Base64Escape(std::string(bytes, 'k')));
@@ -57,5 +57,5 @@ TEST(WebhookSigner, RefusesWhatIsNoSecretWithoutQuotingIt) {
   EXPECT_TRUE(WebhookSigner::Check(Hmac(32)).ok());
 }
 
-}  // namespace
+}  // namespace webhook_signer_test
 }  // namespace escapement

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::sim {
-namespace {
+namespace event_queue_test {
 
 EventQueue::Event EventOfLine(uint64_t line) {
   EventQueue::Event event;
@@ -95,5 +95,5 @@ TEST(EventQueue, BehavesLikeASortedMap) {
   }
 }
 
-}  // namespace
+}  // namespace event_queue_test
 }  // namespace escapement::sim

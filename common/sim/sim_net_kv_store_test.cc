@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::sim {
-namespace {
+namespace sim_net_kv_store_test {
 
 using kv::ColumnFamily;
 
@@ -244,5 +244,5 @@ TEST(SimNetKvStore, AWatchEndsWithItsStore) {
   EXPECT_EQ(lagged, 2);
 }
 
-}  // namespace
+}  // namespace sim_net_kv_store_test
 }  // namespace escapement::sim

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::sim {
-namespace {
+namespace sim_network_test {
 
 struct Two {
   explicit Two(uint64_t seed) : world(seed), a(world, "a"), b(world, "b"), network(world, "net") {}
@@ -147,5 +147,5 @@ TEST(SimRpc, ADeadServerRefusesAtOnce) {
   EXPECT_EQ(CallOnce(two, doubler).status().message(), "connection refused");
 }
 
-}  // namespace
+}  // namespace sim_network_test
 }  // namespace escapement::sim

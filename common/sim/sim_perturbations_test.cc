@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::sim {
-namespace {
+namespace sim_perturbations_test {
 
 Site SiteAt(size_t i) { return static_cast<Site>(i); }
 
@@ -103,5 +103,5 @@ TEST(SimPerturbations, ProcessUsesThePerturbationsOfItsWorld) {
   EXPECT_EQ(perturbations.passages()[0], 1);
 }
 
-}  // namespace
+}  // namespace sim_perturbations_test
 }  // namespace escapement::sim

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::sim {
-namespace {
+namespace sim_world_test {
 
 TEST(SimRuntime, AdvancesOnlyByHand) {
   SimRuntime runtime(1);
@@ -160,5 +160,5 @@ TEST(SimWorld, TraceHashDiffersBetweenDifferentRuns) {
   EXPECT_NE(TraceOf(5, 0), TraceOf(5, 1));
 }
 
-}  // namespace
+}  // namespace sim_world_test
 }  // namespace escapement::sim

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace errors_test {
 
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
@@ -102,5 +102,5 @@ TEST(ErrorsTest, AnnotatingKeepsTheDetails) {
   EXPECT_THAT(FieldViolationsOf(Annotate(absl::OkStatus(), "x")), IsEmpty());
 }
 
-}  // namespace
+}  // namespace errors_test
 }  // namespace escapement

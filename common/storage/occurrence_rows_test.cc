@@ -17,7 +17,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace occurrence_rows_test {
 
 using kv::ColumnFamily;
 using kv::Mutation;
@@ -322,5 +322,5 @@ TEST(ActiveRunKeyTest, DiffersFromOtherCheckpoints) {
   EXPECT_EQ(run->occurrence, "x");
 }
 
-}  // namespace
+}  // namespace occurrence_rows_test
 }  // namespace escapement

@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace queue_shard_slices_test {
 
 TEST(QueueShardSlicesTest, RangesAreSplitAsTheEmitterSplitsRuns) {
   const RunIdentity run("t", Uid(), "o");
@@ -31,5 +31,5 @@ TEST(QueueShardSlicesTest, RangesAreSplitAsTheEmitterSplitsRuns) {
   EXPECT_EQ(SplitByQueueShard(run, 10, {9, ~uint64_t{0}}, 1)[0].second.count, 1u);
 }
 
-}  // namespace
+}  // namespace queue_shard_slices_test
 }  // namespace escapement

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace storage_test {
 
 EventKey SomeEvent() {
   return {.shard = 3,
@@ -182,5 +182,5 @@ TEST(EventId, SlicesOfShardsAreContiguousAndComplete) {
   }
 }
 
-}  // namespace
+}  // namespace storage_test
 }  // namespace escapement

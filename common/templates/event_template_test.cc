@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace event_template_test {
 
 EventFacts Facts(absl::string_view payload) {
   return {.payload = payload,
@@ -60,5 +60,5 @@ TEST(EventTemplate, RefusesUnknownAndUnclosedPlaces) {
   EXPECT_EQ(Fill("a }} b { c", ""), "a }} b { c");
 }
 
-}  // namespace
+}  // namespace event_template_test
 }  // namespace escapement

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/service/log.h"
+#include "common/base/log.h"
 #include "common/status/return_if_error.h"
 #include "common/tls/pem.h"
 

@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace server_tls_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -115,5 +115,5 @@ TEST_F(ServerTlsTest, NamesOfACertificateHaveTheirKind) {
   BIO_free(bio);
 }
 
-}  // namespace
+}  // namespace server_tls_test
 }  // namespace escapement

@@ -17,7 +17,7 @@ ABSL_DECLARE_FLAG(std::string, tls_client_ca);
 ABSL_DECLARE_FLAG(std::string, peer_ca);
 
 namespace escapement {
-namespace {
+namespace tls_flags_test {
 
 using ::testing::ElementsAre;
 using ::testing::StartsWith;
@@ -74,5 +74,5 @@ TEST_F(TlsFlagsTest, ErrorsNameTheFlag) {
   EXPECT_THAT(Errors(), ElementsAre(StartsWith("--peer_ca: ")));
 }
 
-}  // namespace
+}  // namespace tls_flags_test
 }  // namespace escapement

@@ -19,7 +19,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace token_door_test {
 
 using ::testing::ElementsAre;
 using ::testing::Pair;
@@ -420,5 +420,5 @@ TEST_F(TokenDoorTest, DestructorAnswersRunningCallsOnce) {
   }
 }
 
-}  // namespace
+}  // namespace token_door_test
 }  // namespace escapement

@@ -25,7 +25,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace token_grpc_test {
 
 using ::testing::ElementsAre;
 using Result = v1::TokenResult;
@@ -283,5 +283,5 @@ TEST_F(TokenGrpcTest, StoppingServerDoesNotWaitAndIgnoresLateAnswers) {
   tokens_.Answer(0, absl::UnavailableError("late"));
 }
 
-}  // namespace
+}  // namespace token_grpc_test
 }  // namespace escapement

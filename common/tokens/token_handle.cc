@@ -15,7 +15,7 @@
 
 #include "absl/strings/escaping.h"
 #include "common/base/big_endian.h"
-#include "common/service/log.h"
+#include "common/base/log.h"
 
 namespace escapement {
 namespace {

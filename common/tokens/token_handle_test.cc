@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace token_handle_test {
 
 constexpr char kAlphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -189,5 +189,5 @@ TEST_F(LoadTokenMintTest, LoadWaitsForAStoreThatIsDown) {
   EXPECT_TRUE(runtime_.RunUntil([&] { return mint != nullptr; }, absl::Seconds(10)));
 }
 
-}  // namespace
+}  // namespace token_handle_test
 }  // namespace escapement

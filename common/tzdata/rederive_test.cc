@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::tzdata {
-namespace {
+namespace rederive_test {
 
 using cron::OffsetSpan;
 using cron::Timetable;
@@ -236,5 +236,5 @@ TEST(RederiveTest, UnmovedZonesAreNotInTheMap) {
   EXPECT_EQ(moved.Find("Europe/Berlin"), nullptr);
 }
 
-}  // namespace
+}  // namespace rederive_test
 }  // namespace escapement::tzdata

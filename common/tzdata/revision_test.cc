@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::tzdata {
-namespace {
+namespace revision_test {
 
 TEST(RevisionTest, RevisionsSortByYearThenLettersThenRest) {
   const char* const ascending[] = {"2019z",   "2025b", "2026a",  "2026b",
@@ -22,5 +22,5 @@ TEST(RevisionTest, TextWithoutVersionIsNeitherNewerNorOlder) {
   }
 }
 
-}  // namespace
+}  // namespace revision_test
 }  // namespace escapement::tzdata

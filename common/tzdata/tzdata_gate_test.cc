@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::tzdata {
-namespace {
+namespace tzdata_gate_test {
 
 using kv::ColumnFamily;
 
@@ -240,5 +240,5 @@ TEST(DatabaseTest, ThisMachinesRevisionIsTheVersionOfItsFiles) {
   EXPECT_NE(unknown, RevisionOf({zones.begin(), zones.end() - 1}));
 }
 
-}  // namespace
+}  // namespace tzdata_gate_test
 }  // namespace escapement::tzdata

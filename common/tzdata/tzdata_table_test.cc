@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::tzdata {
-namespace {
+namespace tzdata_table_test {
 
 absl::Time At(int64_t seconds) { return absl::FromUnixSeconds(seconds); }
 
@@ -80,5 +80,5 @@ TEST(TzdataTableTest, ASwitchAndAFrontierCanBeReadAgain) {
   EXPECT_NE(FrontierKey(1), FrontierKey(2));
 }
 
-}  // namespace
+}  // namespace tzdata_table_test
 }  // namespace escapement::tzdata

@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-namespace {
+namespace version_test {
 
 TEST(VersionTest, BuildWithTheDefaultsIsNoRelease) {
   EXPECT_EQ(Version(), "0.0.0-dev");
@@ -16,5 +16,5 @@ TEST(VersionTest, InstalledNamesHaveHyphens) {
   EXPECT_EQ(InstalledName("token_manager"), "escapement-token-manager");
 }
 
-}  // namespace
+}  // namespace version_test
 }  // namespace escapement

@@ -1,9 +1,9 @@
 // The emitter: writes the events of schedules into the queue, ahead of time.
 
-#include "common/service/lease_flags.h"
-#include "common/service/service_process.h"
-#include "common/service/store_client.h"
-#include "services/emitter/hosted_emitter.h"
+#include "common/process/lease_flags.h"
+#include "common/process/service_process.h"
+#include "common/process/store_client.h"
+#include "services/emitter/service/hosted_emitter.h"
 
 namespace escapement::emitter {
 namespace {

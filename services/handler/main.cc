@@ -1,10 +1,10 @@
 // The handler: delivers due events.
 
+#include "common/process/lease_flags.h"
+#include "common/process/service_process.h"
+#include "common/process/store_client.h"
 #include "common/secrets/secret_keys_flag.h"
-#include "common/service/lease_flags.h"
-#include "common/service/service_process.h"
-#include "common/service/store_client.h"
-#include "services/handler/hosted_handler.h"
+#include "services/handler/service/hosted_handler.h"
 
 namespace escapement::handler {
 namespace {

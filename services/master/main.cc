@@ -1,9 +1,9 @@
 // The master: the public API.
 
+#include "common/process/service_process.h"
+#include "common/process/store_client.h"
 #include "common/secrets/secret_keys_flag.h"
-#include "common/service/service_process.h"
-#include "common/service/store_client.h"
-#include "services/master/hosted_master.h"
+#include "services/master/service/hosted_master.h"
 
 int main(int argc, char** argv) {
   return escapement::RunService(

@@ -1,7 +1,7 @@
 // Standalone: the whole platform in one process.
 
-#include "services/standalone/standalone_process.h"
-#include "services/store/store_tasks.h"
+#include "services/standalone/service/standalone_process.h"
+#include "services/store/service/store_tasks.h"
 
 int main(int argc, char** argv) {
   return escapement::RunService(

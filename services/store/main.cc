@@ -1,11 +1,11 @@
 // The store: the only process that opens RocksDB.
 
 #include "common/auth/hosted_gate.h"
-#include "common/service/service_process.h"
-#include "services/store/metrics.h"
-#include "services/store/store_flags.h"
-#include "services/store/store_server.h"
-#include "services/store/store_tasks.h"
+#include "common/process/service_process.h"
+#include "services/store/service/metrics.h"
+#include "services/store/service/store_flags.h"
+#include "services/store/service/store_server.h"
+#include "services/store/service/store_tasks.h"
 
 namespace escapement::store {
 namespace {

@@ -1,9 +1,9 @@
 // The token manager: grants tokens to waiting events and takes them back from consumers.
 
-#include "common/service/lease_flags.h"
-#include "common/service/service_process.h"
-#include "common/service/store_client.h"
-#include "services/token_manager/hosted_token_manager.h"
+#include "common/process/lease_flags.h"
+#include "common/process/service_process.h"
+#include "common/process/store_client.h"
+#include "services/token_manager/service/hosted_token_manager.h"
 
 namespace escapement::token_manager {
 namespace {

@@ -12,10 +12,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/api_fuzz/bed.h"
-#include "tests/integration/test_folders.h"
+#include "tests/fixtures/process/test_folders.h"
 
 namespace escapement::api_fuzz {
-namespace {
+namespace api_fuzz_test {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
@@ -90,5 +90,5 @@ TEST_F(ApiFuzzTest, FindsAStreamThatLeavesAMessageUnanswered) {
               Contains(HasSubstr(" answers")));
 }
 
-}  // namespace
+}  // namespace api_fuzz_test
 }  // namespace escapement::api_fuzz

@@ -18,7 +18,7 @@
 #include "tests/bench/figures/bench_run.h"
 #include "tests/bench/raw/raw_kafka.h"
 #include "tests/fixtures/kafka/kafka_cluster.h"
-#include "tests/integration/metrics/metric_of.h"
+#include "tests/integration/metric_of.h"
 #include "tests/integration/platform.h"
 
 namespace escapement::bench {

@@ -28,8 +28,8 @@
 #include "tests/bench/raw/raw_postgres.h"
 #include "tests/bench/stages/path_stages.h"
 #include "tests/fixtures/postgres/postgres.h"
+#include "tests/fixtures/process/child_process.h"
 #include "tests/integration/api_client.h"
-#include "tests/integration/child_process.h"
 
 ABSL_FLAG(uint64_t, events, 100'000, "of each stage that measures a rate");
 

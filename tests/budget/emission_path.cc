@@ -8,7 +8,7 @@
 #include "common/sim/sim_runtime.h"
 #include "common/storage/child_rows.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/emitter/emitter_service.h"
+#include "services/emitter/service/emitter_service.h"
 #include "tests/budget/mark.h"
 #include "tests/budget/paths.h"
 #include "tests/budget/stored_rows.h"

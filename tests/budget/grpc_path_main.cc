@@ -14,14 +14,14 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "services/handler/delivery/grpc/grpc_transport.h"
-#include "services/handler/handler_service.h"
+#include "services/handler/service/handler_service.h"
 #include "tests/budget/mark.h"
 #include "tests/budget/rocks_rig.h"
 #include "tests/budget/stored_rows.h"
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
 #include "tests/fixtures/loopback.h"
-#include "tests/integration/child_process.h"
+#include "tests/fixtures/process/child_process.h"
 
 namespace escapement::budget {
 namespace {

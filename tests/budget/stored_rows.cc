@@ -4,7 +4,7 @@
 #include "common/base/micros.h"
 #include "common/base/stable_hash.h"
 #include "common/kv/group_parts.h"
-#include "common/storage/one_off/interned_delivery.h"
+#include "common/storage/interned_delivery.h"
 #include "common/storage/schedule_table.h"
 #include "escapement/storage/v1/records.pb.h"
 

@@ -9,7 +9,7 @@
 
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
-#include "common/storage/one_off/one_off_rows.h"
+#include "common/storage/one_off_rows.h"
 
 namespace escapement::budget {
 

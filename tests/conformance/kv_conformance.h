@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/conformance/kv_rig.h"
-#include "tests/conformance/replica/replica_rig.h"
+#include "tests/conformance/rigs/kv_rig.h"
+#include "tests/conformance/rigs/replica_rig.h"
 
 namespace escapement::kv {
 

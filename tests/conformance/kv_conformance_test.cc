@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace kv_conformance_test {
 
 using Kind = Condition::Kind;
 constexpr ColumnFamily kEvents = ColumnFamily::kEvents;
@@ -399,5 +399,5 @@ TEST_P(KvConformance, MoreThanAnAnswerHoldsIsRefusedToTheReadAlone) {
 
 INSTANTIATE_TEST_SUITE_P(Stores, KvConformance, EveryStore(), NameOfStore);
 
-}  // namespace
+}  // namespace kv_conformance_test
 }  // namespace escapement::kv

@@ -18,7 +18,7 @@
 #include "tests/conformance/kv_fuzz_side.h"
 
 namespace escapement::kv {
-namespace {
+namespace kv_differential_test {
 
 struct Counts {
   uint64_t commits = 0;
@@ -297,5 +297,5 @@ TEST_P(KvDifferential, BothStoresAnswerAlike) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, KvDifferential, testing::Range<uint64_t>(1, 4));
 
-}  // namespace
+}  // namespace kv_differential_test
 }  // namespace escapement::kv

@@ -18,7 +18,7 @@
 #include "common/kv/memory/mem_kv_store.h"
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/sim/sim_runtime.h"
-#include "tests/conformance/kv_rig.h"
+#include "tests/conformance/rigs/kv_rig.h"
 
 namespace escapement::kv {
 

@@ -22,10 +22,10 @@
 #include "common/kv/wire/grpc_kv_store.h"
 #include "common/rpc/channel.h"
 #include "gtest/gtest.h"
-#include "tests/conformance/kv_rig.h"
+#include "tests/conformance/rigs/kv_rig.h"
 
 namespace escapement::kv {
-namespace {
+namespace kv_kill_test {
 
 constexpr int kKills = 10;
 constexpr int kClients = 3;
@@ -238,5 +238,5 @@ TEST(KvKillTest, WhatWasAcknowledgedSurvivesEveryKill) {
   std::filesystem::remove_all(folder);
 }
 
-}  // namespace
+}  // namespace kv_kill_test
 }  // namespace escapement::kv

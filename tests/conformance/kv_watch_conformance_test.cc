@@ -7,7 +7,7 @@
 #include "tests/conformance/kv_conformance.h"
 
 namespace escapement::kv {
-namespace {
+namespace kv_watch_conformance_test {
 
 using Kind = Condition::Kind;
 constexpr ColumnFamily kEvents = ColumnFamily::kEvents;
@@ -154,5 +154,5 @@ TEST_P(KvWatchConformance, ARestartEndsWatchesAndKeepsWhatWasAcknowledged) {
 
 INSTANTIATE_TEST_SUITE_P(Stores, KvWatchConformance, EveryStore(), NameOfStore);
 
-}  // namespace
+}  // namespace kv_watch_conformance_test
 }  // namespace escapement::kv

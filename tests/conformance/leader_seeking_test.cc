@@ -13,12 +13,12 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/host_port.h"
 #include "gtest/gtest.h"
-#include "tests/conformance/awaited.h"
-#include "tests/conformance/kv_rig.h"
-#include "tests/conformance/leader_rig.h"
+#include "tests/conformance/rigs/awaited.h"
+#include "tests/conformance/rigs/kv_rig.h"
+#include "tests/conformance/rigs/leader_rig.h"
 
 namespace escapement::kv {
-namespace {
+namespace leader_seeking_test {
 
 constexpr ColumnFamily kCf = ColumnFamily::kMeta;
 
@@ -337,5 +337,5 @@ TEST(LeaderSeeking, OneDeadAddressAnswersAtOnce) {
   EXPECT_EQ(status.message().find("no store leads"), std::string::npos) << status;
 }
 
-}  // namespace
+}  // namespace leader_seeking_test
 }  // namespace escapement::kv

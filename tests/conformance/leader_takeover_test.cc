@@ -10,12 +10,12 @@
 #include "absl/time/time.h"
 #include "common/kv/client/kv_client.h"
 #include "gtest/gtest.h"
-#include "tests/conformance/awaited.h"
-#include "tests/conformance/kv_rig.h"
-#include "tests/conformance/leader_rig.h"
+#include "tests/conformance/rigs/awaited.h"
+#include "tests/conformance/rigs/kv_rig.h"
+#include "tests/conformance/rigs/leader_rig.h"
 
 namespace escapement::kv {
-namespace {
+namespace leader_takeover_test {
 
 constexpr ColumnFamily kCf = ColumnFamily::kMeta;
 
@@ -121,5 +121,5 @@ TEST_F(LeaderTakeover, ClientFollowsSoonAfterALongSearch) {
   EXPECT_EQ(sessions_lost_, 0);
 }
 
-}  // namespace
+}  // namespace leader_takeover_test
 }  // namespace escapement::kv

@@ -6,7 +6,7 @@
 #include "common/rpc/grpc_server.h"
 #include "common/rpc/rpc_table_grpc.h"
 #include "common/runtime/system_runtime.h"
-#include "services/store/store_server.h"
+#include "services/store/service/store_server.h"
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;

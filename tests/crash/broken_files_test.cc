@@ -16,7 +16,7 @@
 #include "tests/crash/crash_life.h"
 
 namespace escapement::crash {
-namespace {
+namespace broken_files_test {
 
 enum class Damage { kFlip, kTruncate, kZeroSector, kRemove };
 constexpr const char* kDamages[] = {"bit flipped", "cut off", "sector zeroed", "removed"};
@@ -151,5 +151,5 @@ INSTANTIATE_TEST_SUITE_P(Damages, BrokenFiles,
                                          Damage::kRemove),
                          NameOfTest);
 
-}  // namespace
+}  // namespace broken_files_test
 }  // namespace escapement::crash

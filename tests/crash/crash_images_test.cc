@@ -10,7 +10,7 @@
 #include "tests/crash/crash_life.h"
 
 namespace escapement::crash {
-namespace {
+namespace crash_images_test {
 
 class CrashImages : public testing::TestWithParam<uint64_t> {};
 
@@ -70,5 +70,5 @@ TEST(CrashImagesTest, ADiskThatLiesAboutSyncsOfFoldersIsFoundOut) {
   EXPECT_GT(tally.wrong + tally.refused, 5u) << tally.Report();
 }
 
-}  // namespace
+}  // namespace crash_images_test
 }  // namespace escapement::crash

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
 #include "common/kv/layout.h"
-#include "tests/conformance/awaited.h"
+#include "tests/conformance/rigs/awaited.h"
 #include "tests/crash/store_end.h"
 #include "tests/crash/workload.h"
 

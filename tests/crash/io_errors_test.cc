@@ -12,7 +12,7 @@
 #include "tests/crash/crash_life.h"
 
 namespace escapement::crash {
-namespace {
+namespace io_errors_test {
 
 struct Plan {
   const char* name;
@@ -132,5 +132,5 @@ TEST_P(IoErrors, EndTheStoreOrAreRefusedAndLoseNothing) {
 INSTANTIATE_TEST_SUITE_P(Plans, IoErrors, testing::ValuesIn(kPlans),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace
+}  // namespace io_errors_test
 }  // namespace escapement::crash

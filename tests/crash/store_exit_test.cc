@@ -16,7 +16,7 @@
 #include "tests/crash/recording_file_system.h"
 
 namespace escapement::crash {
-namespace {
+namespace store_exit_test {
 
 constexpr int kAnswered = 3;
 
@@ -54,5 +54,5 @@ TEST(StoreExitTest, AnErrorOfTheLogEndsTheProcessWithoutAnAnswer) {
   EXPECT_EXIT(CommitWhenTheLogFails(DiskCall::kWrite), testing::ExitedWithCode(70), "");
 }
 
-}  // namespace
+}  // namespace store_exit_test
 }  // namespace escapement::crash

@@ -19,7 +19,7 @@
 #include "tests/fixtures/public_routes.h"
 
 namespace escapement::doors {
-namespace {
+namespace access_effects_test {
 
 using google::protobuf::MethodDescriptor;
 using integration::HttpAnswer;
@@ -251,5 +251,5 @@ TEST_F(AccessTest, BodiesThatAreTooLargeAreRefusedByEachRpc) {
   }
 }
 
-}  // namespace
+}  // namespace access_effects_test
 }  // namespace escapement::doors

@@ -20,7 +20,7 @@
 #include "tests/fixtures/public_routes.h"
 
 namespace escapement::doors {
-namespace {
+namespace access_test {
 
 using google::protobuf::MethodDescriptor;
 using nlohmann::json;
@@ -144,5 +144,5 @@ TEST_F(AccessTest, OtherTenantsCannotBeToldFromThoseThatDoNotExist) {
             refused("CreateSchedule", absl::StrReplaceAll(policy, {{"$", "none"}})));
 }
 
-}  // namespace
+}  // namespace access_test
 }  // namespace escapement::doors

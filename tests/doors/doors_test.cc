@@ -30,7 +30,7 @@
 #include "tests/integration/http_get.h"
 
 namespace escapement::doors {
-namespace {
+namespace doors_test {
 
 using integration::HttpAnswer;
 using integration::HttpCall;
@@ -300,5 +300,5 @@ TEST_F(DoorsTest, PagesOfListedOriginsMayCall) {
   EXPECT_THAT(preflight.Header("access-control-allow-methods"), HasSubstr("PATCH"));
 }
 
-}  // namespace
+}  // namespace doors_test
 }  // namespace escapement::doors

@@ -18,12 +18,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/fixtures/process/test_folders.h"
 #include "tests/integration/http_get.h"
 #include "tests/integration/platform.h"
-#include "tests/integration/test_folders.h"
 
 namespace escapement::doors {
-namespace {
+namespace ndjson_test {
 
 namespace asio = boost::asio;
 namespace beast = boost::beast;
@@ -195,5 +195,5 @@ TEST_F(NdjsonTest, RefusesARequestThatIsNone) {
   EXPECT_EQ(status({.path = kIngest, .body = ""}), 200);
 }
 
-}  // namespace
+}  // namespace ndjson_test
 }  // namespace escapement::doors

@@ -13,7 +13,7 @@
 #include "tests/doors/secured_standalone.h"
 
 namespace escapement::doors {
-namespace {
+namespace page_door_test {
 
 using integration::HttpAnswer;
 using integration::HttpCall;
@@ -192,5 +192,5 @@ TEST_F(PageDoorTest, OnlyCallersOfAllTenantsSeeThePlatform) {
   }
 }
 
-}  // namespace
+}  // namespace page_door_test
 }  // namespace escapement::doors

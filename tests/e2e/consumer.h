@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tests/e2e/judge.h"
-#include "tests/integration/child_process.h"
+#include "tests/fixtures/process/child_process.h"
 
 namespace escapement::e2e {
 

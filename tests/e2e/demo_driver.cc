@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "absl/flags/flag.h"
-#include "common/service/flag_sources.h"
+#include "common/process/flag_sources.h"
 #include "tests/e2e/demo.h"
 
 ABSL_FLAG(std::string, bin, "", "folder of the built binaries");

@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::e2e {
-namespace {
+namespace judge_test {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
@@ -166,5 +166,5 @@ TEST(JudgeTest, TheTableShowsProblems) {
               testing::AllOf(HasSubstr("ok\n"), HasSubstr("FAILED\n"), HasSubstr("never came")));
 }
 
-}  // namespace
+}  // namespace judge_test
 }  // namespace escapement::e2e

@@ -17,9 +17,9 @@ namespace {
 using integration::ApiClient;
 using integration::Platform;
 
-class Phase {
+class ThrottledRun {
  public:
-  Phase(const ThrottledPhase& options, Platform& platform, ApiClient& api)
+  ThrottledRun(const ThrottledPhase& options, Platform& platform, ApiClient& api)
       : options_(options),
         platform_(platform),
         api_(api),
@@ -167,7 +167,7 @@ class Phase {
 
 absl::StatusOr<Verdict> RunThrottled(const ThrottledPhase& phase, Platform& platform,
                                      ApiClient& api) {
-  return Phase(phase, platform, api).Run();
+  return ThrottledRun(phase, platform, api).Run();
 }
 
 }  // namespace escapement::e2e

@@ -26,9 +26,9 @@ int64_t MicrosOf(const google::protobuf::Timestamp& time) {
   return time.seconds() * 1'000'000 + time.nanos() / 1000;
 }
 
-class Phase {
+class TimeRun {
  public:
-  Phase(const TimePhase& options, Platform& platform, ApiClient& api, const Consumer& consumer)
+  TimeRun(const TimePhase& options, Platform& platform, ApiClient& api, const Consumer& consumer)
       : options_(options), platform_(platform), api_(api), consumer_(consumer) {}
 
   absl::StatusOr<std::vector<Verdict>> Run() {
@@ -199,7 +199,7 @@ class Phase {
 
 absl::StatusOr<std::vector<Verdict>> RunTime(const TimePhase& phase, Platform& platform,
                                              ApiClient& api, const Consumer& consumer) {
-  return Phase(phase, platform, api, consumer).Run();
+  return TimeRun(phase, platform, api, consumer).Run();
 }
 
 }  // namespace escapement::e2e

@@ -27,7 +27,7 @@ constexpr char kQueue[] = "demo";
 constexpr char kTopic[] = "demo";
 
 std::string IdOf(const std::string& transport) { return absl::StrCat("transport-", transport); }
-std::string SourceOf(const std::string& transport) {
+std::string TransportSourceOf(const std::string& transport) {
   return absl::StrCat("/tenants/default/schedules/", IdOf(transport));
 }
 
@@ -40,9 +40,9 @@ Arrival ArrivalOf(const std::string& id, const std::string& time, const std::str
           .body_hash = body};
 }
 
-class Phase {
+class TransportRun {
  public:
-  Phase(const TransportPhase& options, ApiClient& api, const Consumer& consumer)
+  TransportRun(const TransportPhase& options, ApiClient& api, const Consumer& consumer)
       : options_(options),
         api_(api),
         consumer_(consumer),
@@ -113,7 +113,7 @@ class Phase {
   absl::StatusOr<std::vector<Arrival>> ArrivalsBy(const std::string& transport) {
     if (transport == "sqs") return FromQueue();
     if (transport == "kafka") return FromTopic();
-    return consumer_.ListArrivals(SourceOf(transport));
+    return consumer_.ListArrivals(TransportSourceOf(transport));
   }
 
   // All messages so far. Received ones are deleted from the queue.
@@ -161,7 +161,7 @@ class Phase {
 
 absl::StatusOr<std::vector<Verdict>> RunTransports(const TransportPhase& phase, ApiClient& api,
                                                    const Consumer& consumer) {
-  return Phase(phase, api, consumer).Run();
+  return TransportRun(phase, api, consumer).Run();
 }
 
 }  // namespace escapement::e2e

@@ -7,8 +7,7 @@ def fuzz_target(name, deps):
         testonly = True,
         srcs = [name + "_fuzz.cc"],
         deps = deps + [
-            "//tests/fuzz:require",
-            "@com_google_absl//absl/strings",
+            "//tests/fuzz",
         ],
         alwayslink = True,
     )
@@ -24,13 +23,11 @@ def fuzz_target(name, deps):
     native.cc_test(
         name = name + "_fuzz_test",
         size = "small",
-        srcs = ["replay_test.cc"],
         data = ["corpus/" + name],
         env = {"CORPUS": name},
         deps = [
             ":" + name + "_properties",
-            "@com_google_absl//absl/strings",
-            "@com_google_googletest//:gtest",
+            "//tests/fuzz:replay",
             "@com_google_googletest//:main",
         ],
     )

@@ -15,7 +15,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace escapement::fuzz {
-namespace {
+namespace replay_test {
 
 constexpr int kMutations = 20'000;
 
@@ -73,5 +73,5 @@ TEST(FuzzReplay, PropertiesHoldForMutatedCorpus) {
     RunOn(Mutated(corpus[random() % corpus.size()], corpus, random));
 }
 
-}  // namespace
+}  // namespace replay_test
 }  // namespace escapement::fuzz

@@ -22,14 +22,14 @@
 #include "escapement/storage/v1/records.pb.h"
 #include "gtest/gtest.h"
 #include "services/handler/delivery/email/mail_message.h"
-#include "services/handler/delivery/transport_table.h"
-#include "services/master/targets/target_codec.h"
+#include "services/handler/delivery/kinds/transport_table.h"
+#include "services/master/codec/target_codec.h"
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
 #include "tests/fixtures/http_receiver.h"
 
 namespace escapement {
-namespace {
+namespace hostile_targets_test {
 
 constexpr int kTargets = 10'000;
 
@@ -313,5 +313,5 @@ TEST(HostileTargets, TemplatesOfAnyTextAreFilledWithinTheirBound) {
   }
 }
 
-}  // namespace
+}  // namespace hostile_targets_test
 }  // namespace escapement

@@ -11,11 +11,11 @@
 #include "escapement/config/v1/config.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/integration/child_process.h"
-#include "tests/integration/test_folders.h"
+#include "tests/fixtures/process/child_process.h"
+#include "tests/fixtures/process/test_folders.h"
 
 namespace escapement::integration {
-namespace {
+namespace config_schema_test {
 
 // The names of the settings that a process prints.
 std::set<std::string> SettingsOf(const std::string& service) {
@@ -48,5 +48,5 @@ TEST(ConfigSchema, NamesEverySettingOfEveryProcessAndNoOther) {
   EXPECT_EQ(settings, schema);
 }
 
-}  // namespace
+}  // namespace config_schema_test
 }  // namespace escapement::integration

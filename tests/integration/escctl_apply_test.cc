@@ -9,7 +9,7 @@
 #include "tests/integration/escctl_fixture.h"
 
 namespace escapement::integration {
-namespace {
+namespace escctl_apply_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -173,5 +173,5 @@ TEST_F(EscctlApplyTest, PruneDeletesSchedulesOfTheLabelOnly) {
   EXPECT_EQ(Json({"schedule", "list"}).size(), 3u);
 }
 
-}  // namespace
+}  // namespace escctl_apply_test
 }  // namespace escapement::integration

@@ -11,7 +11,7 @@
 #include "tests/integration/escctl_fixture.h"
 
 namespace escapement::integration {
-namespace {
+namespace escctl_context_test {
 
 using ::testing::HasSubstr;
 
@@ -96,5 +96,5 @@ TEST_F(EscctlContextTest, UnknownContextAndBrokenFileAreUsageErrors) {
   EXPECT_EQ(List({"--server", server_}), 0);
 }
 
-}  // namespace
+}  // namespace escctl_context_test
 }  // namespace escapement::integration

@@ -14,10 +14,10 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/fixtures/http_receiver.h"
+#include "tests/fixtures/process/child_process.h"
+#include "tests/fixtures/process/test_folders.h"
 #include "tests/fixtures/receipts.h"
-#include "tests/integration/child_process.h"
 #include "tests/integration/platform.h"
-#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
 

@@ -9,11 +9,11 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/integration/child_process.h"
-#include "tests/integration/test_folders.h"
+#include "tests/fixtures/process/child_process.h"
+#include "tests/fixtures/process/test_folders.h"
 
 namespace escapement::integration {
-namespace {
+namespace escctl_shell_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -133,5 +133,5 @@ TEST(EscctlShellTest, WrongUsageIsOneLine) {
               HasSubstr("see: escctl schedule list --help"));
 }
 
-}  // namespace
+}  // namespace escctl_shell_test
 }  // namespace escapement::integration

@@ -13,11 +13,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/grpc_receiver.h"
+#include "tests/fixtures/process/test_folders.h"
 #include "tests/integration/escctl_fixture.h"
-#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
-namespace {
+namespace escctl_test {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
@@ -360,5 +360,5 @@ TEST_F(EscctlTest, SaysWhatIsWrongAndExitsWithIt) {
   EXPECT_THAT(nothing.words, HasSubstr("policy.max_concurrent"));
 }
 
-}  // namespace
+}  // namespace escctl_test
 }  // namespace escapement::integration

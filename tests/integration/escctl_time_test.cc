@@ -14,7 +14,7 @@
 #include "tests/integration/escctl_fixture.h"
 
 namespace escapement::integration {
-namespace {
+namespace escctl_time_test {
 
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
@@ -234,5 +234,5 @@ TEST_F(EscctlTest, ShowsWhyARunWasSkipped) {
   EXPECT_THAT(table.data, ContainsRegex("ACTIVE .* -\n"));
 }
 
-}  // namespace
+}  // namespace escctl_time_test
 }  // namespace escapement::integration

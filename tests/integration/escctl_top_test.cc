@@ -6,11 +6,11 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fixtures/process/test_folders.h"
 #include "tests/integration/escctl_fixture.h"
-#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
-namespace {
+namespace escctl_top_test {
 
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
@@ -70,5 +70,5 @@ TEST_F(EscctlTest, TopNamesAnAddressThatIsWrong) {
   EXPECT_THAT(nothing.words, HasSubstr("404"));
 }
 
-}  // namespace
+}  // namespace escctl_top_test
 }  // namespace escapement::integration

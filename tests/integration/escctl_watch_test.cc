@@ -7,11 +7,11 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fixtures/process/test_folders.h"
 #include "tests/integration/escctl_fixture.h"
-#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
-namespace {
+namespace escctl_watch_test {
 
 using ::testing::HasSubstr;
 
@@ -82,5 +82,5 @@ TEST_F(EscctlWatchTest, WatchCountBoundsTheReadings) {
   EXPECT_EQ(Run({"event", "get", "nothing", "-w"}).exit_code, 1);
 }
 
-}  // namespace
+}  // namespace escctl_watch_test
 }  // namespace escapement::integration

@@ -14,14 +14,14 @@
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/http_receiver.h"
+#include "tests/fixtures/process/test_folders.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/integration/api_client.h"
-#include "tests/integration/metrics/metric_of.h"
+#include "tests/integration/metric_of.h"
 #include "tests/integration/platform.h"
-#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
-namespace {
+namespace pause_test {
 
 using fixtures::Receipt;
 
@@ -143,5 +143,5 @@ TEST_F(PauseTest, AnEmitterThatStoodStillBeyondItsLeaseEmitsNothingTwice) {
   EXPECT_TRUE(Doubled().empty());
 }
 
-}  // namespace
+}  // namespace pause_test
 }  // namespace escapement::integration

@@ -25,7 +25,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/tls/peer_tls.h"
-#include "tests/integration/child_process.h"
+#include "tests/fixtures/process/child_process.h"
 
 namespace escapement::integration {
 
@@ -43,7 +43,7 @@ class Platform {
     std::map<std::string, std::string> programs = {};
     // If the services use TLS: with this AwaitReady calls them.
     std::optional<PeerTls> tls = std::nullopt;
-    // If true, each process but the store has an instance file (common/service/instance_file.h).
+    // If true, each process but the store has an instance file (common/process/instance_file.h).
     bool instance_files = false;
   };
 

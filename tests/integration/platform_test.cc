@@ -16,12 +16,12 @@
 #include "gtest/gtest.h"
 #include "tests/fixtures/grpc_receiver.h"
 #include "tests/fixtures/http_receiver.h"
+#include "tests/fixtures/process/test_folders.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/integration/api_client.h"
-#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
-namespace {
+namespace platform_test {
 
 using fixtures::GrpcReceiver;
 using fixtures::HttpReceiver;
@@ -268,5 +268,5 @@ TEST_F(PlatformTest, StandaloneDoesTheSameInOneProcess) {
   EXPECT_EQ(*exit_code, 0);
 }
 
-}  // namespace
+}  // namespace platform_test
 }  // namespace escapement::integration

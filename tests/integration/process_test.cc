@@ -13,14 +13,14 @@
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/integration/child_process.h"
+#include "tests/fixtures/process/child_process.h"
+#include "tests/fixtures/process/test_folders.h"
 #include "tests/integration/grpc_health.h"
 #include "tests/integration/http_get.h"
 #include "tests/integration/platform.h"
-#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
-namespace {
+namespace process_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -134,5 +134,5 @@ TEST(StoreProcessTest, ASecondStoreCannotOpenTheSameData) {
   EXPECT_EQ(*(*second)->Wait(absl::Seconds(20)), 1);
 }
 
-}  // namespace
+}  // namespace process_test
 }  // namespace escapement::integration

@@ -4,11 +4,11 @@
 
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/fixtures/process/test_folders.h"
 #include "tests/integration/escctl_fixture.h"
-#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
-namespace {
+namespace store_clock_test {
 
 TEST_F(EscctlTest, ShowsTheStoresClockThroughMasterStoreAndStandalone) {
   std::string apart_folder = NewFolder("apart");
@@ -50,5 +50,5 @@ TEST_F(EscctlTest, ShowsTheStoresStateThroughMasterStoreAndStandalone) {
   }
 }
 
-}  // namespace
+}  // namespace store_clock_test
 }  // namespace escapement::integration

@@ -24,11 +24,11 @@
 #include "tests/fixtures/grpc_receiver.h"
 #include "tests/fixtures/http_receiver.h"
 #include "tests/fixtures/policy_client.h"
+#include "tests/fixtures/process/test_folders.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/fixtures/worker.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/platform.h"
-#include "tests/integration/test_folders.h"
 
 ABSL_FLAG(int, kills, 20, "in all");
 ABSL_FLAG(int64_t, events, 20'000, "of the schedule with short work, by HTTP");
@@ -39,7 +39,7 @@ ABSL_FLAG(int, long_work_ms, 3000,
 ABSL_FLAG(uint32_t, seed, 1, "of the instants of kills");
 
 namespace escapement::integration {
-namespace {
+namespace throttle_kill_test {
 
 const std::vector<std::string> kVictims = {"handler", "token_manager", "emitter", "store"};
 const std::vector<std::string> kServices = {"store", "master", "emitter", "token_manager",
@@ -201,7 +201,7 @@ TEST_F(ThrottleKillTest, NoMoreEventsAreOutThanAllowedAndEachEndsOnce) {
       m, usage->expired_count(), Story());
 }
 
-}  // namespace
+}  // namespace throttle_kill_test
 }  // namespace escapement::integration
 
 int main(int argc, char** argv) {

@@ -17,14 +17,14 @@
 #include "nlohmann/json.hpp"
 #include "tests/fixtures/http_receiver.h"
 #include "tests/fixtures/policy_client.h"
+#include "tests/fixtures/process/test_folders.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/fixtures/token_completer.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/platform.h"
-#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
-namespace {
+namespace throttle_test {
 
 const std::vector<std::string> kServices = {"store", "master", "emitter", "token_manager",
                                             "handler"};
@@ -229,5 +229,5 @@ TEST_F(ThrottleTest, RowsOfDeletedScheduleKeepThePolicyOnlyUntilTheirTurn) {
   EXPECT_EQ(RequestsTo("/to/batch").size(), 1u);
 }
 
-}  // namespace
+}  // namespace throttle_test
 }  // namespace escapement::integration

@@ -14,13 +14,13 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/http_receiver.h"
+#include "tests/fixtures/process/test_folders.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/platform.h"
-#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
-namespace {
+namespace time_test {
 
 using fixtures::Receipt;
 using ::testing::ElementsAre;
@@ -284,5 +284,5 @@ TEST_F(TimeTest, ThePreviewSaysWhatTheScheduleWouldDo) {
   EXPECT_EQ(api_->PreviewSchedule(request).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-}  // namespace
+}  // namespace time_test
 }  // namespace escapement::integration

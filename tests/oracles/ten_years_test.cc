@@ -38,7 +38,7 @@
 #include "services/emitter/emission/emission_plan.h"
 
 namespace escapement::emitter {
-namespace {
+namespace ten_years_test {
 
 // These ten years have a skipped day (Apia 2011), changes of half an hour, changes at midnight and
 // three 29 Februaries.
@@ -355,13 +355,13 @@ void ReadOptions(int argc, char** argv) {
   }
 }
 
-}  // namespace
+}  // namespace ten_years_test
 }  // namespace escapement::emitter
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  escapement::emitter::ReadOptions(argc, argv);
-  const bool full = escapement::emitter::TheOptions().full;
+  escapement::emitter::ten_years_test::ReadOptions(argc, argv);
+  const bool full = escapement::emitter::ten_years_test::TheOptions().full;
   GTEST_FLAG_SET(filter, full ? "*.InFull" : "-*.InFull");
   return RUN_ALL_TESTS();
 }

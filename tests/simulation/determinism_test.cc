@@ -4,7 +4,7 @@
 #include "tests/simulation/scenario.h"
 
 namespace escapement::simulation {
-namespace {
+namespace determinism_test {
 
 TEST(Determinism, TheSameSeedGivesTheSameTraceAndAnotherSeedAnotherOne) {
   ScenarioOptions options;
@@ -39,5 +39,5 @@ TEST(Determinism, HoldsForReplicasToo) {
   EXPECT_EQ(first.history.log.size(), second.history.log.size());
 }
 
-}  // namespace
+}  // namespace determinism_test
 }  // namespace escapement::simulation

@@ -12,7 +12,7 @@
 #include "tests/simulation/scenario.h"
 
 namespace escapement::simulation {
-namespace {
+namespace replicated_test {
 
 // A sample: `tools/dev sim --cast=replicated --seeds=3000` runs more. In every fourth seed the
 // replicas have machines and clocks of their own (cast.cc).
@@ -73,5 +73,5 @@ class NothingIsLeftOut : public testing::Environment {
 const testing::Environment* const kNothingIsLeftOut =
     testing::AddGlobalTestEnvironment(new NothingIsLeftOut);
 
-}  // namespace
+}  // namespace replicated_test
 }  // namespace escapement::simulation

@@ -7,7 +7,7 @@
 #include "tests/simulation/scenario.h"
 
 namespace escapement::simulation {
-namespace {
+namespace seeds_test {
 
 // Runs the seed, and expects that no checker reports anything.
 ScenarioResult RunSeed(uint64_t seed, Cast cast, bool faults = true) {
@@ -114,5 +114,5 @@ TEST_P(FaultFreeThrottled, DeliversEachEventOnceButForRetries) {
 
 INSTANTIATE_TEST_SUITE_P(Six, FaultFreeThrottled, testing::Range<uint64_t>(0, 6));
 
-}  // namespace
+}  // namespace seeds_test
 }  // namespace escapement::simulation

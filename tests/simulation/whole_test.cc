@@ -10,11 +10,11 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/simulation/record/coverage.h"
+#include "tests/simulation/coverage.h"
 #include "tests/simulation/scenario.h"
 
 namespace escapement::simulation {
-namespace {
+namespace whole_test {
 
 constexpr uint64_t kSeeds = 300;
 // With fewer seeds not every situation can be expected.
@@ -69,5 +69,5 @@ class NothingIsLeftOut : public testing::Environment {
 const testing::Environment* const kNothingIsLeftOut =
     testing::AddGlobalTestEnvironment(new NothingIsLeftOut);
 
-}  // namespace
+}  // namespace whole_test
 }  // namespace escapement::simulation

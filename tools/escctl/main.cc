@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "tools/escctl/program.h"
+#include "tools/escctl/program/program.h"
 
 int main(int argc, char** argv) {
   // Otherwise gRPC adds lines of its own about handshakes that fail. The command tells the error.

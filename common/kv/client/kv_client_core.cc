@@ -5,7 +5,7 @@
 
 #include "common/base/micros.h"
 #include "common/kv/engine/store_beat.h"
-#include "common/kv/engine/store_pace.h"
+#include "common/kv/store_pace.h"
 #include "common/runtime/perturb.h"
 
 namespace escapement::kv {

@@ -18,7 +18,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace kv_client_test {
 
 constexpr ColumnFamily kEvents = ColumnFamily::kEvents;
 
@@ -359,5 +359,5 @@ TEST_F(SlowPhaseTest, NowLowStaysBelowStoreTimeAfterASlowPhaseThatWasMissed) {
   EXPECT_GE(client_.NowLow(), Ask().store_time - absl::Milliseconds(600));
 }
 
-}  // namespace
+}  // namespace kv_client_test
 }  // namespace escapement::kv

@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace clock_hold_test {
 
 TEST(ClockHold, HasNoReasonForTenSeconds) {
   EXPECT_EQ(NotReadyReason({absl::ZeroDuration(), absl::ZeroDuration()}), "");
@@ -21,5 +21,5 @@ TEST(ClockHold, SaysDurationAndDisagreement) {
             "clock: held for 2 days, wall clock 90 s ahead");
 }
 
-}  // namespace
+}  // namespace clock_hold_test
 }  // namespace escapement::kv

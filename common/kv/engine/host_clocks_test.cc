@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace host_clocks_test {
 
 const absl::Time kStart = absl::FromUnixSeconds(1'772'323'200);
 
@@ -44,5 +44,5 @@ TEST(HostClocks, SilentMachinesAreForgotten) {
   EXPECT_EQ(hosts.CountAt(absl::Seconds(111), kStart).connected, 1u);
 }
 
-}  // namespace
+}  // namespace host_clocks_test
 }  // namespace escapement::kv

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace overlay_test {
 
 constexpr ColumnFamily kCf = ColumnFamily::kDone;
 using Content = std::map<std::string, std::string, std::less<>>;
@@ -147,5 +147,5 @@ TEST(OverlayTest, BatchOverBatchesReadsAsIfTheyWereWritten) {
   }
 }
 
-}  // namespace
+}  // namespace overlay_test
 }  // namespace escapement::kv

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace recent_writes_test {
 
 constexpr ColumnFamily kCf = ColumnFamily::kStates;
 
@@ -60,5 +60,5 @@ TEST(RecentWritesTest, ChangedKeyIsNeverUnchanged) {
   EXPECT_GT(unchanged, 30);
 }
 
-}  // namespace
+}  // namespace recent_writes_test
 }  // namespace escapement::kv

@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace store_beat_test {
 
 constexpr absl::Duration kSecond = absl::Seconds(1);
 
@@ -38,5 +38,5 @@ TEST(StoreBeat, TimesBeforeTheEpochHaveBeatsToo) {
             absl::Milliseconds(900));
 }
 
-}  // namespace
+}  // namespace store_beat_test
 }  // namespace escapement::kv

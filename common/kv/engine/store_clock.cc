@@ -5,7 +5,7 @@
 
 #include "common/base/big_endian.h"
 #include "common/base/micros.h"
-#include "common/kv/engine/store_pace.h"
+#include "common/kv/store_pace.h"
 
 namespace escapement::kv {
 namespace {

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace store_clock_test {
 
 const absl::Time kStart = absl::FromUnixSeconds(1'772'323'200);
 
@@ -346,5 +346,5 @@ TEST(StoreClock, DoesNotGoBackOverARebootWithAWallClockThatIsBehind) {
   EXPECT_GE(second.Now(reboot), record.store_time + StoreClock::kRecordInterval);
 }
 
-}  // namespace
+}  // namespace store_clock_test
 }  // namespace escapement::kv

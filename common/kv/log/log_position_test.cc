@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace log_position_test {
 
 std::shared_ptr<const std::string> Bytes(const char* text) {
   return std::make_shared<const std::string>(text);
@@ -46,5 +46,5 @@ TEST(LogPosition, RowsFollowOnlyInOrderAndUnchanged) {
   EXPECT_FALSE(FollowsOn(begin, {a, other_epoch}));
 }
 
-}  // namespace
+}  // namespace log_position_test
 }  // namespace escapement::kv

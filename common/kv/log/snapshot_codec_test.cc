@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace snapshot_codec_test {
 
 Snapshot Example() {
   return {{7, 9},
@@ -56,5 +56,5 @@ TEST(SnapshotCodec, PartsCheckFollowsFromAllOfIt) {
   EXPECT_NE(SnapshotPartCheck(other), SnapshotPartCheck(part));
 }
 
-}  // namespace
+}  // namespace snapshot_codec_test
 }  // namespace escapement::kv

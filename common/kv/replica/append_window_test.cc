@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace append_window_test {
 
 using Outcome = AppendResult::Outcome;
 using Step = AppendWindow::Step;
@@ -172,5 +172,5 @@ TEST_F(AppendWindowTest, AnotherLeaderEndsTheTerm) {
   EXPECT_EQ(Acknowledged(), "");
 }
 
-}  // namespace
+}  // namespace append_window_test
 }  // namespace escapement::kv

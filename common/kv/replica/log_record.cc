@@ -11,7 +11,7 @@ constexpr char kPut = 1;
 constexpr char kDelete = 2;
 constexpr char kDeleteRange = 3;
 
-absl::Status Malformed() { return absl::DataLossError("a row of the log is malformed"); }
+absl::Status MalformedRow() { return absl::DataLossError("a row of the log is malformed"); }
 
 // Takes a length and so many bytes from the front of `rest`.
 bool TakeBytes(absl::string_view& rest, absl::string_view& bytes) {
@@ -50,7 +50,7 @@ void RecordWriter::AddBytes(absl::string_view bytes) {
 }
 
 absl::Status ReadRecordKind(absl::string_view record, RecordKind& kind) {
-  if (record.empty()) return Malformed();
+  if (record.empty()) return MalformedRow();
   const auto number = static_cast<uint8_t>(record[0]);
   if (number < static_cast<uint8_t>(RecordKind::kLeader) ||
       number > static_cast<uint8_t>(RecordKind::kMovedOut)) {
@@ -67,16 +67,16 @@ absl::Status ApplyRecord(absl::string_view record, WriteSink& sink) {
   RETURN_IF_ERROR(ReadRecordKind(record, kind));
   absl::string_view rest = record.substr(1);
   while (!rest.empty()) {
-    if (rest.size() < 2) return Malformed();
+    if (rest.size() < 2) return MalformedRow();
     const char operation = rest[0];
     const auto family = static_cast<uint8_t>(rest[1]);
-    if (family >= kColumnFamilyCount) return Malformed();
+    if (family >= kColumnFamilyCount) return MalformedRow();
     const auto cf = static_cast<ColumnFamily>(family);
     rest.remove_prefix(2);
     absl::string_view key;
     absl::string_view value;
-    if (!TakeBytes(rest, key)) return Malformed();
-    if (operation != kDelete && !TakeBytes(rest, value)) return Malformed();
+    if (!TakeBytes(rest, key)) return MalformedRow();
+    if (operation != kDelete && !TakeBytes(rest, value)) return MalformedRow();
     switch (operation) {
       case kPut:
         sink.Put(cf, key, value);
@@ -88,7 +88,7 @@ absl::Status ApplyRecord(absl::string_view record, WriteSink& sink) {
         sink.DeleteRange(cf, key, value);
         break;
       default:
-        return Malformed();
+        return MalformedRow();
     }
   }
   return absl::OkStatus();

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace log_record_test {
 
 // Writes down what it receives.
 class Listed final : public WriteSink {
@@ -72,5 +72,5 @@ TEST(LogPlace, ComesBackFromItsBytesAndCountsRows) {
   EXPECT_TRUE(absl::IsDataLoss(DecodeLogPlace("short").status()));
 }
 
-}  // namespace
+}  // namespace log_record_test
 }  // namespace escapement::kv

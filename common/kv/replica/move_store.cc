@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "common/base/log.h"
 #include "common/kv/data_folder.h"
 #include "common/kv/meta_keys.h"
 #include "common/kv/replica/blocking_log.h"
@@ -25,7 +26,6 @@
 #include "common/kv/rocks/rocks_database.h"
 #include "common/kv/rocks/store_database.h"
 #include "common/kv/snapshot_file/snapshot_file.h"
-#include "common/service/log.h"
 #include "common/status/return_if_error.h"
 
 namespace escapement::kv {

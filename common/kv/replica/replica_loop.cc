@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/service/log.h"
+#include "common/base/log.h"
 
 namespace escapement::kv {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/log.h"
 #include "common/base/micros.h"
 #include "common/kv/data_folder.h"
 #include "common/kv/engine/store_clock.h"
@@ -16,7 +17,6 @@
 #include "common/kv/replica/takeover_timer.h"
 #include "common/kv/rocks/batch_log.h"
 #include "common/kv/rocks/store_database.h"
-#include "common/service/log.h"
 #include "common/status/return_if_error.h"
 
 namespace escapement::kv {

@@ -13,7 +13,9 @@ constexpr char kVersion = 1;
 constexpr size_t kPlaceBytes = 33;
 constexpr size_t kHeadBytes = 1 + kPlaceBytes + 8;
 
-absl::Status Malformed() { return absl::DataLossError("a snapshot's details are malformed"); }
+absl::Status MalformedDetails() {
+  return absl::DataLossError("a snapshot's details are malformed");
+}
 
 }  // namespace
 
@@ -30,10 +32,10 @@ std::string EncodeSnapshotDetails(const SnapshotDetails& details) {
 }
 
 absl::StatusOr<SnapshotDetails> DecodeSnapshotDetails(absl::string_view bytes) {
-  if (bytes.empty()) return Malformed();
+  if (bytes.empty()) return MalformedDetails();
   if (bytes[0] != kVersion)
     return absl::FailedPreconditionError("a newer program has made the snapshot");
-  if (bytes.size() < kHeadBytes) return Malformed();
+  if (bytes.size() < kHeadBytes) return MalformedDetails();
   SnapshotDetails details;
   auto place = DecodeLogPlace(bytes.substr(1, kPlaceBytes));
   if (!place.ok()) return place.status();
@@ -42,16 +44,16 @@ absl::StatusOr<SnapshotDetails> DecodeSnapshotDetails(absl::string_view bytes) {
       FromMicros(static_cast<int64_t>(ReadBigEndian<uint64_t>(bytes.substr(1 + kPlaceBytes))));
   bytes.remove_prefix(kHeadBytes);
   while (!bytes.empty()) {
-    if (bytes.size() < 2) return Malformed();
+    if (bytes.size() < 2) return MalformedDetails();
     const size_t size = ReadBigEndian<uint16_t>(bytes);
     bytes.remove_prefix(2);
-    if (bytes.size() < size + 4) return Malformed();
+    if (bytes.size() < size + 4) return MalformedDetails();
     SnapshotDetails::NamedFile file{std::string(bytes.substr(0, size)),
                                     ReadBigEndian<uint32_t>(bytes.substr(size))};
     bytes.remove_prefix(size + 4);
     // The name becomes a path.
     if (file.name.empty() || absl::StartsWith(file.name, ".") || absl::StrContains(file.name, '/'))
-      return Malformed();
+      return MalformedDetails();
     details.files.push_back(std::move(file));
   }
   return details;

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/log.h"
 #include "common/kv/replica/snapshot_details.h"
 #include "common/kv/replica/snapshot_transfer.h"
-#include "common/service/log.h"
 #include "common/status/return_if_error.h"
 
 namespace escapement::kv {

@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace snapshot_transfer_test {
 
 class SnapshotTransfer : public testing::Test {
  protected:
@@ -121,5 +121,5 @@ TEST_F(SnapshotTransfer, CancelEndsAWait) {
   EXPECT_TRUE(absl::IsCancelled(TrimLog(log_)));
 }
 
-}  // namespace
+}  // namespace snapshot_transfer_test
 }  // namespace escapement::kv

@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace takeover_timer_test {
 
 LogState At(uint64_t epoch, uint64_t seq) {
   LogState state;
@@ -97,5 +97,5 @@ TEST(LeaderLease, HoldsForLessThanTheSilenceThatOthersWait) {
   EXPECT_FALSE(lease.Holds(absl::Seconds(11)));
 }
 
-}  // namespace
+}  // namespace takeover_timer_test
 }  // namespace escapement::kv

@@ -10,11 +10,11 @@
 #include "common/kv/engine/store_clock.h"
 #include "common/kv/group_parts.h"
 #include "common/kv/meta_keys.h"
-#include "common/kv/rocks/held_store.h"
+#include "common/kv/rocks/testing/held_store.h"
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace rocks_batch_log_test {
 
 constexpr ColumnFamily kEvents = ColumnFamily::kEvents;
 constexpr ColumnFamily kDone = ColumnFamily::kDone;
@@ -361,5 +361,5 @@ TEST_F(RocksBatchLogTest, FullDiskDoesNotHurryAnswers) {
   EXPECT_EQ(log_.rows(), 1u);
 }
 
-}  // namespace
+}  // namespace rocks_batch_log_test
 }  // namespace escapement::kv

@@ -18,7 +18,7 @@ extern "C" uint32_t __real__ZN7rocksdb6crc32c6ExtendEjPKcm(uint32_t crc, const c
                                                            size_t bytes);
 
 namespace escapement::kv {
-namespace {
+namespace rocks_crc32c_test {
 
 uint32_t Ours(uint32_t crc, const std::string& data) {
   return rocksdb::crc32c::Extend(crc, data.data(), data.size());
@@ -100,5 +100,5 @@ TEST(RocksCrc32cTest, FindsADamagedLog) {
   EXPECT_TRUE(open(&db).IsCorruption());
 }
 
-}  // namespace
+}  // namespace rocks_crc32c_test
 }  // namespace escapement::kv

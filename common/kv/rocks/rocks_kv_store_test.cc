@@ -18,7 +18,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace rocks_kv_store_test {
 
 namespace fs = std::filesystem;
 
@@ -244,5 +244,5 @@ TEST_F(RocksKvStoreTest, ScanOfManyRangesStopsAtEachRangesEnd) {
   }
 }
 
-}  // namespace
+}  // namespace rocks_kv_store_test
 }  // namespace escapement::kv

@@ -14,7 +14,7 @@
 #include "rocksdb/write_batch.h"
 
 namespace escapement::kv {
-namespace {
+namespace rocks_memtable_test {
 
 std::unique_ptr<rocksdb::DB> Open(const std::string& name) {
   rocksdb::Options options;
@@ -160,5 +160,5 @@ TEST(RocksMemtableTest, ReadersSeeWholeCommitsInOrderWhileOneThreadWrites) {
   EXPECT_GT(scans, 2);
 }
 
-}  // namespace
+}  // namespace rocks_memtable_test
 }  // namespace escapement::kv

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/kv/engine/store_pace.h"
+#include "common/kv/store_pace.h"
 
 namespace escapement::kv {
 

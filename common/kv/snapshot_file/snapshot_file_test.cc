@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace snapshot_file_test {
 
 std::string NewFolder() {
   const char* base = getenv("TEST_TMPDIR");
@@ -120,5 +120,5 @@ TEST(SnapshotFile, NoNameLeavesTheFolder) {
   EXPECT_FALSE(std::filesystem::exists(outside + "/../evil.ss"));
 }
 
-}  // namespace
+}  // namespace snapshot_file_test
 }  // namespace escapement::kv

@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace kv_wire_test {
 
 TEST(KvWire, CommitHasTheTimeOfItsClient) {
   for (const absl::Time now_low :
@@ -23,5 +23,5 @@ TEST(KvWire, CommitHasTheTimeOfItsClient) {
   }
 }
 
-}  // namespace
+}  // namespace kv_wire_test
 }  // namespace escapement::kv

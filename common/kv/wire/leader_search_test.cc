@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace leader_search_test {
 
 const StoreAddress kA{"a:1"}, kB{"b:1"}, kX{"x:1"};
 const absl::Status kBroken = absl::UnavailableError("the connection to the store has ended");
@@ -167,5 +167,5 @@ TEST(LeaderSearch, ErrorNamesEachCandidateAndItsAnswer) {
             "no store leads: a:1: not the leader; the leader is at []; b:1: no answer");
 }
 
-}  // namespace
+}  // namespace leader_search_test
 }  // namespace escapement::kv

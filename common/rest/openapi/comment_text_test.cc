@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::rest {
-namespace {
+namespace comment_text_test {
 
 TEST(CommentText, JoinsTheLinesOfAParagraph) {
   EXPECT_EQ(CommentText(" Fires at\n the instant.\n"), "Fires at the instant.");
@@ -30,5 +30,5 @@ TEST(SaysOutputOnly, LooksAtTheBeginning) {
   EXPECT_FALSE(SaysOutputOnly("Its output only."));
 }
 
-}  // namespace
+}  // namespace comment_text_test
 }  // namespace escapement::rest

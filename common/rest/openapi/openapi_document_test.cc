@@ -10,14 +10,14 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "common/rest/openapi/openapi_json.h"
+#include "common/rest/docs/openapi_json.h"
 #include "gmock/gmock.h"
 #include "google/api/annotations.pb.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
 namespace escapement::rest {
-namespace {
+namespace openapi_document_test {
 
 using google::protobuf::FileDescriptorProto;
 using google::protobuf::FileDescriptorSet;
@@ -309,5 +309,5 @@ TEST(OpenApiDocument, SameInputGivesTheSameBytes) {
   EXPECT_EQ(*Make(Files(kThings)), *Make(Files(kThings)));
 }
 
-}  // namespace
+}  // namespace openapi_document_test
 }  // namespace escapement::rest

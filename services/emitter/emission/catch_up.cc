@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "services/emitter/limits.h"
+#include "services/emitter/base/limits.h"
 
 namespace escapement::emitter {
 

@@ -3,10 +3,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/cron/cron_expression.h"
 #include "gtest/gtest.h"
-#include "services/emitter/limits.h"
+#include "services/emitter/base/limits.h"
 
 namespace escapement::emitter {
-namespace {
+namespace catch_up_test {
 
 const absl::Time kStart = absl::FromUnixSeconds(1'772'323'200);  // 2026-03-01T00:00:00Z
 
@@ -89,5 +89,5 @@ TEST(CatchUpTest, PlansAreBounded) {
   EXPECT_TRUE(first->misfire.Fires(Minute(0)));
 }
 
-}  // namespace
+}  // namespace catch_up_test
 }  // namespace escapement::emitter

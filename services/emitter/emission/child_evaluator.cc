@@ -9,7 +9,7 @@
 #include "common/base/micros.h"
 #include "common/storage/child_rows.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/emitter/limits.h"
+#include "services/emitter/base/limits.h"
 
 namespace escapement::emitter {
 namespace {

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::emitter {
-namespace {
+namespace child_evaluator_test {
 
 constexpr size_t kMany = 1000;
 
@@ -166,5 +166,5 @@ TEST(ChildEvaluatorTest, ABrokenChildIsAnError) {
   EXPECT_EQ(Evaluate(evaluator, child).status().code(), absl::StatusCode::kDataLoss);
 }
 
-}  // namespace
+}  // namespace child_evaluator_test
 }  // namespace escapement::emitter

@@ -10,8 +10,8 @@
 #include "common/storage/children_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/schedule_table.h"
+#include "services/emitter/base/limits.h"
 #include "services/emitter/emission/emission_plan.h"
-#include "services/emitter/limits.h"
 
 namespace escapement::emitter {
 namespace {

@@ -12,11 +12,11 @@
 #include "common/tzdata/zone_rules.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "gtest/gtest.h"
+#include "services/emitter/base/limits.h"
 #include "services/emitter/emission/rules_change.h"
-#include "services/emitter/limits.h"
 
 namespace escapement::emitter {
-namespace {
+namespace emission_chunk_test {
 
 using kv::ColumnFamily;
 using kv::Condition;
@@ -356,5 +356,5 @@ TEST_F(LateChunkTest, AChildThatCannotBeReadIsAnError) {
   EXPECT_TRUE(chunk.empty());
 }
 
-}  // namespace
+}  // namespace emission_chunk_test
 }  // namespace escapement::emitter

@@ -35,14 +35,14 @@
 #include "common/kv/client/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/runtime/runtime.h"
+#include "services/emitter/base/metrics.h"
+#include "services/emitter/base/partition_leases.h"
 #include "services/emitter/emission/catch_up.h"
 #include "services/emitter/emission/emission_plan.h"
 #include "services/emitter/emission/emission_window.h"
 #include "services/emitter/emission/in_use_sweep.h"
 #include "services/emitter/emission/rules_change.h"
 #include "services/emitter/emission/shared_scan.h"
-#include "services/emitter/metrics.h"
-#include "services/emitter/partition_leases.h"
 
 namespace escapement::emitter {
 

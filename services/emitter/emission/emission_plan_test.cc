@@ -4,10 +4,10 @@
 #include "common/storage/child_rows.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "gtest/gtest.h"
-#include "services/emitter/limits.h"
+#include "services/emitter/base/limits.h"
 
 namespace escapement::emitter {
-namespace {
+namespace emission_plan_test {
 
 absl::Time At(int hour, int minute, int second) {
   // A Monday.
@@ -135,5 +135,5 @@ TEST(EmissionPlanTest, OnlyTheCurrentVersionOfAnEnabledScheduleFires) {
   EXPECT_FALSE(Fires(2, state));
 }
 
-}  // namespace
+}  // namespace emission_plan_test
 }  // namespace escapement::emitter

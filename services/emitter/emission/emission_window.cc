@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "common/base/key_codec.h"
+#include "common/base/log.h"
 #include "common/kv/group_parts.h"
 #include "common/runtime/perturb.h"
-#include "common/service/log.h"
-#include "services/emitter/limits.h"
+#include "services/emitter/base/limits.h"
 
 namespace escapement::emitter {
 using kv::ColumnFamily;

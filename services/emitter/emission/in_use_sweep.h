@@ -15,7 +15,7 @@
 
 #include "common/kv/client/kv_client.h"
 #include "common/runtime/runtime.h"
-#include "services/emitter/partition_leases.h"
+#include "services/emitter/base/partition_leases.h"
 
 namespace escapement::emitter {
 

@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::emitter {
-namespace {
+namespace shared_scan_test {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -138,5 +138,5 @@ TEST_F(SharedScanTest, AFailureIsEverybodysAndNothingComesAfterStop) {
   EXPECT_THAT(got_, IsEmpty());
 }
 
-}  // namespace
+}  // namespace shared_scan_test
 }  // namespace escapement::emitter

@@ -5,12 +5,12 @@
 
 #include "common/base/check.h"
 #include "common/base/key_codec.h"
+#include "common/base/log.h"
 #include "common/cron/launch_expression.h"
 #include "common/records/row_judge.h"
 #include "common/runtime/perturb.h"
-#include "common/service/log.h"
 #include "common/tzdata/tzdata_table.h"
-#include "services/emitter/limits.h"
+#include "services/emitter/base/limits.h"
 
 namespace escapement::emitter {
 namespace {

@@ -27,12 +27,12 @@
 #include "common/kv/layout.h"
 #include "common/records/record_cache.h"
 #include "common/runtime/runtime.h"
+#include "services/emitter/base/limits.h"
+#include "services/emitter/base/partition_leases.h"
 #include "services/emitter/launches/launch_batch.h"
 #include "services/emitter/launches/launch_memory.h"
 #include "services/emitter/launches/launch_watch.h"
 #include "services/emitter/launches/metrics.h"
-#include "services/emitter/limits.h"
-#include "services/emitter/partition_leases.h"
 
 namespace escapement::emitter {
 

@@ -5,7 +5,7 @@
 #include "common/base/check.h"
 #include "common/base/micros.h"
 #include "common/storage/children_table.h"
-#include "services/emitter/limits.h"
+#include "services/emitter/base/limits.h"
 
 namespace escapement::emitter {
 namespace {

@@ -10,10 +10,10 @@
 #include "common/base/uid.h"
 #include "common/storage/children_table.h"
 #include "gtest/gtest.h"
-#include "services/emitter/limits.h"
+#include "services/emitter/base/limits.h"
 
 namespace escapement::emitter {
-namespace {
+namespace launch_memory_test {
 
 using Kept = LaunchMemory::Kept;
 using Read = std::pair<uint16_t, std::string>;
@@ -187,5 +187,5 @@ TEST_F(LaunchMemoryTest, RoomIsForWhatIsEarlierOrDueSoonUnlessThereIsMuch) {
   EXPECT_TRUE(memory_->RoomFrom(LaunchPrefix(kPartition), absl::InfinitePast()));
 }
 
-}  // namespace
+}  // namespace launch_memory_test
 }  // namespace escapement::emitter

@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::emitter {
-namespace {
+namespace launch_plan_test {
 
 using Kind = LaunchDecision::Kind;
 using Wish = DueLaunch::Wish;
@@ -105,5 +105,5 @@ TEST(LaunchPlanTest, AJudgementIsAWish) {
             "deleted");
 }
 
-}  // namespace
+}  // namespace launch_plan_test
 }  // namespace escapement::emitter

@@ -7,15 +7,15 @@
 #include "absl/strings/match.h"
 #include "common/base/check.h"
 #include "common/base/key_codec.h"
+#include "common/base/log.h"
 #include "common/base/micros.h"
 #include "common/runtime/perturb.h"
-#include "common/service/log.h"
 #include "common/storage/children_table.h"
-#include "common/storage/one_off/interned_delivery.h"
+#include "common/storage/interned_delivery.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/emitter/limits.h"
+#include "services/emitter/base/limits.h"
 
 namespace escapement::emitter {
 namespace {

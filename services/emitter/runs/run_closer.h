@@ -28,8 +28,8 @@
 #include "common/kv/client/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/runtime/runtime.h"
-#include "services/emitter/metrics.h"
-#include "services/emitter/partition_leases.h"
+#include "services/emitter/base/metrics.h"
+#include "services/emitter/base/partition_leases.h"
 #include "services/emitter/runs/run_end_event.h"
 
 namespace escapement::emitter {

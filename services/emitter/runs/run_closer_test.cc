@@ -15,7 +15,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::emitter {
-namespace {
+namespace run_closer_test {
 
 using kv::ColumnFamily;
 
@@ -259,5 +259,5 @@ TEST_F(RunCloserTest, RedrivenEventsEndOnceMore) {
   }
 }
 
-}  // namespace
+}  // namespace run_closer_test
 }  // namespace escapement::emitter

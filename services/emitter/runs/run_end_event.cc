@@ -4,7 +4,7 @@
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
 #include "common/base/stable_hash.h"
-#include "common/storage/one_off/one_off_rows.h"
+#include "common/storage/one_off_rows.h"
 
 namespace escapement::emitter {
 namespace {

@@ -4,7 +4,7 @@
 #include "nlohmann/json.hpp"
 
 namespace escapement::emitter {
-namespace {
+namespace run_end_event_test {
 
 storage::v1::RunRecord Record() {
   storage::v1::RunRecord record;
@@ -66,5 +66,5 @@ TEST(RunEndEventTest, CountsAddUp) {
   EXPECT_EQ(sum.ended(), 15u);
 }
 
-}  // namespace
+}  // namespace run_end_event_test
 }  // namespace escapement::emitter

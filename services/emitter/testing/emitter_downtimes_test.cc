@@ -9,7 +9,7 @@
 #include "services/emitter/testing/emitter_world.h"
 
 namespace escapement::emitter {
-namespace {
+namespace emitter_downtimes_test {
 
 using storage::v1::DefinitionRecord;
 
@@ -108,5 +108,5 @@ TEST_P(RandomDowntimes, EveryOccurrenceIsAccountedForOnce) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomDowntimes, ::testing::Range(1, 21));
 
-}  // namespace
+}  // namespace emitter_downtimes_test
 }  // namespace escapement::emitter

@@ -6,11 +6,11 @@
 #include "common/storage/children_table.h"
 #include "common/storage/occurrence_rows.h"
 #include "common/storage/schedule_table.h"
-#include "services/emitter/limits.h"
+#include "services/emitter/base/limits.h"
 #include "services/emitter/testing/emitter_world.h"
 
 namespace escapement::emitter {
-namespace {
+namespace emitter_fault_test {
 
 using kv::ColumnFamily;
 
@@ -254,5 +254,5 @@ TEST_F(EmitterFaultTest, AStoreThatCrashesAndComesBackLosesNothing) {
   ExpectEmittedOnce(absl::InfinitePast(), Now());
 }
 
-}  // namespace
+}  // namespace emitter_fault_test
 }  // namespace escapement::emitter

@@ -5,7 +5,7 @@
 #include "services/emitter/testing/emitter_world.h"
 
 namespace escapement::emitter {
-namespace {
+namespace emitter_instants_test {
 
 using kv::ColumnFamily;
 using storage::v1::DefinitionRecord;
@@ -178,5 +178,5 @@ TEST_F(ChangeOfClocks, AnIntervalGoesOnEvenly) {
   EXPECT_EQ(ExpectAccounted(excluded, start, Now()).fired, 12u);
 }
 
-}  // namespace
+}  // namespace emitter_instants_test
 }  // namespace escapement::emitter

@@ -6,11 +6,11 @@
 #include "common/storage/child_rows.h"
 #include "common/storage/children_table.h"
 #include "common/storage/schedule_table.h"
-#include "services/emitter/limits.h"
+#include "services/emitter/base/limits.h"
 #include "services/emitter/testing/emitter_world.h"
 
 namespace escapement::emitter {
-namespace {
+namespace emitter_misfire_test {
 
 using kv::ColumnFamily;
 
@@ -246,5 +246,5 @@ TEST_F(EmitterMisfireTest, ASummaryThatChangesBetweenReadAndCommitIsReadAgain) {
   EXPECT_EQ(skipped, 1000u + 29u);
 }
 
-}  // namespace
+}  // namespace emitter_misfire_test
 }  // namespace escapement::emitter

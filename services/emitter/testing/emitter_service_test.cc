@@ -1,4 +1,4 @@
-#include "services/emitter/emitter_service.h"
+#include "services/emitter/service/emitter_service.h"
 
 #include <set>
 
@@ -11,7 +11,7 @@
 #include "services/emitter/testing/emitter_world.h"
 
 namespace escapement::emitter {
-namespace {
+namespace emitter_service_test {
 
 using kv::ColumnFamily;
 
@@ -305,5 +305,5 @@ TEST_F(FallBack, WhatIsRepeatedFiresByItsKind) {
   ExpectEmittedOnce(absl::InfinitePast(), Now());
 }
 
-}  // namespace
+}  // namespace emitter_service_test
 }  // namespace escapement::emitter

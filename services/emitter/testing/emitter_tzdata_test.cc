@@ -19,11 +19,11 @@
 #include "common/tzdata/rederive.h"
 #include "common/tzdata/tzdata_gate.h"
 #include "common/tzdata/tzdata_table.h"
-#include "services/emitter/emitter_service.h"
+#include "services/emitter/service/emitter_service.h"
 #include "services/emitter/testing/emitter_world.h"
 
 namespace escapement::emitter {
-namespace {
+namespace emitter_tzdata_test {
 
 using kv::ColumnFamily;
 using Spans = std::vector<cron::OffsetSpan>;
@@ -288,5 +288,5 @@ TEST_F(EmitterTzdataTest, AnOlderEmitterTakesNoLeases) {
     EXPECT_EQ(key.find("old"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace emitter_tzdata_test
 }  // namespace escapement::emitter

@@ -20,7 +20,7 @@
 #include "common/storage/event_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "gtest/gtest.h"
-#include "services/emitter/emitter_service.h"
+#include "services/emitter/service/emitter_service.h"
 
 namespace escapement::emitter {
 

@@ -11,7 +11,7 @@
 #include "services/emitter/testing/launch_world.h"
 
 namespace escapement::emitter {
-namespace {
+namespace launch_fault_test {
 
 using kv::ColumnFamily;
 using storage::v1::RUN_OVERLAP_KIND_BUFFER_ONE;
@@ -105,5 +105,5 @@ TEST_P(LaunchFaultTest, EmittersThatDieAtAnyMomentLaunchEachOnceAndNeverTwoAtATi
 
 INSTANTIATE_TEST_SUITE_P(Seeds, LaunchFaultTest, ::testing::Range(1, 13));
 
-}  // namespace
+}  // namespace launch_fault_test
 }  // namespace escapement::emitter

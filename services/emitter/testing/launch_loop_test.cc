@@ -11,11 +11,11 @@
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
-#include "services/emitter/limits.h"
+#include "services/emitter/base/limits.h"
 #include "services/emitter/testing/launch_world.h"
 
 namespace escapement::emitter {
-namespace {
+namespace launch_loop_test {
 
 using kv::ColumnFamily;
 using storage::v1::RUN_OVERLAP_KIND_ALLOW;
@@ -446,5 +446,5 @@ TEST_F(LaunchLoopTest, JitterPutsOffTheLaunchAndIsNoPartOfTheName) {
   }
 }
 
-}  // namespace
+}  // namespace launch_loop_test
 }  // namespace escapement::emitter

@@ -11,7 +11,7 @@
 #include "services/emitter/testing/launch_world.h"
 
 namespace escapement::emitter {
-namespace {
+namespace launch_races_test {
 
 using kv::ColumnFamily;
 using storage::v1::RUN_OVERLAP_KIND_BUFFER_ONE;
@@ -121,5 +121,5 @@ TEST_F(LaunchRacesTest, EarlierOccurrenceEmittedLaterDoesNotOverlap) {
   EXPECT_EQ(Skipped(uid)[At(absl::ZeroDuration())], "overlap");
 }
 
-}  // namespace
+}  // namespace launch_races_test
 }  // namespace escapement::emitter

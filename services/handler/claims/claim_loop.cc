@@ -11,8 +11,8 @@
 #include "common/records/row_judge.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/occurrence_rows.h"
-#include "services/handler/claims/claim_lead.h"
-#include "services/handler/limits.h"
+#include "services/handler/base/limits.h"
+#include "services/handler/sending/claim_lead.h"
 
 namespace escapement::handler {
 namespace {

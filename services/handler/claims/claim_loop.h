@@ -22,12 +22,12 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "services/handler/claims/claim_batch.h"
 #include "services/handler/claims/suspect_loop.h"
 #include "services/handler/ends/end_loop.h"
-#include "services/handler/intake/row_resolver.h"
-#include "services/handler/intake/shard_loader.h"
-#include "services/handler/shard_state.h"
+#include "services/handler/shard/claim_batch.h"
+#include "services/handler/shard/row_resolver.h"
+#include "services/handler/shard/shard_loader.h"
+#include "services/handler/shard/shard_state.h"
 
 namespace escapement::handler {
 

@@ -6,9 +6,9 @@
 
 #include "common/base/check.h"
 #include "common/records/retry_end.h"
-#include "services/handler/claims/claim_lead.h"
 #include "services/handler/claims/claim_loop.h"
 #include "services/handler/claims/held_rows.h"
+#include "services/handler/sending/claim_lead.h"
 
 namespace escapement::handler {
 namespace {

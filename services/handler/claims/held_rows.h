@@ -7,7 +7,7 @@
 
 #include "absl/time/time.h"
 #include "services/handler/ends/end_batch.h"
-#include "services/handler/intake/row_resolver.h"
+#include "services/handler/shard/row_resolver.h"
 
 namespace escapement::handler {
 

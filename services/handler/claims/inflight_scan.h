@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "services/handler/shard_state.h"
+#include "services/handler/shard/shard_state.h"
 
 namespace escapement::handler {
 

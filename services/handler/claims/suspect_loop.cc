@@ -7,7 +7,7 @@
 #include "common/base/micros.h"
 #include "common/storage/inflight_table.h"
 #include "escapement/storage/v1/claim_takeover.pb.h"
-#include "services/handler/limits.h"
+#include "services/handler/base/limits.h"
 
 namespace escapement::handler {
 namespace {

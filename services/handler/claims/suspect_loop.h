@@ -20,9 +20,9 @@
 #include <memory>
 
 #include "absl/time/time.h"
-#include "services/handler/claims/claim.h"
 #include "services/handler/ends/end_loop.h"
-#include "services/handler/shard_state.h"
+#include "services/handler/sending/claim.h"
+#include "services/handler/shard/shard_state.h"
 
 namespace escapement::handler {
 

@@ -7,7 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/base/micros.h"
-#include "services/handler/limits.h"
+#include "services/handler/base/limits.h"
 
 namespace escapement::handler {
 namespace {

@@ -8,9 +8,9 @@
 #include "common/base/micros.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/event_table.h"
+#include "services/handler/base/limits.h"
+#include "services/handler/claims/granted_entry.h"
 #include "services/handler/claims/inflight_scan.h"
-#include "services/handler/granted/granted_entry.h"
-#include "services/handler/limits.h"
 
 namespace escapement::handler {
 namespace {

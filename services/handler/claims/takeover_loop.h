@@ -29,12 +29,12 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "services/handler/claims/granted_loop.h"
 #include "services/handler/claims/suspect_loop.h"
 #include "services/handler/claims/takeover.h"
 #include "services/handler/ends/end_loop.h"
-#include "services/handler/granted/granted_loop.h"
-#include "services/handler/intake/row_resolver.h"
-#include "services/handler/shard_state.h"
+#include "services/handler/shard/row_resolver.h"
+#include "services/handler/shard/shard_state.h"
 
 namespace escapement::handler {
 

@@ -2,7 +2,7 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "common/service/log.h"
+#include "common/base/log.h"
 
 ABSL_FLAG(std::vector<std::string>, delivery_allowed_addresses, {},
           "ranges of addresses that targets may have besides the globally reachable ones, e.g. "

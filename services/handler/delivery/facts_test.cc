@@ -8,7 +8,7 @@
 #include "tests/fixtures/http_request.h"
 
 namespace escapement::handler {
-namespace {
+namespace facts_test {
 
 using ::testing::ElementsAre;
 using ::testing::MatchesRegex;
@@ -83,5 +83,5 @@ TEST(FactsTest, TimesAreRfc3339) {
   }
 }
 
-}  // namespace
+}  // namespace facts_test
 }  // namespace escapement::handler

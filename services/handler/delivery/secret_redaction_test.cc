@@ -10,7 +10,7 @@
 #include "tests/fixtures/collecting_sink.h"
 
 namespace escapement::handler {
-namespace {
+namespace secret_redaction_test {
 
 using fixtures::CollectingSink;
 
@@ -149,5 +149,5 @@ TEST(SecretRedactionTest, EverySealedFieldOfEveryKindIsRedacted) {
   EXPECT_GE(fields, 10);
 }
 
-}  // namespace
+}  // namespace secret_redaction_test
 }  // namespace escapement::handler

@@ -7,7 +7,7 @@
 
 #include "absl/types/span.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/handler/claims/claim.h"
+#include "services/handler/sending/claim.h"
 
 namespace escapement::handler {
 

@@ -13,7 +13,7 @@
 #include "common/storage/done_record.h"
 #include "common/storage/done_table.h"
 #include "common/storage/name_tables.h"
-#include "common/storage/targets/pause_request_table.h"
+#include "common/storage/pause_request_table.h"
 #include "services/handler/ends/claim_end.h"
 #include "services/handler/ends/outcome_order.h"
 

@@ -18,10 +18,10 @@
 
 #include "common/kv/kv_store.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/handler/claims/claim.h"
 #include "services/handler/ends/run_counts.h"
-#include "services/handler/granted/grant_reports.h"
-#include "services/handler/intake/due_queue.h"
+#include "services/handler/sending/claim.h"
+#include "services/handler/shard/due_queue.h"
+#include "services/handler/shard/grant_reports.h"
 
 namespace escapement::handler {
 

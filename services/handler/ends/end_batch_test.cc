@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::handler {
-namespace {
+namespace end_batch_test {
 
 using kv::ColumnFamily;
 using kv::Mutation;
@@ -258,5 +258,5 @@ TEST(EndBatchTest, EachClaimEndsByItself) {
   EXPECT_EQ(b->open, 1u);
 }
 
-}  // namespace
+}  // namespace end_batch_test
 }  // namespace escapement::handler

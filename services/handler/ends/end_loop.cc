@@ -8,9 +8,9 @@
 #include "common/base/check.h"
 #include "common/base/micros.h"
 #include "common/runtime/perturb.h"
-#include "services/handler/claims/claim_batch.h"
-#include "services/handler/granted/grant_reports.h"
-#include "services/handler/limits.h"
+#include "services/handler/base/limits.h"
+#include "services/handler/shard/claim_batch.h"
+#include "services/handler/shard/grant_reports.h"
 
 namespace escapement::handler {
 namespace {

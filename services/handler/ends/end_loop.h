@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "services/handler/ends/end_batch.h"
-#include "services/handler/intake/shard_loader.h"
-#include "services/handler/shard_state.h"
+#include "services/handler/shard/shard_loader.h"
+#include "services/handler/shard/shard_state.h"
 
 namespace escapement::handler {
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "services/handler/claims/claim.h"
+#include "services/handler/sending/claim.h"
 
 namespace escapement::handler {
 

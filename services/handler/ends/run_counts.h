@@ -13,7 +13,7 @@
 
 #include "common/kv/kv_store.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/handler/claims/claim.h"
+#include "services/handler/sending/claim.h"
 
 namespace escapement::handler {
 

@@ -13,7 +13,7 @@
 #include "common/storage/done_table.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/run_table.h"
-#include "services/handler/limits.h"
+#include "services/handler/base/limits.h"
 
 namespace escapement::handler {
 namespace {

@@ -36,7 +36,7 @@
 #include "common/base/check.h"
 #include "common/storage/run_table.h"
 #include "services/handler/retention/retentions.h"
-#include "services/handler/shard_state.h"
+#include "services/handler/shard/shard_state.h"
 
 namespace escapement::handler {
 

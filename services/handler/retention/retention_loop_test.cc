@@ -11,11 +11,11 @@
 #include "common/storage/run_table.h"
 #include "escapement/storage/v1/access_records.pb.h"
 #include "gtest/gtest.h"
-#include "services/handler/handler_service.h"
+#include "services/handler/service/handler_service.h"
 #include "services/handler/testing/handler_world.h"
 
 namespace escapement::handler {
-namespace {
+namespace retention_loop_test {
 
 using kv::ColumnFamily;
 
@@ -285,5 +285,5 @@ TEST(RetentionLoopTest, ManyOldOutcomesGoFromBetweenKeptOnes) {
   EXPECT_EQ(world.Count(ColumnFamily::kDone), 500u);
 }
 
-}  // namespace
+}  // namespace retention_loop_test
 }  // namespace escapement::handler

@@ -27,7 +27,7 @@
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/handler/handler_service.h"
+#include "services/handler/service/handler_service.h"
 
 namespace escapement::handler {
 namespace {

@@ -10,7 +10,7 @@
 #include "services/handler/testing/handler_world.h"
 
 namespace escapement::handler {
-namespace {
+namespace handler_breaker_test {
 
 using kv::ColumnFamily;
 using storage::v1::OUTCOME_KIND_FAILED;
@@ -165,5 +165,5 @@ TEST_F(HandlerBreakerTest, OneOffEventsAreHeldAndFailToo) {
   EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 20u) << "their definition has a longer max_age";
 }
 
-}  // namespace
+}  // namespace handler_breaker_test
 }  // namespace escapement::handler

@@ -9,11 +9,11 @@
 #include "common/storage/inflight_table.h"
 #include "common/storage/run_table.h"
 #include "gtest/gtest.h"
-#include "services/handler/handler_service.h"
+#include "services/handler/service/handler_service.h"
 #include "services/handler/testing/handler_world.h"
 
 namespace escapement::handler {
-namespace {
+namespace handler_faults_test {
 
 using kv::ColumnFamily;
 using storage::v1::OUTCOME_KIND_SUCCEEDED;
@@ -365,5 +365,5 @@ TEST(HandlerLostTest, DeliveryWithALongTimeoutDelaysNoOtherAtTakeover) {
   EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 2u * kEach);
 }
 
-}  // namespace
+}  // namespace handler_faults_test
 }  // namespace escapement::handler

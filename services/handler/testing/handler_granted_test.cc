@@ -8,12 +8,12 @@
 #include "common/storage/schedule_table.h"
 #include "common/tokens/token_handle.h"
 #include "gtest/gtest.h"
-#include "services/handler/handler_service.h"
+#include "services/handler/service/handler_service.h"
 #include "services/handler/testing/granted_world.h"
 #include "services/handler/testing/handler_world.h"
 
 namespace escapement::handler {
-namespace {
+namespace handler_granted_test {
 
 using kv::ColumnFamily;
 using storage::v1::GrantReportRecord;
@@ -414,5 +414,5 @@ TEST_P(GrantedTakeoverTest, EventsAreReportedOnceAndOpenOnesAsResend) {
 
 INSTANTIATE_TEST_SUITE_P(Instants, GrantedTakeoverTest, ::testing::Range(0, 120, 3));
 
-}  // namespace
+}  // namespace handler_granted_test
 }  // namespace escapement::handler

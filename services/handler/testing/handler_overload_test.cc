@@ -6,12 +6,12 @@
 
 #include "common/storage/event_table.h"
 #include "gtest/gtest.h"
-#include "services/handler/handler_service.h"
-#include "services/handler/limits.h"
+#include "services/handler/base/limits.h"
+#include "services/handler/service/handler_service.h"
 #include "services/handler/testing/handler_world.h"
 
 namespace escapement::handler {
-namespace {
+namespace handler_overload_test {
 
 using kv::ColumnFamily;
 using storage::v1::OUTCOME_KIND_SUCCEEDED;
@@ -319,5 +319,5 @@ TEST_F(HandlerOverloadTest, MillionEventsToASlowTargetDoNotDelayOthers) {
   EXPECT_LE(out_max_, HandlerOptions().target_events_out_max + 200);
 }
 
-}  // namespace
+}  // namespace handler_overload_test
 }  // namespace escapement::handler

@@ -4,15 +4,15 @@
 #include "common/cron/occurrence_id.h"
 #include "common/storage/inflight_table.h"
 #include "common/storage/policy_table.h"
-#include "common/storage/test_state.h"
+#include "common/storage/testing/test_state.h"
 #include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
-#include "services/handler/claims/claim_lead.h"
-#include "services/handler/handler_service.h"
+#include "services/handler/sending/claim_lead.h"
+#include "services/handler/service/handler_service.h"
 #include "services/handler/testing/handler_world.h"
 
 namespace escapement::handler {
-namespace {
+namespace handler_races_test {
 
 using kv::ColumnFamily;
 using kv::Condition;
@@ -262,5 +262,5 @@ TEST_P(ClaimRaceTest, OccurrenceAddedAgainBeforeItIsDueHasNotEnded) {
 
 INSTANTIATE_TEST_SUITE_P(Instants, ClaimRaceTest, ::testing::Range(0, 80));
 
-}  // namespace
+}  // namespace handler_races_test
 }  // namespace escapement::handler

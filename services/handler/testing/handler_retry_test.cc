@@ -15,7 +15,7 @@
 #include "services/handler/testing/handler_world.h"
 
 namespace escapement::handler {
-namespace {
+namespace handler_retry_test {
 
 using kv::ColumnFamily;
 using storage::v1::OUTCOME_KIND_FAILED;
@@ -250,5 +250,5 @@ TEST_F(HandlerRetryTest, NameOfARedrivenEventGoesWithItsEnd) {
   EXPECT_EQ(world_.Count(ColumnFamily::kEventNames), 0u);
 }
 
-}  // namespace
+}  // namespace handler_retry_test
 }  // namespace escapement::handler

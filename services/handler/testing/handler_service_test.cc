@@ -1,4 +1,4 @@
-#include "services/handler/handler_service.h"
+#include "services/handler/service/handler_service.h"
 
 #include <map>
 #include <set>
@@ -9,12 +9,12 @@
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/name_tables.h"
-#include "common/storage/one_off/one_off_rows.h"
+#include "common/storage/one_off_rows.h"
 #include "gtest/gtest.h"
 #include "services/handler/testing/handler_world.h"
 
 namespace escapement::handler {
-namespace {
+namespace handler_service_test {
 
 using kv::ColumnFamily;
 using storage::v1::OUTCOME_KIND_FAILED;
@@ -410,5 +410,5 @@ TEST_F(HandlerServiceTest, AfterAnUpdateTheCurrentVersionDecidesAndIsSent) {
   ExpectQuiet();
 }
 
-}  // namespace
+}  // namespace handler_service_test
 }  // namespace escapement::handler

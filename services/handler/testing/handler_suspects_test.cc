@@ -8,12 +8,12 @@
 #include "common/storage/event_id.h"
 #include "gtest/gtest.h"
 #include "services/handler/claims/suspect_loop.h"
-#include "services/handler/handler_service.h"
+#include "services/handler/service/handler_service.h"
 #include "services/handler/testing/granted_world.h"
 #include "services/handler/testing/handler_world.h"
 
 namespace escapement::handler {
-namespace {
+namespace handler_suspects_test {
 
 using kv::ColumnFamily;
 using storage::v1::GrantReportRecord;
@@ -330,5 +330,5 @@ TEST_F(HandlerSuspectsTest, TheGrantedSuspectThatKillsIsReportedAsFailed) {
   EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
 }
 
-}  // namespace
+}  // namespace handler_suspects_test
 }  // namespace escapement::handler

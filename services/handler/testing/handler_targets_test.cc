@@ -6,16 +6,16 @@
 #include <set>
 #include <string>
 
-#include "common/storage/targets/pause_request_table.h"
-#include "common/storage/targets/target_table.h"
+#include "common/storage/pause_request_table.h"
+#include "common/storage/target_table.h"
 #include "escapement/storage/v1/target_records.pb.h"
 #include "gtest/gtest.h"
-#include "services/handler/targets/target_state_loop.h"
+#include "services/handler/sending/target_state_loop.h"
 #include "services/handler/testing/granted_world.h"
 #include "services/handler/testing/handler_world.h"
 
 namespace escapement::handler {
-namespace {
+namespace handler_targets_test {
 
 using kv::ColumnFamily;
 using storage::v1::GrantReportRecord;
@@ -184,5 +184,5 @@ TEST_F(HandlerTargetsTest, GrantedEventsOfAGoneTargetAskForAPauseToo) {
   EXPECT_EQ(world_.Count(ColumnFamily::kPauseRequests), 1u);
 }
 
-}  // namespace
+}  // namespace handler_targets_test
 }  // namespace escapement::handler

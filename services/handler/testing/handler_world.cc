@@ -8,7 +8,7 @@
 #include "common/storage/done_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
-#include "common/storage/test_state.h"
+#include "common/storage/testing/test_state.h"
 #include "gtest/gtest.h"
 
 namespace escapement::handler {

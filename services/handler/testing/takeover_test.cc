@@ -9,7 +9,7 @@ bool operator==(const IndexSlice& a, const IndexSlice& b) {
 }  // namespace escapement
 
 namespace escapement::handler {
-namespace {
+namespace takeover_test {
 
 using Slices = std::vector<IndexSlice>;
 
@@ -147,5 +147,5 @@ TEST(TakeoverTest, UnreadableClaimsStay) {
   EXPECT_EQ(plan.broken, 1u);
 }
 
-}  // namespace
+}  // namespace takeover_test
 }  // namespace escapement::handler

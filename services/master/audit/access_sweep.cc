@@ -9,7 +9,7 @@
 #include "common/kv/group_parts.h"
 #include "common/storage/access_table.h"
 #include "escapement/storage/v1/access_records.pb.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 
 namespace escapement::master {
 namespace {

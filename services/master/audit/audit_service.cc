@@ -12,7 +12,7 @@
 #include "common/storage/access_table.h"
 #include "escapement/storage/v1/access_records.pb.h"
 #include "services/master/audit/audit_filter.h"
-#include "services/master/errors.h"
+#include "services/master/base/errors.h"
 #include "services/master/requests/page_token.h"
 #include "services/master/requests/resource_name.h"
 #include "services/master/requests/row_listing.h"

@@ -13,7 +13,7 @@
 #include "services/master/testing/master_world.h"
 
 namespace escapement::master {
-namespace {
+namespace key_audit_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -193,5 +193,5 @@ TEST_F(KeyAuditTest, FileNeverRestoresItsRevokedKey) {
   EXPECT_TRUE(key->has_revoke_time());
 }
 
-}  // namespace
+}  // namespace key_audit_test
 }  // namespace escapement::master

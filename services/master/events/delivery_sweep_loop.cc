@@ -8,7 +8,7 @@
 #include "common/kv/group_parts.h"
 #include "common/storage/event_table.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 
 namespace escapement::master {
 namespace {

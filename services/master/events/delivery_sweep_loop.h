@@ -29,8 +29,8 @@
 
 #include "common/kv/kv_store.h"
 #include "common/runtime/runtime.h"
-#include "common/storage/one_off/interned_delivery.h"
-#include "services/master/master_context.h"
+#include "common/storage/interned_delivery.h"
+#include "services/master/base/master_context.h"
 
 namespace escapement::master {
 

@@ -4,15 +4,15 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/storage/dead_letters/dead_letter_table.h"
+#include "common/storage/dead_letter_table.h"
 #include "common/storage/event_table.h"
-#include "common/storage/one_off/interned_delivery.h"
+#include "common/storage/interned_delivery.h"
 #include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"
 #include "services/master/testing/master_world.h"
 
 namespace escapement::master {
-namespace {
+namespace delivery_sweep_test {
 
 using kv::ColumnFamily;
 
@@ -162,5 +162,5 @@ TEST_F(DeliverySweepTest, ManyDeliveriesAndRowsAreLookedThrough) {
   EXPECT_EQ(Stored(), 0u);
 }
 
-}  // namespace
+}  // namespace delivery_sweep_test
 }  // namespace escapement::master

@@ -12,10 +12,10 @@
 #include "common/base/micros.h"
 #include "common/status/errors.h"
 #include "common/storage/done_table.h"
-#include "common/storage/one_off/one_off_rows.h"
-#include "services/master/errors.h"
+#include "common/storage/one_off_rows.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
 #include "services/master/events/event_codec.h"
-#include "services/master/limits.h"
 #include "services/master/requests/merged_scan.h"
 #include "services/master/requests/page_budget.h"
 #include "services/master/requests/resource_name.h"
@@ -26,7 +26,7 @@ namespace {
 using kv::ColumnFamily;
 
 constexpr size_t kShardPrefixBytes = 2;
-constexpr size_t kRowsAtOnce = 1000;
+constexpr size_t kEndedRowsAtOnce = 1000;
 
 // The place of an event in the order of a piece.
 struct EndPlace {
@@ -67,10 +67,10 @@ std::optional<Position> Decode(absl::string_view text) {
   return position;
 }
 
-class Listing : public std::enable_shared_from_this<Listing> {
+class EndedListing : public std::enable_shared_from_this<EndedListing> {
  public:
   using Shown = absl::AnyInvocable<void(absl::StatusOr<ShownEvents>)>;
-  Listing(MasterContext& context, EventQuery query, Position position, Shown done)
+  EndedListing(MasterContext& context, EventQuery query, Position position, Shown done)
       : context_(context),
         query_(std::move(query)),
         position_(std::move(position)),
@@ -120,7 +120,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
   }
 
   void Step() {
-    scan_->Next(std::min(kRowsAtOnce, piece_rows_left_),
+    scan_->Next(std::min(kEndedRowsAtOnce, piece_rows_left_),
                 [self = shared_from_this()](absl::StatusOr<MergedScan::Rows> rows) {
                   if (!rows.ok()) return self->done_(rows.status());
                   self->OnRows(*rows);
@@ -208,8 +208,8 @@ void ListEndedEvents(MasterContext& context, EventQuery query,
         [done = std::move(done)]() mutable { done(InvalidField("page_token", "is malformed")); });
     return;
   }
-  auto listing =
-      std::make_shared<Listing>(context, std::move(query), *std::move(position), std::move(done));
+  auto listing = std::make_shared<EndedListing>(context, std::move(query), *std::move(position),
+                                                std::move(done));
   // Never answers within the call, not even if no range has rows.
   context.executor->Post([listing] { listing->StartPiece(); });
 }

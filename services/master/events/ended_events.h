@@ -13,8 +13,8 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "services/master/base/master_context.h"
 #include "services/master/events/event_query.h"
-#include "services/master/master_context.h"
 
 namespace escapement::master {
 

@@ -10,10 +10,10 @@
 #include "common/storage/done_table.h"
 #include "common/storage/inflight_table.h"
 #include "common/storage/name_tables.h"
-#include "services/master/errors.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
 #include "services/master/events/event_codec.h"
 #include "services/master/events/event_lookup.h"
-#include "services/master/limits.h"
 #include "services/master/requests/request_reader.h"
 
 namespace escapement::master {

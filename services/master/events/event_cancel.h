@@ -10,7 +10,7 @@
 
 #include "escapement/v1/resources.pb.h"
 #include "services/master/api/done.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
 

@@ -1,8 +1,8 @@
 #include "services/master/events/event_codec.h"
 
 #include "common/base/proto_time.h"
-#include "services/master/events/outcome_codec.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
+#include "services/master/codec/outcome_codec.h"
 #include "services/master/requests/resource_name.h"
 
 namespace escapement::master {

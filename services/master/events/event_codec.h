@@ -11,7 +11,7 @@
 #include "common/status/errors.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
-#include "services/master/schedules/codec/delivery_codec.h"
+#include "services/master/codec/delivery_codec.h"
 
 namespace escapement::master {
 

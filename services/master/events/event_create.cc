@@ -9,9 +9,9 @@
 #include "common/base/proto_time.h"
 #include "common/runtime/perturb.h"
 #include "common/status/errors.h"
-#include "common/storage/one_off/interned_delivery.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
+#include "common/storage/interned_delivery.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
 #include "services/master/requests/request_reader.h"
 #include "services/master/requests/resource_name.h"
 

@@ -10,10 +10,10 @@
 #include "absl/status/statusor.h"
 #include "common/base/uid.h"
 #include "common/kv/client/kv_client.h"
-#include "common/storage/one_off/one_off_rows.h"
+#include "common/storage/one_off_rows.h"
 #include "escapement/v1/event_service.pb.h"
+#include "services/master/base/master_context.h"
 #include "services/master/events/event_ingest.h"
-#include "services/master/master_context.h"
 #include "services/master/requests/request_table.h"
 
 namespace escapement::master {

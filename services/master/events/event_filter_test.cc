@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::master {
-namespace {
+namespace event_filter_test {
 
 v1::Event Event(const std::string& text) {
   v1::Event event;
@@ -86,5 +86,5 @@ TEST(EventFilter, SaysWhatEveryMatchHas) {
   EXPECT_EQ(read("NOT due_time >= \"2027-01-15T08:00:00Z\"").due().begin, absl::InfinitePast());
 }
 
-}  // namespace
+}  // namespace event_filter_test
 }  // namespace escapement::master

@@ -10,7 +10,7 @@
 #include "common/status/errors.h"
 #include "escapement/v1/event_service.pb.h"
 #include "google/protobuf/arena.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 
 namespace escapement::master {
 namespace {

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
 #include "common/status/errors.h"
-#include "common/storage/one_off/interned_delivery.h"
-#include "services/master/limits.h"
+#include "common/storage/interned_delivery.h"
+#include "services/master/base/limits.h"
 
 namespace escapement::master {
 namespace {

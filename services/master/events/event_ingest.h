@@ -18,7 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/uid.h"
 #include "common/kv/client/kv_client.h"
-#include "common/storage/one_off/one_off_rows.h"
+#include "common/storage/one_off_rows.h"
 #include "escapement/v1/event_service.pb.h"
 #include "services/master/events/event_codec.h"
 

@@ -10,9 +10,9 @@
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/inflight_table.h"
+#include "common/storage/interned_delivery.h"
 #include "common/storage/name_tables.h"
-#include "common/storage/one_off/interned_delivery.h"
-#include "services/master/errors.h"
+#include "services/master/base/errors.h"
 #include "services/master/events/event_codec.h"
 
 namespace escapement::master {

@@ -19,7 +19,7 @@
 #include "common/kv/kv_store.h"
 #include "common/storage/event_table.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 #include "services/master/requests/resource_name.h"
 
 namespace escapement::master {

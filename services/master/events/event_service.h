@@ -11,8 +11,8 @@
 #include <memory>
 
 #include "services/master/api/event_api.h"
+#include "services/master/base/master_context.h"
 #include "services/master/events/event_ingest.h"
-#include "services/master/master_context.h"
 
 namespace escapement::master {
 

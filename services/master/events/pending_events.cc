@@ -13,12 +13,12 @@
 #include "common/base/key_codec.h"
 #include "common/storage/event_table.h"
 #include "common/storage/inflight_table.h"
-#include "common/storage/one_off/interned_delivery.h"
-#include "common/storage/one_off/one_off_rows.h"
-#include "services/master/errors.h"
+#include "common/storage/interned_delivery.h"
+#include "common/storage/one_off_rows.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
 #include "services/master/events/event_codec.h"
 #include "services/master/events/event_lookup.h"
-#include "services/master/limits.h"
 #include "services/master/requests/merged_scan.h"
 #include "services/master/requests/page_budget.h"
 #include "services/master/requests/range_reader.h"
@@ -31,16 +31,16 @@ using kv::ColumnFamily;
 
 constexpr size_t kLanePrefixBytes = 3;  // shard and lane
 // Rows that are read together, if the filter may refuse some.
-constexpr size_t kRowsAtOnce = 500;
+constexpr size_t kPendingRowsAtOnce = 500;
 // Their definitions together stay below the bound of one read.
 constexpr size_t kDefinitionsAtOnce = 200;
 // The clock of the master that created an event may be ahead of this one's.
 constexpr absl::Duration kClocksDiffer = absl::Minutes(1);
 
-class Listing : public std::enable_shared_from_this<Listing> {
+class PendingListing : public std::enable_shared_from_this<PendingListing> {
  public:
   using Shown = absl::AnyInvocable<void(absl::StatusOr<ShownEvents>)>;
-  Listing(MasterContext& context, EventQuery query, Shown done)
+  PendingListing(MasterContext& context, EventQuery query, Shown done)
       : context_(context),
         query_(std::move(query)),
         done_(std::move(done)),
@@ -49,7 +49,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
 
   void Step() {
     const size_t rows =
-        query_.filter.always() ? query_.page_size - page_.events.size() : kRowsAtOnce;
+        query_.filter.always() ? query_.page_size - page_.events.size() : kPendingRowsAtOnce;
     scan_->Next(std::min(rows, kListExaminedMax - examined_),
                 [self = shared_from_this()](absl::StatusOr<MergedScan::Rows> rows) {
                   if (!rows.ok()) return self->done_(rows.status());
@@ -237,7 +237,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
 
 void ListPendingEvents(MasterContext& context, EventQuery query,
                        absl::AnyInvocable<void(absl::StatusOr<ShownEvents>)> done) {
-  auto listing = std::make_shared<Listing>(context, std::move(query), std::move(done));
+  auto listing = std::make_shared<PendingListing>(context, std::move(query), std::move(done));
   // Never answers within the call, not even if no range has rows.
   context.executor->Post([listing] { listing->Step(); });
 }

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/log.h"
 #include "common/records/heartbeat.h"
-#include "common/service/log.h"
 #include "google/protobuf/util/time_util.h"
 
 namespace escapement::master {

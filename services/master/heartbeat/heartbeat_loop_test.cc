@@ -6,7 +6,7 @@
 #include "services/master/testing/master_world.h"
 
 namespace escapement::master {
-namespace {
+namespace heartbeat_loop_test {
 
 constexpr char kHeartbeat[] = "tenants/escapement/schedules/heartbeat";
 
@@ -70,5 +70,5 @@ TEST_F(HeartbeatLoopTest, WithoutAnIntervalThereIsNoSchedule) {
   EXPECT_TRUE(absl::IsNotFound(Get().status()));
 }
 
-}  // namespace
+}  // namespace heartbeat_loop_test
 }  // namespace escapement::master

@@ -10,7 +10,7 @@
 #include "nlohmann/json.hpp"
 
 namespace escapement::master {
-namespace {
+namespace ndjson_batch_test {
 
 using nlohmann::json;
 using testing::ElementsAre;
@@ -128,5 +128,5 @@ TEST_F(NdjsonBatchTest, ARefusalOfTheWholeBatchIsEachLines) {
   for (const json& answer : Answers()) EXPECT_EQ(answer["error"]["status"], "RESOURCE_EXHAUSTED");
 }
 
-}  // namespace
+}  // namespace ndjson_batch_test
 }  // namespace escapement::master

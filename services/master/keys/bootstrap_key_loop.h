@@ -12,7 +12,7 @@
 
 #include <string>
 
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 
 namespace escapement::master {
 

@@ -14,13 +14,13 @@
 #include "common/status/errors.h"
 #include "common/storage/access_table.h"
 #include "escapement/storage/v1/access_records.pb.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
+#include "services/master/codec/schedule_codec.h"
 #include "services/master/requests/page_token.h"
 #include "services/master/requests/record_transaction.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
-#include "services/master/schedules/codec/schedule_codec.h"
 
 namespace escapement::master {
 namespace {

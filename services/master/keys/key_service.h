@@ -6,7 +6,7 @@
 #define SERVICES_MASTER_KEYS_KEY_SERVICE_H_
 
 #include "services/master/api/key_api.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 
 namespace escapement::master {
 

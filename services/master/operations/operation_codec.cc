@@ -4,8 +4,8 @@
 
 #include "common/base/micros.h"
 #include "common/base/proto_time.h"
-#include "common/storage/dead_letters/dead_letter_table.h"
-#include "services/master/errors.h"
+#include "common/storage/dead_letter_table.h"
+#include "services/master/base/errors.h"
 #include "services/master/requests/resource_name.h"
 
 namespace escapement::master {

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/kv/group_parts.h"
-#include "common/storage/dead_letters/operation_table.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
+#include "common/storage/operation_table.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
 #include "services/master/requests/resource_name.h"
 
 namespace escapement::master {

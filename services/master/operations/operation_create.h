@@ -10,7 +10,7 @@
 
 #include "escapement/v1/operation_service.pb.h"
 #include "google/protobuf/message.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 #include "services/master/operations/operation_codec.h"
 #include "services/master/operations/operation_loop.h"
 #include "services/master/requests/record_transaction.h"

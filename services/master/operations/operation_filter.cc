@@ -9,7 +9,7 @@
 namespace escapement::master {
 namespace {
 
-absl::Status Bind(FilterComparison& comparison) {
+absl::Status BindOperation(FilterComparison& comparison) {
   if (comparison.field == "state") {
     v1::Operation::State state;
     if (!v1::Operation::State_Parse(comparison.value, &state) ||
@@ -35,7 +35,7 @@ absl::Status Bind(FilterComparison& comparison) {
 }  // namespace
 
 absl::StatusOr<OperationFilter> OperationFilter::Read(absl::string_view text) {
-  absl::StatusOr<Filter> filter = ReadFilter(text, &Bind);
+  absl::StatusOr<Filter> filter = ReadFilter(text, &BindOperation);
   if (!filter.ok()) return filter.status();
   OperationFilter read;
   read.filter_ = *std::move(filter);

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "common/base/micros.h"
-#include "services/master/dead_letters/redrive_reader.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 #include "services/master/operations/operation_codec.h"
+#include "services/master/operations/redrive_reader.h"
 
 namespace escapement::master {
 namespace {

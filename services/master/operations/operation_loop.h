@@ -20,7 +20,7 @@
 #include "absl/time/time.h"
 #include "common/kv/client/range_mirror.h"
 #include "common/kv/kv_store.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 #include "services/master/operations/operation_step.h"
 
 namespace escapement::master {

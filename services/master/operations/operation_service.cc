@@ -11,8 +11,9 @@
 #include "common/base/micros.h"
 #include "common/kv/group_parts.h"
 #include "common/status/errors.h"
-#include "common/storage/dead_letters/operation_table.h"
-#include "services/master/errors.h"
+#include "common/storage/operation_table.h"
+#include "services/master/base/errors.h"
+#include "services/master/codec/delivery_codec.h"
 #include "services/master/operations/operation_codec.h"
 #include "services/master/operations/operation_filter.h"
 #include "services/master/requests/page_token.h"
@@ -20,7 +21,6 @@
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
 #include "services/master/requests/row_listing.h"
-#include "services/master/schedules/codec/delivery_codec.h"
 
 namespace escapement::master {
 namespace {

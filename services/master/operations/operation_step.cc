@@ -10,7 +10,7 @@
 #include "common/base/micros.h"
 #include "common/base/printable_text.h"
 #include "common/kv/group_parts.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 
 namespace escapement::master {
 namespace {

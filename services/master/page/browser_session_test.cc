@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::master {
-namespace {
+namespace browser_session_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -113,5 +113,5 @@ TEST(BrowserSessionTest, OnlyCredentialsFitIntoACookie) {
   EXPECT_FALSE(IsCookieValue(std::string(kSessionCredentialBytesMax + 1, 'a')));
 }
 
-}  // namespace
+}  // namespace browser_session_test
 }  // namespace escapement::master

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::master {
-namespace {
+namespace page_files_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -55,5 +55,5 @@ TEST(PageFilesTest, NothingComesFromElsewhereAndNothingIsInline) {
   EXPECT_THAT(paths, ElementsAre("app.js", "index.html", "js-yaml.js", "page.css"));
 }
 
-}  // namespace
+}  // namespace page_files_test
 }  // namespace escapement::master

@@ -6,10 +6,10 @@
 #include "absl/time/time.h"
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
+#include "services/master/codec/schedule_codec.h"
 #include "services/master/requests/resource_name.h"
 #include "services/master/requests/update_mask.h"
-#include "services/master/schedules/codec/schedule_codec.h"
 
 namespace escapement::master {
 namespace {

@@ -9,7 +9,7 @@
 #include "common/storage/policy_table.h"
 #include "common/storage/waiting_table.h"
 #include "google/protobuf/empty.pb.h"
-#include "services/master/errors.h"
+#include "services/master/base/errors.h"
 #include "services/master/policies/policy_codec.h"
 
 namespace escapement::master {

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::master {
-namespace {
+namespace policy_filter_test {
 
 v1::ThrottlePolicy Policy(const std::string& text) {
   v1::ThrottlePolicy policy;
@@ -85,5 +85,5 @@ TEST(PolicyFilter, GivesTheBeginOfTheIdsOfAllMatches) {
   EXPECT_EQ(prefix("NOT name = \"a*\""), "");
 }
 
-}  // namespace
+}  // namespace policy_filter_test
 }  // namespace escapement::master

@@ -11,7 +11,7 @@
 #include "services/master/testing/master_world.h"
 
 namespace escapement::master {
-namespace {
+namespace policy_list_test {
 
 using kv::ColumnFamily;
 
@@ -96,5 +96,5 @@ TEST_F(PolicyListTest, AFilteredPageExaminesABoundedNumberOfPolicies) {
   EXPECT_EQ(second->next_page_token(), "");
 }
 
-}  // namespace
+}  // namespace policy_list_test
 }  // namespace escapement::master

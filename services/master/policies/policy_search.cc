@@ -7,8 +7,8 @@
 #include "common/base/key_codec.h"
 #include "common/storage/policy_table.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
 #include "services/master/policies/policy_codec.h"
 #include "services/master/requests/page_budget.h"
 

@@ -12,7 +12,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "escapement/v1/resources.pb.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 #include "services/master/policies/policy_filter.h"
 
 namespace escapement::master {

@@ -10,8 +10,10 @@
 #include "common/base/key_codec.h"
 #include "common/status/errors.h"
 #include "common/storage/policy_table.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
+#include "services/master/codec/delivery_codec.h"
+#include "services/master/codec/schedule_codec.h"
 #include "services/master/policies/policy_codec.h"
 #include "services/master/policies/policy_decisions.h"
 #include "services/master/policies/policy_filter.h"
@@ -21,8 +23,6 @@
 #include "services/master/requests/record_transaction.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
-#include "services/master/schedules/codec/delivery_codec.h"
-#include "services/master/schedules/codec/schedule_codec.h"
 
 namespace escapement::master {
 namespace {

@@ -18,8 +18,8 @@
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "common/tokens/token_handle.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
 #include "services/master/policies/policy_codec.h"
 #include "services/master/policies/policy_waiters.h"
 

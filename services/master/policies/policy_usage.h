@@ -16,7 +16,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "escapement/v1/policy_service.pb.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 #include "services/master/requests/resource_name.h"
 
 namespace escapement::master {

@@ -16,11 +16,11 @@
 #include "common/storage/waiting_table.h"
 #include "common/tokens/token_handle.h"
 #include "gtest/gtest.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 #include "services/master/testing/master_world.h"
 
 namespace escapement::master {
-namespace {
+namespace policy_usage_test {
 
 using kv::ColumnFamily;
 
@@ -303,5 +303,5 @@ TEST_F(PolicyUsageTest, RowsThatCannotBeReadAreAnError) {
             absl::StatusCode::kDataLoss);
 }
 
-}  // namespace
+}  // namespace policy_usage_test
 }  // namespace escapement::master

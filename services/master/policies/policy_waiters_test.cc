@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::master {
-namespace {
+namespace policy_waiters_test {
 
 const absl::Time kBegin = absl::FromUnixSeconds(1'000'000);
 
@@ -97,5 +97,5 @@ TEST(WaitingTally, SumsByScheduleAndShowsTheLargestFirst) {
   EXPECT_EQ(tally.Largest(1).size(), 1u);
 }
 
-}  // namespace
+}  // namespace policy_waiters_test
 }  // namespace escapement::master

@@ -5,7 +5,7 @@
 
 #include "common/base/key_codec.h"
 #include "common/runtime/perturb.h"
-#include "services/master/errors.h"
+#include "services/master/base/errors.h"
 
 namespace escapement::master {
 namespace {

@@ -23,7 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/kv/kv_store.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 
 namespace escapement::master {
 

@@ -9,7 +9,7 @@
 #include <cstddef>
 
 #include "google/protobuf/message_lite.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 
 namespace escapement::master {
 

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::master {
-namespace {
+namespace page_budget_test {
 
 v1::Event EventOf(size_t bytes) {
   v1::Event event;
@@ -73,5 +73,5 @@ TEST(PageBudget, RunsHoldersAndOccurrencesStayBelowItAtAnyPageSize) {
   }
 }
 
-}  // namespace
+}  // namespace page_budget_test
 }  // namespace escapement::master

@@ -6,7 +6,7 @@
 #include "common/base/key_codec.h"
 #include "common/base/stable_hash.h"
 #include "common/status/errors.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 
 namespace escapement::master {
 

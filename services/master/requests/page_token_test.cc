@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::master {
-namespace {
+namespace page_token_test {
 
 constexpr char kList[] = "ListSchedules default";
 
@@ -57,5 +57,5 @@ TEST(PageToken, APositionThatContinuesTheListsNameIsAnotherToken) {
   EXPECT_NE(EncodePageToken("ListRuns a", "1"), EncodePageToken("ListRuns ", "a1"));
 }
 
-}  // namespace
+}  // namespace page_token_test
 }  // namespace escapement::master

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/kv/kv_store.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 
 namespace escapement::master {
 

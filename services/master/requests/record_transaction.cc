@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/runtime/perturb.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
 
 namespace escapement::master {
 namespace {

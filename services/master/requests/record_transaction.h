@@ -20,7 +20,7 @@
 #include "common/kv/kv_store.h"
 #include "common/metrics/metrics.h"
 #include "google/protobuf/message.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 #include "services/master/requests/request_table.h"
 
 namespace escapement::master {

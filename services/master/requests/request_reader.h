@@ -10,8 +10,8 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "services/master/api/done.h"
-#include "services/master/errors.h"
-#include "services/master/master_context.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/master_context.h"
 #include "services/master/requests/request_table.h"
 
 namespace escapement::master {

@@ -5,7 +5,7 @@
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 
 namespace escapement::master {
 

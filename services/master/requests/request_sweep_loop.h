@@ -9,7 +9,7 @@
 #include <string>
 
 #include "common/kv/kv_store.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 
 namespace escapement::master {
 

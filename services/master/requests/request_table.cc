@@ -8,7 +8,7 @@
 #include "common/base/stable_hash.h"
 #include "common/storage/name_tables.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/master/errors.h"
+#include "services/master/base/errors.h"
 
 namespace escapement::master {
 namespace {

@@ -13,7 +13,7 @@
 #include "common/status/errors.h"
 #include "common/storage/access_table.h"
 #include "common/storage/event_id.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 
 namespace escapement::master {
 namespace {

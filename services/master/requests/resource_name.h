@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/base/uid.h"
-#include "common/storage/dead_letters/dead_letter_table.h"
+#include "common/storage/dead_letter_table.h"
 
 namespace escapement::master {
 

@@ -22,9 +22,9 @@
 #include "common/base/key_codec.h"
 #include "google/protobuf/repeated_field.h"
 #include "services/master/api/done.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
-#include "services/master/master_context.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
+#include "services/master/base/master_context.h"
 #include "services/master/requests/page_budget.h"
 #include "services/master/requests/page_token.h"
 

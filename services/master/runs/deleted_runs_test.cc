@@ -10,7 +10,7 @@
 #include "services/master/testing/run_world.h"
 
 namespace escapement::master {
-namespace {
+namespace deleted_runs_test {
 
 using kv::ColumnFamily;
 using Strings = RunWorld::Strings;
@@ -136,5 +136,5 @@ TEST(ScheduleCounts, OfALongListAreThoseOfTheirSchedules) {
   for (int i = 0; i < 150; ++i) EXPECT_EQ(page->schedules(i).succeeded_count(), i);
 }
 
-}  // namespace
+}  // namespace deleted_runs_test
 }  // namespace escapement::master

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::master {
-namespace {
+namespace occurrence_ranges_test {
 
 cron::Zone Load(const std::string& name) { return *cron::Zone::Load(name); }
 
@@ -68,5 +68,5 @@ TEST(OccurrenceRanges, HoldEveryOccurrenceOfATimetable) {
   }
 }
 
-}  // namespace
+}  // namespace occurrence_ranges_test
 }  // namespace escapement::master

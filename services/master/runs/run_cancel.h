@@ -13,7 +13,7 @@
 
 #include "escapement/v1/run_service.pb.h"
 #include "services/master/api/done.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
 

@@ -8,9 +8,9 @@
 #include "common/base/micros.h"
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
+#include "services/master/base/limits.h"
+#include "services/master/codec/outcome_codec.h"
 #include "services/master/events/event_codec.h"
-#include "services/master/events/outcome_codec.h"
-#include "services/master/limits.h"
 
 namespace escapement::master {
 namespace {

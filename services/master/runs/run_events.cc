@@ -10,22 +10,22 @@
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
-#include "services/master/errors.h"
-#include "services/master/events/outcome_codec.h"
-#include "services/master/limits.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
+#include "services/master/codec/outcome_codec.h"
 #include "services/master/requests/page_budget.h"
 #include "services/master/runs/run_codec.h"
-#include "services/master/runs/throttled_events.h"
+#include "services/master/schedules/changes/throttled_events.h"
 
 namespace escapement::master {
 namespace {
 
 using kv::ColumnFamily;
 
-class Listing : public std::enable_shared_from_this<Listing> {
+class EventListing : public std::enable_shared_from_this<EventListing> {
  public:
   using Read = absl::AnyInvocable<void(absl::StatusOr<RunEventsPage>)>;
-  Listing(MasterContext& context, RunEventsQuery query, Read done)
+  EventListing(MasterContext& context, RunEventsQuery query, Read done)
       : context_(context),
         query_(std::move(query)),
         done_(std::move(done)),
@@ -245,7 +245,7 @@ RunEventsPage SkippedEvents(const RunEventsQuery& query, const storage::v1::Done
 
 void ReadRunEvents(MasterContext& context, RunEventsQuery query,
                    absl::AnyInvocable<void(absl::StatusOr<RunEventsPage>)> done) {
-  std::make_shared<Listing>(context, std::move(query), std::move(done))->Start();
+  std::make_shared<EventListing>(context, std::move(query), std::move(done))->Start();
 }
 
 }  // namespace escapement::master

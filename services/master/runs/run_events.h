@@ -24,7 +24,7 @@
 #include "common/storage/occurrence_rows.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 #include "services/master/requests/resource_name.h"
 
 namespace escapement::master {

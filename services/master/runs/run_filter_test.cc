@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::master {
-namespace {
+namespace run_filter_test {
 
 const absl::Time kNoon = absl::FromCivil(absl::CivilSecond(2026, 11, 25, 12), absl::UTCTimeZone());
 
@@ -86,5 +86,5 @@ TEST(RunFilter, BoundsTheTimesOfWhatMatches) {
   }
 }
 
-}  // namespace
+}  // namespace run_filter_test
 }  // namespace escapement::master

@@ -18,11 +18,11 @@
 #include "common/storage/occurrence_rows.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
 #include "services/master/runs/run_codec.h"
 #include "services/master/runs/run_window.h"
-#include "services/master/runs/throttled_events.h"
+#include "services/master/schedules/changes/throttled_events.h"
 
 namespace escapement::master {
 namespace {
@@ -46,10 +46,10 @@ constexpr size_t kFilteredMax = 1000;
 constexpr uint32_t kVersionsMax = 100;
 constexpr uint32_t kVersionBytesMax = 1 << 20;
 
-class Listing : public std::enable_shared_from_this<Listing> {
+class RunRowListing : public std::enable_shared_from_this<RunRowListing> {
  public:
   using Read = absl::AnyInvocable<void(absl::StatusOr<RunListPage>)>;
-  Listing(MasterContext& context, RunListQuery query, Read done)
+  RunRowListing(MasterContext& context, RunListQuery query, Read done)
       : context_(context),
         query_(std::move(query)),
         done_(std::move(done)),
@@ -385,7 +385,7 @@ absl::StatusOr<RunListPosition> ParsePosition(absl::string_view text) {
 
 void ListRunsOf(MasterContext& context, RunListQuery query,
                 absl::AnyInvocable<void(absl::StatusOr<RunListPage>)> done) {
-  std::make_shared<Listing>(context, std::move(query), std::move(done))->Start();
+  std::make_shared<RunRowListing>(context, std::move(query), std::move(done))->Start();
 }
 
 }  // namespace escapement::master

@@ -23,7 +23,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 #include "services/master/requests/resource_name.h"
 #include "services/master/runs/run_filter.h"
 #include "services/master/schedules/schedule_reader.h"

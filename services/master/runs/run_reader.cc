@@ -7,7 +7,7 @@
 #include "common/base/key_codec.h"
 #include "common/status/errors.h"
 #include "common/storage/run_table.h"
-#include "services/master/errors.h"
+#include "services/master/base/errors.h"
 #include "services/master/runs/run_codec.h"
 #include "services/master/schedules/schedule_reader.h"
 

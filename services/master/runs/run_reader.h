@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/storage/occurrence_rows.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 #include "services/master/requests/resource_name.h"
 #include "services/master/runs/single_event.h"
 

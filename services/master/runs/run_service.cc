@@ -9,7 +9,8 @@
 #include "common/base/micros.h"
 #include "common/status/errors.h"
 #include "common/storage/event_id.h"
-#include "services/master/errors.h"
+#include "services/master/base/errors.h"
+#include "services/master/codec/delivery_codec.h"
 #include "services/master/requests/list_order.h"
 #include "services/master/requests/page_token.h"
 #include "services/master/requests/request_table.h"
@@ -20,7 +21,6 @@
 #include "services/master/runs/run_listing.h"
 #include "services/master/runs/run_reader.h"
 #include "services/master/runs/single_event.h"
-#include "services/master/schedules/codec/delivery_codec.h"
 #include "services/master/schedules/schedule_reader.h"
 
 namespace escapement::master {

@@ -9,7 +9,7 @@
 
 #include "absl/time/time.h"
 #include "services/master/api/run_api.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 #include "services/master/tenants/tenant_directory.h"
 
 namespace escapement::master {

@@ -8,7 +8,7 @@
 #include "common/base/micros.h"
 #include "common/storage/done_table.h"
 #include "common/storage/run_table.h"
-#include "services/master/errors.h"
+#include "services/master/base/errors.h"
 #include "services/master/runs/occurrence_ranges.h"
 
 namespace escapement::master {

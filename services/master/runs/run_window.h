@@ -20,7 +20,7 @@
 #include "common/base/uid.h"
 #include "common/cron/zone.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 #include "services/master/runs/single_event.h"
 
 namespace escapement::master {

@@ -13,9 +13,9 @@
 #include "common/storage/event_table.h"
 #include "common/storage/inflight_table.h"
 #include "common/storage/waiting_table.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
-#include "services/master/runs/throttled_events.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
+#include "services/master/schedules/changes/throttled_events.h"
 
 namespace escapement::master {
 namespace {

@@ -23,7 +23,7 @@
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 #include "services/master/tenants/tenant_directory.h"
 
 namespace escapement::master {

@@ -12,11 +12,11 @@
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 #include "services/master/testing/master_world.h"
 
 namespace escapement::master {
-namespace {
+namespace definition_sweep_test {
 
 using kv::ColumnFamily;
 
@@ -170,5 +170,5 @@ TEST_F(DefinitionSweepTest, OlderTombstoneWithoutATimeCountsFromTheSweep) {
   EXPECT_TRUE(Versions().empty());
 }
 
-}  // namespace
+}  // namespace definition_sweep_test
 }  // namespace escapement::master

@@ -13,10 +13,10 @@
 #include "common/cron/launch_expression.h"
 #include "common/cron/zone.h"
 #include "common/status/errors.h"
-#include "services/master/limits.h"
-#include "services/master/schedules/codec/timing_codec.h"
-#include "services/master/schedules/schedule_warnings.h"
-#include "services/master/schedules/upcoming.h"
+#include "services/master/base/limits.h"
+#include "services/master/codec/timing_codec.h"
+#include "services/master/schedules/changes/schedule_warnings.h"
+#include "services/master/schedules/changes/upcoming.h"
 
 namespace escapement::master {
 namespace {

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::master {
-namespace {
+namespace preview_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -213,5 +213,5 @@ TEST(Preview, ThePastIsRefusedUnlessItIsAskedFor) {
   EXPECT_THAT(over->warnings(), ElementsAre("every occurrence has passed"));
 }
 
-}  // namespace
+}  // namespace preview_test
 }  // namespace escapement::master

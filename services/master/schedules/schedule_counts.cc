@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "common/base/key_codec.h"
 #include "common/storage/run_table.h"
-#include "services/master/errors.h"
+#include "services/master/base/errors.h"
 
 namespace escapement::master {
 namespace {

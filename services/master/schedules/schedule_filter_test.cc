@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::master {
-namespace {
+namespace schedule_filter_test {
 
 v1::Schedule Example() {
   v1::Schedule schedule;
@@ -100,5 +100,5 @@ TEST(ScheduleFilter, FindsWhatEveryMatchMustHave) {
   }
 }
 
-}  // namespace
+}  // namespace schedule_filter_test
 }  // namespace escapement::master

@@ -8,10 +8,10 @@
 #include "common/base/key_codec.h"
 #include "common/status/errors.h"
 #include "common/storage/schedule_table.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
 #include "services/master/requests/page_budget.h"
-#include "services/master/schedules/max_runs.h"
+#include "services/master/schedules/changes/max_runs.h"
 #include "services/master/schedules/schedule_counts.h"
 
 namespace escapement::master {

@@ -10,9 +10,9 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
+#include "services/master/codec/schedule_codec.h"
 #include "services/master/requests/resource_name.h"
-#include "services/master/schedules/codec/schedule_codec.h"
 
 namespace escapement::master {
 

@@ -6,8 +6,8 @@
 
 #include "common/base/key_codec.h"
 #include "common/storage/schedule_table.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
 #include "services/master/requests/page_budget.h"
 
 namespace escapement::master {

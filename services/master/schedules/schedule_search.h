@@ -15,7 +15,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "escapement/v1/schedule_service.pb.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 #include "services/master/schedules/schedule_filter.h"
 #include "services/master/schedules/schedule_reader.h"
 

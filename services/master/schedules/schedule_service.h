@@ -7,7 +7,7 @@
 #define SERVICES_MASTER_SCHEDULES_SCHEDULE_SERVICE_H_
 
 #include "services/master/api/schedule_api.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 
 namespace escapement::master {
 

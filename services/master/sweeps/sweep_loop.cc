@@ -2,7 +2,7 @@
 
 #include "common/base/key_codec.h"
 #include "common/kv/group_parts.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 
 namespace escapement::master {
 

@@ -13,10 +13,10 @@
 #include "common/kv/memory/mem_kv_store.h"
 #include "common/sim/sim_runtime.h"
 #include "gtest/gtest.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 
 namespace escapement::master {
-namespace {
+namespace sweep_loop_test {
 
 using kv::ColumnFamily;
 
@@ -147,5 +147,5 @@ TEST_F(SweepLoopTest, DeletionsThatAreRefusedAreNotCounted) {
   EXPECT_EQ(deleted_.Value(), 1);
 }
 
-}  // namespace
+}  // namespace sweep_loop_test
 }  // namespace escapement::master

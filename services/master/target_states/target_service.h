@@ -6,7 +6,7 @@
 #define SERVICES_MASTER_TARGET_STATES_TARGET_SERVICE_H_
 
 #include "services/master/api/target_api.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 
 namespace escapement::master {
 

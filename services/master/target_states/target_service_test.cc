@@ -6,13 +6,13 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
 #include "common/status/errors.h"
-#include "common/storage/targets/target_table.h"
+#include "common/storage/target_table.h"
 #include "escapement/storage/v1/target_records.pb.h"
 #include "gtest/gtest.h"
 #include "services/master/testing/master_world.h"
 
 namespace escapement::master {
-namespace {
+namespace target_service_test {
 
 using storage::v1::TargetStateRecord;
 using v1::TargetStatus;
@@ -168,5 +168,5 @@ TEST_F(TargetServiceTest, WrongNamesAndTokensAreRefused) {
   EXPECT_EQ(FieldViolationsOf(refused.status()).size(), 2u);
 }
 
-}  // namespace
+}  // namespace target_service_test
 }  // namespace escapement::master

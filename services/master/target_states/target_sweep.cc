@@ -5,7 +5,7 @@
 
 #include "common/base/micros.h"
 #include "common/kv/group_parts.h"
-#include "common/storage/targets/target_table.h"
+#include "common/storage/target_table.h"
 #include "escapement/storage/v1/target_records.pb.h"
 
 namespace escapement::master {

@@ -12,8 +12,8 @@
 #include "common/storage/schedule_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "google/protobuf/io/coded_stream.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
 
 namespace escapement::master {
 namespace {

@@ -9,9 +9,9 @@
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
 #include "common/storage/access_table.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
+#include "services/master/codec/schedule_codec.h"
 #include "services/master/requests/update_mask.h"
-#include "services/master/schedules/codec/schedule_codec.h"
 
 namespace escapement::master {
 namespace {
@@ -88,9 +88,11 @@ absl::StatusOr<v1::Tenant> ApplyTenantMask(const v1::Tenant& current, const v1::
   return result;
 }
 
+std::string NameOfTenant(absl::string_view tenant) { return absl::StrCat("tenants/", tenant); }
+
 v1::Tenant ShowTenant(const storage::v1::TenantRecord& record) {
   v1::Tenant tenant;
-  tenant.set_name(absl::StrCat("tenants/", record.tenant()));
+  tenant.set_name(NameOfTenant(record.tenant()));
   tenant.set_display_name(record.display_name());
   tenant.set_state(record.suspended() ? v1::Tenant::SUSPENDED : v1::Tenant::ACTIVE);
   *tenant.mutable_quotas() = ShowQuotas(record);

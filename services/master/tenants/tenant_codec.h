@@ -24,6 +24,8 @@ absl::StatusOr<storage::v1::TenantRecord> ReadTenant(const v1::Tenant& tenant);
 absl::StatusOr<v1::Tenant> ApplyTenantMask(const v1::Tenant& current, const v1::Tenant& patch,
                                            const google::protobuf::FieldMask& mask);
 
+std::string NameOfTenant(absl::string_view tenant);  // tenants/{tenant}
+
 v1::Tenant ShowTenant(const storage::v1::TenantRecord& record);
 v1::Quotas ShowQuotas(const storage::v1::TenantRecord& record);
 

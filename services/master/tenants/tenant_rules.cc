@@ -9,7 +9,8 @@
 #include "escapement/v1/event_service.pb.h"
 #include "escapement/v1/policy_service.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
-#include "services/master/errors.h"
+#include "services/master/base/errors.h"
+#include "services/master/tenants/tenant_codec.h"
 
 namespace escapement::master {
 namespace {
@@ -64,12 +65,10 @@ Demand DemandOf(const Message& request) {
   return demand;
 }
 
-std::string NameOf(const std::string& tenant) { return absl::StrCat("tenants/", tenant); }
-
 absl::Status CheckBound(int64_t max, int64_t value, const std::string& tenant, const char* quota) {
   if (max == 0 || value <= max) return absl::OkStatus();
-  return QuotaExceeded(NameOf(tenant), quota, absl::StrCat(quota, " is ", max, ", not ", value),
-                       absl::Hours(1));
+  return QuotaExceeded(NameOfTenant(tenant), quota,
+                       absl::StrCat(quota, " is ", max, ", not ", value), absl::Hours(1));
 }
 
 bool HasQuotas(const storage::v1::TenantRecord& record) {
@@ -87,13 +86,14 @@ absl::Status MasterTenantRules::Check(const MethodAccess& method, const std::str
   // These manage tenants. A DeleteTenant that is repeated finds its answer, not the tenant.
   if (method.access().all_tenants()) return absl::OkStatus();
   const TenantDirectory::Record record = directory_.Find(tenant);
-  if (record == nullptr) return NotFound(NameOf(tenant));
+  if (record == nullptr) return NotFound(NameOfTenant(tenant));
   const bool changes = method.access().audited();
   const bool administers = method.access().role() >= v1::Access::ADMIN;
   if (record->suspended() && changes && !administers) {
-    return FailedPrecondition("TENANT_SUSPENDED",
-                              absl::StrCat(NameOf(tenant), " is suspended: it takes no changes"),
-                              {{"resource", NameOf(tenant)}});
+    return FailedPrecondition(
+        "TENANT_SUSPENDED",
+        absl::StrCat(NameOfTenant(tenant), " is suspended: it takes no changes"),
+        {{"resource", NameOfTenant(tenant)}});
   }
   if (administers) return absl::OkStatus();
   if (record->max_requests_per_second() == 0 && (!changes || !HasQuotas(*record)))
@@ -148,7 +148,7 @@ absl::Status MasterTenantRules::Spend(Budget& budget, double per_second, double 
   budget.at = now;
   const double needed = std::min(amount, full);
   if (budget.left < needed) {
-    return QuotaExceeded(NameOf(tenant), quota, absl::StrCat(quota, " is ", per_second),
+    return QuotaExceeded(NameOfTenant(tenant), quota, absl::StrCat(quota, " is ", per_second),
                          absl::Seconds((needed - budget.left) / per_second));
   }
   budget.left -= amount;
@@ -162,12 +162,13 @@ absl::Status MasterTenantRules::CheckCount(Usage& usage, CountedRows which, int6
   Count& count = usage.counts[which];
   if (!count.known) {
     context_.executor->Post([this, tenant, which, max] { CountIfDue(tenant, which, max); });
-    return QuotaExceeded(NameOf(tenant), quota, "the use is being counted; try again",
+    return QuotaExceeded(NameOfTenant(tenant), quota, "the use is being counted; try again",
                          absl::Milliseconds(200));
   }
   if (count.rows + count.let_pass + added > max) {
     count.next = absl::ZeroDuration();  // some may have gone
-    return QuotaExceeded(NameOf(tenant), quota, absl::StrCat(quota, " is ", max), kCountAgain);
+    return QuotaExceeded(NameOfTenant(tenant), quota, absl::StrCat(quota, " is ", max),
+                         kCountAgain);
   }
   count.let_pass += added;
   return absl::OkStatus();

@@ -18,7 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/auth/platform_gate.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 #include "services/master/tenants/row_counter.h"
 #include "services/master/tenants/tenant_directory.h"
 

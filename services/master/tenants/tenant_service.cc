@@ -16,13 +16,13 @@
 #include "common/storage/policy_table.h"
 #include "common/storage/schedule_table.h"
 #include "google/protobuf/empty.pb.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
+#include "services/master/codec/delivery_codec.h"
 #include "services/master/requests/page_token.h"
 #include "services/master/requests/record_transaction.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
-#include "services/master/schedules/codec/delivery_codec.h"
 #include "services/master/tenants/row_counter.h"
 #include "services/master/tenants/tenant_codec.h"
 
@@ -36,8 +36,6 @@ constexpr absl::Duration kLookEvery = absl::Milliseconds(1);
 // A directory that is further behind is not waited for: the change has been made.
 constexpr absl::Duration kKnownWithin = absl::Seconds(1);
 
-std::string NameOf(const std::string& tenant) { return absl::StrCat("tenants/", tenant); }
-
 // nullopt: there is none. DATA_LOSS if it cannot be read.
 absl::StatusOr<std::optional<TenantRecord>> ReadRecord(const std::string& tenant,
                                                        const std::optional<std::string>& bytes) {
@@ -46,13 +44,13 @@ absl::StatusOr<std::optional<TenantRecord>> ReadRecord(const std::string& tenant
     return std::nullopt;
   }
   TenantRecord record;
-  if (!record.ParseFromString(*bytes)) return BrokenRecord(NameOf(tenant));
+  if (!record.ParseFromString(*bytes)) return BrokenRecord(NameOfTenant(tenant));
   return record;
 }
 
 RecordChange ChangeOf(const std::string& tenant, RequestMark mark) {
   RecordChange change{.key = {ColumnFamily::kTenants, TenantKey(tenant)},
-                      .resource = NameOf(tenant),
+                      .resource = NameOfTenant(tenant),
                       .mark = std::move(mark)};
   return change;
 }
@@ -95,9 +93,9 @@ absl::StatusOr<RecordDecision> DecideUpdate(const std::string& tenant,
                                             absl::Time now) {
   const auto current = ReadRecord(tenant, bytes);
   if (!current.ok()) return current.status();
-  if (!current->has_value()) return NotFound(NameOf(tenant));
+  if (!current->has_value()) return NotFound(NameOfTenant(tenant));
   const std::string& etag = request.tenant().etag();
-  if (!etag.empty() && etag != TenantEtag(**current)) return EtagMismatch(NameOf(tenant));
+  if (!etag.empty() && etag != TenantEtag(**current)) return EtagMismatch(NameOfTenant(tenant));
   const auto wanted =
       ApplyTenantMask(ShowTenant(**current), request.tenant(), request.update_mask());
   if (!wanted.ok()) return wanted.status();
@@ -124,9 +122,9 @@ absl::StatusOr<RecordDecision> DecideDelete(const std::string& tenant,
                                             absl::Time now) {
   const auto current = ReadRecord(tenant, bytes);
   if (!current.ok()) return current.status();
-  if (!current->has_value()) return NotFound(NameOf(tenant));
+  if (!current->has_value()) return NotFound(NameOfTenant(tenant));
   if (!request.etag().empty() && request.etag() != TenantEtag(**current))
-    return EtagMismatch(NameOf(tenant));
+    return EtagMismatch(NameOfTenant(tenant));
   if (tenant == kDefaultTenant) {
     return FailedPrecondition("DEFAULT_TENANT", "the tenant \"default\" cannot be deleted");
   }
@@ -134,25 +132,25 @@ absl::StatusOr<RecordDecision> DecideDelete(const std::string& tenant,
   if (!(*current)->suspended() ||
       now - FromMicros((*current)->suspend_time_micros()) < kTenantSuspendedMin) {
     return FailedPrecondition("TENANT_NOT_SUSPENDED",
-                              absl::StrCat(NameOf(tenant), " must have been SUSPENDED for ",
+                              absl::StrCat(NameOfTenant(tenant), " must have been SUSPENDED for ",
                                            absl::FormatDuration(kTenantSuspendedMin)));
   }
   RecordDecision decision;
   RequireUnchanged(tenant, bytes, decision);
-  RequireEmpty(
-      ColumnFamily::kSchedules, SchedulePrefix(tenant),
-      FailedPrecondition("TENANT_HAS_SCHEDULES", absl::StrCat(NameOf(tenant), " has schedules")),
-      decision);
-  RequireEmpty(
-      ColumnFamily::kPolicies, PolicyPrefix(tenant),
-      FailedPrecondition("TENANT_HAS_POLICIES", absl::StrCat(NameOf(tenant), " has policies")),
-      decision);
+  RequireEmpty(ColumnFamily::kSchedules, SchedulePrefix(tenant),
+               FailedPrecondition("TENANT_HAS_SCHEDULES",
+                                  absl::StrCat(NameOfTenant(tenant), " has schedules")),
+               decision);
+  RequireEmpty(ColumnFamily::kPolicies, PolicyPrefix(tenant),
+               FailedPrecondition("TENANT_HAS_POLICIES",
+                                  absl::StrCat(NameOfTenant(tenant), " has policies")),
+               decision);
   decision.group.conditions.push_back({.cf = ColumnFamily::kKeys,
                                        .key = ApiKeyPrefix(tenant),
                                        .kind = kv::Condition::Kind::kRangeCount,
                                        .value = PrefixEnd(ApiKeyPrefix(tenant)),
                                        .number = keys.size()});
-  decision.refusals.push_back(Contended(NameOf(tenant)));
+  decision.refusals.push_back(Contended(NameOfTenant(tenant)));
   for (const std::string& key : keys) {
     decision.group.mutations.push_back(
         {.cf = ColumnFamily::kKeys, .kind = kv::Mutation::Kind::kDelete, .key = key});
@@ -279,7 +277,7 @@ void TenantService::CreateTenant(v1::CreateTenantRequest request, Done<v1::Tenan
   change.decide = [tenant, draft = *std::move(draft)](
                       const std::optional<std::string>& bytes,
                       absl::Time now) -> absl::StatusOr<RecordDecision> {
-    if (bytes.has_value() || tenant == kDefaultTenant) return AlreadyExists(NameOf(tenant));
+    if (bytes.has_value() || tenant == kDefaultTenant) return AlreadyExists(NameOfTenant(tenant));
     return Store(tenant, std::nullopt, bytes, draft, now);
   };
   change.response = std::make_unique<v1::Tenant>();
@@ -297,7 +295,7 @@ void TenantService::GetTenant(v1::GetTenantRequest request, Done<v1::Tenant> don
         if (!result.ok()) return done(StoreFailed(result.status()));
         const auto record = ReadRecord(tenant, result->values[0]);
         if (!record.ok()) return done(record.status());
-        if (!record->has_value()) return done(NotFound(NameOf(tenant)));
+        if (!record->has_value()) return done(NotFound(NameOfTenant(tenant)));
         done(ShowTenant(**record));
       });
 }

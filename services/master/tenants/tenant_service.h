@@ -10,7 +10,7 @@
 
 #include "absl/time/time.h"
 #include "services/master/api/tenant_api.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 #include "services/master/requests/record_transaction.h"
 #include "services/master/tenants/tenant_directory.h"
 

@@ -12,7 +12,7 @@
 #include "services/master/testing/master_world.h"
 
 namespace escapement::master {
-namespace {
+namespace tenant_service_test {
 
 using ::testing::ElementsAre;
 
@@ -249,5 +249,5 @@ TEST_F(TenantServiceTest, UsageCountsWhatTheTenantHas) {
   EXPECT_EQ(usage->pending_event_count(), 2);
 }
 
-}  // namespace
+}  // namespace tenant_service_test
 }  // namespace escapement::master

@@ -6,11 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "common/status/errors.h"
 #include "gtest/gtest.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 #include "services/master/testing/master_world.h"
 
 namespace escapement::master {
-namespace {
+namespace event_bounds_test {
 
 v1::BatchCreateEventsRequest EmptyBatch() {
   v1::BatchCreateEventsRequest batch;
@@ -138,5 +138,5 @@ TEST(EventBounds, OverridesThatMakeTooManyLargeDeliveriesAreRefused) {
   EXPECT_TRUE(fixture.Ingest(batch).ok());
 }
 
-}  // namespace
+}  // namespace event_bounds_test
 }  // namespace escapement::master

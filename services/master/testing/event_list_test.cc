@@ -17,11 +17,11 @@
 #include "common/storage/name_tables.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 #include "services/master/testing/master_world.h"
 
 namespace escapement::master {
-namespace {
+namespace event_list_test {
 
 using kv::ColumnFamily;
 using testing::ElementsAre;
@@ -384,5 +384,5 @@ TEST_F(EventListTest, WrongArgumentsAreRefusedByField) {
               ElementsAre("page_token"));
 }
 
-}  // namespace
+}  // namespace event_list_test
 }  // namespace escapement::master

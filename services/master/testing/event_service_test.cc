@@ -11,13 +11,13 @@
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/inflight_table.h"
+#include "common/storage/interned_delivery.h"
 #include "common/storage/name_tables.h"
-#include "common/storage/one_off/interned_delivery.h"
 #include "gtest/gtest.h"
 #include "services/master/testing/master_world.h"
 
 namespace escapement::master {
-namespace {
+namespace event_service_test {
 
 using kv::ColumnFamily;
 
@@ -430,5 +430,5 @@ TEST(EventService, HoweverManyAnswersWereRememberedTheyAreDropped) {
   EXPECT_EQ(fixture.Rows(ColumnFamily::kRequests).size(), 0u);
 }
 
-}  // namespace
+}  // namespace event_service_test
 }  // namespace escapement::master

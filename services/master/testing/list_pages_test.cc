@@ -9,12 +9,12 @@
 #include "common/storage/done_table.h"
 #include "common/storage/policy_table.h"
 #include "gtest/gtest.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 #include "services/master/testing/master_world.h"
 #include "services/master/testing/run_world.h"
 
 namespace escapement::master {
-namespace {
+namespace list_pages_test {
 
 using kv::ColumnFamily;
 using Names = std::vector<std::string>;
@@ -149,5 +149,5 @@ TEST(ListPages, TheTokenOfAListOfRunsIsCheckedAsAWhole) {
   ExpectTokenIsChecked(bench.fixture, &RunApi::ListRuns, list, page->next_page_token());
 }
 
-}  // namespace
+}  // namespace list_pages_test
 }  // namespace escapement::master

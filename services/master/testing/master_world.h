@@ -17,7 +17,7 @@
 #include "common/sim/sim_runtime.h"
 #include "common/storage/event_table.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/master/master_service.h"
+#include "services/master/service/master_service.h"
 
 namespace escapement::master {
 

@@ -18,7 +18,7 @@
 #include "services/master/testing/master_world.h"
 
 namespace escapement::master {
-namespace {
+namespace policy_service_test {
 
 using kv::ColumnFamily;
 
@@ -429,5 +429,5 @@ TEST_F(PolicyServiceTest, PoliciesAreListedInTheOrderOfTheirNamesPageByPage) {
             (std::set<std::string>{"page_token", "page_size"}));
 }
 
-}  // namespace
+}  // namespace policy_service_test
 }  // namespace escapement::master

@@ -11,12 +11,12 @@
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 #include "services/master/testing/master_world.h"
 #include "services/master/testing/run_world.h"
 
 namespace escapement::master {
-namespace {
+namespace run_cancel_test {
 
 using kv::ColumnFamily;
 using Strings = std::vector<std::string>;
@@ -204,5 +204,5 @@ TEST_F(RunCancelTest, MoreParkedRowsThanACommitTakesEndPartByPart) {
   EXPECT_TRUE(bench_.fixture.Rows(ColumnFamily::kParked).empty());
 }
 
-}  // namespace
+}  // namespace run_cancel_test
 }  // namespace escapement::master

@@ -14,7 +14,7 @@
 #include "services/master/testing/run_world.h"
 
 namespace escapement::master {
-namespace {
+namespace run_order_test {
 
 using Strings = std::vector<std::string>;
 
@@ -200,5 +200,5 @@ TEST(RunOrder, BadOrderAndFilterAreRefusedByFieldAndTokensHoldForTheirList) {
             absl::StatusCode::kInvalidArgument);
 }
 
-}  // namespace
+}  // namespace run_order_test
 }  // namespace escapement::master

@@ -16,7 +16,7 @@
 #include "services/master/testing/run_world.h"
 
 namespace escapement::master {
-namespace {
+namespace run_service_test {
 
 using kv::ColumnFamily;
 using Strings = std::vector<std::string>;
@@ -220,5 +220,5 @@ TEST(RunService, BadRequestsAreRefusedByField) {
   EXPECT_TRUE(absl::IsNotFound(bench.fixture.Call(&RunApi::ListRuns, runs).status()));
 }
 
-}  // namespace
+}  // namespace run_service_test
 }  // namespace escapement::master

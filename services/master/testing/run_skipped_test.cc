@@ -14,7 +14,7 @@
 #include "services/master/testing/run_world.h"
 
 namespace escapement::master {
-namespace {
+namespace run_skipped_test {
 
 using kv::ColumnFamily;
 using Strings = std::vector<std::string>;
@@ -147,5 +147,5 @@ TEST(RunSkipped, ARunIsFoundWhereItsJitterHasBroughtIt) {
   }
 }
 
-}  // namespace
+}  // namespace run_skipped_test
 }  // namespace escapement::master

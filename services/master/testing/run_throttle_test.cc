@@ -14,7 +14,7 @@
 #include "services/master/testing/run_world.h"
 
 namespace escapement::master {
-namespace {
+namespace run_throttle_test {
 
 using kv::ColumnFamily;
 using Strings = std::vector<std::string>;
@@ -181,5 +181,5 @@ TEST(RunThrottle, ThrottledRunListsEndedHoldingAndRetryingEvents) {
   EXPECT_EQ(list(100, "outcome=EXPIRED"), (Strings{"35", "36"}));
 }
 
-}  // namespace
+}  // namespace run_throttle_test
 }  // namespace escapement::master

@@ -15,12 +15,12 @@
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 #include "services/master/testing/master_world.h"
 #include "services/master/testing/schedule_world.h"
 
 namespace escapement::master {
-namespace {
+namespace schedule_backfill_test {
 
 using kv::ColumnFamily;
 
@@ -426,5 +426,5 @@ TEST(ScheduleBackfill, RetryThatIsParkedIsNotFiredAgain) {
   EXPECT_EQ(bench.Fill(-1, 0), "0/1");
 }
 
-}  // namespace
+}  // namespace schedule_backfill_test
 }  // namespace escapement::master

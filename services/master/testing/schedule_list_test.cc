@@ -10,11 +10,11 @@
 #include "common/storage/schedule_table.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 #include "services/master/testing/master_world.h"
 
 namespace escapement::master {
-namespace {
+namespace schedule_list_test {
 
 using kv::ColumnFamily;
 using testing::ElementsAre;
@@ -165,5 +165,5 @@ TEST_F(ScheduleListTest, RefusesOthersTokensFiltersAndOrders) {
   refused("filter");
 }
 
-}  // namespace
+}  // namespace schedule_list_test
 }  // namespace escapement::master

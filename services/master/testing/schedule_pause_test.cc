@@ -15,7 +15,7 @@
 #include "services/master/testing/schedule_world.h"
 
 namespace escapement::master {
-namespace {
+namespace schedule_pause_test {
 
 using kv::ColumnFamily;
 
@@ -330,5 +330,5 @@ TEST(SchedulePause, AnUpdateWhilePausedFiresNothingUntilItIsResumed) {
   EXPECT_EQ(bench.Rows(), (Strings{"1@2", "2@2", "3@2"}));
 }
 
-}  // namespace
+}  // namespace schedule_pause_test
 }  // namespace escapement::master

@@ -14,7 +14,7 @@
 #include "services/master/testing/schedule_world.h"
 
 namespace escapement::master {
-namespace {
+namespace schedule_resume_test {
 
 using kv::ColumnFamily;
 using Misfire = v1::MisfirePolicy;
@@ -326,5 +326,5 @@ TEST(ScheduleResume, OfMaxRunsWhatJitterHasNotLaunchedYetCounts) {
             bench.At(static_cast<int>(11 + 10 - to_come - 1)) + absl::Microseconds(1));
 }
 
-}  // namespace
+}  // namespace schedule_resume_test
 }  // namespace escapement::master

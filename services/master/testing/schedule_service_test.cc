@@ -18,7 +18,7 @@
 #include "services/master/testing/schedule_world.h"
 
 namespace escapement::master {
-namespace {
+namespace schedule_service_test {
 
 using kv::ColumnFamily;
 
@@ -325,5 +325,5 @@ TEST(ScheduleService, TwoCreationsOfOneNameMakeOneSchedule) {
   EXPECT_EQ(fixture.Rows(ColumnFamily::kStates).size(), 1u);
 }
 
-}  // namespace
+}  // namespace schedule_service_test
 }  // namespace escapement::master

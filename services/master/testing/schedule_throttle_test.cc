@@ -14,7 +14,7 @@
 #include "services/master/testing/schedule_world.h"
 
 namespace escapement::master {
-namespace {
+namespace schedule_throttle_test {
 
 using kv::ColumnFamily;
 
@@ -221,5 +221,5 @@ TEST(ScheduleThrottle, TriggerOfAThrottledScheduleMakesOneWaitingRow) {
   EXPECT_TRUE(bench.fixture.Events().empty());
 }
 
-}  // namespace
+}  // namespace schedule_throttle_test
 }  // namespace escapement::master

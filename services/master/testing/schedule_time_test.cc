@@ -14,7 +14,7 @@
 #include "services/master/testing/schedule_world.h"
 
 namespace escapement::master {
-namespace {
+namespace schedule_time_test {
 
 using kv::ColumnFamily;
 
@@ -441,5 +441,5 @@ TEST(ScheduleTime, AResumeDoesNotMoveTheEndWhereNoRunsAreLeft) {
   EXPECT_EQ(StateOf(bench.fixture).finish_micros(), finish);
 }
 
-}  // namespace
+}  // namespace schedule_time_test
 }  // namespace escapement::master

@@ -10,7 +10,7 @@
 #include "services/master/testing/master_world.h"
 
 namespace escapement::master {
-namespace {
+namespace schedule_validation_test {
 
 using Change = std::function<void(v1::Schedule&)>;
 
@@ -262,5 +262,5 @@ TEST(ScheduleValidation, ValidateOnlyAnswersAndWritesNothing) {
   EXPECT_EQ(fixture.Dump(), before);
 }
 
-}  // namespace
+}  // namespace schedule_validation_test
 }  // namespace escapement::master

@@ -15,7 +15,7 @@
 #include "services/master/testing/schedule_world.h"
 
 namespace escapement::master {
-namespace {
+namespace validate_only_test {
 
 using kv::ColumnFamily;
 
@@ -201,5 +201,5 @@ TEST_F(ValidateOnlyTest, PauseResumeAndDeleteAPolicy) {
   DryThenReal(&PolicyApi::DeletePolicy, remove);
 }
 
-}  // namespace
+}  // namespace validate_only_test
 }  // namespace escapement::master

@@ -6,7 +6,7 @@
 #include "common/base/micros.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/inflight_table.h"
-#include "services/token_manager/judging/record_reader.h"
+#include "services/token_manager/shard/record_reader.h"
 
 namespace escapement::token_manager {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "common/records/retry_end.h"
 #include "common/runtime/perturb.h"
-#include "services/token_manager/judging/record_reader.h"
-#include "services/token_manager/limits.h"
+#include "services/token_manager/base/limits.h"
+#include "services/token_manager/shard/record_reader.h"
 #include "services/token_manager/waiting/window_plan.h"
 
 namespace escapement::token_manager {

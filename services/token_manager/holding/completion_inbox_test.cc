@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::token_manager {
-namespace {
+namespace completion_inbox_test {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -99,5 +99,5 @@ TEST_F(CompletionInboxTest, ACallThatIsDroppedMayAdd) {
   inbox_.Close();
 }
 
-}  // namespace
+}  // namespace completion_inbox_test
 }  // namespace escapement::token_manager

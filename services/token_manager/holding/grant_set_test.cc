@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::token_manager {
-namespace {
+namespace grant_set_test {
 
 Grant GrantOf(uint64_t number, uint64_t first, uint64_t count) {
   auto source = std::make_shared<RowSource>();
@@ -131,5 +131,5 @@ TEST_F(GrantSetTest, ARecordIsReadAsItWasWritten) {
   EXPECT_FALSE(DecodeGrant(3, 1, 1, "").has_value());
 }
 
-}  // namespace
+}  // namespace grant_set_test
 }  // namespace escapement::token_manager

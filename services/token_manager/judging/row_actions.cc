@@ -10,7 +10,7 @@
 #include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
 #include "common/storage/run_table.h"
-#include "services/token_manager/judging/record_reader.h"
+#include "services/token_manager/shard/record_reader.h"
 #include "services/token_manager/waiting/window_plan.h"
 
 namespace escapement::token_manager {

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "common/records/row_judge.h"
-#include "services/token_manager/round.h"
+#include "services/token_manager/shard/round.h"
 
 namespace escapement::token_manager {
 

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "common/storage/test_state.h"
+#include "common/storage/testing/test_state.h"
 #include "gtest/gtest.h"
 #include "services/token_manager/testing/token_world.h"
 
 namespace escapement::token_manager {
-namespace {
+namespace judged_rows_test {
 
 constexpr int kRows = 4;
 const absl::Time kThree =
@@ -182,5 +182,5 @@ INSTANTIATE_TEST_SUITE_P(PolicyIs, JudgedRowsTest,
                                            WhyNothing::kPaused),
                          &NameOf);
 
-}  // namespace
+}  // namespace judged_rows_test
 }  // namespace escapement::token_manager

@@ -1,6 +1,6 @@
 // The token manager's gauges of busy policies.
 
-#include "services/token_manager/policy_gauges.h"
+#include "services/token_manager/service/policy_gauges.h"
 
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@
 #include "services/token_manager/testing/token_world.h"
 
 namespace escapement::token_manager {
-namespace {
+namespace policy_gauges_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -110,5 +110,5 @@ TEST_F(PolicyGaugesTest, OnlyThePoliciesWithMostWaitersHaveGauges) {
   }
 }
 
-}  // namespace
+}  // namespace policy_gauges_test
 }  // namespace escapement::token_manager

@@ -8,7 +8,7 @@
 #include "services/token_manager/testing/token_world.h"
 
 namespace escapement::token_manager {
-namespace {
+namespace token_manager_attempts_test {
 
 using kv::ColumnFamily;
 using storage::v1::AttemptRecord;
@@ -170,5 +170,5 @@ TEST_F(AttemptsTest, EndsCountInTheSchedule) {
   EXPECT_GT(ScheduleCounts().last_end_time_micros(), ended);
 }
 
-}  // namespace
+}  // namespace token_manager_attempts_test
 }  // namespace escapement::token_manager

@@ -14,7 +14,7 @@
 #include "services/token_manager/testing/token_world.h"
 
 namespace escapement::token_manager {
-namespace {
+namespace token_manager_faults_test {
 
 using kv::ColumnFamily;
 using storage::v1::GrantReportRecord;
@@ -340,5 +340,5 @@ TEST_P(TokenManagerFaultsTest, EachEventEndsOnceAndNoLimitIsExceeded) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, TokenManagerFaultsTest, ::testing::Range<uint64_t>(1, 13));
 
-}  // namespace
+}  // namespace token_manager_faults_test
 }  // namespace escapement::token_manager

@@ -3,11 +3,11 @@
 #include "common/base/micros.h"
 #include "common/storage/policy_table.h"
 #include "gtest/gtest.h"
-#include "services/token_manager/limits.h"
+#include "services/token_manager/base/limits.h"
 #include "services/token_manager/testing/token_world.h"
 
 namespace escapement::token_manager {
-namespace {
+namespace token_manager_holders_test {
 
 using kv::ColumnFamily;
 using storage::v1::GrantReportRecord;
@@ -290,5 +290,5 @@ TEST(TokenManagerHoldersTest, AResendThatIsRefusedLeavesTheTimeOfItsGrantAsItWas
   EXPECT_EQ(world.Held(policy), 0);
 }
 
-}  // namespace
+}  // namespace token_manager_holders_test
 }  // namespace escapement::token_manager

@@ -1,9 +1,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "services/token_manager/metrics.h"
+#include "services/token_manager/base/metrics.h"
 
 namespace escapement::token_manager {
-namespace {
+namespace token_manager_metrics_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -34,5 +34,5 @@ TEST(TokenManagerMetricsTest, BucketsCountAllWaitsBelowTheirBound) {
                     HasSubstr("_wait_seconds_count 111\n"), HasSubstr("_wait_seconds_sum 720000")));
 }
 
-}  // namespace
+}  // namespace token_manager_metrics_test
 }  // namespace escapement::token_manager

@@ -7,7 +7,7 @@
 #include "services/token_manager/testing/token_world.h"
 
 namespace escapement::token_manager {
-namespace {
+namespace token_manager_reports_test {
 
 using kv::ColumnFamily;
 using storage::v1::GrantReportRecord;
@@ -354,5 +354,5 @@ TEST_F(ReportsTest, ReportsOnWhatIsNotHeldAndNonsenseChangeNothing) {
   EXPECT_EQ(world_.Count(ColumnFamily::kDone), 1);
 }
 
-}  // namespace
+}  // namespace token_manager_reports_test
 }  // namespace escapement::token_manager

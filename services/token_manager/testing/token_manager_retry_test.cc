@@ -8,7 +8,7 @@
 #include "services/token_manager/testing/token_world.h"
 
 namespace escapement::token_manager {
-namespace {
+namespace token_manager_retry_test {
 
 using kv::ColumnFamily;
 using storage::v1::GrantReportRecord;
@@ -173,5 +173,5 @@ TEST(TokenRetryTest, OfWhatIsFirstTriedLongAfterItWasDueTheAgeCountsFromThen) {
   }
 }
 
-}  // namespace
+}  // namespace token_manager_retry_test
 }  // namespace escapement::token_manager

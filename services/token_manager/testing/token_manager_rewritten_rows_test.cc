@@ -9,7 +9,7 @@
 #include "services/token_manager/testing/token_world.h"
 
 namespace escapement::token_manager {
-namespace {
+namespace token_manager_rewritten_rows_test {
 
 using kv::ColumnFamily;
 
@@ -241,5 +241,5 @@ TEST(RewrittenRowsTest, WhatWaitsForAFarWindowEndsSoonAfterItsScheduleHasGone) {
   }
 }
 
-}  // namespace
+}  // namespace token_manager_rewritten_rows_test
 }  // namespace escapement::token_manager

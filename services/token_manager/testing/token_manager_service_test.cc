@@ -1,4 +1,4 @@
-#include "services/token_manager/token_manager_service.h"
+#include "services/token_manager/service/token_manager_service.h"
 
 #include <algorithm>
 #include <set>
@@ -11,7 +11,7 @@
 #include "services/token_manager/testing/token_world.h"
 
 namespace escapement::token_manager {
-namespace {
+namespace token_manager_service_test {
 
 using kv::ColumnFamily;
 
@@ -417,5 +417,5 @@ TEST_F(CompletionsDuringACommitTest, ThoseOfAnotherPolicyShardDoNotWaitForIt) {
   EXPECT_EQ(done_, (std::vector<uint64_t>{0, 1}));
 }
 
-}  // namespace
+}  // namespace token_manager_service_test
 }  // namespace escapement::token_manager

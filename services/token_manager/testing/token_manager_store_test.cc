@@ -10,7 +10,7 @@
 #include "services/token_manager/testing/token_world.h"
 
 namespace escapement::token_manager {
-namespace {
+namespace token_manager_store_test {
 
 using kv::ColumnFamily;
 using storage::v1::GrantReportRecord;
@@ -337,5 +337,5 @@ TEST(TokenManagerStoreTest, AStoreThatIsGoneForAWhileChangesNothing) {
   EXPECT_EQ(world.Part(uid, "o1", policy).granted(), 60);
 }
 
-}  // namespace
+}  // namespace token_manager_store_test
 }  // namespace escapement::token_manager

@@ -10,7 +10,7 @@
 #include "services/token_manager/testing/token_world.h"
 
 namespace escapement::token_manager {
-namespace {
+namespace token_manager_windows_test {
 
 using kv::ColumnFamily;
 
@@ -347,5 +347,5 @@ TEST_F(BroughtUpTest, OthersThatWaitForTheirPlacesAreNotInTheWayAfterThat) {
   }
 }
 
-}  // namespace
+}  // namespace token_manager_windows_test
 }  // namespace escapement::token_manager

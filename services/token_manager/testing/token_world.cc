@@ -10,7 +10,7 @@
 #include "common/storage/policy_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
-#include "common/storage/test_state.h"
+#include "common/storage/testing/test_state.h"
 
 namespace escapement::token_manager {
 

@@ -19,7 +19,7 @@
 #include "common/storage/policy_table.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/token_manager/token_manager_service.h"
+#include "services/token_manager/service/token_manager_service.h"
 
 namespace escapement::token_manager {
 

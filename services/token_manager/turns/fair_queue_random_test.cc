@@ -11,7 +11,7 @@
 #include "services/token_manager/turns/fair_queue.h"
 
 namespace escapement::token_manager {
-namespace {
+namespace fair_queue_random_test {
 
 absl::Time At(double seconds) {
   return absl::FromUnixSeconds(1'800'000'000) + absl::Seconds(seconds);
@@ -296,5 +296,5 @@ TEST_P(FairQueueRandomTest, DoesWhatTheNaiveOneDoes) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, FairQueueRandomTest, testing::Range(0, 30));
 
-}  // namespace
+}  // namespace fair_queue_random_test
 }  // namespace escapement::token_manager

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::token_manager {
-namespace {
+namespace fair_queue_test {
 
 constexpr uint64_t kPlenty = 1'000'000'000;
 
@@ -307,5 +307,5 @@ TEST(FairQueueTest, WhoStandsAsideGrowsOlderAndCanGo) {
   EXPECT_FALSE(queue.Reconsider("away"));
 }
 
-}  // namespace
+}  // namespace fair_queue_test
 }  // namespace escapement::token_manager

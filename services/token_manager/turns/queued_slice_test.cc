@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::token_manager {
-namespace {
+namespace queued_slice_test {
 
 absl::Time At(double seconds) {
   return absl::FromUnixSeconds(1'800'000'000) + absl::Seconds(seconds);
@@ -28,5 +28,5 @@ TEST(PacingTest, SpreadsAndKnowsTheReverse) {
   EXPECT_EQ(Pacing().EndAt(At(0)), ~uint64_t{0});
 }
 
-}  // namespace
+}  // namespace queued_slice_test
 }  // namespace escapement::token_manager

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::token_manager {
-namespace {
+namespace waiting_rows_test {
 
 using State = WaitingRow::State;
 using storage::v1::EventRecord;
@@ -327,5 +327,5 @@ TEST_F(WaitingRowsTest, RandomStepsGrantEachEventOnce) {
   }
 }
 
-}  // namespace
+}  // namespace waiting_rows_test
 }  // namespace escapement::token_manager

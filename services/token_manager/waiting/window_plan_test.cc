@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::token_manager {
-namespace {
+namespace window_plan_test {
 
 using storage::v1::DefinitionRecord;
 using storage::v1::EventRecord;
@@ -136,5 +136,5 @@ TEST(WindowPlanTest, WithoutAnotherOccurrenceOrWindowItFinishesLate) {
   EXPECT_EQ(CarryOver(EventRecord(), 0, Definition(), kForever, Utc(21, 3)), std::nullopt);
 }
 
-}  // namespace
+}  // namespace window_plan_test
 }  // namespace escapement::token_manager

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::bench {
-namespace {
+namespace compacted_store_test {
 
 TEST(CompactedStoreTest, AStoreIsCompactedWithTheSettingsThatItHasLeft) {
   const std::string folder = testing::TempDir() + "/data";
@@ -44,5 +44,5 @@ TEST(CompactedStoreTest, BareRowsTakeTheirBytesLessWhatCanBeCompressed) {
   EXPECT_LT(*bytes, 100);
 }
 
-}  // namespace
+}  // namespace compacted_store_test
 }  // namespace escapement::bench

@@ -20,7 +20,7 @@
 #include "tests/bench/beds/receiver_process.h"
 #include "tests/fixtures/kafka/kafka_cluster.h"
 #include "tests/fixtures/nginx/nginx.h"
-#include "tests/integration/child_process.h"
+#include "tests/fixtures/process/child_process.h"
 
 namespace escapement::bench {
 

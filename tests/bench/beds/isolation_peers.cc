@@ -15,10 +15,10 @@ namespace escapement::bench {
 namespace {
 
 using fixtures::HostileServer;
-using Answer = HostileServer::Answer;
+using PeerAnswer = HostileServer::Answer;
 
 constexpr char kTopic[] = "topic";
-constexpr int kPartitions = 10;
+constexpr int kPeerPartitions = 10;
 constexpr size_t kKafka = 3;        // in healthy()
 constexpr size_t kBadReceiver = 3;  // in receivers_
 // The head of an answer of Kafka of 1 MiB, and of one of HTTP.
@@ -61,13 +61,13 @@ absl::Status IsolationPeers::StartServers(const std::string& bin, const std::str
   bad_nginx_ = *std::move(bad);
 
   healthy_kafka_ = std::make_unique<fixtures::KafkaCluster>(1, bin);
-  healthy_kafka_->MakeTopic(kTopic, kPartitions);
+  healthy_kafka_->MakeTopic(kTopic, kPeerPartitions);
   kafka_arrivals_ =
-      std::make_unique<KafkaArrivals>(healthy_kafka_->bootstraps(), kTopic, kPartitions);
+      std::make_unique<KafkaArrivals>(healthy_kafka_->bootstraps(), kTopic, kPeerPartitions);
   // A tenth of the records go to the partition whose leader is down.
   bad_kafka_ = std::make_unique<fixtures::KafkaCluster>(2, bin);
-  bad_kafka_->MakeTopic(kTopic, kPartitions);
-  for (int i = 0; i < kPartitions; ++i)
+  bad_kafka_->MakeTopic(kTopic, kPeerPartitions);
+  for (int i = 0; i < kPeerPartitions; ++i)
     bad_kafka_->Do(absl::StrCat("leader ", kTopic, " ", i, " ", i == 0 ? 2 : 1));
   bad_kafka_->Do("down 2");
 
@@ -101,7 +101,7 @@ void IsolationPeers::AddHealthy() {
 }
 
 void IsolationPeers::AddBad() {
-  const auto serve = [this](Answer answer, const std::string& begin = "") {
+  const auto serve = [this](PeerAnswer answer, const std::string& begin = "") {
     servers_.push_back(std::make_unique<HostileServer>(answer, begin));
     return absl::StrCat("127.0.0.1:", servers_.back()->port());
   };
@@ -115,14 +115,14 @@ void IsolationPeers::AddBad() {
       integration::HttpTo(absl::StrCat("http://", refusing, "/")),
       Https(absl::StrCat("https://", refusing, "/")),
       integration::SqsTo(absl::StrCat("http://", refusing, "/1/queue")), KafkaAt(refusing),
-      integration::HttpTo(absl::StrCat("http://", serve(Answer::kSilence), "/")),
-      Https(absl::StrCat("https://", serve(Answer::kSilence), "/")),
-      integration::SqsTo(absl::StrCat("http://", serve(Answer::kSilence), "/1/queue")),
-      KafkaAt(serve(Answer::kSilence)),
+      integration::HttpTo(absl::StrCat("http://", serve(PeerAnswer::kSilence), "/")),
+      Https(absl::StrCat("https://", serve(PeerAnswer::kSilence), "/")),
+      integration::SqsTo(absl::StrCat("http://", serve(PeerAnswer::kSilence), "/1/queue")),
+      KafkaAt(serve(PeerAnswer::kSilence)),
       // One byte a second. The origin of HTTPS is one with its other target's.
-      integration::HttpTo(absl::StrCat("http://", serve(Answer::kDrip, kHttpHead), "/")),
+      integration::HttpTo(absl::StrCat("http://", serve(PeerAnswer::kDrip, kHttpHead), "/")),
       Https(bad_nginx_->origin() + "/drip/"), integration::SqsTo(bad + "/1/drip/queue"),
-      KafkaAt(serve(Answer::kDrip, kKafkaHead))};
+      KafkaAt(serve(PeerAnswer::kDrip, kKafkaHead))};
 }
 
 absl::Status IsolationPeers::Clear() {

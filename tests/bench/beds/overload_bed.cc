@@ -12,7 +12,7 @@ namespace escapement::bench {
 namespace {
 
 // Polls rarely, since the consumer shares the machine.
-constexpr absl::Duration kPoll = absl::Milliseconds(200);
+constexpr absl::Duration kOverloadPoll = absl::Milliseconds(200);
 constexpr absl::Duration kBacklogMax = absl::Seconds(120);
 constexpr char kWhenTold[] = "0 0 1 1 *";
 
@@ -141,14 +141,14 @@ absl::StatusOr<ReceiverCounts> OverloadBed::AwaitArrivals(const ReceiverProcess&
       return absl::DeadlineExceededError(absl::StrCat(
           counts->distinct, " of ", events, " events arrived in ", absl::FormatDuration(timeout)));
     }
-    absl::SleepFor(kPoll);
+    absl::SleepFor(kOverloadPoll);
   }
 }
 
 void OverloadBed::PassUntil(absl::Time time) {
   while (absl::Now() < time) {
     NotePeak();
-    absl::SleepFor(std::min(kPoll, time - absl::Now()));
+    absl::SleepFor(std::min(kOverloadPoll, time - absl::Now()));
   }
 }
 

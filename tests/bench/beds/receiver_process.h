@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tests/integration/child_process.h"
+#include "tests/fixtures/process/child_process.h"
 
 namespace escapement::bench {
 

@@ -15,10 +15,10 @@
 #include "common/runtime/system_runtime.h"
 #include "common/storage/children_table.h"
 #include "escapement/v1/schedule_service.pb.h"
+#include "services/emitter/base/metrics.h"
 #include "services/emitter/emission/emission_plan.h"
 #include "services/emitter/emission/emission_window.h"
-#include "services/emitter/metrics.h"
-#include "services/master/master_service.h"
+#include "services/master/service/master_service.h"
 
 namespace escapement::bench {
 namespace {

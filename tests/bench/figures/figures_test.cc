@@ -5,7 +5,7 @@
 #include "nlohmann/json.hpp"
 
 namespace escapement::bench {
-namespace {
+namespace figures_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -75,5 +75,5 @@ TEST(FiguresTest, ARawLimitAloneHasNoRatio) {
   EXPECT_FALSE(Only(figures).contains("ratio"));
 }
 
-}  // namespace
+}  // namespace figures_test
 }  // namespace escapement::bench

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::bench {
-namespace {
+namespace passed_time_test {
 
 kv::RocksKvStore::Info InfoOf(const std::string& folder, SystemRuntime& runtime) {
   kv::RocksKvStore::Options options;
@@ -30,5 +30,5 @@ TEST(PassTimeTest, TheStoreIsAnHourFurtherAndHoldsNothingBack) {
   EXPECT_FALSE(after.clock_hold);
 }
 
-}  // namespace
+}  // namespace passed_time_test
 }  // namespace escapement::bench

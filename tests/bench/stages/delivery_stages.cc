@@ -9,8 +9,8 @@
 #include "absl/time/clock.h"
 #include "common/net/address_rule.h"
 #include "common/status/errors.h"
-#include "services/handler/delivery/transport_table.h"
-#include "services/master/targets/target_codec.h"
+#include "services/handler/delivery/kinds/transport_table.h"
+#include "services/master/codec/target_codec.h"
 #include "tests/bench/raw/transport_rates.h"
 #include "tests/fixtures/attempts.h"
 #include "tests/integration/api_client.h"
@@ -29,7 +29,7 @@ constexpr absl::Duration kPollMax = absl::Milliseconds(500);
 // As many as the handler has out to one target.
 constexpr uint64_t kOutstanding = 4096;
 
-absl::Duration StageMax(uint64_t events) {
+absl::Duration DeliveryStageMax(uint64_t events) {
   return absl::Seconds(60) + absl::Milliseconds(5) * static_cast<int64_t>(events);
 }
 
@@ -52,11 +52,12 @@ absl::StatusOr<double> DeliveryStages::RunRate(const v1::Target& target, uint64_
     return created.status();
   const auto run = client.TriggerSchedule(id);
   if (!run.ok()) return run.status();
-  if (absl::Status status = AwaitCounter(kSentCounter, *sent + 1, StageMax(0)); !status.ok())
+  if (absl::Status status = AwaitCounter(kSentCounter, *sent + 1, DeliveryStageMax(0));
+      !status.ok())
     return status;
   const absl::Time begin = absl::Now();
-  absl::Status status =
-      AwaitCounter(kSucceededCounter, *succeeded + static_cast<double>(events), StageMax(events));
+  absl::Status status = AwaitCounter(kSucceededCounter, *succeeded + static_cast<double>(events),
+                                     DeliveryStageMax(events));
   const absl::Time end = absl::Now();
   if (!status.ok()) return status;
   const auto ended = client.GetRun(run->name());

@@ -11,16 +11,16 @@
 namespace escapement::bench {
 namespace {
 
-constexpr double kMiB = 1 << 20;
+constexpr double kOverloadMiB = 1 << 20;
 constexpr double kGoodputLeast = 90;         // percent of capacity
 constexpr double kHandlerGrowthMax = 128;    // MiB
 constexpr double kOthersLatenessMax = 1000;  // milliseconds, p99
 constexpr double kOthersPerSecond = 1000;
 constexpr double kOnTimePerSecond = 100;  // events on time beside an outage's backlog
 constexpr int kCatchUpMax = 30;           // for each schedule that has missed occurrences
-constexpr absl::Duration kDrainMax = absl::Minutes(5);
+constexpr absl::Duration kOverloadDrainMax = absl::Minutes(5);
 
-double MiB(uint64_t bytes) { return static_cast<double>(bytes) / kMiB; }
+double MiB(uint64_t bytes) { return static_cast<double>(bytes) / kOverloadMiB; }
 
 void AddLateness(const std::string& name, const LatenessOf& late, const Bound& p99,
                  Figures& figures) {
@@ -179,11 +179,11 @@ absl::Status MeasureSpike(OverloadBed& bed, const OverloadSizes& sizes, Figures&
   bed.PassUntil(traffic->instant - absl::Milliseconds(100));
   const Resident before = OverloadBed::Memory();
   bed.TakePeak();
-  const auto counts = bed.AwaitArrivals(*traffic->spike, traffic->events, kDrainMax);
+  const auto counts = bed.AwaitArrivals(*traffic->spike, traffic->events, kOverloadDrainMax);
   if (!counts.ok()) return counts.status();
   bed.PassUntil(traffic->steady.end());
   const auto steady =
-      bed.AwaitArrivals(*traffic->steady.receiver, traffic->steady.events, kDrainMax);
+      bed.AwaitArrivals(*traffic->steady.receiver, traffic->steady.events, kOverloadDrainMax);
   if (!steady.ok()) return steady.status();
   const Resident peak = bed.TakePeak();
   const auto arrivals = traffic->steady.receiver->Arrivals();
@@ -239,10 +239,10 @@ absl::Status MeasureOutage(OverloadBed& bed, const OverloadSizes& sizes, Backlog
   bed.TakePeak();
   const absl::Time restart = absl::Now();
   if (auto status = bed.Restart({"handler", "emitter"}); !status.ok()) return status;
-  const auto counts = bed.AwaitArrivals(**overdue, sizes.backlog_events, kDrainMax);
+  const auto counts = bed.AwaitArrivals(**overdue, sizes.backlog_events, kOverloadDrainMax);
   if (!counts.ok()) return counts.status();
   const uint64_t caught_up = static_cast<uint64_t>(sizes.missing_schedules) * kCatchUpMax;
-  if (const auto all = bed.AwaitArrivals(**missed, caught_up, kDrainMax); !all.ok())
+  if (const auto all = bed.AwaitArrivals(**missed, caught_up, kOverloadDrainMax); !all.ok())
     return all.status();
   const Resident peak = bed.TakePeak();
   const auto on_time = steady->receiver->Arrivals();
@@ -303,7 +303,7 @@ absl::Status MeasureFlood(OverloadBed& bed, const OverloadSizes& sizes, Flood fl
   const absl::Time begin = absl::Now();
   if (auto status = bed.Trigger(*id); !status.ok()) return status;
   absl::StatusOr<ReceiverCounts> counts = ReceiverCounts{};
-  if (ends) counts = bed.AwaitArrivals(**receiver, sizes.flood_events, kDrainMax);
+  if (ends) counts = bed.AwaitArrivals(**receiver, sizes.flood_events, kOverloadDrainMax);
   if (!counts.ok()) return counts.status();
   if (!ends) bed.PassUntil(steady->end());
   const absl::Time end = ends ? absl::FromUnixMicros(counts->last_wall_micros) : steady->end();

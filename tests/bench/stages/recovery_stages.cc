@@ -19,7 +19,7 @@ namespace {
 constexpr double kMiB = 1 << 20;
 constexpr uint64_t kRawDeliveries = 200'000;
 // Polls rarely, since the receiver shares the machine.
-constexpr absl::Duration kPoll = absl::Milliseconds(200);
+constexpr absl::Duration kRecoveryPoll = absl::Milliseconds(200);
 constexpr absl::Duration kDrainMax = absl::Minutes(10);
 constexpr double kLateSecondsMin = 0.05;
 constexpr double kTakenOverSeconds = 1;  // a later event had to wait for another owner
@@ -43,7 +43,7 @@ absl::StatusOr<ReceiverCounts> AwaitArrivals(const ReceiverProcess& receiver, ui
       return absl::DeadlineExceededError(
           absl::StrCat(counts->distinct, " of ", events, " events arrived"));
     }
-    absl::SleepFor(kPoll);
+    absl::SleepFor(kRecoveryPoll);
   }
 }
 
@@ -179,7 +179,7 @@ absl::Status AwaitBothHold(const PlatformBed& bed) {
     const auto second = bed.MetricOf("handler.2", "escapement_handler_shards_held");
     if (!second.ok()) return second.status();
     if (*first > 0 && *first == *second) return absl::OkStatus();
-    absl::SleepFor(kPoll);
+    absl::SleepFor(kRecoveryPoll);
   }
   return absl::DeadlineExceededError("the two handlers did not share the queue evenly");
 }

@@ -11,7 +11,7 @@
 namespace escapement::bench {
 namespace {
 
-constexpr absl::Duration kPoll = absl::Milliseconds(20);
+constexpr absl::Duration kThrottlePoll = absl::Milliseconds(20);
 constexpr absl::Duration kRecordMax = absl::Seconds(60);
 constexpr char kWhenTold[] = "0 0 1 1 *";
 
@@ -95,7 +95,7 @@ absl::StatusOr<WorkCounts> ThrottleStages::AwaitEnded(const ReceiverProcess& rec
           absl::StrCat(work->ended, " of ", events, " events ended in ",
                        absl::FormatDuration(options.timeout), ", ", work->distinct, " arrived"));
     }
-    absl::SleepFor(kPoll);
+    absl::SleepFor(kThrottlePoll);
   }
 }
 
@@ -110,7 +110,7 @@ absl::StatusOr<absl::Time> ThrottleStages::AwaitSucceeded(const std::string& id,
       return absl::DeadlineExceededError(
           absl::StrCat("the run's record says ", succeeded, " of ", events, " succeeded"));
     }
-    absl::SleepFor(kPoll / 4);
+    absl::SleepFor(kThrottlePoll / 4);
   }
 }
 

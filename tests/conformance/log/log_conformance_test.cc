@@ -9,7 +9,7 @@
 #include "tests/conformance/log/log_rig.h"
 
 namespace escapement::kv {
-namespace {
+namespace log_conformance_test {
 
 using Outcome = AppendResult::Outcome;
 
@@ -249,5 +249,5 @@ INSTANTIATE_TEST_SUITE_P(Logs, LogConformance,
                                          RigKind{"Postgres", &MakePgRig}),
                          [](const auto& rig) { return rig.param.name; });
 
-}  // namespace
+}  // namespace log_conformance_test
 }  // namespace escapement::kv

@@ -17,7 +17,7 @@
 #include "tests/conformance/log/log_actor.h"
 
 namespace escapement::kv {
-namespace {
+namespace log_contention_test {
 
 using sim::SimProcess;
 using sim::SimWorld;
@@ -207,5 +207,5 @@ TEST(LogContention, TakeoverFromLivingLeaderIsCaught) {
   EXPECT_TRUE(Caught(LogActor::Mistake::kLeadsOnFreshState));
 }
 
-}  // namespace
+}  // namespace log_contention_test
 }  // namespace escapement::kv

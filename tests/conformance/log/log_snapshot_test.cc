@@ -9,7 +9,7 @@
 #include "tests/conformance/log/log_rig.h"
 
 namespace escapement::kv {
-namespace {
+namespace log_snapshot_test {
 
 using Outcome = AppendResult::Outcome;
 
@@ -182,5 +182,5 @@ INSTANTIATE_TEST_SUITE_P(Logs, LogSnapshots,
                                          RigKind{"Postgres", &MakePgRig}),
                          [](const auto& rig) { return rig.param.name; });
 
-}  // namespace
+}  // namespace log_snapshot_test
 }  // namespace escapement::kv

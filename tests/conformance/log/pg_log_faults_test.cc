@@ -18,7 +18,7 @@
 #include "tests/conformance/log/pg_log_rig.h"
 
 namespace escapement::kv {
-namespace {
+namespace pg_log_faults_test {
 
 using Outcome = AppendResult::Outcome;
 using fixtures::Postgres;
@@ -279,5 +279,5 @@ TEST_F(PgLogFaults, SynchronousCommitIsTurnedOn) {
   ASSERT_TRUE(server_.Sql("ALTER DATABASE test RESET synchronous_commit").ok());
 }
 
-}  // namespace
+}  // namespace pg_log_faults_test
 }  // namespace escapement::kv

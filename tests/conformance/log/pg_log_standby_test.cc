@@ -8,7 +8,7 @@
 #include "tests/conformance/log/pg_log_rig.h"
 
 namespace escapement::kv {
-namespace {
+namespace pg_log_standby_test {
 
 using Outcome = AppendResult::Outcome;
 using fixtures::Postgres;
@@ -73,5 +73,5 @@ TEST(PgLogStandby, ShownRowThatIsLostIsNotBelieved) {
   EXPECT_TRUE(after.Read(1, {.after = EndOf(lost)}).ok());
 }
 
-}  // namespace
+}  // namespace pg_log_standby_test
 }  // namespace escapement::kv

@@ -12,7 +12,7 @@
 #include "tests/conformance/log/pg_log_rig.h"
 
 namespace escapement::kv {
-namespace {
+namespace pg_schema_test {
 
 using fixtures::Postgres;
 using fixtures::RunSql;
@@ -112,5 +112,5 @@ TEST(PgFindings, FactsAreTheServers) {
   EXPECT_EQ(facts->synchronous_standby_names, "");
 }
 
-}  // namespace
+}  // namespace pg_schema_test
 }  // namespace escapement::kv

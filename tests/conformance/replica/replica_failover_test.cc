@@ -5,11 +5,11 @@
 
 #include "common/kv/not_leader.h"
 #include "gtest/gtest.h"
-#include "tests/conformance/awaited.h"
-#include "tests/conformance/replica/replica_rig.h"
+#include "tests/conformance/rigs/awaited.h"
+#include "tests/conformance/rigs/replica_rig.h"
 
 namespace escapement::kv {
-namespace {
+namespace replica_failover_test {
 
 using Kind = Condition::Kind;
 constexpr ColumnFamily kEvents = ColumnFamily::kEvents;
@@ -325,5 +325,5 @@ TEST_F(ReplicaLeases, TheSilenceOfADeadLeaderCounts) {
   EXPECT_TRUE(Passed(*c));
 }
 
-}  // namespace
+}  // namespace replica_failover_test
 }  // namespace escapement::kv

@@ -9,10 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/kv/replica/move_store.h"
 #include "gtest/gtest.h"
-#include "tests/conformance/replica/replica_rig.h"
+#include "tests/conformance/rigs/replica_rig.h"
 
 namespace escapement::kv {
-namespace {
+namespace replica_move_test {
 
 namespace fs = std::filesystem;
 
@@ -182,5 +182,5 @@ TEST_F(ReplicaMove, ALogWithAStoreIsNotOverwritten) {
             absl::StatusCode::kFailedPrecondition);
 }
 
-}  // namespace
+}  // namespace replica_move_test
 }  // namespace escapement::kv

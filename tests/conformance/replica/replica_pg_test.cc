@@ -4,12 +4,12 @@
 
 #include "common/kv/log/pg/pg_log.h"
 #include "gtest/gtest.h"
-#include "tests/conformance/awaited.h"
 #include "tests/conformance/log/pg_log_rig.h"
-#include "tests/conformance/replica/replica_rig.h"
+#include "tests/conformance/rigs/awaited.h"
+#include "tests/conformance/rigs/replica_rig.h"
 
 namespace escapement::kv {
-namespace {
+namespace replica_pg_test {
 
 constexpr ColumnFamily kEvents = ColumnFamily::kEvents;
 
@@ -105,5 +105,5 @@ TEST_F(ReplicasOverPostgres, NewReplicaIsRestoredFromASnapshot) {
   EXPECT_EQ(Keys(*b), all);
 }
 
-}  // namespace
+}  // namespace replica_pg_test
 }  // namespace escapement::kv

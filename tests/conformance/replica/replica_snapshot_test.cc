@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/conformance/replica/replica_rig.h"
+#include "tests/conformance/rigs/replica_rig.h"
 
 namespace escapement::kv {
-namespace {
+namespace replica_snapshot_test {
 
 constexpr ColumnFamily kEvents = ColumnFamily::kEvents;
 
@@ -133,5 +133,5 @@ TEST_F(ReplicaSnapshots, DamagedSnapshotGivesWayToAnOlderOne) {
   EXPECT_EQ(Summary(*b), all);
 }
 
-}  // namespace
+}  // namespace replica_snapshot_test
 }  // namespace escapement::kv

@@ -11,7 +11,7 @@
 #include "tests/fixtures/tcp_socket.h"
 
 namespace escapement::chaos {
-namespace {
+namespace attempt_port_test {
 
 constexpr char kRequest[] =
     "POST /events HTTP/1.1\r\nHost: x\r\nce-id: id\r\nce-source: /tenants/default/schedules/s\r\n"
@@ -111,5 +111,5 @@ TEST_F(AttemptPortTest, AConnectionThatEndsIsBrokenForItsLastAttemptOnly) {
   port_->Answer(last, 200, "");  // is dropped
 }
 
-}  // namespace
+}  // namespace attempt_port_test
 }  // namespace escapement::chaos

@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "tests/e2e/chaos/chaos_plan.h"
+#include "tests/e2e/chaos/base/chaos_plan.h"
 #include "tests/simulation/record/history.h"
 
 namespace escapement::chaos {

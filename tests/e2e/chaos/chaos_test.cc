@@ -11,7 +11,7 @@
 #include "tests/e2e/chaos/chaos_run.h"
 
 namespace escapement::chaos {
-namespace {
+namespace chaos_test {
 
 TEST(ChaosTest, NothingIsLostEarlyOrOverTheLimitWhateverIsKilled) {
   ChaosOptions options;
@@ -34,5 +34,5 @@ TEST(ChaosTest, NothingIsLostEarlyOrOverTheLimitWhateverIsKilled) {
   if (HasFailure()) KeepLogs(options.folder);
 }
 
-}  // namespace
+}  // namespace chaos_test
 }  // namespace escapement::chaos

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::chaos {
-namespace {
+namespace live_world_test {
 
 TEST(LiveWorldTest, WhatIsPostedSeesAWorldThatHasReachedItsMoment) {
   LiveWorld live(1);
@@ -46,5 +46,5 @@ TEST(LiveWorldTest, WhatIsPostedKeepsItsOrderAndIsDroppedAfterTheStop) {
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(order[i], i);
 }
 
-}  // namespace
+}  // namespace live_world_test
 }  // namespace escapement::chaos

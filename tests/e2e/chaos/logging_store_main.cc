@@ -9,11 +9,11 @@
 #include "absl/time/clock.h"
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/kv/wire/store_service_grpc.h"
-#include "common/service/service_process.h"
-#include "services/store/store_flags.h"
-#include "services/store/store_grpc.h"
-#include "services/store/store_server.h"
-#include "tests/e2e/chaos/commit_file.h"
+#include "common/process/service_process.h"
+#include "services/store/service/store_flags.h"
+#include "services/store/service/store_grpc.h"
+#include "services/store/service/store_server.h"
+#include "tests/e2e/chaos/base/commit_file.h"
 #include "tests/e2e/chaos/replicated/logging_replica.h"
 
 ABSL_FLAG(std::string, commit_log, "", "folder for what the store decides");

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "tests/e2e/chaos/chaos_plan.h"
-#include "tests/e2e/chaos/cutting_proxy.h"
+#include "tests/e2e/chaos/base/chaos_plan.h"
+#include "tests/e2e/chaos/base/cutting_proxy.h"
 #include "tests/e2e/chaos/replicated/shaken_stores.h"
 #include "tests/integration/platform.h"
 

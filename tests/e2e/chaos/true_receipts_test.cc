@@ -13,7 +13,7 @@
 #include "tests/e2e/chaos/judge_chaos.h"
 
 namespace escapement::chaos {
-namespace {
+namespace true_receipts_test {
 
 using simulation::ScheduleChange;
 using simulation::SendResult;
@@ -222,5 +222,5 @@ TEST_F(TrueReceiptsTest, WorksFollowTheirReceiptsIntoTheOrderOfArrival) {
   }
 }
 
-}  // namespace
+}  // namespace true_receipts_test
 }  // namespace escapement::chaos

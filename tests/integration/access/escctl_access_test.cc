@@ -15,7 +15,7 @@
 #include "tests/integration/escctl_fixture.h"
 
 namespace escapement::integration {
-namespace {
+namespace escctl_access_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -286,5 +286,5 @@ TEST_F(EscctlAccessTest, NoOutputHasASecret) {
               AllOf(Not(HasSubstr(SecretOf(editor))), Not(HasSubstr(SecretOf(admin_)))));
 }
 
-}  // namespace
+}  // namespace escctl_access_test
 }  // namespace escapement::integration

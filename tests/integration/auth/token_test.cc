@@ -12,12 +12,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/fixtures/process/test_folders.h"
 #include "tests/integration/http_get.h"
 #include "tests/integration/platform.h"
-#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
-namespace {
+namespace token_test {
 
 using ::escapement::testing::KeySet;
 using ::escapement::testing::SigningKey;
@@ -136,5 +136,5 @@ TEST_F(TokenTest, AReplacedKeyFileCountsWithoutRestart) {
   EXPECT_EQ(Call(before).status, 401);
 }
 
-}  // namespace
+}  // namespace token_test
 }  // namespace escapement::integration

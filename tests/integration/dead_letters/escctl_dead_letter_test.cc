@@ -10,7 +10,7 @@
 #include "tests/integration/platform.h"
 
 namespace escapement::integration {
-namespace {
+namespace escctl_dead_letter_test {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -123,5 +123,5 @@ TEST_F(EscctlDeadLetterTest, WrongUsageIsRefused) {
   EXPECT_EQ(Run({"operation", "get", "none"}).exit_code, 1);
 }
 
-}  // namespace
+}  // namespace escctl_dead_letter_test
 }  // namespace escapement::integration

@@ -32,17 +32,17 @@
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/grpc_receiver.h"
+#include "tests/fixtures/process/test_folders.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/platform.h"
-#include "tests/integration/test_folders.h"
 
 ABSL_FLAG(int64_t, letters, 3'000, "dead letters; even");
 ABSL_FLAG(double, rate, 600, "events per second that the redrive asks for");
 ABSL_FLAG(int, kills, 4, "of master and handler in turn");
 
 namespace escapement::integration {
-namespace {
+namespace redrive_kill_test {
 
 const std::vector<std::string> kServices = {"store", "master", "emitter", "handler"};
 const std::vector<std::string> kVictims = {"master", "handler"};
@@ -220,7 +220,7 @@ TEST_F(RedriveKillTest, EachEventIsRedrivenOnceAtTheRateAsked) {
       stats.duplicates);
 }
 
-}  // namespace
+}  // namespace redrive_kill_test
 }  // namespace escapement::integration
 
 int main(int argc, char** argv) {

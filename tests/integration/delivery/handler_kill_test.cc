@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/fixtures/process/test_folders.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/delivery/delivery_peer.h"
-#include "tests/integration/metrics/metric_of.h"
+#include "tests/integration/metric_of.h"
 #include "tests/integration/platform.h"
-#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
-namespace {
+namespace handler_kill_test {
 
 constexpr absl::Duration kAwaitMax = absl::Seconds(120);
 constexpr int kKills = 2;
@@ -152,5 +152,5 @@ INSTANTIATE_TEST_SUITE_P(Kinds, HandlerKillTest,
                                            Kind{"ping", 40'000}),
                          [](const auto& info) { return info.param.name; });
 
-}  // namespace
+}  // namespace handler_kill_test
 }  // namespace escapement::integration

@@ -18,13 +18,13 @@
 #include "tests/bench/figures/process_stats.h"
 #include "tests/fixtures/hostile/hostile_server.h"
 #include "tests/fixtures/http_receiver.h"
+#include "tests/fixtures/process/test_folders.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/platform.h"
-#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
-namespace {
+namespace hostile_answers_test {
 
 using fixtures::HostileServer;
 using Answer = HostileServer::Answer;
@@ -183,5 +183,5 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Values(Over::kHttp, Over::kHttps, Over::kSqs)),
     NameOf);
 
-}  // namespace
+}  // namespace hostile_answers_test
 }  // namespace escapement::integration

@@ -16,14 +16,14 @@
 #include "gtest/gtest.h"
 #include "tests/fixtures/kafka/kafka_cluster.h"
 #include "tests/fixtures/kafka/kafka_login_broker.h"
+#include "tests/fixtures/process/test_folders.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/http_get.h"
-#include "tests/integration/metrics/metric_of.h"
+#include "tests/integration/metric_of.h"
 #include "tests/integration/platform.h"
-#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
-namespace {
+namespace kafka_ingest_kill_test {
 
 using ::escapement::fixtures::KafkaCluster;
 using ::escapement::fixtures::KafkaRecord;
@@ -212,5 +212,5 @@ TEST_F(KafkaIngestKillTest, PasswordIsInNoLogAndNoPage) {
   EXPECT_THAT(LogOf("master"), Not(HasSubstr(password)));
 }
 
-}  // namespace
+}  // namespace kafka_ingest_kill_test
 }  // namespace escapement::integration

@@ -19,14 +19,14 @@
 #include "gtest/gtest.h"
 #include "tests/fixtures/http_receiver.h"
 #include "tests/fixtures/postgres/postgres.h"
+#include "tests/fixtures/process/test_folders.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/http_get.h"
 #include "tests/integration/platform.h"
-#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
-namespace {
+namespace replicated_platform_test {
 
 using fixtures::HttpReceiver;
 using fixtures::Receipt;
@@ -286,5 +286,5 @@ TEST_F(ReplicatedPlatformTest, ACrashOfPostgresLosesNothing) {
   LongestGap("PostgreSQL crashed");
 }
 
-}  // namespace
+}  // namespace replicated_platform_test
 }  // namespace escapement::integration

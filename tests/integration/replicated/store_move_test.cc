@@ -13,7 +13,7 @@
 #include "tests/integration/escctl_fixture.h"
 
 namespace escapement::integration {
-namespace {
+namespace store_move_test {
 
 class StoreMoveTest : public EscctlTest {
  protected:
@@ -122,5 +122,5 @@ TEST_F(StoreMoveTest, AStoreBecomesReplicatedAndSingleAgain) {
   ASSERT_TRUE(single->Terminate("standalone").ok());
 }
 
-}  // namespace
+}  // namespace store_move_test
 }  // namespace escapement::integration

@@ -13,13 +13,13 @@
 #include "gtest/gtest.h"
 #include "tests/fixtures/http_receiver.h"
 #include "tests/fixtures/policy_client.h"
+#include "tests/fixtures/process/test_folders.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/platform.h"
-#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
-namespace {
+namespace restart_in_place_test {
 
 using fixtures::HttpReceiver;
 using fixtures::Receipt;
@@ -108,5 +108,5 @@ INSTANTIATE_TEST_SUITE_P(Of, RestartInPlaceTest,
                          ::testing::Values("handler", "emitter", "token_manager"),
                          [](const auto& info) { return info.param; });
 
-}  // namespace
+}  // namespace restart_in_place_test
 }  // namespace escapement::integration

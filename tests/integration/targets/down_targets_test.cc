@@ -11,7 +11,7 @@
 #include "tests/integration/platform.h"
 
 namespace escapement::integration {
-namespace {
+namespace down_targets_test {
 
 using nlohmann::json;
 
@@ -113,5 +113,5 @@ TEST_F(DownTargetsTest, OneOffEventOfAGoneTargetFails) {
   EXPECT_EQ(receipts_.Stats().received, 1u);
 }
 
-}  // namespace
+}  // namespace down_targets_test
 }  // namespace escapement::integration

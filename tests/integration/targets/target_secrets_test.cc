@@ -18,13 +18,13 @@
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/http_receiver.h"
+#include "tests/fixtures/process/test_folders.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/platform.h"
-#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
-namespace {
+namespace target_secrets_test {
 
 constexpr char kSecret[] = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 constexpr char kOther[] = "whsec_AfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -146,5 +146,5 @@ TEST_F(TargetSecretsTest, AHandlerWithOtherKeysSaysThatItCannotOpenThem) {
   EXPECT_TRUE(receiver_->KeptRequests().empty());
 }
 
-}  // namespace
+}  // namespace target_secrets_test
 }  // namespace escapement::integration

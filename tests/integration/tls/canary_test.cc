@@ -28,7 +28,7 @@
 #include "tests/integration/tls/secured_platform.h"
 
 namespace escapement::integration {
-namespace {
+namespace canary_test {
 
 using google::protobuf::MethodDescriptor;
 using ::testing::IsEmpty;
@@ -305,5 +305,5 @@ TEST_F(CanaryTest, SecretsOfTargetsAreNowhere) {
   ExpectNothingOnDisk(" after kill -9");
 }
 
-}  // namespace
+}  // namespace canary_test
 }  // namespace escapement::integration

@@ -25,7 +25,7 @@
 #include "tests/integration/tls/secured_platform.h"
 
 namespace escapement::integration {
-namespace {
+namespace secured_test {
 
 using doors::PublicMethods;
 using google::protobuf::MethodDescriptor;
@@ -275,5 +275,5 @@ TEST_F(SecuredTest, StolenViewerKeyChangesNothing) {
   }
 }
 
-}  // namespace
+}  // namespace secured_test
 }  // namespace escapement::integration

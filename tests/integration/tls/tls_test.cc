@@ -13,14 +13,14 @@
 #include "common/tls/testing/tls_client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/integration/child_process.h"
+#include "tests/fixtures/process/child_process.h"
+#include "tests/fixtures/process/test_folders.h"
 #include "tests/integration/grpc_health.h"
 #include "tests/integration/http_get.h"
 #include "tests/integration/platform.h"
-#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
-namespace {
+namespace tls_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -174,5 +174,5 @@ TEST_F(TlsTest, FilesThatCannotBeUsedAreErrorsAtTheStart) {
               AllOf(HasSubstr("--peer_ca: "), HasSubstr("neither TLS nor required credentials")));
 }
 
-}  // namespace
+}  // namespace tls_test
 }  // namespace escapement::integration

@@ -14,10 +14,10 @@
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
 #include "tests/fixtures/loopback.h"
-#include "tests/integration/child_process.h"
+#include "tests/fixtures/process/child_process.h"
 
 namespace escapement::handler {
-namespace {
+namespace webhooks_test {
 
 constexpr char kOld[] = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 constexpr char kNew[] = "whsec_AfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -117,5 +117,5 @@ TEST_F(WebhooksTest, NodeVerifiesEd25519) {
   EXPECT_TRUE(Judged({kOld}).contains("signature"));
 }
 
-}  // namespace
+}  // namespace webhooks_test
 }  // namespace escapement::handler

@@ -13,7 +13,7 @@
 #include "tests/simulation/record/made_up_history.h"
 
 namespace escapement::simulation {
-namespace {
+namespace attempts_checkers_test {
 
 // An attempt of the one event. Its sender learns the result a tenth of a second later.
 Receipt Sent(double seconds, SendResult result, std::string sender = "h1") {
@@ -140,5 +140,5 @@ TEST(CheckChildren, ChildrenAreMadeWithTheirExpressions) {
   EXPECT_NE(Texts(CheckChildren(history)), "");
 }
 
-}  // namespace
+}  // namespace attempts_checkers_test
 }  // namespace escapement::simulation

@@ -13,7 +13,7 @@
 #include "tests/simulation/record/made_up_history.h"
 
 namespace escapement::simulation {
-namespace {
+namespace checkers_test {
 
 // A schedule with two events every 10 seconds, made at 5 s and deleted at 35 s, and a one-off event
 // at 12 s. All went well.
@@ -347,5 +347,5 @@ TEST(CheckStaleEpoch, CatchesACheckpointThatGoesBackAndASecondEnd) {
   EXPECT_NE(First(CheckStaleEpoch(history)).find("and again"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace checkers_test
 }  // namespace escapement::simulation

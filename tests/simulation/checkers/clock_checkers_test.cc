@@ -8,7 +8,7 @@
 #include "tests/simulation/record/store_times.h"
 
 namespace escapement::simulation {
-namespace {
+namespace clock_checkers_test {
 
 // Commits a second apart, of a store whose clock is right.
 History Steady(int commits) {
@@ -93,5 +93,5 @@ TEST(ClockCheckers, EarlyIsWhatComesBeforeItsTimeByTheStoresClock) {
   EXPECT_EQ(CheckEarly(InStoreTime(history)).size(), 1u);
 }
 
-}  // namespace
+}  // namespace clock_checkers_test
 }  // namespace escapement::simulation

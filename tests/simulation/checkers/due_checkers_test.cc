@@ -12,7 +12,7 @@
 #include "tests/simulation/record/made_up_history.h"
 
 namespace escapement::simulation {
-namespace {
+namespace due_checkers_test {
 
 using Kind = StateWrite::Kind;
 using Table = RowWrite::Table;
@@ -197,5 +197,5 @@ TEST(CheckOverdueTest, CatchesWhatIsEmittedLate) {
   EXPECT_EQ(CheckOverdue(history).size(), 0u);
 }
 
-}  // namespace
+}  // namespace due_checkers_test
 }  // namespace escapement::simulation

@@ -14,7 +14,7 @@
 #include "tests/simulation/record/made_up_history.h"
 
 namespace escapement::simulation {
-namespace {
+namespace times_checkers_test {
 
 std::string First(const std::vector<Violation>& violations) {
   return violations.empty() ? "" : violations[0].what;
@@ -301,5 +301,5 @@ TEST(NaiveExpander, KnowsIntervalsInstantsAndRestrictions) {
   EXPECT_EQ(ExpandNaively(definition, At(0), At(20))[0].id, "20260301T000012.250000Z");
 }
 
-}  // namespace
+}  // namespace times_checkers_test
 }  // namespace escapement::simulation

@@ -12,7 +12,7 @@
 #include "tests/simulation/scenario.h"
 
 namespace escapement::simulation {
-namespace {
+namespace mutants_test {
 
 class Mutants : public testing::TestWithParam<Mutant> {};
 
@@ -62,5 +62,5 @@ TEST(Habits, OfAMutantsWorkersAloneBreakNoRule) {
   }
 }
 
-}  // namespace
+}  // namespace mutants_test
 }  // namespace escapement::simulation

@@ -35,7 +35,7 @@ Mutant Throttled(Mutant mutant, bool faults = false) {
   return mutant;
 }
 
-bool IsClaim(const Mutation& mutation) {
+bool IsClaimOfTokens(const Mutation& mutation) {
   return mutation.cf == ColumnFamily::kInflight && IsPut(mutation);
 }
 
@@ -104,7 +104,7 @@ Rewrite MiscountsHeld() {
   }};
 }
 
-Rewrite LosesOutcome() {
+Rewrite LosesTokenOutcome() {
   return {.commit = [every = Every(20)](kv::CommitRequest* request) mutable {
     EraseMutations(request, [&](const Mutation& mutation) {
       return mutation.cf == ColumnFamily::kDone && every();
@@ -117,7 +117,8 @@ Rewrite GrantsOutsideBatch() {
   return {.split = [](kv::CommitRequest* request) -> std::optional<kv::Commit> {
             kv::Commit rows;
             for (kv::Group& group : request->groups) {
-              if (!std::any_of(group.mutations.begin(), group.mutations.end(), IsClaim)) continue;
+              if (!std::any_of(group.mutations.begin(), group.mutations.end(), IsClaimOfTokens))
+                continue;
               kv::Group own;
               for (const Mutation& mutation : group.mutations) {
                 if (IsWaitingRow(mutation)) own.mutations.push_back(mutation);
@@ -133,14 +134,15 @@ Rewrite GrantsOutsideBatch() {
 
 Rewrite LosesClaim() {
   return {.commit = [every = Every(20)](kv::CommitRequest* request) mutable {
-    EraseMutations(request, [&](const Mutation& mutation) { return IsClaim(mutation) && every(); });
+    EraseMutations(request,
+                   [&](const Mutation& mutation) { return IsClaimOfTokens(mutation) && every(); });
   }};
 }
 
 Rewrite LosesRetry() {
   return {.commit = [every = Every(10)](kv::CommitRequest* request) mutable {
     for (kv::Group& group : request->groups) {
-      if (std::any_of(group.mutations.begin(), group.mutations.end(), IsClaim)) continue;
+      if (std::any_of(group.mutations.begin(), group.mutations.end(), IsClaimOfTokens)) continue;
       EraseMutations(&group, [&](const Mutation& mutation) {
         return IsWaitingRow(mutation) && IsPut(mutation) && every();
       });
@@ -179,7 +181,7 @@ Rewrite GrantsWhateverTheState() {
           .delay = absl::Milliseconds(20)};
 }
 
-Rewrite MissesWakeUp() {
+Rewrite MissesTokenWakeUp() {
   return {.hears = [every = Every(5)](ColumnFamily cf) mutable {
     return cf != ColumnFamily::kWaiting || !every();
   }};
@@ -304,7 +306,7 @@ std::vector<Mutant> TokenManagerMutants() {
       Throttled({.name = "token_manager_loses_outcome",
                  .fault = "every twentieth record of Done is left out of a release",
                  .rules = {"token_end"},
-                 .store = TokenManagers(LosesOutcome)}),
+                 .store = TokenManagers(LosesTokenOutcome)}),
       Throttled({.name = "token_manager_loses_retry",
                  .fault = "every tenth event that is to wait again gets no row",
                  .rules = {"token_end"},
@@ -329,7 +331,7 @@ std::vector<Mutant> TokenManagerMutants() {
       Throttled({.name = "token_manager_misses_wake_up",
                  .fault = "of every fifth commit that adds a waiter or a report it is not told",
                  .rules = {"idle", "lost"},
-                 .store = TokenManagers(MissesWakeUp)}),
+                 .store = TokenManagers(MissesTokenWakeUp)}),
       Throttled({.name = "token_manager_is_slow",
                  .fault = "what has been freed is granted two seconds later",
                  .rules = {"idle"},

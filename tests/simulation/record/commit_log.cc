@@ -17,15 +17,15 @@
 #include "common/storage/event_table.h"
 #include "common/storage/grant_table.h"
 #include "common/storage/inflight_table.h"
-#include "common/storage/one_off/one_off_rows.h"
+#include "common/storage/one_off_rows.h"
 #include "common/storage/run_table.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
+#include "tests/simulation/record/outcome_of.h"
 #include "tests/simulation/record/queue_log.h"
+#include "tests/simulation/record/store_observer.h"
 #include "tests/simulation/record/throttle_log.h"
 #include "tests/simulation/record/times_log.h"
-#include "tests/simulation/world/outcome_of.h"
-#include "tests/simulation/world/store_observer.h"
 
 namespace escapement::simulation {
 namespace {

@@ -14,10 +14,10 @@
 #include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/inflight_table.h"
-#include "common/storage/one_off/one_off_rows.h"
+#include "common/storage/one_off_rows.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "tests/simulation/world/outcome_of.h"
+#include "tests/simulation/record/outcome_of.h"
 
 namespace escapement::simulation {
 namespace {

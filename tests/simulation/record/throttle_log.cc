@@ -14,7 +14,7 @@
 #include "common/storage/policy_table.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "tests/simulation/world/outcome_of.h"
+#include "tests/simulation/record/outcome_of.h"
 
 namespace escapement::simulation {
 namespace {

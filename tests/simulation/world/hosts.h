@@ -23,8 +23,8 @@
 #include "common/sim/sim_process.h"
 #include "common/sim/sim_world.h"
 #include "tests/simulation/record/history.h"
+#include "tests/simulation/record/store_observer.h"
 #include "tests/simulation/world/forgetful_kv_store.h"
-#include "tests/simulation/world/store_observer.h"
 #include "tests/simulation/world/store_site.h"
 
 namespace escapement::simulation {

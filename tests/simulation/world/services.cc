@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "common/tokens/token_door.h"
-#include "services/emitter/emitter_service.h"
-#include "services/handler/handler_service.h"
-#include "services/master/master_service.h"
-#include "services/token_manager/token_manager_service.h"
+#include "services/emitter/service/emitter_service.h"
+#include "services/handler/service/handler_service.h"
+#include "services/master/service/master_service.h"
+#include "services/token_manager/service/token_manager_service.h"
 
 namespace escapement::simulation {
 namespace {

@@ -15,7 +15,7 @@ namespace {
 
 using google::protobuf::util::TimeUtil;
 using v1::AuditEntry;
-using Stub = v1::AuditService::Stub;
+using AuditStub = v1::AuditService::Stub;
 
 std::string Version(int64_t version) { return version == 0 ? "-" : absl::StrCat(version); }
 
@@ -53,8 +53,8 @@ void AddAuditCommands(CLI::App& app, Session& session) {
     if (*all_tenants) request.set_parent("tenants/-");
     flags->Run(
         session, {"TIME", "PRINCIPAL", "ROLE", "METHOD", "RESOURCE", "VERSION", "RESULT", "SOURCE"},
-        &Stub::ListAuditEntries, request, [](auto& page) { return page.mutable_audit_entries(); },
-        ToRow);
+        &AuditStub::ListAuditEntries, request,
+        [](auto& page) { return page.mutable_audit_entries(); }, ToRow);
   });
 }
 

@@ -22,12 +22,12 @@ namespace {
 
 using google::protobuf::util::TimeUtil;
 using v1::ApiKey;
-using Stub = v1::KeyService::Stub;
+using KeyStub = v1::KeyService::Stub;
 
 constexpr char kAllTenants[] = "tenants/-";
 constexpr absl::Duration kLifetimeMax = absl::Hours(24 * 366 * 100);
 
-const Row& Header() {
+const Row& KeyHeader() {
   static const Row header = {"NAME",    "ROLE",     "CREATED",     "EXPIRES",
                              "REVOKED", "LAST USE", "DISPLAY NAME"};
   return header;
@@ -37,7 +37,7 @@ std::string Time(bool has, const google::protobuf::Timestamp& time) {
   return has ? TimeUtil::ToString(time) : "-";
 }
 
-Row ToRow(const ApiKey& key) {
+Row KeyRow(const ApiKey& key) {
   return {key.name(),
           v1::Access::Role_Name(key.role()),
           Time(key.has_create_time(), key.create_time()),
@@ -50,7 +50,7 @@ Row ToRow(const ApiKey& key) {
 void PrintKey(Session& session, const ApiKey& key) {
   if (session.format() != OutputFormat::kTable)
     return session.Print(FormatMessage(key, session.format()));
-  session.Print(FormatTable(Header(), {ToRow(key)}));
+  session.Print(FormatTable(KeyHeader(), {KeyRow(key)}));
 }
 
 std::shared_ptr<bool> AddAllTenants(CLI::App& command, const char* description) {
@@ -131,7 +131,7 @@ void Create(Session& session, const CreateOptions& o, bool all_tenants, bool val
     file.emplace(*std::move(created));
   }
   ApiKey key;
-  const grpc::Status status = session.Call(&Stub::CreateKey, request, key);
+  const grpc::Status status = session.Call(&KeyStub::CreateKey, request, key);
   if (!status.ok()) return session.Fail(status);
   const std::string secret = std::exchange(*key.mutable_secret(), "");
   if (validate_only) return PrintKey(session, key);
@@ -155,7 +155,7 @@ void Create(Session& session, const CreateOptions& o, bool all_tenants, bool val
   session.Say("the key cannot be shown again; --key-file writes it to a file instead");
 }
 
-void AddCreate(CLI::App& group, Session& session) {
+void AddKeyCreate(CLI::App& group, Session& session) {
   auto o = std::make_shared<CreateOptions>();
   CLI::App* command = group.add_subcommand(
       "create",
@@ -193,7 +193,7 @@ void AddGetAndRevoke(CLI::App& group, Session& session) {
     v1::GetKeyRequest request;
     request.set_name(KeyName(session, *get_all, *name));
     ApiKey key;
-    const grpc::Status status = session.Call(&Stub::GetKey, request, key);
+    const grpc::Status status = session.Call(&KeyStub::GetKey, request, key);
     if (!status.ok()) return session.Fail(status);
     PrintKey(session, key);
   });
@@ -205,7 +205,7 @@ void AddGetAndRevoke(CLI::App& group, Session& session) {
     v1::RevokeKeyRequest request;
     request.set_name(KeyName(session, *revoke_all, *name));
     ApiKey key;
-    const grpc::Status status = session.Call(&Stub::RevokeKey, request, key);
+    const grpc::Status status = session.Call(&KeyStub::RevokeKey, request, key);
     if (!status.ok()) return session.Fail(status);
     PrintKey(session, key);
   });
@@ -220,8 +220,8 @@ void AddList(CLI::App& group, Session& session) {
     v1::ListKeysRequest request;
     request.set_parent(ParentOf(session, *all_tenants));
     flags->Run(
-        session, Header(), &Stub::ListKeys, request, [](auto& page) { return page.mutable_keys(); },
-        ToRow);
+        session, KeyHeader(), &KeyStub::ListKeys, request,
+        [](auto& page) { return page.mutable_keys(); }, KeyRow);
   });
 }
 
@@ -231,7 +231,7 @@ void AddKeyCommands(CLI::App& app, Session& session) {
   CLI::App* group = app.add_subcommand("key", "API keys: who may call, in which role");
   group->require_subcommand(1);
   group->fallthrough();
-  AddCreate(*group, session);
+  AddKeyCreate(*group, session);
   AddGetAndRevoke(*group, session);
   AddList(*group, session);
 }

@@ -10,7 +10,7 @@
 
 #include "CLI/CLI.hpp"
 #include "escapement/v1/tenant_service.pb.h"
-#include "tools/escctl/output.h"
+#include "tools/escctl/base/output.h"
 
 namespace escapement::escctl {
 

@@ -20,14 +20,14 @@ namespace {
 
 using google::protobuf::util::TimeUtil;
 using v1::Tenant;
-using Stub = v1::TenantService::Stub;
+using TenantStub = v1::TenantService::Stub;
 
-const Row& Header() {
+const Row& TenantHeader() {
   static const Row header = {"NAME", "STATE", "DISPLAY NAME", "CREATED", "VERSION"};
   return header;
 }
 
-Row ToRow(const Tenant& tenant) {
+Row TenantRow(const Tenant& tenant) {
   return {tenant.name(), Tenant::State_Name(tenant.state()), tenant.display_name(),
           TimeUtil::ToString(tenant.create_time()), absl::StrCat(tenant.version())};
 }
@@ -41,13 +41,14 @@ std::string TenantName(const Session& session, const std::string& name) {
 // Makes one call that answers with a tenant, and prints the tenant.
 template <typename Request>
 void CallAndPrint(Session& session, const Request& request,
-                  grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Tenant*)) {
+                  grpc::Status (TenantStub::*method)(grpc::ClientContext*, const Request&,
+                                                     Tenant*)) {
   Tenant tenant;
   const grpc::Status status = session.Call(method, request, tenant);
   if (!status.ok()) return session.Fail(status);
   if (session.format() != OutputFormat::kTable)
     return session.Print(FormatMessage(tenant, session.format()));
-  session.Print(FormatTable(Header(), {ToRow(tenant)}));
+  session.Print(FormatTable(TenantHeader(), {TenantRow(tenant)}));
 }
 
 // Flags of create and update.
@@ -92,7 +93,7 @@ struct TenantFlags {
   }
 };
 
-void AddCreate(CLI::App& group, Session& session) {
+void AddTenantCreate(CLI::App& group, Session& session) {
   struct Options {
     std::string id;
     std::string request_id;
@@ -112,7 +113,7 @@ void AddCreate(CLI::App& group, Session& session) {
     request.set_tenant_id(o->id);
     request.set_request_id(o->request_id);
     request.set_validate_only(*dry);
-    CallAndPrint(session, request, &Stub::CreateTenant);
+    CallAndPrint(session, request, &TenantStub::CreateTenant);
   });
 }
 
@@ -123,15 +124,15 @@ void AddGetAndList(CLI::App& group, Session& session) {
   get->callback([name, &session] {
     v1::GetTenantRequest request;
     request.set_name(TenantName(session, *name));
-    CallAndPrint(session, request, &Stub::GetTenant);
+    CallAndPrint(session, request, &TenantStub::GetTenant);
   });
   auto flags = std::make_shared<ListFlags>();
   CLI::App* list = group.add_subcommand("list", "show the tenants that you may see");
   flags->Add(*list, "tenants", "", "");
   list->callback([flags, &session] {
     flags->Run(
-        session, Header(), &Stub::ListTenants, v1::ListTenantsRequest(),
-        [](auto& page) { return page.mutable_tenants(); }, ToRow);
+        session, TenantHeader(), &TenantStub::ListTenants, v1::ListTenantsRequest(),
+        [](auto& page) { return page.mutable_tenants(); }, TenantRow);
   });
 }
 
@@ -157,7 +158,7 @@ void AddUpdate(CLI::App& group, Session& session) {
     request.mutable_tenant()->set_name(TenantName(session, o->name));
     request.mutable_tenant()->set_etag(o->etag);
     request.set_validate_only(*dry);
-    CallAndPrint(session, request, &Stub::UpdateTenant);
+    CallAndPrint(session, request, &TenantStub::UpdateTenant);
   });
 }
 
@@ -177,7 +178,7 @@ void AddDelete(CLI::App& group, Session& session) {
     request.set_etag(*etag);
     request.set_validate_only(*dry);
     google::protobuf::Empty nothing;
-    const grpc::Status status = session.Call(&Stub::DeleteTenant, request, nothing);
+    const grpc::Status status = session.Call(&TenantStub::DeleteTenant, request, nothing);
     if (!status.ok()) return session.Fail(status);
     session.Say(absl::StrCat(*dry ? "can be deleted: " : "deleted ", request.name()));
   });
@@ -187,7 +188,7 @@ void PrintUsage(Session& session, const std::string& tenant) {
   v1::GetTenantUsageRequest request;
   request.set_name(tenant);
   v1::TenantUsage usage;
-  const grpc::Status status = session.Call(&Stub::GetTenantUsage, request, usage);
+  const grpc::Status status = session.Call(&TenantStub::GetTenantUsage, request, usage);
   if (!status.ok()) return session.Fail(status);
   if (session.format() != OutputFormat::kTable)
     return session.Print(FormatMessage(usage, session.format()));
@@ -200,7 +201,7 @@ void AddTenantCommands(CLI::App& app, Session& session) {
   CLI::App* group = app.add_subcommand("tenant", "tenants: owners of schedules, policies and keys");
   group->require_subcommand(1);
   group->fallthrough();
-  AddCreate(*group, session);
+  AddTenantCreate(*group, session);
   AddGetAndList(*group, session);
   AddUpdate(*group, session);
   AddDelete(*group, session);
@@ -228,7 +229,7 @@ void AddQuotaCommands(CLI::App& app, Session& session) {
     for (const std::string& field : fields) request.mutable_update_mask()->add_paths(field);
     request.mutable_tenant()->set_name(TenantName(session, *name));
     Tenant tenant;
-    const grpc::Status status = session.Call(&Stub::UpdateTenant, request, tenant);
+    const grpc::Status status = session.Call(&TenantStub::UpdateTenant, request, tenant);
     if (!status.ok()) return session.Fail(status);
     PrintUsage(session, tenant.name());
   });

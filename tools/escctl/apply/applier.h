@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "escapement/v1/resources.pb.h"
-#include "tools/escctl/session.h"
+#include "tools/escctl/base/session.h"
 
 namespace escapement::escctl {
 

@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::escctl {
-namespace {
+namespace applier_test {
 
 // Refuses the first `refusals` changes that are not only validated.
 class ChangingServer : public v1::ScheduleService::Service {
@@ -88,5 +88,5 @@ TEST(ApplierTest, DryRunOnlyValidates) {
   EXPECT_EQ(server.calls(), std::vector<std::string>{"validate etag1 *"});
 }
 
-}  // namespace
+}  // namespace applier_test
 }  // namespace escapement::escctl

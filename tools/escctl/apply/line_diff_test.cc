@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::escctl {
-namespace {
+namespace line_diff_test {
 
 std::string Diff(absl::string_view before, absl::string_view after) {
   return UnifiedDiff("a", before, "b", after);
@@ -56,5 +56,5 @@ TEST(LineDiffTest, VeryDifferentTextsAreOneReplacement) {
   EXPECT_TRUE(absl::StartsWith(diff, "--- a\n+++ b\n@@ -1,3000 +1,3000 @@\n-a0\n-a1\n"));
 }
 
-}  // namespace
+}  // namespace line_diff_test
 }  // namespace escapement::escctl

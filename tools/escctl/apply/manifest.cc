@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/printable_text.h"
 #include "tools/escctl/apply/value_tree.h"
-#include "tools/escctl/output.h"
+#include "tools/escctl/base/output.h"
 
 namespace escapement::escctl {
 namespace {

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::escctl {
-namespace {
+namespace manifest_test {
 
 constexpr char kParent[] = "tenants/default";
 
@@ -173,5 +173,5 @@ TEST(ManifestTest, ServerFieldsAreNamedAsInTheFile) {
   EXPECT_EQ(FileFieldName("schedule_id"), "scheduleId");
 }
 
-}  // namespace
+}  // namespace manifest_test
 }  // namespace escapement::escctl

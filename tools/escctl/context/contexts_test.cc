@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::escctl {
-namespace {
+namespace contexts_test {
 
 std::string Path(const std::map<std::string, std::string>& environment) {
   return ContextsPath([&](const char* name) -> std::optional<std::string> {
@@ -68,5 +68,5 @@ TEST(ContextsTest, NamesHaveOnlyPlainCharacters) {
     EXPECT_FALSE(CheckContextName(name).ok()) << name;
 }
 
-}  // namespace
+}  // namespace contexts_test
 }  // namespace escapement::escctl

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::escctl {
-namespace {
+namespace key_file_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -86,5 +86,5 @@ TEST_F(KeyFileTest, TextsAreShownWithoutSecrets) {
   EXPECT_EQ(WithoutKeys(""), "");
 }
 
-}  // namespace
+}  // namespace key_file_test
 }  // namespace escapement::escctl

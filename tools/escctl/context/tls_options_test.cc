@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::escctl {
-namespace {
+namespace tls_options_test {
 
 using ::testing::HasSubstr;
 
@@ -25,5 +25,5 @@ TEST(TlsOptionsTest, FlagsMustFitTogether) {
   EXPECT_THAT(CheckTlsFlags({.ca = "/proc/none"}).message(), HasSubstr("/proc/none"));
 }
 
-}  // namespace
+}  // namespace tls_options_test
 }  // namespace escapement::escctl

@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tools/escctl/pages.h"
-#include "tools/escctl/session.h"
-#include "tools/escctl/watch.h"
+#include "tools/escctl/base/pages.h"
+#include "tools/escctl/base/session.h"
+#include "tools/escctl/base/watch.h"
 
 namespace escapement::escctl {
 

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::escctl {
-namespace {
+namespace target_kind_flags_test {
 
 using Strings = std::vector<std::string>;
 
@@ -71,5 +71,5 @@ TEST(TargetKindFlags, MistakesAreNamed) {
   EXPECT_TRUE(absl::StrContains(Parse({"--method", "PUT"}), "--http"));
 }
 
-}  // namespace
+}  // namespace target_kind_flags_test
 }  // namespace escapement::escctl

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::escctl {
-namespace {
+namespace throttle_flags_test {
 
 using Strings = std::vector<std::string>;
 
@@ -73,5 +73,5 @@ TEST(ThrottleFlags, ThrottleFlagsRefuseUnknownWords) {
   EXPECT_FALSE(Parse({"--window", "", "--pacing", "even"}).status.ok());
 }
 
-}  // namespace
+}  // namespace throttle_flags_test
 }  // namespace escapement::escctl

@@ -10,7 +10,7 @@
 #include "tools/escctl/flags/target_flags.h"
 
 namespace escapement::escctl {
-namespace {
+namespace timing_flags_test {
 
 using Strings = std::vector<std::string>;
 
@@ -175,5 +175,5 @@ TEST(TimingFlags, PreviewHasOnlyItsOwnFlags) {
   EXPECT_THROW(app.parse("--max-runs 3"), CLI::ParseError);
 }
 
-}  // namespace
+}  // namespace timing_flags_test
 }  // namespace escapement::escctl

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::escctl {
-namespace {
+namespace metrics_text_test {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
@@ -59,5 +59,5 @@ TEST(QuantileTest, AboveTheLastBoundIsInfinite) {
   EXPECT_TRUE(std::isinf(*Quantile(0.99, {}, {{1, 50}, {kInf, 100}})));
 }
 
-}  // namespace
+}  // namespace metrics_text_test
 }  // namespace escapement::escctl

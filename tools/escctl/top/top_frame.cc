@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "tools/escctl/output.h"
+#include "tools/escctl/base/output.h"
 
 namespace escapement::escctl {
 namespace {

@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::escctl {
-namespace {
+namespace top_frame_test {
 
 const absl::Time kNow = absl::FromUnixSeconds(1'800'000'000);
 
@@ -65,5 +65,5 @@ TEST(TopFrameTest, ShowsPoliciesAndTheirSchedules) {
             "b         gentle  0     7+       1m30s\n");
 }
 
-}  // namespace
+}  // namespace top_frame_test
 }  // namespace escapement::escctl

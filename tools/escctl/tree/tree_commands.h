@@ -3,7 +3,7 @@
 #ifndef TOOLS_ESCCTL_TREE_TREE_COMMANDS_H_
 #define TOOLS_ESCCTL_TREE_TREE_COMMANDS_H_
 
-#include "tools/escctl/session.h"
+#include "tools/escctl/base/session.h"
 
 namespace escapement::escctl {
 

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace pg_conninfo_test {
 
 // "" if the option is not set; fails if it is set twice.
 std::string Option(const std::string& url, const std::string& keyword) {
@@ -50,5 +50,5 @@ TEST(PgConninfo, ErrorDoesNotRepeatTheUrl) {
   EXPECT_EQ(conninfo.status().message().find("secret"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace pg_conninfo_test
 }  // namespace escapement::kv

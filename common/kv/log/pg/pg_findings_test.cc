@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
-namespace {
+namespace pg_findings_test {
 
 using Severity = PgFinding::Severity;
 
@@ -67,5 +67,5 @@ TEST(PgFindings, EachWeaknessIsFound) {
   EXPECT_TRUE(Finds(facts, "version", Severity::kDanger));
 }
 
-}  // namespace
+}  // namespace pg_findings_test
 }  // namespace escapement::kv

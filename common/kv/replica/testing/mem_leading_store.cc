@@ -5,10 +5,10 @@
 #include "common/base/check.h"
 #include "common/kv/commit_validation.h"
 #include "common/kv/engine/latest_now_low.h"
-#include "common/kv/engine/store_pace.h"
 #include "common/kv/meta_keys.h"
 #include "common/kv/not_leader.h"
 #include "common/kv/replica/log_record.h"
+#include "common/kv/store_pace.h"
 #include "common/runtime/perturb.h"
 
 namespace escapement::kv {

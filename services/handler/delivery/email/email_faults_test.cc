@@ -18,7 +18,7 @@
 #include "tests/fixtures/tcp_socket.h"
 
 namespace escapement::handler {
-namespace {
+namespace email_faults_test {
 
 using fixtures::EmailAttempts;
 using fixtures::EmailContext;
@@ -335,5 +335,5 @@ TEST_F(EmailFaultsTest, TenThousandMailsArriveOnce) {
   RecordProperty("mails_per_second", static_cast<int>(kCount / seconds));
 }
 
-}  // namespace
+}  // namespace email_faults_test
 }  // namespace escapement::handler

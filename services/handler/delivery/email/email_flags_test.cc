@@ -13,7 +13,7 @@ ABSL_DECLARE_FLAG(int, email_connections_per_server);
 ABSL_DECLARE_FLAG(std::string, email_ehlo_name);
 
 namespace escapement::handler {
-namespace {
+namespace email_flags_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -44,5 +44,5 @@ TEST(EmailFlagsTest, WrongValuesAreNamed) {
   }
 }
 
-}  // namespace
+}  // namespace email_flags_test
 }  // namespace escapement::handler

@@ -9,7 +9,7 @@
 #include "tests/fixtures/smtp/email_test.h"
 
 namespace escapement::handler {
-namespace {
+namespace email_security_test {
 
 using fixtures::EmailAttempts;
 using fixtures::EmailContext;
@@ -161,5 +161,5 @@ TEST_F(EmailSecurityTest, KeptConnectionServesTheSameLoginOnly) {
   EXPECT_EQ(Send(other).status, DeliveryStatus::kFailed);
 }
 
-}  // namespace
+}  // namespace email_security_test
 }  // namespace escapement::handler

@@ -15,7 +15,7 @@
 #include "tests/fixtures/smtp/email_test.h"
 
 namespace escapement::handler {
-namespace {
+namespace email_transport_test {
 
 using fixtures::EmailAttempts;
 using fixtures::EmailContext;
@@ -294,5 +294,5 @@ TEST_F(EmailTransportTest, HangingServerIsUnknownAtTheTimeout) {
   EXPECT_LT(absl::Now() - begin, absl::Seconds(2));
 }
 
-}  // namespace
+}  // namespace email_transport_test
 }  // namespace escapement::handler

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::handler {
-namespace {
+namespace mail_queue_test {
 
 using std::chrono::milliseconds;
 
@@ -79,5 +79,5 @@ TEST(MailQueueTest, TakeAllLeavesNothing) {
   EXPECT_EQ(Startable(queue), "");
 }
 
-}  // namespace
+}  // namespace mail_queue_test
 }  // namespace escapement::handler

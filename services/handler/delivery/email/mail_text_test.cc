@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::handler {
-namespace {
+namespace mail_text_test {
 
 std::string Header(absl::string_view text) {
   std::string out;
@@ -130,5 +130,5 @@ TEST(MailTextTest, AddressesAreChecked) {
   }
 }
 
-}  // namespace
+}  // namespace mail_text_test
 }  // namespace escapement::handler

@@ -10,7 +10,7 @@
 #include "tests/fixtures/smtp/email_attempts.h"
 
 namespace escapement::handler {
-namespace {
+namespace smtp_exchange_test {
 
 using fixtures::EmailTarget;
 using ::testing::HasSubstr;
@@ -214,5 +214,5 @@ TEST(SmtpExchangeOrderTest, FeaturesAreReadFromEhlo) {
   EXPECT_FALSE(SmtpFeatures::Of({.code = 250, .text = "x\nSIZED\nXPIPELINING"}).size);
 }
 
-}  // namespace
+}  // namespace smtp_exchange_test
 }  // namespace escapement::handler

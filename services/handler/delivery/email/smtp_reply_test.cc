@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::handler {
-namespace {
+namespace smtp_reply_test {
 
 TEST(SmtpReplyTest, ReadsRepliesByteByByte) {
   SmtpReplyReader reader;
@@ -58,5 +58,5 @@ TEST(SmtpReplyTest, TextsForMessages) {
     EXPECT_EQ(SmtpReplyCodes({.code = 535, .text = text}), "SMTP 535") << text;
 }
 
-}  // namespace
+}  // namespace smtp_reply_test
 }  // namespace escapement::handler

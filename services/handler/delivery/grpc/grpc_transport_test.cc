@@ -25,7 +25,7 @@
 #include "tests/fixtures/tcp_socket.h"
 
 namespace escapement::handler {
-namespace {
+namespace grpc_transport_test {
 
 using fixtures::AttemptOptions;
 using fixtures::CollectingSink;
@@ -295,5 +295,5 @@ TEST_F(GrpcTransportTest, ANameThatChangesItsAddressIsCheckedForEachConnection) 
   EXPECT_GE(names.asked(), 3u);
 }
 
-}  // namespace
+}  // namespace grpc_transport_test
 }  // namespace escapement::handler

@@ -15,7 +15,7 @@
 #include "tests/fixtures/loopback.h"
 
 namespace escapement::handler {
-namespace {
+namespace tls_test {
 
 // Accepts everything. The message says whether it knows the client.
 class Receiver final : public v1::TriggerReceiver::Service {
@@ -108,5 +108,5 @@ TEST_F(GrpcTlsTest, ShowsItsCertificate) {
   EXPECT_EQ(SendTo(target).message, "known");
 }
 
-}  // namespace
+}  // namespace tls_test
 }  // namespace escapement::handler

@@ -13,7 +13,7 @@
 #include "tests/fixtures/loopback.h"
 
 namespace escapement::handler {
-namespace {
+namespace work_test {
 
 using fixtures::CollectingSink;
 using fixtures::MakeAttempts;
@@ -64,5 +64,5 @@ TEST(GrpcWorkTest, DeliveryHasTheTokenAndResultHasTheWork) {
   server->Shutdown();
 }
 
-}  // namespace
+}  // namespace work_test
 }  // namespace escapement::handler

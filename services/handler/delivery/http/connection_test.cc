@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::handler {
-namespace {
+namespace connection_test {
 
 using Progress = HttpConnection::Progress;
 
@@ -252,5 +252,5 @@ TEST_F(HttpConnectionTest, LastOutcomeCountsOnlyIfWanted) {
   EXPECT_EQ(connection_.TakeAnswer(false).outcome, "");
 }
 
-}  // namespace
+}  // namespace connection_test
 }  // namespace escapement::handler

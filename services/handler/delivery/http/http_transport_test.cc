@@ -21,7 +21,7 @@
 #include "tests/fixtures/loopback.h"
 
 namespace escapement::handler {
-namespace {
+namespace http_transport_test {
 
 using fixtures::AttemptOptions;
 using fixtures::CollectingSink;
@@ -358,5 +358,5 @@ TEST_P(HttpTransportTest, DestructorAnswersOutstandingAttempts) {
 
 INSTANTIATE_TEST_SUITE_P(PlainAndWithAUser, HttpTransportTest, ::testing::Values("", "somebody@"));
 
-}  // namespace
+}  // namespace http_transport_test
 }  // namespace escapement::handler

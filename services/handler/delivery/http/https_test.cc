@@ -18,7 +18,7 @@
 #include "tests/fixtures/nginx/nginx.h"
 
 namespace escapement::handler {
-namespace {
+namespace https_test {
 
 using fixtures::CollectingSink;
 using fixtures::MakeAttemptsTo;
@@ -165,5 +165,5 @@ TEST_F(HttpsTest, ConnectionsThatTheServerEndsLoseNothing) {
   EXPECT_EQ(ids.size(), kCount);
 }
 
-}  // namespace
+}  // namespace https_test
 }  // namespace escapement::handler

@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::handler {
-namespace {
+namespace troubled_origins_test {
 
 TEST(TroubledOriginsTest, AnOriginIsInTroubleUntilItAnswersManyTimesInSuccession) {
   TroubledOrigins origins;
@@ -31,5 +31,5 @@ TEST(TroubledOriginsTest, ItRemembersABoundedNumber) {
   EXPECT_TRUE(origins.Has(absl::StrCat("origin ", TroubledOrigins::kOriginsMax)));
 }
 
-}  // namespace
+}  // namespace troubled_origins_test
 }  // namespace escapement::handler

@@ -18,7 +18,7 @@
 #include "tests/fixtures/loopback.h"
 
 namespace escapement::handler {
-namespace {
+namespace work_test {
 
 using fixtures::CollectingSink;
 using fixtures::MakeAttempts;
@@ -130,5 +130,5 @@ TEST_P(HttpWorkTest, FailedWorkHasItsReasonOnlyWithAToken) {
 
 INSTANTIATE_TEST_SUITE_P(PlainAndWithAUser, HttpWorkTest, ::testing::Values("", "somebody@"));
 
-}  // namespace
+}  // namespace work_test
 }  // namespace escapement::handler

@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::handler {
-namespace {
+namespace cluster_config_test {
 
 using storage::v1::KafkaTargetRecord;
 using ::testing::IsSupersetOf;
@@ -166,5 +166,5 @@ TEST(ClusterConfigTest, MessageTimeoutEndsBeforeTheAttempt) {
     EXPECT_LE(KafkaMessageTimeout(t) + absl::Milliseconds(1500), t);
 }
 
-}  // namespace
+}  // namespace cluster_config_test
 }  // namespace escapement::handler

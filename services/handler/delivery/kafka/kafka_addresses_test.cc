@@ -19,7 +19,7 @@
 #include "tests/fixtures/kafka/tcp_forwarder.h"
 
 namespace escapement::handler {
-namespace {
+namespace kafka_addresses_test {
 
 using fixtures::CollectingSink;
 using fixtures::KafkaCluster;
@@ -129,5 +129,5 @@ TEST_F(KafkaAddressesTest, UnusableCertificateOrSettingIsRejected) {
   EXPECT_EQ(SendOne(transport, target).status, DeliveryStatus::kRejected);
 }
 
-}  // namespace
+}  // namespace kafka_addresses_test
 }  // namespace escapement::handler

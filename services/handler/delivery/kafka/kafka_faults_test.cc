@@ -18,7 +18,7 @@
 #include "tests/fixtures/kafka/kafka_cluster.h"
 
 namespace escapement::handler {
-namespace {
+namespace kafka_faults_test {
 
 using fixtures::CollectingSink;
 using fixtures::KafkaCluster;
@@ -238,5 +238,5 @@ TEST_F(KafkaFaultsTest, FullQueueIsUnsent) {
   EXPECT_EQ(unsent, 1000u);
 }
 
-}  // namespace
+}  // namespace kafka_faults_test
 }  // namespace escapement::handler

@@ -17,7 +17,7 @@
 #include "tests/fixtures/kafka/kafka_login_broker.h"
 
 namespace escapement::handler {
-namespace {
+namespace kafka_login_test {
 
 using fixtures::CollectingSink;
 using fixtures::KafkaLoginBroker;
@@ -108,5 +108,5 @@ TEST_F(KafkaLoginTest, KeyOfAnotherCertificateIsRejected) {
   EXPECT_THAT(result.message, Not(HasSubstr("PRIVATE KEY")));
 }
 
-}  // namespace
+}  // namespace kafka_login_test
 }  // namespace escapement::handler

@@ -17,7 +17,7 @@
 #include "tests/fixtures/kafka/kafka_cluster.h"
 
 namespace escapement::handler {
-namespace {
+namespace kafka_transport_test {
 
 using fixtures::AttemptOptions;
 using fixtures::CollectingSink;
@@ -215,5 +215,5 @@ TEST_F(KafkaTransportTest, TransportWithoutAttemptsEnds) {
   transport.Send({}, sink_);
 }
 
-}  // namespace
+}  // namespace kafka_transport_test
 }  // namespace escapement::handler

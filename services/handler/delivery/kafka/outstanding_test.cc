@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::handler {
-namespace {
+namespace outstanding_test {
 
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
@@ -57,5 +57,5 @@ TEST_F(OutstandingTest, StepIsUsedAgainAfterItHasExpired) {
   EXPECT_THAT(Expire(20'000), UnorderedElementsAre(2));
 }
 
-}  // namespace
+}  // namespace outstanding_test
 }  // namespace escapement::handler

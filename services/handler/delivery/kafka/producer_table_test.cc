@@ -14,7 +14,7 @@
 #include "tests/fixtures/collecting_sink.h"
 
 namespace escapement::handler {
-namespace {
+namespace producer_table_test {
 
 using State = ProducerTable::State;
 
@@ -121,5 +121,5 @@ TEST_F(ProducerTableTest, RetiredProducerStaysUntilItsAttemptsEnd) {
   EXPECT_NE(table_.Find("key"), nullptr);
 }
 
-}  // namespace
+}  // namespace producer_table_test
 }  // namespace escapement::handler

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::handler {
-namespace {
+namespace report_test {
 
 using ::testing::HasSubstr;
 
@@ -62,5 +62,5 @@ TEST(ReportTest, MessageHasTheTroubleAndIsBounded) {
       kDeliveryMessageBytesMax);
 }
 
-}  // namespace
+}  // namespace report_test
 }  // namespace escapement::handler

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::handler {
-namespace {
+namespace answer_test {
 
 SqsAnswer Refusal(long status, const std::string& type) {
   return {.status = status, .body = absl::StrCat("{\"__type\":\"", type, "\"}")};
@@ -81,5 +81,5 @@ TEST(SqsAnswerTest, RetryAfterIsBounded) {
   EXPECT_EQ(ResultsOfAnswer(answer, 1)[0].retry_after, absl::ZeroDuration());
 }
 
-}  // namespace
+}  // namespace answer_test
 }  // namespace escapement::handler

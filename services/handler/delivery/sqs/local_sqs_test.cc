@@ -10,11 +10,11 @@
 #include "gtest/gtest.h"
 #include "services/handler/delivery/sqs/sqs_transport.h"
 #include "tests/fixtures/collecting_sink.h"
-#include "tests/fixtures/sqs/sqs_attempts.h"
 #include "tests/fixtures/sqs/sqs_server.h"
+#include "tests/fixtures/sqs_attempts.h"
 
 namespace escapement::handler {
-namespace {
+namespace local_sqs_test {
 
 using fixtures::CollectingSink;
 using fixtures::MakeSqsAttempts;
@@ -187,5 +187,5 @@ TEST_F(LocalSqsTest, TenThousandEventsArriveOnce) {
   EXPECT_EQ(attributes["Attributes"]["ApproximateNumberOfMessages"], absl::StrCat(kCount));
 }
 
-}  // namespace
+}  // namespace local_sqs_test
 }  // namespace escapement::handler

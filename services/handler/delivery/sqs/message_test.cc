@@ -10,10 +10,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "services/handler/delivery/sqs/sqs_text.h"
-#include "tests/fixtures/sqs/sqs_attempts.h"
+#include "tests/fixtures/sqs_attempts.h"
 
 namespace escapement::handler {
-namespace {
+namespace message_test {
 
 using fixtures::MakeSqsAttempts;
 using fixtures::SqsAttemptOptions;
@@ -170,5 +170,5 @@ TEST(SqsMessageTest, ContextsDoNotMix) {
   EXPECT_THAT(bodies, ElementsAre("a", "b", "a"));
 }
 
-}  // namespace
+}  // namespace message_test
 }  // namespace escapement::handler

@@ -18,9 +18,9 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "services/handler/delivery/http/transfer_loop.h"
 #include "services/handler/delivery/sqs/credentials.h"
 #include "services/handler/delivery/sqs/sts.h"
-#include "services/handler/delivery/transfers/transfer_loop.h"
 
 namespace escapement::handler {
 

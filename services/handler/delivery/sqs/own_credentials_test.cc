@@ -12,11 +12,11 @@
 #include "gtest/gtest.h"
 #include "services/handler/delivery/sqs/sqs_transport.h"
 #include "tests/fixtures/collecting_sink.h"
-#include "tests/fixtures/sqs/sqs_attempts.h"
 #include "tests/fixtures/sqs/sqs_server.h"
+#include "tests/fixtures/sqs_attempts.h"
 
 namespace escapement::handler {
-namespace {
+namespace own_credentials_test {
 
 using fixtures::CollectingSink;
 using fixtures::MakeSqsAttempts;
@@ -161,5 +161,5 @@ TEST_F(OwnCredentialsTest, KeysAreFetchedAgainBeforeTheyExpire) {
   EXPECT_LE(own.fetch_at(), now + std::chrono::seconds(10));
 }
 
-}  // namespace
+}  // namespace own_credentials_test
 }  // namespace escapement::handler

@@ -19,7 +19,7 @@
 #include "tests/fixtures/http_receiver.h"
 
 namespace escapement::handler {
-namespace {
+namespace request_signer_test {
 
 using ::testing::ElementsAre;
 using ::testing::StartsWith;
@@ -149,5 +149,5 @@ TEST(SqsRequestSignerTest, ManySecretsAreSignedRightly) {
   }
 }
 
-}  // namespace
+}  // namespace request_signer_test
 }  // namespace escapement::handler

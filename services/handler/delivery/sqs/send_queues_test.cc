@@ -7,10 +7,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/collecting_sink.h"
-#include "tests/fixtures/sqs/sqs_attempts.h"
+#include "tests/fixtures/sqs_attempts.h"
 
 namespace escapement::handler {
-namespace {
+namespace send_queues_test {
 
 using fixtures::MakeSqsAttempts;
 using fixtures::SqsAttemptOptions;
@@ -169,5 +169,5 @@ TEST_F(SqsSendQueuesTest, TakeAllEmptiesThem) {
   EXPECT_EQ(queues_.TakeAll().size(), 0u);
 }
 
-}  // namespace
+}  // namespace send_queues_test
 }  // namespace escapement::handler

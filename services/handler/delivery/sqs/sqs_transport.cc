@@ -12,13 +12,13 @@
 #include "common/base/check.h"
 #include "common/base/printable_text.h"
 #include "escapement/storage/v1/records.pb.h"
+#include "services/handler/delivery/http/transfer_loop.h"
 #include "services/handler/delivery/result_batch.h"
 #include "services/handler/delivery/sqs/batch_request.h"
 #include "services/handler/delivery/sqs/message.h"
 #include "services/handler/delivery/sqs/request_signer.h"
 #include "services/handler/delivery/sqs/send_queues.h"
 #include "services/handler/delivery/sqs/timer_thread.h"
-#include "services/handler/delivery/transfers/transfer_loop.h"
 
 namespace escapement::handler {
 namespace {

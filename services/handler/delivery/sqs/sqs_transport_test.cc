@@ -13,11 +13,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/collecting_sink.h"
-#include "tests/fixtures/sqs/sqs_attempts.h"
 #include "tests/fixtures/sqs/sqs_server.h"
+#include "tests/fixtures/sqs_attempts.h"
 
 namespace escapement::handler {
-namespace {
+namespace sqs_transport_test {
 
 using fixtures::CollectingSink;
 using fixtures::MakeSqsAttempts;
@@ -420,5 +420,5 @@ TEST_F(SqsTransportTest, MessagesOfResultsHaveNoSecret) {
   }
 }
 
-}  // namespace
+}  // namespace sqs_transport_test
 }  // namespace escapement::handler

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::handler {
-namespace {
+namespace sts_test {
 
 constexpr char kAnswer[] =
     "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>"
@@ -69,5 +69,5 @@ TEST(StsTest, RefusalHasItsReason) {
   EXPECT_EQ(ReadStsAnswer(502, "<html>").status().message(), "STS: HTTP 502");
 }
 
-}  // namespace
+}  // namespace sts_test
 }  // namespace escapement::handler

@@ -11,7 +11,7 @@ namespace escapement::master {
 namespace {
 
 constexpr size_t kHeadersAdded = 8;
-constexpr absl::Duration kBackoffMin = absl::Milliseconds(100);
+constexpr absl::Duration kResendBackoffMin = absl::Milliseconds(100);
 // How soon a new error topic is found.
 constexpr absl::Duration kMetadataRefresh = absl::Seconds(5);
 
@@ -166,7 +166,7 @@ void ErrorTopic::Delay(Record& record, rd_kafka_resp_err_t error) {
     record.without_head = record.without_value;
     record.without_value = true;
   }
-  const BackoffPolicy backoff = {.min = kBackoffMin, .max = options_.backoff_max};
+  const BackoffPolicy backoff = {.min = kResendBackoffMin, .max = options_.backoff_max};
   record.due = runtime_.clock().Elapsed() +
                FullJitterBackoff(backoff, ++record.tries, runtime_.random().Next());
   if (record.tries == 1) listener_.OnErrorDelayed(record.item, rd_kafka_err2str(error));

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::master {
-namespace {
+namespace ingest_batch_test {
 
 using ::testing::ElementsAre;
 
@@ -102,5 +102,5 @@ TEST_F(KafkaBatchTest, HalvesHaveEachMessageOnce) {
   Release(half);
 }
 
-}  // namespace
+}  // namespace ingest_batch_test
 }  // namespace escapement::master

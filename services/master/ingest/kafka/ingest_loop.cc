@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/backoff/backoff.h"
 #include "common/base/check.h"
-#include "common/service/log.h"
+#include "common/base/log.h"
 #include "common/status/errors.h"
 #include "escapement/v1/event_service.pb.h"
 #include "services/master/ingest/kafka/message_decoder.h"

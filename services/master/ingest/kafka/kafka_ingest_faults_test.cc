@@ -12,7 +12,7 @@
 #include "tests/fixtures/kafka/ingest_test.h"
 
 namespace escapement::master {
-namespace {
+namespace kafka_ingest_faults_test {
 
 using ::escapement::fixtures::KafkaRecord;
 
@@ -263,5 +263,5 @@ TEST_F(KafkaIngestFaultsTest, RevokedPartitionIsNotCommittedWithoutAnswers) {
   EXPECT_GT(first.metrics.duplicates.Value() + second.metrics.duplicates.Value(), 0);
 }
 
-}  // namespace
+}  // namespace kafka_ingest_faults_test
 }  // namespace escapement::master

@@ -8,7 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/bounded_file.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 
 ABSL_FLAG(std::string, kafka_ingest_brokers, "",
           "brokers (host:port,...) from whose topics events are made; empty: none");

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::master {
-namespace {
+namespace kafka_ingest_flags_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -116,5 +116,5 @@ TEST_F(KafkaIngestFlagsTest, SecretsComeFromFiles) {
   EXPECT_THAT(Errors(), ElementsAre(HasSubstr("PLAIN needs TLS")));
 }
 
-}  // namespace
+}  // namespace kafka_ingest_flags_test
 }  // namespace escapement::master

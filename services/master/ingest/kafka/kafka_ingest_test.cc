@@ -16,7 +16,7 @@
 #include "tests/fixtures/kafka/ingest_test.h"
 
 namespace escapement::master {
-namespace {
+namespace kafka_ingest_test {
 
 using ::escapement::fixtures::KafkaRecord;
 using ::testing::HasSubstr;
@@ -182,5 +182,5 @@ TEST_F(KafkaIngestTest, StopWaitsForAnswersAndCommitsThem) {
   EXPECT_GT(events_.events().size(), 0u);
 }
 
-}  // namespace
+}  // namespace kafka_ingest_test
 }  // namespace escapement::master

@@ -10,7 +10,7 @@
 #include "services/master/requests/resource_name.h"
 
 namespace escapement::master {
-namespace {
+namespace message_decoder_test {
 
 using ::testing::HasSubstr;
 
@@ -126,5 +126,5 @@ TEST_F(MessageDecoderTest, LongestMadeIdIsAClientId) {
   EXPECT_TRUE(IsClientEventId(EventIdOf(Message("{}"))));
 }
 
-}  // namespace
+}  // namespace message_decoder_test
 }  // namespace escapement::master

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::master {
-namespace {
+namespace offset_tracker_test {
 
 TEST(OffsetTrackerTest, CommitsUpToTheFirstMessageWithoutAnswer) {
   OffsetTracker tracker;
@@ -57,5 +57,5 @@ TEST(OffsetTrackerTest, NeverPassesAMessageWithoutAnswer) {
   }
 }
 
-}  // namespace
+}  // namespace offset_tracker_test
 }  // namespace escapement::master

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::master {
-namespace {
+namespace topic_rules_test {
 
 TopicRules RulesOf(const std::vector<std::string>& topics) {
   const auto rules = TopicRules::Parse(topics, "default");
@@ -58,5 +58,5 @@ TEST(TopicRulesTest, MalformedTextsAreRefused) {
   EXPECT_FALSE(TopicRules::Parse({"a"}, "").ok());
 }
 
-}  // namespace
+}  // namespace topic_rules_test
 }  // namespace escapement::master

@@ -15,8 +15,8 @@
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/v1/schedule_service.pb.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
 
 namespace escapement::master {
 namespace {

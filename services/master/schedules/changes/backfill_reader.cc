@@ -16,22 +16,22 @@
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
+#include "services/master/codec/definition.h"
 #include "services/master/requests/range_reader.h"
-#include "services/master/runs/throttled_events.h"
 #include "services/master/schedules/changes/parked_row.h"
-#include "services/master/schedules/definition.h"
+#include "services/master/schedules/changes/throttled_events.h"
 
 namespace escapement::master {
 namespace {
 
 using kv::ColumnFamily;
 
-class Search : public std::enable_shared_from_this<Search> {
+class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
  public:
   using Found = absl::AnyInvocable<void(absl::StatusOr<BackfillScope>)>;
-  Search(MasterContext& context, BackfillScope scope, Found done)
+  BackfillSearch(MasterContext& context, BackfillScope scope, Found done)
       : context_(context),
         scope_(std::move(scope)),
         done_(std::move(done)),
@@ -311,7 +311,7 @@ class Search : public std::enable_shared_from_this<Search> {
 
 void ReadBackfill(MasterContext& context, BackfillScope scope,
                   absl::AnyInvocable<void(absl::StatusOr<BackfillScope>)> done) {
-  std::make_shared<Search>(context, std::move(scope), std::move(done))->ReadRecords();
+  std::make_shared<BackfillSearch>(context, std::move(scope), std::move(done))->ReadRecords();
 }
 
 }  // namespace escapement::master

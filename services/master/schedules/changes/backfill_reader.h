@@ -16,7 +16,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 #include "services/master/schedules/changes/backfill_decision.h"
 
 namespace escapement::master {

@@ -17,8 +17,8 @@
 #include "common/storage/policy_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
 
 namespace escapement::master {
 namespace {

@@ -30,13 +30,13 @@
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/layout.h"
+#include "services/master/codec/definition.h"
 #include "services/master/requests/resource_name.h"
-#include "services/master/runs/parked_ends.h"
 #include "services/master/schedules/changes/missed_split.h"
+#include "services/master/schedules/changes/parked_ends.h"
 #include "services/master/schedules/changes/parked_row.h"
 #include "services/master/schedules/changes/schedule_snapshot.h"
 #include "services/master/schedules/changes/waiting_launch.h"
-#include "services/master/schedules/definition.h"
 
 namespace escapement::master {
 

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "common/status/errors.h"
-#include "services/master/errors.h"
-#include "services/master/schedules/codec/schedule_codec.h"
+#include "services/master/base/errors.h"
+#include "services/master/codec/schedule_codec.h"
 
 namespace escapement::master {
 

@@ -16,10 +16,10 @@
 #include "common/kv/layout.h"
 #include "escapement/v1/resources.pb.h"
 #include "google/protobuf/message.h"
+#include "services/master/base/target_secrets.h"
 #include "services/master/requests/resource_name.h"
 #include "services/master/schedules/changes/change_builder.h"
 #include "services/master/schedules/changes/schedule_snapshot.h"
-#include "services/master/targets/target_secrets.h"
 
 namespace escapement::master {
 

@@ -8,8 +8,8 @@
 #include "common/base/micros.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
 #include "services/master/requests/range_reader.h"
 
 namespace escapement::master {

@@ -9,7 +9,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 #include "services/master/schedules/changes/decision.h"
 #include "services/master/schedules/changes/waiting_launch.h"
 

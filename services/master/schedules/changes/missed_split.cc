@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 
 namespace escapement::master {
 

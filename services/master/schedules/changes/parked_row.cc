@@ -6,8 +6,8 @@
 #include "common/storage/event_table.h"
 #include "common/storage/queue_shard_slices.h"
 #include "common/storage/waiting_table.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
 
 namespace escapement::master {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/base/log.h"
 #include "common/kv/group_parts.h"
 #include "common/rpc/caller.h"
-#include "common/service/log.h"
-#include "common/storage/targets/pause_request_table.h"
+#include "common/storage/pause_request_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
 #include "services/master/schedules/changes/schedule_decisions.h"

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "common/kv/client/range_mirror.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 
 namespace escapement::master {
 

@@ -2,14 +2,14 @@
 
 #include <string>
 
-#include "common/storage/targets/pause_request_table.h"
+#include "common/storage/pause_request_table.h"
 #include "escapement/storage/v1/access_records.pb.h"
 #include "gtest/gtest.h"
 #include "services/master/testing/master_world.h"
 #include "services/master/testing/schedule_world.h"
 
 namespace escapement::master {
-namespace {
+namespace pause_request_loop_test {
 
 using kv::ColumnFamily;
 
@@ -107,5 +107,5 @@ TEST_F(PauseRequestTest, RequestsForOtherSchedulesVanish) {
   EXPECT_EQ(requests(), 0u);
 }
 
-}  // namespace
+}  // namespace pause_request_loop_test
 }  // namespace escapement::master

@@ -10,12 +10,12 @@
 #include "common/status/return_if_error.h"
 #include "common/storage/child_rows.h"
 #include "common/storage/occurrence_rows.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
+#include "services/master/codec/schedule_codec.h"
 #include "services/master/schedules/changes/change_builder.h"
+#include "services/master/schedules/changes/max_runs.h"
 #include "services/master/schedules/changes/missed_split.h"
-#include "services/master/schedules/codec/schedule_codec.h"
-#include "services/master/schedules/max_runs.h"
 
 namespace escapement::master {
 namespace {

@@ -19,13 +19,13 @@
 #include "common/storage/occurrence_rows.h"
 #include "common/storage/schedule_table.h"
 #include "google/protobuf/empty.pb.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
+#include "services/master/codec/throttle_codec.h"
 #include "services/master/schedules/changes/change_builder.h"
+#include "services/master/schedules/changes/max_runs.h"
 #include "services/master/schedules/changes/missed_split.h"
-#include "services/master/schedules/codec/throttle_codec.h"
-#include "services/master/schedules/max_runs.h"
-#include "services/master/schedules/schedule_warnings.h"
+#include "services/master/schedules/changes/schedule_warnings.h"
 
 namespace escapement::master {
 namespace {

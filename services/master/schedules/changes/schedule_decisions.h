@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "escapement/v1/schedule_service.pb.h"
+#include "services/master/codec/schedule_codec.h"
 #include "services/master/schedules/changes/decision.h"
-#include "services/master/schedules/codec/schedule_codec.h"
 
 namespace escapement::master {
 

@@ -10,9 +10,9 @@
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/master/runs/parked_ends.h"
+#include "services/master/codec/definition.h"
+#include "services/master/schedules/changes/parked_ends.h"
 #include "services/master/schedules/changes/parked_row.h"
-#include "services/master/schedules/definition.h"
 
 namespace escapement::master {
 

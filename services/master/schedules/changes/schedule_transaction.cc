@@ -10,10 +10,10 @@
 #include "common/storage/policy_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
-#include "services/master/errors.h"
-#include "services/master/limits.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
+#include "services/master/schedules/changes/max_runs.h"
 #include "services/master/schedules/changes/parked_row.h"
-#include "services/master/schedules/max_runs.h"
 
 namespace escapement::master {
 namespace {

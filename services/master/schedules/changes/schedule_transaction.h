@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "google/protobuf/message.h"
 #include "services/master/api/done.h"
-#include "services/master/master_context.h"
+#include "services/master/base/master_context.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
 #include "services/master/schedules/changes/decision.h"

@@ -8,11 +8,11 @@
 #include "common/status/errors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 #include "services/master/testing/dead_letters/dead_letter_world.h"
 
 namespace escapement::master {
-namespace {
+namespace dead_letter_list_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -166,5 +166,5 @@ TEST_F(DeadLetterListTest, DeadLettersAreCollectedAfterThirtyDays) {
   EXPECT_THAT(List(""), ElementsAre());
 }
 
-}  // namespace
+}  // namespace dead_letter_list_test
 }  // namespace escapement::master

@@ -8,14 +8,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
 #include "common/status/errors.h"
-#include "common/storage/one_off/interned_delivery.h"
+#include "common/storage/interned_delivery.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
 #include "services/master/testing/dead_letters/dead_letter_world.h"
 
 namespace escapement::master {
-namespace {
+namespace dead_letter_redrive_test {
 
 using kv::ColumnFamily;
 
@@ -249,5 +249,5 @@ TEST_F(DeadLetterRedriveTest, TwoRedrivesAtOnceHaveOneEffect) {
   EXPECT_EQ(world_.fixture.Events().size(), 3u);
 }
 
-}  // namespace
+}  // namespace dead_letter_redrive_test
 }  // namespace escapement::master

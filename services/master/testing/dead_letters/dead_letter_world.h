@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
 #include "common/kv/group_parts.h"
-#include "common/storage/dead_letters/dead_letter_table.h"
+#include "common/storage/dead_letter_table.h"
 #include "common/storage/done_record.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"

@@ -13,14 +13,14 @@
 #include "common/base/micros.h"
 #include "common/kv/forwarding_kv_store.h"
 #include "common/status/errors.h"
-#include "common/storage/one_off/interned_delivery.h"
+#include "common/storage/interned_delivery.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "services/master/limits.h"
+#include "services/master/base/limits.h"
 #include "services/master/testing/dead_letters/dead_letter_world.h"
 
 namespace escapement::master {
-namespace {
+namespace operation_test {
 
 using kv::ColumnFamily;
 using ::testing::HasSubstr;
@@ -413,5 +413,5 @@ TEST_F(OperationTest, RepeatedRequestIsAnsweredAfterItsScheduleIsDeleted) {
             absl::StatusCode::kNotFound);
 }
 
-}  // namespace
+}  // namespace operation_test
 }  // namespace escapement::master

@@ -20,7 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
-#include "tests/e2e/chaos/commit_file.h"
+#include "tests/e2e/chaos/base/commit_file.h"
 #include "tests/simulation/record/history.h"
 
 namespace escapement::chaos {

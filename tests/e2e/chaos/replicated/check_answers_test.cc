@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::chaos {
-namespace {
+namespace check_answers_test {
 
 absl::Time At(int second) { return absl::UnixEpoch() + absl::Seconds(second); }
 
@@ -78,5 +78,5 @@ TEST(CheckAnswersTest, ReadOfWhatWasNeverTrueIsAPhantom) {
   EXPECT_EQ(RulesOf({Read(2, 3, 10, "10")}), "answer_phantom ");
 }
 
-}  // namespace
+}  // namespace check_answers_test
 }  // namespace escapement::chaos

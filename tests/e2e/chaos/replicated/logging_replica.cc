@@ -11,8 +11,8 @@
 #include "common/kv/log/pg/pg_schema.h"
 #include "common/kv/replica/replicated_kv_store.h"
 #include "common/kv/wire/store_service_grpc.h"
-#include "services/store/store_grpc.h"
-#include "tests/e2e/chaos/commit_file.h"
+#include "services/store/service/store_grpc.h"
+#include "tests/e2e/chaos/base/commit_file.h"
 #include "tests/e2e/chaos/replicated/noting_log.h"
 
 namespace escapement::chaos {

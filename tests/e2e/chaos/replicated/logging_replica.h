@@ -12,8 +12,8 @@
 
 #include "absl/status/statusor.h"
 #include "common/kv/rocks/rocks_kv_store.h"
-#include "common/service/service_process.h"
-#include "services/store/store_server.h"
+#include "common/process/service_process.h"
+#include "services/store/service/store_server.h"
 
 namespace escapement::chaos {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "tests/e2e/chaos/chaos_plan.h"
+#include "tests/e2e/chaos/base/chaos_plan.h"
 
 namespace escapement::chaos {
 

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::chaos {
-namespace {
+namespace replica_plan_test {
 
 TEST(ReplicaPlanTest, PlanHasAsManyFaultsAsWereAskedFor) {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
@@ -58,5 +58,5 @@ TEST(ReplicaPlanTest, OneSeedIsOnePlan) {
   }
 }
 
-}  // namespace
+}  // namespace replica_plan_test
 }  // namespace escapement::chaos

@@ -12,7 +12,7 @@
 #include "tests/e2e/chaos/chaos_run.h"
 
 namespace escapement::chaos {
-namespace {
+namespace replicated_chaos_test {
 
 TEST(ReplicatedChaosTest, NothingIsLostWhicheverStoreOrServerFails) {
   ChaosOptions options;
@@ -43,5 +43,5 @@ TEST(ReplicatedChaosTest, NothingIsLostWhicheverStoreOrServerFails) {
   if (HasFailure()) KeepLogs(options.folder);
 }
 
-}  // namespace
+}  // namespace replicated_chaos_test
 }  // namespace escapement::chaos

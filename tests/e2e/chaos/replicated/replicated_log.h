@@ -12,8 +12,8 @@
 
 #include "absl/status/statusor.h"
 #include "common/kv/log/log_position.h"
-#include "tests/e2e/chaos/commit_file.h"
-#include "tests/e2e/chaos/end_state.h"
+#include "tests/e2e/chaos/base/commit_file.h"
+#include "tests/e2e/chaos/base/end_state.h"
 #include "tests/simulation/record/history.h"
 
 namespace escapement::chaos {

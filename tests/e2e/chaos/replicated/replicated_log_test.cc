@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::chaos {
-namespace {
+namespace replicated_log_test {
 
 using kv::ColumnFamily;
 using kv::LogRow;
@@ -129,5 +129,5 @@ TEST(ReplicatedLogTest, CommitsComeFromTheTermThatWroteTheirRow) {
   EXPECT_TRUE(absl::IsDataLoss(CommitsOf(more.rows, folder).status()));
 }
 
-}  // namespace
+}  // namespace replicated_log_test
 }  // namespace escapement::chaos

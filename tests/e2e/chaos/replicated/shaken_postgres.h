@@ -18,7 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "tests/e2e/chaos/chaos_plan.h"
+#include "tests/e2e/chaos/base/chaos_plan.h"
 #include "tests/fixtures/postgres/postgres.h"
 
 namespace escapement::chaos {

@@ -16,8 +16,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tests/e2e/chaos/chaos_plan.h"
-#include "tests/e2e/chaos/cutting_proxy.h"
+#include "tests/e2e/chaos/base/chaos_plan.h"
+#include "tests/e2e/chaos/base/cutting_proxy.h"
 #include "tests/e2e/chaos/replicated/shaken_postgres.h"
 #include "tests/e2e/chaos/replicated/store_probes.h"
 #include "tests/integration/platform.h"

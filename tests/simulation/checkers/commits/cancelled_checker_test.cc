@@ -5,7 +5,7 @@
 #include "tests/simulation/checkers/commits/check_cancelled.h"
 
 namespace escapement::simulation {
-namespace {
+namespace cancelled_checker_test {
 
 const absl::Time kStart = absl::FromUnixSeconds(1'772'323'200);
 
@@ -108,5 +108,5 @@ TEST(CheckCancelled, FindsAnAnswerThatWasNotTrue) {
   EXPECT_EQ(Found(history), "0");
 }
 
-}  // namespace
+}  // namespace cancelled_checker_test
 }  // namespace escapement::simulation

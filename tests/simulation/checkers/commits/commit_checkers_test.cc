@@ -16,7 +16,7 @@
 #include "tests/simulation/record/made_up_history.h"
 
 namespace escapement::simulation {
-namespace {
+namespace commit_checkers_test {
 
 using Kind = StateWrite::Kind;
 using Table = RowWrite::Table;
@@ -322,5 +322,5 @@ TEST(CheckAcknowledgedTest, CatchesWhatGoesBackInTime) {
   EXPECT_TRUE(Says(CheckAcknowledged(history), "somebody had been told of commit 6"));
 }
 
-}  // namespace
+}  // namespace commit_checkers_test
 }  // namespace escapement::simulation

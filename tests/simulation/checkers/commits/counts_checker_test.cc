@@ -5,7 +5,7 @@
 #include "tests/simulation/checkers/commits/check_counts.h"
 
 namespace escapement::simulation {
-namespace {
+namespace counts_checker_test {
 
 OutcomeWrite Ended(Outcome outcome, uint64_t count, const std::string& occurrence = "o") {
   return {.uid = "u", .occurrence = occurrence, .count = count, .outcome = outcome};
@@ -55,5 +55,5 @@ TEST(CheckCounts, CatchesCountsThatBeginAnew) {
       1u);
 }
 
-}  // namespace
+}  // namespace counts_checker_test
 }  // namespace escapement::simulation

@@ -8,7 +8,7 @@
 #include "tests/simulation/checkers/commits/check_reads.h"
 
 namespace escapement::simulation {
-namespace {
+namespace log_checkers_test {
 
 using Kind = LoggedRow::Kind;
 
@@ -69,5 +69,5 @@ TEST(CheckReads, AcceptsReadThatBeganBeforeTheAnswer) {
 
 TEST(CheckReads, CatchesReadOfFormerState) { EXPECT_EQ(Reads({"p", At(21), At(30), 7}), 1u); }
 
-}  // namespace
+}  // namespace log_checkers_test
 }  // namespace escapement::simulation

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::simulation {
-namespace {
+namespace naive_expander_test {
 
 absl::Time At(const std::string& text) {
   absl::Time time;
@@ -66,5 +66,5 @@ TEST(NaiveExpander, EitherOfTwoRestrictedDayFieldsMatches) {
             (std::vector<std::string>{"20260302T000000-0-UTC", "20260303T000000-0-UTC"}));
 }
 
-}  // namespace
+}  // namespace naive_expander_test
 }  // namespace escapement::simulation

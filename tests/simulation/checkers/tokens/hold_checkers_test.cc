@@ -11,7 +11,7 @@
 #include "tests/simulation/record/made_up_history.h"
 
 namespace escapement::simulation {
-namespace {
+namespace hold_checkers_test {
 
 void Add(History* history, double seconds, std::vector<ThrottleWrite> writes) {
   Commit commit;
@@ -189,5 +189,5 @@ TEST(CheckHolds, CatchesWhatIsNotTakenBackThoughNobodySpeaks) {
   EXPECT_TRUE(absl::StrContains(Texts(CheckHolds(history)), "still holds its token"));
 }
 
-}  // namespace
+}  // namespace hold_checkers_test
 }  // namespace escapement::simulation

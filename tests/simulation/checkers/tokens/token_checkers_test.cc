@@ -15,7 +15,7 @@
 #include "tests/simulation/record/made_up_history.h"
 
 namespace escapement::simulation {
-namespace {
+namespace token_checkers_test {
 
 using simulation::At;  // beside the overload below
 
@@ -427,5 +427,5 @@ TEST(CheckSink, CatchesWhatIsSentLongAfterItsGrant) {
   EXPECT_TRUE(absl::StrContains(Texts(CheckSink(history)), "not to be sent after"));
 }
 
-}  // namespace
+}  // namespace token_checkers_test
 }  // namespace escapement::simulation

@@ -1,0 +1,102 @@
+#include "common/process/flag_sources.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/reflection.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+ABSL_FLAG(std::string, config, "", "YAML file with flags");
+ABSL_FLAG(std::string, listen, "default", "where to listen");
+ABSL_FLAG(int, shards, 16, "how many");
+ABSL_FLAG(bool, insecure, false, "no care");
+ABSL_FLAG(absl::Duration, ttl, absl::Seconds(5), "how long");
+
+namespace escapement {
+namespace flag_sources_test {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class FlagSourcesTest : public ::testing::Test {
+ protected:
+  AppliedFlags Apply(std::vector<std::string> arguments) {
+    return ApplyFlags(
+        {std::move(arguments), [this](const std::string& name) -> std::optional<std::string> {
+           const auto found = environment_.find(name);
+           if (found == environment_.end()) return std::nullopt;
+           return found->second;
+         }});
+  }
+  std::string WriteFile(const std::string& text) {
+    const std::string path = ::testing::TempDir() + "/flags.yaml";
+    std::ofstream(path) << text;
+    return path;
+  }
+  std::map<std::string, std::string> environment_;
+  absl::FlagSaver saver_;
+};
+
+TEST_F(FlagSourcesTest, CommandLineWinsOverEnvironmentAndEnvironmentOverFile) {
+  const std::string path = WriteFile("listen: file\nshards: 1\nttl: 9s\n");
+  environment_ = {{"ESCAPEMENT_LISTEN", "environment"}, {"ESCAPEMENT_SHARDS", "2"}};
+  EXPECT_THAT(Apply({"--config", path, "--listen=line", "--insecure"}).errors, IsEmpty());
+  EXPECT_EQ(absl::GetFlag(FLAGS_listen), "line");
+  EXPECT_EQ(absl::GetFlag(FLAGS_shards), 2);
+  EXPECT_EQ(absl::GetFlag(FLAGS_ttl), absl::Seconds(9));
+  EXPECT_TRUE(absl::GetFlag(FLAGS_insecure));
+  EXPECT_THAT(Apply({"--noinsecure"}).errors, IsEmpty());
+  EXPECT_FALSE(absl::GetFlag(FLAGS_insecure));
+}
+
+TEST_F(FlagSourcesTest, ReturnsAllErrorsOfAllPlaces) {
+  environment_ = {{"ESCAPEMENT_CONFIG", WriteFile("shard: 1\nttl: soon\nlisten: [a]\n")},
+                  {"ESCAPEMENT_SHARDS", "many"}};
+  const auto errors = Apply({"--nothing=1", "stray", "--shards=x", "--ttl"}).errors;
+  EXPECT_THAT(
+      errors,
+      ElementsAre(HasSubstr("unknown flag --nothing"), HasSubstr("unexpected argument 'stray'"),
+                  HasSubstr("--ttl needs a value"), HasSubstr("unknown setting 'shard'"),
+                  HasSubstr("ttl cannot be 'soon'"), HasSubstr("listen must be a single value"),
+                  HasSubstr("ESCAPEMENT_SHARDS"), HasSubstr("shards cannot be 'x'")));
+}
+
+TEST_F(FlagSourcesTest, IgnoresSettingsOfOtherServicesInTheFile) {
+  EXPECT_THAT(Apply({"--config=" + WriteFile("data_dir: /data\nlisten: file\n")}).errors,
+              IsEmpty());
+  EXPECT_EQ(absl::GetFlag(FLAGS_listen), "file");
+}
+
+TEST_F(FlagSourcesTest, AFileThatIsMissingOrNoYamlIsAnError) {
+  EXPECT_THAT(Apply({"--config=/nonexistent.yaml"}).errors,
+              ElementsAre(HasSubstr("/nonexistent.yaml")));
+  EXPECT_THAT(Apply({"--config=" + WriteFile("a: [")}).errors,
+              ElementsAre(HasSubstr("flags.yaml")));
+  EXPECT_THAT(Apply({"--config=" + WriteFile("just text")}).errors,
+              ElementsAre(HasSubstr("must be a map")));
+}
+
+TEST_F(FlagSourcesTest, ReadsItsOwnOutput) {
+  EXPECT_THAT(Apply({"--listen=a: \"b\" # c", "--ttl=90s"}).errors, IsEmpty());
+  const std::string path = WriteFile(FlagsAsYaml());
+  EXPECT_THAT(Apply({"--listen=other", "--ttl=1s"}).errors, IsEmpty());
+  EXPECT_THAT(Apply({"--config=" + path}).errors, IsEmpty());
+  EXPECT_EQ(absl::GetFlag(FLAGS_listen), "a: \"b\" # c");
+  EXPECT_EQ(absl::GetFlag(FLAGS_ttl), absl::Seconds(90));
+}
+
+TEST_F(FlagSourcesTest, HelpIsNotAnError) {
+  const AppliedFlags applied = Apply({"--help"});
+  EXPECT_TRUE(applied.help);
+  EXPECT_THAT(applied.errors, IsEmpty());
+  EXPECT_THAT(FlagsHelp(), HasSubstr("--shards (how many); default: 16"));
+}
+
+}  // namespace flag_sources_test
+}  // namespace escapement

@@ -1,0 +1,38 @@
+#include "common/process/store_client.h"
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/process/store_addresses.h"
+#include "common/rpc/channel.h"
+#include "common/tls/tls_flags.h"
+
+ABSL_FLAG(std::string, store, "127.0.0.1:7400",
+          "host:port of the store. If it is replicated: the addresses of all its processes, "
+          "separated by commas, or one name that has them all");
+
+namespace escapement {
+
+void ValidateStoreFlag(std::vector<std::string>& errors) {
+  const auto addresses = ParseStoreAddresses(absl::GetFlag(FLAGS_store));
+  if (!addresses.ok()) errors.push_back(absl::StrCat("--store: ", addresses.status().message()));
+}
+
+std::unique_ptr<kv::LeaderSeekingKvStore> NewStoreClient(Runtime& runtime) {
+  kv::LeaderSeekingKvStore::Options options;
+  options.addresses = ParseStoreAddresses(absl::GetFlag(FLAGS_store)).value();
+  options.connect = [](const kv::StoreAddress& address) {
+    ChannelOptions channel;
+    channel.tls = PeerTlsFromFlags();
+    channel.authority = address.authority;
+    // Stores name addresses, too: the scheme makes sure that none is taken for another kind of
+    // target.
+    return NewChannel(absl::StrCat("dns:///", address.target), channel);
+  };
+  options.on_leader = [](const kv::StoreAddress& leader) {
+    Log(LogLevel::kInfo, "store.client", "another store leads", {{"address", leader.target}});
+  };
+  return std::make_unique<kv::LeaderSeekingKvStore>(runtime, std::move(options));
+}
+
+}  // namespace escapement

@@ -1,0 +1,69 @@
+// --store: the addresses of the store, for each service that does not open the data folder itself.
+
+#ifndef COMMON_PROCESS_STORE_CLIENT_H_
+#define COMMON_PROCESS_STORE_CLIENT_H_
+
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "common/kv/kv_store.h"
+#include "common/kv/wire/leader_seeking_kv_store.h"
+#include "common/kv/wire/store_admin.h"
+#include "common/process/gated_service.h"
+#include "common/process/service_process.h"
+
+namespace escapement {
+
+// Appends a sentence if --store is impossible.
+void ValidateStoreFlag(std::vector<std::string>& errors);
+
+// A client of the store at --store, with TLS if --peer_ca is set. It connects when it is first
+// needed, and again after each break. If the store is replicated, it goes where the leader is
+// (common/kv/wire/leader_seeking_kv_store.h). `runtime` must outlive the client.
+std::unique_ptr<kv::LeaderSeekingKvStore> NewStoreClient(Runtime& runtime);
+
+// A `Hosted` with its own client of the store. It is made from a ServiceContext and a KvStore, and
+// a StoreAdmin if it wants one. It takes part while this machine's time zone database is the one in
+// force.
+template <typename Hosted>
+std::unique_ptr<HostedService> HostWithStore(const ServiceContext& context) {
+  class WithStore final : public HostedService {
+   public:
+    explicit WithStore(const ServiceContext& context)
+        : store_(NewStoreClient(context.runtime)),
+          hosted_(Make(context, *store_)),
+          gated_(context, *store_, hosted_) {}
+    void AddRpcs(RpcTable& table) override { gated_.AddRpcs(table); }
+    CallGate& gate() override { return gated_.gate(); }
+    absl::Status AddHttpRoutes(HttpServer& http,
+                               std::shared_ptr<grpc::Channel> in_process) override {
+      return gated_.AddHttpRoutes(http, std::move(in_process));
+    }
+    absl::Status Start() override { return gated_.Start(); }
+    bool Ready() override { return gated_.Ready(); }
+    std::string NotReadyReason() override { return gated_.NotReadyReason(); }
+    void Drain(Closure done) override { gated_.Drain(std::move(done)); }
+
+   private:
+    static Hosted Make(const ServiceContext& context, kv::LeaderSeekingKvStore& store) {
+      if constexpr (std::is_constructible_v<Hosted, const ServiceContext&, kv::KvStore&,
+                                            kv::StoreAdmin&>) {
+        return Hosted(context, store, store);
+      } else {
+        return Hosted(context, store);
+      }
+    }
+    // Destroyed in the reverse order.
+    std::unique_ptr<kv::LeaderSeekingKvStore> store_;
+    Hosted hosted_;
+    tzdata::GatedService gated_;
+  };
+  return std::make_unique<WithStore>(context);
+}
+
+}  // namespace escapement
+
+#endif  // COMMON_PROCESS_STORE_CLIENT_H_

@@ -1,0 +1,288 @@
+#include "services/handler/claims/granted_loop.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "common/base/key_codec.h"
+#include "common/base/micros.h"
+#include "common/runtime/perturb.h"
+#include "common/storage/inflight_table.h"
+#include "services/handler/claims/inflight_scan.h"
+#include "services/handler/shard/row_resolver.h"
+
+namespace escapement::handler {
+
+using kv::ColumnFamily;
+
+void GrantedLoop::Start(std::function<void()> watched) {
+  on_watching_ = std::move(watched);
+  StartWatch();
+}
+
+void GrantedLoop::StartWatch() {
+  ++generation_;
+  watch_.reset();
+  scanning_ = true;
+  state_.granted.KeepEnded();
+  // Only for the commit number at which the watch begins. The full scan follows once it is open.
+  const std::string begin = InflightShardBegin(state_.shard);
+  state_.core.client.Scan(
+      {.cf = ColumnFamily::kInflight,
+       .begin = begin,
+       .end = KeyAfter(begin),
+       .limit = 1,
+       .keys_only = true},
+      state_.core.executor,
+      state_.WhileOwned([this, generation = generation_](absl::StatusOr<kv::ScanResult> result) {
+        if (generation != generation_) return;
+        if (!result.ok()) return StartWatch();
+        OpenWatch(result->seq);
+      }));
+}
+
+void GrantedLoop::OpenWatch(kv::CommitSeq from) {
+  const uint64_t generation = generation_;
+  watch_ = state_.core.client.OpenWatch(
+      {.cf = ColumnFamily::kInflight,
+       .begin = InflightShardBegin(state_.shard),
+       .end = InflightShardEnd(state_.shard),
+       .from_seq = from},
+      /*excluding_own=*/true, state_.core.executor,
+      {.on_batch = state_.WhileOwned([this, generation](const kv::WatchBatch& batch) {
+         if (generation == generation_) OnBatch(batch);
+       }),
+       .on_lagged = state_.WhileOwned([this, generation](const absl::Status&) {
+         if (generation == generation_) StartWatch();
+       })});
+  if (on_watching_ != nullptr) {
+    on_watching_();
+  } else {
+    ScanAgain();
+  }
+}
+
+void GrantedLoop::OnScanned(kv::CommitSeq seq) {
+  on_watching_ = nullptr;
+  scanning_ = false;
+  scanned_seq_ = seq;
+  AdoptWatched(std::exchange(watched_claims_, {}));
+  state_.core.wake();
+}
+
+// The first scan found all claims of former owners, so a claim that is not known is new.
+void GrantedLoop::ScanAgain() {
+  ScanInflight(
+      state_, [this, generation = generation_](std::vector<kv::Entry> inflight, kv::CommitSeq seq) {
+        if (generation != generation_) return;
+        for (LeftClaim& claim : PlanTakeover(inflight).claims) {
+          if (IsGranted(claim.id) && state_.granted.Add(claim.id)) Adopt(std::move(claim), 0);
+        }
+        OnScanned(seq);
+      });
+}
+
+void GrantedLoop::OnBatch(const kv::WatchBatch& batch) {
+  // The watch has now delivered everything up to the scan: no ended claim can show up again.
+  if (!scanning_ && state_.granted.keeping() && batch.seq > scanned_seq_)
+    state_.granted.ForgetEnded();
+  std::vector<WatchedClaim> claims;
+  const bool none_told = Perturb(state_.core.runtime, Site::kGrantedClaimNotTold);
+  for (const kv::WatchedMutation& mutation : batch.mutations) {
+    if (mutation.kind != kv::Mutation::Kind::kPut) continue;
+    const std::optional<InflightKey> key = DecodeInflightKey(mutation.key);
+    if (!key.has_value() || !key->is_claim() || !IsGranted(key->claim)) continue;
+    claims.push_back({.id = key->claim,
+                      .value = mutation.value,
+                      .omitted = mutation.value_omitted || none_told,
+                      .seq = batch.seq});
+  }
+  if (scanning_) {
+    watched_claims_.insert(watched_claims_.end(), std::make_move_iterator(claims.begin()),
+                           std::make_move_iterator(claims.end()));
+    return;
+  }
+  AdoptWatched(std::move(claims));
+  state_.core.wake();
+}
+
+void GrantedLoop::AdoptWatched(std::vector<WatchedClaim> claims) {
+  std::vector<WatchedClaim> omitted;
+  for (WatchedClaim& claim : claims) {
+    if (!state_.granted.Add(claim.id)) continue;
+    if (claim.omitted) {
+      omitted.push_back(std::move(claim));
+    } else {
+      AdoptRecord(claim);
+    }
+  }
+  if (!omitted.empty()) ReadOmitted(std::move(omitted));
+}
+
+// GrantedClaims knows these claims already, so they must be read even if the watch is lost.
+void GrantedLoop::ReadOmitted(std::vector<WatchedClaim> claims) {
+  std::vector<kv::Key> keys;
+  for (const WatchedClaim& claim : claims)
+    keys.push_back({.cf = ColumnFamily::kInflight, .key = EncodeClaimKey(claim.id)});
+  state_.core.client.MultiGet(std::move(keys), state_.core.executor,
+                              state_.WhileOwned([this, claims = std::move(claims)](
+                                                    absl::StatusOr<kv::GetResult> result) mutable {
+                                if (!result.ok()) return ReadOmitted(std::move(claims));
+                                for (size_t i = 0; i < claims.size(); ++i) {
+                                  if (!result->values[i].has_value()) {
+                                    state_.granted.Forget(claims[i].id);
+                                    continue;
+                                  }
+                                  claims[i].value = *std::move(result->values[i]);
+                                  AdoptRecord(claims[i]);
+                                }
+                                state_.core.wake();
+                              }));
+}
+
+void GrantedLoop::AdoptRecord(const WatchedClaim& watched) {
+  storage::v1::ClaimRecord record;
+  if (!record.ParseFromString(watched.value)) {
+    state_.core.metrics.broken_rows.Increment();
+    return;
+  }
+  LeftClaim claim;
+  claim.id = watched.id;
+  claim.claim_time_micros = record.claim_time_micros();
+  claim.timeout_max_micros = record.delivery_timeout_max_micros();
+  for (storage::v1::ClaimRecord::Entry& entry : *record.mutable_entries()) {
+    LeftEntry& left = claim.entries.emplace_back();
+    for (const storage::v1::IndexRange& range : entry.ranges())
+      left.open.push_back({range.first(), range.count()});
+    left.record = std::move(entry);
+  }
+  Adopt(std::move(claim), watched.seq);
+}
+
+void GrantedLoop::Adopt(LeftClaim left, kv::CommitSeq seq) {
+  if (stopped_) {
+    arrived_late_.push_back(std::move(left));
+    return;
+  }
+  const std::shared_ptr<Claim> claim = MakeGrantedClaim(left);
+  if (claim == nullptr || claim->open == 0) {
+    // The claim stays in the store. The owner of its policy takes its events back.
+    state_.core.metrics.broken_rows.Increment();
+    return;
+  }
+  state_.core.metrics.claims.Increment();
+  claim->granted_seq = seq;
+  state_.AddClaim(claim);
+  for (GrantedPiece& piece : OpenPieces(claim, left)) Resolve(std::move(piece));
+}
+
+// Reads the state too: only a cached state is kept current by the watch, and Shard::BeforeSend
+// looks at it.
+void GrantedLoop::Resolve(GrantedPiece piece) {
+  ClaimedEntry& entry = piece.claimed();
+  if (entry.context == nullptr) {
+    const auto definition = state_.core.cache.Definition(entry.key.uid, entry.claimed_version);
+    const auto known = state_.core.cache.State(entry.key.uid);
+    if (definition == nullptr || known == nullptr) {
+      awaiting_records_.push_back(std::move(piece));
+      return;
+    }
+    // The schedule was deleted with its definition.
+    if (definition->record == nullptr)
+      return ends_.Add(ReturnOutcome(piece, state_.core.client.NowLow(), /*unreachable=*/false));
+    entry.context = ContextOfScheduled(*definition, entry);
+  }
+  if (piece.claim->IsSuspect(entry))
+    return suspects_.Add(piece.claim, piece.entry, piece.first, piece.count);
+  QueueForTarget(std::move(piece));
+}
+
+void GrantedLoop::OnFetched() {
+  for (GrantedPiece& piece : std::exchange(awaiting_records_, {})) Resolve(std::move(piece));
+}
+
+void GrantedLoop::QueueForTarget(GrantedPiece piece) {
+  const std::string& target = piece.claimed().context->target_key;
+  const auto queue = blocked_.find(target);
+  if (queue != blocked_.end()) {
+    queue->second.push_back(std::move(piece));
+    return;
+  }
+  const uint64_t room = state_.core.sends.Room(target);
+  if (room >= piece.count) return HandToSendLoop(piece);
+  GrantedPiece given = piece;
+  given.count = room;
+  if (room > 0) HandToSendLoop(given);
+  piece.first += room;
+  piece.count -= room;
+  blocked_[target].push_back(std::move(piece));
+}
+
+// Lateness counts from the grant: waiting for a token is no delay of the handler.
+void GrantedLoop::HandToSendLoop(const GrantedPiece& piece) {
+  const ClaimedEntry& entry = piece.claimed();
+  state_.core.sends.Reserve(entry.context->target_key, piece.count);
+  state_.core.sends.Add(piece.claim, piece.entry, piece.first, piece.count,
+                        std::max(entry.key.due_time, FromMicros(piece.claim->claim_time_micros)));
+}
+
+void GrantedLoop::Step(absl::Time now) {
+  if (!awaiting_records_.empty()) state_.core.cache.Fetch();
+  if (!blocked_.empty()) Unblock(now);
+}
+
+void GrantedLoop::Unblock(absl::Time now) {
+  for (auto target = blocked_.begin(); target != blocked_.end();) {
+    std::deque<GrantedPiece>& pieces = target->second;
+    while (!pieces.empty()) {
+      GrantedPiece& front = pieces.front();
+      if (front.claimed().grant->send_before <= now) {
+        // If the handler has room for other targets, this target is the reason.
+        const bool unreachable = !state_.core.sends.full();
+        ends_.Add(ReturnOutcome(front, now, unreachable));
+        pieces.pop_front();
+        continue;
+      }
+      const uint64_t room = state_.core.sends.Room(target->first);
+      if (room == 0) break;
+      GrantedPiece given = front;
+      given.count = std::min(room, front.count);
+      HandToSendLoop(given);
+      front.first += given.count;
+      front.count -= given.count;
+      if (front.count == 0) pieces.pop_front();
+    }
+    target = pieces.empty() ? blocked_.erase(target) : std::next(target);
+  }
+}
+
+void GrantedLoop::Stop() {
+  const absl::Time now = state_.core.client.NowLow();
+  stopped_ = true;
+  for (const GrantedPiece& piece : std::exchange(awaiting_records_, {}))
+    ends_.Add(ReturnOutcome(piece, now, /*unreachable=*/false));
+  for (auto& [target, pieces] : std::exchange(blocked_, {})) {
+    for (const GrantedPiece& piece : pieces)
+      ends_.Add(ReturnOutcome(piece, now, /*unreachable=*/false));
+  }
+}
+
+// Returns the events of claims that arrived after Stop, so that the token managers do not have to
+// wait for the next owner. Only once: claims that keep arriving must not delay the drain.
+bool GrantedLoop::ReturnLate() {
+  if (arrived_late_.empty() || std::exchange(returned_late_, true)) return false;
+  const absl::Time now = state_.core.client.NowLow();
+  bool any = false;
+  for (LeftClaim& left : std::exchange(arrived_late_, {})) {
+    const std::shared_ptr<Claim> claim = MakeGrantedClaim(left);
+    if (claim == nullptr || claim->open == 0) continue;
+    state_.AddClaim(claim);
+    for (const GrantedPiece& piece : OpenPieces(claim, left))
+      ends_.Add(ReturnOutcome(piece, now, /*unreachable=*/false));
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace escapement::handler

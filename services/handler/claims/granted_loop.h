@@ -1,0 +1,103 @@
+// GrantedLoop: adopts the claims that token managers write for one queue shard
+// (docs/design/throttling.md) and hands their events to the send loop as their targets have room,
+// in the order of their arrival.
+//
+// A watch over the shard's `inflight` opens before the shard's claims are scanned, so each claim is
+// seen by the watch, by the scan, or by both. GrantedClaims keeps a claim from being adopted twice.
+// If the watch lags, the loop opens another one and scans the shard again.
+//
+// The token managers bound the backlog: they keep at most 1,000 undelivered events out per queue
+// shard. An event that has no room by its send_before is returned to its token manager.
+//
+// Threads: one, the handler's executor.
+
+#ifndef SERVICES_HANDLER_CLAIMS_GRANTED_LOOP_H_
+#define SERVICES_HANDLER_CLAIMS_GRANTED_LOOP_H_
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "services/handler/claims/granted_entry.h"
+#include "services/handler/claims/suspect_loop.h"
+#include "services/handler/claims/takeover.h"
+#include "services/handler/ends/end_loop.h"
+#include "services/handler/shard/shard_state.h"
+
+namespace escapement::handler {
+
+class GrantedLoop {
+ public:
+  // All arguments must outlive it.
+  GrantedLoop(ShardState& state, EndLoop& ends, SuspectLoop& suspects)
+      : state_(state), ends_(ends), suspects_(suspects) {}
+
+  // Opens the watch, then calls `watched`. The caller must then scan the shard and call OnScanned.
+  // If the watch lags before that, `watched` is called again.
+  void Start(std::function<void()> watched);
+  // Ends the first scan, made at `seq`. GrantedClaims must know every claim that the scan has
+  // found.
+  void OnScanned(kv::CommitSeq seq);
+
+  // Takes a claim whose events were never sent. GrantedClaims must know its id. `seq`: of the
+  // commit that wrote the claim; 0 if not known.
+  void Adopt(LeftClaim left, kv::CommitSeq seq);
+
+  void Step(absl::Time now);
+
+  // The cache has read the records that were missing.
+  void OnFetched();
+
+  // True if events wait for a target.
+  bool blocked() const { return !blocked_.empty(); }
+
+  // Adopts no further claims, and returns events that are not with the send loop yet.
+  void Stop();
+  // After Stop: returns the events of claims that have arrived since. Works once; false if it has
+  // returned nothing.
+  bool ReturnLate();
+
+ private:
+  struct WatchedClaim {
+    ClaimId id;
+    std::string value;
+    bool omitted = false;  // the watch left the value out; it must be read
+    kv::CommitSeq seq = 0;
+  };
+  void StartWatch();
+  void OpenWatch(kv::CommitSeq from);
+  void OnBatch(const kv::WatchBatch& batch);
+  void AdoptWatched(std::vector<WatchedClaim> claims);
+  void ReadOmitted(std::vector<WatchedClaim> claims);
+  void AdoptRecord(const WatchedClaim& watched);
+  void ScanAgain();
+
+  void Resolve(GrantedPiece piece);
+  void QueueForTarget(GrantedPiece piece);
+  void HandToSendLoop(const GrantedPiece& piece);
+  void Unblock(absl::Time now);
+
+  ShardState& state_;
+  EndLoop& ends_;
+  SuspectLoop& suspects_;
+  std::function<void()> on_watching_;  // null after the first scan
+  std::unique_ptr<kv::Watch> watch_;
+  uint64_t generation_ = 0;  // counts watches; callbacks of an earlier watch are ignored
+  // True from the opening of a watch until its scan has ended. Claims of the watch are kept here
+  // until then.
+  bool scanning_ = true;
+  std::vector<WatchedClaim> watched_claims_;
+  kv::CommitSeq scanned_seq_ = 0;
+  bool stopped_ = false;
+  bool returned_late_ = false;
+  std::vector<LeftClaim> arrived_late_;                      // after Stop
+  std::vector<GrantedPiece> awaiting_records_;               // the cache is reading their records
+  std::map<std::string, std::deque<GrantedPiece>> blocked_;  // by target key; all have a context
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_CLAIMS_GRANTED_LOOP_H_

@@ -1,0 +1,413 @@
+#include "services/handler/sending/send_loop.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/check.h"
+#include "common/base/micros.h"
+#include "common/runtime/perturb.h"
+#include "services/handler/base/limits.h"
+
+namespace escapement::handler {
+namespace {
+
+constexpr uint64_t kSlowShare = 16;  // a slow target has 1/16 of the usual room
+// Every target may have this many events out, and this is how often its answers are counted.
+constexpr uint64_t kLimitMin = 256;
+constexpr absl::Duration kCountEvery = absl::Milliseconds(100);
+// The shortest time that is assumed for a count that is not over yet.
+constexpr absl::Duration kCountMin = absl::Milliseconds(50);
+// Above this, a target without events out is forgotten at once, unless it is slow or down. Above
+// twice as many, it is forgotten in any case.
+constexpr size_t kTargetsKeptMax = 4096;
+// Uses of targets by tenants that are counted. Above this, further ones are not shown to their
+// tenants until others have been idle.
+constexpr size_t kUsesMax = 16'384;
+constexpr absl::Duration kRecheck = absl::Milliseconds(100);
+
+void CountUse(const DeliveryResult& result, absl::Duration now, TargetUse& use) {
+  switch (result.status) {
+    case DeliveryStatus::kAccepted:
+      return use.OnSucceeded(now);
+    case DeliveryStatus::kFailed:
+    case DeliveryStatus::kRejected:
+    case DeliveryStatus::kUnknown:
+      return use.OnFailed(result.message, now);
+    case DeliveryStatus::kUnsent:
+      return use.OnUnsent();
+  }
+}
+
+}  // namespace
+
+// Collects results from any thread. Posts at most one closure at a time.
+class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<SendLoop::Sink> {
+ public:
+  Sink(SendLoop* loop, std::shared_ptr<Executor> executor)
+      : executor_(std::move(executor)), loop_(loop) {}
+
+  void OnResult(uint64_t tag, DeliveryResult result) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      results_.push_back({.tag = tag, .result = std::move(result)});
+      if (std::exchange(posted_, true)) return;
+    }
+    Post();
+  }
+
+  void OnResults(std::vector<TaggedResult> results) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (results_.empty()) {
+        results_ = std::move(results);
+      } else {
+        std::move(results.begin(), results.end(), std::back_inserter(results_));
+      }
+      if (std::exchange(posted_, true)) return;
+    }
+    Post();
+  }
+
+  std::vector<TaggedResult> Take() {
+    absl::MutexLock lock(&mutex_);
+    posted_ = false;
+    return std::exchange(results_, {});
+  }
+
+  void Detach() { loop_ = nullptr; }
+
+ private:
+  // Without the lock, which the executor's thread takes as soon as it wakes.
+  void Post() {
+    executor_->Post([self = shared_from_this()] {
+      if (self->loop_ != nullptr) self->loop_->OnResults();
+    });
+  }
+
+  std::shared_ptr<Executor> executor_;
+  SendLoop* loop_;  // used on the executor only
+  absl::Mutex mutex_;
+  std::vector<TaggedResult> results_ ABSL_GUARDED_BY(mutex_);
+  bool posted_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+SendLoop::SendLoop(const HandlerOptions& options, const ClaimLead& lead, Runtime& runtime,
+                   std::shared_ptr<Executor> executor, DeliveryTransport& transport,
+                   HandlerMetrics& metrics, std::function<absl::Time()> store_time,
+                   std::function<void()> on_results)
+    : options_(options),
+      lead_(lead),
+      runtime_(runtime),
+      executor_(std::move(executor)),
+      transport_(transport),
+      metrics_(metrics),
+      store_time_(std::move(store_time)),
+      on_results_(std::move(on_results)),
+      sink_(std::make_shared<Sink>(this, executor_)) {}
+
+SendLoop::~SendLoop() { sink_->Detach(); }
+
+// Successive events mostly go to the same target.
+SendTarget* SendLoop::FindTarget(const std::string& target_key) {
+  if (last_found_ == targets_.end() || last_found_->first != target_key)
+    last_found_ = targets_.find(target_key);
+  return last_found_ == targets_.end() ? nullptr : &last_found_->second;
+}
+
+uint64_t SendLoop::Room(const std::string& target_key) {
+  const uint64_t most_of_all = OutMax();
+  const uint64_t all = most_of_all - std::min(out_, most_of_all);
+  SendTarget* const found = FindTarget(target_key);
+  if (found == nullptr) return std::min({all, options_.target_events_out_max, kLimitMin});
+  SendTarget& target = *found;
+  const absl::Duration elapsed = runtime_.clock().Elapsed();
+  const uint64_t allowed = target.breaker.Allowed(elapsed);
+  if (allowed != CircuitBreaker::kAnyNumber) return std::min(all, allowed);
+  UpdateLimit(target, elapsed);
+  const uint64_t early = static_cast<uint64_t>(target.rate * absl::ToDoubleSeconds(lead_.extra()));
+  const uint64_t most =
+      std::max<uint64_t>((target.limit + early) / (target.slow ? kSlowShare : 1), 1);
+  const uint64_t room = most - std::min(target.out, most);
+  if (room == 0) {
+    if (!target.full_since.has_value()) target.full_since = elapsed;
+    if (elapsed - *target.full_since > kSlowTargetAfter) target.slow = true;
+  } else if (target.full_since.has_value()) {
+    target.slow = elapsed - *target.full_since > kSlowTargetAfter;
+    target.full_since.reset();
+  }
+  return std::min(all, room);
+}
+
+uint64_t SendLoop::OutMax() const {
+  return static_cast<uint64_t>((1 + lead_.extra_share()) *
+                               static_cast<double>(options_.events_out_max));
+}
+
+void SendLoop::UpdateLimit(SendTarget& target, absl::Duration elapsed) const {
+  const absl::Duration counted = elapsed - target.counted_since;
+  const bool over = target.limit == 0 || counted >= kCountEvery;
+  if (!over && target.answers == 0) return;
+  const double rate = target.limit == 0 ? 0
+                                        : static_cast<double>(target.answers) /
+                                              absl::ToDoubleSeconds(std::max(counted, kCountMin));
+  const double answered = rate * absl::ToDoubleSeconds(target.timeout / 4);
+  uint64_t limit = std::min(kLimitMin, options_.target_events_out_max);
+  // A target with few events sent may be able to answer more: its limit does not fall. Before the
+  // count is over, the limit can only rise.
+  const bool little = !over || 2 * target.most_sent < target.limit;
+  if (little) limit = target.limit;
+  target.rate = little ? std::max(target.rate, rate) : rate;
+  target.limit = answered >= static_cast<double>(options_.target_events_out_max)
+                     ? options_.target_events_out_max
+                     : std::max(limit, static_cast<uint64_t>(answered));
+  if (!over) return;
+  target.most_sent = target.sent;
+  target.answers = 0;
+  target.counted_since = elapsed;
+}
+
+uint64_t SendLoop::BoundOf(const SendTarget& target) const {
+  const uint64_t limit =
+      target.limit == 0 ? std::min(kLimitMin, options_.target_events_out_max) : target.limit;
+  return std::max<uint64_t>(limit / (target.slow ? kSlowShare : 1), 1);
+}
+
+bool SendLoop::CountResult(const Slot& slot, const DeliveryContext& context,
+                           const DeliveryResult& result, absl::Duration now) {
+  SendTarget& target = *CheckNotNull(FindTarget(context.target_key));
+  const bool answered =
+      result.status != DeliveryStatus::kUnknown && result.status != DeliveryStatus::kUnsent;
+  const bool silent = !answered && target.answers_ever == slot.answers_before;
+  TakeFrom<uint64_t>(target.sent, 1);
+  if (answered) {
+    ++target.answers;
+    ++target.answers_ever;
+    target.timeout = context.timeout;
+  }
+  if (slot.use != nullptr) CountUse(result, now, *slot.use);
+  CountAttempt(*target.transport, result.status, now - slot.sent);
+  TellBreaker(slot, context, target, result.status, silent, now);
+  Release(target, 1);
+  return silent;
+}
+
+void SendLoop::CountAttempt(TransportMetrics& transport, DeliveryStatus status,
+                            absl::Duration took) {
+  if (status == DeliveryStatus::kUnsent) return;
+  if (status != DeliveryStatus::kAccepted) transport.failures.Increment();
+  if (attempts_.transport != &transport || attempts_.took != took) {
+    ObserveAttempts();
+    attempts_ = {&transport, took, 0};
+  }
+  ++attempts_.count;
+}
+
+void SendLoop::ObserveAttempts() {
+  if (attempts_.count == 0) return;
+  attempts_.transport->attempt_seconds.Observe(absl::ToDoubleSeconds(attempts_.took),
+                                               attempts_.count);
+  attempts_.count = 0;
+}
+
+void SendLoop::TellBreaker(const Slot& slot, const DeliveryContext& context, SendTarget& target,
+                           DeliveryStatus status, bool silent, absl::Duration now) {
+  if (!context.closed.empty() || (status == DeliveryStatus::kUnsent && !silent))
+    return target.breaker.OnNoResult(slot.sent);
+  const bool good = status == DeliveryStatus::kAccepted || status == DeliveryStatus::kRejected;
+  if (target.breaker.OnResult(good, slot.sent, now)) target.transport->openings.Increment();
+}
+
+bool SendLoop::IsSlow(const std::string& target_key) {
+  const SendTarget* const found = FindTarget(target_key);
+  return found != nullptr && (found->slow || found->breaker.down_since().has_value());
+}
+
+std::optional<absl::Duration> SendLoop::DownFor(const std::string& target_key) {
+  const SendTarget* const found = FindTarget(target_key);
+  if (found == nullptr || !found->breaker.down_since().has_value()) return std::nullopt;
+  return runtime_.clock().Elapsed() - *found->breaker.down_since();
+}
+
+SendTarget& SendLoop::TargetOf(const std::string& target_key) {
+  if (SendTarget* const found = FindTarget(target_key); found != nullptr) return *found;
+  last_found_ = targets_.try_emplace(target_key).first;
+  last_found_->second.transport = &metrics_.Of(target_key);
+  return last_found_->second;
+}
+
+TargetUse* SendLoop::UseOf(SendTarget& target, const std::string& tenant, absl::Duration now) {
+  const auto found = target.uses.find(tenant);
+  if (found != target.uses.end()) return &found->second;
+  if (uses_ >= kUsesMax) return nullptr;
+  ++uses_;
+  return &target.uses.emplace(tenant, TargetUse(now)).first->second;
+}
+
+void SendLoop::Reserve(const std::string& target_key, uint64_t events) {
+  SendTarget& target = TargetOf(target_key);
+  if (target.out == 0 || target.breaker.down_since().has_value()) {
+    target.last_reserved = runtime_.clock().Elapsed();
+    target.breaker.OnReserved(events, target.out - target.sent, target.last_reserved);
+  }
+  target.out += events;
+  out_ += events;
+  metrics_.events_out.Set(static_cast<double>(out_));
+}
+
+void SendLoop::Unreserve(const std::string& target_key, uint64_t events) {
+  SendTarget* const found = FindTarget(target_key);
+  CHECK(found != nullptr) << "nothing is reserved for " << target_key;
+  found->breaker.OnUnreserved(events);
+  Release(*found, events);
+}
+
+void SendLoop::Release(SendTarget& target, uint64_t events) {
+  CHECK(last_found_ != targets_.end() && &last_found_->second == &target);
+  TakeFrom(target.out, events);
+  TakeFrom(out_, events);
+  metrics_.events_out.Set(static_cast<double>(out_));
+  if (target.out > 0 || targets_.size() <= kTargetsKeptMax) return;
+  const bool in_trouble = target.slow || target.breaker.down_since().has_value();
+  if (in_trouble && targets_.size() <= 2 * kTargetsKeptMax) return;
+  uses_ -= target.uses.size();
+  targets_.erase(last_found_);
+  last_found_ = targets_.end();
+}
+
+void SendLoop::ForgetIdle(absl::Duration before) {
+  for (auto target = targets_.begin(); target != targets_.end();) {
+    std::map<std::string, TargetUse>& uses = target->second.uses;
+    for (auto use = uses.begin(); use != uses.end();) {
+      const bool idle = use->second.in_flight() == 0 && use->second.last_used() < before;
+      if (idle) --uses_;
+      use = idle ? uses.erase(use) : std::next(use);
+    }
+    const bool unused =
+        uses.empty() && target->second.out == 0 && target->second.last_reserved < before;
+    target = unused ? targets_.erase(target) : std::next(target);
+  }
+  last_found_ = targets_.end();
+}
+
+void SendLoop::Add(std::shared_ptr<Claim> claim, uint32_t entry, uint64_t first, uint64_t count,
+                   absl::Time due) {
+  CHECK_LT(entry, claim->entries.size());
+  CHECK(claim->entries[entry].context != nullptr);
+  waiting_.emplace(
+      due, Waiting{.claim = std::move(claim), .entry = entry, .first = first, .count = count});
+}
+
+std::optional<absl::Time> SendLoop::NextDue() const {
+  if (waiting_.empty()) return std::nullopt;
+  return waiting_.begin()->first;
+}
+
+void SendLoop::SendDue(absl::Time now) {
+  // The keys are strings of the contexts that the batch holds.
+  std::map<absl::string_view, std::vector<DeliveryAttempt>> batches;
+  auto batch = batches.end();  // the batch used last
+  std::vector<Waiting> later;
+  const absl::Duration elapsed = runtime_.clock().Elapsed();
+  const bool held = !waiting_.empty() && waiting_.begin()->first <= now &&
+                    Perturb(runtime_, Site::kHandlerSendsHeld);
+  while (!waiting_.empty() && waiting_.begin()->first <= now) {
+    const absl::Time due = waiting_.begin()->first;
+    Waiting waiting = std::move(waiting_.begin()->second);
+    waiting_.erase(waiting_.begin());
+    const std::string& target_key = waiting.claim->entries[waiting.entry].context->target_key;
+    ClaimOwner* owner = waiting.claim->owner;
+    const ClaimOwner::Check check =
+        owner == nullptr ? ClaimOwner::Check::kEnded
+        : held           ? ClaimOwner::Check::kWait
+               : owner->BeforeSend(waiting.claim, waiting.entry, waiting.first, waiting.count);
+    switch (check) {
+      case ClaimOwner::Check::kSend:
+        if (batch == batches.end() || batch->first != target_key)
+          batch = batches.try_emplace(target_key).first;
+        Send(now, elapsed, due, waiting, batch->second);
+        break;
+      case ClaimOwner::Check::kWait:
+        later.push_back(std::move(waiting));
+        break;
+      case ClaimOwner::Check::kEnded:
+        Unreserve(target_key, waiting.count);
+        break;
+    }
+  }
+  for (Waiting& waiting : later) waiting_.emplace(now + kRecheck, std::move(waiting));
+  for (auto& [target, batch] : batches) transport_.Send(std::move(batch), sink_);
+}
+
+void SendLoop::Send(absl::Time now, absl::Duration elapsed, absl::Time due, const Waiting& waiting,
+                    std::vector<DeliveryAttempt>& batch) {
+  const ClaimedEntry& entry = waiting.claim->entries[waiting.entry];
+  const int64_t now_micros = ToMicros(now);
+  SendTarget& target = *CheckNotNull(FindTarget(entry.context->target_key));
+  target.sent += waiting.count;
+  CHECK_LE(target.sent, target.out)
+      << "more is sent to " << entry.context->target_key << " than is reserved";
+  target.most_sent = std::max(target.most_sent, target.sent);
+  const uint64_t answers_before = target.answers_ever;
+  TargetUse* const use = UseOf(target, entry.event.tenant(), elapsed);
+  if (use != nullptr) use->OnSent(waiting.count, elapsed);
+  const bool has_token = entry.grant != nullptr && entry.grant->on_release;
+  CHECK(!has_token || token_maker_ != nullptr);
+  for (uint64_t i = 0; i < waiting.count; ++i) {
+    uint32_t place = 0;
+    if (free_slots_.empty()) {
+      place = static_cast<uint32_t>(slots_.size());
+      slots_.emplace_back();
+    } else {
+      place = free_slots_.back();
+      free_slots_.pop_back();
+    }
+    Slot& slot = slots_[place];
+    slot.claim = waiting.claim;
+    slot.entry = waiting.entry;
+    slot.index = waiting.first + i;
+    slot.dispatch_micros = now_micros;
+    slot.sent = elapsed;
+    slot.use = use;
+    slot.answers_before = answers_before;
+    batch.push_back({.tag = (uint64_t{slot.uses} << 32) | place,
+                     .context = entry.context,
+                     .event_id = entry.EventId(slot.index),
+                     .index = slot.index,
+                     .attempt = entry.event.attempts() + 1,
+                     .token = has_token ? token_maker_(entry.grant->id, slot.index) : ""});
+  }
+  metrics_.deliveries.Increment(waiting.count);
+  if (entry.event.attempts() == 0)
+    metrics_.lateness_seconds.Observe(absl::ToDoubleSeconds(now - due), waiting.count);
+}
+
+void SendLoop::OnResults() {
+  const absl::Duration now = runtime_.clock().Elapsed();
+  const absl::Time store_time = store_time_();
+  for (TaggedResult& result : sink_->Take()) {
+    const uint32_t place = static_cast<uint32_t>(result.tag);
+    CHECK_LT(place, slots_.size());
+    Slot& slot = slots_[place];
+    CHECK(slot.claim != nullptr && slot.uses == result.tag >> 32)
+        << "a transport gave two results of one attempt";
+    const std::shared_ptr<Claim> claim = std::exchange(slot.claim, nullptr);
+    ++slot.uses;
+    free_slots_.push_back(place);
+    const bool silent = CountResult(slot, *claim->entries[slot.entry].context, result.result, now);
+    if (claim->owner != nullptr) {
+      claim->owner->OnResult(claim, {.entry = slot.entry,
+                                     .index = slot.index,
+                                     .dispatch_micros = slot.dispatch_micros,
+                                     .time = store_time,
+                                     .result = std::move(result.result),
+                                     .silent = silent});
+    }
+  }
+  ObserveAttempts();
+  on_results_();
+}
+
+}  // namespace escapement::handler

@@ -1,0 +1,180 @@
+// SendLoop: holds claimed events until they are due, sends them, and takes their results. Bounds
+// how many events are out, in all and per target.
+//
+// Room is reserved before a claim is made, so that claimed events can be sent at their due time.
+//
+// Each target has a circuit breaker. While the breaker is open, the target has no room, so that its
+// events wait as they do for a full target. Accepted and rejected attempts are good results,
+// because the target answered. Failed and unknown ones are bad, and so are unsent ones if the
+// target answered nothing while they waited. Attempts that were never sent because the target's
+// secrets cannot be opened (DeliveryContext::closed) are no results.
+//
+// Threads: one, the handler's executor. Results may come from any thread; they are posted to the
+// executor in batches.
+
+#ifndef SERVICES_HANDLER_SENDING_SEND_LOOP_H_
+#define SERVICES_HANDLER_SENDING_SEND_LOOP_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/runtime/runtime.h"
+#include "services/handler/base/metrics.h"
+#include "services/handler/base/options.h"
+#include "services/handler/delivery/delivery_transport.h"
+#include "services/handler/sending/claim.h"
+#include "services/handler/sending/claim_lead.h"
+#include "services/handler/target_health/circuit_breaker.h"
+#include "services/handler/target_health/target_use.h"
+
+namespace escapement::handler {
+
+// A target that was used in the last minutes.
+struct SendTarget {
+  uint64_t out = 0;        // reserved events: claimed and not answered
+  uint64_t sent = 0;       // the part of `out` that is sent
+  uint64_t most_sent = 0;  // the highest `sent` since `counted_since`
+  uint64_t limit = 0;      // for `out`, without events claimed early; 0: not set yet
+  double rate = 0;         // answers a second
+  bool slow = false;
+  std::optional<absl::Duration> full_since;  // Clock::Elapsed
+  // Answers since `counted_since`. A target may have as many events out as it answers in a quarter
+  // of its timeout, so that events do not time out while they wait for a connection.
+  uint64_t answers = 0;
+  uint64_t answers_ever = 0;
+  absl::Duration counted_since;  // Clock::Elapsed
+  absl::Duration timeout;
+  absl::Duration last_reserved;  // Clock::Elapsed; when `out` was 0 before
+  CircuitBreaker breaker;
+  std::map<std::string, TargetUse> uses;  // by tenant
+  TransportMetrics* transport = nullptr;  // set when the target is made
+};
+
+class SendLoop {
+ public:
+  // Makes the token of an event that the consumer must give back.
+  using TokenMaker = std::function<std::string(const GrantId& grant, uint64_t index)>;
+
+  // Calls `on_results` on `executor` after the owners of the claims have got a batch of results.
+  // `store_time`: KvClient::NowLow. `options`, `lead`, `runtime`, `transport` and `metrics` must
+  // outlive it.
+  SendLoop(const HandlerOptions& options, const ClaimLead& lead, Runtime& runtime,
+           std::shared_ptr<Executor> executor, DeliveryTransport& transport,
+           HandlerMetrics& metrics, std::function<absl::Time()> store_time,
+           std::function<void()> on_results);
+  ~SendLoop();
+
+  // Must be called before the first claim with on_release is added.
+  void SetTokenMaker(TokenMaker maker) { token_maker_ = std::move(maker); }
+
+  // How many more events of the target may be claimed. This is its limit less its events out, plus
+  // the events that it answers during ClaimLead::extra. Also notes since when the target is full.
+  // While its breaker is open: 0. While it is half open: 1 until the probe is reserved.
+  uint64_t Room(const std::string& target_key);
+  // True if the target has been full for long, or its breaker is not closed.
+  bool IsSlow(const std::string& target_key);
+  // How long the target has been down: the time since its breaker opened. nullopt: it is closed.
+  std::optional<absl::Duration> DownFor(const std::string& target_key);
+  void Reserve(const std::string& target_key, uint64_t events);
+  void Unreserve(const std::string& target_key, uint64_t events);
+
+  // Sends events [first, first + count) of the entry once store time has reached `due`. The caller
+  // has reserved them.
+  void Add(std::shared_ptr<Claim> claim, uint32_t entry, uint64_t first, uint64_t count,
+           absl::Time due);
+
+  // `now` is KvClient::NowLow().
+  void SendDue(absl::Time now);
+  // The due time of the next waiting event.
+  std::optional<absl::Time> NextDue() const;
+
+  uint64_t out() const { return out_; }
+  bool full() const { return out_ >= OutMax(); }
+
+  // The targets that were used in the last minutes, by their key.
+  const std::map<std::string, SendTarget>& targets() const { return targets_; }
+  // How many events the target may have out, whatever its breaker says.
+  uint64_t BoundOf(const SendTarget& target) const;
+  // Forgets uses without an attempt since `before` (Clock::Elapsed), and targets without uses that
+  // were not reserved since then.
+  void ForgetIdle(absl::Duration before);
+
+ private:
+  class Sink;
+  struct Waiting {
+    std::shared_ptr<Claim> claim;
+    uint32_t entry = 0;
+    uint64_t first = 0;
+    uint64_t count = 0;
+  };
+  // An attempt under way. Its tag consists of its slot number and the slot's `uses`.
+  struct Slot {
+    std::shared_ptr<Claim> claim;
+    uint32_t entry = 0;
+    uint32_t uses = 0;
+    uint64_t index = 0;
+    int64_t dispatch_micros = 0;
+    absl::Duration sent;          // Clock::Elapsed
+    TargetUse* use = nullptr;     // null: is not counted
+    uint64_t answers_before = 0;  // answers_ever of the target at the send
+  };
+  // `elapsed` is Clock::Elapsed at `now`.
+  void Send(absl::Time now, absl::Duration elapsed, absl::Time due, const Waiting& waiting,
+            std::vector<DeliveryAttempt>& batch);
+  void OnResults();
+  // Counts the result of the slot's attempt. True if the target has answered nothing since the
+  // attempt was sent.
+  bool CountResult(const Slot& slot, const DeliveryContext& context, const DeliveryResult& result,
+                   absl::Duration now);
+  void CountAttempt(TransportMetrics& transport, DeliveryStatus status, absl::Duration took);
+  // Observes the attempts that CountAttempt has counted together.
+  void ObserveAttempts();
+  void TellBreaker(const Slot& slot, const DeliveryContext& context, SendTarget& target,
+                   DeliveryStatus status, bool silent, absl::Duration now);
+  // Gives room back. The target may be forgotten.
+  void Release(SendTarget& target, uint64_t events);
+  // Null if nothing is known of the target.
+  SendTarget* FindTarget(const std::string& target_key);
+  // Makes the target if nothing is known of it.
+  SendTarget& TargetOf(const std::string& target_key);
+  // Null if too many uses are counted already.
+  TargetUse* UseOf(SendTarget& target, const std::string& tenant, absl::Duration now);
+  // The bound for all targets together.
+  uint64_t OutMax() const;
+  void UpdateLimit(SendTarget& target, absl::Duration elapsed) const;
+
+  const HandlerOptions& options_;
+  const ClaimLead& lead_;
+  Runtime& runtime_;
+  std::shared_ptr<Executor> executor_;
+  DeliveryTransport& transport_;
+  HandlerMetrics& metrics_;
+  std::function<absl::Time()> store_time_;
+  std::function<void()> on_results_;
+  TokenMaker token_maker_;
+  std::shared_ptr<Sink> sink_;
+  std::map<std::string, SendTarget> targets_;
+  std::map<std::string, SendTarget>::iterator last_found_ = targets_.end();
+  size_t uses_ = 0;  // counted uses, for all targets
+  uint64_t out_ = 0;
+  std::multimap<absl::Time, Waiting> waiting_;
+  std::vector<Slot> slots_;
+  std::vector<uint32_t> free_slots_;
+  // Results of one transport that took equally long, as those of one batch do. They are observed
+  // together.
+  struct {
+    TransportMetrics* transport = nullptr;
+    absl::Duration took;
+    uint64_t count = 0;
+  } attempts_;
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_SENDING_SEND_LOOP_H_

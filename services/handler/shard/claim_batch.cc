@@ -1,0 +1,135 @@
+#include "services/handler/shard/claim_batch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/storage/schedule_table.h"
+#include "google/protobuf/io/coded_stream.h"
+
+namespace escapement::handler {
+
+using kv::ColumnFamily;
+using kv::Condition;
+using kv::Mutation;
+
+namespace {
+
+// Appends one field of a message in its wire format. The record is built field by field.
+void AppendField(int number, const google::protobuf::MessageLite& value, std::string* out) {
+  using google::protobuf::io::CodedOutputStream;
+  const size_t bytes = value.ByteSizeLong();
+  const uint32_t tag = static_cast<uint32_t>(number) << 3 | 2;  // "length-delimited"
+  const size_t at = out->size();
+  out->resize(at + CodedOutputStream::VarintSize32(tag) + CodedOutputStream::VarintSize64(bytes) +
+              bytes);
+  auto* to = reinterpret_cast<uint8_t*>(out->data() + at);
+  to = CodedOutputStream::WriteVarint32ToArray(tag, to);
+  to = CodedOutputStream::WriteVarint64ToArray(bytes, to);
+  value.SerializeWithCachedSizesToArray(to);
+}
+
+// Deliveries with timeouts up to this may share a claim, whatever they are. Longer ones may share
+// it if the longest timeout is at most twice the shortest.
+constexpr absl::Duration kTimeoutsAlike = absl::Seconds(30);
+
+}  // namespace
+
+ClaimBatch::ClaimBatch(std::shared_ptr<Claim> claim, uint64_t events_max, size_t rows_expected)
+    : events_max_(events_max), rows_expected_(rows_expected) {
+  pending_.claim = std::move(claim);
+}
+
+bool ClaimBatch::Fits(absl::Duration timeout) const {
+  if (rows() == 0) return true;
+  const absl::Duration longest = std::max(pending_.claim->timeout_max, timeout);
+  return longest <= std::max(kTimeoutsAlike, 2 * std::min(timeout_min_, timeout));
+}
+
+void ClaimBatch::Add(QueuedRow row, ClaimedEntry&& entry, uint64_t count,
+                     const CachedState* state) {
+  CHECK_GT(count, 0u);
+  CHECK_LE(count, std::min(room(), entry.event.count()));
+  CHECK(entry.context != nullptr);
+  if (rows() == 0) {
+    pending_.claim->entries.reserve(rows_expected_);
+    pending_.rows.reserve(rows_expected_);
+    pending_.taken.reserve(rows_expected_);
+    group_.conditions.reserve(rows_expected_);
+  }
+  group_.conditions.push_back({.cf = ColumnFamily::kEvents,
+                               .key = entry.event_key,
+                               .kind = Condition::Kind::kPresent,
+                               .since = row.seq()});
+  // Rows of one schedule mostly follow one another. A repeated condition does no harm.
+  if (state != nullptr && (last_state_ != entry.key.uid || rows() == 0)) {
+    group_.conditions.push_back(StateUnchanged(entry.key.uid, *state));
+    last_state_ = entry.key.uid;
+  }
+  if (entry.row_stays) {
+    has_one_off_ = true;
+  } else {
+    TakeFromRow(entry, count);
+  }
+  AppendToRecord(entry, count);
+
+  Claim& claim = *pending_.claim;
+  claim.open += count;
+  claim.timeout_max = std::max(claim.timeout_max, entry.context->timeout);
+  timeout_min_ = std::min(timeout_min_, entry.context->timeout);
+  events_ += count;
+  bytes_ += 2 * entry.event_key.size() + 128 + entry.event.tenant().size() +
+            entry.event.event_id().size();
+  row_bytes_ += row.value().size();
+  pending_.taken.push_back({.first = entry.key.first, .count = count});
+  pending_.rows.push_back(std::move(row));
+  claim.entries.push_back(std::move(entry));
+}
+
+void ClaimBatch::AppendToRecord(ClaimedEntry& entry, uint64_t count) {
+  entry_.set_event_key(entry.event_key);
+  // Lends the event to the message for the duration of the write.
+  entry_.unsafe_arena_set_allocated_event(&entry.event);
+  entry_.set_row_stays(entry.row_stays);
+  entry_.set_claimed_version(entry.claimed_version);
+  auto& range = *entry_.add_ranges();
+  range.set_first(entry.key.first);
+  range.set_count(count);
+  AppendField(storage::v1::ClaimRecord::kEntriesFieldNumber, entry_, &record_);
+  entry_.unsafe_arena_release_event();
+  entry_.Clear();
+}
+
+void ClaimBatch::TakeFromRow(const ClaimedEntry& entry, uint64_t count) {
+  group_.mutations.push_back(
+      {.cf = ColumnFamily::kEvents, .kind = Mutation::Kind::kDelete, .key = entry.event_key});
+  if (count >= entry.event.count()) return;
+  EventKey rest_key = entry.key;
+  rest_key.first += count;
+  storage::v1::EventRecord rest = entry.event;
+  rest.set_count(entry.event.count() - count);
+  std::string key = EncodeEventKey(rest_key);
+  std::string value = rest.SerializeAsString();
+  pending_.remainders.emplace_back(key, value, 0);
+  group_.mutations.push_back(
+      {.cf = ColumnFamily::kEvents, .key = std::move(key), .value = std::move(value)});
+}
+
+kv::Group ClaimBatch::TakeGroup(int64_t now_micros) {
+  CHECK_GT(rows(), 0u);
+  Claim& claim = *pending_.claim;
+  claim.claim_time_micros = now_micros;
+  storage::v1::ClaimRecord rest;
+  rest.set_claim_time_micros(now_micros);
+  rest.set_delivery_timeout_max_micros(absl::ToInt64Microseconds(claim.timeout_max));
+  rest.AppendToString(&record_);
+  group_.mutations.push_back({.cf = ColumnFamily::kInflight,
+                              .key = EncodeClaimKey(claim.id),
+                              .value = std::move(record_)});
+  if (has_one_off_) {
+    group_.mutations.push_back({.cf = ColumnFamily::kMeta, .key = ClaimMarkKey(claim.id.shard)});
+  }
+  return std::move(group_);
+}
+
+}  // namespace escapement::handler

@@ -1,0 +1,75 @@
+// ClaimBatch: builds the one group that claims many rows.
+//
+// Conditions: each row is present, and each schedule has the state of the judgement. Mutations: a
+// schedule's row is deleted or replaced by its remainder, a one-off event's row stays, and the
+// claim in `inflight` lists the events.
+//
+// Pure: adds to a batch, decides nothing.
+
+#ifndef SERVICES_HANDLER_SHARD_CLAIM_BATCH_H_
+#define SERVICES_HANDLER_SHARD_CLAIM_BATCH_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/kv/kv_store.h"
+#include "common/records/record_cache.h"
+#include "services/handler/sending/claim.h"
+#include "services/handler/shard/due_queue.h"
+
+namespace escapement::handler {
+
+// A claim that is being committed.
+struct PendingClaim {
+  std::shared_ptr<Claim> claim;
+  std::vector<QueuedRow> rows;        // by entry: the rows as they were in the queue
+  std::vector<IndexSlice> taken;      // by entry: the claimed events
+  std::vector<QueuedRow> remainders;  // rows that the group writes
+};
+
+class ClaimBatch {
+ public:
+  // For at most `events_max` events. `rows_expected` only reserves memory.
+  ClaimBatch(std::shared_ptr<Claim> claim, uint64_t events_max, size_t rows_expected);
+
+  // True if deliveries with this timeout may share the claim. After a crash the next owner waits
+  // for the longest timeout of a claim before it sends any event of the claim.
+  bool Fits(absl::Duration timeout) const;
+
+  // Claims the first `count` events of the row. `state` is null for one-off events.
+  void Add(QueuedRow row, ClaimedEntry&& entry, uint64_t count, const CachedState* state);
+
+  size_t rows() const { return pending_.rows.size(); }
+  // How many more events may be added.
+  uint64_t room() const { return events_max_ - events_; }
+  size_t bytes() const { return bytes_; }
+  // Bytes of the queued rows, including payloads of one-off events.
+  size_t row_bytes() const { return row_bytes_; }
+
+  // Call it once, after at least one Add.
+  kv::Group TakeGroup(int64_t now_micros);
+  PendingClaim TakePending() { return std::move(pending_); }
+
+ private:
+  void AppendToRecord(ClaimedEntry& entry, uint64_t count);
+  void TakeFromRow(const ClaimedEntry& entry, uint64_t count);
+
+  const uint64_t events_max_;
+  const size_t rows_expected_;
+  absl::Duration timeout_min_ = absl::InfiniteDuration();
+  PendingClaim pending_;
+  kv::Group group_;
+  std::string record_;                     // a serialised ClaimRecord, built entry by entry
+  storage::v1::ClaimRecord::Entry entry_;  // reused for each entry
+  uint64_t events_ = 0;
+  size_t bytes_ = 0;
+  size_t row_bytes_ = 0;
+  Uid last_state_;
+  bool has_one_off_ = false;
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_SHARD_CLAIM_BATCH_H_

@@ -1,0 +1,210 @@
+#include "services/handler/shard/due_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/key_codec.h"
+
+namespace escapement::handler {
+namespace {
+
+// The bytes of an `events` key that are its due time.
+constexpr size_t kDueBegin = 3;
+constexpr size_t kDueEnd = kDueBegin + 8;
+
+}  // namespace
+
+uint8_t LaneOfEventKey(absl::string_view key) {
+  return key.size() > 2 ? static_cast<uint8_t>(key[2]) : 0;
+}
+
+absl::Time DueOfEventKey(absl::string_view key) {
+  KeyReader reader(key.size() > kDueBegin ? key.substr(kDueBegin) : absl::string_view());
+  return reader.Time();
+}
+
+uint8_t DueQueue::SegmentOf(absl::string_view key) const {
+  const uint8_t lane = LaneOfEventKey(key);
+  return lane < kLaneRetry && key < marks_[lane] ? OverdueSegment(lane) : lane;
+}
+
+void DueQueue::Add(QueuedRow row) {
+  const absl::string_view key = row.key();
+  if (key.size() < kDueEnd || LaneOfEventKey(key) >= kLaneCount) return;
+  Segment& segment = segments_[SegmentOf(key)];
+  segment.bytes += row.bytes();
+  // Rows mostly arrive in key order.
+  if (segment.rows.empty() || segment.rows.rbegin()->key() < key) {
+    segment.rows.insert(segment.rows.end(), std::move(row));
+    return;
+  }
+  const auto found = segment.rows.find(key);
+  if (found != segment.rows.end()) {
+    TakeFrom(segment.bytes, found->bytes());
+    segment.rows.erase(found);
+  }
+  segment.rows.insert(std::move(row));
+}
+
+void DueQueue::Remove(absl::string_view key) {
+  if (LaneOfEventKey(key) >= kLaneCount) return;
+  Segment& segment = segments_[SegmentOf(key)];
+  const auto at = segment.rows.find(key);
+  if (at == segment.rows.end()) return;
+  TakeFrom(segment.bytes, at->bytes());
+  segment.rows.erase(at);
+}
+
+bool DueQueue::Contains(absl::string_view key) const {
+  return LaneOfEventKey(key) < kLaneCount && segments_[SegmentOf(key)].rows.contains(key);
+}
+
+void DueQueue::MarkOverdue(uint8_t lane, std::string mark) {
+  CHECK_LT(lane, kLaneRetry);
+  if (mark <= marks_[lane]) return;
+  marks_[lane] = std::move(mark);
+  Segment& from = segments_[lane];
+  Segment& overdue = segments_[OverdueSegment(lane)];
+  while (!from.rows.empty() && from.rows.begin()->key() < marks_[lane]) {
+    auto node = from.rows.extract(from.rows.begin());
+    TakeFrom(from.bytes, node.value().bytes());
+    overdue.bytes += node.value().bytes();
+    overdue.rows.insert(overdue.rows.end(), std::move(node.value()));
+  }
+}
+
+void DueQueue::EndOverdue(uint8_t lane) {
+  CHECK_LT(lane, kLaneRetry);
+  CHECK(segments_[OverdueSegment(lane)].rows.empty());
+  marks_[lane].clear();
+}
+
+uint8_t DueQueue::FirstSegment(uint8_t begin, uint8_t end) const {
+  uint8_t first = kNoSegment;
+  absl::string_view first_due;  // encoded bytes, which sort as the times do
+  for (uint8_t i = begin; i < end; ++i) {
+    if (segments_[i].rows.empty()) continue;
+    const absl::string_view due =
+        segments_[i].rows.begin()->key().substr(kDueBegin, kDueEnd - kDueBegin);
+    if (first == kNoSegment || due < first_due) {
+      first = i;
+      first_due = due;
+    }
+  }
+  return first;
+}
+
+uint8_t DueQueue::FirstSegment(Standing standing) const {
+  switch (standing) {
+    case Standing::kOnTime:
+      return FirstSegment(0, kLaneRetry);
+    case Standing::kOverdue:
+      return FirstSegment(kLaneCount, kSegmentCount);
+    case Standing::kBackground:
+      break;
+  }
+  return FirstSegment(kLaneRetry, kLaneCount);
+}
+
+std::optional<absl::Time> DueQueue::NextDue(absl::Time now) const {
+  std::optional<absl::Time> next;
+  for (const Standing standing : {Standing::kOnTime, Standing::kOverdue, Standing::kBackground}) {
+    const uint8_t segment = FirstSegment(standing);
+    if (segment == kNoSegment || IsDueBy(segment, now)) continue;
+    const absl::Time due = DueOfEventKey(segments_[segment].rows.begin()->key());
+    next = next.has_value() ? std::min(*next, due) : due;
+  }
+  return next;
+}
+
+std::optional<absl::Time> DueQueue::FirstDue() const {
+  std::optional<absl::Time> first;
+  for (const Standing standing : {Standing::kOnTime, Standing::kOverdue}) {
+    const uint8_t segment = FirstSegment(standing);
+    if (segment == kNoSegment) continue;
+    const absl::Time due = DueOfEventKey(segments_[segment].rows.begin()->key());
+    first = first.has_value() ? std::min(*first, due) : due;
+  }
+  return first;
+}
+
+bool DueQueue::IsDueBy(uint8_t segment, absl::Time until) const {
+  return segment != kNoSegment && DueOfEventKey(segments_[segment].rows.begin()->key()) <= until;
+}
+
+std::optional<QueuedRow> DueQueue::Take(absl::Time until, Takeable takeable) {
+  const auto due = [&](Standing standing, bool allowed) {
+    const uint8_t segment = allowed ? FirstSegment(standing) : kNoSegment;
+    return IsDueBy(segment, until) ? segment : kNoSegment;
+  };
+  const auto share = [](uint8_t first, uint8_t second, Share& taken) {
+    if (first == kNoSegment || second == kNoSegment) {
+      taken = Share();
+      return first == kNoSegment ? second : first;
+    }
+    return taken.second < taken.first ? second : first;
+  };
+  const uint8_t late = share(due(Standing::kBackground, takeable.background),
+                             due(Standing::kOverdue, takeable.background), late_share_);
+  const uint8_t next = share(due(Standing::kOnTime, takeable.on_time), late, on_time_share_);
+  if (next == kNoSegment) return std::nullopt;
+  return Pop(next);
+}
+
+void DueQueue::NoteTaken(Standing standing, uint64_t events) {
+  (standing == Standing::kOnTime ? on_time_share_.first : on_time_share_.second) += events;
+  if (standing == Standing::kOnTime) return;
+  (standing == Standing::kBackground ? late_share_.first : late_share_.second) += events;
+}
+
+QueuedRow DueQueue::Pop(uint8_t index) {
+  Segment& segment = segments_[index];
+  CHECK(!segment.rows.empty());
+  QueuedRow row = std::move(segment.rows.extract(segment.rows.begin()).value());
+  TakeFrom(segment.bytes, row.bytes());
+  row.set_standing(index >= kLaneCount   ? Standing::kOverdue
+                   : index >= kLaneRetry ? Standing::kBackground
+                                         : Standing::kOnTime);
+  return row;
+}
+
+std::optional<absl::string_view> DueQueue::FirstKey(uint8_t segment) const {
+  const auto& rows = segments_[segment].rows;
+  if (rows.empty()) return std::nullopt;
+  return rows.begin()->key();
+}
+
+std::optional<absl::string_view> DueQueue::LastKey(uint8_t segment) const {
+  const auto& rows = segments_[segment].rows;
+  if (rows.empty()) return std::nullopt;
+  return std::prev(rows.end())->key();
+}
+
+void DueQueue::DropBefore(uint8_t index, absl::string_view key) {
+  Segment& segment = segments_[index];
+  while (!segment.rows.empty() && segment.rows.begin()->key() < key) {
+    TakeFrom(segment.bytes, segment.rows.begin()->bytes());
+    segment.rows.erase(segment.rows.begin());
+  }
+}
+
+std::string DueQueue::DropLast(uint8_t index, size_t rows_max) {
+  Segment& segment = segments_[index];
+  std::string dropped;
+  while (segment.rows.size() > rows_max) {
+    const auto last = std::prev(segment.rows.end());
+    TakeFrom(segment.bytes, last->bytes());
+    dropped = std::string(last->key());
+    segment.rows.erase(last);
+  }
+  return dropped;
+}
+
+size_t DueQueue::rows() const {
+  size_t rows = 0;
+  for (const Segment& segment : segments_) rows += segment.rows.size();
+  return rows;
+}
+
+}  // namespace escapement::handler

@@ -1,0 +1,125 @@
+// DueQueue: the rows of one queue shard that are in memory, in segments, and the order in which
+// they are taken.
+//
+// On-time rows (lanes 0–9) are taken by due time, then priority. Each on-time lane has a mark, set
+// by the loader: rows before the mark are overdue and are taken beside background rows (retries,
+// catch-up), so that a backlog does not delay events that are due now. While on-time rows are due,
+// overdue and background rows together get at most every second event. While both of these are due,
+// they share evenly.
+//
+// Threads: one. Pure.
+
+#ifndef SERVICES_HANDLER_SHARD_DUE_QUEUE_H_
+#define SERVICES_HANDLER_SHARD_DUE_QUEUE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/container/btree_set.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/storage/event_table.h"
+#include "services/handler/shard/queued_row.h"
+
+namespace escapement::handler {
+
+// `key` must be a well-formed key of `events`.
+uint8_t LaneOfEventKey(absl::string_view key);
+absl::Time DueOfEventKey(absl::string_view key);
+
+// Segments 0 to kLaneCount - 1 are the lanes; then come the overdue parts of lanes 0 to
+// kLaneRetry - 1.
+inline constexpr uint8_t kSegmentCount = kLaneCount + kLaneRetry;
+inline constexpr uint8_t OverdueSegment(uint8_t lane) { return kLaneCount + lane; }
+inline constexpr uint8_t LaneOfSegment(uint8_t segment) {
+  return segment < kLaneCount ? segment : segment - kLaneCount;
+}
+
+class DueQueue {
+ public:
+  // Replaces a row with the same key.
+  void Add(QueuedRow row);
+  void Remove(absl::string_view key);
+  bool Contains(absl::string_view key) const;
+  // `key` must be a well-formed key of `events`.
+  uint8_t SegmentOf(absl::string_view key) const;
+
+  // Makes the rows of an on-time lane before `mark` overdue. The mark only moves up.
+  void MarkOverdue(uint8_t lane, std::string mark);
+  // Removes the mark of the lane. The queue must have no overdue row of the lane.
+  void EndOverdue(uint8_t lane);
+  // The mark; empty if no row of the lane is overdue.
+  const std::string& overdue_mark(uint8_t lane) const { return marks_[lane]; }
+
+  // The due time of the next row after `now`. Rows that are due already wait for other things.
+  std::optional<absl::Time> NextDue(absl::Time now) const;
+  // The due time of the first on-time or overdue row.
+  std::optional<absl::Time> FirstDue() const;
+  // True if an on-time row is due by `until`. Other rows then get only their share.
+  bool HasOnTimeDueBy(absl::Time until) const {
+    return IsDueBy(FirstSegment(Standing::kOnTime), until);
+  }
+
+  // The kinds of rows that may be taken. Overdue rows count as background.
+  struct Takeable {
+    bool on_time = true;
+    bool background = true;
+    bool any() const { return on_time || background; }
+  };
+  // Takes the next row due at or before `until`.
+  std::optional<QueuedRow> Take(absl::Time until, Takeable takeable);
+  // Counts the events of the row just taken. Shares count events, not rows.
+  void NoteTaken(Standing standing, uint64_t events);
+
+  // The smallest key of the segment; nullopt if it is empty. Valid until the queue changes.
+  std::optional<absl::string_view> FirstKey(uint8_t segment) const;
+  // The greatest key of the segment, likewise.
+  std::optional<absl::string_view> LastKey(uint8_t segment) const;
+  // Drops the rows of the segment before `key`.
+  void DropBefore(uint8_t segment, absl::string_view key);
+  // Drops the last rows of the segment until at most `rows_max` are left. Returns the smallest
+  // dropped key; empty if none.
+  std::string DropLast(uint8_t segment, size_t rows_max);
+
+  size_t rows(uint8_t segment) const { return segments_[segment].rows.size(); }
+  size_t bytes(uint8_t segment) const { return segments_[segment].bytes; }
+  size_t rows() const;
+
+ private:
+  struct ByKey {
+    using is_transparent = void;
+    static absl::string_view KeyOf(const QueuedRow& row) { return row.key(); }
+    static absl::string_view KeyOf(absl::string_view key) { return key; }
+    template <typename A, typename B>
+    bool operator()(const A& a, const B& b) const {
+      return KeyOf(a) < KeyOf(b);
+    }
+  };
+  struct Segment {
+    absl::btree_set<QueuedRow, ByKey> rows;
+    size_t bytes = 0;
+  };
+  // Two kinds of rows that share evenly: events taken of each since both have been due.
+  struct Share {
+    uint64_t first = 0;
+    uint64_t second = 0;
+  };
+  static constexpr uint8_t kNoSegment = kSegmentCount;
+  // The segment of [begin, end) whose first row is due first (the lowest number if equal).
+  uint8_t FirstSegment(uint8_t begin, uint8_t end) const;
+  uint8_t FirstSegment(Standing standing) const;
+  bool IsDueBy(uint8_t segment, absl::Time until) const;
+  QueuedRow Pop(uint8_t segment);
+
+  std::array<Segment, kSegmentCount> segments_;
+  std::array<std::string, kLaneRetry> marks_;
+  Share on_time_share_;  // first: on time; second: overdue and background
+  Share late_share_;     // first: background; second: overdue
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_SHARD_DUE_QUEUE_H_

@@ -1,0 +1,173 @@
+#include "services/handler/shard/due_queue.h"
+
+#include <array>
+#include <optional>
+
+#include "gtest/gtest.h"
+
+namespace escapement::handler {
+namespace due_queue_test {
+
+std::string Key(uint8_t lane, int64_t second, uint64_t first = 0) {
+  return EncodeEventKey({.shard = 1,
+                         .lane = lane,
+                         .due_time = absl::FromUnixSeconds(second),
+                         .uid = Uid(),
+                         .occurrence = "o",
+                         .first = first});
+}
+
+void Add(DueQueue& queue, uint8_t lane, int64_t second, uint64_t first = 0) {
+  queue.Add(QueuedRow(Key(lane, second, first), "v", 1));
+}
+
+std::optional<QueuedRow> Take(DueQueue& queue, int64_t until, DueQueue::Takeable may = {}) {
+  std::optional<QueuedRow> row = queue.Take(absl::FromUnixSeconds(until), may);
+  if (row.has_value()) queue.NoteTaken(row->standing(), 1);
+  return row;
+}
+
+uint8_t TakeLane(DueQueue& queue, int64_t until) {
+  const auto row = Take(queue, until);
+  return row.has_value() ? LaneOfEventKey(row->key()) : kLaneCount;
+}
+
+TEST(DueQueueTest, TakesByDueTimeThenPriority) {
+  DueQueue queue;
+  Add(queue, 7, 10);
+  Add(queue, 0, 11);
+  Add(queue, 3, 10);
+  EXPECT_EQ(queue.NextDue(absl::FromUnixSeconds(9)), absl::FromUnixSeconds(10));
+  EXPECT_EQ(TakeLane(queue, 11), 3);
+  EXPECT_EQ(TakeLane(queue, 11), 7);
+  EXPECT_EQ(TakeLane(queue, 11), 0);
+}
+
+TEST(DueQueueTest, NothingIsTakenBeforeItIsDue) {
+  DueQueue queue;
+  Add(queue, 0, 11);
+  EXPECT_EQ(TakeLane(queue, 10), kLaneCount);
+  EXPECT_EQ(queue.rows(), 1u);
+}
+
+TEST(DueQueueTest, OverdueRetriesGetAtMostHalfWhileOnTimeWorkWaits) {
+  DueQueue queue;
+  for (uint64_t i = 0; i < 100; ++i) {
+    Add(queue, kLaneRetry, 1, i);
+    Add(queue, 5, 20, i);
+  }
+  int retries = 0;
+  for (int i = 0; i < 100; ++i) retries += TakeLane(queue, 30) == kLaneRetry ? 1 : 0;
+  EXPECT_EQ(retries, 50);
+}
+
+TEST(DueQueueTest, OneLargeSliceOfOnTimeWorkPaysForManyRetries) {
+  DueQueue queue;
+  for (uint64_t i = 0; i < 10; ++i) {
+    Add(queue, kLaneRetry, 1, i);
+    Add(queue, 5, 20, i);
+  }
+  const auto slice = queue.Take(absl::FromUnixSeconds(30), {});
+  queue.NoteTaken(slice->standing(), 5);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(TakeLane(queue, 30), kLaneRetry);
+  EXPECT_EQ(TakeLane(queue, 30), 5);
+}
+
+TEST(DueQueueTest, OverdueRowsGetAtMostHalfWhileOnTimeWorkWaits) {
+  DueQueue queue;
+  for (uint64_t i = 0; i < 100; ++i) {
+    Add(queue, 5, 1, i);
+    Add(queue, 5, 20, i);
+  }
+  queue.MarkOverdue(5, Key(5, 20));
+  EXPECT_EQ(queue.rows(5), 100u);
+  EXPECT_EQ(queue.rows(OverdueSegment(5)), 100u);
+  Add(queue, 5, 2);
+  EXPECT_EQ(queue.rows(OverdueSegment(5)), 101u) << "what comes later knows the mark";
+  int overdue = 0;
+  for (int i = 0; i < 100; ++i)
+    overdue += Take(queue, 30)->standing() == Standing::kOverdue ? 1 : 0;
+  EXPECT_EQ(overdue, 50);
+}
+
+TEST(DueQueueTest, OverdueAndBackgroundRowsShareTheRest) {
+  DueQueue queue;
+  for (uint64_t i = 0; i < 100; ++i) {
+    Add(queue, 5, 1, i);
+    Add(queue, 5, 20, i);
+    Add(queue, kLaneCatchUp, 1, i);
+  }
+  queue.MarkOverdue(5, Key(5, 20));
+  std::array<int, 3> taken = {};
+  for (int i = 0; i < 100; ++i) ++taken[static_cast<size_t>(Take(queue, 30)->standing())];
+  EXPECT_EQ(taken, (std::array<int, 3>{50, 25, 25}));
+}
+
+TEST(DueQueueTest, OnlyTakeableRowsAreTaken) {
+  DueQueue queue;
+  Add(queue, 5, 1);
+  Add(queue, 5, 20);
+  Add(queue, kLaneRetry, 3);
+  queue.MarkOverdue(5, Key(5, 20));
+  EXPECT_EQ(Take(queue, 30, {.on_time = true, .background = false})->key(), Key(5, 20));
+  EXPECT_FALSE(Take(queue, 30, {.on_time = true, .background = false}).has_value());
+  EXPECT_EQ(Take(queue, 30)->key(), Key(kLaneRetry, 3));
+  EXPECT_EQ(Take(queue, 30, {.on_time = false, .background = true})->key(), Key(5, 1));
+}
+
+TEST(DueQueueTest, NextDueSkipsRowsThatAreDueAlready) {
+  DueQueue queue;
+  Add(queue, kLaneRetry, 1);
+  Add(queue, 5, 20);
+  EXPECT_EQ(queue.NextDue(absl::FromUnixSeconds(0)), absl::FromUnixSeconds(1));
+  EXPECT_EQ(queue.NextDue(absl::FromUnixSeconds(10)), absl::FromUnixSeconds(20));
+  EXPECT_EQ(queue.NextDue(absl::FromUnixSeconds(20)), std::nullopt);
+}
+
+TEST(DueQueueTest, FirstDueIsOfOnTimeAndOverdueRowsOnly) {
+  DueQueue queue;
+  EXPECT_EQ(queue.FirstDue(), std::nullopt);
+  Add(queue, kLaneRetry, 1);
+  EXPECT_EQ(queue.FirstDue(), std::nullopt);
+  Add(queue, 5, 20);
+  Add(queue, 3, 30);
+  EXPECT_EQ(queue.FirstDue(), absl::FromUnixSeconds(20));
+  queue.MarkOverdue(3, Key(3, 40));
+  Add(queue, 3, 10);
+  EXPECT_EQ(queue.FirstDue(), absl::FromUnixSeconds(10));
+}
+
+TEST(DueQueueTest, LaneIsOneSegmentAfterEndOverdue) {
+  DueQueue queue;
+  Add(queue, 5, 1);
+  queue.MarkOverdue(5, Key(5, 20));
+  queue.MarkOverdue(5, Key(5, 10));
+  EXPECT_EQ(queue.overdue_mark(5), Key(5, 20)) << "it only moves up";
+  queue.Remove(Key(5, 1));
+  EXPECT_EQ(queue.rows(), 0u);
+  EXPECT_EQ(queue.bytes(OverdueSegment(5)), 0u);
+  queue.EndOverdue(5);
+  Add(queue, 5, 1);
+  EXPECT_EQ(queue.rows(5), 1u);
+}
+
+TEST(DueQueueTest, TheLatestRowsAreDroppedWhenALaneIsFull) {
+  DueQueue queue;
+  for (int64_t s = 0; s < 10; ++s) Add(queue, 5, s);
+  EXPECT_EQ(queue.DropLast(5, 10), "");
+  EXPECT_EQ(queue.DropLast(5, 4), Key(5, 4));
+  EXPECT_EQ(queue.rows(5), 4u);
+  for (int64_t s = 0; s < 4; ++s) queue.Remove(Key(5, s));
+  EXPECT_EQ(queue.bytes(5), 0u);
+}
+
+TEST(DueQueueTest, TruncatedKeyIsNotAdded) {
+  DueQueue queue;
+  for (size_t bytes = 0; bytes < 11; ++bytes)
+    queue.Add(QueuedRow(Key(5, 1).substr(0, bytes), "v", 1));
+  EXPECT_EQ(queue.rows(), 0u);
+  EXPECT_FALSE(queue.NextDue(absl::FromUnixSeconds(10)).has_value());
+}
+
+}  // namespace due_queue_test
+}  // namespace escapement::handler

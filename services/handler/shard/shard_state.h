@@ -1,0 +1,98 @@
+// State that the loops of one owned queue shard share (ShardState), and state that all shards of a
+// handler share (HandlerCore).
+//
+// Threads: one, the handler's executor.
+
+#ifndef SERVICES_HANDLER_SHARD_SHARD_STATE_H_
+#define SERVICES_HANDLER_SHARD_SHARD_STATE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
+#include "common/base/check.h"
+#include "common/kv/client/kv_client.h"
+#include "common/kv/layout.h"
+#include "common/lease/lease_keeper.h"
+#include "common/records/record_cache.h"
+#include "common/runtime/runtime.h"
+#include "services/handler/base/metrics.h"
+#include "services/handler/base/options.h"
+#include "services/handler/sending/claim.h"
+#include "services/handler/sending/claim_lead.h"
+#include "services/handler/sending/send_loop.h"
+#include "services/handler/shard/due_queue.h"
+#include "services/handler/shard/granted_claims.h"
+
+namespace escapement::handler {
+
+struct HandlerCore {
+  const HandlerOptions& options;
+  kv::KvClient& client;
+  Runtime& runtime;
+  std::shared_ptr<Executor> executor;
+  RecordCache& cache;
+  ClaimLead& lead;
+  SendLoop& sends;
+  HandlerMetrics& metrics;
+  std::function<bool(uint32_t shard)> lease_valid;
+  std::function<void()> wake;  // steps all shards soon; cheap, may be called any number of times
+  uint64_t last_claim_order = 0;
+  bool suspect_out = false;  // an event is being sent alone (claims/suspect_loop.h)
+  kv::Layout layout = {};    // set before the first shard is made
+};
+
+// The Shard owns it, and the shard's loops keep a plain reference. Callbacks that may run after the
+// lease is lost (of the store, of timers) are wrapped by WhileOwned.
+struct ShardState : public std::enable_shared_from_this<ShardState> {
+  ShardState(HandlerCore& core, const lease::HeldLease& lease, kv::Condition fence,
+             ClaimOwner* owner)
+      : core(core),
+        shard(static_cast<uint16_t>(lease.index)),
+        lease(lease),
+        fence(std::move(fence)),
+        owner(owner) {}
+
+  // Wraps a callback of the shard or of one of its loops: once the shard is gone, the call does
+  // nothing.
+  template <typename Callback>
+  auto WhileOwned(Callback callback) {
+    return [weak = weak_from_this(), callback = std::move(callback)](auto&&... args) mutable {
+      if (const std::shared_ptr<ShardState> owned = weak.lock(); owned != nullptr)
+        callback(std::forward<decltype(args)>(args)...);
+    };
+  }
+
+  // Takes the key of a row out of `held`. The key must be there.
+  void Release(absl::string_view key) { CHECK_EQ(held.erase(key), 1u) << "a key was not held"; }
+
+  // Adds a claim, a new one or one of a former owner. It stays until its last event has ended.
+  void AddClaim(const std::shared_ptr<Claim>& claim) {
+    claim->order = ++core.last_claim_order;
+    claim->owner = owner;
+    CHECK(claims.emplace(claim->order, claim).second);
+  }
+
+  HandlerCore& core;
+  const uint16_t shard;
+  const lease::HeldLease lease;
+  const kv::Condition fence;
+  ClaimOwner* const owner;
+
+  DueQueue queue = {};
+  // Keys of the rows that a loop of this shard works on: rows being judged, claimed or ended, rows
+  // that wait for their target, and rows of claimed one-off events. The loader skips these keys.
+  // Never iterated.
+  absl::flat_hash_set<std::string> held = {};
+  std::map<uint64_t, std::shared_ptr<Claim>> claims = {};  // by order; claims with an open event
+  GrantedClaims granted = {};
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_SHARD_SHARD_STATE_H_

@@ -1,0 +1,161 @@
+#include "services/master/base/errors.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/status/errors.h"
+
+namespace escapement::master {
+namespace {
+
+// INVALID_ARGUMENT with the field's violation and a reason of its own.
+absl::Status InvalidFieldBecause(absl::string_view reason, absl::string_view field,
+                                 absl::string_view description) {
+  absl::Status status = InvalidField(field, description);
+  const absl::Status named = MakeError(absl::StatusCode::kInvalidArgument, reason, status.message(),
+                                       {{"field", std::string(field)}});
+  named.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { status.SetPayload(url, payload); });
+  return status;
+}
+
+}  // namespace
+
+absl::Status ImpossibleExpression(absl::string_view field) {
+  return ImpossibleExpression(field, "never fires: no date up to 2199 matches it");
+}
+
+absl::Status ImpossibleExpression(absl::string_view field, absl::string_view description) {
+  return InvalidFieldBecause("IMPOSSIBLE_EXPRESSION", field, description);
+}
+
+absl::Status RequestIdReused() {
+  return InvalidFieldBecause("REQUEST_ID_REUSED", "request_id",
+                             "was used for a different request within the last day; use a new id");
+}
+
+absl::Status WrongState(absl::string_view resource, absl::string_view state,
+                        absl::string_view needed) {
+  return FailedPrecondition("WRONG_STATE",
+                            absl::StrCat(resource, " is ", state, ", must be ", needed),
+                            {{"resource", std::string(resource)}, {"state", std::string(state)}});
+}
+
+absl::Status EventRunning(absl::string_view resource) {
+  return FailedPrecondition("EVENT_RUNNING",
+                            absl::StrCat(resource, " is being sent and cannot be cancelled"),
+                            {{"resource", std::string(resource)}});
+}
+
+absl::Status EventEnded(absl::string_view resource) {
+  return FailedPrecondition("EVENT_ENDED", absl::StrCat(resource, " has already ended"),
+                            {{"resource", std::string(resource)}});
+}
+
+absl::Status RunEnded(absl::string_view resource) {
+  return FailedPrecondition("RUN_ENDED", absl::StrCat(resource, " has already ended"),
+                            {{"resource", std::string(resource)}});
+}
+
+absl::Status TooManyCancelled(absl::string_view resource) {
+  return FailedPrecondition(
+      "TOO_MANY_CANCELLED",
+      absl::StrCat("too many cancelled runs of ", resource, " have not ended yet; try again later"),
+      {{"resource", std::string(resource)}});
+}
+
+absl::Status TooManyParked(absl::string_view resource) {
+  return FailedPrecondition(
+      "TOO_MANY_PARKED",
+      absl::StrCat("too many events of ", resource, " wait for its resume to validate it"),
+      {{"resource", std::string(resource)}});
+}
+
+absl::Status PolicyHasSchedules(absl::string_view resource) {
+  return FailedPrecondition("POLICY_HAS_SCHEDULES",
+                            absl::StrCat("a schedule still refers to ", resource),
+                            {{"resource", std::string(resource)}});
+}
+
+absl::Status PolicyHasWaiting(absl::string_view resource) {
+  return FailedPrecondition("POLICY_HAS_WAITING_EVENTS",
+                            absl::StrCat("events still wait under ", resource),
+                            {{"resource", std::string(resource)}});
+}
+
+absl::Status PolicyHasHolders(absl::string_view resource) {
+  return FailedPrecondition("POLICY_HAS_HELD_TOKENS",
+                            absl::StrCat("events still hold tokens of ", resource),
+                            {{"resource", std::string(resource)}});
+}
+
+absl::Status PolicyMissing(absl::string_view policy, absl::string_view field) {
+  return FailedPrecondition("POLICY_NOT_FOUND",
+                            absl::StrCat(field, ": ", policy, " does not exist"),
+                            {{"resource", std::string(policy)}, {"field", std::string(field)}});
+}
+
+absl::Status ScheduleDeleted(absl::string_view resource) {
+  return FailedPrecondition("SCHEDULE_DELETED", absl::StrCat(resource, " has been deleted"),
+                            {{"resource", std::string(resource)}});
+}
+
+absl::Status RunCancelled(absl::string_view resource) {
+  return FailedPrecondition("RUN_CANCELLED", absl::StrCat(resource, " has been cancelled"),
+                            {{"resource", std::string(resource)}});
+}
+
+absl::Status EventIdTaken(absl::string_view resource) {
+  return FailedPrecondition("EVENT_ID_TAKEN",
+                            absl::StrCat("another event has the name ", resource, " by now"),
+                            {{"resource", std::string(resource)}});
+}
+
+absl::Status OperationEnded(absl::string_view resource) {
+  return FailedPrecondition("OPERATION_ENDED", absl::StrCat(resource, " has already ended"),
+                            {{"resource", std::string(resource)}});
+}
+
+absl::Status TooManyOperations(absl::string_view tenant) {
+  return ResourceExhausted(
+      "TOO_MANY_OPERATIONS",
+      absl::StrCat("too many operations of ", tenant, " are running; wait for one, or cancel one"),
+      absl::Seconds(10));
+}
+
+absl::Status Contended(absl::string_view resource) {
+  return Aborted(
+      "CONTENDED",
+      absl::StrCat(resource, " is being changed by other calls; nothing was changed, try again"));
+}
+
+absl::Status EmissionBehind(absl::string_view resource) {
+  return ResourceExhausted("EMISSION_BEHIND",
+                           absl::StrCat("the emitter is too far behind with ", resource,
+                                        " for this change; try again later"),
+                           absl::Seconds(5));
+}
+
+absl::Status NotReady() {
+  return MakeError(absl::StatusCode::kUnavailable, "NOT_READY", "the master is not ready");
+}
+
+absl::Status StoreFailed(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kResourceExhausted:
+      return ResourceExhausted("STORE_FULL", status.message(), absl::Seconds(1));
+    case absl::StatusCode::kAborted:
+      return MakeError(
+          absl::StatusCode::kUnavailable, "RESULT_UNKNOWN",
+          absl::StrCat("the session with the store was lost; the change may have been made: ",
+                       status.message()));
+    default:
+      return Annotate(status, "store");
+  }
+}
+
+absl::Status BrokenRecord(absl::string_view what) {
+  return MakeError(absl::StatusCode::kDataLoss, "BROKEN_RECORD",
+                   absl::StrCat("cannot read ", what));
+}
+
+}  // namespace escapement::master

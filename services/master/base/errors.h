@@ -1,0 +1,80 @@
+// Errors of the master beyond those of common/status/errors.h.
+
+#ifndef SERVICES_MASTER_BASE_ERRORS_H_
+#define SERVICES_MASTER_BASE_ERRORS_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace escapement::master {
+
+// INVALID_ARGUMENT, reason IMPOSSIBLE_EXPRESSION, with a field violation: the expression is valid
+// but never fires.
+absl::Status ImpossibleExpression(absl::string_view field);
+// The same with a description of its own.
+absl::Status ImpossibleExpression(absl::string_view field, absl::string_view description);
+
+// INVALID_ARGUMENT, reason REQUEST_ID_REUSED, with a field violation: the same request_id came with
+// another request.
+absl::Status RequestIdReused();
+
+// FAILED_PRECONDITION, reason WRONG_STATE: "<resource> is <state>, must be <needed>".
+absl::Status WrongState(absl::string_view resource, absl::string_view state,
+                        absl::string_view needed);
+
+// FAILED_PRECONDITION, reason EVENT_RUNNING / EVENT_ENDED: too late to cancel.
+absl::Status EventRunning(absl::string_view resource);
+absl::Status EventEnded(absl::string_view resource);
+
+// FAILED_PRECONDITION, reason RUN_ENDED: too late to cancel.
+absl::Status RunEnded(absl::string_view resource);
+// FAILED_PRECONDITION, reason TOO_MANY_CANCELLED: so many runs of the schedule are cancelled and
+// have not ended yet.
+absl::Status TooManyCancelled(absl::string_view resource);
+
+// FAILED_PRECONDITION, reason TOO_MANY_PARKED: the resume takes several steps, and what the later
+// ones do is not known before the first has been done.
+absl::Status TooManyParked(absl::string_view resource);
+
+// FAILED_PRECONDITION, reasons POLICY_HAS_SCHEDULES / POLICY_HAS_WAITING_EVENTS /
+// POLICY_HAS_HELD_TOKENS: what keeps a policy from being deleted.
+absl::Status PolicyHasSchedules(absl::string_view resource);
+absl::Status PolicyHasWaiting(absl::string_view resource);
+absl::Status PolicyHasHolders(absl::string_view resource);
+
+// FAILED_PRECONDITION, reason POLICY_NOT_FOUND, metadata resource and field: the policy that the
+// schedule shall have does not exist.
+absl::Status PolicyMissing(absl::string_view policy, absl::string_view field);
+
+// FAILED_PRECONDITION, reasons SCHEDULE_DELETED / RUN_CANCELLED / EVENT_ID_TAKEN: why an event
+// cannot be redriven. EVENT_ID_TAKEN: another event has the client-chosen id by now.
+absl::Status ScheduleDeleted(absl::string_view resource);
+absl::Status RunCancelled(absl::string_view resource);
+absl::Status EventIdTaken(absl::string_view resource);
+
+// FAILED_PRECONDITION, reason OPERATION_ENDED: too late to cancel.
+absl::Status OperationEnded(absl::string_view resource);
+// RESOURCE_EXHAUSTED, reason TOO_MANY_OPERATIONS: so many operations of the tenant are running.
+absl::Status TooManyOperations(absl::string_view tenant);
+
+// ABORTED, reason CONTENDED: lost too many races in a row; nothing was done.
+absl::Status Contended(absl::string_view resource);
+
+// RESOURCE_EXHAUSTED, reason EMISSION_BEHIND: the change would have to emit more occurrences than
+// one change may. Nothing was done.
+absl::Status EmissionBehind(absl::string_view resource);
+
+// UNAVAILABLE, reason NOT_READY: the store has not been reached yet, or the service is stopping.
+absl::Status NotReady();
+
+// Translates a failure of the store for the caller. RESOURCE_EXHAUSTED (no room; nothing was done)
+// stays. A lost session becomes UNAVAILABLE, reason RESULT_UNKNOWN: the change may or may not have
+// been made; a retry with the same request_id finds out.
+absl::Status StoreFailed(const absl::Status& status);
+
+// DATA_LOSS, reason BROKEN_RECORD: `what` cannot be read.
+absl::Status BrokenRecord(absl::string_view what);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_BASE_ERRORS_H_

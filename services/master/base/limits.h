@@ -1,0 +1,267 @@
+// Bounds of the master, each with what it causes. Those of user input are part of the public
+// contract (proto/escapement/v1); none is configuration.
+
+#ifndef SERVICES_MASTER_BASE_LIMITS_H_
+#define SERVICES_MASTER_BASE_LIMITS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace escapement::master {
+
+// User input: larger is refused with INVALID_ARGUMENT.
+inline constexpr size_t kResourceIdBytesMax = 63;
+inline constexpr size_t kRequestIdBytesMax = 64;
+inline constexpr size_t kDisplayNameCharsMax = 200;
+inline constexpr size_t kPauseReasonCharsMax = 200;
+inline constexpr size_t kLabelsMax = 64;
+inline constexpr size_t kLabelBytesMax = 63;
+inline constexpr size_t kPayloadBytesMax = 262'144;
+inline constexpr size_t kContentTypeBytesMax = 255;
+inline constexpr size_t kUriBytesMax = 2048;
+inline constexpr size_t kHeadersMax = 32;
+inline constexpr size_t kHeaderNameBytesMax = 128;
+inline constexpr size_t kHeaderValueBytesMax = 4096;
+inline constexpr int kSigningSecretsMax = 4;
+inline constexpr size_t kPemBytesMax = 65'536;
+inline constexpr size_t kCredentialsBytesMax = 8192;
+inline constexpr size_t kPasswordBytesMax = 1024;
+inline constexpr size_t kBrokersBytesMax = 1024;
+inline constexpr size_t kKafkaKeyBytesMax = 256;
+inline constexpr size_t kSlackTextCharsMax = 4000;
+inline constexpr size_t kMailAddressBytesMax = 254;
+inline constexpr int kMailReceiversMax = 50;
+inline constexpr size_t kMailSubjectCharsMax = 500;
+inline constexpr size_t kMailTextCharsMax = 65'536;
+inline constexpr int64_t kEventCountMax = 100'000'000;
+inline constexpr int32_t kPriorityMax = 9;
+inline constexpr int32_t kPriorityDefault = 5;
+inline constexpr int32_t kMaxAttemptsMax = 100;
+inline constexpr int32_t kMaxAttemptsDefault = 4;
+inline constexpr double kMultiplierMin = 1;
+inline constexpr double kMultiplierMax = 10;
+inline constexpr double kMultiplierDefault = 2;
+inline constexpr absl::Duration kDeliveryTimeoutMin = absl::Milliseconds(10);
+inline constexpr absl::Duration kDeliveryTimeoutMax = absl::Hours(1);
+inline constexpr absl::Duration kDeliveryTimeoutDefault = absl::Seconds(10);
+inline constexpr absl::Duration kMinBackoffMin = absl::Milliseconds(1);
+inline constexpr absl::Duration kMinBackoffDefault = absl::Seconds(1);
+inline constexpr absl::Duration kMaxBackoffMax = absl::Hours(24);
+inline constexpr absl::Duration kMaxBackoffDefault = absl::Seconds(300);
+inline constexpr absl::Duration kMaxAgeMin = absl::Milliseconds(1);
+inline constexpr absl::Duration kMaxAgeMax = absl::Hours(24 * 30);
+inline constexpr absl::Duration kMaxAgeDefault = absl::Hours(24);
+inline constexpr absl::Duration kWindowMin = absl::Seconds(1);
+inline constexpr absl::Duration kWindowMax = absl::Hours(24 * 366);
+// Rows that one page of a filtered list examines: then the page ends, with a token.
+inline constexpr size_t kListExaminedMax = 10'000;
+// Bytes of rows that one page of ListEvents reads: then the page ends, with a token.
+inline constexpr size_t kListBytesMax = 32 << 20;
+// Outcomes that ListEvents sorts together by their end. A page that continues among them reads them
+// again, at most kListExaminedMax, because there may be more by then.
+inline constexpr size_t kListSortedMax = 5'000;
+// Claims of one shard that ListEvents reads: beyond it events that are sent may show as PENDING.
+inline constexpr size_t kListClaimRowsMax = 50'000;
+// Bounds on when a schedule fires.
+inline constexpr absl::Duration kIntervalMin = absl::Seconds(1);
+inline constexpr absl::Duration kIntervalMax = absl::Hours(24 * 3660);
+inline constexpr int kTimesMax = 1000;
+inline constexpr int64_t kMaxRunsMax = 100'000;
+inline constexpr int kExclusionsMax = 32;
+inline constexpr absl::Duration kJitterMax = absl::Hours(24);
+inline constexpr absl::Duration kMisfireThresholdMin = absl::Seconds(1);
+inline constexpr absl::Duration kMisfireThresholdMax = absl::Hours(24 * 30);
+inline constexpr int32_t kMaxCatchUpMax = 1000;
+// start_time, end_time and times: from 1970 to the end of 2199, where occurrences are.
+inline constexpr int64_t kTimingMicrosMin = 0;
+inline constexpr int64_t kTimingMicrosMax = int64_t{7'258'118'400} * 1'000'000;
+// Due times are at least the year 1 and at most the end of 2199, as far as occurrences reach.
+inline constexpr int64_t kDueTimeMicrosMin = int64_t{-62'135'596'800} * 1'000'000;
+inline constexpr int64_t kDueTimeMicrosMax = int64_t{7'258'118'400} * 1'000'000 - 1;
+
+// Bounds of throttling policies.
+inline constexpr int64_t kMaxConcurrentMax = 10'000'000;
+inline constexpr double kMaxPerSecondMin = 1e-6;  // one event in 12 days; 0 is no limit
+inline constexpr double kMaxPerSecondMax = 1'000'000;
+inline constexpr int64_t kBurstMax = 1'000'000;
+inline constexpr int64_t kBurstDefault = 1;
+inline constexpr absl::Duration kHoldTimeoutMin = absl::Seconds(1);
+inline constexpr absl::Duration kHoldTimeoutMax = absl::Hours(24 * 30);
+inline constexpr absl::Duration kHoldTimeoutDefault = absl::Seconds(3600);
+
+// Bounds of tenants.
+inline constexpr double kTenantRateMax = 1e9;  // bounds both rates of Quotas
+inline constexpr absl::Duration kRetentionMin = absl::Hours(24);
+inline constexpr absl::Duration kRetentionMax = absl::Hours(24 * 366);
+// A tenant can be deleted this long after its suspension: every master knows of it by then.
+inline constexpr absl::Duration kTenantSuspendedMin = absl::Seconds(10);
+// Keys of a tenant that have not been swept; further ones are refused.
+inline constexpr uint32_t kKeysOfTenantMax = 1000;
+// Rows that one count of a tenant's schedules, policies or events reads.
+inline constexpr int64_t kCountRowsMax = 1'000'000;
+// Audit entries are kept this long; revoked and expired keys, too.
+inline constexpr absl::Duration kAuditRetention = absl::Hours(24 * 90);
+
+inline constexpr int32_t kPageSizeMax = 1000;  // larger is cut to it
+inline constexpr int32_t kPageSizeDefault = 100;
+// Encoded bytes of a page's items. A page that would exceed them ends early, with a token.
+inline constexpr size_t kPageBytesMax = 1 << 20;
+
+inline constexpr int kBatchCreateEventsMax = 1000;
+inline constexpr int kIngestEventsMax = 5000;
+// Bytes of the requests of one BatchCreateEvents. The same bound holds for the payloads and
+// overrides of one Ingest batch, and for the deliveries that it stores. Keeps one commit well below
+// the store's bound. The wire takes messages of twice the size, so a batch that is too large is
+// refused with its field.
+inline constexpr size_t kBatchBytesMax = 8 << 20;
+// Bytes of the answer of BatchCreateEvents, which repeats each event's target. Ordinary clients
+// refuse more than 4 MiB.
+inline constexpr size_t kAnswerBytesMax = (4 << 20) - (64 << 10);
+// Batches of one stream whose commit is under way; then the stream is not read further.
+inline constexpr int kIngestOutstandingMax = 8;
+// Payload bytes of all batches whose commit is under way, over all streams: beyond it batches are
+// refused with RESOURCE_EXHAUSTED, so that a slow store cannot fill the memory.
+inline constexpr int64_t kIngestBytesUnderWayMax = int64_t{512} << 20;
+inline constexpr absl::Duration kIngestBusyDelay = absl::Milliseconds(200);
+// Hashes of delivery records known to be stored; when full, all are forgotten and written again.
+inline constexpr size_t kInternedKnownMax = 10'000;
+
+// Tries of a change whose conditions failed (a race with an emitter, a handler or another change)
+// before ABORTED.
+inline constexpr int kChangeAttemptsMax = 20;
+// Rows that one change may write for occurrences: what an emitter that is hours behind still owes
+// can exceed it; then the change is refused with RESOURCE_EXHAUSTED until the emitter has caught
+// up.
+inline constexpr size_t kChangeRowsMax = 20'000;
+// Occurrences that are compared when two versions differ over a window.
+inline constexpr size_t kChangeOccurrencesMax = 20'000;
+// Occurrences that one summary of skipped ones counts: beyond it it says "at least".
+inline constexpr size_t kSummaryCountMax = 100'000;
+// Occurrences that one backfill call may cover; more is refused.
+inline constexpr int32_t kBackfillOccurrencesMax = 1000;
+inline constexpr int32_t kBackfillOccurrencesDefault = 100;
+// Occurrences after those that a backfill looks at, among which the rest of a summary finds one
+// that has not fired: without one it stays whole, and its first occurrence does not fire.
+inline constexpr size_t kBackfillCarriersMax = 100;
+// Runs of a schedule that CancelRun has cancelled and that have not ended.
+inline constexpr int kCancelledRunsMax = 32;
+// Parked rows that one commit of a resume, a delete or a CancelRun takes.
+inline constexpr uint32_t kParkedChunkMax = 10'000;
+// Rows that such a commit may write to end them all: beyond it, it takes fewer.
+inline constexpr size_t kParkedRowsMax = 20'000;
+// Launch records, of all schedules of a partition, that a resume reads; later ones it does not
+// judge.
+inline constexpr size_t kLaunchRowsMax = 100'000;
+// Tries of a cancel against claims of the same shard before ABORTED.
+inline constexpr int kCancelAttemptsMax = 50;
+
+// Reads of one ListRuns / ListRunEvents call: then the page ends early, with a token.
+inline constexpr int kRunScansMax = 128;
+// Rows of a shard's retry lane or claims that a lookup of one event reads.
+inline constexpr uint32_t kLookupRowsMax = 50'000;
+// Versions of a schedule before the present one whose rows a backfill looks for.
+inline constexpr uint64_t kFormerVersionsMax = 32;
+// Where these versions, and moves between them, may have put an occurrence's row.
+inline constexpr size_t kBackfillPlacesMax = 100;
+
+// Rows of waiting events that one GetPolicyUsage counts: then its answer says that there are more.
+inline constexpr size_t kUsageRowsMax = 10'000;
+// Schedules that it names, those with most waiting events first.
+inline constexpr size_t kUsageWaitersMax = 100;
+// Rates that were measured longer ago are shown as 0: the owner measures with every commit.
+inline constexpr absl::Duration kUsageRatesValid = absl::Seconds(10);
+
+// Occurrences of one preview; more is refused.
+inline constexpr int32_t kPreviewCountMax = 1000;
+inline constexpr int32_t kPreviewCountDefault = 10;
+inline constexpr int kPreviewChildrenMax = 1000;  // further ones are not shown
+// Occurrences of an interval that one preview looks at, those that are excluded included: beyond it
+// fewer are shown, and a warning says so.
+inline constexpr size_t kPreviewCandidatesMax = 50'000;
+// For warnings: the number of next occurrences among which the shortest distance is taken, and the
+// number of an interval's occurrences (excluded ones too) that are searched for them.
+inline constexpr size_t kPeriodOccurrencesMax = 1000;
+inline constexpr size_t kPeriodCandidatesMax = 4000;
+// Occurrences that are compared with one exclusion, and in all: beyond it nothing is said about it.
+inline constexpr int kExclusionProbesMax = 400;
+inline constexpr int kExclusionProbesAllMax = 2000;
+// Changes of the clocks' offset of which one warning each is given.
+inline constexpr size_t kOffsetWarningsMax = 5;
+
+// Bounds of RedriveDeadLettersRequest.max_per_second; 0 is no limit.
+inline constexpr double kRedriveRateMin = 0.001;
+inline constexpr double kRedriveRateMax = 100'000;
+// Dead letters that one count examines, and their bytes: beyond it the count says that there are
+// more.
+inline constexpr size_t kDeadLetterCountRowsMax = 100'000;
+inline constexpr size_t kDeadLetterCountBytesMax = 64 << 20;
+inline constexpr int kPurgeSampleMax = 100;  // names that PurgeDeadLetters answers
+// Dead letters that one step of an operation handles, and the rows and bytes that it reads to find
+// them. Bounds the size of its commit.
+inline constexpr size_t kOperationLettersMax = 200;
+// Different deliveries of one-off events in one step. Each may have some 500 KiB, and a redrive
+// reads and writes it.
+inline constexpr size_t kOperationDeliveriesMax = 16;
+inline constexpr uint32_t kOperationRowsMax = 1000;
+inline constexpr uint32_t kOperationBytesMax = 4 << 20;
+// A step of an operation with a rate covers about this much time: a cancel takes effect for what is
+// due later.
+inline constexpr absl::Duration kOperationStep = absl::Milliseconds(100);
+// An operation that is late by at most this catches up; what it is later than that is lost to its
+// rate.
+inline constexpr absl::Duration kOperationSlack = absl::Milliseconds(200);
+// A master leaves an operation that another master works on alone until it has made no progress for
+// this long.
+inline constexpr absl::Duration kOperationPatience = absl::Seconds(2);
+// Pause after a step that the store could not do.
+inline constexpr absl::Duration kOperationRetryDelay = absl::Milliseconds(500);
+// Running operations of one tenant; further ones are refused.
+inline constexpr size_t kOperationsRunningMax = 20;
+// Ended operations are kept this long.
+inline constexpr absl::Duration kOperationRetention = absl::Hours(24 * 7);
+
+// From the end of one sweep of old rows to the next: of audit and keys, of dead letters and
+// operations; and of the rows of targets.
+inline constexpr absl::Duration kSweepEvery = absl::Hours(1);
+inline constexpr absl::Duration kTargetSweepEvery = absl::Minutes(5);
+// The pause between two pages, and rows of one page.
+inline constexpr absl::Duration kSweepPause = absl::Milliseconds(100);
+inline constexpr uint32_t kSweepRowsMax = 1000;
+
+// Newest versions of a schedule that are kept whatever their age: a backfill looks for rows of so
+// many former ones (kFormerVersionsMax). Older ones are kept until they were replaced this long
+// ago: no retry and no hold time lasts longer than 30 days.
+inline constexpr uint64_t kVersionsKept = 33;
+inline constexpr absl::Duration kVersionKeptFor = absl::Hours(24 * 62);
+// A tombstone is kept until the last events of its schedule have ended (no hold time is longer),
+// and then for the longer of the tenant's retention and this.
+inline constexpr absl::Duration kTombstoneEventsEnd = absl::Hours(24 * 31);
+inline constexpr absl::Duration kTombstoneRetentionMin = absl::Hours(24 * 31);
+// From the end of one sweep of definitions to the next; the pause between two pages of states, and
+// rows of one page. Versions of one schedule that one step of a sweep reads, and their bytes.
+inline constexpr absl::Duration kDefinitionSweepEvery = absl::Hours(6);
+inline constexpr absl::Duration kDefinitionSweepPause = absl::Milliseconds(100);
+inline constexpr uint32_t kDefinitionSweepRowsMax = 1000;
+inline constexpr uint32_t kDefinitionSweepVersionsMax = 200;
+inline constexpr uint32_t kDefinitionSweepBytesMax = 4 << 20;
+
+// Deliveries of one-off events are kept for so many periods of 28 days before the present one,
+// used or not.
+inline constexpr int kDeliveryPeriodsKept = 1;
+
+// Remembered answers (request_id): kept at least this long.
+inline constexpr absl::Duration kRequestRetention = absl::Hours(24);
+// From the end of one look at all of them to the next, if they are one page, or more.
+inline constexpr absl::Duration kRequestSweepEvery = absl::Minutes(1);
+inline constexpr absl::Duration kRequestSweepEveryOfMany = absl::Hours(1);
+// The pause between two pages. The sweep visits the answers of a hundred requests a second for a
+// day in a quarter of an hour.
+inline constexpr absl::Duration kRequestSweepPause = absl::Milliseconds(100);
+inline constexpr uint32_t kRequestSweepRowsMax = 1000;  // rows of one page
+inline constexpr uint32_t kRequestSweepBytesMax = 4 << 20;
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_BASE_LIMITS_H_

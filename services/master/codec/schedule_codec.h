@@ -1,0 +1,73 @@
+// Schedules: public messages ↔ records, with full validation. Pure.
+
+#ifndef SERVICES_MASTER_CODEC_SCHEDULE_CODEC_H_
+#define SERVICES_MASTER_CODEC_SCHEDULE_CODEC_H_
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/status/errors.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "escapement/v1/resources.pb.h"
+#include "google/protobuf/field_mask.pb.h"
+#include "services/master/base/target_secrets.h"
+#include "services/master/codec/definition.h"
+
+namespace escapement::master {
+
+// A client's schedule after validation: everything except name, uid, version and times.
+struct ScheduleDraft {
+  storage::v1::ScheduleRecord record;  // display_name and labels
+  Definition definition;
+};
+
+// INVALID_ARGUMENT with every field that is wrong ("schedule.cron"); of times that never fire, if
+// nothing else is wrong, with the reason IMPOSSIBLE_EXPRESSION. `tenant` is the schedule's. Whether
+// its policy exists is not checked, nor whether its times have passed; and an interval may lack its
+// anchor yet (definition.h says what is to be done with the draft).
+absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule, absl::string_view tenant);
+
+// Seals the secrets of its targets (TargetSecrets::Seal). `before`: the present definition, null
+// for a new schedule. INVALID_ARGUMENT with the secrets that cannot be stored.
+absl::Status SealSecrets(const TargetSecrets& secrets, absl::string_view tenant,
+                         const storage::v1::DefinitionRecord* before,
+                         storage::v1::DefinitionRecord& definition);
+
+// `current` with the fields of `patch` that the mask names; without a mask, with all that are set
+// in `patch`; "*" replaces all. Output-only fields and the name stay. A patch that says in a new
+// way when the schedule fires (cron, cron_fields, interval or times) replaces the former way, and
+// the dst_policy that went with it. INVALID_ARGUMENT (update_mask) for a path that is no field.
+absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Schedule& patch,
+                                       const google::protobuf::FieldMask& mask);
+
+struct ShownSchedule {
+  const storage::v1::ScheduleRecord& record;
+  const storage::v1::StateRecord& state;
+  const storage::v1::DefinitionRecord& definition;
+};
+// `next` is NextTime: an enabled schedule without one is shown as FINISHED.
+v1::Schedule ShowSchedule(const ShownSchedule& shown, std::optional<absl::Time> next);
+
+// Sets the counts of all its runs.
+void ShowCounts(const storage::v1::RunPartRecord& counts, v1::Schedule& schedule);
+
+// The next occurrence after `now` of an enabled schedule, as far as its max_runs reach.
+std::optional<absl::Time> NextTime(const storage::v1::StateRecord& state,
+                                   const Definition& definition, absl::Time now);
+
+// Adds a violation if the text is longer than `chars_max` characters or holds control characters.
+void CheckShownText(absl::string_view field, absl::string_view text, size_t chars_max,
+                    FieldViolations& violations);
+
+// Quoted: version and change count.
+std::string Etag(const storage::v1::StateRecord& state);
+
+absl::string_view StateName(storage::v1::ScheduleStateKind kind);  // "ENABLED", …
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_CODEC_SCHEDULE_CODEC_H_

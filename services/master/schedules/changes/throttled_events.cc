@@ -1,0 +1,120 @@
+#include "services/master/schedules/changes/throttled_events.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "common/base/key_codec.h"
+#include "common/storage/event_table.h"
+#include "common/storage/grant_table.h"
+#include "common/storage/policy_table.h"
+#include "common/storage/waiting_table.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
+#include "services/master/requests/range_reader.h"
+#include "services/master/schedules/changes/parked_row.h"
+
+namespace escapement::master {
+namespace {
+
+using kv::ColumnFamily;
+
+class ThrottledSearch : public std::enable_shared_from_this<ThrottledSearch> {
+ public:
+  using Found = absl::AnyInvocable<void(absl::StatusOr<std::vector<ThrottledRange>>)>;
+  ThrottledSearch(MasterContext& context, ThrottledQuery query, Found done)
+      : context_(context), query_(std::move(query)), done_(std::move(done)) {
+    const OccurrenceSource& source = query_.source;
+    if (!source.throttle.has_value()) return;
+    const Uid policy = WaitingUid(source.tenant, *source.throttle, source.uid);
+    const uint16_t shard = PolicyShardOf(policy, context_.layout.policy_shards);
+    const std::string group = WaitingGroupPrefix(shard, policy, source.priority, source.uid);
+    const std::string parked = ParkedPrefix(source.uid);
+    ranges_ = {{ColumnFamily::kGrants, GrantsBegin(shard, policy), GrantsEnd(shard, policy)},
+               {ColumnFamily::kWaiting, group, PrefixEnd(group)},
+               {ColumnFamily::kParked, parked, PrefixEnd(parked)}};
+  }
+
+  void Read() {
+    if (query_.limit == 0) return done_(std::move(found_));
+    ReadRanges(
+        context_, std::move(ranges_), kLookupRowsMax,
+        [self = shared_from_this()](const KeyRange& range,
+                                    kv::Entry& entry) -> absl::StatusOr<bool> {
+          if (absl::Status status = self->AddEntry(range, entry); !status.ok()) return status;
+          return self->found_.size() < self->query_.limit;
+        },
+        [self = shared_from_this()](absl::Status status) {
+          if (!status.ok()) return self->done_(std::move(status));
+          self->done_(std::move(self->found_));
+        });
+  }
+
+ private:
+  absl::Status AddEntry(const KeyRange& range, kv::Entry& entry) {
+    if (range.cf == ColumnFamily::kGrants) return AddGrant(entry);
+    if (range.cf == ColumnFamily::kWaiting) return AddWaiting(entry);
+    return AddParked(std::move(entry));
+  }
+
+  absl::Status AddGrant(const kv::Entry& entry) {
+    storage::v1::GrantRecord grant;
+    if (!DecodeGrantKey(entry.key).has_value()) return absl::OkStatus();
+    if (!grant.ParseFromString(entry.value)) return BrokenRecord("a grant");
+    if (grant.uid() != query_.source.uid.bytes()) return absl::OkStatus();
+    for (const auto& holders : grant.holders()) {
+      Add({.occurrence = grant.occurrence(),
+           .first = holders.first(),
+           .count = holders.count(),
+           .state = v1::RUNNING,
+           .row = grant.event()});
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddWaiting(const kv::Entry& entry) {
+    const auto key = DecodeWaitingKey(entry.key);
+    storage::v1::EventRecord row;
+    if (!key.has_value() || !row.ParseFromString(entry.value))
+      return BrokenRecord("a waiting event");
+    const uint64_t taken = row.throttle().taken();
+    Add({.occurrence = key->occurrence,
+         .first = key->first + taken,
+         .count = row.count() - std::min(row.count(), taken),
+         .state = v1::PENDING,
+         .row = std::move(row)});
+    return absl::OkStatus();
+  }
+
+  absl::Status AddParked(kv::Entry entry) {
+    absl::StatusOr<ParkedRow> parked = ReadParkedRow(std::move(entry));
+    if (!parked.ok()) return parked.status();
+    if (!parked->throttled()) return absl::OkStatus();
+    Add({.occurrence = parked->occurrence,
+         .first = parked->begin(),
+         .count = parked->end() - parked->begin(),
+         .state = v1::PENDING,
+         .row = std::move(parked->row)});
+    return absl::OkStatus();
+  }
+
+  void Add(ThrottledRange range) {
+    if (range.count > 0 && query_.wanted(range)) found_.push_back(std::move(range));
+  }
+
+  MasterContext& context_;
+  ThrottledQuery query_;
+  Found done_;
+  std::vector<KeyRange> ranges_;
+  std::vector<ThrottledRange> found_;
+};
+
+}  // namespace
+
+void ReadThrottledEvents(
+    MasterContext& context, ThrottledQuery query,
+    absl::AnyInvocable<void(absl::StatusOr<std::vector<ThrottledRange>>)> done) {
+  std::make_shared<ThrottledSearch>(context, std::move(query), std::move(done))->Read();
+}
+
+}  // namespace escapement::master

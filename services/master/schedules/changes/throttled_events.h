@@ -1,0 +1,50 @@
+// The throttled events of a schedule that have not ended: those that wait, those that hold a
+// token, and those that are parked.
+//
+// The search uses the places of the schedule's present definition. It does not see events that were
+// granted under a former policy, events that still wait under a former policy or priority, and
+// events that move between the reads. Work is bounded: at most kLookupRowsMax rows of each place
+// are read.
+//
+// Threads: the callback runs on the context's executor.
+
+#ifndef SERVICES_MASTER_SCHEDULES_CHANGES_THROTTLED_EVENTS_H_
+#define SERVICES_MASTER_SCHEDULES_CHANGES_THROTTLED_EVENTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "common/storage/occurrence_rows.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "escapement/v1/resources.pb.h"
+#include "services/master/base/master_context.h"
+
+namespace escapement::master {
+
+// Events [first, first + count) of a run.
+struct ThrottledRange {
+  std::string occurrence;
+  uint64_t first = 0;
+  uint64_t count = 0;
+  v1::EventState state = v1::PENDING;  // RUNNING: they hold their token
+  storage::v1::EventRecord row;        // for holders: the row from which they were taken
+};
+
+struct ThrottledQuery {
+  OccurrenceSource source;  // the schedule's definition; without a throttle nothing is found
+  // True for each range that the caller wants.
+  absl::AnyInvocable<bool(const ThrottledRange&)> wanted = nullptr;
+  size_t limit = 1;  // reads no further when it has found so many
+};
+
+void ReadThrottledEvents(
+    MasterContext& context, ThrottledQuery query,
+    absl::AnyInvocable<void(absl::StatusOr<std::vector<ThrottledRange>>)> done);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_SCHEDULES_CHANGES_THROTTLED_EVENTS_H_

@@ -1,0 +1,206 @@
+#include "services/master/service/master_service.h"
+
+#include <string>
+#include <utility>
+
+#include "common/kv/client/kv_client.h"
+#include "common/kv/layout.h"
+#include "common/metrics/metrics.h"
+#include "common/tokens/token_handle.h"
+#include "services/master/audit/access_sweep.h"
+#include "services/master/audit/audit_service.h"
+#include "services/master/base/limits.h"
+#include "services/master/base/master_context.h"
+#include "services/master/base/metrics.h"
+#include "services/master/events/delivery_sweep_loop.h"
+#include "services/master/events/event_service.h"
+#include "services/master/heartbeat/heartbeat_loop.h"
+#include "services/master/keys/bootstrap_key_loop.h"
+#include "services/master/keys/key_service.h"
+#include "services/master/operations/dead_letter_service.h"
+#include "services/master/operations/dead_letter_sweep.h"
+#include "services/master/operations/operation_loop.h"
+#include "services/master/operations/operation_service.h"
+#include "services/master/policies/policy_service.h"
+#include "services/master/requests/request_sweep_loop.h"
+#include "services/master/runs/run_service.h"
+#include "services/master/schedules/changes/pause_request_loop.h"
+#include "services/master/schedules/definition_sweep_loop.h"
+#include "services/master/schedules/schedule_service.h"
+#include "services/master/sweeps/sweep_loop.h"
+#include "services/master/target_states/target_service.h"
+#include "services/master/target_states/target_sweep.h"
+#include "services/master/tenants/tenant_directory.h"
+#include "services/master/tenants/tenant_rules.h"
+#include "services/master/tenants/tenant_service.h"
+
+namespace escapement::master {
+namespace {
+
+constexpr absl::Duration kLayoutRetryEvery = absl::Seconds(1);
+
+}  // namespace
+
+struct MasterService::Parts {
+  Parts(Options options, kv::KvStore& store, Runtime& runtime)
+      : own_metrics(options.metrics == nullptr ? std::make_unique<Metrics>() : nullptr),
+        metrics(options.metrics == nullptr ? *own_metrics : *options.metrics),
+        secrets(options.sealer),
+        fresh_token_key(options.fresh_token_key.empty() ? FreshTokenKey()
+                                                        : options.fresh_token_key),
+        executor(runtime.NewExecutor(options.instance)),
+        client(store, runtime, ClientOptions(options)),
+        context{.client = client,
+                .runtime = runtime,
+                .executor = executor,
+                .metrics = metrics,
+                .secrets = secrets,
+                .layout = {}},
+        schedules(context),
+        events(context),
+        runs(context, directory, options.run_list_days),
+        policies(context),
+        tenants(context, directory),
+        keys(context),
+        audit(context),
+        targets(context),
+        dead_letters(context, operation_loop, options.dead_letter_retention),
+        operations(context),
+        directory(client, executor),
+        rules(context, directory),
+        bootstrap(context, options.bootstrap_key_file),
+        sweep(context),
+        access_sweep(client, executor, kSweepEvery, AccessSweep()),
+        target_sweep(client, executor, kTargetSweepEvery, TargetSweep()),
+        pause_requests(context),
+        operation_loop(context),
+        dead_letter_sweep(client, executor, kSweepEvery,
+                          DeadLetterSweep(options.dead_letter_retention, metrics)),
+        definition_sweep(context, directory),
+        delivery_sweep(context),
+        heartbeat(executor, schedules, options.heartbeat_every) {}
+
+  kv::KvClient::Options ClientOptions(const Options& options) {
+    kv::KvClient::Options client_options;
+    client_options.name = options.instance;
+    client_options.session_executor = executor;
+    client_options.on_session_lost = [this] {
+      events.ForgetInterned();
+      delivery_sweep.GiveUp();
+    };
+    return client_options;
+  }
+
+  void ReadLayout() {
+    client.MultiGet(
+        {{kv::ColumnFamily::kMeta, std::string(kv::kLayoutKey)}}, executor,
+        [this](absl::StatusOr<kv::GetResult> result) {
+          if (!result.ok() || !result->values[0].has_value() || !UseLayout(*result->values[0])) {
+            executor->PostAfter(kLayoutRetryEvery, [this] { ReadLayout(); });
+          }
+        });
+  }
+
+  void ReadTokenKey() {
+    LoadTokenMint(client, executor, fresh_token_key, [this](std::shared_ptr<const TokenMint> mint) {
+      context.mint = std::move(mint);
+    });
+  }
+
+  bool UseLayout(const std::string& bytes) {
+    const absl::StatusOr<kv::Layout> layout = kv::DecodeLayout(bytes);
+    if (!layout.ok() || draining) return layout.ok();
+    context.layout = *layout;
+    context.ready = true;
+    bootstrap.Start();
+    sweep.Start();
+    access_sweep.Start();
+    target_sweep.Start();
+    pause_requests.Start();
+    operation_loop.Start();
+    dead_letter_sweep.Start();
+    definition_sweep.Start();
+    delivery_sweep.Start();
+    heartbeat.Start();
+    return true;
+  }
+
+  const std::unique_ptr<Metrics> own_metrics;
+  MasterMetrics metrics;
+  const TargetSecrets secrets;
+  const std::string fresh_token_key;
+  const std::shared_ptr<Executor> executor;
+  kv::KvClient client;
+  MasterContext context;
+  ScheduleService schedules;
+  EventService events;
+  RunService runs;
+  PolicyService policies;
+  TenantService tenants;
+  KeyService keys;
+  AuditService audit;
+  TargetService targets;
+  DeadLetterService dead_letters;
+  OperationService operations;
+  TenantDirectory directory;
+  MasterTenantRules rules;
+  BootstrapKeyLoop bootstrap;
+  RequestSweepLoop sweep;
+  SweepLoop access_sweep;
+  SweepLoop target_sweep;
+  PauseRequestLoop pause_requests;
+  OperationLoop operation_loop;
+  SweepLoop dead_letter_sweep;
+  DefinitionSweepLoop definition_sweep;
+  DeliverySweepLoop delivery_sweep;
+  HeartbeatLoop heartbeat;
+  bool draining = false;  // on the executor
+};
+
+MasterService::MasterService(Options options, kv::KvStore& store, Runtime& runtime)
+    : parts_(std::make_unique<Parts>(std::move(options), store, runtime)) {}
+
+MasterService::~MasterService() {
+  parts_->context.ready = false;
+  parts_->executor->Stop();
+}
+
+void MasterService::Start() {
+  parts_->executor->Post([parts = parts_.get()] {
+    parts->ReadLayout();
+    parts->ReadTokenKey();
+    parts->directory.Start();
+    parts->rules.Start();
+  });
+}
+
+bool MasterService::Ready() const {
+  return parts_->context.ready && parts_->client.Connected() && parts_->directory.loaded();
+}
+
+void MasterService::Drain(Closure done) {
+  parts_->context.ready = false;
+  parts_->executor->Post([parts = parts_.get(), done = std::move(done)]() mutable {
+    parts->draining = true;
+    parts->context.ready = false;
+    done();
+  });
+}
+
+ScheduleApi& MasterService::schedules() { return parts_->schedules; }
+EventApi& MasterService::events() { return parts_->events; }
+RunApi& MasterService::runs() { return parts_->runs; }
+PolicyApi& MasterService::policies() { return parts_->policies; }
+TenantApi& MasterService::tenants() { return parts_->tenants; }
+KeyApi& MasterService::keys() { return parts_->keys; }
+AuditApi& MasterService::audit() { return parts_->audit; }
+TargetApi& MasterService::targets() { return parts_->targets; }
+DeadLetterApi& MasterService::dead_letters() { return parts_->dead_letters; }
+OperationApi& MasterService::operations() { return parts_->operations; }
+MasterApis MasterService::apis() {
+  return {schedules(), events(), runs(),    policies(),     tenants(),
+          keys(),      audit(),  targets(), dead_letters(), operations()};
+}
+auth::TenantRules& MasterService::tenant_rules() { return parts_->rules; }
+
+}  // namespace escapement::master

@@ -1,0 +1,61 @@
+// MasterService: the public API of the platform (MasterApis) over one session with the store.
+// Stateless except for caches: any number may run.
+//
+// Threads: the APIs may be called from any thread; Start, Drain and the destructor from one, not
+// from an answer's callback.
+
+#ifndef SERVICES_MASTER_SERVICE_MASTER_SERVICE_H_
+#define SERVICES_MASTER_SERVICE_MASTER_SERVICE_H_
+
+#include <memory>
+
+#include "common/auth/platform_gate.h"
+#include "common/kv/kv_store.h"
+#include "common/runtime/runtime.h"
+#include "services/master/api/master_apis.h"
+#include "services/master/base/options.h"
+
+namespace escapement::master {
+
+class MasterService {
+ public:
+  using Options = MasterOptions;
+
+  // `store` and `runtime` outlive the service.
+  MasterService(Options options, kv::KvStore& store, Runtime& runtime);
+  // Drops what is under way: its callbacks are destroyed without being run.
+  ~MasterService();
+  MasterService(const MasterService&) = delete;
+  MasterService& operator=(const MasterService&) = delete;
+
+  // Reads the layout and is ready then; calls before that are answered UNAVAILABLE (NOT_READY).
+  void Start();
+  bool Ready() const;
+  // Refuses new calls; what is under way goes on. `done` runs on the service's executor.
+  void Drain(Closure done);
+
+  ScheduleApi& schedules();
+  EventApi& events();
+  RunApi& runs();
+  PolicyApi& policies();
+  TenantApi& tenants();
+  KeyApi& keys();
+  AuditApi& audit();
+  TargetApi& targets();
+  DeadLetterApi& dead_letters();
+  OperationApi& operations();
+
+  // All of them.
+  MasterApis apis();
+
+  // For the gate: the conditions for every call that names a tenant.
+  auth::TenantRules& tenant_rules();
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_SERVICE_MASTER_SERVICE_H_

@@ -1,0 +1,138 @@
+#include "services/standalone/service/standalone_process.h"
+
+#include <atomic>
+#include <utility>
+
+#include "common/process/gated_service.h"
+#include "common/process/lease_flags.h"
+#include "common/secrets/secret_keys_flag.h"
+#include "common/status/return_if_error.h"
+#include "services/emitter/service/hosted_emitter.h"
+#include "services/handler/service/hosted_handler.h"
+#include "services/master/service/hosted_master.h"
+#include "services/store/service/metrics.h"
+#include "services/store/service/store_flags.h"
+#include "services/store/service/store_server.h"
+#include "services/token_manager/service/hosted_token_manager.h"
+
+namespace escapement::standalone {
+namespace {
+
+// All services, with one store.
+class AllServices final : public HostedService {
+ public:
+  AllServices(const ServiceContext& context, std::unique_ptr<store::StoreServer> server)
+      : server_(std::move(server)),
+        store_metrics_(context.metrics, *server_),
+        handler_(context, server_->store()),
+        token_manager_(context, server_->store()),
+        emitter_(context, server_->store()),
+        master_(context, server_->store(), *server_, master::HostedMaster::Tokens::kElsewhere) {}
+
+  kv::KvStore& store() { return server_->store(); }
+  std::string StoreReason() const { return server_->NotReadyReason(); }
+
+  void AddRpcs(RpcTable& table) override {
+    master_.AddRpcs(table);
+    token_manager_.AddRpcs(table);
+    server_->AddExportRpc(table);
+  }
+  CallGate& gate() override { return master_.gate(); }
+
+  absl::Status AddHttpRoutes(HttpServer& http, std::shared_ptr<grpc::Channel> in_process) override {
+    RETURN_IF_ERROR(server_->AddHttpRoutes(http));
+    return master_.AddHttpRoutes(http, std::move(in_process));
+  }
+
+  absl::Status Start() override {
+    for (HostedService* service : services_) {
+      if (auto status = service->Start(); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  bool Ready() override {
+    for (HostedService* service : services_) {
+      if (!service->Ready()) return false;
+    }
+    return server_->NotReadyReason().empty();
+  }
+
+  std::string NotReadyReason() override {
+    if (std::string reason = server_->NotReadyReason(); !reason.empty()) return reason;
+    for (HostedService* service : services_) {
+      if (std::string reason = service->NotReadyReason(); !reason.empty()) return reason;
+    }
+    return {};
+  }
+
+  void Drain(Closure done) override {
+    struct Joined {
+      std::atomic<int> left{kServices};
+      Closure done;
+    };
+    auto joined = std::make_shared<Joined>();
+    // The services still need the store. Then another replica takes over.
+    joined->done = [this, done = std::move(done)]() mutable { server_->StepDown(std::move(done)); };
+    for (HostedService* service : services_) {
+      service->Drain([joined] {
+        if (joined->left.fetch_sub(1) == 1) joined->done();
+      });
+    }
+  }
+
+ private:
+  // Destroyed in the reverse order, so the store is last.
+  std::unique_ptr<store::StoreServer> server_;
+  store::StoreMetrics store_metrics_;
+  handler::HostedHandler handler_;
+  token_manager::HostedTokenManager token_manager_;
+  emitter::HostedEmitter emitter_;
+  master::HostedMaster master_;
+  static constexpr int kServices = 4;
+  HostedService* const services_[kServices] = {&handler_, &token_manager_, &emitter_, &master_};
+};
+
+class StandaloneProcess final : public HostedService {
+ public:
+  StandaloneProcess(const ServiceContext& context, std::unique_ptr<store::StoreServer> server)
+      : services_(context, std::move(server)), gated_(context, services_.store(), services_) {}
+  void AddRpcs(RpcTable& table) override { gated_.AddRpcs(table); }
+  CallGate& gate() override { return gated_.gate(); }
+  absl::Status AddHttpRoutes(HttpServer& http, std::shared_ptr<grpc::Channel> in_process) override {
+    return gated_.AddHttpRoutes(http, std::move(in_process));
+  }
+  absl::Status Start() override { return gated_.Start(); }
+  bool Ready() override { return gated_.Ready(); }
+  std::string NotReadyReason() override {
+    // A replica that follows knows nothing more of the store than who leads.
+    if (std::string reason = services_.StoreReason(); !reason.empty()) return reason;
+    return gated_.NotReadyReason();
+  }
+  void Drain(Closure done) override { gated_.Drain(std::move(done)); }
+
+ private:
+  AllServices services_;
+  tzdata::GatedService gated_;
+};
+
+}  // namespace
+
+void ValidateFlags(std::vector<std::string>& errors) {
+  store::ValidateStoreFlags(errors);
+  ValidateLeaseFlags(errors);
+  ValidateSecretKeysFlag(errors);
+  master::ValidateMasterFlags(errors);
+  emitter::ValidateEmitterFlags(errors);
+  handler::ValidateHandlerFlags(errors);
+}
+
+std::string DefaultInstanceFile() { return store::StoreOptionsFromFlags().data_dir + "/instance"; }
+
+absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& context) {
+  auto server = store::OpenStoreFromFlags(context.metrics, context.runtime);
+  if (!server.ok()) return server.status();
+  return std::make_unique<StandaloneProcess>(context, *std::move(server));
+}
+
+}  // namespace escapement::standalone

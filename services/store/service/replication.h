@@ -1,0 +1,79 @@
+// Replication: the shared log of a replicated store in PostgreSQL, and this process's replica.
+//
+// Threads: one thread opens and destroys it.
+
+#ifndef SERVICES_STORE_SERVICE_REPLICATION_H_
+#define SERVICES_STORE_SERVICE_REPLICATION_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/kv/log/shared_log.h"
+#include "common/kv/replica/replicated_kv_store.h"
+#include "common/kv/rocks/rocks_kv_store.h"
+#include "common/runtime/runtime.h"
+#include "escapement/v1/store_service.pb.h"
+
+namespace escapement::store {
+
+inline constexpr size_t kStoreIdBytesMax = 64;
+
+class Replication {
+ public:
+  struct Options {
+    std::string url;        // PostgreSQL's; empty: the store is not replicated
+    std::string log_name;   // several stores may share a database: 1 to 32 of [a-z0-9-]
+    std::string store_id;   // this replica's name; differs among the replicas of a log
+    std::string advertise;  // where clients reach this replica
+    // Receives how long each batch took to become durable, on the writing thread. May be empty.
+    std::function<void(absl::Duration)> on_append;
+  };
+
+  // Makes or updates the log's schema if the role may, and logs what the server can lose. If the
+  // server does not answer, it goes on: the log connects later. Blocks on IO. INVALID_ARGUMENT: bad
+  // options. FAILED_PRECONDITION: the schema is newer than this program, or missing without the
+  // right to make it. Otherwise errors as ReplicatedKvStore::Open. `runtime` must outlive it.
+  static absl::StatusOr<std::unique_ptr<Replication>> Open(const Options& options,
+                                                           kv::RocksKvStore::Options rocks,
+                                                           Runtime& runtime);
+  ~Replication();
+
+  kv::ReplicatedKvStore& store() { return *store_; }
+
+  // Reads the log's state and the replicas' reports. Errors as SharedLog::ListReports.
+  void GetStatus(std::function<void(absl::StatusOr<v1::StoreReplication>)> done);
+  // Gives the term up if another replica is ready to lead; see StoreAdmin::HandOver.
+  void HandOver(std::function<void(absl::Status)> done);
+
+  // Why this replica serves nobody: it follows, or something stands in its way. Empty if it leads.
+  std::string NotReadyReason() const;
+  // Why this replica could not lead within a moment: it has not read the log to its end, or
+  // something stands in its way. Empty if it leads, or follows closely.
+  std::string NotInPlaceReason() const;
+
+ private:
+  Replication() = default;
+  // By their names, with the age of each report.
+  void ListReplicas(std::function<void(absl::StatusOr<std::vector<v1::StoreReplica>>)> done);
+
+  std::string store_id_;
+  std::unique_ptr<kv::SharedLog> log_;
+  std::unique_ptr<kv::ReplicatedKvStore> store_;
+};
+
+// The log alone. INVALID_ARGUMENT: bad options.
+absl::StatusOr<std::unique_ptr<kv::SharedLog>> OpenSharedLog(const Replication::Options& options,
+                                                             Runtime& runtime);
+
+// Makes or updates the log's schema, and logs what the server can lose. UNAVAILABLE: the server
+// does not answer. Otherwise errors as Replication::Open.
+absl::Status MigrateSharedLog(const Replication::Options& options);
+
+}  // namespace escapement::store
+
+#endif  // SERVICES_STORE_SERVICE_REPLICATION_H_

@@ -1,0 +1,447 @@
+#include "services/token_manager/granting/token_release.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "common/backoff/retry_plan.h"
+#include "common/base/micros.h"
+#include "common/records/retry_end.h"
+#include "common/records/row_judge.h"
+
+namespace escapement::token_manager {
+namespace {
+
+using storage::v1::AttemptRecord;
+using storage::v1::GrantReportRecord;
+
+constexpr char kHoldExpired[] = "hold_expired";
+
+uint64_t Sum(const std::vector<HeldRange>& ranges, bool undelivered_only) {
+  uint64_t sum = 0;
+  for (const HeldRange& range : ranges)
+    sum += undelivered_only && range.delivered_micros != 0 ? 0 : range.count;
+  return sum;
+}
+
+// It has been given to a handler after the one that it was granted to: its send_before is later.
+bool ClaimedAgain(const Grant& grant, absl::Duration send_within) {
+  return grant.send_before_micros - grant.grant_micros > absl::ToInt64Microseconds(send_within) + 1;
+}
+
+uint32_t NextAttempt(const Grant& grant) { return grant.source->event.attempts() + 1; }
+
+// Neighbours with as many lost claims as one, whatever else is known of them.
+std::vector<ReturnedEvents> Contiguous(const std::vector<HeldRange>& ranges) {
+  std::vector<ReturnedEvents> joined;
+  for (const HeldRange& range : ranges) {
+    if (!joined.empty() && joined.back().first + joined.back().count == range.first &&
+        joined.back().lost_claims == range.lost_claims) {
+      joined.back().count += range.count;
+    } else {
+      joined.push_back(
+          {.first = range.first, .count = range.count, .lost_claims = range.lost_claims});
+    }
+  }
+  return joined;
+}
+
+}  // namespace
+
+bool TokenRelease::NeedsDefinition(const Entry& entry) {
+  return entry.kind() == GrantReportRecord::COMPLETION_FAILED ||
+         entry.kind() == GrantReportRecord::COMPLETION_FAILED_FINALLY ||
+         entry.kind() == GrantReportRecord::FAILED || entry.unreachable();
+}
+
+const CachedDefinition* TokenRelease::DefinitionOf(const Grant& grant) {
+  return state_.core.cache.Definition(grant.source->uid, grant.claimed_version).get();
+}
+
+bool TokenRelease::CanApply(const Entry& entry) {
+  const bool resend = entry.kind() == GrantReportRecord::RESEND;
+  if ((!resend && !NeedsDefinition(entry)) || entry.policy_uid().size() != Uid::kBytes) return true;
+  PolicyState* policy = state_.Find(Uid::FromBytes(entry.policy_uid()));
+  if (policy == nullptr) return true;
+  const Grant* grant = policy->grants.Find({entry.epoch(), entry.number()});
+  if (grant == nullptr) return true;
+  if (resend) return CanResend(*policy, *grant, entry);
+  if (DefinitionOf(*grant) != nullptr) return true;
+  AwaitRecords(state_, *policy, grant->source->uid);
+  return false;
+}
+
+// The report stays until its events can be claimed: else a successor would not know of it.
+bool TokenRelease::CanResend(PolicyState& policy, const Grant& grant, const Entry& entry) {
+  const std::vector<HeldRange> held =
+      policy.grants.Held({grant.epoch, grant.number}, entry.first(), entry.count());
+  if (Sum(held, /*undelivered_only=*/true) == 0) return true;
+  const RowJudgement judged = JudgeScheduledRow(state_.core.cache, grant.source->uid,
+                                                grant.source->occurrence, grant.source->event);
+  if (judged.action == RowJudgement::Action::kFetch) {
+    AwaitRecords(state_, policy, grant.source->uid);
+    return false;
+  }
+  const QueueShards& shards = state_.core.queue_shards;
+  if (judged.action != RowJudgement::Action::kSend || shards.AnyRoom(round_.now) ||
+      shards.Live(grant.queue_shard, round_.now))
+    return true;
+  no_room_ = true;
+  return false;
+}
+
+bool TokenRelease::Apply(const Entry& entry) {
+  ++round_.entries;
+  round_.bytes += 256 + entry.output().size() + entry.reason().size();
+  if (entry.policy_uid().size() != Uid::kBytes || entry.count() == 0) return false;
+  PolicyState* policy = state_.Find(Uid::FromBytes(entry.policy_uid()));
+  if (policy == nullptr) return false;
+  const Grant* grant = policy->grants.Find({entry.epoch(), entry.number()});
+  if (grant == nullptr) return false;
+  NoteTarget(*grant, entry);
+  if (!ApplyTo(*policy, entry)) return false;
+  Touch(*policy, {entry.epoch(), entry.number()});
+  return true;
+}
+
+bool TokenRelease::ApplyTo(PolicyState& policy, const Entry& entry) {
+  switch (entry.kind()) {
+    case GrantReportRecord::DELIVERED:
+      return Deliver(policy, entry);
+    case GrantReportRecord::EXTENDED:
+      return Extend(policy, entry);
+    case GrantReportRecord::RESEND:
+      return Resent(policy, entry);
+    default:
+      break;
+  }
+  const GrantSet::Key key{entry.epoch(), entry.number()};
+  if (entry.kind() < GrantReportRecord::DELIVERED || entry.kind() > GrantReportRecord::EXTENDED)
+    return false;
+  // Unattempted by this handler; but the one before it may have sent it.
+  if (entry.kind() == GrantReportRecord::RETURNED &&
+      ClaimedAgain(*policy.grants.Find(key), state_.core.options.send_within))
+    return false;
+  const Released released = ReleaseTokens(policy, key, entry.first(), entry.count());
+  if (released.events == 0) return false;
+  ReportedEnd end = ReportedEndOf(entry, round_.micros);
+  switch (entry.kind()) {
+    case GrantReportRecord::SUCCEEDED:
+    case GrantReportRecord::COMPLETED:
+    case GrantReportRecord::RELEASED:
+      end.delivered = true;
+      Ended(released, end);
+      break;
+    case GrantReportRecord::FAILED:
+      end.outcome = storage::v1::OUTCOME_KIND_FAILED;
+      Ended(released, end);
+      break;
+    case GrantReportRecord::COMPLETION_FAILED_FINALLY:
+      end.outcome = storage::v1::OUTCOME_KIND_FAILED;
+      end.delivered = true;
+      Ended(released, end);
+      break;
+    case GrantReportRecord::COMPLETION_FAILED:
+      end.delivered = true;
+      Failed(released, end);
+      break;
+    case GrantReportRecord::RETRY:
+      Retry(released, end, entry.attempts() != 0 ? entry.attempts() : NextAttempt(released.grant),
+            entry.retry_at_micros() != 0 ? entry.retry_at_micros() : round_.micros,
+            end.dispatch_micros != 0 ? end.dispatch_micros : end.time_micros);
+      break;
+    case GrantReportRecord::RETURNED:
+      policy.counts.set_returned(policy.counts.returned() + released.events);
+      state_.core.metrics.returned.Increment(released.events);
+      if (entry.unreachable()) {
+        Unreached(released, end);
+      } else {
+        PutReturned(released, /*tried_micros=*/0);
+      }
+      break;
+    default:
+      break;
+  }
+  return true;
+}
+
+// nullopt: its definition is not in memory, and it is no probe.
+std::optional<std::string> TokenRelease::TargetOf(const Grant& grant) {
+  const CachedDefinition* definition = DefinitionOf(grant);
+  if (definition != nullptr && definition->record != nullptr) return definition->target_key;
+  const std::string* target =
+      state_.core.backoff.TargetOf({state_.lease.index, grant.epoch, grant.number});
+  return target == nullptr ? std::nullopt : std::make_optional(*target);
+}
+
+void TokenRelease::NoteTarget(const Grant& grant, const Entry& entry) {
+  TargetBackoff& backoff = state_.core.backoff;
+  if (!entry.unreachable() && backoff.unhealthy() == 0) return;
+  const std::optional<std::string> known = TargetOf(grant);
+  if (!known.has_value()) return;
+  const std::string& target = *known;
+  if (entry.unreachable()) return backoff.OnUnreachable(target, round_.now);
+  if (entry.kind() == GrantReportRecord::RETURNED) return backoff.OnProbeVoid(target, round_.now);
+  if (entry.kind() == GrantReportRecord::RESEND || entry.kind() == GrantReportRecord::EXTENDED)
+    return;
+  // A worker's completion does not show that the target is reachable: the worker may finish old
+  // work while no new event arrives. For a probe it shows that the probe has arrived.
+  const bool probe = backoff.TargetOf({state_.lease.index, grant.epoch, grant.number}) != nullptr;
+  if (entry.attempts() == 0 && !probe) return;
+  if (backoff.OnAnswered(target)) state_.core.on_target_open(target);
+}
+
+// Each event has rows of its own, which repeat the attempts of its row.
+void TokenRelease::AddRows(const Released& released, size_t text_bytes) {
+  const size_t row_bytes = released.grant.source->event.ByteSizeLong();
+  round_.entries += released.events;
+  round_.bytes += released.events * (1024 + 2 * (row_bytes + text_bytes));
+}
+
+void TokenRelease::Touch(PolicyState& policy, const GrantSet::Key& key) {
+  round_.touched[policy.uid].insert(key);
+  state_.MakeReady(policy);
+}
+
+TokenRelease::Released TokenRelease::ReleaseTokens(PolicyState& policy, const GrantSet::Key& key,
+                                                   uint64_t first, uint64_t count) {
+  std::vector<HeldRange> ranges = policy.grants.Remove(key, first, count);
+  Released released{.policy = policy,
+                    .key = key,
+                    .grant = *policy.grants.Find(key),
+                    .events = Sum(ranges, false),
+                    .undelivered = Sum(ranges, true)};
+  released.ranges = std::move(ranges);
+  if (released.events == 0) return released;
+  Touch(policy, key);
+  policy.counts.set_released(policy.counts.released() + released.events);
+  policy.released_rate.Add(released.events, round_.micros);
+  state_.core.metrics.released.Increment(released.events);
+  ChangePart(state_, round_, *released.grant.source, [&](storage::v1::RunPartRecord& part) {
+    part.set_running(part.running() - std::min(part.running(), released.events));
+  });
+  return released;
+}
+
+bool TokenRelease::Deliver(PolicyState& policy, const Entry& entry) {
+  const GrantSet::Key key{entry.epoch(), entry.number()};
+  const int64_t time = entry.time_micros() != 0 ? entry.time_micros() : round_.micros;
+  const GrantSet::Delivered delivered =
+      policy.grants.Deliver(key, entry.first(), entry.count(), time,
+                            time + absl::ToInt64Microseconds(policy.hold_timeout()),
+                            entry.dispatch_time_micros(), entry.status());
+  NoteDelivered(policy, key, delivered.events);
+  return delivered.changed;
+}
+
+void TokenRelease::NoteDelivered(const PolicyState& policy, const GrantSet::Key& key,
+                                 uint64_t events) {
+  if (events == 0) return;
+  state_.core.metrics.delivered.Increment(events);
+  ChangePart(
+      state_, round_, *policy.grants.Find(key)->source,
+      [&](storage::v1::RunPartRecord& part) { part.set_delivered(part.delivered() + events); });
+}
+
+bool TokenRelease::Extend(PolicyState& policy, const Entry& entry) {
+  const int64_t hold = entry.hold_micros() > 0 ? entry.hold_micros()
+                                               : absl::ToInt64Microseconds(policy.hold_timeout());
+  const GrantSet::Key key{entry.epoch(), entry.number()};
+  const GrantSet::Extended extended =
+      policy.grants.Extend(key, entry.first(), entry.count(), round_.micros, round_.micros + hold);
+  NoteDelivered(policy, key, extended.delivered);
+  return extended.events > 0;
+}
+
+bool TokenRelease::Resent(PolicyState& policy, const Entry& entry) {
+  const GrantSet::Key key{entry.epoch(), entry.number()};
+  bool any = false;
+  policy.grants.CountLost(key, entry.first(), entry.count(), entry.lost_claims());
+  for (const HeldRange& range : policy.grants.Held(key, entry.first(), entry.count())) {
+    // A delivered event is at the consumer; only the end of its claim is unknown.
+    if (range.delivered_micros != 0) continue;
+    resends_.push_back(
+        {.policy = policy.uid, .grant = key, .first = range.first, .count = range.count});
+    any = true;
+  }
+  return any;
+}
+
+void TokenRelease::Ended(const Released& released, const ReportedEnd& end) {
+  if (end.outcome == storage::v1::OUTCOME_KIND_FAILED)
+    AddRows(released, end.reason.size() + end.answer.size());
+  const RowSource& source = *released.grant.source;
+  const bool succeeded = end.outcome == storage::v1::OUTCOME_KIND_SUCCEEDED;
+  std::string schedule_id;
+  if (!succeeded) {
+    const CachedDefinition* definition = DefinitionOf(released.grant);
+    if (definition != nullptr && definition->record != nullptr)
+      schedule_id = definition->record->schedule_id();
+  }
+  const uint32_t attempts = end.attempts != 0 ? end.attempts : NextAttempt(released.grant);
+  for (const HeldRange& range : released.ranges) {
+    AttemptRecord attempt = AttemptOf(end, range, attempts);
+    round_.ends.push_back({.source = released.grant.source,
+                           .version = released.grant.claimed_version,
+                           .first = range.first,
+                           .count = range.count,
+                           .outcome = end.outcome,
+                           .attempts = attempts,
+                           .dispatch_micros = attempt.begin_micros(),
+                           .complete_micros = end.time_micros,
+                           .reason = end.reason,
+                           .output = end.output,
+                           .attempt = std::move(attempt),
+                           .schedule_id = schedule_id});
+  }
+  TokenManagerMetrics& metrics = state_.core.metrics;
+  (succeeded ? metrics.succeeded : metrics.failed).Increment(released.events);
+  CountEnds(state_, round_, source, end.outcome, released.events, end.time_micros);
+  ChangePart(state_, round_, source, [&](storage::v1::RunPartRecord& part) {
+    if (succeeded) {
+      part.set_succeeded(part.succeeded() + released.events);
+    } else {
+      part.set_failed(part.failed() + released.events);
+    }
+    if (end.delivered) part.set_delivered(part.delivered() + released.undelivered);
+    part.set_last_end_time_micros(std::max(part.last_end_time_micros(), end.time_micros));
+  });
+}
+
+void TokenRelease::Retry(const Released& released, const ReportedEnd& end, uint32_t attempts,
+                         int64_t retry_at_micros, int64_t tried_micros) {
+  AddRows(released, end.answer.size());
+  for (const HeldRange& range : released.ranges) {
+    const AttemptRecord attempt = AttemptOf(end, range, attempts);
+    for (uint64_t i = range.first; i < range.first + range.count; ++i) {
+      PutRow(state_, round_.base,
+             RetryRow(state_.shard, released.policy.uid, *released.grant.source,
+                      released.grant.claimed_version, i, attempt, retry_at_micros, tried_micros));
+    }
+  }
+  state_.core.metrics.retries.Increment(released.events);
+  ChangePart(state_, round_, *released.grant.source, [&](storage::v1::RunPartRecord& part) {
+    part.set_retries(part.retries() + released.events);
+  });
+}
+
+void TokenRelease::Failed(const Released& released, const ReportedEnd& end) {
+  const CachedDefinition* definition = DefinitionOf(released.grant);
+  const storage::v1::EventRecord& event = released.grant.source->event;
+  const uint32_t attempts = NextAttempt(released.grant);
+  // Without its definition nothing says how it might be tried again.
+  const bool known = definition != nullptr && definition->record != nullptr;
+  const std::optional<absl::Time> next_occurrence =
+      known ? RetryEnd(event, *definition->record, definition->timetable.get(),
+                       state_.core.cache.StateIfKnown(released.grant.source->uid).get())
+            : std::nullopt;
+  for (const HeldRange& range : released.ranges) {
+    const int64_t delivered = range.delivered_micros != 0 ? range.delivered_micros : round_.micros;
+    const int64_t tried = end.dispatch_micros != 0 ? end.dispatch_micros : delivered;
+    for (uint64_t i = range.first; i < range.first + range.count; ++i) {
+      Released one{.policy = released.policy, .key = released.key, .grant = released.grant};
+      one.ranges = {range};
+      one.ranges[0].first = i;
+      one.ranges[0].count = 1;
+      one.events = 1;
+      one.undelivered = range.delivered_micros == 0 ? 1 : 0;
+      RetryPlan plan;
+      if (known) {
+        const storage::v1::RetryRecord& retry = definition->record->delivery().retry();
+        plan = PlanRetry({.backoff = {.min = absl::Microseconds(retry.min_backoff_micros()),
+                                      .max = absl::Microseconds(retry.max_backoff_micros()),
+                                      .multiplier = retry.multiplier()},
+                          .attempts_max = retry.max_attempts(),
+                          .age_max = absl::Microseconds(retry.max_age_micros()),
+                          .attempts = AttemptsOfRound(event, attempts),
+                          .tried_since = TriedSince(event, FromMicros(tried)),
+                          .now = round_.now,
+                          .retry_after = absl::ZeroDuration(),
+                          .random = state_.core.runtime.random().Next(),
+                          .next_occurrence = next_occurrence});
+      }
+      if (plan.at.has_value()) {
+        if (end.delivered) {
+          ChangePart(state_, round_, *released.grant.source, [&](storage::v1::RunPartRecord& part) {
+            part.set_delivered(part.delivered() + one.undelivered);
+          });
+        }
+        Retry(one, end, attempts, ToMicros(*plan.at), tried);
+      } else {
+        ReportedEnd failed = end;
+        failed.outcome = storage::v1::OUTCOME_KIND_FAILED;
+        failed.attempts = attempts;
+        if (plan.past_next_occurrence) failed.reason = PastNextOccurrence(end.reason);
+        Ended(one, failed);
+      }
+    }
+  }
+}
+
+void TokenRelease::Unreached(const Released& released, const ReportedEnd& end) {
+  const CachedDefinition* definition = DefinitionOf(released.grant);
+  const absl::Time since = TriedSince(released.grant.source->event, round_.now);
+  if (definition == nullptr || definition->record == nullptr ||
+      round_.now <
+          since + absl::Microseconds(definition->record->delivery().retry().max_age_micros()))
+    return PutReturned(released, round_.micros);
+  ReportedEnd failed = end;
+  failed.outcome = storage::v1::OUTCOME_KIND_FAILED;
+  Ended(released, failed);
+}
+
+void TokenRelease::PutReturned(const Released& released, int64_t tried_micros) {
+  const Grant& grant = released.grant;
+  for (const ReturnedEvents& events : Contiguous(released.ranges)) {
+    PutRow(state_, round_.base,
+           ReturnedRow(state_.shard, released.policy.uid, grant, events, tried_micros));
+  }
+  ChangePart(state_, round_, *grant.source, [&](storage::v1::RunPartRecord& part) {
+    if (grant.source->event.attempts() == 0)
+      part.set_granted(part.granted() - std::min(part.granted(), released.events));
+  });
+}
+
+bool TokenRelease::Expire(PolicyState& policy, size_t grants_max) {
+  bool all = true;
+  for (const GrantSet::Key& key : policy.grants.DueBy(round_.micros, grants_max)) {
+    if (round_.Full(state_.core.options.report_entries_max)) return all;
+    const Grant& grant = *policy.grants.Find(key);
+    for (const HeldRange& range : policy.grants.Silent(key, round_.micros)) {
+      const Released released = ReleaseTokens(policy, key, range.first, range.count);
+      ++round_.entries;
+      policy.counts.set_expired(policy.counts.expired() + released.events);
+      state_.core.metrics.undelivered.Increment(released.events);
+      // If it was a probe, the target's answer never came.
+      if (const std::optional<std::string> target = TargetOf(grant); target.has_value())
+        state_.core.backoff.OnProbeVoid(*target, round_.now);
+      PutReturned(released, /*tried_micros=*/0);
+    }
+    if (policy.hold_on_expiry()) {
+      const uint64_t overdue = policy.grants.MarkOverdue(key, round_.micros);
+      if (overdue == 0) continue;
+      policy.counts.set_expired(policy.counts.expired() + overdue);
+      state_.core.metrics.expired.Increment(overdue);
+      Touch(policy, key);
+      continue;
+    }
+    const std::vector<HeldRange> over = policy.grants.HoldsOver(key, round_.micros);
+    if (over.empty()) continue;
+    if (DefinitionOf(grant) == nullptr) {
+      AwaitRecords(state_, policy, grant.source->uid);
+      all = false;
+      continue;
+    }
+    for (const HeldRange& range : over) {
+      const Released released = ReleaseTokens(policy, key, range.first, range.count);
+      policy.counts.set_expired(policy.counts.expired() + released.events);
+      state_.core.metrics.expired.Increment(released.events);
+      Failed(released, {.time_micros = round_.micros,
+                        .reason = kHoldExpired,
+                        .attempt = AttemptRecord::UNKNOWN});
+    }
+  }
+  return all;
+}
+
+}  // namespace escapement::token_manager

@@ -1,0 +1,84 @@
+// TokenRelease: takes tokens back from their holders, and marks holders as delivered or extended,
+// by reports, completions and passing time (docs/design/throttling.md, "Reports, one by one").
+//
+// ReleaseTokens is the one place where a token becomes free. Each action changes the state in
+// memory and adds its rows to the round's group. The group must be committed, or the shard dropped.
+//
+// Threads: one, the token manager's executor.
+
+#ifndef SERVICES_TOKEN_MANAGER_GRANTING_TOKEN_RELEASE_H_
+#define SERVICES_TOKEN_MANAGER_GRANTING_TOKEN_RELEASE_H_
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "services/token_manager/holding/reported_end.h"
+#include "services/token_manager/shard/record_reader.h"
+#include "services/token_manager/shard/round.h"
+
+namespace escapement::token_manager {
+
+class TokenRelease {
+ public:
+  using Entry = storage::v1::GrantReportRecord::Entry;
+
+  // `resends` receives the grants that are to be claimed again. All arguments outlive it.
+  TokenRelease(ShardState& state, Round& round, std::deque<Resend>& resends)
+      : state_(state), round_(round), resends_(resends) {}
+
+  // False: a record that the entry needs is being read, or (see no_room) no queue shard can take
+  // the events that are to be sent again. The caller tries again later.
+  bool CanApply(const Entry& entry);
+  // True if the entry took effect: an event that it names held a token.
+  bool Apply(const Entry& entry);
+  // Handles holders of the policy whose hold time has passed. False: as CanApply, for some of them.
+  bool Expire(PolicyState& policy, size_t grants_max);
+  // True if CanApply found no room.
+  bool no_room() const { return no_room_; }
+
+ private:
+  // The part of a grant whose tokens were just released.
+  struct Released {
+    PolicyState& policy;
+    const GrantSet::Key& key;
+    const Grant& grant;
+    std::vector<HeldRange> ranges = {};
+    uint64_t events = 0;
+    uint64_t undelivered = 0;
+  };
+  bool CanResend(PolicyState& policy, const Grant& grant, const Entry& entry);
+  static bool NeedsDefinition(const Entry& entry);
+  const CachedDefinition* DefinitionOf(const Grant& grant);
+  void AddRows(const Released& released, size_t text_bytes);
+  void Touch(PolicyState& policy, const GrantSet::Key& key);
+  // Frees the tokens of `count` events of a grant from index `first` on, as far as they are held.
+  Released ReleaseTokens(PolicyState& policy, const GrantSet::Key& key, uint64_t first,
+                         uint64_t count);
+  bool ApplyTo(PolicyState& policy, const Entry& entry);
+  bool Deliver(PolicyState& policy, const Entry& entry);
+  void NoteDelivered(const PolicyState& policy, const GrantSet::Key& key, uint64_t events);
+  bool Extend(PolicyState& policy, const Entry& entry);
+  bool Resent(PolicyState& policy, const Entry& entry);
+  void Ended(const Released& released, const ReportedEnd& end);
+  // `attempts`: attempts that have begun.
+  void Retry(const Released& released, const ReportedEnd& end, uint32_t attempts,
+             int64_t retry_at_micros, int64_t tried_micros);
+  // The attempt failed: the events are retried as the definition says, or become dead letters.
+  void Failed(const Released& released, const ReportedEnd& end);
+  void PutReturned(const Released& released, int64_t tried_micros);
+  // The target could not be reached: the events keep waiting, or fail by their age.
+  void Unreached(const Released& released, const ReportedEnd& end);
+  std::optional<std::string> TargetOf(const Grant& grant);
+  void NoteTarget(const Grant& grant, const Entry& entry);
+
+  ShardState& state_;
+  Round& round_;
+  std::deque<Resend>& resends_;
+  bool no_room_ = false;
+};
+
+}  // namespace escapement::token_manager
+
+#endif  // SERVICES_TOKEN_MANAGER_GRANTING_TOKEN_RELEASE_H_

@@ -1,0 +1,75 @@
+// WaitingLoader: loads a policy shard's rows into memory.
+//
+// When the shard is acquired, it opens a watch on the shard's part of `waiting`. Then it reads all
+// grants (the holders), the reports, and the first rows of each group; it skips the rest of a full
+// group by seeking. From then on the watch reports new rows and reports. As a group drains, the
+// loader reads on from the group's end.
+//
+// A reading begins only while no commit of the shard is under way. So a result is never older than
+// a commit in the same range. (Rows of a commit are not read: they lie before the end.)
+//
+// Threads: one, the token manager's executor.
+
+#ifndef SERVICES_TOKEN_MANAGER_JUDGING_WAITING_LOADER_H_
+#define SERVICES_TOKEN_MANAGER_JUDGING_WAITING_LOADER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "services/token_manager/shard/record_reader.h"
+#include "services/token_manager/shard/shard_state.h"
+
+namespace escapement::token_manager {
+
+class WaitingLoader {
+ public:
+  // `on_lagged`: the watch has missed something, and the shard must be loaded again.
+  WaitingLoader(std::weak_ptr<ShardState> state, RecordReader& reader,
+                std::function<void()> on_lagged);
+
+  void Start();
+  // All holders are known, with what is needed to act upon what becomes of them; and who waits.
+  bool ready() const { return phase_ == Phase::kReady; }
+  // Between commits: reads on.
+  void Step();
+
+  // A row of the shard was written by this process for another shard.
+  void OnOwnRow(const std::string& key);
+
+ private:
+  enum class Phase { kNew, kGrants, kRows, kRecords, kReady };
+
+  void OpenWatch(kv::CommitSeq from);
+  void OnBatch(ShardState& state, const kv::WatchBatch& batch);
+  // True: the row is to be read. `value`: nullptr, the watch does not tell it.
+  bool ReadWatched(ShardState& state, const std::string& key, const std::string* value);
+  void AddWatched(ShardState& state, const std::string& key, const std::string& value,
+                  kv::CommitSeq read_seq);
+  void RemoveWatched(ShardState& state, const std::string& key);
+  void ReadRows(ShardState& state, std::vector<std::string> keys);
+  void OnRowRead(ShardState& state, const std::string& key, const std::optional<std::string>& value,
+                 kv::CommitSeq seq);
+  void ScanGrants(std::string from);
+  void AddGrant(ShardState& state, const std::string& key, const std::string& value);
+  void ScanRows(std::string from);
+  // From where to go on.
+  std::string AddRows(ShardState& state, const kv::ScanResult& result);
+  void ScanReports(ShardState& state);
+  void ScanGroups(ShardState& state);
+
+  std::weak_ptr<ShardState> state_;
+  RecordReader& reader_;
+  std::function<void()> on_lagged_;
+  Phase phase_ = Phase::kNew;
+  std::unique_ptr<kv::Watch> watch_;
+  uint64_t readings_ = 0;  // numbers given, as are scans_
+  uint64_t scans_ = 0;
+  size_t group_scans_ = 0;
+  std::pair<Uid, GroupKey> last_read_on_;
+};
+
+}  // namespace escapement::token_manager
+
+#endif  // SERVICES_TOKEN_MANAGER_JUDGING_WAITING_LOADER_H_

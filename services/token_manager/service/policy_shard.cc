@@ -1,0 +1,414 @@
+#include "services/token_manager/service/policy_shard.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "common/runtime/perturb.h"
+#include "common/storage/policy_table.h"
+#include "services/token_manager/base/limits.h"
+
+namespace escapement::token_manager {
+namespace {
+
+using kv::ColumnFamily;
+using kv::Mutation;
+
+constexpr size_t kPartsKept = 10'000;       // parts of runs that hold no token
+constexpr size_t kReportRowsMax = 4096;     // in memory
+constexpr size_t kSmall = 8;                // the same, and a group's rows, under perturbation
+constexpr size_t kGrantsExpiredMax = 1000;  // grants of one policy in one commit
+constexpr size_t kPoliciesDueMax = 10'000;  // in one commit
+constexpr size_t kClosingsMax = 2000;       // rows of one policy in a round
+// How often rows that wait long for their window are judged.
+constexpr absl::Duration kLookEvery = absl::Seconds(60);
+constexpr absl::Duration kLookAgain = absl::Seconds(1);  // something is being read
+constexpr absl::Duration kReloadAfter = absl::Seconds(1);
+constexpr absl::Duration kRoomAgain = absl::Milliseconds(100);
+
+bool IsNews(ReportQueue::Report& report) {
+  if (report.news.has_value()) return *report.news;
+  storage::v1::GrantReportRecord record;
+  report.news =
+      record.ParseFromString(report.value) &&
+      std::all_of(record.entries().begin(), record.entries().end(), [](const auto& entry) {
+        return entry.kind() == storage::v1::GrantReportRecord::DELIVERED;
+      });
+  return *report.news;
+}
+
+}  // namespace
+
+PolicyShard::PolicyShard(TokenManagerCore& core, const lease::HeldLease& lease, kv::Condition fence,
+                         UsedNumbers used, std::function<void()> reload)
+    : state_(new ShardState{
+          .core = core,
+          .shard = static_cast<uint16_t>(lease.index),
+          .lease = lease,
+          .fence = std::move(fence),
+          .used = used,
+          .group_rows_max = Perturb(core.runtime, Site::kTokensGroupsSmall)
+                                ? kSmall
+                                : core.options.group_rows_max,
+          .reports = ReportQueue(
+              ReportsPrefix(static_cast<uint16_t>(lease.index)),
+              Perturb(core.runtime, Site::kTokensReportQueueSmall) ? kSmall : kReportRowsMax),
+          .parts = RunParts(kPartsKept)}),
+      reader_(state_),
+      loader_(state_, reader_, [this] { Reload(); }),
+      row_actions_(*state_),
+      reload_(std::move(reload)) {}
+
+PolicyShard::~PolicyShard() {
+  const absl::Status lost = absl::UnavailableError("the policy shard is not owned here any more");
+  for (auto& [done, results] : answers_) done(lost);
+  for (Call& call : calls_) call.done(lost);
+  for (Call& call : stalled_calls_) call.done(lost);
+}
+
+void PolicyShard::Start() { loader_.Start(); }
+
+void PolicyShard::Apply(Entries entries, LocalGrants::Done done) {
+  if (!loader_.ready() || draining_ || reloading_)
+    return done(absl::UnavailableError("the policy shard is being loaded or given up"));
+  calls_.push_back({.entries = std::move(entries), .done = std::move(done)});
+}
+
+void PolicyShard::OnFetched() {
+  RecordsRead(*state_);
+  UnstallReports();
+  for (Call& call : std::exchange(stalled_calls_, {})) calls_.push_back(std::move(call));
+}
+
+void PolicyShard::UnstallReports() {
+  look_again_ = absl::InfiniteFuture();
+  for (auto& [key, report] : state_->reports.rows()) report.stalled = false;
+}
+
+void PolicyShard::OnPolicy(const Uid& uid, const std::optional<std::string>& value,
+                           kv::CommitSeq seq) {
+  RecordReader::OnPolicy(*state_, uid, value, seq);
+}
+
+void PolicyShard::ReadPoliciesAgain() {
+  for (const auto& [uid, policy] : state_->policies) RecordReader::ReadAgain(*state_, *policy);
+}
+
+void PolicyShard::ReadPolicyAgain(const Uid& uid) {
+  if (PolicyState* policy = state_->Find(uid)) RecordReader::ReadAgain(*state_, *policy);
+}
+
+void PolicyShard::OnScheduleChanged(const Uid& schedule) {
+  // They wait under the policy of a version that is known, or under the schedule's own uid.
+  std::set<Uid> candidates = {schedule};
+  const RecordCache& cache = state_->core.cache;
+  const auto state = cache.StateIfKnown(schedule);
+  if (state != nullptr && state->record.has_value()) {
+    const uint64_t version = state->record->version();
+    for (const uint64_t of : {version, version - 1}) {
+      const auto definition = cache.DefinitionIfKnown(schedule, of);
+      if (definition == nullptr || definition->record == nullptr) continue;
+      const storage::v1::DefinitionRecord& record = *definition->record;
+      if (!record.throttle().policy_id().empty())
+        candidates.insert(PolicyUid(record.tenant(), record.throttle().policy_id()));
+    }
+  }
+  for (const Uid& uid : candidates) {
+    PolicyState* policy = state_->Find(uid);
+    if (policy == nullptr || policy->waiting.GroupsOf(schedule).empty()) continue;
+    policy->changed.insert(schedule);
+    state_->MakeReady(*policy);
+  }
+}
+
+void PolicyShard::OnTargetOpen(const std::string& target) {
+  const auto aside = state_->aside.find(target);
+  if (aside == state_->aside.end()) return;
+  const std::set<Uid> policies = std::move(aside->second);
+  state_->aside.erase(aside);
+  for (const Uid& uid : policies) {
+    PolicyState* policy = state_->Find(uid);
+    if (policy == nullptr) continue;
+    policy->waiting.queue().Reconsider(target);
+    state_->MakeReady(*policy);
+  }
+}
+
+void PolicyShard::Reload() {
+  if (std::exchange(reloading_, true)) return;
+  // Not from within a call of its own; a commit under way is waited for.
+  if (!committing_) state_->core.executor->Post([reload = reload_] { reload(); });
+}
+
+void PolicyShard::Step(absl::Time now) {
+  blocked_ = false;
+  if (committing_ || reloading_ || draining_) return;
+  if (now == absl::InfinitePast() || !state_->core.lease_valid(state_->shard)) {
+    blocked_ = true;
+    return;
+  }
+  state_->parts.Trim();
+  if (Perturb(state_->core.runtime, Site::kTokensPoliciesReread)) ReadPoliciesAgain();
+  loader_.Step();
+  if (!loader_.ready()) return;
+  if (look_again_ <= now) UnstallReports();
+  if (OnlyNews(now)) {
+    state_->core.cache.Fetch();
+    return reader_.Step();
+  }
+  news_since_ = absl::InfiniteFuture();
+  Round round(now);
+  TokenRelease actions(*state_, round, resends_);
+  for (const Uid& uid : std::exchange(state_->counts_due, {})) round.touched[uid];
+  TakeReports(actions, round);
+  if (actions.no_room()) look_again_ = std::min(look_again_, now + kRoomAgain);
+  TakeCalls(actions, round);
+  TakeDue(actions, round);
+  Commit(round);
+  state_->core.cache.Fetch();
+  reader_.Step();
+}
+
+// Nothing is to be done but to note deliveries, and that can wait for a moment.
+bool PolicyShard::OnlyNews(absl::Time now) {
+  const auto& agenda = state_->agenda;
+  if (!calls_.empty() || !resends_.empty() || !row_actions_.empty() || !state_->ready.empty() ||
+      !state_->counts_due.empty() || (!agenda.empty() && agenda.begin()->first <= now))
+    return false;
+  bool any = false;
+  for (auto& [key, report] : state_->reports.rows()) {
+    if (report.stalled) continue;
+    if (!IsNews(report)) return false;
+    any = true;
+  }
+  if (!any || Perturb(state_->core.runtime, Site::kTokensNewsNotedAtOnce)) return false;
+  news_since_ = std::min(news_since_, now);
+  return now < news_since_ + kNewsDelay;
+}
+
+void PolicyShard::TakeReports(TokenRelease& actions, Round& round) {
+  auto& rows = state_->reports.rows();
+  const size_t entries_max = Perturb(state_->core.runtime, Site::kTokensReportsOfOne)
+                                 ? 1
+                                 : state_->core.options.report_entries_max;
+  for (auto row = rows.begin(); row != rows.end() && !round.Full(entries_max);) {
+    ReportQueue::Report& report = row->second;
+    storage::v1::GrantReportRecord record;
+    if (report.stalled) {
+      ++row;
+      continue;
+    }
+    if (!record.ParseFromString(report.value)) {
+      // Nothing can be made of it, now or later.
+      state_->core.metrics.broken_rows.Increment();
+      record.Clear();
+    }
+    bool can = true;
+    for (const auto& entry : record.entries()) can &= actions.CanApply(entry);
+    if (!can) {
+      report.stalled = true;
+      ++row;
+      continue;
+    }
+    for (const auto& entry : record.entries()) actions.Apply(entry);
+    ++round.entries;
+    round.base.mutations.push_back(
+        {.cf = ColumnFamily::kWaiting, .kind = Mutation::Kind::kDelete, .key = row->first});
+    state_->NoteDeleted(row->first, report.read_seq);
+    row = rows.erase(row);
+  }
+}
+
+void PolicyShard::TakeCalls(TokenRelease& actions, Round& round) {
+  TokenManagerMetrics& metrics = state_->core.metrics;
+  const size_t entries_max = Perturb(state_->core.runtime, Site::kTokensCallsOfOne)
+                                 ? round.entries + 1
+                                 : 2 * state_->core.options.report_entries_max;
+  while (!calls_.empty() && !round.Full(entries_max)) {
+    Call call = std::move(calls_.front());
+    calls_.pop_front();
+    bool can = true;
+    for (const auto& entry : call.entries) can &= actions.CanApply(entry);
+    if (!can) {
+      stalled_calls_.push_back(std::move(call));
+      continue;
+    }
+    std::vector<bool> effects;
+    effects.reserve(call.entries.size());
+    for (const auto& entry : call.entries) {
+      effects.push_back(actions.Apply(entry));
+      (effects.back() ? metrics.completions : metrics.completions_void).Increment();
+    }
+    round.answers.push_back({std::move(call.done), std::move(effects)});
+  }
+}
+
+void PolicyShard::TakeDue(TokenRelease& actions, Round& round) {
+  // No hold time ends before what is stored has been heard: it may be that the work is done.
+  if (state_->reports.expects_more()) {
+    if (state_->reports.hungry()) state_->core.wake();
+    return;
+  }
+  auto& agenda = state_->agenda;
+  const size_t grants_max =
+      Perturb(state_->core.runtime, Site::kTokensExpiryOfOne) ? 1 : kGrantsExpiredMax;
+  for (size_t n = 0; n < kPoliciesDueMax && !agenda.empty() && agenda.begin()->first <= round.now;
+       ++n) {
+    PolicyState& policy = *state_->Find(agenda.begin()->second);
+    agenda.erase(agenda.begin());
+    policy.planned = absl::InfiniteFuture();
+    if (policy.grant_next <= round.now) policy.grant_next = absl::InfiniteFuture();
+    actions.Expire(policy, grants_max);
+    for (const GroupKey& group : policy.waiting.TakeOpened(round.now)) {
+      state_->hungry.insert({policy.uid, group});
+      state_->core.wake();
+    }
+    for (const GroupKey& group : policy.waiting.TakeLooks(round.now))
+      Look(policy, group, round.now);
+    CloseWindows(policy, round);
+    state_->MakeReady(policy);
+    state_->Plan(policy);
+    if (row_actions_.full() || round.Full(state_->core.options.report_entries_max)) break;
+  }
+}
+
+// Handles all closing windows at once, so that the records they need are read together.
+void PolicyShard::CloseWindows(PolicyState& policy, const Round& round) {
+  for (const std::string& key : policy.waiting.ClosedBy(round.micros, kClosingsMax)) {
+    if (row_actions_.full()) return;
+    row_actions_.CloseWindow(policy, key, *policy.waiting.RowOf(key), round.now);
+  }
+}
+
+// A window may be months away, and its schedule be another one, or gone, long before.
+void PolicyShard::Look(PolicyState& policy, const GroupKey& group, absl::Time now) {
+  const std::shared_ptr<const RowSource> row = policy.waiting.LongWaiting(group);
+  if (row == nullptr) return;
+  const RowJudgement judged =
+      JudgeScheduledRow(state_->core.cache, row->uid, row->occurrence, row->event);
+  if (judged.action == RowJudgement::Action::kFetch) {
+    AwaitRecords(*state_, policy, row->uid);
+    return policy.waiting.LookLater(group, now + kLookAgain);
+  }
+  if (judged.action != RowJudgement::Action::kSend) policy.waiting.BringUp(group, now);
+  policy.waiting.LookLater(group, now + kLookEvery);
+}
+
+void PolicyShard::Commit(Round& round) {
+  auto commit = std::make_shared<kv::Commit>();
+  commit->fence = {state_->fence};
+  std::map<Uid, kv::Mutation> counts = CloseBase(*state_, round);
+  granting_ = std::make_unique<GrantRound>(*state_, row_actions_);
+  std::vector<kv::Group> groups;
+  kv::Group grants;
+  has_grants_ = false;
+  // In turn, if there is both to do.
+  const bool may_grant = !state_->ready.empty() || !resends_.empty();
+  acted_last_ = !row_actions_.empty() && !(acted_last_ && may_grant);
+  if (acted_last_) {
+    row_actions_.Build(round, groups);
+  } else {
+    granting_->Build(round, resends_);
+    has_grants_ = granting_->draft().Close(round, grants);
+  }
+  for (auto& [uid, put] : counts) {
+    if (!granting_->draft().counted().contains(uid)) round.base.mutations.push_back(std::move(put));
+  }
+  has_base_ = !round.base.mutations.empty();
+  if (has_base_) commit->groups.push_back(std::move(round.base));
+  for (kv::Group& group : groups) commit->groups.push_back(std::move(group));
+  if (has_grants_) commit->groups.push_back(std::move(grants));
+  for (const auto& [uid, touched] : round.touched) {
+    if (PolicyState* policy = state_->Find(uid)) state_->Plan(*policy);
+  }
+  if (!commit->groups.empty()) {
+    answers_ = std::move(round.answers);
+    touched_.clear();
+    for (const auto& [uid, touched] : round.touched) touched_.push_back(uid);
+    commit_ = std::move(commit);
+    committing_ = true;
+    return Send();
+  }
+  for (auto& [done, results] : round.answers) done(std::move(results));
+  const bool more =
+      !calls_.empty() || !row_actions_.empty() || (!state_->ready.empty() && !granting_->stalled());
+  granting_.reset();
+  if (more) state_->core.wake();
+}
+
+void PolicyShard::Send() {
+  state_->core.metrics.commits.Increment();
+  // A copy is kept: it may have to be sent again.
+  state_->core.client.CommitAsync(
+      kv::Commit(*commit_), state_->core.executor,
+      [this, weak = std::weak_ptr<ShardState>(state_)](absl::StatusOr<kv::CommitResult> result) {
+        if (weak.lock() != nullptr) OnCommitted(std::move(result));
+      });
+}
+
+void PolicyShard::OnCommitted(absl::StatusOr<kv::CommitResult> result) {
+  const std::weak_ptr<ShardState> weak = state_;
+  if (absl::IsResourceExhausted(result.status())) {
+    state_->core.executor->PostAfter(kRetryCommitDelay, [this, weak] {
+      if (weak.lock() != nullptr) Send();
+    });
+    return;
+  }
+  if (!result.ok() || (has_base_ && !result->verdicts[0].applied)) {
+    // Usually the lease or the session is lost and the shard is about to be dropped. If not, it is
+    // loaded again, because memory may differ from the store.
+    state_->core.executor->PostAfter(kReloadAfter, [this, weak] {
+      if (weak.lock() == nullptr) return;
+      committing_ = false;
+      reloading_ = false;
+      Reload();
+    });
+    return;
+  }
+  Finish(*result);
+}
+
+void PolicyShard::Finish(const kv::CommitResult& result) {
+  committing_ = false;
+  commit_.reset();
+  auto answers = std::exchange(answers_, {});
+  std::vector<bool> applied;
+  const size_t begin = has_base_ ? 1 : 0;
+  const size_t end = result.verdicts.size() - (has_grants_ ? 1 : 0);
+  for (size_t i = begin; i < end; ++i) applied.push_back(result.verdicts[i].applied);
+  row_actions_.OnCommitted(applied);
+  if (has_grants_) {
+    if (result.verdicts.back().applied) {
+      granting_->draft().Applied();
+    } else {
+      granting_->draft().Refused(result.verdicts.back().failed_condition, resends_);
+    }
+  }
+  granting_.reset();
+  for (const Uid& uid : touched_) {
+    if (PolicyState* policy = state_->Find(uid)) state_->DropIfIdle(*policy);
+  }
+  for (auto& [done, results] : answers) done(std::move(results));
+  if (reloading_ || Perturb(state_->core.runtime, Site::kTokensShardReloaded)) {
+    reloading_ = false;
+    Reload();
+  }
+  state_->core.wake();
+}
+
+std::optional<absl::Time> PolicyShard::NextTime() const {
+  if (committing_ || reloading_ || draining_ || !loader_.ready()) return std::nullopt;
+  absl::Time next = std::min(look_again_, news_since_ + kNewsDelay);
+  if (!state_->agenda.empty() && !state_->reports.expects_more())
+    next = std::min(next, state_->agenda.begin()->first);
+  if (next == absl::InfiniteFuture()) return std::nullopt;
+  return next;
+}
+
+void PolicyShard::Abandon() {
+  answers_.clear();
+  calls_.clear();
+  stalled_calls_.clear();
+}
+
+}  // namespace escapement::token_manager

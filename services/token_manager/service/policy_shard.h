@@ -1,0 +1,125 @@
+// PolicyShard: one policy shard that this token manager owns, from the acquisition of its lease to
+// its loss.
+//
+// The loader reads holders, waiting rows and reports. Then the shard makes one commit after the
+// other: first releases, then either row actions or grants. Memory changes while a commit is built.
+// If the commit is not known to have applied, the shard is loaded again (or was lost).
+//
+// Threads: one, the token manager's executor.
+
+#ifndef SERVICES_TOKEN_MANAGER_SERVICE_POLICY_SHARD_H_
+#define SERVICES_TOKEN_MANAGER_SERVICE_POLICY_SHARD_H_
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/tokens/local_grants.h"
+#include "services/token_manager/granting/grant_round.h"
+#include "services/token_manager/granting/token_release.h"
+#include "services/token_manager/judging/row_actions.h"
+#include "services/token_manager/judging/waiting_loader.h"
+
+namespace escapement::token_manager {
+
+class PolicyShard {
+ public:
+  using Entries = std::vector<storage::v1::GrantReportRecord::Entry>;
+
+  // `core` outlives it. `used`: of this lease's epoch, by an earlier PolicyShard. `reload`: asks to
+  // be replaced by a new one; called at most once, not from within a call of it.
+  PolicyShard(TokenManagerCore& core, const lease::HeldLease& lease, kv::Condition fence,
+              UsedNumbers used, std::function<void()> reload);
+  // Completions that are not answered yet are, with UNAVAILABLE.
+  ~PolicyShard();
+
+  void Start();
+  void Step(absl::Time now);
+  // As LocalGrants::Apply, with the next Step.
+  void Apply(Entries entries, LocalGrants::Done done);
+
+  void OnFetched();
+  // nullopt: it was deleted. `value` null: it has changed and must be read.
+  void OnPolicy(const Uid& uid, const std::optional<std::string>& value, kv::CommitSeq seq);
+  // All policies' records must be read again.
+  void ReadPoliciesAgain();
+  void ReadPolicyAgain(const Uid& uid);
+  void OnTargetOpen(const std::string& target);
+  // The schedule was changed: its rows that wait are judged soon, whenever they are due.
+  void OnScheduleChanged(const Uid& schedule);
+  void OnOwnRow(const std::string& key) { loader_.OnOwnRow(key); }
+
+  // Grants nothing more and begins no commit; drained() once none is under way.
+  void Drain() { draining_ = true; }
+  bool drained() const { return draining_ && !committing_; }
+  // A commit is under way: until it ends, which wakes, Step does nothing.
+  bool committing() const { return committing_; }
+
+  // The store's time at which Step has something to do; nullopt: something will wake.
+  std::optional<absl::Time> NextTime() const;
+  // It could not do what it would have: to be asked again in a while.
+  bool blocked() const { return blocked_; }
+  const UsedNumbers& used() const { return state_->used; }
+  uint64_t epoch() const { return state_->lease.epoch; }
+
+  // Drops completions that are not answered yet: they never will be, since the process ends.
+  void Abandon();
+
+  size_t policies() const { return state_->policies.size(); }
+  // Calls visit(const PolicyState&) for each policy with something waiting or held.
+  template <typename Visit>
+  void VisitPolicies(Visit visit) const {
+    for (const auto& [uid, policy] : state_->policies) visit(*policy);
+  }
+  size_t completions() const { return calls_.size() + stalled_calls_.size(); }
+
+ private:
+  struct Call {
+    Entries entries;
+    LocalGrants::Done done;
+  };
+  bool OnlyNews(absl::Time now);
+  void UnstallReports();
+  void TakeReports(TokenRelease& actions, Round& round);
+  void TakeCalls(TokenRelease& actions, Round& round);
+  void TakeDue(TokenRelease& actions, Round& round);
+  void CloseWindows(PolicyState& policy, const Round& round);
+  void Look(PolicyState& policy, const GroupKey& group, absl::Time now);
+  void Commit(Round& round);
+  void Send();
+  void OnCommitted(absl::StatusOr<kv::CommitResult> result);
+  void Finish(const kv::CommitResult& result);
+  void Reload();
+
+  std::shared_ptr<ShardState> state_;
+  RecordReader reader_;
+  WaitingLoader loader_;
+  RowActions row_actions_;
+  std::function<void()> reload_;
+  std::deque<Call> calls_;
+  std::vector<Call> stalled_calls_;  // wait for a record
+  std::deque<Resend> resends_;
+  absl::Time look_again_ = absl::InfiniteFuture();  // at reports that no queue shard has room for
+  absl::Time news_since_ = absl::InfiniteFuture();  // that nobody waits for; InfiniteFuture: none
+
+  // State of the commit under way.
+  bool committing_ = false;
+  std::shared_ptr<const kv::Commit> commit_;
+  std::vector<std::pair<LocalGrants::Done, std::vector<bool>>> answers_;
+  std::unique_ptr<GrantRound> granting_;
+  bool has_base_ = false;
+  bool has_grants_ = false;
+  bool acted_last_ = false;   // the last round has built row actions, and no grants
+  std::vector<Uid> touched_;  // policies: may be idle after it
+
+  bool reloading_ = false;
+  bool draining_ = false;
+  bool blocked_ = false;
+};
+
+}  // namespace escapement::token_manager
+
+#endif  // SERVICES_TOKEN_MANAGER_SERVICE_POLICY_SHARD_H_

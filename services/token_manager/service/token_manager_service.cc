@@ -1,0 +1,358 @@
+#include "services/token_manager/service/token_manager_service.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/process/sharded_service.h"
+#include "common/runtime/perturb.h"
+#include "common/storage/policy_table.h"
+#include "services/token_manager/base/limits.h"
+#include "services/token_manager/holding/completion_inbox.h"
+#include "services/token_manager/judging/policy_watch.h"
+#include "services/token_manager/service/policy_gauges.h"
+#include "services/token_manager/service/policy_shard.h"
+
+namespace escapement::token_manager {
+namespace {
+
+// Pause before a blocked shard is stepped again: its lease is not valid, or store time is not known
+// yet.
+constexpr absl::Duration kBlockedStep = absl::Milliseconds(100);
+constexpr size_t kTargetsOpenedMax = 1000;  // in one step
+// How often the gauges are set for which all policies are visited.
+constexpr absl::Duration kPolicyGaugesEvery = absl::Seconds(2);
+
+}  // namespace
+
+class TokenManagerService::Impl final : public ShardedService, public LocalGrants {
+ public:
+  Impl(TokenManagerOptions options, kv::KvStore& store, Runtime& runtime)
+      : ShardedService({.executor = "token_manager",
+                        .session_name = "token manager",
+                        .instance = options.instance,
+                        .dead_instances = options.dead_instances,
+                        .lease_kind = "policy_shard",
+                        .lease_ttl = options.lease_ttl,
+                        .lease_renew_every = options.lease_renew_every,
+                        .metrics = options.metrics},
+                       store, runtime),
+        options_(std::move(options)),
+        metrics_(registry()),
+        cache_(client(), executor(), [this] { OnFetched(); }),
+        queue_shards_(client(), executor(), options_.undelivered_max, [this] { Wake(); }),
+        policies_(client(), executor(), PolicyCallbacks()),
+        shared_{.options = options_,
+                .client = client(),
+                .runtime = runtime,
+                .executor = executor(),
+                .cache = cache_,
+                .queue_shards = queue_shards_,
+                .backoff = backoff_,
+                .metrics = metrics_,
+                .lease_valid = [this](uint32_t shard) { return LeaseValid(shard); },
+                .wake = [this] { Wake(); },
+                .on_row_written = [this](const std::string& key) { OnRowWritten(key); },
+                .on_target_open = [this](const std::string& target) { OnTargetOpen(target); }} {}
+
+  // Stops the executor and drops unanswered completions. Called by the service's destructor, not on
+  // the executor.
+  void StopAll();
+
+  void Apply(uint16_t policy_shard, std::vector<storage::v1::GrantReportRecord::Entry> entries,
+             Done done) override;
+
+  const TokenManagerMetrics& metrics() const { return metrics_; }
+
+ private:
+  // ShardedService
+  void OnLayout(const kv::Layout& layout, std::vector<std::optional<std::string>> values) override;
+  void OnAcquired(const lease::HeldLease& lease) override { AddShard(lease, {}); }
+  void OnLost(uint32_t index) override;
+  void OnReleaseWanted(uint32_t index, Closure release) override;
+  void OnSessionLost() override;
+  void Step() override;
+  void OnDrain() override;
+
+  PolicyWatch::Callbacks PolicyCallbacks();
+  void AddShard(const lease::HeldLease& lease, UsedNumbers used);
+  void Reload(const lease::HeldLease& lease);
+  void OnFetched();
+  void OnRowWritten(const std::string& key);
+  void OnTargetOpen(const std::string& target);
+  PolicyShard* ShardOf(const Uid& policy);
+  void TakeCompletions();
+  std::set<uint16_t> Committing() const;
+  void PlanNextStep(absl::Time now);
+  void ReleaseDrained();
+  void ShowGauges();
+  // Sets the gauges of policies, now and every kPolicyGaugesEvery: their ages grow without a step.
+  void ShowPolicies();
+
+  const TokenManagerOptions options_;
+  TokenManagerMetrics metrics_;
+  PolicyGauges policy_gauges_{registry(), metrics_};
+  std::atomic<size_t> completions_{0};  // entries of Apply without an answer
+  CompletionInbox inbox_;
+  RecordCache cache_;
+  QueueShards queue_shards_;
+  TargetBackoff backoff_;
+  PolicyWatch policies_;
+  TokenManagerCore shared_;
+  std::map<uint32_t, std::unique_ptr<PolicyShard>> shards_;
+  std::map<uint32_t, Closure> releases_;  // releases of shards that drain for balance
+};
+
+PolicyWatch::Callbacks TokenManagerService::Impl::PolicyCallbacks() {
+  return {.on_policy =
+              [this](const Uid& uid, const std::optional<std::string>& record, kv::CommitSeq seq) {
+                if (PolicyShard* shard = ShardOf(uid)) shard->OnPolicy(uid, record, seq);
+                Wake();
+              },
+          .on_large =
+              [this](const Uid& uid) {
+                if (PolicyShard* shard = ShardOf(uid)) shard->ReadPolicyAgain(uid);
+                Wake();
+              },
+          .on_open =
+              [this] {
+                for (const auto& [index, shard] : shards_) shard->ReadPoliciesAgain();
+                if (!leases_started() && !draining()) StartLeases(shared_.layout.policy_shards);
+                Wake();
+              }};
+}
+
+void TokenManagerService::Impl::OnLayout(const kv::Layout& layout,
+                                         std::vector<std::optional<std::string>> /*values*/) {
+  shared_.layout = layout;
+  cache_.NotifyChanges([this](const Uid& schedule) {
+    for (const auto& [index, shard] : shards_) shard->OnScheduleChanged(schedule);
+    Wake();
+  });
+  cache_.Start();
+  queue_shards_.Start(layout.queue_shards);
+  policies_.Start();  // its on_open starts the leases
+  ShowPolicies();
+}
+
+void TokenManagerService::Impl::AddShard(const lease::HeldLease& lease, UsedNumbers used) {
+  if (draining()) return;  // the drain releases all leases together
+  auto shard = std::make_unique<PolicyShard>(shared_, lease, Fence(lease.index), used,
+                                             [this, lease] { Reload(lease); });
+  PolicyShard& started = *(shards_[lease.index] = std::move(shard));
+  metrics_.shards_held.Set(static_cast<double>(shards_.size()));
+  started.Start();
+}
+
+void TokenManagerService::Impl::OnReleaseWanted(uint32_t index, Closure release) {
+  const auto shard = shards_.find(index);
+  if (shard == shards_.end()) return release();
+  shard->second->Drain();
+  releases_[index] = std::move(release);
+  Wake();
+}
+
+void TokenManagerService::Impl::OnLost(uint32_t index) {
+  shards_.erase(index);
+  releases_.erase(index);
+  backoff_.OnShardLost(index, client().NowLow());
+  Wake();
+  metrics_.shards_held.Set(static_cast<double>(shards_.size()));
+}
+
+void TokenManagerService::Impl::Reload(const lease::HeldLease& lease) {
+  const auto shard = shards_.find(lease.index);
+  if (shard == shards_.end() || shard->second->epoch() != lease.epoch || draining() ||
+      releases_.contains(lease.index))
+    return;
+  const UsedNumbers used = shard->second->used();
+  AddShard(lease, used);
+  Wake();
+}
+
+void TokenManagerService::Impl::OnSessionLost() {
+  cache_.Restart();
+  queue_shards_.Start(shared_.layout.queue_shards);
+  policies_.Start();
+}
+
+void TokenManagerService::Impl::OnFetched() {
+  for (const auto& [index, shard] : shards_) shard->OnFetched();
+  Wake();
+}
+
+PolicyShard* TokenManagerService::Impl::ShardOf(const Uid& policy) {
+  const auto shard = shards_.find(PolicyShardOf(policy, shared_.layout.policy_shards));
+  return shard == shards_.end() ? nullptr : shard->second.get();
+}
+
+void TokenManagerService::Impl::OnRowWritten(const std::string& key) {
+  const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
+  const auto shard = decoded.has_value() ? shards_.find(decoded->policy_shard) : shards_.end();
+  if (shard == shards_.end()) return;
+  shard->second->OnOwnRow(key);
+  Wake();
+}
+
+void TokenManagerService::Impl::OnTargetOpen(const std::string& target) {
+  for (const auto& [index, shard] : shards_) shard->OnTargetOpen(target);
+  Wake();
+}
+
+void TokenManagerService::Impl::Apply(uint16_t policy_shard,
+                                      std::vector<storage::v1::GrantReportRecord::Entry> entries,
+                                      Done done) {
+  const size_t n = entries.size();
+  const bool room = completions_.fetch_add(n, std::memory_order_relaxed) < kCompletionsMax &&
+                    !Perturb(runtime(), Site::kTokensCompletionRefused);
+  auto answer = [this, n,
+                 done = std::move(done)](absl::StatusOr<std::vector<bool>> result) mutable {
+    completions_.fetch_sub(n, std::memory_order_relaxed);
+    done(std::move(result));
+  };
+  if (!room) {
+    return executor()->Post([answer = std::move(answer)]() mutable {
+      answer(absl::UnavailableError("the token manager has no room"));
+    });
+  }
+  if (inbox_.Add({policy_shard, std::move(entries), std::move(answer)})) {
+    executor()->Post([this] {
+      if (!step_posted()) Step();
+    });
+  }
+}
+
+// Hands completions to their shards, except shards with a commit under way.
+void TokenManagerService::Impl::TakeCompletions() {
+  inbox_.SetBusy(Committing());
+  for (CompletionInbox::Call& call : inbox_.Take()) {
+    const auto shard = shards_.find(call.policy_shard);
+    if (shard == shards_.end()) {
+      call.done(absl::UnavailableError("the policy shard is not owned here"));
+    } else {
+      shard->second->Apply(std::move(call.entries), std::move(call.done));
+    }
+  }
+}
+
+std::set<uint16_t> TokenManagerService::Impl::Committing() const {
+  std::set<uint16_t> committing;
+  for (const auto& [index, shard] : shards_) {
+    if (shard->committing()) committing.insert(static_cast<uint16_t>(index));
+  }
+  return committing;
+}
+
+void TokenManagerService::Impl::Step() {
+  const absl::Time now = client().NowLow();
+  if (now != absl::InfinitePast()) {
+    for (const std::string& target : backoff_.TakeOpened(now, kTargetsOpenedMax))
+      OnTargetOpen(target);
+  }
+  TakeCompletions();
+  for (const auto& [index, shard] : shards_) shard->Step(now);
+  inbox_.SetBusy(Committing());
+  ShowGauges();
+  PlanNextStep(now);
+  ReleaseDrained();
+}
+
+void TokenManagerService::Impl::ShowGauges() {
+  size_t policies = 0;
+  for (const auto& [index, shard] : shards_) policies += shard->policies();
+  const Totals& totals = queue_shards_.totals();
+  metrics_.policies_active.Set(static_cast<double>(policies));
+  metrics_.rows_in_memory.Set(static_cast<double>(totals.rows));
+  metrics_.held.Set(static_cast<double>(totals.held));
+  metrics_.undelivered_now.Set(static_cast<double>(totals.undelivered));
+  metrics_.completions_waiting.Set(
+      static_cast<double>(completions_.load(std::memory_order_relaxed)));
+}
+
+void TokenManagerService::Impl::ShowPolicies() {
+  const absl::Time now = client().NowLow();
+  for (const auto& [index, shard] : shards_)
+    shard->VisitPolicies([&](const PolicyState& policy) { policy_gauges_.Take(policy, now); });
+  policy_gauges_.Show(now);
+  executor()->PostAfter(kPolicyGaugesEvery, [this] { ShowPolicies(); });
+}
+
+void TokenManagerService::Impl::PlanNextStep(absl::Time now) {
+  const absl::Duration elapsed = runtime().clock().Elapsed();
+  absl::Duration at = absl::InfiniteDuration();
+  // Store time runs at most 500 ppm slower than our clock. If the step comes too early, it plans
+  // one more short wait.
+  const auto at_store_time = [&](absl::Time time) {
+    at = std::min(at, elapsed + std::max(time - now, absl::ZeroDuration()));
+  };
+  bool blocked = false;
+  for (const auto& [index, shard] : shards_) {
+    if (shard->blocked()) {
+      blocked = true;
+    } else if (const std::optional<absl::Time> next = shard->NextTime()) {
+      at_store_time(*next);
+    }
+  }
+  if (now != absl::InfinitePast() && !shards_.empty()) {
+    if (const std::optional<absl::Time> next = backoff_.NextAt(now)) at_store_time(*next);
+  }
+  if (blocked) at = std::min(at, elapsed + kBlockedStep);
+  if (planned_step() == at) return;
+  // Never at once: work that is due now and was not done waits for another event, which wakes.
+  PlanStep(at, std::max(at - elapsed, absl::Microseconds(100)));
+}
+
+void TokenManagerService::Impl::OnDrain() {
+  for (const auto& [index, shard] : shards_) shard->Drain();
+  Wake();
+}
+
+void TokenManagerService::Impl::ReleaseDrained() {
+  if (!draining()) {
+    for (auto release = releases_.begin(); release != releases_.end();) {
+      const auto shard = shards_.find(release->first);
+      if (shard != shards_.end() && !shard->second->drained()) {
+        ++release;
+        continue;
+      }
+      // Posted, because the release drops the shard, and this is a step.
+      executor()->Post(
+          [closure = std::make_shared<Closure>(std::move(release->second))] { (*closure)(); });
+      release = releases_.erase(release);
+    }
+    return;
+  }
+  for (const auto& [index, shard] : shards_) {
+    if (!shard->drained()) return;
+  }
+  ReleaseLeases();
+}
+
+void TokenManagerService::Impl::StopAll() {
+  Stop();
+  inbox_.Close();
+  for (const auto& [index, shard] : shards_) shard->Abandon();
+}
+
+TokenManagerService::TokenManagerService(TokenManagerOptions options, kv::KvStore& store,
+                                         Runtime& runtime)
+    : impl_(std::make_unique<Impl>(std::move(options), store, runtime)) {}
+
+TokenManagerService::~TokenManagerService() { impl_->StopAll(); }
+
+void TokenManagerService::Start() { impl_->Start(); }
+
+void TokenManagerService::Drain(Closure done) { impl_->Drain(std::move(done)); }
+
+bool TokenManagerService::Ready() const { return impl_->Ready(); }
+
+const TokenManagerMetrics& TokenManagerService::metrics() const { return impl_->metrics(); }
+
+LocalGrants& TokenManagerService::grants() { return *impl_; }
+
+}  // namespace escapement::token_manager

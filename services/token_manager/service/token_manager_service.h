@@ -1,0 +1,56 @@
+// TokenManagerService: grants tokens to waiting events. It owns policy shards by lease. For each
+// shard it keeps the waiting rows and the holders of tokens, and makes one commit after the other:
+// first reports, completions and expiries, then grants in turn (docs/design/throttling.md).
+//
+// The same class runs in the token manager's process, in standalone and in the simulation.
+//
+// Threads: all methods may be called from any thread. The work happens on the service's own
+// executor, which the destructor stops.
+
+#ifndef SERVICES_TOKEN_MANAGER_SERVICE_TOKEN_MANAGER_SERVICE_H_
+#define SERVICES_TOKEN_MANAGER_SERVICE_TOKEN_MANAGER_SERVICE_H_
+
+#include <memory>
+
+#include "common/kv/kv_store.h"
+#include "common/runtime/runtime.h"
+#include "common/tokens/local_grants.h"
+#include "services/token_manager/base/metrics.h"
+#include "services/token_manager/base/options.h"
+
+namespace escapement::token_manager {
+
+class TokenManagerService {
+ public:
+  // `store` and `runtime` must outlive it.
+  TokenManagerService(TokenManagerOptions options, kv::KvStore& store, Runtime& runtime);
+  ~TokenManagerService();
+  TokenManagerService(const TokenManagerService&) = delete;
+  TokenManagerService& operator=(const TokenManagerService&) = delete;
+
+  // Begins to acquire policy shards as soon as the store answers.
+  void Start();
+
+  // Makes no further grants, finishes the commits under way, releases the leases, then calls `done`
+  // on the service's executor. While the store cannot be reached, `done` is not called; the caller
+  // bounds that.
+  void Drain(Closure done);
+
+  // True once the store has answered and the shares are being balanced.
+  bool Ready() const;
+
+  const TokenManagerMetrics& metrics() const;
+
+  // Takes completions for the shards owned here. Lives as long as the service and must not be
+  // called once the destructor has begun. `done` is dropped, not run, if the service is destroyed
+  // first.
+  LocalGrants& grants();
+
+ private:
+  class Impl;
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace escapement::token_manager
+
+#endif  // SERVICES_TOKEN_MANAGER_SERVICE_TOKEN_MANAGER_SERVICE_H_

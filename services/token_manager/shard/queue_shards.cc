@@ -1,0 +1,105 @@
+#include "services/token_manager/shard/queue_shards.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/key_codec.h"
+#include "common/lease/lease_table.h"
+
+namespace escapement::token_manager {
+namespace {
+
+constexpr absl::string_view kKind = "queue_shard";
+constexpr absl::Duration kAgain = absl::Milliseconds(100);
+
+}  // namespace
+
+QueueShards::QueueShards(kv::KvClient& client, std::shared_ptr<Executor> executor,
+                         uint64_t undelivered_max, std::function<void()> on_live)
+    : client_(client),
+      executor_(std::move(executor)),
+      undelivered_max_(undelivered_max),
+      on_live_(std::move(on_live)) {}
+
+QueueShards::~QueueShards() = default;
+
+void QueueShards::Start(uint32_t queue_shards) {
+  live_until_.assign(queue_shards, absl::InfinitePast());
+  totals_.undelivered_by_shard.resize(queue_shards, 0);
+  Read();
+}
+
+void QueueShards::Read() {
+  alive_ = std::make_shared<int>();
+  watch_.reset();
+  const std::string prefix = lease::KindPrefix(kKind);
+  client_.Scan({.cf = kv::ColumnFamily::kLeases,
+                .begin = prefix,
+                .end = PrefixEnd(prefix),
+                .limit = static_cast<uint32_t>(live_until_.size())},
+               executor_,
+               [this, alive = std::weak_ptr<int>(alive_)](absl::StatusOr<kv::ScanResult> result) {
+                 if (alive.expired()) return;
+                 if (!result.ok()) return Again();
+                 for (const kv::Entry& entry : result->entries) OnLease(entry.key, entry.value);
+                 OpenWatch(result->seq);
+               });
+}
+
+void QueueShards::OpenWatch(kv::CommitSeq from) {
+  const std::string prefix = lease::KindPrefix(kKind);
+  watch_ = client_.OpenWatch(
+      {.cf = kv::ColumnFamily::kLeases,
+       .begin = prefix,
+       .end = PrefixEnd(prefix),
+       .from_seq = from},
+      /*excluding_own=*/false, executor_,
+      {.on_batch =
+           [this, alive = std::weak_ptr<int>(alive_)](const kv::WatchBatch& batch) {
+             if (alive.expired()) return;
+             for (const kv::WatchedMutation& mutation : batch.mutations) {
+               if (mutation.kind == kv::Mutation::Kind::kPut) OnLease(mutation.key, mutation.value);
+             }
+           },
+       .on_lagged =
+           [this, alive = std::weak_ptr<int>(alive_)](const absl::Status&) {
+             if (!alive.expired()) Again();
+           }});
+}
+
+void QueueShards::Again() {
+  executor_->PostAfter(kAgain, [this, alive = std::weak_ptr<int>(alive_)] {
+    if (!alive.expired()) Read();
+  });
+}
+
+void QueueShards::OnLease(const std::string& key, const std::string& value) {
+  const std::optional<uint32_t> index = lease::LeaseIndexOf(kKind, key);
+  const std::optional<lease::LeaseRow> row = lease::DecodeLeaseValue(value);
+  if (!index.has_value() || *index >= live_until_.size() || !row.has_value()) return;
+  const absl::Time now = client_.NowLow();
+  const bool was_live = live_until_[*index] > now;
+  live_until_[*index] = row->owner.empty() ? absl::InfinitePast() : row->end;
+  if (!was_live && live_until_[*index] > now) on_live_();
+}
+
+bool QueueShards::Live(uint16_t shard, absl::Time now) const {
+  return shard < live_until_.size() && live_until_[shard] > now;
+}
+
+uint64_t QueueShards::Room(uint16_t shard, absl::Time now) const {
+  if (!Live(shard, now)) return 0;
+  return undelivered_max_ - std::min(undelivered_max_, totals_.undelivered_by_shard[shard]);
+}
+
+std::optional<uint16_t> QueueShards::NextWithRoom(uint16_t last, absl::Time now) const {
+  for (size_t i = 1; i <= live_until_.size(); ++i) {
+    const auto shard = static_cast<uint16_t>((last + i) % live_until_.size());
+    if (Room(shard, now) > 0) return shard;
+  }
+  return std::nullopt;
+}
+
+bool QueueShards::AnyRoom(absl::Time now) const { return NextWithRoom(0, now).has_value(); }
+
+}  // namespace escapement::token_manager

@@ -1,0 +1,118 @@
+#include "services/token_manager/shard/record_reader.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "common/storage/grant_table.h"
+#include "common/storage/policy_table.h"
+
+namespace escapement::token_manager {
+namespace {
+
+constexpr size_t kPoliciesAtOnce = 1000;
+constexpr size_t kPartsAtOnce = 4000;
+
+}  // namespace
+
+void AwaitRecords(ShardState& state, PolicyState& policy, const Uid& schedule) {
+  policy.fetching.insert(schedule);
+  state.fetching.insert(policy.uid);
+}
+
+void RecordsRead(ShardState& state) {
+  const std::set<Uid> waiting = std::exchange(state.fetching, {});
+  for (const Uid& uid : waiting) {
+    PolicyState* policy = state.Find(uid);
+    if (policy == nullptr) continue;
+    policy->fetching.clear();
+    policy->waiting.queue().Reconsider(kBeingRead);
+    state.MakeReady(*policy);
+    state.Plan(*policy);
+  }
+}
+
+void RecordReader::OnPolicy(ShardState& state, const Uid& uid,
+                            const std::optional<std::string>& value, kv::CommitSeq seq) {
+  PolicyState* policy = state.Find(uid);
+  if (policy == nullptr || policy->implicit()) return;
+  policy->SetRecord(value, seq, state.core.client.NowLow());
+  state.MakeReady(*policy);
+}
+
+void RecordReader::ReadAgain(ShardState& state, PolicyState& policy) {
+  if (policy.implicit()) return;
+  policy.reading_is_old = policy.reading;
+  if (!policy.reading) state.unread.insert(policy.uid);
+}
+
+void RecordReader::Step() {
+  const std::shared_ptr<ShardState> state = state_.lock();
+  if (!policies_ && !state->unread.empty()) ReadPolicies(*state);
+  if (!parts_ && state->parts.wanted()) ReadParts(*state);
+}
+
+void RecordReader::ReadPolicies(ShardState& state) {
+  std::vector<Uid> uids;
+  std::vector<kv::Key> keys;
+  while (!state.unread.empty() && uids.size() < kPoliciesAtOnce) {
+    const Uid uid = state.unread.extract(state.unread.begin()).value();
+    PolicyState* policy = state.Find(uid);
+    if (policy == nullptr) continue;
+    policy->reading = true;
+    uids.push_back(uid);
+    keys.push_back(
+        {.cf = kv::ColumnFamily::kPolicies, .key = PolicyKey(policy->tenant, policy->policy_id)});
+    keys.push_back({.cf = kv::ColumnFamily::kGrants, .key = PolicyCountsKey(state.shard, uid)});
+  }
+  if (uids.empty()) return;
+  policies_ = true;
+  state.core.client.MultiGet(
+      std::move(keys), state.core.executor,
+      [this, weak = state_, uids = std::move(uids)](absl::StatusOr<kv::GetResult> result) {
+        const std::shared_ptr<ShardState> state = weak.lock();
+        if (state == nullptr) return;
+        policies_ = false;
+        for (size_t i = 0; i < uids.size(); ++i) {
+          PolicyState* policy = state->Find(uids[i]);
+          if (policy == nullptr) continue;
+          policy->reading = false;
+          const bool old = std::exchange(policy->reading_is_old, false);
+          if (old || !result.ok()) state->unread.insert(uids[i]);
+          if (!result.ok()) continue;
+          // Not as of a time before the last grant: that would give back what it took.
+          policy->SetRecord(result->values[2 * i], result->seq,
+                            std::max(result->store_time, state->core.client.NowLow()));
+          if (!policy->known) policy->SetCounts(result->values[2 * i + 1]);
+          policy->known = true;
+          state->MakeReady(*policy);
+        }
+        state->core.wake();
+      });
+}
+
+void RecordReader::ReadParts(ShardState& state) {
+  const std::vector<std::string> wanted = state.parts.TakeWanted(kPartsAtOnce);
+  std::vector<kv::Key> keys;
+  keys.reserve(wanted.size());
+  for (const std::string& key : wanted)
+    keys.push_back({.cf = kv::ColumnFamily::kRunParts, .key = key});
+  parts_ = true;
+  state.core.client.MultiGet(std::move(keys), state.core.executor,
+                             [this, weak = state_, wanted](absl::StatusOr<kv::GetResult> result) {
+                               const std::shared_ptr<ShardState> state = weak.lock();
+                               if (state == nullptr) return;
+                               parts_ = false;
+                               for (size_t i = 0; i < wanted.size(); ++i) {
+                                 // After a failure, the next user of the part asks for it again.
+                                 if (result.ok()) state->parts.Put(wanted[i], result->values[i]);
+                               }
+                               if (!result.ok()) {
+                                 for (const std::string& key : wanted) state->parts.Find(key);
+                               }
+                               RecordsRead(*state);
+                               state->core.wake();
+                             });
+}
+
+}  // namespace escapement::token_manager

@@ -1,0 +1,53 @@
+// RecordReader: reads what a policy shard needs to know before it can act: the records and counts
+// of policies of which something waits or is held, and its own parts in runs.
+//
+// Policies' records are kept current by a watch of the service (OnPolicyPut).
+//
+// Threads: one, the token manager's executor.
+
+#ifndef SERVICES_TOKEN_MANAGER_SHARD_RECORD_READER_H_
+#define SERVICES_TOKEN_MANAGER_SHARD_RECORD_READER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "services/token_manager/shard/shard_state.h"
+
+namespace escapement::token_manager {
+
+// Reason of FairQueue::Next: what the schedule's rows are judged by is being read.
+inline constexpr char kBeingRead[] = "?";
+
+// Rows of this policy that could not be judged because a record of the schedule was missing are
+// judged again when it has been read.
+void AwaitRecords(ShardState& state, PolicyState& policy, const Uid& schedule);
+// Everything that was waited for may be there.
+void RecordsRead(ShardState& state);
+
+class RecordReader {
+ public:
+  explicit RecordReader(std::weak_ptr<ShardState> state) : state_(std::move(state)) {}
+
+  // Reads what is wanted, a part of it at a time.
+  void Step();
+  bool idle() const { return !policies_ && !parts_; }
+
+  // The policy was changed, or deleted (nullopt).
+  static void OnPolicy(ShardState& state, const Uid& uid, const std::optional<std::string>& value,
+                       kv::CommitSeq seq);
+  // A commit found the record not to be as it was read, or the watch has missed something.
+  static void ReadAgain(ShardState& state, PolicyState& policy);
+
+ private:
+  void ReadPolicies(ShardState& state);
+  void ReadParts(ShardState& state);
+
+  std::weak_ptr<ShardState> state_;
+  bool policies_ = false;  // are being read
+  bool parts_ = false;
+};
+
+}  // namespace escapement::token_manager
+
+#endif  // SERVICES_TOKEN_MANAGER_SHARD_RECORD_READER_H_

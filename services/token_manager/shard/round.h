@@ -1,0 +1,90 @@
+// Round: what one commit of a policy shard is made of, while it is put together.
+//
+// Threads: one.
+
+#ifndef SERVICES_TOKEN_MANAGER_SHARD_ROUND_H_
+#define SERVICES_TOKEN_MANAGER_SHARD_ROUND_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/kv/kv_store.h"
+#include "common/tokens/local_grants.h"
+#include "services/token_manager/holding/end_rows.h"
+#include "services/token_manager/shard/shard_state.h"
+
+namespace escapement::token_manager {
+
+// A holder whose claim is of a handler that is gone: to be claimed again.
+struct Resend {
+  Uid policy;
+  GrantSet::Key grant;
+  uint64_t first = 0;
+  uint64_t count = 0;
+};
+
+// Bytes of reports and completions in one round: a quarter of a commit's bound. One report or call
+// more may be in it.
+inline constexpr size_t kRoundBytesMax = 8 << 20;
+
+struct Round {
+  explicit Round(absl::Time now) : now(now), micros(absl::ToUnixMicros(now)) {}
+
+  const absl::Time now;
+  const int64_t micros;
+
+  // The group of what has come in; it has no conditions.
+  kv::Group base;
+  std::vector<EndedRange> ends;
+  // By policy whose counts have changed: the grants whose records have.
+  std::map<Uid, std::set<GrantSet::Key>> touched;
+  std::set<std::string> parts;  // keys of counts that have changed
+  // How far the round has been filled: entries acted upon or rows that follow, and about how much
+  // these write.
+  size_t entries = 0;
+  size_t bytes = 0;
+  bool Full(size_t entries_max) const { return entries >= entries_max || bytes >= kRoundBytesMax; }
+
+  // To be answered once the commit has applied.
+  std::vector<std::pair<LocalGrants::Done, std::vector<bool>>> answers;
+};
+
+// Changes the counts under a key. Those of holders and judged rows are pinned and known.
+template <typename Change>
+void ChangeCounts(ShardState& state, Round& round, const std::string& key, Change change) {
+  storage::v1::RunPartRecord* part = state.parts.Find(key);
+  if (part == nullptr) return;
+  change(*part);
+  round.parts.insert(key);
+}
+
+// Changes a run part; of rows that count in none, nothing.
+template <typename Change>
+void ChangePart(ShardState& state, Round& round, const RowSource& source, Change change) {
+  if (!source.part_key.empty()) ChangeCounts(state, round, source.part_key, change);
+}
+
+// Changes the counts of all runs of the row's schedule.
+void CountEnds(ShardState& state, Round& round, const RowSource& source,
+               storage::v1::OutcomeKind outcome, uint64_t count, int64_t end_micros);
+
+// Puts a row into the group and into memory.
+void PutRow(ShardState& state, kv::Group& group, WaitingPut row);
+
+// Adds the records of what has changed to the base: grants, parts, ends. The policies' counts are
+// returned: they go there too, unless another group of the commit has newer ones.
+std::map<Uid, kv::Mutation> CloseBase(ShardState& state, Round& round);
+
+kv::Mutation CountsPut(PolicyState& policy, int64_t now_micros);
+void PutGrant(const PolicyState& policy, const Grant& grant, kv::Group& group);
+void PutPart(ShardState& state, const std::string& key, kv::Group& group);
+
+}  // namespace escapement::token_manager
+
+#endif  // SERVICES_TOKEN_MANAGER_SHARD_ROUND_H_

@@ -1,0 +1,46 @@
+#include "tools/escctl/base/schedule_text.h"
+
+#include <google/protobuf/text_format.h>
+
+#include "gtest/gtest.h"
+
+namespace escapement::escctl {
+namespace schedule_text_test {
+
+template <typename Message>
+Message Parse(const std::string& text) {
+  Message message;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
+  return message;
+}
+
+TEST(ScheduleText, EachKindOfTimetableHasAShortForm) {
+  const auto when = [](const std::string& text) { return WhenOf(Parse<v1::Schedule>(text)); };
+  EXPECT_EQ(when("cron: '0 3 * * *'"), "0 3 * * *");
+  EXPECT_EQ(when("cron_fields { hour: '3' minute: '0' }"), "0 3 * * *");
+  EXPECT_EQ(when("cron_fields { hour: '3' minute: '0' second: '5' month: 'JAN' }"),
+            "5 0 3 * JAN *");
+  EXPECT_EQ(when("cron_fields { hour: '3' minute: '0' year: '2030' }"), "0 0 3 * * * 2030");
+  EXPECT_EQ(when("interval { every { seconds: 5400 nanos: 500000000 } }"), "every 1h30m0.5s");
+  EXPECT_EQ(when("times { seconds: 1 }"), "1 time");
+  EXPECT_EQ(when("times { seconds: 1 } times { seconds: 2 }"), "2 times");
+}
+
+TEST(ScheduleText, APreviewIsATableAndWords) {
+  const auto preview = Parse<v1::PreviewScheduleResponse>(R"(
+    description: "At 02:30, every day" tz_version: "2026f"
+    occurrences { time { seconds: 1806197400 } local_time: "2027-03-28T03:30:00+02:00"
+                  note: "GAP_SHIFTED" occurrence: "20270328T023000-0-Europe~Berlin" }
+    occurrences { time { seconds: 1806283800 nanos: 500000000 } local_time: "x" occurrence: "y" }
+    warnings: "one" warnings: "two")");
+  EXPECT_EQ(FormatTable(PreviewHeader(), PreviewRows(preview)),
+            "TIME                      LOCAL TIME                 NOTE         OCCURRENCE\n"
+            "2027-03-28T01:30:00Z      2027-03-28T03:30:00+02:00  GAP_SHIFTED  "
+            "20270328T023000-0-Europe~Berlin\n"
+            "2027-03-29T01:30:00.500Z  x                          -            y\n");
+  EXPECT_EQ(PreviewWords(preview), (std::vector<std::string>{"At 02:30, every day (tzdata 2026f)",
+                                                             "warning: one", "warning: two"}));
+}
+
+}  // namespace schedule_text_test
+}  // namespace escapement::escctl

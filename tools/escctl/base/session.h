@@ -1,0 +1,106 @@
+// Session: the common part of all commands of escctl: the flags before the command, the channel and
+// the API key, calls, printing, and the exit code.
+
+#ifndef TOOLS_ESCCTL_BASE_SESSION_H_
+#define TOOLS_ESCCTL_BASE_SESSION_H_
+
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "common/tls/peer_tls.h"
+#include "grpcpp/grpcpp.h"
+#include "tools/escctl/base/output.h"
+
+namespace escapement::escctl {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;
+
+// Adds --validate-only to a command that changes something. The value is set by parsing.
+std::shared_ptr<bool> AddValidateOnly(CLI::App& command);
+// Adds --request-id, which makes such a command safe to repeat. `request_id` outlives the parsing.
+void AddRequestId(CLI::App& command, std::string& request_id);
+
+class Session {
+ public:
+  // Adds --server, --context, --tenant, --timeout, -o and the flags of the key and of TLS to `app`.
+  // The server is the first of --server, ESCAPEMENT_SERVER, the context and the default; the same
+  // for the tenant. A context's TLS and key are for its own server. Its TLS counts unless a flag of
+  // TLS is given. The key is the first of --key-file, ESCAPEMENT_KEY_FILE, ESCAPEMENT_KEY and the
+  // context's.
+  void AddFlags(CLI::App& app);
+
+  // Throws CLI::ValidationError, which `main` catches, if the context cannot be found, the files of
+  // the key or of TLS cannot be used, or the key would leave this machine without TLS.
+  std::shared_ptr<grpc::Channel> channel();
+  // The file with the contexts.
+  static std::string contexts_path();
+
+  // "tenants/{tenant}", from --tenant.
+  std::string parent() const;
+  // `name` if it is a full resource name, otherwise "{parent}/{collection}/{name}".
+  std::string FullName(absl::string_view collection, absl::string_view name) const;
+
+  // Makes one call, with the deadline and the key. Throws as `channel` does.
+  template <typename Stub, typename Request, typename Response>
+  grpc::Status Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                    const std::type_identity_t<Request>& request,
+                    std::type_identity_t<Response>& response) {
+    Stub stub(channel());
+    grpc::ClientContext context;
+    SetDeadline(context);
+    Authorize(context);
+    return (stub.*method)(&context, request, &response);
+  }
+  // Adds the key to a call that `Call` cannot make, because it is a stream. Throws as `channel`
+  // does.
+  void Authorize(grpc::ClientContext& context);
+  OutputFormat format() const;
+
+  // Prints data on stdout.
+  void Print(absl::string_view text) const;
+  // Prints words on stderr, without the secrets of API keys.
+  void Say(absl::string_view words) const;
+
+  // Fail, FailUsage and SetFailed set the exit code.
+  void Fail(const grpc::Status& status);
+  void FailUsage(absl::string_view words);
+  // The end of an error's line: what the user can do; may be "".
+  std::string Advice(const absl::Status& status) const;
+  void SetFailed() { exit_code_ = kExitFailed; }  // for errors that the command has printed itself
+  int exit_code() const { return exit_code_; }
+
+ private:
+  // After parsing, before the command.
+  void TakeContext();
+  // INVALID_ARGUMENT: a sentence that names the flag or variable.
+  absl::Status ReadKey();
+  void SetDeadline(grpc::ClientContext& context) const;
+  std::string AdviceOnKey(const absl::Status& status) const;
+
+  CLI::Option* server_option_ = nullptr;
+  CLI::Option* tenant_option_ = nullptr;
+  std::string context_;
+  std::string context_problem_;  // empty: none
+  std::string server_ = "127.0.0.1:7410";
+  std::string tenant_ = "default";
+  PeerTls tls_;  // without a CA: no TLS
+  std::string key_file_;
+  bool insecure_key_ = false;
+  std::string key_;         // empty: none, or not read yet
+  std::string key_source_;  // "--key-file PATH" or "ESCAPEMENT_KEY"
+  std::string output_ = "table";
+  double timeout_seconds_ = 30;
+  std::shared_ptr<grpc::Channel> channel_;
+  int exit_code_ = kExitOk;
+};
+
+}  // namespace escapement::escctl
+
+#endif  // TOOLS_ESCCTL_BASE_SESSION_H_

@@ -1,0 +1,24 @@
+// The commands of escctl. Each adds itself to `app`, and runs with the session once parsing has
+// succeeded.
+
+#ifndef TOOLS_ESCCTL_COMMANDS_COMMANDS_H_
+#define TOOLS_ESCCTL_COMMANDS_COMMANDS_H_
+
+#include "tools/escctl/base/session.h"
+
+namespace escapement::escctl {
+
+void AddScheduleCommands(CLI::App& app, Session& session);
+void AddEventCommands(CLI::App& app, Session& session);
+void AddRunCommands(CLI::App& app, Session& session);
+// After AddRunCommands: also adds `run redrive`.
+void AddDeadLetterCommands(CLI::App& app, Session& session);
+void AddOperationCommands(CLI::App& app, Session& session);
+void AddPolicyCommands(CLI::App& app, Session& session);
+void AddTokenCommands(CLI::App& app, Session& session);
+void AddTargetCommands(CLI::App& app, Session& session);
+void AddStoreCommands(CLI::App& app, Session& session);
+
+}  // namespace escapement::escctl
+
+#endif  // TOOLS_ESCCTL_COMMANDS_COMMANDS_H_

@@ -1,0 +1,326 @@
+#include <google/protobuf/util/json_util.h>
+#include <google/protobuf/util/time_util.h>
+
+#include <deque>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/rest/ingest_event.h"
+#include "escapement/v1/event_service.grpc.pb.h"
+#include "tools/escctl/base/ingest_progress.h"
+#include "tools/escctl/base/watch.h"
+#include "tools/escctl/commands/commands.h"
+#include "tools/escctl/flags/list_flags.h"
+#include "tools/escctl/flags/target_flags.h"
+
+namespace escapement::escctl {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+using EventStub = v1::EventService::Stub;
+
+constexpr int kIngestBatchEvents = 1000;
+constexpr size_t kIngestBatchBytes = 2 << 20;  // below the server's 8 MiB for one batch
+constexpr size_t kIngestOutstanding = 8;
+
+const Row& EventHeader() {
+  static const Row header = {"NAME", "ID", "DUE", "STATE", "OUTCOME", "STATUS", "ATTEMPTS"};
+  return header;
+}
+
+Row EventRow(const v1::Event& event) {
+  return {event.name(),
+          event.event_id(),
+          TimeUtil::ToString(event.due_time()),
+          v1::EventState_Name(event.state()),
+          event.outcome() == v1::OUTCOME_UNSPECIFIED ? "-" : v1::Outcome_Name(event.outcome()),
+          v1::Event::Status_Name(event.status()),
+          absl::StrCat(event.attempts())};
+}
+
+Row AttemptRow(const v1::Attempt& attempt) {
+  return {absl::StrCat(attempt.number()),
+          attempt.has_start_time() ? TimeUtil::ToString(attempt.start_time()) : "-",
+          attempt.has_duration() ? TimeUtil::ToString(attempt.duration()) : "-",
+          v1::Attempt::Result_Name(attempt.result()),
+          attempt.status_code() == 0 ? "-" : absl::StrCat(attempt.status_code()),
+          attempt.error().empty() ? "-" : attempt.error()};
+}
+
+Row ToListRow(const v1::Event& event) {
+  Row row = EventRow(event);
+  row.erase(row.begin() + 1);  // the name has the id
+  row.push_back(event.has_complete_time() ? TimeUtil::ToString(event.complete_time()) : "-");
+  row.push_back(event.reason());
+  return row;
+}
+
+void PrintOrFail(Session& session, const grpc::Status& status, const v1::Event& event) {
+  if (!status.ok()) return session.Fail(status);
+  if (session.format() != OutputFormat::kTable)
+    return session.Print(FormatMessage(event, session.format()));
+  session.Print(FormatTable(EventHeader(), {EventRow(event)}));
+  if (event.recent_attempts().empty()) return;
+  std::vector<Row> attempts;
+  for (const v1::Attempt& attempt : event.recent_attempts())
+    attempts.push_back(AttemptRow(attempt));
+  session.Print(FormatTable({"ATTEMPT", "BEGAN", "DURATION", "RESULT", "CODE", "ERROR"}, attempts));
+}
+
+// Parses RFC 3339, "now", or "+90s" (from now).
+bool ParseDue(const std::string& text, google::protobuf::Timestamp* due) {
+  absl::string_view rest = text;
+  absl::Duration offset;
+  if (text == "now") {
+    *due = TimeUtil::MicrosecondsToTimestamp(absl::ToUnixMicros(absl::Now()));
+    return true;
+  }
+  if (absl::ConsumePrefix(&rest, "+")) {
+    // With larger values TimeUtil ends the process. The server knows the true bound.
+    constexpr absl::Duration kOffsetMax = absl::Hours(24 * 366 * 1000);
+    if (!absl::ParseDuration(rest, &offset) || offset < -kOffsetMax || offset > kOffsetMax)
+      return false;
+    *due = TimeUtil::MicrosecondsToTimestamp(absl::ToUnixMicros(absl::Now() + offset));
+    return true;
+  }
+  return TimeUtil::FromString(text, due);
+}
+
+void AddEventCreate(CLI::App& group, Session& session) {
+  struct Options {
+    std::string id;
+    std::string due = "now";
+    std::string request_id;
+    TargetFlags target;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command = group.add_subcommand("create", "create one event");
+  command->add_option("id", o->id, "id of the event; the server makes one if it is missing");
+  command->add_option("--due", o->due, "when it is due: 2026-12-24T18:00:00Z, now, or +90s")
+      ->capture_default_str();
+  AddRequestId(*command, o->request_id);
+  auto dry = AddValidateOnly(*command);
+  o->target.Add(*command);
+  command->callback([o, dry, &session] {
+    v1::CreateEventRequest request;
+    request.set_validate_only(*dry);
+    if (auto status = o->target.Apply(*request.mutable_event()); !status.ok()) {
+      return session.FailUsage(status.message());
+    }
+    if (!ParseDue(o->due, request.mutable_event()->mutable_due_time())) {
+      return session.FailUsage(absl::StrCat(
+          "--due: '", o->due, "' is not a time such as 2026-12-24T18:00:00Z, now or +90s"));
+    }
+    request.set_parent(session.parent());
+    request.set_event_id(o->id);
+    request.set_request_id(o->request_id);
+    v1::Event event;
+    PrintOrFail(session, session.Call(&EventStub::CreateEvent, request, event), event);
+  });
+}
+
+void AddGetAndCancel(CLI::App& group, Session& session) {
+  auto name = std::make_shared<std::string>();
+  CLI::App* get = group.add_subcommand("get", "show one event");
+  get->add_option("name", *name, "id or full name")->required();
+  auto watch = std::make_shared<WatchFlags>();
+  watch->Add(*get);
+  get->callback([name, watch, &session] {
+    v1::GetEventRequest request;
+    request.set_name(session.FullName("events", *name));
+    if (watch->wanted()) {
+      return watch->Run(session, EventHeader(), [&] {
+        std::vector<v1::Event> event(1);
+        auto status = session.Call(&EventStub::GetEvent, request, event[0]);
+        return Reading::Of(std::move(status), std::move(event), EventRow);
+      });
+    }
+    v1::Event event;
+    PrintOrFail(session, session.Call(&EventStub::GetEvent, request, event), event);
+  });
+  CLI::App* cancel = group.add_subcommand("cancel", "cancel an event that has not been sent");
+  cancel->add_option("name", *name, "id or full name")->required();
+  auto dry = AddValidateOnly(*cancel);
+  cancel->callback([name, dry, &session] {
+    v1::CancelEventRequest request;
+    request.set_validate_only(*dry);
+    request.set_name(session.FullName("events", *name));
+    v1::Event event;
+    PrintOrFail(session, session.Call(&EventStub::CancelEvent, request, event), event);
+  });
+}
+
+void AddList(CLI::App& group, Session& session) {
+  auto flags = std::make_shared<ListFlags>();
+  CLI::App* command = group.add_subcommand(
+      "list",
+      "show the events of the tenant: those that have not ended, or those that have\n"
+      "Without --order-by, a filter that needs `state = ENDED`, an outcome or a complete_time "
+      "shows "
+      "events that have ended, the last first. Else the others are shown, the next first.");
+  flags->Add(*command, "events",
+             "name, event_id, state (PENDING, RUNNING, ENDED), outcome, target, due_time and "
+             "complete_time",
+             "due_time or \"due_time desc\" for events that have not ended, complete_time or "
+             "\"complete_time desc\" for those that have");
+  command->callback([flags, &session] {
+    flags->Run(
+        session, {"NAME", "DUE", "STATE", "OUTCOME", "STATUS", "ATTEMPTS", "COMPLETED", "REASON"},
+        &EventStub::ListEvents, v1::ListEventsRequest(),
+        [](auto& page) { return page.mutable_events(); }, ToListRow);
+  });
+}
+
+// Reads the next batch of lines. Each line is an Event in JSON, whose eventId is the client-chosen
+// id. Returns false on a bad line and sets `*error`. An empty batch means the end.
+bool ReadBatch(std::istream& in, int64_t& line_number, v1::IngestRequest& batch,
+               std::string& error) {
+  std::string line;
+  size_t bytes = 0;
+  while (batch.events_size() < kIngestBatchEvents && bytes < kIngestBatchBytes &&
+         std::getline(in, line)) {
+    ++line_number;
+    if (line.empty()) continue;
+    bytes += line.size();
+    v1::Event parsed;
+    const auto status = google::protobuf::util::JsonStringToMessage(line, &parsed);
+    if (!status.ok()) {
+      error = absl::StrCat("line ", line_number, ": ", status.ToString());
+      return false;
+    }
+    std::optional<v1::IngestEvent> event = rest::ToIngestEvent(std::move(parsed));
+    if (!event.has_value()) {
+      error = absl::StrCat("line ", line_number, ": due_time is not a valid time");
+      return false;
+    }
+    // Without overrides of its own the event has the defaults of the batch.
+    if (event->overrides().ByteSizeLong() == 0) event->clear_overrides();
+    *batch.add_events() = *std::move(event);
+  }
+  return true;
+}
+
+// One stream of batches.
+class Ingestion {
+ public:
+  explicit Ingestion(Session& session)
+      : session_(session), stream_(Open(session, context_)), progress_(absl::Now()) {}
+
+  void Run(std::istream& in, const v1::Event& defaults) {
+    int64_t line_number = 0;
+    std::string error;
+    bool open = true;
+    while (open) {
+      v1::IngestRequest batch;
+      if (!ReadBatch(in, line_number, batch, error) || batch.events_size() == 0) break;
+      if (batches_ == 0) {
+        batch.set_parent(session_.parent());
+        *batch.mutable_defaults() = defaults;
+      }
+      batch.set_batch_number(++batches_);
+      unanswered_.push_back(batch.events_size());
+      open = stream_->Write(batch);
+      while (open && unanswered_.size() >= kIngestOutstanding) open = TakeAnswer();
+    }
+    stream_->WritesDone();
+    while (open && !unanswered_.empty()) open = TakeAnswer();
+    const grpc::Status status = stream_->Finish();
+    progress_.End(counts_, absl::Now());
+    PrintCounts();
+    if (!status.ok()) return session_.Fail(status);
+    if (!error.empty()) return session_.FailUsage(error);
+    if (refused_batches_ > 0 || !unanswered_.empty()) {
+      session_.Fail(
+          grpc::Status(grpc::StatusCode::ABORTED, "some batches were refused or not answered"));
+    }
+  }
+
+ private:
+  using Stream = grpc::ClientReaderWriter<v1::IngestRequest, v1::IngestResponse>;
+
+  // The stream has no deadline.
+  static std::unique_ptr<Stream> Open(Session& session, grpc::ClientContext& context) {
+    session.Authorize(context);
+    return EventStub(session.channel()).Ingest(&context);
+  }
+
+  bool TakeAnswer() {
+    v1::IngestResponse answer;
+    if (!stream_->Read(&answer) || unanswered_.empty()) return false;
+    counts_.created += answer.created_count();
+    counts_.existing += answer.existing_count();
+    if (answer.error_code() != 0) {
+      ++refused_batches_;
+      counts_.refused += unanswered_.front();
+      progress_.Clear();
+      session_.Say(absl::StrCat("escctl: batch ", answer.batch_number(),
+                                " was refused: ", answer.error_message()));
+    }
+    unanswered_.pop_front();
+    progress_.Show(counts_, absl::Now());
+    return true;
+  }
+
+  void PrintCounts() {
+    if (session_.format() == OutputFormat::kTable) {
+      session_.Print(FormatTable({"CREATED", "EXISTING", "REFUSED"},
+                                 {{absl::StrCat(counts_.created), absl::StrCat(counts_.existing),
+                                   absl::StrCat(counts_.refused)}}));
+    } else {
+      session_.Print(FormatJsonText(
+          absl::StrCat("{\"created\": ", counts_.created, ", \"existing\": ", counts_.existing,
+                       ", \"refused\": ", counts_.refused, "}"),
+          session_.format()));
+    }
+  }
+
+  Session& session_;
+  grpc::ClientContext context_;
+  std::unique_ptr<Stream> stream_;
+  ProgressLine progress_;
+  IngestCounts counts_;
+  std::deque<int> unanswered_;  // numbers of events, in the order of the batches
+  uint64_t batches_ = 0;
+  int refused_batches_ = 0;
+};
+
+void AddIngest(CLI::App& group, Session& session) {
+  struct Options {
+    std::string file;
+    TargetFlags defaults;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command =
+      group.add_subcommand("ingest", "create many events from a file of JSON lines");
+  command->add_option("-f,--file", o->file, "file with one Event in JSON on each line; - = stdin")
+      ->required();
+  o->defaults.Add(*command);
+  command->callback([o, &session] {
+    v1::Event defaults;
+    if (auto status = o->defaults.Apply(defaults); !status.ok())
+      return session.FailUsage(status.message());
+    if (o->file == "-") return Ingestion(session).Run(std::cin, defaults);
+    std::ifstream in(o->file);
+    if (!in) return session.FailUsage(absl::StrCat("--file: cannot read ", o->file));
+    Ingestion(session).Run(in, defaults);
+  });
+}
+
+}  // namespace
+
+void AddEventCommands(CLI::App& app, Session& session) {
+  CLI::App* group = app.add_subcommand("event", "one-off events");
+  group->require_subcommand(1);
+  group->fallthrough();
+  AddEventCreate(*group, session);
+  AddGetAndCancel(*group, session);
+  AddList(*group, session);
+  AddIngest(*group, session);
+}
+
+}  // namespace escapement::escctl

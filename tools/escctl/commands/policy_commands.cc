@@ -1,0 +1,340 @@
+#include <google/protobuf/util/json_util.h>
+#include <google/protobuf/util/time_util.h>
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "escapement/v1/policy_service.grpc.pb.h"
+#include "tools/escctl/base/pages.h"
+#include "tools/escctl/base/watch.h"
+#include "tools/escctl/commands/commands.h"
+#include "tools/escctl/flags/flag_values.h"
+#include "tools/escctl/flags/list_flags.h"
+
+namespace escapement::escctl {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+using v1::ThrottlePolicy;
+using PolicyStub = v1::PolicyService::Stub;
+
+std::string Limit(int64_t value) { return value == 0 ? "-" : absl::StrCat(value); }
+std::string PolicyTime(bool has, const google::protobuf::Timestamp& time) {
+  return has ? TimeUtil::ToString(time) : "-";
+}
+
+Row PolicyRow(const ThrottlePolicy& p) {
+  return {p.name(),
+          ThrottlePolicy::State_Name(p.state()),
+          Limit(p.max_concurrent()),
+          p.max_per_second() == 0 ? "-" : absl::StrCat(p.max_per_second()),
+          Limit(p.burst()),
+          TimeUtil::ToString(p.hold_timeout()),
+          ThrottlePolicy::OnExpiry_Name(p.on_expiry()),
+          ThrottlePolicy::Fairness_Name(p.fairness()),
+          absl::StrCat(p.version())};
+}
+
+const Row& PolicyHeader() {
+  static const Row header = {"NAME", "STATE",     "CONCURRENT", "PER-SECOND", "BURST",
+                             "HOLD", "ON-EXPIRY", "FAIRNESS",   "VERSION"};
+  return header;
+}
+
+void PrintPolicy(Session& session, const ThrottlePolicy& policy) {
+  if (session.format() != OutputFormat::kTable)
+    return session.Print(FormatMessage(policy, session.format()));
+  session.Print(FormatTable(PolicyHeader(), {PolicyRow(policy)}));
+}
+
+// Makes one call that answers with a policy, and prints the policy.
+template <typename Request>
+void CallAndPrint(Session& session, const Request& request,
+                  grpc::Status (PolicyStub::*method)(grpc::ClientContext*, const Request&,
+                                                     ThrottlePolicy*)) {
+  ThrottlePolicy policy;
+  const auto status = session.Call(method, request, policy);
+  if (!status.ok()) return session.Fail(status);
+  PrintPolicy(session, policy);
+}
+
+// Flags of create and update. Flags override the file; 0 removes a limit.
+struct Limits {
+  std::string file;
+  std::optional<int64_t> max_concurrent;
+  std::optional<double> max_per_second;
+  std::optional<int64_t> burst;
+  std::optional<std::string> hold_timeout;
+  std::optional<std::string> on_expiry;
+  std::optional<std::string> fairness;
+  std::optional<std::string> display_name;
+
+  void Add(CLI::App& command) {
+    command.add_option("-f,--file", file, "file with the policy in JSON; - = stdin");
+    command.add_option("--max-concurrent,-m", max_concurrent,
+                       "events out at once, over all its schedules; 0 = no limit");
+    command.add_option("--max-per-second", max_per_second,
+                       "events per second, e.g. 0.5; 0 = no limit");
+    command.add_option("--burst", burst, "events that may go out at once, on top of the rate");
+    command.add_option("--hold-timeout", hold_timeout,
+                       "how long a consumer may hold a token, e.g. 1h30m");
+    command
+        .add_option("--on-expiry", on_expiry,
+                    "after the hold timeout: RECLAIM the token, or let the consumer HOLD it")
+        ->transform(CLI::IsMember({"RECLAIM", "HOLD"}, CLI::ignore_case));
+    command.add_option("--fairness", fairness, "which event goes first: BY_SCHEDULE or FIFO")
+        ->transform(CLI::IsMember({"BY_SCHEDULE", "FIFO"}, CLI::ignore_case));
+    command.add_option("--display-name", display_name, "text for people");
+  }
+
+  absl::Status Apply(ThrottlePolicy& policy, std::vector<std::string>& fields) const {
+    if (!file.empty()) {
+      auto text = TextOrFile(absl::StrCat("@", file == "-" ? "/dev/stdin" : file));
+      if (!text.ok()) return text.status();
+      const auto parsed = google::protobuf::util::JsonStringToMessage(*text, &policy);
+      if (!parsed.ok())
+        return absl::InvalidArgumentError(absl::StrCat(file, ": ", parsed.ToString()));
+    }
+    const auto set = [&fields](const auto& value, const char* field, auto&& setter) {
+      if (!value.has_value()) return;
+      setter(*value);
+      fields.push_back(field);
+    };
+    set(max_concurrent, "max_concurrent", [&](int64_t v) { policy.set_max_concurrent(v); });
+    set(max_per_second, "max_per_second", [&](double v) { policy.set_max_per_second(v); });
+    set(burst, "burst", [&](int64_t v) { policy.set_burst(v); });
+    // CLI11 has checked that they are values, in upper case.
+    set(on_expiry, "on_expiry", [&](const std::string& v) {
+      ThrottlePolicy::OnExpiry parsed{};
+      if (ThrottlePolicy::OnExpiry_Parse(v, &parsed)) policy.set_on_expiry(parsed);
+    });
+    set(fairness, "fairness", [&](const std::string& v) {
+      ThrottlePolicy::Fairness parsed{};
+      if (ThrottlePolicy::Fairness_Parse(v, &parsed)) policy.set_fairness(parsed);
+    });
+    set(display_name, "display_name", [&](const std::string& v) { policy.set_display_name(v); });
+    if (!hold_timeout.has_value()) return absl::OkStatus();
+    auto hold = ParseDurationFlag("--hold-timeout", *hold_timeout);
+    if (!hold.ok()) return hold.status();
+    *policy.mutable_hold_timeout() = *hold;
+    fields.push_back("hold_timeout");
+    return absl::OkStatus();
+  }
+};
+
+void AddPolicyCreate(CLI::App& group, Session& session) {
+  struct Options {
+    Limits limits;
+    std::string id;
+    std::string request_id;
+    bool validate_only = false;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command = group.add_subcommand("create", "create a policy");
+  command->add_option("id", o->id, "last part of its name; the server makes one if it is missing");
+  AddRequestId(*command, o->request_id);
+  command->add_flag("--validate-only", o->validate_only, "check, but create nothing");
+  o->limits.Add(*command);
+  command->callback([o, &session] {
+    v1::CreatePolicyRequest request;
+    std::vector<std::string> fields;
+    if (auto status = o->limits.Apply(*request.mutable_policy(), fields); !status.ok())
+      return session.FailUsage(status.message());
+    request.set_parent(session.parent());
+    request.set_policy_id(o->id);
+    request.set_request_id(o->request_id);
+    request.set_validate_only(o->validate_only);
+    CallAndPrint(session, request, &PolicyStub::CreatePolicy);
+  });
+}
+
+void AddPolicyUpdate(CLI::App& group, Session& session) {
+  struct Options {
+    Limits limits;
+    std::string name;
+    std::string etag;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command = group.add_subcommand("update", "change the given fields; they apply at once");
+  command->add_option("name", o->name, "id or full name")->required();
+  command->add_option("--etag", o->etag, "change it only if this is its current etag");
+  o->limits.Add(*command);
+  command->callback([o, &session] {
+    v1::UpdatePolicyRequest request;
+    std::vector<std::string> fields;
+    if (auto status = o->limits.Apply(*request.mutable_policy(), fields); !status.ok())
+      return session.FailUsage(status.message());
+    // A file replaces every field that can change: it needs no mask.
+    if (o->limits.file.empty()) {
+      if (fields.empty()) return session.FailUsage("give at least one flag that changes something");
+      for (const std::string& field : fields) request.mutable_update_mask()->add_paths(field);
+    }
+    request.mutable_policy()->set_name(session.FullName("policies", o->name));
+    if (!o->etag.empty()) request.mutable_policy()->set_etag(o->etag);
+    CallAndPrint(session, request, &PolicyStub::UpdatePolicy);
+  });
+}
+
+void AddPolicyGetAndList(CLI::App& group, Session& session) {
+  auto name = std::make_shared<std::string>();
+  auto get_watch = std::make_shared<WatchFlags>();
+  CLI::App* get = group.add_subcommand("get", "show one policy");
+  get->add_option("name", *name, "id or full name")->required();
+  get_watch->Add(*get);
+  get->callback([name, get_watch, &session] {
+    v1::GetPolicyRequest request;
+    request.set_name(session.FullName("policies", *name));
+    if (!get_watch->wanted()) return CallAndPrint(session, request, &PolicyStub::GetPolicy);
+    get_watch->Run(session, PolicyHeader(), [&] {
+      std::vector<ThrottlePolicy> policy(1);
+      auto status = session.Call(&PolicyStub::GetPolicy, request, policy[0]);
+      return Reading::Of(std::move(status), std::move(policy), PolicyRow);
+    });
+  });
+
+  auto flags = std::make_shared<ListFlags>();
+  CLI::App* list = group.add_subcommand("list", "show the policies of the tenant");
+  flags->Add(*list, "policies",
+             "name, display_name, state, max_concurrent, max_per_second, burst, on_expiry, "
+             "fairness, create_time and update_time",
+             "name (default) or \"name desc\"");
+  list->callback([flags, &session] {
+    flags->Run(
+        session, PolicyHeader(), &PolicyStub::ListPolicies, v1::ListPoliciesRequest(),
+        [](auto& page) { return page.mutable_policies(); }, PolicyRow);
+  });
+}
+
+void AddPolicyDelete(CLI::App& group, Session& session) {
+  auto name = std::make_shared<std::string>();
+  auto etag = std::make_shared<std::string>();
+  CLI::App* command =
+      group.add_subcommand("delete", "delete a policy that no schedule and no event uses");
+  command->add_option("name", *name, "id or full name")->required();
+  command->add_option("--etag", *etag, "change it only if this is its current etag");
+  auto dry = AddValidateOnly(*command);
+  command->callback([name, etag, dry, &session] {
+    v1::DeletePolicyRequest request;
+    request.set_name(session.FullName("policies", *name));
+    request.set_etag(*etag);
+    request.set_validate_only(*dry);
+    google::protobuf::Empty nothing;
+    const auto status = session.Call(&PolicyStub::DeletePolicy, request, nothing);
+    if (!status.ok()) return session.Fail(status);
+    session.Say(absl::StrCat(*dry ? "can be deleted: " : "deleted ", request.name()));
+  });
+}
+
+void AddPolicyPauseAndResume(CLI::App& group, Session& session) {
+  auto name = std::make_shared<std::string>();
+  auto reason = std::make_shared<std::string>();
+  CLI::App* pause = group.add_subcommand("pause", "grant no tokens until it is resumed");
+  pause->add_option("name", *name, "id or full name")->required();
+  pause->add_option("--reason", *reason, "why it is paused, for people");
+  auto dry = AddValidateOnly(*pause);
+  pause->callback([name, reason, dry, &session] {
+    v1::PausePolicyRequest request;
+    request.set_validate_only(*dry);
+    request.set_name(session.FullName("policies", *name));
+    request.set_reason(*reason);
+    CallAndPrint(session, request, &PolicyStub::PausePolicy);
+  });
+  CLI::App* resume = group.add_subcommand("resume", "grant tokens again");
+  resume->add_option("name", *name, "id or full name")->required();
+  auto dry_resume = AddValidateOnly(*resume);
+  resume->callback([name, dry_resume, &session] {
+    v1::ResumePolicyRequest request;
+    request.set_validate_only(*dry_resume);
+    request.set_name(session.FullName("policies", *name));
+    CallAndPrint(session, request, &PolicyStub::ResumePolicy);
+  });
+}
+
+void PrintUsageTables(Session& session, const v1::PolicyUsage& usage) {
+  const std::string waiting =
+      absl::StrCat(usage.waiting_count(), usage.waiting_truncated() ? "+" : "");
+  session.Print(
+      FormatTable({"NAME", "STATE", "HELD", "CONCURRENT", "WAITING", "OLDEST", "GRANTS/S",
+                   "RELEASES/S", "GRANTED", "RELEASED", "EXPIRED"},
+                  {{usage.policy().name(), ThrottlePolicy::State_Name(usage.policy().state()),
+                    absl::StrCat(usage.held_count()), Limit(usage.policy().max_concurrent()),
+                    waiting, PolicyTime(usage.has_oldest_waiter_time(), usage.oldest_waiter_time()),
+                    absl::StrCat(usage.grants_per_second()),
+                    absl::StrCat(usage.releases_per_second()), absl::StrCat(usage.granted_count()),
+                    absl::StrCat(usage.released_count()), absl::StrCat(usage.expired_count())}}));
+  std::vector<Row> waiters;
+  for (const auto& waiter : usage.waiters()) {
+    waiters.push_back({waiter.schedule(), absl::StrCat(waiter.waiting_count()),
+                       PolicyTime(waiter.has_oldest_due_time(), waiter.oldest_due_time())});
+  }
+  if (!waiters.empty()) {
+    session.Print("\n");
+    session.Print(FormatTable({"WAITING SCHEDULE", "EVENTS", "OLDEST"}, waiters));
+  }
+  std::vector<Row> holders;
+  for (const auto& holder : usage.holders()) {
+    holders.push_back({holder.event(), absl::StrCat(holder.age().seconds(), "s"),
+                       PolicyTime(holder.has_delivered_time(), holder.delivered_time()),
+                       PolicyTime(holder.has_expire_time(), holder.expire_time()),
+                       holder.overdue() ? "yes" : "-",
+                       holder.token().empty() ? "-" : holder.token()});
+  }
+  if (!holders.empty()) {
+    session.Print("\n");
+    session.Print(
+        FormatTable({"HOLDER", "AGE", "DELIVERED", "EXPIRES", "OVERDUE", "TOKEN"}, holders));
+  }
+}
+
+void AddUsage(CLI::App& group, Session& session) {
+  auto name = std::make_shared<std::string>();
+  auto limit = std::make_shared<size_t>(100);
+  CLI::App* command =
+      group.add_subcommand("usage", "show who holds its tokens and who waits for one");
+  command->add_option("name", *name, "id or full name")->required();
+  command->add_option("--limit", *limit, "most holders to show")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->callback([name, limit, &session] {
+    v1::PolicyUsage usage;
+    v1::GetPolicyUsageRequest request;
+    request.set_name(session.FullName("policies", *name));
+    bool first = true;
+    const PagesRead read = ForEachPage(session, &PolicyStub::GetPolicyUsage, request, *limit,
+                                       [&](const v1::PolicyUsage& page) {
+                                         // The first page has everything; the others add only
+                                         // holders.
+                                         if (std::exchange(first, false)) {
+                                           usage = page;
+                                         } else {
+                                           usage.mutable_holders()->MergeFrom(page.holders());
+                                         }
+                                         return page.holders_size();
+                                       });
+    if (!read.status.ok()) return session.Fail(read.status);
+    usage.clear_next_page_token();
+    if (session.format() == OutputFormat::kTable) {
+      PrintUsageTables(session, usage);
+    } else {
+      session.Print(FormatMessage(usage, session.format()));
+    }
+    if (read.more) session.Say("escctl: there are more holders; raise --limit");
+  });
+}
+
+}  // namespace
+
+void AddPolicyCommands(CLI::App& app, Session& session) {
+  CLI::App* group = app.add_subcommand("policy", "throttling policies: how many, how fast");
+  group->require_subcommand(1);
+  group->fallthrough();
+  AddPolicyCreate(*group, session);
+  AddPolicyUpdate(*group, session);
+  AddPolicyGetAndList(*group, session);
+  AddPolicyDelete(*group, session);
+  AddPolicyPauseAndResume(*group, session);
+  AddUsage(*group, session);
+}
+
+}  // namespace escapement::escctl

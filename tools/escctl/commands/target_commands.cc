@@ -1,0 +1,114 @@
+// `escctl target`.
+
+#include <google/protobuf/util/time_util.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "escapement/v1/target_service.grpc.pb.h"
+#include "tools/escctl/base/watch.h"
+#include "tools/escctl/commands/commands.h"
+#include "tools/escctl/flags/list_flags.h"
+
+namespace escapement::escctl {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+using v1::TargetStatus;
+using TargetStub = v1::TargetService::Stub;
+
+std::string IdOf(const TargetStatus& target) {
+  return target.name().substr(target.name().rfind('/') + 1);
+}
+
+Row TargetRow(const TargetStatus& t) {
+  return {IdOf(t),
+          t.transport(),
+          t.endpoint().empty() ? "-" : t.endpoint(),
+          TargetStatus::State_Name(t.state()),
+          t.has_down_since_time() ? TimeUtil::ToString(t.down_since_time()) : "-",
+          absl::StrCat(t.in_flight(), "/", t.in_flight_max()),
+          absl::StrCat(t.attempt_count()),
+          absl::StrFormat("%.1f %%", 100 * t.error_rate()),
+          t.last_error().empty() ? "-" : t.last_error()};
+}
+
+const Row& TargetHeader() {
+  static const Row header = {"TARGET", "TRANSPORT", "ENDPOINT", "STATE",     "DOWN SINCE",
+                             "OUT",    "ATTEMPTS",  "ERRORS",   "LAST ERROR"};
+  return header;
+}
+
+// One row for each handler.
+Row HandlerRow(const TargetStatus::Handler& h) {
+  return {h.handler(),
+          TargetStatus::State_Name(h.state()),
+          h.has_down_since_time() ? TimeUtil::ToString(h.down_since_time()) : "-",
+          h.has_next_probe_time() ? TimeUtil::ToString(h.next_probe_time()) : "-",
+          absl::StrCat(h.in_flight(), "/", h.in_flight_max()),
+          absl::StrCat(h.attempt_count()),
+          absl::StrCat(h.failure_count()),
+          h.last_error().empty() ? "-" : h.last_error()};
+}
+
+void PrintTarget(Session& session, const TargetStatus& target) {
+  if (session.format() != OutputFormat::kTable)
+    return session.Print(FormatMessage(target, session.format()));
+  session.Print(FormatTable(TargetHeader(), {TargetRow(target)}));
+  std::vector<Row> rows;
+  for (const TargetStatus::Handler& handler : target.handlers())
+    rows.push_back(HandlerRow(handler));
+  session.Print(FormatTable(
+      {"HANDLER", "STATE", "DOWN SINCE", "NEXT PROBE", "OUT", "ATTEMPTS", "FAILURES", "LAST ERROR"},
+      rows));
+}
+
+void GetTarget(Session& session, const std::string& name, const WatchFlags& watch) {
+  v1::GetTargetRequest request;
+  request.set_name(session.FullName("targets", name));
+  const auto get = [&](TargetStatus& target) {
+    return session.Call(&TargetStub::GetTarget, request, target);
+  };
+  if (watch.wanted()) {
+    return watch.Run(session, TargetHeader(), [&] {
+      std::vector<TargetStatus> target(1);
+      grpc::Status status = get(target[0]);
+      return Reading::Of(std::move(status), std::move(target), TargetRow);
+    });
+  }
+  TargetStatus target;
+  const grpc::Status status = get(target);
+  if (!status.ok()) return session.Fail(status);
+  PrintTarget(session, target);
+}
+
+}  // namespace
+
+void AddTargetCommands(CLI::App& app, Session& session) {
+  CLI::App* group = app.add_subcommand("target", "targets: how the endpoints of events answer");
+  group->require_subcommand(1);
+  group->fallthrough();
+
+  CLI::App* list = group->add_subcommand("list", "show the endpoints used in the last minutes");
+  auto flags = std::make_shared<ListFlags>();
+  flags->Add(*list, "targets", "", "");
+  list->callback([flags, &session] {
+    flags->Run(
+        session, TargetHeader(), &TargetStub::ListTargets, v1::ListTargetsRequest(),
+        [](v1::ListTargetsResponse& page) { return page.mutable_targets(); }, TargetRow);
+  });
+
+  CLI::App* get = group->add_subcommand("get", "show one endpoint, as each handler sees it");
+  struct Options {
+    std::string name;
+    WatchFlags watch;
+  };
+  auto o = std::make_shared<Options>();
+  get->add_option("target", o->name, "id of the target, from target list")->required();
+  o->watch.Add(*get);
+  get->callback([o, &session] { GetTarget(session, o->name, o->watch); });
+}
+
+}  // namespace escapement::escctl
