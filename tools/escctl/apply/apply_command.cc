@@ -18,7 +18,7 @@
 #include "tools/escctl/apply/line_diff.h"
 #include "tools/escctl/apply/manifest.h"
 #include "tools/escctl/base/pages.h"
-#include "tools/escctl/flags/flag_values.h"
+#include "tools/escctl/base/flag_values.h"
 
 namespace escapement::escctl {
 namespace {

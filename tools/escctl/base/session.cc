@@ -13,9 +13,9 @@
 #include "common/rpc/host_port.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status/errors.h"
-#include "tools/escctl/context/contexts.h"
-#include "tools/escctl/context/key_file.h"
-#include "tools/escctl/context/tls_options.h"
+#include "tools/escctl/base/contexts.h"
+#include "tools/escctl/base/key_file.h"
+#include "tools/escctl/base/tls_options.h"
 
 namespace escapement::escctl {
 namespace {

@@ -9,9 +9,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "tools/escctl/context/contexts.h"
-#include "tools/escctl/context/key_file.h"
-#include "tools/escctl/context/tls_options.h"
+#include "tools/escctl/base/contexts.h"
+#include "tools/escctl/base/key_file.h"
+#include "tools/escctl/base/tls_options.h"
 
 namespace escapement::escctl {
 namespace {

@@ -15,8 +15,8 @@
 #include "tools/escctl/base/ingest_progress.h"
 #include "tools/escctl/base/watch.h"
 #include "tools/escctl/commands/commands.h"
-#include "tools/escctl/flags/list_flags.h"
-#include "tools/escctl/flags/target_flags.h"
+#include "tools/escctl/base/list_flags.h"
+#include "tools/escctl/base/target_flags.h"
 
 namespace escapement::escctl {
 namespace {

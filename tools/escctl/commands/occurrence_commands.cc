@@ -9,7 +9,7 @@
 #include "absl/time/clock.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
 #include "tools/escctl/base/schedule_text.h"
-#include "tools/escctl/flags/timing_flags.h"
+#include "tools/escctl/base/timing_flags.h"
 
 namespace escapement::escctl {
 namespace {

@@ -7,7 +7,7 @@
 #include "tools/escctl/base/pages.h"
 #include "tools/escctl/base/watch.h"
 #include "tools/escctl/commands/commands.h"
-#include "tools/escctl/flags/list_flags.h"
+#include "tools/escctl/base/list_flags.h"
 
 namespace escapement::escctl {
 namespace {

@@ -11,11 +11,11 @@
 #include "tools/escctl/base/watch.h"
 #include "tools/escctl/commands/commands.h"
 #include "tools/escctl/commands/occurrence_commands.h"
-#include "tools/escctl/flags/flag_values.h"
-#include "tools/escctl/flags/list_flags.h"
-#include "tools/escctl/flags/target_flags.h"
-#include "tools/escctl/flags/throttle_flags.h"
-#include "tools/escctl/flags/timing_flags.h"
+#include "tools/escctl/base/flag_values.h"
+#include "tools/escctl/base/list_flags.h"
+#include "tools/escctl/base/target_flags.h"
+#include "tools/escctl/base/throttle_flags.h"
+#include "tools/escctl/base/timing_flags.h"
 
 namespace escapement::escctl {
 namespace {

@@ -10,7 +10,7 @@
 #include "escapement/v1/target_service.grpc.pb.h"
 #include "tools/escctl/base/watch.h"
 #include "tools/escctl/commands/commands.h"
-#include "tools/escctl/flags/list_flags.h"
+#include "tools/escctl/base/list_flags.h"
 
 namespace escapement::escctl {
 namespace {

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "escapement/v1/token_service.grpc.pb.h"
 #include "tools/escctl/commands/commands.h"
-#include "tools/escctl/flags/flag_values.h"
+#include "tools/escctl/base/flag_values.h"
 
 namespace escapement::escctl {
 namespace {

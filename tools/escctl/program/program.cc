@@ -3,14 +3,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/version/version.h"
-#include "tools/escctl/access/access_commands.h"
+#include "tools/escctl/commands/access_commands.h"
 #include "tools/escctl/apply/apply_command.h"
 #include "tools/escctl/commands/commands.h"
 #include "tools/escctl/commands/context_commands.h"
-#include "tools/escctl/top/top_command.h"
-#include "tools/escctl/tree/command_tree.h"
-#include "tools/escctl/tree/examples.h"
-#include "tools/escctl/tree/tree_commands.h"
+#include "tools/escctl/commands/top_command.h"
+#include "tools/escctl/program/command_tree.h"
+#include "tools/escctl/program/examples.h"
+#include "tools/escctl/program/tree_commands.h"
 
 namespace escapement::escctl {
 namespace {

@@ -1,0 +1,77 @@
+#include "tools/escctl/base/throttle_flags.h"
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace escapement::escctl {
+namespace throttle_flags_test {
+
+using Strings = std::vector<std::string>;
+
+struct Parsed {
+  absl::Status status;
+  v1::Schedule schedule;
+  Strings fields;
+};
+
+Parsed Parse(Strings arguments) {
+  CLI::App app;
+  ThrottleFlags flags;
+  flags.Add(app);
+  std::vector<const char*> argv = {"escctl"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  app.parse(static_cast<int>(argv.size()), argv.data());
+  Parsed parsed;
+  // The request of an update may already hold this, from a file.
+  parsed.schedule.set_policy("former");
+  parsed.schedule.mutable_on_complete()->mutable_http()->set_uri("http://former/");
+  parsed.schedule.mutable_window()->set_pacing(v1::Window::EVEN);
+  parsed.status = flags.Apply([](const std::string& id) { return "full/" + id; }, parsed.schedule,
+                              parsed.fields);
+  return parsed;
+}
+
+TEST(ThrottleFlags, AbsentThrottleFlagChangesNothing) {
+  const Parsed parsed = Parse({});
+  EXPECT_TRUE(parsed.status.ok());
+  EXPECT_TRUE(parsed.fields.empty());
+  EXPECT_EQ(parsed.schedule.policy(), "former");
+}
+
+TEST(ThrottleFlags, EachThrottleFlagSetsItsFieldAndNamesIt) {
+  const Parsed parsed =
+      Parse({"--policy", "p", "--window", "1h30m", "--pacing", "soonest", "--on-close",
+             "carry-over", "--completion", "on-delivery", "--on-complete-grpc", "h:1"});
+  ASSERT_TRUE(parsed.status.ok()) << parsed.status;
+  EXPECT_EQ(parsed.schedule.policy(), "full/p");
+  EXPECT_EQ(parsed.schedule.window().duration().seconds(), 5400);
+  EXPECT_EQ(parsed.schedule.window().pacing(), v1::Window::SOONEST);
+  EXPECT_EQ(parsed.schedule.window().on_close(), v1::Window::CARRY_OVER);
+  EXPECT_EQ(parsed.schedule.completion(), v1::ON_DELIVERY);
+  EXPECT_EQ(parsed.schedule.on_complete().grpc().uri(), "h:1");
+  EXPECT_FALSE(parsed.schedule.on_complete().has_http());
+  EXPECT_EQ(parsed.fields, (Strings{"policy", "window.duration", "window.pacing", "window.on_close",
+                                    "completion", "on_complete"}));
+}
+
+TEST(ThrottleFlags, EmptyTextClearsThrottleField) {
+  const Parsed parsed = Parse({"--policy", "", "--window", "", "--on-complete-http", ""});
+  ASSERT_TRUE(parsed.status.ok()) << parsed.status;
+  EXPECT_EQ(parsed.schedule.policy(), "");
+  EXPECT_FALSE(parsed.schedule.has_window());
+  EXPECT_FALSE(parsed.schedule.has_on_complete());
+  EXPECT_EQ(parsed.fields, (Strings{"policy", "window", "on_complete"}));
+}
+
+TEST(ThrottleFlags, ThrottleFlagsRefuseUnknownWords) {
+  EXPECT_FALSE(Parse({"--pacing", "quickly"}).status.ok());
+  EXPECT_FALSE(Parse({"--on-close", "never"}).status.ok());
+  EXPECT_FALSE(Parse({"--completion", "later"}).status.ok());
+  EXPECT_FALSE(Parse({"--window", "long"}).status.ok());
+  EXPECT_FALSE(Parse({"--window", "", "--pacing", "even"}).status.ok());
+}
+
+}  // namespace throttle_flags_test
+}  // namespace escapement::escctl

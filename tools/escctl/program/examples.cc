@@ -1,0 +1,223 @@
+#include "tools/escctl/program/examples.h"
+
+#include <map>
+#include <memory>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "tools/escctl/program/command_tree.h"
+
+namespace escapement::escctl {
+namespace {
+
+using Table = std::map<std::string, std::vector<std::string>, std::less<>>;
+
+const Table& Examples() {
+  static const auto* const table = new Table{
+      {"",
+       {"escctl schedule create hello --every 10s --http http://127.0.0.1:8080/hello",
+        "escctl apply -f schedules.yaml --dry-run", "escctl schedule list -o yaml"}},
+      {"apply",
+       {"escctl apply -f schedules.yaml", "escctl apply -f schedules.yaml --dry-run",
+        "escctl apply -f schedules.yaml --prune -l team=a"}},
+      {"schedule",
+       {"escctl schedule create hello --every 10s --http http://127.0.0.1:8080/hello",
+        "escctl schedule runs hello"}},
+      {"schedule create",
+       {"escctl schedule create hello --every 10s --http http://127.0.0.1:8080/hello",
+        "escctl schedule create nightly --cron '30 2 * * *' --time-zone Europe/Berlin --grpc "
+        "127.0.0.1:50051",
+        "escctl schedule create batch --cron @daily -n 1000 --policy gentle --http "
+        "http://127.0.0.1:8080/batch"}},
+      {"schedule update",
+       {"escctl schedule update nightly --cron '0 4 * * *'",
+        "escctl schedule update nightly --policy ''"}},
+      {"schedule get", {"escctl schedule get nightly", "escctl schedule get nightly -o yaml"}},
+      {"schedule list",
+       {"escctl schedule list", "escctl schedule list --watch",
+        "escctl schedule list --filter 'state = PAUSED AND name = \"nightly-*\"'"}},
+      {"schedule delete", {"escctl schedule delete nightly"}},
+      {"schedule pause", {"escctl schedule pause nightly --reason 'the target is being moved'"}},
+      {"schedule resume", {"escctl schedule resume nightly"}},
+      {"schedule trigger",
+       {"escctl schedule trigger nightly", "escctl schedule trigger nightly -n 5"}},
+      {"schedule preview",
+       {"escctl schedule preview --cron '30 2 L * *' --time-zone Europe/Berlin",
+        "escctl schedule preview --every 90s --count 3"}},
+      {"schedule backfill",
+       {"escctl schedule backfill nightly --from 2026-11-01T00:00:00Z --to now"}},
+      {"schedule runs",
+       {"escctl schedule runs nightly --limit 3",
+        "escctl schedule runs nightly --filter 'state = SKIPPED'",
+        "escctl schedule runs nightly --filter 'state = COMPLETED' --wait 60s"}},
+      {"event",
+       {"escctl event create --due +90s --http http://127.0.0.1:8080/hello",
+        "escctl event get reminder-7"}},
+      {"event create",
+       {"escctl event create --due +90s --http http://127.0.0.1:8080/hello",
+        "escctl event create reminder-7 --due 2026-12-24T18:00:00Z --grpc 127.0.0.1:50051"}},
+      {"event get", {"escctl event get reminder-7"}},
+      {"event list",
+       {"escctl event list --limit 20",
+        "escctl event list --filter 'outcome = FAILED' --order-by 'complete_time desc'"}},
+      {"event cancel", {"escctl event cancel reminder-7"}},
+      {"event ingest",
+       {"escctl event ingest -f events.jsonl --http http://127.0.0.1:8080/hello",
+        "escctl event ingest -f - --grpc 127.0.0.1:50051"}},
+      {"run",
+       {"escctl run get nightly/runs/20261124T023000-0-UTC",
+        "escctl run cancel nightly/runs/20261124T023000-0-UTC"}},
+      {"run get",
+       {"escctl run get nightly/runs/20261124T023000-0-UTC",
+        "escctl run get nightly/runs/20261124T023000-0-UTC --watch"}},
+      {"run cancel", {"escctl run cancel nightly/runs/20261124T023000-0-UTC"}},
+      {"run events",
+       {"escctl run events nightly/runs/20261124T023000-0-UTC --filter outcome=FAILED"}},
+      {"run redrive",
+       {"escctl run redrive nightly/runs/20261124T023000-0-UTC",
+        "escctl run redrive nightly/runs/20261124T023000-0-UTC --max-per-second 50"}},
+      {"deadletter",
+       {"escctl deadletter list --filter 'schedule = nightly'",
+        "escctl deadletter redrive --filter 'reason : \"503\"' --max-per-second 100"}},
+      {"deadletter list",
+       {"escctl deadletter list --limit 20",
+        "escctl deadletter list --filter 'schedule = nightly AND reason : \"503\"'"}},
+      {"deadletter get", {"escctl deadletter get 00064468d3a2f400-reminder-7 -o yaml"}},
+      {"deadletter redrive",
+       {"escctl deadletter redrive 00064468d3a2f400-reminder-7",
+        "escctl deadletter redrive --filter 'schedule = nightly' --max-per-second 100",
+        "escctl deadletter redrive --all"}},
+      {"deadletter purge",
+       {"escctl deadletter purge --filter 'create_time < \"2026-11-01T00:00:00Z\"'",
+        "escctl deadletter purge --filter 'schedule = nightly' --force"}},
+      {"operation", {"escctl operation list", "escctl operation get OPERATION --watch"}},
+      {"operation list",
+       {"escctl operation list", "escctl operation list --filter 'state = RUNNING' --watch"}},
+      {"operation get",
+       {"escctl operation get OPERATION", "escctl operation get OPERATION --watch"}},
+      {"operation cancel", {"escctl operation cancel OPERATION"}},
+      {"policy", {"escctl policy create gentle --max-concurrent 5", "escctl policy usage gentle"}},
+      {"policy create",
+       {"escctl policy create gentle --max-concurrent 5",
+        "escctl policy create slow --max-per-second 0.5 --burst 10"}},
+      {"policy update", {"escctl policy update gentle --max-concurrent 10"}},
+      {"policy get", {"escctl policy get gentle", "escctl policy get gentle -o yaml"}},
+      {"policy list",
+       {"escctl policy list", "escctl policy list --watch",
+        "escctl policy list --filter 'max_concurrent < 10'"}},
+      {"policy delete", {"escctl policy delete gentle"}},
+      {"policy pause", {"escctl policy pause gentle --reason 'the database is full'"}},
+      {"policy resume", {"escctl policy resume gentle"}},
+      {"policy usage", {"escctl policy usage gentle", "escctl policy usage gentle --limit 1000"}},
+      {"target", {"escctl target list", "escctl target get 0f3a6c1b9d2e4f5a8b7c6d5e4f3a2b1c"}},
+      {"target list", {"escctl target list", "escctl target list --watch"}},
+      {"target get",
+       {"escctl target get 0f3a6c1b9d2e4f5a8b7c6d5e4f3a2b1c",
+        "escctl target get 0f3a6c1b9d2e4f5a8b7c6d5e4f3a2b1c -o yaml"}},
+      {"token", {"escctl token release TOKEN", "escctl token complete TOKEN --outcome FAILED"}},
+      {"token complete",
+       {"escctl token complete TOKEN",
+        "escctl token complete TOKEN --outcome FAILED --final --output 'disk full'"}},
+      {"token release", {"escctl token release TOKEN", "escctl token release -"}},
+      {"token extend", {"escctl token extend TOKEN --hold 10m"}},
+      {"tenant",
+       {"escctl tenant create team-a --max-schedules 1000", "escctl tenant list",
+        "escctl tenant update team-a --state SUSPENDED"}},
+      {"tenant create",
+       {"escctl tenant create team-a --display-name 'Team A'",
+        "escctl tenant create team-a --max-schedules 1000 --max-events-per-second 50"}},
+      {"tenant get", {"escctl tenant get team-a", "escctl tenant get team-a -o yaml"}},
+      {"tenant list", {"escctl tenant list"}},
+      {"tenant update",
+       {"escctl tenant update team-a --state SUSPENDED",
+        "escctl tenant update team-a --display-name 'Team A' --max-schedules 0"}},
+      {"tenant delete", {"escctl tenant delete team-a"}},
+      {"quota", {"escctl quota get team-a", "escctl quota set team-a --max-schedules 1000"}},
+      {"quota get", {"escctl quota get team-a"}},
+      {"quota set",
+       {"escctl quota set team-a --max-schedules 1000 --max-requests-per-second 100",
+        "escctl quota set team-a --max-schedules 0"}},
+      {"key",
+       {"escctl key create --tenant team-a --role EDITOR --key-file team-a.key",
+        "escctl key list --tenant team-a"}},
+      {"key create",
+       {"escctl key create --tenant team-a --role EDITOR --key-file team-a.key",
+        "escctl key create --role VIEWER --expires-in 30d --display-name dashboard",
+        "escctl key create --all-tenants --role ADMIN --key-file ops.key --context prod"}},
+      {"key get", {"escctl key get 0123456789abcdef --tenant team-a"}},
+      {"key list", {"escctl key list --tenant team-a", "escctl key list --all-tenants"}},
+      {"key revoke", {"escctl key revoke 0123456789abcdef --tenant team-a"}},
+      {"audit", {"escctl audit list --tenant team-a --limit 20"}},
+      {"audit list",
+       {"escctl audit list --tenant team-a --limit 20", "escctl audit list --filter 'result != OK'",
+        "escctl audit list --all-tenants"}},
+      {"store", {"escctl store status", "escctl store clock"}},
+      {"store status", {"escctl store status", "escctl store status --server store-b:7400"}},
+      {"store handover", {"escctl store handover"}},
+      {"store snapshot", {"escctl store snapshot export backup.snapshot --server store:7400"}},
+      {"store snapshot export",
+       {"escctl store snapshot export backup.snapshot --server store:7400"}},
+      {"store snapshot import",
+       {"escctl store snapshot import backup.snapshot --data-dir /var/lib/escapement"}},
+      {"store clock", {"escctl store clock", "escctl store clock --confirm"}},
+      {"admin", {"escctl admin bootstrap --key-file admin.key"}},
+      {"admin bootstrap", {"escctl admin bootstrap --key-file admin.key"}},
+      {"config",
+       {"escctl config set-context prod --server master.example:7410",
+        "escctl config use-context prod"}},
+      {"config set-context",
+       {"escctl config set-context prod --server master.example:7410",
+        "escctl config set-context prod --server master.example:7410 --tls-ca ca.pem --key-file "
+        "api.key"}},
+      {"config use-context", {"escctl config use-context prod"}},
+      {"config get-contexts", {"escctl config get-contexts", "escctl config get-contexts -o json"}},
+      {"config current-context", {"escctl config current-context"}},
+      {"config delete-context", {"escctl config delete-context prod"}},
+      {"top", {"escctl top --metrics-url http://127.0.0.1:7411", "escctl top --once"}},
+      {"completion",
+       {"source <(escctl completion bash)", "escctl completion zsh > ~/.zsh/completions/_escctl",
+        "escctl completion fish > ~/.config/fish/completions/escctl.fish"}},
+      {"man", {"escctl man | man -l -", "escctl man > ~/.local/share/man/man1/escctl.1"}},
+  };
+  return *table;
+}
+
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    std::string text;
+    if (mode != CLI::AppFormatMode::Sub) {
+      for (const std::string& example : ExamplesOf(PathOf(*app)))
+        absl::StrAppend(&text, text.empty() ? "Examples:\n  " : "  ", example, "\n");
+      if (!text.empty()) absl::StrAppend(&text, "\n");
+    }
+    return text + CLI::Formatter::make_help(app, std::move(name), mode);
+  }
+
+  std::string make_description(const CLI::App* app) const override {
+    const std::string text = app->get_description();
+    return text.empty() ? "" : text + "\n";
+  }
+
+  // The list of a group has only the first line of each description.
+  std::string make_subcommand(const CLI::App* command) const override {
+    std::stringstream out;
+    const std::string text = command->get_description();
+    CLI::detail::format_help(out, command->get_display_name(true), text.substr(0, text.find('\n')),
+                             column_width_);
+    return out.str();
+  }
+};
+
+}  // namespace
+
+std::vector<std::string> ExamplesOf(absl::string_view path) {
+  const auto found = Examples().find(path);
+  return found == Examples().end() ? std::vector<std::string>() : found->second;
+}
+
+std::shared_ptr<CLI::FormatterBase> NewHelpFormatter() { return std::make_shared<HelpFormatter>(); }
+
+}  // namespace escapement::escctl
