@@ -5,16 +5,18 @@
 #include <map>
 #include <string>
 
+#include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/flags/reflection.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-ABSL_FLAG(std::string, config, "", "YAML file with flags");
-ABSL_FLAG(std::string, listen, "default", "where to listen");
+// Flags of every process, and two of this test.
+ABSL_DECLARE_FLAG(std::string, config);
+ABSL_DECLARE_FLAG(std::string, listen);
+ABSL_DECLARE_FLAG(bool, insecure);
 ABSL_FLAG(int, shards, 16, "how many");
-ABSL_FLAG(bool, insecure, false, "no care");
 ABSL_FLAG(absl::Duration, ttl, absl::Seconds(5), "how long");
 
 namespace escapement {

@@ -5,7 +5,7 @@ they cost apart. Each folder's sources become one translation unit, and so do it
 Inside a folder all names of anonymous namespaces share one scope and must differ.
 """
 
-# What almost every source includes. Programs are linked with what they use of it.
+# Almost every source includes these. A program is linked only with the parts that it uses.
 _COMMON = ["@com_google_protobuf//:protobuf"] + ["@com_google_absl//absl/" + label for label in [
     "algorithm:container",
     "base:core_headers",
@@ -63,67 +63,56 @@ def _seen_by(package):
         return ["//visibility:public"]
     return ["//%s/%s:__subpackages__" % (parts[0], parts[1]), "//docs:__subpackages__", "//services/standalone:__subpackages__", "//tests:__subpackages__"]
 
-def room(
-        deps = [],
-        name = None,
-        apart = [],
-        generated = [],
-        data = [],
-        units = 1,
-        tests = None,
-        test_deps = [],
-        test_data = [],
-        test_env = {},
-        test_malloc = None,
-        test_shards = 1,
-        test_size = "medium",
-        test_units = 1):
-    """The library of a folder and, if it has sources *_test.cc, its test program NAME_test.
+def _testonly(package):
+    return package.startswith("tests/") or "/testing" in package or package == "common/sim"
+
+def room(deps = [], apart = [], generated = [], data = [], units = 1):
+    """The library of a folder: its sources but those of tests. Its label is the folder's path.
 
     Args:
       deps: labels of other folders, and of libraries that not every source includes.
-      name: of the library; the folder's, so that its label is the folder's path.
-      apart: sources that belong to other rules, such as main.cc.
+      apart: sources that belong to other rules, such as those of programs.
       generated: sources made by other rules; each is compiled by itself.
       data: files that users of the library read at run time.
-      units: translation units of the library; more than one only if one needs more than 40 s or 2 GB.
-      tests: the sources of the test program.
-      test_deps: what only the tests include.
-      test_data: files and programs that the tests use at run time.
-      test_env: environment of the tests.
-      test_malloc: allocator of the test program.
-      test_shards: the test program runs as so many processes, each with a part of the cases.
-      test_size: limit of time for each shard, as in Bazel: small 60 s, medium 300 s, large 900 s.
-      test_units: translation units of the tests.
+      units: translation units; more than one only if one needs more than 40 s or 2 GB.
     """
     package = native.package_name()
-    name = name or package.split("/")[-1]
-    testonly = package.startswith("tests/") or "/testing" in package or package == "common/sim"
+    name = package.split("/")[-1]
     srcs = native.glob(["*.cc"], exclude = ["*_test.cc"] + apart)
-    hdrs = native.glob(["*.h"])
-    if srcs or hdrs or generated:
-        native.cc_library(
-            name = name,
-            testonly = testonly,
-            srcs = (join(name, srcs, units) if srcs else []) + generated,
-            hdrs = hdrs,
-            data = data,
-            visibility = _seen_by(package),
-            deps = deps + _COMMON,
-        )
-        test_deps = [":" + name] + test_deps
-    tests = native.glob(["*_test.cc"], exclude = apart) if tests == None else tests
-    if tests:
-        malloc = {"malloc": test_malloc} if test_malloc else {}
-        native.cc_test(
-            name = name + "_test",
-            size = test_size,
-            srcs = join(name + "_test", tests, test_units),
-            # Half the time of compilation; what the tests call is optimised.
-            copts = ["-O1"],
-            data = test_data,
-            env = test_env,
-            shard_count = test_shards if test_shards > 1 else None,
-            deps = test_deps + _COMMON + ["@com_google_googletest//:gtest", "@com_google_googletest//:main"],
-            **malloc
-        )
+    native.cc_library(
+        name = name,
+        testonly = _testonly(package),
+        srcs = (join(name, srcs, units) if srcs else []) + generated,
+        hdrs = native.glob(["*.h"]),
+        data = data,
+        visibility = _seen_by(package),
+        deps = deps + _COMMON,
+    )
+
+def room_test(deps = [], name = None, apart = [], units = 1, size = "medium", **kwargs):
+    """The test program of a folder: its sources *_test.cc. It comes after the folder's room(), if it has one.
+
+    Each source has a namespace of its own, called as the file. `tools/test //the/folder --test_filter=Suite.Case` runs one case.
+
+    Args:
+      deps: what only the tests include; the folder's own library is added.
+      name: the folder's with _test, if not given.
+      apart: sources *_test.cc that belong to other rules.
+      units: as in room().
+      size: limit of time for each shard, as in Bazel: small 60 s, medium 300 s, large 900 s.
+      **kwargs: as in cc_test: data, env, malloc, shard_count.
+    """
+    room = native.package_name().split("/")[-1]
+    name = name or room + "_test"
+    native.cc_test(
+        name = name,
+        size = size,
+        srcs = join(name, native.glob(["*_test.cc"], exclude = apart), units),
+        # Half the time of compilation; what the tests call is optimised.
+        copts = ["-O1"],
+        deps = deps + ([":" + room] if native.existing_rule(room) else []) + _COMMON + [
+            "@com_google_googletest//:gtest",
+            "@com_google_googletest//:main",
+        ],
+        **kwargs
+    )

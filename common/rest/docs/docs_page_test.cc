@@ -16,7 +16,7 @@ namespace docs_page_test {
 using testing::HasSubstr;
 
 std::string FileText(const std::string& name) {
-  std::ifstream in(absl::StrCat("common/rest/openapi/", name), std::ios::binary);
+  std::ifstream in(absl::StrCat("common/rest/docs/", name), std::ios::binary);
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 

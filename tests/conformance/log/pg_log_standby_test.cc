@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/kv/log/pg/pg_findings.h"
+#include "common/kv/log/pg/pg_schema.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/log/pg_log_rig.h"
 
@@ -16,7 +17,11 @@ using fixtures::Postgres;
 // A primary shows, after a crash, a commit that its standby does not have. No replica believes
 // it, and after the takeover each notices that it is gone.
 TEST(PgLogStandby, ShownRowThatIsLostIsNotBelieved) {
-  Postgres& primary = TestPostgres();
+  // Its own, since it does not come back.
+  auto server = Postgres::Start();
+  ASSERT_TRUE(server.ok()) << server.status();
+  Postgres& primary = **server;
+  ASSERT_TRUE(MigratePgSchema(primary.url(), PgSchemaSteps()).ok());
   auto standby = Postgres::StartStandby(primary, {});
   ASSERT_TRUE(standby.ok()) << standby.status();
   ASSERT_TRUE(primary.Sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'").ok());

@@ -74,7 +74,7 @@ CREATE TABLE escapement.log_reports (
 // Two programs that make a schema or table at once can both see that it is not there. One of them
 // then fails with one of these, and sees it at its next attempt.
 bool LostRace(const absl::Status& status) {
-  for (const char* state : {"(23505)", "(42P06)", "(42P07)", "(XX000)"}) {
+  for (const char* state : {"(23505)", "(42710)", "(42P06)", "(42P07)", "(XX000)"}) {
     if (absl::string_view(status.message()).find(state) != absl::string_view::npos) return true;
   }
   return false;
