@@ -17,8 +17,8 @@
 #include "tools/escctl/apply/applier.h"
 #include "tools/escctl/apply/line_diff.h"
 #include "tools/escctl/apply/manifest.h"
-#include "tools/escctl/base/pages.h"
 #include "tools/escctl/base/flag_values.h"
+#include "tools/escctl/base/pages.h"
 
 namespace escapement::escctl {
 namespace {

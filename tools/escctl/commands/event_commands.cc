@@ -13,10 +13,10 @@
 #include "common/rest/ingest_event.h"
 #include "escapement/v1/event_service.grpc.pb.h"
 #include "tools/escctl/base/ingest_progress.h"
-#include "tools/escctl/base/watch.h"
-#include "tools/escctl/commands/commands.h"
 #include "tools/escctl/base/list_flags.h"
 #include "tools/escctl/base/target_flags.h"
+#include "tools/escctl/base/watch.h"
+#include "tools/escctl/commands/commands.h"
 
 namespace escapement::escctl {
 namespace {

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "escapement/v1/operation_service.grpc.pb.h"
+#include "tools/escctl/base/list_flags.h"
 #include "tools/escctl/base/operation_text.h"
 #include "tools/escctl/base/watch.h"
 #include "tools/escctl/commands/commands.h"
-#include "tools/escctl/base/list_flags.h"
 
 namespace escapement::escctl {
 namespace {

@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "escapement/v1/target_service.grpc.pb.h"
+#include "tools/escctl/base/list_flags.h"
 #include "tools/escctl/base/watch.h"
 #include "tools/escctl/commands/commands.h"
-#include "tools/escctl/base/list_flags.h"
 
 namespace escapement::escctl {
 namespace {

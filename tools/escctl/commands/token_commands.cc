@@ -3,8 +3,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "escapement/v1/token_service.grpc.pb.h"
-#include "tools/escctl/commands/commands.h"
 #include "tools/escctl/base/flag_values.h"
+#include "tools/escctl/commands/commands.h"
 
 namespace escapement::escctl {
 namespace {
