@@ -18,6 +18,10 @@ void AddPolicyCommands(CLI::App& app, Session& session);
 void AddTokenCommands(CLI::App& app, Session& session);
 void AddTargetCommands(CLI::App& app, Session& session);
 void AddStoreCommands(CLI::App& app, Session& session);
+// `escctl config`: the contexts of the user.
+void AddContextCommands(CLI::App& app, Session& session);
+// `escctl top`: a live view.
+void AddTopCommand(CLI::App& app, Session& session);
 
 }  // namespace escapement::escctl
 

@@ -1,4 +1,4 @@
-#include "tools/escctl/commands/context_commands.h"
+#include "tools/escctl/commands/commands.h"
 
 #include <filesystem>
 #include <functional>

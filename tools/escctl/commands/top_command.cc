@@ -1,4 +1,4 @@
-#include "tools/escctl/commands/top_command.h"
+#include "tools/escctl/commands/commands.h"
 
 #include <unistd.h>
 

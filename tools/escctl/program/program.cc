@@ -6,8 +6,6 @@
 #include "tools/escctl/apply/apply_command.h"
 #include "tools/escctl/commands/access_commands.h"
 #include "tools/escctl/commands/commands.h"
-#include "tools/escctl/commands/context_commands.h"
-#include "tools/escctl/commands/top_command.h"
 #include "tools/escctl/program/command_tree.h"
 #include "tools/escctl/program/examples.h"
 #include "tools/escctl/program/tree_commands.h"
