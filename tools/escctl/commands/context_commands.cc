@@ -1,5 +1,3 @@
-#include "tools/escctl/commands/commands.h"
-
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -12,6 +10,7 @@
 #include "tools/escctl/base/contexts.h"
 #include "tools/escctl/base/key_file.h"
 #include "tools/escctl/base/tls_options.h"
+#include "tools/escctl/commands/commands.h"
 
 namespace escapement::escctl {
 namespace {

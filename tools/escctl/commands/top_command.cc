@@ -1,5 +1,3 @@
-#include "tools/escctl/commands/commands.h"
-
 #include <unistd.h>
 
 #include <cstdio>
@@ -11,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "escapement/v1/policy_service.grpc.pb.h"
+#include "tools/escctl/commands/commands.h"
 #include "tools/escctl/commands/http_fetch.h"
 #include "tools/escctl/commands/top_frame.h"
 
