@@ -121,7 +121,8 @@ bool HttpExchange::Answered(CURLcode code) const {
 }
 
 bool HttpExchange::PrepareAgain(CURLcode code) {
-  const bool refused = code == CURLE_HTTP2 || code == CURLE_HTTP2_STREAM;
+  // Without a status the last is libcurl's word for a stream that the server did not take before it ended the connection.
+  const bool refused = code == CURLE_HTTP2 || code == CURLE_HTTP2_STREAM || code == CURLE_PARTIAL_FILE;
   if (!refused || Status() != 0 || requests_ >= kHttpRequestsMax) return false;
   curl_easy_setopt(easy_, CURLOPT_FRESH_CONNECT, 1L);
   return true;
