@@ -55,6 +55,7 @@ absl::Status HttpExchange::Prepare(HttpAttempt attempt, HttpRequest request, Htt
   attempt_ = std::move(attempt);
   attempt_.body = std::move(request.body);
   requests_ = 0;
+  on_own_connection_ = false;
   body_ = HttpBody();
   error_[0] = '\0';
   header_lines_ = std::move(request.lines);
@@ -93,7 +94,10 @@ absl::Status HttpExchange::Prepare(HttpAttempt attempt, HttpRequest request, Htt
 // that are not counted.
 int HttpExchange::BeforeRequest(void* self, char*, char*, int, int) {
   auto* exchange = static_cast<HttpExchange*>(self);
-  return ++exchange->requests_ > kHttpRequestsMax ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
+  const int requests_max = exchange->on_own_connection_ ? kHttpRequestsMax + 1 : kHttpRequestsMax;
+  if (exchange->requests_ >= requests_max) return CURL_PREREQFUNC_ABORT;
+  ++exchange->requests_;
+  return CURL_PREREQFUNC_OK;
 }
 
 size_t HttpExchange::OnBody(char* data, size_t size, size_t count, void* self) {
@@ -121,9 +125,14 @@ bool HttpExchange::Answered(CURLcode code) const {
 }
 
 bool HttpExchange::PrepareAgain(CURLcode code) {
-  // Without a status the last is libcurl's word for a stream that the server did not take before it ended the connection.
-  const bool refused = code == CURLE_HTTP2 || code == CURLE_HTTP2_STREAM || code == CURLE_PARTIAL_FILE;
-  if (!refused || Status() != 0 || requests_ >= kHttpRequestsMax) return false;
+  // Without a status, CURLE_PARTIAL_FILE says that the server ended the connection before it took
+  // the request.
+  const bool refused =
+      code == CURLE_HTTP2 || code == CURLE_HTTP2_STREAM || code == CURLE_PARTIAL_FILE;
+  // libcurl's own repetition met another connection that ended.
+  const bool again = code == CURLE_ABORTED_BY_CALLBACK && absl::StartsWithIgnoreCase(uri_, "https:");
+  if (on_own_connection_ || Status() != 0 || !(refused || again)) return false;
+  on_own_connection_ = true;
   curl_easy_setopt(easy_, CURLOPT_FRESH_CONNECT, 1L);
   return true;
 }

@@ -13,8 +13,9 @@
 // proxies of the environment are not used, and certificates are checked. The first
 // response_bytes_max of a response's body are read and dropped.
 //
-// If the receiver has just closed a kept connection, the attempt is sent again on a new one. The
-// receiver may then see it twice (same event id and attempt), as after every broken connection.
+// If the receiver has just closed a kept connection, the attempt is sent again on a new one, over
+// https up to twice. The receiver may then see it more than once (same event id and attempt), as
+// after every broken connection.
 //
 //   2xx                      kAccepted; with a token, the response header Escapement-Outcome
 //                            (succeeded or failed, in any case) sets the result's work

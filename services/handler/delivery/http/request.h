@@ -15,7 +15,9 @@
 namespace escapement::handler {
 
 // Requests for one attempt. A second one follows if a kept connection breaks before an answer: the
-// consumer may have closed it as idle. More would be attempts that are not counted.
+// consumer may have closed it as idle. More would be attempts that are not counted. Over https one
+// more follows, on a connection of its own: a server that ends an HTTP/2 connection leaves many
+// requests on it untouched, and libcurl may repeat them on one that ends next.
 inline constexpr int kHttpRequestsMax = 2;
 inline constexpr char kBrokenTwice[] =
     "the connection broke before an answer, and so did a second one";
