@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/hash.h"
 #include "common/base/log.h"
-#include "common/base/micros.h"
-#include "common/base/stable_hash.h"
+#include "common/base/proto_time.h"
 #include "common/status/errors.h"
 #include "common/storage/access_table.h"
 

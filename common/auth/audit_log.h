@@ -18,7 +18,7 @@
 #include "absl/time/time.h"
 #include "common/base/rate_limit.h"
 #include "common/kv/client/kv_client.h"
-#include "common/rpc/caller.h"
+#include "common/rpc/call_gate.h"
 #include "common/rpc/method_access.h"
 #include "common/runtime/runtime.h"
 #include "escapement/storage/v1/access_records.pb.h"

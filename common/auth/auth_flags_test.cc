@@ -1,5 +1,3 @@
-#include "common/auth/auth_flags.h"
-
 #include <string>
 #include <vector>
 
@@ -7,6 +5,7 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/reflection.h"
 #include "absl/strings/str_cat.h"
+#include "common/auth/platform_gate.h"
 #include "common/auth/testing/test_issuer.h"
 #include "common/tls/testing/test_certificates.h"
 #include "gmock/gmock.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/auth/auth_flags.h"
+#include "common/auth/platform_gate.h"
 #include "common/base/log.h"
 
 namespace escapement::auth {

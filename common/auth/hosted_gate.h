@@ -1,5 +1,5 @@
-// HostedGate: the gate of one process, by its flags (auth_flags.h), over the store that the process
-// uses.
+// HostedGate: the gate of one process, by its flags (platform_gate.h), over the store that the
+// process uses.
 //
 // Threads: one thread makes, starts and destroys it; the gate as PlatformGate.
 

@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/auth/jwks_fetch.h"
+#include "common/auth/jwks_source.h"
 #include "common/base/bounded_file.h"
 #include "common/base/printable_text.h"
 #include "common/status/errors.h"

@@ -1,7 +1,6 @@
-#include "common/auth/jose_text.h"
-
 #include <string>
 
+#include "common/auth/jwks.h"
 #include "gtest/gtest.h"
 
 namespace escapement::auth {

@@ -1,24 +1,45 @@
-// Jwks: the public keys of an issuer of tokens, from a JSON Web Key Set (RFC 7517).
+// The texts of JSON Web Tokens and JSON Web Keys, read strictly: each value has one form, so no
+// other reader can understand a token differently.
 //
-// A set may have keys for other purposes. Only two kinds are kept: RSA of 2048 to 8192 bits, for
-// RS256, and EC P-256, for ES256. Other keys and malformed keys are skipped, as the RFC asks.
-//
-// Threads: immutable.
+// Pure functions.
 
 #ifndef COMMON_AUTH_JWKS_H_
 #define COMMON_AUTH_JWKS_H_
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "nlohmann/json.hpp"
 
 struct evp_pkey_st;  // OpenSSL's EVP_PKEY
 
 namespace escapement::auth {
+
+// Objects and arrays within each other.
+inline constexpr size_t kJoseDepthMax = 16;
+
+// base64url as RFC 7515 has it: no padding, no other characters, unused bits zero. nullopt for
+// other texts.
+std::optional<std::string> DecodeBase64Url(absl::string_view text);
+
+// A JSON object in UTF-8. nullopt: the text is something else, an object has a name twice, or
+// values are nested deeper than kJoseDepthMax.
+std::optional<nlohmann::json> ParseJoseObject(absl::string_view text);
+
+// The string that the object has under this name; null if there is none.
+const std::string* TextIn(const nlohmann::json& object, const char* name);
+
+// Jwks: the public keys of an issuer of tokens, from a JSON Web Key Set (RFC 7517).
+//
+// A set may have keys for other purposes. Only two kinds are kept: RSA of 2048 to 8192 bits, for
+// RS256, and EC P-256, for ES256. Other keys and malformed keys are skipped, as the RFC asks.
+//
+// Threads: immutable.
 
 inline constexpr size_t kJwksBytesMax = 1 << 20;
 inline constexpr size_t kJwksKeysMax = 100;  // also counts the skipped keys

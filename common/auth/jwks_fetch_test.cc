@@ -1,5 +1,3 @@
-#include "common/auth/jwks_fetch.h"
-
 #include <atomic>
 #include <cstdlib>
 #include <string>
@@ -7,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/auth/jwks.h"
+#include "common/auth/jwks_source.h"
 #include "common/http/http_server.h"
 #include "common/runtime/system_runtime.h"
 #include "common/tls/server_tls.h"

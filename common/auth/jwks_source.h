@@ -1,3 +1,43 @@
+// Fetches an issuer's key set from its URL, with libcurl.
+//
+// Only https, or http on loopback. No redirects, no proxies, no credentials. At most 5 s and 1 MiB.
+// The URL is the operator's, so its address is not checked further.
+//
+// Threads: any. FetchJwks blocks.
+
+#ifndef COMMON_AUTH_JWKS_SOURCE_H_
+#define COMMON_AUTH_JWKS_SOURCE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/auth/jwks.h"
+#include "common/runtime/runtime.h"
+
+namespace escapement::auth {
+
+inline constexpr size_t kJwksUrlBytesMax = 2048;
+inline constexpr absl::Duration kJwksFetchTimeout = absl::Seconds(5);
+
+// INVALID_ARGUMENT: a phrase that says which URLs are accepted.
+absl::Status CheckJwksUrl(const std::string& url);
+
+struct JwksRequest {
+  std::string url;
+  std::string ca = {};  // PEM file of authorities; empty: the system's
+};
+
+// The body of the answer. UNAVAILABLE: there is none with status 200 within the bounds. CANCELLED:
+// `stopping` became true; the fetch reads it about once a second.
+absl::StatusOr<std::string> FetchJwks(const JwksRequest& request,
+                                      const std::atomic<bool>& stopping);
+
 // JwksSource: the keys of one issuer, kept current from a file or a URL.
 //
 // A file is checked when a call needs its keys, at most once a second. It is read again when its
@@ -9,22 +49,6 @@
 //
 // Threads: Current and NoteUnknownKey from any; they never wait for the network. One thread makes,
 // starts and destroys the source.
-
-#ifndef COMMON_AUTH_JWKS_SOURCE_H_
-#define COMMON_AUTH_JWKS_SOURCE_H_
-
-#include <atomic>
-#include <functional>
-#include <memory>
-#include <string>
-
-#include "absl/status/statusor.h"
-#include "absl/time/time.h"
-#include "common/auth/jwks.h"
-#include "common/auth/jwks_fetch.h"
-#include "common/runtime/runtime.h"
-
-namespace escapement::auth {
 
 inline constexpr absl::Duration kJwksLookEvery = absl::Seconds(1);
 inline constexpr absl::Duration kJwksRefreshEvery = absl::Minutes(10);

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "common/auth/jose_text.h"
+#include "common/auth/jwks.h"
 #include "common/base/printable_text.h"
 #include "common/status/errors.h"
 #include "common/status/return_if_error.h"

@@ -2,10 +2,91 @@
 
 #include <utility>
 
+#include "absl/flags/flag.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "common/auth/jwks_source.h"
 #include "common/status/errors.h"
+#include "common/tls/server_tls.h"
+
+ABSL_FLAG(bool, require_credentials, false,
+          "refuse calls without an API key, a token or a client certificate");
+ABSL_FLAG(std::vector<std::string>, certificate_roles, {"DNS:escapement-service=service"},
+          "roles of client certificates, for all tenants: NAME=ROLE, where NAME is a subject "
+          "alternative name with its kind, such as DNS:operator or URI:spiffe://example/ci, and "
+          "ROLE viewer, operator, editor, admin or service");
+ABSL_FLAG(std::string, jwt_issuers, "",
+          "YAML file with the issuers whose JWT bearer tokens are accepted, and the tenants and "
+          "roles of their tokens");
 
 namespace escapement::auth {
+
+namespace {
+
+// False if it is malformed.
+bool ReadEntry(const std::string& text, std::string& name, v1::Access::Role& role) {
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0) return false;
+  name = text.substr(0, equals);
+  return v1::Access::Role_Parse(absl::AsciiStrToUpper(text.substr(equals + 1)), &role) &&
+         role != v1::Access::ROLE_UNSPECIFIED;
+}
+
+void CheckIssuers(std::vector<std::string>& errors) {
+  const absl::StatusOr<std::vector<IssuerConfig>> issuers = TokenIssuers();
+  const auto refuse = [&errors](absl::string_view what) {
+    errors.push_back(absl::StrCat("--jwt_issuers: ", what));
+  };
+  if (!issuers.ok()) return refuse(issuers.status().message());
+  for (const IssuerConfig& issuer : *issuers) {
+    if (!issuer.jwks_file.empty()) {
+      const absl::StatusOr<Jwks> keys = ReadJwksFile(issuer.jwks_file);
+      if (!keys.ok()) {
+        refuse(keys.status().message());
+      } else if (keys->keys().empty()) {
+        refuse(absl::StrCat(issuer.jwks_file, ": has no RSA key of 2048 bits and no P-256 key"));
+      }
+    }
+    if (!issuer.jwks_ca.empty()) {
+      const absl::Status status = CheckPeerTls({.ca = issuer.jwks_ca});
+      if (!status.ok()) refuse(status.message());
+    }
+  }
+}
+
+}  // namespace
+
+void ValidateAuthFlags(std::vector<std::string>& errors) {
+  for (const std::string& text : absl::GetFlag(FLAGS_certificate_roles)) {
+    std::string name;
+    v1::Access::Role role;
+    if (!ReadEntry(text, name, role)) {
+      errors.push_back(absl::StrCat("--certificate_roles: \"", text,
+                                    "\" is not NAME=ROLE with the role viewer, operator, editor, "
+                                    "admin or service"));
+    }
+  }
+  CheckIssuers(errors);
+}
+
+bool CredentialsRequired() { return absl::GetFlag(FLAGS_require_credentials); }
+
+std::vector<std::pair<std::string, v1::Access::Role>> CertificateRoles() {
+  std::vector<std::pair<std::string, v1::Access::Role>> roles;
+  for (const std::string& text : absl::GetFlag(FLAGS_certificate_roles)) {
+    std::string name;
+    v1::Access::Role role;
+    if (ReadEntry(text, name, role)) roles.emplace_back(std::move(name), role);
+  }
+  return roles;
+}
+
+absl::StatusOr<std::vector<IssuerConfig>> TokenIssuers() {
+  const std::string path = absl::GetFlag(FLAGS_jwt_issuers);
+  if (path.empty()) return std::vector<IssuerConfig>();
+  return LoadIssuerConfig(path);
+}
+
 namespace {
 
 absl::Status RoleTooLow(const MethodAccess& method, const Caller& caller) {

@@ -1,20 +1,39 @@
-// PlatformGate: the gate of the platform's servers: who calls (Authenticator), whether the role is
-// enough, whether the caller may know of the tenant, and what the process itself asks of a request
-// (TenantRules). It audits what is refused.
-//
-// Threads: any.
+// --require_credentials, --certificate_roles and --jwt_issuers, for every service.
 
 #ifndef COMMON_AUTH_PLATFORM_GATE_H_
 #define COMMON_AUTH_PLATFORM_GATE_H_
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "common/auth/audit_log.h"
 #include "common/auth/authenticator.h"
+#include "common/auth/issuer_config.h"
 #include "common/rpc/call_gate.h"
+#include "escapement/v1/access.pb.h"
 
 namespace escapement::auth {
+
+// Appends a sentence for each impossible value. Files must be readable now, also those that
+// --jwt_issuers names; URLs are not called.
+void ValidateAuthFlags(std::vector<std::string>& errors);
+
+// True: calls without credentials are refused.
+bool CredentialsRequired();
+// Subject alternative names of client certificates (common/tls/client_names.h), and the roles that
+// they stand for.
+std::vector<std::pair<std::string, v1::Access::Role>> CertificateRoles();
+// The issuers of accepted tokens; empty: none. Errors as from LoadIssuerConfig.
+absl::StatusOr<std::vector<IssuerConfig>> TokenIssuers();
+
+// PlatformGate: the gate of the platform's servers: who calls (Authenticator), whether the role is
+// enough, whether the caller may know of the tenant, and what the process itself asks of a request
+// (TenantRules). It audits what is refused.
+//
+// Threads: any.
 
 // The conditions of a process for each request that names a tenant. They come after the caller has
 // been admitted.

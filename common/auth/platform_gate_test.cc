@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/auth/api_key.h"
 #include "common/auth/key_directory.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/kv/client/kv_client.h"
 #include "common/kv/memory/mem_kv_store.h"
 #include "common/sim/sim_runtime.h"

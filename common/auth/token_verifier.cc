@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/auth/jose_text.h"
+#include "common/auth/jwks.h"
 #include "common/auth/jwt_verifier.h"
 #include "common/status/errors.h"
 #include "common/status/return_if_error.h"

@@ -17,7 +17,7 @@
 #include "absl/time/time.h"
 #include "common/auth/issuer_config.h"
 #include "common/auth/jwks_source.h"
-#include "common/rpc/caller.h"
+#include "common/rpc/call_gate.h"
 #include "common/runtime/runtime.h"
 
 namespace escapement::auth {

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/printable_text.h"
 
 namespace escapement {
 
@@ -16,6 +20,31 @@ absl::Duration BackoffCap(const BackoffPolicy& policy, uint32_t attempts) {
 absl::Duration FullJitterBackoff(const BackoffPolicy& policy, uint32_t attempts, uint64_t random) {
   const double fraction = static_cast<double>(random >> 11) * 0x1p-53;
   return BackoffCap(policy, attempts) * fraction;
+}
+
+namespace {
+
+constexpr size_t kReasonBytesMax = 256;  // the bound of EventRecord.last_error
+constexpr absl::string_view kNotPastNext = "not tried again past the next occurrence";
+constexpr absl::string_view kSeparator = "; ";
+
+}  // namespace
+
+RetryPlan PlanRetry(const RetryInput& input) {
+  if (input.attempts >= input.attempts_max) return {};
+  const absl::Duration wait = FullJitterBackoff(input.backoff, input.attempts, input.random);
+  const absl::Time at = input.now + std::max(wait, input.retry_after);
+  if (at > input.tried_since + input.age_max) return {};
+  if (input.next_occurrence.has_value() && at >= *input.next_occurrence)
+    return {.at = std::nullopt, .past_next_occurrence = true};
+  return {.at = at};
+}
+
+std::string PastNextOccurrence(absl::string_view last_error) {
+  if (last_error.empty()) return std::string(kNotPastNext);
+  return absl::StrCat(
+      CleanText(last_error, kReasonBytesMax - kSeparator.size() - kNotPastNext.size()), kSeparator,
+      kNotPastNext);
 }
 
 }  // namespace escapement

@@ -9,7 +9,10 @@
 #define COMMON_BACKOFF_BACKOFF_H_
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace escapement {
@@ -25,6 +28,38 @@ absl::Duration BackoffCap(const BackoffPolicy& policy, uint32_t attempts);
 
 // `random` must be uniform over all 2^64 values.
 absl::Duration FullJitterBackoff(const BackoffPolicy& policy, uint32_t attempts, uint64_t random);
+
+// PlanRetry: decides whether and when an event is tried again after an attempt that was not
+// accepted.
+//
+// Pure.
+
+struct RetryInput {
+  BackoffPolicy backoff;
+  uint32_t attempts_max = 1;
+  absl::Duration age_max;
+  uint32_t attempts = 1;   // attempts that have begun, this one included
+  absl::Time tried_since;  // when its age began
+  absl::Time now;
+  absl::Duration retry_after;  // the consumer's Retry-After; zero: none
+  uint64_t random = 0;
+  // No retry begins at or after this time (RetryEnd); nullopt: no such end.
+  std::optional<absl::Time> next_occurrence = std::nullopt;
+};
+
+struct RetryPlan {
+  // When to try again. nullopt: the event becomes a dead letter, because no attempt is left, or the
+  // next one would begin after the age limit or not before the next occurrence.
+  std::optional<absl::Time> at;
+  // True if the next occurrence is the only reason for the dead letter.
+  bool past_next_occurrence = false;
+};
+
+RetryPlan PlanRetry(const RetryInput& input);
+
+// The reason of a dead letter with past_next_occurrence: the last error and this explanation, with
+// the error cut to keep both within 256 bytes.
+std::string PastNextOccurrence(absl::string_view last_error);
 
 }  // namespace escapement
 

@@ -1,7 +1,6 @@
-#include "common/backoff/retry_plan.h"
-
 #include <string>
 
+#include "common/backoff/backoff.h"
 #include "gtest/gtest.h"
 
 namespace escapement {

@@ -1,9 +1,9 @@
 #include "common/base/key_codec.h"
 
-#include "common/base/big_endian.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 
 namespace escapement {
+
 namespace {
 constexpr uint64_t kSignBit = uint64_t{1} << 63;
 }  // namespace

@@ -1,9 +1,4 @@
-// KeyWriter and KeyReader: the one codec of keys. Encoded keys sort like their values, field by
-// field.
-//
-// Integers are big-endian of fixed width. Times are signed microseconds since 1970 with the sign
-// bit flipped. Text is escaped (0x00 → 0x00 0xff) and ended by 0x00 0x01. So no text is a prefix of
-// another one's encoding, and texts sort like their unescaped bytes.
+// Integers of fixed width, big-endian, in byte strings.
 
 #ifndef COMMON_BASE_KEY_CODEC_H_
 #define COMMON_BASE_KEY_CODEC_H_
@@ -17,6 +12,31 @@
 #include "common/base/uid.h"
 
 namespace escapement {
+
+template <typename T>
+void AppendBigEndian(std::string* out, T value) {
+  char bytes[sizeof(T)];
+  for (size_t i = 0; i < sizeof(T); ++i)
+    bytes[i] = static_cast<char>(static_cast<unsigned char>(value >> (8 * (sizeof(T) - 1 - i))));
+  out->append(bytes, sizeof(T));
+}
+
+// `bytes` must hold at least sizeof(T) bytes.
+template <typename T>
+T ReadBigEndian(absl::string_view bytes) {
+  T value = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) {
+    value = static_cast<T>((value << 8) | static_cast<unsigned char>(bytes[i]));
+  }
+  return value;
+}
+
+// KeyWriter and KeyReader: the one codec of keys. Encoded keys sort like their values, field by
+// field.
+//
+// Integers are big-endian of fixed width. Times are signed microseconds since 1970 with the sign
+// bit flipped. Text is escaped (0x00 → 0x00 0xff) and ended by 0x00 0x01. So no text is a prefix of
+// another one's encoding, and texts sort like their unescaped bytes.
 
 class KeyWriter {
  public:

@@ -1,6 +1,7 @@
 #include "common/base/proto_time.h"
 
 namespace escapement {
+
 namespace {
 constexpr int64_t kMicros = 1'000'000;
 constexpr int64_t kYear1 = -62'135'596'800;

@@ -1,9 +1,10 @@
-// Times and durations of the public messages ↔ microseconds and absl. Pure.
+// Times as integer microseconds since 1970: the unit of everything stored.
 
 #ifndef COMMON_BASE_PROTO_TIME_H_
 #define COMMON_BASE_PROTO_TIME_H_
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "absl/time/time.h"
@@ -11,6 +12,18 @@
 #include "google/protobuf/timestamp.pb.h"
 
 namespace escapement {
+
+// Rounds down; the infinities become the extremes of int64.
+inline int64_t ToMicros(absl::Time time) { return absl::ToUnixMicros(time); }
+
+// The extremes of int64 become the infinities.
+inline absl::Time FromMicros(int64_t micros) {
+  if (micros == std::numeric_limits<int64_t>::max()) return absl::InfiniteFuture();
+  if (micros == std::numeric_limits<int64_t>::min()) return absl::InfinitePast();
+  return absl::FromUnixMicros(micros);
+}
+
+// Times and durations of the public messages ↔ microseconds and absl. Pure.
 
 // nullopt if it is outside the years 1 to 9999 or its nanos are malformed. Rounds up to
 // microseconds: what is due at a time must not happen before it, and the inclusive start and the

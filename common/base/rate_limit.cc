@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 
 namespace escapement {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
-#include "common/base/big_endian.h"
+#include "common/base/key_codec.h"
 
 namespace escapement {
 

@@ -28,7 +28,7 @@ struct Case {
   std::string Show(absl::Time begin, absl::Time end) const {
     return absl::StrCat("\"", naive.text, "\" without \"", absl::StrJoin(exclusion_texts, "\", \""),
                         "\" in ", spec.zone.name(), " gap ", static_cast<int>(spec.policy.gap),
-                        " overlap ", static_cast<int>(spec.policy.overlap), " from ",
+                        " fold ", static_cast<int>(spec.policy.fold), " from ",
                         absl::FormatTime(begin), " to ", absl::FormatTime(end));
   }
 };
@@ -143,7 +143,7 @@ TEST(AgreementTest, EvaluatorIndexAndWalkFindTheSameOccurrencesOnceEach) {
     occurrences += expected.size();
     for (const Occurrence& o : evaluated) {
       gaps += o.note == Note::kGapFiredAfter || o.note == Note::kGapShifted;
-      overlaps += o.note == Note::kOverlapFirst || o.note == Note::kOverlapLast;
+      overlaps += o.note == Note::kFoldFirst || o.note == Note::kFoldLast;
     }
     if (expected.empty()) continue;
     items += !c.naive.day_items.empty() || !c.naive.weekday_items.empty();
@@ -221,11 +221,11 @@ TEST(AgreementTest, UnusualChangesOfTheClock) {
     for (const char* text : texts) {
       for (const GapPolicy gap :
            {GapPolicy::kAuto, GapPolicy::kSkip, GapPolicy::kFireAfter, GapPolicy::kShift}) {
-        const OverlapPolicy overlap = static_cast<OverlapPolicy>(random() % 4);
+        const FoldPolicy fold = static_cast<FoldPolicy>(random() % 4);
         TimetableSpec spec;
         spec.cron = ParseCron(text).value();
         spec.zone = Zone::Load(change.zone).value();
-        spec.policy = {.gap = gap, .overlap = overlap};
+        spec.policy = {.gap = gap, .fold = fold};
         const Timetable timetable(spec);
         const absl::Time at = absl::FromCivil(change.utc, absl::UTCTimeZone());
         const absl::Time begin = at - absl::Hours(27), end = at + absl::Hours(27);

@@ -1,11 +1,245 @@
 #include "common/cron/civil_match.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
-#include "common/cron/bit_range.h"
+#include "absl/container/inlined_vector.h"
+#include "common/cron/field_parser.h"
 #include "common/cron/zone.h"
 
 namespace escapement::cron {
+
+namespace {
+
+constexpr size_t kSetsKept = 64;  // more sets are not kept: their answers are computed again
+
+using Exclusions = absl::InlinedVector<const CronExpression*, 8>;
+
+// One search, in one direction of time.
+class AllowedSearch {
+ public:
+  AllowedSearch(const CronExpression& e, absl::Span<const CronExpression> exclusions, bool forward)
+      : e_(e), exclusions_(exclusions), forward_(forward) {
+    for (const CronExpression& x : exclusions) {
+      covers_.push_back((e.hours & ~x.hours) == 0 && (e.minutes & ~x.minutes) == 0 &&
+                        (e.seconds & ~x.seconds) == 0);
+    }
+  }
+
+  // The nearest allowed local second at or after (or: at or before) `from`, on no day after
+  // (before) the day of `to`. Both must be in the years of zone.h.
+  std::optional<int64_t> Nearest(int64_t from, int64_t to) {
+    const int64_t first_day = from / kDaySeconds, last_day = to / kDaySeconds;
+    CivilMonth month = CivilMonth::Of(first_day);
+    uint32_t days = static_cast<uint32_t>(
+        Onward(month.Matching(e_), static_cast<int>(first_day - month.first_day()) + 1));
+    bool on_first_day = true;
+    while (true) {
+      LookAt(month, days);
+      while (days != 0) {
+        const int d = Next(days);
+        const int64_t day = month.first_day() + d - 1;
+        const Exclusions active = ActiveOn(d);
+        const bool partly = on_first_day && day == first_day;
+        const int time = partly ? TimeFrom(active, static_cast<int>(from % kDaySeconds))
+                                : TimeOfWholeDay(active);
+        if (time >= 0) return day * kDaySeconds + time;
+        days &= partly ? ~(uint32_t{1} << d) : ~SameDays(d);
+      }
+      on_first_day = false;
+      days = forward_ ? month.ToNextMatching(e_, last_day + 1)
+                      : month.ToPreviousMatching(e_, last_day);
+      if (days == 0) return std::nullopt;
+    }
+  }
+
+ private:
+  int Next(uint64_t mask) const { return forward_ ? LowestBit(mask) : HighestBit(mask); }
+  uint64_t Onward(uint64_t mask, int bit) const {
+    return forward_ ? BitsFrom(mask, bit) : BitsUpTo(mask, bit);
+  }
+
+  // Removes from `days` the days on which one exclusion leaves no time.
+  void LookAt(const CivilMonth& month, uint32_t& days) {
+    if (days == 0) return;
+    excluded_days_.clear();
+    for (size_t i = 0; i < exclusions_.size(); ++i) {
+      excluded_days_.push_back(month.Matching(exclusions_[i]));
+      if (covers_[i]) days &= ~excluded_days_[i];
+    }
+  }
+
+  Exclusions ActiveOn(int d) const {
+    Exclusions active;
+    for (size_t i = 0; i < exclusions_.size(); ++i) {
+      if (HasBit(excluded_days_[i], d)) active.push_back(&exclusions_[i]);
+    }
+    return active;
+  }
+
+  // The days of the month that the same exclusions match as day d.
+  uint32_t SameDays(int d) const {
+    uint32_t same = ~uint32_t{0};
+    for (const uint32_t days : excluded_days_) same &= HasBit(days, d) ? days : ~days;
+    return same;
+  }
+
+  int TimeOfWholeDay(const Exclusions& active) {
+    for (const auto& [set, time] : whole_days_) {
+      if (set == active) return time;
+    }
+    const int time = TimeFrom(active, forward_ ? 0 : kDaySeconds - 1);
+    if (whole_days_.size() < kSetsKept) whole_days_.emplace_back(active, time);
+    return time;
+  }
+
+  // The nearest time of day that none of `active` matches; -1 if there is none.
+  int TimeFrom(const Exclusions& active, int from) const {
+    const int hour0 = from / 3600;
+    for (uint64_t hours = Onward(e_.hours, hour0); hours != 0;) {
+      const int h = Next(hours);
+      Exclusions in_hour;
+      uint64_t same = ~uint64_t{0};
+      for (const CronExpression* x : active) {
+        const bool has = HasBit(x->hours, h);
+        same &= has ? uint64_t{x->hours} : ~uint64_t{x->hours};
+        if (has) in_hour.push_back(x);
+      }
+      const int in = MinuteSecondFrom(in_hour, h == hour0 ? from % 3600 : forward_ ? 0 : 3599);
+      if (in >= 0) return h * 3600 + in;
+      hours &= h == hour0 ? ~(uint64_t{1} << h) : ~same;
+    }
+    return -1;
+  }
+
+  // The same within an hour.
+  int MinuteSecondFrom(const Exclusions& active, int from) const {
+    const int minute0 = from / 60;
+    for (uint64_t minutes = Onward(e_.minutes, minute0); minutes != 0;) {
+      const int m = Next(minutes);
+      uint64_t same = ~uint64_t{0};
+      uint64_t seconds = m == minute0 ? Onward(e_.seconds, from % 60) : e_.seconds;
+      for (const CronExpression* x : active) {
+        const bool has = HasBit(x->minutes, m);
+        same &= has ? x->minutes : ~x->minutes;
+        if (has) seconds &= ~x->seconds;
+      }
+      if (seconds != 0) return m * 60 + Next(seconds);
+      minutes &= m == minute0 ? ~(uint64_t{1} << m) : ~same;
+    }
+    return -1;
+  }
+
+  const CronExpression& e_;
+  const absl::Span<const CronExpression> exclusions_;
+  const bool forward_;
+  absl::InlinedVector<bool, 8> covers_;             // the exclusion matches all times of day of e_
+  absl::InlinedVector<uint32_t, 8> excluded_days_;  // for the present month, in the order of
+                                                    // exclusions_
+  std::vector<std::pair<Exclusions, int>> whole_days_;
+};
+
+bool Excluded(absl::Span<const CronExpression> exclusions, int64_t local) {
+  return std::any_of(exclusions.begin(), exclusions.end(),
+                     [local](const CronExpression& x) { return Matches(x, local); });
+}
+
+}  // namespace
+
+std::optional<int64_t> FirstAllowed(const CronExpression& e,
+                                    absl::Span<const CronExpression> exclusions, int64_t begin,
+                                    int64_t end) {
+  const std::optional<int64_t> match = FirstMatch(e, begin, end);
+  if (!match || exclusions.empty() || !Excluded(exclusions, *match)) return match;
+  const auto found =
+      AllowedSearch(e, exclusions, true).Nearest(*match, std::min(end, kLocalEnd) - 1);
+  return found && *found < end ? found : std::nullopt;
+}
+
+std::optional<int64_t> LastAllowed(const CronExpression& e,
+                                   absl::Span<const CronExpression> exclusions, int64_t begin,
+                                   int64_t end) {
+  const std::optional<int64_t> match = LastMatch(e, begin, end);
+  if (!match || exclusions.empty() || !Excluded(exclusions, *match)) return match;
+  const auto found =
+      AllowedSearch(e, exclusions, false).Nearest(*match, std::max(begin, kLocalBegin));
+  return found && *found >= begin ? found : std::nullopt;
+}
+
+namespace {
+
+constexpr uint64_t kWeeks = 0x10204081;  // a week's mask times this is the mask of five weeks
+
+// Bit n becomes bit 31 - n.
+constexpr uint32_t Reverse(uint32_t x) {
+  x = (x & 0x55555555) << 1 | ((x >> 1) & 0x55555555);
+  x = (x & 0x33333333) << 2 | ((x >> 2) & 0x33333333);
+  x = (x & 0x0f0f0f0f) << 4 | ((x >> 4) & 0x0f0f0f0f);
+  x = (x & 0x00ff00ff) << 8 | ((x >> 8) & 0x00ff00ff);
+  return x << 16 | x >> 16;
+}
+
+// Bit n means n days before the last day; it becomes bit days - n.
+uint32_t FromTheEnd(uint32_t before_last, MonthShape month) {
+  return (Reverse(before_last) >> (31 - month.days)) & AllDays(month);
+}
+
+// Bits 0-6 are weekdays. Sets bit 1 + i of the result if the weekday of day 1 + i is among them.
+uint32_t EveryWeek(uint64_t weekdays, MonthShape month) {
+  return static_cast<uint32_t>(((weekdays * kWeeks | weekdays << 35) >> month.first_weekday) << 1);
+}
+
+// Moves each day to the nearest Monday to Friday of the same month. A Saturday moves back one day,
+// but Saturday the 1st becomes the 3rd. A Sunday moves on one day, but a Sunday at the end of the
+// month moves back two days.
+uint32_t NearestWeekdays(uint32_t days, MonthShape month) {
+  const uint32_t sundays = days & EveryWeek(1, month), saturdays = days & EveryWeek(1 << 6, month);
+  const uint32_t last = uint32_t{1} << month.days;
+  uint32_t nearest = days & ~sundays & ~saturdays;
+  nearest |= (saturdays & ~uint32_t{2}) >> 1 | (saturdays & 2) << 2;
+  nearest |= (sundays & ~last) << 1 | (sundays & last) >> 2;
+  return nearest;
+}
+
+// Bits 7 × (k - 1) + d are the k-th weekdays d.
+uint32_t NthWeekdays(uint64_t nth, MonthShape month) {
+  // Each block of seven days has each weekday once, so every block is rotated by the first weekday.
+  const int turn = month.first_weekday;
+  const uint64_t stay = (0x7fu >> turn) * kWeeks;
+  const uint64_t turned = ((nth >> turn) & stay) | ((nth << (7 - turn)) & ~stay);
+  return static_cast<uint32_t>((turned & 0x7fffffff) << 1);
+}
+
+}  // namespace
+
+uint32_t DaysByDayOfMonth(const CronExpression& e, MonthShape month) {
+  const uint32_t all = AllDays(month);
+  uint32_t days = e.days_of_month & all;
+  if ((e.days_before_last | e.weekdays_near_day | e.weekdays_near_last) == 0) return days;
+  days |= FromTheEnd(e.days_before_last, month);
+  const uint32_t near = (e.weekdays_near_day & all) | FromTheEnd(e.weekdays_near_last, month);
+  return days | NearestWeekdays(near, month);
+}
+
+uint32_t DaysByWeekday(const CronExpression& e, MonthShape month) {
+  uint32_t days = EveryWeek(e.days_of_week, month);
+  if (e.weekdays_of_month != 0) {
+    days |= NthWeekdays(e.weekdays_of_month & ((uint64_t{1} << 35) - 1), month);
+    days |= EveryWeek(e.weekdays_of_month >> 35, month) & ~uint32_t{0} << (month.days - 6);
+  }
+  return days & AllDays(month);
+}
+
+uint32_t DaysOfShape(const CronExpression& e, MonthShape month) {
+  if (!e.day_of_week_restricted)
+    return e.day_of_month_restricted ? DaysByDayOfMonth(e, month) : AllDays(month);
+  const uint32_t by_weekday = DaysByWeekday(e, month);
+  if (!e.day_of_month_restricted) return by_weekday;
+  const uint32_t by_day = DaysByDayOfMonth(e, month);
+  return e.both_days_match ? by_day & by_weekday : by_day | by_weekday;
+}
+
 namespace {
 
 static_assert(kYearMin == YearSet::kFirst && kYearMax == YearSet::kLast);

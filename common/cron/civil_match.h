@@ -1,8 +1,8 @@
-// Finds the civil times that an expression matches, without zones. Times are local seconds
-// (zone.h).
+// Finds the civil times that an expression matches and none of its exclusions does, without zones.
+// Times are local seconds (zone.h).
 //
-// Pure. The search reads one bit mask per month and skips years that do not match. So it ends after
-// at most 2,760 steps (230 years).
+// Pure, and exact for any exclusions. Days that the same exclusions match are decided together, and
+// so are hours and minutes. So a search visits each month once, and few times of day.
 
 #ifndef COMMON_CRON_CIVIL_MATCH_H_
 #define COMMON_CRON_CIVIL_MATCH_H_
@@ -10,10 +10,44 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/types/span.h"
 #include "common/cron/cron_expression.h"
-#include "common/cron/month_days.h"
 
 namespace escapement::cron {
+
+// The first (or: last) such local second in [begin, end). Both must be in the years of zone.h.
+std::optional<int64_t> FirstAllowed(const CronExpression& expression,
+                                    absl::Span<const CronExpression> exclusions, int64_t begin,
+                                    int64_t end);
+std::optional<int64_t> LastAllowed(const CronExpression& expression,
+                                   absl::Span<const CronExpression> exclusions, int64_t begin,
+                                   int64_t end);
+
+// Computes the days of a month that an expression's day fields match.
+//
+// Pure; a few bit operations. Masks of days have bit d for day d of the month, 1-31.
+
+struct MonthShape {
+  int days = 31;          // 28-31
+  int first_weekday = 0;  // weekday of the 1st; 0 is Sunday
+};
+
+inline uint32_t AllDays(MonthShape month) {
+  return static_cast<uint32_t>(((uint64_t{1} << month.days) - 1) << 1);
+}
+
+// By one field alone, as if it were restricted, without regard to month and year.
+uint32_t DaysByDayOfMonth(const CronExpression& expression, MonthShape month);
+uint32_t DaysByWeekday(const CronExpression& expression, MonthShape month);
+
+// By both day fields, and by their being restricted or not.
+uint32_t DaysOfShape(const CronExpression& expression, MonthShape month);
+
+// Finds the civil times that an expression matches, without zones. Times are local seconds
+// (zone.h).
+//
+// Pure. The search reads one bit mask per month and skips years that do not match. So it ends after
+// at most 2,760 steps (230 years).
 
 inline constexpr int64_t kDaySeconds = 86400;
 

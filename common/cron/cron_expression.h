@@ -24,6 +24,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -105,6 +106,15 @@ absl::StatusOr<CronExpression> ParseCronFields(const CronFields& fields);
 // The fields as one expression, unchecked. It has no more fields than needed: the second is written
 // only if the second or the year was given.
 std::string TextOf(const CronFields& fields);
+
+// Describes a cron expression in English: "At 03:00, 06:00 and 09:00, every day", "Every 15
+// minutes", "At 10:00, on the second Tuesday of the month, in March and June".
+//
+// The text is true for every expression; of a long list it gives the count ("At 27 different
+// minutes of every hour"). "Weekday" without a name is Monday to Friday. Pure.
+
+// Never empty.
+std::string Describe(const CronExpression& expression);
 
 }  // namespace escapement::cron
 

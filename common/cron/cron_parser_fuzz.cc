@@ -15,7 +15,6 @@
 #include "absl/strings/string_view.h"
 #include "common/cron/civil_match.h"
 #include "common/cron/cron_expression.h"
-#include "common/cron/description.h"
 #include "common/cron/evaluator.h"
 #include "common/cron/launch_expression.h"
 #include "common/cron/zone.h"
@@ -108,8 +107,8 @@ void CheckCronText(absl::string_view text) {
                                        new Zone(Zone::Load("America/New_York").value()),
                                        new Zone(Zone::Load("Australia/Lord_Howe").value())};
   CheckOccurrences(e, *kZones[0], {}, text);
-  CheckOccurrences(e, *kZones[1], {GapPolicy::kShift, OverlapPolicy::kBoth}, text);
-  CheckOccurrences(e, *kZones[2], {GapPolicy::kFireAfter, OverlapPolicy::kLast}, text);
+  CheckOccurrences(e, *kZones[1], {GapPolicy::kShift, FoldPolicy::kBoth}, text);
+  CheckOccurrences(e, *kZones[2], {GapPolicy::kFireAfter, FoldPolicy::kLast}, text);
 }
 
 }  // namespace

@@ -1,8 +1,7 @@
-#include "common/cron/description.h"
-
 #include <string>
 #include <utility>
 
+#include "common/cron/cron_expression.h"
 #include "gtest/gtest.h"
 
 namespace escapement::cron {

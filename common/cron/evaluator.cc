@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "common/cron/allowed_match.h"
+#include "common/cron/civil_match.h"
 
 namespace escapement::cron {
 namespace {
@@ -69,14 +69,14 @@ class Search {
       const auto& instants = info.instants;
       const size_t fold =
           std::find(instants.begin(), instants.end(), *match - offset) - instants.begin();
-      const OverlapPolicy rule =
-          OverlapRule(e_, policy_, absl::Seconds(instants.back() - instants.front()));
-      if (rule == OverlapPolicy::kBoth || (rule == OverlapPolicy::kFirst && fold == 0) ||
-          (rule == OverlapPolicy::kLast && fold + 1 == instants.size())) {
+      const FoldPolicy rule =
+          FoldRule(e_, policy_, absl::Seconds(instants.back() - instants.front()));
+      if (rule == FoldPolicy::kBoth || (rule == FoldPolicy::kFirst && fold == 0) ||
+          (rule == FoldPolicy::kLast && fold + 1 == instants.size())) {
         return {.instant = *match - offset,
                 .local = *match,
                 .fold = static_cast<int>(fold),
-                .note = fold == 0 ? Note::kOverlapFirst : Note::kOverlapLast};
+                .note = fold == 0 ? Note::kFoldFirst : Note::kFoldLast};
       }
       local = info.end;
     }
@@ -162,10 +162,10 @@ GapPolicy GapRule(const CronExpression& expression, const DstPolicy& policy,
   return expression.periodic || change > kLongChange ? GapPolicy::kSkip : GapPolicy::kFireAfter;
 }
 
-OverlapPolicy OverlapRule(const CronExpression& expression, const DstPolicy& policy,
-                          absl::Duration change) {
-  if (policy.overlap != OverlapPolicy::kAuto) return policy.overlap;
-  return expression.periodic || change > kLongChange ? OverlapPolicy::kBoth : OverlapPolicy::kFirst;
+FoldPolicy FoldRule(const CronExpression& expression, const DstPolicy& policy,
+                    absl::Duration change) {
+  if (policy.fold != FoldPolicy::kAuto) return policy.fold;
+  return expression.periodic || change > kLongChange ? FoldPolicy::kBoth : FoldPolicy::kFirst;
 }
 
 absl::string_view NoteName(Note note) {
@@ -176,9 +176,9 @@ absl::string_view NoteName(Note note) {
       return "GAP_FIRED_AFTER";
     case Note::kGapShifted:
       return "GAP_SHIFTED";
-    case Note::kOverlapFirst:
+    case Note::kFoldFirst:
       return "OVERLAP_FIRST";
-    case Note::kOverlapLast:
+    case Note::kFoldLast:
       return "OVERLAP_LAST";
   }
   return "";

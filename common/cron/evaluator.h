@@ -3,13 +3,13 @@
 // Pure: it maps (expression, zone, policy, instant) to instants. A matching wall-clock time that
 // exists once fires at that instant. If a change of the offset skips it (gap), there are three
 // policies: no firing, the first instant after the gap, or the time read with the offset before the
-// gap. If it exists several times (overlap), it fires at the first, at the last, or at each. Equal
+// gap. If it exists several times (fold), it fires at the first, at the last, or at each. Equal
 // instants are one occurrence. AUTO decides by whether the expression is periodic, and by the
 // length of the change:
 //
 //                fixed, change <= 3 h    periodic, or change > 3 h
 //     gap        fire after              skip
-//     overlap    first                   both
+//     fold       first                   both
 //
 // Occurrences lie in the local years 1970 to 2199. Every search ends. It visits at most 2,760
 // months, and only the years that the expression has. Among the zone's offset changes it visits
@@ -32,27 +32,27 @@
 namespace escapement::cron {
 
 enum class GapPolicy { kAuto, kSkip, kFireAfter, kShift };
-enum class OverlapPolicy { kAuto, kFirst, kLast, kBoth };
+enum class FoldPolicy { kAuto, kFirst, kLast, kBoth };
 
 struct DstPolicy {
   GapPolicy gap = GapPolicy::kAuto;
-  OverlapPolicy overlap = OverlapPolicy::kAuto;
+  FoldPolicy fold = FoldPolicy::kAuto;
 
   friend bool operator==(const DstPolicy&, const DstPolicy&) = default;
 };
 
 // The rule for a change of the offset by `change` (more than zero) of this expression; never kAuto.
 GapPolicy GapRule(const CronExpression& expression, const DstPolicy& policy, absl::Duration change);
-OverlapPolicy OverlapRule(const CronExpression& expression, const DstPolicy& policy,
-                          absl::Duration change);
+FoldPolicy FoldRule(const CronExpression& expression, const DstPolicy& policy,
+                    absl::Duration change);
 
 // Why an instant is not simply its civil time.
 enum class Note {
   kNone,
   kGapFiredAfter,  // the civil time does not exist; this is the first instant after the gap
   kGapShifted,     // the civil time does not exist; read with the offset before the gap
-  kOverlapFirst,   // the civil time exists several times; this is the first of them
-  kOverlapLast,    // … a later one
+  kFoldFirst,      // the civil time exists several times; this is the first of them
+  kFoldLast,       // … a later one
 };
 absl::string_view NoteName(Note note);  // "", "GAP_FIRED_AFTER", …
 

@@ -86,9 +86,9 @@ TEST(EvaluatorTest, AnOverlapFiresATimeOfDayFirstAndARhythmTwice) {
             "2026-11-02T06:30:00Z 2026-11-02T01:30:00 0");
   EXPECT_EQ(Next("30 * * * *", "America/New_York", "2026-11-01T05:30:00Z"),
             "2026-11-01T06:30:00Z 2026-11-01T01:30:00 1 OVERLAP_LAST");
-  EXPECT_EQ(Next("30 1 * * *", "America/New_York", "2026-11-01T00:00:00Z",
-                 {.overlap = OverlapPolicy::kLast}),
-            "2026-11-01T06:30:00Z 2026-11-01T01:30:00 1 OVERLAP_LAST");
+  EXPECT_EQ(
+      Next("30 1 * * *", "America/New_York", "2026-11-01T00:00:00Z", {.fold = FoldPolicy::kLast}),
+      "2026-11-01T06:30:00Z 2026-11-01T01:30:00 1 OVERLAP_LAST");
 }
 
 TEST(EvaluatorTest, LongChangeDoesNotCountAsDaylightSaving) {

@@ -8,6 +8,7 @@
 #include "common/cron/cron_expression.h"
 
 namespace escapement::cron {
+
 namespace {
 
 // Three letters as one number, in lower case.

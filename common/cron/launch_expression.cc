@@ -5,9 +5,8 @@
 #include <bit>
 
 #include "absl/strings/str_cat.h"
-#include "common/cron/bit_range.h"
 #include "common/cron/civil_match.h"
-#include "common/cron/month_days.h"
+#include "common/cron/field_parser.h"
 
 namespace escapement::cron {
 namespace {

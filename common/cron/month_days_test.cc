@@ -1,9 +1,8 @@
-#include "common/cron/month_days.h"
-
 #include <cstdint>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/cron/civil_match.h"
 #include "gtest/gtest.h"
 
 namespace escapement::cron {

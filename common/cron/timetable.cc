@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "common/cron/allowed_match.h"
+#include "common/cron/civil_match.h"
 #include "common/cron/occurrence_id.h"
 
 namespace escapement::cron {

@@ -159,7 +159,7 @@ TEST(TimetableTest, EnumerateLastFindsOccurrencesFarBackAmongMany) {
 
 TEST(TimetableTest, CalendarOccurrencesAreNamedByCivilTime) {
   TimetableSpec spec = CronSpec("30 1 * * *", "America/New_York");
-  spec.policy.overlap = OverlapPolicy::kBoth;
+  spec.policy.fold = FoldPolicy::kBoth;
   const Timetable timetable(spec);
   const auto both =
       timetable.Enumerate(Utc("2026-11-01T00:00:00Z"), Utc("2026-11-01T12:00:00Z"), 10);

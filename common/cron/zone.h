@@ -46,7 +46,7 @@ struct OffsetSpan {
   int64_t offset = 0;  // local = Unix + offset, seconds
 };
 
-// The offset changes at `instant`: a gap if after > before, an overlap if after < before.
+// The offset changes at `instant`: a gap if after > before, a fold if after < before.
 struct OffsetChange {
   absl::Time instant;
   absl::Duration before, after;

@@ -12,8 +12,10 @@
 
 #include <openssl/ssl.h>
 
+#include <boost/asio/buffer.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
+#include <boost/beast/core/buffers_range.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
 #include <chrono>
@@ -22,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "common/rpc/host_port.h"
 #include "common/tls/client_names.h"
 #include "common/tls/server_tls.h"
@@ -92,20 +95,38 @@ class ConnectionStream {
   void expires_after(std::chrono::nanoseconds duration) { socket_.expires_after(duration); }
   void expires_never() { socket_.expires_never(); }
 
-  // Boost's AsyncStream.
+  // Boost's AsyncStream. Handlers lose their types here: so Asio's code for sockets and TLS is
+  // compiled once, and not for each of Beast's operations.
   executor_type get_executor() noexcept { return socket_.get_executor(); }
   template <typename Buffers, typename Done>
-  auto async_read_some(const Buffers& buffers, Done&& done) {
-    if (!tls_.has_value()) return socket_.async_read_some(buffers, std::forward<Done>(done));
-    return tls_->async_read_some(buffers, std::forward<Done>(done));
+  void async_read_some(const Buffers& buffers, Done&& done) {
+    boost::asio::mutable_buffer into;
+    for (boost::asio::mutable_buffer buffer : boost::beast::buffers_range_ref(buffers)) {
+      if (into.size() == 0) into = buffer;
+    }
+    ReadSome(into, std::forward<Done>(done));
   }
   template <typename Buffers, typename Done>
-  auto async_write_some(const Buffers& buffers, Done&& done) {
-    if (!tls_.has_value()) return socket_.async_write_some(buffers, std::forward<Done>(done));
-    return tls_->async_write_some(buffers, std::forward<Done>(done));
+  void async_write_some(const Buffers& buffers, Done&& done) {
+    std::vector<boost::asio::const_buffer> from;
+    for (boost::asio::const_buffer buffer : boost::beast::buffers_range_ref(buffers)) {
+      if (buffer.size() > 0) from.push_back(buffer);
+    }
+    WriteSome(std::move(from), std::forward<Done>(done));
   }
 
  private:
+  using SomeDone = absl::AnyInvocable<void(error_code, size_t)>;
+
+  void ReadSome(boost::asio::mutable_buffer into, SomeDone done) {
+    if (!tls_.has_value()) return socket_.async_read_some(into, std::move(done));
+    tls_->async_read_some(into, std::move(done));
+  }
+  void WriteSome(std::vector<boost::asio::const_buffer> from, SomeDone done) {
+    if (!tls_.has_value()) return socket_.async_write_some(from, std::move(done));
+    tls_->async_write_some(from, std::move(done));
+  }
+
   static std::string PeerOf(const tcp::socket& socket) {
     error_code gone;
     const tcp::endpoint end = socket.remote_endpoint(gone);

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/http/http_session.h"
 #include "common/rpc/host_port.h"
-#include "common/rpc/listen_rule.h"
 #include "common/status/return_if_error.h"
 
 namespace escapement {

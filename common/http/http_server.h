@@ -84,7 +84,7 @@ class HttpServer {
   struct Options {
     std::string listen = "127.0.0.1:0";        // host:port; port 0 = any
     std::shared_ptr<ServerTls> tls = nullptr;  // null: no TLS
-    // True if each request must prove who sends it. common/rpc/listen_rule.h says which addresses
+    // True if each request must prove who sends it. common/rpc/host_port.h says which addresses
     // are accepted.
     bool credentials = false;
     bool insecure = false;               // accepts every address

@@ -3,13 +3,92 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/printable_text.h"
 
 namespace escapement {
+
+namespace {
+
+// host:port,[address]:port,... A "scheme://" would choose another protocol than the given one.
+bool IsBrokers(absl::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+           absl::string_view(".-_:,[]").find(c) != absl::string_view::npos;
+  });
+}
+
+bool IsMechanism(absl::string_view mechanism) {
+  return mechanism == "PLAIN" || mechanism == "SCRAM-SHA-256" || mechanism == "SCRAM-SHA-512";
+}
+
+void AddConnections(const KafkaConnections& connections, std::vector<KafkaProperty>& properties) {
+  properties.push_back({"client.id", "escapement"});
+  properties.push_back(
+      {"socket.connection.setup.timeout.ms", KafkaMillis(connections.connect_timeout)});
+  properties.push_back({"socket.keepalive.enable", "true"});
+  properties.push_back({"socket.nagle.disable", "true"});
+  properties.push_back({"reconnect.backoff.ms", "100"});
+  properties.push_back(
+      {"reconnect.backoff.max.ms", KafkaMillis(connections.reconnect_backoff_max)});
+  properties.push_back(
+      {"topic.metadata.refresh.interval.ms", KafkaMillis(connections.metadata_refresh)});
+  properties.push_back({"log.connection.close", "false"});
+}
+
+void AddAccess(const KafkaAccess& access, std::vector<KafkaProperty>& properties) {
+  const bool sasl = !access.sasl_mechanism.empty();
+  properties.push_back({"bootstrap.servers", access.brokers});
+  properties.push_back(
+      {"security.protocol",
+       absl::StrCat(sasl ? "sasl_" : "", access.tls.has_value() ? "ssl" : "plaintext")});
+  if (access.tls.has_value()) {
+    properties.push_back({"enable.ssl.certificate.verification", "true"});
+    properties.push_back({"ssl.endpoint.identification.algorithm", "https"});
+    if (!access.tls->ca_certificates.empty())
+      properties.push_back({"ssl.ca.pem", access.tls->ca_certificates});
+    if (!access.tls->client_certificate.empty()) {
+      properties.push_back({"ssl.certificate.pem", access.tls->client_certificate});
+      properties.push_back({"ssl.key.pem", access.tls->client_key});
+    }
+  }
+  if (sasl) {
+    properties.push_back({"sasl.mechanisms", access.sasl_mechanism});
+    properties.push_back({"sasl.username", access.sasl_username});
+    properties.push_back({"sasl.password", access.sasl_password});
+  }
+}
+
+}  // namespace
+
+absl::Status CheckKafkaAccess(const KafkaAccess& access, absl::string_view whose) {
+  if (!IsBrokers(access.brokers))
+    return absl::InvalidArgumentError(absl::StrCat(whose, "'s brokers are malformed"));
+  if (!access.sasl_mechanism.empty() && !IsMechanism(access.sasl_mechanism))
+    return absl::InvalidArgumentError(absl::StrCat(whose, "'s SASL mechanism is not supported"));
+  if (access.sasl_mechanism == "PLAIN" && !access.tls.has_value())
+    return absl::InvalidArgumentError("SASL PLAIN needs TLS");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<KafkaProperty>> KafkaClientProperties(
+    std::vector<KafkaProperty> own, const KafkaConnections& connections, const KafkaAccess& access,
+    absl::string_view whose) {
+  if (absl::Status wrong = CheckKafkaAccess(access, whose); !wrong.ok()) return wrong;
+  AddConnections(connections, own);
+  AddAccess(access, own);
+  return own;
+}
+
+std::string KafkaMillis(absl::Duration duration) {
+  return absl::StrCat(absl::ToInt64Milliseconds(duration));
+}
+
 namespace {
 
 // A file that exists only in memory, for as long as this object does.

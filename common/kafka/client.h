@@ -1,6 +1,11 @@
-// NewKafkaClient: makes a client of librdkafka from properties that may have secrets.
+// The properties of librdkafka that all clients have: by which they reach a Kafka cluster, prove
+// who they are, and keep their connections.
 //
-// Threads: any.
+// Only these values of a KafkaAccess reach librdkafka, each by a property of its own. All other
+// properties have fixed values. So nobody who names a cluster can load plug-ins, read files, or
+// turn on debug output.
+//
+// Pure functions.
 
 #ifndef COMMON_KAFKA_CLIENT_H_
 #define COMMON_KAFKA_CLIENT_H_
@@ -8,14 +13,60 @@
 #include <librdkafka/rdkafka.h>
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "common/kafka/client_properties.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace escapement {
+
+struct KafkaProperty {
+  std::string name;  // as librdkafka calls it
+  std::string value;
+};
+
+// Texts in PEM.
+struct KafkaTls {
+  std::string ca_certificates;     // empty: the authorities of the system
+  std::string client_certificate;  // with its chain; empty: none
+  std::string client_key;
+};
+
+struct KafkaAccess {
+  std::string brokers;                         // host:port,[address]:port,...
+  std::optional<KafkaTls> tls = std::nullopt;  // none: plaintext
+  std::string sasl_mechanism = {};             // PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; empty: none
+  std::string sasl_username = {};
+  std::string sasl_password = {};
+};
+
+// INVALID_ARGUMENT: malformed brokers, an unknown mechanism, or SASL PLAIN without TLS. `whose` is
+// the subject of such a message, for example "the target".
+absl::Status CheckKafkaAccess(const KafkaAccess& access, absl::string_view whose);
+
+struct KafkaConnections {
+  absl::Duration connect_timeout = absl::Seconds(10);       // at least 1 s
+  absl::Duration reconnect_backoff_max = absl::Seconds(2);  // the first backoff is 100 ms
+  // How often the brokers are asked for topics and their partitions.
+  absl::Duration metadata_refresh = absl::Seconds(30);
+};
+
+// All properties of a client: its `own`, which have fixed values, those of its connections, and
+// those of the access. INVALID_ARGUMENT as CheckKafkaAccess.
+absl::StatusOr<std::vector<KafkaProperty>> KafkaClientProperties(
+    std::vector<KafkaProperty> own, const KafkaConnections& connections, const KafkaAccess& access,
+    absl::string_view whose);
+
+// A duration as librdkafka's properties in ms have it.
+std::string KafkaMillis(absl::Duration duration);
+
+// NewKafkaClient: makes a client of librdkafka from properties that may have secrets.
+//
+// Threads: any.
 
 // A text of librdkafka is cut to this.
 inline constexpr size_t kKafkaErrorTextMax = 512;

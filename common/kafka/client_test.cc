@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "common/kafka/client_properties.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -6,7 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
-#include "common/kv/meta_keys.h"
+#include "common/kv/layout.h"
 
 namespace escapement::kv {
 namespace {

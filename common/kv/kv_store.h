@@ -34,7 +34,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/kv/column_family.h"
+#include "common/kv/layout.h"
 #include "common/kv/store_pace.h"
 
 namespace escapement::kv {

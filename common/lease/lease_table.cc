@@ -4,7 +4,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/base/big_endian.h"
+#include "common/base/key_codec.h"
 
 namespace escapement::lease {
 

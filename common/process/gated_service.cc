@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "common/base/log.h"
-#include "common/tzdata/database.h"
+#include "common/tzdata/tzdata_table.h"
 
 namespace escapement::tzdata {
 

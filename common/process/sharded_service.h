@@ -139,6 +139,14 @@ class ShardedService {
   Counter& sessions_lost_;
 };
 
+// --lease_ttl and --lease_renew_every, for every service that owns leases.
+
+// Appends a sentence for each impossible value.
+void ValidateLeaseFlags(std::vector<std::string>& errors);
+
+absl::Duration LeaseTtl();         // a dead owner keeps its leases this long
+absl::Duration LeaseRenewEvery();  // at most a third of LeaseTtl()
+
 }  // namespace escapement
 
 #endif  // COMMON_PROCESS_SHARDED_SERVICE_H_

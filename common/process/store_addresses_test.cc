@@ -1,7 +1,6 @@
-#include "common/process/store_addresses.h"
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/process/store_client.h"
 #include "gtest/gtest.h"
 
 namespace escapement {

@@ -1,11 +1,15 @@
 #include "common/process/store_client.h"
 
+#include <algorithm>
+
 #include "absl/flags/flag.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/base/log.h"
-#include "common/process/store_addresses.h"
 #include "common/rpc/channel.h"
-#include "common/tls/tls_flags.h"
+#include "common/rpc/host_port.h"
+#include "common/tls/server_tls.h"
 
 ABSL_FLAG(std::string, store, "127.0.0.1:7400",
           "host:port of the store. If it is replicated: the addresses of all its processes, "
@@ -33,6 +37,25 @@ std::unique_ptr<kv::LeaderSeekingKvStore> NewStoreClient(Runtime& runtime) {
     Log(LogLevel::kInfo, "store.client", "another store leads", {{"address", leader.target}});
   };
   return std::make_unique<kv::LeaderSeekingKvStore>(runtime, std::move(options));
+}
+
+absl::StatusOr<std::vector<std::string>> ParseStoreAddresses(absl::string_view text) {
+  std::vector<std::string> addresses;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const auto place = ParseHostPort(absl::StripAsciiWhitespace(part));
+    if (!place.ok()) return place.status();
+    if (place->port == 0)
+      return absl::InvalidArgumentError(
+          absl::StrCat(place->host, " needs a port, as in 127.0.0.1:7400"));
+    std::string address = place->ToString();
+    if (std::find(addresses.begin(), addresses.end(), address) != addresses.end())
+      return absl::InvalidArgumentError(absl::StrCat(address, " occurs twice"));
+    addresses.push_back(std::move(address));
+  }
+  if (addresses.size() > kStoreAddressesMax)
+    return absl::InvalidArgumentError(
+        absl::StrCat("more than ", kStoreAddressesMax, " addresses of one store"));
+  return addresses;
 }
 
 }  // namespace escapement

@@ -3,15 +3,18 @@
 #ifndef COMMON_PROCESS_STORE_CLIENT_H_
 #define COMMON_PROCESS_STORE_CLIENT_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/wire/leader_seeking_kv_store.h"
-#include "common/kv/wire/store_admin.h"
+#include "common/kv/wire/store_connection.h"
 #include "common/process/gated_service.h"
 #include "common/process/service_process.h"
 
@@ -63,6 +66,18 @@ std::unique_ptr<HostedService> HostWithStore(const ServiceContext& context) {
   };
   return std::make_unique<WithStore>(context);
 }
+
+// The value of --store: where the processes of one store serve.
+//
+// Pure.
+
+// A replicated store has two or three processes. The bound catches a list of something else.
+inline constexpr size_t kStoreAddressesMax = 16;
+
+// "host:port", or several of them separated by commas; spaces around them are ignored.
+// INVALID_ARGUMENT with a reason that a person can act on: an address that is not host:port, has no
+// port or occurs twice, or more than kStoreAddressesMax.
+absl::StatusOr<std::vector<std::string>> ParseStoreAddresses(absl::string_view text);
 
 }  // namespace escapement
 

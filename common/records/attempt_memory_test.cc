@@ -1,7 +1,6 @@
-#include "common/records/attempt_memory.h"
-
 #include <string>
 
+#include "common/records/retry_end.h"
 #include "gtest/gtest.h"
 
 namespace escapement {

@@ -1,8 +1,8 @@
 #include "common/records/currency.h"
 
 #include "absl/algorithm/container.h"
-#include "common/base/micros.h"
-#include "common/storage/child_rows.h"
+#include "common/base/proto_time.h"
+#include "common/storage/children_table.h"
 
 namespace escapement {
 

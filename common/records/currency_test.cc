@@ -1,8 +1,8 @@
 #include "common/records/currency.h"
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/cron/occurrence_id.h"
-#include "common/storage/child_rows.h"
+#include "common/storage/children_table.h"
 #include "gtest/gtest.h"
 
 namespace escapement {

@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "common/records/target_key.h"
+#include "common/records/row_judge.h"
 #include "common/runtime/perturb.h"
 #include "common/secrets/record_secrets.h"
-#include "common/storage/child_rows.h"
+#include "common/storage/children_table.h"
 #include "common/storage/schedule_table.h"
 
 namespace escapement {

@@ -41,7 +41,7 @@ struct CachedDefinition {
   // When the schedule fires, without the limit of StateRecord.finish_micros. Null if it cannot be
   // read, and for one-off events.
   std::shared_ptr<const cron::Timetable> timetable;
-  std::string target_key;  // see target_key.h
+  std::string target_key;  // see row_judge.h
   // Why the secrets of the target could not be opened (OpenSecretsWith). Empty: they are open.
   std::string closed;
   absl::Duration timeout;

@@ -1,11 +1,14 @@
 #include "common/records/retry_end.h"
 
 #include <algorithm>
+#include <utility>
 
-#include "common/base/micros.h"
-#include "common/storage/child_rows.h"
+#include "common/base/printable_text.h"
+#include "common/base/proto_time.h"
+#include "common/storage/children_table.h"
 
 namespace escapement {
+
 namespace {
 
 // The occurrence in whose period the row is.
@@ -51,6 +54,16 @@ bool RetryIsOver(const storage::v1::EventRecord& row,
   if (row.attempts() == 0) return false;
   const std::optional<absl::Time> end = RetryEnd(row, definition, timetable, state);
   return end.has_value() && now >= *end;
+}
+
+void RememberAttempt(storage::v1::AttemptRecord attempt, storage::v1::EventRecord& row) {
+  attempt.set_error(CleanText(attempt.error(), kRememberedErrorBytesMax));
+  if (attempt.answer().size() > kRememberedAnswerBytesMax)
+    attempt.mutable_answer()->resize(kRememberedAnswerBytesMax);
+  auto& tried = *row.mutable_tried();
+  const int surplus = tried.size() + 1 - kAttemptsRemembered;
+  if (surplus > 0) tried.DeleteSubrange(0, surplus);
+  *tried.Add() = std::move(attempt);
 }
 
 }  // namespace escapement

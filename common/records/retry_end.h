@@ -6,6 +6,7 @@
 #ifndef COMMON_RECORDS_RETRY_END_H_
 #define COMMON_RECORDS_RETRY_END_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -40,6 +41,19 @@ std::optional<absl::Time> RetryEnd(const storage::v1::EventRecord& row,
 bool RetryIsOver(const storage::v1::EventRecord& row,
                  const storage::v1::DefinitionRecord& definition, const cron::Timetable* timetable,
                  const CachedState* state, absl::Time now);
+
+// RememberAttempt: the failed attempts that a row remembers.
+//
+// A row has its last attempts only, with their texts cut, because it is copied with each claim.
+//
+// Pure.
+
+inline constexpr int kAttemptsRemembered = 9;
+inline constexpr size_t kRememberedErrorBytesMax = 256;
+inline constexpr size_t kRememberedAnswerBytesMax = 512;
+
+// Adds the attempt to row.tried. The oldest of more than kAttemptsRemembered goes.
+void RememberAttempt(storage::v1::AttemptRecord attempt, storage::v1::EventRecord& row);
 
 }  // namespace escapement
 

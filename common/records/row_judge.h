@@ -1,10 +1,4 @@
-// Decides what to do with a queue row of a schedule, from the schedule's current state and
-// definition.
-//
-// Its callers are the handler (rows of `events`), the token manager (rows of `waiting`) and the
-// emitter (launches). Each puts the state of the judgement as a condition on its commit.
-//
-// Threads: that of the RecordCache.
+// TargetKeyOf: the key of targets that share connections, bounds and a circuit breaker.
 
 #ifndef COMMON_RECORDS_ROW_JUDGE_H_
 #define COMMON_RECORDS_ROW_JUDGE_H_
@@ -21,6 +15,25 @@
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
+
+// The kind, a colon, and:
+//
+//   http, ping, slack   scheme://host:port (slack: empty while the URL is sealed)
+//   grpc                the URI; with TLS also a hash of the certificates
+//   sqs                 the queue's URL; before it the endpoint, if that is elsewhere
+//   kafka               brokers/topic
+//   email               the server's URI
+//
+// It has no secret. Pure.
+std::string TargetKeyOf(const storage::v1::TargetRecord& target);
+
+// Decides what to do with a queue row of a schedule, from the schedule's current state and
+// definition.
+//
+// Its callers are the handler (rows of `events`), the token manager (rows of `waiting`) and the
+// emitter (launches). Each puts the state of the judgement as a condition on its commit.
+//
+// Threads: that of the RecordCache.
 
 struct RowJudgement {
   using Action = RowVerdict::Action;
@@ -45,6 +58,17 @@ absl::Time SupersededEndsAt(const storage::v1::EventRecord& row);
 // `row` must be a row of a schedule (its version is not 0).
 RowJudgement JudgeScheduledRow(RecordCache& cache, const Uid& uid, absl::string_view occurrence,
                                const storage::v1::EventRecord& row);
+
+// The heartbeat: a schedule of the platform's own, whose events go through the whole platform and
+// are accepted by the handler itself. Its metrics show that the platform works although no tenant
+// has anything due.
+
+inline constexpr absl::string_view kHeartbeatTenant = "escapement";
+inline constexpr absl::string_view kHeartbeatSchedule = "heartbeat";
+// DeliveryContext::source of its events.
+inline constexpr absl::string_view kHeartbeatSource = "/tenants/escapement/schedules/heartbeat";
+// The URI of a ping target that the handler accepts without a connection.
+inline constexpr absl::string_view kHeartbeatUri = "heartbeat:";
 
 }  // namespace escapement
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/time/civil_time.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/cron/occurrence_id.h"
 #include "common/kv/memory/mem_kv_store.h"
 #include "common/sim/sim_runtime.h"

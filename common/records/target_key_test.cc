@@ -1,9 +1,8 @@
-#include "common/records/target_key.h"
-
 #include <google/protobuf/text_format.h>
 
 #include <string>
 
+#include "common/records/row_judge.h"
 #include "gtest/gtest.h"
 
 namespace escapement {

@@ -1,5 +1,4 @@
-#include "common/rest/answer_writer.h"
-
+#include "common/rest/request_reader.h"
 #include "common/status/errors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

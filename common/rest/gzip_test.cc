@@ -1,5 +1,4 @@
-#include "common/rest/gzip.h"
-
+#include "common/rest/json_bytes.h"
 #include "gtest/gtest.h"
 
 namespace escapement::rest {

@@ -4,15 +4,25 @@
 #include <google/protobuf/util/json_util.h>
 #include <google/protobuf/util/type_resolver.h>
 #include <google/protobuf/util/type_resolver_util.h>
+#include <zlib.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <new>
+#include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/proto_time.h"
+#include "common/status/errors.h"
 
 namespace escapement::rest {
+
 namespace {
 
 namespace util = google::protobuf::util;
@@ -90,6 +100,83 @@ absl::StatusOr<std::string> BytesToJson(const google::protobuf::Descriptor& type
   if (!status.ok())
     return absl::InternalError(absl::StrCat("an answer that is not JSON: ", TextOf(status)));
   return json;
+}
+
+namespace {
+
+constexpr int kGzipWindow = 15 + 16;  // zlib: the largest window, with a gzip header
+constexpr int kLevel = 1;             // answers are small; speed counts
+constexpr int kMemory = 8;            // zlib's default
+constexpr size_t kStepBytes = 64 << 10;
+
+// zlib takes input that it does not change as non-const.
+Bytef* Input(absl::string_view bytes) {
+  return reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+}
+
+}  // namespace
+
+std::string Gzipped(absl::string_view plain) {
+  z_stream stream = {};
+  if (deflateInit2(&stream, kLevel, Z_DEFLATED, kGzipWindow, kMemory, Z_DEFAULT_STRATEGY) != Z_OK)
+    throw std::bad_alloc();
+  const absl::Cleanup end = [&stream] { deflateEnd(&stream); };
+  std::string packed(deflateBound(&stream, plain.size()), '\0');
+  stream.next_in = Input(plain);
+  stream.avail_in = static_cast<uInt>(plain.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  deflate(&stream, Z_FINISH);  // the bound lets it end in one call
+  packed.resize(stream.total_out);
+  return packed;
+}
+
+absl::StatusOr<std::string> Gunzipped(absl::string_view packed, size_t bytes_max) {
+  z_stream stream = {};
+  if (inflateInit2(&stream, kGzipWindow) != Z_OK) throw std::bad_alloc();
+  const absl::Cleanup end = [&stream] { inflateEnd(&stream); };
+  stream.next_in = Input(packed);
+  stream.avail_in = static_cast<uInt>(packed.size());
+  std::string plain;
+  while (true) {
+    const size_t had = plain.size();
+    plain.resize(std::min(had + kStepBytes, bytes_max + 1));
+    stream.next_out = reinterpret_cast<Bytef*>(plain.data() + had);
+    stream.avail_out = static_cast<uInt>(plain.size() - had);
+    const int result = inflate(&stream, Z_NO_FLUSH);
+    plain.resize(plain.size() - stream.avail_out);
+    if (plain.size() > bytes_max) {
+      return MakeError(absl::StatusCode::kResourceExhausted, "BODY_TOO_LARGE",
+                       "the unpacked body is too large");
+    }
+    if (result == Z_STREAM_END && stream.avail_in == 0) return plain;
+    const bool stuck = stream.avail_in == 0 && stream.avail_out > 0;
+    if (result != Z_OK || stuck) return InvalidField("body", "is not valid gzip");
+  }
+}
+
+absl::StatusOr<v1::Event> EventFromJson(absl::string_view json) {
+  const absl::StatusOr<std::string> bytes = JsonToBytes(*v1::Event::descriptor(), json);
+  if (!bytes.ok()) return bytes.status();
+  v1::Event event;
+  if (event.ParseFromString(*bytes)) return event;
+  return absl::InvalidArgumentError("a string is not valid UTF-8");
+}
+
+std::optional<v1::IngestEvent> ToIngestEvent(v1::Event event) {
+  v1::IngestEvent ingested;
+  if (event.has_due_time()) {
+    const std::optional<int64_t> micros = TimestampMicros(event.due_time());
+    if (!micros.has_value()) return std::nullopt;
+    ingested.set_due_time_micros(*micros);
+  }
+  ingested.set_event_id(event.event_id());
+  ingested.set_payload(std::move(*event.mutable_payload()));
+  event.clear_event_id();
+  event.clear_due_time();
+  event.clear_payload();
+  *ingested.mutable_overrides() = std::move(event);
+  return ingested;
 }
 
 }  // namespace escapement::rest

@@ -5,7 +5,7 @@
 //
 // - Answers are application/json with status 200, packed by gzip if the client accepts it. A
 //   message with an etag has it as ETag.
-// - Errors are those of answer_writer.h. An unknown path is 404, another method of a known path is
+// - Errors are those of request_reader.h. An unknown path is 404, another method of a known path is
 //   405 with Allow.
 // - A GET whose If-None-Match is still the etag is answered with 304.
 // - The deadline is `call_timeout`, or fewer seconds by the header Request-Timeout.

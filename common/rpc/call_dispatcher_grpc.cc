@@ -10,7 +10,7 @@
 #include "common/base/check.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status/errors.h"
-#include "common/tls/server_credentials_grpc.h"
+#include "common/tls/credentials_grpc.h"
 
 namespace escapement {
 namespace {

@@ -1,8 +1,4 @@
-// CallGate: decides for every call of a server whether it may go on. The server asks it twice:
-// before the request is read (who calls, and in which role), and when the request has been read
-// (whose resource it names). Nothing else in a process checks credentials.
-//
-// Threads: any; calls must not block.
+// Caller: who makes a call, and what it may do.
 
 #ifndef COMMON_RPC_CALL_GATE_H_
 #define COMMON_RPC_CALL_GATE_H_
@@ -14,11 +10,38 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "common/rpc/caller.h"
+#include "absl/time/time.h"
 #include "common/rpc/method_access.h"
+#include "escapement/v1/access.pb.h"
 #include "google/protobuf/message.h"
 
 namespace escapement {
+
+struct Caller {
+  std::string principal;  // as AuditEntry.principal
+  v1::Access::Role role = v1::Access::ROLE_UNSPECIFIED;
+  std::string tenant = {};  // id of the caller's one tenant; empty: all tenants
+  std::string source = {};  // ip:port; empty: unknown
+  // From this moment on the credential is not valid, by the store's time. API keys leave it: their
+  // record says it (key_directory.h).
+  absl::Time expire_time = absl::InfiniteFuture();
+
+  // True if the caller may know of this tenant. "-" stands for all tenants.
+  bool MaySee(const std::string& tenant_id) const { return tenant.empty() || tenant == tenant_id; }
+};
+
+// The caller of a server that asks for no credentials: it may do everything.
+inline const std::shared_ptr<const Caller>& AnonymousCaller() {
+  static const auto* const caller = new std::shared_ptr<const Caller>(
+      std::make_shared<Caller>(Caller{"anonymous", v1::Access::SERVICE}));
+  return *caller;
+}
+
+// CallGate: decides for every call of a server whether it may go on. The server asks it twice:
+// before the request is read (who calls, and in which role), and when the request has been read
+// (whose resource it names). Nothing else in a process checks credentials.
+//
+// Threads: any; calls must not block.
 
 // The parts of a call that are known before its request is read.
 struct CallHead {

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "common/tls/peer_tls.h"
+#include "common/tls/server_tls.h"
 
 namespace grpc {
 class Channel;
@@ -37,7 +37,7 @@ struct ChannelOptions {
   absl::Duration keepalive_timeout = absl::Seconds(5);
   // False: share a connection with other channels of this process to the same target.
   bool own_connection = true;
-  // Nothing: no TLS. channel_credentials_grpc.h says when its files are read.
+  // Nothing: no TLS. credentials_grpc.h says when its files are read.
   std::optional<PeerTls> tls = std::nullopt;
   // Not null: these instead of `tls`.
   std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
@@ -49,6 +49,13 @@ struct ChannelOptions {
 // `target`: host:port or a gRPC target ("dns:///store:7400").
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& target,
                                           const ChannelOptions& options = {});
+
+// RouteGrpcLog: what gRPC logs becomes lines of our log, at most ten a second.
+//
+// gRPC logs a line for each failed handshake, so any client can cause as many as it likes.
+
+// For the rest of the process. Call it before the first use of gRPC.
+void RouteGrpcLog();
 
 }  // namespace escapement
 

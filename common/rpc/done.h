@@ -10,7 +10,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "common/rpc/caller.h"
+#include "common/rpc/call_gate.h"
 
 namespace escapement {
 

@@ -1,11 +1,10 @@
-#include "common/rpc/grpc_log.h"
-
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
 
 #include <algorithm>
 #include <string>
 
+#include "common/rpc/channel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -30,7 +30,7 @@ class GrpcServer {
   struct Options {
     std::string listen = "127.0.0.1:0";        // host:port; port 0 = any
     std::shared_ptr<ServerTls> tls = nullptr;  // null: no TLS
-    // True if each call must prove who sends it. listen_rule.h says which addresses are accepted.
+    // True if each call must prove who sends it. host_port.h says which addresses are accepted.
     bool credentials = false;
     bool insecure = false;  // accepts every address
     // A larger request is refused with RESOURCE_EXHAUSTED and no details (gRPC buffers a message
@@ -49,7 +49,7 @@ class GrpcServer {
 
   // Listens and serves at once, with health NOT_SERVING. It adds reflection to `table`. `table` and
   // `gate` must outlive the server. INVALID_ARGUMENT: a bad address, or one beyond loopback
-  // (listen_rule.h). UNAVAILABLE: the port cannot be bound.
+  // (host_port.h). UNAVAILABLE: the port cannot be bound.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const Options& options, RpcTable& table,
                                                            CallGate& gate);
   // Admits everybody.

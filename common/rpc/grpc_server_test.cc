@@ -8,7 +8,6 @@
 
 #include "common/rpc/channel.h"
 #include "common/rpc/host_port.h"
-#include "common/rpc/listen_rule.h"
 #include "common/rpc/rpc_table_grpc.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"

@@ -14,7 +14,7 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
 #include "common/rpc/rpc_table_grpc.h"
-#include "common/tls/server_credentials_grpc.h"
+#include "common/tls/credentials_grpc.h"
 #include "common/tls/testing/test_certificates.h"
 #include "common/tls/testing/tls_client.h"
 #include "common/tls/testing/tls_test_files.h"

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
@@ -24,6 +25,15 @@ struct HostPort {
 
 // INVALID_ARGUMENT with a reason that a person can act on.
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view text);
+
+// The addresses on which a port may listen. Other machines cannot reach loopback, so it is always
+// allowed. Beyond it, a port needs TLS and required credentials, or the operator's --insecure.
+
+// `credentials`: each call must prove who sends it.
+bool MayListenBeyondLoopback(bool tls, bool credentials, bool insecure);
+
+// INVALID_ARGUMENT: the address must not be listened on; the sentence says what is missing.
+absl::Status CheckListen(const HostPort& address, bool tls, bool credentials, bool insecure);
 
 }  // namespace escapement
 

@@ -1,3 +1,47 @@
+// Reads and writes the messages of a raw stream, whose reactor gets bytes instead of messages.
+//
+// gRPC tells a reactor of messages only that a read has failed, but not why: a message that cannot
+// be parsed looks like the end of the stream. A reactor of bytes can tell the two apart.
+//
+// Threads: pure functions.
+
+#ifndef COMMON_RPC_ORDERED_STREAM_GRPC_H_
+#define COMMON_RPC_ORDERED_STREAM_GRPC_H_
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/check.h"
+#include "common/rpc/status_conversion.h"
+
+namespace escapement {
+
+// Parses `bytes` into `message` and empties `bytes`. UnreadableMessage if it cannot be parsed.
+template <typename Message>
+absl::Status ReadMessage(grpc::ByteBuffer& bytes, Message* message) {
+  const grpc::Status read = grpc::SerializationTraits<Message>::Deserialize(&bytes, message);
+  return read.ok() ? absl::OkStatus() : UnreadableMessage();
+}
+
+// Replaces the content of `bytes`.
+template <typename Message>
+void WriteMessage(const Message& message, grpc::ByteBuffer* bytes) {
+  bool own_buffer = false;
+  bytes->Clear();
+  grpc::SerializationTraits<Message>::Serialize(message, bytes, &own_buffer);
+}
+
 // OrderedStream: the server's side of a two-way stream that answers every message once, in order.
 //
 //   client:  message 0, message 1, …          server:  answer 0, answer 1, …
@@ -16,28 +60,6 @@
 //
 // Life: a stream holds itself from Start() until gRPC is done with it. Work under way holds it by
 // self().
-
-#ifndef COMMON_RPC_ORDERED_STREAM_GRPC_H_
-#define COMMON_RPC_ORDERED_STREAM_GRPC_H_
-
-#include <grpcpp/grpcpp.h>
-
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <memory>
-#include <optional>
-#include <utility>
-
-#include "absl/base/thread_annotations.h"
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
-#include "common/base/check.h"
-#include "common/rpc/status_conversion.h"
-#include "common/rpc/stream_message_grpc.h"
-
-namespace escapement {
 
 template <typename Response>
 class OrderedStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {

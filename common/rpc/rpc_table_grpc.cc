@@ -1,12 +1,21 @@
 #include "common/rpc/rpc_table_grpc.h"
 
 #include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/rpc/ordered_stream_grpc.h"
+#include "common/status/errors.h"
 #include "google/protobuf/descriptor.h"
+#include "google/protobuf/descriptor.pb.h"
+#include "grpc/reflection/v1alpha/reflection.pb.h"
 
 namespace escapement {
+
 namespace {
 
 std::string WirePath(absl::string_view name) {
@@ -57,6 +66,107 @@ std::vector<std::string> RpcTable::ServiceNames() const { return services_; }
 const RpcTable::Entry* RpcTable::Find(absl::string_view path) const {
   const auto it = entries_.find(path);
   return it == entries_.end() ? nullptr : &it->second;
+}
+
+namespace {
+
+namespace wire = grpc::reflection::v1alpha;
+using google::protobuf::DescriptorPool;
+using google::protobuf::FileDescriptor;
+
+constexpr absl::string_view kMethod =
+    "grpc.reflection.v1alpha.ServerReflection.ServerReflectionInfo";
+constexpr size_t kUnansweredMax = 8;
+
+// `file`, after all that it imports.
+void AddFiles(const FileDescriptor& file, std::set<const FileDescriptor*>& seen,
+              wire::FileDescriptorResponse& out) {
+  if (!seen.insert(&file).second) return;
+  for (int i = 0; i < file.dependency_count(); ++i) AddFiles(*file.dependency(i), seen, out);
+  google::protobuf::FileDescriptorProto proto;
+  file.CopyTo(&proto);
+  out.add_file_descriptor_proto(proto.SerializeAsString());
+}
+
+class ReflectionStream final : public OrderedStream<wire::ServerReflectionResponse> {
+ public:
+  ReflectionStream(const RpcTable& table, AdmittedCall call)
+      : OrderedStream({.unanswered_max = kUnansweredMax}), table_(table), call_(std::move(call)) {}
+
+ protected:
+  absl::Status Take(grpc::ByteBuffer& bytes, uint64_t place) override {
+    wire::ServerReflectionRequest request;
+    if (auto read = ReadMessage(bytes, &request); !read.ok()) return read;
+    wire::ServerReflectionResponse response;
+    response.set_valid_host(request.host());
+    Fill(request, response);
+    *response.mutable_original_request() = std::move(request);
+    Answer(place, std::move(response));
+    return absl::OkStatus();
+  }
+
+ private:
+  void Fill(const wire::ServerReflectionRequest& request,
+            wire::ServerReflectionResponse& response) const {
+    const DescriptorPool& pool = *DescriptorPool::generated_pool();
+    switch (request.message_request_case()) {
+      case wire::ServerReflectionRequest::kListServices:
+        for (const std::string& name : table_.ServiceNames())
+          response.mutable_list_services_response()->add_service()->set_name(name);
+        return;
+      case wire::ServerReflectionRequest::kFileByFilename:
+        return FillFile(pool.FindFileByName(request.file_by_filename()), response);
+      case wire::ServerReflectionRequest::kFileContainingSymbol:
+        return FillFile(pool.FindFileContainingSymbol(request.file_containing_symbol()), response);
+      case wire::ServerReflectionRequest::kFileContainingExtension: {
+        const auto& asked = request.file_containing_extension();
+        const auto* type = pool.FindMessageTypeByName(asked.containing_type());
+        const auto* extension =
+            type == nullptr ? nullptr : pool.FindExtensionByNumber(type, asked.extension_number());
+        return FillFile(extension == nullptr ? nullptr : extension->file(), response);
+      }
+      case wire::ServerReflectionRequest::kAllExtensionNumbersOfType:
+        return FillExtensions(request.all_extension_numbers_of_type(), response);
+      case wire::ServerReflectionRequest::MESSAGE_REQUEST_NOT_SET:
+        break;
+    }
+    response.mutable_error_response()->set_error_code(grpc::StatusCode::INVALID_ARGUMENT);
+    response.mutable_error_response()->set_error_message("the request asks for nothing");
+  }
+
+  static void FillFile(const FileDescriptor* file, wire::ServerReflectionResponse& response) {
+    if (file == nullptr) return FillNotFound(response);
+    std::set<const FileDescriptor*> seen;
+    AddFiles(*file, seen, *response.mutable_file_descriptor_response());
+  }
+
+  static void FillExtensions(const std::string& type_name,
+                             wire::ServerReflectionResponse& response) {
+    const DescriptorPool& pool = *DescriptorPool::generated_pool();
+    const auto* type = pool.FindMessageTypeByName(type_name);
+    if (type == nullptr) return FillNotFound(response);
+    std::vector<const google::protobuf::FieldDescriptor*> extensions;
+    pool.FindAllExtensions(type, &extensions);
+    auto& numbers = *response.mutable_all_extension_numbers_response();
+    numbers.set_base_type_name(type_name);
+    for (const auto* extension : extensions) numbers.add_extension_number(extension->number());
+  }
+
+  static void FillNotFound(wire::ServerReflectionResponse& response) {
+    response.mutable_error_response()->set_error_code(grpc::StatusCode::NOT_FOUND);
+    response.mutable_error_response()->set_error_message("not found");
+  }
+
+  const RpcTable& table_;
+  const AdmittedCall call_;
+};
+
+}  // namespace
+
+void AddReflection(RpcTable& table) {
+  table.AddOpenStream(kMethod, [&table](AdmittedCall call) {
+    return ReflectionStream::Start(std::make_shared<ReflectionStream>(table, std::move(call)));
+  });
 }
 
 }  // namespace escapement

@@ -40,4 +40,10 @@ absl::Status FromGrpcStatus(const grpc::Status& status) {
   return result;
 }
 
+absl::Status UnreadableMessage() {
+  return MakeError(absl::StatusCode::kInvalidArgument, "UNREADABLE_MESSAGE",
+                   "the message cannot be parsed: it is not of the method's type, or a string in "
+                   "it is not UTF-8");
+}
+
 }  // namespace escapement

@@ -24,6 +24,14 @@ namespace escapement {
 grpc::Status ToGrpcStatus(const absl::Status& status);
 absl::Status FromGrpcStatus(const grpc::Status& status);
 
+// The answer to a request that cannot be parsed: INVALID_ARGUMENT with an ErrorInfo.
+//
+// A request cannot be parsed if its bytes are not a message of the expected type, or if a string is
+// not UTF-8.
+
+// INVALID_ARGUMENT, reason UNREADABLE_MESSAGE.
+absl::Status UnreadableMessage();
+
 }  // namespace escapement
 
 #endif  // COMMON_RPC_STATUS_CONVERSION_H_

@@ -16,8 +16,8 @@
 #include "absl/time/time.h"
 #include "common/rpc/call_gate.h"
 #include "common/rpc/call_metrics.h"
+#include "common/rpc/ordered_stream_grpc.h"
 #include "common/rpc/status_conversion.h"
-#include "common/rpc/stream_message_grpc.h"
 
 namespace escapement {
 

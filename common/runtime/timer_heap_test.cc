@@ -1,7 +1,6 @@
-#include "common/runtime/timer_heap.h"
-
 #include <vector>
 
+#include "common/runtime/system_runtime.h"
 #include "gtest/gtest.h"
 
 namespace escapement {

@@ -25,8 +25,10 @@
 #define COMMON_SECRETS_SEALED_VALUE_H_
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -64,6 +66,14 @@ class Sealer {
  private:
   KeyRing keys_;
 };
+
+// The flag --secret_keys_file of services that seal or open secrets.
+
+// Appends a sentence if the flag is set and its file cannot be read.
+void ValidateSecretKeysFlag(std::vector<std::string>& errors);
+
+// Null if the flag is not set. Call it after the validation.
+std::shared_ptr<const Sealer> SealerFromFlag();
 
 }  // namespace escapement
 

@@ -7,7 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "common/base/hmac_sha256.h"
+#include "common/base/hash.h"
 #include "common/secrets/secret_text.h"
 
 namespace escapement {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "common/base/stable_hash.h"
+#include "common/base/hash.h"
 #include "common/runtime/runtime.h"
 
 namespace escapement::sim {

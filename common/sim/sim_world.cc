@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/stable_hash.h"
+#include "common/base/hash.h"
 
 namespace escapement::sim {
 namespace {

@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/uid.h"
+#include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
 
@@ -40,6 +41,15 @@ std::string DoneDayKey(uint16_t shard, uint32_t day);
 std::string DoneUidPrefix(uint16_t shard, uint32_t day, const Uid& uid);
 std::string DoneRunPrefix(uint16_t shard, uint32_t day, const Uid& uid,
                           absl::string_view occurrence);
+
+// The part of a Done record that it repeats from the row whose events have ended.
+//
+// Pure.
+
+// Sets tenant, event id, version, attempts, the attempts that the row remembers, times of the
+// occurrence, and what the row says about its run. The caller sets count, outcome, reason, output,
+// and the last attempt with the times of dispatch and completion.
+storage::v1::DoneRecord DoneRecordOf(const storage::v1::EventRecord& row);
 
 }  // namespace escapement
 

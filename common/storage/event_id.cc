@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "common/base/hash.h"
 #include "common/base/key_codec.h"
-#include "common/base/stable_hash.h"
 
 namespace escapement {
 namespace {

@@ -1,6 +1,17 @@
 #include "common/storage/event_table.h"
 
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/hash.h"
 #include "common/base/key_codec.h"
+#include "common/base/proto_time.h"
+#include "common/storage/event_id.h"
+#include "common/storage/name_tables.h"
+#include "common/storage/schedule_table.h"
 
 namespace escapement {
 
@@ -45,6 +56,132 @@ std::string ParkedPrefix(const Uid& uid) { return std::string(uid.bytes()); }
 std::string EventKeyOfParked(absl::string_view parked_key) {
   if (parked_key.size() <= Uid::kBytes) return std::string();
   return std::string(parked_key.substr(Uid::kBytes));
+}
+
+std::string OneOffEventId(absl::string_view event_key, const storage::v1::EventRecord& row) {
+  return row.event_id().empty() ? ServerMadeEventId(event_key) : row.event_id();
+}
+
+std::string EndedEventId(const DoneKey& key, const storage::v1::DoneRecord& done) {
+  if (!done.event_id().empty()) return done.event_id();
+  return ServerMadeEventId({.shard = key.shard,
+                            .lane = static_cast<uint8_t>(done.lane()),
+                            .due_time = FromMicros(done.launch_time_micros()),
+                            .uid = key.uid,
+                            .occurrence = ""});
+}
+
+absl::Time LaunchTimeOf(int64_t nominal_micros, absl::Time now) {
+  // A late event is due now. So its Done record belongs to the day on which it could first be sent.
+  return FromMicros(std::max(nominal_micros, ToMicros(now)));
+}
+
+EventRowBuilder::EventRowBuilder(Options options) : options_(std::move(options)) {
+  row_.set_tenant(options_.tenant);
+  row_.set_count(1);
+  row_.set_run_count(1);
+}
+
+void EventRowBuilder::Add(const NewEvent& event, kv::Group& group) {
+  const bool client_chosen = !event.client_id.empty();
+  key_.lane = static_cast<uint8_t>(event.priority);
+  key_.due_time = LaunchTimeOf(event.nominal_micros, options_.now);
+  const int64_t launch_micros = ToMicros(key_.due_time);
+  CHECK_EQ(DeliveryPeriodOf(*event.definition_hash), DeliveryPeriodOf(key_.due_time));
+  if (client_chosen) {
+    row_.set_event_id(event.client_id.data(), event.client_id.size());
+    key_.uid = UidOfClientChosenId(options_.tenant, event.client_id);
+    key_.shard = ShardOfEventId(event.client_id, options_.queue_shards);
+  } else {
+    row_.clear_event_id();
+    // Consecutive events go to consecutive shards.
+    key_.shard = static_cast<uint16_t>((options_.uid_low + added_) % options_.queue_shards);
+    key_.uid = Uid::FromHalves(options_.uid_high, options_.uid_low + added_);
+    ++added_;
+  }
+  row_.set_client_chosen_id(client_chosen);
+  row_.set_definition_hash(event.definition_hash->bytes().data(), Uid::kBytes);
+  row_.set_nominal_time_micros(event.nominal_micros);
+  row_.set_launch_time_micros(launch_micros);
+  row_.set_payload(event.payload.data(), event.payload.size());
+
+  kv::Mutation& put = group.mutations.emplace_back();
+  put.cf = kv::ColumnFamily::kEvents;
+  put.key = EncodeEventKey(key_);
+  row_.SerializeToString(&put.value);
+  if (client_chosen) {
+    storage::v1::EventNameRecord name;
+    name.set_event_key(put.key);
+    name.set_launch_time_micros(launch_micros);
+    std::string name_key = EventNameKey(options_.tenant, event.client_id);
+    group.conditions.push_back({.cf = kv::ColumnFamily::kEventNames,
+                                .key = name_key,
+                                .kind = kv::Condition::Kind::kAbsent});
+    group.mutations.push_back({.cf = kv::ColumnFamily::kEventNames,
+                               .key = std::move(name_key),
+                               .value = name.SerializeAsString()});
+  }
+}
+
+namespace {
+
+constexpr int64_t kPeriodMicros = int64_t{28} * 24 * 3'600'000'000;
+constexpr size_t kPeriodBytes = sizeof(DeliveryPeriod);
+
+}  // namespace
+
+DeliveryPeriod DeliveryPeriodOf(absl::Time due) {
+  constexpr int64_t kLast = std::numeric_limits<DeliveryPeriod>::max();
+  return static_cast<DeliveryPeriod>(std::clamp<int64_t>(ToMicros(due) / kPeriodMicros, 0, kLast));
+}
+
+InternedDelivery Intern(const storage::v1::DeliveryRecord& delivery, absl::Time due) {
+  const DeliveryPeriod period = DeliveryPeriodOf(due);
+  InternedDelivery interned;
+  const Uid content = StableHash128(SerializeDeterministically(delivery));
+  interned.hash = Uid::FromBytes(
+      absl::StrCat(DeliveryPeriodBegin(period), content.bytes().substr(kPeriodBytes)));
+  storage::v1::DefinitionRecord definition;
+  *definition.mutable_delivery() = delivery;
+  definition.set_create_time_micros(period * kPeriodMicros);
+  interned.definition = SerializeDeterministically(definition);
+  return interned;
+}
+
+DeliveryPeriod DeliveryPeriodOf(const Uid& hash) {
+  const absl::string_view bytes = hash.bytes();
+  return static_cast<DeliveryPeriod>(static_cast<unsigned char>(bytes[0]) << 8 |
+                                     static_cast<unsigned char>(bytes[1]));
+}
+
+std::optional<Uid> DeliveryHashOf(const storage::v1::EventRecord& event) {
+  if (event.definition_hash().size() != Uid::kBytes) return std::nullopt;
+  return Uid::FromBytes(event.definition_hash());
+}
+
+kv::Group InternGroup(const InternedDelivery& interned) {
+  const std::string key = InternKey(interned.hash);
+  kv::Group group;
+  group.conditions.push_back(
+      {.cf = kv::ColumnFamily::kDefinitions, .key = key, .kind = kv::Condition::Kind::kAbsent});
+  group.mutations.push_back(
+      {.cf = kv::ColumnFamily::kDefinitions, .key = key, .value = interned.definition});
+  return group;
+}
+
+std::string InternKey(const Uid& hash) { return DefinitionKey(hash, 0); }
+
+std::string DeliveryPeriodBegin(DeliveryPeriod period) {
+  KeyWriter key;
+  key.U16(period);
+  return key.Take();
+}
+
+bool IsDeliveryOfPeriod(absl::string_view key, absl::string_view value) {
+  if (key.size() < Uid::kBytes || key != InternKey(Uid::FromBytes(key))) return false;
+  storage::v1::DefinitionRecord definition;
+  return definition.ParseFromArray(value.data(), static_cast<int>(value.size())) &&
+         definition.create_time_micros() != 0;
 }
 
 }  // namespace escapement

@@ -18,6 +18,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/uid.h"
+#include "common/kv/kv_store.h"
+#include "common/storage/done_table.h"
+#include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
 
@@ -50,6 +53,94 @@ std::string ParkedKey(const Uid& uid, absl::string_view event_key);
 std::string ParkedPrefix(const Uid& uid);
 // The `events` key inside a parked key; empty if that is malformed.
 std::string EventKeyOfParked(absl::string_view parked_key);
+
+// The rows of one-off events, for every writer that creates events.
+//
+// An event is one row in `events`. How it is delivered is stored once for many events
+// (event_table.h).
+//
+// Pure.
+
+// The id of the one-off event of this row or Done record. It is the stored id or, if none is
+// stored, the server-made id that follows from the key. (A row of a retry has another key than the
+// one its id was made of, so it stores the id.)
+std::string OneOffEventId(absl::string_view event_key, const storage::v1::EventRecord& row);
+std::string EndedEventId(const DoneKey& key, const storage::v1::DoneRecord& done);
+
+// One new event, already validated.
+struct NewEvent {
+  absl::string_view client_id;  // empty: a server-made id
+  int64_t nominal_micros = 0;   // if before now: sent at once
+  absl::string_view payload;
+  const Uid* definition_hash = nullptr;  // interned for the event's launch time
+  uint32_t priority = 0;
+};
+
+// When a new event is due: at its nominal time, or now if that has passed.
+absl::Time LaunchTimeOf(int64_t nominal_micros, absl::Time now);
+
+// Makes the rows of events that are created together. A server-made id needs no condition, because
+// its uid is new (128 random bits for the batch, plus a count). A client-chosen id adds its
+// event_names row and, as the group's last condition, that this row is absent.
+class EventRowBuilder {
+ public:
+  struct Options {
+    std::string tenant;
+    uint32_t queue_shards = 1;
+    absl::Time now;  // store time
+    // Random bits; only for server-made ids.
+    uint64_t uid_high = 0;
+    uint64_t uid_low = 0;
+  };
+  explicit EventRowBuilder(Options options);
+
+  // Adds the event to `group`.
+  void Add(const NewEvent& event, kv::Group& group);
+  // The id of the event that was added last.
+  std::string event_id() const { return OneOffEventId(EncodeEventKey(key_), row_); }
+
+ private:
+  const Options options_;
+  uint64_t added_ = 0;
+  EventKey key_;                  // key of the event that was added last
+  storage::v1::EventRecord row_;  // reused, so that its strings keep their memory
+};
+
+// How one-off events are delivered, stored once for all that are delivered alike and are due in the
+// same period of 28 days. It is a definition of version 0; its key in `definitions` begins with the
+// number of the period. So old periods can be found and deleted
+// (services/master/events/delivery_sweep_loop.h). Its create_time is the begin of the period.
+//
+// Definitions of version 0 without a create_time are of an earlier form, whose keys begin with no
+// period. They stay.
+//
+// Pure.
+
+// The number of a period of due times; the first one begins at the Unix epoch.
+using DeliveryPeriod = uint16_t;
+DeliveryPeriod DeliveryPeriodOf(absl::Time due);
+
+// The same delivery in the same period always has the same hash and bytes.
+struct InternedDelivery {
+  Uid hash;                // EventRecord.definition_hash: the period, and a hash of the delivery
+  std::string definition;  // the serialized DefinitionRecord
+};
+// `due`: of the event that uses it, or of another one of the same period.
+InternedDelivery Intern(const storage::v1::DeliveryRecord& delivery, absl::Time due);
+DeliveryPeriod DeliveryPeriodOf(const Uid& hash);
+// EventRecord.definition_hash; nullopt: it is no one-off event.
+std::optional<Uid> DeliveryHashOf(const storage::v1::EventRecord& event);
+
+// The group that stores the definition. If it is already stored, the group does not apply, which is
+// as good. Put it before the groups of the events.
+kv::Group InternGroup(const InternedDelivery& interned);
+std::string InternKey(const Uid& hash);  // a key of `definitions`
+
+// The first key of `definitions` that a delivery of this period can have. Definitions of schedules,
+// whose keys begin with random bytes, are between those of deliveries.
+std::string DeliveryPeriodBegin(DeliveryPeriod period);
+// True if the row of `definitions` is a delivery of a period.
+bool IsDeliveryOfPeriod(absl::string_view key, absl::string_view value);
 
 }  // namespace escapement
 

@@ -1,5 +1,4 @@
-#include "common/storage/interned_delivery.h"
-
+#include "common/storage/event_table.h"
 #include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"
 

@@ -1,6 +1,11 @@
 #include "common/storage/name_tables.h"
 
+#include "absl/strings/str_format.h"
+#include "common/base/hash.h"
 #include "common/base/key_codec.h"
+#include "common/base/proto_time.h"
+#include "common/base/uid.h"
+#include "common/storage/event_id.h"
 
 namespace escapement {
 
@@ -14,6 +19,83 @@ std::string DeadLetterKey(absl::string_view tenant, absl::Time time, absl::strin
 
 std::string RequestKey(absl::string_view tenant, absl::string_view request_id) {
   return KeyWriter().Text(tenant).Text(request_id).Take();
+}
+
+std::string EncodeDeadLetterKey(const DeadLetterName& name) {
+  return DeadLetterKey(name.tenant, name.time, name.event_id);
+}
+
+std::optional<DeadLetterName> DecodeDeadLetterKey(absl::string_view key) {
+  KeyReader reader(key);
+  DeadLetterName name;
+  name.tenant = reader.Text();
+  name.time = reader.Time();
+  name.event_id = reader.Text();
+  if (!reader.done()) return std::nullopt;
+  return name;
+}
+
+std::string DeadLetterPrefix(absl::string_view tenant) { return KeyWriter().Text(tenant).Take(); }
+
+std::string DeadLetterKeyFrom(absl::string_view tenant, absl::Time time) {
+  if (time == absl::InfinitePast()) return DeadLetterPrefix(tenant);
+  if (time == absl::InfiniteFuture()) return PrefixEnd(DeadLetterPrefix(tenant));
+  return KeyWriter().Text(tenant).Time(time).Take();
+}
+
+bool IsOneOff(const storage::v1::DeadLetterRecord& letter) { return letter.event().version() == 0; }
+
+std::optional<DoneKey> DoneKeyOf(const storage::v1::DeadLetterRecord& letter,
+                                 absl::string_view event_id, uint32_t queue_shards) {
+  if (letter.uid().size() != Uid::kBytes) return std::nullopt;
+  const storage::v1::EventRecord& event = letter.event();
+  DoneKey key;
+  key.uid = Uid::FromBytes(letter.uid());
+  key.occurrence = letter.occurrence();
+  key.first = letter.index();
+  key.day = DoneDay(FromMicros(event.launch_time_micros()));
+  if (!IsOneOff(letter) && event.run_count() > 1) {
+    key.shard = ShardOfIndex(event.run_count(), letter.index(), queue_shards);
+  } else if (const auto row = ParseServerMadeEventId(event_id); IsOneOff(letter) && row) {
+    key.shard = row->shard;
+  } else {
+    key.shard = ShardOfEventId(event_id, queue_shards);
+  }
+  return key;
+}
+
+std::string OperationKey(absl::string_view tenant, absl::string_view operation_id) {
+  return KeyWriter().Text(tenant).Text(operation_id).Take();
+}
+
+std::string OperationPrefix(absl::string_view tenant) { return KeyWriter().Text(tenant).Take(); }
+
+std::string NewOperationId(absl::Time now, uint64_t random) {
+  return absl::StrFormat("%016x%016x", static_cast<uint64_t>(ToMicros(now)), random);
+}
+
+std::string PauseRequestKey(const Uid& schedule) { return KeyWriter().Id(schedule).Take(); }
+
+Uid TargetIdOf(absl::string_view target_key) { return StableHash128(target_key); }
+
+std::string EncodeTargetRowKey(const TargetRowName& name) {
+  return KeyWriter(TargetRowPrefix(name.tenant, name.target)).Text(name.handler).Take();
+}
+
+std::optional<TargetRowName> DecodeTargetRowKey(absl::string_view key) {
+  KeyReader reader(key);
+  TargetRowName name;
+  name.tenant = reader.Text();
+  name.target = reader.Id();
+  name.handler = reader.Text();
+  if (!reader.done()) return std::nullopt;
+  return name;
+}
+
+std::string TargetRowPrefix(absl::string_view tenant) { return KeyWriter().Text(tenant).Take(); }
+
+std::string TargetRowPrefix(absl::string_view tenant, const Uid& target) {
+  return KeyWriter().Text(tenant).Id(target).Take();
 }
 
 }  // namespace escapement

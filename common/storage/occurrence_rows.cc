@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/kv/group_parts.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
-#include "common/storage/queue_shard_slices.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"

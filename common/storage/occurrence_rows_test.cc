@@ -5,8 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "common/base/micros.h"
-#include "common/storage/child_rows.h"
+#include "common/base/proto_time.h"
 #include "common/storage/children_table.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"

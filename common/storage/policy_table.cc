@@ -1,7 +1,7 @@
 #include "common/storage/policy_table.h"
 
+#include "common/base/hash.h"
 #include "common/base/key_codec.h"
-#include "common/base/stable_hash.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {

@@ -1,5 +1,4 @@
-#include "common/storage/queue_shard_slices.h"
-
+#include "common/storage/run_table.h"
 #include "gtest/gtest.h"
 
 namespace escapement {

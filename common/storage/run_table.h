@@ -16,9 +16,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "common/base/uid.h"
+#include "common/storage/event_id.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
@@ -53,6 +56,18 @@ void CountInSchedule(storage::v1::OutcomeKind outcome, uint64_t count, int64_t e
                      storage::v1::RunPartRecord& part);
 // Adds a part to the sum of parts.
 void AddScheduleCounts(const storage::v1::RunPartRecord& part, storage::v1::RunPartRecord& sum);
+
+// Splits the events of a run by queue shard. In a run of one event its id decides; larger runs have
+// contiguous slices (event_id.h). The shard of an event holds its row of `events` and its Done
+// record.
+//
+// Pure.
+
+// Splits events [range.first, range.first + range.count) of a run of `run_count` events by queue
+// shard, in ascending order. Indices beyond the run are left out.
+std::vector<std::pair<uint16_t, IndexSlice>> SplitByQueueShard(const RunIdentity& run,
+                                                               uint64_t run_count, IndexSlice range,
+                                                               uint32_t queue_shards);
 
 }  // namespace escapement
 

@@ -1,7 +1,7 @@
 #include "common/storage/schedule_table.h"
 
+#include "common/base/hash.h"
 #include "common/base/key_codec.h"
-#include "common/base/stable_hash.h"
 
 namespace escapement {
 

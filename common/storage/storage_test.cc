@@ -1,6 +1,5 @@
 #include <string>
 
-#include "common/kv/column_family.h"
 #include "common/kv/layout.h"
 #include "common/storage/children_table.h"
 #include "common/storage/done_table.h"

@@ -1,6 +1,5 @@
-#include "common/storage/target_table.h"
-
 #include "absl/strings/match.h"
+#include "common/storage/name_tables.h"
 #include "gtest/gtest.h"
 
 namespace escapement {

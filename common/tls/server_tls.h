@@ -18,10 +18,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
@@ -78,6 +82,52 @@ class ServerTls {
   ServerTlsContents seen_ ABSL_GUARDED_BY(mutex_);
   std::string read_error_ ABSL_GUARDED_BY(mutex_);
 };
+
+// PeerTls: how this process proves the servers that it calls, and itself to them.
+
+// Paths of PEM files.
+struct PeerTls {
+  std::string ca;         // the authorities whose servers are believed
+  std::string cert = {};  // the client certificate, with its chain; empty: none
+  std::string key = {};   // its key, without a password; empty: none
+};
+
+// INVALID_ARGUMENT: a sentence that names the file that cannot be used.
+absl::Status CheckPeerTls(const PeerTls& tls);
+
+// --tls_cert, --tls_key, --tls_client_ca and --peer_ca: TLS of a process, by PEM files.
+
+// Appends a sentence for each flag that cannot be used: a pair that is not complete, files that
+// cannot be read or do not fit together. Starts no thread.
+void ValidateTlsFlags(std::vector<std::string>& errors);
+
+// True if the ports of this process use TLS.
+bool ServesTls();
+
+// The TLS of this process's ports; null: none.
+absl::StatusOr<std::shared_ptr<ServerTls>> ServerTlsFromFlags();
+
+// The TLS of channels to other processes of the platform; nullopt: none.
+std::optional<PeerTls> PeerTlsFromFlags();
+
+// PEM files in an OpenSSL context. Errors are INVALID_ARGUMENT sentences that begin with the path.
+//
+// Threads: any; one at a time for each context.
+
+// A file and its contents.
+struct Pem {
+  const std::string& path;
+  const std::string& text;
+};
+
+// Reads a whole file of at most 1 MiB.
+absl::Status ReadPemFile(const std::string& path, std::string* text);
+
+// Gives `context` a certificate with its chain and the certificate's key.
+absl::Status UseIdentity(Pem cert, Pem key, ssl_ctx_st& context);
+
+// Lets `context` accept peers whose certificates come from these authorities.
+absl::Status TrustCa(Pem ca, ssl_ctx_st& context);
 
 }  // namespace escapement
 

@@ -1,5 +1,3 @@
-#include "common/tls/tls_flags.h"
-
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -7,6 +5,7 @@
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/flags/reflection.h"
+#include "common/tls/server_tls.h"
 #include "common/tls/testing/test_certificates.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

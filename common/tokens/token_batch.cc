@@ -5,12 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
 #include "common/base/printable_text.h"
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
 #include "common/storage/waiting_table.h"
-#include "common/tokens/limits.h"
+#include "common/tokens/token_door.h"
 
 namespace escapement {
 namespace {

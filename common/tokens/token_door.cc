@@ -12,10 +12,10 @@
 #include "common/kv/client/kv_client.h"
 #include "common/runtime/perturb.h"
 #include "common/status/errors.h"
-#include "common/tokens/limits.h"
 #include "common/tokens/token_batch.h"
 
 namespace escapement {
+
 namespace {
 
 using Results = std::vector<v1::TokenResult::Status>;

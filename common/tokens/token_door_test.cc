@@ -8,13 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/kv/client/kv_client.h"
 #include "common/kv/memory/mem_kv_store.h"
 #include "common/sim/sim_runtime.h"
 #include "common/status/errors.h"
 #include "common/storage/waiting_table.h"
-#include "common/tokens/limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -8,7 +8,7 @@
 #include "common/rpc/ordered_stream_grpc.h"
 #include "common/rpc/rpc_table_grpc.h"
 #include "common/status/errors.h"
-#include "common/tokens/limits.h"
+#include "common/tokens/token_door.h"
 #include "escapement/v1/token_service.pb.h"
 
 namespace escapement {

@@ -8,7 +8,7 @@
 #ifndef COMMON_TOKENS_TOKEN_GRPC_H_
 #define COMMON_TOKENS_TOKEN_GRPC_H_
 
-#include "common/tokens/token_api.h"
+#include "common/tokens/token_door.h"
 
 namespace escapement {
 

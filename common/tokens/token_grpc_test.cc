@@ -19,7 +19,7 @@
 #include "common/rpc/rpc_table_grpc.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status/errors.h"
-#include "common/tokens/limits.h"
+#include "common/tokens/token_door.h"
 #include "escapement/v1/token_service.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

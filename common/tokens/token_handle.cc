@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
-#include "common/base/big_endian.h"
+#include "common/base/key_codec.h"
 #include "common/base/log.h"
 
 namespace escapement {
@@ -44,12 +44,12 @@ SHA256_CTX HashedBlock(absl::string_view key, unsigned char pad) {
 
 // Reads the key until there is one, and puts `fresh_key` if there is none. The callback of the
 // running call holds it.
-class KeyReader : public std::enable_shared_from_this<KeyReader> {
+class TokenKeyReader : public std::enable_shared_from_this<TokenKeyReader> {
  public:
   using Done = absl::AnyInvocable<void(std::shared_ptr<const TokenMint>)>;
 
-  KeyReader(kv::KvClient& client, std::shared_ptr<Executor> executor, std::string fresh_key,
-            Done done)
+  TokenKeyReader(kv::KvClient& client, std::shared_ptr<Executor> executor, std::string fresh_key,
+                 Done done)
       : client_(client),
         executor_(std::move(executor)),
         fresh_key_(std::move(fresh_key)),
@@ -171,7 +171,8 @@ std::optional<TokenName> TokenMint::Read(absl::string_view handle) const {
 
 void LoadTokenMint(kv::KvClient& client, std::shared_ptr<Executor> executor, std::string fresh_key,
                    absl::AnyInvocable<void(std::shared_ptr<const TokenMint>)> done) {
-  std::make_shared<KeyReader>(client, std::move(executor), std::move(fresh_key), std::move(done))
+  std::make_shared<TokenKeyReader>(client, std::move(executor), std::move(fresh_key),
+                                   std::move(done))
       ->Read();
 }
 

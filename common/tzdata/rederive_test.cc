@@ -173,7 +173,7 @@ TEST(RederiveTest, EveryOccurrenceFiresOnceHoweverTheRulesChange) {
         chance.Of<std::string>({"*/15 * * * *", "30 2 * * *", "0 * * * *", "*/7 1-3 * * *",
                                 "0 0 * * *", "10,20,50 2 * * *", "5 */5 * * *", "0 2-3 29,30 3 *"});
     p.policy.gap = static_cast<cron::GapPolicy>(chance.Between(0, 3));
-    p.policy.overlap = static_cast<cron::OverlapPolicy>(chance.Between(0, 3));
+    p.policy.fold = static_cast<cron::FoldPolicy>(chance.Between(0, 3));
     p.before = {{.offset = chance.Of<int64_t>({0, kHour, 19800, -5 * kHour, 37800})}};
     for (int64_t changes = chance.Between(0, 2), i = 0; i < changes; ++i) {
       p.before.push_back(
@@ -198,7 +198,7 @@ TEST(RederiveTest, EveryOccurrenceFiresOnceHoweverTheRulesChange) {
         text += " |";
       }
       ADD_FAILURE() << "seed " << seed << text << " gap " << static_cast<int>(p.policy.gap)
-                    << " overlap " << static_cast<int>(p.policy.overlap);
+                    << " fold " << static_cast<int>(p.policy.fold);
       return;
     }
   }

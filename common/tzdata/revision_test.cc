@@ -1,5 +1,4 @@
-#include "common/tzdata/revision.h"
-
+#include "common/tzdata/tzdata_table.h"
 #include "gtest/gtest.h"
 
 namespace escapement::tzdata {

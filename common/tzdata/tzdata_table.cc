@@ -1,12 +1,21 @@
 #include "common/tzdata/tzdata_table.h"
 
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <tuple>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/hash.h"
 #include "common/base/key_codec.h"
 #include "common/kv/group_parts.h"
+#include "common/tzdata/zone_rules.h"
 
 namespace escapement::tzdata {
+
 namespace {
 
 constexpr uint32_t kZonesMax = 10'000;
@@ -65,6 +74,56 @@ std::optional<PartitionFrontier> DecodeFrontier(absl::string_view value) {
 
 kv::Condition RevisionIs(absl::string_view revision) {
   return kv::ValueIs(kv::ColumnFamily::kMeta, std::string(kRevisionKey), std::string(revision));
+}
+
+namespace {
+
+std::vector<cron::Zone> LoadAll() {
+  std::vector<cron::Zone> zones;
+  for (const std::string& name : cron::TzdataNames()) {
+    // Some distributions ship the older names in a separate package.
+    if (auto zone = cron::Zone::Load(name); zone.ok()) zones.push_back(*std::move(zone));
+  }
+  return zones;
+}
+
+}  // namespace
+
+Database ThisMachine() {
+  Database database{.revision = cron::TzdataVersion(), .zones = LoadAll};
+  if (database.revision == kUnknownVersion) database.revision = RevisionOf(LoadAll());
+  return database;
+}
+
+std::string RevisionOf(const std::vector<cron::Zone>& zones) {
+  const absl::Time begin = absl::FromUnixSeconds(cron::kLocalBegin) - absl::Hours(24 * 365);
+  const absl::Time end = absl::FromUnixSeconds(cron::kLocalEnd);
+  KeyWriter all;
+  for (const cron::Zone& zone : zones)
+    all.Text(zone.name()).Text(EncodeRules(RulesOf(zone, begin, end)));
+  return absl::StrCat(kUnknownVersion, "-", absl::Hex(StableHash64(all.Take()), absl::kZeroPad16));
+}
+
+namespace {
+
+// Year, number of letters, letters, rest: these compare in the order of revisions.
+using Parts = std::tuple<std::string, size_t, std::string, std::string>;
+
+std::optional<Parts> Split(absl::string_view revision) {
+  size_t year = 0;
+  while (year < revision.size() && absl::ascii_isdigit(revision[year])) ++year;
+  size_t letters = year;
+  while (letters < revision.size() && absl::ascii_islower(revision[letters])) ++letters;
+  if (year != 4 || letters == year) return std::nullopt;
+  return Parts(revision.substr(0, year), letters - year, revision.substr(year, letters - year),
+               revision.substr(letters));
+}
+
+}  // namespace
+
+bool Newer(absl::string_view a, absl::string_view b) {
+  const std::optional<Parts> left = Split(a), right = Split(b);
+  return left.has_value() && right.has_value() && *left > *right;
 }
 
 }  // namespace escapement::tzdata

@@ -6,11 +6,14 @@
 #define COMMON_TZDATA_TZDATA_TABLE_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/cron/zone.h"
 #include "common/kv/kv_store.h"
 #include "common/tzdata/zone_rules.h"
 
@@ -52,6 +55,40 @@ std::optional<PartitionFrontier> DecodeFrontier(absl::string_view value);
 
 // The condition that `revision` is in force.
 kv::Condition RevisionIs(absl::string_view revision);
+
+// This machine's time zone database, in the form that is compared with the store's.
+//
+// Threads: any.
+
+struct Database {
+  std::string revision;
+  // All zones, in the order of their names. Loading them takes some 100 ms, and 15 MB that stay in
+  // memory. Only a process that brings a revision into force needs them.
+  std::function<std::vector<cron::Zone>()> zones;
+};
+
+// The revision is the version in the files (cron::TzdataVersion). If the files have none, all zones
+// are loaded and hashed.
+Database ThisMachine();
+
+// "unknown-" and 16 hex digits: XXH3 over all offsets of the years 1969 to 2200.
+std::string RevisionOf(const std::vector<cron::Zone>& zones);
+
+// Names of revisions of the time zone database, and their order.
+//
+// A revision is the version that the database states: a year, letters, and any rest ("2026b",
+// "2026b.1"). Two machines with one version count as having the same rules. A database without a
+// version has the revision "unknown-" and the hash of all its rules. That is neither newer nor
+// older than any other, so machines with such databases work together only if their rules are
+// equal.
+//
+// Pure.
+
+inline constexpr absl::string_view kUnknownVersion = "unknown";
+
+// True if revision `a` is certainly newer than `b`. Compares the years, then the letters ("z"
+// before "aa"), then the rest as text.
+bool Newer(absl::string_view a, absl::string_view b);
 
 }  // namespace escapement::tzdata
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "common/base/big_endian.h"
+#include "common/base/key_codec.h"
 
 namespace escapement::tzdata {
 namespace {

@@ -1,9 +1,9 @@
 // The emitter: writes the events of schedules into the queue, ahead of time.
 
-#include "common/process/lease_flags.h"
 #include "common/process/service_process.h"
+#include "common/process/sharded_service.h"
 #include "common/process/store_client.h"
-#include "services/emitter/service/hosted_emitter.h"
+#include "services/emitter/service/emitter_service.h"
 
 namespace escapement::emitter {
 namespace {

@@ -1,10 +1,10 @@
 // The handler: delivers due events.
 
-#include "common/process/lease_flags.h"
 #include "common/process/service_process.h"
+#include "common/process/sharded_service.h"
 #include "common/process/store_client.h"
-#include "common/secrets/secret_keys_flag.h"
-#include "services/handler/service/hosted_handler.h"
+#include "common/secrets/sealed_value.h"
+#include "services/handler/service/handler_service.h"
 
 namespace escapement::handler {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "common/process/service_process.h"
 #include "common/process/store_client.h"
-#include "common/secrets/secret_keys_flag.h"
+#include "common/secrets/sealed_value.h"
 #include "services/master/service/hosted_master.h"
 
 int main(int argc, char** argv) {

@@ -2,8 +2,6 @@
 
 #include "common/auth/hosted_gate.h"
 #include "common/process/service_process.h"
-#include "services/store/service/metrics.h"
-#include "services/store/service/store_flags.h"
 #include "services/store/service/store_server.h"
 #include "services/store/service/store_tasks.h"
 

@@ -1,7 +1,7 @@
 // The token manager: grants tokens to waiting events and takes them back from consumers.
 
-#include "common/process/lease_flags.h"
 #include "common/process/service_process.h"
+#include "common/process/sharded_service.h"
 #include "common/process/store_client.h"
 #include "services/token_manager/service/hosted_token_manager.h"
 

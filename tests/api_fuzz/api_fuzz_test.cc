@@ -12,7 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/api_fuzz/bed.h"
-#include "tests/fixtures/process/test_folders.h"
+#include "tests/fixtures/process/child_process.h"
 
 namespace escapement::api_fuzz {
 namespace api_fuzz_test {

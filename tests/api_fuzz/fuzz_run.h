@@ -13,6 +13,7 @@
 #define TESTS_API_FUZZ_FUZZ_RUN_H_
 
 #include <google/protobuf/message.h>
+#include <grpcpp/support/status.h>
 
 #include <cstdint>
 #include <functional>
@@ -94,6 +95,19 @@ class FuzzRun {
   std::vector<std::string> findings_;
   std::map<std::string, int> tally_;
 };
+
+// Rules for every answer, whatever the request was. Each function says what is wrong, or returns
+// "".
+//
+// Pure.
+
+// A client must be able to act on an error. It may not be INTERNAL, UNKNOWN, DATA_LOSS,
+// UNIMPLEMENTED or DEADLINE_EXCEEDED. It has an ErrorInfo and plain texts; INVALID_ARGUMENT also
+// names the fields.
+std::string JudgeStatus(const grpc::Status& status);
+
+// No string in an answer may have control characters. Errors inside an answer follow JudgeStatus.
+std::string JudgeTexts(const google::protobuf::Message& answer);
 
 }  // namespace escapement::api_fuzz
 

@@ -18,10 +18,7 @@
 #include "tests/bench/beds/delivery_peers.h"
 #include "tests/bench/beds/platform_bed.h"
 #include "tests/bench/figures/bench_run.h"
-#include "tests/bench/raw/raw_kafka.h"
-#include "tests/bench/raw/raw_mail.h"
-#include "tests/bench/raw/raw_send.h"
-#include "tests/bench/raw/raw_sqs.h"
+#include "tests/bench/raw/raw_limits.h"
 #include "tests/bench/stages/delivery_stages.h"
 
 ABSL_FLAG(double, share, 1, "measures this part of the usual number of events");

@@ -9,8 +9,7 @@
 #include "common/net/address_rule.h"
 #include "services/handler/delivery/kafka/kafka_transport.h"
 #include "tests/bench/figures/bench_run.h"
-#include "tests/bench/raw/raw_kafka.h"
-#include "tests/bench/raw/transport_rates.h"
+#include "tests/bench/raw/raw_limits.h"
 #include "tests/fixtures/kafka/kafka_attempts.h"
 #include "tests/fixtures/kafka/kafka_cluster.h"
 

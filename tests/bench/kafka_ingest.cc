@@ -16,10 +16,10 @@
 #include "escapement/v1/resources.pb.h"
 #include "google/protobuf/util/json_util.h"
 #include "tests/bench/figures/bench_run.h"
-#include "tests/bench/raw/raw_kafka.h"
+#include "tests/bench/raw/raw_limits.h"
 #include "tests/fixtures/kafka/kafka_cluster.h"
-#include "tests/integration/metric_of.h"
 #include "tests/integration/platform.h"
+#include "tests/integration/probes.h"
 
 namespace escapement::bench {
 namespace {

@@ -19,7 +19,7 @@
 #include "tests/bench/beds/platform_bed.h"
 #include "tests/bench/beds/receiver_process.h"
 #include "tests/bench/figures/bench_run.h"
-#include "tests/bench/raw/raw_send.h"
+#include "tests/bench/raw/raw_limits.h"
 #include "tests/bench/stages/path_stages.h"
 #include "tests/integration/api_client.h"
 

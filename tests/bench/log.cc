@@ -21,7 +21,7 @@
 #include "tests/bench/beds/log_writer.h"
 #include "tests/bench/figures/bench_run.h"
 #include "tests/bench/figures/figures.h"
-#include "tests/bench/raw/raw_postgres.h"
+#include "tests/bench/raw/raw_limits.h"
 #include "tests/fixtures/postgres/postgres.h"
 
 namespace escapement::bench {

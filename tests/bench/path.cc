@@ -18,12 +18,10 @@
 #include "tests/bench/beds/receiver_process.h"
 #include "tests/bench/beds/stored_schedules.h"
 #include "tests/bench/figures/bench_run.h"
-#include "tests/bench/figures/process_stats.h"
-#include "tests/bench/raw/raw_send.h"
-#include "tests/bench/raw/raw_store.h"
-#include "tests/bench/raw/transport_rates.h"
+#include "tests/bench/figures/machine.h"
+#include "tests/bench/raw/raw_limits.h"
 #include "tests/bench/stages/path_stages.h"
-#include "tests/fixtures/loopback.h"
+#include "tests/fixtures/tcp_socket.h"
 #include "tests/integration/api_client.h"
 
 ABSL_FLAG(bool, separate, false, "five processes instead of standalone");

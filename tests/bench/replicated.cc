@@ -25,7 +25,7 @@
 #include "tests/bench/beds/receiver_process.h"
 #include "tests/bench/figures/bench_run.h"
 #include "tests/bench/figures/figures.h"
-#include "tests/bench/raw/raw_postgres.h"
+#include "tests/bench/raw/raw_limits.h"
 #include "tests/bench/stages/path_stages.h"
 #include "tests/fixtures/postgres/postgres.h"
 #include "tests/fixtures/process/child_process.h"

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/bench/figures/bench_run.h"
 #include "tests/bench/figures/figures.h"
-#include "tests/bench/raw/machine_limits.h"
+#include "tests/bench/raw/raw_limits.h"
 #include "tests/bench/stages/throttle_stages.h"
 
 ABSL_FLAG(bool, separate, false,

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/cron/description.h"
+#include "common/cron/cron_expression.h"
 #include "common/cron/evaluator.h"
 #include "common/cron/launch_expression.h"
 
@@ -97,9 +97,9 @@ void MeasureCommon() {
 }
 
 void MeasureWorst() {
-  const DstPolicy shift{.gap = GapPolicy::kShift, .overlap = OverlapPolicy::kFirst};
-  const DstPolicy skip{.gap = GapPolicy::kSkip, .overlap = OverlapPolicy::kLast};
-  const DstPolicy after{.gap = GapPolicy::kFireAfter, .overlap = OverlapPolicy::kBoth};
+  const DstPolicy shift{.gap = GapPolicy::kShift, .fold = FoldPolicy::kFirst};
+  const DstPolicy skip{.gap = GapPolicy::kSkip, .fold = FoldPolicy::kLast};
+  const DstPolicy after{.gap = GapPolicy::kFireAfter, .fold = FoldPolicy::kBoth};
   std::string every_item = "0 0 1W";
   for (int n = 2; n <= 31; ++n) every_item += "," + std::to_string(n) + "W";
   for (int n = 0; n <= 30; ++n) every_item += ",L-" + std::to_string(n) + "W";

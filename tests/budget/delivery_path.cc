@@ -3,14 +3,14 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/kv/group_parts.h"
 #include "common/storage/event_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/testing/handler_world.h"
 #include "tests/budget/mark.h"
 #include "tests/budget/paths.h"
-#include "tests/budget/stored_rows.h"
+#include "tests/budget/rocks_rig.h"
 
 namespace escapement::budget {
 namespace {

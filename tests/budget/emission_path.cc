@@ -6,12 +6,12 @@
 #include "common/kv/client/kv_client.h"
 #include "common/kv/memory/mem_kv_store.h"
 #include "common/sim/sim_runtime.h"
-#include "common/storage/child_rows.h"
+#include "common/storage/children_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/emitter/service/emitter_service.h"
 #include "tests/budget/mark.h"
 #include "tests/budget/paths.h"
-#include "tests/budget/stored_rows.h"
+#include "tests/budget/rocks_rig.h"
 
 namespace escapement::budget {
 namespace {

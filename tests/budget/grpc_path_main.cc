@@ -17,11 +17,10 @@
 #include "services/handler/service/handler_service.h"
 #include "tests/budget/mark.h"
 #include "tests/budget/rocks_rig.h"
-#include "tests/budget/stored_rows.h"
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
-#include "tests/fixtures/loopback.h"
 #include "tests/fixtures/process/child_process.h"
+#include "tests/fixtures/tcp_socket.h"
 
 namespace escapement::budget {
 namespace {

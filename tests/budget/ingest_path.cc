@@ -7,7 +7,7 @@
 #include "services/master/testing/master_world.h"
 #include "tests/budget/mark.h"
 #include "tests/budget/paths.h"
-#include "tests/budget/stored_rows.h"
+#include "tests/budget/rocks_rig.h"
 
 namespace escapement::budget {
 

@@ -3,14 +3,13 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "tests/budget/mark.h"
 #include "tests/budget/paths.h"
 #include "tests/budget/rocks_rig.h"
-#include "tests/budget/stored_rows.h"
 
 namespace escapement::budget {
 namespace {

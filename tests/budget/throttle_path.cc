@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/kv/group_parts.h"
 #include "common/storage/inflight_table.h"
 #include "services/token_manager/testing/token_world.h"

@@ -5,7 +5,6 @@
 #include <functional>
 #include <string>
 
-#include "common/base/big_endian.h"
 #include "common/base/key_codec.h"
 #include "common/kv/layout.h"
 #include "gmock/gmock.h"

@@ -5,9 +5,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/big_endian.h"
 #include "common/base/key_codec.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 
 namespace escapement::kv {
 namespace {

@@ -5,7 +5,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/big_endian.h"
+#include "common/base/key_codec.h"
 
 namespace escapement::crash {
 namespace {

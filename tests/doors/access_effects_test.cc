@@ -15,8 +15,8 @@
 #include "gtest/gtest.h"
 #include "tests/doors/access_fixture.h"
 #include "tests/doors/access_requests.h"
-#include "tests/doors/rest_call.h"
-#include "tests/fixtures/public_routes.h"
+#include "tests/doors/door_cases.h"
+#include "tests/fixtures/http_receiver.h"
 
 namespace escapement::doors {
 namespace access_effects_test {

@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
-#include "common/rest/answer_writer.h"
+#include "common/rest/request_reader.h"
 #include "common/rpc/method_access.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status/errors.h"
@@ -31,7 +31,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/doors/access_requests.h"
-#include "tests/doors/rest_call.h"
+#include "tests/doors/door_cases.h"
 #include "tests/doors/secured_standalone.h"
 
 namespace escapement::doors {

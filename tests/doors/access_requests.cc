@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_replace.h"
 #include "common/base/check.h"
-#include "tests/fixtures/public_routes.h"
+#include "tests/fixtures/http_receiver.h"
 
 namespace escapement::doors {
 

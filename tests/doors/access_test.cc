@@ -17,7 +17,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/doors/access_fixture.h"
 #include "tests/doors/access_requests.h"
-#include "tests/fixtures/public_routes.h"
+#include "tests/fixtures/http_receiver.h"
 
 namespace escapement::doors {
 namespace access_test {

@@ -18,9 +18,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "tests/fixtures/process/test_folders.h"
-#include "tests/integration/http_get.h"
+#include "tests/fixtures/process/child_process.h"
 #include "tests/integration/platform.h"
+#include "tests/integration/probes.h"
 
 namespace escapement::doors {
 namespace ndjson_test {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/rest/gzip.h"
+#include "common/rest/json_bytes.h"
 #include "escapement/v1/key_service.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -11,8 +11,8 @@
 #include "common/rpc/channel.h"
 #include "common/status/errors.h"
 #include "escapement/v1/tenant_service.pb.h"
-#include "tests/fixtures/process/test_folders.h"
-#include "tests/fixtures/public_routes.h"
+#include "tests/fixtures/http_receiver.h"
+#include "tests/fixtures/process/child_process.h"
 
 namespace escapement::doors {
 namespace {

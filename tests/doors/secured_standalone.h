@@ -19,8 +19,8 @@
 #include "common/rpc/status_conversion.h"
 #include "escapement/v1/key_service.pb.h"
 #include "tests/fixtures/raw_call.h"
-#include "tests/integration/http_get.h"
 #include "tests/integration/platform.h"
+#include "tests/integration/probes.h"
 
 namespace escapement::doors {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "nlohmann/json.hpp"
-#include "tests/integration/http_get.h"
+#include "tests/integration/probes.h"
 
 namespace escapement::e2e {
 namespace {

@@ -16,11 +16,7 @@
 #include "absl/time/clock.h"
 #include "tests/e2e/consumer.h"
 #include "tests/e2e/judge.h"
-#include "tests/e2e/progress.h"
 #include "tests/e2e/secure_platform.h"
-#include "tests/e2e/throttled_phase.h"
-#include "tests/e2e/time_phase.h"
-#include "tests/e2e/transport_phase.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/platform.h"
 

@@ -1,8 +1,7 @@
-#include "tests/e2e/progress.h"
-
 #include <cstdio>
 
 #include "absl/time/clock.h"
+#include "tests/e2e/demo.h"
 
 namespace escapement::e2e {
 

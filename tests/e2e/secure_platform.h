@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "tests/fixtures/caller_channel.h"
+#include "tests/fixtures/policy_client.h"
 #include "tests/integration/platform.h"
 
 namespace escapement::e2e {

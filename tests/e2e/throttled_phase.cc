@@ -1,5 +1,3 @@
-#include "tests/e2e/throttled_phase.h"
-
 #include <poll.h>
 
 #include <memory>
@@ -9,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "tests/e2e/consumer.h"
+#include "tests/e2e/demo.h"
 #include "tests/fixtures/policy_client.h"
 
 namespace escapement::e2e {

@@ -1,5 +1,3 @@
-#include "tests/e2e/time_phase.h"
-
 #include <poll.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "tests/e2e/demo.h"
 
 namespace escapement::e2e {
 namespace {

@@ -1,5 +1,3 @@
-#include "tests/e2e/transport_phase.h"
-
 #include <poll.h>
 
 #include <algorithm>
@@ -12,7 +10,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
-#include "tests/fixtures/http_request.h"
+#include "tests/e2e/demo.h"
+#include "tests/fixtures/http_receiver.h"
 #include "tests/fixtures/kafka/kafka_cluster.h"
 #include "tests/fixtures/sqs/sqs_server.h"
 

@@ -12,8 +12,8 @@
 #include "common/filter/filter.h"
 #include "common/status/errors.h"
 #include "services/master/events/event_filter.h"
-#include "services/master/policies/policy_filter.h"
-#include "services/master/runs/run_filter.h"
+#include "services/master/policies/policy_codec.h"
+#include "services/master/runs/run_listing.h"
 #include "services/master/schedules/schedule_filter.h"
 #include "tests/fuzz/require.h"
 

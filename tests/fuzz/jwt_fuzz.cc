@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/auth/issuer_config.h"
-#include "common/auth/jose_text.h"
+#include "common/auth/jwks.h"
 #include "common/auth/jwt_verifier.h"
 #include "common/base/printable_text.h"
 #include "common/status/errors.h"

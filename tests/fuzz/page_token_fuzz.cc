@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "services/master/requests/page_token.h"
+#include "services/master/requests/range_reader.h"
 #include "tests/fuzz/require.h"
 
 namespace escapement::fuzz {

@@ -13,11 +13,10 @@
 
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "common/rest/answer_writer.h"
 #include "common/rest/path_template.h"
 #include "common/rest/request_reader.h"
-#include "tests/doors/rest_call.h"
-#include "tests/fixtures/public_routes.h"
+#include "tests/doors/door_cases.h"
+#include "tests/fixtures/http_receiver.h"
 #include "tests/fuzz/require.h"
 
 namespace escapement::fuzz {

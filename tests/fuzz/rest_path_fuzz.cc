@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "common/rest/path_template.h"
-#include "tests/fixtures/public_routes.h"
+#include "tests/fixtures/http_receiver.h"
 #include "tests/fuzz/require.h"
 
 namespace escapement::fuzz {

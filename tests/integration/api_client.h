@@ -17,7 +17,7 @@
 #include "escapement/v1/event_service.pb.h"
 #include "escapement/v1/run_service.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
-#include "tests/fixtures/caller_channel.h"
+#include "tests/fixtures/policy_client.h"
 
 namespace escapement::integration {
 

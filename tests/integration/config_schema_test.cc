@@ -12,7 +12,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/process/child_process.h"
-#include "tests/fixtures/process/test_folders.h"
 
 namespace escapement::integration {
 namespace config_schema_test {

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tests/integration/escctl_fixture.h"
-#include "tests/integration/http_get.h"
 #include "tests/integration/platform.h"
+#include "tests/integration/probes.h"
 
 namespace escapement::integration {
 namespace down_targets_test {

@@ -15,7 +15,6 @@
 #include "nlohmann/json.hpp"
 #include "tests/fixtures/http_receiver.h"
 #include "tests/fixtures/process/child_process.h"
-#include "tests/fixtures/process/test_folders.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/integration/platform.h"
 

@@ -10,7 +10,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/process/child_process.h"
-#include "tests/fixtures/process/test_folders.h"
 
 namespace escapement::integration {
 namespace escctl_shell_test {

@@ -13,7 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/grpc_receiver.h"
-#include "tests/fixtures/process/test_folders.h"
+#include "tests/fixtures/process/child_process.h"
 #include "tests/integration/escctl_fixture.h"
 
 namespace escapement::integration {

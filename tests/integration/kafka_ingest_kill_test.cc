@@ -16,11 +16,10 @@
 #include "gtest/gtest.h"
 #include "tests/fixtures/kafka/kafka_cluster.h"
 #include "tests/fixtures/kafka/kafka_login_broker.h"
-#include "tests/fixtures/process/test_folders.h"
+#include "tests/fixtures/process/child_process.h"
 #include "tests/integration/api_client.h"
-#include "tests/integration/http_get.h"
-#include "tests/integration/metric_of.h"
 #include "tests/integration/platform.h"
+#include "tests/integration/probes.h"
 
 namespace escapement::integration {
 namespace kafka_ingest_kill_test {

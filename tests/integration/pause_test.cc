@@ -14,11 +14,11 @@
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/http_receiver.h"
-#include "tests/fixtures/process/test_folders.h"
+#include "tests/fixtures/process/child_process.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/integration/api_client.h"
-#include "tests/integration/metric_of.h"
 #include "tests/integration/platform.h"
+#include "tests/integration/probes.h"
 
 namespace escapement::integration {
 namespace pause_test {

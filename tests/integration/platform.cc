@@ -18,7 +18,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "common/tls/testing/tls_client.h"
-#include "tests/integration/http_get.h"
+#include "tests/integration/probes.h"
 
 namespace escapement::integration {
 namespace {

@@ -19,11 +19,11 @@
 #include "gtest/gtest.h"
 #include "tests/fixtures/http_receiver.h"
 #include "tests/fixtures/postgres/postgres.h"
-#include "tests/fixtures/process/test_folders.h"
+#include "tests/fixtures/process/child_process.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/integration/api_client.h"
-#include "tests/integration/http_get.h"
 #include "tests/integration/platform.h"
+#include "tests/integration/probes.h"
 
 namespace escapement::integration {
 namespace replicated_platform_test {

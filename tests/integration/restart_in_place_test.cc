@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 #include "tests/fixtures/http_receiver.h"
 #include "tests/fixtures/policy_client.h"
-#include "tests/fixtures/process/test_folders.h"
+#include "tests/fixtures/process/child_process.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/platform.h"

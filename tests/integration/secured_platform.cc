@@ -8,7 +8,7 @@
 #include "common/base/check.h"
 #include "common/rpc/channel.h"
 #include "common/tls/testing/tls_client.h"
-#include "tests/fixtures/process/test_folders.h"
+#include "tests/fixtures/process/child_process.h"
 
 namespace escapement::integration {
 namespace {

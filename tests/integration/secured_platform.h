@@ -21,7 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/rpc/status_conversion.h"
-#include "common/tls/peer_tls.h"
+#include "common/tls/server_tls.h"
 #include "common/tls/testing/test_certificates.h"
 #include "escapement/v1/key_service.pb.h"
 #include "tests/fixtures/raw_call.h"

@@ -20,8 +20,8 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "tests/doors/access_requests.h"
-#include "tests/doors/rest_call.h"
-#include "tests/fixtures/public_routes.h"
+#include "tests/doors/door_cases.h"
+#include "tests/fixtures/http_receiver.h"
 #include "tests/integration/secured_platform.h"
 
 namespace escapement::integration {

@@ -4,7 +4,7 @@
 
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "tests/fixtures/process/test_folders.h"
+#include "tests/fixtures/process/child_process.h"
 #include "tests/integration/escctl_fixture.h"
 
 namespace escapement::integration {

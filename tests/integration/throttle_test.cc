@@ -17,7 +17,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/fixtures/http_receiver.h"
 #include "tests/fixtures/policy_client.h"
-#include "tests/fixtures/process/test_folders.h"
+#include "tests/fixtures/process/child_process.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/fixtures/token_completer.h"
 #include "tests/integration/api_client.h"

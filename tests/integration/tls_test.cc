@@ -14,10 +14,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/process/child_process.h"
-#include "tests/fixtures/process/test_folders.h"
-#include "tests/integration/grpc_health.h"
-#include "tests/integration/http_get.h"
 #include "tests/integration/platform.h"
+#include "tests/integration/probes.h"
 
 namespace escapement::integration {
 namespace tls_test {

@@ -12,9 +12,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "tests/fixtures/process/test_folders.h"
-#include "tests/integration/http_get.h"
+#include "tests/fixtures/process/child_process.h"
 #include "tests/integration/platform.h"
+#include "tests/integration/probes.h"
 
 namespace escapement::integration {
 namespace token_test {

@@ -29,7 +29,7 @@ std::string Dump(const std::string& expression, const std::string& zone_name, in
   TimetableSpec spec;
   spec.cron = *cron;
   spec.zone = *zone;
-  if (fixed) spec.policy = {GapPolicy::kFireAfter, OverlapPolicy::kFirst};
+  if (fixed) spec.policy = {GapPolicy::kFireAfter, FoldPolicy::kFirst};
   const Timetable timetable(spec);
   std::string line;
   absl::Time at = absl::FromUnixSeconds(after);

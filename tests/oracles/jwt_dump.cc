@@ -6,7 +6,6 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "common/auth/jose_text.h"
 #include "common/auth/jwks.h"
 #include "common/auth/jwt_verifier.h"
 #include "common/status/errors.h"

@@ -29,7 +29,6 @@
 #include "common/cron/zone.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/layout.h"
-#include "common/storage/child_rows.h"
 #include "common/storage/children_table.h"
 #include "common/storage/occurrence_rows.h"
 #include "escapement/storage/v1/records.pb.h"
@@ -165,7 +164,7 @@ class Index {
       definition.set_time_zone(zone.name());
       definition.set_event_count(1);
       definition.mutable_timing()->set_gap(static_cast<storage::v1::GapKind>(policy.gap));
-      definition.mutable_timing()->set_fold(static_cast<storage::v1::FoldKind>(policy.overlap));
+      definition.mutable_timing()->set_fold(static_cast<storage::v1::FoldKind>(policy.fold));
       Add(definition, i);
     }
   }
@@ -182,8 +181,8 @@ class Index {
         if (wrong.empty()) continue;
         ADD_FAILURE() << wrong << "; window " << absl::FormatTime(cuts[i]) << " to "
                       << absl::FormatTime(cuts[i + 1]) << ", gap policy "
-                      << static_cast<int>(policy_.gap) << ", overlap policy "
-                      << static_cast<int>(policy_.overlap);
+                      << static_cast<int>(policy_.gap) << ", fold policy "
+                      << static_cast<int>(policy_.fold);
         return false;
       }
     }
@@ -266,7 +265,7 @@ cron::DstPolicy RandomPolicy(Random& random) {
   cron::DstPolicy policy;
   if (Below(random, 2) == 0) return policy;
   policy.gap = static_cast<cron::GapPolicy>(Below(random, 4));
-  policy.overlap = static_cast<cron::OverlapPolicy>(Below(random, 4));
+  policy.fold = static_cast<cron::FoldPolicy>(Below(random, 4));
   return policy;
 }
 

@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tests/simulation/checkers/check_doubled.h"
+#include "tests/simulation/checkers/checkers.h"
 
 namespace escapement::simulation {
 namespace {

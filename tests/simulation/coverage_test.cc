@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/simulation/checkers/check_doubled.h"
-#include "tests/simulation/record/made_up_history.h"
+#include "tests/simulation/checkers/checkers.h"
+#include "tests/simulation/record/history.h"
 
 namespace escapement::simulation {
 namespace coverage_test {

@@ -21,7 +21,7 @@
 #include "common/kv/kv_store.h"
 #include "common/runtime/perturb.h"
 #include "common/sim/sim_process.h"
-#include "common/tokens/token_api.h"
+#include "common/tokens/token_door.h"
 #include "services/handler/delivery/delivery_transport.h"
 #include "tests/simulation/actors/worker.h"
 #include "tests/simulation/cast.h"

@@ -6,7 +6,7 @@ Inside a folder all names of anonymous namespaces share one scope and must diffe
 """
 
 # Almost every source includes these. A program is linked only with the parts that it uses.
-_COMMON = ["@com_google_protobuf//:protobuf"] + ["@com_google_absl//absl/" + label for label in [
+COMMON = ["@com_google_protobuf//:protobuf"] + ["@com_google_absl//absl/" + label for label in [
     "algorithm:container",
     "base:core_headers",
     "cleanup",
@@ -28,13 +28,21 @@ _COMMON = ["@com_google_protobuf//:protobuf"] + ["@com_google_absl//absl/" + lab
     "types:span",
 ]]
 
+# The compiler's options of sources that are compiled with the precompiled header of the same name (BUILD.bazel).
+OPTIONS = {
+    "optimised": [],
+    "quickly_compiled": ["-O1"],
+    "tests": ["-O1"],
+}
+
 def _units_impl(ctx):
     outs = ctx.outputs.outs
     sources = ctx.files.srcs
+    first = "#include \\\"%s\\\"" % ctx.attr.first if ctx.attr.first else ""
     for i, out in enumerate(outs):
         part = sources[i * len(sources) // len(outs):(i + 1) * len(sources) // len(outs)]
         ctx.actions.run_shell(
-            command = "for f in \"$@\"; do echo \"#line 1 \\\"$f\\\"\"; cat \"$f\"; echo; done > " + out.path,
+            command = "{ echo \"" + first + "\"; for f in \"$@\"; do echo \"#line 1 \\\"$f\\\"\"; cat \"$f\"; echo; done; } > " + out.path,
             arguments = [source.path for source in part],
             inputs = part,
             outputs = [out],
@@ -47,13 +55,14 @@ _units = rule(
     attrs = {
         "srcs": attr.label_list(allow_files = [".cc"]),
         "outs": attr.output_list(mandatory = True),
+        "first": attr.string(doc = "a header to include before all else"),
     },
 )
 
-def join(name, srcs, count):
-    """Joins `srcs` to `count` sources of about as many files each, in order; returns their names."""
+def join(name, srcs, count, first = ""):
+    """Joins `srcs` to `count` sources of about as many files each, in order; returns their names. `first` is included before them."""
     outs = ["%s_unit%s.cc" % (name, "" if count == 1 else str(i + 1)) for i in range(count)]
-    _units(name = name + "_units", srcs = srcs, outs = outs)
+    _units(name = name + "_units", srcs = srcs, outs = outs, first = first)
     return outs
 
 def _seen_by(package):
@@ -65,6 +74,13 @@ def _seen_by(package):
 
 def _testonly(package):
     return package.startswith("tests/") or "/testing" in package or package == "common/sim"
+
+def _options(package):
+    """Services are optimised, and what benchmarks and the simulation run; the rest has half the time of compilation instead."""
+    hot = ["common", "services", "tests/bench", "tests/budget", "tests/fixtures", "tests/simulation"]
+    if "/testing" not in package and [folder for folder in hot if (package + "/").startswith(folder + "/")]:
+        return "optimised"
+    return "quickly_compiled"
 
 def room(deps = [], apart = [], generated = [], data = [], units = 1):
     """The library of a folder: its sources but those of tests. Its label is the folder's path.
@@ -79,14 +95,16 @@ def room(deps = [], apart = [], generated = [], data = [], units = 1):
     package = native.package_name()
     name = package.split("/")[-1]
     srcs = native.glob(["*.cc"], exclude = ["*_test.cc"] + apart)
+    headers = _options(package)
     native.cc_library(
         name = name,
         testonly = _testonly(package),
-        srcs = (join(name, srcs, units) if srcs else []) + generated,
+        srcs = (join(name, srcs, units, "tools/bazel/%s.h" % headers) if srcs else []) + generated,
         hdrs = native.glob(["*.h"]),
         data = data,
+        copts = OPTIONS[headers],
         visibility = _seen_by(package),
-        deps = deps + _COMMON,
+        deps = deps + COMMON + ["//tools/bazel:" + headers],
     )
 
 def room_test(deps = [], name = None, apart = [], units = 1, size = "medium", **kwargs):
@@ -100,17 +118,17 @@ def room_test(deps = [], name = None, apart = [], units = 1, size = "medium", **
       apart: sources *_test.cc that belong to other rules.
       units: as in room().
       size: limit of time for each shard, as in Bazel: small 60 s, medium 300 s, large 900 s.
-      **kwargs: as in cc_test: data, env, malloc, shard_count.
+      **kwargs: as in cc_test: data, env, malloc, shard_count, tags. Tests that wait for deadlines with both cores busy have the tag cpu:2.
     """
     room = native.package_name().split("/")[-1]
     name = name or room + "_test"
     native.cc_test(
         name = name,
         size = size,
-        srcs = join(name, native.glob(["*_test.cc"], exclude = apart), units),
-        # Half the time of compilation; what the tests call is optimised.
-        copts = ["-O1"],
-        deps = deps + ([":" + room] if native.existing_rule(room) else []) + _COMMON + [
+        srcs = join(name, native.glob(["*_test.cc"], exclude = apart), units, "tools/bazel/tests.h"),
+        copts = OPTIONS["tests"],
+        deps = deps + ([":" + room] if native.existing_rule(room) else []) + COMMON + [
+            "//tools/bazel:tests",
             "@com_google_googletest//:gtest",
             "@com_google_googletest//:main",
         ],

@@ -270,11 +270,10 @@ std::map<absl::Time, std::pair<absl::CivilSecond, int>> NaiveOccurrences(
       if (gap == GapPolicy::kFireAfter) move(info.trans, civil);
       if (gap == GapPolicy::kShift) move(info.pre, civil);
     } else {
-      const OverlapPolicy automatic = rhythm ? OverlapPolicy::kBoth : OverlapPolicy::kFirst;
-      const OverlapPolicy overlap =
-          policy.overlap == OverlapPolicy::kAuto ? automatic : policy.overlap;
-      if (overlap != OverlapPolicy::kLast) put(info.pre, civil, 0);
-      if (overlap != OverlapPolicy::kFirst) put(info.post, civil, 1);
+      const FoldPolicy automatic = rhythm ? FoldPolicy::kBoth : FoldPolicy::kFirst;
+      const FoldPolicy rule = policy.fold == FoldPolicy::kAuto ? automatic : policy.fold;
+      if (rule != FoldPolicy::kLast) put(info.pre, civil, 0);
+      if (rule != FoldPolicy::kFirst) put(info.post, civil, 1);
     }
   };
   absl::CivilDay day(1, 1, 1);
@@ -335,7 +334,7 @@ absl::Time RandomInstantNearChange(const absl::TimeZone& zone, std::mt19937_64& 
   }
   if (!zone.NextTransition(t, &change) && !zone.PrevTransition(t, &change)) return t;
   if (change.from < absl::CivilSecond(1971)) return t;
-  // `from` is skipped in a gap; `to` is repeated in an overlap; both name the change.
+  // `from` is skipped in a gap; `to` is repeated in a fold; both name the change.
   const absl::TimeZone::TimeInfo info = zone.At(change.from < change.to ? change.from : change.to);
   return info.kind == absl::TimeZone::TimeInfo::UNIQUE ? t : info.trans;
 }
@@ -344,7 +343,7 @@ DstPolicy RandomPolicy(std::mt19937_64& random) {
   DstPolicy policy;
   if (Below(random, 2) == 0) return policy;
   policy.gap = static_cast<GapPolicy>(Below(random, 4));
-  policy.overlap = static_cast<OverlapPolicy>(Below(random, 4));
+  policy.fold = static_cast<FoldPolicy>(Below(random, 4));
   return policy;
 }
 

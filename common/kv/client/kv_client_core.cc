@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/kv/engine/store_beat.h"
 #include "common/kv/store_pace.h"
 #include "common/runtime/perturb.h"

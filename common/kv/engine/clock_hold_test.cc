@@ -1,5 +1,4 @@
-#include "common/kv/engine/clock_hold.h"
-
+#include "common/kv/engine/store_clock.h"
 #include "gtest/gtest.h"
 
 namespace escapement::kv {

@@ -5,12 +5,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/big_endian.h"
-#include "common/base/micros.h"
+#include "common/base/key_codec.h"
+#include "common/base/proto_time.h"
 #include "common/kv/commit_validation.h"
-#include "common/kv/meta_keys.h"
+#include "common/kv/layout.h"
 
 namespace escapement::kv {
+
 namespace {
 
 // A DeleteRange over at most this many keys becomes single deletes even in families with range

@@ -1,19 +1,9 @@
-// CommitEngine: decides commits, the same way in every store. It is pure: it reads a BaseState,
-// writes to a WriteSink and takes the time as an argument.
-//
-// For each batch a store calls BeginBatch, then Decide for each queued commit in order, then
-// EndBatch. It writes and syncs what the sink received as one write. Only then may it send the
-// answers and publish the records. If that write fails, the engine's state is ahead of the disk, so
-// the store's process must end.
-//
-// A store may decide further batches while earlier ones are under way: decided, but not in the
-// BaseState yet. A batch sees the effects of all earlier batches.
-//
-// Threads: one at a time.
+// LatestNowLow: how far store time must be for the commits of a batch (CommitRequest::now_low).
 
 #ifndef COMMON_KV_ENGINE_COMMIT_ENGINE_H_
 #define COMMON_KV_ENGINE_COMMIT_ENGINE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -29,6 +19,30 @@
 #include "common/kv/kv_store.h"
 
 namespace escapement::kv {
+
+// The latest `now_low` of what waits for a batch; InfinitePast if none has one. Each of `works` has
+// `request`, a pointer to a CommitRequest or null.
+template <typename Works>
+absl::Time LatestNowLow(const Works& works) {
+  absl::Time latest = absl::InfinitePast();
+  for (const auto& work : works) {
+    if (work.request != nullptr) latest = std::max(latest, work.request->now_low);
+  }
+  return latest;
+}
+
+// CommitEngine: decides commits, the same way in every store. It is pure: it reads a BaseState,
+// writes to a WriteSink and takes the time as an argument.
+//
+// For each batch a store calls BeginBatch, then Decide for each queued commit in order, then
+// EndBatch. It writes and syncs what the sink received as one write. Only then may it send the
+// answers and publish the records. If that write fails, the engine's state is ahead of the disk, so
+// the store's process must end.
+//
+// A store may decide further batches while earlier ones are under way: decided, but not in the
+// BaseState yet. A batch sees the effects of all earlier batches.
+//
+// Threads: one at a time.
 
 // A commit that applied something, as watches receive it.
 struct CommitRecord {

@@ -20,7 +20,7 @@
 #include "absl/container/btree_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
-#include "common/kv/column_family.h"
+#include "common/kv/layout.h"
 
 namespace escapement::kv {
 

@@ -2,7 +2,7 @@
 
 #include <new>
 
-#include "common/base/stable_hash.h"
+#include "common/base/hash.h"
 
 namespace escapement::kv {
 namespace {

@@ -18,8 +18,8 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "common/kv/column_family.h"
 #include "common/kv/kv_store.h"
+#include "common/kv/layout.h"
 
 namespace escapement::kv {
 

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "common/base/big_endian.h"
-#include "common/base/micros.h"
-#include "common/kv/meta_keys.h"
+#include "common/base/key_codec.h"
+#include "common/base/proto_time.h"
+#include "common/kv/layout.h"
 
 namespace escapement::kv {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/big_endian.h"
-#include "common/kv/meta_keys.h"
+#include "common/base/key_codec.h"
+#include "common/kv/layout.h"
 
 namespace escapement::kv {
 namespace {

@@ -10,8 +10,11 @@
 #ifndef COMMON_KV_LOG_SNAPSHOT_CODEC_H_
 #define COMMON_KV_LOG_SNAPSHOT_CODEC_H_
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/kv/log/shared_log.h"
@@ -25,6 +28,21 @@ absl::StatusOr<Snapshot> DecodeSnapshot(const LogPosition& position, absl::strin
 
 // The checksum that is stored with a part.
 uint64_t SnapshotPartCheck(const SnapshotPart& part);
+
+// Checks the arguments of a SharedLog's methods, the same way for each implementation.
+// INVALID_ARGUMENT says what is wrong.
+//
+// Threads: pure functions.
+
+absl::Status ValidateLead(const LeadRequest& request);
+// Sequences and epochs only: a wrong chain is refused by every later reader.
+absl::Status ValidateAppend(const AppendRequest& request);
+absl::Status ValidateRead(const ReadRequest& request);
+absl::Status ValidateFiles(const std::vector<SnapshotFile>& files);
+absl::Status ValidatePart(const SnapshotPart& part);
+absl::Status ValidateSnapshot(const Snapshot& snapshot);
+absl::Status ValidateTrim(uint32_t snapshots_kept);
+absl::Status ValidateReport(const std::string& replica, const std::string& details);
 
 }  // namespace escapement::kv
 

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "common/base/big_endian.h"
-#include "common/base/stable_hash.h"
+#include "common/base/hash.h"
+#include "common/base/key_codec.h"
 #include "gtest/gtest.h"
 
 namespace escapement::kv {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/kv/meta_keys.h"
+#include "common/kv/layout.h"
 
 namespace escapement::kv {
 

@@ -11,9 +11,9 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/strings/string_view.h"
-#include "common/kv/column_family.h"
 #include "common/kv/engine/overlay.h"
 #include "common/kv/kv_store.h"
+#include "common/kv/layout.h"
 
 namespace escapement::kv {
 

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/kv/commit_validation.h"
-#include "common/kv/engine/latest_now_low.h"
+#include "common/kv/engine/commit_engine.h"
 #include "common/kv/engine/pending_answer.h"
 #include "common/kv/engine/store_kernel.h"
 #include "common/kv/engine/watch_hub.h"
-#include "common/kv/meta_keys.h"
+#include "common/kv/layout.h"
 #include "common/runtime/perturb.h"
 
 namespace escapement::kv {

@@ -1,6 +1,6 @@
 #include "common/kv/replica/log_place.h"
 
-#include "common/base/big_endian.h"
+#include "common/base/key_codec.h"
 #include "common/status/return_if_error.h"
 
 namespace escapement::kv {

@@ -1,7 +1,7 @@
 #include "common/kv/replica/log_record.h"
 
 #include "absl/strings/str_cat.h"
-#include "common/base/big_endian.h"
+#include "common/base/key_codec.h"
 #include "common/status/return_if_error.h"
 
 namespace escapement::kv {

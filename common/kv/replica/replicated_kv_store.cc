@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/kv/data_folder.h"
+#include "common/kv/layout.h"
 #include "common/kv/not_leader.h"
 #include "common/kv/replica/rocks_replica.h"
 #include "common/kv/replica/snapshot_keeper.h"

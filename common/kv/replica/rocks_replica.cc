@@ -7,11 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
-#include "common/base/micros.h"
-#include "common/kv/data_folder.h"
+#include "common/base/proto_time.h"
 #include "common/kv/engine/store_clock.h"
 #include "common/kv/engine/store_kernel.h"
-#include "common/kv/meta_keys.h"
+#include "common/kv/layout.h"
 #include "common/kv/not_leader.h"
 #include "common/kv/replica/log_record.h"
 #include "common/kv/replica/takeover_timer.h"

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "common/base/big_endian.h"
-#include "common/base/micros.h"
+#include "common/base/key_codec.h"
+#include "common/base/proto_time.h"
 
 namespace escapement::kv {
 namespace {

@@ -15,8 +15,8 @@
 #include "absl/time/time.h"
 #include "common/kv/log/shared_log.h"
 #include "common/kv/replica/blocking_log.h"
-#include "common/kv/replica/file_hashes.h"
 #include "common/kv/replica/snapshot_details.h"
+#include "common/kv/replica/snapshot_keeper.h"
 
 namespace escapement::kv {
 

@@ -9,7 +9,7 @@
 #include "absl/synchronization/notification.h"
 #include "common/kv/engine/store_clock.h"
 #include "common/kv/group_parts.h"
-#include "common/kv/meta_keys.h"
+#include "common/kv/layout.h"
 #include "common/kv/rocks/testing/held_store.h"
 #include "gtest/gtest.h"
 

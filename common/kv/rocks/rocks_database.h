@@ -1,16 +1,11 @@
-// RocksDatabase: a RocksDB database with our column families and settings (docs/design/store.md).
-//
-// A store's writes are synced writes of the log; a replica's copy needs no sync. Only the writing
-// thread reads the latest state; all other threads read a Snapshot. If a write or a read of the
-// latest state fails, `on_fatal` is called and must not return. After a failed write or sync of the
-// log the content of the disk is unknown, and another attempt could acknowledge lost data.
-//
-// Threads: one thread uses the BaseState part and Write. Any thread may call TakeSnapshot and read
-// snapshots.
+// StoreSize: how much a store's database holds, for metrics.
 
 #ifndef COMMON_KV_ROCKS_ROCKS_DATABASE_H_
 #define COMMON_KV_ROCKS_ROCKS_DATABASE_H_
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,13 +15,33 @@
 #include "absl/status/statusor.h"
 #include "common/kv/engine/overlay.h"
 #include "common/kv/kv_store.h"
-#include "common/kv/rocks/store_size.h"
+#include "common/kv/layout.h"
+#include "rocksdb/cache.h"
+#include "rocksdb/options.h"
 
 namespace rocksdb {
 class FileSystem;
 }  // namespace rocksdb
 
 namespace escapement::kv {
+
+struct StoreSize {
+  // About how many rows each family has. RocksDB counts writes less deletions, so the count is
+  // exact only for a family whose rows are written once.
+  std::array<uint64_t, kColumnFamilyCount> rows{};
+  uint64_t live_bytes = 0;   // table files and writes in memory
+  bool write_stall = false;  // RocksDB stops or slows writes, because its compaction is behind
+};
+
+// RocksDatabase: a RocksDB database with our column families and settings (docs/design/store.md).
+//
+// A store's writes are synced writes of the log; a replica's copy needs no sync. Only the writing
+// thread reads the latest state; all other threads read a Snapshot. If a write or a read of the
+// latest state fails, `on_fatal` is called and must not return. After a failed write or sync of the
+// log the content of the disk is unknown, and another attempt could acknowledge lost data.
+//
+// Threads: one thread uses the BaseState part and Write. Any thread may call TakeSnapshot and read
+// snapshots.
 
 class RocksDatabase final : public BaseState {
  public:
@@ -96,6 +111,14 @@ class RocksDatabase final : public BaseState {
   explicit RocksDatabase(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
+
+// The settings of RocksDB, each with its reason.
+
+rocksdb::DBOptions DatabaseOptions(size_t write_buffers_bytes_max);
+
+// `write_buffer_bytes` is for a family with much traffic; the others get an eighth of it.
+rocksdb::ColumnFamilyOptions FamilyOptions(ColumnFamily cf, size_t write_buffer_bytes,
+                                           const std::shared_ptr<rocksdb::Cache>& cache);
 
 }  // namespace escapement::kv
 

@@ -11,13 +11,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/kv/commit_validation.h"
-#include "common/kv/data_folder.h"
 #include "common/kv/engine/pending_answer.h"
 #include "common/kv/engine/store_kernel.h"
 #include "common/kv/engine/watch_hub.h"
-#include "common/kv/meta_keys.h"
+#include "common/kv/layout.h"
 #include "common/kv/rocks/rocks_database.h"
 #include "common/kv/rocks/rocks_store_core.h"
 #include "common/kv/rocks/store_database.h"

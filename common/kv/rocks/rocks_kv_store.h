@@ -29,7 +29,7 @@
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/layout.h"
-#include "common/kv/rocks/store_size.h"
+#include "common/kv/rocks/rocks_database.h"
 #include "common/runtime/runtime.h"
 
 namespace rocksdb {

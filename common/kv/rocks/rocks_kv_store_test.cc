@@ -11,8 +11,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/big_endian.h"
-#include "common/kv/meta_keys.h"
+#include "common/base/key_codec.h"
+#include "common/kv/layout.h"
 #include "common/kv/rocks/rocks_database.h"
 #include "common/runtime/system_runtime.h"
 #include "gtest/gtest.h"

@@ -1,9 +1,14 @@
 #include "common/kv/rocks/rocks_store_core.h"
 
+#include <sys/statvfs.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "common/kv/engine/commit_engine.h"
+#include "common/kv/layout.h"
 #include "common/kv/store_pace.h"
+#include "spdlog/spdlog.h"
 
 namespace escapement::kv {
 
@@ -197,6 +202,270 @@ void RocksStoreCore::WriteWitness() {
   // Without a witness a later loss would go unnoticed.
   if (auto status = witness_->Write(latest); !status.ok()) options_.on_fatal(status);
   witnessed_ = latest;
+}
+
+// The writer's thread of RocksStoreCore: it takes the queue, decides batches, has them made
+// durable, publishes and answers.
+
+namespace {
+
+// Batches that are decided and not finished, with a log. While the log writes one of them, the
+// writer finishes the one before and decides the next.
+constexpr size_t kUnderWayMax = 2;
+// The writer looks at the clock at least this often.
+constexpr absl::Duration kTick = absl::Seconds(1);
+// The store asks the file system for its free bytes once in this many bytes written.
+constexpr uint64_t kRoomCheckBytes = 16 << 20;
+
+uint64_t FreeBytes(const std::string& path) {
+  struct statvfs info = {};
+  // If statvfs fails, assume there is room: if the disk is full, the write itself will fail.
+  if (statvfs(path.c_str(), &info) != 0) return ~uint64_t{0};
+  return uint64_t{info.f_bavail} * info.f_frsize;
+}
+
+size_t BytesOf(const CommitRequest& request) {
+  size_t bytes = 64;
+  for (const Group& group : request.groups) {
+    for (const Mutation& mutation : group.mutations)
+      bytes += mutation.key.size() + mutation.value.size() + 16;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+StoreState RocksStoreCore::StateAt(const ClockReading& now) {
+  StoreState state;
+  state.seq = kernel_->seq();
+  state.store_time = kernel_->Now(now);
+  state.slow_from = kernel_->clock().pace().slow_from;
+  state.read_at = now.boottime;
+  state.clock_disagreement = kernel_->clock().disagreement();
+  state.clock_hold = kernel_->clock().hold();
+  state.clock_held_for = kernel_->clock().held_for();
+  return state;
+}
+
+bool RocksStoreCore::IsRecorded(const ClockReading& now) {
+  return log_ == nullptr || (under_way_.empty() && !step_unrecorded_ && !kernel_->WantsBatch(now));
+}
+
+bool RocksStoreCore::MayDecide() const { return under_way_.size() < kUnderWayMax; }
+
+bool RocksStoreCore::TakeQueue(std::vector<Work>& works) {
+  const bool may_decide = MayDecide();
+  const bool owes_answer = may_decide && !clock_answers_.empty();
+  const DecidedBatch* oldest = under_way_.empty() ? nullptr : under_way_.front().get();
+  absl::MutexLock lock(&mu_);
+  auto ready = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return stopping_ || (may_decide && !queue_.empty()) || !controls_.empty() ||
+           (oldest != nullptr && oldest->place.has_value());
+  };
+  mu_.AwaitWithTimeout(absl::Condition(&ready), owes_answer       ? absl::ZeroDuration()
+                                                : log_ != nullptr ? options_.beat_interval
+                                                                  : kTick);
+  if (stopping_) return false;
+  size_t bytes = 0;
+  while (may_decide && !queue_.empty() && bytes < options_.batch_bytes_max) {
+    if (queue_.front().request != nullptr) bytes += BytesOf(*queue_.front().request);
+    works.push_back(std::move(queue_.front()));
+    queue_.pop_front();
+  }
+  return true;
+}
+
+void RocksStoreCore::RunControls() {
+  std::vector<Closure> controls;
+  {
+    absl::MutexLock lock(&mu_);
+    controls.swap(controls_);
+  }
+  for (Closure& control : controls) control();
+}
+
+bool RocksStoreCore::WantsBatch(const ClockReading& now) {
+  return kernel_->WantsBatch(now) || step_unrecorded_ || !clock_answers_.empty() ||
+         (log_ != nullptr && now.boottime - logged_ >= options_.beat_interval);
+}
+
+void RocksStoreCore::RunWriter() {
+  RocksDatabase::PrepareThread();
+  std::vector<Work> works;
+  while (TakeQueue(works) && Settle(Wait::kNo)) {
+    if (works.empty()) RunControls();
+    if (!MayDecide()) continue;
+    const ClockReading now = Reading();
+    if (works.empty() && !WantsBatch(now)) {
+      if (IsRecorded(now)) Publish(StateAt(now), /*snapshot=*/false);
+    } else if (HasRoom()) {
+      CommitBatch(std::move(works), now);
+    } else {
+      if (!Settle(Wait::kAll)) break;
+      const ClockReading after = Reading();
+      if (IsRecorded(after)) Publish(StateAt(after), /*snapshot=*/false);
+      RefuseAll(std::move(works));
+      RunControls();
+    }
+    works.clear();
+  }
+  Settle(Wait::kAll);
+  // Further calls fail at once instead of waiting for Stop.
+  absl::MutexLock lock(&mu_);
+  stopping_ = true;
+}
+
+bool RocksStoreCore::HasRoom() {
+  if (has_room_ && bytes_until_room_check_ > 0) return true;
+  const bool had_room = std::exchange(
+      has_room_, (options_.free_bytes ? options_.free_bytes : FreeBytes)(options_.data_dir) >=
+                     options_.free_bytes_min);
+  bytes_until_room_check_ = kRoomCheckBytes;
+  if (had_room != has_room_) {
+    spdlog::warn(has_room_ ? "the disk has room again: commits are accepted"
+                           : "the disk is full: commits are refused");
+    absl::MutexLock lock(&mu_);
+    info_.accepting = has_room_;
+  }
+  return has_room_;
+}
+
+void RocksStoreCore::RefuseAll(std::vector<Work> works) {
+  const absl::Status full = absl::ResourceExhaustedError("the store's disk is full");
+  for (Work& work : works) {
+    if (work.request == nullptr) {
+      work.opened->Give(full);
+    } else {
+      work.committed->Give(kernel_->engine().Refuse(*work.request, full));
+    }
+  }
+  for (auto& [answer, state] : std::exchange(clock_answers_, {})) answer.Give(full);
+}
+
+void RocksStoreCore::CommitBatch(std::vector<Work> works, const ClockReading& now,
+                                 BatchLog::Last last) {
+  std::unique_ptr<DecidedBatch> batch = Decide(std::move(works), now, last);
+  if (log_ != nullptr) return Send(std::move(batch), now);
+  if (batch->wrote) {
+    database_->Write();
+  } else {
+    database_->ClearBatch();
+  }
+  Finish(*batch);
+}
+
+std::unique_ptr<DecidedBatch> RocksStoreCore::Decide(std::vector<Work> works,
+                                                     const ClockReading& now, BatchLog::Last last) {
+  auto batch = std::make_unique<DecidedBatch>();
+  WriteSink* sink = &database_->batch();
+  if (log_ != nullptr) {
+    if (unused_writes_.empty()) unused_writes_.push_back(database_->NewBatch());
+    batch->writes = std::move(unused_writes_.back());
+    unused_writes_.pop_back();
+    sink = &log_->Begin(*batch->writes, last);
+  }
+  batch->results.reserve(works.size());
+  if (auto record = kernel_->BeginBatch(*sink, now, LatestNowLow(works)))
+    batch->records.push_back(std::move(record));
+  for (Work& work : works) {
+    if (work.request == nullptr) {
+      batch->sessions.push_back(kernel_->OpenSession(work.seen_incarnation, work.seen));
+      continue;
+    }
+    if (work.refused) {
+      const absl::Status full = absl::ResourceExhaustedError("too many commits wait for the store");
+      batch->results.push_back(kernel_->engine().Refuse(*work.request, full));
+      continue;
+    }
+    auto decision = kernel_->Decide(std::move(work.request));
+    if (decision.record != nullptr) batch->records.push_back(std::move(decision.record));
+    batch->results.push_back(std::move(decision.answer));
+  }
+  batch->works = std::move(works);
+  batch->clock_answers = std::exchange(clock_answers_, {});
+  batch->wrote = kernel_->EndBatch(log_ == nullptr ? CommitEngine::Ended::kWritten
+                                                   : CommitEngine::Ended::kUnderWay);
+  // Answers without a write need a lease. If it does not hold, the batch's clock record proves that
+  // this store still leads.
+  if (log_ != nullptr && !batch->wrote) {
+    batch->wrote = last == BatchLog::Last::kYes || step_unrecorded_ ||
+                   !batch->clock_answers.empty() ||
+                   now.boottime - logged_ >= options_.beat_interval || !log_->MayAnswer().ok();
+  }
+  batch->state = StateAt(now);
+  if (batch->wrote) {
+    step_unrecorded_ = false;
+    const uint64_t bytes = log_ == nullptr ? database_->batch_bytes() : batch->writes->bytes();
+    bytes_until_room_check_ -= std::min(bytes_until_room_check_, bytes);
+    if (options_.on_decided) options_.on_decided(batch->records);
+  }
+  return batch;
+}
+
+void RocksStoreCore::Send(std::unique_ptr<DecidedBatch> batch, const ClockReading& now) {
+  under_way_.push_back(std::move(batch));
+  DecidedBatch& sent = *under_way_.back();
+  if (!sent.wrote) {
+    // Its answers wait for the batches before it, whose effects it has seen.
+    sent.place = std::string();
+    return;
+  }
+  logged_ = now.boottime;
+  log_->Send(now.boottime, [this, &sent](absl::StatusOr<std::string> place) {
+    absl::MutexLock lock(&mu_);
+    sent.place = std::move(place);
+  });
+}
+
+bool RocksStoreCore::Settle(Wait wait) {
+  while (!under_way_.empty()) {
+    absl::StatusOr<std::string> place;
+    {
+      auto here = [&oldest = *under_way_.front()] { return oldest.place.has_value(); };
+      absl::MutexLock lock(&mu_);
+      // A log that has ended still has to answer each batch.
+      if (wait == Wait::kAll || log_ended_) mu_.Await(absl::Condition(&here));
+      if (!here()) return true;
+      place = *std::move(under_way_.front()->place);
+    }
+    const std::unique_ptr<DecidedBatch> batch = std::move(under_way_.front());
+    under_way_.pop_front();
+    log_ended_ |= !place.ok();
+    if (log_ended_) continue;
+    if (batch->wrote) {
+      batch->writes->Put(ColumnFamily::kMeta, kLogPlaceKey, *place);
+      database_->WriteUnsynced(*batch->writes);
+    } else {
+      batch->writes->Clear();
+    }
+    unused_writes_.push_back(std::move(batch->writes));
+    kernel_->SettleBatch();
+    Finish(*batch);
+  }
+  return !log_ended_;
+}
+
+void RocksStoreCore::Finish(DecidedBatch& batch) {
+  // Publish the state first, then the watches. Before that, watches must handle every MoveEnd whose
+  // caller then scanned an older state.
+  Publish(batch.state, /*snapshot=*/batch.wrote);
+  RunControls();
+  for (auto& record : batch.records) hub_.Publish(std::move(record));
+  {
+    absl::MutexLock lock(&mu_);
+    info_.commits += batch.results.size();
+    info_.syncs += batch.wrote ? 1 : 0;
+  }
+  auto result = batch.results.begin();
+  auto session = batch.sessions.begin();
+  for (Work& work : batch.works) {
+    if (work.opened.has_value()) {
+      work.opened->Give(std::move(*session++));
+    } else {
+      work.committed->Give(std::move(*result++));
+    }
+  }
+  for (auto& [answer, state] : batch.clock_answers) answer.Give(std::move(state));
 }
 
 }  // namespace escapement::kv

@@ -6,9 +6,6 @@
 // is on its way to the log, the writer decides and sends the next one. Batches are written to the
 // database, published and answered one after the other, once they are durable. So the database has
 // only durable batches, and nobody sees or learns of a batch that may still be lost.
-//
-// rocks_store_core.cc has start, stop, reads and the witness; rocks_store_writer.cc has the
-// writer's thread.
 
 #ifndef COMMON_KV_ROCKS_ROCKS_STORE_CORE_H_
 #define COMMON_KV_ROCKS_ROCKS_STORE_CORE_H_

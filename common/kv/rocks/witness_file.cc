@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/big_endian.h"
-#include "common/base/stable_hash.h"
+#include "common/base/hash.h"
+#include "common/base/key_codec.h"
 #include "rocksdb/file_system.h"
 
 namespace escapement::kv {

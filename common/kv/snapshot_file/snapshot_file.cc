@@ -11,7 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/big_endian.h"
+#include "common/base/key_codec.h"
 #include "common/status/return_if_error.h"
 
 namespace escapement::kv {

@@ -25,7 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "common/base/sha256.h"
+#include "common/base/hash.h"
 
 namespace escapement::kv {
 

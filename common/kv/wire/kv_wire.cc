@@ -3,7 +3,7 @@
 #include <limits>
 #include <utility>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "escapement/internal/v1/store.pb.h"
 
 namespace escapement::kv {

@@ -29,7 +29,6 @@
 #include "common/backoff/backoff.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/wire/leader_search.h"
-#include "common/kv/wire/store_admin.h"
 #include "common/kv/wire/store_connection.h"
 #include "common/net/name_resolver.h"
 #include "common/runtime/runtime.h"

@@ -1,15 +1,32 @@
-// StoreConnection: a KvStore that another process serves, with its part for operators, over a
-// connection that the client can end.
+// StoreAdmin: what an operator may ask of a store, beside its clock. The store's process implements
+// it (services/store), and so do the clients of the store (grpc_kv_store.h), for the master.
 //
-// Threads: as KvStore. Destroying it ends the connection and waits for its callbacks.
+// Threads: any thread may call it; callbacks run on any thread.
 
 #ifndef COMMON_KV_WIRE_STORE_CONNECTION_H_
 #define COMMON_KV_WIRE_STORE_CONNECTION_H_
 
 #include "common/kv/kv_store.h"
-#include "common/kv/wire/store_admin.h"
+#include "escapement/v1/store_service.pb.h"
 
 namespace escapement::kv {
+
+class StoreAdmin {
+ public:
+  virtual ~StoreAdmin() = default;
+
+  // As GetStatus of escapement.v1.StoreService. UNAVAILABLE: the store, or its log, does not
+  // answer.
+  virtual void GetStatus(KvStore::Callback<v1::StoreStatus> done) = 0;
+  // As HandOver of escapement.v1.StoreService. NotLeader (common/kv/not_leader.h) if this process
+  // does not lead. FAILED_PRECONDITION: the store is not replicated, or nobody is ready to lead.
+  virtual void HandOver(KvStore::Callback<v1::HandOverResponse> done) = 0;
+};
+
+// StoreConnection: a KvStore that another process serves, with its part for operators, over a
+// connection that the client can end.
+//
+// Threads: as KvStore. Destroying it ends the connection and waits for its callbacks.
 
 class StoreConnection : public KvStore, public StoreAdmin {
  public:

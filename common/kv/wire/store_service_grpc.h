@@ -7,7 +7,7 @@
 #define COMMON_KV_WIRE_STORE_SERVICE_GRPC_H_
 
 #include "common/kv/kv_store.h"
-#include "common/kv/wire/store_admin.h"
+#include "common/kv/wire/store_connection.h"
 
 namespace escapement {
 class RpcTable;

@@ -21,8 +21,13 @@ struct DocsFile {
   absl::string_view body;
 };
 
-// The page and its files. The page also fetches /openapi.json (openapi_json.h). Any thread.
+// The page and its files. The page also fetches /openapi.json (docs_page.h). Any thread.
 std::vector<DocsFile> DocsFiles();
+
+// The OpenAPI 3.1 document of the public API, which the build makes (BUILD.bazel).
+
+// JSON (application/json). Any thread.
+absl::string_view OpenApiJson();
 
 }  // namespace escapement::rest
 

@@ -6,7 +6,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/rest/docs/openapi_json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

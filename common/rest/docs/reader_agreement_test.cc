@@ -7,7 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "common/rest/docs/openapi_json.h"
+#include "common/rest/docs/docs_page.h"
 #include "common/rest/request_reader.h"
 #include "common/rest/route_table.h"
 #include "escapement/v1/audit_service.pb.h"

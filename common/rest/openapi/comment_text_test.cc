@@ -1,5 +1,4 @@
-#include "common/rest/openapi/comment_text.h"
-
+#include "common/rest/openapi/openapi_document.h"
 #include "gtest/gtest.h"
 
 namespace escapement::rest {

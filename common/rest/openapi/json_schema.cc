@@ -7,7 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "common/rest/openapi/comment_text.h"
+#include "common/rest/openapi/openapi_document.h"
 
 namespace escapement::rest {
 namespace {

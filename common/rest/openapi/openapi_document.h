@@ -10,6 +10,7 @@
 #ifndef COMMON_REST_OPENAPI_OPENAPI_DOCUMENT_H_
 #define COMMON_REST_OPENAPI_OPENAPI_DOCUMENT_H_
 
+#include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
 
 #include <map>
@@ -17,6 +18,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/rest/openapi/json_schema.h"
+#include "common/rest/path_template.h"
+#include "common/rest/route_table.h"
 
 namespace escapement::rest {
 
@@ -37,6 +42,50 @@ struct OpenApiInfo {
 absl::StatusOr<std::string> OpenApiDocument(const google::protobuf::FileDescriptorSet& files,
                                             const std::vector<std::string>& services,
                                             const OpenApiInfo& info);
+
+// One route of the REST door as an OpenAPI operation.
+//
+// Pure.
+
+// "/v1/tenants/{tenant}/schedules/{schedule}:pause".
+std::string OpenApiPath(const PathTemplate& path);
+
+// "Schedule" for ScheduleService.
+std::string TagOf(const google::protobuf::ServiceDescriptor* service);
+
+// The operation; schemas that it refers to are added to `schemas`. It also refers to
+// "#/components/responses/Error".
+// INVALID_ARGUMENT: a body that is no message; a field that the query cannot hold.
+absl::StatusOr<Json> OperationOf(const RestRoute& route, JsonSchemas& schemas);
+
+// The operation of a streaming RPC as newline-delimited JSON. Each line of the body is a `line`.
+Json LineOperationOf(const RestRoute& route, const google::protobuf::Descriptor& line,
+                     JsonSchemas& schemas);
+
+// The comments of proto declarations as prose for readers of the API.
+//
+// Pure.
+
+// A comment without the line breaks of the proto file. Paragraphs are separated by an empty line;
+// list items ("- item") keep lines of their own.
+std::string CommentText(absl::string_view comment);
+
+// The comment above a declaration, "" if it has none or the descriptors have no comments.
+template <typename Descriptor>
+std::string CommentOf(const Descriptor* declaration) {
+  google::protobuf::SourceLocation location;
+  return declaration->GetSourceLocation(&location) ? CommentText(location.leading_comments)
+                                                   : std::string();
+}
+
+// The comment above a field. "As in Schedule." at its beginning is replaced by the comment of the
+// field with the same name in that message of the same package.
+std::string FieldComment(const google::protobuf::FieldDescriptor* field);
+
+// Whether the text of a field has the sentence "Required." Our protos mark fields so.
+bool SaysRequired(absl::string_view text);
+// Whether the text of a field begins with "Output only".
+bool SaysOutputOnly(absl::string_view text);
 
 }  // namespace escapement::rest
 

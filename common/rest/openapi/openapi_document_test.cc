@@ -10,7 +10,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "common/rest/docs/openapi_json.h"
+#include "common/rest/docs/docs_page.h"
 #include "gmock/gmock.h"
 #include "google/api/annotations.pb.h"
 #include "gtest/gtest.h"

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
 #include "common/storage/schedule_table.h"

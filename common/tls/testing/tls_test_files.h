@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "common/tls/peer_tls.h"
+#include "common/tls/server_tls.h"
 #include "common/tls/testing/test_certificates.h"
 
 namespace escapement::testing {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "services/emitter/base/limits.h"
+#include "services/emitter/base/options.h"
 
 namespace escapement::emitter {
 

@@ -10,14 +10,18 @@
 #ifndef SERVICES_EMITTER_EMISSION_CATCH_UP_H_
 #define SERVICES_EMITTER_EMISSION_CATCH_UP_H_
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/cron/misfire.h"
 #include "common/cron/timetable.h"
+#include "common/tzdata/rederive.h"
+#include "common/tzdata/tzdata_table.h"
 
 namespace escapement::emitter {
 
@@ -61,6 +65,27 @@ class CatchUp {
   absl::Time begin_ = absl::InfinitePast();
   absl::Time summaries_from_ = absl::InfinitePast();
   absl::flat_hash_map<std::string, std::shared_ptr<const LatePlan>> plans_;  // never iterated
+};
+
+// How the windows of a partition are judged over which the rules of zones have changed
+// (common/tzdata/rederive.h).
+//
+// Pure.
+
+struct RulesChange {
+  std::shared_ptr<const tzdata::MovedZones> moved;
+  // The window was begun by the former rules and is finished by them; the rest does not apply.
+  bool by_former = false;
+  // How far the former rules have emitted the partition.
+  tzdata::PartitionFrontier frontier = {};
+  // Nothing has been emitted by the present rules: the window also brings what they have moved to
+  // before its begin.
+  bool first = false;
+
+  // Children whose `from` is later were made under the present rules.
+  absl::Time made_to() const { return std::max(frontier.planned_to, moved->time()); }
+  // Later occurrences need not be judged.
+  absl::Time judge_to() const { return moved->JudgeTo(std::max(frontier.emitted_to, made_to())); }
 };
 
 }  // namespace escapement::emitter

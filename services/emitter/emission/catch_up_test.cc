@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/cron/cron_expression.h"
 #include "gtest/gtest.h"
-#include "services/emitter/base/limits.h"
+#include "services/emitter/base/options.h"
 
 namespace escapement::emitter {
 namespace catch_up_test {

@@ -6,10 +6,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
-#include "common/storage/child_rows.h"
+#include "common/base/proto_time.h"
+#include "common/storage/children_table.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/emitter/base/limits.h"
+#include "services/emitter/base/options.h"
 
 namespace escapement::emitter {
 namespace {

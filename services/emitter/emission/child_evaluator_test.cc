@@ -1,7 +1,7 @@
 #include "services/emitter/emission/child_evaluator.h"
 
-#include "common/base/micros.h"
-#include "common/storage/child_rows.h"
+#include "common/base/proto_time.h"
+#include "common/storage/children_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "gtest/gtest.h"
 

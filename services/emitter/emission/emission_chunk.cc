@@ -4,13 +4,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/kv/group_parts.h"
-#include "common/storage/child_rows.h"
 #include "common/storage/children_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/schedule_table.h"
-#include "services/emitter/base/limits.h"
+#include "services/emitter/base/options.h"
 #include "services/emitter/emission/emission_plan.h"
 
 namespace escapement::emitter {

@@ -2,9 +2,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/cron/zone.h"
-#include "common/storage/child_rows.h"
 #include "common/storage/children_table.h"
 #include "common/storage/schedule_table.h"
 #include "common/tzdata/rederive.h"
@@ -12,8 +11,8 @@
 #include "common/tzdata/zone_rules.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "gtest/gtest.h"
-#include "services/emitter/base/limits.h"
-#include "services/emitter/emission/rules_change.h"
+#include "services/emitter/base/options.h"
+#include "services/emitter/emission/catch_up.h"
 
 namespace escapement::emitter {
 namespace emission_chunk_test {

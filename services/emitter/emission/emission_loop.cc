@@ -6,11 +6,11 @@
 #include "common/base/key_codec.h"
 #include "common/base/log.h"
 #include "common/kv/group_parts.h"
-#include "common/kv/meta_keys.h"
+#include "common/kv/layout.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/children_table.h"
 #include "common/tzdata/tzdata_table.h"
-#include "services/emitter/base/limits.h"
+#include "services/emitter/base/options.h"
 
 namespace escapement::emitter {
 namespace {

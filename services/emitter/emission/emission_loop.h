@@ -41,7 +41,6 @@
 #include "services/emitter/emission/emission_plan.h"
 #include "services/emitter/emission/emission_window.h"
 #include "services/emitter/emission/in_use_sweep.h"
-#include "services/emitter/emission/rules_change.h"
 #include "services/emitter/emission/shared_scan.h"
 
 namespace escapement::emitter {

@@ -6,7 +6,7 @@
 #include "common/base/key_codec.h"
 #include "common/cron/zone.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/emitter/base/limits.h"
+#include "services/emitter/base/options.h"
 
 namespace escapement::emitter {
 namespace {

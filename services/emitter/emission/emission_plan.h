@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "common/cron/launch_expression.h"
 #include "common/storage/children_table.h"
-#include "services/emitter/emission/rules_change.h"
+#include "services/emitter/emission/catch_up.h"
 
 namespace escapement::storage::v1 {
 class StateRecord;

@@ -1,10 +1,10 @@
 #include "services/emitter/emission/emission_plan.h"
 
-#include "common/base/micros.h"
-#include "common/storage/child_rows.h"
+#include "common/base/proto_time.h"
+#include "common/storage/children_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "gtest/gtest.h"
-#include "services/emitter/base/limits.h"
+#include "services/emitter/base/options.h"
 
 namespace escapement::emitter {
 namespace emission_plan_test {

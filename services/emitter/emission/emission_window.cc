@@ -7,7 +7,7 @@
 #include "common/base/log.h"
 #include "common/kv/group_parts.h"
 #include "common/runtime/perturb.h"
-#include "services/emitter/base/limits.h"
+#include "services/emitter/base/options.h"
 
 namespace escapement::emitter {
 using kv::ColumnFamily;

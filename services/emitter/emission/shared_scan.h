@@ -16,7 +16,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "common/kv/client/kv_client.h"
-#include "services/emitter/base/limits.h"
+#include "services/emitter/base/options.h"
 
 namespace escapement::emitter {
 

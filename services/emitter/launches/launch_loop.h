@@ -1,14 +1,6 @@
-// LaunchLoop: launches, skips or holds back the occurrences of schedules that have an overlap
-// policy, when they are due (launch_plan.h).
+// Metrics of the launch loop.
 //
-// It knows the launch records of the partitions that this instance holds (launch_watch.h). It
-// judges a schedule when its next record falls due, when its state changes, and when one of its
-// runs ends. It is never early: store time decides. One commit is under way at a time; records that
-// fall due during it go with the next one. The loop assumes from the watch which runs are active,
-// and the store decides (launch_batch.h); the loop reads only after a refusal. If there are too
-// many records for memory, some are evicted (launch_memory.h) and read again in time.
-//
-// Threads: one executor; all methods and callbacks run there.
+// Threads: any.
 
 #ifndef SERVICES_EMITTER_LAUNCHES_LAUNCH_LOOP_H_
 #define SERVICES_EMITTER_LAUNCHES_LAUNCH_LOOP_H_
@@ -22,19 +14,48 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/kv/client/kv_client.h"
 #include "common/kv/layout.h"
+#include "common/metrics/metrics.h"
 #include "common/records/record_cache.h"
 #include "common/runtime/runtime.h"
-#include "services/emitter/base/limits.h"
+#include "services/emitter/base/options.h"
 #include "services/emitter/base/partition_leases.h"
 #include "services/emitter/launches/launch_batch.h"
 #include "services/emitter/launches/launch_memory.h"
 #include "services/emitter/launches/launch_watch.h"
-#include "services/emitter/launches/metrics.h"
 
 namespace escapement::emitter {
+
+struct LaunchMetrics {
+  explicit LaunchMetrics(Metrics& metrics);
+
+  Counter& launches;
+  Counter& runs_cancelling;  // launches that cancelled an earlier run
+  Counter& skipped_overlap;
+  Counter& skipped_deleted;
+  Counter& skipped_superseded;
+  Counter& refused;  // decisions that the store refused because their facts had changed; made again
+  Counter& records_broken;
+  Gauge& waiting;  // launch records that are due and wait for the end of a run, or of a pause
+
+  // The counter of `reason`: "deleted", "superseded", otherwise overlap.
+  Counter& Skipped(absl::string_view reason);
+};
+
+// LaunchLoop: launches, skips or holds back the occurrences of schedules that have an overlap
+// policy, when they are due (launch_plan.h).
+//
+// It knows the launch records of the partitions that this instance holds (launch_watch.h). It
+// judges a schedule when its next record falls due, when its state changes, and when one of its
+// runs ends. It is never early: store time decides. One commit is under way at a time; records that
+// fall due during it go with the next one. The loop assumes from the watch which runs are active,
+// and the store decides (launch_batch.h); the loop reads only after a refusal. If there are too
+// many records for memory, some are evicted (launch_memory.h) and read again in time.
+//
+// Threads: one executor; all methods and callbacks run there.
 
 class LaunchLoop : public std::enable_shared_from_this<LaunchLoop> {
  public:

@@ -3,9 +3,9 @@
 #include <iterator>
 
 #include "common/base/check.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/storage/children_table.h"
-#include "services/emitter/base/limits.h"
+#include "services/emitter/base/options.h"
 
 namespace escapement::emitter {
 namespace {

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/base/uid.h"
 #include "common/storage/children_table.h"
 #include "gtest/gtest.h"
-#include "services/emitter/base/limits.h"
+#include "services/emitter/base/options.h"
 
 namespace escapement::emitter {
 namespace launch_memory_test {

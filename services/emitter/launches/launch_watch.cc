@@ -4,7 +4,7 @@
 
 #include "common/base/key_codec.h"
 #include "common/runtime/perturb.h"
-#include "services/emitter/base/limits.h"
+#include "services/emitter/base/options.h"
 
 namespace escapement::emitter {
 namespace {

@@ -8,14 +8,14 @@
 #include "common/base/check.h"
 #include "common/base/key_codec.h"
 #include "common/base/log.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/children_table.h"
-#include "common/storage/interned_delivery.h"
+#include "common/storage/event_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/emitter/base/limits.h"
+#include "services/emitter/base/options.h"
 
 namespace escapement::emitter {
 namespace {

@@ -1,7 +1,7 @@
 #include "services/emitter/runs/run_closer.h"
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/kv/memory/mem_kv_store.h"
 #include "common/metrics/metrics.h"
 #include "common/sim/sim_runtime.h"

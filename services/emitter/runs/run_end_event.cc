@@ -1,10 +1,10 @@
 #include "services/emitter/runs/run_end_event.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/base/hash.h"
 #include "common/base/key_codec.h"
-#include "common/base/micros.h"
-#include "common/base/stable_hash.h"
-#include "common/storage/one_off_rows.h"
+#include "common/base/proto_time.h"
+#include "common/storage/event_table.h"
 
 namespace escapement::emitter {
 namespace {

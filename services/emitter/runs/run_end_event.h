@@ -18,7 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
-#include "common/storage/interned_delivery.h"
+#include "common/storage/event_table.h"
 #include "common/storage/run_table.h"
 #include "escapement/storage/v1/records.pb.h"
 

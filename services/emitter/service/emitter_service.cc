@@ -5,9 +5,10 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/flags/flag.h"
 #include "absl/synchronization/mutex.h"
-#include "common/kv/engine/clock_hold.h"
 #include "common/kv/engine/store_beat.h"
+#include "common/kv/engine/store_clock.h"
 #include "common/process/sharded_service.h"
 #include "common/runtime/perturb.h"
 #include "common/tzdata/rederive.h"
@@ -15,14 +16,16 @@
 #include "services/emitter/base/metrics.h"
 #include "services/emitter/emission/emission_loop.h"
 #include "services/emitter/launches/launch_loop.h"
-#include "services/emitter/launches/metrics.h"
 #include "services/emitter/runs/run_closer.h"
+
+ABSL_FLAG(absl::Duration, emit_ahead, absl::Seconds(5),
+          "how long before their due time events are written to the queue");
 
 namespace escapement::emitter {
 
 class EmitterService::Impl final : public ShardedService {
  public:
-  Impl(Options options, kv::KvStore& store, Runtime& runtime)
+  Impl(EmitterOptions options, kv::KvStore& store, Runtime& runtime)
       : ShardedService({.executor = "emitter",
                         .session_name = "emitter",
                         .instance = options.instance,
@@ -62,7 +65,7 @@ class EmitterService::Impl final : public ShardedService {
   void StopLoops();
   void StepLater(absl::Duration since_step);
 
-  const Options options_;
+  const EmitterOptions options_;
   EmitterMetrics metrics_;
   LaunchMetrics launch_metrics_;
   struct Hold {
@@ -159,7 +162,7 @@ void EmitterService::Impl::StopLoops() {
   if (launcher_ != nullptr) launcher_->Stop();
 }
 
-EmitterService::EmitterService(Options options, kv::KvStore& store, Runtime& runtime)
+EmitterService::EmitterService(EmitterOptions options, kv::KvStore& store, Runtime& runtime)
     : impl_(std::make_unique<Impl>(std::move(options), store, runtime)) {}
 
 EmitterService::~EmitterService() { impl_->StopAll(); }
@@ -171,5 +174,35 @@ void EmitterService::Drain(Closure done) { impl_->Drain(std::move(done)); }
 bool EmitterService::Ready() const { return impl_->Ready() && NotReadyReason().empty(); }
 
 std::string EmitterService::NotReadyReason() const { return impl_->NotReadyReason(); }
+
+namespace {
+
+EmitterOptions OptionsFromFlags(const ServiceContext& context) {
+  EmitterOptions options;
+  options.instance = context.instance;
+  options.dead_instances = context.dead_instances;
+  options.lease_ttl = LeaseTtl();
+  options.lease_renew_every = LeaseRenewEvery();
+  options.ahead = absl::GetFlag(FLAGS_emit_ahead);
+  options.tz_rev = tzdata::ThisMachine().revision;
+  options.metrics = &context.metrics;
+  return options;
+}
+
+}  // namespace
+
+void ValidateEmitterFlags(std::vector<std::string>& errors) {
+  const absl::Duration ahead = absl::GetFlag(FLAGS_emit_ahead);
+  if (ahead < absl::Seconds(2) || ahead > absl::Minutes(5))
+    errors.emplace_back("--emit_ahead: must be from 2s to 5m");
+}
+
+HostedEmitter::HostedEmitter(const ServiceContext& context, kv::KvStore& store)
+    : service_(OptionsFromFlags(context), store, context.runtime) {}
+
+absl::Status HostedEmitter::Start() {
+  service_.Start();
+  return absl::OkStatus();
+}
 
 }  // namespace escapement::emitter

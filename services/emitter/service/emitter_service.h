@@ -13,8 +13,10 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/kv/kv_store.h"
+#include "common/process/service_process.h"
 #include "common/runtime/runtime.h"
 #include "services/emitter/base/options.h"
 
@@ -22,10 +24,8 @@ namespace escapement::emitter {
 
 class EmitterService {
  public:
-  using Options = EmitterOptions;
-
   // `store` and `runtime` must outlive it.
-  EmitterService(Options options, kv::KvStore& store, Runtime& runtime);
+  EmitterService(EmitterOptions options, kv::KvStore& store, Runtime& runtime);
   ~EmitterService();
   EmitterService(const EmitterService&) = delete;
   EmitterService& operator=(const EmitterService&) = delete;
@@ -40,12 +40,31 @@ class EmitterService {
   // True from the start of the leases to Drain, except while the store's clock has held emission
   // for long.
   bool Ready() const;
-  // The reason if the store's clock is why it is not ready (common/kv/engine/clock_hold.h), or "".
+  // The reason if the store's clock is why it is not ready (common/kv/engine/store_clock.h), or "".
   std::string NotReadyReason() const;
 
  private:
   class Impl;
   const std::unique_ptr<Impl> impl_;
+};
+
+// HostedEmitter: an EmitterService with its flags. The emitter process and standalone host it.
+
+// Appends one sentence for each flag of the emitter with an invalid value.
+void ValidateEmitterFlags(std::vector<std::string>& errors);
+
+class HostedEmitter final : public HostedService {
+ public:
+  // `context` and `store` must outlive it.
+  HostedEmitter(const ServiceContext& context, kv::KvStore& store);
+
+  absl::Status Start() override;
+  bool Ready() override { return service_.Ready(); }
+  std::string NotReadyReason() override { return service_.NotReadyReason(); }
+  void Drain(Closure done) override { service_.Drain(std::move(done)); }
+
+ private:
+  EmitterService service_;
 };
 
 }  // namespace escapement::emitter

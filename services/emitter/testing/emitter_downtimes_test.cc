@@ -3,9 +3,9 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/sim/sim_random.h"
-#include "common/storage/child_rows.h"
+#include "common/storage/children_table.h"
 #include "services/emitter/testing/emitter_world.h"
 
 namespace escapement::emitter {

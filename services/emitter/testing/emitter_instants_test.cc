@@ -1,6 +1,6 @@
 // Intervals, lists of instants, and schedules that end.
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/storage/schedule_table.h"
 #include "services/emitter/testing/emitter_world.h"
 

@@ -2,11 +2,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/base/micros.h"
-#include "common/storage/child_rows.h"
+#include "common/base/proto_time.h"
 #include "common/storage/children_table.h"
 #include "common/storage/schedule_table.h"
-#include "services/emitter/base/limits.h"
+#include "services/emitter/base/options.h"
 #include "services/emitter/testing/emitter_world.h"
 
 namespace escapement::emitter {

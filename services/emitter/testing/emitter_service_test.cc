@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/storage/children_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"

@@ -13,7 +13,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/cron/zone.h"
-#include "common/storage/child_rows.h"
 #include "common/storage/children_table.h"
 #include "common/storage/schedule_table.h"
 #include "common/tzdata/rederive.h"
@@ -65,7 +64,7 @@ class EmitterTzdataTest : public EmitterWorld {
     sim::SimProcess::Options process;
     process.incarnation = ++incarnations_;
     host.process = std::make_unique<sim::SimProcess>(world_, name, process);
-    EmitterService::Options options;
+    EmitterOptions options;
     options.instance = absl::StrCat(name, "-", incarnations_);
     options.tz_rev = revision;
     host.service = std::make_unique<EmitterService>(options, *hooked_, *host.process);

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
-#include "common/base/stable_hash.h"
+#include "common/base/hash.h"
+#include "common/base/proto_time.h"
 #include "common/cron/evaluator.h"
 #include "common/kv/group_parts.h"
 #include "common/storage/children_table.h"
@@ -97,7 +97,7 @@ void EmitterWorld::StartEmitter(const std::string& name) {
   sim::SimProcess::Options process;
   process.incarnation = ++starts_;
   emitter.process = std::make_unique<sim::SimProcess>(world_, name, process);
-  EmitterService::Options options = service_options_;
+  EmitterOptions options = service_options_;
   options.instance = absl::StrCat(name, "-", starts_);
   emitter.service = std::make_unique<EmitterService>(options, *hooked_, *emitter.process);
   emitter.service->Start();

@@ -16,7 +16,7 @@
 #include "common/kv/memory/mem_kv_store.h"
 #include "common/sim/sim_process.h"
 #include "common/sim/sim_world.h"
-#include "common/storage/child_rows.h"
+#include "common/storage/children_table.h"
 #include "common/storage/event_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "gtest/gtest.h"
@@ -43,7 +43,7 @@ class HookedKvStore final : public kv::ForwardingKvStore {
 
 class EmitterWorld : public ::testing::Test {
  protected:
-  EmitterService::Options service_options_;  // for emitters started from now on; the name differs
+  EmitterOptions service_options_;  // for emitters started from now on; the name differs
 
   // 2026-03-01T00:00:00Z.
   explicit EmitterWorld(absl::Time start = absl::FromUnixSeconds(1'772'323'200));

@@ -4,14 +4,14 @@
 
 #include <algorithm>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
-#include "services/emitter/base/limits.h"
+#include "services/emitter/base/options.h"
 #include "services/emitter/testing/launch_world.h"
 
 namespace escapement::emitter {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/base/key_codec.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/cron/occurrence_id.h"
 #include "common/kv/group_parts.h"
 #include "common/storage/done_table.h"

@@ -52,7 +52,7 @@ struct HandlerMetrics {
   Histogram& heartbeat_lateness_seconds;
   Counter& held_events_failed;  // events that grew too old while their target was down
 
-  // The metrics of the target's transport. The key (common/records/target_key.h) begins with its
+  // The metrics of the target's transport. The key (common/records/row_judge.h) begins with its
   // name; an unknown one counts as "other".
   TransportMetrics& Of(absl::string_view target_key);
   std::map<std::string, TransportMetrics, std::less<>> by_transport;

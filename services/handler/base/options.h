@@ -31,7 +31,7 @@ struct HandlerOptions {
   absl::Duration lease_ttl = absl::Seconds(5);
   absl::Duration lease_renew_every = absl::Seconds(1);
 
-  // Rows and bytes in memory of one lane of one shard, and as much again for the lane's overdue
+  // Rows and bytes in memory of one lane of one shard, and as much again for the lane's late
   // part. Further rows are read when there is room again. Payloads of one-off events count.
   size_t lane_rows_max = 4096;
   size_t lane_bytes_max = 4 << 20;
@@ -44,7 +44,7 @@ struct HandlerOptions {
   // of its bound, so that many slow targets leave room for the others.
   uint64_t target_events_out_max = 4096;
   // Rows of one target that wait for room, for each shard. On-time rows are counted apart from rows
-  // that are overdue or catch up.
+  // that are late or catch up.
   size_t blocked_rows_max = 1024;
   // Bytes of rows each shard may keep in memory while their target has no room. Above this, rows of
   // slow targets are evicted first, then rows of the targets with most waiting bytes; they are
@@ -61,6 +61,61 @@ struct HandlerOptions {
   // (backfills). Above this, later days wait until one of these days is deleted.
   size_t kept_days_max = 4096;
 };
+
+// Bounds of the handler, each with its effect. HandlerOptions has the values that a process or a
+// test can set.
+
+// Rows that are due within this time are loaded ahead.
+inline constexpr absl::Duration kHorizon = absl::Seconds(10);
+// A lane in which no row is due within kHorizon is read this far ahead, once in a quarter of this
+// time. The watch reports rows that are stored there later.
+inline constexpr absl::Duration kQuietHorizon = absl::Minutes(4);
+// A row in an on-time lane can become late when it has been due for this long. Rows that are due
+// later then go first (due_queue.h).
+inline constexpr absl::Duration kLateAfter = absl::Milliseconds(500);
+
+// Rows are claimed at least kClaimLead ahead of their due time, so that a commit may take this long
+// without making events late. If recent commits were slower, the lead grows up to kClaimLeadMax
+// (claim_lead.h).
+inline constexpr absl::Duration kClaimLead = absl::Milliseconds(20);
+inline constexpr absl::Duration kClaimLeadMax = absl::Milliseconds(250);
+// All rows of all shards that fall due in one tick are claimed together: a commit and its sync cost
+// the same for one row and for many.
+inline constexpr absl::Duration kClaimTick = absl::Milliseconds(20);
+// Rows of one commit of claims or of ends. Bounds the size of the commit.
+inline constexpr size_t kClaimRowsMax = 1000;
+// Events of one commit of claims. Bounds the events that are sent again after a crash.
+inline constexpr uint64_t kClaimEventsMax = 4096;
+// Commits of claims under way for each shard.
+inline constexpr size_t kClaimsOutstandingMax = 4;
+
+// A target that has had no room for longer than this is slow. Its rows are evicted, and re-read
+// when it has room.
+inline constexpr absl::Duration kSlowTargetAfter = absl::Seconds(1);
+
+// Ends are committed as soon as there are this many.
+inline constexpr size_t kEndOutcomesFlush = 1000;
+// Ends of one commit, and bytes of payloads in its retry rows and dead letters.
+inline constexpr size_t kEndOutcomesMax = 4000;
+inline constexpr size_t kEndBytesMax = 8 << 20;
+// Fewer ends are committed at the next whole multiple of this time, by all shards at once, so that
+// their commits share one sync.
+inline constexpr absl::Duration kEndFlushDelay = absl::Milliseconds(10);
+// The same for ends that free a token.
+inline constexpr absl::Duration kFreeingFlushDelay = absl::Milliseconds(5);
+// The same for deliveries whose token stays out. No consumer waits for these, so their commits must
+// not delay commits that free tokens.
+inline constexpr absl::Duration kDeliveredFlushDelay = absl::Milliseconds(20);
+
+// An event is a suspect once this many handlers in a row were lost while they had claimed it
+// (claims/suspect_loop.h).
+inline constexpr uint32_t kLostClaimsOfSuspect = 2;
+
+// Pause after the store had no room for a commit.
+inline constexpr absl::Duration kRetryCommitDelay = absl::Milliseconds(100);
+
+// Pause between two sweeps of records that are older than the retention.
+inline constexpr absl::Duration kSweepEvery = absl::Minutes(1);
 
 }  // namespace escapement::handler
 

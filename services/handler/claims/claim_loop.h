@@ -3,10 +3,10 @@
 // Rows whose target has no room wait beside the queue, so that they do not hold its head. Rows of a
 // slow target are evicted when too many wait, and are re-read later. When too many rows wait for a
 // target that is not slow, the loop takes no rows of their kind (on time or background) until the
-// target has room. For on-time rows this ends after kOverdueAfter.
+// target has room. For on-time rows this ends after kLateAfter.
 //
 // Rows whose target is down (circuit_breaker.h) wait in the same way. Their events fail when they
-// are older than max_age (held_rows.h).
+// are older than max_age (granted_entry.h).
 //
 // Threads: one, the handler's executor.
 
@@ -34,7 +34,7 @@ namespace escapement::handler {
 class ClaimLoop {
  public:
   // All arguments must outlive it.
-  ClaimLoop(ShardState& state, ShardLoader& loader, EndLoop& ends, SuspectLoop& suspects)
+  ClaimLoop(QueueShardState& state, ShardLoader& loader, EndLoop& ends, SuspectLoop& suspects)
       : state_(state), loader_(loader), ends_(ends), suspects_(suspects) {}
 
   void Step(absl::Time now);
@@ -95,7 +95,7 @@ class ClaimLoop {
                     ResolvedRow& resolved);
   // Returns false if no row was due.
   bool MakeClaim(absl::Time now);
-  // Claims on-time rows whose target has room again. If no on-time row is due, also overdue rows.
+  // Claims on-time rows whose target has room again. If no on-time row is due, also late rows.
   void ClaimUnblocked(absl::Time now, ClaimBatch& batch, size_t rows_max);
   Next Consider(absl::Time now, QueuedRow row, ClaimBatch& batch);
   // Parks, skips, moves or drops the row, as it was judged.
@@ -112,7 +112,7 @@ class ClaimLoop {
   void RequeueAll(PendingClaim& pending);
   void RereadRows(PendingClaim& pending);
 
-  ShardState& state_;
+  QueueShardState& state_;
   ShardLoader& loader_;
   EndLoop& ends_;
   SuspectLoop& suspects_;

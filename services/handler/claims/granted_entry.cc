@@ -1,12 +1,17 @@
 #include "services/handler/claims/granted_entry.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "common/base/micros.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/proto_time.h"
+#include "common/records/retry_end.h"
 #include "common/storage/waiting_table.h"
 
 namespace escapement::handler {
+
 namespace {
 
 bool MakeEntry(storage::v1::ClaimRecord::Entry& record, uint16_t shard, ClaimedEntry& entry) {
@@ -69,6 +74,32 @@ Outcome ReturnOutcome(const GrantedPiece& piece, absl::Time now, bool unreachabl
           .attempts = piece.claimed().event.attempts(),
           .complete_micros = ToMicros(now),
           .unreachable = unreachable};
+}
+
+namespace {
+
+constexpr uint64_t kEventsMax = 1000;
+constexpr char kHeldTooLong[] = "not sent: the target was down for longer than max_age";
+
+}  // namespace
+
+bool IsHeldTooLong(const ResolvedRow& row, absl::Duration down_for, absl::Time now) {
+  const storage::v1::RetryRecord& retry =
+      CheckNotNull(row.entry.context)->definition->delivery().retry();
+  const absl::Time held_since = std::max(row.entry.key.due_time, now - down_for);
+  return now >=
+         TriedSince(row.entry.event, held_since) + absl::Microseconds(retry.max_age_micros());
+}
+
+RowEnd EndOfHeldRow(ResolvedRow& row) {
+  const std::string& last_error = row.entry.event.last_error();
+  RowEnd end{.payload = std::move(row.payload), .kind = EndKind::kFailed};
+  end.reason = last_error.empty() ? kHeldTooLong : absl::StrCat(last_error, "; ", kHeldTooLong);
+  end.entry = std::move(row.entry);
+  const uint64_t count = std::min(end.entry.event.count(), kEventsMax);
+  end.rest = end.entry.event.count() - count;
+  end.entry.event.set_count(count);
+  return end;
 }
 
 }  // namespace escapement::handler

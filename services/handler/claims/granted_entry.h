@@ -9,8 +9,11 @@
 #include <memory>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "services/handler/claims/takeover.h"
+#include "services/handler/ends/end_batch.h"
 #include "services/handler/sending/claim.h"
+#include "services/handler/shard/row_resolver.h"
 
 namespace escapement::handler {
 
@@ -34,6 +37,18 @@ std::vector<GrantedPiece> OpenPieces(const std::shared_ptr<Claim>& claim, const 
 // The outcome of events that were not sent and go back to their token manager. `unreachable`: their
 // target is the reason.
 Outcome ReturnOutcome(const GrantedPiece& piece, absl::Time now, bool unreachable);
+
+// How long a row may wait while its target is down, and how it ends.
+//
+// Pure.
+
+// True if the events of the row are older than their retry policy's max_age. `down_for` is how long
+// their target has been down. The age of an event that was never tried begins when its target went
+// down, or at its due time if that is later. `row` is judged kSend.
+bool IsHeldTooLong(const ResolvedRow& row, absl::Duration down_for, absl::Time now);
+
+// The end of such a row: its first events fail, at most 1,000. Moves from `row`.
+RowEnd EndOfHeldRow(ResolvedRow& row);
 
 }  // namespace escapement::handler
 

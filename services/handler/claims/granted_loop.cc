@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "common/base/key_codec.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/inflight_table.h"
-#include "services/handler/claims/inflight_scan.h"
+#include "services/handler/claims/takeover.h"
 #include "services/handler/shard/row_resolver.h"
 
 namespace escapement::handler {

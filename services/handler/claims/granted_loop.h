@@ -32,7 +32,7 @@ namespace escapement::handler {
 class GrantedLoop {
  public:
   // All arguments must outlive it.
-  GrantedLoop(ShardState& state, EndLoop& ends, SuspectLoop& suspects)
+  GrantedLoop(QueueShardState& state, EndLoop& ends, SuspectLoop& suspects)
       : state_(state), ends_(ends), suspects_(suspects) {}
 
   // Opens the watch, then calls `watched`. The caller must then scan the shard and call OnScanned.
@@ -80,7 +80,7 @@ class GrantedLoop {
   void HandToSendLoop(const GrantedPiece& piece);
   void Unblock(absl::Time now);
 
-  ShardState& state_;
+  QueueShardState& state_;
   EndLoop& ends_;
   SuspectLoop& suspects_;
   std::function<void()> on_watching_;  // null after the first scan

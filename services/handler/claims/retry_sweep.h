@@ -22,7 +22,7 @@ namespace escapement::handler {
 class RetrySweep {
  public:
   // `state` and `claims` must outlive it.
-  RetrySweep(ShardState& state, ClaimLoop& claims) : state_(state), claims_(claims) {}
+  RetrySweep(QueueShardState& state, ClaimLoop& claims) : state_(state), claims_(claims) {}
 
   // The next pass handles the retries of this schedule.
   void Note(const Uid& schedule) { noted_.insert(schedule); }
@@ -39,7 +39,7 @@ class RetrySweep {
   // Continues the pass at key `next`; empty: ends the pass.
   void Continue(const std::string& next);
 
-  ShardState& state_;
+  QueueShardState& state_;
   ClaimLoop& claims_;
   absl::flat_hash_set<Uid> noted_;                        // for the next pass
   absl::flat_hash_set<Uid> sweeping_;                     // empty: no pass is under way

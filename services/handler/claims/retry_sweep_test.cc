@@ -2,7 +2,7 @@
 
 #include "services/handler/claims/retry_sweep.h"
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/testing/test_state.h"
 #include "gtest/gtest.h"

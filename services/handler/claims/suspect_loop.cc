@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/storage/inflight_table.h"
 #include "escapement/storage/v1/claim_takeover.pb.h"
-#include "services/handler/base/limits.h"
+#include "services/handler/base/options.h"
 
 namespace escapement::handler {
 namespace {

@@ -32,7 +32,7 @@ inline constexpr char kQuarantined[] = "quarantined after 3 claims without a res
 class SuspectLoop {
  public:
   // `state` and `ends` must outlive it.
-  SuspectLoop(ShardState& state, EndLoop& ends) : state_(state), ends_(ends) {}
+  SuspectLoop(QueueShardState& state, EndLoop& ends) : state_(state), ends_(ends) {}
   ~SuspectLoop();
 
   // Takes events [first, first + count) of the entry, in the order of the calls. The shard must
@@ -63,7 +63,7 @@ class SuspectLoop {
   void ReturnLate(absl::Time now);
   void FreeTurn();
 
-  ShardState& state_;
+  QueueShardState& state_;
   EndLoop& ends_;
   std::deque<Waiting> waiting_;
   std::shared_ptr<Claim> out_;  // its `trial` is under way: this shard has the handler's turn

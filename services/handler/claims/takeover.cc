@@ -3,13 +3,18 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/micros.h"
-#include "services/handler/base/limits.h"
+#include "common/base/key_codec.h"
+#include "common/base/proto_time.h"
+#include "common/runtime/perturb.h"
+#include "common/storage/inflight_table.h"
+#include "services/handler/base/options.h"
 
 namespace escapement::handler {
+
 namespace {
 
 // ClaimTakeoverRecord.quiet_from_micros of a claim whose last sender is dead.
@@ -151,6 +156,41 @@ Takeover PlanTakeover(const std::vector<kv::Entry>& inflight) {
     plan.claims.push_back(std::move(left));
   }
   return plan;
+}
+
+namespace {
+
+struct InflightScan {
+  QueueShardState& state;
+  InflightScanned done;
+  std::vector<kv::Entry> entries = {};
+};
+
+// Must be called only while the shard is owned.
+void ScanMore(std::shared_ptr<InflightScan> scan, std::string begin) {
+  QueueShardState& state = scan->state;
+  const bool one = Perturb(state.core.runtime, Site::kInflightScanOfOne);
+  state.core.client.Scan({.cf = kv::ColumnFamily::kInflight,
+                          .begin = begin,
+                          .end = InflightShardEnd(state.shard),
+                          .limit = one ? 1u : 1000u,
+                          .bytes_max = 4 << 20},
+                         state.core.executor,
+                         state.WhileOwned([scan, begin](absl::StatusOr<kv::ScanResult> result) {
+                           if (!result.ok()) return ScanMore(scan, begin);
+                           for (kv::Entry& entry : result->entries)
+                             scan->entries.push_back(std::move(entry));
+                           if (result->more)
+                             return ScanMore(scan, KeyAfter(scan->entries.back().key));
+                           scan->done(std::move(scan->entries), result->seq);
+                         }));
+}
+
+}  // namespace
+
+void ScanInflight(QueueShardState& state, InflightScanned done) {
+  auto scan = std::make_shared<InflightScan>(InflightScan{.state = state, .done = std::move(done)});
+  ScanMore(std::move(scan), InflightShardBegin(state.shard));
 }
 
 }  // namespace escapement::handler

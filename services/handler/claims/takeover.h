@@ -7,6 +7,8 @@
 #define SERVICES_HANDLER_CLAIMS_TAKEOVER_H_
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "common/storage/inflight_table.h"
 #include "escapement/storage/v1/claim_takeover.pb.h"
 #include "escapement/storage/v1/records.pb.h"
+#include "services/handler/shard/shard_state.h"
 
 namespace escapement::handler {
 
@@ -68,6 +71,16 @@ Takeover PlanTakeover(const std::vector<kv::Entry>& inflight);
 
 // Returns the parts of `from` that are not in `without`, ascending.
 std::vector<IndexSlice> Subtract(std::vector<IndexSlice> from, std::vector<IndexSlice> without);
+
+// ScanInflight: reads all claims of a queue shard and their ends, page by page.
+//
+// Threads: one, the handler's executor.
+
+// `seq` is the snapshot of the last page: later commits were not seen.
+using InflightScanned = std::function<void(std::vector<kv::Entry> inflight, kv::CommitSeq seq)>;
+
+// `done` is not called once the shard is gone.
+void ScanInflight(QueueShardState& state, InflightScanned done);
 
 }  // namespace escapement::handler
 

@@ -5,12 +5,12 @@
 
 #include "common/base/check.h"
 #include "common/base/key_codec.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/event_table.h"
-#include "services/handler/base/limits.h"
+#include "services/handler/base/options.h"
 #include "services/handler/claims/granted_entry.h"
-#include "services/handler/claims/inflight_scan.h"
+#include "services/handler/claims/takeover.h"
 
 namespace escapement::handler {
 namespace {

@@ -41,7 +41,7 @@ namespace escapement::handler {
 class TakeoverLoop {
  public:
   // All arguments must outlive it.
-  TakeoverLoop(ShardState& state, EndLoop& ends, GrantedLoop& granted, SuspectLoop& suspects)
+  TakeoverLoop(QueueShardState& state, EndLoop& ends, GrantedLoop& granted, SuspectLoop& suspects)
       : state_(state), ends_(ends), granted_(granted), suspects_(suspects) {}
 
   // Reads the shard's claims, holds the keys of claimed one-off events, then calls `ready`. A
@@ -100,7 +100,7 @@ class TakeoverLoop {
   // the row what its end needs. Returns false if a record is not known yet.
   bool CompleteIfQuarantined(const Left& left, size_t i, ResolvedRow& row);
 
-  ShardState& state_;
+  QueueShardState& state_;
   EndLoop& ends_;
   GrantedLoop& granted_;
   SuspectLoop& suspects_;

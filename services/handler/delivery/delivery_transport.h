@@ -35,7 +35,7 @@ struct DeliveryContext {
   std::shared_ptr<const cron::Timetable> timetable = nullptr;
   // Never null. An alias of the definition's payload, or the one-off event's own payload.
   std::shared_ptr<const std::string> payload;
-  // Equal for targets that share connections and bounds (common/records/target_key.h).
+  // Equal for targets that share connections and bounds (common/records/row_judge.h).
   std::string target_key;
   // Not empty: the target cannot be used, for this reason, until an operator mends it (its secrets
   // cannot be opened). Attempts fail.
@@ -122,6 +122,25 @@ class DeliveryTransport {
   // attempts, in all and per target_key.
   virtual void Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) = 0;
 };
+
+// RedactingSink: takes the target's secrets out of what results say. A careless consumer may repeat
+// in its answer what it was sent.
+//
+// Threads: as DeliverySink.
+
+// The texts to look for: each secret, and those parts of it that are long enough to be recognized
+// ("Bearer {token}", "{key id}:{secret}", the path of a URL). The longest come first.
+std::vector<std::string> SecretParts(const std::vector<std::string>& secrets);
+
+// Replaces each part by "(secret)". Also cuts the end of a text that was cut within a part.
+void Redact(const std::vector<std::string>& parts, std::string* text);
+
+// A sink that redacts message and answer of each result and passes it to `sink`. Returns `sink`
+// itself if the targets of the attempts are of a kind, or have settings, without secrets. Secrets
+// are opened already. They are looked up once, at the first result with a text: most batches are
+// accepted and have none.
+std::shared_ptr<DeliverySink> RedactingSink(const std::vector<DeliveryAttempt>& attempts,
+                                            std::shared_ptr<DeliverySink> sink);
 
 }  // namespace escapement::handler
 

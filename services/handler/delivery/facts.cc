@@ -4,11 +4,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
-#include "common/base/stable_hash.h"
+#include "common/base/hash.h"
+#include "common/base/proto_time.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement::handler {
+
 namespace {
 
 void AppendDigits(int64_t value, int count, std::string* out) {
@@ -143,6 +144,21 @@ void AppendTraceparent(absl::string_view event_id, uint32_t attempt, std::string
   char text[kTraceparentBytes];
   WriteTraceparent(event_id, attempt, text);
   out->append(text, sizeof(text));
+}
+
+EventFacts EventFactsOf(const DeliveryAttempt& attempt) {
+  const DeliveryContext& context = *attempt.context;
+  EventFacts facts;
+  facts.payload = *context.payload;
+  facts.id = attempt.event_id;
+  facts.source = context.source;
+  AppendRfc3339(context.nominal_time, &facts.time);
+  if (!context.occurrence.empty())
+    facts.subject = absl::StrCat(context.occurrence, "/", attempt.index);
+  facts.attempt = absl::StrCat(attempt.attempt);
+  facts.index = absl::StrCat(attempt.index);
+  facts.count = absl::StrCat(context.run_count);
+  return facts;
 }
 
 }  // namespace escapement::handler

@@ -15,6 +15,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/templates/event_template.h"
 #include "services/handler/delivery/delivery_transport.h"
 
 namespace escapement::handler {
@@ -59,6 +60,11 @@ void AppendRfc3339(absl::Time time, std::string* out);
 // W3C Trace Context: the trace by event, the span by attempt. Not sampled, because nobody records
 // these spans; never all zeros.
 void AppendTraceparent(absl::string_view event_id, uint32_t attempt, std::string* out);
+
+// EventFactsOf: what the templates of messages to people can say about an attempt.
+
+// Points to the attempt's payload. Pure.
+EventFacts EventFactsOf(const DeliveryAttempt& attempt);
 
 }  // namespace escapement::handler
 

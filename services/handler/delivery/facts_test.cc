@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/attempts.h"
-#include "tests/fixtures/http_request.h"
+#include "tests/fixtures/http_receiver.h"
 
 namespace escapement::handler {
 namespace facts_test {

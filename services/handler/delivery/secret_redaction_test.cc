@@ -1,11 +1,10 @@
-#include "services/handler/delivery/secret_redaction.h"
-
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "escapement/storage/v1/records.pb.h"
 #include "gtest/gtest.h"
+#include "services/handler/delivery/delivery_transport.h"
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
 

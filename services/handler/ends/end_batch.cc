@@ -1,23 +1,165 @@
 #include "services/handler/ends/end_batch.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/types/span.h"
 #include "common/base/check.h"
-#include "common/base/micros.h"
 #include "common/base/printable_text.h"
-#include "common/records/attempt_memory.h"
+#include "common/base/proto_time.h"
 #include "common/records/retry_end.h"
-#include "common/storage/done_record.h"
 #include "common/storage/done_table.h"
 #include "common/storage/name_tables.h"
-#include "common/storage/pause_request_table.h"
-#include "services/handler/ends/claim_end.h"
-#include "services/handler/ends/outcome_order.h"
+#include "common/storage/run_table.h"
 
 namespace escapement::handler {
+
+namespace {
+
+void AddRange(storage::v1::ClaimEndRecord::Entry& entry, uint64_t first, uint64_t count) {
+  if (entry.ranges_size() > 0) {
+    auto& last = *entry.mutable_ranges(entry.ranges_size() - 1);
+    if (last.first() + last.count() == first) {
+      last.set_count(last.count() + count);
+      return;
+    }
+  }
+  auto& range = *entry.add_ranges();
+  range.set_first(first);
+  range.set_count(count);
+}
+
+}  // namespace
+
+storage::v1::ClaimEndRecord ClaimEndOf(absl::Span<const Outcome> outcomes) {
+  storage::v1::ClaimEndRecord record;
+  for (const Outcome& outcome : outcomes) {
+    const int last = record.entries_size() - 1;
+    auto* entry = last >= 0 && record.entries(last).entry() == outcome.entry
+                      ? record.mutable_entries(last)
+                      : record.add_entries();
+    entry->set_entry(outcome.entry);
+    AddRange(*entry, outcome.first, outcome.count);
+  }
+  return record;
+}
+
+namespace {
+
+// Keys are sorted, because outcomes are large and their claims lie elsewhere in memory.
+struct Key {
+  uint64_t claim = 0;  // its order
+  uint32_t entry = 0;
+  uint64_t first = 0;
+  size_t place = 0;
+  bool operator<(const Key& other) const {
+    return std::tie(claim, entry, first) < std::tie(other.claim, other.entry, other.first);
+  }
+};
+
+}  // namespace
+
+void SortByEvent(std::vector<Outcome>& outcomes) {
+  std::vector<Key> keys;
+  keys.reserve(outcomes.size());
+  for (const Outcome& outcome : outcomes)
+    keys.push_back({outcome.claim->order, outcome.entry, outcome.first, keys.size()});
+  if (std::is_sorted(keys.begin(), keys.end())) return;
+  std::sort(keys.begin(), keys.end());
+  std::vector<Outcome> sorted;
+  sorted.reserve(outcomes.size());
+  for (const Key& key : keys) sorted.push_back(std::move(outcomes[key.place]));
+  outcomes = std::move(sorted);
+}
+
+namespace {
+
+bool CountsInRun(const ClaimedEntry& entry) {
+  return entry.grant == nullptr && HasRun(entry.event);
+}
+
+bool CountsInSchedule(const ClaimedEntry& entry, EndKind kind) {
+  return entry.grant == nullptr && !entry.one_off() &&
+         (kind == EndKind::kSucceeded || kind == EndKind::kFailed);
+}
+
+std::string RunKeyOf(const ClaimedEntry& entry) {
+  return RunPartKey({.uid = entry.key.uid, .occurrence = entry.key.occurrence}, entry.key.shard);
+}
+
+std::string ScheduleKeyOf(const ClaimedEntry& entry) {
+  return ScheduleCountsKey(entry.key.uid, entry.key.shard);
+}
+
+storage::v1::RunPartRecord& Changed(std::string key, const RunParts& parts, RunParts& changed) {
+  const auto before = parts.find(key);
+  CHECK(before != parts.end()) << "the counts of a run were not read";
+  return changed.try_emplace(std::move(key), before->second).first->second;
+}
+
+void CountInRun(storage::v1::RunPartRecord& part, const Outcome& first, uint64_t count) {
+  switch (first.kind) {
+    case EndKind::kSucceeded:
+      part.set_succeeded(part.succeeded() + count);
+      break;
+    case EndKind::kFailed:
+      part.set_failed(part.failed() + count);
+      break;
+    case EndKind::kRetry:
+      part.set_retries(part.retries() + count);
+      break;
+    case EndKind::kSkipped:
+      part.set_skipped(part.skipped() + count);
+      part.set_skip_reason(first.reason);
+      break;
+    case EndKind::kCancelled:
+      part.set_cancelled(part.cancelled() + count);
+      break;
+    case EndKind::kReturn:
+    case EndKind::kPark:
+    case EndKind::kMove:
+    case EndKind::kResend:
+    case EndKind::kGone:
+      break;
+  }
+}
+
+}  // namespace
+
+storage::v1::OutcomeKind OutcomeKindOf(EndKind kind) {
+  if (kind == EndKind::kSucceeded) return storage::v1::OUTCOME_KIND_SUCCEEDED;
+  if (kind == EndKind::kFailed) return storage::v1::OUTCOME_KIND_FAILED;
+  if (kind == EndKind::kCancelled) return storage::v1::OUTCOME_KIND_CANCELLED;
+  return storage::v1::OUTCOME_KIND_SKIPPED;
+}
+
+std::vector<std::string> RunPartKeysOf(const ClaimedEntry& entry, EndKind kind) {
+  std::vector<std::string> keys;
+  if (CountsInRun(entry)) keys.push_back(RunKeyOf(entry));
+  if (CountsInSchedule(entry, kind)) keys.push_back(ScheduleKeyOf(entry));
+  return keys;
+}
+
+void CountEnd(const ClaimedEntry& entry, const Outcome& first, uint64_t count, int64_t end_micros,
+              const RunParts& parts, RunParts& changed) {
+  if (CountsInRun(entry)) CountInRun(Changed(RunKeyOf(entry), parts, changed), first, count);
+  if (!CountsInSchedule(entry, first.kind)) return;
+  CountInSchedule(OutcomeKindOf(first.kind), count, end_micros,
+                  Changed(ScheduleKeyOf(entry), parts, changed));
+}
+
+void PutParts(const RunParts& parts, kv::Group& group) {
+  for (const auto& [key, part] : parts) {
+    group.mutations.push_back(
+        {.cf = kv::ColumnFamily::kRunParts, .key = key, .value = part.SerializeAsString()});
+  }
+}
+
 namespace {
 
 using kv::ColumnFamily;

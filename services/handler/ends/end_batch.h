@@ -1,29 +1,63 @@
-// EndBatch: builds the one group that makes the outcomes of many claimed events durable.
+// ClaimEndOf: the record which events of a claim have ended.
 //
-// A Done record covers neighbouring events with equal outcomes. Retries become rows of the retry
-// lane, and failures become dead letters. The group also writes the claim's end row, or deletes the
-// claim with its last end, and adds to the counts (run_counts.h). Granted events have none of
-// these, only reports to the owners of their policy shards (grant_reports.h). If the target of an
-// event is gone for good, the group also asks the masters to pause the event's schedule.
-//
-// Pure: adds to a batch, decides nothing.
+// Pure.
 
 #ifndef SERVICES_HANDLER_ENDS_END_BATCH_H_
 #define SERVICES_HANDLER_ENDS_END_BATCH_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "common/kv/kv_store.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/handler/ends/run_counts.h"
 #include "services/handler/sending/claim.h"
 #include "services/handler/shard/due_queue.h"
 #include "services/handler/shard/grant_reports.h"
 
 namespace escapement::handler {
+
+// The outcomes must be of one claim, in the order of entries and events.
+storage::v1::ClaimEndRecord ClaimEndOf(absl::Span<const Outcome> outcomes);
+
+// The order in which outcomes become records. A pure function.
+
+// Sorts by claim, entry and first event. No two outcomes may be of one event.
+void SortByEvent(std::vector<Outcome>& outcomes);
+
+// RunCounts: the counts that the end of an event changes: those of its run, and those of all runs
+// of its schedule.
+//
+// Pure. Threads: one, the handler's executor.
+
+// Counts by key in `run_parts`.
+using RunParts = std::map<std::string, storage::v1::RunPartRecord>;
+
+storage::v1::OutcomeKind OutcomeKindOf(EndKind kind);
+
+// The keys in `run_parts` of the counts that such an end of the entry's events changes. None for
+// granted events: the owner of their policy shard counts them.
+std::vector<std::string> RunPartKeysOf(const ClaimedEntry& entry, EndKind kind);
+
+// Counts `count` events that have ended like `first`, the last of them at end_micros. The new
+// counts go to `changed`, on top of `parts`, which must have an entry for each of RunPartKeysOf.
+void CountEnd(const ClaimedEntry& entry, const Outcome& first, uint64_t count, int64_t end_micros,
+              const RunParts& parts, RunParts& changed);
+
+void PutParts(const RunParts& parts, kv::Group& group);
+
+// EndBatch: builds the one group that makes the outcomes of many claimed events durable.
+//
+// A Done record covers neighbouring events with equal outcomes. Retries become rows of the retry
+// lane, and failures become dead letters. The group also writes the claim's end row, or deletes the
+// claim with its last end, and adds to the counts (end_batch.h). Granted events have none of
+// these, only reports to the owners of their policy shards (grant_reports.h). If the target of an
+// event is gone for good, the group also asks the masters to pause the event's schedule.
+//
+// Pure: adds to a batch, decides nothing.
 
 struct EndBatch {
   kv::Group group;

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/runtime/perturb.h"
-#include "services/handler/base/limits.h"
+#include "services/handler/base/options.h"
 #include "services/handler/shard/claim_batch.h"
 #include "services/handler/shard/grant_reports.h"
 

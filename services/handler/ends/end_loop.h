@@ -25,7 +25,7 @@ namespace escapement::handler {
 class EndLoop {
  public:
   // `state` and `loader` must outlive it.
-  EndLoop(ShardState& state, ShardLoader& loader) : state_(state), loader_(loader) {}
+  EndLoop(QueueShardState& state, ShardLoader& loader) : state_(state), loader_(loader) {}
 
   void Add(Outcome outcome);
 
@@ -83,7 +83,7 @@ class EndLoop {
   // Releases the keys of rows, and queues the rows that are in the store under them.
   void RereadRows(std::vector<kv::Key> keys);
 
-  ShardState& state_;
+  QueueShardState& state_;
   ShardLoader& loader_;
   std::vector<Outcome> outcomes_;
   std::deque<WaitingRow> rows_;

@@ -6,16 +6,26 @@
 
 #include "common/base/check.h"
 #include "common/base/key_codec.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/kv/group_parts.h"
 #include "common/kv/layout.h"
 #include "common/storage/access_table.h"
 #include "common/storage/done_table.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/run_table.h"
-#include "services/handler/base/limits.h"
+#include "escapement/storage/v1/access_records.pb.h"
+#include "services/handler/base/options.h"
 
 namespace escapement::handler {
+
+void Retentions::Add(const std::string& value) {
+  storage::v1::TenantRecord tenant;
+  if (!tenant.ParseFromString(value) || tenant.retention_micros() <= 0) return;
+  const absl::Duration retention = absl::Microseconds(tenant.retention_micros());
+  of_tenant_[tenant.tenant()] = retention;
+  shortest_ = std::min(shortest_, retention);
+}
+
 namespace {
 
 using kv::ColumnFamily;

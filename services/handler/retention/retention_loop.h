@@ -1,3 +1,49 @@
+// Retentions: how long the outcomes of each tenant are kept.
+//
+// Pure.
+
+#ifndef SERVICES_HANDLER_RETENTION_RETENTION_LOOP_H_
+#define SERVICES_HANDLER_RETENTION_RETENTION_LOOP_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/base/check.h"
+#include "common/storage/run_table.h"
+#include "services/handler/shard/shard_state.h"
+
+namespace escapement::handler {
+
+class Retentions {
+ public:
+  // `platform`: of tenants that have none of their own.
+  explicit Retentions(absl::Duration platform) : platform_(platform), shortest_(platform) {}
+
+  // Takes a row of `tenants`. A row that cannot be read changes nothing.
+  void Add(const std::string& value);
+
+  absl::Duration Of(const std::string& tenant) const {
+    const auto found = of_tenant_.find(tenant);
+    return found == of_tenant_.end() ? platform_ : found->second;
+  }
+  absl::Duration shortest() const { return shortest_; }
+
+  friend bool operator==(const Retentions&, const Retentions&) = default;
+
+ private:
+  absl::Duration platform_;
+  absl::Duration shortest_;
+  std::map<std::string, absl::Duration> of_tenant_;  // tenants with one of their own
+};
+
 // RetentionLoop: drops old outcomes: Done records of the owned shards, with the names and runs that
 // only they refer to.
 //
@@ -19,26 +65,6 @@
 // time, and the shard's lease fences each commit.
 //
 // Threads: one, the handler's executor.
-
-#ifndef SERVICES_HANDLER_RETENTION_RETENTION_LOOP_H_
-#define SERVICES_HANDLER_RETENTION_RETENTION_LOOP_H_
-
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "common/base/check.h"
-#include "common/storage/run_table.h"
-#include "services/handler/retention/retentions.h"
-#include "services/handler/shard/shard_state.h"
-
-namespace escapement::handler {
 
 struct SweptShard {
   uint16_t shard = 0;

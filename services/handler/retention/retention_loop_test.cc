@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/storage/access_table.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"

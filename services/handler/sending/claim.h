@@ -19,9 +19,8 @@
 #include "common/storage/event_table.h"
 #include "common/storage/grant_table.h"
 #include "common/storage/inflight_table.h"
-#include "common/storage/one_off_rows.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/handler/base/limits.h"
+#include "services/handler/base/options.h"
 #include "services/handler/delivery/delivery_transport.h"
 
 namespace escapement::handler {

@@ -1,6 +1,6 @@
 #include "services/handler/sending/claim_lead.h"
 
-#include "services/handler/base/limits.h"
+#include "services/handler/base/options.h"
 
 namespace escapement::handler {
 namespace {

@@ -13,7 +13,7 @@
 #include <algorithm>
 
 #include "absl/time/time.h"
-#include "services/handler/base/limits.h"
+#include "services/handler/base/options.h"
 
 namespace escapement::handler {
 

@@ -1,7 +1,7 @@
 #include "services/handler/sending/claim_lead.h"
 
 #include "gtest/gtest.h"
-#include "services/handler/base/limits.h"
+#include "services/handler/base/options.h"
 
 namespace escapement::handler {
 namespace claim_lead_test {

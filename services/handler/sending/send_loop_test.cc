@@ -3,7 +3,7 @@
 #include "common/sim/sim_runtime.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "services/handler/base/limits.h"
+#include "services/handler/base/options.h"
 #include "services/handler/testing/handler_world.h"
 
 namespace escapement::handler {

@@ -3,8 +3,8 @@
 #include <iterator>
 #include <vector>
 
-#include "common/storage/target_table.h"
-#include "services/handler/target_health/target_row.h"
+#include "common/storage/name_tables.h"
+#include "services/handler/target_health/target_use.h"
 
 namespace escapement::handler {
 namespace {

@@ -1,5 +1,5 @@
 // TargetStateLoop: shows how this handler uses its targets: as rows in `target_states`, one for
-// each target and tenant (common/storage/target_table.h), and as metrics.
+// each target and tenant (common/storage/name_tables.h), and as metrics.
 //
 // A row is written when its target becomes known or its circuit breaker changes, and at most every
 // kTargetUsedRowEvery while the target is used. Every row is written again after kTargetRowEvery,

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/kv/memory/mem_kv_store.h"
 #include "common/sim/sim_runtime.h"
-#include "common/storage/target_table.h"
+#include "common/storage/name_tables.h"
 #include "escapement/storage/v1/target_records.pb.h"
 #include "gtest/gtest.h"
 

@@ -7,15 +7,25 @@
 #include <utility>
 #include <vector>
 
+#include "absl/flags/flag.h"
 #include "common/process/sharded_service.h"
+#include "common/secrets/sealed_value.h"
 #include "common/tokens/token_handle.h"
 #include "services/handler/base/step_gap.h"
+#include "services/handler/delivery/address_flags.h"
+#include "services/handler/delivery/kinds/transport_table.h"
 #include "services/handler/retention/retention_loop.h"
 #include "services/handler/sending/send_loop.h"
 #include "services/handler/sending/target_state_loop.h"
 #include "services/handler/service/shard.h"
 
+ABSL_FLAG(uint64_t, events_out_max, 16'384,
+          "events that one handler has claimed and that are not answered");
+ABSL_FLAG(absl::Duration, retention, absl::Hours(24 * 7),
+          "how long records of ended events are kept");
+
 namespace escapement::handler {
+
 namespace {
 
 // All shards are stepped at least this often, because horizons move and targets become slow.
@@ -24,8 +34,8 @@ constexpr absl::Duration kBlockedStep = absl::Milliseconds(100);
 // During a step, rows that fell due since the last send are sent together once this time has
 // passed.
 constexpr absl::Duration kSendGap = absl::Milliseconds(1);
-// How often the age of the oldest overdue row is looked for.
-constexpr absl::Duration kOverdueEvery = absl::Milliseconds(100);
+// How often the age of the oldest late row is looked for.
+constexpr absl::Duration kLateEvery = absl::Milliseconds(100);
 
 }  // namespace
 
@@ -76,7 +86,7 @@ class HandlerService::Impl final : public ShardedService {
   void OnFetched();
   void StepSoon();
   void Sweep(absl::Time now);
-  void ShowOverdue(absl::Time now, absl::Duration elapsed);
+  void ShowLate(absl::Time now, absl::Duration elapsed);
   void PlanNextStep(absl::Time now, absl::Duration begun);
   void StepAt(absl::Duration at, absl::Duration elapsed);
   void ReleaseIfDrained();
@@ -90,7 +100,7 @@ class HandlerService::Impl final : public ShardedService {
   RetentionLoop retention_;
   TargetStateLoop targets_;
   std::map<uint32_t, std::unique_ptr<Shard>> shards_;
-  absl::Duration overdue_next_ = -absl::InfiniteDuration();  // Clock::Elapsed
+  absl::Duration late_next_ = -absl::InfiniteDuration();  // Clock::Elapsed
   absl::Duration next_step_ = -absl::InfiniteDuration();  // Clock::Elapsed; the earliest next step
 };
 
@@ -173,15 +183,15 @@ void HandlerService::Impl::Step() {
     }
   }
   metrics_.rows_in_memory.Set(static_cast<double>(rows));
-  if (begun >= overdue_next_) ShowOverdue(now, begun);
+  if (begun >= late_next_) ShowLate(now, begun);
   if (!draining() && retention_.Due()) Sweep(now);
   targets_.Step(now);
   PlanNextStep(now, begun);
   ReleaseIfDrained();
 }
 
-void HandlerService::Impl::ShowOverdue(absl::Time now, absl::Duration elapsed) {
-  overdue_next_ = elapsed + kOverdueEvery;
+void HandlerService::Impl::ShowLate(absl::Time now, absl::Duration elapsed) {
+  late_next_ = elapsed + kLateEvery;
   absl::Time first = now;
   for (const auto& [index, shard] : shards_) {
     const std::optional<absl::Time> due = shard->FirstDue();
@@ -256,5 +266,46 @@ void HandlerService::Drain(Closure done) { impl_->Drain(std::move(done)); }
 bool HandlerService::Ready() const { return impl_->Ready(); }
 
 const HandlerMetrics& HandlerService::metrics() const { return impl_->metrics(); }
+
+namespace {
+
+constexpr double kDrainShare = 0.8;
+
+HandlerOptions OptionsFromFlags(const ServiceContext& context) {
+  HandlerOptions options;
+  options.instance = context.instance;
+  options.dead_instances = context.dead_instances;
+  options.metrics = &context.metrics;
+  options.fresh_token_key = FreshTokenKey();
+  options.sealer = SealerFromFlag();
+  options.lease_ttl = LeaseTtl();
+  options.lease_renew_every = LeaseRenewEvery();
+  options.events_out_max = absl::GetFlag(FLAGS_events_out_max);
+  options.retention = absl::GetFlag(FLAGS_retention);
+  // The rest of the timeout is for releasing the leases, so that the next owner does not have to
+  // wait until they expire.
+  options.drain_max = context.drain_timeout * kDrainShare;
+  return options;
+}
+
+}  // namespace
+
+void ValidateHandlerFlags(std::vector<std::string>& errors) {
+  ValidateTransportFlags(errors);
+  ValidateAddressFlags(errors);
+  if (absl::GetFlag(FLAGS_events_out_max) < 1)
+    errors.push_back("--events_out_max: must be at least 1");
+  if (absl::GetFlag(FLAGS_retention) < absl::Hours(24))
+    errors.push_back("--retention: must be at least 24h");
+}
+
+HostedHandler::HostedHandler(const ServiceContext& context, kv::KvStore& store)
+    : transport_(NewTransports(AddressRuleFromFlags(context.on_loopback))),
+      service_(OptionsFromFlags(context), store, context.runtime, *transport_) {}
+
+absl::Status HostedHandler::Start() {
+  service_.Start();
+  return absl::OkStatus();
+}
 
 }  // namespace escapement::handler

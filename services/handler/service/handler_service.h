@@ -11,8 +11,12 @@
 #define SERVICES_HANDLER_SERVICE_HANDLER_SERVICE_H_
 
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "common/kv/kv_store.h"
+#include "common/process/service_process.h"
 #include "common/runtime/runtime.h"
 #include "services/handler/base/metrics.h"
 #include "services/handler/base/options.h"
@@ -45,6 +49,26 @@ class HandlerService {
  private:
   class Impl;
   const std::unique_ptr<Impl> impl_;
+};
+
+// HostedHandler: a HandlerService with its transports and flags. The handler process and standalone
+// host it.
+
+// Appends one sentence for each flag of the handler with an invalid value.
+void ValidateHandlerFlags(std::vector<std::string>& errors);
+
+class HostedHandler final : public HostedService {
+ public:
+  // `context` and `store` must outlive it.
+  HostedHandler(const ServiceContext& context, kv::KvStore& store);
+
+  absl::Status Start() override;
+  bool Ready() override { return service_.Ready(); }
+  void Drain(Closure done) override { service_.Drain(std::move(done)); }
+
+ private:
+  const std::unique_ptr<DeliveryTransport> transport_;
+  HandlerService service_;
 };
 
 }  // namespace escapement::handler

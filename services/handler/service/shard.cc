@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/backoff/retry_plan.h"
+#include "common/backoff/backoff.h"
 #include "common/base/check.h"
-#include "common/base/micros.h"
 #include "common/base/printable_text.h"
+#include "common/base/proto_time.h"
 #include "common/records/currency.h"
-#include "common/records/heartbeat.h"
 #include "common/records/retry_end.h"
+#include "common/records/row_judge.h"
 #include "services/handler/sending/claim_lead.h"
 
 namespace escapement::handler {
@@ -52,7 +52,7 @@ std::string PauseReasonOf(const DeliveryResult& result) {
 }  // namespace
 
 Shard::Shard(HandlerCore& core, const lease::HeldLease& lease, kv::Condition fence)
-    : state_(std::make_shared<ShardState>(core, lease, std::move(fence), this)),
+    : state_(std::make_shared<QueueShardState>(core, lease, std::move(fence), this)),
       loader_(*state_),
       ends_(*state_, loader_),
       suspects_(*state_, ends_),

@@ -66,7 +66,7 @@ class Shard final : public ClaimOwner {
   void CountHeartbeat(absl::Duration late);
   bool MayBeSent(const Claim& claim, const ClaimedEntry& entry) const;
 
-  const std::shared_ptr<ShardState> state_;  // shared only with callbacks that hold it weakly
+  const std::shared_ptr<QueueShardState> state_;  // shared only with callbacks that hold it weakly
   ShardLoader loader_;
   EndLoop ends_;
   SuspectLoop suspects_;

@@ -26,7 +26,7 @@ absl::Time DueOfEventKey(absl::string_view key) {
 
 uint8_t DueQueue::SegmentOf(absl::string_view key) const {
   const uint8_t lane = LaneOfEventKey(key);
-  return lane < kLaneRetry && key < marks_[lane] ? OverdueSegment(lane) : lane;
+  return lane < kLaneRetry && key < marks_[lane] ? LateSegment(lane) : lane;
 }
 
 void DueQueue::Add(QueuedRow row) {
@@ -60,23 +60,23 @@ bool DueQueue::Contains(absl::string_view key) const {
   return LaneOfEventKey(key) < kLaneCount && segments_[SegmentOf(key)].rows.contains(key);
 }
 
-void DueQueue::MarkOverdue(uint8_t lane, std::string mark) {
+void DueQueue::MarkLate(uint8_t lane, std::string mark) {
   CHECK_LT(lane, kLaneRetry);
   if (mark <= marks_[lane]) return;
   marks_[lane] = std::move(mark);
   Segment& from = segments_[lane];
-  Segment& overdue = segments_[OverdueSegment(lane)];
+  Segment& late = segments_[LateSegment(lane)];
   while (!from.rows.empty() && from.rows.begin()->key() < marks_[lane]) {
     auto node = from.rows.extract(from.rows.begin());
     TakeFrom(from.bytes, node.value().bytes());
-    overdue.bytes += node.value().bytes();
-    overdue.rows.insert(overdue.rows.end(), std::move(node.value()));
+    late.bytes += node.value().bytes();
+    late.rows.insert(late.rows.end(), std::move(node.value()));
   }
 }
 
-void DueQueue::EndOverdue(uint8_t lane) {
+void DueQueue::EndLate(uint8_t lane) {
   CHECK_LT(lane, kLaneRetry);
-  CHECK(segments_[OverdueSegment(lane)].rows.empty());
+  CHECK(segments_[LateSegment(lane)].rows.empty());
   marks_[lane].clear();
 }
 
@@ -99,7 +99,7 @@ uint8_t DueQueue::FirstSegment(Standing standing) const {
   switch (standing) {
     case Standing::kOnTime:
       return FirstSegment(0, kLaneRetry);
-    case Standing::kOverdue:
+    case Standing::kLate:
       return FirstSegment(kLaneCount, kSegmentCount);
     case Standing::kBackground:
       break;
@@ -109,7 +109,7 @@ uint8_t DueQueue::FirstSegment(Standing standing) const {
 
 std::optional<absl::Time> DueQueue::NextDue(absl::Time now) const {
   std::optional<absl::Time> next;
-  for (const Standing standing : {Standing::kOnTime, Standing::kOverdue, Standing::kBackground}) {
+  for (const Standing standing : {Standing::kOnTime, Standing::kLate, Standing::kBackground}) {
     const uint8_t segment = FirstSegment(standing);
     if (segment == kNoSegment || IsDueBy(segment, now)) continue;
     const absl::Time due = DueOfEventKey(segments_[segment].rows.begin()->key());
@@ -120,7 +120,7 @@ std::optional<absl::Time> DueQueue::NextDue(absl::Time now) const {
 
 std::optional<absl::Time> DueQueue::FirstDue() const {
   std::optional<absl::Time> first;
-  for (const Standing standing : {Standing::kOnTime, Standing::kOverdue}) {
+  for (const Standing standing : {Standing::kOnTime, Standing::kLate}) {
     const uint8_t segment = FirstSegment(standing);
     if (segment == kNoSegment) continue;
     const absl::Time due = DueOfEventKey(segments_[segment].rows.begin()->key());
@@ -146,7 +146,7 @@ std::optional<QueuedRow> DueQueue::Take(absl::Time until, Takeable takeable) {
     return taken.second < taken.first ? second : first;
   };
   const uint8_t late = share(due(Standing::kBackground, takeable.background),
-                             due(Standing::kOverdue, takeable.background), late_share_);
+                             due(Standing::kLate, takeable.background), late_share_);
   const uint8_t next = share(due(Standing::kOnTime, takeable.on_time), late, on_time_share_);
   if (next == kNoSegment) return std::nullopt;
   return Pop(next);
@@ -163,7 +163,7 @@ QueuedRow DueQueue::Pop(uint8_t index) {
   CHECK(!segment.rows.empty());
   QueuedRow row = std::move(segment.rows.extract(segment.rows.begin()).value());
   TakeFrom(segment.bytes, row.bytes());
-  row.set_standing(index >= kLaneCount   ? Standing::kOverdue
+  row.set_standing(index >= kLaneCount   ? Standing::kLate
                    : index >= kLaneRetry ? Standing::kBackground
                                          : Standing::kOnTime);
   return row;

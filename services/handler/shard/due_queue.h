@@ -2,9 +2,9 @@
 // they are taken.
 //
 // On-time rows (lanes 0–9) are taken by due time, then priority. Each on-time lane has a mark, set
-// by the loader: rows before the mark are overdue and are taken beside background rows (retries,
+// by the loader: rows before the mark are late and are taken beside background rows (retries,
 // catch-up), so that a backlog does not delay events that are due now. While on-time rows are due,
-// overdue and background rows together get at most every second event. While both of these are due,
+// late and background rows together get at most every second event. While both of these are due,
 // they share evenly.
 //
 // Threads: one. Pure.
@@ -30,10 +30,10 @@ namespace escapement::handler {
 uint8_t LaneOfEventKey(absl::string_view key);
 absl::Time DueOfEventKey(absl::string_view key);
 
-// Segments 0 to kLaneCount - 1 are the lanes; then come the overdue parts of lanes 0 to
+// Segments 0 to kLaneCount - 1 are the lanes; then come the late parts of lanes 0 to
 // kLaneRetry - 1.
 inline constexpr uint8_t kSegmentCount = kLaneCount + kLaneRetry;
-inline constexpr uint8_t OverdueSegment(uint8_t lane) { return kLaneCount + lane; }
+inline constexpr uint8_t LateSegment(uint8_t lane) { return kLaneCount + lane; }
 inline constexpr uint8_t LaneOfSegment(uint8_t segment) {
   return segment < kLaneCount ? segment : segment - kLaneCount;
 }
@@ -47,23 +47,23 @@ class DueQueue {
   // `key` must be a well-formed key of `events`.
   uint8_t SegmentOf(absl::string_view key) const;
 
-  // Makes the rows of an on-time lane before `mark` overdue. The mark only moves up.
-  void MarkOverdue(uint8_t lane, std::string mark);
-  // Removes the mark of the lane. The queue must have no overdue row of the lane.
-  void EndOverdue(uint8_t lane);
-  // The mark; empty if no row of the lane is overdue.
+  // Makes the rows of an on-time lane before `mark` late. The mark only moves up.
+  void MarkLate(uint8_t lane, std::string mark);
+  // Removes the mark of the lane. The queue must have no late row of the lane.
+  void EndLate(uint8_t lane);
+  // The mark; empty if no row of the lane is late.
   const std::string& overdue_mark(uint8_t lane) const { return marks_[lane]; }
 
   // The due time of the next row after `now`. Rows that are due already wait for other things.
   std::optional<absl::Time> NextDue(absl::Time now) const;
-  // The due time of the first on-time or overdue row.
+  // The due time of the first on-time or late row.
   std::optional<absl::Time> FirstDue() const;
   // True if an on-time row is due by `until`. Other rows then get only their share.
   bool HasOnTimeDueBy(absl::Time until) const {
     return IsDueBy(FirstSegment(Standing::kOnTime), until);
   }
 
-  // The kinds of rows that may be taken. Overdue rows count as background.
+  // The kinds of rows that may be taken. Late rows count as background.
   struct Takeable {
     bool on_time = true;
     bool background = true;
@@ -116,8 +116,8 @@ class DueQueue {
 
   std::array<Segment, kSegmentCount> segments_;
   std::array<std::string, kLaneRetry> marks_;
-  Share on_time_share_;  // first: on time; second: overdue and background
-  Share late_share_;     // first: background; second: overdue
+  Share on_time_share_;  // first: on time; second: late and background
+  Share late_share_;     // first: background; second: late
 };
 
 }  // namespace escapement::handler

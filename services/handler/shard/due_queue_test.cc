@@ -50,7 +50,7 @@ TEST(DueQueueTest, NothingIsTakenBeforeItIsDue) {
   EXPECT_EQ(queue.rows(), 1u);
 }
 
-TEST(DueQueueTest, OverdueRetriesGetAtMostHalfWhileOnTimeWorkWaits) {
+TEST(DueQueueTest, LateRetriesGetAtMostHalfWhileOnTimeWorkWaits) {
   DueQueue queue;
   for (uint64_t i = 0; i < 100; ++i) {
     Add(queue, kLaneRetry, 1, i);
@@ -73,31 +73,30 @@ TEST(DueQueueTest, OneLargeSliceOfOnTimeWorkPaysForManyRetries) {
   EXPECT_EQ(TakeLane(queue, 30), 5);
 }
 
-TEST(DueQueueTest, OverdueRowsGetAtMostHalfWhileOnTimeWorkWaits) {
+TEST(DueQueueTest, LateRowsGetAtMostHalfWhileOnTimeWorkWaits) {
   DueQueue queue;
   for (uint64_t i = 0; i < 100; ++i) {
     Add(queue, 5, 1, i);
     Add(queue, 5, 20, i);
   }
-  queue.MarkOverdue(5, Key(5, 20));
+  queue.MarkLate(5, Key(5, 20));
   EXPECT_EQ(queue.rows(5), 100u);
-  EXPECT_EQ(queue.rows(OverdueSegment(5)), 100u);
+  EXPECT_EQ(queue.rows(LateSegment(5)), 100u);
   Add(queue, 5, 2);
-  EXPECT_EQ(queue.rows(OverdueSegment(5)), 101u) << "what comes later knows the mark";
-  int overdue = 0;
-  for (int i = 0; i < 100; ++i)
-    overdue += Take(queue, 30)->standing() == Standing::kOverdue ? 1 : 0;
-  EXPECT_EQ(overdue, 50);
+  EXPECT_EQ(queue.rows(LateSegment(5)), 101u) << "what comes later knows the mark";
+  int late = 0;
+  for (int i = 0; i < 100; ++i) late += Take(queue, 30)->standing() == Standing::kLate ? 1 : 0;
+  EXPECT_EQ(late, 50);
 }
 
-TEST(DueQueueTest, OverdueAndBackgroundRowsShareTheRest) {
+TEST(DueQueueTest, LateAndBackgroundRowsShareTheRest) {
   DueQueue queue;
   for (uint64_t i = 0; i < 100; ++i) {
     Add(queue, 5, 1, i);
     Add(queue, 5, 20, i);
     Add(queue, kLaneCatchUp, 1, i);
   }
-  queue.MarkOverdue(5, Key(5, 20));
+  queue.MarkLate(5, Key(5, 20));
   std::array<int, 3> taken = {};
   for (int i = 0; i < 100; ++i) ++taken[static_cast<size_t>(Take(queue, 30)->standing())];
   EXPECT_EQ(taken, (std::array<int, 3>{50, 25, 25}));
@@ -108,7 +107,7 @@ TEST(DueQueueTest, OnlyTakeableRowsAreTaken) {
   Add(queue, 5, 1);
   Add(queue, 5, 20);
   Add(queue, kLaneRetry, 3);
-  queue.MarkOverdue(5, Key(5, 20));
+  queue.MarkLate(5, Key(5, 20));
   EXPECT_EQ(Take(queue, 30, {.on_time = true, .background = false})->key(), Key(5, 20));
   EXPECT_FALSE(Take(queue, 30, {.on_time = true, .background = false}).has_value());
   EXPECT_EQ(Take(queue, 30)->key(), Key(kLaneRetry, 3));
@@ -124,7 +123,7 @@ TEST(DueQueueTest, NextDueSkipsRowsThatAreDueAlready) {
   EXPECT_EQ(queue.NextDue(absl::FromUnixSeconds(20)), std::nullopt);
 }
 
-TEST(DueQueueTest, FirstDueIsOfOnTimeAndOverdueRowsOnly) {
+TEST(DueQueueTest, FirstDueIsOfOnTimeAndLateRowsOnly) {
   DueQueue queue;
   EXPECT_EQ(queue.FirstDue(), std::nullopt);
   Add(queue, kLaneRetry, 1);
@@ -132,21 +131,21 @@ TEST(DueQueueTest, FirstDueIsOfOnTimeAndOverdueRowsOnly) {
   Add(queue, 5, 20);
   Add(queue, 3, 30);
   EXPECT_EQ(queue.FirstDue(), absl::FromUnixSeconds(20));
-  queue.MarkOverdue(3, Key(3, 40));
+  queue.MarkLate(3, Key(3, 40));
   Add(queue, 3, 10);
   EXPECT_EQ(queue.FirstDue(), absl::FromUnixSeconds(10));
 }
 
-TEST(DueQueueTest, LaneIsOneSegmentAfterEndOverdue) {
+TEST(DueQueueTest, LaneIsOneSegmentAfterEndLate) {
   DueQueue queue;
   Add(queue, 5, 1);
-  queue.MarkOverdue(5, Key(5, 20));
-  queue.MarkOverdue(5, Key(5, 10));
+  queue.MarkLate(5, Key(5, 20));
+  queue.MarkLate(5, Key(5, 10));
   EXPECT_EQ(queue.overdue_mark(5), Key(5, 20)) << "it only moves up";
   queue.Remove(Key(5, 1));
   EXPECT_EQ(queue.rows(), 0u);
-  EXPECT_EQ(queue.bytes(OverdueSegment(5)), 0u);
-  queue.EndOverdue(5);
+  EXPECT_EQ(queue.bytes(LateSegment(5)), 0u);
+  queue.EndLate(5);
   Add(queue, 5, 1);
   EXPECT_EQ(queue.rows(5), 1u);
 }

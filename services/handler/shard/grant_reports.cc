@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/micros.h"
 #include "common/base/printable_text.h"
+#include "common/base/proto_time.h"
 #include "common/storage/waiting_table.h"
 
 namespace escapement::handler {

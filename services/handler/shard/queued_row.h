@@ -15,7 +15,7 @@
 
 namespace escapement::handler {
 
-enum class Standing : uint8_t { kOnTime, kOverdue, kBackground };
+enum class Standing : uint8_t { kOnTime, kLate, kBackground };
 
 struct ResolvedRow;
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 
 namespace escapement::handler {
 namespace {

@@ -6,7 +6,7 @@
 #include "common/base/check.h"
 #include "common/base/key_codec.h"
 #include "common/runtime/perturb.h"
-#include "services/handler/base/limits.h"
+#include "services/handler/base/options.h"
 
 namespace escapement::handler {
 
@@ -72,7 +72,7 @@ void ShardLoader::MoveWatchEnd(uint8_t lane, std::string end) {
 
 void ShardLoader::ShrinkWatch(uint8_t index) {
   const uint8_t lane = LaneOfSegment(index);
-  if (index != lane) return;  // the overdue segment ends before this one
+  if (index != lane) return;  // the late segment ends before this one
   if (segments_[index].loaded_to >= watch_ends_[lane]) return;
   std::string end = segments_[index].loaded_to;
   // The queue may have a row beyond loaded_to (RereadFrom has moved it back).
@@ -155,16 +155,16 @@ void ShardLoader::RereadFrom(uint8_t index, std::string key) {
     segment.dropped = std::move(key);
 }
 
-bool ShardLoader::IsOverdue(absl::string_view key, absl::Time now) const {
-  return key < EventLaneKey(state_.shard, LaneOfEventKey(key), now - kOverdueAfter);
+bool ShardLoader::IsLate(absl::string_view key, absl::Time now) const {
+  return key < EventLaneKey(state_.shard, LaneOfEventKey(key), now - kLateAfter);
 }
 
-void ShardLoader::RequeueAsOverdue(QueuedRow row) {
+void ShardLoader::RequeueAsLate(QueuedRow row) {
   state_.Release(row.key());
   const uint8_t lane = LaneOfEventKey(row.key());
   // The mark goes no further: later rows may only be late because of this one.
-  MoveOverdueMark(
-      lane, EventLaneKey(state_.shard, lane, DueOfEventKey(row.key()) + absl::Microseconds(1)));
+  MoveLateMark(lane,
+               EventLaneKey(state_.shard, lane, DueOfEventKey(row.key()) + absl::Microseconds(1)));
   state_.queue.Add(std::move(row));
 }
 
@@ -207,12 +207,12 @@ void ShardLoader::Step(absl::Time now) {
     Segment& segment = segments_[i];
     if (!segment.scanning_to.empty()) continue;
     const uint8_t lane = LaneOfSegment(i);
-    const bool overdue = i != lane;
-    if (overdue && state_.queue.overdue_mark(lane).empty()) continue;
-    if (!overdue) MoveOverdueMark(lane, OverdueMark(lane, now));
+    const bool late = i != lane;
+    if (late && state_.queue.overdue_mark(lane).empty()) continue;
+    if (!late) MoveLateMark(lane, LateMark(lane, now));
     std::string to = LoadEnd(i, now);
     if (segment.loaded_to >= to) {
-      if (overdue && state_.queue.rows(i) == 0) state_.queue.EndOverdue(lane);
+      if (late && state_.queue.rows(i) == 0) state_.queue.EndLate(lane);
       ShrinkWatch(i);
       continue;
     }
@@ -227,32 +227,32 @@ void ShardLoader::Step(absl::Time now) {
   if (quiet) no_scan_before_ = now + kHorizon / 200;
 }
 
-std::string ShardLoader::OverdueMark(uint8_t lane, absl::Time now) const {
+std::string ShardLoader::LateMark(uint8_t lane, absl::Time now) const {
   const Segment& segment = segments_[lane];
   const bool full = IsFull(lane);
   if (lane >= kLaneRetry || (!full && !segment.more)) return "";
-  const std::string overdue = EventLaneKey(state_.shard, lane, now - kOverdueAfter);
+  const std::string late = EventLaneKey(state_.shard, lane, now - kLateAfter);
   const std::optional<absl::string_view> first = state_.queue.FirstKey(lane);
-  if (full && first.has_value() && *first < overdue) return overdue;
+  if (full && first.has_value() && *first < late) return late;
   // Rows leave the queue as soon as they are read, so only the scan's position shows the delay.
-  if (!segment.more || segment.loaded_to >= overdue) return "";
-  if (!state_.queue.overdue_mark(lane).empty()) return overdue;
+  if (!segment.more || segment.loaded_to >= late) return "";
+  if (!state_.queue.overdue_mark(lane).empty()) return late;
   // The cause may be a spike at one instant: the mark goes just behind it.
   return EventLaneKey(state_.shard, lane, DueOfEventKey(segment.loaded_to) + absl::Microseconds(1));
 }
 
-void ShardLoader::MoveOverdueMark(uint8_t lane, std::string mark) {
+void ShardLoader::MoveLateMark(uint8_t lane, std::string mark) {
   Segment& from_mark = segments_[lane];
   if (mark.empty() || mark <= state_.queue.overdue_mark(lane)) return;
   if (state_.queue.overdue_mark(lane).empty()) {
-    segments_[OverdueSegment(lane)] = {.loaded_to = std::min(from_mark.loaded_to, mark)};
+    segments_[LateSegment(lane)] = {.loaded_to = std::min(from_mark.loaded_to, mark)};
   } else {
     // The scan of the backlog finds these rows again.
     state_.queue.DropBefore(lane, mark);
   }
   from_mark.loaded_to = std::max(from_mark.loaded_to, mark);
   from_mark.more = false;
-  state_.queue.MarkOverdue(lane, std::move(mark));
+  state_.queue.MarkLate(lane, std::move(mark));
 }
 
 void ShardLoader::ScanSegment(uint8_t index, std::string to) {
@@ -287,7 +287,7 @@ void ShardLoader::OnScanned(uint8_t index, const std::string& to,
     segment.more = result->more && !result->entries.empty();
     segment.loaded_to = segment.more ? KeyAfter(result->entries.back().key) : to;
     const uint8_t lane = LaneOfSegment(index);
-    // The mark has moved during the scan: the overdue segment reads the rows before it.
+    // The mark has moved during the scan: the late segment reads the rows before it.
     if (index == lane && lane < kLaneRetry && segment.loaded_to < state_.queue.overdue_mark(lane)) {
       segment.loaded_to = state_.queue.overdue_mark(lane);
       segment.more = false;
@@ -305,8 +305,8 @@ void ShardLoader::OnScanned(uint8_t index, const std::string& to,
   segment.dropped.clear();
   no_scan_before_ = absl::InfinitePast();
   if (LaneOfSegment(index) < kLaneRetry && Perturb(state_.core.runtime, Site::kLoaderFallsBehind)) {
-    state_.queue.MarkOverdue(LaneOfSegment(index), EventLaneKey(state_.shard, LaneOfSegment(index),
-                                                                state_.core.client.NowLow()));
+    state_.queue.MarkLate(LaneOfSegment(index), EventLaneKey(state_.shard, LaneOfSegment(index),
+                                                             state_.core.client.NowLow()));
     Rewind();
   }
   state_.core.wake();

@@ -7,9 +7,9 @@
 // reported. If the watch lags, all lanes are scanned again, and rows in hand are skipped.
 //
 // An on-time lane that cannot keep up is read in two segments (due_queue.h), split at the lane's
-// mark: one continues with the overdue rows before the mark, the other reads the rows from the mark
+// mark: one continues with the late rows before the mark, the other reads the rows from the mark
 // on at once. So rows that are due now do not wait for the backlog. The mark is as early as
-// possible, because rows before it wait with the backlog. If rows after the mark become overdue
+// possible, because rows before it wait with the backlog. If rows after the mark become late
 // too, they are dropped from memory and the mark moves up. When the backlog has been read and
 // taken, the lane is one segment again.
 //
@@ -29,7 +29,7 @@ namespace escapement::handler {
 
 class ShardLoader {
  public:
-  explicit ShardLoader(ShardState& state) : state_(state) {}
+  explicit ShardLoader(QueueShardState& state) : state_(state) {}
 
   void Start();
 
@@ -39,10 +39,10 @@ class ShardLoader {
   // Scans all lanes again, because rows were evicted.
   void Rewind();
 
-  // True if the row of an on-time lane has been due for longer than kOverdueAfter.
-  bool IsOverdue(absl::string_view key, absl::Time now) const;
-  // Puts a held row back into the queue as overdue, with all rows of its lane up to its due time.
-  void RequeueAsOverdue(QueuedRow row);
+  // True if the row of an on-time lane has been due for longer than kLateAfter.
+  bool IsLate(absl::string_view key, absl::Time now) const;
+  // Puts a held row back into the queue as late, with all rows of its lane up to its due time.
+  void RequeueAsLate(QueuedRow row);
 
   // True if a row that was just written belongs into the queue; otherwise a scan will find it.
   bool WantsRow(absl::string_view key);
@@ -71,13 +71,13 @@ class ShardLoader {
   std::string LoadEnd(uint8_t segment, absl::Time now) const;
   bool IsFull(uint8_t segment) const;
   // The mark that the lane needs now. If it can keep up: empty, or not after its present mark.
-  std::string OverdueMark(uint8_t lane, absl::Time now) const;
-  // Makes the rows before `mark` overdue. The rows from the mark on are loaded beside them.
-  void MoveOverdueMark(uint8_t lane, std::string mark);
+  std::string LateMark(uint8_t lane, absl::Time now) const;
+  // Makes the rows before `mark` late. The rows from the mark on are loaded beside them.
+  void MoveLateMark(uint8_t lane, std::string mark);
   void ScanSegment(uint8_t segment, std::string to);
   void OnScanned(uint8_t segment, const std::string& to, absl::StatusOr<kv::ScanResult> result);
 
-  ShardState& state_;
+  QueueShardState& state_;
   std::unique_ptr<kv::Watch> watch_;
   bool watching_ = false;
   std::array<std::string, kLaneCount> watch_ends_;  // by lane

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "services/handler/base/limits.h"
+#include "services/handler/base/options.h"
 #include "services/handler/service/handler_service.h"
 #include "services/handler/testing/handler_world.h"
 

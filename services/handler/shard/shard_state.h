@@ -1,5 +1,5 @@
-// State that the loops of one owned queue shard share (ShardState), and state that all shards of a
-// handler share (HandlerCore).
+// State that the loops of one owned queue shard share (QueueShardState), and state that all shards
+// of a handler share (HandlerCore).
 //
 // Threads: one, the handler's executor.
 
@@ -49,9 +49,9 @@ struct HandlerCore {
 
 // The Shard owns it, and the shard's loops keep a plain reference. Callbacks that may run after the
 // lease is lost (of the store, of timers) are wrapped by WhileOwned.
-struct ShardState : public std::enable_shared_from_this<ShardState> {
-  ShardState(HandlerCore& core, const lease::HeldLease& lease, kv::Condition fence,
-             ClaimOwner* owner)
+struct QueueShardState : public std::enable_shared_from_this<QueueShardState> {
+  QueueShardState(HandlerCore& core, const lease::HeldLease& lease, kv::Condition fence,
+                  ClaimOwner* owner)
       : core(core),
         shard(static_cast<uint16_t>(lease.index)),
         lease(lease),
@@ -63,7 +63,7 @@ struct ShardState : public std::enable_shared_from_this<ShardState> {
   template <typename Callback>
   auto WhileOwned(Callback callback) {
     return [weak = weak_from_this(), callback = std::move(callback)](auto&&... args) mutable {
-      if (const std::shared_ptr<ShardState> owned = weak.lock(); owned != nullptr)
+      if (const std::shared_ptr<QueueShardState> owned = weak.lock(); owned != nullptr)
         callback(std::forward<decltype(args)>(args)...);
     };
   }

@@ -1,7 +1,6 @@
-#include "services/handler/target_health/target_row.h"
-
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "gtest/gtest.h"
+#include "services/handler/target_health/target_use.h"
 
 namespace escapement::handler {
 namespace target_row_test {

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/printable_text.h"
+#include "common/base/proto_time.h"
 
 namespace escapement::handler {
+
 namespace {
 
 constexpr absl::Duration kHalf = absl::Seconds(30);
@@ -55,6 +58,65 @@ TargetUse::Counts TargetUse::CountsAt(absl::Duration now) const {
   counts.failures += before_.failures;
   counts.measured = now - before_.begin;
   return counts;
+}
+
+namespace {
+
+using storage::v1::TargetStateRecord;
+
+TargetStateRecord::Breaker BreakerOf(CircuitBreaker::State state) {
+  switch (state) {
+    case CircuitBreaker::State::kClosed:
+      return TargetStateRecord::CLOSED;
+    case CircuitBreaker::State::kOpen:
+      return TargetStateRecord::OPEN;
+    case CircuitBreaker::State::kHalfOpen:
+      return TargetStateRecord::HALF_OPEN;
+  }
+  return TargetStateRecord::BREAKER_UNSPECIFIED;
+}
+
+}  // namespace
+
+storage::v1::TargetRowRecord TargetRowOf(const TargetRowInput& input) {
+  const auto micros_of = [&](absl::Duration elapsed) {
+    return ToMicros(input.now - (input.elapsed - elapsed));
+  };
+  storage::v1::TargetRowRecord row;
+  row.set_in_flight_max(input.in_flight_max);
+  TargetStateRecord& state = *row.mutable_state();
+  state.set_target_key(ShownTargetKey(input.target_key));
+  state.set_breaker(BreakerOf(input.breaker.state(input.elapsed)));
+  if (input.breaker.down_since().has_value()) {
+    row.set_down_since_micros(micros_of(*input.breaker.down_since()));
+    state.set_open_until_micros(micros_of(input.breaker.open_until()));
+  }
+  state.set_in_flight(input.use.in_flight());
+  const TargetUse::Counts counts = input.use.CountsAt(input.elapsed);
+  state.set_attempts(counts.attempts);
+  state.set_failures(counts.failures);
+  state.set_measured_micros(absl::ToInt64Microseconds(counts.measured));
+  if (std::string error = input.use.LastError(); !error.empty()) {
+    state.set_last_error(std::move(error));
+    state.set_last_error_time_micros(micros_of(input.use.last_error_at()));
+  }
+  state.set_update_time_micros(ToMicros(input.now));
+  return row;
+}
+
+std::string ShownTargetKey(absl::string_view target_key) {
+  std::string shown;
+  while (!target_key.empty()) {
+    const size_t scheme = target_key.find("://");
+    if (scheme == absl::string_view::npos) break;
+    absl::StrAppend(&shown, target_key.substr(0, scheme + 3));
+    target_key.remove_prefix(scheme + 3);
+    const absl::string_view authority = target_key.substr(0, target_key.find_first_of("/?#"));
+    const size_t at = authority.rfind('@');
+    if (at != absl::string_view::npos) target_key.remove_prefix(at + 1);
+  }
+  absl::StrAppend(&shown, target_key);
+  return shown.substr(0, shown.find('?'));
 }
 
 }  // namespace escapement::handler

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/storage/inflight_table.h"
 #include "common/storage/policy_table.h"
 #include "common/storage/waiting_table.h"

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
-#include "common/base/stable_hash.h"
+#include "common/base/hash.h"
+#include "common/base/proto_time.h"
 #include "common/kv/client/kv_client.h"
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/runtime/system_runtime.h"

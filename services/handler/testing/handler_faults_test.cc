@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/kv/layout.h"
 #include "common/storage/done_table.h"
 #include "common/storage/inflight_table.h"

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/storage/event_id.h"
 #include "common/storage/schedule_table.h"
 #include "common/tokens/token_handle.h"

@@ -6,7 +6,7 @@
 
 #include "common/storage/event_table.h"
 #include "gtest/gtest.h"
-#include "services/handler/base/limits.h"
+#include "services/handler/base/options.h"
 #include "services/handler/service/handler_service.h"
 #include "services/handler/testing/handler_world.h"
 
@@ -173,7 +173,7 @@ TEST_F(HandlerOverloadTest, FloodedTargetDelaysOthersOnlyBriefly) {
   EXPECT_EQ(transport().CountTo(kOther), 100u);
   EXPECT_LT(transport().CountTo(kFlooded), 200'000u) << "it could be sent as it came";
   // The flooded target may delay later events for this long.
-  EXPECT_LE(OthersLatest(), kOverdueAfter + 2 * transport().delay);
+  EXPECT_LE(OthersLatest(), kLateAfter + 2 * transport().delay);
   Pass(absl::Seconds(9), bound);
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 240'000u + 100);
   EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
@@ -208,7 +208,7 @@ TEST_F(HandlerOverloadTest, SpikeAtOneInstantDelaysLaterEventsOnlyBriefly) {
   Pass(absl::Milliseconds(5100));
   EXPECT_EQ(transport().CountTo(kOther), 80u);
   EXPECT_LT(transport().CountTo(kFlooded), kSpike) << "it was over before the others";
-  EXPECT_LE(OthersLatest(), kOverdueAfter + 2 * transport().delay);
+  EXPECT_LE(OthersLatest(), kLateAfter + 2 * transport().delay);
   Pass(absl::Seconds(4));
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), kSpike + 80);
   const absl::Duration ideal = absl::Milliseconds(100) * (static_cast<double>(kSpike) /
@@ -223,7 +223,7 @@ TEST_F(HandlerOverloadTest, DeadTargetTakesOnlyItsShareAndDelaysNoOther) {
     if (attempt.context->target_key == kFlooded) return std::nullopt;
     return DeliveryResult{.status = DeliveryStatus::kAccepted, .message = ""};
   };
-  // The lane has two segments: on-time and overdue rows.
+  // The lane has two segments: on-time and late rows.
   Pass(absl::Seconds(20), 2 * RowsBound());
   AddOthers(100);
   Pass(absl::Seconds(6), 2 * RowsBound());

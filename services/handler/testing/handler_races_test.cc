@@ -1,6 +1,6 @@
 // Races between claims and calls of users: the store decides, and the later one has no effect.
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/cron/occurrence_id.h"
 #include "common/storage/inflight_table.h"
 #include "common/storage/policy_table.h"

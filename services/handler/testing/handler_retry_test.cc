@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/kv/group_parts.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"

@@ -4,12 +4,12 @@
 #include <set>
 #include <string>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/cron/occurrence_id.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
+#include "common/storage/event_table.h"
 #include "common/storage/name_tables.h"
-#include "common/storage/one_off_rows.h"
 #include "gtest/gtest.h"
 #include "services/handler/testing/handler_world.h"
 

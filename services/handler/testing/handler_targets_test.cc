@@ -6,8 +6,7 @@
 #include <set>
 #include <string>
 
-#include "common/storage/pause_request_table.h"
-#include "common/storage/target_table.h"
+#include "common/storage/name_tables.h"
 #include "escapement/storage/v1/target_records.pb.h"
 #include "gtest/gtest.h"
 #include "services/handler/sending/target_state_loop.h"

@@ -1,20 +1,164 @@
-// MasterApis: all that one master promises.
+// What a master promises, one class for each service of the public API. The contract of each method
+// is that of its RPC in escapement/v1/*_service.proto; errors carry the details of
+// common/status/errors.h.
+//
+// Threads: methods may be called from any thread and never block. common/rpc/done.h says how the
+// answers come.
 
 #ifndef SERVICES_MASTER_API_MASTER_APIS_H_
 #define SERVICES_MASTER_API_MASTER_APIS_H_
 
-#include "services/master/api/audit_api.h"
-#include "services/master/api/dead_letter_api.h"
-#include "services/master/api/event_api.h"
-#include "services/master/api/key_api.h"
-#include "services/master/api/operation_api.h"
-#include "services/master/api/policy_api.h"
-#include "services/master/api/run_api.h"
-#include "services/master/api/schedule_api.h"
-#include "services/master/api/target_api.h"
-#include "services/master/api/tenant_api.h"
+#include <memory>
+
+#include "common/rpc/done.h"
+#include "escapement/v1/audit_service.pb.h"
+#include "escapement/v1/dead_letter_service.pb.h"
+#include "escapement/v1/event_service.pb.h"
+#include "escapement/v1/key_service.pb.h"
+#include "escapement/v1/operation_service.pb.h"
+#include "escapement/v1/policy_service.pb.h"
+#include "escapement/v1/run_service.pb.h"
+#include "escapement/v1/schedule_service.pb.h"
+#include "escapement/v1/target_service.pb.h"
+#include "escapement/v1/tenant_service.pb.h"
 
 namespace escapement::master {
+
+using ::escapement::Done;
+
+class AuditApi {
+ public:
+  virtual ~AuditApi() = default;
+
+  virtual void ListAuditEntries(v1::ListAuditEntriesRequest request,
+                                Done<v1::ListAuditEntriesResponse> done) = 0;
+};
+
+class DeadLetterApi {
+ public:
+  virtual ~DeadLetterApi() = default;
+
+  virtual void ListDeadLetters(v1::ListDeadLettersRequest request,
+                               Done<v1::ListDeadLettersResponse> done) = 0;
+  virtual void GetDeadLetter(v1::GetDeadLetterRequest request, Done<v1::DeadLetter> done) = 0;
+  virtual void RedriveDeadLetter(v1::RedriveDeadLetterRequest request, Done<v1::Event> done) = 0;
+  virtual void RedriveDeadLetters(v1::RedriveDeadLettersRequest request,
+                                  Done<v1::Operation> done) = 0;
+  virtual void RedriveRun(v1::RedriveRunRequest request, Done<v1::Operation> done) = 0;
+  virtual void PurgeDeadLetters(v1::PurgeDeadLettersRequest request,
+                                Done<v1::PurgeDeadLettersResponse> done) = 0;
+};
+
+struct IngestOptions {
+  bool return_ids = false;  // give back the server-made ids
+};
+
+class EventApi {
+ public:
+  virtual ~EventApi() = default;
+
+  virtual void CreateEvent(v1::CreateEventRequest request, Done<v1::Event> done) = 0;
+  virtual void BatchCreateEvents(v1::BatchCreateEventsRequest request,
+                                 Done<v1::BatchCreateEventsResponse> done) = 0;
+  virtual void GetEvent(v1::GetEventRequest request, Done<v1::Event> done) = 0;
+  virtual void ListEvents(v1::ListEventsRequest request, Done<v1::ListEventsResponse> done) = 0;
+  virtual void CancelEvent(v1::CancelEventRequest request, Done<v1::Event> done) = 0;
+
+  // One batch of an Ingest stream. `request` carries the parent and the defaults that are in force
+  // (the stream remembers them); nobody changes it until `done` has run or was destroyed. An error:
+  // nothing of the batch was written. Several batches may be under way at once. The batch is parsed
+  // and built on the calling thread.
+  virtual void IngestBatch(std::shared_ptr<const v1::IngestRequest> request, IngestOptions options,
+                           Done<v1::IngestResponse> done) = 0;
+};
+
+class KeyApi {
+ public:
+  virtual ~KeyApi() = default;
+
+  virtual void CreateKey(v1::CreateKeyRequest request, Done<v1::ApiKey> done) = 0;
+  virtual void GetKey(v1::GetKeyRequest request, Done<v1::ApiKey> done) = 0;
+  virtual void ListKeys(v1::ListKeysRequest request, Done<v1::ListKeysResponse> done) = 0;
+  virtual void RevokeKey(v1::RevokeKeyRequest request, Done<v1::ApiKey> done) = 0;
+};
+
+class OperationApi {
+ public:
+  virtual ~OperationApi() = default;
+
+  virtual void GetOperation(v1::GetOperationRequest request, Done<v1::Operation> done) = 0;
+  virtual void ListOperations(v1::ListOperationsRequest request,
+                              Done<v1::ListOperationsResponse> done) = 0;
+  virtual void CancelOperation(v1::CancelOperationRequest request, Done<v1::Operation> done) = 0;
+};
+
+class PolicyApi {
+ public:
+  virtual ~PolicyApi() = default;
+
+  virtual void CreatePolicy(v1::CreatePolicyRequest request, Done<v1::ThrottlePolicy> done) = 0;
+  virtual void GetPolicy(v1::GetPolicyRequest request, Done<v1::ThrottlePolicy> done) = 0;
+  virtual void ListPolicies(v1::ListPoliciesRequest request,
+                            Done<v1::ListPoliciesResponse> done) = 0;
+  virtual void UpdatePolicy(v1::UpdatePolicyRequest request, Done<v1::ThrottlePolicy> done) = 0;
+  virtual void DeletePolicy(v1::DeletePolicyRequest request,
+                            Done<google::protobuf::Empty> done) = 0;
+  virtual void PausePolicy(v1::PausePolicyRequest request, Done<v1::ThrottlePolicy> done) = 0;
+  virtual void ResumePolicy(v1::ResumePolicyRequest request, Done<v1::ThrottlePolicy> done) = 0;
+  virtual void GetPolicyUsage(v1::GetPolicyUsageRequest request, Done<v1::PolicyUsage> done) = 0;
+};
+
+class RunApi {
+ public:
+  virtual ~RunApi() = default;
+
+  virtual void ListRuns(v1::ListRunsRequest request, Done<v1::ListRunsResponse> done) = 0;
+  virtual void GetRun(v1::GetRunRequest request, Done<v1::Run> done) = 0;
+  virtual void ListRunEvents(v1::ListRunEventsRequest request,
+                             Done<v1::ListRunEventsResponse> done) = 0;
+  virtual void CancelRun(v1::CancelRunRequest request, Done<v1::Run> done) = 0;
+};
+
+class ScheduleApi {
+ public:
+  virtual ~ScheduleApi() = default;
+
+  virtual void CreateSchedule(v1::CreateScheduleRequest request, Done<v1::Schedule> done) = 0;
+  virtual void GetSchedule(v1::GetScheduleRequest request, Done<v1::Schedule> done) = 0;
+  virtual void ListSchedules(v1::ListSchedulesRequest request,
+                             Done<v1::ListSchedulesResponse> done) = 0;
+  virtual void UpdateSchedule(v1::UpdateScheduleRequest request, Done<v1::Schedule> done) = 0;
+  virtual void DeleteSchedule(v1::DeleteScheduleRequest request,
+                              Done<google::protobuf::Empty> done) = 0;
+  virtual void PauseSchedule(v1::PauseScheduleRequest request, Done<v1::Schedule> done) = 0;
+  virtual void ResumeSchedule(v1::ResumeScheduleRequest request, Done<v1::Schedule> done) = 0;
+  virtual void TriggerSchedule(v1::TriggerScheduleRequest request, Done<v1::Run> done) = 0;
+  virtual void BackfillSchedule(v1::BackfillScheduleRequest request,
+                                Done<v1::BackfillScheduleResponse> done) = 0;
+  virtual void PreviewSchedule(v1::PreviewScheduleRequest request,
+                               Done<v1::PreviewScheduleResponse> done) = 0;
+};
+
+class TargetApi {
+ public:
+  virtual ~TargetApi() = default;
+
+  virtual void ListTargets(v1::ListTargetsRequest request, Done<v1::ListTargetsResponse> done) = 0;
+  virtual void GetTarget(v1::GetTargetRequest request, Done<v1::TargetStatus> done) = 0;
+};
+
+class TenantApi {
+ public:
+  virtual ~TenantApi() = default;
+
+  virtual void CreateTenant(v1::CreateTenantRequest request, Done<v1::Tenant> done) = 0;
+  virtual void GetTenant(v1::GetTenantRequest request, Done<v1::Tenant> done) = 0;
+  virtual void ListTenants(v1::ListTenantsRequest request, Done<v1::ListTenantsResponse> done) = 0;
+  virtual void UpdateTenant(v1::UpdateTenantRequest request, Done<v1::Tenant> done) = 0;
+  virtual void DeleteTenant(v1::DeleteTenantRequest request,
+                            Done<google::protobuf::Empty> done) = 0;
+  virtual void GetTenantUsage(v1::GetTenantUsageRequest request, Done<v1::TenantUsage> done) = 0;
+};
 
 struct MasterApis {
   ScheduleApi& schedules;

@@ -6,18 +6,65 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
-#include "common/base/micros.h"
 #include "common/base/proto_time.h"
+#include "common/kv/group_parts.h"
 #include "common/status/errors.h"
 #include "common/storage/access_table.h"
 #include "escapement/storage/v1/access_records.pb.h"
-#include "services/master/audit/audit_filter.h"
 #include "services/master/base/errors.h"
-#include "services/master/requests/page_token.h"
+#include "services/master/base/limits.h"
+#include "services/master/requests/filter_values.h"
+#include "services/master/requests/range_reader.h"
 #include "services/master/requests/resource_name.h"
 #include "services/master/requests/row_listing.h"
 
 namespace escapement::master {
+
+namespace {
+
+// Null: no such field.
+const std::string* TextOf(const v1::AuditEntry& entry, absl::string_view field) {
+  if (field == "principal") return &entry.principal();
+  if (field == "method") return &entry.method();
+  if (field == "resource") return &entry.resource();
+  if (field == "result") return &entry.result();
+  return nullptr;
+}
+
+absl::Status Bind(FilterComparison& comparison) {
+  if (comparison.field == "time") return BindTime(comparison);
+  if (TextOf(v1::AuditEntry::default_instance(), comparison.field) == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unknown field ", comparison.field, "; use principal, method, resource, result or time"));
+  }
+  return RequireEquality(comparison);
+}
+
+bool Holds(const v1::AuditEntry& entry, const FilterComparison& comparison) {
+  if (comparison.field == "time") {
+    const absl::Time time = FromMicros(*TimestampMicros(entry.time()));
+    return Compares(OrderOf(time, comparison.time), comparison.op);
+  }
+  const bool same = NameMatches(*TextOf(entry, comparison.field), comparison.value);
+  return same == (comparison.op != FilterOperator::kNotEqual);
+}
+
+}  // namespace
+
+absl::StatusOr<AuditFilter> AuditFilter::Read(absl::string_view text) {
+  absl::StatusOr<Filter> filter = ReadFilter(text, Bind);
+  if (!filter.ok()) return filter.status();
+  AuditFilter read;
+  read.times_ = FilterTimesOf(*filter, "time");
+  read.filter_ = *std::move(filter);
+  return read;
+}
+
+bool AuditFilter::Matches(const v1::AuditEntry& entry) const {
+  return FilterHolds(filter_,
+                     [&](const FilterComparison& comparison) { return Holds(entry, comparison); });
+}
+
 namespace {
 
 v1::AuditEntry ShowEntry(const AuditName& name, const storage::v1::AuditRecord& record) {
@@ -74,6 +121,40 @@ void AuditService::ListAuditEntries(v1::ListAuditEntriesRequest request,
         return entry;
       },
       std::move(done));
+}
+
+namespace {
+
+using kv::ColumnFamily;
+
+std::optional<std::pair<absl::Time, std::string>> ReadAuditKey(absl::string_view key) {
+  std::optional<AuditName> name = DecodeAuditKey(key);
+  if (!name.has_value()) return std::nullopt;
+  return std::pair(name->place.time, std::move(name->tenant));
+}
+
+std::optional<std::string> DeleteOldKeys(const kv::ScanResult& page, absl::Time now,
+                                         kv::Commit& commit) {
+  const int64_t oldest_kept = ToMicros(now - kAuditRetention);
+  const auto is_old = [&](int64_t micros) { return micros != 0 && micros < oldest_kept; };
+  kv::Group& group = commit.groups.emplace_back();
+  for (const kv::Entry& entry : page.entries) {
+    storage::v1::KeyRecord record;
+    if (!record.ParseFromString(entry.value) || record.from_file()) continue;
+    if (!is_old(record.revoke_time_micros()) && !is_old(record.expire_time_micros())) continue;
+    group.mutations.push_back(kv::Delete(ColumnFamily::kKeys, entry.key));
+    group.mutations.push_back(kv::Delete(ColumnFamily::kKeys, ApiKeyUseKey(record.key_id())));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<SweptRows> AccessSweep() {
+  return {SweptByTime(ColumnFamily::kAudit, kAuditRetention, &ReadAuditKey, &AuditPrefix),
+          {.cf = ColumnFamily::kKeys,
+           .range = {ApiKeyPrefix(), PrefixEnd(ApiKeyPrefix())},
+           .delete_old = &DeleteOldKeys}};
 }
 
 }  // namespace escapement::master

@@ -15,7 +15,7 @@
 #include "common/kv/layout.h"
 #include "common/runtime/runtime.h"
 #include "common/tokens/token_handle.h"
-#include "services/master/api/done.h"
+#include "services/master/api/master_apis.h"
 #include "services/master/base/metrics.h"
 #include "services/master/base/target_secrets.h"
 

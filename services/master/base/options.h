@@ -23,7 +23,7 @@ struct MasterOptions {
   absl::Duration dead_letter_retention = absl::Hours(24 * 30);
   // The tokens' key if the store has none yet: kTokenKeyBytes bytes. Empty: fresh randomness.
   std::string fresh_token_key = {};
-  // A file with the first key (bootstrap_key_loop.h); empty: none.
+  // A file with the first key (key_service.h); empty: none.
   std::string bootstrap_key_file = {};
   // Interval of the platform's own schedule; zero: none (heartbeat_loop.h).
   absl::Duration heartbeat_every = absl::ZeroDuration();

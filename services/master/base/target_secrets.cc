@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/records/target_key.h"
+#include "common/records/row_judge.h"
 #include "common/secrets/record_secrets.h"
 #include "common/secrets/secret_text.h"
 

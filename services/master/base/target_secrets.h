@@ -22,7 +22,7 @@ class TargetSecrets {
   explicit TargetSecrets(std::shared_ptr<const Sealer> sealer) : sealer_(std::move(sealer)) {}
 
   // Seals the secrets in clear. Replaces placeholders by the secrets of `before` (null: a new
-  // target) that they stand for, if both targets have the same key (common/records/target_key.h):
+  // target) that they stand for, if both targets have the same key (common/records/row_judge.h):
   // else whoever may edit a target could have its secrets sent elsewhere. `field`: the target's
   // path in the request, e.g. "schedule.target".
   void Seal(absl::string_view tenant, absl::string_view field,

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/status/errors.h"
 #include "services/master/base/errors.h"
 

@@ -1,6 +1,6 @@
 // One version of a schedule with what is derived from it. Pure.
 //
-// How a definition comes to be: ReadSchedule (schedule_codec.h) → FillAnchor, with the time of the
+// How a definition comes to be: DraftOf (schedule_codec.h) → FillAnchor, with the time of the
 // schedule's creation, of its first version as of every later one → CheckFires, and of a new
 // schedule CheckFiresAfter its creation → stored. LoadDefinition is the way back; it needs none of
 // them.
@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "common/storage/child_rows.h"
+#include "common/storage/children_table.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement::master {
@@ -41,7 +41,7 @@ struct TimingFields {
 void FillAnchor(Definition& definition, absl::Time schedule_create_time);
 
 // INVALID_ARGUMENT, reason IMPOSSIBLE_EXPRESSION, if it has no occurrence at all; the field is that
-// which leaves none ("schedule.cron", "schedule.exclusions"). ReadSchedule asks it already of
+// which leaves none ("schedule.cron", "schedule.exclusions"). DraftOf asks it already of
 // everything but an interval whose anchor is missing.
 absl::Status CheckFires(const Definition& definition, const TimingFields& fields = {});
 

@@ -4,8 +4,7 @@
 #include "common/base/printable_text.h"
 #include "common/secrets/record_secrets.h"
 #include "services/master/base/limits.h"
-#include "services/master/codec/target_checks.h"
-#include "services/master/codec/target_kinds.h"
+#include "services/master/codec/target_codec.h"
 
 namespace escapement::master {
 namespace {

@@ -1,6 +1,5 @@
 #include "absl/strings/str_cat.h"
-#include "services/master/codec/target_checks.h"
-#include "services/master/codec/target_kinds.h"
+#include "services/master/codec/target_codec.h"
 
 namespace escapement::master {
 

@@ -7,12 +7,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "common/records/heartbeat.h"
+#include "common/records/row_judge.h"
 #include "common/secrets/record_secrets.h"
 #include "common/signing/webhook_signer.h"
 #include "services/master/base/limits.h"
-#include "services/master/codec/target_checks.h"
-#include "services/master/codec/target_kinds.h"
+#include "services/master/codec/target_codec.h"
 
 namespace escapement::master {
 namespace {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
 #include "common/base/printable_text.h"
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
@@ -14,10 +13,7 @@
 #include "services/master/codec/delivery_codec.h"
 #include "services/master/codec/outcome_codec.h"
 #include "services/master/codec/target_codec.h"
-#include "services/master/codec/throttle_codec.h"
-#include "services/master/codec/timing_codec.h"
 #include "services/master/requests/resource_name.h"
-#include "services/master/requests/update_mask.h"
 
 namespace escapement::master {
 namespace {
@@ -101,7 +97,7 @@ void CheckShownText(absl::string_view field, absl::string_view text, size_t char
   if (HasControlCharacters(text)) violations.Add(field, "must not hold control characters");
 }
 
-absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule, absl::string_view tenant) {
+absl::StatusOr<ScheduleDraft> DraftOf(const v1::Schedule& schedule, absl::string_view tenant) {
   FieldViolations violations;
   ScheduleDraft draft;
   storage::v1::DefinitionRecord& record = draft.definition.record;

@@ -1,4 +1,5 @@
-// Schedules: public messages ↔ records, with full validation. Pure.
+// When a schedule fires, and what becomes of occurrences that are late or meet a run: public
+// messages ↔ records, with full validation. Pure.
 
 #ifndef SERVICES_MASTER_CODEC_SCHEDULE_CODEC_H_
 #define SERVICES_MASTER_CODEC_SCHEDULE_CODEC_H_
@@ -13,11 +14,48 @@
 #include "common/status/errors.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
+#include "escapement/v1/schedule_service.pb.h"
 #include "google/protobuf/field_mask.pb.h"
 #include "services/master/base/target_secrets.h"
 #include "services/master/codec/definition.h"
 
 namespace escapement::master {
+
+// Fills cron, time_zone, timing, misfire, run_overlap and the timetable. Every field that is wrong
+// is added to `violations` ("schedule.interval.every", "schedule.times[3]"); the timetable is made
+// only if none is. Times are kept ascending; what equals the defaults is not kept, so that one wish
+// has one record.
+void ReadTiming(const v1::Schedule& schedule, Definition& definition, FieldViolations& violations);
+// The same of a preview, with its own names of the fields.
+void ReadTiming(const v1::PreviewScheduleRequest& request, Definition& definition,
+                FieldViolations& violations);
+TimingFields PreviewFields();
+
+// The reverse. Policies are shown with their defaults filled in, dst_policy of cron expressions
+// only.
+void WriteTiming(const storage::v1::DefinitionRecord& definition, v1::Schedule& schedule);
+
+// Whether a field of Schedule, by its name, says when it fires: of those exactly one may be set.
+bool IsWhenField(const std::string& name);
+
+// How the events of a schedule are throttled: policy, window and completion ↔ ThrottleRecord, with
+// validation. Pure.
+
+// Reads policy, window and completion. Unset if events go out as they fall due: no policy, no
+// window, and complete on delivery. Adds each error to `violations` ("schedule.window.duration").
+// The policy must belong to `tenant`.
+std::optional<storage::v1::ThrottleRecord> ReadThrottle(const v1::Schedule& schedule,
+                                                        absl::string_view tenant,
+                                                        FieldViolations& violations);
+
+// Writes policy, window and completion (which is always shown).
+void WriteThrottle(const storage::v1::DefinitionRecord& definition, v1::Schedule& schedule);
+
+// Clears the completion of a shown schedule if it is what its policy makes the default: then the
+// default of the policy that it gets applies.
+void ForgetDefaultCompletion(v1::Schedule& schedule);
+
+// Schedules: public messages ↔ records, with full validation. Pure.
 
 // A client's schedule after validation: everything except name, uid, version and times.
 struct ScheduleDraft {
@@ -29,7 +67,7 @@ struct ScheduleDraft {
 // nothing else is wrong, with the reason IMPOSSIBLE_EXPRESSION. `tenant` is the schedule's. Whether
 // its policy exists is not checked, nor whether its times have passed; and an interval may lack its
 // anchor yet (definition.h says what is to be done with the draft).
-absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule, absl::string_view tenant);
+absl::StatusOr<ScheduleDraft> DraftOf(const v1::Schedule& schedule, absl::string_view tenant);
 
 // Seals the secrets of its targets (TargetSecrets::Seal). `before`: the present definition, null
 // for a new schedule. INVALID_ARGUMENT with the secrets that cannot be stored.

@@ -21,7 +21,7 @@ v1::Schedule Parse(const std::string& text) {
 }
 
 ScheduleDraft Draft(const std::string& text) {
-  absl::StatusOr<ScheduleDraft> draft = ReadSchedule(Parse(text + kTarget), "default");
+  absl::StatusOr<ScheduleDraft> draft = DraftOf(Parse(text + kTarget), "default");
   EXPECT_TRUE(draft.ok()) << draft.status();
   return *std::move(draft);
 }
@@ -49,7 +49,7 @@ absl::StatusOr<ScheduleDraft> Updated(const std::string& current, const std::str
   }
   const auto wanted = ApplyMask(Current(current), Parse(patch), paths);
   if (!wanted.ok()) return wanted.status();
-  return ReadSchedule(*wanted, "default");
+  return DraftOf(*wanted, "default");
 }
 
 // Which way of saying when it fires a draft has, and its times.
@@ -149,7 +149,7 @@ TEST(ScheduleCodec, AnEnabledScheduleWithoutAFurtherOccurrenceIsShownAsFinished)
 }
 
 TEST(ScheduleCodec, WhatNeverFiresIsRefusedWithItsOwnReason) {
-  const auto read = ReadSchedule(Parse(std::string("cron: '0 0 30 2 *'") + kTarget), "default");
+  const auto read = DraftOf(Parse(std::string("cron: '0 0 30 2 *'") + kTarget), "default");
   EXPECT_EQ(ErrorReason(read.status()), "IMPOSSIBLE_EXPRESSION");
 }
 

@@ -1,5 +1,3 @@
-#include "services/master/codec/target_checks.h"
-
 #include <openssl/ssl.h>
 
 #include <algorithm>
@@ -16,8 +14,9 @@
 #include "common/base/printable_text.h"
 #include "common/secrets/record_secrets.h"
 #include "common/templates/event_template.h"
-#include "common/tls/pem.h"
+#include "common/tls/server_tls.h"
 #include "services/master/base/limits.h"
+#include "services/master/codec/target_codec.h"
 
 namespace escapement::master {
 namespace {

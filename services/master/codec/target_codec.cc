@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "services/master/codec/target_kinds.h"
 
 namespace escapement::master {
 namespace {

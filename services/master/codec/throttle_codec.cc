@@ -1,11 +1,10 @@
-#include "services/master/codec/throttle_codec.h"
-
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/proto_time.h"
 #include "services/master/base/limits.h"
+#include "services/master/codec/schedule_codec.h"
 #include "services/master/requests/resource_name.h"
 
 namespace escapement::master {

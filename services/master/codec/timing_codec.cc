@@ -1,16 +1,14 @@
-#include "services/master/codec/timing_codec.h"
-
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/base/micros.h"
 #include "common/base/proto_time.h"
 #include "common/cron/cron_expression.h"
 #include "common/cron/misfire.h"
 #include "services/master/base/limits.h"
+#include "services/master/codec/schedule_codec.h"
 
 namespace escapement::master {
 namespace {

@@ -1,5 +1,3 @@
-#include "services/master/codec/timing_codec.h"
-
 #include <functional>
 #include <string>
 #include <vector>
@@ -8,6 +6,7 @@
 #include "google/protobuf/text_format.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
+#include "services/master/codec/schedule_codec.h"
 
 namespace escapement::master {
 namespace timing_codec_test {

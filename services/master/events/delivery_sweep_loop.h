@@ -1,4 +1,4 @@
-// DeliverySweepLoop: deletes the deliveries of one-off events (interned_delivery.h) of the periods
+// DeliverySweepLoop: deletes the deliveries of one-off events (event_table.h) of the periods
 // before the first one that is in use. Every master does it; deleting twice does nothing.
 //
 // New events never use a period that is over. Others may, and a sweep looks through them:
@@ -29,7 +29,7 @@
 
 #include "common/kv/kv_store.h"
 #include "common/runtime/runtime.h"
-#include "common/storage/interned_delivery.h"
+#include "common/storage/event_table.h"
 #include "services/master/base/master_context.h"
 
 namespace escapement::master {

@@ -4,9 +4,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/storage/dead_letter_table.h"
 #include "common/storage/event_table.h"
-#include "common/storage/interned_delivery.h"
+#include "common/storage/name_tables.h"
 #include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"
 #include "services/master/testing/master_world.h"

@@ -4,11 +4,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
 #include "common/base/proto_time.h"
+#include "services/master/base/limits.h"
+#include "services/master/codec/outcome_codec.h"
 #include "services/master/requests/filter_values.h"
+#include "services/master/requests/resource_name.h"
 
 namespace escapement::master {
+
 namespace {
 
 constexpr absl::string_view kDueTime = "due_time";
@@ -88,6 +91,62 @@ absl::StatusOr<EventFilter> EventFilter::Read(absl::string_view text, absl::stri
 bool EventFilter::Matches(const v1::Event& event) const {
   return FilterHolds(filter_,
                      [&](const FilterComparison& comparison) { return Holds(event, comparison); });
+}
+
+void CheckDueMicros(int64_t due_micros, absl::string_view field, FieldViolations& violations) {
+  if (due_micros < kDueTimeMicrosMin || due_micros > kDueTimeMicrosMax) {
+    violations.Add(field, "must be in the years 1 to 2199");
+  }
+}
+
+std::optional<int64_t> ReadDueTime(const v1::Event& event, absl::string_view field,
+                                   FieldViolations& violations) {
+  if (!event.has_due_time()) {
+    violations.Add(field, "is required");
+    return std::nullopt;
+  }
+  const std::optional<int64_t> micros = TimestampMicros(event.due_time());
+  if (!micros.has_value()) {
+    violations.Add(field, "is not a valid time");
+  } else {
+    CheckDueMicros(*micros, field, violations);
+  }
+  return micros;
+}
+
+void CheckClientEventId(absl::string_view event_id, absl::string_view field,
+                        FieldViolations& violations) {
+  if (!event_id.empty() && !IsClientEventId(event_id)) {
+    violations.Add(
+        field,
+        "must be 1-63 characters of a-z, A-Z, 0-9, '-', '_', and must not look like an id "
+        "that the server makes");
+  }
+}
+
+v1::Event ShowWaitingEvent(const std::string& name, const storage::v1::EventRecord& row,
+                           v1::EventState state, const storage::v1::DefinitionRecord* definition) {
+  v1::Event event;
+  event.set_name(name);
+  event.set_event_id(row.event_id());
+  SetTimestamp(row.nominal_time_micros(), *event.mutable_due_time());
+  event.set_payload(row.payload());
+  event.set_state(state);
+  ShowAttempts(row, state, event);
+  if (definition != nullptr) WriteDelivery(definition->delivery(), event);
+  return event;
+}
+
+v1::Event ShowEndedEvent(const std::string& name, const storage::v1::DoneRecord& done,
+                         uint64_t position) {
+  v1::Event event;
+  event.set_name(name);
+  event.set_event_id(done.event_id());
+  SetTimestamp(done.nominal_time_micros(), *event.mutable_due_time());
+  event.set_state(v1::ENDED);
+  event.set_outcome(ShowOutcome(done.outcome()));
+  ShowAttempts(done, position, event);
+  return event;
 }
 
 }  // namespace escapement::master

@@ -8,7 +8,7 @@
 #ifndef SERVICES_MASTER_EVENTS_EVENT_GRPC_H_
 #define SERVICES_MASTER_EVENTS_EVENT_GRPC_H_
 
-#include "services/master/api/event_api.h"
+#include "services/master/api/master_apis.h"
 
 namespace escapement {
 class RpcTable;

@@ -6,9 +6,9 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/status/errors.h"
-#include "common/storage/interned_delivery.h"
+#include "common/storage/event_table.h"
 #include "services/master/base/limits.h"
 
 namespace escapement::master {

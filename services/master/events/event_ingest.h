@@ -3,7 +3,7 @@
 // Events with server-made ids share one group without conditions. Each client-chosen id has its own
 // group, so an id that exists already is counted and not overwritten (also within one batch).
 // Deliveries that are not known to be stored go first, in their own groups
-// (interned_delivery.h). Pure, except for the cache.
+// (event_table.h). Pure, except for the cache.
 
 #ifndef SERVICES_MASTER_EVENTS_EVENT_INGEST_H_
 #define SERVICES_MASTER_EVENTS_EVENT_INGEST_H_
@@ -18,9 +18,9 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/uid.h"
 #include "common/kv/client/kv_client.h"
-#include "common/storage/one_off_rows.h"
+#include "common/storage/event_table.h"
 #include "escapement/v1/event_service.pb.h"
-#include "services/master/events/event_codec.h"
+#include "services/master/events/event_filter.h"
 
 namespace escapement::master {
 

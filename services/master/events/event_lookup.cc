@@ -6,14 +6,14 @@
 
 #include "absl/time/time.h"
 #include "common/base/key_codec.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
+#include "common/storage/event_table.h"
 #include "common/storage/inflight_table.h"
-#include "common/storage/interned_delivery.h"
 #include "common/storage/name_tables.h"
 #include "services/master/base/errors.h"
-#include "services/master/events/event_codec.h"
+#include "services/master/events/event_filter.h"
 
 namespace escapement::master {
 namespace {

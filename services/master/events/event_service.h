@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "services/master/api/event_api.h"
+#include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
 #include "services/master/events/event_ingest.h"
 

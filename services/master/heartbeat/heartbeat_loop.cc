@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
-#include "common/records/heartbeat.h"
+#include "common/records/row_judge.h"
 #include "google/protobuf/util/time_util.h"
 
 namespace escapement::master {

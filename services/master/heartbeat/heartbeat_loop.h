@@ -1,4 +1,4 @@
-// HeartbeatLoop: keeps the platform's own schedule (common/records/heartbeat.h): makes it if it is
+// HeartbeatLoop: keeps the platform's own schedule (common/records/row_judge.h): makes it if it is
 // not there, and gives it the interval that the operator has set. An operator who deletes the
 // schedule gets it back within a minute; who pauses it keeps it paused.
 //
@@ -15,7 +15,7 @@
 
 #include "absl/time/time.h"
 #include "common/runtime/runtime.h"
-#include "services/master/api/schedule_api.h"
+#include "services/master/api/master_apis.h"
 
 namespace escapement::master {
 

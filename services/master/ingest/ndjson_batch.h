@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -83,6 +84,16 @@ class NdjsonBatch {
   std::vector<LineState> lines_;
   std::vector<size_t> line_of_event_;  // by position in request_
 };
+
+// RefusedEvents: which events of an Ingest batch were refused, by the violations of the refusal.
+//
+// Pure.
+
+// The first violation of each refused event, by its position in the batch. Fields are named as
+// those of an Event: "events[3].overrides.target" becomes "target". Empty: the refusal is of the
+// batch as a whole. There may be more refused events than violations: send the other events again.
+std::map<size_t, absl::Status> RefusedEvents(
+    const std::vector<std::pair<std::string, std::string>>& violations, size_t events);
 
 }  // namespace escapement::master
 

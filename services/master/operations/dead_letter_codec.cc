@@ -4,12 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
 #include "common/base/proto_time.h"
 #include "common/base/uid.h"
 #include "services/master/base/errors.h"
 #include "services/master/codec/outcome_codec.h"
-#include "services/master/events/event_codec.h"
+#include "services/master/events/event_filter.h"
 
 namespace escapement::master {
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/storage/dead_letter_table.h"
+#include "common/storage/name_tables.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/dead_letter_service.pb.h"
 #include "services/master/requests/resource_name.h"

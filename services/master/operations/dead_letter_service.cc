@@ -2,26 +2,31 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/proto_time.h"
+#include "common/kv/group_parts.h"
 #include "common/status/errors.h"
+#include "common/storage/name_tables.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
 #include "services/master/codec/delivery_codec.h"
 #include "services/master/operations/dead_letter_codec.h"
 #include "services/master/operations/dead_letter_list.h"
-#include "services/master/operations/dead_letter_redrive.h"
-#include "services/master/operations/operation_create.h"
-#include "services/master/requests/list_order.h"
-#include "services/master/requests/page_token.h"
+#include "services/master/operations/operation_service.h"
+#include "services/master/operations/redrive_batch.h"
+#include "services/master/requests/range_reader.h"
 #include "services/master/requests/request_reader.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
 #include "services/master/schedules/schedule_reader.h"
 
 namespace escapement::master {
+
 namespace {
 
 using storage::v1::OperationRecord;
@@ -245,6 +250,155 @@ void DeadLetterService::PurgeDeadLetters(v1::PurgeDeadLettersRequest request,
   operation.respond = &RespondToPurge;
   NewBeginning(context_, loop_, *std::move(selection), std::move(operation), std::move(done))
       ->Start();
+}
+
+namespace {
+
+using kv::ColumnFamily;
+
+std::optional<std::pair<absl::Time, std::string>> ReadLetterKey(absl::string_view key) {
+  std::optional<DeadLetterName> name = DecodeDeadLetterKey(key);
+  if (!name.has_value()) return std::nullopt;
+  return std::pair(name->time, std::move(name->tenant));
+}
+
+// An ended operation never changes again.
+std::optional<std::string> DeleteOldOperations(const kv::ScanResult& page, absl::Time now,
+                                               kv::Commit& commit) {
+  const int64_t oldest_kept = ToMicros(now - kOperationRetention);
+  kv::Group& group = commit.groups.emplace_back();
+  for (const kv::Entry& entry : page.entries) {
+    const auto record = ReadOperation(entry.value);
+    const bool kept =
+        record.ok() && (record->end_time_micros() == 0 || record->end_time_micros() >= oldest_kept);
+    if (!kept) group.mutations.push_back(kv::Delete(ColumnFamily::kOperations, entry.key));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<SweptRows> DeadLetterSweep(absl::Duration retention, MasterMetrics& metrics) {
+  SweptRows letters =
+      SweptByTime(ColumnFamily::kDeadLetters, retention, &ReadLetterKey, &DeadLetterPrefix);
+  letters.deleted = &metrics.dead_letters_collected;
+  return {std::move(letters),
+          {.cf = ColumnFamily::kOperations, .delete_old = &DeleteOldOperations}};
+}
+
+namespace {
+
+constexpr absl::Duration kRetryDelay = absl::Milliseconds(5);
+
+class Redrive : public std::enable_shared_from_this<Redrive> {
+ public:
+  Redrive(MasterContext& context, DeadLetterName name, RequestMark mark, bool validate_only,
+          Done<v1::Event> done)
+      : context_(context),
+        name_(std::move(name)),
+        key_(EncodeDeadLetterKey(name_)),
+        mark_(std::move(mark)),
+        validate_only_(validate_only),
+        done_(std::move(done)) {}
+
+  void Start() {
+    AnswerOr(context_, mark_, done_, [self = shared_from_this()] { self->ReadLetter(); });
+  }
+
+ private:
+  void ReadLetter() {
+    context_.client.MultiGet({{kv::ColumnFamily::kDeadLetters, key_}}, context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               if (!result.ok()) return self->done_(StoreFailed(result.status()));
+                               if (!result->values[0].has_value())
+                                 return self->Refuse(NotFound(ToString(self->name_)));
+                               self->OnLetter(*std::move(result->values[0]));
+                             });
+  }
+
+  void OnLetter(std::string bytes) {
+    absl::StatusOr<StoredDeadLetter> letter = ReadDeadLetter(key_, std::move(bytes));
+    if (!letter.ok()) return done_(letter.status());
+    letters_.assign(1, *std::move(letter));
+    ReadRedriveFacts(context_, letters_,
+                     [self = shared_from_this()](absl::StatusOr<RedriveFacts> facts) {
+                       if (!facts.ok()) return self->done_(facts.status());
+                       self->Decide(*facts);
+                     });
+  }
+
+  void Decide(const RedriveFacts& facts) {
+    const absl::Time now = context_.client.NowLow();
+    RedriveBatch batch(facts, context_.layout, now);
+    const absl::Status added = batch.Add(letters_[0], now);
+    if (!added.ok()) return Refuse(added);
+    response_ = ShowRedriven(letters_[0], batch.row());
+    if (validate_only_) return done_(std::move(response_));
+    kv::Commit commit;
+    batch.MoveTo(commit.groups.emplace_back());
+    mark_.AddTo(response_, now, /*version_before=*/0, commit.groups[0]);
+    context_.client.CommitAsync(
+        std::move(commit), context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) {
+          self->OnCommitted(std::move(result));
+        });
+  }
+
+  // An earlier try of this request may have redriven the event, applied after its mark was read.
+  void Refuse(absl::Status status) {
+    AnswerOr(context_, mark_, done_,
+             [self = shared_from_this(), status = std::move(status)] { self->done_(status); });
+  }
+
+  void OnCommitted(absl::StatusOr<kv::CommitResult> result) {
+    if (!result.ok()) return done_(StoreFailed(result.status()));
+    if (result->verdicts[0].applied) {
+      context_.metrics.dead_letters_redriven.Increment();
+      return done_(std::move(response_));
+    }
+    if (++attempts_ >= kChangeAttemptsMax) return done_(Contended(ToString(name_)));
+    context_.executor->PostAfter(kRetryDelay * attempts_,
+                                 [self = shared_from_this()] { self->Start(); });
+  }
+
+  MasterContext& context_;
+  const DeadLetterName name_;
+  const std::string key_;
+  const RequestMark mark_;
+  const bool validate_only_;
+  Done<v1::Event> done_;
+  std::vector<StoredDeadLetter> letters_;  // one
+  v1::Event response_;
+  int attempts_ = 0;
+};
+
+}  // namespace
+
+void RedriveOne(MasterContext& context, DeadLetterName name, RequestMark mark, bool validate_only,
+                Done<v1::Event> done) {
+  std::make_shared<Redrive>(context, std::move(name), std::move(mark), validate_only,
+                            std::move(done))
+      ->Start();
+}
+
+void ReadRedriveFacts(MasterContext& context, const std::vector<StoredDeadLetter>& letters,
+                      absl::AnyInvocable<void(absl::StatusOr<RedriveFacts>)> done) {
+  std::set<std::pair<kv::ColumnFamily, std::string>> wanted;
+  for (const StoredDeadLetter& letter : letters) {
+    for (kv::Key& key : RedriveFactKeys(letter)) wanted.emplace(key.cf, std::move(key.key));
+  }
+  if (wanted.empty()) return done(RedriveFacts());
+  std::vector<kv::Key> keys;
+  for (const auto& [cf, key] : wanted) keys.push_back({cf, key});
+  context.client.MultiGet(
+      keys, context.executor,
+      [keys, done = std::move(done)](absl::StatusOr<kv::GetResult> result) mutable {
+        if (!result.ok()) return done(StoreFailed(result.status()));
+        RedriveFacts facts;
+        for (size_t i = 0; i < keys.size(); ++i)
+          facts[{keys[i].cf, std::move(keys[i].key)}] = std::move(result->values[i]);
+        done(std::move(facts));
+      });
 }
 
 }  // namespace escapement::master

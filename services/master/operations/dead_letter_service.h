@@ -5,10 +5,20 @@
 #ifndef SERVICES_MASTER_OPERATIONS_DEAD_LETTER_SERVICE_H_
 #define SERVICES_MASTER_OPERATIONS_DEAD_LETTER_SERVICE_H_
 
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "services/master/api/dead_letter_api.h"
+#include "common/storage/name_tables.h"
+#include "escapement/v1/resources.pb.h"
+#include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
+#include "services/master/base/metrics.h"
 #include "services/master/operations/operation_loop.h"
+#include "services/master/operations/redrive_batch.h"
+#include "services/master/requests/request_table.h"
+#include "services/master/sweeps/sweep_loop.h"
 
 namespace escapement::master {
 
@@ -32,6 +42,29 @@ class DeadLetterService final : public DeadLetterApi {
   const OperationLoop& loop_;
   const absl::Duration retention_;
 };
+
+// DeadLetterSweep: dead letters that are older than their retention, and operations that ended long
+// ago; for a SweepLoop.
+
+// `metrics` outlives the loop.
+std::vector<SweptRows> DeadLetterSweep(absl::Duration retention, MasterMetrics& metrics);
+
+// RedriveDeadLetter: reads the dead letter, decides and commits, again while races are lost.
+//
+// Threads: the callback runs on the context's executor.
+
+// Errors: those of the RPC. `validate_only`: decides and answers, writes nothing.
+void RedriveOne(MasterContext& context, DeadLetterName name, RequestMark mark, bool validate_only,
+                Done<v1::Event> done);
+
+// Reads what a redrive needs to know about dead letters.
+//
+// Threads: the callback runs on the context's executor.
+
+// The rows of RedriveFactKeys of all letters, of one snapshot. Without letters it calls back at
+// once.
+void ReadRedriveFacts(MasterContext& context, const std::vector<StoredDeadLetter>& letters,
+                      absl::AnyInvocable<void(absl::StatusOr<RedriveFacts>)> done);
 
 }  // namespace escapement::master
 

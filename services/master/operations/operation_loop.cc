@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "services/master/base/limits.h"
-#include "services/master/operations/operation_codec.h"
-#include "services/master/operations/redrive_reader.h"
+#include "services/master/operations/dead_letter_service.h"
+#include "services/master/operations/operation_service.h"
 
 namespace escapement::master {
 namespace {

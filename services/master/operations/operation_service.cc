@@ -1,6 +1,7 @@
 #include "services/master/operations/operation_service.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,21 +9,136 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/kv/group_parts.h"
 #include "common/status/errors.h"
-#include "common/storage/operation_table.h"
+#include "common/storage/name_tables.h"
 #include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
 #include "services/master/codec/delivery_codec.h"
-#include "services/master/operations/operation_codec.h"
-#include "services/master/operations/operation_filter.h"
-#include "services/master/requests/page_token.h"
+#include "services/master/requests/filter_values.h"
+#include "services/master/requests/range_reader.h"
 #include "services/master/requests/record_transaction.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
 #include "services/master/requests/row_listing.h"
 
 namespace escapement::master {
+
+storage::v1::OperationRecord OperationRecordOf(const NewOperation& operation, std::string id) {
+  storage::v1::OperationRecord record;
+  record.set_tenant(operation.tenant);
+  record.set_operation_id(std::move(id));
+  record.set_kind(operation.kind);
+  record.set_state(storage::v1::OperationRecord::RUNNING);
+  record.set_filter(operation.filter);
+  record.set_run(operation.run);
+  record.set_max_per_second(operation.max_per_second);
+  const absl::Time after = operation.time + absl::Microseconds(1);
+  record.set_end(DeadLetterKeyFrom(operation.tenant, after));
+  record.set_next_step_micros(ToMicros(after));
+  record.set_found(operation.found);
+  record.set_create_time_micros(ToMicros(operation.time));
+  record.set_update_time_micros(ToMicros(operation.time));
+  return record;
+}
+
+v1::Operation ShowOperation(const storage::v1::OperationRecord& record) {
+  v1::Operation shown;
+  shown.set_name(OperationName{record.tenant(), record.operation_id()}.ToString());
+  // The values of both enums are the same.
+  shown.set_kind(static_cast<v1::Operation::Kind>(record.kind()));
+  shown.set_state(static_cast<v1::Operation::State>(record.state()));
+  shown.set_filter(record.filter());
+  shown.set_run(record.run());
+  shown.set_max_per_second(record.max_per_second());
+  shown.set_total_count(static_cast<int64_t>(record.found()));
+  shown.set_done_count(static_cast<int64_t>(record.done()));
+  shown.set_failed_count(static_cast<int64_t>(record.refused()));
+  shown.set_last_failure(record.last_refusal());
+  SetTimestamp(record.create_time_micros(), *shown.mutable_create_time());
+  SetTimestamp(record.update_time_micros(), *shown.mutable_update_time());
+  if (record.end_time_micros() != 0)
+    SetTimestamp(record.end_time_micros(), *shown.mutable_end_time());
+  shown.set_error(record.error());
+  return shown;
+}
+
+absl::StatusOr<storage::v1::OperationRecord> ReadOperation(absl::string_view bytes) {
+  storage::v1::OperationRecord record;
+  if (!record.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    return BrokenRecord("an operation");
+  return record;
+}
+
+namespace {
+
+absl::Status BindOperation(FilterComparison& comparison) {
+  if (comparison.field == "state") {
+    v1::Operation::State state;
+    if (!v1::Operation::State_Parse(comparison.value, &state) ||
+        state == v1::Operation::STATE_UNSPECIFIED) {
+      return absl::InvalidArgumentError("state must be RUNNING, SUCCEEDED, FAILED or CANCELLED");
+    }
+    comparison.number = state;
+    return RequireEquality(comparison);
+  }
+  if (comparison.field == "kind") {
+    v1::Operation::Kind kind;
+    if (!v1::Operation::Kind_Parse(comparison.value, &kind) ||
+        kind == v1::Operation::KIND_UNSPECIFIED) {
+      return absl::InvalidArgumentError("kind must be REDRIVE or PURGE");
+    }
+    comparison.number = kind;
+    return RequireEquality(comparison);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown field ", comparison.field, "; use state or kind"));
+}
+
+}  // namespace
+
+absl::StatusOr<OperationFilter> OperationFilter::Read(absl::string_view text) {
+  absl::StatusOr<Filter> filter = ReadFilter(text, &BindOperation);
+  if (!filter.ok()) return filter.status();
+  OperationFilter read;
+  read.filter_ = *std::move(filter);
+  return read;
+}
+
+bool OperationFilter::Matches(const v1::Operation& operation) const {
+  return FilterHolds(filter_, [&](const FilterComparison& comparison) {
+    const int64_t value = comparison.field == "state" ? static_cast<int64_t>(operation.state())
+                                                      : static_cast<int64_t>(operation.kind());
+    return Compares(OrderOf(value, comparison.number), comparison.op);
+  });
+}
+
+void BeginOperation(MasterContext& context, const OperationLoop& loop, OperationRequest request,
+                    RecordChanged done) {
+  const std::string tenant = request.operation.tenant;
+  const std::string id = NewOperationId(request.operation.time, context.runtime.random().Next());
+  RecordChange change{.key = {kv::ColumnFamily::kOperations, OperationKey(tenant, id)},
+                      .resource = OperationName{tenant, id}.ToString(),
+                      .mark = std::move(request.mark)};
+  change.response = std::move(request.response);
+  change.validate_only = request.validate_only;
+  change.decide =
+      [&loop, tenant, key = change.key.key, record = OperationRecordOf(request.operation, id),
+       respond = std::move(request.respond)](const std::optional<std::string>&,
+                                             absl::Time) -> absl::StatusOr<RecordDecision> {
+    if (loop.RunningOf(tenant) >= kOperationsRunningMax)
+      return TooManyOperations(absl::StrCat("tenants/", tenant));
+    RecordDecision decision;
+    decision.group.conditions.push_back(kv::Absent(kv::ColumnFamily::kOperations, key));
+    decision.group.mutations.push_back(
+        kv::Put(kv::ColumnFamily::kOperations, key, record.SerializeAsString()));
+    decision.response = respond(ShowOperation(record));
+    return decision;
+  };
+  ChangeRecord(context, std::move(change), std::move(done));
+}
+
 namespace {
 
 using storage::v1::OperationRecord;

@@ -1,14 +1,85 @@
-// OperationService: shows and cancels operations. OperationLoop does their work.
-//
-// Threads: as OperationApi. No state.
+// Operations: records, and how users see them. Pure.
 
 #ifndef SERVICES_MASTER_OPERATIONS_OPERATION_SERVICE_H_
 #define SERVICES_MASTER_OPERATIONS_OPERATION_SERVICE_H_
 
-#include "services/master/api/operation_api.h"
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/filter/filter.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "escapement/v1/operation_service.pb.h"
+#include "google/protobuf/message.h"
+#include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
+#include "services/master/operations/operation_loop.h"
+#include "services/master/requests/record_transaction.h"
+#include "services/master/requests/request_table.h"
 
 namespace escapement::master {
+
+// An operation that a call asks for, already validated.
+struct NewOperation {
+  std::string tenant;
+  storage::v1::OperationRecord::Kind kind = storage::v1::OperationRecord::REDRIVE;
+  std::string filter = {};
+  std::string run = {};       // the name of a run; empty: all dead letters
+  double max_per_second = 0;  // 0: no limit
+  uint64_t found = 0;         // dead letters that match, as counted
+  // Dead letters with this time or an earlier one are meant. No event of the operation is due
+  // before it, so the dead letters of events that fail again come later.
+  absl::Time time = {};
+};
+storage::v1::OperationRecord OperationRecordOf(const NewOperation& operation, std::string id);
+
+v1::Operation ShowOperation(const storage::v1::OperationRecord& record);
+
+// DATA_LOSS if the row cannot be read.
+absl::StatusOr<storage::v1::OperationRecord> ReadOperation(absl::string_view bytes);
+
+// The `filter` of ListOperations: conditions on state and kind.
+//
+// Pure.
+
+class OperationFilter {
+ public:
+  // Every operation.
+  OperationFilter() = default;
+  // INVALID_ARGUMENT (filter).
+  static absl::StatusOr<OperationFilter> Read(absl::string_view text);
+
+  bool Matches(const v1::Operation& operation) const;
+
+ private:
+  Filter filter_;
+};
+
+// Begins operations: writes their records, which the masters' loops find.
+//
+// Threads: the callback runs on the context's executor, and so must the call.
+
+struct OperationRequest {
+  NewOperation operation;
+  RequestMark mark = {};
+  bool validate_only = false;
+  // The RPC's response with the operation, and an empty one.
+  std::function<std::unique_ptr<google::protobuf::Message>(v1::Operation)> respond = nullptr;
+  std::unique_ptr<google::protobuf::Message> response = nullptr;
+};
+
+// RESOURCE_EXHAUSTED (TOO_MANY_OPERATIONS) if the tenant has kOperationsRunningMax running ones, as
+// far as `loop` knows. A repeated request gets the first answer.
+void BeginOperation(MasterContext& context, const OperationLoop& loop, OperationRequest request,
+                    RecordChanged done);
+
+// OperationService: shows and cancels operations. OperationLoop does their work.
+//
+// Threads: as OperationApi. No state.
 
 class OperationService final : public OperationApi {
  public:

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "common/base/key_codec.h"
-#include "common/base/micros.h"
 #include "common/base/printable_text.h"
+#include "common/base/proto_time.h"
 #include "common/kv/group_parts.h"
 #include "services/master/base/limits.h"
 

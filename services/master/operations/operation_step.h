@@ -18,7 +18,7 @@
 #include "common/kv/kv_store.h"
 #include "common/kv/layout.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/master/operations/dead_letter_selection.h"
+#include "services/master/operations/dead_letter_list.h"
 #include "services/master/operations/redrive_batch.h"
 
 namespace escapement::master {

@@ -3,12 +3,11 @@
 #include <iterator>
 
 #include "common/base/check.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/base/uid.h"
 #include "common/kv/group_parts.h"
 #include "common/records/currency.h"
 #include "common/storage/event_table.h"
-#include "common/storage/interned_delivery.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"

@@ -3,7 +3,7 @@
 // The group deletes each dead letter and its event's Done record, and writes the event's row again,
 // due at a given time. Rows of throttled events go to `waiting`, others to the retry lane of
 // `events`; one-off events also get an event_names row, and a copy of their delivery for the new
-// due time (interned_delivery.h). If the event's run has a record, the masters' part of its counts
+// due time (event_table.h). If the event's run has a record, the masters' part of its counts
 // falls by one failed event. That part alone may be below zero: counts are modulo 2^64, and the sum
 // of a run's parts is right.
 //

@@ -25,7 +25,7 @@ def main() -> None:
     files["index.html"] = files["index.html"].replace(b"VERSION", version.encode())
 
     with open(output, "w", encoding="utf-8") as out:
-        out.write('#include "services/master/page/page_files.h"\n\nnamespace escapement::master {\nnamespace {\n\n')
+        out.write('#include "services/master/page/page_door.h"\n\nnamespace escapement::master {\nnamespace {\n\n')
         for number, content in enumerate(files.values()):
             packed = gzip.compress(content, 9, mtime=0)
             out.write(f"constexpr unsigned char kFile{number}[] = {{{','.join(map(str, packed))}}};\n")

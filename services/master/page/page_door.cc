@@ -10,15 +10,15 @@
 #include "absl/time/time.h"
 #include "common/base/key_codec.h"
 #include "common/lease/lease_table.h"
-#include "common/rest/answer_writer.h"
-#include "common/rest/gzip.h"
+#include "common/rest/json_bytes.h"
+#include "common/rest/request_reader.h"
 #include "common/status/errors.h"
 #include "escapement/v1/tenant_service.pb.h"
 #include "nlohmann/json.hpp"
 #include "services/master/page/browser_session.h"
-#include "services/master/page/page_files.h"
 
 namespace escapement::master {
+
 namespace {
 
 using nlohmann::json;

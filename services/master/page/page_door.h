@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "common/http/http_server.h"
 #include "common/kv/kv_store.h"
 #include "common/rpc/call_gate.h"
@@ -47,6 +48,20 @@ class PageDoor {
   // A method that every caller may call.
   std::unique_ptr<const MethodAccess> least_;
 };
+
+// The files of the page (//web), joined and packed by gzip at build time.
+
+struct PageFile {
+  absl::string_view path;  // "app.js"
+  absl::string_view content_type;
+  absl::string_view gzip;
+};
+
+// Any thread.
+const std::vector<PageFile>& PageFiles();
+
+// 16 hex digits that follow from the bytes of all files.
+absl::string_view PageVersion();
 
 }  // namespace escapement::master
 

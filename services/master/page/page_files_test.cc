@@ -1,12 +1,11 @@
-#include "services/master/page/page_files.h"
-
 #include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/rest/gzip.h"
+#include "common/rest/json_bytes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "services/master/page/page_door.h"
 
 namespace escapement::master {
 namespace page_files_test {

@@ -1,4 +1,6 @@
-// Throttling policies: public messages ↔ records, with full validation. Pure.
+// The `filter` of ListPolicies: conditions on names, texts, states, limits and times.
+//
+// Pure.
 
 #ifndef SERVICES_MASTER_POLICIES_POLICY_CODEC_H_
 #define SERVICES_MASTER_POLICIES_POLICY_CODEC_H_
@@ -6,11 +8,33 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/filter/filter.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "google/protobuf/field_mask.pb.h"
 
 namespace escapement::master {
+
+class PolicyFilter {
+ public:
+  // Every policy.
+  PolicyFilter() = default;
+  // INVALID_ARGUMENT (filter). Names without "/" are those of the tenant.
+  static absl::StatusOr<PolicyFilter> Read(absl::string_view text, absl::string_view tenant);
+
+  bool always() const { return filter_.always(); }
+  bool Matches(const v1::ThrottlePolicy& policy) const;
+
+  // Every policy that matches has an id that begins so; empty: any.
+  const std::string& id_prefix() const { return id_prefix_; }
+
+ private:
+  Filter filter_;
+  std::string id_prefix_;
+};
+
+// Throttling policies: public messages ↔ records, with full validation. Pure.
 
 // Reads a client's policy, with validation and defaults: everything except name, version, state and
 // times. INVALID_ARGUMENT with every field that is wrong ("policy.max_concurrent").

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/base/key_codec.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/status/errors.h"
 #include "common/storage/grant_table.h"
 #include "common/storage/policy_table.h"

@@ -1,5 +1,3 @@
-#include "services/master/policies/policy_filter.h"
-
 #include <google/protobuf/text_format.h>
 
 #include <string>
@@ -8,6 +6,7 @@
 
 #include "common/status/errors.h"
 #include "gtest/gtest.h"
+#include "services/master/policies/policy_codec.h"
 
 namespace escapement::master {
 namespace policy_filter_test {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
 #include "common/storage/grant_table.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/numeric/int128.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 
 namespace escapement::master {
 namespace {

@@ -1,6 +1,6 @@
 #include "services/master/policies/policy_waiters.h"
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "gtest/gtest.h"
 
 namespace escapement::master {

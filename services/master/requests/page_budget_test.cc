@@ -1,5 +1,3 @@
-#include "services/master/requests/page_budget.h"
-
 #include <string>
 
 #include "common/base/proto_time.h"
@@ -8,6 +6,7 @@
 #include "escapement/v1/run_service.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
 #include "gtest/gtest.h"
+#include "services/master/requests/range_reader.h"
 
 namespace escapement::master {
 namespace page_budget_test {

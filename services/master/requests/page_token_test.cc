@@ -1,10 +1,9 @@
-#include "services/master/requests/page_token.h"
-
 #include <string>
 
 #include "absl/status/status.h"
 #include "common/status/errors.h"
 #include "gtest/gtest.h"
+#include "services/master/requests/range_reader.h"
 
 namespace escapement::master {
 namespace page_token_test {

@@ -3,12 +3,69 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/base/hash.h"
 #include "common/base/key_codec.h"
 #include "common/runtime/perturb.h"
+#include "common/status/errors.h"
 #include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
 
 namespace escapement::master {
+
+absl::StatusOr<bool> ReadDescending(absl::string_view order_by, absl::string_view field,
+                                    bool unset) {
+  const std::vector<absl::string_view> words =
+      absl::StrSplit(order_by, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+  if (words.empty()) return unset;
+  const bool known =
+      words[0] == field &&
+      (words.size() == 1 || (words.size() == 2 && (words[1] == "desc" || words[1] == "asc")));
+  if (!known) {
+    return InvalidField("order_by",
+                        absl::StrCat("must be \"", field, "\" or \"", field, " desc\""));
+  }
+  return words.back() == "desc";
+}
+
+namespace {
+
+uint64_t CheckOf(absl::string_view list, absl::string_view position) {
+  return StableHash64(KeyWriter().Text(list).Raw(position).Take());
+}
+
+}  // namespace
+
+std::string EncodePageToken(absl::string_view list, absl::string_view position) {
+  return absl::WebSafeBase64Escape(KeyWriter().U64(CheckOf(list, position)).Raw(position).Take());
+}
+
+absl::StatusOr<std::string> DecodePageToken(absl::string_view list, absl::string_view token) {
+  if (token.empty()) return std::string();
+  std::string bytes;
+  if (absl::WebSafeBase64Unescape(token, &bytes)) {
+    KeyReader reader(bytes);
+    const uint64_t check = reader.U64();
+    if (reader.ok()) {
+      std::string position(reader.Rest());
+      // Unescaping also takes padding, blanks and unused bits, so only the token's own text counts.
+      if (check == CheckOf(list, position) && token == EncodePageToken(list, position))
+        return position;
+    }
+  }
+  return InvalidField("page_token",
+                      "does not belong to this list with these arguments; start again without it");
+}
+
+absl::StatusOr<int32_t> ReadPageSize(int32_t page_size) {
+  if (page_size < 0) return InvalidField("page_size", "must not be negative");
+  return page_size == 0 ? kPageSizeDefault : std::min(page_size, kPageSizeMax);
+}
+
 namespace {
 
 class Reading : public std::enable_shared_from_this<Reading> {

@@ -9,7 +9,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "services/master/api/done.h"
+#include "services/master/api/master_apis.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/master_context.h"
 #include "services/master/requests/request_table.h"

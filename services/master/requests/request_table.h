@@ -15,10 +15,11 @@
 #include "absl/time/time.h"
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
-#include "common/rpc/caller.h"
+#include "common/rpc/call_gate.h"
 #include "common/rpc/done.h"
 #include "escapement/storage/v1/access_records.pb.h"
 #include "google/protobuf/message.h"
+#include "services/master/base/master_context.h"
 
 namespace escapement::master {
 
@@ -62,6 +63,30 @@ RequestMark MarkOf(absl::string_view tenant, absl::string_view method, const Req
   if (request.validate_only()) return RequestMark();
   return RequestMark(tenant, method, request.request_id(), request, *done.caller());
 }
+
+// RequestSweepLoop: drops remembered answers (request_id) that are older than their retention.
+// Every master does it; dropping twice does nothing.
+//
+// Threads: the context's executor.
+
+class RequestSweepLoop {
+ public:
+  // `context` outlives it; its executor is stopped before the loop is destroyed.
+  explicit RequestSweepLoop(MasterContext& context) : context_(context) {}
+
+  // Looks at all rows, page by page with pauses; begins again a while after the end.
+  void Start();
+
+ private:
+  void Step();
+  void OnPage(kv::ScanResult page);
+  void GoOn();
+  void StartLater();
+
+  MasterContext& context_;
+  std::string position_;
+  bool many_ = false;  // more than one page
+};
 
 }  // namespace escapement::master
 

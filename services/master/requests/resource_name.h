@@ -12,7 +12,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/base/uid.h"
-#include "common/storage/dead_letter_table.h"
+#include "common/storage/name_tables.h"
+#include "google/protobuf/field_mask.pb.h"
+#include "google/protobuf/message.h"
 
 namespace escapement::master {
 
@@ -72,6 +74,27 @@ bool IsScheduleId(absl::string_view id);
 bool IsPolicyId(absl::string_view id);  // the same form
 // 1–63 of a–z, A–Z, 0–9, '-', '_', and not of the form that the server makes.
 bool IsClientEventId(absl::string_view id);
+
+// The update_mask of Update methods (https://google.aip.dev/134): which fields of a patch replace
+// those of the current resource. Pure.
+
+// The fields to replace: those of the mask or, if it is empty, all that are set in `patch`.
+// INVALID_ARGUMENT (update_mask) for a path that is no field of the patch's type and not "*".
+absl::StatusOr<google::protobuf::FieldMask> ReadUpdateMask(const google::protobuf::Message& patch,
+                                                           const google::protobuf::FieldMask& mask);
+
+// All fields that are set in `message`.
+google::protobuf::FieldMask SetFields(const google::protobuf::Message& message);
+
+// True if the mask has "*": the patch replaces the whole resource.
+bool ReplacesAll(const google::protobuf::FieldMask& mask);
+// True if the mask has exactly this path.
+bool HasPath(const google::protobuf::FieldMask& mask, absl::string_view path);
+
+// Replaces in `result`, of the patch's type, the fields that the mask names. `mask` is from
+// ReadUpdateMask and does not replace all.
+void ReplaceFields(const google::protobuf::Message& patch, const google::protobuf::FieldMask& mask,
+                   google::protobuf::Message& result);
 
 }  // namespace escapement::master
 

@@ -21,12 +21,11 @@
 #include "absl/status/statusor.h"
 #include "common/base/key_codec.h"
 #include "google/protobuf/repeated_field.h"
-#include "services/master/api/done.h"
+#include "services/master/api/master_apis.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
 #include "services/master/base/master_context.h"
-#include "services/master/requests/page_budget.h"
-#include "services/master/requests/page_token.h"
+#include "services/master/requests/range_reader.h"
 
 namespace escapement::master {
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/storage/run_table.h"
 #include "gtest/gtest.h"
 #include "services/master/testing/master_world.h"

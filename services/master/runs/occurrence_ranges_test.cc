@@ -1,10 +1,9 @@
-#include "services/master/runs/occurrence_ranges.h"
-
 #include <string>
 #include <vector>
 
 #include "common/cron/timetable.h"
 #include "gtest/gtest.h"
+#include "services/master/runs/run_listing.h"
 
 namespace escapement::master {
 namespace occurrence_ranges_test {
@@ -55,7 +54,7 @@ TEST(OccurrenceRanges, HoldEveryOccurrenceOfATimetable) {
         spec.cron = *cron::ParseCron("0 */7 * * * *");
         spec.zone = Load(name);
         spec.policy.gap = gap;
-        spec.policy.overlap = cron::OverlapPolicy::kBoth;
+        spec.policy.fold = cron::FoldPolicy::kBoth;
         const cron::Timetable timetable(spec);
         for (absl::Time begin = from; begin < to; begin += absl::Minutes(97)) {
           const absl::Time end = begin + absl::Minutes(97);

@@ -5,12 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "common/base/micros.h"
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
 #include "services/master/base/limits.h"
 #include "services/master/codec/outcome_codec.h"
-#include "services/master/events/event_codec.h"
+#include "services/master/events/event_filter.h"
 
 namespace escapement::master {
 namespace {

@@ -24,7 +24,10 @@
 #include "common/storage/occurrence_rows.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
+#include "escapement/v1/run_service.pb.h"
+#include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
+#include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
 
 namespace escapement::master {
@@ -53,6 +56,20 @@ RunEventsPage SkippedEvents(const RunEventsQuery& query, const storage::v1::Done
 
 void ReadRunEvents(MasterContext& context, RunEventsQuery query,
                    absl::AnyInvocable<void(absl::StatusOr<RunEventsPage>)> done);
+
+// CancelRun: nothing more of a run is sent.
+//
+// A change of the schedule's state adds the run to StateRecord.cancelled_runs. From then on every
+// claim and grant that was decided before is refused, and whoever judges a row of the run ends it
+// (common/records/row_judge.h). Rows that wait in `parked` nobody judges, so this ends them, part
+// by part, once the state forbids that others are parked. It is no change of the definition: the
+// schedule's etag stays.
+//
+// Threads: the callback runs on the context's executor.
+
+// Errors: those of the RPC. `validate_only`: decides and answers, writes nothing.
+void CancelRunOfSchedule(MasterContext& context, RunName name, RequestMark mark, bool validate_only,
+                         Done<v1::Run> done);
 
 }  // namespace escapement::master
 

@@ -1,10 +1,9 @@
-#include "services/master/runs/run_filter.h"
-
 #include <map>
 #include <string>
 
 #include "common/status/errors.h"
 #include "gtest/gtest.h"
+#include "services/master/runs/run_listing.h"
 
 namespace escapement::master {
 namespace run_filter_test {

@@ -4,15 +4,17 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/cron/occurrence_id.h"
 #include "common/cron/zone.h"
 #include "common/status/errors.h"
-#include "common/storage/child_rows.h"
+#include "common/storage/children_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
@@ -20,11 +22,129 @@
 #include "common/storage/schedule_table.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
+#include "services/master/requests/filter_values.h"
 #include "services/master/runs/run_codec.h"
 #include "services/master/runs/run_window.h"
 #include "services/master/schedules/changes/throttled_events.h"
 
 namespace escapement::master {
+
+namespace {
+
+constexpr absl::string_view kState = "state";
+constexpr absl::string_view kNominalTime = "nominal_time";
+constexpr absl::string_view kCompleteTime = "complete_time";
+
+absl::Status Bind(FilterComparison& comparison) {
+  if (comparison.field == kState) {
+    v1::Run::State state;
+    if (!v1::Run::State_Parse(comparison.value, &state) || state == v1::Run::STATE_UNSPECIFIED) {
+      return absl::InvalidArgumentError("state must be ACTIVE, COMPLETED, SKIPPED or CANCELLED");
+    }
+    comparison.number = state;
+    return RequireEquality(comparison);
+  }
+  if (comparison.field == kNominalTime || comparison.field == kCompleteTime)
+    return BindTime(comparison);
+  return absl::InvalidArgumentError(absl::StrCat("unknown field ", comparison.field, "; use ",
+                                                 kState, ", ", kNominalTime, " or ",
+                                                 kCompleteTime));
+}
+
+bool Holds(const v1::Run& run, const FilterComparison& comparison) {
+  if (comparison.field == kState) {
+    return Compares(OrderOf<int64_t>(run.state(), comparison.number), comparison.op);
+  }
+  const bool nominal = comparison.field == kNominalTime;
+  if (!nominal && !run.has_complete_time()) return false;
+  const auto& time = nominal ? run.nominal_time() : run.complete_time();
+  // Times of runs are whole microseconds.
+  return Compares(OrderOf(FromMicros(*TimestampMicros(time)), comparison.time), comparison.op);
+}
+
+}  // namespace
+
+absl::StatusOr<RunFilter> RunFilter::Read(absl::string_view text) {
+  absl::StatusOr<Filter> filter = ReadFilter(text, &Bind);
+  if (!filter.ok()) return filter.status();
+  RunFilter read;
+  const FilterTimes range = FilterTimesOf(*filter, kNominalTime);
+  read.filter_ = *std::move(filter);
+  read.begin_ = range.begin;
+  read.end_ = range.end;
+  return read;
+}
+
+bool RunFilter::Matches(const v1::Run& run) const {
+  return FilterHolds(filter_,
+                     [&](const FilterComparison& comparison) { return Holds(run, comparison); });
+}
+
+namespace {
+
+// No zone has ever had a larger offset.
+constexpr absl::Duration kOffsetMax = absl::Hours(16);
+// An occurrence in a gap is named after a civil time that its zone has skipped, and fires up to the
+// gap's length later. No gap is longer than a day.
+constexpr absl::Duration kGapMax = absl::Hours(25);
+constexpr absl::Duration kRulesMayHaveMoved = absl::Hours(1);
+
+std::string CivilText(absl::Time utc) {
+  return absl::FormatTime("%E4Y%m%dT%H%M%S", utc, absl::UTCTimeZone());
+}
+
+// The civil times at which clocks that are [west, east] ahead of UTC stand from begin to end.
+std::pair<absl::Time, absl::Time> Civil(absl::Time begin, absl::Time end, absl::Duration west,
+                                        absl::Duration east) {
+  return {begin + west, end + east};
+}
+
+std::pair<absl::Time, absl::Time> CivilIn(const cron::Zone& zone, absl::Time begin,
+                                          absl::Time end) {
+  size_t span = zone.SpanAt(absl::ToUnixSeconds(begin - kGapMax));
+  const size_t last = zone.SpanAt(absl::ToUnixSeconds(end));
+  absl::Duration west = kOffsetMax;
+  absl::Duration east = -kOffsetMax;
+  for (; span <= last; ++span) {
+    const absl::Duration offset = absl::Seconds(zone.spans()[span].offset);
+    west = std::min(west, offset);
+    east = std::max(east, offset);
+  }
+  if (zone.spans().size() > 1) {  // UTC never changes
+    west -= kRulesMayHaveMoved;
+    east += kRulesMayHaveMoved;
+  }
+  return Civil(begin, end, west, east);
+}
+
+}  // namespace
+
+std::vector<TextRange> OccurrenceRanges(absl::Time begin, absl::Time end,
+                                        const std::vector<cron::Zone>& zones) {
+  std::vector<std::pair<absl::Time, absl::Time>> civil;
+  if (zones.empty()) {
+    civil.push_back(Civil(begin, end, -kOffsetMax, kOffsetMax));
+  } else {
+    civil.push_back({begin, end});
+    for (const cron::Zone& zone : zones) civil.push_back(CivilIn(zone, begin, end));
+  }
+  std::sort(civil.begin(), civil.end());
+  std::vector<std::pair<absl::Time, absl::Time>> apart;
+  for (const auto& range : civil) {
+    if (!apart.empty() && range.first <= apart.back().second) {
+      apart.back().second = std::max(apart.back().second, range.second);
+    } else {
+      apart.push_back(range);
+    }
+  }
+  std::vector<TextRange> ranges;
+  for (const auto& [first, last] : apart) {
+    // The text of a second stands before those of all occurrences in it.
+    ranges.push_back({CivilText(first), CivilText(last + absl::Seconds(1))});
+  }
+  return ranges;
+}
+
 namespace {
 
 using kv::ColumnFamily;

@@ -1,3 +1,67 @@
+// The `filter` of ListRuns: conditions on state, nominal_time and complete_time.
+//
+// Pure.
+
+#ifndef SERVICES_MASTER_RUNS_RUN_LISTING_H_
+#define SERVICES_MASTER_RUNS_RUN_LISTING_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/cron/zone.h"
+#include "common/filter/filter.h"
+#include "escapement/v1/resources.pb.h"
+#include "services/master/base/master_context.h"
+#include "services/master/requests/resource_name.h"
+#include "services/master/schedules/schedule_reader.h"
+
+namespace escapement::master {
+
+class RunFilter {
+ public:
+  // Every run.
+  RunFilter() = default;
+  // INVALID_ARGUMENT (filter).
+  static absl::StatusOr<RunFilter> Read(absl::string_view text);
+
+  bool always() const { return filter_.always(); }
+  bool Matches(const v1::Run& run) const;
+
+  // Every run that matches has its nominal time in [begin, end).
+  absl::Time begin() const { return begin_; }
+  absl::Time end() const { return end_; }
+
+ private:
+  Filter filter_;
+  absl::Time begin_ = absl::InfinitePast();
+  absl::Time end_ = absl::InfiniteFuture();
+};
+
+// Where, among occurrences in the order of their texts, those of a span of time stand.
+//
+// The text of an occurrence begins with its civil time in the schedule's zone, or in UTC
+// (common/cron/occurrence_id.h). So the occurrences of a span of time stand in one range of texts
+// for each zone.
+//
+// Pure.
+
+// Texts in [begin, end).
+struct TextRange {
+  std::string begin;
+  std::string end;
+};
+
+// Ranges that hold the texts of all occurrences with a nominal time in [begin, end), ascending and
+// apart; others stand in them, too. `zones`: all that the texts may name, beside UTC; empty: it may
+// be any. They stay right if the rules of a zone have changed since by at most an hour.
+std::vector<TextRange> OccurrenceRanges(absl::Time begin, absl::Time end,
+                                        const std::vector<cron::Zone>& zones);
+
 // The runs of a schedule in the order of their nominal times.
 //
 // Some runs have rows in `runs`: runs of many events, runs of schedules with on_complete or an
@@ -12,23 +76,6 @@
 // finds them, at most kActiveMax.
 //
 // Threads: the callback runs on the context's executor.
-
-#ifndef SERVICES_MASTER_RUNS_RUN_LISTING_H_
-#define SERVICES_MASTER_RUNS_RUN_LISTING_H_
-
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "absl/functional/any_invocable.h"
-#include "absl/status/statusor.h"
-#include "absl/time/time.h"
-#include "services/master/base/master_context.h"
-#include "services/master/requests/resource_name.h"
-#include "services/master/runs/run_filter.h"
-#include "services/master/schedules/schedule_reader.h"
-
-namespace escapement::master {
 
 // All runs before this position (in the list's direction) have been listed. Runs with the same
 // nominal time are ordered by occurrence.

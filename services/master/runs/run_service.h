@@ -5,11 +5,18 @@
 #ifndef SERVICES_MASTER_RUNS_RUN_SERVICE_H_
 #define SERVICES_MASTER_RUNS_RUN_SERVICE_H_
 
+#include <optional>
 #include <string>
 
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "services/master/api/run_api.h"
+#include "common/storage/occurrence_rows.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
+#include "services/master/requests/resource_name.h"
+#include "services/master/runs/single_event.h"
 #include "services/master/tenants/tenant_directory.h"
 
 namespace escapement::master {
@@ -34,6 +41,22 @@ class RunService final : public RunApi {
   const TenantDirectory& tenants_;
   const int run_list_days_;
 };
+
+// Reads one run.
+//
+// Threads: the callback runs on the context's executor.
+
+struct StoredRun {
+  OccurrenceSource source;  // the schedule's present definition
+  std::optional<storage::v1::RunRecord>
+      record;                         // if the run has many events, or its schedule has on_complete
+  storage::v1::RunPartRecord counts;  // with a record: the sum of the parts
+  SingleEvent single;                 // without a record
+};
+
+// NOT_FOUND if there is no such schedule or run.
+void ReadRun(MasterContext& context, RunName name,
+             absl::AnyInvocable<void(absl::StatusOr<StoredRun>)> done);
 
 }  // namespace escapement::master
 

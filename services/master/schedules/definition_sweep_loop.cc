@@ -7,7 +7,7 @@
 
 #include "absl/algorithm/container.h"
 #include "common/base/key_codec.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/kv/group_parts.h"
 #include "common/storage/event_table.h"
 #include "common/storage/policy_table.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/storage/access_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/policy_table.h"

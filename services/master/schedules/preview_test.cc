@@ -1,5 +1,3 @@
-#include "services/master/schedules/preview.h"
-
 #include <set>
 #include <string>
 #include <vector>
@@ -9,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "services/master/schedules/schedule_reader.h"
 
 namespace escapement::master {
 namespace preview_test {

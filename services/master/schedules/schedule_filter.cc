@@ -4,7 +4,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
 #include "common/base/proto_time.h"
 #include "services/master/requests/filter_values.h"
 

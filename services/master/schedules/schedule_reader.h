@@ -10,6 +10,10 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/uid.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "escapement/v1/schedule_service.pb.h"
 #include "services/master/base/master_context.h"
 #include "services/master/codec/schedule_codec.h"
 #include "services/master/requests/resource_name.h"
@@ -41,10 +45,31 @@ struct SchedulePage {
   std::string next;  // schedule id at which the read ended early; empty: all are read
 };
 // Reads states, definitions and counts of schedules whose rows are known: in their order, without
-// payloads, and about a page's bytes (page_budget.h). A schedule that is deleted during the read is
-// left out.
+// payloads, and about a page's bytes (range_reader.h). A schedule that is deleted during the read
+// is left out.
 void ReadScheduleDetails(MasterContext& context, std::vector<StoredSchedule> schedules,
                          absl::AnyInvocable<void(absl::StatusOr<SchedulePage>)> done);
+
+// Reads the counts of all runs of schedules, summed over their parts.
+//
+// Threads: the callback runs on the context's executor.
+
+// One sum for each uid, in their order. All schedules are read at once, so their number must be
+// bounded.
+void ReadScheduleCounts(
+    MasterContext& context, const std::vector<Uid>& uids,
+    absl::AnyInvocable<void(absl::StatusOr<std::vector<storage::v1::RunPartRecord>>)> done);
+
+// Shows when a schedule with given times would fire. Pure.
+
+// INVALID_ARGUMENT with every wrong field; times that never fire have the reason
+// IMPOSSIBLE_EXPRESSION. Times that are all in the past are refused, as for a new schedule, unless
+// from_time is before them. An interval without an anchor is anchored at `now`. Occurrences and
+// warnings are as seen at from_time, by default at `now`.
+//
+// A civil time that a gap skips is no occurrence; a warning names it.
+absl::StatusOr<v1::PreviewScheduleResponse> Preview(const v1::PreviewScheduleRequest& request,
+                                                    absl::Time now);
 
 }  // namespace escapement::master
 

@@ -8,7 +8,7 @@
 #include "common/storage/schedule_table.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
-#include "services/master/requests/page_budget.h"
+#include "services/master/requests/range_reader.h"
 
 namespace escapement::master {
 namespace {

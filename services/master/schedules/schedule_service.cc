@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
 #include "common/base/proto_time.h"
 #include "common/runtime/perturb.h"
 #include "common/status/errors.h"
@@ -13,17 +12,14 @@
 #include "services/master/base/limits.h"
 #include "services/master/codec/delivery_codec.h"
 #include "services/master/codec/schedule_codec.h"
-#include "services/master/requests/page_budget.h"
-#include "services/master/requests/page_token.h"
+#include "services/master/requests/range_reader.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
 #include "services/master/schedules/changes/backfill_decision.h"
 #include "services/master/schedules/changes/backfill_reader.h"
-#include "services/master/schedules/changes/launch_reader.h"
 #include "services/master/schedules/changes/resume_decision.h"
 #include "services/master/schedules/changes/schedule_decisions.h"
 #include "services/master/schedules/changes/schedule_transaction.h"
-#include "services/master/schedules/preview.h"
 #include "services/master/schedules/schedule_filter.h"
 #include "services/master/schedules/schedule_reader.h"
 #include "services/master/schedules/schedule_search.h"
@@ -105,7 +101,7 @@ void ScheduleService::CreateSchedule(v1::CreateScheduleRequest request, Done<v1:
   if (!request.has_schedule()) violations.Add("schedule", "is required");
   absl::StatusOr<ScheduleDraft> draft = absl::InternalError("not read");
   if (request.has_schedule()) {
-    draft = ReadSchedule(request.schedule(), *tenant);
+    draft = DraftOf(request.schedule(), *tenant);
     // An error of its own kind is shown as it is, unless there are others.
     if (!draft.ok() && violations.empty()) return context_.Refuse(draft.status(), std::move(done));
     violations.AddStatus("", draft.status());

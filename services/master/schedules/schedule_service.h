@@ -6,7 +6,7 @@
 #ifndef SERVICES_MASTER_SCHEDULES_SCHEDULE_SERVICE_H_
 #define SERVICES_MASTER_SCHEDULES_SCHEDULE_SERVICE_H_
 
-#include "services/master/api/schedule_api.h"
+#include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
 
 namespace escapement::master {

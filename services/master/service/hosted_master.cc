@@ -10,11 +10,10 @@
 #include "absl/time/time.h"
 #include "common/kv/wire/store_service_grpc.h"
 #include "common/rest/docs/docs_page.h"
-#include "common/rest/docs/openapi_json.h"
 #include "common/rest/route_table.h"
-#include "common/secrets/secret_keys_flag.h"
+#include "common/secrets/sealed_value.h"
 #include "common/tokens/token_grpc.h"
-#include "services/master/ingest/kafka/kafka_ingest_flags.h"
+#include "services/master/ingest/kafka/kafka_ingest.h"
 #include "services/master/page/browser_session.h"
 #include "services/master/service/master_grpc.h"
 

@@ -13,7 +13,7 @@
 
 #include "common/auth/hosted_gate.h"
 #include "common/kv/kv_store.h"
-#include "common/kv/wire/store_admin.h"
+#include "common/kv/wire/store_connection.h"
 #include "common/process/service_process.h"
 #include "common/rest/rest_door.h"
 #include "common/tokens/token_door.h"

@@ -1,14 +1,34 @@
-// TargetService: shows the rows that handlers write about their targets (target_states).
+// ShowTarget: the status of one target, from the rows of the handlers that use it.
 //
-// Threads: as TargetApi.
+// Pure.
 
 #ifndef SERVICES_MASTER_TARGET_STATES_TARGET_SERVICE_H_
 #define SERVICES_MASTER_TARGET_STATES_TARGET_SERVICE_H_
 
-#include "services/master/api/target_api.h"
+#include <string>
+#include <vector>
+
+#include "common/base/uid.h"
+#include "escapement/storage/v1/target_records.pb.h"
+#include "escapement/v1/target_service.pb.h"
+#include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
+#include "services/master/sweeps/sweep_loop.h"
 
 namespace escapement::master {
+
+struct HandlerRow {
+  std::string handler;
+  storage::v1::TargetRowRecord record;
+};
+
+// `rows` is not empty, and in the order of the handlers.
+v1::TargetStatus ShowTarget(const std::string& tenant, const Uid& target,
+                            const std::vector<HandlerRow>& rows);
+
+// TargetService: shows the rows that handlers write about their targets (target_states).
+//
+// Threads: as TargetApi.
 
 class TargetService final : public TargetApi {
  public:
@@ -21,6 +41,11 @@ class TargetService final : public TargetApi {
  private:
   MasterContext& context_;
 };
+
+// TargetSweep: the rows of `target_states` that their handlers have not written for long, because
+// they are dead; for a SweepLoop.
+
+std::vector<SweptRows> TargetSweep();
 
 }  // namespace escapement::master
 

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/status/errors.h"
-#include "common/storage/target_table.h"
+#include "common/storage/name_tables.h"
 #include "escapement/storage/v1/target_records.pb.h"
 #include "gtest/gtest.h"
 #include "services/master/testing/master_world.h"

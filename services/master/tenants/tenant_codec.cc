@@ -11,7 +11,7 @@
 #include "common/storage/access_table.h"
 #include "services/master/base/limits.h"
 #include "services/master/codec/schedule_codec.h"
-#include "services/master/requests/update_mask.h"
+#include "services/master/requests/resource_name.h"
 
 namespace escapement::master {
 namespace {

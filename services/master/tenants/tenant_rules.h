@@ -1,10 +1,6 @@
-// TenantRules of the master: the tenant must exist, must not be suspended, and must stay within its
-// quotas.
+// Counts the rows of a tenant.
 //
-// Schedules, policies and pending events are counted in the background, so a check never waits: the
-// count is at most some seconds old, plus what this master has let pass since.
-//
-// Threads: Check from any; the rest on the context's executor.
+// Threads: callbacks run on the context's executor.
 
 #ifndef SERVICES_MASTER_TENANTS_TENANT_RULES_H_
 #define SERVICES_MASTER_TENANTS_TENANT_RULES_H_
@@ -14,15 +10,30 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/auth/platform_gate.h"
 #include "services/master/base/master_context.h"
-#include "services/master/tenants/row_counter.h"
 #include "services/master/tenants/tenant_directory.h"
 
 namespace escapement::master {
+
+enum class CountedRows { kSchedules, kPolicies, kPendingEvents };
+
+// Counting stops at `count_max`, and for pending events after kCountRowsMax rows of all tenants.
+void CountRows(MasterContext& context, CountedRows which, const std::string& tenant,
+               int64_t count_max, absl::AnyInvocable<void(absl::StatusOr<int64_t>)> done);
+
+// TenantRules of the master: the tenant must exist, must not be suspended, and must stay within its
+// quotas.
+//
+// Schedules, policies and pending events are counted in the background, so a check never waits: the
+// count is at most some seconds old, plus what this master has let pass since.
+//
+// Threads: Check from any; the rest on the context's executor.
 
 class MasterTenantRules final : public auth::TenantRules {
  public:

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/rpc/method_access.h"
 #include "common/status/errors.h"
 #include "common/storage/access_table.h"
@@ -19,12 +19,12 @@
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
 #include "services/master/codec/delivery_codec.h"
-#include "services/master/requests/page_token.h"
+#include "services/master/requests/range_reader.h"
 #include "services/master/requests/record_transaction.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
-#include "services/master/tenants/row_counter.h"
 #include "services/master/tenants/tenant_codec.h"
+#include "services/master/tenants/tenant_rules.h"
 
 namespace escapement::master {
 namespace {

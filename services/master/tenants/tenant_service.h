@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "services/master/api/tenant_api.h"
+#include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
 #include "services/master/requests/record_transaction.h"
 #include "services/master/tenants/tenant_directory.h"

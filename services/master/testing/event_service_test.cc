@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/status/errors.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
+#include "common/storage/event_table.h"
 #include "common/storage/inflight_table.h"
-#include "common/storage/interned_delivery.h"
 #include "common/storage/name_tables.h"
 #include "gtest/gtest.h"
 #include "services/master/testing/master_world.h"
@@ -230,7 +230,7 @@ TEST(EventService, IngestCountsNewAndExistingEventsAndReturnsServerMadeIds) {
   EXPECT_EQ(fixture.Rows(ColumnFamily::kDefinitions).size(), 1u);
 }
 
-// Old deliveries are collected by period (interned_delivery.h), so each period has its own.
+// Old deliveries are collected by period (event_table.h), so each period has its own.
 TEST(EventService, IngestStoresADeliveryForEachPeriodOfDueTimes) {
   MasterWorld fixture;
   const absl::Time due = fixture.Now() + absl::Hours(1);

@@ -5,7 +5,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
 #include "common/base/proto_time.h"
 #include "common/storage/children_table.h"
 #include "common/tokens/token_handle.h"

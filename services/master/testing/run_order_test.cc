@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/cron/occurrence_id.h"
 #include "common/status/errors.h"
 #include "gtest/gtest.h"

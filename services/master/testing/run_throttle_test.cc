@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/storage/run_table.h"
 #include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "common/base/micros.h"
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
 #include "common/storage/done_table.h"

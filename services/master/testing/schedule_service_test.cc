@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/status/errors.h"
 #include "common/storage/children_table.h"
 #include "common/storage/event_table.h"

@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "common/base/micros.h"
 #include "common/base/proto_time.h"
 #include "common/records/currency.h"
 #include "common/status/errors.h"

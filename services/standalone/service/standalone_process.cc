@@ -4,15 +4,14 @@
 #include <utility>
 
 #include "common/process/gated_service.h"
-#include "common/process/lease_flags.h"
-#include "common/secrets/secret_keys_flag.h"
+#include "common/process/sharded_service.h"
+#include "common/secrets/sealed_value.h"
 #include "common/status/return_if_error.h"
-#include "services/emitter/service/hosted_emitter.h"
-#include "services/handler/service/hosted_handler.h"
+#include "services/emitter/service/emitter_service.h"
+#include "services/handler/service/handler_service.h"
 #include "services/master/service/hosted_master.h"
-#include "services/store/service/metrics.h"
-#include "services/store/service/store_flags.h"
 #include "services/store/service/store_server.h"
+#include "services/store/service/store_tasks.h"
 #include "services/token_manager/service/hosted_token_manager.h"
 
 namespace escapement::standalone {

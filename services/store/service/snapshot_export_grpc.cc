@@ -7,8 +7,8 @@
 
 #include "common/base/log.h"
 #include "common/kv/snapshot_file/snapshot_file.h"
+#include "common/rpc/ordered_stream_grpc.h"
 #include "common/rpc/rpc_table_grpc.h"
-#include "common/rpc/stream_message_grpc.h"
 #include "common/status/errors.h"
 #include "escapement/v1/store_service.pb.h"
 

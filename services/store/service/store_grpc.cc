@@ -7,8 +7,8 @@
 #include "absl/synchronization/mutex.h"
 #include "common/kv/wire/kv_wire.h"
 #include "common/kv/wire/message_queue.h"
+#include "common/rpc/ordered_stream_grpc.h"
 #include "common/rpc/rpc_table_grpc.h"
-#include "common/rpc/stream_message_grpc.h"
 #include "escapement/internal/v1/store.pb.h"
 
 namespace escapement::store {

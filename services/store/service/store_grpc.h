@@ -9,7 +9,7 @@
 #include <cstddef>
 
 #include "common/kv/kv_store.h"
-#include "common/kv/wire/store_admin.h"
+#include "common/kv/wire/store_connection.h"
 
 namespace escapement {
 class RpcTable;

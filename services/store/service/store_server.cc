@@ -1,10 +1,17 @@
 #include "services/store/service/store_server.h"
 
+#include <filesystem>
+#include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "common/http/http_server.h"
-#include "common/kv/engine/clock_hold.h"
+#include "common/kv/engine/store_clock.h"
+#include "common/kv/layout.h"
 #include "common/kv/wire/store_service_grpc.h"
 #include "google/protobuf/util/time_util.h"
 #include "services/store/service/snapshot_export_grpc.h"
@@ -148,6 +155,119 @@ void StoreServer::HandOver(kv::KvStore::Callback<v1::HandOverResponse> done) {
     if (!status.ok()) return done(status);
     done(v1::HandOverResponse());
   });
+}
+
+namespace {
+
+// Follows a count that begins again at zero when the store does.
+void Follow(Counter& counter, uint64_t count, uint64_t& last) {
+  counter.Increment(static_cast<double>(count >= last ? count - last : count));
+  last = count;
+}
+
+std::unique_ptr<Metrics::CollectorHandle> AddReplicaMetrics(Metrics& metrics, StoreServer& server) {
+  Gauge* leads = metrics.GetGauge("escapement_store_leads", "1 while this replica leads.");
+  Gauge* epoch = metrics.GetGauge("escapement_store_leader_epoch",
+                                  "Term of the leader that this replica sees in the log.");
+  Gauge* rows =
+      metrics.GetGauge("escapement_store_log_seq", "Last row of the log that this replica sees.");
+  Gauge* lag = metrics.GetGauge("escapement_store_replica_lag_seconds",
+                                "How long this replica has had fewer rows than the log.");
+  Gauge* snapshot = metrics.GetGauge("escapement_store_snapshot_seq",
+                                     "Last row in the newest snapshot; 0 without one.");
+  Gauge* age = metrics.GetGauge("escapement_store_snapshot_age_seconds",
+                                "Store time since the newest snapshot; only the leader knows it.");
+  return metrics.AddCollector([=, &server] {
+    const kv::ReplicaStatus status = *server.replica();
+    leads->Set(status.role == kv::ReplicaRole::kLeader ? 1 : 0);
+    epoch->Set(static_cast<double>(status.leader.epoch));
+    rows->Set(static_cast<double>(status.log_seq));
+    lag->Set(absl::ToDoubleSeconds(status.behind));
+    snapshot->Set(static_cast<double>(status.snapshot_seq));
+    const bool known = status.snapshot_seq > 0 && status.role == kv::ReplicaRole::kLeader;
+    age->Set(known ? absl::ToDoubleSeconds(server.info().store_time - status.snapshot_time) : 0);
+  });
+}
+
+std::unique_ptr<Metrics::CollectorHandle> AddSizeMetrics(Metrics& metrics, StoreServer& server) {
+  std::vector<Gauge*> rows;
+  for (const absl::string_view family : kv::kColumnFamilyNames) {
+    rows.push_back(
+        metrics.GetGauge("escapement_store_rows",
+                         "Rows of a column family, about; 0 in a replica that does not lead.",
+                         {{"column_family", std::string(family)}}));
+  }
+  Gauge* live = metrics.GetGauge("escapement_store_live_bytes",
+                                 "Bytes of the table files and of writes in memory; 0 in a replica "
+                                 "that does not lead.");
+  Gauge* stall = metrics.GetGauge("escapement_store_write_stall",
+                                  "1 while RocksDB stops or slows writes until it has compacted.");
+  Gauge* free =
+      metrics.GetGauge("escapement_store_disk_free_bytes", "Free bytes on the disk of the data.");
+  Gauge* disk =
+      metrics.GetGauge("escapement_store_disk_size_bytes", "Size of the disk of the data.");
+  return metrics.AddCollector([=, &server] {
+    const kv::StoreSize size = server.size();
+    for (size_t cf = 0; cf < rows.size(); ++cf) rows[cf]->Set(static_cast<double>(size.rows[cf]));
+    live->Set(static_cast<double>(size.live_bytes));
+    stall->Set(size.write_stall ? 1 : 0);
+    std::error_code error;
+    const auto space = std::filesystem::space(server.data_dir(), error);
+    if (error) return;
+    free->Set(static_cast<double>(space.available));
+    disk->Set(static_cast<double>(space.capacity));
+  });
+}
+
+std::function<void(absl::Duration)> ObserveIn(Histogram* seconds) {
+  return [seconds](absl::Duration took) { seconds->Observe(absl::ToDoubleSeconds(took)); };
+}
+
+}  // namespace
+
+std::function<void(absl::Duration)> AppendLatency(Metrics& metrics) {
+  return ObserveIn(metrics.GetHistogram("escapement_store_append_seconds",
+                                        "Time until a batch is durable in the shared log.",
+                                        LatencyBuckets()));
+}
+
+std::function<void(absl::Duration)> CommitLatency(Metrics& metrics) {
+  return ObserveIn(metrics.GetHistogram(
+      "escapement_store_commit_seconds",
+      "How long commits took, from their arrival until they were durable or refused.",
+      LatencyBuckets()));
+}
+
+StoreMetrics::StoreMetrics(Metrics& metrics, StoreServer& server) {
+  Gauge* seq =
+      metrics.GetGauge("escapement_store_commit_seq", "Sequence of the last acknowledged commit.");
+  Gauge* time = metrics.GetGauge("escapement_store_time_seconds", "Store time.");
+  Gauge* disagreement = metrics.GetGauge("escapement_store_clock_disagreement_seconds",
+                                         "Wall clock less store time.");
+  Gauge* hold = metrics.GetGauge("escapement_store_clock_hold",
+                                 "1 while emission waits for the clock's confirmation.");
+  Gauge* held_for = metrics.GetGauge("escapement_store_clock_hold_seconds",
+                                     "How long emission has waited for the clock.");
+  Gauge* accepting =
+      metrics.GetGauge("escapement_store_accepting", "0 while the disk is too full for commits.");
+  Counter* commits =
+      metrics.GetCounter("escapement_store_commits_total", "Commits decided since the start.");
+  Counter* syncs =
+      metrics.GetCounter("escapement_store_syncs_total", "Syncs of the log since the start.");
+  store_ = metrics.AddCollector(
+      [=, &server, last_commits = uint64_t{0}, last_syncs = uint64_t{0}]() mutable {
+        const kv::RocksKvStore::Info info = server.info();
+        seq->Set(static_cast<double>(info.seq));
+        time->Set(absl::ToDoubleSeconds(info.store_time - absl::UnixEpoch()));
+        disagreement->Set(absl::ToDoubleSeconds(info.clock_disagreement));
+        hold->Set(info.clock_hold ? 1 : 0);
+        held_for->Set(absl::ToDoubleSeconds(info.clock_held_for));
+        accepting->Set(info.accepting ? 1 : 0);
+        Follow(*commits, info.commits, last_commits);
+        Follow(*syncs, info.syncs, last_syncs);
+      });
+  size_ = AddSizeMetrics(metrics, server);
+  if (server.replica().has_value()) replica_ = AddReplicaMetrics(metrics, server);
 }
 
 }  // namespace escapement::store

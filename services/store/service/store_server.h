@@ -13,6 +13,7 @@
 #define SERVICES_STORE_SERVICE_STORE_SERVER_H_
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,7 +22,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/kv/rocks/rocks_kv_store.h"
-#include "common/kv/wire/store_admin.h"
+#include "common/kv/wire/store_connection.h"
+#include "common/metrics/metrics.h"
 #include "common/runtime/runtime.h"
 #include "services/store/service/commit_meter.h"
 #include "services/store/service/replication.h"
@@ -69,7 +71,7 @@ class StoreServer final : public kv::StoreAdmin {
   // one may go. A store that is not replicated answers 200.
   absl::Status AddHttpRoutes(HttpServer& http);
   // As HostedService::NotReadyReason. Not empty while a replica does not lead. Not empty if the
-  // clock has held emission for longer than it takes to follow a step of minutes (clock_hold.h).
+  // clock has held emission for longer than it takes to follow a step of minutes (store_clock.h).
   // Then nothing is planned until an operator confirms the clock.
   std::string NotReadyReason() const;
   kv::KvStore& store();
@@ -94,6 +96,24 @@ class StoreServer final : public kv::StoreAdmin {
 
 // The part of the options that concerns RocksDB.
 kv::RocksKvStore::Options RocksOptionsOf(const StoreServer::Options& options);
+
+// The store's metrics for /metrics.
+
+class StoreMetrics {
+ public:
+  // Both arguments must outlive it.
+  StoreMetrics(Metrics& metrics, StoreServer& server);
+
+ private:
+  std::unique_ptr<Metrics::CollectorHandle> store_;
+  std::unique_ptr<Metrics::CollectorHandle> size_;
+  std::unique_ptr<Metrics::CollectorHandle> replica_;  // null if the store is not replicated
+};
+
+// For Replication::Options::on_append and StoreServer::Options::on_commit. `metrics` must outlive
+// them.
+std::function<void(absl::Duration)> AppendLatency(Metrics& metrics);
+std::function<void(absl::Duration)> CommitLatency(Metrics& metrics);
 
 }  // namespace escapement::store
 

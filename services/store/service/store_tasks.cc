@@ -1,10 +1,127 @@
 #include "services/store/service/store_tasks.h"
 
+#include <cstdint>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/kv/layout.h"
 #include "common/kv/replica/move_store.h"
-#include "services/store/service/store_flags.h"
+#include "common/rpc/host_port.h"
 #include "services/store/service/store_server.h"
 
+ABSL_FLAG(std::string, data_dir, "", "folder of the data; the store creates it if it is missing");
+ABSL_FLAG(bool, accept_loss, false,
+          "serve although acknowledged commits are missing from the data folder, or from the log "
+          "of a replicated store");
+ABSL_FLAG(absl::Duration, store_lease_ttl, absl::Seconds(5),
+          "nobody can take over a lease for this long after the store starts");
+ABSL_FLAG(uint32_t, partitions, 16, "number of partitions of a new data folder; 1 to 1024");
+ABSL_FLAG(uint32_t, queue_shards, 8, "number of queue shards of a new data folder; 1 to 1024");
+ABSL_FLAG(uint32_t, policy_shards, 8, "number of policy shards of a new data folder; 1 to 1024");
+ABSL_FLAG(uint64_t, free_mib_min, 256,
+          "MiB of disk that must stay free; with less, commits are refused");
+ABSL_FLAG(uint64_t, block_cache_mib, 256, "MiB of memory for blocks read from disk");
+
+ABSL_FLAG(
+    std::string, replicate_through, "",
+    "postgresql:// URL of the PostgreSQL that keeps the log of a replicated store; empty = the "
+    "store is not replicated");
+ABSL_FLAG(std::string, replicated_log, "default",
+          "name of the log in that database; all replicas of a store have the same");
+ABSL_FLAG(std::string, store_id, "", "name of this replica; must differ among the replicas");
+ABSL_FLAG(std::string, advertise, "", "host:port at which clients reach this replica");
+ABSL_FLAG(bool, migrate, false,
+          "make or update the log's schema in PostgreSQL, say what PostgreSQL can lose, and exit");
+ABSL_FLAG(bool, move_into_log, false,
+          "begin the log with the store in --data_dir, which is not replicated, and exit");
+ABSL_FLAG(bool, move_out_of_log, false,
+          "make a store that is not replicated in --data_dir of all that the log has, end the log, "
+          "and exit; all replicas must be stopped");
+
 namespace escapement::store {
+
+namespace {
+
+void ValidateReplication(std::vector<std::string>& errors) {
+  const std::string url = absl::GetFlag(FLAGS_replicate_through);
+  if (url.empty()) return;
+  if (!absl::StartsWith(url, "postgresql://") && !absl::StartsWith(url, "postgres://"))
+    errors.push_back("--replicate_through: must be a postgresql:// URL");
+  if (StoreTaskFlag() != StoreTask::kNone) return;
+  if (absl::GetFlag(FLAGS_store_id).empty())
+    errors.push_back("--store_id: is required with --replicate_through");
+  if (absl::GetFlag(FLAGS_store_id).size() > kStoreIdBytesMax)
+    errors.push_back(absl::StrCat("--store_id: at most ", kStoreIdBytesMax, " bytes"));
+  const std::string advertise = absl::GetFlag(FLAGS_advertise);
+  if (advertise.empty()) {
+    errors.push_back("--advertise: is required with --replicate_through");
+  } else if (!ParseHostPort(advertise).ok()) {
+    errors.push_back("--advertise: must be host:port");
+  }
+}
+
+void ValidateTask(std::vector<std::string>& errors) {
+  const int tasks = int{absl::GetFlag(FLAGS_migrate)} + int{absl::GetFlag(FLAGS_move_into_log)} +
+                    int{absl::GetFlag(FLAGS_move_out_of_log)};
+  if (tasks > 1)
+    errors.push_back("--migrate, --move_into_log and --move_out_of_log: give one of them");
+  if (tasks > 0 && absl::GetFlag(FLAGS_replicate_through).empty())
+    errors.push_back("--migrate, --move_into_log, --move_out_of_log: need --replicate_through");
+}
+
+}  // namespace
+
+void ValidateStoreFlags(std::vector<std::string>& errors) {
+  if (absl::GetFlag(FLAGS_data_dir).empty() && StoreTaskFlag() != StoreTask::kMigrate)
+    errors.push_back("--data_dir: is required");
+  const auto check_count = [&errors](const char* name, uint32_t count) {
+    if (count < 1 || count > kv::kLayoutNumberMax) {
+      errors.push_back(absl::StrCat("--", name, ": must be from 1 to ", kv::kLayoutNumberMax));
+    }
+  };
+  check_count("partitions", absl::GetFlag(FLAGS_partitions));
+  check_count("queue_shards", absl::GetFlag(FLAGS_queue_shards));
+  check_count("policy_shards", absl::GetFlag(FLAGS_policy_shards));
+  if (absl::GetFlag(FLAGS_store_lease_ttl) <= absl::ZeroDuration()) {
+    errors.push_back("--store_lease_ttl: must be positive");
+  }
+  ValidateReplication(errors);
+  ValidateTask(errors);
+}
+
+StoreTask StoreTaskFlag() {
+  if (absl::GetFlag(FLAGS_migrate)) return StoreTask::kMigrate;
+  if (absl::GetFlag(FLAGS_move_into_log)) return StoreTask::kMoveIntoLog;
+  if (absl::GetFlag(FLAGS_move_out_of_log)) return StoreTask::kMoveOutOfLog;
+  return StoreTask::kNone;
+}
+
+StoreServer::Options StoreOptionsFromFlags() {
+  return {.data_dir = absl::GetFlag(FLAGS_data_dir),
+          .accept_loss = absl::GetFlag(FLAGS_accept_loss),
+          .lease_ttl = absl::GetFlag(FLAGS_store_lease_ttl),
+          .partitions = absl::GetFlag(FLAGS_partitions),
+          .queue_shards = absl::GetFlag(FLAGS_queue_shards),
+          .policy_shards = absl::GetFlag(FLAGS_policy_shards),
+          .free_bytes_min = absl::GetFlag(FLAGS_free_mib_min) << 20,
+          .block_cache_bytes = absl::GetFlag(FLAGS_block_cache_mib) << 20,
+          .replication = {.url = absl::GetFlag(FLAGS_replicate_through),
+                          .log_name = absl::GetFlag(FLAGS_replicated_log),
+                          .store_id = absl::GetFlag(FLAGS_store_id),
+                          .advertise = absl::GetFlag(FLAGS_advertise),
+                          .on_append = nullptr}};
+}
+
+absl::StatusOr<std::unique_ptr<StoreServer>> OpenStoreFromFlags(Metrics& metrics,
+                                                                Runtime& runtime) {
+  StoreServer::Options options = StoreOptionsFromFlags();
+  options.replication.on_append = AppendLatency(metrics);
+  options.on_commit = CommitLatency(metrics);
+  return StoreServer::Open(options, runtime);
+}
+
 namespace {
 
 using Move = absl::Status (*)(kv::RocksKvStore::Options, Runtime&, kv::SharedLog&);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/inflight_table.h"
 #include "services/token_manager/shard/record_reader.h"
@@ -21,7 +21,7 @@ constexpr size_t kClaimBytesMax = 1 << 20;
 using kv::ColumnFamily;
 using kv::Mutation;
 
-GrantDraft::GrantDraft(ShardState& state)
+GrantDraft::GrantDraft(PolicyShardState& state)
     : state_(state),
       claim_events_turn_(
           Perturb(state.core.runtime, Site::kTokensClaimOfOneGrant) ? 1 : kClaimEventsTurn) {}

@@ -32,7 +32,7 @@ class GrantDraft {
     absl::Duration timeout_max = absl::ZeroDuration();
   };
 
-  explicit GrantDraft(ShardState& state);
+  explicit GrantDraft(PolicyShardState& state);
 
   uint64_t events() const { return events_; }
   size_t grants() const { return made_.size(); }
@@ -82,7 +82,7 @@ class GrantDraft {
   void TakeBack(const Made& made);
   void Settle(PolicyState& policy, const std::string& key);
 
-  ShardState& state_;
+  PolicyShardState& state_;
   const uint64_t claim_events_turn_;
   kv::Group group_;
   std::vector<Uid> condition_of_;  // by condition: the schedule, or the policy

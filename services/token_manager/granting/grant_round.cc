@@ -6,7 +6,7 @@
 
 #include "common/records/retry_end.h"
 #include "common/runtime/perturb.h"
-#include "services/token_manager/base/limits.h"
+#include "services/token_manager/base/options.h"
 #include "services/token_manager/shard/record_reader.h"
 #include "services/token_manager/waiting/window_plan.h"
 
@@ -29,7 +29,7 @@ constexpr absl::Duration kJudgeAgain = absl::Seconds(5);
 
 }  // namespace
 
-GrantRound::GrantRound(ShardState& state, RowActions& actions)
+GrantRound::GrantRound(PolicyShardState& state, RowActions& actions)
     : state_(state),
       actions_(actions),
       events_max_(Perturb(state.core.runtime, Site::kTokensGrantOfOne)

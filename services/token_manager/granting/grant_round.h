@@ -17,7 +17,7 @@ namespace escapement::token_manager {
 class GrantRound {
  public:
   // One round makes the grants of one commit. Both arguments outlive it.
-  GrantRound(ShardState& state, RowActions& actions);
+  GrantRound(PolicyShardState& state, RowActions& actions);
 
   // Once: claims again what is in `resends` (but what is not to be sent any more stays as it is),
   // then looks at the policies that are ready, until the round is full. The round's base is closed.
@@ -46,7 +46,7 @@ class GrantRound {
   // False: later.
   bool Resume(const Resend& resend, const Round& round);
 
-  ShardState& state_;
+  PolicyShardState& state_;
   RowActions& actions_;
   const uint64_t events_max_;
   GrantDraft draft_;

@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "common/backoff/retry_plan.h"
-#include "common/base/micros.h"
+#include "common/backoff/backoff.h"
+#include "common/base/proto_time.h"
 #include "common/records/retry_end.h"
 #include "common/records/row_judge.h"
 

@@ -25,7 +25,7 @@ class TokenRelease {
   using Entry = storage::v1::GrantReportRecord::Entry;
 
   // `resends` receives the grants that are to be claimed again. All arguments outlive it.
-  TokenRelease(ShardState& state, Round& round, std::deque<Resend>& resends)
+  TokenRelease(PolicyShardState& state, Round& round, std::deque<Resend>& resends)
       : state_(state), round_(round), resends_(resends) {}
 
   // False: a record that the entry needs is being read, or (see no_room) no queue shard can take
@@ -73,7 +73,7 @@ class TokenRelease {
   std::optional<std::string> TargetOf(const Grant& grant);
   void NoteTarget(const Grant& grant, const Entry& entry);
 
-  ShardState& state_;
+  PolicyShardState& state_;
   Round& round_;
   std::deque<Resend>& resends_;
   bool no_room_ = false;

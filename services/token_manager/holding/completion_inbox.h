@@ -17,7 +17,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "common/tokens/local_grants.h"
+#include "common/tokens/token_door.h"
 
 namespace escapement::token_manager {
 

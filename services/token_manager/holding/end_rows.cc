@@ -6,15 +6,13 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
-#include "common/base/micros.h"
 #include "common/base/printable_text.h"
-#include "common/records/attempt_memory.h"
+#include "common/base/proto_time.h"
 #include "common/records/retry_end.h"
-#include "common/storage/done_record.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/name_tables.h"
-#include "common/storage/queue_shard_slices.h"
+#include "common/storage/run_table.h"
 #include "common/storage/waiting_table.h"
 
 namespace escapement::token_manager {

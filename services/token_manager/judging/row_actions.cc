@@ -4,9 +4,9 @@
 #include <optional>
 #include <utility>
 
-#include "common/backoff/retry_plan.h"
-#include "common/base/micros.h"
-#include "common/storage/child_rows.h"
+#include "common/backoff/backoff.h"
+#include "common/base/proto_time.h"
+#include "common/storage/children_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
 #include "common/storage/run_table.h"

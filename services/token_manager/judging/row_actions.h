@@ -7,7 +7,7 @@
 //
 // A row of a former version may have been written again since it was read, because a change back to
 // its definition makes the same keys. So the group also has the condition that the row is as it was
-// read, and the key is read again afterwards (ShardState::to_read).
+// read, and the key is read again afterwards (PolicyShardState::to_read).
 //
 // Threads: one, the token manager's executor.
 
@@ -42,7 +42,7 @@ struct RowAction {
 
 class RowActions {
  public:
-  explicit RowActions(ShardState& state) : state_(state) {}
+  explicit RowActions(PolicyShardState& state) : state_(state) {}
 
   bool empty() const { return pending_.empty(); }
   // No more are taken at the moment.
@@ -82,7 +82,7 @@ class RowActions {
   void Applied(const Group& group);
   void Refused(const Group& group);
 
-  ShardState& state_;
+  PolicyShardState& state_;
   std::deque<RowAction> pending_;
   std::vector<Group> committing_;
 };

@@ -18,18 +18,18 @@ constexpr uint32_t kScanBytes = 1 << 20;
 constexpr size_t kGroupScansMax = 16;  // under way
 constexpr size_t kReadRows = 100;      // rows that one request reads one by one
 
-uint32_t RowsToScan(ShardState& state) {
+uint32_t RowsToScan(PolicyShardState& state) {
   return Perturb(state.core.runtime, Site::kWaitingScanOfOne) ? 1 : kScanRows;
 }
 
 }  // namespace
 
-WaitingLoader::WaitingLoader(std::weak_ptr<ShardState> state, RecordReader& reader,
+WaitingLoader::WaitingLoader(std::weak_ptr<PolicyShardState> state, RecordReader& reader,
                              std::function<void()> on_lagged)
     : state_(std::move(state)), reader_(reader), on_lagged_(std::move(on_lagged)) {}
 
 void WaitingLoader::Start() {
-  const std::shared_ptr<ShardState> state = state_.lock();
+  const std::shared_ptr<PolicyShardState> state = state_.lock();
   // A snapshot for the watch to begin at; everything is read after it.
   const std::string begin = WaitingShardPrefix(state->shard);
   state->core.client.Scan({.cf = ColumnFamily::kWaiting,
@@ -39,7 +39,7 @@ void WaitingLoader::Start() {
                            .keys_only = true},
                           state->core.executor,
                           [this, weak = state_](absl::StatusOr<kv::ScanResult> result) {
-                            const std::shared_ptr<ShardState> state = weak.lock();
+                            const std::shared_ptr<PolicyShardState> state = weak.lock();
                             if (state == nullptr) return;
                             if (!result.ok()) return Start();
                             OpenWatch(result->seq);
@@ -47,14 +47,14 @@ void WaitingLoader::Start() {
 }
 
 void WaitingLoader::OpenWatch(kv::CommitSeq from) {
-  const std::shared_ptr<ShardState> state = state_.lock();
+  const std::shared_ptr<PolicyShardState> state = state_.lock();
   const std::string begin = WaitingShardPrefix(state->shard);
   watch_ = state->core.client.OpenWatch(
       {.cf = ColumnFamily::kWaiting, .begin = begin, .end = PrefixEnd(begin), .from_seq = from},
       /*excluding_own=*/true, state->core.executor,
       {.on_batch =
            [this, weak = state_](const kv::WatchBatch& batch) {
-             const std::shared_ptr<ShardState> state = weak.lock();
+             const std::shared_ptr<PolicyShardState> state = weak.lock();
              if (state != nullptr) OnBatch(*state, batch);
            },
        .on_lagged =
@@ -65,7 +65,7 @@ void WaitingLoader::OpenWatch(kv::CommitSeq from) {
   ScanGrants(GrantShardPrefix(state->shard));
 }
 
-void WaitingLoader::OnBatch(ShardState& state, const kv::WatchBatch& batch) {
+void WaitingLoader::OnBatch(PolicyShardState& state, const kv::WatchBatch& batch) {
   const bool none_told = Perturb(state.core.runtime, Site::kWaitingRowNotTold);
   for (const kv::WatchedMutation& mutation : batch.mutations) {
     if (mutation.kind == Mutation::Kind::kDelete) {
@@ -86,7 +86,7 @@ void WaitingLoader::OnBatch(ShardState& state, const kv::WatchBatch& batch) {
 // True if the row must be read: the watch leaves out the value, or reports another version than the
 // one in memory, because another version of the schedule has written the row again. (The report may
 // also be older than the row in memory.)
-bool WaitingLoader::ReadWatched(ShardState& state, const std::string& key,
+bool WaitingLoader::ReadWatched(PolicyShardState& state, const std::string& key,
                                 const std::string* value) {
   const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
   PolicyState* policy = decoded.has_value() ? state.Find(decoded->policy) : nullptr;
@@ -113,14 +113,14 @@ bool WaitingLoader::ReadWatched(ShardState& state, const std::string& key,
   return true;
 }
 
-void WaitingLoader::AddWatched(ShardState& state, const std::string& key, const std::string& value,
-                               kv::CommitSeq read_seq) {
+void WaitingLoader::AddWatched(PolicyShardState& state, const std::string& key,
+                               const std::string& value, kv::CommitSeq read_seq) {
   if (IsReportKey(key)) return state.reports.Add(key, {.value = value, .read_seq = read_seq});
   if (!state.AddRow(key, value, read_seq)) state.core.metrics.broken_rows.Increment();
 }
 
 // Only the owner deletes waiting rows. If another process does it, the rows are gone.
-void WaitingLoader::RemoveWatched(ShardState& state, const std::string& key) {
+void WaitingLoader::RemoveWatched(PolicyShardState& state, const std::string& key) {
   if (state.reading.erase(key) > 0) state.to_read.insert(key);  // it may be of after this
   if (IsReportKey(key)) {
     state.reports.rows().erase(key);
@@ -141,7 +141,7 @@ void WaitingLoader::OnOwnRow(const std::string& key) {
   if (phase_ != Phase::kNew) state_.lock()->ReadAnew(key);
 }
 
-void WaitingLoader::ReadRows(ShardState& state, std::vector<std::string> keys) {
+void WaitingLoader::ReadRows(PolicyShardState& state, std::vector<std::string> keys) {
   const uint64_t number = ++readings_;
   std::vector<kv::Key> of_store;
   of_store.reserve(keys.size());
@@ -152,7 +152,7 @@ void WaitingLoader::ReadRows(ShardState& state, std::vector<std::string> keys) {
   state.core.client.MultiGet(std::move(of_store), state.core.executor,
                              [this, weak = state_, number, keys = std::move(keys)](
                                  absl::StatusOr<kv::GetResult> result) mutable {
-                               const std::shared_ptr<ShardState> state = weak.lock();
+                               const std::shared_ptr<PolicyShardState> state = weak.lock();
                                if (state == nullptr) return;
                                for (size_t i = 0; i < keys.size(); ++i) {
                                  const auto reading = state->reading.find(keys[i]);
@@ -169,7 +169,7 @@ void WaitingLoader::ReadRows(ShardState& state, std::vector<std::string> keys) {
                              });
 }
 
-void WaitingLoader::OnRowRead(ShardState& state, const std::string& key,
+void WaitingLoader::OnRowRead(PolicyShardState& state, const std::string& key,
                               const std::optional<std::string>& value, kv::CommitSeq seq) {
   const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
   PolicyState* policy = decoded.has_value() ? state.Find(decoded->policy) : nullptr;
@@ -194,7 +194,7 @@ void WaitingLoader::OnRowRead(ShardState& state, const std::string& key,
 }
 
 void WaitingLoader::ScanGrants(std::string from) {
-  const std::shared_ptr<ShardState> state = state_.lock();
+  const std::shared_ptr<PolicyShardState> state = state_.lock();
   state->core.client.Scan({.cf = ColumnFamily::kGrants,
                            .begin = from,
                            .end = PrefixEnd(GrantShardPrefix(state->shard)),
@@ -202,7 +202,7 @@ void WaitingLoader::ScanGrants(std::string from) {
                            .bytes_max = kScanBytes},
                           state->core.executor,
                           [this, weak = state_, from](absl::StatusOr<kv::ScanResult> result) {
-                            const std::shared_ptr<ShardState> state = weak.lock();
+                            const std::shared_ptr<PolicyShardState> state = weak.lock();
                             if (state == nullptr) return;
                             if (!result.ok()) return ScanGrants(from);
                             for (const kv::Entry& entry : result->entries)
@@ -214,7 +214,8 @@ void WaitingLoader::ScanGrants(std::string from) {
                           });
 }
 
-void WaitingLoader::AddGrant(ShardState& state, const std::string& key, const std::string& value) {
+void WaitingLoader::AddGrant(PolicyShardState& state, const std::string& key,
+                             const std::string& value) {
   const std::optional<GrantId> id = DecodeGrantKey(key);
   if (!id.has_value()) return;  // counts: read when they are needed
   std::optional<Grant> grant = DecodeGrant(state.shard, id->epoch, id->number, value);
@@ -233,7 +234,7 @@ void WaitingLoader::AddGrant(ShardState& state, const std::string& key, const st
 }
 
 void WaitingLoader::ScanRows(std::string from) {
-  const std::shared_ptr<ShardState> state = state_.lock();
+  const std::shared_ptr<PolicyShardState> state = state_.lock();
   state->core.client.Scan({.cf = ColumnFamily::kWaiting,
                            .begin = from,
                            .end = PrefixEnd(WaitingRowsPrefix(state->shard)),
@@ -241,7 +242,7 @@ void WaitingLoader::ScanRows(std::string from) {
                            .bytes_max = kScanBytes},
                           state->core.executor,
                           [this, weak = state_, from](absl::StatusOr<kv::ScanResult> result) {
-                            const std::shared_ptr<ShardState> state = weak.lock();
+                            const std::shared_ptr<PolicyShardState> state = weak.lock();
                             if (state == nullptr) return;
                             if (!result.ok()) return ScanRows(from);
                             std::string next = AddRows(*state, *result);
@@ -253,7 +254,7 @@ void WaitingLoader::ScanRows(std::string from) {
 }
 
 // Rows of a group that is full are not kept: what remains of it is skipped.
-std::string WaitingLoader::AddRows(ShardState& state, const kv::ScanResult& result) {
+std::string WaitingLoader::AddRows(PolicyShardState& state, const kv::ScanResult& result) {
   const size_t rows_max = state.group_rows_max;
   std::string next;
   for (const kv::Entry& entry : result.entries) {
@@ -274,7 +275,7 @@ std::string WaitingLoader::AddRows(ShardState& state, const kv::ScanResult& resu
 }
 
 void WaitingLoader::Step() {
-  const std::shared_ptr<ShardState> state = state_.lock();
+  const std::shared_ptr<PolicyShardState> state = state_.lock();
   if (phase_ == Phase::kNew || phase_ == Phase::kGrants) return;
   reader_.Step();
   if (state->reports.hungry()) ScanReports(*state);
@@ -290,7 +291,7 @@ void WaitingLoader::Step() {
   if (phase_ == Phase::kReady) ScanGroups(*state);
 }
 
-void WaitingLoader::ScanReports(ShardState& state) {
+void WaitingLoader::ScanReports(PolicyShardState& state) {
   const ReportQueue::Scan scan = state.reports.BeginScan();
   state.core.client.Scan({.cf = ColumnFamily::kWaiting,
                           .begin = scan.from,
@@ -299,7 +300,7 @@ void WaitingLoader::ScanReports(ShardState& state) {
                           .bytes_max = kScanBytes},
                          state.core.executor,
                          [weak = state_, scan](absl::StatusOr<kv::ScanResult> result) {
-                           const std::shared_ptr<ShardState> state = weak.lock();
+                           const std::shared_ptr<PolicyShardState> state = weak.lock();
                            if (state == nullptr) return;
                            if (result.ok()) {
                              state->reports.OnScanned(scan.number, *std::move(result));
@@ -310,7 +311,7 @@ void WaitingLoader::ScanReports(ShardState& state) {
                          });
 }
 
-void WaitingLoader::ScanGroups(ShardState& state) {
+void WaitingLoader::ScanGroups(PolicyShardState& state) {
   const size_t rows_max = state.group_rows_max;
   while (group_scans_ < kGroupScansMax && !state.hungry.empty()) {
     // In turn: some may be read on and on.
@@ -341,7 +342,7 @@ void WaitingLoader::ScanGroups(ShardState& state) {
                            state.core.executor,
                            [this, weak = state_, uid = uid, group_key = group_key,
                             scan = scans_](absl::StatusOr<kv::ScanResult> result) {
-                             const std::shared_ptr<ShardState> state = weak.lock();
+                             const std::shared_ptr<PolicyShardState> state = weak.lock();
                              if (state == nullptr) return;
                              --group_scans_;
                              PolicyState* policy = state->Find(uid);

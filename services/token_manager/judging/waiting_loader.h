@@ -26,7 +26,7 @@ namespace escapement::token_manager {
 class WaitingLoader {
  public:
   // `on_lagged`: the watch has missed something, and the shard must be loaded again.
-  WaitingLoader(std::weak_ptr<ShardState> state, RecordReader& reader,
+  WaitingLoader(std::weak_ptr<PolicyShardState> state, RecordReader& reader,
                 std::function<void()> on_lagged);
 
   void Start();
@@ -42,24 +42,24 @@ class WaitingLoader {
   enum class Phase { kNew, kGrants, kRows, kRecords, kReady };
 
   void OpenWatch(kv::CommitSeq from);
-  void OnBatch(ShardState& state, const kv::WatchBatch& batch);
+  void OnBatch(PolicyShardState& state, const kv::WatchBatch& batch);
   // True: the row is to be read. `value`: nullptr, the watch does not tell it.
-  bool ReadWatched(ShardState& state, const std::string& key, const std::string* value);
-  void AddWatched(ShardState& state, const std::string& key, const std::string& value,
+  bool ReadWatched(PolicyShardState& state, const std::string& key, const std::string* value);
+  void AddWatched(PolicyShardState& state, const std::string& key, const std::string& value,
                   kv::CommitSeq read_seq);
-  void RemoveWatched(ShardState& state, const std::string& key);
-  void ReadRows(ShardState& state, std::vector<std::string> keys);
-  void OnRowRead(ShardState& state, const std::string& key, const std::optional<std::string>& value,
-                 kv::CommitSeq seq);
+  void RemoveWatched(PolicyShardState& state, const std::string& key);
+  void ReadRows(PolicyShardState& state, std::vector<std::string> keys);
+  void OnRowRead(PolicyShardState& state, const std::string& key,
+                 const std::optional<std::string>& value, kv::CommitSeq seq);
   void ScanGrants(std::string from);
-  void AddGrant(ShardState& state, const std::string& key, const std::string& value);
+  void AddGrant(PolicyShardState& state, const std::string& key, const std::string& value);
   void ScanRows(std::string from);
   // From where to go on.
-  std::string AddRows(ShardState& state, const kv::ScanResult& result);
-  void ScanReports(ShardState& state);
-  void ScanGroups(ShardState& state);
+  std::string AddRows(PolicyShardState& state, const kv::ScanResult& result);
+  void ScanReports(PolicyShardState& state);
+  void ScanGroups(PolicyShardState& state);
 
-  std::weak_ptr<ShardState> state_;
+  std::weak_ptr<PolicyShardState> state_;
   RecordReader& reader_;
   std::function<void()> on_lagged_;
   Phase phase_ = Phase::kNew;

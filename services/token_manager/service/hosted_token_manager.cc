@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "common/process/lease_flags.h"
+#include "common/process/sharded_service.h"
 
 namespace escapement::token_manager {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/policy_table.h"
-#include "services/token_manager/base/limits.h"
+#include "services/token_manager/base/options.h"
 
 namespace escapement::token_manager {
 namespace {
@@ -41,7 +41,7 @@ bool IsNews(ReportQueue::Report& report) {
 
 PolicyShard::PolicyShard(TokenManagerCore& core, const lease::HeldLease& lease, kv::Condition fence,
                          UsedNumbers used, std::function<void()> reload)
-    : state_(new ShardState{
+    : state_(new PolicyShardState{
           .core = core,
           .shard = static_cast<uint16_t>(lease.index),
           .lease = lease,
@@ -339,15 +339,15 @@ void PolicyShard::Commit(Round& round) {
 void PolicyShard::Send() {
   state_->core.metrics.commits.Increment();
   // A copy is kept: it may have to be sent again.
-  state_->core.client.CommitAsync(
-      kv::Commit(*commit_), state_->core.executor,
-      [this, weak = std::weak_ptr<ShardState>(state_)](absl::StatusOr<kv::CommitResult> result) {
-        if (weak.lock() != nullptr) OnCommitted(std::move(result));
-      });
+  state_->core.client.CommitAsync(kv::Commit(*commit_), state_->core.executor,
+                                  [this, weak = std::weak_ptr<PolicyShardState>(state_)](
+                                      absl::StatusOr<kv::CommitResult> result) {
+                                    if (weak.lock() != nullptr) OnCommitted(std::move(result));
+                                  });
 }
 
 void PolicyShard::OnCommitted(absl::StatusOr<kv::CommitResult> result) {
-  const std::weak_ptr<ShardState> weak = state_;
+  const std::weak_ptr<PolicyShardState> weak = state_;
   if (absl::IsResourceExhausted(result.status())) {
     state_->core.executor->PostAfter(kRetryCommitDelay, [this, weak] {
       if (weak.lock() != nullptr) Send();

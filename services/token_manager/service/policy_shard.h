@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "common/tokens/local_grants.h"
+#include "common/tokens/token_door.h"
 #include "services/token_manager/granting/grant_round.h"
 #include "services/token_manager/granting/token_release.h"
 #include "services/token_manager/judging/row_actions.h"
@@ -94,7 +94,7 @@ class PolicyShard {
   void Finish(const kv::CommitResult& result);
   void Reload();
 
-  std::shared_ptr<ShardState> state_;
+  std::shared_ptr<PolicyShardState> state_;
   RecordReader reader_;
   WaitingLoader loader_;
   RowActions row_actions_;

@@ -12,7 +12,7 @@
 #include "common/process/sharded_service.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/policy_table.h"
-#include "services/token_manager/base/limits.h"
+#include "services/token_manager/base/options.h"
 #include "services/token_manager/holding/completion_inbox.h"
 #include "services/token_manager/judging/policy_watch.h"
 #include "services/token_manager/service/policy_gauges.h"

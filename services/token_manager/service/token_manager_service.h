@@ -14,7 +14,7 @@
 
 #include "common/kv/kv_store.h"
 #include "common/runtime/runtime.h"
-#include "common/tokens/local_grants.h"
+#include "common/tokens/token_door.h"
 #include "services/token_manager/base/metrics.h"
 #include "services/token_manager/base/options.h"
 

@@ -15,12 +15,12 @@ constexpr size_t kPartsAtOnce = 4000;
 
 }  // namespace
 
-void AwaitRecords(ShardState& state, PolicyState& policy, const Uid& schedule) {
+void AwaitRecords(PolicyShardState& state, PolicyState& policy, const Uid& schedule) {
   policy.fetching.insert(schedule);
   state.fetching.insert(policy.uid);
 }
 
-void RecordsRead(ShardState& state) {
+void RecordsRead(PolicyShardState& state) {
   const std::set<Uid> waiting = std::exchange(state.fetching, {});
   for (const Uid& uid : waiting) {
     PolicyState* policy = state.Find(uid);
@@ -32,7 +32,7 @@ void RecordsRead(ShardState& state) {
   }
 }
 
-void RecordReader::OnPolicy(ShardState& state, const Uid& uid,
+void RecordReader::OnPolicy(PolicyShardState& state, const Uid& uid,
                             const std::optional<std::string>& value, kv::CommitSeq seq) {
   PolicyState* policy = state.Find(uid);
   if (policy == nullptr || policy->implicit()) return;
@@ -40,19 +40,19 @@ void RecordReader::OnPolicy(ShardState& state, const Uid& uid,
   state.MakeReady(*policy);
 }
 
-void RecordReader::ReadAgain(ShardState& state, PolicyState& policy) {
+void RecordReader::ReadAgain(PolicyShardState& state, PolicyState& policy) {
   if (policy.implicit()) return;
   policy.reading_is_old = policy.reading;
   if (!policy.reading) state.unread.insert(policy.uid);
 }
 
 void RecordReader::Step() {
-  const std::shared_ptr<ShardState> state = state_.lock();
+  const std::shared_ptr<PolicyShardState> state = state_.lock();
   if (!policies_ && !state->unread.empty()) ReadPolicies(*state);
   if (!parts_ && state->parts.wanted()) ReadParts(*state);
 }
 
-void RecordReader::ReadPolicies(ShardState& state) {
+void RecordReader::ReadPolicies(PolicyShardState& state) {
   std::vector<Uid> uids;
   std::vector<kv::Key> keys;
   while (!state.unread.empty() && uids.size() < kPoliciesAtOnce) {
@@ -70,7 +70,7 @@ void RecordReader::ReadPolicies(ShardState& state) {
   state.core.client.MultiGet(
       std::move(keys), state.core.executor,
       [this, weak = state_, uids = std::move(uids)](absl::StatusOr<kv::GetResult> result) {
-        const std::shared_ptr<ShardState> state = weak.lock();
+        const std::shared_ptr<PolicyShardState> state = weak.lock();
         if (state == nullptr) return;
         policies_ = false;
         for (size_t i = 0; i < uids.size(); ++i) {
@@ -91,7 +91,7 @@ void RecordReader::ReadPolicies(ShardState& state) {
       });
 }
 
-void RecordReader::ReadParts(ShardState& state) {
+void RecordReader::ReadParts(PolicyShardState& state) {
   const std::vector<std::string> wanted = state.parts.TakeWanted(kPartsAtOnce);
   std::vector<kv::Key> keys;
   keys.reserve(wanted.size());
@@ -100,7 +100,7 @@ void RecordReader::ReadParts(ShardState& state) {
   parts_ = true;
   state.core.client.MultiGet(std::move(keys), state.core.executor,
                              [this, weak = state_, wanted](absl::StatusOr<kv::GetResult> result) {
-                               const std::shared_ptr<ShardState> state = weak.lock();
+                               const std::shared_ptr<PolicyShardState> state = weak.lock();
                                if (state == nullptr) return;
                                parts_ = false;
                                for (size_t i = 0; i < wanted.size(); ++i) {

@@ -21,29 +21,29 @@ inline constexpr char kBeingRead[] = "?";
 
 // Rows of this policy that could not be judged because a record of the schedule was missing are
 // judged again when it has been read.
-void AwaitRecords(ShardState& state, PolicyState& policy, const Uid& schedule);
+void AwaitRecords(PolicyShardState& state, PolicyState& policy, const Uid& schedule);
 // Everything that was waited for may be there.
-void RecordsRead(ShardState& state);
+void RecordsRead(PolicyShardState& state);
 
 class RecordReader {
  public:
-  explicit RecordReader(std::weak_ptr<ShardState> state) : state_(std::move(state)) {}
+  explicit RecordReader(std::weak_ptr<PolicyShardState> state) : state_(std::move(state)) {}
 
   // Reads what is wanted, a part of it at a time.
   void Step();
   bool idle() const { return !policies_ && !parts_; }
 
   // The policy was changed, or deleted (nullopt).
-  static void OnPolicy(ShardState& state, const Uid& uid, const std::optional<std::string>& value,
-                       kv::CommitSeq seq);
+  static void OnPolicy(PolicyShardState& state, const Uid& uid,
+                       const std::optional<std::string>& value, kv::CommitSeq seq);
   // A commit found the record not to be as it was read, or the watch has missed something.
-  static void ReadAgain(ShardState& state, PolicyState& policy);
+  static void ReadAgain(PolicyShardState& state, PolicyState& policy);
 
  private:
-  void ReadPolicies(ShardState& state);
-  void ReadParts(ShardState& state);
+  void ReadPolicies(PolicyShardState& state);
+  void ReadParts(PolicyShardState& state);
 
-  std::weak_ptr<ShardState> state_;
+  std::weak_ptr<PolicyShardState> state_;
   bool policies_ = false;  // are being read
   bool parts_ = false;
 };

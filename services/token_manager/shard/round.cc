@@ -8,7 +8,7 @@ namespace escapement::token_manager {
 using kv::ColumnFamily;
 using kv::Mutation;
 
-void CountEnds(ShardState& state, Round& round, const RowSource& source,
+void CountEnds(PolicyShardState& state, Round& round, const RowSource& source,
                storage::v1::OutcomeKind outcome, uint64_t count, int64_t end_micros) {
   ChangeCounts(state, round, CountsKeyOf(source, state.shard),
                [&](storage::v1::RunPartRecord& counts) {
@@ -16,7 +16,7 @@ void CountEnds(ShardState& state, Round& round, const RowSource& source,
                });
 }
 
-void PutRow(ShardState& state, kv::Group& group, WaitingPut row) {
+void PutRow(PolicyShardState& state, kv::Group& group, WaitingPut row) {
   state.AddRow(row.key, row.value, /*read_seq=*/0);
   group.mutations.push_back(
       {.cf = ColumnFamily::kWaiting, .key = std::move(row.key), .value = std::move(row.value)});
@@ -42,14 +42,14 @@ void PutGrant(const PolicyState& policy, const Grant& grant, kv::Group& group) {
       {.cf = ColumnFamily::kGrants, .key = std::move(key), .value = EncodeGrant(grant)});
 }
 
-void PutPart(ShardState& state, const std::string& key, kv::Group& group) {
+void PutPart(PolicyShardState& state, const std::string& key, kv::Group& group) {
   const storage::v1::RunPartRecord* part = state.parts.Find(key);
   if (part == nullptr) return;
   group.mutations.push_back(
       {.cf = ColumnFamily::kRunParts, .key = key, .value = part->SerializeAsString()});
 }
 
-std::map<Uid, kv::Mutation> CloseBase(ShardState& state, Round& round) {
+std::map<Uid, kv::Mutation> CloseBase(PolicyShardState& state, Round& round) {
   std::map<Uid, kv::Mutation> counts;
   for (const auto& [uid, grants] : round.touched) {
     PolicyState* policy = state.Find(uid);

@@ -15,7 +15,7 @@
 
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
-#include "common/tokens/local_grants.h"
+#include "common/tokens/token_door.h"
 #include "services/token_manager/holding/end_rows.h"
 #include "services/token_manager/shard/shard_state.h"
 
@@ -57,7 +57,7 @@ struct Round {
 
 // Changes the counts under a key. Those of holders and judged rows are pinned and known.
 template <typename Change>
-void ChangeCounts(ShardState& state, Round& round, const std::string& key, Change change) {
+void ChangeCounts(PolicyShardState& state, Round& round, const std::string& key, Change change) {
   storage::v1::RunPartRecord* part = state.parts.Find(key);
   if (part == nullptr) return;
   change(*part);
@@ -66,24 +66,24 @@ void ChangeCounts(ShardState& state, Round& round, const std::string& key, Chang
 
 // Changes a run part; of rows that count in none, nothing.
 template <typename Change>
-void ChangePart(ShardState& state, Round& round, const RowSource& source, Change change) {
+void ChangePart(PolicyShardState& state, Round& round, const RowSource& source, Change change) {
   if (!source.part_key.empty()) ChangeCounts(state, round, source.part_key, change);
 }
 
 // Changes the counts of all runs of the row's schedule.
-void CountEnds(ShardState& state, Round& round, const RowSource& source,
+void CountEnds(PolicyShardState& state, Round& round, const RowSource& source,
                storage::v1::OutcomeKind outcome, uint64_t count, int64_t end_micros);
 
 // Puts a row into the group and into memory.
-void PutRow(ShardState& state, kv::Group& group, WaitingPut row);
+void PutRow(PolicyShardState& state, kv::Group& group, WaitingPut row);
 
 // Adds the records of what has changed to the base: grants, parts, ends. The policies' counts are
 // returned: they go there too, unless another group of the commit has newer ones.
-std::map<Uid, kv::Mutation> CloseBase(ShardState& state, Round& round);
+std::map<Uid, kv::Mutation> CloseBase(PolicyShardState& state, Round& round);
 
 kv::Mutation CountsPut(PolicyState& policy, int64_t now_micros);
 void PutGrant(const PolicyState& policy, const Grant& grant, kv::Group& group);
-void PutPart(ShardState& state, const std::string& key, kv::Group& group);
+void PutPart(PolicyShardState& state, const std::string& key, kv::Group& group);
 
 }  // namespace escapement::token_manager
 

@@ -2,7 +2,7 @@
 // token manager share.
 //
 // Threads: one, the token manager's executor. A callback of the store keeps a weak_ptr to the
-// ShardState and does nothing once it is gone: the lease was lost.
+// PolicyShardState and does nothing once it is gone: the lease was lost.
 
 #ifndef SERVICES_TOKEN_MANAGER_SHARD_SHARD_STATE_H_
 #define SERVICES_TOKEN_MANAGER_SHARD_SHARD_STATE_H_
@@ -25,7 +25,6 @@
 #include "common/lease/lease_keeper.h"
 #include "common/records/record_cache.h"
 #include "common/runtime/runtime.h"
-#include "services/token_manager/base/limits.h"
 #include "services/token_manager/base/metrics.h"
 #include "services/token_manager/base/options.h"
 #include "services/token_manager/holding/report_queue.h"
@@ -64,7 +63,7 @@ struct UsedNumbers {
 // A watch that tells nothing for longer than so many deletions has nothing old to tell.
 inline constexpr size_t kDeletedEarlyMax = 100'000;
 
-struct ShardState {
+struct PolicyShardState {
   TokenManagerCore& core;
   uint16_t shard = 0;
   lease::HeldLease lease = {};

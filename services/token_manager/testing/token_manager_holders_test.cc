@@ -1,9 +1,9 @@
 // Holders of tokens and their hold times: extensions, tokens of others, takeover.
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/storage/policy_table.h"
 #include "gtest/gtest.h"
-#include "services/token_manager/base/limits.h"
+#include "services/token_manager/base/options.h"
 #include "services/token_manager/testing/token_world.h"
 
 namespace escapement::token_manager {

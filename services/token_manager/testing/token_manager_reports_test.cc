@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <map>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/storage/policy_table.h"
 #include "gtest/gtest.h"
 #include "services/token_manager/testing/token_world.h"

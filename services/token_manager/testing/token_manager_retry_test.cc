@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "gtest/gtest.h"
 #include "services/token_manager/testing/token_world.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "common/base/stable_hash.h"
+#include "common/base/hash.h"
 #include "common/storage/policy_table.h"
 #include "gtest/gtest.h"
 #include "services/token_manager/testing/token_world.h"

@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/storage/event_table.h"
 #include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "common/base/micros.h"
-#include "common/base/stable_hash.h"
+#include "common/base/hash.h"
+#include "common/base/proto_time.h"
 #include "common/lease/lease_table.h"
 #include "common/storage/grant_table.h"
 #include "common/storage/inflight_table.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/storage/policy_table.h"
 
 namespace escapement::token_manager {

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

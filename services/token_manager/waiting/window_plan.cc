@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "absl/status/statusor.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/cron/evaluator.h"
-#include "common/storage/child_rows.h"
+#include "common/storage/children_table.h"
 
 namespace escapement::token_manager {
 namespace {

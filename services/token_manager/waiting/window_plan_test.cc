@@ -1,7 +1,7 @@
 #include "services/token_manager/waiting/window_plan.h"
 
 #include "absl/time/civil_time.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "gtest/gtest.h"
 
 namespace escapement::token_manager {

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "common/tls/peer_tls.h"
+#include "common/tls/server_tls.h"
 
 namespace grpc {
 class Channel;

@@ -1,11 +1,10 @@
-#include "tests/bench/beds/compacted_store.h"
-
 #include <string>
 #include <utility>
 
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/runtime/system_runtime.h"
 #include "gtest/gtest.h"
+#include "tests/bench/beds/stored_schedules.h"
 
 namespace escapement::bench {
 namespace compacted_store_test {

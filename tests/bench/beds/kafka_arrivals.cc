@@ -5,7 +5,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "common/base/check.h"
-#include "tests/fixtures/http_request.h"
+#include "tests/fixtures/http_receiver.h"
 
 namespace escapement::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "common/kv/log/pg/pg_schema.h"
+#include "common/kv/log/pg/pg_connection.h"
 #include "common/status/return_if_error.h"
 
 namespace escapement::bench {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/bench/beds/ingest_client.h"
-#include "tests/bench/beds/store_rows.h"
+#include "tests/bench/beds/stored_schedules.h"
 
 namespace escapement::bench {
 namespace {

@@ -1,7 +1,7 @@
-// PlatformBed: the platform to be measured, as one standalone process or as at least five. It knows
-// how much its processes use. It may use TLS on all ports and require credentials.
+// Security: the files that make a platform of a benchmark secure: an authority, a certificate for
+// all services, and the file of the first API key.
 //
-// Threads: none of its own; the main thread only (it starts processes).
+// Threads: immutable after construction.
 
 #ifndef TESTS_BENCH_BEDS_PLATFORM_BED_H_
 #define TESTS_BENCH_BEDS_PLATFORM_BED_H_
@@ -16,11 +16,31 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tests/bench/beds/caller.h"
-#include "tests/bench/beds/security.h"
-#include "tests/bench/figures/process_stats.h"
+#include "tests/bench/figures/machine.h"
 #include "tests/integration/platform.h"
 
 namespace escapement::bench {
+
+class Security {
+ public:
+  // Writes the files to `folder`, which exists.
+  explicit Security(const std::string& folder);
+
+  // The flags of a service: TLS on its ports, mTLS with the store, required credentials.
+  std::vector<std::string> FlagsOf(const std::string& service) const;
+  // A client without a certificate, with the API key of an admin.
+  const Caller& client() const { return client_; }
+
+ private:
+  std::vector<std::string> flags_;
+  std::string key_file_;
+  Caller client_;
+};
+
+// PlatformBed: the platform to be measured, as one standalone process or as at least five. It knows
+// how much its processes use. It may use TLS on all ports and require credentials.
+//
+// Threads: none of its own; the main thread only (it starts processes).
 
 class PlatformBed {
  public:

@@ -6,7 +6,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "nlohmann/json.hpp"
-#include "tests/integration/http_get.h"
+#include "tests/integration/probes.h"
 
 namespace escapement::bench {
 

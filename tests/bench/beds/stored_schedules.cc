@@ -1,26 +1,200 @@
 #include "tests/bench/beds/stored_schedules.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/civil_time.h"
+#include "absl/time/time.h"
 #include "common/base/key_codec.h"
 #include "common/kv/client/kv_client.h"
 #include "common/kv/rocks/rocks_kv_store.h"
+#include "common/kv/wire/grpc_kv_store.h"
 #include "common/metrics/metrics.h"
+#include "common/rpc/channel.h"
 #include "common/runtime/system_runtime.h"
 #include "common/storage/children_table.h"
 #include "escapement/v1/schedule_service.pb.h"
+#include "rocksdb/convenience.h"
+#include "rocksdb/db.h"
+#include "rocksdb/utilities/options_util.h"
+#include "rocksdb/write_batch.h"
 #include "services/emitter/base/metrics.h"
 #include "services/emitter/emission/emission_plan.h"
 #include "services/emitter/emission/emission_window.h"
 #include "services/master/service/master_service.h"
+#include "tests/bench/figures/machine.h"
 
 namespace escapement::bench {
+
+namespace {
+
+constexpr kv::ColumnFamily kOfWork[] = {
+    kv::ColumnFamily::kRuns,     kv::ColumnFamily::kRunParts, kv::ColumnFamily::kEvents,
+    kv::ColumnFamily::kInflight, kv::ColumnFamily::kWaiting,  kv::ColumnFamily::kGrants,
+    kv::ColumnFamily::kParked,   kv::ColumnFamily::kDone,     kv::ColumnFamily::kDeadLetters};
+
+absl::StatusOr<kv::ScanResult> ScanOnce(kv::KvStore& store, const kv::ScanRequest& request) {
+  struct Answer {
+    absl::Notification given;
+    absl::StatusOr<kv::ScanResult> result = absl::UnknownError("");
+  };
+  const auto answer = std::make_shared<Answer>();
+  store.Scan(request, [answer](absl::StatusOr<kv::ScanResult> result) {
+    answer->result = std::move(result);
+    answer->given.Notify();
+  });
+  if (!answer->given.WaitForNotificationWithTimeout(absl::Seconds(30)))
+    return absl::DeadlineExceededError("the store did not answer a scan");
+  return std::move(answer->result);
+}
+
+}  // namespace
+
+absl::StatusOr<std::map<std::string, uint64_t>> CountRows(const std::string& address) {
+  kv::GrpcKvStore store(NewChannel(address));
+  std::map<std::string, uint64_t> rows;
+  for (const kv::ColumnFamily cf : kOfWork) {
+    kv::ScanRequest request = {.cf = cf, .limit = 10'000, .keys_only = true};
+    for (bool more = true; more;) {
+      auto result = ScanOnce(store, request);
+      if (!result.ok()) return result.status();
+      rows[std::string(kv::Name(cf))] += result->entries.size();
+      more = result->more && !result->entries.empty();
+      if (more) request.begin = KeyAfter(result->entries.back().key);
+    }
+  }
+  return rows;
+}
+
+absl::StatusOr<uint64_t> ResidentBytes(const std::string& program) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    const std::string folder = entry.path().string();
+    if (ProcValue(folder + "/status", "PPid") != static_cast<uint64_t>(getpid())) continue;
+    const std::filesystem::path executable =
+        std::filesystem::read_symlink(folder + "/exe", ignored);
+    if (executable.filename() != program) continue;
+    return ProcValue(folder + "/status", "VmRSS") * 1024;
+  }
+  return absl::NotFoundError(absl::StrCat("no process ", program));
+}
+
+namespace {
+
+constexpr uint64_t kBatchRows = 1000;
+
+absl::Status ToStatus(const rocksdb::Status& status) {
+  return status.ok() ? absl::OkStatus() : absl::InternalError("RocksDB: " + status.ToString());
+}
+
+// A database with its column families.
+class Database {
+ public:
+  ~Database() {
+    if (db_ == nullptr) return;
+    for (auto* handle : handles_) db_->DestroyColumnFamilyHandle(handle);
+    db_->Close();
+  }
+
+  absl::Status Open(const rocksdb::DBOptions& options, const std::string& path,
+                    const std::vector<rocksdb::ColumnFamilyDescriptor>& families) {
+    rocksdb::DB* db = nullptr;
+    const absl::Status status =
+        ToStatus(rocksdb::DB::Open(options, path, families, &handles_, &db));
+    db_.reset(db);
+    return status;
+  }
+
+  absl::StatusOr<uint64_t> CompactedBytes(rocksdb::ColumnFamilyHandle* family) {
+    rocksdb::CompactRangeOptions options;
+    options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
+    options.max_subcompactions = 2;
+    if (auto status = ToStatus(db_->CompactRange(options, family, nullptr, nullptr)); !status.ok())
+      return status;
+    uint64_t bytes = 0;
+    if (!db_->GetIntProperty(family, rocksdb::DB::Properties::kLiveSstFilesSize, &bytes))
+      return absl::InternalError("RocksDB does not tell the size of its files");
+    return bytes;
+  }
+
+  rocksdb::DB& db() { return *db_; }
+  const std::vector<rocksdb::ColumnFamilyHandle*>& families() const { return handles_; }
+
+ private:
+  std::unique_ptr<rocksdb::DB> db_;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles_;
+};
+
+struct Settings {
+  rocksdb::DBOptions options;
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+};
+
+absl::StatusOr<Settings> SettingsOf(const std::string& path) {
+  Settings settings;
+  rocksdb::ConfigOptions config;
+  config.ignore_unsupported_options = true;
+  const rocksdb::Status status =
+      rocksdb::LoadLatestOptions(config, path, &settings.options, &settings.families);
+  if (!status.ok()) return ToStatus(status);
+  return settings;
+}
+
+}  // namespace
+
+absl::StatusOr<std::map<std::string, uint64_t>> CompactStore(const std::string& data_folder) {
+  const std::string path = data_folder + "/db";
+  const auto settings = SettingsOf(path);
+  if (!settings.ok()) return settings.status();
+  Database database;
+  if (auto status = database.Open(settings->options, path, settings->families); !status.ok())
+    return status;
+  std::map<std::string, uint64_t> sizes;
+  for (auto* family : database.families()) {
+    const auto bytes = database.CompactedBytes(family);
+    if (!bytes.ok()) return bytes.status();
+    sizes[family->GetName()] = *bytes;
+  }
+  return sizes;
+}
+
+absl::StatusOr<double> BareBytesPerRow(const std::string& data_folder, const std::string& folder,
+                                       uint64_t rows,
+                                       const std::function<std::string(uint64_t i)>& value) {
+  const auto settings = SettingsOf(data_folder + "/db");
+  if (!settings.ok()) return settings.status();
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (const auto& family : settings->families) {
+    if (family.name == "events")
+      families.emplace_back(rocksdb::kDefaultColumnFamilyName, family.options);
+  }
+  if (families.empty()) return absl::NotFoundError("the store has no family of events");
+  Database database;
+  if (auto status = database.Open(settings->options, folder, families); !status.ok()) return status;
+  rocksdb::WriteBatch batch;
+  for (uint64_t i = 0; i < rows; ++i) {
+    // The rows are not in the order of their keys.
+    const std::string key = absl::StrFormat("%016x", i * 0x9e3779b97f4a7c15);
+    batch.Put(key, value(i));
+    if ((i + 1) % kBatchRows != 0 && i + 1 != rows) continue;
+    if (auto status = ToStatus(database.db().Write({}, &batch)); !status.ok()) return status;
+    batch.Clear();
+  }
+  const auto bytes = database.CompactedBytes(database.families()[0]);
+  if (!bytes.ok()) return bytes.status();
+  return static_cast<double>(*bytes) / static_cast<double>(rows);
+}
+
 namespace {
 
 using kv::ColumnFamily;

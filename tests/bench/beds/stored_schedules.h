@@ -1,3 +1,40 @@
+// How much the platform's processes hold: rows of the store, and memory.
+
+#ifndef TESTS_BENCH_BEDS_STORED_SCHEDULES_H_
+#define TESTS_BENCH_BEDS_STORED_SCHEDULES_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace escapement::bench {
+
+// Rows in each column family of the store at "host:port" that has work (leases and the like are
+// left out).
+absl::StatusOr<std::map<std::string, uint64_t>> CountRows(const std::string& store);
+
+// Resident bytes of this process' child that runs the program of this name.
+absl::StatusOr<uint64_t> ResidentBytes(const std::string& program);
+
+// Measures how much disk a closed store takes once RocksDB has compacted it.
+
+// Compacts every column family, with the settings that the store has left in the folder. Returns
+// bytes of table files by family. No process may have the folder open.
+absl::StatusOr<std::map<std::string, uint64_t>> CompactStore(const std::string& data_folder);
+
+// The raw limit: bytes that one of `rows` values takes under a key of 16 bytes, after compaction.
+// The database is a new one in `folder`, with the settings of the store's `events` family.
+absl::StatusOr<double> BareBytesPerRow(const std::string& data_folder, const std::string& folder,
+                                       uint64_t rows,
+                                       const std::function<std::string(uint64_t i)>& value);
+
 // A store of its own, in a folder, with many schedules, and the emission of single windows over it.
 // Each partition uses the EmissionWindow of services/emitter, on RocksDB with synced commits.
 //
@@ -6,19 +43,6 @@
 // groups have all kinds of LaunchExpressions in equal shares.
 //
 // Threads: one; the calls block.
-
-#ifndef TESTS_BENCH_BEDS_STORED_SCHEDULES_H_
-#define TESTS_BENCH_BEDS_STORED_SCHEDULES_H_
-
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
-#include "absl/time/time.h"
-
-namespace escapement::bench {
 
 class StoredSchedules {
  public:

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "common/kv/rocks/rocks_kv_store.h"
+#include "common/runtime/system_runtime.h"
 #include "nlohmann/json.hpp"
 #include "tests/bench/figures/machine.h"
 
@@ -27,6 +31,51 @@ ABSL_FLAG(std::string, json, "", "also writes the figures to this file");
 ABSL_FLAG(std::string, commit, "unknown", "of what was built; it goes into the file");
 
 namespace escapement::bench {
+
+namespace {
+
+class LaterClock final : public Clock {
+ public:
+  LaterClock(Clock& clock, absl::Duration later) : clock_(clock), later_(later) {}
+  absl::Duration Elapsed() const override { return clock_.Elapsed() + later_; }
+  absl::Time WallNow() const override { return clock_.WallNow() + later_; }
+  std::string BootId() const override { return clock_.BootId(); }
+
+ private:
+  Clock& clock_;
+  const absl::Duration later_;
+};
+
+}  // namespace
+
+absl::Status PassTime(const std::string& data_folder, absl::Duration time) {
+  SystemRuntime runtime;
+  LaterClock clock(runtime.clock(), time);
+  kv::RocksKvStore::Options options;
+  options.data_dir = data_folder;
+  const auto store = kv::RocksKvStore::Open(std::move(options), clock);
+  if (!store.ok()) return store.status();
+  // Opening a session commits, and every commit stores the clock's time.
+  struct Answer {
+    absl::Notification given;
+    absl::Status status;
+  };
+  const auto answer = std::make_shared<Answer>();
+  (*store)->OpenSession(0, 0, [answer](absl::StatusOr<kv::SessionInfo> opened) {
+    answer->status = opened.status();
+    answer->given.Notify();
+  });
+  if (!answer->given.WaitForNotificationWithTimeout(absl::Seconds(30)))
+    return absl::DeadlineExceededError("the store opened no session");
+  if (!answer->status.ok()) return answer->status;
+  const absl::Duration ahead = (*store)->info().store_time - runtime.clock().WallNow();
+  if (ahead < time - absl::Seconds(2)) {
+    return absl::InternalError(
+        absl::StrCat("the store's time is only ", absl::FormatDuration(ahead), " further"));
+  }
+  return absl::OkStatus();
+}
+
 namespace {
 
 // If others used more of the machine than this part, the report says so.

@@ -1,3 +1,25 @@
+// PassTime: moves a store's clock over hours in which nothing ran, without waiting for them.
+
+#ifndef TESTS_BENCH_FIGURES_BENCH_RUN_H_
+#define TESTS_BENCH_FIGURES_BENCH_RUN_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "tests/bench/figures/figures.h"
+
+namespace escapement::bench {
+
+// Opens the store of that folder as if the machine's clocks were `time` ahead, and closes it again.
+// The next store there goes on from that time. No other process may have the folder open. The
+// machine's wall clock is then behind the store's time. The store follows it after 10 s, at half
+// pace, if `time` is at most 10 minutes or the kernel calls the clock synchronised.
+absl::Status PassTime(const std::string& data_folder, absl::Duration time);
+
 // RunBench: the main function of every benchmark, with the flags that all have:
 //
 //   --bin=FOLDER      holds services/ and tests/ as built
@@ -9,19 +31,6 @@
 //
 // Everything is in a temporary folder, which is removed at the end. Exits with 0, or with 1 if
 // something could not be measured. A missed bound is reported, but does not make the program fail.
-
-#ifndef TESTS_BENCH_FIGURES_BENCH_RUN_H_
-#define TESTS_BENCH_FIGURES_BENCH_RUN_H_
-
-#include <functional>
-#include <string>
-
-#include "absl/functional/function_ref.h"
-#include "absl/status/status.h"
-#include "absl/strings/string_view.h"
-#include "tests/bench/figures/figures.h"
-
-namespace escapement::bench {
 
 struct BenchSetting {
   std::string bin;

@@ -1,5 +1,3 @@
-#include "tests/bench/figures/passed_time.h"
-
 #include <string>
 #include <utility>
 
@@ -7,6 +5,7 @@
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/runtime/system_runtime.h"
 #include "gtest/gtest.h"
+#include "tests/bench/figures/bench_run.h"
 
 namespace escapement::bench {
 namespace passed_time_test {

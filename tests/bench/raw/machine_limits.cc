@@ -1,10 +1,7 @@
-#include "tests/bench/raw/machine_limits.h"
-
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
-#include "tests/bench/raw/raw_sync.h"
-#include "tests/bench/raw/raw_timer.h"
+#include "tests/bench/raw/raw_limits.h"
 
 namespace escapement::bench {
 namespace {

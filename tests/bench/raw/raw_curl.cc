@@ -1,8 +1,7 @@
-#include "tests/bench/raw/raw_curl.h"
-
 #include <cstddef>
 
 #include "absl/time/clock.h"
+#include "tests/bench/raw/raw_limits.h"
 
 namespace escapement::bench {
 namespace {

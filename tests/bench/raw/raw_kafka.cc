@@ -1,5 +1,3 @@
-#include "tests/bench/raw/raw_kafka.h"
-
 #include <librdkafka/rdkafka.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include "common/base/check.h"
 #include "services/handler/delivery/kafka/cluster_config.h"
 #include "services/master/ingest/kafka/consumer.h"
+#include "tests/bench/raw/raw_limits.h"
 #include "tests/fixtures/kafka/kafka_attempts.h"
 
 namespace escapement::bench {

@@ -1,5 +1,3 @@
-#include "tests/bench/raw/raw_mail.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -8,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "tests/bench/raw/raw_curl.h"
+#include "tests/bench/raw/raw_limits.h"
 
 namespace escapement::bench {
 namespace {

@@ -1,11 +1,10 @@
-#include "tests/bench/raw/raw_postgres.h"
-
 #include <postgresql/libpq-fe.h>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "common/base/big_endian.h"
+#include "common/base/key_codec.h"
 #include "common/status/return_if_error.h"
+#include "tests/bench/raw/raw_limits.h"
 
 namespace escapement::bench {
 

@@ -1,5 +1,3 @@
-#include "tests/bench/raw/raw_send.h"
-
 #include <curl/curl.h>
 
 #include <algorithm>
@@ -15,7 +13,7 @@
 #include "common/rpc/channel.h"
 #include "escapement/v1/trigger_receiver_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
-#include "tests/bench/raw/raw_curl.h"
+#include "tests/bench/raw/raw_limits.h"
 
 namespace escapement::bench {
 namespace {

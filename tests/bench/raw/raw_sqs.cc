@@ -1,10 +1,8 @@
-#include "tests/bench/raw/raw_sqs.h"
-
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/bench/raw/raw_curl.h"
+#include "tests/bench/raw/raw_limits.h"
 
 namespace escapement::bench {
 namespace {

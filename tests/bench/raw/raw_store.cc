@@ -1,5 +1,3 @@
-#include "tests/bench/raw/raw_store.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -8,14 +6,15 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "common/base/micros.h"
-#include "common/base/stable_hash.h"
+#include "common/base/hash.h"
+#include "common/base/proto_time.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "rocksdb/db.h"
 #include "rocksdb/options.h"
 #include "rocksdb/write_batch.h"
+#include "tests/bench/raw/raw_limits.h"
 
 namespace escapement::bench {
 namespace {

@@ -1,5 +1,3 @@
-#include "tests/bench/raw/raw_sync.h"
-
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -8,6 +6,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "tests/bench/raw/raw_limits.h"
 
 namespace escapement::bench {
 namespace {

@@ -1,11 +1,11 @@
-#include "tests/bench/raw/raw_timer.h"
-
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>
 
 #include <future>
 #include <vector>
+
+#include "tests/bench/raw/raw_limits.h"
 
 namespace escapement::bench {
 namespace {

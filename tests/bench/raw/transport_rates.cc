@@ -1,5 +1,3 @@
-#include "tests/bench/raw/transport_rates.h"
-
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -8,6 +6,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "tests/bench/raw/raw_limits.h"
 #include "tests/fixtures/attempts.h"
 
 namespace escapement::bench {

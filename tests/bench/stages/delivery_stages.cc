@@ -11,7 +11,7 @@
 #include "common/status/errors.h"
 #include "services/handler/delivery/kinds/transport_table.h"
 #include "services/master/codec/target_codec.h"
-#include "tests/bench/raw/transport_rates.h"
+#include "tests/bench/raw/raw_limits.h"
 #include "tests/fixtures/attempts.h"
 #include "tests/integration/api_client.h"
 

@@ -29,7 +29,7 @@
 #include "escapement/v1/event_service.grpc.pb.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
 #include "tests/bench/beds/ingest_client.h"
-#include "tests/integration/http_get.h"
+#include "tests/integration/probes.h"
 
 namespace escapement::bench {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "tests/bench/beds/compacted_store.h"
 #include "tests/bench/beds/ingest_client.h"
-#include "tests/bench/figures/process_stats.h"
+#include "tests/bench/beds/stored_schedules.h"
+#include "tests/bench/figures/machine.h"
 #include "tests/bench/stages/path_stages.h"
 #include "tests/integration/api_client.h"
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/bench/beds/ingest_client.h"
-#include "tests/bench/raw/raw_timer.h"
+#include "tests/bench/raw/raw_limits.h"
 #include "tests/integration/api_client.h"
 
 namespace escapement::bench {

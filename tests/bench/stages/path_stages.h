@@ -15,7 +15,7 @@
 #include "tests/bench/beds/platform_bed.h"
 #include "tests/bench/beds/receiver_process.h"
 #include "tests/bench/figures/figures.h"
-#include "tests/bench/raw/machine_limits.h"
+#include "tests/bench/raw/raw_limits.h"
 #include "tests/fixtures/latency_histogram.h"
 
 namespace escapement::bench {

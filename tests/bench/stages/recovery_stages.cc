@@ -9,8 +9,8 @@
 #include "tests/bench/beds/ingest_client.h"
 #include "tests/bench/beds/platform_bed.h"
 #include "tests/bench/beds/receiver_process.h"
-#include "tests/bench/figures/passed_time.h"
-#include "tests/bench/raw/raw_send.h"
+#include "tests/bench/figures/bench_run.h"
+#include "tests/bench/raw/raw_limits.h"
 #include "tests/integration/api_client.h"
 
 namespace escapement::bench {

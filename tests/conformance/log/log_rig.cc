@@ -1,7 +1,7 @@
 #include "tests/conformance/log/log_rig.h"
 
 #include "common/base/check.h"
-#include "common/base/stable_hash.h"
+#include "common/base/hash.h"
 
 namespace escapement::kv {
 

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/check.h"
-#include "common/kv/log/pg/pg_schema.h"
+#include "common/kv/log/pg/pg_connection.h"
 #include "common/runtime/system_runtime.h"
 #include "gtest/gtest.h"
 

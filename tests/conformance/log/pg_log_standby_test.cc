@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
+#include "common/kv/log/pg/pg_connection.h"
 #include "common/kv/log/pg/pg_findings.h"
-#include "common/kv/log/pg/pg_schema.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/log/pg_log_rig.h"
 

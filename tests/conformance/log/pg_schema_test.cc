@@ -1,12 +1,11 @@
 // The log's schema: made, migrated and refused.
 
-#include "common/kv/log/pg/pg_schema.h"
-
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/kv/log/pg/pg_connection.h"
 #include "common/kv/log/pg/pg_findings.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/log/pg_log_rig.h"

@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "tests/fixtures/http_request.h"
+#include "tests/fixtures/http_receiver.h"
 #include "tests/fixtures/tcp_socket.h"
 
 namespace escapement::chaos {

@@ -18,7 +18,6 @@
 #include "common/rpc/channel.h"
 #include "common/runtime/system_runtime.h"
 #include "tests/e2e/chaos/base/commit_file.h"
-#include "tests/e2e/chaos/base/end_state.h"
 #include "tests/e2e/chaos/judge_chaos.h"
 #include "tests/e2e/chaos/live_cast.h"
 #include "tests/e2e/chaos/live_world.h"
@@ -26,9 +25,7 @@
 #include "tests/e2e/chaos/replicated/replica_plan.h"
 #include "tests/e2e/chaos/replicated/replicated_log.h"
 #include "tests/e2e/chaos/shaken_platform.h"
-#include "tests/e2e/chaos/true_receipts.h"
 #include "tests/simulation/record/commit_log.h"
-#include "tests/simulation/record/times_log.h"
 
 namespace escapement::chaos {
 namespace {

@@ -1,7 +1,7 @@
 // LiveConsumer: the simulation's consumer behind a real socket. It gets each delivery of an
 // AttemptPort as if a transport had brought it. Its answers go back over HTTP.
 //
-// The simulation's consumer writes the receipts under the sender "attempt N". true_receipts.h adds
+// The simulation's consumer writes the receipts under the sender "attempt N". judge_chaos.h adds
 // what only the socket knows.
 //
 // Threads: made and destroyed while the world does not run; otherwise the world's.

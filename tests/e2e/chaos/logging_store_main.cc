@@ -10,11 +10,11 @@
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/kv/wire/store_service_grpc.h"
 #include "common/process/service_process.h"
-#include "services/store/service/store_flags.h"
 #include "services/store/service/store_grpc.h"
 #include "services/store/service/store_server.h"
+#include "services/store/service/store_tasks.h"
 #include "tests/e2e/chaos/base/commit_file.h"
-#include "tests/e2e/chaos/replicated/logging_replica.h"
+#include "tests/e2e/chaos/replicated/replicated_log.h"
 
 ABSL_FLAG(std::string, commit_log, "", "folder for what the store decides");
 

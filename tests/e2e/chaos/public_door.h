@@ -13,10 +13,8 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "common/tokens/token_api.h"
-#include "services/master/api/event_api.h"
-#include "services/master/api/policy_api.h"
-#include "services/master/api/schedule_api.h"
+#include "common/tokens/token_door.h"
+#include "services/master/api/master_apis.h"
 #include "tests/e2e/chaos/live_world.h"
 
 namespace escapement::chaos {

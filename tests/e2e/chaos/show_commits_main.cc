@@ -8,7 +8,6 @@
 #include "absl/flags/parse.h"
 #include "absl/strings/match.h"
 #include "tests/e2e/chaos/base/commit_file.h"
-#include "tests/e2e/chaos/base/end_state.h"
 #include "tests/simulation/record/commit_log.h"
 
 ABSL_FLAG(std::string, folder, "", "of a run: holds data and commits");

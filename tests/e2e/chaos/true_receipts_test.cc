@@ -1,8 +1,6 @@
 // A history that is put together from a socket's observations passes. Each planted fault is caught:
 // a missing receipt, one too many, one too early.
 
-#include "tests/e2e/chaos/true_receipts.h"
-
 #include <algorithm>
 #include <string>
 

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/fixtures/process/test_folders.h"
+#include "tests/fixtures/process/child_process.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/delivery/delivery_peer.h"
-#include "tests/integration/metric_of.h"
 #include "tests/integration/platform.h"
+#include "tests/integration/probes.h"
 
 namespace escapement::integration {
 namespace handler_kill_test {

@@ -13,8 +13,8 @@
 #include "services/handler/delivery/http/http_transport.h"
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
-#include "tests/fixtures/loopback.h"
 #include "tests/fixtures/process/child_process.h"
+#include "tests/fixtures/tcp_socket.h"
 
 namespace escapement::handler {
 namespace webhooks_test {

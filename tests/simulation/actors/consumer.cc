@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/stable_hash.h"
+#include "common/base/hash.h"
 #include "common/base/uid.h"
 #include "escapement/storage/v1/records.pb.h"
 

@@ -1,5 +1,3 @@
-#include "tests/simulation/actors/draw_times.h"
-
 #include <algorithm>
 #include <set>
 
@@ -7,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "google/protobuf/util/time_util.h"
+#include "tests/simulation/actors/schedule_user.h"
 
 namespace escapement::simulation {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "escapement/v1/event_service.pb.h"
 #include "tests/simulation/actors/message_parts.h"
 

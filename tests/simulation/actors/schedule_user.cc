@@ -7,7 +7,6 @@
 #include "escapement/v1/run_service.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
 #include "google/protobuf/util/time_util.h"
-#include "tests/simulation/actors/draw_times.h"
 #include "tests/simulation/actors/message_parts.h"
 
 namespace escapement::simulation {

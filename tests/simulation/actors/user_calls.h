@@ -17,14 +17,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/base/stable_hash.h"
+#include "common/base/hash.h"
 #include "common/sim/sim_network.h"
 #include "common/sim/sim_process.h"
 #include "common/sim/sim_rpc.h"
-#include "services/master/api/event_api.h"
-#include "services/master/api/policy_api.h"
-#include "services/master/api/run_api.h"
-#include "services/master/api/schedule_api.h"
+#include "services/master/api/master_apis.h"
 #include "tests/simulation/record/history.h"
 
 namespace escapement::simulation {

@@ -23,7 +23,7 @@
 #include "common/sim/sim_network.h"
 #include "common/sim/sim_process.h"
 #include "common/sim/sim_rpc.h"
-#include "common/tokens/token_api.h"
+#include "common/tokens/token_door.h"
 #include "services/handler/delivery/delivery_transport.h"
 #include "tests/simulation/record/history.h"
 

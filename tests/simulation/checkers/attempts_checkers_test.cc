@@ -7,10 +7,9 @@
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
 #include "tests/simulation/actors/message_parts.h"
-#include "tests/simulation/checkers/check_attempts.h"
-#include "tests/simulation/checkers/commits/check_children.h"
+#include "tests/simulation/checkers/checkers.h"
+#include "tests/simulation/checkers/commits/commit_checks.h"
 #include "tests/simulation/record/history.h"
-#include "tests/simulation/record/made_up_history.h"
 
 namespace escapement::simulation {
 namespace attempts_checkers_test {

@@ -1,10 +1,9 @@
-#include "tests/simulation/checkers/check_acknowledged.h"
-
 #include <algorithm>
 #include <string>
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
+#include "tests/simulation/checkers/checkers.h"
 
 namespace escapement::simulation {
 namespace {

@@ -1,34 +1,10 @@
-#include "tests/simulation/checkers/check_all.h"
-
 #include <initializer_list>
 #include <utility>
 
-#include "tests/simulation/checkers/check_acknowledged.h"
-#include "tests/simulation/checkers/check_attempts.h"
-#include "tests/simulation/checkers/check_clock.h"
-#include "tests/simulation/checkers/check_doubled.h"
-#include "tests/simulation/checkers/check_early.h"
-#include "tests/simulation/checkers/check_lost.h"
-#include "tests/simulation/checkers/check_overdue.h"
-#include "tests/simulation/checkers/check_overlap.h"
-#include "tests/simulation/checkers/check_requests.h"
-#include "tests/simulation/checkers/check_times.h"
-#include "tests/simulation/checkers/commits/check_cancelled.h"
-#include "tests/simulation/checkers/commits/check_checkpoint.h"
-#include "tests/simulation/checkers/commits/check_children.h"
-#include "tests/simulation/checkers/commits/check_claimed.h"
-#include "tests/simulation/checkers/commits/check_counts.h"
-#include "tests/simulation/checkers/commits/check_final.h"
-#include "tests/simulation/checkers/commits/check_log.h"
-#include "tests/simulation/checkers/commits/check_paused.h"
-#include "tests/simulation/checkers/commits/check_reads.h"
-#include "tests/simulation/checkers/commits/check_stale_epoch.h"
+#include "tests/simulation/checkers/checkers.h"
+#include "tests/simulation/checkers/commits/commit_checks.h"
 #include "tests/simulation/checkers/model/expectations.h"
-#include "tests/simulation/checkers/tokens/check_cap.h"
-#include "tests/simulation/checkers/tokens/check_holds.h"
-#include "tests/simulation/checkers/tokens/check_idle.h"
-#include "tests/simulation/checkers/tokens/check_sink.h"
-#include "tests/simulation/checkers/tokens/check_token_end.h"
+#include "tests/simulation/checkers/tokens/token_checks.h"
 #include "tests/simulation/record/store_times.h"
 
 namespace escapement::simulation {

@@ -1,5 +1,3 @@
-#include "tests/simulation/checkers/check_attempts.h"
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -10,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/simulation/actors/message_parts.h"
+#include "tests/simulation/checkers/checkers.h"
 
 namespace escapement::simulation {
 namespace {

@@ -1,9 +1,8 @@
-#include "tests/simulation/checkers/check_clock.h"
-
 #include <algorithm>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tests/simulation/checkers/checkers.h"
 
 namespace escapement::simulation {
 namespace {

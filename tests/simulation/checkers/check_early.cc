@@ -1,10 +1,9 @@
-#include "tests/simulation/checkers/check_early.h"
-
 #include <algorithm>
 #include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "tests/simulation/checkers/checkers.h"
 #include "tests/simulation/checkers/model/expectations.h"
 
 namespace escapement::simulation {

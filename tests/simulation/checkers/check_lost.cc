@@ -1,5 +1,3 @@
-#include "tests/simulation/checkers/check_lost.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -7,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/simulation/checkers/checkers.h"
 #include "tests/simulation/checkers/model/expectations.h"
 
 namespace escapement::simulation {

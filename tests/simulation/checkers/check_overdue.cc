@@ -1,5 +1,3 @@
-#include "tests/simulation/checkers/check_overdue.h"
-
 #include <algorithm>
 #include <map>
 #include <string>
@@ -7,6 +5,7 @@
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
+#include "tests/simulation/checkers/checkers.h"
 #include "tests/simulation/checkers/model/expectations.h"
 #include "tests/simulation/record/store_times.h"
 

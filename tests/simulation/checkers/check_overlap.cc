@@ -1,5 +1,3 @@
-#include "tests/simulation/checkers/check_overlap.h"
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -8,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/simulation/checkers/checkers.h"
 
 namespace escapement::simulation {
 namespace {

@@ -1,9 +1,8 @@
-#include "tests/simulation/checkers/check_requests.h"
-
 #include <string>
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
+#include "tests/simulation/checkers/checkers.h"
 
 namespace escapement::simulation {
 

@@ -1,5 +1,3 @@
-#include "tests/simulation/checkers/check_times.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -8,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/simulation/checkers/checkers.h"
 #include "tests/simulation/checkers/model/life_model.h"
 
 namespace escapement::simulation {

@@ -1,16 +1,14 @@
 // Each checker passes a correct history and catches a planted breach.
 
+#include "tests/simulation/checkers/checkers.h"
+
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/simulation/checkers/check_doubled.h"
-#include "tests/simulation/checkers/check_early.h"
-#include "tests/simulation/checkers/check_lost.h"
-#include "tests/simulation/checkers/commits/check_stale_epoch.h"
+#include "tests/simulation/checkers/commits/commit_checks.h"
 #include "tests/simulation/checkers/model/expectations.h"
 #include "tests/simulation/record/history.h"
-#include "tests/simulation/record/made_up_history.h"
 
 namespace escapement::simulation {
 namespace checkers_test {

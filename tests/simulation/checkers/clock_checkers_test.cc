@@ -2,9 +2,8 @@
 // time.
 
 #include "gtest/gtest.h"
-#include "tests/simulation/checkers/check_clock.h"
-#include "tests/simulation/checkers/check_early.h"
-#include "tests/simulation/record/made_up_history.h"
+#include "tests/simulation/checkers/checkers.h"
+#include "tests/simulation/record/history.h"
 #include "tests/simulation/record/store_times.h"
 
 namespace escapement::simulation {

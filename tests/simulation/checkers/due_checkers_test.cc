@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/simulation/checkers/check_overdue.h"
-#include "tests/simulation/checkers/commits/check_checkpoint.h"
+#include "tests/simulation/checkers/checkers.h"
+#include "tests/simulation/checkers/commits/commit_checks.h"
 #include "tests/simulation/record/history.h"
-#include "tests/simulation/record/made_up_history.h"
 
 namespace escapement::simulation {
 namespace due_checkers_test {

@@ -5,13 +5,10 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/simulation/checkers/check_lost.h"
-#include "tests/simulation/checkers/check_overlap.h"
-#include "tests/simulation/checkers/check_times.h"
+#include "tests/simulation/checkers/checkers.h"
 #include "tests/simulation/checkers/model/expectations.h"
 #include "tests/simulation/checkers/model/naive_expander.h"
 #include "tests/simulation/record/history.h"
-#include "tests/simulation/record/made_up_history.h"
 
 namespace escapement::simulation {
 namespace times_checkers_test {

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "common/base/big_endian.h"
-#include "common/base/micros.h"
-#include "common/kv/meta_keys.h"
+#include "common/base/key_codec.h"
+#include "common/base/proto_time.h"
+#include "common/kv/layout.h"
 #include "common/storage/children_table.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_table.h"

@@ -6,8 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/time/time.h"
-#include "common/base/micros.h"
-#include "common/storage/done_record.h"
+#include "common/base/proto_time.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/inflight_table.h"

@@ -17,7 +17,7 @@
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
 #include "common/sim/sim_process.h"
-#include "common/tokens/token_api.h"
+#include "common/tokens/token_door.h"
 #include "services/handler/delivery/delivery_transport.h"
 #include "tests/simulation/actors/worker.h"
 #include "tests/simulation/scenario.h"

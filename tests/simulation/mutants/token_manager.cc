@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/storage/grant_table.h"
 #include "common/storage/inflight_table.h"
 #include "common/storage/waiting_table.h"

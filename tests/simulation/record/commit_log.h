@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "common/kv/engine/commit_engine.h"
+#include "common/kv/kv_store.h"
 #include "common/kv/memory/mem_kv_store.h"
 #include "tests/simulation/record/history.h"
 
@@ -32,6 +33,31 @@ bool AnyGrant(const kv::MemDisk& disk);
 
 // Rows of `events`, `inflight`, `waiting`, `grants`, `parked` and `children`, as text.
 std::vector<std::string> ReadLeftover(const kv::MemDisk& disk);
+
+// Converts the store's records to a history's writes of claims, queues, states and requests.
+
+// The effects of the commit's applied groups on them.
+std::vector<QueueWrite> ReadQueueWrites(const kv::CommitRecord& record);
+
+// Converts the store's records to a history's writes of throttled events.
+
+// Appends the effects of one applied mutation on policies, states, grants, rows, granted claims,
+// ends and reports.
+void ReadThrottleWrites(const kv::Mutation& mutation, std::vector<ThrottleWrite>* out);
+
+// One line, for traces. Empty if the mutation has no such effect.
+std::string DescribeThrottle(const kv::Mutation& mutation);
+
+// Rows of `grants` (except counts) and of `waiting`, as text.
+std::vector<std::string> ReadThrottleLeftover(const kv::MemDisk& disk);
+
+// Reads from a commit what becomes of occurrences: their rows and launch records, runs that become
+// active or end, outcomes, cancelled runs.
+
+std::vector<TimesWrite> ReadTimesWrites(const kv::CommitRecord& record);
+
+// Launch records and marks of active runs, as text.
+std::vector<std::string> ReadTimesLeftover(const kv::MemDisk& disk);
 
 }  // namespace escapement::simulation
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "escapement/storage/v1/records.pb.h"
 #include "tests/simulation/record/commit.h"
 
 namespace escapement::simulation {
@@ -262,6 +263,45 @@ struct Violation {
   std::string rule;
   std::string what;
 };
+
+// Helpers with which tests of checkers make their histories.
+//
+// Pure.
+
+inline const absl::Time kBegin = absl::FromUnixSeconds(1'772'323'200);  // 2026-03-01T00:00:00Z
+
+inline absl::Time At(double seconds) { return kBegin + absl::Seconds(seconds); }
+
+// The id of an interval's occurrence at that second.
+inline std::string Id(int second) {
+  return absl::FormatTime("%Y%m%dT%H%M%E6SZ", At(second), absl::UTCTimeZone());
+}
+
+// One violation a line.
+inline std::string Texts(const std::vector<Violation>& violations) {
+  std::string text;
+  for (const Violation& violation : violations) text += violation.what + "\n";
+  return text;
+}
+
+// Converts outcomes of the store's records to those of a history.
+
+inline Outcome OutcomeOf(storage::v1::OutcomeKind kind) {
+  switch (kind) {
+    case storage::v1::OUTCOME_KIND_SUCCEEDED:
+      return Outcome::kSucceeded;
+    case storage::v1::OUTCOME_KIND_FAILED:
+      return Outcome::kFailed;
+    case storage::v1::OUTCOME_KIND_EXPIRED:
+      return Outcome::kExpired;
+    case storage::v1::OUTCOME_KIND_CANCELLED:
+      return Outcome::kCancelled;
+    case storage::v1::OUTCOME_KIND_SKIPPED:
+      return Outcome::kSkipped;
+    default:
+      return Outcome::kNone;
+  }
+}
 
 }  // namespace escapement::simulation
 

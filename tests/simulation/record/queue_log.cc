@@ -1,23 +1,21 @@
-#include "tests/simulation/record/queue_log.h"
-
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/hash.h"
 #include "common/base/key_codec.h"
-#include "common/base/micros.h"
-#include "common/base/stable_hash.h"
+#include "common/base/proto_time.h"
 #include "common/base/uid.h"
 #include "common/storage/children_table.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/inflight_table.h"
-#include "common/storage/one_off_rows.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "tests/simulation/record/outcome_of.h"
+#include "tests/simulation/record/commit_log.h"
+#include "tests/simulation/record/history.h"
 
 namespace escapement::simulation {
 namespace {

@@ -1,11 +1,9 @@
-#include "tests/simulation/record/throttle_log.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/base/uid.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
@@ -14,7 +12,8 @@
 #include "common/storage/policy_table.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "tests/simulation/record/outcome_of.h"
+#include "tests/simulation/record/commit_log.h"
+#include "tests/simulation/record/history.h"
 
 namespace escapement::simulation {
 namespace {

@@ -1,10 +1,8 @@
-#include "tests/simulation/record/times_log.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/base/uid.h"
 #include "common/storage/children_table.h"
 #include "common/storage/done_table.h"
@@ -12,7 +10,8 @@
 #include "common/storage/run_table.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "tests/simulation/record/outcome_of.h"
+#include "tests/simulation/record/commit_log.h"
+#include "tests/simulation/record/history.h"
 
 namespace escapement::simulation {
 namespace {

@@ -1,7 +1,7 @@
 #include "tests/simulation/world/hosts.h"
 
 #include "absl/strings/str_cat.h"
-#include "common/kv/meta_keys.h"
+#include "common/kv/layout.h"
 
 namespace escapement::simulation {
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "common/base/stable_hash.h"
-#include "common/kv/meta_keys.h"
+#include "common/base/hash.h"
+#include "common/kv/layout.h"
 #include "common/kv/replica/log_place.h"
 #include "common/kv/replica/log_record.h"
 #include "common/kv/wire/leader_seeking_kv_store.h"

@@ -94,7 +94,7 @@ ServiceHost::Service MakeTokenManager(sim::SimProcess& process, kv::KvStore& sto
 
 ServiceHost::Service MakeEmitter(sim::SimProcess& process, kv::KvStore& store,
                                  const ServiceIdentity& self) {
-  emitter::EmitterService::Options options;
+  emitter::EmitterOptions options;
   options.instance = self.instance;
   options.dead_instances = self.dead_instances;
   auto service = std::make_shared<emitter::EmitterService>(options, store, process);

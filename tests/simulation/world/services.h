@@ -9,7 +9,7 @@
 #include "common/kv/kv_store.h"
 #include "common/sim/sim_process.h"
 #include "common/sim/sim_rpc.h"
-#include "common/tokens/token_api.h"
+#include "common/tokens/token_door.h"
 #include "services/handler/delivery/delivery_transport.h"
 #include "tests/simulation/actors/user_calls.h"
 #include "tests/simulation/world/hosts.h"

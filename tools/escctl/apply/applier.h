@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "escapement/v1/resources.pb.h"
 #include "tools/escctl/base/session.h"
 
@@ -52,6 +53,17 @@ class Applier {
   const bool dry_run_;
   std::vector<std::string> planned_policies_;
 };
+
+// `escctl apply`.
+
+void AddApplyCommand(CLI::App& app, Session& session);
+
+// The difference between two texts, line by line, as `diff -u` shows it. Pure.
+
+// "--- {before_name}", "+++ {after_name}" and hunks with three lines of context. Empty if the texts
+// are the same. Texts with very many different lines are shown as one replacement.
+std::string UnifiedDiff(absl::string_view before_name, absl::string_view before,
+                        absl::string_view after_name, absl::string_view after);
 
 }  // namespace escapement::escctl
 

@@ -1,10 +1,9 @@
-#include "tools/escctl/apply/line_diff.h"
-
 #include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "tools/escctl/apply/applier.h"
 
 namespace escapement::escctl {
 namespace line_diff_test {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/printable_text.h"
-#include "tools/escctl/apply/value_tree.h"
+#include "tools/escctl/apply/message_reader.h"
 #include "tools/escctl/base/output.h"
 
 namespace escapement::escctl {

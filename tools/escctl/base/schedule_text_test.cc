@@ -1,8 +1,7 @@
-#include "tools/escctl/base/schedule_text.h"
-
 #include <google/protobuf/text_format.h>
 
 #include "gtest/gtest.h"
+#include "tools/escctl/base/resource_text.h"
 
 namespace escapement::escctl {
 namespace schedule_text_test {

@@ -12,7 +12,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "common/tls/peer_tls.h"
+#include "common/tls/server_tls.h"
 #include "grpcpp/grpcpp.h"
 #include "tools/escctl/base/output.h"
 
@@ -100,6 +100,17 @@ class Session {
   std::shared_ptr<grpc::Channel> channel_;
   int exit_code_ = kExitOk;
 };
+
+// --tls-ca, --tls-cert and --tls-key, and what to say if a connection fails for want of them.
+
+void AddTlsFlags(CLI::App& app, PeerTls& tls);
+
+// INVALID_ARGUMENT: a sentence that names the flag or file. OK without any of them.
+absl::Status CheckTlsFlags(const PeerTls& tls);
+
+// Advice to the user after a connection that failed with these words of gRPC; "" if TLS does not
+// seem to be the reason. `tls`: the client used TLS.
+absl::string_view TlsAdvice(absl::string_view words, bool tls);
 
 }  // namespace escapement::escctl
 

@@ -1,10 +1,165 @@
 #include "tools/escctl/base/target_flags.h"
 
+#include <google/protobuf/util/json_util.h>
+
 #include <utility>
 
-#include "tools/escctl/base/flag_values.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "tools/escctl/base/flags.h"
 
 namespace escapement::escctl {
+
+void TargetKindFlags::Add(CLI::App& command) {
+  auto* http = command.add_option("--http", http_, "deliver by HTTP to this URI");
+  command.add_option("--method", method_, "method of the HTTP request: POST, PUT or PATCH")
+      ->needs(http);
+  command
+      .add_option("--header", headers_, "header of the HTTP request, name=value; may be repeated")
+      ->needs(http)
+      ->allow_extra_args(false);
+  command
+      .add_option("--secret-header", secret_headers_,
+                  "header whose value is a secret, name=value or name=@file; may be repeated")
+      ->needs(http)
+      ->allow_extra_args(false);
+  command
+      .add_option(
+          "--signing-secret", signing_secrets_,
+          "secret that signs the request (whsec_... or whsk_...), or @file; may be repeated")
+      ->needs(http)
+      ->allow_extra_args(false);
+  command.add_option("--grpc", grpc_, "deliver by gRPC to a TriggerReceiver at host:port");
+  auto* sqs = command.add_option("--sqs", sqs_, "deliver to the SQS queue with this URL");
+  command.add_option("--sqs-region", sqs_region_, "region of the queue")->needs(sqs);
+  command
+      .add_option("--sqs-credentials", sqs_credentials_,
+                  "access key id:secret access key, or @file")
+      ->needs(sqs);
+  command.add_option("--kafka", kafka_, "deliver to a Kafka topic: host:port,host:port/topic");
+  command.add_option("--slack", slack_,
+                     "deliver to the incoming webhook of Slack with this URL, or @file");
+  auto* email = command.add_option("--email", email_, "send mail to this address; may be repeated")
+                    ->allow_extra_args(false);
+  command.add_option("--smtp", smtp_, "server for --email: smtp://host:port")->needs(email);
+  command.add_option("--from", from_, "sender of --email")->needs(email);
+  command.add_option("--subject", subject_, "subject of --email, a template")->needs(email);
+  command.add_option("--ping", ping_, "call this URI with GET, without a body");
+  command.add_option("--target", json_,
+                     "the target as JSON, or @file: for settings that have no flag");
+}
+
+absl::StatusOr<std::optional<v1::Target>> TargetKindFlags::Target() const {
+  std::vector<std::string> given;
+  for (const auto& [flag, set] :
+       {std::pair("--http", !http_.empty()), std::pair("--grpc", !grpc_.empty()),
+        std::pair("--sqs", !sqs_.empty()), std::pair("--kafka", !kafka_.empty()),
+        std::pair("--slack", !slack_.empty()), std::pair("--email", !email_.empty()),
+        std::pair("--ping", !ping_.empty()), std::pair("--target", !json_.empty())}) {
+    if (set) given.emplace_back(flag);
+  }
+  if (given.empty()) return std::optional<v1::Target>();
+  if (given.size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(absl::StrJoin(given, " and "), " exclude each other: give one of them"));
+  }
+  if (!http_.empty()) return Http();
+  if (!sqs_.empty()) return Sqs();
+  if (!kafka_.empty()) return Kafka();
+  if (!slack_.empty()) return Slack();
+  if (!email_.empty()) return Email();
+  if (!json_.empty()) return Json();
+  v1::Target target;
+  if (!grpc_.empty()) {
+    target.mutable_grpc()->set_uri(grpc_);
+  } else {
+    target.mutable_ping()->set_uri(ping_);
+  }
+  return target;
+}
+
+absl::StatusOr<v1::Target> TargetKindFlags::Http() const {
+  v1::Target target;
+  v1::HttpTarget& http = *target.mutable_http();
+  http.set_uri(http_);
+  http.set_method(method_);
+  auto headers = ParsePairs("--header", headers_);
+  if (!headers.ok()) return headers.status();
+  for (const auto& [name, value] : *headers) (*http.mutable_headers())[name] = value;
+  auto secret_headers = ParsePairs("--secret-header", secret_headers_);
+  if (!secret_headers.ok()) return secret_headers.status();
+  for (const auto& [name, text] : *secret_headers) {
+    auto value = SecretOrFile(text);
+    if (!value.ok()) return value.status();
+    (*http.mutable_secret_headers())[name] = *std::move(value);
+  }
+  for (const std::string& text : signing_secrets_) {
+    auto secret = SecretOrFile(text);
+    if (!secret.ok()) return secret.status();
+    http.add_signing_secrets(*std::move(secret));
+  }
+  return target;
+}
+
+absl::StatusOr<v1::Target> TargetKindFlags::Sqs() const {
+  v1::Target target;
+  target.mutable_sqs()->set_queue_url(sqs_);
+  target.mutable_sqs()->set_region(sqs_region_);
+  auto credentials = SecretOrFile(sqs_credentials_);
+  if (!credentials.ok()) return credentials.status();
+  target.mutable_sqs()->set_credentials(*std::move(credentials));
+  return target;
+}
+
+absl::StatusOr<v1::Target> TargetKindFlags::Kafka() const {
+  const size_t slash = kafka_.rfind('/');
+  if (slash == std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--kafka: '", kafka_, "' is not host:port,host:port/topic"));
+  }
+  v1::Target target;
+  target.mutable_kafka()->set_brokers(kafka_.substr(0, slash));
+  target.mutable_kafka()->set_topic(kafka_.substr(slash + 1));
+  return target;
+}
+
+absl::StatusOr<v1::Target> TargetKindFlags::Slack() const {
+  auto url = SecretOrFile(slack_);
+  if (!url.ok()) return url.status();
+  v1::Target target;
+  target.mutable_slack()->set_webhook_url(*std::move(url));
+  return target;
+}
+
+absl::StatusOr<v1::Target> TargetKindFlags::Email() const {
+  if (smtp_.empty() || from_.empty())
+    return absl::InvalidArgumentError("--email needs --smtp and --from");
+  v1::Target target;
+  v1::EmailTarget& email = *target.mutable_email();
+  for (const std::string& address : email_) email.add_to(address);
+  email.set_smtp_uri(smtp_);
+  email.set_from(from_);
+  email.set_subject(subject_);
+  return target;
+}
+
+absl::StatusOr<v1::Target> TargetKindFlags::Json() const {
+  auto json = TextOrFile(json_);
+  if (!json.ok()) return json.status();
+  v1::Target target;
+  const auto read = google::protobuf::util::JsonStringToMessage(*json, &target);
+  if (read.ok()) return target;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--target: ", absl::string_view(read.message().data(), read.message().size())));
+}
+
+absl::StatusOr<std::string> SecretOrFile(const std::string& text) {
+  auto value = TextOrFile(text);
+  if (!value.ok() || !absl::StartsWith(text, "@")) return value;
+  return std::string(absl::StripTrailingAsciiWhitespace(*value));
+}
 
 void TargetFlags::Add(CLI::App& command) {
   kind_.Add(command);

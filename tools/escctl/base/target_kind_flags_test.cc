@@ -1,5 +1,3 @@
-#include "tools/escctl/base/target_kind_flags.h"
-
 #include <fstream>
 #include <string>
 #include <vector>
@@ -7,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "tools/escctl/base/target_flags.h"
 
 namespace escapement::escctl {
 namespace target_kind_flags_test {

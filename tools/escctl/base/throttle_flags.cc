@@ -1,7 +1,6 @@
 #include "tools/escctl/base/throttle_flags.h"
 
-#include "tools/escctl/base/enum_flag.h"
-#include "tools/escctl/base/flag_values.h"
+#include "tools/escctl/base/flags.h"
 
 namespace escapement::escctl {
 void ThrottleFlags::Add(CLI::App& command) {

@@ -7,8 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "tools/escctl/base/enum_flag.h"
-#include "tools/escctl/base/flag_values.h"
+#include "tools/escctl/base/flags.h"
 
 namespace escapement::escctl {
 namespace {

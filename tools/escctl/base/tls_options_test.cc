@@ -1,7 +1,6 @@
-#include "tools/escctl/base/tls_options.h"
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tools/escctl/base/session.h"
 
 namespace escapement::escctl {
 namespace tls_options_test {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/auth/api_key.h"
 #include "tools/escctl/base/key_file.h"
-#include "tools/escctl/commands/access_commands.h"
+#include "tools/escctl/commands/commands.h"
 
 namespace escapement::escctl {
 namespace {

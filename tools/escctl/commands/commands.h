@@ -4,6 +4,7 @@
 #ifndef TOOLS_ESCCTL_COMMANDS_COMMANDS_H_
 #define TOOLS_ESCCTL_COMMANDS_COMMANDS_H_
 
+#include "CLI/CLI.hpp"
 #include "tools/escctl/base/session.h"
 
 namespace escapement::escctl {
@@ -22,6 +23,24 @@ void AddStoreCommands(CLI::App& app, Session& session);
 void AddContextCommands(CLI::App& app, Session& session);
 // `escctl top`: a live view.
 void AddTopCommand(CLI::App& app, Session& session);
+
+// The commands for tenants, quotas, API keys and the audit, and the first key of an installation.
+
+void AddTenantCommands(CLI::App& app, Session& session);
+void AddQuotaCommands(CLI::App& app, Session& session);
+void AddKeyCommands(CLI::App& app, Session& session);
+void AddAuditCommands(CLI::App& app, Session& session);
+void AddAdminCommands(CLI::App& app, Session& session);
+
+// escctl store snapshot …: backups of a store, as files.
+
+// `store` is the command's group.
+void AddSnapshotCommands(CLI::App& store, Session& session);
+
+// `escctl schedule preview` and `escctl schedule backfill`.
+
+void AddPreviewCommand(CLI::App& group, Session& session);
+void AddBackfillCommand(CLI::App& group, Session& session);
 
 }  // namespace escapement::escctl
 

@@ -9,7 +9,7 @@
 #include "nlohmann/json.hpp"
 #include "tools/escctl/base/contexts.h"
 #include "tools/escctl/base/key_file.h"
-#include "tools/escctl/base/tls_options.h"
+#include "tools/escctl/base/session.h"
 #include "tools/escctl/commands/commands.h"
 
 namespace escapement::escctl {

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "escapement/v1/dead_letter_service.grpc.pb.h"
-#include "tools/escctl/base/list_flags.h"
-#include "tools/escctl/base/operation_text.h"
+#include "tools/escctl/base/flags.h"
+#include "tools/escctl/base/resource_text.h"
 #include "tools/escctl/commands/commands.h"
 
 namespace escapement::escctl {

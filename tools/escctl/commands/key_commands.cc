@@ -12,10 +12,10 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "escapement/v1/key_service.grpc.pb.h"
+#include "tools/escctl/base/flags.h"
 #include "tools/escctl/base/key_file.h"
-#include "tools/escctl/base/list_flags.h"
 #include "tools/escctl/base/timing_flags.h"
-#include "tools/escctl/commands/access_commands.h"
+#include "tools/escctl/commands/commands.h"
 
 namespace escapement::escctl {
 namespace {

@@ -1,9 +1,8 @@
-#include "tools/escctl/commands/metrics_text.h"
-
 #include <cmath>
 #include <limits>
 
 #include "gtest/gtest.h"
+#include "tools/escctl/commands/top_frame.h"
 
 namespace escapement::escctl {
 namespace metrics_text_test {

@@ -1,5 +1,3 @@
-#include "tools/escctl/commands/occurrence_commands.h"
-
 #include <google/protobuf/util/time_util.h>
 
 #include <memory>
@@ -8,8 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
-#include "tools/escctl/base/schedule_text.h"
+#include "tools/escctl/base/resource_text.h"
 #include "tools/escctl/base/timing_flags.h"
+#include "tools/escctl/commands/commands.h"
 
 namespace escapement::escctl {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "escapement/v1/operation_service.grpc.pb.h"
-#include "tools/escctl/base/list_flags.h"
-#include "tools/escctl/base/operation_text.h"
+#include "tools/escctl/base/flags.h"
+#include "tools/escctl/base/resource_text.h"
 #include "tools/escctl/base/watch.h"
 #include "tools/escctl/commands/commands.h"
 

@@ -6,8 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "escapement/v1/policy_service.grpc.pb.h"
-#include "tools/escctl/base/flag_values.h"
-#include "tools/escctl/base/list_flags.h"
+#include "tools/escctl/base/flags.h"
 #include "tools/escctl/base/pages.h"
 #include "tools/escctl/base/watch.h"
 #include "tools/escctl/commands/commands.h"

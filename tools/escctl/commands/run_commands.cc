@@ -4,7 +4,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "escapement/v1/run_service.grpc.pb.h"
-#include "tools/escctl/base/list_flags.h"
+#include "tools/escctl/base/flags.h"
 #include "tools/escctl/base/pages.h"
 #include "tools/escctl/base/watch.h"
 #include "tools/escctl/commands/commands.h"

@@ -7,15 +7,13 @@
 #include "absl/time/clock.h"
 #include "escapement/v1/run_service.grpc.pb.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
-#include "tools/escctl/base/flag_values.h"
-#include "tools/escctl/base/list_flags.h"
-#include "tools/escctl/base/schedule_text.h"
+#include "tools/escctl/base/flags.h"
+#include "tools/escctl/base/resource_text.h"
 #include "tools/escctl/base/target_flags.h"
 #include "tools/escctl/base/throttle_flags.h"
 #include "tools/escctl/base/timing_flags.h"
 #include "tools/escctl/base/watch.h"
 #include "tools/escctl/commands/commands.h"
-#include "tools/escctl/commands/occurrence_commands.h"
 
 namespace escapement::escctl {
 namespace {

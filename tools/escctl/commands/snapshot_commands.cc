@@ -1,5 +1,3 @@
-#include "tools/escctl/commands/snapshot_commands.h"
-
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -9,11 +7,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/kv/data_folder.h"
+#include "common/kv/layout.h"
 #include "common/kv/snapshot_file/snapshot_file.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status/return_if_error.h"
 #include "escapement/v1/store_service.grpc.pb.h"
+#include "tools/escctl/commands/commands.h"
 
 namespace escapement::escctl {
 namespace {

@@ -12,7 +12,6 @@
 #include "tools/escctl/base/output.h"
 #include "tools/escctl/base/session.h"
 #include "tools/escctl/commands/commands.h"
-#include "tools/escctl/commands/snapshot_commands.h"
 
 namespace escapement::escctl {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "escapement/v1/target_service.grpc.pb.h"
-#include "tools/escctl/base/list_flags.h"
+#include "tools/escctl/base/flags.h"
 #include "tools/escctl/base/watch.h"
 #include "tools/escctl/commands/commands.h"
 

@@ -10,9 +10,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "escapement/v1/tenant_service.grpc.pb.h"
-#include "tools/escctl/base/flag_values.h"
-#include "tools/escctl/base/list_flags.h"
-#include "tools/escctl/commands/access_commands.h"
+#include "tools/escctl/base/flags.h"
+#include "tools/escctl/commands/commands.h"
 #include "tools/escctl/commands/quota_flags.h"
 
 namespace escapement::escctl {

@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "escapement/v1/token_service.grpc.pb.h"
-#include "tools/escctl/base/flag_values.h"
+#include "tools/escctl/base/flags.h"
 #include "tools/escctl/commands/commands.h"
 
 namespace escapement::escctl {

@@ -1,8 +1,6 @@
-#include "tools/escctl/program/command_tree.h"
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "tools/escctl/program/examples.h"
+#include "tools/escctl/program/program.h"
 
 namespace escapement::escctl {
 namespace {

@@ -1,5 +1,3 @@
-#include "tools/escctl/program/completion.h"
-
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -7,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
+#include "tools/escctl/program/program.h"
 
 namespace escapement::escctl {
 namespace {

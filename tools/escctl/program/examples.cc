@@ -1,12 +1,10 @@
-#include "tools/escctl/program/examples.h"
-
 #include <map>
 #include <memory>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "tools/escctl/program/command_tree.h"
+#include "tools/escctl/program/program.h"
 
 namespace escapement::escctl {
 namespace {

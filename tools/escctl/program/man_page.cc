@@ -1,5 +1,3 @@
-#include "tools/escctl/program/man_page.h"
-
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -7,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "tools/escctl/program/program.h"
 
 namespace escapement::escctl {
 namespace {

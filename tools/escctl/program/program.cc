@@ -3,12 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/version/version.h"
-#include "tools/escctl/apply/apply_command.h"
-#include "tools/escctl/commands/access_commands.h"
+#include "tools/escctl/apply/applier.h"
 #include "tools/escctl/commands/commands.h"
-#include "tools/escctl/program/command_tree.h"
-#include "tools/escctl/program/examples.h"
-#include "tools/escctl/program/tree_commands.h"
 
 namespace escapement::escctl {
 namespace {

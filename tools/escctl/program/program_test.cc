@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
-#include "tools/escctl/program/command_tree.h"
 
 namespace escapement::escctl {
 namespace program_test {

@@ -1,11 +1,7 @@
-#include "tools/escctl/program/tree_commands.h"
-
 #include <memory>
 #include <string>
 
-#include "tools/escctl/program/command_tree.h"
-#include "tools/escctl/program/completion.h"
-#include "tools/escctl/program/man_page.h"
+#include "tools/escctl/program/program.h"
 
 namespace escapement::escctl {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/kv/log/failed_append.h"
-#include "common/kv/log/log_validation.h"
+#include "common/kv/log/snapshot_codec.h"
 
 namespace escapement::kv {
 namespace {

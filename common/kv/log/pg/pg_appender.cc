@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/kv/log/pg/pg_errors.h"
+#include "common/kv/log/pg/pg_session.h"
 #include "common/kv/log/pg/pg_statements.h"
 
 namespace escapement::kv {

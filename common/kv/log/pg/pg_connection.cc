@@ -2,10 +2,16 @@
 
 #include <postgresql/libpq-fe.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <utility>
+
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "common/kv/log/pg/pg_conninfo.h"
-#include "common/kv/log/pg/pg_errors.h"
+#include "common/kv/log/pg/pg_session.h"
+#include "common/status/return_if_error.h"
 
 namespace escapement::kv {
 
@@ -53,5 +59,189 @@ absl::StatusOr<PgConnection::Rows> PgConnection::Query(const std::string& statem
 }
 
 int PgConnection::BackendPid() const { return PQbackendPID(connection_.get()); }
+
+namespace {
+
+constexpr std::pair<const char*, const char*> kDefaults[] = {
+    {"target_session_attrs", "read-write"},
+    {"connect_timeout", "3"},       // seconds
+    {"keepalives_idle", "3"},       // seconds
+    {"keepalives_interval", "2"},   // seconds
+    {"keepalives_count", "3"},      //
+    {"tcp_user_timeout", "10000"},  // milliseconds
+};
+
+}  // namespace
+
+absl::StatusOr<PgConninfo> MakePgConninfo(const std::string& url,
+                                          const std::string& application_name) {
+  char* error = nullptr;
+  PQconninfoOption* const options = PQconninfoParse(url.c_str(), &error);
+  if (options == nullptr) {
+    // The message may repeat parts of the URL.
+    PQfreemem(error);
+    return absl::InvalidArgumentError("not a PostgreSQL URL, or it has an unknown option");
+  }
+  PgConninfo conninfo;
+  for (const PQconninfoOption* option = options; option->keyword != nullptr; ++option) {
+    if (option->val != nullptr) conninfo.emplace_back(option->keyword, option->val);
+  }
+  PQconninfoFree(options);
+  // A service file may set any option, and our defaults would override it.
+  const auto has = [&](absl::string_view keyword) {
+    return std::any_of(conninfo.begin(), conninfo.end(),
+                       [&](const auto& option) { return option.first == keyword; });
+  };
+  const bool by_service = has("service") || std::getenv("PGSERVICE") != nullptr;
+  for (const auto& [keyword, value] : kDefaults) {
+    if (by_service || has(keyword)) continue;
+    // libpq's own variables are weaker than the URL and stronger than our defaults.
+    if (keyword == absl::string_view("connect_timeout") && std::getenv("PGCONNECT_TIMEOUT"))
+      continue;
+    if (keyword == absl::string_view("target_session_attrs") && std::getenv("PGTARGETSESSIONATTRS"))
+      continue;
+    conninfo.emplace_back(keyword, value);
+  }
+  std::erase_if(conninfo, [](const auto& option) { return option.first == "application_name"; });
+  conninfo.emplace_back("application_name", application_name);
+  return conninfo;
+}
+
+namespace {
+
+// Rows and parts of snapshots are stored as they come (EXTERNAL): they are compressed already, or
+// not worth it.
+constexpr PgSchemaStep kSteps[] = {R"(
+CREATE TABLE escapement.log_stores (
+  store text PRIMARY KEY,
+  genesis bigint NOT NULL,
+  epoch bigint NOT NULL,
+  owner text NOT NULL,
+  address text NOT NULL
+);
+CREATE TABLE escapement.log_rows (
+  store text NOT NULL,
+  seq bigint NOT NULL,
+  epoch bigint NOT NULL,
+  chain bigint NOT NULL,
+  data bytea NOT NULL,
+  PRIMARY KEY (store, seq)
+);
+ALTER TABLE escapement.log_rows ALTER COLUMN data SET STORAGE EXTERNAL;
+CREATE TABLE escapement.log_files (
+  store text NOT NULL,
+  hash bytea NOT NULL,
+  PRIMARY KEY (store, hash)
+);
+CREATE TABLE escapement.log_file_parts (
+  store text NOT NULL,
+  hash bytea NOT NULL,
+  part bigint NOT NULL,
+  check_value bigint NOT NULL,
+  data bytea NOT NULL,
+  PRIMARY KEY (store, hash, part),
+  FOREIGN KEY (store, hash) REFERENCES escapement.log_files ON DELETE CASCADE
+);
+ALTER TABLE escapement.log_file_parts ALTER COLUMN data SET STORAGE EXTERNAL;
+CREATE TABLE escapement.log_snapshots (
+  store text NOT NULL,
+  seq bigint NOT NULL,
+  chain bigint NOT NULL,
+  whole boolean NOT NULL,
+  manifest bytea NOT NULL,
+  PRIMARY KEY (store, seq)
+);
+CREATE TABLE escapement.log_snapshot_files (
+  store text NOT NULL,
+  seq bigint NOT NULL,
+  hash bytea NOT NULL,
+  PRIMARY KEY (store, seq, hash),
+  FOREIGN KEY (store, seq) REFERENCES escapement.log_snapshots ON DELETE CASCADE,
+  FOREIGN KEY (store, hash) REFERENCES escapement.log_files
+);
+CREATE INDEX log_snapshot_files_by_hash ON escapement.log_snapshot_files (store, hash);
+)",
+                                   R"(
+CREATE TABLE escapement.log_reports (
+  store text NOT NULL,
+  replica text NOT NULL,
+  put_at timestamptz NOT NULL,
+  details bytea NOT NULL,
+  PRIMARY KEY (store, replica)
+))"};
+
+// Two programs that make a schema or table at once can both see that it is not there. One of them
+// then fails with one of these, and sees it at its next attempt.
+bool LostRace(const absl::Status& status) {
+  for (const char* state : {"(23505)", "(42710)", "(42P06)", "(42P07)", "(XX000)"}) {
+    if (absl::string_view(status.message()).find(state) != absl::string_view::npos) return true;
+  }
+  return false;
+}
+
+// -1 if there is no schema.
+absl::StatusOr<int> Version(PgConnection& connection) {
+  const auto exists = connection.Query("SELECT to_regclass('escapement.log_version') IS NOT NULL");
+  if (!exists.ok()) return exists.status();
+  if (exists->front().front() != "t") return -1;
+  const auto rows = connection.Query("SELECT version FROM escapement.log_version");
+  if (!rows.ok()) return rows.status();
+  int version = -1;
+  if (rows->size() != 1 || !absl::SimpleAtoi(rows->front().front(), &version))
+    return absl::DataLossError("escapement.log_version does not have one row");
+  return version;
+}
+
+absl::Status Newer(int version, size_t known) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("the log's schema has version ", version, "; this program knows ", known));
+}
+
+absl::StatusOr<int> TryMigrate(PgConnection& connection, absl::Span<const PgSchemaStep> steps) {
+  const int known = static_cast<int>(steps.size());
+  absl::StatusOr<int> version = Version(connection);
+  if (!version.ok()) return version;
+  if (*version > known) return Newer(*version, steps.size());
+  if (*version == known) return version;
+  if (*version < 0) {
+    // A role without the right to create schemas may use one that is there.
+    const auto schema = connection.Query("SELECT to_regnamespace('escapement') IS NOT NULL");
+    if (!schema.ok()) return schema.status();
+    if (schema->front().front() != "t")
+      RETURN_IF_ERROR(connection.Query("CREATE SCHEMA IF NOT EXISTS escapement").status());
+    RETURN_IF_ERROR(connection
+                        .Query("CREATE TABLE IF NOT EXISTS escapement.log_version AS "
+                               "SELECT 0 AS version")
+                        .status());
+  }
+  RETURN_IF_ERROR(connection.Query("BEGIN").status());
+  RETURN_IF_ERROR(
+      connection.Query("LOCK TABLE escapement.log_version IN ACCESS EXCLUSIVE MODE").status());
+  version = Version(connection);  // another process may have been faster
+  if (!version.ok()) return version;
+  if (*version > known) return Newer(*version, steps.size());
+  for (int step = *version; step < known; ++step)
+    RETURN_IF_ERROR(connection.Query(steps[static_cast<size_t>(step)]).status());
+  RETURN_IF_ERROR(
+      connection.Query(absl::StrCat("UPDATE escapement.log_version SET version = ", known))
+          .status());
+  RETURN_IF_ERROR(connection.Query("COMMIT").status());
+  return version;
+}
+
+}  // namespace
+
+absl::Span<const PgSchemaStep> PgSchemaSteps() { return kSteps; }
+
+absl::StatusOr<int> MigratePgSchema(const std::string& url, absl::Span<const PgSchemaStep> steps) {
+  constexpr int kAttempts = 10;
+  for (int attempt = 1;; ++attempt) {
+    // A failed attempt ends with its connection, and so does its transaction.
+    auto connection = PgConnection::Open(url, "escapement-migration");
+    if (!connection.ok()) return connection.status();
+    absl::StatusOr<int> version = TryMigrate(**connection, steps);
+    if (version.ok() || attempt == kAttempts || !LostRace(version.status())) return version;
+  }
+}
 
 }  // namespace escapement::kv

@@ -7,9 +7,11 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 struct pg_conn;  // libpq's PGconn
 
@@ -32,6 +34,36 @@ class PgConnection {
   explicit PgConnection(pg_conn* connection);
   const std::unique_ptr<pg_conn, void (*)(pg_conn*)> connection_;
 };
+
+// The options of a connection: what the operator's URL says, and our defaults for the rest.
+//
+// Threads: pure functions.
+
+using PgConninfo = std::vector<std::pair<std::string, std::string>>;  // keyword, value
+
+// `url` is a URL (postgresql://…) or a list of keyword=value, with any option of libpq; libpq's
+// environment variables and files count, too. If it says nothing else: among several hosts only one
+// that accepts writes is used (target_session_attrs), a connection attempt takes at most 3 s for
+// each address, and a peer that is gone is noticed within 10 s. `application_name` is ours: it
+// marks our connections for their successors. INVALID_ARGUMENT without the URL's text, which may
+// have a password.
+absl::StatusOr<PgConninfo> MakePgConninfo(const std::string& url,
+                                          const std::string& application_name);
+
+// The tables of PgLog, in the schema `escapement`, and their versions.
+//
+// Threads: pure data; MigratePgSchema blocks on IO.
+
+// Statements that turn the schema of one version into that of the next. A released step never
+// changes. Programs of the former version may run during and after the step.
+using PgSchemaStep = const char*;
+absl::Span<const PgSchemaStep> PgSchemaSteps();
+
+// Brings the schema at `url` (pg_connection.h) to the version steps.size(), in one transaction, and
+// returns the version that it had (0: no schema). Two processes may call it at once. Without the
+// right to create a schema it succeeds if there is nothing to do. FAILED_PRECONDITION if the schema
+// is newer than the steps, or the rights do not suffice; UNAVAILABLE without a connection.
+absl::StatusOr<int> MigratePgSchema(const std::string& url, absl::Span<const PgSchemaStep> steps);
 
 }  // namespace escapement::kv
 

@@ -1,8 +1,7 @@
-#include "common/kv/log/pg/pg_conninfo.h"
-
 #include <string>
 
 #include "absl/status/status.h"
+#include "common/kv/log/pg/pg_connection.h"
 #include "gtest/gtest.h"
 
 namespace escapement::kv {

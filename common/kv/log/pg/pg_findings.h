@@ -41,7 +41,7 @@ struct PgServerFacts {
 // Pure. The first finding always says in one line what can be lost.
 std::vector<PgFinding> JudgePgServer(const PgServerFacts& facts);
 
-// Asks the server of the URL (pg_conninfo.h). UNAVAILABLE without a connection.
+// Asks the server of the URL (pg_connection.h). UNAVAILABLE without a connection.
 absl::StatusOr<PgServerFacts> ReadPgServerFacts(const std::string& url);
 
 }  // namespace escapement::kv

@@ -5,11 +5,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/big_endian.h"
-#include "common/kv/log/log_validation.h"
+#include "common/base/key_codec.h"
 #include "common/kv/log/pg/pg_appender.h"
-#include "common/kv/log/pg/pg_conninfo.h"
-#include "common/kv/log/pg/pg_errors.h"
+#include "common/kv/log/pg/pg_connection.h"
 #include "common/kv/log/pg/pg_session.h"
 #include "common/kv/log/pg/pg_statements.h"
 #include "common/kv/log/snapshot_codec.h"

@@ -28,7 +28,7 @@ namespace escapement::kv {
 class PgLog final : public SharedLog {
  public:
   struct Options {
-    std::string url;                // pg_conninfo.h
+    std::string url;                // pg_connection.h
     std::string store = "default";  // several logs may share a database: 1 to 32 of [a-z0-9-]
     // A statement that waits so long for another writer's transaction fails. Then the log ends the
     // other writer's connection.

@@ -1,9 +1,6 @@
-// PgSession: transactions on one connection to PostgreSQL, in order and pipelined. It connects when
-// there is work, and again after each failure, with backoff.
+// Errors of libpq and PostgreSQL as statuses.
 //
-// Threads: any thread may call Run. Callbacks run in the order of Run on the session's thread, or
-// in the destructor; they must not destroy the session. Connecting may block that thread for a
-// look-up of names.
+// Threads: pure functions.
 
 #ifndef COMMON_KV_LOG_PG_PG_SESSION_H_
 #define COMMON_KV_LOG_PG_PG_SESSION_H_
@@ -19,11 +16,34 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/backoff/backoff.h"
-#include "common/kv/log/pg/pg_conninfo.h"
+#include "common/kv/log/pg/pg_connection.h"
 #include "common/kv/log/pg/pg_values.h"
 #include "common/runtime/runtime.h"
 
+struct pg_result;  // libpq's PGresult
+
 namespace escapement::kv {
+
+// Codes of PostgreSQL (appendix A of its manual) that callers tell apart.
+inline constexpr char kPgLockTimeout[] = "55P03";
+inline constexpr char kPgForeignKey[] = "23503";
+inline constexpr char kPgDuplicateKey[] = "23505";
+
+// libpq's message without its end of line; "" for null.
+std::string PgText(const char* message);
+
+std::string PgSqlState(const pg_result* result);
+
+// FAILED_PRECONDITION for a table that does not exist and for missing rights, RESOURCE_EXHAUSTED
+// for no room, UNAVAILABLE for anything else. OK if `sqlstate` and `message` are empty.
+absl::Status PgStatus(const std::string& sqlstate, const std::string& message);
+
+// PgSession: transactions on one connection to PostgreSQL, in order and pipelined. It connects when
+// there is work, and again after each failure, with backoff.
+//
+// Threads: any thread may call Run. Callbacks run in the order of Run on the session's thread, or
+// in the destructor; they must not destroy the session. Connecting may block that thread for a
+// look-up of names.
 
 // Prepared on each new connection.
 struct PgStatement {

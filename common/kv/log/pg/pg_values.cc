@@ -5,8 +5,8 @@
 #include <cstdlib>
 
 #include "absl/strings/numbers.h"
-#include "common/base/big_endian.h"
 #include "common/base/check.h"
+#include "common/base/key_codec.h"
 
 namespace escapement::kv {
 namespace {

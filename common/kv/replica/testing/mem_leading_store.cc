@@ -4,8 +4,8 @@
 
 #include "common/base/check.h"
 #include "common/kv/commit_validation.h"
-#include "common/kv/engine/latest_now_low.h"
-#include "common/kv/meta_keys.h"
+#include "common/kv/engine/commit_engine.h"
+#include "common/kv/layout.h"
 #include "common/kv/not_leader.h"
 #include "common/kv/replica/log_record.h"
 #include "common/kv/store_pace.h"

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/kv/engine/store_clock.h"
 #include "common/kv/engine/store_kernel.h"
-#include "common/kv/meta_keys.h"
+#include "common/kv/layout.h"
 #include "common/kv/replica/log_record.h"
 #include "common/status/return_if_error.h"
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/big_endian.h"
-#include "common/base/stable_hash.h"
+#include "common/base/hash.h"
+#include "common/base/key_codec.h"
 #include "common/kv/replica/log_record.h"
 #include "common/kv/replica/snapshot_details.h"
 

@@ -1,5 +1,3 @@
-#include "services/handler/delivery/email/email_flags.h"
-
 #include <string>
 #include <vector>
 
@@ -8,6 +6,7 @@
 #include "absl/flags/reflection.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "services/handler/delivery/email/email_transport.h"
 
 ABSL_DECLARE_FLAG(int, email_connections_per_server);
 ABSL_DECLARE_FLAG(std::string, email_ehlo_name);

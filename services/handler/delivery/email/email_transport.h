@@ -68,6 +68,16 @@ class EmailTransport final : public DeliveryTransport {
   const std::unique_ptr<Loop> loop_;
 };
 
+// The flags of the e-mail transport, and the transport that they describe.
+//
+// Threads: call after the flags are parsed, on one thread.
+
+// Appends one sentence for each flag with an invalid value.
+void ValidateEmailFlags(std::vector<std::string>& errors);
+
+std::unique_ptr<DeliveryTransport> NewEmailTransportFromFlags(
+    std::shared_ptr<const AddressRule> addresses);
+
 }  // namespace escapement::handler
 
 #endif  // SERVICES_HANDLER_DELIVERY_EMAIL_EMAIL_TRANSPORT_H_

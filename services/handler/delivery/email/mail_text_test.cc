@@ -1,5 +1,3 @@
-#include "services/handler/delivery/email/mail_text.h"
-
 #include <string>
 #include <vector>
 
@@ -9,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "services/handler/delivery/email/mail_message.h"
 
 namespace escapement::handler {
 namespace mail_text_test {

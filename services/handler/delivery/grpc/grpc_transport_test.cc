@@ -17,11 +17,10 @@
 #include "escapement/v1/trigger_receiver_service.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "services/handler/delivery/grpc/message.h"
+#include "services/handler/delivery/grpc/lane.h"
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
 #include "tests/fixtures/grpc_receiver.h"
-#include "tests/fixtures/loopback.h"
 #include "tests/fixtures/tcp_socket.h"
 
 namespace escapement::handler {

@@ -1,6 +1,5 @@
-// GrpcLane: the queue, the unanswered attempts and the reconnects of one stream to a target.
-//
-// Threads: any. The lane calls sinks without its lock.
+// DeliveryEncoder: writes the bytes of escapement.v1.Delivery without the message class. The part
+// that the events of one queue row share is serialized once, so an attempt costs one copy.
 
 #ifndef SERVICES_HANDLER_DELIVERY_GRPC_LANE_H_
 #define SERVICES_HANDLER_DELIVERY_GRPC_LANE_H_
@@ -20,7 +19,6 @@
 #include "common/net/name_resolver.h"
 #include "services/handler/delivery/delivery_transport.h"
 #include "services/handler/delivery/grpc/grpc_transport.h"
-#include "services/handler/delivery/grpc/message.h"
 #include "services/handler/delivery/grpc/stream_ends.h"
 #include "services/handler/delivery/grpc/target_channel.h"
 
@@ -38,6 +36,21 @@ class DeliveryResult;
 }  // namespace escapement::v1
 
 namespace escapement::handler {
+
+// Keeps the common bytes of the last row. One thread at a time.
+class DeliveryEncoder {
+ public:
+  // Sets `*bytes` to the serialized Delivery of this attempt. A reused string keeps its memory.
+  void Encode(const DeliveryAttempt& attempt, uint64_t delivery_number, std::string* bytes);
+
+ private:
+  std::shared_ptr<const DeliveryContext> context_;
+  std::string common_;  // all fields but delivery_number, event_id, index, attempt and token
+};
+
+// GrpcLane: the queue, the unanswered attempts and the reconnects of one stream to a target.
+//
+// Threads: any. The lane calls sinks without its lock.
 
 // Microseconds of the monotonic clock.
 using MonotonicMicros = int64_t;

@@ -130,7 +130,8 @@ bool HttpExchange::PrepareAgain(CURLcode code) {
   const bool refused =
       code == CURLE_HTTP2 || code == CURLE_HTTP2_STREAM || code == CURLE_PARTIAL_FILE;
   // libcurl's own repetition met another connection that ended.
-  const bool again = code == CURLE_ABORTED_BY_CALLBACK && absl::StartsWithIgnoreCase(uri_, "https:");
+  const bool again =
+      code == CURLE_ABORTED_BY_CALLBACK && absl::StartsWithIgnoreCase(uri_, "https:");
   if (on_own_connection_ || Status() != 0 || !(refused || again)) return false;
   on_own_connection_ = true;
   curl_easy_setopt(easy_, CURLOPT_FRESH_CONNECT, 1L);

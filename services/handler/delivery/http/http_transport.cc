@@ -16,17 +16,24 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/flags/flag.h"
 #include "absl/hash/hash.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/check.h"
-#include "services/handler/delivery/http/cloud_event_requests.h"
 #include "services/handler/delivery/http/curl_multi.h"
 #include "services/handler/delivery/http/exchange.h"
 #include "services/handler/delivery/http/plain_requests.h"
 #include "services/handler/delivery/http/request.h"
-#include "services/handler/delivery/http/troubled_origins.h"
+#include "services/handler/delivery/http/request_maker.h"
+
+ABSL_FLAG(int, http_connections_per_target, 64,
+          "concurrent HTTP requests to one origin (scheme://host:port)");
+ABSL_FLAG(int, http_threads, 1,
+          "threads that drive the HTTP connections; use more for many https targets; 0: one for "
+          "each core, at most 4");
 
 namespace escapement::handler {
+
 namespace {
 
 constexpr int kEventsMax = 256;
@@ -404,6 +411,44 @@ void HttpTransport::Send(std::vector<DeliveryAttempt> attempts,
     if (begin != end) loops_[(home + i) % loops_.size()]->Send({begin, end}, sink);
     begin = end;
   }
+}
+
+void ValidateHttpFlags(std::vector<std::string>& errors) {
+  if (absl::GetFlag(FLAGS_http_connections_per_target) < 1 ||
+      absl::GetFlag(FLAGS_http_connections_per_target) > 1024) {
+    errors.push_back("--http_connections_per_target: must be from 1 to 1024");
+  }
+  if (absl::GetFlag(FLAGS_http_threads) < 0 || absl::GetFlag(FLAGS_http_threads) > 64)
+    errors.push_back("--http_threads: must be from 0 to 64");
+}
+
+HttpTransport::Options HttpOptionsFromFlags(std::shared_ptr<const AddressRule> addresses) {
+  HttpTransport::Options options;
+  options.threads = absl::GetFlag(FLAGS_http_threads);
+  if (options.threads == 0)
+    options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 4u));
+  options.in_flight_per_origin_max = absl::GetFlag(FLAGS_http_connections_per_target);
+  options.addresses = std::move(addresses);
+  return options;
+}
+
+bool TroubledOrigins::Has(const std::string& key) const {
+  if (!any_.load(std::memory_order_relaxed)) return false;
+  absl::MutexLock lock(&mutex_);
+  return origins_.contains(key);
+}
+
+void TroubledOrigins::OnEnd(const std::string& key, bool answered) {
+  if (answered && !any_.load(std::memory_order_relaxed)) return;
+  absl::MutexLock lock(&mutex_);
+  if (answered) {
+    const auto found = origins_.find(key);
+    if (found != origins_.end() && ++found->second >= kAnswersInSuccession) origins_.erase(found);
+  } else {
+    if (origins_.size() >= kOriginsMax) origins_.clear();
+    origins_[key] = 0;
+  }
+  any_.store(!origins_.empty(), std::memory_order_relaxed);
 }
 
 }  // namespace escapement::handler

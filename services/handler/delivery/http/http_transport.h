@@ -5,7 +5,7 @@
 // connects, and carries requests that are not plain, mostly https (exchange.h). Our own code writes
 // plain requests and reads their answers (plain_requests.h). The attempts of an origin
 // (DeliveryContext::target_key) go to one thread, or to all threads if that one is full. Origins in
-// trouble (troubled_origins.h) share one further thread: a TLS handshake costs a thread a
+// trouble (http_transport.h) share one further thread: a TLS handshake costs a thread a
 // millisecond or two, and a target that hangs makes many of them.
 //
 // Connections are kept alive and shared by the attempts of one origin. Attempts beyond
@@ -33,10 +33,15 @@
 #ifndef SERVICES_HANDLER_DELIVERY_HTTP_HTTP_TRANSPORT_H_
 #define SERVICES_HANDLER_DELIVERY_HTTP_HTTP_TRANSPORT_H_
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
 #include "common/net/address_rule.h"
 #include "services/handler/delivery/delivery_transport.h"
 #include "services/handler/delivery/http/request_maker.h"
@@ -82,6 +87,38 @@ class HttpTransport final : public DeliveryTransport {
   const std::unique_ptr<TroubledOrigins> troubled_;  // the loops use it
   std::vector<std::unique_ptr<Loop>> loops_;
   std::unique_ptr<Loop> troubled_loop_;
+};
+
+// The flags of the HTTP transport, and the options that they make.
+//
+// Threads: call after the flags are parsed, on one thread.
+
+// Appends one sentence for each flag with an invalid value.
+void ValidateHttpFlags(std::vector<std::string>& errors);
+
+HttpTransport::Options HttpOptionsFromFlags(std::shared_ptr<const AddressRule> addresses);
+
+// TroubledOrigins: the origins whose last requests did not all get an answer. They have a thread of
+// their own, so that their timeouts and their many new connections do not delay requests to others.
+//
+// Threads: any.
+
+class TroubledOrigins {
+ public:
+  // An origin is in trouble until so many requests in succession got an answer.
+  static constexpr int kAnswersInSuccession = 64;
+  // With more, all are forgotten, and those that still are in trouble are noted again.
+  static constexpr size_t kOriginsMax = 4096;
+
+  bool Has(const std::string& key) const;
+  // A request ended. `answered`: with an answer, whatever its status.
+  void OnEnd(const std::string& key, bool answered);
+
+ private:
+  std::atomic<bool> any_{false};  // so that without trouble an answer costs nothing
+  mutable absl::Mutex mutex_;
+  // Answers in succession.
+  absl::flat_hash_map<std::string, int> origins_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace escapement::handler

@@ -17,8 +17,7 @@
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
 #include "tests/fixtures/http_receiver.h"
-#include "tests/fixtures/http_request.h"
-#include "tests/fixtures/loopback.h"
+#include "tests/fixtures/tcp_socket.h"
 
 namespace escapement::handler {
 namespace http_transport_test {

@@ -14,8 +14,8 @@
 #include "services/handler/delivery/http/http_transport.h"
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
-#include "tests/fixtures/loopback.h"
 #include "tests/fixtures/nginx/nginx.h"
+#include "tests/fixtures/tcp_socket.h"
 
 namespace escapement::handler {
 namespace https_test {

@@ -1,5 +1,3 @@
-#include "services/handler/delivery/http/ping_requests.h"
-
 #include <memory>
 #include <string>
 
@@ -7,10 +5,11 @@
 #include "escapement/storage/v1/records.pb.h"
 #include "gtest/gtest.h"
 #include "services/handler/delivery/http/http_transport.h"
+#include "services/handler/delivery/http/request_maker.h"
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
 #include "tests/fixtures/http_receiver.h"
-#include "tests/fixtures/loopback.h"
+#include "tests/fixtures/tcp_socket.h"
 
 namespace escapement::handler {
 namespace ping_requests_test {

@@ -8,10 +8,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "common/signing/webhook_signer.h"
+#include "common/templates/event_template.h"
 #include "services/handler/delivery/delivery_transport.h"
 #include "services/handler/delivery/http/answer.h"
 
@@ -42,6 +45,65 @@ class HttpRequestMaker {
 
 // Called once for each thread.
 using NewHttpRequestMaker = std::function<std::unique_ptr<HttpRequestMaker>()>;
+
+// CloudEventRequests: the requests of HTTP targets. They are CloudEvents in binary mode, signed if
+// the target has signing secrets.
+
+// Keeps what successive attempts often share: the lines and the signer of the last definition, and
+// the lines of the last row.
+class CloudEventRequests final : public HttpRequestMaker {
+ public:
+  // INVALID_ARGUMENT as headers.h and WebhookSigner::Make do.
+  absl::Status Make(const DeliveryAttempt& attempt, HttpRequest* request) override;
+  // Follows the table in http_transport.h.
+  DeliveryResult ResultOf(const HttpAnswer& answer, bool has_token) const override;
+
+ private:
+  absl::Status UseDefinition(const DeliveryContext& context);
+  absl::Status UseContext(const std::shared_ptr<const DeliveryContext>& context);
+
+  std::shared_ptr<const storage::v1::DefinitionRecord> definition_;
+  std::string definition_lines_;
+  std::optional<WebhookSigner> signer_;  // signs for definition_; unset: it has no secrets
+  std::shared_ptr<const DeliveryContext> context_;
+  std::string content_type_line_;  // for context_
+  std::string context_lines_;
+};
+
+// PingRequests: the requests of ping targets. They are GETs without a body and without facts of the
+// event.
+//
+// The result is as for HTTP targets (http_transport.h).
+
+class PingRequests final : public HttpRequestMaker {
+ public:
+  absl::Status Make(const DeliveryAttempt& attempt, HttpRequest* request) override;
+  DeliveryResult ResultOf(const HttpAnswer& answer, bool has_token) const override;
+};
+
+// SlackRequests: the requests of slack targets. They are incoming webhooks
+// (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks): a POST of
+// {"text": ...}. The text comes from the target's template. Values of the event are escaped in it,
+// so that a payload cannot mention people or make links.
+//
+//   200                      kAccepted
+//   429                      kFailed with retry_after; Slack takes about one message a second
+//   400, 403, 404, 410       kRejected with Slack's word for it (invalid_payload,
+//                            action_prohibited, no_service, channel_is_archived, ...)
+//   404, 410                 also gone: the webhook or its channel does not exist any more
+//   any other                kFailed
+
+class SlackRequests final : public HttpRequestMaker {
+ public:
+  // INVALID_ARGUMENT: the template is malformed, or the message is empty.
+  absl::Status Make(const DeliveryAttempt& attempt, HttpRequest* request) override;
+  DeliveryResult ResultOf(const HttpAnswer& answer, bool has_token) const override;
+
+ private:
+  // The template of the last definition, which the next attempt often shares.
+  std::shared_ptr<const storage::v1::DefinitionRecord> definition_;
+  std::optional<EventTemplate> text_;
+};
 
 }  // namespace escapement::handler
 

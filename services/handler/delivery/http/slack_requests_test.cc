@@ -1,5 +1,3 @@
-#include "services/handler/delivery/http/slack_requests.h"
-
 #include <string>
 
 #include "absl/strings/match.h"
@@ -8,10 +6,11 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "services/handler/delivery/http/http_transport.h"
+#include "services/handler/delivery/http/request_maker.h"
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
 #include "tests/fixtures/http_receiver.h"
-#include "tests/fixtures/loopback.h"
+#include "tests/fixtures/tcp_socket.h"
 
 namespace escapement::handler {
 namespace slack_requests_test {

@@ -1,7 +1,6 @@
-#include "services/handler/delivery/http/troubled_origins.h"
-
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "services/handler/delivery/http/http_transport.h"
 
 namespace escapement::handler {
 namespace troubled_origins_test {

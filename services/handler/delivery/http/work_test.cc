@@ -15,7 +15,7 @@
 #include "services/handler/delivery/http/http_transport.h"
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
-#include "tests/fixtures/loopback.h"
+#include "tests/fixtures/tcp_socket.h"
 
 namespace escapement::handler {
 namespace work_test {

@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/kafka/client_properties.h"
+#include "common/kafka/client.h"
 
 namespace escapement::storage::v1 {
 class KafkaTargetRecord;

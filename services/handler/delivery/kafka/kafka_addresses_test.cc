@@ -16,7 +16,7 @@
 #include "tests/fixtures/collecting_sink.h"
 #include "tests/fixtures/kafka/kafka_attempts.h"
 #include "tests/fixtures/kafka/kafka_cluster.h"
-#include "tests/fixtures/kafka/tcp_forwarder.h"
+#include "tests/fixtures/kafka/kafka_login_broker.h"
 
 namespace escapement::handler {
 namespace kafka_addresses_test {

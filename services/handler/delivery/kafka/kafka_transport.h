@@ -1,3 +1,27 @@
+// The flags of the Kafka transport, and the transport that they describe.
+//
+// Threads: call after the flags are parsed, on one thread.
+
+#ifndef SERVICES_HANDLER_DELIVERY_KAFKA_KAFKA_TRANSPORT_H_
+#define SERVICES_HANDLER_DELIVERY_KAFKA_KAFKA_TRANSPORT_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/net/address_rule.h"
+#include "services/handler/delivery/delivery_transport.h"
+
+namespace escapement::handler {
+
+// Appends one sentence for each flag with an invalid value.
+void ValidateKafkaFlags(std::vector<std::string>& errors);
+
+std::unique_ptr<DeliveryTransport> NewKafkaTransportFromFlags(
+    std::shared_ptr<const AddressRule> addresses);
+
 // KafkaTransport: delivers events as records of Kafka topics, by librdkafka.
 //
 // A record's value is the payload; without a payload it is empty. Its key is the target's key or
@@ -32,19 +56,6 @@
 // Threads: Send may be called from any thread. Results come on the transport's thread and from the
 // destructor, which ends outstanding attempts as kUnknown. The destructor waits for librdkafka,
 // which may take as long as the resolver of names.
-
-#ifndef SERVICES_HANDLER_DELIVERY_KAFKA_KAFKA_TRANSPORT_H_
-#define SERVICES_HANDLER_DELIVERY_KAFKA_KAFKA_TRANSPORT_H_
-
-#include <cstddef>
-#include <memory>
-#include <vector>
-
-#include "absl/time/time.h"
-#include "common/net/address_rule.h"
-#include "services/handler/delivery/delivery_transport.h"
-
-namespace escapement::handler {
 
 class KafkaTransport final : public DeliveryTransport {
  public:

@@ -6,9 +6,12 @@
 #ifndef SERVICES_HANDLER_DELIVERY_KAFKA_OUTSTANDING_H_
 #define SERVICES_HANDLER_DELIVERY_KAFKA_OUTSTANDING_H_
 
+#include <librdkafka/rdkafka.h>
+
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -57,6 +60,25 @@ class KafkaDeadlines {
   KafkaAttempt** last_ = nullptr;
   KafkaMicros last_step_ = 0;
 };
+
+// ResultOfReport: the result of an attempt, from librdkafka's report about its record.
+//
+// Pure.
+
+struct KafkaReport {
+  rd_kafka_resp_err_t error = RD_KAFKA_RESP_ERR_NO_ERROR;
+  bool possibly_persisted = false;  // the record may be in the topic's log
+  // No other record can have been in the same batch, so an error of the batch is the record's own.
+  bool alone = false;
+  // The producer has delivered other records since it took this one.
+  bool delivering = false;
+  // The reason why the producer does not reach its brokers: a refused address, an authentication
+  // that failed, or the last error of a connection. Empty if none is known.
+  std::string trouble = {};
+};
+
+// Follows the table in kafka_transport.h.
+DeliveryResult ResultOfReport(const KafkaReport& report);
 
 }  // namespace escapement::handler
 

@@ -33,7 +33,6 @@
 #include "services/handler/delivery/facts.h"
 #include "services/handler/delivery/kafka/cluster_config.h"
 #include "services/handler/delivery/kafka/outstanding.h"
-#include "services/handler/delivery/kafka/report.h"
 
 namespace escapement::handler {
 

@@ -1,9 +1,8 @@
-#include "services/handler/delivery/kafka/report.h"
-
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "services/handler/delivery/kafka/outstanding.h"
 
 namespace escapement::handler {
 namespace report_test {

@@ -4,17 +4,15 @@
 #include <array>
 #include <utility>
 
-#include "common/records/heartbeat.h"
+#include "common/records/row_judge.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/handler/delivery/email/email_flags.h"
+#include "services/handler/delivery/delivery_transport.h"
+#include "services/handler/delivery/email/email_transport.h"
 #include "services/handler/delivery/grpc/grpc_transport.h"
-#include "services/handler/delivery/http/http_flags.h"
 #include "services/handler/delivery/http/http_transport.h"
-#include "services/handler/delivery/http/ping_requests.h"
-#include "services/handler/delivery/http/slack_requests.h"
-#include "services/handler/delivery/kafka/kafka_flags.h"
-#include "services/handler/delivery/secret_redaction.h"
-#include "services/handler/delivery/sqs/sqs_flags.h"
+#include "services/handler/delivery/http/request_maker.h"
+#include "services/handler/delivery/kafka/kafka_transport.h"
+#include "services/handler/delivery/sqs/sqs_transport.h"
 
 namespace escapement::handler {
 namespace {

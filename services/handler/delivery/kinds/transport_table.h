@@ -2,7 +2,7 @@
 //
 // The row names the kind, makes its transport and checks its flags. The transport of all kinds,
 // which NewTransports returns, passes attempts to the transport of their target's kind. No result
-// has the target's secrets, whatever the consumer answers (secret_redaction.h).
+// has the target's secrets, whatever the consumer answers (delivery_transport.h).
 //
 // Threads: call after the flags are parsed, on one thread. The threads of the returned transport
 // are those of the transports in the table.

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/records/target_key.h"
+#include "common/records/row_judge.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/collecting_sink.h"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "services/handler/delivery/sqs/sqs_text.h"
+#include "services/handler/delivery/sqs/message.h"
 
 namespace escapement::handler {
 void SqsBatchRequest::BeginBody(absl::string_view queue_url) {

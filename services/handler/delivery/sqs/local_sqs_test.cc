@@ -11,7 +11,7 @@
 #include "services/handler/delivery/sqs/sqs_transport.h"
 #include "tests/fixtures/collecting_sink.h"
 #include "tests/fixtures/sqs/sqs_server.h"
-#include "tests/fixtures/sqs_attempts.h"
+#include "tests/fixtures/sqs_entries.h"
 
 namespace escapement::handler {
 namespace local_sqs_test {

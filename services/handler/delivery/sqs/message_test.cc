@@ -9,8 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "services/handler/delivery/sqs/sqs_text.h"
-#include "tests/fixtures/sqs_attempts.h"
+#include "tests/fixtures/sqs_entries.h"
 
 namespace escapement::handler {
 namespace message_test {

@@ -1,10 +1,6 @@
-// OwnCredentials: the handler's own credentials for SQS, as AWS gives them to processes: keys in
-// the environment, or a web identity (EKS) that STS exchanges for keys.
+// SqsCredentials: keys of AWS. Pure functions.
 //
-// Keys from STS are fetched again kRefreshBefore before they expire, while the present ones are in
-// use. After a failed fetch the next one follows kFetchAgain later.
-//
-// Threads: any.
+// They are secrets: no text of errors and logs may have them.
 
 #ifndef SERVICES_HANDLER_DELIVERY_SQS_OWN_CREDENTIALS_H_
 #define SERVICES_HANDLER_DELIVERY_SQS_OWN_CREDENTIALS_H_
@@ -16,13 +12,49 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "services/handler/delivery/http/transfer_loop.h"
-#include "services/handler/delivery/sqs/credentials.h"
-#include "services/handler/delivery/sqs/sts.h"
 
 namespace escapement::handler {
+
+struct SqsCredentials {
+  std::string access_key_id;
+  std::string secret_access_key;
+  std::string session_token;  // empty: none
+};
+
+// Reads "id:secret" or "id:secret:token" (SqsTarget.credentials). INVALID_ARGUMENT, without the
+// text, if it has another form or characters that cannot stand in a header.
+absl::StatusOr<SqsCredentials> ParseSqsCredentials(absl::string_view text);
+
+// The exchange of a web identity (EKS) for credentials: AssumeRoleWithWebIdentity of AWS STS. Pure
+// functions.
+
+struct StsCredentials {
+  SqsCredentials credentials;
+  absl::Time expires;
+};
+
+// "https://sts.{region}.amazonaws.com/"; the global endpoint if the region is empty.
+std::string StsEndpoint(absl::string_view region);
+
+// The form of the request (application/x-www-form-urlencoded). It has the token, a secret.
+std::string StsRequestBody(absl::string_view role_arn, absl::string_view session_name,
+                           absl::string_view web_identity_token);
+
+// Reads the XML of the answer. Errors: PERMISSION_DENIED with the code and message of STS, and
+// UNAVAILABLE if it is no such answer.
+absl::StatusOr<StsCredentials> ReadStsAnswer(long http_status, absl::string_view body);
+
+// OwnCredentials: the handler's own credentials for SQS, as AWS gives them to processes: keys in
+// the environment, or a web identity (EKS) that STS exchanges for keys.
+//
+// Keys from STS are fetched again kRefreshBefore before they expire, while the present ones are in
+// use. After a failed fetch the next one follows kFetchAgain later.
+//
+// Threads: any.
 
 // The environment variables of AWS that are used; empty if they are not set.
 struct AwsEnvironment {

@@ -13,7 +13,7 @@
 #include "services/handler/delivery/sqs/sqs_transport.h"
 #include "tests/fixtures/collecting_sink.h"
 #include "tests/fixtures/sqs/sqs_server.h"
-#include "tests/fixtures/sqs_attempts.h"
+#include "tests/fixtures/sqs_entries.h"
 
 namespace escapement::handler {
 namespace own_credentials_test {

@@ -6,8 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "common/base/hmac_sha256.h"
-#include "common/base/sha256.h"
+#include "common/base/hash.h"
 
 namespace escapement::handler {
 namespace {

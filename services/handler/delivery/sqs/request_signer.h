@@ -19,7 +19,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "services/handler/delivery/sqs/credentials.h"
+#include "services/handler/delivery/sqs/own_credentials.h"
 
 namespace escapement::handler {
 

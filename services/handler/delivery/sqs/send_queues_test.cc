@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/collecting_sink.h"
-#include "tests/fixtures/sqs_attempts.h"
+#include "tests/fixtures/sqs_entries.h"
 
 namespace escapement::handler {
 namespace send_queues_test {

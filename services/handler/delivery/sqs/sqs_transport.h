@@ -34,6 +34,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -73,6 +74,17 @@ class SqsTransport final : public DeliveryTransport {
   class Core;
   std::unique_ptr<Core> core_;
 };
+
+// The flags of the SQS transport, and the transport that they describe.
+//
+// Threads: call after the flags are parsed, on one thread.
+
+// Appends one sentence for each flag with an invalid value.
+void ValidateSqsFlags(std::vector<std::string>& errors);
+
+// `addresses` is never null.
+std::unique_ptr<DeliveryTransport> NewSqsTransportFromFlags(
+    std::shared_ptr<const AddressRule> addresses);
 
 }  // namespace escapement::handler
 

@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 #include "tests/fixtures/collecting_sink.h"
 #include "tests/fixtures/sqs/sqs_server.h"
-#include "tests/fixtures/sqs_attempts.h"
+#include "tests/fixtures/sqs_entries.h"
 
 namespace escapement::handler {
 namespace sqs_transport_test {

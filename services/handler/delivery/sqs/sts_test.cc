@@ -1,10 +1,9 @@
-#include "services/handler/delivery/sqs/sts.h"
-
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
+#include "services/handler/delivery/sqs/own_credentials.h"
 
 namespace escapement::handler {
 namespace sts_test {

@@ -23,7 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/kafka/client_properties.h"
+#include "common/kafka/client.h"
 
 namespace escapement::master {
 

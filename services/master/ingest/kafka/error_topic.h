@@ -32,7 +32,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/kafka/client_properties.h"
+#include "common/kafka/client.h"
 #include "common/runtime/runtime.h"
 #include "services/master/ingest/kafka/ingest_item.h"
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,9 +14,39 @@
 #include "common/status/errors.h"
 #include "escapement/v1/event_service.pb.h"
 #include "services/master/ingest/kafka/message_decoder.h"
-#include "services/master/ingest/refused_events.h"
+#include "services/master/ingest/ndjson_batch.h"
 
 namespace escapement::master {
+
+namespace {
+
+std::string NameOf(const std::string& name) { return "escapement_master_kafka_" + name; }
+
+Counter& Count(Metrics& metrics, const std::string& name, const std::string& help) {
+  return *metrics.GetCounter(NameOf(name) + "_total", help);
+}
+
+Gauge& Show(Metrics& metrics, const std::string& name, const std::string& help) {
+  return *metrics.GetGauge(NameOf(name), help);
+}
+
+}  // namespace
+
+KafkaIngestMetrics::KafkaIngestMetrics(Metrics& metrics)
+    : messages(Count(metrics, "messages", "Messages read from Kafka")),
+      events(Count(metrics, "events", "Events from Kafka made durable")),
+      duplicates(Count(metrics, "duplicates", "Messages whose event existed already")),
+      errors(Count(metrics, "errors", "Messages that the error topic has acknowledged")),
+      retries(Count(metrics, "retries", "Batches of events from Kafka that are tried again")),
+      batch_seconds(*metrics.GetHistogram(NameOf("batch_seconds"),
+                                          "Time until the store's answer to a batch from Kafka",
+                                          LatencyBuckets())),
+      partitions(Show(metrics, "partitions", "Partitions that this process reads")),
+      paused(Show(metrics, "paused_partitions", "Partitions that wait to be tried again")),
+      lag(Show(metrics, "lag_messages", "Messages of its partitions that have no answer")),
+      in_flight(Show(metrics, "in_flight_messages", "Messages from Kafka in memory")),
+      in_flight_bytes(Show(metrics, "in_flight_bytes", "Bytes of messages from Kafka in memory")) {}
+
 namespace {
 
 constexpr char kComponent[] = "master.kafka_ingest";

@@ -1,3 +1,49 @@
+// Metrics of the ingestion from Kafka.
+
+#ifndef SERVICES_MASTER_INGEST_KAFKA_INGEST_LOOP_H_
+#define SERVICES_MASTER_INGEST_KAFKA_INGEST_LOOP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/metrics/metrics.h"
+#include "common/rpc/call_gate.h"
+#include "common/rpc/method_access.h"
+#include "common/runtime/runtime.h"
+#include "services/master/api/master_apis.h"
+#include "services/master/ingest/kafka/answer_inbox.h"
+#include "services/master/ingest/kafka/consumer.h"
+#include "services/master/ingest/kafka/error_topic.h"
+#include "services/master/ingest/kafka/ingest_batch.h"
+#include "services/master/ingest/kafka/options.h"
+#include "services/master/ingest/kafka/partition_set.h"
+
+namespace escapement::master {
+
+struct KafkaIngestMetrics {
+  // `metrics` outlives it.
+  explicit KafkaIngestMetrics(Metrics& metrics);
+
+  Counter& messages;  // read
+  Counter& events;    // made durable
+  Counter& duplicates;
+  Counter& errors;           // acknowledged by the error topic
+  Counter& retries;          // batches that are tried again
+  Histogram& batch_seconds;  // from sending a batch until the store's answer
+  Gauge& partitions;         // assigned to this process
+  Gauge& paused;             // partitions that wait to be tried again
+  Gauge& lag;                // messages of its partitions that have no answer
+  Gauge& in_flight;          // messages in memory
+  Gauge& in_flight_bytes;
+};
+
 // IngestLoop: makes one-off events from the messages of Kafka topics, without the thread that runs
 // it.
 //
@@ -21,33 +67,6 @@
 // no answer is dropped, and no offset of it is stored.
 //
 // Threads: all calls come from one thread, except Wake.
-
-#ifndef SERVICES_MASTER_INGEST_KAFKA_INGEST_LOOP_H_
-#define SERVICES_MASTER_INGEST_KAFKA_INGEST_LOOP_H_
-
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/container/flat_hash_map.h"
-#include "absl/status/status.h"
-#include "absl/time/time.h"
-#include "common/rpc/call_gate.h"
-#include "common/rpc/method_access.h"
-#include "common/runtime/runtime.h"
-#include "services/master/api/event_api.h"
-#include "services/master/ingest/kafka/answer_inbox.h"
-#include "services/master/ingest/kafka/consumer.h"
-#include "services/master/ingest/kafka/error_topic.h"
-#include "services/master/ingest/kafka/ingest_batch.h"
-#include "services/master/ingest/kafka/metrics.h"
-#include "services/master/ingest/kafka/options.h"
-#include "services/master/ingest/kafka/partition_set.h"
-
-namespace escapement::master {
 
 class IngestLoop final : private KafkaConsumer::Listener, private ErrorTopic::Listener {
  public:

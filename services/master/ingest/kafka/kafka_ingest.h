@@ -8,15 +8,19 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "common/metrics/metrics.h"
 #include "common/rpc/call_gate.h"
 #include "common/runtime/runtime.h"
-#include "services/master/api/event_api.h"
+#include "services/master/api/master_apis.h"
 #include "services/master/ingest/kafka/ingest_loop.h"
 #include "services/master/ingest/kafka/options.h"
 
@@ -61,6 +65,17 @@ class KafkaIngest {
   Closure done_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
+
+// The flags of the ingestion from Kafka, and the options that they describe.
+//
+// Threads: call after the flags are parsed, on one thread.
+
+// Appends one sentence for each flag with an invalid value.
+void ValidateKafkaIngestFlags(std::vector<std::string>& errors);
+
+// nullopt: the ingestion is off. Reads the files that the flags name. An error names the file and
+// never quotes its content.
+absl::StatusOr<std::optional<KafkaIngestOptions>> KafkaIngestOptionsFromFlags();
 
 }  // namespace escapement::master
 

@@ -1,5 +1,3 @@
-#include "services/master/ingest/kafka/kafka_ingest_flags.h"
-
 #include <fstream>
 #include <string>
 #include <utility>
@@ -9,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "services/master/ingest/kafka/kafka_ingest.h"
 
 namespace escapement::master {
 namespace kafka_ingest_flags_test {

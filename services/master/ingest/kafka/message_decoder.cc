@@ -5,8 +5,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/stable_hash.h"
-#include "common/rest/ingest_event.h"
+#include "common/base/hash.h"
+#include "common/rest/json_bytes.h"
 #include "common/status/errors.h"
 
 namespace escapement::master {

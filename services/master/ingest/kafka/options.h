@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "common/kafka/client_properties.h"
+#include "common/kafka/client.h"
 #include "services/master/ingest/kafka/topic_rules.h"
 
 namespace escapement::master {

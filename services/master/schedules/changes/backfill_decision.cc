@@ -4,9 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "common/base/micros.h"
 #include "common/base/proto_time.h"
-#include "common/storage/child_rows.h"
 #include "common/storage/children_table.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"

@@ -1,3 +1,57 @@
+// Splits a range of occurrences that a change of a schedule takes over by a misfire plan.
+//
+// Pure.
+
+#ifndef SERVICES_MASTER_SCHEDULES_CHANGES_CHANGE_BUILDER_H_
+#define SERVICES_MASTER_SCHEDULES_CHANGES_CHANGE_BUILDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/cron/misfire.h"
+#include "common/cron/timetable.h"
+#include "common/kv/kv_store.h"
+#include "common/kv/layout.h"
+#include "common/storage/children_table.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/master/codec/definition.h"
+#include "services/master/requests/resource_name.h"
+#include "services/master/schedules/changes/parked_row.h"
+#include "services/master/schedules/changes/schedule_snapshot.h"
+
+namespace escapement::master {
+
+struct MissedSplit {
+  // One record for all of them: the first one, when the last one was, and how many they are;
+  // kSummaryCountMax means that there are at least so many.
+  std::optional<cron::Occurrence> summary_first;
+  absl::Time summary_last;
+  uint64_t summary_count = 0;
+  std::vector<cron::Occurrence> skipped;  // after those, one by one, ascending
+  std::vector<cron::Occurrence> fired;    // after those, ascending
+  // More would fire than fire_max: only the latest do, and all others are in the summary.
+  bool cut = false;
+};
+
+// Splits the occurrences in [begin, end). `plan` was made for a range that begins at `begin` or
+// before.
+MissedSplit SplitMissed(const cron::Timetable& timetable, const cron::MisfirePlan& plan,
+                        absl::Time begin, absl::Time end, size_t fire_max);
+
+// A launch record that has fallen due while its schedule was paused. Plain value.
+
+struct WaitingLaunch {
+  LaunchKey key;
+  std::string bytes;  // as stored
+  storage::v1::LaunchRecord record;
+};
+
 // ChangeBuilder: builds the one group by which a schedule changes.
 //
 // This is the contract with the emitter and the handlers. `covered` is the instant before which all
@@ -18,27 +72,6 @@
 // version had end as skipped (superseded) when they are claimed.
 //
 // Pure.
-
-#ifndef SERVICES_MASTER_SCHEDULES_CHANGES_CHANGE_BUILDER_H_
-#define SERVICES_MASTER_SCHEDULES_CHANGES_CHANGE_BUILDER_H_
-
-#include <cstddef>
-#include <string>
-
-#include "absl/status/status.h"
-#include "absl/strings/string_view.h"
-#include "absl/time/time.h"
-#include "common/kv/kv_store.h"
-#include "common/kv/layout.h"
-#include "services/master/codec/definition.h"
-#include "services/master/requests/resource_name.h"
-#include "services/master/schedules/changes/missed_split.h"
-#include "services/master/schedules/changes/parked_ends.h"
-#include "services/master/schedules/changes/parked_row.h"
-#include "services/master/schedules/changes/schedule_snapshot.h"
-#include "services/master/schedules/changes/waiting_launch.h"
-
-namespace escapement::master {
 
 // `covered` of a schedule that exists.
 absl::Time CoveredTo(const ScheduleSnapshot& snapshot, absl::Time now);

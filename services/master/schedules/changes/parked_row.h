@@ -6,11 +6,15 @@
 #define SERVICES_MASTER_SCHEDULES_CHANGES_PARKED_ROW_H_
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
@@ -44,6 +48,33 @@ absl::StatusOr<ParkedRow> ReadParkedRow(kv::Entry entry);
 // The row's events by the queue shard that their Done records are in.
 std::vector<std::pair<uint16_t, IndexSlice>> SlicesOf(const ParkedRow& parked,
                                                       const kv::Layout& layout);
+
+// ParkedEnds: ends parked rows, and counts their events in the masters' parts of their runs.
+//
+// Pure.
+
+// The masters' parts of runs, by key (RunPartKey), as they were read. nullopt: absent.
+using StoredRunParts = std::map<std::string, std::optional<std::string>>;
+
+class ParkedEnds {
+ public:
+  // `stored` outlives this and has the part of each row's run that has a run record.
+  ParkedEnds(const StoredRunParts& stored, const kv::Layout& layout, absl::Time now)
+      : stored_(stored), layout_(layout), now_(now) {}
+
+  // Adds to the group: the row goes, its events have Done records. Condition: the row is present.
+  // `outcome` is SKIPPED or CANCELLED. DATA_LOSS if the run's part cannot be read.
+  absl::Status End(const ParkedRow& parked, storage::v1::OutcomeKind outcome,
+                   absl::string_view reason, kv::Group& group);
+  // Writes the parts that End has changed. Condition: they are as they were read.
+  void PutRunParts(kv::Group& group) const;
+
+ private:
+  const StoredRunParts& stored_;
+  const kv::Layout layout_;
+  const absl::Time now_;
+  std::map<std::string, storage::v1::RunPartRecord> parts_;
+};
 
 }  // namespace escapement::master
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "common/storage/pause_request_table.h"
+#include "common/storage/name_tables.h"
 #include "escapement/storage/v1/access_records.pb.h"
 #include "gtest/gtest.h"
 #include "services/master/testing/master_world.h"

@@ -2,22 +2,134 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/cron/misfire.h"
 #include "common/status/return_if_error.h"
-#include "common/storage/child_rows.h"
+#include "common/storage/children_table.h"
 #include "common/storage/occurrence_rows.h"
+#include "common/storage/run_table.h"
+#include "common/storage/schedule_table.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
 #include "services/master/codec/schedule_codec.h"
+#include "services/master/requests/range_reader.h"
 #include "services/master/schedules/changes/change_builder.h"
-#include "services/master/schedules/changes/max_runs.h"
-#include "services/master/schedules/changes/missed_split.h"
+#include "services/master/schedules/changes/schedule_warnings.h"
 
 namespace escapement::master {
+
+namespace {
+
+using kv::ColumnFamily;
+
+class Reading : public std::enable_shared_from_this<Reading> {
+ public:
+  using Launches = absl::AnyInvocable<void(absl::StatusOr<std::vector<WaitingLaunch>>)>;
+  Reading(MasterContext& context, const Uid& uid, absl::Time end, Launches done)
+      : context_(context), uid_(uid), done_(std::move(done)) {
+    LaunchKey last;
+    last.partition = PartitionOf(uid, context.layout.partitions);
+    last.launch_time = end;
+    range_ = {ColumnFamily::kCheckpoints, LaunchPrefix(last.partition), EncodeLaunchKey(last)};
+  }
+
+  void Read() {
+    ReadRanges(
+        context_, {range_}, kLaunchRowsMax,
+        [self = shared_from_this()](const KeyRange&, kv::Entry& entry) { return self->Add(entry); },
+        [self = shared_from_this()](absl::Status status) {
+          if (!status.ok()) return self->done_(std::move(status));
+          self->ReadRuns();
+        });
+  }
+
+ private:
+  absl::StatusOr<bool> Add(kv::Entry& entry) {
+    auto key = DecodeLaunchKey(entry.key);
+    if (!key.has_value() || key->uid != uid_) return true;
+    WaitingLaunch& launch = launches_.emplace_back();
+    launch.key = *std::move(key);
+    launch.bytes = std::move(entry.value);
+    if (!launch.record.ParseFromString(launch.bytes)) return BrokenRecord("a launch record");
+    return true;
+  }
+
+  void ReadRuns() {
+    if (launches_.empty()) return done_(std::move(launches_));
+    std::vector<kv::Key> keys;
+    for (const WaitingLaunch& launch : launches_)
+      keys.push_back({ColumnFamily::kRuns, EncodeRunKey({uid_, launch.key.occurrence})});
+    context_.client.MultiGet(std::move(keys), context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> runs) {
+                               if (!runs.ok()) return self->done_(StoreFailed(runs.status()));
+                               self->OnRuns(*runs);
+                             });
+  }
+
+  void OnRuns(const kv::GetResult& runs) {
+    std::vector<WaitingLaunch> waiting;
+    for (size_t i = 0; i < launches_.size(); ++i) {
+      if (!runs.values[i].has_value()) waiting.push_back(std::move(launches_[i]));
+    }
+    done_(std::move(waiting));
+  }
+
+  MasterContext& context_;
+  const Uid uid_;
+  Launches done_;
+  KeyRange range_;
+  std::vector<WaitingLaunch> launches_;
+};
+
+}  // namespace
+
+void ReadWaitingLaunches(
+    MasterContext& context, const ChangeInput& input,
+    absl::AnyInvocable<void(absl::StatusOr<std::vector<WaitingLaunch>>)> done) {
+  // None is further ahead than what was emitted, with its jitter.
+  const absl::Time covered = FromMicros(input.snapshot.state.covered_to_micros());
+  std::make_shared<Reading>(context, input.snapshot.uid, std::min(input.now, covered + kJitterMax),
+                            std::move(done))
+      ->Read();
+}
+
+Upcoming UpcomingOf(const cron::Timetable& timetable, absl::Time from, size_t max,
+                    size_t candidates_max) {
+  Upcoming upcoming;
+  if (timetable.calendar() || timetable.spec().exclusions.empty()) {
+    upcoming.occurrences = timetable.Enumerate(from, absl::InfiniteFuture(), max);
+    return upcoming;
+  }
+  cron::TimetableSpec plain = timetable.spec();
+  plain.exclusions.clear();
+  const cron::Timetable unrestricted(std::move(plain));
+  size_t looked = 0;
+  while (upcoming.occurrences.size() < max) {
+    if (looked >= candidates_max) {
+      upcoming.complete = false;
+      break;
+    }
+    const size_t wanted = max - upcoming.occurrences.size();
+    const std::vector<cron::Occurrence> candidates =
+        unrestricted.Enumerate(from, absl::InfiniteFuture(), std::clamp<size_t>(wanted, 64, 1000));
+    if (candidates.empty()) break;
+    looked += candidates.size();
+    // A timetable that ends with the candidates does not search beyond them.
+    cron::TimetableSpec window = timetable.spec();
+    window.end = candidates.back().instant + absl::Microseconds(1);
+    const std::vector<cron::Occurrence> kept =
+        cron::Timetable(std::move(window)).Enumerate(from, absl::InfiniteFuture(), wanted);
+    upcoming.occurrences.insert(upcoming.occurrences.end(), kept.begin(), kept.end());
+    from = candidates.back().instant + absl::Microseconds(1);
+  }
+  return upcoming;
+}
+
 namespace {
 
 class Resume {

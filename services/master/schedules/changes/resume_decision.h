@@ -1,3 +1,44 @@
+// Reads the launch records of a paused schedule that have fallen due.
+//
+// Threads: callbacks run on the context's executor.
+
+#ifndef SERVICES_MASTER_SCHEDULES_CHANGES_RESUME_DECISION_H_
+#define SERVICES_MASTER_SCHEDULES_CHANGES_RESUME_DECISION_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/cron/timetable.h"
+#include "escapement/v1/schedule_service.pb.h"
+#include "services/master/base/master_context.h"
+#include "services/master/schedules/changes/change_builder.h"
+#include "services/master/schedules/changes/decision.h"
+
+namespace escapement::master {
+
+// Reads the schedule's launch records that are due before `input.now`, by launch time, except for
+// occurrences that have been launched already. They stand among records of other schedules of the
+// partition. At most kLaunchRowsMax records are read in all; later ones are left out and are
+// launched as if the schedule had never been paused.
+void ReadWaitingLaunches(MasterContext& context, const ChangeInput& input,
+                         absl::AnyInvocable<void(absl::StatusOr<std::vector<WaitingLaunch>>)> done);
+
+// Occurrences from a moment on, with a bound on the work however much is excluded. Pure.
+
+struct Upcoming {
+  std::vector<cron::Occurrence> occurrences;
+  bool complete = true;  // false: there may be more before `max`, but too many were excluded
+};
+
+// The first `max` occurrences at or after `from`. For intervals and times with exclusions, the
+// search covers the first `candidates_max` occurrences (or a few hundred more) that there would be
+// without exclusions. A search of cron expressions is quick in any case.
+Upcoming UpcomingOf(const cron::Timetable& timetable, absl::Time from, size_t max,
+                    size_t candidates_max);
+
 // Decides what a resume writes and answers.
 //
 // The pause counts as a downtime of the schedule. cron::PlanMissed, asked from the moment of the
@@ -16,18 +57,6 @@
 //  - Only occurrences that fire count for max_runs; occurrences beyond it do not fire.
 //
 // Pure.
-
-#ifndef SERVICES_MASTER_SCHEDULES_CHANGES_RESUME_DECISION_H_
-#define SERVICES_MASTER_SCHEDULES_CHANGES_RESUME_DECISION_H_
-
-#include <vector>
-
-#include "absl/status/statusor.h"
-#include "escapement/v1/schedule_service.pb.h"
-#include "services/master/schedules/changes/decision.h"
-#include "services/master/schedules/changes/waiting_launch.h"
-
-namespace escapement::master {
 
 // NOT_FOUND, ABORTED as the others (schedule_decisions.h); FAILED_PRECONDITION if it is not PAUSED.
 // `launches`: ReadWaitingLaunches of the same snapshot.

@@ -6,13 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/micros.h"
 #include "common/base/proto_time.h"
 #include "common/cron/misfire.h"
 #include "common/cron/occurrence_id.h"
 #include "common/status/errors.h"
 #include "common/status/return_if_error.h"
-#include "common/storage/child_rows.h"
+#include "common/storage/children_table.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
@@ -21,10 +20,8 @@
 #include "google/protobuf/empty.pb.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
-#include "services/master/codec/throttle_codec.h"
+#include "services/master/codec/schedule_codec.h"
 #include "services/master/schedules/changes/change_builder.h"
-#include "services/master/schedules/changes/max_runs.h"
-#include "services/master/schedules/changes/missed_split.h"
 #include "services/master/schedules/changes/schedule_warnings.h"
 
 namespace escapement::master {
@@ -39,7 +36,7 @@ const std::string& PolicyOf(const Definition& definition) {
   return definition.record.throttle().policy_id();
 }
 
-// Fills in times that ReadSchedule could not know.
+// Fills in times that DraftOf could not know.
 absl::Status FillTimes(absl::Time schedule_create_time, Definition& definition) {
   if (!definition.anchor_missing) return absl::OkStatus();
   FillAnchor(definition, schedule_create_time);
@@ -176,7 +173,7 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
   const absl::StatusOr<v1::Schedule> wanted =
       ApplyMask(current, request.schedule(), request.update_mask());
   if (!wanted.ok()) return wanted.status();
-  absl::StatusOr<ScheduleDraft> draft = ReadSchedule(*wanted, input.name.tenant);
+  absl::StatusOr<ScheduleDraft> draft = DraftOf(*wanted, input.name.tenant);
   if (!draft.ok()) return draft.status();
 
   ChangeBuilder builder(snapshot, input.name, input.layout, input.now);

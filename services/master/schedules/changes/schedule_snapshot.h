@@ -11,7 +11,6 @@
 #include "common/kv/kv_store.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/master/codec/definition.h"
-#include "services/master/schedules/changes/parked_ends.h"
 #include "services/master/schedules/changes/parked_row.h"
 
 namespace escapement::master {

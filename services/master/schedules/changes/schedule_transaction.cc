@@ -12,8 +12,8 @@
 #include "common/storage/schedule_table.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
-#include "services/master/schedules/changes/max_runs.h"
 #include "services/master/schedules/changes/parked_row.h"
+#include "services/master/schedules/changes/schedule_warnings.h"
 
 namespace escapement::master {
 namespace {

@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "google/protobuf/message.h"
-#include "services/master/api/done.h"
+#include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"

@@ -4,17 +4,20 @@
 #include <array>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "common/base/proto_time.h"
 #include "common/cron/evaluator.h"
 #include "services/master/base/limits.h"
-#include "services/master/schedules/changes/upcoming.h"
+#include "services/master/schedules/changes/resume_decision.h"
 
 namespace escapement::master {
+
 namespace {
 
 using Warnings = std::vector<std::string>;
@@ -141,8 +144,7 @@ void AddOffsetChanges(const cron::Timetable& timetable, absl::Time now, Warnings
     const bool gap = change->after > change->before;
     const absl::Duration size =
         gap ? change->after - change->before : change->before - change->after;
-    if (!gap && cron::OverlapRule(*spec.cron, spec.policy, size) != cron::OverlapPolicy::kBoth)
-      continue;
+    if (!gap && cron::FoldRule(*spec.cron, spec.policy, size) != cron::FoldPolicy::kBoth) continue;
     const absl::Time local = change->instant + std::min(change->before, change->after);
     for (const absl::Time nominal : MatchesOf(spec, local, local + size)) {
       std::string effect = ": fires twice";
@@ -265,6 +267,48 @@ std::vector<std::string> WarningsOf(const Definition& definition, absl::Time now
   AddIdlePolicies(definition, now, warnings);
   if (!CheckFiresAfter(definition, now).ok()) warnings.push_back("every occurrence has passed");
   return warnings;
+}
+
+namespace {
+
+// A limited timetable has no more than that.
+uint64_t CountIn(const cron::Timetable& timetable, absl::Time begin, absl::Time end) {
+  return begin >= end ? 0 : timetable.Enumerate(begin, end, kMaxRunsMax).size();
+}
+
+}  // namespace
+
+cron::Timetable EndingAt(const cron::Timetable& timetable, absl::Time finish) {
+  cron::TimetableSpec spec = timetable.spec();
+  spec.end = std::min(spec.end, finish);
+  return cron::Timetable(std::move(spec));
+}
+
+uint64_t RunsUsedAt(const storage::v1::StateRecord& state, const Definition& definition,
+                    absl::Time now) {
+  if (definition.record.timing().max_runs() == 0) return 0;
+  if (state.kind() == storage::v1::SCHEDULE_STATE_KIND_PAUSED) return state.runs_used();
+  const absl::Time counted_to = FromMicros(state.covered_to_micros());
+  if (counted_to <= now) return state.runs_used() + CountIn(definition.timetable, counted_to, now);
+  return state.runs_used() -
+         std::min(state.runs_used(), CountIn(definition.timetable, now, counted_to));
+}
+
+void LimitRuns(uint64_t used, absl::Time from, absl::Time counted_to, Definition& definition,
+               storage::v1::StateRecord& state) {
+  state.clear_finish_micros();
+  state.clear_runs_used();
+  const uint64_t max_runs = definition.record.timing().max_runs();
+  if (max_runs == 0) return;
+  const size_t left = max_runs - std::min(used, max_runs);
+  const std::vector<cron::Occurrence> last =
+      definition.timetable.Enumerate(from, absl::InfiniteFuture(), left);
+  if (last.size() == left) {
+    const absl::Time finish = last.empty() ? from : last.back().instant + absl::Microseconds(1);
+    state.set_finish_micros(ToMicros(finish));
+    definition.timetable = EndingAt(definition.timetable, finish);
+  }
+  state.set_runs_used(used + CountIn(definition.timetable, from, counted_to));
 }
 
 }  // namespace escapement::master

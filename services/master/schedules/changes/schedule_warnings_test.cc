@@ -24,7 +24,7 @@ Definition Defined(const std::string& text) {
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
       text + " target { http { uri: 'http://h/' } }", &schedule))
       << text;
-  absl::StatusOr<ScheduleDraft> draft = ReadSchedule(schedule, "default");
+  absl::StatusOr<ScheduleDraft> draft = DraftOf(schedule, "default");
   EXPECT_TRUE(draft.ok()) << text << draft.status();
   FillAnchor(draft->definition, kNow);
   return draft->definition;

@@ -1,10 +1,9 @@
-#include "services/master/schedules/changes/upcoming.h"
-
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "services/master/schedules/changes/resume_decision.h"
 
 namespace escapement::master {
 namespace upcoming_test {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/kv/forwarding_kv_store.h"
 #include "common/status/errors.h"
-#include "common/storage/interned_delivery.h"
+#include "common/storage/event_table.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "services/master/base/limits.h"

@@ -1,11 +1,4 @@
-// The store's decisions, for checkers that judge commits. The store's process writes them before
-// they are durable, into one file for each life of the process.
-//
-// A killed process leaves decisions in its file that never became durable; they are always the last
-// ones. Each life notes the last commit it found durable. Decisions of a former life after that
-// commit do not count.
-//
-// Threads: one at a time.
+// Reads the content of a data folder after its last store has ended.
 
 #ifndef TESTS_E2E_CHAOS_BASE_COMMIT_FILE_H_
 #define TESTS_E2E_CHAOS_BASE_COMMIT_FILE_H_
@@ -15,11 +8,34 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/kv/engine/commit_engine.h"
+#include "common/kv/kv_store.h"
+#include "common/kv/memory/mem_kv_store.h"
 
 namespace escapement::chaos {
+
+// Reads one column family from a running store, in pages.
+absl::Status ReadFamily(kv::KvStore& store, kv::ColumnFamily cf, kv::MemDisk* disk);
+
+struct EndState {
+  kv::MemDisk disk;
+  kv::CommitSeq seq = 0;  // the last commit that the store's last life left durable
+};
+
+// Opens the folder like a store.
+absl::StatusOr<EndState> ReadEndState(const std::string& data_dir);
+
+// The store's decisions, for checkers that judge commits. The store's process writes them before
+// they are durable, into one file for each life of the process.
+//
+// A killed process leaves decisions in its file that never became durable; they are always the last
+// ones. Each life notes the last commit it found durable. Decisions of a former life after that
+// commit do not count.
+//
+// Threads: one at a time.
 
 class CommitFile {
  public:

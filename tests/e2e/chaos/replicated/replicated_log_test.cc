@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "common/kv/meta_keys.h"
+#include "common/kv/layout.h"
 #include "common/kv/replica/log_record.h"
 #include "gtest/gtest.h"
 

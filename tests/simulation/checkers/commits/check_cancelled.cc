@@ -1,11 +1,10 @@
-#include "tests/simulation/checkers/commits/check_cancelled.h"
-
 #include <map>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/simulation/checkers/commits/commit_checks.h"
 
 namespace escapement::simulation {
 namespace {

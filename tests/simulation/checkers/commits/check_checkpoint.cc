@@ -1,5 +1,3 @@
-#include "tests/simulation/checkers/commits/check_checkpoint.h"
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -10,7 +8,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/micros.h"
+#include "common/base/proto_time.h"
+#include "tests/simulation/checkers/commits/commit_checks.h"
 #include "tests/simulation/checkers/model/life_model.h"
 
 namespace escapement::simulation {

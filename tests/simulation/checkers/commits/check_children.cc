@@ -1,11 +1,10 @@
-#include "tests/simulation/checkers/commits/check_children.h"
-
 #include <map>
 #include <set>
 #include <string>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "tests/simulation/checkers/commits/commit_checks.h"
 
 namespace escapement::simulation {
 namespace {

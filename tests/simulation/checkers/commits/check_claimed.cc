@@ -1,11 +1,10 @@
-#include "tests/simulation/checkers/commits/check_claimed.h"
-
 #include <algorithm>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/simulation/checkers/commits/commit_checks.h"
 
 namespace escapement::simulation {
 namespace {

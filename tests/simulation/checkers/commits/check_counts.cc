@@ -1,5 +1,3 @@
-#include "tests/simulation/checkers/commits/check_counts.h"
-
 #include <cstdint>
 #include <map>
 #include <string>
@@ -7,6 +5,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "tests/simulation/checkers/commits/commit_checks.h"
 
 namespace escapement::simulation {
 namespace {

@@ -1,8 +1,7 @@
-#include "tests/simulation/checkers/commits/check_log.h"
-
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "tests/simulation/checkers/commits/commit_checks.h"
 
 namespace escapement::simulation {
 

@@ -1,5 +1,3 @@
-#include "tests/simulation/checkers/commits/check_paused.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -8,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/simulation/checkers/commits/commit_checks.h"
 
 namespace escapement::simulation {
 namespace {

@@ -1,9 +1,8 @@
-#include "tests/simulation/checkers/commits/check_reads.h"
-
 #include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "tests/simulation/checkers/commits/commit_checks.h"
 
 namespace escapement::simulation {
 

@@ -1,11 +1,10 @@
-#include "tests/simulation/checkers/commits/check_stale_epoch.h"
-
 #include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/simulation/checkers/commits/commit_checks.h"
 
 namespace escapement::simulation {
 namespace {

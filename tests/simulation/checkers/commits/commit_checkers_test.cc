@@ -7,13 +7,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/simulation/checkers/check_acknowledged.h"
-#include "tests/simulation/checkers/check_requests.h"
-#include "tests/simulation/checkers/commits/check_claimed.h"
-#include "tests/simulation/checkers/commits/check_final.h"
-#include "tests/simulation/checkers/commits/check_paused.h"
+#include "tests/simulation/checkers/checkers.h"
+#include "tests/simulation/checkers/commits/commit_checks.h"
 #include "tests/simulation/record/history.h"
-#include "tests/simulation/record/made_up_history.h"
 
 namespace escapement::simulation {
 namespace commit_checkers_test {

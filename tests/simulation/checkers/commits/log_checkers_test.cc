@@ -4,8 +4,7 @@
 
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
-#include "tests/simulation/checkers/commits/check_log.h"
-#include "tests/simulation/checkers/commits/check_reads.h"
+#include "tests/simulation/checkers/commits/commit_checks.h"
 
 namespace escapement::simulation {
 namespace log_checkers_test {

@@ -1,11 +1,10 @@
-#include "tests/simulation/checkers/tokens/check_cap.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "tests/simulation/checkers/tokens/token_checks.h"
 #include "tests/simulation/record/token_replay.h"
 
 namespace escapement::simulation {

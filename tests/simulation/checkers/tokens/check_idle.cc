@@ -1,5 +1,3 @@
-#include "tests/simulation/checkers/tokens/check_idle.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -8,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tests/simulation/checkers/tokens/token_checks.h"
 #include "tests/simulation/record/token_replay.h"
 
 namespace escapement::simulation {

@@ -6,9 +6,8 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
-#include "tests/simulation/checkers/tokens/check_holds.h"
+#include "tests/simulation/checkers/tokens/token_checks.h"
 #include "tests/simulation/record/history.h"
-#include "tests/simulation/record/made_up_history.h"
 
 namespace escapement::simulation {
 namespace hold_checkers_test {

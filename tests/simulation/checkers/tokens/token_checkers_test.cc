@@ -7,12 +7,8 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
-#include "tests/simulation/checkers/tokens/check_cap.h"
-#include "tests/simulation/checkers/tokens/check_idle.h"
-#include "tests/simulation/checkers/tokens/check_sink.h"
-#include "tests/simulation/checkers/tokens/check_token_end.h"
+#include "tests/simulation/checkers/tokens/token_checks.h"
 #include "tests/simulation/record/history.h"
-#include "tests/simulation/record/made_up_history.h"
 
 namespace escapement::simulation {
 namespace token_checkers_test {

@@ -19,7 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/runtime/runtime.h"
-#include "services/master/api/event_api.h"
+#include "services/master/api/master_apis.h"
 
 namespace escapement::master {
 

@@ -1,0 +1,378 @@
+#include "services/master/events/event_changes.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/proto_time.h"
+#include "common/runtime/perturb.h"
+#include "common/status/errors.h"
+#include "common/storage/done_table.h"
+#include "common/storage/event_table.h"
+#include "common/storage/inflight_table.h"
+#include "common/storage/name_tables.h"
+#include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
+#include "services/master/events/event_filter.h"
+#include "services/master/events/event_lookup.h"
+#include "services/master/requests/request_reader.h"
+#include "services/master/requests/resource_name.h"
+
+namespace escapement::master {
+
+namespace {
+
+// Checks the parts of one request and adds what its event needs to the plan.
+class EventAdder {
+ public:
+  EventAdder(const EventRowBuilder::Options& options, bool single, const InternCache& cache,
+             const TargetSecrets& secrets, CreationPlan* plan)
+      : options_(options),
+        single_(single),
+        cache_(cache),
+        secrets_(secrets),
+        plan_(plan),
+        builder_(options) {}
+
+  void Add(const v1::CreateEventRequest& request, int index, kv::Group& group,
+           FieldViolations& violations) {
+    const std::string prefix = single_ ? "" : absl::StrCat("requests[", index, "].");
+    const std::string field = absl::StrCat(prefix, "event");
+    const size_t before = violations.size();
+    CheckClientEventId(request.event_id(), absl::StrCat(prefix, "event_id"), violations);
+    CheckIdIsNew(request.event_id(), index, violations);
+    if (!request.has_event()) {
+      violations.Add(field, "is required");
+      return;
+    }
+    const v1::Event& event = request.event();
+    const std::optional<int64_t> due =
+        ReadDueTime(event, absl::StrCat(field, ".due_time"), violations);
+    CheckPayload(event.payload(), absl::StrCat(field, ".payload"), violations);
+    const storage::v1::DeliveryRecord delivery =
+        ReadDelivery(event, field, options_.tenant, secrets_, violations);
+    NewEvent fresh;
+    fresh.client_id = request.event_id();
+    fresh.payload = event.payload();
+    fresh.priority = ReadPriority(event, field, violations);
+    if (violations.size() > before) return;
+    fresh.nominal_micros = *due;
+    const InternedDelivery interned = Intern(delivery, LaunchTimeOf(*due, options_.now));
+    fresh.definition_hash = &interned.hash;
+    Store(interned);
+    builder_.Add(fresh, group);
+    const std::string id = builder_.event_id();
+    const std::string name = EventName{options_.tenant, id}.ToString();
+    plan_->names_by_condition.resize(group.conditions.size(), name);
+    Show(event, *due, name, id, delivery, fresh.priority);
+  }
+
+ private:
+  void CheckIdIsNew(const std::string& event_id, int index, FieldViolations& violations) {
+    if (event_id.empty()) return;
+    const auto [it, added] = index_of_id_.emplace(event_id, index);
+    if (added) return;
+    violations.Add(absl::StrCat("requests[", index, "].event_id"),
+                   absl::StrCat("repeats requests[", it->second, "].event_id"));
+  }
+
+  void Store(const InternedDelivery& interned) {
+    const bool added = std::find(plan_->interned.begin(), plan_->interned.end(), interned.hash) !=
+                       plan_->interned.end();
+    if (added || cache_.Known(interned.hash)) return;
+    plan_->interned.push_back(interned.hash);
+    plan_->commit.groups.push_back(InternGroup(interned));
+  }
+
+  void Show(const v1::Event& given, int64_t due_micros, const std::string& name,
+            const std::string& id, const storage::v1::DeliveryRecord& delivery, uint32_t priority) {
+    v1::Event* event = plan_->response.add_events();
+    event->set_name(name);
+    event->set_event_id(id);
+    SetTimestamp(due_micros, *event->mutable_due_time());
+    event->set_priority(static_cast<int32_t>(priority));
+    event->set_state(v1::PENDING);
+    WriteDelivery(delivery, *event);
+    if (single_) event->set_payload(given.payload());
+  }
+
+  const EventRowBuilder::Options& options_;
+  const bool single_;
+  const InternCache& cache_;
+  const TargetSecrets& secrets_;
+  CreationPlan* const plan_;
+  EventRowBuilder builder_;
+  absl::flat_hash_map<absl::string_view, int> index_of_id_;  // only ids that clients chose
+};
+
+// Checked before the batch is stored: its client must be able to receive the answer.
+void CheckBytes(const v1::BatchCreateEventsRequest& batch,
+                const v1::BatchCreateEventsResponse& response, FieldViolations& violations) {
+  if (const size_t bytes = batch.ByteSizeLong(); bytes > kBatchBytesMax) {
+    violations.Add("requests", absl::StrCat("have ", bytes, " bytes together; at most ",
+                                            kBatchBytesMax, " are allowed"));
+  } else if (const size_t answer = response.ByteSizeLong(); answer > kAnswerBytesMax) {
+    violations.Add("requests", absl::StrCat("would need an answer of ", answer, " bytes; at most ",
+                                            kAnswerBytesMax, " are allowed"));
+  }
+}
+
+class Creation : public std::enable_shared_from_this<Creation> {
+ public:
+  Creation(MasterContext& context, std::shared_ptr<InternCache> cache, std::string tenant,
+           v1::BatchCreateEventsRequest batch, CreateOptions create, RequestMark mark,
+           Done<v1::BatchCreateEventsResponse> done)
+      : context_(context),
+        cache_(std::move(cache)),
+        batch_(std::move(batch)),
+        create_(create),
+        mark_(std::move(mark)),
+        done_(std::move(done)) {
+    options_.tenant = std::move(tenant);
+    options_.queue_shards = context_.layout.queue_shards;
+    options_.uid_high = context_.runtime.random().Next();
+    options_.uid_low = context_.runtime.random().Next();
+  }
+
+  void Start() {
+    AnswerOr(context_, mark_, done_, [self = shared_from_this()] { self->Write(); });
+  }
+
+ private:
+  void Write() {
+    options_.now = context_.client.NowLow();
+    if (Perturb(context_.runtime, Site::kMasterDeliveriesForgotten)) cache_->Clear();
+    absl::StatusOr<CreationPlan> plan =
+        PlanCreation(batch_, create_.single, mark_, options_, *cache_, context_.secrets);
+    if (!plan.ok()) return context_.Refuse(plan.status(), std::move(done_));
+    plan_ = *std::move(plan);
+    if (create_.validate_only) return CheckIds();
+    context_.client.CommitAsync(
+        std::move(plan_.commit), context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) {
+          self->OnWritten(std::move(result));
+        });
+  }
+
+  // Each condition of the last group is that the name of a client-chosen id is absent.
+  void CheckIds() {
+    std::vector<kv::Key> keys;
+    for (const kv::Condition& condition : plan_.commit.groups.back().conditions)
+      keys.push_back({condition.cf, condition.key});
+    if (keys.empty()) {
+      return context_.executor->Post(
+          [self = shared_from_this()] { self->done_(std::move(self->plan_.response)); });
+    }
+    context_.client.MultiGet(
+        std::move(keys), context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+          if (!result.ok()) return self->done_(StoreFailed(result.status()));
+          for (size_t i = 0; i < result->values.size(); ++i) {
+            if (result->values[i].has_value())
+              return self->done_(AlreadyExists(self->plan_.names_by_condition[i]));
+          }
+          self->done_(std::move(self->plan_.response));
+        });
+  }
+
+  void OnWritten(absl::StatusOr<kv::CommitResult> result) {
+    if (!result.ok()) return done_(StoreFailed(result.status()));
+    cache_->Add(plan_.interned);
+    const kv::Verdict& verdict = result->verdicts.back();
+    if (verdict.applied) {
+      context_.metrics.events_created.Increment(plan_.response.events_size());
+      return done_(std::move(plan_.response));
+    }
+    const std::string& name = plan_.names_by_condition[verdict.failed_condition];
+    if (!name.empty()) return done_(AlreadyExists(name));
+    // The same request was answered a moment ago.
+    if (++attempts_ > kChangeAttemptsMax) return done_(Contended("the request"));
+    Start();
+  }
+
+  MasterContext& context_;
+  const std::shared_ptr<InternCache> cache_;
+  const v1::BatchCreateEventsRequest batch_;
+  const CreateOptions create_;
+  const RequestMark mark_;
+  Done<v1::BatchCreateEventsResponse> done_;
+  EventRowBuilder::Options options_;
+  CreationPlan plan_;
+  int attempts_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& batch, bool single,
+                                          const RequestMark& mark,
+                                          const EventRowBuilder::Options& options,
+                                          const InternCache& cache, const TargetSecrets& secrets) {
+  CreationPlan plan;
+  FieldViolations violations;
+  if (batch.requests().empty() || batch.requests_size() > kBatchCreateEventsMax) {
+    violations.Add("requests", absl::StrCat("must hold 1 to ", kBatchCreateEventsMax, " requests"));
+    return violations.ToStatus();
+  }
+  kv::Group group;
+  EventAdder adder(options, single, cache, secrets, &plan);
+  // The request's condition comes first: of two equal requests the second one is answered, not
+  // refused.
+  const size_t request_conditions = mark.active() ? 1 : 0;
+  if (mark.active()) group.conditions.emplace_back();
+  plan.names_by_condition.resize(request_conditions);
+  for (int i = 0; i < batch.requests_size(); ++i) {
+    const v1::CreateEventRequest& request = batch.requests(i);
+    if (!single && !request.parent().empty() && request.parent() != batch.parent()) {
+      violations.Add(absl::StrCat("requests[", i, "].parent"),
+                     "must be the parent of the batch, or empty");
+    }
+    if (!single && request.validate_only()) {
+      violations.Add(absl::StrCat("requests[", i, "].validate_only"),
+                     "must not be set; set it for the whole batch");
+    }
+    adder.Add(request, i, group, violations);
+  }
+  if (!single) CheckBytes(batch, plan.response, violations);
+  if (absl::Status status = violations.ToStatus(); !status.ok()) return status;
+  kv::Group marked;
+  mark.AddTo(plan.response, options.now, /*version_before=*/0, marked, options.uid_low);
+  if (mark.active()) group.conditions[0] = std::move(marked.conditions[0]);
+  for (kv::Mutation& mutation : marked.mutations) group.mutations.push_back(std::move(mutation));
+  plan.commit.groups.push_back(std::move(group));
+  return plan;
+}
+
+void CreateEvents(MasterContext& context, std::shared_ptr<InternCache> cache, std::string tenant,
+                  v1::BatchCreateEventsRequest batch, CreateOptions create, RequestMark mark,
+                  Done<v1::BatchCreateEventsResponse> done) {
+  std::make_shared<Creation>(context, std::move(cache), std::move(tenant), std::move(batch), create,
+                             std::move(mark), std::move(done))
+      ->Start();
+}
+
+namespace {
+
+using kv::ColumnFamily;
+using Kind = kv::Condition::Kind;
+
+storage::v1::DoneRecord CancelledRecord(const storage::v1::EventRecord& row, absl::Time now) {
+  storage::v1::DoneRecord done = DoneRecordOf(row);
+  done.set_count(1);
+  done.set_outcome(storage::v1::OUTCOME_KIND_CANCELLED);
+  done.set_complete_time_micros(ToMicros(now));
+  return done;
+}
+
+class Cancellation : public std::enable_shared_from_this<Cancellation> {
+ public:
+  Cancellation(MasterContext& context, EventName name, RequestMark mark, bool validate_only,
+               Done<v1::Event> done)
+      : context_(context),
+        name_(std::move(name)),
+        mark_(std::move(mark)),
+        validate_only_(validate_only),
+        done_(std::move(done)) {}
+
+  void Start() {
+    AnswerOr(context_, mark_, done_, [self = shared_from_this()] { self->LookUp(); });
+  }
+
+ private:
+  void LookUp() {
+    LookUpEvent(context_, name_, ReadClaims::kAlways,
+                [self = shared_from_this()](absl::StatusOr<EventSighting> sighting) {
+                  self->OnFound(std::move(sighting));
+                });
+  }
+
+  void OnFound(absl::StatusOr<EventSighting> sighting) {
+    if (!sighting.ok()) return done_(StoreFailed(sighting.status()));
+    if (Perturb(context_.runtime, Site::kMasterCancelReadsAgain)) return LookUp();
+    const std::string name = name_.ToString();
+    if (sighting->done.has_value()) return Refuse(EventEnded(name));
+    if (!sighting->row.has_value()) return Refuse(NotFound(name));
+    if (sighting->claimed) return Refuse(EventRunning(name));
+    const absl::Time now = context_.client.NowLow();
+    const storage::v1::DoneRecord record = CancelledRecord(*sighting->row, now);
+    response_ = ShowEndedEvent(name, record);
+    if (validate_only_) return done_(std::move(response_));
+    kv::Commit commit;
+    commit.groups.push_back(MakeGroup(*sighting, record, now));
+    context_.client.CommitAsync(
+        std::move(commit), context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) {
+          self->OnWritten(std::move(result));
+        });
+  }
+
+  // An earlier try of this request may have ended the event, applied after its mark was read.
+  void Refuse(absl::Status status) {
+    AnswerOr(context_, mark_, done_,
+             [self = shared_from_this(), status = std::move(status)] { self->done_(status); });
+  }
+
+  kv::Group MakeGroup(const EventSighting& sighting, const storage::v1::DoneRecord& record,
+                      absl::Time now) {
+    kv::Group group;
+    group.conditions.push_back({.cf = ColumnFamily::kEvents,
+                                .key = sighting.row_key,
+                                .kind = Kind::kPresent,
+                                .since = sighting.row_seq});
+    group.conditions.push_back({.cf = ColumnFamily::kMeta,
+                                .key = ClaimMarkKey(sighting.key.shard),
+                                .kind = Kind::kUnchangedSince,
+                                .since = sighting.claims_seq});
+    group.mutations.push_back({.cf = ColumnFamily::kEvents,
+                               .kind = kv::Mutation::Kind::kDelete,
+                               .key = sighting.row_key});
+    group.mutations.push_back(
+        {.cf = ColumnFamily::kDone,
+         .key = EncodeDoneKey({.shard = sighting.key.shard,
+                               .day = DoneDay(FromMicros(record.launch_time_micros())),
+                               .uid = sighting.key.uid,
+                               .occurrence = sighting.key.occurrence,
+                               .first = sighting.key.first}),
+         .value = record.SerializeAsString()});
+    if (sighting.has_name && !sighting.row->client_chosen_id()) {
+      group.mutations.push_back({.cf = ColumnFamily::kEventNames,
+                                 .kind = kv::Mutation::Kind::kDelete,
+                                 .key = EventNameKey(name_.tenant, name_.event)});
+    }
+    mark_.AddTo(response_, now, /*version_before=*/0, group);
+    return group;
+  }
+
+  void OnWritten(absl::StatusOr<kv::CommitResult> result) {
+    if (!result.ok()) return done_(StoreFailed(result.status()));
+    if (result->verdicts[0].applied) {
+      context_.metrics.events_cancelled.Increment();
+      return done_(std::move(response_));
+    }
+    // A claim was made in the shard, or the row moved, or the same request was answered: look
+    // again.
+    if (++attempts_ >= kCancelAttemptsMax) return done_(Contended(name_.ToString()));
+    Start();
+  }
+
+  MasterContext& context_;
+  const EventName name_;
+  const RequestMark mark_;
+  const bool validate_only_;
+  Done<v1::Event> done_;
+  v1::Event response_;
+  int attempts_ = 0;
+};
+
+}  // namespace
+
+void CancelOneOffEvent(MasterContext& context, EventName name, RequestMark mark, bool validate_only,
+                       Done<v1::Event> done) {
+  std::make_shared<Cancellation>(context, std::move(name), std::move(mark), validate_only,
+                                 std::move(done))
+      ->Start();
+}
+
+}  // namespace escapement::master

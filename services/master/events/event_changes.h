@@ -1,0 +1,64 @@
+// EventCreation: one atomic creation of one or more one-off events.
+
+#ifndef SERVICES_MASTER_EVENTS_EVENT_CHANGES_H_
+#define SERVICES_MASTER_EVENTS_EVENT_CHANGES_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/uid.h"
+#include "common/kv/client/kv_client.h"
+#include "common/storage/event_table.h"
+#include "escapement/v1/event_service.pb.h"
+#include "escapement/v1/resources.pb.h"
+#include "services/master/api/master_apis.h"
+#include "services/master/base/master_context.h"
+#include "services/master/events/event_ingest.h"
+#include "services/master/requests/request_table.h"
+#include "services/master/requests/resource_name.h"
+
+namespace escapement::master {
+
+// A batch, checked and built: the groups of new deliveries, then one group with everything else.
+struct CreationPlan {
+  kv::Commit commit;
+  std::vector<Uid> interned;
+  // Resource names behind the conditions of the last group; the request's own condition, if there
+  // is one, has "".
+  std::vector<std::string> names_by_condition;
+  v1::BatchCreateEventsResponse response;
+};
+
+// `single`: the batch stands for one CreateEvent, so that fields are named without "requests[0]."
+// and the answer has the payload. INVALID_ARGUMENT with the fields.
+absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& batch, bool single,
+                                          const RequestMark& mark,
+                                          const EventRowBuilder::Options& options,
+                                          const InternCache& cache, const TargetSecrets& secrets);
+
+struct CreateOptions {
+  bool single = false;         // as in PlanCreation
+  bool validate_only = false;  // plan, look for ids that are taken, and answer; write nothing
+};
+
+// Answers as before if the request was answered before; else plans and commits. ALREADY_EXISTS
+// names the event.
+void CreateEvents(MasterContext& context, std::shared_ptr<InternCache> cache, std::string tenant,
+                  v1::BatchCreateEventsRequest batch, CreateOptions create, RequestMark mark,
+                  Done<v1::BatchCreateEventsResponse> done);
+
+// Ends a one-off event that has not been claimed as CANCELLED.
+//
+// The row of a claimed one-off event stays in `events`. So the commit deletes the row on condition
+// that it is present and that no claim of the shard was made since the claims were read
+// (ClaimMarkKey, common/storage/inflight_table.h). The claim has the condition that the row is
+// present, so the first commit wins.
+
+void CancelOneOffEvent(MasterContext& context, EventName name, RequestMark mark, bool validate_only,
+                       Done<v1::Event> done);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_EVENTS_EVENT_CHANGES_H_

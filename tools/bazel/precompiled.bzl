@@ -1,0 +1,59 @@
+"""precompiled_header: headers that almost every source includes, parsed once."""
+
+load("@bazel_tools//tools/build_defs/cc:action_names.bzl", "ACTION_NAMES")
+load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
+
+def _precompiled_header_impl(ctx):
+    header = ctx.actions.declare_file(ctx.label.name + ".h")
+    ctx.actions.write(header, "".join(["#include <%s>\n" % path for path in ctx.attr.headers]))
+    compiled = ctx.actions.declare_file(ctx.label.name + ".h.gch")
+    toolchain = find_cpp_toolchain(ctx)
+    features = cc_common.configure_features(
+        ctx = ctx,
+        cc_toolchain = toolchain,
+        requested_features = ctx.features,
+        unsupported_features = ctx.disabled_features,
+    )
+    context = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps]).compilation_context
+    variables = cc_common.create_compile_variables(
+        feature_configuration = features,
+        cc_toolchain = toolchain,
+        user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + ctx.attr.copts + ["-x", "c++-header"],
+        include_directories = context.includes,
+        quote_include_directories = context.quote_includes,
+        system_include_directories = context.system_includes,
+        preprocessor_defines = context.defines,
+        source_file = header.path,
+        output_file = compiled.path,
+    )
+    ctx.actions.run(
+        executable = cc_common.get_tool_for_action(feature_configuration = features, action_name = ACTION_NAMES.cpp_compile),
+        arguments = cc_common.get_memory_inefficient_command_line(
+            feature_configuration = features,
+            action_name = ACTION_NAMES.cpp_compile,
+            variables = variables,
+        ),
+        env = cc_common.get_environment_variables(
+            feature_configuration = features,
+            action_name = ACTION_NAMES.cpp_compile,
+            variables = variables,
+        ),
+        inputs = depset([header], transitive = [context.headers, toolchain.all_files]),
+        outputs = [compiled],
+        mnemonic = "CppPrecompile",
+    )
+    return [CcInfo(compilation_context = cc_common.create_compilation_context(headers = depset([header, compiled])))]
+
+precompiled_header = rule(
+    implementation = _precompiled_header_impl,
+    doc = """Makes NAME.h, which includes `headers`, and NAME.h.gch, which gcc takes instead if NAME.h is the first that a
+source includes and the source is compiled with the same options. Others, and clang, read NAME.h.""",
+    attrs = {
+        "headers": attr.string_list(mandatory = True),
+        "deps": attr.label_list(providers = [CcInfo]),
+        "copts": attr.string_list(),
+        "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
+    },
+    fragments = ["cpp"],
+    toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],
+)

@@ -1,0 +1,120 @@
+// Flags that take one of several words: "carry-over" for CARRY_OVER.
+
+#ifndef TOOLS_ESCCTL_BASE_FLAGS_H_
+#define TOOLS_ESCCTL_BASE_FLAGS_H_
+
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "google/protobuf/duration.pb.h"
+#include "tools/escctl/base/pages.h"
+#include "tools/escctl/base/session.h"
+#include "tools/escctl/base/watch.h"
+
+namespace escapement::escctl {
+
+// The enum value's name for the word.
+inline std::string EnumName(absl::string_view text) {
+  return absl::StrReplaceAll(absl::AsciiStrToUpper(text), {{"-", "_"}});
+}
+
+inline absl::Status NoSuchValue(absl::string_view flag, absl::string_view text,
+                                absl::string_view values) {
+  return absl::InvalidArgumentError(absl::StrCat(flag, ": '", text, "' is not one of ", values));
+}
+
+// How values of flags are read.
+
+// Parses "90s" or "1h30m".
+absl::StatusOr<google::protobuf::Duration> ParseDurationFlag(const std::string& name,
+                                                             const std::string& text);
+
+// The text itself, or the content of a file if it begins with '@'.
+absl::StatusOr<std::string> TextOrFile(const std::string& text);
+
+// Parses "k=v" pairs.
+absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePairs(
+    const std::string& flag, const std::vector<std::string>& pairs);
+
+// --filter, --order-by, --limit and --watch of the lists.
+
+template <typename Message, typename ToRow>
+void PrintList(Session& session, const Row& header, const std::vector<Message>& list,
+               const ToRow& to_row) {
+  if (session.format() == OutputFormat::kTable) {
+    std::vector<Row> rows;
+    for (const auto& message : list) rows.push_back(to_row(message));
+    return session.Print(FormatTable(header, rows));
+  }
+  std::vector<const google::protobuf::Message*> messages;
+  for (const auto& message : list) messages.push_back(&message);
+  session.Print(FormatMessages(messages, session.format()));
+}
+
+class ListFlags {
+ public:
+  // `fields` and `orders` say what --filter and --order-by take. If one is empty, the list has no
+  // such flag.
+  void Add(CLI::App& command, absl::string_view noun, absl::string_view fields,
+           absl::string_view orders) {
+    AddWithoutWatch(command, noun, fields, orders);
+    watch_.Add(command);
+  }
+  void AddWithoutWatch(CLI::App& command, absl::string_view noun, absl::string_view fields,
+                       absl::string_view orders) {
+    noun_ = std::string(noun);
+    command.add_option("--limit", limit_, absl::StrCat("most ", noun, " to show"))
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    if (!fields.empty()) {
+      command.add_option("--filter", filter_,
+                         absl::StrCat("conditions on ", fields, ", joined by AND, OR, NOT"));
+    }
+    if (!orders.empty()) command.add_option("--order-by", order_by_, std::string(orders));
+  }
+
+  // Reads at most --limit items, page by page, and prints them. `items` gives the items of a page.
+  // A request without a parent gets that of the session.
+  template <typename Stub, typename Request, typename Page, typename Items, typename ToRow>
+  void Run(Session& session, const Row& header,
+           grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Page*),
+           std::type_identity_t<Request> request, const Items& items, const ToRow& to_row) const {
+    using Message = std::decay_t<decltype(*items(std::declval<Page&>())->begin())>;
+    if constexpr (requires { request.parent(); }) {
+      if (request.parent().empty()) request.set_parent(session.parent());
+    }
+    if constexpr (requires { request.filter(); }) request.set_filter(filter_);
+    if constexpr (requires { request.order_by(); }) request.set_order_by(order_by_);
+    if (watch_.wanted()) {
+      return watch_.Run(session, header, [&] {
+        std::vector<Message> list;
+        PagesRead read = ReadPages(session, method, request, limit_, items, list);
+        return Reading::Of(std::move(read.status), std::move(list), to_row);
+      });
+    }
+    std::vector<Message> list;
+    const PagesRead read = ReadPages(session, method, request, limit_, items, list);
+    if (!read.status.ok()) return session.Fail(read.status);
+    PrintList(session, header, list, to_row);
+    if (read.more) session.Say(absl::StrCat("escctl: there are more ", noun_, "; raise --limit"));
+  }
+
+ private:
+  std::string noun_;
+  size_t limit_ = 1000;
+  std::string filter_;
+  std::string order_by_;
+  WatchFlags watch_;
+};
+
+}  // namespace escapement::escctl
+
+#endif  // TOOLS_ESCCTL_BASE_FLAGS_H_
