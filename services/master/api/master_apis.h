@@ -1,5 +1,5 @@
-// What a master promises, one class for each service of the public API. The contract of each method
-// is that of its RPC in escapement/v1/*_service.proto; errors carry the details of
+// MasterApis: what a master promises. Each service of the public API is a class. The contract of
+// each method is that of its RPC in escapement/v1/*_service.proto; errors carry the details of
 // common/status/errors.h.
 //
 // Threads: methods may be called from any thread and never block. common/rpc/done.h says how the
