@@ -4,15 +4,16 @@ load("@bazel_tools//tools/build_defs/cc:action_names.bzl", "ACTION_NAMES")
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 
 def _precompiled_header_impl(ctx):
-    header = ctx.actions.declare_file(ctx.label.name + ".h")
+    header = ctx.outputs.header
     ctx.actions.write(header, "".join(["#include <%s>\n" % path for path in ctx.attr.headers]))
-    compiled = ctx.actions.declare_file(ctx.label.name + ".h.gch")
+    compiled = ctx.actions.declare_file(header.basename + ".gch", sibling = header)
     toolchain = find_cpp_toolchain(ctx)
     features = cc_common.configure_features(
         ctx = ctx,
         cc_toolchain = toolchain,
         requested_features = ctx.features,
-        unsupported_features = ctx.disabled_features,
+        # Clang's maps of modules need a library, and this is none.
+        unsupported_features = ctx.disabled_features + ["layering_check", "module_maps"],
     )
     context = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps]).compilation_context
     variables = cc_common.create_compile_variables(
@@ -46,9 +47,10 @@ def _precompiled_header_impl(ctx):
 
 precompiled_header = rule(
     implementation = _precompiled_header_impl,
-    doc = """Makes NAME.h, which includes `headers`, and NAME.h.gch, which gcc takes instead if NAME.h is the first that a
-source includes and the source is compiled with the same options. Others, and clang, read NAME.h.""",
+    doc = """Makes `header`, which includes `headers`, and HEADER.gch beside it, which gcc takes instead if it is the first that a
+source includes and the source is compiled with the same options. Others, and clang, read `header`. A cc_library makes it known.""",
     attrs = {
+        "header": attr.output(mandatory = True),
         "headers": attr.string_list(mandatory = True),
         "deps": attr.label_list(providers = [CcInfo]),
         "copts": attr.string_list(),

@@ -75,8 +75,8 @@ def _seen_by(package):
 def _testonly(package):
     return package.startswith("tests/") or "/testing" in package or package == "common/sim"
 
-def _options(package):
-    """Services are optimised, and what benchmarks and the simulation run; the rest has half the time of compilation instead."""
+def _headers(package):
+    """The precompiled header of a folder, and so its options (OPTIONS). Services are optimised, and what benchmarks and the simulation run; the rest has half the time of compilation instead."""
     hot = ["common", "services", "tests/bench", "tests/budget", "tests/fixtures", "tests/simulation"]
     if "/testing" not in package and [folder for folder in hot if (package + "/").startswith(folder + "/")]:
         return "optimised"
@@ -95,7 +95,7 @@ def room(deps = [], apart = [], generated = [], data = [], units = 1):
     package = native.package_name()
     name = package.split("/")[-1]
     srcs = native.glob(["*.cc"], exclude = ["*_test.cc"] + apart)
-    headers = _options(package)
+    headers = _headers(package)
     native.cc_library(
         name = name,
         testonly = _testonly(package),

@@ -38,9 +38,9 @@ class HttpExchange {
   // has the attempt, and the caller must answer it.
   absl::Status Prepare(HttpAttempt attempt, HttpRequest request, HttpMicros now);
 
-  // True if the transfer has ended because the server took no further request on its HTTP/2
-  // connection. The handle is then prepared to send it once more, on a new connection, as after a
-  // kept connection that breaks.
+  // True, once for an attempt, if the server took no further request on the HTTP/2 connection, or
+  // if libcurl's own repetition over https met another connection that ended. The handle is then
+  // prepared to send the request once more, on a new connection.
   bool PrepareAgain(CURLcode code);
   // True if a transfer that has ended with `code` has an answer.
   bool Answered(CURLcode code) const;
