@@ -29,7 +29,7 @@ test('a wrong key is refused in words, a right one leads to where the address sa
   await page.getByText('This key is not valid').waitFor();
   await page.getByLabel('API key').fill(platform.key);
   await page.keyboard.press('Enter');
-  await page.getByRole('heading', { name: 'gentle' }).waitFor();
+  await page.getByRole('heading', { name: 'gentle', exact: true }).waitFor();
   page.check();
   await page.context().close();
 });
@@ -107,7 +107,7 @@ test('a page of another origin cannot use the session', async () => {
   const tenants = await platform.api('GET', '/tenants');
   assert.deepEqual(tenants.tenants.map((tenant) => tenant.name), ['tenants/default']);
   await page.reload();
-  await page.getByRole('heading', { name: 'Overview' }).waitFor();
+  await page.getByRole('heading', { name: 'Overview', exact: true }).waitFor();
   foreign.closeAllConnections();
   foreign.close();
   await page.context().close();
@@ -153,7 +153,7 @@ test('a caller of one tenant does not see another one', async () => {
 test('without required credentials the page needs no sign-in, and other origins still may not change', async () => {
   const open = await Platform.start({ secure: false });
   const page = await openPage(browser, open, { where: '/ui' });
-  await page.getByRole('heading', { name: 'Overview' }).waitFor();
+  await page.getByRole('heading', { name: 'Overview', exact: true }).waitFor();
   assert.equal(await page.getByRole('button', { name: 'Sign out' }).count(), 0);
   const answer = await open.raw('POST', '/v1/tenants?tenantId=stolen', { body: '{}', headers: { Origin: 'https://evil.example' } });
   assert.equal(answer.status, 403, answer.text);

@@ -49,7 +49,7 @@ test('a new user makes a schedule, finds the failed run of yesterday and redrive
   assert.equal(await page.getByLabel('Name', { exact: true }).getAttribute('aria-invalid'), 'true');
   await page.getByLabel('Name', { exact: true }).fill('first-one');
   await page.getByRole('button', { name: 'Create schedule' }).click();
-  await page.getByRole('heading', { name: 'first-one' }).waitFor();
+  await page.getByRole('heading', { name: 'first-one', exact: true }).waitFor();
   const made = await platform.api('GET', '/tenants/default/schedules/first-one');
   assert.equal(made.cron, '30 2 * * *');
   assert.equal(made.timeZone, 'Europe/Berlin');
@@ -89,17 +89,17 @@ test('a schedule is edited in fields and as text, copied and deleted', { timeout
   await page.locator('.preview').getByText('At 02:45, every day').waitFor();
   assert.equal(await page.getByLabel('Cron expression').inputValue(), '45 2 * * *');
   await page.getByRole('button', { name: 'Save' }).click();
-  await page.getByRole('heading', { name: 'nightly-report' }).waitFor();
+  await page.getByRole('heading', { name: 'nightly-report', exact: true }).waitFor();
   const saved = await platform.api('GET', '/tenants/default/schedules/nightly-report');
   assert.deepEqual([saved.displayName, saved.cron, saved.overlapPolicy, saved.retryPolicy.maxAttempts, saved.labels.team], ['Edited', '45 2 * * *', 'SKIP', 7, 'new']);
 
   await page.getByRole('link', { name: 'Copy' }).click();
   await page.getByLabel('Name', { exact: true }).fill('nightly-copy');
   await page.getByRole('button', { name: 'Create schedule' }).click();
-  await page.getByRole('heading', { name: 'nightly-copy' }).waitFor();
+  await page.getByRole('heading', { name: 'nightly-copy', exact: true }).waitFor();
   await page.getByRole('button', { name: 'Delete' }).click();
   await answer('Delete');
-  await page.getByRole('heading', { name: 'Schedules' }).waitFor();
+  await page.getByRole('heading', { name: 'Schedules', exact: true }).waitFor();
   assert.equal((await platform.raw('GET', '/v1/tenants/default/schedules/nightly-copy', { key: platform.key })).status, 404);
   page.check();
 });
@@ -236,7 +236,7 @@ test('a policy is made, changed, paused and resumed; a token is released', { tim
   await main().getByText('2.5 per second').waitFor();
   await page.getByRole('button', { name: 'Delete' }).click();
   await answer('Delete');
-  await page.getByRole('heading', { name: 'Policies' }).waitFor();
+  await page.getByRole('heading', { name: 'Policies', exact: true }).waitFor();
   page.check();
 });
 
@@ -246,7 +246,7 @@ test('an event is made and cancelled', async () => {
   await page.getByLabel('Id', { exact: true }).fill('by-hand');
   await page.getByLabel('Due (local time)').fill('2031-01-01T00:00');
   await page.getByRole('button', { name: 'Create event' }).click();
-  await page.getByRole('heading', { name: 'Event by-hand' }).waitFor();
+  await page.getByRole('heading', { name: 'Event by-hand', exact: true }).waitFor();
   await page.getByRole('button', { name: 'Cancel', exact: true }).click();
   await answer('Cancel 1');
   await main().getByText('Cancelled', { exact: true }).waitFor();
@@ -335,7 +335,7 @@ test('a link shows the same filter, and back goes back', async () => {
   await page.getByRole('link', { name: 'paused-cleanup' }).waitFor();
   const link = page.url();
   await page.getByRole('link', { name: 'paused-cleanup' }).click();
-  await page.getByRole('heading', { name: 'paused-cleanup' }).waitFor();
+  await page.getByRole('heading', { name: 'paused-cleanup', exact: true }).waitFor();
   await page.goBack();
   assert.equal(page.url(), link);
   await page.getByRole('link', { name: 'paused-cleanup' }).waitFor();
@@ -358,17 +358,17 @@ test('with the keyboard alone a schedule is made, found and run', { timeout: 600
   };
   await tabTo((text) => text === 'Schedules', 'the view');
   await page.keyboard.press('Enter');
-  await page.getByRole('heading', { name: 'Schedules' }).waitFor();
+  await page.getByRole('heading', { name: 'Schedules', exact: true }).waitFor();
   await until(async () => (await focused()) === 'Schedules' && (await page.evaluate(() => document.activeElement.tagName)) === 'H1', 'the new view is read from its heading on');
   await tabTo((text) => text === 'New schedule', 'the button');
   await page.keyboard.press('Enter');
-  await page.getByRole('heading', { name: 'New schedule' }).waitFor();
+  await page.getByRole('heading', { name: 'New schedule', exact: true }).waitFor();
   await tabTo((text) => text === 'field-schedule-id', 'the name');
   await page.keyboard.type('by-keyboard');
   await tabTo((text) => text === 'field-target-http-uri', 'the URL');
   await page.keyboard.type(`${receiver.url}/ok`);
   await page.keyboard.press('Enter');
-  await page.getByRole('heading', { name: 'by-keyboard' }).waitFor();
+  await page.getByRole('heading', { name: 'by-keyboard', exact: true }).waitFor();
   await tabTo((text) => text === 'Run now', 'the action');
   await page.keyboard.press('Space');
   await dialog().waitFor();
