@@ -8,7 +8,7 @@
 #include "common/base/log.h"
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
-#include "common/storage/access_table.h"
+#include "common/storage/name_tables.h"
 
 namespace escapement::auth {
 namespace {

@@ -8,12 +8,16 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "common/auth/api_key.h"
+#include "common/auth/jwks.h"
+#include "common/auth/jwt_verifier.h"
+#include "common/auth/key_directory.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "common/status/errors.h"
-#include "common/storage/access_table.h"
+#include "common/storage/name_tables.h"
 
 namespace escapement::auth {
+
 namespace {
 
 constexpr absl::string_view kBearer = "bearer ";
@@ -93,12 +97,63 @@ absl::StatusOr<Caller> Authenticator::IdentifyKey(absl::string_view text) const 
   // A key that does not exist and a wrong secret have the same answer.
   if (record == nullptr || !ApiKeySecretMatches(parts->secret, record->secret_sha256()))
     return NoSuchKey();
-  if (absl::Status valid = CheckKey(*record); !valid.ok()) return valid;
+  RETURN_IF_ERROR(CheckKey(*record));
   keys_.NoteUse(record->key_id());
   Caller caller{absl::StrCat(kKeyPrincipal, record->key_id()),
                 static_cast<v1::Access::Role>(record->role())};
   if (record->tenant() != kAllTenants) caller.tenant = record->tenant();
   return caller;
+}
+
+namespace {
+
+absl::Status NotReady(absl::string_view message) {
+  return MakeError(absl::StatusCode::kUnavailable, "NOT_READY", message);
+}
+absl::Status InvalidToken(absl::string_view message) {
+  return MakeError(absl::StatusCode::kUnauthenticated, "CREDENTIAL_INVALID", message);
+}
+
+}  // namespace
+
+IssuerTokens::IssuerTokens(std::vector<IssuerConfig> issuers, Runtime& runtime, JwksFetcher fetch) {
+  for (IssuerConfig& config : issuers) {
+    std::unique_ptr<JwksSource> keys =
+        config.jwks_url.empty()
+            ? NewJwksFileSource(config.jwks_file, runtime.clock())
+            : NewJwksUrlSource({.url = config.jwks_url, .ca = config.jwks_ca}, fetch, runtime);
+    const std::string name = config.issuer;
+    issuers_.emplace(name, Issuer{std::move(config), std::move(keys)});
+  }
+}
+
+void IssuerTokens::Start() {
+  for (auto& [name, issuer] : issuers_) issuer.keys->Start();
+}
+
+absl::StatusOr<Caller> IssuerTokens::Verify(absl::string_view token, absl::Time now) const {
+  ASSIGN_OR_RETURN(const UnverifiedJwt parsed, ParseJwt(token));
+  const auto found = issuers_.find(parsed.issuer);
+  if (found == issuers_.end())
+    return InvalidToken("the token is from an issuer that is not accepted");
+  const Issuer& issuer = found->second;
+  if (now == absl::InfinitePast()) return NotReady("the time is not known yet; try again");
+  const std::shared_ptr<const Jwks> keys = issuer.keys->Current();
+  if (keys == nullptr) return NotReady("the keys of the token's issuer are not known; try again");
+  if (!parsed.kid.empty() && keys->Find(parsed.kid, parsed.algorithm) == nullptr &&
+      issuer.keys->NoteUnknownKey()) {
+    return NotReady("the keys of the token's issuer are being read again; try again");
+  }
+  RETURN_IF_ERROR(VerifyJwtSignature(parsed, *keys));
+  RETURN_IF_ERROR(VerifyJwtClaims(
+      parsed, {.issuer = issuer.config.issuer, .audience = issuer.config.audience}, now));
+  const std::string& subject = *TextIn(parsed.claims, "sub");
+  const std::optional<Grant> grant = issuer.config.GrantOf(subject, parsed.claims);
+  if (!grant.has_value()) return InvalidToken("the token's claims give no tenant and role here");
+  return Caller{.principal = absl::StrCat("jwt/", issuer.config.issuer, "/", subject),
+                .role = grant->role,
+                .tenant = grant->tenant,
+                .expire_time = ExpiryOf(parsed.claims)};
 }
 
 }  // namespace escapement::auth

@@ -1,7 +1,7 @@
 // Authenticator: finds out who makes a call, from what the call brings:
 //
 //   authorization: Bearer esc_…      an API key (key_directory.h)
-//   authorization: Bearer <JWT>      a token of an issuer in the configuration (token_verifier.h)
+//   authorization: Bearer <JWT>      a token of an issuer in the configuration (IssuerTokens)
 //   a verified client certificate    its subject alternative names, by the configuration
 //
 // A credential that is presented must be valid, also where none is required.
@@ -17,12 +17,16 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/auth/issuer_config.h"
+#include "common/auth/jwks_source.h"
 #include "common/auth/key_directory.h"
 #include "common/rpc/call_gate.h"
+#include "common/runtime/runtime.h"
 #include "escapement/storage/v1/access_records.pb.h"
 
 namespace escapement::auth {
@@ -61,6 +65,34 @@ class Authenticator {
   const Options options_;
   KeyDirectory& keys_;
   const std::function<absl::Time()> now_;
+};
+
+// IssuerTokens: verifies the tokens of the configured issuers, and says which callers they stand
+// for.
+//
+// Threads: Verify from any; it does not wait for the network. One thread makes, starts and destroys
+// it.
+
+class IssuerTokens {
+ public:
+  // `runtime` must outlive it.
+  IssuerTokens(std::vector<IssuerConfig> issuers, Runtime& runtime, JwksFetcher fetch = FetchJwks);
+
+  // Begins to fetch keys.
+  void Start();
+
+  // A caller "jwt/<issuer>/<subject>". `now` is the store's time; InfinitePast: it is not known.
+  // UNAUTHENTICATED with the reasons of jwt_verifier.h. UNAVAILABLE (NOT_READY) while the time or
+  // the issuer's keys are not known.
+  absl::StatusOr<Caller> Verify(absl::string_view token, absl::Time now) const;
+
+ private:
+  struct Issuer {
+    IssuerConfig config;
+    std::unique_ptr<JwksSource> keys;
+  };
+
+  absl::flat_hash_map<std::string, Issuer> issuers_;  // by the claim `iss`
 };
 
 }  // namespace escapement::auth

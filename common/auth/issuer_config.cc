@@ -13,8 +13,9 @@
 #include "common/auth/jwks_source.h"
 #include "common/base/bounded_file.h"
 #include "common/base/printable_text.h"
+#include "common/base/status_macros.h"
 #include "common/status/errors.h"
-#include "common/status/return_if_error.h"
+#include "nlohmann/json.hpp"
 #include "yaml-cpp/yaml.h"
 
 namespace escapement::auth {
@@ -209,20 +210,19 @@ absl::StatusOr<std::vector<IssuerConfig>> ReadIssuers(const Place& root) {
   }
   std::vector<IssuerConfig> issuers;
   for (size_t i = 0; i < list.node.size(); ++i) {
-    absl::StatusOr<IssuerConfig> issuer = ReadIssuer(list.At(i));
-    if (!issuer.ok()) return issuer.status();
+    ASSIGN_OR_RETURN(IssuerConfig issuer, ReadIssuer(list.At(i)));
     for (const IssuerConfig& other : issuers) {
       const Place at = list.At(i).At("issuer");
-      if (other.issuer == issuer->issuer) return at.Error("is there twice");
+      if (other.issuer == issuer.issuer) return at.Error("is there twice");
       // Principals are jwt/<issuer>/<subject>.
-      if (absl::StartsWith(other.issuer, absl::StrCat(issuer->issuer, "/")) ||
-          absl::StartsWith(issuer->issuer, absl::StrCat(other.issuer, "/"))) {
+      if (absl::StartsWith(other.issuer, absl::StrCat(issuer.issuer, "/")) ||
+          absl::StartsWith(issuer.issuer, absl::StrCat(other.issuer, "/"))) {
         return at.Error(
             "one issuer must not be the beginning of another, or their subjects could have the "
             "same principal");
       }
     }
-    issuers.push_back(*std::move(issuer));
+    issuers.push_back(std::move(issuer));
   }
   return issuers;
 }
@@ -285,9 +285,8 @@ absl::StatusOr<std::vector<IssuerConfig>> ParseIssuerConfig(const std::string& t
 }
 
 absl::StatusOr<std::vector<IssuerConfig>> LoadIssuerConfig(const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadBoundedFile(path, kIssuerConfigBytesMax);
-  if (!text.ok()) return text.status();
-  return ParseIssuerConfig(*text, path);
+  ASSIGN_OR_RETURN(const std::string text, ReadBoundedFile(path, kIssuerConfigBytesMax));
+  return ParseIssuerConfig(text, path);
 }
 
 }  // namespace escapement::auth

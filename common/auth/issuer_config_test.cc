@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 
 namespace escapement::auth {
 namespace issuer_config_test {

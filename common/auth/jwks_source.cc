@@ -14,6 +14,7 @@
 #include "common/auth/jwks.h"
 #include "common/base/bounded_file.h"
 #include "common/base/log.h"
+#include "common/base/status_macros.h"
 #include "common/status/errors.h"
 
 namespace escapement::auth {
@@ -78,7 +79,7 @@ absl::Status CheckJwksUrl(const std::string& url) {
 absl::StatusOr<std::string> FetchJwks(const JwksRequest& request,
                                       const std::atomic<bool>& stopping) {
   static const CURLcode global = curl_global_init(CURL_GLOBAL_DEFAULT);
-  if (const absl::Status status = CheckJwksUrl(request.url); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckJwksUrl(request.url));
   const Handle handle(global == CURLE_OK ? curl_easy_init() : nullptr);
   if (handle == nullptr) return absl::UnavailableError("libcurl does not start");
   std::string body;
@@ -275,9 +276,8 @@ class JwksUrlSource final : public JwksSource {
 }  // namespace
 
 absl::StatusOr<Jwks> ReadJwksFile(const std::string& path) {
-  const absl::StatusOr<std::string> document = ReadBoundedFile(path, kJwksBytesMax);
-  if (!document.ok()) return document.status();
-  absl::StatusOr<Jwks> keys = Jwks::Parse(*document);
+  ASSIGN_OR_RETURN(const std::string document, ReadBoundedFile(path, kJwksBytesMax));
+  absl::StatusOr<Jwks> keys = Jwks::Parse(document);
   if (!keys.ok()) return Annotate(keys.status(), path);
   return keys;
 }

@@ -14,8 +14,8 @@
 #include "absl/strings/str_split.h"
 #include "common/auth/jwks.h"
 #include "common/base/printable_text.h"
+#include "common/base/status_macros.h"
 #include "common/status/errors.h"
-#include "common/status/return_if_error.h"
 
 namespace escapement::auth {
 namespace {

@@ -1,17 +1,21 @@
-// KeyDirectory: the API keys of the store, current to within milliseconds (range_mirror.h), and
-// when each was last used.
+// API keys as their owners see them: esc_<id>_<secret>.
 //
-// Threads: Find from any; the rest on `executor`. Stop the executor before it is destroyed.
+// <id> has 16 lower-case hex digits and names the key. <secret> is 64 lower-case hex digits, 256
+// random bits of OpenSSL. The platform keeps the SHA-256 of the secret's text alone.
+//
+// Threads: pure functions, except NewApiKey, which asks the machine for random bits.
 
 #ifndef COMMON_AUTH_KEY_DIRECTORY_H_
 #define COMMON_AUTH_KEY_DIRECTORY_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "common/kv/client/kv_client.h"
 #include "common/kv/client/range_mirror.h"
@@ -19,6 +23,32 @@
 #include "escapement/storage/v1/access_records.pb.h"
 
 namespace escapement::auth {
+
+inline constexpr absl::string_view kApiKeyPrefix = "esc_";
+
+struct ApiKeyParts {
+  std::string id;
+  std::string secret;
+
+  std::string ToString() const;
+};
+
+// Not for simulated code: the bits must not be predictable.
+ApiKeyParts NewApiKey();
+
+// nullopt if the text has another form.
+std::optional<ApiKeyParts> ParseApiKey(absl::string_view text);
+
+// 32 bytes.
+std::string HashApiKeySecret(absl::string_view secret);
+
+// Takes constant time for hashes of the same length.
+bool ApiKeySecretMatches(absl::string_view secret, absl::string_view hash);
+
+// KeyDirectory: the API keys of the store, current to within milliseconds (range_mirror.h), and
+// when each was last used.
+//
+// Threads: Find from any; the rest on `executor`. Stop the executor before it is destroyed.
 
 class KeyDirectory {
  public:

@@ -1,11 +1,14 @@
 #include "common/auth/platform_gate.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/auth/jwks_source.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
 #include "common/status/errors.h"
 #include "common/tls/server_tls.h"
 
@@ -131,7 +134,7 @@ absl::Status PlatformGate::CheckRequest(const MethodAccess& method, const Caller
                                         const std::string& resource,
                                         const google::protobuf::Message& request) {
   // The messages of a stream may come long after the caller was admitted.
-  if (absl::Status valid = authenticator_.CheckStillValid(caller); !valid.ok()) return valid;
+  RETURN_IF_ERROR(authenticator_.CheckStillValid(caller));
   const std::string tenant = TenantOf(resource);
   if (tenant.empty()) return absl::OkStatus();  // the method refuses a malformed name
   // The answer is the same whether the tenant exists or not.
@@ -143,6 +146,54 @@ void PlatformGate::OnAnswered(const MethodAccess& method, const Caller& caller,
                               const std::string& resource, const std::string& request_id,
                               const absl::Status& status) {
   audit_.NoteAnswer(method, caller, resource, request_id, status);
+}
+
+namespace {
+
+kv::KvClient::Options ClientOptions(const std::string& instance) {
+  kv::KvClient::Options options;
+  options.name = absl::StrCat("gate ", instance);
+  return options;
+}
+
+std::unique_ptr<IssuerTokens> MakeTokens(Runtime& runtime) {
+  absl::StatusOr<std::vector<IssuerConfig>> issuers = TokenIssuers();
+  if (!issuers.ok()) {
+    // The file was good when the flags were validated.
+    Log(LogLevel::kError, "auth", "cannot read the issuers; no tokens are accepted",
+        {{"error", issuers.status().message()}});
+    return nullptr;
+  }
+  if (issuers->empty()) return nullptr;
+  return std::make_unique<IssuerTokens>(*std::move(issuers), runtime);
+}
+
+TokenVerifier VerifierOf(const IssuerTokens* tokens, const kv::KvClient& client) {
+  if (tokens == nullptr) return nullptr;
+  return
+      [tokens, &client](absl::string_view token) { return tokens->Verify(token, client.NowLow()); };
+}
+
+}  // namespace
+
+HostedGate::HostedGate(const std::string& instance, kv::KvStore& store, Runtime& runtime,
+                       TenantRules* rules)
+    : executor_(runtime.NewExecutor("gate")),
+      client_(store, runtime, ClientOptions(instance)),
+      keys_(client_, executor_),
+      audit_(client_, executor_),
+      tokens_(MakeTokens(runtime)),
+      authenticator_({.required = CredentialsRequired(),
+                      .certificate_roles = CertificateRoles(),
+                      .verify_token = VerifierOf(tokens_.get(), client_)},
+                     keys_, [this] { return client_.NowLow(); }),
+      gate_(authenticator_, rules, audit_) {}
+
+HostedGate::~HostedGate() { executor_->Stop(); }
+
+void HostedGate::Start() {
+  if (tokens_ != nullptr) tokens_->Start();
+  executor_->Post([this] { keys_.Start(); });
 }
 
 }  // namespace escapement::auth

@@ -12,7 +12,11 @@
 #include "common/auth/audit_log.h"
 #include "common/auth/authenticator.h"
 #include "common/auth/issuer_config.h"
+#include "common/auth/key_directory.h"
+#include "common/kv/client/kv_client.h"
+#include "common/kv/kv_store.h"
 #include "common/rpc/call_gate.h"
+#include "common/runtime/runtime.h"
 #include "escapement/v1/access.pb.h"
 
 namespace escapement::auth {
@@ -23,8 +27,8 @@ void ValidateAuthFlags(std::vector<std::string>& errors);
 
 // True: calls without credentials are refused.
 bool CredentialsRequired();
-// Subject alternative names of client certificates (common/tls/client_names.h), and the roles that
-// they stand for.
+// Subject alternative names of client certificates (common/tls/credentials_grpc.h), and the roles
+// that they stand for.
 std::vector<std::pair<std::string, v1::Access::Role>> CertificateRoles();
 // The issuers of accepted tokens; empty: none. Errors as from LoadIssuerConfig.
 absl::StatusOr<std::vector<IssuerConfig>> TokenIssuers();
@@ -63,6 +67,33 @@ class PlatformGate final : public CallGate {
   const Authenticator& authenticator_;
   TenantRules* const rules_;
   AuditLog& audit_;
+};
+
+// HostedGate: the gate of one process, by its flags, over the store that the
+// process uses.
+//
+// Threads: one thread makes, starts and destroys it; the gate as PlatformGate.
+
+class HostedGate {
+ public:
+  // `store`, `runtime` and `rules`, which may be null, outlive it. `instance` is the process's.
+  HostedGate(const std::string& instance, kv::KvStore& store, Runtime& runtime, TenantRules* rules);
+  ~HostedGate();
+
+  void Start();
+  // True once API keys can be checked.
+  bool Ready() const { return keys_.loaded(); }
+
+  CallGate& gate() { return gate_; }
+
+ private:
+  const std::shared_ptr<Executor> executor_;
+  kv::KvClient client_;
+  KeyDirectory keys_;
+  AuditLog audit_;
+  const std::unique_ptr<IssuerTokens> tokens_;  // null: no tokens are accepted
+  const Authenticator authenticator_;
+  PlatformGate gate_;
 };
 
 }  // namespace escapement::auth

@@ -1,8 +1,7 @@
-#include "common/auth/token_verifier.h"
-
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/auth/authenticator.h"
 #include "common/auth/testing/test_issuer.h"
 #include "common/sim/sim_runtime.h"
 #include "common/status/errors.h"

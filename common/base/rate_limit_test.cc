@@ -76,7 +76,7 @@ TEST(RateLimitTest, NeverMoreThanBurstAndRateInAnyInterval) {
   }
 }
 
-TEST(RateLimitTest, WhoTakesAllThereIsGetsTheRate) {
+TEST(RateLimitTest, CallerThatTakesAllGetsTheRate) {
   for (double rate : {0.1, 3.0, 1000.0, 3e6}) {
     RateLimit limit(rate, 1);
     absl::Time now = At(0);

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
 #include "common/cron/field_parser.h"
 
 namespace escapement::cron {
@@ -32,17 +33,17 @@ absl::StatusOr<CronExpression> Assemble(const FieldTexts& texts) {
   };
   ParsedField second, minute, hour, day, month, weekday, year;
   if (!texts[0].empty()) {
-    if (absl::Status status = parse(FieldKind::kSecond, second); !status.ok()) return status;
+    RETURN_IF_ERROR(parse(FieldKind::kSecond, second));
     e.second_written = true;
     e.seconds = second.values[0];
   }
-  if (absl::Status status = parse(FieldKind::kMinute, minute); !status.ok()) return status;
-  if (absl::Status status = parse(FieldKind::kHour, hour); !status.ok()) return status;
-  if (absl::Status status = parse(FieldKind::kDayOfMonth, day); !status.ok()) return status;
-  if (absl::Status status = parse(FieldKind::kMonth, month); !status.ok()) return status;
-  if (absl::Status status = parse(FieldKind::kDayOfWeek, weekday); !status.ok()) return status;
+  RETURN_IF_ERROR(parse(FieldKind::kMinute, minute));
+  RETURN_IF_ERROR(parse(FieldKind::kHour, hour));
+  RETURN_IF_ERROR(parse(FieldKind::kDayOfMonth, day));
+  RETURN_IF_ERROR(parse(FieldKind::kMonth, month));
+  RETURN_IF_ERROR(parse(FieldKind::kDayOfWeek, weekday));
   if (!texts[6].empty()) {
-    if (absl::Status status = parse(FieldKind::kYear, year); !status.ok()) return status;
+    RETURN_IF_ERROR(parse(FieldKind::kYear, year));
     e.years.bits = year.values;
   }
   e.minutes = minute.values[0];
@@ -139,7 +140,7 @@ int YearSet::AtOrBefore(int year) const {
 }
 
 absl::StatusOr<CronExpression> ParseCron(absl::string_view text) {
-  if (absl::Status status = CheckCharacters(text); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckCharacters(text));
   FieldTexts parts;
   size_t count = Split(text, parts);
   if (count == 1 && parts[0][0] == '@') {
@@ -177,7 +178,7 @@ absl::StatusOr<CronExpression> ParseCronFields(const CronFields& fields) {
                             or_star(fields.day_of_week),
                             fields.year};
   for (absl::string_view text : texts) {
-    if (absl::Status status = CheckCharacters(text); !status.ok()) return status;
+    RETURN_IF_ERROR(CheckCharacters(text));
   }
   return Assemble(texts);
 }

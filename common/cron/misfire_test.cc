@@ -1,9 +1,8 @@
-#include "common/cron/misfire.h"
-
 #include <random>
 #include <string>
 #include <vector>
 
+#include "common/cron/timetable.h"
 #include "gtest/gtest.h"
 
 namespace escapement::cron {

@@ -1,5 +1,4 @@
-#include "common/cron/occurrence_id.h"
-
+#include "common/cron/timetable.h"
 #include "gtest/gtest.h"
 
 namespace escapement::cron {

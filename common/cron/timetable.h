@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/civil_time.h"
 #include "absl/time/time.h"
 #include "common/cron/cron_expression.h"
 #include "common/cron/evaluator.h"
@@ -60,7 +61,7 @@ class Timetable {
   std::vector<Occurrence> Enumerate(absl::Time begin, absl::Time end, size_t max) const;
   std::vector<Occurrence> EnumerateLast(absl::Time begin, absl::Time end, size_t max) const;
 
-  // The text of the occurrence's identity (occurrence_id.h).
+  // The text of the occurrence's identity (OccurrenceId).
   std::string IdOf(const Occurrence& occurrence) const;
   // True if there is an occurrence with this identity at this instant.
   bool Has(absl::string_view id, absl::Time nominal) const;
@@ -75,6 +76,68 @@ class Timetable {
 
   TimetableSpec spec_;
 };
+
+// Decides which late occurrences fire.
+//
+// Pure.
+
+enum class MisfireAction { kFireAll, kFireLatest, kSkip };
+
+struct MisfirePolicy {
+  MisfireAction action = MisfireAction::kFireAll;
+  absl::Duration threshold = absl::Seconds(60);
+  size_t max_catch_up = 100;  // at least 1
+
+  friend bool operator==(const MisfirePolicy&, const MisfirePolicy&) = default;
+};
+
+// The plan for the occurrences from `begin` on, as seen at `now`:
+//
+//   before summary_to             skipped, all in one summary
+//   in [summary_to, fire_from)    skipped, each with its own record
+//   at or after fire_from         they fire
+//
+// begin <= summary_to <= fire_from. An occurrence is missed if instant + threshold < now.
+// Occurrences that are not missed fire.
+struct MisfirePlan {
+  absl::Time summary_to = absl::InfinitePast();
+  absl::Time fire_from = absl::InfinitePast();
+
+  bool Fires(absl::Time instant) const { return instant >= fire_from; }
+  bool InSummary(absl::Time instant) const { return instant < summary_to; }
+
+  friend bool operator==(const MisfirePlan&, const MisfirePlan&) = default;
+};
+
+// Occurrences before `begin` are already done.
+MisfirePlan PlanMissed(const Timetable& timetable, const MisfirePolicy& policy, absl::Time begin,
+                       absl::Time now);
+
+// The identity of an occurrence as text. It is part of keys, of resource names
+// (`…/runs/{occurrence}`) and of event ids.
+//
+//   calendar  20261121T030000-0-Asia~Kolkata    civil time, fold, zone with '/' written '~'
+//   instant   20261121T030000.000000Z           UTC, microseconds: intervals and one-off times
+//
+// Identities of one kind (and one zone) sort by civil time, then fold. Pure.
+
+struct OccurrenceId {
+  bool calendar = false;
+  absl::CivilSecond civil;  // calendar only, years 0 to 9999
+  int fold = 0;             // calendar only, 0 to 9
+  std::string zone;         // calendar only: IANA name
+  absl::Time instant;       // others only: whole microseconds
+
+  friend bool operator==(const OccurrenceId&, const OccurrenceId&) = default;
+};
+
+std::string FormatCalendarOccurrence(absl::CivilSecond civil, int fold, absl::string_view zone);
+// Fractions of a microsecond are cut off.
+std::string FormatInstantOccurrence(absl::Time instant);
+
+// Accepts exactly the texts that the functions above write; INVALID_ARGUMENT otherwise. Does not
+// look up the zone.
+absl::StatusOr<OccurrenceId> ParseOccurrence(absl::string_view text);
 
 }  // namespace escapement::cron
 

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/status_macros.h"
 
 namespace escapement::cron {
 namespace {
@@ -121,7 +122,7 @@ absl::StatusOr<Zone> Zone::Load(absl::string_view name) {
     absl::MutexLock lock(&loaded.mutex);
     if (auto it = loaded.zones.find(name); it != loaded.zones.end()) return Zone(it->second);
   }
-  if (absl::Status status = CheckName(name); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckName(name));
   absl::TimeZone tz;
   if (!absl::LoadTimeZone(name, &tz)) {
     return absl::InvalidArgumentError(absl::StrCat("time zone: \"", name, "\" cannot be loaded"));

@@ -6,7 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "common/status/return_if_error.h"
+#include "common/base/status_macros.h"
 
 namespace escapement {
 namespace {
@@ -108,18 +108,16 @@ class Parser {
     filter.comparison.field = std::string(field);
     at_ += field.size();
     if (field.back() == '.') {
-      absl::StatusOr<std::string> part = Quoted();
-      if (!part.ok()) return part.status();
-      filter.comparison.field += *part;
+      ASSIGN_OR_RETURN(std::string part, Quoted());
+      filter.comparison.field += part;
     }
     SkipBlanks();
     const std::optional<FilterOperator> op = Operator();
     if (!op.has_value()) return Error("expected one of = != < <= > >= :");
     filter.comparison.op = *op;
     SkipBlanks();
-    absl::StatusOr<std::string> value = Value();
-    if (!value.ok()) return value.status();
-    filter.comparison.value = *std::move(value);
+    ASSIGN_OR_RETURN(std::string value, Value());
+    filter.comparison.value = std::move(value);
     return filter;
   }
 

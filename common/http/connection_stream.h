@@ -26,7 +26,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "common/rpc/host_port.h"
-#include "common/tls/client_names.h"
+#include "common/tls/credentials_grpc.h"
 #include "common/tls/server_tls.h"
 
 namespace escapement {

@@ -9,9 +9,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "common/http/http_session.h"
 #include "common/rpc/host_port.h"
-#include "common/status/return_if_error.h"
 
 namespace escapement {
 namespace {
@@ -91,14 +91,13 @@ class HttpServer::Core final : public HttpSessionHost,
 };
 
 absl::Status HttpServer::Core::Start() {
-  auto listen = ParseHostPort(options_.listen);
-  if (!listen.ok()) return listen.status();
+  ASSIGN_OR_RETURN(auto listen, ParseHostPort(options_.listen));
   RETURN_IF_ERROR(
-      CheckListen(*listen, options_.tls != nullptr, options_.credentials, options_.insecure));
+      CheckListen(listen, options_.tls != nullptr, options_.credentials, options_.insecure));
   beast::error_code error;
-  const auto resolved = tcp::resolver(io_).resolve(listen->host, absl::StrCat(listen->port), error);
+  const auto resolved = tcp::resolver(io_).resolve(listen.host, absl::StrCat(listen.port), error);
   if (error || resolved.empty())
-    return absl::UnavailableError(absl::StrCat("cannot resolve ", listen->host));
+    return absl::UnavailableError(absl::StrCat("cannot resolve ", listen.host));
   const tcp::endpoint endpoint = resolved.begin()->endpoint();
   acceptor_.open(endpoint.protocol(), error);
   if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
@@ -106,10 +105,10 @@ absl::Status HttpServer::Core::Start() {
   if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
   if (error)
     return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", listen->ToString(), ": ", error.message()));
+        absl::StrCat("cannot listen on ", listen.ToString(), ": ", error.message()));
   port_ = acceptor_.local_endpoint().port();
-  listen->port = static_cast<uint16_t>(port_);
-  address_ = listen->ToString();
+  listen.port = static_cast<uint16_t>(port_);
+  address_ = listen.ToString();
   Accept();
   thread_ = std::thread([self = this] { self->io_.run(); });
   return absl::OkStatus();

@@ -35,7 +35,7 @@ struct HttpRequest {
   std::string body = {};
   std::string peer = {};  // "ip:port" of the client, IPv6 in brackets
   // The subject alternative names of the verified client certificate, with their kinds
-  // ("DNS:operator"; see common/tls/client_names.h). Empty without one.
+  // ("DNS:operator"; see common/tls/credentials_grpc.h). Empty without one.
   std::vector<std::string> client_names = {};
   bool encrypted = false;  // the connection uses TLS
 

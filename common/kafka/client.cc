@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/printable_text.h"
+#include "common/base/status_macros.h"
 
 namespace escapement {
 
@@ -79,7 +80,7 @@ absl::Status CheckKafkaAccess(const KafkaAccess& access, absl::string_view whose
 absl::StatusOr<std::vector<KafkaProperty>> KafkaClientProperties(
     std::vector<KafkaProperty> own, const KafkaConnections& connections, const KafkaAccess& access,
     absl::string_view whose) {
-  if (absl::Status wrong = CheckKafkaAccess(access, whose); !wrong.ok()) return wrong;
+  RETURN_IF_ERROR(CheckKafkaAccess(access, whose));
   AddConnections(connections, own);
   AddAccess(access, own);
   return own;

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
+#include "common/base/status_macros.h"
 #include "common/kv/layout.h"
 
 namespace escapement::kv {
@@ -25,7 +26,7 @@ absl::Status ValidateKey(ColumnFamily cf, absl::string_view key) {
 }
 
 absl::Status ValidateCondition(const Condition& condition, size_t& bytes) {
-  if (auto status = ValidateKey(condition.cf, condition.key); !status.ok()) return status;
+  RETURN_IF_ERROR(ValidateKey(condition.cf, condition.key));
   if (condition.kind > Condition::Kind::kRangeCount) return Invalid("unknown kind of condition");
   if (condition.kind == Condition::Kind::kRangeCount && condition.value <= condition.key) {
     return Invalid("a count over an empty range");
@@ -64,7 +65,7 @@ absl::Status ValidateDeleteRange(const Group& group, const Mutation& range) {
 }
 
 absl::Status ValidateMutation(const Group& group, const Mutation& mutation, size_t& bytes) {
-  if (auto status = ValidateKey(mutation.cf, mutation.key); !status.ok()) return status;
+  RETURN_IF_ERROR(ValidateKey(mutation.cf, mutation.key));
   if (mutation.value.size() > kValueBytesMax) {
     return Invalid(absl::StrCat("a value of ", mutation.value.size(), " bytes"));
   }
@@ -120,7 +121,7 @@ absl::Status ValidatePutsOnce(const Group& group) {
       for (size_t j = 0; j < i; ++j) {
         const Mutation& put = mutations[j];
         if (put.cf != next.cf || put.key != next.key || !IsPut(put)) continue;
-        if (auto status = ValidateRepeat(group, put, next); !status.ok()) return status;
+        RETURN_IF_ERROR(ValidateRepeat(group, put, next));
       }
     }
     return absl::OkStatus();
@@ -137,7 +138,7 @@ absl::Status ValidatePutsOnce(const Group& group) {
       if (it != puts.end()) put = it->second;
     }
     if (put == nullptr) continue;
-    if (auto status = ValidateRepeat(group, *put, mutation); !status.ok()) return status;
+    RETURN_IF_ERROR(ValidateRepeat(group, *put, mutation));
   }
   return absl::OkStatus();
 }
@@ -149,16 +150,16 @@ absl::Status ValidateCommit(const CommitRequest& request) {
     return Invalid(absl::StrCat(request.groups.size(), " groups in one commit"));
   size_t bytes = 0;
   for (const Condition& condition : request.fence) {
-    if (auto status = ValidateCondition(condition, bytes); !status.ok()) return status;
+    RETURN_IF_ERROR(ValidateCondition(condition, bytes));
   }
   for (const Group& group : request.groups) {
     for (const Condition& condition : group.conditions) {
-      if (auto status = ValidateCondition(condition, bytes); !status.ok()) return status;
+      RETURN_IF_ERROR(ValidateCondition(condition, bytes));
     }
     for (const Mutation& mutation : group.mutations) {
-      if (auto status = ValidateMutation(group, mutation, bytes); !status.ok()) return status;
+      RETURN_IF_ERROR(ValidateMutation(group, mutation, bytes));
     }
-    if (auto status = ValidatePutsOnce(group); !status.ok()) return status;
+    RETURN_IF_ERROR(ValidatePutsOnce(group));
     if (group.conditions.size() >= Verdict::kNone)
       return Invalid("too many conditions in one group");
   }
@@ -188,7 +189,7 @@ absl::Status ValidateKeys(const std::vector<Key>& keys) {
   if (keys.size() > kMultiGetKeysMax)
     return Invalid(absl::StrCat(keys.size(), " keys in one read"));
   for (const Key& key : keys) {
-    if (auto status = ValidateKey(key.cf, key.key); !status.ok()) return status;
+    RETURN_IF_ERROR(ValidateKey(key.cf, key.key));
   }
   return absl::OkStatus();
 }

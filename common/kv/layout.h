@@ -107,7 +107,7 @@ constexpr absl::string_view Name(ColumnFamily cf) {
 //   00 't'                       → clock                see engine/store_clock.h
 //   00 'p'                       → position             in a replica only; see replica/log_place.h
 //
-// Integers are big-endian. Everybody may read kLayoutKey (layout.h) and kClockHoldKey.
+// Integers are big-endian. Everybody may read kLayoutKey and kClockHoldKey.
 
 inline constexpr absl::string_view kSessionPrefix{"\0s", 2};
 inline constexpr absl::string_view kSessionPrefixEnd{"\0t", 2};

@@ -7,7 +7,6 @@
 
 #include "common/base/key_codec.h"
 #include "common/kv/engine/store_beat.h"
-#include "common/lease/lease_plan.h"
 #include "common/lease/lease_table.h"
 #include "common/runtime/perturb.h"
 

@@ -1,7 +1,6 @@
-#include "common/lease/lease_plan.h"
-
 #include <algorithm>
 
+#include "common/lease/lease_table.h"
 #include "gtest/gtest.h"
 
 namespace escapement::lease {

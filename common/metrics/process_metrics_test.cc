@@ -1,9 +1,8 @@
-#include "common/metrics/process_metrics.h"
-
 #include <unistd.h>
 
 #include <string>
 
+#include "common/metrics/metrics.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

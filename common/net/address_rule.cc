@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/printable_text.h"
+#include "common/base/status_macros.h"
 
 namespace escapement {
 namespace {
@@ -120,9 +121,8 @@ bool AddressRule::InRange(const IpAddress& address, const Range& range) {
 absl::StatusOr<AddressRule> AddressRule::Allowing(const std::vector<std::string>& ranges) {
   AddressRule rule;
   for (const std::string& text : ranges) {
-    absl::StatusOr<Range> range = ReadRange(text);
-    if (!range.ok()) return range.status();
-    rule.allowed_.push_back(*range);
+    ASSIGN_OR_RETURN(Range range, ReadRange(text));
+    rule.allowed_.push_back(range);
   }
   return rule;
 }

@@ -17,16 +17,15 @@
 #include "absl/time/time.h"
 #include "common/auth/platform_gate.h"
 #include "common/base/log.h"
-#include "common/metrics/process_metrics.h"
+#include "common/base/status_macros.h"
+#include "common/metrics/metrics.h"
 #include "common/process/flag_sources.h"
 #include "common/process/instance_file.h"
-#include "common/rpc/call_metrics.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
 #include "common/rpc/host_port.h"
 #include "common/rpc/rpc_table_grpc.h"
 #include "common/runtime/system_runtime.h"
-#include "common/status/return_if_error.h"
 #include "common/tls/server_tls.h"
 #include "common/version/version.h"
 
@@ -187,27 +186,28 @@ class Process {
                               absl::Hex(runtime_.random().Next(), absl::kZeroPad16));
     }
     RETURN_IF_ERROR(LockInstanceFile(instance));
-    auto service = definition_.make(ServiceContext{
-        .runtime = runtime_,
-        .metrics = metrics_,
-        .instance = instance,
-        .dead_instances = instance_file_ == nullptr ? std::vector<std::string>()
-                                                    : instance_file_->dead_instances(),
-        .drain_timeout = absl::GetFlag(FLAGS_drain_timeout),
-        .on_loopback = OnLoopback(FLAGS_listen) && OnLoopback(FLAGS_http_listen)});
-    if (!service.ok()) return service.status();
-    service_ = *std::move(service);
+    ASSIGN_OR_RETURN(
+        auto service,
+        definition_.make(ServiceContext{
+            .runtime = runtime_,
+            .metrics = metrics_,
+            .instance = instance,
+            .dead_instances = instance_file_ == nullptr ? std::vector<std::string>()
+                                                        : instance_file_->dead_instances(),
+            .drain_timeout = absl::GetFlag(FLAGS_drain_timeout),
+            .on_loopback = OnLoopback(FLAGS_listen) && OnLoopback(FLAGS_http_listen)}));
+    service_ = std::move(service);
     AddRoutes();
     service_->AddRpcs(rpcs_);
-    auto grpc = GrpcServer::Start({.listen = absl::GetFlag(FLAGS_listen),
-                                   .tls = tls_,
-                                   .credentials = auth::CredentialsRequired(),
-                                   .insecure = absl::GetFlag(FLAGS_insecure),
-                                   .receive_bytes_max = definition_.receive_bytes_max,
-                                   .metrics = &call_metrics_},
-                                  rpcs_, service_->gate());
-    if (!grpc.ok()) return grpc.status();
-    grpc_ = *std::move(grpc);
+    ASSIGN_OR_RETURN(auto grpc,
+                     GrpcServer::Start({.listen = absl::GetFlag(FLAGS_listen),
+                                        .tls = tls_,
+                                        .credentials = auth::CredentialsRequired(),
+                                        .insecure = absl::GetFlag(FLAGS_insecure),
+                                        .receive_bytes_max = definition_.receive_bytes_max,
+                                        .metrics = &call_metrics_},
+                                       rpcs_, service_->gate()));
+    grpc_ = std::move(grpc);
     RETURN_IF_ERROR(service_->AddHttpRoutes(http_, grpc_->InProcessChannel()));
     RETURN_IF_ERROR(http_.Start());
     RETURN_IF_ERROR(service_->Start());
@@ -235,9 +235,8 @@ class Process {
     std::string path = absl::GetFlag(FLAGS_instance_file);
     if (path.empty() && definition_.instance_file != nullptr) path = definition_.instance_file();
     if (path.empty()) return absl::OkStatus();
-    auto locked = InstanceFile::Lock(path, instance, runtime_.clock().BootId());
-    if (!locked.ok()) return locked.status();
-    instance_file_ = *std::move(locked);
+    ASSIGN_OR_RETURN(auto locked, InstanceFile::Lock(path, instance, runtime_.clock().BootId()));
+    instance_file_ = std::move(locked);
     return absl::OkStatus();
   }
 

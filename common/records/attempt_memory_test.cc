@@ -1,6 +1,6 @@
 #include <string>
 
-#include "common/records/retry_end.h"
+#include "common/records/row_judge.h"
 #include "gtest/gtest.h"
 
 namespace escapement {

@@ -1,7 +1,6 @@
-#include "common/records/currency.h"
-
 #include "common/base/proto_time.h"
-#include "common/cron/occurrence_id.h"
+#include "common/cron/timetable.h"
+#include "common/records/row_judge.h"
 #include "common/storage/children_table.h"
 #include "gtest/gtest.h"
 

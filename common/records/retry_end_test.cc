@@ -1,6 +1,5 @@
-#include "common/records/retry_end.h"
-
 #include "common/cron/cron_expression.h"
+#include "common/records/row_judge.h"
 #include "gtest/gtest.h"
 
 namespace escapement {

@@ -1,16 +1,130 @@
 #include "common/records/row_judge.h"
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/hash.h"
+#include "common/base/printable_text.h"
 #include "common/base/proto_time.h"
-#include "common/records/currency.h"
 #include "common/storage/children_table.h"
 
 namespace escapement {
+
+using storage::v1::EventRecord;
+using storage::v1::StateRecord;
+using Action = RowVerdict::Action;
+
+namespace {
+
+// False for a row that a resume or an update has written beyond max_runs.
+bool BeforeFinish(const EventRecord& row, const StateRecord& state) {
+  return FromMicros(row.nominal_time_micros()) < FinishOf(state);
+}
+
+}  // namespace
+
+bool HasOccurrence(const cron::Timetable* timetable, absl::string_view occurrence,
+                   int64_t nominal_micros, absl::Time finish) {
+  const absl::Time nominal = FromMicros(nominal_micros);
+  return timetable != nullptr && nominal < finish && timetable->Has(occurrence, nominal);
+}
+
+bool HeldByPause(const EventRecord& row, const StateRecord& state) {
+  return state.kind() == storage::v1::SCHEDULE_STATE_KIND_PAUSED &&
+         row.trigger_time_micros() <= state.pause_time_micros();
+}
+
+bool CancelledByUser(absl::string_view occurrence, const StateRecord& state) {
+  return absl::c_any_of(state.cancelled_runs(),
+                        [&](const auto& run) { return run.occurrence() == occurrence; });
+}
+
+std::optional<absl::string_view> CancelReason(const EventRecord& row, absl::string_view occurrence,
+                                              const StateRecord& state) {
+  if (CancelledByUser(occurrence, state)) return kCancelledByUser;
+  if (!row.triggered() && row.nominal_time_micros() < state.cancelled_before_micros())
+    return kOverlap;
+  return std::nullopt;
+}
+
+RowVerdict JudgeRow(const EventRecord& row, absl::string_view occurrence, const StateRecord* state,
+                    std::optional<bool> current_has) {
+  constexpr RowVerdict kSend{.action = Action::kSend};
+  constexpr RowVerdict kSkipSuperseded{.action = Action::kSkip, .reason = kSuperseded};
+  if (state == nullptr || state->kind() == storage::v1::SCHEDULE_STATE_KIND_DELETED)
+    return {.action = Action::kSkip, .reason = kScheduleDeleted};
+  if (const auto reason = CancelReason(row, occurrence, *state); reason.has_value()) {
+    return {
+        .action = Action::kSkip, .outcome = storage::v1::OUTCOME_KIND_CANCELLED, .reason = *reason};
+  }
+  if (HeldByPause(row, *state)) return {.action = Action::kPark};
+  if (row.triggered()) return kSend;
+  if (state->version() == row.version()) return BeforeFinish(row, *state) ? kSend : kSkipSuperseded;
+  if (!current_has.has_value()) return {.action = Action::kFetch};
+  return *current_has ? kSend : kSkipSuperseded;
+}
+
+namespace {
+
+// The occurrence in whose period the row is.
+absl::Time OccurrenceOf(const storage::v1::EventRecord& row) {
+  const int64_t nominal = row.nominal_time_micros();
+  if (!row.has_throttle() || !row.throttle().has_window()) return FromMicros(nominal);
+  const int64_t begin = row.throttle().window_begin_micros();
+  const bool carried_over = begin != row.launch_time_micros();
+  return FromMicros(carried_over ? std::max(nominal, begin) : nominal);
+}
+
+}  // namespace
+
+absl::Time TriedSince(const storage::v1::EventRecord& row, absl::Time now) {
+  return row.tried_since_micros() != 0 ? FromMicros(row.tried_since_micros()) : now;
+}
+
+void NoteTried(int64_t tried_micros, storage::v1::EventRecord& row) {
+  if (row.tried_since_micros() == 0) row.set_tried_since_micros(tried_micros);
+}
+
+uint32_t AttemptsOfRound(const storage::v1::EventRecord& row, uint32_t attempts) {
+  return attempts - std::min(attempts, row.attempts_before_redrive());
+}
+
+std::optional<absl::Time> RetryEnd(const storage::v1::EventRecord& row,
+                                   const storage::v1::DefinitionRecord& definition,
+                                   const cron::Timetable* timetable, const CachedState* state) {
+  if (row.version() == 0 || row.triggered() || timetable == nullptr ||
+      definition.delivery().retry().keep())
+    return std::nullopt;
+  const std::optional<cron::Occurrence> next = timetable->FirstAfter(OccurrenceOf(row));
+  if (!next.has_value()) return std::nullopt;
+  // By then the schedule has used all of its max_runs.
+  if (state != nullptr && state->record.has_value() && next->instant >= FinishOf(*state->record))
+    return std::nullopt;
+  return next->instant;
+}
+
+bool RetryIsOver(const storage::v1::EventRecord& row,
+                 const storage::v1::DefinitionRecord& definition, const cron::Timetable* timetable,
+                 const CachedState* state, absl::Time now) {
+  if (row.attempts() == 0) return false;
+  const std::optional<absl::Time> end = RetryEnd(row, definition, timetable, state);
+  return end.has_value() && now >= *end;
+}
+
+void RememberAttempt(storage::v1::AttemptRecord attempt, storage::v1::EventRecord& row) {
+  attempt.set_error(CleanText(attempt.error(), kRememberedErrorBytesMax));
+  if (attempt.answer().size() > kRememberedAnswerBytesMax)
+    attempt.mutable_answer()->resize(kRememberedAnswerBytesMax);
+  auto& tried = *row.mutable_tried();
+  const int surplus = tried.size() + 1 - kAttemptsRemembered;
+  if (surplus > 0) tried.DeleteSubrange(0, surplus);
+  *tried.Add() = std::move(attempt);
+}
 
 namespace {
 

@@ -1,20 +1,117 @@
-// TargetKeyOf: the key of targets that share connections, bounds and a circuit breaker.
+// Judges whether a queue row still is what its schedule wants.
+//
+// Pure. RowJudge also finds state and definition.
 
 #ifndef COMMON_RECORDS_ROW_JUDGE_H_
 #define COMMON_RECORDS_ROW_JUDGE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/uid.h"
-#include "common/records/currency.h"
+#include "common/cron/timetable.h"
 #include "common/records/record_cache.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
+
+// Reasons with which rows are skipped or cancelled.
+inline constexpr absl::string_view kScheduleDeleted = "deleted";
+inline constexpr absl::string_view kSuperseded = "superseded";  // the schedule has changed
+inline constexpr absl::string_view kCancelledByUser = "cancelled";
+inline constexpr absl::string_view kOverlap = "overlap";  // a later run took the run's place
+
+struct RowVerdict {
+  enum class Action : uint8_t {
+    kSend,
+    kFetch,  // a record that the judgement needs is not known yet
+    kPark,   // the schedule is paused
+    kSkip,   // end the row with `outcome`, for `reason`
+    kDrop,   // delete the row without an outcome: another row stands for its events
+    kMove,   // the row waits under the wrong policy or priority
+  };
+  Action action = Action::kSend;
+  // Only for kSkip.
+  storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SKIPPED;
+  absl::string_view reason = {};  // one of the constants above
+
+  bool superseded() const { return action == Action::kSkip && reason == kSuperseded; }
+};
+
+// Never returns kDrop or kMove. `state` is null if the schedule has none. `current_has` says
+// whether the definition of state->version() has the row's occurrence (HasOccurrence). If it is
+// nullopt (not known yet) and needed, the verdict is kFetch. A row of that version itself is
+// superseded only at or after the finish that max_runs sets (FinishOf).
+RowVerdict JudgeRow(const storage::v1::EventRecord& row, absl::string_view occurrence,
+                    const storage::v1::StateRecord* state, std::optional<bool> current_has);
+
+// True if the schedule is paused, unless the row's run was triggered or backfilled since the pause
+// began: the user wants that run in spite of the pause.
+bool HeldByPause(const storage::v1::EventRecord& row, const storage::v1::StateRecord& state);
+
+// True if CancelRun has cancelled the run of this occurrence.
+bool CancelledByUser(absl::string_view occurrence, const storage::v1::StateRecord& state);
+
+// Why the row's run is cancelled: kCancelledByUser (CancelRun, also for a triggered run) or
+// kOverlap (StateRecord.cancelled_before_micros). nullopt: the run is not cancelled.
+std::optional<absl::string_view> CancelReason(const storage::v1::EventRecord& row,
+                                              absl::string_view occurrence,
+                                              const storage::v1::StateRecord& state);
+
+// True if the timetable has an occurrence of this identity at this instant, before `finish`
+// (FinishOf). A null timetable (its definition cannot be read) has no occurrence.
+bool HasOccurrence(const cron::Timetable* timetable, absl::string_view occurrence,
+                   int64_t nominal_micros, absl::Time finish = absl::InfiniteFuture());
+
+// RetryEnd: until when a schedule's event is tried again. TriedSince and NoteTried: from when its
+// age counts. AttemptsOfRound: which of its attempts count.
+//
+// Pure.
+
+// When the age of the event began: at its first attempt, or when its target could first not be
+// reached. `now` if the row has no such time yet.
+absl::Time TriedSince(const storage::v1::EventRecord& row, absl::Time now);
+
+// Sets that time in the row if it has none yet. 0 changes nothing.
+void NoteTried(int64_t tried_micros, storage::v1::EventRecord& row);
+
+// The attempts that the retry policy counts, of `attempts` that have begun in all: a redrive begins
+// a new round.
+uint32_t AttemptsOfRound(const storage::v1::EventRecord& row, uint32_t attempts);
+
+// The schedule's next occurrence: no retry of the row's events begins at or after it. For a row
+// that was carried over to the window of a later occurrence, it is the occurrence after that one.
+// nullopt: there is no such end. The row is of a one-off event, its run was triggered or
+// backfilled, the definition keeps its retries, or there is no further occurrence. `timetable` is
+// the definition's (null: none). `state` is the schedule's (null: not known).
+std::optional<absl::Time> RetryEnd(const storage::v1::EventRecord& row,
+                                   const storage::v1::DefinitionRecord& definition,
+                                   const cron::Timetable* timetable, const CachedState* state);
+
+// True if the row waits for a retry that could only begin at or after RetryEnd.
+bool RetryIsOver(const storage::v1::EventRecord& row,
+                 const storage::v1::DefinitionRecord& definition, const cron::Timetable* timetable,
+                 const CachedState* state, absl::Time now);
+
+// RememberAttempt: the failed attempts that a row remembers.
+//
+// A row has its last attempts only, with their texts cut, because it is copied with each claim.
+//
+// Pure.
+
+inline constexpr int kAttemptsRemembered = 9;
+inline constexpr size_t kRememberedErrorBytesMax = 256;
+inline constexpr size_t kRememberedAnswerBytesMax = 512;
+
+// Adds the attempt to row.tried. The oldest of more than kAttemptsRemembered goes.
+void RememberAttempt(storage::v1::AttemptRecord attempt, storage::v1::EventRecord& row);
+
+// TargetKeyOf: the key of targets that share connections, bounds and a circuit breaker.
 
 // The kind, a colon, and:
 //

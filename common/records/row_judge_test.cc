@@ -6,7 +6,7 @@
 
 #include "absl/time/civil_time.h"
 #include "common/base/proto_time.h"
-#include "common/cron/occurrence_id.h"
+#include "common/cron/timetable.h"
 #include "common/kv/memory/mem_kv_store.h"
 #include "common/sim/sim_runtime.h"
 #include "common/storage/schedule_table.h"

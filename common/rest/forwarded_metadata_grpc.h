@@ -11,7 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "common/http/http_server.h"
-#include "common/rpc/call_dispatcher_grpc.h"
+#include "common/rpc/rpc_table_grpc.h"
 
 namespace escapement::rest {
 

@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "common/status/errors.h"
 
 namespace escapement::rest {
@@ -156,10 +157,9 @@ absl::StatusOr<std::string> Gunzipped(absl::string_view packed, size_t bytes_max
 }
 
 absl::StatusOr<v1::Event> EventFromJson(absl::string_view json) {
-  const absl::StatusOr<std::string> bytes = JsonToBytes(*v1::Event::descriptor(), json);
-  if (!bytes.ok()) return bytes.status();
+  ASSIGN_OR_RETURN(const std::string bytes, JsonToBytes(*v1::Event::descriptor(), json));
   v1::Event event;
-  if (event.ParseFromString(*bytes)) return event;
+  if (event.ParseFromString(bytes)) return event;
   return absl::InvalidArgumentError("a string is not valid UTF-8");
 }
 

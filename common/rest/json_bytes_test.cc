@@ -37,7 +37,7 @@ TEST(JsonBytes, BothSpellingsAreRead) {
   }
 }
 
-TEST(JsonBytes, WhatIsNoMessageIsRefused) {
+TEST(JsonBytes, TextThatIsNoMessageIsRefused) {
   for (const char* json : {"", "[]", "{", R"({"colour":1})", R"({"attempts":"x"})"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(JsonToBytes(EventType(), json).status())) << json;
   }

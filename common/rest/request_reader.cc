@@ -21,10 +21,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/printable_text.h"
+#include "common/base/status_macros.h"
 #include "common/rest/json_bytes.h"
 #include "common/rest/path_template.h"
 #include "common/status/errors.h"
-#include "common/status/return_if_error.h"
 #include "google/rpc/status.pb.h"
 #include "nlohmann/json.hpp"
 
@@ -273,23 +273,23 @@ absl::StatusOr<std::string> ReadRequest(const RestRoute& route, const RestReques
   const bool whole = route.body == "*";
   const FieldDescriptor* field =
       whole || route.body.empty() ? nullptr : type.FindFieldByName(route.body);
-  absl::StatusOr<std::string> body =
-      ReadBody(whole ? &type : (field == nullptr ? nullptr : field->message_type()), rest.body);
-  if (!body.ok()) return body.status();
+  ASSIGN_OR_RETURN(
+      std::string body,
+      ReadBody(whole ? &type : (field == nullptr ? nullptr : field->message_type()), rest.body));
   // A whole body goes on as it is, with the rest behind it, unless a header must be compared with
   // it.
   const bool compared = !rest.idempotency_key.empty() || !rest.if_match.empty();
   if (!whole || compared) {
     Message* owner = request.get();
     if (field != nullptr) owner = request->GetReflection()->MutableMessage(owner, field);
-    if (!owner->ParseFromString(*body)) return InvalidField("body", kUnreadable);
-    body->clear();
+    if (!owner->ParseFromString(body)) return InvalidField("body", kUnreadable);
+    body.clear();
   }
   RETURN_IF_ERROR(ReadQuery(route, rest.query, *request));
   RETURN_IF_ERROR(ReadHeaders(route, rest, *request));
   for (const auto& [path, value] : rest.bindings) RETURN_IF_ERROR(SetPath(*request, path, value));
   // On the wire, a later value of a field replaces an earlier one.
-  if (!request->AppendToString(&*body)) return absl::InternalError("the request is too large");
+  if (!request->AppendToString(&body)) return absl::InternalError("the request is too large");
   return body;
 }
 

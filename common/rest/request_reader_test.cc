@@ -1,5 +1,6 @@
 #include "common/rest/request_reader.h"
 
+#include "common/base/status_macros.h"
 #include "common/status/errors.h"
 #include "escapement/v1/run_service.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
@@ -28,14 +29,13 @@ absl::StatusOr<Request> Read(const Call& call) {
                          {"escapement.v1.ScheduleService", "escapement.v1.RunService"});
   auto found = table.Find(call.method, *RequestPath::Parse(call.path));
   EXPECT_NE(found.route, nullptr) << call.path;
-  auto message = ReadRequest(*found.route, {.bindings = found.bindings,
-                                            .query = call.query,
-                                            .body = call.body,
-                                            .idempotency_key = call.idempotency_key,
-                                            .if_match = call.if_match});
-  if (!message.ok()) return message.status();
+  ASSIGN_OR_RETURN(auto message, ReadRequest(*found.route, {.bindings = found.bindings,
+                                                            .query = call.query,
+                                                            .body = call.body,
+                                                            .idempotency_key = call.idempotency_key,
+                                                            .if_match = call.if_match}));
   Request request;
-  EXPECT_TRUE(request.ParseFromString(*message));
+  EXPECT_TRUE(request.ParseFromString(message));
   return request;
 }
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/base/status_macros.h"
 #include "google/api/annotations.pb.h"
 
 namespace escapement::rest {
@@ -86,13 +87,12 @@ absl::StatusOr<RouteTable> RouteTable::Build(const google::protobuf::DescriptorP
       std::vector<google::api::HttpRule> rules = {http};
       for (const auto& more : http.additional_bindings()) rules.push_back(more);
       for (const auto& rule : rules) {
-        auto route = MakeRoute(method, rule);
-        if (!route.ok()) return route.status();
-        if (!seen.emplace(route->http_method, route->path.text()).second) {
+        ASSIGN_OR_RETURN(auto route, MakeRoute(method, rule));
+        if (!seen.emplace(route.http_method, route.path.text()).second) {
           return absl::InvalidArgumentError(
-              absl::StrCat("two RPCs for ", route->http_method, " ", route->path.text()));
+              absl::StrCat("two RPCs for ", route.http_method, " ", route.path.text()));
         }
-        (streams ? table.line_routes_ : table.routes_).push_back(*std::move(route));
+        (streams ? table.line_routes_ : table.routes_).push_back(std::move(route));
       }
     }
   }

@@ -1,7 +1,5 @@
 // The gate in front of every call, over gRPC on loopback.
 
-#include "common/rpc/call_dispatcher_grpc.h"
-
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
@@ -19,9 +17,9 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "common/metrics/metrics.h"
-#include "common/rpc/call_metrics.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
+#include "common/rpc/rpc_table_grpc.h"
 #include "common/rpc/status_conversion.h"
 #include "common/runtime/system_runtime.h"
 #include "common/status/errors.h"

@@ -16,11 +16,11 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/base/status_macros.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
 #include "common/rpc/rpc_table_grpc.h"
 #include "common/status/errors.h"
-#include "common/status/return_if_error.h"
 #include "escapement/v1/token_service.grpc.pb.h"
 #include "gtest/gtest.h"
 

@@ -27,8 +27,13 @@
 #include "absl/strings/string_view.h"
 #include "common/rpc/call_gate.h"
 #include "common/rpc/done.h"
+#include "common/rpc/grpc_server.h"
 #include "common/rpc/method_access.h"
 #include "common/rpc/unary_rpc_grpc.h"
+
+namespace grpc {
+class ClientContext;
+}  // namespace grpc
 
 namespace escapement {
 
@@ -91,6 +96,34 @@ class RpcTable {
 // Adds the method to `table` and answers from the protos that are linked. The services that it
 // lists are those of `table` when it is asked; `table` outlives the server.
 void AddReflection(RpcTable& table);
+
+// CallDispatcher: takes every call of a gRPC server, asks the gate, and starts the method. A
+// refused call is answered before its request is read.
+//
+// A door of this process (REST) calls through GrpcServer::InProcessChannel for its client. It names
+// the client in the metadata, with a secret of this process, so nobody else can.
+//
+// Threads: gRPC's.
+
+class CallDispatcher final : public grpc::CallbackGenericService {
+ public:
+  // All outlive the server. `metrics` may be null.
+  CallDispatcher(const RpcTable& table, CallGate& gate, CallMetrics* metrics)
+      : table_(table), gate_(gate), metrics_(metrics) {}
+
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override;
+
+ private:
+  const RpcTable& table_;
+  CallGate& gate_;
+  CallMetrics* const metrics_;
+};
+
+// For a door of this process: names the client for which it makes a call through the in-process
+// channel. `client_names` are those of its verified certificate.
+void NameClient(const std::string& source, const std::vector<std::string>& client_names,
+                grpc::ClientContext& context);
 
 }  // namespace escapement
 

@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/rpc/call_gate.h"
-#include "common/rpc/call_metrics.h"
+#include "common/rpc/grpc_server.h"
 #include "common/rpc/ordered_stream_grpc.h"
 #include "common/rpc/status_conversion.h"
 

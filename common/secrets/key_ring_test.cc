@@ -1,11 +1,10 @@
-#include "common/secrets/key_ring.h"
-
 #include <fstream>
 #include <string>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/secrets/sealed_value.h"
 #include "gtest/gtest.h"
 
 namespace escapement {

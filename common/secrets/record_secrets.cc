@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "common/status/return_if_error.h"
+#include "common/base/status_macros.h"
 #include "escapement/storage/v1/sealed.pb.h"
 
 namespace escapement {
@@ -115,9 +115,8 @@ std::string SecretPlace(absl::string_view tenant, const RecordSecret& secret) {
 
 absl::Status OpenSecrets(const Sealer& sealer, absl::string_view tenant, Message& record) {
   return VisitSecrets(record, [&](RecordSecret& secret) {
-    absl::StatusOr<SecretText> opened = sealer.Open(secret.value, SecretPlace(tenant, secret));
-    if (!opened.ok()) return opened.status();
-    secret.value = std::string(opened->Reveal());
+    ASSIGN_OR_RETURN(SecretText opened, sealer.Open(secret.value, SecretPlace(tenant, secret)));
+    secret.value = std::string(opened.Reveal());
     return absl::OkStatus();
   });
 }

@@ -7,7 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/secrets/key_ring.h"
+#include "common/secrets/sealed_value.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

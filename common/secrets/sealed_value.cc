@@ -3,19 +3,91 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "absl/flags/flag.h"
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "common/secrets/key_ring.h"
+#include "absl/strings/str_split.h"
+#include "common/base/bounded_file.h"
+#include "common/base/status_macros.h"
 
 ABSL_FLAG(std::string, secret_keys_file, "",
           "file with the keys that encrypt the secrets of targets, made by `tools/dev secret_key`; "
           "without it targets can have no secrets. Master and handler need the same file");
 
 namespace escapement {
+
+namespace {
+
+bool IsKeyId(absl::string_view id) {
+  return !id.empty() && id.size() <= kSealingKeyIdBytesMax &&
+         std::all_of(id.begin(), id.end(), [](char c) {
+           return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-' || c == '_' ||
+                  c == '.';
+         });
+}
+
+// Empty: not the base64 text of a key. The text must be exactly as an encoder writes it.
+SecretText DecodeKey(absl::string_view text) {
+  std::string decoded;
+  std::string encoded;
+  SecretText key;
+  if (absl::Base64Unescape(text, &decoded) && decoded.size() == kSealingKeyBytes) {
+    absl::Base64Escape(decoded, &encoded);
+    if (encoded == text) key = SecretText(absl::string_view(decoded));
+  }
+  WipeText(decoded);
+  WipeText(encoded);
+  return key;
+}
+
+}  // namespace
+
+absl::StatusOr<KeyRing> KeyRing::Parse(absl::string_view text, absl::string_view place) {
+  std::vector<SealingKey> keys;
+  size_t number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    const auto refused = [&](absl::string_view why) {
+      return absl::InvalidArgumentError(absl::StrCat(place, ":", number, ": ", why));
+    };
+    line = absl::StripAsciiWhitespace(line);
+    if (line.empty() || line[0] == '#') continue;
+    const size_t colon = line.find(':');
+    if (colon == absl::string_view::npos) return refused("the line must be `id: key`");
+    const absl::string_view id = absl::StripAsciiWhitespace(line.substr(0, colon));
+    if (!IsKeyId(id)) return refused("the id must be 1 to 32 of a-z, 0-9, '-', '_', '.'");
+    SecretText key = DecodeKey(absl::StripAsciiWhitespace(line.substr(colon + 1)));
+    if (key.empty()) return refused("the key must be the base64 text of 32 bytes");
+    for (const SealingKey& other : keys) {
+      if (other.id == id) return refused("an earlier line has the same id");
+      if (other.bytes.Equals(key)) return refused("an earlier line has the same key");
+    }
+    if (keys.size() == kSealingKeysMax)
+      return refused(absl::StrCat("there are more than ", kSealingKeysMax, " keys"));
+    keys.push_back({std::string(id), std::move(key)});
+  }
+  if (keys.empty()) return absl::InvalidArgumentError(absl::StrCat(place, " has no key"));
+  return KeyRing(std::move(keys));
+}
+
+absl::StatusOr<KeyRing> KeyRing::Load(const std::string& path) {
+  ASSIGN_OR_RETURN(std::string text, ReadBoundedFile(path, kKeyRingFileBytesMax));
+  const SecretText content = SecretText::TakeFrom(text);
+  return Parse(content.Reveal(), path);
+}
+
+const SealingKey* KeyRing::Find(absl::string_view id) const {
+  for (const SealingKey& key : keys_) {
+    if (key.id == id) return &key;
+  }
+  return nullptr;
+}
 
 namespace {
 
@@ -141,19 +213,18 @@ absl::StatusOr<std::string> Sealer::Seal(const SecretText& plaintext,
 
 absl::StatusOr<SecretText> Sealer::Open(absl::string_view sealed,
                                         absl::string_view associated_data) const {
-  const absl::StatusOr<SealedParts> parts = Split(sealed);
-  if (!parts.ok()) return parts.status();
-  const SealingKey* const key = keys_.Find(parts->key_id);
+  ASSIGN_OR_RETURN(const SealedParts parts, Split(sealed));
+  const SealingKey* const key = keys_.Find(parts.key_id);
   if (key == nullptr)
     return absl::FailedPreconditionError("the key ring has no key with the id of the sealed value");
   const absl::Status forged = absl::DataLossError(
       "the sealed value was changed, or it belongs to another place or another key");
   if (associated_data.size() > kAssociatedDataBytesMax) return forged;
-  const Cipher cipher = Begin(false, *key, parts->nonce, parts->header, associated_data);
+  const Cipher cipher = Begin(false, *key, parts.nonce, parts.header, associated_data);
   // The bytes are wiped unless the tag is right.
-  SecretText plaintext = SecretText::OfSize(parts->ciphertext.size());
-  std::string tag(parts->tag);  // OpenSSL takes a pointer to non-const
-  if (cipher == nullptr || !Transform(cipher.get(), parts->ciphertext, plaintext.data()) ||
+  SecretText plaintext = SecretText::OfSize(parts.ciphertext.size());
+  std::string tag(parts.tag);  // OpenSSL takes a pointer to non-const
+  if (cipher == nullptr || !Transform(cipher.get(), parts.ciphertext, plaintext.data()) ||
       EVP_CIPHER_CTX_ctrl(cipher.get(), EVP_CTRL_AEAD_SET_TAG, kTagBytes, tag.data()) != 1 ||
       !Finish(cipher.get())) {
     return forged;
@@ -162,15 +233,13 @@ absl::StatusOr<SecretText> Sealer::Open(absl::string_view sealed,
 }
 
 absl::StatusOr<std::string> Sealer::KeyId(absl::string_view sealed) {
-  const absl::StatusOr<SealedParts> parts = Split(sealed);
-  if (!parts.ok()) return parts.status();
-  return std::string(parts->key_id);
+  ASSIGN_OR_RETURN(const SealedParts parts, Split(sealed));
+  return std::string(parts.key_id);
 }
 
 absl::StatusOr<std::string> Sealer::Mark(absl::string_view sealed) {
-  const absl::StatusOr<SealedParts> parts = Split(sealed);
-  if (!parts.ok()) return parts.status();
-  return std::string(parts->nonce.substr(0, kMarkBytes));
+  ASSIGN_OR_RETURN(const SealedParts parts, Split(sealed));
+  return std::string(parts.nonce.substr(0, kMarkBytes));
 }
 
 bool Sealer::NeedsResealing(absl::string_view sealed) const {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/hash.h"
+#include "common/base/status_macros.h"
 #include "common/secrets/secret_text.h"
 
 namespace escapement {
@@ -90,9 +91,8 @@ absl::Status WebhookSigner::Check(absl::string_view secret) { return ReadKey(sec
 absl::StatusOr<WebhookSigner> WebhookSigner::Make(const std::vector<std::string>& secrets) {
   WebhookSigner signer;
   for (const std::string& secret : secrets) {
-    absl::StatusOr<Key> key = ReadKey(secret);
-    if (!key.ok()) return key.status();
-    signer.keys_.push_back(*std::move(key));
+    ASSIGN_OR_RETURN(Key key, ReadKey(secret));
+    signer.keys_.push_back(std::move(key));
   }
   return signer;
 }

@@ -1,11 +1,10 @@
-#include "common/sim/event_queue.h"
-
 #include <map>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/sim/sim_world.h"
 #include "gtest/gtest.h"
 
 namespace escapement::sim {

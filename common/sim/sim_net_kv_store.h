@@ -22,6 +22,7 @@
 
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
+#include "common/kv/wire/store_connection.h"
 #include "common/sim/sim_network.h"
 #include "common/sim/sim_process.h"
 #include "common/sim/sim_rpc.h"
@@ -69,6 +70,46 @@ class SimNetKvStore final : public kv::KvStore {
   const SimStoreEndpoint& endpoint_;
   const Options options_;
   const std::shared_ptr<WatchCalls> watch_calls_;
+};
+
+// SimStoreConnection: a SimNetKvStore whose connection the client can end. Then its open calls
+// fail, its watches end, and late answers are dropped. LeaderSeekingKvStore needs one for each
+// store.
+//
+// Threads: the world's. No callback runs after the client was killed.
+
+class SimStoreConnection final : public kv::StoreConnection {
+ public:
+  // As SimNetKvStore's.
+  SimStoreConnection(SimNetwork& network, SimProcess& client, const SimStoreEndpoint& endpoint,
+                     SimNetKvStore::Options options);
+  ~SimStoreConnection() override { Disconnect(); }
+
+  void Disconnect() override;
+
+  void OpenSession(uint64_t seen_incarnation, kv::CommitSeq seen,
+                   Callback<kv::SessionInfo> done) override;
+  using KvStore::Commit;
+  void Commit(std::shared_ptr<const kv::CommitRequest> request,
+              Callback<kv::CommitResult> done) override;
+  void MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) override;
+  void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override;
+  std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request,
+                                       kv::WatchObserver observer) override;
+  void AskClock(kv::ClockCall call, Callback<kv::ClockState> done) override;
+  // The simulation has no operators who ask: UNIMPLEMENTED.
+  void GetStatus(Callback<v1::StoreStatus> done) override;
+  void HandOver(Callback<v1::HandOverResponse> done) override;
+
+ private:
+  struct Open;
+  class GatedWatch;
+  template <typename T>
+  Callback<T> Kept(Callback<T> done);
+
+  const std::shared_ptr<ProcessState> client_;
+  const std::shared_ptr<Open> open_;
+  SimNetKvStore store_;
 };
 
 }  // namespace escapement::sim

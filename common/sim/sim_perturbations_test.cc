@@ -1,5 +1,3 @@
-#include "common/sim/sim_perturbations.h"
-
 #include <algorithm>
 #include <set>
 #include <string>

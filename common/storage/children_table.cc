@@ -6,6 +6,7 @@
 
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "common/cron/cron_expression.h"
 #include "common/cron/zone.h"
 #include "common/kv/group_parts.h"
@@ -186,24 +187,21 @@ static_assert(kAnyHour == cron::kAnyPlace && kAnyMinute == cron::kAnyPlace);
 
 absl::StatusOr<cron::TimetableSpec> SpecOf(const std::string& cron, absl::string_view zone_name,
                                            const storage::v1::TimingRecord& timing) {
-  absl::StatusOr<cron::Zone> zone =
-      cron::Zone::Load(zone_name.empty() ? absl::string_view("UTC") : zone_name);
-  if (!zone.ok()) return zone.status();
+  ASSIGN_OR_RETURN(cron::Zone zone,
+                   cron::Zone::Load(zone_name.empty() ? absl::string_view("UTC") : zone_name));
   cron::TimetableSpec spec;
-  spec.zone = *std::move(zone);
+  spec.zone = std::move(zone);
   if (!cron.empty()) {
-    absl::StatusOr<cron::CronExpression> expression = cron::ParseCron(cron);
-    if (!expression.ok()) return expression.status();
-    spec.cron = *std::move(expression);
+    ASSIGN_OR_RETURN(cron::CronExpression expression, cron::ParseCron(cron));
+    spec.cron = std::move(expression);
   }
   spec.every = absl::Microseconds(timing.interval().every_micros());
   spec.anchor = FromMicros(timing.interval().anchor_micros());
   spec.policy.gap = static_cast<cron::GapPolicy>(timing.gap());
   spec.policy.fold = static_cast<cron::FoldPolicy>(timing.fold());
   for (const std::string& text : timing.exclusions()) {
-    absl::StatusOr<cron::CronExpression> exclusion = cron::ParseExclusion(text);
-    if (!exclusion.ok()) return exclusion.status();
-    spec.exclusions.push_back(*std::move(exclusion));
+    ASSIGN_OR_RETURN(cron::CronExpression exclusion, cron::ParseExclusion(text));
+    spec.exclusions.push_back(std::move(exclusion));
   }
   if (timing.start_micros() != 0) spec.start = FromMicros(timing.start_micros());
   if (timing.end_micros() != 0) spec.end = FromMicros(timing.end_micros());
@@ -246,20 +244,18 @@ void AddInstantChildren(const OccurrenceSource& source, const cron::Timetable& t
 
 absl::StatusOr<cron::Timetable> TimetableOf(const storage::v1::DefinitionRecord& definition,
                                             absl::Time finish) {
-  absl::StatusOr<cron::TimetableSpec> spec =
-      SpecOf(definition.cron(), definition.time_zone(), definition.timing());
-  if (!spec.ok()) return spec.status();
-  spec->end = std::min(spec->end, finish);
+  ASSIGN_OR_RETURN(cron::TimetableSpec spec,
+                   SpecOf(definition.cron(), definition.time_zone(), definition.timing()));
+  spec.end = std::min(spec.end, finish);
   for (const int64_t micros : definition.timing().times_micros())
-    spec->times.push_back(FromMicros(micros));
-  return cron::Timetable(*std::move(spec));
+    spec.times.push_back(FromMicros(micros));
+  return cron::Timetable(std::move(spec));
 }
 
 absl::StatusOr<cron::Timetable> TimetableOf(const storage::v1::ChildRecord& child,
                                             absl::string_view zone) {
-  absl::StatusOr<cron::TimetableSpec> spec = SpecOf(child.cron(), zone, child.timing());
-  if (!spec.ok()) return spec.status();
-  return cron::Timetable(*std::move(spec));
+  ASSIGN_OR_RETURN(cron::TimetableSpec spec, SpecOf(child.cron(), zone, child.timing()));
+  return cron::Timetable(std::move(spec));
 }
 
 absl::Time FinishOf(const storage::v1::StateRecord& state) {

@@ -34,7 +34,6 @@
 #include "absl/time/time.h"
 #include "common/base/uid.h"
 #include "common/cron/launch_expression.h"
-#include "common/cron/misfire.h"
 #include "common/cron/timetable.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/layout.h"

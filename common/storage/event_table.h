@@ -1,12 +1,8 @@
-// The column families `events`, the queue rows, and `parked`, where rows of paused schedules wait.
+// The `done` column family: how events ended. Rows are ordered by the UTC day of their launch time,
+// so that a day can be deleted as one range.
 //
-// events: queue shard (u16), lane (u8), due_time, uid (16 bytes), occurrence (text), first index
-// (u64) → EventRecord.
-//
-// parked: uid, then the whole `events` key → EventRecord. If the record has a `throttle`, it is the
-// whole `waiting` key instead (waiting_table.h).
-//
-// One-off events have the empty occurrence and first index 0.
+// queue shard (u16), day since 1970 (u32), uid (16 bytes), occurrence (text), first index (u64) →
+// DoneRecord
 
 #ifndef COMMON_STORAGE_EVENT_TABLE_H_
 #define COMMON_STORAGE_EVENT_TABLE_H_
@@ -19,10 +15,52 @@
 #include "absl/time/time.h"
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
-#include "common/storage/done_table.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
+
+struct DoneKey {
+  uint16_t shard = 0;
+  uint32_t day = 0;  // DoneDay(launch time), the same for every attempt of an event
+  Uid uid;
+  std::string occurrence;
+  uint64_t first = 0;
+
+  friend bool operator==(const DoneKey&, const DoneKey&) = default;
+};
+
+// Whole UTC days since 1970; 0 for earlier times.
+uint32_t DoneDay(absl::Time launch_time);
+
+std::string EncodeDoneKey(const DoneKey& key);
+std::optional<DoneKey> DecodeDoneKey(absl::string_view key);
+
+// The first key of a day in a shard.
+std::string DoneDayKey(uint16_t shard, uint32_t day);
+// The prefix of all rows of a uid on that day (DoneUidPrefix), and of all rows of one run of it
+// (DoneRunPrefix).
+std::string DoneUidPrefix(uint16_t shard, uint32_t day, const Uid& uid);
+std::string DoneRunPrefix(uint16_t shard, uint32_t day, const Uid& uid,
+                          absl::string_view occurrence);
+
+// The part of a Done record that it repeats from the row whose events have ended.
+//
+// Pure.
+
+// Sets tenant, event id, version, attempts, the attempts that the row remembers, times of the
+// occurrence, and what the row says about its run. The caller sets count, outcome, reason, output,
+// and the last attempt with the times of dispatch and completion.
+storage::v1::DoneRecord DoneRecordOf(const storage::v1::EventRecord& row);
+
+// The column families `events`, the queue rows, and `parked`, where rows of paused schedules wait.
+//
+// events: queue shard (u16), lane (u8), due_time, uid (16 bytes), occurrence (text), first index
+// (u64) → EventRecord.
+//
+// parked: uid, then the whole `events` key → EventRecord. If the record has a `throttle`, it is the
+// whole `waiting` key instead (waiting_table.h).
+//
+// One-off events have the empty occurrence and first index 0.
 
 // Lanes 0–9 are the priorities.
 inline constexpr uint8_t kLaneRetry = 10;
@@ -57,7 +95,7 @@ std::string EventKeyOfParked(absl::string_view parked_key);
 // The rows of one-off events, for every writer that creates events.
 //
 // An event is one row in `events`. How it is delivered is stored once for many events
-// (event_table.h).
+// (deliveries).
 //
 // Pure.
 

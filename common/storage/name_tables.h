@@ -1,11 +1,12 @@
-// The column families that are keyed by names which a tenant chose: `event_names`, `dead_letters`,
-// `requests`.
+// The column families of who may do what: `tenants`, `keys`, `audit`.
 //
-// event_names: tenant (text), event id (text) → EventNameRecord
+// tenants: tenant (text) → TenantRecord
 //
-// dead_letters: tenant (text), time, event id (text) → DeadLetterRecord
+// keys: 0 (u8), tenant (text), key id (text) → KeyRecord
+// keys: 1 (u8), key id (text) → when the key was last used: micros, 8 bytes
 //
-// requests: tenant (text), request id (text) → RequestRecord
+// audit: tenant (text), time, hash of the record (16 bytes) → AuditRecord. The tenant "-" has what
+// concerns all tenants.
 
 #ifndef COMMON_STORAGE_NAME_TABLES_H_
 #define COMMON_STORAGE_NAME_TABLES_H_
@@ -17,17 +18,59 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/uid.h"
-#include "common/storage/done_table.h"
+#include "common/storage/event_table.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
+
+// Stands for all tenants in the names of keys and audit entries.
+inline constexpr absl::string_view kAllTenants = "-";
+inline constexpr absl::string_view kDefaultTenant = "default";
+
+std::string TenantKey(absl::string_view tenant);
+// nullopt if it is not such a key.
+std::optional<std::string> DecodeTenantKey(absl::string_view key);
+
+std::string ApiKeyKey(absl::string_view tenant, absl::string_view key_id);
+// The prefix of all keys; of the keys of one tenant, in the order of their ids.
+std::string ApiKeyPrefix();
+std::string ApiKeyPrefix(absl::string_view tenant);
+// The key id. nullopt if it is not the key of an API key.
+std::optional<std::string> DecodeApiKeyKey(absl::string_view key);
+std::string ApiKeyUseKey(absl::string_view key_id);
+std::string EncodeApiKeyUse(absl::Time time);
+// InfinitePast if it cannot be read.
+absl::Time DecodeApiKeyUse(absl::string_view value);
+
+struct AuditPlace {
+  absl::Time time;
+  Uid hash;
+};
+std::string AuditKey(absl::string_view tenant, const AuditPlace& place);
+std::string AuditPrefix(absl::string_view tenant);
+// The first key of a tenant that is not before `time`.
+std::string AuditKeyFrom(absl::string_view tenant, absl::Time time);
+struct AuditName {
+  std::string tenant;
+  AuditPlace place;
+};
+std::optional<AuditName> DecodeAuditKey(absl::string_view key);
+
+// The column families that are keyed by names which a tenant chose: `event_names`, `dead_letters`,
+// `requests`.
+//
+// event_names: tenant (text), event id (text) → EventNameRecord
+//
+// dead_letters: tenant (text), time, event id (text) → DeadLetterRecord
+//
+// requests: tenant (text), request id (text) → RequestRecord
 
 std::string EventNameKey(absl::string_view tenant, absl::string_view event_id);
 std::string DeadLetterKey(absl::string_view tenant, absl::Time time, absl::string_view event_id);
 std::string RequestKey(absl::string_view tenant, absl::string_view request_id);
 
 // The keys of `dead_letters`, read, and the places of the rows that belong to a dead letter's
-// event. The writers make the keys by DeadLetterKey (name_tables.h).
+// event. The writers make the keys by DeadLetterKey.
 //
 // Pure.
 

@@ -5,7 +5,6 @@
 
 #include "common/base/proto_time.h"
 #include "common/kv/group_parts.h"
-#include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "common/storage/run_table.h"

@@ -7,7 +7,6 @@
 
 #include "common/base/proto_time.h"
 #include "common/storage/children_table.h"
-#include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "common/storage/run_table.h"

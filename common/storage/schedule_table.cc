@@ -2,8 +2,53 @@
 
 #include "common/base/hash.h"
 #include "common/base/key_codec.h"
+#include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
+
+namespace {
+
+constexpr uint8_t kPolicy = 0;
+constexpr uint8_t kUser = 1;
+
+}  // namespace
+
+std::string PolicyKey(absl::string_view tenant, absl::string_view policy_id) {
+  return KeyWriter().U8(kPolicy).Text(tenant).Text(policy_id).Take();
+}
+
+std::string PolicyPrefix(absl::string_view tenant) {
+  return KeyWriter().U8(kPolicy).Text(tenant).Take();
+}
+
+std::optional<PolicyName> DecodePolicyKey(absl::string_view key) {
+  KeyReader reader(key);
+  const bool of_policy = reader.U8() == kPolicy;
+  PolicyName name;
+  name.tenant = reader.Text();
+  name.policy_id = reader.Text();
+  if (!of_policy || !reader.done()) return std::nullopt;
+  return name;
+}
+
+std::string PolicyUserKey(const Uid& policy, const Uid& schedule) {
+  return KeyWriter(PolicyUserPrefix(policy)).Id(schedule).Take();
+}
+
+std::string PolicyUserPrefix(const Uid& policy) { return KeyWriter().U8(kUser).Id(policy).Take(); }
+
+Uid PolicyUid(absl::string_view tenant, absl::string_view policy_id) {
+  return StableHash128(PolicyKey(tenant, policy_id));
+}
+
+Uid WaitingUid(absl::string_view tenant, const storage::v1::ThrottleRecord& throttle,
+               const Uid& schedule) {
+  return throttle.policy_id().empty() ? schedule : PolicyUid(tenant, throttle.policy_id());
+}
+
+uint16_t PolicyShardOf(const Uid& policy, uint32_t policy_shards) {
+  return static_cast<uint16_t>(StableHash64(policy.bytes()) % policy_shards);
+}
 
 std::string ScheduleKey(absl::string_view tenant, absl::string_view schedule_id) {
   return KeyWriter().Text(tenant).Text(schedule_id).Take();

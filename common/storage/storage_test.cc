@@ -2,11 +2,10 @@
 
 #include "common/kv/layout.h"
 #include "common/storage/children_table.h"
-#include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
-#include "common/storage/inflight_table.h"
 #include "common/storage/run_table.h"
+#include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
 
 namespace escapement {

@@ -1,3 +1,111 @@
+// The column family `grants`: which events hold tokens, and a policy's counts. Only the owner of
+// the policy shard writes it.
+//
+// policy shard (u16), policy uid → PolicyCountsRecord
+//
+// policy shard (u16), policy uid, epoch (u64), number (u64) → GrantRecord. Epoch and number are the
+// generation of the grant's tokens, and are never used again.
+
+#ifndef COMMON_STORAGE_WAITING_TABLE_H_
+#define COMMON_STORAGE_WAITING_TABLE_H_
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/uid.h"
+#include "common/kv/kv_store.h"
+
+namespace escapement {
+
+struct GrantId {
+  uint16_t policy_shard = 0;
+  Uid policy;
+  uint64_t epoch = 0;   // epoch of the policy shard's lease at the grant
+  uint64_t number = 0;  // 1, 2, 3 … in that epoch
+
+  friend auto operator<=>(const GrantId&, const GrantId&) = default;
+};
+
+std::string EncodeGrantKey(const GrantId& grant);
+// nullopt if the key is not the key of a grant.
+std::optional<GrantId> DecodeGrantKey(absl::string_view key);
+
+std::string PolicyCountsKey(uint16_t policy_shard, const Uid& policy);
+// nullopt if the key is not the key of counts.
+std::optional<Uid> DecodePolicyCountsKey(absl::string_view key);
+
+// All grants of a policy are in [GrantsBegin, GrantsEnd).
+std::string GrantsBegin(uint16_t policy_shard, const Uid& policy);
+std::string GrantsEnd(uint16_t policy_shard, const Uid& policy);
+// All keys of a policy shard have this prefix.
+std::string GrantShardPrefix(uint16_t policy_shard);
+
+// The `inflight` column family: claims and, beside each, the ends of its events, and what later
+// owners of the shard have noted.
+//
+// queue shard (u16), epoch of the writer's lease (u64), number in that epoch (u64), 0 (u8) →
+// ClaimRecord
+//
+// the same with 1 (u8) in place of 0, and then number of the end (u32) → ClaimEndRecord
+//
+// the same with 2 (u8) in place of 0 → ClaimTakeoverRecord
+//
+// How a cancellation and a claim of the same one-off event exclude each other: the event's row
+// stays in `events` while it is claimed, so the row alone does not tell whether it may be
+// cancelled. Therefore each group that puts a claim of one-off events does two things. It has the
+// condition kPresent on each one-off row that it claims. And it puts ClaimMarkKey(shard) with an
+// empty value, one small put for the whole claim. CancelEvent reads the shard's claims at a
+// snapshot S, and refuses if one of them holds the row. Otherwise it deletes the row under two
+// conditions: the row is present, and the mark is unchanged since S. The first of the two commits
+// wins.
+
+struct ClaimId {
+  uint16_t shard = 0;
+  uint64_t epoch = 0;
+  uint64_t number = 0;
+
+  friend bool operator==(const ClaimId&, const ClaimId&) = default;
+};
+
+struct InflightKey {
+  enum class Kind : uint8_t { kClaim, kEnd, kTakeover };
+  ClaimId claim;
+  Kind kind = Kind::kClaim;
+  uint32_t end_number = 0;  // only for an end
+
+  bool is_claim() const { return kind == Kind::kClaim; }
+  bool is_end() const { return kind == Kind::kEnd; }
+};
+
+// Two kinds of owners write claims into a queue shard, each under the epoch of its own lease: the
+// owner of the queue shard and, for events that hold tokens, the owner of their policy shard. To
+// keep their numbers apart, the second kind sets the highest bit, and then the policy shard.
+uint64_t GrantedClaimNumber(uint16_t policy_shard, uint64_t counter);  // counter < 2^40
+bool IsGranted(const ClaimId& claim);
+
+std::string EncodeClaimKey(const ClaimId& claim);
+std::string EncodeClaimEndKey(const ClaimId& claim, uint32_t end_number);
+std::string EncodeClaimTakeoverKey(const ClaimId& claim);
+std::optional<InflightKey> DecodeInflightKey(absl::string_view key);
+
+// All keys of one claim: [ClaimPrefix, PrefixEnd(ClaimPrefix)).
+std::string ClaimPrefix(const ClaimId& claim);
+std::string InflightShardBegin(uint16_t shard);
+std::string InflightShardEnd(uint16_t shard);
+
+// A key in `meta`. Its value is the epoch (u64) of the last owner of the shard that has noted, in
+// ClaimTakeoverRecords, which claims former owners have left. All claims without a note are its
+// own.
+std::string TakeoverMarkKey(uint16_t shard);
+
+// A key in `meta`. Each group that puts a claim with a one-off event of the shard also puts this
+// key.
+std::string ClaimMarkKey(uint16_t shard);
+
 // The column family `waiting`. It holds two unrelated things, told apart by a kind byte behind the
 // policy shard. Both belong to the owner of the policy shard (services/token_manager), which reads
 // them together.
@@ -14,20 +122,6 @@
 // count) of a run, which wait for tokens. Each run has one row, and each retry has one. Within a
 // policy the rows of one schedule and priority are adjacent: fairness is kept among schedules.
 // (`parked` has a uid and then this same key, and the same value.)
-
-#ifndef COMMON_STORAGE_WAITING_TABLE_H_
-#define COMMON_STORAGE_WAITING_TABLE_H_
-
-#include <cstdint>
-#include <optional>
-#include <string>
-
-#include "absl/strings/string_view.h"
-#include "absl/time/time.h"
-#include "common/base/uid.h"
-#include "common/kv/kv_store.h"
-
-namespace escapement {
 
 namespace storage::v1 {
 class EventRecord;

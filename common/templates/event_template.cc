@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/printable_text.h"
+#include "common/base/status_macros.h"
 #include "nlohmann/json.hpp"
 
 namespace escapement {
@@ -89,9 +90,8 @@ absl::StatusOr<EventTemplate> EventTemplate::Parse(absl::string_view text) {
     const size_t close = text.find("}}", open + 2);
     if (close == absl::string_view::npos)
       return absl::InvalidArgumentError("has \"{{\" without \"}}\"");
-    absl::StatusOr<Piece> place = ReadPlace(text.substr(open + 2, close - open - 2));
-    if (!place.ok()) return place.status();
-    parsed.pieces_.push_back(*std::move(place));
+    ASSIGN_OR_RETURN(Piece place, ReadPlace(text.substr(open + 2, close - open - 2)));
+    parsed.pieces_.push_back(std::move(place));
     text.remove_prefix(close + 2);
   }
   return parsed;

@@ -40,7 +40,7 @@ TEST(EventTemplate, FillsInFieldsOfThePayload) {
   EXPECT_EQ(Fill("{{payload}}", kPayload), kPayload);
 }
 
-TEST(EventTemplate, WhatIsFilledInIsNotReadAgain) {
+TEST(EventTemplate, FilledInValueIsNotReadAsTemplate) {
   EXPECT_EQ(Fill("{{payload.a}}", R"({"a":"{{id}}"})"), "{{id}}");
 }
 

@@ -14,7 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/bounded_file.h"
 #include "common/base/log.h"
-#include "common/status/return_if_error.h"
+#include "common/base/status_macros.h"
 
 ABSL_FLAG(std::string, tls_cert, "",
           "PEM file with the certificate of this process and its chain; the ports use TLS if it is "
@@ -107,12 +107,11 @@ absl::Status ServerTls::Reload() {
   read_error_.clear();
   seen_ = *contents;
   if (loaded_ != nullptr && *contents == loaded_->contents) return absl::OkStatus();
-  auto context = NewContext(files_, *contents);
-  if (!context.ok()) return context.status();
+  ASSIGN_OR_RETURN(auto context, NewContext(files_, *contents));
   loaded_ = std::make_shared<const Loaded>(
       Loaded{.version = loaded_ == nullptr ? 1 : loaded_->version + 1,
              .contents = *std::move(contents),
-             .context = *std::move(context)});
+             .context = std::move(context)});
   return absl::OkStatus();
 }
 

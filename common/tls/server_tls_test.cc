@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "common/tls/client_names.h"
+#include "common/tls/credentials_grpc.h"
 #include "common/tls/testing/test_certificates.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -16,7 +16,7 @@
 #include "common/kv/kv_store.h"
 #include "common/metrics/metrics.h"
 #include "common/runtime/runtime.h"
-#include "common/tokens/token_handle.h"
+#include "common/tokens/token_batch.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/token_service.pb.h"
 

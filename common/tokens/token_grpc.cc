@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "common/rpc/ordered_stream_grpc.h"
 #include "common/rpc/rpc_table_grpc.h"
 #include "common/status/errors.h"
@@ -33,8 +34,8 @@ class TokenStream final : public OrderedStream<v1::StreamTokensResponse> {
 
  protected:
   absl::Status Take(grpc::ByteBuffer& bytes, uint64_t place) override {
-    if (auto parsed = ReadMessage(bytes, &request_); !parsed.ok()) return parsed;
-    if (auto allowed = call_.CheckRequest(request_); !allowed.ok()) return allowed;
+    RETURN_IF_ERROR(ReadMessage(bytes, &request_));
+    RETURN_IF_ERROR(call_.CheckRequest(request_));
     switch (request_.batch_case()) {
       case v1::StreamTokensRequest::kComplete:
         tokens_.CompleteTokens(request_.complete(), Answering<v1::CompleteTokensResponse>(place));

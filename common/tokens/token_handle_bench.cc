@@ -2,7 +2,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "common/tokens/token_handle.h"
+#include "common/tokens/token_batch.h"
 
 namespace escapement {
 namespace {

@@ -1,11 +1,10 @@
-#include "common/tokens/token_handle.h"
-
 #include <set>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "common/kv/memory/mem_kv_store.h"
 #include "common/sim/sim_runtime.h"
+#include "common/tokens/token_batch.h"
 #include "gtest/gtest.h"
 
 namespace escapement {

@@ -26,7 +26,6 @@
 #include "common/metrics/metrics.h"
 #include "common/runtime/runtime.h"
 #include "common/tzdata/tzdata_table.h"
-#include "common/tzdata/zone_rules.h"
 
 namespace escapement::tzdata {
 

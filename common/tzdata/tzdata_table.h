@@ -1,4 +1,4 @@
-// Keys and values of `meta` about the time zone database (README.md has the format).
+// A zone's rules over some years, in a form to store and compare.
 //
 // Pure.
 
@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,9 +16,33 @@
 #include "absl/time/time.h"
 #include "common/cron/zone.h"
 #include "common/kv/kv_store.h"
-#include "common/tzdata/zone_rules.h"
 
 namespace escapement::tzdata {
+
+// The offsets in [begin, end), whole seconds. The first offset also counts before, the last also
+// after.
+struct ZoneRules {
+  absl::Time begin, end;
+  std::vector<cron::OffsetSpan> spans = {};  // as Zone::spans
+};
+
+using RulesByName = std::map<std::string, ZoneRules>;
+
+// The zone's rules over [begin, end), cut to whole seconds.
+ZoneRules RulesOf(const cron::Zone& zone, absl::Time begin, absl::Time end);
+
+// True if both have the same offset at every instant before `end` that both cover.
+bool SameRules(const ZoneRules& a, const ZoneRules& b, absl::Time end = absl::InfiniteFuture());
+
+// begin (i64), end (i64), offset (i32), then for each change its instant (i64) and the new offset
+// (i32): big-endian, seconds.
+std::string EncodeRules(const ZoneRules& rules);
+// nullopt if the bytes are not rules.
+std::optional<ZoneRules> DecodeRules(absl::string_view bytes);
+
+// Keys and values of `meta` about the time zone database (README.md has the format).
+//
+// Pure.
 
 // → the revision in force, as text.
 inline constexpr absl::string_view kRevisionKey = "tz_rev";

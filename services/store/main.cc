@@ -1,6 +1,7 @@
 // The store: the only process that opens RocksDB.
 
-#include "common/auth/hosted_gate.h"
+#include "common/auth/platform_gate.h"
+#include "common/base/status_macros.h"
 #include "common/process/service_process.h"
 #include "services/store/service/store_server.h"
 #include "services/store/service/store_tasks.h"
@@ -35,9 +36,8 @@ class StoreProcess final : public HostedService {
 };
 
 absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& context) {
-  auto server = OpenStoreFromFlags(context.metrics, context.runtime);
-  if (!server.ok()) return server.status();
-  return std::make_unique<StoreProcess>(*std::move(server), context);
+  ASSIGN_OR_RETURN(auto server, OpenStoreFromFlags(context.metrics, context.runtime));
+  return std::make_unique<StoreProcess>(std::move(server), context);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
-#include "tests/api_fuzz/bed.h"
+#include "tests/api_fuzz/fuzz_run.h"
 
 ABSL_FLAG(std::string, bin, "", "folder with services/standalone/standalone");
 ABSL_FLAG(uint64_t, seeds, 10, "how many seeds; each gets a new platform");

@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/api_fuzz/bed.h"
+#include "tests/api_fuzz/fuzz_run.h"
 #include "tests/fixtures/process/child_process.h"
 
 namespace escapement::api_fuzz {

@@ -15,6 +15,7 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "tests/bench/beds/delivery_peers.h"
 #include "tests/bench/beds/platform_bed.h"
 #include "tests/bench/figures/bench_run.h"
@@ -119,23 +120,21 @@ std::vector<Row> RowsOf(const DeliveryPeers& peers) {
 
 absl::Status Measure(const Row& row, uint64_t events, const DeliveryPeers& peers,
                      DeliveryStages& stages, Figures& figures) {
-  if (absl::Status status = peers.receiver().Clear(); !status.ok()) return status;
+  RETURN_IF_ERROR(peers.receiver().Clear());
   const std::string name = row.name + ": ";
   const double raw = row.raw(events);
   if (raw == 0) return absl::InternalError("the peer did not answer the bare client");
   if (absl::GetFlag(FLAGS_alone)) {
-    if (absl::Status status = peers.receiver().Clear(); !status.ok()) return status;
-    const auto alone = stages.TransportRateTo(row.target, events);
-    if (!alone.ok()) return alone.status();
+    RETURN_IF_ERROR(peers.receiver().Clear());
+    ASSIGN_OR_RETURN(const auto alone, stages.TransportRateTo(row.target, events));
     figures.AddRaw(name + "transport alone", "/s", row.raw_name, raw);
-    figures.Add(name + "transport alone", "/s", *alone);
+    figures.Add(name + "transport alone", "/s", alone);
   }
-  if (absl::Status status = peers.receiver().Clear(); !status.ok()) return status;
-  const auto rate = stages.RunRate(row.target, events);
-  if (!rate.ok()) return rate.status();
+  RETURN_IF_ERROR(peers.receiver().Clear());
+  ASSIGN_OR_RETURN(const auto rate, stages.RunRate(row.target, events));
   figures.AddRaw(name + "a run, durable Done", "/s", row.raw_name, raw);
-  figures.Add(name + "a run, durable Done", "/s", *rate, row.rate);
-  figures.Add(name + "part of the bare client's rate", "%", 100 * *rate / raw, row.share);
+  figures.Add(name + "a run, durable Done", "/s", rate, row.rate);
+  figures.Add(name + "part of the bare client's rate", "%", 100 * rate / raw, row.share);
   return absl::OkStatus();
 }
 
@@ -143,13 +142,12 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
   signal(SIGPIPE, SIG_IGN);  // as the services do
   const std::string folder = setting.folder + "/peers";
   std::filesystem::create_directories(folder);
-  const auto peers = DeliveryPeers::Start(setting.bin, folder);
-  if (!peers.ok()) return peers.status();
+  ASSIGN_OR_RETURN(const auto peers, DeliveryPeers::Start(setting.bin, folder));
   PlatformBed bed({.bin = setting.bin, .folder = setting.folder + "/platform"});
-  if (absl::Status status = bed.Start(); !status.ok()) return status;
+  RETURN_IF_ERROR(bed.Start());
   DeliveryStages stages(&bed, kPayloadBytes);
   const double share = absl::GetFlag(FLAGS_share) / (setting.quick ? 10 : 1);
-  const std::vector<Row> rows = RowsOf(**peers);
+  const std::vector<Row> rows = RowsOf(*peers);
   for (int i = 0; i < setting.repetitions; ++i) {
     for (const Row& row : rows) {
       // A round number of requests of ten.
@@ -157,7 +155,7 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
           10 * static_cast<uint64_t>(std::max(10.0, static_cast<double>(row.events) * share / 10));
       setting.Measure(row.name, figures, [&] {
         bed.AwaitIdle().IgnoreError();
-        return Measure(row, events, **peers, stages, figures);
+        return Measure(row, events, *peers, stages, figures);
       });
     }
   }

@@ -10,6 +10,7 @@
 #include "absl/flags/flag.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "tests/bench/beds/platform_bed.h"
 #include "tests/bench/beds/stored_schedules.h"
 #include "tests/bench/figures/bench_run.h"
@@ -46,22 +47,20 @@ absl::Status Pair(Figures& figures, const std::string& name, int turn, const Rat
 }
 
 absl::Status Store(const std::string& folder, int64_t schedules) {
-  auto stored = StoredSchedules::Make({.folder = folder,
-                                       .schedules = schedules,
-                                       .due_per_window = 0,
-                                       .windows = 0,
-                                       .teams = schedules / 100});
-  if (!stored.ok()) return stored.status();
-  return (*stored)->Create().status();
+  ASSIGN_OR_RETURN(auto stored, StoredSchedules::Make({.folder = folder,
+                                                       .schedules = schedules,
+                                                       .due_per_window = 0,
+                                                       .windows = 0,
+                                                       .teams = schedules / 100}));
+  return stored->Create().status();
 }
 
 absl::Status Lists(Figures& figures, const DoorsStages& stages, int64_t schedules) {
   for (const char* filter :
        {"name = \"s77*\"", "labels.team = t7", "labels.team = t7 AND state = ENABLED"}) {
-    const auto slowest = stages.ListByRest(filter);
-    if (!slowest.ok()) return slowest.status();
+    ASSIGN_OR_RETURN(const auto slowest, stages.ListByRest(filter));
     figures.Add(absl::StrCat("10 of ", schedules, " schedules, ", filter, ": slowest of 20"), "ms",
-                *slowest, {.at_most = 100});
+                slowest, {.at_most = 100});
   }
   return absl::OkStatus();
 }
@@ -74,11 +73,10 @@ absl::Status EventLists(Figures& figures, const DoorsStages& stages, uint64_t ev
   for (const List& list : {List{"", "due_time"}, List{"", "due_time desc"},
                            List{"due_time > \"2090-01-20T00:00:00Z\"", "due_time"},
                            List{"target = grpc AND state = PENDING", "due_time"}}) {
-    const auto slowest = stages.ListEventsByRest(list.filter, list.order_by);
-    if (!slowest.ok()) return slowest.status();
+    ASSIGN_OR_RETURN(const auto slowest, stages.ListEventsByRest(list.filter, list.order_by));
     figures.Add(absl::StrCat("10 of ", events, " pending events by ", list.order_by,
                              *list.filter == '\0' ? "" : ", ", list.filter, ": slowest of 20"),
-                "ms", *slowest, {.at_most = 100});
+                "ms", slowest, {.at_most = 100});
   }
   return absl::OkStatus();
 }
@@ -87,12 +85,12 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
   const uint64_t pending = setting.quick ? 10'000 : absl::GetFlag(FLAGS_pending);
   const int64_t schedules = setting.quick ? 10'000 : absl::GetFlag(FLAGS_schedules);
   PlatformBed bed({.bin = setting.bin, .folder = setting.folder + "/doors"});
-  if (absl::Status status = Store(bed.data_folder(), schedules); !status.ok()) return status;
-  if (absl::Status status = bed.Start(); !status.ok()) return status;
+  RETURN_IF_ERROR(Store(bed.data_folder(), schedules));
+  RETURN_IF_ERROR(bed.Start());
   DoorsStages stages(bed.platform().grpc_address("standalone"),
                      bed.platform().http_address("standalone"));
-  if (absl::Status status = stages.Prepare(); !status.ok()) return status;
-  if (absl::Status status = stages.PrepareEvents(pending); !status.ok()) return status;
+  RETURN_IF_ERROR(stages.Prepare());
+  RETURN_IF_ERROR(stages.PrepareEvents(pending));
   const DoorsLoad load{.time = setting.quick ? absl::Seconds(1) : absl::Seconds(5)};
   const DoorsLoad batches{.outstanding = 16, .time = load.time};
   const uint64_t events = setting.quick ? 100'000 : 500'000;

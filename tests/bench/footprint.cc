@@ -17,7 +17,8 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "tests/bench/beds/receiver_process.h"
+#include "common/base/status_macros.h"
+#include "tests/bench/beds/delivery_peers.h"
 #include "tests/bench/figures/bench_run.h"
 #include "tests/bench/stages/footprint_stages.h"
 
@@ -55,15 +56,15 @@ class FootprintBench {
       if (setting_.quick && pending.events > kDiskEventsMin) continue;
       pending.folder = absl::StrCat(setting_.folder, "/", text);
       pending.name = absl::StrCat(pending.events, " pending: ");
-      if (absl::Status status = Store(pending); !status.ok()) return status;
+      RETURN_IF_ERROR(Store(pending));
       all_.push_back(pending);
     }
     for (const std::string& mode : absl::GetFlag(FLAGS_modes)) {
-      if (absl::Status status = MeasureMode(mode == "separate"); !status.ok()) return status;
+      RETURN_IF_ERROR(MeasureMode(mode == "separate"));
     }
     for (const Pending& pending : all_) {
       if (pending.events < kDiskEventsMin) continue;
-      if (absl::Status status = MeasureDisk(pending); !status.ok()) return status;
+      RETURN_IF_ERROR(MeasureDisk(pending));
     }
     return absl::OkStatus();
   }
@@ -72,14 +73,14 @@ class FootprintBench {
     const uint32_t shards = std::max<uint32_t>(1, absl::GetFlag(FLAGS_loaded_shards) / scale());
     for (const size_t payload : {size_t{0}, kPayloadBytes}) {
       if (setting_.quick && payload == 0) continue;
-      const auto loaded =
+      ASSIGN_OR_RETURN(
+          const auto loaded,
           LoadEvents({.bin = setting_.bin, .folder = absl::StrCat(setting_.folder, "/l", payload)},
-                     *receiver_, shards, payload);
-      if (!loaded.ok()) return loaded.status();
+                     *receiver_, shards, payload));
       figures_.Add(absl::StrCat("a loaded event of ", payload, " B payload: resident in handler"),
-                   "B", loaded->bytes_per_event, {.at_most = 200 + static_cast<double>(payload)});
+                   "B", loaded.bytes_per_event, {.at_most = 200 + static_cast<double>(payload)});
       figures_.Add(absl::StrCat("loaded events of ", payload, " B payload"), "",
-                   static_cast<double>(loaded->events));
+                   static_cast<double>(loaded.events));
     }
     return absl::OkStatus();
   }
@@ -95,11 +96,10 @@ class FootprintBench {
 
   absl::Status Store(const Pending& pending) {
     PlatformBed bed({.bin = setting_.bin, .folder = pending.folder});
-    if (auto status = bed.Start(); !status.ok()) return status;
-    const auto took = StorePending(bed, *receiver_, pending.events, kPayloadBytes);
-    if (!took.ok()) return took.status();
+    RETURN_IF_ERROR(bed.Start());
+    ASSIGN_OR_RETURN(const auto took, StorePending(bed, *receiver_, pending.events, kPayloadBytes));
     figures_.Add(pending.name + "ingest", "/s",
-                 static_cast<double>(pending.events) / absl::ToDoubleSeconds(*took));
+                 static_cast<double>(pending.events) / absl::ToDoubleSeconds(took));
     figures_.Add(pending.name + "resident after it, standalone", "MiB",
                  static_cast<double>(bed.ResidentBytes()) / kMiB);
     bed.AwaitIdle(kIdleShare, kIdleMax).IgnoreError();
@@ -111,7 +111,7 @@ class FootprintBench {
     for (const Pending& pending : all_) {
       beds.push_back(std::make_unique<PlatformBed>(PlatformBed::Options{
           .bin = setting_.bin, .folder = pending.folder, .separate = separate}));
-      if (auto status = beds.back()->Start(); !status.ok()) return status;
+      RETURN_IF_ERROR(beds.back()->Start());
     }
     for (const auto& bed : beds) bed->AwaitIdle(kIdleShare, kIdleMax).IgnoreError();
     AddMemory(beds, "resident after a restart, ");
@@ -123,11 +123,11 @@ class FootprintBench {
       }
     }
     for (int i = 0; i < setting_.repetitions; ++i) {
-      if (absl::Status status = MeasureCosts(beds); !status.ok()) return status;
+      RETURN_IF_ERROR(MeasureCosts(beds));
     }
     AddMemory(beds, "resident after the work, ");
     for (const auto& bed : beds) {
-      if (auto status = bed->Stop(); !status.ok()) return status;
+      RETURN_IF_ERROR(bed->Stop());
     }
     return absl::OkStatus();
   }
@@ -136,14 +136,14 @@ class FootprintBench {
     double first = 0;
     for (size_t i = 0; i < beds.size(); ++i) {
       const std::string row = absl::StrCat(all_[i].name, "an event costs, ", beds[i]->mode());
-      const auto seconds = CostOfEvent(*beds[i], *receiver_, cost_events_, kPayloadBytes);
-      if (!seconds.ok()) return seconds.status();
-      figures_.Add(row, "CPU us", *seconds * 1e6);
+      ASSIGN_OR_RETURN(const auto seconds,
+                       CostOfEvent(*beds[i], *receiver_, cost_events_, kPayloadBytes));
+      figures_.Add(row, "CPU us", seconds * 1e6);
       if (i == 0) {
-        first = *seconds;
+        first = seconds;
       } else {
         figures_.Add(absl::StrCat(row, ", of what it costs with ", all_[0].events), "x",
-                     *seconds / first, {.at_most = 1.5});
+                     seconds / first, {.at_most = 1.5});
       }
     }
     return absl::OkStatus();
@@ -167,15 +167,14 @@ class FootprintBench {
   }
 
   absl::Status MeasureDisk(const Pending& pending) {
-    const auto disk = DiskOf(pending.folder, pending.events, kPayloadBytes);
-    if (!disk.ok()) return disk.status();
+    ASSIGN_OR_RETURN(const auto disk, DiskOf(pending.folder, pending.events, kPayloadBytes));
     const std::string name = absl::StrCat(pending.name, "disk, B each: ");
-    figures_.Add(name + "whole folder as it was left", "B", disk->as_left);
-    figures_.Add(name + "table of events, compacted", "B", disk->events, {.at_most = 400});
+    figures_.Add(name + "whole folder as it was left", "B", disk.as_left);
+    figures_.Add(name + "table of events, compacted", "B", disk.events, {.at_most = 400});
     figures_.AddRaw(name + "table of events, compacted", "B",
-                    "16 B of key and the payload alone in RocksDB", disk->bare);
+                    "16 B of key and the payload alone in RocksDB", disk.bare);
     // The Done records of the delivered events, and the last log.
-    figures_.Add(name + "all the rest, compacted", "B", disk->rest);
+    figures_.Add(name + "all the rest, compacted", "B", disk.rest);
     return absl::OkStatus();
   }
 
@@ -187,9 +186,8 @@ class FootprintBench {
 };
 
 absl::Status Run(const BenchSetting& setting, Figures& figures) {
-  auto receiver = ReceiverProcess::Start(setting.bin);
-  if (!receiver.ok()) return receiver.status();
-  FootprintBench bench(setting, receiver->get(), &figures);
+  ASSIGN_OR_RETURN(auto receiver, ReceiverProcess::Start(setting.bin));
+  FootprintBench bench(setting, receiver.get(), &figures);
   setting.Measure("pending", figures, [&] { return bench.MeasurePending(); });
   setting.Measure("loaded", figures, [&] { return bench.MeasureLoaded(); });
   return absl::OkStatus();

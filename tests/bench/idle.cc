@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/civil_time.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 #include "tests/bench/beds/platform_bed.h"
 #include "tests/bench/beds/stored_schedules.h"
 #include "tests/bench/figures/bench_run.h"
@@ -40,14 +41,14 @@ struct Candidate {
 
 absl::Status Store(const std::string& folder, int64_t schedules, Figures& figures) {
   const int hour = absl::ToCivilHour(absl::Now(), absl::UTCTimeZone()).hour();
-  auto stored = StoredSchedules::Make({.folder = folder,
-                                       .schedules = schedules,
-                                       .due_per_window = 0,
-                                       .windows = 0,
-                                       .other_hours_begin = (hour + kQuietHours + 1) % 24});
-  if (!stored.ok()) return stored.status();
+  ASSIGN_OR_RETURN(auto stored,
+                   StoredSchedules::Make({.folder = folder,
+                                          .schedules = schedules,
+                                          .due_per_window = 0,
+                                          .windows = 0,
+                                          .other_hours_begin = (hour + kQuietHours + 1) % 24}));
   const absl::Time begin = absl::Now();
-  if (const auto created = (*stored)->Create(); !created.ok()) return created.status();
+  if (const auto created = stored->Create(); !created.ok()) return created.status();
   figures.Add(absl::StrCat("creating ", schedules, " schedules"), "/s",
               static_cast<double>(schedules) / absl::ToDoubleSeconds(absl::Now() - begin));
   return absl::OkStatus();
@@ -56,7 +57,7 @@ absl::Status Store(const std::string& folder, int64_t schedules, Figures& figure
 absl::StatusOr<std::vector<Candidate>> StartAll(const BenchSetting& setting, int64_t schedules,
                                                 Figures& figures) {
   const std::string made = setting.folder + "/made";
-  if (absl::Status status = Store(made, schedules, figures); !status.ok()) return status;
+  RETURN_IF_ERROR(Store(made, schedules, figures));
   std::vector<Candidate> candidates;
   for (const bool separate : {false, true}) {
     for (const bool full : {true, false}) {
@@ -66,7 +67,7 @@ absl::StatusOr<std::vector<Candidate>> StartAll(const BenchSetting& setting, int
                                .separate = separate});
       if (full)
         std::filesystem::copy(made, bed->data_folder(), std::filesystem::copy_options::recursive);
-      if (absl::Status status = bed->Start(); !status.ok()) return status;
+      RETURN_IF_ERROR(bed->Start());
       const std::string name = absl::StrCat(bed->mode(), ", ", full ? schedules : 0, " stored: ");
       candidates.push_back({name, full, std::move(bed)});
     }
@@ -110,23 +111,22 @@ void Measure(const std::vector<Candidate>& candidates, int seconds, Figures& fig
 
 absl::Status Run(const BenchSetting& setting, Figures& figures) {
   const int64_t schedules = absl::GetFlag(FLAGS_schedules) / (setting.quick ? 20 : 1);
-  const auto candidates = StartAll(setting, schedules, figures);
-  if (!candidates.ok()) return candidates.status();
-  for (const Candidate& candidate : *candidates) {
+  ASSIGN_OR_RETURN(const auto candidates, StartAll(setting, schedules, figures));
+  for (const Candidate& candidate : candidates) {
     // If a platform never settles, the figures should show that.
     candidate.bed->AwaitIdle(kSettled, kSettleMax).IgnoreError();
   }
   for (int i = 0; i < setting.repetitions; ++i)
-    Measure(*candidates, absl::GetFlag(FLAGS_seconds) / (setting.quick ? 6 : 1), figures);
-  for (const Candidate& candidate : *candidates) {
+    Measure(candidates, absl::GetFlag(FLAGS_seconds) / (setting.quick ? 6 : 1), figures);
+  for (const Candidate& candidate : candidates) {
     figures.Add(candidate.name + "resident, all processes", "MiB",
                 static_cast<double>(candidate.bed->ResidentBytes()) / kMiB);
     // Checks that the platform was really idle.
-    const auto emitted = candidate.bed->Metric("emitter", "escapement_emitter_occurrences_total");
-    if (!emitted.ok()) return emitted.status();
-    if (*emitted > 0) {
+    ASSIGN_OR_RETURN(const auto emitted,
+                     candidate.bed->Metric("emitter", "escapement_emitter_occurrences_total"));
+    if (emitted > 0) {
       figures.AddFailure(candidate.name,
-                         absl::InternalError(absl::StrCat(*emitted, " occurrences were emitted")));
+                         absl::InternalError(absl::StrCat(emitted, " occurrences were emitted")));
     }
   }
   return absl::OkStatus();

@@ -23,8 +23,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "tests/bench/beds/delivery_peers.h"
 #include "tests/bench/beds/platform_bed.h"
-#include "tests/bench/beds/receiver_process.h"
 #include "tests/bench/beds/stored_schedules.h"
 #include "tests/bench/figures/bench_run.h"
 #include "tests/bench/figures/machine.h"
@@ -52,14 +53,13 @@ struct Stored {
 
 absl::Status Create(Stored& stored, const std::string& folder, Figures& figures) {
   const uint64_t resident_before = ResidentBytesOf(getpid());
-  const absl::StatusOr<std::vector<double>> tenths = stored.schedules->Create();
-  if (!tenths.ok()) return tenths.status();
+  ASSIGN_OR_RETURN(const std::vector<double> tenths, stored.schedules->Create());
   double seconds = 0;
-  for (const double tenth : *tenths) seconds += tenth;
+  for (const double tenth : tenths) seconds += tenth;
   const auto size = static_cast<double>(stored.size);
   const std::string name = absl::StrCat("creating ", stored.size);
   figures.Add(name, "/s", size / seconds);
-  figures.Add(name + ": last tenth / second tenth", "x", tenths->back() / (*tenths)[1],
+  figures.Add(name + ": last tenth / second tenth", "x", tenths.back() / tenths[1],
               {.at_most = 1.5});
   const uint64_t resident = ResidentBytesOf(getpid());
   figures.Add(name + ": resident memory more, with the database's buffers", "MiB",
@@ -93,33 +93,30 @@ absl::Status MeasureStored(const BenchSetting& setting, Figures& figures) {
     // Quick runs leave larger sizes out.
     if (setting.quick && stored.size > 100'000) continue;
     const std::string folder = absl::StrCat(setting.folder, "/", text);
-    auto made = StoredSchedules::Make({.folder = folder,
-                                       .schedules = stored.size,
-                                       .due_per_window = absl::GetFlag(FLAGS_due),
-                                       .windows = absl::GetFlag(FLAGS_windows)});
-    if (!made.ok()) return made.status();
-    stored.schedules = *std::move(made);
-    if (absl::Status status = Create(stored, folder, figures); !status.ok()) return status;
+    ASSIGN_OR_RETURN(auto made, StoredSchedules::Make({.folder = folder,
+                                                       .schedules = stored.size,
+                                                       .due_per_window = absl::GetFlag(FLAGS_due),
+                                                       .windows = absl::GetFlag(FLAGS_windows)}));
+    stored.schedules = std::move(made);
+    RETURN_IF_ERROR(Create(stored, folder, figures));
     all.push_back(std::move(stored));
   }
   // Waits for the compaction of the largest store.
   const auto cpu_seconds = [] { return CpuSecondsOf(getpid()); };
-  if (absl::Status status = AwaitIdle(cpu_seconds, kQuietShare, kIdleMax); !status.ok())
-    return status;
+  RETURN_IF_ERROR(AwaitIdle(cpu_seconds, kQuietShare, kIdleMax));
   for (int window = 0; window < absl::GetFlag(FLAGS_windows); ++window) {
     StoredSchedules::Emitted first;
     for (Stored& stored : all) {
-      const auto emitted = Emit(stored, window, figures);
-      if (!emitted.ok()) return emitted.status();
+      ASSIGN_OR_RETURN(const auto emitted, Emit(stored, window, figures));
       // The first window also warms caches.
       if (&stored == &all.front()) {
-        first = *emitted;
+        first = emitted;
       } else if (window > 0) {
         const std::string name = absl::StrCat(stored.size, " stored: ");
         const std::string with_first = absl::StrCat(" / with ", all.front().size, " stored");
-        figures.Add(name + "bare scan" + with_first, "x", emitted->raw_seconds / first.raw_seconds,
+        figures.Add(name + "bare scan" + with_first, "x", emitted.raw_seconds / first.raw_seconds,
                     {.at_most = 1.3});
-        figures.Add(name + "a window" + with_first, "x", emitted->seconds / first.seconds,
+        figures.Add(name + "a window" + with_first, "x", emitted.seconds / first.seconds,
                     {.at_most = 1.3});
       }
     }
@@ -130,23 +127,21 @@ absl::Status MeasureStored(const BenchSetting& setting, Figures& figures) {
 absl::Status MeasureBurst(const BenchSetting& setting, Figures& figures) {
   const uint64_t rows = absl::GetFlag(FLAGS_burst) / (setting.quick ? 5 : 1);
   const std::string name = absl::StrCat(rows, " rows due in one second: ");
-  auto receiver = ReceiverProcess::Start(setting.bin);
-  if (!receiver.ok()) return receiver.status();
+  ASSIGN_OR_RETURN(auto receiver, ReceiverProcess::Start(setting.bin));
   PlatformBed bed({.bin = setting.bin, .folder = setting.folder + "/burst"});
-  if (absl::Status status = bed.Start(); !status.ok()) return status;
-  PathStages stages({.payload_bytes = kPayloadBytes}, &bed, receiver->get());
-  const v1::Target target = integration::GrpcTo((*receiver)->grpc_target());
+  RETURN_IF_ERROR(bed.Start());
+  PathStages stages({.payload_bytes = kPayloadBytes}, &bed, receiver.get());
+  const v1::Target target = integration::GrpcTo(receiver->grpc_target());
   // A new platform is slower than one that has worked for a while.
   if (const auto warm = stages.OneOffRate(target, rows / 4); !warm.ok()) return warm.status();
   for (int i = 0; i < setting.repetitions; ++i) {
-    const double raw = RawGrpcStream((*receiver)->grpc_target(), rows, kPayloadBytes);
-    const auto late = stages.LatenessAt(target, static_cast<double>(rows), rows);
-    if (!late.ok()) return late.status();
-    figures.Add(name + "lateness of the last", "ms", late->last / 1e3);
+    const double raw = RawGrpcStream(receiver->grpc_target(), rows, kPayloadBytes);
+    ASSIGN_OR_RETURN(const auto late, stages.LatenessAt(target, static_cast<double>(rows), rows));
+    figures.Add(name + "lateness of the last", "ms", late.last / 1e3);
     figures.AddRaw(name + "lateness of the last", "ms",
                    "bare gRPC stream that begins with the first",
                    std::max(0.0, static_cast<double>(rows) / raw - 1) * 1e3);
-    AddLateness(name, *late, {}, figures);
+    AddLateness(name, late, {}, figures);
   }
   return absl::OkStatus();
 }

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 #include "tests/bench/beds/ingest_client.h"
 #include "tests/bench/beds/isolation_peers.h"
 #include "tests/bench/beds/platform_bed.h"
@@ -44,8 +45,8 @@ class IsolationBench {
 
   // The p99 of each healthy target, in milliseconds.
   absl::StatusOr<std::vector<double>> Phase(bool with_bad) {
-    if (absl::Status status = AwaitNothingOut(); !status.ok()) return status;
-    if (absl::Status status = peers_->Clear(); !status.ok()) return status;
+    RETURN_IF_ERROR(AwaitNothingOut());
+    RETURN_IF_ERROR(peers_->Clear());
     const absl::Time begin = absl::Now() + kLead;
     if (with_bad) {
       for (const v1::Target& target : peers_->bad()) {
@@ -63,9 +64,8 @@ class IsolationBench {
       return absl::DeadlineExceededError("the events were stored too late to be measured");
     std::vector<double> p99s;
     for (size_t i = 0; i < peers_->healthy().size(); ++i) {
-      const auto p99 = AwaitAll(i, begin + span_);
-      if (!p99.ok()) return p99.status();
-      p99s.push_back(*p99);
+      ASSIGN_OR_RETURN(const auto p99, AwaitAll(i, begin + span_));
+      p99s.push_back(p99);
     }
     return p99s;
   }
@@ -90,9 +90,8 @@ class IsolationBench {
     const absl::Time deadline = absl::Now() + kGoneMax;
     absl::Time since = absl::Now();
     while (absl::Now() - since < kBadAgeMax) {
-      const auto out = bed_->Metric("handler", "escapement_handler_events_out");
-      if (!out.ok()) return out.status();
-      if (*out > 0) since = absl::Now();
+      ASSIGN_OR_RETURN(const auto out, bed_->Metric("handler", "escapement_handler_events_out"));
+      if (out > 0) since = absl::Now();
       if (absl::Now() > deadline) return absl::DeadlineExceededError("bad events stay out");
       absl::SleepFor(kPoll);
     }
@@ -103,12 +102,11 @@ class IsolationBench {
     const auto events = static_cast<uint64_t>(span_ / absl::Seconds(1 / kHealthyPerSecond));
     absl::SleepFor(end - absl::Now());  // questions to a working receiver would make it late
     while (true) {
-      const auto arrivals = peers_->ArrivalsAt(i);
-      if (!arrivals.ok()) return arrivals.status();
-      if (arrivals->events >= events) return arrivals->p99;
+      ASSIGN_OR_RETURN(const auto arrivals, peers_->ArrivalsAt(i));
+      if (arrivals.events >= events) return arrivals.p99;
       if (absl::Now() > end + kArriveMax) {
         return absl::DeadlineExceededError(absl::StrCat(
-            peers_->healthy()[i].name, ": ", arrivals->events, " of ", events, " arrived"));
+            peers_->healthy()[i].name, ": ", arrivals.events, " of ", events, " arrived"));
       }
       absl::SleepFor(kPoll);
     }
@@ -123,23 +121,21 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
   signal(SIGPIPE, SIG_IGN);
   const std::string folder = setting.folder + "/peers";
   std::filesystem::create_directories(folder);
-  const auto peers = IsolationPeers::Start(setting.bin, folder);
-  if (!peers.ok()) return peers.status();
+  ASSIGN_OR_RETURN(const auto peers, IsolationPeers::Start(setting.bin, folder));
   PlatformBed bed({.bin = setting.bin, .folder = setting.folder + "/platform"});
-  if (absl::Status status = bed.Start(); !status.ok()) return status;
-  IsolationBench bench(setting, &bed, peers->get());
+  RETURN_IF_ERROR(bed.Start());
+  IsolationBench bench(setting, &bed, peers.get());
   // The first phase opens connections.
   if (const auto warm = bench.Phase(false); !warm.ok()) return warm.status();
   std::map<std::string, std::vector<double>> values[2];
   for (int i = 0; i < setting.repetitions; ++i) {
     for (const bool with_bad : {false, true}) {
-      const auto p99s = bench.Phase(with_bad);
-      if (!p99s.ok()) return p99s.status();
-      for (size_t kind = 0; kind < p99s->size(); ++kind)
-        values[with_bad ? 1 : 0][(*peers)->healthy()[kind].name].push_back((*p99s)[kind]);
+      ASSIGN_OR_RETURN(const auto p99s, bench.Phase(with_bad));
+      for (size_t kind = 0; kind < p99s.size(); ++kind)
+        values[with_bad ? 1 : 0][peers->healthy()[kind].name].push_back(p99s[kind]);
     }
   }
-  for (const IsolationPeers::Healthy& healthy : (*peers)->healthy()) {
+  for (const IsolationPeers::Healthy& healthy : peers->healthy()) {
     const std::string row = healthy.name + ": p99 of lateness beside bad targets";
     for (const double value : values[0][healthy.name])
       figures.AddRaw(row, "ms", "without them", value);

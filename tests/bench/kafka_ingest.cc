@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 #include "escapement/v1/resources.pb.h"
 #include "google/protobuf/util/json_util.h"
 #include "tests/bench/figures/bench_run.h"
@@ -64,7 +65,7 @@ absl::StatusOr<double> MasterRate(const BenchSetting& setting, const std::string
              absl::StrCat("--kafka_ingest_topics=", topic),
              absl::StrCat("--kafka_ingest_group=", folder.substr(folder.rfind('/') + 1)),
              "--kafka_ingest_error_topic=errors"}}}});
-  if (absl::Status status = platform.Start({"store", "master"}); !status.ok()) return status;
+  RETURN_IF_ERROR(platform.Start({"store", "master"}));
   const absl::Time deadline = absl::Now() + kPatience;
   absl::Time begin = absl::InfiniteFuture();
   while (absl::Now() < deadline) {
@@ -98,9 +99,9 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
                        RawKafkaConsume(cluster.bootstraps(), topic, "bare-" + name, records));
         const std::string folder = absl::StrCat(setting.folder, "/", name);
         mkdir(folder.c_str(), 0700);
-        const auto rate = MasterRate(setting, cluster.bootstraps(), topic, folder, records);
-        if (!rate.ok()) return rate.status();
-        figures.Add(stage, "/s", *rate);
+        ASSIGN_OR_RETURN(const auto rate,
+                         MasterRate(setting, cluster.bootstraps(), topic, folder, records));
+        figures.Add(stage, "/s", rate);
       }
       return absl::OkStatus();
     });

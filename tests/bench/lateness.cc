@@ -16,8 +16,9 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "tests/bench/beds/delivery_peers.h"
 #include "tests/bench/beds/platform_bed.h"
-#include "tests/bench/beds/receiver_process.h"
 #include "tests/bench/figures/bench_run.h"
 #include "tests/bench/raw/raw_limits.h"
 #include "tests/bench/stages/path_stages.h"
@@ -54,16 +55,14 @@ class LatenessBench {
     const uint64_t events = absl::GetFlag(FLAGS_rate_events) / (quick_ ? 4 : 1);
     figures.AddRaw(name + "due at once", "/s", "bare gRPC stream",
                    RawGrpcStream(receiver_->grpc_target(), events, kPayloadBytes));
-    const auto at_once = stages_.OneOffRate(target_, events);
-    if (!at_once.ok()) return at_once.status();
-    figures.Add(name + "due at once", "/s", *at_once);
-    const auto full = Measure(name, {"full load", *at_once, {}}, figures);
-    if (!full.ok()) return full.status();
-    figures.Add(name + "full load", "/s", *full);
+    ASSIGN_OR_RETURN(const auto at_once, stages_.OneOffRate(target_, events));
+    figures.Add(name + "due at once", "/s", at_once);
+    ASSIGN_OR_RETURN(const auto full, Measure(name, {"full load", at_once, {}}, figures));
+    figures.Add(name + "full load", "/s", full);
     const double light = absl::GetFlag(FLAGS_light_per_second);
     for (const Load& load : {Load{absl::StrCat(light, "/s"), light, {.at_most = 2}},
-                             Load{"half of full load", *full / 2, {.at_most = 10}},
-                             Load{"half of the rate of what is due at once", *at_once / 2, {}}}) {
+                             Load{"half of full load", full / 2, {.at_most = 10}},
+                             Load{"half of the rate of what is due at once", at_once / 2, {}}}) {
       if (const auto done = Measure(name, load, figures); !done.ok()) return done.status();
     }
     return absl::OkStatus();
@@ -75,10 +74,9 @@ class LatenessBench {
     bed_->AwaitIdle().IgnoreError();  // ends the background work of the load before
     const double seconds = absl::GetFlag(FLAGS_seconds) / (quick_ ? 5 : 1);
     const auto events = static_cast<uint64_t>(load.per_second * seconds);
-    const auto late = stages_.LatenessAt(target_, load.per_second, events);
-    if (!late.ok()) return late.status();
-    AddLateness(absl::StrCat(name, load.name, ": "), *late, load.p99, figures);
-    return static_cast<double>(events) / (seconds + late->last / 1e6);
+    ASSIGN_OR_RETURN(const auto late, stages_.LatenessAt(target_, load.per_second, events));
+    AddLateness(absl::StrCat(name, load.name, ": "), late, load.p99, figures);
+    return static_cast<double>(events) / (seconds + late.last / 1e6);
   }
 
   const bool quick_;
@@ -89,20 +87,19 @@ class LatenessBench {
 };
 
 absl::Status Run(const BenchSetting& setting, Figures& figures) {
-  auto receiver = ReceiverProcess::Start(setting.bin);
-  if (!receiver.ok()) return receiver.status();
+  ASSIGN_OR_RETURN(auto receiver, ReceiverProcess::Start(setting.bin));
   std::vector<std::unique_ptr<PlatformBed>> beds;
   for (const std::string& mode : absl::GetFlag(FLAGS_modes)) {
     beds.push_back(std::make_unique<PlatformBed>(
         PlatformBed::Options{.bin = setting.bin,
                              .folder = absl::StrCat(setting.folder, "/", mode),
                              .separate = mode == "separate"}));
-    if (absl::Status status = beds.back()->Start(); !status.ok()) return status;
+    RETURN_IF_ERROR(beds.back()->Start());
   }
   for (int i = 0; i < setting.repetitions; ++i) {
     for (const auto& bed : beds) {
       setting.Measure(bed->mode(), figures, [&] {
-        return LatenessBench(setting, bed.get(), receiver->get()).Measure(figures);
+        return LatenessBench(setting, bed.get(), receiver.get()).Measure(figures);
       });
     }
   }

@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "tests/bench/beds/log_writer.h"
 #include "tests/bench/figures/bench_run.h"
 #include "tests/bench/figures/figures.h"
@@ -44,13 +45,11 @@ struct Bed {
 
 absl::StatusOr<Bed> MakeBed(bool with_standby) {
   Bed bed;
-  auto server = Postgres::Start();
-  if (!server.ok()) return server.status();
-  bed.server = *std::move(server);
+  ASSIGN_OR_RETURN(auto server, Postgres::Start());
+  bed.server = std::move(server);
   if (with_standby) {
-    auto standby = Postgres::StartStandby(*bed.server, {});
-    if (!standby.ok()) return standby.status();
-    bed.standby = *std::move(standby);
+    ASSIGN_OR_RETURN(auto standby, Postgres::StartStandby(*bed.server, {}));
+    bed.standby = std::move(standby);
     if (auto set = bed.server->Sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'");
         !set.ok())
       return set.status();
@@ -59,12 +58,10 @@ absl::StatusOr<Bed> MakeBed(bool with_standby) {
            "1") {
     }
   }
-  auto log = LogWriter::Start(bed.server->url());
-  if (!log.ok()) return log.status();
-  bed.log = *std::move(log);
-  auto raw = RawPostgres::Open(bed.server->url());
-  if (!raw.ok()) return raw.status();
-  bed.raw = *std::move(raw);
+  ASSIGN_OR_RETURN(auto log, LogWriter::Start(bed.server->url()));
+  bed.log = std::move(log);
+  ASSIGN_OR_RETURN(auto raw, RawPostgres::Open(bed.server->url()));
+  bed.raw = std::move(raw);
   return bed;
 }
 
@@ -72,10 +69,9 @@ absl::Status Rates(Bed& bed, const std::string& name, uint64_t appends, size_t b
                    const Bound& share, bool log_first, Figures& figures) {
   double log_rate = 0, raw_rate = 0;
   for (const bool log_turn : {log_first, !log_first}) {
-    const auto rate = log_turn ? bed.log->AppendRate(appends, bytes, kInFlight)
-                               : bed.raw->InsertRate(appends, bytes, kInFlight);
-    if (!rate.ok()) return rate.status();
-    (log_turn ? log_rate : raw_rate) = *rate;
+    ASSIGN_OR_RETURN(const auto rate, log_turn ? bed.log->AppendRate(appends, bytes, kInFlight)
+                                               : bed.raw->InsertRate(appends, bytes, kInFlight));
+    (log_turn ? log_rate : raw_rate) = rate;
   }
   figures.Add(name, "/s", log_rate);
   figures.AddRaw(name, "/s", kRaw, raw_rate);
@@ -87,11 +83,11 @@ absl::Status Rates(Bed& bed, const std::string& name, uint64_t appends, size_t b
 absl::Status Latencies(Bed& bed, const std::string& name, uint64_t appends, bool log_first,
                        Figures& figures) {
   for (const bool log_turn : {log_first, !log_first}) {
-    const auto latencies = log_turn ? bed.log->AppendLatencies(appends, kSmallBytes)
-                                    : bed.raw->InsertLatencies(appends, kSmallBytes);
-    if (!latencies.ok()) return latencies.status();
+    ASSIGN_OR_RETURN(const auto latencies, log_turn
+                                               ? bed.log->AppendLatencies(appends, kSmallBytes)
+                                               : bed.raw->InsertLatencies(appends, kSmallBytes));
     for (const auto& [percentile, fraction] : {std::pair{"p50", 0.5}, std::pair{"p99", 0.99}}) {
-      const double millis = static_cast<double>(latencies->Percentile(fraction)) / 1000;
+      const double millis = static_cast<double>(latencies.Percentile(fraction)) / 1000;
       const std::string figure = absl::StrCat(name, ": ", percentile);
       if (log_turn) {
         figures.Add(figure, "ms", millis);
@@ -108,27 +104,25 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
   for (const bool standby : {false, true}) {
     const std::string with = standby ? "standby: " : "";
     if (!setting.Wanted(standby ? "standby" : "batches small latency")) continue;
-    auto bed = MakeBed(standby);
-    if (!bed.ok()) return bed.status();
+    ASSIGN_OR_RETURN(auto bed, MakeBed(standby));
     for (int i = 0; i < setting.repetitions; ++i) {
       // They take turns to be first, since checkpoints and caches favour one of them.
       const bool log_first = i % 2 == 0;
       setting.Measure(with + "batches", figures, [&]() -> absl::Status {
-        absl::Status status = Rates(*bed, with + "batches of 500 kB", 400 / scale, kBatchBytes,
+        absl::Status status = Rates(bed, with + "batches of 500 kB", 400 / scale, kBatchBytes,
                                     {.at_least = 0.6}, log_first, figures);
         if (!status.ok() || standby) return status;
-        const auto read = bed->log->ReadRate();
-        if (!read.ok()) return read.status();
-        figures.Add("a follower reads batches", "MB/s", *read / kMegabyte);
+        ASSIGN_OR_RETURN(const auto read, bed.log->ReadRate());
+        figures.Add("a follower reads batches", "MB/s", read / kMegabyte);
         return absl::OkStatus();
       });
       if (!standby) {
         setting.Measure("small", figures, [&] {
-          return Rates(*bed, "rows of 500 B", 4'000 / scale, kSmallBytes, {}, log_first, figures);
+          return Rates(bed, "rows of 500 B", 4'000 / scale, kSmallBytes, {}, log_first, figures);
         });
       }
       setting.Measure(with + "latency", figures, [&] {
-        return Latencies(*bed, with + "one append of 500 B", 2'000 / scale, log_first, figures);
+        return Latencies(bed, with + "one append of 500 B", 2'000 / scale, log_first, figures);
       });
     }
   }

@@ -12,16 +12,17 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "services/handler/delivery/grpc/grpc_transport.h"
 #include "services/handler/delivery/http/http_transport.h"
+#include "tests/bench/beds/delivery_peers.h"
 #include "tests/bench/beds/platform_bed.h"
-#include "tests/bench/beds/receiver_process.h"
 #include "tests/bench/beds/stored_schedules.h"
 #include "tests/bench/figures/bench_run.h"
 #include "tests/bench/figures/machine.h"
 #include "tests/bench/raw/raw_limits.h"
 #include "tests/bench/stages/path_stages.h"
-#include "tests/fixtures/tcp_socket.h"
+#include "tests/fixtures/raw_call.h"
 #include "tests/integration/api_client.h"
 
 ABSL_FLAG(bool, separate, false, "five processes instead of standalone");
@@ -124,9 +125,8 @@ class PathBench {
     const auto raw_grpc = [this] { return RawGrpc(); };
     const auto raw_http = [this] { return RawHttp(); };
     const auto run = [this](const v1::Target& target) -> absl::StatusOr<double> {
-      const auto result = stages_.RunRate(target, events_);
-      if (!result.ok()) return result.status();
-      return result->per_second;
+      ASSIGN_OR_RETURN(const auto result, stages_.RunRate(target, events_));
+      return result.per_second;
     };
     Rate(
         "ingest: one-off events, durable", kBatches, raw_rows,
@@ -162,20 +162,19 @@ class PathBench {
   // Runs in this process: the emitter's own windows over a store whose schedules are all due.
   absl::StatusOr<double> EmissionRate(int repetition) {
     if (stored_ == nullptr) {
-      auto made =
+      ASSIGN_OR_RETURN(
+          auto made,
           StoredSchedules::Make({.folder = setting_.folder + "/schedules",
                                  .schedules = static_cast<int64_t>(events_) * setting_.repetitions,
                                  .due_per_window = static_cast<int64_t>(events_),
-                                 .windows = setting_.repetitions});
-      if (!made.ok()) return made.status();
-      stored_ = *std::move(made);
+                                 .windows = setting_.repetitions}));
+      stored_ = std::move(made);
       if (const auto created = stored_->Create(); !created.ok()) return created.status();
     }
-    const auto emitted = stored_->Emit(repetition);
-    if (!emitted.ok()) return emitted.status();
-    if (emitted->occurrences != static_cast<int64_t>(events_))
-      return absl::InternalError(absl::StrCat(emitted->occurrences, " occurrences"));
-    return static_cast<double>(events_) / emitted->seconds;
+    ASSIGN_OR_RETURN(const auto emitted, stored_->Emit(repetition));
+    if (emitted.occurrences != static_cast<int64_t>(events_))
+      return absl::InternalError(absl::StrCat(emitted.occurrences, " occurrences"));
+    return static_cast<double>(events_) / emitted.seconds;
   }
 
   // `single`: this repetition's rate of one-off events; 0 if it was not measured.
@@ -218,14 +217,13 @@ class PathBench {
 };
 
 absl::Status Run(const BenchSetting& setting, Figures& figures) {
-  auto receiver = ReceiverProcess::Start(setting.bin);
-  if (!receiver.ok()) return receiver.status();
+  ASSIGN_OR_RETURN(auto receiver, ReceiverProcess::Start(setting.bin));
   const bool platform = absl::GetFlag(FLAGS_platform);
   PlatformBed bed({.bin = setting.bin,
                    .folder = setting.folder + "/platform",
                    .separate = absl::GetFlag(FLAGS_separate)});
-  if (absl::Status status = platform ? bed.Start() : absl::OkStatus(); !status.ok()) return status;
-  PathBench(setting, &bed, receiver->get(), &figures).Run(platform);
+  RETURN_IF_ERROR(platform ? bed.Start() : absl::OkStatus());
+  PathBench(setting, &bed, receiver.get(), &figures).Run(platform);
   return absl::OkStatus();
 }
 

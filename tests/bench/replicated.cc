@@ -21,8 +21,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "tests/bench/beds/delivery_peers.h"
 #include "tests/bench/beds/platform_bed.h"
-#include "tests/bench/beds/receiver_process.h"
 #include "tests/bench/figures/bench_run.h"
 #include "tests/bench/figures/figures.h"
 #include "tests/bench/raw/raw_limits.h"
@@ -50,7 +51,7 @@ struct Side {
 absl::StatusOr<Side> MakeSide(PlatformBed::Options options, ReceiverProcess* receiver) {
   Side side;
   side.bed = std::make_unique<PlatformBed>(options);
-  if (absl::Status status = side.bed->Start(); !status.ok()) return status;
+  RETURN_IF_ERROR(side.bed->Start());
   side.stages = std::make_unique<PathStages>(PathStages::Options{.payload_bytes = kPayloadBytes},
                                              side.bed.get(), receiver);
   return side;
@@ -65,7 +66,7 @@ class ReplicatedBench {
         events_(absl::GetFlag(FLAGS_events) / (setting.quick ? 5 : 1)) {}
 
   absl::Status Run() {
-    if (absl::Status status = Start(); !status.ok()) return status;
+    RETURN_IF_ERROR(Start());
     for (int i = 0; i < setting_.repetitions; ++i) {
       // They take turns to be first.
       const bool replicated_first = i % 2 == 0;
@@ -79,53 +80,51 @@ class ReplicatedBench {
 
  private:
   absl::Status Start() {
-    auto postgres = fixtures::Postgres::Start();
-    if (!postgres.ok()) return postgres.status();
-    postgres_ = *std::move(postgres);
-    auto raw = RawPostgres::Open(postgres_->url());
-    if (!raw.ok()) return raw.status();
-    raw_ = *std::move(raw);
-    auto alone = MakeSide({.bin = setting_.bin, .folder = setting_.folder + "/alone"}, receiver_);
-    if (!alone.ok()) return alone.status();
-    alone_ = *std::move(alone);
+    ASSIGN_OR_RETURN(auto postgres, fixtures::Postgres::Start());
+    postgres_ = std::move(postgres);
+    ASSIGN_OR_RETURN(auto raw, RawPostgres::Open(postgres_->url()));
+    raw_ = std::move(raw);
+    ASSIGN_OR_RETURN(
+        auto alone,
+        MakeSide({.bin = setting_.bin, .folder = setting_.folder + "/alone"}, receiver_));
+    alone_ = std::move(alone);
     // The advertised address is not used, because there is no follower.
-    auto replicated =
+    ASSIGN_OR_RETURN(
+        auto replicated,
         MakeSide({.bin = setting_.bin,
                   .folder = setting_.folder + "/replicated",
                   .extra_arguments = {{"standalone",
                                        {absl::StrCat("--replicate_through=", postgres_->url()),
                                         "--store_id=bench", "--advertise=127.0.0.1:1"}}}},
-                 receiver_);
-    if (!replicated.ok()) return replicated.status();
-    replicated_ = *std::move(replicated);
+                 receiver_));
+    replicated_ = std::move(replicated);
     return absl::OkStatus();
   }
 
   absl::Status Quiet() {
-    if (absl::Status status = alone_.bed->AwaitIdle(); !status.ok()) return status;
-    if (absl::Status status = replicated_.bed->AwaitIdle(); !status.ok()) return status;
+    RETURN_IF_ERROR(alone_.bed->AwaitIdle());
+    RETURN_IF_ERROR(replicated_.bed->AwaitIdle());
     return receiver_->Clear();
   }
 
   absl::StatusOr<double> RawRate() {
-    const auto inserts = raw_->InsertRate(std::max<uint64_t>(events_ / kEventsOfInsert, 1),
-                                          kEventsOfInsert * kPayloadBytes, kInsertsInFlight);
-    if (!inserts.ok()) return inserts.status();
-    return *inserts * kEventsOfInsert;
+    ASSIGN_OR_RETURN(const auto inserts,
+                     raw_->InsertRate(std::max<uint64_t>(events_ / kEventsOfInsert, 1),
+                                      kEventsOfInsert * kPayloadBytes, kInsertsInFlight));
+    return inserts * kEventsOfInsert;
   }
 
   absl::Status Ingest(bool replicated_first) {
     double raw = 0, rate = 0, alone = 0;
     for (const bool replicated : {replicated_first, !replicated_first}) {
-      if (absl::Status status = Quiet(); !status.ok()) return status;
+      RETURN_IF_ERROR(Quiet());
       if (replicated) {
-        const auto inserted = RawRate();
-        if (!inserted.ok()) return inserted.status();
-        raw = *inserted;
+        ASSIGN_OR_RETURN(const auto inserted, RawRate());
+        raw = inserted;
       }
-      const auto measured = (replicated ? replicated_ : alone_).stages->IngestRate(events_);
-      if (!measured.ok()) return measured.status();
-      (replicated ? rate : alone) = *measured;
+      ASSIGN_OR_RETURN(const auto measured,
+                       (replicated ? replicated_ : alone_).stages->IngestRate(events_));
+      (replicated ? rate : alone) = measured;
     }
     const std::string name = "ingest: one-off events, durable";
     figures_->Add(name, "/s", rate);
@@ -139,10 +138,10 @@ class ReplicatedBench {
     const v1::Target target = integration::GrpcTo(receiver_->grpc_target());
     double rate = 0, alone = 0;
     for (const bool replicated : {replicated_first, !replicated_first}) {
-      if (absl::Status status = Quiet(); !status.ok()) return status;
-      const auto measured = (replicated ? replicated_ : alone_).stages->OneOffRate(target, events_);
-      if (!measured.ok()) return measured.status();
-      (replicated ? rate : alone) = *measured;
+      RETURN_IF_ERROR(Quiet());
+      ASSIGN_OR_RETURN(const auto measured,
+                       (replicated ? replicated_ : alone_).stages->OneOffRate(target, events_));
+      (replicated ? rate : alone) = measured;
     }
     const std::string name = "deliver one-off events: gRPC, durable Done";
     figures_->Add(name, "/s", rate);
@@ -153,12 +152,11 @@ class ReplicatedBench {
   }
 
   absl::Status MeasureLateness() {
-    if (absl::Status status = Quiet(); !status.ok()) return status;
-    const auto late =
-        replicated_.stages->LatenessAt(integration::GrpcTo(receiver_->grpc_target()),
-                                       kLatenessPerSecond, setting_.quick ? 2000 : 4000);
-    if (!late.ok()) return late.status();
-    AddLateness(absl::StrCat("lateness at ", kLatenessPerSecond, "/s: "), *late, {.at_most = 5},
+    RETURN_IF_ERROR(Quiet());
+    ASSIGN_OR_RETURN(const auto late, replicated_.stages->LatenessAt(
+                                          integration::GrpcTo(receiver_->grpc_target()),
+                                          kLatenessPerSecond, setting_.quick ? 2000 : 4000));
+    AddLateness(absl::StrCat("lateness at ", kLatenessPerSecond, "/s: "), late, {.at_most = 5},
                 *figures_);
     return absl::OkStatus();
   }
@@ -166,27 +164,24 @@ class ReplicatedBench {
   absl::Status Restore(int repetition) {
     const std::string folder = absl::StrCat(setting_.folder, "/restore", repetition);
     const uint64_t events = kRestoredEvents / (setting_.quick ? 10 : 1);
-    auto source = MakeSide({.bin = setting_.bin, .folder = folder}, receiver_);
-    if (!source.ok()) return source.status();
-    const auto ingested = source->stages->IngestRate(events);
-    if (!ingested.ok()) return ingested.status();
-    const std::string data = source->bed->data_folder();
-    if (absl::Status status = source->bed->Stop(); !status.ok()) return status;
+    ASSIGN_OR_RETURN(auto source, MakeSide({.bin = setting_.bin, .folder = folder}, receiver_));
+    RETURN_IF_ERROR(source.stages->IngestRate(events).status());
+    const std::string data = source.bed->data_folder();
+    RETURN_IF_ERROR(source.bed->Stop());
     const std::vector<std::string> replica = {
         absl::StrCat("--replicate_through=", postgres_->url()),
         absl::StrCat("--replicated_log=restore", repetition), "--store_id=bench",
         "--advertise=127.0.0.1:1"};
-    if (absl::Status status = MoveIntoLog(data, replica, folder); !status.ok()) return status;
+    RETURN_IF_ERROR(MoveIntoLog(data, replica, folder));
 
     PlatformBed restored({.bin = setting_.bin,
                           .folder = folder + "/replica",
                           .extra_arguments = {{"standalone", replica}}});
     const absl::Time began = absl::Now();
-    if (absl::Status status = restored.Start(); !status.ok()) return status;
+    RETURN_IF_ERROR(restored.Start());
     const absl::Duration took = absl::Now() - began;
-    const auto rows = restored.Metric("standalone", "escapement_store_rows");
-    if (!rows.ok()) return rows.status();
-    if (*rows < static_cast<double>(events)) return absl::InternalError("events are missing");
+    ASSIGN_OR_RETURN(const auto rows, restored.Metric("standalone", "escapement_store_rows"));
+    if (rows < static_cast<double>(events)) return absl::InternalError("events are missing");
     figures_->Add(absl::StrCat("restore of ", events, " pending events: start to ready"), "s",
                   absl::ToDoubleSeconds(took), {.at_most = 30});
     return restored.Stop();
@@ -195,14 +190,12 @@ class ReplicatedBench {
   absl::Status MoveIntoLog(const std::string& data, std::vector<std::string> arguments,
                            const std::string& folder) {
     arguments.insert(arguments.end(), {"--move_into_log", "--data_dir=" + data});
-    auto move = integration::ChildProcess::Start(
-        {.program = setting_.bin + "/services/standalone/standalone",
-         .arguments = std::move(arguments),
-         .log = folder + "/move.log"});
-    if (!move.ok()) return move.status();
-    const auto code = (*move)->Wait(absl::Minutes(5));
-    if (!code.ok()) return code.status();
-    return *code == 0 ? absl::OkStatus() : absl::InternalError("--move_into_log failed");
+    ASSIGN_OR_RETURN(auto move, integration::ChildProcess::Start(
+                                    {.program = setting_.bin + "/services/standalone/standalone",
+                                     .arguments = std::move(arguments),
+                                     .log = folder + "/move.log"}));
+    ASSIGN_OR_RETURN(const auto code, move->Wait(absl::Minutes(5)));
+    return code == 0 ? absl::OkStatus() : absl::InternalError("--move_into_log failed");
   }
 
   const BenchSetting& setting_;
@@ -216,9 +209,8 @@ class ReplicatedBench {
 };
 
 absl::Status Run(const BenchSetting& setting, Figures& figures) {
-  auto receiver = ReceiverProcess::Start(setting.bin);
-  if (!receiver.ok()) return receiver.status();
-  return ReplicatedBench(setting, receiver->get(), &figures).Run();
+  ASSIGN_OR_RETURN(auto receiver, ReceiverProcess::Start(setting.bin));
+  return ReplicatedBench(setting, receiver.get(), &figures).Run();
 }
 
 }  // namespace

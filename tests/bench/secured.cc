@@ -16,8 +16,9 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "tests/bench/beds/delivery_peers.h"
 #include "tests/bench/beds/platform_bed.h"
-#include "tests/bench/beds/receiver_process.h"
 #include "tests/bench/figures/bench_run.h"
 #include "tests/bench/stages/doors_stages.h"
 #include "tests/bench/stages/path_stages.h"
@@ -67,13 +68,13 @@ class SecuredBench {
                                .folder = absl::StrCat(setting_.folder, "/", candidate.name),
                                .separate = true,
                                .secured = &candidate == &candidates_[kSecured]});
-      if (absl::Status status = candidate.bed->Start(); !status.ok()) return status;
+      RETURN_IF_ERROR(candidate.bed->Start());
       candidate.path = std::make_unique<PathStages>(
           PathStages::Options{.payload_bytes = kPayloadBytes}, candidate.bed.get(), receiver_);
       candidate.doors = std::make_unique<DoorsStages>(
           candidate.bed->front("master"), candidate.bed->platform().http_address("master"),
           candidate.bed->caller());
-      if (absl::Status status = candidate.doors->Prepare(); !status.ok()) return status;
+      RETURN_IF_ERROR(candidate.doors->Prepare());
       // A new platform is slower than one that has worked for a while.
       if (const auto warm = candidate.path->OneOffRate(Grpc(), events_ / 4); !warm.ok())
         return warm.status();
@@ -103,11 +104,10 @@ class SecuredBench {
     std::array<double, 2> values;
     for (size_t i : {kPlaintext, kSecured}) {
       const size_t turn = (i + static_cast<size_t>(repetition)) % 2;
-      const auto value = rate.measure(candidates_[turn]);
-      if (!value.ok()) return value.status();
-      values[turn] = *value;
+      ASSIGN_OR_RETURN(const auto value, rate.measure(candidates_[turn]));
+      values[turn] = value;
       // Background work (compaction…) of this platform must not disturb the next one.
-      if (absl::Status status = candidates_[turn].bed->AwaitIdle(); !status.ok()) return status;
+      RETURN_IF_ERROR(candidates_[turn].bed->AwaitIdle());
     }
     for (size_t i : {kPlaintext, kSecured})
       figures.Add(absl::StrCat(rate.name, ": ", candidates_[i].name), "/s", values[i]);
@@ -125,10 +125,9 @@ class SecuredBench {
 };
 
 absl::Status Run(const BenchSetting& setting, Figures& figures) {
-  auto receiver = ReceiverProcess::Start(setting.bin);
-  if (!receiver.ok()) return receiver.status();
-  SecuredBench bench(setting, receiver->get());
-  if (absl::Status status = bench.Start(); !status.ok()) return status;
+  ASSIGN_OR_RETURN(auto receiver, ReceiverProcess::Start(setting.bin));
+  SecuredBench bench(setting, receiver.get());
+  RETURN_IF_ERROR(bench.Start());
   bench.Run(figures);
   return absl::OkStatus();
 }

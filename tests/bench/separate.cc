@@ -14,8 +14,9 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "tests/bench/beds/delivery_peers.h"
 #include "tests/bench/beds/platform_bed.h"
-#include "tests/bench/beds/receiver_process.h"
 #include "tests/bench/figures/bench_run.h"
 #include "tests/bench/raw/raw_limits.h"
 #include "tests/bench/stages/path_stages.h"
@@ -60,7 +61,7 @@ class SeparateBench {
                                .separate = separate,
                                .handlers = count,
                                .emitters = count});
-      if (absl::Status status = bed->Start(); !status.ok()) return status;
+      RETURN_IF_ERROR(bed->Start());
       auto stages = std::make_unique<PathStages>(
           PathStages::Options{.payload_bytes = kPayloadBytes}, bed.get(), receiver_);
       candidates_.push_back({name, std::move(bed), std::move(stages)});
@@ -133,10 +134,9 @@ class SeparateBench {
 };
 
 absl::Status Run(const BenchSetting& setting, Figures& figures) {
-  auto receiver = ReceiverProcess::Start(setting.bin);
-  if (!receiver.ok()) return receiver.status();
-  SeparateBench bench(setting, receiver->get());
-  if (absl::Status status = bench.Start(); !status.ok()) return status;
+  ASSIGN_OR_RETURN(auto receiver, ReceiverProcess::Start(setting.bin));
+  SeparateBench bench(setting, receiver.get());
+  RETURN_IF_ERROR(bench.Start());
   bench.Run(figures);
   return absl::OkStatus();
 }

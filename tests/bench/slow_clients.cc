@@ -18,8 +18,9 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "tests/bench/beds/delivery_peers.h"
 #include "tests/bench/beds/platform_bed.h"
-#include "tests/bench/beds/receiver_process.h"
 #include "tests/bench/figures/bench_run.h"
 #include "tests/bench/stages/path_stages.h"
 #include "tests/integration/api_client.h"
@@ -55,9 +56,8 @@ class SlowClientsBench {
     double p99_with = 0;
     double p99_without = 0;
     for (const bool with : {repetition % 2 != 0, repetition % 2 == 0}) {
-      const auto p99 = with ? With(figures) : Without(figures);
-      if (!p99.ok()) return p99.status();
-      (with ? p99_with : p99_without) = *p99;
+      ASSIGN_OR_RETURN(const auto p99, with ? With(figures) : Without(figures));
+      (with ? p99_with : p99_without) = p99;
     }
     figures.Add(bed_->mode() + ": p99 with slow clients, of that without", "%",
                 100 * p99_with / p99_without, {.at_most = 200});
@@ -73,27 +73,27 @@ class SlowClientsBench {
 
   absl::StatusOr<double> With(Figures& figures) {
     bed_->AwaitIdle().IgnoreError();
-    const auto clients =
+    ASSIGN_OR_RETURN(
+        const auto clients,
         SlowClients::Start({.http = bed_->http_front("master"),
                             .grpc = bed_->front("master"),
                             .http_clients = absl::GetFlag(FLAGS_http_clients),
-                            .grpc_connections = absl::GetFlag(FLAGS_grpc_connections)});
-    if (!clients.ok()) return clients.status();
+                            .grpc_connections = absl::GetFlag(FLAGS_grpc_connections)}));
     const auto p99 = P99("with slow clients", figures);
     // Without the connections the figure would be none.
-    if (absl::Status status = (*clients)->CheckConnected(); !status.ok()) return status;
+    RETURN_IF_ERROR(clients->CheckConnected());
     figures.Add(bed_->mode() + ": connections that slow HTTP clients opened", "",
-                static_cast<double>((*clients)->http_connects()));
+                static_cast<double>(clients->http_connects()));
     return p99;
   }
 
   // Milliseconds.
   absl::StatusOr<double> P99(const std::string& name, Figures& figures) {
-    const auto late =
-        stages_.LatenessAt(target_, kPerSecond, static_cast<uint64_t>(kPerSecond * seconds_));
-    if (!late.ok()) return late.status();
-    AddLateness(absl::StrCat(bed_->mode(), ", ", name, ": "), *late, {}, figures);
-    return late->p99 / 1e3;
+    ASSIGN_OR_RETURN(
+        const auto late,
+        stages_.LatenessAt(target_, kPerSecond, static_cast<uint64_t>(kPerSecond * seconds_)));
+    AddLateness(absl::StrCat(bed_->mode(), ", ", name, ": "), late, {}, figures);
+    return late.p99 / 1e3;
   }
 
   const double seconds_;
@@ -106,9 +106,8 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
   // Before the platform starts, which inherits the limit.
   const auto connections = static_cast<uint64_t>(absl::GetFlag(FLAGS_http_clients) +
                                                  absl::GetFlag(FLAGS_grpc_connections));
-  if (absl::Status status = AllowOpenFiles(connections + kOtherFiles); !status.ok()) return status;
-  auto receiver = ReceiverProcess::Start(setting.bin);
-  if (!receiver.ok()) return receiver.status();
+  RETURN_IF_ERROR(AllowOpenFiles(connections + kOtherFiles));
+  ASSIGN_OR_RETURN(auto receiver, ReceiverProcess::Start(setting.bin));
   std::vector<std::unique_ptr<PlatformBed>> beds;
   std::vector<std::unique_ptr<SlowClientsBench>> benches;
   for (const std::string& mode : absl::GetFlag(FLAGS_modes)) {
@@ -116,10 +115,10 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
         PlatformBed::Options{.bin = setting.bin,
                              .folder = absl::StrCat(setting.folder, "/", mode),
                              .separate = mode == "separate"}));
-    if (absl::Status status = beds.back()->Start(); !status.ok()) return status;
+    RETURN_IF_ERROR(beds.back()->Start());
     benches.push_back(
-        std::make_unique<SlowClientsBench>(setting, beds.back().get(), receiver->get()));
-    if (absl::Status status = benches.back()->Warm(); !status.ok()) return status;
+        std::make_unique<SlowClientsBench>(setting, beds.back().get(), receiver.get()));
+    RETURN_IF_ERROR(benches.back()->Warm());
   }
   for (int i = 0; i < setting.repetitions; ++i) {
     for (size_t j = 0; j < beds.size(); ++j) {

@@ -11,6 +11,7 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "tests/bench/figures/bench_run.h"
 #include "tests/bench/figures/figures.h"
 #include "tests/bench/raw/raw_limits.h"
@@ -152,7 +153,7 @@ class ThrottleBench {
 
 absl::Status Run(const BenchSetting& setting, Figures& figures) {
   ThrottleBench bench(setting, &figures);
-  if (absl::Status status = bench.Start(); !status.ok()) return status;
+  RETURN_IF_ERROR(bench.Start());
   bench.Run();
   return absl::OkStatus();
 }

@@ -20,7 +20,7 @@
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
 #include "tests/fixtures/process/child_process.h"
-#include "tests/fixtures/tcp_socket.h"
+#include "tests/fixtures/raw_call.h"
 
 namespace escapement::budget {
 namespace {

@@ -78,7 +78,7 @@ TEST_P(KvConformance, AfterARestartOnlyTheLatestSequenceCountsAsUnchanged) {
   EXPECT_TRUE(Holds(Cond(kStates, "k", Kind::kUnchangedSince, "", 0, last)));
 }
 
-TEST_P(KvConformance, WhatACallerSawNeedsNoSecondLookUntilItChanges) {
+TEST_P(KvConformance, ValueACallerSawNeedsNoSecondReadUntilItChanges) {
   const CommitSeq seen = Must({{{}, {Put(kStates, "k", "1")}}}).seq;
   // The condition has the value that the caller saw; the store trusts it while the key is
   // unchanged.

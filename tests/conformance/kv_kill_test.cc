@@ -200,7 +200,7 @@ void CheckWhatSurvived(KvRig& rig, std::vector<std::unique_ptr<Client>>& clients
   }
 }
 
-TEST(KvKillTest, WhatWasAcknowledgedSurvivesEveryKill) {
+TEST(KvKillTest, AcknowledgedCommitSurvivesEveryKill) {
   std::string folder = absl::StrCat(getenv("TEST_TMPDIR"), "/kill-XXXXXX");
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   std::mt19937_64 random(20260301);

@@ -9,9 +9,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
+#include "common/base/status_macros.h"
 #include "common/kv/layout.h"
 #include "tests/conformance/rigs/awaited.h"
-#include "tests/crash/store_end.h"
+#include "tests/crash/store_history.h"
 #include "tests/crash/workload.h"
 
 namespace escapement::crash {
@@ -205,12 +206,11 @@ absl::StatusOr<State> ReadState(kv::KvStore& store) {
     while (true) {
       kv::Awaited<kv::ScanResult> answer;
       store.Scan(request, answer.callback());
-      auto result = answer.Wait();
-      if (!result.ok()) return result.status();
-      for (kv::Entry& entry : result->entries)
+      ASSIGN_OR_RETURN(auto result, answer.Wait());
+      for (kv::Entry& entry : result.entries)
         state[i][entry.key] = std::make_shared<const std::string>(std::move(entry.value));
-      if (!result->more) break;
-      request.begin = KeyAfter(result->entries.back().key);
+      if (!result.more) break;
+      request.begin = KeyAfter(result.entries.back().key);
     }
   }
   state[static_cast<size_t>(kv::ColumnFamily::kMeta)].erase(std::string(kv::kLayoutKey));

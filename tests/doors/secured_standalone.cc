@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/check.h"
+#include "common/base/status_macros.h"
 #include "common/rpc/channel.h"
 #include "common/status/errors.h"
 #include "escapement/v1/tenant_service.pb.h"
@@ -38,7 +39,7 @@ SecuredStandalone::SecuredStandalone(const std::string& name, std::vector<std::s
 }
 
 absl::Status SecuredStandalone::Start() {
-  if (auto status = platform_.Start({"standalone"}); !status.ok()) return status;
+  RETURN_IF_ERROR(platform_.Start({"standalone"}));
   channel_ = NewChannel(platform_.grpc_address("standalone"));
   return AwaitAnswer(admin_, "");
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "common/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tests/integration/probes.h"
 
@@ -16,11 +17,10 @@ using integration::ChildProcess;
 using integration::HttpGet;
 
 absl::StatusOr<std::string> Ask(const std::string& address, const std::string& path) {
-  auto answer = HttpGet(address, path, absl::Seconds(60));
-  if (!answer.ok()) return answer.status();
-  if (answer->status != 200)
-    return absl::InternalError(absl::StrCat("GET ", path, " answered ", answer->status));
-  return std::move(answer->body);
+  ASSIGN_OR_RETURN(auto answer, HttpGet(address, path, absl::Seconds(60)));
+  if (answer.status != 200)
+    return absl::InternalError(absl::StrCat("GET ", path, " answered ", answer.status));
+  return std::move(answer.body);
 }
 
 }  // namespace
@@ -30,15 +30,13 @@ Consumer::Consumer(std::unique_ptr<ChildProcess> process, std::string http, std:
 
 absl::StatusOr<std::unique_ptr<Consumer>> Consumer::Start(
     const std::string& program, const std::string& log, const std::vector<std::string>& arguments) {
-  auto process = ChildProcess::Start({.program = program, .arguments = arguments, .log = log});
-  if (!process.ok()) return process.status();
-  auto http = (*process)->AwaitLine("http ", absl::Seconds(20));
-  if (!http.ok()) return http.status();
-  auto grpc = (*process)->AwaitLine("grpc ", absl::Seconds(20));
-  if (!grpc.ok()) return grpc.status();
-  return std::unique_ptr<Consumer>(new Consumer(*std::move(process),
-                                                absl::StrCat("127.0.0.1:", http->substr(5)),
-                                                absl::StrCat("127.0.0.1:", grpc->substr(5))));
+  ASSIGN_OR_RETURN(auto process,
+                   ChildProcess::Start({.program = program, .arguments = arguments, .log = log}));
+  ASSIGN_OR_RETURN(auto http, process->AwaitLine("http ", absl::Seconds(20)));
+  ASSIGN_OR_RETURN(auto grpc, process->AwaitLine("grpc ", absl::Seconds(20)));
+  return std::unique_ptr<Consumer>(new Consumer(std::move(process),
+                                                absl::StrCat("127.0.0.1:", http.substr(5)),
+                                                absl::StrCat("127.0.0.1:", grpc.substr(5))));
 }
 
 std::string Consumer::http_uri(absl::string_view path) const {
@@ -47,17 +45,15 @@ std::string Consumer::http_uri(absl::string_view path) const {
 std::string Consumer::grpc_uri() const { return grpc_; }
 
 absl::StatusOr<uint64_t> Consumer::CountEvents(absl::string_view prefix) const {
-  auto body = Ask(http_, absl::StrCat("/stats?prefix=", prefix));
-  if (!body.ok()) return body.status();
-  const auto json = nlohmann::json::parse(*body, nullptr, false);
+  ASSIGN_OR_RETURN(auto body, Ask(http_, absl::StrCat("/stats?prefix=", prefix)));
+  const auto json = nlohmann::json::parse(body, nullptr, false);
   if (!json.is_object()) return absl::InternalError("the consumer's counters are not JSON");
   return json.value("distinct", uint64_t{0});
 }
 
 absl::StatusOr<WorkNote> Consumer::AskWork() const {
-  auto body = Ask(http_, "/work");
-  if (!body.ok()) return body.status();
-  const auto json = nlohmann::json::parse(*body, nullptr, false);
+  ASSIGN_OR_RETURN(auto body, Ask(http_, "/work"));
+  const auto json = nlohmann::json::parse(body, nullptr, false);
   if (!json.is_object() || !json.contains("completions"))
     return absl::InternalError("the worker's counters are not JSON");
   return WorkNote{.distinct = json.value("distinct", uint64_t{0}),
@@ -74,11 +70,10 @@ absl::StatusOr<std::vector<Arrival>> Consumer::ListArrivals(absl::string_view pr
   std::vector<Arrival> arrivals;
   constexpr size_t kPage = 50'000;
   while (true) {
-    auto body = Ask(http_, absl::StrCat("/receipts?prefix=", prefix, "&skip=", arrivals.size(),
-                                        "&limit=", kPage));
-    if (!body.ok()) return body.status();
+    ASSIGN_OR_RETURN(auto body, Ask(http_, absl::StrCat("/receipts?prefix=", prefix, "&skip=",
+                                                        arrivals.size(), "&limit=", kPage)));
     size_t lines = 0;
-    for (absl::string_view line : absl::StrSplit(*body, '\n', absl::SkipEmpty())) {
+    for (absl::string_view line : absl::StrSplit(body, '\n', absl::SkipEmpty())) {
       const auto json = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
       if (!json.is_object()) return absl::InternalError("the consumer's notes are not JSON");
       arrivals.push_back({json.value("id", ""), json.value("index", int64_t{0}),

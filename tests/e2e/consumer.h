@@ -15,7 +15,7 @@
 
 namespace escapement::e2e {
 
-// The counts of a worker (tests/fixtures/work_ledger.h). Times are in microseconds since 1970.
+// The counts of a worker (tests/fixtures/worker.h). Times are in microseconds since 1970.
 struct WorkNote {
   uint64_t distinct = 0;
   uint64_t ended = 0;

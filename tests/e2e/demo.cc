@@ -14,13 +14,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "common/auth/key_directory.h"
+#include "common/base/status_macros.h"
+#include "common/tls/testing/test_certificates.h"
 #include "tests/e2e/consumer.h"
 #include "tests/e2e/judge.h"
-#include "tests/e2e/secure_platform.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/platform.h"
 
 namespace escapement::e2e {
+
 namespace {
 
 using integration::ApiClient;
@@ -56,15 +59,15 @@ class Demo {
             Platform::Options{.bin = options.bin, .folder = options.folder})) {}
 
   absl::StatusOr<bool> Run() {
-    if (auto status = Start(); !status.ok()) return status;
-    if (auto status = OnTime(); !status.ok()) return status;
-    if (auto status = Batch(); !status.ok()) return status;
-    if (auto status = BatchWithKills(); !status.ok()) return status;
-    if (auto status = Secure(); !status.ok()) return status;
-    if (auto status = ThrottledBatch(); !status.ok()) return status;
-    if (auto status = ThrottledBatchWithKills(); !status.ok()) return status;
-    if (auto status = Time(); !status.ok()) return status;
-    if (auto status = Transports(); !status.ok()) return status;
+    RETURN_IF_ERROR(Start());
+    RETURN_IF_ERROR(OnTime());
+    RETURN_IF_ERROR(Batch());
+    RETURN_IF_ERROR(BatchWithKills());
+    RETURN_IF_ERROR(Secure());
+    RETURN_IF_ERROR(ThrottledBatch());
+    RETURN_IF_ERROR(ThrottledBatchWithKills());
+    RETURN_IF_ERROR(Time());
+    RETURN_IF_ERROR(Transports());
     std::fputs(FormatVerdicts(verdicts_).c_str(), stdout);
     bool held = true;
     for (const Verdict& verdict : verdicts_) held = held && verdict.problems.empty();
@@ -75,11 +78,10 @@ class Demo {
  private:
   absl::Status Start() {
     Say("starting store, master, emitter, token manager, handler and a consumer");
-    auto consumer = Consumer::Start(options_.bin + "/tests/fixtures/receiver",
-                                    options_.folder + "/receiver.log");
-    if (!consumer.ok()) return consumer.status();
-    consumer_ = *std::move(consumer);
-    if (auto status = platform_->Start(kServices); !status.ok()) return status;
+    ASSIGN_OR_RETURN(auto consumer, Consumer::Start(options_.bin + "/tests/fixtures/receiver",
+                                                    options_.folder + "/receiver.log"));
+    consumer_ = std::move(consumer);
+    RETURN_IF_ERROR(platform_->Start(kServices));
     api_ = std::make_unique<ApiClient>(platform_->grpc_address("master"));
     return absl::OkStatus();
   }
@@ -93,7 +95,7 @@ class Demo {
     }
     const SecureFiles files(options_.folder);
     platform_ = std::make_unique<Platform>(files.PlatformOptions(options_.bin, options_.folder));
-    if (auto status = platform_->Start(kServices); !status.ok()) return status;
+    RETURN_IF_ERROR(platform_->Start(kServices));
     proof_ = files.proof;
     key_file_ = files.key_file;
     const std::string& master = platform_->grpc_address("master");
@@ -151,20 +153,19 @@ class Demo {
     absl::Time before_time = begun;
     double rate = 0;
     while (absl::Now() < deadline) {
-      auto count = consumer_->CountEvents(prefix);
-      if (!count.ok()) return count.status();
+      ASSIGN_OR_RETURN(auto count, consumer_->CountEvents(prefix));
       if (every) {
-        if (auto status = every(*count); !status.ok()) return status;
+        RETURN_IF_ERROR(every(count));
       }
       const absl::Duration since = absl::Now() - before_time;
       if (since > absl::Milliseconds(500)) {
-        rate = static_cast<double>(*count - before) / absl::ToDoubleSeconds(since);
-        before = *count;
+        rate = static_cast<double>(count - before) / absl::ToDoubleSeconds(since);
+        before = count;
         before_time = absl::Now();
       }
-      progress_.Show(absl::StrFormat("demo: %-36s %7d of %d  %8.0f/s  %5.1f s", what, *count,
+      progress_.Show(absl::StrFormat("demo: %-36s %7d of %d  %8.0f/s  %5.1f s", what, count,
                                      expected, rate, absl::ToDoubleSeconds(absl::Now() - begun)));
-      if (*count >= expected) break;
+      if (count >= expected) break;
       poll(nullptr, 0, 50);
     }
     progress_.Clear();
@@ -205,7 +206,7 @@ class Demo {
           i % 2 == 0 ? HttpTo(consumer_->http_uri("/one-off")) : GrpcTo(consumer_->grpc_uri());
       events.push_back(std::move(event));
     }
-    if (auto status = api_->CreateEvents(events); !status.ok()) return status;
+    RETURN_IF_ERROR(api_->CreateEvents(events));
     if (auto status = Await("one-off events and cron", kOneOffs, due.size()); !status.ok())
       return status;
     if (auto status = Await("cron in another zone", SourceOf(kZoned), 1); !status.ok())
@@ -219,8 +220,7 @@ class Demo {
     const absl::Time paused_at = absl::Now();
     // Events claimed before the pause may still be on their way.
     poll(nullptr, 0, 300);
-    auto ticks = consumer_->ListArrivals(SourceOf(kSeconds));
-    if (!ticks.ok()) return ticks.status();
+    ASSIGN_OR_RETURN(auto ticks, consumer_->ListArrivals(SourceOf(kSeconds)));
     // Every even second from the creation to the pause. At the two edges a second counts only if
     // its event came.
     std::set<int64_t> expected;
@@ -228,20 +228,18 @@ class Demo {
          second <= absl::ToUnixSeconds(paused_at); ++second) {
       const absl::Time instant = absl::FromUnixSeconds(second);
       const bool sure = instant > after_create && instant < paused_at - absl::Milliseconds(500);
-      const bool came = std::any_of(ticks->begin(), ticks->end(), [&](const Arrival& a) {
+      const bool came = std::any_of(ticks.begin(), ticks.end(), [&](const Arrival& a) {
         return a.launch_micros == second * 1'000'000;
       });
       if (second % 2 == 0 && (sure || came) && instant > before_create)
         expected.insert(second * 1'000'000);
     }
-    verdicts_.push_back(JudgeInstants("(a) cron */2 * * * * *, HTTP", *ticks, expected, false));
-    auto zoned = consumer_->ListArrivals(SourceOf(kZoned));
-    if (!zoned.ok()) return zoned.status();
+    verdicts_.push_back(JudgeInstants("(a) cron */2 * * * * *, HTTP", ticks, expected, false));
+    ASSIGN_OR_RETURN(auto zoned, consumer_->ListArrivals(SourceOf(kZoned)));
     verdicts_.push_back(
-        JudgeInstants("(a) cron in Asia/Kathmandu (+05:45), gRPC", *zoned, {zoned_instant}, false));
-    auto one_offs = consumer_->ListArrivals(kOneOffs);
-    if (!one_offs.ok()) return one_offs.status();
-    verdicts_.push_back(JudgeInstants("(b) one-off events, HTTP and gRPC", *one_offs, due, false));
+        JudgeInstants("(a) cron in Asia/Kathmandu (+05:45), gRPC", zoned, {zoned_instant}, false));
+    ASSIGN_OR_RETURN(auto one_offs, consumer_->ListArrivals(kOneOffs));
+    verdicts_.push_back(JudgeInstants("(b) one-off events, HTTP and gRPC", one_offs, due, false));
     return absl::OkStatus();
   }
 
@@ -283,7 +281,7 @@ class Demo {
                        ", after ", count, " events"));
       for (const char* service : {"handler", "emitter"}) {
         platform_->Kill(service);
-        if (auto status = platform_->Restart(service); !status.ok()) return status;
+        RETURN_IF_ERROR(platform_->Restart(service));
       }
       return absl::OkStatus();
     };
@@ -409,9 +407,8 @@ class Demo {
       if (!complete) poll(nullptr, 0, 50);
     }
     progress_.Clear();
-    auto arrivals = consumer_->ListArrivals(SourceOf(id));
-    if (!arrivals.ok()) return arrivals.status();
-    verdicts_.push_back(JudgeBatch(what, *arrivals, options_.batch_events, again_allowed));
+    ASSIGN_OR_RETURN(auto arrivals, consumer_->ListArrivals(SourceOf(id)));
+    verdicts_.push_back(JudgeBatch(what, arrivals, options_.batch_events, again_allowed));
     if (!complete)
       verdicts_.back().problems.push_back(absl::StrCat("the platform's own record says: ", last));
     return absl::OkStatus();
@@ -430,5 +427,43 @@ class Demo {
 }  // namespace
 
 absl::StatusOr<bool> RunDemo(const DemoOptions& options) { return Demo(options).Run(); }
+
+void Progress::Show(const std::string& words) {
+  const absl::Time now = absl::Now();
+  if (now - last_ < (terminal_ ? absl::Milliseconds(100) : absl::Seconds(3))) return;
+  last_ = now;
+  std::fprintf(stderr, terminal_ ? "\r\033[K%s" : "%s\n", words.c_str());
+  std::fflush(stderr);
+}
+
+void Progress::Clear() {
+  if (terminal_) std::fprintf(stderr, "\r\033[K");
+}
+
+SecureFiles::SecureFiles(const std::string& folder) : key_file(folder + "/admin.key") {
+  const testing::TestCa ca;
+  const std::string ca_file = folder + "/ca.pem";
+  testing::WriteFile(ca_file, ca.pem());
+  const auto service = testing::WriteIdentity(
+      ca.Issue(1, "DNS:escapement-service,DNS:localhost,IP:127.0.0.1"), folder, "tls");
+  service_cert_ = service.cert;
+  service_key_ = service.key;
+  proof.tls = PeerTls{.ca = ca_file};
+  proof.key = auth::NewApiKey().ToString();
+  testing::WriteFile(key_file, proof.key);
+}
+
+integration::Platform::Options SecureFiles::PlatformOptions(const std::string& bin,
+                                                            const std::string& folder) const {
+  const std::string& ca = proof.tls->ca;
+  const std::vector<std::string> flags = {"--require_credentials", "--tls_cert=" + service_cert_,
+                                          "--tls_key=" + service_key_, "--tls_client_ca=" + ca,
+                                          "--peer_ca=" + ca};
+  integration::Platform::Options options{.bin = bin, .folder = folder, .tls = proof.tls};
+  for (const char* service : {"store", "master", "emitter", "token_manager", "handler"})
+    options.extra_arguments[service] = flags;
+  options.extra_arguments["master"].push_back("--bootstrap_key_file=" + key_file);
+  return options;
+}
 
 }  // namespace escapement::e2e

@@ -120,6 +120,25 @@ struct ThrottledPhase {
 absl::StatusOr<Verdict> RunThrottled(const ThrottledPhase& phase, integration::Platform& platform,
                                      integration::ApiClient& api);
 
+// A platform that uses TLS on every port, client certificates between its services, and API keys.
+
+// Files for one such platform, in a folder that exists: an authority, certificates for services and
+// a client, and the first key.
+struct SecureFiles {
+  explicit SecureFiles(const std::string& folder);
+
+  // Options for store, master, emitter, token manager and handler.
+  integration::Platform::Options PlatformOptions(const std::string& bin,
+                                                 const std::string& folder) const;
+
+  fixtures::CallerProof proof;  // an admin's
+  std::string key_file;
+
+ private:
+  std::string service_cert_;
+  std::string service_key_;
+};
+
 }  // namespace escapement::e2e
 
 #endif  // TESTS_E2E_DEMO_H_

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 #include "tests/e2e/consumer.h"
 #include "tests/e2e/demo.h"
 #include "tests/fixtures/policy_client.h"
@@ -25,9 +26,9 @@ class ThrottledRun {
         source_(absl::StrCat("/tenants/default/schedules/", options.schedule_id)) {}
 
   absl::StatusOr<Verdict> Run() {
-    if (auto status = StartConsumer(); !status.ok()) return status;
-    if (auto status = Create(); !status.ok()) return status;
-    if (auto status = AwaitEnd(); !status.ok()) return status;
+    RETURN_IF_ERROR(StartConsumer());
+    RETURN_IF_ERROR(Create());
+    RETURN_IF_ERROR(AwaitEnd());
     return Judge();
   }
 
@@ -45,11 +46,11 @@ class ThrottledRun {
       arguments.push_back(absl::StrCat("--token_ca=", options_.proof.tls->ca));
       arguments.push_back(absl::StrCat("--token_key_file=", options_.key_file));
     }
-    auto consumer = Consumer::Start(
-        options_.bin + "/tests/fixtures/receiver",
-        absl::StrCat(options_.folder, "/receiver-", options_.schedule_id, ".log"), arguments);
-    if (!consumer.ok()) return consumer.status();
-    consumer_ = *std::move(consumer);
+    ASSIGN_OR_RETURN(auto consumer, Consumer::Start(options_.bin + "/tests/fixtures/receiver",
+                                                    absl::StrCat(options_.folder, "/receiver-",
+                                                                 options_.schedule_id, ".log"),
+                                                    arguments));
+    consumer_ = std::move(consumer);
     return absl::OkStatus();
   }
 
@@ -58,14 +59,13 @@ class ThrottledRun {
                                     options_.proof);
     v1::ThrottlePolicy policy;
     policy.set_max_concurrent(options_.concurrent);
-    auto name = policies.Create(options_.schedule_id, policy);
-    if (!name.ok()) return name.status();
+    ASSIGN_OR_RETURN(auto name, policies.Create(options_.schedule_id, policy));
     due_ = absl::FromUnixSeconds(absl::ToUnixSeconds(absl::Now() + absl::Seconds(2)) + 1);
     v1::Schedule schedule;
     // Fires once a year, at this instant.
     schedule.set_cron(absl::FormatTime("%-S %-M %-H %-d %-m *", due_, absl::UTCTimeZone()));
     schedule.set_event_count(options_.events);
-    schedule.set_policy(*name);
+    schedule.set_policy(name);
     schedule.set_payload(absl::StrCat("{\"of\":\"", options_.schedule_id, "\"}"));
     schedule.mutable_delivery_timeout()->set_seconds(
         absl::ToInt64Seconds(options_.delivery_timeout));
@@ -81,16 +81,15 @@ class ThrottledRun {
     const absl::Time deadline = due_ + options_.timeout;
     absl::Time next_kill = absl::InfiniteFuture();
     while (absl::Now() < deadline) {
-      auto work = consumer_->AskWork();
-      if (!work.ok()) return work.status();
-      work_ = *work;
+      ASSIGN_OR_RETURN(auto work, consumer_->AskWork());
+      work_ = work;
       options_.show(absl::StrFormat("demo: %-36s %7d of %d ended, %3d out  %5.1f s", options_.what,
                                     work_.ended, options_.events, work_.out,
                                     absl::ToDoubleSeconds(absl::Now() - due_)));
       if (work_.distinct > 0 && next_kill == absl::InfiniteFuture())
         next_kill = absl::Now() + options_.kill_every;
       if (kills_ < options_.victims.size() && absl::Now() >= next_kill) {
-        if (auto status = Kill(options_.victims[kills_++]); !status.ok()) return status;
+        RETURN_IF_ERROR(Kill(options_.victims[kills_++]));
         next_kill += options_.kill_every;
       }
       if (Ended()) return absl::OkStatus();
@@ -119,9 +118,8 @@ class ThrottledRun {
   }
 
   absl::StatusOr<Verdict> Judge() {
-    auto arrivals = consumer_->ListArrivals(source_);
-    if (!arrivals.ok()) return arrivals.status();
-    Verdict verdict = JudgeBatch(options_.what, *arrivals, static_cast<uint64_t>(options_.events),
+    ASSIGN_OR_RETURN(auto arrivals, consumer_->ListArrivals(source_));
+    Verdict verdict = JudgeBatch(options_.what, arrivals, static_cast<uint64_t>(options_.events),
                                  /*again_allowed=*/!options_.victims.empty());
     const absl::Time ended_at = absl::FromUnixMicros(
         std::max(work_.last_wall_micros,

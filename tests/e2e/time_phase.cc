@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 #include "tests/e2e/demo.h"
 
 namespace escapement::e2e {
@@ -31,15 +32,14 @@ class TimeRun {
       : options_(options), platform_(platform), api_(api), consumer_(consumer) {}
 
   absl::StatusOr<std::vector<Verdict>> Run() {
-    if (auto status = Create(); !status.ok()) return status;
-    if (auto status = KillAndRestart(); !status.ok()) return status;
+    RETURN_IF_ERROR(Create());
+    RETURN_IF_ERROR(KillAndRestart());
     if (auto status = Await("time: the rest", end_, [this] { return Ended(); }); !status.ok())
       return status;
     std::vector<Verdict> verdicts;
     for (const Part& part : parts_) {
-      auto verdict = Judge(part);
-      if (!verdict.ok()) return verdict.status();
-      verdicts.push_back(*std::move(verdict));
+      ASSIGN_OR_RETURN(auto verdict, Judge(part));
+      verdicts.push_back(std::move(verdict));
     }
     return verdicts;
   }
@@ -140,9 +140,8 @@ class TimeRun {
   absl::Status Await(const std::string& what, absl::Time time, Done done) {
     const absl::Time deadline = time + options_.timeout;
     while (absl::Now() < deadline && !done()) {
-      auto count = consumer_.CountEvents(kSources);
-      if (!count.ok()) return count.status();
-      options_.show(absl::StrFormat("demo: %-36s %7d events  %5.1f s", what, *count,
+      ASSIGN_OR_RETURN(auto count, consumer_.CountEvents(kSources));
+      options_.show(absl::StrFormat("demo: %-36s %7d events  %5.1f s", what, count,
                                     absl::ToDoubleSeconds(absl::Now() - start_)));
       poll(nullptr, 0, 50);
     }
@@ -168,10 +167,9 @@ class TimeRun {
   }
 
   absl::StatusOr<Verdict> Judge(const Part& part) {
-    const auto runs = api_.ListRuns(part.id);
-    if (!runs.ok()) return runs.status();
+    ASSIGN_OR_RETURN(const auto runs, api_.ListRuns(part.id));
     OccurrenceFacts facts = part.facts;
-    for (const v1::Run& run : *runs) {
+    for (const v1::Run& run : runs) {
       const int64_t nominal = MicrosOf(run.nominal_time());
       if (run.state() == v1::Run::SKIPPED) {
         facts.skipped.push_back({nominal, MicrosOf(run.last_nominal_time()), run.occurrence_count(),
@@ -180,10 +178,9 @@ class TimeRun {
         facts.completed.insert(nominal);
       }
     }
-    const auto arrivals =
-        consumer_.ListArrivals(absl::StrCat("/tenants/default/schedules/", part.id));
-    if (!arrivals.ok()) return arrivals.status();
-    return JudgeOccurrences(part.what, *arrivals, facts);
+    ASSIGN_OR_RETURN(const auto arrivals,
+                     consumer_.ListArrivals(absl::StrCat("/tenants/default/schedules/", part.id)));
+    return JudgeOccurrences(part.what, arrivals, facts);
   }
 
   const TimePhase& options_;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tests/e2e/demo.h"
 #include "tests/fixtures/http_receiver.h"
@@ -52,14 +53,13 @@ class TransportRun {
   }
 
   absl::StatusOr<std::vector<Verdict>> Run() {
-    if (auto status = Create(); !status.ok()) return status;
-    if (auto status = Await(); !status.ok()) return status;
+    RETURN_IF_ERROR(Create());
+    RETURN_IF_ERROR(Await());
     std::vector<Verdict> verdicts;
     for (const auto& [transport, name] : {std::pair("http", "HTTP"), std::pair("grpc", "gRPC"),
                                           std::pair("sqs", "SQS"), std::pair("kafka", "Kafka")}) {
-      auto arrivals = ArrivalsBy(transport);
-      if (!arrivals.ok()) return arrivals.status();
-      verdicts.push_back(JudgeInstants(absl::StrCat("(h) each second, ", name), *arrivals, due_,
+      ASSIGN_OR_RETURN(auto arrivals, ArrivalsBy(transport));
+      verdicts.push_back(JudgeInstants(absl::StrCat("(h) each second, ", name), arrivals, due_,
                                        /*again_allowed=*/false));
     }
     return verdicts;
@@ -97,9 +97,8 @@ class TransportRun {
     while (absl::Now() < deadline) {
       size_t least = due_.size();
       for (const char* transport : {"http", "grpc", "sqs", "kafka"}) {
-        auto arrivals = ArrivalsBy(transport);
-        if (!arrivals.ok()) return arrivals.status();
-        least = std::min(least, arrivals->size());
+        ASSIGN_OR_RETURN(auto arrivals, ArrivalsBy(transport));
+        least = std::min(least, arrivals.size());
       }
       options_.show(
           absl::StrFormat("demo: %-36s %7d of %d", "four transports", least, due_.size()));

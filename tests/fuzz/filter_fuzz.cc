@@ -14,7 +14,7 @@
 #include "services/master/events/event_filter.h"
 #include "services/master/policies/policy_codec.h"
 #include "services/master/runs/run_listing.h"
-#include "services/master/schedules/schedule_filter.h"
+#include "services/master/schedules/schedule_search.h"
 #include "tests/fuzz/require.h"
 
 namespace escapement::fuzz {
@@ -64,10 +64,10 @@ void CheckFilter(absl::string_view input) {
     Require(again.ok(), "its own text is read", input);
     Require(TextOf(*again) == text, "its own text is the same", input);
   }
-  const auto of_schedules = master::ScheduleFilter::Read(input, "t");
-  const auto of_runs = master::RunFilter::Read(input);
-  const auto of_events = master::EventFilter::Read(input, "t");
-  const auto of_policies = master::PolicyFilter::Read(input, "t");
+  const auto of_schedules = master::ReadScheduleFilter(input, "t");
+  const auto of_runs = master::ReadRunFilter(input);
+  const auto of_events = master::ReadEventFilter(input, "t");
+  const auto of_policies = master::ReadPolicyFilter(input, "t");
   Require(
       filter.ok() || (!of_schedules.ok() && !of_runs.ok() && !of_events.ok() && !of_policies.ok()),
       "no list reads more", input);
@@ -89,7 +89,8 @@ void CheckFilter(absl::string_view input) {
     run.set_state(v1::Run::COMPLETED);
     run.mutable_nominal_time()->set_seconds(1'800'000'000);
     const absl::Time at = absl::FromUnixSeconds(1'800'000'000);
-    Require(!of_runs->Matches(run) || (of_runs->begin() <= at && at < of_runs->end()),
+    Require(!of_runs->Matches(run) || (of_runs->TimesOf("nominal_time").begin <= at &&
+                                       at < of_runs->TimesOf("nominal_time").end),
             "a match lies in the range that is read", input);
   }
   if (of_policies.ok()) {
@@ -105,10 +106,11 @@ void CheckFilter(absl::string_view input) {
     event.set_state(v1::PENDING);
     event.mutable_due_time()->set_seconds(1'800'000'000);
     const absl::Time at = absl::FromUnixSeconds(1'800'000'000);
-    const FilterTimes& due = of_events->due();
+    const FilterTimes due = of_events->TimesOf("due_time");
     Require(!of_events->Matches(event) || (due.begin <= at && at < due.end),
             "a match lies in the range that is read", input);
-    Require(!of_events->Matches(event) || of_events->state().value_or(v1::PENDING) == v1::PENDING,
+    Require(!of_events->Matches(event) ||
+                master::StateOfMatches(*of_events).value_or(v1::PENDING) == v1::PENDING,
             "a match has the state that chooses the list", input);
   }
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "common/rpc/status_conversion.h"
 #include "escapement/v1/event_service.grpc.pb.h"
 #include "escapement/v1/run_service.grpc.pb.h"
@@ -121,11 +122,11 @@ absl::StatusOr<std::vector<v1::Run>> ApiClient::ListRuns(const std::string& id) 
   request.set_parent(ScheduleName(id));
   request.set_page_size(1000);
   do {
-    auto page = Call<v1::ListRunsResponse>(stubs_->runs, &v1::RunService::Stub::ListRuns, request,
-                                           timeout_);
-    if (!page.ok()) return page.status();
-    for (auto& run : *page->mutable_runs()) runs.push_back(std::move(run));
-    request.set_page_token(page->next_page_token());
+    ASSIGN_OR_RETURN(auto page,
+                     Call<v1::ListRunsResponse>(stubs_->runs, &v1::RunService::Stub::ListRuns,
+                                                request, timeout_));
+    for (auto& run : *page.mutable_runs()) runs.push_back(std::move(run));
+    request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
   return runs;
 }
@@ -143,9 +144,9 @@ absl::Status ApiClient::CreateEvents(const std::vector<v1::Event>& events) {
     for (size_t i = begin; i < std::min(events.size(), begin + kBatchEvents); ++i) {
       *request.add_requests()->mutable_event() = events[i];
     }
-    auto response = Call<v1::BatchCreateEventsResponse>(
-        stubs_->events, &v1::EventService::Stub::BatchCreateEvents, request, timeout_);
-    if (!response.ok()) return response.status();
+    ASSIGN_OR_RETURN(auto response, Call<v1::BatchCreateEventsResponse>(
+                                        stubs_->events, &v1::EventService::Stub::BatchCreateEvents,
+                                        request, timeout_));
   }
   return absl::OkStatus();
 }

@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 #include "common/tls/testing/tls_client.h"
 #include "tests/integration/probes.h"
 
@@ -38,8 +39,8 @@ Platform::~Platform() = default;
 
 absl::Status Platform::Start(const std::vector<std::string>& services) {
   for (const std::string& service : services) {
-    if (auto status = Restart(service); !status.ok()) return status;
-    if (auto status = AwaitReady(service); !status.ok()) return status;
+    RETURN_IF_ERROR(Restart(service));
+    RETURN_IF_ERROR(AwaitReady(service));
   }
   return absl::OkStatus();
 }
@@ -75,14 +76,14 @@ absl::Status Platform::Restart(const std::string& name) {
   }
   arguments.insert(arguments.end(), served.arguments.begin(), served.arguments.end());
   const auto program = options_.programs.find(service);
-  auto process = ChildProcess::Start(
-      {.program = program != options_.programs.end()
-                      ? program->second
-                      : absl::StrCat(options_.bin, "/services/", service, "/", service),
-       .arguments = std::move(arguments),
-       .log = log(name)});
-  if (!process.ok()) return process.status();
-  served.process = *std::move(process);
+  ASSIGN_OR_RETURN(auto process,
+                   ChildProcess::Start({.program = program != options_.programs.end()
+                                                       ? program->second
+                                                       : absl::StrCat(options_.bin, "/services/",
+                                                                      service, "/", service),
+                                        .arguments = std::move(arguments),
+                                        .log = log(name)}));
+  served.process = std::move(process);
   const auto line = served.process->AwaitLine("listening ", absl::Seconds(30));
   if (!line.ok()) {
     return absl::Status(line.status().code(),
@@ -139,14 +140,12 @@ absl::Status Platform::AwaitReady(const std::string& service, absl::Duration tim
 absl::Status Platform::Readyz(const std::string& service) const {
   const std::string& address = http_address(service);
   if (options_.tls.has_value()) {
-    const auto answer = testing::TlsGet(address, *options_.tls, "/readyz");
-    if (!answer.ok()) return answer.status();
-    return absl::StartsWith(*answer, "HTTP/1.1 200 ") ? absl::OkStatus()
-                                                      : absl::UnavailableError(*answer);
+    ASSIGN_OR_RETURN(const auto answer, testing::TlsGet(address, *options_.tls, "/readyz"));
+    return absl::StartsWith(answer, "HTTP/1.1 200 ") ? absl::OkStatus()
+                                                     : absl::UnavailableError(answer);
   }
-  const auto answer = HttpGet(address, "/readyz");
-  if (!answer.ok()) return answer.status();
-  return answer->status == 200 ? absl::OkStatus() : absl::UnavailableError(answer->body);
+  ASSIGN_OR_RETURN(const auto answer, HttpGet(address, "/readyz"));
+  return answer.status == 200 ? absl::OkStatus() : absl::UnavailableError(answer.body);
 }
 
 pid_t Platform::pid(const std::string& service) const {

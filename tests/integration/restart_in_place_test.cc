@@ -68,7 +68,7 @@ class RestartInPlaceTest : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<Platform> platform_;
 };
 
-TEST_P(RestartInPlaceTest, WhatWasDueIsDeliveredBeforeALeaseEnds) {
+TEST_P(RestartInPlaceTest, DueEventsAreDeliveredBeforeALeaseEnds) {
   const absl::Status started =
       platform_->Start({"store", "master", "emitter", "handler", "token_manager"});
   ASSERT_TRUE(started.ok()) << started;

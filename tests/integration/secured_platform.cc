@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/check.h"
+#include "common/base/status_macros.h"
 #include "common/rpc/channel.h"
 #include "common/tls/testing/tls_client.h"
 #include "tests/fixtures/process/child_process.h"
@@ -54,7 +55,7 @@ SecuredPlatform::SecuredPlatform(const std::string& name) : folder_(NewFolder(na
 }
 
 absl::Status SecuredPlatform::Start(const std::vector<std::string>& services) {
-  if (auto status = platform_->Start(services); !status.ok()) return status;
+  RETURN_IF_ERROR(platform_->Start(services));
   return AwaitCode("master", admin_, grpc::StatusCode::OK);
 }
 

@@ -176,7 +176,7 @@ TEST_F(ThrottleTest, TheEndOfARunIsToldOnceWithItsCounts) {
   EXPECT_EQ(receipts_.Stats().duplicates, 0u);
 }
 
-TEST_F(ThrottleTest, WhatAWindowCouldNotSendIsDroppedAndTheRunEnds) {
+TEST_F(ThrottleTest, EventsAWindowCouldNotSendAreDroppedAndTheRunEnds) {
   v1::Schedule schedule = Definition("nightly", 5, CreatePolicy("single", 1));
   schedule.mutable_window()->mutable_duration()->set_seconds(3);
   schedule.mutable_window()->set_on_close(v1::Window::DROP);

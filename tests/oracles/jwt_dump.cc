@@ -8,21 +8,19 @@
 #include "absl/time/time.h"
 #include "common/auth/jwks.h"
 #include "common/auth/jwt_verifier.h"
+#include "common/base/status_macros.h"
 #include "common/status/errors.h"
-#include "common/status/return_if_error.h"
 
 namespace escapement::auth {
 namespace {
 
 absl::StatusOr<std::string> Verify(const std::string& key_set, const std::string& token) {
-  const auto keys = Jwks::Parse(key_set);
-  if (!keys.ok()) return keys.status();
-  const auto parsed = ParseJwt(token);
-  if (!parsed.ok()) return parsed.status();
-  RETURN_IF_ERROR(VerifyJwtSignature(*parsed, *keys));
-  RETURN_IF_ERROR(VerifyJwtClaims(*parsed, {.issuer = "https://issuer", .audience = "escapement"},
+  ASSIGN_OR_RETURN(const auto keys, Jwks::Parse(key_set));
+  ASSIGN_OR_RETURN(const auto parsed, ParseJwt(token));
+  RETURN_IF_ERROR(VerifyJwtSignature(parsed, keys));
+  RETURN_IF_ERROR(VerifyJwtClaims(parsed, {.issuer = "https://issuer", .audience = "escapement"},
                                   absl::FromUnixSeconds(1'800'000'000)));
-  return *TextIn(parsed->claims, "sub");
+  return *TextIn(parsed.claims, "sub");
 }
 
 }  // namespace

@@ -25,7 +25,7 @@
 #include "common/base/uid.h"
 #include "common/cron/cron_expression.h"
 #include "common/cron/evaluator.h"
-#include "common/cron/occurrence_id.h"
+#include "common/cron/timetable.h"
 #include "common/cron/zone.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/layout.h"

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "common/sim/sim_network.h"
-#include "common/sim/sim_perturbations.h"
+#include "common/sim/sim_process.h"
 #include "common/sim/sim_world.h"
 #include "tests/simulation/actors/consumer.h"
 #include "tests/simulation/actors/event_user.h"
@@ -20,9 +20,9 @@
 #include "tests/simulation/world/fault_plan.h"
 #include "tests/simulation/world/hosts.h"
 #include "tests/simulation/world/replica_set.h"
-#include "tests/simulation/world/services.h"
 
 namespace escapement::simulation {
+
 namespace {
 
 // How long the work that is under way when the users end may take. Work that takes longer counts as
@@ -434,6 +434,26 @@ ScenarioResult RunScenario(const ScenarioOptions& options) {
   // There is one thread, and the search for deadlocks would take a tenth of its time.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   return Scenario(options).Run();
+}
+
+// The text that a failed run prints.
+
+std::string Report(const ScenarioOptions& options, const ScenarioResult& result) {
+  if (result.violations.empty()) return "";
+  std::string report = absl::StrCat("seed ", options.seed, options.faults ? "" : " without faults",
+                                    ": ", result.violations.size(), " violations\n");
+  for (size_t i = 0; i < std::min<size_t>(result.violations.size(), 20); ++i) {
+    absl::StrAppend(&report, "  ", result.violations[i].rule, ": ", result.violations[i].what,
+                    "\n");
+  }
+  absl::StrAppend(
+      &report, "run it again: tools/dev sim --seed=", options.seed,
+      options.cast == Cast::kPlain ? "" : absl::StrCat(" --cast=", NameOf(options.cast)),
+      LastsAsWished(options.cast)
+          ? absl::StrCat(" --minutes=", absl::ToInt64Minutes(options.length))
+          : "",
+      options.faults ? "" : " --nofaults", options.perturb ? "" : " --noperturb", " --trace\n");
+  return report;
 }
 
 }  // namespace escapement::simulation

@@ -27,7 +27,7 @@
 #include "tests/simulation/cast.h"
 #include "tests/simulation/record/history.h"
 #include "tests/simulation/world/hosts.h"
-#include "tests/simulation/world/replica_host.h"
+#include "tests/simulation/world/replica_set.h"
 
 namespace escapement::simulation {
 

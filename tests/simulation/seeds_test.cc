@@ -97,7 +97,7 @@ TEST_P(FaultFreeTimes, EachOccurrenceHasOneOutcomeAndAReason) {
 
 INSTANTIATE_TEST_SUITE_P(Six, FaultFreeTimes, testing::Range<uint64_t>(0, 6));
 
-TEST(Batches, OfTwentyThousandEventsKeepTheirPromisesUnderManyKills) {
+TEST(Batches, TwentyThousandEventsKeepTheirPromisesUnderManyKills) {
   const ScenarioResult result = RunSeed(/*seed=*/1, Cast::kBatches);
   EXPECT_GT(result.killed, 25);
   uint64_t ended = 0;

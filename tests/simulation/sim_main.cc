@@ -19,8 +19,8 @@
 #include "absl/strings/match.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "tests/simulation/coverage.h"
 #include "tests/simulation/scenario.h"
-#include "tests/simulation/tally.h"
 
 ABSL_FLAG(uint64_t, seeds, 50, "how many seeds to run");
 ABSL_FLAG(int, jobs, 1, "how many seeds run at the same time, each in a thread");

@@ -5,7 +5,8 @@ load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 
 def _precompiled_header_impl(ctx):
     header = ctx.outputs.header
-    ctx.actions.write(header, "".join(["#include <%s>\n" % path for path in ctx.attr.headers]))
+    includes = "".join(["#include \"%s\"\n" % path for path in ctx.attr.headers])
+    ctx.actions.write(header, "#ifndef __clang__\n%s#endif\n" % includes)
     compiled = ctx.actions.declare_file(header.basename + ".gch", sibling = header)
     toolchain = find_cpp_toolchain(ctx)
     features = cc_common.configure_features(
@@ -43,12 +44,15 @@ def _precompiled_header_impl(ctx):
         outputs = [compiled],
         mnemonic = "CppPrecompile",
     )
-    return [CcInfo(compilation_context = cc_common.create_compilation_context(headers = depset([header, compiled])))]
+    # gcc lists the headers in it among those that a source includes.
+    headers = depset([header, compiled], transitive = [context.headers])
+    return [CcInfo(compilation_context = cc_common.create_compilation_context(headers = headers))]
 
 precompiled_header = rule(
     implementation = _precompiled_header_impl,
     doc = """Makes `header`, which includes `headers`, and HEADER.gch beside it, which gcc takes instead if it is the first that a
-source includes and the source is compiled with the same options. Others, and clang, read `header`. A cc_library makes it known.""",
+source includes and the source is compiled with the same options. For clang `header` is empty, so each source must include
+itself what it uses. A cc_library makes it known.""",
     attrs = {
         "header": attr.output(mandatory = True),
         "headers": attr.string_list(mandatory = True),

@@ -9,7 +9,7 @@ The rules; each ignores text in `backticks` and "quotes":
   length     a sentence has at most 40 words (aim at 25)
   date       comments speak of the present: no "until 23 November" outside calendars, ADRs and docs/history.md
   trailing   a comment behind code is a whole phrase
-  test_name  a test's name has at most 60 characters
+  test_name  a test's name has at most 60 characters and opens as a sentence does
 
 Checked are the comments of C++ (//), protos (//), Python, shell and BUILD files (#), README.md in every folder, and docs/.
 In Markdown, headings, code blocks and indented code are skipped, and a question may open with "What".
@@ -57,6 +57,7 @@ CPP_TOKEN = re.compile(
     r"|(?P<word>[A-Za-z0-9_](?:[A-Za-z0-9_]|'(?=[A-Za-z0-9_]))*)"  # 1'000 is a number
     r"|(?P<block>/\*.*?\*/)"
     r"|//(?P<comment>[^\n]*)", re.DOTALL)
+TEST_OPENINGS = re.compile(r"(Of|What|Whatever|Who|Whoever|Whom|Those|Such|But)[A-Z]")
 TEST = re.compile(r"\b(?:TEST|TEST_F|TEST_P)\(\s*\w+,\s*(\w+)\s*\)")
 
 # A sentence ends here, except after an abbreviation or an initial.
@@ -245,9 +246,10 @@ def check_code(path: str, text: str, words_max: int) -> Iterator[Finding]:
                 yield Finding(path, number, "trailing", comment.strip()[:90])
     if path.endswith((".h", ".cc")):
         for test in TEST.finditer(text):
-            if len(test.group(1)) > TEST_NAME_MAX:
+            name = test.group(1)
+            if len(name) > TEST_NAME_MAX or TEST_OPENINGS.match(name):
                 line = text.count("\n", 0, test.start(1)) + 1
-                yield Finding(path, line, "test_name", f"{len(test.group(1))} characters: {test.group(1)}")
+                yield Finding(path, line, "test_name", f"{len(name)} characters: {name}")
     for paragraph in paragraphs(list(comment_lines(comments))):
         yield from check_paragraph(path, paragraph, words_max)
 

@@ -174,6 +174,10 @@ class TestNameTest(unittest.TestCase):
             self.assertEqual(rules_of(f"{macro}(A, {'B' * 61}) {{\n", "a_test.cc"), ["test_name"], macro)
             self.assertEqual(rules_of(f"{macro}(A, {'B' * 60}) {{\n", "a_test.cc"), [], macro)
 
+    def test_name_opens_as_a_sentence(self) -> None:
+        for name, rules in (("WhatIsLateIsDropped", ["test_name"]), ("OfTwoOneWins", ["test_name"]), ("WholeFileIsRead", [])):
+            self.assertEqual(rules_of(f"TEST(A, {name}) {{\n", "a_test.cc"), rules, name)
+
     def test_name_on_the_next_line(self) -> None:
         self.assertEqual(lines_of(f"TEST(A,\n     {'B' * 61}) {{\n", "a_test.cc"), [2])
 

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "common/kv/client/client_watch.h"
 #include "common/kv/client/kv_client_core.h"
 
 namespace escapement::kv {

@@ -14,7 +14,6 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/kv/engine/overlay.h"
-#include "common/kv/engine/recent_writes.h"
 #include "common/kv/engine/session_table.h"
 #include "common/kv/kv_store.h"
 

@@ -1,6 +1,5 @@
-#include "common/kv/engine/host_clocks.h"
-
 #include "absl/strings/str_cat.h"
+#include "common/kv/engine/store_clock.h"
 #include "gtest/gtest.h"
 
 namespace escapement::kv {

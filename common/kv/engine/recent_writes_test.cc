@@ -1,9 +1,8 @@
-#include "common/kv/engine/recent_writes.h"
-
 #include <map>
 #include <random>
 #include <string>
 
+#include "common/kv/engine/overlay.h"
 #include "gtest/gtest.h"
 
 namespace escapement::kv {

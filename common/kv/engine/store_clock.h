@@ -1,3 +1,60 @@
+// HostClocks: the wall clocks of other machines, as their clients reported them lately. They are
+// evidence for or against a step of the store's own wall clock.
+//
+// The boot id identifies a machine. Reports from the store's own machine are ignored, because its
+// clients read the clock in question. A report counts as read when it arrives. So a report that was
+// delayed makes its machine seem behind until the next report.
+//
+// Pure. Threads: one at a time.
+
+#ifndef COMMON_KV_ENGINE_STORE_CLOCK_H_
+#define COMMON_KV_ENGINE_STORE_CLOCK_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/kv/kv_store.h"
+
+namespace escapement::kv {
+
+class HostClocks {
+ public:
+  // A machine counts as connected for this long after its last report; clients report once a
+  // second.
+  static constexpr absl::Duration kConnectedFor = absl::Seconds(10);
+  // Two wall clocks disagree if they differ by more than this.
+  static constexpr absl::Duration kAgreeMax = absl::Seconds(1);
+  // Reports of further machines are ignored.
+  static constexpr size_t kHostsMax = 1024;
+
+  explicit HostClocks(std::string own_boot_id) : own_boot_id_(std::move(own_boot_id)) {}
+
+  // `boottime` is the store's monotonic clock at the arrival of the report.
+  void Note(const HostClock& host, absl::Duration boottime);
+
+  struct Count {
+    uint32_t connected = 0;
+    uint32_t disagree = 0;
+  };
+  // Counts the machines that are connected at `boottime`. `wall` is the store's wall clock then.
+  Count CountAt(absl::Duration boottime, absl::Time wall) const;
+
+ private:
+  struct Report {
+    absl::Time wall;
+    absl::Duration boottime;
+  };
+
+  const std::string own_boot_id_;
+  std::map<std::string, Report> reports_;  // by boot id
+};
+
 // StoreClock: the clock by which the platform decides. It is pure: readings of the machine's clocks
 // are arguments.
 //
@@ -9,7 +66,7 @@
 // A wall clock that disagrees with store time by more than a second has stepped. The store follows
 // the step once it has been the same for kStepStable. A step larger than kStepMax also needs
 // evidence: the kernel says that its wall clock is synchronised, and no other connected machine
-// disagrees with it (host_clocks.h). A confirmation by an operator replaces both.
+// disagrees with it (HostClocks). A confirmation by an operator replaces both.
 // - Wall clock ahead: `hold()` is set until the step is followed. Then store time steps forward.
 // - Wall clock behind: store time keeps its own pace until the step is followed, and nothing is
 //   held. Whichever clock is right, nothing fires twice, and nothing fires that would not have
@@ -29,20 +86,6 @@
 // goes forward to where they are, so that no client is ahead of the store. See AdvanceTo.
 //
 // Threads: one at a time.
-
-#ifndef COMMON_KV_ENGINE_STORE_CLOCK_H_
-#define COMMON_KV_ENGINE_STORE_CLOCK_H_
-
-#include <optional>
-#include <string>
-
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "absl/time/time.h"
-#include "common/kv/engine/host_clocks.h"
-#include "common/kv/kv_store.h"
-
-namespace escapement::kv {
 
 struct ClockReading {
   absl::Duration boottime;  // monotonic time since boot, including suspension
@@ -158,7 +201,7 @@ class StoreClock {
   absl::Time clients_count_to_ = absl::InfinitePast();
 };
 
-// ClockHold: what every process reports about a hold of the store's clock (store_clock.h).
+// ClockHold: what every process reports about a hold of the store's clock.
 //
 // Pure.
 
@@ -167,8 +210,9 @@ struct ClockHold {
   absl::Duration disagreement;  // wall clock minus store time; negative: the wall clock is behind
 };
 
-// A process stays ready while a hold is at most this long. A step of minutes is followed after half
-// of this time (StoreClock::kStepStable).
+// A process is not ready during the rest of a longer hold. If the wall clock has stepped by
+// minutes, store time follows it after half of this time (StoreClock::kStepStable), so such a step
+// alone does not make a process unready.
 inline constexpr absl::Duration kClockHoldReadyMax = absl::Seconds(10);
 
 // The reason for /readyz why a process is not ready: "clock: held for 12 s, wall clock 2 h ahead".

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
+#include "common/base/status_macros.h"
 #include "common/kv/layout.h"
 
 namespace escapement::kv {
@@ -62,7 +63,7 @@ void StoreKernel::NewIncarnation(BaseState& base, WriteSink& sink, uint64_t at_l
 absl::StatusOr<std::unique_ptr<StoreKernel>> StoreKernel::Load(Options options, BaseState& base,
                                                                const ClockReading& now) {
   if (!Exists(base)) return absl::DataLossError("the store's format version is missing");
-  if (auto status = CheckFormat(base); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckFormat(base));
   std::string value;
   const auto seq = ReadU64(base, kSeqKey);
   const auto incarnation = ReadU64(base, kIncarnationKey);
@@ -71,9 +72,8 @@ absl::StatusOr<std::unique_ptr<StoreKernel>> StoreKernel::Load(Options options, 
   }
   std::optional<ClockRecord> record;
   if (base.Get(ColumnFamily::kMeta, kClockKey, value)) {
-    auto decoded = DecodeClockRecord(value);
-    if (!decoded.ok()) return decoded.status();
-    record = *std::move(decoded);
+    ASSIGN_OR_RETURN(auto decoded, DecodeClockRecord(value));
+    record = std::move(decoded);
   }
   const bool hold_stored = base.Get(ColumnFamily::kMeta, kClockHoldKey, value);
   StoreClock clock(std::move(record), options.boot_id, now, options.lease_ttl, options.clock_age);

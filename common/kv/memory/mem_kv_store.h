@@ -1,3 +1,63 @@
+// MemDisk: the state of a store in memory.
+//
+// Threads: one at a time.
+
+#ifndef COMMON_KV_MEMORY_MEM_KV_STORE_H_
+#define COMMON_KV_MEMORY_MEM_KV_STORE_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/container/btree_map.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/kv/engine/commit_engine.h"
+#include "common/kv/engine/overlay.h"
+#include "common/kv/kv_store.h"
+#include "common/kv/layout.h"
+#include "common/runtime/runtime.h"
+
+namespace escapement::kv {
+
+// The synced state, including the store's own keys. Only the store touches it, on its executor.
+struct MemDisk {
+  using Family = absl::btree_map<std::string, std::string>;
+  std::array<Family, kColumnFamilyCount> families;
+  uint64_t starts = 0;  // how often the store has started
+};
+
+// Reads the disk.
+class DiskState final : public BaseState {
+ public:
+  explicit DiskState(MemDisk& disk) : disk_(disk) {}
+
+  bool Get(ColumnFamily cf, absl::string_view key, std::string& value) override;
+  void ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end,
+               Visitor visit) override;
+
+ private:
+  MemDisk& disk_;
+};
+
+// Writes to the disk at once.
+class DiskSink final : public WriteSink {
+ public:
+  explicit DiskSink(MemDisk& disk) : disk_(disk) {}
+
+  void Put(ColumnFamily cf, absl::string_view key, absl::string_view value) override;
+  void Delete(ColumnFamily cf, absl::string_view key) override;
+  void DeleteRange(ColumnFamily cf, absl::string_view begin, absl::string_view end) override;
+
+ private:
+  MemDisk& disk_;
+};
+
+// The entries of a valid request. The caller adds sequence and store time.
+ScanResult ScanDisk(const MemDisk& disk, const ScanRequest& request);
+
 // MemKvStore: a KvStore in memory for the simulation and for tests. Commits become durable in
 // batches at a simulated sync. After a crash, commits that were not synced are either lost, or
 // durable without an answer.
@@ -7,23 +67,6 @@
 // begins a new process.
 //
 // Threads: as KvStore. All state lives on one executor of the runtime; callbacks run there.
-
-#ifndef COMMON_KV_MEMORY_MEM_KV_STORE_H_
-#define COMMON_KV_MEMORY_MEM_KV_STORE_H_
-
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
-
-#include "absl/time/time.h"
-#include "common/kv/engine/commit_engine.h"
-#include "common/kv/kv_store.h"
-#include "common/kv/layout.h"
-#include "common/kv/memory/mem_disk.h"
-#include "common/runtime/runtime.h"
-
-namespace escapement::kv {
 
 class MemKvStore final : public KvStore {
  public:

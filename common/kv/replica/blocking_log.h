@@ -15,6 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/status_macros.h"
 #include "common/kv/log/shared_log.h"
 
 namespace escapement::kv {
@@ -63,10 +64,12 @@ class BlockingLog {
   // One call: call(done).
   template <typename T>
   absl::StatusOr<T> Wait(const std::function<void(std::function<void(absl::StatusOr<T>)>)>& call) {
-    auto answers = WaitForAll<absl::StatusOr<T>>(
-        1, [&call](size_t, std::function<void(absl::StatusOr<T>)> done) { call(std::move(done)); });
-    if (!answers.ok()) return answers.status();
-    return std::move(answers->front());
+    ASSIGN_OR_RETURN(auto answers,
+                     WaitForAll<absl::StatusOr<T>>(
+                         1, [&call](size_t, std::function<void(absl::StatusOr<T>)> done) {
+                           call(std::move(done));
+                         }));
+    return std::move(answers.front());
   }
 
  private:

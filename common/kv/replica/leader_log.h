@@ -22,7 +22,7 @@
 #include "common/kv/log/shared_log.h"
 #include "common/kv/replica/append_window.h"
 #include "common/kv/replica/leader_lease.h"
-#include "common/kv/replica/log_place.h"
+#include "common/kv/replica/log_record.h"
 #include "common/runtime/runtime.h"
 
 namespace escapement::kv {

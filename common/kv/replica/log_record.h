@@ -21,8 +21,10 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/kv/engine/overlay.h"
+#include "common/kv/log/log_position.h"
 
 namespace escapement::kv {
 
@@ -64,6 +66,28 @@ absl::Status ReadRecordKind(absl::string_view record, RecordKind& kind);
 // Writes what the row says to `sink`. Errors as ReadRecordKind, and DATA_LOSS if the row is
 // malformed; then `sink` may have received a part of it.
 absl::Status ApplyRecord(absl::string_view record, WriteSink& sink);
+
+// LogPlace: how far a replica's copy of the state has applied the log. The copy keeps it under
+// kLogPlaceKey, in the same write as the effects of the row.
+//
+// The form is stored: seq(8) chain(8) epoch(8) kind(1) log bytes(8), big-endian.
+//
+// Pure.
+
+struct LogPlace {
+  LogPosition position;
+  uint64_t epoch = 0;                     // the epoch of the last row; 0 without a row
+  RecordKind kind = RecordKind::kLeader;  // the last row's
+  uint64_t log_bytes = 0;                 // bytes of all rows up to this one
+
+  friend bool operator==(const LogPlace&, const LogPlace&) = default;
+};
+
+std::string EncodeLogPlace(const LogPlace& place);
+absl::StatusOr<LogPlace> DecodeLogPlace(absl::string_view bytes);
+
+// The place behind `row`, which follows on `before`. Errors as ReadRecordKind.
+absl::StatusOr<LogPlace> PlaceBehind(const LogPlace& before, const LogRow& row);
 
 }  // namespace escapement::kv
 

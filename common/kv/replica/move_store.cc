@@ -12,10 +12,10 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "common/base/log.h"
+#include "common/base/status_macros.h"
 #include "common/kv/layout.h"
 #include "common/kv/replica/blocking_log.h"
 #include "common/kv/replica/leader_log.h"
-#include "common/kv/replica/log_place.h"
 #include "common/kv/replica/log_record.h"
 #include "common/kv/replica/rocks_replica.h"
 #include "common/kv/replica/snapshot_keeper.h"
@@ -24,7 +24,6 @@
 #include "common/kv/rocks/rocks_database.h"
 #include "common/kv/rocks/store_database.h"
 #include "common/kv/snapshot_file/snapshot_file.h"
-#include "common/status/return_if_error.h"
 
 namespace escapement::kv {
 namespace {
@@ -96,10 +95,9 @@ absl::StatusOr<LogPlace> Append(Runtime& runtime, SharedLog& log, const LogTerm&
 template <typename F>
 absl::Status ChangeDatabase(const RocksKvStore::Options& options, const std::string& folder,
                             F change) {
-  auto database = RocksDatabase::Open(folder, StoreDatabaseOptions(options));
-  if (!database.ok()) return database.status();
-  change((*database)->batch());
-  (*database)->Write();
+  ASSIGN_OR_RETURN(auto database, RocksDatabase::Open(folder, StoreDatabaseOptions(options)));
+  change(database->batch());
+  database->Write();
   return absl::OkStatus();
 }
 
@@ -114,20 +112,17 @@ std::string MovedInRow(const RocksKvStore::Info& info) {
 
 // The place of the row, which is appended unless an earlier attempt has done it.
 absl::StatusOr<LogPlace> AppendMovedIn(Runtime& runtime, BlockingLog& log, const std::string& row) {
-  const auto state = ReadState(log);
-  if (!state.ok()) return state.status();
+  ASSIGN_OR_RETURN(const auto state, ReadState(log));
   const absl::Status taken = absl::FailedPreconditionError(
       "the shared log has a store already: give another name by --replicated_log");
-  if (state->last.seq > 1) return taken;
-  const auto led = Lead(runtime, log, *state);
-  if (!led.ok()) return led.status();
+  if (state.last.seq > 1) return taken;
+  ASSIGN_OR_RETURN(const auto led, Lead(runtime, log, state));
   LogPlace begin;
-  begin.position = led->first;
-  if (led->last.seq == 0) return Append(runtime, log.log(), led->term, begin, row);
-  const auto read = Read(log, led->first);
-  if (!read.ok()) return read.status();
-  if (read->rows.size() != 1 || *read->rows.front().data != row) return taken;
-  return PlaceBehind(begin, read->rows.front());
+  begin.position = led.first;
+  if (led.last.seq == 0) return Append(runtime, log.log(), led.term, begin, row);
+  ASSIGN_OR_RETURN(const auto read, Read(log, led.first));
+  if (read.rows.size() != 1 || *read.rows.front().data != row) return taken;
+  return PlaceBehind(begin, read.rows.front());
 }
 
 // Fills the copy with the newest snapshot, or begins an empty one.
@@ -182,25 +177,22 @@ absl::Status TakeLast(Runtime& runtime, BlockingLog& log, RocksReplica& copy) {
   TakeoverTimer timer;
   std::optional<LogPosition> first_seen;
   while (true) {
-    const auto state = ReadState(log);
-    if (!state.ok()) return state.status();
-    if (state->leader.epoch == 0)
+    ASSIGN_OR_RETURN(const auto state, ReadState(log));
+    if (state.leader.epoch == 0)
       return absl::FailedPreconditionError("there is no log with this name");
-    const auto moved_out = CatchUp(runtime, log, copy, *state);
-    if (!moved_out.ok()) return moved_out.status();
-    if (*moved_out) return absl::OkStatus();
-    if (!first_seen.has_value()) first_seen = state->last;
-    if (*first_seen != state->last)
+    ASSIGN_OR_RETURN(const auto moved_out, CatchUp(runtime, log, copy, state));
+    if (moved_out) return absl::OkStatus();
+    if (!first_seen.has_value()) first_seen = state.last;
+    if (*first_seen != state.last)
       return absl::FailedPreconditionError("a replica still leads: stop all of them first");
-    timer.Observe(*state, runtime.clock().Elapsed());
+    timer.Observe(state, runtime.clock().Elapsed());
     const LogPlace place = *copy.place();
     if (!timer.MayLead(place, runtime.clock().Elapsed())) {
       Pause(runtime);
       continue;
     }
-    const auto led = Lead(runtime, log, *state);
-    if (!led.ok()) return led.status();
-    return Append(runtime, log.log(), led->term, place, RecordWriter(RecordKind::kMovedOut).Take())
+    ASSIGN_OR_RETURN(const auto led, Lead(runtime, log, state));
+    return Append(runtime, log.log(), led.term, place, RecordWriter(RecordKind::kMovedOut).Take())
         .status();
   }
 }
@@ -213,22 +205,20 @@ absl::Status MoveStoreIntoLog(RocksKvStore::Options options, Runtime& runtime, S
   if (!fs::exists(database))
     return absl::FailedPreconditionError(absl::StrCat(folder, " has no store to move"));
   // While it is open, no other process can open it.
-  auto store = RocksKvStore::Open(options, runtime.clock());
-  if (!store.ok()) return store.status();
+  ASSIGN_OR_RETURN(auto store, RocksKvStore::Open(options, runtime.clock()));
   const std::string work = absl::StrCat(folder, "/", kWorkFolder);
   Remove(work);
-  RETURN_IF_ERROR((*store)->MakeCheckpoint(work));
-  const RocksKvStore::Info info = (*store)->info();
+  RETURN_IF_ERROR(store->MakeCheckpoint(work));
+  const RocksKvStore::Info info = store->info();
   BlockingLog blocking(log);
-  const auto place = AppendMovedIn(runtime, blocking, MovedInRow(info));
-  if (!place.ok()) return place.status();
+  ASSIGN_OR_RETURN(const auto place, AppendMovedIn(runtime, blocking, MovedInRow(info)));
   RETURN_IF_ERROR(ChangeDatabase(options, work, [&](WriteSink& batch) {
-    batch.Put(ColumnFamily::kMeta, kLogPlaceKey, EncodeLogPlace(*place));
+    batch.Put(ColumnFamily::kMeta, kLogPlaceKey, EncodeLogPlace(place));
   }));
   FileHashes hashes;
-  const auto uploaded = UploadSnapshot(blocking, work, *place, info.store_time, hashes);
-  if (!uploaded.ok()) return uploaded.status();
-  store->reset();
+  ASSIGN_OR_RETURN(const auto uploaded,
+                   UploadSnapshot(blocking, work, place, info.store_time, hashes));
+  store.reset();
   Remove(work);
   const std::string moved = absl::StrCat(folder, "/", kMovedFolder);
   std::error_code error;
@@ -238,7 +228,7 @@ absl::Status MoveStoreIntoLog(RocksKvStore::Options options, Runtime& runtime, S
       Rename(absl::StrCat(folder, "/", kWitnessFile), absl::StrCat(moved, "/", kWitnessFile)));
   RETURN_IF_ERROR(SyncPath(folder));
   Log(LogLevel::kInfo, "move", "the store is in the shared log",
-      {{"bytes", uploaded->bytes}, {"commit", info.seq}, {"former_database", moved}});
+      {{"bytes", uploaded.bytes}, {"commit", info.seq}, {"former_database", moved}});
   return absl::OkStatus();
 }
 
@@ -248,14 +238,14 @@ absl::Status MoveStoreOutOfLog(RocksKvStore::Options options, Runtime& runtime, 
   if (fs::exists(database))
     return absl::FailedPreconditionError(absl::StrCat(folder, " has a store already"));
   options.data_dir = absl::StrCat(folder, "/", kReplicaFolder);
-  auto copy = RocksReplica::Open(options, runtime.clock(), [] { return std::string(); });
-  if (!copy.ok()) return copy.status();
+  ASSIGN_OR_RETURN(auto copy,
+                   RocksReplica::Open(options, runtime.clock(), [] { return std::string(); }));
   BlockingLog blocking(log);
-  RETURN_IF_ERROR(TakeLast(runtime, blocking, **copy));
+  RETURN_IF_ERROR(TakeLast(runtime, blocking, *copy));
   const std::string work = absl::StrCat(folder, "/", kWorkFolder);
   Remove(work);
-  RETURN_IF_ERROR((*copy)->MakeCheckpoint(work));
-  copy->reset();
+  RETURN_IF_ERROR(copy->MakeCheckpoint(work));
+  copy.reset();
   RETURN_IF_ERROR(ChangeDatabase(
       options, work, [](WriteSink& batch) { batch.Delete(ColumnFamily::kMeta, kLogPlaceKey); }));
   RETURN_IF_ERROR(Rename(work, database));

@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/kv/replica/leader_log.h"
-#include "common/kv/replica/log_place.h"
+#include "common/kv/replica/log_record.h"
 #include "common/runtime/runtime.h"
 
 namespace escapement::kv {

@@ -1,15 +1,7 @@
-// ReplicatedKvStore: a store of which several processes each have a copy, over a shared log. One of
-// them leads and is the store. The others follow, answer every call with NotLeader
-// (common/kv/not_leader.h), and take over when the leader is gone.
+// LeaderFront: passes calls to the store of this replica while it leads. Otherwise it answers every
+// call with NotLeader, and ends every watch with it.
 //
-// A commit is answered, shown to watches and read only after its row in the log is acknowledged. So
-// every promise of KvStore holds over the loss of any of the processes and of their disks, as far
-// as the log's engine keeps what it acknowledges. docs/adr/0020 has the reasons, and
-// docs/operations/high_availability.md says what each failure does.
-//
-// The data folder holds `replica/`, a cache of the log.
-//
-// Threads: as KvStore. Destroying it does not hand over: call HandOver before.
+// Threads: as KvStore.
 
 #ifndef COMMON_KV_REPLICA_REPLICATED_KV_STORE_H_
 #define COMMON_KV_REPLICA_REPLICATED_KV_STORE_H_
@@ -22,12 +14,52 @@
 #include "absl/status/statusor.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/log/shared_log.h"
-#include "common/kv/replica/leader_front.h"
 #include "common/kv/replica/replica_loop.h"
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/runtime/runtime.h"
 
 namespace escapement::kv {
+
+class LeaderFront final : public KvStore {
+ public:
+  // Both functions are called on any thread. `store` returns null while the replica does not lead.
+  // `leader_address` returns where the leader serves; empty if nobody knows.
+  LeaderFront(Runtime& runtime, std::function<std::shared_ptr<KvStore>()> store,
+              std::function<std::string()> leader_address);
+  ~LeaderFront() override;
+
+  // Turns nobody away any more. Idempotent.
+  void Stop();
+
+  void OpenSession(uint64_t seen_incarnation, CommitSeq seen, Callback<SessionInfo> done) override;
+  using KvStore::Commit;
+  void Commit(std::shared_ptr<const CommitRequest> request, Callback<CommitResult> done) override;
+  void MultiGet(std::vector<Key> keys, Callback<GetResult> done) override;
+  void Scan(ScanRequest request, Callback<ScanResult> done) override;
+  std::unique_ptr<Watch> OpenWatch(WatchRequest request, WatchObserver observer) override;
+  void AskClock(ClockCall call, Callback<ClockState> done) override;
+
+ private:
+  template <typename T>
+  void TurnAway(Callback<T> done);
+
+  const std::function<std::shared_ptr<KvStore>()> store_;
+  const std::function<std::string()> leader_address_;
+  const std::shared_ptr<Executor> answers_;  // for calls that are turned away
+};
+
+// ReplicatedKvStore: a store of which several processes each have a copy, over a shared log. One of
+// them leads and is the store. The others follow, answer every call with NotLeader
+// (common/kv/not_leader.h), and take over when the leader is gone.
+//
+// A commit is answered, shown to watches and read only after its row in the log is acknowledged. So
+// every promise of KvStore holds over the loss of any of the processes and of their disks, as far
+// as the log's engine keeps what it acknowledges. docs/adr/0020 has the reasons, and
+// docs/operations/high_availability.md says what each failure does.
+//
+// The data folder holds `replica/`, a cache of the log.
+//
+// Threads: as KvStore. Destroying it does not hand over: call HandOver before.
 
 class RocksReplica;
 class SnapshotKeeper;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "common/kv/engine/store_clock.h"
 #include "common/kv/engine/store_kernel.h"
 #include "common/kv/layout.h"
@@ -16,7 +17,6 @@
 #include "common/kv/replica/takeover_timer.h"
 #include "common/kv/rocks/batch_log.h"
 #include "common/kv/rocks/store_database.h"
-#include "common/status/return_if_error.h"
 
 namespace escapement::kv {
 
@@ -253,9 +253,8 @@ absl::StatusOr<CheckpointFacts> RocksReplica::ReadCheckpoint(const std::string& 
   std::string value;
   if (!(*database)->Get(ColumnFamily::kMeta, kLogPlaceKey, value))
     return absl::DataLossError("a checkpoint has no place in the log");
-  auto place = DecodeLogPlace(value);
-  if (!place.ok()) return place.status();
-  return CheckpointFacts{*place, StoreTimeIn(**database)};
+  ASSIGN_OR_RETURN(auto place, DecodeLogPlace(value));
+  return CheckpointFacts{place, StoreTimeIn(**database)};
 }
 
 absl::Status RocksReplica::Adopt(const std::string& folder) {

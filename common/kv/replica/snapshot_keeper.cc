@@ -12,9 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
-#include "common/kv/replica/snapshot_details.h"
+#include "common/base/status_macros.h"
 #include "common/kv/replica/snapshot_transfer.h"
-#include "common/status/return_if_error.h"
 
 namespace escapement::kv {
 
@@ -95,14 +94,13 @@ void SnapshotKeeper::Upload(std::string folder,
 }
 
 absl::StatusOr<CheckpointFacts> SnapshotKeeper::UploadNow(const std::string& folder) {
-  auto facts = copy_.ReadCheckpoint(folder);
-  if (!facts.ok()) return facts.status();
-  auto result = UploadSnapshot(log_, folder, facts->place, facts->store_time, hashes_);
-  if (!result.ok()) return result.status();
+  ASSIGN_OR_RETURN(auto facts, copy_.ReadCheckpoint(folder));
+  ASSIGN_OR_RETURN(auto result,
+                   UploadSnapshot(log_, folder, facts.place, facts.store_time, hashes_));
   Log(LogLevel::kInfo, "replica", "snapshot uploaded",
-      {{"row", facts->place.position.seq},
-       {"bytes", result->bytes},
-       {"bytes_sent", result->bytes_sent}});
+      {{"row", facts.place.position.seq},
+       {"bytes", result.bytes},
+       {"bytes_sent", result.bytes_sent}});
   return facts;
 }
 
@@ -112,10 +110,9 @@ void SnapshotKeeper::Restore(std::string folder, std::function<void(absl::Status
 }
 
 absl::StatusOr<SnapshotKeeper::Found> SnapshotKeeper::RestoreNow(const std::string& folder) {
-  auto snapshots = List(log_);
-  if (!snapshots.ok()) return snapshots.status();
+  ASSIGN_OR_RETURN(auto snapshots, List(log_));
   absl::Status last;
-  for (const Snapshot& snapshot : *snapshots) {
+  for (const Snapshot& snapshot : snapshots) {
     Delete(folder);
     std::error_code error;
     std::filesystem::create_directories(folder, error);

@@ -17,7 +17,7 @@
 
 #include "absl/time/time.h"
 #include "common/kv/log/shared_log.h"
-#include "common/kv/replica/log_place.h"
+#include "common/kv/replica/log_record.h"
 
 namespace escapement::kv {
 

@@ -76,7 +76,7 @@ TEST(TakeoverTimer, HandoverLetsOthersLeadAtOnce) {
   EXPECT_FALSE(timer.MayLead(Place(4, 10, RecordKind::kHandover), absl::Seconds(100)));
 }
 
-TEST(TakeoverTimer, WhoGaveUpLeavesTheFirstTryToOthers) {
+TEST(TakeoverTimer, ReplicaThatGaveUpLeavesTheFirstTryToOthers) {
   TakeoverTimer timer;
   timer.NoteGivenUp(4);
   timer.Observe(At(4, 10), absl::Seconds(100));

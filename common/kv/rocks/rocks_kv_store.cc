@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "common/kv/commit_validation.h"
 #include "common/kv/engine/pending_answer.h"
 #include "common/kv/engine/store_kernel.h"
@@ -118,7 +119,7 @@ void EndStoreProcess(const absl::Status& status) {
 }
 
 absl::StatusOr<std::unique_ptr<RocksKvStore>> RocksKvStore::Open(Options options, Clock& clock) {
-  if (auto status = ValidateLayout(options.layout); !status.ok()) return status;
+  RETURN_IF_ERROR(ValidateLayout(options.layout));
   if (!options.on_fatal) options.on_fatal = EndStoreProcess;
   if (mkdir(options.data_dir.c_str(), 0700) != 0 && errno != EEXIST) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", options.data_dir));
@@ -131,59 +132,55 @@ absl::StatusOr<std::unique_ptr<RocksKvStore>> RocksKvStore::Open(Options options
   }
   const std::string imported = absl::StrCat(options.data_dir, "/", kImportedFile);
   const bool is_imported = std::filesystem::exists(imported);
-  auto database = RocksDatabase::Open(absl::StrCat(options.data_dir, "/", kDatabaseFolder),
-                                      StoreDatabaseOptions(options));
-  if (!database.ok()) return database.status();
-  auto witness = WitnessFile::Open(file_system, absl::StrCat(options.data_dir, "/", kWitnessFile));
-  if (!witness.ok()) return witness.status();
+  ASSIGN_OR_RETURN(auto database,
+                   RocksDatabase::Open(absl::StrCat(options.data_dir, "/", kDatabaseFolder),
+                                       StoreDatabaseOptions(options)));
+  ASSIGN_OR_RETURN(auto witness, WitnessFile::Open(file_system, absl::StrCat(options.data_dir, "/",
+                                                                             kWitnessFile)));
   // Sync the folder's names. Otherwise a power loss could remove the database together with its
   // witness, and the rest would look like a new store.
-  if (auto status = SyncFolder(file_system, options.data_dir); !status.ok()) return status;
-  if (auto status = StoreKernel::CheckFormat(**database); !status.ok()) return status;
-  if (auto status = CheckWitness(**database, **witness, options.accept_loss || is_imported, clock);
+  RETURN_IF_ERROR(SyncFolder(file_system, options.data_dir));
+  RETURN_IF_ERROR(StoreKernel::CheckFormat(*database));
+  if (auto status = CheckWitness(*database, *witness, options.accept_loss || is_imported, clock);
       !status.ok())
     return status;
   if (is_imported) {
     // The snapshot may be that of a replica.
-    (*database)->batch().Delete(ColumnFamily::kMeta, kLogPlaceKey);
-    (*database)->Write();
+    database->batch().Delete(ColumnFamily::kMeta, kLogPlaceKey);
+    database->Write();
     std::error_code error;
     std::filesystem::remove(imported, error);
     if (error)
       return absl::InternalError(absl::StrCat("cannot remove ", imported, ": ", error.message()));
-    if (auto status = SyncFolder(file_system, options.data_dir); !status.ok()) return status;
+    RETURN_IF_ERROR(SyncFolder(file_system, options.data_dir));
   }
-  if (!StoreKernel::Exists(**database)) {
+  if (!StoreKernel::Exists(*database)) {
     if (auto status = SyncFolder(file_system, FolderOf(options.data_dir)); !status.ok())
       return status;
-    const uint64_t seen = (*witness)->found().value_or(Witnessed{}).incarnation;
-    StoreKernel::Create((*database)->batch(),
+    const uint64_t seen = witness->found().value_or(Witnessed{}).incarnation;
+    StoreKernel::Create(database->batch(),
                         std::max(static_cast<uint64_t>(ToMicros(clock.WallNow())), seen + 1),
                         options.layout);
-    (*database)->Write();
+    database->Write();
   }
-  auto layout = ReadLayout(**database);
-  if (!layout.ok()) return layout.status();
-  auto kernel = LoadKernel(options, /*clock_age=*/std::nullopt, **database, clock);
-  if (!kernel.ok()) return kernel.status();
-  auto core = std::make_shared<RocksStoreCore>(std::move(options), clock, *std::move(database),
-                                               *std::move(witness), /*log=*/nullptr,
-                                               *std::move(kernel), *layout);
-  if (auto status = core->Start(); !status.ok()) return status;
+  ASSIGN_OR_RETURN(auto layout, ReadLayout(*database));
+  ASSIGN_OR_RETURN(auto kernel, LoadKernel(options, /*clock_age=*/std::nullopt, *database, clock));
+  auto core = std::make_shared<RocksStoreCore>(std::move(options), clock, std::move(database),
+                                               std::move(witness), /*log=*/nullptr,
+                                               std::move(kernel), layout);
+  RETURN_IF_ERROR(core->Start());
   return std::unique_ptr<RocksKvStore>(new RocksKvStore(std::move(core)));
 }
 
 absl::StatusOr<std::unique_ptr<RocksKvStore>> RocksKvStore::OpenReplica(Options options,
                                                                         Clock& clock,
                                                                         Replica replica) {
-  auto layout = ReadLayout(*replica.database);
-  if (!layout.ok()) return layout.status();
-  auto kernel = LoadKernel(options, replica.clock_age, *replica.database, clock);
-  if (!kernel.ok()) return kernel.status();
+  ASSIGN_OR_RETURN(auto layout, ReadLayout(*replica.database));
+  ASSIGN_OR_RETURN(auto kernel, LoadKernel(options, replica.clock_age, *replica.database, clock));
   auto core = std::make_shared<RocksStoreCore>(std::move(options), clock,
                                                std::move(replica.database), /*witness=*/nullptr,
-                                               &replica.log, *std::move(kernel), *layout);
-  if (auto status = core->Start(); !status.ok()) return status;
+                                               &replica.log, std::move(kernel), layout);
+  RETURN_IF_ERROR(core->Start());
   return std::unique_ptr<RocksKvStore>(new RocksKvStore(std::move(core)));
 }
 

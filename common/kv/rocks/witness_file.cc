@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/hash.h"
 #include "common/base/key_codec.h"
+#include "common/base/status_macros.h"
 #include "rocksdb/file_system.h"
 
 namespace escapement::kv {
@@ -33,7 +34,7 @@ absl::StatusOr<std::unique_ptr<WitnessFile>> WitnessFile::Open(rocksdb::FileSyst
   if (auto status = file_system.NewRandomRWFile(path, options, &opened, nullptr); !status.ok())
     return Failed(absl::StrCat("cannot open ", path), status);
   std::unique_ptr<WitnessFile> file(new WitnessFile(std::move(opened)));
-  if (auto status = file->ReadSlots(); !status.ok()) return status;
+  RETURN_IF_ERROR(file->ReadSlots());
   return file;
 }
 

@@ -12,7 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
-#include "common/status/return_if_error.h"
+#include "common/base/status_macros.h"
 
 namespace escapement::kv {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
 #include "common/kv/wire/grpc_kv_store.h"
-#include "common/kv/wire/held_watch.h"
+#include "common/kv/wire/leader_search.h"
 
 namespace escapement::kv {
 namespace {

@@ -21,7 +21,7 @@ struct DocsFile {
   absl::string_view body;
 };
 
-// The page and its files. The page also fetches /openapi.json (docs_page.h). Any thread.
+// The page and its files. The page also fetches /openapi.json. Any thread.
 std::vector<DocsFile> DocsFiles();
 
 // The OpenAPI 3.1 document of the public API, which the build makes (BUILD.bazel).

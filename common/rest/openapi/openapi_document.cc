@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "common/base/status_macros.h"
 #include "common/rest/openapi/json_schema.h"
 #include "common/rest/route_table.h"
 
@@ -86,8 +87,7 @@ absl::StatusOr<std::string> OpenApiDocument(const google::protobuf::FileDescript
     if (pool.BuildFileCollectingErrors(file, &error) == nullptr)
       return absl::InvalidArgumentError(error.text());
   }
-  const auto table = RouteTable::Build(pool, services);
-  if (!table.ok()) return table.status();
+  ASSIGN_OR_RETURN(const auto table, RouteTable::Build(pool, services));
 
   Json document = {
       {"openapi", "3.1.0"},
@@ -102,16 +102,15 @@ absl::StatusOr<std::string> OpenApiDocument(const google::protobuf::FileDescript
     Describe(tag, CommentOf(service));
     document["tags"].push_back(std::move(tag));
   }
-  JsonSchemas schemas(table->routes());
+  JsonSchemas schemas(table.routes());
   std::set<std::string> operation_ids;
-  for (const RestRoute& route : table->routes()) {
-    auto operation = OperationOf(route, schemas);
-    if (!operation.ok()) return operation.status();
-    MakeUnique(*operation, operation_ids);
+  for (const RestRoute& route : table.routes()) {
+    ASSIGN_OR_RETURN(auto operation, OperationOf(route, schemas));
+    MakeUnique(operation, operation_ids);
     document["paths"][OpenApiPath(route.path)][absl::AsciiStrToLower(route.http_method)] =
-        *std::move(operation);
+        std::move(operation);
   }
-  for (const RestRoute& route : table->line_routes()) {
+  for (const RestRoute& route : table.line_routes()) {
     const auto line = info.line_messages.find(route.method->full_name());
     const auto* message =
         line == info.line_messages.end() ? nullptr : pool.FindMessageTypeByName(line->second);

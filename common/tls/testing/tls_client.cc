@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/status_macros.h"
 
 namespace escapement::testing {
 namespace {
@@ -85,11 +86,10 @@ absl::StatusOr<std::string> TlsGet(const std::string& address, const PeerTls& tl
   int port = 0;
   if (!absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port))
     return absl::InvalidArgumentError(address);
-  auto client = TlsClient::Connect(port, tls);
-  if (!client.ok()) return client.status();
-  (*client)->Write(
+  ASSIGN_OR_RETURN(auto client, TlsClient::Connect(port, tls));
+  client->Write(
       absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: ", address, "\r\nConnection: close\r\n\r\n"));
-  return (*client)->ReadToEnd();
+  return client->ReadToEnd();
 }
 
 absl::Status AwaitSerial(int port, const PeerTls& tls, int64_t serial) {

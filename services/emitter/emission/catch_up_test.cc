@@ -1,9 +1,8 @@
-#include "services/emitter/emission/catch_up.h"
-
 #include "absl/strings/str_cat.h"
 #include "common/cron/cron_expression.h"
 #include "gtest/gtest.h"
 #include "services/emitter/base/options.h"
+#include "services/emitter/emission/emission_plan.h"
 
 namespace escapement::emitter {
 namespace catch_up_test {
@@ -66,7 +65,7 @@ TEST(CatchUpTest, APlanIsMadeOnceAndStandsUnderItsFirstOccurrence) {
 }
 
 // The former owner's catch-up may have fired the first occurrences of the window.
-TEST(CatchUpTest, OfAWindowThatAnotherHasBegunNothingIsSummarised) {
+TEST(CatchUpTest, WindowBegunByAnotherIsNotSummarised) {
   CatchUp catch_up;
   catch_up.OnWindow(Minute(0), Minute(2), /*resumed=*/true, Minute(30));
   const auto plan = catch_up.Make("p", EveryMinute(), {.max_catch_up = 10}, absl::InfinitePast());

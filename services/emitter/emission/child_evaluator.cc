@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "common/storage/children_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/emitter/base/options.h"
@@ -105,13 +106,12 @@ absl::StatusOr<ChildOccurrences> ChildEvaluator::OfCalendar(const ChildKey& key,
                                                             const OccurrenceSource& source) {
   const auto place = PlaceOf(key);
   if (!place) return Broken(record, key.expression.zone);
-  const absl::StatusOr<const Calendar*> calendar = CalendarOf(key.expression.zone, record);
-  if (!calendar.ok()) return calendar.status();
+  ASSIGN_OR_RETURN(const Calendar* calendar, CalendarOf(key.expression.zone, record));
   ChildOccurrences result;
-  result.timetable = &(*calendar)->timetable;
-  for (const Firing& firing : (*calendar)->firings) {
+  result.timetable = &calendar->timetable;
+  for (const Firing& firing : calendar->firings) {
     const absl::Time instant = firing.occurrence.instant;
-    if (firing.place != *place || !Owed(**calendar, firing, record)) continue;
+    if (firing.place != *place || !Owed(*calendar, firing, record)) continue;
     result.occurrences.push_back({.id = firing.id,
                                   .nominal_time = instant,
                                   .launch_time = LaunchTimeOf(source, firing.id, instant)});

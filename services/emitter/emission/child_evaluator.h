@@ -23,7 +23,7 @@
 #include "common/cron/timetable.h"
 #include "common/storage/children_table.h"
 #include "common/storage/occurrence_rows.h"
-#include "services/emitter/emission/catch_up.h"
+#include "services/emitter/emission/emission_plan.h"
 
 namespace escapement::emitter {
 

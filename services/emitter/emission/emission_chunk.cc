@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "common/kv/group_parts.h"
 #include "common/storage/children_table.h"
 #include "common/storage/event_table.h"
@@ -106,15 +107,14 @@ absl::StatusOr<EmissionChunk::Added> EmissionChunk::AddCalendar(const ChildKey& 
     Take(std::move(child), 1, key.expression.zone, nullptr);
     return Added::kDue;
   }
-  auto found = evaluator_.OfCalendar(key, record_, child.source);
-  if (!found.ok()) return found.status();
-  if (found->occurrences.empty()) return Added::kNothingDue;
+  ASSIGN_OR_RETURN(auto found, evaluator_.OfCalendar(key, record_, child.source));
+  if (found.occurrences.empty()) return Added::kNothingDue;
   const size_t mutations =
-      OccurrenceRowCount(child.source, options_.layout) * found->occurrences.size();
+      OccurrenceRowCount(child.source, options_.layout) * found.occurrences.size();
   if (!Room(mutations)) return Added::kNoRoom;
-  child.occurrences = std::move(found->occurrences);
+  child.occurrences = std::move(found.occurrences);
   child.owed_from = std::max(options_.begin, FromMicros(record_.from_micros()));
-  Take(std::move(child), mutations, key.expression.zone, found->timetable);
+  Take(std::move(child), mutations, key.expression.zone, found.timetable);
   return Added::kDue;
 }
 
@@ -124,16 +124,15 @@ absl::StatusOr<EmissionChunk::Added> EmissionChunk::AddInstant(const InstantChil
   child.instant = true;
   const size_t rows = OccurrenceRowCount(child.source, options_.layout);
   const size_t max = std::max<size_t>(1, kChunkMutationsMax / rows);
-  auto found = evaluator_.OfInstant(key, record_, child.source, max);
-  if (!found.ok()) return found.status();
-  const size_t mutations = 2 + rows * found->occurrences.size();
+  ASSIGN_OR_RETURN(auto found, evaluator_.OfInstant(key, record_, child.source, max));
+  const size_t mutations = 2 + rows * found.occurrences.size();
   if (!Room(mutations)) return Added::kNoRoom;
-  if (found->next) {
-    child.moved_key = EncodeInstantChildKey({key.partition, *found->next, key.uid});
+  if (found.next) {
+    child.moved_key = EncodeInstantChildKey({key.partition, *found.next, key.uid});
   }
-  const bool in_part = found->next && *found->next < options_.end;
-  child.occurrences = std::move(found->occurrences);
-  Take(std::move(child), mutations, record_.time_zone(), found->timetable);
+  const bool in_part = found.next && *found.next < options_.end;
+  child.occurrences = std::move(found.occurrences);
+  Take(std::move(child), mutations, record_.time_zone(), found.timetable);
   return in_part ? Added::kDueInPart : Added::kDue;
 }
 

@@ -34,8 +34,8 @@
 #include "common/kv/layout.h"
 #include "common/storage/occurrence_rows.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/emitter/emission/catch_up.h"
 #include "services/emitter/emission/child_evaluator.h"
+#include "services/emitter/emission/emission_plan.h"
 
 namespace escapement::emitter {
 

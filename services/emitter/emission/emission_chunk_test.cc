@@ -8,11 +8,10 @@
 #include "common/storage/schedule_table.h"
 #include "common/tzdata/rederive.h"
 #include "common/tzdata/tzdata_table.h"
-#include "common/tzdata/zone_rules.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "gtest/gtest.h"
 #include "services/emitter/base/options.h"
-#include "services/emitter/emission/catch_up.h"
+#include "services/emitter/emission/emission_plan.h"
 
 namespace escapement::emitter {
 namespace emission_chunk_test {
@@ -112,7 +111,7 @@ TEST_F(EmissionChunkTest, ChildrenOfOneScheduleAreOneGroup) {
   EXPECT_EQ(built.counts[0].children, 2u);
 }
 
-TEST_F(EmissionChunkTest, WhatDoesNotFireIsLeftAloneOrIfAnInstantRemoved) {
+TEST_F(EmissionChunkTest, InstantThatDoesNotFireIsRemovedOthersStay) {
   const DefinitionRecord cron = Definition("* * * * *");
   const DefinitionRecord interval = Interval(absl::Seconds(10));
   for (const std::optional<std::string>& state :
@@ -133,7 +132,7 @@ TEST_F(EmissionChunkTest, WhatDoesNotFireIsLeftAloneOrIfAnInstantRemoved) {
   }
 }
 
-TEST_F(EmissionChunkTest, WhatAChangeHasEmittedIsNotEmittedAgain) {
+TEST_F(EmissionChunkTest, OccurrenceEmittedByAChangeIsNotEmittedAgain) {
   EmissionChunk chunk = Chunk(At(0), At(60));
   ASSERT_TRUE(chunk.Add(Children(Interval(absl::Seconds(10)), kStart)[0], 5).ok());
   storage::v1::StateRecord state;
@@ -143,7 +142,7 @@ TEST_F(EmissionChunkTest, WhatAChangeHasEmittedIsNotEmittedAgain) {
   EXPECT_EQ(built.counts[0].occurrences, 3u);
 }
 
-TEST_F(EmissionChunkTest, WhatCancelsRunsStandsLastInAState) {
+TEST_F(EmissionChunkTest, FieldsThatCancelRunsStandLastInAState) {
   const auto* state = storage::v1::StateRecord::descriptor();
   for (const char* name : {"cancelled_before_micros", "cancelled_runs"}) {
     const auto* cancels = state->FindFieldByName(name);
@@ -288,7 +287,7 @@ TEST_F(LateChunkTest, WhereTheSummaryHasGoneEachCommitHasItsOwn) {
 }
 
 // It has not been missed: its time was another one, and is in the past at once.
-TEST_F(LateChunkTest, WhatARuleChangeHasMovedIntoThePastFires) {
+TEST_F(LateChunkTest, OccurrenceMovedIntoThePastByARuleChangeFires) {
   constexpr char kZone[] = "Test/Moved";
   const cron::ZoneOverride present(kZone, {{.offset = 3600}});
   tzdata::Switch change{.time = kStart, .old_revision = "2026a", .new_revision = "2026b"};

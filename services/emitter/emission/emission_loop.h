@@ -1,24 +1,10 @@
-// EmissionLoop: keeps the partitions that this instance holds emitted ahead of time.
+// InUseSweep: deletes the LaunchExpressions of a partition that have no children any more.
 //
-// Step() is one round:
-//  1. it reads the checkpoints of new partitions;
-//  2. it plans: one commit sets planned_to of all partitions to store time + ahead, each under its
-//  lease, and writes emitted_to of windows in which nothing was due;
-//  3. it checks whether the LaunchExpressions in use have changed;
-//  4. every partition emits [emitted_to, planned_to) window after window (emission_window.h).
-// A partition that fails is read again in the next round. The plan is written before the rows, so a
-// change of a schedule knows how far its old version may have been emitted.
+// Each call checks one expression, in turn. A commit is fenced by the partition's lease and by the
+// absence of children. A schedule that uses the expression again writes its key again.
 //
-// When time-zone rules have changed (common/tzdata), the first owner with the new rules finishes
-// the window that the old rules began. It notes how far they have emitted and continues from there.
-// Commits under other rules do not apply.
-//
-// A partition that is behind catches up window after window, judged as catch_up.h says.
-//
-// While the store's clock is held (kClockHoldKey), the loop plans nothing. It reads the key's value
-// during a hold and, to notice one, while it has no partition.
-//
-// Threads: one executor; all methods and callbacks run there.
+// Threads: one executor; all methods and callbacks run there. Made by make_shared; a sweep under
+// way when the partition is lost ends without effect.
 
 #ifndef SERVICES_EMITTER_EMISSION_EMISSION_LOOP_H_
 #define SERVICES_EMITTER_EMISSION_EMISSION_LOOP_H_
@@ -37,13 +23,51 @@
 #include "common/runtime/runtime.h"
 #include "services/emitter/base/metrics.h"
 #include "services/emitter/base/partition_leases.h"
-#include "services/emitter/emission/catch_up.h"
 #include "services/emitter/emission/emission_plan.h"
 #include "services/emitter/emission/emission_window.h"
-#include "services/emitter/emission/in_use_sweep.h"
 #include "services/emitter/emission/shared_scan.h"
 
 namespace escapement::emitter {
+
+class InUseSweep : public std::enable_shared_from_this<InUseSweep> {
+ public:
+  // `client` outlives it.
+  InUseSweep(kv::KvClient& client, std::shared_ptr<Executor> executor, PartitionLeases leases,
+             uint16_t partition);
+
+  void Step();
+
+ private:
+  void RemoveIfEmpty(std::string in_use_key);
+
+  kv::KvClient& client_;
+  const std::shared_ptr<Executor> executor_;
+  const PartitionLeases leases_;
+  const uint16_t partition_;
+  std::string last_key_;  // the expression checked last; empty: start at the first
+};
+
+// EmissionLoop: keeps the partitions that this instance holds emitted ahead of time.
+//
+// Step() is one round:
+//  1. it reads the checkpoints of new partitions;
+//  2. it plans: one commit sets planned_to of all partitions to store time + ahead, each under its
+//  lease, and writes emitted_to of windows in which nothing was due;
+//  3. it checks whether the LaunchExpressions in use have changed;
+//  4. every partition emits [emitted_to, planned_to) window after window (emission_window.h).
+// A partition that fails is read again in the next round. The plan is written before the rows, so a
+// change of a schedule knows how far its old version may have been emitted.
+//
+// When time-zone rules have changed (common/tzdata), the first owner with the new rules finishes
+// the window that the old rules began. It notes how far they have emitted and continues from there.
+// Commits under other rules do not apply.
+//
+// A partition that is behind catches up window after window, judged as emission_plan.h says.
+//
+// While the store's clock is held (kClockHoldKey), the loop plans nothing. It reads the key's value
+// during a hold and, to notice one, while it has no partition.
+//
+// Threads: one executor; all methods and callbacks run there.
 
 class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
  public:

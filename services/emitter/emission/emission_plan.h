@@ -1,27 +1,105 @@
-// The ranges of `children` that an emitter reads for a window of time.
+// CatchUp: how a partition judges occurrences that it reaches late.
 //
-// Pure.
+// A catch-up begins with the first window that begins before store time. It lasts until the windows
+// have passed the instant at which it began. So one downtime is judged as a whole, as seen at that
+// instant, even if it takes many windows. An owner that takes over in the middle begins another
+// catch-up. Windows ahead of time have no catch-up, because nothing in them can be missed.
+//
+// Pure. Threads: one.
 
 #ifndef SERVICES_EMITTER_EMISSION_EMISSION_PLAN_H_
 #define SERVICES_EMITTER_EMISSION_EMISSION_PLAN_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/cron/launch_expression.h"
+#include "common/cron/timetable.h"
 #include "common/storage/children_table.h"
-#include "services/emitter/emission/catch_up.h"
+#include "common/tzdata/rederive.h"
+#include "common/tzdata/tzdata_table.h"
 
 namespace escapement::storage::v1 {
 class StateRecord;
 }  // namespace escapement::storage::v1
 
 namespace escapement::emitter {
+
+// The fate of one timetable's occurrences in this catch-up.
+struct LatePlan {
+  cron::MisfirePlan misfire;
+  // The occurrence under which all in the summary are counted: the first one, which no other
+  // catch-up has had. Absent: there is no summary.
+  std::optional<cron::Occurrence> summary;
+  absl::Time summary_from;    // earlier occurrences are skipped one by one
+  cron::Timetable timetable;  // names `summary`
+
+  bool InSummary(absl::Time instant) const {
+    return summary.has_value() && instant >= summary_from && misfire.InSummary(instant);
+  }
+};
+
+class CatchUp {
+ public:
+  // A window [begin, end) is next; `now` is store time. `resumed`: another owner has emitted part
+  // of it.
+  void OnWindow(absl::Time begin, absl::Time end, bool resumed, absl::Time now);
+
+  absl::Time judged_at() const { return judged_at_; }
+
+  // Can an occurrence at or after `begin` be missed by this threshold?
+  bool MayMiss(absl::Time begin, absl::Duration threshold) const {
+    return begin + threshold < judged_at_;
+  }
+
+  // Null if the plan under `key` is not known.
+  std::shared_ptr<const LatePlan> Find(const std::string& key) const;
+  // Makes the plan under `key`. No occurrence before `from` has to be emitted.
+  std::shared_ptr<const LatePlan> Make(std::string key, const cron::Timetable& timetable,
+                                       const cron::MisfirePolicy& policy, absl::Time from);
+  // Where windows of this catch-up began: what `from` is earlier than that makes no difference.
+  absl::Time begin() const { return begin_; }
+
+ private:
+  absl::Time judged_at_ = absl::InfinitePast();
+  absl::Time begin_ = absl::InfinitePast();
+  absl::Time summaries_from_ = absl::InfinitePast();
+  absl::flat_hash_map<std::string, std::shared_ptr<const LatePlan>> plans_;  // never iterated
+};
+
+// How the windows of a partition are judged over which the rules of zones have changed
+// (common/tzdata/rederive.h).
+//
+// Pure.
+
+struct RulesChange {
+  std::shared_ptr<const tzdata::MovedZones> moved;
+  // The window was begun by the former rules and is finished by them; the rest does not apply.
+  bool by_former = false;
+  // How far the former rules have emitted the partition.
+  tzdata::PartitionFrontier frontier = {};
+  // Nothing has been emitted by the present rules: the window also brings what they have moved to
+  // before its begin.
+  bool first = false;
+
+  // Children whose `from` is later were made under the present rules.
+  absl::Time made_to() const { return std::max(frontier.planned_to, moved->time()); }
+  // Later occurrences need not be judged.
+  absl::Time judge_to() const { return moved->JudgeTo(std::max(frontier.emitted_to, made_to())); }
+};
+
+// The ranges of `children` that an emitter reads for a window of time.
+//
+// Pure.
 
 // How far to plan at `now`: whole seconds, so that steps a second apart make windows of a second.
 absl::Time PlannedTo(absl::Time now, absl::Duration ahead);

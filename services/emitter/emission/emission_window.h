@@ -24,7 +24,6 @@
 #include "common/kv/layout.h"
 #include "common/storage/children_table.h"
 #include "services/emitter/base/metrics.h"
-#include "services/emitter/emission/catch_up.h"
 #include "services/emitter/emission/emission_chunk.h"
 #include "services/emitter/emission/emission_plan.h"
 #include "services/emitter/emission/shared_scan.h"

@@ -97,14 +97,14 @@ class SharedScanTest : public testing::Test {
   std::map<std::string, int> answers_;
 };
 
-TEST_F(SharedScanTest, WhatIsAskedForAtOnceIsOneRequest) {
+TEST_F(SharedScanTest, ScansAskedForAtOnceAreOneRequest) {
   ReadAll(std::make_shared<SharedScan>(*client_, executor_));
   EXPECT_EQ(store_.scans, 1u);
   for (const std::string who : {"a", "b", "c", "d"}) EXPECT_EQ(answers_[who], 1) << who;
   ExpectAll();
 }
 
-TEST_F(SharedScanTest, WhatDoesNotFitIntoOneAnswerIsReadOn) {
+TEST_F(SharedScanTest, RowsBeyondOneAnswerAreReadNext) {
   for (uint32_t rows_max = 1; rows_max <= 7; ++rows_max) {
     got_.clear();
     ReadAll(std::make_shared<SharedScan>(*client_, executor_, rows_max));

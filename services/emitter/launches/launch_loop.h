@@ -23,8 +23,8 @@
 #include "common/runtime/runtime.h"
 #include "services/emitter/base/options.h"
 #include "services/emitter/base/partition_leases.h"
-#include "services/emitter/launches/launch_batch.h"
 #include "services/emitter/launches/launch_memory.h"
+#include "services/emitter/launches/launch_plan.h"
 #include "services/emitter/launches/launch_watch.h"
 
 namespace escapement::emitter {
@@ -52,7 +52,7 @@ struct LaunchMetrics {
 // judges a schedule when its next record falls due, when its state changes, and when one of its
 // runs ends. It is never early: store time decides. One commit is under way at a time; records that
 // fall due during it go with the next one. The loop assumes from the watch which runs are active,
-// and the store decides (launch_batch.h); the loop reads only after a refusal. If there are too
+// and the store decides (launch_plan.h); the loop reads only after a refusal. If there are too
 // many records for memory, some are evicted (launch_memory.h) and read again in time.
 //
 // Threads: one executor; all methods and callbacks run there.

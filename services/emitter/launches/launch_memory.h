@@ -2,12 +2,11 @@
 // memory is full.
 //
 // It evicts in this order:
-//  1. of schedules that are known to be paused, all records except the first, by which the schedule
-//  is judged. They are missing only once the schedule is resumed or its last record has gone.
-//  2. one by one, the record with the latest launch time of all, if the new record is launched
-//  earlier.
-// Observer::read_from asks for missing records; Observer::on_left reports how many records of a
-// schedule are left.
+//  1. all records but the first of each schedule that is known to be paused. The first one stays,
+//  since
+//     the schedule is judged by it. The others are missing only once the schedule is resumed or its
+//     last record is gone.
+//  2. the record with the latest launch time, if the new record is launched earlier; one by one.
 //
 // Pure: no timers, no store. It says what is in memory and what is missing, never when to act.
 //
@@ -26,7 +25,7 @@
 
 #include "absl/time/time.h"
 #include "common/base/uid.h"
-#include "services/emitter/launches/launch_batch.h"
+#include "services/emitter/launches/launch_plan.h"
 
 namespace escapement::emitter {
 
@@ -42,10 +41,10 @@ class LaunchMemory {
   };
 
   struct Observer {
-    // Records of the partition from this key on are to be kept once more, when there is room.
+    // Asks the owner to read the partition's records from this key on again, when there is room.
     std::function<void(uint16_t partition, const std::string& key)> read_from;
-    // The schedule has been paused and only its first record was left (1), or it is about to be
-    // dropped, for no record is left (0).
+    // 1: the schedule is paused, and all its records but the first were evicted. 0: its last record
+    // is gone, and the schedule is about to be dropped.
     std::function<void(const Uid& uid, size_t left)> on_left;
   };
 

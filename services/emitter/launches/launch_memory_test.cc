@@ -121,7 +121,7 @@ TEST_F(LaunchMemoryTest, TheLatestGoFirstForWhatIsEarlier) {
   EXPECT_EQ(memory_->launches(), 3u);
 }
 
-TEST_F(LaunchMemoryTest, OfAPausedScheduleTheFirstRecordStays) {
+TEST_F(LaunchMemoryTest, FirstRecordOfAPausedScheduleStays) {
   Hold(3);
   for (int second : {1, 2, 3}) Keep(kA, second);
   memory_->OnPaused(kA, true);

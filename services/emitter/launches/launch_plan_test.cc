@@ -43,7 +43,7 @@ TEST(LaunchPlanTest, EachPolicyDoesWithOneOccurrenceWhatItSays) {
   }
 }
 
-TEST(LaunchPlanTest, OfOverdueOnesEachFollowsTheOneBefore) {
+TEST(LaunchPlanTest, OverdueLaunchesFollowEachOther) {
   EXPECT_EQ(Kinds(Due(3), {.policy = kAllow}), std::vector(3, Kind::kLaunch));
   EXPECT_EQ(Kinds(Due(3), {.policy = kSkip}),
             (std::vector{Kind::kLaunchAlone, Kind::kSkipOverlap, Kind::kSkipOverlap}));
@@ -62,7 +62,7 @@ TEST(LaunchPlanTest, BufferedOnesAreSkippedBehindTheFirst) {
   }
 }
 
-TEST(LaunchPlanTest, WhatIsNotWantedIsNoRunAndBuffersNothing) {
+TEST(LaunchPlanTest, UnwantedLaunchIsNoRunAndBuffersNothing) {
   std::vector<DueLaunch> due = Due(5);
   due[0].wish = Wish::kSkip;
   due[0].reason = "superseded";
@@ -76,7 +76,7 @@ TEST(LaunchPlanTest, WhatIsNotWantedIsNoRunAndBuffersNothing) {
             (LaunchDecision{.kind = Kind::kSkipBehind, .reason = "overlap", .behind = 3}));
 }
 
-TEST(LaunchPlanTest, OfAPausedScheduleEverythingStays) {
+TEST(LaunchPlanTest, LaunchesOfAPausedScheduleStay) {
   std::vector<DueLaunch> due = Due(2);
   for (DueLaunch& launch : due) launch.wish = Wish::kWait;
   for (const auto policy : {kAllow, kSkip, kBuffer, kCancel})

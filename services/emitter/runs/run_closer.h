@@ -1,17 +1,13 @@
-// RunCloser: ends runs that have a record (of more than one event, or of a schedule with
-// on_complete) when all their events have ended.
+// The event that tells a schedule's on_complete target that a run has ended.
 //
-// It knows the active runs of its partitions by their marks in `checkpoints`, and adds up the parts
-// of each run in `run_parts`. It reads both once when it takes a partition and watches them from
-// then on. One handler writes a part and only raises it, so the larger of two versions is the newer
-// one.
+// It is a one-off event with the client-chosen id "run-ended-" + 32 hex digits, a hash of what
+// identifies the run: a run has at most one. It is due at once, with priority 5. Its payload:
 //
-// When the sum reaches n, one group under the partition's lease sets the run's complete_time and
-// removes the mark. If the run's definition has on_complete, the group also puts the event that
-// reports the end (run_end_event.h). The definition is read first; if it was deleted with its
-// schedule, no event is sent.
+//   {"run":"tenants/t/schedules/s/runs/o","nominal_time":"2026-11-21T03:00:00Z",
+//    "complete_time":"2026-11-21T03:10:00.25Z","event_count":10,
+//    "succeeded":7,"failed":1,"expired":1,"skipped":1,"cancelled":0}
 //
-// Threads: one executor; all methods and callbacks run there.
+// Pure.
 
 #ifndef SERVICES_EMITTER_RUNS_RUN_CLOSER_H_
 #define SERVICES_EMITTER_RUNS_RUN_CLOSER_H_
@@ -25,14 +21,60 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "common/kv/client/kv_client.h"
+#include "common/kv/kv_store.h"
 #include "common/kv/layout.h"
 #include "common/runtime/runtime.h"
+#include "common/storage/event_table.h"
+#include "common/storage/run_table.h"
+#include "escapement/storage/v1/records.pb.h"
 #include "services/emitter/base/metrics.h"
 #include "services/emitter/base/partition_leases.h"
-#include "services/emitter/runs/run_end_event.h"
 
 namespace escapement::emitter {
+
+// How the events of a run, or of one of its parts, have ended. The numbers of one part are modulo
+// 2^64: the masters' part falls below zero by redrives (run_table.h).
+struct RunCounts {
+  uint64_t succeeded = 0;
+  uint64_t failed = 0;
+  uint64_t expired = 0;
+  uint64_t skipped = 0;
+  uint64_t cancelled = 0;
+
+  static RunCounts Of(const storage::v1::RunPartRecord& part);
+  uint64_t ended() const { return succeeded + failed + expired + skipped + cancelled; }
+  RunCounts& operator+=(const RunCounts& other);
+  RunCounts& operator-=(const RunCounts& other);
+};
+
+std::string RunEndEventId(absl::string_view tenant, const RunKey& run);
+
+// `record` has its complete_time.
+std::string RunEndPayload(const storage::v1::RunRecord& record, absl::string_view occurrence,
+                          const RunCounts& counts);
+
+// Adds the event's rows to `group`, with one condition, the last: that no event has its id. How it
+// is delivered, `interned` for events that are due now, is stored by a group before (InternGroup).
+void AddRunEndEvent(const storage::v1::RunRecord& record, const RunKey& run,
+                    const RunCounts& counts, const InternedDelivery& interned,
+                    uint32_t queue_shards, absl::Time now, kv::Group& group);
+
+// RunCloser: ends runs that have a record (of more than one event, or of a schedule with
+// on_complete) when all their events have ended.
+//
+// It knows the active runs of its partitions by their marks in `checkpoints`, and adds up the parts
+// of each run in `run_parts`. It reads both once when it takes a partition and watches them from
+// then on. One handler writes a part and only raises it, so the larger of two versions is the newer
+// one.
+//
+// When the sum reaches n, one group under the partition's lease sets the run's complete_time and
+// removes the mark. If the run's definition has on_complete, the group also puts the event that
+// reports the end. The definition is read first; if it was deleted with its
+// schedule, no event is sent.
+//
+// Threads: one executor; all methods and callbacks run there.
 
 class RunCloser : public std::enable_shared_from_this<RunCloser> {
  public:

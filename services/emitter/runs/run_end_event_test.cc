@@ -1,7 +1,6 @@
-#include "services/emitter/runs/run_end_event.h"
-
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "services/emitter/runs/run_closer.h"
 
 namespace escapement::emitter {
 namespace run_end_event_test {
@@ -33,7 +32,7 @@ TEST(RunEndEventTest, ThePayloadSaysHowTheRunEnded) {
   EXPECT_EQ(json.size(), 9u);
 }
 
-TEST(RunEndEventTest, WhateverARecordHoldsThePayloadIsJson) {
+TEST(RunEndEventTest, PayloadIsJsonWhateverTheRecordHolds) {
   const auto json = nlohmann::json::parse(RunEndPayload(Record(), "a\"b\\c\n", RunCounts()));
   EXPECT_EQ(json["run"], "tenants/default/schedules/nightly.2/runs/a\"b\\c ");
 }

@@ -47,7 +47,7 @@ TEST_F(EmitterInstantsTest, AThousandInstantsAreAThousandEvents) {
 }
 
 // Each moves with its own emission; they are read when they are due, and no others.
-TEST_F(EmitterInstantsTest, WhatIsNotDueIsNotRead) {
+TEST_F(EmitterInstantsTest, InstantsNotYetDueAreNotRead) {
   for (int i = 0; i < 50; ++i)
     AddInterval(absl::Hours(1), kStart + absl::Minutes(1) * i + absl::Seconds(30));
   AddInterval(absl::Seconds(1), kStart);
@@ -100,7 +100,7 @@ TEST_F(EmitterInstantsTest, AnIntervalThatChangesBetweenScanAndCommitFiresOnce) 
 }
 
 // A launch that cancels earlier runs (CANCEL_PREVIOUS) writes the state, but changes no occurrence.
-TEST_F(EmitterInstantsTest, WhatCancelsEarlierRunsDoesNotRefuseEmission) {
+TEST_F(EmitterInstantsTest, RecordThatCancelsEarlierRunsDoesNotRefuseEmission) {
   const Uid uid = AddInterval(absl::Seconds(3), kStart);
   const Uid cron = AddSchedule("*/3 * * * * *");
   StartEmitter("a");

@@ -209,7 +209,7 @@ TEST_F(EmitterServiceTest, ARunEndsWithItsLastEvent) {
   }
 }
 
-TEST_F(EmitterServiceTest, WhatNobodyUsesAnyMoreIsNotKeptInUse) {
+TEST_F(EmitterServiceTest, UnusedExpressionIsNotKeptInUse) {
   const Uid uid = AddSchedule("20 0 * * *");
   AddSchedule("0 6 13 * *");
   StartEmitter("a");
@@ -278,7 +278,7 @@ class SpringForward : public EmitterWorld {
   }  // 2026-03-08T06:30Z: 01:30 in New York
 };
 
-TEST_F(SpringForward, WhatFallsIntoTheGapFiresOnceOrNotAtAll) {
+TEST_F(SpringForward, OccurrenceInTheGapFiresOnceOrNotAtAll) {
   for (const char* cron : {"30 2 * * *", "15,45 2 * * *", "*/30 * * * *", "0 3 * * *",
                            "0 2,3 * * *", "30 59 1 * * *"}) {
     AddSchedule(cron, "America/New_York");
@@ -296,7 +296,7 @@ class FallBack : public EmitterWorld {
   }  // 2026-11-01T04:50Z: 00:50 in New York
 };
 
-TEST_F(FallBack, WhatIsRepeatedFiresByItsKind) {
+TEST_F(FallBack, RepeatedCivilTimeFiresByItsKind) {
   for (const char* cron : {"30 1 * * *", "*/20 * * * *", "0 1,2 * * *", "0 */15 1 * * *"}) {
     AddSchedule(cron, "America/New_York", 2);
   }

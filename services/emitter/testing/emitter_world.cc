@@ -12,7 +12,7 @@
 #include "common/cron/evaluator.h"
 #include "common/kv/group_parts.h"
 #include "common/storage/children_table.h"
-#include "common/storage/done_table.h"
+#include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
 #include "common/storage/schedule_table.h"
 

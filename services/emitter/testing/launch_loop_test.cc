@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "common/base/proto_time.h"
-#include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
 #include "common/storage/run_table.h"
@@ -159,7 +158,7 @@ TEST_F(LaunchLoopTest, ABufferedRunWaitsForTheLastOfAll) {
   EXPECT_TRUE(LaunchedNames(uid).contains(At(absl::Seconds(10))));
 }
 
-TEST_F(LaunchLoopTest, OfAPausedScheduleRecordsStayUntilItIsResumed) {
+TEST_F(LaunchLoopTest, RecordsOfAPausedScheduleStayUntilItIsResumed) {
   const Uid uid = AddOverlapping(kEveryTen, RUN_OVERLAP_KIND_SKIP);
   Begin();
   AdvanceWithRuns(absl::Seconds(8), absl::Seconds(2));
@@ -173,7 +172,7 @@ TEST_F(LaunchLoopTest, OfAPausedScheduleRecordsStayUntilItIsResumed) {
   EXPECT_EQ(LaunchedRuns(uid)[At(absl::Seconds(10))].lane, kLaneCatchUp);
 }
 
-TEST_F(LaunchLoopTest, OfADeletedScheduleTheyEndSkipped) {
+TEST_F(LaunchLoopTest, RecordsOfADeletedScheduleEndSkipped) {
   const Uid due = AddOverlapping(kEveryTen, RUN_OVERLAP_KIND_SKIP);
   const Uid buffered = AddOverlapping(kEveryTen, RUN_OVERLAP_KIND_BUFFER_ONE);
   Begin();
@@ -278,7 +277,7 @@ TEST_F(LaunchLoopTest, ManyThatAreDueAtOnceAreAllLaunched) {
 }
 
 // However it comes to that (a backfill, say): no second run of one name.
-TEST_F(LaunchLoopTest, WhatHasBeenLaunchedAlreadyGoesWithoutAnOutcome) {
+TEST_F(LaunchLoopTest, RecordLaunchedAlreadyGoesWithoutAnOutcome) {
   const Uid uid = AddOverlapping(kEveryTen, RUN_OVERLAP_KIND_SKIP);
   Begin();
   AdvanceWithRuns(absl::Seconds(7), absl::Seconds(1));

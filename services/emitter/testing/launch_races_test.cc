@@ -56,7 +56,7 @@ TEST_F(LaunchRacesTest, AnOccurrenceThatIsWantedAgainAtItsInstantHasNotEnded) {
   EXPECT_TRUE(Launched(uid, absl::Seconds(10)));
 }
 
-TEST_F(LaunchRacesTest, WhatIsNotWantedAgainEndsASecondAfterItsInstant) {
+TEST_F(LaunchRacesTest, SupersededRecordEndsASecondAfterItsInstant) {
   const Uid uid = AddOverlapping(kEveryTen, RUN_OVERLAP_KIND_BUFFER_ONE);
   Begin();
   AdvanceWithRuns(absl::Seconds(7), absl::Seconds(1));

@@ -4,9 +4,9 @@
 
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
-#include "common/cron/occurrence_id.h"
+#include "common/cron/timetable.h"
 #include "common/kv/group_parts.h"
-#include "common/storage/done_table.h"
+#include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"

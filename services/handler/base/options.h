@@ -76,7 +76,7 @@ inline constexpr absl::Duration kLateAfter = absl::Milliseconds(500);
 
 // Rows are claimed at least kClaimLead ahead of their due time, so that a commit may take this long
 // without making events late. If recent commits were slower, the lead grows up to kClaimLeadMax
-// (claim_lead.h).
+// (send_loop.h).
 inline constexpr absl::Duration kClaimLead = absl::Milliseconds(20);
 inline constexpr absl::Duration kClaimLeadMax = absl::Milliseconds(250);
 // All rows of all shards that fall due in one tick are claimed together: a commit and its sync cost

@@ -5,8 +5,8 @@
 // target that is not slow, the loop takes no rows of their kind (on time or background) until the
 // target has room. For on-time rows this ends after kLateAfter.
 //
-// Rows whose target is down (circuit_breaker.h) wait in the same way. Their events fail when they
-// are older than max_age (granted_entry.h).
+// Rows whose target is down (target_use.h) wait in the same way. Their events fail when they
+// are older than max_age (granted_loop.h).
 //
 // Threads: one, the handler's executor.
 
@@ -130,6 +130,43 @@ class ClaimLoop {
   std::set<std::string> evicted_;                     // targets whose rows were evicted
   absl::Duration held_checked_ = -absl::InfiniteDuration();  // Clock::Elapsed
   absl::Duration last_rewind_ = -absl::InfiniteDuration();   // Clock::Elapsed
+};
+
+// RetrySweep: ends waiting retries early when their schedule is deleted or their run is cancelled.
+//
+// A pass reads the keys of the shard's retry lane once, then reads, judges and ends the rows of the
+// noted schedules. Two passes are at least a second apart, and ten times the duration of the
+// earlier one. All schedules noted since the last pass share the next.
+//
+// Threads: one, the handler's executor.
+
+class RetrySweep {
+ public:
+  // `state` and `claims` must outlive it.
+  RetrySweep(QueueShardState& state, ClaimLoop& claims) : state_(state), claims_(claims) {}
+
+  // The next pass handles the retries of this schedule.
+  void Note(const Uid& schedule) { noted_.insert(schedule); }
+
+  void Step();
+
+  // Ends the present pass, and begins no further one.
+  void Stop() { stopped_ = true; }
+
+ private:
+  void Scan(std::string begin);
+  void OnKeys(const kv::ScanResult& keys);
+  void ReadRows(std::vector<kv::Key> rows, std::string next);
+  // Continues the pass at key `next`; empty: ends the pass.
+  void Continue(const std::string& next);
+
+  QueueShardState& state_;
+  ClaimLoop& claims_;
+  absl::flat_hash_set<Uid> noted_;                        // for the next pass
+  absl::flat_hash_set<Uid> sweeping_;                     // empty: no pass is under way
+  absl::Duration begun_ = absl::ZeroDuration();           // Clock::Elapsed
+  absl::Duration next_pass_ = -absl::InfiniteDuration();  // Clock::Elapsed: no pass before this
+  bool stopped_ = false;
 };
 
 }  // namespace escapement::handler

@@ -1,11 +1,10 @@
 // Tests that waiting rows end early when their schedule is deleted or their run is cancelled.
 
-#include "services/handler/claims/retry_sweep.h"
-
 #include "common/base/proto_time.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/testing/test_state.h"
 #include "gtest/gtest.h"
+#include "services/handler/claims/claim_loop.h"
 #include "services/handler/testing/handler_world.h"
 
 namespace escapement::handler {

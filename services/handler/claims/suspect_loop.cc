@@ -5,7 +5,7 @@
 
 #include "common/base/check.h"
 #include "common/base/proto_time.h"
-#include "common/storage/inflight_table.h"
+#include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/claim_takeover.pb.h"
 #include "services/handler/base/options.h"
 

@@ -10,7 +10,7 @@
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
 #include "common/runtime/perturb.h"
-#include "common/storage/inflight_table.h"
+#include "common/storage/waiting_table.h"
 #include "services/handler/base/options.h"
 
 namespace escapement::handler {

@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
 #include "common/storage/event_id.h"
-#include "common/storage/inflight_table.h"
+#include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/claim_takeover.pb.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/shard/shard_state.h"

@@ -9,7 +9,7 @@
 #include "common/runtime/perturb.h"
 #include "common/storage/event_table.h"
 #include "services/handler/base/options.h"
-#include "services/handler/claims/granted_entry.h"
+#include "services/handler/claims/granted_loop.h"
 #include "services/handler/claims/takeover.h"
 
 namespace escapement::handler {

@@ -5,14 +5,37 @@
 #include <utility>
 
 #include "absl/base/call_once.h"
+#include "absl/flags/flag.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "common/base/log.h"
 #include "common/secrets/record_secrets.h"
 #include "escapement/storage/v1/records.pb.h"
 
+ABSL_FLAG(std::vector<std::string>, delivery_allowed_addresses, {},
+          "ranges of addresses that targets may have besides the globally reachable ones, e.g. "
+          "10.0.0.0/8,fd00::/8. If it is empty and both ports listen on loopback: loopback. "
+          "Metadata services of clouds are never allowed");
+
 namespace escapement::handler {
+
+void ValidateAddressFlags(std::vector<std::string>& errors) {
+  const auto rule = AddressRule::Allowing(absl::GetFlag(FLAGS_delivery_allowed_addresses));
+  if (!rule.ok())
+    errors.push_back(absl::StrCat("--delivery_allowed_addresses: ", rule.status().message()));
+}
+
+std::shared_ptr<const AddressRule> AddressRuleFromFlags(bool on_loopback) {
+  const std::vector<std::string> ranges = absl::GetFlag(FLAGS_delivery_allowed_addresses);
+  if (!ranges.empty() || !on_loopback)
+    return std::make_shared<const AddressRule>(*AddressRule::Allowing(ranges));
+  Log(LogLevel::kInfo, "delivery",
+      "targets may have loopback addresses, because this process listens on loopback only");
+  return std::make_shared<const AddressRule>(AddressRule::AllowingLoopback());
+}
 
 namespace {
 

@@ -1,11 +1,4 @@
-// DeliveryTransport: how events reach consumers; one implementation for each kind of target.
-//
-// It is built for 100,000 deliveries a second: the events of one queue row share one
-// DeliveryContext, an attempt adds its id, index and number, and all results go to one sink without
-// an allocation per event.
-//
-// Implementations: http_transport and grpc_transport (real consumers), the transport of all kinds
-// (transport_table), fakes in tests.
+// The flag --delivery_allowed_addresses: to which addresses transports may connect.
 
 #ifndef SERVICES_HANDLER_DELIVERY_DELIVERY_TRANSPORT_H_
 #define SERVICES_HANDLER_DELIVERY_DELIVERY_TRANSPORT_H_
@@ -16,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/net/address_rule.h"
 
 namespace escapement::storage::v1 {
 class DefinitionRecord;
@@ -26,6 +20,22 @@ class Timetable;
 }  // namespace escapement::cron
 
 namespace escapement::handler {
+
+// Appends a sentence for a range that is none.
+void ValidateAddressFlags(std::vector<std::string>& errors);
+
+// `on_loopback`: the process can be reached from its own machine only. Then loopback addresses are
+// allowed, too, unless the flag is set; a log line says so. Call it after the validation.
+std::shared_ptr<const AddressRule> AddressRuleFromFlags(bool on_loopback);
+
+// DeliveryTransport: how events reach consumers; one implementation for each kind of target.
+//
+// It is built for 100,000 deliveries a second: the events of one queue row share one
+// DeliveryContext, an attempt adds its id, index and number, and all results go to one sink without
+// an allocation per event.
+//
+// Implementations: http_transport and grpc_transport (real consumers), the transport of all kinds
+// (transport_table), fakes in tests.
 
 // The data that all events of one queue row share. Immutable once shared.
 struct DeliveryContext {

@@ -12,8 +12,8 @@
 #include "common/base/check.h"
 #include "common/base/printable_text.h"
 #include "common/base/proto_time.h"
-#include "common/records/retry_end.h"
-#include "common/storage/done_table.h"
+#include "common/records/row_judge.h"
+#include "common/storage/event_table.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/run_table.h"
 

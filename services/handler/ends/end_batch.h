@@ -15,8 +15,8 @@
 #include "common/kv/kv_store.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/sending/claim.h"
+#include "services/handler/shard/claim_batch.h"
 #include "services/handler/shard/due_queue.h"
-#include "services/handler/shard/grant_reports.h"
 
 namespace escapement::handler {
 
@@ -53,8 +53,8 @@ void PutParts(const RunParts& parts, kv::Group& group);
 //
 // A Done record covers neighbouring events with equal outcomes. Retries become rows of the retry
 // lane, and failures become dead letters. The group also writes the claim's end row, or deletes the
-// claim with its last end, and adds to the counts (end_batch.h). Granted events have none of
-// these, only reports to the owners of their policy shards (grant_reports.h). If the target of an
+// claim with its last end, and adds to the counts. Granted events have none of
+// these, only reports to the owners of their policy shards (claim_batch.h). If the target of an
 // event is gone for good, the group also asks the masters to pause the event's schedule.
 //
 // Pure: adds to a batch, decides nothing.

@@ -10,7 +10,6 @@
 #include "common/runtime/perturb.h"
 #include "services/handler/base/options.h"
 #include "services/handler/shard/claim_batch.h"
-#include "services/handler/shard/grant_reports.h"
 
 namespace escapement::handler {
 namespace {

@@ -4,9 +4,8 @@
 #include <string>
 
 #include "common/base/proto_time.h"
-#include "common/storage/access_table.h"
-#include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
+#include "common/storage/event_table.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/run_table.h"
 #include "escapement/storage/v1/access_records.pb.h"

@@ -1,7 +1,7 @@
 // Claim: events that this handler is about to send, is sending, or has sent, and whose end is not
 // committed yet.
 //
-// Its durable form is ClaimRecord in `inflight` (common/storage/inflight_table.h). The shard, the
+// Its durable form is ClaimRecord in `inflight` (common/storage/waiting_table.h). The shard, the
 // send loop and the sends under way share a claim. When the shard is lost, its `owner` becomes
 // null, and later results of the claim have no effect.
 
@@ -17,8 +17,7 @@
 #include "absl/time/time.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
-#include "common/storage/grant_table.h"
-#include "common/storage/inflight_table.h"
+#include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/base/options.h"
 #include "services/handler/delivery/delivery_transport.h"

@@ -1,7 +1,6 @@
-#include "services/handler/sending/claim_lead.h"
-
 #include "gtest/gtest.h"
 #include "services/handler/base/options.h"
+#include "services/handler/sending/send_loop.h"
 
 namespace escapement::handler {
 namespace claim_lead_test {

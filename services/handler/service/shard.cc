@@ -8,10 +8,8 @@
 #include "common/base/check.h"
 #include "common/base/printable_text.h"
 #include "common/base/proto_time.h"
-#include "common/records/currency.h"
-#include "common/records/retry_end.h"
 #include "common/records/row_judge.h"
-#include "services/handler/sending/claim_lead.h"
+#include "services/handler/sending/send_loop.h"
 
 namespace escapement::handler {
 namespace {

@@ -15,7 +15,6 @@
 
 #include "services/handler/claims/claim_loop.h"
 #include "services/handler/claims/granted_loop.h"
-#include "services/handler/claims/retry_sweep.h"
 #include "services/handler/claims/suspect_loop.h"
 #include "services/handler/claims/takeover_loop.h"
 #include "services/handler/ends/end_loop.h"

@@ -10,12 +10,14 @@
 #define SERVICES_HANDLER_SHARD_CLAIM_BATCH_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "common/kv/kv_store.h"
 #include "common/records/record_cache.h"
+#include "escapement/storage/v1/records.pb.h"
 #include "services/handler/sending/claim.h"
 #include "services/handler/shard/due_queue.h"
 
@@ -68,6 +70,33 @@ class ClaimBatch {
   size_t row_bytes_ = 0;
   Uid last_state_;
   bool has_one_off_ = false;
+};
+
+// GrantReports: reports the outcomes of granted events to the owners of their policy shards, as one
+// row in `waiting` per policy shard and commit.
+//
+// Pure: adds to a group, decides nothing.
+
+// Names the rows of one commit.
+struct ReportOrigin {
+  uint16_t shard = 0;   // the queue shard
+  uint64_t epoch = 0;   // the epoch of the shard's lease
+  uint64_t number = 0;  // counts the shard's commits in that epoch
+};
+
+// The kind with which the outcome of a granted event is reported.
+storage::v1::GrantReportRecord::Kind ReportKindOf(const EntryGrant& grant, const Outcome& outcome);
+
+class GrantReports {
+ public:
+  // Adds `count` events of a granted entry, from first.first on, that have ended in the same way.
+  // `last` is the outcome of the last of them.
+  void Add(const ClaimedEntry& entry, const Outcome& first, const Outcome& last, uint64_t count);
+
+  void Put(const ReportOrigin& origin, kv::Group& group) const;
+
+ private:
+  std::map<uint16_t, storage::v1::GrantReportRecord> by_shard_;
 };
 
 }  // namespace escapement::handler

@@ -12,7 +12,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "common/base/check.h"
-#include "common/storage/inflight_table.h"
+#include "common/storage/waiting_table.h"
 
 namespace escapement::handler {
 

@@ -24,7 +24,6 @@
 #include "services/handler/base/metrics.h"
 #include "services/handler/base/options.h"
 #include "services/handler/sending/claim.h"
-#include "services/handler/sending/claim_lead.h"
 #include "services/handler/sending/send_loop.h"
 #include "services/handler/shard/due_queue.h"
 #include "services/handler/shard/granted_claims.h"

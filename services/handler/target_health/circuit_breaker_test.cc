@@ -1,6 +1,5 @@
-#include "services/handler/target_health/circuit_breaker.h"
-
 #include "gtest/gtest.h"
+#include "services/handler/target_health/target_use.h"
 
 namespace escapement::handler {
 namespace circuit_breaker_test {

@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "common/base/proto_time.h"
-#include "common/storage/inflight_table.h"
-#include "common/storage/policy_table.h"
+#include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 
 namespace escapement::handler {

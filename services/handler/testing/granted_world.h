@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/storage/grant_table.h"
+#include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/testing/handler_world.h"
 

@@ -23,7 +23,6 @@
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/runtime/system_runtime.h"
 #include "common/storage/event_table.h"
-#include "common/storage/inflight_table.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"

@@ -5,9 +5,9 @@
 
 #include "common/base/proto_time.h"
 #include "common/kv/layout.h"
-#include "common/storage/done_table.h"
-#include "common/storage/inflight_table.h"
+#include "common/storage/event_table.h"
 #include "common/storage/run_table.h"
+#include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
 #include "services/handler/service/handler_service.h"
 #include "services/handler/testing/handler_world.h"

@@ -6,7 +6,7 @@
 #include "common/base/proto_time.h"
 #include "common/storage/event_id.h"
 #include "common/storage/schedule_table.h"
-#include "common/tokens/token_handle.h"
+#include "common/tokens/token_batch.h"
 #include "gtest/gtest.h"
 #include "services/handler/service/handler_service.h"
 #include "services/handler/testing/granted_world.h"

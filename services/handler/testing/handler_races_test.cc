@@ -1,13 +1,12 @@
 // Races between claims and calls of users: the store decides, and the later one has no effect.
 
 #include "common/base/proto_time.h"
-#include "common/cron/occurrence_id.h"
-#include "common/storage/inflight_table.h"
-#include "common/storage/policy_table.h"
+#include "common/cron/timetable.h"
+#include "common/storage/schedule_table.h"
 #include "common/storage/testing/test_state.h"
 #include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
-#include "services/handler/sending/claim_lead.h"
+#include "services/handler/sending/send_loop.h"
 #include "services/handler/service/handler_service.h"
 #include "services/handler/testing/handler_world.h"
 

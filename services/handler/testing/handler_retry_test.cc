@@ -6,7 +6,6 @@
 
 #include "common/base/proto_time.h"
 #include "common/kv/group_parts.h"
-#include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "common/storage/name_tables.h"

@@ -5,8 +5,7 @@
 #include <string>
 
 #include "common/base/proto_time.h"
-#include "common/cron/occurrence_id.h"
-#include "common/storage/done_table.h"
+#include "common/cron/timetable.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "common/storage/name_tables.h"

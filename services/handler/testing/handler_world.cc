@@ -5,7 +5,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/proto_time.h"
-#include "common/storage/done_table.h"
+#include "common/storage/event_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/testing/test_state.h"

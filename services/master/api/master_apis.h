@@ -1,6 +1,6 @@
-// MasterApis: what a master promises. Each service of the public API is a class. The contract of
-// each method is that of its RPC in escapement/v1/*_service.proto; errors carry the details of
-// common/status/errors.h.
+// Those services of the public API that tests and the simulation also have over other things than a
+// master. The contract of each method, here as in the master's other services, is that of its RPC
+// in escapement/v1/*_service.proto; errors carry the details of common/status/errors.h.
 //
 // Threads: methods may be called from any thread and never block. common/rpc/done.h says how the
 // answers come.
@@ -11,43 +11,14 @@
 #include <memory>
 
 #include "common/rpc/done.h"
-#include "escapement/v1/audit_service.pb.h"
-#include "escapement/v1/dead_letter_service.pb.h"
 #include "escapement/v1/event_service.pb.h"
-#include "escapement/v1/key_service.pb.h"
-#include "escapement/v1/operation_service.pb.h"
 #include "escapement/v1/policy_service.pb.h"
 #include "escapement/v1/run_service.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
-#include "escapement/v1/target_service.pb.h"
-#include "escapement/v1/tenant_service.pb.h"
 
 namespace escapement::master {
 
 using ::escapement::Done;
-
-class AuditApi {
- public:
-  virtual ~AuditApi() = default;
-
-  virtual void ListAuditEntries(v1::ListAuditEntriesRequest request,
-                                Done<v1::ListAuditEntriesResponse> done) = 0;
-};
-
-class DeadLetterApi {
- public:
-  virtual ~DeadLetterApi() = default;
-
-  virtual void ListDeadLetters(v1::ListDeadLettersRequest request,
-                               Done<v1::ListDeadLettersResponse> done) = 0;
-  virtual void GetDeadLetter(v1::GetDeadLetterRequest request, Done<v1::DeadLetter> done) = 0;
-  virtual void RedriveDeadLetter(v1::RedriveDeadLetterRequest request, Done<v1::Event> done) = 0;
-  virtual void RedriveDeadLetters(v1::RedriveDeadLettersRequest request,
-                                  Done<v1::Operation> done) = 0;
-  virtual void RedriveRun(v1::RedriveRunRequest request, Done<v1::Operation> done) = 0;
-  virtual void PurgeDeadLetters(v1::PurgeDeadLettersRequest request,
-                                Done<v1::PurgeDeadLettersResponse> done) = 0;
-};
 
 struct IngestOptions {
   bool return_ids = false;  // give back the server-made ids
@@ -70,26 +41,6 @@ class EventApi {
   // and built on the calling thread.
   virtual void IngestBatch(std::shared_ptr<const v1::IngestRequest> request, IngestOptions options,
                            Done<v1::IngestResponse> done) = 0;
-};
-
-class KeyApi {
- public:
-  virtual ~KeyApi() = default;
-
-  virtual void CreateKey(v1::CreateKeyRequest request, Done<v1::ApiKey> done) = 0;
-  virtual void GetKey(v1::GetKeyRequest request, Done<v1::ApiKey> done) = 0;
-  virtual void ListKeys(v1::ListKeysRequest request, Done<v1::ListKeysResponse> done) = 0;
-  virtual void RevokeKey(v1::RevokeKeyRequest request, Done<v1::ApiKey> done) = 0;
-};
-
-class OperationApi {
- public:
-  virtual ~OperationApi() = default;
-
-  virtual void GetOperation(v1::GetOperationRequest request, Done<v1::Operation> done) = 0;
-  virtual void ListOperations(v1::ListOperationsRequest request,
-                              Done<v1::ListOperationsResponse> done) = 0;
-  virtual void CancelOperation(v1::CancelOperationRequest request, Done<v1::Operation> done) = 0;
 };
 
 class PolicyApi {
@@ -137,40 +88,6 @@ class ScheduleApi {
                                 Done<v1::BackfillScheduleResponse> done) = 0;
   virtual void PreviewSchedule(v1::PreviewScheduleRequest request,
                                Done<v1::PreviewScheduleResponse> done) = 0;
-};
-
-class TargetApi {
- public:
-  virtual ~TargetApi() = default;
-
-  virtual void ListTargets(v1::ListTargetsRequest request, Done<v1::ListTargetsResponse> done) = 0;
-  virtual void GetTarget(v1::GetTargetRequest request, Done<v1::TargetStatus> done) = 0;
-};
-
-class TenantApi {
- public:
-  virtual ~TenantApi() = default;
-
-  virtual void CreateTenant(v1::CreateTenantRequest request, Done<v1::Tenant> done) = 0;
-  virtual void GetTenant(v1::GetTenantRequest request, Done<v1::Tenant> done) = 0;
-  virtual void ListTenants(v1::ListTenantsRequest request, Done<v1::ListTenantsResponse> done) = 0;
-  virtual void UpdateTenant(v1::UpdateTenantRequest request, Done<v1::Tenant> done) = 0;
-  virtual void DeleteTenant(v1::DeleteTenantRequest request,
-                            Done<google::protobuf::Empty> done) = 0;
-  virtual void GetTenantUsage(v1::GetTenantUsageRequest request, Done<v1::TenantUsage> done) = 0;
-};
-
-struct MasterApis {
-  ScheduleApi& schedules;
-  EventApi& events;
-  RunApi& runs;
-  PolicyApi& policies;
-  TenantApi& tenants;
-  KeyApi& keys;
-  AuditApi& audit;
-  TargetApi& targets;
-  DeadLetterApi& dead_letters;
-  OperationApi& operations;
 };
 
 }  // namespace escapement::master

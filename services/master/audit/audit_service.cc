@@ -7,13 +7,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "common/kv/group_parts.h"
 #include "common/status/errors.h"
-#include "common/storage/access_table.h"
+#include "common/storage/name_tables.h"
 #include "escapement/storage/v1/access_records.pb.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
-#include "services/master/requests/filter_values.h"
+#include "services/master/requests/list_filter.h"
 #include "services/master/requests/range_reader.h"
 #include "services/master/requests/resource_name.h"
 #include "services/master/requests/row_listing.h"
@@ -22,50 +23,11 @@ namespace escapement::master {
 
 namespace {
 
-// Null: no such field.
-const std::string* TextOf(const v1::AuditEntry& entry, absl::string_view field) {
-  if (field == "principal") return &entry.principal();
-  if (field == "method") return &entry.method();
-  if (field == "resource") return &entry.resource();
-  if (field == "result") return &entry.result();
-  return nullptr;
-}
-
-absl::Status Bind(FilterComparison& comparison) {
-  if (comparison.field == "time") return BindTime(comparison);
-  if (TextOf(v1::AuditEntry::default_instance(), comparison.field) == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "unknown field ", comparison.field, "; use principal, method, resource, result or time"));
-  }
-  return RequireEquality(comparison);
-}
-
-bool Holds(const v1::AuditEntry& entry, const FilterComparison& comparison) {
-  if (comparison.field == "time") {
-    const absl::Time time = FromMicros(*TimestampMicros(entry.time()));
-    return Compares(OrderOf(time, comparison.time), comparison.op);
-  }
-  const bool same = NameMatches(*TextOf(entry, comparison.field), comparison.value);
-  return same == (comparison.op != FilterOperator::kNotEqual);
-}
-
-}  // namespace
-
-absl::StatusOr<AuditFilter> AuditFilter::Read(absl::string_view text) {
-  absl::StatusOr<Filter> filter = ReadFilter(text, Bind);
-  if (!filter.ok()) return filter.status();
-  AuditFilter read;
-  read.times_ = FilterTimesOf(*filter, "time");
-  read.filter_ = *std::move(filter);
-  return read;
-}
-
-bool AuditFilter::Matches(const v1::AuditEntry& entry) const {
-  return FilterHolds(filter_,
-                     [&](const FilterComparison& comparison) { return Holds(entry, comparison); });
-}
-
-namespace {
+constexpr FilterField kAuditFields[] = {{.name = "principal", .prefix = true},
+                                        {.name = "method", .prefix = true},
+                                        {.name = "resource", .prefix = true},
+                                        {.name = "result", .prefix = true},
+                                        {.name = "time"}};
 
 v1::AuditEntry ShowEntry(const AuditName& name, const storage::v1::AuditRecord& record) {
   v1::AuditEntry entry;
@@ -94,18 +56,20 @@ void AuditService::ListAuditEntries(v1::ListAuditEntriesRequest request,
   std::string list = absl::StrCat("ListAuditEntries ", request.parent(), " ", request.filter());
   const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
   absl::StatusOr<std::string> end = DecodePageToken(list, request.page_token());
-  absl::StatusOr<AuditFilter> filter = AuditFilter::Read(request.filter());
+  const absl::StatusOr<ListFilter> filter =
+      ListFilter::Read<v1::AuditEntry>(request.filter(), "", kAuditFields);
   FieldViolations violations;
   violations.AddStatus("", tenant.status());
   violations.AddStatus("", size.status());
   violations.AddStatus("", end.status());
   violations.AddStatus("", filter.status());
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
-  if (end->empty()) *end = AuditKeyFrom(*tenant, filter->end());
+  const FilterTimes times = filter->TimesOf("time");
+  if (end->empty()) *end = AuditKeyFrom(*tenant, times.end);
   ListRows(
       context_,
       {.cf = kv::ColumnFamily::kAudit,
-       .begin = AuditKeyFrom(*tenant, filter->begin()),
+       .begin = AuditKeyFrom(*tenant, times.begin),
        .end = *std::move(end),
        .backwards = true,  // from the newest entry
        .page_size = static_cast<size_t>(*size),

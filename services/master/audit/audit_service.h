@@ -1,16 +1,12 @@
-// The `filter` of ListAuditEntries: conditions on principal, method, resource, result and time.
+// AuditService: reads the audit. common/auth/audit_log.h writes it.
 //
-// Pure.
+// Threads: as master_apis.h.
 
 #ifndef SERVICES_MASTER_AUDIT_AUDIT_SERVICE_H_
 #define SERVICES_MASTER_AUDIT_AUDIT_SERVICE_H_
 
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "absl/time/time.h"
-#include "common/filter/filter.h"
 #include "escapement/v1/audit_service.pb.h"
 #include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
@@ -18,35 +14,13 @@
 
 namespace escapement::master {
 
-class AuditFilter {
- public:
-  // Every entry.
-  AuditFilter() = default;
-  // INVALID_ARGUMENT (filter).
-  static absl::StatusOr<AuditFilter> Read(absl::string_view text);
-
-  bool Matches(const v1::AuditEntry& entry) const;
-
-  // Every entry that matches has its time in [begin, end).
-  absl::Time begin() const { return times_.begin; }
-  absl::Time end() const { return times_.end; }
-
- private:
-  Filter filter_;
-  FilterTimes times_;
-};
-
-// AuditService: reads the audit. common/auth/audit_log.h writes it.
-//
-// Threads: as AuditApi.
-
-class AuditService final : public AuditApi {
+class AuditService {
  public:
   // `context` outlives the service.
   explicit AuditService(MasterContext& context) : context_(context) {}
 
   void ListAuditEntries(v1::ListAuditEntriesRequest request,
-                        Done<v1::ListAuditEntriesResponse> done) override;
+                        Done<v1::ListAuditEntriesResponse> done);
 
  private:
   MasterContext& context_;

@@ -6,7 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/auth/api_key.h"
+#include "common/auth/key_directory.h"
 #include "common/status/errors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -26,7 +26,7 @@ class KeyAuditTest : public ::testing::Test {
     v1::CreateKeyRequest request;
     request.set_parent(parent);
     request.mutable_key()->set_role(role);
-    return world_.Call(&KeyApi::CreateKey, request);
+    return world_.Call(&KeyService::CreateKey, request);
   }
   std::vector<std::string> Audit(const std::string& filter = "", int page_size = 100,
                                  const std::string& parent = "tenants/default") {
@@ -36,7 +36,7 @@ class KeyAuditTest : public ::testing::Test {
     request.set_filter(filter);
     request.set_page_size(page_size);
     do {
-      const auto page = world_.Call(&AuditApi::ListAuditEntries, request);
+      const auto page = world_.Call(&AuditService::ListAuditEntries, request);
       EXPECT_TRUE(page.ok()) << page.status();
       if (!page.ok()) break;
       for (const v1::AuditEntry& entry : page->audit_entries()) {
@@ -60,7 +60,7 @@ TEST_F(KeyAuditTest, SecretIsShownOnceAndOnlyItsHashIsStored) {
   EXPECT_EQ(made->name(), absl::StrCat("tenants/default/keys/", parts->id));
   v1::GetKeyRequest get;
   get.set_name(made->name());
-  const auto got = world_.Call(&KeyApi::GetKey, get);
+  const auto got = world_.Call(&KeyService::GetKey, get);
   ASSERT_TRUE(got.ok());
   EXPECT_EQ(got->secret(), "");
   EXPECT_EQ(got->role(), v1::Access::EDITOR);
@@ -75,15 +75,15 @@ TEST_F(KeyAuditTest, RevokedKeyStaysListedAndRevoked) {
   ASSERT_TRUE(made.ok());
   v1::RevokeKeyRequest revoke;
   revoke.set_name(made->name());
-  const auto revoked = world_.Call(&KeyApi::RevokeKey, revoke);
+  const auto revoked = world_.Call(&KeyService::RevokeKey, revoke);
   ASSERT_TRUE(revoked.ok());
   EXPECT_TRUE(revoked->has_revoke_time());
-  const auto again = world_.Call(&KeyApi::RevokeKey, revoke);
+  const auto again = world_.Call(&KeyService::RevokeKey, revoke);
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->revoke_time().seconds(), revoked->revoke_time().seconds());
   v1::ListKeysRequest list;
   list.set_parent("tenants/default");
-  const auto listed = world_.Call(&KeyApi::ListKeys, list);
+  const auto listed = world_.Call(&KeyService::ListKeys, list);
   ASSERT_TRUE(listed.ok());
   ASSERT_EQ(listed->keys_size(), 1);
   EXPECT_TRUE(listed->keys(0).has_revoke_time());
@@ -97,7 +97,7 @@ TEST_F(KeyAuditTest, BadKeysAreRefusedByField) {
   request.set_parent("tenants/default");
   request.mutable_key()->set_role(v1::Access::VIEWER);
   request.mutable_key()->mutable_expire_time()->set_seconds(1);
-  EXPECT_EQ(world_.Call(&KeyApi::CreateKey, request).status().code(),
+  EXPECT_EQ(world_.Call(&KeyService::CreateKey, request).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 
@@ -160,7 +160,7 @@ TEST_F(KeyAuditTest, OldEntriesAndLongRevokedKeysAreSwept) {
   ASSERT_TRUE(kept.ok() && gone.ok());
   v1::RevokeKeyRequest revoke;
   revoke.set_name(gone->name());
-  ASSERT_TRUE(world_.Call(&KeyApi::RevokeKey, revoke).ok());
+  ASSERT_TRUE(world_.Call(&KeyService::RevokeKey, revoke).ok());
   world_.runtime.RunUntil([] { return false; }, absl::Hours(24 * 89));
   EXPECT_EQ(Audit().size(), 2u);
   EXPECT_EQ(world_.Rows(kv::ColumnFamily::kKeys).size(), 2u);
@@ -183,12 +183,12 @@ TEST_F(KeyAuditTest, FileNeverRestoresItsRevokedKey) {
   start_and_stop_master();
   v1::RevokeKeyRequest revoke;
   revoke.set_name("tenants/-/keys/0123456789abcdef");
-  ASSERT_TRUE(world_.Call(&KeyApi::RevokeKey, revoke).ok());
+  ASSERT_TRUE(world_.Call(&KeyService::RevokeKey, revoke).ok());
   world_.runtime.RunUntil([] { return false; }, absl::Hours(24 * 92));
   start_and_stop_master();
   v1::GetKeyRequest get;
   get.set_name(revoke.name());
-  const auto key = world_.Call(&KeyApi::GetKey, get);
+  const auto key = world_.Call(&KeyService::GetKey, get);
   ASSERT_TRUE(key.ok()) << key.status();
   EXPECT_TRUE(key->has_revoke_time());
 }

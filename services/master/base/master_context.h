@@ -14,7 +14,7 @@
 #include "common/kv/client/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/runtime/runtime.h"
-#include "common/tokens/token_handle.h"
+#include "common/tokens/token_batch.h"
 #include "services/master/api/master_apis.h"
 #include "services/master/base/metrics.h"
 #include "services/master/base/target_secrets.h"

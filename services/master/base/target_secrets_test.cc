@@ -9,8 +9,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/secrets/key_ring.h"
 #include "common/secrets/record_secrets.h"
+#include "common/secrets/sealed_value.h"
 #include "gtest/gtest.h"
 #include "services/master/codec/target_codec.h"
 

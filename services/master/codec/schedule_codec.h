@@ -1,5 +1,9 @@
-// When a schedule fires, and what becomes of occurrences that are late or meet a run: public
-// messages ↔ records, with full validation. Pure.
+// One version of a schedule with what is derived from it. Pure.
+//
+// How a definition comes to be: DraftOf → FillAnchor, with the time of the
+// schedule's creation, of its first version as of every later one → CheckFires, and of a new
+// schedule CheckFiresAfter its creation → stored. LoadDefinition is the way back; it needs none of
+// them.
 
 #ifndef SERVICES_MASTER_CODEC_SCHEDULE_CODEC_H_
 #define SERVICES_MASTER_CODEC_SCHEDULE_CODEC_H_
@@ -8,18 +12,56 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/status/errors.h"
+#include "common/storage/children_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
 #include "google/protobuf/field_mask.pb.h"
 #include "services/master/base/target_secrets.h"
-#include "services/master/codec/definition.h"
 
 namespace escapement::master {
+
+struct Definition {
+  storage::v1::DefinitionRecord record;
+  cron::Timetable timetable = cron::Timetable(cron::TimetableSpec());
+  // An interval whose anchor_time was not given: FillAnchor sets it. Until then the anchor is 1970.
+  bool anchor_missing = false;
+};
+
+// The names of a request's fields in errors.
+struct TimingFields {
+  std::string prefix = "schedule.";
+  std::string start_time = "start_time";
+  std::string end_time = "end_time";
+
+  std::string Of(absl::string_view name) const { return absl::StrCat(prefix, name); }
+};
+
+// Sets the anchor of an interval that was given without one, and its timetable; leaves everything
+// else as it is, so it may be called of any definition, and again.
+void FillAnchor(Definition& definition, absl::Time schedule_create_time);
+
+// INVALID_ARGUMENT, reason IMPOSSIBLE_EXPRESSION, if it has no occurrence at all; the field is that
+// which leaves none ("schedule.cron", "schedule.exclusions"). DraftOf asks it already of
+// everything but an interval whose anchor is missing.
+absl::Status CheckFires(const Definition& definition, const TimingFields& fields = {});
+
+// INVALID_ARGUMENT (INVALID_FIELD) if every occurrence is at or before `now`: a schedule that would
+// never fire is not made. An update may well end a schedule that way; it is FINISHED then.
+absl::Status CheckFiresAfter(const Definition& definition, absl::Time now,
+                             const TimingFields& fields = {});
+
+// DATA_LOSS if a stored definition cannot be read any more.
+absl::StatusOr<Definition> LoadDefinition(storage::v1::DefinitionRecord record);
+
+// When a schedule fires, and what becomes of occurrences that are late or meet a run: public
+// messages ↔ records, with full validation. Pure.
 
 // Fills cron, time_zone, timing, misfire, run_overlap and the timetable. Every field that is wrong
 // is added to `violations` ("schedule.interval.every", "schedule.times[3]"); the timetable is made
@@ -66,7 +108,7 @@ struct ScheduleDraft {
 // INVALID_ARGUMENT with every field that is wrong ("schedule.cron"); of times that never fire, if
 // nothing else is wrong, with the reason IMPOSSIBLE_EXPRESSION. `tenant` is the schedule's. Whether
 // its policy exists is not checked, nor whether its times have passed; and an interval may lack its
-// anchor yet (definition.h says what is to be done with the draft).
+// anchor yet.
 absl::StatusOr<ScheduleDraft> DraftOf(const v1::Schedule& schedule, absl::string_view tenant);
 
 // Seals the secrets of its targets (TargetSecrets::Seal). `before`: the present definition, null

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/base/status_macros.h"
 #include "common/status/errors.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -47,9 +48,8 @@ absl::StatusOr<ScheduleDraft> Updated(const std::string& current, const std::str
   if (mask != "-") {
     for (absl::string_view path : absl::StrSplit(mask, ',')) paths.add_paths(std::string(path));
   }
-  const auto wanted = ApplyMask(Current(current), Parse(patch), paths);
-  if (!wanted.ok()) return wanted.status();
-  return DraftOf(*wanted, "default");
+  ASSIGN_OR_RETURN(const auto wanted, ApplyMask(Current(current), Parse(patch), paths));
+  return DraftOf(wanted, "default");
 }
 
 // Which way of saying when it fires a draft has, and its times.
@@ -148,7 +148,7 @@ TEST(ScheduleCodec, AnEnabledScheduleWithoutAFurtherOccurrenceIsShownAsFinished)
   EXPECT_EQ(shown(5).state(), v1::Schedule::PAUSED);
 }
 
-TEST(ScheduleCodec, WhatNeverFiresIsRefusedWithItsOwnReason) {
+TEST(ScheduleCodec, ScheduleThatNeverFiresIsRefusedWithItsReason) {
   const auto read = DraftOf(Parse(std::string("cron: '0 0 30 2 *'") + kTarget), "default");
   EXPECT_EQ(ErrorReason(read.status()), "IMPOSSIBLE_EXPRESSION");
 }

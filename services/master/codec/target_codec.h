@@ -1,4 +1,4 @@
-// Where events go: Target ↔ TargetRecord, with validation (target_codec.h has the kinds). Pure.
+// Where events go: Target ↔ TargetRecord, with validation. Pure.
 
 #ifndef SERVICES_MASTER_CODEC_TARGET_CODEC_H_
 #define SERVICES_MASTER_CODEC_TARGET_CODEC_H_

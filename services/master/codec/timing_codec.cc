@@ -6,7 +6,7 @@
 #include "absl/time/time.h"
 #include "common/base/proto_time.h"
 #include "common/cron/cron_expression.h"
-#include "common/cron/misfire.h"
+#include "common/cron/timetable.h"
 #include "services/master/base/limits.h"
 #include "services/master/codec/schedule_codec.h"
 

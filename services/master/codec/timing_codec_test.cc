@@ -118,7 +118,7 @@ TEST(TimingCodec, TooManyAreRefusedAsAWhole) {
   EXPECT_EQ(Read(schedule).wrong(), Strings{"schedule.exclusions"});
 }
 
-TEST(TimingCodec, WhatEqualsTheDefaultsLeavesNoRecord) {
+TEST(TimingCodec, TimingEqualToTheDefaultsLeavesNoRecord) {
   const ReadResult plain = Read("cron: '0 3 * * *'");
   EXPECT_FALSE(plain.definition.record.has_timing());
   EXPECT_FALSE(plain.definition.record.has_misfire());
@@ -136,7 +136,7 @@ TEST(TimingCodec, WhatEqualsTheDefaultsLeavesNoRecord) {
             plain.definition.record.SerializeAsString());
 }
 
-TEST(TimingCodec, WhatWasGivenIsShownAndReadAgain) {
+TEST(TimingCodec, GivenTimingIsShownAndReadAgain) {
   const Strings kCases = {
       R"(cron: "0 3 * * MON" time_zone: "Europe/Berlin" dst_policy { gap: SHIFT overlap: BOTH }
          start_time { seconds: 1000 nanos: 5000 } end_time { seconds: 4000000000 } max_runs: 100000
@@ -233,7 +233,7 @@ TEST(TimingCodec, APreviewNamesItsOwnFields) {
             (Strings{"interval.every", "dst_policy.gap", "schedule_end_time", "exclusions[0]"}));
 }
 
-TEST(Definition, WhatNeverFiresNamesWhatLeavesNothing) {
+TEST(Definition, DefinitionThatNeverFiresNamesTheFieldAtFault) {
   const std::vector<std::pair<std::string, std::string>> kCases = {
       {"cron: '0 0 30 2 *'", "schedule.cron"},
       {"cron_fields { hour: '0' minute: '0' day_of_month: '31' month: '4' }",
@@ -256,7 +256,7 @@ TEST(Definition, WhatNeverFiresNamesWhatLeavesNothing) {
   EXPECT_TRUE(CheckFires(Read("cron: '0 3 * * *' exclusions: '* 4 * * *'").definition).ok());
 }
 
-TEST(Definition, WhatHasPassedAltogetherIsNamed) {
+TEST(Definition, DefinitionWhoseTimesHavePassedIsNamed) {
   const absl::Time now = absl::FromUnixSeconds(1'800'000'000);
   const std::vector<std::pair<std::string, std::string>> kCases = {
       {"times { seconds: 5 } times { seconds: 1800000000 }", "schedule.times"},

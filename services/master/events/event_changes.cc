@@ -8,12 +8,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "common/runtime/perturb.h"
 #include "common/status/errors.h"
-#include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
-#include "common/storage/inflight_table.h"
 #include "common/storage/name_tables.h"
+#include "common/storage/waiting_table.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
 #include "services/master/events/event_filter.h"
@@ -236,7 +236,7 @@ absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& ba
     adder.Add(request, i, group, violations);
   }
   if (!single) CheckBytes(batch, plan.response, violations);
-  if (absl::Status status = violations.ToStatus(); !status.ok()) return status;
+  RETURN_IF_ERROR(violations.ToStatus());
   kv::Group marked;
   mark.AddTo(plan.response, options.now, /*version_before=*/0, marked, options.uid_low);
   if (mark.active()) group.conditions[0] = std::move(marked.conditions[0]);

@@ -53,7 +53,7 @@ void CreateEvents(MasterContext& context, std::shared_ptr<InternCache> cache, st
 //
 // The row of a claimed one-off event stays in `events`. So the commit deletes the row on condition
 // that it is present and that no claim of the shard was made since the claims were read
-// (ClaimMarkKey, common/storage/inflight_table.h). The claim has the condition that the row is
+// (ClaimMarkKey, common/storage/waiting_table.h). The claim has the condition that the row is
 // present, so the first commit wins.
 
 void CancelOneOffEvent(MasterContext& context, EventName name, RequestMark mark, bool validate_only,

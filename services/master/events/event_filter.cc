@@ -5,92 +5,38 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "services/master/base/limits.h"
 #include "services/master/codec/outcome_codec.h"
-#include "services/master/requests/filter_values.h"
+#include "services/master/requests/list_filter.h"
 #include "services/master/requests/resource_name.h"
 
 namespace escapement::master {
 
 namespace {
 
-constexpr absl::string_view kDueTime = "due_time";
-constexpr absl::string_view kCompleteTime = "complete_time";
-
-class Binder {
- public:
-  explicit Binder(absl::string_view tenant) : tenant_(tenant) {}
-
-  absl::Status operator()(FilterComparison& comparison) const {
-    const std::string& field = comparison.field;
-    if (field == kDueTime || field == kCompleteTime) return BindTime(comparison);
-    if (field == "target") return BindTargetKind(comparison);
-    if (field == "name") {
-      comparison.value = FullNameOf(tenant_, "events", comparison.value);
-    } else if (field == "state") {
-      v1::EventState state;
-      if (!v1::EventState_Parse(comparison.value, &state) || state == v1::EVENT_STATE_UNSPECIFIED)
-        return absl::InvalidArgumentError("state must be PENDING, RUNNING or ENDED");
-      comparison.number = state;
-    } else if (field == "outcome") {
-      v1::Outcome outcome;
-      if (!v1::Outcome_Parse(comparison.value, &outcome) || outcome == v1::OUTCOME_UNSPECIFIED)
-        return absl::InvalidArgumentError(
-            "outcome must be SUCCEEDED, FAILED, EXPIRED, CANCELLED or SKIPPED");
-      comparison.number = outcome;
-    } else if (field != "event_id") {
-      return absl::InvalidArgumentError(
-          absl::StrCat("unknown field ", field,
-                       "; use name, event_id, state, outcome, target, due_time or complete_time"));
-    }
-    return RequireEquality(comparison);
-  }
-
- private:
-  const absl::string_view tenant_;
-};
-
-bool HoldsTime(const google::protobuf::Timestamp& shown, const FilterComparison& comparison) {
-  const absl::Time at = FromMicros(*TimestampMicros(shown));
-  return Compares(OrderOf(at, comparison.time), comparison.op);
-}
-
-bool Holds(const v1::Event& event, const FilterComparison& comparison) {
-  const std::string& field = comparison.field;
-  const auto equal = [&](bool same) {
-    return same == (comparison.op != FilterOperator::kNotEqual);
-  };
-  if (field == kDueTime) return HoldsTime(event.due_time(), comparison);
-  if (field == kCompleteTime)
-    return event.has_complete_time() && HoldsTime(event.complete_time(), comparison);
-  if (field == "name") return equal(NameMatches(event.name(), comparison.value));
-  if (field == "event_id") return equal(NameMatches(event.event_id(), comparison.value));
-  if (field == "state") return equal(event.state() == comparison.number);
-  if (field == "outcome")
-    return event.state() == v1::ENDED && equal(event.outcome() == comparison.number);
-  // An event that has ended has no target any more.
-  return event.has_target() && equal(TargetKind(event.target()) == comparison.value);
-}
+constexpr FilterField kEventFields[] = {{.name = "name", .collection = "events", .prefix = true},
+                                        {.name = "event_id", .prefix = true},
+                                        {.name = "state"},
+                                        {.name = "outcome"},
+                                        {.name = "target"},
+                                        {.name = "due_time"},
+                                        {.name = "complete_time"}};
 
 }  // namespace
 
-absl::StatusOr<EventFilter> EventFilter::Read(absl::string_view text, absl::string_view tenant) {
-  absl::StatusOr<Filter> filter = ReadFilter(text, Binder(tenant));
-  if (!filter.ok()) return filter.status();
-  EventFilter read;
-  read.due_ = FilterTimesOf(*filter, kDueTime);
-  ForEachNeeded(*filter, [&](const FilterComparison& comparison) {
-    if (comparison.field == "state" && comparison.op == FilterOperator::kEqual)
-      read.state_ = static_cast<v1::EventState>(comparison.number);
-    if (comparison.field == "outcome" || comparison.field == kCompleteTime) read.state_ = v1::ENDED;
-  });
-  read.filter_ = *std::move(filter);
-  return read;
+absl::StatusOr<ListFilter> ReadEventFilter(absl::string_view text, absl::string_view tenant) {
+  return ListFilter::Read<v1::Event>(text, tenant, kEventFields);
 }
 
-bool EventFilter::Matches(const v1::Event& event) const {
-  return FilterHolds(filter_,
-                     [&](const FilterComparison& comparison) { return Holds(event, comparison); });
+std::optional<v1::EventState> StateOfMatches(const ListFilter& filter) {
+  std::optional<v1::EventState> state;
+  ForEachNeeded(filter.conditions(), [&](const FilterComparison& comparison) {
+    if (comparison.field == "state" && comparison.op == FilterOperator::kEqual)
+      state = static_cast<v1::EventState>(comparison.number);
+    if (comparison.field == "outcome" || comparison.field == "complete_time") state = v1::ENDED;
+  });
+  return state;
 }
 
 void CheckDueMicros(int64_t due_micros, absl::string_view field, FieldViolations& violations) {

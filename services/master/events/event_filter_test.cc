@@ -20,7 +20,7 @@ v1::Event Event(const std::string& text) {
 
 void ExpectMatches(const v1::Event& event, const std::vector<std::pair<std::string, bool>>& cases) {
   for (const auto& [text, matches] : cases) {
-    const auto filter = EventFilter::Read(text, "t");
+    const auto filter = ReadEventFilter(text, "t");
     ASSERT_TRUE(filter.ok()) << text << ": " << filter.status();
     EXPECT_EQ(filter->Matches(event), matches) << text;
   }
@@ -62,7 +62,7 @@ TEST(EventFilter, RefusesUnknownFieldsAndValues) {
        {"colour = red", "state = DONE", "state < ENDED", "outcome = OUTCOME_UNSPECIFIED",
         "target = smoke", "due_time = noon", "create_time > \"2027-01-15T08:00:00Z\"", "name : a",
         "state = "}) {
-    const auto filter = EventFilter::Read(text, "t");
+    const auto filter = ReadEventFilter(text, "t");
     ASSERT_FALSE(filter.ok()) << text;
     ASSERT_EQ(FieldViolationsOf(filter.status()).size(), 1u) << text;
     EXPECT_EQ(FieldViolationsOf(filter.status())[0].first, "filter") << text;
@@ -70,20 +70,22 @@ TEST(EventFilter, RefusesUnknownFieldsAndValues) {
 }
 
 TEST(EventFilter, SaysWhatEveryMatchHas) {
-  const auto read = [](const std::string& text) { return *EventFilter::Read(text, "t"); };
-  EXPECT_EQ(read("").state(), std::nullopt);
-  EXPECT_EQ(read("state = RUNNING AND target = http").state(), v1::RUNNING);
-  EXPECT_EQ(read("outcome != FAILED").state(), v1::ENDED);
-  EXPECT_EQ(read("complete_time > \"2027-01-15T08:00:00Z\"").state(), v1::ENDED);
-  EXPECT_EQ(read("outcome = FAILED OR state = PENDING").state(), std::nullopt);
-  EXPECT_EQ(read("NOT outcome = FAILED").state(), std::nullopt);
+  const auto read = [](const std::string& text) { return *ReadEventFilter(text, "t"); };
+  EXPECT_EQ(StateOfMatches(read("")), std::nullopt);
+  EXPECT_EQ(StateOfMatches(read("state = RUNNING AND target = http")), v1::RUNNING);
+  EXPECT_EQ(StateOfMatches(read("outcome != FAILED")), v1::ENDED);
+  EXPECT_EQ(StateOfMatches(read("complete_time > \"2027-01-15T08:00:00Z\"")), v1::ENDED);
+  EXPECT_EQ(StateOfMatches(read("outcome = FAILED OR state = PENDING")), std::nullopt);
+  EXPECT_EQ(StateOfMatches(read("NOT outcome = FAILED")), std::nullopt);
 
   const FilterTimes due =
-      read("due_time >= \"2027-01-15T08:00:00Z\" AND due_time < \"2027-01-15T09:00:00Z\"").due();
+      read("due_time >= \"2027-01-15T08:00:00Z\" AND due_time < \"2027-01-15T09:00:00Z\"")
+          .TimesOf("due_time");
   EXPECT_EQ(due.begin, absl::FromUnixSeconds(1'800'000'000));
   EXPECT_GE(due.end, absl::FromUnixSeconds(1'800'003'600));
   EXPECT_LE(due.end, absl::FromUnixSeconds(1'800'003'601));
-  EXPECT_EQ(read("NOT due_time >= \"2027-01-15T08:00:00Z\"").due().begin, absl::InfinitePast());
+  EXPECT_EQ(read("NOT due_time >= \"2027-01-15T08:00:00Z\"").TimesOf("due_time").begin,
+            absl::InfinitePast());
 }
 
 }  // namespace event_filter_test

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/status_macros.h"
 #include "common/rpc/ordered_stream_grpc.h"
 #include "common/rpc/rpc_table_grpc.h"
 #include "common/status/errors.h"
@@ -37,7 +38,7 @@ class IngestStream final : public OrderedStream<v1::IngestResponse> {
  protected:
   absl::Status Take(grpc::ByteBuffer& bytes, uint64_t place) override {
     auto memory = std::make_shared<ArenaRequest>();
-    if (auto parsed = ReadMessage(bytes, memory->request); !parsed.ok()) return parsed;
+    RETURN_IF_ERROR(ReadMessage(bytes, memory->request));
     FillFromEarlierBatches(*memory->request);
     const std::shared_ptr<const v1::IngestRequest> batch(memory, memory->request);
     Done<v1::IngestResponse> done(

@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "common/status/errors.h"
 #include "common/storage/event_table.h"
 #include "services/master/base/limits.h"
@@ -136,7 +137,7 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool ret
                                       EventRowBuilder::Options options, const InternCache& cache,
                                       const TargetSecrets& secrets, kv::Group audit) {
   IngestPlan plan;
-  if (absl::Status status = CheckBatch(request, plan.bytes); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckBatch(request, plan.bytes));
   const absl::Time now = options.now;
   const int64_t now_micros = ToMicros(now);
   FieldViolations violations;
@@ -181,7 +182,7 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool ret
     if (return_ids) plan.event_ids.push_back(builder.event_id());
     ++plan.server_made_count;
   }
-  if (absl::Status status = violations.ToStatus(); !status.ok()) return status;
+  RETURN_IF_ERROR(violations.ToStatus());
   if (plan.server_made_count > 0) plan.commit.groups.push_back(std::move(server_made));
   plan.first_client_group = plan.commit.groups.size();
   for (kv::Group& group : client_chosen) plan.commit.groups.push_back(std::move(group));

@@ -7,11 +7,10 @@
 #include "absl/time/time.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
-#include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
-#include "common/storage/inflight_table.h"
 #include "common/storage/name_tables.h"
+#include "common/storage/waiting_table.h"
 #include "services/master/base/errors.h"
 #include "services/master/events/event_filter.h"
 

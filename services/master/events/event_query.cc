@@ -14,9 +14,8 @@
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
-#include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
-#include "common/storage/inflight_table.h"
+#include "common/storage/waiting_table.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
 #include "services/master/events/event_filter.h"
@@ -72,11 +71,11 @@ class PendingListing : public std::enable_shared_from_this<PendingListing> {
     options.prefix_bytes = kLanePrefixBytes;
     options.descending = query_.descending;
     // An event is never sent before its due time, and an event that is not late is sent at it.
-    const absl::Time begin = query_.filter.due().begin;
+    const absl::Time begin = query_.filter.TimesOf("due_time").begin;
     absl::Time end = absl::InfiniteFuture();
-    if (query_.filter.state() == v1::RUNNING) end = claimable_before_;
-    const absl::Time first_end =
-        std::min(end, std::max(query_.filter.due().end, context_.client.NowLow() + kClocksDiffer));
+    if (StateOfMatches(query_.filter) == v1::RUNNING) end = claimable_before_;
+    const absl::Time first_end = std::min(end, std::max(query_.filter.TimesOf("due_time").end,
+                                                        context_.client.NowLow() + kClocksDiffer));
     for (uint16_t shard = 0; shard < context_.layout.queue_shards; ++shard) {
       for (uint8_t lane = 0; lane < kLaneCount; ++lane) {
         kv::KeyRange& range = options.lanes.emplace_back();
@@ -323,7 +322,7 @@ class EndedListing : public std::enable_shared_from_this<EndedListing> {
     options.prefix_bytes = kShardPrefixBytes;
     options.descending = query_.descending;
     // The day of an event is that of its due time or, if it was created later, of its creation.
-    const absl::Time due = std::max(query_.filter.due().begin, absl::UnixEpoch());
+    const absl::Time due = std::max(query_.filter.TimesOf("due_time").begin, absl::UnixEpoch());
     for (uint16_t shard = 0; shard < context_.layout.queue_shards; ++shard) {
       kv::KeyRange& range = options.lanes.emplace_back();
       const std::string prefix = KeyWriter().U16(shard).Take();

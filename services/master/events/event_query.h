@@ -1,4 +1,4 @@
-// The question and the answer of both lists of one-off events (event_query.h, event_query.h).
+// The question and the answer of both lists of one-off events.
 
 #ifndef SERVICES_MASTER_EVENTS_EVENT_QUERY_H_
 #define SERVICES_MASTER_EVENTS_EVENT_QUERY_H_
@@ -19,7 +19,7 @@ struct EventQuery {
   bool descending = false;
   size_t page_size = 0;
   std::string position;  // ShownEvents::next of the page before; empty: from the beginning
-  EventFilter filter;
+  ListFilter filter;
 };
 
 struct ShownEvents {

@@ -47,10 +47,11 @@ struct EventOrder {
   bool descending = false;
 };
 
-absl::StatusOr<EventOrder> ReadOrder(absl::string_view order_by, const EventFilter& filter) {
+absl::StatusOr<EventOrder> ReadOrder(absl::string_view order_by, const ListFilter& filter) {
   const std::vector<absl::string_view> words =
       absl::StrSplit(order_by, absl::ByAnyChar(" \t"), absl::SkipEmpty());
-  const bool needs_ended = filter.state() == v1::ENDED;
+  const std::optional<v1::EventState> state = StateOfMatches(filter);
+  const bool needs_ended = state == v1::ENDED;
   if (words.empty()) return EventOrder{.ended = needs_ended, .descending = needs_ended};
   const bool known =
       (words[0] == "due_time" || words[0] == "complete_time") &&
@@ -60,7 +61,7 @@ absl::StatusOr<EventOrder> ReadOrder(absl::string_view order_by, const EventFilt
                         "must be \"due_time\" or \"complete_time\", with or without desc");
   const EventOrder order{.ended = words[0] == "complete_time",
                          .descending = words.back() == "desc"};
-  if (order.ended != needs_ended && filter.state().has_value()) {
+  if (order.ended != needs_ended && state.has_value()) {
     return InvalidField("order_by",
                         order.ended ? "\"complete_time\" lists only events that have ended, and "
                                       "the filter needs others: use \"due_time\""
@@ -133,9 +134,9 @@ void EventService::ListEvents(v1::ListEventsRequest request, Done<v1::ListEvents
       absl::StrCat("ListEvents ", *tenant, " ", request.order_by(), " ", request.filter());
   const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
   absl::StatusOr<std::string> position = DecodePageToken(list, request.page_token());
-  absl::StatusOr<EventFilter> filter = EventFilter::Read(request.filter(), *tenant);
+  absl::StatusOr<ListFilter> filter = ReadEventFilter(request.filter(), *tenant);
   const absl::StatusOr<EventOrder> order =
-      ReadOrder(request.order_by(), filter.ok() ? *filter : EventFilter());
+      ReadOrder(request.order_by(), filter.ok() ? *filter : ListFilter());
   FieldViolations violations;
   violations.AddStatus("", size.status());
   violations.AddStatus("", position.status());

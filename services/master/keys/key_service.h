@@ -12,6 +12,7 @@
 
 #include <string>
 
+#include "escapement/v1/key_service.pb.h"
 #include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
 
@@ -37,17 +38,17 @@ class BootstrapKeyLoop {
 
 // KeyService: the API keys of tenants, and those of tenants/- for all tenants.
 //
-// Threads: as KeyApi.
+// Threads: as master_apis.h.
 
-class KeyService final : public KeyApi {
+class KeyService {
  public:
   // `context` outlives the service.
   explicit KeyService(MasterContext& context) : context_(context) {}
 
-  void CreateKey(v1::CreateKeyRequest request, Done<v1::ApiKey> done) override;
-  void GetKey(v1::GetKeyRequest request, Done<v1::ApiKey> done) override;
-  void ListKeys(v1::ListKeysRequest request, Done<v1::ListKeysResponse> done) override;
-  void RevokeKey(v1::RevokeKeyRequest request, Done<v1::ApiKey> done) override;
+  void CreateKey(v1::CreateKeyRequest request, Done<v1::ApiKey> done);
+  void GetKey(v1::GetKeyRequest request, Done<v1::ApiKey> done);
+  void ListKeys(v1::ListKeysRequest request, Done<v1::ListKeysResponse> done);
+  void RevokeKey(v1::RevokeKeyRequest request, Done<v1::ApiKey> done);
 
  private:
   MasterContext& context_;

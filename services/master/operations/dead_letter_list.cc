@@ -9,90 +9,104 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
+#include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
+#include "common/base/uid.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
-#include "services/master/requests/filter_values.h"
+#include "services/master/codec/outcome_codec.h"
+#include "services/master/events/event_filter.h"
+#include "services/master/requests/list_filter.h"
 #include "services/master/requests/row_listing.h"
 
 namespace escapement::master {
 
+absl::StatusOr<StoredDeadLetter> ReadDeadLetter(std::string key, std::string bytes) {
+  StoredDeadLetter letter;
+  std::optional<DeadLetterName> name = DecodeDeadLetterKey(key);
+  if (!name.has_value() || !letter.record.ParseFromString(bytes) ||
+      letter.record.uid().size() != Uid::kBytes)
+    return BrokenRecord("a dead letter");
+  letter.key = std::move(key);
+  letter.bytes = std::move(bytes);
+  letter.name = *std::move(name);
+  return letter;
+}
+
+RunName RunOf(const StoredDeadLetter& letter) {
+  return {{letter.name.tenant, letter.record.schedule_id()}, letter.record.occurrence()};
+}
+
+std::string EventNameOf(const StoredDeadLetter& letter) {
+  if (IsOneOff(letter.record))
+    return EventName{letter.name.tenant, letter.name.event_id}.ToString();
+  return absl::StrCat(RunOf(letter).ToString(), "/events/", letter.record.index());
+}
+
+std::string ScheduleNameOf(const StoredDeadLetter& letter) {
+  return IsOneOff(letter.record) ? std::string() : RunOf(letter).schedule.ToString();
+}
+
+std::string PolicyNameOf(const StoredDeadLetter& letter) {
+  const std::string& policy = letter.record.event().throttle().policy_id();
+  return policy.empty() ? std::string() : PolicyName{letter.name.tenant, policy}.ToString();
+}
+
+v1::DeadLetter ShowDeadLetter(const StoredDeadLetter& letter, absl::Duration retention) {
+  const storage::v1::EventRecord& event = letter.record.event();
+  v1::DeadLetter shown;
+  shown.set_name(ToString(letter.name));
+  shown.set_event(EventNameOf(letter));
+  shown.set_event_id(letter.name.event_id);
+  shown.set_schedule(ScheduleNameOf(letter));
+  shown.set_policy(PolicyNameOf(letter));
+  SetTimestamp(event.nominal_time_micros(), *shown.mutable_due_time());
+  SetTimestamp(ToMicros(letter.name.time), *shown.mutable_create_time());
+  SetTimestamp(ToMicros(letter.name.time + retention), *shown.mutable_expire_time());
+  shown.set_reason(letter.record.reason());
+  shown.set_attempts(static_cast<int32_t>(event.attempts()));
+  shown.set_redrive_count(static_cast<int32_t>(event.redrives()));
+  for (const storage::v1::AttemptRecord& attempt : event.tried())
+    *shown.add_recent_attempts() = ShowAttempt(attempt);
+  return shown;
+}
+
+v1::Event ShowRedriven(const StoredDeadLetter& letter, const storage::v1::EventRecord& row) {
+  v1::Event event = ShowWaitingEvent(EventNameOf(letter), row, v1::PENDING, nullptr);
+  event.set_event_id(letter.name.event_id);
+  event.clear_payload();
+  return event;
+}
+
 namespace {
 
-constexpr absl::string_view kCreateTime = "create_time";
-
-using TextMaker = std::string (*)(const StoredDeadLetter& letter);
-
-// Null: no such text.
-TextMaker TextOf(absl::string_view field) {
-  if (field == "schedule") return &ScheduleNameOf;
-  if (field == "policy") return &PolicyNameOf;
-  if (field == "event") return &EventNameOf;
-  if (field == "event_id")
-    return [](const StoredDeadLetter& letter) { return letter.name.event_id; };
-  if (field == "reason")
-    return [](const StoredDeadLetter& letter) { return letter.record.reason(); };
-  return nullptr;
-}
-
-absl::Status Bind(FilterComparison& comparison, absl::string_view tenant) {
-  if (comparison.field == kCreateTime) return BindTime(comparison);
-  if (TextOf(comparison.field) == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown field ", comparison.field,
-                     "; use schedule, policy, event, event_id, reason or create_time"));
-  }
-  if (comparison.field == "reason" && comparison.op == FilterOperator::kHas)
-    return absl::OkStatus();
-  // An empty value stays: it means none.
-  if (!comparison.value.empty() && comparison.field == "schedule")
-    comparison.value = FullNameOf(tenant, "schedules", comparison.value);
-  if (!comparison.value.empty() && comparison.field == "policy")
-    comparison.value = FullNameOf(tenant, "policies", comparison.value);
-  return RequireEquality(comparison);
-}
-
-bool Holds(const StoredDeadLetter& letter, const FilterComparison& comparison) {
-  if (comparison.field == kCreateTime)
-    return Compares(OrderOf(letter.name.time, comparison.time), comparison.op);
-  const std::string text = TextOf(comparison.field)(letter);
-  if (comparison.op == FilterOperator::kHas) return absl::StrContains(text, comparison.value);
-  return NameMatches(text, comparison.value) == (comparison.op != FilterOperator::kNotEqual);
-}
+constexpr FilterField kDeadLetterFields[] = {
+    {.name = "schedule", .collection = "schedules", .prefix = true},
+    {.name = "policy", .collection = "policies", .prefix = true},
+    {.name = "event", .prefix = true},
+    {.name = "event_id", .prefix = true},
+    {.name = "reason", .prefix = true, .part = true},
+    {.name = "create_time"}};
 
 }  // namespace
-
-absl::StatusOr<DeadLetterFilter> DeadLetterFilter::Read(absl::string_view text,
-                                                        absl::string_view tenant) {
-  absl::StatusOr<Filter> filter =
-      ReadFilter(text, [&](FilterComparison& comparison) { return Bind(comparison, tenant); });
-  if (!filter.ok()) return filter.status();
-  DeadLetterFilter read;
-  read.times_ = FilterTimesOf(*filter, kCreateTime);
-  read.filter_ = *std::move(filter);
-  return read;
-}
-
-bool DeadLetterFilter::Matches(const StoredDeadLetter& letter) const {
-  return FilterHolds(filter_,
-                     [&](const FilterComparison& comparison) { return Holds(letter, comparison); });
-}
 
 absl::StatusOr<DeadLetterSelection> DeadLetterSelection::Read(absl::string_view tenant,
                                                               absl::string_view filter,
                                                               absl::string_view run) {
-  absl::StatusOr<DeadLetterFilter> read = DeadLetterFilter::Read(filter, tenant);
-  if (!read.ok()) return read.status();
+  ASSIGN_OR_RETURN(ListFilter read,
+                   ListFilter::Read<v1::DeadLetter>(filter, tenant, kDeadLetterFields));
+  const FilterTimes times = read.TimesOf("create_time");
   DeadLetterSelection selection;
   selection.run_ = std::string(run);
-  selection.begin_ = DeadLetterKeyFrom(tenant, read->begin());
-  selection.end_ = DeadLetterKeyFrom(tenant, read->end());
-  selection.filter_ = *std::move(read);
+  selection.begin_ = DeadLetterKeyFrom(tenant, times.begin);
+  selection.end_ = DeadLetterKeyFrom(tenant, times.end);
+  selection.filter_ = std::move(read);
   return selection;
 }
 
 bool DeadLetterSelection::Has(const StoredDeadLetter& letter) const {
   if (!run_.empty() && (IsOneOff(letter.record) || RunOf(letter).ToString() != run_)) return false;
-  return filter_.Matches(letter);
+  return filter_.always() || filter_.Matches(ShowDeadLetter(letter, absl::ZeroDuration()));
 }
 
 namespace {
@@ -164,11 +178,10 @@ void ListDeadLettersOf(MasterContext& context, DeadLetterListQuery query,
       &v1::ListDeadLettersResponse::mutable_dead_letters,
       [selection = std::move(query.selection), retention = query.retention](
           kv::Entry row) -> absl::StatusOr<std::optional<v1::DeadLetter>> {
-        const absl::StatusOr<StoredDeadLetter> letter =
-            ReadDeadLetter(std::move(row.key), std::move(row.value));
-        if (!letter.ok()) return letter.status();
-        if (!selection.Has(*letter)) return std::nullopt;
-        return ShowDeadLetter(*letter, retention);
+        ASSIGN_OR_RETURN(const StoredDeadLetter letter,
+                         ReadDeadLetter(std::move(row.key), std::move(row.value)));
+        if (!selection.Has(letter)) return std::nullopt;
+        return ShowDeadLetter(letter, retention);
       },
       std::move(done));
 }

@@ -1,6 +1,4 @@
-// The `filter` of ListDeadLetters and of operations on dead letters.
-//
-// Pure.
+// Dead letters as shown to users. Pure.
 
 #ifndef SERVICES_MASTER_OPERATIONS_DEAD_LETTER_LIST_H_
 #define SERVICES_MASTER_OPERATIONS_DEAD_LETTER_LIST_H_
@@ -14,32 +12,41 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "common/filter/filter.h"
+#include "common/storage/name_tables.h"
+#include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/dead_letter_service.pb.h"
 #include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
-#include "services/master/operations/dead_letter_codec.h"
+#include "services/master/requests/list_filter.h"
+#include "services/master/requests/resource_name.h"
 
 namespace escapement::master {
 
-class DeadLetterFilter {
- public:
-  // Every dead letter.
-  DeadLetterFilter() = default;
-  // INVALID_ARGUMENT (filter). Ids are those of the tenant's resources.
-  static absl::StatusOr<DeadLetterFilter> Read(absl::string_view text, absl::string_view tenant);
-
-  // Makes only those texts of the letter that the filter compares.
-  bool Matches(const StoredDeadLetter& letter) const;
-
-  // Every dead letter that matches has its create_time in [begin, end).
-  absl::Time begin() const { return times_.begin; }
-  absl::Time end() const { return times_.end; }
-
- private:
-  Filter filter_;
-  FilterTimes times_;
+// One row of `dead_letters`, as it is stored.
+struct StoredDeadLetter {
+  std::string key;
+  std::string bytes;
+  DeadLetterName name;
+  storage::v1::DeadLetterRecord record;
 };
+
+// DATA_LOSS if the row cannot be read.
+absl::StatusOr<StoredDeadLetter> ReadDeadLetter(std::string key, std::string bytes);
+
+// The run of an event of a schedule.
+RunName RunOf(const StoredDeadLetter& letter);
+// The full names as users see them. Empty: it is a one-off event, or has no policy.
+std::string EventNameOf(const StoredDeadLetter& letter);
+std::string ScheduleNameOf(const StoredDeadLetter& letter);
+std::string PolicyNameOf(const StoredDeadLetter& letter);
+
+// `retention`: how long dead letters are kept. Without payload.
+v1::DeadLetter ShowDeadLetter(const StoredDeadLetter& letter, absl::Duration retention);
+
+// The event as it waits for its next attempt; `row` is its new row. Without payload.
+v1::Event ShowRedriven(const StoredDeadLetter& letter, const storage::v1::EventRecord& row);
+
+// Lists and counts of dead letters.
 
 // DeadLetterSelection: which dead letters of a tenant a call means, by a filter and a run.
 //
@@ -59,7 +66,7 @@ class DeadLetterSelection {
 
  private:
   std::string run_;
-  DeadLetterFilter filter_;
+  ListFilter filter_;
   std::string begin_, end_;
 };
 

@@ -15,7 +15,6 @@
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
 #include "services/master/codec/delivery_codec.h"
-#include "services/master/operations/dead_letter_codec.h"
 #include "services/master/operations/dead_letter_list.h"
 #include "services/master/operations/operation_service.h"
 #include "services/master/operations/redrive_batch.h"

@@ -1,6 +1,6 @@
 // DeadLetterService: events that failed for good, and what becomes of them.
 //
-// Threads: as DeadLetterApi. No state.
+// Threads: as master_apis.h. No state.
 
 #ifndef SERVICES_MASTER_OPERATIONS_DEAD_LETTER_SERVICE_H_
 #define SERVICES_MASTER_OPERATIONS_DEAD_LETTER_SERVICE_H_
@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/storage/name_tables.h"
+#include "escapement/v1/dead_letter_service.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
@@ -22,20 +23,19 @@
 
 namespace escapement::master {
 
-class DeadLetterService final : public DeadLetterApi {
+class DeadLetterService {
  public:
   // `context` and `loop` outlive the service. `retention`: how long dead letters are kept.
   DeadLetterService(MasterContext& context, const OperationLoop& loop, absl::Duration retention)
       : context_(context), loop_(loop), retention_(retention) {}
 
-  void ListDeadLetters(v1::ListDeadLettersRequest request,
-                       Done<v1::ListDeadLettersResponse> done) override;
-  void GetDeadLetter(v1::GetDeadLetterRequest request, Done<v1::DeadLetter> done) override;
-  void RedriveDeadLetter(v1::RedriveDeadLetterRequest request, Done<v1::Event> done) override;
-  void RedriveDeadLetters(v1::RedriveDeadLettersRequest request, Done<v1::Operation> done) override;
-  void RedriveRun(v1::RedriveRunRequest request, Done<v1::Operation> done) override;
+  void ListDeadLetters(v1::ListDeadLettersRequest request, Done<v1::ListDeadLettersResponse> done);
+  void GetDeadLetter(v1::GetDeadLetterRequest request, Done<v1::DeadLetter> done);
+  void RedriveDeadLetter(v1::RedriveDeadLetterRequest request, Done<v1::Event> done);
+  void RedriveDeadLetters(v1::RedriveDeadLettersRequest request, Done<v1::Operation> done);
+  void RedriveRun(v1::RedriveRunRequest request, Done<v1::Operation> done);
   void PurgeDeadLetters(v1::PurgeDeadLettersRequest request,
-                        Done<v1::PurgeDeadLettersResponse> done) override;
+                        Done<v1::PurgeDeadLettersResponse> done);
 
  private:
   MasterContext& context_;

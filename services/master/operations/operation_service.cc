@@ -10,13 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "common/kv/group_parts.h"
 #include "common/status/errors.h"
 #include "common/storage/name_tables.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
 #include "services/master/codec/delivery_codec.h"
-#include "services/master/requests/filter_values.h"
+#include "services/master/requests/list_filter.h"
 #include "services/master/requests/range_reader.h"
 #include "services/master/requests/record_transaction.h"
 #include "services/master/requests/request_table.h"
@@ -73,46 +74,9 @@ absl::StatusOr<storage::v1::OperationRecord> ReadOperation(absl::string_view byt
 
 namespace {
 
-absl::Status BindOperation(FilterComparison& comparison) {
-  if (comparison.field == "state") {
-    v1::Operation::State state;
-    if (!v1::Operation::State_Parse(comparison.value, &state) ||
-        state == v1::Operation::STATE_UNSPECIFIED) {
-      return absl::InvalidArgumentError("state must be RUNNING, SUCCEEDED, FAILED or CANCELLED");
-    }
-    comparison.number = state;
-    return RequireEquality(comparison);
-  }
-  if (comparison.field == "kind") {
-    v1::Operation::Kind kind;
-    if (!v1::Operation::Kind_Parse(comparison.value, &kind) ||
-        kind == v1::Operation::KIND_UNSPECIFIED) {
-      return absl::InvalidArgumentError("kind must be REDRIVE or PURGE");
-    }
-    comparison.number = kind;
-    return RequireEquality(comparison);
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown field ", comparison.field, "; use state or kind"));
-}
+constexpr FilterField kOperationFields[] = {{.name = "state"}, {.name = "kind"}};
 
 }  // namespace
-
-absl::StatusOr<OperationFilter> OperationFilter::Read(absl::string_view text) {
-  absl::StatusOr<Filter> filter = ReadFilter(text, &BindOperation);
-  if (!filter.ok()) return filter.status();
-  OperationFilter read;
-  read.filter_ = *std::move(filter);
-  return read;
-}
-
-bool OperationFilter::Matches(const v1::Operation& operation) const {
-  return FilterHolds(filter_, [&](const FilterComparison& comparison) {
-    const int64_t value = comparison.field == "state" ? static_cast<int64_t>(operation.state())
-                                                      : static_cast<int64_t>(operation.kind());
-    return Compares(OrderOf(value, comparison.number), comparison.op);
-  });
-}
 
 void BeginOperation(MasterContext& context, const OperationLoop& loop, OperationRequest request,
                     RecordChanged done) {
@@ -147,20 +111,19 @@ absl::StatusOr<RecordDecision> DecideCancel(const std::string& name, const std::
                                             const std::optional<std::string>& bytes,
                                             absl::Time now) {
   if (!bytes.has_value()) return NotFound(name);
-  absl::StatusOr<OperationRecord> record = ReadOperation(*bytes);
-  if (!record.ok()) return record.status();
+  ASSIGN_OR_RETURN(OperationRecord record, ReadOperation(*bytes));
   RecordDecision decision;
   decision.group.conditions.push_back(kv::ValueIs(kv::ColumnFamily::kOperations, key, *bytes));
-  if (record->state() == OperationRecord::RUNNING) {
-    record->set_state(OperationRecord::CANCELLED);
-    record->set_update_time_micros(std::max(ToMicros(now), record->update_time_micros() + 1));
-    record->set_end_time_micros(ToMicros(now));
+  if (record.state() == OperationRecord::RUNNING) {
+    record.set_state(OperationRecord::CANCELLED);
+    record.set_update_time_micros(std::max(ToMicros(now), record.update_time_micros() + 1));
+    record.set_end_time_micros(ToMicros(now));
     decision.group.mutations.push_back(
-        kv::Put(kv::ColumnFamily::kOperations, key, record->SerializeAsString()));
-  } else if (record->state() != OperationRecord::CANCELLED) {
+        kv::Put(kv::ColumnFamily::kOperations, key, record.SerializeAsString()));
+  } else if (record.state() != OperationRecord::CANCELLED) {
     return OperationEnded(name);
   }
-  decision.response = std::make_unique<v1::Operation>(ShowOperation(*record));
+  decision.response = std::make_unique<v1::Operation>(ShowOperation(record));
   return decision;
 }
 
@@ -191,7 +154,8 @@ void OperationService::ListOperations(v1::ListOperationsRequest request,
   std::string list = absl::StrCat("ListOperations ", *tenant, " ", request.filter());
   const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
   absl::StatusOr<std::string> end = DecodePageToken(list, request.page_token());
-  absl::StatusOr<OperationFilter> filter = OperationFilter::Read(request.filter());
+  absl::StatusOr<ListFilter> filter =
+      ListFilter::Read<v1::Operation>(request.filter(), *tenant, kOperationFields);
   FieldViolations violations;
   violations.AddStatus("", size.status());
   violations.AddStatus("", end.status());
@@ -208,9 +172,8 @@ void OperationService::ListOperations(v1::ListOperationsRequest request,
        .list = std::move(list)},
       &v1::ListOperationsResponse::mutable_operations,
       [filter = *std::move(filter)](kv::Entry row) -> absl::StatusOr<std::optional<v1::Operation>> {
-        const absl::StatusOr<OperationRecord> record = ReadOperation(row.value);
-        if (!record.ok()) return record.status();
-        v1::Operation operation = ShowOperation(*record);
+        ASSIGN_OR_RETURN(const OperationRecord record, ReadOperation(row.value));
+        v1::Operation operation = ShowOperation(record);
         if (!filter.Matches(operation)) return std::nullopt;
         return operation;
       },

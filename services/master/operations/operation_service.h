@@ -11,7 +11,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "common/filter/filter.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/operation_service.pb.h"
 #include "google/protobuf/message.h"
@@ -42,23 +41,6 @@ v1::Operation ShowOperation(const storage::v1::OperationRecord& record);
 // DATA_LOSS if the row cannot be read.
 absl::StatusOr<storage::v1::OperationRecord> ReadOperation(absl::string_view bytes);
 
-// The `filter` of ListOperations: conditions on state and kind.
-//
-// Pure.
-
-class OperationFilter {
- public:
-  // Every operation.
-  OperationFilter() = default;
-  // INVALID_ARGUMENT (filter).
-  static absl::StatusOr<OperationFilter> Read(absl::string_view text);
-
-  bool Matches(const v1::Operation& operation) const;
-
- private:
-  Filter filter_;
-};
-
 // Begins operations: writes their records, which the masters' loops find.
 //
 // Threads: the callback runs on the context's executor, and so must the call.
@@ -79,17 +61,16 @@ void BeginOperation(MasterContext& context, const OperationLoop& loop, Operation
 
 // OperationService: shows and cancels operations. OperationLoop does their work.
 //
-// Threads: as OperationApi. No state.
+// Threads: as master_apis.h. No state.
 
-class OperationService final : public OperationApi {
+class OperationService {
  public:
   // `context` outlives the service.
   explicit OperationService(MasterContext& context) : context_(context) {}
 
-  void GetOperation(v1::GetOperationRequest request, Done<v1::Operation> done) override;
-  void ListOperations(v1::ListOperationsRequest request,
-                      Done<v1::ListOperationsResponse> done) override;
-  void CancelOperation(v1::CancelOperationRequest request, Done<v1::Operation> done) override;
+  void GetOperation(v1::GetOperationRequest request, Done<v1::Operation> done);
+  void ListOperations(v1::ListOperationsRequest request, Done<v1::ListOperationsResponse> done);
+  void CancelOperation(v1::CancelOperationRequest request, Done<v1::Operation> done);
 
  private:
   MasterContext& context_;

@@ -6,7 +6,7 @@
 #include "common/base/proto_time.h"
 #include "common/base/uid.h"
 #include "common/kv/group_parts.h"
-#include "common/records/currency.h"
+#include "common/records/row_judge.h"
 #include "common/storage/event_table.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/run_table.h"

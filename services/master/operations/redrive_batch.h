@@ -28,7 +28,7 @@
 #include "common/kv/kv_store.h"
 #include "common/kv/layout.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/master/operations/dead_letter_codec.h"
+#include "services/master/operations/dead_letter_list.h"
 
 namespace escapement::master {
 

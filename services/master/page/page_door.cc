@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "common/base/key_codec.h"
+#include "common/base/status_macros.h"
 #include "common/lease/lease_table.h"
 #include "common/rest/json_bytes.h"
 #include "common/rest/request_reader.h"
@@ -166,9 +167,8 @@ PageDoor::PageDoor(CallGate& gate, kv::KvStore& store, std::vector<std::string> 
 
 absl::Status PageDoor::AddTo(HttpServer& http) {
   const auto* service = v1::Tenant::descriptor()->file()->FindServiceByName("TenantService");
-  auto least = MethodAccess::Of(*service->FindMethodByName("ListTenants"));
-  if (!least.ok()) return least.status();
-  least_ = std::make_unique<const MethodAccess>(*std::move(least));
+  ASSIGN_OR_RETURN(auto least, MethodAccess::Of(*service->FindMethodByName("ListTenants")));
+  least_ = std::make_unique<const MethodAccess>(std::move(least));
   http.RouteSync("GET", "/ui", ShowFile);
   http.RouteSync("GET", "/ui/", ShowFile);
   http.Route("", "/ui/session", [this](HttpRequest request, HttpResponder respond) {

@@ -9,30 +9,15 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "common/filter/filter.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "google/protobuf/field_mask.pb.h"
+#include "services/master/requests/list_filter.h"
 
 namespace escapement::master {
 
-class PolicyFilter {
- public:
-  // Every policy.
-  PolicyFilter() = default;
-  // INVALID_ARGUMENT (filter). Names without "/" are those of the tenant.
-  static absl::StatusOr<PolicyFilter> Read(absl::string_view text, absl::string_view tenant);
-
-  bool always() const { return filter_.always(); }
-  bool Matches(const v1::ThrottlePolicy& policy) const;
-
-  // Every policy that matches has an id that begins so; empty: any.
-  const std::string& id_prefix() const { return id_prefix_; }
-
- private:
-  Filter filter_;
-  std::string id_prefix_;
-};
+// INVALID_ARGUMENT (filter). Names without "/" are those of the tenant.
+absl::StatusOr<ListFilter> ReadPolicyFilter(absl::string_view text, absl::string_view tenant);
 
 // Throttling policies: public messages ↔ records, with full validation. Pure.
 

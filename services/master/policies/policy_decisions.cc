@@ -4,9 +4,9 @@
 
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "common/status/errors.h"
-#include "common/storage/grant_table.h"
-#include "common/storage/policy_table.h"
+#include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "google/protobuf/empty.pb.h"
 #include "services/master/base/errors.h"
@@ -82,21 +82,19 @@ absl::StatusOr<PolicyDecision> DecideCreatePolicy(const PolicyInput& input,
 
 absl::StatusOr<PolicyDecision> DecideUpdatePolicy(const PolicyInput& input,
                                                   const v1::UpdatePolicyRequest& request) {
-  if (absl::Status status = CheckCurrent(input, request.policy().etag()); !status.ok())
-    return status;
-  const absl::StatusOr<v1::ThrottlePolicy> wanted =
-      ApplyPolicyMask(ShowPolicy(*input.current), request.policy(), request.update_mask());
-  if (!wanted.ok()) return wanted.status();
-  absl::StatusOr<storage::v1::PolicyRecord> next = ReadPolicy(*wanted);
-  if (!next.ok()) return next.status();
-  next->set_paused(input.current->paused());
-  next->set_pause_reason(input.current->pause_reason());
-  return Replace(input, *std::move(next));
+  RETURN_IF_ERROR(CheckCurrent(input, request.policy().etag()));
+  ASSIGN_OR_RETURN(
+      const v1::ThrottlePolicy wanted,
+      ApplyPolicyMask(ShowPolicy(*input.current), request.policy(), request.update_mask()));
+  ASSIGN_OR_RETURN(storage::v1::PolicyRecord next, ReadPolicy(wanted));
+  next.set_paused(input.current->paused());
+  next.set_pause_reason(input.current->pause_reason());
+  return Replace(input, std::move(next));
 }
 
 absl::StatusOr<PolicyDecision> DecideDeletePolicy(const PolicyInput& input,
                                                   const v1::DeletePolicyRequest& request) {
-  if (absl::Status status = CheckCurrent(input, request.etag()); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckCurrent(input, request.etag()));
   const std::string name = input.name.ToString();
   const Uid uid = PolicyUid(input.name.tenant, input.name.policy);
   const uint16_t shard = PolicyShardOf(uid, input.layout.policy_shards);
@@ -121,7 +119,7 @@ absl::StatusOr<PolicyDecision> DecideDeletePolicy(const PolicyInput& input,
 
 absl::StatusOr<PolicyDecision> DecidePausePolicy(const PolicyInput& input,
                                                  const v1::PausePolicyRequest& request) {
-  if (absl::Status status = CheckCurrent(input, request.etag()); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckCurrent(input, request.etag()));
   if (input.current->paused()) return WrongState(input.name.ToString(), "PAUSED", "ENABLED");
   storage::v1::PolicyRecord next = *input.current;
   next.set_paused(true);
@@ -131,7 +129,7 @@ absl::StatusOr<PolicyDecision> DecidePausePolicy(const PolicyInput& input,
 
 absl::StatusOr<PolicyDecision> DecideResumePolicy(const PolicyInput& input,
                                                   const v1::ResumePolicyRequest& request) {
-  if (absl::Status status = CheckCurrent(input, request.etag()); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckCurrent(input, request.etag()));
   if (!input.current->paused()) return WrongState(input.name.ToString(), "ENABLED", "PAUSED");
   storage::v1::PolicyRecord next = *input.current;
   next.set_paused(false);

@@ -20,7 +20,7 @@ v1::ThrottlePolicy Policy(const std::string& text) {
 void ExpectMatches(const v1::ThrottlePolicy& policy,
                    const std::vector<std::pair<std::string, bool>>& cases) {
   for (const auto& [text, matches] : cases) {
-    const auto filter = PolicyFilter::Read(text, "t");
+    const auto filter = ReadPolicyFilter(text, "t");
     ASSERT_TRUE(filter.ok()) << text << ": " << filter.status();
     EXPECT_EQ(filter->Matches(policy), matches) << text;
   }
@@ -67,7 +67,7 @@ TEST(PolicyFilter, RefusesUnknownFieldsAndValues) {
        {"colour = red", "state = FINISHED", "on_expiry < HOLD", "fairness = LIFO",
         "max_concurrent = many", "max_concurrent = 1.5", "max_concurrent : 5",
         "max_per_second = inf", "max_per_second = nan", "labels:team", "create_time = noon"}) {
-    const auto filter = PolicyFilter::Read(text, "t");
+    const auto filter = ReadPolicyFilter(text, "t");
     ASSERT_FALSE(filter.ok()) << text;
     ASSERT_EQ(FieldViolationsOf(filter.status()).size(), 1u) << text;
     EXPECT_EQ(FieldViolationsOf(filter.status())[0].first, "filter") << text;
@@ -76,7 +76,7 @@ TEST(PolicyFilter, RefusesUnknownFieldsAndValues) {
 
 TEST(PolicyFilter, GivesTheBeginOfTheIdsOfAllMatches) {
   const auto prefix = [](const std::string& text) {
-    return PolicyFilter::Read(text, "t")->id_prefix();
+    return ReadPolicyFilter(text, "t")->id_prefix();
   };
   EXPECT_EQ(prefix("name = \"ab*\" AND state = PAUSED"), "ab");
   EXPECT_EQ(prefix("name = \"a*\" AND name = \"tenants/t/policies/abc\""), "abc");

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
 #include "common/status/errors.h"
-#include "common/storage/policy_table.h"
+#include "common/storage/schedule_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
@@ -134,7 +134,7 @@ void PolicyService::ListPolicies(v1::ListPoliciesRequest request,
       absl::StrCat("ListPolicies ", *tenant, " ", request.order_by(), " ", request.filter());
   const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
   absl::StatusOr<std::string> begin = DecodePageToken(list, request.page_token());
-  absl::StatusOr<PolicyFilter> filter = PolicyFilter::Read(request.filter(), *tenant);
+  absl::StatusOr<ListFilter> filter = ReadPolicyFilter(request.filter(), *tenant);
   const bool descending = request.order_by() == "name desc";
   FieldViolations violations;
   violations.AddStatus("", size.status());

@@ -46,7 +46,7 @@ struct PolicyQuery {
   std::string begin;  // the policy id to begin with, or empty
   bool descending = false;
   size_t page_size = 0;
-  PolicyFilter filter;
+  ListFilter filter;
 };
 
 struct ShownPolicies {

@@ -9,11 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
-#include "common/storage/grant_table.h"
-#include "common/storage/policy_table.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
-#include "common/tokens/token_handle.h"
+#include "common/tokens/token_batch.h"
 #include "gtest/gtest.h"
 #include "services/master/base/limits.h"
 #include "services/master/testing/master_world.h"
@@ -108,7 +106,7 @@ class PolicyUsageTest : public ::testing::Test {
   absl::Time now_;
 };
 
-TEST_F(PolicyUsageTest, OfAFreshPolicyNothingIsHeldAndNothingWaits) {
+TEST_F(PolicyUsageTest, FreshPolicyHasNoHoldersAndNothingWaits) {
   const v1::PolicyUsage usage = Usage();
   EXPECT_EQ(usage.policy().name(), kName);
   EXPECT_EQ(usage.policy().max_concurrent(), 50);
@@ -183,7 +181,7 @@ TEST_F(PolicyUsageTest, AHolderIsNamedWithItsTimesAndTheTokenThatReleasesIt) {
             (TokenName{.grant = {shard_, uid_, 3, 9}, .index = 7}));
 }
 
-TEST_F(PolicyUsageTest, WhatEndsByItsDeliveryHasNoTokenToGiveBack) {
+TEST_F(PolicyUsageTest, EventEndedByItsDeliveryHasNoTokenToGiveBack) {
   NameSchedule(1, "nightly");
   storage::v1::GrantRecord grant = Grant(1, /*on_release=*/false);
   AddHolders(grant, 0, 1);

@@ -1,7 +1,6 @@
-#include "services/master/policies/policy_waiters.h"
-
 #include "common/base/proto_time.h"
 #include "gtest/gtest.h"
+#include "services/master/policies/policy_usage.h"
 
 namespace escapement::master {
 namespace policy_waiters_test {
@@ -44,7 +43,7 @@ TEST(DueOf, EventsOfARowWaitOnceItIsDueButForThoseThatWereTaken) {
   EXPECT_EQ(Due(Row(10, 10), 5).count, 0u);
 }
 
-TEST(DueOf, OfAnEvenWindowOnlyEventsWhosePlaceHasComeWait) {
+TEST(DueOf, EventOfAnEvenWindowWaitsOnlyOnceItsPlaceHasCome) {
   EXPECT_EQ(Due(Paced(0), 0).count, 1u);
   EXPECT_EQ(Due(Paced(0), 9).count, 1u);
   EXPECT_EQ(Due(Paced(0), 10).count, 2u);

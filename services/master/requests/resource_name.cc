@@ -11,10 +11,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "common/base/proto_time.h"
-#include "common/cron/occurrence_id.h"
+#include "common/cron/timetable.h"
 #include "common/status/errors.h"
-#include "common/storage/access_table.h"
 #include "common/storage/event_id.h"
+#include "common/storage/name_tables.h"
 #include "google/protobuf/util/field_mask_util.h"
 #include "services/master/base/limits.h"
 

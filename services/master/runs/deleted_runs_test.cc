@@ -62,7 +62,7 @@ TEST(DeletedRuns, GiveWayToANewScheduleOfTheName) {
   EXPECT_TRUE(absl::IsNotFound(bench.Get(old).status()));
 }
 
-TEST(DeletedRuns, OfOtherNamesAreNotFound) {
+TEST(DeletedRuns, RunsOfOtherNamesAreNotFound) {
   RunWorld bench(1);
   DeleteSchedule(bench);
   v1::ListRunsRequest request;
@@ -117,7 +117,7 @@ TEST(ScheduleCounts, AreUnsetBeforeAnyEnd) {
 }
 
 // More schedules than are counted at once.
-TEST(ScheduleCounts, OfALongListAreThoseOfTheirSchedules) {
+TEST(ScheduleCounts, CountsOfALongListAreThoseOfTheirSchedules) {
   MasterWorld world;
   for (int i = 0; i < 150; ++i) {
     const auto made = world.Call(&ScheduleApi::CreateSchedule,

@@ -13,9 +13,9 @@
 #include "absl/time/time.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "common/kv/kv_store.h"
-#include "common/records/currency.h"
-#include "common/storage/done_table.h"
+#include "common/records/row_judge.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "common/storage/run_table.h"
@@ -26,8 +26,8 @@
 #include "services/master/requests/range_reader.h"
 #include "services/master/runs/run_codec.h"
 #include "services/master/runs/run_service.h"
-#include "services/master/schedules/changes/decision.h"
 #include "services/master/schedules/changes/parked_row.h"
+#include "services/master/schedules/changes/schedule_decisions.h"
 #include "services/master/schedules/changes/schedule_transaction.h"
 #include "services/master/schedules/changes/throttled_events.h"
 
@@ -391,7 +391,7 @@ class CancelRead : public std::enable_shared_from_this<CancelRead> {
 
 absl::StatusOr<Decision> Decide(const ChangeInput& input, const RunName& name,
                                 const RunToCancel& run) {
-  if (absl::Status status = CheckCurrent(input, std::string()); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckCurrent(input, std::string()));
   const ScheduleSnapshot& snapshot = input.snapshot;
   Decision decision;
   decision.response = std::make_unique<v1::Run>(run.shown);

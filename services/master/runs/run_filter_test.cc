@@ -41,7 +41,7 @@ TEST(RunFilter, MatchesStateAndTimes) {
            {"NOT complete_time >= \"2020-01-01T00:00:00Z\"", true, false},
            {"complete_time > \"2030-01-01T00:00:00Z\" OR state=ACTIVE", true, false},
        }) {
-    const auto filter = RunFilter::Read(c.filter);
+    const auto filter = ReadRunFilter(c.filter);
     ASSERT_TRUE(filter.ok()) << c.filter << filter.status();
     EXPECT_EQ(filter->Matches(active), c.active) << c.filter;
     EXPECT_EQ(filter->Matches(skipped), c.skipped) << c.filter;
@@ -52,7 +52,7 @@ TEST(RunFilter, RefusesWhatItDoesNotKnow) {
   for (const char* text : {"state", "state=", "state=RUNNING", "state=STATE_UNSPECIFIED", "state=2",
                            "state<ACTIVE", "nominal_time=noon", "nominal_time > 2026-11-25",
                            "name=x", "state=ACTIVE, state=SKIPPED", "STATE=ACTIVE"}) {
-    const absl::Status status = RunFilter::Read(text).status();
+    const absl::Status status = ReadRunFilter(text).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_EQ(ErrorReason(status), "INVALID_FIELD") << text;
   }
@@ -78,10 +78,10 @@ TEST(RunFilter, BoundsTheTimesOfWhatMatches) {
       {"complete_time < " + at, {past, future}},
   };
   for (const auto& [text, wanted] : cases) {
-    const auto filter = RunFilter::Read(text);
+    const auto filter = ReadRunFilter(text);
     ASSERT_TRUE(filter.ok()) << text << filter.status();
-    EXPECT_EQ(filter->begin(), wanted.first) << text;
-    EXPECT_EQ(filter->end(), wanted.second) << text;
+    EXPECT_EQ(filter->TimesOf("nominal_time").begin, wanted.first) << text;
+    EXPECT_EQ(filter->TimesOf("nominal_time").end, wanted.second) << text;
   }
 }
 

@@ -11,7 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
-#include "common/cron/occurrence_id.h"
+#include "common/base/status_macros.h"
+#include "common/cron/timetable.h"
 #include "common/cron/zone.h"
 #include "common/status/errors.h"
 #include "common/storage/children_table.h"
@@ -22,7 +23,7 @@
 #include "common/storage/schedule_table.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
-#include "services/master/requests/filter_values.h"
+#include "services/master/requests/list_filter.h"
 #include "services/master/runs/run_codec.h"
 #include "services/master/runs/run_window.h"
 #include "services/master/schedules/changes/throttled_events.h"
@@ -31,56 +32,8 @@ namespace escapement::master {
 
 namespace {
 
-constexpr absl::string_view kState = "state";
-constexpr absl::string_view kNominalTime = "nominal_time";
-constexpr absl::string_view kCompleteTime = "complete_time";
-
-absl::Status Bind(FilterComparison& comparison) {
-  if (comparison.field == kState) {
-    v1::Run::State state;
-    if (!v1::Run::State_Parse(comparison.value, &state) || state == v1::Run::STATE_UNSPECIFIED) {
-      return absl::InvalidArgumentError("state must be ACTIVE, COMPLETED, SKIPPED or CANCELLED");
-    }
-    comparison.number = state;
-    return RequireEquality(comparison);
-  }
-  if (comparison.field == kNominalTime || comparison.field == kCompleteTime)
-    return BindTime(comparison);
-  return absl::InvalidArgumentError(absl::StrCat("unknown field ", comparison.field, "; use ",
-                                                 kState, ", ", kNominalTime, " or ",
-                                                 kCompleteTime));
-}
-
-bool Holds(const v1::Run& run, const FilterComparison& comparison) {
-  if (comparison.field == kState) {
-    return Compares(OrderOf<int64_t>(run.state(), comparison.number), comparison.op);
-  }
-  const bool nominal = comparison.field == kNominalTime;
-  if (!nominal && !run.has_complete_time()) return false;
-  const auto& time = nominal ? run.nominal_time() : run.complete_time();
-  // Times of runs are whole microseconds.
-  return Compares(OrderOf(FromMicros(*TimestampMicros(time)), comparison.time), comparison.op);
-}
-
-}  // namespace
-
-absl::StatusOr<RunFilter> RunFilter::Read(absl::string_view text) {
-  absl::StatusOr<Filter> filter = ReadFilter(text, &Bind);
-  if (!filter.ok()) return filter.status();
-  RunFilter read;
-  const FilterTimes range = FilterTimesOf(*filter, kNominalTime);
-  read.filter_ = *std::move(filter);
-  read.begin_ = range.begin;
-  read.end_ = range.end;
-  return read;
-}
-
-bool RunFilter::Matches(const v1::Run& run) const {
-  return FilterHolds(filter_,
-                     [&](const FilterComparison& comparison) { return Holds(run, comparison); });
-}
-
-namespace {
+constexpr FilterField kRunFields[] = {
+    {.name = "state"}, {.name = "nominal_time"}, {.name = "complete_time"}};
 
 // No zone has ever had a larger offset.
 constexpr absl::Duration kOffsetMax = absl::Hours(16);
@@ -118,6 +71,10 @@ std::pair<absl::Time, absl::Time> CivilIn(const cron::Zone& zone, absl::Time beg
 }
 
 }  // namespace
+
+absl::StatusOr<ListFilter> ReadRunFilter(absl::string_view text) {
+  return ListFilter::Read<v1::Run>(text, "", kRunFields);
+}
 
 std::vector<TextRange> OccurrenceRanges(absl::Time begin, absl::Time end,
                                         const std::vector<cron::Zone>& zones) {
@@ -178,7 +135,7 @@ class RunRowListing : public std::enable_shared_from_this<RunRowListing> {
     runs_max_ =
         std::min(query_.filter.always() ? query_.limit : std::max(query_.limit, kFilteredMax),
                  kv::kMultiGetKeysMax / PartsOfRun().size());
-    end_ = std::min(now_ + kEmittedAhead, query_.filter.end());
+    end_ = std::min(now_ + kEmittedAhead, query_.filter.TimesOf("nominal_time").end);
   }
 
   void Start() {
@@ -208,7 +165,7 @@ class RunRowListing : public std::enable_shared_from_this<RunRowListing> {
           first->calendar ? absl::FromCivil(first->civil, absl::UTCTimeZone()) : first->instant;
       begin_ = std::min(begin_, civil - absl::Hours(24));
     }
-    begin_ = std::max({begin_, query_.oldest, query_.filter.begin()});
+    begin_ = std::max({begin_, query_.oldest, query_.filter.TimesOf("nominal_time").begin});
     if (query_.after.has_value()) {
       position_ = *query_.after;
     } else {

@@ -14,38 +14,21 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/cron/zone.h"
-#include "common/filter/filter.h"
 #include "escapement/v1/resources.pb.h"
 #include "services/master/base/master_context.h"
+#include "services/master/requests/list_filter.h"
 #include "services/master/requests/resource_name.h"
 #include "services/master/schedules/schedule_reader.h"
 
 namespace escapement::master {
 
-class RunFilter {
- public:
-  // Every run.
-  RunFilter() = default;
-  // INVALID_ARGUMENT (filter).
-  static absl::StatusOr<RunFilter> Read(absl::string_view text);
-
-  bool always() const { return filter_.always(); }
-  bool Matches(const v1::Run& run) const;
-
-  // Every run that matches has its nominal time in [begin, end).
-  absl::Time begin() const { return begin_; }
-  absl::Time end() const { return end_; }
-
- private:
-  Filter filter_;
-  absl::Time begin_ = absl::InfinitePast();
-  absl::Time end_ = absl::InfiniteFuture();
-};
+// INVALID_ARGUMENT (filter).
+absl::StatusOr<ListFilter> ReadRunFilter(absl::string_view text);
 
 // Where, among occurrences in the order of their texts, those of a span of time stand.
 //
 // The text of an occurrence begins with its civil time in the schedule's zone, or in UTC
-// (common/cron/occurrence_id.h). So the occurrences of a span of time stand in one range of texts
+// (common/cron/timetable.h). So the occurrences of a span of time stand in one range of texts
 // for each zone.
 //
 // Pure.
@@ -97,7 +80,7 @@ struct RunListQuery {
   ScheduleName name;
   StoredSchedule schedule;
   bool newest_first = false;
-  RunFilter filter;
+  ListFilter filter;
   std::optional<RunListPosition> after;  // nullopt: from the beginning
   absl::Time oldest;                     // no run with an earlier nominal time is listed
   size_t limit = 0;

@@ -96,7 +96,7 @@ void RunService::ListRuns(v1::ListRunsRequest request, Done<v1::ListRunsResponse
       absl::StrCat("ListRuns ", request.parent(), " ", request.order_by(), " ", request.filter());
   const absl::StatusOr<bool> newest_first =
       ReadDescending(request.order_by(), "nominal_time", /*unset=*/false);
-  absl::StatusOr<RunFilter> filter = RunFilter::Read(request.filter());
+  absl::StatusOr<ListFilter> filter = ReadRunFilter(request.filter());
   absl::StatusOr<Paging> paging = ReadPaging(request.page_size(), list, request.page_token());
   FieldViolations violations;
   violations.AddStatus("", newest_first.status());

@@ -17,7 +17,7 @@
 #include "services/master/base/master_context.h"
 #include "services/master/requests/resource_name.h"
 #include "services/master/runs/single_event.h"
-#include "services/master/tenants/tenant_directory.h"
+#include "services/master/tenants/tenant_rules.h"
 
 namespace escapement::master {
 

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
-#include "common/storage/done_table.h"
+#include "common/storage/event_table.h"
 #include "common/storage/run_table.h"
 #include "services/master/base/errors.h"
 #include "services/master/runs/run_listing.h"

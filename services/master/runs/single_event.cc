@@ -6,12 +6,10 @@
 
 #include "common/base/check.h"
 #include "common/base/key_codec.h"
-#include "common/cron/occurrence_id.h"
+#include "common/cron/timetable.h"
 #include "common/cron/zone.h"
-#include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
-#include "common/storage/inflight_table.h"
 #include "common/storage/waiting_table.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"

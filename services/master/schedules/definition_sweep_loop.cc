@@ -10,7 +10,6 @@
 #include "common/base/proto_time.h"
 #include "common/kv/group_parts.h"
 #include "common/storage/event_table.h"
-#include "common/storage/policy_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"

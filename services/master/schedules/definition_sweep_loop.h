@@ -24,7 +24,7 @@
 #include "common/kv/kv_store.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/master/base/master_context.h"
-#include "services/master/tenants/tenant_directory.h"
+#include "services/master/tenants/tenant_rules.h"
 
 namespace escapement::master {
 

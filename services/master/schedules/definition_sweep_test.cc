@@ -5,9 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
-#include "common/storage/access_table.h"
 #include "common/storage/event_table.h"
-#include "common/storage/policy_table.h"
+#include "common/storage/name_tables.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"

@@ -148,7 +148,7 @@ TEST(Preview, AChildThatStandsForSeveralSaysSo) {
   EXPECT_LE(many->children_size(), 1000);
 }
 
-TEST(Preview, WhatIsExcludedIsPassed) {
+TEST(Preview, ExcludedOccurrenceIsPassed) {
   const auto preview = Of("cron: '0 3 * * *' count: 2 exclusions: '* * 1,2 12 *'");
   EXPECT_THAT(LocalTimes(*preview),
               ElementsAre("2026-12-03T03:00:00+00:00", "2026-12-04T03:00:00+00:00"));
@@ -185,7 +185,7 @@ TEST(Preview, EachWrongFieldIsNamed) {
   }
 }
 
-TEST(Preview, WhatNeverFiresHasAReasonOfItsOwn) {
+TEST(Preview, ScheduleThatNeverFiresHasAReasonOfItsOwn) {
   const std::vector<std::pair<std::string, std::string>> kCases = {
       {"cron: '0 0 30 2 *'", "cron"},
       {"cron: '0 3 * * *' exclusions: '* 3 * * *'", "exclusions"},

@@ -1,5 +1,3 @@
-#include "services/master/schedules/schedule_filter.h"
-
 #include <google/protobuf/text_format.h>
 
 #include <map>
@@ -10,6 +8,7 @@
 #include "common/status/errors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "services/master/schedules/schedule_search.h"
 
 namespace escapement::master {
 namespace schedule_filter_test {
@@ -59,7 +58,7 @@ TEST(ScheduleFilter, MatchesByEachField) {
       {"(labels.team = a OR state = PAUSED) AND target = grpc", true},
   };
   for (const auto& [text, matches] : cases) {
-    const auto filter = ScheduleFilter::Read(text, "t");
+    const auto filter = ReadScheduleFilter(text, "t");
     ASSERT_TRUE(filter.ok()) << text << ": " << filter.status();
     EXPECT_EQ(filter->Matches(Example()), matches) << text;
   }
@@ -69,7 +68,7 @@ TEST(ScheduleFilter, RefusesWhatItDoesNotKnow) {
   for (const char* text : {"colour = red", "state = BLUE", "state < PAUSED", "name : a",
                            "labels = a", "target = pigeon", "create_time = yesterday",
                            "create_time : \"2027-01-15T08:00:00Z\"", "name", "team.x = 1"}) {
-    const absl::Status status = ScheduleFilter::Read(text, "t").status();
+    const absl::Status status = ReadScheduleFilter(text, "t").status();
     ASSERT_EQ(FieldViolationsOf(status).size(), 1u) << text;
     EXPECT_EQ(FieldViolationsOf(status)[0].first, "filter") << text;
   }
@@ -92,7 +91,7 @@ TEST(ScheduleFilter, FindsWhatEveryMatchMustHave) {
       {"name = \"a*\" AND labels.x = y", {"a", "x=y"}},
   };
   for (const auto& [text, wanted] : cases) {
-    const auto filter = ScheduleFilter::Read(text, "t");
+    const auto filter = ReadScheduleFilter(text, "t");
     ASSERT_TRUE(filter.ok()) << text << ": " << filter.status();
     EXPECT_EQ(filter->id_prefix(), wanted.prefix) << text;
     const auto& label = filter->label();

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "common/cron/cron_expression.h"
 #include "common/cron/launch_expression.h"
 #include "common/cron/zone.h"
@@ -360,8 +361,7 @@ absl::StatusOr<Wanted> Read(const v1::PreviewScheduleRequest& request, absl::Tim
   wanted.count = static_cast<size_t>(std::clamp(count, 1, kPreviewCountMax));
   if (!violations.empty()) return violations.ToStatus();
   FillAnchor(wanted.definition, now);
-  if (absl::Status fires = CheckFires(wanted.definition, PreviewFields()); !fires.ok())
-    return fires;
+  RETURN_IF_ERROR(CheckFires(wanted.definition, PreviewFields()));
   absl::Status fires =
       CheckFiresAfter(wanted.definition, std::min(now, wanted.from), PreviewFields());
   if (!fires.ok()) return fires;
@@ -372,9 +372,8 @@ absl::StatusOr<Wanted> Read(const v1::PreviewScheduleRequest& request, absl::Tim
 
 absl::StatusOr<v1::PreviewScheduleResponse> Preview(const v1::PreviewScheduleRequest& request,
                                                     absl::Time now) {
-  absl::StatusOr<Wanted> wanted = Read(request, now);
-  if (!wanted.ok()) return wanted.status();
-  const auto& [definition, from, count] = *wanted;
+  ASSIGN_OR_RETURN(Wanted wanted, Read(request, now));
+  const auto& [definition, from, count] = wanted;
   const cron::Timetable& timetable = definition.timetable;
   v1::PreviewScheduleResponse response;
   response.set_description(DescribeTiming(definition));

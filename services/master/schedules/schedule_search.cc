@@ -18,6 +18,18 @@ using kv::ColumnFamily;
 // Candidates that are read together, if the filter may refuse some.
 constexpr size_t kCandidatesAtOnce = 500;
 
+constexpr FilterField kScheduleFields[] = {
+    {.name = "name", .collection = "schedules", .prefix = true},
+    {.name = "display_name", .part = true},
+    {.name = "labels"},
+    {.name = "state"},
+    {.name = "time_zone"},
+    {.name = "policy", .collection = "policies"},
+    {.name = "target"},
+    {.name = "create_time"},
+    {.name = "update_time"},
+    {.name = "next_time"}};
+
 class ScheduleSearch : public std::enable_shared_from_this<ScheduleSearch> {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<ShownSchedules>)>;
@@ -154,6 +166,10 @@ class ScheduleSearch : public std::enable_shared_from_this<ScheduleSearch> {
 };
 
 }  // namespace
+
+absl::StatusOr<ListFilter> ReadScheduleFilter(absl::string_view text, absl::string_view tenant) {
+  return ListFilter::Read<v1::Schedule>(text, tenant, kScheduleFields);
+}
 
 v1::Schedule Show(const StoredSchedule& stored, absl::Time now) {
   v1::Schedule schedule = ShowSchedule({stored.record, stored.state, stored.definition.record},

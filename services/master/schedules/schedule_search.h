@@ -14,9 +14,10 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "escapement/v1/schedule_service.pb.h"
 #include "services/master/base/master_context.h"
-#include "services/master/schedules/schedule_filter.h"
+#include "services/master/requests/list_filter.h"
 #include "services/master/schedules/schedule_reader.h"
 
 namespace escapement::master {
@@ -24,13 +25,16 @@ namespace escapement::master {
 // The schedule as clients see it at `now`.
 v1::Schedule Show(const StoredSchedule& stored, absl::Time now);
 
+// INVALID_ARGUMENT (filter). Names and policies without "/" are those of the tenant.
+absl::StatusOr<ListFilter> ReadScheduleFilter(absl::string_view text, absl::string_view tenant);
+
 struct ScheduleQuery {
   std::string tenant;
   // The schedule id to begin with, or empty.
   std::string begin;
   bool descending = false;
   int page_size = 0;
-  ScheduleFilter filter;
+  ListFilter filter;
 };
 
 struct ShownSchedules {

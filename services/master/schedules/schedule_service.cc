@@ -20,7 +20,6 @@
 #include "services/master/schedules/changes/resume_decision.h"
 #include "services/master/schedules/changes/schedule_decisions.h"
 #include "services/master/schedules/changes/schedule_transaction.h"
-#include "services/master/schedules/schedule_filter.h"
 #include "services/master/schedules/schedule_reader.h"
 #include "services/master/schedules/schedule_search.h"
 
@@ -140,7 +139,7 @@ void ScheduleService::ListSchedules(v1::ListSchedulesRequest request,
       absl::StrCat("ListSchedules ", *tenant, " ", request.order_by(), " ", request.filter());
   const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
   absl::StatusOr<std::string> begin = DecodePageToken(list, request.page_token());
-  absl::StatusOr<ScheduleFilter> filter = ScheduleFilter::Read(request.filter(), *tenant);
+  absl::StatusOr<ListFilter> filter = ReadScheduleFilter(request.filter(), *tenant);
   const bool descending = request.order_by() == "name desc";
   FieldViolations violations;
   violations.AddStatus("", size.status());

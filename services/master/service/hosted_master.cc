@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/status_macros.h"
 #include "common/kv/wire/store_service_grpc.h"
 #include "common/rest/docs/docs_page.h"
 #include "common/rest/route_table.h"
@@ -87,26 +88,26 @@ HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, kv
 }
 
 void HostedMaster::AddRpcs(RpcTable& table) {
-  AddMasterRpcs(service_.apis(), table);
+  AddMasterRpcs(service_, table);
   kv::AddStoreServiceRpcs(store_, &admin_, table);
   if (door_ != nullptr) AddTokenRpcs(*door_, table);
 }
 
 absl::Status HostedMaster::AddHttpRoutes(HttpServer& http,
                                          std::shared_ptr<grpc::Channel> in_process) {
-  auto routes =
-      rest::RouteTable::Build(*google::protobuf::DescriptorPool::generated_pool(), RestServices());
-  if (!routes.ok()) return routes.status();
+  ASSIGN_OR_RETURN(
+      auto routes,
+      rest::RouteTable::Build(*google::protobuf::DescriptorPool::generated_pool(), RestServices()));
   const std::vector<std::string> origins = absl::GetFlag(FLAGS_cors_origins);
   const auto admit = [origins](HttpRequest& request) { return AdmitBrowser(origins, request); };
   ndjson_ = std::make_unique<NdjsonDoor>(in_process, runtime_, admit);
-  for (const rest::RestRoute& route : routes->line_routes()) ndjson_->AddTo(http, route);
+  for (const rest::RestRoute& route : routes.line_routes()) ndjson_->AddTo(http, route);
   rest_ = std::make_unique<rest::RestDoor>(
-      *std::move(routes), std::move(in_process),
+      std::move(routes), std::move(in_process),
       rest::RestDoor::Options{.cors_origins = origins, .admit = admit});
   rest_->AddTo(http);
   page_ = std::make_unique<PageDoor>(gate_.gate(), store_, origins);
-  if (auto status = page_->AddTo(http); !status.ok()) return status;
+  RETURN_IF_ERROR(page_->AddTo(http));
   AddDescription(http);
   return absl::OkStatus();
 }
@@ -121,10 +122,9 @@ absl::Status HostedMaster::Start() {
 }
 
 absl::Status HostedMaster::StartKafka() {
-  auto kafka = KafkaIngestOptionsFromFlags();
-  if (!kafka.ok()) return kafka.status();
-  if (!kafka->has_value()) return absl::OkStatus();
-  kafka_ = std::make_unique<KafkaIngest>(**std::move(kafka),
+  ASSIGN_OR_RETURN(auto kafka, KafkaIngestOptionsFromFlags());
+  if (!kafka.has_value()) return absl::OkStatus();
+  kafka_ = std::make_unique<KafkaIngest>(*std::move(kafka),
                                          KafkaIngest::Host{.events = service_.events(),
                                                            .gate = gate_.gate(),
                                                            .runtime = runtime_,

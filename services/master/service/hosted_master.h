@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "common/auth/hosted_gate.h"
+#include "common/auth/platform_gate.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/wire/store_connection.h"
 #include "common/process/service_process.h"

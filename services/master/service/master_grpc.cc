@@ -1,7 +1,14 @@
 #include "services/master/service/master_grpc.h"
 
 #include "common/rpc/rpc_table_grpc.h"
+#include "services/master/audit/audit_service.h"
 #include "services/master/events/event_grpc.h"
+#include "services/master/keys/key_service.h"
+#include "services/master/operations/dead_letter_service.h"
+#include "services/master/operations/operation_service.h"
+#include "services/master/service/master_service.h"
+#include "services/master/target_states/target_service.h"
+#include "services/master/tenants/tenant_service.h"
 
 namespace escapement::master {
 namespace {
@@ -37,51 +44,51 @@ void AddPolicyRpcs(PolicyApi& policies, RpcTable& table) {
   table.AddUnary(policies, &PolicyApi::GetPolicyUsage);
 }
 
-void AddTenantRpcs(TenantApi& tenants, RpcTable& table) {
-  table.AddUnary(tenants, &TenantApi::CreateTenant);
-  table.AddUnary(tenants, &TenantApi::GetTenant);
-  table.AddUnary(tenants, &TenantApi::ListTenants);
-  table.AddUnary(tenants, &TenantApi::UpdateTenant);
-  table.AddUnary(tenants, &TenantApi::DeleteTenant);
-  table.AddUnary(tenants, &TenantApi::GetTenantUsage);
+void AddTenantRpcs(TenantService& tenants, RpcTable& table) {
+  table.AddUnary(tenants, &TenantService::CreateTenant);
+  table.AddUnary(tenants, &TenantService::GetTenant);
+  table.AddUnary(tenants, &TenantService::ListTenants);
+  table.AddUnary(tenants, &TenantService::UpdateTenant);
+  table.AddUnary(tenants, &TenantService::DeleteTenant);
+  table.AddUnary(tenants, &TenantService::GetTenantUsage);
 }
 
-void AddKeyRpcs(KeyApi& keys, RpcTable& table) {
-  table.AddUnary(keys, &KeyApi::CreateKey);
-  table.AddUnary(keys, &KeyApi::GetKey);
-  table.AddUnary(keys, &KeyApi::ListKeys);
-  table.AddUnary(keys, &KeyApi::RevokeKey);
+void AddKeyRpcs(KeyService& keys, RpcTable& table) {
+  table.AddUnary(keys, &KeyService::CreateKey);
+  table.AddUnary(keys, &KeyService::GetKey);
+  table.AddUnary(keys, &KeyService::ListKeys);
+  table.AddUnary(keys, &KeyService::RevokeKey);
 }
 
-void AddDeadLetterRpcs(DeadLetterApi& dead_letters, RpcTable& table) {
-  table.AddUnary(dead_letters, &DeadLetterApi::ListDeadLetters);
-  table.AddUnary(dead_letters, &DeadLetterApi::GetDeadLetter);
-  table.AddUnary(dead_letters, &DeadLetterApi::RedriveDeadLetter);
-  table.AddUnary(dead_letters, &DeadLetterApi::RedriveDeadLetters);
-  table.AddUnary(dead_letters, &DeadLetterApi::RedriveRun);
-  table.AddUnary(dead_letters, &DeadLetterApi::PurgeDeadLetters);
+void AddDeadLetterRpcs(DeadLetterService& dead_letters, RpcTable& table) {
+  table.AddUnary(dead_letters, &DeadLetterService::ListDeadLetters);
+  table.AddUnary(dead_letters, &DeadLetterService::GetDeadLetter);
+  table.AddUnary(dead_letters, &DeadLetterService::RedriveDeadLetter);
+  table.AddUnary(dead_letters, &DeadLetterService::RedriveDeadLetters);
+  table.AddUnary(dead_letters, &DeadLetterService::RedriveRun);
+  table.AddUnary(dead_letters, &DeadLetterService::PurgeDeadLetters);
 }
 
-void AddOperationRpcs(OperationApi& operations, RpcTable& table) {
-  table.AddUnary(operations, &OperationApi::GetOperation);
-  table.AddUnary(operations, &OperationApi::ListOperations);
-  table.AddUnary(operations, &OperationApi::CancelOperation);
+void AddOperationRpcs(OperationService& operations, RpcTable& table) {
+  table.AddUnary(operations, &OperationService::GetOperation);
+  table.AddUnary(operations, &OperationService::ListOperations);
+  table.AddUnary(operations, &OperationService::CancelOperation);
 }
 
 }  // namespace
 
-void AddMasterRpcs(const MasterApis& apis, RpcTable& table) {
-  AddScheduleRpcs(apis.schedules, table);
-  AddEventRpcs(apis.events, table);
-  AddRunRpcs(apis.runs, table);
-  AddPolicyRpcs(apis.policies, table);
-  AddTenantRpcs(apis.tenants, table);
-  AddKeyRpcs(apis.keys, table);
-  table.AddUnary(apis.audit, &AuditApi::ListAuditEntries);
-  table.AddUnary(apis.targets, &TargetApi::ListTargets);
-  table.AddUnary(apis.targets, &TargetApi::GetTarget);
-  AddDeadLetterRpcs(apis.dead_letters, table);
-  AddOperationRpcs(apis.operations, table);
+void AddMasterRpcs(MasterService& master, RpcTable& table) {
+  AddScheduleRpcs(master.schedules(), table);
+  AddEventRpcs(master.events(), table);
+  AddRunRpcs(master.runs(), table);
+  AddPolicyRpcs(master.policies(), table);
+  AddTenantRpcs(master.tenants(), table);
+  AddKeyRpcs(master.keys(), table);
+  table.AddUnary(master.audit(), &AuditService::ListAuditEntries);
+  table.AddUnary(master.targets(), &TargetService::ListTargets);
+  table.AddUnary(master.targets(), &TargetService::GetTarget);
+  AddDeadLetterRpcs(master.dead_letters(), table);
+  AddOperationRpcs(master.operations(), table);
 }
 
 }  // namespace escapement::master

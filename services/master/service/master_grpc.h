@@ -1,9 +1,7 @@
-// The master's RPCs over its APIs.
+// The RPCs of a master.
 
 #ifndef SERVICES_MASTER_SERVICE_MASTER_GRPC_H_
 #define SERVICES_MASTER_SERVICE_MASTER_GRPC_H_
-
-#include "services/master/api/master_apis.h"
 
 namespace escapement {
 class RpcTable;
@@ -11,8 +9,10 @@ class RpcTable;
 
 namespace escapement::master {
 
-// Adds the services of all APIs. The APIs outlive the server.
-void AddMasterRpcs(const MasterApis& apis, RpcTable& table);
+class MasterService;
+
+// Adds all services of the public API. `master` outlives the server.
+void AddMasterRpcs(MasterService& master, RpcTable& table);
 
 }  // namespace escapement::master
 

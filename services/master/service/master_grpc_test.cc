@@ -45,7 +45,7 @@ class MasterGrpcTest : public ::testing::Test {
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
     master_ = std::make_unique<MasterService>(MasterOptions(), *store_, runtime_);
-    AddMasterRpcs(master_->apis(), rpcs_);
+    AddMasterRpcs(*master_, rpcs_);
     auto server = GrpcServer::Start(GrpcServer::Options(), rpcs_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -304,7 +304,7 @@ TEST_F(MasterGrpcTest, AStreamThatIsCancelledByItsClientLeavesTheServerAlive) {
 }
 
 // As a client without any settings: it takes answers of 4 MiB at most.
-TEST_F(MasterGrpcTest, WhatTheLimitsAllowIsTakenAndMoreIsRefusedByItsField) {
+TEST_F(MasterGrpcTest, BatchWithinTheLimitsIsTakenMoreIsRefusedByItsField) {
   const auto events = v1::EventService::NewStub(
       grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
   const auto create = [&](int count) {

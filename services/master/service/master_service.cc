@@ -6,7 +6,7 @@
 #include "common/kv/client/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/metrics/metrics.h"
-#include "common/tokens/token_handle.h"
+#include "common/tokens/token_batch.h"
 #include "services/master/audit/audit_service.h"
 #include "services/master/base/limits.h"
 #include "services/master/base/master_context.h"
@@ -26,7 +26,6 @@
 #include "services/master/schedules/schedule_service.h"
 #include "services/master/sweeps/sweep_loop.h"
 #include "services/master/target_states/target_service.h"
-#include "services/master/tenants/tenant_directory.h"
 #include "services/master/tenants/tenant_rules.h"
 #include "services/master/tenants/tenant_service.h"
 
@@ -187,16 +186,12 @@ ScheduleApi& MasterService::schedules() { return parts_->schedules; }
 EventApi& MasterService::events() { return parts_->events; }
 RunApi& MasterService::runs() { return parts_->runs; }
 PolicyApi& MasterService::policies() { return parts_->policies; }
-TenantApi& MasterService::tenants() { return parts_->tenants; }
-KeyApi& MasterService::keys() { return parts_->keys; }
-AuditApi& MasterService::audit() { return parts_->audit; }
-TargetApi& MasterService::targets() { return parts_->targets; }
-DeadLetterApi& MasterService::dead_letters() { return parts_->dead_letters; }
-OperationApi& MasterService::operations() { return parts_->operations; }
-MasterApis MasterService::apis() {
-  return {schedules(), events(), runs(),    policies(),     tenants(),
-          keys(),      audit(),  targets(), dead_letters(), operations()};
-}
+TenantService& MasterService::tenants() { return parts_->tenants; }
+KeyService& MasterService::keys() { return parts_->keys; }
+AuditService& MasterService::audit() { return parts_->audit; }
+TargetService& MasterService::targets() { return parts_->targets; }
+DeadLetterService& MasterService::dead_letters() { return parts_->dead_letters; }
+OperationService& MasterService::operations() { return parts_->operations; }
 auth::TenantRules& MasterService::tenant_rules() { return parts_->rules; }
 
 }  // namespace escapement::master

@@ -1,4 +1,4 @@
-// MasterService: the public API of the platform (MasterApis) over one session with the store.
+// MasterService: the public API of the platform over one session with the store.
 // Stateless except for caches: any number may run.
 //
 // Threads: the APIs may be called from any thread; Start, Drain and the destructor from one, not
@@ -9,13 +9,23 @@
 
 #include <memory>
 
-#include "common/auth/platform_gate.h"
 #include "common/kv/kv_store.h"
 #include "common/runtime/runtime.h"
 #include "services/master/api/master_apis.h"
 #include "services/master/base/options.h"
 
+namespace escapement::auth {
+class TenantRules;
+}
+
 namespace escapement::master {
+
+class AuditService;
+class DeadLetterService;
+class KeyService;
+class OperationService;
+class TargetService;
+class TenantService;
 
 class MasterService {
  public:
@@ -38,15 +48,12 @@ class MasterService {
   EventApi& events();
   RunApi& runs();
   PolicyApi& policies();
-  TenantApi& tenants();
-  KeyApi& keys();
-  AuditApi& audit();
-  TargetApi& targets();
-  DeadLetterApi& dead_letters();
-  OperationApi& operations();
-
-  // All of them.
-  MasterApis apis();
+  TenantService& tenants();
+  KeyService& keys();
+  AuditService& audit();
+  TargetService& targets();
+  DeadLetterService& dead_letters();
+  OperationService& operations();
 
   // For the gate: the conditions for every call that names a tenant.
   auth::TenantRules& tenant_rules();

@@ -28,15 +28,15 @@ v1::TargetStatus ShowTarget(const std::string& tenant, const Uid& target,
 
 // TargetService: shows the rows that handlers write about their targets (target_states).
 //
-// Threads: as TargetApi.
+// Threads: as master_apis.h.
 
-class TargetService final : public TargetApi {
+class TargetService {
  public:
   // `context` outlives the service.
   explicit TargetService(MasterContext& context) : context_(context) {}
 
-  void ListTargets(v1::ListTargetsRequest request, Done<v1::ListTargetsResponse> done) override;
-  void GetTarget(v1::GetTargetRequest request, Done<v1::TargetStatus> done) override;
+  void ListTargets(v1::ListTargetsRequest request, Done<v1::ListTargetsResponse> done);
+  void GetTarget(v1::GetTargetRequest request, Done<v1::TargetStatus> done);
 
  private:
   MasterContext& context_;

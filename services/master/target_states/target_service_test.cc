@@ -42,7 +42,7 @@ class TargetServiceTest : public testing::Test {
   absl::StatusOr<TargetStatus> Get(const std::string& name) {
     v1::GetTargetRequest request;
     request.set_name(name);
-    return world_.Call(&TargetApi::GetTarget, request);
+    return world_.Call(&TargetService::GetTarget, request);
   }
   // All pages. Returns "transport endpoint" of each target.
   std::vector<std::string> List(const std::string& tenant, int page_size, int* pages = nullptr) {
@@ -51,7 +51,7 @@ class TargetServiceTest : public testing::Test {
     request.set_parent("tenants/" + tenant);
     request.set_page_size(page_size);
     do {
-      const auto page = world_.Call(&TargetApi::ListTargets, request);
+      const auto page = world_.Call(&TargetService::ListTargets, request);
       EXPECT_TRUE(page.ok()) << page.status();
       if (!page.ok()) break;
       for (const TargetStatus& target : page->targets())
@@ -164,7 +164,7 @@ TEST_F(TargetServiceTest, WrongNamesAndTokensAreRefused) {
   request.set_parent("tenants/default");
   request.set_page_token("AAAA");
   request.set_page_size(-1);
-  const auto refused = world_.Call(&TargetApi::ListTargets, request);
+  const auto refused = world_.Call(&TargetService::ListTargets, request);
   EXPECT_EQ(FieldViolationsOf(refused.status()).size(), 2u);
 }
 

@@ -7,8 +7,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "common/status/errors.h"
-#include "common/storage/access_table.h"
+#include "common/storage/name_tables.h"
 #include "services/master/base/limits.h"
 #include "services/master/codec/schedule_codec.h"
 #include "services/master/requests/resource_name.h"
@@ -80,11 +81,10 @@ absl::StatusOr<storage::v1::TenantRecord> ReadTenant(const v1::Tenant& tenant) {
 
 absl::StatusOr<v1::Tenant> ApplyTenantMask(const v1::Tenant& current, const v1::Tenant& patch,
                                            const google::protobuf::FieldMask& mask) {
-  const absl::StatusOr<google::protobuf::FieldMask> fields = ReadUpdateMask(patch, mask);
-  if (!fields.ok()) return fields.status();
-  if (ReplacesAll(*fields)) return patch;
+  ASSIGN_OR_RETURN(const google::protobuf::FieldMask fields, ReadUpdateMask(patch, mask));
+  if (ReplacesAll(fields)) return patch;
   v1::Tenant result = current;
-  ReplaceFields(patch, *fields, result);
+  ReplaceFields(patch, fields, result);
   return result;
 }
 

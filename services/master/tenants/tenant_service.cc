@@ -10,10 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "common/rpc/method_access.h"
 #include "common/status/errors.h"
-#include "common/storage/access_table.h"
-#include "common/storage/policy_table.h"
+#include "common/storage/name_tables.h"
 #include "common/storage/schedule_table.h"
 #include "google/protobuf/empty.pb.h"
 #include "services/master/base/errors.h"
@@ -91,17 +91,14 @@ absl::StatusOr<RecordDecision> DecideUpdate(const std::string& tenant,
                                             const v1::UpdateTenantRequest& request,
                                             const std::optional<std::string>& bytes,
                                             absl::Time now) {
-  const auto current = ReadRecord(tenant, bytes);
-  if (!current.ok()) return current.status();
-  if (!current->has_value()) return NotFound(NameOfTenant(tenant));
+  ASSIGN_OR_RETURN(const auto current, ReadRecord(tenant, bytes));
+  if (!current.has_value()) return NotFound(NameOfTenant(tenant));
   const std::string& etag = request.tenant().etag();
-  if (!etag.empty() && etag != TenantEtag(**current)) return EtagMismatch(NameOfTenant(tenant));
-  const auto wanted =
-      ApplyTenantMask(ShowTenant(**current), request.tenant(), request.update_mask());
-  if (!wanted.ok()) return wanted.status();
-  auto next = ReadTenant(*wanted);
-  if (!next.ok()) return next.status();
-  return Store(tenant, *current, bytes, *std::move(next), now);
+  if (!etag.empty() && etag != TenantEtag(*current)) return EtagMismatch(NameOfTenant(tenant));
+  ASSIGN_OR_RETURN(const auto wanted,
+                   ApplyTenantMask(ShowTenant(*current), request.tenant(), request.update_mask()));
+  ASSIGN_OR_RETURN(auto next, ReadTenant(wanted));
+  return Store(tenant, current, bytes, std::move(next), now);
 }
 
 void RequireEmpty(ColumnFamily cf, const std::string& prefix, absl::Status refusal,
@@ -120,17 +117,16 @@ absl::StatusOr<RecordDecision> DecideDelete(const std::string& tenant,
                                             const std::vector<std::string>& keys,
                                             const std::optional<std::string>& bytes,
                                             absl::Time now) {
-  const auto current = ReadRecord(tenant, bytes);
-  if (!current.ok()) return current.status();
-  if (!current->has_value()) return NotFound(NameOfTenant(tenant));
-  if (!request.etag().empty() && request.etag() != TenantEtag(**current))
+  ASSIGN_OR_RETURN(const auto current, ReadRecord(tenant, bytes));
+  if (!current.has_value()) return NotFound(NameOfTenant(tenant));
+  if (!request.etag().empty() && request.etag() != TenantEtag(*current))
     return EtagMismatch(NameOfTenant(tenant));
   if (tenant == kDefaultTenant) {
     return FailedPrecondition("DEFAULT_TENANT", "the tenant \"default\" cannot be deleted");
   }
   // By then every master refuses changes in the tenant.
-  if (!(*current)->suspended() ||
-      now - FromMicros((*current)->suspend_time_micros()) < kTenantSuspendedMin) {
+  if (!current->suspended() ||
+      now - FromMicros(current->suspend_time_micros()) < kTenantSuspendedMin) {
     return FailedPrecondition("TENANT_NOT_SUSPENDED",
                               absl::StrCat(NameOfTenant(tenant), " must have been SUSPENDED for ",
                                            absl::FormatDuration(kTenantSuspendedMin)));
@@ -155,7 +151,7 @@ absl::StatusOr<RecordDecision> DecideDelete(const std::string& tenant,
     decision.group.mutations.push_back(
         {.cf = ColumnFamily::kKeys, .kind = kv::Mutation::Kind::kDelete, .key = key});
   }
-  decision.version_before = (*current)->version();
+  decision.version_before = current->version();
   decision.group.mutations.push_back({.cf = ColumnFamily::kTenants,
                                       .kind = kv::Mutation::Kind::kDelete,
                                       .key = TenantKey(tenant)});

@@ -1,6 +1,6 @@
 // TenantService: tenants, their quotas and what they use.
 //
-// Threads: as TenantApi.
+// Threads: as master_apis.h.
 
 #ifndef SERVICES_MASTER_TENANTS_TENANT_SERVICE_H_
 #define SERVICES_MASTER_TENANTS_TENANT_SERVICE_H_
@@ -9,25 +9,26 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "escapement/v1/tenant_service.pb.h"
 #include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
 #include "services/master/requests/record_transaction.h"
-#include "services/master/tenants/tenant_directory.h"
+#include "services/master/tenants/tenant_rules.h"
 
 namespace escapement::master {
 
-class TenantService final : public TenantApi {
+class TenantService {
  public:
   // Both outlive the service.
   TenantService(MasterContext& context, const TenantDirectory& directory)
       : context_(context), directory_(directory) {}
 
-  void CreateTenant(v1::CreateTenantRequest request, Done<v1::Tenant> done) override;
-  void GetTenant(v1::GetTenantRequest request, Done<v1::Tenant> done) override;
-  void ListTenants(v1::ListTenantsRequest request, Done<v1::ListTenantsResponse> done) override;
-  void UpdateTenant(v1::UpdateTenantRequest request, Done<v1::Tenant> done) override;
-  void DeleteTenant(v1::DeleteTenantRequest request, Done<google::protobuf::Empty> done) override;
-  void GetTenantUsage(v1::GetTenantUsageRequest request, Done<v1::TenantUsage> done) override;
+  void CreateTenant(v1::CreateTenantRequest request, Done<v1::Tenant> done);
+  void GetTenant(v1::GetTenantRequest request, Done<v1::Tenant> done);
+  void ListTenants(v1::ListTenantsRequest request, Done<v1::ListTenantsResponse> done);
+  void UpdateTenant(v1::UpdateTenantRequest request, Done<v1::Tenant> done);
+  void DeleteTenant(v1::DeleteTenantRequest request, Done<google::protobuf::Empty> done);
+  void GetTenantUsage(v1::GetTenantUsageRequest request, Done<v1::TenantUsage> done);
 
  private:
   // Makes the change and answers it with AnswerWhenKnown.

@@ -22,26 +22,26 @@ class TenantServiceTest : public ::testing::Test {
     v1::CreateTenantRequest request;
     request.set_tenant_id(id);
     *request.mutable_tenant()->mutable_quotas() = quotas;
-    return world_.Call(&TenantApi::CreateTenant, request);
+    return world_.Call(&TenantService::CreateTenant, request);
   }
   absl::StatusOr<v1::Tenant> Suspend(const std::string& name) {
     v1::UpdateTenantRequest request;
     request.mutable_tenant()->set_name(name);
     request.mutable_tenant()->set_state(v1::Tenant::SUSPENDED);
-    return world_.Call(&TenantApi::UpdateTenant, request);
+    return world_.Call(&TenantService::UpdateTenant, request);
   }
   absl::Status Delete(const std::string& name, const std::string& etag = "") {
     v1::DeleteTenantRequest request;
     request.set_name(name);
     request.set_etag(etag);
-    return world_.Call(&TenantApi::DeleteTenant, request).status();
+    return world_.Call(&TenantService::DeleteTenant, request).status();
   }
   std::vector<std::string> Names(int page_size) {
     std::vector<std::string> names;
     v1::ListTenantsRequest request;
     request.set_page_size(page_size);
     do {
-      const auto page = world_.Call(&TenantApi::ListTenants, request);
+      const auto page = world_.Call(&TenantService::ListTenants, request);
       EXPECT_TRUE(page.ok()) << page.status();
       if (!page.ok()) break;
       for (const v1::Tenant& tenant : page->tenants()) names.push_back(tenant.name());
@@ -71,7 +71,7 @@ class TenantServiceTest : public ::testing::Test {
 TEST_F(TenantServiceTest, DefaultTenantExistsFromTheStart) {
   v1::GetTenantRequest request;
   request.set_name("tenants/default");
-  const auto tenant = world_.Call(&TenantApi::GetTenant, request);
+  const auto tenant = world_.Call(&TenantService::GetTenant, request);
   ASSERT_TRUE(tenant.ok()) << tenant.status();
   EXPECT_EQ(tenant->state(), v1::Tenant::ACTIVE);
   EXPECT_EQ(tenant->version(), 0);
@@ -100,7 +100,7 @@ TEST_F(TenantServiceTest, BadFieldsAreNamed) {
   request.mutable_tenant()->mutable_retention()->set_seconds(86'399);
   std::vector<std::string> fields;
   for (const auto& [field, text] :
-       FieldViolationsOf(world_.Call(&TenantApi::CreateTenant, request).status()))
+       FieldViolationsOf(world_.Call(&TenantService::CreateTenant, request).status()))
     fields.push_back(field);
   EXPECT_THAT(fields, ElementsAre("tenant_id", "tenant.quotas.max_schedules",
                                   "tenant.quotas.max_events_per_second", "tenant.retention"));
@@ -112,11 +112,11 @@ TEST_F(TenantServiceTest, RetentionIsSetAndUnset) {
   request.mutable_tenant()->set_name("tenants/zoo");
   request.mutable_tenant()->mutable_retention()->set_seconds(30 * 86'400);
   request.mutable_update_mask()->add_paths("retention");
-  const auto longer = world_.Call(&TenantApi::UpdateTenant, request);
+  const auto longer = world_.Call(&TenantService::UpdateTenant, request);
   ASSERT_TRUE(longer.ok()) << longer.status();
   EXPECT_EQ(longer->retention().seconds(), 30 * 86'400);
   request.mutable_tenant()->clear_retention();
-  const auto as_platform = world_.Call(&TenantApi::UpdateTenant, request);
+  const auto as_platform = world_.Call(&TenantService::UpdateTenant, request);
   ASSERT_TRUE(as_platform.ok()) << as_platform.status();
   EXPECT_FALSE(as_platform->has_retention());
 }
@@ -130,18 +130,19 @@ TEST_F(TenantServiceTest, UpdateChangesWhatTheMaskNamesIfTheEtagIsCurrent) {
   request.mutable_tenant()->mutable_quotas()->set_max_policies(3);
   request.mutable_tenant()->set_etag(made->etag());
   request.mutable_update_mask()->add_paths("quotas.max_policies");
-  const auto changed = world_.Call(&TenantApi::UpdateTenant, request);
+  const auto changed = world_.Call(&TenantService::UpdateTenant, request);
   ASSERT_TRUE(changed.ok()) << changed.status();
   EXPECT_EQ(changed->quotas().max_policies(), 3);
   EXPECT_EQ(changed->display_name(), "");
   EXPECT_EQ(changed->version(), 2);
-  EXPECT_EQ(ErrorReason(world_.Call(&TenantApi::UpdateTenant, request).status()), "ETAG_MISMATCH");
+  EXPECT_EQ(ErrorReason(world_.Call(&TenantService::UpdateTenant, request).status()),
+            "ETAG_MISMATCH");
   request.mutable_tenant()->clear_etag();
   request.mutable_update_mask()->add_paths("colour");
-  EXPECT_EQ(world_.Call(&TenantApi::UpdateTenant, request).status().code(),
+  EXPECT_EQ(world_.Call(&TenantService::UpdateTenant, request).status().code(),
             absl::StatusCode::kInvalidArgument);
   request.mutable_tenant()->set_name("tenants/none");
-  EXPECT_EQ(world_.Call(&TenantApi::UpdateTenant, request).status().code(),
+  EXPECT_EQ(world_.Call(&TenantService::UpdateTenant, request).status().code(),
             absl::StatusCode::kNotFound);
 }
 
@@ -172,7 +173,7 @@ TEST_F(TenantServiceTest, OnlyAnEmptyTenantThatWasSuspendedLongEnoughIsDeleted) 
   v1::CreateKeyRequest key;
   key.set_parent("tenants/zoo");
   key.mutable_key()->set_role(v1::Access::VIEWER);
-  ASSERT_TRUE(world_.Call(&KeyApi::CreateKey, key).ok());
+  ASSERT_TRUE(world_.Call(&KeyService::CreateKey, key).ok());
   EXPECT_EQ(ErrorReason(Delete("tenants/zoo", "\"9-9\"")), "ETAG_MISMATCH");
   EXPECT_TRUE(Delete("tenants/zoo", suspended->etag()).ok());
   EXPECT_EQ(Delete("tenants/zoo").code(), absl::StatusCode::kNotFound);
@@ -242,7 +243,7 @@ TEST_F(TenantServiceTest, UsageCountsWhatTheTenantHas) {
   }
   v1::GetTenantUsageRequest request;
   request.set_name("tenants/zoo");
-  const auto usage = world_.Call(&TenantApi::GetTenantUsage, request);
+  const auto usage = world_.Call(&TenantService::GetTenantUsage, request);
   ASSERT_TRUE(usage.ok()) << usage.status();
   EXPECT_EQ(usage->schedule_count(), 1);
   EXPECT_EQ(usage->policy_count(), 0);

@@ -8,11 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
-#include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
-#include "common/storage/inflight_table.h"
 #include "common/storage/name_tables.h"
+#include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
 #include "services/master/testing/master_world.h"
 
@@ -327,7 +326,7 @@ TEST(EventService, AClaimedEventIsRunningAndCannotBeCancelled) {
             v1::RUNNING);
 }
 
-TEST(EventService, OfAClaimAndACancelAtTheSameMomentOneWins) {
+TEST(EventService, ClaimOrCancelAtTheSameMomentWins) {
   // The claim is committed at every step of the cancel; whatever the order, the event is not both
   // claimed and gone.
   int cancelled_count = 0;

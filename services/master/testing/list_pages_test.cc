@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status/errors.h"
-#include "common/storage/done_table.h"
-#include "common/storage/policy_table.h"
+#include "common/storage/event_table.h"
+#include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"
 #include "services/master/base/limits.h"
 #include "services/master/testing/master_world.h"

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
 #include "common/storage/children_table.h"
-#include "common/tokens/token_handle.h"
+#include "common/tokens/token_batch.h"
 #include "gtest/gtest.h"
 
 namespace escapement::master {

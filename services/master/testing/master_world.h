@@ -17,7 +17,13 @@
 #include "common/sim/sim_runtime.h"
 #include "common/storage/event_table.h"
 #include "escapement/storage/v1/records.pb.h"
+#include "services/master/audit/audit_service.h"
+#include "services/master/keys/key_service.h"
+#include "services/master/operations/dead_letter_service.h"
+#include "services/master/operations/operation_service.h"
 #include "services/master/service/master_service.h"
+#include "services/master/target_states/target_service.h"
+#include "services/master/tenants/tenant_service.h"
 
 namespace escapement::master {
 
@@ -69,12 +75,12 @@ class MasterWorld {
   EventApi& ApiOf(EventApi*) { return master->events(); }
   RunApi& ApiOf(RunApi*) { return master->runs(); }
   PolicyApi& ApiOf(PolicyApi*) { return master->policies(); }
-  TenantApi& ApiOf(TenantApi*) { return master->tenants(); }
-  KeyApi& ApiOf(KeyApi*) { return master->keys(); }
-  AuditApi& ApiOf(AuditApi*) { return master->audit(); }
-  TargetApi& ApiOf(TargetApi*) { return master->targets(); }
-  DeadLetterApi& ApiOf(DeadLetterApi*) { return master->dead_letters(); }
-  OperationApi& ApiOf(OperationApi*) { return master->operations(); }
+  TenantService& ApiOf(TenantService*) { return master->tenants(); }
+  KeyService& ApiOf(KeyService*) { return master->keys(); }
+  AuditService& ApiOf(AuditService*) { return master->audit(); }
+  TargetService& ApiOf(TargetService*) { return master->targets(); }
+  DeadLetterService& ApiOf(DeadLetterService*) { return master->dead_letters(); }
+  OperationService& ApiOf(OperationService*) { return master->operations(); }
   absl::Time runtime_now() const;
 
   std::shared_ptr<Executor> executor_;

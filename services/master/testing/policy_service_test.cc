@@ -11,8 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
-#include "common/storage/grant_table.h"
-#include "common/storage/policy_table.h"
+#include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
 #include "services/master/testing/master_world.h"
@@ -156,7 +155,7 @@ TEST_F(PolicyServiceTest, EachWrongFieldIsNamed) {
             (Strings{"policy.on_expiry", "policy.fairness", "policy.display_name"}));
 }
 
-TEST_F(PolicyServiceTest, WhatIsWrongBesideThePolicyIsNamedToo) {
+TEST_F(PolicyServiceTest, FaultBesideThePolicyIsNamedToo) {
   v1::CreatePolicyRequest request = ValidPolicy("-bad");
   request.set_request_id(std::string(65, 'r'));
   request.clear_policy();
@@ -302,7 +301,7 @@ TEST_F(PolicyServiceTest, ARepeatedRequestHasTheFirstAnswerAndNoSecondEffect) {
   EXPECT_EQ(Delete().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(PolicyServiceTest, OfTwoEqualRequestsAtOnceBothAreAnsweredAndOneTakesEffect) {
+TEST_F(PolicyServiceTest, TwoEqualRequestsAtOnceAreAnsweredAndOneTakesEffect) {
   v1::CreatePolicyRequest create = ValidPolicy();
   create.set_request_id("c");
   std::vector<absl::StatusOr<v1::ThrottlePolicy>> answers;

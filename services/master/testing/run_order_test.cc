@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
-#include "common/cron/occurrence_id.h"
+#include "common/cron/timetable.h"
 #include "common/status/errors.h"
 #include "gtest/gtest.h"
 #include "services/master/testing/master_world.h"

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/base/proto_time.h"
-#include "common/cron/occurrence_id.h"
-#include "common/storage/done_table.h"
+#include "common/cron/timetable.h"
+#include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
 #include "gtest/gtest.h"
 #include "services/master/runs/run_service.h"

@@ -7,12 +7,11 @@
 
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
-#include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
-#include "common/storage/inflight_table.h"
 #include "common/storage/occurrence_rows.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
+#include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
 #include "services/master/base/limits.h"
 #include "services/master/testing/master_world.h"
@@ -135,7 +134,7 @@ TEST(ScheduleBackfill, ARequestIdIsAnsweredOnce) {
             "REQUEST_ID_REUSED");
 }
 
-TEST(ScheduleBackfill, WhatHasFiredOrIsOnItsWayIsLeftAsItIs) {
+TEST(ScheduleBackfill, FiredOrEmittedOccurrenceStays) {
   // The possible states of one occurrence's event.
   const std::vector<std::function<void(MasterWorld*, EventKey, storage::v1::EventRecord)>> ways = {
       [](MasterWorld* fixture, EventKey key, const auto& row) {  // still queued
@@ -193,7 +192,7 @@ TEST(ScheduleBackfill, WhatHasFiredOrIsOnItsWayIsLeftAsItIs) {
   }
 }
 
-TEST(ScheduleBackfill, WhatWaitsWhereAFormerVersionHasPutItIsLeftAsItIs) {
+TEST(ScheduleBackfill, OccurrenceWaitingWhereAFormerVersionPutItStays) {
   const std::vector<std::function<void(storage::v1::DefinitionRecord&)>> formers = {
       [](auto& former) { former.mutable_timing()->set_jitter_micros(700'000); },
       [](auto& former) { former.set_priority(2); },
@@ -224,7 +223,7 @@ TEST(ScheduleBackfill, WhatWaitsWhereAFormerVersionHasPutItIsLeftAsItIs) {
 
 // Version 1 was throttled and had jitter, version 2 is neither: what had fallen due then was moved
 // to the queue of the second as it was due by the first.
-TEST(ScheduleBackfill, WhatWasMovedToBetweenTheirPlacesIsLeftAsItIs) {
+TEST(ScheduleBackfill, OccurrenceMovedBetweenTheirPlacesStays) {
   BackfillWorld bench;
   bench.MakeSchedule("* * * * * *");
   bench.Plan(4, 4);
@@ -266,7 +265,7 @@ TEST(ScheduleBackfill, AsManyOccurrencesAsAllowedWhateverTheFormerVersionsWere) 
   EXPECT_EQ(bench.Fill(request), "1000/0");
 }
 
-TEST(ScheduleBackfill, WhatTheEmitterStillOwesIsLeftToIt) {
+TEST(ScheduleBackfill, OccurrenceTheEmitterStillOwesIsLeftToIt) {
   BackfillWorld bench;
   bench.MakeSchedule("* * * * * *");
   bench.fixture.runtime.AdvanceBy(absl::Seconds(10));  // the emitter is at 1
@@ -329,7 +328,7 @@ TEST(ScheduleBackfill, RestOfAFormerVersionsSummaryMovesToItsOwnOccurrences) {
   EXPECT_EQ(skipped(), (Strings{"7*2 paused", "9 paused", "10 paused"}));
 }
 
-TEST(ScheduleBackfill, OfAThrottledScheduleRunsWaitAndTheirWindowBeginsNow) {
+TEST(ScheduleBackfill, RunsOfAThrottledScheduleWaitAndTheirWindowBeginsNow) {
   BackfillWorld bench;
   bench.change = [](v1::Schedule& s) { s.mutable_window()->mutable_duration()->set_seconds(60); };
   bench.MakeThrottled("* * * * * *", /*n=*/1000, "p");

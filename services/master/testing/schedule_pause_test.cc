@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "common/storage/run_table.h"

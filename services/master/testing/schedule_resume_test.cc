@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
 #include "common/storage/children_table.h"
-#include "common/storage/done_table.h"
+#include "common/storage/event_table.h"
 #include "common/storage/run_table.h"
 #include "gtest/gtest.h"
 #include "services/master/runs/run_service.h"
@@ -75,7 +75,7 @@ TEST(ScheduleResume, SkipFiresNothingOfAPauseShorterThanTheThreshold) {
   EXPECT_EQ(pause.bench.Rows(), (Strings{"5@1", "6@1"}));
 }
 
-TEST(ScheduleResume, WhatWasEmittedBeforeIsJudgedByTheSamePlan) {
+TEST(ScheduleResume, OccurrenceEmittedBeforeIsJudgedByTheSamePlan) {
   for (const bool skip : {false, true}) {
     ScheduleWorld bench(5, 5);
     bench.change = [&](v1::Schedule& s) {
@@ -300,7 +300,7 @@ TEST(ScheduleResume, ALaunchRecordThatIsLeftOverIsNoOccurrenceToSkip) {
   EXPECT_EQ(Launches(bench), Numbers{2});
 }
 
-TEST(ScheduleResume, OfMaxRunsWhatJitterHasNotLaunchedYetCounts) {
+TEST(ScheduleResume, OccurrenceNotYetLaunchedForJitterCountsForMaxRuns) {
   ScheduleWorld bench(6, 6);
   bench.change = [](v1::Schedule& s) {
     s.set_max_runs(10);

@@ -169,7 +169,7 @@ TEST(ScheduleService, AChangeThatNeverGetsThroughIsAborted) {
   EXPECT_EQ(StateOf(bench.fixture).kind(), storage::v1::SCHEDULE_STATE_KIND_ENABLED);
 }
 
-TEST(ScheduleService, WhatAnEmitterLongBehindStillOwesFollowsTheMisfirePolicy) {
+TEST(ScheduleService, DebtOfAnEmitterLongBehindFollowsTheMisfirePolicy) {
   ScheduleWorld bench(1, 1);
   bench.MakeSchedule("* * * * * *");
   bench.fixture.runtime.AdvanceBy(absl::Hours(12) + absl::Milliseconds(500));

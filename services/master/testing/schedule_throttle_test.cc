@@ -7,7 +7,7 @@
 
 #include "common/base/key_codec.h"
 #include "common/status/errors.h"
-#include "common/storage/policy_table.h"
+#include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"
 #include "services/master/schedules/schedule_service.h"
 #include "services/master/testing/master_world.h"
@@ -62,7 +62,7 @@ TEST(ScheduleThrottle, ThrottledScheduleWaitsAsOneRowAndRefersToItsPolicy) {
   EXPECT_EQ(definition.on_complete().delivery_timeout_micros(), 10'000'000);
 }
 
-TEST(ScheduleThrottle, WhatIsThrottledIsDecidedByPolicyWindowOrCompletionAlone) {
+TEST(ScheduleThrottle, PolicyWindowOrCompletionAloneMakesAScheduleThrottled) {
   struct Case {
     std::function<void(v1::Schedule&)> change;
     bool throttled, on_release;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "common/base/proto_time.h"
-#include "common/records/currency.h"
+#include "common/records/row_judge.h"
 #include "common/status/errors.h"
 #include "common/storage/children_table.h"
 #include "common/storage/event_table.h"
@@ -297,7 +297,7 @@ TEST(ScheduleTime, UpdateOfAPausedScheduleKeepsRowsAfterTheFormerEnd) {
   }
 }
 
-TEST(ScheduleTime, OfThePauseOnlyWhatFiresCounts) {
+TEST(ScheduleTime, OnlyFiringsOfThePauseCount) {
   Limited limited(6, 3, 3);
   ScheduleWorld& bench = limited.bench;
   EXPECT_EQ(limited.Finish(), 6);
@@ -334,7 +334,7 @@ TEST(ScheduleTime, AResumeFiresNoMoreThanMaxRunsLeave) {
   EXPECT_EQ(resumed->state(), v1::Schedule::FINISHED);
 }
 
-TEST(ScheduleTime, WhatMaxRunsHadKeptFromBeingEmittedIsMadeUpForWhenTheEndMoves) {
+TEST(ScheduleTime, RunsHeldBackByMaxRunsAreMadeUpForWhenTheEndMoves) {
   Limited limited(3, 8, 8);
   ScheduleWorld& bench = limited.bench;
   EXPECT_EQ(limited.Finish(), 3);

@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
 #include "common/storage/event_table.h"
-#include "common/storage/policy_table.h"
+#include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
 #include "services/master/testing/master_world.h"

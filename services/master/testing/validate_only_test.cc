@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
-#include "common/storage/policy_table.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"

@@ -3,10 +3,10 @@
 #include <atomic>
 #include <utility>
 
+#include "common/base/status_macros.h"
 #include "common/process/gated_service.h"
 #include "common/process/sharded_service.h"
 #include "common/secrets/sealed_value.h"
-#include "common/status/return_if_error.h"
 #include "services/emitter/service/emitter_service.h"
 #include "services/handler/service/handler_service.h"
 #include "services/master/service/hosted_master.h"
@@ -45,7 +45,7 @@ class AllServices final : public HostedService {
 
   absl::Status Start() override {
     for (HostedService* service : services_) {
-      if (auto status = service->Start(); !status.ok()) return status;
+      RETURN_IF_ERROR(service->Start());
     }
     return absl::OkStatus();
   }
@@ -129,9 +129,8 @@ void ValidateFlags(std::vector<std::string>& errors) {
 std::string DefaultInstanceFile() { return store::StoreOptionsFromFlags().data_dir + "/instance"; }
 
 absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& context) {
-  auto server = store::OpenStoreFromFlags(context.metrics, context.runtime);
-  if (!server.ok()) return server.status();
-  return std::make_unique<StandaloneProcess>(context, *std::move(server));
+  ASSIGN_OR_RETURN(auto server, store::OpenStoreFromFlags(context.metrics, context.runtime));
+  return std::make_unique<StandaloneProcess>(context, std::move(server));
 }
 
 }  // namespace escapement::standalone

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/log.h"
+#include "common/base/status_macros.h"
 #include "common/kv/log/pg/pg_connection.h"
 #include "common/kv/log/pg/pg_findings.h"
 #include "common/kv/log/pg/pg_log.h"
@@ -88,9 +89,8 @@ absl::StatusOr<std::unique_ptr<Replication>> Replication::Open(const Options& op
                                                                Runtime& runtime) {
   std::unique_ptr<Replication> replication(new Replication());
   replication->store_id_ = options.store_id;
-  auto log = OpenSharedLog(options, runtime);
-  if (!log.ok()) return log.status();
-  replication->log_ = *std::move(log);
+  ASSIGN_OR_RETURN(auto log, OpenSharedLog(options, runtime));
+  replication->log_ = std::move(log);
   if (const absl::Status migrated = MigrateSharedLog(options); absl::IsUnavailable(migrated)) {
     Log(LogLevel::kWarning, "replication", "PostgreSQL does not answer; the replica waits for it",
         {{"error", migrated.message()}});
@@ -107,9 +107,9 @@ absl::StatusOr<std::unique_ptr<Replication>> Replication::Open(const Options& op
   store.replica.report = [address = options.advertise](const kv::ReplicaStatus& status) {
     return ReportOf(status, address).SerializeAsString();
   };
-  auto opened = kv::ReplicatedKvStore::Open(std::move(store), runtime, *replication->log_);
-  if (!opened.ok()) return opened.status();
-  replication->store_ = *std::move(opened);
+  ASSIGN_OR_RETURN(auto opened,
+                   kv::ReplicatedKvStore::Open(std::move(store), runtime, *replication->log_));
+  replication->store_ = std::move(opened);
   return replication;
 }
 
@@ -121,12 +121,11 @@ absl::StatusOr<std::unique_ptr<kv::SharedLog>> OpenSharedLog(const Replication::
 }
 
 absl::Status MigrateSharedLog(const Replication::Options& options) {
-  const auto found = kv::MigratePgSchema(options.url, kv::PgSchemaSteps());
-  if (!found.ok()) return found.status();
+  ASSIGN_OR_RETURN(const auto found, kv::MigratePgSchema(options.url, kv::PgSchemaSteps()));
   const int now = static_cast<int>(kv::PgSchemaSteps().size());
-  if (*found != now) {
+  if (found != now) {
     Log(LogLevel::kInfo, "replication", "the log's schema is updated",
-        {{"from", *found}, {"to", now}});
+        {{"from", found}, {"to", now}});
   }
   LogFindings(options.url);
   return absl::OkStatus();

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/status_macros.h"
 #include "common/http/http_server.h"
 #include "common/kv/engine/store_clock.h"
 #include "common/kv/layout.h"
@@ -45,13 +46,12 @@ absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Open(const Options& op
   kv::RocksKvStore::Options rocks = RocksOptionsOf(options);
   auto parts = std::make_unique<Parts>();
   if (options.replication.url.empty()) {
-    auto store = kv::RocksKvStore::Open(std::move(rocks), runtime.clock());
-    if (!store.ok()) return store.status();
-    parts->local = *std::move(store);
+    ASSIGN_OR_RETURN(auto store, kv::RocksKvStore::Open(std::move(rocks), runtime.clock()));
+    parts->local = std::move(store);
   } else {
-    auto replication = Replication::Open(options.replication, std::move(rocks), runtime);
-    if (!replication.ok()) return replication.status();
-    parts->replication = *std::move(replication);
+    ASSIGN_OR_RETURN(auto replication,
+                     Replication::Open(options.replication, std::move(rocks), runtime));
+    parts->replication = std::move(replication);
   }
   parts->data_dir = options.data_dir;
   if (options.on_commit != nullptr)

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/status_macros.h"
 #include "common/kv/layout.h"
 #include "common/kv/replica/move_store.h"
 #include "common/rpc/host_port.h"
@@ -129,9 +130,8 @@ using Move = absl::Status (*)(kv::RocksKvStore::Options, Runtime&, kv::SharedLog
 std::function<absl::Status(Runtime&)> Moving(Move move) {
   return [move](Runtime& runtime) {
     const StoreServer::Options options = StoreOptionsFromFlags();
-    auto log = OpenSharedLog(options.replication, runtime);
-    if (!log.ok()) return log.status();
-    return move(RocksOptionsOf(options), runtime, **log);
+    ASSIGN_OR_RETURN(auto log, OpenSharedLog(options.replication, runtime));
+    return move(RocksOptionsOf(options), runtime, *log);
   };
 }
 

@@ -16,7 +16,7 @@
 
 namespace escapement::store {
 
-// The work that the process does instead of serving (store_tasks.h).
+// The work that the process does instead of serving.
 enum class StoreTask { kNone, kMigrate, kMoveIntoLog, kMoveOutOfLog };
 StoreTask StoreTaskFlag();
 

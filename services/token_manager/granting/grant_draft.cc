@@ -5,7 +5,7 @@
 
 #include "common/base/proto_time.h"
 #include "common/runtime/perturb.h"
-#include "common/storage/inflight_table.h"
+#include "common/storage/waiting_table.h"
 #include "services/token_manager/shard/record_reader.h"
 
 namespace escapement::token_manager {

@@ -4,11 +4,11 @@
 #include <optional>
 #include <utility>
 
-#include "common/records/retry_end.h"
+#include "common/records/row_judge.h"
 #include "common/runtime/perturb.h"
 #include "services/token_manager/base/options.h"
 #include "services/token_manager/shard/record_reader.h"
-#include "services/token_manager/waiting/window_plan.h"
+#include "services/token_manager/waiting/policy_state.h"
 
 namespace escapement::token_manager {
 namespace {

@@ -6,7 +6,6 @@
 
 #include "common/backoff/backoff.h"
 #include "common/base/proto_time.h"
-#include "common/records/retry_end.h"
 #include "common/records/row_judge.h"
 
 namespace escapement::token_manager {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "services/token_manager/holding/reported_end.h"
+#include "services/token_manager/holding/report_queue.h"
 #include "services/token_manager/shard/record_reader.h"
 #include "services/token_manager/shard/round.h"
 

@@ -1,10 +1,9 @@
-#include "services/token_manager/holding/completion_inbox.h"
-
 #include <memory>
 #include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "services/token_manager/holding/report_queue.h"
 
 namespace escapement::token_manager {
 namespace completion_inbox_test {
@@ -49,7 +48,7 @@ TEST_F(CompletionInboxTest, OnlyTheFirstSinceTheLastTakeTells) {
   EXPECT_THAT(Take(), IsEmpty());
 }
 
-TEST_F(CompletionInboxTest, WhatComesForABusyShardTellsNobodyAndStays) {
+TEST_F(CompletionInboxTest, CompletionForABusyShardStaysAndNotifiesNobody) {
   inbox_.SetBusy({1});
   EXPECT_FALSE(Add(1, 10));
   EXPECT_THAT(Take(), IsEmpty());
@@ -70,7 +69,7 @@ TEST_F(CompletionInboxTest, AnotherShardsTellAndAreTakenBesideABusyOne) {
   EXPECT_THAT(Take(), ElementsAre(10, 12, 14));
 }
 
-TEST_F(CompletionInboxTest, WhatCameJustBeforeAShardGotBusyIsStillToBeTaken) {
+TEST_F(CompletionInboxTest, CompletionFromBeforeAShardGotBusyIsStillTaken) {
   EXPECT_TRUE(Add(1, 10));
   inbox_.SetBusy({1});
   EXPECT_THAT(Take(), IsEmpty());

@@ -124,11 +124,12 @@ class GrantSet {
   // The handler that had these undelivered events was lost: EventRecord.lost_claims is at least
   // `lost_claims` from now on.
   void CountLost(const Key& key, uint64_t first, uint64_t count, uint32_t lost_claims);
-  // Overdue events get their former end of hold time back, so they are reported again.
+  // Unmarks all overdue events. Their hold time has passed, so the agenda reports them again.
   void ForgetOverdue();
-  // Those whose hold time has passed hold on, overdue; returns how many that are.
+  // Marks the grant's events whose hold time has passed as overdue; they keep their tokens. Returns
+  // how many it marked.
   uint64_t MarkOverdue(const Key& key, int64_t now_micros);
-  // Its holders have been claimed again.
+  // A handler has claimed the grant's holders again.
   void Reclaim(const Key& key, uint16_t queue_shard, uint64_t claim_epoch, uint64_t claim_number,
                int64_t send_before_micros);
   // Forgets the grant if it has no holder; true if so (or if it is not there).

@@ -86,7 +86,7 @@ TEST_F(GrantSetTest, DeadlinesFollowWhatIsKnown) {
 }
 
 // The consumer has what it extends, whenever the handler's word of the delivery comes.
-TEST_F(GrantSetTest, WhatIsExtendedBeforeItsDeliveryIsNotedIsDelivered) {
+TEST_F(GrantSetTest, EventExtendedBeforeItsDeliveryIsNotedIsDelivered) {
   for (const bool on_release : {true, false}) {
     GrantSet set(absl::Microseconds(100), &totals_);
     Grant grant = GrantOf(1, 0, 2);

@@ -1,7 +1,12 @@
-// ReportQueue: the reports of one policy shard that are to be acted upon: the first ones of them in
-// memory, the others in the store, to be read on.
+// CompletionInbox: completions that have come for a token manager and that it has not taken yet.
 //
-// Threads: one. Pure.
+// While a commit of a policy shard is under way, nothing can be done with what comes for it: the
+// end of the commit has the manager look here. So those who bring it wake nobody, and of those who
+// bring something for other shards only the first since the manager has last taken does. At ten
+// thousand completions a second most of them would otherwise have a thread woken for nothing.
+//
+// Threads: Add from any; the others on the manager's executor. Done closures are not called here,
+// and are destroyed without the lock.
 
 #ifndef SERVICES_TOKEN_MANAGER_HOLDING_REPORT_QUEUE_H_
 #define SERVICES_TOKEN_MANAGER_HOLDING_REPORT_QUEUE_H_
@@ -9,11 +14,52 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "common/kv/kv_store.h"
+#include "common/tokens/token_door.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/token_manager/holding/grant_set.h"
 
 namespace escapement::token_manager {
+
+class CompletionInbox {
+ public:
+  struct Call {
+    uint16_t policy_shard = 0;
+    std::vector<storage::v1::GrantReportRecord::Entry> entries;
+    LocalGrants::Done done;
+  };
+
+  // True: Take is to be called soon, which nobody else has been told.
+  [[nodiscard]] bool Add(Call call) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // All calls but those of busy shards, in the order of their coming.
+  std::vector<Call> Take() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The policy shards of which a commit is under way. When one is not among them any more, Take is
+  // to be called.
+  void SetBusy(std::set<uint16_t> policy_shards) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Drops what is here and what comes.
+  void Close() ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  absl::Mutex mutex_;
+  std::vector<Call> calls_ ABSL_GUARDED_BY(mutex_);
+  std::set<uint16_t> busy_ ABSL_GUARDED_BY(mutex_);
+  bool told_ ABSL_GUARDED_BY(mutex_) = false;  // Add has returned true since the last Take
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// ReportQueue: the reports of one policy shard that are to be acted upon: the first ones of them in
+// memory, the others in the store, to be read on.
+//
+// Threads: one. Pure.
 
 class ReportQueue {
  public:
@@ -58,6 +104,33 @@ class ReportQueue {
   uint64_t scan_ = 0;
   std::map<std::string, Report> arrived_;  // from end_ on, while that is read
 };
+
+// ReportedEnd: what a report of a handler or of a consumer says about the end of events, or about
+// the attempt after which they wait again.
+//
+// Pure.
+
+struct ReportedEnd {
+  storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SUCCEEDED;
+  uint32_t attempts = 0;        // 0: as granted, and this one
+  int64_t dispatch_micros = 0;  // 0: unknown
+  int64_t time_micros = 0;
+  bool delivered = false;  // the end shows that the events were delivered, if that was unknown
+  std::string reason = {};
+  std::string output = {};  // only for events that succeeded
+  // The last attempt. KIND_UNSPECIFIED: there was none.
+  storage::v1::AttemptRecord::Kind attempt = storage::v1::AttemptRecord::KIND_UNSPECIFIED;
+  int32_t status = 0;       // AttemptRecord.status
+  std::string answer = {};  // only for attempts that failed
+};
+
+// All but `outcome` and `delivered`. The time is now_micros if the entry has none.
+ReportedEnd ReportedEndOf(const storage::v1::GrantReportRecord::Entry& entry, int64_t now_micros);
+
+// The last attempt, number `number`, of events that were held in the range. A handler's report has
+// the attempt's times and status. A consumer's report has none: they are those of the range.
+storage::v1::AttemptRecord AttemptOf(const ReportedEnd& end, const HeldRange& range,
+                                     uint32_t number);
 
 }  // namespace escapement::token_manager
 

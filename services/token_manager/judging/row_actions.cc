@@ -11,7 +11,7 @@
 #include "common/storage/occurrence_rows.h"
 #include "common/storage/run_table.h"
 #include "services/token_manager/shard/record_reader.h"
-#include "services/token_manager/waiting/window_plan.h"
+#include "services/token_manager/waiting/policy_state.h"
 
 namespace escapement::token_manager {
 namespace {

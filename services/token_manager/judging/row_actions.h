@@ -52,7 +52,7 @@ class RowActions {
   // The row is busy from then on. Its counts must be known (CountsKnown).
   bool Add(PolicyState& policy, const std::string& key, WaitingRow& row,
            const RowJudgement& judged);
-  // The row waits for another attempt, and its schedule's next occurrence has come (retry_end.h).
+  // The row waits for another attempt, and its schedule's next occurrence has come (row_judge.h).
   // As Add.
   void Fail(PolicyState& policy, const std::string& key, WaitingRow& row,
             const RowJudgement& judged);

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "common/auth/hosted_gate.h"
+#include "common/auth/platform_gate.h"
 #include "common/kv/kv_store.h"
 #include "common/process/service_process.h"
 #include "common/tokens/token_door.h"

@@ -11,11 +11,10 @@
 #include "absl/status/status.h"
 #include "common/process/sharded_service.h"
 #include "common/runtime/perturb.h"
-#include "common/storage/policy_table.h"
+#include "common/storage/schedule_table.h"
 #include "services/token_manager/base/options.h"
-#include "services/token_manager/holding/completion_inbox.h"
-#include "services/token_manager/judging/policy_watch.h"
-#include "services/token_manager/service/policy_gauges.h"
+#include "services/token_manager/holding/report_queue.h"
+#include "services/token_manager/judging/waiting_loader.h"
 #include "services/token_manager/service/policy_shard.h"
 
 namespace escapement::token_manager {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "common/storage/grant_table.h"
-#include "common/storage/policy_table.h"
+#include "common/storage/schedule_table.h"
+#include "common/storage/waiting_table.h"
 
 namespace escapement::token_manager {
 namespace {

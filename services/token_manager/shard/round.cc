@@ -1,7 +1,7 @@
 #include "services/token_manager/shard/round.h"
 
-#include "common/storage/grant_table.h"
 #include "common/storage/run_table.h"
+#include "common/storage/waiting_table.h"
 
 namespace escapement::token_manager {
 

@@ -79,15 +79,17 @@ struct PolicyShardState {
   RunParts parts;
   std::set<Uid> unread = {};                       // policies whose records are to be read
   std::set<std::pair<Uid, GroupKey>> hungry = {};  // groups that may have to be read on
-  // Rows and reports that are, or may be, other than in memory: to be read one by one.
+  // Keys of rows and reports whose stored value may differ from the one in memory. They are re-read
+  // one by one.
   std::set<std::string> to_read = {};
-  // Rows that are being read, with the number of the reading. The result of an earlier reading, or
-  // of one that began before the row was deleted, is old.
+  // Keys that are being re-read, with the number of the read. The result of a read with another
+  // number is stale, and so is that of a read that began before the row was deleted.
   absl::flat_hash_map<std::string, uint64_t> reading = {};  // never iterated
   std::set<Uid> fetching = {};  // policies with something in PolicyState::fetching
-  std::map<std::string, std::set<Uid>> aside = {};  // by target: who passes over schedules for it
-  // Rows and reports that were read, and deleted before the watch has come past the snapshot they
-  // were read at: what it tells of them until then is old.
+  std::map<std::string, std::set<Uid>> aside =
+      {};  // by target: policies that pass over schedules for it
+  // Rows and reports that were deleted after a read at a snapshot that the watch has not reached
+  // yet. Until it has, what the watch says about them is stale.
   std::deque<std::pair<kv::CommitSeq, std::string>> deleted_early = {};
   absl::flat_hash_map<std::string, kv::CommitSeq> deleted_early_keys = {};  // never iterated
   kv::CommitSeq watched_to = 0;

@@ -1,13 +1,12 @@
 // The token manager's gauges of busy policies.
 
-#include "services/token_manager/service/policy_gauges.h"
-
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "services/token_manager/service/policy_shard.h"
 #include "services/token_manager/testing/token_world.h"
 
 namespace escapement::token_manager {

@@ -15,7 +15,6 @@
 
 #include "common/base/hash.h"
 #include "common/base/proto_time.h"
-#include "common/storage/policy_table.h"
 #include "common/storage/schedule_table.h"
 #include "services/token_manager/testing/token_world.h"
 

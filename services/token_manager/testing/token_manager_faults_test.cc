@@ -6,9 +6,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/proto_time.h"
-#include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
-#include "common/storage/policy_table.h"
 #include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"
 #include "services/token_manager/testing/token_world.h"

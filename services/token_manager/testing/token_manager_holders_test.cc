@@ -1,7 +1,7 @@
 // Holders of tokens and their hold times: extensions, tokens of others, takeover.
 
 #include "common/base/proto_time.h"
-#include "common/storage/policy_table.h"
+#include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"
 #include "services/token_manager/base/options.h"
 #include "services/token_manager/testing/token_world.h"
@@ -161,7 +161,7 @@ TEST(TokenManagerHoldersTest, AnExtendedHolderHoldsOn) {
 }
 
 // Its worker is faster than its handler's word of the delivery. The hold time goes from the later.
-TEST(TokenManagerHoldersTest, WhatIsExtendedBeforeItsDeliveryIsKnownHoldsAsLongAsThatSays) {
+TEST(TokenManagerHoldersTest, EventExtendedBeforeItsDeliveryIsKnownHoldsUntilThen) {
   for (const bool taken_over : {false, true}) {
     SCOPED_TRACE(taken_over);
     TokenWorld world;
@@ -222,7 +222,7 @@ TEST(TokenManagerHoldersTest, TokensOfAnotherGenerationChangeNothing) {
   EXPECT_TRUE(absl::IsUnavailable(elsewhere.status()));
 }
 
-TEST(TokenManagerHoldersTest, WhoTakesOverHasTheSameHolders) {
+TEST(TokenManagerHoldersTest, SuccessorHasTheSameHolders) {
   TokenWorld world;
   const TokenWorld::Schedule schedule{.policy_id = "p"};
   const Uid policy = world.PutPolicy("p", TokenWorld::Limits(10));

@@ -2,7 +2,7 @@
 #include <map>
 
 #include "common/base/proto_time.h"
-#include "common/storage/policy_table.h"
+#include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"
 #include "services/token_manager/testing/token_world.h"
 
@@ -202,7 +202,7 @@ TEST_F(ReportsTest, ACompletionDoesNotSayThatATargetCanBeReached) {
   EXPECT_LE(tried, 5);  // the first ones to know, and probes after 1 s
 }
 
-TEST_F(ReportsTest, WhatAHandlerLeftBehindIsClaimedAgainUnderTheSameToken) {
+TEST_F(ReportsTest, EventOfALostHandlerIsClaimedAgainUnderTheSameToken) {
   Grant(5, 5);
   const auto lost = world_.Handle([](const SentEvent& event) -> std::optional<Entry> {
     if (event.index == 1) return Of(event, GrantReportRecord::DELIVERED);
@@ -227,7 +227,7 @@ TEST_F(ReportsTest, WhatAHandlerLeftBehindIsClaimedAgainUnderTheSameToken) {
 }
 
 // The consumer may have them: whoever took their places would be one too many.
-TEST_F(ReportsTest, WhatAHandlerLeftBehindOfAPausedScheduleKeepsItsTokens) {
+TEST_F(ReportsTest, EventOfALostHandlerOfAPausedScheduleKeepsItsToken) {
   Grant(5, 5);
   const auto lost = world_.Handle([](const SentEvent&) { return std::nullopt; });
   ASSERT_EQ(lost.size(), 5);
@@ -249,7 +249,7 @@ TEST_F(ReportsTest, WhatAHandlerLeftBehindOfAPausedScheduleKeepsItsTokens) {
   EXPECT_EQ(Part().granted(), 1);
 }
 
-TEST_F(ReportsTest, WhatIsClaimedAgainAndNotSentAgainKeepsItsTokens) {
+TEST_F(ReportsTest, EventClaimedAgainAndNotSentKeepsItsToken) {
   Grant(2, 2);
   const auto lost =
       world_.Handle([](const SentEvent& event) { return Of(event, GrantReportRecord::RESEND); });
@@ -269,7 +269,7 @@ TEST_F(ReportsTest, WhatIsClaimedAgainAndNotSentAgainKeepsItsTokens) {
   EXPECT_NE(anew[0].grant.number(), lost[0].grant.number());
 }
 
-TEST_F(ReportsTest, WhatAHandlerLeftBehindIsRememberedUntilThereIsAnotherOne) {
+TEST_F(ReportsTest, EventOfALostHandlerIsRememberedUntilThereIsAnother) {
   Grant(2, 2);
   const auto lost = world_.Handle([](const SentEvent&) { return std::nullopt; });
   ASSERT_EQ(lost.size(), 2);
@@ -295,7 +295,7 @@ TEST_F(ReportsTest, WhatAHandlerLeftBehindIsRememberedUntilThereIsAnotherOne) {
   EXPECT_EQ(world_.Held(policy_), 2);
 }
 
-TEST(ReportsOfFullShardsTest, WhatAHandlerLeftBehindNeedsNoRoomBesideItself) {
+TEST(ReportsOfFullShardsTest, EventOfALostHandlerNeedsNoRoomBesideItself) {
   TokenManagerOptions options;
   options.undelivered_max = 2;
   TokenWorld world(options);
@@ -313,7 +313,7 @@ TEST(ReportsOfFullShardsTest, WhatAHandlerLeftBehindNeedsNoRoomBesideItself) {
   EXPECT_EQ(world.Held(policy), lost.size());
 }
 
-TEST_F(ReportsTest, OfWhatNobodyHasSaidAWordTheTokenComesBack) {
+TEST_F(ReportsTest, TokenOfASilentGrantComesBack) {
   Grant(2, 2);
   const auto lost = world_.Handle([](const SentEvent&) { return std::nullopt; });
   ASSERT_EQ(lost.size(), 2);

@@ -131,7 +131,7 @@ TEST_F(RetryTest, WorkThatFailedIsNotTriedAgainPastIt) {
 }
 
 // As a backfill sets them off.
-TEST(TokenRetryTest, OfWhatIsFirstTriedLongAfterItWasDueTheAgeCountsFromThen) {
+TEST(TokenRetryTest, AgeOfAnEventFirstTriedLateCountsFromTheFirstTry) {
   for (const GrantReportRecord::Kind kind :
        {GrantReportRecord::RETURNED, GrantReportRecord::COMPLETION_FAILED}) {
     for (const bool ends : {false, true}) {

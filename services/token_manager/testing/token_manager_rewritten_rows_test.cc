@@ -164,7 +164,7 @@ TEST(RewrittenRowsTest, AWindowThatClosesDoesNotEndARowThatAnotherOneStandsFor) 
   EXPECT_TRUE(world.Waiting().empty());
 }
 
-TEST(RewrittenRowsTest, WhatBelongsElsewhereDoesNotWaitForAPausedPolicy) {
+TEST(RewrittenRowsTest, RowThatBelongsElsewhereDoesNotWaitForAPausedPolicy) {
   TokenWorld world;
   storage::v1::PolicyRecord paused = TokenWorld::Limits(1);
   paused.set_paused(true);
@@ -205,7 +205,7 @@ TEST(RewrittenRowsTest, WhatBelongsElsewhereDoesNotWaitForAPausedPolicy) {
 
 // Carried over to an occurrence that may be months away. Few are all in memory, of many most are
 // in the store only.
-TEST(RewrittenRowsTest, WhatWaitsForAFarWindowEndsSoonAfterItsScheduleHasGone) {
+TEST(RewrittenRowsTest, RowThatWaitsForAFarWindowEndsSoonAfterItsSchedule) {
   for (const int rows : {3, 700}) {
     for (const bool even : {false, true}) {
       SCOPED_TRACE(rows);

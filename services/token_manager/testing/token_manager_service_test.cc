@@ -221,7 +221,7 @@ TEST(TokenManagerServiceTest, RowsOfAPausedScheduleAreParkedAndOfADeletedOneSkip
   EXPECT_EQ(world.Part(deleted, "o1", policy).skipped(), 10);
 }
 
-TEST(TokenManagerServiceTest, OfARunThatGaveWayTheTokensStayAndWhatWaitsIsCancelled) {
+TEST(TokenManagerServiceTest, CancelledRunKeepsItsTokensAndItsWaitingEventsEnd) {
   TokenWorld world;
   const TokenWorld::Schedule schedule{.policy_id = "p"};
   const Uid policy = world.PutPolicy("p", TokenWorld::Limits(3));
@@ -311,7 +311,7 @@ TEST(TokenManagerServiceTest, ARowWrittenAnewByAChangeBackIsNotDroppedForTheForm
   EXPECT_TRUE(world.Waiting().empty());
 }
 
-TEST(TokenManagerServiceTest, WhatWaitsWithoutAPolicyHasNoLimit) {
+TEST(TokenManagerServiceTest, RowsWithoutAPolicyHaveNoLimit) {
   TokenWorld world;
   const TokenWorld::Schedule schedule{};
   const Uid uid = world.AddSchedule("s", schedule);
@@ -406,7 +406,7 @@ TEST_F(CompletionsDuringACommitTest, TheyGoTogetherAsSoonAsItHasEnded) {
   EXPECT_EQ(Commits(), commits_ + 1);
 }
 
-TEST_F(CompletionsDuringACommitTest, ThoseOfAnotherPolicyShardDoNotWaitForIt) {
+TEST_F(CompletionsDuringACommitTest, CompletionsOfAnotherPolicyShardDoNotWaitForIt) {
   ASSERT_EQ(of_other_.size(), 2u);
   Complete(of_busy_[1]);
   Complete(of_other_[0]);

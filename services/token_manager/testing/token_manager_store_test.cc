@@ -5,7 +5,7 @@
 #include <set>
 
 #include "common/base/hash.h"
-#include "common/storage/policy_table.h"
+#include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"
 #include "services/token_manager/testing/token_world.h"
 
@@ -40,7 +40,7 @@ TEST(TokenManagerStoreTest, AStateThatChangesUnseenIsNotGrantedAgainst) {
   EXPECT_GE(parked, 1);
 }
 
-TEST(TokenManagerStoreTest, OfManyRowsOfAScheduleOnlyTheFirstAreInMemoryAndAllAreGranted) {
+TEST(TokenManagerStoreTest, OnlyFirstOfManyRowsAreInMemoryAndAllAreGranted) {
   TokenManagerOptions options;
   options.group_rows_max = 8;
   TokenWorld world(options);

@@ -23,7 +23,7 @@ storage::v1::WindowRecord Window(absl::Duration duration, bool even,
   return window;
 }
 
-TEST(WindowsTest, WhatAWindowDropsEndsAsExpired) {
+TEST(WindowsTest, EventDroppedByAWindowEndsAsExpired) {
   TokenWorld world;
   const TokenWorld::Schedule schedule{
       .policy_id = "p",
@@ -61,7 +61,7 @@ TEST(WindowsTest, AnEvenWindowSpreadsItsEvents) {
   EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 50);
 }
 
-TEST(WindowsTest, WhatAWindowCarriesOverWaitsForTheNextOne) {
+TEST(WindowsTest, EventCarriedOverWaitsForTheNextWindow) {
   TokenWorld world;
   TokenWorld::Schedule schedule{
       .policy_id = "p",
@@ -89,7 +89,7 @@ TEST(WindowsTest, WhatAWindowCarriesOverWaitsForTheNextOne) {
 }
 
 // max_runs leave no next window to wait for.
-TEST(WindowsTest, WhatTheLastRunLeavesFinishesLate) {
+TEST(WindowsTest, RestOfTheLastRunFinishesLate) {
   TokenWorld world;
   TokenWorld::Schedule schedule{
       .policy_id = "p",
@@ -256,7 +256,7 @@ TEST(WindowsTest, AReadingOfManyThatWaitForTheirPlacesComesToTheirEnd) {
 }
 
 // They are due later, and stay where they are.
-TEST(WindowsTest, WhatIsYetToFallDueIsNotReadAgainAndAgain) {
+TEST(WindowsTest, RowsNotYetDueAreReadOnce) {
   EvenSchedule even(/*group_rows_max=*/4, absl::Seconds(1));
   TokenWorld& world = even.world;
   for (int i = 0; i < 40; ++i)
@@ -272,9 +272,9 @@ TEST(WindowsTest, WhatIsYetToFallDueIsNotReadAgainAndAgain) {
 
 // A schedule that is paused, and resumed, while its policy grants nothing: what of it waits long
 // for a window is to be judged, and comes up for that.
-class BroughtUpTest : public ::testing::Test {
+class JudgedEarlyTest : public ::testing::Test {
  protected:
-  explicit BroughtUpTest() : world_(EvenSchedule::Options(/*group_rows_max=*/4)) {
+  explicit JudgedEarlyTest() : world_(EvenSchedule::Options(/*group_rows_max=*/4)) {
     storage::v1::PolicyRecord held = TokenWorld::Limits(1);
     held.set_hold_timeout_micros(absl::ToInt64Microseconds(absl::Hours(1)));
     world_.PutPolicy("p", held);
@@ -308,7 +308,7 @@ class BroughtUpTest : public ::testing::Test {
   Uid uid_;
 };
 
-TEST_F(BroughtUpTest, WhatHasAPlaceInAnOpenWindowKeepsIt) {
+TEST_F(JudgedEarlyTest, RowWithPlaceInOpenWindowKeepsIt) {
   constexpr uint64_t kEvents = 200;  // one a second
   const absl::Time begin = world_.now();
   world_.AddRow(uid_, schedule_,
@@ -323,7 +323,7 @@ TEST_F(BroughtUpTest, WhatHasAPlaceInAnOpenWindowKeepsIt) {
   EXPECT_GE(sent, 70u);
 }
 
-TEST_F(BroughtUpTest, OthersThatWaitForTheirPlacesAreNotInTheWayAfterThat) {
+TEST_F(JudgedEarlyTest, RowsThatWaitForTheirPlacesAreOutOfTheWay) {
   constexpr int kRows = 30;
   const absl::Time begin = world_.now() + absl::Seconds(80);
   world_.AddRow(uid_, schedule_,

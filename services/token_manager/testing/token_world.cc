@@ -5,12 +5,10 @@
 #include "common/base/hash.h"
 #include "common/base/proto_time.h"
 #include "common/lease/lease_table.h"
-#include "common/storage/grant_table.h"
-#include "common/storage/inflight_table.h"
-#include "common/storage/policy_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/testing/test_state.h"
+#include "common/storage/waiting_table.h"
 
 namespace escapement::token_manager {
 

@@ -16,7 +16,7 @@
 #include "common/kv/forwarding_kv_store.h"
 #include "common/kv/memory/mem_kv_store.h"
 #include "common/sim/sim_runtime.h"
-#include "common/storage/policy_table.h"
+#include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/token_manager/service/token_manager_service.h"

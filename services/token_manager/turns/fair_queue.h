@@ -1,3 +1,49 @@
+// QueuedSlice: events of one row of `waiting` that have not been granted, and when each may go.
+//
+// Pure values.
+
+#ifndef SERVICES_TOKEN_MANAGER_TURNS_FAIR_QUEUE_H_
+#define SERVICES_TOKEN_MANAGER_TURNS_FAIR_QUEUE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/uid.h"
+
+namespace escapement::token_manager {
+
+// An even window: event i may go from begin + (i − first) × duration / count (rounded up to a
+// microsecond), at the latest at its end.
+struct Pacing {
+  absl::Time begin;
+  absl::Duration duration;
+  uint64_t first = 0;
+  uint64_t count = 0;  // 0: not paced, everything may go at any time
+
+  absl::Time At(uint64_t index) const;
+  // The end of the indices that may go at `now`: all below it, none from it on.
+  uint64_t EndAt(absl::Time now) const;
+};
+
+// One row of `waiting`, or what is left of it.
+struct QueuedSlice {
+  std::string key;  // the row's key; unique in the queue
+  uint8_t priority = 5;
+  Uid group;                    // the schedule's uid; with the priority it names the group
+  absl::Time due;               // not before
+  uint64_t first = 0, end = 0;  // events [first, end) are not granted
+  Pacing pacing = {};
+};
+
+// When its first event may go: the later of its due time and its place in the window.
+absl::Time EligibleAt(const QueuedSlice& slice);
+
 // FairQueue: finds the next of the events that wait under one policy (docs/design/throttling.md,
 // "Whose turn").
 //
@@ -25,23 +71,6 @@
 // Time in the queue is the latest `now` it was given: it does not go back. Every call costs O(log
 // n) amortized, where n is the number of rows (Next also visits each priority). A group that is
 // passed over costs nothing until Reconsider. Pure; same calls, same answers.
-
-#ifndef SERVICES_TOKEN_MANAGER_TURNS_FAIR_QUEUE_H_
-#define SERVICES_TOKEN_MANAGER_TURNS_FAIR_QUEUE_H_
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-
-#include "absl/functional/function_ref.h"
-#include "absl/strings/string_view.h"
-#include "absl/time/time.h"
-#include "common/base/uid.h"
-#include "services/token_manager/turns/queued_slice.h"
-
-namespace escapement::token_manager {
 
 // A waiter rises by one class of priority each time it has waited this long.
 inline constexpr absl::Duration kAgeingStep = absl::Seconds(10);

@@ -104,7 +104,7 @@ TEST(FairQueueTest, ARoundHasOneQuantum) {
   EXPECT_EQ(sum[Schedule(2)], 300u);
 }
 
-TEST(FairQueueTest, WhoSendsAThousandthWaitsNoLongerThanTwiceItsShare) {
+TEST(FairQueueTest, SenderOfAThousandthWaitsAtMostTwiceItsShare) {
   FairQueue queue;
   constexpr int kTokenEveryMillis = 10;
   uint64_t number = 0;
@@ -259,7 +259,7 @@ TEST(FairQueueTest, AnIncreasedSliceReplacesTheFormerAndKeepsItsTurn) {
   EXPECT_EQ(queue.rows(), 1u);
 }
 
-TEST(FairQueueTest, WhoIsPassedOverIsAskedOnceUntilReconsidered) {
+TEST(FairQueueTest, SchedulePassedOverIsAskedOnceUntilReconsidered) {
   FairQueue queue;
   constexpr int kDown = 10'000;
   for (int i = 0; i < kDown; ++i) queue.Add(Row(absl::StrCat("d", i), 100 + i, At(0), 10));
@@ -286,7 +286,7 @@ TEST(FairQueueTest, WhoIsPassedOverIsAskedOnceUntilReconsidered) {
   EXPECT_EQ(queue.groups_aside(), 0u);
 }
 
-TEST(FairQueueTest, WhoStandsAsideGrowsOlderAndCanGo) {
+TEST(FairQueueTest, ScheduleThatStandsAsideGrowsOlderAndCanGo) {
   FairQueue queue;
   queue.Add(Row("a", 1, At(0), 1, /*priority=*/3));
   queue.Add(Row("b", 2, At(0), 1, /*priority=*/3));

@@ -1,6 +1,5 @@
-#include "services/token_manager/turns/queued_slice.h"
-
 #include "gtest/gtest.h"
+#include "services/token_manager/turns/fair_queue.h"
 
 namespace escapement::token_manager {
 namespace queued_slice_test {

@@ -16,7 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/uid.h"
-#include "services/token_manager/turns/queued_slice.h"
+#include "services/token_manager/turns/fair_queue.h"
 
 namespace escapement::token_manager {
 

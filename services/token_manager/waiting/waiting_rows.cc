@@ -7,10 +7,57 @@
 #include "common/base/proto_time.h"
 #include "common/storage/event_table.h"
 #include "common/storage/run_table.h"
-#include "services/token_manager/waiting/waiting_row.h"
-#include "services/token_manager/waiting/window_plan.h"
+#include "services/token_manager/waiting/policy_state.h"
 
 namespace escapement::token_manager {
+
+storage::v1::EventRecord WaitingRow::Record() const {
+  storage::v1::EventRecord record = source_->event;
+  record.set_count(count_);
+  if (taken_ > 0 || record.has_throttle()) record.mutable_throttle()->set_taken(taken_);
+  return record;
+}
+
+std::string WaitingRow::Bytes() const {
+  return stored_.empty() ? Record().SerializeAsString() : stored_;
+}
+
+bool WaitsLong(const WaitingRow& row) {
+  return OpensAt(row.source()->event) > row.due() + kWaitsLong;
+}
+
+QueuedSlice SliceOf(const std::string& key, const WaitingRow& row, absl::Duration grant_lead) {
+  // The handler waits for a row's due time, but it does not know about windows. So a row that waits
+  // for its window to open, or for its place in it, must not be granted ahead.
+  const absl::Time opens = OpensAt(row.source()->event);
+  Pacing pacing = PacingOf(row.source()->event);
+  pacing.begin += grant_lead;
+  return {.key = key,
+          .priority = row.priority(),
+          .group = row.source()->uid,
+          .due = opens > row.due() ? opens + grant_lead : row.due(),
+          .first = row.first() + row.taken(),
+          .end = row.first() + row.count(),
+          .pacing = pacing};
+}
+
+QueuedSlice JudgedSliceOf(const std::string& key, const WaitingRow& row,
+                          absl::Duration grant_lead) {
+  QueuedSlice slice = SliceOf(key, row, grant_lead);
+  slice.due = row.due();
+  slice.pacing = Pacing();
+  return slice;
+}
+
+int64_t ActsOnCloseMicros(const WaitingRow& row) {
+  const absl::Time closes = ClosesAt(row.source()->event);
+  if (closes == absl::InfiniteFuture()) return 0;
+  const storage::v1::WindowRecord& window = row.source()->event.throttle().window();
+  if (window.on_close() != storage::v1::ON_CLOSE_KIND_DROP &&
+      window.on_close() != storage::v1::ON_CLOSE_KIND_CARRY_OVER)
+    return 0;
+  return std::max<int64_t>(ToMicros(closes), 1);
+}
 
 namespace {
 
@@ -144,7 +191,7 @@ void WaitingRows::Enqueue(const std::string& key, WaitingRow& row) {
   if (!WaitsLong(row)) return queue_.Add(SliceOf(key, row, grant_lead_));
   const GroupKey group_key{row.priority_, row.source_->uid};
   RowGroup& group = groups_.at(group_key);
-  if (group.brought_up_ && !row.judged_) {
+  if (group.judges_long_waiting_ && !row.judged_) {
     row.state_ = State::kToJudge;
     queue_.Add(JudgedSliceOf(key, row, grant_lead_));
   } else {
@@ -303,12 +350,12 @@ void WaitingRows::OnRead(const GroupKey& key, const kv::ScanResult& rows, size_t
   };
   for (const kv::Entry& row : rows.entries) add(row.key, row.value, rows.seq);
   for (const auto& [row_key, value] : arrived) add(row_key, value, 0);
-  group.brought_up_ = group.brought_up_ && group.has_more();
+  group.judges_long_waiting_ = group.judges_long_waiting_ && group.has_more();
   DropEmptyGroup(key);
 }
 
 absl::Time WaitingRows::MayGoAt(const RowGroup& group, const WaitingRow& row) const {
-  const bool to_be_judged = group.brought_up_ && !row.judged_ && WaitsLong(row);
+  const bool to_be_judged = group.judges_long_waiting_ && !row.judged_ && WaitsLong(row);
   return to_be_judged ? absl::InfinitePast() : EligibleAt(SliceOf("", row, grant_lead_));
 }
 
@@ -414,10 +461,10 @@ std::shared_ptr<const RowSource> WaitingRows::LongWaiting(const GroupKey& key) c
   return nullptr;
 }
 
-void WaitingRows::BringUp(const GroupKey& key, absl::Time now) {
+void WaitingRows::JudgeLongWaiting(const GroupKey& key, absl::Time now) {
   RowGroup& group = groups_.at(key);
   const bool some_left = group.opens_ != absl::InfiniteFuture();
-  group.brought_up_ = some_left || group.has_more();
+  group.judges_long_waiting_ = some_left || group.has_more();
   if (some_left) Reschedule(openings_, key, group.opens_, now);
   for (auto& [row_key, row] : group.rows_) {
     if (row.busy() || !WaitsLong(row)) continue;

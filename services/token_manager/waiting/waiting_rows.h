@@ -1,22 +1,33 @@
-// WaitingRows: the rows of `waiting` of one policy (or of one schedule without a policy), as far as
-// they are in memory, and the queue in which they take turns.
+// WaitingRow: a row of `waiting` in memory, with an explicit state.
 //
-// The rows of one priority and schedule are a *group*. A group has in memory the rows before its
-// `end`; the rows from there on are only in the store. The end moves down when there are too many
-// rows, and up when the loader reads on. Rows are ordered by due time, but some wait longer: a row
-// that was carried over waits for a later window, and a row of an even window waits for its place
-// in it. If such rows are in the way of others, they are *left*: evicted from the midst of the
-// group, and the whole group is read again when the first of them may go.
+// Only WaitingRows changes a row. This is the whole table of transitions; any other one is a bug
+// and ends the process (CHECK).
 //
-// A row's state and its transitions: waiting_row.h. A group is read like this:
+//   state      meaning                                         in the queue
+//   kQueued    may be granted when its turn comes              yes, at the time when it may go
+//   kToJudge   waits long for its window; is judged now        yes, at its due time
+//   kGranting  a grant of the commit that is being built, or   the part that is not granted
+//              under way, takes from it
+//   kActing    an action (park, skip, move …) waits for, or    no
+//              is in, a commit
+//   kReading   is being read again from the store              no
 //
-//   extent       meaning                                   becomes so by
-//   kWhole       all rows are in memory                    Add, OnRead
-//   kCut         rows from `end` on are in the store only  Add, OnRead, OnReadFailed, CutIfFull,
-//                                                          TakeOpened
-//   kReadingOn   they are being read                       BeginReadOn
+//   from                 by                    to
+//   (not in memory)      Add                   kQueued or kToJudge
+//   kQueued, kGranting   Grant                 kGranting
+//   kGranting            SettleGrant           kQueued, or gone if nothing is left
+//   kGranting, kQueued,  Ungrant               kQueued or kToJudge
+//     kToJudge
+//   kQueued, kToJudge    BeginAction           kActing
+//   kActing              AbortAction           kQueued or kToJudge
+//   kActing, kReading    Replace               kQueued or kToJudge
+//   kToJudge             PassJudgement         kQueued
+//   kQueued, kToJudge    JudgeLongWaiting               kToJudge
+//   kQueued, kToJudge,   BeginReading          kReading
+//     kActing
+//   any but kGranting    Remove                (not in memory)
 //
-// Threads: one. Pure: the caller reads and writes the store.
+// Threads: one.
 
 #ifndef SERVICES_TOKEN_MANAGER_WAITING_WAITING_ROWS_H_
 #define SERVICES_TOKEN_MANAGER_WAITING_WAITING_ROWS_H_
@@ -39,9 +50,103 @@
 #include "escapement/storage/v1/records.pb.h"
 #include "services/token_manager/holding/grant_set.h"
 #include "services/token_manager/turns/fair_queue.h"
-#include "services/token_manager/waiting/waiting_row.h"
 
 namespace escapement::token_manager {
+
+class WaitingRow {
+ public:
+  enum class State : uint8_t { kQueued, kToJudge, kGranting, kActing, kReading };
+
+  // `count` events from index key.first on, the first `taken` of them granted already. `read_seq`:
+  // the snapshot from which the row was read; 0 if it came by the watch or by an own commit.
+  WaitingRow(const WaitingKey& key, std::shared_ptr<const RowSource> source, uint64_t count,
+             uint64_t taken, kv::CommitSeq read_seq)
+      : source_(std::move(source)),
+        priority_(key.priority),
+        due_(key.due_time),
+        first_(key.first),
+        count_(count),
+        taken_(taken),
+        read_seq_(read_seq) {}
+
+  State state() const { return state_; }
+  // The row belongs to a commit or is being read: it must not be judged or evicted now.
+  bool busy() const {
+    return state_ == State::kGranting || state_ == State::kActing || state_ == State::kReading;
+  }
+
+  const std::shared_ptr<const RowSource>& source() const { return source_; }
+  uint8_t priority() const { return priority_; }
+  absl::Time due() const { return due_; }
+  uint64_t first() const { return first_; }  // index of the first event, granted or not
+  uint64_t count() const { return count_; }  // events, granted or not
+  uint64_t taken() const { return taken_; }  // granted events, from the first on
+  uint64_t left() const { return count_ - taken_; }
+  kv::CommitSeq read_seq() const { return read_seq_; }
+  // The watch has reported another version of a busy row. Once the commit is answered, the row must
+  // be read again.
+  bool rewritten() const { return rewritten_; }
+
+  // The row as it is in the store, or will be after the commit under way.
+  storage::v1::EventRecord Record() const;
+  // Its bytes in the store.
+  std::string Bytes() const;
+
+ private:
+  friend class WaitingRows;
+
+  std::shared_ptr<const RowSource> source_;
+  State state_ = State::kQueued;
+  uint8_t priority_;
+  bool rewritten_ = false;
+  bool judged_ = false;         // judged since JudgeLongWaiting, and still waits for its window
+  bool finishes_late_ = false;  // its window has closed, and it keeps waiting without another one
+  absl::Time due_;
+  uint64_t first_;
+  uint64_t count_;
+  uint64_t taken_;
+  kv::CommitSeq read_seq_;
+  int64_t closes_micros_ = 0;  // its place in WaitingRows::closings_; 0: none
+  std::string stored_ = {};    // its bytes if it was read again and has not changed since
+};
+
+// When a waiting row may go, as the queue has to know it.
+//
+// Pure.
+
+// A row that waits for its window longer than this *waits long*.
+inline constexpr absl::Duration kWaitsLong = absl::Seconds(60);
+bool WaitsLong(const WaitingRow& row);
+
+// The row's events that are not granted. They may be granted `grant_lead` ahead of the due time,
+// but not ahead of their window or of their place in it.
+QueuedSlice SliceOf(const std::string& key, const WaitingRow& row, absl::Duration grant_lead);
+// The same for a row that waits long and is to be judged at its due time.
+QueuedSlice JudgedSliceOf(const std::string& key, const WaitingRow& row, absl::Duration grant_lead);
+
+// When the row's window closes, in microseconds, if the row is dropped or carried over then;
+// otherwise 0.
+int64_t ActsOnCloseMicros(const WaitingRow& row);
+
+// WaitingRows: the rows of `waiting` of one policy (or of one schedule without a policy), as far as
+// they are in memory, and the queue in which they take turns.
+//
+// The rows of one priority and schedule are a *group*. A group has in memory the rows before its
+// `end`; the rows from there on are only in the store. The end moves down when there are too many
+// rows, and up when the loader reads on. Rows are ordered by due time, but some wait longer: a row
+// that was carried over waits for a later window, and a row of an even window waits for its place
+// in it. If such rows are in the way of others, they are *left*: evicted from the midst of the
+// group, and the whole group is read again when the first of them may go.
+//
+// A row's state and its transitions: WaitingRow. A group is read like this:
+//
+//   extent       meaning                                   becomes so by
+//   kWhole       all rows are in memory                    Add, OnRead
+//   kCut         rows from `end` on are in the store only  Add, OnRead, OnReadFailed, CutIfFull,
+//                                                          TakeOpened
+//   kReadingOn   they are being read                       BeginReadOn
+//
+// Threads: one. Pure: the caller reads and writes the store.
 
 using GroupKey = std::pair<uint8_t, Uid>;  // priority, schedule
 
@@ -64,14 +169,16 @@ class RowGroup {
   uint64_t scan_ = 0;  // number of the scan that reads on; only for kReadingOn
   // Rows that were put from `end` on while the group is being read on.
   std::map<std::string, std::string> arrived_;
-  // For rows that were left: the first time at which one may go, and a key behind all of them.
+  // The earliest time at which a left row may be granted.
   absl::Time opens_ = absl::InfiniteFuture();
-  std::string left_before_;
+  std::string left_before_;                   // all left rows have smaller keys
   std::shared_ptr<const RowSource> left_;     // one of them that waits long for its window
   absl::Time look_ = absl::InfiniteFuture();  // its place in WaitingRows::looks_
-  // Rows that wait long are judged as they are read; none of them is left before that.
-  bool brought_up_ = false;
-  // The group is being read on, and has neither come to its end nor to enough rows that may go now.
+  // JudgeLongWaiting was called: rows that wait long are judged as they are read, and are not left
+  // before that.
+  bool judges_long_waiting_ = false;
+  // The reading goes on: it has reached neither the group's end nor enough rows that may be granted
+  // now.
   bool passing_ = false;
 };
 
@@ -116,7 +223,7 @@ class WaitingRows {
   void Remove(const std::string& key);
   void DropEmptyGroup(const GroupKey& key);
 
-  // --- a row's transitions (waiting_row.h) ---
+  // --- a row's transitions ---
   // Takes the first `count` events that are left for a grant of the commit being built.
   void Grant(const std::string& key, WaitingRow& row, uint64_t count);
   // Gives `count` of the last granted events back, because the store refused the grant.
@@ -179,10 +286,11 @@ class WaitingRows {
   // must be followed by LookLater.
   std::vector<GroupKey> TakeLooks(absl::Time now);
   void LookLater(const GroupKey& key, absl::Time at);
-  // One of the group's rows that wait long; nullptr: there is none any more.
+  // One of the group's rows that wait long; nullptr: none is left.
   std::shared_ptr<const RowSource> LongWaiting(const GroupKey& key) const;
-  // Has the group's rows that wait long judged once, now instead of when their window opens.
-  void BringUp(const GroupKey& key, absl::Time now);
+  // Puts the group's rows that wait long back into the queue, so that the caller judges each of
+  // them once now and not only when its window opens.
+  void JudgeLongWaiting(const GroupKey& key, absl::Time now);
 
   // Ends the process if rows, queue and indices disagree. For tests: it visits every row.
   void CheckInvariants() const;

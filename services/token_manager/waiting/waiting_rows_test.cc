@@ -151,10 +151,10 @@ TEST_F(WaitingRowsTest, ClosingWindowIsListedUnlessTheRowFinishesLate) {
   rows_.CheckInvariants();
 }
 
-TEST_F(WaitingRowsTest, BroughtUpRowIsJudgedOnceAndThenWaitsForItsWindow) {
+TEST_F(WaitingRowsTest, RowJudgedEarlyIsJudgedOnceAndWaitsForItsWindow) {
   const std::string key = Add(KeyAt(absl::ZeroDuration()), RowOfWindow(absl::Hours(24)));
   EXPECT_EQ(rows_.LongWaiting(kGroup), At(key).source());
-  rows_.BringUp(kGroup, kStart);
+  rows_.JudgeLongWaiting(kGroup, kStart);
   EXPECT_EQ(StateOf(key), State::kToJudge);
   EXPECT_EQ(rows_.queue().Find(key)->due, kStart);
   rows_.PassJudgement(key, At(key));

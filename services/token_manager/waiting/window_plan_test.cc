@@ -1,8 +1,7 @@
-#include "services/token_manager/waiting/window_plan.h"
-
 #include "absl/time/civil_time.h"
 #include "common/base/proto_time.h"
 #include "gtest/gtest.h"
+#include "services/token_manager/waiting/policy_state.h"
 
 namespace escapement::token_manager {
 namespace window_plan_test {

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "escapement/v1/resources.pb.h"
-#include "tests/bench/beds/caller.h"
+#include "tests/bench/beds/platform_bed.h"
 
 namespace escapement::bench {
 

@@ -8,7 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "tests/fixtures/tcp_socket.h"
+#include "common/base/status_macros.h"
+#include "tests/fixtures/raw_call.h"
 #include "tests/integration/api_client.h"
 
 namespace escapement::bench {
@@ -29,10 +30,9 @@ v1::Target KafkaAt(const std::string& brokers) { return integration::KafkaTo(bro
 
 // A port of loopback that nobody listens on, as long as nobody else takes it.
 absl::StatusOr<int> UnusedPort() {
-  const auto listening = fixtures::ListenOn("127.0.0.1", 0);
-  if (!listening.ok()) return listening.status();
-  close(listening->fd);
-  return listening->port;
+  ASSIGN_OR_RETURN(const auto listening, fixtures::ListenOn("127.0.0.1", 0));
+  close(listening.fd);
+  return listening.port;
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ absl::StatusOr<int> UnusedPort() {
 absl::StatusOr<std::unique_ptr<IsolationPeers>> IsolationPeers::Start(const std::string& bin,
                                                                       const std::string& folder) {
   auto peers = std::unique_ptr<IsolationPeers>(new IsolationPeers());
-  if (absl::Status status = peers->StartServers(bin, folder); !status.ok()) return status;
+  RETURN_IF_ERROR(peers->StartServers(bin, folder));
   peers->AddHealthy();
   peers->AddBad();
   return peers;
@@ -48,17 +48,14 @@ absl::StatusOr<std::unique_ptr<IsolationPeers>> IsolationPeers::Start(const std:
 
 absl::Status IsolationPeers::StartServers(const std::string& bin, const std::string& folder) {
   for (size_t i = 0; i <= kBadReceiver; ++i) {
-    auto receiver = ReceiverProcess::Start(bin);
-    if (!receiver.ok()) return receiver.status();
-    receivers_.push_back(*std::move(receiver));
+    ASSIGN_OR_RETURN(auto receiver, ReceiverProcess::Start(bin));
+    receivers_.push_back(std::move(receiver));
   }
   identity_ = testing::WriteIdentity(ca_.Issue(1), folder, "server");
-  auto healthy = TlsBefore(*receivers_[1], folder + "/healthy");
-  if (!healthy.ok()) return healthy.status();
-  healthy_nginx_ = *std::move(healthy);
-  auto bad = TlsBefore(*receivers_[kBadReceiver], folder + "/bad");
-  if (!bad.ok()) return bad.status();
-  bad_nginx_ = *std::move(bad);
+  ASSIGN_OR_RETURN(auto healthy, TlsBefore(*receivers_[1], folder + "/healthy"));
+  healthy_nginx_ = std::move(healthy);
+  ASSIGN_OR_RETURN(auto bad, TlsBefore(*receivers_[kBadReceiver], folder + "/bad"));
+  bad_nginx_ = std::move(bad);
 
   healthy_kafka_ = std::make_unique<fixtures::KafkaCluster>(1, bin);
   healthy_kafka_->MakeTopic(kTopic, kPeerPartitions);
@@ -71,9 +68,8 @@ absl::Status IsolationPeers::StartServers(const std::string& bin, const std::str
     bad_kafka_->Do(absl::StrCat("leader ", kTopic, " ", i, " ", i == 0 ? 2 : 1));
   bad_kafka_->Do("down 2");
 
-  auto refusing = UnusedPort();
-  if (!refusing.ok()) return refusing.status();
-  refusing_port_ = *refusing;
+  ASSIGN_OR_RETURN(auto refusing, UnusedPort());
+  refusing_port_ = refusing;
   return absl::OkStatus();
 }
 
@@ -128,16 +124,15 @@ void IsolationPeers::AddBad() {
 absl::Status IsolationPeers::Clear() {
   kafka_arrivals_->Clear();
   for (const auto& receiver : receivers_) {
-    if (absl::Status status = receiver->Clear(); !status.ok()) return status;
+    RETURN_IF_ERROR(receiver->Clear());
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<IsolationPeers::Arrivals> IsolationPeers::ArrivalsAt(size_t i) const {
   if (i != kKafka) {
-    const auto counts = receivers_[i]->Counts();
-    if (!counts.ok()) return counts.status();
-    return Arrivals{.events = counts->distinct, .p99 = counts->late_p99 / 1e3};
+    ASSIGN_OR_RETURN(const auto counts, receivers_[i]->Counts());
+    return Arrivals{.events = counts.distinct, .p99 = counts.late_p99 / 1e3};
   }
   std::vector<double> late = kafka_arrivals_->Lateness();
   if (late.empty()) return Arrivals();

@@ -5,8 +5,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/status_macros.h"
 #include "common/kv/log/pg/pg_connection.h"
-#include "common/status/return_if_error.h"
 
 namespace escapement::bench {
 namespace {
@@ -32,18 +32,15 @@ absl::StatusOr<T> Wait(F call) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LogWriter>> LogWriter::Start(const std::string& url) {
-  const auto migrated = kv::MigratePgSchema(url, kv::PgSchemaSteps());
-  if (!migrated.ok()) return migrated.status();
+  RETURN_IF_ERROR(kv::MigratePgSchema(url, kv::PgSchemaSteps()).status());
   std::unique_ptr<LogWriter> writer(new LogWriter());
-  auto log = kv::PgLog::Make(writer->runtime_, {.url = url});
-  if (!log.ok()) return log.status();
-  writer->log_ = *std::move(log);
-  const auto led = Wait<kv::LeadResult>([&](auto done) {
-    writer->log_->Lead({{}, "bench", "bench:1"}, std::move(done));
-  });
-  if (!led.ok()) return led.status();
-  writer->term_ = led->term;
-  writer->end_ = writer->read_ = led->last;
+  ASSIGN_OR_RETURN(auto log, kv::PgLog::Make(writer->runtime_, {.url = url}));
+  writer->log_ = std::move(log);
+  ASSIGN_OR_RETURN(const auto led, Wait<kv::LeadResult>([&](auto done) {
+                     writer->log_->Lead({{}, "bench", "bench:1"}, std::move(done));
+                   }));
+  writer->term_ = led.term;
+  writer->end_ = writer->read_ = led.last;
   return writer;
 }
 
@@ -101,12 +98,12 @@ absl::StatusOr<double> LogWriter::ReadRate() {
   const absl::Time begin = absl::Now();
   size_t bytes = 0;
   for (bool more = true; more;) {
-    const auto read =
-        Wait<kv::ReadResult>([&](auto done) { log_->Read({.after = read_}, std::move(done)); });
-    if (!read.ok()) return read.status();
-    for (const kv::LogRow& row : read->rows) bytes += row.data->size();
-    if (!read->rows.empty()) read_ = read->rows.back().position;
-    more = read->more;
+    ASSIGN_OR_RETURN(const auto read, Wait<kv::ReadResult>([&](auto done) {
+                       log_->Read({.after = read_}, std::move(done));
+                     }));
+    for (const kv::LogRow& row : read.rows) bytes += row.data->size();
+    if (!read.rows.empty()) read_ = read.rows.back().position;
+    more = read.more;
   }
   return static_cast<double>(bytes) / absl::ToDoubleSeconds(absl::Now() - begin);
 }

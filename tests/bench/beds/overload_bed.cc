@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 #include "tests/bench/beds/ingest_client.h"
 #include "tests/bench/beds/stored_schedules.h"
 
@@ -57,9 +58,8 @@ absl::Time OverloadBed::StoreTime(uint64_t events) {
 absl::StatusOr<SteadyTraffic> OverloadBed::StoreSteady(absl::Time begin, double per_second,
                                                        absl::Duration length) const {
   SteadyTraffic traffic;
-  auto receiver = StartReceiver();
-  if (!receiver.ok()) return receiver.status();
-  traffic.receiver = *std::move(receiver);
+  ASSIGN_OR_RETURN(auto receiver, StartReceiver());
+  traffic.receiver = std::move(receiver);
   traffic.begin = begin;
   traffic.per_second = per_second;
   traffic.events = static_cast<uint64_t>(per_second * absl::ToDoubleSeconds(length));
@@ -90,7 +90,7 @@ absl::StatusOr<std::string> OverloadBed::CreateBatch(const std::string& target, 
     schedule.set_policy(policy);
     schedule.set_completion(v1::ON_DELIVERY);
   }
-  if (auto status = Create(id, schedule); !status.ok()) return status;
+  RETURN_IF_ERROR(Create(id, schedule));
   return id;
 }
 
@@ -105,29 +105,24 @@ absl::Status OverloadBed::Trigger(const std::string& id) {
 }
 
 absl::StatusOr<double> OverloadBed::BacklogRate(uint64_t events) {
-  const auto receiver = StartReceiver();
-  if (!receiver.ok()) return receiver.status();
+  ASSIGN_OR_RETURN(const auto receiver, StartReceiver());
   const absl::Time due = StoreTime(events);
   const absl::Status stored =
-      Ingest((*receiver)->grpc_target(), events, [due](uint64_t) { return due; });
+      Ingest(receiver->grpc_target(), events, [due](uint64_t) { return due; });
   if (!stored.ok()) return stored;
   if (absl::Now() > due)
     return absl::DeadlineExceededError("the backlog was not stored before it was due");
   absl::SleepFor(due - absl::Now());
-  const auto counts = AwaitArrivals(**receiver, events, kBacklogMax);
-  if (!counts.ok()) return counts.status();
-  return RateOf(events, *counts);
+  ASSIGN_OR_RETURN(const auto counts, AwaitArrivals(*receiver, events, kBacklogMax));
+  return RateOf(events, counts);
 }
 
 absl::StatusOr<double> OverloadBed::RunRate(uint64_t events) {
-  const auto receiver = StartReceiver();
-  if (!receiver.ok()) return receiver.status();
-  const auto id = CreateBatch((*receiver)->grpc_target(), events);
-  if (!id.ok()) return id.status();
-  if (auto status = Trigger(*id); !status.ok()) return status;
-  const auto counts = AwaitArrivals(**receiver, events, kBacklogMax);
-  if (!counts.ok()) return counts.status();
-  return RateOf(events, *counts);
+  ASSIGN_OR_RETURN(const auto receiver, StartReceiver());
+  ASSIGN_OR_RETURN(const auto id, CreateBatch(receiver->grpc_target(), events));
+  RETURN_IF_ERROR(Trigger(id));
+  ASSIGN_OR_RETURN(const auto counts, AwaitArrivals(*receiver, events, kBacklogMax));
+  return RateOf(events, counts);
 }
 
 absl::StatusOr<ReceiverCounts> OverloadBed::AwaitArrivals(const ReceiverProcess& receiver,
@@ -158,10 +153,10 @@ void OverloadBed::Kill(const std::vector<std::string>& services) {
 
 absl::Status OverloadBed::Restart(const std::vector<std::string>& services) {
   for (const std::string& service : services) {
-    if (auto status = platform_.Restart(service); !status.ok()) return status;
+    RETURN_IF_ERROR(platform_.Restart(service));
   }
   for (const std::string& service : services) {
-    if (auto status = platform_.AwaitReady(service); !status.ok()) return status;
+    RETURN_IF_ERROR(platform_.AwaitReady(service));
   }
   return absl::OkStatus();
 }

@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "escapement/v1/resources.pb.h"
-#include "tests/bench/beds/receiver_process.h"
+#include "tests/bench/beds/delivery_peers.h"
 #include "tests/fixtures/policy_client.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/platform.h"

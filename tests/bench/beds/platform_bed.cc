@@ -10,13 +10,54 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "common/auth/api_key.h"
+#include "absl/time/time.h"
+#include "common/auth/key_directory.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status_conversion.h"
 #include "common/tls/testing/test_certificates.h"
 #include "common/tls/testing/tls_client.h"
+#include "escapement/v1/schedule_service.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
 #include "tests/bench/figures/machine.h"
 #include "tests/integration/probes.h"
 
 namespace escapement::bench {
+
+namespace {
+
+constexpr absl::Duration kAcceptedMax = absl::Seconds(30);
+constexpr absl::Duration kPoll = absl::Milliseconds(100);
+
+}  // namespace
+
+std::shared_ptr<grpc::Channel> NewChannelOf(const Caller& caller, const std::string& address) {
+  return NewChannel(address, {.tls = caller.tls});
+}
+
+void AddCredentials(const Caller& caller, grpc::ClientContext& context) {
+  if (!caller.api_key.empty())
+    context.AddMetadata("authorization", absl::StrCat("Bearer ", caller.api_key));
+}
+
+absl::Status AwaitAccepted(const Caller& caller, const std::string& address) {
+  const auto stub = v1::ScheduleService::NewStub(NewChannelOf(caller, address));
+  v1::GetScheduleRequest request;
+  request.set_name("tenants/default/schedules/none");
+  const absl::Time deadline = absl::Now() + kAcceptedMax;
+  while (true) {
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    context.set_deadline(absl::ToChronoTime(deadline));
+    AddCredentials(caller, context);
+    v1::Schedule schedule;
+    const grpc::Status status = stub->GetSchedule(&context, request, &schedule);
+    // The schedule does not exist, and only an accepted caller hears so.
+    if (status.error_code() == grpc::StatusCode::NOT_FOUND) return absl::OkStatus();
+    if (absl::Now() > deadline) return FromGrpcStatus(status);
+    absl::SleepFor(kPoll);
+  }
+}
 
 Security::Security(const std::string& folder) : key_file_(folder + "/bootstrap.key") {
   const testing::TestCa authority;
@@ -106,9 +147,8 @@ absl::Status PlatformBed::Start() {
 
 absl::Status PlatformBed::Stop() {
   for (auto name = names_.rbegin(); name != names_.rend(); ++name) {
-    const auto code = platform_.Terminate(*name, kStopMax);
-    if (!code.ok()) return code.status();
-    if (*code != 0) return absl::InternalError(absl::StrCat(*name, " ended with ", *code));
+    ASSIGN_OR_RETURN(const auto code, platform_.Terminate(*name, kStopMax));
+    if (code != 0) return absl::InternalError(absl::StrCat(*name, " ended with ", code));
   }
   return absl::OkStatus();
 }
@@ -139,18 +179,16 @@ absl::StatusOr<double> PlatformBed::Metric(const std::string& service,
 
 absl::StatusOr<double> PlatformBed::MetricOf(const std::string& process,
                                              const std::string& name) const {
-  const auto page = Page(process, "/metrics");
-  if (!page.ok()) return page.status();
-  return SumOf(*page, name);
+  ASSIGN_OR_RETURN(const auto page, Page(process, "/metrics"));
+  return SumOf(page, name);
 }
 
 absl::StatusOr<std::string> PlatformBed::Page(const std::string& process,
                                               const std::string& path) const {
   const std::string& address = platform_.http_address(process);
   if (!security_.has_value()) {
-    const auto answer = integration::HttpGet(address, path);
-    if (!answer.ok()) return answer.status();
-    return answer->body;
+    ASSIGN_OR_RETURN(const auto answer, integration::HttpGet(address, path));
+    return answer.body;
   }
   const auto answer = testing::TlsGet(address, *security_->client().tls, path);
   if (!answer.ok()) return answer;

@@ -1,13 +1,14 @@
-// Security: the files that make a platform of a benchmark secure: an authority, a certificate for
-// all services, and the file of the first API key.
+// Caller: how the client of a benchmark calls a platform: by plaintext and without credentials, or
+// over TLS and with an API key.
 //
-// Threads: immutable after construction.
+// Threads: any.
 
 #ifndef TESTS_BENCH_BEDS_PLATFORM_BED_H_
 #define TESTS_BENCH_BEDS_PLATFORM_BED_H_
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,11 +16,36 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "tests/bench/beds/caller.h"
+#include "common/tls/server_tls.h"
 #include "tests/bench/figures/machine.h"
 #include "tests/integration/platform.h"
 
+namespace grpc {
+class Channel;
+class ClientContext;
+}  // namespace grpc
+
 namespace escapement::bench {
+
+struct Caller {
+  std::optional<PeerTls> tls = std::nullopt;  // nothing: plaintext
+  std::string api_key = {};                   // empty: none
+};
+
+// A channel to the service at "host:port".
+std::shared_ptr<grpc::Channel> NewChannelOf(const Caller& caller, const std::string& address);
+
+// Adds the caller's API key, if it has one, to a call.
+void AddCredentials(const Caller& caller, grpc::ClientContext& context);
+
+// Waits until the master at `address` accepts the caller's credentials. A master stores the key of
+// its bootstrap file within some seconds. UNAUTHENTICATED or UNAVAILABLE if it takes too long.
+absl::Status AwaitAccepted(const Caller& caller, const std::string& address);
+
+// Security: the files that make a platform of a benchmark secure: an authority, a certificate for
+// all services, and the file of the first API key.
+//
+// Threads: immutable after construction.
 
 class Security {
  public:

@@ -10,13 +10,19 @@
 #ifndef TESTS_BENCH_BEDS_SLOW_CLIENTS_H_
 #define TESTS_BENCH_BEDS_SLOW_CLIENTS_H_
 
+#include <netinet/in.h>
+
+#include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace grpc {
 class Channel;
@@ -57,6 +63,55 @@ class SlowClients {
 // Lets this process and its later children have at least so many open files. RESOURCE_EXHAUSTED if
 // the system does not allow it.
 absl::Status AllowOpenFiles(uint64_t files);
+
+// SlowHttpClients: one thread that plays many HTTP clients, each of which sends one byte of a
+// request per second.
+//
+// Threads: one of its own. The methods may be called from any thread.
+
+class SlowHttpClients {
+ public:
+  // `address` is "host:port" with an IPv4 address.
+  static absl::StatusOr<std::unique_ptr<SlowHttpClients>> Start(const std::string& address,
+                                                                int clients);
+  ~SlowHttpClients();  // ends all connections
+
+  // Connections that are open now. All clients have connected 15 s after the start.
+  int open() const { return open_; }
+  // Connections opened since the start.
+  uint64_t connects() const { return connects_; }
+
+ private:
+  struct Client {
+    int socket = -1;  // -1: waits to connect
+    size_t sent = 0;  // bytes of the request
+  };
+  struct Closed {
+    size_t client;
+    absl::Time since;
+  };
+
+  SlowHttpClients(const sockaddr_in& server, int clients);
+  void Run();
+  void Connect(size_t client);
+  // Connects the clients that have waited long enough.
+  void ConnectAgain(absl::Time now);
+  // Sends the next byte of the client's request.
+  void Send(size_t client);
+  // Reads the server's answer or the end of the connection.
+  void Read(size_t client);
+  void Close(size_t client);
+
+  const sockaddr_in server_;
+  const int epoll_;
+  std::vector<Client> clients_;  // only on the thread
+  size_t begun_ = 0;             // clients that have connected once; only on the thread
+  std::deque<Closed> closed_;    // only on the thread; the oldest first
+  std::atomic<int> open_{0};
+  std::atomic<uint64_t> connects_{0};
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
 
 }  // namespace escapement::bench
 

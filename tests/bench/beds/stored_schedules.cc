@@ -16,6 +16,7 @@
 #include "absl/time/civil_time.h"
 #include "absl/time/time.h"
 #include "common/base/key_codec.h"
+#include "common/base/status_macros.h"
 #include "common/kv/client/kv_client.h"
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/kv/wire/grpc_kv_store.h"
@@ -66,11 +67,10 @@ absl::StatusOr<std::map<std::string, uint64_t>> CountRows(const std::string& add
   for (const kv::ColumnFamily cf : kOfWork) {
     kv::ScanRequest request = {.cf = cf, .limit = 10'000, .keys_only = true};
     for (bool more = true; more;) {
-      auto result = ScanOnce(store, request);
-      if (!result.ok()) return result.status();
-      rows[std::string(kv::Name(cf))] += result->entries.size();
-      more = result->more && !result->entries.empty();
-      if (more) request.begin = KeyAfter(result->entries.back().key);
+      ASSIGN_OR_RETURN(auto result, ScanOnce(store, request));
+      rows[std::string(kv::Name(cf))] += result.entries.size();
+      more = result.more && !result.entries.empty();
+      if (more) request.begin = KeyAfter(result.entries.back().key);
     }
   }
   return rows;
@@ -154,16 +154,14 @@ absl::StatusOr<Settings> SettingsOf(const std::string& path) {
 
 absl::StatusOr<std::map<std::string, uint64_t>> CompactStore(const std::string& data_folder) {
   const std::string path = data_folder + "/db";
-  const auto settings = SettingsOf(path);
-  if (!settings.ok()) return settings.status();
+  ASSIGN_OR_RETURN(const auto settings, SettingsOf(path));
   Database database;
-  if (auto status = database.Open(settings->options, path, settings->families); !status.ok())
+  if (auto status = database.Open(settings.options, path, settings.families); !status.ok())
     return status;
   std::map<std::string, uint64_t> sizes;
   for (auto* family : database.families()) {
-    const auto bytes = database.CompactedBytes(family);
-    if (!bytes.ok()) return bytes.status();
-    sizes[family->GetName()] = *bytes;
+    ASSIGN_OR_RETURN(const auto bytes, database.CompactedBytes(family));
+    sizes[family->GetName()] = bytes;
   }
   return sizes;
 }
@@ -171,28 +169,26 @@ absl::StatusOr<std::map<std::string, uint64_t>> CompactStore(const std::string& 
 absl::StatusOr<double> BareBytesPerRow(const std::string& data_folder, const std::string& folder,
                                        uint64_t rows,
                                        const std::function<std::string(uint64_t i)>& value) {
-  const auto settings = SettingsOf(data_folder + "/db");
-  if (!settings.ok()) return settings.status();
+  ASSIGN_OR_RETURN(const auto settings, SettingsOf(data_folder + "/db"));
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
-  for (const auto& family : settings->families) {
+  for (const auto& family : settings.families) {
     if (family.name == "events")
       families.emplace_back(rocksdb::kDefaultColumnFamilyName, family.options);
   }
   if (families.empty()) return absl::NotFoundError("the store has no family of events");
   Database database;
-  if (auto status = database.Open(settings->options, folder, families); !status.ok()) return status;
+  RETURN_IF_ERROR(database.Open(settings.options, folder, families));
   rocksdb::WriteBatch batch;
   for (uint64_t i = 0; i < rows; ++i) {
     // The rows are not in the order of their keys.
     const std::string key = absl::StrFormat("%016x", i * 0x9e3779b97f4a7c15);
     batch.Put(key, value(i));
     if ((i + 1) % kBatchRows != 0 && i + 1 != rows) continue;
-    if (auto status = ToStatus(database.db().Write({}, &batch)); !status.ok()) return status;
+    RETURN_IF_ERROR(ToStatus(database.db().Write({}, &batch)));
     batch.Clear();
   }
-  const auto bytes = database.CompactedBytes(database.families()[0]);
-  if (!bytes.ok()) return bytes.status();
-  return static_cast<double>(*bytes) / static_cast<double>(rows);
+  ASSIGN_OR_RETURN(const auto bytes, database.CompactedBytes(database.families()[0]));
+  return static_cast<double>(bytes) / static_cast<double>(rows);
 }
 
 namespace {
@@ -349,11 +345,10 @@ struct StoredSchedules::Parts {
       const std::string prefix = ChildrenPartitionPrefix(static_cast<uint16_t>(partition));
       emitter::InUse found;
       for (std::string begin = prefix;;) {
-        const auto result = Scan(ColumnFamily::kInUse, begin, PrefixEnd(prefix));
-        if (!result.ok()) return result.status();
-        for (const kv::Entry& entry : result->entries) emitter::AddInUse(entry.key, found);
-        if (!result->more || result->entries.empty()) break;
-        begin = KeyAfter(result->entries.back().key);
+        ASSIGN_OR_RETURN(const auto result, Scan(ColumnFamily::kInUse, begin, PrefixEnd(prefix)));
+        for (const kv::Entry& entry : result.entries) emitter::AddInUse(entry.key, found);
+        if (!result.more || result.entries.empty()) break;
+        begin = KeyAfter(result.entries.back().key);
       }
       in_use.push_back(std::move(found));
     }
@@ -369,9 +364,8 @@ absl::StatusOr<std::unique_ptr<StoredSchedules>> StoredSchedules::Make(Options o
   parts->options = std::move(options);
   kv::RocksKvStore::Options store;
   store.data_dir = parts->options.folder;
-  auto opened = kv::RocksKvStore::Open(std::move(store), parts->runtime.clock());
-  if (!opened.ok()) return opened.status();
-  parts->store = *std::move(opened);
+  ASSIGN_OR_RETURN(auto opened, kv::RocksKvStore::Open(std::move(store), parts->runtime.clock()));
+  parts->store = std::move(opened);
   parts->layout = parts->store->info().layout;
   parts->day = absl::ToCivilDay(parts->store->info().store_time, absl::UTCTimeZone()) + 1;
   parts->master = std::make_unique<master::MasterService>(master::MasterOptions{}, *parts->store,
@@ -423,7 +417,7 @@ absl::StatusOr<std::vector<double>> StoredSchedules::Create() {
 
 absl::StatusOr<StoredSchedules::Emitted> StoredSchedules::Emit(int window) {
   Parts& parts = *parts_;
-  if (absl::Status status = parts.ReadInUse(); !status.ok()) return status;
+  RETURN_IF_ERROR(parts.ReadInUse());
   const absl::Time begin = absl::FromCivil(
       absl::CivilMinute(parts.day) + kEmissionHour * 60 + window, absl::UTCTimeZone());
   const absl::Time end = begin + absl::Minutes(1);
@@ -433,9 +427,8 @@ absl::StatusOr<StoredSchedules::Emitted> StoredSchedules::Emit(int window) {
     Answer<kv::GetResult> emitted;
     parts.client->MultiGet({{ColumnFamily::kCheckpoints, EmittedToKey(partition)}}, parts.executor,
                            emitted.Callback());
-    const auto got = emitted.Wait();
-    if (!got.ok()) return got.status();
-    if (!got->values[0].has_value()) continue;  // no schedule is in this partition
+    ASSIGN_OR_RETURN(const auto got, emitted.Wait());
+    if (!got.values[0].has_value()) continue;  // no schedule is in this partition
     emitter::EmissionWindow::Options& options = windows.emplace_back();
     options.partition = partition;
     // The same number of conditions as an emitter's commit has; they hold.
@@ -443,7 +436,7 @@ absl::StatusOr<StoredSchedules::Emitted> StoredSchedules::Emit(int window) {
       options.fence.push_back(
           {.cf = ColumnFamily::kMeta, .key = absent, .kind = kv::Condition::Kind::kAbsent});
     }
-    options.emitted_to = DecodeCheckpoint(*got->values[0]);
+    options.emitted_to = DecodeCheckpoint(*got.values[0]);
     options.begin = begin;
     options.end = end;
     options.layout = parts.layout;
@@ -452,7 +445,7 @@ absl::StatusOr<StoredSchedules::Emitted> StoredSchedules::Emit(int window) {
 
   Emitted result;
   absl::Time start = absl::Now();
-  if (absl::Status status = parts.ScanAll(windows, &result.raw_rows); !status.ok()) return status;
+  RETURN_IF_ERROR(parts.ScanAll(windows, &result.raw_rows));
   result.raw_seconds = absl::ToDoubleSeconds(absl::Now() - start);
 
   const emitter::EmitterMetrics& metrics = *parts.emitter_metrics;

@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/runtime/system_runtime.h"
 #include "nlohmann/json.hpp"
@@ -53,22 +54,21 @@ absl::Status PassTime(const std::string& data_folder, absl::Duration time) {
   LaterClock clock(runtime.clock(), time);
   kv::RocksKvStore::Options options;
   options.data_dir = data_folder;
-  const auto store = kv::RocksKvStore::Open(std::move(options), clock);
-  if (!store.ok()) return store.status();
+  ASSIGN_OR_RETURN(const auto store, kv::RocksKvStore::Open(std::move(options), clock));
   // Opening a session commits, and every commit stores the clock's time.
   struct Answer {
     absl::Notification given;
     absl::Status status;
   };
   const auto answer = std::make_shared<Answer>();
-  (*store)->OpenSession(0, 0, [answer](absl::StatusOr<kv::SessionInfo> opened) {
+  store->OpenSession(0, 0, [answer](absl::StatusOr<kv::SessionInfo> opened) {
     answer->status = opened.status();
     answer->given.Notify();
   });
   if (!answer->given.WaitForNotificationWithTimeout(absl::Seconds(30)))
     return absl::DeadlineExceededError("the store opened no session");
   if (!answer->status.ok()) return answer->status;
-  const absl::Duration ahead = (*store)->info().store_time - runtime.clock().WallNow();
+  const absl::Duration ahead = store->info().store_time - runtime.clock().WallNow();
   if (ahead < time - absl::Seconds(2)) {
     return absl::InternalError(
         absl::StrCat("the store's time is only ", absl::FormatDuration(ahead), " further"));

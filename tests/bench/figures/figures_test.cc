@@ -28,7 +28,7 @@ TEST(FiguresTest, AFigureThatMissesItsBoundIsToldAndIsNoFailure) {
   EXPECT_TRUE(figures.complete());
 }
 
-TEST(FiguresTest, WhatIsJudgedIsTheMedianNotTheBestOrTheWorst) {
+TEST(FiguresTest, MedianIsJudgedNotTheBestOrTheWorst) {
   Figures figures;
   for (const double value : {1.0, 900.0, 2.0}) figures.Add("late", "ms", value, {.at_most = 2});
   EXPECT_EQ(Only(figures)["kept"], true);

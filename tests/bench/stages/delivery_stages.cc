@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 #include "common/net/address_rule.h"
 #include "common/status/errors.h"
 #include "services/handler/delivery/kinds/transport_table.h"
@@ -50,40 +51,34 @@ absl::StatusOr<double> DeliveryStages::RunRate(const v1::Target& target, uint64_
   schedule.mutable_delivery_timeout()->set_seconds(30);
   if (const auto created = client.CreateSchedule(id, schedule); !created.ok())
     return created.status();
-  const auto run = client.TriggerSchedule(id);
-  if (!run.ok()) return run.status();
-  if (absl::Status status = AwaitCounter(kSentCounter, *sent + 1, DeliveryStageMax(0));
-      !status.ok())
-    return status;
+  ASSIGN_OR_RETURN(const auto run, client.TriggerSchedule(id));
+  RETURN_IF_ERROR(AwaitCounter(kSentCounter, *sent + 1, DeliveryStageMax(0)));
   const absl::Time begin = absl::Now();
   absl::Status status = AwaitCounter(kSucceededCounter, *succeeded + static_cast<double>(events),
                                      DeliveryStageMax(events));
   const absl::Time end = absl::Now();
   if (!status.ok()) return status;
-  const auto ended = client.GetRun(run->name());
-  if (!ended.ok()) return ended.status();
-  if (ended->succeeded_count() != static_cast<int64_t>(events))
-    return absl::InternalError(absl::StrCat("the run: ", ended->ShortDebugString()));
+  ASSIGN_OR_RETURN(const auto ended, client.GetRun(run.name()));
+  if (ended.succeeded_count() != static_cast<int64_t>(events))
+    return absl::InternalError(absl::StrCat("the run: ", ended.ShortDebugString()));
   return static_cast<double>(events) / absl::ToDoubleSeconds(end - begin);
 }
 
 absl::Status DeliveryStages::AwaitCounter(const char* counter, double value,
                                           absl::Duration timeout) const {
   const absl::Time begin = absl::Now();
-  const auto first = bed_->Metric("handler", counter);
-  if (!first.ok()) return first.status();
-  for (double now = *first; now < value;) {
+  ASSIGN_OR_RETURN(const auto first, bed_->Metric("handler", counter));
+  for (double now = first; now < value;) {
     const absl::Duration waited = absl::Now() - begin;
     if (waited > timeout) {
       return absl::DeadlineExceededError(absl::StrCat(counter, " is ", now, ", not ", value,
                                                       ", after ", absl::FormatDuration(timeout)));
     }
     // Half of the time that the rest takes if it goes on as so far.
-    const double rest = now > *first ? (value - now) / (now - *first) : 0;
+    const double rest = now > first ? (value - now) / (now - first) : 0;
     absl::SleepFor(std::clamp(waited * rest / 2, kPollMin, kPollMax));
-    const auto next = bed_->Metric("handler", counter);
-    if (!next.ok()) return next.status();
-    now = *next;
+    ASSIGN_OR_RETURN(const auto next, bed_->Metric("handler", counter));
+    now = next;
   }
   return absl::OkStatus();
 }

@@ -25,6 +25,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 #include "common/rpc/status_conversion.h"
 #include "escapement/v1/event_service.grpc.pb.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
@@ -144,14 +145,13 @@ absl::StatusOr<tcp::endpoint> EndpointOf(const std::string& address) {
 
 absl::StatusOr<double> HttpRate(const std::string& address, const DoorsLoad& load,
                                 const std::string& request) {
-  const auto endpoint = EndpointOf(address);
-  if (!endpoint.ok()) return endpoint.status();
+  ASSIGN_OR_RETURN(const auto endpoint, EndpointOf(address));
   asio::io_context io(1);
   std::atomic<bool> over{false};
   uint64_t answered = 0;
   uint64_t failed = 0;
   for (int i = 0; i < load.outstanding; ++i)
-    std::make_shared<Connection>(io, request, over, answered, failed)->Start(*endpoint);
+    std::make_shared<Connection>(io, request, over, answered, failed)->Start(endpoint);
   const absl::Time begin = absl::Now();
   std::thread client([&] { io.run(); });
   absl::SleepFor(load.time);
@@ -247,22 +247,23 @@ absl::StatusOr<double> DoorsStages::BatchByGrpc(const DoorsLoad& load, int event
     grpc::ClientContext context;
     v1::BatchCreateEventsResponse answer;
   };
-  const auto rate = Rate(load, [&](std::function<void(bool)> done) {
-    auto create = std::make_shared<Create>();
-    AddCredentials(caller_, create->context);
-    stub->async()->BatchCreateEvents(
-        &create->context, &request, &create->answer,
-        [create, done = std::move(done)](const grpc::Status& status) { done(status.ok()); });
-  });
-  if (!rate.ok()) return rate.status();
-  return *rate * events;
+  ASSIGN_OR_RETURN(
+      const auto rate, Rate(load, [&](std::function<void(bool)> done) {
+        auto create = std::make_shared<Create>();
+        AddCredentials(caller_, create->context);
+        stub->async()->BatchCreateEvents(
+            &create->context, &request, &create->answer,
+            [create, done = std::move(done)](const grpc::Status& status) { done(status.ok()); });
+      }));
+  return rate * events;
 }
 
 absl::StatusOr<double> DoorsStages::BatchByRest(const DoorsLoad& load, int events) const {
-  const auto rate = HttpRate(
-      http_, load, Request("POST", "/v1/tenants/default/events:batchCreate", Json(Batch(events))));
-  if (!rate.ok()) return rate.status();
-  return *rate * events;
+  ASSIGN_OR_RETURN(
+      const auto rate,
+      HttpRate(http_, load,
+               Request("POST", "/v1/tenants/default/events:batchCreate", Json(Batch(events)))));
+  return rate * events;
 }
 
 absl::Status DoorsStages::PrepareEvents(uint64_t events) const {
@@ -295,20 +296,19 @@ absl::StatusOr<double> DoorsStages::ListEventsByRest(const std::string& filter,
 }
 
 absl::StatusOr<double> DoorsStages::IngestByGrpc(uint64_t events) const {
-  const auto time =
+  ASSIGN_OR_RETURN(
+      const auto time,
       Ingest({.master = grpc_,
               .caller = caller_,
               .target = Nowhere(),
               .events = events,
               .payload_bytes = kPayloadBytes,
-              .due_time = [](uint64_t) { return absl::FromUnixSeconds(kDueSeconds); }});
-  if (!time.ok()) return time.status();
-  return static_cast<double>(events) / absl::ToDoubleSeconds(*time);
+              .due_time = [](uint64_t) { return absl::FromUnixSeconds(kDueSeconds); }}));
+  return static_cast<double>(events) / absl::ToDoubleSeconds(time);
 }
 
 absl::StatusOr<double> DoorsStages::IngestByNdjson(uint64_t events) const {
-  const auto endpoint = EndpointOf(http_);
-  if (!endpoint.ok()) return endpoint.status();
+  ASSIGN_OR_RETURN(const auto endpoint, EndpointOf(http_));
   const std::string line = absl::StrCat(Json(Batch(1).requests(0).event()), "\n");
   std::string piece;
   constexpr uint64_t kPieceLines = 100;
@@ -317,7 +317,7 @@ absl::StatusOr<double> DoorsStages::IngestByNdjson(uint64_t events) const {
   asio::io_context io;
   tcp::socket socket(io);
   beast::error_code error;
-  socket.connect(*endpoint, error);
+  socket.connect(endpoint, error);
   if (error) return absl::UnavailableError(error.message());
   const absl::Time begin = absl::Now();
   std::thread sender([&] {

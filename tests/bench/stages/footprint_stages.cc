@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 #include "tests/bench/beds/ingest_client.h"
 #include "tests/bench/beds/stored_schedules.h"
 #include "tests/bench/figures/machine.h"
@@ -43,9 +44,8 @@ absl::StatusOr<double> CostOfEvent(PlatformBed& bed, ReceiverProcess& receiver, 
                                    size_t payload_bytes) {
   PathStages stages({.payload_bytes = payload_bytes}, &bed, &receiver);
   const double before = bed.CpuSeconds();
-  const auto rate = stages.OneOffRate(integration::GrpcTo(receiver.grpc_target()), events);
-  if (!rate.ok()) return rate.status();
-  if (auto status = bed.AwaitIdle(kIdleShare, kIdleMax); !status.ok()) return status;
+  RETURN_IF_ERROR(stages.OneOffRate(integration::GrpcTo(receiver.grpc_target()), events).status());
+  RETURN_IF_ERROR(bed.AwaitIdle(kIdleShare, kIdleMax));
   return (bed.CpuSeconds() - before) / static_cast<double>(events);
 }
 
@@ -55,19 +55,18 @@ absl::StatusOr<Disk> DiskOf(const std::string& platform_folder, uint64_t events,
   const auto n = static_cast<double>(events);
   Disk disk;
   disk.as_left = static_cast<double>(FolderBytes(data)) / n;
-  const auto sizes = CompactStore(data);
-  if (!sizes.ok()) return sizes.status();
-  const auto found = sizes->find("events");
-  if (found == sizes->end()) return absl::NotFoundError("the store has no family of events");
+  ASSIGN_OR_RETURN(const auto sizes, CompactStore(data));
+  const auto found = sizes.find("events");
+  if (found == sizes.end()) return absl::NotFoundError("the store has no family of events");
   disk.events = static_cast<double>(found->second) / n;
   disk.rest = static_cast<double>(FolderBytes(data)) / n - disk.events;
   const std::string folder = platform_folder + "/bare";
-  const auto bare = BareBytesPerRow(data, folder, std::min(events, kBareRowsMax), [=](uint64_t i) {
-    return HalfRandomPayload(payload_bytes, i);
-  });
-  if (!bare.ok()) return bare.status();
+  ASSIGN_OR_RETURN(const auto bare,
+                   BareBytesPerRow(data, folder, std::min(events, kBareRowsMax), [=](uint64_t i) {
+                     return HalfRandomPayload(payload_bytes, i);
+                   }));
   std::filesystem::remove_all(folder);
-  disk.bare = *bare;
+  disk.bare = bare;
   return disk;
 }
 
@@ -76,33 +75,32 @@ absl::StatusOr<Loaded> LoadEvents(PlatformBed::Options options, const ReceiverPr
   options.separate = true;
   options.extra_arguments["store"] = {absl::StrCat("--queue_shards=", queue_shards)};
   PlatformBed bed(options);
-  if (auto status = bed.Start(); !status.ok()) return status;
-  if (auto status = bed.AwaitIdle(0.2, absl::Minutes(1)); !status.ok()) return status;
+  RETURN_IF_ERROR(bed.Start());
+  RETURN_IF_ERROR(bed.AwaitIdle(0.2, absl::Minutes(1)));
   const uint64_t events = queue_shards * kLoadedPerShard;
   const uint64_t before = bed.ResidentBytes("handler");
   const absl::Time due = absl::Now() + kHorizon + absl::Seconds(5) +
                          absl::Microseconds(60) * static_cast<int64_t>(events);
-  const auto took = Ingest({.master = bed.front("master"),
-                            .target = integration::GrpcTo(receiver.grpc_target()),
-                            .events = events,
-                            .payload_bytes = payload_bytes,
-                            .due_time = [due](uint64_t) { return due; }});
-  if (!took.ok()) return took.status();
+  RETURN_IF_ERROR(Ingest({.master = bed.front("master"),
+                          .target = integration::GrpcTo(receiver.grpc_target()),
+                          .events = events,
+                          .payload_bytes = payload_bytes,
+                          .due_time = [due](uint64_t) { return due; }})
+                      .status());
   if (absl::Now() > due - kHorizon)
     return absl::DeadlineExceededError("some came within the horizon before all were stored");
   // By then the memory that the reads used is given back. Loaded rows are not touched before they
   // are due.
   absl::SleepFor(due - absl::Seconds(1) - absl::Now());
-  const auto loaded = bed.Metric("handler", kRowsInMemory);
-  if (!loaded.ok()) return loaded.status();
-  if (*loaded < static_cast<double>(events) / 2) {
+  ASSIGN_OR_RETURN(const auto loaded, bed.Metric("handler", kRowsInMemory));
+  if (loaded < static_cast<double>(events) / 2) {
     return absl::DeadlineExceededError(
-        absl::StrCat(*loaded, " of ", events, " events were loaded a second before they were due"));
+        absl::StrCat(loaded, " of ", events, " events were loaded a second before they were due"));
   }
   const uint64_t after = bed.ResidentBytes("handler");
   return Loaded{
-      .events = static_cast<uint64_t>(*loaded),
-      .bytes_per_event = (static_cast<double>(after) - static_cast<double>(before)) / *loaded};
+      .events = static_cast<uint64_t>(loaded),
+      .bytes_per_event = (static_cast<double>(after) - static_cast<double>(before)) / loaded};
 }
 
 }  // namespace escapement::bench

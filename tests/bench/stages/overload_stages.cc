@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 #include "tests/integration/api_client.h"
 
 namespace escapement::bench {
@@ -71,7 +72,7 @@ void AddGoodput(const std::string& name, double capacity, double goodput, Figure
 // machine varies. So capacity is measured before and after the stage.
 absl::StatusOr<double> CapacityBefore(OverloadBed& bed, const OverloadSizes& sizes,
                                       absl::StatusOr<double> (OverloadBed::*rate)(uint64_t)) {
-  if (const auto warm = (bed.*rate)(sizes.capacity_events / 10); !warm.ok()) return warm;
+  RETURN_IF_ERROR((bed.*rate)(sizes.capacity_events / 10).status());
   return (bed.*rate)(sizes.capacity_events);
 }
 
@@ -114,15 +115,12 @@ absl::StatusOr<SpikeTraffic> StoreSpike(OverloadBed& bed, const OverloadSizes& s
   const auto steady_events = static_cast<uint64_t>(per_second * absl::ToDoubleSeconds(length));
   const absl::Time begin = OverloadBed::StoreTime(traffic.events + steady_events);
   traffic.instant = begin + sizes.steady;
-  auto spike = bed.StartReceiver();
-  if (!spike.ok()) return spike.status();
-  traffic.spike = *std::move(spike);
+  ASSIGN_OR_RETURN(auto spike, bed.StartReceiver());
+  traffic.spike = std::move(spike);
   const absl::Status stored = bed.Ingest(traffic.spike->grpc_target(), traffic.events,
                                          [&](uint64_t) { return traffic.instant; });
   if (!stored.ok()) return stored;
-  auto steady = bed.StoreSteady(begin, per_second, length);
-  if (!steady.ok()) return steady.status();
-  traffic.steady = *std::move(steady);
+  ASSIGN_OR_RETURN(traffic.steady, bed.StoreSteady(begin, per_second, length));
   return traffic;
 }
 
@@ -171,39 +169,37 @@ std::string NameOf(Flood flood) {
 
 absl::Status MeasureSpike(OverloadBed& bed, const OverloadSizes& sizes, Figures& figures) {
   const std::string name = "spike of 10x: ";
-  const auto capacity_before = CapacityBefore(bed, sizes, &OverloadBed::BacklogRate);
-  if (!capacity_before.ok()) return capacity_before.status();
-  const double per_second = *capacity_before / 10;
-  const auto traffic = StoreSpike(bed, sizes, per_second);
-  if (!traffic.ok()) return traffic.status();
-  bed.PassUntil(traffic->instant - absl::Milliseconds(100));
+  ASSIGN_OR_RETURN(const auto capacity_before,
+                   CapacityBefore(bed, sizes, &OverloadBed::BacklogRate));
+  const double per_second = capacity_before / 10;
+  ASSIGN_OR_RETURN(const auto traffic, StoreSpike(bed, sizes, per_second));
+  bed.PassUntil(traffic.instant - absl::Milliseconds(100));
   const Resident before = OverloadBed::Memory();
   bed.TakePeak();
-  const auto counts = bed.AwaitArrivals(*traffic->spike, traffic->events, kOverloadDrainMax);
-  if (!counts.ok()) return counts.status();
-  bed.PassUntil(traffic->steady.end());
-  const auto steady =
-      bed.AwaitArrivals(*traffic->steady.receiver, traffic->steady.events, kOverloadDrainMax);
-  if (!steady.ok()) return steady.status();
+  ASSIGN_OR_RETURN(const auto counts,
+                   bed.AwaitArrivals(*traffic.spike, traffic.events, kOverloadDrainMax));
+  bed.PassUntil(traffic.steady.end());
+  RETURN_IF_ERROR(bed.AwaitArrivals(*traffic.steady.receiver, traffic.steady.events,
+                                    kOverloadDrainMax)
+                      .status());
   const Resident peak = bed.TakePeak();
-  const auto arrivals = traffic->steady.receiver->Arrivals();
-  if (!arrivals.ok()) return arrivals.status();
+  ASSIGN_OR_RETURN(const auto arrivals, traffic.steady.receiver->Arrivals());
 
   const Resident after = OverloadBed::Memory();
-  const auto capacity = CapacityOver(bed, sizes, *capacity_before, &OverloadBed::BacklogRate);
-  if (!capacity.ok()) return capacity.status();
+  ASSIGN_OR_RETURN(const auto capacity,
+                   CapacityOver(bed, sizes, capacity_before, &OverloadBed::BacklogRate));
 
-  AddGoodput(name, *capacity, Goodput(*counts, {*arrivals}), figures);
+  AddGoodput(name, capacity, Goodput(counts, {arrivals}), figures);
   const LatenessOf usual =
-      LatenessBetween(*arrivals, traffic->steady.begin + absl::Seconds(1), traffic->instant);
+      LatenessBetween(arrivals, traffic.steady.begin + absl::Seconds(1), traffic.instant);
   AddLateness(name + "others before, ", usual, {}, figures);
-  const absl::Time last = absl::FromUnixMicros(counts->last_wall_micros);
-  AddLateness(name + "others during, ", LatenessBetween(*arrivals, traffic->instant, last),
+  const absl::Time last = absl::FromUnixMicros(counts.last_wall_micros);
+  AddLateness(name + "others during, ", LatenessBetween(arrivals, traffic.instant, last),
               {.at_most = kOthersLatenessMax}, figures);
   figures.Add(name + "seconds until it was over", "s",
-              absl::ToDoubleSeconds(last - traffic->instant));
+              absl::ToDoubleSeconds(last - traffic.instant));
   figures.Add(name + "seconds until others were as before", "s",
-              SecondsUntilNormal(*arrivals, usual, traffic->instant));
+              SecondsUntilNormal(arrivals, usual, traffic.instant));
   AddMemory(name, before, peak, after, figures);
   return absl::OkStatus();
 }
@@ -212,59 +208,55 @@ absl::Status MeasureOutage(OverloadBed& bed, const OverloadSizes& sizes, Backlog
                            Figures& figures) {
   const std::string name =
       backlog == Backlog::kStoredBefore ? "outage, stored before: " : "outage, stored late: ";
-  const auto capacity_before = CapacityBefore(bed, sizes, &OverloadBed::BacklogRate);
-  if (!capacity_before.ok()) return capacity_before.status();
+  ASSIGN_OR_RETURN(const auto capacity_before,
+                   CapacityBefore(bed, sizes, &OverloadBed::BacklogRate));
   const Resident before = OverloadBed::Memory();
-  auto overdue = bed.StartReceiver();
-  if (!overdue.ok()) return overdue.status();
-  auto missed = bed.StartReceiver();
-  if (!missed.ok()) return missed.status();
+  ASSIGN_OR_RETURN(auto overdue, bed.StartReceiver());
+  ASSIGN_OR_RETURN(auto missed, bed.StartReceiver());
 
   bed.Kill({"handler", "emitter"});
-  if (auto status = CreateMissing(bed, sizes.missing_schedules, (*missed)->grpc_target());
+  if (auto status = CreateMissing(bed, sizes.missing_schedules, missed->grpc_target());
       !status.ok()) {
     return status;
   }
   const absl::Time kill = absl::Now();
-  if (auto status = StoreBacklog(bed, (*overdue)->grpc_target(), sizes.backlog_events, backlog);
+  if (auto status = StoreBacklog(bed, overdue->grpc_target(), sizes.backlog_events, backlog);
       !status.ok()) {
     return status;
   }
   // Long enough for the schedules to miss more than their cap.
   bed.PassUntil(kill + absl::Seconds(kCatchUpMax + 5));
-  const auto drain_seconds = static_cast<double>(sizes.backlog_events) / *capacity_before;
-  const auto steady = bed.StoreSteady(absl::Now() + absl::Seconds(1), kOnTimePerSecond,
-                                      absl::Seconds(2 * drain_seconds + 15));
-  if (!steady.ok()) return steady.status();
+  const auto drain_seconds = static_cast<double>(sizes.backlog_events) / capacity_before;
+  ASSIGN_OR_RETURN(const auto steady,
+                   bed.StoreSteady(absl::Now() + absl::Seconds(1), kOnTimePerSecond,
+                                   absl::Seconds(2 * drain_seconds + 15)));
   bed.TakePeak();
   const absl::Time restart = absl::Now();
-  if (auto status = bed.Restart({"handler", "emitter"}); !status.ok()) return status;
-  const auto counts = bed.AwaitArrivals(**overdue, sizes.backlog_events, kOverloadDrainMax);
-  if (!counts.ok()) return counts.status();
+  RETURN_IF_ERROR(bed.Restart({"handler", "emitter"}));
+  ASSIGN_OR_RETURN(const auto counts,
+                   bed.AwaitArrivals(*overdue, sizes.backlog_events, kOverloadDrainMax));
   const uint64_t caught_up = static_cast<uint64_t>(sizes.missing_schedules) * kCatchUpMax;
-  if (const auto all = bed.AwaitArrivals(**missed, caught_up, kOverloadDrainMax); !all.ok())
+  if (const auto all = bed.AwaitArrivals(*missed, caught_up, kOverloadDrainMax); !all.ok())
     return all.status();
   const Resident peak = bed.TakePeak();
-  const auto on_time = steady->receiver->Arrivals();
-  if (!on_time.ok()) return on_time.status();
-  const auto fired = (*missed)->Arrivals();
-  if (!fired.ok()) return fired.status();
+  ASSIGN_OR_RETURN(const auto on_time, steady.receiver->Arrivals());
+  ASSIGN_OR_RETURN(const auto fired, missed->Arrivals());
   const Resident after = OverloadBed::Memory();
-  bed.PassUntil(steady->end());
+  bed.PassUntil(steady.end());
   bed.Kill({"emitter"});  // otherwise the schedules would go on firing
-  const auto capacity = CapacityOver(bed, sizes, *capacity_before, &OverloadBed::BacklogRate);
-  if (!capacity.ok()) return capacity.status();
+  ASSIGN_OR_RETURN(const auto capacity,
+                   CapacityOver(bed, sizes, capacity_before, &OverloadBed::BacklogRate));
 
-  const absl::Time first = absl::FromUnixMicros(counts->first_wall_micros);
-  const absl::Time last = absl::FromUnixMicros(counts->last_wall_micros);
+  const absl::Time first = absl::FromUnixMicros(counts.first_wall_micros);
+  const absl::Time last = absl::FromUnixMicros(counts.last_wall_micros);
   figures.Add(name + "seconds from the start to the first delivery", "s",
               absl::ToDoubleSeconds(first - restart));
-  AddGoodput(name, *capacity, Goodput(*counts, {*on_time, *fired}), figures);
+  AddGoodput(name, capacity, Goodput(counts, {on_time, fired}), figures);
   const absl::Time settled = std::min(first + absl::Seconds(3), last);
-  AddLateness(name + "on-time events in its first 3 s, ", LatenessBetween(*on_time, first, settled),
+  AddLateness(name + "on-time events in its first 3 s, ", LatenessBetween(on_time, first, settled),
               {}, figures);
   if (settled < last) {
-    AddLateness(name + "on-time events later, ", LatenessBetween(*on_time, settled, last),
+    AddLateness(name + "on-time events later, ", LatenessBetween(on_time, settled, last),
                 {.at_most = kOthersLatenessMax}, figures);
   }
   figures.Add(name + "seconds until it was over", "s", absl::ToDoubleSeconds(last - first));
@@ -276,51 +268,47 @@ absl::Status MeasureFlood(OverloadBed& bed, const OverloadSizes& sizes, Flood fl
                           Figures& figures) {
   const std::string name = NameOf(flood);
   const bool ends = flood == Flood::kFast;
-  const auto capacity_before = CapacityBefore(bed, sizes, &OverloadBed::RunRate);
-  if (!capacity_before.ok()) return capacity_before.status();
-  auto receiver = bed.StartReceiver(flood == Flood::kSlow ? "/delay/2000" : "");
-  if (!receiver.ok()) return receiver.status();
+  ASSIGN_OR_RETURN(const auto capacity_before, CapacityBefore(bed, sizes, &OverloadBed::RunRate));
+  ASSIGN_OR_RETURN(auto receiver, bed.StartReceiver(flood == Flood::kSlow ? "/delay/2000" : ""));
   std::string policy;
   if (flood == Flood::kThrottled) {
-    auto created = bed.CreatePolicy(100);
-    if (!created.ok()) return created.status();
-    policy = *std::move(created);
+    ASSIGN_OR_RETURN(auto created, bed.CreatePolicy(100));
+    policy = std::move(created);
   }
-  const auto id = bed.CreateBatch((*receiver)->grpc_target(), sizes.flood_events, policy);
-  if (!id.ok()) return id.status();
-  if (flood == Flood::kDead) receiver->reset();
+  ASSIGN_OR_RETURN(const auto id,
+                   bed.CreateBatch(receiver->grpc_target(), sizes.flood_events, policy));
+  if (flood == Flood::kDead) receiver.reset();
 
   const absl::Duration length =
       sizes.steady +
-      (ends ? absl::Seconds(2 * static_cast<double>(sizes.flood_events) / *capacity_before + 2)
+      (ends ? absl::Seconds(2 * static_cast<double>(sizes.flood_events) / capacity_before + 2)
             : sizes.flood);
   const auto events = static_cast<uint64_t>(kOthersPerSecond * absl::ToDoubleSeconds(length));
-  const auto steady = bed.StoreSteady(OverloadBed::StoreTime(events), kOthersPerSecond, length);
-  if (!steady.ok()) return steady.status();
-  bed.PassUntil(steady->begin + sizes.steady);
+  ASSIGN_OR_RETURN(const auto steady,
+                   bed.StoreSteady(OverloadBed::StoreTime(events), kOthersPerSecond, length));
+  bed.PassUntil(steady.begin + sizes.steady);
   const Resident before = OverloadBed::Memory();
   bed.TakePeak();
   const absl::Time begin = absl::Now();
-  if (auto status = bed.Trigger(*id); !status.ok()) return status;
+  RETURN_IF_ERROR(bed.Trigger(id));
   absl::StatusOr<ReceiverCounts> counts = ReceiverCounts{};
-  if (ends) counts = bed.AwaitArrivals(**receiver, sizes.flood_events, kOverloadDrainMax);
+  if (ends) counts = bed.AwaitArrivals(*receiver, sizes.flood_events, kOverloadDrainMax);
   if (!counts.ok()) return counts.status();
-  if (!ends) bed.PassUntil(steady->end());
-  const absl::Time end = ends ? absl::FromUnixMicros(counts->last_wall_micros) : steady->end();
+  if (!ends) bed.PassUntil(steady.end());
+  const absl::Time end = ends ? absl::FromUnixMicros(counts->last_wall_micros) : steady.end();
   // Leaves time for late events that were due before the end.
   bed.PassUntil(end + absl::Seconds(2));
   const Resident peak = bed.TakePeak();
-  const auto arrivals = steady->receiver->Arrivals();
-  if (!arrivals.ok()) return arrivals.status();
+  ASSIGN_OR_RETURN(const auto arrivals, steady.receiver->Arrivals());
 
   const Resident after = OverloadBed::Memory();
   if (ends) {
-    const auto capacity = CapacityOver(bed, sizes, *capacity_before, &OverloadBed::RunRate);
-    if (!capacity.ok()) return capacity.status();
-    AddGoodput(name, *capacity, Goodput(*counts, {*arrivals}), figures);
+    ASSIGN_OR_RETURN(const auto capacity,
+                     CapacityOver(bed, sizes, capacity_before, &OverloadBed::RunRate));
+    AddGoodput(name, capacity, Goodput(*counts, {arrivals}), figures);
   }
-  const LatenessOf usual = LatenessBetween(*arrivals, steady->begin + absl::Seconds(1), begin);
-  const LatenessOf during = LatenessBetween(*arrivals, begin, end);
+  const LatenessOf usual = LatenessBetween(arrivals, steady.begin + absl::Seconds(1), begin);
+  const LatenessOf during = LatenessBetween(arrivals, begin, end);
   AddLateness(name + "others before, ", usual, {}, figures);
   AddLateness(name + "others during, ", during, {.at_most = kOthersLatenessMax}, figures);
   const auto due = static_cast<double>(kOthersPerSecond * absl::ToDoubleSeconds(end - begin));

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 #include "tests/bench/beds/ingest_client.h"
 #include "tests/bench/raw/raw_limits.h"
 #include "tests/integration/api_client.h"
@@ -42,30 +43,28 @@ PathStages::PathStages(const Options& options, PlatformBed* bed, ReceiverProcess
 
 absl::StatusOr<double> PathStages::IngestRate(uint64_t events, Ids ids) {
   const absl::Time due = absl::Now() + absl::Hours(24);
-  const auto took =
+  ASSIGN_OR_RETURN(
+      const auto took,
       Ingest({.master = bed_->front("master"),
               .caller = bed_->caller(),
               .target = integration::GrpcTo(receiver_->grpc_target()),
               .events = events,
               .payload_bytes = options_.payload_bytes,
               .client_id_prefix = ids == Ids::kClientChosen ? absl::StrCat("order-", ++made_) : "",
-              .due_time = [due](uint64_t i) { return due + absl::Microseconds(i); }});
-  if (!took.ok()) return took.status();
-  return static_cast<double>(events) / absl::ToDoubleSeconds(*took);
+              .due_time = [due](uint64_t i) { return due + absl::Microseconds(i); }}));
+  return static_cast<double>(events) / absl::ToDoubleSeconds(took);
 }
 
 absl::StatusOr<double> PathStages::OneOffRate(const v1::Target& target, uint64_t events) {
   // All events are stored before the first is due.
-  const auto stored = StoreBeforeDue(target, events, absl::ZeroDuration(), kLead);
-  if (!stored.ok()) return stored.status();
-  return RateOfAll(stored->ended_before, events);
+  ASSIGN_OR_RETURN(const auto stored, StoreBeforeDue(target, events, absl::ZeroDuration(), kLead));
+  return RateOfAll(stored.ended_before, events);
 }
 
 absl::StatusOr<RunResult> PathStages::RunRate(const v1::Target& target, uint64_t events) {
-  if (absl::Status status = receiver_->Clear(); !status.ok()) return status;
+  RETURN_IF_ERROR(receiver_->Clear());
   integration::ApiClient client(bed_->front("master"));
-  const auto ended_before = Ended();
-  if (!ended_before.ok()) return ended_before.status();
+  ASSIGN_OR_RETURN(const auto ended_before, Ended());
   const std::string id = absl::StrCat("bench-", ++made_);
   v1::Schedule schedule;
   schedule.set_cron("0 0 1 1 *");  // fires only when triggered
@@ -78,17 +77,15 @@ absl::StatusOr<RunResult> PathStages::RunRate(const v1::Target& target, uint64_t
   const absl::Time begin = absl::Now();
   if (const auto run = client.TriggerSchedule(id); !run.ok()) return run.status();
   const double trigger_seconds = absl::ToDoubleSeconds(absl::Now() - begin);
-  const auto rate = RateOfAll(*ended_before, events);
-  if (!rate.ok()) return rate.status();
-  return RunResult{trigger_seconds, *rate};
+  ASSIGN_OR_RETURN(const auto rate, RateOfAll(ended_before, events));
+  return RunResult{trigger_seconds, rate};
 }
 
 absl::StatusOr<Lateness> PathStages::LatenessAt(const v1::Target& target, double per_second,
                                                 uint64_t events) {
   const absl::Duration step = absl::Seconds(1 / per_second);
-  const auto stored = StoreBeforeDue(target, events, step, kQuietLead);
-  if (!stored.ok()) return stored.status();
-  const absl::Time begin = stored->begin;
+  ASSIGN_OR_RETURN(const auto stored, StoreBeforeDue(target, events, step, kQuietLead));
+  const absl::Time begin = stored.begin;
   // Sleeps, since questions to the working receiver would make it late.
   absl::SleepFor(begin - absl::Now());
   const double seconds = static_cast<double>(events) / per_second;
@@ -96,15 +93,14 @@ absl::StatusOr<Lateness> PathStages::LatenessAt(const v1::Target& target, double
   std::future<MachineLimits> machine = MeasureMachineLimits(bed_->folder(), absl::Seconds(seconds));
   late.timer = RawTimer(static_cast<uint64_t>(seconds * kTimersPerSecond), kTimersPerSecond);
   late.machine = machine.get();
-  const auto counts = AwaitArrivals(events);
-  if (!counts.ok()) return counts.status();
-  late.p50 = counts->late_p50;
-  late.p99 = counts->late_p99;
-  late.p999 = counts->late_p999;
-  late.max = counts->late_max;
-  late.early = counts->early;
+  ASSIGN_OR_RETURN(const auto counts, AwaitArrivals(events));
+  late.p50 = counts.late_p50;
+  late.p99 = counts.late_p99;
+  late.p999 = counts.late_p999;
+  late.max = counts.late_max;
+  late.early = counts.early;
   const absl::Time last_due = begin + step * static_cast<int64_t>(events - 1);
-  late.last = absl::ToDoubleMicroseconds(absl::FromUnixMicros(counts->last_wall_micros) - last_due);
+  late.last = absl::ToDoubleMicroseconds(absl::FromUnixMicros(counts.last_wall_micros) - last_due);
   return late;
 }
 
@@ -112,24 +108,23 @@ absl::StatusOr<PathStages::Stored> PathStages::StoreBeforeDue(const v1::Target& 
                                                               uint64_t events, absl::Duration step,
                                                               absl::Duration lead) {
   for (int i = 0; i < kIngestTriesMax; ++i) {
-    if (absl::Status status = receiver_->Clear(); !status.ok()) return status;
-    const auto ended_before = Ended();
-    if (!ended_before.ok()) return ended_before.status();
+    RETURN_IF_ERROR(receiver_->Clear());
+    ASSIGN_OR_RETURN(const auto ended_before, Ended());
     const absl::Time begin = absl::Now() + lead + ingest_time_ * static_cast<int64_t>(events);
-    const auto took = Ingest(
-        {.master = bed_->front("master"),
-         .caller = bed_->caller(),
-         .target = target,
-         .events = events,
-         .payload_bytes = options_.payload_bytes,
-         .due_time = [begin, step](uint64_t n) { return begin + step * static_cast<int64_t>(n); }});
-    if (!took.ok()) return took.status();
-    ingest_time_ = std::max(kIngestTimeMin, 2 * *took / static_cast<int64_t>(events));
-    if (absl::Now() < begin) return Stored{begin, *ended_before};
+    ASSIGN_OR_RETURN(const auto took, Ingest({.master = bed_->front("master"),
+                                              .caller = bed_->caller(),
+                                              .target = target,
+                                              .events = events,
+                                              .payload_bytes = options_.payload_bytes,
+                                              .due_time = [begin, step](uint64_t n) {
+                                                return begin + step * static_cast<int64_t>(n);
+                                              }}));
+    ingest_time_ = std::max(kIngestTimeMin, 2 * took / static_cast<int64_t>(events));
+    if (absl::Now() < begin) return Stored{begin, ended_before};
     // These events came too early for a measurement, so they are delivered first.
     if (const auto counts = AwaitArrivals(events); !counts.ok()) return counts.status();
-    const double ended = *ended_before + static_cast<double>(events);
-    if (absl::Status status = AwaitEnded(ended, events); !status.ok()) return status;
+    const double ended = ended_before + static_cast<double>(events);
+    RETURN_IF_ERROR(AwaitEnded(ended, events));
   }
   return absl::DeadlineExceededError("the ingest took longer than the time until the first is due");
 }
@@ -153,9 +148,8 @@ absl::StatusOr<double> PathStages::Ended() const { return bed_->Metric("handler"
 absl::Status PathStages::AwaitEnded(double ended, uint64_t events) {
   const absl::Time deadline = absl::Now() + StageMax(events);
   while (true) {
-    const auto now = Ended();
-    if (!now.ok()) return now.status();
-    if (*now >= ended) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const auto now, Ended());
+    if (now >= ended) return absl::OkStatus();
     if (absl::Now() > deadline)
       return absl::DeadlineExceededError("the ends of all events did not become durable");
     absl::SleepFor(kPoll);
@@ -163,16 +157,15 @@ absl::Status PathStages::AwaitEnded(double ended, uint64_t events) {
 }
 
 absl::StatusOr<double> PathStages::RateOfAll(double ended_before, uint64_t events) {
-  const auto counts = AwaitArrivals(events);
-  if (!counts.ok()) return counts.status();
-  if (counts->early > 0)
-    return absl::InternalError(absl::StrCat(counts->early, " events were early"));
+  ASSIGN_OR_RETURN(const auto counts, AwaitArrivals(events));
+  if (counts.early > 0)
+    return absl::InternalError(absl::StrCat(counts.early, " events were early"));
   const double ended = ended_before + static_cast<double>(events);
-  if (absl::Status status = AwaitEnded(ended, events); !status.ok()) return status;
+  RETURN_IF_ERROR(AwaitEnded(ended, events));
   const absl::Time end =
-      std::max(absl::Now() - kPoll, absl::FromUnixMicros(counts->last_wall_micros));
+      std::max(absl::Now() - kPoll, absl::FromUnixMicros(counts.last_wall_micros));
   return static_cast<double>(events) /
-         absl::ToDoubleSeconds(end - absl::FromUnixMicros(counts->first_wall_micros));
+         absl::ToDoubleSeconds(end - absl::FromUnixMicros(counts.first_wall_micros));
 }
 
 void AddLateness(const std::string& name, const Lateness& late, const Bound& p99,

@@ -6,9 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
+#include "tests/bench/beds/delivery_peers.h"
 #include "tests/bench/beds/ingest_client.h"
 #include "tests/bench/beds/platform_bed.h"
-#include "tests/bench/beds/receiver_process.h"
 #include "tests/bench/figures/bench_run.h"
 #include "tests/bench/raw/raw_limits.h"
 #include "tests/integration/api_client.h"
@@ -58,9 +59,8 @@ class SteadyLoad {
               .handlers = handlers}) {}
 
   absl::Status Start() {
-    auto receiver = ReceiverProcess::Start(options_.bin);
-    if (!receiver.ok()) return receiver.status();
-    receiver_ = *std::move(receiver);
+    ASSIGN_OR_RETURN(auto receiver, ReceiverProcess::Start(options_.bin));
+    receiver_ = std::move(receiver);
     return bed_.Start();
   }
 
@@ -71,14 +71,15 @@ class SteadyLoad {
     const absl::Time begin =
         absl::Now() + absl::Seconds(2) + absl::Microseconds(60) * static_cast<int64_t>(events_);
     const absl::Duration step = absl::Seconds(1 / options_.per_second);
-    const auto took = Ingest(
-        {.master = bed_.front("master"),
-         .target = integration::GrpcTo(receiver_->grpc_target()),
-         .events = events_,
-         .payload_bytes = options_.payload_bytes,
-         .delivery_timeout = options_.delivery_timeout,
-         .due_time = [begin, step](uint64_t i) { return begin + step * static_cast<int64_t>(i); }});
-    if (!took.ok()) return took.status();
+    RETURN_IF_ERROR(
+        Ingest({.master = bed_.front("master"),
+                .target = integration::GrpcTo(receiver_->grpc_target()),
+                .events = events_,
+                .payload_bytes = options_.payload_bytes,
+                .delivery_timeout = options_.delivery_timeout,
+                .due_time = [begin,
+                             step](uint64_t i) { return begin + step * static_cast<int64_t>(i); }})
+            .status());
     if (absl::Now() > begin)
       return absl::DeadlineExceededError("the load was not stored before it began");
     absl::SleepFor(begin + options_.before - absl::Now());
@@ -86,9 +87,8 @@ class SteadyLoad {
   }
 
   absl::Status Kill(const std::string& process) {
-    const auto counts = receiver_->Counts();
-    if (!counts.ok()) return counts.status();
-    if (counts->distinct == 0) return absl::InternalError("nothing arrived before the kill");
+    ASSIGN_OR_RETURN(const auto counts, receiver_->Counts());
+    if (counts.distinct == 0) return absl::InternalError("nothing arrived before the kill");
     bed_.platform().Kill(process);
     killed_ = absl::Now();
     return absl::OkStatus();
@@ -98,12 +98,10 @@ class SteadyLoad {
   absl::Status Finish() {
     absl::SleepFor(killed_ + options_.after - absl::Now());
     uint64_t ignored = 0;
-    const auto counts = AwaitArrivals(*receiver_, events_, bed_, &ignored);
-    if (!counts.ok()) return counts.status();
-    counts_ = *counts;
-    auto arrivals = receiver_->Arrivals();
-    if (!arrivals.ok()) return arrivals.status();
-    arrivals_ = *std::move(arrivals);
+    ASSIGN_OR_RETURN(const auto counts, AwaitArrivals(*receiver_, events_, bed_, &ignored));
+    counts_ = counts;
+    ASSIGN_OR_RETURN(auto arrivals, receiver_->Arrivals());
+    arrivals_ = std::move(arrivals);
     return absl::OkStatus();
   }
 
@@ -174,11 +172,10 @@ void AddCounts(const std::string& name, const ReceiverCounts& counts, Figures& f
 absl::Status AwaitBothHold(const PlatformBed& bed) {
   const absl::Time deadline = absl::Now() + absl::Seconds(30);
   while (absl::Now() < deadline) {
-    const auto first = bed.MetricOf("handler", "escapement_handler_shards_held");
-    if (!first.ok()) return first.status();
-    const auto second = bed.MetricOf("handler.2", "escapement_handler_shards_held");
-    if (!second.ok()) return second.status();
-    if (*first > 0 && *first == *second) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const auto first, bed.MetricOf("handler", "escapement_handler_shards_held"));
+    ASSIGN_OR_RETURN(const auto second,
+                     bed.MetricOf("handler.2", "escapement_handler_shards_held"));
+    if (first > 0 && first == second) return absl::OkStatus();
     absl::SleepFor(kRecoveryPoll);
   }
   return absl::DeadlineExceededError("the two handlers did not share the queue evenly");
@@ -187,44 +184,39 @@ absl::Status AwaitBothHold(const PlatformBed& bed) {
 }  // namespace
 
 absl::Status MeasureOverdue(const RecoveryOptions& options, bool separate, Figures& figures) {
-  auto receiver = ReceiverProcess::Start(options.bin);
-  if (!receiver.ok()) return receiver.status();
+  ASSIGN_OR_RETURN(auto receiver, ReceiverProcess::Start(options.bin));
   PlatformBed bed({.bin = options.bin, .folder = options.folder, .separate = separate});
-  if (absl::Status status = bed.Start(); !status.ok()) return status;
+  RETURN_IF_ERROR(bed.Start());
   const auto events = static_cast<int64_t>(options.overdue_events);
   const std::string name = absl::StrCat("all down for ", absl::FormatDuration(options.down), ", ",
                                         events, " overdue, ", bed.mode(), ": ");
-  const double raw =
-      RawGrpcStream((*receiver)->grpc_target(), kRawDeliveries, options.payload_bytes);
-  if (absl::Status status = (*receiver)->Clear(); !status.ok()) return status;
+  const double raw = RawGrpcStream(receiver->grpc_target(), kRawDeliveries, options.payload_bytes);
+  RETURN_IF_ERROR(receiver->Clear());
 
   // Far enough in the future for the ingest and the horizon; nothing waits for this time.
   const absl::Time begin = absl::Now() + absl::Minutes(1) + absl::Microseconds(200) * events;
   const absl::Duration step = options.down / events;
-  const auto took =
+  RETURN_IF_ERROR(
       Ingest({.master = bed.front("master"),
-              .target = integration::GrpcTo((*receiver)->grpc_target()),
+              .target = integration::GrpcTo(receiver->grpc_target()),
               .events = options.overdue_events,
               .payload_bytes = options.payload_bytes,
-              .due_time = [=](uint64_t i) { return begin + step * static_cast<int64_t>(i); }});
-  if (!took.ok()) return took.status();
+              .due_time = [=](uint64_t i) { return begin + step * static_cast<int64_t>(i); }})
+          .status());
   bed.KillAll();
   const absl::Time killed = absl::Now();
   if (killed > begin)
     return absl::DeadlineExceededError("not all was stored before the first is due");
-  if (absl::Status status = PassTime(bed.data_folder(), begin + options.down - killed);
-      !status.ok()) {
-    return status;
-  }
+  RETURN_IF_ERROR(PassTime(bed.data_folder(), begin + options.down - killed));
   const absl::Time start = absl::Now();
-  if (absl::Status status = bed.Start(); !status.ok()) return status;
+  RETURN_IF_ERROR(bed.Start());
   const absl::Time ready = absl::Now();
   uint64_t resident_max = 0;
-  const auto counts = AwaitArrivals(**receiver, options.overdue_events, bed, &resident_max);
-  if (!counts.ok()) return counts.status();
+  ASSIGN_OR_RETURN(const auto counts,
+                   AwaitArrivals(*receiver, options.overdue_events, bed, &resident_max));
 
-  const absl::Time first = absl::FromUnixMicros(counts->first_wall_micros);
-  const absl::Time last = absl::FromUnixMicros(counts->last_wall_micros);
+  const absl::Time first = absl::FromUnixMicros(counts.first_wall_micros);
+  const absl::Time last = absl::FromUnixMicros(counts.last_wall_micros);
   figures.Add(name + "start to all ready", "s", absl::ToDoubleSeconds(ready - start));
   figures.Add(name + "start to the first delivery", "s", absl::ToDoubleSeconds(first - start));
   figures.Add(name + "start to the last delivery", "s", absl::ToDoubleSeconds(last - start));
@@ -235,7 +227,7 @@ absl::Status MeasureOverdue(const RecoveryOptions& options, bool separate, Figur
   figures.AddRaw(name + "rate between the two", "/s", "bare gRPC stream", raw);
   figures.Add(name + "most resident memory, all processes", "MiB",
               static_cast<double>(resident_max) / kMiB);
-  figures.Add(name + "events that arrived twice", "", static_cast<double>(counts->duplicates),
+  figures.Add(name + "events that arrived twice", "", static_cast<double>(counts.duplicates),
               {.at_most = 0});
   return absl::OkStatus();
 }
@@ -243,13 +235,13 @@ absl::Status MeasureOverdue(const RecoveryOptions& options, bool separate, Figur
 absl::Status MeasureStoreRestart(const RecoveryOptions& options, Figures& figures) {
   const std::string name = absl::StrCat("store killed under ", options.per_second, "/s: ");
   SteadyLoad load(options, /*handlers=*/1);
-  if (absl::Status status = load.Start(); !status.ok()) return status;
-  if (absl::Status status = load.Store(); !status.ok()) return status;
-  if (absl::Status status = load.Kill("store"); !status.ok()) return status;
+  RETURN_IF_ERROR(load.Start());
+  RETURN_IF_ERROR(load.Store());
+  RETURN_IF_ERROR(load.Kill("store"));
   const absl::Time killed = absl::Now();
-  if (absl::Status status = load.bed().platform().Restart("store"); !status.ok()) return status;
+  RETURN_IF_ERROR(load.bed().platform().Restart("store"));
   const double listens = absl::ToDoubleSeconds(absl::Now() - killed);
-  if (absl::Status status = load.Finish(); !status.ok()) return status;
+  RETURN_IF_ERROR(load.Finish());
   const auto [resumed, gap] = load.LongestGap();
   figures.Add(name + "kill until deliveries go on", "s", resumed);
   figures.AddRaw(name + "kill until deliveries go on", "s", "until the store listens", listens);
@@ -264,11 +256,11 @@ absl::Status MeasureTakeover(const RecoveryOptions& options, Figures& figures) {
   const std::string name =
       absl::StrCat("one of two handlers killed under ", options.per_second, "/s: ");
   SteadyLoad load(options, /*handlers=*/2);
-  if (absl::Status status = load.Start(); !status.ok()) return status;
-  if (absl::Status status = AwaitBothHold(load.bed()); !status.ok()) return status;
-  if (absl::Status status = load.Store(); !status.ok()) return status;
-  if (absl::Status status = load.Kill("handler.2"); !status.ok()) return status;
-  if (absl::Status status = load.Finish(); !status.ok()) return status;
+  RETURN_IF_ERROR(load.Start());
+  RETURN_IF_ERROR(AwaitBothHold(load.bed()));
+  RETURN_IF_ERROR(load.Store());
+  RETURN_IF_ERROR(load.Kill("handler.2"));
+  RETURN_IF_ERROR(load.Finish());
   const LateSpan free = load.LateBy(kTakenOverSeconds, kClaimedWithin, 1e9);
   const LateSpan claimed = load.LateBy(kTakenOverSeconds, -1e9, kClaimedWithin);
   if (free.events == 0) return absl::InternalError("nothing had to be taken over");

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 #include "tests/bench/beds/stored_schedules.h"
 
 namespace escapement::bench {
@@ -20,10 +21,9 @@ std::string SourceOf(const std::string& id) {
 }
 
 absl::StatusOr<uint64_t> TotalRows(const std::string& store) {
-  const auto rows = CountRows(store);
-  if (!rows.ok()) return rows.status();
+  ASSIGN_OR_RETURN(const auto rows, CountRows(store));
   uint64_t total = 0;
-  for (const auto& [family, count] : *rows) total += count;
+  for (const auto& [family, count] : rows) total += count;
   return total;
 }
 
@@ -102,9 +102,8 @@ absl::StatusOr<WorkCounts> ThrottleStages::AwaitEnded(const ReceiverProcess& rec
 absl::StatusOr<absl::Time> ThrottleStages::AwaitSucceeded(const std::string& id, int64_t events) {
   const absl::Time deadline = absl::Now() + kRecordMax;
   while (true) {
-    const auto runs = api_->ListRuns(id);
-    if (!runs.ok()) return runs.status();
-    const int64_t succeeded = runs->empty() ? 0 : runs->front().succeeded_count();
+    ASSIGN_OR_RETURN(const auto runs, api_->ListRuns(id));
+    const int64_t succeeded = runs.empty() ? 0 : runs.front().succeeded_count();
     if (succeeded >= events) return absl::Now();
     if (absl::Now() > deadline) {
       return absl::DeadlineExceededError(
@@ -115,37 +114,33 @@ absl::StatusOr<absl::Time> ThrottleStages::AwaitSucceeded(const std::string& id,
 }
 
 absl::StatusOr<BatchResult> ThrottleStages::Batch(const BatchOptions& options) {
-  const auto receiver = StartReceiver(options, /*record=*/false);
-  if (!receiver.ok()) return receiver.status();
+  ASSIGN_OR_RETURN(const auto receiver, StartReceiver(options, /*record=*/false));
   std::string policy;
   if (options.concurrent > 0) {
-    auto created = CreatePolicy(options.concurrent);
-    if (!created.ok()) return created.status();
-    policy = *std::move(created);
+    ASSIGN_OR_RETURN(auto created, CreatePolicy(options.concurrent));
+    policy = std::move(created);
   }
   const std::string id = NewId();
   const absl::Time due =
       absl::FromUnixSeconds(absl::ToUnixSeconds(absl::Now() + absl::Seconds(2)) + 1);
-  if (auto status = CreateSchedule(id, **receiver, policy, options, due); !status.ok())
+  if (auto status = CreateSchedule(id, *receiver, policy, options, due); !status.ok())
     return status;
   absl::SleepFor(due - absl::Now());
   if (options.when_due) options.when_due();
-  const auto work = AwaitEnded(**receiver, options);
-  if (!work.ok()) return work.status();
-  const auto durable = AwaitSucceeded(id, options.events);
-  if (!durable.ok()) return durable.status();
+  ASSIGN_OR_RETURN(const auto work, AwaitEnded(*receiver, options));
+  ASSIGN_OR_RETURN(const auto durable, AwaitSucceeded(id, options.events));
 
-  const absl::Time first = absl::FromUnixMicros(work->first_wall_micros);
-  const absl::Time last = absl::FromUnixMicros(work->last_wall_micros);
+  const absl::Time first = absl::FromUnixMicros(work.first_wall_micros);
+  const absl::Time last = absl::FromUnixMicros(work.last_wall_micros);
   const auto events = static_cast<double>(options.events);
   const double span = absl::ToDoubleSeconds(last - first);
   return BatchResult{
-      .work = *work,
+      .work = work,
       .per_second = events / span,
-      .durable_per_second = events / absl::ToDoubleSeconds(*durable - first),
+      .durable_per_second = events / absl::ToDoubleSeconds(durable - first),
       .busy = options.concurrent == 0
                   ? 0
-                  : work->out_event_seconds / static_cast<double>(options.concurrent) / span,
+                  : work.out_event_seconds / static_cast<double>(options.concurrent) / span,
       .took_seconds = absl::ToDoubleSeconds(last - due)};
 }
 
@@ -154,10 +149,9 @@ absl::StatusOr<uint64_t> ThrottleStages::AwaitRows(uint64_t before) {
   uint64_t last = 0;
   while (absl::Now() < deadline) {
     absl::SleepFor(absl::Milliseconds(500));
-    const auto rows = TotalRows(front("store"));
-    if (!rows.ok()) return rows.status();
-    if (*rows > before && *rows == last) return *rows - before;
-    last = *rows;
+    ASSIGN_OR_RETURN(const auto rows, TotalRows(front("store")));
+    if (rows > before && rows == last) return rows - before;
+    last = rows;
   }
   return absl::DeadlineExceededError("the emission left no rows that stay the same");
 }
@@ -165,57 +159,50 @@ absl::StatusOr<uint64_t> ThrottleStages::AwaitRows(uint64_t before) {
 absl::StatusOr<BigBatchResult> ThrottleStages::BigBatch(int64_t events, int64_t concurrent) {
   const BatchOptions options = {
       .events = events, .concurrent = concurrent, .timeout = absl::Seconds(400)};
-  const auto receiver = StartReceiver(options, /*record=*/false);
-  if (!receiver.ok()) return receiver.status();
-  const auto policy = CreatePolicy(concurrent);
-  if (!policy.ok()) return policy.status();
-  if (auto status = policies_->Pause(*policy); !status.ok()) return status;
+  ASSIGN_OR_RETURN(const auto receiver, StartReceiver(options, /*record=*/false));
+  ASSIGN_OR_RETURN(const auto policy, CreatePolicy(concurrent));
+  RETURN_IF_ERROR(policies_->Pause(policy));
   const std::string id = NewId();
-  if (auto status = CreateSchedule(id, **receiver, *policy, options, std::nullopt); !status.ok())
+  if (auto status = CreateSchedule(id, *receiver, policy, options, std::nullopt); !status.ok())
     return status;
 
   BigBatchResult result;
   const std::vector<std::string> services = {"token_manager", "handler"};
   for (const std::string& service : services) {
-    const auto bytes = ResidentBytes(service);
-    if (!bytes.ok()) return bytes.status();
-    result.before[service] = result.peak[service] = *bytes;
+    ASSIGN_OR_RETURN(const auto bytes, ResidentBytes(service));
+    result.before[service] = result.peak[service] = bytes;
   }
-  const auto rows_before = TotalRows(front("store"));
-  if (!rows_before.ok()) return rows_before.status();
+  ASSIGN_OR_RETURN(const auto rows_before, TotalRows(front("store")));
   if (const auto run = api_->TriggerSchedule(id); !run.ok()) return run.status();
-  const auto rows = AwaitRows(*rows_before);
-  if (!rows.ok()) return rows.status();
-  result.rows = *rows;
-  if (auto status = policies_->Resume(*policy); !status.ok()) return status;
-  const auto work = AwaitEnded(**receiver, options, [&result, &services] {
-    for (const std::string& service : services) {
-      const auto bytes = ResidentBytes(service);
-      if (bytes.ok()) result.peak[service] = std::max(result.peak[service], *bytes);
-    }
-  });
-  if (!work.ok()) return work.status();
+  ASSIGN_OR_RETURN(const auto rows, AwaitRows(rows_before));
+  result.rows = rows;
+  RETURN_IF_ERROR(policies_->Resume(policy));
+  ASSIGN_OR_RETURN(const auto work, AwaitEnded(*receiver, options, [&result, &services] {
+                     for (const std::string& service : services) {
+                       const auto bytes = ResidentBytes(service);
+                       if (bytes.ok())
+                         result.peak[service] = std::max(result.peak[service], *bytes);
+                     }
+                   }));
   if (const auto durable = AwaitSucceeded(id, events); !durable.ok()) return durable.status();
   result.per_second = static_cast<double>(events) * 1e6 /
-                      static_cast<double>(work->last_wall_micros - work->first_wall_micros);
+                      static_cast<double>(work.last_wall_micros - work.first_wall_micros);
   return result;
 }
 
 absl::StatusOr<FairnessResult> ThrottleStages::Fairness(int64_t large, int64_t small,
                                                         int64_t concurrent, absl::Duration work) {
   BatchOptions options = {.events = large, .concurrent = concurrent, .work = work};
-  const auto receiver = StartReceiver(options, /*record=*/true);
-  if (!receiver.ok()) return receiver.status();
-  const auto policy = CreatePolicy(concurrent);
-  if (!policy.ok()) return policy.status();
+  ASSIGN_OR_RETURN(const auto receiver, StartReceiver(options, /*record=*/true));
+  ASSIGN_OR_RETURN(const auto policy, CreatePolicy(concurrent));
   const std::string large_id = NewId();
-  if (auto status = CreateSchedule(large_id, **receiver, *policy, options, std::nullopt);
+  if (auto status = CreateSchedule(large_id, *receiver, policy, options, std::nullopt);
       !status.ok()) {
     return status;
   }
   const std::string small_id = NewId();
   options.events = small;
-  if (auto status = CreateSchedule(small_id, **receiver, *policy, options, std::nullopt);
+  if (auto status = CreateSchedule(small_id, *receiver, policy, options, std::nullopt);
       !status.ok()) {
     return status;
   }
@@ -223,23 +210,22 @@ absl::StatusOr<FairnessResult> ThrottleStages::Fairness(int64_t large, int64_t s
   // At first the large schedule has the policy's tokens for itself.
   BatchOptions begun = options;
   begun.events = 4 * concurrent;
-  if (const auto ended = AwaitEnded(**receiver, begun); !ended.ok()) return ended.status();
+  if (const auto ended = AwaitEnded(*receiver, begun); !ended.ok()) return ended.status();
   if (const auto run = api_->TriggerSchedule(small_id); !run.ok()) return run.status();
   if (const auto end = AwaitSucceeded(small_id, small); !end.ok()) return end.status();
-  const auto lateness = (*receiver)->Lateness(SourceOf(small_id));
-  if (!lateness.ok()) return lateness.status();
-  if (lateness->size() != static_cast<size_t>(small))
-    return absl::InternalError(absl::StrCat(lateness->size(), " arrivals of the small schedule"));
-  if (auto status = api_->DeleteSchedule(large_id); !status.ok()) return status;
+  ASSIGN_OR_RETURN(const auto lateness, receiver->Lateness(SourceOf(small_id)));
+  if (lateness.size() != static_cast<size_t>(small))
+    return absl::InternalError(absl::StrCat(lateness.size(), " arrivals of the small schedule"));
+  RETURN_IF_ERROR(api_->DeleteSchedule(large_id));
 
   const double share =
       static_cast<double>(concurrent) / absl::ToDoubleSeconds(work) / 2;  // events a second
   double sum = 0;
-  for (const int64_t micros : *lateness) sum += static_cast<double>(micros) / 1e6;
+  for (const int64_t micros : lateness) sum += static_cast<double>(micros) / 1e6;
   const auto n = static_cast<double>(small);
   return FairnessResult{
       .mean = sum / n / ((n + 1) / 2 / share),
-      .max = static_cast<double>(*std::max_element(lateness->begin(), lateness->end())) / 1e6 /
+      .max = static_cast<double>(*std::max_element(lateness.begin(), lateness.end())) / 1e6 /
              (n / share)};
 }
 

@@ -19,8 +19,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 #include "tests/fixtures/http_receiver.h"
-#include "tests/fixtures/tcp_socket.h"
+#include "tests/fixtures/raw_call.h"
 
 namespace escapement::chaos {
 namespace {
@@ -74,10 +75,9 @@ class AttemptPort::Loop {
   }
 
   absl::Status Start() {
-    const absl::StatusOr<fixtures::ListeningSocket> listening = fixtures::ListenOn("127.0.0.1", 0);
-    if (!listening.ok()) return listening.status();
-    listener_ = listening->fd;
-    address_ = absl::StrCat("127.0.0.1:", listening->port);
+    ASSIGN_OR_RETURN(const fixtures::ListeningSocket listening, fixtures::ListenOn("127.0.0.1", 0));
+    listener_ = listening.fd;
+    address_ = absl::StrCat("127.0.0.1:", listening.port);
     epoll_ = epoll_create1(EPOLL_CLOEXEC);
     wakeup_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     Watch(listener_, EPOLLIN, EPOLL_CTL_ADD);
@@ -270,7 +270,7 @@ AttemptPort::~AttemptPort() = default;
 absl::StatusOr<std::unique_ptr<AttemptPort>> AttemptPort::Start(
     std::function<void(Attempt)> on_attempt) {
   auto loop = std::make_unique<Loop>(std::move(on_attempt));
-  if (absl::Status status = loop->Start(); !status.ok()) return status;
+  RETURN_IF_ERROR(loop->Start());
   return std::unique_ptr<AttemptPort>(new AttemptPort(std::move(loop)));
 }
 

@@ -8,7 +8,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
-#include "tests/fixtures/tcp_socket.h"
+#include "tests/fixtures/raw_call.h"
 
 namespace escapement::chaos {
 namespace attempt_port_test {

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 #include "common/kv/wire/leader_seeking_kv_store.h"
 #include "common/rpc/channel.h"
 #include "common/runtime/system_runtime.h"
@@ -69,10 +70,10 @@ class Run {
 
   absl::StatusOr<ChaosResult> Do() {
     const absl::Time begin = absl::Now();
-    if (absl::Status status = cast_.Receive(); !status.ok()) return status;
+    RETURN_IF_ERROR(cast_.Receive());
     platform_ = std::make_unique<ShakenPlatform>(ShakenPlatform::Options{
         options_.bin, options_.folder, cast_.port().address(), options_.replica_faults > 0});
-    if (absl::Status status = platform_->Start(); !status.ok()) return status;
+    RETURN_IF_ERROR(platform_->Start());
     cast_.ConnectTo({{platform_->address("master"), platform_->address("master.2")},
                      {platform_->address("token_manager"), platform_->address("token_manager.2")},
                      platform_->consumers()});
@@ -86,7 +87,7 @@ class Run {
     live_.Call([&] { result_.history.end = live_.world().Now(); });
     const std::vector<Fate> fates = cast_.port().Fates();
     live_.Stop();
-    if (absl::Status status = Judge(fates); !status.ok()) return status;
+    RETURN_IF_ERROR(Judge(fates));
     result_.took = absl::Now() - begin;
     return std::move(result_);
   }
@@ -216,35 +217,30 @@ class Run {
 
   // Reads the end state and the commits of one store.
   absl::Status ReadOneStore(EndState* end, CommitFiles* files) {
-    auto state = ReadEndState(platform_->data());
-    if (!state.ok()) return state.status();
-    *end = *std::move(state);
-    auto read = ReadCommitFiles(platform_->commits(), end->seq);
-    if (!read.ok()) return read.status();
-    *files = *std::move(read);
+    ASSIGN_OR_RETURN(auto state, ReadEndState(platform_->data()));
+    *end = std::move(state);
+    ASSIGN_OR_RETURN(auto read, ReadCommitFiles(platform_->commits(), end->seq));
+    *files = std::move(read);
     return absl::OkStatus();
   }
 
   // Reads the same from the log of a replicated store, and judges log, copies and probes.
   absl::Status ReadReplicas(const ShakenStores& stores, EndState* end, CommitFiles* files) {
-    const auto rows = ReadLogRows(stores.postgres_url());
-    if (!rows.ok()) return rows.status();
-    Add(CheckLogRows(*rows));
-    auto state = StateOf(*rows);
-    if (!state.ok()) return state.status();
-    *end = *std::move(state);
-    auto commits = CommitsOf(*rows, platform_->commits());
+    ASSIGN_OR_RETURN(const auto rows, ReadLogRows(stores.postgres_url()));
+    Add(CheckLogRows(rows));
+    ASSIGN_OR_RETURN(auto state, StateOf(rows));
+    *end = std::move(state);
+    auto commits = CommitsOf(rows, platform_->commits());
     if (!commits.ok()) Complain("log", commits.status().ToString());
     if (commits.ok()) *files = *std::move(commits);
     for (const std::string& store : stores.names()) {
-      auto found = CheckCopy(*rows, stores.data(store));
-      if (!found.ok()) return found.status();
-      Add(*std::move(found));
+      ASSIGN_OR_RETURN(auto found, CheckCopy(rows, stores.data(store)));
+      Add(std::move(found));
     }
     const std::vector<ProbeAnswer> answers = stores.probes().answers();
     Add(CheckAnswers(answers, files->commits));
     std::set<uint64_t> terms;
-    for (const kv::LogRow& row : *rows) terms.insert(row.epoch);
+    for (const kv::LogRow& row : rows) terms.insert(row.epoch);
     result_.terms = terms.size() - 1;  // row 0 belongs to none
     result_.probes_answered = answers.size();
     result_.silence = LongestSilence(answers);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "common/base/uid.h"
 #include "escapement/storage/v1/records.pb.h"
 
@@ -60,11 +61,11 @@ LiveConsumer::LiveConsumer(LiveWorld& live, simulation::Consumer& consumer)
 LiveConsumer::~LiveConsumer() = default;
 
 absl::Status LiveConsumer::Start() {
-  auto port = AttemptPort::Start([this](Attempt attempt) {
-    live_.Post([this, attempt = std::move(attempt)]() mutable { Take(std::move(attempt)); });
-  });
-  if (!port.ok()) return port.status();
-  port_ = *std::move(port);
+  ASSIGN_OR_RETURN(
+      auto port, AttemptPort::Start([this](Attempt attempt) {
+        live_.Post([this, attempt = std::move(attempt)]() mutable { Take(std::move(attempt)); });
+      }));
+  port_ = std::move(port);
   return absl::OkStatus();
 }
 

@@ -8,7 +8,7 @@
 namespace escapement::chaos {
 namespace live_world_test {
 
-TEST(LiveWorldTest, WhatIsPostedSeesAWorldThatHasReachedItsMoment) {
+TEST(LiveWorldTest, PostedClosureSeesAWorldThatHasReachedItsMoment) {
   LiveWorld live(1);
   live.Start();
   for (int i = 0; i < 100; ++i) {
@@ -34,7 +34,7 @@ TEST(LiveWorldTest, EventsOfTheWorldHappenAtTheirTrueTime) {
   EXPECT_GE(seen, at);
 }
 
-TEST(LiveWorldTest, WhatIsPostedKeepsItsOrderAndIsDroppedAfterTheStop) {
+TEST(LiveWorldTest, PostedClosuresKeepTheirOrderAndAreDroppedAfterTheStop) {
   LiveWorld live(1);
   live.Start();
   std::vector<int> order;

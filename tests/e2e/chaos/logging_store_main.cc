@@ -7,6 +7,7 @@
 #include "absl/flags/flag.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/kv/wire/store_service_grpc.h"
 #include "common/process/service_process.h"
@@ -28,9 +29,8 @@ class Log {
     absl::MutexLock lock(&mutex_);
     // The store has found all published commits, except those that are kept here.
     const kv::CommitSeq found = kept_.empty() ? store.info().seq : kept_.front()->seq - 1;
-    auto file = CommitFile::Begin(absl::GetFlag(FLAGS_commit_log), found);
-    if (!file.ok()) return file.status();
-    file_ = *std::move(file);
+    ASSIGN_OR_RETURN(auto file, CommitFile::Begin(absl::GetFlag(FLAGS_commit_log), found));
+    file_ = std::move(file);
     file_->Write(kept_, absl::Now());
     kept_.clear();
     return absl::OkStatus();
@@ -62,10 +62,10 @@ class LoggingStore final : public HostedService {
       return MakeLoggingReplica(context, flags, std::move(options),
                                 absl::GetFlag(FLAGS_commit_log));
     options.on_decided = [log = &hosted->log_](const auto& records) { log->Write(records); };
-    auto store = kv::RocksKvStore::Open(std::move(options), context.runtime.clock());
-    if (!store.ok()) return store.status();
-    hosted->store_ = *std::move(store);
-    if (absl::Status status = hosted->log_.Begin(*hosted->store_); !status.ok()) return status;
+    ASSIGN_OR_RETURN(auto store,
+                     kv::RocksKvStore::Open(std::move(options), context.runtime.clock()));
+    hosted->store_ = std::move(store);
+    RETURN_IF_ERROR(hosted->log_.Begin(*hosted->store_));
     return hosted;
   }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 
 namespace escapement::chaos {
 namespace {
@@ -56,10 +57,9 @@ absl::Status ShakenPlatform::StartStore() {
 
 absl::Status ShakenPlatform::Start() {
   std::filesystem::create_directories(commits());
-  auto proxy = CuttingProxy::Start();
-  if (!proxy.ok()) return proxy.status();
-  proxy_ = *std::move(proxy);
-  if (absl::Status status = StartStore(); !status.ok()) return status;
+  ASSIGN_OR_RETURN(auto proxy, CuttingProxy::Start());
+  proxy_ = std::move(proxy);
+  RETURN_IF_ERROR(StartStore());
   for (absl::string_view service : kServices) {
     for (const char* which : {"", ".2"}) {
       const std::string process = absl::StrCat(service, which);
@@ -67,20 +67,19 @@ absl::Status ShakenPlatform::Start() {
         platform_.RouteStore(process, stores());
       } else {
         const std::string link = absl::StrCat(process, ">store");
-        auto address = proxy_->AddLink(link, stores());
-        if (!address.ok()) return address.status();
-        platform_.RouteStore(process, *address);
+        ASSIGN_OR_RETURN(auto address, proxy_->AddLink(link, stores()));
+        platform_.RouteStore(process, address);
         links_.push_back(link);
       }
-      if (absl::Status status = platform_.Start({process}); !status.ok()) return status;
+      RETURN_IF_ERROR(platform_.Start({process}));
       processes_.push_back(process);
     }
   }
   for (int i = 1; i <= 2; ++i) {
-    auto address = proxy_->AddLink(absl::StrCat("consumer.", i), options_.consumer);
-    if (!address.ok()) return address.status();
+    ASSIGN_OR_RETURN(auto address,
+                     proxy_->AddLink(absl::StrCat("consumer.", i), options_.consumer));
     links_.push_back(absl::StrCat("consumer.", i));
-    consumers_.push_back(*address);
+    consumers_.push_back(address);
   }
   return absl::OkStatus();
 }
@@ -97,7 +96,7 @@ absl::Status ShakenPlatform::Begin(const Fault& fault) {
     proxy_->Set(fault.victim, fault.cut);
     return absl::OkStatus();
   }
-  if (absl::Status status = CheckAlive(fault.victim); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckAlive(fault.victim));
   switch (fault.kind) {
     case Fault::Kind::kKill:
       platform_.Kill(fault.victim);
@@ -138,7 +137,7 @@ absl::Status ShakenPlatform::End(const Fault& fault) {
 absl::Status ShakenPlatform::Stop() {
   if (stores_ != nullptr) stores_->StopProbes();
   for (auto process = processes_.rbegin(); process != processes_.rend(); ++process) {
-    if (absl::Status status = CheckAlive(*process); !status.ok()) return status;
+    RETURN_IF_ERROR(CheckAlive(*process));
     const auto code = platform_.Terminate(*process, kTerminateMax);
     if (!code.ok() || *code != 0) {
       return absl::InternalError(absl::StrCat(

@@ -5,7 +5,7 @@
 #include "tests/simulation/checkers/commits/commit_checks.h"
 #include "tests/simulation/checkers/model/expectations.h"
 #include "tests/simulation/checkers/tokens/token_checks.h"
-#include "tests/simulation/record/store_times.h"
+#include "tests/simulation/record/store_observer.h"
 
 namespace escapement::simulation {
 namespace {

@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "tests/simulation/checkers/model/expectations.h"
 
 namespace escapement::simulation {
+
 namespace {
 
 using RunRows = std::map<std::pair<std::string, std::string>, std::vector<const DoneRow*>>;
@@ -171,6 +173,144 @@ std::vector<Violation> CheckLost(const History& history, const Expectations& exp
 
 std::vector<Violation> CheckLost(const History& history) {
   return CheckLost(history, Expect(history));
+}
+
+std::vector<Violation> CheckRequests(const History& history) {
+  struct Seen {
+    uint64_t seq = 0;
+  };
+  std::vector<Violation> violations;
+  std::unordered_map<std::string, Seen> written;  // by request: its last record
+  std::unordered_map<std::string, bool> present;
+  for (const Commit& commit : history.commits) {
+    for (const QueueWrite& write : commit.queue) {
+      const auto* request = std::get_if<RequestWrite>(&write);
+      if (request == nullptr) continue;
+      bool& there = present[request->request];
+      if (request->deleted) {
+        there = false;  // the record has expired
+        continue;
+      }
+      if (there) {
+        violations.push_back(
+            {"requests", absl::StrCat("commit ", commit.seq, ": request ", request->request, " (",
+                                      request->method, ") takes effect again, after commit ",
+                                      written[request->request].seq)});
+      }
+      there = true;
+      written[request->request] = {commit.seq};
+    }
+  }
+  std::unordered_map<std::string, const Answer*> first;  // by request
+  for (const Answer& answer : history.answers) {
+    const auto record = written.find(answer.request_id);
+    const Answer& before = *first.try_emplace(answer.request_id, &answer).first->second;
+    if (record == written.end()) {
+      violations.push_back({"requests", absl::StrCat("request ", answer.request_id,
+                                                     " was answered OK, and no commit has it")});
+    } else if (before.response_hash != answer.response_hash) {
+      violations.push_back(
+          {"requests", absl::StrCat("request ", answer.request_id, " was answered at ",
+                                    absl::FormatTime(answer.time, absl::UTCTimeZone()),
+                                    ", and otherwise than at ",
+                                    absl::FormatTime(before.time, absl::UTCTimeZone()))});
+    }
+  }
+  return violations;
+}
+
+namespace {
+
+class AcknowledgedChecker {
+ public:
+  explicit AcknowledgedChecker(const History& history) : history_(history) {}
+
+  std::vector<Violation> Run() {
+    CheckDense();
+    for (const Acknowledged& told : history_.acknowledged) CheckTold(told);
+    CheckRealTime();
+    return std::move(violations_);
+  }
+
+ private:
+  template <typename... Parts>
+  void Report(const Parts&... parts) {
+    violations_.push_back({"acknowledged", absl::StrCat(parts...)});
+  }
+  template <typename... Parts>
+  void ReportTold(const Acknowledged& told, const Parts&... parts) {
+    Report(told.process, " was told at ", absl::FormatTime(told.answered, absl::UTCTimeZone()),
+           " that its commit (session ", told.session, " number ", told.number, ") is ", told.seq,
+           ": ", parts...);
+  }
+
+  void CheckDense() {
+    // Session → number → seq.
+    std::unordered_map<uint64_t, std::unordered_map<uint64_t, uint64_t>> seen;
+    for (size_t i = 0; i < history_.commits.size(); ++i) {
+      const Commit& commit = history_.commits[i];
+      if (i > 0 && commit.seq != history_.commits[i - 1].seq + 1)
+        Report("commit ", commit.seq, " follows ", history_.commits[i - 1].seq);
+      if (commit.session == 0) continue;  // the store's own commit
+      const auto [first, fresh] = seen[commit.session].try_emplace(commit.number, commit.seq);
+      if (!fresh)
+        Report("commit ", commit.seq, " is that of session ", commit.session, " number ",
+               commit.number, ", which was commit ", first->second);
+    }
+  }
+
+  const Commit* Find(uint64_t seq) const {
+    const auto it =
+        std::lower_bound(history_.commits.begin(), history_.commits.end(), seq,
+                         [](const Commit& commit, uint64_t at) { return commit.seq < at; });
+    return it == history_.commits.end() || it->seq != seq ? nullptr : &*it;
+  }
+
+  void CheckTold(const Acknowledged& told) {
+    if (!told.applied) return;
+    const Commit* commit = Find(told.seq);
+    if (commit == nullptr) return ReportTold(told, "there is no such commit");
+    if (commit->session != told.session || commit->number != told.number)
+      return ReportTold(told, "it is one of session ", commit->session, " number ", commit->number);
+    if (commit->verdicts != told.verdicts) ReportTold(told, "other groups of it have applied");
+    if (commit->time > told.answered)
+      ReportTold(told, "it became durable at ",
+                 absl::FormatTime(commit->time, absl::UTCTimeZone()));
+  }
+
+  // Goes through the commits in order of their calls, and compares each with the highest sequence
+  // that had been answered before the call.
+  void CheckRealTime() {
+    std::vector<const Acknowledged*> by_call;
+    for (const Acknowledged& told : history_.acknowledged) {
+      if (told.applied) by_call.push_back(&told);
+    }
+    std::vector<const Acknowledged*> by_answer = by_call;
+    std::stable_sort(
+        by_call.begin(), by_call.end(),
+        [](const Acknowledged* a, const Acknowledged* b) { return a->called < b->called; });
+    std::stable_sort(
+        by_answer.begin(), by_answer.end(),
+        [](const Acknowledged* a, const Acknowledged* b) { return a->answered < b->answered; });
+    uint64_t highest = 0;
+    size_t answered = 0;
+    for (const Acknowledged* told : by_call) {
+      for (; answered < by_answer.size() && by_answer[answered]->answered < told->called;
+           ++answered)
+        highest = std::max(highest, by_answer[answered]->seq);
+      if (told->seq <= highest)
+        ReportTold(*told, "before it was called somebody had been told of commit ", highest);
+    }
+  }
+
+  const History& history_;
+  std::vector<Violation> violations_;
+};
+
+}  // namespace
+
+std::vector<Violation> CheckAcknowledged(const History& history) {
+  return AcknowledgedChecker(history).Run();
 }
 
 }  // namespace escapement::simulation

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/simulation/checkers/checkers.h"
 #include "tests/simulation/checkers/model/expectations.h"
-#include "tests/simulation/record/store_times.h"
+#include "tests/simulation/record/store_observer.h"
 
 namespace escapement::simulation {
 namespace {

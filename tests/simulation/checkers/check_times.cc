@@ -5,11 +5,14 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/simulation/checkers/checkers.h"
+#include "tests/simulation/checkers/model/expectations.h"
 #include "tests/simulation/checkers/model/life_model.h"
 
 namespace escapement::simulation {
+
 namespace {
 
 // A catch-up decides at most this long before its commit, if emitters' downtimes are the only
@@ -235,6 +238,149 @@ std::vector<Violation> CheckTimes(const History& history, const Expectations& ex
 
 std::vector<Violation> CheckTimes(const History& history) {
   return CheckTimes(history, Expect(history));
+}
+
+namespace {
+
+// At most this much time lies between the decision of a commit and its durability. A store may
+// stand still in between for 4 s, and once more before it has done anything. A replica may also be
+// cut off from the log for 9 s, while the log loses calls for 8 s.
+absl::Duration DecidedBefore(const History& history) {
+  return absl::Seconds(history.log.empty() ? 10 : 30);
+}
+
+constexpr double kSlewMax = 500e-6;
+
+bool Confirmed(const History& history, absl::Time from, absl::Time to) {
+  return std::any_of(history.clock_confirmed.begin(), history.clock_confirmed.end(),
+                     [&](absl::Time at) { return at >= from && at <= to; });
+}
+
+// The store may follow a step forward of minutes once the step has lasted for five seconds. It may
+// follow a larger step if also the kernel calls the clock synchronised and all other machines show
+// the same.
+constexpr absl::Duration kStepMax = absl::Minutes(10);
+constexpr absl::Duration kStepStable = absl::Seconds(5);
+
+bool Followed(const History& history, const Commit& commit, absl::Duration leap) {
+  const bool large = leap > kStepMax + DecidedBefore(history);
+  return std::any_of(history.clock_set.begin(), history.clock_set.end(), [&](const ClockSet& set) {
+    const ClockSet* next = &set + 1;
+    const bool lasted = next == history.clock_set.data() + history.clock_set.size() ||
+                        next->time >= set.time + kStepStable;
+    const bool evidence = set.synchronised && set.everywhere;
+    return lasted && set.time + kStepStable <= commit.time && (!large || evidence);
+  });
+}
+
+bool Plans(const Commit& commit) {
+  return std::any_of(commit.checkpoints.begin(), commit.checkpoints.end(),
+                     [](const CheckpointWrite& write) {
+                       return absl::StartsWith(write.checkpoint, "planned_to/");
+                     });
+}
+
+}  // namespace
+
+std::vector<Violation> CheckClock(const History& history) {
+  std::vector<Violation> violations;
+  auto report = [&](const Commit& commit, const std::string& why) {
+    violations.push_back(
+        {"clock", absl::StrCat("commit ", commit.seq, " at ",
+                               absl::FormatTime(commit.time, absl::UTCTimeZone()), ": ", why)});
+  };
+  const Commit* before = nullptr;
+  bool held = false;
+  for (const Commit& commit : history.commits) {
+    if (before != nullptr) {
+      const absl::Duration passed = commit.store_time - before->store_time;
+      const absl::Duration real = commit.time - before->time + DecidedBefore(history);
+      if (passed < absl::ZeroDuration())
+        report(commit,
+               absl::StrCat("the store's time went back by ", absl::FormatDuration(-passed)));
+      if (passed > real + real * kSlewMax &&
+          !Confirmed(history, before->time - DecidedBefore(history), commit.time) &&
+          !Followed(history, commit, passed - real))
+        report(commit, absl::StrCat("the store's time leapt by ", absl::FormatDuration(passed)));
+    }
+    before = &commit;
+    if (held && Plans(commit) && commit.clock_hold.value_or(true))
+      report(commit, "it plans while the clock is held");
+    held = commit.clock_hold.value_or(held);
+  }
+  return violations;
+}
+
+namespace {
+
+// For each schedule, the shortest window over which its definitions spread a run. Zero unless all
+// of them spread it.
+std::map<std::string, absl::Duration> PacedWindows(const History& history) {
+  std::map<std::string, absl::Duration> windows;
+  for (const ScheduleLife& life : history.schedules) {
+    absl::Duration shortest = absl::InfiniteDuration();
+    for (const ScheduleChange& change : life.changes) {
+      if (change.kind == ScheduleChange::Kind::kCreate ||
+          change.kind == ScheduleChange::Kind::kUpdate)
+        shortest = std::min(shortest, change.definition.paced);
+    }
+    windows[life.uid] = life.changes.empty() ? absl::ZeroDuration() : shortest;
+  }
+  return windows;
+}
+
+// How long after the run's launch this event may go at the earliest.
+absl::Duration PaceOf(const Receipt& receipt, const std::map<std::string, absl::Duration>& paced) {
+  const auto window = paced.find(receipt.uid);
+  if (window == paced.end() || receipt.run_count == 0) return absl::ZeroDuration();
+  return window->second * static_cast<double>(receipt.index) /
+         static_cast<double>(receipt.run_count);
+}
+
+}  // namespace
+
+std::vector<Violation> CheckEarly(const History& history, const Expectations& expectations) {
+  const ExpectedRuns& expected = expectations.runs;
+  std::map<std::string, absl::Time> one_off_due;
+  for (const OneOff& one_off : history.one_offs) one_off_due[one_off.event_id] = one_off.due;
+
+  const std::map<std::string, absl::Duration> paced = PacedWindows(history);
+
+  std::vector<Violation> violations;
+  auto report = [&](const Receipt& receipt, const std::string& why) {
+    violations.push_back(
+        {"early", absl::StrCat("event ", receipt.event_id, " ", receipt.occurrence, "[",
+                               receipt.index, "] received at ",
+                               absl::FormatTime(receipt.time, absl::UTCTimeZone()), ": ", why)});
+  };
+  for (const Receipt& receipt : history.receipts) {
+    absl::Time due = receipt.launch;
+    if (receipt.uid.empty()) {
+      auto it = one_off_due.find(receipt.event_id);
+      if (it == one_off_due.end()) {
+        report(receipt, "nobody made it");
+        continue;
+      }
+      due = it->second;
+    } else {
+      auto it = expected.find({receipt.uid, receipt.occurrence});
+      if (it == expected.end()) {
+        report(receipt, "it is no occurrence of its schedule");
+        continue;
+      }
+      due = it->second.due + PaceOf(receipt, paced);
+    }
+    // The platform rounds paces to microseconds.
+    if (receipt.time < due - absl::Microseconds(due == receipt.launch ? 0 : 1) ||
+        receipt.time < receipt.nominal) {
+      report(receipt, absl::StrCat("due ", absl::FormatTime(due, absl::UTCTimeZone())));
+    }
+  }
+  return violations;
+}
+
+std::vector<Violation> CheckEarly(const History& history) {
+  return CheckEarly(history, Expect(history));
 }
 
 }  // namespace escapement::simulation

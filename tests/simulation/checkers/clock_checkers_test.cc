@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 #include "tests/simulation/checkers/checkers.h"
 #include "tests/simulation/record/history.h"
-#include "tests/simulation/record/store_times.h"
+#include "tests/simulation/record/store_observer.h"
 
 namespace escapement::simulation {
 namespace clock_checkers_test {

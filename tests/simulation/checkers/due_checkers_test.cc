@@ -152,7 +152,7 @@ TEST(CheckOverdueTest, CatchesWhatWaits) {
   EXPECT_TRUE(Says(CheckOverdue(stuck), "claim 0/1.1 was open from"));
 }
 
-TEST(CheckOverdueTest, WhatIsPausedOrWasLateBeforeTheCalmIsNotHeldAgainstIt) {
+TEST(CheckOverdueTest, PausedOrLateBeforeTheCalmIsNoBreach) {
   History paused = Calm();
   NewCommit(&paused, 60).queue = {StateWrite{"u1", Kind::kPaused, 1}};
   NewCommit(&paused, 280).queue = {StateWrite{"u1", Kind::kEnabled, 1}};

@@ -167,7 +167,7 @@ TEST(TimesCheckers, CatchReasonsThatAreNone) {
   }
 }
 
-TEST(TimesCheckers, WhatFallsDueInAPauseIsOwedByItsResume) {
+TEST(TimesCheckers, ResumeOwesTheFiringsOfThePause) {
   History history = Downtime();
   auto& changes = history.schedules[0].changes;
   changes.insert(changes.begin() + 1, {{ScheduleChange::Kind::kPause, At(4.5), At(4.6), {}},

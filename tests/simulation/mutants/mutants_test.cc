@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(Downtimes, Unchanged,
                          testing::Combine(testing::Values(Cast::kTimes), testing::Values(true),
                                           testing::Values(3, 6, 9)));
 
-TEST(Habits, OfAMutantsWorkersAloneBreakNoRule) {
+TEST(Habits, WorkersOfAMutantAloneBreakNoRule) {
   for (const Mutant& mutant : AllMutants()) {
     if (!mutant.work.has_value()) continue;
     for (uint64_t seed = 1; seed <= 5; ++seed) {

@@ -8,8 +8,6 @@
 
 #include "absl/time/time.h"
 #include "common/base/proto_time.h"
-#include "common/storage/grant_table.h"
-#include "common/storage/inflight_table.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "tests/simulation/mutants/mutants.h"

@@ -21,7 +21,11 @@
 #include "common/sim/sim_net_kv_store.h"
 #include "common/sim/sim_network.h"
 #include "common/sim/sim_process.h"
+#include "common/sim/sim_rpc.h"
 #include "common/sim/sim_world.h"
+#include "common/tokens/token_door.h"
+#include "services/handler/delivery/delivery_transport.h"
+#include "tests/simulation/actors/user_calls.h"
 #include "tests/simulation/record/history.h"
 #include "tests/simulation/record/store_observer.h"
 #include "tests/simulation/world/forgetful_kv_store.h"
@@ -177,6 +181,22 @@ class ServiceHost final : public Host {
   Service service_;
   std::map<std::string, absl::Time> died_;
 };
+
+// The services of production as parts of simulated machines.
+
+// Where consumers give tokens back.
+using TokenEndpoint = sim::SimEndpoint<TokenApi>;
+
+// `apis` receives the master's APIs, `door` its token API. `door` may be null.
+ServiceHost::Service MakeMaster(sim::SimProcess& process, kv::KvStore& store,
+                                const ServiceIdentity& self, MasterApis* apis, TokenEndpoint* door);
+ServiceHost::Service MakeTokenManager(sim::SimProcess& process, kv::KvStore& store,
+                                      const ServiceIdentity& self, TokenEndpoint* door);
+ServiceHost::Service MakeEmitter(sim::SimProcess& process, kv::KvStore& store,
+                                 const ServiceIdentity& self);
+ServiceHost::Service MakeHandler(sim::SimProcess& process, kv::KvStore& store,
+                                 const ServiceIdentity& self,
+                                 std::unique_ptr<handler::DeliveryTransport> transport);
 
 }  // namespace escapement::simulation
 

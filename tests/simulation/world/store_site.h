@@ -12,7 +12,7 @@
 
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
-#include "common/kv/memory/mem_disk.h"
+#include "common/kv/memory/mem_kv_store.h"
 #include "common/sim/sim_network.h"
 #include "common/sim/sim_process.h"
 #include "tests/simulation/record/history.h"

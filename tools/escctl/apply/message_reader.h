@@ -1,7 +1,7 @@
 // The values of a file, YAML or JSON, as one tree. Pure.
 //
 // A scalar of YAML is a string, whatever it looks like: the field that it is for decides how it is
-// read (message_reader.h). So `minute: 0` and `minute: "0"` are the same. A plain `null`, `~` or
+// read. So `minute: 0` and `minute: "0"` are the same. A plain `null`, `~` or
 // nothing is null.
 
 #ifndef TOOLS_ESCCTL_APPLY_MESSAGE_READER_H_

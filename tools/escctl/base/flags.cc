@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/status_macros.h"
 
 namespace escapement::escctl {
 
@@ -42,6 +43,80 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePairs(
     parsed.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
   }
   return parsed;
+}
+
+void ThrottleFlags::Add(CLI::App& command) {
+  command.add_option("--policy", policy_, "id or full name of a throttling policy; \"\" for none");
+  command.add_option("--window", window_,
+                     "time in which a run must be delivered, e.g. 1h; \"\" for none");
+  command.add_option("--pacing", pacing_, "how events are spread over the window: soonest or even");
+  command.add_option(
+      "--on-close", on_close_,
+      "rule for unsent events when the window closes: finish-late, drop or carry-over");
+  command.add_option("--completion", completion_,
+                     "when an event has ended: on-delivery, or on-release of its token");
+  auto* http = command.add_option("--on-complete-http", on_complete_http_,
+                                  "report the end of each run by HTTP to this URI; \"\" for none");
+  command
+      .add_option("--on-complete-grpc", on_complete_grpc_,
+                  "report it by gRPC to a TriggerReceiver at host:port")
+      ->excludes(http);
+}
+
+absl::Status ThrottleFlags::ApplyWindow(v1::Schedule& schedule,
+                                        std::vector<std::string>& fields) const {
+  if (window_.has_value() && window_->empty()) {
+    if (pacing_.has_value() || on_close_.has_value())
+      return absl::InvalidArgumentError("--pacing and --on-close need a window");
+    schedule.clear_window();
+    fields.push_back("window");
+    return absl::OkStatus();
+  }
+  if (window_.has_value()) {
+    ASSIGN_OR_RETURN(auto duration, ParseDurationFlag("--window", *window_));
+    *schedule.mutable_window()->mutable_duration() = duration;
+    fields.push_back("window.duration");
+  }
+  if (pacing_.has_value()) {
+    v1::Window::Pacing pacing;
+    if (!v1::Window::Pacing_Parse(EnumName(*pacing_), &pacing))
+      return NoSuchValue("--pacing", *pacing_, "soonest, even");
+    schedule.mutable_window()->set_pacing(pacing);
+    fields.push_back("window.pacing");
+  }
+  if (on_close_.has_value()) {
+    v1::Window::OnClose on_close;
+    if (!v1::Window::OnClose_Parse(EnumName(*on_close_), &on_close))
+      return NoSuchValue("--on-close", *on_close_, "finish-late, drop, carry-over");
+    schedule.mutable_window()->set_on_close(on_close);
+    fields.push_back("window.on_close");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ThrottleFlags::Apply(const std::function<std::string(const std::string&)>& policy_name,
+                                  v1::Schedule& schedule, std::vector<std::string>& fields) const {
+  if (policy_.has_value()) {
+    schedule.set_policy(policy_->empty() ? std::string() : policy_name(*policy_));
+    fields.push_back("policy");
+  }
+  RETURN_IF_ERROR(ApplyWindow(schedule, fields));
+  if (completion_.has_value()) {
+    v1::Completion completion;
+    if (!v1::Completion_Parse(EnumName(*completion_), &completion))
+      return NoSuchValue("--completion", *completion_, "on-delivery, on-release");
+    schedule.set_completion(completion);
+    fields.push_back("completion");
+  }
+  if (!on_complete_http_.has_value() && !on_complete_grpc_.has_value()) return absl::OkStatus();
+  schedule.clear_on_complete();
+  if (!on_complete_http_.value_or("").empty()) {
+    schedule.mutable_on_complete()->mutable_http()->set_uri(*on_complete_http_);
+  } else if (!on_complete_grpc_.value_or("").empty()) {
+    schedule.mutable_on_complete()->mutable_grpc()->set_uri(*on_complete_grpc_);
+  }
+  fields.push_back("on_complete");
+  return absl::OkStatus();
 }
 
 }  // namespace escapement::escctl

@@ -3,17 +3,21 @@
 #ifndef TOOLS_ESCCTL_BASE_FLAGS_H_
 #define TOOLS_ESCCTL_BASE_FLAGS_H_
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
+#include "escapement/v1/resources.pb.h"
 #include "google/protobuf/duration.pb.h"
 #include "tools/escctl/base/pages.h"
 #include "tools/escctl/base/session.h"
@@ -113,6 +117,29 @@ class ListFlags {
   std::string filter_;
   std::string order_by_;
   WatchFlags watch_;
+};
+
+// Flags about throttling, and about the events at the end of runs.
+
+class ThrottleFlags {
+ public:
+  void Add(CLI::App& command);
+
+  // Writes the given flags into the schedule and appends the mask paths that it set; an empty text
+  // clears its field. `policy_name` turns an id into a policy's full name.
+  absl::Status Apply(const std::function<std::string(const std::string&)>& policy_name,
+                     v1::Schedule& schedule, std::vector<std::string>& fields) const;
+
+ private:
+  absl::Status ApplyWindow(v1::Schedule& schedule, std::vector<std::string>& fields) const;
+
+  std::optional<std::string> policy_;
+  std::optional<std::string> window_;
+  std::optional<std::string> pacing_;
+  std::optional<std::string> on_close_;
+  std::optional<std::string> completion_;
+  std::optional<std::string> on_complete_http_;
+  std::optional<std::string> on_complete_grpc_;
 };
 
 }  // namespace escapement::escctl

@@ -11,7 +11,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "common/auth/api_key.h"
+#include "common/auth/key_directory.h"
+#include "common/base/status_macros.h"
 
 namespace escapement::escctl {
 namespace {
@@ -21,7 +22,7 @@ constexpr size_t kKeyBytesMax = 6000;  // metadata of a call have at most 8 KiB
 }  // namespace
 
 absl::StatusOr<std::string> ReadKeyFile(const std::string& path) {
-  if (auto status = CheckKeyPath(path); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckKeyPath(path));
   // The path may be a pipe: this waits for its writer, which ReadBoundedFile does not.
   std::ifstream file(path, std::ios::binary);
   std::string bytes(kKeyBytesMax + 1, '\0');
@@ -68,7 +69,7 @@ std::string WithoutKeys(absl::string_view text) {
 }
 
 absl::StatusOr<NewKeyFile> NewKeyFile::Create(const std::string& path) {
-  if (auto status = CheckKeyPath(path); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckKeyPath(path));
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file >= 0) return NewKeyFile(path, file);
   if (errno == EEXIST) {

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
 #include "tools/escctl/base/flags.h"
 
 namespace escapement::escctl {
@@ -85,20 +86,16 @@ absl::StatusOr<v1::Target> TargetKindFlags::Http() const {
   v1::HttpTarget& http = *target.mutable_http();
   http.set_uri(http_);
   http.set_method(method_);
-  auto headers = ParsePairs("--header", headers_);
-  if (!headers.ok()) return headers.status();
-  for (const auto& [name, value] : *headers) (*http.mutable_headers())[name] = value;
-  auto secret_headers = ParsePairs("--secret-header", secret_headers_);
-  if (!secret_headers.ok()) return secret_headers.status();
-  for (const auto& [name, text] : *secret_headers) {
-    auto value = SecretOrFile(text);
-    if (!value.ok()) return value.status();
-    (*http.mutable_secret_headers())[name] = *std::move(value);
+  ASSIGN_OR_RETURN(auto headers, ParsePairs("--header", headers_));
+  for (const auto& [name, value] : headers) (*http.mutable_headers())[name] = value;
+  ASSIGN_OR_RETURN(auto secret_headers, ParsePairs("--secret-header", secret_headers_));
+  for (const auto& [name, text] : secret_headers) {
+    ASSIGN_OR_RETURN(auto value, SecretOrFile(text));
+    (*http.mutable_secret_headers())[name] = std::move(value);
   }
   for (const std::string& text : signing_secrets_) {
-    auto secret = SecretOrFile(text);
-    if (!secret.ok()) return secret.status();
-    http.add_signing_secrets(*std::move(secret));
+    ASSIGN_OR_RETURN(auto secret, SecretOrFile(text));
+    http.add_signing_secrets(std::move(secret));
   }
   return target;
 }
@@ -107,9 +104,8 @@ absl::StatusOr<v1::Target> TargetKindFlags::Sqs() const {
   v1::Target target;
   target.mutable_sqs()->set_queue_url(sqs_);
   target.mutable_sqs()->set_region(sqs_region_);
-  auto credentials = SecretOrFile(sqs_credentials_);
-  if (!credentials.ok()) return credentials.status();
-  target.mutable_sqs()->set_credentials(*std::move(credentials));
+  ASSIGN_OR_RETURN(auto credentials, SecretOrFile(sqs_credentials_));
+  target.mutable_sqs()->set_credentials(std::move(credentials));
   return target;
 }
 
@@ -126,10 +122,9 @@ absl::StatusOr<v1::Target> TargetKindFlags::Kafka() const {
 }
 
 absl::StatusOr<v1::Target> TargetKindFlags::Slack() const {
-  auto url = SecretOrFile(slack_);
-  if (!url.ok()) return url.status();
+  ASSIGN_OR_RETURN(auto url, SecretOrFile(slack_));
   v1::Target target;
-  target.mutable_slack()->set_webhook_url(*std::move(url));
+  target.mutable_slack()->set_webhook_url(std::move(url));
   return target;
 }
 
@@ -146,10 +141,9 @@ absl::StatusOr<v1::Target> TargetKindFlags::Email() const {
 }
 
 absl::StatusOr<v1::Target> TargetKindFlags::Json() const {
-  auto json = TextOrFile(json_);
-  if (!json.ok()) return json.status();
+  ASSIGN_OR_RETURN(auto json, TextOrFile(json_));
   v1::Target target;
-  const auto read = google::protobuf::util::JsonStringToMessage(*json, &target);
+  const auto read = google::protobuf::util::JsonStringToMessage(json, &target);
   if (read.ok()) return target;
   return absl::InvalidArgumentError(
       absl::StrCat("--target: ", absl::string_view(read.message().data(), read.message().size())));
@@ -175,16 +169,14 @@ void TargetFlags::Add(CLI::App& command) {
 
 template <typename Message>
 absl::Status TargetFlags::ApplyTo(Message& message, std::vector<std::string>& fields) const {
-  auto target = kind_.Target();
-  if (!target.ok()) return target.status();
-  if (target->has_value()) {
-    *message.mutable_target() = **std::move(target);
+  ASSIGN_OR_RETURN(auto target, kind_.Target());
+  if (target.has_value()) {
+    *message.mutable_target() = *std::move(target);
     fields.push_back("target");
   }
   if (!payload_.empty()) {
-    auto payload = TextOrFile(payload_);
-    if (!payload.ok()) return payload.status();
-    message.set_payload(*std::move(payload));
+    ASSIGN_OR_RETURN(auto payload, TextOrFile(payload_));
+    message.set_payload(std::move(payload));
     fields.push_back("payload");
   }
   if (!content_type_.empty()) {
@@ -192,9 +184,8 @@ absl::Status TargetFlags::ApplyTo(Message& message, std::vector<std::string>& fi
     fields.push_back("content_type");
   }
   if (!delivery_timeout_.empty()) {
-    auto timeout = ParseDurationFlag("--delivery-timeout", delivery_timeout_);
-    if (!timeout.ok()) return timeout.status();
-    *message.mutable_delivery_timeout() = *timeout;
+    ASSIGN_OR_RETURN(auto timeout, ParseDurationFlag("--delivery-timeout", delivery_timeout_));
+    *message.mutable_delivery_timeout() = timeout;
     fields.push_back("delivery_timeout");
   }
   if (priority_ >= 0) {
@@ -211,15 +202,13 @@ absl::Status TargetFlags::ApplyRetry(Message& message, std::vector<std::string>&
     fields.push_back("retry_policy.max_attempts");
   }
   if (!min_backoff_.empty()) {
-    auto backoff = ParseDurationFlag("--min-backoff", min_backoff_);
-    if (!backoff.ok()) return backoff.status();
-    *message.mutable_retry_policy()->mutable_min_backoff() = *backoff;
+    ASSIGN_OR_RETURN(auto backoff, ParseDurationFlag("--min-backoff", min_backoff_));
+    *message.mutable_retry_policy()->mutable_min_backoff() = backoff;
     fields.push_back("retry_policy.min_backoff");
   }
   if (!max_backoff_.empty()) {
-    auto backoff = ParseDurationFlag("--max-backoff", max_backoff_);
-    if (!backoff.ok()) return backoff.status();
-    *message.mutable_retry_policy()->mutable_max_backoff() = *backoff;
+    ASSIGN_OR_RETURN(auto backoff, ParseDurationFlag("--max-backoff", max_backoff_));
+    *message.mutable_retry_policy()->mutable_max_backoff() = backoff;
     fields.push_back("retry_policy.max_backoff");
   }
   if (retry_keep_.has_value()) {

@@ -1,9 +1,8 @@
-#include "tools/escctl/base/throttle_flags.h"
-
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tools/escctl/base/flags.h"
 
 namespace escapement::escctl {
 namespace throttle_flags_test {

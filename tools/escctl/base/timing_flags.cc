@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/status_macros.h"
 #include "tools/escctl/base/flags.h"
 
 namespace escapement::escctl {
@@ -66,10 +67,9 @@ void TimingFlags::Add(CLI::App& command) {
 }
 
 absl::Status TimingFlags::ApplyCronFields(v1::Schedule& schedule, Fields& fields) const {
-  auto pairs = ParsePairs("--cron-field", cron_fields_);
-  if (!pairs.ok()) return pairs.status();
+  ASSIGN_OR_RETURN(auto pairs, ParsePairs("--cron-field", cron_fields_));
   v1::CronFields* message = schedule.mutable_cron_fields();
-  for (const auto& [name, value] : *pairs) {
+  for (const auto& [name, value] : pairs) {
     const std::string path = absl::AsciiStrToLower(EnumName(name));
     const auto* field = v1::CronFields::descriptor()->FindFieldByName(path);
     if (field == nullptr) {
@@ -94,27 +94,24 @@ absl::Status TimingFlags::ApplyWhen(absl::Time now, v1::Schedule& schedule, Fiel
     fields.push_back("cron");
   }
   if (!cron_fields_.empty()) {
-    if (absl::Status status = ApplyCronFields(schedule, fields); !status.ok()) return status;
+    RETURN_IF_ERROR(ApplyCronFields(schedule, fields));
   }
   if (!every_.empty()) {
-    auto every = ParseDurationFlag("--every", every_);
-    if (!every.ok()) return every.status();
-    *schedule.mutable_interval()->mutable_every() = *every;
+    ASSIGN_OR_RETURN(auto every, ParseDurationFlag("--every", every_));
+    *schedule.mutable_interval()->mutable_every() = every;
     fields.push_back("interval.every");
   }
   if (!anchor_.empty()) {
-    auto anchor = ParseTimeFlag("--anchor", anchor_, now);
-    if (!anchor.ok()) return anchor.status();
-    *schedule.mutable_interval()->mutable_anchor_time() = *anchor;
+    ASSIGN_OR_RETURN(auto anchor, ParseTimeFlag("--anchor", anchor_, now));
+    *schedule.mutable_interval()->mutable_anchor_time() = anchor;
     fields.push_back("interval.anchor_time");
   }
   if (at_.empty()) return absl::OkStatus();
   schedule.clear_when();
   schedule.clear_times();
   for (const std::string& text : at_) {
-    auto time = ParseTimeFlag("--at", text, now);
-    if (!time.ok()) return time.status();
-    *schedule.add_times() = *time;
+    ASSIGN_OR_RETURN(auto time, ParseTimeFlag("--at", text, now));
+    *schedule.add_times() = time;
   }
   fields.push_back("times");
   return absl::OkStatus();
@@ -124,18 +121,16 @@ absl::Status TimingFlags::ApplyRange(absl::Time now, v1::Schedule& schedule, Fie
   if (start_.has_value()) {
     schedule.clear_start_time();
     if (!start_->empty()) {
-      auto time = ParseTimeFlag("--start", *start_, now);
-      if (!time.ok()) return time.status();
-      *schedule.mutable_start_time() = *time;
+      ASSIGN_OR_RETURN(auto time, ParseTimeFlag("--start", *start_, now));
+      *schedule.mutable_start_time() = time;
     }
     fields.push_back("start_time");
   }
   if (end_.has_value()) {
     schedule.clear_end_time();
     if (!end_->empty()) {
-      auto time = ParseTimeFlag("--end", *end_, now);
-      if (!time.ok()) return time.status();
-      *schedule.mutable_end_time() = *time;
+      ASSIGN_OR_RETURN(auto time, ParseTimeFlag("--end", *end_, now));
+      *schedule.mutable_end_time() = time;
     }
     fields.push_back("end_time");
   }
@@ -175,9 +170,8 @@ absl::Status TimingFlags::ApplyMisfire(v1::Schedule& schedule, Fields& fields) c
     fields.push_back("misfire_policy.action");
   }
   if (!misfire_threshold_.empty()) {
-    auto threshold = ParseDurationFlag("--misfire-threshold", misfire_threshold_);
-    if (!threshold.ok()) return threshold.status();
-    *schedule.mutable_misfire_policy()->mutable_threshold() = *threshold;
+    ASSIGN_OR_RETURN(auto threshold, ParseDurationFlag("--misfire-threshold", misfire_threshold_));
+    *schedule.mutable_misfire_policy()->mutable_threshold() = threshold;
     fields.push_back("misfire_policy.threshold");
   }
   if (max_catch_up_.has_value()) {
@@ -199,9 +193,8 @@ absl::Status TimingFlags::ApplyOthers(v1::Schedule& schedule, Fields& fields) co
   if (jitter_.has_value()) {
     schedule.clear_jitter();
     if (!jitter_->empty()) {
-      auto jitter = ParseDurationFlag("--jitter", *jitter_);
-      if (!jitter.ok()) return jitter.status();
-      *schedule.mutable_jitter() = *jitter;
+      ASSIGN_OR_RETURN(auto jitter, ParseDurationFlag("--jitter", *jitter_));
+      *schedule.mutable_jitter() = jitter;
     }
     fields.push_back("jitter");
   }
@@ -226,7 +219,7 @@ absl::Status TimingFlags::Apply(absl::Time now, v1::Schedule& schedule, Fields& 
 absl::Status TimingFlags::Apply(absl::Time now, v1::PreviewScheduleRequest& request) const {
   v1::Schedule schedule;
   Fields fields;
-  if (absl::Status status = Apply(now, schedule, fields); !status.ok()) return status;
+  RETURN_IF_ERROR(Apply(now, schedule, fields));
   if (schedule.has_cron()) request.set_cron(schedule.cron());
   if (schedule.has_cron_fields()) *request.mutable_cron_fields() = schedule.cron_fields();
   if (schedule.has_interval()) *request.mutable_interval() = schedule.interval();

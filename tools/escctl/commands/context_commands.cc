@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/escctl/base/contexts.h"
 #include "tools/escctl/base/key_file.h"
@@ -81,7 +82,7 @@ void AddUseAndDelete(CLI::App& group, Session& session) {
   use->add_option("name", *name, "name of the context")->required();
   use->callback([name, &session] {
     Change(session, [&](Contexts& contexts) {
-      if (auto status = CheckExists(contexts, *name); !status.ok()) return status;
+      RETURN_IF_ERROR(CheckExists(contexts, *name));
       contexts.current = *name;
       session.Say(absl::StrCat("context ", *name, " is the current one"));
       return absl::OkStatus();
@@ -91,7 +92,7 @@ void AddUseAndDelete(CLI::App& group, Session& session) {
   remove->add_option("name", *name, "name of the context")->required();
   remove->callback([name, &session] {
     Change(session, [&](Contexts& contexts) {
-      if (auto status = CheckExists(contexts, *name); !status.ok()) return status;
+      RETURN_IF_ERROR(CheckExists(contexts, *name));
       contexts.by_name.erase(*name);
       if (contexts.current == *name) contexts.current.clear();
       session.Say(absl::StrCat("deleted context ", *name));

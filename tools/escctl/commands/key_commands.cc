@@ -11,6 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/auth/key_directory.h"
+#include "common/base/status_macros.h"
+#include "escapement/v1/audit_service.grpc.pb.h"
 #include "escapement/v1/key_service.grpc.pb.h"
 #include "tools/escctl/base/flags.h"
 #include "tools/escctl/base/key_file.h"
@@ -18,6 +21,7 @@
 #include "tools/escctl/commands/commands.h"
 
 namespace escapement::escctl {
+
 namespace {
 
 using google::protobuf::util::TimeUtil;
@@ -100,14 +104,12 @@ absl::StatusOr<ApiKey> WantedKey(const CreateOptions& o) {
   if (v1::Access::Role_Parse(o.role, &role)) key.set_role(role);  // CLI11 has checked it
   key.set_display_name(o.display_name);
   if (!o.expires_in.empty()) {
-    const auto lifetime = ParseLifetime(o.expires_in);
-    if (!lifetime.ok()) return lifetime.status();
+    ASSIGN_OR_RETURN(const auto lifetime, ParseLifetime(o.expires_in));
     *key.mutable_expire_time() =
-        TimeUtil::MicrosecondsToTimestamp(absl::ToUnixMicros(absl::Now() + *lifetime));
+        TimeUtil::MicrosecondsToTimestamp(absl::ToUnixMicros(absl::Now() + lifetime));
   } else if (!o.expire_time.empty()) {
-    const auto time = ParseTimeFlag("--expire-time", o.expire_time, absl::Now());
-    if (!time.ok()) return time.status();
-    *key.mutable_expire_time() = *time;
+    ASSIGN_OR_RETURN(const auto time, ParseTimeFlag("--expire-time", o.expire_time, absl::Now()));
+    *key.mutable_expire_time() = time;
   }
   return key;
 }
@@ -234,6 +236,94 @@ void AddKeyCommands(CLI::App& app, Session& session) {
   AddKeyCreate(*group, session);
   AddGetAndRevoke(*group, session);
   AddKeyList(*group, session);
+}
+
+// `escctl admin`.
+
+namespace {
+
+void Bootstrap(Session& session, const std::string& path, bool print) {
+  auto file = NewKeyFile::Create(path);
+  if (!file.ok()) return session.FailUsage(absl::StrCat("--key-file: ", file.status().message()));
+  const std::string key = auth::NewApiKey().ToString();
+  if (const absl::Status written = file->Write(key); !written.ok())
+    return session.FailUsage(absl::StrCat("--key-file: ", written.message()));
+  session.Say(absl::StrCat("a new key for an admin of all tenants is in ", path));
+  session.Say(absl::StrCat("start master or standalone with --require_credentials ",
+                           "--bootstrap_key_file=", path));
+  session.Say(absl::StrCat("then call with: escctl --key-file ", path, " tenant list"));
+  if (print) session.Print(absl::StrCat(key, "\n"));
+}
+
+}  // namespace
+
+void AddAdminCommands(CLI::App& app, Session& session) {
+  CLI::App* group = app.add_subcommand("admin", "steps of an installation");
+  group->require_subcommand(1);
+  group->fallthrough();
+  struct Options {
+    std::string path;
+    bool print = false;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command = group->add_subcommand(
+      "bootstrap",
+      "make the first key of an installation\n"
+      "No server is called. Master and standalone store the key when they are started with "
+      "--bootstrap_key_file; it is then an admin's key for all tenants.");
+  command->add_option("--key-file", o->path, "new file that gets the key, readable only by you")
+      ->required();
+  command->add_flag("--print", o->print, "print the key as well");
+  command->callback([o, &session] { Bootstrap(session, o->path, o->print); });
+}
+
+// `escctl audit`.
+
+namespace {
+
+using google::protobuf::util::TimeUtil;
+using v1::AuditEntry;
+using AuditStub = v1::AuditService::Stub;
+
+std::string Version(int64_t version) { return version == 0 ? "-" : absl::StrCat(version); }
+
+Row ToRow(const AuditEntry& entry) {
+  const bool versions = entry.version_before() != 0 || entry.version_after() != 0;
+  return {TimeUtil::ToString(entry.time()),
+          entry.principal(),
+          entry.role() == v1::Access::ROLE_UNSPECIFIED ? "-" : v1::Access::Role_Name(entry.role()),
+          entry.method(),
+          entry.resource().empty() ? "-" : entry.resource(),
+          versions ? absl::StrCat(Version(entry.version_before()), " to ",
+                                  Version(entry.version_after()))
+                   : "-",
+          entry.reason().empty() ? entry.result()
+                                 : absl::StrCat(entry.result(), " (", entry.reason(), ")"),
+          entry.source()};
+}
+
+}  // namespace
+
+void AddAuditCommands(CLI::App& app, Session& session) {
+  CLI::App* group = app.add_subcommand("audit", "audit: who changed what");
+  group->require_subcommand(1);
+  group->fallthrough();
+  CLI::App* list =
+      group->add_subcommand("list", "show changes and refused calls, the newest first");
+  auto flags = std::make_shared<ListFlags>();
+  flags->AddWithoutWatch(*list, "entries",
+                         "principal, method, resource, result and time, e.g. result != OK", "");
+  auto all_tenants = std::make_shared<bool>(false);
+  list->add_flag("--all-tenants", *all_tenants,
+                 "show those that concern all tenants: tenants, their keys, the store");
+  list->callback([flags, all_tenants, &session] {
+    v1::ListAuditEntriesRequest request;
+    if (*all_tenants) request.set_parent("tenants/-");
+    flags->Run(
+        session, {"TIME", "PRINCIPAL", "ROLE", "METHOD", "RESOURCE", "VERSION", "RESULT", "SOURCE"},
+        &AuditStub::ListAuditEntries, request,
+        [](auto& page) { return page.mutable_audit_entries(); }, ToRow);
+  });
 }
 
 }  // namespace escapement::escctl

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "escapement/v1/policy_service.grpc.pb.h"
 #include "tools/escctl/base/flags.h"
 #include "tools/escctl/base/pages.h"
@@ -89,9 +90,8 @@ struct Limits {
 
   absl::Status Apply(ThrottlePolicy& policy, std::vector<std::string>& fields) const {
     if (!file.empty()) {
-      auto text = TextOrFile(absl::StrCat("@", file == "-" ? "/dev/stdin" : file));
-      if (!text.ok()) return text.status();
-      const auto parsed = google::protobuf::util::JsonStringToMessage(*text, &policy);
+      ASSIGN_OR_RETURN(auto text, TextOrFile(absl::StrCat("@", file == "-" ? "/dev/stdin" : file)));
+      const auto parsed = google::protobuf::util::JsonStringToMessage(text, &policy);
       if (!parsed.ok())
         return absl::InvalidArgumentError(absl::StrCat(file, ": ", parsed.ToString()));
     }
@@ -114,9 +114,8 @@ struct Limits {
     });
     set(display_name, "display_name", [&](const std::string& v) { policy.set_display_name(v); });
     if (!hold_timeout.has_value()) return absl::OkStatus();
-    auto hold = ParseDurationFlag("--hold-timeout", *hold_timeout);
-    if (!hold.ok()) return hold.status();
-    *policy.mutable_hold_timeout() = *hold;
+    ASSIGN_OR_RETURN(auto hold, ParseDurationFlag("--hold-timeout", *hold_timeout));
+    *policy.mutable_hold_timeout() = hold;
     fields.push_back("hold_timeout");
     return absl::OkStatus();
   }

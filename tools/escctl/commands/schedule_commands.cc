@@ -5,12 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 #include "escapement/v1/run_service.grpc.pb.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
 #include "tools/escctl/base/flags.h"
 #include "tools/escctl/base/resource_text.h"
 #include "tools/escctl/base/target_flags.h"
-#include "tools/escctl/base/throttle_flags.h"
 #include "tools/escctl/base/timing_flags.h"
 #include "tools/escctl/base/watch.h"
 #include "tools/escctl/commands/commands.h"
@@ -79,9 +79,8 @@ struct Definition {
   absl::Status Apply(const Session& session, v1::Schedule& schedule,
                      std::vector<std::string>& fields) const {
     if (!file.empty()) {
-      auto text = TextOrFile(absl::StrCat("@", file == "-" ? "/dev/stdin" : file));
-      if (!text.ok()) return text.status();
-      const auto parsed = google::protobuf::util::JsonStringToMessage(*text, &schedule);
+      ASSIGN_OR_RETURN(auto text, TextOrFile(absl::StrCat("@", file == "-" ? "/dev/stdin" : file)));
+      const auto parsed = google::protobuf::util::JsonStringToMessage(text, &schedule);
       if (!parsed.ok())
         return absl::InvalidArgumentError(absl::StrCat(file, ": ", parsed.ToString()));
     }
@@ -89,21 +88,20 @@ struct Definition {
       schedule.set_display_name(display_name);
       fields.push_back("display_name");
     }
-    if (auto status = timing.Apply(absl::Now(), schedule, fields); !status.ok()) return status;
+    RETURN_IF_ERROR(timing.Apply(absl::Now(), schedule, fields));
     if (event_count > 0) {
       schedule.set_event_count(event_count);
       fields.push_back("event_count");
     }
     if (!labels.empty()) {
-      auto pairs = ParsePairs("--label", labels);
-      if (!pairs.ok()) return pairs.status();
-      for (const auto& [key, value] : *pairs) (*schedule.mutable_labels())[key] = value;
+      ASSIGN_OR_RETURN(auto pairs, ParsePairs("--label", labels));
+      for (const auto& [key, value] : pairs) (*schedule.mutable_labels())[key] = value;
       fields.push_back("labels");
     }
     const auto policy_name = [&session](const std::string& policy) {
       return session.FullName("policies", policy);
     };
-    if (auto status = throttle.Apply(policy_name, schedule, fields); !status.ok()) return status;
+    RETURN_IF_ERROR(throttle.Apply(policy_name, schedule, fields));
     return target.Apply(schedule, fields);
   }
 };

@@ -7,10 +7,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "common/kv/layout.h"
 #include "common/kv/snapshot_file/snapshot_file.h"
 #include "common/rpc/status_conversion.h"
-#include "common/status/return_if_error.h"
 #include "escapement/v1/store_service.grpc.pb.h"
 #include "tools/escctl/commands/commands.h"
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "escapement/v1/tenant_service.grpc.pb.h"
 #include "tools/escctl/base/flags.h"
 #include "tools/escctl/commands/commands.h"
@@ -81,10 +82,9 @@ struct TenantFlags {
       fields.push_back("state");
     }
     if (retention.has_value()) {
-      const auto parsed_retention = ParseDurationFlag("--retention", *retention);
-      if (!parsed_retention.ok()) return parsed_retention.status();
-      if (TimeUtil::DurationToNanoseconds(*parsed_retention) != 0)
-        *tenant.mutable_retention() = *parsed_retention;
+      ASSIGN_OR_RETURN(const auto parsed_retention, ParseDurationFlag("--retention", *retention));
+      if (TimeUtil::DurationToNanoseconds(parsed_retention) != 0)
+        *tenant.mutable_retention() = parsed_retention;
       fields.push_back("retention");
     }
     quotas.Apply(*tenant.mutable_quotas(), fields);

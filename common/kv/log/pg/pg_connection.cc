@@ -10,8 +10,8 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "common/kv/log/pg/pg_session.h"
-#include "common/status/return_if_error.h"
 
 namespace escapement::kv {
 
@@ -23,10 +23,9 @@ PgConnection::PgConnection(pg_conn* connection) : connection_(connection, &PQfin
 
 absl::StatusOr<std::unique_ptr<PgConnection>> PgConnection::Open(
     const std::string& url, const std::string& application_name) {
-  const auto conninfo = MakePgConninfo(url, application_name);
-  if (!conninfo.ok()) return conninfo.status();
+  ASSIGN_OR_RETURN(const auto conninfo, MakePgConninfo(url, application_name));
   std::vector<const char*> keywords, values;
-  for (const auto& [keyword, value] : *conninfo) {
+  for (const auto& [keyword, value] : conninfo) {
     keywords.push_back(keyword.c_str());
     values.push_back(value.c_str());
   }
@@ -181,13 +180,12 @@ bool LostRace(const absl::Status& status) {
 
 // -1 if there is no schema.
 absl::StatusOr<int> Version(PgConnection& connection) {
-  const auto exists = connection.Query("SELECT to_regclass('escapement.log_version') IS NOT NULL");
-  if (!exists.ok()) return exists.status();
-  if (exists->front().front() != "t") return -1;
-  const auto rows = connection.Query("SELECT version FROM escapement.log_version");
-  if (!rows.ok()) return rows.status();
+  ASSIGN_OR_RETURN(const auto exists,
+                   connection.Query("SELECT to_regclass('escapement.log_version') IS NOT NULL"));
+  if (exists.front().front() != "t") return -1;
+  ASSIGN_OR_RETURN(const auto rows, connection.Query("SELECT version FROM escapement.log_version"));
   int version = -1;
-  if (rows->size() != 1 || !absl::SimpleAtoi(rows->front().front(), &version))
+  if (rows.size() != 1 || !absl::SimpleAtoi(rows.front().front(), &version))
     return absl::DataLossError("escapement.log_version does not have one row");
   return version;
 }
@@ -205,9 +203,9 @@ absl::StatusOr<int> TryMigrate(PgConnection& connection, absl::Span<const PgSche
   if (*version == known) return version;
   if (*version < 0) {
     // A role without the right to create schemas may use one that is there.
-    const auto schema = connection.Query("SELECT to_regnamespace('escapement') IS NOT NULL");
-    if (!schema.ok()) return schema.status();
-    if (schema->front().front() != "t")
+    ASSIGN_OR_RETURN(const auto schema,
+                     connection.Query("SELECT to_regnamespace('escapement') IS NOT NULL"));
+    if (schema.front().front() != "t")
       RETURN_IF_ERROR(connection.Query("CREATE SCHEMA IF NOT EXISTS escapement").status());
     RETURN_IF_ERROR(connection
                         .Query("CREATE TABLE IF NOT EXISTS escapement.log_version AS "
@@ -237,9 +235,8 @@ absl::StatusOr<int> MigratePgSchema(const std::string& url, absl::Span<const PgS
   constexpr int kAttempts = 10;
   for (int attempt = 1;; ++attempt) {
     // A failed attempt ends with its connection, and so does its transaction.
-    auto connection = PgConnection::Open(url, "escapement-migration");
-    if (!connection.ok()) return connection.status();
-    absl::StatusOr<int> version = TryMigrate(**connection, steps);
+    ASSIGN_OR_RETURN(auto connection, PgConnection::Open(url, "escapement-migration"));
+    absl::StatusOr<int> version = TryMigrate(*connection, steps);
     if (version.ok() || attempt == kAttempts || !LostRace(version.status())) return version;
   }
 }

@@ -2,6 +2,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "common/kv/log/pg/pg_connection.h"
 
 namespace escapement::kv {
@@ -73,9 +74,8 @@ std::vector<PgFinding> JudgePgServer(const PgServerFacts& facts) {
 }
 
 absl::StatusOr<PgServerFacts> ReadPgServerFacts(const std::string& url) {
-  auto connection = PgConnection::Open(url, "escapement-check");
-  if (!connection.ok()) return connection.status();
-  const auto rows = (*connection)->Query(R"(
+  ASSIGN_OR_RETURN(auto connection, PgConnection::Open(url, "escapement-check"));
+  const auto rows = connection->Query(R"(
 SELECT current_setting('server_version_num'), current_setting('fsync'),
   current_setting('full_page_writes'), pg_is_in_recovery(),
   current_setting('default_transaction_read_only'), current_setting('data_checksums'),
@@ -95,7 +95,7 @@ SELECT current_setting('server_version_num'), current_setting('fsync'),
   facts.in_recovery = row[3] == "t";
   facts.read_only = row[4] == "on";
   facts.data_checksums = row[5] == "on";
-  facts.pooler = backend != (*connection)->BackendPid();
+  facts.pooler = backend != connection->BackendPid();
   facts.synchronous_commit = row[7];
   facts.synchronous_standby_names = row[8];
   facts.sees_standbys = row[10] == "t";

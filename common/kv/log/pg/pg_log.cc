@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
+#include "common/base/status_macros.h"
 #include "common/kv/log/pg/pg_appender.h"
 #include "common/kv/log/pg/pg_connection.h"
 #include "common/kv/log/pg/pg_session.h"
@@ -134,18 +135,16 @@ absl::StatusOr<std::unique_ptr<PgLog>> PgLog::Make(Runtime& runtime, const Optio
         "the name of a shared log has 1 to 32 lower-case letters, digits and hyphens");
   }
   const std::string writer_name = absl::StrCat("escapement-writer-", options.store);
-  auto writer_conninfo = MakePgConninfo(options.url, writer_name);
-  if (!writer_conninfo.ok()) return writer_conninfo.status();
-  auto worker_conninfo =
-      MakePgConninfo(options.url, absl::StrCat("escapement-worker-", options.store));
-  if (!worker_conninfo.ok()) return worker_conninfo.status();
-  PgSession::Options writer{.conninfo = *std::move(writer_conninfo),
+  ASSIGN_OR_RETURN(auto writer_conninfo, MakePgConninfo(options.url, writer_name));
+  ASSIGN_OR_RETURN(auto worker_conninfo,
+                   MakePgConninfo(options.url, absl::StrCat("escapement-worker-", options.store)));
+  PgSession::Options writer{.conninfo = std::move(writer_conninfo),
                             .thread_name = "log-writer",
                             .statements = pg::WriterStatements(),
                             .setup = Setup(options),
                             .silence_max = options.silence_max};
   writer.in_flight_max = static_cast<size_t>(std::max(1, options.appends_in_flight_max));
-  PgSession::Options worker{.conninfo = *std::move(worker_conninfo),
+  PgSession::Options worker{.conninfo = std::move(worker_conninfo),
                             .thread_name = "log-worker",
                             .statements = pg::WorkerStatements(),
                             .setup = Setup(options),
@@ -240,10 +239,10 @@ void PgLog::ListSnapshots(Callback<std::vector<Snapshot>> done) {
                [](const PgRows& rows) -> absl::StatusOr<std::vector<Snapshot>> {
                  std::vector<Snapshot> snapshots;
                  for (size_t row = 0; row < rows.size(); ++row) {
-                   auto snapshot = DecodeSnapshot({rows.Bigint(row, 0), rows.Bigint(row, 1)},
-                                                  rows.Bytes(row, 2));
-                   if (!snapshot.ok()) return snapshot.status();
-                   snapshots.push_back(*std::move(snapshot));
+                   ASSIGN_OR_RETURN(auto snapshot,
+                                    DecodeSnapshot({rows.Bigint(row, 0), rows.Bigint(row, 1)},
+                                                   rows.Bytes(row, 2)));
+                   snapshots.push_back(std::move(snapshot));
                  }
                  return snapshots;
                });

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/base/status_macros.h"
 #include "common/kv/commit_validation.h"
 #include "common/kv/engine/commit_engine.h"
 #include "common/kv/layout.h"
@@ -59,9 +60,8 @@ absl::StatusOr<std::shared_ptr<MemLeadingStore>> MemLeadingStore::Open(
   kernel.lease_ttl = store->options_.lease_ttl;
   kernel.boot_id = runtime.clock().BootId();
   kernel.clock_age = clock_age;
-  auto loaded = StoreKernel::Load(kernel, store->base_, store->Reading());
-  if (!loaded.ok()) return loaded.status();
-  store->kernel_ = *std::move(loaded);
+  ASSIGN_OR_RETURN(auto loaded, StoreKernel::Load(kernel, store->base_, store->Reading()));
+  store->kernel_ = std::move(loaded);
   store->seq_ = store->kernel_->seq();
   store->hub_ = std::make_unique<WatchHub>(store->seq_, store->options_.watch_history_bytes_max);
   store->StartBatch();

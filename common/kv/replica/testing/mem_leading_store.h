@@ -22,7 +22,7 @@
 #include "common/kv/engine/store_kernel.h"
 #include "common/kv/engine/watch_hub.h"
 #include "common/kv/kv_store.h"
-#include "common/kv/memory/mem_disk.h"
+#include "common/kv/memory/mem_kv_store.h"
 #include "common/kv/replica/leader_log.h"
 #include "common/kv/replica/takeover_timer.h"
 #include "common/runtime/runtime.h"

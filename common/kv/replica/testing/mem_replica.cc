@@ -4,11 +4,11 @@
 
 #include "common/base/check.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "common/kv/engine/store_clock.h"
 #include "common/kv/engine/store_kernel.h"
 #include "common/kv/layout.h"
 #include "common/kv/replica/log_record.h"
-#include "common/status/return_if_error.h"
 
 namespace escapement::kv {
 namespace {

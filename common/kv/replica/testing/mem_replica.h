@@ -18,7 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/kv/layout.h"
-#include "common/kv/memory/mem_disk.h"
+#include "common/kv/memory/mem_kv_store.h"
 #include "common/kv/replica/replica_copy.h"
 #include "common/kv/replica/testing/mem_leading_store.h"
 #include "common/runtime/runtime.h"

@@ -8,7 +8,7 @@
 #include "common/base/hash.h"
 #include "common/base/key_codec.h"
 #include "common/kv/replica/log_record.h"
-#include "common/kv/replica/snapshot_details.h"
+#include "common/kv/replica/snapshot_transfer.h"
 
 namespace escapement::kv {
 namespace {

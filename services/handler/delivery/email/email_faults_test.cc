@@ -13,9 +13,9 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fixtures/raw_call.h"
 #include "tests/fixtures/smtp/email_test.h"
 #include "tests/fixtures/smtp/smtp_peer.h"
-#include "tests/fixtures/tcp_socket.h"
 
 namespace escapement::handler {
 namespace email_faults_test {

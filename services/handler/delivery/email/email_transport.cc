@@ -35,16 +35,6 @@ namespace escapement::handler {
 
 namespace {
 
-constexpr int64_t kPollMillisMax = 60'000;
-constexpr absl::Duration kTimeoutMax = absl::Hours(20 * 24);
-
-MailInstant Now() { return std::chrono::steady_clock::now(); }
-
-std::chrono::microseconds Micros(absl::Duration duration) {
-  return std::chrono::microseconds(
-      absl::ToInt64Microseconds(std::clamp(duration, absl::ZeroDuration(), kTimeoutMax)));
-}
-
 // An attempt with its connection.
 struct ActiveMail {
   QueuedMail queued;
@@ -57,7 +47,7 @@ struct ActiveMail {
 struct IdleSession {
   std::string server;  // DeliveryContext::target_key
   std::unique_ptr<SmtpSession> session;
-  MailInstant close_at;
+  MonotonicMicros close_at = 0;
 };
 
 CURLM* NewMulti() {
@@ -91,13 +81,13 @@ class EmailTransport::Loop {
   }
 
   void Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) {
-    const MailInstant now = Now();
+    const MonotonicMicros now = MonotonicNow();
     bool wake = false;
     {
       absl::MutexLock lock(&mutex_);
       wake = inbox_.empty();  // the thread takes all at once
       for (DeliveryAttempt& attempt : attempts) {
-        const auto timeout = Micros(attempt.context->timeout);
+        const MonotonicMicros timeout = TimeoutMicros(attempt.context->timeout);
         inbox_.push_back({.attempt = std::move(attempt),
                           .sink = sink,
                           .start_by = now + timeout / 2,
@@ -111,7 +101,7 @@ class EmailTransport::Loop {
   void Run() {
     pthread_setname_np(pthread_self(), "email-transport");
     while (TakeInbox()) {
-      for (const QueuedMail& mail : queue_.TakeExpired(Now())) AnswerExpired(mail);
+      for (const QueuedMail& mail : queue_.TakeExpired(MonotonicNow())) AnswerExpired(mail);
       StartNext();
       if (connecting_ > 0) {
         int running = 0;
@@ -152,7 +142,7 @@ class EmailTransport::Loop {
   }
 
   void Start(std::unique_ptr<ActiveMail> active) {
-    if (active->queued.start_by <= Now()) {
+    if (active->queued.start_by <= MonotonicNow()) {
       queue_.Done(ServerOf(*active));
       return AnswerExpired(active->queued);
     }
@@ -170,14 +160,13 @@ class EmailTransport::Loop {
   // Opens a connection for the attempt.
   void Connect(std::unique_ptr<ActiveMail> active) {
     MakeRoom(ServerOf(*active));
-    const auto left =
-        std::chrono::duration_cast<std::chrono::microseconds>(active->queued.deadline - Now());
+    const absl::Duration left = absl::Microseconds(active->queued.deadline - MonotonicNow());
     active->session = std::make_unique<SmtpSession>(active->queued.attempt.context->definition);
-    const absl::Status begun = active->session->Connect(
-        {.multi = multi_,
-         .addresses = options_.addresses.get(),
-         .ehlo_name = options_.ehlo_name,
-         .timeout = std::min(options_.connect_timeout, absl::FromChrono(left))});
+    const absl::Status begun =
+        active->session->Connect({.multi = multi_,
+                                  .addresses = options_.addresses.get(),
+                                  .ehlo_name = options_.ehlo_name,
+                                  .timeout = std::min(options_.connect_timeout, left)});
     if (!begun.ok()) return Reject(*active, begun);
     ++connecting_;
     active_.emplace(active->session->easy(), std::move(active));
@@ -267,7 +256,7 @@ class EmailTransport::Loop {
     }
     idle_.push_back({.server = ServerOf(*owned),
                      .session = std::move(owned->session),
-                     .close_at = Now() + Micros(options_.idle_timeout)});
+                     .close_at = MonotonicNow() + TimeoutMicros(options_.idle_timeout)});
     if (idle_.size() > static_cast<size_t>(options_.idle_connections_max)) CloseIdle(idle_.begin());
   }
 
@@ -279,7 +268,7 @@ class EmailTransport::Loop {
 
   // Ends the attempts whose timeouts have passed.
   void EndExpired() {
-    const MailInstant now = Now();
+    const MonotonicMicros now = MonotonicNow();
     std::vector<ActiveMail*> expired;
     for (auto& [easy, active] : active_) {
       if (active->queued.deadline <= now) expired.push_back(active.get());
@@ -318,7 +307,7 @@ class EmailTransport::Loop {
 
   // The sessions are in the order of their times.
   void CloseIdle() {
-    const MailInstant now = Now();
+    const MonotonicMicros now = MonotonicNow();
     while (!idle_.empty() && idle_.front().close_at <= now) CloseIdle(idle_.begin());
   }
 
@@ -332,7 +321,7 @@ class EmailTransport::Loop {
     std::vector<curl_waitfd> waits;
     std::vector<CURL*> users;  // in the order of `waits`
     waits.reserve(active_.size() + idle_.size());
-    MailInstant until = queue_.earliest();
+    MonotonicMicros until = queue_.earliest();
     for (const auto& [easy, active] : active_) {
       until = std::min(until, active->queued.deadline);
       if (active->exchange == nullptr) continue;
@@ -346,17 +335,11 @@ class EmailTransport::Loop {
       waits.push_back({.fd = idle.session->fd(), .events = CURL_WAIT_POLLIN, .revents = 0});
       users.push_back(idle.session->easy());
     }
-    curl_multi_poll(multi_, waits.data(), static_cast<unsigned>(waits.size()), MillisUntil(until),
+    curl_multi_poll(multi_, waits.data(), static_cast<unsigned>(waits.size()), PollMillis(until),
                     nullptr);
     for (size_t i = 0; i < waits.size(); ++i) {
       if (waits[i].revents != 0) OnReady(users[i], waits[i].revents);
     }
-  }
-
-  static int MillisUntil(MailInstant until) {
-    if (until == MailInstant::max()) return static_cast<int>(kPollMillisMax);
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Now()).count();
-    return static_cast<int>(std::clamp<int64_t>(left + 1, 0, kPollMillisMax));
   }
 
   void OnReady(CURL* easy, int events) {

@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "services/handler/delivery/email/mail_message.h"
 #include "tests/fixtures/smtp/email_test.h"
 

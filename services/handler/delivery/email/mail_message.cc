@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/hash.h"
 #include "common/base/printable_text.h"
+#include "common/base/status_macros.h"
 #include "common/templates/event_template.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/delivery/facts.h"
@@ -221,20 +222,19 @@ void AppendFacts(const DeliveryAttempt& attempt, const EventFacts& facts, std::s
 
 absl::StatusOr<std::string> MailOf(const DeliveryAttempt& attempt, absl::Time date) {
   const EmailTargetRecord& target = attempt.context->definition->delivery().target().email();
-  if (absl::Status checked = CheckAddresses(target); !checked.ok()) return checked;
+  RETURN_IF_ERROR(CheckAddresses(target));
   const EventFacts facts = EventFactsOf(attempt);
-  const auto subject = Filled(target.subject(), facts, kMailSubjectFilledBytesMax, "subject");
-  if (!subject.ok()) return subject.status();
-  const auto text = Filled(target.text(), facts, kMailTextFilledBytesMax, "text");
-  if (!text.ok()) return text.status();
+  ASSIGN_OR_RETURN(const auto subject,
+                   Filled(target.subject(), facts, kMailSubjectFilledBytesMax, "subject"));
+  ASSIGN_OR_RETURN(const auto text, Filled(target.text(), facts, kMailTextFilledBytesMax, "text"));
 
   std::string mail;
-  mail.reserve(text->size() * 4 / 3 + 1'500);
+  mail.reserve(text.size() * 4 / 3 + 1'500);
   absl::StrAppend(&mail, "From: ", target.from(), "\r\nTo: ");
   for (int i = 0; i < target.to_size(); ++i)
     absl::StrAppend(&mail, i == 0 ? "" : ",\r\n ", target.to(i));
   mail.append("\r\n");
-  AppendMailHeader("Subject", FirstCharacters(*subject, kMailSubjectCharactersMax), &mail);
+  AppendMailHeader("Subject", FirstCharacters(subject, kMailSubjectCharactersMax), &mail);
   absl::StrAppend(
       &mail, "Date: ", absl::FormatTime("%a, %d %b %Y %H:%M:%S +0000", date, absl::UTCTimeZone()),
       "\r\nMessage-ID: ", MessageId(attempt, target.from()), "\r\n");
@@ -242,7 +242,7 @@ absl::StatusOr<std::string> MailOf(const DeliveryAttempt& attempt, absl::Time da
   mail.append(
       "Auto-Submitted: auto-generated\r\nMIME-Version: 1.0\r\n"
       "Content-Type: text/plain; charset=utf-8\r\n");
-  AppendMailBody(*text, &mail);
+  AppendMailBody(text, &mail);
   return mail;
 }
 

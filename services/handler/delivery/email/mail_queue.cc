@@ -37,7 +37,7 @@ std::optional<QueuedMail> MailQueue::Next() {
     }
     QueuedMail mail = std::move(server->waiting.front());
     server->waiting.pop_front();
-    if (server->waiting.empty()) server->earliest = MailInstant::max();
+    if (server->waiting.empty()) server->earliest = kNeverMicros;
     ++server->active;
     MarkReady(server);
     return mail;
@@ -70,14 +70,14 @@ void MailQueue::ForgetIfUnused(Server* server) {
   servers_.erase(std::string(server->key));
 }
 
-std::vector<QueuedMail> MailQueue::TakeExpired(MailInstant now) {
+std::vector<QueuedMail> MailQueue::TakeExpired(MonotonicMicros now) {
   std::vector<QueuedMail> expired;
   if (now < earliest_) return expired;
-  earliest_ = MailInstant::max();
+  earliest_ = kNeverMicros;
   for (auto& [key, server] : servers_) {
     if (server->earliest <= now) {
       std::deque<QueuedMail> kept;
-      server->earliest = MailInstant::max();
+      server->earliest = kNeverMicros;
       for (QueuedMail& mail : server->waiting) {
         if (mail.start_by <= now) {
           expired.push_back(std::move(mail));
@@ -100,7 +100,7 @@ std::vector<QueuedMail> MailQueue::TakeAll() {
     std::move(server->waiting.begin(), server->waiting.end(), std::back_inserter(all));
   ready_.clear();
   servers_.clear();
-  earliest_ = MailInstant::max();
+  earliest_ = kNeverMicros;
   return all;
 }
 

@@ -6,7 +6,6 @@
 #ifndef SERVICES_HANDLER_DELIVERY_EMAIL_MAIL_QUEUE_H_
 #define SERVICES_HANDLER_DELIVERY_EMAIL_MAIL_QUEUE_H_
 
-#include <chrono>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -15,16 +14,15 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "services/handler/delivery/delivery_transport.h"
+#include "services/handler/delivery/monotonic_time.h"
 
 namespace escapement::handler {
-
-using MailInstant = std::chrono::steady_clock::time_point;
 
 struct QueuedMail {
   DeliveryAttempt attempt;
   std::shared_ptr<DeliverySink> sink;
-  MailInstant start_by;  // later, too little of the timeout would be left
-  MailInstant deadline;
+  MonotonicMicros start_by = 0;  // later, too little of the timeout would be left
+  MonotonicMicros deadline = 0;
 
   void Answer(DeliveryResult result) const;
 };
@@ -42,16 +40,16 @@ class MailQueue {
   int Active(const std::string& server) const;
 
   // No attempt must start before this; max() if none waits. It may be too early, not too late.
-  MailInstant earliest() const { return earliest_; }
+  MonotonicMicros earliest() const { return earliest_; }
   // Takes the attempts that have waited too long.
-  std::vector<QueuedMail> TakeExpired(MailInstant now);
+  std::vector<QueuedMail> TakeExpired(MonotonicMicros now);
   std::vector<QueuedMail> TakeAll();
 
  private:
   struct Server {
     std::string key;
     std::deque<QueuedMail> waiting;
-    MailInstant earliest = MailInstant::max();  // a lower bound for `waiting`
+    MonotonicMicros earliest = kNeverMicros;  // a lower bound for `waiting`
     int active = 0;
     bool ready = false;  // is in ready_
   };
@@ -61,7 +59,7 @@ class MailQueue {
   const int active_per_server_max_;
   absl::flat_hash_map<std::string, std::unique_ptr<Server>> servers_;
   std::deque<Server*> ready_;
-  MailInstant earliest_ = MailInstant::max();
+  MonotonicMicros earliest_ = kNeverMicros;
 };
 
 }  // namespace escapement::handler

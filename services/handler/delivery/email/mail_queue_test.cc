@@ -1,6 +1,5 @@
 #include "services/handler/delivery/email/mail_queue.h"
 
-#include <chrono>
 #include <memory>
 #include <string>
 
@@ -9,12 +8,10 @@
 namespace escapement::handler {
 namespace mail_queue_test {
 
-using std::chrono::milliseconds;
+constexpr MonotonicMicros kBegin = 3'600'000'000;
+constexpr MonotonicMicros kMillisecond = 1000;
 
-constexpr MailInstant kBegin = MailInstant() + std::chrono::hours(1);
-
-QueuedMail Mail(const std::string& server, uint64_t tag,
-                MailInstant start_by = MailInstant::max()) {
+QueuedMail Mail(const std::string& server, uint64_t tag, MonotonicMicros start_by = kNeverMicros) {
   auto context = std::make_shared<DeliveryContext>();
   context->target_key = server;
   return {.attempt = {.tag = tag, .context = context, .event_id = "event"},
@@ -46,20 +43,20 @@ TEST(MailQueueTest, ServersTakeTurnsUpToTheirBounds) {
 
 TEST(MailQueueTest, ExpiredAttemptsLeaveWhateverTheirPlace) {
   MailQueue queue(1);
-  queue.Add(Mail("a", 1, kBegin + milliseconds(30)));
-  queue.Add(Mail("a", 2, kBegin + milliseconds(10)));
-  queue.Add(Mail("b", 3, kBegin + milliseconds(20)));
-  EXPECT_EQ(queue.earliest(), kBegin + milliseconds(10));
-  EXPECT_TRUE(queue.TakeExpired(kBegin + milliseconds(9)).empty());
-  const auto first = queue.TakeExpired(kBegin + milliseconds(10));
+  queue.Add(Mail("a", 1, kBegin + 30 * kMillisecond));
+  queue.Add(Mail("a", 2, kBegin + 10 * kMillisecond));
+  queue.Add(Mail("b", 3, kBegin + 20 * kMillisecond));
+  EXPECT_EQ(queue.earliest(), kBegin + 10 * kMillisecond);
+  EXPECT_TRUE(queue.TakeExpired(kBegin + 9 * kMillisecond).empty());
+  const auto first = queue.TakeExpired(kBegin + 10 * kMillisecond);
   ASSERT_EQ(first.size(), 1u);
   EXPECT_EQ(first[0].attempt.tag, 2u);
-  EXPECT_EQ(queue.earliest(), kBegin + milliseconds(20));
-  EXPECT_EQ(queue.TakeExpired(kBegin + milliseconds(25)).size(), 1u);
+  EXPECT_EQ(queue.earliest(), kBegin + 20 * kMillisecond);
+  EXPECT_EQ(queue.TakeExpired(kBegin + 25 * kMillisecond).size(), 1u);
   EXPECT_EQ(Startable(queue), "1 ");
   queue.Done("a");
-  EXPECT_TRUE(queue.TakeExpired(kBegin + milliseconds(99)).empty());
-  EXPECT_EQ(queue.earliest(), MailInstant::max());
+  EXPECT_TRUE(queue.TakeExpired(kBegin + 99 * kMillisecond).empty());
+  EXPECT_EQ(queue.earliest(), kNeverMicros);
 }
 
 TEST(MailQueueTest, ServerWhoseAttemptsExpiredServesAgain) {

@@ -1,8 +1,7 @@
-#include "services/handler/delivery/email/smtp_reply.h"
-
 #include <string>
 
 #include "gtest/gtest.h"
+#include "services/handler/delivery/email/smtp_exchange.h"
 
 namespace escapement::handler {
 namespace smtp_reply_test {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/printable_text.h"
+#include "common/base/status_macros.h"
 
 namespace escapement::handler {
 namespace {
@@ -77,7 +78,7 @@ SmtpSession::~SmtpSession() {
 }
 
 absl::Status SmtpSession::Connect(const Options& options) {
-  if (absl::Status checked = CheckTarget(target()); !checked.ok()) return checked;
+  RETURN_IF_ERROR(CheckTarget(target()));
   addresses_ = options.addresses;
   const long millis = static_cast<long>(std::clamp<int64_t>(
       absl::ToInt64Milliseconds(options.timeout), 1, absl::ToInt64Milliseconds(absl::Hours(24))));
@@ -103,7 +104,7 @@ absl::Status SmtpSession::Connect(const Options& options) {
   curl_easy_setopt(easy_, CURLOPT_DEBUGFUNCTION, &SmtpSession::OnDebug);
   curl_easy_setopt(easy_, CURLOPT_DEBUGDATA, this);
   curl_easy_setopt(easy_, CURLOPT_VERBOSE, 1L);  // for OnDebug
-  if (absl::Status set = SetSecurity(); !set.ok()) return set;
+  RETURN_IF_ERROR(SetSecurity());
   if (curl_multi_add_handle(options.multi, easy_) != CURLM_OK)
     return absl::InvalidArgumentError("the connection could not be begun");
   multi_ = options.multi;

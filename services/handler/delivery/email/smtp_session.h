@@ -28,7 +28,6 @@
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/delivery/delivery_transport.h"
 #include "services/handler/delivery/email/smtp_exchange.h"
-#include "services/handler/delivery/email/smtp_reply.h"
 
 namespace escapement::handler {
 

@@ -1,7 +1,6 @@
 #include "services/handler/delivery/grpc/lane.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -19,6 +18,39 @@
 #include "grpcpp/support/proto_buffer_reader.h"
 
 namespace escapement::handler {
+
+void StreamEnds::AddStream() {
+  absl::MutexLock lock(&mutex_);
+  ++running_;
+}
+
+void StreamEnds::RemoveStream(std::shared_ptr<GrpcLane> lane) {
+  absl::MutexLock lock(&mutex_);
+  left_.push_back(std::move(lane));
+  TakeFrom<uint64_t>(running_, 1);
+}
+
+void StreamEnds::Leave(std::shared_ptr<grpc::Channel> channel) {
+  absl::MutexLock lock(&mutex_);
+  channels_.push_back(std::move(channel));
+}
+
+void StreamEnds::Drop() {
+  std::vector<std::shared_ptr<GrpcLane>> left;
+  std::vector<std::shared_ptr<grpc::Channel>> channels;
+  absl::MutexLock lock(&mutex_);
+  left.swap(left_);
+  channels.swap(channels_);
+}
+
+void StreamEnds::AwaitAll() {
+  {
+    const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return running_ == 0; };
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(&none));
+  }
+  Drop();
+}
 
 namespace {
 
@@ -145,12 +177,6 @@ DeliveryResult ToDeliveryResult(const v1::DeliveryResult& from) {
 }
 
 }  // namespace
-
-MonotonicMicros MonotonicNow() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 // One call of Deliver. The flags are guarded by the lane's lock.
 class GrpcLane::Stream final

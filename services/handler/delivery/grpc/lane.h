@@ -1,5 +1,6 @@
-// DeliveryEncoder: writes the bytes of escapement.v1.Delivery without the message class. The part
-// that the events of one queue row share is serialized once, so an attempt costs one copy.
+// StreamEnds: where lanes and channels go when they are no longer used.
+//
+// Threads: any.
 
 #ifndef SERVICES_HANDLER_DELIVERY_GRPC_LANE_H_
 #define SERVICES_HANDLER_DELIVERY_GRPC_LANE_H_
@@ -7,7 +8,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,8 +19,11 @@
 #include "common/net/name_resolver.h"
 #include "services/handler/delivery/delivery_transport.h"
 #include "services/handler/delivery/grpc/grpc_transport.h"
-#include "services/handler/delivery/grpc/stream_ends.h"
-#include "services/handler/delivery/grpc/target_channel.h"
+#include "services/handler/delivery/monotonic_time.h"
+
+namespace grpc {
+class Channel;
+}  // namespace grpc
 
 namespace grpc {
 class Channel;
@@ -37,6 +40,32 @@ class DeliveryResult;
 
 namespace escapement::handler {
 
+class GrpcLane;
+
+// Collects the lanes of ended streams, so that the transport's own threads drop them. A gRPC thread
+// must not drop the last reference to a channel, whose destructor may wait for this very thread.
+class StreamEnds {
+ public:
+  void AddStream();
+  // The last call of a stream.
+  void RemoveStream(std::shared_ptr<GrpcLane> lane);
+  // Drops the channel later, too.
+  void Leave(std::shared_ptr<grpc::Channel> channel);
+  // Drops the lanes of ended streams, and the channels that were left.
+  void Drop();
+  // Waits until every stream has ended, and drops their lanes.
+  void AwaitAll();
+
+ private:
+  absl::Mutex mutex_;
+  uint64_t running_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::shared_ptr<GrpcLane>> left_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<grpc::Channel>> channels_ ABSL_GUARDED_BY(mutex_);
+};
+
+// DeliveryEncoder: writes the bytes of escapement.v1.Delivery without the message class. The part
+// that the events of one queue row share is serialized once, so an attempt costs one copy.
+
 // Keeps the common bytes of the last row. One thread at a time.
 class DeliveryEncoder {
  public:
@@ -51,11 +80,6 @@ class DeliveryEncoder {
 // GrpcLane: the queue, the unanswered attempts and the reconnects of one stream to a target.
 //
 // Threads: any. The lane calls sinks without its lock.
-
-// Microseconds of the monotonic clock.
-using MonotonicMicros = int64_t;
-inline constexpr MonotonicMicros kNeverMicros = std::numeric_limits<int64_t>::max();
-MonotonicMicros MonotonicNow();
 
 class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
  public:

@@ -12,7 +12,7 @@
 #include "services/handler/delivery/grpc/grpc_transport.h"
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
-#include "tests/fixtures/tcp_socket.h"
+#include "tests/fixtures/raw_call.h"
 
 namespace escapement::handler {
 namespace tls_test {

@@ -1,13 +1,17 @@
 #include "services/handler/delivery/http/answer.h"
 
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/printable_text.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/handler/delivery/facts.h"
 
 namespace escapement::handler {
+
 namespace {
 
 // Any other word is ignored.
@@ -60,6 +64,81 @@ DeliveryResult ResultOfAnswer(const HttpAnswer& answer, bool has_token) {
   if (SaysWhenToRetry(answer.status))
     result.retry_after = std::clamp(answer.retry_after, absl::ZeroDuration(), kRetryAfterMax);
   return result;
+}
+
+namespace {
+
+constexpr absl::string_view kNameMarks = "!#$%&'*+-.^_`|~";
+constexpr absl::string_view kFixedLines =
+    "User-Agent: Escapement\r\nce-specversion: 1.0\r\nce-type: escapement.trigger.v1\r\n";
+
+// No control character, so that no value can end its line (RFC 9110, 5.5).
+bool IsValue(absl::string_view value) {
+  return std::none_of(value.begin(), value.end(), [](char c) {
+    return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
+  });
+}
+
+// A token (RFC 9110, 5.6.2).
+bool IsName(absl::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+           kNameMarks.find(c) != absl::string_view::npos;
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ContentTypeLine(const DeliveryContext& context) {
+  const std::string& type = context.definition->delivery().content_type();
+  if (!IsValue(type)) return absl::InvalidArgumentError("the content type is no header value");
+  return context.payload->empty() ? std::string() : absl::StrCat("Content-Type: ", type, "\r\n");
+}
+
+absl::StatusOr<std::string> DefinitionHeaderLines(const storage::v1::DefinitionRecord& definition) {
+  const storage::v1::DeliveryRecord& delivery = definition.delivery();
+  std::string lines;
+  // Sorted, so that equal definitions make equal requests.
+  std::map<std::string, std::string> headers(delivery.target().http().headers().begin(),
+                                             delivery.target().http().headers().end());
+  for (const auto& [name, value] : headers) {
+    if (!IsName(name) || !IsValue(value))
+      return absl::InvalidArgumentError("the target's headers are malformed");
+    absl::StrAppend(&lines, name, ": ", value, "\r\n");
+  }
+  for (const storage::v1::SecretHeaderRecord& header : delivery.target().http().secret_headers()) {
+    if (!IsName(header.name()) || !IsValue(header.value()))
+      return absl::InvalidArgumentError("the target's secret headers are malformed");
+    absl::StrAppend(&lines, header.name(), ": ", header.value(), "\r\n");
+  }
+  lines.append(kFixedLines.data(), kFixedLines.size());
+  return lines;
+}
+
+absl::StatusOr<std::string> ContextHeaderLines(const DeliveryContext& context) {
+  if (!IsValue(context.source) || !IsValue(context.occurrence)) {
+    return absl::InvalidArgumentError("the event's name is no header value");
+  }
+  std::string lines;
+  lines.reserve(256);
+  absl::StrAppend(&lines, "ce-source: ", context.source, "\r\nce-time: ");
+  AppendRfc3339(context.nominal_time, &lines);
+  lines.append("\r\nEscapement-Launch-Time: ");
+  AppendRfc3339(context.launch_time, &lines);
+  absl::StrAppend(&lines, "\r\nEscapement-Count: ", context.run_count, "\r\n");
+  return lines;
+}
+
+void AppendAttemptHeaderLines(const DeliveryAttempt& attempt, std::string* lines) {
+  absl::StrAppend(lines, "ce-id: ", attempt.event_id, "\r\nIdempotency-Key: ", attempt.event_id);
+  if (!attempt.context->occurrence.empty()) {
+    absl::StrAppend(lines, "\r\nce-subject: ", attempt.context->occurrence, "/", attempt.index);
+  }
+  absl::StrAppend(lines, "\r\nEscapement-Attempt: ", attempt.attempt,
+                  "\r\nEscapement-Index: ", attempt.index);
+  if (!attempt.token.empty()) absl::StrAppend(lines, "\r\nEscapement-Token: ", attempt.token);
+  lines->append("\r\ntraceparent: ");
+  AppendTraceparent(attempt.event_id, attempt.attempt, lines);
 }
 
 }  // namespace escapement::handler

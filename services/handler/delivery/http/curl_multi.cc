@@ -4,15 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <chrono>
-
 namespace escapement::handler {
-
-HttpMicros HttpNow() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 CurlMulti::CurlMulti(int epoll, int connections_max, std::shared_ptr<const AddressRule> addresses)
     : epoll_(epoll), addresses_(std::move(addresses)), multi_([] {
@@ -80,7 +72,7 @@ void CurlMulti::OnEvent(int fd, uint32_t events) {
 }
 
 void CurlMulti::OnTimer() {
-  timer_at_ = kHttpNever;
+  timer_at_ = kNeverMicros;
   int running = 0;
   curl_multi_socket_action(multi_, CURL_SOCKET_TIMEOUT, 0, &running);
 }
@@ -102,7 +94,7 @@ int CurlMulti::OnClose(void* self, curl_socket_t fd) {
 
 int CurlMulti::OnTimerSet(CURLM*, long millis, void* self) {
   static_cast<CurlMulti*>(self)->timer_at_ =
-      millis < 0 ? kHttpNever : HttpNow() + HttpMicros{millis} * 1000;
+      millis < 0 ? kNeverMicros : MonotonicNow() + MonotonicMicros{millis} * 1000;
   return 0;
 }
 

@@ -8,18 +8,14 @@
 #include <curl/curl.h>
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "common/net/address_rule.h"
+#include "services/handler/delivery/monotonic_time.h"
 
 namespace escapement::handler {
-
-using HttpMicros = int64_t;  // microseconds of the monotonic clock
-inline constexpr HttpMicros kHttpNever = std::numeric_limits<HttpMicros>::max();
-HttpMicros HttpNow();
 
 class CurlMulti;
 
@@ -50,7 +46,7 @@ class CurlMulti {
 
   void OnEvent(int fd, uint32_t events);
   // When OnTimer must be called.
-  HttpMicros timer_at() const { return timer_at_; }
+  MonotonicMicros timer_at() const { return timer_at_; }
   void OnTimer();
 
   // Calls `ended`(CURL*, CURLcode) for each transfer that has ended. The callee must remove it.
@@ -82,7 +78,7 @@ class CurlMulti {
   const std::shared_ptr<const AddressRule> addresses_;
   CURLM* const multi_;
   std::vector<Socket> sockets_;
-  HttpMicros timer_at_ = kHttpNever;
+  MonotonicMicros timer_at_ = kNeverMicros;
 };
 
 }  // namespace escapement::handler

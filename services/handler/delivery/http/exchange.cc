@@ -51,7 +51,7 @@ void HttpExchange::UseTls(const storage::v1::TlsRecord* tls) {
   set(CURLOPT_SSLKEY_BLOB, used.client_key());
 }
 
-absl::Status HttpExchange::Prepare(HttpAttempt attempt, HttpRequest request, HttpMicros now) {
+absl::Status HttpExchange::Prepare(HttpAttempt attempt, HttpRequest request, MonotonicMicros now) {
   attempt_ = std::move(attempt);
   attempt_.body = std::move(request.body);
   requests_ = 0;

@@ -16,7 +16,6 @@
 #include "services/handler/delivery/http/answer.h"
 #include "services/handler/delivery/http/curl_multi.h"
 #include "services/handler/delivery/http/http_transport.h"
-#include "services/handler/delivery/http/request.h"
 #include "services/handler/delivery/http/request_maker.h"
 
 namespace escapement::handler {
@@ -36,7 +35,7 @@ class HttpExchange {
 
   // Takes the attempt and prepares the handle for a multi handle. After an error the exchange still
   // has the attempt, and the caller must answer it.
-  absl::Status Prepare(HttpAttempt attempt, HttpRequest request, HttpMicros now);
+  absl::Status Prepare(HttpAttempt attempt, HttpRequest request, MonotonicMicros now);
 
   // True, once for an attempt, if the server took no further request on the HTTP/2 connection, or
   // if libcurl's own repetition over https met another connection that ended. The handle is then

@@ -23,7 +23,6 @@
 #include "services/handler/delivery/http/curl_multi.h"
 #include "services/handler/delivery/http/exchange.h"
 #include "services/handler/delivery/http/plain_requests.h"
-#include "services/handler/delivery/http/request.h"
 #include "services/handler/delivery/http/request_maker.h"
 
 ABSL_FLAG(int, http_connections_per_target, 64,
@@ -49,14 +48,14 @@ struct Descriptor {
 
 struct Queued {
   HttpAttempt attempt;
-  HttpMicros start_by = 0;  // later, too little of the timeout would be left
+  MonotonicMicros start_by = 0;  // later, too little of the timeout would be left
 };
 
 // The attempts to one origin. It exists while it has any.
 struct Origin {
   std::string key;
   std::deque<Queued> waiting;
-  HttpMicros earliest_deadline = kHttpNever;  // a lower bound for `waiting`
+  MonotonicMicros earliest_deadline = kNeverMicros;  // a lower bound for `waiting`
   int in_flight = 0;
   int in_flight_max = 0;
   bool ready = false;  // is in Loop::ready_
@@ -98,13 +97,13 @@ class HttpTransport::Loop {
   }
 
   void Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) {
-    const HttpMicros now = HttpNow();
+    const MonotonicMicros now = MonotonicNow();
     outstanding_.fetch_add(attempts.size(), std::memory_order_relaxed);
     bool wake = false;
     {
       absl::MutexLock lock(&mutex_);
       for (DeliveryAttempt& attempt : attempts) {
-        const HttpMicros timeout =
+        const MonotonicMicros timeout =
             std::max<int64_t>(0, absl::ToInt64Microseconds(attempt.context->timeout));
         inbox_.push_back(
             {.attempt = {.attempt = std::move(attempt), .sink = sink, .deadline = now + timeout},
@@ -135,7 +134,7 @@ class HttpTransport::Loop {
       for (int i = 0; i < count; ++i) OnEvent(events[i]);
       if (!TakeInbox()) return;
       Reap();
-      const HttpMicros now = HttpNow();
+      const MonotonicMicros now = MonotonicNow();
       if (now >= earliest_deadline_) ExpireWaiting(now);
       StartReady(now);
       if (now >= plain_.expire_at()) plain_.Expire(now);
@@ -148,9 +147,7 @@ class HttpTransport::Loop {
 
   int WaitMillis() const {
     if (!ready_.empty() && in_flight_count_ < options_.in_flight_max) return 0;
-    const HttpMicros at = std::min({multi_.timer_at(), plain_.expire_at(), earliest_deadline_});
-    if (at == kHttpNever) return -1;
-    return static_cast<int>(std::clamp<HttpMicros>((at - HttpNow() + 999) / 1000, 0, 60'000));
+    return PollMillis(std::min({multi_.timer_at(), plain_.expire_at(), earliest_deadline_}));
   }
 
   void OnEvent(const epoll_event& event) {
@@ -226,7 +223,7 @@ class HttpTransport::Loop {
   }
 
   // Starts one attempt of each ready origin in turn, while there is room.
-  void StartReady(HttpMicros now) {
+  void StartReady(MonotonicMicros now) {
     while (!ready_.empty() && in_flight_count_ < options_.in_flight_max) {
       Origin* origin = ready_.front();
       ready_.pop_front();
@@ -234,7 +231,7 @@ class HttpTransport::Loop {
       if (!origin->waiting.empty()) {
         Queued next = std::move(origin->waiting.front());
         origin->waiting.pop_front();
-        if (origin->waiting.empty()) origin->earliest_deadline = kHttpNever;
+        if (origin->waiting.empty()) origin->earliest_deadline = kNeverMicros;
         Start(origin, std::move(next), now);
       }
       MarkReady(origin);
@@ -242,7 +239,7 @@ class HttpTransport::Loop {
     }
   }
 
-  void Start(Origin* origin, Queued queued, HttpMicros now) {
+  void Start(Origin* origin, Queued queued, MonotonicMicros now) {
     if (queued.start_by <= now) return Expire(std::move(queued));
     HttpAttempt& attempt = queued.attempt;
     HttpRequest request;
@@ -256,7 +253,7 @@ class HttpTransport::Loop {
     StartExchange(std::move(attempt), std::move(request), now);
   }
 
-  void StartExchange(HttpAttempt attempt, HttpRequest request, HttpMicros now) {
+  void StartExchange(HttpAttempt attempt, HttpRequest request, MonotonicMicros now) {
     if (free_.empty()) free_.push_back(std::make_unique<HttpExchange>(options_, multi_, *maker_));
     std::unique_ptr<HttpExchange> exchange = std::move(free_.back());
     free_.pop_back();
@@ -291,12 +288,12 @@ class HttpTransport::Loop {
   }
 
   // Answers the attempts that have waited for too long, and computes earliest_deadline_.
-  void ExpireWaiting(HttpMicros now) {
-    earliest_deadline_ = kHttpNever;
+  void ExpireWaiting(MonotonicMicros now) {
+    earliest_deadline_ = kNeverMicros;
     for (auto& [key, origin] : origins_) {
       if (origin->earliest_deadline <= now) {
         std::deque<Queued> kept;
-        origin->earliest_deadline = kHttpNever;
+        origin->earliest_deadline = kNeverMicros;
         for (Queued& queued : origin->waiting) {
           if (queued.start_by <= now) {
             Expire(std::move(queued));
@@ -372,7 +369,7 @@ class HttpTransport::Loop {
   absl::flat_hash_map<HttpExchange*, std::unique_ptr<HttpExchange>> exchanges_;  // in flight
   std::vector<std::unique_ptr<HttpExchange>> free_;
   int in_flight_count_ = 0;
-  HttpMicros earliest_deadline_ = kHttpNever;  // a lower bound for all waiting attempts
+  MonotonicMicros earliest_deadline_ = kNeverMicros;  // a lower bound for all waiting attempts
 };
 
 HttpTransport::HttpTransport(const Options& options)

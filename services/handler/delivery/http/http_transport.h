@@ -5,7 +5,7 @@
 // connects, and carries requests that are not plain, mostly https (exchange.h). Our own code writes
 // plain requests and reads their answers (plain_requests.h). The attempts of an origin
 // (DeliveryContext::target_key) go to one thread, or to all threads if that one is full. Origins in
-// trouble (http_transport.h) share one further thread: a TLS handshake costs a thread a
+// trouble share one further thread: a TLS handshake costs a thread a
 // millisecond or two, and a target that hangs makes many of them.
 //
 // Connections are kept alive and shared by the attempts of one origin. Attempts beyond

@@ -15,7 +15,7 @@
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
 #include "tests/fixtures/nginx/nginx.h"
-#include "tests/fixtures/tcp_socket.h"
+#include "tests/fixtures/raw_call.h"
 
 namespace escapement::handler {
 namespace https_test {

@@ -10,7 +10,7 @@
 #include "services/handler/delivery/http/http_transport.h"
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
-#include "tests/fixtures/tcp_socket.h"
+#include "tests/fixtures/raw_call.h"
 
 namespace {
 

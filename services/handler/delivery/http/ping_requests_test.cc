@@ -9,7 +9,7 @@
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
 #include "tests/fixtures/http_receiver.h"
-#include "tests/fixtures/tcp_socket.h"
+#include "tests/fixtures/raw_call.h"
 
 namespace escapement::handler {
 namespace ping_requests_test {

@@ -12,7 +12,7 @@ namespace escapement::handler {
 namespace {
 
 // A connection that was idle for longer is not used again, as with libcurl: its peer may be gone.
-constexpr HttpMicros kIdleMax = 118'000'000;
+constexpr MonotonicMicros kIdleMax = 118'000'000;
 
 }  // namespace
 
@@ -30,7 +30,7 @@ PlainRequests::~PlainRequests() {
 }
 
 void PlainRequests::Start(HttpAttempt attempt, const HttpPlace& place, const HttpRequest& request,
-                          HttpMicros now) {
+                          MonotonicMicros now) {
   auto outgoing = std::make_unique<Outgoing>();
   outgoing->head = RequestHead(request.method, place, request.lines, request.body->size());
   attempt.body = request.body;
@@ -57,7 +57,7 @@ void PlainRequests::LeavePool(Pool* pool) {
   if (pool->links == 0) pools_.erase(std::string(pool->url));
 }
 
-PlainRequests::Link* PlainRequests::TakeIdle(Pool* pool, HttpMicros now) {
+PlainRequests::Link* PlainRequests::TakeIdle(Pool* pool, MonotonicMicros now) {
   while (!pool->idle.empty()) {
     Link* const link = pool->idle.back();
     if (now - link->idle_since > kIdleMax) {
@@ -73,7 +73,7 @@ PlainRequests::Link* PlainRequests::TakeIdle(Pool* pool, HttpMicros now) {
   return nullptr;
 }
 
-void PlainRequests::Connect(Pool* pool, std::unique_ptr<Outgoing> outgoing, HttpMicros now) {
+void PlainRequests::Connect(Pool* pool, std::unique_ptr<Outgoing> outgoing, MonotonicMicros now) {
   CURL* easy = nullptr;
   if (free_.empty()) {
     easy = multi_.NewHandle(static_cast<long>(absl::ToInt64Milliseconds(options_.connect_timeout)));
@@ -181,7 +181,7 @@ void PlainRequests::OnBroken(Link* link) {
   if (again) {
     ++outgoing->requests;
     ++pool->links;
-    Connect(pool, std::move(outgoing), HttpNow());
+    Connect(pool, std::move(outgoing), MonotonicNow());
     return Close(link);
   }
   Close(link);
@@ -195,7 +195,7 @@ void PlainRequests::OnBroken(Link* link) {
 void PlainRequests::KeepIdle(Link* link) {
   link->outgoing = nullptr;
   link->idle = true;
-  link->idle_since = HttpNow();
+  link->idle_since = MonotonicNow();
   link->pool->idle.push_back(link);
   link->place = idle_.insert(idle_.end(), link);
   if (idle_.size() > static_cast<size_t>(options_.connections_max)) Close(idle_.front());
@@ -211,8 +211,8 @@ void PlainRequests::Close(Link* link) {
   LeavePool(pool);
 }
 
-void PlainRequests::Expire(HttpMicros now) {
-  expire_at_ = kHttpNever;
+void PlainRequests::Expire(MonotonicMicros now) {
+  expire_at_ = kNeverMicros;
   for (const std::unique_ptr<Link>& link : links_) {
     if (link == nullptr || link->idle) continue;
     if (link->outgoing->attempt.deadline > now) {

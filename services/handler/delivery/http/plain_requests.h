@@ -18,7 +18,6 @@
 #include "services/handler/delivery/http/connection.h"
 #include "services/handler/delivery/http/curl_multi.h"
 #include "services/handler/delivery/http/http_transport.h"
-#include "services/handler/delivery/http/request.h"
 #include "services/handler/delivery/http/request_maker.h"
 
 namespace escapement::handler {
@@ -35,7 +34,7 @@ class PlainRequests {
   PlainRequests& operator=(const PlainRequests&) = delete;
 
   void Start(HttpAttempt attempt, const HttpPlace& place, const HttpRequest& request,
-             HttpMicros now);
+             MonotonicMicros now);
 
   // True if the socket belongs to a plain request. Its epoll events then go to OnEvent.
   bool Has(int fd) const;
@@ -44,8 +43,8 @@ class PlainRequests {
   bool OnConnected(CURL* easy, CURLcode code);
 
   // When Expire must be called.
-  HttpMicros expire_at() const { return expire_at_; }
-  void Expire(HttpMicros now);
+  MonotonicMicros expire_at() const { return expire_at_; }
+  void Expire(MonotonicMicros now);
 
   // Answers all attempts with this result.
   void AnswerAll(const DeliveryResult& result);
@@ -71,7 +70,7 @@ class PlainRequests {
     bool idle = false;
     bool reused = false;
     bool watches_room = false;  // waits for EPOLLOUT too
-    HttpMicros idle_since = 0;
+    MonotonicMicros idle_since = 0;
     std::list<Link*>::iterator place = {};  // in idle_, while it is idle
   };
   struct Connecting {
@@ -84,9 +83,9 @@ class PlainRequests {
   Pool* PoolOf(const std::string& url);
   void LeavePool(Pool* pool);
   // Returns null if there is none.
-  Link* TakeIdle(Pool* pool, HttpMicros now);
+  Link* TakeIdle(Pool* pool, MonotonicMicros now);
   // Opens a connection that the pool counts already.
-  void Connect(Pool* pool, std::unique_ptr<Outgoing> outgoing, HttpMicros now);
+  void Connect(Pool* pool, std::unique_ptr<Outgoing> outgoing, MonotonicMicros now);
   void Send(Link* link, std::unique_ptr<Outgoing> outgoing);
   void OnProgress(Link* link, HttpConnection::Progress progress);
   void OnAnswered(Link* link);
@@ -105,7 +104,8 @@ class PlainRequests {
   std::list<Link*> idle_;                     // in the order of their last use
   absl::flat_hash_map<CURL*, std::unique_ptr<Connecting>> connecting_;
   std::vector<CURL*> free_;
-  HttpMicros expire_at_ = kHttpNever;  // a lower bound for the deadlines of attempts on links
+  MonotonicMicros expire_at_ =
+      kNeverMicros;  // a lower bound for the deadlines of attempts on links
 };
 
 }  // namespace escapement::handler

@@ -1,37 +1,105 @@
 #include "services/handler/delivery/http/request_maker.h"
 
+#include <curl/curl.h>
+
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
-#include "common/status/return_if_error.h"
+#include "common/base/status_macros.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "nlohmann/json.hpp"
 #include "services/handler/delivery/facts.h"
-#include "services/handler/delivery/http/headers.h"
+#include "services/handler/delivery/http/answer.h"
 
 namespace escapement::handler {
+
+namespace {
+
+constexpr char kHttpPort[] = "80";
+
+std::optional<std::string> Part(CURLU* url, CURLUPart part) {
+  char* text = nullptr;
+  if (curl_url_get(url, part, &text, 0) != CURLUE_OK) return std::nullopt;
+  std::string copy = text;
+  curl_free(text);
+  return copy;
+}
+
+bool IsPlain(absl::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return absl::ascii_isgraph(static_cast<unsigned char>(c)); });
+}
+
+HttpPlace PlaceOf(const std::string& uri) {
+  HttpPlace place;
+  place.uri = uri;
+  const std::unique_ptr<CURLU, decltype(&curl_url_cleanup)> url(curl_url(), &curl_url_cleanup);
+  if (curl_url_set(url.get(), CURLUPART_URL, uri.c_str(), 0) != CURLUE_OK) return place;
+  const auto host = Part(url.get(), CURLUPART_HOST);
+  const auto path = Part(url.get(), CURLUPART_PATH);
+  if (Part(url.get(), CURLUPART_SCHEME) != "http" || Part(url.get(), CURLUPART_USER).has_value() ||
+      Part(url.get(), CURLUPART_ZONEID).has_value() || !host.has_value() || !path.has_value())
+    return place;
+  const std::string port = Part(url.get(), CURLUPART_PORT).value_or(kHttpPort);
+  const auto query = Part(url.get(), CURLUPART_QUERY);
+  std::string target = query.has_value() ? absl::StrCat(*path, "?", *query) : *path;
+  if (!IsPlain(*host) || !IsPlain(target)) return place;
+  place.plain = true;
+  place.connect = absl::StrCat("http://", *host, ":", port, "/");
+  place.host = port == kHttpPort ? *host : absl::StrCat(*host, ":", port);
+  place.target = std::move(target);
+  return place;
+}
+
+}  // namespace
+
+long HttpAttempt::MillisLeft(MonotonicMicros now) const {
+  return static_cast<long>(std::max<MonotonicMicros>((deadline - now + 999) / 1000, 1));
+}
+
+void HttpAttempt::Answer(DeliveryResult result) {
+  if (result.message.size() > kDeliveryMessageBytesMax)
+    result.message.resize(kDeliveryMessageBytesMax);
+  const uint64_t tag = attempt.tag;
+  attempt = DeliveryAttempt();
+  body.reset();
+  std::exchange(sink, nullptr)->OnResult(tag, std::move(result));
+}
+
+const HttpPlace& PlaceCache::Of(absl::string_view uri) {
+  if (place_.uri != uri) place_ = PlaceOf(std::string(uri));
+  return place_;
+}
+
+std::string RequestHead(absl::string_view method, const HttpPlace& place, absl::string_view lines,
+                        size_t body_bytes) {
+  std::string head = absl::StrCat(method, " ", place.target, " HTTP/1.1\r\nHost: ", place.host,
+                                  "\r\nAccept: */*\r\n", lines);
+  if (method != "GET") absl::StrAppend(&head, "\r\nContent-Length: ", body_bytes);
+  return head.append("\r\n\r\n");
+}
 
 absl::Status CloudEventRequests::UseDefinition(const DeliveryContext& context) {
   if (definition_ == context.definition) return absl::OkStatus();
   definition_.reset();
-  absl::StatusOr<std::string> lines = DefinitionHeaderLines(*context.definition);
-  if (!lines.ok()) return lines.status();
+  ASSIGN_OR_RETURN(std::string lines, DefinitionHeaderLines(*context.definition));
   const auto& secrets = context.definition->delivery().target().http().signing_secrets();
   signer_.reset();
   if (!secrets.empty()) {
-    absl::StatusOr<WebhookSigner> signer =
-        WebhookSigner::Make(std::vector<std::string>(secrets.begin(), secrets.end()));
-    if (!signer.ok()) return signer.status();
-    signer_ = *std::move(signer);
+    ASSIGN_OR_RETURN(WebhookSigner signer,
+                     WebhookSigner::Make(std::vector<std::string>(secrets.begin(), secrets.end())));
+    signer_ = std::move(signer);
   }
-  definition_lines_ = *std::move(lines);
+  definition_lines_ = std::move(lines);
   definition_ = context.definition;
   return absl::OkStatus();
 }
@@ -39,12 +107,10 @@ absl::Status CloudEventRequests::UseDefinition(const DeliveryContext& context) {
 absl::Status CloudEventRequests::UseContext(const std::shared_ptr<const DeliveryContext>& context) {
   if (context_ == context) return absl::OkStatus();
   context_.reset();
-  absl::StatusOr<std::string> type = ContentTypeLine(*context);
-  if (!type.ok()) return type.status();
-  absl::StatusOr<std::string> lines = ContextHeaderLines(*context);
-  if (!lines.ok()) return lines.status();
-  content_type_line_ = *std::move(type);
-  context_lines_ = *std::move(lines);
+  ASSIGN_OR_RETURN(std::string type, ContentTypeLine(*context));
+  ASSIGN_OR_RETURN(std::string lines, ContextHeaderLines(*context));
+  content_type_line_ = std::move(type);
+  context_lines_ = std::move(lines);
   context_ = context;
   return absl::OkStatus();
 }
@@ -114,9 +180,8 @@ absl::Status SlackRequests::Make(const DeliveryAttempt& attempt, HttpRequest* re
   const storage::v1::SlackTargetRecord& target = context.definition->delivery().target().slack();
   if (definition_ != context.definition) {
     definition_.reset();
-    absl::StatusOr<EventTemplate> text = EventTemplate::Parse(target.text());
-    if (!text.ok()) return text.status();
-    text_ = *std::move(text);
+    ASSIGN_OR_RETURN(EventTemplate text, EventTemplate::Parse(target.text()));
+    text_ = std::move(text);
     definition_ = context.definition;
   }
   const std::string text = text_->Fill(EventFactsOf(attempt), kTextBytesMax, Escaped);

@@ -1,5 +1,4 @@
-// HttpRequestMaker: what one attempt is as an HTTP request, and what the answer means. One
-// implementation for each kind of target that is one request for each event.
+// HTTP requests under way, and the places of URIs, which successive attempts share.
 //
 // Threads: one, the transport's.
 
@@ -17,12 +16,64 @@
 #include "common/templates/event_template.h"
 #include "services/handler/delivery/delivery_transport.h"
 #include "services/handler/delivery/http/answer.h"
+#include "services/handler/delivery/http/curl_multi.h"
 
 namespace escapement::storage::v1 {
 class TlsRecord;
 }  // namespace escapement::storage::v1
 
 namespace escapement::handler {
+
+// Requests for one attempt. A second one follows if a kept connection breaks before an answer: the
+// consumer may have closed it as idle. More would be attempts that are not counted. Over https one
+// more follows, on a connection of its own: a server that ends an HTTP/2 connection leaves many
+// requests on it untouched, and libcurl may repeat them on one that ends next.
+inline constexpr int kHttpRequestsMax = 2;
+inline constexpr char kBrokenTwice[] =
+    "the connection broke before an answer, and so did a second one";
+
+// An attempt to send.
+struct HttpAttempt {
+  DeliveryAttempt attempt;
+  std::shared_ptr<DeliverySink> sink;
+  std::shared_ptr<const std::string> body = nullptr;  // set when it is sent
+  MonotonicMicros deadline = 0;
+  void* owner = nullptr;  // passed back when the attempt ends
+
+  // The remaining time for libcurl: at least 1, because 0 means no limit.
+  long MillisLeft(MonotonicMicros now) const;
+  // Gives the result to the sink and releases the attempt.
+  void Answer(DeliveryResult result);
+};
+
+// The parts of a URI, as libcurl parses it.
+struct HttpPlace {
+  std::string uri;
+  // True for an http:// URI that a plain request can serve. Otherwise the fields below are empty.
+  bool plain = false;
+  std::string connect;  // http://host:port/
+  std::string host;     // for the Host header
+  std::string target;   // path and query
+};
+
+// Keeps the last place.
+class PlaceCache {
+ public:
+  const HttpPlace& Of(absl::string_view uri);
+
+ private:
+  HttpPlace place_;
+};
+
+// The request line and the headers of a plain request. `lines`: the header lines, the last one
+// without its CR LF.
+std::string RequestHead(absl::string_view method, const HttpPlace& place, absl::string_view lines,
+                        size_t body_bytes);
+
+// HttpRequestMaker: what one attempt is as an HTTP request, and what the answer means. One
+// implementation for each kind of target that is one request for each event.
+//
+// Threads: one, the transport's.
 
 struct HttpRequest {
   // `uri`, `method` and `tls` point into the attempt's definition, or to constants.
@@ -53,7 +104,7 @@ using NewHttpRequestMaker = std::function<std::unique_ptr<HttpRequestMaker>()>;
 // the lines of the last row.
 class CloudEventRequests final : public HttpRequestMaker {
  public:
-  // INVALID_ARGUMENT as headers.h and WebhookSigner::Make do.
+  // INVALID_ARGUMENT as answer.h and WebhookSigner::Make do.
   absl::Status Make(const DeliveryAttempt& attempt, HttpRequest* request) override;
   // Follows the table in http_transport.h.
   DeliveryResult ResultOf(const HttpAnswer& answer, bool has_token) const override;

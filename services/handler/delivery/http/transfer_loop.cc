@@ -11,15 +11,6 @@
 namespace escapement::handler {
 namespace {
 
-constexpr int kPollMillisMax = 60'000;
-// libcurl counts milliseconds in an int.
-constexpr absl::Duration kTimeoutMax = absl::Hours(20 * 24);
-
-std::chrono::microseconds Micros(absl::Duration duration) {
-  return std::chrono::microseconds(
-      absl::ToInt64Microseconds(std::clamp(duration, absl::ZeroDuration(), kTimeoutMax)));
-}
-
 TransferEnd Stopped(bool unsent) {
   return {.code = CURLE_ABORTED_BY_CALLBACK,
           .error = "the platform is stopping",
@@ -62,15 +53,15 @@ TransferLoop::~TransferLoop() {
 }
 
 void TransferLoop::Start(std::unique_ptr<Transfer> transfer, absl::Duration timeout) {
-  const Instant now = std::chrono::steady_clock::now();
+  const MonotonicMicros now = MonotonicNow();
   bool wake = false;
   {
     absl::MutexLock lock(&mutex_);
     if (!stopping_) {
       wake = inbox_.empty();  // the loop takes all at once
       inbox_.push_back({.transfer = std::move(transfer),
-                        .start_by = now + Micros(timeout) / 2,
-                        .deadline = now + Micros(timeout)});
+                        .start_by = now + TimeoutMicros(timeout) / 2,
+                        .deadline = now + TimeoutMicros(timeout)});
     }
   }
   if (transfer != nullptr) return transfer->OnEnd(nullptr, Stopped(/*unsent=*/true));
@@ -86,7 +77,8 @@ void TransferLoop::Run() {
     curl_multi_perform(multi_, &running);
     Reap();
     StartWaiting();
-    curl_multi_poll(multi_, nullptr, 0, PollMillis(), nullptr);
+    const MonotonicMicros until = by_start_.empty() ? kNeverMicros : by_start_.begin()->first;
+    curl_multi_poll(multi_, nullptr, 0, PollMillis(until), nullptr);
   }
 }
 
@@ -124,7 +116,7 @@ void TransferLoop::DropTakenInFront() {
 }
 
 void TransferLoop::StartOne(Waiting waiting) {
-  const Instant now = std::chrono::steady_clock::now();
+  const MonotonicMicros now = MonotonicNow();
   if (waiting.start_by <= now) {
     return waiting.transfer->OnEnd(nullptr, {.code = CURLE_OPERATION_TIMEDOUT,
                                              .error = "timed out before it could be sent",
@@ -135,8 +127,7 @@ void TransferLoop::StartOne(Waiting waiting) {
   auto running = std::make_unique<Running>();
   running->transfer = std::move(waiting.transfer);
   running->addresses = options_.addresses.get();
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(waiting.deadline - now);
-  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, std::max<long>(left.count(), 1));
+  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, std::max<long>((waiting.deadline - now) / 1000, 1));
   absl::Status started = running->transfer->Prepare(easy);
   if (started.ok()) {
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, running->error);
@@ -156,16 +147,9 @@ void TransferLoop::StartOne(Waiting waiting) {
 
 // The waiting transfers are in the order of their start, not of their deadlines.
 void TransferLoop::EndExpired() {
-  const Instant now = std::chrono::steady_clock::now();
+  const MonotonicMicros now = MonotonicNow();
   while (!by_start_.empty() && by_start_.begin()->first <= now)
     StartOne(TakeWaiting(by_start_.begin()->second));  // ends it
-}
-
-int TransferLoop::PollMillis() const {
-  if (by_start_.empty()) return kPollMillisMax;
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-      by_start_.begin()->first - std::chrono::steady_clock::now());
-  return static_cast<int>(std::clamp<int64_t>(left.count() + 1, 0, kPollMillisMax));
 }
 
 void TransferLoop::Reap() {

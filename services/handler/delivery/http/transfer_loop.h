@@ -19,7 +19,6 @@
 
 #include <curl/curl.h>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -36,6 +35,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/net/address_rule.h"
+#include "services/handler/delivery/monotonic_time.h"
 
 namespace escapement::handler {
 
@@ -84,11 +84,10 @@ class TransferLoop {
   void Start(std::unique_ptr<Transfer> transfer, absl::Duration timeout);
 
  private:
-  using Instant = std::chrono::steady_clock::time_point;
   struct Waiting {
     std::unique_ptr<Transfer> transfer;
-    Instant start_by;
-    Instant deadline;
+    MonotonicMicros start_by = 0;
+    MonotonicMicros deadline = 0;
   };
   // libcurl has its address while the handle is in multi_.
   struct Running {
@@ -110,7 +109,6 @@ class TransferLoop {
   void End(CURL* easy, CURLcode code);
   CURL* TakeHandle();
   void FreeHandle(CURL* easy);
-  int PollMillis() const;
   static curl_socket_t OnOpen(void* running, curlsocktype purpose, curl_sockaddr* address);
 
   const Options options_;
@@ -119,7 +117,7 @@ class TransferLoop {
   std::deque<Waiting> waiting_;
   uint64_t first_waiting_ = 0;  // number of waiting_.front()
   // The waiting transfers by time: `start_by` and number.
-  absl::btree_set<std::pair<Instant, uint64_t>> by_start_;
+  absl::btree_set<std::pair<MonotonicMicros, uint64_t>> by_start_;
   absl::flat_hash_map<CURL*, std::unique_ptr<Running>> running_;
   std::vector<CURL*> free_;
   absl::Mutex mutex_;

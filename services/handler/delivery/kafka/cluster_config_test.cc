@@ -1,5 +1,3 @@
-#include "services/handler/delivery/kafka/cluster_config.h"
-
 #include <librdkafka/rdkafka.h>
 
 #include <map>
@@ -11,6 +9,7 @@
 #include "escapement/storage/v1/records.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "services/handler/delivery/kafka/producer.h"
 
 namespace escapement::handler {
 namespace cluster_config_test {

@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <thread>
@@ -16,8 +15,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/base/printable_text.h"
+#include "common/base/status_macros.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/handler/delivery/kafka/cluster_config.h"
 #include "services/handler/delivery/kafka/outstanding.h"
 #include "services/handler/delivery/kafka/producer.h"
 #include "services/handler/delivery/kafka/producer_table.h"
@@ -55,15 +54,9 @@ std::unique_ptr<DeliveryTransport> NewKafkaTransportFromFlags(
 namespace {
 
 // Producers are looked after in steps of this, while there are any.
-constexpr KafkaMicros kTendEvery = 100'000;
+constexpr MonotonicMicros kTendEvery = 100'000;
 // librdkafka connects again after at most this time (KafkaTuning::reconnect_backoff_max).
-constexpr KafkaMicros kReconnectMicros = 2'000'000;
-
-KafkaMicros Now() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
+constexpr MonotonicMicros kReconnectMicros = 2'000'000;
 
 }  // namespace
 
@@ -89,7 +82,7 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
   }
 
   void Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) {
-    const KafkaMicros now = Now();
+    const MonotonicMicros now = MonotonicNow();
     absl::MutexLock lock(&mutex_);
     inbox_.push_back({.attempts = std::move(attempts), .sink = std::move(sink), .begin = now});
     Wake();
@@ -108,7 +101,7 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
   struct Batch {
     std::vector<DeliveryAttempt> attempts;
     std::shared_ptr<DeliverySink> sink;
-    KafkaMicros begin = 0;  // when Send was called
+    MonotonicMicros begin = 0;  // when Send was called
   };
   struct Opened {
     uint64_t id = 0;
@@ -127,7 +120,7 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
 
   void Run() {
     pthread_setname_np(pthread_self(), "kafka-transport");
-    KafkaMicros tend_at = 0;
+    MonotonicMicros tend_at = 0;
     News news;
     while (AwaitNews(tend_at, news)) {
       for (const Opened& opened : news.opened) OnOpened(opened);
@@ -138,7 +131,7 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
         answers_.Give();
       }
       ServeIds(news.ready);
-      const KafkaMicros now = Now();
+      const MonotonicMicros now = MonotonicNow();
       deadlines_.Expire(now, [this](KafkaAttempt* attempt) { OnTimeout(attempt); });
       answers_.Give();
       if (now < tend_at) continue;
@@ -149,19 +142,19 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
   }
 
   // Waits until there is something to do. Returns false if the transport is stopping.
-  bool AwaitNews(KafkaMicros tend_at, News& news) {
+  bool AwaitNews(MonotonicMicros tend_at, News& news) {
     news.inbox.clear();
     news.ready.clear();
     news.opened.clear();
-    const KafkaMicros until =
+    const MonotonicMicros until =
         producers_.size() == 0 ? deadlines_.next() : std::min(tend_at, deadlines_.next());
     absl::MutexLock lock(&mutex_);
     while (!stopping_ && inbox_.empty() && ready_.empty() && opened_.empty()) {
-      const KafkaMicros now = Now();
+      const MonotonicMicros now = MonotonicNow();
       if (now >= until) break;
       waiting_ = true;
-      wakeup_.WaitWithTimeout(&mutex_,
-                              absl::Microseconds(std::min<KafkaMicros>(until - now, 60'000'000)));
+      wakeup_.WaitWithTimeout(
+          &mutex_, absl::Microseconds(std::min<MonotonicMicros>(until - now, 60'000'000)));
       waiting_ = false;
     }
     if (stopping_) return false;
@@ -188,7 +181,7 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
       entry->producer->Serve();
       if (entry->state == State::kOpen && !entry->producer->fatal().empty()) Replace(entry);
       if (entry->state == State::kOpen && entry->barred_since == 0 && entry->producer->IsBarred())
-        entry->barred_since = Now();
+        entry->barred_since = MonotonicNow();
     }
   }
 
@@ -196,7 +189,7 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
     const storage::v1::DefinitionRecord* definition = nullptr;
     absl::Duration timeout;
     absl::StatusOr<Entry*> entry = nullptr;
-    const KafkaMicros now = Now();
+    const MonotonicMicros now = MonotonicNow();
     for (DeliveryAttempt& attempt : batch.attempts) {
       const DeliveryContext& context = *attempt.context;
       const bool same = context.definition.get() == definition && context.timeout == timeout &&
@@ -214,7 +207,7 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
     }
   }
 
-  void Start(Entry* entry, DeliveryAttempt&& sent, const Batch& batch, KafkaMicros now) {
+  void Start(Entry* entry, DeliveryAttempt&& sent, const Batch& batch, MonotonicMicros now) {
     KafkaAttempt* attempt = entry->producer->NewAttempt();
     attempt->deadline =
         batch.begin + std::max<int64_t>(0, absl::ToInt64Microseconds(sent.context->timeout));
@@ -225,7 +218,7 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
     entry->state == State::kOpening ? entry->waiting.push_back(attempt) : Produce(attempt, now);
   }
 
-  void Produce(KafkaAttempt* attempt, KafkaMicros now) {
+  void Produce(KafkaAttempt* attempt, MonotonicMicros now) {
     KafkaProducer& producer = *attempt->producer;
     const DeliveryContext& context = *attempt->attempt.context;
     if (now > attempt->deadline - absl::ToInt64Microseconds(context.timeout) / 2) {
@@ -250,7 +243,7 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
   // The entry that takes attempts of a target; opens one if needed. INVALID_ARGUMENT: the target
   // can never be used. RESOURCE_EXHAUSTED: there is no room. FAILED_PRECONDITION: other failures.
   absl::StatusOr<Entry*> EntryOf(const storage::v1::KafkaTargetRecord& target,
-                                 absl::Duration timeout, KafkaMicros now) {
+                                 absl::Duration timeout, MonotonicMicros now) {
     const absl::Duration message_timeout = KafkaMessageTimeout(timeout);
     const std::string key = KafkaClusterKey(target, message_timeout);
     Entry* entry = producers_.Find(key);
@@ -260,14 +253,13 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
       entry = nullptr;
     }
     if (entry != nullptr) return entry;
-    absl::StatusOr<std::vector<KafkaProperty>> properties =
-        KafkaProperties(target, {.linger = options_.linger,
-                                 .message_timeout = message_timeout,
-                                 .unknown_topic_after = options_.unknown_topic_after,
-                                 .metadata_refresh = options_.metadata_refresh,
-                                 .connect_timeout = options_.connect_timeout});
-    if (!properties.ok()) return properties.status();
-    KafkaProducer::Options made = {.properties = *std::move(properties),
+    ASSIGN_OR_RETURN(std::vector<KafkaProperty> properties,
+                     KafkaProperties(target, {.linger = options_.linger,
+                                              .message_timeout = message_timeout,
+                                              .unknown_topic_after = options_.unknown_topic_after,
+                                              .metadata_refresh = options_.metadata_refresh,
+                                              .connect_timeout = options_.connect_timeout}));
+    KafkaProducer::Options made = {.properties = std::move(properties),
                                    .password = target.sasl_password(),
                                    .addresses = options_.addresses,
                                    .listener = this,
@@ -294,7 +286,7 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
     std::vector<KafkaAttempt*> waiting = std::move(entry->waiting);
     entry->waiting.clear();
     entry->state = State::kOpen;
-    const KafkaMicros now = Now();
+    const MonotonicMicros now = MonotonicNow();
     if (!opened.status.ok()) producers_.Break(entry, opened.status, now);
     for (KafkaAttempt* attempt : waiting) {
       if (opened.status.ok() && !attempt->answered) {
@@ -328,12 +320,13 @@ class KafkaTransport::Core final : public KafkaProducer::Listener {
     if (at_once) {
       producers_.Retire(entry);
     } else {
-      producers_.Break(entry, absl::FailedPreconditionError(entry->producer->fatal()), Now());
+      producers_.Break(entry, absl::FailedPreconditionError(entry->producer->fatal()),
+                       MonotonicNow());
     }
     entry->producer->Purge(/*in_flight=*/true);
   }
 
-  void Tend(KafkaMicros now) {
+  void Tend(MonotonicMicros now) {
     producers_.ForEach([this, now](Entry* entry) {
       if (entry->state != State::kOpen || entry->barred_since == 0) return;
       if (!entry->producer->IsBarred()) {

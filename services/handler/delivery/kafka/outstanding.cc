@@ -1,7 +1,5 @@
 #include "services/handler/delivery/kafka/outstanding.h"
 
-#include <limits>
-
 #include "absl/strings/str_cat.h"
 #include "common/base/printable_text.h"
 
@@ -9,7 +7,7 @@ namespace escapement::handler {
 
 void KafkaDeadlines::Add(KafkaAttempt* attempt) {
   // The end of the step is at or after the deadline, so Expire never comes early.
-  const KafkaMicros step = attempt->deadline / kStep + 1;
+  const MonotonicMicros step = attempt->deadline / kStep + 1;
   if (last_ == nullptr || step != last_step_) {
     last_ = &steps_[step];
     last_step_ = step;
@@ -28,7 +26,7 @@ void KafkaDeadlines::Remove(KafkaAttempt* attempt) {
   attempt->link = nullptr;
 }
 
-void KafkaDeadlines::Expire(KafkaMicros now, absl::FunctionRef<void(KafkaAttempt*)> expired) {
+void KafkaDeadlines::Expire(MonotonicMicros now, absl::FunctionRef<void(KafkaAttempt*)> expired) {
   while (!steps_.empty() && steps_.begin()->first * kStep <= now) {
     while (KafkaAttempt* attempt = steps_.begin()->second) {
       Remove(attempt);
@@ -39,8 +37,8 @@ void KafkaDeadlines::Expire(KafkaMicros now, absl::FunctionRef<void(KafkaAttempt
   }
 }
 
-KafkaMicros KafkaDeadlines::next() const {
-  return steps_.empty() ? std::numeric_limits<KafkaMicros>::max() : steps_.begin()->first * kStep;
+MonotonicMicros KafkaDeadlines::next() const {
+  return steps_.empty() ? kNeverMicros : steps_.begin()->first * kStep;
 }
 
 namespace {

@@ -16,19 +16,17 @@
 
 #include "absl/functional/function_ref.h"
 #include "services/handler/delivery/delivery_transport.h"
+#include "services/handler/delivery/monotonic_time.h"
 
 namespace escapement::handler {
 
 class KafkaProducer;
 
-// Microseconds of the monotonic clock.
-using KafkaMicros = int64_t;
-
 struct KafkaAttempt {
   KafkaProducer* producer = nullptr;
   DeliveryAttempt attempt = {};  // its context owns the payload, which librdkafka reads
   std::shared_ptr<DeliverySink> sink = nullptr;
-  KafkaMicros deadline = 0;
+  MonotonicMicros deadline = 0;
   bool answered = false;
   bool produced = false;   // librdkafka has the record: it will report
   bool first = false;      // no other record was outstanding when this one was produced
@@ -43,22 +41,22 @@ struct KafkaAttempt {
 class KafkaDeadlines {
  public:
   // The attempts are looked for in steps of this.
-  static constexpr KafkaMicros kStep = 2'000;
+  static constexpr MonotonicMicros kStep = 2'000;
 
   void Add(KafkaAttempt* attempt);
   // The attempt must be in the list.
   void Remove(KafkaAttempt* attempt);
   // Removes the attempts whose deadline has passed, and calls `expired` with each.
-  void Expire(KafkaMicros now, absl::FunctionRef<void(KafkaAttempt*)> expired);
+  void Expire(MonotonicMicros now, absl::FunctionRef<void(KafkaAttempt*)> expired);
   // When Expire may find something; INT64_MAX if there is no attempt.
-  KafkaMicros next() const;
+  MonotonicMicros next() const;
 
  private:
   // Key: the step that a deadline is in. Addresses of values stay valid. A list may be empty.
-  std::map<KafkaMicros, KafkaAttempt*> steps_;
+  std::map<MonotonicMicros, KafkaAttempt*> steps_;
   // The value that Add used last, and its key; null: none.
   KafkaAttempt** last_ = nullptr;
-  KafkaMicros last_step_ = 0;
+  MonotonicMicros last_step_ = 0;
 };
 
 // ResultOfReport: the result of an attempt, from librdkafka's report about its record.

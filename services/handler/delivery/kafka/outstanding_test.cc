@@ -1,7 +1,6 @@
 #include "services/handler/delivery/kafka/outstanding.h"
 
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -15,12 +14,12 @@ using ::testing::UnorderedElementsAre;
 
 class OutstandingTest : public ::testing::Test {
  protected:
-  void AddAt(size_t i, KafkaMicros deadline) {
+  void AddAt(size_t i, MonotonicMicros deadline) {
     attempts_[i].attempt.tag = i;
     attempts_[i].deadline = deadline;
     deadlines_.Add(&attempts_[i]);
   }
-  std::vector<uint64_t> Expire(KafkaMicros now) {
+  std::vector<uint64_t> Expire(MonotonicMicros now) {
     std::vector<uint64_t> expired;
     deadlines_.Expire(now, [&](KafkaAttempt* attempt) { expired.push_back(attempt->attempt.tag); });
     return expired;
@@ -39,7 +38,7 @@ TEST_F(OutstandingTest, AttemptsExpireAfterTheirDeadlinesAndSoon) {
   EXPECT_LE(deadlines_.next(), 10'001 + KafkaDeadlines::kStep);
   EXPECT_THAT(Expire(10'001 + KafkaDeadlines::kStep), UnorderedElementsAre(1, 2));
   EXPECT_THAT(Expire(50'000 + KafkaDeadlines::kStep), UnorderedElementsAre(3));
-  EXPECT_EQ(deadlines_.next(), std::numeric_limits<KafkaMicros>::max());
+  EXPECT_EQ(deadlines_.next(), kNeverMicros);
 }
 
 TEST_F(OutstandingTest, RemovedAttemptDoesNotExpire) {

@@ -1,15 +1,10 @@
-// KafkaProducer: one producer of librdkafka, for one cluster configuration.
+// ClusterConfig: how librdkafka is configured for the cluster of a Kafka target.
 //
-// It owns the attempts that it was given (NewAttempt) until they are freed. A record's payload is
-// not copied: librdkafka reads it from the attempt's context.
+// Only the target's brokers, certificates and SASL credentials reach librdkafka, each by a property
+// of its own. All other properties are fixed here. So a target can neither load plug-ins, read
+// files, nor turn on debug output.
 //
-// An address that the AddressRule does not allow is not connected to. The rule sees the address
-// itself, after names were resolved, of bootstrap brokers and of those that a cluster advertises.
-//
-// Threads: Open may run on any thread, before all other calls. Then all calls come from one thread,
-// the transport's, and so do the listener's. The Wake function is called on librdkafka's threads.
-// The destructor waits for librdkafka's threads, which may take as long as a name is being
-// resolved.
+// Pure functions.
 
 #ifndef SERVICES_HANDLER_DELIVERY_KAFKA_PRODUCER_H_
 #define SERVICES_HANDLER_DELIVERY_KAFKA_PRODUCER_H_
@@ -28,13 +23,67 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/kafka/client.h"
 #include "common/net/address_rule.h"
 #include "services/handler/delivery/facts.h"
-#include "services/handler/delivery/kafka/cluster_config.h"
 #include "services/handler/delivery/kafka/outstanding.h"
 
+namespace escapement::storage::v1 {
+class KafkaTargetRecord;
+}  // namespace escapement::storage::v1
+
 namespace escapement::handler {
+
+// A batch has at most this many bytes, unless one record is larger. A topic may take smaller
+// messages than its cluster, and a batch that is too large fails all of its records.
+inline constexpr size_t kKafkaBatchBytes = 128 << 10;
+// The largest record, with its key and headers. Brokers take 1,048,588 bytes by default.
+inline constexpr size_t kKafkaMessageBytesMax = 1'000'000;
+// Records that one producer keeps until the brokers have them, and the bytes of their keys, values
+// and headers. Each record takes some 1.5 KiB more. Further records are not taken.
+inline constexpr size_t kKafkaQueuedRecordsMax = 20'000;
+inline constexpr size_t kKafkaQueuedKibMax = 32 << 10;
+
+struct KafkaTuning {
+  absl::Duration linger = absl::Milliseconds(1);          // 0 to 5 ms
+  absl::Duration message_timeout = absl::Seconds(8);      // a value of KafkaMessageTimeout
+  absl::Duration unknown_topic_after = absl::Seconds(2);  // a topic may be new
+  // How soon a topic that failed is looked up again: until then its records fail at once.
+  absl::Duration metadata_refresh = absl::Seconds(30);
+  absl::Duration connect_timeout = absl::Seconds(10);       // at least 1 s
+  absl::Duration reconnect_backoff_max = absl::Seconds(2);  // the first backoff is 100 ms
+};
+
+// How long librdkafka tries to deliver a record, for an attempt with this timeout: one of a few
+// values, because all records of a producer have the same. It is shorter than the attempt's timeout
+// if that is at least 2.5 s. So librdkafka has given up, and says whether the record was sent,
+// before the attempt ends. At least 1 s, because librdkafka looks for old records once a second.
+absl::Duration KafkaMessageTimeout(absl::Duration attempt_timeout);
+
+// INVALID_ARGUMENT: brokers or mechanism that validation does not let through.
+absl::StatusOr<std::vector<KafkaProperty>> KafkaProperties(
+    const storage::v1::KafkaTargetRecord& target, const KafkaTuning& tuning);
+
+// Equal for targets that can share a producer: all of the target's properties and the message
+// timeout. It contains secrets, so it must not be shown.
+std::string KafkaClusterKey(const storage::v1::KafkaTargetRecord& target,
+                            absl::Duration message_timeout);
+
+// KafkaProducer: one producer of librdkafka, for one cluster configuration.
+//
+// It owns the attempts that it was given (NewAttempt) until they are freed. A record's payload is
+// not copied: librdkafka reads it from the attempt's context.
+//
+// An address that the AddressRule does not allow is not connected to. The rule sees the address
+// itself, after names were resolved, of bootstrap brokers and of those that a cluster advertises.
+//
+// Threads: Open may run on any thread, before all other calls. Then all calls come from one thread,
+// the transport's, and so do the listener's. The Wake function is called on librdkafka's threads.
+// The destructor waits for librdkafka's threads, which may take as long as a name is being
+// resolved.
 
 class KafkaProducer {
  public:

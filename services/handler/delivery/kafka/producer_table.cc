@@ -17,7 +17,7 @@ ProducerTable::Entry* ProducerTable::FindId(uint64_t id) {
 }
 
 ProducerTable::Entry* ProducerTable::Open(
-    const std::string& key, KafkaProducer::Options options, KafkaMicros now,
+    const std::string& key, KafkaProducer::Options options, MonotonicMicros now,
     std::function<void(uint64_t id, absl::Status status)> opened) {
   CHECK(Find(key) == nullptr);
   if (!MakeRoom()) return nullptr;
@@ -55,13 +55,13 @@ void ProducerTable::Retire(Entry* entry) {
   entry->state = State::kRetired;
 }
 
-void ProducerTable::Break(Entry* entry, absl::Status why, KafkaMicros now) {
+void ProducerTable::Break(Entry* entry, absl::Status why, MonotonicMicros now) {
   entry->state = State::kBroken;
   entry->why = std::move(why);
   entry->broken_until = now + absl::ToInt64Microseconds(options_.broken_for);
 }
 
-void ProducerTable::CloseUnused(KafkaMicros now) {
+void ProducerTable::CloseUnused(MonotonicMicros now) {
   opening_.CountRunning();
   size_t closing = closing_.CountRunning();
   std::vector<Entry*> unused;

@@ -47,10 +47,10 @@ class ProducerTable {
     std::string key;  // has secrets
     std::unique_ptr<KafkaProducer> producer;
     State state = State::kOpening;
-    KafkaMicros used = 0;
-    KafkaMicros broken_until = 0;  // only for kBroken
-    KafkaMicros barred_since = 0;  // 0: is not barred
-    absl::Status why;              // only for kBroken
+    MonotonicMicros used = 0;
+    MonotonicMicros broken_until = 0;  // only for kBroken
+    MonotonicMicros barred_since = 0;  // 0: is not barred
+    absl::Status why;                  // only for kBroken
     std::vector<KafkaAttempt*> waiting;
   };
 
@@ -62,15 +62,15 @@ class ProducerTable {
   Entry* FindId(uint64_t id);
   // Makes room and starts to open a producer. Null if there is no room. `opened` is called with the
   // producer's id and its status, on another thread.
-  Entry* Open(const std::string& key, KafkaProducer::Options options, KafkaMicros now,
+  Entry* Open(const std::string& key, KafkaProducer::Options options, MonotonicMicros now,
               std::function<void(uint64_t id, absl::Status status)> opened);
   // The producer takes no more attempts. It is closed when it has none.
   void Retire(Entry* entry);
   // The key fails with `why` until now + broken_for. Then its producer is closed.
-  void Break(Entry* entry, absl::Status why, KafkaMicros now);
+  void Break(Entry* entry, absl::Status why, MonotonicMicros now);
 
   // Closes the producers that are idle, retired or broken for long enough. Call once a second.
-  void CloseUnused(KafkaMicros now);
+  void CloseUnused(MonotonicMicros now);
   void ForEach(const std::function<void(Entry*)>& visit);
   size_t size() const { return by_id_.size(); }
   bool HasTooManyTopics(const Entry& entry) const {

@@ -10,7 +10,7 @@
 #include "common/net/address_rule.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "gtest/gtest.h"
-#include "services/handler/delivery/kafka/cluster_config.h"
+#include "services/handler/delivery/kafka/producer.h"
 #include "tests/fixtures/collecting_sink.h"
 
 namespace escapement::handler {
@@ -18,7 +18,7 @@ namespace producer_table_test {
 
 using State = ProducerTable::State;
 
-constexpr KafkaMicros kSecond = 1'000'000;
+constexpr MonotonicMicros kSecond = 1'000'000;
 
 // The producers never reach a broker.
 class ProducerTableTest : public ::testing::Test {
@@ -28,7 +28,7 @@ class ProducerTableTest : public ::testing::Test {
     table_.CloseAll();
   }
 
-  ProducerTable::Entry* Open(const std::string& key, KafkaMicros now) {
+  ProducerTable::Entry* Open(const std::string& key, MonotonicMicros now) {
     storage::v1::KafkaTargetRecord target;
     target.set_brokers("127.0.0.1:1");
     ProducerTable::Entry* entry = table_.Open(key,

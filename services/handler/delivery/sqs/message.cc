@@ -5,15 +5,71 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/delivery/facts.h"
 
 namespace escapement::handler {
+
+void SqsBatchRequest::BeginBody(absl::string_view queue_url) {
+  body_ = "{\"QueueUrl\":";
+  AppendJsonString(queue_url, &body_);
+  body_.append(",\"Entries\":[");
+}
+
+void SqsBatchRequest::EndBody() { body_.append("]}"); }
+
+void SqsBatchRequest::Prepare(const std::string& endpoint,
+                              const std::vector<std::string>& header_lines, CURL* easy) {
+  url_ = absl::StrCat(endpoint, "/");
+  // Without this line libcurl asks before it sends a body of more than 1 MiB.
+  curl_slist* headers = curl_slist_append(nullptr, "Expect:");
+  for (const std::string& line : header_lines) headers = curl_slist_append(headers, line.c_str());
+  headers_.reset(headers);
+  curl_easy_setopt(easy, CURLOPT_URL, url_.c_str());
+  curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers_.get());
+  curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body_.data());
+  curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body_.size()));
+  curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &SqsBatchRequest::OnBody);
+  curl_easy_setopt(easy, CURLOPT_WRITEDATA, this);
+  curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, &SqsBatchRequest::BeforeRequest);
+  curl_easy_setopt(easy, CURLOPT_PREREQDATA, this);
+}
+
+size_t SqsBatchRequest::OnBody(char* data, size_t size, size_t count, void* self) {
+  auto* request = static_cast<SqsBatchRequest*>(self);
+  const size_t bytes = size * count;
+  SqsAnswer& answer = request->answer_;
+  if (answer.body.size() + bytes > request->answer_bytes_max_) {
+    answer.cut = true;
+    return 0;  // ends the transfer and its connection
+  }
+  answer.body.append(data, bytes);
+  return bytes;
+}
+
+// libcurl repeats a request up to five times if a kept connection breaks without an answer. One
+// repetition is right, because SQS may have closed the connection as idle. More would be attempts
+// that are not counted.
+int SqsBatchRequest::BeforeRequest(void* self, char*, char*, int, int) {
+  return ++static_cast<SqsBatchRequest*>(self)->requests_ > kRequestsMax ? CURL_PREREQFUNC_ABORT
+                                                                         : CURL_PREREQFUNC_OK;
+}
+
+SqsAnswer SqsBatchRequest::TakeAnswer(CURL* easy) {
+  curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &answer_.status);
+  curl_off_t seconds = 0;
+  curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds);
+  answer_.retry_after = absl::Seconds(seconds);
+  return std::move(answer_);
+}
 
 namespace {
 
@@ -45,9 +101,8 @@ std::string MessageGroupOf(const DeliveryContext& context) {
 }
 
 absl::Status SqsMessageWriter::AddShared(absl::string_view name, absl::string_view value) {
-  const absl::StatusOr<size_t> bytes = AppendAttribute(name, value, &shared_.json);
-  if (!bytes.ok()) return bytes.status();
-  shared_.bytes += *bytes;
+  ASSIGN_OR_RETURN(const size_t bytes, AppendAttribute(name, value, &shared_.json));
+  shared_.bytes += bytes;
   ++shared_count_;
   return absl::OkStatus();
 }
@@ -69,17 +124,16 @@ absl::Status SqsMessageWriter::SetContext(const std::shared_ptr<const DeliveryCo
   for (const Fact& fact : ContextFactsOf(*context)) {
     if (IsSpare(fact.name)) {
       Attribute spare;
-      const absl::StatusOr<size_t> bytes = AppendAttribute(fact.attribute, fact.value, &spare.json);
-      if (!bytes.ok()) return bytes.status();
-      spare.bytes = *bytes;
+      ASSIGN_OR_RETURN(const size_t bytes,
+                       AppendAttribute(fact.attribute, fact.value, &spare.json));
+      spare.bytes = bytes;
       spare_.push_back(std::move(spare));
     } else if (absl::Status added = AddShared(fact.attribute, fact.value); !added.ok()) {
       return added;
     }
   }
   if (!text) {
-    if (absl::Status added = AddShared("ce_datacontentencoding", "base64"); !added.ok())
-      return added;
+    RETURN_IF_ERROR(AddShared("ce_datacontentencoding", "base64"));
   }
   if (IsFifoQueue(context->definition->delivery().target().sqs().queue_url()))
     AppendJsonString(MessageGroupOf(*context), &group_);
@@ -89,7 +143,7 @@ absl::Status SqsMessageWriter::SetContext(const std::shared_ptr<const DeliveryCo
 
 absl::StatusOr<size_t> SqsMessageWriter::Append(const DeliveryAttempt& attempt, size_t entry_id,
                                                 std::string* json) {
-  if (absl::Status set = SetContext(attempt.context); !set.ok()) return set;
+  RETURN_IF_ERROR(SetContext(attempt.context));
   absl::StrAppend(json, "{\"Id\":\"", entry_id, "\",\"MessageBody\":", body_);
   if (!group_.empty()) {
     absl::StrAppend(json, ",\"MessageGroupId\":", group_, ",\"MessageDeduplicationId\":");

@@ -107,9 +107,7 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : std::string(absl::StripAsciiWhitespace(value));
 }
 
-OwnCredentials::Instant After(absl::Duration duration) {
-  return std::chrono::steady_clock::now() + absl::ToChronoMicroseconds(duration);
-}
+MonotonicMicros After(absl::Duration duration) { return MonotonicNow() + TimeoutMicros(duration); }
 
 }  // namespace
 
@@ -174,7 +172,7 @@ OwnCredentials::OwnCredentials(AwsEnvironment environment, std::function<void()>
                        .secret_access_key = environment_.secret_access_key,
                        .session_token = environment_.session_token});
   } else if (!environment_.token_file.empty() && !environment_.role_arn.empty()) {
-    fetch_at_ = Instant::min();
+    fetch_at_ = 0;
   } else {
     why_none_ =
         "the environment of the handler has neither AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY "
@@ -195,16 +193,16 @@ absl::StatusOr<std::shared_ptr<const SqsCredentials>> OwnCredentials::Current() 
                    why_none_.empty() ? "they have expired" : why_none_));
 }
 
-OwnCredentials::Instant OwnCredentials::fetch_at() const {
+MonotonicMicros OwnCredentials::fetch_at() const {
   absl::MutexLock lock(&mutex_);
   return fetch_at_;
 }
 
-void OwnCredentials::FetchIfDue(TransferLoop& loop, Instant now) {
+void OwnCredentials::FetchIfDue(TransferLoop& loop, MonotonicMicros now) {
   {
     absl::MutexLock lock(&mutex_);
     if (fetch_at_ > now) return;
-    fetch_at_ = Instant::max();  // until OnFetched
+    fetch_at_ = kNeverMicros;  // until OnFetched
   }
   // Read for each fetch: EKS replaces the file before its token expires.
   absl::StatusOr<std::string> token = ReadBoundedFile(environment_.token_file, kTokenFileBytesMax);

@@ -5,7 +5,6 @@
 #ifndef SERVICES_HANDLER_DELIVERY_SQS_OWN_CREDENTIALS_H_
 #define SERVICES_HANDLER_DELIVERY_SQS_OWN_CREDENTIALS_H_
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "services/handler/delivery/http/transfer_loop.h"
+#include "services/handler/delivery/monotonic_time.h"
 
 namespace escapement::handler {
 
@@ -72,7 +72,6 @@ struct AwsEnvironment {
 
 class OwnCredentials {
  public:
-  using Instant = std::chrono::steady_clock::time_point;
   static constexpr absl::Duration kRefreshBefore = absl::Minutes(5);
   static constexpr absl::Duration kFetchAgain = absl::Seconds(10);
   static constexpr absl::Duration kFetchTimeout = absl::Seconds(10);
@@ -87,10 +86,10 @@ class OwnCredentials {
   absl::StatusOr<std::shared_ptr<const SqsCredentials>> Current() const;
 
   // When FetchIfDue must be called.
-  Instant fetch_at() const;
+  MonotonicMicros fetch_at() const;
   // Starts a fetch in the loop if it is time. Reads the token's file. The loop must end before this
   // object does.
-  void FetchIfDue(TransferLoop& loop, Instant now);
+  void FetchIfDue(TransferLoop& loop, MonotonicMicros now);
 
  private:
   class Fetch;
@@ -102,7 +101,7 @@ class OwnCredentials {
   std::shared_ptr<const SqsCredentials> credentials_ ABSL_GUARDED_BY(mutex_);
   absl::Time expires_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   std::string why_none_ ABSL_GUARDED_BY(mutex_);
-  Instant fetch_at_ ABSL_GUARDED_BY(mutex_) = Instant::max();
+  MonotonicMicros fetch_at_ ABSL_GUARDED_BY(mutex_) = kNeverMicros;
 };
 
 }  // namespace escapement::handler

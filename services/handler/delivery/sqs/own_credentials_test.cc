@@ -143,22 +143,22 @@ TEST_F(OwnCredentialsTest, KeysAreFetchedAgainBeforeTheyExpire) {
     return mutex.AwaitWithTimeout(absl::Condition(&enough), absl::Minutes(1));
   };
   EXPECT_FALSE(own.known());
-  auto now = std::chrono::steady_clock::now();
+  MonotonicMicros now = MonotonicNow();
   own.FetchIfDue(loop, now);
   ASSERT_TRUE(await(1));
   EXPECT_TRUE(own.known());
   // An hour, less five minutes.
-  EXPECT_GT(own.fetch_at(), now + std::chrono::minutes(54));
-  EXPECT_LT(own.fetch_at(), now + std::chrono::minutes(56));
-  own.FetchIfDue(loop, now + std::chrono::minutes(54));
+  EXPECT_GT(own.fetch_at(), now + TimeoutMicros(absl::Minutes(54)));
+  EXPECT_LT(own.fetch_at(), now + TimeoutMicros(absl::Minutes(56)));
+  own.FetchIfDue(loop, now + TimeoutMicros(absl::Minutes(54)));
   EXPECT_EQ(server_->Requests("sts").size(), 1u);
   server_->Script("sts", json::array({{{"status", 500}}}));
-  own.FetchIfDue(loop, now + std::chrono::minutes(56));
+  own.FetchIfDue(loop, now + TimeoutMicros(absl::Minutes(56)));
   ASSERT_TRUE(await(2));
   EXPECT_EQ(server_->Requests("sts").size(), 2u);
   EXPECT_TRUE(own.Current().ok()) << "the present keys stay in use";
-  now = std::chrono::steady_clock::now();
-  EXPECT_LE(own.fetch_at(), now + std::chrono::seconds(10));
+  now = MonotonicNow();
+  EXPECT_LE(own.fetch_at(), now + TimeoutMicros(absl::Seconds(10)));
 }
 
 }  // namespace own_credentials_test

@@ -53,7 +53,7 @@ SqsSendQueues::Lane* SqsSendQueues::LaneOf(Queue* queue, const DeliveryContext& 
 
 SqsSendQueues::Queue* SqsSendQueues::Add(std::vector<DeliveryAttempt> attempts,
                                          const std::shared_ptr<DeliverySink>& sink,
-                                         SqsInstant now) {
+                                         MonotonicMicros now) {
   const std::string& key = attempts.front().context->target_key;
   std::unique_ptr<Queue>& queue = queues_[key];
   if (queue == nullptr) {
@@ -67,8 +67,8 @@ SqsSendQueues::Queue* SqsSendQueues::Add(std::vector<DeliveryAttempt> attempts,
       context = attempt.context.get();
       lane = LaneOf(queue.get(), *context);
     }
-    const auto timeout = std::chrono::microseconds(absl::ToInt64Microseconds(context->timeout));
-    const SqsInstant start_by = now + timeout / 2;
+    const MonotonicMicros timeout = TimeoutMicros(context->timeout);
+    const MonotonicMicros start_by = now + timeout / 2;
     expire_at_ = std::min(expire_at_, start_by);
     lane->waiting.push_back({.attempt = std::move(attempt),
                              .sink = sink,
@@ -133,7 +133,7 @@ int SqsSendQueues::Claim(Queue* queue) {
   return more;
 }
 
-bool SqsSendQueues::TakeFrom(Lane* lane, SqsInstant now, Batch* batch,
+bool SqsSendQueues::TakeFrom(Lane* lane, MonotonicMicros now, Batch* batch,
                              std::vector<Waiting>* expired) {
   bool complete = false;
   bool took = false;
@@ -156,7 +156,7 @@ bool SqsSendQueues::TakeFrom(Lane* lane, SqsInstant now, Batch* batch,
   return !complete;
 }
 
-SqsSendQueues::Batch SqsSendQueues::Take(Queue* queue, SqsInstant now,
+SqsSendQueues::Batch SqsSendQueues::Take(Queue* queue, MonotonicMicros now,
                                          std::vector<Waiting>* expired) {
   --queue->claimed;
   ++queue->running;
@@ -198,9 +198,9 @@ void SqsSendQueues::Release(Batch batch, End end) {
 
 void SqsSendQueues::Unclaim(Queue* queue) { --queue->claimed; }
 
-std::vector<SqsSendQueues::Waiting> SqsSendQueues::Expire(SqsInstant now) {
+std::vector<SqsSendQueues::Waiting> SqsSendQueues::Expire(MonotonicMicros now) {
   std::vector<Waiting> expired;
-  expire_at_ = kSqsNever;
+  expire_at_ = kNeverMicros;
   for (auto found = queues_.begin(); found != queues_.end();) {
     Queue* const queue = (found++)->second.get();
     for (auto& [key, lane] : queue->lanes) {
@@ -216,6 +216,6 @@ std::vector<SqsSendQueues::Waiting> SqsSendQueues::Expire(SqsInstant now) {
   return expired;
 }
 
-std::vector<SqsSendQueues::Waiting> SqsSendQueues::TakeAll() { return Expire(kSqsNever); }
+std::vector<SqsSendQueues::Waiting> SqsSendQueues::TakeAll() { return Expire(kNeverMicros); }
 
 }  // namespace escapement::handler

@@ -18,7 +18,6 @@
 #ifndef SERVICES_HANDLER_DELIVERY_SQS_SEND_QUEUES_H_
 #define SERVICES_HANDLER_DELIVERY_SQS_SEND_QUEUES_H_
 
-#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <memory>
@@ -27,11 +26,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "services/handler/delivery/delivery_transport.h"
+#include "services/handler/delivery/monotonic_time.h"
 
 namespace escapement::handler {
 
-using SqsInstant = std::chrono::steady_clock::time_point;
-inline constexpr SqsInstant kSqsNever = SqsInstant::max();
 inline constexpr size_t kSqsEntriesMax = 10;  // messages of one request; a limit of SQS
 
 class SqsSendQueues {
@@ -41,8 +39,8 @@ class SqsSendQueues {
   struct Waiting {
     DeliveryAttempt attempt;
     std::shared_ptr<DeliverySink> sink;
-    SqsInstant start_by;  // later, too little of the timeout would be left
-    SqsInstant deadline;
+    MonotonicMicros start_by = 0;  // later, too little of the timeout would be left
+    MonotonicMicros deadline = 0;
     bool alone = false;  // does not share its request
     Lane* lane = nullptr;
   };
@@ -60,7 +58,7 @@ class SqsSendQueues {
 
   // All attempts must have one target_key.
   Queue* Add(std::vector<DeliveryAttempt> attempts, const std::shared_ptr<DeliverySink>& sink,
-             SqsInstant now);
+             MonotonicMicros now);
   // Returns the queues that have attempts which may be sent now.
   std::vector<Queue*> AllowOwn();
 
@@ -70,7 +68,7 @@ class SqsSendQueues {
   // Makes a claimed request a running one, with up to kSqsEntriesMax attempts in the order of their
   // lanes. Attempts that waited too long go to `expired`. Release must follow, also if there are no
   // attempts.
-  Batch Take(Queue* queue, SqsInstant now, std::vector<Waiting>* expired);
+  Batch Take(Queue* queue, MonotonicMicros now, std::vector<Waiting>* expired);
   // Returns attempts of a running request to the front of their lanes. They must be the last ones
   // of the batch, or all.
   void PutBack(std::vector<Waiting> attempts);
@@ -84,9 +82,9 @@ class SqsSendQueues {
   void Unclaim(Queue* queue);
 
   // A lower bound for when attempts expire.
-  SqsInstant expire_at() const { return expire_at_; }
+  MonotonicMicros expire_at() const { return expire_at_; }
   // Removes attempts that waited too long.
-  std::vector<Waiting> Expire(SqsInstant now);
+  std::vector<Waiting> Expire(MonotonicMicros now);
   // Removes all attempts that wait.
   std::vector<Waiting> TakeAll();
 
@@ -97,12 +95,12 @@ class SqsSendQueues {
   void ForgetIfUnused(Queue* queue);
   void ForgetEmptyLanes(Queue* queue);
   // Takes attempts of a lane. False if the batch is complete.
-  bool TakeFrom(Lane* lane, SqsInstant now, Batch* batch, std::vector<Waiting>* expired);
+  bool TakeFrom(Lane* lane, MonotonicMicros now, Batch* batch, std::vector<Waiting>* expired);
 
   const int requests_max_;
   bool own_usable_;
   absl::flat_hash_map<std::string, std::unique_ptr<Queue>> queues_;  // by target_key
-  SqsInstant expire_at_ = kSqsNever;
+  MonotonicMicros expire_at_ = kNeverMicros;
 };
 
 }  // namespace escapement::handler

@@ -14,7 +14,7 @@ namespace send_queues_test {
 
 using fixtures::MakeSqsAttempts;
 using fixtures::SqsAttemptOptions;
-using std::chrono::seconds;
+constexpr MonotonicMicros kSecond = 1'000'000;
 using ::testing::ElementsAre;
 using Batch = SqsSendQueues::Batch;
 using End = SqsSendQueues::End;
@@ -44,7 +44,7 @@ class SqsSendQueuesTest : public ::testing::Test {
   static std::vector<uint64_t> Tags(const Batch& batch) { return Tags(batch.attempts); }
 
   std::shared_ptr<DeliverySink> sink_ = std::make_shared<fixtures::CollectingSink>();
-  SqsInstant now_ = SqsInstant() + std::chrono::hours(1);
+  MonotonicMicros now_ = 1;
   std::vector<Waiting> expired_;
   SqsSendQueues queues_{8, /*own_usable=*/false};
 };
@@ -132,18 +132,18 @@ TEST_F(SqsSendQueuesTest, AttemptThatWasPutBackAloneIsSentAlone) {
 }
 
 TEST_F(SqsSendQueuesTest, AttemptsExpireAtHalfOfTheirTimeout) {
-  EXPECT_EQ(queues_.expire_at(), kSqsNever);
+  EXPECT_EQ(queues_.expire_at(), kNeverMicros);
   Queue* const queue = Add(To("q"), 1, 2);
   Add(To("p"), 3, 1);
-  EXPECT_EQ(queues_.expire_at(), now_ + seconds(15));
-  now_ += seconds(10);
+  EXPECT_EQ(queues_.expire_at(), now_ + 15 * kSecond);
+  now_ += 10 * kSecond;
   Add(To("q"), 4, 1);
   EXPECT_EQ(queues_.Expire(now_).size(), 0u);
-  now_ += seconds(5);
+  now_ += 5 * kSecond;
   EXPECT_THAT(Tags(queues_.Expire(now_)), ::testing::UnorderedElementsAre(1, 2, 3));
-  EXPECT_EQ(queues_.expire_at(), now_ + seconds(10));
+  EXPECT_EQ(queues_.expire_at(), now_ + 10 * kSecond);
   EXPECT_EQ(queues_.Claim(queue), 1);
-  now_ += seconds(10);
+  now_ += 10 * kSecond;
   EXPECT_EQ(Take(queue).attempts.size(), 0u);
   EXPECT_THAT(Tags(expired_), ElementsAre(4));
 }

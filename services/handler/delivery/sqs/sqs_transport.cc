@@ -12,10 +12,10 @@
 #include "absl/time/clock.h"
 #include "common/base/check.h"
 #include "common/base/printable_text.h"
+#include "common/base/status_macros.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/delivery/http/transfer_loop.h"
 #include "services/handler/delivery/result_batch.h"
-#include "services/handler/delivery/sqs/batch_request.h"
 #include "services/handler/delivery/sqs/message.h"
 #include "services/handler/delivery/sqs/request_signer.h"
 #include "services/handler/delivery/sqs/send_queues.h"
@@ -91,7 +91,7 @@ class SqsTransport::Core {
   // Starts the requests that the queue needs.
   void StartRequests(Queue* queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnOwnCredentials();
-  TimerThread::Instant OnTimer();
+  MonotonicMicros OnTimer();
 
   const Options options_;
   std::unique_ptr<OwnCredentials> own_;  // null: not to be used
@@ -158,7 +158,7 @@ class SqsTransport::Core::Request final : public Transfer {
     std::vector<Waiting> expired;
     {
       absl::MutexLock lock(&core_->mutex_);
-      batch_ = core_->queues_.Take(queue_, std::chrono::steady_clock::now(), &expired);
+      batch_ = core_->queues_.Take(queue_, MonotonicNow(), &expired);
       claimed_ = false;
       core_->StartRequests(queue_);
     }
@@ -219,16 +219,14 @@ class SqsTransport::Core::Request final : public Transfer {
   }
 
   long MillisLeft() const {
-    SqsInstant deadline = kSqsNever;
+    MonotonicMicros deadline = kNeverMicros;
     for (const Waiting& waiting : batch_.attempts) deadline = std::min(deadline, waiting.deadline);
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now());
-    return std::max<long>(left.count(), 1);
+    return std::max<long>((deadline - MonotonicNow()) / 1000, 1);
   }
 
   // Moves the attempts that have time for another try, and removes their results.
   std::vector<Waiting> TakeForAnotherTry(std::vector<DeliveryResult>& results) {
-    const SqsInstant now = std::chrono::steady_clock::now();
+    const MonotonicMicros now = MonotonicNow();
     std::vector<Waiting> again;
     std::vector<Waiting> ended;
     for (Waiting& waiting : batch_.attempts) {
@@ -299,7 +297,7 @@ SqsTransport::Core::~Core() {
 void SqsTransport::Core::Send(std::vector<DeliveryAttempt> attempts,
                               std::shared_ptr<DeliverySink> sink) {
   absl::MutexLock lock(&mutex_);
-  Queue* const queue = queues_.Add(std::move(attempts), sink, std::chrono::steady_clock::now());
+  Queue* const queue = queues_.Add(std::move(attempts), sink, MonotonicNow());
   StartRequests(queue);
   timer_->WakeBy(queues_.expire_at());
 }
@@ -313,9 +311,8 @@ absl::StatusOr<SqsCredentials> SqsTransport::Core::CredentialsOf(
         "the target has no credentials, and the operator does not allow the use of the handler's "
         "own (--sqs_use_own_credentials)");
   }
-  const auto own = own_->Current();
-  if (!own.ok()) return own.status();
-  return **own;
+  ASSIGN_OR_RETURN(const auto own, own_->Current());
+  return *own;
 }
 
 void SqsTransport::Core::StartRequests(Queue* queue) {
@@ -331,10 +328,10 @@ void SqsTransport::Core::OnOwnCredentials() {
   timer_->WakeBy(own_->fetch_at());
 }
 
-TimerThread::Instant SqsTransport::Core::OnTimer() {
-  const TimerThread::Instant now = std::chrono::steady_clock::now();
+MonotonicMicros SqsTransport::Core::OnTimer() {
+  const MonotonicMicros now = MonotonicNow();
   std::vector<Waiting> expired;
-  TimerThread::Instant next;
+  MonotonicMicros next;
   {
     absl::MutexLock lock(&mutex_);
     expired = queues_.Expire(now);

@@ -9,7 +9,7 @@
 
 namespace escapement::handler {
 
-TimerThread::TimerThread(std::string name, std::function<Instant()> step)
+TimerThread::TimerThread(std::string name, std::function<MonotonicMicros()> step)
     : name_(std::move(name)), step_(std::move(step)), thread_([this] { Run(); }) {}
 
 TimerThread::~TimerThread() {
@@ -21,7 +21,7 @@ TimerThread::~TimerThread() {
   thread_.join();
 }
 
-void TimerThread::WakeBy(Instant at) {
+void TimerThread::WakeBy(MonotonicMicros at) {
   absl::MutexLock lock(&mutex_);
   if (at >= next_) return;
   next_ = at;
@@ -32,18 +32,18 @@ void TimerThread::Run() {
   pthread_setname_np(pthread_self(), name_.c_str());
   absl::MutexLock lock(&mutex_);
   while (!stopping_) {
-    const Instant now = std::chrono::steady_clock::now();
+    const MonotonicMicros now = MonotonicNow();
     if (next_ > now) {
-      if (next_ == Instant::max()) {
+      if (next_ == kNeverMicros) {
         changed_.Wait(&mutex_);
       } else {
-        changed_.WaitWithTimeout(&mutex_, absl::FromChrono(next_ - now));
+        changed_.WaitWithTimeout(&mutex_, absl::Microseconds(next_ - now));
       }
       continue;
     }
-    next_ = Instant::max();
+    next_ = kNeverMicros;
     mutex_.Unlock();
-    const Instant next = step_();
+    const MonotonicMicros next = step_();
     mutex_.Lock();
     next_ = std::min(next_, next);
   }

@@ -7,38 +7,36 @@
 #ifndef SERVICES_HANDLER_DELIVERY_SQS_TIMER_THREAD_H_
 #define SERVICES_HANDLER_DELIVERY_SQS_TIMER_THREAD_H_
 
-#include <chrono>
 #include <functional>
 #include <string>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "services/handler/delivery/monotonic_time.h"
 
 namespace escapement::handler {
 
 class TimerThread {
  public:
-  using Instant = std::chrono::steady_clock::time_point;
-
   // Calls `step` at once. `name`: at most 15 characters.
-  TimerThread(std::string name, std::function<Instant()> step);
+  TimerThread(std::string name, std::function<MonotonicMicros()> step);
   // Waits for a running step.
   ~TimerThread();
   TimerThread(const TimerThread&) = delete;
   TimerThread& operator=(const TimerThread&) = delete;
 
   // Calls the function at this time at the latest (plus scheduling).
-  void WakeBy(Instant at);
+  void WakeBy(MonotonicMicros at);
 
  private:
   void Run();
 
   const std::string name_;
-  const std::function<Instant()> step_;
+  const std::function<MonotonicMicros()> step_;
   absl::Mutex mutex_;
   absl::CondVar changed_;
-  Instant next_ ABSL_GUARDED_BY(mutex_) = Instant::min();
+  MonotonicMicros next_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // last: it uses the rest
 };

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/status_macros.h"
 #include "common/kafka/client.h"
 
 namespace escapement::master {
@@ -55,19 +56,20 @@ std::vector<KafkaProperty> ConsumerProperties(const KafkaConsumer::Options& opti
 absl::StatusOr<std::unique_ptr<KafkaConsumer>> KafkaConsumer::Open(const Options& options,
                                                                    Listener& listener) {
   std::unique_ptr<KafkaConsumer> consumer(new KafkaConsumer(options, listener));
-  absl::StatusOr<std::vector<KafkaProperty>> properties =
-      KafkaClientProperties(ConsumerProperties(options), {}, options.access, "the ingestion");
-  if (!properties.ok()) return properties.status();
-  const auto client = NewKafkaClient(
-      RD_KAFKA_CONSUMER, *std::move(properties), consumer->password_, [&](rd_kafka_conf_t* conf) {
-        rd_kafka_conf_set_opaque(conf, consumer.get());
-        rd_kafka_conf_set_rebalance_cb(conf, &KafkaConsumer::OnRebalance);
-        rd_kafka_conf_set_error_cb(conf, &KafkaConsumer::OnError);
-      });
-  if (!client.ok()) return client.status();
-  consumer->handle_ = *client;
-  rd_kafka_poll_set_consumer(*client);
-  consumer->queue_ = rd_kafka_queue_get_consumer(*client);
+  ASSIGN_OR_RETURN(
+      std::vector<KafkaProperty> properties,
+      KafkaClientProperties(ConsumerProperties(options), {}, options.access, "the ingestion"));
+  ASSIGN_OR_RETURN(const auto client,
+                   NewKafkaClient(RD_KAFKA_CONSUMER, std::move(properties), consumer->password_,
+                                  [&](rd_kafka_conf_t* conf) {
+                                    rd_kafka_conf_set_opaque(conf, consumer.get());
+                                    rd_kafka_conf_set_rebalance_cb(conf,
+                                                                   &KafkaConsumer::OnRebalance);
+                                    rd_kafka_conf_set_error_cb(conf, &KafkaConsumer::OnError);
+                                  }));
+  consumer->handle_ = client;
+  rd_kafka_poll_set_consumer(client);
+  consumer->queue_ = rd_kafka_queue_get_consumer(client);
   return consumer;
 }
 

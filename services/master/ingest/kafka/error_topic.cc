@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/backoff/backoff.h"
+#include "common/base/status_macros.h"
 #include "common/kafka/client.h"
 #include "common/status/errors.h"
 
@@ -36,20 +37,21 @@ absl::StatusOr<std::unique_ptr<ErrorTopic>> ErrorTopic::Open(Options options, Ru
                                                              Listener& listener) {
   std::unique_ptr<ErrorTopic> errors(new ErrorTopic(std::move(options), runtime, listener));
   const Options& own = errors->options_;
-  absl::StatusOr<std::vector<KafkaProperty>> properties = KafkaClientProperties(
-      ProducerProperties(own), {.metadata_refresh = kMetadataRefresh}, own.access, "the ingestion");
-  if (!properties.ok()) return properties.status();
-  const auto client = NewKafkaClient(RD_KAFKA_PRODUCER, *std::move(properties),
-                                     own.access.sasl_password, [&](rd_kafka_conf_t* conf) {
-                                       rd_kafka_conf_set_opaque(conf, errors.get());
-                                       rd_kafka_conf_set_dr_msg_cb(conf, &ErrorTopic::OnDelivered);
-                                     });
-  if (!client.ok()) return client.status();
-  errors->handle_ = *client;
-  errors->topic_ = rd_kafka_topic_new(*client, own.topic.c_str(), nullptr);
+  ASSIGN_OR_RETURN(
+      std::vector<KafkaProperty> properties,
+      KafkaClientProperties(ProducerProperties(own), {.metadata_refresh = kMetadataRefresh},
+                            own.access, "the ingestion"));
+  ASSIGN_OR_RETURN(const auto client,
+                   NewKafkaClient(RD_KAFKA_PRODUCER, std::move(properties),
+                                  own.access.sasl_password, [&](rd_kafka_conf_t* conf) {
+                                    rd_kafka_conf_set_opaque(conf, errors.get());
+                                    rd_kafka_conf_set_dr_msg_cb(conf, &ErrorTopic::OnDelivered);
+                                  }));
+  errors->handle_ = client;
+  errors->topic_ = rd_kafka_topic_new(client, own.topic.c_str(), nullptr);
   if (errors->topic_ == nullptr)
     return absl::InvalidArgumentError(rd_kafka_err2str(rd_kafka_last_error()));
-  rd_kafka_queue_t* queue = rd_kafka_queue_get_main(*client);
+  rd_kafka_queue_t* queue = rd_kafka_queue_get_main(client);
   rd_kafka_queue_cb_event_enable(queue, &ErrorTopic::OnQueue, errors.get());
   rd_kafka_queue_destroy(queue);
   return errors;

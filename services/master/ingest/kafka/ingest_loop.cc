@@ -11,6 +11,7 @@
 #include "common/backoff/backoff.h"
 #include "common/base/check.h"
 #include "common/base/log.h"
+#include "common/base/status_macros.h"
 #include "common/status/errors.h"
 #include "escapement/v1/event_service.pb.h"
 #include "services/master/ingest/kafka/message_decoder.h"
@@ -84,21 +85,19 @@ IngestLoop::IngestLoop(const KafkaIngestOptions& options, EventApi& events, Call
 IngestLoop::~IngestLoop() { inbox_->Close(); }
 
 absl::Status IngestLoop::Open() {
-  auto consumer = KafkaConsumer::Open({.access = options_.access,
-                                       .topics = options_.topics.Topics(),
-                                       .group = options_.group,
-                                       .session_timeout = options_.session_timeout},
-                                      *this);
-  if (!consumer.ok()) return consumer.status();
-  consumer_ = *std::move(consumer);
+  ASSIGN_OR_RETURN(auto consumer, KafkaConsumer::Open({.access = options_.access,
+                                                       .topics = options_.topics.Topics(),
+                                                       .group = options_.group,
+                                                       .session_timeout = options_.session_timeout},
+                                                      *this));
+  consumer_ = std::move(consumer);
   partitions_ = std::make_unique<PartitionSet>(*consumer_);
-  auto errors = ErrorTopic::Open({.access = options_.access,
-                                  .topic = options_.error_topic,
-                                  .group = options_.group,
-                                  .wake = [this] { Wake(); }},
-                                 runtime_, *this);
-  if (!errors.ok()) return errors.status();
-  errors_ = *std::move(errors);
+  ASSIGN_OR_RETURN(auto errors, ErrorTopic::Open({.access = options_.access,
+                                                  .topic = options_.error_topic,
+                                                  .group = options_.group,
+                                                  .wake = [this] { Wake(); }},
+                                                 runtime_, *this));
+  errors_ = std::move(errors);
   return absl::OkStatus();
 }
 

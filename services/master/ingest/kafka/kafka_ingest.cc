@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/bounded_file.h"
+#include "common/base/status_macros.h"
 #include "services/master/base/limits.h"
 
 ABSL_FLAG(std::string, kafka_ingest_brokers, "",
@@ -59,7 +60,7 @@ KafkaIngest::~KafkaIngest() {
 absl::Status KafkaIngest::Start() {
   loop_ = std::make_unique<IngestLoop>(options_, host_.events, host_.gate, host_.runtime,
                                        host_.metrics);
-  if (absl::Status opened = loop_->Open(); !opened.ok()) return opened;
+  RETURN_IF_ERROR(loop_->Open());
   thread_ = std::thread([this] { Run(); });
   pthread_setname_np(thread_.native_handle(), "kafka-ingest");
   return absl::OkStatus();
@@ -118,19 +119,17 @@ std::optional<Protocol> ProtocolOf(const std::string& name) {
 
 absl::Status ReadInto(const std::string& path, size_t bytes_max, std::string& text) {
   if (path.empty()) return absl::OkStatus();
-  auto read = ReadBoundedFile(path, bytes_max);
-  if (!read.ok()) return read.status();
-  text = *std::move(read);
+  ASSIGN_OR_RETURN(auto read, ReadBoundedFile(path, bytes_max));
+  text = std::move(read);
   return absl::OkStatus();
 }
 
 // Everything but the contents of files.
 absl::StatusOr<KafkaIngestOptions> OptionsWithoutFiles() {
   KafkaIngestOptions options;
-  auto topics = TopicRules::Parse(absl::GetFlag(FLAGS_kafka_ingest_topics),
-                                  absl::GetFlag(FLAGS_kafka_ingest_tenant));
-  if (!topics.ok()) return topics.status();
-  options.topics = *std::move(topics);
+  ASSIGN_OR_RETURN(auto topics, TopicRules::Parse(absl::GetFlag(FLAGS_kafka_ingest_topics),
+                                                  absl::GetFlag(FLAGS_kafka_ingest_tenant)));
+  options.topics = std::move(topics);
   options.group = absl::GetFlag(FLAGS_kafka_ingest_group);
   options.error_topic = absl::GetFlag(FLAGS_kafka_ingest_error_topic);
   options.batch_max = static_cast<size_t>(absl::GetFlag(FLAGS_kafka_ingest_max_batch));
@@ -215,9 +214,8 @@ void ValidateKafkaIngestFlags(std::vector<std::string>& errors) {
 
 absl::StatusOr<std::optional<KafkaIngestOptions>> KafkaIngestOptionsFromFlags() {
   if (absl::GetFlag(FLAGS_kafka_ingest_brokers).empty()) return std::nullopt;
-  auto options = OptionsWithoutFiles();
-  if (!options.ok()) return options.status();
-  KafkaAccess& access = options->access;
+  ASSIGN_OR_RETURN(auto options, OptionsWithoutFiles());
+  KafkaAccess& access = options.access;
   absl::Status read;
   if (access.tls.has_value()) {
     read.Update(ReadInto(absl::GetFlag(FLAGS_kafka_ingest_ca_file), kPemBytesMax,
@@ -236,7 +234,7 @@ absl::StatusOr<std::optional<KafkaIngestOptions>> KafkaIngestOptionsFromFlags() 
       password.pop_back();
   }
   if (!read.ok()) return read;
-  return *std::move(options);
+  return options;
 }
 
 }  // namespace escapement::master

@@ -1,15 +1,94 @@
 #include "services/master/ingest/kafka/message_decoder.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/base/hash.h"
+#include "common/base/status_macros.h"
 #include "common/rest/json_bytes.h"
 #include "common/status/errors.h"
+#include "services/master/requests/resource_name.h"
 
 namespace escapement::master {
+
+namespace {
+
+constexpr size_t kTopicBytesMax = 249;  // Kafka's own bound
+constexpr absl::string_view kAnyTenant = "*";
+
+bool IsTenant(absl::string_view tenant) {
+  return ParseTenantName(absl::StrCat("tenants/", tenant), "tenant").ok();
+}
+
+absl::Status Malformed(absl::string_view text, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" ", why));
+}
+
+}  // namespace
+
+bool IsTopicName(absl::string_view name) {
+  return !name.empty() && name.size() <= kTopicBytesMax && name != "." && name != ".." &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' ||
+                  c == '-';
+         });
+}
+
+absl::StatusOr<TopicRules> TopicRules::Parse(const std::vector<std::string>& topics,
+                                             const std::string& default_tenant) {
+  if (!IsTenant(default_tenant)) return Malformed(default_tenant, "is not the id of a tenant");
+  TopicRules result;
+  for (const std::string& text : topics) {
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(text, absl::MaxSplits('=', 1));
+    if (!IsTopicName(parts.first)) return Malformed(text, "does not begin with a topic");
+    Rule rule;
+    if (text.find('=') == std::string::npos) {
+      rule.tenants.push_back(default_tenant);
+    } else {
+      for (const absl::string_view tenant : absl::StrSplit(parts.second, '|')) {
+        if (tenant == kAnyTenant) {
+          rule.any = true;
+        } else if (IsTenant(tenant)) {
+          rule.tenants.emplace_back(tenant);
+        } else {
+          return Malformed(text, "names a tenant that is none; write TOPIC=TENANT|TENANT");
+        }
+      }
+    }
+    if (!result.rules_.emplace(parts.first, std::move(rule)).second)
+      return Malformed(parts.first, "is named twice");
+  }
+  if (result.rules_.empty()) return absl::InvalidArgumentError("names no topic");
+  return result;
+}
+
+absl::StatusOr<std::string> TopicRules::TenantOf(absl::string_view topic,
+                                                 absl::string_view named) const {
+  const auto found = rules_.find(topic);
+  if (found == rules_.end()) return InvalidField("topic", "is not ingested");
+  const Rule& rule = found->second;
+  if (named.empty()) {
+    if (!rule.tenants.empty()) return rule.tenants.front();
+    return InvalidField("escapement-tenant", "is required: the topic has no tenant of its own");
+  }
+  if (!IsTenant(named)) return InvalidField("escapement-tenant", "is not the id of a tenant");
+  if (rule.any || std::find(rule.tenants.begin(), rule.tenants.end(), named) != rule.tenants.end())
+    return std::string(named);
+  return MakeError(absl::StatusCode::kPermissionDenied, "TOPIC_NOT_OF_TENANT",
+                   absl::StrCat("the topic must not write to tenants/", named));
+}
+
+std::vector<std::string> TopicRules::Topics() const {
+  std::vector<std::string> topics;
+  for (const auto& [topic, rule] : rules_) topics.push_back(topic);
+  return topics;
+}
+
 namespace {
 
 constexpr absl::string_view kContentTypeHeader = "content-type";
@@ -66,23 +145,19 @@ std::string EventIdOf(const KafkaMessageView& message) {
 
 absl::StatusOr<DecodedMessage> DecodeMessage(const KafkaMessageView& message,
                                              const TopicRules& rules) {
-  const auto named = HeaderOf(message, kTenantHeader);
-  if (!named.ok()) return named.status();
-  const auto content_type = HeaderOf(message, kContentTypeHeader);
-  if (!content_type.ok()) return content_type.status();
-  absl::StatusOr<std::string> tenant = rules.TenantOf(message.topic, *named);
-  if (!tenant.ok()) return tenant.status();
+  ASSIGN_OR_RETURN(const auto named, HeaderOf(message, kTenantHeader));
+  ASSIGN_OR_RETURN(const auto content_type, HeaderOf(message, kContentTypeHeader));
+  ASSIGN_OR_RETURN(std::string tenant, rules.TenantOf(message.topic, named));
   if (!message.value.has_value() || message.value->empty())
     return InvalidField("value", "is empty");
   if (message.value->size() > kKafkaValueBytesMax)
     return InvalidField("value", absl::StrCat("must have at most ", kKafkaValueBytesMax, " bytes"));
   v1::Event event;
-  if (absl::Status wrong = ReadEvent(*content_type, *message.value, event); !wrong.ok())
-    return wrong;
+  RETURN_IF_ERROR(ReadEvent(content_type, *message.value, event));
   std::optional<v1::IngestEvent> ingested = rest::ToIngestEvent(std::move(event));
   if (!ingested.has_value()) return InvalidField("due_time", "is not a valid time");
   if (ingested->event_id().empty()) ingested->set_event_id(EventIdOf(message));
-  return DecodedMessage{.tenant = *std::move(tenant), .event = *std::move(ingested)};
+  return DecodedMessage{.tenant = std::move(tenant), .event = *std::move(ingested)};
 }
 
 }  // namespace escapement::master

@@ -8,7 +8,7 @@
 
 #include "absl/time/time.h"
 #include "common/kafka/client.h"
-#include "services/master/ingest/kafka/topic_rules.h"
+#include "services/master/ingest/kafka/message_decoder.h"
 
 namespace escapement::master {
 

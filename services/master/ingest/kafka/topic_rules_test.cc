@@ -1,9 +1,8 @@
-#include "services/master/ingest/kafka/topic_rules.h"
-
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "services/master/ingest/kafka/message_decoder.h"
 
 namespace escapement::master {
 namespace topic_rules_test {

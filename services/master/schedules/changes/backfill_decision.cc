@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "common/storage/children_table.h"
-#include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "common/storage/run_table.h"
@@ -306,7 +306,7 @@ FormerSummary RestOf(const storage::v1::DoneRecord& summary, const BackfillOccur
 
 absl::StatusOr<Decision> DecideBackfill(const ChangeInput& input, const BackfillScope& scope,
                                         const std::string& etag) {
-  if (absl::Status status = CheckCurrent(input, etag); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckCurrent(input, etag));
   std::set<size_t> kept;
   while (true) {
     Backfill backfill(input, scope, kept);

@@ -27,8 +27,8 @@
 #include "common/kv/kv_store.h"
 #include "common/storage/occurrence_rows.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/master/codec/definition.h"
-#include "services/master/schedules/changes/decision.h"
+#include "services/master/codec/schedule_codec.h"
+#include "services/master/schedules/changes/schedule_decisions.h"
 
 namespace escapement::master {
 

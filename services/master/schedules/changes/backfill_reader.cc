@@ -10,15 +10,16 @@
 #include <vector>
 
 #include "common/base/key_codec.h"
+#include "common/base/status_macros.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
-#include "common/storage/inflight_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
+#include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
-#include "services/master/codec/definition.h"
+#include "services/master/codec/schedule_codec.h"
 #include "services/master/requests/range_reader.h"
 #include "services/master/schedules/changes/parked_row.h"
 #include "services/master/schedules/changes/throttled_events.h"
@@ -118,7 +119,7 @@ class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
     for (BackfillOccurrence* occurrence : occurrences) {
       occurrence->present = values[next++].has_value();
       for (auto& [key, value] : occurrence->done) value = std::move(values[next++]);
-      if (absl::Status status = NoteOutcome(*occurrence); !status.ok()) return status;
+      RETURN_IF_ERROR(NoteOutcome(*occurrence));
     }
     return absl::OkStatus();
   }

@@ -8,13 +8,13 @@
 #include "common/base/check.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "common/cron/evaluator.h"
 #include "common/cron/launch_expression.h"
-#include "common/cron/misfire.h"
+#include "common/cron/timetable.h"
 #include "common/storage/children_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
-#include "common/storage/policy_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "services/master/base/errors.h"
@@ -140,7 +140,7 @@ void ChangeBuilder::EmitOne(const Definition& definition, const cron::Occurrence
 absl::Status ChangeBuilder::Emit(const Definition& definition, absl::Time begin, absl::Time end) {
   for (const cron::Occurrence& occurrence : OccurrencesIn(definition, begin, end)) {
     EmitOne(definition, occurrence);
-    if (absl::Status status = CheckRows(); !status.ok()) return status;
+    RETURN_IF_ERROR(CheckRows());
   }
   return absl::OkStatus();
 }
@@ -169,7 +169,7 @@ absl::Status ChangeBuilder::EmitMissed(const Definition& definition, const Misse
   }
   for (const cron::Occurrence& occurrence : missed.fired) {
     EmitOne(definition, occurrence);
-    if (absl::Status status = CheckRows(); !status.ok()) return status;
+    RETURN_IF_ERROR(CheckRows());
   }
   return CheckRows();
 }

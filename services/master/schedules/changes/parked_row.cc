@@ -4,7 +4,6 @@
 
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
-#include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/waiting_table.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/base/proto_time.h"
-#include "common/cron/misfire.h"
-#include "common/status/return_if_error.h"
+#include "common/base/status_macros.h"
+#include "common/cron/timetable.h"
 #include "common/storage/children_table.h"
 #include "common/storage/occurrence_rows.h"
 #include "common/storage/run_table.h"

@@ -15,7 +15,7 @@
 #include "escapement/v1/schedule_service.pb.h"
 #include "services/master/base/master_context.h"
 #include "services/master/schedules/changes/change_builder.h"
-#include "services/master/schedules/changes/decision.h"
+#include "services/master/schedules/changes/schedule_decisions.h"
 
 namespace escapement::master {
 

@@ -7,12 +7,10 @@
 #include <vector>
 
 #include "common/base/proto_time.h"
-#include "common/cron/misfire.h"
-#include "common/cron/occurrence_id.h"
+#include "common/base/status_macros.h"
+#include "common/cron/timetable.h"
 #include "common/status/errors.h"
-#include "common/status/return_if_error.h"
 #include "common/storage/children_table.h"
-#include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
@@ -25,6 +23,46 @@
 #include "services/master/schedules/changes/schedule_warnings.h"
 
 namespace escapement::master {
+
+absl::Status CheckCurrent(const ChangeInput& input, const std::string& etag) {
+  if (!input.snapshot.record.has_value()) return NotFound(input.name.ToString());
+  if (!etag.empty() && etag != Etag(input.snapshot.state))
+    return EtagMismatch(input.name.ToString());
+  return absl::OkStatus();
+}
+
+absl::Status CheckEnabled(const ChangeInput& input) {
+  const ScheduleSnapshot& snapshot = input.snapshot;
+  storage::v1::ScheduleStateKind kind = snapshot.state.kind();
+  if (kind == storage::v1::SCHEDULE_STATE_KIND_ENABLED) {
+    if (NextTime(snapshot.state, *snapshot.definition, input.now).has_value())
+      return absl::OkStatus();
+    kind = storage::v1::SCHEDULE_STATE_KIND_FINISHED;
+  }
+  return WrongState(input.name.ToString(), StateName(kind), "ENABLED");
+}
+
+storage::v1::StateRecord NextState(const ChangeInput& input) {
+  storage::v1::StateRecord state = input.snapshot.state;
+  state.set_tenant(input.name.tenant);
+  state.set_schedule_id(input.name.schedule);
+  return state;
+}
+
+v1::Schedule ShownAfter(const ChangeInput& input, const storage::v1::ScheduleRecord& record,
+                        storage::v1::StateRecord state, const Definition& definition) {
+  state.set_change_count(input.snapshot.state.change_count() + 1);
+  return ShowSchedule({record, state, definition.record}, NextTime(state, definition, input.now));
+}
+
+Decision ToDecision(ChangeBuilder& builder, std::unique_ptr<google::protobuf::Message> response) {
+  Decision decision;
+  decision.group = std::move(builder.group());
+  decision.response = std::move(response);
+  decision.occurrences = builder.occurrences();
+  return decision;
+}
+
 namespace {
 
 using storage::v1::SCHEDULE_STATE_KIND_DELETED;
@@ -112,13 +150,12 @@ absl::Status EndPausedVersion(const ChangeInput& input, const Definition& former
 // its rows, also beyond the end of max_runs, since that end may still move.
 absl::Status UpdatePaused(const ChangeInput& input, ChangeBuilder& builder, Definition& next,
                           storage::v1::StateRecord& state) {
-  absl::StatusOr<Definition> former = LoadDefinition(input.snapshot.definition->record);
-  if (!former.ok()) return former.status();
-  RETURN_IF_ERROR(builder.EmitAdded(*former, next));
-  if (!SameTimes(former->record, next.record))
-    RETURN_IF_ERROR(EndPausedVersion(input, *former, next, builder, state));
+  ASSIGN_OR_RETURN(Definition former, LoadDefinition(input.snapshot.definition->record));
+  RETURN_IF_ERROR(builder.EmitAdded(former, next));
+  if (!SameTimes(former.record, next.record))
+    RETURN_IF_ERROR(EndPausedVersion(input, former, next, builder, state));
   const absl::Time paused_at = FromMicros(state.pause_time_micros());
-  LimitRuns(RunsUsedAt(state, *former, input.now), paused_at, paused_at, next, state);
+  LimitRuns(RunsUsedAt(state, former, input.now), paused_at, paused_at, next, state);
   return absl::OkStatus();
 }
 
@@ -170,19 +207,17 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
   v1::Schedule current =
       ShowSchedule({*snapshot.record, snapshot.state, snapshot.definition->record}, std::nullopt);
   ForgetDefaultCompletion(current);
-  const absl::StatusOr<v1::Schedule> wanted =
-      ApplyMask(current, request.schedule(), request.update_mask());
-  if (!wanted.ok()) return wanted.status();
-  absl::StatusOr<ScheduleDraft> draft = DraftOf(*wanted, input.name.tenant);
-  if (!draft.ok()) return draft.status();
+  ASSIGN_OR_RETURN(const v1::Schedule wanted,
+                   ApplyMask(current, request.schedule(), request.update_mask()));
+  ASSIGN_OR_RETURN(ScheduleDraft draft, DraftOf(wanted, input.name.tenant));
 
   ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
-  Definition& next = draft->definition;
+  Definition& next = draft.definition;
   RETURN_IF_ERROR(
       SealSecrets(input.secrets, input.name.tenant, &snapshot.definition->record, next.record));
   CompleteDefinition(input, snapshot.state.version() + 1, next);
   RETURN_IF_ERROR(FillTimes(FromMicros(snapshot.record->create_time_micros()), next));
-  storage::v1::ScheduleRecord record = draft->record;
+  storage::v1::ScheduleRecord record = draft.record;
   record.set_uid(snapshot.record->uid());
   record.set_create_time_micros(snapshot.record->create_time_micros());
   record.set_update_time_micros(ToMicros(input.now));

@@ -10,7 +10,7 @@
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/master/codec/definition.h"
+#include "services/master/codec/schedule_codec.h"
 #include "services/master/schedules/changes/parked_row.h"
 
 namespace escapement::master {

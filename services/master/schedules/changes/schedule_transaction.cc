@@ -7,7 +7,6 @@
 
 #include "common/runtime/perturb.h"
 #include "common/storage/children_table.h"
-#include "common/storage/policy_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "services/master/base/errors.h"

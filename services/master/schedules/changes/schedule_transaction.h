@@ -20,7 +20,7 @@
 #include "services/master/base/master_context.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
-#include "services/master/schedules/changes/decision.h"
+#include "services/master/schedules/changes/schedule_decisions.h"
 #include "services/master/schedules/changes/schedule_snapshot.h"
 
 namespace escapement::master {

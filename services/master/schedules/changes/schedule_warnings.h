@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "common/cron/timetable.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/master/codec/definition.h"
+#include "services/master/codec/schedule_codec.h"
 
 namespace escapement::master {
 
@@ -38,7 +38,7 @@ absl::Duration RetrySpanMax(const storage::v1::DeliveryRecord& delivery);
 // next definition instead. While a schedule is paused, its count stays at the moment of the pause.
 // Only those occurrences of the pause count that the resume fires. If an update starts the
 // pause again, occurrences that were emitted before it count, too. Rows beyond the end are
-// superseded when they are claimed, even if the end has moved (currency.h). A definition without
+// superseded when they are claimed, even if the end has moved (row_judge.h). A definition without
 // max_runs counts nothing: if it gets max_runs later, all of them are left from then on.
 //
 // Pure. Work is bounded by max_runs (at most kMaxRunsMax).

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "common/base/key_codec.h"
+#include "common/base/status_macros.h"
 #include "common/storage/event_table.h"
-#include "common/storage/grant_table.h"
-#include "common/storage/policy_table.h"
+#include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
@@ -41,7 +41,7 @@ class ThrottledSearch : public std::enable_shared_from_this<ThrottledSearch> {
         context_, std::move(ranges_), kLookupRowsMax,
         [self = shared_from_this()](const KeyRange& range,
                                     kv::Entry& entry) -> absl::StatusOr<bool> {
-          if (absl::Status status = self->AddEntry(range, entry); !status.ok()) return status;
+          RETURN_IF_ERROR(self->AddEntry(range, entry));
           return self->found_.size() < self->query_.limit;
         },
         [self = shared_from_this()](absl::Status status) {
@@ -87,14 +87,13 @@ class ThrottledSearch : public std::enable_shared_from_this<ThrottledSearch> {
   }
 
   absl::Status AddParked(kv::Entry entry) {
-    absl::StatusOr<ParkedRow> parked = ReadParkedRow(std::move(entry));
-    if (!parked.ok()) return parked.status();
-    if (!parked->throttled()) return absl::OkStatus();
-    Add({.occurrence = parked->occurrence,
-         .first = parked->begin(),
-         .count = parked->end() - parked->begin(),
+    ASSIGN_OR_RETURN(ParkedRow parked, ReadParkedRow(std::move(entry)));
+    if (!parked.throttled()) return absl::OkStatus();
+    Add({.occurrence = parked.occurrence,
+         .first = parked.begin(),
+         .count = parked.end() - parked.begin(),
          .state = v1::PENDING,
-         .row = std::move(parked->row)});
+         .row = std::move(parked.row)});
     return absl::OkStatus();
   }
 

@@ -30,7 +30,7 @@ class DeadLetterListTest : public ::testing::Test {
     request.set_page_size(page_size);
     Strings ids;
     do {
-      const auto page = world_.fixture.Call(&DeadLetterApi::ListDeadLetters, request);
+      const auto page = world_.fixture.Call(&DeadLetterService::ListDeadLetters, request);
       EXPECT_TRUE(page.ok()) << page.status();
       if (!page.ok()) break;
       EXPECT_LE(page->dead_letters_size(), page_size);
@@ -42,7 +42,7 @@ class DeadLetterListTest : public ::testing::Test {
   absl::StatusOr<v1::DeadLetter> Get(const std::string& name) {
     v1::GetDeadLetterRequest request;
     request.set_name(name);
-    return world_.fixture.Call(&DeadLetterApi::GetDeadLetter, request);
+    return world_.fixture.Call(&DeadLetterService::GetDeadLetter, request);
   }
   // Dead letters "a", "b" and "c", a second apart, and one of the schedule.
   Strings DieFour() {
@@ -99,14 +99,14 @@ TEST_F(DeadLetterListTest, BadRequestsAreRefusedByField) {
   request.set_order_by("size");
   request.set_page_size(-1);
   request.set_page_token("forged");
-  const auto refused = world_.fixture.Call(&DeadLetterApi::ListDeadLetters, request);
+  const auto refused = world_.fixture.Call(&DeadLetterService::ListDeadLetters, request);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(FieldViolationsOf(refused.status()).size(), 4u) << refused.status();
   v1::RedriveDeadLettersRequest redrive;
   redrive.set_parent("tenants/default");
   redrive.set_filter("reason > 3");
   redrive.set_max_per_second(-1);
-  const auto bad = world_.fixture.Call(&DeadLetterApi::RedriveDeadLetters, redrive);
+  const auto bad = world_.fixture.Call(&DeadLetterService::RedriveDeadLetters, redrive);
   EXPECT_EQ(FieldViolationsOf(bad.status()).size(), 2u) << bad.status();
   for (const char* name :
        {"tenants/default/deadLetters/x", "tenants/default/deadLetters/000000000000000g-a",
@@ -145,7 +145,7 @@ TEST_F(DeadLetterListTest, PurgeWithoutForceOnlyCounts) {
   v1::PurgeDeadLettersRequest request;
   request.set_parent("tenants/default");
   request.set_filter("schedule = \"\"");
-  const auto counted = world_.fixture.Call(&DeadLetterApi::PurgeDeadLetters, request);
+  const auto counted = world_.fixture.Call(&DeadLetterService::PurgeDeadLetters, request);
   ASSERT_TRUE(counted.ok()) << counted.status();
   EXPECT_EQ(counted->purge_count(), 3);
   EXPECT_FALSE(counted->more());

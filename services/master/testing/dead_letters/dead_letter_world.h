@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
 #include "common/kv/group_parts.h"
-#include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "common/storage/name_tables.h"
@@ -158,19 +157,19 @@ struct DeadLetterWorld {
     request.set_name(name);
     request.set_request_id(request_id);
     request.set_validate_only(validate_only);
-    return fixture.Call(&DeadLetterApi::RedriveDeadLetter, request);
+    return fixture.Call(&DeadLetterService::RedriveDeadLetter, request);
   }
   absl::StatusOr<v1::Operation> RedriveAll(double max_per_second, const std::string& filter = "") {
     v1::RedriveDeadLettersRequest request;
     request.set_parent("tenants/default");
     request.set_filter(filter);
     request.set_max_per_second(max_per_second);
-    return fixture.Call(&DeadLetterApi::RedriveDeadLetters, request);
+    return fixture.Call(&DeadLetterService::RedriveDeadLetters, request);
   }
   v1::Operation Get(const std::string& operation) {
     v1::GetOperationRequest request;
     request.set_name(operation);
-    const auto got = fixture.Call(&OperationApi::GetOperation, request);
+    const auto got = fixture.Call(&OperationService::GetOperation, request);
     EXPECT_TRUE(got.ok()) << got.status();
     return got.ok() ? *got : v1::Operation();
   }

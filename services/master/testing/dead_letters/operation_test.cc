@@ -65,7 +65,7 @@ class OperationTest : public ::testing::Test {
     v1::CancelOperationRequest request;
     request.set_name(name);
     request.set_validate_only(validate_only);
-    return store().Call(&OperationApi::CancelOperation, request);
+    return store().Call(&OperationService::CancelOperation, request);
   }
   std::vector<std::string> List(const std::string& filter, int page_size = 100) {
     v1::ListOperationsRequest request;
@@ -74,7 +74,7 @@ class OperationTest : public ::testing::Test {
     request.set_page_size(page_size);
     std::vector<std::string> names;
     do {
-      const auto page = store().Call(&OperationApi::ListOperations, request);
+      const auto page = store().Call(&OperationService::ListOperations, request);
       EXPECT_TRUE(page.ok()) << page.status();
       if (!page.ok()) break;
       for (const v1::Operation& operation : page->operations()) names.push_back(operation.name());
@@ -277,14 +277,14 @@ TEST_F(OperationTest, RedriveOfARunTakesItsEventsOnly) {
   world_.Die(deaths);
   v1::RedriveRunRequest request;
   request.set_name(absl::StrCat(kParent, "/runs/", one));
-  const v1::Operation ended = world_.Await(store().Call(&DeadLetterApi::RedriveRun, request));
+  const v1::Operation ended = world_.Await(store().Call(&DeadLetterService::RedriveRun, request));
   EXPECT_EQ(ended.state(), v1::Operation::SUCCEEDED);
   EXPECT_EQ(ended.run(), request.name());
   EXPECT_EQ(ended.done_count(), 400);
   EXPECT_EQ(world_.Letters(), 201u);
   EXPECT_EQ(world_.bench.Get(one)->failed_count(), 0);
   request.set_name("tenants/default/schedules/none/runs/" + one);
-  EXPECT_EQ(store().Call(&DeadLetterApi::RedriveRun, request).status().code(),
+  EXPECT_EQ(store().Call(&DeadLetterService::RedriveRun, request).status().code(),
             absl::StatusCode::kNotFound);
 }
 
@@ -310,7 +310,7 @@ TEST_F(OperationTest, PurgeDeletesWhatMatchesAndKeepsOutcomes) {
   request.set_parent("tenants/default");
   request.set_filter("NOT event_id = keep");
   request.set_force(true);
-  const auto begun = store().Call(&DeadLetterApi::PurgeDeadLetters, request);
+  const auto begun = store().Call(&DeadLetterService::PurgeDeadLetters, request);
   ASSERT_TRUE(begun.ok()) << begun.status();
   const v1::Operation ended = world_.Await(begun->operation());
   EXPECT_EQ(ended.kind(), v1::Operation::PURGE);
@@ -355,19 +355,19 @@ TEST_F(OperationTest, RepeatedRequestBeginsOneOperation) {
   v1::RedriveDeadLettersRequest request;
   request.set_parent("tenants/default");
   request.set_request_id("r");
-  const auto first = store().Call(&DeadLetterApi::RedriveDeadLetters, request);
+  const auto first = store().Call(&DeadLetterService::RedriveDeadLetters, request);
   ASSERT_TRUE(first.ok()) << first.status();
   world_.Await(first);
-  const auto again = store().Call(&DeadLetterApi::RedriveDeadLetters, request);
+  const auto again = store().Call(&DeadLetterService::RedriveDeadLetters, request);
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->DebugString(), first->DebugString());
   EXPECT_EQ(store().Rows(ColumnFamily::kOperations).size(), 1u);
   request.set_max_per_second(1);
-  EXPECT_EQ(ErrorReason(store().Call(&DeadLetterApi::RedriveDeadLetters, request).status()),
+  EXPECT_EQ(ErrorReason(store().Call(&DeadLetterService::RedriveDeadLetters, request).status()),
             "REQUEST_ID_REUSED");
   request.set_request_id("");
   request.set_validate_only(true);
-  ASSERT_TRUE(store().Call(&DeadLetterApi::RedriveDeadLetters, request).ok());
+  ASSERT_TRUE(store().Call(&DeadLetterService::RedriveDeadLetters, request).ok());
   EXPECT_EQ(store().Rows(ColumnFamily::kOperations).size(), 1u);
 }
 
@@ -399,17 +399,17 @@ TEST_F(OperationTest, RepeatedRequestIsAnsweredAfterItsScheduleIsDeleted) {
   v1::RedriveRunRequest request;
   request.set_name(absl::StrCat(kParent, "/runs/", RunWorld::Id(world_.bench.start)));
   request.set_request_id("r");
-  const auto first = store().Call(&DeadLetterApi::RedriveRun, request);
+  const auto first = store().Call(&DeadLetterService::RedriveRun, request);
   ASSERT_TRUE(first.ok()) << first.status();
   world_.Await(first);
   v1::DeleteScheduleRequest remove;
   remove.set_name(kParent);
   ASSERT_TRUE(store().Call(&ScheduleApi::DeleteSchedule, remove).ok());
-  const auto again = store().Call(&DeadLetterApi::RedriveRun, request);
+  const auto again = store().Call(&DeadLetterService::RedriveRun, request);
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->DebugString(), first->DebugString());
   request.set_request_id("");
-  EXPECT_EQ(store().Call(&DeadLetterApi::RedriveRun, request).status().code(),
+  EXPECT_EQ(store().Call(&DeadLetterService::RedriveRun, request).status().code(),
             absl::StatusCode::kNotFound);
 }
 

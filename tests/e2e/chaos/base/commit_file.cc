@@ -22,6 +22,7 @@
 #include "absl/synchronization/notification.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "common/kv/engine/commit_engine.h"
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/kv/wire/kv_wire.h"
@@ -53,11 +54,10 @@ absl::Status ReadFamily(kv::KvStore& store, kv::ColumnFamily cf, kv::MemDisk* di
   rows.clear();
   kv::ScanRequest request{.cf = cf, .limit = kPageRows, .bytes_max = kPageBytes};
   while (true) {
-    auto page = ScanAndWait(store, request);
-    if (!page.ok()) return page.status();
-    for (kv::Entry& entry : page->entries) rows[entry.key] = std::move(entry.value);
-    if (!page->more || page->entries.empty()) return absl::OkStatus();
-    request.begin = KeyAfter(page->entries.back().key);
+    ASSIGN_OR_RETURN(auto page, ScanAndWait(store, request));
+    for (kv::Entry& entry : page.entries) rows[entry.key] = std::move(entry.value);
+    if (!page.more || page.entries.empty()) return absl::OkStatus();
+    request.begin = KeyAfter(page.entries.back().key);
   }
 }
 
@@ -73,16 +73,13 @@ absl::StatusOr<EndState> ReadEndState(const std::string& data_dir) {
     absl::MutexLock lock(&mutex);
     if (own == 0 && !records.empty()) own = records.front()->seq;
   };
-  auto store = kv::RocksKvStore::Open(std::move(options), runtime.clock());
-  if (!store.ok()) return store.status();
+  ASSIGN_OR_RETURN(auto store, kv::RocksKvStore::Open(std::move(options), runtime.clock()));
   EndState state;
   for (size_t i = 0; i < kv::kColumnFamilyCount; ++i) {
-    if (absl::Status status = ReadFamily(**store, static_cast<kv::ColumnFamily>(i), &state.disk);
-        !status.ok())
-      return status;
+    RETURN_IF_ERROR(ReadFamily(*store, static_cast<kv::ColumnFamily>(i), &state.disk));
   }
   absl::MutexLock lock(&mutex);
-  state.seq = own == 0 ? (*store)->info().seq : own - 1;
+  state.seq = own == 0 ? store->info().seq : own - 1;
   return state;
 }
 
@@ -228,7 +225,7 @@ absl::StatusOr<CommitFiles> ReadCommitFiles(const std::string& folder, kv::Commi
     // A life that was killed at once may have written nothing.
     const auto begins_at = reader.Number();
     if (!begins_at.has_value()) continue;
-    if (absl::Status status = end_at(*begins_at); !status.ok()) return status;
+    RETURN_IF_ERROR(end_at(*begins_at));
     while (!reader.empty()) {
       const auto one = reader.Bytes();
       if (!one.has_value()) break;  // torn record: its commit never reached the store
@@ -240,7 +237,7 @@ absl::StatusOr<CommitFiles> ReadCommitFiles(const std::string& folder, kv::Commi
       files.commits.push_back(*std::move(commit));
     }
   }
-  if (absl::Status status = end_at(found); !status.ok()) return status;
+  RETURN_IF_ERROR(end_at(found));
   return files;
 }
 

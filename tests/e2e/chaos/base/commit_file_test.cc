@@ -69,7 +69,7 @@ TEST_F(CommitFileTest, ARecordComesBackAsItWasDecided) {
   EXPECT_EQ(commit.record.request->groups[1].mutations[0].kind, kv::Mutation::Kind::kPutStamped);
 }
 
-TEST_F(CommitFileTest, WhatAKilledLifeDecidedAndDidNotMakeDurableNeverWas) {
+TEST_F(CommitFileTest, DecisionOfAKilledLifeThatWasNotDurableNeverWas) {
   Live(0, {{1, "a"}, {2, "b"}, {3, "never"}});
   Live(2, {{3, "c"}, {4, "never"}});
   const CommitFiles files = ReadCommitFiles(folder_, 3).value();

@@ -27,7 +27,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "tests/fixtures/tcp_socket.h"
+#include "common/base/status_macros.h"
+#include "tests/fixtures/raw_call.h"
 
 namespace escapement::chaos {
 namespace {
@@ -108,26 +109,23 @@ class CuttingProxy::Loop {
 
   absl::StatusOr<std::string> AddLink(const std::string& name, const std::string& upstream) {
     auto link = std::make_unique<Link>();
-    const auto parsed = Upstream::Parse(upstream);
-    if (!parsed.ok()) return parsed.status();
-    link->upstream = *parsed;
-    const absl::StatusOr<fixtures::ListeningSocket> listening = fixtures::ListenOn("127.0.0.1", 0);
-    if (!listening.ok()) return listening.status();
-    link->listener = listening->fd;
+    ASSIGN_OR_RETURN(const auto parsed, Upstream::Parse(upstream));
+    link->upstream = parsed;
+    ASSIGN_OR_RETURN(const fixtures::ListeningSocket listening, fixtures::ListenOn("127.0.0.1", 0));
+    link->listener = listening.fd;
     CommandAndWait([&] {
       Watch(link->listener, EPOLLIN, EPOLL_CTL_ADD);
       listeners_[link->listener] = link.get();
       links_[name] = std::move(link);
     });
-    return absl::StrCat("127.0.0.1:", listening->port);
+    return absl::StrCat("127.0.0.1:", listening.port);
   }
 
   absl::Status Redirect(const std::string& name, const std::string& upstream) {
-    const auto parsed = Upstream::Parse(upstream);
-    if (!parsed.ok()) return parsed.status();
+    ASSIGN_OR_RETURN(const auto parsed, Upstream::Parse(upstream));
     CommandAndWait([&] {
       Link& link = *links_.at(name);
-      link.upstream = *parsed;
+      link.upstream = parsed;
       for (Pair* pair : PairsOf(link)) Drop(pair);
     });
     return absl::OkStatus();
@@ -400,7 +398,7 @@ CuttingProxy::~CuttingProxy() = default;
 
 absl::StatusOr<std::unique_ptr<CuttingProxy>> CuttingProxy::Start(const Options& options) {
   auto loop = std::make_unique<Loop>(options);
-  if (absl::Status status = loop->Start(); !status.ok()) return status;
+  RETURN_IF_ERROR(loop->Start());
   return std::unique_ptr<CuttingProxy>(new CuttingProxy(std::move(loop)));
 }
 

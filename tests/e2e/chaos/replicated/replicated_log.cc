@@ -15,15 +15,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/key_codec.h"
+#include "common/base/status_macros.h"
 #include "common/kv/layout.h"
 #include "common/kv/log/pg/pg_connection.h"
 #include "common/kv/log/pg/pg_log.h"
-#include "common/kv/replica/log_place.h"
 #include "common/kv/replica/log_record.h"
 #include "common/kv/replica/replicated_kv_store.h"
 #include "common/kv/rocks/rocks_database.h"
 #include "common/kv/wire/store_service_grpc.h"
-#include "common/status/return_if_error.h"
 #include "services/store/service/store_grpc.h"
 #include "tests/e2e/chaos/base/commit_file.h"
 #include "tests/fixtures/postgres/postgres.h"
@@ -90,12 +89,14 @@ absl::StatusOr<std::vector<LogRow>> ReadLogRows(const std::string& url) {
   std::vector<LogRow> rows;
   int64_t next = 0;
   while (true) {
-    const auto page = fixtures::RunSql(
-        url, absl::StrCat("SELECT seq, epoch, chain, encode(data, 'hex') FROM escapement.log_rows "
-                          "WHERE store = 'default' AND seq >= ",
-                          next, " ORDER BY seq LIMIT ", kPageRows));
-    if (!page.ok()) return page.status();
-    for (const auto& fields : *page) {
+    ASSIGN_OR_RETURN(
+        const auto page,
+        fixtures::RunSql(
+            url,
+            absl::StrCat("SELECT seq, epoch, chain, encode(data, 'hex') FROM escapement.log_rows "
+                         "WHERE store = 'default' AND seq >= ",
+                         next, " ORDER BY seq LIMIT ", kPageRows)));
+    for (const auto& fields : page) {
       int64_t epoch = 0;
       int64_t chain = 0;
       if (!absl::SimpleAtoi(fields[0], &next) || !absl::SimpleAtoi(fields[1], &epoch) ||
@@ -107,7 +108,7 @@ absl::StatusOr<std::vector<LogRow>> ReadLogRows(const std::string& url) {
       row.data = std::make_shared<const std::string>(absl::HexStringToBytes(fields[3]));
       rows.push_back(std::move(row));
     }
-    if (page->size() < kPageRows) return rows;
+    if (page.size() < kPageRows) return rows;
     ++next;
   }
 }
@@ -157,12 +158,10 @@ absl::StatusOr<CommitFiles> CommitsOf(const std::vector<LogRow>& rows, const std
   CommitFiles files;
   std::map<uint64_t, std::map<kv::CommitSeq, LoggedCommit>> terms;
   for (const uint64_t epoch : TermsIn(folder)) {
-    auto commits = ReadTermFile(folder, epoch);
-    if (!commits.ok()) return commits.status();
+    ASSIGN_OR_RETURN(auto commits, ReadTermFile(folder, epoch));
     ++files.lives;
-    files.undone += commits->size();
-    for (LoggedCommit& commit : *commits)
-      terms[epoch].emplace(commit.record.seq, std::move(commit));
+    files.undone += commits.size();
+    for (LoggedCommit& commit : commits) terms[epoch].emplace(commit.record.seq, std::move(commit));
   }
   for (const LogRow& row : rows) {
     if (row.position.seq == 0) continue;
@@ -190,32 +189,29 @@ absl::StatusOr<std::vector<simulation::Violation>> CheckCopy(const std::vector<L
   if (!std::filesystem::exists(folder)) return violations;
   kv::RocksDatabase::Options options;
   options.block_cache_bytes = 8 << 20;
-  auto database = kv::RocksDatabase::Open(folder, options);
-  if (!database.ok()) return database.status();
+  ASSIGN_OR_RETURN(auto database, kv::RocksDatabase::Open(folder, options));
   std::string bytes;
-  if (!(*database)->Get(ColumnFamily::kMeta, kv::kLogPlaceKey, bytes)) return violations;
-  const auto place = kv::DecodeLogPlace(bytes);
-  if (!place.ok()) return place.status();
+  if (!database->Get(ColumnFamily::kMeta, kv::kLogPlaceKey, bytes)) return violations;
+  ASSIGN_OR_RETURN(const auto place, kv::DecodeLogPlace(bytes));
   const auto report = [&](const std::string& why) {
     violations.push_back(
-        {"copy", absl::StrCat(data_dir, " at row ", place->position.seq, ": ", why)});
+        {"copy", absl::StrCat(data_dir, " at row ", place.position.seq, ": ", why)});
   };
-  const uint64_t last = place->position.seq;
-  if (last >= rows.size() || rows[last].position != place->position) {
+  const uint64_t last = place.position.seq;
+  if (last >= rows.size() || rows[last].position != place.position) {
     report("the log has no such row");
     return violations;
   }
-  auto state = StateAfter(rows, last);
-  if (!state.ok()) return state.status();
+  ASSIGN_OR_RETURN(auto state, StateAfter(rows, last));
   for (size_t i = 0; i < kv::kColumnFamilyCount; ++i) {
     const auto cf = static_cast<ColumnFamily>(i);
     std::map<std::string, std::string> copied;
-    (*database)->ForEach(cf, "", "", [&](absl::string_view key, absl::string_view value) {
+    database->ForEach(cf, "", "", [&](absl::string_view key, absl::string_view value) {
       if (cf != ColumnFamily::kMeta || key != kv::kLogPlaceKey)
         copied.emplace(std::string(key), std::string(value));
       return true;
     });
-    const auto& expected = state->disk.families.at(i);
+    const auto& expected = state.disk.families.at(i);
     const std::map<std::string, std::string> logged(expected.begin(), expected.end());
     if (copied == logged) continue;
     report(absl::StrCat(kv::Name(cf), " has ", copied.size(), " rows that are not the ",
@@ -273,9 +269,9 @@ class LoggingReplica final : public HostedService {
     options.replica.address = flags.replication.advertise;
     options.replica.snapshot_log_bytes = kSnapshotLogBytes;
     options.replica.snapshot_check = kSnapshotCheck;
-    auto store = kv::ReplicatedKvStore::Open(std::move(options), context.runtime, noting_);
-    if (!store.ok()) return store.status();
-    store_ = *std::move(store);
+    ASSIGN_OR_RETURN(auto store,
+                     kv::ReplicatedKvStore::Open(std::move(options), context.runtime, noting_));
+    store_ = std::move(store);
     return absl::OkStatus();
   }
 
@@ -301,13 +297,12 @@ absl::StatusOr<std::unique_ptr<HostedService>> MakeLoggingReplica(
     const ServiceContext& context, const store::StoreServer::Options& flags,
     kv::RocksKvStore::Options rocks, std::string commits) {
   const std::string& url = flags.replication.url;
-  auto log = kv::PgLog::Make(context.runtime, {.url = url, .store = flags.replication.log_name});
-  if (!log.ok()) return log.status();
+  ASSIGN_OR_RETURN(auto log, kv::PgLog::Make(context.runtime,
+                                             {.url = url, .store = flags.replication.log_name}));
   const auto migrated = kv::MigratePgSchema(url, kv::PgSchemaSteps());
   if (!migrated.ok() && !absl::IsUnavailable(migrated.status())) return migrated.status();
-  auto replica = std::make_unique<LoggingReplica>(*std::move(log), std::move(commits));
-  if (absl::Status status = replica->Open(context, flags, std::move(rocks)); !status.ok())
-    return status;
+  auto replica = std::make_unique<LoggingReplica>(std::move(log), std::move(commits));
+  RETURN_IF_ERROR(replica->Open(context, flags, std::move(rocks)));
   return replica;
 }
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "common/status/return_if_error.h"
+#include "common/base/status_macros.h"
 #include "tests/integration/platform.h"
 
 namespace escapement::chaos {
@@ -25,9 +25,8 @@ constexpr char kWriters[] =
 
 absl::StatusOr<std::unique_ptr<ShakenPostgres>> ShakenPostgres::Start() {
   std::unique_ptr<ShakenPostgres> pair(new ShakenPostgres());
-  auto primary = Postgres::Start();
-  if (!primary.ok()) return primary.status();
-  pair->primary_ = *std::move(primary);
+  ASSIGN_OR_RETURN(auto primary, Postgres::Start());
+  pair->primary_ = std::move(primary);
   RETURN_IF_ERROR(pair->AddStandby());
   RETURN_IF_ERROR(
       pair->primary_->Sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'").status());
@@ -37,9 +36,8 @@ absl::StatusOr<std::unique_ptr<ShakenPostgres>> ShakenPostgres::Start() {
 }
 
 absl::Status ShakenPostgres::AddStandby() {
-  auto standby = Postgres::StartStandby(*primary_, {.settings = {kStandbys}});
-  if (!standby.ok()) return standby.status();
-  standby_ = *std::move(standby);
+  ASSIGN_OR_RETURN(auto standby, Postgres::StartStandby(*primary_, {.settings = {kStandbys}}));
+  standby_ = std::move(standby);
   return absl::OkStatus();
 }
 
@@ -70,10 +68,9 @@ absl::Status ShakenPostgres::Begin(const Fault& fault) {
 }
 
 absl::Status ShakenPostgres::BeginWriters(Fault::Kind kind) {
-  const auto rows = primary_->Sql(kWriters);
-  if (!rows.ok()) return rows.status();
+  ASSIGN_OR_RETURN(const auto rows, primary_->Sql(kWriters));
   writers_.clear();
-  for (const auto& row : *rows) {
+  for (const auto& row : rows) {
     pid_t pid = 0;
     if (absl::SimpleAtoi(row.front(), &pid)) writers_.push_back(pid);
   }

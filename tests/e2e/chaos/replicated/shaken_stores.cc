@@ -12,7 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "common/status/return_if_error.h"
+#include "common/base/status_macros.h"
 #include "tests/e2e/chaos/replicated/replica_plan.h"
 
 namespace escapement::chaos {
@@ -37,21 +37,18 @@ ShakenStores::ShakenStores(CuttingProxy& proxy, integration::Platform& platform,
 ShakenStores::~ShakenStores() = default;
 
 absl::Status ShakenStores::Start() {
-  auto postgres = ShakenPostgres::Start();
-  if (!postgres.ok()) return postgres.status();
-  postgres_ = *std::move(postgres);
+  ASSIGN_OR_RETURN(auto postgres, ShakenPostgres::Start());
+  postgres_ = std::move(postgres);
   StoreProbes::Options probes;
   for (const std::string& store : names_) {
-    const auto database = proxy_.AddLink(DatabaseLink(store), postgres_->socket());
-    if (!database.ok()) return database.status();
-    const auto clients = proxy_.AddLink(ClientLink(store), kNowhere);
-    if (!clients.ok()) return clients.status();
-    addresses_[store] = *clients;
+    ASSIGN_OR_RETURN(const auto database, proxy_.AddLink(DatabaseLink(store), postgres_->socket()));
+    ASSIGN_OR_RETURN(const auto clients, proxy_.AddLink(ClientLink(store), kNowhere));
+    addresses_[store] = clients;
     platform_.AddArguments(store,
-                           {absl::StrCat("--replicate_through=postgresql://test@", *database,
+                           {absl::StrCat("--replicate_through=postgresql://test@", database,
                                          "/test?sslmode=disable&gssencmode=disable"),
                             absl::StrCat("--store_id=", absl::StrReplaceAll(store, {{".", "-"}})),
-                            absl::StrCat("--advertise=", *clients), "--drain_timeout=5s"});
+                            absl::StrCat("--advertise=", clients), "--drain_timeout=5s"});
     RETURN_IF_ERROR(platform_.Restart(store));
     RETURN_IF_ERROR(proxy_.Redirect(ClientLink(store), platform_.grpc_address(store)));
     // The first store makes the log.
@@ -100,10 +97,9 @@ absl::StatusOr<std::string> ShakenStores::VictimOf(const Fault& fault) const {
 absl::Status ShakenStores::Begin(const Fault& fault) {
   std::string& victim = victims_[GroupOf(fault)];
   if (!victim.empty()) return absl::UnavailableError("the fault before has not ended");
-  const auto found = VictimOf(fault);
-  if (!found.ok()) return found.status();
+  ASSIGN_OR_RETURN(const auto found, VictimOf(fault));
   if (fault.kind == Fault::Kind::kCut) {
-    proxy_.Set(*found, fault.cut);
+    proxy_.Set(found, fault.cut);
   } else if (GroupOf(fault) == "postgres") {
     const std::string leader = probes_->leader();
     RETURN_IF_ERROR(postgres_->Begin(fault));
@@ -111,9 +107,9 @@ absl::Status ShakenStores::Begin(const Fault& fault) {
     if (fault.kind == Fault::Kind::kSplit)
       RETURN_IF_ERROR(RedirectToPrimary(fault.reset ? leader : FollowerOf(leader)));
   } else {
-    RETURN_IF_ERROR(BeginStore(fault, *found));
+    RETURN_IF_ERROR(BeginStore(fault, found));
   }
-  victim = *found;
+  victim = found;
   return absl::OkStatus();
 }
 

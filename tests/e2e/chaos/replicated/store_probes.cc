@@ -5,9 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 #include "common/kv/wire/grpc_kv_store.h"
 #include "common/rpc/channel.h"
-#include "common/status/return_if_error.h"
 #include "tests/integration/platform.h"
 
 namespace escapement::chaos {

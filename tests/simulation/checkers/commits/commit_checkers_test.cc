@@ -139,7 +139,7 @@ TEST(CheckFinalTest, CatchesOneOffEventsThatGoOn) {
   EXPECT_TRUE(Says(CheckFinal(history), "e1 [0 +1] is claimed"));
 }
 
-TEST(CheckFinalTest, WhatWasSkippedAsAWholeGoesOnlyAfterABackfill) {
+TEST(CheckFinalTest, RunSkippedAsAWholeGoesOnlyAfterABackfill) {
   History history;
   NewCommit(&history).times = {SkippedWhole(1)};
   NewCommit(&history).times = {SkippedWhole(4)};  // a summary whose count has grown

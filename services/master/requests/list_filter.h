@@ -1,0 +1,75 @@
+// The `filter` of a list (common/filter/filter.h): conditions on fields of the listed message. The
+// message's descriptor says what a condition may be:
+//
+//   a time       = != < <= > >= with a time in RFC 3339; a time that is not set satisfies none of
+//   them a number     = != < <= > >= with a number; 0 is "not set" and satisfies only comparisons
+//   with 0 an enum      = != with a value's name; the value 0 is "not set" and satisfies neither a
+//   text       = !=; more if the list says so (FilterField) a Target     = != with its kind, such
+//   as http; a target that is not set satisfies neither labels       labels.KEY = != with a text,
+//   labels:KEY
+//
+// Pure.
+
+#ifndef SERVICES_MASTER_REQUESTS_LIST_FILTER_H_
+#define SERVICES_MASTER_REQUESTS_LIST_FILTER_H_
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "common/filter/filter.h"
+#include "google/protobuf/message.h"
+
+namespace escapement::master {
+
+// A field that a list's filter may name.
+struct FilterField {
+  absl::string_view name;  // as in the message
+  // Texts only:
+  absl::string_view collection =
+      {};               // it names a resource of this collection; an id is one of the tenant's
+  bool prefix = false;  // a value that ends with * matches all that begin so
+  bool part = false;    // ':' matches what contains the value
+};
+
+class ListFilter {
+ public:
+  // Everything matches.
+  ListFilter() = default;
+
+  // INVALID_ARGUMENT (filter).
+  template <typename Message>
+  static absl::StatusOr<ListFilter> Read(absl::string_view text, absl::string_view tenant,
+                                         absl::Span<const FilterField> fields) {
+    return Read(text, tenant, fields, *Message::descriptor());
+  }
+
+  bool always() const { return filter_.always(); }
+  // `message` is of the type that Read was given.
+  bool Matches(const google::protobuf::Message& message) const;
+
+  // Every match has its time `field` in this range.
+  FilterTimes TimesOf(absl::string_view field) const { return FilterTimesOf(filter_, field); }
+  // Every match has an id that begins so. Empty: any.
+  const std::string& id_prefix() const { return id_prefix_; }
+  // Every match has this label (key, value).
+  const std::optional<std::pair<std::string, std::string>>& label() const { return label_; }
+  // The value of an enum is its comparison's `number`.
+  const Filter& conditions() const { return filter_; }
+
+ private:
+  static absl::StatusOr<ListFilter> Read(absl::string_view text, absl::string_view tenant,
+                                         absl::Span<const FilterField> fields,
+                                         const google::protobuf::Descriptor& message);
+
+  Filter filter_;
+  std::string id_prefix_;
+  std::optional<std::pair<std::string, std::string>> label_;
+};
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_REQUESTS_LIST_FILTER_H_
