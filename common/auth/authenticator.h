@@ -1,12 +1,5 @@
-// Authenticator: finds out who makes a call, from what the call brings:
-//
-//   authorization: Bearer esc_…      an API key (key_directory.h)
-//   authorization: Bearer <JWT>      a token of an issuer in the configuration (IssuerTokens)
-//   a verified client certificate    its subject alternative names, by the configuration
-//
-// A credential that is presented must be valid, also where none is required.
-//
-// Threads: any.
+// Authenticator: finds out who makes a call, from an API key, a token or a client certificate.
+// IssuerTokens: verifies the tokens of issuers.
 
 #ifndef COMMON_AUTH_AUTHENTICATOR_H_
 #define COMMON_AUTH_AUTHENTICATOR_H_
@@ -35,6 +28,15 @@ namespace escapement::auth {
 // it cannot be checked now.
 using TokenVerifier = std::function<absl::StatusOr<Caller>(absl::string_view token)>;
 
+// Authenticator: finds out who makes a call, from what the call brings:
+//
+//   authorization: Bearer esc_…      an API key (key_directory.h)
+//   authorization: Bearer <JWT>      a token of an issuer in the configuration (IssuerTokens)
+//   a verified client certificate    its subject alternative names, by the configuration
+//
+// A credential that is presented must be valid, also where none is required.
+//
+// Threads: any.
 class Authenticator {
  public:
   struct Options {
@@ -72,7 +74,6 @@ class Authenticator {
 //
 // Threads: Verify from any; it does not wait for the network. One thread makes, starts and destroys
 // it.
-
 class IssuerTokens {
  public:
   // `runtime` must outlive it.

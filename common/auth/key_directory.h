@@ -1,9 +1,4 @@
-// API keys as their owners see them: esc_<id>_<secret>.
-//
-// <id> has 16 lower-case hex digits and names the key. <secret> is 64 lower-case hex digits, 256
-// random bits of OpenSSL. The platform keeps the SHA-256 of the secret's text alone.
-//
-// Threads: pure functions, except NewApiKey, which asks the machine for random bits.
+// API keys: their text and its parts (ApiKeyParts), and the keys of the store (KeyDirectory).
 
 #ifndef COMMON_AUTH_KEY_DIRECTORY_H_
 #define COMMON_AUTH_KEY_DIRECTORY_H_
@@ -23,6 +18,13 @@
 #include "escapement/storage/v1/access_records.pb.h"
 
 namespace escapement::auth {
+
+// API keys as their owners see them: esc_<id>_<secret>.
+//
+// <id> has 16 lower-case hex digits and names the key. <secret> is 64 lower-case hex digits, 256
+// random bits of OpenSSL. The platform keeps only the SHA-256 of the secret's text.
+//
+// Threads: pure functions, except NewApiKey, which asks the machine for random bits.
 
 inline constexpr absl::string_view kApiKeyPrefix = "esc_";
 
@@ -49,7 +51,6 @@ bool ApiKeySecretMatches(absl::string_view secret, absl::string_view hash);
 // when each was last used.
 //
 // Threads: Find from any; the rest on `executor`. Stop the executor before it is destroyed.
-
 class KeyDirectory {
  public:
   // `client` must outlive it.

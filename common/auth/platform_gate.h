@@ -1,4 +1,5 @@
-// --require_credentials, --certificate_roles and --jwt_issuers, for every service.
+// PlatformGate: the gate of the platform's servers. HostedGate: that gate as the flags of a process
+// configure it: --require_credentials, --certificate_roles and --jwt_issuers.
 
 #ifndef COMMON_AUTH_PLATFORM_GATE_H_
 #define COMMON_AUTH_PLATFORM_GATE_H_
@@ -21,8 +22,8 @@
 
 namespace escapement::auth {
 
-// Appends a sentence for each impossible value. Files must be readable now, also those that
-// --jwt_issuers names; URLs are not called.
+// Appends a sentence for each impossible value of the flags. Files must be readable now, also those
+// that --jwt_issuers names; URLs are not called.
 void ValidateAuthFlags(std::vector<std::string>& errors);
 
 // True: calls without credentials are refused.
@@ -32,12 +33,6 @@ bool CredentialsRequired();
 std::vector<std::pair<std::string, v1::Access::Role>> CertificateRoles();
 // The issuers of accepted tokens; empty: none. Errors as from LoadIssuerConfig.
 absl::StatusOr<std::vector<IssuerConfig>> TokenIssuers();
-
-// PlatformGate: the gate of the platform's servers: who calls (Authenticator), whether the role is
-// enough, whether the caller may know of the tenant, and what the process itself asks of a request
-// (TenantRules). It audits what is refused.
-//
-// Threads: any.
 
 // The conditions of a process for each request that names a tenant. They come after the caller has
 // been admitted.
@@ -49,6 +44,11 @@ class TenantRules {
                              const google::protobuf::Message& request) = 0;
 };
 
+// PlatformGate: the gate of the platform's servers. It checks who calls (Authenticator), whether
+// the role is enough, whether the caller may know of the tenant, and what the process itself asks
+// of a request (TenantRules). It audits refused calls.
+//
+// Threads: any.
 class PlatformGate final : public CallGate {
  public:
   // All outlive it. `rules` may be null.
@@ -69,11 +69,9 @@ class PlatformGate final : public CallGate {
   AuditLog& audit_;
 };
 
-// HostedGate: the gate of one process, by its flags, over the store that the
-// process uses.
+// HostedGate: the gate of one process, by its flags, over the store that the process uses.
 //
 // Threads: one thread makes, starts and destroys it; the gate as PlatformGate.
-
 class HostedGate {
  public:
   // `store`, `runtime` and `rules`, which may be null, outlive it. `instance` is the process's.

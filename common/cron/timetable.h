@@ -1,9 +1,5 @@
-// Timetable: when a schedule fires. It has a cron expression in a zone, an interval, or a list of
-// instants, and restrictions (start, end, exclusions).
-//
-// Pure and immutable; any thread. All searches end. Searches of cron expressions are exact for any
-// exclusions, as evaluator.h says. Searches of intervals and lists of instants skip excluded times
-// in stretches of civil time, at most kExclusionStepsMax of them.
+// Timetable: when a schedule fires. MisfirePlan: which late occurrences fire. OccurrenceId: the
+// identity of an occurrence as text.
 
 #ifndef COMMON_CRON_TIMETABLE_H_
 #define COMMON_CRON_TIMETABLE_H_
@@ -45,6 +41,12 @@ struct TimetableSpec {
   absl::Time end = absl::InfiniteFuture();
 };
 
+// Timetable: when a schedule fires. It has a cron expression in a zone, an interval, or a list of
+// instants, and restrictions (start, end, exclusions).
+//
+// Pure and immutable; any thread. All searches end. Searches of cron expressions are exact for any
+// exclusions, as evaluator.h says. Searches of intervals and lists of instants skip excluded times
+// in stretches of civil time, at most kExclusionStepsMax of them.
 class Timetable {
  public:
   explicit Timetable(TimetableSpec spec) : spec_(std::move(spec)) {}
@@ -113,14 +115,13 @@ struct MisfirePlan {
 MisfirePlan PlanMissed(const Timetable& timetable, const MisfirePolicy& policy, absl::Time begin,
                        absl::Time now);
 
-// The identity of an occurrence as text. It is part of keys, of resource names
-// (`…/runs/{occurrence}`) and of event ids.
+// OccurrenceId: the identity of an occurrence, which is kept as text. The text is part of keys, of
+// resource names (`…/runs/{occurrence}`) and of event ids.
 //
 //   calendar  20261121T030000-0-Asia~Kolkata    civil time, fold, zone with '/' written '~'
 //   instant   20261121T030000.000000Z           UTC, microseconds: intervals and one-off times
 //
 // Identities of one kind (and one zone) sort by civil time, then fold. Pure.
-
 struct OccurrenceId {
   bool calendar = false;
   absl::CivilSecond civil;  // calendar only, years 0 to 9999

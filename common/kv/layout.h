@@ -105,7 +105,7 @@ constexpr absl::string_view Name(ColumnFamily cf) {
 //   00 'i'                       → incarnation(8)
 //   00 'f'                       → version(4)           of this format
 //   00 't'                       → clock                see engine/store_clock.h
-//   00 'p'                       → position             in a replica only; see replica/log_place.h
+//   00 'p'                       → position             in a replica only; see replica/log_record.h
 //
 // Integers are big-endian. Everybody may read kLayoutKey and kClockHoldKey.
 

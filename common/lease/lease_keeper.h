@@ -16,7 +16,7 @@
 // that the record is as it was read: absent, released, or with a stamp that store time has passed.
 // Records are never deleted, so epochs only grow. Each commit that a holder makes for the resource
 // has Fence(index) in its fence: after a takeover it no longer applies. (lease_table.h has the keys
-// and values; lease_table.h decides who releases and who acquires.)
+// and values, and decides who releases and who acquires.)
 //
 // The holder counts the end from the time when it *sent* the request, less a margin. So Valid()
 // turns false before the store lets another instance take the lease.

@@ -1,12 +1,4 @@
-// Decides which leases an instance should release or acquire, so that all live instances hold
-// balanced shares.
-//
-// With n live members and c leases, each member should hold ⌊c / n⌋. The c mod n members that hold
-// most already should hold one more (ties by name), so that no lease moves without need. All
-// members decide from their own reads. If a read is a moment old, that costs a further round but
-// never a double owner, because acquiring is conditional in the store.
-//
-// Pure.
+// Leases: which ones an instance should hold (PlanLeases), and their rows in the store (LeaseRow).
 
 #ifndef COMMON_LEASE_LEASE_TABLE_H_
 #define COMMON_LEASE_LEASE_TABLE_H_
@@ -20,6 +12,16 @@
 #include "absl/time/time.h"
 
 namespace escapement::lease {
+
+// PlanLeases: decides which leases an instance should release or acquire, so that all live
+// instances hold balanced shares.
+//
+// With n live members and c leases, each member should hold ⌊c / n⌋. The c mod n members that hold
+// most already should hold one more (ties by name), so that no lease moves without need. All
+// members decide from their own reads. If a read is a moment old, that costs a further round but
+// never a double owner, because acquiring is conditional in the store.
+//
+// Pure.
 
 struct SeenLease {
   std::string owner;  // empty: free (never held, or released)

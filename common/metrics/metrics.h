@@ -1,15 +1,5 @@
-// Metrics: the counters, gauges and histograms of one process, in Prometheus' text format.
-//
-// Each service declares its metrics in one struct, `services/<service>/metrics.{h,cc}`: a reference
-// for each, and in the constructor its name, its help text and its labels. The code that counts
-// calls `metrics.claims.Increment()`.
-//
-// Names are `escapement_<service>_<what>_<unit>` (unit: seconds, bytes, total for counters). A
-// child, that is a name with its label values, is looked up once when a service is built, and
-// updated through its pointer afterwards; never look one up per event, and never put an id into a
-// label.
-//
-// Threads: everything may be called from any thread; updates do not lock.
+// Metrics: the counters, gauges and histograms of one process (Counter, Gauge, Histogram).
+// ProcessMetrics: what the kernel says of the process.
 
 #ifndef COMMON_METRICS_METRICS_H_
 #define COMMON_METRICS_METRICS_H_
@@ -54,6 +44,19 @@ using MetricLabels = std::map<std::string, std::string>;
 // Bucket bounds in seconds, 0.1 ms to 60 s: for latencies and lateness.
 std::vector<double> LatencyBuckets();
 
+// Metrics: the counters, gauges and histograms of one process, in Prometheus' text format.
+//
+// Each service declares its metrics in one struct, `services/<service>/metrics.{h,cc}`: a reference
+// for each, and in the constructor its name, its help text and its labels. The code that counts
+// calls `metrics.claims.Increment()`.
+//
+// Names are `escapement_<service>_<what>_<unit>` (unit: seconds, bytes, total for counters). A
+// child, that is a name with its label values, is looked up once when a service is built, and
+// updated through its pointer afterwards; never look one up per event, and never put an id into a
+// label.
+//
+// Threads: everything may be called from any thread, Counter, Gauge and Histogram included; updates
+// do not lock.
 class Metrics {
  public:
   Metrics();
@@ -98,12 +101,6 @@ class Metrics::CollectorHandle {
   int id_;
 };
 
-// ProcessMetrics: what the kernel says of this process, under the names that all clients of
-// Prometheus use: process_cpu_seconds_total, process_resident_memory_bytes and so on
-// (https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics).
-//
-// Threads: one makes and destroys it.
-
 // The fields of /proc/self/stat that are used here.
 struct ProcessStat {
   double cpu_seconds = 0;  // in user and kernel mode, of all threads
@@ -112,10 +109,15 @@ struct ProcessStat {
   double resident_bytes = 0;
 };
 
-// Parses a line of /proc/PID/stat (proc(5)). False: it is not one.
+// Parses a line of /proc/PID/stat (proc(5)). Returns false if the text is not such a line.
 bool ParseProcessStat(const std::string& line, double ticks_per_second, double page_bytes,
                       ProcessStat* stat);
 
+// ProcessMetrics: what the kernel says of this process, under the names that all clients of
+// Prometheus use: process_cpu_seconds_total, process_resident_memory_bytes and so on
+// (https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics).
+//
+// Threads: one makes and destroys it.
 class ProcessMetrics {
  public:
   // `metrics` must outlive it.

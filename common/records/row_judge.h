@@ -1,6 +1,5 @@
-// Judges whether a queue row still is what its schedule wants.
-//
-// Pure. RowJudge also finds state and definition.
+// Judges whether a queue row still is what its schedule wants (JudgeRow, JudgeScheduledRow). Also
+// the end of a row's retries, the attempts that it remembers, keys of targets, and the heartbeat.
 
 #ifndef COMMON_RECORDS_ROW_JUDGE_H_
 #define COMMON_RECORDS_ROW_JUDGE_H_
@@ -19,6 +18,10 @@
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
+
+// JudgeRow: judges whether a queue row still is what its schedule wants.
+//
+// Pure. JudgeScheduledRow also finds state and definition.
 
 // Reasons with which rows are skipped or cancelled.
 inline constexpr absl::string_view kScheduleDeleted = "deleted";
@@ -108,11 +111,11 @@ inline constexpr int kAttemptsRemembered = 9;
 inline constexpr size_t kRememberedErrorBytesMax = 256;
 inline constexpr size_t kRememberedAnswerBytesMax = 512;
 
-// Adds the attempt to row.tried. The oldest of more than kAttemptsRemembered goes.
+// Adds the attempt to row.tried. Above kAttemptsRemembered the oldest one is dropped.
 void RememberAttempt(storage::v1::AttemptRecord attempt, storage::v1::EventRecord& row);
 
 // TargetKeyOf: the key of targets that share connections, bounds and a circuit breaker.
-
+//
 // The kind, a colon, and:
 //
 //   http, ping, slack   scheme://host:port (slack: empty while the URL is sealed)
@@ -124,8 +127,8 @@ void RememberAttempt(storage::v1::AttemptRecord attempt, storage::v1::EventRecor
 // It has no secret. Pure.
 std::string TargetKeyOf(const storage::v1::TargetRecord& target);
 
-// Decides what to do with a queue row of a schedule, from the schedule's current state and
-// definition.
+// JudgeScheduledRow: decides what to do with a queue row of a schedule, from the schedule's current
+// state and definition.
 //
 // Its callers are the handler (rows of `events`), the token manager (rows of `waiting`) and the
 // emitter (launches). Each puts the state of the judgement as a condition on its commit.

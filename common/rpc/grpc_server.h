@@ -1,14 +1,5 @@
-// CallMetrics: how many calls a gRPC server has answered, with which codes, and how fast.
-//
-//   escapement_rpc_handled_total{method, code}     unary calls, and refused calls of any kind
-//   escapement_rpc_handling_seconds{method}        unary calls, from their arrival to the answer
-//   escapement_rpc_streams_opened_total{method}    streams that the gate has admitted
-//   escapement_rpc_streams_open{method}
-//
-// `method` is "escapement.v1.ScheduleService/GetSchedule", or "unknown" for all names that the
-// server does not know, so a caller cannot make new series. A series appears with the first call.
-//
-// Threads: any.
+// GrpcServer: the gRPC port of a process. CallMetrics: how many calls it has answered, with a
+// MethodMetrics for each method.
 
 #ifndef COMMON_RPC_GRPC_SERVER_H_
 #define COMMON_RPC_GRPC_SERVER_H_
@@ -36,7 +27,9 @@ class Channel;
 
 namespace escapement {
 
-// The calls of one method.
+// MethodMetrics: the calls of one method.
+//
+// Threads: any.
 class MethodMetrics {
  public:
   MethodMetrics(Metrics& metrics, const Clock& clock, std::string method);
@@ -60,6 +53,17 @@ class MethodMetrics {
   std::atomic<Histogram*> seconds_{nullptr};
 };
 
+// CallMetrics: how many calls a gRPC server has answered, with which codes, and how fast.
+//
+//   escapement_rpc_handled_total{method, code}     unary calls, and refused calls of any kind
+//   escapement_rpc_handling_seconds{method}        unary calls, from their arrival to the answer
+//   escapement_rpc_streams_opened_total{method}    streams that the gate has admitted
+//   escapement_rpc_streams_open{method}
+//
+// `method` is "escapement.v1.ScheduleService/GetSchedule", or "unknown" for all names that the
+// server does not know, so a caller cannot make new series. A series appears with the first call.
+//
+// Threads: any.
 class CallMetrics {
  public:
   // Both must outlive it and the server.
@@ -77,16 +81,14 @@ class CallMetrics {
   absl::flat_hash_map<std::string, std::unique_ptr<MethodMetrics>> methods_ ABSL_GUARDED_BY(mutex_);
 };
 
+class CallGate;
+class RpcTable;
+
 // GrpcServer: the gRPC port of a process, with health service and reflection. It passes each call
 // through a CallGate to the methods of an RpcTable.
 //
 // Threads: any thread may call Start, SetServing and Shutdown. Shutdown blocks until the running
 // calls have ended or were cancelled at its deadline.
-
-class CallGate;
-class CallMetrics;
-class RpcTable;
-
 class GrpcServer {
  public:
   struct Options {

@@ -1,14 +1,5 @@
-// RpcTable: the RPCs that a process serves. A GrpcServer dispatches every call through it:
-//
-//   name → CallGate::Admit → read the request → CallGate::CheckRequest → the method → answer
-//
-// So a method is served only if its proto says who may call it, and it cannot be reached without
-// the gate. A refused call is answered before its request is read.
-//
-//   table.AddUnary(api, &ScheduleApi::GetSchedule);  // ScheduleService.GetSchedule, by its request
-//
-// Threads: add methods from one thread, before the server starts. The methods run on gRPC's
-// threads.
+// RpcTable: the RPCs that a process serves. CallDispatcher: takes every call and starts its method.
+// AddReflection: gRPC server reflection.
 
 #ifndef COMMON_RPC_RPC_TABLE_GRPC_H_
 #define COMMON_RPC_RPC_TABLE_GRPC_H_
@@ -37,6 +28,17 @@ class ClientContext;
 
 namespace escapement {
 
+// RpcTable: the RPCs that a process serves. A GrpcServer dispatches every call through it:
+//
+//   name → CallGate::Admit → read the request → CallGate::CheckRequest → the method → answer
+//
+// So a method is served only if its proto says who may call it, and it cannot be reached without
+// the gate. A refused call is answered before its request is read.
+//
+//   table.AddUnary(api, &ScheduleApi::GetSchedule);  // ScheduleService.GetSchedule, by its request
+//
+// Threads: add methods from one thread, before the server starts. The methods run on gRPC's
+// threads.
 class RpcTable {
  public:
   // Starts one call. The reactor belongs to itself (OnDone).
@@ -92,7 +94,7 @@ class RpcTable {
 
 // gRPC server reflection (grpc.reflection.v1alpha): clients such as grpcurl ask for the services of
 // a server and for their protos. Anybody may ask: the protos are public.
-
+//
 // Adds the method to `table` and answers from the protos that are linked. The services that it
 // lists are those of `table` when it is asked; `table` outlives the server.
 void AddReflection(RpcTable& table);
@@ -104,7 +106,6 @@ void AddReflection(RpcTable& table);
 // the client in the metadata, with a secret of this process, so nobody else can.
 //
 // Threads: gRPC's.
-
 class CallDispatcher final : public grpc::CallbackGenericService {
  public:
   // All outlive the server. `metrics` may be null.

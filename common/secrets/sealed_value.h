@@ -1,12 +1,5 @@
-// KeyRing: the keys that seal secrets at rest, read from a file.
-//
-//   # the first line is the current key; later lines only open older values
-//   key-20261126: 7fY0sVJmVwVxkd1ZB1yTg1U0QyKLWDbVw5mPQlTQ3Xo=
-//
-// Each line has an id, a colon, and the base64 text of 32 random bytes. `tools/dev secret_key`
-// prints such a line. Empty lines and lines that begin with '#' are comments.
-//
-// Threads: immutable after it was made.
+// Sealer: encrypts secrets for storage, and opens them. KeyRing: its keys, read from the file of
+// the flag --secret_keys_file.
 
 #ifndef COMMON_SECRETS_SEALED_VALUE_H_
 #define COMMON_SECRETS_SEALED_VALUE_H_
@@ -33,6 +26,15 @@ struct SealingKey {
   SecretText bytes;  // 32 bytes
 };
 
+// KeyRing: the keys that seal secrets at rest, read from a file.
+//
+//   # the first line is the current key; later lines only open older values
+//   key-20261126: 7fY0sVJmVwVxkd1ZB1yTg1U0QyKLWDbVw5mPQlTQ3Xo=
+//
+// Each line has an id, a colon, and the base64 text of 32 random bytes. `tools/dev secret_key`
+// prints such a line. Empty lines and lines that begin with '#' are comments.
+//
+// Threads: immutable after it was made.
 class KeyRing {
  public:
   // INVALID_ARGUMENT with a sentence that names `place` and the line, and quotes neither keys nor
@@ -50,6 +52,8 @@ class KeyRing {
 
   std::vector<SealingKey> keys_;  // not empty
 };
+
+inline constexpr size_t kSealedPlaintextBytesMax = 1 << 20;
 
 // Sealer: encrypts secrets for storage with AES-256-GCM (OpenSSL), and opens them.
 //
@@ -69,13 +73,10 @@ class KeyRing {
 // equal secrets at one place have equal sealed values: events with the same target share one
 // record. A reader of the store learns no more than that. Two different secrets get the same
 // nonce as rarely as with random ones, which allow 2^32 values with one key (NIST SP 800-38D, 8.3).
-// Replace the key before: put a new first line into the file, restart, and reseal each value for
-// which NeedsResealing is true.
+// Replace the key before that: put a new first line into the file, restart, and reseal each value
+// for which NeedsResealing is true.
 //
 // Threads: any; a Sealer does not change.
-
-inline constexpr size_t kSealedPlaintextBytesMax = 1 << 20;
-
 class Sealer {
  public:
   explicit Sealer(KeyRing keys) : keys_(std::move(keys)) {}

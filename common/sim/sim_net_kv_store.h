@@ -1,16 +1,5 @@
-// SimNetKvStore: a process's access over a SimNetwork to the KvStore of another process. Calls meet
-// the faults of a wire: requests and answers are lost, delayed or doubled; a store that is down
-// refuses or stays silent; watches break.
-//
-// - A call without an answer within `timeout` answers UNAVAILABLE: the result of a commit is then
-//   unknown.
-// - A doubled request reaches the store twice. A commit reaches the process of the store to which
-//   it was sent, or none (KvStore::Commit).
-// - A watch is one connection and keeps its order. The first lost message, or the end of either
-//   process, ends it as lagged. The client notices that within two `keepalive`s.
-//
-// Threads: the world's. Callbacks run as events of the client's process, and never after it was
-// killed.
+// SimNetKvStore: a process's access over a SimNetwork to the KvStore of another process.
+// SimStoreConnection: the same, over a connection that the client can end.
 
 #ifndef COMMON_SIM_SIM_NET_KV_STORE_H_
 #define COMMON_SIM_SIM_NET_KV_STORE_H_
@@ -31,9 +20,23 @@ namespace escapement::sim {
 
 using SimStoreEndpoint = SimEndpoint<kv::KvStore>;
 
+// SimNetKvStore: a process's access over a SimNetwork to the KvStore of another process. Calls meet
+// the faults of a wire: requests and answers are lost, delayed or doubled; a store that is down
+// refuses or stays silent; watches break.
+//
+// - A call without an answer within `timeout` answers UNAVAILABLE: the result of a commit is then
+//   unknown.
+// - A doubled request reaches the store twice. A commit reaches the process of the store to which
+//   it was sent, or none (KvStore::Commit).
+// - A watch is one connection and keeps its order. The first lost message, or the end of either
+//   process, ends it as lagged. The client notices that within two `keepalive`s.
+//
 // As on one connection, calls on watches keep their order with other calls, even if messages
 // overtake one another. Before a call runs at the store, the earlier watches are open there and
 // their ends have moved.
+//
+// Threads: the world's. Callbacks run as events of the client's process, and never after it was
+// killed.
 class SimNetKvStore final : public kv::KvStore {
  public:
   struct Options {
@@ -77,7 +80,6 @@ class SimNetKvStore final : public kv::KvStore {
 // store.
 //
 // Threads: the world's. No callback runs after the client was killed.
-
 class SimStoreConnection final : public kv::StoreConnection {
  public:
   // As SimNetKvStore's.

@@ -1,14 +1,5 @@
-// SimPerturbations: decides by a world's seed which perturbation points (common/runtime/perturb.h)
-// are on, and when they hit.
-//
-// About a quarter of the sites is on in a world, the same ones for all its processes. Each such
-// site has its own chance per passage: 1 %, 10 % or 50 %, or the site's maximum if that is less.
-// The choice depends on the seed and the site's name, so a new site does not change the others.
-// Hits are folded into the world's trace.
-//
-// All processes of a world share one object, which must outlive them.
-//
-// Threads: the world's.
+// SimProcess: one incarnation of a process in a SimWorld. SimPerturbations: decides which
+// perturbation points hit in a world.
 
 #ifndef COMMON_SIM_SIM_PROCESS_H_
 #define COMMON_SIM_SIM_PROCESS_H_
@@ -26,6 +17,17 @@
 
 namespace escapement::sim {
 
+// SimPerturbations: decides by a world's seed which perturbation points (common/runtime/perturb.h)
+// are on, and when they hit.
+//
+// About a quarter of the sites is on in a world, the same ones for all its processes. Each such
+// site has its own chance per passage: 1 %, 10 % or 50 %, or the site's maximum if that is less.
+// The choice depends on the seed and the site's name, so a new site does not change the others.
+// Hits are folded into the world's trace.
+//
+// All processes of a world share one object, which must outlive them.
+//
+// Threads: the world's.
 class SimPerturbations final : public Perturbations {
  public:
   explicit SimPerturbations(SimWorld& world);
@@ -59,7 +61,6 @@ class SimPerturbations final : public Perturbations {
 // Kill(): then nothing that they post or send in their destructors has an effect, as after kill -9.
 //
 // Threads: the world's.
-
 class SimProcess : public Runtime {
  public:
   struct Options {

@@ -1,11 +1,5 @@
-// EventQueue: the events of a SimWorld, ordered by their places. Each event has an id, by which it
-// can be removed before its turn.
-//
-// It is a heap of places with four children per node, which is shallow and moves little data. The
-// events themselves stay in slots, and each slot knows its node. Add and Take cost O(log n), and
-// mostly O(1) for events that are due soon.
-//
-// Threads: none of its own; one at a time.
+// SimWorld: virtual time and all events in it, decided by one seed. EventQueue: these events,
+// ordered by their places.
 
 #ifndef COMMON_SIM_SIM_WORLD_H_
 #define COMMON_SIM_SIM_WORLD_H_
@@ -30,6 +24,14 @@ namespace escapement::sim {
 
 struct ProcessState;
 
+// EventQueue: the events of a SimWorld, ordered by their places. Each event has an id, by which it
+// can be removed before its turn.
+//
+// It is a heap of places with four children per node, which is shallow and moves little data. The
+// events themselves stay in slots, and each slot knows its node. Add and Take cost O(log n), and
+// mostly O(1) for events that are due soon.
+//
+// Threads: none of its own; one at a time.
 class EventQueue {
  public:
   using Id = uint64_t;  // never 0 nor 1 << 63; never used for two events
@@ -90,6 +92,13 @@ class EventQueue {
   std::vector<uint32_t> free_;  // free slots
 };
 
+// The world's state of a process (sim_process.h makes them).
+struct ProcessState {
+  std::string name;
+  bool dead = false;
+  absl::Duration paused_until = -absl::InfiniteDuration();  // by SimWorld::Elapsed()
+};
+
 // SimWorld: virtual time and all events in it, on one thread, decided by one seed.
 //
 // The world is a queue of events ordered by instant. If events of different executors have one
@@ -98,14 +107,6 @@ class EventQueue {
 // do exactly the same; their trace_hash() shows it.
 //
 // Threads: one; nothing here is locked. The world must outlive everything made from it.
-
-// The world's state of a process (sim_process.h makes them).
-struct ProcessState {
-  std::string name;
-  bool dead = false;
-  absl::Duration paused_until = -absl::InfiniteDuration();  // by SimWorld::Elapsed()
-};
-
 class SimWorld {
  public:
   using EventId = EventQueue::Id;

@@ -1,8 +1,5 @@
-// The `done` column family: how events ended. Rows are ordered by the UTC day of their launch time,
-// so that a day can be deleted as one range.
-//
-// queue shard (u16), day since 1970 (u32), uid (16 bytes), occurrence (text), first index (u64) →
-// DoneRecord
+// Keys of the column families `done` (DoneKey), `events` and `parked` (EventKey). Also the rows of
+// one-off events (EventRowBuilder) and how they are delivered (InternedDelivery).
 
 #ifndef COMMON_STORAGE_EVENT_TABLE_H_
 #define COMMON_STORAGE_EVENT_TABLE_H_
@@ -18,6 +15,12 @@
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
+
+// The `done` column family: how events ended. Rows are ordered by the UTC day of their launch time,
+// so that a day can be deleted as one range.
+//
+// queue shard (u16), day since 1970 (u32), uid (16 bytes), occurrence (text), first index (u64) →
+// DoneRecord
 
 struct DoneKey {
   uint16_t shard = 0;
@@ -43,10 +46,10 @@ std::string DoneUidPrefix(uint16_t shard, uint32_t day, const Uid& uid);
 std::string DoneRunPrefix(uint16_t shard, uint32_t day, const Uid& uid,
                           absl::string_view occurrence);
 
-// The part of a Done record that it repeats from the row whose events have ended.
+// DoneRecordOf: the part of a Done record that it repeats from the row whose events have ended.
 //
 // Pure.
-
+//
 // Sets tenant, event id, version, attempts, the attempts that the row remembers, times of the
 // occurrence, and what the row says about its run. The caller sets count, outcome, reason, output,
 // and the last attempt with the times of dispatch and completion.

@@ -1,12 +1,5 @@
-// The column families of who may do what: `tenants`, `keys`, `audit`.
-//
-// tenants: tenant (text) → TenantRecord
-//
-// keys: 0 (u8), tenant (text), key id (text) → KeyRecord
-// keys: 1 (u8), key id (text) → when the key was last used: micros, 8 bytes
-//
-// audit: tenant (text), time, hash of the record (16 bytes) → AuditRecord. The tenant "-" has what
-// concerns all tenants.
+// Keys of the column families `tenants`, `keys`, `audit`, `event_names`, `dead_letters`,
+// `requests`, `operations`, `pause_requests` and `target_states`.
 
 #ifndef COMMON_STORAGE_NAME_TABLES_H_
 #define COMMON_STORAGE_NAME_TABLES_H_
@@ -22,6 +15,16 @@
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
+
+// The column families of who may do what: `tenants`, `keys`, `audit`.
+//
+// tenants: tenant (text) → TenantRecord
+//
+// keys: 0 (u8), tenant (text), key id (text) → KeyRecord
+// keys: 1 (u8), key id (text) → when the key was last used: micros, 8 bytes
+//
+// audit: tenant (text), time, hash of the record (16 bytes) → AuditRecord. The tenant "-" has what
+// concerns all tenants.
 
 // Stands for all tenants in the names of keys and audit entries.
 inline constexpr absl::string_view kAllTenants = "-";

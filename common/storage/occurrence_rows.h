@@ -66,7 +66,7 @@ OccurrenceSource SourceOf(const Uid& uid, const storage::v1::ChildRecord& child)
 OccurrenceSource SourceOf(const Uid& uid, const storage::v1::LaunchRecord& launch);
 
 struct EmittedOccurrence {
-  std::string id;           // cron/occurrence_id.h
+  std::string id;           // OccurrenceId as text
   absl::Time nominal_time;  // the instant that the schedule names
   absl::Time launch_time;   // when it is due
   bool triggered = false;   // by TriggerSchedule or BackfillSchedule

@@ -1,13 +1,4 @@
-// The column family `policies`: throttling policies, and which schedules refer to them.
-//
-// 0 (u8), tenant (text), policy id (text) → PolicyRecord
-//
-// 1 (u8), policy uid, schedule uid → empty: the schedule's current definition has this policy. The
-// group that changes the schedule writes it, under the condition that the policy is present. A
-// policy is deleted under the condition that no such key exists.
-//
-// A policy's uid is a hash of its name. A policy that is created again may have the same uid,
-// because nothing of a deleted policy remains.
+// Keys of the column families `policies`, `schedules`, `states`, `definitions` and `labels`.
 
 #ifndef COMMON_STORAGE_SCHEDULE_TABLE_H_
 #define COMMON_STORAGE_SCHEDULE_TABLE_H_
@@ -24,6 +15,17 @@ namespace escapement {
 namespace storage::v1 {
 class ThrottleRecord;
 }
+
+// The column family `policies`: throttling policies, and which schedules refer to them.
+//
+// 0 (u8), tenant (text), policy id (text) → PolicyRecord
+//
+// 1 (u8), policy uid, schedule uid → empty: the schedule's current definition has this policy. The
+// group that changes the schedule writes it, under the condition that the policy is present. A
+// policy is deleted under the condition that no such key exists.
+//
+// A policy's uid is a hash of its name. A policy that is created again may have the same uid,
+// because nothing of a deleted policy remains.
 
 std::string PolicyKey(absl::string_view tenant, absl::string_view policy_id);
 // The prefix of all policies of a tenant, in the order of their ids.
@@ -55,7 +57,7 @@ uint16_t PolicyShardOf(const Uid& policy, uint32_t policy_shards);
 // states: uid → StateRecord
 //
 // definitions: uid, version (u64) → DefinitionRecord. For one-off events: see
-// one_off/interned_delivery.h.
+// InternedDelivery (event_table.h).
 //
 // labels: tenant (text), key of the label (text), its value (text), schedule id (text) → empty. One
 // row for each label of a schedule.

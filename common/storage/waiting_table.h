@@ -1,10 +1,5 @@
-// The column family `grants`: which events hold tokens, and a policy's counts. Only the owner of
-// the policy shard writes it.
-//
-// policy shard (u16), policy uid → PolicyCountsRecord
-//
-// policy shard (u16), policy uid, epoch (u64), number (u64) → GrantRecord. Epoch and number are the
-// generation of the grant's tokens, and are never used again.
+// Keys of the column families `grants` (GrantId), `inflight` (ClaimId, InflightKey) and `waiting`
+// (WaitingKey, ReportKey).
 
 #ifndef COMMON_STORAGE_WAITING_TABLE_H_
 #define COMMON_STORAGE_WAITING_TABLE_H_
@@ -20,6 +15,14 @@
 #include "common/kv/kv_store.h"
 
 namespace escapement {
+
+// The column family `grants`: which events hold tokens, and a policy's counts. Only the owner of
+// the policy shard writes it.
+//
+// policy shard (u16), policy uid → PolicyCountsRecord
+//
+// policy shard (u16), policy uid, epoch (u64), number (u64) → GrantRecord. Epoch and number are the
+// generation of the grant's tokens, and are never used again.
 
 struct GrantId {
   uint16_t policy_shard = 0;

@@ -1,8 +1,4 @@
-// The subject alternative names of a verified client certificate, which say who the client is.
-//
-// Each name begins with its kind, as in the configuration of openssl: "DNS:escapement-service",
-// "URI:spiffe://cluster/ns/jobs", "email:ops@example.com", "IP:10.0.0.1". So a name of one
-// kind cannot pass for another kind. Names with characters beyond printable ASCII are left out.
+// gRPC credentials of a PeerTls or a ServerTls, and the names of a client by its certificate.
 
 #ifndef COMMON_TLS_CREDENTIALS_GRPC_H_
 #define COMMON_TLS_CREDENTIALS_GRPC_H_
@@ -17,15 +13,18 @@ struct ssl_st;   // OpenSSL's SSL
 struct x509_st;  // OpenSSL's X509
 
 namespace grpc {
-class ChannelCredentials;
-}  // namespace grpc
-
-namespace grpc {
 class AuthContext;
+class ChannelCredentials;
 class ServerCredentials;
 }  // namespace grpc
 
 namespace escapement {
+
+// The subject alternative names of a verified client certificate, which say who the client is.
+//
+// Each name begins with its kind, as in the configuration of openssl: "DNS:escapement-service",
+// "URI:spiffe://cluster/ns/jobs", "email:ops@example.com", "IP:10.0.0.1". So a name of one
+// kind cannot pass for another kind. Names with characters beyond printable ASCII are left out.
 
 std::vector<std::string> SubjectAlternativeNames(const x509_st& certificate);
 
@@ -44,9 +43,8 @@ std::shared_ptr<grpc::ChannelCredentials> NewChannelCredentials(const PeerTls& t
 // gRPC server credentials of a ServerTls, and the names of a gRPC client.
 //
 // gRPC asks for the set in force at each handshake (its "certificate config fetcher"), so gRPC and
-// HTTP ports change over together. The FileWatcherCertificateProvider of gRPC
-// is not used: it would put a certificate without its key in force as well, and then refuse every
-// handshake.
+// HTTP ports change over together. The FileWatcherCertificateProvider of gRPC is not used: it would
+// put a certificate without its key in force as well, and then refuse every handshake.
 
 // For one port. The credentials must outlive the gRPC server.
 std::shared_ptr<grpc::ServerCredentials> NewServerCredentials(std::shared_ptr<ServerTls> tls);

@@ -1,16 +1,5 @@
-// Tokens as consumers see them: a handle that names the right of one event to be out, and that
-// cannot be forged.
-//
-// A handle has 59 bytes. They are format 1 (u8), policy shard (u16), policy uid (16 bytes), epoch
-// (u64), number (u64) and index (u64). Then come the first 16 bytes of the HMAC-SHA-256 (RFC 2104,
-// FIPS 180-4) of these bytes under the platform's key. It is written as 79 characters of base64url
-// without padding. A handle is bound to the grant's generation (epoch, number): if the same event
-// is granted again, it has another handle.
-//
-// The key is 32 random bytes in `meta` under kTokenKeyKey. The first process that needs it makes it
-// (put if absent), and it never changes.
-//
-// Threads: a TokenMint is immutable; any thread.
+// TokenMint: makes and reads the tokens that consumers see. TokenBatch: one request of
+// TokenService, checked and read.
 
 #ifndef COMMON_TOKENS_TOKEN_BATCH_H_
 #define COMMON_TOKENS_TOKEN_BATCH_H_
@@ -47,6 +36,19 @@ inline constexpr absl::string_view kTokenKeyKey = "token_key";
 inline constexpr size_t kTokenKeyBytes = 32;
 inline constexpr size_t kTokenChars = 79;
 
+// Tokens as consumers see them: a handle that names the right of one event to be out, and that
+// cannot be forged.
+//
+// A handle has 59 bytes. They are format 1 (u8), policy shard (u16), policy uid (16 bytes), epoch
+// (u64), number (u64) and index (u64). Then come the first 16 bytes of the HMAC-SHA-256 (RFC 2104,
+// FIPS 180-4) of these bytes under the platform's key. It is written as 79 characters of base64url
+// without padding. A handle is bound to the grant's generation (epoch, number): if the same event
+// is granted again, it has another handle.
+//
+// The key is 32 random bytes in `meta` under kTokenKeyKey. The first process that needs it makes it
+// (put if absent), and it never changes.
+//
+// Threads: a TokenMint is immutable; any thread.
 class TokenMint {
  public:
   // `key` must have kTokenKeyBytes bytes.
@@ -75,8 +77,7 @@ void LoadTokenMint(kv::KvClient& client, std::shared_ptr<Executor> executor, std
 // 32 random bytes of the machine (OpenSSL RAND_bytes).
 std::string FreshTokenKey();
 
-// TokenBatch: one request of TokenService, checked and read, and its report for an owner in another
-// process.
+// Checks and reads a request of TokenService, and makes its report for an owner in another process.
 //
 // Pure; the random part of report keys is an argument.
 
@@ -89,6 +90,7 @@ struct TokenEntry {
   std::string output = {};  // for a completion
 };
 
+// TokenBatch: one request of TokenService, read.
 struct TokenBatch {
   // One for each token of the request, in its order. Already decided are INVALID and the tokens
   // that are not in `entries`. UNSPECIFIED: the entry with that position will decide it.

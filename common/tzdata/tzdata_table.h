@@ -1,6 +1,5 @@
-// A zone's rules over some years, in a form to store and compare.
-//
-// Pure.
+// The time zone database: the rules of its zones (ZoneRules), its place in the store (Switch,
+// PartitionFrontier), the one of this machine (Database), and its revisions.
 
 #ifndef COMMON_TZDATA_TZDATA_TABLE_H_
 #define COMMON_TZDATA_TZDATA_TABLE_H_
@@ -18,6 +17,10 @@
 #include "common/kv/kv_store.h"
 
 namespace escapement::tzdata {
+
+// A zone's rules over some years, in a form to store and compare.
+//
+// Pure.
 
 // The offsets in [begin, end), whole seconds. The first offset also counts before, the last also
 // after.

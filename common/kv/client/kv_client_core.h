@@ -1,7 +1,4 @@
-// ClientWatch: a watch of a KvClient. It opens a watch of the store once there is a session, and
-// posts its batches to the watcher's executor, up to a bound in bytes.
-//
-// Threads: any. The observer is called on `on` only.
+// The inside of a KvClient: its session (KvClient::Core) and its watches (ClientWatch).
 
 #ifndef COMMON_KV_CLIENT_KV_CLIENT_CORE_H_
 #define COMMON_KV_CLIENT_KV_CLIENT_CORE_H_
@@ -23,6 +20,10 @@
 
 namespace escapement::kv {
 
+// ClientWatch: a watch of a KvClient. It opens a watch of the store once there is a session, and
+// posts its batches to the watcher's executor, up to a bound in bytes.
+//
+// Threads: any. The observer is called on `on` only.
 class ClientWatch : public std::enable_shared_from_this<ClientWatch> {
  public:
   // If more bytes than this are posted but not handled yet, the watcher is too slow and lags.
@@ -72,7 +73,6 @@ class ClientWatch : public std::enable_shared_from_this<ClientWatch> {
 //
 // Threads: any. One thread at a time calls the store, without the lock, in the order of the
 // numbers.
-
 class KvClient::Core : public std::enable_shared_from_this<Core> {
  public:
   Core(KvStore& store, Runtime& runtime, Options options)

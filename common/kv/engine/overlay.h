@@ -1,13 +1,5 @@
-// Overlay: the effects of the commits of one batch, on top of the state before the batch.
-//
-// The store decides all commits of one sync before it writes any of them, and each commit must see
-// the effects of the earlier ones. The overlay lists effects as they come. It indexes a column
-// family only at the first read of it, because RecentWrites answers most conditions without a read.
-//
-// The state before the batch is the synced state, or the overlay of a batch that is not written
-// yet.
-//
-// Threads: one at a time. Keys and values are views: their owner must keep them until Clear().
+// Overlay: the effects of a batch, on top of the state before it (BaseState). RecentWrites: which
+// keys were touched lately. WriteSink: receives writes.
 
 #ifndef COMMON_KV_ENGINE_OVERLAY_H_
 #define COMMON_KV_ENGINE_OVERLAY_H_
@@ -53,6 +45,16 @@ class WriteSink {
   virtual void DeleteRange(ColumnFamily cf, absl::string_view begin, absl::string_view end) = 0;
 };
 
+// Overlay: the effects of the commits of one batch, on top of the state before the batch.
+//
+// The store decides all commits of one sync before it writes any of them, and each commit must see
+// the effects of the earlier ones. The overlay lists effects as they come. It indexes a column
+// family only at the first read of it, because RecentWrites answers most conditions without a read.
+//
+// The state before the batch is the synced state, or the overlay of a batch that is not written
+// yet.
+//
+// Threads: one at a time. Keys and values are views: their owner must keep them until Clear().
 class Overlay final : public BaseState {
  public:
   // `base` must outlive the overlay. While the overlay has effects, `base` changes only in how it
@@ -112,7 +114,6 @@ class Overlay final : public BaseState {
 // counts as changed.
 //
 // Threads: none of its own; one thread at a time.
-
 class RecentWrites {
  public:
   // Each column family gets 2^slots_log2 slots of 8 bytes. A slot takes memory only after it is

@@ -1,11 +1,5 @@
-// HostClocks: the wall clocks of other machines, as their clients reported them lately. They are
-// evidence for or against a step of the store's own wall clock.
-//
-// The boot id identifies a machine. Reports from the store's own machine are ignored, because its
-// clients read the clock in question. A report counts as read when it arrives. So a report that was
-// delayed makes its machine seem behind until the next report.
-//
-// Pure. Threads: one at a time.
+// StoreClock: the clock by which the platform decides. HostClocks: the wall clocks of other
+// machines, its evidence. ClockHold: what processes report about a hold of the clock.
 
 #ifndef COMMON_KV_ENGINE_STORE_CLOCK_H_
 #define COMMON_KV_ENGINE_STORE_CLOCK_H_
@@ -23,6 +17,14 @@
 
 namespace escapement::kv {
 
+// HostClocks: the wall clocks of other machines, as their clients reported them lately. They are
+// evidence for or against a step of the store's own wall clock.
+//
+// The boot id identifies a machine. Reports from the store's own machine are ignored, because its
+// clients read the clock in question. A report counts as read when it arrives. So a report that was
+// delayed makes its machine seem behind until the next report.
+//
+// Pure. Threads: one at a time.
 class HostClocks {
  public:
   // A machine counts as connected for this long after its last report; clients report once a
@@ -55,6 +57,24 @@ class HostClocks {
   std::map<std::string, Report> reports_;  // by boot id
 };
 
+struct ClockReading {
+  absl::Duration boottime;  // monotonic time since boot, including suspension
+  absl::Time wall;
+  bool synchronised = false;  // the kernel says that `wall` is synchronised
+};
+
+// The value of kClockKey: store time in µs(8), boottime in µs(8), flags(1: bit 0 = hold, bit 1 =
+// slowed follows), slowed in µs(8, only with bit 1), boot id.
+struct ClockRecord {
+  absl::Time store_time;
+  absl::Duration boottime;
+  std::string boot_id;
+  bool hold = false;
+  absl::Duration slowed = absl::ZeroDuration();  // Pace::slowed
+};
+std::string EncodeClockRecord(const ClockRecord& record);
+absl::StatusOr<ClockRecord> DecodeClockRecord(absl::string_view bytes);
+
 // StoreClock: the clock by which the platform decides. It is pure: readings of the machine's clocks
 // are arguments.
 //
@@ -86,25 +106,6 @@ class HostClocks {
 // goes forward to where they are, so that no client is ahead of the store. See AdvanceTo.
 //
 // Threads: one at a time.
-
-struct ClockReading {
-  absl::Duration boottime;  // monotonic time since boot, including suspension
-  absl::Time wall;
-  bool synchronised = false;  // the kernel says that `wall` is synchronised
-};
-
-// The value of kClockKey: store time in µs(8), boottime in µs(8), flags(1: bit 0 = hold, bit 1 =
-// slowed follows), slowed in µs(8, only with bit 1), boot id.
-struct ClockRecord {
-  absl::Time store_time;
-  absl::Duration boottime;
-  std::string boot_id;
-  bool hold = false;
-  absl::Duration slowed = absl::ZeroDuration();  // Pace::slowed
-};
-std::string EncodeClockRecord(const ClockRecord& record);
-absl::StatusOr<ClockRecord> DecodeClockRecord(absl::string_view bytes);
-
 class StoreClock {
  public:
   static constexpr double kSlewMax = 500e-6;
@@ -204,7 +205,6 @@ class StoreClock {
 // ClockHold: what every process reports about a hold of the store's clock.
 //
 // Pure.
-
 struct ClockHold {
   absl::Duration lasted;        // since emission was held
   absl::Duration disagreement;  // wall clock minus store time; negative: the wall clock is behind

@@ -1,6 +1,5 @@
-// MemDisk: the state of a store in memory.
-//
-// Threads: one at a time.
+// MemKvStore: a KvStore in memory. MemDisk: its state, which survives a crash. DiskState and
+// DiskSink read and write that state.
 
 #ifndef COMMON_KV_MEMORY_MEM_KV_STORE_H_
 #define COMMON_KV_MEMORY_MEM_KV_STORE_H_
@@ -22,7 +21,10 @@
 
 namespace escapement::kv {
 
-// The synced state, including the store's own keys. Only the store touches it, on its executor.
+// MemDisk: the synced state of a store in memory, including the store's own keys. Only the store
+// touches it, on its executor.
+//
+// Threads: one at a time.
 struct MemDisk {
   using Family = absl::btree_map<std::string, std::string>;
   std::array<Family, kColumnFamilyCount> families;
@@ -67,7 +69,6 @@ ScanResult ScanDisk(const MemDisk& disk, const ScanRequest& request);
 // begins a new process.
 //
 // Threads: as KvStore. All state lives on one executor of the runtime; callbacks run there.
-
 class MemKvStore final : public KvStore {
  public:
   struct Options {

@@ -1,17 +1,5 @@
-// The rows of a replicated store's log: what one row's bytes mean.
-//
-// Everything that must survive a takeover (sessions, first answers, sequence, store time,
-// incarnation) is in the store's key space. So a row is a list of writes, and needs nothing else.
-//
-// The form is stored: it must stay readable. A row is a kind (1 byte), then its writes:
-//
-//   1 put           family(1) bytes(4) key bytes(4) value
-//   2 delete        family(1) bytes(4) key
-//   3 delete range  family(1) bytes(4) begin bytes(4) end
-//
-// Integers are big-endian. The log's chain is the checksum.
-//
-// Threads: plain values, one thread at a time.
+// The log of a replicated store: what one row's bytes mean (RecordWriter, ApplyRecord), and how far
+// a replica has applied the rows (LogPlace).
 
 #ifndef COMMON_KV_REPLICA_LOG_RECORD_H_
 #define COMMON_KV_REPLICA_LOG_RECORD_H_
@@ -27,6 +15,21 @@
 #include "common/kv/log/log_position.h"
 
 namespace escapement::kv {
+
+// The rows of a replicated store's log: what one row's bytes mean.
+//
+// Everything that must survive a takeover (sessions, first answers, sequence, store time,
+// incarnation) is in the store's key space. So a row is a list of writes, and needs nothing else.
+//
+// The form is stored: it must stay readable. A row is a kind (1 byte), then its writes:
+//
+//   1 put           family(1) bytes(4) key bytes(4) value
+//   2 delete        family(1) bytes(4) key
+//   3 delete range  family(1) bytes(4) begin bytes(4) end
+//
+// Integers are big-endian. The log's chain is the checksum.
+//
+// Threads: plain values, one thread at a time.
 
 enum class RecordKind : uint8_t {
   kLeader = 1,  // the first row of a term, without writes
@@ -73,7 +76,6 @@ absl::Status ApplyRecord(absl::string_view record, WriteSink& sink);
 // The form is stored: seq(8) chain(8) epoch(8) kind(1) log bytes(8), big-endian.
 //
 // Pure.
-
 struct LogPlace {
   LogPosition position;
   uint64_t epoch = 0;                     // the epoch of the last row; 0 without a row

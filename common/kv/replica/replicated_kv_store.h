@@ -1,7 +1,5 @@
-// LeaderFront: passes calls to the store of this replica while it leads. Otherwise it answers every
-// call with NotLeader, and ends every watch with it.
-//
-// Threads: as KvStore.
+// ReplicatedKvStore: a store of which several processes have copies. LeaderFront: refuses its calls
+// while this process does not lead.
 
 #ifndef COMMON_KV_REPLICA_REPLICATED_KV_STORE_H_
 #define COMMON_KV_REPLICA_REPLICATED_KV_STORE_H_
@@ -20,6 +18,10 @@
 
 namespace escapement::kv {
 
+// LeaderFront: passes calls to the store of this replica while it leads. Otherwise it answers every
+// call with NotLeader, and ends every watch with it.
+//
+// Threads: as KvStore.
 class LeaderFront final : public KvStore {
  public:
   // Both functions are called on any thread. `store` returns null while the replica does not lead.
@@ -28,7 +30,7 @@ class LeaderFront final : public KvStore {
               std::function<std::string()> leader_address);
   ~LeaderFront() override;
 
-  // Turns nobody away any more. Idempotent.
+  // After this, no call is answered with NotLeader. Idempotent.
   void Stop();
 
   void OpenSession(uint64_t seen_incarnation, CommitSeq seen, Callback<SessionInfo> done) override;
@@ -48,6 +50,9 @@ class LeaderFront final : public KvStore {
   const std::shared_ptr<Executor> answers_;  // for calls that are turned away
 };
 
+class RocksReplica;
+class SnapshotKeeper;
+
 // ReplicatedKvStore: a store of which several processes each have a copy, over a shared log. One of
 // them leads and is the store. The others follow, answer every call with NotLeader
 // (common/kv/not_leader.h), and take over when the leader is gone.
@@ -60,10 +65,6 @@ class LeaderFront final : public KvStore {
 // The data folder holds `replica/`, a cache of the log.
 //
 // Threads: as KvStore. Destroying it does not hand over: call HandOver before.
-
-class RocksReplica;
-class SnapshotKeeper;
-
 class ReplicatedKvStore final : public KvStore {
  public:
   struct Options {

@@ -1,13 +1,5 @@
-// SnapshotDetails: what a snapshot says of itself beside its files (Snapshot::details).
-//
-// The form is stored and must stay readable. Integers are big-endian:
-//
-//   version(1: 1) place(33, LogPlace) store time in µs(8) { bytes(2) name file(4) } …
-//
-// `file` is the index in Snapshot::files. An empty file has no bytes to keep; its index is
-// kEmptyFile.
-//
-// Pure.
+// Snapshots of a replicated store: what one says of itself (SnapshotDetails), and its way between a
+// folder and the log's engine (UploadSnapshot, DownloadSnapshot).
 
 #ifndef COMMON_KV_REPLICA_SNAPSHOT_TRANSFER_H_
 #define COMMON_KV_REPLICA_SNAPSHOT_TRANSFER_H_
@@ -26,6 +18,16 @@
 
 namespace escapement::kv {
 
+// SnapshotDetails: what a snapshot says of itself beside its files (Snapshot::details).
+//
+// The form is stored and must stay readable. Integers are big-endian:
+//
+//   version(1: 1) place(33, LogPlace) store time in µs(8) { bytes(2) name file(4) } …
+//
+// `file` is the index in Snapshot::files. An empty file has no bytes to keep; its index is
+// kEmptyFile.
+//
+// Pure.
 struct SnapshotDetails {
   static constexpr uint32_t kEmptyFile = 0xffffffff;
   struct NamedFile {
@@ -46,8 +48,8 @@ absl::StatusOr<SnapshotDetails> DecodeSnapshotDetails(absl::string_view bytes);
 
 // The way of a snapshot between a folder and the log's engine.
 //
-// Files are known by their hash. So only files that the engine does not have travel, and a file
-// that comes back is checked from end to end.
+// Files are known by their hash. So an upload sends only the files that the engine does not have,
+// and a download checks every file from end to end.
 //
 // Threads: one at a time. Blocks on IO and on the log.
 

@@ -1,9 +1,5 @@
-// HeldWatch: a watch that is requested before the store that will serve it is known.
-//
-// The requester's handle is made at once. Later, Open opens the watch of a store and moves the ends
-// that the requester has moved. Or End ends the watch before it began.
-//
-// Threads: any. Open or End is called once.
+// LeaderSearch: decides which of several stores a client calls. HeldWatch: a watch that is
+// requested before that store is known.
 
 #ifndef COMMON_KV_WIRE_LEADER_SEARCH_H_
 #define COMMON_KV_WIRE_LEADER_SEARCH_H_
@@ -28,6 +24,12 @@
 
 namespace escapement::kv {
 
+// HeldWatch: a watch that is requested before the store that will serve it is known.
+//
+// The requester's handle is made at once. Later, Open opens the watch of a store and moves the ends
+// that the requester has moved. Or End ends the watch before it began.
+//
+// Threads: any. Open or End is called once.
 class HeldWatch {
  public:
   HeldWatch(WatchRequest request, WatchObserver observer)
@@ -56,21 +58,6 @@ class HeldWatch {
   std::map<size_t, std::string> moved_ends_ ABSL_GUARDED_BY(mu_);
 };
 
-// LeaderSearch: decides which of several stores a client calls.
-//
-// Several stores share one log, and one of them leads. The others refuse every call with NotLeader
-// (common/kv/not_leader.h). The client calls the store that led last, until a call fails. Then it
-// asks all the stores that it knows (a probe each) until one of them answers as the leader.
-//
-// The candidates are the configured addresses, the addresses of configured names, and the last few
-// addresses that stores named as the leader's.
-//
-// A second way to a new leader is doubt. If the current store is silent while calls wait, the
-// client asks the others as well, and goes to one that leads. The log lets only one store lead at a
-// time, so the silent one does not lead any more.
-//
-// Pure. Threads: one at a time.
-
 // At most this many addresses that only stores have named are candidates; the oldest is dropped. A
 // store that names a new address each time would otherwise fill the memory.
 inline constexpr size_t kNamedStoresMax = 4;
@@ -91,13 +78,27 @@ struct StoreAddress {
   friend bool operator==(const StoreAddress&, const StoreAddress&) = default;
 };
 
+// LeaderSearch: decides which of several stores a client calls.
+//
+// Several stores share one log, and one of them leads. The others refuse every call with NotLeader
+// (common/kv/not_leader.h). The client calls the store that led last, until a call fails. Then it
+// asks all the stores that it knows (a probe each) until one of them answers as the leader.
+//
+// The candidates are the configured addresses, the addresses of configured names, and the last few
+// addresses that stores named as the leader's.
+//
+// A second way to a new leader is doubt. If the current store is silent while calls wait, the
+// client asks the others as well, and goes to one that leads. The log lets only one store lead at a
+// time, so the silent one does not lead any more.
+//
+// Pure. Threads: one at a time.
 class LeaderSearch {
  public:
   // `addresses`: host:port, valid, at least one. A client with one address calls it at once. With
   // several it searches first.
   explicit LeaderSearch(const std::vector<std::string>& addresses);
 
-  // The store to call. Nothing during a search.
+  // The store to call; nullopt during a search.
   const std::optional<StoreAddress>& current() const { return current_; }
   bool doubting() const { return doubting_; }
 

@@ -1,10 +1,5 @@
-// InUseSweep: deletes the LaunchExpressions of a partition that have no children any more.
-//
-// Each call checks one expression, in turn. A commit is fenced by the partition's lease and by the
-// absence of children. A schedule that uses the expression again writes its key again.
-//
-// Threads: one executor; all methods and callbacks run there. Made by make_shared; a sweep under
-// way when the partition is lost ends without effect.
+// EmissionLoop: keeps the partitions of this instance emitted ahead of time. InUseSweep: deletes
+// their unused LaunchExpressions.
 
 #ifndef SERVICES_EMITTER_EMISSION_EMISSION_LOOP_H_
 #define SERVICES_EMITTER_EMISSION_EMISSION_LOOP_H_
@@ -29,6 +24,13 @@
 
 namespace escapement::emitter {
 
+// InUseSweep: deletes the LaunchExpressions of a partition that have no children any more.
+//
+// Each call checks one expression, in turn. A commit is fenced by the partition's lease and by the
+// absence of children. A schedule that uses the expression again writes its key again.
+//
+// Threads: one executor; all methods and callbacks run there. Made by make_shared; a sweep under
+// way when the partition is lost ends without effect.
 class InUseSweep : public std::enable_shared_from_this<InUseSweep> {
  public:
   // `client` outlives it.
@@ -52,7 +54,7 @@ class InUseSweep : public std::enable_shared_from_this<InUseSweep> {
 // Step() is one round:
 //  1. it reads the checkpoints of new partitions;
 //  2. it plans: one commit sets planned_to of all partitions to store time + ahead, each under its
-//  lease, and writes emitted_to of windows in which nothing was due;
+//     lease, and writes emitted_to of windows in which nothing was due;
 //  3. it checks whether the LaunchExpressions in use have changed;
 //  4. every partition emits [emitted_to, planned_to) window after window (emission_window.h).
 // A partition that fails is read again in the next round. The plan is written before the rows, so a
@@ -68,7 +70,6 @@ class InUseSweep : public std::enable_shared_from_this<InUseSweep> {
 // during a hold and, to notice one, while it has no partition.
 //
 // Threads: one executor; all methods and callbacks run there.
-
 class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
  public:
   struct Options {
@@ -78,8 +79,8 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
     std::string tz_rev = {};  // this process's rules; empty: none are asked for
     // The zones that the switch to tz_rev moved; null: none.
     std::shared_ptr<const tzdata::MovedZones> moved = nullptr;
-    // Told again and again while the store's clock is held, with the wall clock less store time
-    // when that began; once with nothing when the hold is over. May be empty.
+    // Called again and again while the store's clock is held, with the wall clock minus store time
+    // when the hold began. Called once with nullopt when the hold is over. May be empty.
     std::function<void(std::optional<absl::Duration> disagreement)> on_clock_hold = nullptr;
   };
 

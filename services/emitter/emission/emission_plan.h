@@ -1,11 +1,5 @@
-// CatchUp: how a partition judges occurrences that it reaches late.
-//
-// A catch-up begins with the first window that begins before store time. It lasts until the windows
-// have passed the instant at which it began. So one downtime is judged as a whole, as seen at that
-// instant, even if it takes many windows. An owner that takes over in the middle begins another
-// catch-up. Windows ahead of time have no catch-up, because nothing in them can be missed.
-//
-// Pure. Threads: one.
+// The plan for a window of time: how late occurrences (CatchUp) and changed rules of zones
+// (RulesChange) are judged, and which children are read (ChildRanges).
 
 #ifndef SERVICES_EMITTER_EMISSION_EMISSION_PLAN_H_
 #define SERVICES_EMITTER_EMISSION_EMISSION_PLAN_H_
@@ -48,6 +42,14 @@ struct LatePlan {
   }
 };
 
+// CatchUp: how a partition judges occurrences that it reaches late.
+//
+// A catch-up begins with the first window that begins before store time. It lasts until the windows
+// have passed the instant at which it began. So one downtime is judged as a whole, as seen at that
+// instant, even if it takes many windows. An owner that takes over in the middle begins another
+// catch-up. Windows ahead of time have no catch-up, because nothing in them can be missed.
+//
+// Pure. Threads: one.
 class CatchUp {
  public:
   // A window [begin, end) is next; `now` is store time. `resumed`: another owner has emitted part
@@ -56,7 +58,7 @@ class CatchUp {
 
   absl::Time judged_at() const { return judged_at_; }
 
-  // Can an occurrence at or after `begin` be missed by this threshold?
+  // True if an occurrence at or after `begin` can be missed by this threshold.
   bool MayMiss(absl::Time begin, absl::Duration threshold) const {
     return begin + threshold < judged_at_;
   }
@@ -66,7 +68,7 @@ class CatchUp {
   // Makes the plan under `key`. No occurrence before `from` has to be emitted.
   std::shared_ptr<const LatePlan> Make(std::string key, const cron::Timetable& timetable,
                                        const cron::MisfirePolicy& policy, absl::Time from);
-  // Where windows of this catch-up began: what `from` is earlier than that makes no difference.
+  // Where the windows of this catch-up began. All `from` before that give the same plan.
   absl::Time begin() const { return begin_; }
 
  private:
@@ -76,19 +78,18 @@ class CatchUp {
   absl::flat_hash_map<std::string, std::shared_ptr<const LatePlan>> plans_;  // never iterated
 };
 
-// How the windows of a partition are judged over which the rules of zones have changed
+// RulesChange: how to judge the windows of a partition over which the rules of zones have changed
 // (common/tzdata/rederive.h).
 //
 // Pure.
-
 struct RulesChange {
   std::shared_ptr<const tzdata::MovedZones> moved;
   // The window was begun by the former rules and is finished by them; the rest does not apply.
   bool by_former = false;
   // How far the former rules have emitted the partition.
   tzdata::PartitionFrontier frontier = {};
-  // Nothing has been emitted by the present rules: the window also brings what they have moved to
-  // before its begin.
+  // True if nothing has been emitted by the present rules yet. The window then also has the
+  // occurrences that these rules have moved to before its begin.
   bool first = false;
 
   // Children whose `from` is later were made under the present rules.
@@ -127,7 +128,7 @@ ChildRanges RangesToRead(uint16_t partition, const InUse& in_use, absl::Time beg
 // The part of the ranges that is after `last_key`.
 std::vector<KeyRange> After(std::vector<KeyRange> ranges, absl::string_view last_key);
 
-// Whether children of this version fire: the schedule is enabled, and it is the current one.
+// True if children of this version fire: it is the current one, and the schedule is enabled.
 bool Fires(uint64_t version, const storage::v1::StateRecord& state);
 
 }  // namespace escapement::emitter

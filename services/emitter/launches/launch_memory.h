@@ -2,11 +2,10 @@
 // memory is full.
 //
 // It evicts in this order:
-//  1. all records but the first of each schedule that is known to be paused. The first one stays,
-//  since
-//     the schedule is judged by it. The others are missing only once the schedule is resumed or its
-//     last record is gone.
-//  2. the record with the latest launch time, if the new record is launched earlier; one by one.
+//  1. all records but the first of each schedule that is known to be paused
+//  2. the record with the latest launch time, if the new record is launched earlier; one by one
+// The first record of a paused schedule stays, since the schedule is judged by it. The others are
+// missing only once the schedule is resumed or its last record is gone.
 //
 // Pure: no timers, no store. It says what is in memory and what is missing, never when to act.
 //

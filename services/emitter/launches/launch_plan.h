@@ -1,6 +1,5 @@
-// Decides about the due launch records of one schedule (docs/time.md, "Overlap between runs").
-//
-// Pure.
+// PlanLaunches: decides about the due launch records of one schedule. LaunchBatch: the commit that
+// carries out these decisions.
 
 #ifndef SERVICES_EMITTER_LAUNCHES_LAUNCH_PLAN_H_
 #define SERVICES_EMITTER_LAUNCHES_LAUNCH_PLAN_H_
@@ -21,6 +20,11 @@
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement::emitter {
+
+// PlanLaunches: decides about the due launch records of one schedule (docs/time.md, "Overlap
+// between runs").
+//
+// Pure.
 
 // The verdict of the schedule's state and definition on an occurrence, without regard to runs.
 struct DueLaunch {
@@ -72,16 +76,6 @@ struct LaunchDecision {
 std::vector<LaunchDecision> PlanLaunches(const std::vector<DueLaunch>& due,
                                          const OverlapState& state);
 
-// LaunchBatch: the commit that carries out decisions about launch records.
-//
-// Each decision is a group with its own conditions: the partition's lease, the record and the
-// schedule's state as they were judged, no run of the occurrence yet, and the active runs as they
-// were assumed. If an assumption was wrong, the store refuses the group and the loop decides again.
-// A row of `waiting` never overwrites another row, such as one that a former version left there,
-// because the token manager would know only the other row.
-//
-// Pure: adds to a batch, decides nothing.
-
 // A launch record as it was seen.
 struct Launch {
   LaunchKey key;
@@ -91,6 +85,15 @@ struct Launch {
   bool has_run = false;  // it has been launched: the record is left over
 };
 
+// LaunchBatch: the commit that carries out decisions about launch records.
+//
+// Each decision is a group with its own conditions: the partition's lease, the record and the
+// schedule's state as they were judged, no run of the occurrence yet, and the active runs as they
+// were assumed. If an assumption was wrong, the store refuses the group and the loop decides again.
+// A row of `waiting` never overwrites another row, such as one that a former version left there,
+// because the token manager would know only the other row.
+//
+// Pure: adds to a batch, decides nothing.
 class LaunchBatch {
  public:
   enum class Check : uint8_t {
@@ -123,7 +126,8 @@ class LaunchBatch {
 
   LaunchBatch(const kv::Layout& layout, absl::Time now) : layout_(layout), now_(now) {}
 
-  // `decisions` are PlanLaunches's of these records of one schedule; those to wait add nothing.
+  // `decisions` are what PlanLaunches gave for these records of one schedule. Decisions to wait add
+  // nothing.
   void Add(const Basis& basis, const std::vector<const Launch*>& due,
            const std::vector<LaunchDecision>& decisions);
 

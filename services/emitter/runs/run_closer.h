@@ -1,13 +1,5 @@
-// The event that tells a schedule's on_complete target that a run has ended.
-//
-// It is a one-off event with the client-chosen id "run-ended-" + 32 hex digits, a hash of what
-// identifies the run: a run has at most one. It is due at once, with priority 5. Its payload:
-//
-//   {"run":"tenants/t/schedules/s/runs/o","nominal_time":"2026-11-21T03:00:00Z",
-//    "complete_time":"2026-11-21T03:10:00.25Z","event_count":10,
-//    "succeeded":7,"failed":1,"expired":1,"skipped":1,"cancelled":0}
-//
-// Pure.
+// RunCloser: ends runs when all their events have ended. Also the event that tells a schedule's
+// on_complete target of the end (AddRunEndEvent), and how the events have ended (RunCounts).
 
 #ifndef SERVICES_EMITTER_RUNS_RUN_CLOSER_H_
 #define SERVICES_EMITTER_RUNS_RUN_CLOSER_H_
@@ -33,6 +25,17 @@
 #include "services/emitter/base/partition_leases.h"
 
 namespace escapement::emitter {
+
+// The event that tells a schedule's on_complete target that a run has ended.
+//
+// It is a one-off event with the client-chosen id "run-ended-" + 32 hex digits, a hash of what
+// identifies the run: a run has at most one. It is due at once, with priority 5. Its payload:
+//
+//   {"run":"tenants/t/schedules/s/runs/o","nominal_time":"2026-11-21T03:00:00Z",
+//    "complete_time":"2026-11-21T03:10:00.25Z","event_count":10,
+//    "succeeded":7,"failed":1,"expired":1,"skipped":1,"cancelled":0}
+//
+// Pure.
 
 // How the events of a run, or of one of its parts, have ended. The numbers of one part are modulo
 // 2^64: the masters' part falls below zero by redrives (run_table.h).
@@ -71,11 +74,10 @@ void AddRunEndEvent(const storage::v1::RunRecord& record, const RunKey& run,
 //
 // When the sum reaches n, one group under the partition's lease sets the run's complete_time and
 // removes the mark. If the run's definition has on_complete, the group also puts the event that
-// reports the end. The definition is read first; if it was deleted with its
-// schedule, no event is sent.
+// reports the end. The definition is read first; if it was deleted with its schedule, no event is
+// sent.
 //
 // Threads: one executor; all methods and callbacks run there.
-
 class RunCloser : public std::enable_shared_from_this<RunCloser> {
  public:
   struct Options {

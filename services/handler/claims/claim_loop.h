@@ -1,14 +1,5 @@
-// ClaimLoop: takes the due rows of one queue shard, judges them, and claims many in one commit.
-//
-// Rows whose target has no room wait beside the queue, so that they do not hold its head. Rows of a
-// slow target are evicted when too many wait, and are re-read later. When too many rows wait for a
-// target that is not slow, the loop takes no rows of their kind (on time or background) until the
-// target has room. For on-time rows this ends after kLateAfter.
-//
-// Rows whose target is down (target_use.h) wait in the same way. Their events fail when they
-// are older than max_age (granted_loop.h).
-//
-// Threads: one, the handler's executor.
+// ClaimLoop: claims the due rows of one queue shard. RetrySweep: ends its waiting retries early
+// when they are not wanted any more.
 
 #ifndef SERVICES_HANDLER_CLAIMS_CLAIM_LOOP_H_
 #define SERVICES_HANDLER_CLAIMS_CLAIM_LOOP_H_
@@ -31,6 +22,17 @@
 
 namespace escapement::handler {
 
+// ClaimLoop: takes the due rows of one queue shard, judges them, and claims many in one commit.
+//
+// Rows whose target has no room wait beside the queue, so that they do not hold its head. Rows of a
+// slow target are evicted when too many wait, and are re-read later. When too many rows wait for a
+// target that is not slow, the loop takes no rows of their kind (on time or background) until the
+// target has room. For on-time rows this ends after kLateAfter.
+//
+// Rows whose target is down (target_use.h) wait in the same way. Their events fail when they are
+// older than max_age (granted_loop.h).
+//
+// Threads: one, the handler's executor.
 class ClaimLoop {
  public:
   // All arguments must outlive it.
@@ -139,7 +141,6 @@ class ClaimLoop {
 // earlier one. All schedules noted since the last pass share the next.
 //
 // Threads: one, the handler's executor.
-
 class RetrySweep {
  public:
   // `state` and `claims` must outlive it.

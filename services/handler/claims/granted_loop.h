@@ -1,6 +1,5 @@
-// Turns the record of a granted claim into a Claim, and parts of it into outcomes.
-//
-// Pure.
+// GrantedLoop: adopts the claims that token managers write for one queue shard. GrantedPiece: a
+// part of such a claim. IsHeldTooLong: how long rows may wait while their target is down.
 
 #ifndef SERVICES_HANDLER_CLAIMS_GRANTED_LOOP_H_
 #define SERVICES_HANDLER_CLAIMS_GRANTED_LOOP_H_
@@ -23,6 +22,10 @@
 #include "services/handler/shard/shard_state.h"
 
 namespace escapement::handler {
+
+// Turns the record of a granted claim into a Claim, and parts of it into outcomes.
+//
+// Pure.
 
 // A range of open events of one entry of a granted claim.
 struct GrantedPiece {
@@ -69,7 +72,6 @@ RowEnd EndOfHeldRow(ResolvedRow& row);
 // shard. An event that has no room by its send_before is returned to its token manager.
 //
 // Threads: one, the handler's executor.
-
 class GrantedLoop {
  public:
   // All arguments must outlive it.

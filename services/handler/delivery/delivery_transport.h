@@ -1,4 +1,6 @@
-// The flag --delivery_allowed_addresses: to which addresses transports may connect.
+// DeliveryTransport: how events reach consumers, with its attempts (DeliveryAttempt) and their
+// results (DeliveryResult, DeliverySink). Also the flag --delivery_allowed_addresses, and
+// RedactingSink.
 
 #ifndef SERVICES_HANDLER_DELIVERY_DELIVERY_TRANSPORT_H_
 #define SERVICES_HANDLER_DELIVERY_DELIVERY_TRANSPORT_H_
@@ -21,21 +23,14 @@ class Timetable;
 
 namespace escapement::handler {
 
-// Appends a sentence for a range that is none.
+// The flag --delivery_allowed_addresses: to which addresses transports may connect.
+
+// Appends a sentence if the flag has a malformed range.
 void ValidateAddressFlags(std::vector<std::string>& errors);
 
 // `on_loopback`: the process can be reached from its own machine only. Then loopback addresses are
 // allowed, too, unless the flag is set; a log line says so. Call it after the validation.
 std::shared_ptr<const AddressRule> AddressRuleFromFlags(bool on_loopback);
-
-// DeliveryTransport: how events reach consumers; one implementation for each kind of target.
-//
-// It is built for 100,000 deliveries a second: the events of one queue row share one
-// DeliveryContext, an attempt adds its id, index and number, and all results go to one sink without
-// an allocation per event.
-//
-// Implementations: http_transport and grpc_transport (real consumers), the transport of all kinds
-// (transport_table), fakes in tests.
 
 // The data that all events of one queue row share. Immutable once shared.
 struct DeliveryContext {
@@ -122,6 +117,14 @@ class DeliverySink {
   }
 };
 
+// DeliveryTransport: how events reach consumers; one implementation for each kind of target.
+//
+// It is built for 100,000 deliveries a second: the events of one queue row share one
+// DeliveryContext, an attempt adds its id, index and number, and all results go to one sink without
+// an allocation per event.
+//
+// Implementations: http_transport and grpc_transport (real consumers), the transport of all kinds
+// (transport_table), fakes in tests.
 class DeliveryTransport {
  public:
   virtual ~DeliveryTransport() = default;

@@ -1,7 +1,7 @@
 // The facts of an attempt that consumers get beside the payload: CloudEvents attributes, and the
 // platform's own. Transports that send names with values (SQS attributes, Kafka headers) use them.
 //
-// HTTP has its own names and an order that saves work (http/headers.h).
+// HTTP has its own names and an order that saves work (http/answer.h).
 //
 // Pure functions.
 

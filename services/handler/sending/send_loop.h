@@ -1,11 +1,5 @@
+// SendLoop: holds claimed events until they are due, sends them, and takes their results.
 // ClaimLead: how long before their due time rows are claimed.
-//
-// All rows that fall due in one tick are claimed together, in all shards at the same instant, so
-// that their commits share one sync. The lead is 1.25 times the slowest claim commit of the last
-// five to ten minutes, within bounds: a disk that was slow once will be slow again, and events that
-// are claimed early enough are still sent in time.
-//
-// Threads: one, the handler's executor.
 
 #ifndef SERVICES_HANDLER_SENDING_SEND_LOOP_H_
 #define SERVICES_HANDLER_SENDING_SEND_LOOP_H_
@@ -29,6 +23,14 @@
 
 namespace escapement::handler {
 
+// ClaimLead: how long before their due time rows are claimed.
+//
+// All rows that fall due in one tick are claimed together, in all shards at the same instant, so
+// that their commits share one sync. The lead is 1.25 times the slowest claim commit of the last
+// five to ten minutes, within bounds: a disk that was slow once will be slow again, and events that
+// are claimed early enough are still sent in time.
+//
+// Threads: one, the handler's executor.
 class ClaimLead {
  public:
   // Notes that the commit of a claim took this long.
@@ -59,20 +61,6 @@ class ClaimLead {
   absl::Duration period_ = absl::ZeroDuration();  // when this period began, Clock::Elapsed
 };
 
-// SendLoop: holds claimed events until they are due, sends them, and takes their results. Bounds
-// how many events are out, in all and per target.
-//
-// Room is reserved before a claim is made, so that claimed events can be sent at their due time.
-//
-// Each target has a circuit breaker. While the breaker is open, the target has no room, so that its
-// events wait as they do for a full target. Accepted and rejected attempts are good results,
-// because the target answered. Failed and unknown ones are bad, and so are unsent ones if the
-// target answered nothing while they waited. Attempts that were never sent because the target's
-// secrets cannot be opened (DeliveryContext::closed) are no results.
-//
-// Threads: one, the handler's executor. Results may come from any thread; they are posted to the
-// executor in batches.
-
 // A target that was used in the last minutes.
 struct SendTarget {
   uint64_t out = 0;        // reserved events: claimed and not answered
@@ -94,6 +82,19 @@ struct SendTarget {
   TransportMetrics* transport = nullptr;  // set when the target is made
 };
 
+// SendLoop: holds claimed events until they are due, sends them, and takes their results. Bounds
+// how many events are out, in all and per target.
+//
+// Room is reserved before a claim is made, so that claimed events can be sent at their due time.
+//
+// Each target has a circuit breaker. While the breaker is open, the target has no room, so that its
+// events wait as they do for a full target. Accepted and rejected attempts are good results,
+// because the target answered. Failed and unknown ones are bad, and so are unsent ones if the
+// target answered nothing while they waited. Attempts that were never sent because the target's
+// secrets cannot be opened (DeliveryContext::closed) are no results.
+//
+// Threads: one, the handler's executor. Results may come from any thread; they are posted to the
+// executor in batches.
 class SendLoop {
  public:
   // Makes the token of an event that the consumer must give back.

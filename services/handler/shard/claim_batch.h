@@ -1,10 +1,5 @@
-// ClaimBatch: builds the one group that claims many rows.
-//
-// Conditions: each row is present, and each schedule has the state of the judgement. Mutations: a
-// schedule's row is deleted or replaced by its remainder, a one-off event's row stays, and the
-// claim in `inflight` lists the events.
-//
-// Pure: adds to a batch, decides nothing.
+// ClaimBatch: builds the group that claims many rows. GrantReports: reports how granted events have
+// ended.
 
 #ifndef SERVICES_HANDLER_SHARD_CLAIM_BATCH_H_
 #define SERVICES_HANDLER_SHARD_CLAIM_BATCH_H_
@@ -31,6 +26,13 @@ struct PendingClaim {
   std::vector<QueuedRow> remainders;  // rows that the group writes
 };
 
+// ClaimBatch: builds the one group that claims many rows.
+//
+// Conditions: each row is present, and each schedule has the state of the judgement. Mutations: a
+// schedule's row is deleted or replaced by its remainder, a one-off event's row stays, and the
+// claim in `inflight` lists the events.
+//
+// Pure: adds to a batch, decides nothing.
 class ClaimBatch {
  public:
   // For at most `events_max` events. `rows_expected` only reserves memory.
@@ -72,11 +74,6 @@ class ClaimBatch {
   bool has_one_off_ = false;
 };
 
-// GrantReports: reports the outcomes of granted events to the owners of their policy shards, as one
-// row in `waiting` per policy shard and commit.
-//
-// Pure: adds to a group, decides nothing.
-
 // Names the rows of one commit.
 struct ReportOrigin {
   uint16_t shard = 0;   // the queue shard
@@ -87,6 +84,10 @@ struct ReportOrigin {
 // The kind with which the outcome of a granted event is reported.
 storage::v1::GrantReportRecord::Kind ReportKindOf(const EntryGrant& grant, const Outcome& outcome);
 
+// GrantReports: reports the outcomes of granted events to the owners of their policy shards, as one
+// row in `waiting` per policy shard and commit.
+//
+// Pure: adds to a group, decides nothing.
 class GrantReports {
  public:
   // Adds `count` events of a granted entry, from first.first on, that have ended in the same way.

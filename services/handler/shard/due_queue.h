@@ -1,7 +1,5 @@
-// QueuedRow: a row of `events` in the handler's memory. It is one pointer and one allocation,
-// because each lane of each shard may have thousands of rows.
-//
-// Threads: any, one at a time.
+// DueQueue: the rows of one queue shard that are in memory, and the order in which they are taken.
+// QueuedRow: one of these rows.
 
 #ifndef SERVICES_HANDLER_SHARD_DUE_QUEUE_H_
 #define SERVICES_HANDLER_SHARD_DUE_QUEUE_H_
@@ -25,6 +23,10 @@ enum class Standing : uint8_t { kOnTime, kLate, kBackground };
 
 struct ResolvedRow;
 
+// QueuedRow: a row of `events` in the handler's memory. It is one pointer and one allocation,
+// because each lane of each shard may have thousands of rows.
+//
+// Threads: any, one at a time.
 class QueuedRow {
  public:
   // `seq`: the commit number at which the row was read.
@@ -63,17 +65,6 @@ class QueuedRow {
   std::unique_ptr<Head, Free> head_;
 };
 
-// DueQueue: the rows of one queue shard that are in memory, in segments, and the order in which
-// they are taken.
-//
-// On-time rows (lanes 0–9) are taken by due time, then priority. Each on-time lane has a mark, set
-// by the loader: rows before the mark are late and are taken beside background rows (retries,
-// catch-up), so that a backlog does not delay events that are due now. While on-time rows are due,
-// late and background rows together get at most every second event. While both of these are due,
-// they share evenly.
-//
-// Threads: one. Pure.
-
 // `key` must be a well-formed key of `events`.
 uint8_t LaneOfEventKey(absl::string_view key);
 absl::Time DueOfEventKey(absl::string_view key);
@@ -86,6 +77,16 @@ inline constexpr uint8_t LaneOfSegment(uint8_t segment) {
   return segment < kLaneCount ? segment : segment - kLaneCount;
 }
 
+// DueQueue: the rows of one queue shard that are in memory, in segments, and the order in which
+// they are taken.
+//
+// On-time rows (lanes 0–9) are taken by due time, then priority. Each on-time lane has a mark, set
+// by the loader: rows before the mark are late and are taken beside background rows (retries,
+// catch-up), so that a backlog does not delay events that are due now. While on-time rows are due,
+// late and background rows together get at most every second event. While both of these are due,
+// they share evenly.
+//
+// Threads: one. Pure.
 class DueQueue {
  public:
   // Replaces a row with the same key.
@@ -124,7 +125,7 @@ class DueQueue {
 
   // The smallest key of the segment; nullopt if it is empty. Valid until the queue changes.
   std::optional<absl::string_view> FirstKey(uint8_t segment) const;
-  // The greatest key of the segment, likewise.
+  // The greatest key of the segment; nullopt if it is empty. Valid until the queue changes.
   std::optional<absl::string_view> LastKey(uint8_t segment) const;
   // Drops the rows of the segment before `key`.
   void DropBefore(uint8_t segment, absl::string_view key);

@@ -1,22 +1,5 @@
-// CircuitBreaker: stops the sending to one endpoint while it is down.
-//
-//   closed     Events go out. The breaker opens when at least kBreakerResultsMin results came
-//              within kBreakerWindow and none of them was good.
-//   open       No event goes out, at first for kBreakerOpenMin, then twice as long each time, up to
-//              kBreakerOpenMax.
-//   half open  One event goes out as a probe. If its result is good, the breaker closes. If it is
-//              bad, the breaker opens again. If the probe ends without a result, another one may
-//              go.
-//
-// Events that were reserved before the probe may still wait to be sent. If such an event is sent
-// while the breaker is half open, its result counts as the probe's. If it is unreserved, that says
-// nothing about the probe. Reservations have no names here, so unreserved events count as the
-// others first, and as the probe last.
-//
-// In every state a good result closes the breaker. Results of attempts that were sent before the
-// breaker was half open never open it again.
-//
-// Times are Clock::Elapsed. Pure.
+// The health of an endpoint: CircuitBreaker stops the sending to it while it is down, TargetUse
+// counts its attempts, and TargetRowOf makes its record.
 
 #ifndef SERVICES_HANDLER_TARGET_HEALTH_TARGET_USE_H_
 #define SERVICES_HANDLER_TARGET_HEALTH_TARGET_USE_H_
@@ -38,6 +21,25 @@ inline constexpr absl::Duration kBreakerWindow = absl::Seconds(10);
 inline constexpr absl::Duration kBreakerOpenMin = absl::Seconds(1);
 inline constexpr absl::Duration kBreakerOpenMax = absl::Seconds(60);
 
+// CircuitBreaker: stops the sending to one endpoint while it is down.
+//
+//   closed     Events go out. The breaker opens when at least kBreakerResultsMin results came
+//              within kBreakerWindow and none of them was good.
+//   open       No event goes out, at first for kBreakerOpenMin, then twice as long each time, up to
+//              kBreakerOpenMax.
+//   half open  One event goes out as a probe. If its result is good, the breaker closes. If it is
+//              bad, the breaker opens again. If the probe ends without a result, another one may
+//              go.
+//
+// Events that were reserved before the probe may still wait to be sent. If such an event is sent
+// while the breaker is half open, its result counts as the probe's. If it is unreserved, that says
+// nothing about the probe. Reservations have no names here, so unreserved events count as the
+// others first, and as the probe last.
+//
+// In every state a good result closes the breaker. Results of attempts that were sent before the
+// breaker was half open never open it again.
+//
+// Times are Clock::Elapsed. Pure.
 class CircuitBreaker {
  public:
   enum class State : uint8_t { kClosed, kOpen, kHalfOpen };
@@ -85,13 +87,12 @@ class CircuitBreaker {
   uint64_t beside_probe_ = 0;
 };
 
+inline constexpr size_t kUseErrorBytesMax = 256;
+
 // TargetUse: how one tenant uses one endpoint: attempts under way, attempts and failures of the
 // last half to whole minute, and the last error.
 //
 // Times are Clock::Elapsed. Pure.
-
-inline constexpr size_t kUseErrorBytesMax = 256;
-
 class TargetUse {
  public:
   struct Counts {

@@ -1,9 +1,5 @@
-// One version of a schedule with what is derived from it. Pure.
-//
-// How a definition comes to be: DraftOf → FillAnchor, with the time of the
-// schedule's creation, of its first version as of every later one → CheckFires, and of a new
-// schedule CheckFiresAfter its creation → stored. LoadDefinition is the way back; it needs none of
-// them.
+// Schedules: public messages ↔ records, with full validation. A Definition is one version of a
+// schedule; a ScheduleDraft is a client's schedule after validation.
 
 #ifndef SERVICES_MASTER_CODEC_SCHEDULE_CODEC_H_
 #define SERVICES_MASTER_CODEC_SCHEDULE_CODEC_H_
@@ -27,6 +23,11 @@
 
 namespace escapement::master {
 
+// Definition: one version of a schedule with what is derived from it. Pure.
+//
+// How a definition comes to be: DraftOf → FillAnchor, for each version with the time of the
+// schedule's creation → CheckFires and, for a new schedule, CheckFiresAfter its creation → stored.
+// LoadDefinition is the way back; it needs none of these steps.
 struct Definition {
   storage::v1::DefinitionRecord record;
   cron::Timetable timetable = cron::Timetable(cron::TimetableSpec());
@@ -43,17 +44,17 @@ struct TimingFields {
   std::string Of(absl::string_view name) const { return absl::StrCat(prefix, name); }
 };
 
-// Sets the anchor of an interval that was given without one, and its timetable; leaves everything
-// else as it is, so it may be called of any definition, and again.
+// Sets the anchor of an interval that was given without one, and its timetable. It changes nothing
+// else, so it may be called for any definition, and again.
 void FillAnchor(Definition& definition, absl::Time schedule_create_time);
 
-// INVALID_ARGUMENT, reason IMPOSSIBLE_EXPRESSION, if it has no occurrence at all; the field is that
-// which leaves none ("schedule.cron", "schedule.exclusions"). DraftOf asks it already of
-// everything but an interval whose anchor is missing.
+// INVALID_ARGUMENT, reason IMPOSSIBLE_EXPRESSION, if the definition has no occurrence at all. The
+// error names the field that leaves none ("schedule.cron", "schedule.exclusions"). DraftOf has
+// checked this already, except for an interval whose anchor is missing.
 absl::Status CheckFires(const Definition& definition, const TimingFields& fields = {});
 
 // INVALID_ARGUMENT (INVALID_FIELD) if every occurrence is at or before `now`: a schedule that would
-// never fire is not made. An update may well end a schedule that way; it is FINISHED then.
+// never fire is not made. An update may end a schedule that way: then the schedule is FINISHED.
 absl::Status CheckFiresAfter(const Definition& definition, absl::Time now,
                              const TimingFields& fields = {});
 
@@ -63,21 +64,22 @@ absl::StatusOr<Definition> LoadDefinition(storage::v1::DefinitionRecord record);
 // When a schedule fires, and what becomes of occurrences that are late or meet a run: public
 // messages ↔ records, with full validation. Pure.
 
-// Fills cron, time_zone, timing, misfire, run_overlap and the timetable. Every field that is wrong
-// is added to `violations` ("schedule.interval.every", "schedule.times[3]"); the timetable is made
-// only if none is. Times are kept ascending; what equals the defaults is not kept, so that one wish
-// has one record.
+// Fills cron, time_zone, timing, misfire, run_overlap and the timetable. Adds every wrong field to
+// `violations` ("schedule.interval.every", "schedule.times[3]"), and makes the timetable only if
+// none is wrong. Times are kept in ascending order. Values that equal the defaults are not kept, so
+// that equal schedules have equal records.
 void ReadTiming(const v1::Schedule& schedule, Definition& definition, FieldViolations& violations);
-// The same of a preview, with its own names of the fields.
+// The same for a preview, which has its own names for the fields.
 void ReadTiming(const v1::PreviewScheduleRequest& request, Definition& definition,
                 FieldViolations& violations);
 TimingFields PreviewFields();
 
-// The reverse. Policies are shown with their defaults filled in, dst_policy of cron expressions
-// only.
+// The reverse. Policies are shown with their defaults filled in, and dst_policy only for cron
+// expressions.
 void WriteTiming(const storage::v1::DefinitionRecord& definition, v1::Schedule& schedule);
 
-// Whether a field of Schedule, by its name, says when it fires: of those exactly one may be set.
+// True if the field of Schedule with this name says when the schedule fires. Exactly one such field
+// may be set.
 bool IsWhenField(const std::string& name);
 
 // How the events of a schedule are throttled: policy, window and completion ↔ ThrottleRecord, with
@@ -93,8 +95,9 @@ std::optional<storage::v1::ThrottleRecord> ReadThrottle(const v1::Schedule& sche
 // Writes policy, window and completion (which is always shown).
 void WriteThrottle(const storage::v1::DefinitionRecord& definition, v1::Schedule& schedule);
 
-// Clears the completion of a shown schedule if it is what its policy makes the default: then the
-// default of the policy that it gets applies.
+// Clears the completion of a shown schedule if it is the default with or without a policy,
+// whichever the schedule has. If an update adds or removes the policy, the new default then
+// applies.
 void ForgetDefaultCompletion(v1::Schedule& schedule);
 
 // Schedules: public messages ↔ records, with full validation. Pure.
@@ -105,10 +108,10 @@ struct ScheduleDraft {
   Definition definition;
 };
 
-// INVALID_ARGUMENT with every field that is wrong ("schedule.cron"); of times that never fire, if
-// nothing else is wrong, with the reason IMPOSSIBLE_EXPRESSION. `tenant` is the schedule's. Whether
-// its policy exists is not checked, nor whether its times have passed; and an interval may lack its
-// anchor yet.
+// INVALID_ARGUMENT with every field that is wrong ("schedule.cron"). If only the times are wrong,
+// because they never fire, the reason is IMPOSSIBLE_EXPRESSION. `tenant` is the schedule's. It does
+// not check whether the policy exists, nor whether the times have passed. An interval may still
+// lack its anchor.
 absl::StatusOr<ScheduleDraft> DraftOf(const v1::Schedule& schedule, absl::string_view tenant);
 
 // Seals the secrets of its targets (TargetSecrets::Seal). `before`: the present definition, null

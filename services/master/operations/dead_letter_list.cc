@@ -52,18 +52,36 @@ std::string PolicyNameOf(const StoredDeadLetter& letter) {
   return policy.empty() ? std::string() : PolicyName{letter.name.tenant, policy}.ToString();
 }
 
-v1::DeadLetter ShowDeadLetter(const StoredDeadLetter& letter, absl::Duration retention) {
-  const storage::v1::EventRecord& event = letter.record.event();
+namespace {
+
+constexpr FilterField kDeadLetterFields[] = {
+    {.name = "schedule", .collection = "schedules", .prefix = true},
+    {.name = "policy", .collection = "policies", .prefix = true},
+    {.name = "event", .prefix = true},
+    {.name = "event_id", .prefix = true},
+    {.name = "reason", .prefix = true, .part = true},
+    {.name = "create_time"}};
+
+// Only kDeadLetterFields.
+v1::DeadLetter ShowFilterFields(const StoredDeadLetter& letter) {
   v1::DeadLetter shown;
-  shown.set_name(ToString(letter.name));
   shown.set_event(EventNameOf(letter));
   shown.set_event_id(letter.name.event_id);
   shown.set_schedule(ScheduleNameOf(letter));
   shown.set_policy(PolicyNameOf(letter));
-  SetTimestamp(event.nominal_time_micros(), *shown.mutable_due_time());
   SetTimestamp(ToMicros(letter.name.time), *shown.mutable_create_time());
-  SetTimestamp(ToMicros(letter.name.time + retention), *shown.mutable_expire_time());
   shown.set_reason(letter.record.reason());
+  return shown;
+}
+
+}  // namespace
+
+v1::DeadLetter ShowDeadLetter(const StoredDeadLetter& letter, absl::Duration retention) {
+  const storage::v1::EventRecord& event = letter.record.event();
+  v1::DeadLetter shown = ShowFilterFields(letter);
+  shown.set_name(ToString(letter.name));
+  SetTimestamp(event.nominal_time_micros(), *shown.mutable_due_time());
+  SetTimestamp(ToMicros(letter.name.time + retention), *shown.mutable_expire_time());
   shown.set_attempts(static_cast<int32_t>(event.attempts()));
   shown.set_redrive_count(static_cast<int32_t>(event.redrives()));
   for (const storage::v1::AttemptRecord& attempt : event.tried())
@@ -77,18 +95,6 @@ v1::Event ShowRedriven(const StoredDeadLetter& letter, const storage::v1::EventR
   event.clear_payload();
   return event;
 }
-
-namespace {
-
-constexpr FilterField kDeadLetterFields[] = {
-    {.name = "schedule", .collection = "schedules", .prefix = true},
-    {.name = "policy", .collection = "policies", .prefix = true},
-    {.name = "event", .prefix = true},
-    {.name = "event_id", .prefix = true},
-    {.name = "reason", .prefix = true, .part = true},
-    {.name = "create_time"}};
-
-}  // namespace
 
 absl::StatusOr<DeadLetterSelection> DeadLetterSelection::Read(absl::string_view tenant,
                                                               absl::string_view filter,
@@ -106,7 +112,7 @@ absl::StatusOr<DeadLetterSelection> DeadLetterSelection::Read(absl::string_view 
 
 bool DeadLetterSelection::Has(const StoredDeadLetter& letter) const {
   if (!run_.empty() && (IsOneOff(letter.record) || RunOf(letter).ToString() != run_)) return false;
-  return filter_.always() || filter_.Matches(ShowDeadLetter(letter, absl::ZeroDuration()));
+  return filter_.always() || filter_.Matches(ShowFilterFields(letter));
 }
 
 namespace {

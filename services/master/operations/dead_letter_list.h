@@ -1,4 +1,5 @@
-// Dead letters as shown to users. Pure.
+// Dead letters: a row (StoredDeadLetter) and how users see it, which rows a call means
+// (DeadLetterSelection), and their lists and counts.
 
 #ifndef SERVICES_MASTER_OPERATIONS_DEAD_LETTER_LIST_H_
 #define SERVICES_MASTER_OPERATIONS_DEAD_LETTER_LIST_H_
@@ -21,6 +22,8 @@
 #include "services/master/requests/resource_name.h"
 
 namespace escapement::master {
+
+// Dead letters as shown to users. Pure.
 
 // One row of `dead_letters`, as it is stored.
 struct StoredDeadLetter {
@@ -46,12 +49,9 @@ v1::DeadLetter ShowDeadLetter(const StoredDeadLetter& letter, absl::Duration ret
 // The event as it waits for its next attempt; `row` is its new row. Without payload.
 v1::Event ShowRedriven(const StoredDeadLetter& letter, const storage::v1::EventRecord& row);
 
-// Lists and counts of dead letters.
-
 // DeadLetterSelection: which dead letters of a tenant a call means, by a filter and a run.
 //
 // Pure.
-
 class DeadLetterSelection {
  public:
   // `run`: the name of a run, or empty. INVALID_ARGUMENT (filter).

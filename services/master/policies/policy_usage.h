@@ -1,11 +1,4 @@
-// Reads the present use of a throttling policy: the holders of its tokens and the waiting events.
-//
-// The counts, the holders, the waiting events and the schedules' names are read one after the
-// other, not in one snapshot. So a change during the read may show in one and not in the other.
-// Bounded: a page of holders and kUsageRowsMax rows of waiting events. Only the first few rows of a
-// schedule that are not due yet are read.
-//
-// Threads: runs on the context's executor.
+// ReadPolicyUsage: the present use of a throttling policy. WaitingTally: counts its waiting events.
 
 #ifndef SERVICES_MASTER_POLICIES_POLICY_USAGE_H_
 #define SERVICES_MASTER_POLICIES_POLICY_USAGE_H_
@@ -26,6 +19,16 @@
 #include "services/master/requests/resource_name.h"
 
 namespace escapement::master {
+
+// ReadPolicyUsage: reads the present use of a throttling policy, the holders of its tokens and the
+// waiting events.
+//
+// The counts, the holders, the waiting events and the schedules' names are read one after the
+// other, not in one snapshot. So a change during the read may show in some of them only.
+// Bounded: a page of holders and kUsageRowsMax rows of waiting events. Only the first few rows of a
+// schedule that are not due yet are read.
+//
+// Threads: runs on the context's executor.
 
 // The holder to begin with: event `index` of a grant, or what follows it. All 0: the first.
 struct HolderPosition {
@@ -50,12 +53,6 @@ struct PolicyUsagePage {
 void ReadPolicyUsage(MasterContext& context, PolicyUsageQuery query,
                      absl::AnyInvocable<void(absl::StatusOr<PolicyUsagePage>)> done);
 
-// WaitingTally: counts the events of a policy that are due and wait, schedule by schedule, from
-// their rows in `waiting`. Pure.
-//
-// An event is due when its row is, when the window that the row is in has begun, and, in an even
-// window, when its place in it has come (docs/design/throttling.md, "Windows").
-
 // The number of one row's events that are due at `now`, and since when the first one is due.
 struct DueEvents {
   uint64_t count = 0;
@@ -63,6 +60,11 @@ struct DueEvents {
 };
 DueEvents DueOf(const WaitingKey& key, const storage::v1::EventRecord& row, absl::Time now);
 
+// WaitingTally: counts the events of a policy that are due and wait, schedule by schedule, from
+// their rows in `waiting`. Pure.
+//
+// An event is due when its row is due and the row's window has begun. In an even window its place
+// in the window must also have come (docs/design/throttling.md, "Windows").
 class WaitingTally {
  public:
   struct Waiter {

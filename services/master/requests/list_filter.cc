@@ -31,10 +31,10 @@ bool IsOfType(const FieldDescriptor& field, const Descriptor* type) {
   return field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && field.message_type() == type;
 }
 
-// "labels.team" → "labels" and "team".
-std::pair<absl::string_view, absl::string_view> SplitLabel(absl::string_view field) {
+// "labels.team" → "labels" and "team"; "labels" → "labels" and no key.
+std::pair<absl::string_view, std::optional<absl::string_view>> SplitLabel(absl::string_view field) {
   const size_t dot = field.find('.');
-  if (dot == absl::string_view::npos) return {field, {}};
+  if (dot == absl::string_view::npos) return {field, std::nullopt};
   return {field.substr(0, dot), field.substr(dot + 1)};
 }
 
@@ -58,7 +58,7 @@ class Binder {
                      [&, name = name](const FilterField& each) { return each.name == name; });
     if (rule == fields_.end()) return Unknown(comparison.field);
     const FieldDescriptor& field = *message_.FindFieldByName(std::string(name));
-    if (field.is_map() && !key.empty()) return RequireEquality(comparison);
+    if (field.is_map() && key.has_value()) return RequireEquality(comparison);
     if (field.is_map())
       return comparison.op == FilterOperator::kHas
                  ? absl::OkStatus()
@@ -174,8 +174,8 @@ bool Holds(const Message& message, const FilterComparison& comparison) {
   const FieldDescriptor& field = *message.GetDescriptor()->FindFieldByName(std::string(name));
   const bool equal = comparison.op == FilterOperator::kEqual;
   if (field.is_map()) {
-    if (key.empty()) return ValueAt(message, field, comparison.value).has_value();
-    return (ValueAt(message, field, key) == comparison.value) == equal;
+    if (!key.has_value()) return ValueAt(message, field, comparison.value).has_value();
+    return (ValueAt(message, field, *key) == comparison.value) == equal;
   }
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_MESSAGE: {
@@ -234,8 +234,8 @@ absl::StatusOr<ListFilter> ListFilter::Read(absl::string_view text, absl::string
   }
   ForEachNeeded(*filter, [&](const FilterComparison& comparison) {
     const auto [name, key] = SplitLabel(comparison.field);
-    if (!key.empty() && comparison.op == FilterOperator::kEqual && !read.label_.has_value())
-      read.label_.emplace(key, comparison.value);
+    if (key.has_value() && comparison.op == FilterOperator::kEqual && !read.label_.has_value())
+      read.label_.emplace(*key, comparison.value);
   });
   read.filter_ = *std::move(filter);
   return read;

@@ -1,12 +1,12 @@
 // The `filter` of a list (common/filter/filter.h): conditions on fields of the listed message. The
 // message's descriptor says what a condition may be:
 //
-//   a time       = != < <= > >= with a time in RFC 3339; a time that is not set satisfies none of
-//   them a number     = != < <= > >= with a number; 0 is "not set" and satisfies only comparisons
-//   with 0 an enum      = != with a value's name; the value 0 is "not set" and satisfies neither a
-//   text       = !=; more if the list says so (FilterField) a Target     = != with its kind, such
-//   as http; a target that is not set satisfies neither labels       labels.KEY = != with a text,
-//   labels:KEY
+//   a time     = != < <= > >= with a time in RFC 3339; no comparison holds for a time that is unset
+//   a number   = != < <= > >= with a number; 0 counts as unset: only comparisons with 0 hold for it
+//   an enum    = != with the name of a value; neither holds for the value 0, which counts as unset
+//   a text     = !=, and more if the list says so (FilterField)
+//   a Target   = != with its kind, such as http; neither holds for a target that is unset
+//   labels     labels.KEY = != with a text; labels:KEY
 //
 // Pure.
 
@@ -28,11 +28,11 @@ namespace escapement::master {
 // A field that a list's filter may name.
 struct FilterField {
   absl::string_view name;  // as in the message
-  // Texts only:
-  absl::string_view collection =
-      {};               // it names a resource of this collection; an id is one of the tenant's
-  bool prefix = false;  // a value that ends with * matches all that begin so
-  bool part = false;    // ':' matches what contains the value
+  // The rest is for texts only.
+  // The text names a resource of this collection. A value without '/' is an id of the tenant's.
+  absl::string_view collection = {};
+  bool prefix = false;  // a value that ends with * matches all texts that begin so
+  bool part = false;    // ':' matches texts that contain the value
 };
 
 class ListFilter {

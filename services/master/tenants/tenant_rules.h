@@ -1,6 +1,5 @@
-// TenantDirectory: the tenants of the store, current to within milliseconds (range_mirror.h).
-//
-// Threads: Find from any; Start on the executor. Stop the executor before it is destroyed.
+// MasterTenantRules: what the master asks of a tenant before each request. TenantDirectory: the
+// tenants of the store. CountRows: counts a tenant's rows.
 
 #ifndef SERVICES_MASTER_TENANTS_TENANT_RULES_H_
 #define SERVICES_MASTER_TENANTS_TENANT_RULES_H_
@@ -26,6 +25,9 @@
 
 namespace escapement::master {
 
+// TenantDirectory: the tenants of the store, current to within milliseconds (range_mirror.h).
+//
+// Threads: Find from any; Start on the executor. Stop the executor before it is destroyed.
 class TenantDirectory {
  public:
   using Record = std::shared_ptr<const storage::v1::TenantRecord>;
@@ -65,14 +67,13 @@ enum class CountedRows { kSchedules, kPolicies, kPendingEvents };
 void CountRows(MasterContext& context, CountedRows which, const std::string& tenant,
                int64_t count_max, absl::AnyInvocable<void(absl::StatusOr<int64_t>)> done);
 
-// TenantRules of the master: the tenant must exist, must not be suspended, and must stay within its
-// quotas.
+// MasterTenantRules: the TenantRules of the master. The tenant must exist, must not be suspended,
+// and must stay within its quotas.
 //
 // Schedules, policies and pending events are counted in the background, so a check never waits: the
 // count is at most some seconds old, plus what this master has let pass since.
 //
 // Threads: Check from any; the rest on the context's executor.
-
 class MasterTenantRules final : public auth::TenantRules {
  public:
   // Both outlive it; the executor is stopped before it is destroyed.

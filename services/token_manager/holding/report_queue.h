@@ -1,12 +1,5 @@
-// CompletionInbox: completions that have come for a token manager and that it has not taken yet.
-//
-// While a commit of a policy shard is under way, nothing can be done with what comes for it: the
-// end of the commit has the manager look here. So those who bring it wake nobody, and of those who
-// bring something for other shards only the first since the manager has last taken does. At ten
-// thousand completions a second most of them would otherwise have a thread woken for nothing.
-//
-// Threads: Add from any; the others on the manager's executor. Done closures are not called here,
-// and are destroyed without the lock.
+// News of granted events for a token manager: completions (CompletionInbox), stored reports
+// (ReportQueue), and what a report says about an end (ReportedEnd).
 
 #ifndef SERVICES_TOKEN_MANAGER_HOLDING_REPORT_QUEUE_H_
 #define SERVICES_TOKEN_MANAGER_HOLDING_REPORT_QUEUE_H_
@@ -27,6 +20,15 @@
 
 namespace escapement::token_manager {
 
+// CompletionInbox: completions that have come for a token manager and that it has not taken yet.
+//
+// While a commit of a policy shard is under way, completions for that shard wait here: the manager
+// takes them after the commit. So their callers do not wake the manager. For other shards only the
+// first call since the last Take wakes it. Otherwise, at ten thousand completions a second, most of
+// them would wake a thread for nothing.
+//
+// Threads: Add from any; the others on the manager's executor. Done closures are not called here,
+// and are destroyed without the lock.
 class CompletionInbox {
  public:
   struct Call {
@@ -35,17 +37,17 @@ class CompletionInbox {
     LocalGrants::Done done;
   };
 
-  // True: Take is to be called soon, which nobody else has been told.
+  // Returns true if the caller must have Take called soon: no other caller has been asked to do so.
   [[nodiscard]] bool Add(Call call) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // All calls but those of busy shards, in the order of their coming.
+  // Takes all calls, except those for busy shards, in the order of their arrival.
   std::vector<Call> Take() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The policy shards of which a commit is under way. When one is not among them any more, Take is
-  // to be called.
+  // Sets the policy shards that have a commit under way. When a shard is not busy any more, Take
+  // must be called.
   void SetBusy(std::set<uint16_t> policy_shards) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Drops what is here and what comes.
+  // Drops the calls that are here and all later ones.
   void Close() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -56,11 +58,10 @@ class CompletionInbox {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// ReportQueue: the reports of one policy shard that are to be acted upon: the first ones of them in
-// memory, the others in the store, to be read on.
+// ReportQueue: the reports of one policy shard on which it must still act. The first ones are in
+// memory. The others are in the store, and are read when there is room.
 //
 // Threads: one. Pure.
-
 class ReportQueue {
  public:
   // Nothing is known of the reports from `begin` on.
@@ -70,13 +71,13 @@ class ReportQueue {
     std::string value;
     kv::CommitSeq read_seq = 0;  // the snapshot from which it was read; 0: it came by the watch
     bool stalled = false;        // set by the caller while a record that it needs is being read
-    std::optional<bool> news = std::nullopt;  // nobody waits for what it says: the caller's
+    std::optional<bool> news = std::nullopt;  // set by the caller: nothing waits for this report
   };
 
   void Add(const std::string& key, Report report);
 
   bool hungry() const { return end_.has_value() && !scanning_ && rows_.size() < rows_max_ / 2 + 1; }
-  // There are more in the store, which are being read, or are about to be.
+  // True if there are more in the store, and they are being read or will be soon.
   bool expects_more() const {
     return end_.has_value() && (scanning_ || rows_.size() < rows_max_ / 2 + 1);
   }
@@ -88,7 +89,7 @@ class ReportQueue {
   };
   // Only while no commit is under way that deletes reports.
   Scan BeginScan();
-  // false: the result is of no use any more.
+  // Returns false if the result is of no use any more.
   bool OnScanned(uint64_t number, kv::ScanResult result);
   void OnScanFailed(uint64_t number);
 
@@ -109,7 +110,6 @@ class ReportQueue {
 // the attempt after which they wait again.
 //
 // Pure.
-
 struct ReportedEnd {
   storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SUCCEEDED;
   uint32_t attempts = 0;        // 0: as granted, and this one

@@ -1,6 +1,5 @@
-// PolicyWatch: tells of every change of a policy's record.
-//
-// Threads: one, that of `executor`.
+// WaitingLoader: loads a policy shard's rows into memory. PolicyWatch: reports every change of a
+// policy's record.
 
 #ifndef SERVICES_TOKEN_MANAGER_JUDGING_WAITING_LOADER_H_
 #define SERVICES_TOKEN_MANAGER_JUDGING_WAITING_LOADER_H_
@@ -19,6 +18,9 @@
 
 namespace escapement::token_manager {
 
+// PolicyWatch: reports every change of a policy's record.
+//
+// Threads: one, that of `executor`.
 class PolicyWatch {
  public:
   struct Callbacks {
@@ -60,7 +62,6 @@ class PolicyWatch {
 // a commit in the same range. (Rows of a commit are not read: they lie before the end.)
 //
 // Threads: one, the token manager's executor.
-
 class WaitingLoader {
  public:
   // `on_lagged`: the watch has missed something, and the shard must be loaded again.
@@ -68,7 +69,8 @@ class WaitingLoader {
                 std::function<void()> on_lagged);
 
   void Start();
-  // All holders are known, with what is needed to act upon what becomes of them; and who waits.
+  // True once these are known: all holders, the records that their reports need, and the first rows
+  // of each group.
   bool ready() const { return phase_ == Phase::kReady; }
   // Between commits: reads on.
   void Step();
@@ -81,7 +83,7 @@ class WaitingLoader {
 
   void OpenWatch(kv::CommitSeq from);
   void OnBatch(PolicyShardState& state, const kv::WatchBatch& batch);
-  // True: the row is to be read. `value`: nullptr, the watch does not tell it.
+  // Returns true if the row must be read. `value` is null if the watch has left it out.
   bool ReadWatched(PolicyShardState& state, const std::string& key, const std::string* value);
   void AddWatched(PolicyShardState& state, const std::string& key, const std::string& value,
                   kv::CommitSeq read_seq);

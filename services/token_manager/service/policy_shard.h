@@ -1,11 +1,5 @@
-// PolicyGauges: for each policy that is busy, its limit, its tokens out and the age of the newest,
-// and its waiting events, as gauges with the label `policy`; and how old the oldest waiting event
-// is.
-//
-// There are gauges for at most kPolicyGaugesMax policies: those with most events waiting, then
-// those with most tokens out. So the number of series is bounded, and those who wait are seen.
-//
-// Threads: one, the token manager's executor.
+// PolicyShard: one policy shard that this token manager owns. PolicyGauges: the gauges of its busy
+// policies.
 
 #ifndef SERVICES_TOKEN_MANAGER_SERVICE_POLICY_SHARD_H_
 #define SERVICES_TOKEN_MANAGER_SERVICE_POLICY_SHARD_H_
@@ -35,6 +29,15 @@ namespace escapement::token_manager {
 
 inline constexpr size_t kPolicyGaugesMax = 100;
 
+// PolicyGauges: for each policy that is busy, its limit, its tokens out and the age of the newest,
+// and its waiting events, as gauges with the label `policy`; and how old the oldest waiting event
+// is.
+//
+// There are gauges for at most kPolicyGaugesMax policies: those with most events waiting, then
+// those with most tokens out. So the number of series is bounded, and the policies where most
+// events wait are shown.
+//
+// Threads: one, the token manager's executor.
 class PolicyGauges {
  public:
   // Both must outlive it.
@@ -72,7 +75,6 @@ class PolicyGauges {
 // If the commit is not known to have applied, the shard is loaded again (or was lost).
 //
 // Threads: one, the token manager's executor.
-
 class PolicyShard {
  public:
   using Entries = std::vector<storage::v1::GrantReportRecord::Entry>;
@@ -108,12 +110,12 @@ class PolicyShard {
 
   // The store's time at which Step has something to do; nullopt: something will wake.
   std::optional<absl::Time> NextTime() const;
-  // It could not do what it would have: to be asked again in a while.
+  // True if the last Step could not do its work. Step must then be called again in a while.
   bool blocked() const { return blocked_; }
   const UsedNumbers& used() const { return state_->used; }
   uint64_t epoch() const { return state_->lease.epoch; }
 
-  // Drops completions that are not answered yet: they never will be, since the process ends.
+  // Drops completions that are not answered yet. The process ends, so they never will be.
   void Abandon();
 
   size_t policies() const { return state_->policies.size(); }

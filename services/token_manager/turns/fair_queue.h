@@ -1,6 +1,5 @@
-// QueuedSlice: events of one row of `waiting` that have not been granted, and when each may go.
-//
-// Pure values.
+// FairQueue: finds the next of the events that wait under one policy. QueuedSlice: events of one
+// row, and when each may go (Pacing).
 
 #ifndef SERVICES_TOKEN_MANAGER_TURNS_FAIR_QUEUE_H_
 #define SERVICES_TOKEN_MANAGER_TURNS_FAIR_QUEUE_H_
@@ -31,7 +30,9 @@ struct Pacing {
   uint64_t EndAt(absl::Time now) const;
 };
 
-// One row of `waiting`, or what is left of it.
+// QueuedSlice: events of one row of `waiting` that have not been granted, and when each may go.
+//
+// A pure value.
 struct QueuedSlice {
   std::string key;  // the row's key; unique in the queue
   uint8_t priority = 5;
@@ -43,6 +44,11 @@ struct QueuedSlice {
 
 // When its first event may go: the later of its due time and its place in the window.
 absl::Time EligibleAt(const QueuedSlice& slice);
+
+// A waiter rises by one class of priority each time it has waited this long.
+inline constexpr absl::Duration kAgeingStep = absl::Seconds(10);
+
+enum class Fairness : uint8_t { kBySchedule, kFifo };
 
 // FairQueue: finds the next of the events that wait under one policy (docs/design/throttling.md,
 // "Whose turn").
@@ -71,12 +77,6 @@ absl::Time EligibleAt(const QueuedSlice& slice);
 // Time in the queue is the latest `now` it was given: it does not go back. Every call costs O(log
 // n) amortized, where n is the number of rows (Next also visits each priority). A group that is
 // passed over costs nothing until Reconsider. Pure; same calls, same answers.
-
-// A waiter rises by one class of priority each time it has waited this long.
-inline constexpr absl::Duration kAgeingStep = absl::Seconds(10);
-
-enum class Fairness : uint8_t { kBySchedule, kFifo };
-
 class FairQueue {
  public:
   FairQueue();
@@ -86,7 +86,7 @@ class FairQueue {
 
   // Replaces the slice with the same key; an empty one only removes it.
   void Add(QueuedSlice slice);
-  // False: there is none.
+  // Returns false if there is no such slice.
   bool Remove(absl::string_view key);
   // The first `taken` of its events are granted: they count for the group's turn. The slice is
   // gone when it is empty.

@@ -1,7 +1,5 @@
-// PolicyState: one policy (or one schedule without a policy) for which events wait or hold tokens:
-// its record, its limits, the waiting rows and the holders.
-//
-// Threads: one. Pure: the caller reads and writes the store.
+// PolicyState: one policy for which events wait or hold tokens. Also the effect of a delivery
+// window on a waiting row (CloseAction, CarryOver).
 
 #ifndef SERVICES_TOKEN_MANAGER_WAITING_POLICY_STATE_H_
 #define SERVICES_TOKEN_MANAGER_WAITING_POLICY_STATE_H_
@@ -41,6 +39,10 @@ class MeasuredRate {
   int64_t at_micros_ = 0;
 };
 
+// PolicyState: one policy (or one schedule without a policy) for which events wait or hold tokens:
+// its record, its limits, the waiting rows and the holders.
+//
+// Threads: one. Pure: the caller reads and writes the store.
 class PolicyState {
  public:
   // Events may be granted `grant_lead` ahead of their time.
@@ -119,7 +121,7 @@ class PolicyState {
 //
 // Pure.
 
-// By which the row's events are spread over its window; count 0 if they are not.
+// How the row's events are spread over its window; count 0 if they are not spread.
 Pacing PacingOf(const storage::v1::EventRecord& row);
 
 // When the row's window begins: the due time in the queue is the later of the row's own and this

@@ -1,33 +1,5 @@
-// WaitingRow: a row of `waiting` in memory, with an explicit state.
-//
-// Only WaitingRows changes a row. This is the whole table of transitions; any other one is a bug
-// and ends the process (CHECK).
-//
-//   state      meaning                                         in the queue
-//   kQueued    may be granted when its turn comes              yes, at the time when it may go
-//   kToJudge   waits long for its window; is judged now        yes, at its due time
-//   kGranting  a grant of the commit that is being built, or   the part that is not granted
-//              under way, takes from it
-//   kActing    an action (park, skip, move …) waits for, or    no
-//              is in, a commit
-//   kReading   is being read again from the store              no
-//
-//   from                 by                    to
-//   (not in memory)      Add                   kQueued or kToJudge
-//   kQueued, kGranting   Grant                 kGranting
-//   kGranting            SettleGrant           kQueued, or gone if nothing is left
-//   kGranting, kQueued,  Ungrant               kQueued or kToJudge
-//     kToJudge
-//   kQueued, kToJudge    BeginAction           kActing
-//   kActing              AbortAction           kQueued or kToJudge
-//   kActing, kReading    Replace               kQueued or kToJudge
-//   kToJudge             PassJudgement         kQueued
-//   kQueued, kToJudge    JudgeLongWaiting               kToJudge
-//   kQueued, kToJudge,   BeginReading          kReading
-//     kActing
-//   any but kGranting    Remove                (not in memory)
-//
-// Threads: one.
+// WaitingRows: the rows of `waiting` of one policy that are in memory, and their queue. RowGroup:
+// those of one priority and schedule. WaitingRow: one of them, with its state.
 
 #ifndef SERVICES_TOKEN_MANAGER_WAITING_WAITING_ROWS_H_
 #define SERVICES_TOKEN_MANAGER_WAITING_WAITING_ROWS_H_
@@ -53,6 +25,36 @@
 
 namespace escapement::token_manager {
 
+// WaitingRow: a row of `waiting` in memory, with an explicit state.
+//
+// Only WaitingRows changes a row. This is the whole table of transitions; any other one is a bug
+// and ends the process (CHECK).
+//
+//   state      meaning                                         in the queue
+//   kQueued    may be granted when its turn comes              yes, at the time when it may go
+//   kToJudge   waits long for its window; is judged now        yes, at its due time
+//   kGranting  a grant of the commit that is being built, or   the part that is not granted
+//              under way, takes from it
+//   kActing    an action (park, skip, move …) waits for, or    no
+//              is in, a commit
+//   kReading   is being read again from the store              no
+//
+//   from                 by                    to
+//   (not in memory)      Add                   kQueued or kToJudge
+//   kQueued, kGranting   Grant                 kGranting
+//   kGranting            SettleGrant           kQueued, or gone if nothing is left
+//   kGranting, kQueued,  Ungrant               kQueued or kToJudge
+//     kToJudge
+//   kQueued, kToJudge    BeginAction           kActing
+//   kActing              AbortAction           kQueued or kToJudge
+//   kActing, kReading    Replace               kQueued or kToJudge
+//   kToJudge             PassJudgement         kQueued
+//   kQueued, kToJudge    JudgeLongWaiting      kToJudge
+//   kQueued, kToJudge,   BeginReading          kReading
+//     kActing
+//   any but kGranting    Remove                (not in memory)
+//
+// Threads: one.
 class WaitingRow {
  public:
   enum class State : uint8_t { kQueued, kToJudge, kGranting, kActing, kReading };
@@ -128,17 +130,9 @@ QueuedSlice JudgedSliceOf(const std::string& key, const WaitingRow& row, absl::D
 // otherwise 0.
 int64_t ActsOnCloseMicros(const WaitingRow& row);
 
-// WaitingRows: the rows of `waiting` of one policy (or of one schedule without a policy), as far as
-// they are in memory, and the queue in which they take turns.
-//
-// The rows of one priority and schedule are a *group*. A group has in memory the rows before its
-// `end`; the rows from there on are only in the store. The end moves down when there are too many
-// rows, and up when the loader reads on. Rows are ordered by due time, but some wait longer: a row
-// that was carried over waits for a later window, and a row of an even window waits for its place
-// in it. If such rows are in the way of others, they are *left*: evicted from the midst of the
-// group, and the whole group is read again when the first of them may go.
-//
-// A row's state and its transitions: WaitingRow. A group is read like this:
+using GroupKey = std::pair<uint8_t, Uid>;  // priority, schedule
+
+// RowGroup: the rows of one priority and schedule (see WaitingRows). A group is read like this:
 //
 //   extent       meaning                                   becomes so by
 //   kWhole       all rows are in memory                    Add, OnRead
@@ -146,10 +140,7 @@ int64_t ActsOnCloseMicros(const WaitingRow& row);
 //                                                          TakeOpened
 //   kReadingOn   they are being read                       BeginReadOn
 //
-// Threads: one. Pure: the caller reads and writes the store.
-
-using GroupKey = std::pair<uint8_t, Uid>;  // priority, schedule
-
+// Threads: one. Only WaitingRows changes it.
 class RowGroup {
  public:
   enum class Extent : uint8_t { kWhole, kCut, kReadingOn };
@@ -182,6 +173,19 @@ class RowGroup {
   bool passing_ = false;
 };
 
+// WaitingRows: the rows of `waiting` of one policy (or of one schedule without a policy), as far as
+// they are in memory, and the queue in which they take turns.
+//
+// The rows of one priority and schedule are a *group*. A group has in memory the rows before its
+// `end`; the rows from there on are only in the store. The end moves down when there are too many
+// rows, and up when the loader reads on. Rows are ordered by due time, but some wait longer: a row
+// that was carried over waits for a later window, and a row of an even window waits for its place
+// in it. If such rows are in the way of others, they are *left*: evicted from the midst of the
+// group, and the whole group is read again when the first of them may go.
+//
+// WaitingRow has a row's states and transitions, and RowGroup those of a group.
+//
+// Threads: one. Pure: the caller reads and writes the store.
 class WaitingRows {
  public:
   // A row may be granted `grant_lead` ahead of its time. `totals` counts the rows of all policies

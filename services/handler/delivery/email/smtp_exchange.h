@@ -1,6 +1,5 @@
-// SmtpReplyReader: the replies of an SMTP server (RFC 5321, 4.2), from the bytes of a connection.
-//
-// Pure; not thread-safe.
+// SmtpExchange: sends one message over an SMTP connection. SmtpReplyReader: reads the replies of
+// the server from the bytes of the connection.
 
 #ifndef SERVICES_HANDLER_DELIVERY_EMAIL_SMTP_EXCHANGE_H_
 #define SERVICES_HANDLER_DELIVERY_EMAIL_SMTP_EXCHANGE_H_
@@ -33,6 +32,9 @@ std::string SmtpReplyText(const SmtpReply& reply);
 // Nothing else of the server's text.
 std::string SmtpReplyCodes(const SmtpReply& reply);
 
+// SmtpReplyReader: the replies of an SMTP server (RFC 5321, 4.2), from the bytes of a connection.
+//
+// Pure; not thread-safe.
 class SmtpReplyReader {
  public:
   void Add(absl::string_view bytes) { bytes_.append(bytes.data(), bytes.size()); }
@@ -46,6 +48,15 @@ class SmtpReplyReader {
   size_t used_ = 0;   // bytes that are read already
   size_t lines_ = 0;  // lines that next_ has
   SmtpReply next_;
+};
+
+// The extensions that a server offers.
+struct SmtpFeatures {
+  bool pipelining = false;
+  bool size = false;
+
+  // From the reply to EHLO.
+  static SmtpFeatures Of(const SmtpReply& reply);
 };
 
 // SmtpExchange: sends one message over an SMTP connection that is open and logged in, and judges
@@ -68,16 +79,6 @@ class SmtpReplyReader {
 // accepted.
 //
 // Pure; not thread-safe.
-
-// The extensions that a server offers.
-struct SmtpFeatures {
-  bool pipelining = false;
-  bool size = false;
-
-  // From the reply to EHLO.
-  static SmtpFeatures Of(const SmtpReply& reply);
-};
-
 class SmtpExchange {
  public:
   // `mail` is a whole message with CR LF line ends, of which none begins with a dot. `reset`: the

@@ -1,3 +1,31 @@
+// GrpcTransport: delivers events to gRPC servers. TargetChannel: the channels to one of its
+// targets.
+
+#ifndef SERVICES_HANDLER_DELIVERY_GRPC_GRPC_TRANSPORT_H_
+#define SERVICES_HANDLER_DELIVERY_GRPC_GRPC_TRANSPORT_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/net/address_rule.h"
+#include "common/net/name_resolver.h"
+#include "common/rpc/host_port.h"
+#include "services/handler/delivery/delivery_transport.h"
+
+namespace grpc {
+class Channel;
+class ChannelCredentials;
+}  // namespace grpc
+
+namespace escapement::storage::v1 {
+class GrpcTargetRecord;
+}  // namespace escapement::storage::v1
+
+namespace escapement::handler {
+
 // GrpcTransport: delivers events to servers of escapement.v1.TriggerReceiver, over long-lived
 // streams.
 //
@@ -25,32 +53,6 @@
 // Threads: Send may be called from any thread. Results come on gRPC's threads and on the
 // transport's own thread, which watches deadlines. The destructor ends outstanding attempts as
 // kUnknown.
-
-#ifndef SERVICES_HANDLER_DELIVERY_GRPC_GRPC_TRANSPORT_H_
-#define SERVICES_HANDLER_DELIVERY_GRPC_GRPC_TRANSPORT_H_
-
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
-#include "absl/time/time.h"
-#include "common/net/address_rule.h"
-#include "common/net/name_resolver.h"
-#include "common/rpc/host_port.h"
-#include "services/handler/delivery/delivery_transport.h"
-
-namespace grpc {
-class Channel;
-class ChannelCredentials;
-}  // namespace grpc
-
-namespace escapement::storage::v1 {
-class GrpcTargetRecord;
-}  // namespace escapement::storage::v1
-
-namespace escapement::handler {
-
 class GrpcTransport final : public DeliveryTransport {
  public:
   struct Options {
@@ -83,7 +85,6 @@ class GrpcTransport final : public DeliveryTransport {
 // TargetChannel: the channels to one gRPC target.
 //
 // Threads: immutable after it was made.
-
 class TargetChannel {
  public:
   TargetChannel(const GrpcTransport::Options& options, const storage::v1::GrpcTargetRecord& target);

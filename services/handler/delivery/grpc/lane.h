@@ -1,6 +1,5 @@
-// StreamEnds: where lanes and channels go when they are no longer used.
-//
-// Threads: any.
+// GrpcLane: one stream to a target. DeliveryEncoder: the bytes of its messages. StreamEnds: where
+// lanes and channels go when they are no longer used.
 
 #ifndef SERVICES_HANDLER_DELIVERY_GRPC_LANE_H_
 #define SERVICES_HANDLER_DELIVERY_GRPC_LANE_H_
@@ -23,10 +22,6 @@
 
 namespace grpc {
 class Channel;
-}  // namespace grpc
-
-namespace grpc {
-class Channel;
 class Status;
 }  // namespace grpc
 
@@ -42,8 +37,11 @@ namespace escapement::handler {
 
 class GrpcLane;
 
-// Collects the lanes of ended streams, so that the transport's own threads drop them. A gRPC thread
-// must not drop the last reference to a channel, whose destructor may wait for this very thread.
+// StreamEnds: collects the lanes of ended streams, so that the transport's own threads drop them. A
+// gRPC thread must not drop the last reference to a channel, whose destructor may wait for this
+// very thread.
+//
+// Threads: any.
 class StreamEnds {
  public:
   void AddStream();
@@ -65,7 +63,7 @@ class StreamEnds {
 
 // DeliveryEncoder: writes the bytes of escapement.v1.Delivery without the message class. The part
 // that the events of one queue row share is serialized once, so an attempt costs one copy.
-
+//
 // Keeps the common bytes of the last row. One thread at a time.
 class DeliveryEncoder {
  public:
@@ -80,7 +78,6 @@ class DeliveryEncoder {
 // GrpcLane: the queue, the unanswered attempts and the reconnects of one stream to a target.
 //
 // Threads: any. The lane calls sinks without its lock.
-
 class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
  public:
   // `resolver` must live until Stop has returned. `tick_by` asks for a Tick at that instant; it is

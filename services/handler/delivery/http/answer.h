@@ -1,6 +1,5 @@
-// ResultOfAnswer: the result of an attempt, from its HTTP answer.
-//
-// Pure.
+// An HTTP delivery: the result of an attempt from its answer (HttpAnswer, ResultOfAnswer), and the
+// header lines of its request.
 
 #ifndef SERVICES_HANDLER_DELIVERY_HTTP_ANSWER_H_
 #define SERVICES_HANDLER_DELIVERY_HTTP_ANSWER_H_
@@ -14,6 +13,10 @@
 #include "services/handler/delivery/delivery_transport.h"
 
 namespace escapement::handler {
+
+// ResultOfAnswer: the result of an attempt, from its HTTP answer.
+//
+// Pure.
 
 inline constexpr size_t kHttpBodyHeadBytesMax = kDeliveryAnswerBytesMax;
 // Bytes of the body in the message of a result.

@@ -104,8 +104,8 @@ class PlainRequests {
   std::list<Link*> idle_;                     // in the order of their last use
   absl::flat_hash_map<CURL*, std::unique_ptr<Connecting>> connecting_;
   std::vector<CURL*> free_;
-  MonotonicMicros expire_at_ =
-      kNeverMicros;  // a lower bound for the deadlines of attempts on links
+  // A lower bound for the deadlines of attempts on links.
+  MonotonicMicros expire_at_ = kNeverMicros;
 };
 
 }  // namespace escapement::handler

@@ -1,6 +1,6 @@
-// HTTP requests under way, and the places of URIs, which successive attempts share.
-//
-// Threads: one, the transport's.
+// HttpRequestMaker: what one attempt is as an HTTP request, for each kind of target: targets of
+// HTTP (CloudEventRequests), ping (PingRequests) and slack (SlackRequests). Also an attempt that is
+// under way (HttpAttempt), and the places of URIs (HttpPlace, PlaceCache).
 
 #ifndef SERVICES_HANDLER_DELIVERY_HTTP_REQUEST_MAKER_H_
 #define SERVICES_HANDLER_DELIVERY_HTTP_REQUEST_MAKER_H_
@@ -23,6 +23,10 @@ class TlsRecord;
 }  // namespace escapement::storage::v1
 
 namespace escapement::handler {
+
+// HTTP requests under way, and the places of URIs, which successive attempts share.
+//
+// Threads: one, the transport's.
 
 // Requests for one attempt. A second one follows if a kept connection breaks before an answer: the
 // consumer may have closed it as idle. More would be attempts that are not counted. Over https one
@@ -70,11 +74,6 @@ class PlaceCache {
 std::string RequestHead(absl::string_view method, const HttpPlace& place, absl::string_view lines,
                         size_t body_bytes);
 
-// HttpRequestMaker: what one attempt is as an HTTP request, and what the answer means. One
-// implementation for each kind of target that is one request for each event.
-//
-// Threads: one, the transport's.
-
 struct HttpRequest {
   // `uri`, `method` and `tls` point into the attempt's definition, or to constants.
   absl::string_view uri;
@@ -86,6 +85,10 @@ struct HttpRequest {
   const storage::v1::TlsRecord* tls = nullptr;  // null: the authorities of the system
 };
 
+// HttpRequestMaker: what one attempt is as an HTTP request, and what the answer means. One
+// implementation for each kind of target that is one request for each event.
+//
+// Threads: one, the transport's.
 class HttpRequestMaker {
  public:
   virtual ~HttpRequestMaker() = default;
@@ -99,7 +102,7 @@ using NewHttpRequestMaker = std::function<std::unique_ptr<HttpRequestMaker>()>;
 
 // CloudEventRequests: the requests of HTTP targets. They are CloudEvents in binary mode, signed if
 // the target has signing secrets.
-
+//
 // Keeps what successive attempts often share: the lines and the signer of the last definition, and
 // the lines of the last row.
 class CloudEventRequests final : public HttpRequestMaker {
@@ -125,7 +128,6 @@ class CloudEventRequests final : public HttpRequestMaker {
 // event.
 //
 // The result is as for HTTP targets (http_transport.h).
-
 class PingRequests final : public HttpRequestMaker {
  public:
   absl::Status Make(const DeliveryAttempt& attempt, HttpRequest* request) override;
@@ -143,7 +145,6 @@ class PingRequests final : public HttpRequestMaker {
 //                            action_prohibited, no_service, channel_is_archived, ...)
 //   404, 410                 also gone: the webhook or its channel does not exist any more
 //   any other                kFailed
-
 class SlackRequests final : public HttpRequestMaker {
  public:
   // INVALID_ARGUMENT: the template is malformed, or the message is empty.

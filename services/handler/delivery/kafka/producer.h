@@ -1,10 +1,5 @@
-// ClusterConfig: how librdkafka is configured for the cluster of a Kafka target.
-//
-// Only the target's brokers, certificates and SASL credentials reach librdkafka, each by a property
-// of its own. All other properties are fixed here. So a target can neither load plug-ins, read
-// files, nor turn on debug output.
-//
-// Pure functions.
+// KafkaProducer: one producer of librdkafka, for one cluster configuration. KafkaProperties: that
+// configuration, from a Kafka target.
 
 #ifndef SERVICES_HANDLER_DELIVERY_KAFKA_PRODUCER_H_
 #define SERVICES_HANDLER_DELIVERY_KAFKA_PRODUCER_H_
@@ -36,6 +31,14 @@ class KafkaTargetRecord;
 }  // namespace escapement::storage::v1
 
 namespace escapement::handler {
+
+// KafkaProperties: how librdkafka is configured for the cluster of a Kafka target.
+//
+// Only the target's brokers, certificates and SASL credentials reach librdkafka, each by a property
+// of its own. All other properties are fixed here. So a target can neither load plug-ins, read
+// files, nor turn on debug output.
+//
+// Pure functions.
 
 // A batch has at most this many bytes, unless one record is larger. A topic may take smaller
 // messages than its cluster, and a batch that is too large fails all of its records.
@@ -84,7 +87,6 @@ std::string KafkaClusterKey(const storage::v1::KafkaTargetRecord& target,
 // the transport's, and so do the listener's. The Wake function is called on librdkafka's threads.
 // The destructor waits for librdkafka's threads, which may take as long as a name is being
 // resolved.
-
 class KafkaProducer {
  public:
   // Takes the reports about records, from within Serve.

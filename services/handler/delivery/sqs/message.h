@@ -1,6 +1,5 @@
-// SqsBatchRequest: the HTTP request of one batch, and its answer.
-//
-// Threads: one at a time.
+// SqsMessageWriter: writes attempts as entries of a batch. SqsBatchRequest: the HTTP request of the
+// batch. IsSqsText and its neighbours: text as SQS takes it.
 
 #ifndef SERVICES_HANDLER_DELIVERY_SQS_MESSAGE_H_
 #define SERVICES_HANDLER_DELIVERY_SQS_MESSAGE_H_
@@ -20,6 +19,9 @@
 
 namespace escapement::handler {
 
+// SqsBatchRequest: the HTTP request of one batch, and its answer.
+//
+// Threads: one at a time.
 class SqsBatchRequest {
  public:
   explicit SqsBatchRequest(size_t answer_bytes_max) : answer_bytes_max_(answer_bytes_max) {}
@@ -58,6 +60,15 @@ class SqsBatchRequest {
   SqsAnswer answer_;
 };
 
+inline constexpr size_t kSqsAttributesMax = 10;
+
+// True if the queue is a FIFO queue.
+bool IsFifoQueue(absl::string_view queue_url);
+
+// The message group of the attempts of a context, for a FIFO queue: SqsIdOf the target's message
+// group or, if it has none, of the source.
+std::string MessageGroupOf(const DeliveryContext& context);
+
 // SqsMessageWriter: writes attempts as entries of a SendMessageBatch request.
 //
 // Body: the payload. A payload that is not IsSqsText is sent as base64. An empty payload is sent as
@@ -75,16 +86,6 @@ class SqsBatchRequest {
 // So every attempt has all attributes up to escapement_attempt.
 //
 // Threads: one at a time.
-
-inline constexpr size_t kSqsAttributesMax = 10;
-
-// True if the queue is a FIFO queue.
-bool IsFifoQueue(absl::string_view queue_url);
-
-// The message group of the attempts of a context, for a FIFO queue: that of the target, else the
-// source; or its hash (SqsIdOf).
-std::string MessageGroupOf(const DeliveryContext& context);
-
 class SqsMessageWriter {
  public:
   // Appends the entry as a JSON object. Returns the bytes that count for the limits of SQS: those

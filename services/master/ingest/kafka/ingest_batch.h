@@ -1,6 +1,5 @@
-// The messages that an ingestion works on, and the partitions that they come from.
-//
-// Plain values of the ingestion's thread.
+// The messages that an ingestion works on: each one (IngestItem), the partition that it comes from
+// (IngestPartition), and those that go to the store together (KafkaBatch).
 
 #ifndef SERVICES_MASTER_INGEST_KAFKA_INGEST_BATCH_H_
 #define SERVICES_MASTER_INGEST_KAFKA_INGEST_BATCH_H_
@@ -22,6 +21,10 @@
 #include "services/master/ingest/kafka/offset_tracker.h"
 
 namespace escapement::master {
+
+// The messages that an ingestion works on, and the partitions that they come from.
+//
+// Plain values of the ingestion's thread.
 
 // A partition from its assignment until it is revoked or rewound. Then it is another object.
 struct IngestPartition {
@@ -50,12 +53,6 @@ KafkaMessageView ViewOf(const rd_kafka_message_t& message);
 // The message's part of the bound on memory.
 size_t BytesOf(const rd_kafka_message_t& message);
 
-// KafkaBatch: messages of one tenant that go to the store together, and what is to be done with
-// each after an answer.
-//
-// Moves, and belongs to one thread: messages of librdkafka must not outlive their consumer. Only
-// the request is shared with the store; it does not change while the store may read it.
-
 // The meaning of a refusal of a batch.
 enum class RefusalKind : uint8_t {
   kRetry,       // the same batch may be accepted later
@@ -66,6 +63,11 @@ enum class RefusalKind : uint8_t {
 
 RefusalKind KindOfRefusal(const absl::Status& refusal, size_t messages);
 
+// KafkaBatch: messages of one tenant that go to the store together, and what happens to each of
+// them after an answer.
+//
+// Moves, and belongs to one thread: messages of librdkafka must not outlive their consumer. Only
+// the request is shared with the store; it does not change while the store may read it.
 class KafkaBatch {
  public:
   explicit KafkaBatch(std::string tenant);

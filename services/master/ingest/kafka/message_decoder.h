@@ -1,11 +1,5 @@
-// TopicRules: the topics that are ingested, and the tenants that each topic may write to.
-//
-// A text names them: "TOPIC=TENANT|TENANT...", separated by commas. The first tenant of a topic
-// gets the messages that name none. A topic without tenants may write to the default tenant only.
-// "*" stands for every tenant and must be written out: "orders=*" needs a tenant in each message,
-// "orders=team-a|*" has a tenant for messages that name none.
-//
-// A plain value.
+// DecodeMessage: a message of Kafka → the event that it asks for. TopicRules: the topics that are
+// ingested, and the tenants that each topic may write to.
 
 #ifndef SERVICES_MASTER_INGEST_KAFKA_MESSAGE_DECODER_H_
 #define SERVICES_MASTER_INGEST_KAFKA_MESSAGE_DECODER_H_
@@ -23,6 +17,14 @@
 
 namespace escapement::master {
 
+// TopicRules: the topics that are ingested, and the tenants that each topic may write to.
+//
+// A text names them: "TOPIC=TENANT|TENANT...", separated by commas. The first tenant of a topic
+// gets the messages that name none. A topic without tenants may write to the default tenant only.
+// "*" stands for every tenant and must be written out: "orders=*" needs a tenant in each message,
+// "orders=team-a|*" has a tenant for messages that name none.
+//
+// A plain value.
 class TopicRules {
  public:
   // INVALID_ARGUMENT: a malformed topic or tenant, a topic that is named twice, or no topic.
@@ -48,17 +50,17 @@ class TopicRules {
 // True if Kafka takes the name for a topic.
 bool IsTopicName(absl::string_view name);
 
-// MessageDecoder: a message of Kafka → the event that it asks for.
+// DecodeMessage: a message of Kafka → the event that it asks for.
 //
 // The value is an Event (escapement/v1/resources.proto), as JSON or as protobuf. Headers say which:
 //
 //   content-type        application/json (default) or application/protobuf; parameters are ignored
 //   escapement-tenant   the id of the tenant; see TopicRules
 //
-// As a line of events:ingest, an event without due_time is due at once. An event without event_id
-// gets one that follows from the message and its place in the topic, so a message that is read
-// again makes no second event. The id also depends on the content: if a topic is deleted and made
-// again, its new messages have other ids.
+// As in a line of events:ingest, an event without due_time is due at once. An event without
+// event_id gets one that follows from the message and its place in the topic, so a message that is
+// read again makes no second event. The id also depends on the content: if a topic is deleted and
+// made again, its new messages have other ids.
 //
 // The decoder does not validate the event: the master's ingestion does.
 //

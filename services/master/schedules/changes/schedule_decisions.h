@@ -1,7 +1,5 @@
-// The input and output of decisions about a schedule: stored state, request and now in; one group
-// and an answer out. Also the parts that the decisions share.
-//
-// Pure.
+// Decisions about a schedule: their input (ChangeInput) and output (Decision), and what each change
+// writes and answers (DecideCreate and the others).
 
 #ifndef SERVICES_MASTER_SCHEDULES_CHANGES_SCHEDULE_DECISIONS_H_
 #define SERVICES_MASTER_SCHEDULES_CHANGES_SCHEDULE_DECISIONS_H_
@@ -25,6 +23,11 @@
 #include "services/master/schedules/changes/schedule_snapshot.h"
 
 namespace escapement::master {
+
+// The input and output of decisions about a schedule: stored state, request and now in; one group
+// and an answer out. Also the parts that the decisions share.
+//
+// Pure.
 
 struct Decision {
   kv::Group group;
@@ -80,7 +83,7 @@ absl::StatusOr<Decision> DecideDelete(const ChangeInput& input,
 // have none.
 absl::StatusOr<Decision> DecidePause(const ChangeInput& input,
                                      const v1::PauseScheduleRequest& request);
-// The run passes by the overlap policy: it is launched at once, whatever else is active.
+// The overlap policy does not apply to the run: it is launched at once, whatever else is active.
 absl::StatusOr<Decision> DecideTrigger(const ChangeInput& input,
                                        const v1::TriggerScheduleRequest& request);
 
