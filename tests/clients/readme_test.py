@@ -1,4 +1,4 @@
-"""Runs "A first trigger in five minutes" of README.md against a standalone platform: the receiver, the commands of
+"""Runs "A first trigger in ten minutes" of README.md against a standalone platform: the receiver, the commands of
 escctl, and the same with curl. Only the addresses are replaced."""
 import os
 import pathlib
@@ -18,7 +18,7 @@ CURL_MAX = 5
 
 def section():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    return text.split("## A first trigger in five minutes\n", 1)[1].split("\n## ", 1)[0]
+    return text.split("## A first trigger in ten minutes\n", 1)[1].split("\n## ", 1)[0]
 
 
 def code(text):
