@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
-#include "common/base/status_macros.h"
 #include "common/kv/group_parts.h"
 #include "common/status/errors.h"
 #include "common/storage/name_tables.h"

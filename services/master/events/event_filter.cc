@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
-#include "common/base/status_macros.h"
 #include "services/master/base/limits.h"
 #include "services/master/codec/outcome_codec.h"
 #include "services/master/requests/list_filter.h"

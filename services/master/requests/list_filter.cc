@@ -13,7 +13,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "common/base/proto_time.h"
-#include "common/base/status_macros.h"
 #include "common/status/errors.h"
 
 namespace escapement::master {

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
-#include "common/base/status_macros.h"
 #include "common/cron/timetable.h"
 #include "common/cron/zone.h"
 #include "common/status/errors.h"

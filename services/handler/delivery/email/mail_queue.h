@@ -39,7 +39,8 @@ class MailQueue {
   // How many attempts of the server are active.
   int Active(const std::string& server) const;
 
-  // No attempt must start before this; kNeverMicros if none waits. It may be too early, not too late.
+  // No attempt must start before this; kNeverMicros if none waits. It may be too early, but not too
+  // late.
   MonotonicMicros earliest() const { return earliest_; }
   // Takes the attempts that have waited too long.
   std::vector<QueuedMail> TakeExpired(MonotonicMicros now);

@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "common/base/status_macros.h"
 #include "common/kv/wire/grpc_kv_store.h"
 #include "common/rpc/channel.h"
 #include "tests/integration/platform.h"
