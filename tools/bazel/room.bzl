@@ -1,9 +1,11 @@
 """room: a folder is a library, a test program and a compilation.
 
-A source of ours has 150 lines and includes 150,000 of headers, so sources that are compiled together cost a third of what
+A source of ours has 200 lines and includes 150,000 of headers, so sources that are compiled together cost a third of what
 they cost apart. Each folder's sources become one translation unit, and so do its tests. Between folders Bazel refuses circles.
 Inside a folder all names of anonymous namespaces share one scope and must differ.
 """
+
+load("//tools/codegen:join.bzl", "join")
 
 # Almost every source includes these. A program is linked only with the parts that it uses.
 COMMON = ["@com_google_protobuf//:protobuf"] + ["@com_google_absl//absl/" + label for label in [
@@ -34,36 +36,6 @@ OPTIONS = {
     "quickly_compiled": ["-O1"],
     "tests": ["-O1"],
 }
-
-def _units_impl(ctx):
-    outs = ctx.outputs.outs
-    sources = ctx.files.srcs
-    first = "#include \\\"%s\\\"" % ctx.attr.first if ctx.attr.first else ""
-    for i, out in enumerate(outs):
-        part = sources[i * len(sources) // len(outs):(i + 1) * len(sources) // len(outs)]
-        ctx.actions.run_shell(
-            command = "{ echo \"" + first + "\"; for f in \"$@\"; do echo \"#line 1 \\\"$f\\\"\"; cat \"$f\"; echo; done; } > " + out.path,
-            arguments = [source.path for source in part],
-            inputs = part,
-            outputs = [out],
-            mnemonic = "JoinSources",
-        )
-
-_units = rule(
-    implementation = _units_impl,
-    doc = "Few sources of many: each has its part of `srcs`, one after the other. The compiler's messages name the original file and line.",
-    attrs = {
-        "srcs": attr.label_list(allow_files = [".cc"]),
-        "outs": attr.output_list(mandatory = True),
-        "first": attr.string(doc = "a header to include before all else"),
-    },
-)
-
-def join(name, srcs, count, first = ""):
-    """Joins `srcs` to `count` sources of about as many files each, in order; returns their names. `first` is included before them."""
-    outs = ["%s_unit%s.cc" % (name, "" if count == 1 else str(i + 1)) for i in range(count)]
-    _units(name = name + "_units", srcs = srcs, outs = outs, first = first)
-    return outs
 
 def _seen_by(package):
     """Folders of a service are for that service and the tests; its api and its top are for all."""

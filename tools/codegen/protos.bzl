@@ -1,6 +1,6 @@
 """cc_protos: the C++ of a folder's protos, made with the system's protoc and gRPC's plugin."""
 
-load(":room.bzl", "join")
+load(":join.bzl", "join")
 
 def _import_path(source):
     """The path by which other protos import `source` (strip_import_prefix makes a virtual tree)."""
