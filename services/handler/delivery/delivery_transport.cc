@@ -1,6 +1,7 @@
 #include "services/handler/delivery/delivery_transport.h"
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 #include <utility>
 
@@ -167,6 +168,22 @@ std::shared_ptr<DeliverySink> RedactingSink(const std::vector<DeliveryAttempt>& 
   }
   if (definitions.empty()) return sink;
   return std::make_shared<Sink>(std::move(definitions), std::move(sink));
+}
+
+MonotonicMicros MonotonicNow() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+MonotonicMicros TimeoutMicros(absl::Duration timeout) {
+  return absl::ToInt64Microseconds(std::clamp(timeout, absl::ZeroDuration(), absl::Hours(20 * 24)));
+}
+
+int PollMillis(MonotonicMicros at) {
+  constexpr MonotonicMicros kMax = 60'000'000;
+  const MonotonicMicros now = MonotonicNow();
+  return static_cast<int>(at <= now ? 0 : (std::min(at - now, kMax) + 999) / 1000);
 }
 
 }  // namespace escapement::handler

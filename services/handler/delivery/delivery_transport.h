@@ -1,11 +1,12 @@
 // DeliveryTransport: how events reach consumers, with its attempts (DeliveryAttempt) and their
-// results (DeliveryResult, DeliverySink). Also the flag --delivery_allowed_addresses, and
-// RedactingSink.
+// results (DeliveryResult, DeliverySink). Also the flag --delivery_allowed_addresses,
+// RedactingSink, and times of the monotonic clock.
 
 #ifndef SERVICES_HANDLER_DELIVERY_DELIVERY_TRANSPORT_H_
 #define SERVICES_HANDLER_DELIVERY_DELIVERY_TRANSPORT_H_
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -154,6 +155,19 @@ void Redact(const std::vector<std::string>& parts, std::string* text);
 // accepted and have none.
 std::shared_ptr<DeliverySink> RedactingSink(const std::vector<DeliveryAttempt>& attempts,
                                             std::shared_ptr<DeliverySink> sink);
+
+// Times of the monotonic clock, for timeouts of transports: microseconds since some moment in the
+// past.
+using MonotonicMicros = int64_t;
+inline constexpr MonotonicMicros kNeverMicros = std::numeric_limits<int64_t>::max();
+
+MonotonicMicros MonotonicNow();
+
+// A timeout in microseconds, from 0 to 20 days: libcurl counts milliseconds in an int.
+MonotonicMicros TimeoutMicros(absl::Duration timeout);
+
+// Milliseconds to wait until `at`, rounded up; from 0 to a minute.
+int PollMillis(MonotonicMicros at);
 
 }  // namespace escapement::handler
 

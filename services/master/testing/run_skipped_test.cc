@@ -46,7 +46,7 @@ TEST(RunSkipped, ASkippedOccurrenceIsARunOfItsOwnWhateverItsEvents) {
     bool throttled;
   };
   for (const auto& [n, throttled] : std::vector<Case>{{1, false}, {8, false}, {8, true}}) {
-    RunWorld bench(n, [&](v1::Schedule& schedule) {
+    RunWorld bench(n, [&, throttled = throttled](v1::Schedule& schedule) {
       if (throttled) schedule.set_policy("tenants/default/policies/p");
     });
     const absl::Time first = bench.start + absl::Minutes(1);

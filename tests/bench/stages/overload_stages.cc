@@ -35,7 +35,7 @@ void AddLateness(const std::string& name, const LatenessOf& late, const Bound& p
 void AddMemory(const std::string& name, const Resident& before, const Resident& peak,
                const Resident& after, Figures& figures) {
   for (const auto& [service, bytes] : peak) {
-    const auto value = [&service](const Resident& of) {
+    const auto value = [&service = service](const Resident& of) {
       const auto found = of.find(service);
       return found == of.end() ? 0 : MiB(found->second);
     };
@@ -179,9 +179,9 @@ absl::Status MeasureSpike(OverloadBed& bed, const OverloadSizes& sizes, Figures&
   ASSIGN_OR_RETURN(const auto counts,
                    bed.AwaitArrivals(*traffic.spike, traffic.events, kOverloadDrainMax));
   bed.PassUntil(traffic.steady.end());
-  RETURN_IF_ERROR(bed.AwaitArrivals(*traffic.steady.receiver, traffic.steady.events,
-                                    kOverloadDrainMax)
-                      .status());
+  RETURN_IF_ERROR(
+      bed.AwaitArrivals(*traffic.steady.receiver, traffic.steady.events, kOverloadDrainMax)
+          .status());
   const Resident peak = bed.TakePeak();
   ASSIGN_OR_RETURN(const auto arrivals, traffic.steady.receiver->Arrivals());
 

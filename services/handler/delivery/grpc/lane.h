@@ -18,7 +18,6 @@
 #include "common/net/name_resolver.h"
 #include "services/handler/delivery/delivery_transport.h"
 #include "services/handler/delivery/grpc/grpc_transport.h"
-#include "services/handler/delivery/monotonic_time.h"
 
 namespace grpc {
 class Channel;

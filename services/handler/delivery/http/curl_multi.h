@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "common/net/address_rule.h"
-#include "services/handler/delivery/monotonic_time.h"
+#include "services/handler/delivery/delivery_transport.h"
 
 namespace escapement::handler {
 

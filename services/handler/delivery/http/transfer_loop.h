@@ -35,7 +35,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/net/address_rule.h"
-#include "services/handler/delivery/monotonic_time.h"
+#include "services/handler/delivery/delivery_transport.h"
 
 namespace escapement::handler {
 

@@ -16,7 +16,6 @@
 
 #include "absl/functional/function_ref.h"
 #include "services/handler/delivery/delivery_transport.h"
-#include "services/handler/delivery/monotonic_time.h"
 
 namespace escapement::handler {
 

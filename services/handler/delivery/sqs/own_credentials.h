@@ -14,8 +14,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "services/handler/delivery/delivery_transport.h"
 #include "services/handler/delivery/http/transfer_loop.h"
-#include "services/handler/delivery/monotonic_time.h"
 
 namespace escapement::handler {
 

@@ -26,7 +26,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "services/handler/delivery/delivery_transport.h"
-#include "services/handler/delivery/monotonic_time.h"
 
 namespace escapement::handler {
 

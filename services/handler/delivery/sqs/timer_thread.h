@@ -13,7 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "services/handler/delivery/monotonic_time.h"
+#include "services/handler/delivery/delivery_transport.h"
 
 namespace escapement::handler {
 
