@@ -144,6 +144,21 @@ class AccessTest : public testing::Test {
     return answer.ok() ? *std::move(answer) : Response();
   }
 
+  // Waits until the list's first page has so many entries.
+  template <typename Page>
+  static absl::StatusOr<Page> AwaitPage(const std::string& method, const std::string& request,
+                                        int count, int (Page::*size)() const) {
+    const auto message = ReadRequestText(*Method(method), "", request);
+    auto page = AwaitOk([&]() -> absl::StatusOr<Page> {
+      auto answer = standalone_->Call<Page>(method, *message);
+      if (answer.ok() && (*answer.*size)() < count)
+        return absl::UnavailableError("so far: " + answer->DebugString());
+      return answer;
+    });
+    EXPECT_TRUE(page.ok()) << method << " " << request << ": " << page.status();
+    return page;
+  }
+
   static void MakeThings(const std::string& tenant) {
     Do<v1::Schedule>("CreateSchedule", tenant, R"(parent: "tenants/TENANT" schedule_id: "s"
         schedule { cron: "0 3 1 1 *" event_count: 3
@@ -165,6 +180,9 @@ class AccessTest : public testing::Test {
       const v1::Run run =
           Do<v1::Run>("TriggerSchedule", tenant, R"(name: "tenants/TENANT/schedules/s")");
       (*runs_)[tenant] = LastPart(run.name());
+      AwaitPage<v1::ListRunEventsResponse>("ListRunEvents",
+                                           absl::StrCat("parent: '", run.name(), "'"), 3,
+                                           &v1::ListRunEventsResponse::events_size);
     }
     MakeDeadLetters(tenant);
     MakeTargets(tenant);
@@ -177,14 +195,10 @@ class AccessTest : public testing::Test {
           due_time { seconds: 1 } target { http { uri: "http://127.0.0.1:9/" } }
           retry_policy { max_attempts: 1 max_age { nanos: 1000000 } } })");
     }
-    v1::ListDeadLettersRequest list;
-    list.set_parent("tenants/" + tenant);
-    const auto letters = AwaitOk([&]() -> absl::StatusOr<v1::ListDeadLettersResponse> {
-      auto page = standalone_->Call<v1::ListDeadLettersResponse>("ListDeadLetters", list);
-      if (page.ok() && page->dead_letters_size() < 3) return absl::UnavailableError("not yet");
-      return page;
-    });
-    ASSERT_TRUE(letters.ok()) << letters.status();
+    const auto letters = AwaitPage<v1::ListDeadLettersResponse>(
+        "ListDeadLetters", absl::StrCat("parent: 'tenants/", tenant, "'"), 3,
+        &v1::ListDeadLettersResponse::dead_letters_size);
+    ASSERT_TRUE(letters.ok());
     (*letters_)[tenant] = letters->dead_letters(0).name();
     for (int i = 0; i < 2; ++i) {
       const v1::Operation operation = Do<v1::Operation>(
@@ -206,14 +220,9 @@ class AccessTest : public testing::Test {
   static void MakeTargets(const std::string& tenant) {
     Do<v1::Event>("CreateEvent", tenant, R"(parent: "tenants/TENANT" event_id: "t"
         event { due_time { seconds: 1 } target { grpc { uri: "127.0.0.1:9" } } })");
-    v1::ListTargetsRequest list;
-    list.set_parent("tenants/" + tenant);
-    const auto listed = AwaitOk([&]() -> absl::StatusOr<v1::ListTargetsResponse> {
-      auto page = standalone_->Call<v1::ListTargetsResponse>("ListTargets", list);
-      if (page.ok() && page->targets_size() < 2) return absl::NotFoundError(page->DebugString());
-      return page;
-    });
-    EXPECT_TRUE(listed.ok()) << listed.status();
+    AwaitPage<v1::ListTargetsResponse>("ListTargets",
+                                       absl::StrCat("parent: 'tenants/", tenant, "'"), 2,
+                                       &v1::ListTargetsResponse::targets_size);
   }
 
   static const google::protobuf::MethodDescriptor* Method(const std::string& name) {
