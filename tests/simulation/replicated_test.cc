@@ -16,8 +16,8 @@ namespace replicated_test {
 
 // A sample: `tools/dev sim --cast=replicated --seeds=3000` runs more. In every fourth seed the
 // replicas have machines and clocks of their own (cast.cc).
-constexpr uint64_t kLastSeed = 300;
-// With fewer runs not every situation can be expected. Each of four shards has enough.
+constexpr uint64_t kLastSeed = 80;
+// With fewer runs not every situation can be expected.
 constexpr uint64_t kRunsToCover = 70;
 
 // Collected over all seeds of this process.

@@ -33,8 +33,8 @@ COMMON = ["@com_google_protobuf//:protobuf"] + ["@com_google_absl//absl/" + labe
 # The compiler's options of sources that are compiled with the precompiled header of the same name (BUILD.bazel).
 OPTIONS = {
     "optimised": [],
-    "quickly_compiled": ["-O1"],
-    "tests": ["-O1"],
+    "quickly_compiled": ["-Og"],
+    "tests": ["-Og"],
 }
 
 def _seen_by(package):
@@ -79,7 +79,7 @@ def room(deps = [], apart = [], generated = [], data = [], units = 1):
         deps = deps + COMMON + ["//tools/bazel:" + headers],
     )
 
-def room_test(deps = [], name = None, apart = [], units = 1, size = "medium", **kwargs):
+def room_test(deps = [], name = None, srcs = None, apart = [], units = 1, size = "medium", **kwargs):
     """The test program of a folder: its sources *_test.cc. It comes after the folder's room(), if it has one.
 
     Each source has a namespace of its own, called as the file. `tools/test //the/folder --test_filter=Suite.Case` runs one case.
@@ -87,7 +87,8 @@ def room_test(deps = [], name = None, apart = [], units = 1, size = "medium", **
     Args:
       deps: what only the tests include; the folder's own library is added.
       name: the folder's with _test, if not given.
-      apart: sources *_test.cc that belong to other rules.
+      srcs: its sources, if the folder has several test programs.
+      apart: sources *_test.cc that belong to other programs.
       units: as in room().
       size: limit of time for each shard, as in Bazel: small 60 s, medium 300 s, large 900 s.
       **kwargs: as in cc_test: data, env, malloc, shard_count, tags. Tests that wait for deadlines with both cores busy have the tag cpu:2.
@@ -97,7 +98,7 @@ def room_test(deps = [], name = None, apart = [], units = 1, size = "medium", **
     native.cc_test(
         name = name,
         size = size,
-        srcs = join(name, native.glob(["*_test.cc"], exclude = apart), units, "tools/bazel/tests.h"),
+        srcs = join(name, srcs or native.glob(["*_test.cc"], exclude = apart), units, "tools/bazel/tests.h"),
         copts = OPTIONS["tests"],
         deps = deps + ([":" + room] if native.existing_rule(room) else []) + COMMON + [
             "//tools/bazel:tests",

@@ -3,12 +3,15 @@
 def _units_impl(ctx):
     outs = ctx.outputs.outs
     sources = ctx.files.srcs
-    first = "#include \\\"%s\\\"" % ctx.attr.first if ctx.attr.first else ""
     for i, out in enumerate(outs):
         part = sources[i * len(sources) // len(outs):(i + 1) * len(sources) // len(outs)]
+        commands = ["echo '#include \"%s\"'" % ctx.attr.first] if ctx.attr.first else []
+        for number, source in enumerate(part):
+            commands += ["echo '#define %s %s_%d'" % (name, name, number) for name in ctx.attr.repeated]
+            commands += ["echo '#line 1 \"%s\"'" % source.path, "cat " + source.path, "echo"]
+            commands += ["echo '#undef %s'" % name for name in ctx.attr.repeated]
         ctx.actions.run_shell(
-            command = "{ echo \"" + first + "\"; for f in \"$@\"; do echo \"#line 1 \\\"$f\\\"\"; cat \"$f\"; echo; done; } > " + out.path,
-            arguments = [source.path for source in part],
+            command = "{ %s; } > %s" % ("; ".join(commands), out.path),
             inputs = part,
             outputs = [out],
             mnemonic = "JoinSources",
@@ -21,11 +24,12 @@ _units = rule(
         "srcs": attr.label_list(allow_files = [".cc"]),
         "outs": attr.output_list(mandatory = True),
         "first": attr.string(doc = "a header to include before all else"),
+        "repeated": attr.string_list(doc = "names that sources give to things of their own; they get the source's number"),
     },
 )
 
-def join(name, srcs, count, first = ""):
-    """Joins `srcs` to `count` sources of about as many files each, in order; returns their names. `first` is included before them."""
+def join(name, srcs, count, first = "", repeated = []):
+    """Joins `srcs` to `count` sources of about as many files each, in order; returns their names. `first` is included before them; each source may define the names `repeated` for itself."""
     outs = ["%s_unit%s.cc" % (name, "" if count == 1 else str(i + 1)) for i in range(count)]
-    _units(name = name + "_units", srcs = srcs, outs = outs, first = first)
+    _units(name = name + "_units", srcs = srcs, outs = outs, first = first, repeated = repeated)
     return outs

@@ -78,7 +78,8 @@ def cc_protos(proto_deps = [], deps = [], services = False):
     options = {"copts": ["-w"], "strip_include_prefix": "/proto"}
     native.cc_library(
         name = name,
-        srcs = [":pb_cc"],
+        # protoc gives these names to tables of each file.
+        srcs = join(name, [":pb_cc"], 1, repeated = ["file_default_instances", "schemas"]),
         hdrs = [":pb_h"],
         deps = deps + ["@com_google_protobuf//:protobuf"],
         **options
