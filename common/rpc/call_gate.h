@@ -1,3 +1,5 @@
+// CallGate decides which calls a server admits.
+//
 // Caller: who makes a call, and what it may do.
 
 #ifndef COMMON_RPC_CALL_GATE_H_

@@ -1,3 +1,5 @@
+// StoreHistory knows what a store must hold after each commit.
+//
 // StoreEnd: knows whether a store has ended its process. In a test the process goes on: the calls
 // of the store and its callers hang for ever, on threads that never stop.
 //

@@ -1,4 +1,4 @@
-// LatestNowLow: how far store time must be for the commits of a batch (CommitRequest::now_low).
+// CommitEngine decides commits: it refuses those whose fence or condition does not hold.
 
 #ifndef COMMON_KV_ENGINE_COMMIT_ENGINE_H_
 #define COMMON_KV_ENGINE_COMMIT_ENGINE_H_

@@ -1,3 +1,5 @@
+// SnapshotKeeper makes, uploads and fetches snapshots of a copy.
+//
 // FileHashes: SHA-256 of files, each computed once. A file is known by its device, inode, size and
 // time of change; RocksDB's table files never change, and a checkpoint shares them by hard links.
 //

@@ -1,3 +1,5 @@
+// RocksDatabase is a RocksDB with our column families.
+//
 // StoreSize: how much a store's database holds, for metrics.
 
 #ifndef COMMON_KV_ROCKS_ROCKS_DATABASE_H_

@@ -1,3 +1,5 @@
+// StoreConnection is a KvStore that another process serves.
+//
 // StoreAdmin: what an operator may ask of a store, beside its clock. The store's process implements
 // it (services/store), and so do the clients of the store (grpc_kv_store.h), for the master.
 //

@@ -1,3 +1,5 @@
+// EndBatch plans the commit that makes ends durable.
+//
 // ClaimEndOf: the record which events of a claim have ended.
 //
 // Pure.

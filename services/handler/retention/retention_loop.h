@@ -1,3 +1,5 @@
+// RetentionLoop deletes outcomes that are older than their tenant keeps them.
+//
 // Retentions: how long the outcomes of each tenant are kept.
 //
 // Pure.

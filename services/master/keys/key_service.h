@@ -1,3 +1,5 @@
+// KeyService makes, shows and revokes API keys.
+//
 // BootstrapKeyLoop: the first key of an installation. It reads a key from a file that the operator
 // names and stores it as an admin's key for all tenants, once. If the file appears or changes
 // later, the new key is stored within a second, too.

@@ -1,3 +1,5 @@
+// OperationService shows and cancels operations; other calls begin them.
+//
 // Operations: records, and how users see them. Pure.
 
 #ifndef SERVICES_MASTER_OPERATIONS_OPERATION_SERVICE_H_

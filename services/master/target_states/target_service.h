@@ -1,3 +1,5 @@
+// TargetService shows how the endpoints of events answer.
+//
 // ShowTarget: the status of one target, from the rows of the handlers that use it.
 //
 // Pure.

@@ -1,3 +1,5 @@
+// DeliveryPeers is a quick peer of each transport.
+//
 // ReceiverProcess: //tests/fixtures:receiver as a process of its own, and its counters.
 
 #ifndef TESTS_BENCH_BEDS_DELIVERY_PEERS_H_

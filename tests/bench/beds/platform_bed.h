@@ -1,3 +1,5 @@
+// PlatformBed is the platform that a benchmark measures.
+//
 // Caller: how the client of a benchmark calls a platform: by plaintext and without credentials, or
 // over TLS and with an API key.
 //

@@ -1,3 +1,5 @@
+// ReplicaSet is the simulated store of several replicas.
+//
 // ReplicaHost: a machine with one replica of the store. The classes are those of production, except
 // for the copy in memory (common/kv/replica/testing) and the log (MemLog). The folder outlives its
 // processes.

@@ -20,6 +20,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "common/base/check.h"
+#include "common/net/curl_options.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/delivery/email/mail_message.h"
 #include "services/handler/delivery/email/mail_queue.h"
@@ -50,19 +51,13 @@ struct IdleSession {
   MonotonicMicros close_at = 0;
 };
 
-CURLM* NewMulti() {
-  static const CURLcode global = curl_global_init(CURL_GLOBAL_DEFAULT);
-  CHECK(global == CURLE_OK);
-  return curl_multi_init();
-}
-
 }  // namespace
 
 // The thread with its connections and its queue.
 class EmailTransport::Loop {
  public:
   explicit Loop(const Options& options)
-      : options_(options), multi_(NewMulti()), queue_(options.connections_per_server_max) {
+      : options_(options), multi_(NewCurlMulti()), queue_(options.connections_per_server_max) {
     thread_ = std::thread([this] { Run(); });
   }
 

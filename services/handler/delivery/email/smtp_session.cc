@@ -79,19 +79,14 @@ SmtpSession::~SmtpSession() {
 
 absl::Status SmtpSession::Connect(const Options& options) {
   RETURN_IF_ERROR(CheckTarget(target()));
-  addresses_ = options.addresses;
+  socket_.addresses = options.addresses;
   const long millis = static_cast<long>(std::clamp<int64_t>(
       absl::ToInt64Milliseconds(options.timeout), 1, absl::ToInt64Milliseconds(absl::Hours(24))));
   const std::string url = absl::StrCat(target().smtp_uri(), "/", options.ehlo_name);
+  SetCommonOptions(easy_, "smtp,smtps");
   curl_easy_setopt(easy_, CURLOPT_URL, url.c_str());
   curl_easy_setopt(easy_, CURLOPT_CONNECT_ONLY, 1L);
   curl_easy_setopt(easy_, CURLOPT_FRESH_CONNECT, 1L);
-  curl_easy_setopt(easy_, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(easy_, CURLOPT_NOPROGRESS, 1L);
-  // The end of a session does not wait for a name server that has not answered.
-  curl_easy_setopt(easy_, CURLOPT_QUICK_EXIT, 1L);
-  curl_easy_setopt(easy_, CURLOPT_PROXY, "");
-  curl_easy_setopt(easy_, CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
   curl_easy_setopt(easy_, CURLOPT_TIMEOUT_MS, millis);
   curl_easy_setopt(easy_, CURLOPT_CONNECTTIMEOUT_MS, millis);
   curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, error_);
@@ -112,12 +107,9 @@ absl::Status SmtpSession::Connect(const Options& options) {
 }
 
 absl::Status SmtpSession::SetSecurity() {
-  CHECK(curl_easy_setopt(easy_, CURLOPT_PROTOCOLS_STR, "smtp,smtps") == CURLE_OK);
   curl_easy_setopt(easy_, CURLOPT_USE_SSL,
                    static_cast<long>(target().plaintext() ? CURLUSESSL_NONE : CURLUSESSL_ALL));
   curl_easy_setopt(easy_, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
-  curl_easy_setopt(easy_, CURLOPT_SSL_VERIFYPEER, 1L);
-  curl_easy_setopt(easy_, CURLOPT_SSL_VERIFYHOST, 2L);
   // A resumed session has the client certificate of the target that began it.
   curl_easy_setopt(easy_, CURLOPT_SSL_SESSIONID_CACHE, 0L);
   const storage::v1::TlsRecord& tls = target().tls();
@@ -135,15 +127,9 @@ absl::Status SmtpSession::SetSecurity() {
   return absl::OkStatus();
 }
 
-// The address that is checked is the one that is connected to.
-curl_socket_t SmtpSession::OnOpen(void* self, curlsocktype, curl_sockaddr* address) {
+curl_socket_t SmtpSession::OnOpen(void* self, curlsocktype purpose, curl_sockaddr* address) {
   auto* session = static_cast<SmtpSession*>(self);
-  if (session->addresses_ != nullptr && !session->addresses_->Allows(address->addr)) {
-    session->address_refused_ = true;
-    return CURL_SOCKET_BAD;
-  }
-  session->address_allowed_ = true;
-  const int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+  const int fd = CheckedSocket::Open(&session->socket_, purpose, address);
   if (fd >= 0) session->opened_.push_back(fd);
   return fd;
 }
@@ -212,7 +198,7 @@ DeliveryResult SmtpSession::ResultOfConnect(CURLcode code) const {
   if (code == CURLE_OK || code == CURLE_LOGIN_DENIED)
     return failed("the server offers no login by AUTH PLAIN or AUTH LOGIN");
   if (IsSecurityError(code)) return failed(why);
-  if (address_refused_ && !address_allowed_) {
+  if (socket_.refused && !socket_.allowed) {
     return {.status = DeliveryStatus::kFailed,
             .message = "the address of the target is not allowed"};
   }

@@ -25,6 +25,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/net/address_rule.h"
+#include "common/net/curl_options.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/delivery/delivery_transport.h"
 #include "services/handler/delivery/email/smtp_exchange.h"
@@ -90,10 +91,8 @@ class SmtpSession {
   const std::shared_ptr<const storage::v1::DefinitionRecord> definition_;
   CURL* const easy_;
   CURLM* multi_ = nullptr;
-  const AddressRule* addresses_ = nullptr;
   char error_[CURL_ERROR_SIZE] = {};
-  bool address_refused_ = false;
-  bool address_allowed_ = false;
+  CheckedSocket socket_;
   std::vector<int> opened_;  // sockets; libcurl may try two addresses at once
   int fd_ = -1;              // the socket, once connected
   bool login_begun_ = false;

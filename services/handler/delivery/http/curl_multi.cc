@@ -1,17 +1,12 @@
 #include "services/handler/delivery/http/curl_multi.h"
 
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 namespace escapement::handler {
 
 CurlMulti::CurlMulti(int epoll, int connections_max, std::shared_ptr<const AddressRule> addresses)
-    : epoll_(epoll), addresses_(std::move(addresses)), multi_([] {
-        static const CURLcode global = curl_global_init(CURL_GLOBAL_DEFAULT);
-        (void)global;
-        return curl_multi_init();
-      }()) {
+    : epoll_(epoll), addresses_(std::move(addresses)), multi_(NewCurlMulti()) {
   curl_multi_setopt(multi_, CURLMOPT_SOCKETFUNCTION, &CurlMulti::OnSocket);
   curl_multi_setopt(multi_, CURLMOPT_SOCKETDATA, this);
   curl_multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, &CurlMulti::OnTimerSet);
@@ -23,12 +18,7 @@ CurlMulti::~CurlMulti() { curl_multi_cleanup(multi_); }
 
 CURL* CurlMulti::NewHandle(long connect_timeout_millis) {
   CURL* const easy = curl_easy_init();
-  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 1L);
-  // The end of a transfer does not wait for a name server that has not answered.
-  curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
-  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(easy, CURLOPT_PROXY, "");
+  SetCommonOptions(easy, "http,https");
   curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, connect_timeout_millis);
   curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &CurlMulti::OnOpen);
   curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, &CurlMulti::OnClose);
@@ -37,8 +27,7 @@ CURL* CurlMulti::NewHandle(long connect_timeout_millis) {
 }
 
 void CurlMulti::UseOwner(CURL* easy, CurlSocketOwner& owner) {
-  owner.multi = this;
-  owner.refused = false;
+  owner = {.multi = this, .checked = {.addresses = addresses_.get()}};
   curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, &owner);
 }
 
@@ -77,12 +66,9 @@ void CurlMulti::OnTimer() {
   curl_multi_socket_action(multi_, CURL_SOCKET_TIMEOUT, 0, &running);
 }
 
-// The address that is checked is the one that is connected to.
-curl_socket_t CurlMulti::OnOpen(void* data, curlsocktype, curl_sockaddr* address) {
+curl_socket_t CurlMulti::OnOpen(void* data, curlsocktype purpose, curl_sockaddr* address) {
   auto* const owner = static_cast<CurlSocketOwner*>(data);
-  owner->refused = !owner->multi->addresses_->Allows(address->addr);
-  if (owner->refused) return CURL_SOCKET_BAD;
-  const int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+  const int fd = CheckedSocket::Open(&owner->checked, purpose, address);
   if (fd >= 0) owner->multi->SocketOf(fd) = Socket{.ours = true};
   return fd;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/net/address_rule.h"
+#include "common/net/curl_options.h"
 #include "services/handler/delivery/delivery_transport.h"
 
 namespace escapement::handler {
@@ -22,7 +23,7 @@ class CurlMulti;
 // Belongs to one handle, and lives while the handle connects.
 struct CurlSocketOwner {
   CurlMulti* multi = nullptr;
-  bool refused = false;  // the last address that was tried is not allowed
+  CheckedSocket checked;
 };
 
 class CurlMulti {

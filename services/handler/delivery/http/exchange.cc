@@ -17,10 +17,7 @@ HttpExchange::HttpExchange(const HttpTransport::Options& options, CurlMulti& mul
           multi.NewHandle(static_cast<long>(absl::ToInt64Milliseconds(options.connect_timeout)))) {
   curl_easy_setopt(easy_, CURLOPT_PRIVATE, this);
   curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, error_);
-  curl_easy_setopt(easy_, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(easy_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
-  curl_easy_setopt(easy_, CURLOPT_SSL_VERIFYPEER, 1L);
-  curl_easy_setopt(easy_, CURLOPT_SSL_VERIFYHOST, 2L);
   curl_easy_setopt(easy_, CURLOPT_WRITEFUNCTION, &HttpExchange::OnBody);
   curl_easy_setopt(easy_, CURLOPT_WRITEDATA, this);
   curl_easy_setopt(easy_, CURLOPT_PREREQFUNCTION, &HttpExchange::BeforeRequest);
@@ -143,7 +140,7 @@ DeliveryResult HttpExchange::ResultOf(CURLcode code) const {
     const bool has_token = !attempt_.attempt.token.empty();
     return maker_.ResultOf(AnswerOf(Status(), has_token), has_token);
   }
-  if (sockets_.refused) return AddressRefused();
+  if (sockets_.checked.refused) return AddressRefused();
   DeliveryResult result;
   result.status = code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL
                       ? DeliveryStatus::kRejected

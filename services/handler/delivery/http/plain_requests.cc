@@ -108,7 +108,7 @@ bool PlainRequests::OnConnected(CURL* easy, CURLcode code) {
   free_.push_back(easy);
   if (fd < 0) {
     LeavePool(connecting->pool);
-    if (connecting->sockets.refused) {
+    if (connecting->sockets.checked.refused) {
       End(std::move(connecting->outgoing->attempt), AddressRefused(), HttpEnd::kOther);
       return true;
     }

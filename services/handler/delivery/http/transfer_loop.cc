@@ -1,7 +1,6 @@
 #include "services/handler/delivery/http/transfer_loop.h"
 
 #include <pthread.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -20,12 +19,7 @@ TransferEnd Stopped(bool unsent) {
 
 }  // namespace
 
-TransferLoop::TransferLoop(Options options)
-    : options_(std::move(options)), multi_([] {
-        static const CURLcode global = curl_global_init(CURL_GLOBAL_DEFAULT);
-        (void)global;
-        return curl_multi_init();
-      }()) {
+TransferLoop::TransferLoop(Options options) : options_(std::move(options)), multi_(NewCurlMulti()) {
   curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<long>(options_.connections_max));
   thread_ = std::thread([this] { Run(); });
 }
@@ -126,12 +120,12 @@ void TransferLoop::StartOne(Waiting waiting) {
   CURL* const easy = TakeHandle();
   auto running = std::make_unique<Running>();
   running->transfer = std::move(waiting.transfer);
-  running->addresses = options_.addresses.get();
+  running->socket.addresses = options_.addresses.get();
   curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, std::max<long>((waiting.deadline - now) / 1000, 1));
   absl::Status started = running->transfer->Prepare(easy);
   if (started.ok()) {
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, running->error);
-    curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, running.get());
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, &running->socket);
     const CURLMcode added = curl_multi_add_handle(multi_, easy);
     if (added != CURLM_OK) started = absl::InternalError(curl_multi_strerror(added));
   }
@@ -164,7 +158,7 @@ void TransferLoop::End(CURL* easy, CURLcode code) {
   const std::unique_ptr<Running> running = std::move(found->second);
   running_.erase(found);
   // A name may have addresses of both kinds; one that is allowed may have been written to.
-  const bool refused = code != CURLE_OK && running->address_refused && !running->address_allowed;
+  const bool refused = code != CURLE_OK && running->socket.refused && !running->socket.allowed;
   TransferEnd end{.code = code, .error = {}, .unsent = refused, .refused = refused};
   if (refused) {
     end.error = "the address of the target is not allowed";
@@ -194,32 +188,11 @@ CURL* TransferLoop::TakeHandle() {
     easy = free_.back();
     free_.pop_back();
   }
-  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 1L);
-  // The end of a transfer does not wait for a name server that has not answered.
-  curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
-  CHECK(curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, options_.protocols.c_str()) == CURLE_OK)
-      << options_.protocols;
-  curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-  curl_easy_setopt(easy, CURLOPT_PROXY, "");
-  curl_easy_setopt(easy, CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
-  curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
-  curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
+  SetCommonOptions(easy, options_.protocols.c_str());
   curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
                    static_cast<long>(absl::ToInt64Milliseconds(options_.connect_timeout)));
-  curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &TransferLoop::OnOpen);
+  curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &CheckedSocket::Open);
   return easy;
-}
-
-// The address that is checked is the one that is connected to. libcurl closes the socket.
-curl_socket_t TransferLoop::OnOpen(void* data, curlsocktype, curl_sockaddr* address) {
-  auto* running = static_cast<Running*>(data);
-  if (running->addresses != nullptr && !running->addresses->Allows(address->addr)) {
-    running->address_refused = true;
-    return CURL_SOCKET_BAD;
-  }
-  running->address_allowed = true;
-  return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
 }  // namespace escapement::handler

@@ -35,6 +35,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/net/address_rule.h"
+#include "common/net/curl_options.h"
 #include "services/handler/delivery/delivery_transport.h"
 
 namespace escapement::handler {
@@ -92,9 +93,7 @@ class TransferLoop {
   // libcurl has its address while the handle is in multi_.
   struct Running {
     std::unique_ptr<Transfer> transfer;
-    const AddressRule* addresses = nullptr;
-    bool address_refused = false;
-    bool address_allowed = false;
+    CheckedSocket socket;
     char error[CURL_ERROR_SIZE] = {};
   };
 
@@ -109,7 +108,6 @@ class TransferLoop {
   void End(CURL* easy, CURLcode code);
   CURL* TakeHandle();
   void FreeHandle(CURL* easy);
-  static curl_socket_t OnOpen(void* running, curlsocktype purpose, curl_sockaddr* address);
 
   const Options options_;
   CURLM* const multi_;

@@ -1,3 +1,5 @@
+// OwnCredentials are the platform's own keys of AWS: from the environment, a container or STS.
+//
 // SqsCredentials: keys of AWS. Pure functions.
 //
 // They are secrets: no text of errors and logs may have them.

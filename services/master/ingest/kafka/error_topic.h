@@ -34,7 +34,7 @@
 #include "absl/time/time.h"
 #include "common/kafka/client.h"
 #include "common/runtime/runtime.h"
-#include "services/master/ingest/kafka/ingest_batch.h"
+#include "services/master/ingest/kafka/kafka_batch.h"
 
 namespace escapement::master {
 

@@ -21,7 +21,7 @@
 #include "services/master/ingest/kafka/answer_inbox.h"
 #include "services/master/ingest/kafka/consumer.h"
 #include "services/master/ingest/kafka/error_topic.h"
-#include "services/master/ingest/kafka/ingest_batch.h"
+#include "services/master/ingest/kafka/kafka_batch.h"
 #include "services/master/ingest/kafka/options.h"
 #include "services/master/ingest/kafka/partition_set.h"
 

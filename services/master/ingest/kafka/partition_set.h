@@ -17,7 +17,7 @@
 
 #include "absl/time/time.h"
 #include "services/master/ingest/kafka/consumer.h"
-#include "services/master/ingest/kafka/ingest_batch.h"
+#include "services/master/ingest/kafka/kafka_batch.h"
 
 namespace escapement::master {
 

@@ -1,8 +1,8 @@
 // The messages that an ingestion works on: each one (IngestItem), the partition that it comes from
 // (IngestPartition), and those that go to the store together (KafkaBatch).
 
-#ifndef SERVICES_MASTER_INGEST_KAFKA_INGEST_BATCH_H_
-#define SERVICES_MASTER_INGEST_KAFKA_INGEST_BATCH_H_
+#ifndef SERVICES_MASTER_INGEST_KAFKA_KAFKA_BATCH_H_
+#define SERVICES_MASTER_INGEST_KAFKA_KAFKA_BATCH_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -98,4 +98,4 @@ class KafkaBatch {
 
 }  // namespace escapement::master
 
-#endif  // SERVICES_MASTER_INGEST_KAFKA_INGEST_BATCH_H_
+#endif  // SERVICES_MASTER_INGEST_KAFKA_KAFKA_BATCH_H_

@@ -1,4 +1,4 @@
-#include "services/master/ingest/kafka/ingest_batch.h"
+#include "services/master/ingest/kafka/kafka_batch.h"
 
 #include <memory>
 #include <string>
@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 
 namespace escapement::master {
-namespace ingest_batch_test {
+namespace kafka_batch_test {
 
 using ::testing::ElementsAre;
 
@@ -102,5 +102,5 @@ TEST_F(KafkaBatchTest, HalvesHaveEachMessageOnce) {
   Release(half);
 }
 
-}  // namespace ingest_batch_test
+}  // namespace kafka_batch_test
 }  // namespace escapement::master

@@ -1,4 +1,4 @@
-#include "services/master/ingest/kafka/ingest_batch.h"
+#include "services/master/ingest/kafka/kafka_batch.h"
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
