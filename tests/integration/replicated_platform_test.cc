@@ -147,6 +147,25 @@ class TwoStandalonesTest : public ReplicatedTest {
   }
 };
 
+TEST(ReplicatedStartTest, StandaloneServesOnceItsDatabaseIsThere) {
+  auto postgres = fixtures::Postgres::Start();
+  ASSERT_TRUE(postgres.ok()) << postgres.status();
+  Platform platform(
+      {.bin = BuiltFolder(),
+       .folder = NewFolder("early"),
+       .extra_arguments = {{"standalone",
+                            {absl::StrCat("--replicate_through=", (*postgres)->Url("later")),
+                             "--store_id={name}", "--advertise={grpc}"}}}});
+  // The first start shows the port that the second one advertises.
+  ASSERT_TRUE(platform.Restart("standalone").ok());
+  platform.Kill("standalone");
+  ASSERT_TRUE(platform.Restart("standalone").ok());
+  ASSERT_TRUE((*postgres)->Sql("CREATE DATABASE later").ok());
+  const absl::Status ready = platform.AwaitReady("standalone");
+  EXPECT_TRUE(ready.ok()) << ready;
+  if (HasFailure()) platform.ShowLogs({"standalone"});
+}
+
 TEST_F(TwoStandalonesTest, TheOtherGoesOnWhenTheLeaderIsKilled) {
   CreateEvents(600);
   EXPECT_TRUE(AwaitDistinct(50));

@@ -117,7 +117,7 @@ Replication::~Replication() = default;
 
 absl::StatusOr<std::unique_ptr<kv::SharedLog>> OpenSharedLog(const Replication::Options& options,
                                                              Runtime& runtime) {
-  return kv::PgLog::Make(runtime, {.url = options.url, .store = options.log_name});
+  return kv::PgLog::Make(runtime, {.url = options.url, .store = options.log_name, .migrate = true});
 }
 
 absl::Status MigrateSharedLog(const Replication::Options& options) {

@@ -21,6 +21,7 @@ std::string NewStoreName();
 class PgRig final : public LogRig {
  public:
   struct Options {
+    bool migrate = false;
     absl::Duration lock_timeout = absl::Milliseconds(200);
     absl::Duration silence_max = absl::Seconds(10);
   };

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "common/kv/log/pg/pg_connection.h"
 #include "common/kv/log/pg/pg_findings.h"
 #include "gtest/gtest.h"
@@ -59,13 +60,42 @@ TEST(PgSchema, NewerSchemaIsRefused) {
 }
 
 TEST(PgSchema, SeveralProcessesMigrateAtOnce) {
+  constexpr int kRounds = 50, kProcesses = 16;
   const std::string url = NewDatabase();
-  std::vector<absl::StatusOr<int>> results(4, -2);
-  std::vector<std::thread> threads;
-  for (auto& result : results)
-    threads.emplace_back([&] { result = MigratePgSchema(url, PgSchemaSteps()); });
-  for (std::thread& thread : threads) thread.join();
-  for (const auto& result : results) EXPECT_TRUE(result.ok()) << result.status();
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<absl::StatusOr<int>> results(kProcesses, -2);
+    std::vector<std::thread> threads;
+    absl::Notification begin;
+    for (auto& result : results) {
+      threads.emplace_back([&] {
+        begin.WaitForNotification();
+        result = MigratePgSchema(url, PgSchemaSteps());
+      });
+    }
+    begin.Notify();
+    for (std::thread& thread : threads) thread.join();
+    int made = 0;
+    for (const auto& result : results) {
+      ASSERT_TRUE(result.ok()) << "round " << round << ": " << result.status();
+      made += *result == 0;
+    }
+    EXPECT_EQ(made, 1);
+    ASSERT_TRUE(RunSql(url, "DROP SCHEMA escapement CASCADE").ok());
+  }
+}
+
+TEST(PgSchema, LogMakesItOnceTheServerAnswers) {
+  const std::string url = TestPostgres().Url("not_yet");
+  PgRig rig(url, "default", {.migrate = true});
+  const auto read = [&] {
+    return rig.Call<absl::StatusOr<LogState>>(
+        [&](auto done) { rig.log(0).ReadState(std::move(done)); });
+  };
+  EXPECT_EQ(read().status().code(), absl::StatusCode::kUnavailable);
+  ASSERT_TRUE(TestPostgres().Sql("CREATE DATABASE not_yet").ok());
+  const auto state = read();
+  EXPECT_TRUE(state.ok()) << state.status();
+  EXPECT_EQ(rig.Lead(0, "a").term.epoch, 1u);
 }
 
 TEST(PgSchema, RoleWithoutRightsUsesWhatIsThere) {

@@ -169,15 +169,6 @@ CREATE TABLE escapement.log_reports (
   PRIMARY KEY (store, replica)
 ))"};
 
-// Two programs that make a schema or table at once can both see that it is not there. One of them
-// then fails with one of these, and sees it at its next attempt.
-bool LostRace(const absl::Status& status) {
-  for (const char* state : {"(23505)", "(42710)", "(42P06)", "(42P07)", "(XX000)"}) {
-    if (absl::string_view(status.message()).find(state) != absl::string_view::npos) return true;
-  }
-  return false;
-}
-
 // -1 if there is no schema.
 absl::StatusOr<int> Version(PgConnection& connection) {
   ASSIGN_OR_RETURN(const auto exists,
@@ -195,50 +186,38 @@ absl::Status Newer(int version, size_t known) {
       absl::StrCat("the log's schema has version ", version, "; this program knows ", known));
 }
 
-absl::StatusOr<int> TryMigrate(PgConnection& connection, absl::Span<const PgSchemaStep> steps) {
-  const int known = static_cast<int>(steps.size());
-  absl::StatusOr<int> version = Version(connection);
-  if (!version.ok()) return version;
-  if (*version > known) return Newer(*version, steps.size());
-  if (*version == known) return version;
-  if (*version < 0) {
-    // A role without the right to create schemas may use one that is there.
-    ASSIGN_OR_RETURN(const auto schema,
-                     connection.Query("SELECT to_regnamespace('escapement') IS NOT NULL"));
-    if (schema.front().front() != "t")
-      RETURN_IF_ERROR(connection.Query("CREATE SCHEMA IF NOT EXISTS escapement").status());
-    RETURN_IF_ERROR(connection
-                        .Query("CREATE TABLE IF NOT EXISTS escapement.log_version AS "
-                               "SELECT 0 AS version")
-                        .status());
-  }
-  RETURN_IF_ERROR(connection.Query("BEGIN").status());
-  RETURN_IF_ERROR(
-      connection.Query("LOCK TABLE escapement.log_version IN ACCESS EXCLUSIVE MODE").status());
-  version = Version(connection);  // another process may have been faster
-  if (!version.ok()) return version;
-  if (*version > known) return Newer(*version, steps.size());
-  for (int step = *version; step < known; ++step)
-    RETURN_IF_ERROR(connection.Query(steps[static_cast<size_t>(step)]).status());
-  RETURN_IF_ERROR(
-      connection.Query(absl::StrCat("UPDATE escapement.log_version SET version = ", known))
-          .status());
-  RETURN_IF_ERROR(connection.Query("COMMIT").status());
-  return version;
-}
-
 }  // namespace
 
 absl::Span<const PgSchemaStep> PgSchemaSteps() { return kSteps; }
 
 absl::StatusOr<int> MigratePgSchema(const std::string& url, absl::Span<const PgSchemaStep> steps) {
-  constexpr int kAttempts = 10;
-  for (int attempt = 1;; ++attempt) {
-    // A failed attempt ends with its connection, and so does its transaction.
-    ASSIGN_OR_RETURN(auto connection, PgConnection::Open(url, "escapement-migration"));
-    absl::StatusOr<int> version = TryMigrate(*connection, steps);
-    if (version.ok() || attempt == kAttempts || !LostRace(version.status())) return version;
+  const int known = static_cast<int>(steps.size());
+  // An attempt that fails ends with its connection, and so does its transaction.
+  ASSIGN_OR_RETURN(auto connection, PgConnection::Open(url, "escapement-migration"));
+  const auto run = [&](const std::string& sql) { return connection->Query(sql).status(); };
+  ASSIGN_OR_RETURN(int version, Version(*connection));
+  if (version > known) return Newer(version, steps.size());
+  if (version == known) return version;
+  // One program at a time. IF NOT EXISTS is no protection: two could both see that nothing is
+  // there. The lock comes before the transaction, which then sees what its former holder has made.
+  RETURN_IF_ERROR(run("SET lock_timeout = '10s'"));
+  RETURN_IF_ERROR(run("SELECT pg_advisory_lock(hashtext('escapement.log_version'))"));
+  RETURN_IF_ERROR(run("BEGIN"));
+  ASSIGN_OR_RETURN(version, Version(*connection));
+  if (version > known) return Newer(version, steps.size());
+  if (version < 0) {
+    // A role without the right to create schemas may use one that is there.
+    ASSIGN_OR_RETURN(const auto schema,
+                     connection->Query("SELECT to_regnamespace('escapement') IS NOT NULL"));
+    if (schema.front().front() != "t") RETURN_IF_ERROR(run("CREATE SCHEMA escapement"));
+    RETURN_IF_ERROR(run("CREATE TABLE escapement.log_version AS SELECT 0 AS version"));
+    version = 0;
   }
+  for (int step = version; step < known; ++step)
+    RETURN_IF_ERROR(run(steps[static_cast<size_t>(step)]));
+  RETURN_IF_ERROR(run(absl::StrCat("UPDATE escapement.log_version SET version = ", known)));
+  RETURN_IF_ERROR(run("COMMIT"));
+  return version;
 }
 
 }  // namespace escapement::kv

@@ -60,9 +60,10 @@ using PgSchemaStep = const char*;
 absl::Span<const PgSchemaStep> PgSchemaSteps();
 
 // Brings the schema at `url` to the version steps.size(), in one transaction, and
-// returns the version that it had (0: no schema). Two processes may call it at once. Without the
-// right to create a schema it succeeds if there is nothing to do. FAILED_PRECONDITION if the schema
-// is newer than the steps, or the rights do not suffice; UNAVAILABLE without a connection.
+// returns the version that it had (0: no schema). Any number of processes may call it at once.
+// Without the right to create a schema it succeeds if there is nothing to do. FAILED_PRECONDITION
+// if the schema is newer than the steps, or the rights do not suffice; UNAVAILABLE without a
+// connection.
 absl::StatusOr<int> MigratePgSchema(const std::string& url, absl::Span<const PgSchemaStep> steps);
 
 }  // namespace escapement::kv

@@ -134,6 +134,9 @@ absl::StatusOr<std::unique_ptr<PgLog>> PgLog::Make(Runtime& runtime, const Optio
     return absl::InvalidArgumentError(
         "the name of a shared log has 1 to 32 lower-case letters, digits and hyphens");
   }
+  std::function<absl::Status()> migrate = nullptr;
+  if (options.migrate)
+    migrate = [url = options.url] { return MigratePgSchema(url, PgSchemaSteps()).status(); };
   const std::string writer_name = absl::StrCat("escapement-writer-", options.store);
   ASSIGN_OR_RETURN(auto writer_conninfo, MakePgConninfo(options.url, writer_name));
   ASSIGN_OR_RETURN(auto worker_conninfo,
@@ -141,12 +144,14 @@ absl::StatusOr<std::unique_ptr<PgLog>> PgLog::Make(Runtime& runtime, const Optio
   PgSession::Options writer{.conninfo = std::move(writer_conninfo),
                             .thread_name = "log-writer",
                             .statements = pg::WriterStatements(),
+                            .before_connect = migrate,
                             .setup = Setup(options),
                             .silence_max = options.silence_max};
   writer.in_flight_max = static_cast<size_t>(std::max(1, options.appends_in_flight_max));
   PgSession::Options worker{.conninfo = std::move(worker_conninfo),
                             .thread_name = "log-worker",
                             .statements = pg::WorkerStatements(),
+                            .before_connect = migrate,
                             .setup = Setup(options),
                             .silence_max = options.silence_max};
   return std::unique_ptr<PgLog>(new PgLog(

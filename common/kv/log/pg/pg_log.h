@@ -30,6 +30,8 @@ class PgLog final : public SharedLog {
   struct Options {
     std::string url;                // pg_connection.h
     std::string store = "default";  // several logs may share a database: 1 to 32 of [a-z0-9-]
+    // True: makes the schema, or brings it up to date, before it connects for the first time.
+    bool migrate = false;
     // A statement that waits so long for another writer's transaction fails. Then the log ends the
     // other writer's connection.
     absl::Duration lock_timeout = absl::Milliseconds(500);

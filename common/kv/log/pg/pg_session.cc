@@ -171,6 +171,10 @@ class PgSession::Core {
   }
 
   void Connect() {
+    if (before_connect_ != nullptr) {
+      if (const absl::Status done = before_connect_(); !done.ok()) return Refuse(done);
+      before_connect_ = nullptr;
+    }
     std::vector<const char*> keywords, values;
     for (const auto& [keyword, value] : options_.conninfo) {
       keywords.push_back(keyword.c_str());
@@ -416,6 +420,7 @@ class PgSession::Core {
 
   Runtime& runtime_;
   const Options options_;
+  std::function<absl::Status()> before_connect_ = options_.before_connect;
   const int wake_;
 
   // Touched on the thread.

@@ -79,6 +79,8 @@ class PgSession {
     PgConninfo conninfo;
     std::string thread_name;                   // at most 15 bytes
     absl::Span<const PgStatement> statements;  // must outlive the session
+    // Called on the session's thread before it connects, until it has succeeded once. It may block.
+    std::function<absl::Status()> before_connect = nullptr;
     // Run on each new connection, before the statements are prepared.
     std::vector<std::string> setup = {};
     // The connection counts as lost if the server neither takes nor sends a byte for so long while
