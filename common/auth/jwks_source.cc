@@ -135,7 +135,8 @@ std::optional<FileStamp> StampOf(const std::string& path) {
                    static_cast<uint64_t>(found.st_size), found.st_ino, found.st_dev};
 }
 
-// One line for each new state: a failure that goes on is not logged again.
+// Logs when reading begins to succeed, or fails with another error; a repeated result is not
+// logged.
 class ReadLog {
  public:
   explicit ReadLog(std::string from) : from_(std::move(from)) {}

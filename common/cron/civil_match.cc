@@ -134,7 +134,7 @@ class AllowedSearch {
   const CronExpression& e_;
   const absl::Span<const CronExpression> exclusions_;
   const bool forward_;
-  absl::InlinedVector<bool, 8> covers_;             // the exclusion matches all times of day of e_
+  absl::InlinedVector<bool, 8> covers_;  // each exclusion: matches all times of day of e_
   absl::InlinedVector<uint32_t, 8> excluded_days_;  // for the present month, in the order of
                                                     // exclusions_
   std::vector<std::pair<Exclusions, int>> whole_days_;
@@ -202,7 +202,8 @@ uint32_t NearestWeekdays(uint32_t days, MonthShape month) {
   return nearest;
 }
 
-// Bits 7 × (k - 1) + d are the k-th weekdays d.
+// Bit 7 × (k - 1) + d of `nth` stands for the k-th weekday d of the month; 0 is Sunday. Returns a
+// mask of those days.
 uint32_t NthWeekdays(uint64_t nth, MonthShape month) {
   // Each block of seven days has each weekday once, so every block is rotated by the first weekday.
   const int turn = month.first_weekday;

@@ -15,7 +15,8 @@
 
 namespace escapement::cron {
 
-// The first (or: last) such local second in [begin, end). Both must be in the years of zone.h.
+// The first (or: last) local second in [begin, end) that `expression` matches and none of
+// `exclusions` does. Both bounds must be in the years of zone.h.
 std::optional<int64_t> FirstAllowed(const CronExpression& expression,
                                     absl::Span<const CronExpression> exclusions, int64_t begin,
                                     int64_t end);

@@ -93,7 +93,7 @@ class HttpServer {
     // A further connection takes the place of the one that has waited longest for bytes of a
     // handshake or request. If none waits so, it is closed at once.
     size_t connections_max = 1000;
-    // From the first byte of a request to its last one, and for the TLS handshake.
+    // The time limit of a request from its first byte to its last one, and of the TLS handshake.
     absl::Duration read_timeout = absl::Seconds(15);
     absl::Duration idle_timeout = absl::Seconds(60);   // between two requests
     absl::Duration write_timeout = absl::Seconds(15);  // to write a response

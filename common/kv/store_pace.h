@@ -1,6 +1,6 @@
-// The pace of store time. Normally store time passes like monotonic time, within
-// StoreClock::kSlewMax. If the wall clock was set back, store time passes at half pace from an
-// announced store time (`slow_from`) on, until the wall clock has caught up.
+// The pace of store time. Normally the rate of store time differs from that of
+// monotonic time by at most StoreClock::kSlewMax. If the wall clock was set back, store time passes
+// at half pace from an announced store time (`slow_from`) on, until the wall clock has caught up.
 //
 // At half pace, unlike at a stop, waits still end and leases still expire. A process that waits
 // again for the rest of its wait reaches the end in few steps (docs/adr/0013).

@@ -1,4 +1,4 @@
-// What all uses of libcurl have in common.
+// Options that all uses of libcurl share, and the check of the addresses to which it connects.
 //
 // Threads: NewCurlMulti from any; the rest belongs to the thread that uses the handle.
 

@@ -1,8 +1,8 @@
 // InstanceFile: the proof that a former process of this place is dead.
 //
-// A process locks the file as long as it lives, and writes its instance into it. The kernel
-// releases the lock at its death, however it dies. So the next process that gets the lock knows
-// that the instances in the file are dead, and need not wait for the end of their leases
+// A process locks the file as long as it lives, and writes its instance into it. When the
+// process dies, in whatever way, the kernel releases the lock. So the next process that gets the
+// lock knows that the instances in the file are dead, and need not wait for the end of their leases
 // (LeaseKeeper::Options::dead_instances).
 //
 // The file proves nothing about processes of other machines, or from before the last boot: their

@@ -83,8 +83,8 @@ absl::Time TriedSince(const storage::v1::EventRecord& row, absl::Time now);
 // Sets that time in the row if it has none yet. 0 changes nothing.
 void NoteTried(int64_t tried_micros, storage::v1::EventRecord& row);
 
-// The attempts that the retry policy counts, of `attempts` that have begun in all: a redrive begins
-// a new round.
+// Returns how many of the `attempts` that have begun belong to the present round: the retry policy
+// counts only these. A redrive begins a new round.
 uint32_t AttemptsOfRound(const storage::v1::EventRecord& row, uint32_t attempts);
 
 // The schedule's next occurrence: no retry of the row's events begins at or after it. For a row

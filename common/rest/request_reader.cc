@@ -57,7 +57,7 @@ bool IsMaskPath(absl::string_view path) {
   for (const char c : path) {
     const bool lower = absl::ascii_islower(static_cast<unsigned char>(c));
     const bool inside = c == '_' || c == '.' || absl::ascii_isdigit(static_cast<unsigned char>(c));
-    // A name, and a word in it, begins with a letter.
+    // Each field name, and each word after a '_', begins with a lower-case letter.
     if (!lower && (!inside || before == '.' || before == '_')) return false;
     before = c;
   }

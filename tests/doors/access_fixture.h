@@ -66,9 +66,9 @@ struct Answers {
   std::string body;     // REST's; "" if the method has no route
 };
 
-// Tenants a and b have the same things: schedule "s" with two runs of three events that go on,
-// schedule "once" with a run that has ended, policies "p" and "q", events "e" and "f", three dead
-// letters, two operations, tenants/a/keys, and targets that do not answer.
+// Tenants a and b have the same things: policies "p" and "q", events "e" and "f", three dead
+// letters, two operations, tenants/a/keys, and targets that do not answer. Schedule "s" has two
+// runs of three events that go on, and schedule "once" has a run that has ended.
 class AccessTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {

@@ -1,5 +1,6 @@
 // StoreClock: the clock by which the platform decides. HostClocks: the wall clocks of other
-// machines, its evidence. ClockHold: what processes report about a hold of the clock.
+// machines, as evidence for or against a step of its own wall clock. ClockHold: what processes
+// report about a hold of the clock.
 
 #ifndef COMMON_KV_ENGINE_STORE_CLOCK_H_
 #define COMMON_KV_ENGINE_STORE_CLOCK_H_

@@ -1,8 +1,8 @@
 // LogPosition: a place in a shared log together with the whole history before it.
 //
-// Each row of the log has a chain: a 64-bit hash of the row before (its chain), the row's sequence,
-// epoch and bytes. So two logs that have the same position have the same rows up to it, except with
-// a chance of 2^-64. The chain is the row's checksum, too.
+// Each row of the log has a chain: a 64-bit hash of the previous row's chain and of this row's
+// sequence, epoch and bytes. So two logs that have the same position have the same rows up to it,
+// except with a chance of 2^-64. The chain is the row's checksum, too.
 //
 // The chain is stored: its definition must never change. It is not secret and does not protect
 // against an attacker.

@@ -69,8 +69,8 @@ absl::StatusOr<UploadResult> UploadSnapshot(BlockingLog& log, const std::string&
 absl::Status DownloadSnapshot(BlockingLog& log, const Snapshot& snapshot,
                               const std::string& folder);
 
-// Removes all but the two newest snapshots, and the rows before them. Nothing while there is one
-// snapshot only: if that were damaged, the rows would be needed.
+// Removes all but the two newest snapshots, and the rows before them. While there is only one
+// snapshot it removes nothing, because the rows are needed if that snapshot is damaged.
 absl::Status TrimLog(BlockingLog& log);
 
 }  // namespace escapement::kv

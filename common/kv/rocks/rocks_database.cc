@@ -391,8 +391,8 @@ bool IsQueue(ColumnFamily cf) {
   }
 }
 
-// Defines the prefixes that filters know beside whole keys. If prefixes are made in another way,
-// this class needs another name.
+// Defines the prefixes that Bloom filters have in addition to whole keys. If prefixes are made in
+// another way, this class needs another name.
 class KeyPrefix final : public rocksdb::SliceTransform {
  public:
   explicit KeyPrefix(ColumnFamily cf)

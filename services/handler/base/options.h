@@ -70,8 +70,8 @@ inline constexpr absl::Duration kHorizon = absl::Seconds(10);
 // A lane in which no row is due within kHorizon is read this far ahead, once in a quarter of this
 // time. The watch reports rows that are stored there later.
 inline constexpr absl::Duration kQuietHorizon = absl::Minutes(4);
-// A row in an on-time lane can become late when it has been due for this long. Rows that are due
-// later then go first (due_queue.h).
+// A row in an on-time lane can become late when it has been due for this long. While
+// on-time rows are due, late and background rows get at most half of the claims (due_queue.h).
 inline constexpr absl::Duration kLateAfter = absl::Milliseconds(500);
 
 // Rows are claimed at least kClaimLead ahead of their due time, so that a commit may take this long

@@ -53,7 +53,7 @@ struct Takeover {
   size_t broken = 0;
 };
 
-// The owner of the shard before this one.
+// The shard's previous owner.
 struct FormerOwner {
   absl::Time end;       // HeldLease::former_owner_end
   bool lost = false;    // HeldLease::former_owner_lost
@@ -63,8 +63,8 @@ struct FormerOwner {
 // Notes in the claim that its owner has changed, unless an earlier change is noted: the owner in
 // between has then not adopted it. Returns true if the claim's record must be written.
 bool NoteFormerOwner(const FormerOwner& former, LeftClaim& claim);
-// From then on no attempt of the claim is under way. The claim must have a former owner noted.
-// `margin` covers the time from a lease check to the last byte on the wire.
+// Returns the time from which on no attempt of the claim can be under way. The claim must have a
+// former owner noted. `margin` covers the time from a lease check to the last byte on the wire.
 absl::Time QuietFrom(const LeftClaim& claim, absl::Duration margin);
 
 Takeover PlanTakeover(const std::vector<kv::Entry>& inflight);

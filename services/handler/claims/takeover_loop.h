@@ -8,9 +8,9 @@
 // ids: their new ends are written beside those of the former owner.
 //
 // Granted claims (docs/design/throttling.md) that were written after the former owner's end are new
-// to everybody and go to the GrantedLoop. The other granted claims are reported to the owners of
-// their policy shards, at the time at which own claims are sent again. Those owners grant the
-// events again.
+// to everybody and go to the GrantedLoop. The other granted claims wait as long as the
+// others, but are not sent again: they are reported to the owners of their policy shards, who grant
+// the events again.
 //
 // If the former owner was lost, the claims it has left count that. Events of claims that count two
 // go to the SuspectLoop, which sends them alone. An event that a lost owner was sending so becomes
@@ -86,7 +86,7 @@ class TakeoverLoop {
                                      uint32_t entry, IndexSlice slice, absl::Time now);
   void SendAgain(const std::shared_ptr<Claim>& claim, uint32_t entry, IndexSlice slice,
                  absl::Time now);
-  // Events that are not to be sent now, or never again.
+  // Ends events of the claim unsent: they must not be sent now, or never again.
   void EndUnsent(const std::shared_ptr<Claim>& claim, uint32_t entry, IndexSlice slice,
                  const ResolvedRow& row, absl::Time now);
   bool ResendGranted(Left& left, absl::Time now);

@@ -45,7 +45,7 @@ std::vector<Fact> ContextFactsOf(const DeliveryContext& context);
 //   traceparent                                              no prefix
 //   index                                                    escapement_…
 //
-// The order is the one of their use: a transport that has no room for all omits the last ones.
+// The most useful ones come first: a transport that has no room for all omits the last ones.
 void VisitAttemptFacts(const DeliveryAttempt& attempt,
                        absl::FunctionRef<void(absl::string_view name, absl::string_view attribute,
                                               absl::string_view value)>

@@ -29,8 +29,8 @@ class EndLoop {
 
   void Add(Outcome outcome);
 
-  // Ends a row that was not claimed. Its key must be held. `cached` is the state of the judgement;
-  // null for one-off events.
+  // Ends a row that was not claimed. Its key must be held. `cached` is the state of the schedule
+  // by which the row was judged; null for one-off events.
   void AddRow(RowEnd end, QueuedRow row, std::shared_ptr<const CachedState> cached);
 
   // Deletes rows of `inflight` that have no claim, or whose claim has ended.

@@ -26,7 +26,7 @@ namespace escapement::handler {
 
 class Retentions {
  public:
-  // `platform`: of tenants that have none of their own.
+  // `platform`: the retention of tenants that have none of their own.
   explicit Retentions(absl::Duration platform) : platform_(platform), shortest_(platform) {}
 
   // Takes a row of `tenants`. A row that cannot be read changes nothing.

@@ -52,13 +52,14 @@ absl::Time ClaimLead::ClaimTimeOf(absl::Time due) const {
 namespace {
 
 constexpr uint64_t kSlowShare = 16;  // a slow target has 1/16 of the usual room
-// Every target may have this many events out, and this is how often its answers are counted.
+// The lower bound of a target's limit of events out, unless target_events_out_max is less.
 constexpr uint64_t kLimitMin = 256;
+// How often the answers of a target are counted.
 constexpr absl::Duration kCountEvery = absl::Milliseconds(100);
 // The shortest time that is assumed for a count that is not over yet.
 constexpr absl::Duration kCountMin = absl::Milliseconds(50);
-// Above this, a target without events out is forgotten at once, unless it is slow or down. Above
-// twice as many, it is forgotten in any case.
+// If more targets are kept, one without events out is forgotten at once, unless it is slow or down.
+// Above twice this number it is forgotten even then.
 constexpr size_t kTargetsKeptMax = 4096;
 // Uses of targets by tenants that are counted. Above this, further ones are not shown to their
 // tenants until others have been idle.

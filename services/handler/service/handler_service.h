@@ -38,7 +38,7 @@ class HandlerService {
 
   // Claims no further rows, waits for open sends (at most HandlerOptions::drain_max), releases the
   // leases, then calls `done` on the service's executor. While the store cannot be reached, `done`
-  // is not called; the caller bounds that.
+  // is not called, so the caller must set a time limit.
   void Drain(Closure done);
 
   // True once the store has answered and the shares are being balanced.

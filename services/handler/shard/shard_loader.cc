@@ -15,7 +15,7 @@ using kv::Mutation;
 
 namespace {
 
-// Rows of one scan. Sends that fall due while the thread handles an answer have to wait.
+// Rows of one scan. Events that fall due while the thread handles its answer have to wait.
 constexpr size_t kScanRowsMax = 512;
 
 }  // namespace

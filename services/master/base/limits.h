@@ -201,8 +201,8 @@ inline constexpr int kPurgeSampleMax = 100;  // names that PurgeDeadLetters answ
 // Dead letters that one step of an operation handles, and the rows and bytes that it reads to find
 // them. Bounds the size of its commit.
 inline constexpr size_t kOperationLettersMax = 200;
-// Different deliveries of one-off events in one step. Each may have some 500 KiB, and a redrive
-// reads and writes it.
+// Distinct delivery records of one-off events that one step may use. Each may have some 500 KiB,
+// and a redrive reads and writes it.
 inline constexpr size_t kOperationDeliveriesMax = 16;
 inline constexpr uint32_t kOperationRowsMax = 1000;
 inline constexpr uint32_t kOperationBytesMax = 4 << 20;

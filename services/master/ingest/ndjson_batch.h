@@ -28,7 +28,7 @@ class NdjsonLines {
  public:
   struct Line {
     int64_t number = 0;  // the first line of the body is 1
-    std::string text;    // without its end; empty if it is too long
+    std::string text;    // without its line break; empty if it is too long
     bool too_long = false;
   };
 

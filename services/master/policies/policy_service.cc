@@ -49,7 +49,7 @@ RecordChange ChangeOfPolicy(
   return change;
 }
 
-// A change of the policy `name`; the decision sees the request. INVALID_ARGUMENT for what is in
+// A change of the policy `name`; the request is given to `decide`. INVALID_ARGUMENT for what is in
 // `violations` already, too; NOT_FOUND for another tenant.
 template <typename Response, typename Request>
 absl::StatusOr<RecordChange> ChangeOf(const MasterContext& context, absl::string_view method,

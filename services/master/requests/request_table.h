@@ -1,7 +1,7 @@
 // The rows that a change writes about itself, in the group that has its effect: its entry in the
-// audit and, if it has a request_id, its answer in the column family `requests`. A repeated request
-// then has the same answer and no second effect: the group has the condition that there was no
-// answer.
+// audit and, if it has a request_id, its answer in the column family `requests`. So a
+// repeated request gets the same answer and has no second effect: the group applies only if no
+// answer is stored for its request_id yet.
 
 #ifndef SERVICES_MASTER_REQUESTS_REQUEST_TABLE_H_
 #define SERVICES_MASTER_REQUESTS_REQUEST_TABLE_H_

@@ -2,7 +2,7 @@
 //
 // Reads all at once: `runs`, and `done` of each shard and each UTC day on which the window's
 // occurrences may have been launched, where the occurrences of that window stand
-// (run_listing.h). Runs of one event that have not ended have no such rows and are not found.
+// (run_listing.h). A run of one event that has no row in `runs` is found only after it has ended.
 //
 // Threads: the callback runs on the context's executor.
 

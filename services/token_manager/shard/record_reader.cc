@@ -80,7 +80,8 @@ void RecordReader::ReadPolicies(PolicyShardState& state) {
           const bool old = std::exchange(policy->reading_is_old, false);
           if (old || !result.ok()) state->unread.insert(uids[i]);
           if (!result.ok()) continue;
-          // Not as of a time before the last grant: that would give back what it took.
+          // The later of both times: one before the last grant could give back permits that it
+          // took.
           policy->SetRecord(result->values[2 * i], result->seq,
                             std::max(result->store_time, state->core.client.NowLow()));
           if (!policy->known) policy->SetCounts(result->values[2 * i + 1]);

@@ -21,7 +21,7 @@
 
 namespace escapement::token_manager {
 
-// A holder whose claim is of a handler that is gone: to be claimed again.
+// Events that hold tokens and must be claimed again: the handler that had claimed them is gone.
 struct Resend {
   Uid policy;
   GrantSet::Key grant;

@@ -49,7 +49,7 @@ struct WaitingGroup {
   uint64_t credit = 0;  // for kReady: events left of its present turn; 0: none
   absl::Time head_at;   // when its first event becomes (or became) eligible
   const std::string* reason =
-      nullptr;  // for kAside: the key of the groups that stand aside for this reason
+      nullptr;  // for kAside: the key in aside_ (FairQueue) of the groups with this reason
   absl::btree_set<WaitingSlice*, SliceOrder> slices;
 };
 

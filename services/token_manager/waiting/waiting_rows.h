@@ -158,12 +158,12 @@ class RowGroup {
   Extent extent_ = Extent::kWhole;
   std::string end_;    // rows from here on are in the store only; unless kWhole
   uint64_t scan_ = 0;  // number of the scan that reads on; only for kReadingOn
-  // Rows that were put from `end` on while the group is being read on.
+  // Rows with keys from `end_` on that were written while the scan is under way: key → value.
   std::map<std::string, std::string> arrived_;
   // The earliest time at which a left row may be granted.
   absl::Time opens_ = absl::InfiniteFuture();
   std::string left_before_;                   // all left rows have smaller keys
-  std::shared_ptr<const RowSource> left_;     // one of them that waits long for its window
+  std::shared_ptr<const RowSource> left_;     // source of a left row that waits long; null: none
   absl::Time look_ = absl::InfiniteFuture();  // its place in WaitingRows::looks_
   // JudgeLongWaiting was called: rows that wait long are judged as they are read, and are not left
   // before that.
@@ -238,8 +238,8 @@ class WaitingRows {
   void BeginAction(const std::string& key, WaitingRow& row);
   void AbortAction(const std::string& key, WaitingRow& row);
   void BeginReading(const std::string& key, WaitingRow& row);
-  // The row's newer version: carried over to another window, or read again. `stored` are its bytes
-  // and `read_seq` its snapshot if it was read.
+  // The row's newer version: carried over to another window, or read again. If it was read
+  // again, `stored` has its bytes and `read_seq` is the snapshot from which it was read.
   void Replace(const std::string& key, const storage::v1::EventRecord& record,
                std::string stored = {}, kv::CommitSeq read_seq = 0);
   // A row in kToJudge has been judged, and keeps waiting for its window.

@@ -395,7 +395,7 @@ Lines LinesOf(absl::string_view text) {
   return absl::StrSplit(absl::StripSuffix(text, "\n"), '\n');
 }
 
-// The edits between the parts [begin, end) of both texts.
+// Appends the edits that turn lines [begin, a_end) of `a` into lines [begin, b_end) of `b`.
 void AppendMiddle(const Lines& a, size_t a_end, const Lines& b, size_t b_end, size_t begin,
                   std::vector<Edit>& edits) {
   const size_t rows = a_end - begin;

@@ -13,8 +13,8 @@ namespace {
 using Outcome = AppendResult::Outcome;
 using Kind = PgAnswer::Kind;
 
-// A former leader's transaction may hold the leader's row. Each attempt waits for lock_timeout and
-// then ends it.
+// A former leader's transaction may hold the lock on the leader's row. Each attempt waits for
+// lock_timeout, then ends the former leader's connections.
 constexpr int kLeadAttempts = 4;
 
 absl::Status Moved() {

@@ -226,7 +226,7 @@ class GrpcLane::Stream final
   bool broken = false;           // no further write may begin
   bool closing = false;          // closed by us because it was idle
   MonotonicMicros heard_at = 0;  // when the last result came; 0: none has come
-  // When the first attempt was written of those that have expired since the last result;
+  // The earliest time at which an attempt was written that has expired since the last result.
   // kNeverMicros: none has expired.
   MonotonicMicros lost_since = kNeverMicros;
   // The receiver seems to be gone: the lane writes nothing more, and opens another stream once

@@ -1,5 +1,5 @@
-// An HTTP delivery: the result of an attempt from its answer (HttpAnswer, ResultOfAnswer), and the
-// header lines of its request.
+// HTTP deliveries: derives the result of an attempt from the target's answer (HttpAnswer,
+// ResultOfAnswer), and builds the header lines of the request.
 
 #ifndef SERVICES_HANDLER_DELIVERY_HTTP_ANSWER_H_
 #define SERVICES_HANDLER_DELIVERY_HTTP_ANSWER_H_

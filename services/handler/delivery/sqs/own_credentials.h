@@ -46,8 +46,8 @@ std::string StsEndpoint(absl::string_view region);
 std::string StsRequestBody(absl::string_view role_arn, absl::string_view session_name,
                            absl::string_view web_identity_token);
 
-// Reads the XML of the answer. Errors: PERMISSION_DENIED with the code and message of STS, and
-// UNAVAILABLE if it is no such answer.
+// Reads the XML of the answer. Errors: PERMISSION_DENIED with the code and message of STS if
+// it has refused; UNAVAILABLE if the answer has neither credentials nor an error code.
 absl::StatusOr<StsCredentials> ReadStsAnswer(long http_status, absl::string_view body);
 
 // OwnCredentials: the handler's own credentials for SQS, as AWS gives them to processes: keys in

@@ -44,8 +44,8 @@ struct KafkaIngestMetrics {
   Gauge& in_flight_bytes;
 };
 
-// IngestLoop: makes one-off events from the messages of Kafka topics, without the thread that runs
-// it.
+// IngestLoop: makes one-off events from the messages of Kafka topics. KafkaIngest has the thread
+// that runs it.
 //
 //   consumer → decoder → a batch per tenant → EventApi::IngestBatch → answer → offset
 //

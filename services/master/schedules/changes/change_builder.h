@@ -67,8 +67,8 @@ struct WaitingLaunch {
 //  have, and all its occurrences in [max(now, covered), planned_to);
 //  - writes children with from = max(now, covered, planned_to), and notes that instant as
 //  covered_to.
-// Rows that both versions have exist already; the handler re-keys them. Rows that only the former
-// version had end as skipped (superseded) when they are claimed.
+// Rows that both versions have exist already; the handler re-keys them. A row that exists only
+// for the former version ends as skipped (superseded) when its turn comes, without a claim.
 //
 // Pure.
 

@@ -261,8 +261,9 @@ absl::StatusOr<Decision> DecidePause(const ChangeInput& input,
   state.set_kind(SCHEDULE_STATE_KIND_PAUSED);
   state.set_pause_reason(request.reason());
   state.set_pause_time_micros(ToMicros(input.now));
-  // Not planned_to: what an emitter has planned and not emitted yet it will not emit any more. Not
-  // beyond the finish: it moves if fewer fire, and nothing has rows there.
+  // covered_to must not be planned_to: the emitter will no longer emit what it has planned and not
+  // emitted. Nor may it be beyond the finish, which moves if fewer occurrences fire; there are no
+  // rows behind it.
   const absl::Time covered = std::min(builder.covered(), FinishOf(snapshot.state));
   state.set_covered_to_micros(ToMicros(std::max(builder.now(), covered)));
   state.set_runs_used(RunsUsedAt(snapshot.state, *snapshot.definition, input.now));

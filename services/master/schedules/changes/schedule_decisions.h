@@ -36,8 +36,7 @@ struct Decision {
   // reads and decides again.
   bool partial = false;
   size_t occurrences = 0;
-  // A policy of the schedule's tenant that must be there; the group has that as a condition. Empty:
-  // none.
+  // The policy, of the schedule's tenant, that must exist: a condition of the group. Empty: none.
   std::string policy_id = {};
 };
 
