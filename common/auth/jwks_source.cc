@@ -15,7 +15,6 @@
 #include "common/base/bounded_file.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
-#include "common/net/curl_options.h"
 #include "common/status/errors.h"
 
 namespace escapement::auth {
@@ -86,9 +85,16 @@ absl::StatusOr<std::string> FetchJwks(const JwksRequest& request,
   std::string body;
   char words[CURL_ERROR_SIZE] = "";
   CURL* const easy = handle.get();
-  SetCommonOptions(easy, "http,https");
   curl_easy_setopt(easy, CURLOPT_URL, request.url.c_str());
+  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+  curl_easy_setopt(easy, CURLOPT_PROXY, "");
+  curl_easy_setopt(easy, CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
+  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
   curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, absl::ToInt64Milliseconds(kJwksFetchTimeout));
+  curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+  curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
   curl_easy_setopt(easy, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
   if (!request.ca.empty()) {
     curl_easy_setopt(easy, CURLOPT_CAINFO, request.ca.c_str());

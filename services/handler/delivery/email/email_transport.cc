@@ -20,12 +20,12 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "common/base/check.h"
-#include "common/net/curl_options.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/delivery/email/mail_message.h"
 #include "services/handler/delivery/email/mail_queue.h"
 #include "services/handler/delivery/email/smtp_exchange.h"
 #include "services/handler/delivery/email/smtp_session.h"
+#include "services/handler/delivery/http/curl_multi.h"
 
 ABSL_FLAG(int, email_connections_per_server, 4, "concurrent SMTP connections to one server");
 ABSL_FLAG(std::string, email_ehlo_name, "",

@@ -25,10 +25,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/net/address_rule.h"
-#include "common/net/curl_options.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/delivery/delivery_transport.h"
 #include "services/handler/delivery/email/smtp_exchange.h"
+#include "services/handler/delivery/http/curl_multi.h"
 
 namespace escapement::handler {
 

@@ -13,12 +13,30 @@
 #include <vector>
 
 #include "common/net/address_rule.h"
-#include "common/net/curl_options.h"
 #include "services/handler/delivery/delivery_transport.h"
 
 namespace escapement::handler {
 
 class CurlMulti;
+
+// For all uses of libcurl: only the protocols ("http,https"), no redirects, no proxy and no .netrc
+// of the environment, verified certificates, no signals. The end of a transfer does not wait for a
+// name server.
+void SetCommonOptions(CURL* easy, const char* protocols);
+
+// libcurl is started before the first one is made. Any thread.
+CURLM* NewCurlMulti();
+
+// Opens sockets only to addresses that a rule allows. The address that is checked is the one that
+// is connected to.
+struct CheckedSocket {
+  const AddressRule* addresses = nullptr;  // null: all are allowed
+  bool refused = false;                    // the last address that was tried is not allowed
+  bool allowed = false;                    // one was, and may have been written to
+
+  // For CURLOPT_OPENSOCKETFUNCTION, with the CheckedSocket as its data.
+  static curl_socket_t Open(void* self, curlsocktype purpose, curl_sockaddr* address);
+};
 
 // Belongs to one handle, and lives while the handle connects.
 struct CurlSocketOwner {

@@ -35,8 +35,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/net/address_rule.h"
-#include "common/net/curl_options.h"
 #include "services/handler/delivery/delivery_transport.h"
+#include "services/handler/delivery/http/curl_multi.h"
 
 namespace escapement::handler {
 
