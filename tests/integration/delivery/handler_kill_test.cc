@@ -19,7 +19,8 @@
 namespace escapement::integration {
 namespace handler_kill_test {
 
-constexpr absl::Duration kAwaitMax = absl::Seconds(120);
+// The events that both kills met are sent one at a time (SuspectLoop), some thousand at worst.
+constexpr absl::Duration kAwaitMax = absl::Minutes(5);
 constexpr int kKills = 2;
 // Events of one target that are out (HandlerOptions; twice, because claims may be made early), and
 // ends of answered ones: a commit that is under way, and the next (kEndOutcomesMax).
