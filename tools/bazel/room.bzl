@@ -91,7 +91,7 @@ def room_test(deps = [], name = None, srcs = None, apart = [], units = 1, size =
       apart: sources *_test.cc that belong to other programs.
       units: as in room().
       size: limit of time for each shard, as in Bazel: small 60 s, medium 300 s, large 900 s.
-      **kwargs: as in cc_test: data, env, malloc, shard_count, tags. Tests that need a processor for themselves, because they have deadlines, have the tag cpu:2 (.bazelrc).
+      **kwargs: as in cc_test: data, env, malloc, shard_count, tags. Tests that wait for deadlines with both cores busy have the tag cpu:2.
     """
     room = native.package_name().split("/")[-1]
     name = name or room + "_test"
