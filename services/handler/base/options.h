@@ -41,7 +41,8 @@ struct HandlerOptions {
   uint64_t events_out_max = 16'384;
   // The same for one target. The target's own bound follows the number of its answers, from 256 up
   // to this, and higher while claims are made earlier. A slow target (kSlowTargetAfter) gets 1/16
-  // of its bound, so that many slow targets leave room for the others.
+  // of its bound, or twice what its good results need while slow targets have less than half of
+  // events_out_max, so that many slow targets leave room for the others.
   uint64_t target_events_out_max = 4096;
   // Rows of one target that wait for room, for each shard. On-time rows are counted apart from rows
   // that are late or catch up.
@@ -92,6 +93,11 @@ inline constexpr size_t kClaimsOutstandingMax = 4;
 // A target that has had no room for longer than this is slow. Its rows are evicted, and re-read
 // when it has room.
 inline constexpr absl::Duration kSlowTargetAfter = absl::Seconds(1);
+
+// A group of events is troubled once its results were bad for this long, and at least so many
+// (send_loop.h).
+inline constexpr absl::Duration kTroubledFor = absl::Seconds(1);
+inline constexpr uint32_t kTroubledAfter = 4;
 
 // Ends are committed as soon as there are this many.
 inline constexpr size_t kEndOutcomesFlush = 1000;

@@ -33,7 +33,7 @@ constexpr size_t kSupersededWaitingMax =
 // Gives the room back after a claim has failed, or its shard is lost.
 void Unreserve(SendLoop& sends, const PendingClaim& pending) {
   for (size_t i = 0; i < pending.rows.size(); ++i) {
-    sends.Unreserve(pending.claim->entries[i].context->target_key, pending.taken[i].count);
+    sends.Unreserve(pending.claim->entries[i].room_key(), pending.taken[i].count);
   }
 }
 
@@ -158,7 +158,7 @@ ClaimLoop::Next ClaimLoop::Consider(absl::Time now, QueuedRow row, ClaimBatch& b
     FailLateRetry(std::move(row), std::move(resolved));
     return Next::kContinue;
   }
-  const auto down_for = state_.core.sends.DownFor(resolved.entry.context->target_key);
+  const auto down_for = state_.core.sends.DownFor(state_.core.sends.RoomKey(resolved.entry));
   if (FailIfTooOld(now, down_for, row, resolved)) return Next::kContinue;
   return AddToClaim(now, std::move(row), std::move(judged), batch);
 }
@@ -215,18 +215,20 @@ void ClaimLoop::FailLateRetry(QueuedRow row, ResolvedRow&& resolved) {
 
 ClaimLoop::Next ClaimLoop::AddToClaim(absl::Time now, QueuedRow row,
                                       std::unique_ptr<ResolvedRow> resolved, ClaimBatch& batch) {
-  const std::string& target = resolved->entry.context->target_key;
+  ClaimedEntry& entry = resolved->entry;
+  const std::string& target = state_.core.sends.RoomKey(entry);
   const uint64_t room = state_.core.sends.Room(target);
   if (room == 0) return BlockRow(now, target, std::move(row), std::move(resolved));
-  if (!batch.Fits(resolved->entry.context->timeout)) {
+  if (!batch.Fits(entry.context->timeout)) {
     row.KeepResolved(std::move(resolved));
     for_next_claim_.push_back(std::move(row));
     return for_next_claim_.size() < kClaimRowsMax ? Next::kContinue : Next::kStop;
   }
-  const uint64_t count = std::min({resolved->entry.event.count(), room, batch.room()});
+  const uint64_t count = std::min({entry.event.count(), room, batch.room()});
   state_.core.sends.Reserve(target, count);
+  if (target != entry.context->target_key) entry.room = target;
   state_.queue.NoteTaken(row.standing(), count);
-  batch.Add(std::move(row), std::move(resolved->entry), count, resolved->judged->state.get());
+  batch.Add(std::move(row), std::move(entry), count, resolved->judged->state.get());
   return Next::kContinue;
 }
 
@@ -269,7 +271,7 @@ void ClaimLoop::OnCommitted(PendingClaim& pending, kv::CommitSeq seq) {
     const ClaimedEntry& entry = claim->entries[i];
     if (!entry.row_stays) state_.Release(entry.event_key);
     if (claim->IsSuspect(entry)) {
-      state_.core.sends.Unreserve(entry.context->target_key, pending.taken[i].count);
+      state_.core.sends.Unreserve(entry.room_key(), pending.taken[i].count);
       suspects_.Add(claim, i, pending.taken[i].first, pending.taken[i].count);
       continue;
     }

@@ -126,7 +126,7 @@ class ClaimLoop {
   std::vector<QueuedRow> awaiting_records_;           // the cache is reading their records
   std::vector<QueuedRow> for_next_claim_;             // their timeouts do not fit this claim
   size_t superseded_waiting_ = 0;                     // rows of RequeueAfter
-  std::map<std::string, Blocked> blocked_;            // by target key; the row keys are held
+  std::map<std::string, Blocked> blocked_;            // by SendLoop::RoomKey; the row keys are held
   size_t blocked_rows_ = 0;                           // for all targets
   size_t blocked_bytes_ = 0;                          // for all targets
   std::set<std::string> evicted_;                     // targets whose rows were evicted

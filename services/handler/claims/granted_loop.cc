@@ -285,6 +285,7 @@ void GrantedLoop::Resolve(GrantedPiece piece) {
     if (definition->record == nullptr)
       return ends_.Add(ReturnOutcome(piece, state_.core.client.NowLow(), /*unreachable=*/false));
     entry.context = ContextOfScheduled(*definition, entry);
+    entry.room = state_.core.sends.RoomKey(entry);
   }
   if (piece.claim->IsSuspect(entry))
     return suspects_.Add(piece.claim, piece.entry, piece.first, piece.count);
@@ -296,7 +297,7 @@ void GrantedLoop::OnFetched() {
 }
 
 void GrantedLoop::QueueForTarget(GrantedPiece piece) {
-  const std::string& target = piece.claimed().context->target_key;
+  const std::string& target = piece.claimed().room_key();
   const auto queue = blocked_.find(target);
   if (queue != blocked_.end()) {
     queue->second.push_back(std::move(piece));
@@ -315,7 +316,7 @@ void GrantedLoop::QueueForTarget(GrantedPiece piece) {
 // Lateness counts from the grant: waiting for a token is no delay of the handler.
 void GrantedLoop::HandToSendLoop(const GrantedPiece& piece) {
   const ClaimedEntry& entry = piece.claimed();
-  state_.core.sends.Reserve(entry.context->target_key, piece.count);
+  state_.core.sends.Reserve(entry.room_key(), piece.count);
   state_.core.sends.Add(piece.claim, piece.entry, piece.first, piece.count,
                         std::max(entry.key.due_time, FromMicros(piece.claim->claim_time_micros)));
 }

@@ -138,7 +138,7 @@ class GrantedLoop {
   bool returned_late_ = false;
   std::vector<LeftClaim> arrived_late_;                      // after Stop
   std::vector<GrantedPiece> awaiting_records_;               // the cache is reading their records
-  std::map<std::string, std::deque<GrantedPiece>> blocked_;  // by target key; all have a context
+  std::map<std::string, std::deque<GrantedPiece>> blocked_;  // by room key; all have a context
 };
 
 }  // namespace escapement::handler

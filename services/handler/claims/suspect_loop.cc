@@ -46,7 +46,7 @@ void SuspectLoop::Step(absl::Time now) {
     // A claim that the handler has made ahead of its due time must not keep others from their turn.
     // The record of a claim names one event at a time.
     if (front.claimed().key.due_time <= now && !front.claim->trial.has_value() &&
-        state_.core.sends.Room(front.claimed().context->target_key) > 0)
+        state_.core.sends.Room(front.claimed().room_key()) > 0)
       return Begin();
     waiting_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
@@ -117,7 +117,7 @@ void SuspectLoop::Begin() {
 void SuspectLoop::OnNamed(const std::shared_ptr<Claim>& claim) {
   const ClaimedEvent& trial = *claim->trial;
   const ClaimedEntry& entry = claim->entries[trial.entry];
-  state_.core.sends.Reserve(entry.context->target_key, 1);
+  state_.core.sends.Reserve(entry.room_key(), 1);
   state_.core.sends.Add(claim, trial.entry, trial.index, 1, entry.key.due_time);
 }
 

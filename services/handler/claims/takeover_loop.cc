@@ -327,7 +327,7 @@ void TakeoverLoop::SendAgain(const std::shared_ptr<Claim>& claim, uint32_t entry
   state_.core.metrics.takeovers.Increment(slice.count);
   const ClaimedEntry& claimed = claim->entries[entry];
   if (claim->IsSuspect(claimed)) return suspects_.Add(claim, entry, slice.first, slice.count);
-  state_.core.sends.Reserve(claimed.context->target_key, slice.count);
+  state_.core.sends.Reserve(claimed.room_key(), slice.count);
   // A handler that was restarted in place finds claims that were made ahead of their due time.
   state_.core.sends.Add(claim, entry, slice.first, slice.count,
                         std::max(now, claimed.key.due_time));

@@ -43,9 +43,12 @@ struct ClaimedEntry {
   std::shared_ptr<const DeliveryContext> context;
   uint64_t claimed_version = 0;
   bool row_stays = false;  // a one-off event: the row stays until the event ends
+  // Whose room the events take, a key of SendLoop::RoomKey. Empty: their target's.
+  std::string room = {};
   // Null unless granted. All entries of a claim are granted, or none.
   std::unique_ptr<const EntryGrant> grant = nullptr;
   bool one_off() const { return event.version() == 0; }
+  const std::string& room_key() const { return room.empty() ? context->target_key : room; }
   // The id of an event, equal on every attempt.
   std::string EventId(uint64_t index) const {
     if (one_off()) return OneOffEventId(event_key, event);

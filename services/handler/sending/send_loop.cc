@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/check.h"
 #include "common/base/proto_time.h"
@@ -52,6 +54,10 @@ absl::Time ClaimLead::ClaimTimeOf(absl::Time due) const {
 namespace {
 
 constexpr uint64_t kSlowShare = 16;  // a slow target has 1/16 of the usual room
+// Groups of one target whose bad results are counted. Further ones share the target's room.
+constexpr size_t kGroupsMax = 1024;
+// A probe of a half-open target is left to events of groups without trouble for this long.
+constexpr absl::Duration kProbeOfOthers = absl::Seconds(1);
 // The lower bound of a target's limit of events out, unless target_events_out_max is less.
 constexpr uint64_t kLimitMin = 256;
 // How often the answers of a target are counted.
@@ -65,6 +71,34 @@ constexpr size_t kTargetsKeptMax = 4096;
 // tenants until others have been idle.
 constexpr size_t kUsesMax = 16'384;
 constexpr absl::Duration kRecheck = absl::Milliseconds(100);
+
+// Between a target's key and a group in the key of a room.
+constexpr char kGroupSeparator[] = "\n";
+
+// The path's first two parts; of a URL without a path, nothing.
+absl::string_view PathPrefix(absl::string_view uri) {
+  const size_t scheme = uri.find("://");
+  if (scheme == absl::string_view::npos) return "";
+  uri.remove_prefix(scheme + 3);
+  uri = uri.substr(0, uri.find_first_of("?#"));
+  size_t begin = uri.find('/');
+  if (begin == absl::string_view::npos) return "";
+  size_t end = uri.find('/', begin + 1);
+  if (end != absl::string_view::npos) end = uri.find('/', end + 1);
+  return uri.substr(begin, end == absl::string_view::npos ? end : end - begin);
+}
+
+std::string GroupOf(const ClaimedEntry& entry) {
+  if (!entry.one_off()) return absl::StrCat(kGroupSeparator, entry.key.uid.bytes());
+  const storage::v1::TargetRecord& target = entry.context->definition->delivery().target();
+  return absl::StrCat(kGroupSeparator, entry.event.tenant(), PathPrefix(target.http().uri()));
+}
+
+// A status of 4xx is about the event: the target is up.
+bool IsGood(const DeliveryResult& result) {
+  return result.status == DeliveryStatus::kAccepted || result.status == DeliveryStatus::kRejected ||
+         (result.status == DeliveryStatus::kFailed && result.status_code / 100 == 4);
+}
 
 void CountUse(const DeliveryResult& result, absl::Duration now, TargetUse& use) {
   switch (result.status) {
@@ -155,28 +189,88 @@ SendTarget* SendLoop::FindTarget(const std::string& target_key) {
   return last_found_ == targets_.end() ? nullptr : &last_found_->second;
 }
 
-uint64_t SendLoop::Room(const std::string& target_key) {
+const std::string& SendLoop::RoomKey(const ClaimedEntry& entry) {
+  const std::string& target_key = entry.context->target_key;
+  const SendTarget* const target = FindTarget(target_key);
+  if (target == nullptr || target->bad_groups.empty()) return target_key;
+  const std::string group = GroupOf(entry);
+  if (!IsTroubled(*target, group, runtime_.clock().Elapsed())) return target_key;
+  room_key_ = absl::StrCat(target_key, group);
+  TargetOf(room_key_);
+  return room_key_;
+}
+
+bool SendLoop::IsTroubled(const SendTarget& target, const std::string& group,
+                          absl::Duration elapsed) {
+  const auto bad = target.bad_groups.find(group);
+  return bad != target.bad_groups.end() && bad->second.count >= kTroubledAfter &&
+         elapsed - bad->second.since >= kTroubledFor;
+}
+
+uint64_t SendLoop::Room(const std::string& room_key) {
   const uint64_t most_of_all = OutMax();
   const uint64_t all = most_of_all - std::min(out_, most_of_all);
-  SendTarget* const found = FindTarget(target_key);
+  SendTarget* const found = FindTarget(room_key);
   if (found == nullptr) return std::min({all, options_.target_events_out_max, kLimitMin});
   SendTarget& target = *found;
   const absl::Duration elapsed = runtime_.clock().Elapsed();
+  if (target.of != nullptr) {
+    const size_t end = room_key.find(kGroupSeparator);
+    if (!IsTroubled(*target.of, room_key.substr(end), elapsed))
+      return Room(room_key.substr(0, end));
+    return std::min(all, RoomOfGroup(target, elapsed));
+  }
   const uint64_t allowed = target.breaker.Allowed(elapsed);
   if (allowed != CircuitBreaker::kAnyNumber) return std::min(all, allowed);
   UpdateLimit(target, elapsed);
-  const uint64_t early = static_cast<uint64_t>(target.rate * absl::ToDoubleSeconds(lead_.extra()));
+  const double extra = target.slow ? 0 : absl::ToDoubleSeconds(lead_.extra());
+  const uint64_t early = static_cast<uint64_t>(target.rate * extra);
+  const uint64_t free = target.attempts.Free(target.timeout, elapsed);
   const uint64_t most =
-      std::max<uint64_t>((target.limit + early) / (target.slow ? kSlowShare : 1), 1);
-  const uint64_t room = most - std::min(target.out, most);
+      std::min(BoundOf(target) + early + free, options_.target_events_out_max + early);
+  const uint64_t out = target.out - target.out_in_rooms;
+  const uint64_t room = most - std::min(out, most);
   if (room == 0) {
     if (!target.full_since.has_value()) target.full_since = elapsed;
-    if (elapsed - *target.full_since > kSlowTargetAfter) target.slow = true;
+    if (elapsed - *target.full_since > kSlowTargetAfter) SetSlow(target, true);
   } else if (target.full_since.has_value()) {
-    target.slow = elapsed - *target.full_since > kSlowTargetAfter;
+    SetSlow(target, elapsed - *target.full_since > kSlowTargetAfter);
     target.full_since.reset();
   }
   return std::min(all, room);
+}
+
+uint64_t SendLoop::RoomOfGroup(const SendTarget& group, absl::Duration elapsed) {
+  const SendTarget& target = *group.of;
+  if (target.breaker.state(elapsed) == CircuitBreaker::State::kHalfOpen &&
+      elapsed < target.breaker.open_until() + kProbeOfOthers)
+    return 0;
+  const uint64_t limit = target.limit == 0 ? kLimitMin : target.limit;
+  const uint64_t most = std::max<uint64_t>(limit / kSlowShare, 1);
+  return std::min({target.breaker.Allowed(elapsed), group.breaker.Allowed(elapsed),
+                   most - std::min(target.out_in_rooms, most)});
+}
+
+// A slow target that answers some events well gets twice the room that these take, unless slow
+// targets already have half of all.
+uint64_t SendLoop::BoundOf(const SendTarget& target) const {
+  const uint64_t limit =
+      target.limit == 0 ? std::min(kLimitMin, options_.target_events_out_max) : target.limit;
+  if (!target.slow) return std::max<uint64_t>(limit, 1);
+  const uint64_t least = std::max<uint64_t>(limit / kSlowShare, 1);
+  if (2 * out_of_slow_ >= OutMax()) return least;
+  const uint64_t needed = static_cast<uint64_t>(2 * target.attempts.good_at_once());
+  return std::clamp(needed, least, std::max(limit, least));
+}
+
+void SendLoop::SetSlow(SendTarget& target, bool slow) {
+  if (target.slow == slow) return;
+  target.slow = slow;
+  if (slow) {
+    out_of_slow_ += target.out;
+  } else {
+    TakeFrom(out_of_slow_, target.out);
+  }
 }
 
 uint64_t SendLoop::OutMax() const {
@@ -207,29 +301,48 @@ void SendLoop::UpdateLimit(SendTarget& target, absl::Duration elapsed) const {
   target.counted_since = elapsed;
 }
 
-uint64_t SendLoop::BoundOf(const SendTarget& target) const {
-  const uint64_t limit =
-      target.limit == 0 ? std::min(kLimitMin, options_.target_events_out_max) : target.limit;
-  return std::max<uint64_t>(limit / (target.slow ? kSlowShare : 1), 1);
-}
-
-bool SendLoop::CountResult(const Slot& slot, const DeliveryContext& context,
+bool SendLoop::CountResult(const Slot& slot, const ClaimedEntry& entry,
                            const DeliveryResult& result, absl::Duration now) {
-  SendTarget& target = *CheckNotNull(FindTarget(context.target_key));
+  const DeliveryContext& context = *entry.context;
+  SendTarget& room = *CheckNotNull(FindTarget(entry.room_key()));
+  SendTarget& target = room.of == nullptr ? room : *room.of;
   const bool answered =
       result.status != DeliveryStatus::kUnknown && result.status != DeliveryStatus::kUnsent;
   const bool silent = !answered && target.answers_ever == slot.answers_before;
+  const bool good = IsGood(result);
   TakeFrom<uint64_t>(target.sent, 1);
   if (answered) {
     ++target.answers;
     ++target.answers_ever;
     target.timeout = context.timeout;
   }
+  if (&room == &target) {
+    target.attempts.OnEnded(slot.sent, good, now);
+  } else {
+    TakeFrom<uint64_t>(room.sent, 1);
+  }
   if (slot.use != nullptr) CountUse(result, now, *slot.use);
   CountAttempt(*target.transport, result.status, now - slot.sent);
-  TellBreaker(slot, context, target, result.status, silent, now);
-  Release(target, 1);
+  TellBreaker(slot, context, room, result.status, good, silent, now);
+  if (good || (result.status != DeliveryStatus::kUnsent && context.closed.empty()))
+    NoteGroup(entry, target, good, now);
+  Release(room, 1);
   return silent;
+}
+
+void SendLoop::NoteGroup(const ClaimedEntry& entry, SendTarget& target, bool good,
+                         absl::Duration now) {
+  if (good) {
+    if (!target.bad_groups.empty()) target.bad_groups.erase(GroupOf(entry));
+    return;
+  }
+  // While nothing is answered well, the target is in trouble, not the group.
+  const std::optional<absl::Duration> last_good = target.attempts.last_good();
+  if (!last_good.has_value() || *last_good + kBreakerWindow < now) return;
+  const std::string group = GroupOf(entry);
+  if (target.bad_groups.size() >= kGroupsMax && !target.bad_groups.contains(group)) return;
+  SendTarget::BadResults& bad = target.bad_groups[group];
+  if (bad.count++ == 0) bad.since = now;
 }
 
 void SendLoop::CountAttempt(TransportMetrics& transport, DeliveryStatus status,
@@ -250,29 +363,45 @@ void SendLoop::ObserveAttempts() {
   attempts_.count = 0;
 }
 
-void SendLoop::TellBreaker(const Slot& slot, const DeliveryContext& context, SendTarget& target,
-                           DeliveryStatus status, bool silent, absl::Duration now) {
-  if (!context.closed.empty() || (status == DeliveryStatus::kUnsent && !silent))
-    return target.breaker.OnNoResult(slot.sent);
-  const bool good = status == DeliveryStatus::kAccepted || status == DeliveryStatus::kRejected;
-  if (target.breaker.OnResult(good, slot.sent, now)) target.transport->openings.Increment();
+void SendLoop::TellBreaker(const Slot& slot, const DeliveryContext& context, SendTarget& room,
+                           DeliveryStatus status, bool good, bool silent, absl::Duration now) {
+  const bool none = !context.closed.empty() || (status == DeliveryStatus::kUnsent && !silent);
+  for (SendTarget* target = &room; target != nullptr; target = target->of) {
+    if (none) {
+      target->breaker.OnNoResult(slot.sent);
+    } else if (target->breaker.OnResult(good, slot.sent, now) && target->of == nullptr) {
+      target->transport->openings.Increment();
+    }
+  }
 }
 
-bool SendLoop::IsSlow(const std::string& target_key) {
-  const SendTarget* const found = FindTarget(target_key);
-  return found != nullptr && (found->slow || found->breaker.down_since().has_value());
+bool SendLoop::IsSlow(const std::string& room_key) {
+  const SendTarget* const found = FindTarget(room_key);
+  return found != nullptr &&
+         (found->slow || found->of != nullptr || found->breaker.down_since().has_value());
 }
 
-std::optional<absl::Duration> SendLoop::DownFor(const std::string& target_key) {
-  const SendTarget* const found = FindTarget(target_key);
-  if (found == nullptr || !found->breaker.down_since().has_value()) return std::nullopt;
-  return runtime_.clock().Elapsed() - *found->breaker.down_since();
+std::optional<absl::Duration> SendLoop::DownFor(const std::string& room_key) {
+  std::optional<absl::Duration> since;
+  for (const SendTarget* target = FindTarget(room_key); target != nullptr; target = target->of) {
+    const std::optional<absl::Duration> down = target->breaker.down_since();
+    if (down.has_value()) since = std::min(since.value_or(*down), *down);
+  }
+  if (!since.has_value()) return std::nullopt;
+  return runtime_.clock().Elapsed() - *since;
 }
 
-SendTarget& SendLoop::TargetOf(const std::string& target_key) {
-  if (SendTarget* const found = FindTarget(target_key); found != nullptr) return *found;
-  last_found_ = targets_.try_emplace(target_key).first;
-  last_found_->second.transport = &metrics_.Of(target_key);
+SendTarget& SendLoop::TargetOf(const std::string& room_key) {
+  if (SendTarget* const found = FindTarget(room_key); found != nullptr) return *found;
+  SendTarget* of = nullptr;
+  const size_t end = room_key.find(kGroupSeparator);
+  if (end != std::string::npos) {
+    of = &TargetOf(room_key.substr(0, end));
+    ++of->rooms;
+  }
+  last_found_ = targets_.try_emplace(room_key).first;
+  last_found_->second.transport = &metrics_.Of(room_key);
+  last_found_->second.of = of;
   return last_found_->second;
 }
 
@@ -284,35 +413,50 @@ TargetUse* SendLoop::UseOf(SendTarget& target, const std::string& tenant, absl::
   return &target.uses.emplace(tenant, TargetUse(now)).first->second;
 }
 
-void SendLoop::Reserve(const std::string& target_key, uint64_t events) {
-  SendTarget& target = TargetOf(target_key);
-  if (target.out == 0 || target.breaker.down_since().has_value()) {
-    target.last_reserved = runtime_.clock().Elapsed();
-    target.breaker.OnReserved(events, target.out - target.sent, target.last_reserved);
+void SendLoop::Reserve(const std::string& room_key, uint64_t events) {
+  SendTarget& room = TargetOf(room_key);
+  for (SendTarget* target = &room; target != nullptr; target = target->of) {
+    if (target->out == 0 || target->breaker.down_since().has_value()) {
+      target->last_reserved = runtime_.clock().Elapsed();
+      target->breaker.OnReserved(events, target->out - target->sent, target->last_reserved);
+    }
+    target->out += events;
+    if (target->slow) out_of_slow_ += events;
   }
-  target.out += events;
+  if (room.of != nullptr) room.of->out_in_rooms += events;
   out_ += events;
   metrics_.events_out.Set(static_cast<double>(out_));
 }
 
-void SendLoop::Unreserve(const std::string& target_key, uint64_t events) {
-  SendTarget* const found = FindTarget(target_key);
-  CHECK(found != nullptr) << "nothing is reserved for " << target_key;
-  found->breaker.OnUnreserved(events);
+void SendLoop::Unreserve(const std::string& room_key, uint64_t events) {
+  SendTarget* const found = FindTarget(room_key);
+  CHECK(found != nullptr) << "nothing is reserved for " << room_key;
+  for (SendTarget* target = found; target != nullptr; target = target->of)
+    target->breaker.OnUnreserved(events);
   Release(*found, events);
 }
 
-void SendLoop::Release(SendTarget& target, uint64_t events) {
-  CHECK(last_found_ != targets_.end() && &last_found_->second == &target);
-  TakeFrom(target.out, events);
+void SendLoop::Release(SendTarget& room, uint64_t events) {
+  CHECK(last_found_ != targets_.end() && &last_found_->second == &room);
+  for (SendTarget* target = &room; target != nullptr; target = target->of) {
+    TakeFrom(target->out, events);
+    if (target->slow) TakeFrom(out_of_slow_, events);
+  }
+  if (room.of != nullptr) TakeFrom(room.of->out_in_rooms, events);
   TakeFrom(out_, events);
   metrics_.events_out.Set(static_cast<double>(out_));
-  if (target.out > 0 || targets_.size() <= kTargetsKeptMax) return;
-  const bool in_trouble = target.slow || target.breaker.down_since().has_value();
+  if (room.out > 0 || room.rooms > 0 || targets_.size() <= kTargetsKeptMax) return;
+  const bool in_trouble = room.slow || room.breaker.down_since().has_value();
   if (in_trouble && targets_.size() <= 2 * kTargetsKeptMax) return;
-  uses_ -= target.uses.size();
-  targets_.erase(last_found_);
+  Erase(last_found_);
+}
+
+std::map<std::string, SendTarget>::iterator SendLoop::Erase(
+    std::map<std::string, SendTarget>::iterator target) {
+  uses_ -= target->second.uses.size();
+  if (target->second.of != nullptr) TakeFrom<uint64_t>(target->second.of->rooms, 1);
   last_found_ = targets_.end();
+  return targets_.erase(target);
 }
 
 void SendLoop::ForgetIdle(absl::Duration before) {
@@ -323,9 +467,9 @@ void SendLoop::ForgetIdle(absl::Duration before) {
       if (idle) --uses_;
       use = idle ? uses.erase(use) : std::next(use);
     }
-    const bool unused =
-        uses.empty() && target->second.out == 0 && target->second.last_reserved < before;
-    target = unused ? targets_.erase(target) : std::next(target);
+    const bool unused = uses.empty() && target->second.out == 0 && target->second.rooms == 0 &&
+                        target->second.last_reserved < before;
+    target = unused ? Erase(target) : std::next(target);
   }
   last_found_ = targets_.end();
 }
@@ -355,7 +499,8 @@ void SendLoop::SendDue(absl::Time now) {
     const absl::Time due = waiting_.begin()->first;
     Waiting waiting = std::move(waiting_.begin()->second);
     waiting_.erase(waiting_.begin());
-    const std::string& target_key = waiting.claim->entries[waiting.entry].context->target_key;
+    const ClaimedEntry& entry = waiting.claim->entries[waiting.entry];
+    const std::string& target_key = entry.context->target_key;
     ClaimOwner* owner = waiting.claim->owner;
     const ClaimOwner::Check check =
         owner == nullptr ? ClaimOwner::Check::kEnded
@@ -371,7 +516,7 @@ void SendLoop::SendDue(absl::Time now) {
         later.push_back(std::move(waiting));
         break;
       case ClaimOwner::Check::kEnded:
-        Unreserve(target_key, waiting.count);
+        Unreserve(entry.room_key(), waiting.count);
         break;
     }
   }
@@ -383,10 +528,15 @@ void SendLoop::Send(absl::Time now, absl::Duration elapsed, absl::Time due, cons
                     std::vector<DeliveryAttempt>& batch) {
   const ClaimedEntry& entry = waiting.claim->entries[waiting.entry];
   const int64_t now_micros = ToMicros(now);
-  SendTarget& target = *CheckNotNull(FindTarget(entry.context->target_key));
-  target.sent += waiting.count;
-  CHECK_LE(target.sent, target.out)
-      << "more is sent to " << entry.context->target_key << " than is reserved";
+  SendTarget& room = *CheckNotNull(FindTarget(entry.room_key()));
+  room.sent += waiting.count;
+  CHECK_LE(room.sent, room.out) << "more is sent to " << entry.room_key() << " than is reserved";
+  SendTarget& target = room.of == nullptr ? room : *room.of;
+  if (&room == &target) {
+    target.attempts.OnSent(waiting.count, elapsed);
+  } else {
+    target.sent += waiting.count;
+  }
   target.most_sent = std::max(target.most_sent, target.sent);
   const uint64_t answers_before = target.answers_ever;
   TargetUse* const use = UseOf(target, entry.event.tenant(), elapsed);
@@ -434,7 +584,7 @@ void SendLoop::OnResults() {
     const std::shared_ptr<Claim> claim = std::exchange(slot.claim, nullptr);
     ++slot.uses;
     free_slots_.push_back(place);
-    const bool silent = CountResult(slot, *claim->entries[slot.entry].context, result.result, now);
+    const bool silent = CountResult(slot, claim->entries[slot.entry], result.result, now);
     if (claim->owner != nullptr) {
       claim->owner->OnResult(claim, {.entry = slot.entry,
                                      .index = slot.index,

@@ -19,6 +19,7 @@
 #include "services/handler/base/options.h"
 #include "services/handler/delivery/delivery_transport.h"
 #include "services/handler/sending/claim.h"
+#include "services/handler/target_health/hanging_attempts.h"
 #include "services/handler/target_health/target_use.h"
 
 namespace escapement::handler {
@@ -61,7 +62,7 @@ class ClaimLead {
   absl::Duration period_ = absl::ZeroDuration();  // when this period began, Clock::Elapsed
 };
 
-// A target that was used in the last minutes.
+// A target that was used in the last minutes, or the room of a troubled group of its events.
 struct SendTarget {
   uint64_t out = 0;        // reserved events: claimed and not answered
   uint64_t sent = 0;       // the part of `out` that is sent
@@ -80,6 +81,20 @@ struct SendTarget {
   CircuitBreaker breaker;
   std::map<std::string, TargetUse> uses;  // by tenant
   TransportMetrics* transport = nullptr;  // set when the target is made
+
+  HangingAttempts attempts;  // in the target's own room
+
+  // Groups of events whose last results were bad.
+  struct BadResults {
+    uint32_t count = 0;
+    absl::Duration since;  // Clock::Elapsed
+  };
+  std::map<std::string, BadResults> bad_groups;
+  // The target, if this is the room of a troubled group. Its `out` and `sent` include those of
+  // all these rooms.
+  SendTarget* of = nullptr;
+  uint64_t rooms = 0;         // how many there are
+  uint64_t out_in_rooms = 0;  // the part of `out` that is in them
 };
 
 // SendLoop: holds claimed events until they are due, sends them, and takes their results. Bounds
@@ -89,9 +104,19 @@ struct SendTarget {
 //
 // Each target has a circuit breaker. While the breaker is open, the target has no room, so that its
 // events wait as they do for a full target. Accepted and rejected attempts are good results,
-// because the target answered. Failed and unknown ones are bad, and so are unsent ones if the
-// target answered nothing while they waited. Attempts that were never sent because the target's
-// secrets cannot be opened (DeliveryContext::closed) are no results.
+// because the target answered, and so are failed ones with a status from 400 to 499. Other failed
+// and unknown ones are bad, and so are unsent ones if the target answered nothing while they
+// waited. Attempts that were never sent because the target's secrets cannot be opened
+// (DeliveryContext::closed) are no results.
+//
+// Some events of a target may hang while others are answered well. Two rules keep room for the
+// others:
+//
+// - Attempts that hang take no room (HangingAttempts).
+// - Events form groups: those of a schedule, or one-off events by tenant and the first two parts of
+//   the path. A group is troubled when its results of kTroubledFor, and at least kTroubledAfter,
+//   were bad while the target answered others well. The troubled groups of a target share 1/16 of
+//   its room, and each has a breaker of its own. A good result ends the trouble.
 //
 // Threads: one, the handler's executor. Results may come from any thread; they are posted to the
 // executor in batches.
@@ -112,19 +137,23 @@ class SendLoop {
   // Must be called before the first claim with on_release is added.
   void SetTokenMaker(TokenMaker maker) { token_maker_ = std::move(maker); }
 
-  // How many more events of the target may be claimed. This is its limit less its events out, plus
+  // Whose room events of the entry take: the key of their target, or the key and the group while
+  // the group is troubled. Valid until the next call.
+  const std::string& RoomKey(const ClaimedEntry& entry);
+  // How many more events may be claimed for this room. This is its limit less its events out, plus
   // the events that it answers during ClaimLead::extra. Also notes since when the target is full.
   // While its breaker is open: 0. While it is half open: 1 until the probe is reserved.
-  uint64_t Room(const std::string& target_key);
-  // True if the target has been full for long, or its breaker is not closed.
-  bool IsSlow(const std::string& target_key);
+  uint64_t Room(const std::string& room_key);
+  // True if the target has been full for long, or its breaker is not closed, or if this is the room
+  // of a troubled group.
+  bool IsSlow(const std::string& room_key);
   // How long the target has been down: the time since its breaker opened. nullopt: it is closed.
-  std::optional<absl::Duration> DownFor(const std::string& target_key);
-  void Reserve(const std::string& target_key, uint64_t events);
-  void Unreserve(const std::string& target_key, uint64_t events);
+  std::optional<absl::Duration> DownFor(const std::string& room_key);
+  void Reserve(const std::string& room_key, uint64_t events);
+  void Unreserve(const std::string& room_key, uint64_t events);
 
   // Sends events [first, first + count) of the entry once store time has reached `due`. The caller
-  // has reserved them.
+  // has reserved them with the entry's room_key().
   void Add(std::shared_ptr<Claim> claim, uint32_t entry, uint64_t first, uint64_t count,
            absl::Time due);
 
@@ -136,7 +165,8 @@ class SendLoop {
   uint64_t out() const { return out_; }
   bool full() const { return out_ >= OutMax(); }
 
-  // The targets that were used in the last minutes, by their key.
+  // The targets that were used in the last minutes, by their key. Among them are rooms of troubled
+  // groups, without uses.
   const std::map<std::string, SendTarget>& targets() const { return targets_; }
   // How many events the target may have out, whatever its breaker says.
   uint64_t BoundOf(const SendTarget& target) const;
@@ -169,19 +199,29 @@ class SendLoop {
   void OnResults();
   // Counts the result of the slot's attempt. True if the target has answered nothing since the
   // attempt was sent.
-  bool CountResult(const Slot& slot, const DeliveryContext& context, const DeliveryResult& result,
+  bool CountResult(const Slot& slot, const ClaimedEntry& entry, const DeliveryResult& result,
                    absl::Duration now);
   void CountAttempt(TransportMetrics& transport, DeliveryStatus status, absl::Duration took);
   // Observes the attempts that CountAttempt has counted together.
   void ObserveAttempts();
   void TellBreaker(const Slot& slot, const DeliveryContext& context, SendTarget& target,
-                   DeliveryStatus status, bool silent, absl::Duration now);
+                   DeliveryStatus status, bool good, bool silent, absl::Duration now);
+  // Counts a good or bad result for the entry's group.
+  void NoteGroup(const ClaimedEntry& entry, SendTarget& target, bool good, absl::Duration now);
+  static bool IsTroubled(const SendTarget& target, const std::string& group,
+                         absl::Duration elapsed);
+  // The room that the other troubled groups and the two breakers leave to a group.
+  static uint64_t RoomOfGroup(const SendTarget& group, absl::Duration elapsed);
+  void SetSlow(SendTarget& target, bool slow);
   // Gives room back. The target may be forgotten.
   void Release(SendTarget& target, uint64_t events);
   // Null if nothing is known of the target.
-  SendTarget* FindTarget(const std::string& target_key);
+  SendTarget* FindTarget(const std::string& room_key);
   // Makes the target if nothing is known of it.
-  SendTarget& TargetOf(const std::string& target_key);
+  SendTarget& TargetOf(const std::string& room_key);
+  // Forgets what `target` points to.
+  std::map<std::string, SendTarget>::iterator Erase(
+      std::map<std::string, SendTarget>::iterator target);
   // Null if too many uses are counted already.
   TargetUse* UseOf(SendTarget& target, const std::string& tenant, absl::Duration now);
   // The bound for all targets together.
@@ -202,6 +242,8 @@ class SendLoop {
   std::map<std::string, SendTarget>::iterator last_found_ = targets_.end();
   size_t uses_ = 0;  // counted uses, for all targets
   uint64_t out_ = 0;
+  uint64_t out_of_slow_ = 0;  // the part of `out_` that goes to slow targets
+  std::string room_key_;      // the last one that RoomKey has made
   std::multimap<absl::Time, Waiting> waiting_;
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_slots_;

@@ -327,5 +327,114 @@ TEST_F(SendLoopTest, UsesAreCountedByTenantAndForgottenWhenIdle) {
   EXPECT_EQ(loop_.targets().size(), 1u) << "it was reserved just now";
 }
 
+TEST_F(SendLoopTest, HangingAttemptsTakeNoRoomWhileOthersAreAnswered) {
+  transport_.decide = [](const DeliveryAttempt& attempt) -> std::optional<DeliveryResult> {
+    if (attempt.index >= 100) return std::nullopt;
+    return DeliveryResult{.status = DeliveryStatus::kAccepted, .message = ""};
+  };
+  loop_.Room("t");
+  AddAndSend(110);
+  runtime_.AdvanceBy(absl::Milliseconds(200));
+  EXPECT_LT(loop_.Room("t"), options_.target_events_out_max);
+  const uint64_t room = loop_.Room("t");
+  runtime_.AdvanceBy(absl::Milliseconds(1100));
+  EXPECT_EQ(loop_.Room("t"), room + 10);
+}
+
+TEST_F(SendLoopTest, HangingAttemptsKeepTheirRoomIfNothingIsAnswered) {
+  transport_.decide = [](const DeliveryAttempt&) { return std::nullopt; };
+  loop_.Room("t");
+  AddAndSend(256);
+  runtime_.AdvanceBy(absl::Seconds(9));
+  EXPECT_EQ(loop_.Room("t"), 0u);
+}
+
+// Schedules 1 and 2 have the same target; schedule 2's events fail.
+class TroubledGroupTest : public SendLoopTest {
+ protected:
+  TroubledGroupTest() {
+    transport_.decide = [this](const DeliveryAttempt& attempt) {
+      return attempt.context->source == "2" && fails_
+                 ? Failed(attempt)
+                 : DeliveryResult{.status = DeliveryStatus::kAccepted, .message = ""};
+    };
+  }
+  std::string RoomKey(uint64_t schedule) { return loop_.RoomKey(ClaimOf(schedule)->entries[0]); }
+  std::shared_ptr<Claim> ClaimOf(uint64_t schedule) {
+    auto claim = MakeClaim(1);
+    ClaimedEntry& entry = claim->entries[0];
+    entry.key.uid = Uid::FromHalves(0, schedule);
+    auto context = std::make_shared<DeliveryContext>(*entry.context);
+    context->source = std::to_string(schedule);
+    entry.context = std::move(context);
+    return claim;
+  }
+  void Send(uint64_t schedule) {
+    const std::shared_ptr<Claim> claim = ClaimOf(schedule);
+    claim->entries[0].room = loop_.RoomKey(claim->entries[0]);
+    loop_.Reserve(claim->entries[0].room, 1);
+    loop_.Add(claim, 0, 0, 1, now());
+    loop_.SendDue(now());
+  }
+  // Sends events of both for two seconds.
+  void SendBoth() {
+    for (int i = 0; i < 20; ++i) {
+      Send(1);
+      Send(2);
+      runtime_.AdvanceBy(absl::Milliseconds(100));
+    }
+  }
+  bool fails_ = true;
+};
+
+TEST_F(TroubledGroupTest, GroupThatAloneFailsHasASmallRoomOfItsOwn) {
+  SendBoth();
+  EXPECT_EQ(RoomKey(1), "t");
+  const std::string room = RoomKey(2);
+  ASSERT_NE(room, "t");
+  EXPECT_EQ(loop_.Room(room), 16u);
+  EXPECT_TRUE(loop_.IsSlow(room));
+  loop_.Reserve(room, 16);
+  EXPECT_EQ(loop_.Room(room), 0u);
+  EXPECT_GE(loop_.Room("t"), 256u);
+  EXPECT_FALSE(loop_.IsSlow("t"));
+  loop_.Unreserve(room, 16);
+}
+
+TEST_F(TroubledGroupTest, GoodResultEndsTheTrouble) {
+  SendBoth();
+  ASSERT_NE(RoomKey(2), "t");
+  fails_ = false;
+  Send(2);
+  runtime_.AdvanceBy(absl::Milliseconds(2));
+  EXPECT_EQ(RoomKey(2), "t");
+}
+
+TEST_F(TroubledGroupTest, GroupHasItsOwnBreaker) {
+  SendBoth();
+  SendBoth();
+  const std::string room = RoomKey(2);
+  EXPECT_EQ(loop_.Room(room), 0u);
+  EXPECT_TRUE(loop_.DownFor(room).has_value());
+  EXPECT_FALSE(loop_.DownFor("t").has_value());
+}
+
+TEST_F(TroubledGroupTest, AllGroupsOfATargetThatIsDownWaitForItsProbe) {
+  SendBoth();
+  const std::string room = RoomKey(2);
+  transport_.decide = Failed;
+  for (int i = 0; i < 20; ++i) Send(1);
+  runtime_.AdvanceBy(kBreakerWindow);
+  for (int i = 0; i < 20; ++i) Send(1);
+  runtime_.AdvanceBy(absl::Milliseconds(10));
+  ASSERT_TRUE(loop_.DownFor("t").has_value());
+  EXPECT_EQ(loop_.Room(room), 0u);
+  runtime_.AdvanceBy(kBreakerOpenMin);
+  EXPECT_EQ(loop_.Room("t"), 1u);
+  EXPECT_EQ(loop_.Room(room), 0u) << "the probe is for groups without trouble, if they have one";
+  runtime_.AdvanceBy(absl::Seconds(1));
+  EXPECT_EQ(loop_.Room(room), 1u);
+}
+
 }  // namespace send_loop_test
 }  // namespace escapement::handler

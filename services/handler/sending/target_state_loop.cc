@@ -48,6 +48,7 @@ void TargetStateLoop::SetGauges(absl::Duration elapsed) {
   std::map<TransportMetrics*, Counts> counts;
   for (auto& [transport, metrics] : metrics_.by_transport) counts[&metrics];
   for (const auto& [_, target] : sends_.targets()) {
+    if (target.of != nullptr) continue;
     Counts& of_transport = counts[target.transport];
     switch (target.breaker.state(elapsed)) {
       case State::kOpen:

@@ -1,12 +1,16 @@
 // Tests of targets that are down: their circuit breaker opens, and their events wait.
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/storage/run_table.h"
 #include "gtest/gtest.h"
+#include "services/handler/target_health/target_use.h"
 #include "services/handler/testing/handler_world.h"
 
 namespace escapement::handler {
@@ -30,7 +34,7 @@ class HandlerBreakerTest : public ::testing::Test {
     world_.transport("a").decide = [this](const DeliveryAttempt& attempt) {
       DeliveryResult result{.status = DeliveryStatus::kAccepted, .message = ""};
       if (down_ && attempt.context->target_key == kDead)
-        result = {.status = status_, .message = "HTTP 503"};
+        result = {.status = status_, .message = "HTTP 503", .status_code = status_code_};
       return std::optional<DeliveryResult>(result);
     };
     world_.Advance(absl::Seconds(6));
@@ -61,6 +65,7 @@ class HandlerBreakerTest : public ::testing::Test {
   int occurrences_ = 0;
   bool down_ = true;
   DeliveryStatus status_ = DeliveryStatus::kFailed;
+  int status_code_ = 503;
 };
 
 TEST_F(HandlerBreakerTest, TargetThatIsDownGetsOnlyProbes) {
@@ -163,6 +168,94 @@ TEST_F(HandlerBreakerTest, OneOffEventsAreHeldAndFailToo) {
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_FAILED), 10u);
   EXPECT_EQ(world_.Count(ColumnFamily::kDeadLetters), 10u);
   EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 20u) << "their definition has a longer max_age";
+}
+
+TEST_F(HandlerBreakerTest, AnswerAboutAnEventSaysThatTheTargetIsUp) {
+  status_code_ = 429;
+  AddRows(dead_, 100, world_.now() + absl::Seconds(1), absl::Milliseconds(1));
+  world_.Advance(absl::Seconds(20));
+  EXPECT_GT(AttemptsAfter(absl::InfinitePast()).size(), 300u);
+  EXPECT_EQ(Openings(), 0);
+}
+
+// A target that takes half a second to answer. Some events hang.
+class HandlerHangingTest : public ::testing::Test {
+ protected:
+  HandlerHangingTest() {
+    world_.timeout = absl::Seconds(5);
+    world_.retry.set_max_attempts(100);
+    world_.retry.set_keep(true);
+    good_ = world_.AddSchedule("good");
+    bad_ = world_.AddSchedule("bad");
+    world_.StartHandler("a");
+    transport().delay = absl::Milliseconds(500);
+    world_.Advance(absl::Seconds(6));
+  }
+  ScriptedTransport& transport() { return world_.transport("a"); }
+  void AnswerUnless(std::function<bool(const DeliveryAttempt&)> hangs) {
+    transport().decide = [hangs = std::move(hangs)](
+                             const DeliveryAttempt& attempt) -> std::optional<DeliveryResult> {
+      if (hangs(attempt)) return std::nullopt;
+      return DeliveryResult{.status = DeliveryStatus::kAccepted, .message = ""};
+    };
+  }
+  void AnswerOnlyGood() {
+    AnswerUnless(
+        [](const DeliveryAttempt& attempt) { return attempt.context->occurrence.front() == 'b'; });
+  }
+  void AddRun(const Uid& uid, uint64_t count) {
+    world_.AddRow(uid, {.due = world_.now() + absl::Seconds(1),
+                        .occurrence = (uid == bad_ ? "b" : "g") + std::to_string(++occurrences_),
+                        .count = count,
+                        .run_count = count});
+  }
+  // The latest first attempt of a good event.
+  absl::Duration Latest() {
+    absl::Duration latest;
+    for (const SentEvent& sent : transport().sent) {
+      if (sent.attempt.context->occurrence.front() == 'g' && sent.attempt.attempt == 1)
+        latest = std::max(latest, sent.at - sent.attempt.context->launch_time);
+    }
+    return latest;
+  }
+
+  HandlerWorld world_;
+  Uid good_;
+  Uid bad_;
+  int occurrences_ = 0;
+};
+
+TEST_F(HandlerHangingTest, HangingEventsOfARunDoNotStopTheOthers) {
+  AnswerUnless([](const DeliveryAttempt& attempt) { return attempt.index % 20 < 3; });
+  AddRun(good_, 4000);
+  // 256 events at once, each for half a second, are 512 a second: 7.8 s for 4,000.
+  world_.Advance(absl::Seconds(1) + 2 * absl::Milliseconds(7800));
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 3400u);
+}
+
+TEST_F(HandlerHangingTest, HangingScheduleDoesNotDelayAnotherOfItsTarget) {
+  AnswerOnlyGood();
+  for (int second = 0; second < 300; ++second) {
+    AddRun(good_, 50);
+    AddRun(bad_, 100);
+    world_.Advance(absl::Seconds(1));
+  }
+  world_.Advance(absl::Seconds(3));
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 15'000u);
+  EXPECT_LE(Latest(), absl::Seconds(1));
+}
+
+TEST_F(HandlerHangingTest, ScheduleThatIsAnsweredAgainGetsItsRoomBack) {
+  AnswerOnlyGood();
+  for (int second = 0; second < 60; ++second) {
+    AddRun(good_, 50);
+    AddRun(bad_, 20);
+    world_.Advance(absl::Seconds(1));
+  }
+  AnswerUnless([](const DeliveryAttempt&) { return false; });
+  // Its breaker may be open for a minute.
+  world_.Advance(kBreakerOpenMax + absl::Seconds(30));
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 60 * 70u);
 }
 
 }  // namespace handler_breaker_test

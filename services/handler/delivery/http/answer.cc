@@ -137,8 +137,6 @@ void AppendAttemptHeaderLines(const DeliveryAttempt& attempt, std::string* lines
   absl::StrAppend(lines, "\r\nEscapement-Attempt: ", attempt.attempt,
                   "\r\nEscapement-Index: ", attempt.index);
   if (!attempt.token.empty()) absl::StrAppend(lines, "\r\nEscapement-Token: ", attempt.token);
-  lines->append("\r\ntraceparent: ");
-  AppendTraceparent(attempt.event_id, attempt.attempt, lines);
 }
 
 }  // namespace escapement::handler

@@ -77,8 +77,7 @@ absl::StatusOr<std::string> DefinitionHeaderLines(const storage::v1::DefinitionR
 absl::StatusOr<std::string> ContextHeaderLines(const DeliveryContext& context);
 
 // ce-id, Idempotency-Key, ce-subject (occurrence/index; not for one-off events),
-// Escapement-Attempt, Escapement-Index, Escapement-Token (if there is one), traceparent (trace by
-// event, span by attempt).
+// Escapement-Attempt, Escapement-Index, Escapement-Token (if there is one).
 void AppendAttemptHeaderLines(const DeliveryAttempt& attempt, std::string* lines);
 
 }  // namespace escapement::handler

@@ -18,6 +18,8 @@ void SetCommonOptions(CURL* easy, const char* protocols) {
   curl_easy_setopt(easy, CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
   curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
   curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
+  curl_easy_setopt(easy, CURLOPT_MAXLIFETIME_CONN,
+                   static_cast<long>(absl::ToInt64Seconds(kConnectionAgeMax)));
 }
 
 CURLM* NewCurlMulti() {

@@ -18,6 +18,8 @@ HttpExchange::HttpExchange(const HttpTransport::Options& options, CurlMulti& mul
   curl_easy_setopt(easy_, CURLOPT_PRIVATE, this);
   curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, error_);
   curl_easy_setopt(easy_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
+  curl_easy_setopt(easy_, CURLOPT_MAXLIFETIME_CONN,
+                   static_cast<long>(absl::ToInt64Seconds(options.connection_age_max)));
   curl_easy_setopt(easy_, CURLOPT_WRITEFUNCTION, &HttpExchange::OnBody);
   curl_easy_setopt(easy_, CURLOPT_WRITEDATA, this);
   curl_easy_setopt(easy_, CURLOPT_PREREQFUNCTION, &HttpExchange::BeforeRequest);

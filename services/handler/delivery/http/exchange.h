@@ -48,7 +48,7 @@ class HttpExchange {
 
   // Answers and releases the attempt.
   void Answer(DeliveryResult result) { attempt_.Answer(std::move(result)); }
-  void* owner() const { return attempt_.owner; }
+  const HttpAttempt& attempt() const { return attempt_; }
 
  private:
   void UseTls(const storage::v1::TlsRecord* tls);

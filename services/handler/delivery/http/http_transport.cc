@@ -24,6 +24,7 @@
 #include "services/handler/delivery/http/exchange.h"
 #include "services/handler/delivery/http/plain_requests.h"
 #include "services/handler/delivery/http/request_maker.h"
+#include "services/handler/target_health/hanging_attempts.h"
 
 ABSL_FLAG(int, http_connections_per_target, 64,
           "concurrent HTTP requests to one origin (scheme://host:port)");
@@ -36,6 +37,8 @@ namespace escapement::handler {
 namespace {
 
 constexpr int kEventsMax = 256;
+// How often a full origin is asked for room again: more of its attempts may hang by then.
+constexpr MonotonicMicros kFullCheckEvery = 100'000;
 
 // Closes its descriptor at the end.
 struct Descriptor {
@@ -57,7 +60,9 @@ struct Origin {
   std::deque<Queued> waiting;
   MonotonicMicros earliest_deadline = kNeverMicros;  // a lower bound for `waiting`
   int in_flight = 0;
-  int in_flight_max = 0;
+  int in_flight_max = 0;  // for those that do not hang
+  HangingAttempts attempts;
+  MonotonicMicros last_answer = 0;
   bool ready = false;  // is in Loop::ready_
 };
 
@@ -75,7 +80,7 @@ class HttpTransport::Loop {
         maker_(options.new_maker()),
         multi_(epoll_.fd, options.connections_max, options.addresses),
         plain_(options, epoll_.fd, multi_, *maker_,
-               [this](void* owner, HttpEnd end) { OnEnded(static_cast<Origin*>(owner), end); }) {
+               [this](const HttpAttempt& attempt, HttpEnd end) { OnEnded(attempt, end); }) {
     epoll_event event = {};
     event.events = EPOLLIN;
     event.data.fd = wakeup_.fd;
@@ -136,6 +141,7 @@ class HttpTransport::Loop {
       Reap();
       const MonotonicMicros now = MonotonicNow();
       if (now >= earliest_deadline_) ExpireWaiting(now);
+      if (now >= full_until_) CheckFull();
       StartReady(now);
       if (now >= plain_.expire_at()) plain_.Expire(now);
       if (now >= multi_.timer_at()) {
@@ -147,7 +153,8 @@ class HttpTransport::Loop {
 
   int WaitMillis() const {
     if (!ready_.empty() && in_flight_count_ < options_.in_flight_max) return 0;
-    return PollMillis(std::min({multi_.timer_at(), plain_.expire_at(), earliest_deadline_}));
+    return PollMillis(
+        std::min({multi_.timer_at(), plain_.expire_at(), earliest_deadline_, full_until_}));
   }
 
   void OnEvent(const epoll_event& event) {
@@ -195,26 +202,50 @@ class HttpTransport::Loop {
     return std::min(options_.in_flight_unanswered_max, options_.in_flight_per_origin_max);
   }
 
+  static absl::Duration Elapsed(MonotonicMicros time) { return absl::Microseconds(time); }
+
   // Called before the attempt gets its result.
-  void OnEnded(Origin* origin, HttpEnd end) {
+  void OnEnded(const HttpAttempt& attempt, HttpEnd end) {
+    Origin* const origin = static_cast<Origin*>(attempt.owner);
+    const bool answered = end == HttpEnd::kAnswered;
+    const MonotonicMicros now = MonotonicNow();
     CountAnswer();
-    troubled_.OnEnd(origin->key, end == HttpEnd::kAnswered);
+    troubled_.OnEnd(origin->key, answered);
     TakeFrom(in_flight_count_, 1);
     TakeFrom(origin->in_flight, 1);
-    if (end == HttpEnd::kAnswered)
+    origin->attempts.OnEnded(Elapsed(attempt.started), answered, Elapsed(now));
+    if (answered) {
+      origin->last_answer = now;
       origin->in_flight_max =
           std::min(2 * origin->in_flight_max, options_.in_flight_per_origin_max);
-    if (end == HttpEnd::kTimedOut)
+    }
+    // An origin that answers others while this one hangs keeps its connections.
+    if (end == HttpEnd::kTimedOut && origin->last_answer < attempt.started)
       origin->in_flight_max = std::min(origin->in_flight_max, UnansweredMax());
     MarkReady(origin);
     ForgetIfUnused(origin);
   }
 
   void MarkReady(Origin* origin) {
-    if (origin->ready || origin->waiting.empty() || origin->in_flight >= origin->in_flight_max)
-      return;
+    if (origin->ready || origin->waiting.empty()) return;
+    if (origin->in_flight >= origin->in_flight_max && !HasRoomBesideHanging(origin)) return;
     origin->ready = true;
     ready_.push_back(origin);
+  }
+
+  bool HasRoomBesideHanging(Origin* origin) {
+    const MonotonicMicros now = MonotonicNow();
+    full_until_ = std::min(full_until_, now + kFullCheckEvery);
+    const absl::Duration timeout = origin->waiting.front().attempt.attempt.context->timeout;
+    const uint64_t free = std::min(origin->attempts.Free(timeout, Elapsed(now)),
+                                   static_cast<uint64_t>(options_.in_flight_max / 2));
+    return origin->in_flight < origin->in_flight_max + static_cast<int>(free);
+  }
+
+  // Attempts of full origins may hang by now.
+  void CheckFull() {
+    full_until_ = kNeverMicros;
+    for (auto& [key, origin] : origins_) MarkReady(origin.get());
   }
 
   void ForgetIfUnused(Origin* origin) {
@@ -246,6 +277,8 @@ class HttpTransport::Loop {
     if (const absl::Status status = maker_->Make(attempt.attempt, &request); !status.ok())
       return Reject(std::move(attempt), status);
     attempt.owner = origin;
+    attempt.started = MonotonicNow();
+    origin->attempts.OnSent(1, Elapsed(attempt.started));
     ++origin->in_flight;
     ++in_flight_count_;
     const HttpPlace& place = places_.Of(request.uri);
@@ -270,7 +303,7 @@ class HttpTransport::Loop {
   }
 
   void Finish(HttpExchange& exchange, DeliveryResult result, HttpEnd end) {
-    OnEnded(static_cast<Origin*>(exchange.owner()), end);
+    OnEnded(exchange.attempt(), end);
     exchange.Answer(std::move(result));
   }
 
@@ -370,6 +403,7 @@ class HttpTransport::Loop {
   std::vector<std::unique_ptr<HttpExchange>> free_;
   int in_flight_count_ = 0;
   MonotonicMicros earliest_deadline_ = kNeverMicros;  // a lower bound for all waiting attempts
+  MonotonicMicros full_until_ = kNeverMicros;         // when full origins are asked again
 };
 
 HttpTransport::HttpTransport(const Options& options)

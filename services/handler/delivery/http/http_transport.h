@@ -57,9 +57,12 @@ class HttpTransport final : public DeliveryTransport {
     // many threads as the smallest bound below, and one more for origins in trouble.
     int threads = 1;
     // Concurrent requests, and so connections, per origin. More hide latency, fewer cost less CPU.
+    // Requests that hang while the origin answers others do not count (HangingAttempts), at most
+    // half of in_flight_max.
     int in_flight_per_origin_max = 64;
-    // The same bound for an origin that has not answered yet, or whose last request timed out. Each
-    // answer doubles it. So a few hanging receivers do not take all connections.
+    // The same bound for an origin that has not answered yet, or that answered nothing while its
+    // last request timed out. Each answer doubles it. So a few hanging receivers do not take all
+    // connections.
     int in_flight_unanswered_max = 16;
     // Requests to all origins, and half as many more to origins in trouble. Each takes about 40
     // KiB.
@@ -68,6 +71,8 @@ class HttpTransport final : public DeliveryTransport {
     int connections_max = 1024;
     size_t response_bytes_max = 64 << 10;
     absl::Duration connect_timeout = absl::Seconds(10);
+    // An older connection carries no further request; whole seconds.
+    absl::Duration connection_age_max = absl::Seconds(60);
     // Which addresses may be connected to. Null: only what is globally reachable.
     std::shared_ptr<const AddressRule> addresses = nullptr;
     // Makes the requests. Null: CloudEventRequests.

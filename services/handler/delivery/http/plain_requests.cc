@@ -18,7 +18,7 @@ constexpr MonotonicMicros kIdleMax = 118'000'000;
 
 PlainRequests::PlainRequests(const HttpTransport::Options& options, int epoll, CurlMulti& multi,
                              const HttpRequestMaker& maker,
-                             std::function<void(void* owner, HttpEnd end)> ended)
+                             std::function<void(const HttpAttempt& attempt, HttpEnd end)> ended)
     : options_(options), epoll_(epoll), multi_(multi), maker_(maker), on_ended_(std::move(ended)) {}
 
 PlainRequests::~PlainRequests() {
@@ -60,7 +60,8 @@ void PlainRequests::LeavePool(Pool* pool) {
 PlainRequests::Link* PlainRequests::TakeIdle(Pool* pool, MonotonicMicros now) {
   while (!pool->idle.empty()) {
     Link* const link = pool->idle.back();
-    if (now - link->idle_since > kIdleMax) {
+    if (now - link->idle_since > kIdleMax ||
+        now - link->opened > absl::ToInt64Microseconds(options_.connection_age_max)) {
       Close(link);
       continue;
     }
@@ -235,7 +236,7 @@ void PlainRequests::AnswerAll(const DeliveryResult& result) {
 }
 
 void PlainRequests::End(HttpAttempt attempt, DeliveryResult result, HttpEnd end) {
-  on_ended_(attempt.owner, end);
+  on_ended_(attempt, end);
   attempt.Answer(std::move(result));
 }
 

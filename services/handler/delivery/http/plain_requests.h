@@ -28,7 +28,8 @@ class PlainRequests {
  public:
   // `epoll`, `multi` and `maker` must outlive it. Calls `ended` for each attempt before its result.
   PlainRequests(const HttpTransport::Options& options, int epoll, CurlMulti& multi,
-                const HttpRequestMaker& maker, std::function<void(void* owner, HttpEnd end)> ended);
+                const HttpRequestMaker& maker,
+                std::function<void(const HttpAttempt& attempt, HttpEnd end)> ended);
   ~PlainRequests();
   PlainRequests(const PlainRequests&) = delete;
   PlainRequests& operator=(const PlainRequests&) = delete;
@@ -71,6 +72,7 @@ class PlainRequests {
     bool reused = false;
     bool watches_room = false;  // waits for EPOLLOUT too
     MonotonicMicros idle_since = 0;
+    const MonotonicMicros opened = MonotonicNow();
     std::list<Link*>::iterator place = {};  // in idle_, while it is idle
   };
   struct Connecting {
@@ -98,7 +100,7 @@ class PlainRequests {
   const int epoll_;
   CurlMulti& multi_;
   const HttpRequestMaker& maker_;
-  const std::function<void(void*, HttpEnd)> on_ended_;
+  const std::function<void(const HttpAttempt&, HttpEnd)> on_ended_;
   absl::flat_hash_map<std::string, std::unique_ptr<Pool>> pools_;
   std::vector<std::unique_ptr<Link>> links_;  // by socket
   std::list<Link*> idle_;                     // in the order of their last use

@@ -42,7 +42,8 @@ struct HttpAttempt {
   std::shared_ptr<DeliverySink> sink;
   std::shared_ptr<const std::string> body = nullptr;  // set when it is sent
   MonotonicMicros deadline = 0;
-  void* owner = nullptr;  // passed back when the attempt ends
+  MonotonicMicros started = 0;  // when it got its turn
+  void* owner = nullptr;        // passed back when the attempt ends
 
   // The remaining time for libcurl: at least 1, because 0 means no limit.
   long MillisLeft(MonotonicMicros now) const;
