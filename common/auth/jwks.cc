@@ -15,33 +15,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/bounded_json.h"
 #include "nlohmann/json.hpp"
 
 namespace escapement::auth {
-
-namespace {
-
-// The parser keeps its own stack on the heap; this bounds what comes out of it.
-bool IsNestedTooDeep(absl::string_view text) {
-  size_t depth = 0;
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\') ++i;
-      quoted = c != '"';
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > kJoseDepthMax) return true;
-    } else if ((c == '}' || c == ']') && depth > 0) {
-      --depth;
-    }
-  }
-  return false;
-}
-
-}  // namespace
 
 std::optional<std::string> DecodeBase64Url(absl::string_view text) {
   std::string bytes;
@@ -53,7 +30,7 @@ std::optional<std::string> DecodeBase64Url(absl::string_view text) {
 
 std::optional<nlohmann::json> ParseJoseObject(absl::string_view text) {
   // The parser would skip a byte order mark.
-  if (IsNestedTooDeep(text) || text.empty() || text[0] == '\xef') return std::nullopt;
+  if (text.empty() || text[0] == '\xef') return std::nullopt;
   bool has_name_twice = false;
   std::vector<std::set<std::string>> names;  // the names in each open object
   const auto watch = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
@@ -64,8 +41,7 @@ std::optional<nlohmann::json> ParseJoseObject(absl::string_view text) {
       has_name_twice = true;
     return true;
   };
-  nlohmann::json value =
-      nlohmann::json::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/false);
+  nlohmann::json value = ParseBoundedJson(text, kJoseDepthMax, watch);
   if (!value.is_object() || has_name_twice) return std::nullopt;
   return value;
 }

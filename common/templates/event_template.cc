@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "common/base/bounded_json.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -33,7 +34,7 @@ std::string AsUtf8(absl::string_view text) {
   // A JSON string's text is replaced so by the library; the quotes and escapes go away again.
   const std::string quoted =
       Json(std::string(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
-  return Json::parse(quoted).get<std::string>();
+  return ParseBoundedJson(quoted).get<std::string>();
 }
 
 // Null if there is no such value.
@@ -112,7 +113,7 @@ std::string EventTemplate::Fill(const EventFacts& facts, size_t bytes_max, Escap
     } else if (piece.path.empty()) {
       absl::StrAppend(&filled, escaped(AsUtf8(facts.payload)));
     } else {
-      if (!json.has_value()) json = Json::parse(facts.payload, nullptr, /*allow_exceptions=*/false);
+      if (!json.has_value()) json = ParseBoundedJson(facts.payload);
       absl::StrAppend(&filled, escaped(TextOf(Find(*json, piece.path))));
     }
   }

@@ -5,8 +5,8 @@
 //   {{id}}, {{source}}, {{time}}, {{subject}}, {{attempt}}, {{index}}, {{count}}
 //
 // Blanks inside the braces do not matter. A field that is missing, or in a payload that is not
-// JSON, becomes empty text. Text of JSON is inserted as it is, every other value as JSON. Nothing
-// is escaped, unless the caller of Fill says how.
+// JSON or nested deeper than kJsonDepthMax, becomes empty text. Text of JSON is inserted as it is,
+// every other value as JSON. Nothing is escaped, unless the caller of Fill says how.
 //
 // Threads: immutable after it was made.
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace escapement {
@@ -38,6 +39,13 @@ TEST(EventTemplate, FillsInFieldsOfThePayload) {
             "<>");
   EXPECT_EQ(Fill("<{{payload.a}}>", "not json"), "<>");
   EXPECT_EQ(Fill("{{payload}}", kPayload), kPayload);
+}
+
+TEST(EventTemplate, FieldsOfDeeplyNestedPayloadsAreEmpty) {
+  const std::string deep =
+      absl::StrCat("{\"a\":", std::string(60'000, '['), std::string(60'000, ']'), "}");
+  EXPECT_EQ(Fill("<{{payload.a}}>", deep, 1 << 20), "<>");
+  EXPECT_EQ(Fill("{{payload}}", deep, 1 << 20), deep);
 }
 
 TEST(EventTemplate, FilledInValueIsNotReadAsTemplate) {

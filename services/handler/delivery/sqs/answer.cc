@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/base/bounded_json.h"
 #include "common/base/printable_text.h"
 
 namespace escapement::handler {
@@ -36,7 +37,7 @@ std::string WithoutNamespace(const std::string& type) {
 
 SqsError ErrorOf(const SqsAnswer& answer) {
   SqsError error;
-  const json body = json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
+  const json body = ParseBoundedJson(answer.body);
   if (!body.is_object()) return error;
   error.code = WithoutNamespace(TextOf(body, "__type"));
   error.message = TextOf(body, "message");
@@ -94,7 +95,7 @@ std::vector<DeliveryResult> ResultsOfLists(const SqsAnswer& answer, size_t entri
   std::vector<DeliveryResult> results(
       entries, {.status = DeliveryStatus::kUnknown,
                 .message = "the answer of SQS does not say what became of the message"});
-  const json body = answer.cut ? json() : json::parse(answer.body, nullptr, false);
+  const json body = answer.cut ? json() : ParseBoundedJson(answer.body);
   if (!body.is_object()) {
     for (DeliveryResult& result : results) result.message = "the answer of SQS is malformed";
     return results;
