@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -25,7 +26,7 @@
 #include "services/master/requests/list_filter.h"
 #include "services/master/runs/run_codec.h"
 #include "services/master/runs/run_window.h"
-#include "services/master/schedules/changes/throttled_events.h"
+#include "services/master/runs/single_event.h"
 
 namespace escapement::master {
 
@@ -105,10 +106,12 @@ namespace {
 
 using kv::ColumnFamily;
 
-// Where active runs of one event are looked for.
+// Active runs of one event are looked for in the queue at the occurrences of the last ten minutes,
+// of the time since the oldest row in their lanes was due, and of the next two minutes.
 constexpr absl::Duration kActiveBehind = absl::Minutes(10);
 constexpr absl::Duration kActiveAhead = absl::Minutes(2);
 constexpr size_t kActiveMax = 2000;
+constexpr int kScansOfActive = 8;  // a search for active runs costs about as many scans
 // Rows of occurrences are written at most so long ahead of their times.
 constexpr absl::Duration kEmittedAhead = absl::Minutes(10);
 // The clock of the master that triggered a run may be behind that of the one that made the
@@ -185,7 +188,8 @@ class RunRowListing : public std::enable_shared_from_this<RunRowListing> {
 
   void ReadZones() {
     AddZone(query_.schedule.definition.record.time_zone());
-    if (query_.schedule.definition.record.version() <= 1) return ReadActive();
+    AddLane(query_.schedule.definition.record);
+    if (query_.schedule.definition.record.version() <= 1) return ReadOldestDue();
     kv::ScanRequest scan;
     scan.cf = ColumnFamily::kDefinitions;
     scan.begin = DefinitionKey(query_.schedule.uid, 0);
@@ -205,8 +209,9 @@ class RunRowListing : public std::enable_shared_from_this<RunRowListing> {
       storage::v1::DefinitionRecord record;
       if (!record.ParseFromString(entry.value)) return done_(BrokenRecord("a definition"));
       AddZone(record.time_zone());
+      AddLane(record);
     }
-    ReadActive();
+    ReadOldestDue();
   }
 
   void AddZone(const std::string& name) {
@@ -234,86 +239,81 @@ class RunRowListing : public std::enable_shared_from_this<RunRowListing> {
     return parts;
   }
 
+  // The lanes where the schedule's rows may be, beside that of retries.
+  void AddLane(const storage::v1::DefinitionRecord& record) {
+    lanes_.insert(SourceOf(record).priority);
+  }
+
+  void ReadOldestDue() {
+    lanes_.insert(kLaneCatchUp);
+    if (any_zone_) {
+      for (uint8_t lane = 0; lane < kLaneRetry; ++lane) lanes_.insert(lane);
+    }
+    FindOldestDue(context_, lanes_, now_ - kActiveBehind,
+                  [self = shared_from_this()](absl::StatusOr<absl::Time> oldest) {
+                    if (!oldest.ok()) return self->done_(oldest.status());
+                    const absl::Duration jitter =
+                        self->MayHaveJitter() ? kJitterMax : absl::ZeroDuration();
+                    self->oldest_active_ = *oldest - jitter;
+                    self->ReadActive();
+                  });
+  }
+
   // Reads active runs before the records of ended ones: a run that ends in between is found there.
+  // They are those of the chunk: the next occurrences in the list's direction, at most kActiveMax.
   void ReadActive() {
-    const Definition& definition = query_.schedule.definition;
-    if (definition.record.has_throttle()) return ReadThrottled();
-    std::vector<kv::Key> keys;
-    if (definition.record.event_count() <= 1) {
-      const OccurrenceSource source = SourceOf(definition.record);
-      for (const auto& occurrence : definition.timetable.Enumerate(
-               now_ - kActiveBehind - source.jitter, now_ + kActiveAhead, kActiveMax)) {
-        EmittedOccurrence emitted = ToEmitted(source, definition.timetable, occurrence);
-        AddQueueKeys(source, emitted.id, emitted.launch_time, keys);
-        asked_.push_back(std::move(emitted.id));
-      }
+    chunk_begin_ = begin_;
+    chunk_end_ = end_;
+    ActiveSinglesQuery active;
+    active.source = SourceOf(query_.schedule.definition.record);
+    active.lanes = lanes_;
+    const cron::Timetable& timetable = query_.schedule.definition.timetable;
+    const absl::Time begin = std::max(begin_, oldest_active_);
+    const absl::Time end = std::min(end_, now_ + kActiveAhead);
+    std::vector<cron::Occurrence> occurrences;
+    if (query_.newest_first) {
+      const absl::Time before = position_.nominal_time + absl::Microseconds(1);
+      occurrences = timetable.EnumerateLast(begin, std::min(end, before), kActiveMax);
+      if (occurrences.size() == kActiveMax) chunk_begin_ = occurrences.front().instant;
+    } else {
+      occurrences = timetable.Enumerate(std::max(begin, position_.nominal_time), end, kActiveMax);
+      if (occurrences.size() == kActiveMax)
+        chunk_end_ = occurrences.back().instant + absl::Microseconds(1);
     }
-    if (keys.empty()) return Round();
-    context_.client.MultiGet(std::move(keys), context_.executor,
-                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-                               self->OnActive(std::move(result));
-                             });
+    for (const cron::Occurrence& occurrence : occurrences)
+      active.occurrences.push_back(ToEmitted(active.source, timetable, occurrence));
+    FindActiveSingles(context_, std::move(active),
+                      [self = shared_from_this()](absl::StatusOr<SingleEvents> found) {
+                        if (!found.ok()) return self->done_(found.status());
+                        self->active_ = *std::move(found);
+                        self->scans_ += kScansOfActive;
+                        self->Round();
+                      });
   }
 
-  void AddQueueKeys(const OccurrenceSource& source, const std::string& occurrence, absl::Time due,
-                    std::vector<kv::Key>& keys) const {
-    EventKey key;
-    const std::string event_id = RunIdentity(source.tenant, source.uid, occurrence).EventId(0);
-    key.shard = ShardOfEventId(event_id, context_.layout.queue_shards);
-    key.due_time = due;
-    key.uid = source.uid;
-    key.occurrence = occurrence;
-    for (const uint8_t lane : {source.priority, kLaneCatchUp}) {
-      key.lane = lane;
-      keys.push_back({ColumnFamily::kEvents, EncodeEventKey(key)});
-    }
-  }
-
-  void OnActive(absl::StatusOr<kv::GetResult> result) {
-    if (!result.ok()) return done_(StoreFailed(result.status()));
-    for (size_t i = 0; i < asked_.size(); ++i) {
-      const auto& value =
-          result->values[2 * i].has_value() ? result->values[2 * i] : result->values[2 * i + 1];
-      if (!value.has_value()) continue;
-      SingleEvent& single = active_[asked_[i]];
-      single.state = v1::PENDING;
-      if (!single.row.emplace().ParseFromString(*value)) return done_(BrokenRecord("an event"));
-    }
-    Round();
-  }
-
-  void ReadThrottled() {
-    ThrottledQuery throttled;
-    throttled.source = SourceOf(query_.schedule.definition.record);
-    throttled.limit = kActiveMax;
-    throttled.wanted = [](const ThrottledRange& range) { return !HasRun(range.row); };
-    ReadThrottledEvents(
-        context_, std::move(throttled),
-        [self = shared_from_this()](absl::StatusOr<std::vector<ThrottledRange>> ranges) {
-          if (!ranges.ok()) return self->done_(ranges.status());
-          for (ThrottledRange& range : *ranges) {
-            SingleEvent& single = self->active_[range.occurrence];
-            single.state = range.state;
-            single.row = std::move(range.row);
-          }
-          self->Round();
-        });
+  // The chunk has been listed.
+  void EndChunk() {
+    const bool all = query_.newest_first ? chunk_begin_ <= begin_ : chunk_end_ >= end_;
+    if (all) return ReadCounts(false);
+    if (page_.size() >= runs_max_ || scans_ >= kRunScansMax) return ReadCounts(true);
+    ReadActive();
   }
 
   void Round() {
-    if (query_.newest_first ? position_.nominal_time < begin_ : position_.nominal_time >= end_)
-      return ReadCounts(false);
+    if (query_.newest_first ? position_.nominal_time < chunk_begin_
+                            : position_.nominal_time >= chunk_end_)
+      return EndChunk();
     // Each page gets on by a window.
     if (page_.size() >= runs_max_ || (got_on_ && scans_ >= kRunScansMax)) return ReadCounts(true);
     if (query_.newest_first) {
       window_end_ = position_.nominal_time;
       if (!position_.occurrence.empty()) window_end_ += absl::Microseconds(1);
       window_end_ = std::min(window_end_, end_);
-      window_begin_ = std::max(window_end_ - width_, begin_);
-      if (window_begin_ >= window_end_) return ReadCounts(false);
+      window_begin_ = std::max(window_end_ - width_, chunk_begin_);
+      if (window_begin_ >= window_end_) return EndChunk();
     } else {
       window_begin_ = std::max(position_.nominal_time, begin_);
-      window_end_ = std::min(window_begin_ + width_, end_);
+      window_end_ = std::min(window_begin_ + width_, chunk_end_);
     }
     ReadRunWindow(context_, Window(), [self = shared_from_this()](absl::StatusOr<RunWindow> read) {
       if (!read.ok()) return self->done_(read.status());
@@ -364,7 +364,7 @@ class RunRowListing : public std::enable_shared_from_this<RunRowListing> {
     if (!all) return ReadCounts(true);
     got_on_ = true;
     position_ = {query_.newest_first ? window_begin_ : window_end_, std::string()};
-    if (query_.newest_first && window_begin_ <= begin_) return ReadCounts(false);
+    if (query_.newest_first && window_begin_ <= chunk_begin_) return EndChunk();
     if (found.size() < runs_max_ / kWindowFactor)
       width_ = std::min(width_ * kWindowFactor, kWindowMax);
     Round();
@@ -428,8 +428,12 @@ class RunRowListing : public std::enable_shared_from_this<RunRowListing> {
   absl::Time end_;
   std::vector<cron::Zone> zones_;
   bool any_zone_ = false;
-  std::vector<std::string> asked_;             // occurrences that may be in the queue
-  std::map<std::string, SingleEvent> active_;  // runs of one that have not ended, with their rows
+  std::set<uint8_t> lanes_;   // where rows of the schedule may be in the queue
+  absl::Time oldest_active_;  // no older occurrence is in the queue
+  // Runs of one that have not ended, with nominal times in [chunk_begin_, chunk_end_).
+  SingleEvents active_;
+  absl::Time chunk_begin_;
+  absl::Time chunk_end_;
   RunListPosition position_;
   absl::Duration width_;
   int scans_ = 0;

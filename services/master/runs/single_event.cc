@@ -1,18 +1,22 @@
 #include "services/master/runs/single_event.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "common/base/check.h"
 #include "common/base/key_codec.h"
 #include "common/cron/timetable.h"
 #include "common/cron/zone.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
+#include "common/storage/run_table.h"
 #include "common/storage/waiting_table.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
+#include "services/master/requests/range_reader.h"
 #include "services/master/schedules/changes/throttled_events.h"
 
 namespace escapement::master {
@@ -207,6 +211,174 @@ void FindSingleEvent(MasterContext& context, OccurrenceSource source, std::strin
                      absl::AnyInvocable<void(absl::StatusOr<SingleEvent>)> done) {
   std::make_shared<Search>(context, std::move(source), std::move(occurrence), std::move(done))
       ->ReadKeys();
+}
+
+namespace {
+
+// Reads the places in the order in which events move: the queue, where rows are parked, claims,
+// retries. Events go back and forth between the last two, so claims are read again.
+class ActiveSearch : public std::enable_shared_from_this<ActiveSearch> {
+ public:
+  using Found = absl::AnyInvocable<void(absl::StatusOr<SingleEvents>)>;
+  ActiveSearch(MasterContext& context, ActiveSinglesQuery query, Found done)
+      : context_(context), query_(std::move(query)), done_(std::move(done)) {}
+
+  void Start() {
+    std::vector<kv::Key> keys;
+    for (const EmittedOccurrence& occurrence : query_.occurrences) {
+      const RunIdentity run(query_.source.tenant, query_.source.uid, occurrence.id);
+      EventKey key;
+      key.shard = ShardOfEventId(run.EventId(0), context_.layout.queue_shards);
+      key.due_time = occurrence.launch_time;
+      key.uid = query_.source.uid;
+      key.occurrence = occurrence.id;
+      for (const uint8_t lane : query_.lanes) {
+        key.lane = lane;
+        keys.push_back({ColumnFamily::kEvents, EncodeEventKey(key)});
+      }
+    }
+    ReadKeys(context_, std::move(keys),
+             [self = shared_from_this()](auto values) { self->OnQueue(std::move(values)); });
+  }
+
+ private:
+  void OnQueue(absl::StatusOr<KeyValues> values) {
+    if (!values.ok()) return done_(values.status());
+    for (size_t i = 0; i < values->size(); ++i) {
+      if (!(*values)[i].has_value()) continue;
+      const std::string& occurrence = query_.occurrences[i / query_.lanes.size()].id;
+      if (!Add(occurrence, *(*values)[i], v1::PENDING)) return;
+    }
+    ThrottledQuery throttled;
+    throttled.source = query_.source;
+    throttled.limit = kLookupRowsMax;
+    throttled.wanted = [](const ThrottledRange& range) { return !HasRun(range.row); };
+    ReadThrottledEvents(context_, std::move(throttled), [self = shared_from_this()](auto ranges) {
+      if (!ranges.ok()) return self->done_(ranges.status());
+      for (ThrottledRange& range : *ranges)
+        self->Add(range.occurrence, std::move(range.row), range.state);
+      self->ReadMoving();
+    });
+  }
+
+  void ReadMoving() {
+    const std::string parked = ParkedPrefix(query_.source.uid);
+    std::vector<KeyRange> ranges = {{ColumnFamily::kParked, parked, PrefixEnd(parked)}};
+    const uint32_t shards = context_.layout.queue_shards;
+    const auto add_claims = [&] {
+      for (uint32_t i = 0; i < shards; ++i) {
+        const uint16_t shard = static_cast<uint16_t>(i);
+        ranges.push_back(
+            {ColumnFamily::kInflight, InflightShardBegin(shard), InflightShardEnd(shard)});
+      }
+    };
+    add_claims();
+    for (uint32_t i = 0; i < shards; ++i) {
+      const uint16_t shard = static_cast<uint16_t>(i);
+      ranges.push_back({ColumnFamily::kEvents,
+                        EventLaneKey(shard, kLaneRetry, absl::InfinitePast()),
+                        EventLaneKey(shard, kLaneRetry + 1, absl::InfinitePast())});
+    }
+    add_claims();
+    ReadRanges(
+        context_, std::move(ranges), kLookupRowsMax,
+        [self = shared_from_this()](const KeyRange& range, kv::Entry& entry) {
+          return self->OnEntry(range.cf, entry);
+        },
+        [self = shared_from_this()](absl::Status status) {
+          if (!status.ok()) return self->done_(std::move(status));
+          self->done_(std::move(self->found_));
+        });
+  }
+
+  absl::StatusOr<bool> OnEntry(ColumnFamily cf, const kv::Entry& entry) {
+    if (cf == ColumnFamily::kInflight) return OnClaim(entry);
+    const auto key =
+        DecodeEventKey(cf == ColumnFamily::kParked ? EventKeyOfParked(entry.key) : entry.key);
+    // A throttled row that is parked has another key, and was found before.
+    if (!key.has_value() || key->uid != query_.source.uid) return true;
+    storage::v1::EventRecord row;
+    if (!row.ParseFromString(entry.value)) return BrokenRecord("an event");
+    Add(key->occurrence, std::move(row), v1::PENDING);
+    return true;
+  }
+
+  absl::StatusOr<bool> OnClaim(const kv::Entry& entry) {
+    const auto inflight = DecodeInflightKey(entry.key);
+    storage::v1::ClaimRecord claim;
+    if (!inflight.has_value() || !inflight->is_claim()) return true;
+    if (!claim.ParseFromString(entry.value)) return BrokenRecord("a claim");
+    for (auto& claimed : *claim.mutable_entries()) {
+      const auto key = DecodeEventKey(claimed.event_key());
+      if (key.has_value() && key->uid == query_.source.uid)
+        Add(key->occurrence, std::move(*claimed.mutable_event()), v1::RUNNING);
+    }
+    return true;
+  }
+
+  void Add(const std::string& occurrence, storage::v1::EventRecord row, v1::EventState state) {
+    if (row.run_count() > 1 || HasRun(row)) return;
+    found_.try_emplace(occurrence, SingleEvent{std::nullopt, std::move(row), state});
+  }
+  // False if the row is broken; then the search has ended.
+  bool Add(const std::string& occurrence, const std::string& bytes, v1::EventState state) {
+    storage::v1::EventRecord row;
+    if (!row.ParseFromString(bytes)) {
+      done_(BrokenRecord("an event"));
+      return false;
+    }
+    Add(occurrence, std::move(row), state);
+    return true;
+  }
+
+  MasterContext& context_;
+  const ActiveSinglesQuery query_;
+  Found done_;
+  SingleEvents found_;
+};
+
+}  // namespace
+
+void FindActiveSingles(MasterContext& context, ActiveSinglesQuery query,
+                       absl::AnyInvocable<void(absl::StatusOr<SingleEvents>)> done) {
+  std::make_shared<ActiveSearch>(context, std::move(query), std::move(done))->Start();
+}
+
+void FindOldestDue(MasterContext& context, const std::set<uint8_t>& lanes, absl::Time before,
+                   absl::AnyInvocable<void(absl::StatusOr<absl::Time>)> done) {
+  struct Reading {
+    absl::Time oldest;
+    absl::Status failed;
+    size_t open = 0;
+    absl::AnyInvocable<void(absl::StatusOr<absl::Time>)> done;
+  };
+  auto reading = std::make_shared<Reading>();
+  reading->oldest = before;
+  reading->open = context.layout.queue_shards * lanes.size();
+  reading->done = std::move(done);
+  for (uint32_t shard = 0; shard < context.layout.queue_shards; ++shard) {
+    for (const uint8_t lane : lanes) {
+      kv::ScanRequest scan;
+      scan.cf = ColumnFamily::kEvents;
+      scan.begin = EventLaneKey(static_cast<uint16_t>(shard), lane, absl::InfinitePast());
+      scan.end = EventLaneKey(static_cast<uint16_t>(shard), lane, before);
+      scan.limit = 1;
+      scan.keys_only = true;
+      context.client.Scan(std::move(scan), context.executor,
+                          [reading](absl::StatusOr<kv::ScanResult> rows) {
+                            if (!rows.ok()) {
+                              reading->failed = StoreFailed(rows.status());
+                            } else if (!rows->entries.empty()) {
+                              const auto key = DecodeEventKey(rows->entries[0].key);
+                              if (key.has_value())
+                                reading->oldest = std::min(reading->oldest, key->due_time);
+                            }
+                            if (--reading->open > 0) return;
+                            if (!reading->failed.ok()) return reading->done(reading->failed);
+                            reading->done(reading->oldest);
+                          });
+    }
+  }
 }
 
 }  // namespace escapement::master

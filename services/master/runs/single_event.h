@@ -1,5 +1,6 @@
-// Finds the only event of a run of one. This run has no rows of its own: the event is the run.
-// For an occurrence that was skipped as a whole, with any n, it finds the record of the skip.
+// FindSingleEvent finds the only event of a run of one. This run has no rows of its own: the event
+// is the run. For an occurrence that was skipped as a whole, with any n, it finds the record of the
+// skip.
 //
 // It searches in this order:
 //  1. at the event's deterministic keys (queue, waiting, parked, Done; one snapshot), at its
@@ -10,16 +11,23 @@
 // An event that moves during the search may be missed by all of these; then everything is read once
 // more.
 //
+// FindActiveSingles finds all such events of a schedule that have not ended.
+//
 // Threads: the callback runs on the context's executor.
 
 #ifndef SERVICES_MASTER_RUNS_SINGLE_EVENT_H_
 #define SERVICES_MASTER_RUNS_SINGLE_EVENT_H_
 
+#include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/storage/occurrence_rows.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
@@ -37,6 +45,25 @@ struct SingleEvent {
 // `source` is of the schedule's present definition.
 void FindSingleEvent(MasterContext& context, OccurrenceSource source, std::string occurrence,
                      absl::AnyInvocable<void(absl::StatusOr<SingleEvent>)> done);
+
+// Rows in the queue have no order by schedule, so they are looked for at the keys of `occurrences`
+// in `lanes`. Rows that were parked, claims and retries are found wherever they are.
+struct ActiveSinglesQuery {
+  // The schedule's present definition.
+  OccurrenceSource source;
+  std::vector<EmittedOccurrence> occurrences;
+  std::set<uint8_t> lanes;
+};
+using SingleEvents = std::map<std::string, SingleEvent>;  // by occurrence
+
+// An event may end during the search: read the Done records after it.
+void FindActiveSingles(MasterContext& context, ActiveSinglesQuery query,
+                       absl::AnyInvocable<void(absl::StatusOr<SingleEvents>)> done);
+
+// The earliest due time before `before` of a row in these lanes, of any schedule; `before` if there
+// is none.
+void FindOldestDue(MasterContext& context, const std::set<uint8_t>& lanes, absl::Time before,
+                   absl::AnyInvocable<void(absl::StatusOr<absl::Time>)> done);
 
 }  // namespace escapement::master
 

@@ -1,6 +1,7 @@
 // The order and the filter of ListRuns.
 
 #include <algorithm>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,8 @@
 #include "common/base/proto_time.h"
 #include "common/cron/timetable.h"
 #include "common/status/errors.h"
+#include "common/storage/event_table.h"
+#include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
 #include "services/master/testing/master_world.h"
 #include "services/master/testing/run_world.h"
@@ -198,6 +201,77 @@ TEST(RunOrder, BadOrderAndFilterAreRefusedByFieldAndTokensHoldForTheirList) {
   request.set_filter("state=ACTIVE");
   EXPECT_EQ(bench.fixture.Call(&RunApi::ListRuns, request).status().code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+// Puts the event of a run of one where it may be: in a lane of the queue, parked, claimed, waiting
+// for another attempt, or ended. Place 0: there is none.
+constexpr int kPlaces = 7;
+
+void Place(RunWorld& bench, absl::Time time, int place) {
+  using kv::ColumnFamily;
+  const std::string id = RunWorld::Id(time);
+  storage::v1::EventRecord row;
+  row.set_tenant("default");
+  row.set_version(1);
+  row.set_count(1);
+  row.set_run_count(1);
+  row.set_nominal_time_micros(ToMicros(time));
+  row.set_launch_time_micros(ToMicros(time));
+  EventKey key = {.shard = bench.ShardOf(id),
+                  .lane = 5,
+                  .due_time = time,
+                  .uid = bench.uid,
+                  .occurrence = id,
+                  .first = 0};
+  storage::v1::ClaimRecord claim;
+  switch (place) {
+    case 1:
+      key.lane = kLaneCatchUp;
+      [[fallthrough]];
+    case 2:
+      return bench.fixture.Put(ColumnFamily::kEvents, EncodeEventKey(key), row.SerializeAsString());
+    case 3:
+      return bench.fixture.Put(ColumnFamily::kParked, ParkedKey(bench.uid, EncodeEventKey(key)),
+                               row.SerializeAsString());
+    case 4:
+      claim.add_entries()->set_event_key(EncodeEventKey(key));
+      *claim.mutable_entries(0)->mutable_event() = row;
+      return bench.fixture.Put(
+          ColumnFamily::kInflight,
+          EncodeClaimKey({key.shard, 1, static_cast<uint64_t>(absl::ToUnixSeconds(time))}),
+          claim.SerializeAsString());
+    case 5:
+      row.set_attempts(3);
+      key.lane = kLaneRetry;
+      key.due_time = time + absl::Hours(5);
+      return bench.fixture.Put(ColumnFamily::kEvents, EncodeEventKey(key), row.SerializeAsString());
+    case 6:
+      bench.EndSingle(time);
+      return;
+  }
+}
+
+TEST(RunOrder, ListHasEachRunThatGetFinds) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    std::mt19937_64 random(seed);
+    RunWorld bench(1, [](v1::Schedule& schedule) { schedule.set_cron("* * * * *"); });
+    const absl::Time first = absl::FromUnixSeconds(absl::ToUnixSeconds(bench.start) / 60 * 60 + 60);
+    const int minutes = seed % 2 == 0 ? 100 : 4500;  // more than one chunk
+    const int each = static_cast<int>(random() % 3) + (minutes > 100 ? 60 : 1);
+    for (int i = 0; i < minutes; i += each)
+      Place(bench, first + absl::Minutes(i), static_cast<int>(random() % kPlaces));
+    bench.fixture.runtime.AdvanceBy(absl::Minutes(minutes + 5));
+    Strings wanted;
+    for (int i = 0; i < minutes; i += each) {
+      const std::string id = RunWorld::Id(first + absl::Minutes(i));
+      if (bench.Get(id).ok()) wanted.push_back(id);
+    }
+    for (const int page_size : {1, 7, 100}) {
+      EXPECT_EQ(List(bench, "", "", page_size).occurrences, wanted) << seed;
+      EXPECT_EQ(List(bench, "nominal_time desc", "", page_size).occurrences, Reversed(wanted))
+          << seed;
+    }
+  }
 }
 
 }  // namespace run_order_test
