@@ -1,9 +1,11 @@
 #include "common/http/http_server.h"
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/beast/core.hpp>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -64,6 +66,7 @@ class HttpServer::Core final : public HttpSessionHost,
 
   asio::io_context& io() override { return io_; }
   const Options& options() const override { return options_; }
+  bool checks_host() const override { return checks_host_; }
   void Dispatch(HttpRequest request, HttpResponder respond) const override;
   const HttpStreamHandler* StreamHandler(absl::string_view method,
                                          absl::string_view path) const override;
@@ -81,11 +84,12 @@ class HttpServer::Core final : public HttpSessionHost,
 
  private:
   void Accept();
-  void CloseLongestWaiting();
+  void MakeRoom();
 
   tcp::acceptor acceptor_;
   std::set<std::shared_ptr<HttpSession>> sessions_;  // only on the io thread
   uint64_t turns_ = 0;
+  bool checks_host_ = false;
   bool stopping_ = false;  // only on the io thread
   std::thread thread_;
 };
@@ -94,6 +98,7 @@ absl::Status HttpServer::Core::Start() {
   ASSIGN_OR_RETURN(auto listen, ParseHostPort(options_.listen));
   RETURN_IF_ERROR(
       CheckListen(listen, options_.tls != nullptr, options_.credentials, options_.insecure));
+  checks_host_ = !options_.host_names.empty() || (listen.IsLoopback() && !options_.credentials);
   beast::error_code error;
   const auto resolved = tcp::resolver(io_).resolve(listen.host, absl::StrCat(listen.port), error);
   if (error || resolved.empty())
@@ -117,7 +122,7 @@ absl::Status HttpServer::Core::Start() {
 void HttpServer::Core::Accept() {
   acceptor_.async_accept([this](beast::error_code error, tcp::socket socket) {
     if (stopping_ || error == asio::error::operation_aborted) return;
-    if (!error && sessions_.size() >= options_.connections_max) CloseLongestWaiting();
+    if (!error && sessions_.size() >= options_.connections_max) MakeRoom();
     if (!error && sessions_.size() < options_.connections_max) {
       beast::error_code ignored;
       socket.set_option(tcp::no_delay(true), ignored);
@@ -130,14 +135,32 @@ void HttpServer::Core::Accept() {
   });
 }
 
-// So that slow or idle clients do not keep others out.
-void HttpServer::Core::CloseLongestWaiting() {
-  std::shared_ptr<HttpSession> longest;
+// So that slow, idle or greedy clients do not keep others out.
+void HttpServer::Core::MakeRoom() {
+  std::map<absl::string_view, size_t> of_address;
+  for (const auto& session : sessions_) ++of_address[session->address()];
+  const auto most =
+      std::max_element(of_address.begin(), of_address.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == of_address.end()) return;
+  std::shared_ptr<HttpSession> victim;
+  std::pair<int, uint64_t> first;  // the victim's place
   for (const auto& session : sessions_) {
-    const uint64_t since = session->waiting_since();
-    if (since != 0 && (longest == nullptr || since < longest->waiting_since())) longest = session;
+    const uint64_t waiting = session->waiting_since();
+    const bool greedy = session->address() == most->first;
+    std::pair<int, uint64_t> place;
+    if (waiting != 0) {
+      place = {greedy ? 0 : 2, waiting};
+    } else if (greedy && session->streamed() != 0) {
+      place = {1, session->streamed()};
+    } else {
+      continue;
+    }
+    if (victim != nullptr && first <= place) continue;
+    victim = session;
+    first = place;
   }
-  if (longest != nullptr) longest->Close();
+  if (victim != nullptr) victim->Close();
 }
 
 void HttpServer::Core::Shutdown() {

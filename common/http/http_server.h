@@ -87,11 +87,18 @@ class HttpServer {
     // True if each request must prove who sends it. common/rpc/host_port.h says which addresses
     // are accepted.
     bool credentials = false;
-    bool insecure = false;               // accepts every address
+    bool insecure = false;  // accepts every address
+    // Names in Host headers that are this server's, beside IP addresses and "localhost". Other
+    // names are refused with 421 if this is not empty, and on a loopback address without
+    // credentials: else a page of any website could reach the server by a name of its own that
+    // resolves to 127.0.0.1.
+    std::vector<std::string> host_names = {};
     size_t header_bytes_max = 16 << 10;  // above this: 431
     size_t body_bytes_max = 4 << 20;     // above this: 413
-    // A further connection takes the place of the one that has waited longest for bytes of a
-    // handshake or request. If none waits so, it is closed at once.
+    // A further connection takes the place of another: of the client address with most connections,
+    // the one that has waited longest for bytes of a handshake or request, else the stream whose
+    // client has sent nothing for longest. If there is none, of another address the one that has
+    // waited longest. If none waits so, the new one is closed at once.
     size_t connections_max = 1000;
     // The time limit of a request from its first byte to its last one, and of the TLS handshake.
     absl::Duration read_timeout = absl::Seconds(15);
@@ -116,7 +123,8 @@ class HttpServer {
   void RouteStream(std::string method, std::string prefix, std::string suffix,
                    HttpStreamHandler handler);
   // Answers the errors that the server itself finds in a request whose path begins with `prefix`:
-  // 400 malformed, 413 body too large, 431 header too large (if the path could be read).
+  // 400 malformed, 413 body too large, 417, 421 and 501 (header_grammar.h), 431 header too large
+  // (if the path could be read).
   void RouteErrors(std::string prefix,
                    std::function<HttpResponse(int status, absl::string_view text)> answer);
 

@@ -2,7 +2,9 @@
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
+#include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
+#include <deque>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,6 +18,7 @@
 namespace escapement {
 namespace http_server_test {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -33,8 +36,8 @@ std::string Exchange(int port, const std::string& bytes) {
 }
 
 std::string Get(int port, const std::string& path, const std::string& method = "GET") {
-  return Exchange(
-      port, absl::StrCat(method, " ", path, " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+  return Exchange(port, absl::StrCat(method, " ", path,
+                                     " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"));
 }
 
 class HttpServerTest : public ::testing::Test {
@@ -77,11 +80,48 @@ class HttpServerTest : public ::testing::Test {
   HttpServer server_;
 };
 
+// One request, whatever its head says about its length.
+TEST_F(HttpServerTest, SecondRequestIsNotHiddenInTheFirst) {
+  const std::string hidden = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  for (const char* line :
+       {"Transfer-Encoding: xchunked", "Transfer-Encoding: chunked\r\nContent-Length: 3",
+        "Content-Length: 0\r\nContent-Length: 5", "Transfer-Encoding: identity",
+        "Transfer-Encoding : chunked", "Host: localhost"}) {
+    const std::string answer = Exchange(
+        server_.port(),
+        absl::StrCat("POST /v1/x HTTP/1.1\r\nHost: localhost\r\n", line, "\r\n\r\n", hidden));
+    EXPECT_THAT(answer, AnyOf(StartsWith("HTTP/1.1 400"), StartsWith("HTTP/1.1 501"))) << line;
+    EXPECT_EQ(answer.find("HTTP/1.1", 1), std::string::npos) << line << "\n" << answer;
+  }
+}
+
+TEST_F(HttpServerTest, NameOfAnotherHostIsRefusedOnLoopback) {
+  const auto status_for = [](int port, const std::string& host) {
+    return Exchange(port, absl::StrCat("GET /healthz HTTP/1.1\r\nHost: ", host,
+                                       "\r\nConnection: close\r\n\r\n"))
+        .substr(9, 3);
+  };
+  EXPECT_EQ(status_for(server_.port(), "evil.example"), "421");
+  EXPECT_EQ(status_for(server_.port(), "localhost"), "200");
+  EXPECT_EQ(status_for(server_.port(), "127.0.0.1:1"), "200");
+  HttpServer named({.credentials = true, .host_names = {"ops.example"}});
+  HttpServer secured({.credentials = true});
+  for (HttpServer* server : {&named, &secured}) {
+    server->RouteSync("GET", "/healthz",
+                      [](const HttpRequest&) { return HttpResponse{.body = "ok\n"}; });
+    ASSERT_TRUE(server->Start().ok());
+  }
+  EXPECT_EQ(status_for(named.port(), "evil.example"), "421");
+  EXPECT_EQ(status_for(named.port(), "ops.example:7411"), "200");
+  EXPECT_EQ(status_for(secured.port(), "evil.example"), "200") << "credentials protect it";
+}
+
 TEST_F(HttpServerTest, AnswerToATooLargeBodyArrivesWhileTheClientStillSends) {
   const size_t bytes = 8 << 20;  // more than the buffers of both sockets
-  const std::string answer = Exchange(
-      server_.port(), absl::StrCat("POST /v1/x HTTP/1.1\r\nHost: x\r\nContent-Length: ", bytes,
-                                   "\r\n\r\n", std::string(bytes, 'x')));
+  const std::string answer =
+      Exchange(server_.port(),
+               absl::StrCat("POST /v1/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: ", bytes,
+                            "\r\n\r\n", std::string(bytes, 'x')));
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 413 "));
 }
 
@@ -109,12 +149,12 @@ TEST_F(HttpServerTest, StreamsABodyOfAnySizeBothWays) {
       {boost::asio::ip::make_address("127.0.0.1"), static_cast<uint16_t>(server_.port())});
   std::thread sender([&] {
     boost::system::error_code error;
-    boost::asio::write(
-        socket,
-        boost::asio::buffer(absl::StrCat("POST /v1/a:echo HTTP/1.1\r\nHost: x\r\nConnection: "
-                                         "close\r\nContent-Length: ",
-                                         body.size(), "\r\n\r\n", body)),
-        error);
+    boost::asio::write(socket,
+                       boost::asio::buffer(absl::StrCat(
+                           "POST /v1/a:echo HTTP/1.1\r\nHost: localhost\r\nConnection: "
+                           "close\r\nContent-Length: ",
+                           body.size(), "\r\n\r\n", body)),
+                       error);
   });
   boost::system::error_code error;
   boost::asio::read(socket, boost::asio::dynamic_buffer(answer), error);
@@ -126,9 +166,9 @@ TEST_F(HttpServerTest, StreamsABodyOfAnySizeBothWays) {
 TEST_F(HttpServerTest, AConnectionGoesOnAfterAStream) {
   const std::string answer =
       Exchange(server_.port(),
-               "POST /v1/a:echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+               "POST /v1/a:echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
                "2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"
-               "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+               "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(Unchunked(answer), StartsWith("abc"));
   EXPECT_THAT(answer, HasSubstr("ok\n"));
 }
@@ -137,7 +177,7 @@ TEST_F(HttpServerTest, AStreamMayBeRefusedOrDropped) {
   const std::string body(2000, 'x');
   const auto post = [&](const std::string& path) {
     return Exchange(server_.port(),
-                    absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: x\r\nContent-Length: ",
+                    absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: localhost\r\nContent-Length: ",
                                  body.size(), "\r\n\r\n", body));
   };
   EXPECT_THAT(post("/v1/a:refuse"), StartsWith("HTTP/1.1 403 "));
@@ -161,17 +201,83 @@ TEST(HttpServer, SlowClientsGiveWayToNewOnes) {
   boost::system::error_code error;
   boost::asio::read(slow[0], boost::asio::dynamic_buffer(end), error);
   EXPECT_TRUE(error) << error.message();
-  boost::asio::write(slow[2], boost::asio::buffer(std::string("althz HTTP/1.1\r\nHost: x\r\n"
-                                                              "Connection: close\r\n\r\n")));
+  boost::asio::write(slow[2],
+                     boost::asio::buffer(std::string("althz HTTP/1.1\r\nHost: localhost\r\n"
+                                                     "Connection: close\r\n\r\n")));
   boost::asio::read(slow[2], boost::asio::dynamic_buffer(end), error);
   EXPECT_THAT(end, HasSubstr("200 OK"));
 }
 
+// Connections of one client, by its address.
+class Clients {
+ public:
+  explicit Clients(int port) : port_(static_cast<uint16_t>(port)) {}
+  boost::asio::ip::tcp::socket& Connect(const char* from, const std::string& bytes) {
+    boost::asio::ip::tcp::socket& socket = sockets_.emplace_back(io_);
+    socket.open(boost::asio::ip::tcp::v4());
+    socket.bind({boost::asio::ip::make_address(from), 0});
+    socket.connect({boost::asio::ip::make_address("127.0.0.1"), port_});
+    boost::asio::write(socket, boost::asio::buffer(bytes));
+    return socket;
+  }
+  // The bytes that arrive until the server closes the connection, or until `end` has arrived.
+  static std::string Read(boost::asio::ip::tcp::socket& socket, const std::string& end) {
+    std::string answer;
+    boost::system::error_code error;
+    boost::asio::read_until(socket, boost::asio::dynamic_buffer(answer), end, error);
+    return answer;
+  }
+
+ private:
+  const uint16_t port_;
+  boost::asio::io_context io_;
+  std::deque<boost::asio::ip::tcp::socket> sockets_;
+};
+
+TEST(HttpServer, StreamsOfOneClientLeaveRoomForOthers) {
+  HttpServer server({.connections_max = 4});
+  server.RouteSync("GET", "/healthz", [](const HttpRequest&) { return HttpResponse(); });
+  server.RouteStream("POST", "/v1/", ":read", [](HttpRequest, std::shared_ptr<HttpStream> stream) {
+    stream->Begin({});
+    stream->Read([stream](absl::StatusOr<std::string>) {});
+  });
+  ASSERT_TRUE(server.Start().ok());
+  Clients clients(server.port());
+  const std::string head =
+      "POST /v1/a:read HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+  std::vector<boost::asio::ip::tcp::socket*> streams;
+  for (int i = 0; i < 4; ++i) {
+    streams.push_back(&clients.Connect("127.0.0.1", head));
+    EXPECT_THAT(Clients::Read(*streams.back(), "\r\n\r\n"), StartsWith("HTTP/1.1 200"));
+  }
+  for (int i = 0; i < 3; ++i) {
+    boost::asio::ip::tcp::socket& other =
+        clients.Connect("127.0.0.2", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT_THAT(Clients::Read(other, "\r\n\r\n"), HasSubstr("200 OK")) << i;
+  }
+}
+
+TEST(HttpServer, ClientWithMostConnectionsGivesWay) {
+  HttpServer server({.connections_max = 4});
+  server.RouteSync("GET", "/healthz", [](const HttpRequest&) { return HttpResponse(); });
+  ASSERT_TRUE(server.Start().ok());
+  Clients clients(server.port());
+  const std::string whole = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  boost::asio::ip::tcp::socket& first = clients.Connect("127.0.0.2", whole);
+  EXPECT_THAT(Clients::Read(first, "\r\n\r\n"), HasSubstr("200 OK"));
+  for (int i = 0; i < 10; ++i) {
+    boost::asio::ip::tcp::socket& next = clients.Connect("127.0.0.1", whole);
+    EXPECT_THAT(Clients::Read(next, "\r\n\r\n"), HasSubstr("200 OK")) << i;
+  }
+  boost::asio::write(first, boost::asio::buffer(whole));
+  EXPECT_THAT(Clients::Read(first, "\r\n\r\n"), HasSubstr("200 OK")) << "it was there first";
+}
+
 TEST_F(HttpServerTest, AnswersExpectContinue) {
-  const std::string answer =
-      Exchange(server_.port(),
-               "POST /v1/x HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nConnection: close\r\n"
-               "Content-Length: 2\r\n\r\nhi");
+  const std::string answer = Exchange(
+      server_.port(),
+      "POST /v1/x HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nConnection: close\r\n"
+      "Content-Length: 2\r\n\r\nhi");
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 "));
 }
 
@@ -187,16 +293,16 @@ TEST_F(HttpServerTest, AnswersRoutesAndRefusesTheRest) {
 TEST_F(HttpServerTest, GivesTheWholeRequestToAPrefixRoute) {
   const std::string answer =
       Exchange(server_.port(),
-               "POST /v1/a?b=c HTTP/1.1\r\nHost: x\r\nX-Test: t\r\nContent-Length: 4\r\n"
+               "POST /v1/a?b=c HTTP/1.1\r\nHost: localhost\r\nX-Test: t\r\nContent-Length: 4\r\n"
                "Connection: close\r\n\r\nbody");
   EXPECT_THAT(answer, HasSubstr("/v1/a|b=c|t|body"));
 }
 
 TEST_F(HttpServerTest, KeepsTheConnectionForPipelinedRequests) {
-  const std::string answer =
-      Exchange(server_.port(),
-               "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /nothing HTTP/1.1\r\nHost: x\r\n"
-               "Connection: close\r\n\r\n");
+  const std::string answer = Exchange(
+      server_.port(),
+      "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /nothing HTTP/1.1\r\nHost: localhost\r\n"
+      "Connection: close\r\n\r\n");
   EXPECT_THAT(answer, AllOf(HasSubstr("200 OK"), HasSubstr("404 Not Found")));
 }
 
@@ -204,8 +310,10 @@ TEST_F(HttpServerTest, BoundsHeadersBodiesAndNonsense) {
   EXPECT_THAT(Exchange(server_.port(),
                        absl::StrCat("GET / HTTP/1.1\r\nX: ", std::string(5000, 'x'), "\r\n\r\n")),
               StartsWith("HTTP/1.1 431"));
-  EXPECT_THAT(Exchange(server_.port(), "POST /v1/ HTTP/1.1\r\nContent-Length: 1000000000\r\n\r\n"),
-              StartsWith("HTTP/1.1 413"));
+  EXPECT_THAT(
+      Exchange(server_.port(),
+               "POST /v1/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n"),
+      StartsWith("HTTP/1.1 413"));
   EXPECT_THAT(Exchange(server_.port(), "nonsense\r\n\r\n"), StartsWith("HTTP/1.1 400"));
 }
 

@@ -13,11 +13,13 @@
 #include <optional>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/http/connection_stream.h"
+#include "common/http/header_grammar.h"
 
 namespace escapement {
 namespace {
@@ -53,6 +55,11 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
   void Begin() override;
   void Close() override;
   uint64_t waiting_since() const override { return waiting_since_; }
+  uint64_t streamed() const override { return streamed_; }
+  absl::string_view address() const override {
+    const absl::string_view peer = stream_.peer();
+    return peer.substr(0, peer.rfind(':'));
+  }
 
  private:
   class Stream;
@@ -61,6 +68,7 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
   void Read();  // the next request
   void ReadHead();
   void OnHead();
+  std::optional<HeadFault> FaultOfHead() const;
   void ReadBody();
   void OnRequest();
   void OnReadError(beast::error_code error);
@@ -80,6 +88,7 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
   uint64_t waiting_since_ = 0;
+  uint64_t streamed_ = 0;
   bool keep_alive_ = true;
   bool head_ = false;     // the request is a HEAD
   bool refused_ = false;  // in the middle of a request
@@ -99,6 +108,7 @@ void Session::Begin() {
 
 void Session::Read() {
   waiting_since_ = host_->NextTurn();
+  streamed_ = 0;
   parser_.emplace();
   parser_->header_limit(static_cast<uint32_t>(host_->options().header_bytes_max));
   // A body that is read in pieces has no bound.
@@ -133,6 +143,8 @@ void Session::OnHead() {
   const auto& message = parser_->get();
   keep_alive_ = parser_->keep_alive();
   head_ = message.method() == http::verb::head;
+  if (const auto fault = FaultOfHead(); fault.has_value())
+    return WriteError(fault->status, fault->text);
   const absl::string_view target = View(message.target());
   const HttpStreamHandler* handler =
       host_->StreamHandler(View(message.method_string()), target.substr(0, target.find('?')));
@@ -153,6 +165,20 @@ void Session::OnHead() {
                       if (error) return self->Close();
                       begin();
                     });
+}
+
+std::optional<HeadFault> Session::FaultOfHead() const {
+  const auto& message = parser_->get();
+  HttpHead head;
+  head.version = static_cast<int>(message.version());
+  head.target = View(message.target());
+  for (const auto& field : message)
+    head.headers.emplace_back(View(field.name_string()), View(field.value()));
+  if (const auto fault = FindHeadFault(head); fault.has_value()) return fault;
+  const std::vector<absl::string_view> host = head.Values("host");
+  if (!host.empty() && host_->checks_host() && !IsOwnHost(host[0], host_->options().host_names))
+    return HeadFault{421, "the Host header names another host (--http_host_names)"};
+  return std::nullopt;
 }
 
 void Session::ReadBody() {
@@ -355,6 +381,7 @@ class Session::Stream final : public HttpStream,
                               return done(absl::CancelledError(error.message()));
                             }
                             piece->resize(piece->size() - self->parser_.get().body().size);
+                            session->streamed_ = session->host_->NextTurn();
                             if (piece->empty()) return self->ReadPiece(std::move(done));
                             done(std::move(*piece));
                           });
@@ -435,6 +462,7 @@ class Session::Stream final : public HttpStream,
 
 void Session::StreamBody(const HttpStreamHandler& handler) {
   waiting_since_ = 0;
+  streamed_ = host_->NextTurn();
   HttpRequest head = CopiedHead();
   handler(std::move(head), std::make_shared<Stream>(shared_from_this()));
 }

@@ -27,6 +27,8 @@ class HttpSessionHost {
   virtual ~HttpSessionHost() = default;
   virtual boost::asio::io_context& io() = 0;
   virtual const HttpServer::Options& options() const = 0;
+  // True if requests whose Host header has a foreign name are refused.
+  virtual bool checks_host() const = 0;
   virtual void Dispatch(HttpRequest request, HttpResponder respond) const = 0;
   // The handler that reads the request's body in pieces; null: the body is read as a whole.
   virtual const HttpStreamHandler* StreamHandler(absl::string_view method,
@@ -46,6 +48,10 @@ class HttpSession {
   virtual void Close() = 0;
   // Greater for a session that began later to wait for bytes of its client; 0 if it does not wait.
   virtual uint64_t waiting_since() const = 0;
+  // Greater for a session whose stream has got bytes later; 0 if it has no stream.
+  virtual uint64_t streamed() const = 0;
+  // The address of the client, without the port.
+  virtual absl::string_view address() const = 0;
 };
 
 // `socket` is an open TCP socket over IPv6 or IPv4; the session closes it.

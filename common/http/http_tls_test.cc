@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using testing::TlsClient;
 
-constexpr char kWho[] = "GET /who HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+constexpr char kWho[] = "GET /who HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
 class HttpTlsTest : public ::testing::Test {
  protected:
@@ -142,8 +142,9 @@ TEST_F(HttpTlsTest, ConnectionGoesOnWithTheNextRequest) {
   Start({});
   EXPECT_THAT(
       Ask(WithoutCertificate(),
-          absl::StrCat("POST /size HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
-                       "POST /a:echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\necho", kWho)),
+          absl::StrCat("POST /size HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc",
+                       "POST /a:echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\necho",
+                       kWho)),
       AllOf(HasSubstr("3 bytes"), HasSubstr("4\r\necho\r\n0\r\n"), HasSubstr("||")));
 }
 
@@ -152,8 +153,8 @@ TEST_F(HttpTlsTest, StreamsALargeBodyBothWays) {
   const std::string body(3 << 20, 'x');
   const auto client = Connect(WithoutCertificate());
   // OpenSSL serves one thread for each connection, so the client sends and reads in turn.
-  client->Write(absl::StrCat("POST /a:echo HTTP/1.0\r\nHost: x\r\nContent-Length: ", body.size(),
-                             "\r\n\r\n"));
+  client->Write(absl::StrCat(
+      "POST /a:echo HTTP/1.0\r\nHost: localhost\r\nContent-Length: ", body.size(), "\r\n\r\n"));
   std::string answer;
   for (size_t at = 0; at < body.size(); at += 64 << 10) {
     client->Write(body.substr(at, 64 << 10));
@@ -168,10 +169,11 @@ TEST_F(HttpTlsTest, StreamsALargeBodyBothWays) {
 
 TEST_F(HttpTlsTest, AnswerToATooLargeBodyArrives) {
   Start({.body_bytes_max = 1000});
-  EXPECT_THAT(Ask(WithoutCertificate(),
-                  absl::StrCat("POST /size HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n",
-                               std::string(2000, 'x'))),
-              StartsWith("HTTP/1.1 413 "));
+  EXPECT_THAT(
+      Ask(WithoutCertificate(),
+          absl::StrCat("POST /size HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000\r\n\r\n",
+                       std::string(2000, 'x'))),
+      StartsWith("HTTP/1.1 413 "));
 }
 
 TEST_F(HttpTlsTest, HandshakeThatNeverEndsIsTimedOut) {

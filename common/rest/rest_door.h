@@ -3,11 +3,12 @@
 // A request becomes the message of its RPC (request_reader.h) and goes through the server's own
 // in-process channel, so validation, deadlines, credentials and errors are those of the gRPC door.
 //
-// - Answers are application/json with status 200, packed by gzip if the client accepts it. A
-//   message with an etag has it as ETag.
+// - Answers are application/json with status 200, packed by gzip if the client accepts it.
+// - A message with an etag has a weak ETag: the etag, a dot, and a hash of the JSON, so it changes
+//   whenever anything that is shown changes. A GET whose If-None-Match has it is answered with 304.
+// - If-Match takes this ETag, the etag itself, a list of them, or "*". Only the etag counts.
 // - Errors are those of request_reader.h. An unknown path is 404, another method of a known path is
 //   405 with Allow.
-// - A GET whose If-None-Match is still the etag is answered with 304.
 // - The deadline is `call_timeout`, or fewer seconds by the header Request-Timeout.
 // - The headers authorization, traceparent, tracestate and x-request-id go on as metadata.
 //

@@ -11,9 +11,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/hash.h"
+#include "common/http/header_grammar.h"
 #include "common/rest/forwarded_metadata_grpc.h"
 #include "common/rest/json_bytes.h"
 #include "common/rest/path_template.h"
@@ -46,31 +48,25 @@ std::string EtagOf(const google::protobuf::Descriptor& type, const std::string& 
   return answer->GetReflection()->GetString(*answer, field);
 }
 
-// An etag of the API as a header: it has its quotes already (AIP-154).
-std::string EtagHeader(const std::string& etag) {
-  return absl::StrContains(etag, '"') ? etag : absl::StrCat("\"", etag, "\"");
+// The validator of an answer: it changes whenever anything that is shown changes. Weak, because
+// gzip has other bytes. The part before the dot is the etag of the API, for If-Match.
+std::string ValidatorOf(absl::string_view etag, absl::string_view json) {
+  absl::ConsumePrefix(&etag, "\"");
+  absl::ConsumeSuffix(&etag, "\"");
+  return absl::StrCat("W/\"", etag, ".", absl::Hex(StableHash64(json), absl::kZeroPad16), "\"");
 }
 
-// True if one of the entity tags of an If-None-Match is this one (RFC 9110: a weak comparison).
-bool NamesEtag(absl::string_view if_none_match, absl::string_view etag) {
-  absl::ConsumePrefix(&etag, "W/");
-  for (absl::string_view named : absl::StrSplit(if_none_match, ',')) {
-    named = absl::StripAsciiWhitespace(named);
-    absl::ConsumePrefix(&named, "W/");
-    if (named == etag || named == "*") return true;
+// The etags of the API that an If-Match names, as a list; "*" and none: empty.
+std::string EtagsOf(absl::string_view if_match) {
+  std::vector<std::string> etags;
+  for (absl::string_view tag : ListElements(if_match)) {
+    if (tag == "*") return {};
+    absl::ConsumePrefix(&tag, "W/");
+    const size_t dot = tag.find('.');
+    etags.push_back(dot == absl::string_view::npos ? std::string(tag)
+                                                   : absl::StrCat(tag.substr(0, dot), "\""));
   }
-  return false;
-}
-
-bool TakesGzip(absl::string_view accept) {
-  for (absl::string_view coding : absl::StrSplit(accept, ',')) {
-    const std::vector<absl::string_view> parts = absl::StrSplit(coding, ';');
-    const absl::string_view name = absl::StripAsciiWhitespace(parts[0]);
-    if (!absl::EqualsIgnoreCase(name, "gzip") && name != "*") continue;
-    const bool refused = parts.size() > 1 && absl::StripAsciiWhitespace(parts[1]) == "q=0";
-    return !refused;
-  }
-  return false;
+  return absl::StrJoin(etags, ", ");
 }
 
 }  // namespace
@@ -116,7 +112,13 @@ class RestDoor::Core {
     if (const auto type = CheckContentType(request); !type.ok()) {
       return respond(ErrorAnswerAs(415, type));
     }
-    if (absl::EqualsIgnoreCase(request.Header("content-encoding"), "gzip")) {
+    if (const auto timeout = TimeoutOf(request); !timeout.ok())
+      return respond(ErrorAnswer(timeout.status()));
+    const absl::string_view coding = request.Header("content-encoding");
+    if (!coding.empty() && !absl::EqualsIgnoreCase(coding, "identity") &&
+        !absl::EqualsIgnoreCase(coding, "gzip"))
+      return respond(UnknownCoding());
+    if (absl::EqualsIgnoreCase(coding, "gzip")) {
       auto plain = Gunzipped(request.body, options_.body_bytes_max);
       if (!plain.ok()) {
         return respond(absl::IsResourceExhausted(plain.status())
@@ -125,8 +127,7 @@ class RestDoor::Core {
       }
       request.body = *std::move(plain);
     }
-    absl::string_view if_match = absl::StripAsciiWhitespace(request.Header("if-match"));
-    if (if_match == "*") if_match = {};
+    const std::string if_match = EtagsOf(request.Header("if-match"));
     const auto bytes =
         ReadRequest(*found.route, {.bindings = std::move(found.bindings),
                                    .query = request.query,
@@ -147,12 +148,8 @@ class RestDoor::Core {
   // is said about the request.
   void Call(const HttpRequest& request, const std::string& message,
             std::shared_ptr<RestCall> call) {
-    absl::Duration timeout = options_.call_timeout;
-    double seconds = 0;
-    if (absl::SimpleAtod(request.Header("request-timeout"), &seconds) && seconds > 0)
-      timeout = std::min(timeout, absl::Seconds(seconds));
     call->context.set_deadline(std::chrono::system_clock::now() +
-                               absl::ToChronoMilliseconds(timeout));
+                               absl::ToChronoMilliseconds(*TimeoutOf(request)));
     AddForwardedMetadata(request, call->context);
     const grpc::Slice slice(message);
     call->request = grpc::ByteBuffer(&slice, 1);
@@ -192,16 +189,16 @@ class RestDoor::Core {
     const std::string bytes(reinterpret_cast<const char*>(slice.begin()), slice.size());
     HttpResponse response;
     response.content_type = "application/json";
-    if (std::string etag = EtagOf(type, bytes); !etag.empty()) {
-      etag = EtagHeader(etag);
-      response.headers.emplace_back("ETag", etag);
-      if (call.route->http_method == "GET" && NamesEtag(call.if_none_match, etag)) {
+    auto json = BytesToJson(type, bytes);
+    if (!json.ok()) return call.respond(ErrorAnswer(json.status()));
+    if (const std::string etag = EtagOf(type, bytes); !etag.empty()) {
+      const std::string validator = ValidatorOf(etag, *json);
+      response.headers.emplace_back("ETag", validator);
+      if (call.route->http_method == "GET" && NamesEntityTag(call.if_none_match, validator)) {
         response.status = 304;
         return call.respond(std::move(response));
       }
     }
-    auto json = BytesToJson(type, bytes);
-    if (!json.ok()) return call.respond(ErrorAnswer(json.status()));
     response.body = *std::move(json) + "\n";
     call.respond(std::move(response));
   }
@@ -214,6 +211,24 @@ class RestDoor::Core {
         ErrorAnswerAs(405, MakeError(absl::StatusCode::kUnimplemented, "METHOD_NOT_ALLOWED",
                                      absl::StrCat("the path does not take ", request.method)));
     response.headers.emplace_back("Allow", allowed);
+    return response;
+  }
+
+  // Seconds; at most the door's.
+  absl::StatusOr<absl::Duration> TimeoutOf(const HttpRequest& request) const {
+    const absl::string_view header = request.Header("request-timeout");
+    double seconds = 0;
+    if (header.empty()) return options_.call_timeout;
+    if (!absl::SimpleAtod(header, &seconds) || !(seconds > 0))
+      return InvalidField("Request-Timeout", "must be a number of seconds above 0");
+    return std::min(options_.call_timeout, absl::Seconds(seconds));
+  }
+
+  static HttpResponse UnknownCoding() {
+    HttpResponse response =
+        ErrorAnswerAs(415, MakeError(absl::StatusCode::kInvalidArgument, "UNSUPPORTED_ENCODING",
+                                     "the only Content-Encoding is gzip"));
+    response.headers.emplace_back("Accept-Encoding", "gzip");
     return response;
   }
 
@@ -244,13 +259,16 @@ class RestDoor::Core {
   // Adds CORS headers and gzip to the answer.
   HttpResponder WithHeaders(const HttpRequest& request, HttpResponder respond) {
     std::string origin = AllowedOrigin(request.Header("origin"));
-    const bool gzip = TakesGzip(request.Header("accept-encoding"));
-    return [respond = std::move(respond), origin, gzip,
+    const bool gzip = AcceptsCoding(request.Header("accept-encoding"), "gzip");
+    const bool varies_by_origin =
+        !options_.cors_origins.empty() && !absl::c_linear_search(options_.cors_origins, "*");
+    return [respond = std::move(respond), origin, gzip, varies_by_origin,
             from = options_.gzip_from_bytes](HttpResponse response) {
+      response.headers.emplace_back(
+          "Vary", varies_by_origin ? "Accept-Encoding, Origin" : "Accept-Encoding");
       if (!origin.empty()) {
         response.headers.emplace_back("Access-Control-Allow-Origin", origin);
         response.headers.emplace_back("Access-Control-Expose-Headers", kCorsExposed);
-        if (origin != "*") response.headers.emplace_back("Vary", "Origin");
       }
       if (gzip && response.body.size() >= from) {
         response.body = Gzipped(response.body);

@@ -193,24 +193,70 @@ constexpr const char* kYearly =
     R"({"cron":"0 3 1 1 *","target":{"http":{"uri":"http://127.0.0.1:9/"}}})";
 
 TEST_F(DoorsTest, EtagsAndIfMatchGoTogether) {
-  const HttpAnswer made = Http(
-      {.method = "POST", .path = absl::StrCat(kSchedules, "?scheduleId=etag"), .body = kYearly});
+  const HttpCall create{
+      .method = "POST", .path = absl::StrCat(kSchedules, "?scheduleId=etag"), .body = kYearly};
+  const HttpAnswer made = Http(create);
   ASSERT_EQ(made.status, 200) << made.body;
-  const std::string etag = made.Header("etag");
-  EXPECT_EQ(etag, Json(made)["etag"]);
+  const std::string etag = Json(made)["etag"];
   const std::string path = absl::StrCat(kSchedules, "/etag");
-  EXPECT_EQ(Http({.path = path, .headers = {{"If-None-Match", etag}}}).status, 304);
+  const std::string validator = Http({.path = path}).Header("etag");
+  EXPECT_EQ(Http({.path = path, .headers = {{"If-None-Match", validator}}}).status, 304);
   const std::string patch = path + "?updateMask=displayName";
-  const std::string body = R"({"displayName":"new"})";
-  EXPECT_EQ(Http({.method = "PATCH", .path = patch, .headers = {{"If-Match", etag}}, .body = body})
-                .status,
-            200);
-  const HttpAnswer stale =
-      Http({.method = "PATCH", .path = patch, .headers = {{"If-Match", etag}}, .body = body});
+  const auto change = [&](const std::string& if_match, const std::string& name) {
+    return Http({.method = "PATCH",
+                 .path = patch,
+                 .headers = {{"If-Match", if_match}},
+                 .body = absl::StrCat("{\"displayName\":\"", name, "\"}")});
+  };
+  EXPECT_EQ(change(validator, "a").status, 200);
+  const HttpAnswer stale = change(validator, "b");
   EXPECT_EQ(stale.status, 412);
   EXPECT_EQ(Json(stale)["error"]["status"], "ABORTED");
-  EXPECT_EQ(Http({.path = path, .headers = {{"If-None-Match", etag}}}).status, 200);
+  EXPECT_EQ(change(etag, "b").status, 412);
+  EXPECT_EQ(Http({.path = path, .headers = {{"If-None-Match", validator}}}).status, 200);
+  const std::string newer = Json(Http({.path = path}))["etag"];
+  EXPECT_EQ(change(absl::StrCat("\"0-0\", ", newer), "c").status, 200) << "a list has the etag";
+
   EXPECT_EQ(Http({.method = "DELETE", .path = path, .headers = {{"If-Match", "*"}}}).status, 200);
+  const HttpAnswer again = Http(create);
+  ASSERT_EQ(again.status, 200);
+  EXPECT_NE(Json(again)["etag"], etag) << "it is another schedule";
+  EXPECT_EQ(Http({.path = path, .headers = {{"If-None-Match", validator}}}).status, 200);
+  EXPECT_EQ(change(etag, "d").status, 412);
+}
+
+// A validator covers all that is shown: here the counts of a schedule, which no change has written.
+TEST_F(DoorsTest, ConditionalGetSeesWhatChangesByItself) {
+  ASSERT_EQ(Http({.method = "POST",
+                  .path = absl::StrCat(kSchedules, "?scheduleId=counted"),
+                  .body = R"({"cron":"0 3 1 1 *","retryPolicy":{"maxAttempts":1},)"
+                          R"("target":{"http":{"uri":"http://127.0.0.1:10/"}}})"})
+                .status,
+            200);
+  const std::string path = absl::StrCat(kSchedules, "/counted");
+  const HttpAnswer before = Http({.path = path});
+  ASSERT_EQ(Http({.method = "POST", .path = path + ":trigger", .body = "{}"}).status, 200);
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  HttpAnswer after;
+  do {
+    after = Http({.path = path, .headers = {{"If-None-Match", before.Header("etag")}}});
+  } while (after.status == 304 && absl::Now() < deadline);
+  EXPECT_EQ(after.status, 200);
+  EXPECT_EQ(Json(after)["etag"], Json(before)["etag"]);
+  EXPECT_EQ(Json(after)["failedCount"], "1");
+}
+
+TEST_F(DoorsTest, CodingsAreNegotiated) {
+  const HttpAnswer unknown = Http({.method = "POST",
+                                   .path = kSchedules,
+                                   .headers = {{"Content-Encoding", "br"}},
+                                   .body = kYearly});
+  EXPECT_EQ(unknown.status, 415);
+  EXPECT_EQ(unknown.Header("accept-encoding"), "gzip");
+  const HttpAnswer plain =
+      Http({.path = kSchedules, .headers = {{"Accept-Encoding", "gzip;q=0.0"}}});
+  EXPECT_EQ(plain.Header("content-encoding"), "");
+  EXPECT_THAT(plain.Header("vary"), HasSubstr("Accept-Encoding"));
 }
 
 TEST_F(DoorsTest, IdempotencyKeyIsTheRequestId) {

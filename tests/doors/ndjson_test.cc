@@ -72,7 +72,7 @@ class NdjsonTest : public testing::Test {
       beast::error_code error;
       asio::write(socket,
                   asio::buffer(absl::StrCat("POST ", kIngest,
-                                            " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                                            " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                                             "Transfer-Encoding: chunked\r\n\r\n")),
                   error);
       for (int i = 0; i < pieces && !error; ++i) {

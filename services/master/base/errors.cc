@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/http/header_grammar.h"
 #include "common/status/errors.h"
 
 namespace escapement::master {
@@ -31,6 +32,12 @@ absl::Status ImpossibleExpression(absl::string_view field, absl::string_view des
 absl::Status RequestIdReused() {
   return InvalidFieldBecause("REQUEST_ID_REUSED", "request_id",
                              "was used for a different request within the last day; use a new id");
+}
+
+absl::Status CheckEtag(absl::string_view wanted, absl::string_view current,
+                       absl::string_view resource) {
+  if (wanted.empty() || NamesEntityTag(wanted, current)) return absl::OkStatus();
+  return EtagMismatch(resource);
 }
 
 absl::Status WrongState(absl::string_view resource, absl::string_view state,

@@ -18,6 +18,11 @@ absl::Status ImpossibleExpression(absl::string_view field, absl::string_view des
 // another request.
 absl::Status RequestIdReused();
 
+// ABORTED (EtagMismatch) unless `wanted` is empty, is `current`, or is a list of etags that has it
+// (If-Match).
+absl::Status CheckEtag(absl::string_view wanted, absl::string_view current,
+                       absl::string_view resource);
+
 // FAILED_PRECONDITION, reason WRONG_STATE: "<resource> is <state>, must be <needed>".
 absl::Status WrongState(absl::string_view resource, absl::string_view state,
                         absl::string_view needed);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/hash.h"
 #include "common/base/printable_text.h"
 #include "common/base/proto_time.h"
 #include "common/base/status_macros.h"
@@ -252,7 +253,7 @@ v1::Schedule ShowSchedule(const ShownSchedule& shown, std::optional<absl::Time> 
   schedule.set_uid(record.uid().size() == Uid::kBytes ? Uid::FromBytes(record.uid()).ToHex()
                                                       : std::string());
   schedule.set_version(static_cast<int64_t>(state.version()));
-  schedule.set_etag(Etag(state));
+  schedule.set_etag(Etag(record.uid(), state));
   SetTimestamp(record.create_time_micros(), *schedule.mutable_create_time());
   SetTimestamp(record.update_time_micros(), *schedule.mutable_update_time());
   if (next.has_value()) SetTimestamp(ToMicros(*next), *schedule.mutable_next_time());
@@ -268,8 +269,9 @@ void ShowCounts(const storage::v1::RunPartRecord& counts, v1::Schedule& schedule
   schedule.set_last_outcome(ShowOutcome(counts.last_outcome()));
 }
 
-std::string Etag(const storage::v1::StateRecord& state) {
-  return absl::StrCat("\"", state.version(), "-", state.change_count(), "\"");
+std::string Etag(absl::string_view uid, const storage::v1::StateRecord& state) {
+  return absl::StrCat("\"", state.version(), "-", state.change_count(), "-",
+                      absl::Hex(static_cast<uint32_t>(StableHash64(uid)), absl::kZeroPad8), "\"");
 }
 
 absl::string_view StateName(storage::v1::ScheduleStateKind kind) {

@@ -146,8 +146,8 @@ std::optional<absl::Time> NextTime(const storage::v1::StateRecord& state,
 void CheckShownText(absl::string_view field, absl::string_view text, size_t chars_max,
                     FieldViolations& violations);
 
-// Quoted: version and change count.
-std::string Etag(const storage::v1::StateRecord& state);
+// Quoted: version, change count and the incarnation, which follows from the uid.
+std::string Etag(absl::string_view uid, const storage::v1::StateRecord& state);
 
 absl::string_view StateName(storage::v1::ScheduleStateKind kind);  // "ENABLED", …
 

@@ -8,8 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "common/base/bounded_json.h"
 #include "common/base/key_codec.h"
 #include "common/base/status_macros.h"
+#include "common/http/header_grammar.h"
 #include "common/lease/lease_table.h"
 #include "common/rest/json_bytes.h"
 #include "common/rest/request_reader.h"
@@ -43,7 +45,7 @@ HttpResponse JsonAnswer(const json& body) {
 
 HttpResponse FileAnswer(const HttpRequest& request, const PageFile& file, bool immutable) {
   HttpResponse response;
-  const std::string etag = absl::StrCat("\"", PageVersion(), "\"");
+  const std::string etag = absl::StrCat("W/\"", PageVersion(), "\"");
   response.content_type = std::string(file.content_type);
   response.headers = {
       {"ETag", etag},
@@ -54,11 +56,11 @@ HttpResponse FileAnswer(const HttpRequest& request, const PageFile& file, bool i
       {"Referrer-Policy", "no-referrer"},
       {"Cross-Origin-Opener-Policy", "same-origin"},
       {"Cross-Origin-Resource-Policy", "same-origin"}};
-  if (absl::StrContains(request.Header("if-none-match"), etag)) {
+  if (NamesEntityTag(request.Header("if-none-match"), etag)) {
     response.status = 304;
     return response;
   }
-  if (absl::StrContains(absl::AsciiStrToLower(request.Header("accept-encoding")), "gzip")) {
+  if (AcceptsCoding(request.Header("accept-encoding"), "gzip")) {
     response.headers.emplace_back("Content-Encoding", "gzip");
     response.body = std::string(file.gzip);
     return response;
@@ -99,7 +101,7 @@ absl::StatusOr<std::string> ReadCredential(const HttpRequest& request) {
   absl::string_view header = request.Header("authorization");
   if (absl::ConsumePrefix(&header, "Bearer "))
     return std::string(absl::StripAsciiWhitespace(header));
-  const json body = json::parse(request.body, nullptr, false);
+  const json body = ParseBoundedJson(request.body);
   if (body.is_object() && body.contains("key") && body["key"].is_string())
     return std::string(absl::StripAsciiWhitespace(body["key"].get_ref<const std::string&>()));
   return InvalidField("key", "is required");

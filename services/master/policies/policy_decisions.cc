@@ -19,9 +19,7 @@ using kv::ColumnFamily;
 
 absl::Status CheckCurrent(const PolicyInput& input, const std::string& etag) {
   if (!input.current.has_value()) return NotFound(input.name.ToString());
-  if (!etag.empty() && etag != PolicyEtag(*input.current))
-    return EtagMismatch(input.name.ToString());
-  return absl::OkStatus();
+  return CheckEtag(etag, PolicyEtag(*input.current), input.name.ToString());
 }
 
 std::string KeyOf(const PolicyInput& input) {

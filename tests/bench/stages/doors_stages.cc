@@ -164,7 +164,7 @@ absl::StatusOr<double> HttpRate(const std::string& address, const DoorsLoad& loa
 
 std::string Request(absl::string_view method, absl::string_view path, absl::string_view body) {
   return absl::StrCat(method, " ", path,
-                      " HTTP/1.1\r\nHost: bench\r\nContent-Length: ", body.size(), "\r\n\r\n",
+                      " HTTP/1.1\r\nHost: localhost\r\nContent-Length: ", body.size(), "\r\n\r\n",
                       body);
 }
 
@@ -324,7 +324,7 @@ absl::StatusOr<double> DoorsStages::IngestByNdjson(uint64_t events) const {
     beast::error_code broken;
     asio::write(socket,
                 asio::buffer(absl::StrCat("POST /v1/tenants/default/events:ingest HTTP/1.1\r\n"
-                                          "Host: bench\r\nTransfer-Encoding: chunked\r\n\r\n")),
+                                          "Host: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")),
                 broken);
     for (uint64_t i = 0; i < events / kPieceLines && !broken; ++i)
       asio::write(socket, asio::buffer(chunk), broken);

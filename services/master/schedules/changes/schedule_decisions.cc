@@ -26,9 +26,8 @@ namespace escapement::master {
 
 absl::Status CheckCurrent(const ChangeInput& input, const std::string& etag) {
   if (!input.snapshot.record.has_value()) return NotFound(input.name.ToString());
-  if (!etag.empty() && etag != Etag(input.snapshot.state))
-    return EtagMismatch(input.name.ToString());
-  return absl::OkStatus();
+  return CheckEtag(etag, Etag(input.snapshot.record->uid(), input.snapshot.state),
+                   input.name.ToString());
 }
 
 absl::Status CheckEnabled(const ChangeInput& input) {
