@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/hash.h"
 #include "common/base/proto_time.h"
 #include "escapement/storage/v1/records.pb.h"
 
@@ -21,30 +20,6 @@ void AppendDigits(int64_t value, int count, std::string* out) {
   out->append(digits, static_cast<size_t>(count));
 }
 
-constexpr size_t kTraceparentBytes = 55;
-
-// Writes 16 digits.
-char* WriteHex(uint64_t value, char* out) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  for (int i = 15; i >= 0; --i) {
-    out[i] = kDigits[value & 15];
-    value >>= 4;
-  }
-  return out + 16;
-}
-
-void WriteTraceparent(absl::string_view event_id, uint32_t attempt, char* out) {
-  const uint64_t trace = StableHash64(event_id);
-  *out++ = '0';
-  *out++ = '0';
-  *out++ = '-';
-  out = WriteHex(trace, out);
-  out = WriteHex(~trace, out);
-  *out++ = '-';
-  out = WriteHex((trace ^ (attempt * 0x9e3779b97f4a7c15u)) | 1, out);
-  memcpy(out, "-00", 3);
-}
-
 std::string Rfc3339(absl::Time time) {
   std::string text;
   AppendRfc3339(time, &text);
@@ -55,7 +30,7 @@ std::string Rfc3339(absl::Time time) {
 
 std::vector<Fact> ContextFactsOf(const DeliveryContext& context) {
   std::vector<Fact> facts;
-  facts.reserve(13);  // with those of the attempt
+  facts.reserve(12);  // with those of the attempt
   facts.push_back({"specversion", std::string(kCloudEventsSpecVersion), "ce_specversion"});
   if (!context.source.empty()) facts.push_back({"source", context.source, "ce_source"});
   facts.push_back({"type", std::string(kCloudEventsType), "ce_type"});
@@ -90,9 +65,6 @@ void VisitAttemptFacts(const DeliveryAttempt& attempt,
   if (!attempt.token.empty()) visit("token", "escapement_token", attempt.token);
   const absl::AlphaNum number(attempt.attempt);
   visit("attempt", "escapement_attempt", number.Piece());
-  char parent[kTraceparentBytes];
-  WriteTraceparent(attempt.event_id, attempt.attempt, parent);
-  visit("traceparent", "traceparent", {parent, sizeof(parent)});
   visit("index", "escapement_index", index.Piece());
 }
 
@@ -138,12 +110,6 @@ void AppendRfc3339(absl::Time time, std::string* out) {
     AppendDigits(of_day % 1'000'000, 6, out);
   }
   out->push_back('Z');
-}
-
-void AppendTraceparent(absl::string_view event_id, uint32_t attempt, std::string* out) {
-  char text[kTraceparentBytes];
-  WriteTraceparent(event_id, attempt, text);
-  out->append(text, sizeof(text));
 }
 
 EventFacts EventFactsOf(const DeliveryAttempt& attempt) {

@@ -41,9 +41,7 @@ std::vector<Fact> ContextFactsOf(const DeliveryContext& context);
 // call. In this order:
 //
 //   id, subject (occurrence/index; not for one-off events)   ce_…
-//   token (only if there is one), attempt                    escapement_…
-//   traceparent                                              no prefix
-//   index                                                    escapement_…
+//   token (only if there is one), attempt, index             escapement_…
 //
 // The most useful ones come first: a transport that has no room for all omits the last ones.
 void VisitAttemptFacts(const DeliveryAttempt& attempt,
@@ -56,10 +54,6 @@ std::vector<Fact> FactsOf(const DeliveryAttempt& attempt);
 
 // RFC 3339 in UTC, with six digits of microseconds unless they are zero. Years 0 to 9999.
 void AppendRfc3339(absl::Time time, std::string* out);
-
-// W3C Trace Context: the trace by event, the span by attempt. Not sampled, because nobody records
-// these spans; never all zeros.
-void AppendTraceparent(absl::string_view event_id, uint32_t attempt, std::string* out);
 
 // EventFactsOf: what the templates of messages to people can say about an attempt.
 

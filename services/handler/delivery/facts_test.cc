@@ -11,7 +11,6 @@ namespace escapement::handler {
 namespace facts_test {
 
 using ::testing::ElementsAre;
-using ::testing::MatchesRegex;
 using ::testing::Pair;
 
 std::vector<std::pair<std::string, std::string>> Attributes(const DeliveryAttempt& attempt) {
@@ -37,9 +36,7 @@ TEST(FactsTest, AttemptOfARunHasAllFacts) {
                   Pair("ce_datacontenttype", "application/json"), Pair("escapement_count", "9"),
                   Pair("escapement_launchtime", "2026-03-01T00:00:00Z"), Pair("ce_id", "event-7"),
                   Pair("ce_subject", "2026-03-01T00:00:00Z/7"), Pair("escapement_token", "T"),
-                  Pair("escapement_attempt", "3"),
-                  Pair("traceparent", MatchesRegex("00-[0-9a-f]{32}-[0-9a-f]{16}-00")),
-                  Pair("escapement_index", "7")));
+                  Pair("escapement_attempt", "3"), Pair("escapement_index", "7")));
 }
 
 TEST(FactsTest, OneOffEventWithoutPayloadHasFewer) {
@@ -50,19 +47,7 @@ TEST(FactsTest, OneOffEventWithoutPayloadHasFewer) {
                           Pair("ce_type", testing::_), Pair("ce_time", testing::_),
                           Pair("escapement_count", "1"), Pair("escapement_launchtime", testing::_),
                           Pair("ce_id", "event-0"), Pair("escapement_attempt", "1"),
-                          Pair("traceparent", testing::_), Pair("escapement_index", "0")));
-}
-
-TEST(FactsTest, AttemptsShareATraceAndHaveTheirOwnSpans) {
-  const auto parent = [](absl::string_view id, uint32_t attempt) {
-    std::string text;
-    AppendTraceparent(id, attempt, &text);
-    return text;
-  };
-  EXPECT_EQ(parent("a", 1), parent("a", 1));
-  EXPECT_EQ(parent("a", 1).substr(0, 35), parent("a", 2).substr(0, 35));
-  EXPECT_NE(parent("a", 1).substr(36), parent("a", 2).substr(36));
-  EXPECT_NE(parent("a", 1).substr(0, 35), parent("b", 1).substr(0, 35));
+                          Pair("escapement_index", "0")));
 }
 
 TEST(FactsTest, TimesAreRfc3339) {

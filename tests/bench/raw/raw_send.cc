@@ -116,8 +116,7 @@ double RawCurl(const std::string& origin, uint64_t requests, size_t payload_byte
       "ce-source: /tenants/raw/schedules/http\r\nce-time: 2026-03-01T00:00:00Z\r\n"
       "Escapement-Count: 1\r\nce-id: 0123456789abcdef0123456789abcdef\r\n"
       "Idempotency-Key: 0123456789abcdef0123456789abcdef\r\nEscapement-Attempt: "
-      "1\r\nEscapement-Index: 0\r\n"
-      "traceparent: 00-0123456789abcdef0123456789abcdef-0123456789abcdef-00";
+      "1\r\nEscapement-Index: 0";
   curl_slist headers = {lines.data(), nullptr};
   const std::string uri = origin + "/raw";
   std::vector<CurlHandle> handles;
@@ -208,7 +207,6 @@ constexpr std::pair<const char*, const char*> kHeaders[] = {
     {"ce_subject", "2026-03-01T00:00:00Z/123456"},
     {"escapement_attempt", "1"},
     {"escapement_index", "123456"},
-    {"traceparent", "00-0123456789abcdef0123456789abcdef-0123456789abcdef-00"},
 };
 
 struct Reports {
@@ -365,8 +363,8 @@ constexpr std::pair<const char*, const char*> kAttributes[] = {
     {"ce_id", "0123456789abcdef0123456789abcdef"},
     {"ce_subject", "2026-03-01T00:00:00Z/1234"},
     {"escapement_attempt", "1"},
-    {"traceparent", "00-0123456789abcdef0123456789abcdef-0123456789abcdef-00"},
     {"escapement_index", "1234"},
+    {"escapement_count", "10"},
 };
 
 std::string BodyOf(const std::string& queue_url, size_t payload_bytes) {

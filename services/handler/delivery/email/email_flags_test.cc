@@ -43,5 +43,12 @@ TEST(EmailFlagsTest, WrongValuesAreNamed) {
   }
 }
 
+TEST(EmailFlagsTest, MachineWithoutAFullNameGivesItsAddress) {
+  EXPECT_EQ(EhloNameOf("jobs.example.com", {"192.0.2.1"}), "jobs.example.com");
+  EXPECT_EQ(EhloNameOf("vm", {"192.0.2.1", "2001:db8::1"}), "[192.0.2.1]");
+  EXPECT_EQ(EhloNameOf("vm", {"2001:db8::1"}), "[IPv6:2001:db8::1]");
+  EXPECT_EQ(EhloNameOf("vm", {}), "vm");
+}
+
 }  // namespace email_flags_test
 }  // namespace escapement::handler

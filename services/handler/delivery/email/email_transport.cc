@@ -1,7 +1,11 @@
 #include "services/handler/delivery/email/email_transport.h"
 
+#include <arpa/inet.h>
 #include <curl/curl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -30,7 +34,7 @@
 ABSL_FLAG(int, email_connections_per_server, 4, "concurrent SMTP connections to one server");
 ABSL_FLAG(std::string, email_ehlo_name, "",
           "the host name by which the platform presents itself to SMTP servers (EHLO); empty: the "
-          "machine's name");
+          "machine's name if it is a full one, else its address");
 
 namespace escapement::handler {
 
@@ -406,7 +410,43 @@ void EmailTransport::Send(std::vector<DeliveryAttempt> attempts,
   if (!attempts.empty()) loop_->Send(std::move(attempts), std::move(sink));
 }
 
+std::string EhloNameOf(absl::string_view host, const std::vector<std::string>& addresses) {
+  if (absl::StrContains(host, '.') || addresses.empty()) return std::string(host);
+  const std::string& address = addresses.front();
+  return absl::StrCat(absl::StrContains(address, ':') ? "[IPv6:" : "[", address, "]");
+}
+
 namespace {
+
+// The addresses of this machine that others may reach, IPv4 first.
+std::vector<std::string> OwnAddresses() {
+  std::vector<std::string> four, six;
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return four;
+  for (const ifaddrs* at = all; at != nullptr; at = at->ifa_next) {
+    if (at->ifa_addr == nullptr || (at->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    char text[INET6_ADDRSTRLEN] = "";
+    if (at->ifa_addr->sa_family == AF_INET) {
+      inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in*>(at->ifa_addr)->sin_addr, text,
+                sizeof(text));
+      four.push_back(text);
+    } else if (at->ifa_addr->sa_family == AF_INET6) {
+      const in6_addr& address = reinterpret_cast<sockaddr_in6*>(at->ifa_addr)->sin6_addr;
+      if (IN6_IS_ADDR_LINKLOCAL(&address)) continue;
+      inet_ntop(AF_INET6, &address, text, sizeof(text));
+      six.push_back(text);
+    }
+  }
+  freeifaddrs(all);
+  four.insert(four.end(), six.begin(), six.end());
+  return four;
+}
+
+std::string OwnEhloName() {
+  char host[256] = "";
+  if (gethostname(host, sizeof(host) - 1) != 0) return "";
+  return EhloNameOf(host, OwnAddresses());
+}
 
 // Characters of host names and of address literals such as [192.0.2.1].
 bool IsEhloCharacter(char c) {
@@ -431,6 +471,7 @@ std::unique_ptr<DeliveryTransport> NewEmailTransportFromFlags(
   options.addresses = std::move(addresses);
   options.connections_per_server_max = absl::GetFlag(FLAGS_email_connections_per_server);
   options.ehlo_name = absl::GetFlag(FLAGS_email_ehlo_name);
+  if (options.ehlo_name.empty()) options.ehlo_name = OwnEhloName();
   return std::make_unique<EmailTransport>(options);
 }
 

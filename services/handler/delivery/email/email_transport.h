@@ -31,6 +31,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/net/address_rule.h"
 #include "services/handler/delivery/delivery_transport.h"
@@ -51,7 +52,7 @@ class EmailTransport final : public DeliveryTransport {
     int mails_per_connection_max = 100;
     // Until the login is done. Some servers greet late on purpose.
     absl::Duration connect_timeout = absl::Seconds(30);
-    // The name that EHLO gives. Empty: the machine's.
+    // The name that EHLO gives. Empty: libcurl's choice, the machine's name.
     std::string ehlo_name;
   };
 
@@ -67,6 +68,10 @@ class EmailTransport final : public DeliveryTransport {
   class Loop;
   const std::unique_ptr<Loop> loop_;
 };
+
+// The name of EHLO for a machine: its name if it is a full one, else its first address as a literal
+// (RFC 5321, 4.1.1.1). `addresses`: "192.0.2.1" or "2001:db8::1". Without both, the name as it is.
+std::string EhloNameOf(absl::string_view host, const std::vector<std::string>& addresses);
 
 // The flags of the e-mail transport, and the transport that they describe.
 //

@@ -47,6 +47,14 @@ std::string SmtpReplyCodes(const SmtpReply& reply) {
   return absl::StrCat("SMTP ", reply.code, bytes > 0 ? " " : "", reply.text.substr(0, bytes));
 }
 
+bool RefusesEhloName(const SmtpReply& reply) {
+  // Postfix: "504 5.5.2 <vm>: Helo command rejected: need fully-qualified hostname". The texts of
+  // others begin with or have HELO or EHLO, too.
+  const std::string text = absl::AsciiStrToLower(reply.text);
+  return reply.code >= 400 &&
+         (reply.code == 504 || absl::StrContains(text, "helo") || absl::StrContains(text, "ehlo"));
+}
+
 absl::StatusOr<std::optional<SmtpReply>> SmtpReplyReader::Next() {
   while (true) {
     const size_t end = bytes_.find('\n', used_);
@@ -95,7 +103,7 @@ bool WantsLogin(int code) { return code == 530 || code == 534 || code == 535 || 
 
 DeliveryStatus StatusOf(const SmtpReply& reply) {
   if (reply.accepts()) return DeliveryStatus::kAccepted;
-  const bool for_good = reply.code / 100 == 5 && !WantsLogin(reply.code);
+  const bool for_good = reply.code / 100 == 5 && !WantsLogin(reply.code) && !RefusesEhloName(reply);
   return for_good ? DeliveryStatus::kRejected : DeliveryStatus::kFailed;
 }
 
@@ -218,7 +226,8 @@ void SmtpExchange::Refuse(const SmtpReply& reply, absl::string_view what) {
   result.status = StatusOf(reply);
   // A reply that fits no step, such as 354 to MAIL.
   if (result.status == DeliveryStatus::kAccepted) result.status = DeliveryStatus::kFailed;
-  result.message = absl::StrCat(what, " was refused: ", SmtpReplyText(reply));
+  result.message = absl::StrCat(what, " was refused: ", SmtpReplyText(reply),
+                                RefusesEhloName(reply) ? kEhloNameAdvice : "");
   result.status_code = reply.code;
   const bool closing = reply.code == kClosing || reply.code / 100 == 3 || !to_write().empty();
   End(std::move(result), !closing, step_ != Step::kMessage);

@@ -28,6 +28,10 @@ struct SmtpReply {
 
 // "SMTP 550: text" in one line, for messages.
 std::string SmtpReplyText(const SmtpReply& reply);
+inline constexpr absl::string_view kEhloNameAdvice =
+    "; set --email_ehlo_name to a name that the server accepts";
+// True if the server refuses the name that EHLO has given. Some do so only after RCPT.
+bool RefusesEhloName(const SmtpReply& reply);
 // The code and, if the reply begins with one, the enhanced code (RFC 3463): "SMTP 535 5.7.8".
 // Nothing else of the server's text.
 std::string SmtpReplyCodes(const SmtpReply& reply);
@@ -69,6 +73,7 @@ struct SmtpFeatures {
 //   2xx after the message      kAccepted, also if some receivers were refused before
 //   4xx                        kFailed
 //   530, 534, 535, 538         kFailed: the server wants a login or another one
+//   the name of EHLO refused   kFailed: an operator can set --email_ehlo_name
 //   5xx                        kRejected: sender, all receivers or the content are refused
 //
 // If the server takes some receivers and refuses others, the message goes to the accepted ones, and

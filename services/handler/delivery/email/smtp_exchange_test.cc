@@ -121,6 +121,18 @@ TEST_P(SmtpExchangeTest, FinalReplyDecides) {
   }
 }
 
+TEST(SmtpExchangeOrderTest, RefusedEhloNameIsTriedAgainAndSaysWhatToChange) {
+  for (const SmtpReply& reply :
+       {SmtpReply{504, "5.5.2 <vm>: Helo command rejected: need fully-qualified hostname"},
+        SmtpReply{550, "Access denied - Invalid HELO name (See RFC2821 4.1.1.1)"}}) {
+    Dialogue dialogue(/*pipelining=*/false, 1);
+    dialogue.Answer({250});
+    dialogue.exchange_.OnReply(reply);
+    EXPECT_EQ(dialogue.result().status, DeliveryStatus::kFailed) << reply.text;
+    EXPECT_TRUE(absl::StrContains(dialogue.result().message, "set --email_ehlo_name"));
+  }
+}
+
 TEST(SmtpExchangeOrderTest, RefusedSenderEndsTheExchange) {
   const std::vector<std::pair<int, DeliveryStatus>> cases = {{451, DeliveryStatus::kFailed},
                                                              {530, DeliveryStatus::kFailed},

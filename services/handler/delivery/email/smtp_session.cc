@@ -210,7 +210,8 @@ DeliveryResult SmtpSession::ResultOfConnect(CURLcode code) const {
 // The text of a server may repeat the login.
 std::string SmtpSession::WhyRefused() const {
   if (login_begun_) return absl::StrCat("the server refused the login: ", SmtpReplyCodes(refusal_));
-  return absl::StrCat("the server refused the connection: ", SmtpReplyText(refusal_));
+  return absl::StrCat("the server refused the connection: ", SmtpReplyText(refusal_),
+                      RefusesEhloName(refusal_) ? kEhloNameAdvice : "");
 }
 
 absl::Status SmtpSession::Write(absl::string_view bytes, size_t* written) {

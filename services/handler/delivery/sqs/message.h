@@ -81,7 +81,7 @@ std::string MessageGroupOf(const DeliveryContext& context);
 //   ce_datacontentencoding      "base64", if the body is
 //   ce_subject                  not for one-off events
 //   escapement_token            if the consumer must give a token back
-//   escapement_attempt, traceparent, escapement_index, escapement_count, escapement_launchtime
+//   escapement_attempt, escapement_index, escapement_count, escapement_launchtime
 //
 // So every attempt has all attributes up to escapement_attempt.
 //

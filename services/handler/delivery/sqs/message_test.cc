@@ -87,7 +87,7 @@ TEST(SqsMessageTest, HasBodyAndTenAttributes) {
   EXPECT_THAT(written.Names(),
               UnorderedElementsAre("ce_specversion", "ce_source", "ce_type", "ce_time", "ce_id",
                                    "ce_datacontenttype", "ce_subject", "escapement_attempt",
-                                   "traceparent", "escapement_index"));
+                                   "escapement_index", "escapement_count"));
   EXPECT_EQ(written.Attribute("ce_id"), "event-7");
   EXPECT_EQ(written.Attribute("ce_source"), "/tenants/default/schedules/nightly");
   EXPECT_EQ(written.Attribute("ce_subject"), "2026-03-01T00:00:00Z/7");
@@ -111,8 +111,8 @@ TEST(SqsMessageTest, OneOffEventWithoutPayloadHasTheSpareOnes) {
   EXPECT_EQ(written.entry["MessageBody"], " ");
   EXPECT_THAT(written.Names(),
               UnorderedElementsAre("ce_specversion", "ce_source", "ce_type", "ce_time", "ce_id",
-                                   "escapement_attempt", "traceparent", "escapement_index",
-                                   "escapement_count", "escapement_launchtime"));
+                                   "escapement_attempt", "escapement_index", "escapement_count",
+                                   "escapement_launchtime"));
 }
 
 TEST(SqsMessageTest, BytesAreThoseThatSqsCounts) {
