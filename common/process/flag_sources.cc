@@ -1,9 +1,13 @@
 #include "common/process/flag_sources.h"
 
+#include <unistd.h>
 #include <yaml-cpp/yaml.h>
 
-#include <cstdlib>
+#include <algorithm>
+#include <exception>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "absl/flags/reflection.h"
 #include "absl/strings/ascii.h"
@@ -80,8 +84,10 @@ std::vector<Argument> ReadArguments(const FlagMap& flags, const std::vector<std:
   return read;
 }
 
+constexpr absl::string_view kPrefix = "ESCAPEMENT_";
+
 std::string EnvironmentName(const std::string& flag) {
-  return absl::StrCat("ESCAPEMENT_", absl::AsciiStrToUpper(flag));
+  return absl::StrCat(kPrefix, absl::AsciiStrToUpper(flag));
 }
 
 // True for settings of any service, because one file may serve all services.
@@ -91,15 +97,23 @@ bool IsSetting(const std::string& name) {
 
 void ApplyFile(const FlagMap& flags, const std::string& path, std::vector<std::string>& errors) {
   try {
-    const YAML::Node root = YAML::LoadFile(path);
-    if (root.IsNull()) return;
+    const std::vector<YAML::Node> documents = YAML::LoadAllFromFile(path);
+    if (documents.empty() || documents[0].IsNull()) return;
+    if (documents.size() > 1) {
+      errors.push_back(absl::StrCat(path, ": has more than one document"));
+      return;
+    }
+    const YAML::Node& root = documents[0];
     if (!root.IsMap()) {
       errors.push_back(absl::StrCat(path, ": must be a map of flag names to values"));
       return;
     }
+    std::set<std::string> seen;
     for (const auto& entry : root) {
       const std::string name = entry.first.as<std::string>();
       const std::string place = absl::StrCat(path, ":", entry.first.Mark().line + 1);
+      if (!seen.insert(name).second)
+        errors.push_back(absl::StrCat(place, ": ", name, " is set twice"));
       const auto found = flags.find(name);
       if (found == flags.end()) {
         if (!IsSetting(name))
@@ -110,9 +124,22 @@ void ApplyFile(const FlagMap& flags, const std::string& path, std::vector<std::s
         SetFlag(found->second, entry.second.Scalar(), place, errors);
       }
     }
-  } catch (const YAML::Exception& error) {
+  } catch (const std::exception& error) {  // also the stream's, if the path is a folder
     errors.push_back(absl::StrCat("config file ", path, ": ", error.what()));
   }
+}
+
+// True for variables that are not for services: of escctl and the scripts (tools/), and those that
+// Kubernetes sets for each service of a release with this name (ESCAPEMENT_MASTER_SERVICE_HOST,
+// ESCAPEMENT_MASTER_PORT_7410_TCP).
+bool IsForOthers(absl::string_view name) {
+  for (const char* known :
+       {"CONFIG", "SERVER", "KEY", "KEY_FILE", "URL", "TENANT", "STATE", "CONFIG_DIR", "BAZEL"}) {
+    if (name == known) return true;
+  }
+  return absl::StrContains(name, "_SERVICE_HOST") || absl::StrContains(name, "SERVICE_PORT") ||
+         absl::EndsWith(name, "_PORT") || absl::StrContains(name, "_PORT_") ||
+         absl::StartsWith(name, "SERVICE_HOST") || absl::StartsWith(name, "PORT");
 }
 
 // Flags that ask for one thing to be done, and are no settings.
@@ -131,17 +158,26 @@ AppliedFlags ApplyFlags(const FlagSources& sources) {
   const FlagMap flags = OurFlags();
   const auto arguments = ReadArguments(flags, sources.arguments, applied.help, applied.errors);
 
-  std::string config = sources.environment("ESCAPEMENT_CONFIG").value_or("");
+  std::string config;
+  if (const auto path = sources.environment.find(absl::StrCat(kPrefix, "CONFIG"));
+      path != sources.environment.end())
+    config = path->second;
   for (const Argument& argument : arguments) {
     if (argument.flag->Name() == "config") config = argument.value;
   }
   if (!config.empty()) ApplyFile(flags, config, applied.errors);
 
-  for (const auto& [name, flag] : flags) {
-    const std::string variable = EnvironmentName(name);
-    const auto value = sources.environment(variable);
-    if (value.has_value())
-      SetFlag(flag, *value, absl::StrCat("environment ", variable), applied.errors);
+  for (const auto& [variable, value] : sources.environment) {
+    absl::string_view rest = variable;
+    if (!absl::ConsumePrefix(&rest, kPrefix)) continue;
+    const std::string name = absl::AsciiStrToLower(rest);
+    const std::string place = absl::StrCat("environment ", variable);
+    const auto found = flags.find(name);
+    if (found != flags.end() && variable == EnvironmentName(name)) {
+      SetFlag(found->second, value, place, applied.errors);
+    } else if (!IsForOthers(rest) && !IsSetting(name)) {
+      applied.errors.push_back(absl::StrCat(place, ": unknown setting"));
+    }
   }
   for (const Argument& argument : arguments)
     SetFlag(argument.flag, argument.value, "command line", applied.errors);
@@ -168,10 +204,13 @@ std::string FlagsHelp() {
   return text;
 }
 
-std::optional<std::string> ProcessEnvironment(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  if (value == nullptr) return std::nullopt;
-  return value;
+std::map<std::string, std::string> ProcessEnvironment() {
+  std::map<std::string, std::string> variables;
+  for (char** at = environ; at != nullptr && *at != nullptr; ++at) {
+    std::pair<std::string, std::string> variable = absl::StrSplit(*at, absl::MaxSplits('=', 1));
+    variables.insert(std::move(variable));
+  }
+  return variables;
 }
 
 }  // namespace escapement

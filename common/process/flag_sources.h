@@ -3,18 +3,18 @@
 //
 // Each absl flag `--some_flag` can also be given as ESCAPEMENT_SOME_FLAG, or as `some_flag: value`
 // in the YAML file that --config (or ESCAPEMENT_CONFIG) names. escapement.config.v1.Config lists
-// everything that a file may hold. Settings of other services are ignored; unknown settings are
-// errors. The command line wins over the environment, and the environment over the file. Unlike
-// absl::ParseCommandLine, this does not end the process: it returns all errors of all three places
-// at once.
+// everything that a file may hold. Settings of other services are ignored; unknown settings, and
+// those that a file has twice, are errors. So are unknown variables ESCAPEMENT_…, except those of
+// escctl and the scripts, and those that Kubernetes makes of services. The command line wins over
+// the environment, and the environment over the file. Unlike absl::ParseCommandLine, this does not
+// end the process: it returns all errors of all three places at once.
 //
 // Threads: call it before the process creates any thread.
 
 #ifndef COMMON_PROCESS_FLAG_SOURCES_H_
 #define COMMON_PROCESS_FLAG_SOURCES_H_
 
-#include <functional>
-#include <optional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,8 +22,7 @@ namespace escapement {
 
 struct FlagSources {
   std::vector<std::string> arguments;  // without the program's name
-  // Returns the value of an environment variable, or nothing.
-  std::function<std::optional<std::string>(const std::string& name)> environment;
+  std::map<std::string, std::string> environment;
 };
 
 struct AppliedFlags {
@@ -41,8 +40,8 @@ std::string FlagsAsYaml();
 // The lines of --help, sorted: "  --name (help); default: value".
 std::string FlagsHelp();
 
-// Calls getenv().
-std::optional<std::string> ProcessEnvironment(const std::string& name);
+// The environment of this process.
+std::map<std::string, std::string> ProcessEnvironment();
 
 }  // namespace escapement
 

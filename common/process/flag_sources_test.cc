@@ -29,12 +29,7 @@ using ::testing::IsEmpty;
 class FlagSourcesTest : public ::testing::Test {
  protected:
   AppliedFlags Apply(std::vector<std::string> arguments) {
-    return ApplyFlags(
-        {std::move(arguments), [this](const std::string& name) -> std::optional<std::string> {
-           const auto found = environment_.find(name);
-           if (found == environment_.end()) return std::nullopt;
-           return found->second;
-         }});
+    return ApplyFlags({std::move(arguments), environment_});
   }
   std::string WriteFile(const std::string& text) {
     const std::string path = ::testing::TempDir() + "/flags.yaml";
@@ -82,6 +77,29 @@ TEST_F(FlagSourcesTest, AFileThatIsMissingOrNoYamlIsAnError) {
               ElementsAre(HasSubstr("flags.yaml")));
   EXPECT_THAT(Apply({"--config=" + WriteFile("just text")}).errors,
               ElementsAre(HasSubstr("must be a map")));
+}
+
+TEST_F(FlagSourcesTest, FileThatSaysTwoThingsIsAnError) {
+  EXPECT_THAT(Apply({"--config=" + WriteFile("insecure: false\ninsecure: true\n")}).errors,
+              ElementsAre(HasSubstr("flags.yaml:2: insecure is set twice")));
+  EXPECT_THAT(Apply({"--config=" + WriteFile("insecure: false\n---\ninsecure: true\n")}).errors,
+              ElementsAre(HasSubstr("more than one document")));
+  EXPECT_THAT(Apply({"--config=" + ::testing::TempDir()}).errors,
+              ElementsAre(HasSubstr("config file")));
+}
+
+TEST_F(FlagSourcesTest, UnknownVariableIsAnErrorUnlessItIsForOthers) {
+  environment_ = {{"ESCAPEMENT_REQUIRE_CREDENTIALZ", "true"},
+                  {"ESCAPEMENT_DATA_DIR", "/data"},
+                  {"ESCAPEMENT_SERVER", "a:1"},
+                  {"ESCAPEMENT_MASTER_SERVICE_HOST", "10.0.0.1"},
+                  {"ESCAPEMENT_MASTER_SERVICE_PORT_GRPC", "7410"},
+                  {"ESCAPEMENT_MASTER_PORT", "tcp://10.0.0.1:7410"},
+                  {"ESCAPEMENT_MASTER_PORT_7410_TCP_ADDR", "10.0.0.1"},
+                  {"ESCAPEMENT_SERVICE_HOST", "10.0.0.2"},
+                  {"ESCAPEMENT_PORT_7411_TCP", "tcp://10.0.0.2:7411"},
+                  {"HOME", "/"}};
+  EXPECT_THAT(Apply({}).errors, ElementsAre(HasSubstr("ESCAPEMENT_REQUIRE_CREDENTIALZ")));
 }
 
 TEST_F(FlagSourcesTest, ReadsItsOwnOutput) {

@@ -31,6 +31,9 @@
 
 ABSL_FLAG(std::string, listen, "", "host:port of the gRPC server; port 0 = any free port");
 ABSL_FLAG(std::string, http_listen, "", "host:port of the HTTP server; port 0 = any free port");
+ABSL_FLAG(std::vector<std::string>, http_host_names, {},
+          "names by which clients reach the HTTP server, beside IP addresses and localhost; others "
+          "are refused if this is set, and on loopback without credentials");
 ABSL_FLAG(bool, insecure, false,
           "accept addresses beyond loopback without TLS and required credentials");
 ABSL_FLAG(std::string, port_file, "",
@@ -91,7 +94,7 @@ bool ReadConfiguration(int argc, char** argv, const ServiceDefinition& definitio
   absl::SetFlag(&FLAGS_listen, definition.listen);
   absl::SetFlag(&FLAGS_http_listen, definition.http_listen);
   AppliedFlags applied =
-      ApplyFlags({std::vector<std::string>(argv + 1, argv + argc), ProcessEnvironment});
+      ApplyFlags({std::vector<std::string>(argv + 1, argv + argc), ProcessEnvironment()});
   exit_code = 0;
   if (applied.help) {
     std::printf("%s: %s\n\n%s", definition.name.c_str(), definition.description.c_str(),
@@ -155,7 +158,8 @@ class Process {
         http_({.listen = absl::GetFlag(FLAGS_http_listen),
                .tls = tls_,
                .credentials = auth::CredentialsRequired(),
-               .insecure = absl::GetFlag(FLAGS_insecure)}) {}
+               .insecure = absl::GetFlag(FLAGS_insecure),
+               .host_names = absl::GetFlag(FLAGS_http_host_names)}) {}
 
   int Run() {
     metrics_

@@ -14,7 +14,8 @@ ABSL_FLAG(int64_t, throttled_events, 10'000, "events of each of the batches of (
 ABSL_FLAG(int, kills, 3, "times that handler and emitter are killed in (d)");
 
 int main(int argc, char** argv) {
-  auto applied = escapement::ApplyFlags({{argv + 1, argv + argc}, escapement::ProcessEnvironment});
+  auto applied =
+      escapement::ApplyFlags({{argv + 1, argv + argc}, escapement::ProcessEnvironment()});
   if (applied.help) {
     std::printf("%s", escapement::FlagsHelp().c_str());
     return 0;

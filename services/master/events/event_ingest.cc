@@ -69,6 +69,25 @@ class DeliverySet {
   size_t bytes_ = 0;
 };
 
+// Fields of an Event that defaults and overrides may have.
+void CheckDeliveryOnly(const v1::Event& event, absl::string_view field,
+                       FieldViolations& violations) {
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  event.GetReflection()->ListFields(event, &set);
+  for (const auto* each : set) {
+    switch (each->number()) {
+      case v1::Event::kTargetFieldNumber:
+      case v1::Event::kContentTypeFieldNumber:
+      case v1::Event::kDeliveryTimeoutFieldNumber:
+      case v1::Event::kRetryPolicyFieldNumber:
+      case v1::Event::kPriorityFieldNumber:
+        break;
+      default:
+        violations.Add(absl::StrCat(field, ".", each->name()), "cannot be set here");
+    }
+  }
+}
+
 v1::Event Overridden(const v1::Event& defaults, const v1::Event& overrides) {
   v1::Event event = defaults;
   if (overrides.has_target()) *event.mutable_target() = overrides.target();
@@ -145,6 +164,7 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool ret
   DeliverySet deliveries(cache, secrets, options.tenant, &plan.commit);
   // Read only if an event uses them as they are: then every event may override the target.
   std::optional<Delivery> defaults;
+  CheckDeliveryOnly(request.defaults(), "defaults", violations);
   EventRowBuilder builder(std::move(options));
   kv::Group server_made;
   std::vector<kv::Group> client_chosen;
@@ -153,6 +173,7 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool ret
     const v1::IngestEvent& event = request.events(i);
     Delivery own;
     if (event.has_overrides()) {
+      CheckDeliveryOnly(event.overrides(), absl::StrCat("events[", i, "].overrides"), violations);
       own = deliveries.Read(Overridden(request.defaults(), event.overrides()),
                             absl::StrCat("events[", i, "].overrides"), violations);
     } else if (!defaults.has_value()) {

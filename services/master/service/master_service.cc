@@ -164,8 +164,8 @@ void MasterService::Start() {
   parts_->executor->Post([parts = parts_.get()] {
     parts->ReadLayout();
     parts->ReadTokenKey();
-    parts->directory.Start();
     parts->rules.Start();
+    parts->directory.Start();
   });
 }
 

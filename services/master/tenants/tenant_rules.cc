@@ -14,6 +14,7 @@
 #include "common/storage/schedule_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/event_service.pb.h"
+#include "escapement/v1/key_service.pb.h"
 #include "escapement/v1/policy_service.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
 #include "google/protobuf/io/coded_stream.h"
@@ -36,8 +37,11 @@ void TenantDirectory::Take(const kv::RangeMirror::Rows& rows) {
     // A tenant whose record cannot be read counts as missing.
     if (record->ParseFromString(value)) (*tenants)[record->tenant()] = std::move(record);
   }
-  absl::MutexLock lock(&mutex_);
-  tenants_ = std::move(tenants);
+  {
+    absl::MutexLock lock(&mutex_);
+    tenants_ = std::move(tenants);
+  }
+  if (on_change_) on_change_();
 }
 
 bool TenantDirectory::loaded() const {
@@ -198,6 +202,11 @@ void AddSchedule(Demand& demand, const v1::Schedule& schedule) {
   AddPayload(demand, schedule.payload());
 }
 
+bool OnlyValidates(const Message& request) {
+  const auto* field = request.GetDescriptor()->FindFieldByName("validate_only");
+  return field != nullptr && request.GetReflection()->GetBool(request, field);
+}
+
 Demand DemandOf(const Message& request) {
   Demand demand;
   if (const auto* create = DynamicCastToGenerated<v1::CreateScheduleRequest>(&request)) {
@@ -216,7 +225,10 @@ Demand DemandOf(const Message& request) {
   } else if (const auto* ingest = DynamicCastToGenerated<v1::IngestRequest>(&request)) {
     demand.events = ingest->events_size();
     for (const auto& one : ingest->events()) AddPayload(demand, one.payload());
+  } else if (const auto* trigger = DynamicCastToGenerated<v1::TriggerScheduleRequest>(&request)) {
+    demand.events_per_run = trigger->event_count();
   }
+  if (OnlyValidates(request)) demand.schedules = demand.policies = demand.events = 0;
   return demand;
 }
 
@@ -244,7 +256,9 @@ absl::Status MasterTenantRules::Check(const MethodAccess& method, const std::str
   if (record == nullptr) return NotFound(NameOfTenant(tenant));
   const bool changes = method.access().audited();
   const bool administers = method.access().role() >= v1::Access::ADMIN;
-  if (record->suspended() && changes && !administers) {
+  // A key that is made now would outlive the suspension.
+  const bool makes_key = DynamicCastToGenerated<v1::CreateKeyRequest>(&request) != nullptr;
+  if (record->suspended() && changes && (!administers || makes_key)) {
     return FailedPrecondition(
         "TENANT_SUSPENDED",
         absl::StrCat(NameOfTenant(tenant), " is suspended: it takes no changes"),
@@ -329,12 +343,21 @@ absl::Status MasterTenantRules::CheckCount(Usage& usage, CountedRows which, int6
   return absl::OkStatus();
 }
 
-void MasterTenantRules::Tick() {
+void MasterTenantRules::Start() {
+  directory_.OnChange([this] { CountAll(); });
+  Tick();
+}
+
+void MasterTenantRules::CountAll() {
   for (const TenantDirectory::Record& record : directory_.All()) {
     CountIfDue(record->tenant(), CountedRows::kSchedules, record->max_schedules());
     CountIfDue(record->tenant(), CountedRows::kPolicies, record->max_policies());
     CountIfDue(record->tenant(), CountedRows::kPendingEvents, record->max_pending_events());
   }
+}
+
+void MasterTenantRules::Tick() {
+  CountAll();
   context_.executor->PostAfter(kTickEvery, [this] { Tick(); });
 }
 

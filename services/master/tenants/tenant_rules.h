@@ -5,9 +5,11 @@
 #define SERVICES_MASTER_TENANTS_TENANT_RULES_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -36,6 +38,8 @@ class TenantDirectory {
   TenantDirectory(kv::KvClient& client, std::shared_ptr<Executor> executor);
 
   void Start() { mirror_.Start(); }
+  // Called on the executor after tenants have changed. Set it before Start.
+  void OnChange(std::function<void()> on_change) { on_change_ = std::move(on_change); }
 
   // True once the tenants have been read.
   bool loaded() const;
@@ -53,6 +57,7 @@ class TenantDirectory {
   void Take(const kv::RangeMirror::Rows& rows);
 
   kv::RangeMirror mirror_;
+  std::function<void()> on_change_;
   mutable absl::Mutex mutex_;
   std::shared_ptr<const Tenants> tenants_ ABSL_GUARDED_BY(mutex_);  // null until they are read
 };
@@ -80,7 +85,8 @@ class MasterTenantRules final : public auth::TenantRules {
   MasterTenantRules(MasterContext& context, TenantDirectory& directory)
       : context_(context), directory_(directory) {}
 
-  void Start() { Tick(); }
+  // Before the directory starts.
+  void Start();
 
   absl::Status Check(const MethodAccess& method, const std::string& tenant,
                      const google::protobuf::Message& request) override;
@@ -113,6 +119,7 @@ class MasterTenantRules final : public auth::TenantRules {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void Tick();
+  void CountAll();
   void CountIfDue(const std::string& tenant, CountedRows which, int64_t max);
   void OnCounted(const std::string& tenant, CountedRows which, absl::Duration began,
                  const absl::StatusOr<int64_t>& rows);

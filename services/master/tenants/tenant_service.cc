@@ -93,8 +93,7 @@ absl::StatusOr<RecordDecision> DecideUpdate(const std::string& tenant,
                                             absl::Time now) {
   ASSIGN_OR_RETURN(const auto current, ReadRecord(tenant, bytes));
   if (!current.has_value()) return NotFound(NameOfTenant(tenant));
-  const std::string& etag = request.tenant().etag();
-  if (!etag.empty() && etag != TenantEtag(*current)) return EtagMismatch(NameOfTenant(tenant));
+  RETURN_IF_ERROR(CheckEtag(request.tenant().etag(), TenantEtag(*current), NameOfTenant(tenant)));
   ASSIGN_OR_RETURN(const auto wanted,
                    ApplyTenantMask(ShowTenant(*current), request.tenant(), request.update_mask()));
   ASSIGN_OR_RETURN(auto next, ReadTenant(wanted));
@@ -119,8 +118,7 @@ absl::StatusOr<RecordDecision> DecideDelete(const std::string& tenant,
                                             absl::Time now) {
   ASSIGN_OR_RETURN(const auto current, ReadRecord(tenant, bytes));
   if (!current.has_value()) return NotFound(NameOfTenant(tenant));
-  if (!request.etag().empty() && request.etag() != TenantEtag(*current))
-    return EtagMismatch(NameOfTenant(tenant));
+  RETURN_IF_ERROR(CheckEtag(request.etag(), TenantEtag(*current), NameOfTenant(tenant)));
   if (tenant == kDefaultTenant) {
     return FailedPrecondition("DEFAULT_TENANT", "the tenant \"default\" cannot be deleted");
   }

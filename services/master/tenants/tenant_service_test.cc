@@ -214,6 +214,9 @@ TEST_F(TenantServiceTest, SizesAndCountsAreBounded) {
   create.mutable_schedule()->set_event_count(8);
   EXPECT_EQ(ErrorMetadataValue(check(), "quota"), "max_events_per_run");
   create.mutable_schedule()->set_event_count(7);
+  create.set_validate_only(true);
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(check().ok()) << "a trial adds nothing";
+  create.set_validate_only(false);
   for (const char* id : {"a", "b"}) {
     create.set_schedule_id(id);
     ASSERT_TRUE(check().ok());

@@ -2,6 +2,7 @@
 
 #include "services/master/events/event_service.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -249,6 +250,20 @@ TEST(EventService, IngestStoresADeliveryForEachPeriodOfDueTimes) {
     EXPECT_EQ(DeliveryPeriodOf(hash), DeliveryPeriodOf(key.due_time));
     EXPECT_TRUE(fixture.Get(ColumnFamily::kDefinitions, InternKey(hash)).has_value());
   }
+}
+
+// These fields have places of their own, or are the server's.
+TEST(EventService, IngestRefusesDefaultsAndOverridesThatHaveNoEffect) {
+  MasterWorld fixture;
+  v1::IngestRequest batch = ValidBatch(fixture.Now() + absl::Hours(1), 2);
+  batch.mutable_defaults()->set_payload("p");
+  batch.mutable_events(1)->mutable_overrides()->set_event_id("x");
+  batch.mutable_events(1)->mutable_overrides()->set_name("tenants/default/events/x");
+  std::set<std::string> fields;
+  for (const auto& [field, _] : FieldViolationsOf(fixture.Ingest(batch).status()))
+    fields.insert(field);
+  EXPECT_EQ(fields, (std::set<std::string>{"defaults.payload", "events[1].overrides.event_id",
+                                           "events[1].overrides.name"}));
 }
 
 TEST(EventService, IngestOverridesOnlyWhatDiffers) {

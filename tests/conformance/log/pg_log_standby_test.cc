@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "common/kv/log/pg/pg_connection.h"
 #include "common/kv/log/pg/pg_findings.h"
 #include "gtest/gtest.h"
@@ -76,6 +77,40 @@ TEST(PgLogStandby, ShownRowThatIsLostIsNotBelieved) {
             Outcome::kConflict);
   EXPECT_EQ(after.AppendSurely(0, lost).outcome, Outcome::kAcknowledged);
   EXPECT_TRUE(after.Read(1, {.after = EndOf(lost)}).ok());
+}
+
+// The former primary lives on and only refuses writes, as after a failover without fencing.
+TEST(PgLogStandby, ServerThatBecameReadOnlyIsLeftForTheOneThatAcceptsWrites) {
+  auto server = Postgres::Start();
+  ASSERT_TRUE(server.ok()) << server.status();
+  Postgres& primary = **server;
+  ASSERT_TRUE(MigratePgSchema(primary.url(), PgSchemaSteps()).ok());
+  auto standby = Postgres::StartStandby(primary, {});
+  ASSERT_TRUE(standby.ok()) << standby.status();
+  ASSERT_TRUE(primary.Sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'").ok());
+  primary.One("SELECT pg_reload_conf()");
+  while (primary.One("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") != "1") {
+  }
+  const std::string both = absl::StrCat("postgresql:///test?user=test&host=", primary.folder(), ",",
+                                        (*standby)->folder());
+  PgRig rig(both, NewStoreName(), {});
+  const LeadResult a = rig.Lead(0, "a");
+  const AppendRequest kept = Rows(a.term, a.last, {"kept"});
+  ASSERT_EQ(rig.Append(0, kept).outcome, Outcome::kAcknowledged);
+
+  ASSERT_TRUE((*standby)->Promote().ok());
+  ASSERT_TRUE(primary.Sql("ALTER SYSTEM SET synchronous_standby_names = ''").ok());
+  ASSERT_TRUE(primary.Sql("ALTER SYSTEM SET default_transaction_read_only = on").ok());
+  primary.One("SELECT pg_reload_conf()");
+  while (primary.One("SHOW default_transaction_read_only") != "on") {
+  }
+  const AppendRequest next = Rows(a.term, EndOf(kept), {"next"});
+  Outcome outcome = rig.Append(0, next).outcome;
+  for (int tries = 0; tries < 100 && outcome == Outcome::kNotApplied; ++tries)
+    outcome = rig.Append(0, next).outcome;
+  EXPECT_EQ(outcome, Outcome::kAcknowledged);
+  PgRig after((*standby)->url(), rig.store(), {});
+  EXPECT_EQ(after.State(0).last, EndOf(next));
 }
 
 }  // namespace pg_log_standby_test

@@ -336,11 +336,14 @@ class PgSession::Core {
   }
 
   void AnswerHeads() {
+    bool read_only = false;
     while (!in_flight_.empty() && in_flight_.front().answer.has_value()) {
       Transaction transaction = std::move(in_flight_.front());
       in_flight_.pop_front();
+      read_only |= transaction.answer->sqlstate == kPgReadOnly;
       Answer(transaction, *std::move(transaction.answer));
     }
+    if (read_only) return Lose(absl::UnavailableError("PostgreSQL takes no writes any more"));
     if (!refused_.ok()) Refuse(std::exchange(refused_, absl::OkStatus()));
   }
 

@@ -28,6 +28,7 @@ namespace escapement::kv {
 inline constexpr char kPgLockTimeout[] = "55P03";
 inline constexpr char kPgForeignKey[] = "23503";
 inline constexpr char kPgDuplicateKey[] = "23505";
+inline constexpr char kPgReadOnly[] = "25006";
 
 // libpq's message without its end of line; "" for null.
 std::string PgText(const char* message);
@@ -39,7 +40,8 @@ std::string PgSqlState(const pg_result* result);
 absl::Status PgStatus(const std::string& sqlstate, const std::string& message);
 
 // PgSession: transactions on one connection to PostgreSQL, in order and pipelined. It connects when
-// there is work, and again after each failure, with backoff.
+// there is work, and again after each failure, with backoff. A server that has become read-only is
+// left: the next connection looks for one that accepts writes.
 //
 // Threads: any thread may call Run. Callbacks run in the order of Run on the session's thread, or
 // in the destructor; they must not destroy the session. Connecting may block that thread for a
