@@ -333,7 +333,7 @@ TEST_F(DoorsTest, PagesOfListedOriginsMayCall) {
   const HttpAnswer listed =
       Http({.path = kSchedules, .headers = {{"Origin", "https://ops.example"}}});
   EXPECT_EQ(listed.Header("access-control-allow-origin"), "https://ops.example");
-  EXPECT_EQ(listed.Header("vary"), "Origin");
+  EXPECT_EQ(listed.Header("vary"), "Accept-Encoding, Origin");
   const HttpAnswer preflight = Http(
       {.method = "OPTIONS",
        .path = kSchedules,
