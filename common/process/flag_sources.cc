@@ -3,7 +3,6 @@
 #include <unistd.h>
 #include <yaml-cpp/yaml.h>
 
-#include <algorithm>
 #include <exception>
 #include <map>
 #include <set>
@@ -132,14 +131,13 @@ void ApplyFile(const FlagMap& flags, const std::string& path, std::vector<std::s
 // True for variables that are not for services: of escctl and the scripts (tools/), and those that
 // Kubernetes sets for each service of a release with this name (ESCAPEMENT_MASTER_SERVICE_HOST,
 // ESCAPEMENT_MASTER_PORT_7410_TCP).
-bool IsForOthers(absl::string_view name) {
+bool IsForOthers(absl::string_view variable) {
   for (const char* known :
        {"CONFIG", "SERVER", "KEY", "KEY_FILE", "URL", "TENANT", "STATE", "CONFIG_DIR", "BAZEL"}) {
-    if (name == known) return true;
+    if (variable.substr(kPrefix.size()) == known) return true;
   }
-  return absl::StrContains(name, "_SERVICE_HOST") || absl::StrContains(name, "SERVICE_PORT") ||
-         absl::EndsWith(name, "_PORT") || absl::StrContains(name, "_PORT_") ||
-         absl::StartsWith(name, "SERVICE_HOST") || absl::StartsWith(name, "PORT");
+  return absl::StrContains(variable, "_SERVICE_HOST") || absl::EndsWith(variable, "_PORT") ||
+         absl::StrContains(variable, "_PORT_");
 }
 
 // Flags that ask for one thing to be done, and are no settings.
@@ -175,7 +173,7 @@ AppliedFlags ApplyFlags(const FlagSources& sources) {
     const auto found = flags.find(name);
     if (found != flags.end() && variable == EnvironmentName(name)) {
       SetFlag(found->second, value, place, applied.errors);
-    } else if (!IsForOthers(rest) && !IsSetting(name)) {
+    } else if (!IsForOthers(variable) && !IsSetting(name)) {
       applied.errors.push_back(absl::StrCat(place, ": unknown setting"));
     }
   }

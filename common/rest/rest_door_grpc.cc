@@ -112,8 +112,8 @@ class RestDoor::Core {
     if (const auto type = CheckContentType(request); !type.ok()) {
       return respond(ErrorAnswerAs(415, type));
     }
-    if (const auto timeout = TimeoutOf(request); !timeout.ok())
-      return respond(ErrorAnswer(timeout.status()));
+    const absl::StatusOr<absl::Duration> timeout = TimeoutOf(request);
+    if (!timeout.ok()) return respond(ErrorAnswer(timeout.status()));
     const absl::string_view coding = request.Header("content-encoding");
     if (!coding.empty() && !absl::EqualsIgnoreCase(coding, "identity") &&
         !absl::EqualsIgnoreCase(coding, "gzip"))
@@ -140,16 +140,16 @@ class RestDoor::Core {
     call->if_none_match = std::string(request.Header("if-none-match"));
     call->unreadable = bytes.status();
     call->respond = std::move(respond);
-    Call(request, bytes.ok() ? *bytes : kUnreadableMessage, std::move(call));
+    Call(request, *timeout, bytes.ok() ? *bytes : kUnreadableMessage, std::move(call));
   }
 
  private:
   // A request that could not be read is called, too: the gate decides, and audits, before anything
   // is said about the request.
-  void Call(const HttpRequest& request, const std::string& message,
+  void Call(const HttpRequest& request, absl::Duration timeout, const std::string& message,
             std::shared_ptr<RestCall> call) {
     call->context.set_deadline(std::chrono::system_clock::now() +
-                               absl::ToChronoMilliseconds(*TimeoutOf(request)));
+                               absl::ToChronoMilliseconds(timeout));
     AddForwardedMetadata(request, call->context);
     const grpc::Slice slice(message);
     call->request = grpc::ByteBuffer(&slice, 1);

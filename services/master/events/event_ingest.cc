@@ -173,9 +173,9 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool ret
     const v1::IngestEvent& event = request.events(i);
     Delivery own;
     if (event.has_overrides()) {
-      CheckDeliveryOnly(event.overrides(), absl::StrCat("events[", i, "].overrides"), violations);
-      own = deliveries.Read(Overridden(request.defaults(), event.overrides()),
-                            absl::StrCat("events[", i, "].overrides"), violations);
+      const std::string field = absl::StrCat("events[", i, "].overrides");
+      CheckDeliveryOnly(event.overrides(), field, violations);
+      own = deliveries.Read(Overridden(request.defaults(), event.overrides()), field, violations);
     } else if (!defaults.has_value()) {
       defaults = deliveries.Read(request.defaults(), "defaults", violations);
     }

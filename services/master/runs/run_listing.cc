@@ -16,7 +16,6 @@
 #include "common/cron/zone.h"
 #include "common/status/errors.h"
 #include "common/storage/children_table.h"
-#include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
 #include "common/storage/run_table.h"

@@ -37,6 +37,12 @@ absl::Time InstantOf(const cron::OccurrenceId& id) {
   return absl::FromUnixSeconds(info.instants[fold]);
 }
 
+uint16_t ShardOfOnlyEvent(const OccurrenceSource& source, const std::string& occurrence,
+                          uint32_t queue_shards) {
+  return ShardOfEventId(RunIdentity(source.tenant, source.uid, occurrence).EventId(0),
+                        queue_shards);
+}
+
 class Search : public std::enable_shared_from_this<Search> {
  public:
   using Found = absl::AnyInvocable<void(absl::StatusOr<SingleEvent>)>;
@@ -46,8 +52,7 @@ class Search : public std::enable_shared_from_this<Search> {
         uid_(source_.uid),
         occurrence_(std::move(occurrence)),
         done_(std::move(done)) {
-    const std::string event_id = RunIdentity(source_.tenant, uid_, occurrence_).EventId(0);
-    shard_ = ShardOfEventId(event_id, context.layout.queue_shards);
+    shard_ = ShardOfOnlyEvent(source_, occurrence_, context.layout.queue_shards);
   }
 
   void ReadKeys() {
@@ -226,9 +231,8 @@ class ActiveSearch : public std::enable_shared_from_this<ActiveSearch> {
   void Start() {
     std::vector<kv::Key> keys;
     for (const EmittedOccurrence& occurrence : query_.occurrences) {
-      const RunIdentity run(query_.source.tenant, query_.source.uid, occurrence.id);
       EventKey key;
-      key.shard = ShardOfEventId(run.EventId(0), context_.layout.queue_shards);
+      key.shard = ShardOfOnlyEvent(query_.source, occurrence.id, context_.layout.queue_shards);
       key.due_time = occurrence.launch_time;
       key.uid = query_.source.uid;
       key.occurrence = occurrence.id;
@@ -246,8 +250,9 @@ class ActiveSearch : public std::enable_shared_from_this<ActiveSearch> {
     if (!values.ok()) return done_(values.status());
     for (size_t i = 0; i < values->size(); ++i) {
       if (!(*values)[i].has_value()) continue;
-      const std::string& occurrence = query_.occurrences[i / query_.lanes.size()].id;
-      if (!Add(occurrence, *(*values)[i], v1::PENDING)) return;
+      storage::v1::EventRecord row;
+      if (!row.ParseFromString(*(*values)[i])) return done_(BrokenRecord("an event"));
+      Add(query_.occurrences[i / query_.lanes.size()].id, std::move(row), v1::PENDING);
     }
     ThrottledQuery throttled;
     throttled.source = query_.source;
@@ -319,16 +324,6 @@ class ActiveSearch : public std::enable_shared_from_this<ActiveSearch> {
   void Add(const std::string& occurrence, storage::v1::EventRecord row, v1::EventState state) {
     if (row.run_count() > 1 || HasRun(row)) return;
     found_.try_emplace(occurrence, SingleEvent{std::nullopt, std::move(row), state});
-  }
-  // False if the row is broken; then the search has ended.
-  bool Add(const std::string& occurrence, const std::string& bytes, v1::EventState state) {
-    storage::v1::EventRecord row;
-    if (!row.ParseFromString(bytes)) {
-      done_(BrokenRecord("an event"));
-      return false;
-    }
-    Add(occurrence, std::move(row), state);
-    return true;
   }
 
   MasterContext& context_;

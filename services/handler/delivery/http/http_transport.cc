@@ -62,7 +62,6 @@ struct Origin {
   int in_flight = 0;
   int in_flight_max = 0;  // for those that do not hang
   HangingAttempts attempts;
-  MonotonicMicros last_answer = 0;
   bool ready = false;  // is in Loop::ready_
 };
 
@@ -214,13 +213,12 @@ class HttpTransport::Loop {
     TakeFrom(in_flight_count_, 1);
     TakeFrom(origin->in_flight, 1);
     origin->attempts.OnEnded(Elapsed(attempt.started), answered, Elapsed(now));
-    if (answered) {
-      origin->last_answer = now;
+    if (answered)
       origin->in_flight_max =
           std::min(2 * origin->in_flight_max, options_.in_flight_per_origin_max);
-    }
     // An origin that answers others while this one hangs keeps its connections.
-    if (end == HttpEnd::kTimedOut && origin->last_answer < attempt.started)
+    if (end == HttpEnd::kTimedOut &&
+        origin->attempts.last_good().value_or(absl::ZeroDuration()) < Elapsed(attempt.started))
       origin->in_flight_max = std::min(origin->in_flight_max, UnansweredMax());
     MarkReady(origin);
     ForgetIfUnused(origin);
