@@ -2,10 +2,14 @@
 // alone, and then beside sixteen bad ones of the same kinds, which time out for a tenth of their
 // events, are dead, or answer one byte a second.
 //
+// And do hanging events of an origin take the room of its others? 3,400 events that take half a
+// second each, alone, and then beside 600 that hang.
+//
 //   tools/dev bench isolation [and the flags of bench_run.h]
 
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -15,11 +19,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "tests/bench/beds/delivery_peers.h"
 #include "tests/bench/beds/ingest_client.h"
 #include "tests/bench/beds/isolation_peers.h"
 #include "tests/bench/beds/platform_bed.h"
 #include "tests/bench/figures/bench_run.h"
 #include "tests/bench/figures/figures.h"
+#include "tests/integration/api_client.h"
 
 namespace escapement::bench {
 namespace {
@@ -37,6 +43,11 @@ constexpr absl::Duration kLead = absl::Seconds(4);
 constexpr absl::Duration kBadAhead = absl::Seconds(3);
 constexpr absl::Duration kPoll = absl::Milliseconds(50);
 constexpr absl::Duration kArriveMax = absl::Seconds(60);
+// Events to one origin: those that it answers, and those that hang.
+constexpr uint64_t kAnswered = 3400;
+constexpr uint64_t kHanging = 600;
+constexpr char kAnsweredPath[] = "/delay/500/";
+constexpr char kHangingPath[] = "/hang/";
 
 class IsolationBench {
  public:
@@ -68,6 +79,45 @@ class IsolationBench {
       p99s.push_back(p99);
     }
     return p99s;
+  }
+
+  // How many events a second one origin gets of those that it answers.
+  absl::StatusOr<double> OfOneOrigin(bool with_hanging) {
+    RETURN_IF_ERROR(AwaitNothingOut());
+    RETURN_IF_ERROR(peers_->Clear());
+    const ReceiverProcess& origin = peers_->http_receiver();
+    // In whole microseconds, as receipts have it.
+    const absl::Time begin = absl::FromUnixMicros(absl::ToUnixMicros(absl::Now() + kLead));
+    const auto store = [&](const char* path, uint64_t events, absl::Time due) {
+      return Ingest({.master = bed_->front("master"),
+                     .target = integration::HttpTo(origin.http_origin() + path),
+                     .events = events,
+                     .delivery_timeout = absl::Seconds(5),
+                     .retry_age_max = kBadAgeMax,
+                     .due_time = [due](uint64_t) { return due; }})
+          .status();
+    };
+    if (with_hanging) RETURN_IF_ERROR(store(kHangingPath, kHanging, begin - absl::Seconds(1)));
+    RETURN_IF_ERROR(store(kAnsweredPath, kAnswered, begin));
+    absl::SleepFor(begin + absl::Seconds(2) - absl::Now());
+    while (true) {
+      ASSIGN_OR_RETURN(const std::vector<ArrivalTimes> arrivals, origin.Arrivals());
+      uint64_t answered = 0;
+      int64_t last = 0;
+      for (const ArrivalTimes& arrival : arrivals) {
+        if (arrival.launch_micros != absl::ToUnixMicros(begin)) continue;
+        ++answered;
+        last = std::max(last, arrival.wall_micros);
+      }
+      if (answered == kAnswered)
+        return kAnswered / absl::ToDoubleSeconds(absl::FromUnixMicros(last) - begin);
+      if (answered > kAnswered) return absl::DataLossError("an event came twice");
+      if (absl::Now() > begin + kArriveMax) {
+        return absl::DeadlineExceededError(
+            absl::StrCat("one origin: ", answered, " of ", kAnswered, " arrived"));
+      }
+      absl::SleepFor(kPoll);
+    }
   }
 
  private:
@@ -135,6 +185,18 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
         values[with_bad ? 1 : 0][peers->healthy()[kind].name].push_back(p99s[kind]);
     }
   }
+  const std::string rate = "one origin: events a second beside hanging ones";
+  std::vector<double> alone, beside;
+  for (int i = 0; i < (setting.quick ? 1 : setting.repetitions); ++i) {
+    ASSIGN_OR_RETURN(const double without, bench.OfOneOrigin(false));
+    ASSIGN_OR_RETURN(const double with, bench.OfOneOrigin(true));
+    alone.push_back(without);
+    beside.push_back(with);
+    figures.AddRaw(rate, "/s", "without them", without);
+    figures.Add(rate, "/s", with);
+  }
+  figures.Add("one origin: as part of the rate without hanging events", "",
+              Median(beside) / Median(alone), {.at_least = 0.5});
   for (const IsolationPeers::Healthy& healthy : peers->healthy()) {
     const std::string row = healthy.name + ": p99 of lateness beside bad targets";
     for (const double value : values[0][healthy.name])

@@ -89,6 +89,8 @@ const std::map<std::string, Probe>& Probes() {
       {"ListTargets", {R"(parent: "tenants/TENANT")"}},
       {"GetTarget",
        {R"(name: "tenants/TENANT/targets/0123456789abcdef0123456789abcdef")", kNotFound}},
+      {"ResetTarget",
+       {R"(name: "tenants/TENANT/targets/0123456789abcdef0123456789abcdef")", kNotFound}},
       {"ListDeadLetters", {R"(parent: "tenants/TENANT")"}},
       {"GetDeadLetter", {R"(name: "tenants/TENANT/deadLetters/00063f0000000000-none")", kNotFound}},
       {"RedriveDeadLetter",

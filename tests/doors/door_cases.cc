@@ -210,6 +210,9 @@ const std::vector<DoorCase>& DoorCases() {
       {"GetTarget", R"(name: "tenants/default/targets/0123456789abcdef0123456789abcdef")",
        kNotFound},
       {"GetTarget", R"(name: "tenants/default/targets/none")", kInvalid},
+      {"ResetTarget", R"(name: "tenants/default/targets/0123456789abcdef0123456789abcdef")",
+       kNotFound},
+      {"ResetTarget", R"(name: "tenants/default/targets/none")", kInvalid},
   };
   return *cases;
 }

@@ -1,6 +1,9 @@
 // Targets: how the endpoints answer that events go to.
 import { html } from '../parts/view.js';
+import { post } from '../parts/api.js';
+import { can } from '../parts/session.js';
 import { Badge, Head } from '../parts/basics.js';
+import { act } from '../parts/dialog.js';
 import { List } from '../parts/table.js';
 import { agoText, count, secondsOf } from '../parts/format.js';
 
@@ -19,6 +22,7 @@ export const targetColumns = [
   { title: 'Failures', number: true, cell: (t) => `${Math.round((t.errorRate ?? 0) * 100)} %` },
   { title: 'Last error', size: 26, wide: true, cell: (t) => t.lastError && html`<span class="error">${t.lastError}</span> <span class="muted">${agoText(t.lastErrorTime)}</span>` },
   { title: 'Next try', wide: true, cell: (t) => (t.nextProbeTime ? agoText(t.nextProbeTime) : '') },
+  { title: 'Action', cell: (t) => can('OPERATOR') && t.state !== 'CLOSED' && html`<button onClick=${() => act('Events go to it again within some seconds.', () => post(`/v1/${t.name}:reset`, {}))}>Try now</button>` },
 ];
 
 /** @param {{tenant: string}} props */

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
@@ -457,6 +458,18 @@ std::map<std::string, SendTarget>::iterator SendLoop::Erase(
   if (target->second.of != nullptr) TakeFrom<uint64_t>(target->second.of->rooms, 1);
   last_found_ = targets_.end();
   return targets_.erase(target);
+}
+
+void SendLoop::Reset(const std::string& target_key, absl::Duration at) {
+  for (auto room = targets_.lower_bound(target_key);
+       room != targets_.end() && absl::StartsWith(room->first, target_key); ++room) {
+    const size_t end = room->first.find(kGroupSeparator);
+    if (room->first.compare(0, end, target_key) != 0) continue;
+    const std::optional<absl::Duration> down = room->second.breaker.down_since();
+    if (down.has_value() && *down <= at) room->second.breaker.Close();
+    std::erase_if(room->second.bad_groups,
+                  [at](const auto& group) { return group.second.since <= at; });
+  }
 }
 
 void SendLoop::ForgetIdle(absl::Duration before) {

@@ -170,6 +170,9 @@ class SendLoop {
   const std::map<std::string, SendTarget>& targets() const { return targets_; }
   // How many events the target may have out, whatever its breaker says.
   uint64_t BoundOf(const SendTarget& target) const;
+  // The target counts as if it had answered well at `at` (Clock::Elapsed), and none of its groups
+  // as troubled before.
+  void Reset(const std::string& target_key, absl::Duration at);
   // Forgets uses without an attempt since `before` (Clock::Elapsed), and targets without uses that
   // were not reserved since then.
   void ForgetIdle(absl::Duration before);

@@ -1,8 +1,12 @@
 #include "services/handler/sending/target_state_loop.h"
 
 #include <iterator>
+#include <optional>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "common/base/key_codec.h"
+#include "common/base/proto_time.h"
 #include "common/storage/name_tables.h"
 #include "services/handler/target_health/target_use.h"
 
@@ -35,6 +39,7 @@ void TargetStateLoop::Step(absl::Time now) {
   next_ = elapsed + kTargetStateStep;
   sends_.ForgetIdle(elapsed - kTargetIdle);
   SetGauges(elapsed);
+  ReadResets(now, elapsed);
   if (committing_) return;
   FindTargets();
   kv::Group group = NextRows(now, elapsed);
@@ -67,6 +72,35 @@ void TargetStateLoop::SetGauges(absl::Duration elapsed) {
     metrics->half_open.Set(count.half_open);
     metrics->closed.Set(count.closed);
   }
+}
+
+void TargetStateLoop::ReadResets(absl::Time now, absl::Duration elapsed) {
+  const auto in_trouble = [](const auto& target) {
+    return target.second.breaker.down_since().has_value() || !target.second.bad_groups.empty();
+  };
+  if (reading_ || absl::c_none_of(sends_.targets(), in_trouble)) return;
+  reading_ = true;
+  const std::string prefix = TargetRowPrefix("");
+  client_.Scan({.cf = kv::ColumnFamily::kTargetStates,
+                .begin = prefix,
+                .end = PrefixEnd(prefix),
+                .limit = kTargetResetsMax},
+               executor_, [this, now, elapsed](absl::StatusOr<kv::ScanResult> result) {
+                 reading_ = false;
+                 if (!result.ok() || result->entries.empty()) return;
+                 std::map<Uid, std::string> keys;
+                 for (const auto& [key, target] : sends_.targets())
+                   if (target.of == nullptr) keys.emplace(TargetIdOf(key), key);
+                 for (const kv::Entry& entry : result->entries) {
+                   storage::v1::TargetRowRecord row;
+                   const std::optional<TargetRowName> name = DecodeTargetRowKey(entry.key);
+                   if (!name.has_value() || !row.ParseFromString(entry.value)) continue;
+                   const auto key = keys.find(name->target);
+                   if (key == keys.end()) continue;
+                   const absl::Time reset = FromMicros(row.state().update_time_micros());
+                   sends_.Reset(key->second, elapsed - (now - reset));
+                 }
+               });
 }
 
 void TargetStateLoop::FindTargets() {

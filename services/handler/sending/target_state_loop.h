@@ -6,6 +6,9 @@
 // so that readers can tell the rows of dead handlers. Targets without an attempt for kTargetIdle
 // are forgotten, and their rows deleted.
 //
+// While a target is down or has a troubled group, each step also looks whether somebody has reset
+// it (ResetTarget).
+//
 // A step writes and deletes at most kTargetRowsMax rows. If more are due, the next step goes on
 // behind the last one, so that each has its turn in every round.
 //
@@ -36,6 +39,8 @@ inline constexpr absl::Duration kTargetIdle = absl::Minutes(10);
 // Rows of one commit. Bounds its size; a round through all pairs that a handler counts takes some
 // 70 s at most, less than kTargetRowValidFor.
 inline constexpr size_t kTargetRowsMax = 500;
+// Resets that a step reads, of all targets that were reset in the last minutes.
+inline constexpr uint32_t kTargetResetsMax = 1000;
 
 class TargetStateLoop {
  public:
@@ -67,6 +72,8 @@ class TargetStateLoop {
   void AddRow(const Name& name, Written& written, absl::Time now, absl::Duration elapsed,
               kv::Group& group) const;
   void Commit(kv::Group group);
+  // Does what ResetTarget has asked for since the targets in trouble are so.
+  void ReadResets(absl::Time now, absl::Duration elapsed);
 
   const std::string instance_;
   SendLoop& sends_;
@@ -77,6 +84,7 @@ class TargetStateLoop {
   absl::Duration next_ = -absl::InfiniteDuration();  // Clock::Elapsed
   uint64_t step_ = 0;
   bool committing_ = false;
+  bool reading_ = false;
   std::map<Name, Written> written_;
   Name last_;  // the name that the last step ended with
 };

@@ -64,6 +64,9 @@ class CircuitBreaker {
   // The result of an attempt that was sent at `sent`. Returns true if the breaker has opened.
   bool OnResult(bool good, absl::Duration sent, absl::Duration now);
 
+  // Closes the breaker as a good result does.
+  void Close();
+
   // When the endpoint went down: the first opening since the breaker was closed. nullopt: closed.
   std::optional<absl::Duration> down_since() const { return down_since_; }
   // When the next probe may go. Only if not closed.
@@ -71,7 +74,6 @@ class CircuitBreaker {
 
  private:
   bool OpenFor(absl::Duration time, absl::Duration now);
-  void Close();
 
   // The times of the last bad results, at most kBreakerResultsMin. The oldest is at `oldest_bad_`
   // if the vector is full, else at 0.

@@ -8,7 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/proto_time.h"
+#include "common/storage/name_tables.h"
 #include "common/storage/run_table.h"
+#include "escapement/storage/v1/target_records.pb.h"
 #include "gtest/gtest.h"
 #include "services/handler/target_health/target_use.h"
 #include "services/handler/testing/handler_world.h"
@@ -67,6 +70,28 @@ class HandlerBreakerTest : public ::testing::Test {
   DeliveryStatus status_ = DeliveryStatus::kFailed;
   int status_code_ = 503;
 };
+
+TEST_F(HandlerBreakerTest, ResetTargetGetsItsEventsAtOnce) {
+  const auto reset = [this] {
+    storage::v1::TargetRowRecord row;
+    row.mutable_state()->set_update_time_micros(ToMicros(world_.now()));
+    world_.Put(ColumnFamily::kTargetStates,
+               EncodeTargetRowKey({.tenant = "", .target = TargetIdOf(kDead), .handler = ""}),
+               row.SerializeAsString());
+  };
+  reset();  // before it went down: says nothing
+  AddRows(dead_, 20, world_.now() + absl::Seconds(1), absl::Milliseconds(1));
+  world_.Advance(absl::Seconds(125));
+  ASSERT_EQ(Openings(), 1);
+  AddRows(dead_, 300, world_.now(), absl::Milliseconds(1));
+  down_ = false;
+  const absl::Time works = world_.now();
+  world_.Advance(absl::Seconds(5));
+  EXPECT_EQ(AttemptsAfter(works).size(), 0u);  // the next probe goes after a minute
+  reset();
+  world_.Advance(absl::Seconds(5));
+  EXPECT_GE(AttemptsAfter(works).size(), 300u);
+}
 
 TEST_F(HandlerBreakerTest, TargetThatIsDownGetsOnlyProbes) {
   AddRows(dead_, 20, world_.now() + absl::Seconds(1), absl::Milliseconds(1));

@@ -87,6 +87,7 @@ void AddMasterRpcs(MasterService& master, RpcTable& table) {
   table.AddUnary(master.audit(), &AuditService::ListAuditEntries);
   table.AddUnary(master.targets(), &TargetService::ListTargets);
   table.AddUnary(master.targets(), &TargetService::GetTarget);
+  table.AddUnary(master.targets(), &TargetService::ResetTarget);
   AddDeadLetterRpcs(master.dead_letters(), table);
   AddOperationRpcs(master.operations(), table);
 }

@@ -18,6 +18,8 @@
 #include "escapement/storage/v1/target_records.pb.h"
 #include "services/master/base/errors.h"
 #include "services/master/requests/range_reader.h"
+#include "services/master/requests/record_transaction.h"
+#include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
 
 namespace escapement::master {
@@ -222,22 +224,55 @@ void TargetService::ListTargets(v1::ListTargetsRequest request,
       ->Step();
 }
 
-void TargetService::GetTarget(v1::GetTargetRequest request, Done<v1::TargetStatus> done) {
-  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
-  const absl::StatusOr<TargetName> name = ParseTargetName(request.name(), "name");
-  if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
-  const std::string prefix = TargetRowPrefix(name->tenant, name->target);
+void TargetService::Read(const TargetName& name,
+                         absl::AnyInvocable<void(absl::StatusOr<v1::TargetStatus>)> done) {
+  const std::string prefix = TargetRowPrefix(name.tenant, name.target);
   std::make_shared<Listing>(
       context_,
       Listing::Query{
-          .tenant = name->tenant, .begin = prefix, .end = PrefixEnd(prefix), .targets_max = 1},
-      [resource = request.name(),
+          .tenant = name.tenant, .begin = prefix, .end = PrefixEnd(prefix), .targets_max = 1},
+      [resource = absl::StrCat("tenants/", name.tenant, "/targets/", name.target.ToHex()),
        done = std::move(done)](absl::StatusOr<Listing::Page> page) mutable {
         if (!page.ok()) return done(page.status());
         if (page->targets.empty()) return done(NotFound(resource));
         done(std::move(page->targets[0]));
       })
       ->Step();
+}
+
+void TargetService::GetTarget(v1::GetTargetRequest request, Done<v1::TargetStatus> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<TargetName> name = ParseTargetName(request.name(), "name");
+  if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
+  Read(*name, std::move(done));
+}
+
+void TargetService::ResetTarget(v1::ResetTargetRequest request, Done<v1::TargetStatus> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<TargetName> name = ParseTargetName(request.name(), "name");
+  if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
+  RecordChange change{
+      .key = {kv::ColumnFamily::kTargetStates,
+              EncodeTargetRowKey({.tenant = "", .target = name->target, .handler = ""})},
+      .resource = request.name(),
+      .mark = RequestMark(name->tenant, "ResetTarget", "", request, *done.caller()),
+      .response = std::make_unique<v1::TargetStatus>()};
+  Read(*name, [this, change = std::move(change),
+               done = std::move(done)](absl::StatusOr<v1::TargetStatus> target) mutable {
+    if (!target.ok()) return done(target.status());
+    change.decide = [key = change.key.key, target = *std::move(target)](
+                        const std::optional<std::string>&,
+                        absl::Time now) -> absl::StatusOr<RecordDecision> {
+      storage::v1::TargetRowRecord row;
+      row.mutable_state()->set_update_time_micros(ToMicros(now));
+      RecordDecision decision;
+      decision.group.mutations.push_back(
+          kv::Put(kv::ColumnFamily::kTargetStates, key, row.SerializeAsString()));
+      decision.response = std::make_unique<v1::TargetStatus>(target);
+      return decision;
+    };
+    ChangeRecord(context_, std::move(change), AsAnswer(std::move(done)));
+  });
 }
 
 namespace {

@@ -10,11 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
 #include "common/base/uid.h"
 #include "escapement/storage/v1/target_records.pb.h"
 #include "escapement/v1/target_service.pb.h"
 #include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
+#include "services/master/requests/resource_name.h"
 #include "services/master/sweeps/sweep_loop.h"
 
 namespace escapement::master {
@@ -28,7 +31,8 @@ struct HandlerRow {
 v1::TargetStatus ShowTarget(const std::string& tenant, const Uid& target,
                             const std::vector<HandlerRow>& rows);
 
-// TargetService: shows the rows that handlers write about their targets (target_states).
+// TargetService: shows the rows that handlers write about their targets (target_states), and writes
+// the rows that reset them.
 //
 // Threads: as master_apis.h.
 
@@ -39,8 +43,13 @@ class TargetService {
 
   void ListTargets(v1::ListTargetsRequest request, Done<v1::ListTargetsResponse> done);
   void GetTarget(v1::GetTargetRequest request, Done<v1::TargetStatus> done);
+  void ResetTarget(v1::ResetTargetRequest request, Done<v1::TargetStatus> done);
 
  private:
+  // NOT_FOUND if no handler has a row of it.
+  void Read(const TargetName& name,
+            absl::AnyInvocable<void(absl::StatusOr<v1::TargetStatus>)> done);
+
   MasterContext& context_;
 };
 

@@ -155,6 +155,25 @@ TEST_F(TargetServiceTest, RowsOfDeadHandlersVanish) {
   EXPECT_TRUE(world_.Rows(kv::ColumnFamily::kTargetStates).empty());
 }
 
+TEST_F(TargetServiceTest, ResetIsARowOfTheTargetForAllTenants) {
+  Put("default", kEndpoint, "h", Row(kEndpoint, TargetStateRecord::OPEN));
+  v1::ResetTargetRequest request;
+  request.set_name(NameOf("default", kEndpoint));
+  const auto target = world_.Call(&TargetService::ResetTarget, request);
+  ASSERT_TRUE(target.ok()) << target.status();
+  EXPECT_EQ(target->state(), TargetStatus::OPEN);
+  const std::string key =
+      EncodeTargetRowKey({.tenant = "", .target = TargetIdOf(kEndpoint), .handler = ""});
+  storage::v1::TargetRowRecord row;
+  ASSERT_TRUE(row.ParseFromString(world_.Rows(kv::ColumnFamily::kTargetStates).at(key)));
+  EXPECT_EQ(row.state().update_time_micros(), ToMicros(world_.Now()));
+  // No list shows it.
+  EXPECT_EQ(List("default", 0).size(), 1u);
+  // A target of somebody else is none.
+  request.set_name(NameOf("acme", kEndpoint));
+  EXPECT_TRUE(absl::IsNotFound(world_.Call(&TargetService::ResetTarget, request).status()));
+}
+
 TEST_F(TargetServiceTest, WrongNamesAndTokensAreRefused) {
   for (const char* name : {"", "tenants/default", "tenants/default/targets/x",
                            "tenants/default/targets/ABCDEFABCDEFABCDEFABCDEFABCDEFAB"}) {

@@ -37,6 +37,8 @@ class IsolationPeers {
 
   const std::vector<Healthy>& healthy() const { return healthy_; }
   const std::vector<v1::Target>& bad() const { return bad_; }
+  // The healthy target of HTTP; other paths of it behave as they say (tests/fixtures/behaviour.h).
+  const ReceiverProcess& http_receiver() const { return *receivers_[0]; }
 
   // Forgets what has come to the healthy targets.
   absl::Status Clear();

@@ -109,6 +109,19 @@ void AddTargetCommands(CLI::App& app, Session& session) {
   get->add_option("target", o->name, "id of the target, from target list")->required();
   o->watch.Add(*get);
   get->callback([o, &session] { GetTarget(session, o->name, o->watch); });
+
+  CLI::App* reset =
+      group->add_subcommand("reset", "deliver to an endpoint again at once, without a probe");
+  auto name = std::make_shared<std::string>();
+  reset->add_option("target", *name, "id of the target, from target list")->required();
+  reset->callback([name, &session] {
+    v1::ResetTargetRequest request;
+    request.set_name(session.FullName("targets", *name));
+    TargetStatus target;
+    const grpc::Status status = session.Call(&TargetStub::ResetTarget, request, target);
+    if (!status.ok()) return session.Fail(status);
+    PrintTarget(session, target);
+  });
 }
 
 }  // namespace escapement::escctl
