@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <map>
+#include <regex>
 #include <set>
 #include <utility>
 
@@ -182,12 +183,25 @@ AppliedFlags ApplyFlags(const FlagSources& sources) {
   return applied;
 }
 
+namespace {
+
+// Hides the password in a URL (scheme://user:password@host, or ?password=) and in options like
+// libpq's (password=).
+std::string WithoutPassword(const std::string& value) {
+  static const std::regex user(R"(^([a-zA-Z][a-zA-Z0-9+.\-]*://[^:/?#@]*):[^/?#]*@)");
+  static const std::regex option(R"(\b((ssl)?password\s*=\s*)('([^'\\]|\\.)*'|[^\s&]*))",
+                                 std::regex::icase);
+  return std::regex_replace(std::regex_replace(value, user, "$1:hidden@"), option, "$1hidden");
+}
+
+}  // namespace
+
 std::string FlagsAsYaml() {
   std::string text;
   for (const auto& [name, flag] : OurFlags()) {
     if (IsForOneCall(name)) continue;
     YAML::Emitter value;
-    value << YAML::DoubleQuoted << flag->CurrentValue();
+    value << YAML::DoubleQuoted << WithoutPassword(flag->CurrentValue());
     absl::StrAppend(&text, "# ", flag->Help(), "\n", name, ": ", value.c_str(), "\n");
   }
   return text;

@@ -35,6 +35,7 @@ struct AppliedFlags {
 AppliedFlags ApplyFlags(const FlagSources& sources);
 
 // Each flag with its value, sorted, as a YAML file that --config can read; help texts are comments.
+// Passwords in URLs and in options of libpq are replaced by "hidden".
 std::string FlagsAsYaml();
 
 // The lines of --help, sorted: "  --name (help); default: value".

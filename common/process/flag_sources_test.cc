@@ -25,6 +25,7 @@ namespace flag_sources_test {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class FlagSourcesTest : public ::testing::Test {
  protected:
@@ -50,6 +51,19 @@ TEST_F(FlagSourcesTest, CommandLineWinsOverEnvironmentAndEnvironmentOverFile) {
   EXPECT_TRUE(absl::GetFlag(FLAGS_insecure));
   EXPECT_THAT(Apply({"--noinsecure"}).errors, IsEmpty());
   EXPECT_FALSE(absl::GetFlag(FLAGS_insecure));
+}
+
+TEST_F(FlagSourcesTest, PrintedFlagsHaveNoPasswords) {
+  for (const char* secret :
+       {"postgresql://me:s3cret@a:1,b:2/db?sslmode=require",
+        "postgresql://a/db?user=me&password=s3cret", "host=a password='s3cret \\' s3cret' user=me",
+        "host=a sslpassword = s3cret"}) {
+    absl::SetFlag(&FLAGS_listen, secret);
+    EXPECT_THAT(FlagsAsYaml(), Not(HasSubstr("s3cret"))) << secret;
+    EXPECT_THAT(FlagsAsYaml(), HasSubstr("hidden")) << secret;
+  }
+  absl::SetFlag(&FLAGS_listen, "postgresql://me@a/db?sslmode=require");
+  EXPECT_THAT(FlagsAsYaml(), HasSubstr("postgresql://me@a/db?sslmode=require"));
 }
 
 TEST_F(FlagSourcesTest, ReturnsAllErrorsOfAllPlaces) {

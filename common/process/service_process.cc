@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -135,6 +136,7 @@ sigset_t StopSignals() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);  // the terminal was closed
   return signals;
 }
 
@@ -350,6 +352,8 @@ int RunService(int argc, char** argv, const ServiceDefinition& definition) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   int exit_code = 0;
   if (!ReadConfiguration(argc, argv, definition, exit_code)) return exit_code;
+  // What the process writes has users' data: snapshots and backups, too.
+  umask(0077);
   const auto task = definition.task != nullptr ? definition.task() : nullptr;
   if (task != nullptr) return RunTask(definition, task);
   // Before any thread exists, so that all threads inherit the mask and only WaitForSignal takes the

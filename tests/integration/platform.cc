@@ -104,9 +104,10 @@ std::string Platform::StoreAddresses() const {
   return absl::StrJoin(addresses, ",");
 }
 
-absl::StatusOr<int> Platform::Terminate(const std::string& service, absl::Duration timeout) {
+absl::StatusOr<int> Platform::Terminate(const std::string& service, absl::Duration timeout,
+                                        int signal) {
   ChildProcess& process = *services_.at(service).process;
-  process.Signal(SIGTERM);
+  process.Signal(signal);
   return process.Wait(timeout);
 }
 

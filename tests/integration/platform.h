@@ -10,6 +10,7 @@
 #ifndef TESTS_INTEGRATION_PLATFORM_H_
 #define TESTS_INTEGRATION_PLATFORM_H_
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <cstddef>
@@ -66,9 +67,9 @@ class Platform {
   void Signal(const std::string& service, int signal);
   // Starts the process again on its former ports. Waits for its first line, not until it is ready.
   absl::Status Restart(const std::string& name);
-  // Sends SIGTERM. Returns the exit code.
+  // Sends the signal. Returns the exit code.
   absl::StatusOr<int> Terminate(const std::string& service,
-                                absl::Duration timeout = absl::Seconds(20));
+                                absl::Duration timeout = absl::Seconds(20), int signal = SIGTERM);
   // False if the process has ended, by itself or not.
   bool Runs(const std::string& name);
   // The id of the running process.

@@ -104,6 +104,13 @@ TEST_P(ProcessTest, AnswersHealthReadinessAndMetricsAndDrainsOnSigterm) {
   EXPECT_EQ(*exit_code, 0) << ReadFile(platform_.log(GetParam()));
 }
 
+TEST_P(ProcessTest, DrainsWhenItsTerminalCloses) {
+  StartAll();
+  const auto exit_code = platform_.Terminate(GetParam(), absl::Seconds(20), SIGHUP);
+  ASSERT_TRUE(exit_code.ok()) << exit_code.status();
+  EXPECT_EQ(*exit_code, 0) << ReadFile(platform_.log(GetParam()));
+}
+
 TEST_P(ProcessTest, APortThatIsTakenIsAnErrorNotASharedPort) {
   StartAll();
   std::vector<std::string> arguments = {"--listen=" + platform_.grpc_address(GetParam()),

@@ -1,15 +1,18 @@
 #include "common/kv/rocks/rocks_database.h"
 
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
+#include "common/base/status_macros.h"
 #include "common/kv/layout.h"
 #include "common/kv/rocks/rocks_memtable.h"
 #include "rocksdb/db.h"
@@ -148,11 +151,42 @@ struct RocksDatabase::State {
   rocksdb::PinnableSlice scratch;
 };
 
+namespace {
+
+// What is written on opening beside the content of the logs: the manifest and RocksDB's own log.
+constexpr uint64_t kOpenBytes = 512 << 10;
+
+// RocksDB ends the process at the first write without room, without a word.
+absl::Status CheckRoom(const std::string& path, const RocksDatabase::Options& options) {
+  std::error_code error;
+  uint64_t needed = kOpenBytes;
+  // The logs' content becomes tables.
+  for (const auto& file : std::filesystem::directory_iterator(path, error)) {
+    if (file.path().extension() == ".log") needed += file.file_size(error);
+  }
+  const std::string folder = std::filesystem::path(path).parent_path();
+  const uint64_t free = (options.free_bytes ? options.free_bytes : FreeBytes)(folder);
+  if (free >= needed) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the disk of ", folder, " is full: ", free,
+                                                   " bytes are free, and ", needed,
+                                                   " are needed to open the store"));
+}
+
+}  // namespace
+
+// If statvfs fails, assume there is room: if the disk is full, the write itself will fail.
+uint64_t FreeBytes(const std::string& path) {
+  struct statvfs info = {};
+  if (statvfs(path.c_str(), &info) != 0) return ~uint64_t{0};
+  return uint64_t{info.f_bavail} * info.f_frsize;
+}
+
 RocksDatabase::RocksDatabase(std::unique_ptr<State> state) : state_(std::move(state)) {}
 RocksDatabase::~RocksDatabase() = default;
 
 absl::StatusOr<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const std::string& path,
                                                                    Options options) {
+  RETURN_IF_ERROR(CheckRoom(path, options));
   auto state = std::make_unique<State>();
   state->options = std::move(options);
   state->cache = rocksdb::NewLRUCache(state->options.block_cache_bytes);

@@ -27,6 +27,10 @@ class FileSystem;
 
 namespace escapement::kv {
 
+// The free bytes of the file system that holds `path`, which must exist; the greatest number if
+// that cannot be known. By statvfs.
+uint64_t FreeBytes(const std::string& path);
+
 struct StoreSize {
   // About how many rows each family has. RocksDB counts writes less deletions, so the count is
   // exact only for a family whose rows are written once.
@@ -53,9 +57,12 @@ class RocksDatabase final : public BaseState {
     size_t write_buffers_bytes_max = 640 << 20;  // for all families together
     std::function<void(const absl::Status&)> on_fatal;
     std::shared_ptr<rocksdb::FileSystem> file_system;  // null: the machine's file system
+    // Returns the free bytes of the file system that holds a path. Empty: FreeBytes.
+    std::function<uint64_t(const std::string& path)> free_bytes;
   };
 
   // Creates the database if the folder is absent. UNAVAILABLE if another process has it open.
+  // RESOURCE_EXHAUSTED if the disk has no room for what is written on opening.
   static absl::StatusOr<std::unique_ptr<RocksDatabase>> Open(const std::string& path,
                                                              Options options);
   ~RocksDatabase() override;

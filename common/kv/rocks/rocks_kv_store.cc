@@ -109,6 +109,7 @@ RocksDatabase::Options StoreDatabaseOptions(const RocksKvStore::Options& options
   database.write_buffers_bytes_max = 10 * options.write_buffer_bytes;
   database.on_fatal = options.on_fatal;
   database.file_system = options.file_system;
+  database.free_bytes = options.free_bytes;
   return database;
 }
 

@@ -171,6 +171,25 @@ TEST_F(RocksKvStoreTest, FullDiskRefusesCommitsUntilThereIsRoom) {
   EXPECT_TRUE(store->info().accepting);
 }
 
+TEST_F(RocksKvStoreTest, FullDiskIsAnErrorAtTheStart) {
+  free_bytes_ = 100'000;
+  const absl::Status refused = Open().status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_TRUE(absl::StrContains(refused.message(), absl::StrCat("the disk of ", folder_)))
+      << refused;
+  free_bytes_ = 1'000'000;
+  {
+    auto store = Open().value();
+    const uint64_t session = OpenSession(*store).value().session;
+    ASSERT_TRUE(Put(*store, session, 1, std::string(600'000, 'x')).ok());
+  }
+  // The content of the log becomes tables on opening.
+  free_bytes_ = 900'000;
+  EXPECT_TRUE(absl::IsResourceExhausted(Open().status()));
+  free_bytes_ = 2'000'000;
+  EXPECT_TRUE(Open().ok());
+}
+
 TEST_F(RocksKvStoreTest, OnlyOneStoreOpensAFolder) {
   auto store = Open().value();
   EXPECT_TRUE(absl::IsUnavailable(Open().status())) << Open().status();

@@ -1,7 +1,5 @@
 #include "common/kv/rocks/rocks_store_core.h"
 
-#include <sys/statvfs.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -216,13 +214,6 @@ constexpr size_t kUnderWayMax = 2;
 constexpr absl::Duration kTick = absl::Seconds(1);
 // The store asks the file system for its free bytes once in this many bytes written.
 constexpr uint64_t kRoomCheckBytes = 16 << 20;
-
-uint64_t FreeBytes(const std::string& path) {
-  struct statvfs info = {};
-  // If statvfs fails, assume there is room: if the disk is full, the write itself will fail.
-  if (statvfs(path.c_str(), &info) != 0) return ~uint64_t{0};
-  return uint64_t{info.f_bavail} * info.f_frsize;
-}
 
 size_t BytesOf(const CommitRequest& request) {
   size_t bytes = 64;
