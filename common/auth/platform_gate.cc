@@ -138,7 +138,12 @@ absl::Status PlatformGate::CheckRequest(const MethodAccess& method, const Caller
   const std::string tenant = TenantOf(resource);
   if (tenant.empty()) return absl::OkStatus();  // the method refuses a malformed name
   // The answer is the same whether the tenant exists or not.
-  if (!caller.MaySee(tenant)) return NotFound(absl::StrCat("tenants/", tenant));
+  if (!caller.MaySee(tenant)) {
+    return MakeError(absl::StatusCode::kNotFound, "RESOURCE_NOT_FOUND",
+                     absl::StrCat("tenants/", tenant, " does not exist for this credential, which ",
+                                  "is for tenants/", caller.tenant),
+                     {{"resource", absl::StrCat("tenants/", tenant)}});
+  }
   return rules_ == nullptr ? absl::OkStatus() : rules_->Check(method, tenant, request);
 }
 

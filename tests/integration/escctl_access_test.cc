@@ -99,12 +99,13 @@ TEST_F(EscctlAccessTest, KeysOfATenantLiveFromBootstrapToRevoke) {
   EXPECT_EQ(As(editor, create).exit_code, 0);
   EXPECT_EQ(JsonAs(viewer, {"schedule", "list", "--tenant", "team-a"}).size(), 1u);
   EXPECT_EQ(JsonAs(viewer, {"tenant", "list"}).size(), 1u);
-  ExpectOneLine(As(viewer, {"schedule", "delete", "s", "--tenant", "team-a"}), 1,
+  ExpectOneLine(As(viewer, {"schedule", "delete", "s", "--tenant", "team-a"}), 4,
                 "DeleteSchedule needs the role EDITOR; the "
                 "caller has VIEWER; --key-file or --context chooses a key with another role");
-  ExpectOneLine(As(editor, {"tenant", "create", "team-b"}), 1, "PERMISSION_DENIED");
+  ExpectOneLine(As(editor, {"tenant", "create", "team-b"}), 4, "PERMISSION_DENIED");
   // Other tenants do not exist for this key.
-  ExpectOneLine(As(editor, {"schedule", "list", "--tenant", "default"}), 1, "NOT_FOUND");
+  ExpectOneLine(As(editor, {"schedule", "list", "--tenant", "default"}), 3,
+                "which is for tenants/team-a");
 
   const Said audit = Await(admin_, {"audit", "list", "--tenant", "team-a"}, "ROLE_TOO_LOW");
   EXPECT_THAT(audit.data,
@@ -117,14 +118,14 @@ TEST_F(EscctlAccessTest, KeysOfATenantLiveFromBootstrapToRevoke) {
                 .size(),
             1u);
   EXPECT_EQ(JsonAs(admin_, {"audit", "list", "--all-tenants", "--limit", "1"}).size(), 1u);
-  ExpectOneLine(As(editor, {"audit", "list", "--tenant", "team-a"}), 1, "PERMISSION_DENIED");
+  ExpectOneLine(As(editor, {"audit", "list", "--tenant", "team-a"}), 4, "PERMISSION_DENIED");
 
   const absl::Time revoked = absl::Now();
   EXPECT_THAT(As(admin_, {"key", "revoke", IdOf(editor), "--tenant", "team-a"}).data,
               HasSubstr(IdOf(editor)));
   const Said refused = Await(editor, {"schedule", "list", "--tenant", "team-a"}, "is revoked");
   EXPECT_LT(absl::Now() - revoked, absl::Seconds(5));
-  ExpectOneLine(refused, 1,
+  ExpectOneLine(refused, 4,
                 "UNAUTHENTICATED: the API key is revoked; it is from --key-file " + editor +
                     ", and an admin makes another one");
 }
@@ -204,11 +205,11 @@ TEST_F(EscctlAccessTest, TenantsAndQuotasAreChanged) {
 // Each problem is one line that says what to do, and has no secret in it.
 TEST_F(EscctlAccessTest, MissingAndWrongKeysAreOneLine) {
   const Said anonymous = Run({"schedule", "list"});
-  ExpectOneLine(anonymous, 1, "UNAUTHENTICATED: the call needs credentials");
+  ExpectOneLine(anonymous, 4, "UNAUTHENTICATED: the call needs credentials");
   EXPECT_THAT(anonymous.words, HasSubstr("; --key-file gives a file with one"));
   const std::string wrong = folder_ + "/wrong.key";
   ASSERT_EQ(Run({"admin", "bootstrap", "--key-file", wrong}).exit_code, 0);
-  ExpectOneLine(As(wrong, {"schedule", "list"}), 1,
+  ExpectOneLine(As(wrong, {"schedule", "list"}), 4,
                 "UNAUTHENTICATED: there is no such API key; the key is from --key-file " + wrong);
   ExpectOneLine(As(folder_ + "/none", {"schedule", "list"}), 2, "/none: cannot be read");
   std::ofstream(folder_ + "/two.key") << ContentOf(admin_) << ContentOf(wrong);
@@ -226,8 +227,8 @@ TEST_F(EscctlAccessTest, KeyLeavesTheMachineOnlyWithTlsOrConsent) {
   ExpectOneLine(As(admin_, far), 2, "give --tls-ca, or --insecure-key");
   Words consented = far;
   consented.push_back("--insecure-key");
-  EXPECT_EQ(As(admin_, consented).exit_code, 1);
-  EXPECT_EQ(Run(far).exit_code, 1);
+  EXPECT_EQ(As(admin_, consented).exit_code, 5);
+  EXPECT_EQ(Run(far).exit_code, 5);
 }
 
 TEST_F(EscctlAccessTest, FlagThenEnvironmentThenContextGiveTheKey) {
@@ -245,12 +246,12 @@ TEST_F(EscctlAccessTest, FlagThenEnvironmentThenContextGiveTheKey) {
       Run({"config", "set-context", "bad", "--server", server, "--key-file", "none"}).exit_code, 2);
   EXPECT_EQ(Run({"schedule", "list"}).exit_code, 0);
   // The key belongs to the context's server.
-  EXPECT_EQ(Run({"schedule", "list", "--server", server}).exit_code, 1);
+  EXPECT_EQ(Run({"schedule", "list", "--server", server}).exit_code, 4);
   environment_.push_back("ESCAPEMENT_KEY=" + ContentOf(none));
-  ExpectOneLine(Run({"schedule", "list"}), 1, "the key is from ESCAPEMENT_KEY");
+  ExpectOneLine(Run({"schedule", "list"}), 4, "the key is from ESCAPEMENT_KEY");
   environment_.push_back("ESCAPEMENT_KEY_FILE=" + admin_);
   EXPECT_EQ(Run({"schedule", "list"}).exit_code, 0);
-  EXPECT_EQ(As(none, {"schedule", "list"}).exit_code, 1);
+  EXPECT_EQ(As(none, {"schedule", "list"}).exit_code, 4);
 }
 
 TEST_F(EscctlAccessTest, NoOutputHasASecret) {

@@ -147,7 +147,7 @@ TEST_F(EscctlApplyTest, PruneDeletesSchedulesOfTheLabelOnly) {
   const std::string uri = receiver_->origin();
   for (const char* name : {"old", "older"}) {
     Json({"schedule", "create", name, "--cron", "0 3 * * *", "--http", uri, "--label", "team=a",
-          "--payload", "bye"});
+          "--payload", "bye", "--content-type", "text/plain"});
   }
   Json({"schedule", "create", "other", "--cron", "0 3 * * *", "--http", uri, "--label", "team=b"});
   Json({"schedule", "create", "plain", "--cron", "0 3 * * *", "--http", uri});

@@ -62,7 +62,7 @@ TEST_F(EscctlDeadLetterTest, RedrivesOneManyAndARun) {
   EXPECT_EQ(event["eventId"], "b");
   EXPECT_EQ(event["redriveCount"], 1);
   const Said again = Run({"deadletter", "redrive", id});
-  EXPECT_EQ(again.exit_code, 1);
+  EXPECT_EQ(again.exit_code, 3);
   EXPECT_THAT(again.words, HasSubstr("NOT_FOUND"));
 
   // All of a run.
@@ -120,7 +120,7 @@ TEST_F(EscctlDeadLetterTest, WrongUsageIsRefused) {
   EXPECT_EQ(Run({"deadletter", "redrive", "--all", "--max-per-second", "-1"}).exit_code, 2);
   EXPECT_EQ(Run({"deadletter", "purge", "--force"}).exit_code, 2);
   EXPECT_EQ(Run({"deadletter", "list", "--filter", "colour = red"}).exit_code, 1);
-  EXPECT_EQ(Run({"operation", "get", "none"}).exit_code, 1);
+  EXPECT_EQ(Run({"operation", "get", "none"}).exit_code, 3);
 }
 
 }  // namespace escctl_dead_letter_test

@@ -19,8 +19,10 @@
 namespace escapement::integration {
 namespace escctl_test {
 
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST_F(EscctlTest, TakesAScheduleThroughItsLife) {
@@ -77,7 +79,7 @@ TEST_F(EscctlTest, CancelsARunWhoseEventsWait) {
   // The event that is out ends by its consumer's result.
   const auto usage = Json({"policy", "usage", "one"});
   ASSERT_EQ(usage["holders"].size(), 1u) << usage;
-  EXPECT_EQ(Run({"run", "cancel", "s/runs/20300101T000000.000000Z"}).exit_code, 1);
+  EXPECT_EQ(Run({"run", "cancel", "s/runs/20300101T000000.000000Z"}).exit_code, 3);
 }
 
 TEST_F(EscctlTest, CreatesCancelsAndIngestsEvents) {
@@ -151,7 +153,7 @@ TEST_F(EscctlTest, ValidateOnlyChangesNothing) {
   EXPECT_EQ(
       Json({"event", "create", "e", "--due", "+1h", "--http", uri, "--validate-only"})["state"],
       "PENDING");
-  EXPECT_EQ(Run({"event", "get", "e"}).exit_code, 1);
+  EXPECT_EQ(Run({"event", "get", "e"}).exit_code, 3);
   Json({"schedule", "create", "s", "--every", "1h", "--http", uri});
   Json({"policy", "create", "p", "-m", "1"});
   EXPECT_EQ(Json({"schedule", "pause", "s", "--validate-only"})["state"], "PAUSED");
@@ -219,7 +221,7 @@ TEST_F(EscctlTest, TakesAPolicyThroughItsLife) {
   EXPECT_EQ(deleted.exit_code, 0);
   EXPECT_EQ(deleted.data, "");
   EXPECT_THAT(deleted.words, HasSubstr("deleted tenants/default/policies/backup"));
-  EXPECT_EQ(Run({"policy", "get", "backup"}).exit_code, 1);
+  EXPECT_EQ(Run({"policy", "get", "backup"}).exit_code, 3);
 }
 
 TEST_F(EscctlTest, ShowsWhatWaitsUnderAPolicyThatIsPaused) {
@@ -333,6 +335,76 @@ TEST_F(EscctlTest, PrintsItsVersion) {
   EXPECT_EQ(version.words, "");
 }
 
+TEST_F(EscctlTest, SuggestsTheWordThatWasMeant) {
+  const auto words = [this](std::vector<std::string> line) {
+    const Said said = Run(std::move(line));
+    EXPECT_EQ(said.exit_code, 2) << said.words;
+    return said.words;
+  };
+  EXPECT_THAT(words({"scheduel", "list"}),
+              HasSubstr("there is no command 'scheduel'; did you mean schedule?"));
+  EXPECT_THAT(words({"schedule", "lst"}), HasSubstr("no command 'lst'; did you mean list?"));
+  EXPECT_THAT(words({"schedule", "list", "--filtre", "x"}),
+              HasSubstr("there is no flag --filtre; did you mean --filter?"));
+  EXPECT_THAT(words({"event", "get", "e", "one", "two"}), HasSubstr("'one' was not expected"));
+  EXPECT_THAT(words({"schedule", "fly-to-the-moon"}),
+              AllOf(HasSubstr("there is no command"), Not(HasSubstr("did you mean"))));
+}
+
+TEST_F(EscctlTest, FailsIfItsOutputCannotBeWritten) {
+  auto child = ChildProcess::Start(
+      {.program = "/bin/sh",
+       .arguments = {"-c", absl::StrCat("exec ", BuiltFolder(), "/tools/escctl/escctl --server ",
+                                        platform_->grpc_address("standalone"),
+                                        " schedule list > /dev/full")},
+       .log = folder_ + "/full"});
+  ASSERT_TRUE(child.ok()) << child.status();
+  EXPECT_EQ(*(*child)->Wait(absl::Seconds(20)), 1);
+}
+
+TEST_F(EscctlTest, ReadsWhatPeopleAndItselfWrite) {
+  const std::string uri = receiver_->origin() + "/hook";
+  EXPECT_EQ(
+      Json({"schedule", "create", "daily", "--every", "1d", "--http", uri})["interval"]["every"],
+      "86400s");
+  EXPECT_EQ(Json({"schedule", "update", "daily", "--every", "1d12h"})["interval"]["every"],
+            "129600s");
+  EXPECT_EQ(Json({"schedule", "update", "daily", "--every", "5 min"})["interval"]["every"], "300s");
+  for (const char* wrong : {"d", "-1d", "1d1d", "1dx", "5 mins"})
+    EXPECT_EQ(Run({"schedule", "update", "daily", "--every", wrong}).exit_code, 2) << wrong;
+  const Said refused = Run({"event", "create", "--payload", "{hi:1}", "--http", uri});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.words, HasSubstr("--payload: is not JSON"));
+  Json({"event", "create", "--payload", "{hi:1}", "--content-type", "text/plain", "--http", uri,
+        "--due", "+1h"});
+
+  const std::string file = folder_ + "/daily.yaml";
+  std::ofstream(file) << Run({"schedule", "get", "daily", "-o", "yaml"}).data;
+  const Said applied = Run({"apply", "-f", file});
+  EXPECT_EQ(applied.exit_code, 0) << applied.words;
+  EXPECT_THAT(applied.data, HasSubstr("schedule/daily unchanged"));
+
+  const std::string lines = folder_ + "/windows.jsonl";
+  std::ofstream(lines, std::ios::binary) << "{\"eventId\":\"w1\"}\r\n\r\n{\"eventId\":\"w2\"}\r\n";
+  EXPECT_EQ(Json({"event", "ingest", "-f", lines, "--http", uri})["created"], 2);
+
+  const Said dry = Run({"schedule", "pause", "daily", "--validate-only"});
+  EXPECT_THAT(dry.words, HasSubstr("(dry run) nothing was changed"));
+}
+
+TEST_F(EscctlTest, FindsATargetByAUrlThatGoesToIt) {
+  const std::string uri = receiver_->origin() + "/hook";
+  Json({"event", "create", "e", "--http", uri});
+  receiver_->AwaitRequests(1);
+  Said said;
+  for (int tries = 0; tries < 300 && said.exit_code != 0; ++tries)
+    said = Run({"target", "get", uri, "-o", "json"});
+  ASSERT_EQ(said.exit_code, 0) << said.words;
+  EXPECT_THAT(said.data, HasSubstr(receiver_->origin()));
+  EXPECT_EQ(Run({"target", "reset", uri}).exit_code, 0);
+  EXPECT_EQ(Run({"target", "get", "http://127.0.0.1:1/x"}).exit_code, 3);
+}
+
 TEST_F(EscctlTest, SaysWhatIsWrongAndExitsWithIt) {
   const Said refused =
       Run({"schedule", "create", "bad", "--cron", "61 * * * *", "--http", "ftp://x"});
@@ -340,8 +412,8 @@ TEST_F(EscctlTest, SaysWhatIsWrongAndExitsWithIt) {
   EXPECT_EQ(refused.data, "");
   EXPECT_THAT(refused.words, HasSubstr("schedule.cron"));
   EXPECT_THAT(refused.words, HasSubstr("schedule.target.http.uri"));
-  EXPECT_EQ(Run({"schedule", "get", "nothing"}).exit_code, 1);
-  EXPECT_EQ(Run({"--server", "127.0.0.1:1", "--timeout", "1", "schedule", "list"}).exit_code, 1);
+  EXPECT_EQ(Run({"schedule", "get", "nothing"}).exit_code, 3);
+  EXPECT_EQ(Run({"--server", "127.0.0.1:1", "--timeout", "1", "schedule", "list"}).exit_code, 5);
 
   EXPECT_EQ(Run({}).exit_code, 2);
   EXPECT_EQ(Run({"schedule", "fly"}).exit_code, 2);

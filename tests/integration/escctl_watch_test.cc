@@ -78,8 +78,8 @@ TEST_F(EscctlWatchTest, WatchCountBoundsTheReadings) {
     EXPECT_EQ(said.exit_code, 0) << said.words;
     EXPECT_NE(said.data, "");
   }
-  EXPECT_EQ(Run({"schedule", "get", "nothing", "-w"}).exit_code, 1);
-  EXPECT_EQ(Run({"event", "get", "nothing", "-w"}).exit_code, 1);
+  EXPECT_EQ(Run({"schedule", "get", "nothing", "-w"}).exit_code, 3);
+  EXPECT_EQ(Run({"event", "get", "nothing", "-w"}).exit_code, 3);
 }
 
 }  // namespace escctl_watch_test

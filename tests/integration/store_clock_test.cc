@@ -27,7 +27,7 @@ TEST_F(EscctlTest, ShowsTheStoresClockThroughMasterStoreAndStandalone) {
   }
   apart.Kill("store");
   const Said unreachable = Run({"--server", apart.grpc_address("master"), "store", "clock"});
-  EXPECT_EQ(unreachable.exit_code, 1);
+  EXPECT_EQ(unreachable.exit_code, 5);
   EXPECT_NE(unreachable.words.find("the store did not answer"), std::string::npos)
       << unreachable.words;
 }

@@ -127,7 +127,7 @@ TEST_F(TlsTest, EscctlSpeaksTlsAndSaysWhatIsWrong) {
   };
   const auto refused = [&](std::vector<std::string> flags, absl::string_view words) {
     const Said said = list(std::move(flags));
-    EXPECT_EQ(said.exit_code, 1);
+    EXPECT_EQ(said.exit_code, 5);
     EXPECT_THAT(said.words, HasSubstr(std::string(words)));
     EXPECT_EQ(said.words.find('\n'), said.words.size() - 1) << said.words;
   };

@@ -1,7 +1,6 @@
 // escctl: the command line of Escapement.
 //
-// Data goes to stdout, words to stderr. Exit codes: 0 done, 1 the server refused or could not be
-// reached, 2 wrong usage.
+// Data goes to stdout, words to stderr. Exit codes: session.h.
 
 #include <cstdlib>
 

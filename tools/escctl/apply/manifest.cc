@@ -58,6 +58,14 @@ void ReadPayloadText(ValueTree& values, std::vector<FieldError>& errors) {
   }
 }
 
+// The kind of the resource with this full name; null for other names.
+ValueTree KindOf(absl::string_view name) {
+  if (!absl::StartsWith(name, "tenants/")) return nullptr;
+  if (absl::StrContains(name, "/schedules/")) return "Schedule";
+  if (absl::StrContains(name, "/policies/")) return "ThrottlePolicy";
+  return nullptr;
+}
+
 class ManifestReader {
  public:
   explicit ManifestReader(const std::string& parent) : parent_(parent) {}
@@ -97,8 +105,10 @@ class ManifestReader {
   }
 
   void ReadResource(ValueTree values, Resource& resource) {
-    const ValueTree kind = Take(values, "kind");
+    ValueTree kind = Take(values, "kind");
     const ValueTree name = Take(values, "name");
+    // What `get` prints has no kind, but the full name tells it.
+    if (kind.is_null() && name.is_string()) kind = KindOf(name.get<std::string>());
     if (kind == "Schedule") {
       v1::Schedule& schedule = resource.message.emplace<v1::Schedule>();
       ReadName(name, "schedules", "schedule", resource, schedule);

@@ -1,8 +1,9 @@
 // The resources of a file for `escctl apply`. Pure.
 //
-// A resource is {kind, name, fields as in the API's JSON}. kind is Schedule or ThrottlePolicy. name
-// is short, or full (tenants/…). A schedule's policy may be short too. payloadText is the payload
-// as text; payload is base64. Fields that only the server sets are ignored.
+// A resource is {kind, name, fields as in the API's JSON}. kind is Schedule or ThrottlePolicy; a
+// full name (tenants/…) tells it, too. name is short, or full. A schedule's policy may be short
+// too. payloadText is the payload as text; payload is base64. Fields that only the server sets are
+// ignored.
 
 #ifndef TOOLS_ESCCTL_APPLY_MANIFEST_H_
 #define TOOLS_ESCCTL_APPLY_MANIFEST_H_

@@ -4,7 +4,9 @@
 #include <iterator>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 
@@ -12,11 +14,22 @@ namespace escapement::escctl {
 
 absl::StatusOr<google::protobuf::Duration> ParseDurationFlag(const std::string& name,
                                                              const std::string& text) {
-  absl::Duration duration;
-  if (!absl::ParseDuration(text, &duration)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": '", text, "' is not a duration such as 90s or 1h30m"));
+  // As people write it: "1d", "5min", "1 h 30 min".
+  std::string known = absl::StrReplaceAll(text, {{" ", ""}, {"min", "m"}, {"sec", "s"}});
+  absl::Duration days;
+  if (const size_t day = known.find('d'); day != std::string::npos) {
+    double number = 0;
+    if (absl::SimpleAtod(known.substr(0, day), &number)) days = number * absl::Hours(24);
+    known = known.substr(day + 1);
+    if (known.empty()) known = "0";
+    if (number <= 0) known = "d";
   }
+  absl::Duration duration;
+  if (!absl::ParseDuration(known, &duration)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": '", text, "' is not a duration such as 90s, 1h30m or 2d"));
+  }
+  duration += days;
   google::protobuf::Duration message;
   const int64_t seconds = absl::ToInt64Seconds(duration);
   message.set_seconds(seconds);

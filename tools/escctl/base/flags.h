@@ -37,7 +37,7 @@ inline absl::Status NoSuchValue(absl::string_view flag, absl::string_view text,
 
 // How values of flags are read.
 
-// Parses "90s" or "1h30m".
+// Parses "90s", "1h30m", "5min" or "2d" (a day is 24 h).
 absl::StatusOr<google::protobuf::Duration> ParseDurationFlag(const std::string& name,
                                                              const std::string& text);
 

@@ -27,6 +27,21 @@ std::string KeyOfEnvironment() {
   return value == nullptr ? "" : std::string(absl::StripAsciiWhitespace(value));
 }
 
+int ExitCodeOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kNotFound:
+      return kExitNotFound;
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kPermissionDenied:
+      return kExitNotAllowed;
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+      return kExitUnavailable;
+    default:
+      return kExitFailed;
+  }
+}
+
 bool IsLoopback(const std::string& server) {
   const auto address = ParseHostPort(server);
   return address.ok() && address->IsLoopback();
@@ -196,7 +211,7 @@ void Session::Fail(const grpc::Status& wire) {
     Say(absl::StrCat("escctl: ", code, ": ", field, ": ", description));
   if (violations.empty())
     Say(absl::StrCat("escctl: ", code, ": ", status.message(), Advice(status)));
-  exit_code_ = kExitFailed;
+  exit_code_ = ExitCodeOf(status);
 }
 
 void Session::FailUsage(absl::string_view words) {

@@ -19,8 +19,11 @@
 namespace escapement::escctl {
 
 inline constexpr int kExitOk = 0;
-inline constexpr int kExitFailed = 1;
+inline constexpr int kExitFailed = 1;  // refused, or any other error
 inline constexpr int kExitUsage = 2;
+inline constexpr int kExitNotFound = 3;
+inline constexpr int kExitNotAllowed = 4;   // no key, or one that may not do this
+inline constexpr int kExitUnavailable = 5;  // not reached, or no answer in time: worth a retry
 
 // Adds --validate-only to a command that changes something. The value is set by parsing.
 std::shared_ptr<bool> AddValidateOnly(CLI::App& command);

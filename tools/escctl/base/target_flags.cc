@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "nlohmann/json.hpp"
 #include "tools/escctl/base/flags.h"
 
 namespace escapement::escctl {
@@ -153,6 +154,13 @@ absl::StatusOr<std::string> SecretOrFile(const std::string& text) {
   auto value = TextOrFile(text);
   if (!value.ok() || !absl::StartsWith(text, "@")) return value;
   return std::string(absl::StripTrailingAsciiWhitespace(*value));
+}
+
+absl::Status CheckPayload(absl::string_view payload, absl::string_view content_type) {
+  const bool json = content_type.empty() || absl::StartsWith(content_type, "application/json");
+  if (!json || payload.empty() || nlohmann::json::accept(payload)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--payload: is not JSON; --content-type says what else it is, such as text/plain");
 }
 
 void TargetFlags::Add(CLI::App& command) {

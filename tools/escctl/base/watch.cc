@@ -80,7 +80,7 @@ void WatchFlags::Run(Session& session, const Row& header,
       }
     }
     for (const std::string& name : result.gone) session.Say(absl::StrCat("gone: ", name));
-    std::fflush(stdout);
+    if (std::fflush(stdout) != 0 || reading.last) return;
   }
 }
 

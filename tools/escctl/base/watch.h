@@ -23,6 +23,7 @@ struct Reading {
   grpc::Status status;
   std::vector<Row> rows;  // the first cell is the name
   std::vector<std::shared_ptr<const google::protobuf::Message>> messages;  // one for each row
+  bool last = false;  // nothing will change any more
 
   template <typename Message, typename ToRow>
   static Reading Of(grpc::Status status, std::vector<Message> messages, const ToRow& to_row) {
@@ -54,7 +55,8 @@ class WatchFlags {
   void Add(CLI::App& command);
   bool wanted() const { return watch_; }
 
-  // Prints the first reading and then changes, until the process is interrupted. Names that are
+  // Prints the first reading and then changes, until the process is interrupted or a reading is the
+  // last one. Names that are
   // gone are said on stderr. A server that cannot be reached for a while ends nothing after the
   // first reading.
   void Run(Session& session, const Row& header, const std::function<Reading()>& read) const;

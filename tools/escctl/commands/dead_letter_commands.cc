@@ -218,7 +218,10 @@ void GetOperation(Session& session, const std::string& name, const WatchFlags& w
     return watch.Run(session, OperationHeader(), [&] {
       std::vector<v1::Operation> operation(1);
       grpc::Status status = get(operation[0]);
-      return Reading::Of(std::move(status), std::move(operation), OperationRow);
+      const bool ended = status.ok() && operation[0].state() != v1::Operation::RUNNING;
+      Reading reading = Reading::Of(std::move(status), std::move(operation), OperationRow);
+      reading.last = ended;
+      return reading;
     });
   }
   v1::Operation operation;

@@ -112,6 +112,9 @@ void AddEventCreate(CLI::App& group, Session& session) {
     if (auto status = o->target.Apply(*request.mutable_event()); !status.ok()) {
       return session.FailUsage(status.message());
     }
+    const v1::Event& made = request.event();
+    if (auto status = CheckPayload(made.payload(), made.content_type()); !status.ok())
+      return session.FailUsage(status.message());
     if (!ParseDue(o->due, request.mutable_event()->mutable_due_time())) {
       return session.FailUsage(absl::StrCat(
           "--due: '", o->due, "' is not a time such as 2026-12-24T18:00:00Z, now or +90s"));
@@ -185,6 +188,7 @@ bool ReadBatch(std::istream& in, int64_t& line_number, v1::IngestRequest& batch,
   while (batch.events_size() < kIngestBatchEvents && bytes < kIngestBatchBytes &&
          std::getline(in, line)) {
     ++line_number;
+    if (!line.empty() && line.back() == '\r') line.pop_back();
     if (line.empty()) continue;
     bytes += line.size();
     v1::Event parsed;

@@ -126,6 +126,9 @@ void AddScheduleCreate(CLI::App& group, Session& session) {
         !status.ok()) {
       return session.FailUsage(status.message());
     }
+    const v1::Schedule& made = request.schedule();
+    if (auto status = CheckPayload(made.payload(), made.content_type()); !status.ok())
+      return session.FailUsage(status.message());
     request.set_parent(session.parent());
     request.set_schedule_id(o->id);
     request.set_request_id(o->request_id);

@@ -2,13 +2,19 @@
 
 #include <google/protobuf/util/time_util.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "escapement/v1/target_service.grpc.pb.h"
 #include "tools/escctl/base/flags.h"
+#include "tools/escctl/base/pages.h"
 #include "tools/escctl/base/watch.h"
 #include "tools/escctl/commands/commands.h"
 
@@ -65,9 +71,36 @@ void PrintTarget(Session& session, const TargetStatus& target) {
       rows));
 }
 
-void GetTarget(Session& session, const std::string& name, const WatchFlags& watch) {
+// The full name of the target with this id, or of the one that this URL goes to. nullopt, and says
+// why, if there is none.
+std::optional<std::string> NameOf(Session& session, const std::string& text) {
+  if (!absl::StrContains(text, ':')) return session.FullName("targets", text);
+  v1::ListTargetsRequest request;
+  request.set_parent(session.parent());
+  std::vector<TargetStatus> targets;
+  const PagesRead read = ReadPages(
+      session, &TargetStub::ListTargets, request, SIZE_MAX,
+      [](v1::ListTargetsResponse& page) { return page.mutable_targets(); }, targets);
+  if (!read.status.ok()) {
+    session.Fail(read.status);
+    return std::nullopt;
+  }
+  for (const TargetStatus& target : targets) {
+    absl::string_view rest = text;
+    if (!target.endpoint().empty() && absl::ConsumePrefix(&rest, target.endpoint()) &&
+        (rest.empty() || rest[0] == '/' || rest[0] == '?'))
+      return target.name();
+  }
+  session.Fail(grpc::Status(grpc::StatusCode::NOT_FOUND,
+                            absl::StrCat("nothing went to ", text, " in the last minutes")));
+  return std::nullopt;
+}
+
+void GetTarget(Session& session, const std::string& text, const WatchFlags& watch) {
+  const std::optional<std::string> name = NameOf(session, text);
+  if (!name.has_value()) return;
   v1::GetTargetRequest request;
-  request.set_name(session.FullName("targets", name));
+  request.set_name(*name);
   const auto get = [&](TargetStatus& target) {
     return session.Call(&TargetStub::GetTarget, request, target);
   };
@@ -106,17 +139,19 @@ void AddTargetCommands(CLI::App& app, Session& session) {
     WatchFlags watch;
   };
   auto o = std::make_shared<Options>();
-  get->add_option("target", o->name, "id of the target, from target list")->required();
+  get->add_option("target", o->name, "id of the target, or a URL that goes to it")->required();
   o->watch.Add(*get);
   get->callback([o, &session] { GetTarget(session, o->name, o->watch); });
 
   CLI::App* reset =
       group->add_subcommand("reset", "deliver to an endpoint again at once, without a probe");
-  auto name = std::make_shared<std::string>();
-  reset->add_option("target", *name, "id of the target, from target list")->required();
-  reset->callback([name, &session] {
+  auto text = std::make_shared<std::string>();
+  reset->add_option("target", *text, "id of the target, or a URL that goes to it")->required();
+  reset->callback([text, &session] {
+    const std::optional<std::string> name = NameOf(session, *text);
+    if (!name.has_value()) return;
     v1::ResetTargetRequest request;
-    request.set_name(session.FullName("targets", *name));
+    request.set_name(*name);
     TargetStatus target;
     const grpc::Status status = session.Call(&TargetStub::ResetTarget, request, target);
     if (!status.ok()) return session.Fail(status);
