@@ -352,7 +352,7 @@ int RunService(int argc, char** argv, const ServiceDefinition& definition) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   int exit_code = 0;
   if (!ReadConfiguration(argc, argv, definition, exit_code)) return exit_code;
-  // What the process writes has users' data: snapshots and backups, too.
+  // Files of the process have users' data: snapshots and backups, too.
   umask(0077);
   const auto task = definition.task != nullptr ? definition.task() : nullptr;
   if (task != nullptr) return RunTask(definition, task);

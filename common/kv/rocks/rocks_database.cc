@@ -153,7 +153,8 @@ struct RocksDatabase::State {
 
 namespace {
 
-// What is written on opening beside the content of the logs: the manifest and RocksDB's own log.
+// On opening RocksDB writes the content of the logs, and these bytes beside it: the manifest and
+// its own log.
 constexpr uint64_t kOpenBytes = 512 << 10;
 
 // RocksDB ends the process at the first write without room, without a word.

@@ -107,7 +107,7 @@ class ManifestReader {
   void ReadResource(ValueTree values, Resource& resource) {
     ValueTree kind = Take(values, "kind");
     const ValueTree name = Take(values, "name");
-    // What `get` prints has no kind, but the full name tells it.
+    // The output of `get` has no kind, but the full name tells it.
     if (kind.is_null() && name.is_string()) kind = KindOf(name.get<std::string>());
     if (kind == "Schedule") {
       v1::Schedule& schedule = resource.message.emplace<v1::Schedule>();

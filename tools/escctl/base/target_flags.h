@@ -53,7 +53,7 @@ class TargetKindFlags {
 // For secrets: then they are in no list of processes and no shell's history.
 absl::StatusOr<std::string> SecretOrFile(const std::string& text);
 
-// Of something that is created: a payload that is to be JSON must be so.
+// INVALID_ARGUMENT if the payload of a new resource should be JSON and is not.
 absl::Status CheckPayload(absl::string_view payload, absl::string_view content_type);
 
 // Flags that schedules and events share: the target, the payload, and how delivery is tried.

@@ -57,7 +57,7 @@ std::string Suggestion(const std::string& word, const std::vector<std::string>& 
   return best == nullptr ? "" : absl::StrCat("; did you mean ", *best, "?");
 }
 
-// What is wrong with the first word that no command takes.
+// A sentence about a word that no command takes.
 std::string UnknownWord(const CLI::App& command, const std::string& word) {
   std::vector<std::string> known;
   if (absl::StartsWith(word, "-")) {
