@@ -14,8 +14,8 @@ namespace escapement::master {
 
 namespace {
 
-constexpr FilterField kEventFields[] = {{.name = "name", .collection = "events", .prefix = true},
-                                        {.name = "event_id", .prefix = true},
+constexpr FilterField kEventFields[] = {{.name = "name", .collection = "events", .prefix = true, .part = true},
+                                        {.name = "event_id", .prefix = true, .part = true},
                                         {.name = "state"},
                                         {.name = "outcome"},
                                         {.name = "target"},

@@ -58,7 +58,7 @@ constexpr FilterField kDeadLetterFields[] = {
     {.name = "schedule", .collection = "schedules", .prefix = true},
     {.name = "policy", .collection = "policies", .prefix = true},
     {.name = "event", .prefix = true},
-    {.name = "event_id", .prefix = true},
+    {.name = "event_id", .prefix = true, .part = true},
     {.name = "reason", .prefix = true, .part = true},
     {.name = "create_time"}};
 

@@ -20,7 +20,7 @@ namespace escapement::master {
 
 namespace {
 
-constexpr FilterField kPolicyFields[] = {{.name = "name", .collection = "policies", .prefix = true},
+constexpr FilterField kPolicyFields[] = {{.name = "name", .collection = "policies", .prefix = true, .part = true},
                                          {.name = "display_name", .part = true},
                                          {.name = "state"},
                                          {.name = "max_concurrent"},

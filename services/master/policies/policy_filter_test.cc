@@ -36,6 +36,8 @@ TEST(PolicyFilter, MatchesByEachField) {
                  {"name = \"tenants/t/policies/gentle-1\"", true},
                  {"name = \"gentle*\"", true},
                  {"name != \"g*\"", false},
+                 {"name : tle-", true},
+                 {"name : policies", false},
                  {"display_name : Back", true},
                  {"display_name = Backup", false},
                  {"state = PAUSED AND NOT state = ENABLED", true},

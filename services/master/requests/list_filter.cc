@@ -194,7 +194,11 @@ bool Holds(const Message& message, const FilterComparison& comparison) {
     }
     case FieldDescriptor::CPPTYPE_STRING: {
       std::string scratch;
-      return TextHolds(reflection.GetStringReference(message, &field, &scratch), comparison);
+      absl::string_view shown = reflection.GetStringReference(message, &field, &scratch);
+      // Every full name contains its collection; a part is looked for in the id.
+      if (comparison.op == FilterOperator::kHas && name == "name")
+        shown.remove_prefix(shown.rfind('/') + 1);
+      return TextHolds(shown, comparison);
     }
     case FieldDescriptor::CPPTYPE_DOUBLE: {
       double value = 0;

@@ -32,7 +32,7 @@ struct FilterField {
   // The text names a resource of this collection. A value without '/' is an id of the tenant's.
   absl::string_view collection = {};
   bool prefix = false;  // a value that ends with * matches all texts that begin so
-  bool part = false;    // ':' matches texts that contain the value
+  bool part = false;    // ':' matches texts that contain the value; of a name, its last part
 };
 
 class ListFilter {

@@ -33,6 +33,8 @@ TEST(ScheduleFilter, MatchesByEachField) {
       {"name = \"nightly-*\"", true},
       {"name = \"nightly\"", false},
       {"name != \"n*\"", false},
+      {"name : ghtly", true},
+      {"name : schedules", false},
       {"display_name : Back", true},
       {"display_name = \"The Backup\"", true},
       {"display_name = Backup", false},

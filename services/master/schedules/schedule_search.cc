@@ -19,7 +19,7 @@ using kv::ColumnFamily;
 constexpr size_t kCandidatesAtOnce = 500;
 
 constexpr FilterField kScheduleFields[] = {
-    {.name = "name", .collection = "schedules", .prefix = true},
+    {.name = "name", .collection = "schedules", .prefix = true, .part = true},
     {.name = "display_name", .part = true},
     {.name = "labels"},
     {.name = "state"},
