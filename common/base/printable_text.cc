@@ -70,6 +70,17 @@ bool HasControlCharacters(absl::string_view text) {
   return false;
 }
 
+bool IsXmlText(absl::string_view text) {
+  while (!text.empty()) {
+    const Character character = FirstCharacter(text);
+    const uint32_t code = character.code;
+    const bool control = code < 0x20 && code != '\t' && code != '\n' && code != '\r';
+    if (!character.valid || control || code == 0xfffe || code == 0xffff) return false;
+    text.remove_prefix(character.bytes);
+  }
+  return true;
+}
+
 std::string EscapeForTerminal(absl::string_view text) {
   std::string escaped;
   while (!text.empty()) {

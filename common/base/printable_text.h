@@ -26,6 +26,10 @@ std::string CleanText(absl::string_view bytes, size_t bytes_max);
 // refused if so, not changed.
 bool HasControlCharacters(absl::string_view text);
 
+// True if the text is valid UTF-8 and only has characters of XML 1.0: U+0009, U+000A, U+000D,
+// U+0020 to U+D7FF, U+E000 to U+FFFD and U+10000 to U+10FFFF. SQS takes only these.
+bool IsXmlText(absl::string_view text);
+
 // For a terminal. Control and direction characters become \n, \t, \x1b or \u202e, and each byte
 // that is not part of valid UTF-8 becomes \xff. A backslash stays as it is.
 std::string EscapeForTerminal(absl::string_view text);

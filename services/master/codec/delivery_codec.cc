@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/printable_text.h"
 #include "common/base/proto_time.h"
 #include "services/master/base/limits.h"
 #include "services/master/codec/target_codec.h"
@@ -164,6 +165,19 @@ void CheckPayload(absl::string_view payload, absl::string_view field, FieldViola
     violations.Add(field, absl::StrCat("has ", payload.size(), " bytes, at most ", kPayloadBytesMax,
                                        " are allowed"));
   }
+}
+
+void CheckPayloadFits(const storage::v1::DeliveryRecord& delivery, absl::string_view payload,
+                      absl::string_view field, FieldViolations& violations) {
+  if (!delivery.target().has_sqs() || payload.size() > kPayloadBytesMax) return;
+  // Three bytes become four of base64.
+  const size_t encoded = (payload.size() + 2) / 3 * 4;
+  if (encoded <= kSqsBodyBytesMax) return;
+  const bool text = IsXmlText(payload);
+  const size_t bytes = text ? payload.size() : encoded;
+  if (bytes <= kSqsBodyBytesMax) return;
+  violations.Add(field, absl::StrCat("has ", bytes, " bytes", text ? "" : " as base64",
+                                     "; at most ", kSqsBodyBytesMax, " fit into an SQS message"));
 }
 
 void CheckRequestId(absl::string_view request_id, FieldViolations& violations) {

@@ -36,6 +36,9 @@ uint32_t ReadPriority(const v1::Schedule& schedule, absl::string_view prefix,
 uint32_t ReadPriority(const v1::Event& event, absl::string_view prefix,
                       FieldViolations& violations);
 void CheckPayload(absl::string_view payload, absl::string_view field, FieldViolations& violations);
+// Adds a violation of `field` if a message to the target cannot hold the payload (SQS).
+void CheckPayloadFits(const storage::v1::DeliveryRecord& delivery, absl::string_view payload,
+                      absl::string_view field, FieldViolations& violations);
 // Checks a request_id.
 void CheckRequestId(absl::string_view request_id, FieldViolations& violations);
 

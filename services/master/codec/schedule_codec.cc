@@ -183,6 +183,7 @@ absl::StatusOr<ScheduleDraft> DraftOf(const v1::Schedule& schedule, absl::string
   record.set_priority(ReadPriority(schedule, "schedule", violations));
   *record.mutable_delivery() = ReadDelivery(schedule, "schedule", violations);
   CheckPayload(schedule.payload(), "schedule.payload", violations);
+  CheckPayloadFits(record.delivery(), schedule.payload(), "schedule.payload", violations);
   record.set_payload(schedule.payload());
   if (auto throttle = ReadThrottle(schedule, tenant, violations); throttle.has_value())
     *record.mutable_throttle() = *std::move(throttle);

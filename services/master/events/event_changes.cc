@@ -54,6 +54,7 @@ class EventAdder {
     CheckPayload(event.payload(), absl::StrCat(field, ".payload"), violations);
     const storage::v1::DeliveryRecord delivery =
         ReadDelivery(event, field, options_.tenant, secrets_, violations);
+    CheckPayloadFits(delivery, event.payload(), absl::StrCat(field, ".payload"), violations);
     NewEvent fresh;
     fresh.client_id = request.event_id();
     fresh.payload = event.payload();

@@ -180,6 +180,10 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool ret
       defaults = deliveries.Read(request.defaults(), "defaults", violations);
     }
     Delivery& delivery = event.has_overrides() ? own : *defaults;
+    if (delivery.record.target().has_sqs()) {
+      CheckPayloadFits(delivery.record, event.payload(), absl::StrCat("events[", i, "].payload"),
+                       violations);
+    }
     NewEvent fresh;
     fresh.client_id = event.event_id();
     fresh.nominal_micros = event.due_time_micros() == 0 ? now_micros : event.due_time_micros();

@@ -168,6 +168,29 @@ TEST(EventService, BadEventsAreRefusedByFieldAndNothingIsWritten) {
   EXPECT_EQ(fixture.Dump(), before);
 }
 
+TEST(EventService, PayloadThatFitsIntoNoSqsMessageIsRefused) {
+  MasterWorld fixture;
+  const absl::Time due = fixture.Now() + absl::Hours(1);
+  v1::Target sqs;
+  sqs.mutable_sqs()->set_queue_url("https://sqs.eu-central-1.amazonaws.com/1/q");
+  const auto fields_of = [&](const std::string& payload) {
+    v1::CreateEventRequest event = ValidEvent(due);
+    *event.mutable_event()->mutable_target() = sqs;
+    event.mutable_event()->set_payload(payload);
+    v1::IngestRequest batch = ValidBatch(due, 2);
+    *batch.mutable_events(1)->mutable_overrides()->mutable_target() = sqs;
+    batch.mutable_events(1)->set_payload(payload);
+    return FirstField(fixture.Call(&EventApi::CreateEvent, event).status()) + " " +
+           FirstField(fixture.Ingest(batch).status());
+  };
+  const std::string accepted = fields_of("small");
+  EXPECT_EQ(fields_of(std::string(260'096, 'x')), accepted);
+  EXPECT_EQ(fields_of(std::string(260'097, 'x')), "event.payload events[1].payload");
+  // It is sent as base64.
+  EXPECT_EQ(fields_of(std::string(195'072, '\0')), accepted);
+  EXPECT_EQ(fields_of(std::string(195'073, '\0')), "event.payload events[1].payload");
+}
+
 TEST(EventService, TheSameRequestIdGivesTheSameAnswerAndOneEffect) {
   MasterWorld fixture;
   v1::CreateEventRequest request = ValidEvent(fixture.Now() + absl::Hours(1));

@@ -29,6 +29,11 @@ std::vector<BadSchedule> BadSchedules() {
       {"zone", "schedule.time_zone", [](auto& s) { s.set_time_zone("Europe/Atlantis"); }},
       {"zone_offset", "schedule.time_zone", [](auto& s) { s.set_time_zone("+02:00"); }},
       {"payload", "schedule.payload", [](auto& s) { s.set_payload(std::string(262'145, 'x')); }},
+      {"payload_of_sqs", "schedule.payload",
+       [](auto& s) {
+         s.mutable_target()->mutable_sqs()->set_queue_url("https://sqs.r-1.amazonaws.com/1/q");
+         s.set_payload(std::string(260'097, 'x'));
+       }},
       {"no_target", "schedule.target", [](auto& s) { s.clear_target(); }},
       {"uri_scheme", "schedule.target.http.uri",
        [](auto& s) { s.mutable_target()->mutable_http()->set_uri("ftp://h/"); }},

@@ -11,6 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/delivery/facts.h"
@@ -79,7 +80,7 @@ constexpr absl::string_view kBlank = " ";
 // Appends `,"name":{...}`. Returns the bytes that count, or INVALID_ARGUMENT.
 absl::StatusOr<size_t> AppendAttribute(absl::string_view name, absl::string_view value,
                                        std::string* json) {
-  if (!IsSqsText(value)) {
+  if (!IsXmlText(value)) {
     return absl::InvalidArgumentError(
         absl::StrCat("the event's ", name, " has characters that SQS does not take"));
   }
@@ -116,7 +117,7 @@ absl::Status SqsMessageWriter::SetContext(const std::shared_ptr<const DeliveryCo
   spare_.clear();
   group_.clear();
   const std::string& payload = *context->payload;
-  const bool text = IsSqsText(payload);
+  const bool text = IsXmlText(payload);
   const std::string encoded = text ? std::string() : absl::Base64Escape(payload);
   const absl::string_view body = payload.empty() ? kBlank : text ? payload : encoded;
   AppendJsonString(body, &body_);
@@ -176,45 +177,12 @@ namespace {
 
 constexpr size_t kSqsIdBytesMax = 128;
 
-// The bytes of the character of at least two bytes at the front, or 0 if SQS does not take it.
-size_t BytesOfCharacter(const unsigned char* bytes, size_t left) {
-  const unsigned char lead = bytes[0];
-  const size_t size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || size > left) return 0;
-  uint32_t character = lead & (0xffu >> (size + 1));
-  for (size_t i = 1; i < size; ++i) {
-    if ((bytes[i] & 0xc0) != 0x80) return 0;
-    character = character << 6 | (bytes[i] & 0x3f);
-  }
-  constexpr uint32_t kFirstOfSize[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool valid = character >= kFirstOfSize[size] && character <= 0x10ffff &&
-                     !(character >= 0xd800 && character <= 0xdfff) && character != 0xfffe &&
-                     character != 0xffff;
-  return valid ? size : 0;
-}
-
 // True for those characters that JSON escapes and SQS takes.
 constexpr bool NeedsEscape(char c) {
   return c == '"' || c == '\\' || c == '\t' || c == '\n' || c == '\r';
 }
 
 }  // namespace
-
-bool IsSqsText(absl::string_view text) {
-  const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
-  for (size_t i = 0; i < text.size();) {
-    const unsigned char byte = bytes[i];
-    if (byte < 0x80) {
-      if (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') return false;
-      ++i;
-      continue;
-    }
-    const size_t size = BytesOfCharacter(bytes + i, text.size() - i);
-    if (size == 0) return false;
-    i += size;
-  }
-  return true;
-}
 
 void AppendJsonString(absl::string_view text, std::string* json) {
   json->push_back('"');

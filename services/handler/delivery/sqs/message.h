@@ -1,5 +1,5 @@
 // SqsMessageWriter: writes attempts as entries of a batch. SqsBatchRequest: the HTTP request of the
-// batch. IsSqsText and its neighbours: text as SQS takes it.
+// batch. AppendJsonString and SqsIdOf: text as SQS takes it.
 
 #ifndef SERVICES_HANDLER_DELIVERY_SQS_MESSAGE_H_
 #define SERVICES_HANDLER_DELIVERY_SQS_MESSAGE_H_
@@ -71,7 +71,7 @@ std::string MessageGroupOf(const DeliveryContext& context);
 
 // SqsMessageWriter: writes attempts as entries of a SendMessageBatch request.
 //
-// Body: the payload. A payload that is not IsSqsText is sent as base64. An empty payload is sent as
+// Body: the payload. A payload that is not IsXmlText is sent as base64. An empty payload is sent as
 // one blank, because SQS needs a body.
 //
 // Attributes: at most 10, all of type String, the first of these that the attempt has:
@@ -113,11 +113,7 @@ class SqsMessageWriter {
 
 // Text as SQS and its JSON protocol take it. Pure functions.
 
-// True if the text is valid UTF-8 and only has characters that SQS takes in bodies and attributes:
-// U+0009, U+000A, U+000D, U+0020 to U+D7FF, U+E000 to U+FFFD and U+10000 to U+10FFFF.
-bool IsSqsText(absl::string_view text);
-
-// Appends a JSON string with its quotes. `text` must be IsSqsText.
+// Appends a JSON string with its quotes. `text` must be IsXmlText.
 void AppendJsonString(absl::string_view text, std::string* json);
 
 // The text itself if it can be the id of a message group or for deduplication: 1 to 128 printable

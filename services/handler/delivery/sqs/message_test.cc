@@ -49,7 +49,7 @@ TEST(SqsTextTest, TakesTheCharactersOfSqs) {
   for (const absl::string_view good :
        {"", "plain", "\t\r\n ~\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
         "\xee\x80\x80", "\xef\xbf\xbd", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"}) {
-    EXPECT_TRUE(IsSqsText(good)) << absl::CHexEscape(good);
+    EXPECT_TRUE(IsXmlText(good)) << absl::CHexEscape(good);
   }
   for (const absl::string_view bad :
        {absl::string_view("\0", 1), absl::string_view("\x0b"), absl::string_view("\x1f"),
@@ -59,7 +59,7 @@ TEST(SqsTextTest, TakesTheCharactersOfSqs) {
         absl::string_view("\xef\xbf\xbf"), absl::string_view("\xf0\x8f\xbf\xbf"),
         absl::string_view("\xf4\x90\x80\x80"), absl::string_view("\xf5\x80\x80\x80"),
         absl::string_view("\xf0\x90\x80"), absl::string_view("text \xff")}) {
-    EXPECT_FALSE(IsSqsText(bad)) << absl::CHexEscape(bad);
+    EXPECT_FALSE(IsXmlText(bad)) << absl::CHexEscape(bad);
   }
 }
 
