@@ -26,25 +26,42 @@ namespace {
 
 constexpr size_t kReasonBytesMax = 256;  // the bound of EventRecord.last_error
 constexpr absl::string_view kNotPastNext = "not tried again past the next occurrence";
+constexpr absl::string_view kRetryAfterCut =
+    "its Retry-After ends after the event's max_age: tried again shortly before that";
 constexpr absl::string_view kSeparator = "; ";
+// A retry whose Retry-After was cut begins so long before the end, to be in time.
+constexpr absl::Duration kBeforeEnd = absl::Seconds(1);
+
+std::string Explained(absl::string_view last_error, absl::string_view why) {
+  if (last_error.empty()) return std::string(why);
+  return absl::StrCat(CleanText(last_error, kReasonBytesMax - kSeparator.size() - why.size()),
+                      kSeparator, why);
+}
 
 }  // namespace
 
 RetryPlan PlanRetry(const RetryInput& input) {
   if (input.attempts >= input.attempts_max) return {};
   const absl::Duration wait = FullJitterBackoff(input.backoff, input.attempts, input.random);
-  const absl::Time at = input.now + std::max(wait, input.retry_after);
-  if (at > input.tried_since + input.age_max) return {};
+  const absl::Time earliest = input.now + wait;
+  const absl::Time asked = input.now + input.retry_after;
+  const absl::Time age_end = input.tried_since + input.age_max;
+  if (earliest > age_end) return {};
+  const bool cut = asked > age_end;
+  const absl::Time last = age_end - kBeforeEnd;
+  if (cut && input.now >= last) return {};
+  const absl::Time at = std::max(earliest, cut ? last : asked);
   if (input.next_occurrence.has_value() && at >= *input.next_occurrence)
     return {.at = std::nullopt, .past_next_occurrence = true};
-  return {.at = at};
+  return {.at = at, .retry_after_cut = cut};
 }
 
 std::string PastNextOccurrence(absl::string_view last_error) {
-  if (last_error.empty()) return std::string(kNotPastNext);
-  return absl::StrCat(
-      CleanText(last_error, kReasonBytesMax - kSeparator.size() - kNotPastNext.size()), kSeparator,
-      kNotPastNext);
+  return Explained(last_error, kNotPastNext);
+}
+
+std::string RetryAfterCut(absl::string_view last_error) {
+  return Explained(last_error, kRetryAfterCut);
 }
 
 }  // namespace escapement

@@ -53,13 +53,17 @@ struct RetryPlan {
   std::optional<absl::Time> at;
   // True if the next occurrence is the only reason for the dead letter.
   bool past_next_occurrence = false;
+  // True if the consumer's Retry-After would end after the age limit: `at` is shortly before that.
+  bool retry_after_cut = false;
 };
 
 RetryPlan PlanRetry(const RetryInput& input);
 
-// The reason of a dead letter with past_next_occurrence: the last error and this explanation, with
-// the error cut to keep both within 256 bytes.
+// The reason of a dead letter with past_next_occurrence, and of a failed attempt with
+// retry_after_cut: the last error and this explanation, with the error cut to keep both within 256
+// bytes.
 std::string PastNextOccurrence(absl::string_view last_error);
+std::string RetryAfterCut(absl::string_view last_error);
 
 }  // namespace escapement
 

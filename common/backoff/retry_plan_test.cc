@@ -36,8 +36,26 @@ TEST(RetryPlanTest, LastAttemptIsNotRetried) {
 
 TEST(RetryPlanTest, NoAttemptBeginsAfterTheMaxAge) {
   RetryInput input = Input();
-  input.retry_after = absl::Minutes(60);
+  input.age_max = absl::Milliseconds(10'500);
+  EXPECT_EQ(PlanRetry(input).at, absl::FromUnixMillis(1'010'500));
+  input.age_max -= absl::Microseconds(1);
   EXPECT_FALSE(PlanRetry(input).at.has_value());
+}
+
+TEST(RetryPlanTest, RetryAfterIsCutToTheMaxAge) {
+  RetryInput input = Input();
+  input.retry_after = absl::Seconds(3'590);  // ends with the age
+  EXPECT_EQ(PlanRetry(input).at, absl::FromUnixSeconds(4'600));
+  EXPECT_FALSE(PlanRetry(input).retry_after_cut);
+  input.retry_after = absl::Hours(24);
+  EXPECT_EQ(PlanRetry(input).at, absl::FromUnixSeconds(4'599));
+  EXPECT_TRUE(PlanRetry(input).retry_after_cut);
+  input.age_max = absl::Milliseconds(11'200);
+  EXPECT_EQ(PlanRetry(input).at, absl::FromUnixMillis(1'010'500)) << "not before the backoff";
+  input.age_max = absl::Seconds(11);
+  EXPECT_FALSE(PlanRetry(input).at.has_value()) << "this was the attempt before the end";
+  EXPECT_EQ(RetryAfterCut("429"),
+            "429; its Retry-After ends after the event's max_age: tried again shortly before that");
 }
 
 TEST(RetryPlanTest, NoAttemptBeginsAtOrAfterTheNextOccurrence) {

@@ -33,7 +33,7 @@ DELIVERED = Row("Is everything delivered?", [
            (rate("escapement_handler_dead_letters_total"), "failed"),
            (rate("escapement_token_manager_failed_total"), "failed, throttled"),
            (rate("escapement_handler_skipped_total"), "skipped or cancelled")]),
-    Panel("Attempts", "Attempts handed to the transports, and those that are followed by another one.", "reqps",
+    Panel("Attempts", "Attempts that left and have ended, and those that are followed by another one.", "reqps",
           [(rate("escapement_handler_deliveries_total"), "attempts"), (rate("escapement_handler_accepted_total"), "accepted"),
            (rate("escapement_handler_retries_total"), "to be retried")]),
     Panel("Share of events that fail", "Dead letters among the events that end. The objective allows 1 %.", "percentunit",

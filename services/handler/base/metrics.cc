@@ -36,8 +36,10 @@ TransportMetrics MetricsOf(Metrics& metrics, const std::string& transport) {
 }  // namespace
 
 HandlerMetrics::HandlerMetrics(Metrics& metrics)
-    : deliveries(*metrics.GetCounter("escapement_handler_deliveries_total",
-                                     "Attempts handed to the transport.")),
+    : deliveries(*metrics.GetCounter(
+          "escapement_handler_deliveries_total",
+          "Attempts that have ended and whose event was sent: not those without "
+          "a connection.")),
       accepted(*metrics.GetCounter("escapement_handler_accepted_total",
                                    "Attempts that the consumer accepted.")),
       succeeded(*metrics.GetCounter("escapement_handler_succeeded_total",

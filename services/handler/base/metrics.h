@@ -26,7 +26,7 @@ struct TransportMetrics {
 struct HandlerMetrics {
   explicit HandlerMetrics(Metrics& metrics);
 
-  Counter& deliveries;  // attempts handed to the transport
+  Counter& deliveries;  // attempts that left, once they have ended
   Counter& accepted;    // attempts that the consumer accepted
   Counter& succeeded;   // events whose end is durable: its Done or, if granted, its report
   Counter& retries;

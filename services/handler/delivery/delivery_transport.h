@@ -69,7 +69,7 @@ enum class DeliveryStatus : uint8_t {
   kAccepted,
   kFailed,    // is retried by the retry policy
   kRejected,  // is never retried
-  kUnknown,   // timeout, reset or no connection: it may have arrived; is retried like kFailed
+  kUnknown,   // timeout or reset: it may have arrived; is retried like kFailed
   kUnsent,    // waited too long behind others of its target; nothing was written: no attempt
 };
 
@@ -82,6 +82,9 @@ enum class DeliveryWork : uint8_t {
 
 struct DeliveryResult {
   DeliveryStatus status = DeliveryStatus::kUnknown;
+  // Only for kFailed and kRejected: the event was not sent, because there was no connection or the
+  // target cannot be used. The target has not answered.
+  bool not_sent = false;
   // Why it was not accepted, or why the work failed. The transport cuts it to
   // kDeliveryMessageBytesMax.
   std::string message;
@@ -94,6 +97,10 @@ struct DeliveryResult {
   // Only for kRejected: the target is gone for good and says so. Its schedule is paused.
   bool gone = false;
 };
+
+// A kept connection that is older carries no further event, in every transport, so that a changed
+// address of its host is noticed.
+inline constexpr absl::Duration kConnectionAgeMax = absl::Seconds(60);
 
 inline constexpr size_t kDeliveryMessageBytesMax = 1024;
 inline constexpr size_t kDeliveryAnswerBytesMax = 4096;

@@ -307,8 +307,8 @@ bool SendLoop::CountResult(const Slot& slot, const ClaimedEntry& entry,
   const DeliveryContext& context = *entry.context;
   SendTarget& room = *CheckNotNull(FindTarget(entry.room_key()));
   SendTarget& target = room.of == nullptr ? room : *room.of;
-  const bool answered =
-      result.status != DeliveryStatus::kUnknown && result.status != DeliveryStatus::kUnsent;
+  const bool answered = result.status != DeliveryStatus::kUnknown &&
+                        result.status != DeliveryStatus::kUnsent && !result.not_sent;
   const bool silent = !answered && target.answers_ever == slot.answers_before;
   const bool good = IsGood(result);
   TakeFrom<uint64_t>(target.sent, 1);
@@ -323,6 +323,8 @@ bool SendLoop::CountResult(const Slot& slot, const ClaimedEntry& entry,
     TakeFrom<uint64_t>(room.sent, 1);
   }
   if (slot.use != nullptr) CountUse(result, now, *slot.use);
+  if (result.status != DeliveryStatus::kUnsent && !result.not_sent && context.closed.empty())
+    ++left_;
   CountAttempt(*target.transport, result.status, now - slot.sent);
   TellBreaker(slot, context, room, result.status, good, silent, now);
   if (good || (result.status != DeliveryStatus::kUnsent && context.closed.empty()))
@@ -580,7 +582,6 @@ void SendLoop::Send(absl::Time now, absl::Duration elapsed, absl::Time due, cons
                      .attempt = entry.event.attempts() + 1,
                      .token = has_token ? token_maker_(entry.grant->id, slot.index) : ""});
   }
-  metrics_.deliveries.Increment(waiting.count);
   if (entry.event.attempts() == 0)
     metrics_.lateness_seconds.Observe(absl::ToDoubleSeconds(now - due), waiting.count);
 }
@@ -608,6 +609,7 @@ void SendLoop::OnResults() {
     }
   }
   ObserveAttempts();
+  metrics_.deliveries.Increment(std::exchange(left_, 0));
   on_results_();
 }
 

@@ -257,6 +257,7 @@ class SendLoop {
     absl::Duration took;
     uint64_t count = 0;
   } attempts_;
+  uint64_t left_ = 0;  // attempts that left and that the metric does not count yet
 };
 
 }  // namespace escapement::handler

@@ -224,6 +224,21 @@ TEST_F(SendLoopTest, AttemptsAreCountedAndTimedByTransport) {
       ::testing::HasSubstr("escapement_handler_attempt_seconds_count{transport=\"other\"} 23\n"));
 }
 
+TEST_F(SendLoopTest, DeliveriesAreTheAttemptsThatLeft) {
+  AddAndSend(20);
+  runtime_.AdvanceBy(absl::Seconds(1));
+  transport_.decide = [](const DeliveryAttempt& attempt) {
+    return DeliveryResult{.status = attempt.index == 0   ? DeliveryStatus::kUnsent
+                                    : attempt.index == 1 ? DeliveryStatus::kUnknown
+                                                         : DeliveryStatus::kFailed,
+                          .not_sent = attempt.index > 1,
+                          .message = "no connection"};
+  };
+  AddAndSend(10);
+  runtime_.AdvanceBy(absl::Seconds(1));
+  EXPECT_EQ(metrics_.deliveries.Value(), 21) << "20 accepted ones and an unknown one";
+}
+
 TEST_F(SendLoopTest, TargetThatIsDownHasNoRoomExceptForAProbe) {
   transport_.decide = Failed;
   AddAndSend(20);

@@ -212,6 +212,7 @@ void Shard::OnResult(const std::shared_ptr<Claim>& claim, AttemptEnd end) {
     if (plan.at.has_value()) {
       outcome.kind = EndKind::kRetry;
       outcome.retry_at = *plan.at;
+      if (plan.retry_after_cut) outcome.reason = RetryAfterCut(outcome.reason);
     } else if (plan.past_next_occurrence) {
       outcome.reason = PastNextOccurrence(outcome.reason);
     }

@@ -149,7 +149,7 @@ TEST_F(HandlerRetryTest, AgeCountsFromAFirstAttemptLongAfterTheDueTime) {
       world.Advance(absl::Seconds(30));
       EXPECT_EQ(world.DoneEvents(ends ? OUTCOME_KIND_FAILED : OUTCOME_KIND_SUCCEEDED), 2u);
       if (status == DeliveryStatus::kFailed) {
-        EXPECT_EQ(world.Sent().size(), 2u * 3);  // attempts at 0, 4 and 8 s
+        EXPECT_EQ(world.Sent().size(), 2u * 4);  // attempts at 0, 4, 8 and, before the end, 9 s
       }
     }
   }
@@ -183,6 +183,29 @@ TEST_F(HandlerRetryTest, LateRetryIsSentIfRetriesAreKept) {
   EXPECT_EQ(world_.Sent().size(), 2u);
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 1u);
   EXPECT_TRUE(DeadLetters().empty());
+}
+
+TEST_F(HandlerRetryTest, LongRetryAfterIsCutToTheMaxAgeAndSaysSo) {
+  world_.retry.set_keep(true);
+  world_.retry.set_max_age_micros(30'000'000);
+  const Uid uid = AddSchedule();
+  world_.StartHandler("a");
+  Fail(absl::Hours(24));
+  const absl::Time due = Minute();
+  world_.AddRow(uid, {.due = due});
+  world_.Advance(due + absl::Seconds(10) - world_.now());
+  ASSERT_EQ(world_.Count(ColumnFamily::kEvents), 1u);
+  storage::v1::EventRecord row;
+  ASSERT_TRUE(row.ParseFromString(world_.Rows(ColumnFamily::kEvents).begin()->second));
+  EXPECT_EQ(
+      row.last_error(),
+      "busy; its Retry-After ends after the event's max_age: tried again shortly before that");
+  world_.transport("a").decide = [](const DeliveryAttempt&) {
+    return DeliveryResult{.status = DeliveryStatus::kAccepted};
+  };
+  world_.Advance(absl::Seconds(25));
+  EXPECT_EQ(world_.Sent().size(), 2u);
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 1u);
 }
 
 // As a master redrives it from its dead letter.

@@ -184,10 +184,10 @@ absl::Status CheckMailAddress(absl::string_view address) {
   const std::vector<absl::string_view> parts = absl::StrSplit(address, '@');
   // Quoted local parts and comments are legal, and nobody's address.
   const auto good = [](absl::string_view part) {
-    return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) {
-      return absl::ascii_isgraph(static_cast<unsigned char>(c)) &&
-             !absl::StrContains("()<>[]:;,\\\"", std::string(1, c));
-    });
+    return !part.empty() && !HasControlCharacters(part) &&
+           std::none_of(part.begin(), part.end(), [](char c) {
+             return c == ' ' || absl::StrContains("()<>[]:;,\\\"", std::string(1, c));
+           });
   };
   if (address.size() > kMailAddressBytesMax || parts.size() != 2 || !good(parts[0]) ||
       !good(parts[1])) {

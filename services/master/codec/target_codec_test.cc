@@ -78,6 +78,10 @@ TEST(TargetCodec, DefaultsAreShown) {
             Parse("sqs { queue_url: 'https://sqs.eu-central-1.amazonaws.com/1/q' "
                   "region: 'eu-central-1' endpoint: 'https://sqs.eu-central-1.amazonaws.com' }")
                 .ShortDebugString());
+  EXPECT_EQ(Shown("email { smtp_uri: 'smtp://mail' from: 'jürgen@bücher.example' to: 'c@d' "
+                  "subject: 's' text: 't' }"),
+            Parse("email { smtp_uri: 'smtp://mail' from: 'jürgen@bücher.example' to: 'c@d' "
+                  "subject: 's' text: 't' }"));
   EXPECT_EQ(Shown("email { smtp_uri: 'smtp://mail/' from: 'a@b' to: 'c@d' }"),
             Parse("email { smtp_uri: 'smtp://mail' from: 'a@b' to: 'c@d' subject: '{{source}}' "
                   "text: '{{payload}}' }")

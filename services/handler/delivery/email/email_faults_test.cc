@@ -35,41 +35,45 @@ EmailTargetRecord To(int port) {
   return target;
 }
 
+// The result if the server stops to answer at this command: only a message may have arrived.
+DeliveryStatus WithoutAnswerAt(const std::string& step) {
+  return step == "." ? DeliveryStatus::kUnknown : DeliveryStatus::kFailed;
+}
+
 using EmailFaultsTest = fixtures::EmailTest;
 
 // Each command in turn gets no answer.
-TEST_F(EmailFaultsTest, SilenceAtEachStepIsUnknownAtTheTimeout) {
+TEST_F(EmailFaultsTest, SilenceIsUnknownOnlyAfterTheMessage) {
   for (const std::string step : {"", "EHLO", "MAIL", "RCPT", "DATA", "."}) {
     SmtpPeer peer([step](const std::string& command, int connection) {
       const bool now = step.empty() ? command.empty() : absl::StartsWith(command, step);
       return now ? SmtpPeer::kSilence : SmtpPeer::Accept(command, connection);
     });
     const absl::Time begin = absl::Now();
-    EXPECT_EQ(Send(To(peer.port()), absl::Milliseconds(150)).status, DeliveryStatus::kUnknown)
-        << step;
+    EXPECT_EQ(Send(To(peer.port()), absl::Milliseconds(150)).status, WithoutAnswerAt(step)) << step;
     EXPECT_GE(absl::Now() - begin, absl::Milliseconds(145)) << step;
     EXPECT_LT(absl::Now() - begin, absl::Seconds(2)) << step;
   }
 }
 
-TEST_F(EmailFaultsTest, ConnectionClosedAtEachStepIsUnknown) {
+TEST_F(EmailFaultsTest, ClosedConnectionIsUnknownOnlyAfterTheMessage) {
   for (const std::string step : {"", "EHLO", "MAIL", "RCPT", "DATA", "."}) {
     SmtpPeer peer([step](const std::string& command, int connection) {
       const bool now = step.empty() ? command.empty() : absl::StartsWith(command, step);
       return now ? SmtpPeer::kClose : SmtpPeer::Accept(command, connection);
     });
-    EXPECT_EQ(Send(To(peer.port())).status, DeliveryStatus::kUnknown) << step;
+    EXPECT_EQ(Send(To(peer.port())).status, WithoutAnswerAt(step)) << step;
     EXPECT_EQ(peer.connections(), 1) << step;
   }
 }
 
-TEST_F(EmailFaultsTest, OtherProtocolIsUnknown) {
+TEST_F(EmailFaultsTest, OtherProtocolIsUnknownOnlyAfterTheMessage) {
   for (const std::string step : {"", "MAIL", "DATA", "."}) {
     SmtpPeer peer([step](const std::string& command, int connection) -> std::string {
       const bool now = step.empty() ? command.empty() : absl::StartsWith(command, step);
       return now ? "HTTP/1.1 400 Bad Request\r\n\r\n" : SmtpPeer::Accept(command, connection);
     });
-    EXPECT_EQ(Send(To(peer.port()), absl::Seconds(2)).status, DeliveryStatus::kUnknown) << step;
+    EXPECT_EQ(Send(To(peer.port()), absl::Seconds(2)).status, WithoutAnswerAt(step)) << step;
   }
 }
 
@@ -80,11 +84,31 @@ TEST_F(EmailFaultsTest, ServerThatFloodsIsUnknown) {
   EXPECT_EQ(Send(To(peer.port())).status, DeliveryStatus::kUnknown);
 }
 
-TEST_F(EmailFaultsTest, ClosedPortIsUnknown) {
+TEST_F(EmailFaultsTest, ClosedPortGetsNothingAndFails) {
   const auto closed = fixtures::ListenOn("127.0.0.1", 0);
   ASSERT_TRUE(closed.ok());
   close(closed->fd);
-  EXPECT_EQ(Send(To(closed->port)).status, DeliveryStatus::kUnknown);
+  const DeliveryResult result = Send(To(closed->port));
+  EXPECT_EQ(result.status, DeliveryStatus::kFailed);
+  EXPECT_TRUE(result.not_sent);
+}
+
+TEST_F(EmailFaultsTest, InternationalAddressIsSentIfTheServerTakesIt) {
+  for (const bool offers : {false, true}) {
+    std::atomic<bool> said = false;
+    SmtpPeer peer([offers, &said](const std::string& command, int connection) -> std::string {
+      if (offers && absl::StartsWith(command, "EHLO"))
+        return "250-peer.test\r\n250-8BITMIME\r\n250 SMTPUTF8\r\n";
+      if (absl::StartsWith(command, "MAIL") && absl::EndsWith(command, " SMTPUTF8")) said = true;
+      return SmtpPeer::Accept(command, connection);
+    });
+    EmailTargetRecord target = To(peer.port());
+    target.set_to(0, "jürgen@bücher.example");
+    const DeliveryResult result = Send(target);
+    EXPECT_EQ(result.status, offers ? DeliveryStatus::kAccepted : DeliveryStatus::kFailed);
+    EXPECT_EQ(result.not_sent, !offers);
+    EXPECT_EQ(said.load(), offers);
+  }
 }
 
 TEST_F(EmailFaultsTest, RefusedConnectionFailsWithTheReason) {

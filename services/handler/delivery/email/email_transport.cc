@@ -220,10 +220,11 @@ class EmailTransport::Loop {
   }
 
   static DeliveryResult BrokenResult(const SmtpExchange& exchange, const absl::Status& why) {
-    return {.status = DeliveryStatus::kUnknown,
-            .message = absl::StrCat(why.message(), exchange.may_have_arrived()
-                                                       ? " before it answered to the message"
-                                                       : " before it had the message")};
+    const bool written = exchange.may_have_arrived();
+    return {.status = written ? DeliveryStatus::kUnknown : DeliveryStatus::kFailed,
+            .not_sent = !written,
+            .message = absl::StrCat(why.message(), written ? " before it answered to the message"
+                                                           : " before it had the message")};
   }
 
   // The server has closed a kept connection, as idle ones are.
@@ -276,7 +277,8 @@ class EmailTransport::Loop {
       const bool written = active->exchange != nullptr && active->exchange->may_have_arrived();
       if (active->exchange == nullptr) --connecting_;
       Finish(*active,
-             {.status = DeliveryStatus::kUnknown,
+             {.status = written ? DeliveryStatus::kUnknown : DeliveryStatus::kFailed,
+              .not_sent = !written,
               .message = written ? "timed out before the server answered to the message"
                                  : "timed out before the server had the message"},
              /*keep=*/false);

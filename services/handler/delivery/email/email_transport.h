@@ -12,7 +12,8 @@
 //   5xx                                           kRejected, except:
 //   refused login, no STARTTLS, bad certificate   kFailed: an operator can mend them
 //   the server refuses the connection             kFailed
-//   timeout, reset, no connection, no SMTP        kUnknown
+//   timeout, reset, no SMTP after the message     kUnknown
+//   the same before it, no connection             kFailed, not_sent
 //   half of the timeout passed while waiting for a connection                   kUnsent
 //   an address, URI or template that is not valid, a host that is not allowed   kRejected
 //

@@ -1,5 +1,7 @@
 #include "services/handler/delivery/email/mail_message.h"
 
+#include <curl/curl.h>
+
 #include <algorithm>
 #include <cstddef>
 
@@ -103,10 +105,24 @@ bool IsMailAddress(absl::string_view address) {
   if (address.size() > kAddressBytesMax || at == absl::string_view::npos || at == 0 ||
       at + 1 == address.size() || address.find('@', at + 1) != absl::string_view::npos)
     return false;
-  return std::all_of(address.begin(), address.end(), [](char c) {
-    return c > 0x20 && IsPrintable(c) &&
-           !absl::StrContains("()<>[]:;,\\\"", absl::string_view(&c, 1));
+  return !HasControlCharacters(address) && std::none_of(address.begin(), address.end(), [](char c) {
+    return c == ' ' || absl::StrContains("()<>[]:;,\\\"", absl::string_view(&c, 1));
   });
+}
+
+std::string WithAsciiDomain(absl::string_view address) {
+  const size_t domain = address.find('@') + 1;
+  std::string result(address);
+  if (std::all_of(address.begin() + static_cast<ptrdiff_t>(domain), address.end(), IsPrintable))
+    return result;
+  CURLU* const url = curl_url();
+  char* host = nullptr;
+  if (curl_url_set(url, CURLUPART_HOST, result.c_str() + domain, 0) == CURLUE_OK &&
+      curl_url_get(url, CURLUPART_HOST, &host, CURLU_PUNYCODE) == CURLUE_OK)
+    result.replace(domain, std::string::npos, host);
+  curl_free(host);
+  curl_url_cleanup(url);
+  return result;
 }
 
 void AppendMailHeader(absl::string_view name, absl::string_view text, std::string* out) {
@@ -230,14 +246,15 @@ absl::StatusOr<std::string> MailOf(const DeliveryAttempt& attempt, absl::Time da
 
   std::string mail;
   mail.reserve(text.size() * 4 / 3 + 1'500);
-  absl::StrAppend(&mail, "From: ", target.from(), "\r\nTo: ");
+  const std::string from = WithAsciiDomain(target.from());
+  absl::StrAppend(&mail, "From: ", from, "\r\nTo: ");
   for (int i = 0; i < target.to_size(); ++i)
-    absl::StrAppend(&mail, i == 0 ? "" : ",\r\n ", target.to(i));
+    absl::StrAppend(&mail, i == 0 ? "" : ",\r\n ", WithAsciiDomain(target.to(i)));
   mail.append("\r\n");
   AppendMailHeader("Subject", FirstCharacters(subject, kMailSubjectCharactersMax), &mail);
   absl::StrAppend(
       &mail, "Date: ", absl::FormatTime("%a, %d %b %Y %H:%M:%S +0000", date, absl::UTCTimeZone()),
-      "\r\nMessage-ID: ", MessageId(attempt, target.from()), "\r\n");
+      "\r\nMessage-ID: ", MessageId(attempt, from), "\r\n");
   AppendFacts(attempt, facts, &mail);
   mail.append(
       "Auto-Submitted: auto-generated\r\nMIME-Version: 1.0\r\n"

@@ -1,7 +1,7 @@
 // Texts in e-mails: headers (RFC 5322, RFC 2047) and the body (RFC 2045).
 //
-// All lines end with CR LF, have at most 998 bytes, and are ASCII. No input can begin another
-// header or end the message.
+// All lines end with CR LF, have at most 998 bytes, and are ASCII except for local parts of
+// addresses. No input can begin another header or end the message.
 //
 // Pure.
 
@@ -19,8 +19,12 @@
 namespace escapement::handler {
 
 // True for an address that can stand in a header and in a command: local part and domain, of
-// printable ASCII without quotes, comments, brackets or lists; at most 254 bytes.
+// printable characters without quotes, comments, brackets or lists; at most 254 bytes.
 bool IsMailAddress(absl::string_view address);
+
+// The address with its domain in ASCII ("xn--..."), if IDNA has such a form. The local part stays
+// as it is: if it is not ASCII, the server must offer SMTPUTF8 (RFC 6531).
+std::string WithAsciiDomain(absl::string_view address);
 
 // Appends a header. Control characters of `text` become blanks, and blanks around it are dropped.
 // Long text, and text that is not ASCII, becomes encoded words. `name`: at most 30 bytes.

@@ -120,11 +120,13 @@ TEST(MailTextTest, LongLinesAreCutInBothEncodings) {
 TEST(MailTextTest, AddressesAreChecked) {
   EXPECT_TRUE(IsMailAddress("ann@example.org"));
   EXPECT_TRUE(IsMailAddress("o'neil+tag@sub.example.org"));
+  EXPECT_TRUE(IsMailAddress("jürgen@bücher.example"));
   for (const std::string& bad :
        {std::string(), std::string("ann"), std::string("@x"), std::string("ann@"),
         std::string("a@b@c"), std::string("a b@c"), std::string("a@b\r\nRCPT TO:<eve@evil.test>"),
         std::string("<a@b>"), std::string("a@b>"), std::string("a@b, c@d"), std::string("\"a\"@b"),
-        std::string("a@b\0", 4), std::string("é@b"), std::string(250, 'a') + "@b.org"}) {
+        std::string("a@b\0", 4), std::string("\xe9@b"), std::string("a@b\u009b"),
+        std::string(250, 'a') + "@b.org"}) {
     EXPECT_FALSE(IsMailAddress(bad)) << bad;
   }
 }

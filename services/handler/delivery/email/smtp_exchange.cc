@@ -1,5 +1,6 @@
 #include "services/handler/delivery/email/smtp_exchange.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -10,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
+#include "services/handler/delivery/email/mail_message.h"
 
 namespace escapement::handler {
 
@@ -115,6 +117,7 @@ SmtpFeatures SmtpFeatures::Of(const SmtpReply& reply) {
     const absl::string_view word = line.substr(0, line.find(' '));
     if (absl::EqualsIgnoreCase(word, "PIPELINING")) features.pipelining = true;
     if (absl::EqualsIgnoreCase(word, "SIZE")) features.size = true;
+    if (absl::EqualsIgnoreCase(word, "SMTPUTF8")) features.smtputf8 = true;
   }
   return features;
 }
@@ -122,6 +125,18 @@ SmtpFeatures SmtpFeatures::Of(const SmtpReply& reply) {
 SmtpExchange::SmtpExchange(const storage::v1::EmailTargetRecord& target, std::string mail,
                            SmtpFeatures features, bool reset)
     : target_(target), features_(features), mail_(std::move(mail)) {
+  if (const std::string address = InternationalAddress(); !address.empty()) {
+    international_ = true;
+    if (!features_.smtputf8) {
+      End({.status = DeliveryStatus::kFailed,
+           .not_sent = true,
+           .message =
+               absl::StrCat("the server does not offer SMTPUTF8, which the address ", address,
+                            " needs; use an address whose local part is ASCII, or another server")},
+          /*reusable=*/true, /*needs_reset=*/reset);
+      return;
+    }
+  }
   if (reset) {
     step_ = Step::kReset;
     Write("RSET");
@@ -133,16 +148,31 @@ SmtpExchange::SmtpExchange(const storage::v1::EmailTargetRecord& target, std::st
   WriteData();
 }
 
+std::string SmtpExchange::InternationalAddress() const {
+  const auto is_ascii = [](absl::string_view address) {
+    return std::all_of(address.begin(), address.end(),
+                       [](char c) { return absl::ascii_isascii(static_cast<unsigned char>(c)); });
+  };
+  const std::string from = WithAsciiDomain(target_.from());
+  if (!is_ascii(from)) return from;
+  for (const std::string& to : target_.to()) {
+    const std::string address = WithAsciiDomain(to);
+    if (!is_ascii(address)) return address;
+  }
+  return "";
+}
+
 void SmtpExchange::Write(absl::string_view command) { absl::StrAppend(&out_, command, "\r\n"); }
 
 void SmtpExchange::WriteSender() {
-  absl::StrAppend(&out_, "MAIL FROM:<", target_.from(), ">");
+  absl::StrAppend(&out_, "MAIL FROM:<", WithAsciiDomain(target_.from()), ">");
   if (features_.size) absl::StrAppend(&out_, " SIZE=", mail_.size());
+  if (international_) out_.append(" SMTPUTF8");
   Write("");
 }
 
 void SmtpExchange::WriteReceiver(int index) {
-  absl::StrAppend(&out_, "RCPT TO:<", target_.to(index), ">\r\n");
+  absl::StrAppend(&out_, "RCPT TO:<", WithAsciiDomain(target_.to(index)), ">\r\n");
 }
 
 void SmtpExchange::WriteData() { Write("DATA"); }

@@ -58,6 +58,7 @@ class SmtpReplyReader {
 struct SmtpFeatures {
   bool pipelining = false;
   bool size = false;
+  bool smtputf8 = false;
 
   // From the reply to EHLO.
   static SmtpFeatures Of(const SmtpReply& reply);
@@ -73,6 +74,7 @@ struct SmtpFeatures {
 //   2xx after the message      kAccepted, also if some receivers were refused before
 //   4xx                        kFailed
 //   530, 534, 535, 538         kFailed: the server wants a login or another one
+//   an address needs SMTPUTF8  kFailed, if the server does not offer it: nothing is sent
 //   the name of EHLO refused   kFailed: an operator can set --email_ehlo_name
 //   5xx                        kRejected: sender, all receivers or the content are refused
 //
@@ -110,6 +112,8 @@ class SmtpExchange {
 
  private:
   enum class Step { kReset, kSender, kReceivers, kData, kMessage };
+  // The first address whose local part is not ASCII; empty: none is.
+  std::string InternationalAddress() const;
   void Write(absl::string_view command);
   void WriteSender();
   void WriteReceiver(int index);
@@ -122,6 +126,7 @@ class SmtpExchange {
 
   const storage::v1::EmailTargetRecord& target_;
   const SmtpFeatures features_;
+  bool international_ = false;
   std::string mail_;
   std::string out_;
   size_t written_ = 0;

@@ -95,6 +95,31 @@ TEST_P(SmtpExchangeTest, AcceptedMessage) {
   EXPECT_FALSE(dialogue.exchange_.needs_reset());
 }
 
+TEST(SmtpExchangeAddressTest, DomainsAreSentInAscii) {
+  storage::v1::EmailTargetRecord target = EmailTarget("smtp://x");
+  target.set_from("jobs@bücher.example");
+  target.set_to(0, "ann@xn--bcher-kva.example");
+  SmtpExchange exchange(target, "", {.pipelining = true}, /*reset=*/false);
+  EXPECT_EQ(exchange.to_write(),
+            "MAIL FROM:<jobs@xn--bcher-kva.example>\r\nRCPT TO:<ann@xn--bcher-kva.example>\r\n"
+            "DATA\r\n");
+}
+
+TEST(SmtpExchangeAddressTest, LocalPartsThatAreNotAsciiNeedSmtputf8) {
+  storage::v1::EmailTargetRecord target = EmailTarget("smtp://x");
+  target.set_to(0, "jürgen@bücher.example");
+  SmtpExchange offered(target, "", SmtpFeatures::Of({.code = 250, .text = "x\nSMTPUTF8"}), false);
+  EXPECT_EQ(offered.to_write(), "MAIL FROM:<jobs@example.com> SMTPUTF8\r\n");
+  SmtpExchange missing(target, "", {}, /*reset=*/true);
+  EXPECT_EQ(missing.to_write(), "");
+  ASSERT_TRUE(missing.result().has_value());
+  EXPECT_EQ(missing.result()->status, DeliveryStatus::kFailed);
+  EXPECT_THAT(missing.result()->message,
+              HasSubstr("SMTPUTF8, which the address jürgen@xn--bcher-kva.example needs"));
+  EXPECT_TRUE(missing.reusable());
+  EXPECT_TRUE(missing.needs_reset());
+}
+
 TEST_P(SmtpExchangeTest, ResetComesFirst) {
   Dialogue dialogue(GetParam(), 2, /*reset=*/true);
   dialogue.Answer({250, 250, 250, 250, 354, 250});

@@ -185,7 +185,8 @@ std::optional<DeliveryResult> SmtpSession::OnConnected(CURLcode code) {
 
 DeliveryResult SmtpSession::ResultOfConnect(CURLcode code) const {
   const auto failed = [](std::string why) {
-    return DeliveryResult{.status = DeliveryStatus::kFailed, .message = std::move(why)};
+    return DeliveryResult{
+        .status = DeliveryStatus::kFailed, .not_sent = true, .message = std::move(why)};
   };
   const char* text = error_[0] != '\0' ? error_ : curl_easy_strerror(code);
   const std::string why = CleanText(text, kDeliveryMessageBytesMax);
@@ -198,13 +199,11 @@ DeliveryResult SmtpSession::ResultOfConnect(CURLcode code) const {
   if (code == CURLE_OK || code == CURLE_LOGIN_DENIED)
     return failed("the server offers no login by AUTH PLAIN or AUTH LOGIN");
   if (IsSecurityError(code)) return failed(why);
-  if (socket_.refused && !socket_.allowed) {
-    return {.status = DeliveryStatus::kFailed,
-            .message = "the address of the target is not allowed"};
-  }
+  if (socket_.refused && !socket_.allowed)
+    return failed("the address of the target is not allowed");
   if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL)
-    return {.status = DeliveryStatus::kRejected, .message = why};
-  return {.status = DeliveryStatus::kUnknown, .message = why};
+    return {.status = DeliveryStatus::kRejected, .not_sent = true, .message = why};
+  return failed(why);
 }
 
 // The text of a server may repeat the login.

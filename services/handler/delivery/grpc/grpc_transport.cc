@@ -42,6 +42,7 @@ class GrpcTransport::Core {
     }
     thread_.join();
     for (auto& [key, lane] : lanes_) lane->Stop();
+    for (auto& [key, lane] : replaced_) lane->Stop();
     ends_->AwaitAll();
   }
 
@@ -53,6 +54,10 @@ class GrpcTransport::Core {
         attempts.front().context->definition;
     while (true) {
       const std::shared_ptr<GrpcLane> lane = LaneOf(key, definition->delivery().target().grpc());
+      if (lane->IsOld(MonotonicNow())) {
+        Replace(key, lane);
+        continue;
+      }
       if (lane->Send(&attempts, sink)) return;
       Forget(key, lane);  // the lane was retired in between
     }
@@ -123,13 +128,25 @@ class GrpcTransport::Core {
 
   std::vector<std::pair<Key, std::shared_ptr<GrpcLane>>> LanesToTick() {
     absl::MutexLock lock(&mutex_);
-    return {lanes_.begin(), lanes_.end()};
+    std::vector<std::pair<Key, std::shared_ptr<GrpcLane>>> lanes(lanes_.begin(), lanes_.end());
+    lanes.insert(lanes.end(), replaced_.begin(), replaced_.end());
+    return lanes;
+  }
+
+  // Further attempts get a new lane. This one stays until its attempts have ended and it is idle.
+  void Replace(const Key& key, const std::shared_ptr<GrpcLane>& lane) {
+    absl::MutexLock lock(&mutex_);
+    const auto found = lanes_.find(key);
+    if (found == lanes_.end() || found->second != lane) return;
+    replaced_.emplace_back(key, lane);
+    lanes_.erase(found);
   }
 
   void Forget(const Key& key, const std::shared_ptr<GrpcLane>& lane) {
     absl::MutexLock lock(&mutex_);
     const auto found = lanes_.find(key);
     if (found != lanes_.end() && found->second == lane) lanes_.erase(found);
+    std::erase_if(replaced_, [&](const auto& replaced) { return replaced.second == lane; });
   }
 
   const Options options_;
@@ -140,6 +157,8 @@ class GrpcTransport::Core {
   const std::shared_ptr<StreamEnds> ends_ = std::make_shared<StreamEnds>();
   absl::Mutex mutex_;
   std::map<Key, std::shared_ptr<GrpcLane>> lanes_ ABSL_GUARDED_BY(mutex_);
+  // Old lanes that still have attempts, or had some within the idle_timeout.
+  std::vector<std::pair<Key, std::shared_ptr<GrpcLane>>> replaced_ ABSL_GUARDED_BY(mutex_);
   int turn_ ABSL_GUARDED_BY(mutex_) = 0;
   MonotonicMicros next_tick_ ABSL_GUARDED_BY(mutex_) = kNeverMicros;
   // The condition that the thread waits for.

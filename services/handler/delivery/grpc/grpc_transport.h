@@ -33,10 +33,12 @@ namespace escapement::handler {
 // first attempt and closes when nothing was sent for idle_timeout. Results are matched by delivery
 // number.
 //
-// If a stream breaks, its written and unanswered attempts end as kUnknown. Attempts that were not
-// written go to the next stream, if the broken one had ever got a result; otherwise the target is
-// down, and they end as kUnknown too. Names are resolved again before each connection, and only
-// addresses that the AddressRule allows are connected to. The transport reconnects after
+// If a stream breaks, its written and unanswered attempts end as kUnknown, or as kFailed if it had
+// no connection. Attempts that were not written go to the next stream, if the broken one had ever
+// got a result; otherwise the target is down, and they end as kFailed. Names are resolved again
+// before each connection, and only addresses that the AddressRule allows are connected to. Once a
+// channel is older than connection_age_max, further attempts go to a new one; the old one stays
+// until its attempts have ended. The transport reconnects after
 // reconnect_min, doubling up to reconnect_max. Attempts wait for that while their timeouts run.
 //
 // If an attempt has timed out, and no result has come for silence_max since it was written, the
@@ -45,10 +47,11 @@ namespace escapement::handler {
 // silence_max from now.
 //
 //   ACCEPTED    kAccepted
-//   FAILED      kFailed with the receiver's retry_after (at most 24 h)
+//   FAILED      kFailed with the receiver's retry_after (at most 24 h), and always with a text
 //   REJECTED    kRejected
-//   timeout, broken stream, no connection     kUnknown
-//   no address that is allowed                kFailed
+//   timeout, broken stream                    kUnknown
+//   no connection, not written in time, no
+//   address that is allowed                   kFailed, not_sent
 //
 // Threads: Send may be called from any thread. Results come on gRPC's threads and on the
 // transport's own thread, which watches deadlines. The destructor ends outstanding attempts as
@@ -63,6 +66,8 @@ class GrpcTransport final : public DeliveryTransport {
     absl::Duration connect_timeout = absl::Seconds(10);
     absl::Duration idle_timeout = absl::Seconds(60);
     absl::Duration silence_max = absl::Seconds(10);
+    // An older channel carries no further attempt.
+    absl::Duration connection_age_max = kConnectionAgeMax;
     // Which addresses may be connected to. Null: only what is globally reachable.
     std::shared_ptr<const AddressRule> addresses = nullptr;
     // Must outlive the transport. Null: one of its own.

@@ -141,13 +141,15 @@ TEST_F(GrpcTransportTest, UnansweredAttemptsOfABrokenStreamAreUnknown) {
   EXPECT_EQ(receiver_->streams(), 2u);
 }
 
-TEST_F(GrpcTransportTest, ClosedPortEndsAllAttemptsAsUnknown) {
+TEST_F(GrpcTransportTest, ClosedPortGetsNothingAndFailsAllAttempts) {
   const std::string target = receiver_->target();
   receiver_.reset();
   transport_->Send(MakeAttempts({.uri = target}, 1, 50), sink_);
   ASSERT_TRUE(sink_->Await(50));
-  for (uint64_t tag = 1; tag <= 50; ++tag)
-    EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kUnknown);
+  for (uint64_t tag = 1; tag <= 50; ++tag) {
+    EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kFailed) << sink_->Only(tag).message;
+    EXPECT_TRUE(sink_->Only(tag).not_sent);
+  }
 }
 
 // The receiver listens and does not answer, as if it had no processor for a while. connect_timeout
@@ -264,6 +266,30 @@ class ChangingNames final : public NameResolver {
   size_t asked_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
 };
+
+// An event every now and then keeps a stream in use.
+TEST_F(GrpcTransportTest, OldChannelCarriesNoFurtherAttempt) {
+  using Answer = NameResolver::Answer;
+  ChangingNames names(std::vector<Answer>{Answer({"127.0.0.1"})});
+  GrpcTransport transport(
+      OnLoopback<GrpcTransport>({.connection_age_max = absl::ZeroDuration(), .resolver = &names}));
+  const std::string uri =
+      "receiver.test" + receiver_->target().substr(receiver_->target().rfind(':'));
+  receiver_->SetBehaviour("/hang");
+  transport.Send(MakeAttempts({.uri = uri, .timeout = absl::Seconds(1)}, 1, 1), sink_);
+  receiver_->AwaitDeliveries(1);
+  receiver_->SetBehaviour("");
+  for (uint64_t tag = 2; tag <= 3; ++tag) {
+    transport.Send(MakeAttempts({.uri = uri}, tag, 1), sink_);
+    ASSERT_TRUE(sink_->Await(tag - 1));
+    EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kAccepted) << sink_->Only(tag).message;
+    EXPECT_EQ(names.asked(), tag);
+    EXPECT_EQ(receiver_->streams(), tag);
+  }
+  // The attempt on the first stream keeps its timeout.
+  ASSERT_TRUE(sink_->Await(3));
+  EXPECT_EQ(sink_->Only(1).message, "timed out without an answer");
+}
 
 // The address that was checked is the one that is connected to, so an answer that changes in
 // between has no effect; and each new connection is checked again.

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/check.h"
@@ -150,6 +151,19 @@ DeliveryResult UnknownResult(const std::string& why, int32_t status_code = grpc:
   return {.status = DeliveryStatus::kUnknown, .message = why, .status_code = status_code};
 }
 
+DeliveryResult NotSent(std::string why, int32_t status_code = grpc::StatusCode::OK) {
+  return {.status = DeliveryStatus::kFailed,
+          .not_sent = true,
+          .message = std::move(why),
+          .status_code = status_code};
+}
+
+// True if gRPC had no connection for the call, so that nothing was written.
+bool HadNoConnection(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+         absl::StrContains(status.error_message(), "failed to connect to all addresses");
+}
+
 DeliveryWork ToWork(v1::DeliveryResult::Work work) {
   if (work == v1::DeliveryResult::WORK_SUCCEEDED) return DeliveryWork::kSucceeded;
   if (work == v1::DeliveryResult::WORK_FAILED) return DeliveryWork::kFailed;
@@ -167,9 +181,12 @@ DeliveryResult ToDeliveryResult(const v1::DeliveryResult& from) {
       break;
     case v1::DeliveryResult::REJECTED:
       result.status = DeliveryStatus::kRejected;
+      if (result.message.empty())
+        result.message = "the consumer answered REJECTED without a message";
       break;
     default:  // a receiver that forgets the status has not accepted
       result.status = DeliveryStatus::kFailed;
+      if (result.message.empty()) result.message = "the consumer answered FAILED without a message";
       result.retry_after = std::clamp(absl::Milliseconds(from.retry_after_millis()),
                                       absl::ZeroDuration(), kRetryAfterMax);
   }
@@ -273,6 +290,12 @@ bool GrpcLane::Send(std::vector<DeliveryAttempt>* attempts,
   return true;
 }
 
+bool GrpcLane::IsOld(MonotonicMicros now) const {
+  absl::MutexLock lock(&mutex_);
+  return channel_ != nullptr &&
+         now - opened_ > absl::ToInt64Microseconds(options_.connection_age_max);
+}
+
 void GrpcLane::OpenStream(MonotonicMicros now, Answers* answers) {
   if (stream_ != nullptr || waiting_.empty() || retired_ || now < reconnect_at_) return;
   if (channel_ == nullptr) {
@@ -297,20 +320,18 @@ void GrpcLane::OpenStream(MonotonicMicros now, Answers* answers) {
 
 void GrpcLane::UseAddresses(NameResolver::Answer addresses, Answers* answers) {
   if (!addresses.ok()) {
-    EndWaiting(UnknownResult(CleanText(addresses.status().message(), kDeliveryMessageBytesMax)),
-               answers);
+    EndWaiting(NotSent(CleanText(addresses.status().message(), kDeliveryMessageBytesMax)), answers);
     return BackOff(MonotonicNow());
   }
   std::erase_if(*addresses, [this](const std::string& address) {
     return !options_.addresses->Allows(address);
   });
   if (addresses->empty()) {
-    EndWaiting(
-        {.status = DeliveryStatus::kFailed, .message = "the address of the target is not allowed"},
-        answers);
+    EndWaiting(NotSent("the address of the target is not allowed"), answers);
     return BackOff(MonotonicNow());
   }
   channel_ = target_.Open(*addresses);
+  opened_ = MonotonicNow();
 }
 
 void GrpcLane::OnResolved(NameResolver::Answer addresses) {
@@ -395,10 +416,8 @@ void GrpcLane::ExpireAll(MonotonicMicros now, Answers* answers) {
   std::deque<Waiting> kept;
   for (Waiting& waiting : waiting_) {
     if (waiting.deadline <= now) {
-      answers->push_back(
-          {std::move(waiting.sink),
-           waiting.attempt.tag,
-           {.status = DeliveryStatus::kUnknown, .message = "timed out before it could be sent"}});
+      answers->push_back({std::move(waiting.sink), waiting.attempt.tag,
+                          NotSent("timed out before it could be sent")});
       continue;
     }
     earliest_deadline_ = std::min(earliest_deadline_, waiting.deadline);
@@ -481,15 +500,16 @@ void GrpcLane::OnBroken(Stream* stream) {
 }
 
 void GrpcLane::OnEnded(Stream* stream, const grpc::Status& status) {
+  const std::string why = absl::StrCat(
+      "the stream broke: ", status.ok() ? "ended by the receiver" : status.error_message());
+  const DeliveryResult unsent = NotSent(why, status.error_code());
   const DeliveryResult broken =
-      UnknownResult(absl::StrCat("the stream broke: ",
-                                 status.ok() ? "ended by the receiver" : status.error_message()),
-                    status.error_code());
+      HadNoConnection(status) ? unsent : UnknownResult(why, status.error_code());
   Answers answers;
   {
     absl::MutexLock lock(&mutex_);
     BreakUnanswered(broken, &answers);
-    if (stream->heard_at == 0 && !stream->closing && !stream->silent) EndWaiting(broken, &answers);
+    if (stream->heard_at == 0 && !stream->closing && !stream->silent) EndWaiting(unsent, &answers);
   }
   GiveAnswers(std::exchange(answers, {}));
   const MonotonicMicros now = MonotonicNow();

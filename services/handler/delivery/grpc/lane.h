@@ -93,6 +93,9 @@ class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
   // it must be called next; nullopt if the lane was empty and is now retired.
   std::optional<MonotonicMicros> Tick(MonotonicMicros now);
 
+  // True if its channel must carry no further attempt.
+  bool IsOld(MonotonicMicros now) const;
+
   // Retires the lane, answers everything with kUnknown, and returns when it has no stream.
   void Stop();
 
@@ -151,6 +154,7 @@ class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
   mutable absl::Mutex mutex_;
   // To the addresses that were looked up last. Null: they must be looked up.
   std::shared_ptr<grpc::Channel> channel_ ABSL_GUARDED_BY(mutex_);
+  MonotonicMicros opened_ ABSL_GUARDED_BY(mutex_) = 0;  // when channel_ was made
   bool resolving_ ABSL_GUARDED_BY(mutex_) = false;
   // The stream owns itself from OpenStream to OnEnded; null: there is none. A new stream opens only
   // after the end of the old one, so all unanswered attempts belong to one stream.

@@ -84,23 +84,23 @@ TEST_F(GrpcTlsTest, TheServersNameMustBeInItsCertificate) {
   Start("DNS:localhost", /*wants_client=*/false);
   EXPECT_EQ(SendTo(Target("localhost")).status, DeliveryStatus::kAccepted);
   EXPECT_EQ(SendTo(Target("dns:///localhost")).status, DeliveryStatus::kAccepted);
-  EXPECT_EQ(SendTo(Target("127.0.0.1")).status, DeliveryStatus::kUnknown);
+  EXPECT_EQ(SendTo(Target("127.0.0.1")).status, DeliveryStatus::kFailed);
 }
 
 TEST_F(GrpcTlsTest, AServerOfAnotherAuthorityGetsNothing) {
   Start(testing::TestCa::kServerNames, /*wants_client=*/false);
   storage::v1::TargetRecord target = Target("localhost");
   target.mutable_grpc()->mutable_tls()->set_ca_certificates(testing::TestCa().pem());
-  EXPECT_EQ(SendTo(target).status, DeliveryStatus::kUnknown);
+  EXPECT_EQ(SendTo(target).status, DeliveryStatus::kFailed);
   target.mutable_grpc()->mutable_tls()->clear_ca_certificates();  // those of the system
-  EXPECT_EQ(SendTo(target).status, DeliveryStatus::kUnknown);
+  EXPECT_EQ(SendTo(target).status, DeliveryStatus::kFailed);
   target.mutable_grpc()->clear_tls();  // plaintext
-  EXPECT_EQ(SendTo(target).status, DeliveryStatus::kUnknown);
+  EXPECT_EQ(SendTo(target).status, DeliveryStatus::kFailed);
 }
 
 TEST_F(GrpcTlsTest, ShowsItsCertificate) {
   Start(testing::TestCa::kServerNames, /*wants_client=*/true);
-  EXPECT_EQ(SendTo(Target("localhost")).status, DeliveryStatus::kUnknown);
+  EXPECT_EQ(SendTo(Target("localhost")).status, DeliveryStatus::kFailed);
   storage::v1::TargetRecord target = Target("localhost");
   const testing::Identity identity = ca_.Issue(2);
   target.mutable_grpc()->mutable_tls()->set_client_certificate(identity.cert);

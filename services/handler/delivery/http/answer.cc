@@ -31,7 +31,9 @@ void HttpBody::Add(absl::string_view more) {
 }
 
 DeliveryResult AddressRefused() {
-  return {.status = DeliveryStatus::kFailed, .message = "the address of the target is not allowed"};
+  return {.status = DeliveryStatus::kFailed,
+          .not_sent = true,
+          .message = "the address of the target is not allowed"};
 }
 
 DeliveryResult ResultWithAnswer(const HttpAnswer& answer) {

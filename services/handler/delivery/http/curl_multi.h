@@ -20,10 +20,6 @@ namespace escapement::handler {
 
 class CurlMulti;
 
-// A kept connection that is older carries no further request, so that a changed address of its host
-// is noticed.
-inline constexpr absl::Duration kConnectionAgeMax = absl::Seconds(60);
-
 // For all uses of libcurl: only the protocols ("http,https"), no redirects, no proxy and no .netrc
 // of the environment, verified certificates, no signals. The end of a transfer does not wait for a
 // name server.

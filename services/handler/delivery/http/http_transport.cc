@@ -291,7 +291,9 @@ class HttpTransport::Loop {
     const absl::Status status = exchange->Prepare(std::move(attempt), std::move(request), now);
     if (!status.ok()) {
       Finish(*exchange,
-             {.status = DeliveryStatus::kRejected, .message = std::string(status.message())},
+             {.status = DeliveryStatus::kRejected,
+              .not_sent = true,
+              .message = std::string(status.message())},
              HttpEnd::kOther);
       free_.push_back(std::move(exchange));
       return;
@@ -309,7 +311,9 @@ class HttpTransport::Loop {
 
   void Reject(HttpAttempt attempt, const absl::Status& why) {
     CountAnswer();
-    attempt.Answer({.status = DeliveryStatus::kRejected, .message = std::string(why.message())});
+    attempt.Answer({.status = DeliveryStatus::kRejected,
+                    .not_sent = true,
+                    .message = std::string(why.message())});
   }
 
   void Expire(Queued queued) {
@@ -345,7 +349,7 @@ class HttpTransport::Loop {
       if (plain_.OnConnected(easy, code)) return;
       const auto found = exchanges_.find(HttpExchange::Of(easy));
       CHECK(found != exchanges_.end()) << "libcurl ended a request that is not under way";
-      if (found->second->PrepareAgain(code)) {
+      if (found->second->PrepareAgain(code, MonotonicNow())) {
         multi_.Remove(easy);
         return multi_.Add(easy);
       }

@@ -13,17 +13,20 @@
 // proxies of the environment are not used, and certificates are checked. The first
 // response_bytes_max of a response's body are read and dropped.
 //
-// If the receiver has just closed a kept connection, the attempt is sent again on a new one, over
-// https up to twice. The receiver may then see it more than once (same event id and attempt), as
-// after every broken connection.
+// If the receiver has just closed a kept HTTP/1.1 connection, the attempt is sent again on a new
+// one, over https up to twice. The receiver may then see it more than once (same event id and
+// attempt), as after every broken connection. Over HTTP/2, the attempt is sent again only if the
+// server says that it has not processed it (kHttpRefusalsMax).
 //
 //   2xx                      kAccepted; with a token, the response header Escapement-Outcome
 //                            (succeeded or failed, in any case) sets the result's work
 //   410                      kRejected, and the target is gone
 //   429, 503 + Retry-After   kFailed with retry_after (at most kRetryAfterMax)
 //   any other status         kFailed
-//   an address that is not allowed                              kFailed
-//   timeout, reset, refused, no such host, bad certificate      kUnknown
+//   an address that is not allowed, no such host, no
+//   connection, bad certificate: nothing was sent               kFailed, not_sent
+//   refused each time (HTTP/2)                                  kFailed
+//   timeout, reset                                              kUnknown
 //   half of the timeout passed while waiting for a connection   kUnsent
 //   a URI or header that is not valid in a request              kRejected
 //
@@ -72,7 +75,7 @@ class HttpTransport final : public DeliveryTransport {
     size_t response_bytes_max = 64 << 10;
     absl::Duration connect_timeout = absl::Seconds(10);
     // An older connection carries no further request; whole seconds.
-    absl::Duration connection_age_max = absl::Seconds(60);
+    absl::Duration connection_age_max = kConnectionAgeMax;
     // Which addresses may be connected to. Null: only what is globally reachable.
     std::shared_ptr<const AddressRule> addresses = nullptr;
     // Makes the requests. Null: CloudEventRequests.

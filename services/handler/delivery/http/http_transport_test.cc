@@ -270,12 +270,13 @@ TEST_P(HttpTransportTest, AResetConnectionIsUnknown) {
   EXPECT_EQ(SendTo("/reset").status, DeliveryStatus::kUnknown);
 }
 
-TEST_P(HttpTransportTest, AClosedPortIsUnknown) {
+TEST_P(HttpTransportTest, ClosedPortGetsNothingAndFails) {
   const std::string closed = origin();
   receiver_.reset();
   transport_.Send(MakeAttempts({.uri = closed}, 1, 1), sink_);
   ASSERT_TRUE(sink_->Await(1));
-  EXPECT_EQ(sink_->Only(1).status, DeliveryStatus::kUnknown);
+  EXPECT_EQ(sink_->Only(1).status, DeliveryStatus::kFailed);
+  EXPECT_TRUE(sink_->Only(1).not_sent);
   EXPECT_THAT(sink_->Only(1).message, HasSubstr("connect"));
 }
 

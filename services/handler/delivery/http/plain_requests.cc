@@ -114,8 +114,11 @@ bool PlainRequests::OnConnected(CURL* easy, CURLcode code) {
       return true;
     }
     const char* why = connecting->error[0] != '\0' ? connecting->error : curl_easy_strerror(code);
+    const bool first = connecting->outgoing->requests == 1;
     End(std::move(connecting->outgoing->attempt),
-        {.status = DeliveryStatus::kUnknown, .message = CleanText(why, kDeliveryMessageBytesMax)},
+        {.status = first ? DeliveryStatus::kFailed : DeliveryStatus::kUnknown,
+         .not_sent = first,
+         .message = CleanText(why, kDeliveryMessageBytesMax)},
         code == CURLE_OPERATION_TIMEDOUT ? HttpEnd::kTimedOut : HttpEnd::kOther);
     return true;
   }

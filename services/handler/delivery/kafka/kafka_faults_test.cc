@@ -129,11 +129,11 @@ TEST_F(KafkaFaultsTest, ReportAfterTheTimeoutIsNoSecondResult) {
   EXPECT_EQ(cluster_.Read("single").size(), 3u);
 }
 
-TEST_F(KafkaFaultsTest, DeadClusterIsUnknownAndSaysWhy) {
+TEST_F(KafkaFaultsTest, DeadClusterGetsNothingAndSaysWhy) {
   cluster_.Do("down -1");
   const absl::Time begin = absl::Now();
   const DeliveryResult result = SendOne(absl::Seconds(5));
-  EXPECT_EQ(result.status, DeliveryStatus::kUnknown);
+  EXPECT_EQ(result.status, DeliveryStatus::kFailed);
   EXPECT_THAT(result.message, HasSubstr("timed out"));
   EXPECT_THAT(result.message, HasSubstr("127.0.0.1"));
   EXPECT_LE(absl::Now() - begin, absl::Milliseconds(5500));

@@ -44,7 +44,7 @@ std::unique_ptr<DeliveryTransport> NewKafkaTransportFromFlags(
 //   the record is too large or invalid                       kRejected; kFailed if other records of
 //                                                            its batch may be the cause
 //   timed out, and the record may have been written          kUnknown
-//   timed out, no broker could be reached                    kUnknown
+//   timed out, no broker could be reached                    kFailed, not_sent
 //   timed out behind other records, nothing was written      kUnsent
 //   the producer's queue is full, or all producers are used  kUnsent
 //   certificates or settings that librdkafka refuses         kRejected

@@ -72,7 +72,7 @@ DeliveryStatus StatusOf(const KafkaReport& report) {
   if (report.possibly_persisted) return DeliveryStatus::kUnknown;
   // Nothing was written. If no other record got through either, the cluster cannot be reached.
   if (TimedOut(report.error) || report.error == RD_KAFKA_RESP_ERR__TRANSPORT)
-    return report.delivering ? DeliveryStatus::kUnsent : DeliveryStatus::kUnknown;
+    return report.delivering ? DeliveryStatus::kUnsent : DeliveryStatus::kFailed;
   return DeliveryStatus::kFailed;
 }
 
@@ -91,7 +91,9 @@ std::string MessageOf(const KafkaReport& report) {
 }  // namespace
 
 DeliveryResult ResultOfReport(const KafkaReport& report) {
+  const bool unreached = TimedOut(report.error) || report.error == RD_KAFKA_RESP_ERR__TRANSPORT;
   return {.status = StatusOf(report),
+          .not_sent = unreached && !report.possibly_persisted,
           .message = MessageOf(report),
           .status_code = static_cast<int32_t>(report.error)};
 }

@@ -20,7 +20,9 @@ TEST(ReportTest, DeliveredRecordIsAcceptedWithoutAMessage) {
 TEST(ReportTest, TimeoutDependsOnWhatMayHaveBeenWritten) {
   const rd_kafka_resp_err_t late = RD_KAFKA_RESP_ERR__MSG_TIMED_OUT;
   EXPECT_EQ(StatusOf({.error = late, .possibly_persisted = true}), DeliveryStatus::kUnknown);
-  EXPECT_EQ(StatusOf({.error = late}), DeliveryStatus::kUnknown);
+  EXPECT_EQ(StatusOf({.error = late}), DeliveryStatus::kFailed);
+  EXPECT_TRUE(ResultOfReport({.error = late}).not_sent);
+  EXPECT_FALSE(ResultOfReport({.error = late, .possibly_persisted = true}).not_sent);
   EXPECT_EQ(StatusOf({.error = late, .delivering = true}), DeliveryStatus::kUnsent);
   EXPECT_EQ(StatusOf({.error = late, .possibly_persisted = true, .delivering = true}),
             DeliveryStatus::kUnknown);

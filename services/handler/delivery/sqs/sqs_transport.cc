@@ -67,11 +67,12 @@ DeliveryResult ResultOfEnd(const TransferEnd& end, const SqsBatchRequest& reques
                            .message = CleanText(end.error, kDeliveryMessageBytesMax)};
   if (request.broken_twice())
     result.message = "the connection broke before an answer, and so did a second one";
-  if (end.refused) result.status = DeliveryStatus::kFailed;
+  if (!request.started()) result.status = DeliveryStatus::kFailed;
   // libcurl also reports an answer that is not HTTP as an unsupported protocol.
   if (!request.started() &&
       (end.code == CURLE_URL_MALFORMAT || end.code == CURLE_UNSUPPORTED_PROTOCOL))
     result.status = DeliveryStatus::kRejected;
+  result.not_sent = !request.started();
   return result;
 }
 

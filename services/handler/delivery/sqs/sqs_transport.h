@@ -15,8 +15,9 @@
 //   a message alone exceeds batch_bytes_max                 kRejected
 //   a message has a fact that SQS does not take             kRejected
 //   no credentials, or they cannot be read                  kFailed
-//   the address of the endpoint is not allowed              kFailed
-//   timeout, reset, refused, no such host, bad certificate  kUnknown
+//   the address of the endpoint is not allowed, no such
+//   host, no connection, bad certificate: nothing was sent  kFailed, not_sent
+//   timeout, reset                                          kUnknown
 //   half of the timeout passed before a request was free    kUnsent
 //
 // A request ends as unknown at the first timeout of its messages. It has messages of one timeout.

@@ -284,10 +284,12 @@ TEST_F(SqsTransportTest, RequestIsRepeatedIfAKeptConnectionWasClosed) {
   EXPECT_EQ(server_->Requests("closing").size(), 3u);
 }
 
-TEST_F(SqsTransportTest, RefusedConnectionIsUnknown) {
+TEST_F(SqsTransportTest, RefusedConnectionGetsNothingAndFails) {
   SqsAttemptOptions options = To("ok");
   options.endpoint = "http://127.0.0.1:1";
-  EXPECT_EQ(SendOne(options).status, DeliveryStatus::kUnknown);
+  const DeliveryResult result = SendOne(options);
+  EXPECT_EQ(result.status, DeliveryStatus::kFailed);
+  EXPECT_TRUE(result.not_sent);
 }
 
 TEST_F(SqsTransportTest, TimeoutIsUnknownOnce) {
