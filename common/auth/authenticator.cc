@@ -153,7 +153,8 @@ absl::StatusOr<Caller> IssuerTokens::Verify(absl::string_view token, absl::Time 
   return Caller{.principal = absl::StrCat("jwt/", issuer.config.issuer, "/", subject),
                 .role = grant->role,
                 .tenant = grant->tenant,
-                .expire_time = ExpiryOf(parsed.claims)};
+                .expire_time = ExpiryOf(parsed.claims),
+                .issue_time = IssueTimeOf(parsed.claims)};
 }
 
 }  // namespace escapement::auth

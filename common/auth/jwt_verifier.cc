@@ -170,4 +170,8 @@ absl::Time ExpiryOf(const nlohmann::json& claims) {
   return TimeIn(claims, "exp").value_or(absl::InfinitePast());
 }
 
+absl::Time IssueTimeOf(const nlohmann::json& claims) {
+  return TimeIn(claims, "iat").value_or(absl::InfinitePast());
+}
+
 }  // namespace escapement::auth

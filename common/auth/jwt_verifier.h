@@ -59,6 +59,8 @@ absl::Status VerifyJwtClaims(const UnverifiedJwt& token, const JwtExpectation& e
 
 // The claim `exp`; InfinitePast if it is not valid.
 absl::Time ExpiryOf(const nlohmann::json& claims);
+// The claim `iat`; InfinitePast if there is none.
+absl::Time IssueTimeOf(const nlohmann::json& claims);
 
 }  // namespace escapement::auth
 

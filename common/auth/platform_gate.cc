@@ -144,7 +144,7 @@ absl::Status PlatformGate::CheckRequest(const MethodAccess& method, const Caller
                                   "is for tenants/", caller.tenant),
                      {{"resource", absl::StrCat("tenants/", tenant)}});
   }
-  return rules_ == nullptr ? absl::OkStatus() : rules_->Check(method, tenant, request);
+  return rules_ == nullptr ? absl::OkStatus() : rules_->Check(method, caller, tenant, request);
 }
 
 void PlatformGate::OnAnswered(const MethodAccess& method, const Caller& caller,

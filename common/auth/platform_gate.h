@@ -39,8 +39,10 @@ absl::StatusOr<std::vector<IssuerConfig>> TokenIssuers();
 class TenantRules {
  public:
   virtual ~TenantRules() = default;
-  // NOT_FOUND: no such tenant. FAILED_PRECONDITION: it is suspended. RESOURCE_EXHAUSTED: a quota.
-  virtual absl::Status Check(const MethodAccess& method, const std::string& tenant,
+  // NOT_FOUND: no such tenant. UNAUTHENTICATED: the caller's token is of a former tenant with this
+  // id. FAILED_PRECONDITION: the tenant is suspended. RESOURCE_EXHAUSTED: a quota.
+  virtual absl::Status Check(const MethodAccess& method, const Caller& caller,
+                             const std::string& tenant,
                              const google::protobuf::Message& request) = 0;
 };
 

@@ -27,6 +27,8 @@ struct Caller {
   // From this moment on the credential is not valid, by the store's time. API keys leave it: their
   // record says it (key_directory.h).
   absl::Time expire_time = absl::InfiniteFuture();
+  // When a token (JWT) was issued; InfinitePast: it does not say. Other credentials leave it.
+  absl::Time issue_time = absl::InfiniteFuture();
 
   // True if the caller may know of this tenant. "-" stands for all tenants.
   bool MaySee(const std::string& tenant_id) const { return tenant.empty() || tenant == tenant_id; }

@@ -229,6 +229,9 @@ inline constexpr absl::Duration kOperationRetention = absl::Hours(24 * 7);
 // operations; and of the rows of targets.
 inline constexpr absl::Duration kSweepEvery = absl::Hours(1);
 inline constexpr absl::Duration kTargetSweepEvery = absl::Minutes(5);
+// Between two sweeps of the rows of deleted tenants. The id of a tenant is free after two sweeps
+// that found none: rows that are being worked on move while a sweep reads.
+inline constexpr absl::Duration kTenantSweepEvery = absl::Minutes(5);
 // The pause between two pages, and rows of one page.
 inline constexpr absl::Duration kSweepPause = absl::Milliseconds(100);
 inline constexpr uint32_t kSweepRowsMax = 1000;

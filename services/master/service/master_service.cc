@@ -67,6 +67,7 @@ struct MasterService::Parts {
         sweep(context),
         access_sweep(client, executor, kSweepEvery, AccessSweep()),
         target_sweep(client, executor, kTargetSweepEvery, TargetSweep()),
+        tenant_sweep(client, executor, kTenantSweepEvery, TenantSweep()),
         pause_requests(context),
         operation_loop(context),
         dead_letter_sweep(client, executor, kSweepEvery,
@@ -111,6 +112,7 @@ struct MasterService::Parts {
     sweep.Start();
     access_sweep.Start();
     target_sweep.Start();
+    tenant_sweep.Start();
     pause_requests.Start();
     operation_loop.Start();
     dead_letter_sweep.Start();
@@ -143,6 +145,7 @@ struct MasterService::Parts {
   RequestSweepLoop sweep;
   SweepLoop access_sweep;
   SweepLoop target_sweep;
+  SweepLoop tenant_sweep;
   PauseRequestLoop pause_requests;
   OperationLoop operation_loop;
   SweepLoop dead_letter_sweep;

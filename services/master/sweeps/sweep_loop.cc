@@ -31,6 +31,8 @@ void SweepLoop::StartLater() {
 }
 
 void SweepLoop::Step(size_t index, std::string position) {
+  while (position.empty() && index < swept_.size() && swept_[index].idle && swept_[index].idle())
+    ++index;
   if (index == swept_.size()) return StartLater();
   const SweptRows& rows = swept_[index];
   kv::ScanRequest scan;

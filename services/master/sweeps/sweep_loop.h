@@ -35,6 +35,8 @@ struct SweptRows {
                                            kv::Commit& commit)>
       delete_old = nullptr;
   Counter* deleted = nullptr;  // counts the deletions that applied; null: none does
+  // True: this sweep reads none of them. Asked when their turn comes; null: they always are read.
+  std::function<bool()> idle = nullptr;
 };
 
 // Deletes the rows that are older than `retention`. Their keys are in the order of time within a

@@ -10,6 +10,8 @@
 #include "common/base/status_macros.h"
 #include "common/status/errors.h"
 #include "common/storage/name_tables.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "google/protobuf/io/coded_stream.h"
 #include "services/master/base/limits.h"
 #include "services/master/codec/schedule_codec.h"
 #include "services/master/requests/resource_name.h"
@@ -121,6 +123,17 @@ v1::Quotas ShowQuotas(const storage::v1::TenantRecord& record) {
 
 std::string TenantEtag(const storage::v1::TenantRecord& record) {
   return absl::StrCat("\"", record.version(), "-", record.create_time_micros(), "\"");
+}
+
+absl::string_view LeadingTenant(absl::string_view record) {
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(record.data()),
+                                            static_cast<int>(record.size()));
+  // A length-delimited field; protobuf.dev, "Encoding".
+  constexpr uint32_t kTenantTag = storage::v1::EventRecord::kTenantFieldNumber << 3 | 2;
+  uint32_t size = 0;
+  if (in.ReadTag() != kTenantTag || !in.ReadVarint32(&size)) return {};
+  const auto begin = static_cast<size_t>(in.CurrentPosition());
+  return size <= record.size() - begin ? record.substr(begin, size) : absl::string_view();
 }
 
 storage::v1::TenantRecord DefaultTenantRecord() {

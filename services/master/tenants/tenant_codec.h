@@ -32,6 +32,10 @@ v1::Quotas ShowQuotas(const storage::v1::TenantRecord& record);
 // Quoted: version and creation, since a tenant that is made again counts from 1 again.
 std::string TenantEtag(const storage::v1::TenantRecord& record);
 
+// The tenant of a record that has it as its first field, such as an EventRecord or a DoneRecord.
+// Reads no further. Empty: there is none.
+absl::string_view LeadingTenant(absl::string_view record);
+
 // "default" before its first change.
 storage::v1::TenantRecord DefaultTenantRecord();
 

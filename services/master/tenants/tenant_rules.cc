@@ -4,20 +4,18 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/key_codec.h"
+#include "common/base/proto_time.h"
 #include "common/status/errors.h"
 #include "common/storage/event_table.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/schedule_table.h"
-#include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/event_service.pb.h"
 #include "escapement/v1/key_service.pb.h"
 #include "escapement/v1/policy_service.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
-#include "google/protobuf/io/coded_stream.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
 #include "services/master/tenants/tenant_codec.h"
@@ -35,7 +33,8 @@ void TenantDirectory::Take(const kv::RangeMirror::Rows& rows) {
   for (const auto& [key, value] : rows) {
     auto record = std::make_shared<storage::v1::TenantRecord>();
     // A tenant whose record cannot be read counts as missing.
-    if (record->ParseFromString(value)) (*tenants)[record->tenant()] = std::move(record);
+    if (record->ParseFromString(value) && record->delete_time_micros() == 0)
+      (*tenants)[record->tenant()] = std::move(record);
   }
   {
     absl::MutexLock lock(&mutex_);
@@ -82,18 +81,6 @@ using kv::ColumnFamily;
 // Small, so that other calls have their turn between two pages.
 constexpr uint32_t kPageRows = 2'000;
 constexpr uint32_t kPageBytes = 1 << 20;
-
-// True if the EventRecord in `bytes` has this tenant. Reads no further than its first field, which
-// is the tenant.
-bool IsOfTenant(absl::string_view bytes, absl::string_view tenant) {
-  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()),
-                                            static_cast<int>(bytes.size()));
-  // A length-delimited field; protobuf.dev, "Encoding".
-  constexpr uint32_t kTenantTag = storage::v1::EventRecord::kTenantFieldNumber << 3 | 2;
-  uint32_t size = 0;
-  return in.ReadTag() == kTenantTag && in.ReadVarint32(&size) && size == tenant.size() &&
-         absl::StartsWith(bytes.substr(static_cast<size_t>(in.CurrentPosition())), tenant);
-}
 
 class Counting : public std::enable_shared_from_this<Counting> {
  public:
@@ -152,7 +139,7 @@ class Counting : public std::enable_shared_from_this<Counting> {
   // Rows of schedules have an occurrence.
   bool IsPendingEvent(const kv::Entry& entry) const {
     const auto key = DecodeEventKey(entry.key);
-    return key.has_value() && key->occurrence.empty() && IsOfTenant(entry.value, tenant_);
+    return key.has_value() && key->occurrence.empty() && LeadingTenant(entry.value) == tenant_;
   }
 
   MasterContext& context_;
@@ -238,6 +225,12 @@ absl::Status CheckBound(int64_t max, int64_t value, const std::string& tenant, c
                        absl::StrCat(quota, " is ", max, ", not ", value), absl::Hours(1));
 }
 
+// The clock of an issuer may be ahead by a minute.
+bool IsOfFormerTenant(const Caller& caller, const storage::v1::TenantRecord& record) {
+  return record.former_delete_time_micros() != 0 && !caller.tenant.empty() &&
+         caller.issue_time <= FromMicros(record.former_delete_time_micros()) + absl::Minutes(1);
+}
+
 bool HasQuotas(const storage::v1::TenantRecord& record) {
   return record.max_schedules() != 0 || record.max_policies() != 0 ||
          record.max_pending_events() != 0 || record.max_events_per_second() != 0 ||
@@ -246,14 +239,19 @@ bool HasQuotas(const storage::v1::TenantRecord& record) {
 
 }  // namespace
 
-absl::Status MasterTenantRules::Check(const MethodAccess& method, const std::string& tenant,
-                                      const Message& request) {
+absl::Status MasterTenantRules::Check(const MethodAccess& method, const Caller& caller,
+                                      const std::string& tenant, const Message& request) {
   if (!directory_.loaded()) return NotReady();
   if (tenant == kAllTenants) return absl::OkStatus();  // the method says whether it takes "-"
   // These manage tenants. A DeleteTenant that is repeated finds its answer, not the tenant.
   if (method.access().all_tenants()) return absl::OkStatus();
   const TenantDirectory::Record record = directory_.Find(tenant);
   if (record == nullptr) return NotFound(NameOfTenant(tenant));
+  if (IsOfFormerTenant(caller, *record)) {
+    return MakeError(absl::StatusCode::kUnauthenticated, "CREDENTIAL_INVALID",
+                     absl::StrCat("the token was issued before ", NameOfTenant(tenant),
+                                  " was created: get a new one"));
+  }
   const bool changes = method.access().audited();
   const bool administers = method.access().role() >= v1::Access::ADMIN;
   // A key that is made now would outlive the suspension.
@@ -267,9 +265,13 @@ absl::Status MasterTenantRules::Check(const MethodAccess& method, const std::str
   if (administers) return absl::OkStatus();
   if (record->max_requests_per_second() == 0 && (!changes || !HasQuotas(*record)))
     return absl::OkStatus();
+  // The tenant's callers must not keep those who administer the platform from looking after it.
+  const bool of_platform = caller.tenant.empty() && caller.role == v1::Access::ADMIN;
   absl::MutexLock lock(&mutex_);
-  absl::Status status = Spend(usages_[tenant].requests, record->max_requests_per_second(), 1,
-                              tenant, "max_requests_per_second");
+  absl::Status status = of_platform
+                            ? absl::OkStatus()
+                            : Spend(usages_[tenant].requests, record->max_requests_per_second(), 1,
+                                    tenant, "max_requests_per_second");
   if (status.ok() && changes && HasQuotas(*record)) status = CheckQuotas(*record, request);
   return status;
 }

@@ -88,7 +88,7 @@ class MasterTenantRules final : public auth::TenantRules {
   // Before the directory starts.
   void Start();
 
-  absl::Status Check(const MethodAccess& method, const std::string& tenant,
+  absl::Status Check(const MethodAccess& method, const Caller& caller, const std::string& tenant,
                      const google::protobuf::Message& request) override;
 
  private:

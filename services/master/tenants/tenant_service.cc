@@ -11,6 +11,7 @@
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
 #include "common/base/status_macros.h"
+#include "common/kv/group_parts.h"
 #include "common/rpc/method_access.h"
 #include "common/status/errors.h"
 #include "common/storage/name_tables.h"
@@ -36,7 +37,7 @@ constexpr absl::Duration kLookEvery = absl::Milliseconds(1);
 // A directory that is further behind is not waited for: the change has been made.
 constexpr absl::Duration kKnownWithin = absl::Seconds(1);
 
-// nullopt: there is none. DATA_LOSS if it cannot be read.
+// nullopt: there is none, or it was deleted. DATA_LOSS if it cannot be read.
 absl::StatusOr<std::optional<TenantRecord>> ReadRecord(const std::string& tenant,
                                                        const std::optional<std::string>& bytes) {
   if (!bytes.has_value()) {
@@ -45,6 +46,7 @@ absl::StatusOr<std::optional<TenantRecord>> ReadRecord(const std::string& tenant
   }
   TenantRecord record;
   if (!record.ParseFromString(*bytes)) return BrokenRecord(NameOfTenant(tenant));
+  if (record.delete_time_micros() != 0) return std::nullopt;
   return record;
 }
 
@@ -65,6 +67,25 @@ void RequireUnchanged(const std::string& tenant, const std::optional<std::string
   decision.refusals.push_back(absl::OkStatus());
 }
 
+std::string TimeText(absl::Time time) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
+}
+
+// The answer to who wants the id of a deleted tenant that has rows left.
+absl::Status TenantNotSwept(const TenantRecord& former, absl::Time now) {
+  const absl::Time pending_until = FromMicros(former.pending_until_micros());
+  const std::string when =
+      pending_until > now ? absl::StrCat("events of it are pending until ", TimeText(pending_until))
+                          : "what it had is being deleted";
+  return FailedPrecondition(
+      "TENANT_BEING_DELETED",
+      absl::StrCat(NameOfTenant(former.tenant()), " was deleted at ",
+                   TimeText(FromMicros(former.delete_time_micros())), ", and ", when,
+                   ". Its id can be used again when nothing is left: about ",
+                   absl::FormatDuration(3 * kTenantSweepEvery), " after that"),
+      {{"resource", NameOfTenant(former.tenant())}});
+}
+
 // Stores `next` as the version after `current`.
 RecordDecision Store(const std::string& tenant, const std::optional<TenantRecord>& current,
                      const std::optional<std::string>& bytes, TenantRecord next, absl::Time now) {
@@ -76,6 +97,7 @@ RecordDecision Store(const std::string& tenant, const std::optional<TenantRecord
   next.set_create_time_micros(decision.version_before > 0 ? current->create_time_micros()
                                                           : ToMicros(now));
   next.set_update_time_micros(ToMicros(now));
+  if (current.has_value()) next.set_former_delete_time_micros(current->former_delete_time_micros());
   if (next.suspended()) {
     next.set_suspend_time_micros(current.has_value() && current->suspended()
                                      ? current->suspend_time_micros()
@@ -85,6 +107,20 @@ RecordDecision Store(const std::string& tenant, const std::optional<TenantRecord
       {.cf = ColumnFamily::kTenants, .key = TenantKey(tenant), .value = next.SerializeAsString()});
   decision.response = std::make_unique<v1::Tenant>(ShowTenant(next));
   return decision;
+}
+
+absl::StatusOr<RecordDecision> DecideCreate(const std::string& tenant, TenantRecord draft,
+                                            const std::optional<std::string>& bytes,
+                                            absl::Time now) {
+  TenantRecord former;
+  if (tenant == kDefaultTenant) return AlreadyExists(NameOfTenant(tenant));
+  if (bytes.has_value()) {
+    if (!former.ParseFromString(*bytes)) return BrokenRecord(NameOfTenant(tenant));
+    if (former.delete_time_micros() == 0) return AlreadyExists(NameOfTenant(tenant));
+    if (!former.swept()) return TenantNotSwept(former, now);
+    draft.set_former_delete_time_micros(former.delete_time_micros());
+  }
+  return Store(tenant, std::nullopt, bytes, std::move(draft), now);
 }
 
 absl::StatusOr<RecordDecision> DecideUpdate(const std::string& tenant,
@@ -146,13 +182,17 @@ absl::StatusOr<RecordDecision> DecideDelete(const std::string& tenant,
                                        .number = keys.size()});
   decision.refusals.push_back(Contended(NameOfTenant(tenant)));
   for (const std::string& key : keys) {
-    decision.group.mutations.push_back(
-        {.cf = ColumnFamily::kKeys, .kind = kv::Mutation::Kind::kDelete, .key = key});
+    decision.group.mutations.push_back(kv::Delete(ColumnFamily::kKeys, key));
+    const std::optional<std::string> id = DecodeApiKeyKey(key);
+    if (id.has_value())
+      decision.group.mutations.push_back(kv::Delete(ColumnFamily::kKeys, ApiKeyUseKey(*id)));
   }
   decision.version_before = current->version();
-  decision.group.mutations.push_back({.cf = ColumnFamily::kTenants,
-                                      .kind = kv::Mutation::Kind::kDelete,
-                                      .key = TenantKey(tenant)});
+  TenantRecord deleted;
+  deleted.set_tenant(tenant);
+  deleted.set_delete_time_micros(ToMicros(now));
+  decision.group.mutations.push_back(
+      kv::Put(ColumnFamily::kTenants, TenantKey(tenant), deleted.SerializeAsString()));
   decision.response = std::make_unique<google::protobuf::Empty>();
   return decision;
 }
@@ -169,11 +209,14 @@ absl::StatusOr<v1::ListTenantsResponse> PageOf(const kv::ScanResult& result, int
     *response.add_tenants() = ShowTenant(record);
     return true;
   };
+  std::string last;
   bool default_due = with_default && (only.empty() || only == kDefaultTenant);
   for (const kv::Entry& entry : result.entries) {
     TenantRecord record;
     if (!record.ParseFromString(entry.value)) return BrokenRecord("a tenant");
     if (!only.empty() && record.tenant() != only) continue;
+    last = record.tenant();
+    if (record.delete_time_micros() != 0) continue;
     if (record.tenant() == kDefaultTenant) default_due = false;
     if (default_due && record.tenant() > kDefaultTenant) {
       default_due = false;
@@ -181,7 +224,12 @@ absl::StatusOr<v1::ListTenantsResponse> PageOf(const kv::ScanResult& result, int
     }
     if (!add(record)) return response;
   }
-  if (default_due) add(DefaultTenantRecord());
+  if (result.more) {
+    // Deleted tenants have made the page shorter. '-' is the first character of the ids behind it.
+    response.set_next_page_token(EncodePageToken(list, absl::StrCat(last, "-")));
+  } else if (default_due) {
+    add(DefaultTenantRecord());
+  }
   return response;
 }
 
@@ -268,11 +316,9 @@ void TenantService::CreateTenant(v1::CreateTenantRequest request, Done<v1::Tenan
   const std::string& tenant = request.tenant_id();
   RequestMark mark = MarkOf(kAllTenants, "CreateTenant", request, done);
   RecordChange change = ChangeOf(tenant, std::move(mark));
-  change.decide = [tenant, draft = *std::move(draft)](
-                      const std::optional<std::string>& bytes,
-                      absl::Time now) -> absl::StatusOr<RecordDecision> {
-    if (bytes.has_value() || tenant == kDefaultTenant) return AlreadyExists(NameOfTenant(tenant));
-    return Store(tenant, std::nullopt, bytes, draft, now);
+  change.decide = [tenant, draft = *std::move(draft)](const std::optional<std::string>& bytes,
+                                                      absl::Time now) {
+    return DecideCreate(tenant, draft, bytes, now);
   };
   change.response = std::make_unique<v1::Tenant>();
   change.validate_only = request.validate_only();

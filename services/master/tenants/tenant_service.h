@@ -1,4 +1,5 @@
-// TenantService: tenants, their quotas and what they use.
+// TenantService: tenants, their quotas and what they use. TenantSweep: deletes what deleted tenants
+// have left.
 //
 // Threads: as master_apis.h.
 
@@ -7,12 +8,14 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "escapement/v1/tenant_service.pb.h"
 #include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
 #include "services/master/requests/record_transaction.h"
+#include "services/master/sweeps/sweep_loop.h"
 #include "services/master/tenants/tenant_rules.h"
 
 namespace escapement::master {
@@ -42,6 +45,18 @@ class TenantService {
   MasterContext& context_;
   const TenantDirectory& directory_;
 };
+
+// What one sweep does, in this order:
+// 1. It finds the deleted tenants. One whose pending events are due later is left until then.
+// 2. It looks for rows of these tenants that others still work on: pending events, claims, grants.
+//    They end in their own way.
+// 3. Once a tenant has none of them, it deletes all other rows that name the tenant, in every
+//    column family.
+// 4. A tenant without any row in two sweeps is noted as swept: its id may be used again.
+//
+// Each deletion has the condition that the tenant's record is as it was read, so that a slow master
+// deletes nothing of the next tenant with this id.
+std::vector<SweptRows> TenantSweep();
 
 }  // namespace escapement::master
 

@@ -54,7 +54,8 @@ class TenantServiceTest : public ::testing::Test {
                      const std::string& tenant) {
     const auto* method = google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(
         "escapement.v1." + rpc);
-    return world_.master->tenant_rules().Check(*MethodAccess::Of(*method), tenant, request);
+    return world_.master->tenant_rules().Check(*MethodAccess::Of(*method), caller_, tenant,
+                                               request);
   }
   absl::Status CheckCreateEvents(int count, const std::string& tenant) {
     v1::BatchCreateEventsRequest request;
@@ -66,6 +67,7 @@ class TenantServiceTest : public ::testing::Test {
   }
 
   MasterWorld world_;
+  Caller caller_ = *AnonymousCaller();  // who asks the rules
 };
 
 TEST_F(TenantServiceTest, DefaultTenantExistsFromTheStart) {
@@ -195,6 +197,17 @@ TEST_F(TenantServiceTest, RatesAreBudgetsOfOneSecond) {
   Advance(absl::Milliseconds(500));
   EXPECT_TRUE(CheckCreateEvents(5, "zoo").ok());
   EXPECT_TRUE(CheckCreateEvents(100, "default").ok());
+}
+
+TEST_F(TenantServiceTest, RateOfATenantDoesNotRefuseAdminsOfThePlatform) {
+  v1::Quotas quotas;
+  quotas.set_max_requests_per_second(1);
+  ASSERT_TRUE(Create("zoo", quotas).ok());
+  caller_ = {.principal = "key/t", .role = v1::Access::ADMIN, .tenant = "zoo"};
+  EXPECT_TRUE(CheckCreateEvents(1, "zoo").ok());
+  EXPECT_EQ(ErrorMetadataValue(CheckCreateEvents(1, "zoo"), "quota"), "max_requests_per_second");
+  caller_ = {.principal = "key/p", .role = v1::Access::ADMIN};
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(CheckCreateEvents(1, "zoo").ok());
 }
 
 TEST_F(TenantServiceTest, SizesAndCountsAreBounded) {
