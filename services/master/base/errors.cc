@@ -53,6 +53,14 @@ absl::Status EventRunning(absl::string_view resource) {
                             {{"resource", std::string(resource)}});
 }
 
+absl::Status EventIdCancelled(absl::string_view event) {
+  return MakeError(absl::StatusCode::kAlreadyExists, "EVENT_CANCELLED",
+                   absl::StrCat(event,
+                                " exists already and was cancelled, so no event with this id "
+                                "will be delivered: use another id"),
+                   {{"resource", std::string(event)}});
+}
+
 absl::Status EventEnded(absl::string_view resource) {
   return FailedPrecondition("EVENT_ENDED", absl::StrCat(resource, " has already ended"),
                             {{"resource", std::string(resource)}});

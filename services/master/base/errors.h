@@ -29,6 +29,8 @@ absl::Status WrongState(absl::string_view resource, absl::string_view state,
 
 // FAILED_PRECONDITION, reason EVENT_RUNNING / EVENT_ENDED: too late to cancel.
 absl::Status EventRunning(absl::string_view resource);
+// ALREADY_EXISTS: the id belongs to an event that was cancelled, so nothing will be delivered.
+absl::Status EventIdCancelled(absl::string_view event);
 absl::Status EventEnded(absl::string_view resource);
 
 // FAILED_PRECONDITION, reason RUN_ENDED: too late to cancel.

@@ -167,16 +167,26 @@ class Creation : public std::enable_shared_from_this<Creation> {
       return context_.executor->Post(
           [self = shared_from_this()] { self->done_(std::move(self->plan_.response)); });
     }
-    context_.client.MultiGet(
-        std::move(keys), context_.executor,
-        [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-          if (!result.ok()) return self->done_(StoreFailed(result.status()));
-          for (size_t i = 0; i < result->values.size(); ++i) {
-            if (result->values[i].has_value())
-              return self->done_(AlreadyExists(self->plan_.names_by_condition[i]));
-          }
-          self->done_(std::move(self->plan_.response));
-        });
+    context_.client.MultiGet(std::move(keys), context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               if (!result.ok()) return self->done_(StoreFailed(result.status()));
+                               for (size_t i = 0; i < result->values.size(); ++i) {
+                                 if (result->values[i].has_value())
+                                   return self->RefuseId(self->plan_.names_by_condition[i]);
+                               }
+                               self->done_(std::move(self->plan_.response));
+                             });
+  }
+
+  // Says if the event that has the id was cancelled.
+  void RefuseId(const std::string& name) {
+    const absl::StatusOr<EventName> event = ParseEventName(name, "name");
+    if (!event.ok()) return done_(AlreadyExists(name));
+    FindCancelled(context_, event->tenant, {event->event},
+                  [self = shared_from_this(), name](absl::StatusOr<std::vector<bool>> cancelled) {
+                    self->done_(cancelled.ok() && cancelled->front() ? EventIdCancelled(name)
+                                                                     : AlreadyExists(name));
+                  });
   }
 
   void OnWritten(absl::StatusOr<kv::CommitResult> result) {
@@ -188,7 +198,7 @@ class Creation : public std::enable_shared_from_this<Creation> {
       return done_(std::move(plan_.response));
     }
     const std::string& name = plan_.names_by_condition[verdict.failed_condition];
-    if (!name.empty()) return done_(AlreadyExists(name));
+    if (!name.empty()) return RefuseId(name);
     // The same request was answered a moment ago.
     if (++attempts_ > kChangeAttemptsMax) return done_(Contended("the request"));
     Start();

@@ -173,6 +173,55 @@ void LookUpEvent(MasterContext& context, const EventName& name, ReadClaims read_
   std::make_shared<EventSearch>(context, name, read_claims, std::move(done))->Read();
 }
 
+namespace {
+
+// The place of the event's Done record; if there is no such name, a key that nothing has.
+std::string DoneKeyByName(const std::optional<std::string>& name) {
+  const std::string nowhere("\0", 1);
+  storage::v1::EventNameRecord record;
+  if (!name.has_value() || !record.ParseFromString(*name)) return nowhere;
+  const std::optional<EventKey> key = DecodeEventKey(record.event_key());
+  if (!key.has_value()) return nowhere;
+  return EncodeDoneKey({.shard = key->shard,
+                        .day = DoneDay(FromMicros(record.launch_time_micros())),
+                        .uid = key->uid,
+                        .occurrence = key->occurrence,
+                        .first = key->first});
+}
+
+bool IsCancelled(const std::optional<std::string>& ended) {
+  storage::v1::DoneRecord done;
+  return ended.has_value() && done.ParseFromString(*ended) &&
+         done.outcome() == storage::v1::OUTCOME_KIND_CANCELLED;
+}
+
+}  // namespace
+
+void FindCancelled(MasterContext& context, const std::string& tenant,
+                   const std::vector<std::string>& event_ids,
+                   absl::AnyInvocable<void(absl::StatusOr<std::vector<bool>>)> done) {
+  std::vector<kv::Key> names;
+  for (const std::string& id : event_ids)
+    names.push_back({ColumnFamily::kEventNames, EventNameKey(tenant, id)});
+  context.client.MultiGet(
+      std::move(names), context.executor,
+      [&context, done = std::move(done)](absl::StatusOr<kv::GetResult> read) mutable {
+        if (!read.ok()) return done(StoreFailed(read.status()));
+        std::vector<kv::Key> ends;
+        for (const std::optional<std::string>& name : read->values)
+          ends.push_back({ColumnFamily::kDone, DoneKeyByName(name)});
+        context.client.MultiGet(
+            std::move(ends), context.executor,
+            [done = std::move(done)](absl::StatusOr<kv::GetResult> ended) mutable {
+              if (!ended.ok()) return done(StoreFailed(ended.status()));
+              std::vector<bool> cancelled;
+              for (const std::optional<std::string>& end : ended->values)
+                cancelled.push_back(IsCancelled(end));
+              done(std::move(cancelled));
+            });
+      });
+}
+
 void FindClaim(MasterContext& context, uint16_t shard, std::string row_key,
                absl::AnyInvocable<void(absl::StatusOr<bool> claimed, kv::CommitSeq seq)> done) {
   std::make_shared<ClaimSearch>(context, shard, std::move(row_key), std::move(done))

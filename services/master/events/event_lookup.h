@@ -11,6 +11,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
@@ -47,6 +48,12 @@ enum class ReadClaims { kIfDue, kAlways };
 
 void LookUpEvent(MasterContext& context, const EventName& name, ReadClaims read_claims,
                  absl::AnyInvocable<void(absl::StatusOr<EventSighting>)> done);
+
+// Which of these ids belong to events that were cancelled. For client-chosen ids that exist: to
+// others it answers false. At most kIngestEventsMax ids.
+void FindCancelled(MasterContext& context, const std::string& tenant,
+                   const std::vector<std::string>& event_ids,
+                   absl::AnyInvocable<void(absl::StatusOr<std::vector<bool>>)> done);
 
 // Calls back with true if a claim of `shard` holds the row; `seq` is the snapshot before which no
 // claim is missed.

@@ -42,6 +42,25 @@ v1::IngestResponse Answer(const v1::IngestRequest& request, const kv::CommitResu
   return response;
 }
 
+// Adds the cancelled ones of the events that existed.
+void AnswerWithCancelled(MasterContext& context, const std::string& tenant,
+                         const v1::IngestRequest& request, v1::IngestResponse response,
+                         Done<v1::IngestResponse> done) {
+  std::vector<std::string> ids;
+  for (const int position : response.existing_positions())
+    ids.push_back(request.events(position).event_id());
+  FindCancelled(context, tenant, ids,
+                [response = std::move(response),
+                 done = std::move(done)](absl::StatusOr<std::vector<bool>> cancelled) mutable {
+                  if (!cancelled.ok()) return done(cancelled.status());
+                  for (int i = 0; i < response.existing_positions_size(); ++i) {
+                    if ((*cancelled)[static_cast<size_t>(i)])
+                      response.add_cancelled_positions(response.existing_positions(i));
+                  }
+                  done(std::move(response));
+                });
+}
+
 struct EventOrder {
   bool ended = false;  // events that have ended, else those that have not
   bool descending = false;
@@ -205,7 +224,7 @@ void EventService::IngestBatch(std::shared_ptr<const v1::IngestRequest> request,
   }
   context_.client.CommitAsync(
       std::move(plan->commit), context_.executor,
-      [this, bytes, plan, cache = cache_, request = std::move(request),
+      [this, bytes, plan, cache = cache_, tenant = *std::move(tenant), request = std::move(request),
        done = std::move(done)](absl::StatusOr<kv::CommitResult> result) mutable {
         CHECK_GE(bytes_under_way_.fetch_sub(bytes), bytes);
         if (!result.ok()) return done(StoreFailed(result.status()));
@@ -214,7 +233,8 @@ void EventService::IngestBatch(std::shared_ptr<const v1::IngestRequest> request,
         context_.metrics.ingest_batches.Increment();
         context_.metrics.events_created.Increment(response.created_count());
         context_.metrics.events_existing.Increment(response.existing_count());
-        done(std::move(response));
+        if (response.existing_count() == 0) return done(std::move(response));
+        AnswerWithCancelled(context_, tenant, *request, std::move(response), std::move(done));
       });
 }
 

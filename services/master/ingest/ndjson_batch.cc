@@ -11,6 +11,7 @@
 #include "common/rest/json_bytes.h"
 #include "common/rest/request_reader.h"
 #include "common/status/errors.h"
+#include "services/master/base/errors.h"
 
 namespace escapement::master {
 
@@ -91,6 +92,10 @@ void NdjsonBatch::Take(const v1::IngestResponse& response) {
   if (response.error_code() == 0) {
     for (const int32_t position : response.existing_positions())
       lines_[line_of_event_[static_cast<size_t>(position)]].existing = true;
+    for (const int32_t position : response.cancelled_positions()) {
+      LineState& line = lines_[line_of_event_[static_cast<size_t>(position)]];
+      line.error = EventIdCancelled(absl::StrCat(parent_, "/events/", line.id));
+    }
     int made = 0;
     for (const size_t line : line_of_event_) {
       if (lines_[line].id.empty() && made < response.event_ids_size())

@@ -79,6 +79,21 @@ TEST_F(NdjsonBatchTest, NamesTheEventOfEachLine) {
                   json({{"line", 3}, {"name", "tenants/t/events/old"}, {"existing", true}})));
 }
 
+TEST_F(NdjsonBatchTest, IdOfACancelledEventIsAnError) {
+  Add(R"({"eventId":"mine","target":{"http":{"uri":"http://h/"}}})");
+  Add(R"({"eventId":"gone","target":{"http":{"uri":"http://h/"}}})");
+  v1::IngestResponse response;
+  response.add_existing_positions(0);
+  response.add_existing_positions(1);
+  response.add_cancelled_positions(1);
+  batch_.Take(response);
+  const std::vector<json> answers = Answers();
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_EQ(answers[0]["existing"], true);
+  EXPECT_EQ(answers[1]["error"]["code"], 409);
+  EXPECT_THAT(answers[1].dump(), ::testing::HasSubstr("EVENT_CANCELLED"));
+}
+
 TEST_F(NdjsonBatchTest, ALineThatIsNoEventDoesNotStopTheOthers) {
   Add("{");
   Add(R"({"eventId":"a"})");

@@ -166,8 +166,8 @@ using google::protobuf::Message;
 
 constexpr absl::Duration kTickEvery = absl::Seconds(1);
 constexpr absl::Duration kCountEvery = absl::Seconds(10);  // if nothing was let pass
-// A count of pending events reads rows of all tenants, so it may take at most this part of the
-// time.
+// A count of pending events reads rows of all tenants, so it may take at most one in so many parts
+// of the time; so do the others.
 constexpr int64_t kCountPause = 20;
 constexpr absl::Duration kCountAgain = absl::Seconds(1);
 
@@ -342,6 +342,7 @@ absl::Status MasterTenantRules::CheckCount(Usage& usage, CountedRows which, int6
                          kCountAgain);
   }
   count.let_pass += added;
+  if (which != CountedRows::kPendingEvents) count.next = std::min(count.next, count.soonest);
   return absl::OkStatus();
 }
 
@@ -390,7 +391,8 @@ void MasterTenantRules::OnCounted(const std::string& tenant, CountedRows which,
   if (!rows.ok()) return;
   count.known = true;
   count.rows = *rows;
-  count.next = now + std::max(kCountEvery, (now - began) * kCountPause);
+  count.soonest = now + (now - began) * kCountPause;
+  count.next = std::max(now + kCountEvery, count.soonest);
 }
 
 }  // namespace escapement::master

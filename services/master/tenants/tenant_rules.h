@@ -76,7 +76,9 @@ void CountRows(MasterContext& context, CountedRows which, const std::string& ten
 // and must stay within its quotas.
 //
 // Schedules, policies and pending events are counted in the background, so a check never waits: the
-// count is at most some seconds old, plus what this master has let pass since.
+// count is at most some seconds old, plus what this master has let pass since. A call that is let
+// pass may be refused later, or be a repetition: so schedules and policies are counted again within
+// a second of it.
 //
 // Threads: Check from any; the rest on the context's executor.
 class MasterTenantRules final : public auth::TenantRules {
@@ -100,9 +102,10 @@ class MasterTenantRules final : public auth::TenantRules {
   struct Count {
     bool known = false;
     bool counting = false;
-    int64_t rows = 0;                            // at the last count
-    int64_t let_pass = 0;                        // since the last count began
-    absl::Duration next = absl::ZeroDuration();  // when to count again
+    int64_t rows = 0;                               // at the last count
+    int64_t let_pass = 0;                           // since the last count began
+    absl::Duration next = absl::ZeroDuration();     // when to count again
+    absl::Duration soonest = absl::ZeroDuration();  // the earliest time that the cost allows
   };
   struct Usage {
     Budget requests, events;

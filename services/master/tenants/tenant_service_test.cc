@@ -246,6 +246,31 @@ TEST_F(TenantServiceTest, SizesAndCountsAreBounded) {
   EXPECT_EQ(ErrorMetadataValue(CheckCreateEvents(1, "zoo"), "quota"), "max_pending_events");
 }
 
+TEST_F(TenantServiceTest, CreatesThatAddNothingUseUpNoQuota) {
+  v1::Quotas quotas;
+  quotas.set_max_schedules(2);
+  ASSERT_TRUE(Create("zoo", quotas).ok());
+  Advance(absl::Seconds(3));
+  v1::CreateScheduleRequest create = ValidSchedule("a");
+  create.set_parent("tenants/zoo");
+  create.set_request_id("once");
+  // The call and its repetitions: one schedule.
+  for (int i = 0; i < 6; ++i) {
+    const absl::Status allowed = Check(create, "ScheduleService.CreateSchedule", "zoo");
+    ASSERT_TRUE(allowed.ok()) << i << ": " << allowed;
+    ASSERT_TRUE(world_.Call(&ScheduleApi::CreateSchedule, create).ok());
+    Advance(absl::Seconds(2));
+  }
+  create.set_schedule_id("b");
+  create.clear_request_id();
+  create.mutable_schedule()->set_cron("no cron");
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_TRUE(Check(create, "ScheduleService.CreateSchedule", "zoo").ok()) << i;
+    EXPECT_FALSE(world_.Call(&ScheduleApi::CreateSchedule, create).ok());
+    Advance(absl::Seconds(2));
+  }
+}
+
 TEST_F(TenantServiceTest, UsageCountsWhatTheTenantHas) {
   ASSERT_TRUE(Create("zoo").ok());
   v1::CreateScheduleRequest schedule = ValidSchedule("s");

@@ -13,6 +13,7 @@
 #include "common/storage/event_table.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/waiting_table.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "services/master/testing/master_world.h"
 
@@ -93,6 +94,33 @@ TEST(EventService, AnEventThatIsLateAlreadyIsDueNow) {
   EXPECT_GT(events[0].first.due_time, fixture.Now() - absl::Seconds(1));
   EXPECT_LE(events[0].first.due_time, fixture.Now());
   EXPECT_EQ(events[0].second.nominal_time_micros(), ToMicros(due));
+}
+
+TEST(EventService, IdOfACancelledEventIsRefusedWithThatReason) {
+  MasterWorld fixture;
+  const absl::Time due = fixture.Now() + absl::Hours(1);
+  for (const char* id : {"gone", "pending"})
+    ASSERT_TRUE(fixture.Call(&EventApi::CreateEvent, ValidEvent(due, id)).ok());
+  ASSERT_TRUE(
+      fixture.Call(&EventApi::CancelEvent, CancelRequest("tenants/default/events/gone")).ok());
+  for (const bool dry : {false, true}) {
+    v1::CreateEventRequest again = ValidEvent(due, "gone");
+    again.set_validate_only(dry);
+    const auto refused = fixture.Call(&EventApi::CreateEvent, again);
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kAlreadyExists);
+    EXPECT_EQ(ErrorReason(refused.status()), "EVENT_CANCELLED");
+    again.set_event_id("pending");
+    EXPECT_EQ(ErrorReason(fixture.Call(&EventApi::CreateEvent, again).status()), "RESOURCE_EXISTS");
+  }
+  v1::IngestRequest batch = ValidBatch(due, 4);
+  batch.mutable_events(1)->set_event_id("pending");
+  batch.mutable_events(2)->set_event_id("new");
+  batch.mutable_events(3)->set_event_id("gone");
+  const auto answer = fixture.Ingest(batch);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->created_count(), 2);
+  EXPECT_THAT(answer->existing_positions(), ::testing::ElementsAre(1, 3));
+  EXPECT_THAT(answer->cancelled_positions(), ::testing::ElementsAre(3));
 }
 
 TEST(EventService, AClientChosenIdIsTakenOnce) {

@@ -257,7 +257,15 @@ class Ingestion {
     v1::IngestResponse answer;
     if (!stream_->Read(&answer) || unanswered_.empty()) return false;
     counts_.created += answer.created_count();
-    counts_.existing += answer.existing_count();
+    const int cancelled = answer.cancelled_positions_size();
+    counts_.existing += answer.existing_count() - cancelled;
+    if (cancelled > 0) {
+      ++refused_batches_;
+      counts_.refused += cancelled;
+      progress_.Clear();
+      session_.Say(absl::StrCat("escctl: batch ", answer.batch_number(), ": ", cancelled,
+                                " ids belong to events that were cancelled; use other ids"));
+    }
     if (answer.error_code() != 0) {
       ++refused_batches_;
       counts_.refused += unanswered_.front();

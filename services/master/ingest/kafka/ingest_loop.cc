@@ -3,6 +3,7 @@
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "common/base/status_macros.h"
 #include "common/status/errors.h"
 #include "escapement/v1/event_service.pb.h"
+#include "services/master/base/errors.h"
 #include "services/master/ingest/kafka/message_decoder.h"
 #include "services/master/ingest/ndjson_batch.h"
 
@@ -228,7 +230,24 @@ void IngestLoop::OnAnswer(KafkaBatch batch, const absl::StatusOr<v1::IngestRespo
   if (!response.ok()) return OnRefusal(std::move(batch), response.status());
   metrics_.events.Increment(response->created_count());
   metrics_.duplicates.Increment(response->existing_count());
+  RecordCancelled(batch, *response);
   for (IngestItem& item : batch.items()) Finish(std::move(item));
+}
+
+// A message whose id is made of its place was read again: there is no other message with this id.
+void IngestLoop::RecordCancelled(KafkaBatch& batch, const v1::IngestResponse& response) {
+  std::map<size_t, std::string> cancelled;
+  for (const int position : response.cancelled_positions()) {
+    const std::string& id = batch.request()->events(position).event_id();
+    const auto place = static_cast<size_t>(position);
+    if (id != EventIdOf(ViewOf(*batch.items()[place].message)))
+      cancelled.emplace(place, absl::StrCat(batch.request()->parent(), "/events/", id));
+  }
+  if (cancelled.empty()) return;
+  batch.RemoveIf([&](size_t position, const IngestItem&) { return cancelled.count(position) > 0; },
+                 [&](size_t position, IngestItem item) {
+                   RecordError(std::move(item), EventIdCancelled(cancelled.at(position)));
+                 });
 }
 
 void IngestLoop::OnRefusal(KafkaBatch batch, const absl::Status& refusal) {

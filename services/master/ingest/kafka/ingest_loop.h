@@ -105,6 +105,8 @@ class IngestLoop final : private KafkaConsumer::Listener, private ErrorTopic::Li
   void TakeAnswers(absl::Duration patience);
   void OnAnswer(KafkaBatch batch, const absl::StatusOr<v1::IngestResponse>& response);
   void OnRefusal(KafkaBatch batch, const absl::Status& refusal);
+  // Messages whose id belongs to an event that was cancelled go to the error topic.
+  void RecordCancelled(KafkaBatch& batch, const v1::IngestResponse& response);
   void TryLater(KafkaBatch batch, const absl::Status& refusal);
   bool HasRoomToWait(const KafkaBatch& batch) const;
   void RecordError(IngestItem item, const absl::Status& why);

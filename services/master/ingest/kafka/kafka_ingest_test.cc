@@ -71,6 +71,26 @@ TEST_F(KafkaIngestTest, MessageThatIsReadAgainMakesNoSecondEvent) {
   EXPECT_EQ(second.metrics.events.Value(), 0);
 }
 
+TEST_F(KafkaIngestTest, MessageWithTheIdOfACancelledEventHasAnErrorRecord) {
+  cluster_.MakeTopic("orders", 1);
+  cluster_.Produce("orders", {.value = R"({"eventId":"x"})"}, 1);
+  cluster_.Produce("orders", {.value = "{}"}, 1);
+  Member& first = Start(OptionsOf({"orders"}));
+  ASSERT_TRUE(events_.AwaitCount(2));
+  AwaitCommitted("orders", 0, 2);
+  Stop(first);
+  events_.CancelAll();
+  // Another group reads both again: only the one with an id of its own may be another event.
+  KafkaIngestOptions again = OptionsOf({"orders"});
+  again.group = "others";
+  Member& second = Start(again);
+  const auto records = cluster_.AwaitRecords(kErrors, 1);
+  EXPECT_EQ(records.at(0).Header("escapement-error-code"), "ALREADY_EXISTS");
+  cluster_.AwaitCommitted("others", "orders", 0, 2);
+  Stop(second);
+  EXPECT_EQ(second.metrics.errors.Value(), 1);
+}
+
 TEST_F(KafkaIngestTest, HopelessMessagesGoToTheErrorTopic) {
   events_.RefuseBy([](const v1::IngestRequest& request) {
     FieldViolations violations;

@@ -97,6 +97,12 @@ class FakeEvents final : public EventApi {
     }
   }
 
+  // From now on, events that exist count as cancelled.
+  void CancelAll() {
+    absl::MutexLock lock(&mutex_);
+    all_cancelled_ = true;
+  }
+
   void CreateEvent(v1::CreateEventRequest, Done<v1::Event>) override {}
   void BatchCreateEvents(v1::BatchCreateEventsRequest,
                          Done<v1::BatchCreateEventsResponse>) override {}
@@ -113,6 +119,7 @@ class FakeEvents final : public EventApi {
           events_.emplace(absl::StrCat(request.parent(), "/events/", event.event_id()), event)
               .second;
       if (!fresh) response.add_existing_positions(i);
+      if (!fresh && all_cancelled_) response.add_cancelled_positions(i);
     }
     response.set_existing_count(response.existing_positions_size());
     response.set_created_count(request.events_size() - response.existing_count());
@@ -126,6 +133,7 @@ class FakeEvents final : public EventApi {
   std::string held_parent_ ABSL_GUARDED_BY(mutex_);  // empty: all
   std::vector<Closure> waiting_ ABSL_GUARDED_BY(mutex_);
   Events events_ ABSL_GUARDED_BY(mutex_);
+  bool all_cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   int batches_ ABSL_GUARDED_BY(mutex_) = 0;
   int largest_batch_ ABSL_GUARDED_BY(mutex_) = 0;
 };
