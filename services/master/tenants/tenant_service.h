@@ -46,7 +46,7 @@ class TenantService {
   const TenantDirectory& directory_;
 };
 
-// What one sweep does, in this order:
+// One sweep has these steps:
 // 1. It finds the deleted tenants. One whose pending events are due later is left until then.
 // 2. It looks for rows of these tenants that others still work on: pending events, claims, grants.
 //    They end in their own way.

@@ -37,12 +37,13 @@ struct LeftTenant {
 
 struct TenantPass {
   std::map<std::string, LeftTenant> tenants;
-  std::map<std::string, std::string> tenant_of_uid;  // of their schedules whose states are deleted
+  std::map<std::string, std::string> tenant_of_uid;  // by schedules whose states are deleted
   std::set<std::string> clean;                       // tenants of which the last sweep found no row
 };
 using PassPtr = std::shared_ptr<TenantPass>;
 
-// What a row of the family is to the sweep. Without a default: a new family must be decided about.
+// How the sweep treats the rows of a family. RowsOf has no default: a new family must be decided
+// about.
 enum class RowsAre {
   kOfNoTenant,  // they name none, and are found only through rows that do
   kWorkedOn,    // a service still works on them, and may write other rows of their tenant
@@ -89,7 +90,7 @@ constexpr RowsAre RowsOf(ColumnFamily cf) {
 std::string TenantInKey(absl::string_view key) {
   KeyReader reader(key);
   std::string tenant = reader.Text();
-  if (tenant.empty()) tenant = reader.Text();  // of a deleted schedule
+  if (tenant.empty()) tenant = reader.Text();  // the row is that of a deleted schedule
   return reader.ok() ? tenant : std::string();
 }
 

@@ -49,7 +49,7 @@ std::optional<Row> RowIn(ColumnFamily cf, absl::Time now) {
   storage::v1::GrantRecord grant;
   grant.mutable_event()->set_tenant(kTenant);
   switch (cf) {
-    case ColumnFamily::kTenants:  // what has to be known of the tenant itself
+    case ColumnFamily::kTenants:  // it says that the tenant was deleted
     case ColumnFamily::kInUse:
     case ColumnFamily::kLeases:
     case ColumnFamily::kMembers:
