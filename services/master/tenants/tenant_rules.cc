@@ -392,7 +392,8 @@ void MasterTenantRules::OnCounted(const std::string& tenant, CountedRows which,
   count.known = true;
   count.rows = *rows;
   count.soonest = now + (now - began) * kCountPause;
-  count.next = std::max(now + kCountEvery, count.soonest);
+  const bool may_be_too_high = count.let_pass > 0 && which != CountedRows::kPendingEvents;
+  count.next = may_be_too_high ? count.soonest : std::max(now + kCountEvery, count.soonest);
 }
 
 }  // namespace escapement::master
