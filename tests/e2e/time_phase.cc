@@ -155,7 +155,7 @@ class TimeRun {
              if (!runs.ok()) return false;
              size_t occurrences = 0;
              for (const v1::Run& run : *runs) {
-               if (run.state() == v1::Run::ACTIVE) return false;
+               if (!run.has_complete_time()) return false;
                occurrences += run.state() == v1::Run::SKIPPED
                                   ? static_cast<size_t>(run.occurrence_count())
                                   : 1;

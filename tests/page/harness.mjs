@@ -97,7 +97,7 @@ export class Platform {
   ended(name) {
     return until(async () => {
       const run = await this.api('GET', `/${name}`);
-      return run.state !== 'ACTIVE' && run;
+      return run.completeTime && run;
     }, `${name} ends`);
   }
 

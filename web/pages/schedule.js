@@ -107,7 +107,7 @@ export function Schedule({ tenant, id, query }) {
     <section class="card"><h2>Today</h2><${Timeline} schedules=${[s]} day=${new Date().toLocaleDateString('sv')} /></section>
     <h2>Runs</h2>
     <form class="filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}><label class="field"><span>State</span><select value=${state} onChange=${(/** @type {any} */ event) => setQuery({ state: event.target.value, at: '' })}>
-      ${[['', 'Any'], ['ACTIVE', 'Active'], ['COMPLETED', 'Ended'], ['SKIPPED', 'Skipped'], ['CANCELLED', 'Cancelled']].map(([value, title]) => html`<option value=${value}>${title}</option>`)}</select></label>
+      ${[['', 'Any'], ['UPCOMING', 'Upcoming'], ['ACTIVE', 'Active'], ['COMPLETED', 'Ended'], ['SKIPPED', 'Skipped'], ['CANCELLED', 'Cancelled']].map(([value, title]) => html`<option value=${value}>${title}</option>`)}</select></label>
       <label class="field"><span>Since (UTC)</span><input type="date" value=${from} onChange=${(/** @type {any} */ event) => setQuery({ from: event.target.value, at: '' })} /></label></form>
     <${List} path=${`/v1/${name}/runs`} field="runs" query=${{ orderBy: 'nominal_time desc', filter }} columns=${runColumns(changed)} caption=${`Runs of ${id}`} noun="runs" every=${3000} refreshKey=${turn}
       rowId=${(/** @type {any} */ run) => run.name} empty=${filter ? 'No run matches.' : 'It has not run yet.'} />`;

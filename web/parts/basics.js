@@ -16,7 +16,7 @@ export function Failure({ error, retry, whole }) {
 /** @type {Record<string, string>} */
 const TONES = {
   ENABLED: 'good', COMPLETED: 'good', SUCCEEDED: 'good', ACTIVE: 'busy', CLOSED: 'good', ACCEPTED: 'good', OK: 'good',
-  IN_PROGRESS: 'busy', RUNNING: 'busy', SCHEDULED: 'idle', PENDING: 'idle', FINISHED: 'idle', NOT_DELIVERED: 'idle', SKIPPED: 'idle', CANCELLED: 'idle', EXPIRED: 'warn',
+  IN_PROGRESS: 'busy', RUNNING: 'busy', SCHEDULED: 'idle', UPCOMING: 'idle', PENDING: 'idle', FINISHED: 'idle', NOT_DELIVERED: 'idle', SKIPPED: 'idle', CANCELLED: 'idle', EXPIRED: 'warn',
   PAUSED: 'warn', HALF_OPEN: 'warn', FAILED: 'bad', PERMANENTLY_FAILED: 'bad', OPEN: 'bad', REJECTED: 'bad', UNKNOWN: 'warn', SUSPENDED: 'warn', REVOKED: 'idle', EXPIRED_KEY: 'idle',
 };
 /** @type {Record<string, string>} */

@@ -31,6 +31,9 @@ export function RunBadge({ run }) {
   return html`<${Badge} state=${run.state === 'CANCELLED' ? 'CANCELLED' : run.status} />${isLate(run) && html` <${Badge} label="Late" tone="warn" />`}`;
 }
 
+/** True until all its events have ended. @param {any} run */
+export function isOpen(run) { return run.state === 'ACTIVE' || run.state === 'UPCOMING'; }
+
 /** The counts of a run in words. @param {any} run */
 export function runCounts(run) {
   if (run.state === 'SKIPPED') return `skipped: ${run.skipReason ?? ''}${Number(run.occurrenceCount) > 1 ? ` (${counted(run.occurrenceCount, 'occurrence')})` : ''}`;
@@ -40,7 +43,7 @@ export function runCounts(run) {
     if (Number(run[`${kind}Count`])) parts.push(`${count(run[`${kind}Count`])} ${kind}`);
   }
   const open = all - endedCount(run);
-  if (open > 0 && run.state === 'ACTIVE') parts.push(`${count(open)} open`);
+  if (open > 0 && isOpen(run)) parts.push(`${count(open)} open`);
   if (Number(run.retryCount)) parts.push(counted(run.retryCount, 'retry'));
   return parts.join(', ') || counted(all, 'event');
 }
@@ -69,7 +72,7 @@ export function RunActions({ run, done }) {
   if (!can('OPERATOR')) return null;
   const when = timeText(run.nominalTime);
   return html`<span class="buttons">${Number(run.failedCount) > 0 && html`<button aria-label=${`Redrive the failed events of ${when}`} onClick=${() => redriveRun(run, done)}>Redrive</button>`}
-    ${run.state === 'ACTIVE' && html`<button aria-label=${`Cancel the run of ${when}`} onClick=${() => cancelRun(run, done)}>Cancel</button>`}</span>`;
+    ${isOpen(run) && html`<button aria-label=${`Cancel the run of ${when}`} onClick=${() => cancelRun(run, done)}>Cancel</button>`}</span>`;
 }
 
 /** @param {() => void} done @returns {import('./table.js').Column[]} */

@@ -136,6 +136,7 @@ void ShowAttempts(const storage::v1::DoneRecord& done, uint64_t position, v1::Ev
 }
 
 v1::Event::Status StatusOfRun(const v1::Run& run) {
+  if (run.state() == v1::Run::UPCOMING) return v1::Event::SCHEDULED;
   if (run.state() == v1::Run::ACTIVE)
     return run.retry_count() > 0 ? v1::Event::FAILED : v1::Event::IN_PROGRESS;
   if (run.failed_count() > 0) return v1::Event::PERMANENTLY_FAILED;

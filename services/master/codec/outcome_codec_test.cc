@@ -160,6 +160,8 @@ TEST(OutcomeCodecTest, StatusOfWaitingEvents) {
 
 TEST(OutcomeCodecTest, StatusOfRuns) {
   v1::Run run;
+  run.set_state(v1::Run::UPCOMING);
+  EXPECT_EQ(StatusOfRun(run), v1::Event::SCHEDULED);
   run.set_state(v1::Run::ACTIVE);
   EXPECT_EQ(StatusOfRun(run), v1::Event::IN_PROGRESS);
   run.set_retry_count(1);

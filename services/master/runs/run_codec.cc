@@ -44,6 +44,17 @@ v1::Run::State EndedState(const v1::Run& run) {
   return run.skipped_count() == run.event_count() ? v1::Run::SKIPPED : v1::Run::COMPLETED;
 }
 
+// The state of a run that has not ended.
+v1::Run::State OpenState(int64_t nominal_micros, bool begun, absl::Time now) {
+  return !begun && FromMicros(nominal_micros) > now ? v1::Run::UPCOMING : v1::Run::ACTIVE;
+}
+
+bool AnyBegun(const storage::v1::RunPartRecord& counts) {
+  return counts.succeeded() + counts.failed() + counts.skipped() + counts.cancelled() +
+             counts.expired() + counts.retries() + counts.granted() + counts.running() >
+         0;
+}
+
 // The run of one occurrence, all of whose events were skipped.
 void SetSkipped(const std::string& reason, v1::Run& shown) {
   shown.set_skip_reason(reason);
@@ -90,20 +101,23 @@ v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run,
   if (const auto eta = EtaMicros(run, counts, now)) SetTimestamp(*eta, *shown.mutable_eta());
   if (run.complete_time_micros() != 0)
     SetTimestamp(run.complete_time_micros(), *shown.mutable_complete_time());
-  shown.set_state(run.complete_time_micros() != 0 ? EndedState(shown) : v1::Run::ACTIVE);
+  shown.set_state(run.complete_time_micros() != 0
+                      ? EndedState(shown)
+                      : OpenState(run.nominal_time_micros(), AnyBegun(counts), now));
   if (shown.state() == v1::Run::SKIPPED) SetSkipped(counts.skip_reason(), shown);
   shown.set_status(StatusOfRun(shown));
   return shown;
 }
 
-v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event) {
+v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event, absl::Time now) {
   v1::Run shown;
   shown.set_name(name.ToString());
   shown.set_event_count(1);
   if (event.row.has_value()) {
     SetTimestamp(event.row->nominal_time_micros(), *shown.mutable_nominal_time());
     shown.set_version(Count(event.row->version()));
-    shown.set_state(v1::Run::ACTIVE);
+    shown.set_state(OpenState(event.row->nominal_time_micros(),
+                              event.state == v1::RUNNING || event.row->attempts() > 0, now));
     // The row says how many had begun before the present one.
     shown.set_retry_count(Count(event.row->attempts()));
     const bool holds_token = event.row->has_throttle() && event.state == v1::RUNNING;

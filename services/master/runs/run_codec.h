@@ -17,13 +17,13 @@
 
 namespace escapement::master {
 
-// Shows a run that has rows of its own. `counts` is the sum of its parts; its ETA counts from `now`
-// (store time).
+// Shows a run that has rows of its own. `counts` is the sum of its parts; its state and its ETA are
+// those at `now` (store time).
 v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run,
                 const storage::v1::RunPartRecord& counts, absl::Time now);
 // Shows a run of one event, or an occurrence that was skipped as a whole (any n). One of `done` and
 // `row` is set.
-v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event);
+v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event, absl::Time now);
 void AddCounts(const storage::v1::RunPartRecord& part, storage::v1::RunPartRecord& sum);
 
 // An event of a run. `first`: index of the first event of the Done record.

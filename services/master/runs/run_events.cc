@@ -313,7 +313,7 @@ class CancelRead : public std::enable_shared_from_this<CancelRead> {
       if (!run.ok()) return self->done_(run.status());
       self->found_->shown = run->record.has_value()
                                 ? ShowRun(self->name_, *run->record, run->counts, self->now_)
-                                : ShowSingleRun(self->name_, run->single);
+                                : ShowSingleRun(self->name_, run->single, self->now_);
       self->ReadOther(0);
     });
   }
@@ -401,7 +401,7 @@ absl::StatusOr<Decision> Decide(const ChangeInput& input, const RunName& name,
                               .kind = ConditionKind::kValueEquals,
                               .value = snapshot.state_bytes});
   if (run.shown.state() == v1::Run::CANCELLED) return decision;
-  if (run.shown.state() != v1::Run::ACTIVE) return RunEnded(name.ToString());
+  if (run.shown.has_complete_time()) return RunEnded(name.ToString());
 
   if (!CancelledByUser(name.occurrence, snapshot.state)) {
     if (run.others.size() >= static_cast<size_t>(kCancelledRunsMax))

@@ -403,7 +403,7 @@ class RunRowListing : public std::enable_shared_from_this<RunRowListing> {
         }
         shown = ShowRun(name, *run.record, sum, now_);
       } else {
-        shown = ShowSingleRun(name, run.single);
+        shown = ShowSingleRun(name, run.single, now_);
       }
       if (!query_.filter.Matches(shown)) continue;
       if (result_.runs.size() == query_.limit) {

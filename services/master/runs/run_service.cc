@@ -79,7 +79,7 @@ void RunService::GetRun(v1::GetRunRequest request, Done<v1::Run> done) {
             if (!run.ok()) return done(run.status());
             done(run->record.has_value()
                      ? ShowRun(name, *run->record, run->counts, context_.client.NowLow())
-                     : ShowSingleRun(name, run->single));
+                     : ShowSingleRun(name, run->single, context_.client.NowLow()));
           });
 }
 

@@ -87,7 +87,7 @@ TEST_F(RunCancelTest, NamesTheRunInTheStateAndChangesNothingElse) {
   const storage::v1::StateRecord before = State();
   const auto run = Cancel(second);
   ASSERT_TRUE(run.ok()) << run.status();
-  EXPECT_EQ(run->state(), v1::Run::ACTIVE);
+  EXPECT_EQ(run->state(), v1::Run::UPCOMING);
   EXPECT_EQ(Cancelled(), Strings{second});
   storage::v1::StateRecord after = State();
   after.clear_cancelled_runs();
@@ -104,7 +104,7 @@ TEST_F(RunCancelTest, TheAnswerToARequestIdStays) {
   Close(id);
   const auto repeated = Cancel(id, "r");
   ASSERT_TRUE(repeated.ok()) << repeated.status();
-  EXPECT_EQ(repeated->state(), v1::Run::ACTIVE);
+  EXPECT_EQ(repeated->state(), v1::Run::UPCOMING);
   EXPECT_EQ(ErrorReason(Cancel(bench_.Emit(bench_.start + absl::Seconds(2), 3), "r").status()),
             "REQUEST_ID_REUSED");
 }

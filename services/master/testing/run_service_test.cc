@@ -3,6 +3,7 @@
 #include "services/master/runs/run_service.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -60,19 +61,41 @@ TEST(RunService, RunsOfManyHideTheirDoneRecordsAndShowTheirCounts) {
   EXPECT_EQ(run->state(), v1::Run::ACTIVE);
 }
 
+TEST(RunService, RunIsActiveFromTheMomentItIsDue) {
+  for (const uint64_t n : {1u, 8u}) {
+    RunWorld bench(static_cast<int>(n));
+    const absl::Time due = absl::FromUnixSeconds(absl::ToUnixSeconds(bench.start) + 5);
+    const std::string id = bench.Emit(due, n);
+    v1::ListRunsRequest list;
+    list.set_parent(kParent);
+    const auto states = [&] {
+      const auto runs = bench.fixture.Call(&RunApi::ListRuns, list);
+      EXPECT_EQ(runs->runs_size(), 1);
+      return std::pair(bench.Get(id)->state(), runs->runs(0).state());
+    };
+    EXPECT_EQ(states(), std::pair(v1::Run::UPCOMING, v1::Run::UPCOMING)) << n;
+    EXPECT_EQ(bench.Get(id)->status(), v1::Event::SCHEDULED) << n;
+    list.set_filter("state = UPCOMING");
+    EXPECT_EQ(bench.fixture.Call(&RunApi::ListRuns, list)->runs_size(), 1) << n;
+    list.set_filter("");
+    bench.fixture.runtime.AdvanceBy(absl::Seconds(6));
+    EXPECT_EQ(states(), std::pair(v1::Run::ACTIVE, v1::Run::ACTIVE)) << n;
+  }
+}
+
 TEST(RunService, ARunOfOneIsFoundWhereverItsEventIs) {
   RunWorld bench(1);
   const absl::Time due = absl::FromUnixSeconds(absl::ToUnixSeconds(bench.start) + 5);
   const std::string id = bench.Emit(due, 1);
   ASSERT_TRUE(bench.Get(id).ok());
-  EXPECT_EQ(bench.Get(id)->state(), v1::Run::ACTIVE);
+  EXPECT_EQ(bench.Get(id)->state(), v1::Run::UPCOMING);
   auto [key, row] = bench.fixture.Events()[0];
   const std::string row_key = EncodeEventKey(key);
   // Parked.
   bench.fixture.Delete(ColumnFamily::kEvents, row_key);
   EXPECT_TRUE(absl::IsNotFound(bench.Get(id).status()));
   bench.fixture.Put(ColumnFamily::kParked, ParkedKey(bench.uid, row_key), row.SerializeAsString());
-  EXPECT_EQ(bench.Get(id)->state(), v1::Run::ACTIVE);
+  EXPECT_EQ(bench.Get(id)->state(), v1::Run::UPCOMING);
   bench.fixture.Delete(ColumnFamily::kParked, ParkedKey(bench.uid, row_key));
   // Claimed.
   storage::v1::ClaimRecord claim;

@@ -131,7 +131,7 @@ TEST(RunSkipped, ARunIsFoundWhereItsJitterHasBroughtIt) {
     AddOccurrenceRows(source, occurrence, bench.fixture.layout, time, group.mutations);
     bench.fixture.Commit({group});
     ASSERT_TRUE(bench.Get(id).ok());
-    EXPECT_EQ(bench.Get(id)->state(), v1::Run::ACTIVE);
+    EXPECT_EQ(bench.Get(id)->state(), v1::Run::UPCOMING);
     bench.fixture.runtime.AdvanceBy(launch + absl::Seconds(1) - bench.fixture.Now());
     EXPECT_EQ(bench.List(10), Strings{id});
     for (const auto& [key, row] : bench.fixture.Events()) {

@@ -87,7 +87,7 @@ TEST(RunThrottle, AThrottledRunOfOneIsFoundWhereverItsEventIs) {
   events.set_parent(absl::StrCat(kParent, "/runs/", id));
   // Waiting.
   ASSERT_TRUE(bench.Get(id).ok());
-  EXPECT_EQ(bench.Get(id)->state(), v1::Run::ACTIVE);
+  EXPECT_EQ(bench.Get(id)->state(), v1::Run::UPCOMING);
   EXPECT_EQ(bench.List(10), Strings{id});
   EXPECT_EQ(bench.fixture.Call(&RunApi::ListRunEvents, events)->events_size(), 0);
   // Even long after it was due, behind others.

@@ -171,9 +171,10 @@ void AddRunCommands(CLI::App& app, Session& session) {
   runs->add_option("--limit", o->limit, "most rows to show")->capture_default_str();
   runs->add_option("--order-by", o->order_by, "nominal_time (oldest first) or nominal_time desc")
       ->capture_default_str();
-  runs->add_option("--filter", o->filter,
-                   "conditions on state (ACTIVE, COMPLETED, SKIPPED, CANCELLED), nominal_time and "
-                   "complete_time, joined by AND, OR, NOT");
+  runs->add_option(
+      "--filter", o->filter,
+      "conditions on state (UPCOMING, ACTIVE, COMPLETED, SKIPPED, CANCELLED), nominal_time and "
+      "complete_time, joined by AND, OR, NOT");
   runs->add_option("--wait", o->wait,
                    "stay until there is a run, at most so long, e.g. 60s; then fail");
   auto runs_watch = std::make_shared<WatchFlags>();
