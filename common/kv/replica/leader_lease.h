@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "absl/time/time.h"
 #include "common/kv/replica/takeover_timer.h"
@@ -32,6 +33,12 @@ class LeaderLease {
   // For good.
   void End() { until_.store(kEnded); }
 
+  // When the last acknowledged batch was begun; nullopt before the first one and after End.
+  std::optional<absl::Duration> renewed_at() const {
+    const int64_t until = until_.load();
+    if (until == 0 || until == kEnded) return std::nullopt;
+    return absl::Nanoseconds(until) - kLeaseMax;
+  }
   bool Holds(absl::Duration now) const { return absl::ToInt64Nanoseconds(now) < until_.load(); }
 
  private:

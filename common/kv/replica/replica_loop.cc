@@ -71,6 +71,9 @@ ReplicaStatus ReplicaLoop::status() const {
     status.applied_seq = place.position.seq;
     status.log_bytes = place.log_bytes;
     status.log_seq = std::max(status.log_seq, place.position.seq);
+    const auto renewed_at = leader_log_->lease().renewed_at();
+    if (status.role == ReplicaRole::kLeader && renewed_at.has_value())
+      status.unacknowledged = clock_.Elapsed() - *renewed_at;
   }
   return status;
 }

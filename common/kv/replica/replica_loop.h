@@ -47,6 +47,9 @@ struct ReplicaStatus {
   uint64_t applied_seq = 0;    // the copy's
   uint64_t log_bytes = 0;      // bytes of all rows up to it
   absl::Duration behind;       // how long the copy has had less than the log; zero while it leads
+  // How long ago the last acknowledged row was begun; zero unless it leads. A leader appends at
+  // least every kBeatInterval. From kLeaseMax on it answers nothing, and another one may lead.
+  absl::Duration unacknowledged;
   // The newest snapshot's last row and its store time; 0 and InfinitePast if none is known.
   uint64_t snapshot_seq = 0;
   absl::Time snapshot_time = absl::InfinitePast();

@@ -84,6 +84,16 @@ TEST(TakeoverTimer, ReplicaThatGaveUpLeavesTheFirstTryToOthers) {
   EXPECT_TRUE(timer.MayLead(Place(4, 10, RecordKind::kHandover), absl::Seconds(103)));
 }
 
+TEST(LeaderLease, SaysWhenItWasRenewedLast) {
+  LeaderLease lease;
+  EXPECT_FALSE(lease.renewed_at().has_value());
+  lease.Renew(absl::Seconds(10));
+  lease.Renew(absl::Seconds(9));
+  EXPECT_EQ(lease.renewed_at(), absl::Seconds(10));
+  lease.End();
+  EXPECT_FALSE(lease.renewed_at().has_value());
+}
+
 TEST(LeaderLease, HoldsForLessThanTheSilenceThatOthersWait) {
   LeaderLease lease;
   EXPECT_FALSE(lease.Holds(absl::Seconds(1)));

@@ -75,6 +75,11 @@ absl::Duration DurationOf(const google::protobuf::Duration& duration) {
 // A follower that has had fewer rows than the log for this long does not count as ready to lead.
 constexpr absl::Duration kBehindMax = absl::Seconds(1);
 
+// A replica reports itself every ReplicaLoop::kReportInterval, so one that lives has done so within
+// this time.
+constexpr absl::Duration kCandidateAnswerMax = absl::Seconds(3);
+constexpr absl::Duration kAskCandidatesEvery = absl::Milliseconds(100);
+
 // See StoreAdmin::HandOver.
 bool CouldLead(const v1::StoreReplica& replica) {
   return replica.role() == v1::StoreReplica::FOLLOWER && replica.problem().empty() &&
@@ -87,7 +92,7 @@ bool CouldLead(const v1::StoreReplica& replica) {
 absl::StatusOr<std::unique_ptr<Replication>> Replication::Open(const Options& options,
                                                                kv::RocksKvStore::Options rocks,
                                                                Runtime& runtime) {
-  std::unique_ptr<Replication> replication(new Replication());
+  std::unique_ptr<Replication> replication(new Replication(runtime));
   replication->store_id_ = options.store_id;
   ASSIGN_OR_RETURN(auto log, OpenSharedLog(options, runtime));
   replication->log_ = std::move(log);
@@ -113,7 +118,10 @@ absl::StatusOr<std::unique_ptr<Replication>> Replication::Open(const Options& op
   return replication;
 }
 
-Replication::~Replication() = default;
+Replication::Replication(Runtime& runtime)
+    : runtime_(runtime), executor_(runtime.NewExecutor("replication")) {}
+
+Replication::~Replication() { executor_->Stop(); }
 
 absl::StatusOr<std::unique_ptr<kv::SharedLog>> OpenSharedLog(const Replication::Options& options,
                                                              Runtime& runtime) {
@@ -169,22 +177,44 @@ void Replication::GetStatus(std::function<void(absl::StatusOr<v1::StoreReplicati
 }
 
 void Replication::HandOver(std::function<void(absl::Status)> done) {
+  AskCandidates(runtime_.clock().Elapsed(), std::move(done));
+}
+
+void Replication::AskCandidates(absl::Duration since, std::function<void(absl::Status)> done) {
   if (store_->status().role != kv::ReplicaRole::kLeader)
     return done(kv::NotLeader(store_->status().leader_address));
-  ListReplicas([this, done = std::move(done)](
-                   const absl::StatusOr<std::vector<v1::StoreReplica>>& replicas) {
+  const absl::Duration waited = runtime_.clock().Elapsed() - since;
+  ListReplicas([this, since, waited, done = std::move(done)](
+                   const absl::StatusOr<std::vector<v1::StoreReplica>>& replicas) mutable {
     if (!replicas.ok()) return done(replicas.status());
+    bool could_lead = false;
     for (const v1::StoreReplica& replica : *replicas) {
       if (replica.store_id() == store_id_ || !CouldLead(replica)) continue;
-      return store_->HandOver([done] { done(absl::OkStatus()); });
+      could_lead = true;
+      // An older report may be that of a process that has been killed since.
+      if (DurationOf(replica.reported_ago()) < waited)
+        return store_->HandOver([done] { done(absl::OkStatus()); });
     }
-    done(absl::FailedPreconditionError("no other process of the store is ready to lead"));
+    if (!could_lead)
+      return done(absl::FailedPreconditionError("no other process of the store is ready to lead"));
+    if (waited > kCandidateAnswerMax) {
+      return done(absl::FailedPreconditionError(absl::StrCat(
+          "no other process of the store has reported itself as ready to lead within the last ",
+          absl::FormatDuration(kCandidateAnswerMax))));
+    }
+    executor_->PostAfter(kAskCandidatesEvery, [this, since, done = std::move(done)]() mutable {
+      AskCandidates(since, std::move(done));
+    });
   });
 }
 
 std::string Replication::NotReadyReason() const {
   const kv::ReplicaStatus status = store_->status();
-  if (status.role == kv::ReplicaRole::kLeader) return {};
+  if (status.role == kv::ReplicaRole::kLeader) {
+    if (status.unacknowledged < kv::kLeaseMax) return {};
+    return absl::StrCat("replica: the log has acknowledged nothing for ",
+                        absl::FormatDuration(absl::Trunc(status.unacknowledged, absl::Seconds(1))));
+  }
   std::string reason = "replica: does not lead";
   if (!status.leader_address.empty())
     absl::StrAppend(&reason, "; the leader is at ", status.leader_address);

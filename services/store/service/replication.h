@@ -47,20 +47,27 @@ class Replication {
 
   // Reads the log's state and the replicas' reports. Errors as SharedLog::ListReports.
   void GetStatus(std::function<void(absl::StatusOr<v1::StoreReplication>)> done);
-  // Gives the term up if another replica is ready to lead; see StoreAdmin::HandOver.
+  // Gives the term up once another replica has reported, after this call, that it is ready to lead;
+  // see StoreAdmin::HandOver.
   void HandOver(std::function<void(absl::Status)> done);
 
-  // Why this replica serves nobody: it follows, or something stands in its way. Empty if it leads.
+  // Why this replica serves nobody: it follows, something stands in its way, or the log has not
+  // acknowledged a row for kLeaseMax. Empty if it leads.
   std::string NotReadyReason() const;
   // Why this replica could not lead within a moment: it has not read the log to its end, or
   // something stands in its way. Empty if it leads, or follows closely.
   std::string NotInPlaceReason() const;
 
  private:
-  Replication() = default;
+  explicit Replication(Runtime& runtime);
   // By their names, with the age of each report.
   void ListReplicas(std::function<void(absl::StatusOr<std::vector<v1::StoreReplica>>)> done);
 
+  // `since`: Clock::Elapsed at the request; only a report made after it counts.
+  void AskCandidates(absl::Duration since, std::function<void(absl::Status)> done);
+
+  Runtime& runtime_;
+  const std::shared_ptr<Executor> executor_;  // asks again while a handover waits for a candidate
   std::string store_id_;
   std::unique_ptr<kv::SharedLog> log_;
   std::unique_ptr<kv::ReplicatedKvStore> store_;

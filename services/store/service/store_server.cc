@@ -166,7 +166,11 @@ void Follow(Counter& counter, uint64_t count, uint64_t& last) {
 }
 
 std::unique_ptr<Metrics::CollectorHandle> AddReplicaMetrics(Metrics& metrics, StoreServer& server) {
-  Gauge* leads = metrics.GetGauge("escapement_store_leads", "1 while this replica leads.");
+  Gauge* leads = metrics.GetGauge("escapement_store_leads",
+                                  "1 while this replica leads and the log acknowledges its rows.");
+  Gauge* unacknowledged = metrics.GetGauge("escapement_store_unacknowledged_seconds",
+                                           "How long ago the leader began the last row that the "
+                                           "log has acknowledged; 0 unless it leads.");
   Gauge* epoch = metrics.GetGauge("escapement_store_leader_epoch",
                                   "Term of the leader that this replica sees in the log.");
   Gauge* rows =
@@ -179,7 +183,11 @@ std::unique_ptr<Metrics::CollectorHandle> AddReplicaMetrics(Metrics& metrics, St
                                 "Store time since the newest snapshot; only the leader knows it.");
   return metrics.AddCollector([=, &server] {
     const kv::ReplicaStatus status = *server.replica();
-    leads->Set(status.role == kv::ReplicaRole::kLeader ? 1 : 0);
+    // A leader that was cut off must not say that it leads when another one may.
+    const bool leads_now =
+        status.role == kv::ReplicaRole::kLeader && status.unacknowledged < kv::kLeaseMax;
+    leads->Set(leads_now ? 1 : 0);
+    unacknowledged->Set(absl::ToDoubleSeconds(status.unacknowledged));
     epoch->Set(static_cast<double>(status.leader.epoch));
     rows->Set(static_cast<double>(status.log_seq));
     lag->Set(absl::ToDoubleSeconds(status.behind));

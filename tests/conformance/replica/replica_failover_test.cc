@@ -166,9 +166,11 @@ TEST_F(ReplicaFailover, LeaderWithoutTheLogAnswersNoRead) {
   log_a_->AwaitHeldAppends(1);  // a beat
   a_->runtime().Jump(kLeaseMax);
   EXPECT_TRUE(LeaderAddressOf(a_->Get({}).status()).has_value());
+  EXPECT_GE(a_->replicated().status().unacknowledged, kLeaseMax);
   log_a_->Go();
   // No other store has led, so it goes on.
   ASSERT_TRUE(Put(*a_, "b").ok());
+  EXPECT_LT(a_->replicated().status().unacknowledged, kLeaseMax);
   EXPECT_EQ(Keys(*a_), "a b ");
 }
 
