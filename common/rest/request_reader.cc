@@ -322,6 +322,10 @@ nlohmann::ordered_json DetailsOf(const absl::Status& status) {
 
 }  // namespace
 
+std::vector<std::pair<std::string, std::string>> AnswerHeaders() {
+  return {{"Cache-Control", "no-store"}, {"X-Content-Type-Options", "nosniff"}};
+}
+
 int HttpStatusOf(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kOk:
@@ -363,6 +367,7 @@ HttpResponse ErrorAnswerAs(int http_status, const absl::Status& status) {
   HttpResponse response;
   response.status = http_status;
   response.content_type = kJson;
+  response.headers = AnswerHeaders();
   nlohmann::ordered_json error;
   error["code"] = response.status;
   error["message"] = std::string(status.message());

@@ -43,6 +43,10 @@ absl::StatusOr<std::string> ReadRequest(const RestRoute& route, const RestReques
 //
 // Pure.
 
+// Headers of every answer: no cache keeps what a credential was needed for, and no browser takes
+// the answer for anything but its Content-Type.
+std::vector<std::pair<std::string, std::string>> AnswerHeaders();
+
 // The status of google/rpc/code.proto, as its comments name it. OK is 200.
 int HttpStatusOf(absl::StatusCode code);
 

@@ -189,6 +189,7 @@ class RestDoor::Core {
     const std::string bytes(reinterpret_cast<const char*>(slice.begin()), slice.size());
     HttpResponse response;
     response.content_type = "application/json";
+    response.headers = AnswerHeaders();
     auto json = BytesToJson(type, bytes);
     if (!json.ok()) return call.respond(ErrorAnswer(json.status()));
     if (const std::string etag = EtagOf(type, bytes); !etag.empty()) {

@@ -1,5 +1,7 @@
 #include "common/rpc/method_access.h"
 
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -58,6 +60,13 @@ absl::StatusOr<MethodAccess> MethodAccess::Of(const google::protobuf::MethodDesc
   }
   result.resource_path_ =
       ResourcePath(*method.input_type(), PathOf(method.options().GetExtension(google::api::http)));
+  return result;
+}
+
+MethodAccess MethodAccess::OfDoor(std::string name, v1::Access access) {
+  MethodAccess result;
+  result.name_ = std::move(name);
+  result.access_ = std::move(access);
   return result;
 }
 

@@ -1,5 +1,5 @@
-// MethodAccess: the right that an RPC needs, and where its requests name their tenant. Both come
-// from the method's options in the proto.
+// MethodAccess: the right that a call needs, and where its requests name their tenant. For an RPC
+// both come from the method's options in the proto.
 //
 // Threads: immutable.
 
@@ -20,6 +20,9 @@ class MethodAccess {
  public:
   // FAILED_PRECONDITION if the method has no role (escapement.v1.access).
   static absl::StatusOr<MethodAccess> Of(const google::protobuf::MethodDescriptor& method);
+
+  // A call of a door that is no RPC, such as the page's sign-in. Its requests name no resource.
+  static MethodAccess OfDoor(std::string name, v1::Access access);
 
   const std::string& name() const { return name_; }  // "CreateSchedule"
   const v1::Access& access() const { return access_; }

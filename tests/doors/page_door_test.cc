@@ -5,7 +5,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/rest/json_bytes.h"
+#include "escapement/v1/audit_service.pb.h"
 #include "escapement/v1/key_service.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -153,6 +155,72 @@ TEST_F(PageDoorTest, WrongKeysGetNoCookie) {
   EXPECT_EQ(Send("PUT", "/ui/session", {kCsrf}).status, 405);
 }
 
+TEST_F(PageDoorTest, NoCacheKeepsWhatTheApiAnswers) {
+  const std::string cookie = SignIn(AdminKey());
+  const std::string schedules = "/v1/tenants/default/schedules";
+  const std::string ingest = "/v1/tenants/default/events:ingest";
+  for (const auto& [answer, status] : {
+           std::pair{Send("GET", schedules, {{"Cookie", cookie}}), 200},
+           std::pair{Send("GET", schedules + "/none", {{"Cookie", cookie}}), 404},
+           std::pair{Send("GET", schedules, {{"Cookie", "escapement=none"}}), 401},
+           std::pair{Send("POST", schedules, {{"Cookie", cookie}}), 403},
+           std::pair{Send("POST", schedules, {{"Cookie", cookie}, kCsrf}, "{"), 400},
+           std::pair{Send("POST", ingest, {{"Cookie", cookie}, kCsrf}, "{}"), 200},
+           std::pair{Send("POST", ingest, {{"Cookie", cookie}}, "{}"), 403},
+           std::pair{Send("GET", "/ui/session", {{"Cookie", cookie}}), 200},
+           std::pair{Send("GET", "/ui/session", {{"Cookie", "escapement=none"}}), 401},
+       }) {
+    EXPECT_EQ(answer.status, status) << answer.body;
+    EXPECT_EQ(answer.Header("cache-control"), "no-store") << status;
+    EXPECT_EQ(answer.Header("x-content-type-options"), "nosniff") << status;
+  }
+}
+
+// With a process of its own, since the address must wait afterwards.
+TEST_F(PageDoorTest, FailedSignInsAreAuditedAndThenMustWait) {
+  SecuredStandalone standalone("sign-in");
+  ASSERT_TRUE(standalone.Start().ok());
+  const auto sign_in = [&](const std::string& key) {
+    return standalone.Http({.method = "POST",
+                            .path = "/ui/session",
+                            .headers = {kCsrf},
+                            .body = json({{"key", key}}).dump()},
+                           "");
+  };
+  EXPECT_EQ(sign_in(AdminKey()).status, 200);
+  const std::string wrong = AdminKey().substr(0, AdminKey().size() - 1) + "8";
+  HttpAnswer answer = sign_in(wrong);
+  for (int failures = 1; answer.status == 401 && failures < 100; ++failures)
+    answer = sign_in(wrong);
+  EXPECT_EQ(answer.status, 429) << answer.body;
+  EXPECT_EQ(Reason(answer), "TOO_MANY_FAILURES");
+  EXPECT_NE(answer.Header("retry-after"), "");
+  EXPECT_EQ(sign_in(AdminKey()).status, 429) << "right and wrong keys must not be told apart";
+  EXPECT_EQ(standalone.Http({.path = "/v1/tenants"}, standalone.admin()).status, 200);
+
+  const std::string http = standalone.platform().http_address("standalone");
+  const auto counted = [&http](const std::string& code) {
+    return integration::MetricOf(http, absl::StrCat("escapement_rpc_handled_total{code=\"", code,
+                                                    "\",method=\"ui/SignIn\"}"));
+  };
+  EXPECT_EQ(counted("OK"), 1);
+  EXPECT_GE(counted("UNAUTHENTICATED"), 1);
+  EXPECT_GE(counted("RESOURCE_EXHAUSTED"), 2);
+  v1::ListAuditEntriesRequest list;
+  list.set_parent("tenants/-");
+  list.set_filter("method = SignIn AND result = UNAUTHENTICATED");
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  absl::StatusOr<v1::ListAuditEntriesResponse> entries;
+  do {
+    entries = standalone.Call<v1::ListAuditEntriesResponse>("ListAuditEntries", list);
+    ASSERT_TRUE(entries.ok()) << entries.status();
+  } while (entries->audit_entries().empty() && absl::Now() < deadline);
+  ASSERT_FALSE(entries->audit_entries().empty());
+  EXPECT_EQ(entries->audit_entries(0).principal(), "unknown");
+  EXPECT_EQ(entries->audit_entries(0).reason(), "CREDENTIAL_INVALID");
+  EXPECT_THAT(entries->audit_entries(0).source(), StartsWith("127.0.0.1:"));
+}
+
 TEST_F(PageDoorTest, SignOutEndsBothCookies) {
   const HttpAnswer answer = Send("DELETE", "/ui/session", {kCsrf});
   EXPECT_EQ(answer.status, 200);
@@ -181,7 +249,7 @@ TEST_F(PageDoorTest, OnlyCallersOfAllTenantsSeeThePlatform) {
   const v1::ApiKey key = standalone_->NewKey("tenants/default", Access::ADMIN);
   ASSERT_TRUE(standalone_->AwaitAnswer("Bearer " + key.secret(), "").ok());
   EXPECT_EQ(Reason(Send("GET", "/ui/platform", {{"Cookie", SignIn(key.secret())}})),
-            "ALL_TENANTS_REQUIRED");
+            "NEEDS_ALL_TENANTS");
   EXPECT_EQ(Send("GET", "/ui/platform").status, 401);
   const json platform =
       json::parse(Send("GET", "/ui/platform", {{"Cookie", SignIn(AdminKey())}}).body);

@@ -184,7 +184,8 @@ class NdjsonIngest final : public grpc::ClientBidiReactor<v1::IngestRequest, v1:
   }
 
   void BeginOnce() {
-    if (!std::exchange(begun_, true)) http_->Begin({.content_type = std::string(kType)});
+    if (!std::exchange(begun_, true))
+      http_->Begin({.content_type = std::string(kType), .headers = rest::AnswerHeaders()});
   }
 
   // The client has gone.

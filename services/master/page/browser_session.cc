@@ -1,5 +1,7 @@
 #include "services/master/page/browser_session.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
@@ -105,6 +107,40 @@ std::string BeginSessionCookie(const HttpRequest& request, absl::string_view cre
 std::vector<std::string> EndSessionCookies() {
   return {CookieText(kSecureName, "", true, absl::ZeroDuration()),
           CookieText(kPlainName, "", false, absl::ZeroDuration())};
+}
+
+namespace {
+
+// What the failures of the client at `peer` are counted by.
+std::string AddressOf(absl::string_view peer) {
+  absl::string_view host = peer.substr(0, peer.rfind(':'));
+  if (!absl::ConsumePrefix(&host, "[")) return std::string(host);
+  absl::ConsumeSuffix(&host, "]");
+  in6_addr address;
+  const std::string text(host.substr(0, host.find('%')));
+  if (inet_pton(AF_INET6, text.c_str(), &address) != 1 || IN6_IS_ADDR_V4MAPPED(&address))
+    return text;
+  return std::string(reinterpret_cast<const char*>(address.s6_addr), 8);
+}
+
+}  // namespace
+
+absl::Duration SignInLimit::WaitOf(absl::string_view peer, absl::Time now) {
+  const auto found = failures_.find(AddressOf(peer));
+  return found == failures_.end() ? absl::ZeroDuration() : found->second.NextAt(now) - now;
+}
+
+void SignInLimit::NoteFailure(absl::string_view peer, absl::Time now) {
+  const std::string address = AddressOf(peer);
+  if (failures_.size() >= kAddressesMax && !failures_.contains(address)) MakeRoom();
+  failures_.try_emplace(address, 1 / absl::ToDoubleSeconds(kFailureEvery), kFailuresAtOnce)
+      .first->second.Take(1, now);
+}
+
+void SignInLimit::MakeRoom() {
+  failures_.erase(std::min_element(
+      failures_.begin(), failures_.end(),
+      [](const auto& a, const auto& b) { return a.second.tat() < b.second.tat(); }));
 }
 
 }  // namespace escapement::master

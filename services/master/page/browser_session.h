@@ -6,12 +6,15 @@
 // (SameSite=Strict). It is named "__Host-escapement" and Secure if the client speaks TLS, to this
 // server or to a proxy that says so; otherwise "escapement".
 //
+// SignInLimit slows down clients that try wrong credentials.
+//
 // Pure.
 
 #ifndef SERVICES_MASTER_PAGE_BROWSER_SESSION_H_
 #define SERVICES_MASTER_PAGE_BROWSER_SESSION_H_
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/rate_limit.h"
 #include "common/http/http_server.h"
 
 namespace escapement::master {
@@ -53,6 +57,28 @@ bool IsCookieValue(absl::string_view credential);
 std::string BeginSessionCookie(const HttpRequest& request, absl::string_view credential);
 // Ends both forms, so that no session outlives a change from one to the other.
 std::vector<std::string> EndSessionCookies();
+
+// Bounds the failed sign-ins of each client address: so many at once, then one in kFailureEvery.
+// IPv6 addresses of one /64 count as one, since a host can have all of them.
+class SignInLimit {
+ public:
+  static constexpr uint64_t kFailuresAtOnce = 10;
+  static constexpr absl::Duration kFailureEvery = absl::Seconds(10);
+  // Further addresses take the place of those that may try again soonest.
+  static constexpr size_t kAddressesMax = 10'000;
+
+  // How long the client at `peer` ("ip:port", IPv6 in brackets) must wait before its next try; 0:
+  // not at all. Times are those of any clock.
+  absl::Duration WaitOf(absl::string_view peer, absl::Time now);
+  void NoteFailure(absl::string_view peer, absl::Time now);
+
+  size_t addresses() const { return failures_.size(); }
+
+ private:
+  void MakeRoom();
+
+  std::map<std::string, RateLimit> failures_;  // by address
+};
 
 }  // namespace escapement::master
 

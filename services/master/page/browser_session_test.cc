@@ -113,5 +113,43 @@ TEST(BrowserSessionTest, OnlyCredentialsFitIntoACookie) {
   EXPECT_FALSE(IsCookieValue(std::string(kSessionCredentialBytesMax + 1, 'a')));
 }
 
+constexpr absl::Time kStart = absl::UnixEpoch();
+
+void Fail(SignInLimit& limit, const std::string& peer) {
+  for (uint64_t i = 0; i < SignInLimit::kFailuresAtOnce; ++i) limit.NoteFailure(peer, kStart);
+}
+
+TEST(SignInLimitTest, AddressMustWaitAfterFailures) {
+  SignInLimit limit;
+  for (uint64_t i = 0; i < SignInLimit::kFailuresAtOnce; ++i) {
+    EXPECT_EQ(limit.WaitOf("192.0.2.1:1", kStart), absl::ZeroDuration());
+    limit.NoteFailure(absl::StrCat("192.0.2.1:", i), kStart);
+  }
+  EXPECT_EQ(limit.WaitOf("192.0.2.1:1", kStart), SignInLimit::kFailureEvery);
+  EXPECT_EQ(limit.WaitOf("192.0.2.2:1", kStart), absl::ZeroDuration());
+  const absl::Time later = kStart + SignInLimit::kFailureEvery;
+  EXPECT_EQ(limit.WaitOf("192.0.2.1:1", later), absl::ZeroDuration());
+  limit.NoteFailure("192.0.2.1:1", later);
+  EXPECT_EQ(limit.WaitOf("192.0.2.1:1", later), SignInLimit::kFailureEvery);
+}
+
+TEST(SignInLimitTest, NetworkOfOneHostCountsAsOneAddress) {
+  SignInLimit limit;
+  Fail(limit, "[2001:db8:0:1::1]:1");
+  EXPECT_GT(limit.WaitOf("[2001:db8:0:1:2:3:4:5]:1", kStart), absl::ZeroDuration());
+  EXPECT_EQ(limit.WaitOf("[2001:db8:0:2::1]:1", kStart), absl::ZeroDuration());
+  Fail(limit, "[::ffff:192.0.2.1]:1");
+  EXPECT_EQ(limit.WaitOf("[::ffff:192.0.2.2]:1", kStart), absl::ZeroDuration());
+}
+
+TEST(SignInLimitTest, ManyAddressesForgetTheOneThatFailedLeast) {
+  SignInLimit limit;
+  Fail(limit, "192.0.2.1:1");
+  for (size_t i = 0; i < SignInLimit::kAddressesMax + 10; ++i)
+    limit.NoteFailure(absl::StrCat("host", i, ":1"), kStart);
+  EXPECT_EQ(limit.addresses(), SignInLimit::kAddressesMax);
+  EXPECT_GT(limit.WaitOf("192.0.2.1:1", kStart), absl::ZeroDuration());
+}
+
 }  // namespace browser_session_test
 }  // namespace escapement::master

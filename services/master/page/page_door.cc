@@ -9,15 +9,12 @@
 #include "absl/time/time.h"
 #include "common/base/bounded_json.h"
 #include "common/base/key_codec.h"
-#include "common/base/status_macros.h"
 #include "common/http/header_grammar.h"
 #include "common/lease/lease_table.h"
 #include "common/rest/json_bytes.h"
 #include "common/rest/request_reader.h"
 #include "common/status/errors.h"
-#include "escapement/v1/tenant_service.pb.h"
 #include "nlohmann/json.hpp"
-#include "services/master/page/browser_session.h"
 
 namespace escapement::master {
 
@@ -38,7 +35,7 @@ constexpr char kContentSecurityPolicy[] =
 
 HttpResponse JsonAnswer(const json& body) {
   return {.content_type = "application/json",
-          .headers = {{"Cache-Control", "no-store"}, {"X-Content-Type-Options", "nosniff"}},
+          .headers = rest::AnswerHeaders(),
           .body = body.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"};
 }
 
@@ -87,6 +84,14 @@ HttpResponse ShowFile(const HttpRequest& request) {
   // Another version's page asks during an upgrade: it gets this version's file, which it must not
   // keep.
   return FileAnswer(request, *file, path.substr(0, slash) == PageVersion());
+}
+
+MethodAccess CallOfPage(const char* name, bool all_tenants, bool audited) {
+  v1::Access access;
+  access.set_role(v1::Access::VIEWER);
+  access.set_all_tenants(all_tenants);
+  access.set_audited(audited);
+  return MethodAccess::OfDoor(name, std::move(access));
 }
 
 json Show(const Caller& caller) {
@@ -163,13 +168,18 @@ class PlatformReader : public std::enable_shared_from_this<PlatformReader> {
 
 }  // namespace
 
-PageDoor::PageDoor(CallGate& gate, kv::KvStore& store, std::vector<std::string> cors_origins)
-    : gate_(gate), store_(store), cors_origins_(std::move(cors_origins)) {}
+PageDoor::PageDoor(CallGate& gate, kv::KvStore& store, Runtime& runtime, Metrics& metrics,
+                   std::vector<std::string> cors_origins)
+    : gate_(gate),
+      store_(store),
+      clock_(runtime.clock()),
+      metrics_(metrics, runtime.clock()),
+      cors_origins_(std::move(cors_origins)),
+      sign_in_(CallOfPage("SignIn", false, true)),
+      get_session_(CallOfPage("GetSession", false, false)),
+      get_platform_(CallOfPage("GetPlatform", true, false)) {}
 
-absl::Status PageDoor::AddTo(HttpServer& http) {
-  const auto* service = v1::Tenant::descriptor()->file()->FindServiceByName("TenantService");
-  ASSIGN_OR_RETURN(auto least, MethodAccess::Of(*service->FindMethodByName("ListTenants")));
-  least_ = std::make_unique<const MethodAccess>(std::move(least));
+void PageDoor::AddTo(HttpServer& http) {
   http.RouteSync("GET", "/ui", ShowFile);
   http.RouteSync("GET", "/ui/", ShowFile);
   http.Route("", "/ui/session", [this](HttpRequest request, HttpResponder respond) {
@@ -178,20 +188,23 @@ absl::Status PageDoor::AddTo(HttpServer& http) {
   http.Route("GET", "/ui/platform", [this](HttpRequest request, HttpResponder respond) {
     ShowPlatform(std::move(request), std::move(respond));
   });
-  return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<const Caller>> PageDoor::Identify(const HttpRequest& request) const {
-  return gate_.Admit(*least_, {.authorization = request.Header("authorization"),
-                               .source = request.peer,
-                               .client_names = request.client_names});
+PageDoor::Admitted PageDoor::Admit(const MethodAccess& method, const HttpRequest& request) {
+  MethodMetrics& metrics = metrics_.Of("/ui/" + method.name());
+  const absl::Duration began = metrics.Now();
+  Admitted caller = gate_.Admit(method, {.authorization = request.Header("authorization"),
+                                         .source = request.peer,
+                                         .client_names = request.client_names});
+  metrics.Answered(caller.status().code(), began);
+  return caller;
 }
 
 void PageDoor::Session(HttpRequest request, const HttpResponder& respond) {
   if (request.method == "GET") {
     if (auto status = AdmitBrowser(cors_origins_, request); !status.ok())
       return respond(rest::ErrorAnswer(status));
-    const auto caller = Identify(request);
+    const auto caller = Admit(get_session_, request);
     return respond(caller.ok() ? JsonAnswer(Show(**caller)) : rest::ErrorAnswer(caller.status()));
   }
   if (IsCrossOrigin(request) || request.Header(kCsrfHeader).empty()) {
@@ -216,25 +229,39 @@ void PageDoor::SignIn(const HttpRequest& request, const HttpResponder& respond) 
         InvalidField("key", absl::StrCat("must be an API key or a token of at most ",
                                          kSessionCredentialBytesMax, " characters"))));
   }
-  const std::string header = absl::StrCat("Bearer ", *credential);
-  const auto caller =
-      gate_.Admit(*least_, {.authorization = header, .source = request.peer, .client_names = {}});
+  const auto caller = AdmitSignIn(request, *credential);
   if (!caller.ok()) return respond(rest::ErrorAnswer(caller.status()));
   HttpResponse response = JsonAnswer(Show(**caller));
   response.headers.emplace_back("Set-Cookie", BeginSessionCookie(request, *credential));
   respond(std::move(response));
 }
 
+PageDoor::Admitted PageDoor::AdmitSignIn(const HttpRequest& request,
+                                         const std::string& credential) {
+  const absl::Time now = absl::UnixEpoch() + clock_.Elapsed();
+  if (const absl::Duration wait = failures_.WaitOf(request.peer, now);
+      wait > absl::ZeroDuration()) {
+    metrics_.Of("/ui/" + sign_in_.name()).Refused(absl::StatusCode::kResourceExhausted);
+    return ResourceExhausted("TOO_MANY_FAILURES", "too many sign-ins from this address have failed",
+                             wait);
+  }
+  HttpRequest head;
+  head.headers = {{"authorization", "Bearer " + credential}};
+  head.peer = request.peer;
+  Admitted caller = Admit(sign_in_, head);
+  if (caller.ok()) {
+    gate_.OnAnswered(sign_in_, **caller, "", "", absl::OkStatus());
+  } else if (absl::IsUnauthenticated(caller.status())) {
+    failures_.NoteFailure(request.peer, now);
+  }
+  return caller;
+}
+
 void PageDoor::ShowPlatform(HttpRequest request, HttpResponder respond) {
   if (auto status = AdmitBrowser(cors_origins_, request); !status.ok())
     return respond(rest::ErrorAnswer(status));
-  const auto caller = Identify(request);
+  const auto caller = Admit(get_platform_, request);
   if (!caller.ok()) return respond(rest::ErrorAnswer(caller.status()));
-  if (!(*caller)->tenant.empty()) {
-    return respond(rest::ErrorAnswer(
-        MakeError(absl::StatusCode::kPermissionDenied, "ALL_TENANTS_REQUIRED",
-                  "only callers of all tenants may see the platform's instances")));
-  }
   std::make_shared<PlatformReader>(store_, std::move(respond))->ReadNext();
 }
 

@@ -7,7 +7,9 @@
 //   DELETE /ui/session           signs out
 //   GET    /ui/platform          instances and the leases that they own; for callers of all tenants
 //
-// The gate decides who the caller is. The rest of the page's data comes from REST.
+// The gate decides who the caller is. The rest of the page's data comes from REST. Sign-ins are
+// audited as "SignIn"; after failures the client's address must wait (SignInLimit). The calls are
+// counted as the methods ui/SignIn, ui/GetSession and ui/GetPlatform of CallMetrics.
 //
 // Threads: the HTTP server's.
 
@@ -24,29 +26,40 @@
 #include "common/http/http_server.h"
 #include "common/kv/kv_store.h"
 #include "common/rpc/call_gate.h"
+#include "common/rpc/grpc_server.h"
 #include "common/rpc/method_access.h"
+#include "common/runtime/runtime.h"
+#include "services/master/page/browser_session.h"
 
 namespace escapement::master {
 
 class PageDoor {
  public:
-  // Both outlive it. `cors_origins` as in RestDoor.
-  PageDoor(CallGate& gate, kv::KvStore& store, std::vector<std::string> cors_origins);
+  // All outlive it. `cors_origins` as in RestDoor.
+  PageDoor(CallGate& gate, kv::KvStore& store, Runtime& runtime, Metrics& metrics,
+           std::vector<std::string> cors_origins);
 
   // The door must outlive the server's thread.
-  absl::Status AddTo(HttpServer& http);
+  void AddTo(HttpServer& http);
 
  private:
   void Session(HttpRequest request, const HttpResponder& respond);
   void SignIn(const HttpRequest& request, const HttpResponder& respond);
   void ShowPlatform(HttpRequest request, HttpResponder respond);
-  absl::StatusOr<std::shared_ptr<const Caller>> Identify(const HttpRequest& request) const;
+  using Admitted = absl::StatusOr<std::shared_ptr<const Caller>>;
+  // Asks the gate, and counts the call.
+  Admitted Admit(const MethodAccess& method, const HttpRequest& request);
+  Admitted AdmitSignIn(const HttpRequest& request, const std::string& credential);
 
   CallGate& gate_;
   kv::KvStore& store_;
+  Clock& clock_;
+  CallMetrics metrics_;
   const std::vector<std::string> cors_origins_;
-  // A method that every caller may call.
-  std::unique_ptr<const MethodAccess> least_;
+  const MethodAccess sign_in_;
+  const MethodAccess get_session_;
+  const MethodAccess get_platform_;
+  SignInLimit failures_;
 };
 
 // The files of the page (//web), joined and packed by gzip at build time.

@@ -106,8 +106,8 @@ absl::Status HostedMaster::AddHttpRoutes(HttpServer& http,
       std::move(routes), std::move(in_process),
       rest::RestDoor::Options{.cors_origins = origins, .admit = admit});
   rest_->AddTo(http);
-  page_ = std::make_unique<PageDoor>(gate_.gate(), store_, origins);
-  RETURN_IF_ERROR(page_->AddTo(http));
+  page_ = std::make_unique<PageDoor>(gate_.gate(), store_, runtime_, metrics_, origins);
+  page_->AddTo(http);
   AddDescription(http);
   return absl::OkStatus();
 }
