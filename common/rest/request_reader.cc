@@ -1,9 +1,11 @@
 #include "common/rest/request_reader.h"
 
 #include <google/protobuf/descriptor.h>
+#include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/message.h>
 #include <google/protobuf/util/field_mask_util.h>
 #include <google/protobuf/util/json_util.h>
+#include <google/protobuf/wire_format_lite.h>
 
 #include <algorithm>
 #include <cmath>
@@ -37,6 +39,7 @@ using google::protobuf::EnumValueDescriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
+using google::protobuf::internal::WireFormatLite;
 
 constexpr const char* kUnreadable = "has a control character or invalid UTF-8";
 
@@ -242,6 +245,35 @@ absl::Status SetFromHeader(Message& owner, absl::string_view name, absl::string_
   return absl::OkStatus();
 }
 
+// Sets the field of a variable of the path, unless the body has given it another value.
+absl::Status SetFromPath(Message& request, const std::string& path, const std::string& value) {
+  const Message* owner = &request;
+  const std::vector<std::string> names = absl::StrSplit(path, '.');
+  for (size_t i = 0; i + 1 < names.size(); ++i) {
+    owner = &owner->GetReflection()->GetMessage(*owner,
+                                                owner->GetDescriptor()->FindFieldByName(names[i]));
+  }
+  const FieldDescriptor* field = owner->GetDescriptor()->FindFieldByName(names.back());
+  const std::string given = owner->GetReflection()->GetString(*owner, field);
+  if (!given.empty() && given != value)
+    return InvalidField(path, absl::StrCat("differs from the path, which says ", value));
+  return SetPath(request, path, value);
+}
+
+// True if the bytes of a message of the type have one of the variables' fields.
+bool HasFieldOf(const Descriptor& type, const RestRequest& rest, const std::string& bytes) {
+  google::protobuf::io::CodedInputStream input(reinterpret_cast<const uint8_t*>(bytes.data()),
+                                               static_cast<int>(bytes.size()));
+  for (uint32_t tag = input.ReadTag(); tag != 0; tag = input.ReadTag()) {
+    const FieldDescriptor* field = type.FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
+    for (const auto& [path, value] : rest.bindings) {
+      if (field != nullptr && field->name() == path.substr(0, path.find('.'))) return true;
+    }
+    if (!WireFormatLite::SkipField(&input, tag)) return true;
+  }
+  return false;
+}
+
 bool HasStringField(const Descriptor* message, const std::string& name) {
   const FieldDescriptor* field = message->FindFieldByName(name);
   return field != nullptr && field->type() == FieldDescriptor::TYPE_STRING && !field->is_repeated();
@@ -276,9 +308,10 @@ absl::StatusOr<std::string> ReadRequest(const RestRoute& route, const RestReques
   ASSIGN_OR_RETURN(
       std::string body,
       ReadBody(whole ? &type : (field == nullptr ? nullptr : field->message_type()), rest.body));
-  // A whole body goes on as it is, with the rest behind it, unless a header must be compared with
-  // it.
-  const bool compared = !rest.idempotency_key.empty() || !rest.if_match.empty();
+  // A whole body goes on as it is, with the rest behind it, unless a header or the path must be
+  // compared with it.
+  const bool compared = !rest.idempotency_key.empty() || !rest.if_match.empty() ||
+                        (whole && HasFieldOf(type, rest, body));
   if (!whole || compared) {
     Message* owner = request.get();
     if (field != nullptr) owner = request->GetReflection()->MutableMessage(owner, field);
@@ -287,7 +320,8 @@ absl::StatusOr<std::string> ReadRequest(const RestRoute& route, const RestReques
   }
   RETURN_IF_ERROR(ReadQuery(route, rest.query, *request));
   RETURN_IF_ERROR(ReadHeaders(route, rest, *request));
-  for (const auto& [path, value] : rest.bindings) RETURN_IF_ERROR(SetPath(*request, path, value));
+  for (const auto& [path, value] : rest.bindings)
+    RETURN_IF_ERROR(SetFromPath(*request, path, value));
   // On the wire, a later value of a field replaces an earlier one.
   if (!request->AppendToString(&body)) return absl::InternalError("the request is too large");
   return body;

@@ -1,6 +1,6 @@
 // ReadRequest: makes the request of an RPC from path, query and JSON body.
 //
-//   - Variables of the path win over everything else.
+//   - A field that the path gives may stand in the body, too, but not with another value.
 //   - The body is read by protobuf's JSON parser: lowerCamelCase or the proto's own names, unknown
 //     fields refused, 64-bit integers as strings or numbers.
 //   - With body "*" there is no query. Otherwise each query parameter names a field: "pageSize=10",

@@ -85,14 +85,15 @@ TEST(ReadRequest, UpdateMaskIsUnderstoodInBothSpellings) {
   EXPECT_EQ(request->schedule().name(), "tenants/a/schedules/b");
 }
 
-TEST(ReadRequest, PathWinsOverTheBody) {
-  const auto request =
-      Read<v1::PauseScheduleRequest>({.method = "POST",
-                                      .path = "/v1/tenants/a/schedules/b:pause",
-                                      .body = R"({"name":"tenants/x/schedules/y","reason":"r"})"});
-  ASSERT_TRUE(request.ok()) << request.status();
-  EXPECT_EQ(request->name(), "tenants/a/schedules/b");
-  EXPECT_EQ(request->reason(), "r");
+TEST(ReadRequest, BodyThatContradictsThePathIsRefused) {
+  Call update = {.method = "PATCH", .path = "/v1/tenants/a/schedules/b"};
+  Call pause = {.method = "POST", .path = "/v1/tenants/a/schedules/b:pause"};
+  update.body = pause.body = R"({"name":"tenants/a/schedules/b"})";
+  EXPECT_EQ(Read<v1::UpdateScheduleRequest>(update)->schedule().name(), "tenants/a/schedules/b");
+  EXPECT_EQ(Read<v1::PauseScheduleRequest>(pause)->name(), "tenants/a/schedules/b");
+  update.body = pause.body = R"({"name":"tenants/a/schedules/c"})";
+  EXPECT_EQ(BadField<v1::UpdateScheduleRequest>(update), "schedule.name");
+  EXPECT_EQ(BadField<v1::PauseScheduleRequest>(pause), "name");
 }
 
 TEST(ReadRequest, RefusesByFieldName) {
