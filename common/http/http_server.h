@@ -63,7 +63,8 @@ class HttpStream {
   virtual ~HttpStream() = default;
 
   // Calls `done` with the next bytes of the body, or "" at its end. CANCELLED: the client has gone,
-  // or has sent nothing for read_timeout. One read at a time.
+  // or has sent nothing for read_timeout. DEADLINE_EXCEEDED: it sends too slowly
+  // (stream_bytes_min); the stream can still be answered. One read at a time.
   virtual void Read(std::function<void(absl::StatusOr<std::string>)> done) = 0;
 
   // Status and headers of the answer; the body is ignored. Once, before the first Write.
@@ -103,7 +104,11 @@ class HttpServer {
     // The time limit of a request from its first byte to its last one, and of the TLS handshake.
     absl::Duration read_timeout = absl::Seconds(15);
     absl::Duration idle_timeout = absl::Seconds(60);   // between two requests
-    absl::Duration write_timeout = absl::Seconds(15);  // to write a response
+    absl::Duration write_timeout = absl::Seconds(15);  // to write a response, or a piece of it
+    // A stream must have got so many bytes whenever its reads have waited for this time in all.
+    // Else a client could keep a connection with one byte in each read_timeout.
+    size_t stream_bytes_min = 600;
+    absl::Duration stream_bytes_within = absl::Seconds(60);
   };
 
   explicit HttpServer(Options options);

@@ -257,6 +257,30 @@ TEST(HttpServer, StreamsOfOneClientLeaveRoomForOthers) {
   }
 }
 
+TEST(HttpServer, StreamThatTricklesIsEnded) {
+  HttpServer server({.stream_bytes_min = 100, .stream_bytes_within = absl::ZeroDuration()});
+  server.RouteStream("POST", "/v1/", ":read", [](HttpRequest, std::shared_ptr<HttpStream> stream) {
+    stream->Read([stream](const absl::StatusOr<std::string>& piece) {
+      EXPECT_TRUE(piece.ok()) << piece.status();
+      stream->Read([stream](const absl::StatusOr<std::string>& next) {
+        if (absl::IsDeadlineExceeded(next.status())) return stream->Refuse({.status = 408});
+        EXPECT_EQ(next.value_or("error"), "");
+        stream->Begin({});
+        stream->End();
+      });
+    });
+  });
+  ASSERT_TRUE(server.Start().ok());
+  Clients clients(server.port());
+  const std::string head =
+      "POST /v1/a:read HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+  EXPECT_THAT(Clients::Read(clients.Connect("127.0.0.1", head + "3\r\nabc\r\n"), "\r\n\r\n"),
+              StartsWith("HTTP/1.1 408"));
+  const std::string enough = "64\r\n" + std::string(100, 'x') + "\r\n0\r\n\r\n";
+  EXPECT_THAT(Clients::Read(clients.Connect("127.0.0.1", head + enough), "\r\n\r\n"),
+              StartsWith("HTTP/1.1 200"));
+}
+
 TEST(HttpServer, ClientWithMostConnectionsGivesWay) {
   HttpServer server({.connections_max = 4});
   server.RouteSync("GET", "/healthz", [](const HttpRequest&) { return HttpResponse(); });

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/http/connection_stream.h"
 #include "common/http/header_grammar.h"
 
@@ -369,22 +370,40 @@ class Session::Stream final : public HttpStream,
     const auto session = Alive();
     if (session == nullptr) return done(Gone());
     if (parser_.is_done()) return done(std::string());
+    if (too_slow_) return done(TooSlow());
     auto piece = std::make_shared<std::string>(kPieceBytes, '\0');
     parser_.get().body().data = piece->data();
     parser_.get().body().size = piece->size();
     session->stream_.expires_after(Chrono(session->host_->options().read_timeout));
+    const auto began = std::chrono::steady_clock::now();
     http::async_read_some(session->stream_, session->buffer_, parser_,
-                          [self = shared_from_this(), session, piece, done = std::move(done)](
-                              beast::error_code error, size_t) mutable {
+                          [self = shared_from_this(), session, piece, began,
+                           done = std::move(done)](beast::error_code error, size_t) mutable {
                             if (error && error != http::error::need_buffer) {
                               self->Break();
                               return done(absl::CancelledError(error.message()));
                             }
                             piece->resize(piece->size() - self->parser_.get().body().size);
                             session->streamed_ = session->host_->NextTurn();
+                            self->CountProgress(session->host_->options(), piece->size(),
+                                                std::chrono::steady_clock::now() - began);
                             if (piece->empty()) return self->ReadPiece(std::move(done));
                             done(std::move(*piece));
                           });
+  }
+
+  void CountProgress(const HttpServer::Options& options, size_t bytes,
+                     std::chrono::steady_clock::duration waited) {
+    bytes_ += bytes;
+    waited_ += absl::FromChrono(waited);
+    if (bytes == 0 || waited_ < options.stream_bytes_within) return;
+    too_slow_ = bytes_ < options.stream_bytes_min;
+    bytes_ = 0;
+    waited_ = absl::ZeroDuration();
+  }
+
+  static absl::Status TooSlow() {
+    return absl::DeadlineExceededError("the client sends too slowly");
   }
 
   void BeginAnswer(const HttpResponse& head) {
@@ -457,6 +476,10 @@ class Session::Stream final : public HttpStream,
   std::deque<Pending> writes_;
   bool writing_ = false;
   bool ended_ = false;
+  // Of the body, since the last look at the client's progress.
+  size_t bytes_ = 0;
+  absl::Duration waited_;  // in reads
+  bool too_slow_ = false;
   std::atomic<bool> over_{false};  // written on the io thread; the destructor runs on any
 };
 

@@ -3,7 +3,8 @@
 // A request becomes the message of its RPC (request_reader.h) and goes through the server's own
 // in-process channel, so validation, deadlines, credentials and errors are those of the gRPC door.
 //
-// - Answers are application/json with status 200, packed by gzip if the client accepts it.
+// - Answers are application/json with status 200, packed by gzip if the client accepts it. No cache
+//   may keep them (Cache-Control: no-store).
 // - A message with an etag has a weak ETag: the etag, a dot, and a hash of the JSON, so it changes
 //   whenever anything that is shown changes. A GET whose If-None-Match has it is answered with 304.
 // - If-Match takes this ETag, the etag itself, a list of them, or "*". Only the etag counts.

@@ -110,12 +110,26 @@ class NdjsonIngest final : public grpc::ClientBidiReactor<v1::IngestRequest, v1:
     http_->Read([self = shared_from_this()](absl::StatusOr<std::string> piece) {
       self->Post([piece = std::move(piece)](NdjsonIngest& self) {
         self.reading_ = false;
+        if (absl::IsDeadlineExceeded(piece.status())) return self.EndAsTooSlow();
         if (!piece.ok()) return self.Abandon();
         self.body_ended_ = piece->empty();
         self.lines_.Add(*piece);
         self.Step();
       });
     });
+  }
+
+  // What came as whole lines is ingested and answered.
+  void EndAsTooSlow() {
+    too_slow_ = MakeError(absl::StatusCode::kDeadlineExceeded, "STREAM_TOO_SLOW",
+                          "the lines come too slowly; send single events by POST …/events");
+    if (!begun_ && sent_.empty() && filling_.lines() == 0) {
+      Abandon();
+      return http_->Refuse(rest::ErrorAnswerAs(408, too_slow_));
+    }
+    body_ended_ = true;
+    lines_ = NdjsonLines();
+    Step();
   }
 
   void Send() {
@@ -178,6 +192,10 @@ class NdjsonIngest final : public grpc::ClientBidiReactor<v1::IngestRequest, v1:
   void Finish() {
     WriteAnswers();
     if (writing_) return;
+    if (!too_slow_.ok()) {
+      answer_ = rest::ErrorAnswer(std::exchange(too_slow_, absl::OkStatus())).body;
+      return WriteAnswers();
+    }
     done_ = true;
     BeginOnce();
     http_->End();
@@ -207,7 +225,8 @@ class NdjsonIngest final : public grpc::ClientBidiReactor<v1::IngestRequest, v1:
   NdjsonBatch filling_;
   std::deque<Sent> sent_;  // in the order of their lines
   uint64_t last_number_ = 0;
-  std::string answer_;  // not written yet
+  std::string answer_;     // not written yet
+  absl::Status too_slow_;  // the last line of the answer; OK: none
   bool body_ended_ = false;
   bool reading_ = false;
   bool sending_ = false;
