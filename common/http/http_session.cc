@@ -476,7 +476,7 @@ class Session::Stream final : public HttpStream,
   std::deque<Pending> writes_;
   bool writing_ = false;
   bool ended_ = false;
-  // Of the body, since the last look at the client's progress.
+  // Bytes of the body since the last look at the progress.
   size_t bytes_ = 0;
   absl::Duration waited_;  // in reads
   bool too_slow_ = false;

@@ -39,7 +39,8 @@ const std::vector<std::string>& Targets() {
       R"(kafka { brokers: "127.0.0.1:9" topic: "t" tls { }
          sasl { mechanism: "PLAIN" username: "u" password: "p" } })",
       R"(slack { webhook_url: "https://hooks.slack.com/services/T/B/x" })",
-      R"(email { smtp_uri: "smtp://127.0.0.1:9" from: "a@example.com" to: "b@example.com" tls { } })",
+      R"(email { smtp_uri: "smtp://127.0.0.1:9" from: "a@example.com"
+         to: "b@example.com" tls { } })",
       R"(ping { uri: "http://127.0.0.1:9/" })"};
   return *targets;
 }
@@ -254,7 +255,7 @@ class FieldWalk : public AccessTest {
                    R"(tenant { name: "tenants/TENANT" state: SUSPENDED })");
   }
 
-  // What a call brings: its error, or the answer and the events that it has made, field by field.
+  // The result of a call: its error, or the answer and the events that it has made, field by field.
   using Outcome = std::map<std::string, std::string>;
 
   static Outcome OutcomeOf(const MethodDescriptor& method, const Message& request) {
@@ -370,7 +371,7 @@ class FieldWalk : public AccessTest {
   static inline int calls_ = 0;
   Outcome base_;
   std::set<std::string> volatile_;  // places that differ from call to call
-  std::set<std::string> fields_;    // of the method that is walked
+  std::set<std::string> fields_;    // all of the method
   std::set<std::string> reached_;   // those of them that have had an effect
 };
 

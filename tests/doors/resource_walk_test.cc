@@ -27,10 +27,10 @@ using nlohmann::json;
 
 // A kind of resource that has an etag.
 struct Kind {
-  std::string path;    // of its REST door
+  std::string path;    // for REST
   std::string create;  // method, and its request
   std::string request;
-  std::string change;  // of its body by PATCH
+  std::string change;  // a body for PATCH
 };
 
 const std::map<std::string, Kind>& Kinds() {
@@ -218,7 +218,7 @@ TEST_F(ResourceWalk, SuspendedTenantsAdminMayReadAndTakeAway) {
 }
 
 TEST_F(ResourceWalk, TenantWithoutRoomMayReadAndTakeAway) {
-  // What adds to a tenant, and the quota that bounds it.
+  // The requests that add something, with the quota that bounds it.
   const std::map<std::string, std::pair<std::string, std::string>> adding = {
       {"CreateSchedule", {"max_schedules", R"(parent: "tenants/TENANT" schedule {
           cron: "0 3 1 1 *" target { http { uri: "http://127.0.0.1:9/" } } })"}},
@@ -259,7 +259,7 @@ TEST_F(ResourceWalk, TenantWithoutRoomMayReadAndTakeAway) {
       EXPECT_TRUE(absl::StrContains(status.message(), added->second.first)) << status;
       if (method->name() == "Ingest") continue;
     }
-    // What only validates adds nothing.
+    // A request that only validates adds nothing.
     const auto request = ReadRequestText(*method, "full", probe.request);
     const absl::Status status = StatusOf(*method, *request, admin);
     EXPECT_EQ(status.code(), probe.code) << status;

@@ -119,7 +119,7 @@ class NdjsonIngest final : public grpc::ClientBidiReactor<v1::IngestRequest, v1:
     });
   }
 
-  // What came as whole lines is ingested and answered.
+  // Whole lines that have come are ingested and answered.
   void EndAsTooSlow() {
     too_slow_ = MakeError(absl::StatusCode::kDeadlineExceeded, "STREAM_TOO_SLOW",
                           "the lines come too slowly; send single events by POST …/events");

@@ -111,7 +111,7 @@ std::vector<std::string> EndSessionCookies() {
 
 namespace {
 
-// What the failures of the client at `peer` are counted by.
+// The key by which failures of the client at `peer` are counted.
 std::string AddressOf(absl::string_view peer) {
   absl::string_view host = peer.substr(0, peer.rfind(':'));
   if (!absl::ConsumePrefix(&host, "[")) return std::string(host);
