@@ -5,7 +5,7 @@ import { getAll, onSignedOut } from './parts/api.js';
 import { can, isOperatorOfAll, readSession, session, signIn, signOut } from './parts/session.js';
 import { Failure, Loading } from './parts/basics.js';
 import { act, Messages } from './parts/dialog.js';
-import { idOf, setZone, words, zone, zoneName } from './parts/format.js';
+import { idOf, remember, remembered, setZone, words, zone, zoneName } from './parts/format.js';
 import { Overview } from './pages/overview.js';
 import { Day } from './pages/day.js';
 import { Schedules } from './pages/schedules.js';
@@ -70,7 +70,14 @@ function viewOf({ tenant, parts, query }) {
 function SignIn({ onDone }) {
   const [error, setError] = useState('');
   const [busy, setBusy] = useState(false);
-  useEffect(() => void (document.title = 'Sign in · Escapement'), []);
+  useEffect(() => {
+    const before = { title: document.title, focus: /** @type {HTMLElement|null} */ (document.activeElement) };
+    document.title = 'Sign in · Escapement';
+    return () => {
+      document.title = before.title;
+      requestAnimationFrame(() => { if (document.activeElement === document.body) before.focus?.focus?.(); });
+    };
+  }, []);
   const submit = async (/** @type {any} */ event) => {
     event.preventDefault();
     setBusy(true);
@@ -93,9 +100,9 @@ function SignIn({ onDone }) {
 
 /** Chooses light, dark, or as the system has it. */
 function useTheme() {
-  const [theme, setTheme] = useState(() => localStorage.getItem('theme') ?? 'system');
+  const [theme, setTheme] = useState(() => remembered('theme', 'system'));
   useEffect(() => {
-    localStorage.setItem('theme', theme);
+    remember('theme', theme);
     document.documentElement.dataset.theme = theme;
   }, [theme]);
   return /** @type {[string, (theme: string) => void]} */ ([theme, setTheme]);
@@ -106,7 +113,7 @@ function TenantChoice({ tenant }) {
   const [tenants, setTenants] = useState([tenant]);
   useEffect(() => {
     getAll('/v1/tenants', 'tenants').then((found) => setTenants(found.map((each) => idOf(each.name))), () => {});
-  }, []);
+  }, [session.signIns]);
   if (session.tenant) return html`<span class="tenant">${tenant}</span>`;
   const all = tenants.includes(tenant) ? tenants : [tenant, ...tenants];
   return html`<label class="tenant"><span class="unseen">Tenant</span><select value=${tenant} onChange=${(/** @type {any} */ event) => go(address(event.target.value, []))}>
@@ -115,13 +122,17 @@ function TenantChoice({ tenant }) {
 
 function App() {
   const route = useRoute();
-  const [state, setState] = useState(/** @type {'begin'|'in'|'out'|{error: any}} */ ('begin'));
+  // "again": the server no longer knows the caller. The views stay behind the sign-in with what was typed.
+  const [state, setState] = useState(/** @type {'begin'|'in'|'again'|'out'|{error: any}} */ ('begin'));
   const [theme, setTheme] = useTheme();
   const [, redraw] = useState(0);
   const [open, setOpen] = useState(false);
   const begin = (session_ = readSession()) => session_.then(() => setState('in'), (error) => setState(error.status === 401 ? 'out' : { error }));
   useLayoutEffect(() => {
-    onSignedOut.run = () => setState('out');
+    onSignedOut.run = () => setState((before) => {
+      session.lost = before === 'in' || before === 'again';
+      return session.lost ? 'again' : 'out';
+    });
     begin(begun);
   }, []);
   const tenant = route.tenant;
@@ -141,7 +152,8 @@ function App() {
     setState('out');
   };
   const signedIn = session.principal !== 'anonymous';
-  return html`<a class="skip" href="#main">Skip to the content</a>
+  return html`${state === 'again' && html`<${SignIn} onDone=${() => setState('in')} />`}
+    <div class="frame" hidden=${state === 'again'}><a class="skip" href="#main">Skip to the content</a>
     <header><button class="menu" aria-expanded=${open ? 'true' : 'false'} aria-controls="navigation" onClick=${() => setOpen(!open)}>Menu</button>
       <${Link} to=${address(tenant, [])} class="brand"><svg viewBox="0 0 24 24" aria-hidden="true"><circle cx="12" cy="12" r="9" /><path d="M12 7v5l3.5 2" /></svg>Escapement<//>
       <${TenantChoice} tenant=${tenant} />
@@ -154,11 +166,10 @@ function App() {
     <nav id="navigation" aria-label="Views" class=${open ? 'open' : ''}><ul>${NAVIGATION.filter(([, , may]) => may()).map(([part, title]) => html`<li key=${part}>
       <${Link} to=${address(tenant, part ? [part] : [])} aria-current=${page === part ? 'page' : undefined}>${title}<//></li>`)}
       ${isOperatorOfAll() && html`<li class="last"><a href="/docs">API reference</a></li>`}</ul></nav>
-    <main id="main" tabindex="-1"><div key=${`${tenant}/${path}/${zone.mode}`}>${viewOf(route)}</div></main><${Messages} />`;
+    <main id="main" tabindex="-1"><div key=${`${tenant}/${path}/${session.principal}`}>${viewOf(route)}</div></main></div><${Messages} />`;
 }
 
 // The first call goes out before anything is drawn.
 const begun = readSession();
-const theme = localStorage.getItem('theme');
-if (theme) document.documentElement.dataset.theme = theme;
+document.documentElement.dataset.theme = remembered('theme', 'system');
 render(html`<${App} />`, /** @type {Element} */ (document.getElementById('app')));

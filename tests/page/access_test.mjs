@@ -59,6 +59,74 @@ test('a key that is revoked leads back to the sign-in', async () => {
   await page.context().close();
 });
 
+test('what was typed is still there after a new sign-in of the same caller, and only then', { timeout: 90000 }, async () => {
+  const page = await openPage(browser, platform, { where: '/ui/default/new-schedule' });
+  const type = async (name) => {
+    await page.getByLabel('Name', { exact: true }).fill(name);
+    await page.getByLabel('URL').fill('https://example.com/draft');
+    await page.context().clearCookies();
+    await page.getByRole('button', { name: 'Create schedule' }).click();
+  };
+  const signIn = async (key) => {
+    await page.getByLabel('API key').fill(key);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByLabel('API key').waitFor({ state: 'detached' });
+  };
+  await type('kept-draft');
+  await page.getByLabel('API key').waitFor();
+  assert.equal(await page.getByLabel('URL').isVisible(), false);
+  await signIn(platform.key);
+  assert.equal(await page.getByLabel('Name', { exact: true }).inputValue(), 'kept-draft');
+  await page.getByRole('button', { name: 'Create schedule' }).click();
+  await page.getByRole('heading', { name: 'kept-draft', exact: true }).waitFor();
+  assert.equal((await platform.api('GET', '/tenants/default/schedules/kept-draft')).target.http.uri, 'https://example.com/draft');
+
+  await page.goto(`${platform.origin}/ui/default/new-schedule`);
+  await type('of-somebody-else');
+  await signIn(keys.EDITOR);
+  assert.equal(await page.getByLabel('Name', { exact: true }).inputValue(), '');
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByLabel('API key').waitFor();
+  assert.equal(await page.locator('#main').count(), 0);
+  page.check();
+  await page.context().close();
+});
+
+test('views load again after a new sign-in', { timeout: 60000 }, async () => {
+  const page = await openPage(browser, platform, { where: '/ui/default/schedules' });
+  await page.getByRole('link', { name: 'nightly-report' }).waitFor();
+  await page.context().clearCookies();
+  await page.getByRole('link', { name: 'nightly-report' }).click().catch(() => {}); // the sign-in may be there before
+  await page.getByLabel('API key').fill(platform.key);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByText('nightly-report').first().waitFor();
+  await page.getByRole('link', { name: 'Policies', exact: true }).click();
+  await page.getByRole('link', { name: 'gentle' }).waitFor();
+  page.check();
+  await page.context().close();
+});
+
+test('a browser that denies storage shows the page', async () => {
+  const init = () => Object.defineProperty(window, 'localStorage', { get: () => { throw new DOMException('denied', 'SecurityError'); } });
+  const page = await openPage(browser, platform, { where: '/ui/default/schedules', init });
+  await page.getByRole('link', { name: 'nightly-report' }).waitFor();
+  await page.getByLabel('Colours').selectOption('dark');
+  await page.getByLabel('Times').selectOption('utc');
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'dark');
+  page.check();
+  await page.context().close();
+});
+
+test('an address that cannot be decoded, or has signs of other addresses, is not found', { timeout: 60000 }, async () => {
+  const page = await openPage(browser, platform);
+  for (const [where, text] of [['%E0%A4%A', 'This address has no view'], ['schedules/%E0%A4%A', /Not found|This did not work/], ['schedules/nightly-report%3Fx', /Not found|This did not work/], ['dead-letters?within=1e99', 'lost-invoice']]) {
+    await page.goto(`${platform.origin}/ui/default/${where}`);
+    await page.locator('main').getByText(text).first().waitFor();
+  }
+  page.check();
+  await page.context().close();
+});
+
 test('inline code and foreign sources are refused by the browser', async () => {
   const page = await openPage(browser, platform);
   const blocked = await page.evaluate(async () => {

@@ -165,6 +165,92 @@ test('intervals, given times and every kind of target can be made', { timeout: 9
   page.check();
 });
 
+test('decimal intervals are typed as they are meant, and shown as they are', { timeout: 90000 }, async () => {
+  await open('new-schedule');
+  await page.getByLabel('Name', { exact: true }).fill('of-decimals');
+  await page.getByRole('button', { name: 'Every so often' }).click();
+  const every = page.getByLabel('Every', { exact: true });
+  assert.deepEqual([await every.inputValue(), await page.getByLabel('Unit').inputValue()], ['1', '3600']);
+  await page.getByLabel('Unit').selectOption('60');
+  await every.fill('');
+  await every.pressSequentially('1.05');
+  assert.equal(await every.inputValue(), '1.05');
+  await page.getByLabel('Unit').selectOption('1');
+  await page.getByLabel('Unit').selectOption('60');
+  await every.fill('');
+  await every.pressSequentially('0.105');
+  await page.getByLabel('URL').fill('https://example.com/a');
+  await page.getByRole('button', { name: 'Create schedule' }).click();
+  await page.getByRole('heading', { name: 'of-decimals', exact: true }).waitFor();
+  await main().getByText('every 6.3 s', { exact: true }).waitFor();
+  assert.equal((await platform.api('GET', '/tenants/default/schedules/of-decimals')).interval.every, '6.300s');
+  await platform.api('PATCH', '/tenants/default/schedules/of-decimals?updateMask=interval', { interval: { every: '90061.25s' } });
+  await main().getByText('every 1 d 1 h 1 min 1.25 s', { exact: true }).waitFor();
+});
+
+test('cron fields with a year are shown and edited with that year', { timeout: 60000 }, async () => {
+  await platform.schedule('of-a-year', { cronFields: { minute: '30', hour: '4', dayOfMonth: '1', month: '2', year: '2031-2035' }, timeZone: 'UTC', target: { http: { uri: 'https://example.com/a' } } });
+  await open('schedules/of-a-year');
+  await main().getByText('0 30 4 1 2 * 2031-2035', { exact: true }).waitFor();
+  await open('schedules/of-a-year/edit');
+  await page.locator('.preview').getByText('2031-02-01 04:30:00').waitFor();
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('heading', { name: 'of-a-year', exact: true }).waitFor();
+  const saved = await platform.api('GET', '/tenants/default/schedules/of-a-year');
+  assert.equal(saved.cron, '0 30 4 1 2 * 2031-2035');
+  assert.equal(saved.nextTime, '2031-02-01T04:30:00Z');
+});
+
+test('a second try after a lost answer has no second effect', { timeout: 120000 }, async () => {
+  // The server gets the call, and its answer is lost.
+  const loseOne = (pattern) => page.route(pattern, async (route) => (route.request().method() === 'POST' ? (await route.fetch(), await route.abort()) : route.continue()), { times: 1 });
+  const made = async (field, where = field) => (await platform.api('GET', `/tenants/default/${where}`))[field] ?? [];
+  const schedules = async () => (await made('schedules', 'schedules?pageSize=1000')).filter((each) => each.displayName === 'Once').length;
+  await open('new-schedule');
+  await page.getByLabel('Text for people').fill('Once');
+  await page.getByLabel('URL').fill(`${receiver.url}/ok`);
+  await loseOne(/\/v1\/tenants\/default\/schedules(\?|$)/);
+  await page.getByRole('button', { name: 'Create schedule' }).click();
+  await page.getByText('The server cannot be reached.').waitFor();
+  assert.equal(await schedules(), 1);
+  await page.getByRole('button', { name: 'Create schedule' }).click();
+  await page.getByRole('button', { name: /^Run now/ }).waitFor();
+  assert.equal(await schedules(), 1);
+
+  // Another schedule after a lost answer is not made without a word.
+  await open('new-schedule');
+  await page.getByLabel('Text for people').fill('Once');
+  await page.getByLabel('URL').fill(`${receiver.url}/ok`);
+  await loseOne(/\/v1\/tenants\/default\/schedules(\?|$)/);
+  await page.getByRole('button', { name: 'Create schedule' }).click();
+  await page.getByText('The server cannot be reached.').waitFor();
+  await page.getByLabel('URL').fill(`${receiver.url}/ok?changed`);
+  await page.getByRole('button', { name: 'Create schedule' }).click();
+  await page.getByText('An earlier try of this form has succeeded').waitFor();
+  assert.equal(await schedules(), 2);
+
+  await open('new-event');
+  await page.getByLabel('URL').fill(`${receiver.url}/only-once`);
+  await loseOne(/\/v1\/tenants\/default\/events(\?|$)/);
+  await page.getByRole('button', { name: 'Create event' }).click();
+  await page.getByText('The server cannot be reached.').waitFor();
+  await page.getByRole('button', { name: 'Create event' }).click();
+  await page.getByRole('heading', { name: /^Event / }).waitFor();
+  await main().getByText('Completed').first().waitFor();
+  assert.equal(receiver.got.filter((each) => each.path === '/only-once').length, 1);
+
+  await open('schedules/nightly-report');
+  await loseOne(/nightly-report:trigger/);
+  for (let i = 0; i < 2; i++) {
+    await page.getByRole('button', { name: 'Run now nightly-report' }).click();
+    await answer('Run now');
+    if (i === 0) await page.getByText('The server cannot be reached.').waitFor();
+  }
+  await page.getByRole('heading', { name: /^Run of/ }).waitFor();
+  assert.equal((await made('runs', 'schedules/nightly-report/runs')).length, 1);
+  page.check();
+});
+
 test('a preview shows what clocks that change do', async () => {
   await open('new-schedule');
   await page.getByLabel('Time zone').fill('Europe/Berlin');

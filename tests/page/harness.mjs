@@ -127,9 +127,10 @@ export async function openBrowser() {
   });
 }
 
-/** A view of the page, signed in with a key; it fails the test for errors of the page and requests that leave the origin. */
-export async function openPage(browser, platform, { key = platform.key, where = '/ui/default', context: options = {}, signIn = platform.secure } = {}) {
+/** A view of the page, signed in with a key; `init` runs before the page's own code. It fails the test for errors of the page and requests that leave the origin. */
+export async function openPage(browser, platform, { key = platform.key, where = '/ui/default', context: options = {}, signIn = platform.secure, init } = {}) {
   const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1280, height: 800 }, timezoneId: ZONE, locale: 'en-GB', ...options });
+  if (init) await context.addInitScript(init);
   const page = await context.newPage();
   page.setDefaultTimeout(15000);
   const problems = [];

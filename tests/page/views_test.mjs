@@ -68,6 +68,36 @@ for (const [look, context] of looks) {
   });
 }
 
+test('events that wait for tokens are said to wait', { timeout: 90000 }, async () => {
+  await platform.api('POST', '/tenants/default/policies?policyId=closed', { maxConcurrent: '1' });
+  await platform.api('POST', '/tenants/default/policies/closed:pause', {});
+  await platform.schedule('held-back', { cron: '0 0 1 1 *', eventCount: '300', policy: 'tenants/default/policies/closed', target: { http: { uri: `${receiver.url}/ok` } } });
+  const run = (await platform.run('held-back')).name;
+  const page = await openPage(browser, platform);
+  const tile = page.locator('.tile').filter({ hasText: 'Waiting for tokens' });
+  await tile.getByText('310', { exact: true }).waitFor(); // and ten of the policy "gentle"
+  await tile.getByText(/the first was due/).waitFor();
+  assert.equal(await page.getByText('nothing waits').count(), 0);
+  await page.clock.setFixedTime(Date.now() + 300000);
+  await page.goto(`${platform.origin}/ui/default/${run.split('/').slice(2).join('/')}`);
+  await page.locator('main').getByText('300 events of it wait for tokens of the throttling policy closed').waitFor();
+  page.check();
+  await page.context().close();
+});
+
+test('a target of which every attempt fails does not work', { timeout: 120000 }, async () => {
+  const other = await startReceiver();
+  const page = await openPage(browser, platform, { where: '/ui/default/targets' });
+  const row = () => page.getByRole('row').filter({ hasText: other.url });
+  for (let i = 0; i < 3; i++) await platform.api('POST', '/tenants/default/events', { dueTime: new Date().toISOString(), retryPolicy: { maxAttempts: 1 }, target: { http: { uri: `${other.url}/fail` } } });
+  await row().getByText('100 %').waitFor({ timeout: 60000 });
+  await row().getByText('Fails', { exact: true }).waitFor();
+  assert.equal(await row().getByText('Works').count(), 0);
+  page.check();
+  await page.context().close();
+  other.close();
+});
+
 test('text of others is shown as text everywhere', { timeout: 60000 }, async () => {
   await platform.api('PATCH', '/tenants/default?updateMask=displayName', { displayName: MARKUP });
   const page = await openPage(browser, platform);

@@ -4,21 +4,18 @@ import { Link, address, setQuery } from '../parts/router.js';
 import { get } from '../parts/api.js';
 import { Failure, Head, Loading } from '../parts/basics.js';
 import { useData } from '../parts/data.js';
-import { Timeline } from '../parts/timeline.js';
-import { zone } from '../parts/format.js';
+import { dayAfter, Timeline, today } from '../parts/timeline.js';
 import { filterOf, Filters } from './schedules.js';
 
 const LANES = 25;
-/** "2026-11-26" in the zone in which times are shown. @param {number} days from today */
-const dayOf = (days) => new Date(Date.now() + days * 86400000).toLocaleDateString('sv', zone.mode === 'utc' ? { timeZone: 'UTC' } : {});
 
 /** @param {{tenant: string, query: URLSearchParams}} props */
 export function Day({ tenant, query }) {
-  const day = query.get('day') || dayOf(0);
+  const day = dayAfter(query.get('day') ?? '', 0) || today();
   const filter = filterOf(query);
   const at = query.get('at') ?? '';
   const { data, error, reload } = useData((signal) => get(`/v1/tenants/${tenant}/schedules`, { pageSize: LANES, filter, pageToken: at }, signal), [tenant, filter, at], 15000);
-  const shift = (/** @type {number} */ days) => setQuery({ day: new Date(Date.parse(`${day}T12:00:00Z`) + days * 86400000).toISOString().slice(0, 10) });
+  const shift = (/** @type {number} */ days) => setQuery({ day: dayAfter(day, days) });
   const schedules = data?.schedules ?? [];
   return html`<${Head} title="Day" note="One row for each schedule. Tall marks are late: not ended one minute after their time.">
       <button onClick=${() => shift(-1)}>Day before</button><label><span class="unseen">Day</span><input type="date" value=${day} onChange=${(/** @type {any} */ event) => setQuery({ day: event.target.value })} /></label><button onClick=${() => shift(1)}>Day after</button><//>

@@ -1,7 +1,7 @@
 // Dead letters: events that failed for good. Find them, see why, send them again or purge them.
 import { html, useState } from '../parts/view.js';
 import { address, Link } from '../parts/router.js';
-import { get, getAll, post, quoted, requestId } from '../parts/api.js';
+import { get, getAll, post, quoted } from '../parts/api.js';
 import { can } from '../parts/session.js';
 import { Facts, Failure, Head, Loading, TextBox } from '../parts/basics.js';
 import { act, ask } from '../parts/dialog.js';
@@ -14,7 +14,7 @@ import { Filters } from './schedules.js';
 /** The API's filter of the address. @param {URLSearchParams} query */
 function filterOf(query) {
   const text = (query.get('q') ?? '').trim();
-  const hours = Number(query.get('within') || 0);
+  const hours = Math.min(Number(query.get('within') || 0), 100000);
   return [
     /(=|<|>| : )/.test(text) ? `(${text})` : text && `reason : ${quoted(text)}`,
     query.get('schedule') && `schedule = ${quoted(query.get('schedule') ?? '')}`,
@@ -39,7 +39,7 @@ export function DeadLetters({ tenant, query }) {
     const total = counted_.totalCount ?? 0;
     const values = await ask({ title: `Send ${counted(total, 'event')} again?`, text: filter ? 'These are all dead letters that match the filter now.' : 'These are all dead letters of the tenant.', action: `Redrive ${count(total)}`, fields: [{ name: 'rate', label: 'Events per second (optional)', type: 'number', hint: 'Empty: as fast as possible.' }] });
     if (!values) return;
-    const operation = await act('The redrive has begun.', () => post(`${parent}/deadLetters:redrive`, { filter, requestId: requestId(), ...(values.rate ? { maxPerSecond: Number(values.rate) } : {}) }));
+    const operation = await act('The redrive has begun.', () => post(`${parent}/deadLetters:redrive`, { filter, ...(values.rate ? { maxPerSecond: Number(values.rate) } : {}) }));
     if (operation) setBegun([operation.name, ...begun]);
   };
   const purgeMatches = async () => {
@@ -47,13 +47,13 @@ export function DeadLetters({ tenant, query }) {
     if (!counted_) return;
     const total = `${counted_.more ? 'more than ' : ''}${counted(counted_.purgeCount, 'dead letter')}`;
     if (!(await ask({ title: `Delete ${total}?`, text: 'The events keep their outcome and cannot be sent again.', action: `Purge ${count(counted_.purgeCount)}`, danger: true }))) return;
-    const answer = await act('The purge has begun.', () => post(`${parent}/deadLetters:purge`, { filter, force: true, requestId: requestId() }));
+    const answer = await act('The purge has begun.', () => post(`${parent}/deadLetters:purge`, { filter, force: true }));
     if (answer?.operation) setBegun([answer.operation.name, ...begun]);
   };
   const redriveSelected = async () => {
     if (!(await ask({ title: `Send ${counted(selected.size, 'event')} again?`, text: 'Each keeps its id and gets a new round of attempts.', action: `Redrive ${selected.size}` }))) return;
     await act(`${counted(selected.size, 'event')} will be sent again.`, async () => {
-      for (const name of selected) await post(`/v1/${name}:redrive`, { requestId: requestId() });
+      for (const name of selected) await post(`/v1/${name}:redrive`);
     });
     changed();
   };

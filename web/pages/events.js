@@ -1,14 +1,14 @@
 // One-off events: those that are due, those that have ended, and one event with its attempts.
-import { html, useState } from '../parts/view.js';
+import { html, useRef, useState } from '../parts/view.js';
 import { address, go, Link, setQuery } from '../parts/router.js';
-import { call, get, post, quoted, requestId } from '../parts/api.js';
+import { call, get, post, quoted, useForm } from '../parts/api.js';
 import { can } from '../parts/session.js';
 import { Badge, Facts, Failure, Head, Loading, TextBox } from '../parts/basics.js';
 import { act, ask } from '../parts/dialog.js';
 import { useData } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
 import { Attempts, eventAddress, redriveEvent } from '../parts/runs.js';
-import { agoText, count, durationText, idOf, secondsOf, shownBytes, targetText, Time, timeText } from '../parts/format.js';
+import { agoText, count, exactText, idOf, shownBytes, targetText, Time, timeText } from '../parts/format.js';
 import { Filters } from './schedules.js';
 import { answerText } from './run.js';
 import { PayloadFields, TargetFields, useDraft } from '../parts/target_fields.js';
@@ -54,7 +54,7 @@ export function EventPage({ tenant, name }) {
   const changed = () => setTurn((t) => t + 1);
   const cancel = async () => {
     if (await ask({ title: 'Cancel 1 event?', text: 'It is not sent.', action: 'Cancel 1', danger: true })) {
-      await act('The event is cancelled.', () => post(`/v1/${full}:cancel`, { requestId: requestId() }));
+      await act('The event is cancelled.', () => post(`/v1/${full}:cancel`));
       changed();
     }
   };
@@ -69,7 +69,7 @@ export function EventPage({ tenant, name }) {
       ['State', html`<${Badge} state=${e.status === 'NOT_DELIVERED' ? e.outcome : e.status} />`], ['Due', html`<${Time} value=${e.dueTime} />`], ['Sent', e.dispatchTime && html`<${Time} value=${e.dispatchTime} />`],
       ['Ended', e.completeTime && html`<${Time} value=${e.completeTime} />`], [e.outcome === 'FAILED' || !e.outcome ? 'Error' : 'Reason', e.reason && html`<span class="error">${e.reason}</span>`], ['Attempts', count(e.attempts)],
       ['Redriven', Number(e.redriveCount) > 0 && `${e.redriveCount} times`], ['Id at the consumer', html`<code>${e.eventId}</code>`], ['Target', e.target && html`${targetText(e.target)[0]} <code>${targetText(e.target)[1]}</code>`],
-      ['Timeout', e.deliveryTimeout && durationText(secondsOf(e.deliveryTimeout))]]} /></section>
+      ['Timeout', e.deliveryTimeout && exactText(e.deliveryTimeout)]]} /></section>
     ${e.output && html`<h2>Output</h2><${TextBox} text=${shownBytes(e.output)} label="Output" />`}
     <${Attempts} attempts=${e.recentAttempts} />
     ${e.payload && html`<h2>Payload</h2><${TextBox} text=${shownBytes(e.payload)} label="Payload" />`}`;
@@ -94,12 +94,15 @@ export function NewEvent({ tenant }) {
   const [draft, set] = useDraft({ target: { http: { uri: '' } }, payload: '' });
   const [id, setId] = useState('');
   const [due, setDue] = useState('');
+  const form = useForm();
+  const first = useRef(''); // the time of the first try: a later one asks for the same event
   const [failure, setFailure] = useState(/** @type {any} */ (null));
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     try {
-      const dueTime = due ? new Date(due).toISOString() : new Date().toISOString();
-      const made = await call('POST', `/v1/tenants/${tenant}/events`, { query: { eventId: id, requestId: requestId() }, body: { ...draft, dueTime } });
+      first.current ||= new Date().toISOString();
+      const dueTime = due ? new Date(due).toISOString() : first.current;
+      const made = await call('POST', `/v1/tenants/${tenant}/events`, { query: { eventId: id }, body: { ...draft, dueTime }, form });
       go(eventAddress(made.name));
     } catch (error) {
       setFailure(error);

@@ -9,10 +9,11 @@ import { useData } from '../parts/data.js';
 import { Rows } from '../parts/table.js';
 import { eventAddress } from '../parts/runs.js';
 import { agoText, count, counted, durationText, idOf, secondsOf, timeText, whenText, words } from '../parts/format.js';
-import { deliveredPerSecond, targetColumns } from './targets.js';
+import { deliveredPerSecond, inTrouble, targetColumns } from './targets.js';
 
 // Rows that are read to count them; beyond, the figure says "200+".
 const SOME = 200;
+const POLICIES_MAX = 20; // policies whose waiting events are counted
 /** "5" or "1,000+" @param {any[]|undefined} rows @param {string|undefined} next */
 const atLeast = (rows, next) => `${count(rows?.length ?? 0)}${next ? '+' : ''}`;
 
@@ -60,11 +61,24 @@ export function Overview({ tenant }) {
   }, [tenant], 15000);
   const { data: targets } = useData(() => getAll(`${path}/targets`, 'targets'), [tenant], 5000);
   const { data: backlog } = useData((signal) => get(`${path}/events`, { pageSize: SOME, filter: `due_time < "${new Date().toISOString()}"` }, signal), [tenant], 5000);
+  const { data: waiting } = useData(async (signal) => {
+    const page = await get(`${path}/policies`, { pageSize: POLICIES_MAX }, signal);
+    const usages = await Promise.all((page.policies ?? []).map((/** @type {any} */ p) => get(`/v1/${p.name}:usage`, { pageSize: 1 }, signal)));
+    return {
+      policies: usages.length,
+      number: usages.reduce((sum, u) => sum + Number(u.waitingCount ?? 0), 0),
+      more: Boolean(page.nextPageToken) || usages.some((u) => u.waitingTruncated),
+      first: usages.map((u) => u.oldestWaiterTime).filter(Boolean).sort()[0],
+    };
+  }, [tenant], 10000);
   const { data: dead } = useData((signal) => get(`${path}/deadLetters`, { pageSize: SOME, filter: `create_time >= "${new Date(Date.now() - 86400000).toISOString()}"` }, signal), [tenant], 10000);
   const { data: paused } = useData((signal) => get(`${path}/schedules`, { pageSize: SOME, filter: 'state = PAUSED' }, signal), [tenant], 30000);
-  const trouble = (targets ?? []).filter((/** @type {any} */ t) => t.state !== 'CLOSED' || t.errorRate > 0.1);
+  const trouble = (targets ?? []).filter(inTrouble);
   const perSecond = (targets ?? []).reduce((/** @type {number} */ sum, /** @type {any} */ t) => sum + deliveredPerSecond(t), 0);
-  const overdue = backlog?.events?.[0];
+  // Listed by their next attempts: one that waits for a retry may have been due before the first of them.
+  const overdue = (backlog?.events ?? []).toSorted((/** @type {any} */ a, /** @type {any} */ b) => Date.parse(a.dueTime) - Date.parse(b.dueTime));
+  const sinceDue = (/** @type {string} */ time) => `the first was due ${durationText((Date.now() - Date.parse(time)) / 1000)} ago`;
+  const toneOf = (/** @type {string|undefined} */ time) => (time && Date.now() - Date.parse(time) > 60000 ? 'warn' : '');
   const columns = [
     { title: 'Next', cell: (/** @type {any} */ s) => html`<time datetime=${s.nextTime} title=${timeText(s.nextTime)}>${agoText(s.nextTime)}</time>` },
     { title: 'Schedule', size: 22, cell: (/** @type {any} */ s) => html`<${Link} class="cell" to=${address(tenant, ['schedules', idOf(s.name)])}>${idOf(s.name)}<//>` },
@@ -75,13 +89,14 @@ export function Overview({ tenant }) {
   return html`<${Head} title="Overview" />
     <div class="tiles">
       <${Tile} title="Due within an hour" to=${address(tenant, ['schedules'])} value=${soon ? atLeast(soon.rows, soon.next) : '…'} note=${paused && html`schedules; <${Link} to=${address(tenant, ['schedules'], { state: 'PAUSED' })}>${atLeast(paused.schedules, paused.nextPageToken)} paused<//>`} />
-      <${Tile} title="Overdue one-off events" to=${address(tenant, ['events'])} value=${backlog ? atLeast(backlog.events, backlog.nextPageToken) : '…'} note=${backlog && (overdue ? `the first was due ${durationText((Date.now() - Date.parse(overdue.dueTime)) / 1000)} ago` : 'nothing waits behind its time')} tone=${overdue && Date.now() - Date.parse(overdue.dueTime) > 60000 ? 'warn' : ''} />
+      <${Tile} title="Overdue one-off events" to=${address(tenant, ['events'])} value=${backlog ? atLeast(backlog.events, backlog.nextPageToken) : '…'} note=${backlog && (overdue.length ? sinceDue(overdue[0].dueTime) : 'no one-off event waits behind its time')} tone=${toneOf(overdue[0]?.dueTime)} />
+      ${waiting && waiting.policies > 0 && html`<${Tile} title="Waiting for tokens" to=${address(tenant, ['policies'])} value=${`${count(waiting.number)}${waiting.more ? '+' : ''}`} note=${waiting.first ? `events of policies; ${sinceDue(waiting.first)}` : 'no event waits for its policy'} tone=${toneOf(waiting.first)} />`}
       <${Tile} title="Delivered" to=${address(tenant, ['targets'])} value=${targets ? `${perSecond.toFixed(1)}/s` : '…'} note="by handlers, over the last minute" />
       ${!session.tenant && html`<${Lateness} />`}
       <${Tile} title="Dead letters of a day" to=${address(tenant, ['dead-letters'], { within: '24' })} value=${dead ? atLeast(dead.deadLetters, dead.nextPageToken) : '…'} tone=${dead?.deadLetters?.length ? 'bad' : ''} note=${dead?.deadLetters?.length ? `the last ${agoText(dead.deadLetters[0].createTime)}` : dead && 'nothing failed for good'} />
       <${Tile} title="Targets in trouble" to=${address(tenant, ['targets'])} value=${targets ? count(trouble.length) : '…'} tone=${trouble.length ? 'bad' : ''} note=${targets && `of ${counted(targets.length, 'target')} in use`} /></div>
     ${trouble.length > 0 && html`<h2>Targets in trouble</h2><${Rows} rows=${trouble} columns=${targetColumns} caption="Targets in trouble" rowId=${(/** @type {any} */ t) => t.name} />`}
-    ${overdue && html`<h2>Overdue</h2><ul class="plain card">${backlog.events.slice(0, 5).map((/** @type {any} */ e) => html`<li key=${e.name}><${Link} to=${eventAddress(e.name)}>${idOf(e.name)}<//> was due ${agoText(e.dueTime)} <span class="error">${e.reason ?? ''}</span></li>`)}</ul>`}
+    ${overdue.length > 0 && html`<h2>Overdue one-off events</h2><ul class="plain card">${overdue.slice(0, 5).map((/** @type {any} */ e) => html`<li key=${e.name}><${Link} to=${eventAddress(e.name)}>${idOf(e.name)}<//> was due ${agoText(e.dueTime)} <span class="error">${e.reason ?? ''}</span></li>`)}</ul>`}
     <h2>Due within an hour</h2>
     ${error && !soon && html`<${Failure} error=${error} retry=${reload} />`}${!soon && !error && html`<${Loading} />`}
     ${soon && (soon.rows.length ? html`<${Rows} rows=${soon.rows} columns=${columns} caption="Due within an hour" rowId=${(/** @type {any} */ s) => s.name} />` : html`<div class="empty">No schedule is due within an hour${soon.next ? ', among those examined' : ''}.</div>`)}

@@ -1,15 +1,15 @@
 // Throttling policies: what is held, what waits, who holds for how long.
 import { html, useEffect, useState } from '../parts/view.js';
 import { address, go, Link } from '../parts/router.js';
-import { call, get, post, requestId } from '../parts/api.js';
-import { can } from '../parts/session.js';
+import { call, get, post, useForm } from '../parts/api.js';
+import { can, session } from '../parts/session.js';
 import { Badge, Facts, Failure, Head, Loading, Progress } from '../parts/basics.js';
 import { act, ask } from '../parts/dialog.js';
 import { useData } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
 import { Field, FieldErrors, Select } from '../parts/fields.js';
 import { eventAddress } from '../parts/runs.js';
-import { agoText, count, counted, durationText, idOf, secondsOf, Time } from '../parts/format.js';
+import { agoText, count, counted, durationText, exactText, idOf, secondsOf, Time } from '../parts/format.js';
 
 /** @param {any} p */
 const limitText = (p) => [Number(p.maxConcurrent) > 0 && `${count(p.maxConcurrent)} at once`, Number(p.maxPerSecond) > 0 && `${p.maxPerSecond} per second`].filter(Boolean).join(', ');
@@ -21,7 +21,7 @@ export function Policies({ tenant }) {
     { title: 'State', size: 12, cell: (/** @type {any} */ p) => html`<${Badge} state=${p.state} />` },
     { title: 'Limit', cell: limitText },
     { title: 'Held and waiting', wide: true, cell: (/** @type {any} */ p) => html`<${Usage} name=${p.name} />` },
-    { title: 'Hold time', wide: true, cell: (/** @type {any} */ p) => durationText(secondsOf(p.holdTimeout)) },
+    { title: 'Hold time', wide: true, cell: (/** @type {any} */ p) => exactText(p.holdTimeout) },
   ];
   return html`<${Head} title="Policies" note="How many events may be out at once, over all schedules of a policy.">${can('EDITOR') && html`<${Link} class="button primary" to=${address(tenant, ['new-policy'])}>New policy<//>`}<//>
     <${List} path=${`/v1/tenants/${tenant}/policies`} field="policies" columns=${columns} caption="Policies" noun="policies" empty="There is no policy yet." />`;
@@ -45,10 +45,10 @@ export function Policy({ tenant, id }) {
   const changed = () => setTurn((t) => t + 1);
   const pause = async () => {
     const values = await ask({ title: `Pause ${id}?`, text: 'No further event of its schedules goes out. Consumers can still give tokens back.', action: 'Pause', fields: [{ name: 'reason', label: 'Reason (optional)' }] });
-    if (values && (await act(`${id} is paused.`, () => post(`/v1/${name}:pause`, { reason: values.reason, requestId: requestId() })))) changed();
+    if (values && (await act(`${id} is paused.`, () => post(`/v1/${name}:pause`, { reason: values.reason })))) changed();
   };
   const resume = async () => {
-    if (await act(`${id} is resumed.`, () => post(`/v1/${name}:resume`, { requestId: requestId() }))) changed();
+    if (await act(`${id} is resumed.`, () => post(`/v1/${name}:resume`))) changed();
   };
   const remove = async () => {
     if (!(await ask({ title: `Delete ${id}?`, text: 'Possible when no schedule names it and nothing waits or is held.', action: 'Delete', danger: true }))) return;
@@ -73,7 +73,7 @@ export function Policy({ tenant, id }) {
       <${Facts} items=${[['State', html`<${Badge} state=${p.state} /> ${p.pauseReason}`], ['Held', `${count(u.heldCount)}${limit ? ` of ${count(limit)}` : ''}`], ['Waiting', `${count(u.waitingCount)}${u.waitingTruncated ? ' or more' : ''}`],
         ['Longest waiting since', u.oldestWaiterTime && html`<${Time} value=${u.oldestWaiterTime} />`], ['Granted', `${(u.grantsPerSecond ?? 0).toFixed(1)} per second, ${count(u.grantedCount)} in all`],
         ['Given back', `${(u.releasesPerSecond ?? 0).toFixed(1)} per second, ${count(u.releasedCount)} in all`], ['Hold times that ended', Number(u.expiredCount) > 0 && count(u.expiredCount)]]} /></section>
-    <section class="card"><h2>Definition</h2><${Facts} items=${[['Limit', limitText(p)], ['Burst', Number(p.burst) > 0 && count(p.burst)], ['Hold time', durationText(secondsOf(p.holdTimeout))], ['When it ends', p.onExpiry === 'HOLD' ? 'the consumer keeps the token' : 'the token is taken back'],
+    <section class="card"><h2>Definition</h2><${Facts} items=${[['Limit', limitText(p)], ['Burst', Number(p.burst) > 0 && count(p.burst)], ['Hold time', exactText(p.holdTimeout)], ['When it ends', p.onExpiry === 'HOLD' ? 'the consumer keeps the token' : 'the token is taken back'],
         ['Order', p.fairness === 'FIFO' ? 'the event that was due first' : 'schedules take turns'], ['Version', p.version]]} /></section></div>
     ${(u.waiters ?? []).length > 0 && html`<h2>Waiting</h2><section class="card"><ul class="plain">${u.waiters.map((/** @type {any} */ w) => html`<li key=${w.schedule}><${Link} to=${eventAddress(w.schedule)}>${idOf(w.schedule)}<//> ${counted(w.waitingCount, 'event')}, the first was due ${agoText(w.oldestDueTime)}</li>`)}</ul></section>`}
     <h2>Holders</h2><${List} path=${`/v1/${name}:usage`} field="holders" columns=${columns} caption="Holders of tokens" noun="holders" every=${2000} refreshKey=${turn} rowId=${(/** @type {any} */ h) => h.event} empty="No event holds a token." />`;
@@ -83,10 +83,11 @@ export function Policy({ tenant, id }) {
 export function PolicyForm({ tenant, id }) {
   const [draft, setDraft] = useState(/** @type {any} */ (id ? null : { maxConcurrent: '10', holdTimeout: '3600s' }));
   const [newId, setNewId] = useState('');
+  const form = useForm();
   const [failure, setFailure] = useState(/** @type {any} */ (null));
   useEffect(() => {
-    if (id) get(`/v1/tenants/${tenant}/policies/${id}`).then(setDraft, setFailure);
-  }, [id]);
+    if (id && !draft) get(`/v1/tenants/${tenant}/policies/${id}`).then(setDraft, setFailure);
+  }, [id, session.signIns]);
   if (!draft) return failure ? html`<${Failure} error=${failure} whole />` : html`<${Loading} />`;
   const set = (/** @type {any} */ changes) => setDraft({ ...draft, ...changes });
   const submit = async (/** @type {Event} */ event) => {
@@ -94,7 +95,7 @@ export function PolicyForm({ tenant, id }) {
     try {
       const made = id
         ? await call('PATCH', `/v1/${draft.name}`, { query: { updateMask: 'displayName,maxConcurrent,maxPerSecond,burst,holdTimeout,onExpiry,fairness' }, body: draft })
-        : await call('POST', `/v1/tenants/${tenant}/policies`, { query: { policyId: newId, requestId: requestId() }, body: draft });
+        : await call('POST', `/v1/tenants/${tenant}/policies`, { query: { policyId: newId }, body: draft, form });
       go(address(tenant, ['policies', idOf(made.name)]));
     } catch (error) {
       setFailure(error);

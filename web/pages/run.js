@@ -6,7 +6,7 @@ import { Badge, Facts, Failure, Head, Loading } from '../parts/basics.js';
 import { useData } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
 import { eventAddress, isLate, OperationProgress, OutcomeBar, RunActions, RunBadge, runCounts, runSeconds } from '../parts/runs.js';
-import { agoText, count, durationText, idOf, shownBytes, Time, timeText } from '../parts/format.js';
+import { agoText, count, counted, durationText, idOf, shownBytes, Time, timeText } from '../parts/format.js';
 
 /** What the target answered or why it failed, in one line. @param {any} event */
 export const answerText = (event) => (event.reason || (event.output ? shownBytes(event.output) : '')).replace(/\s+/g, ' ').slice(0, 200);
@@ -17,6 +17,8 @@ export function Run({ tenant, id, occurrence, query }) {
   const [turn, setTurn] = useState(0);
   const { data: run, error, reload } = useData((signal) => get(`/v1/${name}`, {}, signal), [name], 2000);
   const { data: operations } = useData(() => getAll(`/v1/tenants/${tenant}/operations`, 'operations', { filter: 'state = RUNNING' }, 100), [name, turn], 4000);
+  // A run says nothing of its policy until it has got a token.
+  const { data: policy } = useData((signal) => (run && isLate(run) && run.state === 'ACTIVE' ? get(`/v1/tenants/${tenant}/schedules/${id}`, {}, signal).then((schedule) => schedule.policy) : Promise.resolve('')), [name, Boolean(run && isLate(run))]);
   if (error && !run) return html`<${Failure} error=${error} retry=${reload} whole />`;
   if (!run) return html`<${Loading} />`;
   const changed = () => (reload(), setTurn((t) => t + 1));
@@ -35,7 +37,7 @@ export function Run({ tenant, id, occurrence, query }) {
     <section class="card"><${OutcomeBar} run=${run} /><${Facts} items=${[
       ['Result', html`<${RunBadge} run=${run} />`], ['Events', runCounts(run)], ['Due', html`<${Time} value=${run.nominalTime} />`],
       ['Ended', run.completeTime && html`<${Time} value=${run.completeTime} /> after ${durationText(runSeconds(run))}`],
-      ['Why it is late', isLate(run) && whyLate(run)], ['Tokens held', Number(run.grantedCount) > 0 && `${count(run.runningCount)} now, ${count(run.grantedCount)} of ${count(run.eventCount)} events have had one`],
+      ['Why it is late', isLate(run) && whyLate(run, policy)], ['Tokens held', Number(run.grantedCount) > 0 && `${count(run.runningCount)} now, ${count(run.grantedCount)} of ${count(run.eventCount)} events have had one`],
       ['Expected end', run.eta && html`<${Time} value=${run.eta} />`], ['Definition', run.version && `version ${run.version}`], ['Skipped because', run.skipReason]]} />
       ${mine.map((operation) => html`<${OperationProgress} key=${operation.name} name=${operation.name} onEnd=${changed} />`)}</section>
     <h2>Events</h2>
@@ -45,10 +47,13 @@ export function Run({ tenant, id, occurrence, query }) {
       empty=${run.state === 'UPCOMING' ? 'It is not due yet.' : run.state === 'ACTIVE' ? 'No event has ended yet. Events that wait or are being sent are not listed.' : 'No event matches.'} />`;
 }
 
-/** @param {any} run */
-function whyLate(run) {
+/** @param {any} run @param {string|undefined} policy that of its schedule */
+function whyLate(run, policy) {
+  const waiting = ['granted', 'cancelled', 'expired', 'skipped'].reduce((rest, kind) => rest - Number(run[`${kind}Count`] ?? 0), Number(run.eventCount));
+  if (run.state === 'ACTIVE' && waiting > 0 && (policy || Number(run.grantedCount) > 0)) {
+    return html`${counted(waiting, 'event')} of it ${waiting === 1 ? 'waits' : 'wait'} for tokens of the throttling policy ${policy && html`<${Link} to=${eventAddress(policy)}>${idOf(policy)}<//>`}`;
+  }
   if (Number(run.retryCount) > 0) return `${count(run.retryCount)} attempts failed and were repeated; open an event to see the errors`;
-  if (Number(run.eventCount) > Number(run.grantedCount ?? 0) && run.grantedCount !== undefined && run.state === 'ACTIVE') return 'events wait for tokens of the throttling policy';
   if (run.state === 'ACTIVE') return 'its target has not answered, is down (see Targets), or has no room';
   return 'it took long, or the platform reached it late';
 }

@@ -1,16 +1,16 @@
 // One schedule: its definition, what comes next, what ran.
 import { html, useState } from '../parts/view.js';
 import { address, go, Link, setQuery } from '../parts/router.js';
-import { call, get, post, requestId } from '../parts/api.js';
+import { call, get, post } from '../parts/api.js';
 import { can } from '../parts/session.js';
 import { Badge, Facts, Failure, Head, Loading, TextBox } from '../parts/basics.js';
 import { act, ask, say } from '../parts/dialog.js';
 import { useData } from '../parts/data.js';
 import { List } from '../parts/table.js';
 import { runColumns } from '../parts/runs.js';
-import { agoText, count, counted, durationText, idOf, secondsOf, shownBytes, targetText, Time, timeText, whenText, words } from '../parts/format.js';
+import { agoText, count, counted, exactText, idOf, shownBytes, targetText, Time, timeText, whenText, words } from '../parts/format.js';
 import { ScheduleActions } from './schedules.js';
-import { Timeline } from '../parts/timeline.js';
+import { Timeline, today } from '../parts/timeline.js';
 
 /** The request of a preview of these times. @param {any} s */
 export const previewOf = (s) => ({
@@ -52,7 +52,7 @@ async function backfill(schedule, done) {
   await act('', async () => {
     let fired = 0;
     for (let startTime = range.startTime; startTime;) {
-      const step = await post(path, { ...range, startTime, requestId: requestId() });
+      const step = await post(path, { ...range, startTime });
       fired += Number(step.firedCount ?? 0);
       startTime = step.nextStartTime;
       say(`${counted(fired, 'run')} fired${startTime ? ` up to ${timeText(startTime)}…` : '. The backfill is done.'}`);
@@ -64,7 +64,7 @@ async function backfill(schedule, done) {
 /** @param {any} policy */
 function retryText(policy = {}) {
   const { maxAttempts = 4, minBackoff = '1s', maxBackoff = '300s' } = policy;
-  return Number(maxAttempts) === 1 ? 'one attempt' : `up to ${maxAttempts} attempts, first wait up to ${durationText(secondsOf(minBackoff))}, at most ${durationText(secondsOf(maxBackoff))}`;
+  return Number(maxAttempts) === 1 ? 'one attempt' : `up to ${maxAttempts} attempts, first wait up to ${exactText(minBackoff)}, at most ${exactText(maxBackoff)}`;
 }
 
 /** @param {{tenant: string, id: string, query: URLSearchParams}} props */
@@ -95,7 +95,7 @@ export function Schedule({ tenant, id, query }) {
       ['Target', html`${kind} <code>${place}</code>`],
       ['Events per run', s.eventCount && count(s.eventCount)],
       ['Policy', s.policy && html`<${Link} to=${address(tenant, ['policies', idOf(s.policy)])}>${idOf(s.policy)}<//>`],
-      ['Window', s.window && `${durationText(secondsOf(s.window.duration))}, ${words(s.window.pacing || 'SOONEST').toLowerCase()}`],
+      ['Window', s.window && `${exactText(s.window.duration)}, ${words(s.window.pacing || 'SOONEST').toLowerCase()}`],
       ['Retries', retryText(s.retryPolicy)],
       ['Missed runs', words(s.misfirePolicy?.action || 'FIRE_ALL')],
       ['If the last run is active', words(s.overlapPolicy || 'ALLOW')],
@@ -104,7 +104,7 @@ export function Schedule({ tenant, id, query }) {
       ['Changed', html`<${Time} value=${s.updateTime} />`]]} />
       ${s.payload && html`<details><summary>Payload</summary><${TextBox} text=${shownBytes(s.payload)} label="Payload" /></details>`}</section>
     <section class="card"><h2>Next</h2>${s.state === 'PAUSED' ? html`<p class="muted">It is paused. It would fire at:</p>` : ''}${next ? html`<${Occurrences} preview=${next} />` : html`<${Loading} />`}</section></div>
-    <section class="card"><h2>Today</h2><${Timeline} schedules=${[s]} day=${new Date().toLocaleDateString('sv')} /></section>
+    <section class="card"><h2>Today</h2><${Timeline} schedules=${[s]} day=${today()} /></section>
     <h2>Runs</h2>
     <form class="filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}><label class="field"><span>State</span><select value=${state} onChange=${(/** @type {any} */ event) => setQuery({ state: event.target.value, at: '' })}>
       ${[['', 'Any'], ['UPCOMING', 'Upcoming'], ['ACTIVE', 'Active'], ['COMPLETED', 'Ended'], ['SKIPPED', 'Skipped'], ['CANCELLED', 'Cancelled']].map(([value, title]) => html`<option value=${value}>${title}</option>`)}</select></label>

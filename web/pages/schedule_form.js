@@ -1,13 +1,14 @@
 // Create and edit a schedule: in plain words on the left, as JSON or YAML below, with the next times live beside it.
 import { html, useEffect, useRef, useState } from '../parts/view.js';
 import { address, go, guards, Link } from '../parts/router.js';
-import { call, get, getAll, requestId } from '../parts/api.js';
+import { call, get, getAll, useForm } from '../parts/api.js';
 import { Failure, Head, Loading } from '../parts/basics.js';
+import { session } from '../parts/session.js';
 import { useData } from '../parts/data.js';
 import { say } from '../parts/dialog.js';
 import { Field, FieldErrors, Select, Text } from '../parts/fields.js';
 import { PayloadFields, SendOne, TargetFields, useDraft } from '../parts/target_fields.js';
-import { idOf, secondsOf, whenText } from '../parts/format.js';
+import { durationOf, idOf, nanosOf, whenText } from '../parts/format.js';
 import { Occurrences, previewOf } from './schedule.js';
 
 const OUTPUT_ONLY = ['state', 'uid', 'version', 'createTime', 'updateTime', 'nextTime', 'pauseReason', 'warnings', 'succeededCount', 'failedCount', 'lastTime', 'lastOutcome'];
@@ -32,11 +33,29 @@ function merged(part, changes) {
   return Object.keys(next).length ? next : undefined;
 }
 
+/** @type {[string, string][]} */
+const UNITS = [['86400', 'days'], ['3600', 'hours'], ['60', 'minutes'], ['1', 'seconds']];
+/** How often a schedule fires: a number and its unit. The number is kept as it is typed. @param {{interval: any, set: (interval: any) => void, error: any}} props */
+function IntervalFields({ interval, set, error }) {
+  const nanos = nanosOf(interval?.every);
+  const [typed, setTyped] = useState({ number: '', unit: '1' });
+  // Nanoseconds of a number as it is typed; scaled as a decimal, because 0.1 × 60 is not 6 in binary fractions.
+  const nanosOfTyped = (/** @type {string} */ number, /** @type {string} */ unit) => nanosOf(number) * BigInt(unit);
+  let { number, unit } = typed;
+  if (nanosOfTyped(number, unit) !== nanos) {
+    // It was set elsewhere: in the largest unit of which it is a whole number.
+    unit = nanos === 0n ? unit : (UNITS.find(([size]) => nanos % (BigInt(size) * 1000000000n) === 0n) ?? ['1'])[0];
+    number = nanos === 0n ? '' : durationOf(nanos / BigInt(unit)).slice(0, -1);
+  }
+  const type = (/** @type {string} */ next, /** @type {string} */ size) => (setTyped({ number: next, unit: size }), set({ ...interval, every: durationOf(nanosOfTyped(next, size)) }));
+  return html`<${Text} path="interval.every" label="Every" type="number" value=${number} set=${(/** @type {string} */ next) => type(next, unit)} error=${error} rest=${{ min: 0, step: 'any' }} />
+    <${Select} path="interval.unit" label="Unit" value=${unit} options=${[...UNITS].reverse()} set=${(/** @type {string} */ size) => type(number, size)} error=${null} />`;
+}
+
 /** @param {{draft: any, set: (changes: any) => void, error: any}} props */
 function WhenFields({ draft, set, error }) {
   const [kind, setKind] = useState(kindOf(draft));
   const [times, setTimes] = useState((draft.times ?? []).join('\n'));
-  const [unit, setUnit] = useState(() => [86400, 3600, 60, 1].find((size) => secondsOf(draft.interval?.every) % size === 0) ?? 1);
   useEffect(() => {
     const now = kindOf(draft);
     if (now !== kind && (draft.cron || draft.interval || draft.times)) setKind(now);
@@ -47,13 +66,11 @@ function WhenFields({ draft, set, error }) {
     if (next === 'times') setTimes((draft.times ?? [new Date(Date.now() + 3600000).toISOString()]).join('\n'));
   };
   const typeTimes = (/** @type {string} */ typed) => (setTimes(typed), set({ times: typed.split('\n').map((line) => line.trim()).filter(Boolean) }));
-  const every = secondsOf(draft.interval?.every);
   return html`<fieldset><legend>When</legend>
     <div class="tabs field wide" role="group" aria-label="Kind of times">${[['cron', 'By the calendar'], ['interval', 'Every so often'], ['times', 'At given times']].map(([value, title]) => html`<button type="button" aria-pressed=${kind === value ? 'true' : 'false'} onClick=${() => choose(value)}>${title}</button>`)}</div>
     ${kind === 'cron' && html`<${Text} path="cron" label="Cron expression" hint="minute hour day-of-month month day-of-week; a sixth field in front is the second" value=${draft.cron} set=${(/** @type {string} */ cron) => set({ cron })} error=${error} wide />
       <p class="field wide examples">${EXAMPLES.map(([cron, title]) => html`<button type="button" class="link" onClick=${() => set({ cron })}>${title}</button> `)}</p>`}
-    ${kind === 'interval' && html`<${Text} path="interval.every" label="Every" type="number" value=${every / unit || ''} set=${(/** @type {string} */ number) => set({ interval: { ...draft.interval, every: `${Number(number) * unit}s` } })} error=${error} rest=${{ min: 0, step: 'any' }} />
-      <${Select} path="interval.unit" label="Unit" value=${String(unit)} options=${[['1', 'seconds'], ['60', 'minutes'], ['3600', 'hours'], ['86400', 'days']]} set=${(/** @type {string} */ size) => (setUnit(Number(size)), set({ interval: { ...draft.interval, every: `${(every / unit) * Number(size)}s` } }))} error=${null} />`}
+    ${kind === 'interval' && html`<${IntervalFields} interval=${draft.interval} set=${(/** @type {any} */ interval) => set({ interval })} error=${error} />`}
     ${kind === 'times' && html`<${Text} path="times" label="Times" hint="One on each line, such as 2026-12-24T18:00:00Z or …T18:00:00+01:00" lines=${4} value=${times} set=${typeTimes} error=${error} wide />`}
     ${kind === 'cron' && html`<${Field} path="time_zone" label="Time zone" hint="Times are those of clocks there." error=${error}>${(/** @type {any} */ p) => html`<input ...${p} list="zones" value=${draft.timeZone ?? ''} placeholder="UTC" onInput=${(/** @type {any} */ e) => set({ timeZone: e.target.value || undefined })} /><datalist id="zones">${zones.map((zone) => html`<option value=${zone}></option>`)}</datalist>`}<//>`}
     </fieldset>`;
@@ -116,6 +133,7 @@ export function ScheduleForm({ tenant, id, query }) {
   const source = id ?? query.get('copy');
   const [draft, set, setDraft] = useDraft(source ? null : { cron: '0 9 * * MON-FRI', timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC', target: { http: { uri: '' } }, payload: '' });
   const [newId, setNewId] = useState('');
+  const form = useForm();
   const [failure, setFailure] = useState(/** @type {any} */ (null));
   const [timesFailure, setTimesFailure] = useState(/** @type {any} */ (null));
   const [busy, setBusy] = useState(false);
@@ -124,17 +142,15 @@ export function ScheduleForm({ tenant, id, query }) {
   const latest = useRef(draft);
   latest.current = draft;
   useEffect(() => {
-    if (!source) {
-      first.current = JSON.stringify(draft);
-      return;
-    }
+    if (!source) first.current ||= JSON.stringify(draft);
+    if (!source || draft) return;
     get(`/v1/tenants/${tenant}/schedules/${source}`).then((schedule) => {
       const begun = editable(schedule);
       if (!id) ['name', 'etag'].forEach((name) => delete begun[name]);
       first.current = JSON.stringify(begun);
       setDraft(begun);
     }, setFailure);
-  }, [source]);
+  }, [source, session.signIns]);
   useEffect(() => {
     const changed = () => !saved.current && latest.current && JSON.stringify(latest.current) !== first.current;
     const guard = () => !changed() || confirm('Leave without saving?');
@@ -151,8 +167,8 @@ export function ScheduleForm({ tenant, id, query }) {
     setBusy(true);
     try {
       const made = id
-        ? await call('PATCH', `/v1/tenants/${tenant}/schedules/${id}`, { query: { updateMask: '*', requestId: requestId() }, body: draft })
-        : await call('POST', `/v1/tenants/${tenant}/schedules`, { query: { scheduleId: newId, requestId: requestId() }, body: draft });
+        ? await call('PATCH', `/v1/tenants/${tenant}/schedules/${id}`, { query: { updateMask: '*' }, body: draft, form })
+        : await call('POST', `/v1/tenants/${tenant}/schedules`, { query: { scheduleId: newId }, body: draft, form });
       saved.current = true;
       for (const warning of made.warnings ?? []) say(`Saved, but note: ${warning}`, true);
       if (!made.warnings?.length) say(`${idOf(made.name)} is saved.`);

@@ -1,7 +1,7 @@
 // The schedules of a tenant: find, pause, resume, trigger.
 import { html, useEffect, useState } from '../parts/view.js';
 import { address, go, Link, setQuery } from '../parts/router.js';
-import { post, quoted, requestId } from '../parts/api.js';
+import { post, quoted } from '../parts/api.js';
 import { can } from '../parts/session.js';
 import { Badge, Head } from '../parts/basics.js';
 import { act, ask } from '../parts/dialog.js';
@@ -47,7 +47,7 @@ export async function changeSchedule(what, schedule, done) {
   };
   const values = await ask(questions[/** @type {'pause'} */ (what)]);
   if (!values) return;
-  const body = { ...(what === 'pause' && values.reason ? { reason: values.reason } : {}), requestId: requestId() };
+  const body = what === 'pause' && values.reason ? { reason: values.reason } : {};
   const result = await act({ pause: `${id} is paused.`, resume: `${id} is resumed.`, trigger: `${id} runs.` }[what] ?? '', () => post(path, body));
   if (result && what === 'trigger') go(address(schedule.name.split('/')[1], ['schedules', id, 'runs', idOf(result.name)]));
   else if (result) done();

@@ -1,7 +1,7 @@
 // Tenants, what they use, and their quotas.
 import { html, useState } from '../parts/view.js';
 import { address, Link } from '../parts/router.js';
-import { call, get, requestId } from '../parts/api.js';
+import { call, get } from '../parts/api.js';
 import { isOperatorOfAll } from '../parts/session.js';
 import { Badge, Failure, Head, Loading } from '../parts/basics.js';
 import { act, ask } from '../parts/dialog.js';
@@ -22,7 +22,7 @@ export function Tenants({ tenant }) {
   const changed = () => setTurn((t) => t + 1);
   const create = async () => {
     const values = await ask({ title: 'New tenant', action: 'Create', fields: [{ name: 'id', label: 'Id', hint: 'a–z, 0–9 and -' }, { name: 'displayName', label: 'Text for people' }] });
-    if (values && (await act(`${values.id} is created.`, () => call('POST', '/v1/tenants', { query: { tenantId: values.id, requestId: requestId() }, body: { displayName: values.displayName } })))) changed();
+    if (values && (await act(`${values.id} is created.`, () => call('POST', '/v1/tenants', { query: { tenantId: values.id }, body: { displayName: values.displayName } })))) changed();
   };
   const suspend = async (/** @type {any} */ t) => {
     const to = t.state === 'SUSPENDED' ? 'ACTIVE' : 'SUSPENDED';

@@ -1,6 +1,7 @@
 // Data of the server in a view: loaded, kept current, and freed with the view.
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from './view.js';
 import { get } from './api.js';
+import { session } from './session.js';
 
 export const PAGE_ROWS = 200;
 // A list keeps at most so many rows; then it goes on in a new view.
@@ -26,12 +27,15 @@ export function useData(load, keys, every = 0) {
   useLayoutEffect(() => {
     const stop = new AbortController();
     let timer = 0;
+    let begun = false;
     const again = (/** @type {T|undefined} */ data) => {
       const wait = typeof every === 'number' ? every : data === undefined ? 2000 : every(data);
       if (wait && !stop.signal.aborted) timer = setTimeout(run, wait);
     };
     const run = () => {
-      if (document.hidden) return again(undefined);
+      // A view that opens in the background loads once.
+      if ((document.hidden && begun) || session.lost) return again(undefined);
+      begun = true;
       return current.current(stop.signal).then(
         (data) => {
           if (stop.signal.aborted) return;
@@ -49,7 +53,7 @@ export function useData(load, keys, every = 0) {
       stop.abort();
       clearTimeout(timer);
     };
-  }, [key, typeof every === 'number' ? every : -1, turn]);
+  }, [key, typeof every === 'number' ? every : -1, turn, session.signIns]);
   const reload = useCallback(() => setTurn((before) => before + 1), []);
   // The state of other keys is another view's.
   return state.key === key ? { data: state.data, error: state.error, reload } : { data: undefined, error: undefined, reload };
@@ -62,7 +66,7 @@ export function useData(load, keys, every = 0) {
  * @param {{path: string, field: string, query: Record<string, any>, at: string, every?: number}} options
  */
 export function useList({ path, field, query, at, every = 5000 }) {
-  const key = JSON.stringify([path, query, at]);
+  const key = JSON.stringify([path, query, at, session.signIns]);
   const [state, setState] = useState({ key, pages: /** @type {ListPage_[]} */ ([]), loading: true, error: /** @type {any} */ (null), paused: false });
   const work = useRef({ key: '', busy: false, stop: new AbortController() });
   const shown = state.key === key ? state : { key, pages: [], loading: true, error: null, paused: false };
@@ -127,7 +131,7 @@ export function useList({ path, field, query, at, every = 5000 }) {
   const visible = useRef(0);
   useEffect(() => {
     if (!every) return;
-    const timer = setInterval(() => void (document.hidden || refresh(visible.current)), every);
+    const timer = setInterval(() => void (document.hidden || session.lost || refresh(visible.current)), every);
     return () => clearInterval(timer);
   }, [key, every]);
 

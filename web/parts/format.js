@@ -1,22 +1,27 @@
 // Times, durations, counts and names as people read them.
 import { html } from './view.js';
 
-const stored = () => {
+/** What the browser keeps of a choice. @param {string} name @param {string} otherwise */
+export function remembered(name, otherwise) {
   try {
-    return localStorage.getItem('zone') ?? 'local';
+    return localStorage.getItem(name) ?? otherwise;
   } catch {
-    return 'local';
+    return otherwise; // the browser denies storage
   }
-};
+}
+/** @param {string} name @param {string} choice */
+export function remember(name, choice) {
+  try {
+    localStorage.setItem(name, choice);
+  } catch {} // the browser denies storage, or it is full
+}
 /** Whether times are shown in the browser's zone or in UTC. */
-export const zone = { mode: stored() };
+export const zone = { mode: remembered('zone', 'local') };
 /** @param {string} mode */
 export function setZone(mode) {
   zone.mode = mode;
   formats.clear();
-  try {
-    localStorage.setItem('zone', mode);
-  } catch {} // storage may be off
+  remember('zone', mode);
 }
 export const zoneName = () => (zone.mode === 'utc' ? 'UTC' : Intl.DateTimeFormat().resolvedOptions().timeZone);
 
@@ -58,6 +63,32 @@ export function durationText(seconds) {
     if (text.length === 2) break;
   }
   return text.join(' ');
+}
+/** A duration of a definition, not rounded: "1 d 1 h 1 min 0.5 s" of "90060.5s". @param {string|undefined} duration */
+export function exactText(duration) {
+  const nanos = nanosOf(duration);
+  let rest = nanos < 0n ? -nanos : nanos;
+  const text = [];
+  for (const [size, unit] of /** @type {[bigint, string][]} */ ([[86400n, 'd'], [3600n, 'h'], [60n, 'min']])) {
+    const number = rest / (size * 1000000000n);
+    if (number) text.push(`${number} ${unit}`);
+    rest %= size * 1000000000n;
+  }
+  if (rest || !text.length) text.push(`${durationOf(rest).slice(0, -1)} s`);
+  return `${nanos < 0n ? '-' : ''}${text.join(' ')}`;
+}
+/** Nanoseconds of a duration of the API; seconds as binary fractions would not be exact. @param {string|undefined} duration */
+export function nanosOf(duration) {
+  const found = /^(-?)(\d*)(?:\.(\d{0,9})\d*)?s?$/.exec((duration ?? '').trim());
+  if (!found) return 0n;
+  const nanos = BigInt(found[2] || 0) * 1000000000n + BigInt((found[3] ?? '').padEnd(9, '0'));
+  return found[1] ? -nanos : nanos;
+}
+/** The API's form of nanoseconds: "1.5s". @param {bigint} nanos */
+export function durationOf(nanos) {
+  const size = nanos < 0n ? -nanos : nanos;
+  const fraction = String(size % 1000000000n).padStart(9, '0').replace(/0+$/, '');
+  return `${nanos < 0n ? '-' : ''}${size / 1000000000n}${fraction && `.${fraction}`}s`;
 }
 /** "in 3 min", "2 h ago" @param {string} time */
 export function agoText(time) {
@@ -124,10 +155,14 @@ export function whenText(schedule) {
   if (schedule.cron) return schedule.cron;
   if (schedule.cronFields) {
     const f = schedule.cronFields;
-    const parts = [f.second && f.second !== '0' && f.second, f.minute, f.hour, f.dayOfMonth || '*', f.month || '*', f.dayOfWeek || '*', f.year && f.year !== '*' && f.year];
-    return parts.filter(Boolean).join(' ');
+    const parts = [f.minute, f.hour, f.dayOfMonth || '*', f.month || '*', f.dayOfWeek || '*'];
+    // Six fields begin with the second; the year is the seventh.
+    const year = f.year && f.year !== '*';
+    if (year || (f.second && f.second !== '0')) parts.unshift(f.second || '0');
+    if (year) parts.push(f.year);
+    return parts.join(' ');
   }
-  if (schedule.interval) return `every ${durationText(secondsOf(schedule.interval.every))}`;
+  if (schedule.interval) return `every ${exactText(schedule.interval.every)}`;
   return counted(schedule.times?.length ?? 0, 'instant');
 }
 /** A target in short: its kind and where it is. @param {any} target @returns {[string, string]} */

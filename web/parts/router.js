@@ -3,9 +3,18 @@ import { html, useEffect, useState } from './view.js';
 
 /** @typedef {{tenant: string, parts: string[], query: URLSearchParams}} Route */
 
+/** A part of an address. One that cannot be decoded stands for itself: its view then says that there is no such thing. @param {string} part */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 /** @returns {Route} */
 export function readRoute() {
-  const [, , tenant = '', ...parts] = location.pathname.split('/').map(decodeURIComponent);
+  const [, , tenant = '', ...parts] = location.pathname.split('/').map(decoded);
   return { tenant, parts: parts.filter(Boolean), query: new URLSearchParams(location.search) };
 }
 

@@ -1,7 +1,7 @@
 // How runs and events look, and what can be done with them, in every view.
 import { html, useState } from './view.js';
 import { address, Link } from './router.js';
-import { get, post, requestId } from './api.js';
+import { get, post } from './api.js';
 import { can } from './session.js';
 import { Badge, Failure, Progress, TextBox } from './basics.js';
 import { act, ask } from './dialog.js';
@@ -56,7 +56,7 @@ export async function redriveRun(run, done) {
   const total = begun.totalCount ?? 0;
   const values = await ask({ title: `Send ${counted(total, 'failed event')} again?`, text: `Each keeps its id and gets a new round of attempts, by the definition that the schedule has now.`, action: `Redrive ${count(total)}` });
   if (!values) return;
-  const operation = await act(`${counted(total, 'event')} will be sent again.`, () => post(path, { requestId: requestId() }));
+  const operation = await act(`${counted(total, 'event')} will be sent again.`, () => post(path));
   if (operation) done();
 }
 
@@ -64,7 +64,7 @@ export async function redriveRun(run, done) {
 export async function cancelRun(run, done) {
   const open = Number(run.eventCount ?? 0) - endedCount(run);
   const values = await ask({ title: `Cancel ${counted(open, 'open event')}?`, text: 'Events that are not sent yet end as cancelled. An attempt that is on its way goes on; it is not repeated.', action: `Cancel ${count(open)}`, danger: true });
-  if (values && (await act('The run is cancelled.', () => post(`/v1/${run.name}:cancel`, { requestId: requestId() })))) done();
+  if (values && (await act('The run is cancelled.', () => post(`/v1/${run.name}:cancel`)))) done();
 }
 
 /** @param {{run: any, done: () => void}} props */
@@ -112,7 +112,7 @@ export async function redriveEvent(event, done) {
 /** @param {any} letter @param {() => void} done */
 export async function redriveLetter(letter, done) {
   const values = await ask({ title: 'Send 1 event again?', text: html`<code>${letter.event}</code> keeps its id and gets a new round of attempts.`, action: 'Redrive 1' });
-  if (values && (await act('The event will be sent again.', () => post(`/v1/${letter.name}:redrive`, { requestId: requestId() })))) done();
+  if (values && (await act('The event will be sent again.', () => post(`/v1/${letter.name}:redrive`)))) done();
 }
 
 /** Progress of long work, followed until it ends. @param {{name: string, onEnd?: () => void}} props */

@@ -3,8 +3,8 @@ import { call, get } from './api.js';
 
 const ROLES = ['VIEWER', 'OPERATOR', 'EDITOR', 'ADMIN', 'SERVICE'];
 
-/** @type {{principal: string, role: string, tenant: string}} */
-export const session = { principal: '', role: '', tenant: '' };
+/** lost: the server no longer knows the caller, who may sign in again. @type {{principal: string, role: string, tenant: string, lost: boolean, signIns: number}} */
+export const session = { principal: '', role: '', tenant: '', lost: false, signIns: 0 };
 
 /** True if the caller's role includes this one. @param {string} role */
 export const can = (role) => ROLES.indexOf(session.role) >= ROLES.indexOf(role);
@@ -17,6 +17,6 @@ export async function readSession() {
 }
 /** @param {string} key */
 export async function signIn(key) {
-  Object.assign(session, await call('POST', '/ui/session', { body: { key } }));
+  Object.assign(session, await call('POST', '/ui/session', { body: { key } }), { lost: false, signIns: session.signIns + 1 });
 }
 export const signOut = () => call('DELETE', '/ui/session');

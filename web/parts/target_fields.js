@@ -1,6 +1,6 @@
 // The parts of a form that schedules and one-off events share: where to, and what is sent.
-import { html, useCallback, useState } from './view.js';
-import { call, get, requestId } from './api.js';
+import { html, useCallback, useRef, useState } from './view.js';
+import { call, get } from './api.js';
 import { Badge, TextBox } from './basics.js';
 import { Select, Text } from './fields.js';
 import { base64Of, shownBytes, textOf } from './format.js';
@@ -74,13 +74,16 @@ export function PayloadFields({ draft, set, error }) {
 export function SendOne({ tenant, draft, onError }) {
   const [event, setEvent] = useState(/** @type {any} */ (null));
   const [busy, setBusy] = useState(false);
+  const due = useRef(''); // stays while no answer has come: the next try is for the same event
   const send = async () => {
     setBusy(true);
     setEvent(null);
     onError(null);
     try {
       const { target, payload, contentType, deliveryTimeout } = draft;
-      let made = await call('POST', `/v1/tenants/${tenant}/events`, { query: { requestId: requestId() }, body: { target, payload, contentType, deliveryTimeout, dueTime: new Date().toISOString(), retryPolicy: { maxAttempts: 1 } } });
+      due.current ||= new Date().toISOString();
+      let made = await call('POST', `/v1/tenants/${tenant}/events`, { body: { target, payload, contentType, deliveryTimeout, dueTime: due.current, retryPolicy: { maxAttempts: 1 } } });
+      due.current = '';
       for (let wait = 200; made.state !== 'ENDED'; wait = Math.min(wait * 1.5, 2000)) {
         setEvent(made);
         await new Promise((next) => setTimeout(next, wait));

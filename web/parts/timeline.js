@@ -1,25 +1,31 @@
 // A day as a picture: one row for each schedule, a mark for each run or group of runs. Colours follow the outcome; late runs
 // stand higher. Each row also says the same in words.
-import { html, useLayoutEffect, useState } from './view.js';
+import { html, useRef } from './view.js';
 import { address, Link } from './router.js';
 import { call, get } from './api.js';
+import { useData } from './data.js';
 import { isLate, runAddress } from './runs.js';
 import { clockText, count, zone } from './format.js';
 import { previewOf } from '../pages/schedule.js';
 
 const SLOTS = 96; // of a quarter of an hour each
-const RUNS_MAX = 2000; // runs of one schedule that are read
+const RUNS_MAX = 2000; // runs of one schedule that are read, the last ones of the day
+const PLANNED_PAGES_MAX = 5; // pages of a thousand occurrences to come that are read; beyond, one of each slot
 
-/** Begin and end of a day in the zone in which times are shown. @param {string} day @returns {[number, number]} */
+/** "2026-11-26", in the zone in which times are shown. */
+export const today = () => new Date().toLocaleDateString('sv', zone.mode === 'utc' ? { timeZone: 'UTC' } : {});
+/** The day so many days later, or "" if there is none. @param {string} day @param {number} days */
+export function dayAfter(day, days) {
+  const noon = Date.parse(`${day}T12:00:00Z`) + days * 86400000;
+  return /^[12]\d{3}-\d\d-\d\d$/.test(day) && noon === noon ? new Date(noon).toISOString().slice(0, 10) : '';
+}
+/** Begin and end of a day in the zone in which times are shown. A day begins later where the clocks skip midnight. @param {string} day @returns {[number, number]} */
 export function dayRange(day) {
-  const begin = zone.mode === 'utc' ? Date.parse(`${day}T00:00:00Z`) : new Date(`${day}T00:00:00`).getTime();
-  const next = new Date(begin);
-  if (zone.mode === 'utc') next.setUTCDate(next.getUTCDate() + 1);
-  else next.setDate(next.getDate() + 1);
-  return [begin, next.getTime()];
+  const beginOf = (/** @type {string} */ date) => Date.parse(`${date}T00:00:00${zone.mode === 'utc' ? 'Z' : ''}`);
+  return [beginOf(day), beginOf(dayAfter(day, 1))];
 }
 
-const RANK = ['idle', 'planned', 'good', 'busy', 'warn', 'bad'];
+const RANK = ['unread', 'idle', 'planned', 'good', 'busy', 'warn', 'bad'];
 /** @param {any} run */
 function toneOf(run) {
   if (run.status === 'PERMANENTLY_FAILED') return 'bad';
@@ -30,24 +36,43 @@ function toneOf(run) {
 
 /** @param {any} schedule @param {number} begin @param {number} end @param {AbortSignal} signal */
 async function readRuns(schedule, begin, end, signal) {
+  /** @type {any[]} */
   const runs = [];
   let pageToken = '';
   do {
-    const page = await get(`/v1/${schedule.name}/runs`, { pageSize: 1000, pageToken, filter: `nominal_time >= "${new Date(begin).toISOString()}" AND nominal_time < "${new Date(end).toISOString()}"` }, signal);
+    const page = await get(`/v1/${schedule.name}/runs`, { pageSize: 1000, pageToken, orderBy: 'nominal_time desc', filter: `nominal_time >= "${new Date(begin).toISOString()}" AND nominal_time < "${new Date(end).toISOString()}"` }, signal);
     runs.push(...(page.runs ?? []));
     pageToken = page.nextPageToken ?? '';
   } while (pageToken && runs.length < RUNS_MAX);
-  return { runs, cut: pageToken !== '' };
+  return { runs: runs.reverse(), cut: pageToken !== '' };
 }
 
-/** @param {any} schedule @param {number} begin @param {number} end @param {AbortSignal} signal @returns {Promise<any[]>} */
+/** @param {any} schedule @param {number} begin @param {number} end @param {AbortSignal} signal */
 async function readPlanned(schedule, begin, end, signal) {
-  if (end <= Date.now() || schedule.state !== 'ENABLED') return [];
-  const fromTime = new Date(Math.max(begin, Date.now())).toISOString();
+  /** @type {any[]} */
+  const planned = [];
+  if (end <= Date.now() || schedule.state !== 'ENABLED') return { planned, more: false };
   const scheduleEndTime = new Date(Math.min(end, schedule.endTime ? Date.parse(schedule.endTime) : end)).toISOString();
-  // A schedule that does not fire before this end is refused.
-  const preview = await call('POST', '/v1/schedules:preview', { body: { ...previewOf(schedule), scheduleEndTime, fromTime, count: 1000 }, signal }).catch(() => null);
-  return (preview?.occurrences ?? []).filter((/** @type {any} */ each) => Date.parse(each.time) < end);
+  /** Adds the next occurrences of the day; answers whether there were as many. @param {string} fromTime @param {number} n */
+  const add = async (fromTime, n) => {
+    // A schedule that does not fire before this end is refused.
+    const preview = await call('POST', '/v1/schedules:preview', { body: { ...previewOf(schedule), scheduleEndTime, fromTime, count: n }, signal }).catch((error) => {
+      if (error.status !== 400) throw error;
+    });
+    const found = (preview?.occurrences ?? []).filter((/** @type {any} */ each) => Date.parse(each.time) < end);
+    planned.push(...found);
+    return found.length === n;
+  };
+  // The preview begins behind this time, and the day with its first instant.
+  let fromTime = new Date(Math.max(begin - 1, Date.now())).toISOString();
+  for (let pages = 0; pages < PLANNED_PAGES_MAX; pages++) {
+    if (!(await add(fromTime, 1000))) return { planned, more: false };
+    fromTime = planned.at(-1).time;
+  }
+  const slot = (end - begin) / SLOTS;
+  const next = () => begin + (Math.floor((Date.parse(planned.at(-1).time) - begin) / slot) + 1) * slot;
+  while (next() < end && (await add(new Date(next() - 1).toISOString(), 1)));
+  return { planned, more: true };
 }
 
 // Rows wait for their turn, so that the first are shown before the last have called. A browser has six connections, a row two calls.
@@ -56,14 +81,16 @@ const ROWS_AT_ONCE = 3;
 const waiting = [];
 let reading = 0;
 
-/** @param {any} schedule @param {string} day @param {AbortSignal} signal */
-async function readDay(schedule, day, signal) {
+/** @param {any} schedule @param {string} day @param {{of: string, planned: any[], more: boolean}} plan what was read before @param {AbortSignal} signal */
+async function readDay(schedule, day, plan, signal) {
   const [begin, end] = dayRange(day);
   if (reading === ROWS_AT_ONCE) await new Promise((turn) => void waiting.push(() => turn(null)));
   else reading++;
   try {
-    const [ran, planned] = await Promise.all([readRuns(schedule, begin, end, signal), readPlanned(schedule, begin, end, signal)]);
-    return { ...ran, planned };
+    // What is to come of a day stays as it is until the schedule changes.
+    const of = JSON.stringify([schedule.name, schedule.version, schedule.state, begin, end]);
+    const [ran] = await Promise.all([readRuns(schedule, begin, end, signal), plan.of !== of && readPlanned(schedule, begin, end, signal).then((read) => Object.assign(plan, read, { of }))]);
+    return { ...ran, planned: plan.planned.filter((each) => Date.parse(each.time) > Date.now()), more: plan.more };
   } finally {
     const next = waiting.shift();
     if (next) next();
@@ -72,13 +99,14 @@ async function readDay(schedule, day, signal) {
 }
 
 /** @param {any} found @param {number} begin @param {number} end */
-function slotsOf({ runs, planned }, begin, end) {
+function slotsOf({ runs, planned, cut }, begin, end) {
   /** @type {{tone: string, late: boolean, runs: any[], planned: number}[]} */
   const slots = Array.from({ length: SLOTS }, () => ({ tone: '', late: false, runs: [], planned: 0 }));
   const at = (/** @type {string} */ time) => slots[Math.min(SLOTS - 1, Math.floor(((Date.parse(time) - begin) / (end - begin)) * SLOTS))];
   const add = (/** @type {any} */ slot, /** @type {string} */ tone) => {
     if (RANK.indexOf(tone) > RANK.indexOf(slot.tone)) slot.tone = tone;
   };
+  if (cut) slots.slice(0, slots.indexOf(at(runs[0].nominalTime))).forEach((slot) => add(slot, 'unread'));
   for (const run of runs) {
     const slot = at(run.nominalTime);
     slot.runs.push(run);
@@ -94,31 +122,21 @@ function slotsOf({ runs, planned }, begin, end) {
 }
 
 /** @param {any} found */
-function summary({ runs, planned, cut }) {
+function summary({ runs, planned, cut, more }) {
   const of = (/** @type {(run: any) => boolean} */ test) => runs.filter(test).length;
   const parts = [
     [of((run) => toneOf(run) === 'good'), 'completed'], [of((run) => toneOf(run) === 'bad'), 'failed'], [of((run) => toneOf(run) === 'warn'), 'being retried'],
     [of((run) => toneOf(run) === 'busy'), 'active'], [of((run) => toneOf(run) === 'idle'), 'not delivered'], [of(isLate), 'late'], [planned.length, 'to come'],
   ];
-  const text = parts.filter(([number]) => Number(number) > 0).map(([number, word]) => `${count(number)}${word === 'to come' && number === 1000 ? '+' : ''} ${word}`).join(', ') || 'nothing';
-  return cut ? `${text} (of the first ${count(runs.length)} runs)` : text;
+  const text = parts.filter(([number]) => Number(number) > 0).map(([number, word]) => `${count(number)}${word === 'to come' && more ? '+' : ''} ${word}`).join(', ') || 'nothing';
+  return cut ? `${text} (of the last ${count(runs.length)} runs)` : text;
 }
 
 /** @param {{schedule: any, day: string}} props */
 function Row({ schedule, day }) {
-  const [found, setFound] = useState(/** @type {any} */ (null));
   const [begin, end] = dayRange(day);
-  // Before the first paint, so that the calls do not wait for it.
-  useLayoutEffect(() => {
-    const stop = new AbortController();
-    let timer = 0;
-    const run = async () => {
-      if (!document.hidden) await readDay(schedule, day, stop.signal).then(setFound, () => {});
-      if (!stop.signal.aborted && end > Date.now()) timer = setTimeout(run, 10000);
-    };
-    run();
-    return () => (stop.abort(), clearTimeout(timer));
-  }, [schedule.name, schedule.version, day, zone.mode]);
+  const plan = useRef({ of: '', planned: [], more: false });
+  const { data: found, error, reload } = useData((signal) => readDay(schedule, day, plan.current, signal), [schedule.name, schedule.version, schedule.state, day, zone.mode], end > Date.now() ? 10000 : 0);
   const [, tenant, , id] = schedule.name.split('/');
   const width = 1000 / SLOTS;
   const now = ((Date.now() - begin) / (end - begin)) * 1000;
@@ -126,9 +144,9 @@ function Row({ schedule, day }) {
     <div class="lane-picture" role="cell"><svg viewBox="0 0 1000 28" preserveAspectRatio="none" aria-hidden="true">
       <rect class="ground" x="0" y="22" width="1000" height="1" />
       ${found && slotsOf(found, begin, end).map((slot, i) => slot.tone && html`<rect class=${slot.tone} x=${i * width} width=${width - 1} y=${slot.late ? 1 : 9} height=${slot.late ? 26 : 13}>
-        <title>${`${clockText(begin + (i * (end - begin)) / SLOTS)}: ${summary({ ...slot, planned: Array(slot.planned) })}`}</title></rect>`)}
+        <title>${`${clockText(begin + (i * (end - begin)) / SLOTS)}: ${slot.tone === 'unread' ? 'not read' : summary({ ...slot, planned: Array(slot.planned), more: slot.planned && found.more })}`}</title></rect>`)}
       ${now > 0 && now < 1000 && html`<rect class="now" x=${now} y="0" width="1.5" height="28" />`}</svg></div>
-    <div class="lane-text" role="cell">${found ? summary(found) : '…'}${found && Problem(found.runs)}</div></div>`;
+    <div class="lane-text" role="cell">${found ? summary(found) : error ? html`<span class="error">${error.message}</span> <button class="link" onClick=${reload}>Try again</button>` : '…'}${found && Problem(found.runs)}</div></div>`;
 }
 
 /** A link to the first run that failed, else to the first that was late. @param {any[]} runs */
