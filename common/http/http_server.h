@@ -95,7 +95,7 @@ class HttpServer {
     // resolves to 127.0.0.1.
     std::vector<std::string> host_names = {};
     size_t header_bytes_max = 16 << 10;  // above this: 431
-    size_t body_bytes_max = 4 << 20;     // above this: 413
+    size_t body_bytes_max = 12 << 20;    // above this: 413
     // A further connection takes the place of another: of the client address with most connections,
     // the one that has waited longest for bytes of a handshake or request, else the stream whose
     // client has sent nothing for longest. If there is none, of another address the one that has

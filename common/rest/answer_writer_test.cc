@@ -29,6 +29,16 @@ TEST(ErrorAnswer, DecodesTheDetails) {
   EXPECT_TRUE(reason_named) << response.body;
 }
 
+// As gRPC makes it when a deadline has passed.
+TEST(ErrorAnswer, ErrorWithoutAReasonGetsItsCode) {
+  const HttpResponse response = ErrorAnswer(absl::DeadlineExceededError("Deadline Exceeded"));
+  EXPECT_EQ(response.status, 504);
+  const auto details = nlohmann::json::parse(response.body).at("error").at("details");
+  ASSERT_EQ(details.size(), 1u) << response.body;
+  EXPECT_EQ(details.at(0).at("@type"), "type.googleapis.com/google.rpc.ErrorInfo");
+  EXPECT_EQ(details.at(0).at("reason"), "DEADLINE_EXCEEDED");
+}
+
 TEST(ErrorAnswer, RetryAfterIsRoundedUp) {
   const HttpResponse response =
       ErrorAnswer(ResourceExhausted("BUSY", "no room", absl::Milliseconds(1200)));

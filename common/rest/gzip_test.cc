@@ -17,6 +17,32 @@ TEST(Gzip, StopsAtTheBound) {
   EXPECT_EQ(Gunzipped(packed, 999999).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
+TEST(Gzip, StreamUnpacksPiecesWhereverTheyEnd) {
+  std::string plain;
+  for (int i = 0; i < 20'000; ++i) plain += std::to_string(i * 7919);
+  const std::string packed = Gzipped(plain);
+  for (const size_t piece : {size_t{7}, size_t{777}, packed.size()}) {
+    GunzipStream stream;
+    std::string unpacked;
+    for (size_t at = 0; at < packed.size(); at += piece) {
+      EXPECT_FALSE(stream.complete());
+      stream.Add(packed.substr(at, piece));
+      for (auto part = stream.Next(); !part.value().empty(); part = stream.Next()) {
+        EXPECT_LE(part->size(), size_t{64 << 10});
+        unpacked += *part;
+      }
+    }
+    EXPECT_TRUE(stream.complete());
+    EXPECT_TRUE(unpacked == plain) << piece;
+    stream.Add("x");
+    EXPECT_FALSE(stream.Next().ok());
+  }
+  GunzipStream other;
+  other.Add("hello");
+  EXPECT_FALSE(other.Next().ok());
+  EXPECT_FALSE(other.complete());
+}
+
 TEST(Gzip, RefusesWhatIsNotGzip) {
   const std::string packed = Gzipped("hello");
   for (size_t cut = 0; cut < packed.size(); ++cut)

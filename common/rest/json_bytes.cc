@@ -20,6 +20,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/proto_time.h"
 #include "common/base/status_macros.h"
+#include "common/rest/strict_json.h"
 #include "common/status/errors.h"
 
 namespace escapement::rest {
@@ -33,6 +34,9 @@ constexpr char kTypePrefix[] = "type.googleapis.com";
 // Keeps the types of the linked descriptors, which do not change.
 class KnownTypes final : public util::TypeResolver {
  public:
+  // `answers`: the types as answers are written by them.
+  explicit KnownTypes(bool answers) : answers_(answers) {}
+
   util::Status ResolveMessageType(const std::string& url, google::protobuf::Type* type) override {
     absl::MutexLock lock(&mutex_);
     return Resolve(url, &util::TypeResolver::ResolveMessageType, types_, type);
@@ -56,11 +60,25 @@ class KnownTypes final : public util::TypeResolver {
       return util::Status();
     }
     const util::Status resolved = (descriptors_.get()->*ask)(url, type);
+    if (answers_ && resolved.ok()) LeaveOutWithoutValue(*type);
     // A URL of a client that names no type is not kept.
     if (resolved.ok()) known.emplace(url, std::make_unique<const Type>(*type));
     return resolved;
   }
 
+  // Empty bytes are those that a list does not return, and an enum without a value has nothing to
+  // tell. json_util writes a default unless the field is of a oneof, and reads this number for
+  // nothing else.
+  static void LeaveOutWithoutValue(google::protobuf::Type& type) {
+    using Field = google::protobuf::Field;
+    for (Field& field : *type.mutable_fields()) {
+      const bool without = field.kind() == Field::TYPE_BYTES || field.kind() == Field::TYPE_ENUM;
+      if (without && field.cardinality() != Field::CARDINALITY_REPEATED) field.set_oneof_index(1);
+    }
+  }
+  static void LeaveOutWithoutValue(google::protobuf::Enum&) {}
+
+  const bool answers_;
   absl::Mutex mutex_;
   const std::unique_ptr<util::TypeResolver> descriptors_{util::NewTypeResolverForDescriptorPool(
       kTypePrefix, google::protobuf::DescriptorPool::generated_pool())};
@@ -69,7 +87,12 @@ class KnownTypes final : public util::TypeResolver {
 };
 
 KnownTypes* Types() {
-  static auto* const types = new KnownTypes;
+  static auto* const types = new KnownTypes(/*answers=*/false);
+  return types;
+}
+
+KnownTypes* AnswerTypes() {
+  static auto* const types = new KnownTypes(/*answers=*/true);
   return types;
 }
 
@@ -85,10 +108,10 @@ absl::string_view TextOf(const util::Status& status) {
 
 absl::StatusOr<std::string> JsonToBytes(const google::protobuf::Descriptor& type,
                                         absl::string_view json) {
+  ASSIGN_OR_RETURN(const std::string strict, StrictJson(type, json));
   std::string bytes;
-  bytes.reserve(json.size());
-  const auto status = util::JsonToBinaryString(
-      Types(), UrlOf(type), google::protobuf::StringPiece(json.data(), json.size()), &bytes);
+  bytes.reserve(strict.size());
+  const auto status = util::JsonToBinaryString(Types(), UrlOf(type), strict, &bytes);
   if (!status.ok()) return absl::InvalidArgumentError(TextOf(status));
   return bytes;
 }
@@ -97,7 +120,9 @@ absl::StatusOr<std::string> BytesToJson(const google::protobuf::Descriptor& type
                                         const std::string& bytes) {
   std::string json;
   json.reserve(2 * bytes.size());
-  const auto status = util::BinaryToJsonString(Types(), UrlOf(type), bytes, &json);
+  util::JsonPrintOptions options;
+  options.always_print_primitive_fields = true;
+  const auto status = util::BinaryToJsonString(AnswerTypes(), UrlOf(type), bytes, &json, options);
   if (!status.ok())
     return absl::InternalError(absl::StrCat("an answer that is not JSON: ", TextOf(status)));
   return json;
@@ -156,11 +181,53 @@ absl::StatusOr<std::string> Gunzipped(absl::string_view packed, size_t bytes_max
   }
 }
 
-absl::StatusOr<v1::Event> EventFromJson(absl::string_view json) {
-  ASSIGN_OR_RETURN(const std::string bytes, JsonToBytes(*v1::Event::descriptor(), json));
-  v1::Event event;
-  if (event.ParseFromString(bytes)) return event;
+struct GunzipStream::State {
+  z_stream zlib = {};
+  std::string packed;  // that zlib has not taken yet
+  bool ended = false;  // the end of the gzip was read
+  bool faulty = false;
+};
+
+GunzipStream::GunzipStream() : state_(std::make_unique<State>()) {
+  if (inflateInit2(&state_->zlib, kGzipWindow) != Z_OK) throw std::bad_alloc();
+}
+
+GunzipStream::~GunzipStream() { inflateEnd(&state_->zlib); }
+
+void GunzipStream::Add(absl::string_view packed) {
+  state_->packed.append(packed.data(), packed.size());
+}
+
+absl::StatusOr<std::string> GunzipStream::Next() {
+  State& state = *state_;
+  std::string plain(kStepBytes, '\0');
+  state.zlib.next_in = Input(state.packed);
+  state.zlib.avail_in = static_cast<uInt>(state.packed.size());
+  state.zlib.next_out = reinterpret_cast<Bytef*>(plain.data());
+  state.zlib.avail_out = static_cast<uInt>(plain.size());
+  // Z_BUF_ERROR: it needs more of the body.
+  const int result = state.ended ? Z_STREAM_END : inflate(&state.zlib, Z_NO_FLUSH);
+  state.ended = result == Z_STREAM_END;
+  plain.resize(plain.size() - state.zlib.avail_out);
+  state.packed.erase(0, state.packed.size() - state.zlib.avail_in);
+  state.faulty = state.faulty || (state.ended && !state.packed.empty()) ||
+                 (result != Z_OK && result != Z_BUF_ERROR && !state.ended);
+  if (state.faulty) return InvalidField("body", "is not valid gzip");
+  return plain;
+}
+
+bool GunzipStream::complete() const { return state_->ended && state_->packed.empty(); }
+
+absl::Status MessageFromJson(absl::string_view json, google::protobuf::Message& message) {
+  ASSIGN_OR_RETURN(const std::string bytes, JsonToBytes(*message.GetDescriptor(), json));
+  if (message.ParseFromString(bytes)) return absl::OkStatus();
   return absl::InvalidArgumentError("a string is not valid UTF-8");
+}
+
+absl::StatusOr<v1::Event> EventFromJson(absl::string_view json) {
+  v1::Event event;
+  RETURN_IF_ERROR(MessageFromJson(json, event));
+  return event;
 }
 
 std::optional<v1::IngestEvent> ToIngestEvent(v1::Event event) {

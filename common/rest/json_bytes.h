@@ -9,8 +9,10 @@
 #define COMMON_REST_JSON_BYTES_H_
 
 #include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -21,12 +23,15 @@
 
 namespace escapement::rest {
 
-// Unknown fields are refused. INVALID_ARGUMENT with json_util's words. Strings may still be invalid
-// UTF-8 (by escapes of lone surrogates), which no message takes.
+// Reads what StrictJson lets pass (strict_json.h). Unknown fields are refused. INVALID_ARGUMENT
+// with words that may quote the text. Strings may still be invalid UTF-8 (by escapes of lone
+// surrogates), which no message takes.
 absl::StatusOr<std::string> JsonToBytes(const google::protobuf::Descriptor& type,
                                         absl::string_view json);
 
-// lowerCamelCase, 64-bit integers as strings, fields at their default left out.
+// lowerCamelCase, 64-bit integers as strings. Numbers, booleans, strings and lists are there even
+// at their default. Left out are unset messages, `optional` fields and fields of a oneof, empty
+// bytes, and enums without a value.
 absl::StatusOr<std::string> BytesToJson(const google::protobuf::Descriptor& type,
                                         const std::string& bytes);
 
@@ -40,13 +45,35 @@ std::string Gzipped(absl::string_view plain);
 // unpacked; it stops there, so a small body cannot take much memory.
 absl::StatusOr<std::string> Gunzipped(absl::string_view packed, size_t bytes_max);
 
+// Unpacks a body that comes in pieces. One thread at a time.
+class GunzipStream {
+ public:
+  GunzipStream();
+  ~GunzipStream();
+  GunzipStream(const GunzipStream&) = delete;
+  GunzipStream& operator=(const GunzipStream&) = delete;
+
+  void Add(absl::string_view packed);
+  // The next part, at most 64 KiB. Empty: all that was added is unpacked. INVALID_ARGUMENT: not
+  // gzip.
+  absl::StatusOr<std::string> Next();
+  // True if the gzip is complete and nothing follows it.
+  bool complete() const;
+
+ private:
+  struct State;
+  const std::unique_ptr<State> state_;
+};
+
 // Events in JSON, as lines of an ingestion and messages of Kafka have them, as events of an Ingest
 // batch.
 //
 // Pure functions.
 
-// Unknown fields are refused. INVALID_ARGUMENT with the parser's words, which may quote the text.
+// As JsonToBytes; invalid UTF-8 is INVALID_ARGUMENT, too.
 absl::StatusOr<v1::Event> EventFromJson(absl::string_view json);
+// The same for any message, which it replaces.
+absl::Status MessageFromJson(absl::string_view json, google::protobuf::Message& message);
 
 // Fields without a place of their own in an IngestEvent become its overrides, which are present
 // even if there are none. nullopt: due_time is not a valid time.

@@ -24,7 +24,26 @@ TEST(JsonBytes, AnswersAreLowerCamelCaseWithLongNumbersAsText) {
   EXPECT_EQ(json.at("displayName"), "N");
   EXPECT_EQ(json.at("eventCount"), "7");
   EXPECT_EQ(json.at("state"), "PAUSED");
-  EXPECT_FALSE(json.contains("timeZone"));
+}
+
+TEST(JsonBytes, AnswersShowZerosButNothingThatIsUnset) {
+  v1::Event event;
+  event.add_recent_attempts();
+  event.mutable_target()->mutable_http();
+  const auto json = nlohmann::json::parse(*BytesToJson(EventType(), event.SerializeAsString()));
+  EXPECT_EQ(json.at("attempts"), 0);
+  EXPECT_EQ(json.at("reason"), "");
+  EXPECT_EQ(json.at("recentAttempts").at(0).at("statusCode"), 0);
+  EXPECT_EQ(json.at("target").at("http").at("uri"), "");
+  // Messages, `optional` fields, fields of a oneof, empty bytes and enums without a value.
+  for (const char* name : {"dueTime", "retryPolicy", "priority", "payload", "output", "state"})
+    EXPECT_FALSE(json.contains(name)) << name;
+  EXPECT_FALSE(json.at("target").contains("grpc"));
+  const auto schedule =
+      nlohmann::json::parse(*BytesToJson(*v1::Schedule::descriptor(), std::string()));
+  EXPECT_EQ(schedule.at("warnings"), nlohmann::json::array());
+  EXPECT_EQ(schedule.at("labels"), nlohmann::json::object());
+  EXPECT_EQ(schedule.at("succeededCount"), "0");
 }
 
 TEST(JsonBytes, BothSpellingsAreRead) {

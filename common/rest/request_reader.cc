@@ -18,6 +18,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -26,6 +27,7 @@
 #include "common/base/status_macros.h"
 #include "common/rest/json_bytes.h"
 #include "common/rest/path_template.h"
+#include "common/rest/strict_json.h"
 #include "common/status/errors.h"
 #include "google/rpc/status.pb.h"
 #include "nlohmann/json.hpp"
@@ -42,16 +44,6 @@ using google::protobuf::Reflection;
 using google::protobuf::internal::WireFormatLite;
 
 constexpr const char* kUnreadable = "has a control character or invalid UTF-8";
-
-// A field by its proto name or its JSON name.
-const FieldDescriptor* FindField(const Descriptor* message, absl::string_view name) {
-  const FieldDescriptor* field = message->FindFieldByName(std::string(name));
-  if (field != nullptr) return field;
-  for (int i = 0; i < message->field_count(); ++i) {
-    if (message->field(i)->json_name() == name) return message->field(i);
-  }
-  return nullptr;
-}
 
 // True for "*" and for names of fields as protos spell them, joined by dots.
 bool IsMaskPath(absl::string_view path) {
@@ -72,9 +64,11 @@ bool ParsesFromText(const Descriptor* type) {
          type->full_name() == "google.protobuf.Duration";
 }
 
+// absl takes blanks and a plus, too.
 template <typename Number>
 bool ParsedInteger(absl::string_view text, Number& value) {
-  return absl::SimpleAtoi(text, &value);
+  return text.find_first_of("+ \t\r\n\v\f") == absl::string_view::npos &&
+         absl::SimpleAtoi(text, &value);
 }
 
 // Reads one value given as text into `field`; appends if it is repeated. Returns what is wrong with
@@ -165,7 +159,7 @@ std::string SetFromText(Message& message, const FieldDescriptor* field, absl::st
     return {};
   }
   if (!ParsesFromText(field->message_type())) return "cannot be given in the query";
-  if (text.find_first_of("\"\\") != absl::string_view::npos) return "is malformed";
+  if (std::string fault = TimeTextFault(*field->message_type(), text); !fault.empty()) return fault;
   const auto status =
       google::protobuf::util::JsonStringToMessage(absl::StrCat("\"", text, "\""), value);
   return status.ok() ? std::string() : std::string("is malformed");
@@ -329,6 +323,20 @@ absl::StatusOr<std::string> ReadRequest(const RestRoute& route, const RestReques
 
 namespace {
 
+constexpr const char* kUnknownCoding = "UNSUPPORTED_ENCODING";
+
+}  // namespace
+
+absl::StatusOr<bool> BodyIsGzip(const HttpRequest& request) {
+  const absl::string_view coding = request.Header("content-encoding");
+  if (absl::EqualsIgnoreCase(coding, "gzip")) return true;
+  if (coding.empty() || absl::EqualsIgnoreCase(coding, "identity")) return false;
+  return MakeError(absl::StatusCode::kInvalidArgument, kUnknownCoding,
+                   "the only Content-Encoding is gzip");
+}
+
+namespace {
+
 constexpr const char* kJson = "application/json";
 
 // The details that this program has descriptors of, as JSON.
@@ -397,7 +405,16 @@ HttpResponse ErrorAnswer(const absl::Status& status, bool condition_failed) {
   return ErrorAnswerAs(stale ? 412 : HttpStatusOf(status.code()), status);
 }
 
-HttpResponse ErrorAnswerAs(int http_status, const absl::Status& status) {
+HttpResponse ErrorAnswerAs(int http_status, const absl::Status& given) {
+  absl::Status status = given;
+  // An error of gRPC itself, such as a passed deadline, has no reason of its own.
+  if (ErrorReason(status).empty()) {
+    const std::string code = absl::StatusCodeToString(status.code());
+    status = MakeError(status.code(), code, status.message());
+    given.ForEachPayload([&status](absl::string_view url, const absl::Cord& payload) {
+      status.SetPayload(url, payload);
+    });
+  }
   HttpResponse response;
   response.status = http_status;
   response.content_type = kJson;
@@ -416,6 +433,8 @@ HttpResponse ErrorAnswerAs(int http_status, const absl::Status& status) {
         std::max<int64_t>(1, absl::ToInt64Seconds(absl::Ceil(*delay, absl::Seconds(1))));
     response.headers.emplace_back("Retry-After", absl::StrCat(seconds));
   }
+  if (ErrorReason(status) == kUnknownCoding)
+    response.headers.emplace_back("Accept-Encoding", "gzip");
   if (response.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   return response;
 }

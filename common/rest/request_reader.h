@@ -1,7 +1,7 @@
 // ReadRequest: makes the request of an RPC from path, query and JSON body.
 //
 //   - A field that the path gives may stand in the body, too, but not with another value.
-//   - The body is read by protobuf's JSON parser: lowerCamelCase or the proto's own names, unknown
+//   - The body is JSON as strict_json.h has it: lowerCamelCase or the proto's own names, unknown
 //     fields refused, 64-bit integers as strings or numbers.
 //   - With body "*" there is no query. Otherwise each query parameter names a field: "pageSize=10",
 //     "schedule.labels" is not possible, a repeated field is given several times.
@@ -39,6 +39,10 @@ struct RestRequest {
 // no message takes (JsonToBytes): the method's own reader refuses those.
 absl::StatusOr<std::string> ReadRequest(const RestRoute& route, const RestRequest& request);
 
+// True if the body is packed. INVALID_ARGUMENT, reason UNSUPPORTED_ENCODING: by something else than
+// gzip. The answer is 415.
+absl::StatusOr<bool> BodyIsGzip(const HttpRequest& request);
+
 // The JSON of answers and errors, and the HTTP status of each gRPC code.
 //
 // Pure.
@@ -51,8 +55,8 @@ std::vector<std::pair<std::string, std::string>> AnswerHeaders();
 int HttpStatusOf(absl::StatusCode code);
 
 // {"error":{"code":404,"message":"…","status":"NOT_FOUND","details":[…]}} with the decoded
-// google.rpc details of `status`, with Retry-After if a RetryInfo says when to try again (503 and
-// 429).
+// google.rpc details of `status`, of which one is an ErrorInfo, with Retry-After if a RetryInfo
+// says when to try again (503 and 429).
 //
 // `condition_failed`: the request had If-Match, so a stale etag is answered with 412.
 HttpResponse ErrorAnswer(const absl::Status& status, bool condition_failed = false);

@@ -45,8 +45,9 @@ class RestDoor {
     // Asked before anything else reads the request; it may change the request's headers. An error
     // is the answer. Null: none.
     std::function<absl::Status(HttpRequest&)> admit = nullptr;
-    size_t gzip_from_bytes = 1024;    // smaller answers are sent as they are
-    size_t body_bytes_max = 4 << 20;  // bound of an unpacked body
+    size_t gzip_from_bytes = 1024;  // smaller answers are sent as they are
+    // Bound of an unpacked body: 8 MiB of a batch of events, with its payloads in base64.
+    size_t body_bytes_max = 12 << 20;
   };
 
   RestDoor(RouteTable routes, std::shared_ptr<grpc::Channel> in_process, Options options);

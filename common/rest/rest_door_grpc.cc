@@ -114,11 +114,9 @@ class RestDoor::Core {
     }
     const absl::StatusOr<absl::Duration> timeout = TimeoutOf(request);
     if (!timeout.ok()) return respond(ErrorAnswer(timeout.status()));
-    const absl::string_view coding = request.Header("content-encoding");
-    if (!coding.empty() && !absl::EqualsIgnoreCase(coding, "identity") &&
-        !absl::EqualsIgnoreCase(coding, "gzip"))
-      return respond(UnknownCoding());
-    if (absl::EqualsIgnoreCase(coding, "gzip")) {
+    const absl::StatusOr<bool> gzip = BodyIsGzip(request);
+    if (!gzip.ok()) return respond(ErrorAnswerAs(415, gzip.status()));
+    if (*gzip) {
       auto plain = Gunzipped(request.body, options_.body_bytes_max);
       if (!plain.ok()) {
         return respond(absl::IsResourceExhausted(plain.status())
@@ -223,14 +221,6 @@ class RestDoor::Core {
     if (!absl::SimpleAtod(header, &seconds) || !(seconds > 0))
       return InvalidField("Request-Timeout", "must be a number of seconds above 0");
     return std::min(options_.call_timeout, absl::Seconds(seconds));
-  }
-
-  static HttpResponse UnknownCoding() {
-    HttpResponse response =
-        ErrorAnswerAs(415, MakeError(absl::StatusCode::kInvalidArgument, "UNSUPPORTED_ENCODING",
-                                     "the only Content-Encoding is gzip"));
-    response.headers.emplace_back("Accept-Encoding", "gzip");
-    return response;
   }
 
   // A body is JSON, whether its type says so or is left out.

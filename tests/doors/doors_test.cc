@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -323,6 +324,65 @@ TEST_F(DoorsTest, BodiesMayBePackedBothWays) {
   auto plain = rest::Gunzipped(list.body, 1 << 20);
   ASSERT_TRUE(plain.ok()) << plain.status();
   EXPECT_EQ(json::parse(*plain)["occurrences"].size(), 100u);
+}
+
+// 8 MiB of payloads are 11 MB of base64.
+TEST_F(DoorsTest, BatchesOfEventsHaveTheirDocumentedSize) {
+  const auto batch = [](size_t events) {
+    json requests = json::array();
+    for (size_t i = 0; i < events; ++i) {
+      requests.push_back({{"event",
+                           {{"dueTime", "2090-01-01T00:00:00Z"},
+                            {"target", {{"http", {{"uri", "http://127.0.0.1:9/"}}}}},
+                            {"payload", absl::Base64Escape(std::string(262'144, 'x'))}}}});
+    }
+    return Http({.method = "POST",
+                 .path = "/v1/tenants/default/events:batchCreate",
+                 .body = json({{"requests", requests}, {"validateOnly", true}}).dump()});
+  };
+  HttpAnswer answer = batch(31);
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  answer = batch(33);
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_THAT(answer.body, HasSubstr("bytes together"));
+}
+
+TEST_F(DoorsTest, PassedDeadlineHasAReason) {
+  const HttpAnswer answer =
+      Http({.path = kSchedules, .headers = {{"Request-Timeout", "0.000001"}}});
+  EXPECT_EQ(answer.status, 504);
+  EXPECT_EQ(Json(answer)["error"]["details"][0]["reason"], "DEADLINE_EXCEEDED") << answer.body;
+}
+
+TEST_F(DoorsTest, OnlyWhatJsonAllowsIsRead) {
+  for (const char* body :
+       {R"({"dueTime":"2099-1-01T00:00:00Z"})", R"({"deliveryTimeout":"+5s"})",
+        R"({"deliveryTimeout":" 3.5s"})", R"({"dueTime":"2099-01-01T00:00:00.1234567890Z"})",
+        "{'contentType':'a/b'}", "{/**/}", R"({"priority":1,})", R"({"priority":1,"priority":2})",
+        R"({"payload":"aGk=","payloadText":"hi"})"}) {
+    const HttpAnswer answer =
+        Http({.method = "POST", .path = "/v1/tenants/default/events", .body = body});
+    EXPECT_EQ(answer.status, 400) << body;
+    EXPECT_EQ(Json(answer)["error"]["details"][0]["fieldViolations"][0]["field"], "body")
+        << answer.body;
+  }
+  const HttpAnswer query = Http({.path = absl::StrCat(kSchedules, "?pageSize=%205")});
+  EXPECT_EQ(query.status, 400) << query.body;
+}
+
+TEST_F(DoorsTest, PayloadIsAlsoTextOrJson) {
+  const auto payload = [](const std::string& field) {
+    const HttpAnswer answer = Http(
+        {.method = "POST",
+         .path = "/v1/tenants/default/events?validateOnly=true",
+         .body = absl::StrCat("{", field, R"(,"target":{"http":{"uri":"http://127.0.0.1:9/"}}})")});
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    EXPECT_EQ(Json(answer).value("status", ""), "SCHEDULED") << answer.body;
+    return Json(answer).value("payload", "");
+  };
+  EXPECT_EQ(payload(R"("payload":"eyJhIjoxfQ==")"), "eyJhIjoxfQ==");
+  EXPECT_EQ(payload(R"("payloadText":"{\"a\":1}")"), "eyJhIjoxfQ==");
+  EXPECT_EQ(payload(R"("payloadJson":{"a":1})"), "eyJhIjoxfQ==");
 }
 
 TEST_F(DoorsTest, PagesOfListedOriginsMayCall) {

@@ -15,6 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/rest/json_bytes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -182,6 +183,35 @@ TEST_F(NdjsonTest, ARefusedLineDoesNotStopTheOthers) {
   EXPECT_NE(first.contains("existing"), last.contains("existing")) << answer->body;
 }
 
+// A million blank lines are packed to a kilobyte.
+TEST_F(NdjsonTest, BodyMayBePacked) {
+  const auto lines_of = [&](const std::string& body) {
+    const auto answer = integration::HttpSend(address(), {.method = "POST",
+                                                          .path = kIngest,
+                                                          .headers = {{"Content-Encoding", "gzip"}},
+                                                          .body = body});
+    std::vector<json> lines;
+    if (!answer.ok()) return lines;
+    for (const auto line : absl::StrSplit(answer->body, '\n', absl::SkipEmpty()))
+      lines.push_back(json::parse(line));
+    return lines;
+  };
+  const std::string packed = rest::Gzipped(absl::StrCat(
+      R"({"eventId":"p1","payloadText":"hi","target":{"grpc":{"uri":"127.0.0.1:9"}}})", "\n",
+      std::string(1'000'000, '\n'),
+      R"({"eventId":"p2","payloadJson":{"a": 1},"target":{"grpc":{"uri":"127.0.0.1:9"}}})"));
+  std::vector<json> lines = lines_of(packed);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0]["name"], "tenants/default/events/p1");
+  EXPECT_EQ(lines[1]["name"], "tenants/default/events/p2");
+  EXPECT_EQ(lines[1]["line"], 1'000'002);
+  // Whole lines before the fault count.
+  lines = lines_of(packed.substr(0, packed.size() - 1));
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0].value("existing", false), true);
+  EXPECT_EQ(lines[1]["error"]["status"], "INVALID_ARGUMENT");
+}
+
 TEST_F(NdjsonTest, RefusesARequestThatIsNone) {
   const auto status = [&](integration::HttpCall call) {
     call.method = "POST";
@@ -190,8 +220,7 @@ TEST_F(NdjsonTest, RefusesARequestThatIsNone) {
   };
   EXPECT_EQ(status({.path = "/v1/tenants/Bad%20one/events:ingest", .body = "{}"}), 400);
   EXPECT_EQ(status({.path = "/v1/tenants/a/b/events:ingest", .body = "{}"}), 404);
-  EXPECT_EQ(status({.path = kIngest, .headers = {{"Content-Encoding", "gzip"}}, .body = "{}"}),
-            415);
+  EXPECT_EQ(status({.path = kIngest, .headers = {{"Content-Encoding", "br"}}, .body = "{}"}), 415);
   EXPECT_EQ(status({.path = kIngest, .body = ""}), 200);
 }
 

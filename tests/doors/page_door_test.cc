@@ -74,6 +74,12 @@ TEST_F(PageDoorTest, EachAddressBelowUiIsThePage) {
   }
 }
 
+TEST_F(PageDoorTest, RootLeadsToThePage) {
+  const HttpAnswer answer = Send("GET", "/");
+  EXPECT_EQ(answer.status, 302);
+  EXPECT_EQ(answer.Header("location"), "/ui");
+}
+
 TEST_F(PageDoorTest, FilesOfThisVersionAreKeptByBrowsers) {
   const std::string index = Send("GET", "/ui").body;
   const size_t begin = index.find("/ui/files/");

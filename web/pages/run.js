@@ -38,7 +38,7 @@ export function Run({ tenant, id, occurrence, query }) {
       ['Result', html`<${RunBadge} run=${run} />`], ['Events', runCounts(run)], ['Due', html`<${Time} value=${run.nominalTime} />`],
       ['Ended', run.completeTime && html`<${Time} value=${run.completeTime} /> after ${durationText(runSeconds(run))}`],
       ['Why it is late', isLate(run) && whyLate(run, policy)], ['Tokens held', Number(run.grantedCount) > 0 && `${count(run.runningCount)} now, ${count(run.grantedCount)} of ${count(run.eventCount)} events have had one`],
-      ['Expected end', run.eta && html`<${Time} value=${run.eta} />`], ['Definition', run.version && `version ${run.version}`], ['Skipped because', run.skipReason]]} />
+      ['Expected end', run.eta && html`<${Time} value=${run.eta} />`], ['Definition', Number(run.version) > 0 && `version ${run.version}`], ['Skipped because', run.skipReason]]} />
       ${mine.map((operation) => html`<${OperationProgress} key=${operation.name} name=${operation.name} onEnd=${changed} />`)}</section>
     <h2>Events</h2>
     <div class="tabs" role="group" aria-label="Outcome">${totals.filter(([kind, , number]) => kind === '' || Number(number) || kind === outcome).map(([kind, title, number]) => html`<button key=${kind} aria-pressed=${outcome === kind ? 'true' : 'false'} onClick=${() => setQuery({ outcome: String(kind), at: '' })}>${title} <span class="muted">${count(number)}</span></button>`)}</div>

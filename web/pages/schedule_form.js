@@ -16,9 +16,11 @@ const OUTPUT_ONLY = ['state', 'uid', 'version', 'createTime', 'updateTime', 'nex
 const EXAMPLES = [['0 9 * * MON-FRI', 'Weekdays at 9'], ['*/15 * * * *', 'Every 15 minutes'], ['30 2 * * *', 'Each night at 2:30'], ['0 8 1 * *', 'First of the month'], ['0 18 L * *', 'Last day of the month']];
 const zones = ['UTC', ...(/** @type {any} */ (Intl).supportedValuesOf?.('timeZone') ?? []).filter((/** @type {string} */ zone) => zone !== 'UTC')];
 
+/** Answers have empty texts, lists and maps, which here would be a choice. @param {any} value */
+const isEmpty = (value) => value === '' || (typeof value === 'object' && Object.keys(value).length === 0);
 /** A schedule as the form edits it. @param {any} schedule */
 function editable(schedule) {
-  const draft = Object.fromEntries(Object.entries(schedule).filter(([name]) => !OUTPUT_ONLY.includes(name)));
+  const draft = Object.fromEntries(Object.entries(schedule).filter(([name, value]) => !OUTPUT_ONLY.includes(name) && !isEmpty(value)));
   if (draft.cronFields) {
     draft.cron = whenText(schedule);
     delete draft.cronFields;

@@ -1,7 +1,11 @@
 #include "services/master/codec/outcome_codec.h"
 
 #include <algorithm>
+#include <string>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_replace.h"
+#include "common/base/printable_text.h"
 #include "common/base/proto_time.h"
 
 namespace escapement::master {
@@ -18,6 +22,19 @@ v1::Event::Status StatusOfEnded(storage::v1::OutcomeKind outcome) {
   if (outcome == storage::v1::OUTCOME_KIND_SUCCEEDED) return v1::Event::COMPLETED;
   if (outcome == storage::v1::OUTCOME_KIND_FAILED) return v1::Event::PERMANENTLY_FAILED;
   return v1::Event::NOT_DELIVERED;
+}
+
+// The bytes if they are text, without a character that was cut at their end; else "".
+std::string TextOf(absl::string_view bytes) {
+  constexpr size_t kCutMax = 3;  // bytes; a character has at most four
+  const std::string one_line = absl::StrReplaceAll(bytes, {{"\n", " "}, {"\r", " "}, {"\t", " "}});
+  absl::string_view text = one_line;
+  for (size_t cut = 0; cut <= kCutMax && !text.empty(); ++cut) {
+    if (!HasControlCharacters(text)) return std::string(bytes.substr(0, text.size()));
+    if (absl::ascii_isascii(static_cast<unsigned char>(text.back()))) break;
+    text.remove_suffix(1);
+  }
+  return {};
 }
 
 v1::Attempt::Result ShowResult(AttemptRecord::Kind kind) {
@@ -105,6 +122,7 @@ v1::Attempt ShowAttempt(const AttemptRecord& record) {
   attempt.set_status_code(record.status());
   attempt.set_error(record.error());
   attempt.set_answer(record.answer());
+  attempt.set_answer_text(TextOf(record.answer()));
   return attempt;
 }
 
@@ -122,6 +140,7 @@ void ShowAttempts(const storage::v1::DoneRecord& done, uint64_t position, v1::Ev
   event.set_attempts(static_cast<int32_t>(done.attempts()));
   event.set_reason(done.reason());
   event.set_output(done.output());
+  event.set_output_text(TextOf(done.output()));
   const LastTimes times = LastTimesOf(done, position);
   const int64_t dispatch =
       times.begin_micros != 0 ? times.begin_micros : done.dispatch_time_micros();

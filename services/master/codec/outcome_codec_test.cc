@@ -147,6 +147,27 @@ TEST(OutcomeCodecTest, EventsThatWereNotSentHaveNoAttempts) {
   EXPECT_FALSE(Shown(done, 2).has_dispatch_time());
 }
 
+TEST(OutcomeCodecTest, AnswersThatAreTextAreAlsoShownAsText) {
+  const auto text_of = [](const std::string& bytes) {
+    DoneRecord done;
+    done.set_count(1);
+    done.set_outcome(storage::v1::OUTCOME_KIND_SUCCEEDED);
+    done.set_output(bytes);
+    AttemptRecord attempt;
+    attempt.set_answer(bytes);
+    EXPECT_EQ(ShowAttempt(attempt).answer_text(), Shown(done).output_text());
+    return ShowAttempt(attempt).answer_text();
+  };
+  EXPECT_EQ(text_of("gone\r\n\tfor good"), "gone\r\n\tfor good");
+  EXPECT_EQ(text_of("caf\xc3\xa9"), "caf\xc3\xa9");
+  EXPECT_EQ(text_of("caf\xc3"), "caf");
+  EXPECT_EQ(text_of("a\xf0\x9f\x98"), "a");
+  EXPECT_EQ(text_of("caf\xff\xfe!"), "");
+  EXPECT_EQ(text_of(std::string("a\0b", 3)), "");
+  EXPECT_EQ(text_of("\x80\x80\x80\x80\x80"), "");
+  EXPECT_EQ(text_of(""), "");
+}
+
 TEST(OutcomeCodecTest, StatusOfWaitingEvents) {
   storage::v1::EventRecord row;
   EXPECT_EQ(Shown(row, v1::PENDING).status(), v1::Event::SCHEDULED);

@@ -1,5 +1,6 @@
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/proto_time.h"
@@ -20,7 +21,10 @@ constexpr char kPolicyField[] = "schedule.policy";
 std::string ReadPolicyId(const std::string& policy, absl::string_view tenant,
                          FieldViolations& violations) {
   if (policy.empty()) return std::string();
-  const absl::StatusOr<PolicyName> name = ParsePolicyName(policy, kPolicyField);
+  // As in filters: without '/' it is an id of the tenant's.
+  const absl::StatusOr<PolicyName> name = ParsePolicyName(
+      absl::StrContains(policy, '/') ? policy : PolicyName{std::string(tenant), policy}.ToString(),
+      kPolicyField);
   if (absl::IsInvalidArgument(name.status())) {
     violations.AddStatus("", name.status());
   } else if (!name.ok() || name->tenant != tenant) {

@@ -50,7 +50,8 @@ class EventAdder {
     }
     const v1::Event& event = request.event();
     const std::optional<int64_t> due =
-        ReadDueTime(event, absl::StrCat(field, ".due_time"), violations);
+        event.has_due_time() ? ReadDueTime(event, absl::StrCat(field, ".due_time"), violations)
+                             : ToMicros(options_.now);
     CheckPayload(event.payload(), absl::StrCat(field, ".payload"), violations);
     const storage::v1::DeliveryRecord delivery =
         ReadDelivery(event, field, options_.tenant, secrets_, violations);
@@ -96,6 +97,7 @@ class EventAdder {
     SetTimestamp(due_micros, *event->mutable_due_time());
     event->set_priority(static_cast<int32_t>(priority));
     event->set_state(v1::PENDING);
+    event->set_status(v1::Event::SCHEDULED);
     WriteDelivery(delivery, *event);
     if (single_) event->set_payload(given.payload());
   }

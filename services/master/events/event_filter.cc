@@ -46,10 +46,6 @@ void CheckDueMicros(int64_t due_micros, absl::string_view field, FieldViolations
 
 std::optional<int64_t> ReadDueTime(const v1::Event& event, absl::string_view field,
                                    FieldViolations& violations) {
-  if (!event.has_due_time()) {
-    violations.Add(field, "is required");
-    return std::nullopt;
-  }
   const std::optional<int64_t> micros = TimestampMicros(event.due_time());
   if (!micros.has_value()) {
     violations.Add(field, "is not a valid time");

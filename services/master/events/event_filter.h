@@ -27,7 +27,7 @@ std::optional<v1::EventState> StateOfMatches(const ListFilter& filter);
 
 // One-off events: public messages ↔ rows. Pure.
 
-// Checks Event.due_time; `field` is its path.
+// Checks Event.due_time, which is set; `field` is its path.
 std::optional<int64_t> ReadDueTime(const v1::Event& event, absl::string_view field,
                                    FieldViolations& violations);
 void CheckDueMicros(int64_t due_micros, absl::string_view field, FieldViolations& violations);

@@ -1,5 +1,6 @@
 #include "services/master/ingest/ndjson_batch.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -26,10 +27,27 @@ absl::StatusOr<v1::Event> ReadEvent(const std::string& text) {
   return event;
 }
 
+absl::Status TooLong() {
+  return InvalidField("line", absl::StrCat("must have at most ", kNdjsonLineBytesMax, " bytes"));
+}
+
 }  // namespace
+
+void NdjsonLines::Fail(absl::Status why) {
+  // The end of what could be read is half a line.
+  bytes_.resize(bytes_.rfind('\n') + 1);
+  begin_ = std::min(begin_, bytes_.size());
+  looked_ = std::min(looked_, bytes_.size());
+  failed_ = std::move(why);
+}
 
 std::optional<NdjsonLines::Line> NdjsonLines::Next(bool last) {
   while (true) {
+    if (last && begin_ == bytes_.size() && !failed_.ok()) {
+      Line line{.number = ++number_, .text = {}, .fault = {}};
+      std::swap(line.fault, failed_);
+      return line;
+    }
     size_t end = bytes_.find('\n', looked_);
     const bool whole = end != std::string::npos;
     if (!whole) end = bytes_.size();
@@ -42,15 +60,15 @@ std::optional<NdjsonLines::Line> NdjsonLines::Next(bool last) {
       bytes_.clear();
       looked_ = 0;
       if (std::exchange(skipping_, true)) return std::nullopt;
-      return Line{.number = ++number_, .text = {}, .too_long = true};
+      return Line{.number = ++number_, .text = {}, .fault = TooLong()};
     }
-    Line line{.text = bytes_.substr(begin_, end - begin_)};
+    Line line{.text = bytes_.substr(begin_, end - begin_), .fault = {}};
     begin_ = looked_ = whole ? end + 1 : end;
     if (std::exchange(skipping_, false)) continue;
     line.number = ++number_;
     if (line.text.size() > kNdjsonLineBytesMax) {
       line.text.clear();
-      line.too_long = true;
+      line.fault = TooLong();
       return line;
     }
     if (absl::StripAsciiWhitespace(line.text).empty()) continue;
@@ -65,9 +83,8 @@ NdjsonBatch::NdjsonBatch(std::string parent) : parent_(std::move(parent)) {
 void NdjsonBatch::Add(const NdjsonLines::Line& line) {
   LineState& state = lines_.emplace_back();
   state.number = line.number;
-  if (line.too_long) {
-    state.error =
-        InvalidField("line", absl::StrCat("must have at most ", kNdjsonLineBytesMax, " bytes"));
+  if (!line.fault.ok()) {
+    state.error = line.fault;
     return;
   }
   absl::StatusOr<v1::Event> event = ReadEvent(line.text);

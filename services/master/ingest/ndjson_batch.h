@@ -27,14 +27,16 @@ inline constexpr size_t kNdjsonLineBytesMax = 1 << 20;
 class NdjsonLines {
  public:
   struct Line {
-    int64_t number = 0;  // the first line of the body is 1
-    std::string text;    // without its line break; empty if it is too long
-    bool too_long = false;
+    int64_t number = 0;       // the first line of the body is 1
+    std::string text;         // without its line break; empty with a fault
+    absl::Status fault = {};  // why it is none
   };
 
   void Add(absl::string_view piece) { bytes_.append(piece.data(), piece.size()); }
   // The next complete line that is not blank. At the body's end (`last`) also what has no end.
   std::optional<Line> Next(bool last);
+  // The rest of the body cannot be read: one more line, with this fault.
+  void Fail(absl::Status why);
 
  private:
   std::string bytes_;
@@ -42,6 +44,7 @@ class NdjsonLines {
   size_t looked_ = 0;  // no line ends before this
   int64_t number_ = 0;
   bool skipping_ = false;  // the rest of a line that is too long
+  absl::Status failed_;
 };
 
 class NdjsonBatch {

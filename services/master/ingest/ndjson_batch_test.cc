@@ -18,7 +18,7 @@ using testing::ElementsAre;
 std::vector<std::string> LinesOf(NdjsonLines& lines, bool last) {
   std::vector<std::string> found;
   while (const auto line = lines.Next(last)) {
-    found.push_back(absl::StrCat(line->number, line->too_long ? "!" : ":", line->text));
+    found.push_back(absl::StrCat(line->number, line->fault.ok() ? ":" : "!", line->text));
   }
   return found;
 }
@@ -43,6 +43,13 @@ TEST(NdjsonLines, RefusesALongLineOnceWithoutKeepingIt) {
   lines.Add("x\nnext\n");
   for (const std::string& line : LinesOf(lines, true)) found.push_back(line);
   EXPECT_THAT(found, ElementsAre("1!", "2:next"));
+}
+
+TEST(NdjsonLines, FaultComesAfterTheWholeLines) {
+  NdjsonLines lines;
+  lines.Add("a\n\nb\nhalf");
+  lines.Fail(absl::DataLossError("no gzip"));
+  EXPECT_THAT(LinesOf(lines, true), ElementsAre("1:a", "3:b", "4!"));
 }
 
 class NdjsonBatchTest : public testing::Test {
@@ -98,7 +105,7 @@ TEST_F(NdjsonBatchTest, ALineThatIsNoEventDoesNotStopTheOthers) {
   Add("{");
   Add(R"({"eventId":"a"})");
   Add(R"({"colour":"red"})");
-  batch_.Add({.number = ++number_, .text = {}, .too_long = true});
+  batch_.Add({.number = ++number_, .text = {}, .fault = absl::InvalidArgumentError("too long")});
   Add(R"({"dueTime":"never"})");
   ASSERT_EQ(batch_.request().events_size(), 1);
   batch_.Take(v1::IngestResponse());

@@ -1,6 +1,8 @@
 // NdjsonDoor: POST /v1/{parent}/events:ingest with newline-delimited JSON, the HTTP form of
 // EventService.Ingest (proto/escapement/v1/event_service.proto has the contract).
 //
+// The body may be packed by gzip. A fault in it is the last line of the answer.
+//
 // Each request is one Ingest stream through the server's in-process channel. Lines become batches
 // of up to 1,000 events. At most 8 batches are without an answer, and the body is read only as fast
 // as they are answered.

@@ -2,13 +2,14 @@
 #include <grpcpp/grpcpp.h>
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/rest/forwarded_metadata_grpc.h"
+#include "common/rest/json_bytes.h"
 #include "common/rest/path_template.h"
 #include "common/rest/request_reader.h"
 #include "common/rpc/status_conversion.h"
@@ -23,6 +24,7 @@ namespace {
 
 constexpr size_t kUnansweredMax = 8;          // batches
 constexpr size_t kAnswerBytesMax = 16 << 20;  // answers that the client has not read
+constexpr int kPartsAtOnce = 16;              // parts of 64 KiB; one step unpacks no more
 constexpr absl::string_view kMethod = "escapement.v1.EventService.Ingest";
 constexpr absl::string_view kType = "application/x-ndjson";
 
@@ -38,7 +40,8 @@ class NdjsonIngest final : public grpc::ClientBidiReactor<v1::IngestRequest, v1:
         parent_(std::move(parent)),
         filling_(parent_) {}
 
-  void Start(const std::shared_ptr<grpc::Channel>& channel, const HttpRequest& head) {
+  void Start(const std::shared_ptr<grpc::Channel>& channel, const HttpRequest& head, bool gzip) {
+    if (gzip) gunzip_.emplace();
     rest::AddForwardedMetadata(head, context_);
     context_.AddMetadata("escapement-return-ids", "true");
     self_ = shared_from_this();
@@ -84,25 +87,49 @@ class NdjsonIngest final : public grpc::ClientBidiReactor<v1::IngestRequest, v1:
   // Does whatever can be done now.
   void Step() {
     if (done_) return;
-    while (!filling_.full() && sent_.size() < kUnansweredMax) {
-      const auto line = lines_.Next(body_ended_);
-      if (!line.has_value()) break;
-      filling_.Add(*line);
+    bool more = false;  // the packed body has more lines
+    for (int parts = 0; !filling_.full() && sent_.size() < kUnansweredMax;) {
+      if (const auto line = lines_.Next(Ended()); line.has_value()) {
+        filling_.Add(*line);
+        continue;
+      }
+      if (!Unpack()) break;
+      more = ++parts >= kPartsAtOnce;
+      if (more) break;
     }
+    // Others have their turn first: a small piece may unpack to a large one.
+    if (more) Post([](NdjsonIngest& self) { self.Step(); });
     // A batch that is not full goes only if no other is under way.
     if (filling_.lines() > 0 && sent_.size() < kUnansweredMax &&
-        (filling_.full() || sent_.empty() || body_ended_)) {
+        (filling_.full() || sent_.empty() || Ended())) {
       sent_.push_back({.batch = std::exchange(filling_, NdjsonBatch(parent_))});
       sent_.back().waits = !sent_.back().batch.answered();
     }
     Send();
     WriteAnswers();
     const bool has_room = sent_.size() < kUnansweredMax && answer_.size() < kAnswerBytesMax;
-    if (!body_ended_ && !reading_ && has_room && !filling_.full()) Read();
-    if (body_ended_ && filling_.lines() == 0 && sent_.empty() && !half_closed_) {
+    if (!body_ended_ && !reading_ && !more && has_room && !filling_.full()) Read();
+    if (Ended() && !more && filling_.lines() == 0 && sent_.empty() && !half_closed_) {
       half_closed_ = true;
       StartWritesDone();
     }
+  }
+
+  // True if lines_ has all of the body.
+  bool Ended() const { return body_ended_ && (!gunzip_.has_value() || unpacked_); }
+
+  // Gives the next part of a packed body to lines_. False: there is none now.
+  bool Unpack() {
+    if (!gunzip_.has_value() || unpacked_) return false;
+    const absl::StatusOr<std::string> part = gunzip_->Next();
+    if (part.ok() && part->empty() && !body_ended_) return false;
+    unpacked_ = !part.ok() || part->empty();
+    if (part.ok()) lines_.Add(*part);
+    if (unpacked_ && !gunzip_->complete())
+      lines_.Fail(part.ok() ? InvalidField("body", "ends before its gzip does") : part.status());
+    // The door does not read on after a fault.
+    body_ended_ = body_ended_ || !part.ok();
+    return true;
   }
 
   void Read() {
@@ -113,7 +140,11 @@ class NdjsonIngest final : public grpc::ClientBidiReactor<v1::IngestRequest, v1:
         if (absl::IsDeadlineExceeded(piece.status())) return self.EndAsTooSlow();
         if (!piece.ok()) return self.Abandon();
         self.body_ended_ = piece->empty();
-        self.lines_.Add(*piece);
+        if (self.gunzip_.has_value()) {
+          self.gunzip_->Add(*piece);
+        } else {
+          self.lines_.Add(*piece);
+        }
         self.Step();
       });
     });
@@ -225,9 +256,11 @@ class NdjsonIngest final : public grpc::ClientBidiReactor<v1::IngestRequest, v1:
   NdjsonBatch filling_;
   std::deque<Sent> sent_;  // in the order of their lines
   uint64_t last_number_ = 0;
-  std::string answer_;     // not written yet
-  absl::Status too_slow_;  // the last line of the answer; OK: none
-  bool body_ended_ = false;
+  std::string answer_;                        // not written yet
+  absl::Status too_slow_;                     // the last line of the answer; OK: none
+  std::optional<rest::GunzipStream> gunzip_;  // if the body is packed
+  bool unpacked_ = false;                     // lines_ has all that can be unpacked
+  bool body_ended_ = false;                   // no more of it is read
   bool reading_ = false;
   bool sending_ = false;
   bool writing_ = false;
@@ -243,15 +276,6 @@ std::string ParentOf(const rest::PathTemplate& path, const HttpRequest& head) {
   if (!parsed.ok()) return {};
   const auto bindings = path.Match(*parsed);
   return bindings.has_value() ? bindings->front().second : std::string();
-}
-
-absl::Status CheckHead(const HttpRequest& head) {
-  const absl::string_view encoding = head.Header("content-encoding");
-  if (!encoding.empty() && !absl::EqualsIgnoreCase(encoding, "identity")) {
-    return MakeError(absl::StatusCode::kInvalidArgument, "UNSUPPORTED_CONTENT_ENCODING",
-                     "a body that is read line by line must not be packed");
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -279,10 +303,10 @@ void NdjsonDoor::AddTo(HttpServer& http, const rest::RestRoute& route) {
                      }
                      if (const auto tenant = ParseTenantName(parent, "parent"); !tenant.ok())
                        return stream->Refuse(rest::ErrorAnswer(tenant.status()));
-                     if (const absl::Status wrong = CheckHead(head); !wrong.ok())
-                       return stream->Refuse(rest::ErrorAnswerAs(415, wrong));
+                     const absl::StatusOr<bool> gzip = rest::BodyIsGzip(head);
+                     if (!gzip.ok()) return stream->Refuse(rest::ErrorAnswerAs(415, gzip.status()));
                      std::make_shared<NdjsonIngest>(executor_, std::move(stream), std::move(parent))
-                         ->Start(channel_, head);
+                         ->Start(channel_, head, *gzip);
                    });
 }
 

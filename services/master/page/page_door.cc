@@ -180,6 +180,9 @@ PageDoor::PageDoor(CallGate& gate, kv::KvStore& store, Runtime& runtime, Metrics
       get_platform_(CallOfPage("GetPlatform", true, false)) {}
 
 void PageDoor::AddTo(HttpServer& http) {
+  http.RouteSync("GET", "/", [](const HttpRequest&) {
+    return HttpResponse{.status = 302, .headers = {{"Location", "/ui"}}};
+  });
   http.RouteSync("GET", "/ui", ShowFile);
   http.RouteSync("GET", "/ui/", ShowFile);
   http.Route("", "/ui/session", [this](HttpRequest request, HttpResponder respond) {

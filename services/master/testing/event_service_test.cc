@@ -123,6 +123,30 @@ TEST(EventService, IdOfACancelledEventIsRefusedWithThatReason) {
   EXPECT_THAT(answer->cancelled_positions(), ::testing::ElementsAre(3));
 }
 
+TEST(EventService, EventWithoutADueTimeIsDueNow) {
+  MasterWorld fixture;
+  v1::CreateEventRequest request = ValidEvent(fixture.Now(), "now");
+  request.mutable_event()->clear_due_time();
+  const auto event = fixture.Call(&EventApi::CreateEvent, request);
+  ASSERT_TRUE(event.ok()) << event.status();
+  const absl::Time due = FromMicros(*TimestampMicros(event->due_time()));
+  EXPECT_GT(due, fixture.Now() - absl::Seconds(1));
+  EXPECT_LE(due, fixture.Now());
+  ASSERT_EQ(fixture.Events().size(), 1u);
+  EXPECT_EQ(fixture.Events()[0].first.due_time, due);
+}
+
+TEST(EventService, AnswerOfACreationIsWhatGetShows) {
+  MasterWorld fixture;
+  const auto made =
+      fixture.Call(&EventApi::CreateEvent, ValidEvent(fixture.Now() + absl::Hours(1)));
+  ASSERT_TRUE(made.ok()) << made.status();
+  const auto got = fixture.Call(&EventApi::GetEvent, GetRequest(made->name()));
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(made->status(), v1::Event::SCHEDULED);
+  EXPECT_EQ(made->DebugString(), got->DebugString());
+}
+
 TEST(EventService, AClientChosenIdIsTakenOnce) {
   MasterWorld fixture;
   const absl::Time due = fixture.Now() + absl::Hours(1);
@@ -163,7 +187,7 @@ TEST(EventService, BadEventsAreRefusedByFieldAndNothingIsWritten) {
   const absl::Time due = fixture.Now() + absl::Hours(1);
   const std::string before = fixture.Dump();
   v1::CreateEventRequest event = ValidEvent(due);
-  event.mutable_event()->clear_due_time();
+  event.mutable_event()->mutable_due_time()->set_nanos(-1);
   EXPECT_EQ(FirstField(fixture.Call(&EventApi::CreateEvent, event).status()), "event.due_time");
   event = ValidEvent(due, "no spaces");
   EXPECT_EQ(FirstField(fixture.Call(&EventApi::CreateEvent, event).status()), "event_id");

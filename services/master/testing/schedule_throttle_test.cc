@@ -182,6 +182,16 @@ TEST(ScheduleThrottle, AnUpdateOfThePolicyMovesTheUseAndDeleteEndsIt) {
   EXPECT_EQ(UsedPolicies(bench.fixture, uid, both), Strings{});
 }
 
+TEST(ScheduleThrottle, PolicyIsAlsoNamedByItsId) {
+  ScheduleWorld bench(2, 2);
+  const std::string policy = PutPolicy(bench.fixture, "p");
+  v1::CreateScheduleRequest request = ValidSchedule("s", "0 0 1 1 *");
+  request.mutable_schedule()->set_policy("p");
+  const auto made = bench.fixture.Call(&ScheduleApi::CreateSchedule, request);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->policy(), policy);
+}
+
 TEST(ScheduleThrottle, AGivenCompletionStaysWhenThePolicyChanges) {
   ScheduleWorld bench(2, 2);
   v1::CreateScheduleRequest request = ValidSchedule("s", "0 0 1 1 *");

@@ -108,7 +108,7 @@ std::vector<BadSchedule> BadSchedules() {
       {"display_name_c1", "schedule.display_name",
        [](auto& s) { s.set_display_name("a\xc2\x9b"); }},
       {"label_escape", "schedule.labels", [](auto& s) { (*s.mutable_labels())["a"] = "\x7f"; }},
-      {"policy_form", "schedule.policy", [](auto& s) { s.set_policy("p"); }},
+      {"policy_form", "schedule.policy", [](auto& s) { s.set_policy("policies/p"); }},
       {"policy_kind", "schedule.policy",
        [](auto& s) { s.set_policy("tenants/default/schedules/p"); }},
       {"policy_tenant", "schedule.policy",

@@ -217,7 +217,7 @@ The file holds YAML documents separated by "---", or a JSON array. Each document
   timeZone: Europe/Berlin
   policy: gentle
   target: {http: {uri: "http://127.0.0.1:8080/nightly"}}
-  payloadText: '{"hi":1}'       # the payload as text; payload: is base64
+  payloadText: '{"hi":1}'       # the payload as text; payloadJson: as JSON; payload: as base64
   labels: {team: a}
 
 The fields are those of "escctl schedule get -o yaml". The file is the whole definition: a field

@@ -17,6 +17,7 @@ namespace {
 
 constexpr char kKinds[] = "must be Schedule or ThrottlePolicy";
 constexpr char kPayloadText[] = "payloadText";
+constexpr char kPayloadJson[] = "payloadJson";
 
 // Takes a key out of the object. Returns null without it.
 ValueTree Take(ValueTree& values, const std::string& key) {
@@ -46,15 +47,20 @@ std::string FullName(const std::string& name, const std::string& parent,
   return "";
 }
 
-void ReadPayloadText(ValueTree& values, std::vector<FieldError>& errors) {
-  const ValueTree text = Take(values, kPayloadText);
-  if (text.is_null()) return;
-  if (!text.is_string()) {
-    errors.push_back({kPayloadText, "must be text"});
-  } else if (values.contains("payload")) {
-    errors.push_back({kPayloadText, "set either payload or payloadText"});
-  } else {
-    values["payload"] = absl::Base64Escape(text.get<std::string>());
+// The payload as text or as JSON.
+void ReadPayloadForms(ValueTree& values, std::vector<FieldError>& errors) {
+  for (const char* form : {kPayloadText, kPayloadJson}) {
+    const ValueTree given = Take(values, form);
+    if (given.is_null()) continue;
+    if (form == kPayloadText && !given.is_string()) {
+      errors.push_back({form, "must be text"});
+    } else if (values.contains("payload")) {
+      errors.push_back({form, "set only one of payload, payloadText and payloadJson"});
+    } else {
+      values["payload"] = absl::Base64Escape(
+          form == kPayloadText ? given.get<std::string>()
+                               : given.dump(-1, ' ', false, ValueTree::error_handler_t::replace));
+    }
   }
 }
 
@@ -112,7 +118,7 @@ class ManifestReader {
     if (kind == "Schedule") {
       v1::Schedule& schedule = resource.message.emplace<v1::Schedule>();
       ReadName(name, "schedules", "schedule", resource, schedule);
-      ReadPayloadText(values, resource.errors);
+      ReadPayloadForms(values, resource.errors);
       ReadMessage(values, schedule, resource.errors);
       if (schedule.state() == v1::Schedule::PAUSED)
         resource.warnings.push_back(

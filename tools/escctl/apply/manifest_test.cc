@@ -95,7 +95,9 @@ TEST(ManifestTest, NamesTheFieldOfEachError) {
   EXPECT_EQ(errors("payload: '{}'"),
             "payload: is not base64; to give it as text, use payloadText\n");
   EXPECT_EQ(errors("payload: e30=\npayloadText: x"),
-            "payloadText: set either payload or payloadText\n");
+            "payloadText: set only one of payload, payloadText and payloadJson\n");
+  EXPECT_EQ(errors("payloadText: x\npayloadJson: x"),
+            "payloadJson: set only one of payload, payloadText and payloadJson\n");
   EXPECT_EQ(errors("labels: [a]"), "labels: must hold pairs, as in \"key: value\"\n");
   EXPECT_EQ(errors("labels: {a: [b]}"), "labels[a]: must be a single value\n");
   EXPECT_EQ(errors("exclusions: x"), "exclusions: must be a list\n");
@@ -103,6 +105,16 @@ TEST(ManifestTest, NamesTheFieldOfEachError) {
             "interval: set only one of cron, cronFields, interval\n");
   EXPECT_EQ(errors("policy: a/b"),
             "policy: 'a/b' must be a short name or tenants/{tenant}/policies/{name}\n");
+}
+
+TEST(ManifestTest, PayloadJsonIsWrittenAsJson) {
+  const Manifest manifest = ReadManifest(
+      "kind: Schedule\nname: s\ncron: '@daily'\ntarget: {http: {uri: 'http://x/'}}\n"
+      "payloadJson: {hi: [1, true]}\n",
+      kParent);
+  ASSERT_EQ(manifest.resources.size(), 1u);
+  EXPECT_EQ(ErrorsOf(manifest.resources[0]), "");
+  EXPECT_EQ(std::get<v1::Schedule>(manifest.resources[0].message).payload(), R"({"hi":[1,true]})");
 }
 
 TEST(ManifestTest, WarnsOfAPauseThatIsNotApplied) {

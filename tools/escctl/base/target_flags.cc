@@ -1,7 +1,5 @@
 #include "tools/escctl/base/target_flags.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -9,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/rest/json_bytes.h"
 #include "nlohmann/json.hpp"
 #include "tools/escctl/base/flags.h"
 
@@ -144,10 +143,9 @@ absl::StatusOr<v1::Target> TargetKindFlags::Email() const {
 absl::StatusOr<v1::Target> TargetKindFlags::Json() const {
   ASSIGN_OR_RETURN(auto json, TextOrFile(json_));
   v1::Target target;
-  const auto read = google::protobuf::util::JsonStringToMessage(json, &target);
+  const absl::Status read = rest::MessageFromJson(json, target);
   if (read.ok()) return target;
-  return absl::InvalidArgumentError(
-      absl::StrCat("--target: ", absl::string_view(read.message().data(), read.message().size())));
+  return absl::InvalidArgumentError(absl::StrCat("--target: ", read.message()));
 }
 
 absl::StatusOr<std::string> SecretOrFile(const std::string& text) {

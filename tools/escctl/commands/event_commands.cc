@@ -1,4 +1,3 @@
-#include <google/protobuf/util/json_util.h>
 #include <google/protobuf/util/time_util.h>
 
 #include <deque>
@@ -192,9 +191,8 @@ bool ReadBatch(std::istream& in, int64_t& line_number, v1::IngestRequest& batch,
     if (line.empty()) continue;
     bytes += line.size();
     v1::Event parsed;
-    const auto status = google::protobuf::util::JsonStringToMessage(line, &parsed);
-    if (!status.ok()) {
-      error = absl::StrCat("line ", line_number, ": ", status.ToString());
+    if (const absl::Status status = rest::MessageFromJson(line, parsed); !status.ok()) {
+      error = absl::StrCat("line ", line_number, ": ", status.message());
       return false;
     }
     std::optional<v1::IngestEvent> event = rest::ToIngestEvent(std::move(parsed));

@@ -1,4 +1,3 @@
-#include <google/protobuf/util/json_util.h>
 #include <google/protobuf/util/time_util.h>
 
 #include <optional>
@@ -6,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/rest/json_bytes.h"
 #include "escapement/v1/policy_service.grpc.pb.h"
 #include "tools/escctl/base/flags.h"
 #include "tools/escctl/base/pages.h"
@@ -91,9 +91,8 @@ struct Limits {
   absl::Status Apply(ThrottlePolicy& policy, std::vector<std::string>& fields) const {
     if (!file.empty()) {
       ASSIGN_OR_RETURN(auto text, TextOrFile(absl::StrCat("@", file == "-" ? "/dev/stdin" : file)));
-      const auto parsed = google::protobuf::util::JsonStringToMessage(text, &policy);
-      if (!parsed.ok())
-        return absl::InvalidArgumentError(absl::StrCat(file, ": ", parsed.ToString()));
+      if (const absl::Status parsed = rest::MessageFromJson(text, policy); !parsed.ok())
+        return absl::InvalidArgumentError(absl::StrCat(file, ": ", parsed.message()));
     }
     const auto set = [&fields](const auto& value, const char* field, auto&& setter) {
       if (!value.has_value()) return;

@@ -1,4 +1,3 @@
-#include <google/protobuf/util/json_util.h>
 #include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
@@ -6,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/rest/json_bytes.h"
 #include "escapement/v1/run_service.grpc.pb.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
 #include "tools/escctl/base/flags.h"
@@ -80,9 +80,8 @@ struct Definition {
                      std::vector<std::string>& fields) const {
     if (!file.empty()) {
       ASSIGN_OR_RETURN(auto text, TextOrFile(absl::StrCat("@", file == "-" ? "/dev/stdin" : file)));
-      const auto parsed = google::protobuf::util::JsonStringToMessage(text, &schedule);
-      if (!parsed.ok())
-        return absl::InvalidArgumentError(absl::StrCat(file, ": ", parsed.ToString()));
+      if (const absl::Status parsed = rest::MessageFromJson(text, schedule); !parsed.ok())
+        return absl::InvalidArgumentError(absl::StrCat(file, ": ", parsed.message()));
     }
     if (!display_name.empty()) {
       schedule.set_display_name(display_name);
