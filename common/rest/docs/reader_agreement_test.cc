@@ -85,6 +85,7 @@ TEST(OpenApiJson, ReaderTakesAllThatItNames) {
   const json document = json::parse(OpenApiJson());
   int parameters = 0;
   int fields = 0;
+  int examples = 0;
   for (const auto& [path, operations] : document.at("paths").items()) {
     for (const auto& [method, operation] : operations.items()) {
       SCOPED_TRACE(absl::StrCat(method, " ", path));
@@ -104,6 +105,14 @@ TEST(OpenApiJson, ReaderTakesAllThatItNames) {
         ++parameters;
       }
       if (!operation.contains("requestBody")) continue;
+      if (const json::json_pointer to_example("/requestBody/content/application~1json/example");
+          operation.contains(to_example)) {
+        const std::string body = operation.at(to_example).dump();
+        RestRequest request;
+        request.body = body;
+        EXPECT_TRUE(Read(method, path, request).ok()) << body << Read(method, path, request);
+        ++examples;
+      }
       const json::json_pointer to_ref("/requestBody/content/application~1json/schema/$ref");
       const std::string ref = operation.at(to_ref);
       const json schema = document.at(json::json_pointer(ref.substr(1)));
@@ -119,6 +128,7 @@ TEST(OpenApiJson, ReaderTakesAllThatItNames) {
   }
   EXPECT_GT(parameters, 80);
   EXPECT_GT(fields, 100);
+  EXPECT_GT(examples, 5);
   RestRequest unknown;
   unknown.body = R"({"nothing":null})";
   EXPECT_FALSE(Read("post", "/v1/schedules:preview", unknown).ok());

@@ -2,18 +2,21 @@
 
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "common/rest/openapi/openapi_document.h"
+#include "google/api/field_behavior.pb.h"
 
 namespace escapement::rest {
 namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::EnumDescriptor;
+using google::protobuf::EnumValueDescriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::OneofDescriptor;
 
@@ -66,6 +69,35 @@ std::optional<Json> WellKnown(const Descriptor* message) {
   return std::nullopt;
 }
 
+// Whether answers have the field even at its default; see json_bytes.h.
+bool IsAlwaysWritten(const FieldDescriptor* field) {
+  if (field->is_repeated()) return true;
+  return field->message_type() == nullptr && field->enum_type() == nullptr &&
+         field->type() != FieldDescriptor::TYPE_BYTES && field->containing_oneof() == nullptr;
+}
+
+// As its options say, even if its comment is that of the whole message.
+bool IsOutputOnly(const FieldDescriptor* field) {
+  const auto& options = field->options();
+  for (int i = 0; i < options.ExtensionSize(google::api::field_behavior); ++i) {
+    if (options.GetExtension(google::api::field_behavior, i) == google::api::OUTPUT_ONLY)
+      return true;
+  }
+  return false;
+}
+
+// Bytes that a client gives in a form of its own. They are not required: `payload` can be.
+void AddOtherForms(const FieldDescriptor* field, Json& properties) {
+  const std::string& name = field->json_name();
+  Json text = {{"type", "string"}, {"writeOnly", true}};
+  Describe(text, absl::StrCat("Another way to give `", name, "`: as text."));
+  properties[absl::StrCat(name, "Text")] = std::move(text);
+  Json json = {{"writeOnly", true}};
+  Describe(json, absl::StrCat("Another way to give `", name,
+                              "`: as JSON of any kind, which becomes the bytes as it is written."));
+  properties[absl::StrCat(name, "Json")] = std::move(json);
+}
+
 void CollectReached(const Descriptor* message, std::set<const Descriptor*>& reached) {
   if (!reached.insert(message).second) return;
   for (int i = 0; i < message->field_count(); ++i) {
@@ -101,6 +133,8 @@ JsonSchemas::JsonSchemas(const std::vector<RestRoute>& routes) {
   }
   for (const RestRoute& route : routes) {
     const Message* input = route.method->input_type();
+    const Field* field = input->FindFieldByName(route.body);
+    if (route.http_method == "PATCH" && field != nullptr) patches_.insert(field->message_type());
     if (route.body != "*" || in_answers_.contains(input)) continue;
     std::set<const Field*>& in_path = whole_bodies_[input];
     for (const std::string& variable : route.path.Variables()) {
@@ -171,7 +205,9 @@ Json JsonSchemas::OfEnum(const EnumDescriptor* type) {
     Json schema = {{"type", "string"}, {"enum", Json::array()}};
     std::vector<std::string> lines;
     for (int i = 0; i < type->value_count(); ++i) {
-      schema["enum"].push_back(type->value(i)->name());
+      const EnumValueDescriptor* value = type->value(i);
+      if (value->number() == 0 && absl::EndsWith(value->name(), "_UNSPECIFIED")) continue;
+      schema["enum"].push_back(value->name());
       const std::string comment = CommentOf(type->value(i));
       if (!comment.empty()) {
         lines.push_back(absl::StrCat("- `", type->value(i)->name(),
@@ -206,15 +242,23 @@ Json JsonSchemas::Component(const Message* message) {
     Json property = OfField(field);
     const std::string comment = FieldComment(field);
     Describe(property, comment);
-    if (SaysOutputOnly(comment)) property["readOnly"] = true;
-    if (whole_bodies_.contains(message) && SaysRequired(comment))
-      required.push_back(field->json_name());
+    const bool output_only = SaysOutputOnly(comment) || IsOutputOnly(field);
+    if (output_only) property["readOnly"] = true;
+    if (IsRequired(field)) required.push_back(field->json_name());
     properties[field->json_name()] = std::move(property);
+    const bool bytes = field->type() == FieldDescriptor::TYPE_BYTES && !field->is_repeated();
+    if (bytes && !output_only) AddOtherForms(field, properties);
   }
   schema["properties"] = std::move(properties);
   if (!required.empty()) schema["required"] = std::move(required);
   if (!in_answers_.contains(message)) schema["additionalProperties"] = false;
   return schema;
+}
+
+bool JsonSchemas::IsRequired(const Field* field) const {
+  const Message* message = field->containing_type();
+  if (patches_.contains(message) || !SaysRequired(FieldComment(field))) return false;
+  return in_answers_.contains(message) ? IsAlwaysWritten(field) : whole_bodies_.contains(message);
 }
 
 bool JsonSchemas::IsInBody(const Field* field) const {
@@ -227,6 +271,13 @@ Json JsonSchemas::OfBody(const RestRoute& route) {
   if (route.body != "*") body = body->FindFieldByName(route.body)->message_type();
   Json schema = OfMessage(body);
   if (in_answers_.contains(body)) schema["unevaluatedProperties"] = false;
+  if (!patches_.contains(body) || route.http_method == "PATCH") return schema;
+  // The component is that of the PATCH.
+  Json required = Json::array();
+  for (int i = 0; i < body->field_count(); ++i) {
+    if (SaysRequired(FieldComment(body->field(i)))) required.push_back(body->field(i)->json_name());
+  }
+  if (!required.empty()) schema["required"] = std::move(required);
   return schema;
 }
 

@@ -6,8 +6,11 @@
 //   - The server refuses unknown fields of requests, and answers may get further fields. So
 //     additionalProperties is false in messages that only requests have. A message of both is open,
 //     and a body of that type refuses unknown fields by unevaluatedProperties, at its own level.
-//   - A message that is the whole body of a request has no fields that the path gives, and its
-//     fields with the comment "Required." are required.
+//   - A message that is the whole body of a request has no fields that the path gives.
+//   - Fields with the comment "Required." are required in whole bodies and, if each answer has them
+//     (json_bytes.h), in messages of answers; not in those of a PATCH.
+//   - Enums have no value ..._UNSPECIFIED: answers leave it out, and requests can.
+//   - Bytes that clients give are also there as text and as JSON (strict_json.h).
 //
 // One thread.
 
@@ -57,11 +60,14 @@ class JsonSchemas {
   Json OfEnum(const google::protobuf::EnumDescriptor* type);
   // The component of a message that is no google.protobuf type.
   Json Component(const Message* message);
+  // Whether a field of a component is required.
+  bool IsRequired(const Field* field) const;
   // Whether a field belongs to the body that is its whole message.
   bool IsInBody(const Field* field) const;
 
   std::string package_prefix_;  // "escapement.v1."; component names are without it
   std::set<const Message*> in_answers_;
+  std::set<const Message*> patches_;  // bodies of PATCH: all of their fields are optional
   // Messages that are the whole body of a request and nothing else, with the fields of the path.
   std::map<const Message*, std::set<const Field*>> whole_bodies_;
   std::map<std::string, Json> components_;

@@ -2,6 +2,7 @@
 
 #include <google/protobuf/descriptor.h>
 
+#include <map>
 #include <set>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "common/base/bounded_json.h"
 #include "common/base/status_macros.h"
 #include "common/rest/openapi/json_schema.h"
 #include "common/rest/route_table.h"
@@ -53,6 +55,31 @@ Json ErrorResponse() {
       {"schema", {{"type", "integer"}}}};
   response["content"]["application/json"]["schema"] = {{"$ref", "#/components/schemas/Error"}};
   return response;
+}
+
+// Every operation takes a key, or none where the installation requires none.
+void AddSecurity(Json& document) {
+  document["security"] = Json::array({{{"apiKey", Json::array()}}, Json::object()});
+  document["components"]["securitySchemes"]["apiKey"] = {
+      {"type", "http"},
+      {"scheme", "bearer"},
+      {"description",
+       "An API key of Escapement, or a token of an identity provider that the installation trusts. "
+       "An installation that requires no credentials takes requests without one."}};
+}
+
+// Adds the example of an operation's body; `left` are those of operations to come.
+absl::Status AddExample(const std::string& rpc, std::map<std::string, std::string>& left,
+                        Json& operation) {
+  const auto found = left.find(rpc);
+  if (found == left.end()) return absl::OkStatus();
+  const Json example = ParseBoundedJson(found->second);
+  if (example.is_discarded() || !operation.contains("requestBody"))
+    return absl::InvalidArgumentError(absl::StrCat(rpc, ": the example fits no body"));
+  for (auto& [type, content] : operation["requestBody"]["content"].items())
+    content["example"] = example;
+  left.erase(found);
+  return absl::OkStatus();
 }
 
 // Text that a tool would print for a file that does not build.
@@ -104,8 +131,10 @@ absl::StatusOr<std::string> OpenApiDocument(const google::protobuf::FileDescript
   }
   JsonSchemas schemas(table.routes());
   std::set<std::string> operation_ids;
+  std::map<std::string, std::string> examples = info.examples;
   for (const RestRoute& route : table.routes()) {
     ASSIGN_OR_RETURN(auto operation, OperationOf(route, schemas));
+    RETURN_IF_ERROR(AddExample(route.method->full_name(), examples, operation));
     MakeUnique(operation, operation_ids);
     document["paths"][OpenApiPath(route.path)][absl::AsciiStrToLower(route.http_method)] =
         std::move(operation);
@@ -119,10 +148,14 @@ absl::StatusOr<std::string> OpenApiDocument(const google::protobuf::FileDescript
           absl::StrCat(route.method->full_name(), ": no message for its lines"));
     }
     Json operation = LineOperationOf(route, *message, schemas);
+    RETURN_IF_ERROR(AddExample(route.method->full_name(), examples, operation));
     MakeUnique(operation, operation_ids);
     document["paths"][OpenApiPath(route.path)][absl::AsciiStrToLower(route.http_method)] =
         std::move(operation);
   }
+  if (!examples.empty())
+    return absl::InvalidArgumentError(absl::StrCat(examples.begin()->first, ": no such RPC"));
+  AddSecurity(document);
   document["components"]["responses"]["Error"] = ErrorResponse();
   Json& components = document["components"]["schemas"];
   for (const auto& [name, schema] : schemas.components()) components[name] = schema;

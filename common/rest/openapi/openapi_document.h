@@ -31,6 +31,8 @@ struct OpenApiInfo {
   std::string description;
   // By the full name of a streaming RPC with an annotation: the message that is one line.
   std::map<std::string, std::string> line_messages = {};
+  // By the full name of an RPC: an example of its body, as JSON. For a streaming RPC: of a line.
+  std::map<std::string, std::string> examples = {};
 };
 
 // The JSON text. `files` come after those that they import and have source info
@@ -38,7 +40,7 @@ struct OpenApiInfo {
 // follow their order.
 // INVALID_ARGUMENT: RouteTable refuses the services; a file does not build; a body that is no
 // message; a field that can be given only in the query, which cannot hold it; a streaming RPC with
-// an annotation and no line message.
+// an annotation and no line message. Also: an example that is not JSON, or of no RPC.
 absl::StatusOr<std::string> OpenApiDocument(const google::protobuf::FileDescriptorSet& files,
                                             const std::vector<std::string>& services,
                                             const OpenApiInfo& info);

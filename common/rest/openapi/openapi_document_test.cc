@@ -128,6 +128,32 @@ TEST(OpenApiJson, UpdateHasBodyMaskAndEtag) {
   EXPECT_EQ(responses.at("default").at("$ref"), "#/components/responses/Error");
 }
 
+TEST(OpenApiJson, CreationNamesWhatItRequires) {
+  const json& create =
+      Document().at("paths").at("/v1/tenants/{tenant}/schedules").at("post").at("requestBody");
+  const json& body = create.at("content").at("application/json");
+  EXPECT_EQ(body.at("schema").at("required"), json::array({"target"}));
+  EXPECT_FALSE(Schema(Document(), "Schedule").contains("required")) << "a PATCH requires nothing";
+  EXPECT_EQ(body.at("example").at("cron"), "0 9 * * MON-FRI");
+  // Answers have it, too, but always.
+  EXPECT_EQ(Schema(Document(), "HttpTarget").at("required"), json::array({"uri"}));
+}
+
+TEST(OpenApiJson, KeysAreItsSecurity) {
+  EXPECT_EQ(Document().at("components").at("securitySchemes").at("apiKey").at("scheme"), "bearer");
+  EXPECT_EQ(Document().at("security"),
+            (json::array({{{"apiKey", json::array()}}, json::object()})));
+}
+
+TEST(OpenApiJson, PayloadsAreAlsoTextAndJson) {
+  const json& properties = Schema(Document(), "Event").at("properties");
+  EXPECT_EQ(properties.at("payloadText").at("type"), "string");
+  EXPECT_EQ(properties.at("payloadJson").at("writeOnly"), true);
+  EXPECT_FALSE(properties.contains("outputJson"));
+  EXPECT_EQ(properties.at("outputText").at("readOnly"), true);
+  EXPECT_FALSE(Schema(Document(), "Attempt").at("properties").contains("answerJson"));
+}
+
 TEST(OpenApiJson, DeleteAnswersAnEmptyObject) {
   const json& answer = Document()
                            .at("paths")
@@ -253,7 +279,8 @@ TEST(OpenApiDocument, DescribesRecursionMapsAndOneofs) {
             "#/components/schemas/Thing");
   EXPECT_EQ(thing.at("properties").at("count").at("format"), "uint32");
   EXPECT_EQ(thing.at("description"), "A thing may hold things.\n\n`a` and `b` exclude each other.");
-  EXPECT_EQ(Schema(document, "Color").at("enum"), json::array({"COLOR_UNSPECIFIED", "RED"}));
+  EXPECT_EQ(Schema(document, "Color").at("enum"), json::array({"RED"}))
+      << "an answer leaves out what is unspecified";
   EXPECT_EQ(Schema(document, "Color").at("description"), "- `RED`: Like blood.");
   EXPECT_EQ(document.at("tags").at(0),
             (json{{"name", "Thing"}, {"description", "Serves things."}}));
@@ -289,6 +316,22 @@ TEST(OpenApiDocument, RefusesFieldsThatTheQueryCannotHold) {
   const auto document = Make(Files(text));
   EXPECT_EQ(document.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(document.status().message()), HasSubstr("t.GetRequest.tags"));
+}
+
+TEST(OpenApiDocument, RefusesExamplesThatBelongNowhere) {
+  for (const auto& [rpc, example] :
+       std::map<std::string, std::string>{{"t.ThingService.Put", "{"},
+                                          {"t.ThingService.Get", "{}"},
+                                          {"t.ThingService.No", "{}"}}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(OpenApiDocument(Files(kThings), {"t.ThingService"},
+                                                        {.title = "T",
+                                                         .version = "1",
+                                                         .description = "Things.",
+                                                         .line_messages = {},
+                                                         .examples = {{rpc, example}}})
+                                            .status()))
+        << rpc;
+  }
 }
 
 TEST(OpenApiDocument, RefusesABodyThatIsNoMessage) {
