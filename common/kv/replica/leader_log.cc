@@ -76,6 +76,7 @@ void LeaderLog::OnResult(const AppendResult& result) {
       if (row.position.seq <= place_.position.seq) continue;
       auto place = PlaceBehind(place_, row);
       if (place.ok()) place_ = *place;
+      place_.proven = place_.position;
       auto done = done_.extract(row.position.seq);
       if (!done.empty()) answers.emplace_back(std::move(done.mapped()), place_);
     }

@@ -8,6 +8,7 @@ namespace escapement::kv {
 
 namespace {
 
+constexpr size_t kLogPlaceBytes = kLogPlaceBasicBytes + 40;
 constexpr char kPut = 1;
 constexpr char kDelete = 2;
 constexpr char kDeleteRange = 3;
@@ -102,17 +103,29 @@ std::string EncodeLogPlace(const LogPlace& place) {
   AppendBigEndian<uint64_t>(&out, place.epoch);
   out.push_back(static_cast<char>(place.kind));
   AppendBigEndian<uint64_t>(&out, place.log_bytes);
+  AppendBigEndian<uint64_t>(&out, place.genesis);
+  for (const LogPosition& position : {place.proven, place.before}) {
+    AppendBigEndian<uint64_t>(&out, position.seq);
+    AppendBigEndian<uint64_t>(&out, position.chain);
+  }
   return out;
 }
 
 absl::StatusOr<LogPlace> DecodeLogPlace(absl::string_view bytes) {
-  if (bytes.size() != 33) return absl::DataLossError("the copy's place in the log is malformed");
+  if (bytes.size() != kLogPlaceBasicBytes && bytes.size() != kLogPlaceBytes)
+    return absl::DataLossError("the copy's place in the log is malformed");
   LogPlace place;
   place.position.seq = ReadBigEndian<uint64_t>(bytes);
   place.position.chain = ReadBigEndian<uint64_t>(bytes.substr(8));
   place.epoch = ReadBigEndian<uint64_t>(bytes.substr(16));
   RETURN_IF_ERROR(ReadRecordKind(bytes.substr(24, 1), place.kind));
   place.log_bytes = ReadBigEndian<uint64_t>(bytes.substr(25));
+  if (bytes.size() == kLogPlaceBasicBytes) return place;
+  place.genesis = ReadBigEndian<uint64_t>(bytes.substr(33));
+  place.proven = {ReadBigEndian<uint64_t>(bytes.substr(41)),
+                  ReadBigEndian<uint64_t>(bytes.substr(49))};
+  place.before = {ReadBigEndian<uint64_t>(bytes.substr(57)),
+                  ReadBigEndian<uint64_t>(bytes.substr(65))};
   return place;
 }
 
@@ -122,6 +135,14 @@ absl::StatusOr<LogPlace> PlaceBehind(const LogPlace& before, const LogRow& row) 
   place.epoch = row.epoch;
   RETURN_IF_ERROR(ReadRecordKind(*row.data, place.kind));
   place.log_bytes = before.log_bytes + row.data->size();
+  place.genesis = before.genesis;
+  place.proven = before.proven;
+  place.before = before.before;
+  // A proof is sent while the rows before it are unacknowledged, so it proves nothing to a reader.
+  if (place.kind == RecordKind::kProof) return place;
+  if (place.kind != RecordKind::kLeader && before.before.seq > before.proven.seq)
+    place.proven = before.before;
+  place.before = before.position;
   return place;
 }
 

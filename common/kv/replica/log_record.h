@@ -73,7 +73,14 @@ absl::Status ApplyRecord(absl::string_view record, WriteSink& sink);
 // LogPlace: how far a replica's copy of the state has applied the log. The copy keeps it under
 // kLogPlaceKey, in the same write as the effects of the row.
 //
-// The form is stored: seq(8) chain(8) epoch(8) kind(1) log bytes(8), big-endian.
+// It also keeps what the log must never lack: a row that was read may have been lost by the engine
+// since, but a row that was acknowledged may have been answered to clients. A store has at most two
+// unacknowledged batches in the log. So when a batch is read, all rows before the batch that
+// precedes it have been acknowledged.
+//
+// The form is stored: seq(8) chain(8) epoch(8) kind(1) log bytes(8) genesis(8) proven seq(8)
+// chain(8) before seq(8) chain(8), big-endian. Older copies and the details of snapshots have the
+// first kLogPlaceBasicBytes only; then the rest is zero.
 //
 // Pure.
 struct LogPlace {
@@ -81,10 +88,14 @@ struct LogPlace {
   uint64_t epoch = 0;                     // the epoch of the last row; 0 without a row
   RecordKind kind = RecordKind::kLeader;  // the last row's
   uint64_t log_bytes = 0;                 // bytes of all rows up to this one
+  uint64_t genesis = 0;     // the chain of the log's row 0, which names the log; 0: not known
+  LogPosition proven = {};  // the last row known to have been acknowledged
+  LogPosition before = {};  // the row before the last one that is not a proof
 
   friend bool operator==(const LogPlace&, const LogPlace&) = default;
 };
 
+inline constexpr size_t kLogPlaceBasicBytes = 33;
 std::string EncodeLogPlace(const LogPlace& place);
 absl::StatusOr<LogPlace> DecodeLogPlace(absl::string_view bytes);
 

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
@@ -66,9 +67,35 @@ TEST(LogPlace, ComesBackFromItsBytesAndCountsRows) {
   const LogRow row = NextRow({6, 5}, 3, std::make_shared<const std::string>(SomeRow()));
   LogPlace before{{6, 5}, 2, RecordKind::kLeader, 100};
   const LogPlace place = PlaceBehind(before, row).value();
-  EXPECT_EQ(place, (LogPlace{row.position, 3, RecordKind::kBatch, 100 + row.data->size()}));
+  EXPECT_EQ(place.position, row.position);
+  EXPECT_EQ(place.epoch, 3u);
+  EXPECT_EQ(place.kind, RecordKind::kBatch);
+  EXPECT_EQ(place.log_bytes, 100 + row.data->size());
   EXPECT_EQ(DecodeLogPlace(EncodeLogPlace(place)).value(), place);
   EXPECT_TRUE(absl::IsDataLoss(DecodeLogPlace("short").status()));
+  // A copy of an older program.
+  const std::string basic = EncodeLogPlace(place).substr(0, kLogPlaceBasicBytes);
+  EXPECT_EQ(DecodeLogPlace(basic).value().position, place.position);
+  EXPECT_EQ(DecodeLogPlace(basic).value().proven, LogPosition());
+}
+
+TEST(LogPlace, BatchProvesTheRowsBeforeTheBatchBeforeIt) {
+  LogPlace place;
+  place.position = {0, 5};
+  place.genesis = 5;
+  std::vector<uint64_t> proven;
+  for (RecordKind kind : {RecordKind::kLeader, RecordKind::kBatch, RecordKind::kBatch,
+                          RecordKind::kProof, RecordKind::kProof, RecordKind::kBatch,
+                          RecordKind::kLeader, RecordKind::kLeader, RecordKind::kBatch}) {
+    place =
+        PlaceBehind(place, NextRow(place.position, 1,
+                                   std::make_shared<const std::string>(RecordWriter(kind).Take())))
+            .value();
+    proven.push_back(place.proven.seq);
+  }
+  EXPECT_EQ(proven, (std::vector<uint64_t>{0, 0, 1, 1, 1, 2, 2, 2, 7}));
+  EXPECT_EQ(place.genesis, 5u);
+  EXPECT_EQ(DecodeLogPlace(EncodeLogPlace(place)).value(), place);
 }
 
 }  // namespace log_record_test

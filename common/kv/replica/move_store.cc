@@ -119,6 +119,7 @@ absl::StatusOr<LogPlace> AppendMovedIn(Runtime& runtime, BlockingLog& log, const
   ASSIGN_OR_RETURN(const auto led, Lead(runtime, log, state));
   LogPlace begin;
   begin.position = led.first;
+  begin.genesis = led.first.chain;
   if (led.last.seq == 0) return Append(runtime, log.log(), led.term, begin, row);
   ASSIGN_OR_RETURN(const auto read, Read(log, led.first));
   if (read.rows.size() != 1 || *read.rows.front().data != row) return taken;

@@ -40,6 +40,8 @@ class ReplicaCopy {
   virtual absl::Status Apply(const std::vector<LogRow>& rows) = 0;
   // Deletes the copy.
   virtual absl::Status Drop() = 0;
+  // Renames the copy, so that an operator still has it, and goes on without one.
+  virtual absl::Status SetAside() = 0;
 
   // The first row of a term. In the first term it has the keys of a new store.
   virtual std::string LeaderRecord() = 0;

@@ -12,6 +12,8 @@ namespace {
 
 // How often a leader looks whether another one leads, beside the answers to its appends.
 constexpr absl::Duration kLeaderPoll = absl::Milliseconds(500);
+// How often a replica that refuses looks whether the log has been repaired.
+constexpr absl::Duration kRefusingPoll = absl::Milliseconds(500);
 
 std::string CheckpointFolder(const ReplicaCopy& copy) {
   return absl::StrCat(copy.scratch(), "/checkpoint");
@@ -130,7 +132,9 @@ void ReplicaLoop::OnState(const absl::StatusOr<LogState>& state) {
   }
   switch (role_) {
     case ReplicaRole::kRefusing:
-      return;
+      // A leader's copy may lack the last rows that it has answered, so it cannot judge the log.
+      if (has_lost_) return;
+      return Follow(*state);
     case ReplicaRole::kStarting:
       SetRole(ReplicaRole::kFollower);
       [[fallthrough]];
@@ -153,18 +157,23 @@ void ReplicaLoop::Follow(const LogState& state) {
   const std::optional<LogPlace> place = copy_.place();
   if (state.leader.epoch == 0) {
     if (!place.has_value()) return TryToLead(state);
-    Note(absl::FailedPreconditionError(
+    return Refuse(absl::DataLossError(
         "the shared log is new, but the data folder has a copy of another one: check the log's "
-        "address, or delete the folder"));
-    return PollAfter(kPollInterval);
+        "address, restore its database, or start with --accept_loss"));
   }
   if (!place.has_value()) return BeginCopy();
+  if (place->genesis != 0 && place->genesis != state.first.chain) {
+    return Refuse(absl::DataLossError(
+        "the data folder belongs to another shared log than the one in this database: check "
+        "--replicate_through, --replicated_log and --data_dir, or start with --accept_loss"));
+  }
   const absl::Duration now = clock_.Elapsed();
   const bool whole = place->position == state.last;
   if (whole) {
     behind_since_.reset();
     foreign_since_.reset();
     Note(absl::OkStatus());
+    SetRole(ReplicaRole::kFollower);
   } else if (!behind_since_.has_value()) {
     behind_since_ = now;
   }
@@ -280,6 +289,7 @@ void ReplicaLoop::OnRows(absl::StatusOr<ReadResult> result) {
     }
   }
   foreign_since_.reset();
+  SetRole(ReplicaRole::kFollower);
   if (!result->rows.empty()) {
     if (absl::Status status = copy_.Apply(result->rows); !status.ok()) {
       if (absl::IsOutOfRange(status)) return OnForeignRows(status);
@@ -300,8 +310,45 @@ void ReplicaLoop::OnRows(absl::StatusOr<ReadResult> result) {
 void ReplicaLoop::OnForeignRows(const absl::Status& why) {
   const absl::Duration now = clock_.Elapsed();
   if (!foreign_since_.has_value()) foreign_since_ = now;
-  Note(why);
+  const bool refuses = role_ == ReplicaRole::kRefusing;
+  if (!refuses) Note(why);
   if (absl::IsAborted(why) && now - *foreign_since_ < kPatience) return PollAfter(kPollInterval);
+  const LogPosition proven = copy_.place()->proven;
+  // While this replica refuses, another one may bring the log far beyond this copy, and trim it.
+  if (!refuses && (!absl::IsAborted(why) || proven.seq == 0)) return DropCopy(why);
+  log_.Read({.after = proven, .rows_max = 1, .bytes_max = 1},
+            [this, executor = executor_, why](const absl::StatusOr<ReadResult>& read) {
+              executor->Post([this, why, status = read.status()] { OnProvenRead(why, status); });
+            });
+}
+
+void ReplicaLoop::OnProvenRead(const absl::Status& why, const absl::Status& proven) {
+  if (proven.ok()) return DropCopy(why);
+  if (!absl::IsAborted(proven) && !absl::IsOutOfRange(proven)) {
+    Note(proven);
+    return PollAfter(kPollInterval);
+  }
+  Refuse(absl::DataLossError(
+      "the shared log lacks acknowledged commits that this replica has: restore a newer copy of "
+      "its database, or start every replica with --accept_loss"));
+}
+
+void ReplicaLoop::Refuse(const absl::Status& why) {
+  if (options_.accept_loss) {
+    Note(copy_.SetAside());
+    foreign_since_.reset();
+    return PollAfter(kPollInterval);
+  }
+  if (role_ != ReplicaRole::kRefusing) {
+    Log(LogLevel::kError, "replica", "serves nothing until the log is repaired",
+        {{"why", why.ToString()}});
+  }
+  Note(why);
+  SetRole(ReplicaRole::kRefusing);
+  PollAfter(kRefusingPoll);
+}
+
+void ReplicaLoop::DropCopy(const absl::Status& why) {
   Log(LogLevel::kWarning, "replica",
       "the copy does not match the log: it is dropped and made again", {{"why", why.ToString()}});
   foreign_since_.reset();
@@ -343,6 +390,7 @@ void ReplicaLoop::OnLed(const LeadResult& result) {
   LeaderLog::Options options;
   options.term = result.term;
   options.place = *place;
+  options.place.genesis = result.first.chain;
   options.ended = [this, executor = executor_, epoch](absl::Status why) {
     executor->Post([this, epoch, why = std::move(why)] { OnEnded(epoch, why); });
   };
@@ -400,6 +448,7 @@ void ReplicaLoop::OnEnded(uint64_t epoch, const absl::Status& why) {
   if (absl::IsDataLoss(why)) {
     Log(LogLevel::kError, "replica", "serves nothing until an operator restarts it",
         {{"why", why.ToString()}});
+    has_lost_ = true;
     SetRole(ReplicaRole::kRefusing);
   }
 }

@@ -10,9 +10,11 @@
 //   follow
 //
 // If the copy has rows that the log does not have, it waits for kPatience, because a leader may
-// append lost rows again. Then it drops the copy and begins with a snapshot or the log's beginning.
-// If this process led and the log has lost acknowledged rows that nobody can append again, it
-// serves nothing more until it is restarted.
+// append lost rows again. If all of these rows may have been unacknowledged, it then drops the copy
+// and begins with a snapshot or the log's beginning. If the log lacks an acknowledged row
+// (LogPlace::proven), or is another log, the replica refuses: it keeps its copy, serves nothing,
+// and looks again, until the log has the rows or an operator accepts the loss. A leader that cannot
+// append lost rows again refuses until it is restarted.
 //
 // Threads: all work is done on one executor. Any thread may call the public methods.
 
@@ -76,6 +78,8 @@ class ReplicaLoop {
     absl::Duration snapshot_check = absl::Seconds(10);  // how often it looks
     // Called on the loop's executor when the role has changed. May be empty.
     std::function<void(ReplicaRole)> on_role;
+    // The log may lack acknowledged rows that the copy has: the copy is set aside.
+    bool accept_loss = false;
   };
   // The arguments must outlive the loop.
   ReplicaLoop(Runtime& runtime, SharedLog& log, ReplicaCopy& copy, ReplicaSnapshots& snapshots,
@@ -107,6 +111,9 @@ class ReplicaLoop {
   void ReadRows();
   void OnRows(absl::StatusOr<ReadResult> result);
   void OnForeignRows(const absl::Status& why);
+  void OnProvenRead(const absl::Status& why, const absl::Status& proven);
+  void DropCopy(const absl::Status& why);
+  void Refuse(const absl::Status& why);
   void TryToLead(const LogState& state);
   void OnLed(const LeadResult& result);
   void OnLeaderRecord(uint64_t epoch, std::string record, const absl::Status& acknowledged);
@@ -136,6 +143,7 @@ class ReplicaLoop {
   absl::Duration end_known_since_;               // when it tried to lead
   uint64_t attempted_epoch_ = 0;                 // the epoch that the last try to lead would begin
   bool serving_ = false;                         // the copy leads, from StartLeading to StopLeading
+  bool has_lost_ = false;                        // the log lost rows of this process's term
   bool handing_over_ = false;                    // WriteHandover has no answer yet
   std::optional<absl::Duration> behind_since_;   // since when the copy has had less than the log
   absl::Duration read_at_;                       // the last read of rows began

@@ -97,6 +97,7 @@ absl::StatusOr<std::unique_ptr<ReplicatedKvStore>> ReplicatedKvStore::Open(Optio
         "begin the log with this store by --move_into_log"));
   }
   options.rocks.data_dir = absl::StrCat(folder, "/", kReplicaFolder);
+  options.replica.accept_loss = options.rocks.accept_loss;
   std::unique_ptr<ReplicatedKvStore> store(new ReplicatedKvStore(std::move(options), runtime));
   ASSIGN_OR_RETURN(auto copy, RocksReplica::Open(
                                   store->options_.rocks, runtime.clock(),

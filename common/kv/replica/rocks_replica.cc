@@ -148,6 +148,7 @@ std::optional<LogPlace> RocksReplica::place() {
 absl::Status RocksReplica::Begin(const LogPosition& first) {
   LogPlace place;
   place.position = first;
+  place.genesis = first.chain;
   database_->batch().Put(ColumnFamily::kMeta, kLogPlaceKey, EncodeLogPlace(place));
   database_->WriteUnsynced();
   return absl::OkStatus();
@@ -184,6 +185,21 @@ absl::Status RocksReplica::Drop() {
   // Without a database nothing can go on.
   if (!status.ok()) options_.on_fatal(status);
   return status;
+}
+
+absl::Status RocksReplica::SetAside() {
+  const std::optional<LogPlace> last = place();
+  std::string aside = absl::StrCat(path(), ".aside.", last.has_value() ? last->position.seq : 0);
+  while (std::filesystem::exists(aside)) aside += "+";
+  database_.reset();
+  std::error_code error;
+  std::filesystem::rename(path(), aside, error);
+  if (!error) Log(LogLevel::kWarning, "replica", "the copy is kept aside", {{"folder", aside}});
+  absl::Status status = OpenDatabase();
+  // Without a database nothing can go on.
+  if (!status.ok()) options_.on_fatal(status);
+  return error ? absl::InternalError(absl::StrCat("cannot rename the copy: ", error.message()))
+               : status;
 }
 
 std::string RocksReplica::LeaderRecord() {

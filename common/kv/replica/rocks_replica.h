@@ -1,8 +1,9 @@
 // RocksReplica: a replica's copy of the state in RocksDB, and the store over it while it leads.
 //
 // The folder holds `db/` (RocksDB) and, for a while, checkpoints on their way. It is a cache of the
-// log: nothing in it is synced, and it may be deleted whenever no process uses it. If it cannot be
-// opened, it is dropped and made again.
+// log: nothing in it is synced, and it may be deleted whenever no process uses it, as long as the
+// log has lost nothing. If it cannot be opened, it is dropped and made again. `db.aside.N` is a
+// copy up to row N that knew more than the log when an operator accepted the loss.
 //
 // Threads: as ReplicaCopy; any thread may call store().
 
@@ -41,6 +42,7 @@ class RocksReplica final : public ReplicaCopy {
   absl::Status Begin(const LogPosition& first) override;
   absl::Status Apply(const std::vector<LogRow>& rows) override;
   absl::Status Drop() override;
+  absl::Status SetAside() override;
   std::string LeaderRecord() override;
   void StartLeading(std::shared_ptr<LeaderLog> log, absl::Duration clock_age,
                     std::function<void(absl::Status)> started) override;

@@ -19,7 +19,7 @@ namespace escapement::kv {
 namespace {
 
 constexpr char kVersion = 1;
-constexpr size_t kPlaceBytes = 33;
+constexpr size_t kPlaceBytes = kLogPlaceBasicBytes;
 constexpr size_t kHeadBytes = 1 + kPlaceBytes + 8;
 
 absl::Status MalformedDetails() {
@@ -30,7 +30,7 @@ absl::Status MalformedDetails() {
 
 std::string EncodeSnapshotDetails(const SnapshotDetails& details) {
   std::string out(1, kVersion);
-  out += EncodeLogPlace(details.place);
+  out += EncodeLogPlace(details.place).substr(0, kPlaceBytes);
   AppendBigEndian<uint64_t>(&out, static_cast<uint64_t>(ToMicros(details.store_time)));
   for (const SnapshotDetails::NamedFile& file : details.files) {
     AppendBigEndian<uint16_t>(&out, static_cast<uint16_t>(file.name.size()));

@@ -208,7 +208,7 @@ void RocksStoreCore::WriteWitness() {
 namespace {
 
 // Batches that are decided and not finished, with a log. While the log writes one of them, the
-// writer finishes the one before and decides the next.
+// writer finishes the one before and decides the next. LogPlace::proven relies on this bound.
 constexpr size_t kUnderWayMax = 2;
 // The writer looks at the clock at least this often.
 constexpr absl::Duration kTick = absl::Seconds(1);

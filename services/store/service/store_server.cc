@@ -171,6 +171,9 @@ std::unique_ptr<Metrics::CollectorHandle> AddReplicaMetrics(Metrics& metrics, St
   Gauge* unacknowledged = metrics.GetGauge("escapement_store_unacknowledged_seconds",
                                            "How long ago the leader began the last row that the "
                                            "log has acknowledged; 0 unless it leads.");
+  Gauge* refuses = metrics.GetGauge("escapement_store_refuses",
+                                    "1 while this replica serves nothing because the log lacks "
+                                    "acknowledged commits, or is another one.");
   Gauge* epoch = metrics.GetGauge("escapement_store_leader_epoch",
                                   "Term of the leader that this replica sees in the log.");
   Gauge* rows =
@@ -188,6 +191,7 @@ std::unique_ptr<Metrics::CollectorHandle> AddReplicaMetrics(Metrics& metrics, St
         status.role == kv::ReplicaRole::kLeader && status.unacknowledged < kv::kLeaseMax;
     leads->Set(leads_now ? 1 : 0);
     unacknowledged->Set(absl::ToDoubleSeconds(status.unacknowledged));
+    refuses->Set(status.role == kv::ReplicaRole::kRefusing ? 1 : 0);
     epoch->Set(static_cast<double>(status.leader.epoch));
     rows->Set(static_cast<double>(status.log_seq));
     lag->Set(absl::ToDoubleSeconds(status.behind));

@@ -1,5 +1,6 @@
 // Replicas over one log: what survives when the leader dies, stands still, or loses the log.
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -218,10 +219,13 @@ TEST_F(ReplicaFailover, LeaderAppendsAgainWhatTheLogHasLost) {
 TEST_F(ReplicaFailover, ClientThatHasSeenMoreThanTheLogHoldsIsRefused) {
   ASSERT_TRUE(Put(*a_, "a").ok());
   const MemLogState old = engine_.With([](MemLogState& log) { return log; });
+  b_->Kill();  // it never reads "b", otherwise it would refuse the log
   ASSERT_TRUE(Put(*a_, "b").ok());
   const SessionInfo seen = a_->OpenSession().value();
   a_->Kill();
   engine_.With([&old](MemLogState& log) { return (log = old).state(); });
+  b_->Start();
+  b_->Await(ReplicaRole::kFollower);
   Silence(*b_);
   b_->AwaitLead();
   EXPECT_EQ(Keys(*b_), "a ");
@@ -249,6 +253,90 @@ TEST_F(ReplicaFailover, ClientThatHasSeenMoreThanTheLogHoldsIsRefused) {
   b_->HandOver();
   c.AwaitLead();
   EXPECT_EQ(c.OpenSession().value().incarnation, renewed.incarnation);
+}
+
+// As after a restore of PostgreSQL from an older base backup, or after a promotion of a standby
+// that lacks commits.
+TEST_F(ReplicaFailover, LogThatLacksAcknowledgedCommitsIsRefused) {
+  ASSERT_TRUE(Put(*a_, "a").ok());
+  const MemLogState old = engine_.With([](MemLogState& log) { return log; });
+  for (const char* key : {"b", "c", "d"}) ASSERT_TRUE(Put(*a_, key).ok());
+  a_->HandOver();
+  b_->AwaitLead();
+  b_->HandOver();
+  a_->AwaitLead();
+  a_->Kill();
+  b_->Kill();
+  const MemLogState whole = engine_.With([](MemLogState& log) { return log; });
+  engine_.With([&old](MemLogState& log) { return (log = old).state(); });
+  for (ReplicaProcess* process : {a_.get(), b_.get()}) {
+    process->Start();
+    process->Await(ReplicaRole::kFollower);
+    process->runtime().Jump(kLong);
+    process->Await(ReplicaRole::kRefusing);
+    EXPECT_TRUE(absl::IsDataLoss(process->replicated().status().problem));
+  }
+  // A restart accepts nothing, and after a repair of the log everything is there.
+  a_->Kill();
+  a_->Start();
+  a_->Await(ReplicaRole::kRefusing);
+  engine_.With([&whole](MemLogState& log) { return (log = whole).state(); });
+  a_->Await(ReplicaRole::kFollower);
+  b_->Await(ReplicaRole::kFollower);
+  Silence(*a_);
+  a_->AwaitLead();
+  EXPECT_EQ(Keys(*a_), "a b c d ");
+}
+
+TEST_F(ReplicaFailover, AcceptedLossKeepsTheCopyAside) {
+  ASSERT_TRUE(Put(*a_, "a").ok());
+  const MemLogState old = engine_.With([](MemLogState& log) { return log; });
+  for (const char* key : {"b", "c", "d"}) ASSERT_TRUE(Put(*a_, key).ok());
+  a_->Kill();
+  b_->Kill();
+  engine_.With([&old](MemLogState& log) { return (log = old).state(); });
+  a_->options().accept_loss = true;
+  a_->Start();
+  a_->Await(ReplicaRole::kFollower);
+  const std::string folder = a_->folder() + "/replica";
+  const auto is_aside = [&folder] {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().filename().string().rfind("db.aside.", 0) == 0) return true;
+    }
+    return false;
+  };
+  a_->runtime().Jump(kLong);
+  // Each call lets some time pass.
+  while (!is_aside()) a_->Get({}).status().IgnoreError();
+  Silence(*a_);
+  a_->AwaitLead();
+  EXPECT_EQ(Keys(*a_), "a ");
+}
+
+// As after the schema was dropped, or with the address of another installation's log.
+TEST_F(ReplicaFailover, AnotherLogIsRefused) {
+  for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(Put(*a_, key).ok());
+  a_->Kill();
+  b_->Kill();
+  const MemLogState whole = engine_.With([](MemLogState& log) { return log; });
+  engine_.With([](MemLogState& log) { return (log = MemLogState()).state(); });
+  a_->Start();
+  a_->Await(ReplicaRole::kRefusing);
+  // A replica with an empty folder begins a new log.
+  auto c = NewProcess("c:1", std::make_shared<ThreadedLog>(runtime_, engine_));
+  c->AwaitLead();
+  const uint64_t session = c->OpenSession().value().session;
+  ASSERT_TRUE(c->Commit(Request(session, 1, {{{}, {kv::Put(kEvents, "new", "v")}}})).ok());
+  b_->Start();
+  b_->Await(ReplicaRole::kRefusing);
+  EXPECT_TRUE(absl::IsDataLoss(b_->replicated().status().problem));
+  c->Kill();
+  engine_.With([&whole](MemLogState& log) { return (log = whole).state(); });
+  a_->Await(ReplicaRole::kFollower);
+  b_->Await(ReplicaRole::kFollower);
+  Silence(*b_);
+  b_->AwaitLead();
+  EXPECT_EQ(Keys(*b_), "a b c ");
 }
 
 TEST_F(ReplicaFailover, FolderCanBeDeleted) {

@@ -70,6 +70,31 @@ TEST_F(ReplicasOverPostgres, SuccessorHasEveryAnsweredCommit) {
   EXPECT_EQ(Keys(*a), "1 2 3 ");
 }
 
+TEST_F(ReplicasOverPostgres, OlderBackupOfTheLogIsRefused) {
+  auto a = NewProcess("a:1");
+  a->AwaitLead();
+  auto b = NewProcess("b:1");
+  b->Await(ReplicaRole::kFollower);
+  session_ = a->OpenSession().value().session;
+  ASSERT_TRUE(Put(*a, "1").ok());
+  const std::string of_store = " FROM escapement.log_rows WHERE store = '" + store_ + "'";
+  const std::string backup = TestPostgres().One("SELECT max(seq)" + of_store);
+  for (const char* key : {"2", "3", "4", "5"}) ASSERT_TRUE(Put(*a, key).ok());
+  Silence(*b);
+  b->AwaitLead();  // its leader's record was acknowledged, so its copy knows all of them
+  a->Kill();
+  b->Kill();
+  TestPostgres().One("WITH d AS (DELETE" + of_store + " AND seq > " + backup +
+                     " RETURNING 1) SELECT count(*) FROM d");
+  for (ReplicaProcess* process : {a.get(), b.get()}) {
+    process->Start();
+    process->Await(ReplicaRole::kFollower);
+    process->runtime().Jump(absl::Seconds(4));
+    process->Await(ReplicaRole::kRefusing);
+    EXPECT_TRUE(absl::IsDataLoss(process->replicated().status().problem));
+  }
+}
+
 TEST_F(ReplicasOverPostgres, LeaderOutlivesACrashOfTheServer) {
   auto a = NewProcess("a:1");
   a->AwaitLead();

@@ -69,6 +69,8 @@ class ReplicaProcess final : public KvRig {
   ReplicatedKvStore& replicated() { return *store_; }
   JumpingRuntime& runtime() { return runtime_; }
   const std::string& folder() const { return folder_; }
+  // For its next life.
+  RigOptions& options() { return options_; }
 
   // Hands over, ends, and begins again over the same folder. Returns once it leads.
   void Restart() override;
@@ -90,7 +92,7 @@ class ReplicaProcess final : public KvRig {
   };
   const std::shared_ptr<SharedLog> log_;
   const std::string name_;
-  const RigOptions options_;
+  RigOptions options_;
   const ReplicaLoop::Options loop_;
   JumpingRuntime runtime_;
   std::string folder_;

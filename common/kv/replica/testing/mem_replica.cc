@@ -42,6 +42,7 @@ std::optional<LogPlace> MemReplica::place() { return PlaceIn(*disk_); }
 absl::Status MemReplica::Begin(const LogPosition& first) {
   LogPlace place;
   place.position = first;
+  place.genesis = first.chain;
   SetPlace(place, *disk_);
   return absl::OkStatus();
 }
@@ -64,6 +65,8 @@ absl::Status MemReplica::Drop() {
   *disk_ = MemDisk();
   return absl::OkStatus();
 }
+
+absl::Status MemReplica::SetAside() { return Drop(); }
 
 std::string MemReplica::LeaderRecord() {
   RecordWriter record(RecordKind::kLeader);

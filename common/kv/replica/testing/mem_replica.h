@@ -42,6 +42,7 @@ class MemReplica final : public ReplicaCopy {
   absl::Status Begin(const LogPosition& first) override;
   absl::Status Apply(const std::vector<LogRow>& rows) override;
   absl::Status Drop() override;
+  absl::Status SetAside() override;
   std::string LeaderRecord() override;
   void StartLeading(std::shared_ptr<LeaderLog> log, absl::Duration clock_age,
                     std::function<void(absl::Status)> started) override;
