@@ -41,6 +41,14 @@ void LogFindings(const std::string& url) {
     Log(LevelOf(finding.severity), "replication", finding.text, {{"setting", finding.name}});
 }
 
+absl::StatusOr<std::unique_ptr<kv::SharedLog>> OpenLog(
+    const Replication::Options& options, Runtime& runtime,
+    std::function<absl::Status()> before_connect) {
+  return kv::PgLog::Make(
+      runtime,
+      {.url = options.url, .store = options.log_name, .before_connect = std::move(before_connect)});
+}
+
 v1::StoreReplica::Role RoleOf(kv::ReplicaRole role) {
   switch (role) {
     case kv::ReplicaRole::kStarting:
@@ -94,14 +102,23 @@ absl::StatusOr<std::unique_ptr<Replication>> Replication::Open(const Options& op
                                                                Runtime& runtime) {
   std::unique_ptr<Replication> replication(new Replication(runtime));
   replication->store_id_ = options.store_id;
-  ASSIGN_OR_RETURN(auto log, OpenSharedLog(options, runtime));
-  replication->log_ = std::move(log);
-  if (const absl::Status migrated = MigrateSharedLog(options); absl::IsUnavailable(migrated)) {
+  const auto prepare = [options, self = replication.get()]() -> absl::Status {
+    RETURN_IF_ERROR(MigrateSharedLog(options));
+    ASSIGN_OR_RETURN(self->name_,
+                     kv::HoldReplicaName(options.url, options.log_name, options.store_id));
+    return absl::OkStatus();
+  };
+  const absl::Status prepared = prepare();
+  if (absl::IsUnavailable(prepared)) {
     Log(LogLevel::kWarning, "replication", "PostgreSQL does not answer; the replica waits for it",
-        {{"error", migrated.message()}});
-  } else if (!migrated.ok()) {
-    return migrated;
+        {{"error", prepared.message()}});
+  } else if (!prepared.ok()) {
+    return prepared;
   }
+  // If the server did not answer, the log prepares it before it connects.
+  ASSIGN_OR_RETURN(
+      replication->log_,
+      OpenLog(options, runtime, prepared.ok() ? nullptr : std::function<absl::Status()>(prepare)));
   kv::ReplicatedKvStore::Options store;
   store.rocks = std::move(rocks);
   store.on_append = options.on_append;
@@ -125,7 +142,7 @@ Replication::~Replication() { executor_->Stop(); }
 
 absl::StatusOr<std::unique_ptr<kv::SharedLog>> OpenSharedLog(const Replication::Options& options,
                                                              Runtime& runtime) {
-  return kv::PgLog::Make(runtime, {.url = options.url, .store = options.log_name, .migrate = true});
+  return OpenLog(options, runtime, [options] { return MigrateSharedLog(options); });
 }
 
 absl::Status MigrateSharedLog(const Replication::Options& options) {

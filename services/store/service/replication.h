@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/kv/log/pg/pg_connection.h"
 #include "common/kv/log/shared_log.h"
 #include "common/kv/replica/replicated_kv_store.h"
 #include "common/kv/rocks/rocks_kv_store.h"
@@ -37,7 +38,8 @@ class Replication {
   // Makes or updates the log's schema if the role may, and logs what the server can lose. If the
   // server does not answer, it goes on: the log connects later. Blocks on IO. INVALID_ARGUMENT: bad
   // options. FAILED_PRECONDITION: the schema is newer than this program, or missing without the
-  // right to make it. Otherwise errors as ReplicatedKvStore::Open. `runtime` must outlive it.
+  // right to make it; or another process has the
+  // same store_id. Otherwise errors as ReplicatedKvStore::Open. `runtime` must outlive it.
   static absl::StatusOr<std::unique_ptr<Replication>> Open(const Options& options,
                                                            kv::RocksKvStore::Options rocks,
                                                            Runtime& runtime);
@@ -69,6 +71,8 @@ class Replication {
   Runtime& runtime_;
   const std::shared_ptr<Executor> executor_;  // asks again while a handover waits for a candidate
   std::string store_id_;
+  // Keeps other processes from using the same name; null until the server has answered.
+  std::unique_ptr<kv::PgConnection> name_;
   std::unique_ptr<kv::SharedLog> log_;
   std::unique_ptr<kv::ReplicatedKvStore> store_;
 };

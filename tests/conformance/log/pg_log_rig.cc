@@ -50,7 +50,7 @@ PgRig::PgRig(const std::string& url, const std::string& store, const Options& op
   for (size_t i = 0; i < kReplicas; ++i) {
     auto log = PgLog::Make(TestRuntime(), {.url = url,
                                            .store = store,
-                                           .migrate = options.migrate,
+                                           .before_connect = options.before_connect,
                                            .lock_timeout = options.lock_timeout,
                                            .statement_timeout = absl::Seconds(10),
                                            .silence_max = options.silence_max});

@@ -21,7 +21,7 @@ std::string NewStoreName();
 class PgRig final : public LogRig {
  public:
   struct Options {
-    bool migrate = false;
+    std::function<absl::Status()> before_connect = nullptr;
     absl::Duration lock_timeout = absl::Milliseconds(200);
     absl::Duration silence_max = absl::Seconds(10);
   };

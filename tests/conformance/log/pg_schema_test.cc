@@ -86,7 +86,12 @@ TEST(PgSchema, SeveralProcessesMigrateAtOnce) {
 
 TEST(PgSchema, LogMakesItOnceTheServerAnswers) {
   const std::string url = TestPostgres().Url("not_yet");
-  PgRig rig(url, "default", {.migrate = true});
+  int made = 0;  // both connections of a log share one success
+  PgRig rig(url, "default", {.before_connect = [&] {
+              const absl::Status status = MigratePgSchema(url, PgSchemaSteps()).status();
+              made += status.ok() ? 1 : 0;
+              return status;
+            }});
   const auto read = [&] {
     return rig.Call<absl::StatusOr<LogState>>(
         [&](auto done) { rig.log(0).ReadState(std::move(done)); });
@@ -96,6 +101,20 @@ TEST(PgSchema, LogMakesItOnceTheServerAnswers) {
   const auto state = read();
   EXPECT_TRUE(state.ok()) << state.status();
   EXPECT_EQ(rig.Lead(0, "a").term.epoch, 1u);
+  EXPECT_EQ(made, 1);
+}
+
+TEST(PgReplicaName, IsHeldByOneProcessOfALog) {
+  const std::string url = NewDatabase();
+  auto first = HoldReplicaName(url, "default", "it's 1");
+  ASSERT_TRUE(first.ok()) << first.status();
+  const absl::Status second = HoldReplicaName(url, "default", "it's 1").status();
+  EXPECT_EQ(second.code(), absl::StatusCode::kFailedPrecondition) << second;
+  EXPECT_NE(second.message().find("--store_id"), std::string::npos) << second;
+  EXPECT_TRUE(HoldReplicaName(url, "default", "it's 2").ok());
+  EXPECT_TRUE(HoldReplicaName(url, "other", "it's 1").ok());
+  first->reset();
+  EXPECT_TRUE(HoldReplicaName(url, "default", "it's 1").ok());
 }
 
 TEST(PgSchema, RoleWithoutRightsUsesWhatIsThere) {

@@ -10,6 +10,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "common/base/status_macros.h"
 #include "common/kv/log/pg/pg_session.h"
 
@@ -218,6 +219,32 @@ absl::StatusOr<int> MigratePgSchema(const std::string& url, absl::Span<const PgS
   RETURN_IF_ERROR(run(absl::StrCat("UPDATE escapement.log_version SET version = ", known)));
   RETURN_IF_ERROR(run("COMMIT"));
   return version;
+}
+
+absl::StatusOr<std::unique_ptr<PgConnection>> HoldReplicaName(const std::string& url,
+                                                              const std::string& store,
+                                                              const std::string& name) {
+  ASSIGN_OR_RETURN(auto connection, PgConnection::Open(url, "escapement-name"));
+  // The connection is idle for the life of the process. Old servers do not have the setting.
+  RETURN_IF_ERROR(connection
+                      ->Query("SELECT set_config(name, '0', false) FROM pg_settings "
+                              "WHERE name = 'idle_session_timeout'")
+                      .status());
+  const std::string key =
+      absl::StrCat("(hashtextextended('escapement replica ",
+                   absl::StrReplaceAll(absl::StrCat(store, " ", name), {{"'", "''"}}), "', 0))");
+  const std::string try_lock = absl::StrCat("SELECT pg_try_advisory_lock", key);
+  ASSIGN_OR_RETURN(auto locked, connection->Query(try_lock));
+  if (locked.front().front() != "t") {
+    // The former process may just be ending. An error says that the time is over.
+    connection->Query(absl::StrCat("SET lock_timeout = '3s'; SELECT pg_advisory_lock", key))
+        .IgnoreError();
+    ASSIGN_OR_RETURN(locked, connection->Query(try_lock));
+  }
+  if (locked.front().front() == "t") return connection;
+  return absl::FailedPreconditionError(absl::StrCat("--store_id: another process with the name ",
+                                                    name, " uses the log ", store,
+                                                    ": give each replica a name of its own"));
 }
 
 }  // namespace escapement::kv

@@ -66,6 +66,13 @@ absl::Span<const PgSchemaStep> PgSchemaSteps();
 // connection.
 absl::StatusOr<int> MigratePgSchema(const std::string& url, absl::Span<const PgSchemaStep> steps);
 
+// Makes this process the only one of the log `store` with this name, as long as the connection
+// lives: a second one waits up to 3 s for the first to end, and then gets FAILED_PRECONDITION.
+// UNAVAILABLE without a connection. Blocks on IO.
+absl::StatusOr<std::unique_ptr<PgConnection>> HoldReplicaName(const std::string& url,
+                                                              const std::string& store,
+                                                              const std::string& name);
+
 }  // namespace escapement::kv
 
 #endif  // COMMON_KV_LOG_PG_PG_CONNECTION_H_

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "common/base/key_codec.h"
 #include "common/base/status_macros.h"
 #include "common/kv/log/pg/pg_appender.h"
@@ -55,6 +57,22 @@ bool GoodStoreName(const std::string& name) {
                   absl::ascii_isdigit(static_cast<unsigned char>(c)) || c == '-';
          });
 }
+
+// What both connections need before the first of them connects.
+class Once {
+ public:
+  explicit Once(std::function<absl::Status()> run) : run_(std::move(run)) {}
+  absl::Status Run() {
+    absl::MutexLock lock(&mu_);
+    if (run_ != nullptr) RETURN_IF_ERROR(run_());
+    run_ = nullptr;
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Mutex mu_;
+  std::function<absl::Status()> run_ ABSL_GUARDED_BY(mu_);
+};
 
 // Hashes and numbers of parts, as parameters.
 PgValue Hashes(const std::vector<SnapshotFile>& files) {
@@ -134,9 +152,11 @@ absl::StatusOr<std::unique_ptr<PgLog>> PgLog::Make(Runtime& runtime, const Optio
     return absl::InvalidArgumentError(
         "the name of a shared log has 1 to 32 lower-case letters, digits and hyphens");
   }
-  std::function<absl::Status()> migrate = nullptr;
-  if (options.migrate)
-    migrate = [url = options.url] { return MigratePgSchema(url, PgSchemaSteps()).status(); };
+  std::function<absl::Status()> before_connect = nullptr;
+  if (options.before_connect)
+    before_connect = [once = std::make_shared<Once>(options.before_connect)] {
+      return once->Run();
+    };
   const std::string writer_name = absl::StrCat("escapement-writer-", options.store);
   ASSIGN_OR_RETURN(auto writer_conninfo, MakePgConninfo(options.url, writer_name));
   ASSIGN_OR_RETURN(auto worker_conninfo,
@@ -144,14 +164,14 @@ absl::StatusOr<std::unique_ptr<PgLog>> PgLog::Make(Runtime& runtime, const Optio
   PgSession::Options writer{.conninfo = std::move(writer_conninfo),
                             .thread_name = "log-writer",
                             .statements = pg::WriterStatements(),
-                            .before_connect = migrate,
+                            .before_connect = before_connect,
                             .setup = Setup(options),
                             .silence_max = options.silence_max};
   writer.in_flight_max = static_cast<size_t>(std::max(1, options.appends_in_flight_max));
   PgSession::Options worker{.conninfo = std::move(worker_conninfo),
                             .thread_name = "log-worker",
                             .statements = pg::WorkerStatements(),
-                            .before_connect = migrate,
+                            .before_connect = before_connect,
                             .setup = Setup(options),
                             .silence_max = options.silence_max};
   return std::unique_ptr<PgLog>(new PgLog(

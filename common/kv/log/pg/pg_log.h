@@ -14,6 +14,7 @@
 #ifndef COMMON_KV_LOG_PG_PG_LOG_H_
 #define COMMON_KV_LOG_PG_PG_LOG_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,8 +31,9 @@ class PgLog final : public SharedLog {
   struct Options {
     std::string url;                // pg_connection.h
     std::string store = "default";  // several logs may share a database: 1 to 32 of [a-z0-9-]
-    // True: makes the schema, or brings it up to date, before it connects for the first time.
-    bool migrate = false;
+    // Runs before it connects for the first time, on a thread of the log, until it has succeeded
+    // once; for example to make the schema. It may block. May be empty.
+    std::function<absl::Status()> before_connect = nullptr;
     // A statement that waits so long for another writer's transaction fails. Then the log ends the
     // other writer's connection.
     absl::Duration lock_timeout = absl::Milliseconds(500);
