@@ -3,6 +3,7 @@
 #ifndef TESTS_CONFORMANCE_LOG_PG_LOG_RIG_H_
 #define TESTS_CONFORMANCE_LOG_PG_LOG_RIG_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 

@@ -58,7 +58,7 @@ bool GoodStoreName(const std::string& name) {
          });
 }
 
-// What both connections need before the first of them connects.
+// Runs the preparation that both connections of a log share, until it has succeeded once.
 class Once {
  public:
   explicit Once(std::function<absl::Status()> run) : run_(std::move(run)) {}
