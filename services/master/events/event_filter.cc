@@ -14,13 +14,14 @@ namespace escapement::master {
 
 namespace {
 
-constexpr FilterField kEventFields[] = {{.name = "name", .collection = "events", .prefix = true, .part = true},
-                                        {.name = "event_id", .prefix = true, .part = true},
-                                        {.name = "state"},
-                                        {.name = "outcome"},
-                                        {.name = "target"},
-                                        {.name = "due_time"},
-                                        {.name = "complete_time"}};
+constexpr FilterField kEventFields[] = {
+    {.name = "name", .collection = "events", .prefix = true, .part = true},
+    {.name = "event_id", .prefix = true, .part = true},
+    {.name = "state"},
+    {.name = "outcome"},
+    {.name = "target"},
+    {.name = "due_time"},
+    {.name = "complete_time"}};
 
 }  // namespace
 

@@ -20,16 +20,17 @@ namespace escapement::master {
 
 namespace {
 
-constexpr FilterField kPolicyFields[] = {{.name = "name", .collection = "policies", .prefix = true, .part = true},
-                                         {.name = "display_name", .part = true},
-                                         {.name = "state"},
-                                         {.name = "max_concurrent"},
-                                         {.name = "max_per_second"},
-                                         {.name = "burst"},
-                                         {.name = "on_expiry"},
-                                         {.name = "fairness"},
-                                         {.name = "create_time"},
-                                         {.name = "update_time"}};
+constexpr FilterField kPolicyFields[] = {
+    {.name = "name", .collection = "policies", .prefix = true, .part = true},
+    {.name = "display_name", .part = true},
+    {.name = "state"},
+    {.name = "max_concurrent"},
+    {.name = "max_per_second"},
+    {.name = "burst"},
+    {.name = "on_expiry"},
+    {.name = "fairness"},
+    {.name = "create_time"},
+    {.name = "update_time"}};
 
 }  // namespace
 
