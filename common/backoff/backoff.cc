@@ -22,6 +22,10 @@ absl::Duration FullJitterBackoff(const BackoffPolicy& policy, uint32_t attempts,
   return BackoffCap(policy, attempts) * fraction;
 }
 
+absl::Duration EqualJitterBackoff(const BackoffPolicy& policy, uint32_t attempts, uint64_t random) {
+  return (BackoffCap(policy, attempts) + FullJitterBackoff(policy, attempts, random)) / 2;
+}
+
 namespace {
 
 constexpr size_t kReasonBytesMax = 256;  // the bound of EventRecord.last_error
@@ -42,7 +46,7 @@ std::string Explained(absl::string_view last_error, absl::string_view why) {
 
 RetryPlan PlanRetry(const RetryInput& input) {
   if (input.attempts >= input.attempts_max) return {};
-  const absl::Duration wait = FullJitterBackoff(input.backoff, input.attempts, input.random);
+  const absl::Duration wait = EqualJitterBackoff(input.backoff, input.attempts, input.random);
   const absl::Time earliest = input.now + wait;
   const absl::Time asked = input.now + input.retry_after;
   const absl::Time age_end = input.tried_since + input.age_max;

@@ -1,5 +1,6 @@
-// Exponential backoff with full jitter: the wait before attempt k + 1 is uniform in [0, min(max,
-// min × multiplier^(k-1))].
+// Exponential backoff. The cap of the wait before attempt k + 1 is min(max, min ×
+// multiplier^(k-1)). With full jitter the wait is uniform in [0, cap], with equal jitter in [cap /
+// 2, cap].
 //
 // Source: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
 //
@@ -28,6 +29,8 @@ absl::Duration BackoffCap(const BackoffPolicy& policy, uint32_t attempts);
 
 // `random` must be uniform over all 2^64 values.
 absl::Duration FullJitterBackoff(const BackoffPolicy& policy, uint32_t attempts, uint64_t random);
+// For retries that are counted: the least time that they last is known.
+absl::Duration EqualJitterBackoff(const BackoffPolicy& policy, uint32_t attempts, uint64_t random);
 
 // PlanRetry: decides whether and when an event is tried again after an attempt that was not
 // accepted.

@@ -29,5 +29,14 @@ TEST(BackoffTest, JitterCoversTheWholeIntervalAndNeverLeavesIt) {
   EXPECT_EQ(FullJitterBackoff(kPolicy, 3, uint64_t{1} << 63), absl::Seconds(2));
 }
 
+TEST(BackoffTest, EqualJitterAlwaysWaitsHalfOfTheCap) {
+  EXPECT_EQ(EqualJitterBackoff(kPolicy, 3, 0), absl::Seconds(2));
+  EXPECT_EQ(EqualJitterBackoff(kPolicy, 3, uint64_t{1} << 63), absl::Seconds(3));
+  const absl::Duration longest =
+      EqualJitterBackoff(kPolicy, 3, std::numeric_limits<uint64_t>::max());
+  EXPECT_LE(longest, absl::Seconds(4));
+  EXPECT_GT(longest, absl::Seconds(3.999));
+}
+
 }  // namespace backoff_test
 }  // namespace escapement

@@ -17,7 +17,7 @@ RetryInput Input() {
 }
 
 TEST(RetryPlanTest, WaitsTheJitteredBackoff) {
-  EXPECT_EQ(PlanRetry(Input()).at, absl::FromUnixMillis(1'010'500));
+  EXPECT_EQ(PlanRetry(Input()).at, absl::FromUnixMillis(1'010'750));
 }
 
 TEST(RetryPlanTest, RetryAfterIsTheShortestWait) {
@@ -36,8 +36,8 @@ TEST(RetryPlanTest, LastAttemptIsNotRetried) {
 
 TEST(RetryPlanTest, NoAttemptBeginsAfterTheMaxAge) {
   RetryInput input = Input();
-  input.age_max = absl::Milliseconds(10'500);
-  EXPECT_EQ(PlanRetry(input).at, absl::FromUnixMillis(1'010'500));
+  input.age_max = absl::Milliseconds(10'750);
+  EXPECT_EQ(PlanRetry(input).at, absl::FromUnixMillis(1'010'750));
   input.age_max -= absl::Microseconds(1);
   EXPECT_FALSE(PlanRetry(input).at.has_value());
 }
@@ -51,7 +51,7 @@ TEST(RetryPlanTest, RetryAfterIsCutToTheMaxAge) {
   EXPECT_EQ(PlanRetry(input).at, absl::FromUnixSeconds(4'599));
   EXPECT_TRUE(PlanRetry(input).retry_after_cut);
   input.age_max = absl::Milliseconds(11'200);
-  EXPECT_EQ(PlanRetry(input).at, absl::FromUnixMillis(1'010'500)) << "not before the backoff";
+  EXPECT_EQ(PlanRetry(input).at, absl::FromUnixMillis(1'010'750)) << "not before the backoff";
   input.age_max = absl::Seconds(11);
   EXPECT_FALSE(PlanRetry(input).at.has_value()) << "this was the attempt before the end";
   EXPECT_EQ(RetryAfterCut("429"),
@@ -60,10 +60,10 @@ TEST(RetryPlanTest, RetryAfterIsCutToTheMaxAge) {
 
 TEST(RetryPlanTest, NoAttemptBeginsAtOrAfterTheNextOccurrence) {
   RetryInput input = Input();
-  input.next_occurrence = absl::FromUnixMillis(1'010'500) + absl::Microseconds(1);
-  EXPECT_EQ(PlanRetry(input).at, absl::FromUnixMillis(1'010'500));
+  input.next_occurrence = absl::FromUnixMillis(1'010'750) + absl::Microseconds(1);
+  EXPECT_EQ(PlanRetry(input).at, absl::FromUnixMillis(1'010'750));
   EXPECT_FALSE(PlanRetry(input).past_next_occurrence);
-  input.next_occurrence = absl::FromUnixMillis(1'010'500);
+  input.next_occurrence = absl::FromUnixMillis(1'010'750);
   EXPECT_FALSE(PlanRetry(input).at.has_value());
   EXPECT_TRUE(PlanRetry(input).past_next_occurrence);
 }

@@ -63,7 +63,7 @@ async function backfill(schedule, done) {
 
 /** @param {any} policy */
 function retryText(policy = {}) {
-  const { maxAttempts = 4, minBackoff = '1s', maxBackoff = '300s' } = policy;
+  const { maxAttempts = 25, minBackoff = '1s', maxBackoff = '300s' } = policy;
   return Number(maxAttempts) === 1 ? 'one attempt' : `up to ${maxAttempts} attempts, first wait up to ${exactText(minBackoff)}, at most ${exactText(maxBackoff)}`;
 }
 

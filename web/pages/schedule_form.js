@@ -193,7 +193,7 @@ export function ScheduleForm({ tenant, id, query }) {
       <${TargetFields} draft=${draft} set=${set} error=${error} prefix="schedule"><${SendOne} tenant=${tenant} draft=${draft} onError=${setFailure} /><//>
       <${PayloadFields} draft=${draft} set=${set} error=${error} />
       <fieldset><legend>If it fails</legend>
-        ${input('retryPolicy', 'maxAttempts', 'retry_policy.max_attempts', 'Attempts', '4 unless given; 1: no retry', 'number')}
+        ${input('retryPolicy', 'maxAttempts', 'retry_policy.max_attempts', 'Attempts', '25 unless given; 1: no retry', 'number')}
         ${input('retryPolicy', 'minBackoff', 'retry_policy.min_backoff', 'First wait, up to', '1s unless given; it grows with each attempt')}
         ${input('retryPolicy', 'maxBackoff', 'retry_policy.max_backoff', 'Longest wait', '300s unless given')}
         ${input('retryPolicy', 'maxAge', 'retry_policy.max_age', 'Give up after', '86400s unless given')}</fieldset>

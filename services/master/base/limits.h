@@ -42,7 +42,9 @@ inline constexpr int64_t kEventCountMax = 100'000'000;
 inline constexpr int32_t kPriorityMax = 9;
 inline constexpr int32_t kPriorityDefault = 5;
 inline constexpr int32_t kMaxAttemptsMax = 100;
-inline constexpr int32_t kMaxAttemptsDefault = 4;
+// With the other defaults the retries of an event last from 41 minutes to one and a half hours: a
+// consumer may be absent for so long.
+inline constexpr int32_t kMaxAttemptsDefault = 25;
 inline constexpr double kMultiplierMin = 1;
 inline constexpr double kMultiplierMax = 10;
 inline constexpr double kMultiplierDefault = 2;

@@ -1,10 +1,14 @@
 #include "services/master/codec/schedule_codec.h"
 
+#include <cstdint>
+#include <functional>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/backoff/backoff.h"
 #include "common/base/status_macros.h"
 #include "common/status/errors.h"
 #include "google/protobuf/text_format.h"
@@ -12,6 +16,25 @@
 
 namespace escapement::master {
 namespace schedule_codec_test {
+
+// The time that an event with this policy is tried if each attempt fails at once.
+absl::Duration TriedFor(const storage::v1::RetryRecord& retry,
+                        const std::function<uint64_t()>& random) {
+  RetryInput input;
+  input.backoff = {.min = absl::Microseconds(retry.min_backoff_micros()),
+                   .max = absl::Microseconds(retry.max_backoff_micros()),
+                   .multiplier = retry.multiplier()};
+  input.attempts_max = retry.max_attempts();
+  input.age_max = absl::Microseconds(retry.max_age_micros());
+  const absl::Time begin = absl::FromUnixSeconds(1'000);
+  input.tried_since = input.now = begin;
+  for (;; ++input.attempts) {
+    input.random = random();
+    const RetryPlan plan = PlanRetry(input);
+    if (!plan.at.has_value()) return input.now - begin;
+    input.now = *plan.at;
+  }
+}
 
 constexpr char kTarget[] = "target { http { uri: 'http://h/' } }";
 
@@ -151,6 +174,15 @@ TEST(ScheduleCodec, AnEnabledScheduleWithoutAFurtherOccurrenceIsShownAsFinished)
 TEST(ScheduleCodec, ScheduleThatNeverFiresIsRefusedWithItsReason) {
   const auto read = DraftOf(Parse(std::string("cron: '0 0 30 2 *'") + kTarget), "default");
   EXPECT_EQ(ErrorReason(read.status()), "IMPOSSIBLE_EXPRESSION");
+}
+
+TEST(ScheduleCodec, DefaultRetriesOutliveAnAbsentConsumer) {
+  const storage::v1::RetryRecord retry =
+      Draft("cron: '0 3 * * *'").definition.record.delivery().retry();
+  EXPECT_GE(TriedFor(retry, [] { return uint64_t{0}; }), absl::Minutes(10));
+  std::mt19937_64 chance(1);  // NOLINT(cert-msc51-cpp): the same numbers each time
+  for (int i = 0; i < 1000; ++i)
+    EXPECT_GE(TriedFor(retry, [&chance] { return chance(); }), absl::Minutes(10));
 }
 
 }  // namespace schedule_codec_test

@@ -81,7 +81,8 @@ TEST(TargetCodec, DefaultsAreShown) {
   EXPECT_EQ(Shown("email { smtp_uri: 'smtp://mail' from: 'jürgen@bücher.example' to: 'c@d' "
                   "subject: 's' text: 't' }"),
             Parse("email { smtp_uri: 'smtp://mail' from: 'jürgen@bücher.example' to: 'c@d' "
-                  "subject: 's' text: 't' }"));
+                  "subject: 's' text: 't' }")
+                .ShortDebugString());
   EXPECT_EQ(Shown("email { smtp_uri: 'smtp://mail/' from: 'a@b' to: 'c@d' }"),
             Parse("email { smtp_uri: 'smtp://mail' from: 'a@b' to: 'c@d' subject: '{{source}}' "
                   "text: '{{payload}}' }")

@@ -38,7 +38,7 @@ TEST(ScheduleService, CreateWithoutEmitterMakesCheckpointsThatBeginNow) {
   EXPECT_EQ(made->state(), v1::Schedule::ENABLED);
   EXPECT_EQ(made->version(), 1);
   EXPECT_EQ(made->priority(), 5);
-  EXPECT_EQ(made->retry_policy().max_attempts(), 4);
+  EXPECT_EQ(made->retry_policy().max_attempts(), 25);
   EXPECT_TRUE(fixture.Events().empty());
   const Uid uid = Uid::FromHex(made->uid());
   const uint16_t partition = PartitionOf(uid, fixture.layout.partitions);

@@ -58,7 +58,7 @@ TEST(ScheduleThrottle, ThrottledScheduleWaitsAsOneRowAndRefersToItsPolicy) {
   storage::v1::DefinitionRecord definition;
   ASSERT_TRUE(
       definition.ParseFromString(bench.fixture.Rows(ColumnFamily::kDefinitions).begin()->second));
-  EXPECT_EQ(definition.on_complete().retry().max_attempts(), 4u);
+  EXPECT_EQ(definition.on_complete().retry().max_attempts(), 25u);
   EXPECT_EQ(definition.on_complete().delivery_timeout_micros(), 10'000'000);
 }
 

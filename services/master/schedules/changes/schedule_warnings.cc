@@ -54,21 +54,35 @@ absl::Duration PeriodMin(const cron::TimetableSpec& spec) {
   return spec.cron->seconds == 1 ? absl::Minutes(1) : absl::Seconds(1);
 }
 
+// The retries that must fit between two occurrences. The default is nobody's choice, so it is
+// enough if its first attempts fit: else each schedule that fires hourly would have a warning.
+absl::Duration RetrySpanWanted(storage::v1::DeliveryRecord delivery) {
+  constexpr uint32_t kFirstAttempts = 4;
+  storage::v1::RetryRecord& retry = *delivery.mutable_retry();
+  if (retry.max_attempts() == kMaxAttemptsDefault && retry.multiplier() == kMultiplierDefault &&
+      retry.min_backoff_micros() == absl::ToInt64Microseconds(kMinBackoffDefault) &&
+      retry.max_backoff_micros() == absl::ToInt64Microseconds(kMaxBackoffDefault) &&
+      retry.max_age_micros() == absl::ToInt64Microseconds(kMaxAgeDefault)) {
+    retry.set_max_attempts(kFirstAttempts);
+  }
+  return RetrySpanMax(delivery);
+}
+
 void AddPeriodWarnings(const Definition& definition, absl::Time now, Warnings& warnings) {
   const storage::v1::RetryRecord& retry = definition.record.delivery().retry();
   const bool retries = retry.max_attempts() > 1 && !retry.keep();
   const absl::Duration jitter = absl::Microseconds(definition.record.timing().jitter_micros());
-  const absl::Duration span = RetrySpanMax(definition.record.delivery());
+  const absl::Duration wanted = RetrySpanWanted(definition.record.delivery());
   const absl::Duration bound = PeriodMin(definition.timetable.spec());
-  if ((!retries || span <= bound) && (jitter == absl::ZeroDuration() || jitter < bound)) return;
+  if ((!retries || wanted <= bound) && (jitter == absl::ZeroDuration() || jitter < bound)) return;
   const std::optional<absl::Duration> period = ShortestPeriod(definition.timetable, now);
   if (!period.has_value()) return;
-  if (retries && span > *period) {
-    warnings.push_back(
-        absl::StrCat("retries can last ", absl::FormatDuration(span),
-                     ", longer than the shortest period of ", absl::FormatDuration(*period),
-                     ": an event is not retried after the next occurrence is due, unless "
-                     "retry_policy.keep is set"));
+  if (retries && wanted > *period) {
+    warnings.push_back(absl::StrCat(
+        "retries can last ", absl::FormatDuration(RetrySpanMax(definition.record.delivery())),
+        ", longer than the shortest period of ", absl::FormatDuration(*period),
+        ": an event is not retried after the next occurrence is due, unless "
+        "retry_policy.keep is set"));
   }
   if (jitter >= *period) {
     warnings.push_back(absl::StrCat(

@@ -43,8 +43,10 @@ TEST(ScheduleWarnings, RetrySpanCountsLongestBackoffsAndTimeouts) {
   const auto span = [](const std::string& text) {
     return RetrySpanMax(Defined("cron: '0 3 * * *' " + text).record.delivery());
   };
+  // 25 × 10 s + 1 s + 2 s + … + 256 s + 15 × 300 s
+  EXPECT_EQ(span(""), absl::Seconds(5261));
   // 4 × 10 s + 1 s + 2 s + 4 s
-  EXPECT_EQ(span(""), absl::Seconds(47));
+  EXPECT_EQ(span("retry_policy { max_attempts: 4 }"), absl::Seconds(47));
   EXPECT_EQ(span("retry_policy { max_attempts: 1 }"), absl::Seconds(10));
   // 5 × 1 s + 2 s + 6 s + 10 s + 10 s
   EXPECT_EQ(span("delivery_timeout { seconds: 1 } retry_policy { max_attempts: 5 multiplier: 3 "
@@ -55,7 +57,8 @@ TEST(ScheduleWarnings, RetrySpanCountsLongestBackoffsAndTimeouts) {
 
 TEST(ScheduleWarnings, RetriesLongerThanTheShortestPeriodAreTold) {
   const std::string kTold =
-      "retries can last 47s, longer than the shortest period of 30s: an event is not retried after "
+      "retries can last 1h27m41s, longer than the shortest period of 30s: an event is not retried "
+      "after "
       "the next occurrence is due, unless retry_policy.keep is set";
   EXPECT_THAT(Of("cron: '*/30 * * * * *'"), ElementsAre(kTold));
   EXPECT_THAT(Of("interval { every { seconds: 30 } }"), ElementsAre(kTold));
@@ -66,6 +69,9 @@ TEST(ScheduleWarnings, RetriesLongerThanTheShortestPeriodAreTold) {
   EXPECT_THAT(Of("cron: '*/30 * * * * *' retry_policy { keep: true }"), IsEmpty());
   EXPECT_THAT(Of("cron: '*/30 * * * * *' retry_policy { max_attempts: 1 }"), IsEmpty());
   EXPECT_THAT(Of("interval { every { seconds: 47 } }"), IsEmpty());
+  // A policy that was chosen is meant to be used up.
+  EXPECT_THAT(Of("interval { every { seconds: 60 } } retry_policy { max_attempts: 24 }").size(),
+              1u);
   // The exclusion leaves one of each pair.
   EXPECT_THAT(Of("cron: '0,30 0 3 * * *' exclusions: '30 * * * * *'"), IsEmpty());
 }
