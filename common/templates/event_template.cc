@@ -1,8 +1,11 @@
 #include "common/templates/event_template.h"
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -10,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/bounded_json.h"
+#include "common/base/check.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -37,6 +41,62 @@ std::string AsUtf8(absl::string_view text) {
   return ParseBoundedJson(quoted).get<std::string>();
 }
 
+// As JSON's grammar has them (RFC 8259, 6).
+bool IsNumber(absl::string_view text) {
+  const auto skip_digits = [&text] {
+    const size_t before = text.size();
+    while (!text.empty() && absl::ascii_isdigit(static_cast<unsigned char>(text[0])))
+      text.remove_prefix(1);
+    return text.size() < before;
+  };
+  absl::ConsumePrefix(&text, "-");
+  if (!absl::ConsumePrefix(&text, "0") && !skip_digits()) return false;
+  if (absl::ConsumePrefix(&text, ".") && !skip_digits()) return false;
+  if (absl::ConsumePrefix(&text, "e") || absl::ConsumePrefix(&text, "E")) {
+    if (!absl::ConsumePrefix(&text, "+")) absl::ConsumePrefix(&text, "-");
+    if (!skip_digits()) return false;
+  }
+  return text.empty();
+}
+
+// The same text with `replace(number)` for each number of the JSON.
+template <typename Replace>
+std::string ReplaceNumbers(absl::string_view json, Replace replace) {
+  constexpr absl::string_view kNumberCharacters = "0123456789+-.eE";
+  std::string replaced;
+  replaced.reserve(json.size());
+  for (size_t i = 0; i < json.size();) {
+    size_t end = i + 1;
+    if (json[i] == '"') {
+      while (end < json.size() && json[end] != '"') end += json[end] == '\\' ? 2 : 1;
+      end = std::min(end + 1, json.size());
+    } else if (json[i] == '-' || absl::ascii_isdigit(static_cast<unsigned char>(json[i]))) {
+      end = std::min(json.find_first_not_of(kNumberCharacters, i), json.size());
+    }
+    const absl::string_view token = json.substr(i, end - i);
+    if (IsNumber(token)) {
+      absl::StrAppend(&replaced, replace(token));
+    } else {
+      replaced.append(token.data(), token.size());
+    }
+    i = end;
+  }
+  return replaced;
+}
+
+// A payload whose numbers keep their text: `json` has their places in `numbers` instead. As
+// numbers, 100.00 would become 100.0, and 1e400 is out of range.
+struct Payload {
+  explicit Payload(absl::string_view text)
+      : json(ParseBoundedJson(ReplaceNumbers(text, [this](absl::string_view number) {
+          numbers.push_back(number);
+          return absl::StrCat(numbers.size() - 1);
+        }))) {}
+
+  std::vector<absl::string_view> numbers;
+  Json json;
+};
+
 // Null if there is no such value.
 const Json* Find(const Json& payload, const std::vector<std::string>& path) {
   const Json* at = &payload;
@@ -53,10 +113,35 @@ const Json* Find(const Json& payload, const std::vector<std::string>& path) {
   return at;
 }
 
-std::string TextOf(const Json* value) {
+std::string TextAt(const Payload& payload, const std::vector<std::string>& path) {
+  const Json* value = Find(payload.json, path);
   if (value == nullptr || value->is_null()) return "";
   if (value->is_string()) return value->get<std::string>();
-  return value->dump(-1, ' ', false, Json::error_handler_t::replace);
+  return ReplaceNumbers(value->dump(-1, ' ', false, Json::error_handler_t::replace),
+                        [&payload](absl::string_view place) {
+                          size_t number = 0;
+                          CHECK(absl::SimpleAtoi(place, &number));
+                          return std::string(payload.numbers.at(number));
+                        });
+}
+
+// Cuts the text to `*room`, at a boundary of UTF-8 characters, and takes from the room what is
+// left.
+void CutToRoom(EventTemplate::Unit unit, size_t* room, std::string* text) {
+  size_t used = 0;
+  size_t end = 0;
+  while (end < text->size()) {
+    size_t next = end + 1;
+    while (next < text->size() && (static_cast<unsigned char>((*text)[next]) & 0xc0) == 0x80)
+      ++next;
+    const size_t taken = unit == EventTemplate::Unit::kBytes ? next - end : 1;
+    if (taken > *room - used) break;
+    used += taken;
+    end = next;
+  }
+  // Nothing follows text that was cut, even if a smaller character would fit.
+  *room = end < text->size() ? 0 : *room - used;
+  text->resize(end);
 }
 
 }  // namespace
@@ -98,29 +183,27 @@ absl::StatusOr<EventTemplate> EventTemplate::Parse(absl::string_view text) {
   return parsed;
 }
 
-std::string EventTemplate::Fill(const EventFacts& facts, size_t bytes_max, Escape escape) const {
-  const auto escaped = [escape](std::string text) {
-    return escape == nullptr ? std::move(text) : escape(text);
-  };
+std::string EventTemplate::Fill(const EventFacts& facts, size_t max, Escape escape,
+                                Unit unit) const {
   std::string filled;
-  std::optional<Json> json;
+  std::optional<Payload> payload;
+  size_t room = max;
   for (const Piece& piece : pieces_) {
-    if (filled.size() >= bytes_max) break;
+    if (room == 0) break;
+    std::string text;
     if (piece.fact != nullptr) {
-      absl::StrAppend(&filled, escaped(facts.*piece.fact));
+      text = facts.*piece.fact;
     } else if (!piece.payload) {
-      absl::StrAppend(&filled, piece.text);
+      text = piece.text;
     } else if (piece.path.empty()) {
-      absl::StrAppend(&filled, escaped(AsUtf8(facts.payload)));
+      text = AsUtf8(facts.payload);
     } else {
-      if (!json.has_value()) json = ParseBoundedJson(facts.payload);
-      absl::StrAppend(&filled, escaped(TextOf(Find(*json, piece.path))));
+      if (!payload.has_value()) payload.emplace(facts.payload);
+      text = TextAt(*payload, piece.path);
     }
-  }
-  if (filled.size() > bytes_max) {
-    size_t end = bytes_max;
-    while (end > 0 && (static_cast<unsigned char>(filled[end]) & 0xc0) == 0x80) --end;
-    filled.resize(end);
+    CutToRoom(unit, &room, &text);
+    const bool is_value = piece.fact != nullptr || piece.payload;
+    absl::StrAppend(&filled, is_value && escape != nullptr ? escape(text) : text);
   }
   return filled;
 }

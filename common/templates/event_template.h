@@ -6,7 +6,8 @@
 //
 // Blanks inside the braces do not matter. A field that is missing, or in a payload that is not
 // JSON or nested deeper than kJsonDepthMax, becomes empty text. Text of JSON is inserted as it is,
-// every other value as JSON. Nothing is escaped, unless the caller of Fill says how.
+// every other value as JSON, with numbers as the payload writes them. Nothing is escaped, unless
+// the caller of Fill says how.
 //
 // Threads: immutable after it was made.
 
@@ -42,9 +43,12 @@ class EventTemplate {
   // Changes what is filled in, but not the text around it.
   using Escape = std::string (*)(absl::string_view);
 
-  // Cuts the text to `bytes_max`, at a boundary of UTF-8 characters. Bytes of the payload that are
-  // no UTF-8 become U+FFFD. `escape`: null to fill in everything as it is.
-  std::string Fill(const EventFacts& facts, size_t bytes_max, Escape escape = nullptr) const;
+  enum class Unit { kBytes, kCharacters };
+
+  // Cuts the text to `max`, at a boundary of UTF-8 characters and as it is before `escape`. Bytes
+  // of the payload that are no UTF-8 become U+FFFD. `escape`: null to fill in everything as it is.
+  std::string Fill(const EventFacts& facts, size_t max, Escape escape = nullptr,
+                   Unit unit = Unit::kBytes) const;
 
  private:
   struct Piece {

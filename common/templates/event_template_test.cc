@@ -41,6 +41,25 @@ TEST(EventTemplate, FillsInFieldsOfThePayload) {
   EXPECT_EQ(Fill("{{payload}}", kPayload), kPayload);
 }
 
+TEST(EventTemplate, NumbersKeepTheirText) {
+  constexpr absl::string_view kPayload =
+      R"({"a":[100.00,{"n":12345678901234567890123,"7":"8\\"}],"b":-0,"c":1E+2,"d":9.10 , "e":1e400})";
+  EXPECT_EQ(
+      Fill("{{payload.a.0}} {{payload.a.1.n}} {{payload.b}} {{payload.c}} {{payload.d}}", kPayload),
+      "100.00 12345678901234567890123 -0 1E+2 9.10");
+  EXPECT_EQ(Fill("{{payload.a}}", kPayload), R"([100.00,{"7":"8\\","n":12345678901234567890123}])");
+  EXPECT_EQ(Fill("{{payload.e}}", kPayload), "1e400");
+  EXPECT_EQ(Fill("{{payload}}", "12.50"), "12.50");
+}
+
+TEST(EventTemplate, FieldsOfWrongNumbersAreEmpty) {
+  for (const absl::string_view number :
+       {"01", "1.", ".5", "-", "+1", "1e", "1-2", "1e5.0", "0x1"}) {
+    const std::string payload = absl::StrCat(R"({"a":"x","b":)", number, "}");
+    EXPECT_EQ(Fill("<{{payload.a}}>", payload), "<>") << number;
+  }
+}
+
 TEST(EventTemplate, FieldsOfDeeplyNestedPayloadsAreEmpty) {
   const std::string deep =
       absl::StrCat("{\"a\":", std::string(60'000, '['), std::string(60'000, ']'), "}");
@@ -55,6 +74,15 @@ TEST(EventTemplate, FilledInValueIsNotReadAsTemplate) {
 TEST(EventTemplate, CutsAtACharacter) {
   EXPECT_EQ(Fill("ab\xc3\xa4z", "", 3), "ab");
   EXPECT_EQ(Fill("ab\xc3\xa4z", "", 4), "ab\xc3\xa4");
+}
+
+TEST(EventTemplate, CutsTheTextAsItIsBeforeItIsEscaped) {
+  const auto escape = [](absl::string_view text) { return absl::StrCat("(", text, ")"); };
+  const auto parsed = EventTemplate::Parse("{{payload.a}}{{payload.b}}{{id}}");
+  const EventFacts facts = Facts(R"({"a":"\u00e4\u00e4","b":"\u00e4b"})");
+  EXPECT_EQ(parsed->Fill(facts, 3, escape, EventTemplate::Unit::kCharacters), "(ää)(ä)");
+  EXPECT_EQ(parsed->Fill(facts, 5, escape), "(ää)()");
+  EXPECT_EQ(parsed->Fill(facts, 9, escape, EventTemplate::Unit::kCharacters), "(ää)(äb)(e1)");
 }
 
 TEST(EventTemplate, BytesThatAreNoTextAreReplaced) {

@@ -158,7 +158,7 @@ DeliveryResult PingRequests::ResultOf(const HttpAnswer& answer, bool has_token) 
 namespace {
 
 // Slack cuts longer texts.
-constexpr size_t kTextBytesMax = 40'000;
+constexpr size_t kSlackCharactersMax = 40'000;
 
 // https://docs.slack.dev/messaging/formatting-message-text#escaping
 std::string Escaped(absl::string_view text) {
@@ -184,7 +184,8 @@ absl::Status SlackRequests::Make(const DeliveryAttempt& attempt, HttpRequest* re
     text_ = std::move(text);
     definition_ = context.definition;
   }
-  const std::string text = text_->Fill(EventFactsOf(attempt), kTextBytesMax, Escaped);
+  const std::string text = text_->Fill(EventFactsOf(attempt), kSlackCharactersMax, Escaped,
+                                       EventTemplate::Unit::kCharacters);
   if (text.empty()) return absl::InvalidArgumentError("the message is empty");
   request->uri = target.webhook_url();
   request->method = "POST";

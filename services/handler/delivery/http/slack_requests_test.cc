@@ -45,6 +45,16 @@ TEST(SlackRequests, APayloadCannotMentionPeopleOrMakeLinks) {
             R"(&lt;!channel&gt; &amp; co {"t":"&lt;!channel&gt; &amp; co"})");
 }
 
+TEST(SlackRequests, LongTextIsCutByCharactersBeforeItIsEscaped) {
+  std::string umlauts;
+  for (int i = 0; i < 40'000; ++i) umlauts += "ä";
+  EXPECT_TRUE(TextOf("{{payload}}", umlauts) == umlauts);
+  EXPECT_TRUE(TextOf("{{payload}}", umlauts + "z") == umlauts);
+  std::string escaped;
+  for (int i = 0; i < 40'000; ++i) escaped += "&amp;";
+  EXPECT_TRUE(TextOf("{{payload}}", std::string(40'001, '&')) == escaped);
+}
+
 TEST(SlackRequests, AnEmptyMessageIsNotSent) {
   EXPECT_TRUE(absl::StrContains(TextOf("{{payload}}", ""), "empty"));
 }
