@@ -201,7 +201,7 @@ TEST_F(HandlerRetryTest, LongRetryAfterIsCutToTheMaxAgeAndSaysSo) {
       row.last_error(),
       "busy; its Retry-After ends after the event's max_age: tried again shortly before that");
   world_.transport("a").decide = [](const DeliveryAttempt&) {
-    return DeliveryResult{.status = DeliveryStatus::kAccepted};
+    return DeliveryResult{.status = DeliveryStatus::kAccepted, .message = ""};
   };
   world_.Advance(absl::Seconds(25));
   EXPECT_EQ(world_.Sent().size(), 2u);

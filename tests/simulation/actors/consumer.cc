@@ -343,7 +343,7 @@ void Consumer::Hang(const std::shared_ptr<Sending>& sending) {
 
 void Consumer::Accept(const std::shared_ptr<Sending>& sending, absl::Duration after) {
   const size_t index = *sending->receipt;
-  handler::DeliveryResult accepted = {handler::DeliveryStatus::kAccepted, ""};
+  handler::DeliveryResult accepted = Told(handler::DeliveryStatus::kAccepted, "");
   if (worker_ != nullptr && receipts_[index].throttled) {
     if (!receipts_[index].token.empty()) {
       accepted.work = worker_->Accept(index, receipts_[index]);
