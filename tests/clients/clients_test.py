@@ -81,7 +81,7 @@ def completed_run(platform, schedule):
 
 def all_tokens_back(platform):
     usage = platform.get("policies/two-at-once:usage")
-    return int(usage["grantedCount"]) == int(usage.get("releasedCount", 0)) and "heldCount" not in usage
+    return int(usage["grantedCount"]) == int(usage.get("releasedCount", 0)) and int(usage.get("heldCount", 0)) == 0
 
 
 def main():
