@@ -67,7 +67,7 @@ TEST(ScheduleFilter, MatchesByEachField) {
 }
 
 TEST(ScheduleFilter, RefusesWhatItDoesNotKnow) {
-  for (const char* text : {"colour = red", "state = BLUE", "state < PAUSED", "name : a",
+  for (const char* text : {"colour = red", "state = BLUE", "state < PAUSED", "time_zone : a",
                            "labels = a", "target = pigeon", "create_time = yesterday",
                            "create_time : \"2027-01-15T08:00:00Z\"", "name", "team.x = 1"}) {
     const absl::Status status = ReadScheduleFilter(text, "t").status();
