@@ -7,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/printable_text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fixtures/sqs_entries.h"
