@@ -232,7 +232,7 @@ TEST_F(AccessTest, FieldsThatDoNotExistAreRefusedByEachRoute) {
 }
 
 TEST_F(AccessTest, BodiesThatAreTooLargeAreRefusedByEachRpc) {
-  const std::string large((4 << 20) + 1, ' ');
+  const std::string large((12 << 20) + 1, ' ');
   const std::string message((16 << 20) + 1, ' ');
   for (const MethodDescriptor* method : PublicMethods()) {
     SCOPED_TRACE(method->name());

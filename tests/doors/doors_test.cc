@@ -292,7 +292,7 @@ TEST_F(DoorsTest, RefusesWhatIsNotTheApi) {
                                 .body = "<a/>"});
   EXPECT_EQ(type.status, 415);
   const HttpAnswer large =
-      Http({.method = "POST", .path = kSchedules, .body = std::string((4 << 20) + 1, ' ')});
+      Http({.method = "POST", .path = kSchedules, .body = std::string((12 << 20) + 1, ' ')});
   EXPECT_EQ(large.status, 413);
   EXPECT_EQ(Json(large)["error"]["code"], 413);
   for (const HttpAnswer& answer : {unknown_field, method, type, large}) {

@@ -33,6 +33,9 @@ struct Kind {
   std::string change;  // a body for PATCH
 };
 
+// The id of a deleted tenant is free only when nothing of it is left, after some minutes.
+constexpr char kTenant[] = "Tenant";
+
 const std::map<std::string, Kind>& Kinds() {
   static const auto* const kinds = new std::map<std::string, Kind>{
       {"Schedule",
@@ -44,7 +47,7 @@ const std::map<std::string, Kind>& Kinds() {
        {"/v1/tenants/a/policies/again", "CreatePolicy",
         R"(parent: "tenants/a" policy_id: "again" policy { max_concurrent: 1 })",
         R"({"displayName":"changed"})"}},
-      {"Tenant",
+      {kTenant,
        {"/v1/tenants/again", "CreateTenant", R"(tenant_id: "again")",
         R"({"displayName":"changed"})"}}};
   return *kinds;
@@ -125,6 +128,7 @@ TEST_F(ResourceWalk, FormerEtagIsRefusedByEachRpcWithOne) {
     Create(kind);
     former[name] = EtagAt(kind.path);
     Delete(kind);
+    if (name == kTenant) continue;
     Create(kind);
     EXPECT_NE(EtagAt(kind.path), former[name]) << name;
   }
@@ -144,21 +148,24 @@ TEST_F(ResourceWalk, FormerEtagIsRefusedByEachRpcWithOne) {
       if (absl::EndsWith(method->name(), candidate)) name = candidate;
     }
     ASSERT_NE(name, "") << "a kind of resource that this test does not know";
-    if (name == "Tenant") SetText(*owner, "name", "tenants/again");
+    if (name == kTenant) SetText(*owner, "name", "tenants/again");
     const FieldDescriptor* validates = method->input_type()->FindFieldByName("validate_only");
     ASSERT_NE(validates, nullptr);
     request->GetReflection()->SetBool(request.get(), validates, true);
     SetText(*owner, "etag", former[name]);
     const absl::Status stale = StatusOf(*method, *request, standalone_->admin());
-    EXPECT_EQ(stale.code(), absl::StatusCode::kAborted) << stale;
-    EXPECT_EQ(ErrorReason(stale), "ETAG_MISMATCH");
+    walked.insert(name);
+    EXPECT_EQ(ErrorReason(stale), name == kTenant ? "RESOURCE_NOT_FOUND" : "ETAG_MISMATCH")
+        << stale;
+    if (name == kTenant) continue;
     SetText(*owner, "etag", EtagAt(Kinds().at(name).path));
     const absl::Status current = StatusOf(*method, *request, standalone_->admin());
     EXPECT_NE(ErrorReason(current), "ETAG_MISMATCH") << current;
-    walked.insert(name);
   }
   EXPECT_EQ(walked.size(), Kinds().size());
-  for (const auto& [name, kind] : Kinds()) Delete(kind);
+  for (const auto& [name, kind] : Kinds()) {
+    if (name != kTenant) Delete(kind);
+  }
 }
 
 TEST_F(ResourceWalk, ConditionalGetIsAnsweredUnlessAllIsTheSame) {
@@ -185,11 +192,12 @@ TEST_F(ResourceWalk, ConditionalGetIsAnsweredUnlessAllIsTheSame) {
     look();
     ASSERT_EQ(Http("PATCH", kind.path, {}, kind.change).status, 200);
     look();
-    if (name != "Tenant") {
+    if (name != kTenant) {
       ASSERT_EQ(Http("POST", kind.path + ":pause", {}, "{}").status, 200);
       look();
     }
     Delete(kind);
+    if (name == kTenant) continue;
     Create(kind);
     look();
     Delete(kind);

@@ -163,7 +163,7 @@ TEST_F(EscctlAccessTest, KeysAreMadeShownAndRefused) {
   EXPECT_EQ(
       As(admin_, {"key", "create", "--tenant", "none", "--role", "VIEWER", "--key-file", unused})
           .exit_code,
-      1);
+      3);
   EXPECT_FALSE(std::ifstream(unused).is_open());
   struct stat info = {};
   ASSERT_EQ(stat(admin_.c_str(), &info), 0);

@@ -62,14 +62,14 @@ TEST_F(EscctlContextTest, FlagThenEnvironmentThenContextNameTheServer) {
   Run({"config", "set-context", "here", "--server", server_});
   Run({"config", "set-context", "nowhere", "--server", kNowhere});
   Run({"config", "use-context", "nowhere"});
-  EXPECT_EQ(List(), 1);
+  EXPECT_EQ(List(), 5);
   EXPECT_EQ(List({"--context", "here"}), 0);
   EXPECT_EQ(List({"--server", server_}), 0);
   Run({"config", "use-context", "here"});
   EXPECT_EQ(List(), 0);
-  EXPECT_EQ(List({"--context", "nowhere"}), 1);
+  EXPECT_EQ(List({"--context", "nowhere"}), 5);
   environment_.push_back(absl::StrCat("ESCAPEMENT_SERVER=", kNowhere));
-  EXPECT_EQ(List(), 1);
+  EXPECT_EQ(List(), 5);
   EXPECT_EQ(List({"--server", server_}), 0);
   EXPECT_THAT(Run({"--context", "here", "--timeout", "1", "schedule", "list"}).words,
               HasSubstr("go before --context"));

@@ -370,7 +370,7 @@ TEST_F(EscctlTest, ReadsWhatPeopleAndItselfWrite) {
   EXPECT_EQ(Json({"schedule", "update", "daily", "--every", "1d12h"})["interval"]["every"],
             "129600s");
   EXPECT_EQ(Json({"schedule", "update", "daily", "--every", "5 min"})["interval"]["every"], "300s");
-  for (const char* wrong : {"d", "-1d", "1d1d", "1dx", "5 mins"})
+  for (const char* wrong : {"d", "-1d", "1d1d", "1dx", "5 moons"})
     EXPECT_EQ(Run({"schedule", "update", "daily", "--every", wrong}).exit_code, 2) << wrong;
   const Said refused = Run({"event", "create", "--payload", "{hi:1}", "--http", uri});
   EXPECT_EQ(refused.exit_code, 2);

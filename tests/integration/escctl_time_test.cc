@@ -180,7 +180,7 @@ TEST_F(EscctlTest, WarnsOnStderrOfRetriesThatOutlastThePeriod) {
   EXPECT_THAT(table.data, Not(HasSubstr("retries")));
   auto kept = create;
   kept.push_back("--retry-keep");
-  EXPECT_EQ(Run(kept).words, "");
+  EXPECT_EQ(Run(kept).words, "escctl: (dry run) nothing was changed\n");
 }
 
 TEST_F(EscctlTest, BackfillsAPastRangeInParts) {

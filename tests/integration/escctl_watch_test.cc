@@ -61,7 +61,7 @@ TEST_F(EscctlWatchTest, GetPrintsEachNewVersionInItsFormat) {
   EXPECT_EQ(Next(*watch, "---"), "---");
   EXPECT_EQ(Next(*watch, "maxConcurrent"), "maxConcurrent: \"2\"");
   Run({"policy", "delete", "p"});
-  EXPECT_EQ(*watch->Wait(absl::Seconds(10)), 1);
+  EXPECT_EQ(*watch->Wait(absl::Seconds(10)), 3);
 }
 
 TEST_F(EscctlWatchTest, WatchCountBoundsTheReadings) {

@@ -45,7 +45,11 @@ class TreeBuilder {
       return list;
     }
     if (node.IsMap()) return BuildMap(node, depth);
-    return node.IsScalar() ? ValueTree(node.Scalar()) : ValueTree();
+    if (!node.IsScalar()) return ValueTree();
+    if (!typed_ || node.Tag() != "?") return ValueTree(node.Scalar());
+    // Without quotes it may be a number, true or false.
+    ValueTree value = ValueTree::parse(node.Scalar(), nullptr, /*allow_exceptions=*/false);
+    return value.is_primitive() && !value.is_discarded() ? value : ValueTree(node.Scalar());
   }
 
   const std::string& problem() const { return problem_; }
@@ -59,7 +63,11 @@ class TreeBuilder {
       } else if (map.contains(entry.first.Scalar())) {
         Refuse(entry.first, absl::StrCat("'", entry.first.Scalar(), "' stands twice"));
       } else {
+        const bool was_typed = typed_;
+        // Other fields have their types from their message. The resource may stand in a list.
+        typed_ = typed_ || (depth <= 1 && entry.first.Scalar() == "payloadJson");
         map[entry.first.Scalar()] = Build(entry.second, depth + 1);
+        typed_ = was_typed;
       }
       if (!problem_.empty()) break;
     }
@@ -72,6 +80,7 @@ class TreeBuilder {
 
   const int line_;  // the line of the document's first text
   int values_ = 0;
+  bool typed_ = false;  // inside of payloadJson
   std::string problem_;
 };
 

@@ -15,7 +15,19 @@ namespace escapement::escctl {
 absl::StatusOr<google::protobuf::Duration> ParseDurationFlag(const std::string& name,
                                                              const std::string& text) {
   // As people write it: "1d", "5min", "1 h 30 min".
-  std::string known = absl::StrReplaceAll(text, {{" ", ""}, {"min", "m"}, {"sec", "s"}});
+  std::string known = absl::StrReplaceAll(text, {{" ", ""},
+                                                 {"minutes", "m"},
+                                                 {"minute", "m"},
+                                                 {"mins", "m"},
+                                                 {"min", "m"},
+                                                 {"seconds", "s"},
+                                                 {"second", "s"},
+                                                 {"secs", "s"},
+                                                 {"sec", "s"},
+                                                 {"hours", "h"},
+                                                 {"hour", "h"},
+                                                 {"days", "d"},
+                                                 {"day", "d"}});
   absl::Duration days;
   if (const size_t day = known.find('d'); day != std::string::npos) {
     double number = 0;
