@@ -399,6 +399,9 @@ bool IsPlain(const FieldDescriptor& field, std::string text) {
       field.name() == "cron" || field.name() == "exclusions" ||
       field.containing_type()->name() == "CronFields")
     std::erase(text, '\t');
+  // Several lines of a consumer.
+  if (field.name() == "answer_text" || field.name() == "output_text")
+    std::erase_if(text, [](char c) { return c == '\t' || c == '\r' || c == '\n'; });
   return !HasControlCharacters(text);
 }
 

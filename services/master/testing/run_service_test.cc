@@ -63,7 +63,8 @@ TEST(RunService, RunsOfManyHideTheirDoneRecordsAndShowTheirCounts) {
 
 TEST(RunService, RunIsActiveFromTheMomentItIsDue) {
   for (const uint64_t n : {1u, 8u}) {
-    RunWorld bench(static_cast<int>(n));
+    RunWorld bench(static_cast<int>(n),
+                   [](v1::Schedule& schedule) { schedule.set_cron("* * * * * *"); });
     const absl::Time due = absl::FromUnixSeconds(absl::ToUnixSeconds(bench.start) + 5);
     const std::string id = bench.Emit(due, n);
     v1::ListRunsRequest list;
@@ -71,6 +72,8 @@ TEST(RunService, RunIsActiveFromTheMomentItIsDue) {
     const auto states = [&] {
       const auto runs = bench.fixture.Call(&RunApi::ListRuns, list);
       EXPECT_EQ(runs->runs_size(), 1);
+      if (runs->runs_size() != 1)
+        return std::pair(v1::Run::STATE_UNSPECIFIED, v1::Run::STATE_UNSPECIFIED);
       return std::pair(bench.Get(id)->state(), runs->runs(0).state());
     };
     EXPECT_EQ(states(), std::pair(v1::Run::UPCOMING, v1::Run::UPCOMING)) << n;

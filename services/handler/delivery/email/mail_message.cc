@@ -1,6 +1,7 @@
 #include "services/handler/delivery/email/mail_message.h"
 
 #include <curl/curl.h>
+#include <locale.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -115,6 +116,9 @@ std::string WithAsciiDomain(absl::string_view address) {
   std::string result(address);
   if (std::all_of(address.begin() + static_cast<ptrdiff_t>(domain), address.end(), IsPrintable))
     return result;
+  // libcurl converts from the thread's character set.
+  static const locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+  const locale_t before = uselocale(utf8);
   CURLU* const url = curl_url();
   char* host = nullptr;
   if (curl_url_set(url, CURLUPART_HOST, result.c_str() + domain, 0) == CURLUE_OK &&
@@ -122,6 +126,7 @@ std::string WithAsciiDomain(absl::string_view address) {
     result.replace(domain, std::string::npos, host);
   curl_free(host);
   curl_url_cleanup(url);
+  uselocale(before);
   return result;
 }
 
