@@ -86,26 +86,31 @@ class IsolationBench {
     RETURN_IF_ERROR(AwaitNothingOut());
     RETURN_IF_ERROR(peers_->Clear());
     const ReceiverProcess& origin = peers_->http_receiver();
-    // In whole microseconds, as receipts have it.
-    const absl::Time begin = absl::FromUnixMicros(absl::ToUnixMicros(absl::Now() + kLead));
-    const auto store = [&](const char* path, uint64_t events, absl::Time due) {
+    // All are due within some milliseconds, mixed: the answered ones at even microseconds.
+    const int64_t begin_micros = absl::ToUnixMicros(absl::Now() + kLead) & ~int64_t{1};
+    const absl::Time begin = absl::FromUnixMicros(begin_micros);
+    const auto store = [&](const char* path, uint64_t events, absl::Duration age_max, int64_t odd) {
       return Ingest({.master = bed_->front("master"),
                      .target = integration::HttpTo(origin.http_origin() + path),
                      .events = events,
                      .delivery_timeout = absl::Seconds(5),
-                     .retry_age_max = kBadAgeMax,
-                     .due_time = [due](uint64_t) { return due; }})
+                     .retry_age_max = age_max,
+                     .due_time =
+                         [=](uint64_t i) {
+                           const auto place = static_cast<int64_t>(i * kAnswered / events);
+                           return absl::FromUnixMicros(begin_micros + 2 * place + odd);
+                         }})
           .status();
     };
-    if (with_hanging) RETURN_IF_ERROR(store(kHangingPath, kHanging, begin - absl::Seconds(1)));
-    RETURN_IF_ERROR(store(kAnsweredPath, kAnswered, begin));
+    if (with_hanging) RETURN_IF_ERROR(store(kHangingPath, kHanging, kBadAgeMax, 1));
+    RETURN_IF_ERROR(store(kAnsweredPath, kAnswered, absl::ZeroDuration(), 0));
     absl::SleepFor(begin + absl::Seconds(2) - absl::Now());
     while (true) {
       ASSIGN_OR_RETURN(const std::vector<ArrivalTimes> arrivals, origin.Arrivals());
       uint64_t answered = 0;
       int64_t last = 0;
       for (const ArrivalTimes& arrival : arrivals) {
-        if (arrival.launch_micros != absl::ToUnixMicros(begin)) continue;
+        if (arrival.launch_micros % 2 != 0) continue;
         ++answered;
         last = std::max(last, arrival.wall_micros);
       }
