@@ -128,7 +128,9 @@ std::string ManPage(const CommandNode& program) {
                   Bold("ESCAPEMENT_CONFIG_DIR"), "\nfolder of ", Italic("escctl.yaml"),
                   ", which holds the contexts; default: ", Italic("~/.config/escapement"),
                   "\n.SH EXIT STATUS\n.TP\n0\ndone\n.TP\n1\n",
-                  "the server refused something or could not be reached\n.TP\n2\nwrong usage\n");
+                  "the server refused something, or another error\n.TP\n2\nwrong usage\n.TP\n3\n",
+                  "there is no such thing\n.TP\n4\nno key, or one that may not do this\n.TP\n5\n",
+                  "the server was not reached, or did not answer in time\n");
   return page;
 }
 
