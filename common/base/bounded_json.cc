@@ -1,5 +1,10 @@
 #include "common/base/bounded_json.h"
 
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
+
 namespace escapement {
 namespace {
 
@@ -29,6 +34,22 @@ nlohmann::json ParseBoundedJson(absl::string_view text, size_t depth_max,
                                 const nlohmann::json::parser_callback_t& watch) {
   if (IsNestedDeeper(text, depth_max)) return nlohmann::json::value_t::discarded;
   return nlohmann::json::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/false);
+}
+
+bool TakeJsonNumber(absl::string_view& text) {
+  const auto take_digits = [&text] {
+    const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+    text.remove_prefix(digits);
+    return digits;
+  };
+  absl::ConsumePrefix(&text, "-");
+  const bool zero = absl::StartsWith(text, "0");
+  const size_t digits = take_digits();
+  if (digits == 0 || (zero && digits > 1)) return false;
+  if (absl::ConsumePrefix(&text, ".") && take_digits() == 0) return false;
+  if (!absl::ConsumePrefix(&text, "e") && !absl::ConsumePrefix(&text, "E")) return true;
+  if (!absl::ConsumePrefix(&text, "+")) absl::ConsumePrefix(&text, "-");
+  return take_digits() > 0;
 }
 
 }  // namespace escapement

@@ -20,6 +20,10 @@ inline constexpr size_t kJsonDepthMax = 64;
 nlohmann::json ParseBoundedJson(absl::string_view text, size_t depth_max = kJsonDepthMax,
                                 const nlohmann::json::parser_callback_t& watch = nullptr);
 
+// Takes the number of JSON (RFC 8259, 6) that `text` begins with. False if there is none, or if
+// another digit follows its 0; then what is left of the text is not defined.
+bool TakeJsonNumber(absl::string_view& text);
+
 }  // namespace escapement
 
 #endif  // COMMON_BASE_BOUNDED_JSON_H_

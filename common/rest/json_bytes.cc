@@ -157,33 +157,16 @@ std::string Gzipped(absl::string_view plain) {
   return packed;
 }
 
-absl::StatusOr<std::string> Gunzipped(absl::string_view packed, size_t bytes_max) {
-  z_stream stream = {};
-  if (inflateInit2(&stream, kGzipWindow) != Z_OK) throw std::bad_alloc();
-  const absl::Cleanup end = [&stream] { inflateEnd(&stream); };
-  stream.next_in = Input(packed);
-  stream.avail_in = static_cast<uInt>(packed.size());
-  std::string plain;
-  while (true) {
-    const size_t had = plain.size();
-    plain.resize(std::min(had + kStepBytes, bytes_max + 1));
-    stream.next_out = reinterpret_cast<Bytef*>(plain.data() + had);
-    stream.avail_out = static_cast<uInt>(plain.size() - had);
-    const int result = inflate(&stream, Z_NO_FLUSH);
-    plain.resize(plain.size() - stream.avail_out);
-    if (plain.size() > bytes_max) {
-      return MakeError(absl::StatusCode::kResourceExhausted, "BODY_TOO_LARGE",
-                       "the unpacked body is too large");
-    }
-    if (result == Z_STREAM_END && stream.avail_in == 0) return plain;
-    const bool stuck = stream.avail_in == 0 && stream.avail_out > 0;
-    if (result != Z_OK || stuck) return InvalidField("body", "is not valid gzip");
-  }
-}
+namespace {
+
+absl::Status NotGzip() { return InvalidField("body", "is not valid gzip"); }
+
+}  // namespace
 
 struct GunzipStream::State {
   z_stream zlib = {};
-  std::string packed;  // that zlib has not taken yet
+  std::string packed;
+  size_t taken = 0;    // bytes of `packed` that zlib has taken
   bool ended = false;  // the end of the gzip was read
   bool faulty = false;
 };
@@ -195,28 +178,48 @@ GunzipStream::GunzipStream() : state_(std::make_unique<State>()) {
 GunzipStream::~GunzipStream() { inflateEnd(&state_->zlib); }
 
 void GunzipStream::Add(absl::string_view packed) {
+  state_->packed.erase(0, std::exchange(state_->taken, 0));
   state_->packed.append(packed.data(), packed.size());
 }
 
 absl::StatusOr<std::string> GunzipStream::Next() {
   State& state = *state_;
   std::string plain(kStepBytes, '\0');
-  state.zlib.next_in = Input(state.packed);
-  state.zlib.avail_in = static_cast<uInt>(state.packed.size());
+  const absl::string_view left = absl::string_view(state.packed).substr(state.taken);
+  state.zlib.next_in = Input(left);
+  state.zlib.avail_in = static_cast<uInt>(left.size());
   state.zlib.next_out = reinterpret_cast<Bytef*>(plain.data());
   state.zlib.avail_out = static_cast<uInt>(plain.size());
   // Z_BUF_ERROR: it needs more of the body.
   const int result = state.ended ? Z_STREAM_END : inflate(&state.zlib, Z_NO_FLUSH);
   state.ended = result == Z_STREAM_END;
   plain.resize(plain.size() - state.zlib.avail_out);
-  state.packed.erase(0, state.packed.size() - state.zlib.avail_in);
-  state.faulty = state.faulty || (state.ended && !state.packed.empty()) ||
+  state.taken = state.packed.size() - state.zlib.avail_in;
+  state.faulty = state.faulty || (state.ended && state.zlib.avail_in > 0) ||
                  (result != Z_OK && result != Z_BUF_ERROR && !state.ended);
-  if (state.faulty) return InvalidField("body", "is not valid gzip");
+  if (state.faulty) return NotGzip();
   return plain;
 }
 
-bool GunzipStream::complete() const { return state_->ended && state_->packed.empty(); }
+bool GunzipStream::complete() const {
+  return state_->ended && state_->taken == state_->packed.size();
+}
+
+absl::StatusOr<std::string> Gunzipped(absl::string_view packed, size_t bytes_max) {
+  GunzipStream stream;
+  stream.Add(packed);
+  std::string plain;
+  while (true) {
+    ASSIGN_OR_RETURN(const std::string part, stream.Next());
+    plain += part;
+    if (plain.size() > bytes_max) {
+      return MakeError(absl::StatusCode::kResourceExhausted, "BODY_TOO_LARGE",
+                       "the unpacked body is too large");
+    }
+    if (stream.complete()) return plain;
+    if (part.empty()) return NotGzip();
+  }
+}
 
 absl::Status MessageFromJson(absl::string_view json, google::protobuf::Message& message) {
   ASSIGN_OR_RETURN(const std::string bytes, JsonToBytes(*message.GetDescriptor(), json));

@@ -179,24 +179,9 @@ class StrictReader {
     return value.get<std::string>();
   }
 
-  // A number of RFC 8259 at the beginning of `text`.
-  static bool TakeNumber(absl::string_view& text) {
-    absl::ConsumePrefix(&text, "-");
-    const bool zero = absl::StartsWith(text, "0");
-    const size_t digits = TakeDigits(text);
-    if (digits == 0 || (zero && digits > 1)) return false;
-    if (absl::ConsumePrefix(&text, ".") && TakeDigits(text) == 0) return false;
-    if (absl::ConsumePrefix(&text, "e") || absl::ConsumePrefix(&text, "E")) {
-      if (!absl::ConsumePrefix(&text, "+")) absl::ConsumePrefix(&text, "-");
-      if (TakeDigits(text) == 0) return false;
-    }
-    return true;
-  }
-
   absl::Status ReadNumber() {
     absl::string_view rest = text_.substr(at_);
-    const bool is_number = TakeNumber(rest);
-    if (!is_number) return Malformed();
+    if (!TakeJsonNumber(rest)) return Malformed();
     at_ = text_.size() - rest.size();
     return absl::OkStatus();
   }
@@ -337,7 +322,7 @@ class StrictReader {
     if (type == nullptr && !number) return absl::OkStatus();
     ASSIGN_OR_RETURN(const std::string text, Unquoted(quoted));
     absl::string_view rest = text;
-    if (number && (!TakeNumber(rest) || !rest.empty())) return Fault("must be a number");
+    if (number && (!TakeJsonNumber(rest) || !rest.empty())) return Fault("must be a number");
     const std::string fault = number ? std::string() : TimeTextFault(*type, text);
     return fault.empty() ? absl::OkStatus() : Fault(fault);
   }

@@ -41,24 +41,6 @@ std::string AsUtf8(absl::string_view text) {
   return ParseBoundedJson(quoted).get<std::string>();
 }
 
-// As JSON's grammar has them (RFC 8259, 6).
-bool IsNumber(absl::string_view text) {
-  const auto skip_digits = [&text] {
-    const size_t before = text.size();
-    while (!text.empty() && absl::ascii_isdigit(static_cast<unsigned char>(text[0])))
-      text.remove_prefix(1);
-    return text.size() < before;
-  };
-  absl::ConsumePrefix(&text, "-");
-  if (!absl::ConsumePrefix(&text, "0") && !skip_digits()) return false;
-  if (absl::ConsumePrefix(&text, ".") && !skip_digits()) return false;
-  if (absl::ConsumePrefix(&text, "e") || absl::ConsumePrefix(&text, "E")) {
-    if (!absl::ConsumePrefix(&text, "+")) absl::ConsumePrefix(&text, "-");
-    if (!skip_digits()) return false;
-  }
-  return text.empty();
-}
-
 // The same text with `replace(number)` for each number of the JSON.
 template <typename Replace>
 std::string ReplaceNumbers(absl::string_view json, Replace replace) {
@@ -74,7 +56,7 @@ std::string ReplaceNumbers(absl::string_view json, Replace replace) {
       end = std::min(json.find_first_not_of(kNumberCharacters, i), json.size());
     }
     const absl::string_view token = json.substr(i, end - i);
-    if (IsNumber(token)) {
+    if (absl::string_view rest = token; TakeJsonNumber(rest) && rest.empty()) {
       absl::StrAppend(&replaced, replace(token));
     } else {
       replaced.append(token.data(), token.size());

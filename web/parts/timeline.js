@@ -87,7 +87,7 @@ async function readDay(schedule, day, plan, signal) {
   if (reading === ROWS_AT_ONCE) await new Promise((turn) => void waiting.push(() => turn(null)));
   else reading++;
   try {
-    // What is to come of a day stays as it is until the schedule changes.
+    // The future occurrences of a day stay the same until the schedule changes.
     const of = JSON.stringify([schedule.name, schedule.version, schedule.state, begin, end]);
     const [ran] = await Promise.all([readRuns(schedule, begin, end, signal), plan.of !== of && readPlanned(schedule, begin, end, signal).then((read) => Object.assign(plan, read, { of }))]);
     return { ...ran, planned: plan.planned.filter((each) => Date.parse(each.time) > Date.now()), more: plan.more };

@@ -28,20 +28,22 @@ absl::StatusOr<google::protobuf::Duration> ParseDurationFlag(const std::string& 
                                                  {"hour", "h"},
                                                  {"days", "d"},
                                                  {"day", "d"}});
-  absl::Duration days;
-  if (const size_t day = known.find('d'); day != std::string::npos) {
-    double number = 0;
-    if (absl::SimpleAtod(known.substr(0, day), &number)) days = number * absl::Hours(24);
-    known = known.substr(day + 1);
-    if (known.empty()) known = "0";
-    if (number <= 0) known = "d";
-  }
   absl::Duration duration;
-  if (!absl::ParseDuration(known, &duration)) {
+  bool valid = true;
+  if (const size_t day = known.find('d'); day != std::string::npos) {
+    double days = 0;
+    valid = absl::SimpleAtod(known.substr(0, day), &days) && days > 0;
+    duration = days * absl::Hours(24);
+    known.erase(0, day + 1);
+  }
+  absl::Duration rest;
+  if (!known.empty() || duration == absl::ZeroDuration())
+    valid = valid && absl::ParseDuration(known, &rest);
+  if (!valid) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": '", text, "' is not a duration such as 90s, 1h30m or 2d"));
   }
-  duration += days;
+  duration += rest;
   google::protobuf::Duration message;
   const int64_t seconds = absl::ToInt64Seconds(duration);
   message.set_seconds(seconds);
