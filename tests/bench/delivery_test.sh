@@ -8,7 +8,7 @@ import json
 import sys
 
 figures = {figure["name"]: figure for figure in json.load(open(sys.argv[1]))["figures"]}
-kinds = ["HTTP", "gRPC", "HTTPS, HTTP/1.1", "HTTPS, HTTP/2", "SQS", "Kafka", "e-mail"]
+kinds = ["HTTP", "gRPC", "HTTPS", "SQS", "Kafka", "e-mail"]
 for kind in kinds:
     for row in ("transport alone", "a run, durable Done"):
         figure = figures[f"{kind}: {row}"]

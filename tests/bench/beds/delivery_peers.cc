@@ -116,18 +116,12 @@ absl::Status DeliveryPeers::StartAll(const std::string& bin, const std::string& 
   receiver_ = std::move(receiver);
 
   const testing::IdentityFiles identity = testing::WriteIdentity(ca_.Issue(1), folder, "server");
-  fixtures::Nginx::Options options = {.cert = identity.cert,
-                                      .key = identity.key,
-                                      .http2 = false,
-                                      .requests_per_connection = 1'000'000,
-                                      .log = false};
-  for (auto* nginx : {&nginx_, &nginx2_}) {
-    const std::string own = folder + (options.http2 ? "/nginx2" : "/nginx");
-    std::filesystem::create_directories(own);
-    ASSIGN_OR_RETURN(auto started, fixtures::Nginx::Start(own, options));
-    *nginx = std::move(started);
-    options.http2 = true;
-  }
+  const std::string own = folder + "/nginx";
+  std::filesystem::create_directories(own);
+  ASSIGN_OR_RETURN(nginx_, fixtures::Nginx::Start(own, {.cert = identity.cert,
+                                                        .key = identity.key,
+                                                        .requests_per_connection = 1'000'000,
+                                                        .log = false}));
 
   kafka_ = std::make_unique<fixtures::KafkaCluster>(1, bin);
   kafka_->MakeTopic(kTopic, kPartitions);
@@ -147,8 +141,8 @@ v1::Target DeliveryPeers::Http() const {
 
 v1::Target DeliveryPeers::Grpc() const { return integration::GrpcTo(receiver_->grpc_target()); }
 
-v1::Target DeliveryPeers::Https(const std::string& origin) const {
-  return integration::HttpsTo(origin + "/bench", ca_.pem());
+v1::Target DeliveryPeers::Https() const {
+  return integration::HttpsTo(https_origin() + "/bench", ca_.pem());
 }
 
 v1::Target DeliveryPeers::Sqs() const { return integration::SqsTo(queue_url(), kSqsCredentials); }

@@ -82,7 +82,7 @@ class ReceiverProcess {
 // DeliveryPeers: a quick peer of each transport, each in a process of its own, and targets there.
 //
 //   HTTP, gRPC, SQS   tests/fixtures:receiver
-//   HTTPS             nginx, HTTP/1.1 with keep-alive or HTTP/2; answers by itself
+//   HTTPS             nginx with keep-alive; answers by itself
 //   Kafka             librdkafka's mock brokers
 //   e-mail            SmtpPeer
 //
@@ -98,9 +98,8 @@ class DeliveryPeers {
                                                               const std::string& folder);
 
   const ReceiverProcess& receiver() const { return *receiver_; }
-  // "https://localhost:port"; the other one speaks HTTP/2.
+  // "https://localhost:port"
   std::string https_origin() const { return nginx_->origin(); }
-  std::string http2_origin() const { return nginx2_->origin(); }
   const std::string& ca() const { return ca_.pem(); }
   std::string queue_url() const { return receiver_->http_origin() + "/123456789012/bench"; }
   const std::string& brokers() const { return kafka_->bootstraps(); }
@@ -108,8 +107,7 @@ class DeliveryPeers {
 
   v1::Target Http() const;
   v1::Target Grpc() const;
-  // `origin`: one of the two above.
-  v1::Target Https(const std::string& origin) const;
+  v1::Target Https() const;
   v1::Target Sqs() const;
   v1::Target Kafka() const;
   v1::Target Email() const;
@@ -121,7 +119,6 @@ class DeliveryPeers {
   const testing::TestCa ca_;
   std::unique_ptr<ReceiverProcess> receiver_;
   std::unique_ptr<fixtures::Nginx> nginx_;
-  std::unique_ptr<fixtures::Nginx> nginx2_;
   std::unique_ptr<fixtures::KafkaCluster> kafka_;
   std::unique_ptr<integration::ChildProcess> smtp_;
   std::string smtp_port_;

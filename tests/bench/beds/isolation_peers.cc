@@ -79,7 +79,6 @@ absl::StatusOr<std::unique_ptr<fixtures::Nginx>> IsolationPeers::TlsBefore(
   return fixtures::Nginx::Start(
       folder, {.cert = identity_.cert,
                .key = identity_.key,
-               .http2 = false,
                .requests_per_connection = 1'000'000,
                .proxied = std::string(absl::StripPrefix(receiver.http_origin(), "http://")),
                .log = false});

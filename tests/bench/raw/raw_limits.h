@@ -65,7 +65,7 @@ double RawGrpcStream(const std::string& target, uint64_t deliveries, size_t payl
 
 // Libcurl multi on one thread, with `in_flight` requests that have a delivery's headers. Returns
 // requests per second; 0 if one was not answered by 200. `ca`: PEM of the authority of an https
-// origin; HTTP/2 is used if the origin offers it.
+// origin.
 double RawCurl(const std::string& origin, uint64_t requests, size_t payload_bytes, int in_flight,
                const std::string& ca = "");
 

@@ -129,8 +129,7 @@ double RawCurl(const std::string& origin, uint64_t requests, size_t payload_byte
     if (!ca.empty()) {
       curl_blob blob = {const_cast<char*>(ca.data()), ca.size(), CURL_BLOB_COPY};
       curl_easy_setopt(easy.get(), CURLOPT_CAINFO_BLOB, &blob);
-      curl_easy_setopt(easy.get(), CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
-      curl_easy_setopt(easy.get(), CURLOPT_PIPEWAIT, 1L);
+      curl_easy_setopt(easy.get(), CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
     }
     handles.push_back(std::move(easy));
   }

@@ -50,13 +50,12 @@ class HttpPeer : public ReceiptsPeer {
 // Nginx is the TLS side.
 class HttpsPeer final : public HttpPeer {
  public:
-  HttpsPeer(const std::string& folder, bool http2) : HttpPeer("/https") {
+  explicit HttpsPeer(const std::string& folder) : HttpPeer("/https") {
     const testing::IdentityFiles identity =
         testing::WriteIdentity(ca_.Issue(1), folder, "https_peer");
     nginx_ =
         *fixtures::Nginx::Start(folder, {.cert = identity.cert,
                                          .key = identity.key,
-                                         .http2 = http2,
                                          .proxied = absl::StrCat("127.0.0.1:", receiver_->port()),
                                          .log = false});
   }
@@ -161,8 +160,7 @@ class EmailPeer final : public DeliveryPeer {
 
 std::unique_ptr<DeliveryPeer> NewDeliveryPeer(absl::string_view kind, const std::string& folder) {
   if (kind == "http") return std::make_unique<HttpPeer>();
-  if (kind == "https" || kind == "http2")
-    return std::make_unique<HttpsPeer>(folder, /*http2=*/kind == "http2");
+  if (kind == "https") return std::make_unique<HttpsPeer>(folder);
   if (kind == "grpc") return std::make_unique<GrpcPeer>();
   if (kind == "sqs") return std::make_unique<SqsPeer>();
   if (kind == "kafka") return std::make_unique<KafkaPeer>();

@@ -32,7 +32,7 @@ class DeliveryPeer {
   virtual std::vector<Arrived> Arrivals() = 0;
 };
 
-// "http", "https", "http2", "grpc", "sqs", "kafka", "email", "slack" or "ping". `folder`: exists,
+// "http", "https", "grpc", "sqs", "kafka", "email", "slack" or "ping". `folder`: exists,
 // for the peer's files. The peer accepts everything.
 std::unique_ptr<DeliveryPeer> NewDeliveryPeer(absl::string_view kind, const std::string& folder);
 

@@ -1,7 +1,5 @@
 #include "services/handler/delivery/http/exchange.h"
 
-#include <openssl/ssl.h>
-
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -9,25 +7,6 @@
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement::handler {
-namespace {
-
-constexpr char kRefused[] =
-    "the server refused the request each time without processing it (HTTP/2 GOAWAY or "
-    "REFUSED_STREAM)";
-
-// True if the connection that carries the request now uses HTTP/2.
-bool UsesHttp2(CURL* easy) {
-  curl_tlssessioninfo* session = nullptr;
-  if (curl_easy_getinfo(easy, CURLINFO_TLS_SSL_PTR, &session) != CURLE_OK || session == nullptr ||
-      session->backend != CURLSSLBACKEND_OPENSSL || session->internals == nullptr)
-    return false;
-  const unsigned char* name = nullptr;
-  unsigned int bytes = 0;
-  SSL_get0_alpn_selected(static_cast<const SSL*>(session->internals), &name, &bytes);
-  return absl::string_view(reinterpret_cast<const char*>(name), bytes) == "h2";
-}
-
-}  // namespace
 
 HttpExchange::HttpExchange(const HttpTransport::Options& options, CurlMulti& multi,
                            const HttpRequestMaker& maker)
@@ -38,7 +17,6 @@ HttpExchange::HttpExchange(const HttpTransport::Options& options, CurlMulti& mul
           multi.NewHandle(static_cast<long>(absl::ToInt64Milliseconds(options.connect_timeout)))) {
   curl_easy_setopt(easy_, CURLOPT_PRIVATE, this);
   curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, error_);
-  curl_easy_setopt(easy_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
   curl_easy_setopt(easy_, CURLOPT_MAXLIFETIME_CONN,
                    static_cast<long>(absl::ToInt64Seconds(options.connection_age_max)));
   curl_easy_setopt(easy_, CURLOPT_WRITEFUNCTION, &HttpExchange::OnBody);
@@ -75,9 +53,6 @@ absl::Status HttpExchange::Prepare(HttpAttempt attempt, HttpRequest request, Mon
   attempt_ = std::move(attempt);
   attempt_.body = std::move(request.body);
   requests_ = 0;
-  broken_ = 0;
-  refusals_ = 0;
-  http2_ = false;
   on_own_connection_ = false;
   body_ = HttpBody();
   error_[0] = '\0';
@@ -85,8 +60,6 @@ absl::Status HttpExchange::Prepare(HttpAttempt attempt, HttpRequest request, Mon
   header_list_.data = header_lines_.data();
   if (uri_ != request.uri) {
     uri_ = std::string(request.uri);
-    // Over https, a request waits until it is known whether a connection takes several at once.
-    curl_easy_setopt(easy_, CURLOPT_PIPEWAIT, absl::StartsWithIgnoreCase(uri_, "https:") ? 1L : 0L);
     if (curl_easy_setopt(easy_, CURLOPT_URL, uri_.c_str()) != CURLE_OK) {
       uri_.clear();
       return absl::InvalidArgumentError("the target's URI cannot be used");
@@ -112,23 +85,15 @@ absl::Status HttpExchange::Prepare(HttpAttempt attempt, HttpRequest request, Mon
   return absl::OkStatus();
 }
 
-// libcurl repeats a request up to five times if a kept connection breaks, or if its stream was
-// refused, without a byte of an answer.
+// libcurl repeats a request up to five times if a kept connection breaks without an answer. One
+// repetition is right if the consumer has closed the connection as idle. More would be attempts
+// that are not counted.
 int HttpExchange::BeforeRequest(void* self, char*, char*, int, int) {
   auto* exchange = static_cast<HttpExchange*>(self);
-  if (exchange->requests_ > 0 && !exchange->MayRepeat()) return CURL_PREREQFUNC_ABORT;
+  const int requests_max = exchange->on_own_connection_ ? kHttpRequestsMax + 1 : kHttpRequestsMax;
+  if (exchange->requests_ >= requests_max) return CURL_PREREQFUNC_ABORT;
   ++exchange->requests_;
-  exchange->http2_ = UsesHttp2(exchange->easy_);
   return CURL_PREREQFUNC_OK;
-}
-
-// Over HTTP/1.1, one repetition is right if the consumer has closed the connection as idle. More
-// would be attempts that are not counted. Over HTTP/2, only a request that was not processed is
-// repeated. libcurl has an error text for every other end: a stream that was reset with another
-// code, and a connection that broke.
-bool HttpExchange::MayRepeat() {
-  if (http2_ && error_[0] == '\0') return ++refusals_ <= kHttpRefusalsMax;
-  return ++broken_ < kHttpRequestsMax && !http2_;
 }
 
 size_t HttpExchange::OnBody(char* data, size_t size, size_t count, void* self) {
@@ -145,38 +110,16 @@ long HttpExchange::Status() const {
   return status;
 }
 
-// If the server has announced the end of an HTTP/2 connection (GOAWAY), libcurl 7.88 reports errors
-// of streams whose answers are there.
 bool HttpExchange::Answered(CURLcode code) const {
-  if (code == CURLE_OK || (code == CURLE_WRITE_ERROR && BodyCut())) return true;
-  long version = 0;
-  curl_easy_getinfo(easy_, CURLINFO_HTTP_VERSION, &version);
-  return version == CURL_HTTP_VERSION_2_0 && Status() >= 200 &&
-         (code == CURLE_HTTP2_STREAM || code == CURLE_PARTIAL_FILE);
-}
-
-// True if the transfer's last request was not processed. "Connection died": libcurl has repeated
-// the request five times, and MayRepeat saw that each was refused. CURLE_HTTP2 without a text: the
-// stream was refused, and the connection then had no other. CURLE_GOT_NOTHING: it also ended.
-bool HttpExchange::Refused(CURLcode code) const {
-  if (!http2_ || requests_ == 0) return false;
-  if (absl::StartsWith(error_, "Connection died")) return true;
-  return code == CURLE_GOT_NOTHING || (code == CURLE_HTTP2 && error_[0] == '\0');
+  return code == CURLE_OK || (code == CURLE_WRITE_ERROR && BodyCut());
 }
 
 bool HttpExchange::PrepareAgain(CURLcode code, MonotonicMicros now) {
-  if (Status() != 0) return false;
-  if (Refused(code)) {
-    if (++refusals_ > kHttpRefusalsMax) return false;
-  } else {
-    // libcurl's own repetition met another connection that ended.
-    if (code != CURLE_ABORTED_BY_CALLBACK || http2_ || on_own_connection_ ||
-        !absl::StartsWithIgnoreCase(uri_, "https:"))
-      return false;
-    on_own_connection_ = true;
-  }
-  requests_ = 0;
-  error_[0] = '\0';
+  // libcurl's own repetition met another kept connection that had ended.
+  if (code != CURLE_ABORTED_BY_CALLBACK || on_own_connection_ ||
+      !absl::StartsWithIgnoreCase(uri_, "https:"))
+    return false;
+  on_own_connection_ = true;
   curl_easy_setopt(easy_, CURLOPT_FRESH_CONNECT, 1L);
   curl_easy_setopt(easy_, CURLOPT_TIMEOUT_MS, attempt_.MillisLeft(now));
   return true;
@@ -187,16 +130,14 @@ DeliveryResult HttpExchange::ResultOf(CURLcode code) const {
     const bool has_token = !attempt_.attempt.token.empty();
     return maker_.ResultOf(AnswerOf(Status(), has_token), has_token);
   }
-  if (sockets_.checked.refused && requests_ == 0 && broken_ == 0) return AddressRefused();
+  if (sockets_.checked.refused && requests_ == 0) return AddressRefused();
   DeliveryResult result;
-  if (refusals_ > kHttpRefusalsMax && broken_ == 0)
-    return {.status = DeliveryStatus::kFailed, .message = kRefused};
   if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL)
     result.status = DeliveryStatus::kRejected;
-  else if (requests_ == 0 && broken_ == 0)
+  else if (requests_ == 0)
     result.status = DeliveryStatus::kFailed;
   result.not_sent = result.status != DeliveryStatus::kUnknown;
-  if (code == CURLE_ABORTED_BY_CALLBACK && !http2_) {
+  if (code == CURLE_ABORTED_BY_CALLBACK) {
     result.message = kBrokenTwice;
     return result;
   }

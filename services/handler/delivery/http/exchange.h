@@ -37,9 +37,8 @@ class HttpExchange {
   // has the attempt, and the caller must answer it.
   absl::Status Prepare(HttpAttempt attempt, HttpRequest request, MonotonicMicros now);
 
-  // True if the attempt's request must be sent again, on a new connection: the server has refused
-  // it without processing it (at most kHttpRefusalsMax times for an attempt), or libcurl's own
-  // repetition over HTTP/1.1 met another connection that ended (once). The handle is then prepared.
+  // True if the attempt's request must be sent again, on a new connection: libcurl's own repetition
+  // over https met another kept connection that had ended (once). The handle is then prepared.
   bool PrepareAgain(CURLcode code, MonotonicMicros now);
   // True if a transfer that has ended with `code` has an answer.
   bool Answered(CURLcode code) const;
@@ -54,8 +53,6 @@ class HttpExchange {
   void UseTls(const storage::v1::TlsRecord* tls);
   long Status() const;
   bool BodyCut() const { return body_.bytes > response_bytes_max_; }
-  bool MayRepeat();
-  bool Refused(CURLcode code) const;
   static int BeforeRequest(void* exchange, char*, char*, int, int);
   static size_t OnBody(char* data, size_t size, size_t count, void* exchange);
   HttpAnswer AnswerOf(long status, bool with_outcome) const;
@@ -80,10 +77,7 @@ class HttpExchange {
   char no_content_type_[14] = "Content-Type:";
   curl_slist no_content_type_entry_ = {no_content_type_, nullptr};
 
-  int requests_ = 0;                // sent by the transfer
-  int broken_ = 0;                  // earlier requests of the attempt that may have arrived
-  int refusals_ = 0;                // requests of the attempt that were not processed
-  bool http2_ = false;              // the connection of the last request uses HTTP/2
+  int requests_ = 0;                // of the attempt
   bool on_own_connection_ = false;  // PrepareAgain asked for a new connection
   HttpBody body_;
   char error_[CURL_ERROR_SIZE] = {};

@@ -1,5 +1,5 @@
 // HttpTransport: delivers events, each as one HTTP request, to http:// and https:// targets. A
-// HttpRequestMaker says what the requests are. Over https, HTTP/2 is used if the peer offers it.
+// HttpRequestMaker says what the requests are. They go over HTTP/1.1 (ADR 26).
 //
 // A few threads drive all connections, each with its share of the bounds. libcurl resolves names,
 // connects, and carries requests that are not plain, mostly https (exchange.h). Our own code writes
@@ -13,10 +13,9 @@
 // proxies of the environment are not used, and certificates are checked. The first
 // response_bytes_max of a response's body are read and dropped.
 //
-// If the receiver has just closed a kept HTTP/1.1 connection, the attempt is sent again on a new
-// one, over https up to twice. The receiver may then see it more than once (same event id and
-// attempt), as after every broken connection. Over HTTP/2, the attempt is sent again only if the
-// server says that it has not processed it (kHttpRefusalsMax).
+// If the receiver has just closed a kept connection, the attempt is sent again on a new one, over
+// https up to twice. The receiver may then see it more than once (same event id and attempt), as
+// after every broken connection.
 //
 //   2xx                      kAccepted; with a token, the response header Escapement-Outcome
 //                            (succeeded or failed, in any case) sets the result's work
@@ -25,7 +24,6 @@
 //   any other status         kFailed
 //   an address that is not allowed, no such host, no
 //   connection, bad certificate: nothing was sent               kFailed, not_sent
-//   refused each time (HTTP/2)                                  kFailed
 //   timeout, reset                                              kUnknown
 //   half of the timeout passed while waiting for a connection   kUnsent
 //   a URI or header that is not valid in a request              kRejected

@@ -28,14 +28,10 @@ namespace escapement::handler {
 //
 // Threads: one, the transport's.
 
-// Requests for one attempt that may have arrived. A second one follows if a kept HTTP/1.1
-// connection breaks before an answer: the consumer may have closed it as idle. More would be
-// attempts that are not counted. Over https one more follows, on a connection of its own.
+// Requests for one attempt. A second one follows if a kept connection breaks before an answer: the
+// consumer may have closed it as idle. More would be attempts that are not counted. Over https one
+// more follows, on a connection of its own.
 inline constexpr int kHttpRequestsMax = 2;
-// So often an attempt's request is sent again if the server says over HTTP/2 that it has not
-// processed it (GOAWAY, REFUSED_STREAM). libcurl repeats up to five times; each further request
-// opens a connection.
-inline constexpr int kHttpRefusalsMax = 8;
 inline constexpr char kBrokenTwice[] =
     "the connection broke before an answer, and so did a second one";
 
