@@ -3,7 +3,7 @@
 // events, are dead, or answer one byte a second.
 //
 // And do hanging events of an origin take the room of its others? 3,400 events that take half a
-// second each, alone, and then beside 600 that hang.
+// second each, alone, then beside 600 that hang, and then behind 2,400 that hang and are due first.
 //
 //   tools/dev bench isolation [and the flags of bench_run.h]
 
@@ -45,7 +45,13 @@ constexpr absl::Duration kPoll = absl::Milliseconds(50);
 constexpr absl::Duration kArriveMax = absl::Seconds(60);
 // Events to one origin: those that it answers, and those that hang.
 constexpr uint64_t kAnswered = 3400;
-constexpr uint64_t kHanging = 600;
+struct Hanging {
+  uint64_t events = 0;
+  absl::Duration ahead = {};  // of the answered ones
+};
+constexpr Hanging kNone = {};
+constexpr Hanging kBeside = {.events = 600};
+constexpr Hanging kAhead = {.events = 2400, .ahead = absl::Seconds(1)};
 constexpr char kAnsweredPath[] = "/delay/500/";
 constexpr char kHangingPath[] = "/hang/";
 
@@ -82,14 +88,15 @@ class IsolationBench {
   }
 
   // How many events a second one origin gets of those that it answers.
-  absl::StatusOr<double> OfOneOrigin(bool with_hanging) {
+  absl::StatusOr<double> OfOneOrigin(const Hanging& hanging) {
     RETURN_IF_ERROR(AwaitNothingOut());
     RETURN_IF_ERROR(peers_->Clear());
     const ReceiverProcess& origin = peers_->http_receiver();
-    // All are due within some milliseconds, mixed: the answered ones at even microseconds.
+    // Those that are due together are mixed: the answered ones are at even microseconds.
     const int64_t begin_micros = absl::ToUnixMicros(absl::Now() + kLead) & ~int64_t{1};
     const absl::Time begin = absl::FromUnixMicros(begin_micros);
-    const auto store = [&](const char* path, uint64_t events, absl::Duration age_max, int64_t odd) {
+    const auto store = [&](const char* path, uint64_t events, absl::Duration age_max,
+                           int64_t micros) {
       return Ingest({.master = bed_->front("master"),
                      .target = integration::HttpTo(origin.http_origin() + path),
                      .events = events,
@@ -98,11 +105,14 @@ class IsolationBench {
                      .due_time =
                          [=](uint64_t i) {
                            const auto place = static_cast<int64_t>(i * kAnswered / events);
-                           return absl::FromUnixMicros(begin_micros + 2 * place + odd);
+                           return absl::FromUnixMicros(begin_micros + 2 * place + micros);
                          }})
           .status();
     };
-    if (with_hanging) RETURN_IF_ERROR(store(kHangingPath, kHanging, kBadAgeMax, 1));
+    if (hanging.events > 0) {
+      RETURN_IF_ERROR(store(kHangingPath, hanging.events, kBadAgeMax,
+                            1 - absl::ToInt64Microseconds(hanging.ahead)));
+    }
     RETURN_IF_ERROR(store(kAnsweredPath, kAnswered, absl::ZeroDuration(), 0));
     absl::SleepFor(begin + absl::Seconds(2) - absl::Now());
     while (true) {
@@ -190,18 +200,24 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
         values[with_bad ? 1 : 0][peers->healthy()[kind].name].push_back(p99s[kind]);
     }
   }
-  const std::string rate = "one origin: events a second beside hanging ones";
-  std::vector<double> alone, beside;
+  std::vector<double> alone, beside, behind;
   for (int i = 0; i < (setting.quick ? 1 : setting.repetitions); ++i) {
-    ASSIGN_OR_RETURN(const double without, bench.OfOneOrigin(false));
-    ASSIGN_OR_RETURN(const double with, bench.OfOneOrigin(true));
+    ASSIGN_OR_RETURN(const double without, bench.OfOneOrigin(kNone));
     alone.push_back(without);
+    ASSIGN_OR_RETURN(const double with, bench.OfOneOrigin(kBeside));
     beside.push_back(with);
-    figures.AddRaw(rate, "/s", "without them", without);
-    figures.Add(rate, "/s", with);
+    ASSIGN_OR_RETURN(const double after, bench.OfOneOrigin(kAhead));
+    behind.push_back(after);
   }
-  figures.Add("one origin: as part of the rate without hanging events", "",
-              Median(beside) / Median(alone), {.at_least = 0.5});
+  const auto add = [&](const std::string& where, const std::vector<double>& rates) {
+    const std::string row = absl::StrCat("one origin: events a second ", where, " hanging ones");
+    for (const double rate : alone) figures.AddRaw(row, "/s", "without them", rate);
+    for (const double rate : rates) figures.Add(row, "/s", rate);
+    figures.Add(absl::StrCat("one origin: ", where, " hanging events, as part of the rate without"),
+                "", Median(rates) / Median(alone), {.at_least = 0.5});
+  };
+  add("beside", beside);
+  add("behind", behind);
   for (const IsolationPeers::Healthy& healthy : peers->healthy()) {
     const std::string row = healthy.name + ": p99 of lateness beside bad targets";
     for (const double value : values[0][healthy.name])

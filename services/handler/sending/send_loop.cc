@@ -57,7 +57,8 @@ namespace {
 constexpr uint64_t kSlowShare = 16;  // a slow target has 1/16 of the usual room
 // Groups of one target whose bad results are counted. Further ones share the target's room.
 constexpr size_t kGroupsMax = 1024;
-// A probe of a half-open target is left to events of groups without trouble for this long.
+// A probe of a half-open target is left to groups without trouble for this long. Within this time
+// again, the troubled ones have their turns.
 constexpr absl::Duration kProbeOfOthers = absl::Seconds(1);
 // The lower bound of a target's limit of events out, unless target_events_out_max is less.
 constexpr uint64_t kLimitMin = 256;
@@ -204,8 +205,9 @@ const std::string& SendLoop::RoomKey(const ClaimedEntry& entry) {
 bool SendLoop::IsTroubled(const SendTarget& target, const std::string& group,
                           absl::Duration elapsed) {
   const auto bad = target.bad_groups.find(group);
-  return bad != target.bad_groups.end() && bad->second.count >= kTroubledAfter &&
-         elapsed - bad->second.since >= kTroubledFor;
+  if (bad == target.bad_groups.end()) return false;
+  return bad->second.down ||
+         (bad->second.count >= kTroubledAfter && elapsed - bad->second.since >= kTroubledFor);
 }
 
 uint64_t SendLoop::Room(const std::string& room_key) {
@@ -217,9 +219,9 @@ uint64_t SendLoop::Room(const std::string& room_key) {
   const absl::Duration elapsed = runtime_.clock().Elapsed();
   if (target.of != nullptr) {
     const size_t end = room_key.find(kGroupSeparator);
-    if (!IsTroubled(*target.of, room_key.substr(end), elapsed))
-      return Room(room_key.substr(0, end));
-    return std::min(all, RoomOfGroup(target, elapsed));
+    const std::string group = room_key.substr(end);
+    if (!IsTroubled(*target.of, group, elapsed)) return Room(room_key.substr(0, end));
+    return std::min(all, RoomOfGroup(target, group, elapsed));
   }
   const uint64_t allowed = target.breaker.Allowed(elapsed);
   if (allowed != CircuitBreaker::kAnyNumber) return std::min(all, allowed);
@@ -241,14 +243,20 @@ uint64_t SendLoop::Room(const std::string& room_key) {
   return std::min(all, room);
 }
 
-uint64_t SendLoop::RoomOfGroup(const SendTarget& group, absl::Duration elapsed) {
-  const SendTarget& target = *group.of;
-  if (target.breaker.state(elapsed) == CircuitBreaker::State::kHalfOpen &&
-      elapsed < target.breaker.open_until() + kProbeOfOthers)
-    return 0;
+uint64_t SendLoop::RoomOfGroup(const SendTarget& room, const std::string& group,
+                               absl::Duration elapsed) {
+  const SendTarget& target = *room.of;
+  if (target.breaker.state(elapsed) == CircuitBreaker::State::kHalfOpen) {
+    const absl::Duration last = target.bad_groups.at(group).last;
+    const auto older =
+        std::count_if(target.bad_groups.begin(), target.bad_groups.end(),
+                      [last](const auto& other) { return other.second.last < last; });
+    const absl::Duration turn = kProbeOfOthers * older / target.bad_groups.size();
+    if (elapsed < target.breaker.open_until() + kProbeOfOthers + turn) return 0;
+  }
   const uint64_t limit = target.limit == 0 ? kLimitMin : target.limit;
   const uint64_t most = std::max<uint64_t>(limit / kSlowShare, 1);
-  return std::min({target.breaker.Allowed(elapsed), group.breaker.Allowed(elapsed),
+  return std::min({target.breaker.Allowed(elapsed), room.breaker.Allowed(elapsed),
                    most - std::min(target.out_in_rooms, most)});
 }
 
@@ -327,7 +335,7 @@ bool SendLoop::CountResult(const Slot& slot, const ClaimedEntry& entry,
     ++left_;
   CountAttempt(*target.transport, result.status, now - slot.sent);
   TellBreaker(slot, context, room, result.status, good, silent, now);
-  if (good || (result.status != DeliveryStatus::kUnsent && context.closed.empty()))
+  if (good || ((result.status != DeliveryStatus::kUnsent || silent) && context.closed.empty()))
     NoteGroup(entry, target, good, now);
   Release(room, 1);
   return silent;
@@ -339,13 +347,26 @@ void SendLoop::NoteGroup(const ClaimedEntry& entry, SendTarget& target, bool goo
     if (!target.bad_groups.empty()) target.bad_groups.erase(GroupOf(entry));
     return;
   }
-  // While nothing is answered well, the target is in trouble, not the group.
+  // While nothing is answered well, the target is in trouble, not the group. But others have the
+  // next probe.
+  const bool down = target.breaker.down_since().has_value();
   const std::optional<absl::Duration> last_good = target.attempts.last_good();
-  if (!last_good.has_value() || *last_good + kBreakerWindow < now) return;
+  if (!down && (!last_good.has_value() || *last_good + kBreakerWindow < now)) return;
   const std::string group = GroupOf(entry);
-  if (target.bad_groups.size() >= kGroupsMax && !target.bad_groups.contains(group)) return;
-  SendTarget::BadResults& bad = target.bad_groups[group];
-  if (bad.count++ == 0) bad.since = now;
+  std::map<std::string, SendTarget::BadResults>& groups = target.bad_groups;
+  if (groups.size() >= kGroupsMax && !groups.contains(group)) {
+    groups.erase(std::min_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
+      return a.second.last < b.second.last;
+    }));
+  }
+  SendTarget::BadResults& bad = groups[group];
+  if (bad.count == 0 && !bad.down) bad.since = now;
+  bad.last = now;
+  if (down) {
+    bad.down = true;
+  } else {
+    ++bad.count;
+  }
 }
 
 void SendLoop::CountAttempt(TransportMetrics& transport, DeliveryStatus status,

@@ -84,10 +84,12 @@ struct SendTarget {
 
   HangingAttempts attempts;  // in the target's own room
 
-  // Groups of events whose last results were bad.
+  // Groups of events whose last results were bad. Times are Clock::Elapsed.
   struct BadResults {
-    uint32_t count = 0;
-    absl::Duration since;  // Clock::Elapsed
+    uint32_t count = 0;  // while the target answered others well
+    bool down = false;   // one came while the target was down
+    absl::Duration since;
+    absl::Duration last;
   };
   std::map<std::string, BadResults> bad_groups;
   // The target, if this is the room of a troubled group. Its `out` and `sent` include those of
@@ -115,8 +117,9 @@ struct SendTarget {
 // - Attempts that hang take no room (HangingAttempts).
 // - Events form groups: those of a schedule, or one-off events by tenant and the first two parts of
 //   the path. A group is troubled when its results of kTroubledFor, and at least kTroubledAfter,
-//   were bad while the target answered others well. The troubled groups of a target share 1/16 of
-//   its room, and each has a breaker of its own. A good result ends the trouble.
+//   were bad while the target answered others well, or when one was bad while the target was down.
+//   The troubled groups of a target share 1/16 of its room, and each has a breaker of its own. A
+//   good result ends the trouble. So events that hang and are due first do not take every probe.
 //
 // Threads: one, the handler's executor. Results may come from any thread; they are posted to the
 // executor in batches.
@@ -213,8 +216,11 @@ class SendLoop {
   void NoteGroup(const ClaimedEntry& entry, SendTarget& target, bool good, absl::Duration now);
   static bool IsTroubled(const SendTarget& target, const std::string& group,
                          absl::Duration elapsed);
-  // The room that the other troubled groups and the two breakers leave to a group.
-  static uint64_t RoomOfGroup(const SendTarget& group, absl::Duration elapsed);
+  // The room that the other troubled groups and the two breakers leave to a group. Probes are left
+  // to groups without trouble for a second, and then to the groups in turn: those whose last bad
+  // result is the oldest go first.
+  static uint64_t RoomOfGroup(const SendTarget& room, const std::string& group,
+                              absl::Duration elapsed);
   void SetSlow(SendTarget& target, bool slow);
   // Gives room back. The target may be forgotten.
   void Release(SendTarget& target, uint64_t events);

@@ -447,8 +447,46 @@ TEST_F(TroubledGroupTest, AllGroupsOfATargetThatIsDownWaitForItsProbe) {
   runtime_.AdvanceBy(kBreakerOpenMin);
   EXPECT_EQ(loop_.Room("t"), 1u);
   EXPECT_EQ(loop_.Room(room), 0u) << "the probe is for groups without trouble, if they have one";
-  runtime_.AdvanceBy(absl::Seconds(1));
+  runtime_.AdvanceBy(absl::Seconds(2));
   EXPECT_EQ(loop_.Room(room), 1u);
+}
+
+// Nothing has been answered yet, so only the probe can show that the target answers schedule 1.
+TEST_F(TroubledGroupTest, GroupThatHasNotFailedGetsTheFirstProbe) {
+  for (int i = 0; i < 30; ++i) Send(2);
+  runtime_.AdvanceBy(absl::Milliseconds(10));
+  ASSERT_TRUE(loop_.DownFor("t").has_value());
+  const std::string room = RoomKey(2);
+  ASSERT_NE(room, "t");
+  EXPECT_EQ(RoomKey(1), "t");
+  runtime_.AdvanceBy(kBreakerOpenMin);
+  EXPECT_EQ(loop_.Room(room), 0u);
+  EXPECT_EQ(loop_.Room("t"), 1u);
+  Send(1);
+  runtime_.AdvanceBy(absl::Milliseconds(10));
+  EXPECT_FALSE(loop_.DownFor("t").has_value());
+  EXPECT_EQ(RoomKey(2), room) << "it has not been answered yet";
+  EXPECT_EQ(loop_.Room(room), 16u);
+  EXPECT_EQ(loop_.Room("t"), 256u);
+}
+
+TEST_F(TroubledGroupTest, ProbesTakeTurnsOverGroupsThatFailed) {
+  transport_.decide = Failed;
+  for (int i = 0; i < 30; ++i) Send(static_cast<uint64_t>(1 + i % 3));
+  runtime_.AdvanceBy(kBreakerOpenMin);
+  std::vector<uint64_t> probes;
+  while (probes.size() < 6) {
+    runtime_.AdvanceBy(absl::Milliseconds(100));
+    // In the order of their due times, which is always the same.
+    for (const uint64_t schedule : {3, 2, 1}) {
+      if (loop_.Room(RoomKey(schedule)) == 0) continue;
+      Send(schedule);
+      probes.push_back(schedule);
+      runtime_.AdvanceBy(absl::Milliseconds(10));
+    }
+  }
+  for (const uint64_t schedule : {1, 2, 3})
+    EXPECT_EQ(std::count(probes.begin(), probes.end(), schedule), 2) << schedule;
 }
 
 }  // namespace send_loop_test

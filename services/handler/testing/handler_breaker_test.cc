@@ -82,7 +82,7 @@ TEST_F(HandlerBreakerTest, ResetTargetGetsItsEventsAtOnce) {
   reset();  // before it went down: says nothing
   AddRows(dead_, 20, world_.now() + absl::Seconds(1), absl::Milliseconds(1));
   world_.Advance(absl::Seconds(125));
-  ASSERT_EQ(Openings(), 8);  // the first, and one for each probe
+  ASSERT_EQ(Openings(), 7);  // the first, and one for each probe
   AddRows(dead_, 300, world_.now(), absl::Milliseconds(1));
   down_ = false;
   const absl::Time works = world_.now();
@@ -100,10 +100,10 @@ TEST_F(HandlerBreakerTest, TargetThatIsDownGetsOnlyProbes) {
   const absl::Time opened = world_.now();
   AddRows(dead_, 300, opened + absl::Milliseconds(200), absl::Milliseconds(1));
   world_.Advance(absl::Seconds(200));
-  // After 1, 3, 7, 15, 31, 63, 123 and 183 seconds.
+  // After 1, 2, 4, 8, 16, 32, 60 and 60 seconds, and each time one that is left to other groups.
   const std::vector<absl::Time> probes = AttemptsAfter(opened);
   ASSERT_EQ(probes.size(), 8u);
-  const int seconds[] = {1, 3, 7, 15, 31, 63, 123, 183};
+  const int seconds[] = {2, 5, 10, 19, 36, 69, 130, 191};
   for (size_t i = 0; i < probes.size(); ++i) {
     EXPECT_GE(probes[i], opened + absl::Seconds(seconds[i]) - absl::Milliseconds(200)) << i;
     EXPECT_LE(probes[i], opened + absl::Seconds(seconds[i] + 2)) << i;
@@ -115,6 +115,21 @@ TEST_F(HandlerBreakerTest, TargetThatIsDownGetsOnlyProbes) {
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 320u);
   EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
   EXPECT_EQ(metrics().events_out.Value(), 0);
+}
+
+// The target has answered nothing yet when the hanging events take its whole room.
+TEST_F(HandlerBreakerTest, TargetIsUsedAlthoughHangingEventsWereDueFirst) {
+  const Uid hanging = world_.AddSchedule("hanging", "dead");
+  transport().decide = [hanging](const DeliveryAttempt& attempt) -> std::optional<DeliveryResult> {
+    if (attempt.context->definition->uid() == hanging.bytes()) return std::nullopt;
+    return DeliveryResult{.status = DeliveryStatus::kAccepted, .message = ""};
+  };
+  const absl::Time begin = world_.now() + absl::Seconds(1);
+  AddRows(hanging, 4000, begin, absl::Microseconds(1));
+  AddRows(dead_, 1000, begin + absl::Seconds(1), absl::Milliseconds(1));
+  // Until the first attempts time out, nothing is known. Then the others have the first probe.
+  world_.Advance(world_.timeout + absl::Seconds(10));
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 1000u);
 }
 
 TEST_F(HandlerBreakerTest, HealthyTargetIsOnTimeBesideATargetThatIsDown) {
