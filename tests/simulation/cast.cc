@@ -152,6 +152,7 @@ CastPlan PlanOf(const CastOptions& options) {
   PlanTimes(options, &plan);
   PlanUsers(options, &plan);
   plan.consumer = ConsumerOf(options);
+  plan.hanging = (options.cast == Cast::kPlain || everything) && options.seed % 4 == 2;
   if (plan.batches) plan.work.work_max = absl::Milliseconds(400);
   PlanFaults(options, &plan);
   return plan;

@@ -78,6 +78,9 @@ struct CastPlan {
   absl::Duration rest_min = absl::Seconds(1);
   absl::Duration rest_max = absl::Seconds(9);
 
+  // One more schedule, all of whose attempts hang until it is deleted. Its target is also that of
+  // others, and may have few events out.
+  bool hanging = false;
   ConsumerHabits consumer;
   WorkHabits work;
   Number faults;

@@ -30,6 +30,9 @@ namespace {
 constexpr absl::Duration kSettleMax = absl::Seconds(150);
 // How long after the last fault leases may need new owners, and the store may distrust its clock.
 constexpr absl::Duration kAftermath = absl::Seconds(15);
+// The schedule whose attempts hang. One of its runs fills the room of its target.
+constexpr char kHangingSchedule[] = "hangs";
+constexpr uint64_t kHangingTargetOutMax = 16;
 
 class Scenario {
  public:
@@ -43,7 +46,7 @@ class Scenario {
         store_network_(world_, "store network"),
         user_network_(world_, "user network"),
         consumer_network_(world_, "consumer network"),
-        consumer_(consumer_network_, plan_.consumer),
+        consumer_(consumer_network_, HabitsOf(plan_.consumer)),
         user_process_(world_, "user") {
     if (options.tracer) world_.set_tracer(options.tracer);
     MakeHosts();
@@ -77,6 +80,11 @@ class Scenario {
 
  private:
   Perturbations* perturbations() { return options_.perturb ? &perturbations_ : nullptr; }
+
+  ConsumerHabits HabitsOf(ConsumerHabits habits) const {
+    if (plan_.hanging) habits.hangs_for = kHangingSchedule;
+    return habits;
+  }
 
   int Draw(CastPlan::Number number) {
     if (number.most <= number.least) return number.least;
@@ -178,7 +186,8 @@ class Scenario {
           auto transport = consumer_.NewTransport(process, self.instance);
           if (options_.decorate_transport)
             transport = options_.decorate_transport(std::move(transport), process);
-          return MakeHandler(process, store, self, std::move(transport));
+          return MakeHandler(process, store, self, std::move(transport),
+                             plan_.hanging ? kHangingTargetOutMax : 0);
         },
         nullptr);
   }
@@ -234,6 +243,13 @@ class Scenario {
       }
       schedule_users_.push_back(std::make_unique<ScheduleUser>(*calls_, std::move(options)));
     }
+    if (plan_.hanging) {
+      ScheduleUser::Options options;
+      options.id = kHangingSchedule;
+      options.zones = {"UTC"};
+      options.count_max = 2 * static_cast<int64_t>(kHangingTargetOutMax);
+      schedule_users_.push_back(std::make_unique<ScheduleUser>(*calls_, std::move(options)));
+    }
     for (int i = 0; i < plan_.event_users; ++i) {
       EventUser::Options options;
       options.name = absl::StrCat("e", i);
@@ -280,7 +296,8 @@ class Scenario {
     }
   }
 
-  // From the calm on no consumer hangs. Users stop changing limits ten seconds after it.
+  // From the calm on consumers hang only for one schedule. Users stop changing limits ten seconds
+  // after it.
   void ScheduleCalm() {
     const absl::Duration calm =
         options_.faults ? plan_.faults_end + kAftermath : absl::Duration(absl::Seconds(10));
@@ -288,7 +305,7 @@ class Scenario {
     world_.After(std::min(calm, plan_.faults_end), "calm", [this] { perturbations_.Calm(); });
     if (!plan_.tokens) return;
     world_.After(plan_.faults_end, "calm",
-                 [this] { consumer_.set_habits({.fails = 20'000, .rejects = 2'000}); });
+                 [this] { consumer_.set_habits(HabitsOf({.fails = 20'000, .rejects = 2'000})); });
     world_.After(plan_.faults_end + kAftermath + absl::Seconds(10), "calm", [this] {
       for (const auto& user : policy_users_) user->Calm();
     });
@@ -336,6 +353,7 @@ class Scenario {
     history.calendar = plan_.calendar;
     // A successor on another machine may put store time behind true time.
     history.clock_leaps = plan_.clock_leaps || plan_.own_machines;
+    if (plan_.hanging) history.hanging = kHangingSchedule;
     history.begin = world_.options().start_time;
     history.end = world_.Now();
     auto complain = [&](const std::string& what) { result.violations.push_back({"answer", what}); };

@@ -238,6 +238,9 @@ Consumer::Drawn Consumer::Draw(const Sending& sending) {
   // The consumer once took this attempt without answering. It repeats that even if its habits have
   // changed since.
   if (hung_.contains(attempt)) return {.fate = Fate::kHangs};
+  if (!habits_.hangs_for.empty() &&
+      sending.attempt.context->definition->schedule_id() == habits_.hangs_for)
+    return {.fate = Fate::kHangs};
   sim::SimRandom random(network_.world().seed(), attempt);
   uint64_t lot = random.Below(1'000'000);
   auto drawn = [&lot](uint32_t share) {

@@ -37,8 +37,9 @@ struct ConsumerHabits {
   // False: events of schedules fail instead. Over HTTP the only refusal is 410, after which the
   // platform pauses the schedule.
   bool rejects_runs = true;
-  uint32_t hangs = 0;    // takes the attempt and never answers
-  uint32_t dawdles = 0;  // accepts after up to `dawdle_max`
+  uint32_t hangs = 0;          // takes the attempt and never answers
+  std::string hangs_for = {};  // the id of a schedule all of whose attempts hang
+  uint32_t dawdles = 0;        // accepts after up to `dawdle_max`
   absl::Duration dawdle_max = absl::Seconds(3);
   uint32_t unsent = 0;  // only for e-mail: the transport does not send them, and says so
   // One of the events that are sent within this time of the run kills each handler that sends it.

@@ -19,7 +19,11 @@ constexpr absl::Duration kOverdueMax = absl::Seconds(30);
 class OverdueChecker {
  public:
   OverdueChecker(const History& history, const Expectations& expected)
-      : history_(history), expected_(expected.runs), times_(history.commits) {}
+      : history_(history), expected_(expected.runs), times_(history.commits) {
+    for (const ScheduleLife& life : history.schedules) {
+      if (!history.hanging.empty() && life.id == history.hanging) hanging_.insert(life.uid);
+    }
+  }
 
   std::vector<Violation> Run() {
     if (history_.calm == absl::InfiniteFuture() || history_.commits.empty()) return {};
@@ -59,6 +63,7 @@ class OverdueChecker {
   void CheckRow(const Row& row) {
     absl::Time from = std::max({times_.ShownBy(row.put.due), row.since, history_.calm});
     if (!row.put.uid.empty()) {
+      if (hanging_.contains(row.put.uid)) return;  // its group waits for probes of its own
       const State& state = states_[row.put.uid];
       // Rows of paused and deleted schedules are not claimed.
       if (state.kind != Kind::kEnabled && state.kind != Kind::kFinished) return;
@@ -184,6 +189,7 @@ class OverdueChecker {
   const History& history_;
   const ExpectedRuns& expected_;
   const StoreTimes times_;
+  std::unordered_set<std::string> hanging_;  // uids of the schedule whose attempts hang
   absl::Time now_;
   std::unordered_map<uint64_t, Row> rows_;  // by key
   std::map<ClaimId, Claim> claims_;

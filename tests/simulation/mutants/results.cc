@@ -2,6 +2,7 @@
 // it gives to which of them. The kinds with batches can mix up their entries.
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -78,6 +79,67 @@ TransportDecorator Retold(Kind::KindCase kind, RetellingTransport::Make make) {
   };
 }
 
+// A transport with one connection for each target. An attempt waits until the one before it has
+// ended, also if that one hangs.
+class OneConnection final : public handler::DeliveryTransport {
+ public:
+  explicit OneConnection(std::unique_ptr<handler::DeliveryTransport> inner)
+      : lines_(std::make_shared<Lines>()) {
+    lines_->inner = std::move(inner);
+  }
+
+  void Send(std::vector<DeliveryAttempt> attempts,
+            std::shared_ptr<handler::DeliverySink> sink) override {
+    for (DeliveryAttempt& attempt : attempts) {
+      const std::string target = attempt.context->target_key;
+      lines_->of[target].waiting.emplace_back(std::move(attempt), sink);
+      lines_->Next(target);
+    }
+  }
+
+ private:
+  struct Line {
+    bool busy = false;
+    std::deque<std::pair<DeliveryAttempt, std::shared_ptr<handler::DeliverySink>>> waiting;
+  };
+  struct Lines : std::enable_shared_from_this<Lines> {
+    std::unique_ptr<handler::DeliveryTransport> inner;
+    std::map<std::string, Line> of;  // by target
+
+    void Next(const std::string& target) {
+      Line& line = of[target];
+      if (line.busy || line.waiting.empty()) return;
+      line.busy = true;
+      auto [attempt, sink] = std::move(line.waiting.front());
+      line.waiting.pop_front();
+      std::vector<DeliveryAttempt> one;
+      one.push_back(std::move(attempt));
+      inner->Send(std::move(one),
+                  std::make_shared<Sink>(weak_from_this(), target, std::move(sink)));
+    }
+  };
+  class Sink final : public handler::DeliverySink {
+   public:
+    Sink(std::weak_ptr<Lines> lines, std::string target,
+         std::shared_ptr<handler::DeliverySink> sink)
+        : lines_(std::move(lines)), target_(std::move(target)), sink_(std::move(sink)) {}
+    void OnResult(uint64_t tag, DeliveryResult result) override {
+      sink_->OnResult(tag, std::move(result));
+      const std::shared_ptr<Lines> lines = lines_.lock();
+      if (lines == nullptr) return;
+      lines->of[target_].busy = false;
+      lines->Next(target_);
+    }
+
+   private:
+    const std::weak_ptr<Lines> lines_;
+    const std::string target_;
+    const std::shared_ptr<handler::DeliverySink> sink_;
+  };
+
+  const std::shared_ptr<Lines> lines_;
+};
+
 // Two successive entries get each other's results.
 class Crosses final : public Retelling {
  public:
@@ -131,6 +193,16 @@ class LosesFirst final : public Retelling {
 
 std::vector<Mutant> ResultMutants() {
   return {
+      {.name = "handler_waits_behind_hanging_attempts",
+       .fault = "a target gets one attempt after the other, also behind one that hangs",
+       .rules = {"overdue"},
+       .faults = false,
+       .transport =
+           [](std::unique_ptr<handler::DeliveryTransport> inner, sim::SimProcess&) {
+             return std::make_unique<OneConnection>(std::move(inner));
+           },
+       .first_seed = 2,
+       .seed_step = 4},
       {.name = "sqs_mixes_up_entries",
        .fault = "two entries of a batch get each other's results",
        .rules = {"attempts", "doubled"},

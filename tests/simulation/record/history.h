@@ -233,6 +233,7 @@ struct History {
   absl::Time begin;
   absl::Time end;  // end of the run; occurrences due later are not expected
   std::vector<ScheduleLife> schedules;
+  std::string hanging = {};  // the id of a schedule whose attempts the consumer never answers
   std::vector<OneOff> one_offs;
   std::vector<Receipt> receipts;  // in order of time
   std::optional<PoisonSeen> poison = std::nullopt;

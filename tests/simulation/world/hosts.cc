@@ -233,8 +233,10 @@ ServiceHost::Service MakeEmitter(sim::SimProcess& process, kv::KvStore& store,
 
 ServiceHost::Service MakeHandler(sim::SimProcess& process, kv::KvStore& store,
                                  const ServiceIdentity& self,
-                                 std::unique_ptr<handler::DeliveryTransport> transport) {
+                                 std::unique_ptr<handler::DeliveryTransport> transport,
+                                 uint64_t target_events_out_max) {
   handler::HandlerOptions options;
+  if (target_events_out_max > 0) options.target_events_out_max = target_events_out_max;
   options.instance = self.instance;
   options.dead_instances = self.dead_instances;
   auto parts =

@@ -194,9 +194,11 @@ ServiceHost::Service MakeTokenManager(sim::SimProcess& process, kv::KvStore& sto
                                       const ServiceIdentity& self, TokenEndpoint* door);
 ServiceHost::Service MakeEmitter(sim::SimProcess& process, kv::KvStore& store,
                                  const ServiceIdentity& self);
+// `target_events_out_max`: 0: the handler's default.
 ServiceHost::Service MakeHandler(sim::SimProcess& process, kv::KvStore& store,
                                  const ServiceIdentity& self,
-                                 std::unique_ptr<handler::DeliveryTransport> transport);
+                                 std::unique_ptr<handler::DeliveryTransport> transport,
+                                 uint64_t target_events_out_max);
 
 }  // namespace escapement::simulation
 
