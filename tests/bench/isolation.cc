@@ -47,7 +47,7 @@ constexpr absl::Duration kArriveMax = absl::Seconds(60);
 constexpr uint64_t kAnswered = 3400;
 struct Hanging {
   uint64_t events = 0;
-  absl::Duration ahead = {};  // of the answered ones
+  absl::Duration ahead = {};  // so long before the answered ones
 };
 constexpr Hanging kNone = {};
 constexpr Hanging kBeside = {.events = 600};
@@ -92,7 +92,7 @@ class IsolationBench {
     RETURN_IF_ERROR(AwaitNothingOut());
     RETURN_IF_ERROR(peers_->Clear());
     const ReceiverProcess& origin = peers_->http_receiver();
-    // Those that are due together are mixed: the answered ones are at even microseconds.
+    // Events that are due together are mixed: the answered ones are at even microseconds.
     const int64_t begin_micros = absl::ToUnixMicros(absl::Now() + kLead) & ~int64_t{1};
     const absl::Time begin = absl::FromUnixMicros(begin_micros);
     const auto store = [&](const char* path, uint64_t events, absl::Duration age_max,

@@ -77,7 +77,7 @@ class HttpExchange {
   char no_content_type_[14] = "Content-Type:";
   curl_slist no_content_type_entry_ = {no_content_type_, nullptr};
 
-  int requests_ = 0;                // of the attempt
+  int requests_ = 0;                // sent for the attempt
   bool on_own_connection_ = false;  // PrepareAgain asked for a new connection
   HttpBody body_;
   char error_[CURL_ERROR_SIZE] = {};
