@@ -103,7 +103,8 @@ TEST_F(HttpsTest, ManyEventsShareConnections) {
     connections.insert(request.connection);
   }
   EXPECT_EQ(ids.size(), kCount);
-  EXPECT_LE(connections.size(), 64u);
+  // Nginx ends a connection after 1,000 requests.
+  EXPECT_LE(connections.size(), 2 * 64u);
 }
 
 TEST_F(HttpsTest, StatusesAreThoseOfHttp) {
