@@ -12,7 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "escapement/v1/store_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
@@ -292,6 +294,63 @@ TEST_F(ReplicatedPlatformTest, AnOperatorSeesTheReplicasAndChangesTheLeader) {
   EXPECT_EQ(hand_over().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_TRUE(get());
   EXPECT_EQ(status.replication().epoch(), epoch + 1);
+}
+
+TEST_F(ReplicatedPlatformTest, AnOperatorSeesChangedSettingsOfPostgres) {
+  const auto stub = v1::StoreService::NewStub(
+      grpc::CreateChannel(platform_->grpc_address("master"), grpc::InsecureChannelCredentials()));
+  v1::StoreStatus status;
+  const auto problems = [&] {
+    grpc::ClientContext context;
+    status.Clear();
+    if (!stub->GetStatus(&context, v1::GetStatusRequest(), &status).ok()) return std::string();
+    return absl::StrJoin(status.replication().log_problems(), "\n");
+  };
+  const auto safety_is = [&](int safety) {
+    const auto metrics = HttpGet(platform_->http_address("store"), "/metrics");
+    return metrics.ok() &&
+           absl::StrContains(metrics->body, absl::StrCat("escapement_store_log_safety ", safety));
+  };
+  EXPECT_TRUE(Await([&] { return absl::StrContains(problems(), "it has no synchronous standby"); }))
+      << status.DebugString();
+  EXPECT_TRUE(Await([&] { return safety_is(2); }));
+  ASSERT_TRUE(postgres_->Sql("ALTER SYSTEM SET fsync = off").ok());
+  postgres_->One("SELECT pg_reload_conf()");
+  EXPECT_TRUE(Await([&] { return absl::StrContains(problems(), "fsync is off"); }))
+      << status.DebugString();
+  EXPECT_TRUE(Await([&] { return safety_is(1); }));
+}
+
+TEST_F(ReplicatedPlatformTest, StatusWithoutALeaderShowsEachReplica) {
+  const auto stub = v1::StoreService::NewStub(
+      grpc::CreateChannel(platform_->grpc_address("master"), grpc::InsecureChannelCredentials()));
+  v1::StoreStatus status;
+  const auto get = [&] {
+    grpc::ClientContext context;
+    status.Clear();
+    return stub->GetStatus(&context, v1::GetStatusRequest(), &status).ok();
+  };
+  const auto both_know_rows = [&] {
+    std::set<std::string> known;
+    for (const v1::StoreReplica& replica : status.replication().replicas()) {
+      if (replica.applied_seq() > 0 && replica.acknowledged_seq() > 0)
+        known.insert(replica.store_id());
+    }
+    return known == std::set<std::string>{"store", "store.2"};
+  };
+  EXPECT_TRUE(Await([&] { return get() && both_know_rows(); })) << status.DebugString();
+  postgres_->Crash();
+  const auto stands_still = [&] {
+    if (!get() || status.has_store_time() || !both_know_rows()) return false;
+    for (const v1::StoreReplica& replica : status.replication().replicas()) {
+      if (replica.problem().empty()) return false;
+    }
+    return absl::StrContains(absl::StrJoin(status.replication().log_problems(), "\n"),
+                             "the log does not answer");
+  };
+  EXPECT_TRUE(Await(stands_still)) << status.DebugString();
+  ASSERT_TRUE(postgres_->Restart().ok());
+  EXPECT_TRUE(Await([&] { return get() && status.has_store_time(); })) << status.DebugString();
 }
 
 TEST_F(ReplicatedPlatformTest, ACrashOfPostgresLosesNothing) {

@@ -38,6 +38,8 @@ ReplicaLoop::~ReplicaLoop() { Stop(); }
 
 void ReplicaLoop::Start() {
   executor_->Post([this] {
+    // Also while the log does not answer an operator can see what this replica has.
+    if (const auto place = copy_.place(); place.has_value()) NoteCopy(*place);
     ReadState();
     CheckSnapshots();
     if (options_.report) Report();
@@ -71,6 +73,7 @@ ReplicaStatus ReplicaLoop::status() const {
   if (leader_log_ != nullptr) {
     const LogPlace place = leader_log_->place();
     status.applied_seq = place.position.seq;
+    status.proven_seq = place.position.seq;
     status.log_bytes = place.log_bytes;
     status.log_seq = std::max(status.log_seq, place.position.seq);
     const auto renewed_at = leader_log_->lease().renewed_at();
@@ -91,6 +94,13 @@ void ReplicaLoop::Note(const absl::Status& problem) {
     Log(LogLevel::kWarning, "replica", "something is in the way",
         {{"problem", problem.ToString()}});
   status_.problem = problem;
+}
+
+void ReplicaLoop::NoteCopy(const LogPlace& place) {
+  absl::MutexLock lock(&mu_);
+  status_.applied_seq = place.position.seq;
+  status_.proven_seq = place.proven.seq;
+  status_.log_bytes = place.log_bytes;
 }
 
 void ReplicaLoop::SetRole(ReplicaRole role) {
@@ -155,6 +165,7 @@ void ReplicaLoop::Follow(const LogState& state) {
   if (state.leader.owner == options_.owner && state.leader.epoch == attempted_epoch_)
     return OnLed({state.leader, state.first, state.last});
   const std::optional<LogPlace> place = copy_.place();
+  if (place.has_value()) NoteCopy(*place);
   if (state.leader.epoch == 0) {
     if (!place.has_value()) return TryToLead(state);
     return Refuse(absl::DataLossError(
@@ -179,8 +190,6 @@ void ReplicaLoop::Follow(const LogState& state) {
   }
   {
     absl::MutexLock lock(&mu_);
-    status_.applied_seq = place->position.seq;
-    status_.log_bytes = place->log_bytes;
     status_.behind = whole ? absl::ZeroDuration() : now - *behind_since_;
   }
   if (!whole) return ReadRows();

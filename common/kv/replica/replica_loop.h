@@ -47,6 +47,7 @@ struct ReplicaStatus {
   std::string leader_address;  // empty: none is known
   uint64_t log_seq = 0;        // the log's last row, as last seen
   uint64_t applied_seq = 0;    // the copy's
+  uint64_t proven_seq = 0;     // the copy's last row that is known to have been acknowledged
   uint64_t log_bytes = 0;      // bytes of all rows up to it
   absl::Duration behind;       // how long the copy has had less than the log; zero while it leads
   // How long ago the last acknowledged row was begun; zero unless it leads. A leader appends at
@@ -122,6 +123,7 @@ class ReplicaLoop {
   void OnEnded(uint64_t epoch, const absl::Status& why);
   void StepDown();
   void Note(const absl::Status& problem) ABSL_LOCKS_EXCLUDED(mu_);
+  void NoteCopy(const LogPlace& place) ABSL_LOCKS_EXCLUDED(mu_);
   void SetRole(ReplicaRole role) ABSL_LOCKS_EXCLUDED(mu_);
   std::shared_ptr<LeaderLog> leader_log() const ABSL_LOCKS_EXCLUDED(mu_);
 

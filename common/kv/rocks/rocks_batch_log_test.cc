@@ -345,6 +345,21 @@ TEST_F(RocksBatchLogTest, FullDiskRefusesClockAnswersThatNeedARow) {
   EXPECT_TRUE(absl::IsResourceExhausted(clock.Wait().status())) << clock.Wait().status();
 }
 
+// Others may fill the disk while the store writes little, or nothing.
+TEST_F(RocksBatchLogTest, DiskThatOthersFillIsSeenWithinSeconds) {
+  ASSERT_TRUE(CommitPut(1, "a").Wait().ok());
+  free_bytes_ = 999;
+  clock_.Advance(absl::Seconds(2));
+  EXPECT_TRUE(absl::IsResourceExhausted(CommitPut(2, "b").Wait().status()));
+  free_bytes_ = 1'000'000;
+  EXPECT_TRUE(CommitPut(3, "c").Wait().ok());
+  free_bytes_ = 999;
+  clock_.Advance(absl::Seconds(2));
+  AwaitWriter();
+  AwaitWriter();  // the writer has looked at the disk since it saw the first one
+  EXPECT_FALSE(store_->info().accepting);
+}
+
 TEST_F(RocksBatchLogTest, FullDiskDoesNotHurryAnswers) {
   const std::string large(2 << 20, 'x');
   std::vector<Mutation> much;

@@ -212,8 +212,10 @@ namespace {
 constexpr size_t kUnderWayMax = 2;
 // The writer looks at the clock at least this often.
 constexpr absl::Duration kTick = absl::Seconds(1);
-// The store asks the file system for its free bytes once in this many bytes written.
+// The store asks the file system for its free bytes once in this many bytes written, and after this
+// time, because others write to the disk, too.
 constexpr uint64_t kRoomCheckBytes = 16 << 20;
+constexpr absl::Duration kRoomCheckInterval = absl::Seconds(2);
 
 size_t BytesOf(const CommitRequest& request) {
   size_t bytes = 64;
@@ -287,9 +289,10 @@ void RocksStoreCore::RunWriter() {
     if (works.empty()) RunControls();
     if (!MayDecide()) continue;
     const ClockReading now = Reading();
+    const bool has_room = HasRoom(now);
     if (works.empty() && !WantsBatch(now)) {
       if (IsRecorded(now)) Publish(StateAt(now), /*snapshot=*/false);
-    } else if (HasRoom()) {
+    } else if (has_room) {
       CommitBatch(std::move(works), now);
     } else {
       if (!Settle(Wait::kAll)) break;
@@ -306,12 +309,13 @@ void RocksStoreCore::RunWriter() {
   stopping_ = true;
 }
 
-bool RocksStoreCore::HasRoom() {
-  if (has_room_ && bytes_until_room_check_ > 0) return true;
+bool RocksStoreCore::HasRoom(const ClockReading& now) {
+  if (has_room_ && bytes_until_room_check_ > 0 && now.boottime < next_room_check_) return true;
   const bool had_room = std::exchange(
       has_room_, (options_.free_bytes ? options_.free_bytes : FreeBytes)(options_.data_dir) >=
                      options_.free_bytes_min);
   bytes_until_room_check_ = kRoomCheckBytes;
+  next_room_check_ = now.boottime + kRoomCheckInterval;
   if (had_room != has_room_) {
     spdlog::warn(has_room_ ? "the disk has room again: commits are accepted"
                            : "the disk is full: commits are refused");

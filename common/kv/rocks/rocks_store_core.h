@@ -101,7 +101,7 @@ class RocksStoreCore {
   bool MayDecide() const;
   bool TakeQueue(std::vector<Work>& works) ABSL_LOCKS_EXCLUDED(mu_);
   void RunControls() ABSL_LOCKS_EXCLUDED(mu_);
-  bool HasRoom() ABSL_LOCKS_EXCLUDED(mu_);
+  bool HasRoom(const ClockReading& now) ABSL_LOCKS_EXCLUDED(mu_);
   void RefuseAll(std::vector<Work> works);
   // Decides a batch. Without a log it also finishes the batch; with one it sends the batch, and
   // Settle finishes it.
@@ -137,6 +137,7 @@ class RocksStoreCore {
   const std::unique_ptr<StoreKernel> kernel_;
   WatchHub hub_;
   uint64_t bytes_until_room_check_ = 0;
+  absl::Duration next_room_check_ = absl::ZeroDuration();  // boottime
   bool has_room_ = true;
   // Only with a log: batches that are decided and not finished, oldest first.
   std::deque<std::unique_ptr<DecidedBatch>> under_way_;

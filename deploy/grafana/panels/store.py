@@ -32,6 +32,11 @@ REPLICAS = Row("Do the replicas agree?", [
           [("max by (instance) (escapement_store_leads{@})", "{{instance}}")], width=6, top=1),
     Panel("Takeovers", "The term of the leader grows by one with each takeover.", "short",
           [("max by (instance) (escapement_store_leader_epoch{@})", "{{instance}}")], width=6),
+    Panel("Safety of the log", "What PostgreSQL's settings let it lose. 3: nothing by one failure; 2: one failure can lose commits or stop them; "
+          "1: a crash can.", "short", [("min by (instance) (escapement_store_log_safety{@} > 0)", "{{instance}}")], width=12, top=3,
+          runbook="EscapementLogUnsafe"),
+    Panel("Replicas that refuse", "1: the log lacks acknowledged commits that this replica has, or is another log.", "short",
+          [("max by (instance) (escapement_store_refuses{@})", "{{instance}}")], width=12, top=1, runbook="EscapementLogUnsafe"),
     Panel("Lag of followers", "How long each replica has had fewer rows than the log. Healthy: below a second.", "s",
           [("max by (instance) (escapement_store_replica_lag_seconds{@})", "{{instance}}")], width=6, runbook="EscapementFollowerLags"),
     Panel("Age of the newest snapshot", "Known to the leader. Healthy: below a day.", "s",

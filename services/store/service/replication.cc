@@ -1,5 +1,6 @@
 #include "services/store/service/replication.h"
 
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -7,9 +8,8 @@
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/kv/log/pg/pg_connection.h"
-#include "common/kv/log/pg/pg_findings.h"
-#include "common/kv/log/pg/pg_log.h"
 #include "common/kv/not_leader.h"
+#include "common/kv/rocks/rocks_database.h"
 #include "common/status/errors.h"
 #include "google/protobuf/util/time_util.h"
 
@@ -30,20 +30,21 @@ LogLevel LevelOf(kv::PgFinding::Severity severity) {
   return LogLevel::kError;
 }
 
-void LogFindings(const std::string& url) {
-  auto facts = kv::ReadPgServerFacts(url);
-  if (!facts.ok()) {
-    Log(LogLevel::kWarning, "replication", "what PostgreSQL can lose is not known",
-        {{"error", facts.status().message()}});
-    return;
-  }
-  for (const kv::PgFinding& finding : kv::JudgePgServer(*facts))
+void LogFindings(const std::vector<kv::PgFinding>& findings) {
+  for (const kv::PgFinding& finding : findings)
     Log(LevelOf(finding.severity), "replication", finding.text, {{"setting", finding.name}});
 }
 
-absl::StatusOr<std::unique_ptr<kv::SharedLog>> OpenLog(
-    const Replication::Options& options, Runtime& runtime,
-    std::function<absl::Status()> before_connect) {
+void LogFindingsAt(const std::string& url) {
+  const auto facts = kv::ReadPgServerFacts(url);
+  if (facts.ok()) return LogFindings(kv::JudgePgServer(*facts));
+  Log(LogLevel::kWarning, "replication", "what PostgreSQL can lose is not known",
+      {{"error", facts.status().message()}});
+}
+
+absl::StatusOr<std::unique_ptr<kv::PgLog>> OpenLog(const Replication::Options& options,
+                                                   Runtime& runtime,
+                                                   std::function<absl::Status()> before_connect) {
   return kv::PgLog::Make(
       runtime,
       {.url = options.url, .store = options.log_name, .before_connect = std::move(before_connect)});
@@ -65,17 +66,6 @@ v1::StoreReplica::Role RoleOf(kv::ReplicaRole role) {
   return v1::StoreReplica::ROLE_UNSPECIFIED;
 }
 
-v1::StoreReplica ReportOf(const kv::ReplicaStatus& status, const std::string& address) {
-  v1::StoreReplica report;
-  report.set_address(address);
-  report.set_role(RoleOf(status.role));
-  report.set_applied_seq(static_cast<int64_t>(status.applied_seq));
-  *report.mutable_behind() =
-      TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(status.behind));
-  if (!status.problem.ok()) report.set_problem(ErrorText(status.problem.message()));
-  return report;
-}
-
 absl::Duration DurationOf(const google::protobuf::Duration& duration) {
   return absl::Nanoseconds(TimeUtil::DurationToNanoseconds(duration));
 }
@@ -87,6 +77,15 @@ constexpr absl::Duration kBehindMax = absl::Seconds(1);
 // this time.
 constexpr absl::Duration kCandidateAnswerMax = absl::Seconds(3);
 constexpr absl::Duration kAskCandidatesEvery = absl::Milliseconds(100);
+
+// How often the server's settings are read again.
+constexpr absl::Duration kServerFactsInterval = absl::Seconds(5);
+// GetStatus waits so long for the log.
+constexpr absl::Duration kStatusWait = absl::Seconds(2);
+
+std::string Seconds(absl::Duration duration) {
+  return absl::FormatDuration(absl::Trunc(duration, absl::Seconds(1)));
+}
 
 // See StoreAdmin::HandOver.
 bool CouldLead(const v1::StoreReplica& replica) {
@@ -100,8 +99,7 @@ bool CouldLead(const v1::StoreReplica& replica) {
 absl::StatusOr<std::unique_ptr<Replication>> Replication::Open(const Options& options,
                                                                kv::RocksKvStore::Options rocks,
                                                                Runtime& runtime) {
-  std::unique_ptr<Replication> replication(new Replication(runtime));
-  replication->store_id_ = options.store_id;
+  std::unique_ptr<Replication> replication(new Replication(options, rocks, runtime));
   const auto prepare = [options, self = replication.get()]() -> absl::Status {
     RETURN_IF_ERROR(MigrateSharedLog(options));
     ASSIGN_OR_RETURN(self->name_,
@@ -126,17 +124,24 @@ absl::StatusOr<std::unique_ptr<Replication>> Replication::Open(const Options& op
       absl::StrCat(options.store_id, "-", absl::Hex(runtime.random().Next(), absl::kZeroPad16));
   store.replica.address = options.advertise;
   store.replica.name = options.store_id;
-  store.replica.report = [address = options.advertise](const kv::ReplicaStatus& status) {
-    return ReportOf(status, address).SerializeAsString();
+  store.replica.report = [self = replication.get()](const kv::ReplicaStatus& status) {
+    return self->ReportOf(status).SerializeAsString();
   };
   ASSIGN_OR_RETURN(auto opened,
                    kv::ReplicatedKvStore::Open(std::move(store), runtime, *replication->log_));
   replication->store_ = std::move(opened);
+  replication->ReadServerFacts();
   return replication;
 }
 
-Replication::Replication(Runtime& runtime)
-    : runtime_(runtime), executor_(runtime.NewExecutor("replication")) {}
+Replication::Replication(const Options& options, const kv::RocksKvStore::Options& rocks,
+                         Runtime& runtime)
+    : runtime_(runtime),
+      executor_(runtime.NewExecutor("replication")),
+      store_id_(options.store_id),
+      address_(options.advertise),
+      data_dir_(rocks.data_dir),
+      free_bytes_min_(rocks.free_bytes_min) {}
 
 Replication::~Replication() { executor_->Stop(); }
 
@@ -152,8 +157,57 @@ absl::Status MigrateSharedLog(const Replication::Options& options) {
     Log(LogLevel::kInfo, "replication", "the log's schema is updated",
         {{"from", found}, {"to", now}});
   }
-  LogFindings(options.url);
+  LogFindingsAt(options.url);
   return absl::OkStatus();
+}
+
+void Replication::ReadServerFacts() {
+  log_->ReadServerFacts([this, executor = executor_](absl::StatusOr<kv::PgServerFacts> facts) {
+    executor->Post([this, facts = std::move(facts)] {
+      if (facts.ok()) OnServerFacts(*facts);
+      executor_->PostAfter(kServerFactsInterval, [this] { ReadServerFacts(); });
+    });
+  });
+}
+
+void Replication::OnServerFacts(const kv::PgServerFacts& facts) {
+  std::vector<kv::PgFinding> findings = kv::JudgePgServer(facts);
+  absl::MutexLock lock(&mu_);
+  // The start has logged the first ones.
+  if (!findings_.empty() && findings != findings_) LogFindings(findings);
+  findings_ = std::move(findings);
+}
+
+LogSafety Replication::log_safety() const {
+  absl::MutexLock lock(&mu_);
+  if (findings_.empty()) return LogSafety::kUnknown;
+  LogSafety safety = LogSafety::kKept;
+  for (const kv::PgFinding& finding : findings_) {
+    if (finding.severity == kv::PgFinding::Severity::kDanger) return LogSafety::kDanger;
+    if (finding.severity == kv::PgFinding::Severity::kWarning) safety = LogSafety::kWarning;
+  }
+  return safety;
+}
+
+std::string Replication::ProblemOf(const kv::ReplicaStatus& status) const {
+  if (!status.problem.ok()) return ErrorText(status.problem.message());
+  if (status.role == kv::ReplicaRole::kLeader && status.unacknowledged >= kv::kLeaseMax) {
+    return absl::StrCat("the log has acknowledged nothing for ", Seconds(status.unacknowledged));
+  }
+  if (kv::FreeBytes(data_dir_) < free_bytes_min_) return "the disk of the data folder is full";
+  return {};
+}
+
+v1::StoreReplica Replication::ReportOf(const kv::ReplicaStatus& status) const {
+  v1::StoreReplica report;
+  report.set_address(address_);
+  report.set_role(RoleOf(status.role));
+  report.set_applied_seq(static_cast<int64_t>(status.applied_seq));
+  report.set_acknowledged_seq(static_cast<int64_t>(status.proven_seq));
+  *report.mutable_behind() =
+      TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(status.behind));
+  report.set_problem(ProblemOf(status));
+  return report;
 }
 
 void Replication::ListReplicas(
@@ -175,22 +229,51 @@ void Replication::ListReplicas(
 }
 
 void Replication::GetStatus(std::function<void(absl::StatusOr<v1::StoreReplication>)> done) {
-  ListReplicas([status = store_->status(),
-                done = std::move(done)](absl::StatusOr<std::vector<v1::StoreReplica>> replicas) {
-    if (!replicas.ok()) return done(replicas.status());
-    v1::StoreReplication replication;
-    replication.set_epoch(static_cast<int64_t>(status.leader.epoch));
-    replication.set_leader_address(status.leader_address);
-    replication.set_log_seq(static_cast<int64_t>(status.log_seq));
-    replication.set_log_bytes(static_cast<int64_t>(status.log_bytes));
-    if (status.snapshot_seq > 0) {
-      replication.set_snapshot_seq(static_cast<int64_t>(status.snapshot_seq));
-      *replication.mutable_snapshot_time() =
-          TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(status.snapshot_time));
-    }
-    for (v1::StoreReplica& replica : *replicas) *replication.add_replicas() = std::move(replica);
-    done(std::move(replication));
+  auto once = std::make_shared<decltype(done)>(std::move(done));
+  const auto answer = [this, once](const absl::StatusOr<std::vector<v1::StoreReplica>>& replicas) {
+    if (*once != nullptr) std::exchange(*once, nullptr)(StatusWith(replicas));
+  };
+  ListReplicas([answer, executor = executor_](auto replicas) {
+    executor->Post([answer, replicas = std::move(replicas)] { answer(replicas); });
   });
+  executor_->PostAfter(kStatusWait, [answer] {
+    answer(absl::UnavailableError(
+        absl::StrCat("no answer within ", absl::FormatDuration(kStatusWait))));
+  });
+}
+
+v1::StoreReplication Replication::StatusWith(
+    const absl::StatusOr<std::vector<v1::StoreReplica>>& reported) const {
+  const kv::ReplicaStatus status = store_->status();
+  v1::StoreReplication replication;
+  replication.set_epoch(static_cast<int64_t>(status.leader.epoch));
+  replication.set_leader_address(status.leader_address);
+  replication.set_log_seq(static_cast<int64_t>(status.log_seq));
+  replication.set_log_bytes(static_cast<int64_t>(status.log_bytes));
+  if (status.snapshot_seq > 0) {
+    replication.set_snapshot_seq(static_cast<int64_t>(status.snapshot_seq));
+    *replication.mutable_snapshot_time() =
+        TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(status.snapshot_time));
+  }
+  // This process knows itself better than its last report, which it cannot replace while the log
+  // does not answer.
+  std::map<std::string, v1::StoreReplica> replicas;
+  if (reported.ok()) {
+    for (const v1::StoreReplica& replica : *reported) replicas[replica.store_id()] = replica;
+  } else {
+    replication.add_log_problems(
+        absl::StrCat("the log does not answer: ", ErrorText(reported.status().message())));
+  }
+  v1::StoreReplica& own = replicas[store_id_] = ReportOf(status);
+  own.set_store_id(store_id_);
+  own.mutable_reported_ago();
+  for (auto& [id, replica] : replicas) *replication.add_replicas() = std::move(replica);
+  absl::MutexLock lock(&mu_);
+  for (const kv::PgFinding& finding : findings_) {
+    if (finding.severity != kv::PgFinding::Severity::kNote)
+      replication.add_log_problems(finding.text);
+  }
+  return replication;
 }
 
 void Replication::HandOver(std::function<void(absl::Status)> done) {
@@ -227,26 +310,26 @@ void Replication::AskCandidates(absl::Duration since, std::function<void(absl::S
 
 std::string Replication::NotReadyReason() const {
   const kv::ReplicaStatus status = store_->status();
+  const std::string problem = ProblemOf(status);
   if (status.role == kv::ReplicaRole::kLeader) {
     if (status.unacknowledged < kv::kLeaseMax) return {};
-    return absl::StrCat("replica: the log has acknowledged nothing for ",
-                        absl::FormatDuration(absl::Trunc(status.unacknowledged, absl::Seconds(1))));
+    return absl::StrCat("replica: ", problem);
   }
   std::string reason = "replica: does not lead";
   if (!status.leader_address.empty())
     absl::StrAppend(&reason, "; the leader is at ", status.leader_address);
-  if (!status.problem.ok()) absl::StrAppend(&reason, "; ", status.problem.message());
+  if (!problem.empty()) absl::StrAppend(&reason, "; ", problem);
   return reason;
 }
 
 std::string Replication::NotInPlaceReason() const {
   const kv::ReplicaStatus status = store_->status();
   if (status.role == kv::ReplicaRole::kLeader) return {};
-  if (!status.problem.ok()) return absl::StrCat("replica: ", status.problem.message());
+  if (const std::string problem = ProblemOf(status); !problem.empty())
+    return absl::StrCat("replica: ", problem);
   if (status.role != kv::ReplicaRole::kFollower) return "replica: neither leads nor follows";
   if (status.behind < kBehindMax) return {};
-  return absl::StrCat("replica: has had fewer rows than the log for ",
-                      absl::FormatDuration(absl::Trunc(status.behind, absl::Seconds(1))));
+  return absl::StrCat("replica: has had fewer rows than the log for ", Seconds(status.behind));
 }
 
 }  // namespace escapement::store

@@ -6,14 +6,19 @@
 #define SERVICES_STORE_SERVICE_REPLICATION_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/kv/log/pg/pg_connection.h"
+#include "common/kv/log/pg/pg_findings.h"
+#include "common/kv/log/pg/pg_log.h"
 #include "common/kv/log/shared_log.h"
 #include "common/kv/replica/replicated_kv_store.h"
 #include "common/kv/rocks/rocks_kv_store.h"
@@ -23,6 +28,15 @@
 namespace escapement::store {
 
 inline constexpr size_t kStoreIdBytesMax = 64;
+
+// How well PostgreSQL keeps the log by its present settings. The numbers are those of the metric
+// escapement_store_log_safety.
+enum class LogSafety : uint8_t {
+  kUnknown = 0,  // not read yet
+  kDanger = 1,   // a crash of PostgreSQL can lose or damage the log
+  kWarning = 2,  // one failure can lose acknowledged commits, or stop the log
+  kKept = 3,
+};
 
 class Replication {
  public:
@@ -47,7 +61,7 @@ class Replication {
 
   kv::ReplicatedKvStore& store() { return *store_; }
 
-  // Reads the log's state and the replicas' reports. Errors as SharedLog::ListReports.
+  // What this process knows, and the replicas' reports, if the log answers within 2 s.
   void GetStatus(std::function<void(absl::StatusOr<v1::StoreReplication>)> done);
   // Gives the term up once another replica has reported, after this call, that it is ready to lead;
   // see StoreAdmin::HandOver.
@@ -59,9 +73,18 @@ class Replication {
   // Why this replica could not lead within a moment: it has not read the log to its end, or
   // something stands in its way. Empty if it leads, or follows closely.
   std::string NotInPlaceReason() const;
+  // As last read; the server is asked again every few seconds.
+  LogSafety log_safety() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  explicit Replication(Runtime& runtime);
+  Replication(const Options& options, const kv::RocksKvStore::Options& rocks, Runtime& runtime);
+  void ReadServerFacts();
+  void OnServerFacts(const kv::PgServerFacts& facts) ABSL_LOCKS_EXCLUDED(mu_);
+  // What stands in this replica's way; empty if nothing does.
+  std::string ProblemOf(const kv::ReplicaStatus& status) const;
+  v1::StoreReplica ReportOf(const kv::ReplicaStatus& status) const;
+  v1::StoreReplication StatusWith(
+      const absl::StatusOr<std::vector<v1::StoreReplica>>& reported) const ABSL_LOCKS_EXCLUDED(mu_);
   // By their names, with the age of each report.
   void ListReplicas(std::function<void(absl::StatusOr<std::vector<v1::StoreReplica>>)> done);
 
@@ -69,11 +92,18 @@ class Replication {
   void AskCandidates(absl::Duration since, std::function<void(absl::Status)> done);
 
   Runtime& runtime_;
-  const std::shared_ptr<Executor> executor_;  // asks again while a handover waits for a candidate
-  std::string store_id_;
+  const std::shared_ptr<Executor> executor_;  // for what is asked again, and for bounded waits
+  const std::string store_id_;
+  const std::string address_;
+  const std::string data_dir_;
+  const uint64_t free_bytes_min_;
+
+  mutable absl::Mutex mu_;
+  std::vector<kv::PgFinding> findings_ ABSL_GUARDED_BY(mu_);  // empty: not read yet
+
   // Keeps other processes from using the same name; null until the server has answered.
   std::unique_ptr<kv::PgConnection> name_;
-  std::unique_ptr<kv::SharedLog> log_;
+  std::unique_ptr<kv::PgLog> log_;
   std::unique_ptr<kv::ReplicatedKvStore> store_;
 };
 

@@ -124,6 +124,10 @@ std::optional<kv::ReplicaStatus> StoreServer::replica() const {
   return parts_->replication->store().status();
 }
 
+LogSafety StoreServer::log_safety() const {
+  return parts_->replication == nullptr ? LogSafety::kUnknown : parts_->replication->log_safety();
+}
+
 void StoreServer::StepDown(Closure done) {
   if (parts_->replication == nullptr) return done();
   parts_->replication->store().HandOver(std::move(done));
@@ -174,6 +178,11 @@ std::unique_ptr<Metrics::CollectorHandle> AddReplicaMetrics(Metrics& metrics, St
   Gauge* refuses = metrics.GetGauge("escapement_store_refuses",
                                     "1 while this replica serves nothing because the log lacks "
                                     "acknowledged commits, or is another one.");
+  Gauge* safety = metrics.GetGauge(
+      "escapement_store_log_safety",
+      "How well PostgreSQL keeps the log by its present settings. 1: a crash can lose or damage "
+      "it; "
+      "2: one failure can lose acknowledged commits, or stop it; 3: neither; 0: not known yet.");
   Gauge* epoch = metrics.GetGauge("escapement_store_leader_epoch",
                                   "Term of the leader that this replica sees in the log.");
   Gauge* rows =
@@ -192,6 +201,7 @@ std::unique_ptr<Metrics::CollectorHandle> AddReplicaMetrics(Metrics& metrics, St
     leads->Set(leads_now ? 1 : 0);
     unacknowledged->Set(absl::ToDoubleSeconds(status.unacknowledged));
     refuses->Set(status.role == kv::ReplicaRole::kRefusing ? 1 : 0);
+    safety->Set(static_cast<double>(server.log_safety()));
     epoch->Set(static_cast<double>(status.leader.epoch));
     rows->Set(static_cast<double>(status.log_seq));
     lag->Set(absl::ToDoubleSeconds(status.behind));

@@ -81,6 +81,7 @@ class StoreServer final : public kv::StoreAdmin {
   const std::string& data_dir() const;
   // Nothing if the store is not replicated.
   std::optional<kv::ReplicaStatus> replica() const;
+  LogSafety log_safety() const;  // kUnknown if the store is not replicated
   // Before the process ends: a replica that leads lets another one take over at once. Then, or at
   // once if the store is not replicated, runs `done`.
   void StepDown(Closure done);

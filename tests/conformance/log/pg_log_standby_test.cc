@@ -113,5 +113,40 @@ TEST(PgLogStandby, ServerThatBecameReadOnlyIsLeftForTheOneThatAcceptsWrites) {
   EXPECT_EQ(after.State(0).last, EndOf(next));
 }
 
+// An operator may change the server's settings while the log is open.
+TEST(PgLogStandby, OpenLogReadsTheServersPresentSettings) {
+  auto server = Postgres::Start();
+  ASSERT_TRUE(server.ok()) << server.status();
+  Postgres& primary = **server;
+  ASSERT_TRUE(MigratePgSchema(primary.url(), PgSchemaSteps()).ok());
+  PgRig rig(primary.url(), NewStoreName(), {});
+  auto& log = dynamic_cast<PgLog&>(rig.log(0));
+  const auto read = [&] {
+    return rig.Call<absl::StatusOr<PgServerFacts>>(
+        [&](auto done) { log.ReadServerFacts(std::move(done)); });
+  };
+  auto facts = read();
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_TRUE(facts->fsync);
+  EXPECT_TRUE(facts->full_page_writes);
+  EXPECT_EQ(facts->synchronous_commit, "on");
+  EXPECT_EQ(facts->synchronous_standby_names, "");
+  EXPECT_GE(facts->version, 120000);
+
+  for (const char* setting : {"fsync = off", "full_page_writes = off", "synchronous_commit = local",
+                              "synchronous_standby_names = 'gone'"}) {
+    ASSERT_TRUE(primary.Sql(absl::StrCat("ALTER SYSTEM SET ", setting)).ok());
+  }
+  primary.One("SELECT pg_reload_conf()");
+  do {
+    facts = read();
+    ASSERT_TRUE(facts.ok()) << facts.status();
+  } while (facts->fsync);
+  EXPECT_FALSE(facts->full_page_writes);
+  EXPECT_EQ(facts->synchronous_commit, "local");
+  EXPECT_EQ(facts->synchronous_standby_names, "gone");
+  EXPECT_EQ(facts->synchronous_standbys, 0u);
+}
+
 }  // namespace pg_log_standby_test
 }  // namespace escapement::kv

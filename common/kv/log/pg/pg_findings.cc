@@ -11,6 +11,7 @@ namespace {
 using Severity = PgFinding::Severity;
 
 constexpr int kVersionMin = 120000;
+constexpr size_t kFactColumns = 11;  // of kPgServerFactsSql
 
 PgFinding Loss(const PgServerFacts& facts) {
   if (!facts.fsync || !facts.full_page_writes) {
@@ -73,32 +74,39 @@ std::vector<PgFinding> JudgePgServer(const PgServerFacts& facts) {
   return findings;
 }
 
-absl::StatusOr<PgServerFacts> ReadPgServerFacts(const std::string& url) {
-  ASSIGN_OR_RETURN(auto connection, PgConnection::Open(url, "escapement-check"));
-  const auto rows = connection->Query(R"(
+// All columns are text, in the text and in the binary format. The log's sessions have set
+// synchronous_commit; reset_val is what the server says.
+const char kPgServerFactsSql[] = R"(
 SELECT current_setting('server_version_num'), current_setting('fsync'),
-  current_setting('full_page_writes'), pg_is_in_recovery(),
+  current_setting('full_page_writes'), pg_is_in_recovery()::text,
   current_setting('default_transaction_read_only'), current_setting('data_checksums'),
-  pg_backend_pid(), current_setting('synchronous_commit'),
+  (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit'),
   current_setting('synchronous_standby_names'),
-  (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')),
-  pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'))");
-  if (!rows.ok()) return rows.status();
-  const std::vector<std::string>& row = rows->front();
+  (SELECT count(*)::text FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')),
+  pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')::text, pg_backend_pid()::text)";
+
+absl::StatusOr<PgServerFacts> PgServerFactsOf(absl::Span<const std::string> row) {
   PgServerFacts facts;
-  int backend = 0;
-  if (!absl::SimpleAtoi(row[0], &facts.version) || !absl::SimpleAtoi(row[6], &backend) ||
-      !absl::SimpleAtoi(row[9], &facts.synchronous_standbys))
+  if (row.size() != kFactColumns || !absl::SimpleAtoi(row[0], &facts.version) ||
+      !absl::SimpleAtoi(row[8], &facts.synchronous_standbys))
     return absl::InternalError("PostgreSQL's answer has an unknown form");
   facts.fsync = row[1] == "on";
   facts.full_page_writes = row[2] == "on";
-  facts.in_recovery = row[3] == "t";
+  facts.in_recovery = row[3] == "true";
   facts.read_only = row[4] == "on";
   facts.data_checksums = row[5] == "on";
-  facts.pooler = backend != connection->BackendPid();
-  facts.synchronous_commit = row[7];
-  facts.synchronous_standby_names = row[8];
-  facts.sees_standbys = row[10] == "t";
+  facts.synchronous_commit = row[6];
+  facts.synchronous_standby_names = row[7];
+  facts.sees_standbys = row[9] == "true";
+  return facts;
+}
+
+absl::StatusOr<PgServerFacts> ReadPgServerFacts(const std::string& url) {
+  ASSIGN_OR_RETURN(auto connection, PgConnection::Open(url, "escapement-check"));
+  const auto rows = connection->Query(kPgServerFactsSql);
+  if (!rows.ok()) return rows.status();
+  ASSIGN_OR_RETURN(PgServerFacts facts, PgServerFactsOf(rows->front()));
+  facts.pooler = rows->front().back() != absl::StrCat(connection->BackendPid());
   return facts;
 }
 

@@ -1,6 +1,6 @@
 // Findings: facts of a PostgreSQL server that decide what a PgLog there can lose.
 //
-// Threads: JudgePgServer is pure; ReadPgServerFacts blocks on IO.
+// Threads: JudgePgServer and PgServerFactsOf are pure; ReadPgServerFacts blocks on IO.
 
 #ifndef COMMON_KV_LOG_PG_PG_FINDINGS_H_
 #define COMMON_KV_LOG_PG_PG_FINDINGS_H_
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 namespace escapement::kv {
 
@@ -22,6 +23,8 @@ struct PgFinding {
   Severity severity = Severity::kNote;
   std::string name;  // the setting, or what was looked for
   std::string text;  // one line for the log and for people
+
+  friend bool operator==(const PgFinding&, const PgFinding&) = default;
 };
 
 struct PgServerFacts {
@@ -40,6 +43,10 @@ struct PgServerFacts {
 
 // Pure. The first finding always says in one line what can be lost.
 std::vector<PgFinding> JudgePgServer(const PgServerFacts& facts);
+
+// The answer of kPgServerFactsSql, one row: the facts but for `pooler`. INTERNAL: an unknown form.
+extern const char kPgServerFactsSql[];
+absl::StatusOr<PgServerFacts> PgServerFactsOf(absl::Span<const std::string> row);
 
 // Asks the server of the URL (pg_connection.h). UNAVAILABLE without a connection.
 absl::StatusOr<PgServerFacts> ReadPgServerFacts(const std::string& url);

@@ -326,4 +326,19 @@ void PgLog::ListReports(Callback<std::vector<ReplicaReport>> done) {
       });
 }
 
+void PgLog::ReadServerFacts(Callback<PgServerFacts> done) {
+  // Not prepared: a server that cannot answer it must not refuse the connection's other statements.
+  core_->worker().Run({{.statement = kPgServerFactsSql, .prepared = false}},
+                      [done = std::move(done)](const PgAnswer& answer) {
+                        if (answer.kind != Kind::kCommitted) return done(answer.why);
+                        const PgRows& rows = answer.rows.front();
+                        if (rows.size() != 1)
+                          return done(absl::InternalError("PostgreSQL gave no facts"));
+                        std::vector<std::string> row;
+                        for (int column = 0; column < rows.columns(); ++column)
+                          row.emplace_back(rows.Bytes(0, column));
+                        done(PgServerFactsOf(row));
+                      });
+}
+
 }  // namespace escapement::kv

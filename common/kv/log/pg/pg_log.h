@@ -21,6 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/kv/log/pg/pg_findings.h"
 #include "common/kv/log/shared_log.h"
 #include "common/runtime/runtime.h"
 
@@ -62,6 +63,9 @@ class PgLog final : public SharedLog {
   void PutReport(std::string replica, std::string details,
                  std::function<void(absl::Status)> done) override;
   void ListReports(Callback<std::vector<ReplicaReport>> done) override;
+
+  // The facts of the server that the log is connected to now, except `pooler`. Errors as ReadState.
+  void ReadServerFacts(Callback<PgServerFacts> done);
 
   // Cuts both connections, as a network may.
   void Disconnect();

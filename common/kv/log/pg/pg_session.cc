@@ -248,9 +248,13 @@ class PgSession::Core {
         lengths.push_back(static_cast<int>(value.bytes().size()));
       }
       formats.assign(values.size(), 1);
-      if (PQsendQueryPrepared(connection_, step.statement, static_cast<int>(values.size()),
-                              values.data(), lengths.data(), formats.data(), 1) != 1)
-        return false;
+      const int count = static_cast<int>(values.size());
+      const int sent = step.prepared
+                           ? PQsendQueryPrepared(connection_, step.statement, count, values.data(),
+                                                 lengths.data(), formats.data(), 1)
+                           : PQsendQueryParams(connection_, step.statement, count, nullptr,
+                                               values.data(), lengths.data(), formats.data(), 1);
+      if (sent != 1) return false;
     }
     return PQpipelineSync(connection_) == 1;
   }

@@ -54,8 +54,9 @@ struct PgStatement {
 };
 
 struct PgStep {
-  const char* statement;  // a name
+  const char* statement;  // a name, or SQL if it is not prepared
   std::vector<PgValue> values = {};
+  bool prepared = true;
 };
 
 // How a transaction ended.

@@ -57,6 +57,8 @@ PgRows::PgRows(pg_result* result) : result_(result, &PQclear) {}
 
 size_t PgRows::size() const { return static_cast<size_t>(PQntuples(result_.get())); }
 
+int PgRows::columns() const { return PQnfields(result_.get()); }
+
 uint64_t PgRows::affected() const {
   uint64_t rows = 0;
   return absl::SimpleAtoi(PQcmdTuples(result_.get()), &rows) ? rows : 0;

@@ -45,6 +45,7 @@ class PgRows {
   explicit PgRows(pg_result* result);  // takes the result over
 
   size_t size() const;
+  int columns() const;
   // How many rows an INSERT, UPDATE, DELETE or SELECT has concerned.
   uint64_t affected() const;
   bool IsNull(size_t row, int column) const;
