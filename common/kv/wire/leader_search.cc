@@ -1,11 +1,13 @@
 #include "common/kv/wire/leader_search.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/kv/not_leader.h"
 #include "common/net/name_resolver.h"
+#include "common/status/errors.h"
 
 namespace escapement::kv {
 
@@ -60,6 +62,8 @@ namespace {
 
 constexpr size_t kNameCharsMax = 253;    // RFC 1035
 constexpr size_t kAnswerCharsMax = 120;  // NoLeader cuts longer answers
+// A process that lives has reported itself within this time.
+constexpr int64_t kReportSecondsMax = 5;
 
 bool InName(char c) { return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_'; }
 
@@ -193,6 +197,54 @@ absl::Status LeaderSearch::NoLeader() const {
     before = "; ";
   }
   return absl::UnavailableError(text);
+}
+
+bool OfLeader(const v1::StoreStatus& status) {
+  if (!status.has_replication()) return true;
+  const auto& replicas = status.replication().replicas();
+  return std::any_of(replicas.begin(), replicas.end(), [](const v1::StoreReplica& replica) {
+    return replica.role() == v1::StoreReplica::LEADER && replica.problem().empty() &&
+           replica.reported_ago().seconds() < kReportSecondsMax;
+  });
+}
+
+absl::StatusOr<v1::StoreStatus> JoinStatuses(const std::vector<StatusAnswer>& answers) {
+  const v1::StoreStatus* newest = nullptr;
+  std::map<std::string, v1::StoreReplica> replicas;  // by store_id
+  std::set<std::string> problems;
+  const auto seen = [](const v1::StoreStatus& status) {
+    return std::pair(status.replication().epoch(), status.replication().log_seq());
+  };
+  const auto age = [](const v1::StoreReplica& replica) {
+    return std::pair(replica.reported_ago().seconds(), replica.reported_ago().nanos());
+  };
+  for (const StatusAnswer& answer : answers) {
+    if (!answer.status.ok()) continue;
+    if (newest == nullptr || seen(*newest) < seen(*answer.status)) newest = &*answer.status;
+    for (const v1::StoreReplica& replica : answer.status->replication().replicas()) {
+      const auto known = replicas.find(replica.store_id());
+      if (known == replicas.end() || age(replica) < age(known->second))
+        replicas[replica.store_id()] = replica;
+    }
+    for (const std::string& problem : answer.status->replication().log_problems())
+      problems.insert(problem);
+  }
+  if (newest == nullptr) return answers.front().status.status();
+  v1::StoreStatus joined = *newest;
+  if (!joined.has_replication()) return joined;
+  v1::StoreReplication& log = *joined.mutable_replication();
+  log.clear_replicas();
+  for (auto& [id, replica] : replicas) *log.add_replicas() = std::move(replica);
+  for (const StatusAnswer& answer : answers) {
+    if (answer.status.ok()) continue;
+    v1::StoreReplica& silent = *log.add_replicas();
+    silent.set_address(answer.from.target);
+    silent.set_problem(ErrorText(absl::StrCat(
+        "does not answer: ", answer.status.status().message().substr(0, kAnswerCharsMax))));
+  }
+  log.clear_log_problems();
+  for (const std::string& problem : problems) log.add_log_problems(problem);
+  return joined;
 }
 
 }  // namespace escapement::kv

@@ -1,5 +1,5 @@
 // LeaderSearch: decides which of several stores a client calls. HeldWatch: a watch that is
-// requested before that store is known.
+// requested before that store is known. JoinStatuses: the status of stores of which none leads.
 
 #ifndef COMMON_KV_WIRE_LEADER_SEARCH_H_
 #define COMMON_KV_WIRE_LEADER_SEARCH_H_
@@ -16,11 +16,13 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "common/kv/engine/observer_gate.h"
 #include "common/kv/kv_store.h"
 #include "common/rpc/host_port.h"
+#include "escapement/v1/store_service.pb.h"
 
 namespace escapement::kv {
 
@@ -150,6 +152,20 @@ class LeaderSearch {
   int hops_ = 0;
   std::map<StoreAddress, std::string> last_answers_;  // dropped with the candidate
 };
+
+// What the processes of a store have said, one answer of each.
+struct StatusAnswer {
+  StoreAddress from;
+  absl::StatusOr<v1::StoreStatus> status;
+};
+
+// True if a process that leads has given the status, or the store is not replicated.
+bool OfLeader(const v1::StoreStatus& status);
+
+// One status of several: the log as the answer shows it that has seen most of it, each replica as
+// it has last reported itself, and one entry for each process without an answer. The first answer's
+// error if all are errors; there must be one.
+absl::StatusOr<v1::StoreStatus> JoinStatuses(const std::vector<StatusAnswer>& answers);
 
 // The address in canonical form, if it is host:port with a port and a plausible host: an IP
 // address, or a name of letters, digits, dots, hyphens and underscores. Nothing otherwise, so that

@@ -167,5 +167,59 @@ TEST(LeaderSearch, ErrorNamesEachCandidateAndItsAnswer) {
             "no store leads: a:1: not the leader; the leader is at []; b:1: no answer");
 }
 
+v1::StoreReplica* AddReplica(v1::StoreStatus& status, const std::string& id, int64_t row,
+                             int64_t seconds_ago) {
+  v1::StoreReplica* replica = status.mutable_replication()->add_replicas();
+  replica->set_store_id(id);
+  replica->set_role(v1::StoreReplica::FOLLOWER);
+  replica->set_applied_seq(row);
+  replica->mutable_reported_ago()->set_seconds(seconds_ago);
+  return replica;
+}
+
+TEST(JoinStatuses, EachReplicaIsAsItLastReportedItself) {
+  v1::StoreStatus a, b;
+  a.mutable_replication()->set_epoch(3);
+  AddReplica(a, "a", 20, 0);
+  AddReplica(a, "b", 5, 60);
+  a.mutable_replication()->add_log_problems("no standby");
+  b.mutable_replication()->set_epoch(2);
+  AddReplica(b, "a", 10, 60);
+  AddReplica(b, "b", 15, 0)->set_problem("refuses");
+  b.mutable_replication()->add_log_problems("no standby");
+  b.mutable_replication()->add_log_problems("no answer");
+  const auto joined = JoinStatuses({{kB, b}, {kX, absl::UnavailableError("refused")}, {kA, a}});
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  const v1::StoreReplication& log = joined->replication();
+  EXPECT_EQ(log.epoch(), 3);
+  ASSERT_EQ(log.replicas_size(), 3);
+  EXPECT_EQ(log.replicas(0).applied_seq(), 20);
+  EXPECT_EQ(log.replicas(1).applied_seq(), 15);
+  EXPECT_EQ(log.replicas(1).problem(), "refuses");
+  EXPECT_EQ(log.replicas(2).store_id(), "");
+  EXPECT_EQ(log.replicas(2).address(), kX.target);
+  EXPECT_EQ(log.replicas(2).problem(), "does not answer: refused");
+  EXPECT_EQ(log.log_problems_size(), 2);
+}
+
+TEST(JoinStatuses, WithoutAnAnswerTheErrorStays) {
+  const auto joined = JoinStatuses({{kA, kBroken}, {kB, absl::UnavailableError("refused")}});
+  EXPECT_EQ(joined.status(), kBroken);
+}
+
+TEST(JoinStatuses, StatusIsOfALeaderThatLivesAndHasNoProblem) {
+  v1::StoreStatus status;
+  EXPECT_TRUE(OfLeader(status));  // not replicated
+  v1::StoreReplica* replica = AddReplica(status, "a", 1, 0);
+  EXPECT_FALSE(OfLeader(status));
+  replica->set_role(v1::StoreReplica::LEADER);
+  EXPECT_TRUE(OfLeader(status));
+  replica->mutable_reported_ago()->set_seconds(10);
+  EXPECT_FALSE(OfLeader(status));
+  replica->mutable_reported_ago()->set_seconds(0);
+  replica->set_problem("the log has acknowledged nothing for 9s");
+  EXPECT_FALSE(OfLeader(status));
+}
+
 }  // namespace leader_search_test
 }  // namespace escapement::kv

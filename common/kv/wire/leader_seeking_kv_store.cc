@@ -88,6 +88,19 @@ class LeaderSeekingKvStore::Core {
     Release(*target);
   }
 
+  // The status that the leader gives. Without one each store is asked for what it knows.
+  void GetStatus(Callback<v1::StoreStatus> done) {
+    Callback<v1::StoreStatus> first =
+        [this, done = std::move(done)](absl::StatusOr<v1::StoreStatus> status) mutable {
+          if (status.ok() ? OfLeader(*status) : !absl::IsUnavailable(status.status()))
+            return done(std::move(status));
+          AskAll(std::move(status), std::move(done));
+        };
+    Call(std::move(first), [](StoreConnection& store, Callback<v1::StoreStatus> answer) {
+      store.GetStatus(std::move(answer));
+    });
+  }
+
   std::unique_ptr<Watch> OpenWatch(WatchRequest request, WatchObserver observer)
       ABSL_LOCKS_EXCLUDED(mu_) {
     Target* target = nullptr;
@@ -127,6 +140,60 @@ class LeaderSeekingKvStore::Core {
 
   static absl::Status Stopped() {
     return absl::UnavailableError("the client of the store has stopped");
+  }
+
+  // Answers of all candidates, for GetStatus.
+  struct Statuses {
+    absl::Mutex mu;
+    std::vector<StatusAnswer> answers ABSL_GUARDED_BY(mu);
+    size_t missing ABSL_GUARDED_BY(mu) = 0;
+    Callback<v1::StoreStatus> done ABSL_GUARDED_BY(mu);  // null once it has run
+  };
+
+  void AskAll(absl::StatusOr<v1::StoreStatus> first, Callback<v1::StoreStatus> done)
+      ABSL_LOCKS_EXCLUDED(mu_) {
+    auto all = std::make_shared<Statuses>();
+    std::vector<Target*> asked;
+    {
+      absl::MutexLock lock(&mu_);
+      if (!stopped_) {
+        for (const StoreAddress& candidate : search_.Candidates())
+          asked.push_back(Use(TargetAt(candidate)));
+      }
+    }
+    if (asked.empty()) return done(std::move(first));
+    {
+      absl::MutexLock lock(&all->mu);
+      for (const Target* target : asked)
+        all->answers.push_back({target->address, absl::UnavailableError("no answer in time")});
+      all->missing = asked.size();
+      all->done = std::move(done);
+    }
+    timers_->PostAfter(options_.held_max, [all] { GiveStatus(*all, /*late=*/true); });
+    for (size_t i = 0; i < asked.size(); ++i) {
+      asked[i]->store->GetStatus([all, i](absl::StatusOr<v1::StoreStatus> status) {
+        {
+          absl::MutexLock lock(&all->mu);
+          all->answers[i].status = std::move(status);
+          --all->missing;
+        }
+        GiveStatus(*all, /*late=*/false);
+      });
+      Release(*asked[i]);
+    }
+  }
+
+  // Once: when all have answered, or it is late.
+  static void GiveStatus(Statuses& all, bool late) {
+    Callback<v1::StoreStatus> done;
+    absl::StatusOr<v1::StoreStatus> joined;
+    {
+      absl::MutexLock lock(&all.mu);
+      if (all.done == nullptr || (all.missing > 0 && !late)) return;
+      done = std::exchange(all.done, nullptr);
+      joined = JoinStatuses(all.answers);
+    }
+    done(std::move(joined));
   }
 
   int64_t NowNanos() const { return absl::ToInt64Nanoseconds(clock_.Elapsed()); }
@@ -431,9 +498,7 @@ void LeaderSeekingKvStore::AskClock(ClockCall call, Callback<ClockState> done) {
 }
 
 void LeaderSeekingKvStore::GetStatus(Callback<v1::StoreStatus> done) {
-  core_->Call(std::move(done), [](StoreConnection& store, Callback<v1::StoreStatus> answer) {
-    store.GetStatus(std::move(answer));
-  });
+  core_->GetStatus(std::move(done));
 }
 
 void LeaderSeekingKvStore::HandOver(Callback<v1::HandOverResponse> done) {

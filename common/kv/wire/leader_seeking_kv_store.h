@@ -8,6 +8,7 @@
 //   call that was held for `held_max` fails with UNAVAILABLE.
 // - When the client leaves a store, that store's stream ends: its open calls fail with UNAVAILABLE
 //   and its watches end. So a request is open at one store at most.
+// - GetStatus asks all known stores if none leads, and joins what they say.
 // - With one address this is GrpcKvStore, until that store answers NotLeader.
 //
 // A request may still be on its way to the store that was left. That store refuses it: it stopped

@@ -1,5 +1,6 @@
 // escctl store …: commands for operators of the store.
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -66,8 +67,25 @@ void RunClock(Session& session, bool confirm) {
   session.Say("the wall clock is confirmed");
 }
 
+// A process that lives has reported itself within this time.
+constexpr int64_t kReportSecondsMax = 5;
+
+// A process that only failed to answer has no role.
 std::string RoleText(v1::StoreReplica::Role role) {
+  if (role == v1::StoreReplica::ROLE_UNSPECIFIED) return "-";
   return absl::AsciiStrToLower(v1::StoreReplica::Role_Name(role));
+}
+
+std::string LeaderText(const v1::StoreReplication& log) {
+  const bool leads = std::any_of(
+      log.replicas().begin(), log.replicas().end(), [](const v1::StoreReplica& replica) {
+        return replica.role() == v1::StoreReplica::LEADER && replica.problem().empty() &&
+               replica.reported_ago().seconds() < kReportSecondsMax;
+      });
+  if (leads) return log.leader_address();
+  if (log.leader_address().empty()) return "none yet";
+  return absl::StrCat("none now, so nothing is committed or sent; the last one was at ",
+                      log.leader_address());
 }
 
 std::string Since(const google::protobuf::Duration& duration) {
@@ -88,7 +106,7 @@ void PrintStatus(Session& session, const v1::StoreStatus& status) {
     facts.push_back({"replicated", "no"});
     return session.Print(FormatTable({"STORE", ""}, facts));
   }
-  facts.push_back({"leader", log.leader_address().empty() ? "none yet" : log.leader_address()});
+  facts.push_back({"leader", LeaderText(log)});
   facts.push_back({"epoch", absl::StrCat(log.epoch())});
   facts.push_back(
       {"log", absl::StrCat("row ", log.log_seq(), ", ", log.log_bytes() >> 20, " MiB in all")});
@@ -96,16 +114,18 @@ void PrintStatus(Session& session, const v1::StoreStatus& status) {
                                         ? "none"
                                         : absl::StrCat("up to row ", log.snapshot_seq(), ", of ",
                                                        TimeText(log.snapshot_time()))});
+  for (const std::string& problem : log.log_problems()) facts.push_back({"problem", problem});
   session.Print(FormatTable({"STORE", ""}, facts));
   std::vector<std::vector<std::string>> replicas;
   for (const v1::StoreReplica& replica : log.replicas()) {
     replicas.push_back({replica.store_id(), replica.address(), RoleText(replica.role()),
-                        absl::StrCat(replica.applied_seq()), Since(replica.behind()),
+                        absl::StrCat(replica.applied_seq()),
+                        absl::StrCat(replica.acknowledged_seq()), Since(replica.behind()),
                         Since(replica.reported_ago()), replica.problem()});
   }
-  session.Print(FormatTable(
-      {"REPLICA", "ADDRESS", "ROLE", "HAS ROW", "BEHIND FOR", "REPORTED AGO", "PROBLEM"},
-      replicas));
+  session.Print(FormatTable({"REPLICA", "ADDRESS", "ROLE", "HAS ROW", "ACKNOWLEDGED TO",
+                             "BEHIND FOR", "REPORTED AGO", "PROBLEM"},
+                            replicas));
 }
 
 void RunStatus(Session& session) {
