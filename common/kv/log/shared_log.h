@@ -190,7 +190,8 @@ class SharedLog {
   // Errors:
   // - OUT_OF_RANGE: the log has been trimmed beyond `after`. Begin with a snapshot.
   // - ABORTED: the log has another history than `after`, or ends before it. The caller has applied
-  //   rows that the engine has lost. Drop the local state and begin with a snapshot.
+  //   rows that the engine has lost. Begin with a snapshot, and keep the former state if any of
+  //   these rows may have been acknowledged.
   virtual void Read(ReadRequest request, Callback<ReadResult> done) = 0;
 
   // Anybody may upload a snapshot. First the parts of its files, in any order, several at a time;

@@ -80,7 +80,7 @@ absl::Status ApplyRecord(absl::string_view record, WriteSink& sink);
 //
 // The form is stored: seq(8) chain(8) epoch(8) kind(1) log bytes(8) genesis(8) proven seq(8)
 // chain(8) before seq(8) chain(8), big-endian. Older copies and the details of snapshots have the
-// first kLogPlaceBasicBytes only; then the rest is zero.
+// first kLogPlaceBasicBytes only; then the rest is zero until the copy has followed the log.
 //
 // Pure.
 struct LogPlace {

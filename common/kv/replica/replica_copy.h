@@ -6,6 +6,7 @@
 #ifndef COMMON_KV_REPLICA_REPLICA_COPY_H_
 #define COMMON_KV_REPLICA_REPLICA_COPY_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -40,6 +41,8 @@ class ReplicaCopy {
   virtual absl::Status Apply(const std::vector<LogRow>& rows) = 0;
   // Deletes the copy.
   virtual absl::Status Drop() = 0;
+  // Notes which log a copy belongs to that does not know it (LogPlace::genesis).
+  virtual absl::Status NameLog(uint64_t genesis) = 0;
   // Renames the copy, so that an operator still has it, and goes on without one.
   virtual absl::Status SetAside() = 0;
 

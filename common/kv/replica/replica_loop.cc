@@ -181,6 +181,8 @@ void ReplicaLoop::Follow(const LogState& state) {
   const absl::Duration now = clock_.Elapsed();
   const bool whole = place->position == state.last;
   if (whole) {
+    // Then the log has the copy's history, so it is the copy's log.
+    if (place->genesis == 0) Note(copy_.NameLog(state.first.chain));
     behind_since_.reset();
     foreign_since_.reset();
     Note(absl::OkStatus());
@@ -322,9 +324,11 @@ void ReplicaLoop::OnForeignRows(const absl::Status& why) {
   const bool refuses = role_ == ReplicaRole::kRefusing;
   if (!refuses) Note(why);
   if (absl::IsAborted(why) && now - *foreign_since_ < kPatience) return PollAfter(kPollInterval);
-  const LogPosition proven = copy_.place()->proven;
+  const LogPlace place = *copy_.place();
+  const LogPosition proven = place.proven;
   // While this replica refuses, another one may bring the log far beyond this copy, and trim it.
-  if (!refuses && (!absl::IsAborted(why) || proven.seq == 0)) return DropCopy(why);
+  if (!refuses && (!absl::IsAborted(why) || proven.seq == 0))
+    return place.position.seq == 0 ? DropCopy(why) : SetCopyAside(why);
   log_.Read({.after = proven, .rows_max = 1, .bytes_max = 1},
             [this, executor = executor_, why](const absl::StatusOr<ReadResult>& read) {
               executor->Post([this, why, status = read.status()] { OnProvenRead(why, status); });
@@ -362,6 +366,16 @@ void ReplicaLoop::DropCopy(const absl::Status& why) {
       "the copy does not match the log: it is dropped and made again", {{"why", why.ToString()}});
   foreign_since_.reset();
   if (absl::Status status = copy_.Drop(); !status.ok()) Note(status);
+  PollAfter(kPollInterval);
+}
+
+void ReplicaLoop::SetCopyAside(const absl::Status& why) {
+  Log(LogLevel::kWarning, "replica",
+      "the log does not show whether it has all that the copy has: the copy is kept aside and made "
+      "again",
+      {{"why", why.ToString()}});
+  foreign_since_.reset();
+  Note(copy_.SetAside());
   PollAfter(kPollInterval);
 }
 

@@ -11,7 +11,9 @@
 //
 // If the copy has rows that the log does not have, it waits for kPatience, because a leader may
 // append lost rows again. If all of these rows may have been unacknowledged, it then drops the copy
-// and begins with a snapshot or the log's beginning. If the log lacks an acknowledged row
+// and begins with a snapshot or the log's beginning. If the log does not show whether it has the
+// copy's rows, because it was trimmed beyond them or is damaged, it does the same, but the copy is
+// renamed and not deleted. If the log lacks an acknowledged row
 // (LogPlace::proven), or is another log, the replica refuses: it keeps its copy, serves nothing,
 // and looks again, until the log has the rows or an operator accepts the loss. A leader that cannot
 // append lost rows again refuses until it is restarted.
@@ -114,6 +116,7 @@ class ReplicaLoop {
   void OnForeignRows(const absl::Status& why);
   void OnProvenRead(const absl::Status& why, const absl::Status& proven);
   void DropCopy(const absl::Status& why);
+  void SetCopyAside(const absl::Status& why);
   void Refuse(const absl::Status& why);
   void TryToLead(const LogState& state);
   void OnLed(const LeadResult& result);

@@ -126,10 +126,12 @@ absl::Status RocksReplica::OpenDatabase() {
   }
   const RocksDatabase::Options options = StoreDatabaseOptions(options_);
   auto database = RocksDatabase::Open(path(), options);
-  if (!database.ok() && !absl::IsUnavailable(database.status())) {
-    Log(LogLevel::kWarning, "replica", "the copy cannot be opened: it is dropped and made again",
+  // Neither another process nor a full disk says that the copy is damaged.
+  if (!database.ok() && !absl::IsUnavailable(database.status()) &&
+      !absl::IsResourceExhausted(database.status())) {
+    Log(LogLevel::kWarning, "replica", "the copy cannot be opened: it is made again",
         {{"error", database.status().ToString()}});
-    std::filesystem::remove_all(path(), error);
+    RETURN_IF_ERROR(Rename(absl::StrCat(path(), ".aside.damaged")));
     database = RocksDatabase::Open(path(), options);
   }
   if (!database.ok()) return database.status();
@@ -187,19 +189,32 @@ absl::Status RocksReplica::Drop() {
   return status;
 }
 
+absl::Status RocksReplica::NameLog(uint64_t genesis) {
+  LogPlace place = *this->place();
+  place.genesis = genesis;
+  database_->batch().Put(ColumnFamily::kMeta, kLogPlaceKey, EncodeLogPlace(place));
+  database_->WriteUnsynced();
+  return absl::OkStatus();
+}
+
 absl::Status RocksReplica::SetAside() {
   const std::optional<LogPlace> last = place();
-  std::string aside = absl::StrCat(path(), ".aside.", last.has_value() ? last->position.seq : 0);
-  while (std::filesystem::exists(aside)) aside += "+";
   database_.reset();
-  std::error_code error;
-  std::filesystem::rename(path(), aside, error);
-  if (!error) Log(LogLevel::kWarning, "replica", "the copy is kept aside", {{"folder", aside}});
+  const absl::Status renamed =
+      Rename(absl::StrCat(path(), ".aside.", last.has_value() ? last->position.seq : 0));
   absl::Status status = OpenDatabase();
   // Without a database nothing can go on.
   if (!status.ok()) options_.on_fatal(status);
-  return error ? absl::InternalError(absl::StrCat("cannot rename the copy: ", error.message()))
-               : status;
+  return renamed.ok() ? status : renamed;
+}
+
+absl::Status RocksReplica::Rename(std::string name) {
+  while (std::filesystem::exists(name)) name += "+";
+  std::error_code error;
+  std::filesystem::rename(path(), name, error);
+  if (error) return absl::InternalError(absl::StrCat("cannot rename the copy: ", error.message()));
+  Log(LogLevel::kWarning, "replica", "the copy is kept aside", {{"folder", name}});
+  return absl::OkStatus();
 }
 
 std::string RocksReplica::LeaderRecord() {

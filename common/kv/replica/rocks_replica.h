@@ -2,14 +2,15 @@
 //
 // The folder holds `db/` (RocksDB) and, for a while, checkpoints on their way. It is a cache of the
 // log: nothing in it is synced, and it may be deleted whenever no process uses it, as long as the
-// log has lost nothing. If it cannot be opened, it is dropped and made again. `db.aside.N` is a
-// copy up to row N that knew more than the log when an operator accepted the loss.
+// log has lost nothing. `db.aside.N` is a copy up to row N that knew more than the log, or may have
+// known more. If `db/` is damaged, it becomes `db.aside.damaged`, and the copy is made again.
 //
 // Threads: as ReplicaCopy; any thread may call store().
 
 #ifndef COMMON_KV_REPLICA_ROCKS_REPLICA_H_
 #define COMMON_KV_REPLICA_ROCKS_REPLICA_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -42,6 +43,7 @@ class RocksReplica final : public ReplicaCopy {
   absl::Status Begin(const LogPosition& first) override;
   absl::Status Apply(const std::vector<LogRow>& rows) override;
   absl::Status Drop() override;
+  absl::Status NameLog(uint64_t genesis) override;
   absl::Status SetAside() override;
   std::string LeaderRecord() override;
   void StartLeading(std::shared_ptr<LeaderLog> log, absl::Duration clock_age,
@@ -63,6 +65,8 @@ class RocksReplica final : public ReplicaCopy {
                std::function<std::string()> leader_address,
                std::function<void(absl::Duration)> on_append);
   absl::Status OpenDatabase();
+  // Renames db/, which is closed, to `name` and as many "+" as make it new.
+  absl::Status Rename(std::string name);
   void CloseStore(bool hand_over) ABSL_LOCKS_EXCLUDED(mu_);
   std::string path() const;
 

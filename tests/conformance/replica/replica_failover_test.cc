@@ -1,10 +1,14 @@
 // Replicas over one log: what survives when the leader dies, stands still, or loses the log.
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "common/kv/layout.h"
 #include "common/kv/not_leader.h"
+#include "common/kv/replica/log_record.h"
+#include "common/kv/rocks/rocks_database.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/rigs/awaited.h"
 #include "tests/conformance/rigs/replica_rig.h"
@@ -337,6 +341,41 @@ TEST_F(ReplicaFailover, AnotherLogIsRefused) {
   Silence(*b_);
   b_->AwaitLead();
   EXPECT_EQ(Keys(*b_), "a b c ");
+}
+
+// Copies of versions before the log had a name do not have it.
+TEST_F(ReplicaFailover, OlderCopyLearnsItsLogAndRefusesAnotherOne) {
+  for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(Put(*a_, key).ok());
+  const auto b_is_whole = [&] {
+    const ReplicaStatus status = b_->replicated().status();
+    return status.log_seq > 0 && status.applied_seq == status.log_seq;
+  };
+  while (!b_is_whole()) b_->Get({}).status().IgnoreError();
+  b_->Kill();
+  const auto with_place = [&](const std::function<void(std::string&)>& change) {
+    RocksDatabase::Options options;
+    options.block_cache_bytes = options.write_buffer_bytes = 1 << 20;
+    auto database = RocksDatabase::Open(b_->folder() + "/replica/db", options).value();
+    std::string place;
+    ASSERT_TRUE(database->Get(ColumnFamily::kMeta, kLogPlaceKey, place));
+    change(place);
+    database->batch().Put(ColumnFamily::kMeta, kLogPlaceKey, place);
+    database->Write();
+  };
+  with_place([](std::string& place) { place.resize(kLogPlaceBasicBytes); });
+  b_->Start();
+  while (!b_is_whole()) b_->Get({}).status().IgnoreError();
+  b_->Kill();
+  with_place([&](std::string& place) {
+    EXPECT_EQ(DecodeLogPlace(place)->genesis,
+              engine_.With([](auto& log) { return log.state().first.chain; }));
+  });
+  a_->Kill();
+  engine_.With([](MemLogState& log) { return (log = MemLogState()).state(); });
+  auto c = NewProcess("c:1", std::make_shared<ThreadedLog>(runtime_, engine_));
+  c->AwaitLead();
+  b_->Start();
+  b_->Await(ReplicaRole::kRefusing);
 }
 
 TEST_F(ReplicaFailover, FolderCanBeDeleted) {

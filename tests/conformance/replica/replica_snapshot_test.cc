@@ -1,6 +1,8 @@
 // Snapshots of a replicated store: made, trimmed behind, and restored.
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -109,6 +111,62 @@ TEST_F(ReplicaSnapshots, FollowerThatTheLogHasLeftBehindIsRestored) {
   a->Kill();
   b->AwaitLead();
   EXPECT_EQ(Summary(*b), all);
+}
+
+// The log may have lost rows, have got others instead, and have been trimmed beyond them.
+TEST_F(ReplicaSnapshots, CopyThatTheLogHasLeftBehindIsKeptAside) {
+  auto a = NewProcess("a:1", 10'000);
+  a->AwaitLead();
+  Fill(*a, "0");
+  auto b = NewProcess("b:1", kNever);
+  const auto rows_of_b = [&] { return b->replicated().status().applied_seq; };
+  Until(*b, [&] { return rows_of_b() > 0; });
+  const uint64_t before = rows_of_b();
+  b->Kill();
+  // It may have applied some more rows before it ended.
+  for (int i = 1; FirstRow() <= before + 50; ++i) Fill(*a, "f" + std::to_string(i) + "-");
+  b->Start();
+  Until(*b, [&] { return rows_of_b() > before + 50; });
+  b->Kill();
+  std::vector<std::string> aside;
+  for (const auto& entry : std::filesystem::directory_iterator(b->folder() + "/replica")) {
+    if (entry.path().filename().string().rfind("db.aside.", 0) == 0) aside.push_back(entry.path());
+  }
+  ASSERT_EQ(aside.size(), 1u);
+  EXPECT_TRUE(std::filesystem::exists(aside.front() + "/CURRENT"));
+}
+
+TEST_F(ReplicaSnapshots, DamagedCopyIsKeptAside) {
+  auto a = NewProcess("a:1", kNever);
+  a->AwaitLead();
+  Fill(*a, "a");
+  const std::string all = Summary(*a);
+  a->HandOver();
+  a->Kill();
+  const std::string folder = a->folder() + "/replica/db";
+  std::ofstream(folder + "/CURRENT") << "nonsense";
+  a->Start();
+  a->AwaitLead();
+  EXPECT_EQ(Summary(*a), all);
+  EXPECT_TRUE(std::filesystem::exists(folder + ".aside.damaged"));
+}
+
+TEST_F(ReplicaSnapshots, FullDiskLeavesTheCopy) {
+  auto a = NewProcess("a:1", kNever);
+  a->AwaitLead();
+  Fill(*a, "a");
+  a->HandOver();
+  a->Kill();
+  ThreadedLog log(runtime_, engine_);
+  ReplicatedKvStore::Options options;
+  options.rocks.data_dir = a->folder();
+  options.rocks.free_bytes_min = 1000;
+  options.rocks.free_bytes = [](const std::string&) { return uint64_t{999}; };
+  options.replica.owner = options.replica.address = "nobody";
+  JumpingRuntime runtime;
+  const absl::Status refused = ReplicatedKvStore::Open(std::move(options), runtime, log).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_TRUE(std::filesystem::exists(a->folder() + "/replica/db/CURRENT"));
 }
 
 TEST_F(ReplicaSnapshots, DamagedSnapshotGivesWayToAnOlderOne) {

@@ -66,6 +66,13 @@ absl::Status MemReplica::Drop() {
   return absl::OkStatus();
 }
 
+absl::Status MemReplica::NameLog(uint64_t genesis) {
+  LogPlace place = *this->place();
+  place.genesis = genesis;
+  SetPlace(place, *disk_);
+  return absl::OkStatus();
+}
+
 absl::Status MemReplica::SetAside() { return Drop(); }
 
 std::string MemReplica::LeaderRecord() {

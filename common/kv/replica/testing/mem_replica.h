@@ -9,6 +9,7 @@
 #ifndef COMMON_KV_REPLICA_TESTING_MEM_REPLICA_H_
 #define COMMON_KV_REPLICA_TESTING_MEM_REPLICA_H_
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -42,6 +43,7 @@ class MemReplica final : public ReplicaCopy {
   absl::Status Begin(const LogPosition& first) override;
   absl::Status Apply(const std::vector<LogRow>& rows) override;
   absl::Status Drop() override;
+  absl::Status NameLog(uint64_t genesis) override;
   absl::Status SetAside() override;
   std::string LeaderRecord() override;
   void StartLeading(std::shared_ptr<LeaderLog> log, absl::Duration clock_age,
