@@ -18,6 +18,7 @@
 #include "common/rest/request_reader.h"
 #include "common/rest/route_table.h"
 #include "common/rpc/status_conversion.h"
+#include "escapement/v1/schedule_service.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -385,6 +386,58 @@ TEST_F(DoorsTest, PayloadIsAlsoTextOrJson) {
   EXPECT_EQ(payload(R"("payload":"eyJhIjoxfQ==")"), "eyJhIjoxfQ==");
   EXPECT_EQ(payload(R"("payloadText":"{\"a\":1}")"), "eyJhIjoxfQ==");
   EXPECT_EQ(payload(R"("payloadJson":{"a":1})"), "eyJhIjoxfQ==");
+}
+
+TEST_F(DoorsTest, DefaultCompletionFollowsThePolicyAndIsSaid) {
+  const auto policy = [](const std::string& id, const std::string& limit) {
+    const HttpAnswer answer =
+        Http({.method = "POST",
+              .path = absl::StrCat("/v1/tenants/default/policies?policyId=", id),
+              .body = limit});
+    EXPECT_EQ(answer.status, 200) << answer.body;
+  };
+  policy("few", R"({"maxConcurrent":2,"holdTimeout":"1800s"})");
+  policy("slow", R"({"maxPerSecond":0.5})");
+  const auto by_rest = [](const std::string& id, const std::string& more) {
+    const HttpAnswer answer =
+        Http({.method = "POST",
+              .path = absl::StrCat(kSchedules, "?validateOnly=true"),
+              .body = absl::StrCat(R"({"cron":"0 3 1 1 *","policy":")", id, "\"", more,
+                                   R"(,"target":{"http":{"uri":"http://127.0.0.1:9/"}}})")});
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return Json(answer);
+  };
+  const auto by_grpc = [](const std::string& id, v1::Completion completion) {
+    v1::CreateScheduleRequest request;
+    request.set_parent("tenants/default");
+    request.set_validate_only(true);
+    v1::Schedule& schedule = *request.mutable_schedule();
+    schedule.set_cron("0 3 1 1 *");
+    schedule.mutable_target()->mutable_http()->set_uri("http://127.0.0.1:9/");
+    schedule.set_policy(id);
+    schedule.set_completion(completion);
+    const auto made = standalone_->Call<v1::Schedule>("CreateSchedule", request);
+    EXPECT_TRUE(made.ok()) << made.status();
+    return made.value_or(v1::Schedule());
+  };
+  // A rate alone asks nothing of the consumer.
+  EXPECT_EQ(by_rest("slow", "").value("completion", ""), "ON_DELIVERY");
+  EXPECT_EQ(by_rest("slow", "").value("warnings", json::array()).size(), 0u);
+  EXPECT_EQ(by_grpc("slow", v1::COMPLETION_UNSPECIFIED).completion(), v1::ON_DELIVERY);
+  EXPECT_EQ(by_grpc("slow", v1::COMPLETION_UNSPECIFIED).warnings_size(), 0);
+  // Whoever does not say that the consumer gives tokens back is told.
+  const json warned = by_rest("few", "");
+  EXPECT_EQ(warned.value("completion", ""), "ON_RELEASE");
+  ASSERT_EQ(warned.value("warnings", json::array()).size(), 1u) << warned;
+  EXPECT_THAT(warned["warnings"][0].get<std::string>(),
+              HasSubstr("the consumer must give tokens back"));
+  const v1::Schedule same = by_grpc("few", v1::COMPLETION_UNSPECIFIED);
+  EXPECT_EQ(same.completion(), v1::ON_RELEASE);
+  ASSERT_EQ(same.warnings_size(), 1);
+  EXPECT_EQ(same.warnings(0), warned["warnings"][0].get<std::string>());
+  EXPECT_EQ(by_rest("few", R"(,"completion":"ON_RELEASE")").value("warnings", json::array()).size(),
+            0u);
+  EXPECT_EQ(by_grpc("few", v1::ON_DELIVERY).warnings_size(), 0);
 }
 
 TEST_F(DoorsTest, PagesOfListedOriginsMayCall) {

@@ -227,8 +227,10 @@ TEST_F(EscctlTest, TakesAPolicyThroughItsLife) {
 TEST_F(EscctlTest, ShowsWhatWaitsUnderAPolicyThatIsPaused) {
   Json({"policy", "create", "backup", "-m", "2"});
   Json({"policy", "pause", "backup"});
-  Json({"schedule", "create", "nightly", "--cron", "0 3 1 1 *", "--policy", "backup", "-n", "5",
-        "--http", receiver_->origin() + "/hook"});
+  EXPECT_THAT(Run({"schedule", "create", "nightly", "--cron", "0 3 1 1 *", "--policy", "backup",
+                   "-n", "5", "--http", receiver_->origin() + "/hook"})
+                  .words,
+              HasSubstr("warning: the consumer must give tokens back"));
   Json({"schedule", "trigger", "nightly"});
   const auto usage = Json({"policy", "usage", "backup"});
   EXPECT_EQ(usage["waitingCount"], "5");

@@ -131,12 +131,16 @@ test('intervals, given times and every kind of target can be made', { timeout: 9
     await page.getByLabel('URL').fill('https://example.com/a');
     await page.getByLabel('Headers', { exact: true }).fill('X-Team: billing');
     await page.getByLabel('Throttling policy').selectOption('tenants/default/policies/gentle');
+    // The form asks whether the consumer gives tokens back, and does not choose.
+    await page.getByRole('button', { name: 'Create schedule' }).click();
+    await page.locator('.failure').getByText('say whether your service gives tokens back').waitFor();
+    await page.getByLabel('An event holds its token').selectOption('ON_DELIVERY');
     await page.getByLabel('Deliver all within').fill('600s');
     await page.getByLabel('Spread').selectOption('EVEN');
     await page.getByText('More', { exact: true }).first().click();
     await page.getByLabel('Labels').fill('team: billing\nkind: sync');
     await page.getByLabel('Random delay, up to').fill('5s');
-  }, (s) => assert.deepEqual([s.interval.every, s.target.http.headers, s.policy, s.window.pacing, s.labels, s.jitter], ['5400s', { 'X-Team': 'billing' }, 'tenants/default/policies/gentle', 'EVEN', { team: 'billing', kind: 'sync' }, '5s']));
+  }, (s) => assert.deepEqual([s.interval.every, s.target.http.headers, s.policy, s.completion, s.window.pacing, s.labels, s.jitter], ['5400s', { 'X-Team': 'billing' }, 'tenants/default/policies/gentle', 'ON_DELIVERY', 'EVEN', { team: 'billing', kind: 'sync' }, '5s']));
   await make('of-times', async () => {
     await page.getByRole('button', { name: 'At given times' }).click();
     await page.getByLabel('Times', { exact: true }).last().fill('2030-12-24T18:00:00Z\n2031-12-24T18:00:00+01:00');

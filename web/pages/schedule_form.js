@@ -163,9 +163,13 @@ export function ScheduleForm({ tenant, id, query }) {
   }, []);
   const { data: policies } = useData(() => getAll(`/v1/tenants/${tenant}/policies`, 'policies'), [tenant]);
   if (!draft) return failure ? html`<${Failure} error=${failure} whole />` : html`<${Loading} />`;
+  const policy = (policies ?? []).find((/** @type {any} */ p) => p.name === draft.policy || idOf(p.name) === draft.policy);
+  // A policy that limits only a rate asks nothing of the consumer.
+  const rateOnly = policy && !(Number(policy.maxConcurrent) > 0);
 
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
+    if (draft.policy && !draft.completion && !rateOnly) return setFailure({ violations: [{ field: 'schedule.completion', description: 'say whether your service gives tokens back' }] });
     setBusy(true);
     try {
       const made = id
@@ -203,7 +207,8 @@ export function ScheduleForm({ tenant, id, query }) {
       <fieldset><legend>How many and how fast</legend>
         ${input('', 'eventCount', 'event_count', 'Events per run', '1 unless given', 'number')}
         <${Select} path="policy" label="Throttling policy" hint="Limits how many events your service has at once." value=${draft.policy ?? ''} set=${(/** @type {string} */ policy) => set({ policy: policy || undefined })} error=${error} options=${[['', 'None: as fast as possible'], ...(policies ?? []).map((/** @type {any} */ p) => [p.name, idOf(p.name)])]} />
-        ${draft.policy && html`<${Select} path="completion" label="An event holds its token" value=${draft.completion ?? 'ON_RELEASE'} set=${(/** @type {string} */ completion) => set({ completion })} error=${error} options=${[['ON_RELEASE', 'until your service gives it back'], ['ON_DELIVERY', 'until your service has accepted it']]} />`}
+        ${draft.policy && html`<${Select} path="completion" label="An event holds its token" hint=${draft.completion === 'ON_RELEASE' && 'Your service must give each token back. An event whose token is not back within the hold time of the policy has failed.'} value=${draft.completion ?? (rateOnly ? 'ON_DELIVERY' : '')} set=${(/** @type {string} */ completion) => set({ completion: completion || undefined })} error=${error}
+          options=${[...(draft.completion || rateOnly ? [] : [/** @type {[string, string]} */ (['', 'Choose one'])]), ['ON_DELIVERY', 'until your service has accepted it'], ['ON_RELEASE', 'until your service gives it back']]} />`}
         ${input('window', 'duration', 'window.duration', 'Deliver all within', 'Such as 3600s; empty: no bound')}
         ${draft.window && html`<${Select} path="window.pacing" label="Spread" value=${draft.window.pacing ?? 'SOONEST'} set=${(/** @type {string} */ pacing) => part('window', { pacing })} error=${error} options=${[['SOONEST', 'As early as possible'], ['EVEN', 'Evenly over this time']]} />
           <${Select} path="window.on_close" label="Events that are late" value=${draft.window.onClose ?? 'FINISH_LATE'} set=${(/** @type {string} */ onClose) => part('window', { onClose })} error=${error} options=${[['FINISH_LATE', 'are still sent'], ['DROP', 'are dropped'], ['CARRY_OVER', 'move to the next run']]} />`}</fieldset>

@@ -187,6 +187,8 @@ absl::StatusOr<ScheduleDraft> DraftOf(const v1::Schedule& schedule, absl::string
   record.set_payload(schedule.payload());
   if (auto throttle = ReadThrottle(schedule, tenant, violations); throttle.has_value())
     *record.mutable_throttle() = *std::move(throttle);
+  draft.definition.completion_missing =
+      !schedule.policy().empty() && schedule.completion() == v1::COMPLETION_UNSPECIFIED;
   if (schedule.has_on_complete()) {
     *record.mutable_on_complete() =
         ReadDeliveryTo(schedule.on_complete(), "schedule.on_complete", violations);

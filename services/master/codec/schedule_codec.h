@@ -33,6 +33,9 @@ struct Definition {
   cron::Timetable timetable = cron::Timetable(cron::TimetableSpec());
   // An interval whose anchor_time was not given: FillAnchor sets it. Until then the anchor is 1970.
   bool anchor_missing = false;
+  // A schedule with a policy that does not say its completion: FillCompletion sets it. Until then
+  // it is ON_RELEASE.
+  bool completion_missing = false;
 };
 
 // The names of a request's fields in errors.
@@ -95,8 +98,13 @@ std::optional<storage::v1::ThrottleRecord> ReadThrottle(const v1::Schedule& sche
 // Writes policy, window and completion (which is always shown).
 void WriteThrottle(const storage::v1::DefinitionRecord& definition, v1::Schedule& schedule);
 
+// Sets a completion that was not given from the schedule's policy: ON_DELIVERY if the policy limits
+// only a rate, which needs nothing from the consumer; ON_RELEASE if it limits how many events are
+// out at once. It may be called again.
+void FillCompletion(const storage::v1::PolicyRecord& policy, Definition& definition);
+
 // Clears the completion of a shown schedule if it is the default with or without a policy,
-// whichever the schedule has. If an update adds or removes the policy, the new default then
+// whichever the schedule has. For an update that adds or removes the policy: the new default then
 // applies.
 void ForgetDefaultCompletion(v1::Schedule& schedule);
 

@@ -117,6 +117,11 @@ void WriteThrottle(const storage::v1::DefinitionRecord& definition, v1::Schedule
   window->set_on_close(ShowOnClose(throttle.window().on_close()));
 }
 
+void FillCompletion(const storage::v1::PolicyRecord& policy, Definition& definition) {
+  if (!definition.completion_missing) return;
+  definition.record.mutable_throttle()->set_on_release(policy.max_concurrent() > 0);
+}
+
 void ForgetDefaultCompletion(v1::Schedule& schedule) {
   if (schedule.completion() == DefaultCompletion(!schedule.policy().empty()))
     schedule.clear_completion();

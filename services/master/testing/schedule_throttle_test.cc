@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "common/base/key_codec.h"
 #include "common/status/errors.h"
 #include "common/storage/schedule_table.h"
@@ -210,6 +211,74 @@ TEST(ScheduleThrottle, AGivenCompletionStaysWhenThePolicyChanges) {
   EXPECT_EQ(updated->completion(), v1::ON_DELIVERY);
   EXPECT_EQ(updated->window().duration().seconds(), 5);
   EXPECT_FALSE(updated->has_on_complete());
+}
+
+TEST(ScheduleThrottle, PolicyOfARateAloneNeedsNothingFromTheConsumer) {
+  ScheduleWorld bench(2, 4);
+  v1::CreateScheduleRequest request = ValidSchedule("s", "* * * * * *");
+  request.mutable_schedule()->set_policy(PutPolicy(bench.fixture, "rate", /*max_concurrent=*/0));
+  auto made = bench.fixture.Call(&ScheduleApi::CreateSchedule, request);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->completion(), v1::ON_DELIVERY);
+  EXPECT_TRUE(made->warnings().empty()) << made->warnings(0);
+  const auto waiting = Waiting(bench.fixture);
+  ASSERT_FALSE(waiting.empty());
+  for (const auto& [key, row] : waiting) EXPECT_FALSE(row.throttle().on_release());
+  for (const auto& [key, value] : bench.fixture.Rows(ColumnFamily::kChildren)) {
+    storage::v1::ChildRecord child;
+    ASSERT_TRUE(child.ParseFromString(value));
+    EXPECT_FALSE(child.throttle().on_release());
+  }
+  request.set_schedule_id("said");
+  request.mutable_schedule()->set_completion(v1::ON_RELEASE);
+  made = bench.fixture.Call(&ScheduleApi::CreateSchedule, request);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->completion(), v1::ON_RELEASE);
+  // What was said stays when something else changes.
+  v1::UpdateScheduleRequest update;
+  update.mutable_schedule()->set_name("tenants/default/schedules/said");
+  update.mutable_schedule()->set_display_name("D");
+  made = bench.fixture.Call(&ScheduleApi::UpdateSchedule, update);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->completion(), v1::ON_RELEASE);
+}
+
+TEST(ScheduleThrottle, DefaultThatNeedsTheConsumerIsAnsweredWithAWarning) {
+  ScheduleWorld bench(2, 2);
+  const auto warned = [](const absl::StatusOr<v1::Schedule>& schedule) {
+    EXPECT_TRUE(schedule.ok()) << schedule.status();
+    for (const std::string& warning : schedule.value_or(v1::Schedule()).warnings())
+      if (absl::StartsWith(warning, "the consumer must give tokens back")) return warning;
+    return std::string();
+  };
+  v1::CreateScheduleRequest request = ValidSchedule("s", "0 0 1 1 *");
+  request.mutable_schedule()->set_policy(PutPolicy(bench.fixture, "p"));
+  request.set_validate_only(true);
+  EXPECT_NE(warned(bench.fixture.Call(&ScheduleApi::CreateSchedule, request)), "");
+  request.set_validate_only(false);
+  const std::string warning = warned(bench.fixture.Call(&ScheduleApi::CreateSchedule, request));
+  EXPECT_TRUE(absl::StrContains(warning, "after the hold time of 30m")) << warning;
+  EXPECT_TRUE(absl::StrContains(warning, "set completion to ON_DELIVERY")) << warning;
+  for (const v1::Completion completion : {v1::ON_RELEASE, v1::ON_DELIVERY}) {
+    request.set_schedule_id(v1::Completion_Name(completion) == "ON_RELEASE" ? "r" : "d");
+    request.mutable_schedule()->set_completion(completion);
+    EXPECT_EQ(warned(bench.fixture.Call(&ScheduleApi::CreateSchedule, request)), "");
+  }
+  const auto update = [&](const std::function<void(v1::Schedule&)>& change,
+                          const std::vector<std::string>& paths) {
+    v1::UpdateScheduleRequest update;
+    update.mutable_schedule()->set_name(kName);
+    change(*update.mutable_schedule());
+    for (const std::string& path : paths) update.mutable_update_mask()->add_paths(path);
+    return warned(bench.fixture.Call(&ScheduleApi::UpdateSchedule, update));
+  };
+  EXPECT_EQ(update([](auto& s) { s.set_display_name("D"); }, {}), "");
+  const std::string other = PutPolicy(bench.fixture, "q");
+  EXPECT_NE(update([&](auto& s) { s.set_policy(other); }, {"policy"}), "");
+  EXPECT_EQ(update([](auto& s) {}, {"policy"}), "");
+  EXPECT_NE(update([&](auto& s) { s.set_policy(other); }, {"policy"}), "");
+  EXPECT_EQ(update([](auto& s) { s.set_completion(v1::ON_DELIVERY); }, {}), "");
+  EXPECT_NE(update([](auto& s) {}, {"completion"}), "");
 }
 
 TEST(ScheduleThrottle, TriggerOfAThrottledScheduleMakesOneWaitingRow) {

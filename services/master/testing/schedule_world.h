@@ -84,12 +84,16 @@ inline std::vector<std::pair<WaitingKey, storage::v1::EventRecord>> Waiting(
 }
 
 // tenants/default/policies/…
-inline std::string PutPolicy(MasterWorld& fixture, const std::string& id) {
+// At most `max_concurrent` events at once; 0: one a second instead.
+inline std::string PutPolicy(MasterWorld& fixture, const std::string& id,
+                             uint64_t max_concurrent = 1) {
   storage::v1::PolicyRecord policy;
   policy.set_tenant("default");
   policy.set_policy_id(id);
   policy.set_version(1);
-  policy.set_max_concurrent(1);
+  policy.set_max_concurrent(max_concurrent);
+  if (max_concurrent == 0) policy.set_max_per_second(1);
+  policy.set_hold_timeout_micros(absl::ToInt64Microseconds(absl::Minutes(30)));
   fixture.Put(kv::ColumnFamily::kPolicies, PolicyKey("default", id), policy.SerializeAsString());
   return absl::StrCat("tenants/default/policies/", id);
 }

@@ -81,7 +81,8 @@ void ThrottleFlags::Add(CLI::App& command) {
       "--on-close", on_close_,
       "rule for unsent events when the window closes: finish-late, drop or carry-over");
   command.add_option("--completion", completion_,
-                     "when an event has ended: on-delivery, or on-release of its token");
+                     "when an event has ended: on-delivery, or on-release of its token, which the "
+                     "consumer then must give back; without it the policy decides");
   auto* http = command.add_option("--on-complete-http", on_complete_http_,
                                   "report the end of each run by HTTP to this URI; \"\" for none");
   command

@@ -73,6 +73,16 @@ const std::string& PolicyOf(const Definition& definition) {
   return definition.record.throttle().policy_id();
 }
 
+// True if an update makes events hold tokens of a policy until the consumer gives them back, and
+// does not say so itself.
+bool HoldsTokensUnasked(const v1::Schedule& patch, const Definition& before,
+                        const Definition& next) {
+  const storage::v1::ThrottleRecord& throttle = next.record.throttle();
+  if (!throttle.on_release() || throttle.policy_id().empty()) return false;
+  if (patch.completion() != v1::COMPLETION_UNSPECIFIED) return false;
+  return PolicyOf(before) != PolicyOf(next) || !before.record.throttle().on_release();
+}
+
 // Fills in times that DraftOf could not know.
 absl::Status FillTimes(absl::Time schedule_create_time, Definition& definition) {
   if (!definition.anchor_missing) return absl::OkStatus();
@@ -158,14 +168,17 @@ absl::Status UpdatePaused(const ChangeInput& input, ChangeBuilder& builder, Defi
   return absl::OkStatus();
 }
 
-// The answer of Create and Update.
+// The answer of Create and Update. `holds_unasked`: HoldsTokensUnasked.
 std::unique_ptr<google::protobuf::Message> AnswerOf(const ChangeInput& input,
                                                     const storage::v1::ScheduleRecord& record,
                                                     const storage::v1::StateRecord& state,
-                                                    const Definition& definition) {
+                                                    const Definition& definition,
+                                                    bool holds_unasked) {
   auto schedule = std::make_unique<v1::Schedule>(ShownAfter(input, record, state, definition));
   for (std::string& warning : WarningsOf(definition, input.now))
     *schedule->add_warnings() = std::move(warning);
+  if (holds_unasked && input.snapshot.policy.has_value())
+    *schedule->add_warnings() = TokensMustComeBack(*input.snapshot.policy);
   return schedule;
 }
 
@@ -177,6 +190,7 @@ absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDr
   Definition definition = draft.definition;
   RETURN_IF_ERROR(SealSecrets(input.secrets, input.name.tenant, nullptr, definition.record));
   CompleteDefinition(input, 1, definition);
+  if (input.snapshot.policy.has_value()) FillCompletion(*input.snapshot.policy, definition);
   RETURN_IF_ERROR(FillTimes(input.now, definition));
   RETURN_IF_ERROR(CheckFiresAfter(definition, input.now));
   storage::v1::ScheduleRecord record = draft.record;
@@ -194,7 +208,10 @@ absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDr
   builder.PutChildren(definition);
   builder.PutState(state);
   builder.ChangePolicy(std::string(), PolicyOf(definition));
-  Decision decision = ToDecision(builder, AnswerOf(input, record, state, definition));
+  const bool holds_unasked =
+      definition.completion_missing && definition.record.throttle().on_release();
+  Decision decision =
+      ToDecision(builder, AnswerOf(input, record, state, definition, holds_unasked));
   decision.policy_id = PolicyOf(definition);
   return decision;
 }
@@ -205,9 +222,12 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
   const ScheduleSnapshot& snapshot = input.snapshot;
   v1::Schedule current =
       ShowSchedule({*snapshot.record, snapshot.state, snapshot.definition->record}, std::nullopt);
-  ForgetDefaultCompletion(current);
-  ASSIGN_OR_RETURN(const v1::Schedule wanted,
+  ASSIGN_OR_RETURN(v1::Schedule wanted,
                    ApplyMask(current, request.schedule(), request.update_mask()));
+  if (wanted.policy().empty() != current.policy().empty()) {
+    ForgetDefaultCompletion(current);
+    ASSIGN_OR_RETURN(wanted, ApplyMask(current, request.schedule(), request.update_mask()));
+  }
   ASSIGN_OR_RETURN(ScheduleDraft draft, DraftOf(wanted, input.name.tenant));
 
   ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
@@ -215,6 +235,7 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
   RETURN_IF_ERROR(
       SealSecrets(input.secrets, input.name.tenant, &snapshot.definition->record, next.record));
   CompleteDefinition(input, snapshot.state.version() + 1, next);
+  if (snapshot.policy.has_value()) FillCompletion(*snapshot.policy, next);
   RETURN_IF_ERROR(FillTimes(FromMicros(snapshot.record->create_time_micros()), next));
   storage::v1::ScheduleRecord record = draft.record;
   record.set_uid(snapshot.record->uid());
@@ -243,7 +264,8 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
   builder.PutDefinition(next);
   builder.PutState(state);
   builder.ChangePolicy(PolicyOf(*snapshot.definition), PolicyOf(next));
-  Decision decision = ToDecision(builder, AnswerOf(input, record, state, next));
+  const bool holds_unasked = HoldsTokensUnasked(request.schedule(), *snapshot.definition, next);
+  Decision decision = ToDecision(builder, AnswerOf(input, record, state, next, holds_unasked));
   decision.policy_id = PolicyOf(next);
   return decision;
 }

@@ -181,15 +181,17 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
     if (!decision.ok()) return done_(decision.status());
     decision_ = *std::move(decision);
     decided_at_ = now;
-    if (decision_.policy_id.empty()) return Act();
+    if (decision_.policy_id.empty() || snapshot_.policy.has_value()) return Act();
     Get({{ColumnFamily::kPolicies, PolicyKey(change_.name.tenant, decision_.policy_id)}},
         &Transaction::OnPolicy);
   }
 
   void OnPolicy(kv::GetResult result) {
-    if (result.values[0].has_value()) return Act();
-    const PolicyName policy{change_.name.tenant, decision_.policy_id};
-    done_(PolicyMissing(policy.ToString(), "schedule.policy"));
+    const std::string policy = PolicyName{change_.name.tenant, decision_.policy_id}.ToString();
+    if (!result.values[0].has_value()) return done_(PolicyMissing(policy, "schedule.policy"));
+    if (!snapshot_.policy.emplace().ParseFromString(*result.values[0]))
+      return done_(BrokenRecord(policy));
+    Decide();
   }
 
   void Act() {

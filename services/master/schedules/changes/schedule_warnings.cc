@@ -283,6 +283,17 @@ std::vector<std::string> WarningsOf(const Definition& definition, absl::Time now
   return warnings;
 }
 
+std::string TokensMustComeBack(const storage::v1::PolicyRecord& policy) {
+  const absl::Duration hold = absl::Microseconds(policy.hold_timeout_micros());
+  return absl::StrCat(
+      "the consumer must give tokens back: each event holds a token of the policy until "
+      "CompleteTokens or ReleaseTokens is called with it; ",
+      policy.hold_on_expiry() ? "when all tokens are held, no further event goes out"
+                              : absl::StrCat("after the hold time of ", absl::FormatDuration(hold),
+                                             " without this, its attempt has failed"),
+      ". If the consumer does not do so, set completion to ON_DELIVERY");
+}
+
 namespace {
 
 // A limited timetable has no more than that.

@@ -26,6 +26,9 @@ namespace escapement::master {
 // The work is bounded (limits.h); what cannot be found out within the bounds is not mentioned.
 std::vector<std::string> WarningsOf(const Definition& definition, absl::Time now);
 
+// The warning to those who did not say that their consumer gives the tokens of this policy back.
+std::string TokensMustComeBack(const storage::v1::PolicyRecord& policy);
+
 // How long after the first attempt's begin the last one can end: all backoffs at their longest and
 // all attempts timing out, but not more than max_age.
 absl::Duration RetrySpanMax(const storage::v1::DeliveryRecord& delivery);
