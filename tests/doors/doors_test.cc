@@ -18,6 +18,7 @@
 #include "common/rest/request_reader.h"
 #include "common/rest/route_table.h"
 #include "common/rpc/status_conversion.h"
+#include "escapement/v1/event_service.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -425,7 +426,7 @@ TEST_F(DoorsTest, DefaultCompletionFollowsThePolicyAndIsSaid) {
   EXPECT_EQ(by_rest("slow", "").value("warnings", json::array()).size(), 0u);
   EXPECT_EQ(by_grpc("slow", v1::COMPLETION_UNSPECIFIED).completion(), v1::ON_DELIVERY);
   EXPECT_EQ(by_grpc("slow", v1::COMPLETION_UNSPECIFIED).warnings_size(), 0);
-  // Whoever does not say that the consumer gives tokens back is told.
+  // A request that does not say that the consumer gives tokens back gets a warning.
   const json warned = by_rest("few", "");
   EXPECT_EQ(warned.value("completion", ""), "ON_RELEASE");
   ASSERT_EQ(warned.value("warnings", json::array()).size(), 1u) << warned;
@@ -438,6 +439,45 @@ TEST_F(DoorsTest, DefaultCompletionFollowsThePolicyAndIsSaid) {
   EXPECT_EQ(by_rest("few", R"(,"completion":"ON_RELEASE")").value("warnings", json::array()).size(),
             0u);
   EXPECT_EQ(by_grpc("few", v1::ON_DELIVERY).warnings_size(), 0);
+}
+
+TEST_F(DoorsTest, EventAtATargetThatIsDownSaysSo) {
+  // Nothing listens on this port. Twenty failures open the circuit breaker; those after them wait.
+  const std::string target = R"({"http":{"uri":"http://127.0.0.1:9/down"}})";
+  json requests = json::array();
+  for (int i = 0; i < 20; ++i) requests.push_back({{"event", {{"target", json::parse(target)}}}});
+  const HttpAnswer made = Http({.method = "POST",
+                                .path = "/v1/tenants/default/events:batchCreate",
+                                .body = json({{"requests", requests}}).dump()});
+  ASSERT_EQ(made.status, 200) << made.body;
+  // Probes take one of them now and then, so the calls may see different events.
+  json listed, got;
+  v1::Event by_grpc;
+  const auto waits = [&] {
+    const HttpAnswer list =
+        Http({.path = "/v1/tenants/default/events?filter=state%3DPENDING&pageSize=1000"});
+    for (const json& event : Json(list).value("events", json::array())) {
+      if (event.value("status", "") != "TARGET_DOWN") continue;
+      listed = event;
+      got = Json(Http({.path = absl::StrCat("/v1/", event.value("name", ""))}));
+      v1::GetEventRequest request;
+      request.set_name(event.value("name", ""));
+      by_grpc = standalone_->Call<v1::Event>("GetEvent", request).value_or(v1::Event());
+      return got.value("status", "") == "TARGET_DOWN" && got.contains("nextAttemptTime") &&
+             by_grpc.status() == v1::Event::TARGET_DOWN;
+    }
+    // All have been tried. Now the breaker is open, or soon: others wait.
+    Http({.method = "POST",
+          .path = "/v1/tenants/default/events",
+          .body = absl::StrCat(R"({"target":)", target, "}")});
+    return false;
+  };
+  ASSERT_TRUE(integration::Await(waits, absl::Seconds(60), absl::Milliseconds(100))) << got;
+  for (const std::string& reason :
+       {listed.value("reason", ""), got.value("reason", ""), by_grpc.reason()})
+    EXPECT_THAT(reason, testing::StartsWith("target is down: "));
+  EXPECT_EQ(got.value("state", ""), "PENDING");
+  EXPECT_EQ(by_grpc.attempts(), 0);
 }
 
 TEST_F(DoorsTest, PagesOfListedOriginsMayCall) {

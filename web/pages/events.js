@@ -67,7 +67,7 @@ export function EventPage({ tenant, name }) {
       ${can('OPERATOR') && !ofRun && e.state === 'PENDING' && html`<button onClick=${cancel}>Cancel</button>`}<//>
     <section class="card"><${Facts} items=${[
       ['State', html`<${Badge} state=${e.status === 'NOT_DELIVERED' ? e.outcome : e.status} />`], ['Due', html`<${Time} value=${e.dueTime} />`], ['Sent', e.dispatchTime && html`<${Time} value=${e.dispatchTime} />`],
-      ['Ended', e.completeTime && html`<${Time} value=${e.completeTime} />`], [e.outcome === 'FAILED' || !e.outcome ? 'Error' : 'Reason', e.reason && html`<span class="error">${e.reason}</span>`], ['Attempts', count(e.attempts)],
+      ['Next try', e.nextAttemptTime && html`<${Time} value=${e.nextAttemptTime} />`], ['Ended', e.completeTime && html`<${Time} value=${e.completeTime} />`], [e.outcome === 'FAILED' || !e.outcome ? 'Error' : 'Reason', e.reason && html`<span class="error">${e.reason}</span>`], ['Attempts', count(e.attempts)],
       ['Redriven', Number(e.redriveCount) > 0 && `${e.redriveCount} times`], ['Id at the consumer', html`<code>${e.eventId}</code>`], ['Target', e.target && html`${targetText(e.target)[0]} <code>${targetText(e.target)[1]}</code>`],
       ['Timeout', e.deliveryTimeout && exactText(e.deliveryTimeout)]]} /></section>
     ${e.output && html`<h2>Output</h2><${TextBox} text=${shownBytes(e.output)} label="Output" />`}
@@ -86,7 +86,7 @@ async function runEvent(name, signal) {
     pageToken = page.nextPageToken;
     if (!pageToken) break;
   }
-  throw { status: 404, message: 'The event has not ended and waits for no retry, so the run does not list it.' };
+  throw { status: 404, message: 'The event has not ended and waits neither for a retry nor for a target that is down, so the run does not list it.' };
 }
 
 /** @param {{tenant: string}} props */

@@ -42,7 +42,7 @@ export function Run({ tenant, id, occurrence, query }) {
       ${mine.map((operation) => html`<${OperationProgress} key=${operation.name} name=${operation.name} onEnd=${changed} />`)}</section>
     <h2>Events</h2>
     <div class="tabs" role="group" aria-label="Outcome">${totals.filter(([kind, , number]) => kind === '' || Number(number) || kind === outcome).map(([kind, title, number]) => html`<button key=${kind} aria-pressed=${outcome === kind ? 'true' : 'false'} onClick=${() => setQuery({ outcome: String(kind), at: '' })}>${title} <span class="muted">${count(number)}</span></button>`)}</div>
-    ${run.state === 'ACTIVE' && html`<p class="muted">Listed are events that have ended or wait for a retry.</p>`}
+    ${run.state === 'ACTIVE' && html`<p class="muted">Listed are events that have ended or wait for a retry, and the only event of a run if its target is down.</p>`}
     <${List} path=${`/v1/${name}/events`} field="events" query=${{ filter: outcome && `outcome=${outcome}` }} columns=${columns} caption="Events of the run" noun="events" every=${3000} refreshKey=${turn}
       empty=${run.state === 'UPCOMING' ? 'It is not due yet.' : run.state === 'ACTIVE' ? 'No event has ended yet. Events that wait or are being sent are not listed.' : 'No event matches.'} />`;
 }

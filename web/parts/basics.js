@@ -17,10 +17,10 @@ export function Failure({ error, retry, whole }) {
 const TONES = {
   ENABLED: 'good', COMPLETED: 'good', SUCCEEDED: 'good', ACTIVE: 'busy', CLOSED: 'good', ACCEPTED: 'good', OK: 'good',
   IN_PROGRESS: 'busy', RUNNING: 'busy', SCHEDULED: 'idle', UPCOMING: 'idle', PENDING: 'idle', FINISHED: 'idle', NOT_DELIVERED: 'idle', SKIPPED: 'idle', CANCELLED: 'idle', EXPIRED: 'warn',
-  PAUSED: 'warn', HALF_OPEN: 'warn', FAILED: 'bad', PERMANENTLY_FAILED: 'bad', OPEN: 'bad', REJECTED: 'bad', UNKNOWN: 'warn', SUSPENDED: 'warn', REVOKED: 'idle', EXPIRED_KEY: 'idle',
+  PAUSED: 'warn', TARGET_DOWN: 'warn', HALF_OPEN: 'warn', FAILED: 'bad', PERMANENTLY_FAILED: 'bad', OPEN: 'bad', REJECTED: 'bad', UNKNOWN: 'warn', SUSPENDED: 'warn', REVOKED: 'idle', EXPIRED_KEY: 'idle',
 };
 /** @type {Record<string, string>} */
-const LABELS = { FAILED: 'Failed, will be retried', CLOSED: 'Works', OPEN: 'Down', HALF_OPEN: 'Probing' };
+const LABELS = { FAILED: 'Failed, will be retried', TARGET_DOWN: 'Waits, target is down', CLOSED: 'Works', OPEN: 'Down', HALF_OPEN: 'Probing' };
 /** A state as a word with a colour. @param {{state?: string, label?: string, tone?: string, final?: boolean}} props */
 export function Badge({ state = '', label, tone, final }) {
   const text = label ?? (final ? words(state) : LABELS[state] ?? words(state));

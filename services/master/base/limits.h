@@ -67,6 +67,8 @@ inline constexpr size_t kListBytesMax = 32 << 20;
 // Outcomes that ListEvents sorts together by their end. A page that continues among them reads them
 // again, at most kListExaminedMax, because there may be more by then.
 inline constexpr size_t kListSortedMax = 5'000;
+// Handlers of one target that are read to say whether it is down.
+inline constexpr size_t kTargetHandlersMax = 1'000;
 // Claims of one shard that ListEvents reads: beyond it events that are sent may show as PENDING.
 inline constexpr size_t kListClaimRowsMax = 50'000;
 // Bounds on when a schedule fires.

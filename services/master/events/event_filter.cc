@@ -79,6 +79,11 @@ v1::Event ShowWaitingEvent(const std::string& name, const storage::v1::EventReco
   return event;
 }
 
+void ShowNextAttempt(absl::Time due_time, absl::Time now, v1::Event& event) {
+  if (event.state() == v1::PENDING && due_time > now)
+    SetTimestamp(ToMicros(due_time), *event.mutable_next_attempt_time());
+}
+
 v1::Event ShowEndedEvent(const std::string& name, const storage::v1::DoneRecord& done,
                          uint64_t position) {
   v1::Event event;

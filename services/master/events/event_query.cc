@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
+#include "common/records/row_judge.h"
 #include "common/status/errors.h"
 #include "common/storage/event_table.h"
 #include "common/storage/waiting_table.h"
@@ -23,6 +24,7 @@
 #include "services/master/requests/merged_scan.h"
 #include "services/master/requests/range_reader.h"
 #include "services/master/requests/resource_name.h"
+#include "services/master/target_states/target_service.h"
 
 namespace escapement::master {
 
@@ -173,8 +175,29 @@ class PendingListing : public std::enable_shared_from_this<PendingListing> {
         },
         [self = shared_from_this(), end](absl::Status status) {
           if (!status.ok()) return self->done_(std::move(status));
-          self->ShowUntil(end);
+          self->ReadTargets(end);
         });
+  }
+
+  // Reads which targets are down of those for which events wait although they are due.
+  void ReadTargets(size_t end) {
+    now_ = context_.client.NowLow();
+    std::set<std::string> keys;
+    for (size_t i = next_candidate_; i < end; ++i) {
+      const Candidate& candidate = candidates_[i];
+      const auto& definition = definitions_[candidate.row.definition_hash()];
+      if (candidate.decoded.due_time > now_ || claimed_.contains(candidate.key) ||
+          !definition.has_value())
+        continue;
+      std::string key = TargetKeyOf(definition->delivery().target());
+      if (targets_read_.insert(key).second) keys.insert(std::move(key));
+    }
+    ReadDownTargets(context_, query_.tenant, std::move(keys),
+                    [self = shared_from_this(), end](absl::StatusOr<DownTargets> down) {
+                      if (!down.ok()) return self->done_(down.status());
+                      self->down_.merge(*std::move(down));
+                      self->ShowUntil(end);
+                    });
   }
 
   void ShowUntil(size_t end) {
@@ -212,6 +235,10 @@ class PendingListing : public std::enable_shared_from_this<PendingListing> {
     v1::Event event = ShowWaitingEvent(name, candidate.row, running ? v1::RUNNING : v1::PENDING,
                                        definition.has_value() ? &*definition : nullptr);
     if (candidate.decoded.lane <= kPriorityMax) event.set_priority(candidate.decoded.lane);
+    ShowNextAttempt(candidate.decoded.due_time, now_, event);
+    if (down_.empty() || event.has_next_attempt_time() || !definition.has_value()) return event;
+    const auto down = down_.find(TargetKeyOf(definition->delivery().target()));
+    if (down != down_.end()) ShowTargetDown(down->second, now_, event);
     return event;
   }
 
@@ -227,6 +254,9 @@ class PendingListing : public std::enable_shared_from_this<PendingListing> {
   absl::flat_hash_map<std::string, std::optional<storage::v1::DefinitionRecord>> definitions_;
   std::set<uint16_t> claims_read_;            // shards
   absl::flat_hash_set<std::string> claimed_;  // keys of rows
+  std::set<std::string> targets_read_;        // keys
+  DownTargets down_;                          // of these
+  absl::Time now_;                            // when the targets were read
   absl::flat_hash_set<std::string> listed_;   // names on this page
   size_t examined_ = 0;
   size_t bytes_ = 0;

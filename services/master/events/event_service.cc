@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "common/auth/audit_log.h"
 #include "common/base/check.h"
+#include "common/records/row_judge.h"
 #include "common/status/errors.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
@@ -18,6 +19,7 @@
 #include "services/master/requests/range_reader.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
+#include "services/master/target_states/target_service.h"
 
 namespace escapement::master {
 namespace {
@@ -130,18 +132,30 @@ void EventService::GetEvent(v1::GetEventRequest request, Done<v1::Event> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   absl::StatusOr<EventName> name = ParseEventName(request.name(), "name");
   if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
-  LookUpEvent(context_, *name, ReadClaims::kIfDue,
-              [name = request.name(),
-               done = std::move(done)](absl::StatusOr<EventSighting> sighting) mutable {
-                if (!sighting.ok()) return done(StoreFailed(sighting.status()));
-                if (sighting->done.has_value()) return done(ShowEndedEvent(name, *sighting->done));
-                if (!sighting->row.has_value()) return done(NotFound(name));
-                v1::Event event = ShowWaitingEvent(
-                    name, *sighting->row, sighting->claimed ? v1::RUNNING : v1::PENDING,
-                    sighting->definition.has_value() ? &*sighting->definition : nullptr);
-                if (sighting->key.lane <= kPriorityMax) event.set_priority(sighting->key.lane);
-                done(std::move(event));
-              });
+  LookUpEvent(
+      context_, *name, ReadClaims::kIfDue,
+      [this, tenant = name->tenant, name = request.name(),
+       done = std::move(done)](absl::StatusOr<EventSighting> sighting) mutable {
+        if (!sighting.ok()) return done(StoreFailed(sighting.status()));
+        if (sighting->done.has_value()) return done(ShowEndedEvent(name, *sighting->done));
+        if (!sighting->row.has_value()) return done(NotFound(name));
+        v1::Event event =
+            ShowWaitingEvent(name, *sighting->row, sighting->claimed ? v1::RUNNING : v1::PENDING,
+                             sighting->definition.has_value() ? &*sighting->definition : nullptr);
+        if (sighting->key.lane <= kPriorityMax) event.set_priority(sighting->key.lane);
+        const absl::Time now = context_.client.NowLow();
+        ShowNextAttempt(sighting->key.due_time, now, event);
+        if (event.state() != v1::PENDING || event.has_next_attempt_time() ||
+            !sighting->definition.has_value())
+          return done(std::move(event));
+        ReadDownTargets(context_, tenant, {TargetKeyOf(sighting->definition->delivery().target())},
+                        [event = std::move(event), now,
+                         done = std::move(done)](absl::StatusOr<DownTargets> down) mutable {
+                          if (!down.ok()) return done(down.status());
+                          if (!down->empty()) ShowTargetDown(down->begin()->second, now, event);
+                          done(std::move(event));
+                        });
+      });
 }
 
 void EventService::ListEvents(v1::ListEventsRequest request, Done<v1::ListEventsResponse> done) {

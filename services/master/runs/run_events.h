@@ -1,7 +1,8 @@
 // Lists the events of a run of many events by index: ended events, events that wait for another
 // attempt and, in throttled runs, events that hold a token.
 //
-// Not listed: events that wait for their first attempt, claimed events of runs without a throttle,
+// Not listed: events that wait for their first attempt (RunService lists the only event of a run
+// if its target is down), claimed events of runs without a throttle,
 // and events that throttled_events.h does not see.
 //
 // It reads shard by shard; each shard holds a contiguous slice. First it reads the run's retries

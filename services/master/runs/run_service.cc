@@ -9,9 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
+#include "common/records/row_judge.h"
 #include "common/status/errors.h"
 #include "common/storage/event_id.h"
 #include "common/storage/run_table.h"
+#include "common/storage/schedule_table.h"
 #include "services/master/base/errors.h"
 #include "services/master/codec/delivery_codec.h"
 #include "services/master/requests/range_reader.h"
@@ -21,6 +23,7 @@
 #include "services/master/runs/run_listing.h"
 #include "services/master/runs/single_event.h"
 #include "services/master/schedules/schedule_reader.h"
+#include "services/master/target_states/target_service.h"
 
 namespace escapement::master {
 
@@ -56,6 +59,40 @@ v1::ListRunEventsResponse ListSingle(const RunName& name, const Uid& uid, const 
     *response.add_events() = ShowWaitingRunEvent(name, identity, 0, *single.row, single.state);
   }
   return response;
+}
+
+// The same, also if the event has not been sent yet because its target is down.
+void AnswerSingle(MasterContext& context, const RunName& name, const Uid& uid, SingleEvent single,
+                  std::optional<v1::Outcome> outcome, Done<v1::ListRunEventsResponse> done) {
+  v1::ListRunEventsResponse response = ListSingle(name, uid, single, outcome);
+  const absl::Time now = context.client.NowLow();
+  if (response.events_size() > 0 || outcome.has_value() || !single.row.has_value() ||
+      single.parked || FromMicros(single.row->launch_time_micros()) > now)
+    return done(std::move(response));
+  const RunIdentity identity(name.schedule.tenant, uid, name.occurrence);
+  v1::Event event = ShowWaitingRunEvent(name, identity, 0, *single.row, single.state);
+  context.client.MultiGet(
+      {{kv::ColumnFamily::kDefinitions, DefinitionKey(uid, single.row->version())}},
+      context.executor,
+      [&context, tenant = name.schedule.tenant, event = std::move(event), now,
+       done = std::move(done)](absl::StatusOr<kv::GetResult> result) mutable {
+        if (!result.ok()) return done(StoreFailed(result.status()));
+        if (!result->values[0].has_value()) return done(v1::ListRunEventsResponse());
+        storage::v1::DefinitionRecord definition;
+        if (!definition.ParseFromString(*result->values[0]))
+          return done(BrokenRecord("a definition"));
+        ReadDownTargets(context, tenant, {TargetKeyOf(definition.delivery().target())},
+                        [event = std::move(event), now,
+                         done = std::move(done)](absl::StatusOr<DownTargets> down) mutable {
+                          if (!down.ok()) return done(down.status());
+                          v1::ListRunEventsResponse response;
+                          if (!down->empty()) {
+                            ShowTargetDown(down->begin()->second, now, event);
+                            *response.add_events() = std::move(event);
+                          }
+                          done(std::move(response));
+                        });
+      });
 }
 
 v1::ListRunEventsResponse ListPage(absl::string_view list, RunEventsPage page) {
@@ -168,14 +205,15 @@ void RunService::ListRunEvents(v1::ListRunEventsRequest request,
             if (single.done.has_value() && single.done->run_skipped())
               return done(ListPage(list, SkippedEvents(query, *single.done)));
             if (!run->record.has_value())
-              return done(ListSingle(query.name, uid, single, query.outcome));
+              return AnswerSingle(context_, query.name, uid, std::move(run->single), query.outcome,
+                                  std::move(done));
             query.run = *std::move(run->record);
             if (query.run.event_count() <= 1) {
               // Its event is where that of a run without a record would be.
-              auto on_found = [name = query.name, uid, outcome = query.outcome,
+              auto on_found = [this, name = query.name, uid, outcome = query.outcome,
                                done = std::move(done)](absl::StatusOr<SingleEvent> single) mutable {
                 if (!single.ok()) return done(single.status());
-                done(ListSingle(name, uid, *single, outcome));
+                AnswerSingle(context_, name, uid, *std::move(single), outcome, std::move(done));
               };
               return FindSingleEvent(context_, std::move(query.source), query.name.occurrence,
                                      std::move(on_found));

@@ -114,8 +114,11 @@ class Search : public std::enable_shared_from_this<Search> {
         return done_(BrokenRecord("a Done record"));
       return done_(std::move(found));
     }
-    for (const std::optional<std::string>& value : result->values) {
-      if (value.has_value()) return FoundRow(*value, v1::PENDING);
+    for (size_t i = done_keys_; i < result->values.size(); ++i) {
+      const std::optional<std::string>& value = result->values[i];
+      // Each key of a queue is followed by the one that the row has while it is parked.
+      if (value.has_value())
+        return FoundRow(*value, v1::PENDING, /*parked=*/(i - done_keys_) % 2 == 1);
     }
     if (++rounds_ > 2) return done_(SingleEvent());
     ThrottledQuery query;
@@ -141,9 +144,10 @@ class Search : public std::enable_shared_from_this<Search> {
     Scan(ColumnFamily::kInflight, InflightShardBegin(shard_), InflightShardEnd(shard_));
   }
 
-  void FoundRow(const std::string& bytes, v1::EventState state) {
+  void FoundRow(const std::string& bytes, v1::EventState state, bool parked = false) {
     SingleEvent found;
     found.state = state;
+    found.parked = parked;
     if (!found.row.emplace().ParseFromString(bytes)) return done_(BrokenRecord("an event"));
     done_(std::move(found));
   }

@@ -112,6 +112,56 @@ TargetStatus ShowTarget(const std::string& tenant, const Uid& target,
   return status;
 }
 
+void ReadDownTargets(MasterContext& context, const std::string& tenant,
+                     std::set<std::string> target_keys,
+                     absl::AnyInvocable<void(absl::StatusOr<DownTargets>)> done) {
+  if (target_keys.empty()) return done(DownTargets());
+  std::vector<KeyRange> ranges;
+  for (const std::string& key : target_keys) {
+    const std::string prefix = TargetRowPrefix(tenant, TargetIdOf(key));
+    ranges.push_back({kv::ColumnFamily::kTargetStates, prefix, PrefixEnd(prefix)});
+  }
+  auto rows = std::make_shared<std::map<Uid, std::vector<HandlerRow>>>();
+  ReadRanges(
+      context, std::move(ranges), kTargetHandlersMax,
+      [rows, oldest = ToMicros(context.client.NowLow() - kTargetRowValidFor)](
+          const KeyRange&, kv::Entry& entry) -> absl::StatusOr<bool> {
+        const std::optional<TargetRowName> name = DecodeTargetRowKey(entry.key);
+        HandlerRow row;
+        if (!name.has_value() || !row.record.ParseFromString(entry.value))
+          return BrokenRecord("the state of a target");
+        // Its handler is dead.
+        if (row.record.state().update_time_micros() < oldest) return true;
+        row.handler = name->handler;
+        (*rows)[name->target].push_back(std::move(row));
+        return true;
+      },
+      [rows, tenant, target_keys = std::move(target_keys),
+       done = std::move(done)](absl::Status status) mutable {
+        if (!status.ok()) return done(std::move(status));
+        DownTargets down;
+        for (const std::string& key : target_keys) {
+          const auto found = rows->find(TargetIdOf(key));
+          if (found == rows->end()) continue;
+          v1::TargetStatus target = ShowTarget(tenant, found->first, found->second);
+          if (target.has_down_since_time()) down.emplace(key, std::move(target));
+        }
+        done(std::move(down));
+      });
+}
+
+void ShowTargetDown(const v1::TargetStatus& target, absl::Time now, v1::Event& event) {
+  if (event.state() != v1::PENDING) return;
+  if (event.status() == v1::Event::SCHEDULED) {
+    event.set_status(v1::Event::TARGET_DOWN);
+    event.set_reason(target.last_error().empty()
+                         ? "target is down"
+                         : absl::StrCat("target is down: ", target.last_error()));
+  }
+  const int64_t probe = TimestampMicros(target.next_probe_time()).value_or(0);
+  if (FromMicros(probe) > now) SetTimestamp(probe, *event.mutable_next_attempt_time());
+}
+
 namespace {
 
 constexpr uint32_t kRowsAtOnce = 1000;

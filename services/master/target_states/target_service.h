@@ -7,13 +7,17 @@
 #ifndef SERVICES_MASTER_TARGET_STATES_TARGET_SERVICE_H_
 #define SERVICES_MASTER_TARGET_STATES_TARGET_SERVICE_H_
 
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/base/uid.h"
 #include "escapement/storage/v1/target_records.pb.h"
+#include "escapement/v1/resources.pb.h"
 #include "escapement/v1/target_service.pb.h"
 #include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
@@ -30,6 +34,18 @@ struct HandlerRow {
 // `rows` is not empty, and in the order of the handlers.
 v1::TargetStatus ShowTarget(const std::string& tenant, const Uid& target,
                             const std::vector<HandlerRow>& rows);
+
+// ReadDownTargets: those of the targets with these keys (TargetKeyOf) that a handler sees down, by
+// their keys. Handlers tell it at most two seconds later, and only of targets to which they have
+// sent an event of the tenant lately.
+
+using DownTargets = std::map<std::string, v1::TargetStatus>;
+void ReadDownTargets(MasterContext& context, const std::string& tenant,
+                     std::set<std::string> target_keys,
+                     absl::AnyInvocable<void(absl::StatusOr<DownTargets>)> done);
+
+// Shows that a PENDING event, which is due, waits for this target.
+void ShowTargetDown(const v1::TargetStatus& target, absl::Time now, v1::Event& event);
 
 // TargetService: shows the rows that handlers write about their targets (target_states), and writes
 // the rows that reset them.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
+#include "common/storage/event_table.h"
 #include "common/storage/name_tables.h"
 #include "escapement/storage/v1/target_records.pb.h"
 #include "gtest/gtest.h"
@@ -62,6 +63,16 @@ class TargetServiceTest : public testing::Test {
     return targets;
   }
 
+  // A row of a target that is down and was just probed; its next probe is in 7 s.
+  storage::v1::TargetRowRecord DownRow(const std::string& key) {
+    storage::v1::TargetRowRecord row = Row(key, TargetStateRecord::OPEN);
+    row.set_down_since_micros(ToMicros(world_.Now()) - 50'000'000);
+    row.mutable_state()->set_open_until_micros(ToMicros(world_.Now() + absl::Seconds(7)));
+    row.mutable_state()->set_last_error("connection refused");
+    row.mutable_state()->set_last_error_time_micros(ToMicros(world_.Now()));
+    return row;
+  }
+
   MasterWorld world_;
 };
 
@@ -111,6 +122,96 @@ TEST_F(TargetServiceTest, HandlersAreSummed) {
   EXPECT_FALSE(target->handlers(1).has_next_probe_time());
   Put("default", kEndpoint, "handler-3", Row(kEndpoint, TargetStateRecord::OPEN));
   EXPECT_EQ(Get(NameOf("default", kEndpoint))->state(), TargetStatus::OPEN);
+}
+
+// What GetEvent and ListEvents say of an event.
+std::string Said(const v1::Event& event) {
+  return absl::StrCat(v1::Event::Status_Name(event.status()), " ", event.reason());
+}
+
+TEST_F(TargetServiceTest, EventAtATargetThatIsDownSaysSo) {
+  v1::CreateEventRequest create = ValidEvent(world_.Now() - absl::Seconds(1), "due");
+  create.mutable_event()->mutable_target()->mutable_http()->set_uri("https://a.example/hook");
+  ASSERT_TRUE(world_.Call(&EventApi::CreateEvent, create).ok());
+  create.set_event_id("later");
+  const absl::Time later = world_.Now() + absl::Hours(1);
+  SetTimestamp(ToMicros(later), *create.mutable_event()->mutable_due_time());
+  ASSERT_TRUE(world_.Call(&EventApi::CreateEvent, create).ok());
+  const auto get = [&](const std::string& id) {
+    v1::GetEventRequest request;
+    request.set_name("tenants/default/events/" + id);
+    const auto event = world_.Call(&EventApi::GetEvent, request);
+    EXPECT_TRUE(event.ok()) << event.status();
+    return event.value_or(v1::Event());
+  };
+  const auto listed = [&] {
+    v1::ListEventsRequest request;
+    request.set_parent("tenants/default");
+    const auto page = world_.Call(&EventApi::ListEvents, request);
+    EXPECT_TRUE(page.ok()) << page.status();
+    EXPECT_EQ(page->events_size(), 2);
+    return page->events_size() == 2 ? page->events(0) : v1::Event();
+  };
+  EXPECT_EQ(Said(get("due")), "SCHEDULED ");
+  EXPECT_FALSE(get("due").has_next_attempt_time());  // at any moment
+  EXPECT_EQ(get("later").next_attempt_time().seconds(), absl::ToUnixSeconds(later));
+
+  storage::v1::TargetRowRecord row = DownRow(kEndpoint);
+  Put("default", kEndpoint, "h", row);
+  for (const v1::Event& event : {get("due"), listed()}) {
+    EXPECT_EQ(event.name(), "tenants/default/events/due");
+    EXPECT_EQ(Said(event), "TARGET_DOWN target is down: connection refused");
+    EXPECT_EQ(event.state(), v1::PENDING);
+    EXPECT_EQ(TimestampMicros(event.next_attempt_time()), row.state().open_until_micros());
+  }
+  EXPECT_EQ(Said(get("later")), "SCHEDULED ");
+  EXPECT_EQ(get("later").next_attempt_time().seconds(), absl::ToUnixSeconds(later));
+
+  // An event that has failed keeps its own error.
+  for (const auto& [key, record] : world_.Events()) {
+    if (key.due_time > world_.Now()) continue;
+    storage::v1::EventRecord tried = record;
+    tried.set_attempts(2);
+    tried.set_last_error("HTTP 503");
+    world_.Put(kv::ColumnFamily::kEvents, EncodeEventKey(key), tried.SerializeAsString());
+  }
+  for (const v1::Event& event : {get("due"), listed()}) {
+    EXPECT_EQ(Said(event), "FAILED HTTP 503");
+    EXPECT_EQ(TimestampMicros(event.next_attempt_time()), row.state().open_until_micros());
+  }
+  // The target is back, its handler is dead, or it is down for another tenant.
+  Put("default", kEndpoint, "h", Row(kEndpoint, TargetStateRecord::CLOSED));
+  Put("acme", kEndpoint, "h", row);
+  EXPECT_FALSE(get("due").has_next_attempt_time());
+  row.mutable_state()->set_update_time_micros(ToMicros(world_.Now() - absl::Minutes(10)));
+  Put("default", kEndpoint, "h", row);
+  EXPECT_FALSE(get("due").has_next_attempt_time());
+  EXPECT_FALSE(listed().has_next_attempt_time());
+}
+
+TEST_F(TargetServiceTest, OnlyEventOfARunSaysThatItsTargetIsDown) {
+  v1::CreateScheduleRequest create = ValidSchedule("s", "0 0 1 1 *");
+  create.mutable_schedule()->mutable_target()->mutable_http()->set_uri("https://a.example/hook");
+  ASSERT_TRUE(world_.Call(&ScheduleApi::CreateSchedule, create).ok());
+  v1::TriggerScheduleRequest trigger;
+  trigger.set_name("tenants/default/schedules/s");
+  const auto run = world_.Call(&ScheduleApi::TriggerSchedule, trigger);
+  ASSERT_TRUE(run.ok()) << run.status();
+  world_.runtime.AdvanceBy(absl::Seconds(1));
+  v1::ListRunEventsRequest list;
+  list.set_parent(run->name());
+  auto events = world_.Call(&RunApi::ListRunEvents, list);
+  ASSERT_TRUE(events.ok()) << events.status();
+  EXPECT_EQ(events->events_size(), 0);
+  const storage::v1::TargetRowRecord row = DownRow(kEndpoint);
+  Put("default", kEndpoint, "h", row);
+  events = world_.Call(&RunApi::ListRunEvents, list);
+  ASSERT_TRUE(events.ok()) << events.status();
+  ASSERT_EQ(events->events_size(), 1);
+  EXPECT_EQ(events->events(0).name(), run->name() + "/events/0");
+  EXPECT_EQ(Said(events->events(0)), "TARGET_DOWN target is down: connection refused");
+  EXPECT_EQ(TimestampMicros(events->events(0).next_attempt_time()),
+            row.state().open_until_micros());
 }
 
 TEST_F(TargetServiceTest, TenantsSeeOnlyTheirOwnTargets) {

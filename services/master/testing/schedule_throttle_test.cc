@@ -234,7 +234,7 @@ TEST(ScheduleThrottle, PolicyOfARateAloneNeedsNothingFromTheConsumer) {
   made = bench.fixture.Call(&ScheduleApi::CreateSchedule, request);
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_EQ(made->completion(), v1::ON_RELEASE);
-  // What was said stays when something else changes.
+  // A completion that was set stays when something else changes.
   v1::UpdateScheduleRequest update;
   update.mutable_schedule()->set_name("tenants/default/schedules/said");
   update.mutable_schedule()->set_display_name("D");

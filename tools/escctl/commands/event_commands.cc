@@ -64,6 +64,10 @@ void PrintOrFail(Session& session, const grpc::Status& status, const v1::Event& 
   if (session.format() != OutputFormat::kTable)
     return session.Print(FormatMessage(event, session.format()));
   session.Print(FormatTable(EventHeader(), {EventRow(event)}));
+  if (!event.reason().empty()) session.Print(absl::StrCat("REASON  ", event.reason(), "\n"));
+  if (event.has_next_attempt_time())
+    session.Print(
+        absl::StrCat("NEXT ATTEMPT  ", TimeUtil::ToString(event.next_attempt_time()), "\n"));
   if (event.recent_attempts().empty()) return;
   std::vector<Row> attempts;
   for (const v1::Attempt& attempt : event.recent_attempts())
