@@ -303,6 +303,14 @@ test('a run is cancelled from the list, after the page has said how many events'
   page.check();
 });
 
+test('a policy whose tokens never come back says so', { timeout: 60000 }, async () => {
+  await platform.api('POST', '/tenants/default/policies?policyId=forgotten', { maxConcurrent: '1', holdTimeout: '1s' });
+  await platform.schedule('forgetful', { cron: '0 0 1 1 *', policy: 'forgotten', target: { http: { uri: `${receiver.url}/ok` } } });
+  await platform.run('forgetful');
+  await open('policies/forgotten');
+  await main().getByText('No token was ever given back').waitFor();
+});
+
 test('a policy is made, changed, paused and resumed; a token is released', { timeout: 60000 }, async () => {
   await open('policies/gentle');
   await page.getByRole('button', { name: /^Release the token/ }).first().click();

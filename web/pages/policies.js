@@ -69,6 +69,7 @@ export function Policy({ tenant, id }) {
   return html`<${Head} title=${id} above=${html`<${Link} to=${address(tenant, ['policies'])}>Policies<//>`} note=${p.displayName}>
       ${can('OPERATOR') && (p.state === 'PAUSED' ? html`<button onClick=${resume}>Resume</button>` : html`<button onClick=${pause}>Pause</button>`)}
       ${can('EDITOR') && html`<${Link} class="button" to=${address(tenant, ['policies', id, 'edit'])}>Edit<//><button class="danger" onClick=${remove}>Delete</button>`}<//>
+    ${u.neverGivenBack && html`<p class="note">No token was ever given back, although hold times have ended. Let the consumer give tokens back, or let the schedules of this policy hold them only until the consumer has accepted an event.</p>`}
     <div class="columns"><section class="card"><h2>Now</h2>${limit > 0 && html`<${Progress} value=${Number(u.heldCount ?? 0)} max=${limit} label="Tokens held" />`}
       <${Facts} items=${[['State', html`<${Badge} state=${p.state} /> ${p.pauseReason}`], ['Held', `${count(u.heldCount)}${limit ? ` of ${count(limit)}` : ''}`], ['Waiting', `${count(u.waitingCount)}${u.waitingTruncated ? ' or more' : ''}`],
         ['Longest waiting since', u.oldestWaiterTime && html`<${Time} value=${u.oldestWaiterTime} />`], ['Granted', `${(u.grantsPerSecond ?? 0).toFixed(1)} per second, ${count(u.grantedCount)} in all`],

@@ -34,6 +34,7 @@ void ShowCounts(const storage::v1::PolicyCountsRecord& counts, absl::Time now,
   usage.set_granted_count(static_cast<int64_t>(counts.granted()));
   usage.set_released_count(static_cast<int64_t>(counts.released()));
   usage.set_expired_count(static_cast<int64_t>(counts.expired()));
+  usage.set_never_given_back(counts.returns() == storage::v1::PolicyCountsRecord::HOLD_ENDED);
   if (now - FromMicros(counts.measure_time_micros()) > kUsageRatesValid) return;
   usage.set_grants_per_second(counts.grants_per_second());
   usage.set_releases_per_second(counts.releases_per_second());

@@ -133,6 +133,7 @@ TEST_F(PolicyUsageTest, CountsAreShownAndRatesOnlyWhileTheyAreFresh) {
   counts.set_granted(20);
   counts.set_released(13);
   counts.set_expired(2);
+  counts.set_returns(storage::v1::PolicyCountsRecord::HOLD_ENDED);
   counts.set_measure_time_micros(ToMicros(now_ - absl::Seconds(5)));
   counts.set_grants_per_second(3.5);
   counts.set_releases_per_second(1.5);
@@ -142,6 +143,7 @@ TEST_F(PolicyUsageTest, CountsAreShownAndRatesOnlyWhileTheyAreFresh) {
   EXPECT_EQ(usage.granted_count(), 20);
   EXPECT_EQ(usage.released_count(), 13);
   EXPECT_EQ(usage.expired_count(), 2);
+  EXPECT_TRUE(usage.never_given_back());
   EXPECT_EQ(usage.grants_per_second(), 3.5);
   EXPECT_EQ(usage.releases_per_second(), 1.5);
 

@@ -148,6 +148,8 @@ void GrantDraft::RequirePolicy(const PolicyState& policy) {
 void GrantDraft::Count(PolicyState& policy, const Grant& grant, uint64_t count,
                        const Round& round) {
   counted_.insert(policy.uid);
+  if (policy.counts.granted() == 0)
+    policy.counts.set_returns(storage::v1::PolicyCountsRecord::NONE);
   policy.counts.set_granted(policy.counts.granted() + count);
   policy.granted_rate.Add(count, round.micros);
   const std::string& part_key = grant.source->part_key;

@@ -103,6 +103,28 @@ bool TokenRelease::Apply(const Entry& entry) {
   return true;
 }
 
+// True if a consumer gives tokens back, by a call or by an answer that says the work is done.
+bool TokenRelease::GivesBack(const Entry& entry, const storage::v1::EventRecord& event) {
+  switch (entry.kind()) {
+    case GrantReportRecord::COMPLETED:
+    case GrantReportRecord::COMPLETION_FAILED:
+    case GrantReportRecord::COMPLETION_FAILED_FINALLY:
+    case GrantReportRecord::RELEASED:
+      return true;
+    case GrantReportRecord::SUCCEEDED:
+      return event.throttle().on_release();
+    default:
+      return false;
+  }
+}
+
+void TokenRelease::HoldEnded(PolicyState& policy, uint64_t events) {
+  policy.counts.set_expired(policy.counts.expired() + events);
+  state_.core.metrics.expired.Increment(events);
+  if (policy.counts.returns() == storage::v1::PolicyCountsRecord::NONE)
+    policy.counts.set_returns(storage::v1::PolicyCountsRecord::HOLD_ENDED);
+}
+
 bool TokenRelease::ApplyTo(PolicyState& policy, const Entry& entry) {
   switch (entry.kind()) {
     case GrantReportRecord::DELIVERED:
@@ -121,8 +143,10 @@ bool TokenRelease::ApplyTo(PolicyState& policy, const Entry& entry) {
   if (entry.kind() == GrantReportRecord::RETURNED &&
       ClaimedAgain(*policy.grants.Find(key), state_.core.options.send_within))
     return false;
+  const bool given_back = GivesBack(entry, policy.grants.Find(key)->source->event);
   const Released released = ReleaseTokens(policy, key, entry.first(), entry.count());
   if (released.events == 0) return false;
+  if (given_back) policy.counts.set_returns(storage::v1::PolicyCountsRecord::GIVEN_BACK);
   ReportedEnd end = ReportedEndOf(entry, round_.micros);
   switch (entry.kind()) {
     case GrantReportRecord::SUCCEEDED:
@@ -419,8 +443,7 @@ bool TokenRelease::Expire(PolicyState& policy, size_t grants_max) {
     if (policy.hold_on_expiry()) {
       const uint64_t overdue = policy.grants.MarkOverdue(key, round_.micros);
       if (overdue == 0) continue;
-      policy.counts.set_expired(policy.counts.expired() + overdue);
-      state_.core.metrics.expired.Increment(overdue);
+      HoldEnded(policy, overdue);
       Touch(policy, key);
       continue;
     }
@@ -433,8 +456,7 @@ bool TokenRelease::Expire(PolicyState& policy, size_t grants_max) {
     }
     for (const HeldRange& range : over) {
       const Released released = ReleaseTokens(policy, key, range.first, range.count);
-      policy.counts.set_expired(policy.counts.expired() + released.events);
-      state_.core.metrics.expired.Increment(released.events);
+      HoldEnded(policy, released.events);
       Failed(released, {.time_micros = round_.micros,
                         .reason = kHoldExpired,
                         .attempt = AttemptRecord::UNKNOWN});

@@ -56,6 +56,9 @@ class TokenRelease {
   // Frees the tokens of `count` events of a grant from index `first` on, as far as they are held.
   Released ReleaseTokens(PolicyState& policy, const GrantSet::Key& key, uint64_t first,
                          uint64_t count);
+  static bool GivesBack(const Entry& entry, const storage::v1::EventRecord& event);
+  // Counts hold times that have ended.
+  void HoldEnded(PolicyState& policy, uint64_t events);
   bool ApplyTo(PolicyState& policy, const Entry& entry);
   bool Deliver(PolicyState& policy, const Entry& entry);
   void NoteDelivered(const PolicyState& policy, const GrantSet::Key& key, uint64_t events);

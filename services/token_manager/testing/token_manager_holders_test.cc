@@ -26,6 +26,7 @@ TEST(TokenManagerHoldersTest, HoldersWhoseTimeIsOverAreReclaimedAndTheirEventsTr
   EXPECT_TRUE(world.Handle().empty());
   world.Advance(absl::Seconds(10));
   EXPECT_EQ(world.Counts(policy).expired(), 1);
+  EXPECT_EQ(world.Counts(policy).returns(), storage::v1::PolicyCountsRecord::HOLD_ENDED);
   // The old token is void; the event comes again with another one.
   EXPECT_FALSE(world.Complete("a", sent[0]));
   const auto again = world.Handle();
@@ -35,6 +36,28 @@ TEST(TokenManagerHoldersTest, HoldersWhoseTimeIsOverAreReclaimedAndTheirEventsTr
   world.Advance(kSettle);
   EXPECT_TRUE(world.Complete("a", again[0]));
   EXPECT_EQ(world.Done()[0].attempts(), 2);
+  EXPECT_EQ(world.Counts(policy).returns(), storage::v1::PolicyCountsRecord::GIVEN_BACK);
+}
+
+TEST(TokenManagerHoldersTest, HoldThatEndsAfterATokenCameBackIsNoSign) {
+  TokenWorld world;
+  const TokenWorld::Schedule schedule{.policy_id = "p"};
+  const Uid policy = world.PutPolicy("p", TokenWorld::Limits(1));
+  const Uid uid = world.AddSchedule("s", schedule);
+  world.AddRow(uid, schedule, {.due = world.now(), .count = 2});
+  world.Start("a");
+  world.Advance(kSettle);
+  auto sent = world.Handle();
+  ASSERT_EQ(sent.size(), 1);
+  EXPECT_EQ(world.Counts(policy).returns(), storage::v1::PolicyCountsRecord::NONE);
+  world.Advance(kSettle);
+  EXPECT_TRUE(world.Complete("a", sent[0]));
+  world.Advance(kSettle);
+  sent = world.Handle();
+  ASSERT_EQ(sent.size(), 1);
+  world.Advance(absl::Seconds(70));
+  EXPECT_EQ(world.Counts(policy).expired(), 1);
+  EXPECT_EQ(world.Counts(policy).returns(), storage::v1::PolicyCountsRecord::GIVEN_BACK);
 }
 
 // A shard is lost while a probe is out, and the probe's answer goes to the next owner. If the first
