@@ -50,6 +50,25 @@ TEST_P(Replicated, KeepsItsPromisesForTenMinutes) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Replicated, testing::Range<uint64_t>(1, kLastSeed + 1));
 
+// The log lacks acknowledged rows for a while, as after a restore from a backup. Replicas wait
+// until it has them again.
+class SetBackLog : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(SetBackLog, IsRefusedUntilItIsRepaired) {
+  ScenarioOptions options;
+  options.seed = GetParam();
+  options.cast = Cast::kReplicated;
+  options.length = absl::Minutes(4);
+  options.log_set_back = true;
+  const ScenarioResult result = RunScenario(options);
+  EXPECT_EQ(Report(options, result), "");
+  const auto set_back = result.faults.find("log set back");
+  ASSERT_NE(set_back, result.faults.end());
+  EXPECT_EQ(set_back->second, 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, SetBackLog, testing::Range<uint64_t>(1, 9));
+
 class NothingIsLeftOut : public testing::Environment {
  public:
   void TearDown() override {

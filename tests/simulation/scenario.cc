@@ -319,6 +319,7 @@ class Scenario {
     if (plan_.only_downtimes) options.faults = 0;
     options.downtimes = Draw(plan_.downtimes);
     options.replica_faults = Draw(plan_.replica_faults);
+    options.log_set_back = options_.log_set_back;
     faults_ =
         std::make_unique<FaultPlan>(world_,
                                     FaultPlan::Parts{*site_, store_, replicas_, std::move(services),
@@ -470,7 +471,8 @@ std::string Report(const ScenarioOptions& options, const ScenarioResult& result)
       LastsAsWished(options.cast)
           ? absl::StrCat(" --minutes=", absl::ToInt64Minutes(options.length))
           : "",
-      options.faults ? "" : " --nofaults", options.perturb ? "" : " --noperturb", " --trace\n");
+      options.faults ? "" : " --nofaults", options.perturb ? "" : " --noperturb",
+      options.log_set_back ? " --log_set_back" : "", " --trace\n");
   return report;
 }
 

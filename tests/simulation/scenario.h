@@ -37,7 +37,9 @@ struct ScenarioOptions {
   bool faults = true;                         // also a consumer that fails, hangs and answers late
   absl::Duration length = absl::Minutes(10);  // only for casts that last as wished
   bool perturb = false;                       // with perturbation points (common/runtime/perturb.h)
-  std::optional<WorkHabits> work = {};        // replaces the habits of the cast
+  // Only in kReplicated: the shared log is once set back to a backup, and repaired later.
+  bool log_set_back = false;
+  std::optional<WorkHabits> work = {};  // replaces the habits of the cast
   // These plant a fault in the platform. They wrap a service's way to the store, a handler's
   // transport, or a door of tokens. Each may be empty.
   std::function<std::unique_ptr<kv::KvStore>(kv::KvStore&, sim::SimProcess&)> decorate_store =

@@ -31,6 +31,8 @@ ABSL_FLAG(std::string, cast, "plain",
 ABSL_FLAG(int, minutes, 10,
           "how long a run of the casts `whole`, `mixed` and `replicated` lasts, in its own time");
 ABSL_FLAG(bool, faults, true, "plan faults (else a run in which nothing goes wrong)");
+ABSL_FLAG(bool, log_set_back, false,
+          "replicated: the log is once set back to a backup, and repaired later");
 ABSL_FLAG(bool, perturb, true, "with the perturbation points that the seed switches on");
 ABSL_FLAG(bool, covers, false, "fail if something that is named in coverage.h never happens");
 ABSL_FLAG(bool, trace, false, "print faults, receipts and other notes");
@@ -72,6 +74,7 @@ ScenarioOptions OptionsOf(uint64_t seed) {
   options.cast = *CastNamed(absl::GetFlag(FLAGS_cast));
   options.length = absl::Minutes(absl::GetFlag(FLAGS_minutes));
   options.perturb = absl::GetFlag(FLAGS_perturb);
+  options.log_set_back = absl::GetFlag(FLAGS_log_set_back);
   if (absl::GetFlag(FLAGS_trace)) options.tracer = PrintTrace;
   return options;
 }

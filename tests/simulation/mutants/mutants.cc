@@ -36,6 +36,7 @@ Catch Hunt(const Mutant& mutant, int seeds_max) {
   options.replica_mistakes = mutant.replica;
   options.length = mutant.length;
   options.perturb = mutant.perturb;
+  options.log_set_back = mutant.log_set_back;
   options.work = mutant.work;
   options.seed = mutant.first_seed;
   for (; caught.rule.empty() && caught.seeds < seeds_max; options.seed += mutant.seed_step) {

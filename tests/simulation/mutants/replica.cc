@@ -108,6 +108,20 @@ class AcknowledgesAtOnce final : public FaultyLog {
   }
 };
 
+// A replica takes an older log for one that has all acknowledged rows.
+class YieldsToOlderLog final : public FaultyLog {
+ public:
+  using FaultyLog::FaultyLog;
+  void Read(kv::ReadRequest request, Callback<kv::ReadResult> done) override {
+    // Only whoever asks for the row of an acknowledged commit reads so little.
+    if (request.rows_max != 1) return inner_.Read(request, std::move(done));
+    inner_.Read(request, [done = std::move(done)](absl::StatusOr<kv::ReadResult> result) {
+      if (absl::IsAborted(result.status())) return done(kv::ReadResult());
+      done(std::move(result));
+    });
+  }
+};
+
 // A trim removes all rows, also those behind the newest snapshot.
 ReplicaMistakes TrimsToTheEnd() {
   struct Trimmed {
@@ -141,8 +155,9 @@ ReplicaMistakes TrimsToTheEnd() {
 }
 
 Mutant Replicated(std::string name, std::string fault, std::vector<std::string> rules,
-                  ReplicaMistakes mistakes, uint64_t first_seed = 1) {
+                  ReplicaMistakes mistakes, uint64_t first_seed = 1, bool log_set_back = false) {
   Mutant mutant;
+  mutant.log_set_back = log_set_back;
   mutant.first_seed = first_seed;
   mutant.name = std::move(name);
   mutant.fault = std::move(fault);
@@ -174,6 +189,10 @@ std::vector<Mutant> ReplicaMutants() {
                  {"copy", "lost"}, {.tears_checkpoints = true}),
       Replicated("replica_trims_to_the_end", "a trim removes rows behind the newest snapshot",
                  {"copy", "lost", "answer"}, TrimsToTheEnd()),
+      Replicated("replica_yields_to_older_log",
+                 "a replica gives its copy up for a log that lacks acknowledged rows",
+                 {"log", "acknowledged", "lost"}, Planted<YieldsToOlderLog>(), /*first_seed=*/1,
+                 /*log_set_back=*/true),
   };
 }
 

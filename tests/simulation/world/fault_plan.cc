@@ -42,6 +42,10 @@ void FaultPlan::Schedule() {
     world_.After(random_.Between(options_.begin, options_.end), "fault",
                  [this] { replica_faults_->Draw(); });
   }
+  if (replica_faults_ != nullptr && options_.log_set_back) {
+    world_.After(options_.begin + (options_.end - options_.begin) / 4, "fault",
+                 [this] { replica_faults_->SetLogBack(); });
+  }
   // In turn: each step is undone before the next one.
   for (int i = 0; i < options_.clock_steps; ++i) {
     const absl::Duration each = (options_.end - options_.begin) / options_.clock_steps;

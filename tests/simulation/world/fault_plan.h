@@ -42,7 +42,8 @@ class FaultPlan {
     // Times in which a handler does not reach the store, longer than its leases, while its attempts
     // are slow.
     int cut_offs = 0;
-    int replica_faults = 0;  // ReplicaFaults, besides `faults`
+    int replica_faults = 0;     // ReplicaFaults, besides `faults`
+    bool log_set_back = false;  // once, see ReplicaFaults::SetLogBack
   };
   struct Parts {
     StoreSite& store;

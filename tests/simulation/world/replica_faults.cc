@@ -9,6 +9,10 @@ namespace {
 
 using kv::MemLogEngine;
 
+constexpr absl::Duration kBackupAge = absl::Seconds(4);
+// A replica that yields to the older log leads it within this time.
+constexpr absl::Duration kSetBackFor = absl::Seconds(12);
+
 }  // namespace
 
 ReplicaFaults::ReplicaFaults(sim::SimWorld& world, ReplicaSet& replicas, Tell tell)
@@ -28,7 +32,7 @@ ReplicaHost& ReplicaFaults::LeaderOrAny() {
 }
 
 void ReplicaFaults::Draw() {
-  if (healed_) return;
+  if (healed_ || whole_log_ != nullptr) return;
   switch (random_.Below(12)) {
     case 0:
     case 1:
@@ -145,18 +149,53 @@ void ReplicaFaults::LoseShownRows() {
   const absl::Duration committed = Lasting(absl::Milliseconds(100), absl::Milliseconds(900));
   const absl::Duration shown = committed + Lasting(absl::Milliseconds(60), absl::Seconds(1));
   world_.After(committed, "log restarts", [this] {
-    if (healed_) return;
+    if (healed_ || whole_log_ != nullptr) return;
     if (random_.Below(2) == 0) KillOne(LeaderOrAny());
     replicas_.engine().Crash();
   });
   world_.After(shown, "failover", [this] {
+    if (whole_log_ != nullptr) return;
     tell_("", "the log's standby takes over");
     replicas_.engine().Failover();
   });
 }
 
+void ReplicaFaults::SetLogBack() {
+  world_.After(kBackupAge, "set back",
+               [this, backup = std::make_shared<const kv::MemLogState>(
+                          replicas_.engine().replicated())] { TryToSetLogBack(backup); });
+}
+
+void ReplicaFaults::TryToSetLogBack(std::shared_ptr<const kv::MemLogState> backup) {
+  if (healed_) return;
+  // A copy that knows no more than the backup may follow it.
+  for (const auto& host : replicas_.hosts()) {
+    if (host->up() && host->proven_seq() > backup->state().last.seq) continue;
+    world_.After(absl::Seconds(1), "set back", [this, backup] { TryToSetLogBack(backup); });
+    return;
+  }
+  tell_("log set back", "all replicas end, and the log is set back to a backup");
+  MemLogEngine& engine = replicas_.engine();
+  for (const auto& host : replicas_.hosts()) {
+    ++killed_;
+    host->Kill();
+  }
+  whole_log_ = std::make_shared<const kv::MemLogState>(engine.replicated());
+  engine.Restore(*backup);
+  world_.After(absl::Milliseconds(100), "start", [this] { replicas_.StartAll(); });
+  world_.After(kSetBackFor, "repair", [this] { RepairLog(); });
+}
+
+void ReplicaFaults::RepairLog() {
+  if (whole_log_ == nullptr) return;
+  tell_("", "the log is repaired");
+  replicas_.engine().Restore(*whole_log_);
+  whole_log_ = nullptr;
+}
+
 void ReplicaFaults::Heal() {
   healed_ = true;
+  RepairLog();
   MemLogEngine& engine = replicas_.engine();
   engine.set_faults(kv::MemLogFaults());
   engine.ResumeReplication();

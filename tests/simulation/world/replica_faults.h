@@ -1,7 +1,7 @@
 // ReplicaFaults: what breaks in a replicated store. Replicas are killed, restart with or without
 // their folder, stand still and wake up as former leaders, and hand over. They lose the log. The
 // log's engine is slow, loses calls and answers, restarts, shows rows that a failover then loses,
-// and is away.
+// and is away. If asked for, it is once set back to a backup, and repaired later.
 //
 // Threads: the world's.
 
@@ -10,9 +10,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/kv/log/memory/mem_log_state.h"
 #include "common/sim/sim_random.h"
 #include "common/sim/sim_world.h"
 #include "tests/simulation/world/replica_set.h"
@@ -28,6 +30,10 @@ class ReplicaFaults {
 
   // Something breaks now, and is mended within seconds.
   void Draw();
+  // Sets the log back to what it is now, once each replica knows of later acknowledged rows: all
+  // replicas end, and find the older log when they start. Seconds later the log is repaired.
+  // Nothing else breaks in between. All of that in its time, before Heal.
+  void SetLogBack();
   // From now on nothing is broken.
   void Heal();
 
@@ -43,6 +49,8 @@ class ReplicaFaults {
   void Noise();
   void Outage();
   void LoseShownRows();
+  void TryToSetLogBack(std::shared_ptr<const kv::MemLogState> backup);
+  void RepairLog();
   absl::Duration Lasting(absl::Duration low, absl::Duration high) {
     return random_.Between(low, high);
   }
@@ -52,6 +60,7 @@ class ReplicaFaults {
   const Tell tell_;
   sim::SimRandom random_;
   bool healed_ = false;
+  std::shared_ptr<const kv::MemLogState> whole_log_;  // while it is set back; otherwise null
   int killed_ = 0;
 };
 

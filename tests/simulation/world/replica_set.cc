@@ -23,6 +23,12 @@ ReplicaHost::ReplicaHost(sim::SimWorld& world, kv::MemLogEngine& engine,
       options_(std::move(options)),
       endpoint_{name_, nullptr} {}
 
+uint64_t ReplicaHost::proven_seq() const {
+  const auto& meta = folder_->families[static_cast<size_t>(kv::ColumnFamily::kMeta)];
+  const auto found = meta.find(std::string(kv::kLogPlaceKey));
+  return found == meta.end() ? 0 : kv::DecodeLogPlace(found->second).value().proven.seq;
+}
+
 std::string ReplicaHost::LeaderAddress() const {
   if (loop_ == nullptr) return "";  // it ends
   const kv::ReplicaStatus status = loop_->status();

@@ -78,6 +78,8 @@ class ReplicaHost final : public Host {
 
   bool leads() const { return up() && copy_->store() != nullptr; }
   kv::ReplicaStatus status() const { return loop_->status(); }
+  // The last row that its copy on disk knows to have been acknowledged; 0: none.
+  uint64_t proven_seq() const;
   // How often its replicas have begun to serve.
   uint64_t terms() const { return terms_ + (up() ? copy_->terms() : 0); }
   uint64_t restored() const { return restored_ + (up() ? snapshots_->restored() : 0); }

@@ -1,6 +1,7 @@
 #include "common/kv/log/memory/mem_log_engine.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace escapement::kv {
 
@@ -160,9 +161,12 @@ void MemLogEngine::Crash() {
   shows_all_ = !unreplicated_.empty();
 }
 
-void MemLogEngine::Failover() {
+void MemLogEngine::Failover() { Restore(replicated_); }
+
+void MemLogEngine::Restore(MemLogState state) {
   BreakAll();
   unreplicated_.clear();
+  replicated_ = std::move(state);
   committed_ = replicated_;
   shows_all_ = false;
   replicating_ = true;

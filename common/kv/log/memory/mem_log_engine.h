@@ -6,6 +6,7 @@
 // - Crash(): the server starts again. It then shows what it had committed, replicated or not, and
 //   answers calls that change nothing by it.
 // - Failover(): the standby takes over, without what was not replicated.
+// - Restore(): it comes back with another state, as from a backup.
 // - Calls and answers are late or lost. With one of them the connection is lost, so the caller does
 //   not know what came of all calls under way.
 //
@@ -66,6 +67,7 @@ class MemLogEngine {
   void ResumeReplication();
   void Crash();
   void Failover();
+  void Restore(MemLogState state);
 
   // The replicated state: the truth for checkers.
   const MemLogState& replicated() const { return replicated_; }
