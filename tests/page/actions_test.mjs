@@ -303,14 +303,6 @@ test('a run is cancelled from the list, after the page has said how many events'
   page.check();
 });
 
-test('a policy whose tokens never come back says so', { timeout: 60000 }, async () => {
-  await platform.api('POST', '/tenants/default/policies?policyId=forgotten', { maxConcurrent: '1', holdTimeout: '1s' });
-  await platform.schedule('forgetful', { cron: '0 0 1 1 *', policy: 'forgotten', target: { http: { uri: `${receiver.url}/ok` } } });
-  await platform.run('forgetful');
-  await open('policies/forgotten');
-  await main().getByText('No token was ever given back').waitFor();
-});
-
 test('a policy is made, changed, paused and resumed; a token is released', { timeout: 60000 }, async () => {
   await open('policies/gentle');
   await page.getByRole('button', { name: /^Release the token/ }).first().click();
@@ -479,4 +471,12 @@ test('with the keyboard alone a schedule is made, found and run', { timeout: 600
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: /^Run of/ }).waitFor();
   page.check();
+});
+
+test('a policy whose tokens never come back says so', { timeout: 60000 }, async () => {
+  await platform.api('POST', '/tenants/default/policies?policyId=forgotten', { maxConcurrent: '1', holdTimeout: '1s' });
+  await platform.schedule('forgetful', { cron: '0 0 1 1 *', policy: 'forgotten', target: { http: { uri: `${receiver.url}/ok` } } });
+  await platform.run('forgetful');
+  await open('policies/forgotten');
+  await main().getByText('No token was ever given back').waitFor();
 });

@@ -255,7 +255,7 @@ class PendingListing : public std::enable_shared_from_this<PendingListing> {
   std::set<uint16_t> claims_read_;            // shards
   absl::flat_hash_set<std::string> claimed_;  // keys of rows
   std::set<std::string> targets_read_;        // keys
-  DownTargets down_;                          // of these
+  DownTargets down_;                          // those of targets_read_ that are down
   absl::Time now_;                            // when the targets were read
   absl::flat_hash_set<std::string> listed_;   // names on this page
   size_t examined_ = 0;

@@ -40,7 +40,7 @@ struct SingleEvent {
   std::optional<storage::v1::DoneRecord> done;
   std::optional<storage::v1::EventRecord> row;
   v1::EventState state = v1::EVENT_STATE_UNSPECIFIED;  // the row's state
-  bool parked = false;  // of FindSingleEvent: the row waits for a resume of its schedule
+  bool parked = false;  // FindSingleEvent only: the row waits for a resume of its schedule
 };
 
 // `source` is of the schedule's present definition.

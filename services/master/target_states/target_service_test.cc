@@ -124,7 +124,7 @@ TEST_F(TargetServiceTest, HandlersAreSummed) {
   EXPECT_EQ(Get(NameOf("default", kEndpoint))->state(), TargetStatus::OPEN);
 }
 
-// What GetEvent and ListEvents say of an event.
+// The status and reason of an event.
 std::string Said(const v1::Event& event) {
   return absl::StrCat(v1::Event::Status_Name(event.status()), " ", event.reason());
 }
