@@ -61,7 +61,7 @@ class Replication {
 
   kv::ReplicatedKvStore& store() { return *store_; }
 
-  // What this process knows, and the replicas' reports, if the log answers within 2 s.
+  // Answers what this process knows, and the replicas' reports, if the log answers within 2 s.
   void GetStatus(std::function<void(absl::StatusOr<v1::StoreReplication>)> done);
   // Gives the term up once another replica has reported, after this call, that it is ready to lead;
   // see StoreAdmin::HandOver.
@@ -80,7 +80,7 @@ class Replication {
   Replication(const Options& options, const kv::RocksKvStore::Options& rocks, Runtime& runtime);
   void ReadServerFacts();
   void OnServerFacts(const kv::PgServerFacts& facts) ABSL_LOCKS_EXCLUDED(mu_);
-  // What stands in this replica's way; empty if nothing does.
+  // Says why this replica cannot go on; empty if it can.
   std::string ProblemOf(const kv::ReplicaStatus& status) const;
   v1::StoreReplica ReportOf(const kv::ReplicaStatus& status) const;
   v1::StoreReplication StatusWith(
