@@ -356,7 +356,7 @@ TEST_F(RocksBatchLogTest, DiskThatOthersFillIsSeenWithinSeconds) {
   free_bytes_ = 999;
   clock_.Advance(absl::Seconds(2));
   AwaitWriter();
-  AwaitWriter();  // the writer has looked at the disk since it saw the first one
+  AwaitWriter();  // the writer has read the free space since it saw the first one
   EXPECT_FALSE(store_->info().accepting);
 }
 

@@ -153,7 +153,7 @@ class LeaderSearch {
   std::map<StoreAddress, std::string> last_answers_;  // dropped with the candidate
 };
 
-// What the processes of a store have said, one answer of each.
+// The answer of one process of a store about its status.
 struct StatusAnswer {
   StoreAddress from;
   absl::StatusOr<v1::StoreStatus> status;

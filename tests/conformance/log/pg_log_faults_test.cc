@@ -101,9 +101,9 @@ class PgLogFaults : public testing::Test {
       ASSERT_LT(absl::Now(), deadline) << "no connection waits for " << event;
     }
   }
-  void EndWriters(const std::string& how = "pg_terminate_backend") {
+  void EndWriters(const std::string& how = "pg_terminate_backend", const std::string& which = "") {
     server_.One(absl::StrCat("SELECT count(", how, "(pid)) FROM pg_stat_activity ",
-                             "WHERE application_name = '", rig_.writer(), "'"));
+                             "WHERE application_name = '", rig_.writer(), "'", which));
   }
   void SetSynchronousStandby(const std::string& name) {
     ASSERT_TRUE(
@@ -165,7 +165,8 @@ TEST_F(PgLogFaults, BackendEndedBeforeCommitLeavesNothing) {
                             rig_.store(), "'"));
   const auto append = rig_.StartAppend(0, request);
   AwaitBackend("transactionid");
-  EndWriters();
+  // Not the one that holds the lock, whose end would let the append go on before its own end.
+  EndWriters("pg_terminate_backend", " AND wait_event = 'transactionid'");
   EXPECT_EQ(rig_.Wait(append).outcome, Outcome::kUnknown);
   EXPECT_EQ(rig_.State(1).last, a.last);
   EXPECT_EQ(rig_.AppendSurely(0, request).outcome, Outcome::kAcknowledged);

@@ -53,7 +53,8 @@ PgRig::PgRig(const std::string& url, const std::string& store, const Options& op
                                            .before_connect = options.before_connect,
                                            .lock_timeout = options.lock_timeout,
                                            .statement_timeout = absl::Seconds(10),
-                                           .silence_max = options.silence_max});
+                                           .silence_max = options.silence_max,
+                                           .hosts_asked_every = options.hosts_asked_every});
     CHECK(log.ok()) << log.status().ToString();
     logs_.push_back(*std::move(log));
   }

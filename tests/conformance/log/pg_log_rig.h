@@ -25,6 +25,7 @@ class PgRig final : public LogRig {
     std::function<absl::Status()> before_connect = nullptr;
     absl::Duration lock_timeout = absl::Milliseconds(200);
     absl::Duration silence_max = absl::Seconds(10);
+    absl::Duration hosts_asked_every = absl::Seconds(5);
   };
   PgRig() : PgRig(TestPostgres().url(), NewStoreName(), {}) {}
   PgRig(const std::string& url, const std::string& store, const Options& options);

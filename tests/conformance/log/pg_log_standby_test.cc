@@ -4,6 +4,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/kv/log/pg/pg_connection.h"
 #include "common/kv/log/pg/pg_findings.h"
 #include "gtest/gtest.h"
@@ -94,7 +96,10 @@ TEST(PgLogStandby, ServerThatBecameReadOnlyIsLeftForTheOneThatAcceptsWrites) {
   const std::string both = absl::StrCat("postgresql:///test?user=test&host=", primary.folder(), ",",
                                         (*standby)->folder());
   PgRig rig(both, NewStoreName(), {});
+  // It only reads, from the one server.
+  PgRig reader(primary.url(), rig.store(), {.hosts_asked_every = absl::Milliseconds(50)});
   const LeadResult a = rig.Lead(0, "a");
+  EXPECT_EQ(reader.State(0).leader, a.term);
   const AppendRequest kept = Rows(a.term, a.last, {"kept"});
   ASSERT_EQ(rig.Append(0, kept).outcome, Outcome::kAcknowledged);
 
@@ -111,6 +116,10 @@ TEST(PgLogStandby, ServerThatBecameReadOnlyIsLeftForTheOneThatAcceptsWrites) {
   EXPECT_EQ(outcome, Outcome::kAcknowledged);
   PgRig after((*standby)->url(), rig.store(), {});
   EXPECT_EQ(after.State(0).last, EndOf(next));
+  absl::Status read;
+  const absl::Time deadline = absl::Now() + absl::Seconds(30);
+  while (read.ok() && absl::Now() < deadline) read = reader.Read(0, {.after = a.first}).status();
+  EXPECT_EQ(read.code(), absl::StatusCode::kUnavailable) << read;
 }
 
 // An operator may change the server's settings while the log is open.

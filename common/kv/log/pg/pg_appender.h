@@ -28,6 +28,7 @@ class PgAppender {
 
   void Lead(LeadRequest request, SharedLog::Callback<LeadResult> done);
   void Append(AppendRequest request, std::function<void(AppendResult)> done);
+  void KeepOpen() { session_.KeepOpen(); }
   void Disconnect() { session_.Disconnect(); }
 
  private:

@@ -16,29 +16,11 @@
 
 namespace escapement::kv {
 
-PgConnection::PgConnection(pg_conn* connection) : connection_(connection, &PQfinish) {
-  // Notices would go to stderr.
-  PQsetNoticeProcessor(
-      connection, [](void*, const char*) {}, nullptr);
-}
-
 absl::StatusOr<std::unique_ptr<PgConnection>> PgConnection::Open(
     const std::string& url, const std::string& application_name) {
   ASSIGN_OR_RETURN(const auto conninfo, MakePgConninfo(url, application_name));
-  std::vector<const char*> keywords, values;
-  for (const auto& [keyword, value] : conninfo) {
-    keywords.push_back(keyword.c_str());
-    values.push_back(value.c_str());
-  }
-  keywords.push_back(nullptr);
-  values.push_back(nullptr);
-  std::unique_ptr<PgConnection> connection(
-      new PgConnection(PQconnectdbParams(keywords.data(), values.data(), /*expand_dbname=*/0)));
-  if (PQstatus(connection->connection_.get()) != CONNECTION_OK) {
-    return absl::UnavailableError(absl::StrCat(
-        "cannot connect to PostgreSQL: ", PgText(PQerrorMessage(connection->connection_.get()))));
-  }
-  return connection;
+  ASSIGN_OR_RETURN(PgServer server, ConnectPg(conninfo));
+  return std::unique_ptr<PgConnection>(new PgConnection(std::move(server.connection)));
 }
 
 absl::StatusOr<PgConnection::Rows> PgConnection::Query(const std::string& statements) {

@@ -5,6 +5,7 @@
 #ifndef COMMON_KV_LOG_PG_PG_CONNECTION_H_
 #define COMMON_KV_LOG_PG_PG_CONNECTION_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,7 +20,7 @@ namespace escapement::kv {
 
 class PgConnection {
  public:
-  // As MakePgConninfo.
+  // As MakePgConninfo and ConnectPg.
   static absl::StatusOr<std::unique_ptr<PgConnection>> Open(const std::string& url,
                                                             const std::string& application_name);
 
@@ -31,8 +32,9 @@ class PgConnection {
   int BackendPid() const;
 
  private:
-  explicit PgConnection(pg_conn* connection);
-  const std::unique_ptr<pg_conn, void (*)(pg_conn*)> connection_;
+  using Owned = std::unique_ptr<pg_conn, void (*)(pg_conn*)>;
+  explicit PgConnection(Owned connection) : connection_(std::move(connection)) {}
+  const Owned connection_;
 };
 
 // The options of a connection: what the operator's URL says, and our defaults for the rest.
@@ -42,13 +44,37 @@ class PgConnection {
 using PgConninfo = std::vector<std::pair<std::string, std::string>>;  // keyword, value
 
 // `url` is a URL (postgresql://…) or a list of keyword=value, with any option of libpq; libpq's
-// environment variables and files count, too. If it says nothing else: among several hosts only one
-// that accepts writes is used (target_session_attrs), a connection attempt takes at most 3 s for
-// each address, and a peer that is gone is noticed within 10 s. `application_name` is ours: it
-// marks our connections for their successors. INVALID_ARGUMENT without the URL's text, which may
-// have a password.
+// environment variables and files count, too. If it says nothing else: only a host that accepts
+// writes is used (target_session_attrs), an attempt to connect takes at most 3 s, and a peer that
+// is gone is noticed within 10 s. `application_name` is ours: it marks our connections for their
+// successors. INVALID_ARGUMENT without the URL's text, which may have a password.
 absl::StatusOr<PgConninfo> MakePgConninfo(const std::string& url,
                                           const std::string& application_name);
+
+// Which of several servers is used.
+//
+// Threads: any; ConnectPg blocks on IO.
+
+// One field, of 8 hexadecimal digits: the server's timeline, which grows with each promotion. "0"
+// if the server takes no writes. Needs no rights.
+inline constexpr char kPgTimelineQuery[] =
+    "SELECT CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' "
+    "THEN '0' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END";
+
+struct PgServer {
+  std::unique_ptr<pg_conn, void (*)(pg_conn*)> connection;  // never null
+  uint64_t timeline = 0;  // 0: takes no writes, or does not know the query above
+  std::string place;      // host, address and port, to compare
+};
+
+// Tries all hosts at once, and all addresses of each name, and returns the one with the newest
+// timeline; among equal ones the first. So one that is frozen or refuses is no obstacle, and a
+// former primary that lives on is not used beside the promoted one. It waits for an answer as long
+// as the option connect_timeout says (0: 10 s), but not for hosts that answer 0.5 s later than the
+// first one. `except`: a place that is not tried. It ends early once the descriptor `stop` (-1:
+// none) can be read. UNAVAILABLE without a server.
+absl::StatusOr<PgServer> ConnectPg(const PgConninfo& conninfo, int stop = -1,
+                                   const std::string& except = "");
 
 // The tables of PgLog, in the schema `escapement`, and their versions.
 //

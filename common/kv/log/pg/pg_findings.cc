@@ -11,7 +11,7 @@ namespace {
 using Severity = PgFinding::Severity;
 
 constexpr int kVersionMin = 120000;
-constexpr size_t kFactColumns = 11;  // of kPgServerFactsSql
+constexpr size_t kFactColumns = 11;  // in an answer of kPgServerFactsSql
 
 PgFinding Loss(const PgServerFacts& facts) {
   if (!facts.fsync || !facts.full_page_writes) {

@@ -44,7 +44,7 @@ struct PgServerFacts {
 // Pure. The first finding always says in one line what can be lost.
 std::vector<PgFinding> JudgePgServer(const PgServerFacts& facts);
 
-// The answer of kPgServerFactsSql, one row: the facts but for `pooler`. INTERNAL: an unknown form.
+// The answer of kPgServerFactsSql, one row: all facts except `pooler`. INTERNAL: an unknown form.
 extern const char kPgServerFactsSql[];
 absl::StatusOr<PgServerFacts> PgServerFactsOf(absl::Span<const std::string> row);
 

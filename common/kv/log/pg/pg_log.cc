@@ -166,14 +166,16 @@ absl::StatusOr<std::unique_ptr<PgLog>> PgLog::Make(Runtime& runtime, const Optio
                             .statements = pg::WriterStatements(),
                             .before_connect = before_connect,
                             .setup = Setup(options),
-                            .silence_max = options.silence_max};
+                            .silence_max = options.silence_max,
+                            .hosts_asked_every = options.hosts_asked_every};
   writer.in_flight_max = static_cast<size_t>(std::max(1, options.appends_in_flight_max));
   PgSession::Options worker{.conninfo = std::move(worker_conninfo),
                             .thread_name = "log-worker",
                             .statements = pg::WorkerStatements(),
                             .before_connect = before_connect,
                             .setup = Setup(options),
-                            .silence_max = options.silence_max};
+                            .silence_max = options.silence_max,
+                            .hosts_asked_every = options.hosts_asked_every};
   return std::unique_ptr<PgLog>(new PgLog(
       std::make_unique<Core>(runtime, options, writer_name, std::move(writer), std::move(worker))));
 }
@@ -187,6 +189,7 @@ void PgLog::Disconnect() {
 }
 
 void PgLog::ReadState(Callback<LogState> done) {
+  core_->appender().KeepOpen();
   core_->Query(pg::kState, {core_->store()}, std::move(done), &pg::StateOf);
 }
 

@@ -5,8 +5,9 @@
 // connections of a former leader. A pooler must give each client a connection of its own (session
 // mode). docs/adr/0019 says why the statements are safe.
 //
-// It has two connections, with a thread each: one appends and leads, the other does the rest. The
-// first is opened by the first Lead or Append.
+// It has two connections: one appends and leads, the other does the rest. The first is kept open
+// from the first ReadState on, so that a takeover need not connect. Each has a thread, and a second
+// one that looks for a server that was promoted beside its own.
 //
 // PostgreSQL's configuration decides how much can be lost; pg_findings.h names it. The sessions
 // turn synchronous_commit on if it is off or local.
@@ -42,6 +43,7 @@ class PgLog final : public SharedLog {
     absl::Duration statement_timeout = absl::Seconds(10);
     // The connection counts as lost if the server is silent for so long.
     absl::Duration silence_max = absl::Seconds(10);
+    absl::Duration hosts_asked_every = absl::Seconds(5);  // as in PgSession
     int appends_in_flight_max = 64;
   };
 

@@ -50,8 +50,11 @@ constexpr size_t kTransactionBytes = 256;  // estimate of a transaction's own si
 class PgSession::Core {
  public:
   Core(Runtime& runtime, Options options)
-      : runtime_(runtime), options_(std::move(options)), wake_(eventfd(0, EFD_CLOEXEC)) {
-    CHECK(wake_ >= 0);
+      : runtime_(runtime),
+        options_(std::move(options)),
+        wake_(eventfd(0, EFD_CLOEXEC)),
+        stop_(eventfd(0, EFD_CLOEXEC)) {
+    CHECK(wake_ >= 0 && stop_ >= 0);
     thread_ = std::thread([this] {
       pthread_setname_np(pthread_self(), options_.thread_name.substr(0, 15).c_str());
       while (Step()) {
@@ -60,6 +63,7 @@ class PgSession::Core {
       // A callback may run one more transaction.
       while (HasQueued()) FailQueued(absl::UnavailableError("the log has stopped"));
     });
+    watch_ = std::thread([this] { WatchHosts(); });
   }
 
   ~Core() {
@@ -67,8 +71,11 @@ class PgSession::Core {
       absl::MutexLock lock(&mu_);
       stopped_ = true;
     }
-    Wake();
+    Wake(stop_);
+    Wake(wake_);
     thread_.join();
+    watch_.join();
+    close(stop_);
     close(wake_);
   }
 
@@ -91,16 +98,18 @@ class PgSession::Core {
       bytes_ += transaction.bytes;
       queue_.push_back(std::move(transaction));
     }
-    Wake();
+    Wake(wake_);
   }
 
-  void Disconnect() {
+  void KeepOpen() {
     {
       absl::MutexLock lock(&mu_);
-      cut_ = true;
+      if (std::exchange(keep_open_, true)) return;
     }
-    Wake();
+    Wake(wake_);
   }
+
+  void Disconnect() { Leave("the connection was cut"); }
 
  private:
   struct Transaction {
@@ -113,18 +122,50 @@ class PgSession::Core {
     absl::Status error;
     bool warned = false;
   };
+  struct Server {
+    std::string place;
+    uint64_t timeline = 0;
+  };
 
-  void Wake() {
+  static void Wake(int event) {
     const uint64_t one = 1;
-    CHECK(write(wake_, &one, sizeof(one)) == sizeof(one));
+    CHECK(write(event, &one, sizeof(one)) == sizeof(one));
+  }
+
+  void Leave(std::string why) {
+    {
+      absl::MutexLock lock(&mu_);
+      leave_ = std::move(why);
+    }
+    Wake(wake_);
+  }
+
+  // On a thread of its own, since the session's may not wait for hosts that do not answer.
+  void WatchHosts() {
+    pthread_setname_np(pthread_self(), "log-hosts");
+    PgConninfo conninfo = options_.conninfo;
+    conninfo.emplace_back("application_name", "escapement-check");  // a later option wins
+    pollfd stopped = {stop_, POLLIN, 0};
+    const auto millis = static_cast<int>(absl::ToInt64Milliseconds(options_.hosts_asked_every));
+    while (poll(&stopped, 1, millis) <= 0) {
+      Server server;
+      {
+        absl::MutexLock lock(&mu_);
+        server = server_;
+      }
+      if (server.timeline == 0) continue;
+      const auto other = ConnectPg(conninfo, stop_, server.place);
+      if (!other.ok() || other->timeline <= server.timeline) continue;
+      Leave("another PostgreSQL server was promoted");
+    }
   }
 
   // One turn of the thread; false at the end.
   bool Step() {
-    if (Cut()) Lose(absl::UnavailableError("the connection was cut"));
+    if (const std::string why = TakeLeave(); !why.empty()) Lose(absl::UnavailableError(why));
     if (Stopped()) return false;
     if (connection_ == nullptr) {
-      if (!HasQueued()) {
+      if (!WantsConnection()) {
         Wait(absl::InfiniteDuration());
       } else if (const absl::Duration wait = next_attempt_ - Now(); wait > absl::ZeroDuration()) {
         Wait(wait);
@@ -137,7 +178,13 @@ class PgSession::Core {
     AnswerHeads();
     if (connection_ == nullptr) return true;
     absl::Duration wait = absl::InfiniteDuration();
-    if (!in_flight_.empty()) {
+    if (ready_ && in_flight_.empty() && timeline_ != 0) {
+      wait = last_progress_ + options_.hosts_asked_every - Now();
+      if (wait <= absl::ZeroDuration()) {
+        AskWhetherWritable();
+        return true;
+      }
+    } else if (!in_flight_.empty()) {
       wait = last_progress_ + options_.silence_max - Now();
       if (wait <= absl::ZeroDuration()) {
         Lose(absl::UnavailableError("PostgreSQL does not answer"));
@@ -175,19 +222,10 @@ class PgSession::Core {
       if (const absl::Status done = before_connect_(); !done.ok()) return Refuse(done);
       before_connect_ = nullptr;
     }
-    std::vector<const char*> keywords, values;
-    for (const auto& [keyword, value] : options_.conninfo) {
-      keywords.push_back(keyword.c_str());
-      values.push_back(value.c_str());
-    }
-    keywords.push_back(nullptr);
-    values.push_back(nullptr);
-    connection_ = PQconnectdbParams(keywords.data(), values.data(), /*expand_dbname=*/0);
-    if (connection_ == nullptr || PQstatus(connection_) != CONNECTION_OK) {
-      return Refuse(absl::UnavailableError(absl::StrCat(
-          "cannot connect to PostgreSQL: ",
-          connection_ == nullptr ? "no memory" : PgText(PQerrorMessage(connection_)))));
-    }
+    absl::StatusOr<PgServer> server = ConnectPg(options_.conninfo, stop_);
+    if (!server.ok()) return Refuse(server.status());
+    connection_ = server->connection.release();
+    SetServer({server->place, server->timeline});
     PQsetNoticeReceiver(connection_, &Core::OnNotice, this);
     PQsetnonblocking(connection_, 1);
     PQenterPipelineMode(connection_);
@@ -210,6 +248,22 @@ class PgSession::Core {
       failures_ = 0;
     };
     Started(std::move(setup));
+    Flush();
+  }
+
+  // A connection without work is a promise for a takeover, and a session that only reads would
+  // never learn that the server takes no writes any more.
+  void AskWhetherWritable() {
+    if (PQsendQueryParams(connection_, kPgTimelineQuery, 0, nullptr, nullptr, nullptr, nullptr,
+                          0) != 1 ||
+        PQpipelineSync(connection_) != 1)
+      return Lose(Broken());
+    Transaction question;
+    question.done = [this](const PgAnswer& answer) {
+      read_only_ |=
+          answer.kind == PgAnswer::Kind::kCommitted && answer.rows.front().Bytes(0, 0) == "0";
+    };
+    Started(std::move(question));
     Flush();
   }
 
@@ -340,14 +394,14 @@ class PgSession::Core {
   }
 
   void AnswerHeads() {
-    bool read_only = false;
     while (!in_flight_.empty() && in_flight_.front().answer.has_value()) {
       Transaction transaction = std::move(in_flight_.front());
       in_flight_.pop_front();
-      read_only |= transaction.answer->sqlstate == kPgReadOnly;
+      read_only_ |= transaction.answer->sqlstate == kPgReadOnly;
       Answer(transaction, *std::move(transaction.answer));
     }
-    if (read_only) return Lose(absl::UnavailableError("PostgreSQL takes no writes any more"));
+    if (std::exchange(read_only_, false))
+      return Lose(absl::UnavailableError("PostgreSQL takes no writes any more"));
     if (!refused_.ok()) Refuse(std::exchange(refused_, absl::OkStatus()));
   }
 
@@ -365,7 +419,8 @@ class PgSession::Core {
     const bool was_ready = std::exchange(ready_, false);
     PQfinish(connection_);
     connection_ = nullptr;
-    unsent_ = false;
+    SetServer({});
+    unsent_ = read_only_ = false;
     auto lost = std::exchange(in_flight_, {});
     for (Transaction& transaction : lost) {
       if (!transaction.answer.has_value())
@@ -381,7 +436,8 @@ class PgSession::Core {
   void Refuse(const absl::Status& why) {
     if (connection_ != nullptr) PQfinish(connection_);
     connection_ = nullptr;
-    ready_ = unsent_ = false;
+    SetServer({});
+    ready_ = unsent_ = read_only_ = false;
     in_flight_.clear();
     BackOff();
     FailQueued(why);
@@ -416,25 +472,38 @@ class PgSession::Core {
     absl::MutexLock lock(&mu_);
     return !queue_.empty();
   }
+  bool WantsConnection() {
+    absl::MutexLock lock(&mu_);
+    return keep_open_ || !queue_.empty();
+  }
+  void SetServer(Server server) {
+    timeline_ = server.timeline;
+    absl::MutexLock lock(&mu_);
+    server_ = std::move(server);
+  }
   bool Stopped() {
     absl::MutexLock lock(&mu_);
     return stopped_;
   }
-  bool Cut() {
+  // Why to end the connection; "" if there is no reason.
+  std::string TakeLeave() {
     absl::MutexLock lock(&mu_);
-    return std::exchange(cut_, false);
+    return std::exchange(leave_, "");
   }
 
   Runtime& runtime_;
   const Options options_;
   std::function<absl::Status()> before_connect_ = options_.before_connect;
   const int wake_;
+  const int stop_;  // stays set
 
   // Touched on the thread.
   PGconn* connection_ = nullptr;
-  bool ready_ = false;    // set up
-  absl::Status refused_;  // why the setup failed, until the connection is closed
-  bool unsent_ = false;   // libpq has bytes that the socket did not take
+  bool ready_ = false;      // set up
+  absl::Status refused_;    // why the setup failed, until the connection is closed
+  bool unsent_ = false;     // libpq has bytes that the socket did not take
+  bool read_only_ = false;  // the server has said so
+  uint64_t timeline_ = 0;   // server_'s
   std::deque<Transaction> in_flight_;
   absl::Duration last_progress_;
   absl::Duration next_attempt_;
@@ -444,9 +513,12 @@ class PgSession::Core {
   std::deque<Transaction> queue_ ABSL_GUARDED_BY(mu_);
   size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
-  bool cut_ ABSL_GUARDED_BY(mu_) = false;
+  bool keep_open_ ABSL_GUARDED_BY(mu_) = false;
+  std::string leave_ ABSL_GUARDED_BY(mu_);
+  Server server_ ABSL_GUARDED_BY(mu_);  // where connection_ goes
 
   std::thread thread_;
+  std::thread watch_;
 };
 
 PgSession::PgSession(Runtime& runtime, Options options)
@@ -457,6 +529,8 @@ PgSession::~PgSession() = default;
 void PgSession::Run(std::vector<PgStep> steps, Done done) {
   core_->Run(std::move(steps), std::move(done));
 }
+
+void PgSession::KeepOpen() { core_->KeepOpen(); }
 
 void PgSession::Disconnect() { core_->Disconnect(); }
 

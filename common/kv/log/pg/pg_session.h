@@ -41,11 +41,11 @@ absl::Status PgStatus(const std::string& sqlstate, const std::string& message);
 
 // PgSession: transactions on one connection to PostgreSQL, in order and pipelined. It connects when
 // there is work, and again after each failure, with backoff. A server that has become read-only is
-// left: the next connection looks for one that accepts writes.
+// left, and one that lives on while another one was promoted in its place: the next connection
+// looks for the one that accepts writes (ConnectPg).
 //
 // Threads: any thread may call Run. Callbacks run in the order of Run on the session's thread, or
-// in the destructor; they must not destroy the session. Connecting may block that thread for a
-// look-up of names.
+// in the destructor; they must not destroy the session. A second thread looks at the other hosts.
 
 // Prepared on each new connection.
 struct PgStatement {
@@ -89,6 +89,9 @@ class PgSession {
     // The connection counts as lost if the server neither takes nor sends a byte for so long while
     // it owes an answer.
     absl::Duration silence_max = absl::Seconds(10);
+    // How often other hosts are asked whether one was promoted, and a server that has nothing to do
+    // whether it still accepts writes.
+    absl::Duration hosts_asked_every = absl::Seconds(5);
     BackoffPolicy reconnect = {absl::Milliseconds(20), absl::Seconds(1), 2};
     size_t in_flight_max = 64;  // transactions sent and not answered
     // Bytes of transactions that wait or are in flight; more are not started.
@@ -104,6 +107,9 @@ class PgSession {
   // Runs the steps as one transaction, READ COMMITTED: each step sees what was committed before it.
   // While there is no connection, it waits for the next attempt to connect, and fails with it.
   void Run(std::vector<PgStep> steps, Done done);
+
+  // From now on it connects without work, too, and again when the connection ends.
+  void KeepOpen();
 
   // Cuts the connection, as a network may.
   void Disconnect();
