@@ -1,6 +1,7 @@
-// The disk reports errors while the store runs. The store refuses or ends its process. Answered
-// commits are there when it is opened again, after an end of the process and after a power loss. In
-// such a loss the data of a failed sync are gone.
+// The disk reports errors while the store runs. The store refuses or ends its process; if the disk
+// is full for a while, it waits and goes on. Answered commits are there when it is opened again,
+// after an end of the process and after a power loss. In such a loss the data of a failed sync are
+// gone.
 
 #include <atomic>
 #include <memory>
@@ -14,42 +15,52 @@
 namespace escapement::crash {
 namespace io_errors_test {
 
+// The store must do this after the error.
+enum class After { kAny, kEnds, kGoesOn };
+
+constexpr int kForEver = 1'000'000;
+
 struct Plan {
   const char* name;
   const char* path;  // part of the path
   DiskCall call;
   DiskFault fault;
-  bool again;     // true: fails for ever; false: once
-  bool must_end;  // the store may not go on after it
-  int within;     // the failing call is among the first so many
+  int times;  // so many calls fail, one after the other
+  After after;
+  int within;  // the first failing call is among the first so many
 };
 
 const Plan kPlans[] = {
-    {"WalWrite", ".log", DiskCall::kWrite, DiskFault::kIoError, false, true, 40},
-    {"WalShortWrite", ".log", DiskCall::kWrite, DiskFault::kShortWrite, false, true, 40},
-    {"WalNoSpace", ".log", DiskCall::kWrite, DiskFault::kNoSpace, true, true, 40},
-    {"WalSyncOnce", ".log", DiskCall::kSync, DiskFault::kIoError, false, true, 30},
-    {"WalSync", ".log", DiskCall::kSync, DiskFault::kIoError, true, true, 30},
-    {"WalCreate", ".log", DiskCall::kCreate, DiskFault::kIoError, false, false, 6},
-    {"ManifestWrite", "MANIFEST", DiskCall::kWrite, DiskFault::kIoError, false, false, 12},
-    {"ManifestShortWrite", "MANIFEST", DiskCall::kWrite, DiskFault::kShortWrite, false, false, 12},
-    {"ManifestSync", "MANIFEST", DiskCall::kSync, DiskFault::kIoError, false, false, 6},
-    {"ManifestNoSpace", "MANIFEST", DiskCall::kWrite, DiskFault::kNoSpace, true, false, 12},
-    {"TableWrite", ".sst", DiskCall::kWrite, DiskFault::kIoError, false, false, 6},
-    {"TableShortWrite", ".sst", DiskCall::kWrite, DiskFault::kShortWrite, false, false, 6},
-    {"TableSync", ".sst", DiskCall::kSync, DiskFault::kIoError, false, false, 6},
-    {"TableNoSpace", ".sst", DiskCall::kWrite, DiskFault::kNoSpace, true, false, 6},
-    {"TableCreate", ".sst", DiskCall::kCreate, DiskFault::kNoSpace, false, false, 6},
-    {"TableRead", ".sst", DiskCall::kRead, DiskFault::kIoError, false, false, 40},
-    {"TableReads", ".sst", DiskCall::kRead, DiskFault::kIoError, true, false, 40},
-    {"WalRead", ".log", DiskCall::kRead, DiskFault::kIoError, false, false, 4},
-    {"ManifestRead", "MANIFEST", DiskCall::kRead, DiskFault::kIoError, false, false, 2},
-    {"FolderSync", "db", DiskCall::kSyncFolder, DiskFault::kIoError, true, false, 3},
-    {"CurrentRename", "CURRENT", DiskCall::kRename, DiskFault::kIoError, false, false, 1},
-    {"Unlink", "", DiskCall::kUnlink, DiskFault::kIoError, false, false, 10},
-    {"WitnessWrite", "witness", DiskCall::kWrite, DiskFault::kShortWrite, false, true, 4},
-    {"WitnessSync", "witness", DiskCall::kSync, DiskFault::kIoError, false, true, 4},
-    {"AllNoSpace", "", DiskCall::kWrite, DiskFault::kNoSpace, true, true, 80},
+    {"WalWrite", ".log", DiskCall::kWrite, DiskFault::kIoError, 1, After::kEnds, 40},
+    {"WalShortWrite", ".log", DiskCall::kWrite, DiskFault::kShortWrite, 1, After::kEnds, 40},
+    {"WalNoSpace", ".log", DiskCall::kWrite, DiskFault::kNoSpace, 3, After::kGoesOn, 40},
+    {"WalFillsUp", ".log", DiskCall::kWrite, DiskFault::kFillsUp, 3, After::kGoesOn, 40},
+    {"WalSyncNoSpace", ".log", DiskCall::kSync, DiskFault::kNoSpace, 1, After::kEnds, 30},
+    {"WalSyncOnce", ".log", DiskCall::kSync, DiskFault::kIoError, 1, After::kEnds, 30},
+    {"WalSync", ".log", DiskCall::kSync, DiskFault::kIoError, kForEver, After::kEnds, 30},
+    {"WalCreate", ".log", DiskCall::kCreate, DiskFault::kIoError, 1, After::kAny, 6},
+    {"ManifestWrite", "MANIFEST", DiskCall::kWrite, DiskFault::kIoError, 1, After::kAny, 12},
+    {"ManifestShortWrite", "MANIFEST", DiskCall::kWrite, DiskFault::kShortWrite, 1, After::kAny,
+     12},
+    {"ManifestSync", "MANIFEST", DiskCall::kSync, DiskFault::kIoError, 1, After::kAny, 6},
+    {"ManifestNoSpace", "MANIFEST", DiskCall::kWrite, DiskFault::kNoSpace, 3, After::kGoesOn, 12},
+    {"TableWrite", ".sst", DiskCall::kWrite, DiskFault::kIoError, 1, After::kAny, 6},
+    {"TableShortWrite", ".sst", DiskCall::kWrite, DiskFault::kShortWrite, 1, After::kAny, 6},
+    {"TableSync", ".sst", DiskCall::kSync, DiskFault::kIoError, 1, After::kAny, 6},
+    {"TableNoSpace", ".sst", DiskCall::kWrite, DiskFault::kNoSpace, 3, After::kGoesOn, 6},
+    {"TableFillsUp", ".sst", DiskCall::kWrite, DiskFault::kFillsUp, 3, After::kGoesOn, 20},
+    {"TableCreate", ".sst", DiskCall::kCreate, DiskFault::kNoSpace, 1, After::kAny, 6},
+    {"TableRead", ".sst", DiskCall::kRead, DiskFault::kIoError, 1, After::kAny, 40},
+    {"TableReads", ".sst", DiskCall::kRead, DiskFault::kIoError, kForEver, After::kAny, 40},
+    {"WalRead", ".log", DiskCall::kRead, DiskFault::kIoError, 1, After::kAny, 4},
+    {"ManifestRead", "MANIFEST", DiskCall::kRead, DiskFault::kIoError, 1, After::kAny, 2},
+    {"FolderSync", "db", DiskCall::kSyncFolder, DiskFault::kIoError, kForEver, After::kAny, 3},
+    {"CurrentRename", "CURRENT", DiskCall::kRename, DiskFault::kIoError, 1, After::kAny, 1},
+    {"Unlink", "", DiskCall::kUnlink, DiskFault::kIoError, 1, After::kAny, 10},
+    {"WitnessWrite", "witness", DiskCall::kWrite, DiskFault::kShortWrite, 1, After::kEnds, 4},
+    {"WitnessFillsUp", "witness", DiskCall::kWrite, DiskFault::kFillsUp, 3, After::kGoesOn, 4},
+    {"WitnessSync", "witness", DiskCall::kSync, DiskFault::kIoError, 1, After::kEnds, 4},
+    {"AllNoSpace", "", DiskCall::kWrite, DiskFault::kNoSpace, 3, After::kGoesOn, 80},
 };
 
 class IoErrors : public testing::TestWithParam<Plan> {
@@ -70,7 +81,7 @@ class IoErrors : public testing::TestWithParam<Plan> {
     return [plan, at, count](DiskCall call, absl::string_view path) {
       if (call != plan.call || !absl::StrContains(path, plan.path)) return DiskFault::kNone;
       const int number = ++count->calls;
-      if (number != at && !(plan.again && number > at)) return DiskFault::kNone;
+      if (number < at || number >= at + plan.times) return DiskFault::kNone;
       count->failed = true;
       return plan.fault;
     };
@@ -103,7 +114,7 @@ class IoErrors : public testing::TestWithParam<Plan> {
 
 const LifeResult* IoErrors::first_ = nullptr;
 
-TEST_P(IoErrors, EndTheStoreOrAreRefusedAndLoseNothing) {
+TEST_P(IoErrors, EndTheStoreOrAreRefusedOrWaitAndLoseNothing) {
   const Plan& plan = GetParam();
   const DiskContent closed = FinalContent(first_->operations, first_->base);
   int hit = 0;
@@ -117,8 +128,13 @@ TEST_P(IoErrors, EndTheStoreOrAreRefusedAndLoseNothing) {
     options.faults = Faults(plan, at, count);
     const LifeResult life = RunLife(closed, first_->after, options);
     hit += count->failed ? 1 : 0;
-    if (plan.must_end && count->failed) {
+    if (plan.after == After::kEnds && count->failed) {
       EXPECT_TRUE(!life.fatal.ok() || !life.opened.ok()) << "it went on";
+    }
+    if (plan.after == After::kGoesOn) {
+      EXPECT_TRUE(life.fatal.ok()) << life.fatal;
+      // A start on a full disk is refused.
+      EXPECT_TRUE(life.opened.ok() || absl::IsResourceExhausted(life.opened)) << life.opened;
     }
     // The store served nothing wrong; it may have answered a read with the error.
     if (!absl::StartsWith(life.problem, kUnreadable)) {

@@ -46,8 +46,13 @@ class RecordingFileSystem::WritableFile final : public rocksdb::FSWritableFileOw
                   IODebugContext* debug) override {
     return Append(data, options, debug);
   }
-  IOStatus PositionedAppend(const Slice&, uint64_t, const IOOptions&, IODebugContext*) override {
-    return Unrecorded();
+  IOStatus PositionedAppend(const Slice& data, uint64_t offset, const IOOptions& options,
+                            IODebugContext* debug) override {
+    return fs_.Write(name_, file_, offset, data, [&](const Slice& part) {
+      auto status = target()->PositionedAppend(part, offset, options, debug);
+      if (status.ok()) size_ = offset + part.size();
+      return status;
+    });
   }
   IOStatus PositionedAppend(const Slice&, uint64_t, const IOOptions&,
                             const rocksdb::DataVerificationInfo&, IODebugContext*) override {
@@ -204,6 +209,7 @@ IOStatus RecordingFileSystem::Judge(DiskCall call, const std::string& name,
     case DiskFault::kLie:
       return IOStatus::OK();
     case DiskFault::kNoSpace:
+    case DiskFault::kFillsUp:
       return IOStatus::NoSpace("injected", name);
     default:
       return IOStatus::IOError("injected", name);
@@ -217,8 +223,9 @@ IOStatus RecordingFileSystem::Write(const std::string& name, uint64_t file, uint
   DiskFault fault;
   const IOStatus judged = Judge(DiskCall::kWrite, name, &fault);
   Slice part = data;
-  if (fault == DiskFault::kShortWrite) part = Slice(data.data(), data.size() / 2);
-  if (!judged.ok() && fault != DiskFault::kShortWrite) return judged;
+  const bool half = fault == DiskFault::kShortWrite || fault == DiskFault::kFillsUp;
+  if (half) part = Slice(data.data(), data.size() / 2);
+  if (!judged.ok() && !half) return judged;
   const IOStatus status = write(part);
   if (!status.ok()) return status;
   record_.Add({.kind = Kind::kWrite, .file = file, .offset = offset, .bytes = part.ToString()});

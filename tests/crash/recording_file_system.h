@@ -28,6 +28,7 @@ enum class DiskFault {
   kIoError,
   kNoSpace,
   kShortWrite,  // half of the bytes, then an error
+  kFillsUp,     // half of the bytes, then no space
   kLie,         // returns OK and does nothing
 };
 // Called before every operation on a path (relative to the folder), on any thread.

@@ -117,6 +117,7 @@ ReplicatedKvStore::ReplicatedKvStore(Options options, Runtime& runtime)
           runtime, [this] { return copy_->store(); }, [this] { return LeaderAddress(); }) {}
 
 ReplicatedKvStore::~ReplicatedKvStore() {
+  if (copy_ != nullptr) copy_->EndWaits();
   if (loop_ != nullptr) loop_->Stop();
   front_.Stop();
 }

@@ -16,6 +16,7 @@
 #include "common/kv/replica/log_record.h"
 #include "common/kv/replica/takeover_timer.h"
 #include "common/kv/rocks/batch_log.h"
+#include "common/kv/rocks/room_wait.h"
 #include "common/kv/rocks/store_database.h"
 
 namespace escapement::kv {
@@ -136,7 +137,20 @@ absl::Status RocksReplica::OpenDatabase() {
   }
   if (!database.ok()) return database.status();
   database_ = *std::move(database);
+  absl::MutexLock lock(&mu_);
+  room_ = database_->room();
+  if (ending_) {
+    room_->End();
+  } else {
+    room_->Begin();
+  }
   return absl::OkStatus();
+}
+
+void RocksReplica::EndWaits() {
+  absl::MutexLock lock(&mu_);
+  ending_ = true;
+  room_->End();
 }
 
 std::optional<LogPlace> RocksReplica::place() {

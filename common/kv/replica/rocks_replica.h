@@ -56,6 +56,9 @@ class RocksReplica final : public ReplicaCopy {
   absl::Status Adopt(const std::string& folder) override;
   std::string scratch() const override { return options_.data_dir; }
 
+  // Before the process ends: writes that wait for room on the disk fail. Any thread.
+  void EndWaits() ABSL_LOCKS_EXCLUDED(mu_);
+
   // The store while it leads; otherwise null.
   std::shared_ptr<RocksKvStore> store() const ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -64,7 +67,7 @@ class RocksReplica final : public ReplicaCopy {
   RocksReplica(RocksKvStore::Options options, Clock& clock,
                std::function<std::string()> leader_address,
                std::function<void(absl::Duration)> on_append);
-  absl::Status OpenDatabase();
+  absl::Status OpenDatabase() ABSL_LOCKS_EXCLUDED(mu_);
   // Renames db/, which is closed, to `name` and as many "+" as make it new.
   absl::Status Rename(std::string name);
   void CloseStore(bool hand_over) ABSL_LOCKS_EXCLUDED(mu_);
@@ -81,6 +84,8 @@ class RocksReplica final : public ReplicaCopy {
 
   mutable absl::Mutex mu_;
   std::shared_ptr<RocksKvStore> store_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<RoomWait> room_ ABSL_GUARDED_BY(mu_);  // that of the database in use
+  bool ending_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace escapement::kv

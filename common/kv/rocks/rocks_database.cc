@@ -15,6 +15,7 @@
 #include "common/base/status_macros.h"
 #include "common/kv/layout.h"
 #include "common/kv/rocks/rocks_memtable.h"
+#include "common/kv/rocks/room_wait.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/file_system.h"
@@ -90,11 +91,17 @@ class DenseLog final : public rocksdb::WalFilter {
 // (a factor of 1.25 for each step, sched(7)).
 constexpr int kBackgroundNice = 5;
 
-class BackgroundGivesWay final : public rocksdb::EventListener {
+class BackgroundRules final : public rocksdb::EventListener {
  public:
   void OnFlushBegin(rocksdb::DB*, const rocksdb::FlushJobInfo&) override { GiveWay(); }
   void OnCompactionBegin(rocksdb::DB*, const rocksdb::CompactionJobInfo&) override { GiveWay(); }
   void OnSubcompactionBegin(const rocksdb::SubcompactionJobInfo&) override { GiveWay(); }
+  // max_bgerror_resume_count does not hold for a lack of space. RocksDB would flush some families
+  // behind a batch that is in the log and failed: then the next start applies a part of it.
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
+                            bool* auto_recovery) override {
+    *auto_recovery = false;
+  }
 
  private:
   // Runs on a thread of RocksDB's pools, which does only background work. Best effort.
@@ -131,6 +138,7 @@ struct RocksDatabase::State {
   };
 
   ~State() {
+    room->End();  // closing waits for flushes and compactions
     for (auto* handle : handles) {
       if (db != nullptr) db->DestroyColumnFamilyHandle(handle);
     }
@@ -142,6 +150,7 @@ struct RocksDatabase::State {
   }
 
   Options options;
+  const std::shared_ptr<RoomWait> room = std::make_shared<RoomWait>();
   std::unique_ptr<rocksdb::Env> env;
   DenseLog dense_log;
   std::shared_ptr<rocksdb::Cache> cache;
@@ -201,10 +210,11 @@ absl::StatusOr<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const std::st
   families.emplace_back(rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions());
   rocksdb::DBOptions database_options = DatabaseOptions(state->options.write_buffers_bytes_max);
   state->env = rocksdb::NewCompositeEnv(std::make_shared<SyncsBeforeCurrent>(
-      state->options.file_system != nullptr ? state->options.file_system
-                                            : rocksdb::FileSystem::Default()));
+      NewWaitingFileSystem(state->options.file_system != nullptr ? state->options.file_system
+                                                                 : rocksdb::FileSystem::Default(),
+                           path, state->room)));
   database_options.env = state->env.get();
-  database_options.listeners.push_back(std::make_shared<BackgroundGivesWay>());
+  database_options.listeners.push_back(std::make_shared<BackgroundRules>());
   database_options.wal_filter = &state->dense_log;
   rocksdb::DB* db = nullptr;
   auto status = rocksdb::DB::Open(database_options, path, families, &state->handles, &db);
@@ -216,6 +226,8 @@ absl::StatusOr<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const std::st
   state->db.reset(db);
   return std::unique_ptr<RocksDatabase>(new RocksDatabase(std::move(state)));
 }
+
+const std::shared_ptr<RoomWait>& RocksDatabase::room() const { return state_->room; }
 
 void RocksDatabase::PrepareThread() { rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable); }
 

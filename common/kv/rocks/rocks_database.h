@@ -27,6 +27,8 @@ class FileSystem;
 
 namespace escapement::kv {
 
+class RoomWait;
+
 // The free bytes of the file system that holds `path`, which must exist; the greatest number if
 // that cannot be known. By statvfs.
 uint64_t FreeBytes(const std::string& path);
@@ -44,7 +46,8 @@ struct StoreSize {
 // A store's writes are synced writes of the log; a replica's copy needs no sync. Only the writing
 // thread reads the latest state; all other threads read a Snapshot. If a write or a read of the
 // latest state fails, `on_fatal` is called and must not return. After a failed write or sync of the
-// log the content of the disk is unknown, and another attempt could acknowledge lost data.
+// log the content of the disk is unknown, and another attempt could acknowledge lost data. Writes
+// to a full disk can wait until there is room (room_wait.h).
 //
 // Threads: one thread uses the BaseState part and Write. Any thread may call TakeSnapshot and read
 // snapshots.
@@ -104,6 +107,9 @@ class RocksDatabase final : public BaseState {
 
   // Any thread.
   StoreSize size() const;
+  // Where the database's writes wait while the disk is full, once the owner has called Begin.
+  // Destroying the database ends the wait, and the writes fail.
+  const std::shared_ptr<RoomWait>& room() const;
 
   class Snapshot {
    public:

@@ -136,8 +136,9 @@ absl::StatusOr<std::unique_ptr<RocksKvStore>> RocksKvStore::Open(Options options
   ASSIGN_OR_RETURN(auto database,
                    RocksDatabase::Open(absl::StrCat(options.data_dir, "/", kDatabaseFolder),
                                        StoreDatabaseOptions(options)));
-  ASSIGN_OR_RETURN(auto witness, WitnessFile::Open(file_system, absl::StrCat(options.data_dir, "/",
-                                                                             kWitnessFile)));
+  ASSIGN_OR_RETURN(auto witness,
+                   WitnessFile::Open(file_system, absl::StrCat(options.data_dir, "/", kWitnessFile),
+                                     database->room()));
   // Sync the folder's names. Otherwise a power loss could remove the database together with its
   // witness, and the rest would look like a new store.
   RETURN_IF_ERROR(SyncFolder(file_system, options.data_dir));
@@ -191,7 +192,7 @@ std::unique_ptr<RocksDatabase> RocksKvStore::Release(bool hand_over) {
 }
 
 RocksKvStore::RocksKvStore(std::shared_ptr<RocksStoreCore> core) : core_(std::move(core)) {}
-RocksKvStore::~RocksKvStore() { core_->Stop(); }
+RocksKvStore::~RocksKvStore() { core_->Close(); }
 
 absl::Status RocksKvStore::MakeCheckpoint(const std::string& folder) {
   return core_->MakeCheckpoint(folder);

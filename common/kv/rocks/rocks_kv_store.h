@@ -6,13 +6,15 @@
 //
 // The data folder holds `db/` (RocksDB) and `witness` (witness_file.h). If the disk has less than
 // `free_bytes_min` left, commits are refused with RESOURCE_EXHAUSTED before anything is written,
-// until there is room again. An error of a write or sync ends the process.
+// until there is room again. If the disk has no room although the store expected some, the write
+// waits for it, and so do the commits of its batch. Any other error of a write or sync ends the
+// process.
 //
 // A replica that leads has such a store over its copy, whose batches become durable in a shared log
 // (BatchLog) instead of on the disk.
 //
 // Threads: as KvStore. Destroying it waits for the running batch; queued calls fail with
-// UNAVAILABLE.
+// UNAVAILABLE. If that batch waits for room on the disk, this ends the process like a failed write.
 
 #ifndef COMMON_KV_ROCKS_ROCKS_KV_STORE_H_
 #define COMMON_KV_ROCKS_ROCKS_KV_STORE_H_
@@ -110,7 +112,8 @@ class RocksKvStore final : public KvStore {
     absl::Duration clock_disagreement;  // wall clock minus store time
     bool clock_hold = false;            // emission is held (store_clock.h)
     absl::Duration clock_held_for;      // since the hold began
-    bool accepting = true;              // false while the disk is full
+    bool accepting = true;              // false while the disk is full: too little room is left, or
+                                        // a write waits for some
     uint64_t commits = 0;               // commits decided since the start
     uint64_t syncs = 0;                 // syncs since the start; one may cover many commits
   };

@@ -18,12 +18,14 @@ RocksStoreCore::RocksStoreCore(RocksKvStore::Options options, Clock& clock,
       clock_(clock),
       layout_(layout),
       database_(std::move(database)),
+      room_(database_->room()),
       witness_(std::move(witness)),
       log_(log),
       kernel_(std::move(kernel)),
       hub_(kernel_->seq(), options_.watch_history_bytes_max) {}
 
 absl::Status RocksStoreCore::Start() {
+  room_->Begin();
   const ClockReading now = Reading();
   if (log_ == nullptr) {
     Publish(StateAt(now), /*snapshot=*/true);
@@ -78,6 +80,16 @@ void RocksStoreCore::Stop(BatchLog::Last last) {
   }
   absl::MutexLock lock(&read_mu_);
   reads.swap(reads_);
+}
+
+void RocksStoreCore::Close() {
+  if (stopped_) return;
+  {
+    absl::MutexLock lock(&mu_);
+    stopping_ = true;
+  }
+  room_->End();
+  Stop();
 }
 
 void RocksStoreCore::Enqueue(Work work) {
@@ -147,6 +159,7 @@ RocksKvStore::Info RocksStoreCore::info() const {
     info = info_;
   }
   info.store_time = Latest().store_time;
+  info.accepting = info.accepting && !room_->waiting();
   return info;
 }
 
@@ -343,6 +356,8 @@ void RocksStoreCore::CommitBatch(std::vector<Work> works, const ClockReading& no
   if (log_ != nullptr) return Send(std::move(batch), now);
   if (batch->wrote) {
     database_->Write();
+    // While the witness waits it falls behind, and would not notice a loss.
+    room_->AwaitRoom();
   } else {
     database_->ClearBatch();
   }

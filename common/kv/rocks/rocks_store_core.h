@@ -27,6 +27,7 @@
 #include "common/kv/rocks/decided_batch.h"
 #include "common/kv/rocks/rocks_database.h"
 #include "common/kv/rocks/rocks_kv_store.h"
+#include "common/kv/rocks/room_wait.h"
 #include "common/kv/rocks/witness_file.h"
 
 namespace escapement::kv {
@@ -43,6 +44,8 @@ class RocksStoreCore {
   absl::Status Start();
   // Idempotent. kYes, only with a log: writes a last batch, after which nothing is answered.
   void Stop(BatchLog::Last last = BatchLog::Last::kNo) ABSL_LOCKS_EXCLUDED(mu_);
+  // Stop, unless that has been called. It also ends the wait of writes for room on the disk.
+  void Close() ABSL_LOCKS_EXCLUDED(mu_);
   // After Stop.
   std::unique_ptr<RocksDatabase> TakeDatabase() ABSL_LOCKS_EXCLUDED(database_mu_) {
     absl::MutexLock lock(&database_mu_);
@@ -128,6 +131,7 @@ class RocksStoreCore {
   // Held by the threads that need `database_` to stay although the store may be stopped.
   mutable absl::Mutex database_mu_;
   std::unique_ptr<RocksDatabase> database_;
+  const std::shared_ptr<RoomWait> room_;  // the database's
   // Used by the witness thread and, after that has ended, by Stop.
   const std::unique_ptr<WitnessFile> witness_;
   Witnessed witnessed_;

@@ -6,6 +6,7 @@
 #include "common/base/hash.h"
 #include "common/base/key_codec.h"
 #include "common/base/status_macros.h"
+#include "common/kv/rocks/room_wait.h"
 #include "rocksdb/file_system.h"
 
 namespace escapement::kv {
@@ -22,7 +23,8 @@ absl::Status Failed(absl::string_view what, const rocksdb::IOStatus& status) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WitnessFile>> WitnessFile::Open(rocksdb::FileSystem& file_system,
-                                                               const std::string& path) {
+                                                               const std::string& path,
+                                                               std::shared_ptr<RoomWait> room) {
   const rocksdb::FileOptions options;
   if (file_system.FileExists(path, options.io_options, nullptr).IsNotFound()) {
     std::unique_ptr<rocksdb::FSWritableFile> made;
@@ -33,12 +35,14 @@ absl::StatusOr<std::unique_ptr<WitnessFile>> WitnessFile::Open(rocksdb::FileSyst
   std::unique_ptr<rocksdb::FSRandomRWFile> opened;
   if (auto status = file_system.NewRandomRWFile(path, options, &opened, nullptr); !status.ok())
     return Failed(absl::StrCat("cannot open ", path), status);
-  std::unique_ptr<WitnessFile> file(new WitnessFile(std::move(opened)));
+  std::unique_ptr<WitnessFile> file(new WitnessFile(std::move(opened), path, std::move(room)));
   RETURN_IF_ERROR(file->ReadSlots());
   return file;
 }
 
-WitnessFile::WitnessFile(std::unique_ptr<rocksdb::FSRandomRWFile> file) : file_(std::move(file)) {}
+WitnessFile::WitnessFile(std::unique_ptr<rocksdb::FSRandomRWFile> file, std::string path,
+                         std::shared_ptr<RoomWait> room)
+    : file_(std::move(file)), path_(std::move(path)), room_(std::move(room)) {}
 WitnessFile::~WitnessFile() = default;
 
 absl::Status WitnessFile::ReadSlots() {
@@ -75,8 +79,9 @@ absl::Status WitnessFile::Write(const Witnessed& witnessed) {
   AppendBigEndian<uint64_t>(&slot, StableHash64(slot));
   slot.resize(kSlotBytes, '\0');
   const rocksdb::IOOptions options;
-  if (auto status = file_->Write(count % 2 * kSlotBytes, slot, options, nullptr); !status.ok())
-    return Failed("cannot write", status);
+  const rocksdb::IOStatus written = room_->Run(
+      path_, [&] { return file_->Write(count % 2 * kSlotBytes, slot, options, nullptr); });
+  if (!written.ok()) return Failed("cannot write", written);
   if (auto status = file_->Sync(options, nullptr); !status.ok())
     return Failed("cannot sync", status);
   count_ = count;

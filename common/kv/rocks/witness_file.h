@@ -29,6 +29,8 @@ class FSRandomRWFile;
 
 namespace escapement::kv {
 
+class RoomWait;
+
 struct Witnessed {
   uint64_t incarnation = 0;
   CommitSeq seq = 0;
@@ -39,9 +41,10 @@ struct Witnessed {
 class WitnessFile {
  public:
   // Creates the file if it is absent. Its name is durable once the caller has synced the folder.
-  // `file_system` must outlive the file.
+  // `file_system` must outlive the file. While the disk is full, writes wait in `room`.
   static absl::StatusOr<std::unique_ptr<WitnessFile>> Open(rocksdb::FileSystem& file_system,
-                                                           const std::string& path);
+                                                           const std::string& path,
+                                                           std::shared_ptr<RoomWait> room);
   ~WitnessFile();
   WitnessFile(const WitnessFile&) = delete;
   WitnessFile& operator=(const WitnessFile&) = delete;
@@ -54,10 +57,13 @@ class WitnessFile {
   absl::Status Write(const Witnessed& witnessed);
 
  private:
-  explicit WitnessFile(std::unique_ptr<rocksdb::FSRandomRWFile> file);
+  WitnessFile(std::unique_ptr<rocksdb::FSRandomRWFile> file, std::string path,
+              std::shared_ptr<RoomWait> room);
   absl::Status ReadSlots();
 
   const std::unique_ptr<rocksdb::FSRandomRWFile> file_;
+  const std::string path_;
+  const std::shared_ptr<RoomWait> room_;
   uint64_t count_ = 0;
   std::optional<Witnessed> found_;
 };

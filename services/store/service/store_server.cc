@@ -101,6 +101,7 @@ std::string StoreServer::NotReadyReason() const {
     if (std::string reason = parts_->replication->NotReadyReason(); !reason.empty()) return reason;
   }
   const kv::RocksKvStore::Info now = info();
+  if (!now.accepting) return "the disk is full: nothing is committed until there is room";
   return kv::NotReadyReason({now.clock_held_for, now.clock_disagreement});
 }
 
