@@ -284,7 +284,7 @@ TEST_F(EscctlTest, TriggersAPausedScheduleThatStaysPaused) {
   const Said hostile = Run({"schedule", "create", "x", "--cron", "@daily", "--http",
                             receiver_->origin(), "--label", "a=\x1b[2J"});
   EXPECT_EQ(hostile.exit_code, 1);
-  EXPECT_THAT(hostile.words, HasSubstr("schedule.labels"));
+  EXPECT_THAT(hostile.words, HasSubstr("INVALID_ARGUMENT: --label[a]: "));
   EXPECT_EQ(hostile.words.find('\x1b'), std::string::npos);
 }
 
@@ -309,12 +309,16 @@ TEST_F(EscctlTest, PrintsAHostileConsumersWordsWithoutControlCharacters) {
     for (const absl::string_view line : absl::StrSplit(said.data, '\n'))
       EXPECT_FALSE(HasControlCharacters(line)) << absl::CHexEscape(line);
   }
-  // The violation's field names the label that is too long.
+  const Said runs = Run({"schedule", "runs", "yearly"});
+  EXPECT_THAT(runs.data, HasSubstr("[2J"));
+  for (const absl::string_view line : absl::StrSplit(runs.data, '\n'))
+    EXPECT_FALSE(HasControlCharacters(line)) << absl::CHexEscape(line);
+  // The violation names the label that is too long.
   const Said refused =
       Run({"schedule", "create", "x", "--cron", "@daily", "--grpc", (*consumer)->target(),
            "--label", absl::StrCat(hostile, std::string(100, 'k'), "=v")});
   EXPECT_EQ(refused.exit_code, 1);
-  EXPECT_THAT(refused.words, HasSubstr("schedule.labels[a\\x1b[2J"));
+  EXPECT_THAT(refused.words, HasSubstr("--label[a\\x1b[2J"));
   for (const absl::string_view line : absl::StrSplit(refused.words, '\n'))
     EXPECT_FALSE(HasControlCharacters(line)) << absl::CHexEscape(line);
 }

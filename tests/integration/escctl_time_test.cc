@@ -71,7 +71,7 @@ TEST_F(EscctlTest, PreviewsWithDataOnStdoutAndWordsOnStderr) {
   const Said impossible = Run({"schedule", "preview", "--cron", "0 0 30 2 *"});
   EXPECT_EQ(impossible.exit_code, 1);
   EXPECT_EQ(impossible.data, "");
-  EXPECT_THAT(impossible.words, HasSubstr(": cron: "));
+  EXPECT_THAT(impossible.words, HasSubstr(": --cron: "));
   EXPECT_EQ(Run({"schedule", "preview"}).exit_code, 1);
   EXPECT_EQ(Run({"schedule", "preview", "--cron", "@daily", "--every", "1m"}).exit_code, 2);
   EXPECT_EQ(Run({"schedule", "preview", "--cron", "@daily", "--from", "soon"}).exit_code, 2);

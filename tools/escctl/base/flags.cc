@@ -7,10 +7,87 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 
 namespace escapement::escctl {
+
+namespace {
+
+// Flags that are not named like the last part of their field.
+struct FieldFlag {
+  absl::string_view field;  // without the resource before it
+  const char* flag;
+};
+constexpr FieldFlag kFieldFlags[] = {
+    {"cron_fields", "--cron-field"},
+    {"interval.every", "--every"},
+    {"interval.anchor_time", "--anchor"},
+    {"interval", "--every"},
+    {"times", "--at"},
+    {"dst_policy.gap", "--gap"},
+    {"dst_policy.overlap", "--fold"},
+    {"start_time", "--start"},
+    {"end_time", "--end"},
+    {"schedule_start_time", "--start"},
+    {"schedule_end_time", "--end"},
+    {"exclusions", "--exclude"},
+    {"misfire_policy.action", "--misfire"},
+    {"misfire_policy.threshold", "--misfire-threshold"},
+    {"overlap_policy", "--overlap"},
+    {"target.http.uri", "--http"},
+    {"target.http.headers", "--header"},
+    {"target.http.secret_headers", "--secret-header"},
+    {"target.http.signing_secrets", "--signing-secret"},
+    {"target.grpc.uri", "--grpc"},
+    {"target.sqs.queue_url", "--sqs"},
+    {"target.sqs.region", "--sqs-region"},
+    {"target.sqs.credentials", "--sqs-credentials"},
+    {"target.kafka", "--kafka"},
+    {"target.slack.webhook_url", "--slack"},
+    {"target.email.to", "--email"},
+    {"target.email.smtp_uri", "--smtp"},
+    {"target.ping.uri", "--ping"},
+    {"target", "--target"},
+    {"window.duration", "--window"},
+    {"on_complete.http.uri", "--on-complete-http"},
+    {"on_complete.grpc.uri", "--on-complete-grpc"},
+    {"labels", "--label"},
+    {"due_time", "--due"},
+    {"from_time", "--from"},
+    {"to_time", "--to"},
+    {"page_size", "--limit"},
+};
+
+bool IsGiven(const CLI::App& command, const std::string& flag) {
+  const CLI::Option* option = command.get_option_no_throw(flag);
+  return option != nullptr && option->count() > 0;
+}
+
+}  // namespace
+
+std::string FlagOfField(const CLI::App& command, absl::string_view field) {
+  for (const absl::string_view resource : {"schedule.", "event.", "policy.", "tenant.", "key."})
+    if (absl::ConsumePrefix(&field, resource)) break;
+  absl::string_view path = field.substr(0, field.find('['));
+  const absl::string_view element = field.substr(path.size());
+  // The flag may set more than the field, and is then followed by the rest of the field's name.
+  std::string rest;
+  while (!path.empty()) {
+    for (const FieldFlag& known : kFieldFlags) {
+      if (known.field == path && IsGiven(command, known.flag))
+        return absl::StrCat(known.flag, rest, element);
+    }
+    const size_t dot = path.rfind('.');
+    const absl::string_view last = dot == path.npos ? path : path.substr(dot + 1);
+    const std::string same_name = absl::StrCat("--", absl::StrReplaceAll(last, {{"_", "-"}}));
+    if (IsGiven(command, same_name)) return absl::StrCat(same_name, rest, element);
+    rest = rest.empty() ? absl::StrCat(" ", last) : absl::StrCat(" ", last, ".", rest.substr(1));
+    path = dot == path.npos ? absl::string_view() : path.substr(0, dot);
+  }
+  return "";
+}
 
 absl::StatusOr<google::protobuf::Duration> ParseDurationFlag(const std::string& name,
                                                              const std::string& text) {

@@ -35,6 +35,11 @@ inline absl::Status NoSuchValue(absl::string_view flag, absl::string_view text,
   return absl::InvalidArgumentError(absl::StrCat(flag, ": '", text, "' is not one of ", values));
 }
 
+// The flag that was given to the running command and whose value is in this field of the request:
+// "--every" for "schedule.interval.every", "--label[k]" for "schedule.labels[k]", "--target
+// http.uri" for "schedule.target.http.uri". "" if there is none.
+std::string FlagOfField(const CLI::App& command, absl::string_view field);
+
 // How values of flags are read.
 
 // Parses "90s", "1h30m", "5min" or "2d" (a day is 24 h).

@@ -14,6 +14,7 @@
 #include "common/rpc/status_conversion.h"
 #include "common/status/errors.h"
 #include "tools/escctl/base/contexts.h"
+#include "tools/escctl/base/flags.h"
 #include "tools/escctl/base/key_file.h"
 
 namespace escapement::escctl {
@@ -61,6 +62,7 @@ void AddRequestId(CLI::App& command, std::string& request_id) {
 }
 
 void Session::AddFlags(CLI::App& app) {
+  app_ = &app;
   server_option_ = app.add_option("--server", server_, "host:port of a master")
                        ->envname("ESCAPEMENT_SERVER")
                        ->capture_default_str();
@@ -203,12 +205,20 @@ std::string Session::AdviceOnKey(const absl::Status& status) const {
   return absl::StrCat("; the key is from ", key_source_, ": is it for the server ", server_, "?");
 }
 
+const CLI::App& CommandOf(const CLI::App& app) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  return *command;
+}
+
 void Session::Fail(const grpc::Status& wire) {
   const absl::Status status = FromGrpcStatus(wire);
   const std::string code = absl::StatusCodeToString(status.code());
   const auto violations = FieldViolationsOf(status);
-  for (const auto& [field, description] : violations)
-    Say(absl::StrCat("escctl: ", code, ": ", field, ": ", description));
+  for (const auto& [field, description] : violations) {
+    const std::string flag = app_ == nullptr ? "" : FlagOfField(CommandOf(*app_), field);
+    Say(absl::StrCat("escctl: ", code, ": ", flag.empty() ? field : flag, ": ", description));
+  }
   if (violations.empty())
     Say(absl::StrCat("escctl: ", code, ": ", status.message(), Advice(status)));
   exit_code_ = ExitCodeOf(status);

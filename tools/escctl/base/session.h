@@ -18,6 +18,9 @@
 
 namespace escapement::escctl {
 
+// The deepest command that the command line names.
+const CLI::App& CommandOf(const CLI::App& app);
+
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailed = 1;  // refused, or any other error
 inline constexpr int kExitUsage = 2;
@@ -87,6 +90,7 @@ class Session {
   void SetDeadline(grpc::ClientContext& context) const;
   std::string AdviceOnKey(const absl::Status& status) const;
 
+  const CLI::App* app_ = nullptr;
   CLI::Option* server_option_ = nullptr;
   CLI::Option* tenant_option_ = nullptr;
   std::string context_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tools/escctl/base/flags.h"
 #include "tools/escctl/base/target_flags.h"
 
 namespace escapement::escctl {
@@ -40,6 +41,43 @@ Parsed Parse(const Strings& arguments, const std::string& former = "") {
 }
 
 std::string Text(const v1::Schedule& schedule) { return schedule.ShortDebugString(); }
+
+// The flag that is named for an error in `field`.
+std::string Named(const Strings& arguments, const std::string& field) {
+  CLI::App app;
+  TimingFlags timing;
+  TargetFlags target;
+  Strings labels;
+  timing.Add(app);
+  target.Add(app);
+  app.add_option("--label", labels);
+  std::vector<const char*> argv = {"escctl"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  app.parse(static_cast<int>(argv.size()), argv.data());
+  return FlagOfField(app, field);
+}
+
+TEST(FlagOfField, NamesTheFlagThatSetTheField) {
+  EXPECT_EQ(Named({"--every", "1ms"}, "schedule.interval.every"), "--every");
+  EXPECT_EQ(Named({"--every", "1ms"}, "schedule.interval"), "--every");
+  EXPECT_EQ(Named({"--anchor", "now"}, "interval.anchor_time"), "--anchor");
+  EXPECT_EQ(Named({"--at", "now"}, "schedule.times[2]"), "--at[2]");
+  EXPECT_EQ(Named({"--cron", "x"}, "cron"), "--cron");
+  EXPECT_EQ(Named({"--cron-field", "hour=x"}, "schedule.cron_fields.hour"), "--cron-field hour");
+  EXPECT_EQ(Named({"--time-zone", "x"}, "schedule.time_zone"), "--time-zone");
+  EXPECT_EQ(Named({"--max-attempts", "9"}, "schedule.retry_policy.max_attempts"), "--max-attempts");
+  EXPECT_EQ(Named({"--label", "a.b=c"}, "schedule.labels[a.b]"), "--label[a.b]");
+  EXPECT_EQ(Named({"--http", "x"}, "event.target.http.uri"), "--http");
+  EXPECT_EQ(Named({"--kafka", "x"}, "schedule.target.kafka.brokers"), "--kafka brokers");
+  EXPECT_EQ(Named({"--target", "{}"}, "schedule.target.http.uri"), "--target http.uri");
+}
+
+TEST(FlagOfField, FieldThatNoFlagSetKeepsItsName) {
+  EXPECT_EQ(Named({}, "schedule.interval.every"), "");
+  EXPECT_EQ(Named({"--cron", "x"}, "schedule.interval.every"), "");
+  EXPECT_EQ(Named({"--cron", "x"}, "schedule"), "");
+  EXPECT_EQ(Named({"--cron", "x"}, ""), "");
+}
 
 TEST(TimingFlags, AbsentTimingFlagChangesNothing) {
   const std::string former = R"(cron: "0 3 * * *" max_runs: 3 exclusions: "* 4 * * *")";

@@ -15,7 +15,8 @@ namespace {
 using google::protobuf::util::TimeUtil;
 using RunStub = v1::RunService::Stub;
 
-// Why the occurrence did not fire; for a summary also its number of occurrences.
+// Why the occurrence did not fire, or an event failed (AddReasons); for a summary also its number
+// of occurrences.
 std::string ReasonOf(const v1::Run& r) {
   if (r.skip_reason().empty()) return "-";
   if (r.occurrence_count() <= 1) return r.skip_reason();
@@ -61,6 +62,25 @@ Row DetailedRunHeader() {
   return header;
 }
 
+// So many of the listed runs that failed are asked for a reason.
+constexpr int kReasonsMax = 20;
+
+// Gives runs that have failed the reason of one of their failed events.
+void AddReasons(Session& session, std::vector<v1::Run>& runs) {
+  int asked = 0;
+  for (v1::Run& run : runs) {
+    if (run.failed_count() == 0 || !run.skip_reason().empty()) continue;
+    if (++asked > kReasonsMax) return;
+    v1::ListRunEventsRequest request;
+    request.set_parent(run.name());
+    request.set_filter("outcome=FAILED");
+    request.set_page_size(1);
+    v1::ListRunEventsResponse page;
+    if (!session.Call(&RunStub::ListRunEvents, request, page).ok()) return;
+    if (page.events_size() > 0) run.set_skip_reason(page.events(0).reason());
+  }
+}
+
 // How often --wait reads.
 constexpr absl::Duration kWaitPause = absl::Milliseconds(250);
 
@@ -87,6 +107,7 @@ void ListRuns(Session& session, const v1::ListRunsRequest& request, size_t limit
     session.Say(absl::StrCat("escctl: no such run within ", absl::FormatDuration(wait)));
     return session.SetFailed();
   }
+  if (session.format() == OutputFormat::kTable) AddReasons(session, runs);
   PrintList(session, RunHeader(), runs, RunRow);
   if (read.more) session.Say("escctl: there are more; raise --limit");
 }

@@ -15,13 +15,6 @@
 namespace escapement::escctl {
 namespace {
 
-// The deepest command that the command line names.
-const CLI::App& CommandOf(const CLI::App& app) {
-  const CLI::App* command = &app;
-  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
-  return *command;
-}
-
 // How many letters must be put in, left out, exchanged or swapped with the next one to make one
 // word of the other (optimal string alignment).
 size_t Distance(absl::string_view a, absl::string_view b) {
