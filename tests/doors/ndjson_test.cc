@@ -1,7 +1,10 @@
 // POST events:ingest with newline-delimited JSON, to a standalone process.
 
+#include <sys/resource.h>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
@@ -15,10 +18,15 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/http/http_server.h"
 #include "common/rest/json_bytes.h"
+#include "common/rest/route_table.h"
+#include "common/rpc/channel.h"
+#include "common/runtime/system_runtime.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "services/master/ingest/ndjson_door.h"
 #include "tests/fixtures/process/child_process.h"
 #include "tests/integration/platform.h"
 #include "tests/integration/probes.h"
@@ -45,6 +53,13 @@ class NdjsonTest : public testing::Test {
 
   const std::string& address() const { return platform_->http_address("standalone"); }
 
+  asio::ip::tcp::endpoint endpoint() const {
+    const std::pair<std::string, std::string> parts = absl::StrSplit(address(), ':');
+    int port = 0;
+    EXPECT_TRUE(absl::SimpleAtoi(parts.second, &port)) << address();
+    return {asio::ip::make_address(parts.first), static_cast<uint16_t>(port)};
+  }
+
   // The most memory that the process has had, in MiB.
   int64_t PeakMemory() const {
     std::ifstream status(absl::StrCat("/proc/", platform_->pid("standalone"), "/status"));
@@ -65,10 +80,7 @@ class NdjsonTest : public testing::Test {
                const std::function<void(absl::string_view)>& on_line) {
     asio::io_context io;
     asio::ip::tcp::socket socket(io);
-    const std::pair<std::string, std::string> parts = absl::StrSplit(address(), ':');
-    int port = 0;
-    if (!absl::SimpleAtoi(parts.second, &port)) return 0;
-    socket.connect({asio::ip::make_address(parts.first), static_cast<uint16_t>(port)});
+    socket.connect(endpoint());
     std::thread sender([&] {
       beast::error_code error;
       asio::write(socket,
@@ -210,6 +222,76 @@ TEST_F(NdjsonTest, BodyMayBePacked) {
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0].value("existing", false), true);
   EXPECT_EQ(lines[1]["error"]["status"], "INVALID_ARGUMENT");
+}
+
+// The door as in the process, on a server of this test that has less patience.
+TEST_F(NdjsonTest, ClientThatTricklesIsToldSo) {
+  SystemRuntime runtime;
+  const auto routes = rest::RouteTable::Build(*google::protobuf::DescriptorPool::generated_pool(),
+                                              {"escapement.v1.EventService"});
+  ASSERT_TRUE(routes.ok()) << routes.status();
+  master::NdjsonDoor door(NewChannel(platform_->grpc_address("standalone"), {}), runtime,
+                          [](HttpRequest&) { return absl::OkStatus(); });
+  HttpServer server({.stream_bytes_min = 1000, .stream_bytes_within = absl::ZeroDuration()});
+  for (const rest::RestRoute& route : routes->line_routes()) door.AddTo(server, route);
+  ASSERT_TRUE(server.Start().ok());
+  const auto answer_to = [&server](const std::string& piece) {
+    asio::io_context io;
+    asio::ip::tcp::socket socket(io);
+    socket.connect({asio::ip::address_v4::loopback(), static_cast<uint16_t>(server.port())});
+    asio::write(socket, asio::buffer(absl::StrCat(
+                            "POST ", kIngest,
+                            " HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+                            absl::Hex(piece.size()), "\r\n", piece, "\r\n")));
+    std::string answer;
+    beast::error_code error;
+    asio::read(socket, asio::dynamic_buffer(answer), error);  // to its end
+    return answer;
+  };
+  const std::string nothing = answer_to("{\"ev");
+  EXPECT_THAT(nothing, testing::StartsWith("HTTP/1.1 408 "));
+  EXPECT_THAT(nothing, testing::HasSubstr("STREAM_TOO_SLOW"));
+  // Lines that have come are ingested and answered.
+  const std::string one =
+      answer_to("{\"eventId\":\"slow\",\"target\":{\"grpc\":{\"uri\":\"127.0.0.1:9\"}}}\n{\"ev");
+  EXPECT_THAT(one, testing::StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(one, testing::HasSubstr("events/slow\""));
+  EXPECT_THAT(one, testing::HasSubstr("STREAM_TOO_SLOW"));
+  EXPECT_EQ(integration::HttpGet(address(), "/v1/tenants/default/events/slow")->status, 200);
+}
+
+TEST_F(NdjsonTest, AThousandStreamsOfAClientKeepNobodyOut) {
+  rlimit files;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  files.rlim_cur = files.rlim_max;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  asio::io_context io;
+  std::vector<asio::ip::tcp::socket> streams;
+  // The server may have ended a stream to make room.
+  const auto send = [](asio::ip::tcp::socket& stream, const std::string& bytes) {
+    beast::error_code ended;
+    asio::write(stream, asio::buffer(bytes), ended);
+  };
+  for (int i = 0; i < 1000; ++i) {
+    streams.emplace_back(io).connect(endpoint());
+    send(streams.back(), absl::StrCat("POST ", kIngest,
+                                      " HTTP/1.1\r\nHost: localhost\r\n"
+                                      "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"));
+  }
+  for (int round = 0; round < 3; ++round) {
+    for (asio::ip::tcp::socket& stream : streams) send(stream, "1\r\n \r\n");
+    for (const char* path : {"/healthz", "/readyz", "/v1/tenants/default/schedules"}) {
+      const auto answer = integration::HttpGet(address(), path);
+      ASSERT_TRUE(answer.ok()) << path << ": " << answer.status();
+      EXPECT_EQ(answer->status, 200) << path << ": " << answer->body;
+    }
+    const auto event = integration::HttpSend(
+        address(), {.method = "POST",
+                    .path = absl::StrCat("/v1/tenants/default/events?eventId=other", round),
+                    .body = "{\"target\":{\"grpc\":{\"uri\":\"127.0.0.1:9\"}}}"});
+    ASSERT_TRUE(event.ok()) << event.status();
+    EXPECT_EQ(event->status, 200) << event->body;
+  }
 }
 
 TEST_F(NdjsonTest, RefusesARequestThatIsNone) {
