@@ -20,7 +20,8 @@ inline constexpr size_t kLabelsMax = 64;
 inline constexpr size_t kLabelBytesMax = 63;
 inline constexpr size_t kPayloadBytesMax = 262'144;
 // A message of SQS has at most 262,144 bytes, its attributes included: the event's facts, which
-// have at most 2,048.
+// have at most 2,048. Handlers may send more or less (--sqs_batch_bytes_max), but a master does not
+// know their flags.
 inline constexpr size_t kSqsBodyBytesMax = kPayloadBytesMax - 2'048;
 inline constexpr size_t kContentTypeBytesMax = 255;
 inline constexpr size_t kUriBytesMax = 2048;
