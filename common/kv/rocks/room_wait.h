@@ -1,7 +1,7 @@
 // RoomWait: writes to a full disk wait here until there is room.
 //
 // Before a write, RocksKvStore makes sure that the disk has some room. Others may fill the disk
-// all the same. Such a write has written nothing or a part, and has harmed nothing, so it is run
+// all the same. A write to a full disk writes nothing or a part and harms nothing, so it is run
 // again until it succeeds. Only writes wait: after a failed sync the kernel may have dropped the
 // data, so a sync is never run again, and its failure for want of room is an error like any other.
 //
