@@ -30,11 +30,14 @@ bool Attempted(const Message& event) {
 
 // True if the platform does not change this field of `type` by itself.
 bool Stays(const std::string& type, const std::string& field, bool ended) {
-  static const auto* const moving = new std::set<std::string>{
-      "state",           "version",      "etag",      "update_time",     "next_time",
-      "warnings",        "outcome",      "reason",    "attempts",        "dispatch_time",
-      "complete_time",   "output",       "status",    "recent_attempts", "redrive_count",
-      "succeeded_count", "failed_count", "last_time", "last_outcome",    "pause_reason"};
+  static const auto* const moving =
+      new std::set<std::string>{"state",           "version",         "etag",
+                                "update_time",     "next_time",       "warnings",
+                                "outcome",         "reason",          "attempts",
+                                "dispatch_time",   "complete_time",   "output",
+                                "status",          "recent_attempts", "redrive_count",
+                                "succeeded_count", "failed_count",    "last_time",
+                                "last_outcome",    "pause_reason",    "next_attempt_time"};
   if (type == "ThrottlePolicy") return true;
   if (type == "Schedule") return !moving->contains(field);
   if (type == "Event" && !ended) return !moving->contains(field);

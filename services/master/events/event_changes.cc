@@ -98,6 +98,7 @@ class EventAdder {
     event->set_priority(static_cast<int32_t>(priority));
     event->set_state(v1::PENDING);
     event->set_status(v1::Event::SCHEDULED);
+    ShowNextAttempt(FromMicros(due_micros), options_.now, *event);
     WriteDelivery(delivery, *event);
     if (single_) event->set_payload(given.payload());
   }
