@@ -216,6 +216,7 @@ TEST(ScheduleThrottle, AGivenCompletionStaysWhenThePolicyChanges) {
 TEST(ScheduleThrottle, PolicyOfARateAloneNeedsNothingFromTheConsumer) {
   ScheduleWorld bench(2, 4);
   v1::CreateScheduleRequest request = ValidSchedule("s", "* * * * * *");
+  request.mutable_schedule()->mutable_retry_policy()->set_keep(true);
   request.mutable_schedule()->set_policy(PutPolicy(bench.fixture, "rate", /*max_concurrent=*/0));
   auto made = bench.fixture.Call(&ScheduleApi::CreateSchedule, request);
   ASSERT_TRUE(made.ok()) << made.status();
@@ -247,7 +248,8 @@ TEST(ScheduleThrottle, DefaultThatNeedsTheConsumerIsAnsweredWithAWarning) {
   ScheduleWorld bench(2, 2);
   const auto warned = [](const absl::StatusOr<v1::Schedule>& schedule) {
     EXPECT_TRUE(schedule.ok()) << schedule.status();
-    for (const std::string& warning : schedule.value_or(v1::Schedule()).warnings())
+    const v1::Schedule shown = schedule.value_or(v1::Schedule());
+    for (const std::string& warning : shown.warnings())
       if (absl::StartsWith(warning, "the consumer must give tokens back")) return warning;
     return std::string();
   };
