@@ -416,8 +416,8 @@ TEST_F(EscctlTest, SaysWhatIsWrongAndExitsWithIt) {
       Run({"schedule", "create", "bad", "--cron", "61 * * * *", "--http", "ftp://x"});
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_EQ(refused.data, "");
-  EXPECT_THAT(refused.words, HasSubstr("schedule.cron"));
-  EXPECT_THAT(refused.words, HasSubstr("schedule.target.http.uri"));
+  EXPECT_THAT(refused.words, HasSubstr("--cron: minute"));
+  EXPECT_THAT(refused.words, HasSubstr("--http: must begin"));
   EXPECT_EQ(Run({"schedule", "get", "nothing"}).exit_code, 3);
   EXPECT_EQ(Run({"--server", "127.0.0.1:1", "--timeout", "1", "schedule", "list"}).exit_code, 5);
 
