@@ -150,8 +150,10 @@ void ReplicaLoop::OnState(const absl::StatusOr<LogState>& state) {
       [[fallthrough]];
     case ReplicaRole::kFollower:
       return Follow(*state);
-    case ReplicaRole::kCandidate:
-    case ReplicaRole::kLeader: {
+    case ReplicaRole::kLeader:
+      Note(absl::OkStatus());
+      [[fallthrough]];
+    case ReplicaRole::kCandidate: {
       const auto leading = leader_log();
       if (leading != nullptr && state->leader != leading->term()) leading->Depose();
       return PollAfter(kLeaderPoll);
@@ -181,11 +183,10 @@ void ReplicaLoop::Follow(const LogState& state) {
   const absl::Duration now = clock_.Elapsed();
   const bool whole = place->position == state.last;
   if (whole) {
-    // Then the log has the copy's history, so it is the copy's log.
-    if (place->genesis == 0) Note(copy_.NameLog(state.first.chain));
     behind_since_.reset();
     foreign_since_.reset();
-    Note(absl::OkStatus());
+    // The log has the copy's history, so it is the copy's log.
+    Note(place->genesis == 0 ? copy_.NameLog(state.first.chain) : absl::OkStatus());
     SetRole(ReplicaRole::kFollower);
   } else if (!behind_since_.has_value()) {
     behind_since_ = now;

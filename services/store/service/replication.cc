@@ -190,11 +190,8 @@ LogSafety Replication::log_safety() const {
 }
 
 std::string Replication::ProblemOf(const kv::ReplicaStatus& status) const {
-  const bool leads = status.role == kv::ReplicaRole::kLeader;
-  // A leader keeps its last error; it is over once the log acknowledges again.
-  if (!status.problem.ok() && (!leads || status.unacknowledged >= kv::kLeaseMax))
-    return ErrorText(status.problem.message());
-  if (leads && status.unacknowledged >= kv::kLeaseMax) {
+  if (!status.problem.ok()) return ErrorText(status.problem.message());
+  if (status.role == kv::ReplicaRole::kLeader && status.unacknowledged >= kv::kLeaseMax) {
     return absl::StrCat("the log has acknowledged nothing for ", Seconds(status.unacknowledged));
   }
   if (kv::FreeBytes(data_dir_) < free_bytes_min_) return "the disk of the data folder is full";

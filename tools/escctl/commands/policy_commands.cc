@@ -262,9 +262,8 @@ void PrintUsageTables(Session& session, const v1::PolicyUsage& usage) {
                     absl::StrCat(usage.released_count()), absl::StrCat(usage.expired_count())}}));
   if (usage.never_given_back())
     session.Say(
-        "no token was ever given back, although hold times have ended: let the consumer give "
-        "tokens "
-        "back, or set its schedules to --completion on-delivery");
+        "no token was ever given back, although hold times have ended: "
+        "let the consumer give tokens back, or set its schedules to --completion on-delivery");
   std::vector<Row> waiters;
   for (const auto& waiter : usage.waiters()) {
     waiters.push_back({waiter.schedule(), absl::StrCat(waiter.waiting_count()),

@@ -1,6 +1,5 @@
 // escctl store …: commands for operators of the store.
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/kv/wire/leader_search.h"
 #include "escapement/v1/store_service.grpc.pb.h"
 #include "tools/escctl/base/output.h"
 #include "tools/escctl/base/session.h"
@@ -67,22 +67,15 @@ void RunClock(Session& session, bool confirm) {
   session.Say("the wall clock is confirmed");
 }
 
-// A process that lives has reported itself within this time.
-constexpr int64_t kReportSecondsMax = 5;
-
 // A process that only failed to answer has no role.
 std::string RoleText(v1::StoreReplica::Role role) {
   if (role == v1::StoreReplica::ROLE_UNSPECIFIED) return "-";
   return absl::AsciiStrToLower(v1::StoreReplica::Role_Name(role));
 }
 
-std::string LeaderText(const v1::StoreReplication& log) {
-  const bool leads = std::any_of(
-      log.replicas().begin(), log.replicas().end(), [](const v1::StoreReplica& replica) {
-        return replica.role() == v1::StoreReplica::LEADER && replica.problem().empty() &&
-               replica.reported_ago().seconds() < kReportSecondsMax;
-      });
-  if (leads) return log.leader_address();
+std::string LeaderText(const v1::StoreStatus& status) {
+  const v1::StoreReplication& log = status.replication();
+  if (kv::OfLeader(status)) return log.leader_address();
   if (log.leader_address().empty()) return "none yet";
   return absl::StrCat("none now, so nothing is committed or sent; the last one was at ",
                       log.leader_address());
@@ -106,7 +99,7 @@ void PrintStatus(Session& session, const v1::StoreStatus& status) {
     facts.push_back({"replicated", "no"});
     return session.Print(FormatTable({"STORE", ""}, facts));
   }
-  facts.push_back({"leader", LeaderText(log)});
+  facts.push_back({"leader", LeaderText(status)});
   facts.push_back({"epoch", absl::StrCat(log.epoch())});
   facts.push_back(
       {"log", absl::StrCat("row ", log.log_seq(), ", ", log.log_bytes() >> 20, " MiB in all")});
