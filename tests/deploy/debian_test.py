@@ -196,8 +196,12 @@ class BootedTest(unittest.TestCase):
             return "ended"
         children = pathlib.Path(f"/proc/{self.container.pid}/task/{self.container.pid}/children").read_text(encoding="utf-8")
         for child in children.split():
-            # Before systemd, a process of systemd-nspawn prepares the container.
-            if pathlib.Path(f"/proc/{child}/comm").read_text(encoding="utf-8").strip() == "systemd":
+            # Before systemd, a process of systemd-nspawn prepares the container, and ends.
+            try:
+                command = pathlib.Path(f"/proc/{child}/comm").read_text(encoding="utf-8").strip()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if command == "systemd":
                 return child
         return None
 
