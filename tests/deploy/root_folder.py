@@ -45,8 +45,9 @@ def skip(reason):
 
 
 def archive(kind):
-    """The archive of a root folder that tools/setup has made."""
-    return subprocess.run([RUNFILES / "tools/lib/roots", kind], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    """The archive of a root folder that tools/setup has made, with whatever HOME it had."""
+    return subprocess.run([RUNFILES / "tools/lib/roots", kind], stdout=subprocess.PIPE, text=True, check=True,
+                          env=os.environ | {"HOME": "/nonexistent"}).stdout.strip()
 
 
 def installed_name(service):
