@@ -99,12 +99,22 @@ KafkaMessagePtr KafkaConsumer::Poll(absl::Duration timeout) {
 
 void KafkaConsumer::Wake() { rd_kafka_queue_yield(queue_); }
 
+// librdkafka 2.0 may lose a partition's place, or never read it, if what is not paused is resumed
+// or what is paused is paused again (its issue 4686).
 void KafkaConsumer::Pause(const std::vector<KafkaPlace>& places) {
-  if (!places.empty()) rd_kafka_pause_partitions(handle_, ListOf(places).get());
+  std::vector<KafkaPlace> changed;
+  for (const KafkaPlace& place : places) {
+    if (paused_.insert(place).second) changed.push_back(place);
+  }
+  if (!changed.empty()) rd_kafka_pause_partitions(handle_, ListOf(changed).get());
 }
 
 void KafkaConsumer::Resume(const std::vector<KafkaPlace>& places) {
-  if (!places.empty()) rd_kafka_resume_partitions(handle_, ListOf(places).get());
+  std::vector<KafkaPlace> changed;
+  for (const KafkaPlace& place : places) {
+    if (paused_.erase(place) > 0) changed.push_back(place);
+  }
+  if (!changed.empty()) rd_kafka_resume_partitions(handle_, ListOf(changed).get());
 }
 
 void KafkaConsumer::Seek(const KafkaPlace& place, int64_t offset) {
@@ -154,12 +164,13 @@ void KafkaConsumer::OnRebalance(rd_kafka_t* handle, rd_kafka_resp_err_t event,
   KafkaConsumer& consumer = *static_cast<KafkaConsumer*>(self);
   if (event == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
     rd_kafka_assign(handle, partitions);
-    // They may have been paused when they were assigned to this process before.
-    rd_kafka_resume_partitions(handle, partitions);
     consumer.listener_.OnAssigned(PlacesOf(*partitions));
     return;
   }
-  consumer.listener_.OnRevoked(PlacesOf(*partitions), rd_kafka_assignment_lost(handle) != 0);
+  const std::vector<KafkaPlace> places = PlacesOf(*partitions);
+  consumer.listener_.OnRevoked(places, rd_kafka_assignment_lost(handle) != 0);
+  // They would still be paused if they were assigned to this process again.
+  consumer.Resume(places);
   rd_kafka_assign(handle, nullptr);
 }
 

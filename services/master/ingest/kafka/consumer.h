@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,7 +76,8 @@ class KafkaConsumer {
   KafkaMessagePtr Poll(absl::Duration timeout);
   void Wake();
 
-  // A paused partition yields no messages. Resumed, it goes on after the last one.
+  // A paused partition yields no messages. Resumed, it goes on after the last one. Partitions that
+  // are so already stay as they are.
   void Pause(const std::vector<KafkaPlace>& places);
   void Resume(const std::vector<KafkaPlace>& places);
 
@@ -103,6 +105,7 @@ class KafkaConsumer {
   const std::string password_;
   rd_kafka_t* handle_ = nullptr;
   rd_kafka_queue_t* queue_ = nullptr;
+  std::set<KafkaPlace> paused_;
   bool closed_ = false;
 };
 
