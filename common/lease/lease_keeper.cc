@@ -51,6 +51,8 @@ class LeaseKeeper::Core : public std::enable_shared_from_this<LeaseKeeper::Core>
         callbacks_(std::move(callbacks)) {}
 
   void Step();
+  void Pause(Closure done);
+  void Resume();
   void Release(Closure done);
   void DropAll();
   void Stop() { stopped_ = true; }
@@ -97,6 +99,8 @@ class LeaseKeeper::Core : public std::enable_shared_from_this<LeaseKeeper::Core>
   void SeeMembers(const kv::ScanResult& members, View& view) const;
   void Decide(const View& view);
   void AskToLeave(uint32_t index);
+  void AskAllToLeave();
+  void StepNow();
   void Acquire(const View& view, const std::vector<uint32_t>& indices);
   void OnAcquired(absl::Duration sent, const std::vector<HeldLease>& asked,
                   const absl::StatusOr<kv::CommitResult>& result);
@@ -126,11 +130,13 @@ class LeaseKeeper::Core : public std::enable_shared_from_this<LeaseKeeper::Core>
   std::map<uint32_t, Lease> held_;
   uint64_t generation_ = 0;
   bool stepping_ = false;
-  bool again_ = false;  // a lease is ready to be released: step again at once
+  bool again_ = false;  // a lease is ready to be released, or Pause or Resume: step again at once
   bool stopped_ = false;
   absl::Duration step_began_ = absl::ZeroDuration();
   Executor::TimerId timer_ = 0;
-  Closure released_;  // set by Release
+  bool paused_ = false;
+  Closure none_held_;  // set by Pause, until it is called
+  Closure released_;   // set by Release
 };
 
 std::vector<uint32_t> LeaseKeeper::Core::Held() const {
@@ -141,6 +147,12 @@ std::vector<uint32_t> LeaseKeeper::Core::Held() const {
 
 kv::Group LeaseKeeper::Core::MemberGroup() const {
   kv::Group group;
+  if (paused_ || stopped_) {
+    group.mutations.push_back({.cf = ColumnFamily::kMembers,
+                               .kind = Mutation::Kind::kDelete,
+                               .key = MemberKey(options_.kind, options_.instance)});
+    return group;
+  }
   group.mutations.push_back({.cf = ColumnFamily::kMembers,
                              .kind = Mutation::Kind::kPutStamped,
                              .key = MemberKey(options_.kind, options_.instance),
@@ -203,7 +215,9 @@ void LeaseKeeper::Core::OnRenewed(absl::Duration sent, const std::vector<uint32_
       Lose(renewed[i]);
     }
   }
+  if (paused_ && held_.empty() && none_held_) std::exchange(none_held_, nullptr)();
   if (released_) return ReleaseAll();
+  if (paused_) return EndStep(false);
   Read();
 }
 
@@ -227,6 +241,7 @@ void LeaseKeeper::Core::Read() {
 void LeaseKeeper::Core::OnRead(const Answers& answers) {
   if ((!answers.all_held && !answers.leases) || !answers.members) return;
   if (released_) return ReleaseAll();
+  if (paused_) return EndStep(false);
   if ((!answers.all_held && !answers.leases->ok()) || !answers.members->ok()) return EndStep(true);
   View view;
   view.values.resize(options_.count);
@@ -294,16 +309,27 @@ void LeaseKeeper::Core::AskToLeave(uint32_t index) {
     if (lease == self->held_.end() || lease->second.epoch != epoch) return;
     lease->second.leaving = Leaving::kReady;
     self->again_ = true;
-    if (!self->stepping_ && !self->stopped_) {
-      self->executor_->Cancel(self->timer_);
-      self->Step();
-    }
+    self->StepNow();
   };
   if (callbacks_.on_release_wanted) {
     callbacks_.on_release_wanted(index, std::move(release));
   } else {
     release();
   }
+}
+
+void LeaseKeeper::Core::AskAllToLeave() {
+  for (uint32_t index : Held()) {
+    const auto lease = held_.find(index);
+    if (lease != held_.end() && lease->second.leaving == Leaving::kNo) AskToLeave(index);
+  }
+}
+
+// Not while a step is under way: its end looks at again_.
+void LeaseKeeper::Core::StepNow() {
+  if (stepping_ || stopped_) return;
+  executor_->Cancel(timer_);
+  Step();
 }
 
 void LeaseKeeper::Core::Acquire(const View& view, const std::vector<uint32_t>& indices) {
@@ -375,6 +401,8 @@ void LeaseKeeper::Core::OnAcquired(absl::Duration sent, const std::vector<HeldLe
 
 void LeaseKeeper::Core::EndStep(bool soon) {
   if (released_) return ReleaseAll();
+  // Some may have been acquired by a step that was under way.
+  if (paused_) AskAllToLeave();
   stepping_ = false;
   if (again_) return Step();
   timer_ = executor_->PostAfter(UntilNextStep(soon), [weak = weak_from_this()] {
@@ -408,6 +436,24 @@ void LeaseKeeper::Core::DropAll() {
   EndStep(true);
 }
 
+// The first step gives back what leaves at once; each further release steps again.
+void LeaseKeeper::Core::Pause(Closure done) {
+  paused_ = true;
+  none_held_ = std::move(done);
+  const bool stepping = std::exchange(stepping_, true);
+  AskAllToLeave();
+  stepping_ = stepping;
+  again_ = true;
+  StepNow();
+}
+
+void LeaseKeeper::Core::Resume() {
+  paused_ = false;
+  none_held_ = nullptr;
+  again_ = true;
+  StepNow();
+}
+
 void LeaseKeeper::Core::Release(Closure done) {
   released_ = std::move(done);
   executor_->Cancel(timer_);
@@ -417,9 +463,7 @@ void LeaseKeeper::Core::Release(Closure done) {
 void LeaseKeeper::Core::ReleaseAll() {
   stopped_ = true;
   kv::Commit commit;
-  commit.groups.push_back({.mutations = {{.cf = ColumnFamily::kMembers,
-                                          .kind = Mutation::Kind::kDelete,
-                                          .key = MemberKey(options_.kind, options_.instance)}}});
+  commit.groups.push_back(MemberGroup());
   for (const auto& [index, lease] : held_) {
     commit.groups.push_back(
         {.conditions = {EpochIs(Key(index), lease.epoch)},
@@ -440,6 +484,8 @@ LeaseKeeper::LeaseKeeper(kv::KvClient& client, Runtime& runtime, std::shared_ptr
 LeaseKeeper::~LeaseKeeper() { core_->Stop(); }
 
 void LeaseKeeper::Start() { core_->Step(); }
+void LeaseKeeper::Pause(Closure done) { core_->Pause(std::move(done)); }
+void LeaseKeeper::Resume() { core_->Resume(); }
 void LeaseKeeper::Release(Closure done) { core_->Release(std::move(done)); }
 void LeaseKeeper::DropAll() { core_->DropAll(); }
 bool LeaseKeeper::Valid(uint32_t index) const { return core_->Valid(index); }

@@ -84,6 +84,12 @@ class LeaseKeeper {
 
   void Start();
 
+  // Gives all leases and the member row back, and takes none until Resume. Each lease goes as one
+  // that moves for balance. Calls `done` once none is held; Resume, Release and the destructor drop
+  // a `done` that has not been called.
+  void Pause(Closure done);
+  void Resume();
+
   // Stops renewing and acquiring and calls on_lost for each lease. Releases all leases and the
   // member row in one commit, then calls `done`.
   void Release(Closure done);

@@ -208,6 +208,48 @@ TEST_F(LeaseKeeperTest, ReleaseMakesAllLeasesFreeAtOnce) {
   EXPECT_EQ(b.Valid().size(), kCount);
 }
 
+TEST_F(LeaseKeeperTest, APausedKeeperGivesAllBackAndTakesNoneUntilItResumes) {
+  Instance& a = Start("a", /*hesitates=*/true);
+  runtime_.AdvanceBy(absl::Seconds(1));
+  ASSERT_EQ(a.Valid().size(), kCount);
+  bool none_held = false;
+  a.executor()->Post([&] { a.keeper().Pause([&] { none_held = true; }); });
+  runtime_.AdvanceBy(absl::Seconds(1));
+  // It finishes its work first.
+  ASSERT_EQ(a.wanted.size(), kCount);
+  EXPECT_EQ(a.Valid().size(), kCount);
+  EXPECT_FALSE(none_held);
+  a.executor()->Post([&] {
+    for (auto& [index, release] : std::exchange(a.wanted, {})) release();
+  });
+  runtime_.AdvanceBy(absl::Milliseconds(10));
+  EXPECT_TRUE(none_held);
+  EXPECT_TRUE(a.held.empty());
+  // Another one has all of them at once: it sees no other member.
+  Instance& b = Start("b");
+  runtime_.AdvanceBy(absl::Milliseconds(100));
+  EXPECT_EQ(b.Valid().size(), kCount);
+  runtime_.AdvanceBy(absl::Seconds(20));
+  EXPECT_EQ(b.Valid().size(), kCount);
+  EXPECT_TRUE(a.held.empty());
+  a.executor()->Post([&] { a.keeper().Resume(); });
+  runtime_.AdvanceBy(absl::Seconds(5));
+  EXPECT_EQ(a.Valid().size(), kCount / 2);
+}
+
+TEST_F(LeaseKeeperTest, LeasesThatArriveDuringAPauseAreGivenBack) {
+  Instance& a = Start("a");
+  bool none_held = false;
+  // The first step has not ended.
+  a.executor()->Post([&] { a.keeper().Pause([&] { none_held = true; }); });
+  runtime_.AdvanceBy(absl::Seconds(1));
+  EXPECT_TRUE(none_held);
+  EXPECT_TRUE(a.held.empty());
+  a.executor()->Post([&] { a.keeper().Resume(); });
+  runtime_.AdvanceBy(absl::Seconds(1));
+  EXPECT_EQ(a.Valid().size(), kCount);
+}
+
 TEST_F(LeaseKeeperTest, HolderFinishesItsWorkBeforeALeaseMoves) {
   Instance& a = Start("a", /*hesitates=*/true);
   Advance(absl::Seconds(1));

@@ -41,6 +41,7 @@ class Channel;
 namespace escapement {
 
 class RpcTable;
+class ShardedService;
 
 // The service that a process runs. The main thread makes, starts, drains and destroys it.
 class HostedService {
@@ -72,6 +73,9 @@ class HostedService {
   // Any thread. The reason why Ready() is false, as one line for the body of /readyz. Empty: no
   // further reason.
   virtual std::string NotReadyReason() { return {}; }
+
+  // The service itself if it owns shards by lease, or null. It lives as long as this object.
+  virtual ShardedService* sharded() { return nullptr; }
 
   // Stops taking work, releases leases, finishes running work, then calls `done` once, on any
   // thread.

@@ -52,6 +52,20 @@ void ShardedService::Start() {
   executor_->Post([this] { ReadLayout(); });
 }
 
+void ShardedService::PauseLeases(Closure done) {
+  executor_->Post([this, done = std::move(done)]() mutable {
+    if (draining()) return;
+    if (keeper_ == nullptr) return done();
+    keeper_->Pause(std::move(done));
+  });
+}
+
+void ShardedService::ResumeLeases() {
+  executor_->Post([this] {
+    if (keeper_ != nullptr && !draining()) keeper_->Resume();
+  });
+}
+
 void ShardedService::Drain(Closure done) {
   CHECK(done != nullptr);
   executor_->Post([this, done = std::move(done)]() mutable {

@@ -5,13 +5,14 @@
 //     → OnAcquired, OnLost, OnReleaseWanted, as the leases come and go
 //   Wake, PlanStep → Step
 //   store session lost → OnSessionLost, then OnLost for each lease
+//   PauseLeases → OnReleaseWanted for each lease → done; ResumeLeases
 //   Drain → OnDrain → ReleaseLeases → done
 //
 // The derived class keeps the shards. It decides when it wakes and what a step does.
 //
-// Threads: Start, Drain, Ready and Stop from any; everything else, all hooks included, on the
-// service's executor. Call Stop before the members of the derived class are destroyed; after it no
-// hook is called. Leases that were not released expire.
+// Threads: Start, PauseLeases, ResumeLeases, Drain, Ready and Stop from any; everything else, all
+// hooks included, on the service's executor. Call Stop before the members of the derived class are
+// destroyed; after it no hook is called. Leases that were not released expire.
 
 #ifndef COMMON_PROCESS_SHARDED_SERVICE_H_
 #define COMMON_PROCESS_SHARDED_SERVICE_H_
@@ -56,6 +57,12 @@ class ShardedService {
   ShardedService& operator=(const ShardedService&) = delete;
 
   void Start();
+
+  // Gives the leases back as balance does, and takes none until ResumeLeases. Calls `done` on the
+  // executor once none is held. While the store cannot be reached, or once ResumeLeases or Drain
+  // was called, `done` is not called; the caller bounds that.
+  void PauseLeases(Closure done);
+  void ResumeLeases();
 
   // Calls `done` on the executor once the leases are released. While the store cannot be reached,
   // `done` is not called; the caller bounds that.

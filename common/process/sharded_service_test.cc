@@ -134,6 +134,30 @@ TEST_F(ShardedServiceTest, SecondInstanceGetsItsShareWhenTheFirstReleasesIt) {
   EXPECT_EQ(second.Count("escapement_leases_acquired_total"), kShards / 2);
 }
 
+TEST_F(ShardedServiceTest, PausedServiceGivesItsShardsBackUntilItResumes) {
+  TestService service("a", store_, runtime_);
+  bool paused = false;
+  service.PauseLeases([&] { paused = true; });
+  runtime_.AdvanceBy(absl::Milliseconds(1));
+  EXPECT_TRUE(paused);  // it holds none yet
+  service.Start();
+  runtime_.AdvanceBy(absl::Seconds(1));
+  paused = false;
+  service.PauseLeases([&] { paused = true; });
+  runtime_.AdvanceBy(absl::Seconds(1));
+  EXPECT_FALSE(paused);
+  On(service, [&] {
+    for (auto& [index, release] : std::exchange(service.wanted, {})) release();
+  });
+  runtime_.AdvanceBy(absl::Seconds(10));
+  EXPECT_TRUE(paused);
+  EXPECT_TRUE(service.shards.empty());
+  EXPECT_EQ(service.Count("escapement_leases_lost_total"), 0);
+  service.ResumeLeases();
+  runtime_.AdvanceBy(absl::Seconds(1));
+  EXPECT_EQ(service.shards.size(), kShards);
+}
+
 TEST_F(ShardedServiceTest, WakesBeforeAStepLeadToOneStep) {
   TestService service("a", store_, runtime_);
   On(service, [&] {

@@ -187,6 +187,27 @@ TEST_F(TwoStandalonesTest, TheOtherGoesOnWhenTheLeaderEnds) {
   EXPECT_LT(LongestGap("standalone terminated"), absl::Milliseconds(2900));
 }
 
+// Its services give their leases back first, and take them again when it leads again.
+TEST_F(TwoStandalonesTest, TheOtherGoesOnWhenTheLeaderHandsOver) {
+  const auto hand_over = [&](const std::string& leader) {
+    const auto stub = v1::StoreService::NewStub(
+        grpc::CreateChannel(platform_->grpc_address(leader), grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    v1::HandOverResponse response;
+    return stub->HandOver(&context, v1::HandOverRequest(), &response);
+  };
+  CreateEvents(700);
+  EXPECT_TRUE(AwaitDistinct(50));
+  for (const std::string leader : {"standalone", "standalone.2"}) {
+    const uint64_t before = receipts_.Stats(kEvents).distinct;
+    const grpc::Status handed_over = hand_over(leader);
+    EXPECT_TRUE(handed_over.ok()) << leader << ": " << handed_over.error_message();
+    EXPECT_TRUE(AwaitDistinct(before + 200));
+  }
+  ExpectAll();
+  EXPECT_LT(LongestGap("standalone handed over"), absl::Milliseconds(2900));
+}
+
 TEST_F(ReplicatedPlatformTest, AFollowerGoesOnWhenTheLeaderIsKilled) {
   CreateEvents(700);
   EXPECT_TRUE(AwaitDistinct(50));

@@ -172,6 +172,7 @@ void EmitterService::Start() { impl_->Start(); }
 void EmitterService::Drain(Closure done) { impl_->Drain(std::move(done)); }
 
 bool EmitterService::Ready() const { return impl_->Ready() && NotReadyReason().empty(); }
+ShardedService& EmitterService::sharded() { return *impl_; }
 
 std::string EmitterService::NotReadyReason() const { return impl_->NotReadyReason(); }
 

@@ -43,6 +43,9 @@ class EmitterService {
   // The reason if the store's clock is why it is not ready (common/kv/engine/store_clock.h), or "".
   std::string NotReadyReason() const;
 
+  // Lives as long as this.
+  ShardedService& sharded();
+
  private:
   class Impl;
   const std::unique_ptr<Impl> impl_;
@@ -60,6 +63,7 @@ class HostedEmitter final : public HostedService {
 
   absl::Status Start() override;
   bool Ready() override { return service_.Ready(); }
+  ShardedService* sharded() override { return &service_.sharded(); }
   std::string NotReadyReason() override { return service_.NotReadyReason(); }
   void Drain(Closure done) override { service_.Drain(std::move(done)); }
 

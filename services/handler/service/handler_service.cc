@@ -264,6 +264,7 @@ void HandlerService::Start() { impl_->Start(); }
 void HandlerService::Drain(Closure done) { impl_->Drain(std::move(done)); }
 
 bool HandlerService::Ready() const { return impl_->Ready(); }
+ShardedService& HandlerService::sharded() { return *impl_; }
 
 const HandlerMetrics& HandlerService::metrics() const { return impl_->metrics(); }
 

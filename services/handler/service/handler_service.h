@@ -46,6 +46,9 @@ class HandlerService {
 
   const HandlerMetrics& metrics() const;
 
+  // Lives as long as this.
+  ShardedService& sharded();
+
  private:
   class Impl;
   const std::unique_ptr<Impl> impl_;
@@ -64,6 +67,7 @@ class HostedHandler final : public HostedService {
 
   absl::Status Start() override;
   bool Ready() override { return service_.Ready(); }
+  ShardedService* sharded() override { return &service_.sharded(); }
   void Drain(Closure done) override { service_.Drain(std::move(done)); }
 
  private:

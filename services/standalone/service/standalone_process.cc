@@ -3,6 +3,7 @@
 #include <atomic>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "common/base/status_macros.h"
 #include "common/process/gated_service.h"
 #include "common/process/sharded_service.h"
@@ -26,7 +27,11 @@ class AllServices final : public HostedService {
         handler_(context, server_->store()),
         token_manager_(context, server_->store()),
         emitter_(context, server_->store()),
-        master_(context, server_->store(), *server_, master::HostedMaster::Tokens::kElsewhere) {}
+        master_(context, server_->store(), *server_, master::HostedMaster::Tokens::kElsewhere) {
+    server_->SetLeaseHolders({.pause = [this](Closure done) { PauseLeases(std::move(done)); },
+                              .resume = [this] { ResumeLeases(); }});
+  }
+  ~AllServices() override { server_->SetLeaseHolders({}); }
 
   kv::KvStore& store() { return server_->store(); }
   std::string StoreReason() const { return server_->NotReadyReason(); }
@@ -66,21 +71,40 @@ class AllServices final : public HostedService {
   }
 
   void Drain(Closure done) override {
+    // The services still need the store. Then another replica takes over.
+    OfEach([](HostedService& service, Closure drained) { service.Drain(std::move(drained)); },
+           [this, done = std::move(done)]() mutable { server_->StepDown(std::move(done)); });
+  }
+
+ private:
+  // Runs `done` once `act` has called what it got for each service.
+  void OfEach(absl::FunctionRef<void(HostedService& service, Closure done)> act, Closure done) {
     struct Joined {
       std::atomic<int> left{kServices};
       Closure done;
     };
     auto joined = std::make_shared<Joined>();
-    // The services still need the store. Then another replica takes over.
-    joined->done = [this, done = std::move(done)]() mutable { server_->StepDown(std::move(done)); };
+    joined->done = std::move(done);
     for (HostedService* service : services_) {
-      service->Drain([joined] {
+      act(*service, [joined] {
         if (joined->left.fetch_sub(1) == 1) joined->done();
       });
     }
   }
+  void PauseLeases(Closure done) {
+    OfEach(
+        [](HostedService& service, Closure paused) {
+          ShardedService* sharded = service.sharded();
+          sharded == nullptr ? paused() : sharded->PauseLeases(std::move(paused));
+        },
+        std::move(done));
+  }
+  void ResumeLeases() {
+    for (HostedService* service : services_) {
+      if (ShardedService* sharded = service->sharded()) sharded->ResumeLeases();
+    }
+  }
 
- private:
   // Destroyed in the reverse order, so the store is last.
   std::unique_ptr<store::StoreServer> server_;
   store::StoreMetrics store_metrics_;

@@ -78,6 +78,9 @@ constexpr absl::Duration kBehindMax = absl::Seconds(1);
 constexpr absl::Duration kCandidateAnswerMax = absl::Seconds(3);
 constexpr absl::Duration kAskCandidatesEvery = absl::Milliseconds(100);
 
+// A handover waits this long for work that is under way.
+constexpr absl::Duration kPrepareMax = absl::Seconds(5);
+
 // How often the server's settings are read again.
 constexpr absl::Duration kServerFactsInterval = absl::Seconds(5);
 // GetStatus waits so long for the log.
@@ -276,11 +279,21 @@ v1::StoreReplication Replication::StatusWith(
   return replication;
 }
 
-void Replication::HandOver(std::function<void(absl::Status)> done) {
-  AskCandidates(runtime_.clock().Elapsed(), std::move(done));
+void Replication::HandOver(std::function<void(Closure ready)> prepare,
+                           std::function<void(absl::Status)> done) {
+  AwaitCandidate(runtime_.clock().Elapsed(),
+                 [this, prepare = std::move(prepare), done = std::move(done)](absl::Status found) {
+                   if (!found.ok()) return done(std::move(found));
+                   const auto ready = [this, done, begun = std::make_shared<bool>(false)] {
+                     if (std::exchange(*begun, true)) return;
+                     store_->HandOver([done] { done(absl::OkStatus()); });
+                   };
+                   executor_->PostAfter(kPrepareMax, ready);
+                   prepare([executor = executor_, ready] { executor->Post(ready); });
+                 });
 }
 
-void Replication::AskCandidates(absl::Duration since, std::function<void(absl::Status)> done) {
+void Replication::AwaitCandidate(absl::Duration since, std::function<void(absl::Status)> done) {
   if (store_->status().role != kv::ReplicaRole::kLeader)
     return done(kv::NotLeader(store_->status().leader_address));
   const absl::Duration waited = runtime_.clock().Elapsed() - since;
@@ -292,8 +305,7 @@ void Replication::AskCandidates(absl::Duration since, std::function<void(absl::S
       if (replica.store_id() == store_id_ || !CouldLead(replica)) continue;
       could_lead = true;
       // An older report may be that of a process that has been killed since.
-      if (DurationOf(replica.reported_ago()) < waited)
-        return store_->HandOver([done] { done(absl::OkStatus()); });
+      if (DurationOf(replica.reported_ago()) < waited) return done(absl::OkStatus());
     }
     if (!could_lead)
       return done(absl::FailedPreconditionError("no other process of the store is ready to lead"));
@@ -303,7 +315,7 @@ void Replication::AskCandidates(absl::Duration since, std::function<void(absl::S
           absl::FormatDuration(kCandidateAnswerMax))));
     }
     executor_->PostAfter(kAskCandidatesEvery, [this, since, done = std::move(done)]() mutable {
-      AskCandidates(since, std::move(done));
+      AwaitCandidate(since, std::move(done));
     });
   });
 }

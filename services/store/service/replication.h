@@ -63,9 +63,10 @@ class Replication {
 
   // Answers what this process knows, and the replicas' reports, if the log answers within 2 s.
   void GetStatus(std::function<void(absl::StatusOr<v1::StoreReplication>)> done);
-  // Gives the term up once another replica has reported, after this call, that it is ready to lead;
-  // see StoreAdmin::HandOver.
-  void HandOver(std::function<void(absl::Status)> done);
+  // Gives the term up once another replica has reported, after this call, that it is ready to lead,
+  // and `prepare` has then called what it got, or has taken longer than kPrepareMax; see
+  // StoreAdmin::HandOver.
+  void HandOver(std::function<void(Closure ready)> prepare, std::function<void(absl::Status)> done);
 
   // Why this replica serves nobody: it follows, something stands in its way, or the log has not
   // acknowledged a row for kLeaseMax. Empty if it leads.
@@ -88,8 +89,9 @@ class Replication {
   // By their names, with the age of each report.
   void ListReplicas(std::function<void(absl::StatusOr<std::vector<v1::StoreReplica>>)> done);
 
-  // `since`: Clock::Elapsed at the request; only a report made after it counts.
-  void AskCandidates(absl::Duration since, std::function<void(absl::Status)> done);
+  // Calls `done` with OK once another replica has reported that it is ready to lead. `since`:
+  // Clock::Elapsed at the request; only a report made after it counts.
+  void AwaitCandidate(absl::Duration since, std::function<void(absl::Status)> done);
 
   Runtime& runtime_;
   const std::shared_ptr<Executor> executor_;  // for what is asked again, and for bounded waits

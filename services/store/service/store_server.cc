@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/http/http_server.h"
@@ -23,6 +25,8 @@ namespace escapement::store {
 using google::protobuf::util::TimeUtil;
 
 struct StoreServer::Parts {
+  absl::Mutex holders_mu;
+  LeaseHolders holders ABSL_GUARDED_BY(holders_mu);
   // One of them is null.
   std::unique_ptr<kv::RocksKvStore> local;
   std::unique_ptr<Replication> replication;
@@ -33,6 +37,18 @@ struct StoreServer::Parts {
   kv::KvStore& store() {
     if (local != nullptr) return *local;
     return replication->store();
+  }
+
+  void PauseHolders(Closure done) ABSL_LOCKS_EXCLUDED(holders_mu) {
+    {
+      absl::MutexLock lock(&holders_mu);
+      if (holders.pause != nullptr) return holders.pause(std::move(done));
+    }
+    done();
+  }
+  void ResumeHolders() ABSL_LOCKS_EXCLUDED(holders_mu) {
+    absl::MutexLock lock(&holders_mu);
+    if (holders.resume != nullptr) holders.resume();
   }
 
   absl::Status MakeCheckpoint(const std::string& folder) {
@@ -134,6 +150,11 @@ void StoreServer::StepDown(Closure done) {
   parts_->replication->store().HandOver(std::move(done));
 }
 
+void StoreServer::SetLeaseHolders(LeaseHolders holders) {
+  absl::MutexLock lock(&parts_->holders_mu);
+  parts_->holders = std::move(holders);
+}
+
 void StoreServer::GetStatus(kv::KvStore::Callback<v1::StoreStatus> done) {
   v1::StoreStatus status;
   const kv::RocksKvStore::Info now = info();
@@ -156,10 +177,13 @@ void StoreServer::GetStatus(kv::KvStore::Callback<v1::StoreStatus> done) {
 void StoreServer::HandOver(kv::KvStore::Callback<v1::HandOverResponse> done) {
   if (parts_->replication == nullptr)
     return done(absl::FailedPreconditionError("the store is not replicated"));
-  parts_->replication->HandOver([done = std::move(done)](const absl::Status& status) {
-    if (!status.ok()) return done(status);
-    done(v1::HandOverResponse());
-  });
+  Parts* const parts = parts_.get();
+  parts->replication->HandOver([parts](Closure ready) { parts->PauseHolders(std::move(ready)); },
+                               [parts, done = std::move(done)](const absl::Status& status) {
+                                 parts->ResumeHolders();
+                                 if (!status.ok()) return done(status);
+                                 done(v1::HandOverResponse());
+                               });
 }
 
 namespace {

@@ -86,6 +86,15 @@ class StoreServer final : public kv::StoreAdmin {
   // once if the store is not replicated, runs `done`.
   void StepDown(Closure done);
 
+  // The services of this process that own leases in the store. In a handover they give them back
+  // first, so that those of the next leader need not wait for their end. The functions must not
+  // wait. After it returns, the former ones are called no more.
+  struct LeaseHolders {
+    std::function<void(Closure done)> pause = nullptr;
+    std::function<void()> resume = nullptr;
+  };
+  void SetLeaseHolders(LeaseHolders holders);
+
   void GetStatus(kv::KvStore::Callback<v1::StoreStatus> done) override;
   void HandOver(kv::KvStore::Callback<v1::HandOverResponse> done) override;
 

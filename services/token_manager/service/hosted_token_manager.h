@@ -25,6 +25,7 @@ class HostedTokenManager final : public HostedService {
   CallGate& gate() override { return gate_.gate(); }
   absl::Status Start() override;
   bool Ready() override { return service_.Ready() && door_.Ready() && gate_.Ready(); }
+  ShardedService* sharded() override { return &service_.sharded(); }
   // Drains the door while the service still handles its calls, then the service.
   void Drain(Closure done) override;
 

@@ -349,6 +349,7 @@ void TokenManagerService::Start() { impl_->Start(); }
 void TokenManagerService::Drain(Closure done) { impl_->Drain(std::move(done)); }
 
 bool TokenManagerService::Ready() const { return impl_->Ready(); }
+ShardedService& TokenManagerService::sharded() { return *impl_; }
 
 const TokenManagerMetrics& TokenManagerService::metrics() const { return impl_->metrics(); }
 

@@ -46,6 +46,9 @@ class TokenManagerService {
   // first.
   LocalGrants& grants();
 
+  // Lives as long as this.
+  ShardedService& sharded();
+
  private:
   class Impl;
   const std::unique_ptr<Impl> impl_;
