@@ -29,6 +29,8 @@ struct Caller {
   absl::Time expire_time = absl::InfiniteFuture();
   // When a token (JWT) was issued; InfinitePast: it does not say. Other credentials leave it.
   absl::Time issue_time = absl::InfiniteFuture();
+  // The call's `traceparent` (W3C Trace Context) if it has one that is well-formed; else empty.
+  std::string trace_parent = {};
 
   // True if the caller may know of this tenant. "-" stands for all tenants.
   bool MaySee(const std::string& tenant_id) const { return tenant.empty() || tenant == tenant_id; }

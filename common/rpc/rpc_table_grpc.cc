@@ -5,11 +5,13 @@
 #include <openssl/rand.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
@@ -231,6 +233,29 @@ CallHead HeadOf(const grpc::GenericCallbackServerContext& context) {
   return head;
 }
 
+// W3C Trace Context, 3.2.2: version-trace id-parent id-flags, in lower-case hex.
+bool IsTraceParent(absl::string_view text) {
+  constexpr absl::string_view kForm = "xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
+  if (text.size() != kForm.size()) return false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool hex = absl::ascii_isdigit(text[i]) || (text[i] >= 'a' && text[i] <= 'f');
+    if (kForm[i] == 'x' ? !hex : text[i] != '-') return false;
+  }
+  const auto all_zero = [text](size_t begin, size_t size) {
+    return text.substr(begin, size).find_first_not_of('0') == absl::string_view::npos;
+  };
+  return text.substr(0, 2) != "ff" && !all_zero(3, 32) && !all_zero(36, 16);
+}
+
+std::shared_ptr<const Caller> WithTraceParent(std::shared_ptr<const Caller> caller,
+                                              const grpc::GenericCallbackServerContext& context) {
+  const auto [begin, end] = context.client_metadata().equal_range("traceparent");
+  if (begin == end || std::next(begin) != end || !IsTraceParent(View(begin->second))) return caller;
+  auto traced = std::make_shared<Caller>(*caller);
+  traced->trace_parent = std::string(View(begin->second));
+  return traced;
+}
+
 }  // namespace
 
 grpc::ServerGenericBidiReactor* CallDispatcher::CreateReactor(
@@ -254,7 +279,7 @@ grpc::ServerGenericBidiReactor* CallDispatcher::CreateReactor(
   } else {
     auto admitted = gate_.Admit(entry->access, HeadOf(*context));
     if (!admitted.ok()) return refuse(admitted.status());
-    caller = *std::move(admitted);
+    caller = WithTraceParent(*std::move(admitted), *context);
   }
   return entry->start(
       {.context = context,

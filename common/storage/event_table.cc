@@ -131,6 +131,7 @@ EventRowBuilder::EventRowBuilder(Options options) : options_(std::move(options))
   row_.set_tenant(options_.tenant);
   row_.set_count(1);
   row_.set_run_count(1);
+  row_.set_trace_parent(options_.trace_parent);
 }
 
 void EventRowBuilder::Add(const NewEvent& event, kv::Group& group) {

@@ -132,6 +132,7 @@ class EventRowBuilder {
     // Random bits; only for server-made ids.
     uint64_t uid_high = 0;
     uint64_t uid_low = 0;
+    std::string trace_parent = {};  // EventRecord.trace_parent
   };
   explicit EventRowBuilder(Options options);
 

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -19,6 +21,7 @@
 #include "tests/fixtures/process/child_process.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/integration/api_client.h"
+#include "tests/integration/probes.h"
 
 namespace escapement::integration {
 namespace platform_test {
@@ -26,6 +29,8 @@ namespace platform_test {
 using fixtures::GrpcReceiver;
 using fixtures::HttpReceiver;
 using fixtures::Receipt;
+using ::testing::ElementsAre;
+using ::testing::Pair;
 
 constexpr char kEvents[] = "/tenants/default/events";
 const std::vector<std::string> kServices = {"store", "master", "emitter", "handler"};
@@ -248,6 +253,41 @@ TEST_F(PlatformTest, SixteenOfTheLargestPayloadsAreOneBatchAndAreDelivered) {
   const absl::Status created = api_->CreateEvents(events);
   ASSERT_TRUE(created.ok()) << created;
   EXPECT_TRUE(AwaitDistinct(kEvents, events.size()));
+}
+
+// W3C Trace Context: a consumer's span continues the trace of the call that made the event.
+TEST_F(PlatformTest, ConsumersGetTheTraceOfTheCallThatMadeTheEvent) {
+  ASSERT_NO_FATAL_FAILURE(Start({"standalone"}, "standalone"));
+  http_ = *HttpReceiver::Start({.kept_requests_max = 100}, &receipts_);
+  const std::string trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  const auto create = [&](const std::string& path, const std::string& parent, const char* to) {
+    const auto answer = HttpSend(
+        platform_->http_address("standalone"),
+        {.method = "POST",
+         .path = "/v1/tenants/default/" + path,
+         .headers = {{"traceparent", parent}},
+         .body = absl::StrCat(R"({"target":{"http":{"uri":")", http_->origin(), to, R"("}}})")});
+    EXPECT_TRUE(answer.ok() && answer->status == 200) << to << ": " << answer.status();
+  };
+  create("events", trace, "/created");
+  create("events:ingest", trace, "/ingested");
+  create("events", trace + "-more", "/malformed");
+  create("events", "00-00000000000000000000000000000000-b7ad6b7169203331-01", "/zero");
+  // The line with the method, and the trace.
+  const auto arrived = [&] {
+    std::map<std::string, std::string> traces;
+    for (const auto& [head, body] : http_->KeptRequests()) {
+      std::string& trace = traces[head.substr(0, head.find(" HTTP/"))];
+      for (const absl::string_view line : absl::StrSplit(head, "\r\n")) {
+        absl::string_view value = line;
+        if (absl::ConsumePrefix(&value, "traceparent: ")) trace = std::string(value);
+      }
+    }
+    return traces;
+  };
+  EXPECT_TRUE(Await([&] { return arrived().size() == 4; }));
+  EXPECT_THAT(arrived(), ElementsAre(Pair("POST /created", trace), Pair("POST /ingested", trace),
+                                     Pair("POST /malformed", ""), Pair("POST /zero", "")));
 }
 
 TEST_F(PlatformTest, StandaloneDoesTheSameInOneProcess) {

@@ -51,8 +51,9 @@ struct DeliveryContext {
   std::string occurrence;  // empty for one-off events
   absl::Time nominal_time;
   absl::Time launch_time;
-  uint64_t run_count = 1;  // how many events the run has
-  absl::Duration timeout;  // for one attempt, counted from Send
+  uint64_t run_count = 1;         // how many events the run has
+  std::string trace_parent = {};  // as EventRecord.trace_parent
+  absl::Duration timeout;         // for one attempt, counted from Send
 };
 
 // One attempt to deliver one event.

@@ -40,6 +40,8 @@ std::vector<Fact> ContextFactsOf(const DeliveryContext& context) {
     facts.push_back({"datacontenttype", content_type, "ce_datacontenttype"});
   facts.push_back({"count", absl::StrCat(context.run_count), "escapement_count"});
   facts.push_back({"launchtime", Rfc3339(context.launch_time), "escapement_launchtime"});
+  if (!context.trace_parent.empty())
+    facts.push_back({"traceparent", context.trace_parent, "traceparent"});
   return facts;
 }
 

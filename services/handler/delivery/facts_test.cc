@@ -13,6 +13,8 @@ namespace facts_test {
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
+constexpr char kTraceParent[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
 std::vector<std::pair<std::string, std::string>> Attributes(const DeliveryAttempt& attempt) {
   std::vector<std::pair<std::string, std::string>> pairs;
   for (const Fact& fact : FactsOf(attempt)) {
@@ -41,13 +43,15 @@ TEST(FactsTest, AttemptOfARunHasAllFacts) {
 
 TEST(FactsTest, OneOffEventWithoutPayloadHasFewer) {
   const DeliveryAttempt attempt =
-      fixtures::MakeAttempts({.uri = "http://a", .payload = "", .occurrence = ""}, 0, 1).front();
+      fixtures::MakeAttempts(
+          {.uri = "http://a", .payload = "", .occurrence = "", .trace_parent = kTraceParent}, 0, 1)
+          .front();
   EXPECT_THAT(Attributes(attempt),
               ElementsAre(Pair("ce_specversion", "1.0"), Pair("ce_source", testing::_),
                           Pair("ce_type", testing::_), Pair("ce_time", testing::_),
                           Pair("escapement_count", "1"), Pair("escapement_launchtime", testing::_),
-                          Pair("ce_id", "event-0"), Pair("escapement_attempt", "1"),
-                          Pair("escapement_index", "0")));
+                          Pair("traceparent", kTraceParent), Pair("ce_id", "event-0"),
+                          Pair("escapement_attempt", "1"), Pair("escapement_index", "0")));
 }
 
 TEST(FactsTest, TimesAreRfc3339) {

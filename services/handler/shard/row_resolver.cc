@@ -25,6 +25,7 @@ std::shared_ptr<DeliveryContext> MakeContext(const CachedDefinition& definition,
   context->nominal_time = FromMicros(entry.event.nominal_time_micros());
   context->launch_time = FromMicros(entry.event.launch_time_micros());
   context->run_count = std::max<uint64_t>(entry.event.run_count(), 1);
+  context->trace_parent = entry.event.trace_parent();
   return context;
 }
 

@@ -132,11 +132,12 @@ class Creation : public std::enable_shared_from_this<Creation> {
       : context_(context),
         cache_(std::move(cache)),
         batch_(std::move(batch)),
-        create_(create),
+        create_(std::move(create)),
         mark_(std::move(mark)),
         done_(std::move(done)) {
     options_.tenant = std::move(tenant);
     options_.queue_shards = context_.layout.queue_shards;
+    options_.trace_parent = create_.trace_parent;
     options_.uid_high = context_.runtime.random().Next();
     options_.uid_low = context_.runtime.random().Next();
   }
@@ -262,8 +263,8 @@ absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& ba
 void CreateEvents(MasterContext& context, std::shared_ptr<InternCache> cache, std::string tenant,
                   v1::BatchCreateEventsRequest batch, CreateOptions create, RequestMark mark,
                   Done<v1::BatchCreateEventsResponse> done) {
-  std::make_shared<Creation>(context, std::move(cache), std::move(tenant), std::move(batch), create,
-                             std::move(mark), std::move(done))
+  std::make_shared<Creation>(context, std::move(cache), std::move(tenant), std::move(batch),
+                             std::move(create), std::move(mark), std::move(done))
       ->Start();
 }
 

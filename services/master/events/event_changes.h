@@ -39,8 +39,9 @@ absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& ba
                                           const InternCache& cache, const TargetSecrets& secrets);
 
 struct CreateOptions {
-  bool single = false;         // as in PlanCreation
-  bool validate_only = false;  // plan, look for ids that are taken, and answer; write nothing
+  bool single = false;            // as in PlanCreation
+  bool validate_only = false;     // plan, look for ids that are taken, and answer; write nothing
+  std::string trace_parent = {};  // the caller's
 };
 
 // Answers as before if the request was answered before; else plans and commits. ALREADY_EXISTS

@@ -105,9 +105,10 @@ void EventService::CreateEvent(v1::CreateEventRequest request, Done<v1::Event> d
   RequestMark mark = MarkOf(*tenant, "CreateEvent", request, done);
   v1::BatchCreateEventsRequest batch;
   *batch.add_requests() = std::move(request);
+  CreateOptions create{
+      .single = true, .validate_only = dry, .trace_parent = done.caller()->trace_parent};
   CreateEvents(
-      context_, cache_, *tenant, std::move(batch), {.single = true, .validate_only = dry},
-      std::move(mark),
+      context_, cache_, *tenant, std::move(batch), std::move(create), std::move(mark),
       [done = std::move(done)](absl::StatusOr<v1::BatchCreateEventsResponse> response) mutable {
         if (!response.ok()) return done(response.status());
         done(std::move(*response->mutable_events(0)));
@@ -124,8 +125,9 @@ void EventService::BatchCreateEvents(v1::BatchCreateEventsRequest request,
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   const bool dry = request.validate_only();
   RequestMark mark = MarkOf(*tenant, "BatchCreateEvents", request, done);
-  CreateEvents(context_, cache_, *tenant, std::move(request),
-               {.single = false, .validate_only = dry}, std::move(mark), std::move(done));
+  CreateOptions create{.validate_only = dry, .trace_parent = done.caller()->trace_parent};
+  CreateEvents(context_, cache_, *tenant, std::move(request), std::move(create), std::move(mark),
+               std::move(done));
 }
 
 void EventService::GetEvent(v1::GetEventRequest request, Done<v1::Event> done) {
@@ -218,6 +220,7 @@ void EventService::IngestBatch(std::shared_ptr<const v1::IngestRequest> request,
   rows.now = context_.client.NowLow();
   rows.uid_high = context_.runtime.random().Next();
   rows.uid_low = context_.runtime.random().Next();
+  rows.trace_parent = done.caller()->trace_parent;
   kv::Group audit;
   auth::AddAuditRow(*tenant, auth::AuditRecordOf(*done.caller(), "Ingest", request->parent(), ""),
                     rows.now, rows.uid_low, audit);

@@ -65,7 +65,8 @@ TEST(GrpcTransportMessageTest, EncodedBytesParseAsTheSameDelivery) {
         MakeAttempts({.uri = "host:1",
                       .payload = absl::StrCat("hello ", run_count),
                       .launch_time = absl::FromUnixMicros(-1),
-                      .run_count = run_count},
+                      .run_count = run_count,
+                      .trace_parent = absl::StrCat("trace ", run_count)},
                      300, 2);
     for (uint64_t i : {0, 1}) {
       encoder.Encode(attempts[i], 1000 + i, &bytes);
@@ -82,6 +83,7 @@ TEST(GrpcTransportMessageTest, EncodedBytesParseAsTheSameDelivery) {
       EXPECT_EQ(delivery.attempt(), 1);
       EXPECT_EQ(delivery.payload(), absl::StrCat("hello ", run_count));
       EXPECT_EQ(delivery.content_type(), "application/json");
+      EXPECT_EQ(delivery.trace_parent(), absl::StrCat("trace ", run_count));
       EXPECT_EQ(delivery.ByteSizeLong(), bytes.size()) << "unknown fields";
     }
   }

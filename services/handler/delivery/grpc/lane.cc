@@ -95,8 +95,8 @@ uint8_t* WriteTime(int field, absl::Time time, uint8_t* to) {
 // The fields that all attempts of the context's events share.
 size_t CommonBytesMax(const DeliveryContext& context) {
   return context.source.size() + context.occurrence.size() + context.payload->size() +
-         context.definition->delivery().content_type().size() + 5 * kNumberBytesMax +
-         2 * kTimeBytesMax;
+         context.definition->delivery().content_type().size() + context.trace_parent.size() +
+         6 * kNumberBytesMax + 2 * kTimeBytesMax;
 }
 
 uint8_t* WriteCommon(const DeliveryContext& context, uint8_t* to) {
@@ -107,6 +107,7 @@ uint8_t* WriteCommon(const DeliveryContext& context, uint8_t* to) {
   to = WriteNumber(v1::Delivery::kCountFieldNumber, context.run_count, to);
   to = WriteBytes(v1::Delivery::kContentTypeFieldNumber,
                   context.definition->delivery().content_type(), to);
+  to = WriteBytes(v1::Delivery::kTraceParentFieldNumber, context.trace_parent, to);
   return WriteBytes(v1::Delivery::kPayloadFieldNumber, *context.payload, to);
 }
 

@@ -128,6 +128,8 @@ absl::StatusOr<std::string> ContextHeaderLines(const DeliveryContext& context) {
   lines.append("\r\nEscapement-Launch-Time: ");
   AppendRfc3339(context.launch_time, &lines);
   absl::StrAppend(&lines, "\r\nEscapement-Count: ", context.run_count, "\r\n");
+  if (!context.trace_parent.empty())
+    absl::StrAppend(&lines, "traceparent: ", context.trace_parent, "\r\n");
   return lines;
 }
 

@@ -72,7 +72,7 @@ absl::StatusOr<std::string> ContentTypeLine(const DeliveryContext& context);
 // INVALID_ARGUMENT if a name or value cannot stand in a header.
 absl::StatusOr<std::string> DefinitionHeaderLines(const storage::v1::DefinitionRecord& definition);
 
-// ce-source, ce-time, Escapement-Launch-Time, Escapement-Count.
+// ce-source, ce-time, Escapement-Launch-Time, Escapement-Count, traceparent (if there is one).
 // INVALID_ARGUMENT if the source or occurrence cannot stand in a header.
 absl::StatusOr<std::string> ContextHeaderLines(const DeliveryContext& context);
 

@@ -90,7 +90,9 @@ absl::StatusOr<size_t> AppendAttribute(absl::string_view name, absl::string_view
   return name.size() + kType.size() + value.size();
 }
 
-bool IsSpare(absl::string_view name) { return name == "count" || name == "launchtime"; }
+bool IsSpare(absl::string_view name) {
+  return name == "count" || name == "launchtime" || name == "traceparent";
+}
 
 }  // namespace
 

@@ -82,6 +82,7 @@ std::string MessageGroupOf(const DeliveryContext& context);
 //   ce_subject                  not for one-off events
 //   escapement_token            if the consumer must give a token back
 //   escapement_attempt, escapement_index, escapement_count, escapement_launchtime
+//   traceparent                 if the call that created the event had one
 //
 // So every attempt has all attributes up to escapement_attempt.
 //

@@ -108,12 +108,17 @@ TEST(SqsMessageTest, TokenAndEncodingTakeThePlaceOfOthers) {
 }
 
 TEST(SqsMessageTest, OneOffEventWithoutPayloadHasTheSpareOnes) {
-  const Written written = Write({.payload = "", .occurrence = ""});
+  const std::string trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  const Written written = Write({.payload = "", .occurrence = "", .trace_parent = trace});
   EXPECT_EQ(written.entry["MessageBody"], " ");
   EXPECT_THAT(written.Names(),
               UnorderedElementsAre("ce_specversion", "ce_source", "ce_type", "ce_time", "ce_id",
                                    "escapement_attempt", "escapement_index", "escapement_count",
-                                   "escapement_launchtime"));
+                                   "escapement_launchtime", "traceparent"));
+  EXPECT_EQ(written.Attribute("traceparent"), trace);
+  // With a payload there is one attribute too many.
+  EXPECT_THAT(Write({.occurrence = "", .trace_parent = trace}).Names(),
+              ::testing::Not(::testing::Contains("traceparent")));
 }
 
 TEST(SqsMessageTest, BytesAreThoseThatSqsCounts) {
