@@ -254,6 +254,23 @@ class BootedTest(unittest.TestCase):
             self.assertEqual(self.show(program, "NRestarts"), "0", program)
         print(self.inside("journalctl", "--no-pager", "--priority", "warning"), flush=True)
 
+    def test_service_that_ends_is_started_again_however_often(self):
+        self.start("escapement-standalone")
+        for _ in range(7):
+            process = self.show("escapement-standalone", "MainPID")
+            self.inside("systemctl", "kill", "--kill-who=main", "--signal=KILL", "escapement-standalone")
+            await_true("another process", lambda: self.show("escapement-standalone", "MainPID") not in ("0", process))
+        await_true("standalone on its port", lambda: self.readyz("escapement-standalone") == "200")
+
+    def test_upgrade_names_a_service_that_does_not_go_on(self):
+        self.start("escapement-standalone")
+        install = ("sh", "-c", f"dpkg --install /tmp/{PACKAGE.name} 2>&1")
+        self.assertNotIn("does not run", self.inside(*install))
+        await_true("standalone on its port", lambda: self.readyz("escapement-standalone") == "200")
+        settings = self.path / "etc/escapement/standalone.yaml"
+        settings.write_text(settings.read_text(encoding="utf-8") + "no_such_setting: 1\n", encoding="utf-8")
+        self.assertIn("escapement-standalone.service does not run with the new version", self.inside(*install))
+
 
 if __name__ == "__main__":
     skip_unless_root()
