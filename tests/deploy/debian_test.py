@@ -37,6 +37,13 @@ def read_unit(path):
     return sections
 
 
+def commands_of(document, heading):
+    """The blocks of commands of a section."""
+    text = (RUNFILES / document).read_text(encoding="utf-8")
+    section = re.search(rf"^#+ {re.escape(heading)}$(.*?)(?=^#|\Z)", text, re.MULTILINE | re.DOTALL).group(1)
+    return re.findall(r"^```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+
+
 def setUpModule():
     global FOLDER, PACKAGE
     FOLDER = pathlib.Path(tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR")))
@@ -261,6 +268,19 @@ class BootedTest(unittest.TestCase):
             self.inside("systemctl", "kill", "--kill-who=main", "--signal=KILL", "escapement-standalone")
             await_true("another process", lambda: self.show("escapement-standalone", "MainPID") not in ("0", process))
         await_true("standalone on its port", lambda: self.readyz("escapement-standalone") == "200")
+
+    def test_backup_is_restored_as_the_documents_say(self):
+        self.start("escapement-standalone")
+        self.inside("escctl", "schedule", "create", "kept", "--every", "1h", "--http", "http://127.0.0.1:9/")
+        (self.path / "backups").mkdir()
+        export, restore = commands_of("docs/operations/backup.md", "With the Debian package")
+        self.inside("sh", "-ec", export)
+        self.inside("escctl", "schedule", "create", "later", "--every", "1h", "--http", "http://127.0.0.1:9/")
+        self.inside("sh", "-ec", restore)
+        await_true("standalone on its port", lambda: self.readyz("escapement-standalone") == "200")
+        listed = self.inside("escctl", "schedule", "list", "--output", "json")
+        self.assertIn("schedules/kept", listed)
+        self.assertNotIn("schedules/later", listed)
 
     def test_upgrade_names_a_service_that_does_not_go_on(self):
         self.start("escapement-standalone")

@@ -71,6 +71,21 @@ TEST_F(StoreMoveTest, ABackupIsRestored) {
             std::stoll(before["incarnation"].get<std::string>()));
   ASSERT_TRUE(restored->Terminate("standalone").ok());
 
+  // A store is replaced only once its process has ended, and is kept.
+  const std::string own = folder_ + "/data";
+  const std::vector<std::string> replace = {"store",      "snapshot", "import",   file,
+                                            "--data-dir", own,        "--replace"};
+  EXPECT_EQ(Run(replace).exit_code, 1);
+  EXPECT_TRUE(Has(server, "later"));
+  ASSERT_TRUE(platform_->Terminate("standalone").ok());
+  const Said replaced = Run(replace);
+  EXPECT_EQ(replaced.exit_code, 0) << replaced.words;
+  EXPECT_TRUE(std::ifstream(own + "/former.1/db/CURRENT").good());
+  ASSERT_TRUE(platform_->Restart("standalone").ok());
+  ASSERT_TRUE(platform_->AwaitReady("standalone").ok());
+  EXPECT_TRUE(Has(server, "kept"));
+  EXPECT_FALSE(Has(server, "later"));
+
   // A damaged file makes no store.
   std::fstream damage(file, std::ios::in | std::ios::out | std::ios::binary);
   damage.seekp(5000);

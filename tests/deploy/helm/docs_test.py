@@ -1,4 +1,5 @@
-"""The commands and the objects of docs/operations/kubernetes.md."""
+"""The commands and the objects of docs/operations/kubernetes.md, and what docs/operations/backup.md says of the chart."""
+import json
 import pathlib
 import re
 import shlex
@@ -82,6 +83,30 @@ class DocsTest(unittest.TestCase):
         objects = [each for block in blocks("yaml") if block.startswith("apiVersion") for each in yaml.safe_load_all(block)]
         self.assertEqual(len(objects), 3)
         self.assertEqual(errors_of(objects), [])
+
+
+class BackupTest(unittest.TestCase):
+    def test_the_restore_writes_where_the_store_reads(self):
+        text = (chart.ROOT / "docs/operations/backup.md").read_text(encoding="utf-8")
+        words = shlex.split(next(block for block in re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+                                 if "--overrides" in block))
+        spec = json.loads(next(word for word in words if word.startswith("--overrides=")).partition("=")[2])["spec"]
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "restore"}, "spec": spec}
+        self.assertEqual(errors_of([pod]), [])
+        objects = chart.render({"insecure": True}, release="escapement")
+        stateful = chart.find(objects, "StatefulSet", "-standalone")
+        self.assertIn(f"statefulset/{stateful['metadata']['name']}", words)
+        served = stateful["spec"]["template"]["spec"]
+        claim = stateful["spec"]["volumeClaimTemplates"][0]["metadata"]["name"]
+        self.assertEqual(spec["volumes"], [{"name": "data", "persistentVolumeClaim": {
+            "claimName": f"{claim}-{stateful['metadata']['name']}-0"}}])
+        mounts = spec["containers"][0]["volumeMounts"]
+        self.assertEqual(mounts, [mount for mount in served["containers"][0]["volumeMounts"] if mount["name"] == claim])
+        arguments = spec["containers"][0]["args"]
+        folder = arguments[arguments.index("--data-dir") + 1]
+        self.assertIn(f"--data_dir={folder}", served["containers"][0]["args"])
+        for name in ("runAsNonRoot", "runAsUser", "fsGroup"):
+            self.assertEqual(spec["securityContext"][name], served["securityContext"][name])
 
 
 if __name__ == "__main__":
