@@ -35,9 +35,12 @@ void LogFindings(const std::vector<kv::PgFinding>& findings) {
     Log(LevelOf(finding.severity), "replication", finding.text, {{"setting", finding.name}});
 }
 
-void LogFindingsAt(const std::string& url) {
-  const auto facts = kv::ReadPgServerFacts(url);
-  if (facts.ok()) return LogFindings(kv::JudgePgServer(*facts));
+void LogFindingsAt(const Replication::Options& options) {
+  auto facts = kv::ReadPgServerFacts(options.url);
+  if (facts.ok()) {
+    facts->storage_replicated = options.storage_replicated;
+    return LogFindings(kv::JudgePgServer(*facts));
+  }
   Log(LogLevel::kWarning, "replication", "what PostgreSQL can lose is not known",
       {{"error", facts.status().message()}});
 }
@@ -144,7 +147,8 @@ Replication::Replication(const Options& options, const kv::RocksKvStore::Options
       store_id_(options.store_id),
       address_(options.advertise),
       data_dir_(rocks.data_dir),
-      free_bytes_min_(rocks.free_bytes_min) {}
+      free_bytes_min_(rocks.free_bytes_min),
+      storage_replicated_(options.storage_replicated) {}
 
 Replication::~Replication() { executor_->Stop(); }
 
@@ -160,20 +164,21 @@ absl::Status MigrateSharedLog(const Replication::Options& options) {
     Log(LogLevel::kInfo, "replication", "the log's schema is updated",
         {{"from", found}, {"to", now}});
   }
-  LogFindingsAt(options.url);
+  LogFindingsAt(options);
   return absl::OkStatus();
 }
 
 void Replication::ReadServerFacts() {
   log_->ReadServerFacts([this, executor = executor_](absl::StatusOr<kv::PgServerFacts> facts) {
-    executor->Post([this, facts = std::move(facts)] {
-      if (facts.ok()) OnServerFacts(*facts);
+    executor->Post([this, facts = std::move(facts)]() mutable {
+      if (facts.ok()) OnServerFacts(*std::move(facts));
       executor_->PostAfter(kServerFactsInterval, [this] { ReadServerFacts(); });
     });
   });
 }
 
-void Replication::OnServerFacts(const kv::PgServerFacts& facts) {
+void Replication::OnServerFacts(kv::PgServerFacts facts) {
+  facts.storage_replicated = storage_replicated_;
   std::vector<kv::PgFinding> findings = kv::JudgePgServer(facts);
   absl::MutexLock lock(&mu_);
   // The start has logged the first ones.

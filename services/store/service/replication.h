@@ -41,10 +41,11 @@ enum class LogSafety : uint8_t {
 class Replication {
  public:
   struct Options {
-    std::string url;        // PostgreSQL's; empty: the store is not replicated
-    std::string log_name;   // several stores may share a database: 1 to 32 of [a-z0-9-]
-    std::string store_id;   // this replica's name; differs among the replicas of a log
-    std::string advertise;  // where clients reach this replica
+    std::string url;                  // PostgreSQL's; empty: the store is not replicated
+    std::string log_name;             // several stores may share a database: 1 to 32 of [a-z0-9-]
+    std::string store_id;             // this replica's name; differs among the replicas of a log
+    std::string advertise;            // where clients reach this replica
+    bool storage_replicated = false;  // see PgServerFacts
     // Receives how long each batch took to become durable, on the writing thread. May be empty.
     std::function<void(absl::Duration)> on_append;
   };
@@ -80,7 +81,7 @@ class Replication {
  private:
   Replication(const Options& options, const kv::RocksKvStore::Options& rocks, Runtime& runtime);
   void ReadServerFacts();
-  void OnServerFacts(const kv::PgServerFacts& facts) ABSL_LOCKS_EXCLUDED(mu_);
+  void OnServerFacts(kv::PgServerFacts facts) ABSL_LOCKS_EXCLUDED(mu_);
   // Says why this replica cannot go on; empty if it can.
   std::string ProblemOf(const kv::ReplicaStatus& status) const;
   v1::StoreReplica ReportOf(const kv::ReplicaStatus& status) const;
@@ -99,6 +100,7 @@ class Replication {
   const std::string address_;
   const std::string data_dir_;
   const uint64_t free_bytes_min_;
+  const bool storage_replicated_;
 
   mutable absl::Mutex mu_;
   std::vector<kv::PgFinding> findings_ ABSL_GUARDED_BY(mu_);  // empty: not read yet

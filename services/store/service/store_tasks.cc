@@ -31,6 +31,9 @@ ABSL_FLAG(
     "store is not replicated");
 ABSL_FLAG(std::string, replicated_log, "default",
           "name of the log in that database; all replicas of a store have the same");
+ABSL_FLAG(bool, log_storage_replicated, false,
+          "PostgreSQL's storage is replicated before a commit is acknowledged, so that nobody need "
+          "be warned if it has no synchronous standby");
 ABSL_FLAG(std::string, store_id, "", "name of this replica; must differ among the replicas");
 ABSL_FLAG(std::string, advertise, "", "host:port at which clients reach this replica");
 ABSL_FLAG(bool, migrate, false,
@@ -112,6 +115,7 @@ StoreServer::Options StoreOptionsFromFlags() {
                           .log_name = absl::GetFlag(FLAGS_replicated_log),
                           .store_id = absl::GetFlag(FLAGS_store_id),
                           .advertise = absl::GetFlag(FLAGS_advertise),
+                          .storage_replicated = absl::GetFlag(FLAGS_log_storage_replicated),
                           .on_append = nullptr}};
 }
 

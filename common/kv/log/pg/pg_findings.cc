@@ -18,6 +18,11 @@ PgFinding Loss(const PgServerFacts& facts) {
     return {Severity::kDanger, "loss",
             "a crash of PostgreSQL's machine can lose and damage the whole log"};
   }
+  if (facts.synchronous_standby_names.empty() && facts.storage_replicated) {
+    return {Severity::kNote, "loss",
+            "an acknowledged commit is lost only with all copies of PostgreSQL's storage, which "
+            "--log_storage_replicated says to be replicated"};
+  }
   if (facts.synchronous_standby_names.empty()) {
     return {Severity::kWarning, "loss",
             "if PostgreSQL's storage is lost, all commits since its last backup or standby's copy "

@@ -39,12 +39,16 @@ struct PgServerFacts {
   std::string synchronous_standby_names;
   uint64_t synchronous_standbys = 0;  // connected now, as far as the role may see them
   bool sees_standbys = true;          // the role may see them
+  // The server does not say it: an operator does. A write is on several storages before it is
+  // synced, as with a service that replicates its storage.
+  bool storage_replicated = false;
 };
 
 // Pure. The first finding always says in one line what can be lost.
 std::vector<PgFinding> JudgePgServer(const PgServerFacts& facts);
 
-// The answer of kPgServerFactsSql, one row: all facts except `pooler`. INTERNAL: an unknown form.
+// The answer of kPgServerFactsSql, one row: all facts except `pooler` and `storage_replicated`.
+// INTERNAL: an unknown form.
 extern const char kPgServerFactsSql[];
 absl::StatusOr<PgServerFacts> PgServerFactsOf(absl::Span<const std::string> row);
 

@@ -45,6 +45,10 @@ TEST(PgFindings, EachWeaknessIsFound) {
   facts.synchronous_standbys = 0;
   EXPECT_TRUE(Finds(facts, "loss", Severity::kWarning));
   EXPECT_FALSE(Finds(facts, "synchronous_standby_names", Severity::kWarning));
+  facts.storage_replicated = true;
+  EXPECT_TRUE(Finds(facts, "loss", Severity::kNote));
+  facts.fsync = false;
+  EXPECT_TRUE(Finds(facts, "loss", Severity::kDanger));
   facts = Good();
   facts.synchronous_standbys = 0;
   EXPECT_TRUE(Finds(facts, "synchronous_standby_names", Severity::kWarning));
