@@ -101,7 +101,9 @@ std::vector<fs::path> StoreIn(const fs::path& data_dir) {
 bool IsOpen(const fs::path& database) {
   const int file = open((database / "LOCK").c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return false;
-  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
   const bool held = fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
   close(file);
   return held;
