@@ -4,7 +4,9 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -166,6 +168,26 @@ TEST(ReplicatedStartTest, StandaloneServesOnceItsDatabaseIsThere) {
   const absl::Status ready = platform.AwaitReady("standalone");
   EXPECT_TRUE(ready.ok()) << ready;
   if (HasFailure()) platform.ShowLogs({"standalone"});
+}
+
+// Settings of a session, such as synchronous_commit, would hold for whoever comes next.
+TEST(ReplicatedStartTest, APoolerThatMixesSessionsIsRefused) {
+  for (const auto& [mode, exit_code] :
+       std::map<std::string, int>{{"session", 0}, {"statement", 1}, {"transaction", 1}}) {
+    auto postgres = fixtures::Postgres::Start();
+    ASSERT_TRUE(postgres.ok()) << postgres.status();
+    const auto url = (*postgres)->Pool(mode);
+    ASSERT_TRUE(url.ok()) << url.status();
+    const std::string log = absl::StrCat(NewFolder("pooler"), "/log");
+    auto child = ChildProcess::Start({.program = BuiltFolder() + "/services/store/store",
+                                      .arguments = {"--migrate", "--replicate_through=" + *url},
+                                      .log = log});
+    ASSERT_TRUE(child.ok()) << child.status();
+    EXPECT_EQ(*(*child)->Wait(absl::Seconds(60)), exit_code) << mode;
+    std::ifstream in(log);
+    const std::string words(std::istreambuf_iterator<char>(in), {});
+    EXPECT_EQ(absl::StrContains(words, "pooler that mixes sessions"), exit_code != 0) << words;
+  }
 }
 
 TEST_F(TwoStandalonesTest, TheOtherGoesOnWhenTheLeaderIsKilled) {

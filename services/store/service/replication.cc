@@ -35,16 +35,6 @@ void LogFindings(const std::vector<kv::PgFinding>& findings) {
     Log(LevelOf(finding.severity), "replication", finding.text, {{"setting", finding.name}});
 }
 
-void LogFindingsAt(const Replication::Options& options) {
-  auto facts = kv::ReadPgServerFacts(options.url);
-  if (facts.ok()) {
-    facts->storage_replicated = options.storage_replicated;
-    return LogFindings(kv::JudgePgServer(*facts));
-  }
-  Log(LogLevel::kWarning, "replication", "what PostgreSQL can lose is not known",
-      {{"error", facts.status().message()}});
-}
-
 absl::StatusOr<std::unique_ptr<kv::PgLog>> OpenLog(const Replication::Options& options,
                                                    Runtime& runtime,
                                                    std::function<absl::Status()> before_connect) {
@@ -158,13 +148,22 @@ absl::StatusOr<std::unique_ptr<kv::SharedLog>> OpenSharedLog(const Replication::
 }
 
 absl::Status MigrateSharedLog(const Replication::Options& options) {
+  auto facts = kv::ReadPgServerFacts(options.url);
+  if (facts.ok() && facts->pooler_mixes_sessions)
+    return absl::FailedPreconditionError(kv::kPoolerMixesSessions);
   ASSIGN_OR_RETURN(const auto found, kv::MigratePgSchema(options.url, kv::PgSchemaSteps()));
   const int now = static_cast<int>(kv::PgSchemaSteps().size());
   if (found != now) {
     Log(LogLevel::kInfo, "replication", "the log's schema is updated",
         {{"from", found}, {"to", now}});
   }
-  LogFindingsAt(options);
+  if (facts.ok()) {
+    facts->storage_replicated = options.storage_replicated;
+    LogFindings(kv::JudgePgServer(*facts));
+  } else {
+    Log(LogLevel::kWarning, "replication", "what PostgreSQL can lose is not known",
+        {{"error", facts.status().message()}});
+  }
   return absl::OkStatus();
 }
 

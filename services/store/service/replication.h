@@ -53,8 +53,8 @@ class Replication {
   // Makes or updates the log's schema if the role may, and logs what the server can lose. If the
   // server does not answer, it goes on: the log connects later. Blocks on IO. INVALID_ARGUMENT: bad
   // options. FAILED_PRECONDITION: the schema is newer than this program, or missing without the
-  // right to make it; or another process has the
-  // same store_id. Otherwise errors as ReplicatedKvStore::Open. `runtime` must outlive it.
+  // right to make it; or a pooler mixes sessions; or another process has the same store_id.
+  // Otherwise errors as ReplicatedKvStore::Open. `runtime` must outlive it.
   static absl::StatusOr<std::unique_ptr<Replication>> Open(const Options& options,
                                                            kv::RocksKvStore::Options rocks,
                                                            Runtime& runtime);

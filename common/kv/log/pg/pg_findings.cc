@@ -12,6 +12,7 @@ using Severity = PgFinding::Severity;
 
 constexpr int kVersionMin = 120000;
 constexpr size_t kFactColumns = 11;  // in an answer of kPgServerFactsSql
+constexpr char kCheckName[] = "escapement-check";
 
 PgFinding Loss(const PgServerFacts& facts) {
   if (!facts.fsync || !facts.full_page_writes) {
@@ -64,9 +65,10 @@ std::vector<PgFinding> JudgePgServer(const PgServerFacts& facts) {
     add(Severity::kWarning, "read_only",
         "the server accepts no writes now: it is a standby, or set to read-only");
   }
-  if (facts.pooler) {
-    add(Severity::kWarning, "pooler",
-        "the connection goes through a pooler: it must be in session mode");
+  if (facts.pooler_mixes_sessions) {
+    add(Severity::kDanger, "pooler", kPoolerMixesSessions);
+  } else if (facts.pooler) {
+    add(Severity::kNote, "pooler", "the connection goes through a pooler in session mode");
   }
   if (facts.version < kVersionMin) {
     add(Severity::kDanger, "version",
@@ -106,12 +108,33 @@ absl::StatusOr<PgServerFacts> PgServerFactsOf(absl::Span<const std::string> row)
   return facts;
 }
 
+namespace {
+
+// True if a connection sees a setting of another one's session. A pooler gives the server's session
+// to whoever comes, so it is asked several times.
+absl::StatusOr<bool> MixesSessions(const std::string& url, PgConnection& first) {
+  ASSIGN_OR_RETURN(auto second, PgConnection::Open(url, kCheckName));
+  RETURN_IF_ERROR(first.Query("SET escapement.session = 'first'").status());
+  for (int tries = 0; tries < 4; ++tries) {
+    RETURN_IF_ERROR(second->Query("SET escapement.session = 'second'").status());
+    ASSIGN_OR_RETURN(const auto rows,
+                     first.Query("SELECT current_setting('escapement.session', true)"));
+    if (rows.front().front() != "first") return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 absl::StatusOr<PgServerFacts> ReadPgServerFacts(const std::string& url) {
-  ASSIGN_OR_RETURN(auto connection, PgConnection::Open(url, "escapement-check"));
+  ASSIGN_OR_RETURN(auto connection, PgConnection::Open(url, kCheckName));
   const auto rows = connection->Query(kPgServerFactsSql);
   if (!rows.ok()) return rows.status();
   ASSIGN_OR_RETURN(PgServerFacts facts, PgServerFactsOf(rows->front()));
   facts.pooler = rows->front().back() != absl::StrCat(connection->BackendPid());
+  if (facts.pooler) {
+    ASSIGN_OR_RETURN(facts.pooler_mixes_sessions, MixesSessions(url, *connection));
+  }
   return facts;
 }
 

@@ -35,6 +35,7 @@ struct PgServerFacts {
   bool read_only = false;
   bool data_checksums = false;
   bool pooler = false;
+  bool pooler_mixes_sessions = false;  // not in session mode
   std::string synchronous_commit = "on";
   std::string synchronous_standby_names;
   uint64_t synchronous_standbys = 0;  // connected now, as far as the role may see them
@@ -44,10 +45,15 @@ struct PgServerFacts {
   bool storage_replicated = false;
 };
 
+inline constexpr char kPoolerMixesSessions[] =
+    "PostgreSQL is reached through a pooler that mixes sessions: set its pool_mode to session, or "
+    "name the server itself in the URL";
+
 // Pure. The first finding always says in one line what can be lost.
 std::vector<PgFinding> JudgePgServer(const PgServerFacts& facts);
 
-// The answer of kPgServerFactsSql, one row: all facts except `pooler` and `storage_replicated`.
+// The answer of kPgServerFactsSql, one row: all facts but those of a pooler and
+// `storage_replicated`.
 // INTERNAL: an unknown form.
 extern const char kPgServerFactsSql[];
 absl::StatusOr<PgServerFacts> PgServerFactsOf(absl::Span<const std::string> row);

@@ -65,7 +65,9 @@ TEST(PgFindings, EachWeaknessIsFound) {
   EXPECT_TRUE(Finds(facts, "read_only", Severity::kWarning));
   facts = Good();
   facts.pooler = true;
-  EXPECT_TRUE(Finds(facts, "pooler", Severity::kWarning));
+  EXPECT_TRUE(Finds(facts, "pooler", Severity::kNote));
+  facts.pooler_mixes_sessions = true;
+  EXPECT_TRUE(Finds(facts, "pooler", Severity::kDanger));
   facts = Good();
   facts.version = 110000;
   EXPECT_TRUE(Finds(facts, "version", Severity::kDanger));
