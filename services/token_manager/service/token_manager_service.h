@@ -18,6 +18,10 @@
 #include "services/token_manager/base/metrics.h"
 #include "services/token_manager/base/options.h"
 
+namespace escapement {
+class ShardedService;
+}  // namespace escapement
+
 namespace escapement::token_manager {
 
 class TokenManagerService {
