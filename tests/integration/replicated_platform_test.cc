@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "escapement/v1/store_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
@@ -187,6 +188,46 @@ TEST(ReplicatedStartTest, APoolerThatMixesSessionsIsRefused) {
     std::ifstream in(log);
     const std::string words(std::istreambuf_iterator<char>(in), {});
     EXPECT_EQ(absl::StrContains(words, "pooler that mixes sessions"), exit_code != 0) << words;
+  }
+}
+
+// The statements of docs/operations/postgresql.md.
+TEST(ReplicatedStartTest, TheRolesOfTheDocumentSuffice) {
+  auto postgres = fixtures::Postgres::Start();
+  ASSERT_TRUE(postgres.ok()) << postgres.status();
+  std::ifstream in(BuiltFolder() + "/docs/operations/postgresql.md");
+  const std::string document(std::istreambuf_iterator<char>(in), {});
+  std::vector<std::string> blocks;
+  for (const absl::string_view part : absl::StrSplit(document, "```"))
+    if (absl::StartsWith(part, "sql\n")) blocks.emplace_back(part.substr(4));
+  ASSERT_EQ(blocks.size(), 2u);
+  // CREATE DATABASE runs alone.
+  for (const absl::string_view statement : absl::StrSplit(blocks[0], ";\n", absl::SkipEmpty())) {
+    const auto done = fixtures::RunSql((*postgres)->Url("postgres"), statement);
+    ASSERT_TRUE(done.ok()) << done.status();
+  }
+  const auto url_of = [&](const std::string& role) {
+    return absl::StrCat("--replicate_through=postgresql:///escapement?host=", (*postgres)->folder(),
+                        "&user=", role);
+  };
+  auto child = ChildProcess::Start({.program = BuiltFolder() + "/services/store/store",
+                                    .arguments = {"--migrate", url_of("escapement")},
+                                    .log = absl::StrCat(NewFolder("migrate"), "/log")});
+  ASSERT_TRUE(child.ok()) << child.status();
+  EXPECT_EQ(*(*child)->Wait(absl::Seconds(60)), 0);
+  const auto granted = fixtures::RunSql((*postgres)->Url("escapement"), blocks[1]);
+  ASSERT_TRUE(granted.ok()) << granted.status();
+  for (const auto& [log, role] :
+       std::map<std::string, std::string>{{"a", "escapement"}, {"b", "escapement_stores"}}) {
+    Platform platform({.bin = BuiltFolder(),
+                       .folder = NewFolder(role),
+                       .extra_arguments = {{"standalone",
+                                            {url_of(role), "--replicated_log=" + log,
+                                             "--store_id=one", "--advertise={grpc}"}}}});
+    ASSERT_TRUE(platform.Restart("standalone").ok());
+    const absl::Status ready = platform.AwaitReady("standalone");
+    EXPECT_TRUE(ready.ok()) << role << ": " << ready;
+    if (!ready.ok()) platform.ShowLogs({"standalone"});
   }
 }
 
