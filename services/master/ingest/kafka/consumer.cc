@@ -9,6 +9,9 @@ namespace escapement::master {
 namespace {
 
 constexpr absl::Duration kCloseStep = absl::Milliseconds(50);
+// A request without an answer is sent again on a new connection. librdkafka gives those that wait
+// for the group more time.
+constexpr absl::Duration kAnswerMax = absl::Seconds(10);
 
 struct ListDeleter {
   void operator()(rd_kafka_topic_partition_list_t* list) const {
@@ -45,6 +48,7 @@ std::vector<KafkaProperty> ConsumerProperties(const KafkaConsumer::Options& opti
       {"isolation.level", "read_committed"},
       {"session.timeout.ms", KafkaMillis(options.session_timeout)},
       {"heartbeat.interval.ms", KafkaMillis(options.session_timeout / 4)},
+      {"socket.timeout.ms", KafkaMillis(kAnswerMax)},
       {"queued.max.messages.kbytes", absl::StrCat(options.prefetch_bytes_max >> 10)},
       {"fetch.max.bytes", "8388608"},
       {"max.partition.fetch.bytes", "1048576"},
@@ -99,8 +103,8 @@ KafkaMessagePtr KafkaConsumer::Poll(absl::Duration timeout) {
 
 void KafkaConsumer::Wake() { rd_kafka_queue_yield(queue_); }
 
-// librdkafka 2.0 may lose a partition's place, or never read it, if what is not paused is resumed
-// or what is paused is paused again (its issue 4686).
+// librdkafka 2.0 may lose a partition's place if what is not paused is resumed (its issue 4686), or
+// if what is paused is paused again after a seek.
 void KafkaConsumer::Pause(const std::vector<KafkaPlace>& places) {
   std::vector<KafkaPlace> changed;
   for (const KafkaPlace& place : places) {
