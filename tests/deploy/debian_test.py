@@ -215,7 +215,7 @@ class BootedTest(unittest.TestCase):
     def inside(self, *command, check=True):
         return subprocess.run(
             ["nsenter", "--target", self.boot, "--all", *command], stdout=subprocess.PIPE, text=True, check=check,
-            timeout=DEADLINE).stdout.strip()
+            timeout=DEADLINE, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}).stdout.strip()
 
     def end(self):
         """Halts the container by its process id."""
