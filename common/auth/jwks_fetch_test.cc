@@ -8,8 +8,8 @@
 #include "common/auth/jwks_source.h"
 #include "common/http/http_server.h"
 #include "common/runtime/system_runtime.h"
-#include "common/tls/server_tls.h"
 #include "common/tls/testing/test_certificates.h"
+#include "common/tls/tls_files.h"
 #include "gtest/gtest.h"
 
 namespace escapement::auth {
@@ -112,7 +112,7 @@ TEST_F(JwksFetch, BelievesOnlyTheGivenAuthority) {
   WriteFile(folder + "/ca.pem", ca.pem());
   WriteFile(folder + "/other.pem", other.pem());
   const auto files = WriteIdentity(ca.Issue(7), folder, "server");
-  auto tls = ServerTls::Load({.cert = files.cert, .key = files.key});
+  auto tls = TlsFiles::Load({.cert = files.cert, .key = files.key});
   ASSERT_TRUE(tls.ok()) << tls.status();
   HttpServer server({.listen = "127.0.0.1:0", .tls = *tls});
   server.Route("GET", "/keys", Answer({.body = "{}"}));

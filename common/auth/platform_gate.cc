@@ -10,7 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/status/errors.h"
-#include "common/tls/server_tls.h"
+#include "common/tls/tls_files.h"
 
 ABSL_FLAG(bool, require_credentials, false,
           "refuse calls without an API key, a token or a client certificate");
@@ -70,6 +70,15 @@ void ValidateAuthFlags(std::vector<std::string>& errors) {
     }
   }
   CheckIssuers(errors);
+}
+
+std::vector<TlsPaths> IssuerCertificates() {
+  std::vector<TlsPaths> all;
+  const absl::StatusOr<std::vector<IssuerConfig>> issuers = TokenIssuers();
+  if (!issuers.ok()) return all;
+  for (const IssuerConfig& issuer : *issuers)
+    if (!issuer.jwks_ca.empty()) all.push_back({.ca = issuer.jwks_ca});
+  return all;
 }
 
 bool CredentialsRequired() { return absl::GetFlag(FLAGS_require_credentials); }

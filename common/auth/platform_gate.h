@@ -18,6 +18,7 @@
 #include "common/kv/kv_store.h"
 #include "common/rpc/call_gate.h"
 #include "common/runtime/runtime.h"
+#include "common/tls/tls_files.h"
 #include "escapement/v1/access.pb.h"
 
 namespace escapement::auth {
@@ -33,6 +34,8 @@ bool CredentialsRequired();
 std::vector<std::pair<std::string, v1::Access::Role>> CertificateRoles();
 // The issuers of accepted tokens; empty: none. Errors as from LoadIssuerConfig.
 absl::StatusOr<std::vector<IssuerConfig>> TokenIssuers();
+// The files with the authorities of their key servers.
+std::vector<TlsPaths> IssuerCertificates();
 
 // The conditions of a process for each request that names a tenant. They come after the caller has
 // been admitted.

@@ -27,7 +27,7 @@
 #include "absl/functional/any_invocable.h"
 #include "common/rpc/host_port.h"
 #include "common/tls/credentials_grpc.h"
-#include "common/tls/server_tls.h"
+#include "common/tls/tls_files.h"
 
 namespace escapement {
 
@@ -38,7 +38,7 @@ class ConnectionStream {
   using executor_type = boost::beast::tcp_stream::executor_type;
 
   // `tls` null: no TLS. Takes the certificates in force now.
-  ConnectionStream(tcp::socket socket, ServerTls* tls)
+  ConnectionStream(tcp::socket socket, TlsFiles* tls)
       : peer_(PeerOf(socket)), socket_(std::move(socket)) {
     if (tls == nullptr) return;
     SSL_CTX* const in_force = tls->Current()->context.get();

@@ -23,7 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "common/tls/server_tls.h"
+#include "common/tls/tls_files.h"
 
 namespace escapement {
 
@@ -83,8 +83,8 @@ using HttpStreamHandler = std::function<void(HttpRequest head, std::shared_ptr<H
 class HttpServer {
  public:
   struct Options {
-    std::string listen = "127.0.0.1:0";        // host:port; port 0 = any
-    std::shared_ptr<ServerTls> tls = nullptr;  // null: no TLS
+    std::string listen = "127.0.0.1:0";       // host:port; port 0 = any
+    std::shared_ptr<TlsFiles> tls = nullptr;  // null: no TLS
     // True if each request must prove who sends it. common/rpc/host_port.h says which addresses
     // are accepted.
     bool credentials = false;

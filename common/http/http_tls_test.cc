@@ -30,8 +30,8 @@ constexpr char kWho[] = "GET /who HTTP/1.1\r\nHost: localhost\r\nConnection: clo
 class HttpTlsTest : public ::testing::Test {
  protected:
   void Start(HttpServer::Options options, const std::string& client_ca = {}) {
-    auto tls = ServerTls::Load(
-        {.cert = files_.server().cert, .key = files_.server().key, .client_ca = client_ca});
+    auto tls =
+        TlsFiles::Load({.cert = files_.server().cert, .key = files_.server().key, .ca = client_ca});
     ASSERT_TRUE(tls.ok()) << tls.status();
     options.tls = *std::move(tls);
     server_ = std::make_unique<HttpServer>(std::move(options));

@@ -1,14 +1,12 @@
 #include "common/kafka/client.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <memory>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "common/base/memory_file.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 
@@ -91,29 +89,6 @@ std::string KafkaMillis(absl::Duration duration) {
 }
 
 namespace {
-
-// A file that exists only in memory, for as long as this object does.
-class MemoryFile {
- public:
-  explicit MemoryFile(absl::string_view text) : fd_(memfd_create("certificates", MFD_CLOEXEC)) {
-    while (fd_ >= 0 && !text.empty()) {
-      const ssize_t written = write(fd_, text.data(), text.size());
-      if (written <= 0) return;
-      text.remove_prefix(static_cast<size_t>(written));
-    }
-  }
-  ~MemoryFile() {
-    if (fd_ >= 0) close(fd_);
-  }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-
-  // Opens in this process only.
-  std::string path() const { return absl::StrCat("/proc/self/fd/", fd_); }
-
- private:
-  const int fd_;
-};
 
 void DropLog(const rd_kafka_t*, int, const char*, const char*) {}
 

@@ -27,7 +27,9 @@
 #include "common/rpc/host_port.h"
 #include "common/rpc/rpc_table_grpc.h"
 #include "common/runtime/system_runtime.h"
-#include "common/tls/server_tls.h"
+#include "common/tls/certificate_watch.h"
+#include "common/tls/credentials_grpc.h"
+#include "common/tls/tls_files.h"
 #include "common/version/version.h"
 
 ABSL_FLAG(std::string, listen, "", "host:port of the gRPC server; port 0 = any free port");
@@ -151,12 +153,47 @@ bool WritePortFile(const std::string& path, const std::string& line) {
   return std::rename(draft.c_str(), path.c_str()) == 0;
 }
 
+// The certificate files of a process.
+struct ProcessTls {
+  std::shared_ptr<TlsFiles> server;               // null: the ports are without TLS
+  std::shared_ptr<TlsFiles> peer;                 // null: calls to the store are without TLS
+  std::vector<std::shared_ptr<TlsFiles>> others;  // that libraries read
+};
+
+absl::StatusOr<ProcessTls> LoadTls(const ServiceDefinition& definition) {
+  ProcessTls tls;
+  ASSIGN_OR_RETURN(tls.server, ServerTlsFromFlags());
+  ASSIGN_OR_RETURN(tls.peer, PeerTlsFromFlags());
+  std::vector<TlsPaths> others = auth::IssuerCertificates();
+  if (definition.certificates != nullptr) {
+    for (TlsPaths& paths : definition.certificates()) others.push_back(std::move(paths));
+  }
+  for (TlsPaths& paths : others) {
+    auto files = TlsFiles::Load(std::move(paths));
+    if (files.ok()) {
+      tls.others.push_back(*std::move(files));
+    } else {
+      Log(LogLevel::kWarning, "tls", "a certificate file is not watched",
+          {{"error", files.status().message()}});
+    }
+  }
+  return tls;
+}
+
+std::vector<std::shared_ptr<TlsFiles>> AllOf(ProcessTls tls) {
+  std::vector<std::shared_ptr<TlsFiles>> all = std::move(tls.others);
+  if (tls.server != nullptr) all.push_back(tls.server);
+  if (tls.peer != nullptr) all.push_back(tls.peer);
+  return all;
+}
+
 class Process {
  public:
-  // `tls` null: the ports are without TLS.
-  Process(const ServiceDefinition& definition, std::shared_ptr<ServerTls> tls)
+  Process(const ServiceDefinition& definition, ProcessTls tls)
       : definition_(definition),
-        tls_(std::move(tls)),
+        tls_(tls.server),
+        peer_(tls.peer == nullptr ? nullptr : std::make_unique<PeerCredentials>(tls.peer)),
+        certificates_(metrics_, AllOf(std::move(tls))),
         http_({.listen = absl::GetFlag(FLAGS_http_listen),
                .tls = tls_,
                .credentials = auth::CredentialsRequired(),
@@ -201,7 +238,8 @@ class Process {
             .dead_instances = instance_file_ == nullptr ? std::vector<std::string>()
                                                         : instance_file_->dead_instances(),
             .drain_timeout = absl::GetFlag(FLAGS_drain_timeout),
-            .on_loopback = OnLoopback(FLAGS_listen) && OnLoopback(FLAGS_http_listen)}));
+            .on_loopback = OnLoopback(FLAGS_listen) && OnLoopback(FLAGS_http_listen),
+            .store_credentials = peer_ == nullptr ? nullptr : peer_->channel()}));
     service_ = std::move(service);
     AddRoutes();
     service_->AddRpcs(rpcs_);
@@ -270,6 +308,8 @@ class Process {
     const sigset_t signals = StopSignals();
     timespec every;
     do {
+      certificates_.Step();
+      if (peer_ != nullptr) peer_->Refresh();
       every = absl::ToTimespec(UpdateHealth() ? kReadyHealthEvery : kHealthEvery);
     } while (sigtimedwait(&signals, nullptr, &every) < 0);
     // From now on a second signal ends the process by its default action.
@@ -302,9 +342,11 @@ class Process {
   }
 
   const ServiceDefinition& definition_;
-  const std::shared_ptr<ServerTls> tls_;
+  const std::shared_ptr<TlsFiles> tls_;
+  const std::unique_ptr<PeerCredentials> peer_;  // null: none
   SystemRuntime runtime_;
   Metrics metrics_;
+  CertificateWatch certificates_;
   CallMetrics call_metrics_{metrics_, runtime_.clock()};
   const ProcessMetrics process_metrics_{metrics_};
   // Set by UpdateHealth, so at least once a second.
@@ -368,7 +410,7 @@ int RunService(int argc, char** argv, const ServiceDefinition& definition) {
     Log(LogLevel::kWarning, "process",
         "--insecure is set: whoever reaches the ports may call them");
   }
-  auto tls = ServerTlsFromFlags();
+  auto tls = LoadTls(definition);
   if (tls.ok()) {
     exit_code = Process(definition, *std::move(tls)).Run();
   } else {

@@ -33,9 +33,11 @@
 #include "common/metrics/metrics.h"
 #include "common/rpc/call_gate.h"
 #include "common/runtime/runtime.h"
+#include "common/tls/tls_files.h"
 
 namespace grpc {
 class Channel;
+class ChannelCredentials;
 }  // namespace grpc
 
 namespace escapement {
@@ -91,6 +93,8 @@ struct ServiceContext {
   std::vector<std::string> dead_instances;
   absl::Duration drain_timeout;  // a Drain that takes longer is given up, with exit code 1
   bool on_loopback;              // both ports listen on loopback
+  // For calls to the store, from --peer_ca and --tls_cert. Null: no TLS.
+  std::shared_ptr<grpc::ChannelCredentials> store_credentials = nullptr;
 };
 
 struct ServiceDefinition {
@@ -102,6 +106,8 @@ struct ServiceDefinition {
 
   // The value of --instance_file if the flag is empty. Null or empty: no file.
   std::function<std::string()> instance_file = nullptr;
+  // The certificate files that its own flags name, for metrics and warnings. Null: none.
+  std::function<std::vector<TlsPaths>()> certificates = nullptr;
   // Appends a sentence for each of the service's own flags that has an impossible value.
   std::function<void(std::vector<std::string>& errors)> validate;
   // Returns what the flags ask the process to do instead of serving; null if nothing. Then the

@@ -1,6 +1,7 @@
 #include "common/process/store_client.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/ascii.h"
@@ -10,7 +11,6 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/host_port.h"
-#include "common/tls/server_tls.h"
 
 ABSL_FLAG(std::string, store, "127.0.0.1:7400",
           "host:port of the store. If it is replicated: the addresses of all its processes, "
@@ -23,12 +23,13 @@ void ValidateStoreFlag(std::vector<std::string>& errors) {
   if (!addresses.ok()) errors.push_back(absl::StrCat("--store: ", addresses.status().message()));
 }
 
-std::unique_ptr<kv::LeaderSeekingKvStore> NewStoreClient(Runtime& runtime) {
+std::unique_ptr<kv::LeaderSeekingKvStore> NewStoreClient(
+    Runtime& runtime, std::shared_ptr<grpc::ChannelCredentials> credentials) {
   kv::LeaderSeekingKvStore::Options options;
   options.addresses = ParseStoreAddresses(absl::GetFlag(FLAGS_store)).value();
-  options.connect = [](const kv::StoreAddress& address) {
+  options.connect = [credentials = std::move(credentials)](const kv::StoreAddress& address) {
     ChannelOptions channel;
-    channel.tls = PeerTlsFromFlags();
+    channel.credentials = credentials;
     channel.authority = address.authority;
     // Stores name addresses, too: the scheme makes sure that none is taken for another kind of
     // target.

@@ -23,10 +23,11 @@ namespace escapement {
 // Appends a sentence if --store is impossible.
 void ValidateStoreFlag(std::vector<std::string>& errors);
 
-// A client of the store at --store, with TLS if --peer_ca is set. It connects when it is first
+// A client of the store at --store, with TLS if there are credentials. It connects when it is first
 // needed, and again after each break. If the store is replicated, it goes where the leader is
 // (common/kv/wire/leader_seeking_kv_store.h). `runtime` must outlive the client.
-std::unique_ptr<kv::LeaderSeekingKvStore> NewStoreClient(Runtime& runtime);
+std::unique_ptr<kv::LeaderSeekingKvStore> NewStoreClient(
+    Runtime& runtime, std::shared_ptr<grpc::ChannelCredentials> credentials);
 
 // A `Hosted` with its own client of the store. It is made from a ServiceContext and a KvStore, and
 // a StoreAdmin if it wants one. It takes part while this machine's time zone database is the one in
@@ -36,7 +37,7 @@ std::unique_ptr<HostedService> HostWithStore(const ServiceContext& context) {
   class WithStore final : public HostedService {
    public:
     explicit WithStore(const ServiceContext& context)
-        : store_(NewStoreClient(context.runtime)),
+        : store_(NewStoreClient(context.runtime, context.store_credentials)),
           hosted_(Make(context, *store_)),
           gated_(context, *store_, hosted_) {}
     void AddRpcs(RpcTable& table) override { gated_.AddRpcs(table); }

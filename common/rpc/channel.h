@@ -15,7 +15,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "common/tls/server_tls.h"
+#include "common/tls/tls_files.h"
 
 namespace grpc {
 class Channel;

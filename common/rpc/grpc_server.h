@@ -19,7 +19,7 @@
 #include "absl/time/time.h"
 #include "common/metrics/metrics.h"
 #include "common/runtime/runtime.h"
-#include "common/tls/server_tls.h"
+#include "common/tls/tls_files.h"
 
 namespace grpc {
 class Channel;
@@ -92,8 +92,8 @@ class RpcTable;
 class GrpcServer {
  public:
   struct Options {
-    std::string listen = "127.0.0.1:0";        // host:port; port 0 = any
-    std::shared_ptr<ServerTls> tls = nullptr;  // null: no TLS
+    std::string listen = "127.0.0.1:0";       // host:port; port 0 = any
+    std::shared_ptr<TlsFiles> tls = nullptr;  // null: no TLS
     // True if each call must prove who sends it. host_port.h says which addresses are accepted.
     bool credentials = false;
     bool insecure = false;  // accepts every address

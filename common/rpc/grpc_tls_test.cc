@@ -56,8 +56,8 @@ constexpr grpc::StatusCode kAnswered = grpc::StatusCode::UNIMPLEMENTED;
 class GrpcTlsTest : public ::testing::Test {
  protected:
   void Start(const std::string& client_ca) {
-    auto tls = ServerTls::Load(
-        {.cert = files_.server().cert, .key = files_.server().key, .client_ca = client_ca});
+    auto tls =
+        TlsFiles::Load({.cert = files_.server().cert, .key = files_.server().key, .ca = client_ca});
     ASSERT_TRUE(tls.ok()) << tls.status();
     auto server = GrpcServer::Start({.tls = *std::move(tls)}, rpcs_);
     ASSERT_TRUE(server.ok()) << server.status();
@@ -108,8 +108,7 @@ TEST_F(GrpcTlsTest, PlaintextClientGetsAnError) {
 }
 
 TEST_F(GrpcTlsTest, HandshakeThatNeverEndsIsTimedOut) {
-  auto tls =
-      ServerTls::Load({.cert = files_.server().cert, .key = files_.server().key, .client_ca = ""});
+  auto tls = TlsFiles::Load({.cert = files_.server().cert, .key = files_.server().key, .ca = ""});
   ASSERT_TRUE(tls.ok()) << tls.status();
   auto server = GrpcServer::Start(
       {.tls = *std::move(tls), .handshake_timeout = absl::Milliseconds(50)}, rpcs_);
@@ -157,8 +156,8 @@ TEST_F(GrpcTlsTest, RenewedClientCaIsInForceWithoutRestart) {
 
 // The server asks the client for the names of its certificate.
 TEST_F(GrpcTlsTest, NamesOfTheClientAreThoseOfItsCertificate) {
-  auto tls = ServerTls::Load(
-      {.cert = files_.server().cert, .key = files_.server().key, .client_ca = files_.ca_file()});
+  auto tls = TlsFiles::Load(
+      {.cert = files_.server().cert, .key = files_.server().key, .ca = files_.ca_file()});
   ASSERT_TRUE(tls.ok()) << tls.status();
   std::vector<std::vector<std::string>> names;
   class Names final : public grpc::CallbackGenericService {

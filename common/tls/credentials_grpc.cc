@@ -81,11 +81,31 @@ std::shared_ptr<grpc::ChannelCredentials> NewChannelCredentials(const PeerTls& t
   return grpc::experimental::TlsCredentials(options);
 }
 
+PeerCredentials::PeerCredentials(std::shared_ptr<TlsFiles> files)
+    : files_(std::move(files)),
+      version_(files_->Current()->version),
+      ca_(files_->Current()->contents.ca),
+      cert_(files_->Current()->contents.cert),
+      key_(files_->Current()->contents.key),
+      channel_(NewChannelCredentials(
+          files_->paths().cert.empty()
+              ? PeerTls{.ca = ca_.path()}
+              : PeerTls{.ca = ca_.path(), .cert = cert_.path(), .key = key_.path()})) {}
+
+void PeerCredentials::Refresh() {
+  const auto loaded = files_->Current();
+  if (version_ == loaded->version) return;
+  const TlsContents& contents = loaded->contents;
+  // gRPC sees that a file has changed while it reads the pair, and reads both again.
+  if (ca_.Replace(contents.ca) && key_.Replace(contents.key) && cert_.Replace(contents.cert))
+    version_ = loaded->version;
+}
+
 namespace {
 
 class ReloadingCredentials final : public grpc::ServerCredentials {
  public:
-  explicit ReloadingCredentials(std::shared_ptr<ServerTls> tls) : tls_(std::move(tls)) {
+  explicit ReloadingCredentials(std::shared_ptr<TlsFiles> tls) : tls_(std::move(tls)) {
     grpc_ssl_server_credentials_options* options =
         grpc_ssl_server_credentials_create_options_using_config_fetcher(
             tls_->AsksForClientCertificates() ? GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY
@@ -110,22 +130,22 @@ class ReloadingCredentials final : public grpc::ServerCredentials {
     const auto loaded = tls_->Current();
     if (given_.exchange(loaded->version) == loaded->version)
       return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
-    const auto& [cert, key, client_ca] = loaded->contents;
+    const auto& [cert, key, ca] = loaded->contents;
     const grpc_ssl_pem_key_cert_pair pair = {key.c_str(), cert.c_str()};
     // gRPC needs authorities even if it asks for no client certificate; it does not use them then.
-    *config = grpc_ssl_server_certificate_config_create(
-        client_ca.empty() ? cert.c_str() : client_ca.c_str(), &pair, 1);
+    *config =
+        grpc_ssl_server_certificate_config_create(ca.empty() ? cert.c_str() : ca.c_str(), &pair, 1);
     return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
   }
 
-  const std::shared_ptr<ServerTls> tls_;
+  const std::shared_ptr<TlsFiles> tls_;
   std::atomic<uint64_t> given_{0};  // the version that gRPC has
   grpc_server_credentials* credentials_ = nullptr;
 };
 
 }  // namespace
 
-std::shared_ptr<grpc::ServerCredentials> NewServerCredentials(std::shared_ptr<ServerTls> tls) {
+std::shared_ptr<grpc::ServerCredentials> NewServerCredentials(std::shared_ptr<TlsFiles> tls) {
   return std::make_shared<ReloadingCredentials>(std::move(tls));
 }
 

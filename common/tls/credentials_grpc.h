@@ -1,13 +1,15 @@
-// gRPC credentials of a PeerTls or a ServerTls, and the names of a client by its certificate.
+// gRPC credentials of a PeerTls or a TlsFiles, and the names of a client by its certificate.
 
 #ifndef COMMON_TLS_CREDENTIALS_GRPC_H_
 #define COMMON_TLS_CREDENTIALS_GRPC_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "common/tls/server_tls.h"
+#include "common/base/memory_file.h"
+#include "common/tls/tls_files.h"
 
 struct ssl_st;   // OpenSSL's SSL
 struct x509_st;  // OpenSSL's X509
@@ -35,19 +37,46 @@ std::vector<std::string> VerifiedClientNames(const ssl_st& connection);
 // gRPC channel credentials of a PeerTls. The server's certificate must be from the CA and valid for
 // the host of the channel's target.
 //
-// gRPC reads the files each second; new connections use their present contents. While the files do
-// not fit together, no new connection can be made; open connections stay.
+// For tools. gRPC reads the files each second; new connections use their present contents. While
+// the files do not fit together, no new connection can be made; open connections stay.
 
 std::shared_ptr<grpc::ChannelCredentials> NewChannelCredentials(const PeerTls& tls);
 
-// gRPC server credentials of a ServerTls, and the names of a gRPC client.
+// PeerCredentials: the same of a set of TlsFiles, so that files that cannot replace the former ones
+// do not reach gRPC: the set in force is copied to files in memory, which gRPC reads each second.
+//
+// It must outlive the channels.
+//
+// Threads: one calls Refresh, any channel().
+
+class PeerCredentials {
+ public:
+  explicit PeerCredentials(std::shared_ptr<TlsFiles> files);
+
+  // For any number of channels.
+  const std::shared_ptr<grpc::ChannelCredentials>& channel() const { return channel_; }
+
+  // Gives new connections the set that is in force now, about two seconds later. Call it each
+  // second.
+  void Refresh();
+
+ private:
+  const std::shared_ptr<TlsFiles> files_;
+  uint64_t version_;  // the version of the set in the files in memory
+  MemoryFile ca_;
+  MemoryFile cert_;
+  MemoryFile key_;
+  const std::shared_ptr<grpc::ChannelCredentials> channel_;
+};
+
+// gRPC server credentials of a TlsFiles, and the names of a gRPC client.
 //
 // gRPC asks for the set in force at each handshake (its "certificate config fetcher"), so gRPC and
 // HTTP ports change over together. The FileWatcherCertificateProvider of gRPC is not used: it would
 // put a certificate without its key in force as well, and then refuse every handshake.
 
 // For one port. The credentials must outlive the gRPC server.
-std::shared_ptr<grpc::ServerCredentials> NewServerCredentials(std::shared_ptr<ServerTls> tls);
+std::shared_ptr<grpc::ServerCredentials> NewServerCredentials(std::shared_ptr<TlsFiles> tls);
 
 // The subject alternative names of the verified client certificate of a call.
 std::vector<std::string> ClientNames(const grpc::AuthContext& caller);

@@ -5,8 +5,8 @@
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/flags/reflection.h"
-#include "common/tls/server_tls.h"
 #include "common/tls/testing/test_certificates.h"
+#include "common/tls/tls_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -44,7 +44,7 @@ TEST_F(TlsFlagsTest, WithoutFlagsThereIsNoTls) {
   EXPECT_THAT(Errors(), ElementsAre());
   EXPECT_FALSE(ServesTls());
   EXPECT_EQ(*ServerTlsFromFlags(), nullptr);
-  EXPECT_FALSE(PeerTlsFromFlags().has_value());
+  EXPECT_EQ(*PeerTlsFromFlags(), nullptr);
 }
 
 TEST_F(TlsFlagsTest, GoodFilesAreTaken) {
@@ -54,7 +54,7 @@ TEST_F(TlsFlagsTest, GoodFilesAreTaken) {
   absl::SetFlag(&FLAGS_peer_ca, folder_ + "/ca.pem");
   EXPECT_THAT(Errors(), ElementsAre());
   EXPECT_TRUE((*ServerTlsFromFlags())->AsksForClientCertificates());
-  EXPECT_EQ(PeerTlsFromFlags()->cert, files_.cert);
+  EXPECT_EQ((*PeerTlsFromFlags())->paths().cert, files_.cert);
 }
 
 TEST_F(TlsFlagsTest, ErrorsNameTheFlag) {

@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
        .description = "serves the public API: schedules, policies, events, runs",
        .listen = "127.0.0.1:7410",
        .http_listen = "127.0.0.1:7411",
+       .certificates = escapement::master::KafkaIngestCertificates,
        .validate =
            [](std::vector<std::string>& errors) {
              escapement::ValidateStoreFlag(errors);

@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
        .listen = "127.0.0.1:7410",
        .http_listen = "127.0.0.1:7411",
        .instance_file = escapement::standalone::DefaultInstanceFile,
+       .certificates = escapement::standalone::Certificates,
        .validate = escapement::standalone::ValidateFlags,
        .task = escapement::store::StoreTaskFromFlags,
        .make = escapement::standalone::Make});

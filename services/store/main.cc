@@ -51,6 +51,7 @@ int main(int argc, char** argv) {
        .listen = "127.0.0.1:7400",
        .http_listen = "127.0.0.1:7401",
        .receive_bytes_max = escapement::store::StoreServer::kReceiveBytesMax,
+       .certificates = escapement::store::ReplicationCertificates,
        .validate = escapement::store::ValidateStoreFlags,
        .task = escapement::store::StoreTaskFromFlags,
        .make = escapement::store::Make});

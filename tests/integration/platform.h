@@ -25,7 +25,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "common/tls/server_tls.h"
+#include "common/tls/tls_files.h"
 #include "tests/fixtures/process/child_process.h"
 
 namespace escapement::integration {

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "common/tls/server_tls.h"
+#include "common/tls/tls_files.h"
 
 namespace escapement::integration {
 

@@ -117,6 +117,33 @@ TEST_F(TlsTest, RenewedFilesAreUsedWithoutRestart) {
   EXPECT_TRUE(ready.ok()) << ready;
 }
 
+TEST_F(TlsTest, ExpiredFilesAreNotServedAndSeenInMetrics) {
+  Start();
+  const std::string labels = "{file=\"" + service_.cert + "\"} ";
+  const auto metrics = [&](const char* service) {
+    return testing::TlsGet(platform_->http_address(service), client_, "/metrics").value_or("");
+  };
+  const std::string refused = "escapement_tls_certificate_refused" + labels;
+  for (const char* service : {"store", "master"}) {
+    EXPECT_THAT(metrics(service),
+                AllOf(HasSubstr("escapement_tls_certificate_expiry_seconds" + labels),
+                      HasSubstr("escapement_tls_certificate_expiry_seconds{file=\"" + ca_file_),
+                      HasSubstr(refused + "0")));
+  }
+  testing::WriteIdentity(ca_.Issue(11, "DNS:localhost,IP:127.0.0.1", testing::kExpired), folder_,
+                         "tls");
+  for (const char* service : {"store", "master"}) {
+    EXPECT_TRUE(Await([&] { return absl::StrContains(metrics(service), refused + "1"); }));
+    EXPECT_TRUE(testing::AwaitSerial(PortOf(platform_->grpc_address(service)), client_, 10).ok());
+    EXPECT_THAT(ReadFile(platform_->log(service)), HasSubstr("has expired at"));
+  }
+  Issue(12);
+  for (const char* service : {"store", "master"}) {
+    EXPECT_TRUE(Await([&] { return absl::StrContains(metrics(service), refused + "0"); }));
+    EXPECT_TRUE(testing::AwaitSerial(PortOf(platform_->http_address(service)), client_, 12).ok());
+  }
+}
+
 // Each problem of a connection is one line that says what to do.
 TEST_F(TlsTest, EscctlSpeaksTlsAndSaysWhatIsWrong) {
   ASSERT_TRUE(platform_->Start({"store", "master"}).ok());

@@ -9,6 +9,7 @@ Each process answers `/metrics` on its HTTP port. This page is written from thos
 - Names end with their unit: `_seconds`, `_bytes`, `_total` for counters. A histogram `x` has `x_bucket`, `x_sum` and `x_count`.
 - No label has an id. The only label with names that users chose is `policy`, for at most 100 policies of a token manager.
 - A master that takes events from Kafka also has those of [kafka_ingest.md](kafka_ingest.md).
+- A process with certificate files also has those of [tls.md](tls.md#watch).
 
 [monitoring.md](monitoring.md) says which to watch, and when you are woken.
 """

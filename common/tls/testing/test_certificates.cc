@@ -33,12 +33,12 @@ std::string PemOf(EVP_PKEY* key) {
   return TextOf(bio);
 }
 
-X509* NewCertificate(EVP_PKEY* key, const char* name, int serial) {
+X509* NewCertificate(EVP_PKEY* key, const char* name, int serial, TestValidity validity) {
   X509* certificate = X509_new();
   X509_set_version(certificate, X509_VERSION_3);
   ASN1_INTEGER_set(X509_get_serialNumber(certificate), serial);
-  X509_gmtime_adj(X509_getm_notBefore(certificate), -3600);
-  X509_gmtime_adj(X509_getm_notAfter(certificate), 24 * 3600);
+  X509_gmtime_adj(X509_getm_notBefore(certificate), absl::ToInt64Seconds(validity.begins));
+  X509_gmtime_adj(X509_getm_notAfter(certificate), absl::ToInt64Seconds(validity.ends));
   X509_set_pubkey(certificate, key);
   X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate), "CN", MBSTRING_ASC,
                              reinterpret_cast<const unsigned char*>(name), -1, -1, 0);
@@ -57,11 +57,11 @@ void AddExtension(X509* certificate, X509* issuer, int nid, const char* value) {
 
 }  // namespace
 
-TestCa::TestCa() : key_(EVP_EC_gen("P-256")) {
+TestCa::TestCa(TestValidity validity) : key_(EVP_EC_gen("P-256")) {
   // Authorities of one name would be taken for one another.
   static std::atomic<int> made = 0;
   const std::string name = "authority " + std::to_string(++made);
-  cert_ = NewCertificate(key_, name.c_str(), 1);
+  cert_ = NewCertificate(key_, name.c_str(), 1, validity);
   X509_set_issuer_name(cert_, X509_get_subject_name(cert_));
   AddExtension(cert_, cert_, NID_basic_constraints, "critical,CA:TRUE");
   AddExtension(cert_, cert_, NID_key_usage, "critical,keyCertSign");
@@ -74,9 +74,9 @@ TestCa::~TestCa() {
   EVP_PKEY_free(key_);
 }
 
-Identity TestCa::Issue(int serial, const std::string& names) const {
+Identity TestCa::Issue(int serial, const std::string& names, TestValidity validity) const {
   EVP_PKEY* key = EVP_EC_gen("P-256");
-  X509* certificate = NewCertificate(key, "test", serial);
+  X509* certificate = NewCertificate(key, "test", serial, validity);
   X509_set_issuer_name(certificate, X509_get_subject_name(cert_));
   AddExtension(certificate, cert_, NID_ext_key_usage, "serverAuth,clientAuth");
   AddExtension(certificate, cert_, NID_subject_alt_name, names.c_str());

@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "absl/time/time.h"
+
 struct evp_pkey_st;  // OpenSSL's EVP_PKEY
 struct x509_st;      // OpenSSL's X509
 
@@ -23,15 +25,23 @@ struct IdentityFiles {
   std::string key;
 };
 
+// From now. The default is valid.
+struct TestValidity {
+  absl::Duration begins = -absl::Hours(1);
+  absl::Duration ends = absl::Hours(24);
+};
+inline constexpr TestValidity kExpired = {.begins = -absl::Hours(2), .ends = -absl::Hours(1)};
+
 // An authority with a key of its own.
 class TestCa {
  public:
-  TestCa();
+  explicit TestCa(TestValidity validity = {});
   ~TestCa();
 
   const std::string& pem() const { return pem_; }
   // A certificate for servers and clients. `names` as in openssl's configuration.
-  Identity Issue(int serial, const std::string& names = kServerNames) const;
+  Identity Issue(int serial, const std::string& names = kServerNames,
+                 TestValidity validity = {}) const;
 
   static constexpr char kServerNames[] = "DNS:localhost,IP:127.0.0.1";
 

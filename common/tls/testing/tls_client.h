@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "common/tls/server_tls.h"
+#include "common/tls/tls_files.h"
 
 struct bio_st;      // OpenSSL's BIO
 struct ssl_ctx_st;  // OpenSSL's SSL_CTX

@@ -6,8 +6,8 @@
 
 #include <string>
 
-#include "common/tls/server_tls.h"
 #include "common/tls/testing/test_certificates.h"
+#include "common/tls/tls_files.h"
 
 namespace escapement::testing {
 

@@ -14,7 +14,7 @@
 #include "common/base/printable_text.h"
 #include "common/secrets/record_secrets.h"
 #include "common/templates/event_template.h"
-#include "common/tls/server_tls.h"
+#include "common/tls/tls_files.h"
 #include "services/master/base/limits.h"
 #include "services/master/codec/target_codec.h"
 

@@ -152,6 +152,12 @@ void ValidateFlags(std::vector<std::string>& errors) {
 
 std::string DefaultInstanceFile() { return store::StoreOptionsFromFlags().data_dir + "/instance"; }
 
+std::vector<TlsPaths> Certificates() {
+  std::vector<TlsPaths> all = store::ReplicationCertificates();
+  for (TlsPaths& paths : master::KafkaIngestCertificates()) all.push_back(std::move(paths));
+  return all;
+}
+
 absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& context) {
   ASSIGN_OR_RETURN(auto server, store::OpenStoreFromFlags(context.metrics, context.runtime));
   return std::make_unique<StandaloneProcess>(context, std::move(server));

@@ -19,6 +19,9 @@ void ValidateFlags(std::vector<std::string>& errors);
 // --instance_file unless it is given: a file in --data_dir.
 std::string DefaultInstanceFile();
 
+// The certificate files that the flags of the store and the master name.
+std::vector<TlsPaths> Certificates();
+
 // Opens the store; errors as StoreServer::Open.
 absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& context);
 

@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/kv/layout.h"
+#include "common/kv/log/pg/pg_connection.h"
 #include "common/kv/replica/move_store.h"
 #include "common/rpc/host_port.h"
 #include "services/store/service/store_server.h"
@@ -100,6 +101,26 @@ StoreTask StoreTaskFlag() {
   if (absl::GetFlag(FLAGS_move_into_log)) return StoreTask::kMoveIntoLog;
   if (absl::GetFlag(FLAGS_move_out_of_log)) return StoreTask::kMoveOutOfLog;
   return StoreTask::kNone;
+}
+
+std::vector<TlsPaths> ReplicationCertificates() {
+  const std::string url = absl::GetFlag(FLAGS_replicate_through);
+  if (url.empty()) return {};
+  const auto conninfo = kv::MakePgConninfo(url, "");
+  if (!conninfo.ok()) return {};
+  TlsPaths paths;
+  bool password = false;
+  for (const auto& [keyword, value] : *conninfo) {
+    // "system" stands for the authorities of the system.
+    if (keyword == "sslrootcert" && value != "system") paths.ca = value;
+    if (keyword == "sslcert") paths.cert = value;
+    if (keyword == "sslkey") paths.key = value;
+    password |= keyword == "sslpassword";
+  }
+  // A key that cannot be read here cannot be compared with its certificate.
+  if (paths.cert.empty() || paths.key.empty() || password) paths.cert = paths.key = "";
+  if (paths.cert.empty() && paths.ca.empty()) return {};
+  return {std::move(paths)};
 }
 
 StoreServer::Options StoreOptionsFromFlags() {

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/metrics/metrics.h"
 #include "common/runtime/runtime.h"
+#include "common/tls/tls_files.h"
 #include "services/store/service/store_server.h"
 
 namespace escapement::store {
@@ -22,6 +23,9 @@ StoreTask StoreTaskFlag();
 
 // Appends a sentence for each impossible flag.
 void ValidateStoreFlags(std::vector<std::string>& errors);
+
+// The certificate files that the URL of --replicate_through names.
+std::vector<TlsPaths> ReplicationCertificates();
 
 StoreServer::Options StoreOptionsFromFlags();
 

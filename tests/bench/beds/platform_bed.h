@@ -18,7 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/tls/server_tls.h"
+#include "common/tls/tls_files.h"
 #include "tests/bench/figures/machine.h"
 #include "tests/integration/platform.h"
 

@@ -12,7 +12,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "common/tls/server_tls.h"
+#include "common/tls/tls_files.h"
 #include "grpcpp/grpcpp.h"
 #include "tools/escctl/base/output.h"
 

@@ -212,6 +212,15 @@ void ValidateKafkaIngestFlags(std::vector<std::string>& errors) {
     errors.push_back(absl::StrCat("--kafka_ingest_…_file: ", read.status().message()));
 }
 
+std::vector<TlsPaths> KafkaIngestCertificates() {
+  TlsPaths paths = {.cert = absl::GetFlag(FLAGS_kafka_ingest_cert_file),
+                    .key = absl::GetFlag(FLAGS_kafka_ingest_key_file),
+                    .ca = absl::GetFlag(FLAGS_kafka_ingest_ca_file)};
+  if (absl::GetFlag(FLAGS_kafka_ingest_brokers).empty() || (paths.cert.empty() && paths.ca.empty()))
+    return {};
+  return {std::move(paths)};
+}
+
 absl::StatusOr<std::optional<KafkaIngestOptions>> KafkaIngestOptionsFromFlags() {
   if (absl::GetFlag(FLAGS_kafka_ingest_brokers).empty()) return std::nullopt;
   ASSIGN_OR_RETURN(auto options, OptionsWithoutFiles());

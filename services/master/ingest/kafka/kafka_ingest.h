@@ -20,6 +20,7 @@
 #include "common/metrics/metrics.h"
 #include "common/rpc/call_gate.h"
 #include "common/runtime/runtime.h"
+#include "common/tls/tls_files.h"
 #include "services/master/api/master_apis.h"
 #include "services/master/ingest/kafka/ingest_loop.h"
 #include "services/master/ingest/kafka/options.h"
@@ -72,6 +73,9 @@ class KafkaIngest {
 
 // Appends one sentence for each flag with an invalid value.
 void ValidateKafkaIngestFlags(std::vector<std::string>& errors);
+
+// The certificate files that they name.
+std::vector<TlsPaths> KafkaIngestCertificates();
 
 // nullopt: the ingestion is off. Reads the files that the flags name. An error names the file and
 // never quotes its content.

@@ -1,10 +1,12 @@
-#include "common/tls/server_tls.h"
+#include "common/tls/tls_files.h"
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 
+#include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <memory>
 #include <utility>
 
@@ -12,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "common/base/bounded_file.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
@@ -37,16 +40,17 @@ absl::Duration MonotonicNow() {
   return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
 }
 
-absl::StatusOr<ServerTlsContents> ReadFiles(const ServerTlsFiles& files) {
-  ServerTlsContents contents;
-  RETURN_IF_ERROR(ReadPemFile(files.cert, &contents.cert));
-  RETURN_IF_ERROR(ReadPemFile(files.key, &contents.key));
-  if (!files.client_ca.empty()) RETURN_IF_ERROR(ReadPemFile(files.client_ca, &contents.client_ca));
+absl::StatusOr<TlsContents> ReadFiles(const TlsPaths& paths) {
+  TlsContents contents;
+  for (const auto& [path, text] : {std::pair(&paths.cert, &contents.cert),
+                                   {&paths.key, &contents.key},
+                                   {&paths.ca, &contents.ca}})
+    if (!path->empty()) RETURN_IF_ERROR(ReadPemFile(*path, text));
   return contents;
 }
 
-absl::StatusOr<std::shared_ptr<SSL_CTX>> NewContext(const ServerTlsFiles& files,
-                                                    const ServerTlsContents& contents) {
+absl::StatusOr<std::shared_ptr<SSL_CTX>> NewContext(const TlsPaths& paths,
+                                                    const TlsContents& contents) {
   std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
   if (context == nullptr) return absl::InternalError("OpenSSL has no TLS server");
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
@@ -55,34 +59,48 @@ absl::StatusOr<std::shared_ptr<SSL_CTX>> NewContext(const ServerTlsFiles& files,
   SSL_CTX_set_num_tickets(context.get(), 0);
   // An idle connection keeps no buffers.
   SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS);
-  RETURN_IF_ERROR(UseIdentity({files.cert, contents.cert}, {files.key, contents.key}, *context));
-  if (!files.client_ca.empty()) {
-    RETURN_IF_ERROR(TrustCa({files.client_ca, contents.client_ca}, *context));
+  if (!paths.cert.empty())
+    RETURN_IF_ERROR(UseIdentity({paths.cert, contents.cert}, {paths.key, contents.key}, *context));
+  if (!paths.ca.empty()) {
+    RETURN_IF_ERROR(TrustCa({paths.ca, contents.ca}, *context));
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
   }
   return context;
 }
 
-}  // namespace
-
-ServerTls::ServerTls(ServerTlsFiles files, Clock clock)
-    : files_(std::move(files)), clock_(std::move(clock)) {}
-
-absl::StatusOr<std::shared_ptr<ServerTls>> ServerTls::Load(ServerTlsFiles files) {
-  return Load(std::move(files), MonotonicNow);
+// Whether `next` may come after `former` now. A set that is not valid replaces only another one.
+absl::Status CheckReplaces(const std::string& path, const Validity& next, const Validity& former,
+                           absl::Time now) {
+  if (next.Covers(now) || !former.Covers(now)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      next.ends <= now
+          ? absl::StrCat(path, ": has expired at ",
+                         absl::FormatTime(absl::RFC3339_sec, next.ends, absl::UTCTimeZone()))
+          : absl::StrCat(path, ": is valid only from ",
+                         absl::FormatTime(absl::RFC3339_sec, next.begins, absl::UTCTimeZone()),
+                         " on"));
 }
 
-absl::StatusOr<std::shared_ptr<ServerTls>> ServerTls::Load(ServerTlsFiles files, Clock clock) {
-  std::shared_ptr<ServerTls> tls(new ServerTls(std::move(files), std::move(clock)));
+}  // namespace
+
+TlsFiles::TlsFiles(TlsPaths paths, Clocks clocks)
+    : paths_(std::move(paths)), clocks_(std::move(clocks)) {}
+
+absl::StatusOr<std::shared_ptr<TlsFiles>> TlsFiles::Load(TlsPaths paths) {
+  return Load(std::move(paths), {.monotonic = MonotonicNow, .wall = absl::Now});
+}
+
+absl::StatusOr<std::shared_ptr<TlsFiles>> TlsFiles::Load(TlsPaths paths, Clocks clocks) {
+  std::shared_ptr<TlsFiles> tls(new TlsFiles(std::move(paths), std::move(clocks)));
   absl::MutexLock lock(&tls->mutex_);
-  tls->read_at_ = tls->clock_();
+  tls->read_at_ = tls->clocks_.monotonic();
   RETURN_IF_ERROR(tls->Reload());
   return tls;
 }
 
-std::shared_ptr<const ServerTls::Loaded> ServerTls::Current() {
+std::shared_ptr<const TlsFiles::Loaded> TlsFiles::Current() {
   absl::MutexLock lock(&mutex_);
-  const absl::Duration now = clock_();
+  const absl::Duration now = clocks_.monotonic();
   if (now - read_at_ < kReadEvery) return loaded_;
   read_at_ = now;
   const uint64_t before = loaded_->version;
@@ -90,29 +108,54 @@ std::shared_ptr<const ServerTls::Loaded> ServerTls::Current() {
     Log(LogLevel::kWarning, "tls", "changed files are not usable; the former ones stay in force",
         {{"error", status.message()}});
   } else if (loaded_->version != before) {
-    Log(LogLevel::kInfo, "tls", "changed files are in force", {{"cert", files_.cert}});
+    Log(LogLevel::kInfo, "tls", "changed files are in force",
+        {{"file", paths_.cert.empty() ? paths_.ca : paths_.cert}});
   }
   return loaded_;
 }
 
-// An error that it has returned before is OK until the files change again.
-absl::Status ServerTls::Reload() {
-  auto contents = ReadFiles(files_);
-  if (!contents.ok()) {
-    if (read_error_ == contents.status().message()) return absl::OkStatus();
-    read_error_ = std::string(contents.status().message());
-    return contents.status();
+std::string TlsFiles::Refusal() {
+  absl::MutexLock lock(&mutex_);
+  return refusal_;
+}
+
+absl::StatusOr<TlsFiles::Loaded> TlsFiles::Judge(TlsContents contents) {
+  Loaded next;
+  ASSIGN_OR_RETURN(next.context, NewContext(paths_, contents));
+  if (!paths_.cert.empty()) {
+    ASSIGN_OR_RETURN(next.cert, ValidityOfChain({paths_.cert, contents.cert}));
   }
-  if (read_error_.empty() && *contents == seen_) return absl::OkStatus();
-  read_error_.clear();
-  seen_ = *contents;
-  if (loaded_ != nullptr && *contents == loaded_->contents) return absl::OkStatus();
-  ASSIGN_OR_RETURN(auto context, NewContext(files_, *contents));
-  loaded_ = std::make_shared<const Loaded>(
-      Loaded{.version = loaded_ == nullptr ? 1 : loaded_->version + 1,
-             .contents = *std::move(contents),
-             .context = std::move(context)});
-  return absl::OkStatus();
+  if (!paths_.ca.empty()) {
+    ASSIGN_OR_RETURN(next.ca, ValidityOfAuthorities({paths_.ca, contents.ca}));
+  }
+  next.version = 1;
+  if (loaded_ != nullptr) {
+    const absl::Time now = clocks_.wall();
+    RETURN_IF_ERROR(CheckReplaces(paths_.cert, next.cert, loaded_->cert, now));
+    RETURN_IF_ERROR(CheckReplaces(paths_.ca, next.ca, loaded_->ca, now));
+    next.version = loaded_->version + 1;
+  }
+  next.contents = std::move(contents);
+  return next;
+}
+
+// An error that it has returned before is OK until the files change again.
+absl::Status TlsFiles::Reload() {
+  auto contents = ReadFiles(paths_);
+  absl::Status refused = contents.status();
+  bool changed = false;
+  if (contents.ok()) {
+    changed = *contents != seen_;
+    seen_ = *contents;
+    if (loaded_ == nullptr || *contents != loaded_->contents) {
+      auto next = Judge(*std::move(contents));
+      refused = next.status();
+      if (next.ok()) loaded_ = std::make_shared<const Loaded>(*std::move(next));
+    }
+  }
+  changed |= refusal_ != refused.message();
+  refusal_ = std::string(refused.message());
+  return changed ? refused : absl::OkStatus();
 }
 
 absl::Status CheckPeerTls(const PeerTls& tls) {
@@ -132,57 +175,55 @@ absl::Status CheckPeerTls(const PeerTls& tls) {
 
 namespace {
 
-ServerTlsFiles FilesFromFlags() {
+TlsPaths PathsFromFlags() {
   return {.cert = absl::GetFlag(FLAGS_tls_cert),
           .key = absl::GetFlag(FLAGS_tls_key),
-          .client_ca = absl::GetFlag(FLAGS_tls_client_ca)};
+          .ca = absl::GetFlag(FLAGS_tls_client_ca)};
 }
 
 // The flag of the file with which the sentence begins.
-absl::string_view FlagOf(const absl::Status& error, const ServerTlsFiles& files) {
+absl::string_view FlagOf(const absl::Status& error, const TlsPaths& paths) {
   const auto names = [&](const std::string& path) {
     return absl::StartsWith(error.message(), absl::StrCat(path, ":"));
   };
-  if (names(files.cert)) return "--tls_cert";
-  return names(files.key) ? "--tls_key" : "--tls_client_ca";
+  if (names(paths.cert)) return "--tls_cert";
+  return names(paths.key) ? "--tls_key" : "--tls_client_ca";
 }
 
 }  // namespace
 
 void ValidateTlsFlags(std::vector<std::string>& errors) {
-  const ServerTlsFiles files = FilesFromFlags();
-  if (files.cert.empty() != files.key.empty()) {
-    errors.push_back(files.key.empty() ? "--tls_cert: needs --tls_key as well"
+  const TlsPaths paths = PathsFromFlags();
+  if (paths.cert.empty() != paths.key.empty()) {
+    errors.push_back(paths.key.empty() ? "--tls_cert: needs --tls_key as well"
                                        : "--tls_key: needs --tls_cert as well");
     return;
   }
-  if (files.cert.empty() && !files.client_ca.empty()) {
+  if (paths.cert.empty() && !paths.ca.empty()) {
     errors.push_back("--tls_client_ca: needs --tls_cert and --tls_key as well");
   }
-  if (!files.cert.empty()) {
-    if (const auto tls = ServerTls::Load(files); !tls.ok()) {
-      errors.push_back(absl::StrCat(FlagOf(tls.status(), files), ": ", tls.status().message()));
+  if (!paths.cert.empty()) {
+    if (const auto tls = TlsFiles::Load(paths); !tls.ok()) {
+      errors.push_back(absl::StrCat(FlagOf(tls.status(), paths), ": ", tls.status().message()));
       return;
     }
   }
-  if (const auto peer = PeerTlsFromFlags(); peer.has_value()) {
-    if (const absl::Status status = CheckPeerTls(*peer); !status.ok())
-      errors.push_back(absl::StrCat("--peer_ca: ", status.message()));
-  }
+  if (const auto peer = PeerTlsFromFlags(); !peer.ok())
+    errors.push_back(absl::StrCat("--peer_ca: ", peer.status().message()));
 }
 
 bool ServesTls() { return !absl::GetFlag(FLAGS_tls_cert).empty(); }
 
-absl::StatusOr<std::shared_ptr<ServerTls>> ServerTlsFromFlags() {
-  if (!ServesTls()) return std::shared_ptr<ServerTls>();
-  return ServerTls::Load(FilesFromFlags());
+absl::StatusOr<std::shared_ptr<TlsFiles>> ServerTlsFromFlags() {
+  if (!ServesTls()) return std::shared_ptr<TlsFiles>();
+  return TlsFiles::Load(PathsFromFlags());
 }
 
-std::optional<PeerTls> PeerTlsFromFlags() {
-  if (absl::GetFlag(FLAGS_peer_ca).empty()) return std::nullopt;
-  return PeerTls{.ca = absl::GetFlag(FLAGS_peer_ca),
-                 .cert = absl::GetFlag(FLAGS_tls_cert),
-                 .key = absl::GetFlag(FLAGS_tls_key)};
+absl::StatusOr<std::shared_ptr<TlsFiles>> PeerTlsFromFlags() {
+  TlsPaths paths = PathsFromFlags();
+  paths.ca = absl::GetFlag(FLAGS_peer_ca);
+  if (paths.ca.empty()) return std::shared_ptr<TlsFiles>();
+  return TlsFiles::Load(std::move(paths));
 }
 
 namespace {
@@ -249,6 +290,47 @@ absl::Status UseIdentity(Pem cert, Pem key, ssl_ctx_st& context) {
   if (SSL_CTX_use_PrivateKey(&context, private_key.get()) != 1)
     return Bad(key.path, "has a key that cannot be used");
   return absl::OkStatus();
+}
+
+namespace {
+
+absl::Time TimeOf(const ASN1_TIME* time) {
+  std::tm parts = {};
+  ASN1_TIME_to_tm(time, &parts);
+  return absl::FromTM(parts, absl::UTCTimeZone());
+}
+
+absl::StatusOr<std::vector<Validity>> Validities(Pem pem) {
+  const BioPtr reader = Reader(pem);
+  std::vector<Validity> all;
+  while (true) {
+    const CertificatePtr one(PEM_read_bio_X509(reader.get(), nullptr, NoPassword, nullptr));
+    if (one == nullptr) break;
+    // RFC 5280, 4.1.2.5: the certificate is valid through notAfter, which has whole seconds.
+    all.push_back({.begins = TimeOf(X509_get0_notBefore(one.get())),
+                   .ends = TimeOf(X509_get0_notAfter(one.get())) + absl::Seconds(1)});
+  }
+  ERR_clear_error();
+  if (all.empty()) return Bad(pem.path, "has no certificate in PEM");
+  return all;
+}
+
+}  // namespace
+
+absl::StatusOr<Validity> ValidityOfChain(Pem cert) {
+  ASSIGN_OR_RETURN(const std::vector<Validity> all, Validities(cert));
+  Validity chain = all.front();
+  for (const Validity& one : all)
+    chain = {.begins = std::max(chain.begins, one.begins), .ends = std::min(chain.ends, one.ends)};
+  return chain;
+}
+
+absl::StatusOr<Validity> ValidityOfAuthorities(Pem ca) {
+  ASSIGN_OR_RETURN(const std::vector<Validity> all, Validities(ca));
+  Validity any = all.front();
+  for (const Validity& one : all)
+    any = {.begins = std::min(any.begins, one.begins), .ends = std::max(any.ends, one.ends)};
+  return any;
 }
 
 absl::Status TrustCa(Pem ca, ssl_ctx_st& context) {
