@@ -16,7 +16,9 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/check.h"
 
 namespace escapement {
 
@@ -65,6 +67,12 @@ class RegisteredHistogram final : public Histogram {
 
 using ChildKey = std::pair<std::string, MetricLabels>;
 
+ChildKey KeyOf(const std::string& name, const MetricLabels& labels) {
+  for (const absl::string_view reserved : kTargetLabels)
+    CHECK(!labels.contains(std::string(reserved))) << name << " has the label " << reserved;
+  return {name, labels};
+}
+
 }  // namespace
 
 struct Metrics::State {
@@ -99,7 +107,7 @@ Metrics::~Metrics() = default;
 Counter* Metrics::GetCounter(const std::string& name, const std::string& help,
                              const MetricLabels& labels) {
   absl::MutexLock lock(&state_->mutex);
-  auto& slot = state_->counters[{name, labels}];
+  auto& slot = state_->counters[KeyOf(name, labels)];
   if (slot == nullptr) {
     auto& family = prometheus::BuildCounter()
                        .Name(name)
@@ -113,7 +121,7 @@ Counter* Metrics::GetCounter(const std::string& name, const std::string& help,
 Gauge* Metrics::GetGauge(const std::string& name, const std::string& help,
                          const MetricLabels& labels) {
   absl::MutexLock lock(&state_->mutex);
-  auto& slot = state_->gauges[{name, labels}];
+  auto& slot = state_->gauges[KeyOf(name, labels)];
   if (slot == nullptr) {
     auto& family = prometheus::BuildGauge()
                        .Name(name)
@@ -132,7 +140,7 @@ void Metrics::RemoveGauge(const std::string& name, const MetricLabels& labels) {
 Histogram* Metrics::GetHistogram(const std::string& name, const std::string& help,
                                  std::vector<double> buckets, const MetricLabels& labels) {
   absl::MutexLock lock(&state_->mutex);
-  auto& slot = state_->histograms[{name, labels}];
+  auto& slot = state_->histograms[KeyOf(name, labels)];
   if (slot == nullptr) {
     auto& family = prometheus::BuildHistogram()
                        .Name(name)

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+
 namespace prometheus {
 class Registry;
 }  // namespace prometheus
@@ -41,6 +43,13 @@ class Histogram {
 
 using MetricLabels = std::map<std::string, std::string>;
 
+// Labels that a scrape gives each target, by prometheus-operator's ServiceMonitor for example. A
+// label of ours with such a name would become `exported_<name>`, and whoever asks for it would read
+// the target's.
+inline constexpr absl::string_view kTargetLabels[] = {
+    "cluster", "container", "endpoint", "instance",   "job",
+    "node",    "namespace", "pod",      "prometheus", "service"};
+
 // Bucket bounds in seconds, 0.1 ms to 60 s: for latencies and lateness.
 std::vector<double> LatencyBuckets();
 
@@ -53,7 +62,7 @@ std::vector<double> LatencyBuckets();
 // Names are `escapement_<service>_<what>_<unit>` (unit: seconds, bytes, total for counters). A
 // child, that is a name with its label values, is looked up once when a service is built, and
 // updated through its pointer afterwards; never look one up per event, and never put an id into a
-// label.
+// label. No label is one of kTargetLabels.
 //
 // Threads: everything may be called from any thread, Counter, Gauge and Histogram included; updates
 // do not lock.
@@ -65,7 +74,8 @@ class Metrics {
   Metrics& operator=(const Metrics&) = delete;
 
   // The child of `name` with `labels`; the same pointer for the same pair, owned by this object.
-  // One name keeps one kind and one help text: the first call's.
+  // One name keeps one kind and one help text: the first call's. Ends the process if a label is one
+  // of kTargetLabels.
   Counter* GetCounter(const std::string& name, const std::string& help,
                       const MetricLabels& labels = {});
   Gauge* GetGauge(const std::string& name, const std::string& help,

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -30,6 +31,17 @@ TEST(MetricsTest, TheSameNameAndLabelsAreTheSameChild) {
   EXPECT_NE(a, metrics.GetCounter("escapement_test_total", "One.", {{"x", "1"}}));
   const std::string text = metrics.Serialize();
   EXPECT_EQ(text.find("# HELP escapement_test_total"), text.rfind("# HELP escapement_test_total"));
+}
+
+TEST(MetricsDeathTest, LabelsOfTargetsAreRefused) {
+  Metrics metrics;
+  for (const absl::string_view label : kTargetLabels) {
+    const MetricLabels labels = {{std::string(label), "x"}};
+    const std::string says = absl::StrCat("has the label ", label);
+    EXPECT_DEATH(metrics.GetCounter("escapement_test_total", "", labels), says);
+    EXPECT_DEATH(metrics.GetGauge("escapement_test", "", labels), says);
+    EXPECT_DEATH(metrics.GetHistogram("escapement_test_seconds", "", {1}, labels), says);
+  }
 }
 
 TEST(MetricsTest, CollectorsRunBeforeEachSerializeUntilTheirHandleGoes) {

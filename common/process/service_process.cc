@@ -203,7 +203,7 @@ class Process {
   int Run() {
     metrics_
         .GetGauge("escapement_build_info", "1, with the version and commit of the program.",
-                  {{"service", definition_.name},
+                  {{"program", definition_.name},
                    {"version", std::string(Version())},
                    {"commit", std::string(Commit())}})
         ->Set(1);
@@ -351,7 +351,7 @@ class Process {
   const ProcessMetrics process_metrics_{metrics_};
   // Set by UpdateHealth, so at least once a second.
   Gauge* const ready_ = metrics_.GetGauge("escapement_ready", "1 while /readyz answers 200.",
-                                          {{"service", definition_.name}});
+                                          {{"program", definition_.name}});
   HttpServer http_;
   std::unique_ptr<InstanceFile> instance_file_;  // locked as long as the service lives
   std::unique_ptr<HostedService> service_;

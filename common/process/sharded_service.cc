@@ -130,7 +130,7 @@ lease::LeaseKeeper::Callbacks ShardedService::LeaseCallbacks() {
 }
 
 Counter& ShardedService::CounterOf(const char* name, const char* help) {
-  return *registry().GetCounter(name, help, {{"service", options_.executor}});
+  return *registry().GetCounter(name, help, {{"program", options_.executor}});
 }
 
 kv::Condition ShardedService::Fence(uint32_t index) const {

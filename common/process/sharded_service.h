@@ -124,7 +124,7 @@ class ShardedService {
  private:
   kv::KvClient::Options ClientOptions();
   void ReadLayout();
-  // The counter of this service with the label `service`.
+  // The counter of this service with the label `program`.
   Counter& CounterOf(const char* name, const char* help);
   lease::LeaseKeeper::Callbacks LeaseCallbacks();
 

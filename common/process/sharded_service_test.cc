@@ -43,7 +43,7 @@ class TestService final : public WithMetrics, public ShardedService {
   using ShardedService::Wake;
 
   double Count(const std::string& name) {
-    return metrics.GetCounter(name, "", {{"service", "test"}})->Value();
+    return metrics.GetCounter(name, "", {{"program", "test"}})->Value();
   }
 
   std::set<uint32_t> shards;

@@ -50,9 +50,9 @@ FAIL = Row("What fails?", [
 SHARDS = Row("Who owns the queue?", [
     Panel("Queue shards held", "They should be spread evenly, and together be all shards (8 unless the store was made with another number).",
           "short", [("sum by (instance) (escapement_handler_shards_held{@})", "{{instance}}")], stacked=True),
-    Panel("Leases acquired and lost", "By service. Lost leases without a restart: the process stalls, or the store does.", "short",
-          [("sum by (service) (increase(escapement_leases_acquired_total{@}[$__rate_interval]))", "acquired {{service}}"),
-           ("sum by (service) (increase(escapement_leases_lost_total{@}[$__rate_interval]))", "lost {{service}}")]),
+    Panel("Leases acquired and lost", "By program. Lost leases without a restart: the process stalls, or the store does.", "short",
+          [("sum by (program) (increase(escapement_leases_acquired_total{@}[$__rate_interval]))", "acquired {{program}}"),
+           ("sum by (program) (increase(escapement_leases_lost_total{@}[$__rate_interval]))", "lost {{program}}")]),
     Panel("Claims", "Claims per second, those whose conditions did not hold, and events sent again for a former owner.", "reqps",
           [(rate("escapement_handler_claims_total"), "claims"), (rate("escapement_handler_claims_failed_total"), "did not hold"),
            (rate("escapement_handler_takeovers_total"), "sent again")]),

@@ -52,23 +52,23 @@ DELIVERED = Row("Is everything delivered?", [
 
 PROCESSES = Row("Are all processes there, and well?", [
     Panel("Processes", "Each process with its version. Ready: 1 while /readyz answers 200; a follower of the store is not ready.", "short",
-          [('min by (job, instance, service) (escapement_ready{@})', ""),
-           ('max by (job, instance, service, version, commit) (escapement_build_info{@})', "")],
-          "table", 12, columns={"job": "Job", "instance": "Instance", "service": "Service", "version": "Version", "commit": "Commit",
+          [('min by (job, instance, program) (escapement_ready{@})', ""),
+           ('max by (job, instance, program, version, commit) (escapement_build_info{@})', "")],
+          "table", 12, columns={"job": "Job", "instance": "Instance", "program": "Program", "version": "Version", "commit": "Commit",
                                 "Value #A": "Ready"}),
-    Panel("Processes that are gone", "Processes of each service that were there within the last hour, less those that are there now. Healthy: 0, "
+    Panel("Processes that are gone", "Processes of each program that were there within the last hour, less those that are there now. Healthy: 0, "
           "except for an hour after a process has moved to another address.", "short",
-          [("count by (service) (max_over_time(escapement_ready{@}[1h])) - (count by (service) (escapement_ready{@}) "
-            "or 0 * count by (service) (max_over_time(escapement_ready{@}[1h])))", "{{service}}")], width=12,
+          [("count by (program) (max_over_time(escapement_ready{@}[1h])) - (count by (program) (escapement_ready{@}) "
+            "or 0 * count by (program) (max_over_time(escapement_ready{@}[1h])))", "{{program}}")], width=12,
           runbook="EscapementServiceGone"),
     Panel("CPU", "Cores that each process uses.", "short",
           [("sum by (instance) (rate(process_cpu_seconds_total{@}[$__rate_interval]))", "{{instance}}")], width=6),
     Panel("Resident memory", "Of each process.", "bytes", [("sum by (instance) (process_resident_memory_bytes{@})", "{{instance}}")], width=6),
     Panel("Leases lost", "Leases that a process did not give back of its own will. Healthy: 0, but for restarts.", "short",
-          [("sum by (service) (increase(escapement_leases_lost_total{@}[$__rate_interval]))", "{{service}}")], width=6,
+          [("sum by (program) (increase(escapement_leases_lost_total{@}[$__rate_interval]))", "{{program}}")], width=6,
           runbook="EscapementLeasesFlap"),
     Panel("Sessions lost", "Sessions that the store had forgotten: it was started again with other data, or the process was cut off for "
-          "long. Healthy: 0.", "short", [("sum by (service) (increase(escapement_store_sessions_lost_total{@}[$__rate_interval]))", "{{service}}")],
+          "long. Healthy: 0.", "short", [("sum by (program) (increase(escapement_store_sessions_lost_total{@}[$__rate_interval]))", "{{program}}")],
           width=6),
     Panel("Open files", "Share of the file descriptors that each process may open.", "percentunit",
           [("max by (instance) (process_open_fds{@} / process_max_fds{@})", "{{instance}}")], width=6),

@@ -58,7 +58,7 @@ CLOCK = Row("Is the clock right?", [
 
 CLIENTS = Row("Who uses it?", [
     Panel("Sessions lost by instance", "Sessions that the store had forgotten, since the start of each process.", "short",
-          [("sum by (service, instance) (escapement_store_sessions_lost_total{@})", "{{service}} {{instance}}")], width=12),
+          [("sum by (program, instance) (escapement_store_sessions_lost_total{@})", "{{program}} {{instance}}")], width=12),
     Panel("Streams open", "Calls with streams that are under way at each process.", "short",
           [("topk(10, sum by (method) (escapement_rpc_streams_open{@}))", "{{method}}")], width=12),
 ])
