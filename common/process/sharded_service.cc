@@ -31,7 +31,11 @@ ShardedService::ShardedService(ShardedServiceOptions options, kv::KvStore& store
       leases_lost_(CounterOf("escapement_leases_lost_total",
                              "Leases that ended although the owner did not give them back.")),
       sessions_lost_(CounterOf("escapement_store_sessions_lost_total",
-                               "Sessions that the store did not know any more.")) {}
+                               "Sessions that the store did not know any more.")),
+      leases_held_(GaugeOf("escapement_leases_held", "Leases of shards or partitions held.")),
+      leases_wanted_(GaugeOf("escapement_leases_wanted",
+                             "Shards or partitions that all processes of the program hold "
+                             "together; 0 before the store has told.")) {}
 
 ShardedService::~ShardedService() = default;
 
@@ -95,6 +99,7 @@ void ShardedService::ReadLayout() {
 
 void ShardedService::StartLeases(uint32_t count) {
   CHECK(keeper_ == nullptr) << "the leases are started twice";
+  leases_wanted_.Set(count);
   keeper_ = std::make_unique<lease::LeaseKeeper>(
       client_, runtime_, executor_,
       lease::LeaseKeeper::Options{.kind = options_.lease_kind,
@@ -112,11 +117,13 @@ lease::LeaseKeeper::Callbacks ShardedService::LeaseCallbacks() {
   lease::LeaseKeeper::Callbacks callbacks;
   callbacks.on_acquired = [this](const lease::HeldLease& lease) {
     leases_acquired_.Increment();
+    leases_held_.Add(1);
     given_back_.erase(lease.index);
     OnAcquired(lease);
   };
   callbacks.on_lost = [this](uint32_t index) {
     if (given_back_.erase(index) == 0 && !releasing_) leases_lost_.Increment();
+    leases_held_.Add(-1);
     OnLost(index);
   };
   callbacks.on_release_wanted = [this](uint32_t index, Closure release) {
@@ -131,6 +138,10 @@ lease::LeaseKeeper::Callbacks ShardedService::LeaseCallbacks() {
 
 Counter& ShardedService::CounterOf(const char* name, const char* help) {
   return *registry().GetCounter(name, help, {{"program", options_.executor}});
+}
+
+Gauge& ShardedService::GaugeOf(const char* name, const char* help) {
+  return *registry().GetGauge(name, help, {{"program", options_.executor}});
 }
 
 kv::Condition ShardedService::Fence(uint32_t index) const {

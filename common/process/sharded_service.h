@@ -126,6 +126,7 @@ class ShardedService {
   void ReadLayout();
   // The counter of this service with the label `program`.
   Counter& CounterOf(const char* name, const char* help);
+  Gauge& GaugeOf(const char* name, const char* help);
   lease::LeaseKeeper::Callbacks LeaseCallbacks();
 
   const ShardedServiceOptions options_;
@@ -144,6 +145,9 @@ class ShardedService {
   Counter& leases_acquired_;
   Counter& leases_lost_;
   Counter& sessions_lost_;
+  // A shard that nobody holds shows as the difference: nobody can say how late its rows are.
+  Gauge& leases_held_;
+  Gauge& leases_wanted_;
 };
 
 // --lease_ttl and --lease_renew_every, for every service that owns leases.

@@ -45,6 +45,9 @@ class TestService final : public WithMetrics, public ShardedService {
   double Count(const std::string& name) {
     return metrics.GetCounter(name, "", {{"program", "test"}})->Value();
   }
+  double Level(const std::string& name) {
+    return metrics.GetGauge(name, "", {{"program", "test"}})->Value();
+  }
 
   std::set<uint32_t> shards;
   std::map<uint32_t, Closure> wanted;  // releases that wait for the test
@@ -132,6 +135,10 @@ TEST_F(ShardedServiceTest, SecondInstanceGetsItsShareWhenTheFirstReleasesIt) {
   EXPECT_EQ(first.Count("escapement_leases_acquired_total"), kShards);
   EXPECT_EQ(first.Count("escapement_leases_lost_total"), 0);
   EXPECT_EQ(second.Count("escapement_leases_acquired_total"), kShards / 2);
+  for (TestService* service : {&first, &second}) {
+    EXPECT_EQ(service->Level("escapement_leases_held"), kShards / 2);
+    EXPECT_EQ(service->Level("escapement_leases_wanted"), kShards);
+  }
 }
 
 TEST_F(ShardedServiceTest, PausedServiceGivesItsShardsBackUntilItResumes) {

@@ -30,9 +30,9 @@ EmitterMetrics::EmitterMetrics(Metrics& metrics)
                                          "Events put that tell an on_complete target of the end "
                                          "of a run.")),
       partitions(*metrics.GetGauge("escapement_emitter_partitions", "Partitions held.")),
-      behind_seconds(
-          *metrics.GetGauge("escapement_emitter_behind_seconds",
-                            "Store time less emitted_to of the partition furthest behind.")),
+      behind_seconds(*metrics.GetGauge(
+          "escapement_emitter_behind_seconds",
+          "Store time less emitted_to of the partition furthest behind; 0 if none is held.")),
       held(*metrics.GetGauge("escapement_emitter_clock_hold",
                              "1 while the store's clock holds emission.")) {}
 

@@ -27,7 +27,8 @@ struct EmitterMetrics {
   Counter& runs_closed;
   Counter& run_end_events;  // events put for an on_complete target
   Gauge& partitions;        // partitions held
-  // Store time less emitted_to of the partition that is furthest behind. Negative: it is ahead.
+  // Store time less emitted_to of the partition that is furthest behind. Negative: it is ahead. 0
+  // without one.
   Gauge& behind_seconds;
   Gauge& held;  // 1 while the store's clock holds emission
 };

@@ -501,8 +501,9 @@ void EmissionLoop::ShowProgress(absl::Time now) {
   for (const auto& [partition, state] : partitions_) {
     if (state.loaded) behind = std::max(behind, now - state.done_to);
   }
-  if (behind > -absl::InfiniteDuration())
-    metrics_.behind_seconds.Set(absl::ToDoubleSeconds(behind));
+  // A process whose partitions have all gone to others must not go on saying how late they were.
+  metrics_.behind_seconds.Set(behind > -absl::InfiniteDuration() ? absl::ToDoubleSeconds(behind)
+                                                                 : 0);
 }
 
 }  // namespace escapement::emitter

@@ -34,6 +34,9 @@ MasterMetrics::MasterMetrics(Metrics& metrics)
           metrics, "definitions_collected",
           "Old versions of definitions, and old deliveries of one-off events, that were deleted")),
       operation_conflicts(
-          Add(metrics, "operation_conflicts", "Steps of operations that lost a race")) {}
+          Add(metrics, "operation_conflicts", "Steps of operations that lost a race")),
+      heartbeat_every_seconds(
+          *metrics.GetGauge("escapement_master_heartbeat_every_seconds",
+                            "Interval of the heartbeat schedule; 0 if this master makes none.")) {}
 
 }  // namespace escapement::master

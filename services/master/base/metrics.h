@@ -26,7 +26,8 @@ struct MasterMetrics {
   Counter& dead_letters_collected;  // older than their retention
   Counter&
       definitions_collected;  // also those of deleted schedules, and deliveries of one-off events
-  Counter& operation_conflicts;  // steps that lost a race and were made again
+  Counter& operation_conflicts;    // steps that lost a race and were made again
+  Gauge& heartbeat_every_seconds;  // interval of the heartbeat schedule; 0: this master makes none
 };
 
 }  // namespace escapement::master

@@ -74,7 +74,9 @@ struct MasterService::Parts {
                           DeadLetterSweep(options.dead_letter_retention, metrics)),
         definition_sweep(context, directory),
         delivery_sweep(context),
-        heartbeat(executor, schedules, options.heartbeat_every) {}
+        heartbeat(executor, schedules, options.heartbeat_every) {
+    metrics.heartbeat_every_seconds.Set(absl::ToDoubleSeconds(options.heartbeat_every));
+  }
 
   kv::KvClient::Options ClientOptions(const Options& options) {
     kv::KvClient::Options client_options;

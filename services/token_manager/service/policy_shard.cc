@@ -17,9 +17,18 @@ namespace escapement::token_manager {
 namespace {
 
 constexpr const char* kHeld = "escapement_token_manager_policy_tokens_held";
+constexpr const char* kHeldBack = "escapement_token_manager_policy_held_back";
 constexpr const char* kLimit = "escapement_token_manager_policy_limit";
 constexpr const char* kNewest = "escapement_token_manager_policy_newest_token_seconds";
 constexpr const char* kWaiting = "escapement_token_manager_policy_events_waiting";
+
+// True if the policy could grant nothing now, even with free tokens.
+bool HeldBack(const PolicyState& policy, absl::Time now) {
+  RateLimit rate = policy.rate;  // a copy: Allowed moves its time
+  const FairQueue& queue = policy.waiting.queue();
+  return !policy.grants_tokens() || rate.Allowed(now) == 0 ||
+         queue.groups_aside() == queue.groups();
+}
 
 }  // namespace
 
@@ -31,7 +40,8 @@ void PolicyGauges::Take(const PolicyState& policy, absl::Time now) {
                     .waiting = policy.waiting.queue().events(),
                     .held = policy.grants.held(),
                     .limit = policy.record.has_value() ? policy.record->max_concurrent() : 0,
-                    .newest = policy.grants.NewestMicros()});
+                    .newest = policy.grants.NewestMicros(),
+                    .held_back = HeldBack(policy, now)});
 }
 
 void PolicyGauges::Show(absl::Time now) {
@@ -59,6 +69,12 @@ void PolicyGauges::Set(const Busy& policy, absl::Time now) {
   const MetricLabels labels = {{"policy", policy.name}};
   registry_.GetGauge(kHeld, "Tokens of a policy that are out now.", labels)
       ->Set(static_cast<double>(policy.held));
+  registry_
+      .GetGauge(kHeldBack,
+                "1 while a pause, the rate or the targets of all its schedules keep a policy from "
+                "granting tokens.",
+                labels)
+      ->Set(policy.held_back ? 1 : 0);
   registry_.GetGauge(kLimit, "max_concurrent of a policy; +Inf without a limit.", labels)
       ->Set(policy.limit == 0 ? std::numeric_limits<double>::infinity()
                               : static_cast<double>(policy.limit));
@@ -77,7 +93,7 @@ void PolicyGauges::Set(const Busy& policy, absl::Time now) {
 }
 
 void PolicyGauges::Remove(const std::string& name) {
-  for (const char* gauge : {kHeld, kLimit, kNewest, kWaiting})
+  for (const char* gauge : {kHeld, kHeldBack, kLimit, kNewest, kWaiting})
     registry_.RemoveGauge(gauge, {{"policy", name}});
 }
 

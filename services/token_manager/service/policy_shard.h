@@ -55,6 +55,7 @@ class PolicyGauges {
     uint64_t held = 0;
     uint64_t limit = 0;                            // 0: none
     std::optional<int64_t> newest = std::nullopt;  // when the newest token that is out was given
+    bool held_back = false;                        // by something other than its tokens
   };
   void Set(const Busy& policy, absl::Time now);
   void Remove(const std::string& name);

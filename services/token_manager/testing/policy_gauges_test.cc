@@ -86,6 +86,28 @@ TEST_F(PolicyGaugesTest, TheNewestTokenGrowsOldUntilOneComesBack) {
   EXPECT_LE(PolicyGauge("newest_token_seconds", "p"), 5);
 }
 
+TEST_F(PolicyGaugesTest, APauseAndTheRateHoldAPolicyBack) {
+  AddBusyPolicy("full", 1, 5);
+  const auto add = [&](const std::string& id, const storage::v1::PolicyRecord& record) {
+    const TokenWorld::Schedule schedule{.policy_id = id};
+    world_.PutPolicy(id, record);
+    const Uid uid = world_.AddSchedule(absl::StrCat("s-", id), schedule);
+    world_.AddRow(uid, schedule, {.due = world_.now(), .count = 5});
+  };
+  storage::v1::PolicyRecord paused = TokenWorld::Limits(1);
+  paused.set_paused(true);
+  add("paused", paused);
+  storage::v1::PolicyRecord slow = TokenWorld::Limits(4);
+  slow.set_max_per_second(0.001);
+  slow.set_burst(1);
+  add("slow", slow);
+  world_.Start("a");
+  world_.Advance(kShown);
+  EXPECT_EQ(PolicyGauge("held_back", "full"), 0);
+  EXPECT_EQ(PolicyGauge("held_back", "paused"), 1);
+  EXPECT_EQ(PolicyGauge("held_back", "slow"), 1);
+}
+
 TEST_F(PolicyGaugesTest, HoldersBeyondTheirHoldTimeAreOverdue) {
   AddBusyPolicy("p", 3, 3, /*hold=*/true);
   world_.Start("a");
