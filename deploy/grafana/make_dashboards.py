@@ -18,8 +18,10 @@ from panels.throttling import THROTTLING  # noqa: E402
 
 DASHBOARDS = [OVERVIEW, DELIVERY, THROTTLING, STORE]
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
-CHOSEN_JOBS = 'job=~"$job"'
-CHOSEN = CHOSEN_JOBS + ',instance=~"$instance"'
+CHOSEN_JOBS = 'cluster=~"$cluster",namespace=~"$namespace",job=~"$job"'
+CHOSEN = CHOSEN_JOBS + ',pod=~"$pod",instance=~"$instance"'
+# The chart puts its value metrics.rules.runbookUrl in the place.
+RUNBOOKS = "https://escapement.example/docs/runbooks/"
 
 
 def expression(text):
@@ -82,14 +84,15 @@ def table_transformations(panel):
 
 
 def panel_json(panel, number, x, y):
-    runbook = f" Runbook: {panel.runbook}." if panel.runbook else ""
     made = {
-        "id": number, "type": panel.kind, "title": panel.title, "description": panel.description + runbook, "datasource": DATASOURCE,
+        "id": number, "type": panel.kind, "title": panel.title, "description": panel.description, "datasource": DATASOURCE,
         "gridPos": {"h": panel.height, "w": panel.width, "x": x, "y": y},
         "targets": [target(panel, at, query, legend) for at, (query, legend) in enumerate(panel.queries)],
         "fieldConfig": {"defaults": field_defaults(panel), "overrides": []},
         "options": options(panel),
     }
+    if panel.runbook:
+        made["links"] = [{"title": f"Runbook: {panel.runbook}", "url": f"{RUNBOOKS}{panel.runbook}.md", "targetBlank": True}]
     if panel.kind == "table":
         made["transformations"] = table_transformations(panel)
     return made
@@ -119,18 +122,36 @@ def label_variable(name, label, query):
             "current": {"selected": True, "text": ["All"], "value": ["$__all"]}, "refresh": 2, "sort": 1, "hide": 0}
 
 
+def annotation(name, color, query, text):
+    """Marks in every panel when the query has values."""
+    return {"name": name, "datasource": DATASOURCE, "enable": True, "hide": False, "iconColor": color, "expr": expression(query),
+            "step": "60s", "titleFormat": name, "textFormat": text}
+
+
+ANNOTATIONS = [
+    annotation("Alert", "red", 'ALERTS{@job,alertname=~"Escapement.*",alertstate="firing"}', 
+               "{{alertname}} ({{severity}}) {{pod}} {{instance}}"),
+    annotation("Restart", "blue", "(time() - process_start_time_seconds{@} < 60) and on (job, instance) escapement_build_info{@}",
+               "{{pod}} {{instance}}"),
+    annotation("New leader", "purple", "changes(escapement_store_leads{@}[1m]) > 0 and escapement_store_leads{@} == 1", "{{pod}} {{instance}}"),
+]
+
+
 def dashboard_json(dashboard):
     return {
         "uid": f"escapement-{dashboard.name}", "title": dashboard.title, "description": dashboard.description,
         "tags": ["escapement"], "schemaVersion": 39, "version": 1, "editable": True, "graphTooltip": 1, "timezone": "browser",
-        "refresh": "30s", "time": {"from": "now-1h", "to": "now"}, "annotations": {"list": []},
+        "refresh": "30s", "time": {"from": "now-1h", "to": "now"}, "annotations": {"list": ANNOTATIONS},
         "links": [{"type": "dashboards", "title": "Escapement", "tags": ["escapement"], "asDropdown": False, "includeVars": True,
                    "keepTime": True, "targetBlank": False}],
         "templating": {"list": [
             {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "current": {}, "hide": 0,
              "includeAll": False, "multi": False, "refresh": 1},
-            label_variable("job", "Job", "label_values(escapement_build_info, job)"),
-            label_variable("instance", "Instance", 'label_values(escapement_build_info{job=~"$job"}, instance)')]},
+            label_variable("cluster", "Cluster", "label_values(escapement_build_info, cluster)"),
+            label_variable("namespace", "Namespace", 'label_values(escapement_build_info{cluster=~"$cluster"}, namespace)'),
+            label_variable("job", "Job", 'label_values(escapement_build_info{cluster=~"$cluster",namespace=~"$namespace"}, job)'),
+            label_variable("pod", "Pod", expression("label_values(escapement_build_info{@job}, pod)")),
+            label_variable("instance", "Instance", expression('label_values(escapement_build_info{@job,pod=~"$pod"}, instance)'))]},
         "panels": panels_json(dashboard.rows),
     }
 

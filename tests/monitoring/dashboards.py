@@ -5,7 +5,8 @@ from pathlib import Path
 
 NAMES = ("overview", "delivery", "throttling", "store")
 FOLDER = Path("deploy/grafana")
-VARIABLES = {"$job": ".*", "$instance": ".*", "$__rate_interval": "10s"}
+NAMES_OF_VARIABLES = ("cluster", "namespace", "job", "pod", "instance")
+VARIABLES = {f"${name}": ".*" for name in NAMES_OF_VARIABLES} | {"$__rate_interval": "10s"}
 
 
 def load(name):
@@ -16,15 +17,15 @@ def panels(dashboard):
     return [panel for panel in dashboard["panels"] if panel["type"] != "row"]
 
 
+def without_variables(expression):
+    for name, value in VARIABLES.items():
+        expression = expression.replace(name, value)
+    return expression
+
+
 def expressions(panel):
     """Pairs of an expression, without variables, and its legend."""
-    found = []
-    for target in panel["targets"]:
-        expression = target["expr"]
-        for name, value in VARIABLES.items():
-            expression = expression.replace(name, value)
-        found.append((expression, target.get("legendFormat", "")))
-    return found
+    return [(without_variables(target["expr"]), target.get("legendFormat", "")) for target in panel["targets"]]
 
 
 class PanelReader:

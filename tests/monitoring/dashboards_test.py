@@ -19,7 +19,7 @@ from prometheus import Prometheus
 
 RULES = [Path("deploy/prometheus/recording_rules.yaml"), Path("deploy/prometheus/alerts.yaml")]
 DOCUMENTS = [Path("docs/operations/monitoring.md"), *sorted(Path("docs/runbooks").glob("*.md"))]
-METRIC = re.compile(r"\b(?:job:)?(?:escapement_[a-z0-9_]+[a-z0-9]|process_[a-z_]+[a-z])(?::[a-z0-9_]+)?")
+METRIC = re.compile(r"\b(?:job\w*:)?(?:escapement_[a-z0-9_]+[a-z0-9]|process_[a-z_]+[a-z])(?::[a-z0-9_]+)?")
 SELECTOR = re.compile(METRIC.pattern + r"(?:\{[^}]*\})?")
 
 
@@ -46,13 +46,14 @@ class FilesTest(unittest.TestCase):
     def test_panels_are_complete(self):
         for name in dashboards.NAMES:
             dashboard = dashboards.load(name)
-            self.assertEqual([variable["name"] for variable in dashboard["templating"]["list"]], ["datasource", "job", "instance"])
+            self.assertEqual([variable["name"] for variable in dashboard["templating"]["list"]], ["datasource", *dashboards.NAMES_OF_VARIABLES])
+            self.assertEqual([each["name"] for each in dashboard["annotations"]["list"]], ["Alert", "Restart", "New leader"])
             panels = dashboards.panels(dashboard)
             titles = [panel["title"] for panel in panels]
             self.assertEqual(len(titles), len(set(titles)), name)
             taken = set()
-            for runbook in re.findall(r"Runbook: (\w+)", json.dumps(dashboard)):
-                self.assertTrue(Path(f"docs/runbooks/{runbook}.md").exists(), runbook)
+            for link in re.findall(r"https://escapement[.]example/([\w/.]+)", json.dumps(dashboard)):
+                self.assertTrue(Path(link).exists(), link)
             for panel in panels:
                 self.assertTrue(panel["description"].endswith("."), panel["title"])
                 self.assertTrue(panel["fieldConfig"]["defaults"]["unit"], panel["title"])
@@ -62,7 +63,9 @@ class FilesTest(unittest.TestCase):
                 self.assertFalse(taken & cells, f"{panel['title']} lies over another panel")
                 taken |= cells
                 for target in panel["targets"]:
-                    self.assertIn("$job", target["expr"], panel["title"])
+                    recorded = re.search(r"\bjob\w*:", target["expr"])
+                    for variable in dashboards.NAMES_OF_VARIABLES[:3 if recorded else 5]:
+                        self.assertIn(f"${variable}", target["expr"], panel["title"])
 
 
 class QueriesTest(unittest.TestCase):
@@ -77,11 +80,20 @@ class QueriesTest(unittest.TestCase):
         load.start()
         load.start_policy()
         load.start_failures()
-        cls.prometheus = Prometheus(cls.folder, list(platform.http.values()), [file.read_text(encoding="utf-8") for file in RULES])
-        cls.addClassCleanup(cls.prometheus.end)
+        rules = [file.read_text(encoding="utf-8") for file in RULES]
+        # One whose targets have names alone, and one whose targets have the labels of prometheus-operator.
+        cls.both = []
+        for operator in (False, True):
+            cls.prometheus = Prometheus(cls.folder, list(platform.http.values()), rules, operator)
+            cls.addClassCleanup(cls.prometheus.end)
+            cls.both.append(cls.prometheus)
 
     def expect_values(self, queries):
-        """Asks the queries, a dictionary of what each is and its expression, until each has a value."""
+        """Asks the queries, a dictionary of what each is and its expression, until each has a value in both."""
+        for prometheus in self.both:
+            self.expect_values_in(prometheus, queries)
+
+    def expect_values_in(self, prometheus, queries):
         left = dict(queries)
 
         def ask():
@@ -89,7 +101,7 @@ class QueriesTest(unittest.TestCase):
             self.platform.escctl("schedule", "list")
             with self.assertRaises(AssertionError):
                 self.platform.escctl("schedule", "get", "missing")
-            counts = self.prometheus.promtool_queries(list(left.values()))
+            counts = prometheus.promtool_queries(list(left.values()))
             for what, count in zip(list(left), counts):
                 if count > 0:
                     del left[what]
@@ -108,6 +120,19 @@ class QueriesTest(unittest.TestCase):
                     queries[f"{dashboard['title']} / {panel['title']} / {number}"] = expression
         self.assertGreater(len(queries), 80)
         self.expect_values(queries)
+
+    def test_annotations_can_be_asked(self):
+        for name in dashboards.NAMES:
+            for each in dashboards.load(name)["annotations"]["list"]:
+                self.prometheus.query(dashboards.without_variables(each["expr"]))
+
+    def test_labels_of_the_operator_rename_none_of_ours(self):
+        self.assertEqual([name for name in self.prometheus.label_names() if name.startswith("exported_")], [])
+
+    def test_programs_are_told_apart(self):
+        for prometheus in self.both:
+            found = {labels["program"] for labels, _ in prometheus.query("count by (program) (escapement_ready)")}
+            self.assertEqual(found, {"store", "master", "emitter", "handler", "token_manager"})
 
     def test_each_selector_of_the_rules_finds_series(self):
         selectors = {}

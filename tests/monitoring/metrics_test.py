@@ -16,6 +16,8 @@ PAGE = Path("docs/operations/metrics.md")
 # They appear late in the life of this platform, so it is complete when they are there.
 LATE = ["escapement_token_manager_policy_events_waiting{", "escapement_handler_heartbeats_total ", "escapement_rpc_streams_open{",
         "escapement_store_replica_lag_seconds ", "escapement_tokens_given_back_total{", "escapement_rpc_handled_total{"]
+# common/metrics/metrics.h has the same. Prometheus renames them, because the scrape gives them to the target.
+OF_TARGETS = {"cluster", "container", "endpoint", "instance", "job", "namespace", "node", "pod", "prometheus", "service"}
 IDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-|[0-9a-f]{16}|127\.0\.0\.1")
 
 
@@ -61,6 +63,11 @@ class MetricsTest(unittest.TestCase):
                 for line in text.splitlines():
                     if not line.startswith("#") and "{" in line:
                         self.assertIsNone(IDS.search(line.partition("{")[2].rpartition("}")[0]), line)
+
+    def test_no_label_is_called_like_one_of_a_target(self):
+        for program, texts in self.pages.items():
+            named = {label for metric in metrics_page.collect({program: texts}).values() for label in metric.labels}
+            self.assertEqual(named & OF_TARGETS, set(), program)
 
     def test_the_number_of_series_is_bounded(self):
         for program, texts in self.pages.items():

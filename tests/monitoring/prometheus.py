@@ -12,22 +12,36 @@ from concurrent.futures import ThreadPoolExecutor
 from platform_processes import Process, await_true
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-# The durations of a rule: [5m], for: 2m, offset 2d; and those in seconds, an age of 15 * 60 or a look ahead by 24 * 3600.
+# The durations of a rule: [5m], for: 2m, offset 2d; and thresholds in seconds, an age of 900, for example.
 DURATION = re.compile(r"(\[|\bfor: |\boffset )(\d+)([smhd])")
-SECONDS_OF = re.compile(r"\b(\d+) \* (60|3600)\b")
+SECONDS_OF = re.compile(r"\b(\d+)(?= # value: \w+Seconds$)", re.MULTILINE)
 
 
 def shorten(rules, factor):
     """The text of a file of rules in which all windows and waits are shorter by the factor."""
     def shorter(found):
         return f"{found[1]}{max(1, int(found[2]) * SECONDS[found[3]] // factor)}s"
-    return SECONDS_OF.sub(lambda found: str(int(found[1]) * int(found[2]) // factor), DURATION.sub(shorter, rules))
+    # One of less than the factor is about how quick something is, not about how long to wait.
+    return SECONDS_OF.sub(lambda found: str(max(int(found[1]) // factor, 1) if int(found[1]) >= factor else int(found[1])),
+                          DURATION.sub(shorter, rules))
+
+
+def operator_labels(number):
+    """Labels that prometheus-operator gives the target of that number, and that of a cluster."""
+    return {"cluster": "east", "namespace": "jobs", "pod": f"pod-{number}", "container": "escapement", "endpoint": "metrics",
+            "service": "escapement-metrics"}
 
 
 class Prometheus:
-    """Scrapes the targets, a list of host:port, and evaluates the rules, a list of texts."""
+    """Scrapes the targets, a list of host:port, and evaluates the rules, a list of texts.
 
-    def __init__(self, folder, targets, rules):
+    `operator`: the targets have the labels that prometheus-operator gives them.
+    """
+
+    def __init__(self, folder, targets, rules, operator=False):
+        if operator:
+            folder = os.path.join(folder, "operator")
+            os.mkdir(folder)
         files = []
         for number, text in enumerate(rules):
             files.append(os.path.join(folder, f"rules{number}.yaml"))
@@ -36,7 +50,8 @@ class Prometheus:
         config = {
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
             "rule_files": files,
-            "scrape_configs": [{"job_name": "escapement", "static_configs": [{"targets": targets}]}],
+            "scrape_configs": [{"job_name": "escapement", "static_configs": [
+                {"targets": [target], "labels": operator_labels(number) if operator else {}} for number, target in enumerate(targets)]}],
         }
         path = os.path.join(folder, "prometheus.json")  # JSON is YAML
         with open(path, "w", encoding="utf-8") as file:
@@ -79,6 +94,9 @@ class Prometheus:
 
     def metric_names(self):
         return set(json.loads(self._get("/api/v1/label/__name__/values"))["data"])
+
+    def label_names(self):
+        return json.loads(self._get("/api/v1/labels"))["data"]
 
     def promtool_queries(self, expressions):
         """Runs each expression with `promtool query instant`. Returns the number of its samples, without those that are NaN."""

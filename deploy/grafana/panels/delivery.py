@@ -5,19 +5,19 @@ LATE = Row("What is late, and why?", [
     Panel("Lateness of first attempts, all", "How many first attempts were so late. A bright band above 60 s breaks the promise.", "s",
           [("sum by (le) (increase(escapement_handler_lateness_seconds_bucket{@}[$__rate_interval]))", "{{le}}")], "heatmap"),
     Panel("Lateness by handler", "99th percentile. One handler alone: its machine. All: the store, or the load.", "s",
-          [("histogram_quantile(0.99, sum by (instance, le) (rate(escapement_handler_lateness_seconds_bucket{@}[$__rate_interval])))",
-            "{{instance}}")], log=True),
+          [("histogram_quantile(0.99, sum by (instance, pod, le) (rate(escapement_handler_lateness_seconds_bucket{@}[$__rate_interval])))",
+            "{{pod}} {{instance}}")], log=True),
     Panel("Oldest overdue event by handler", "How late the oldest event is that is due and not yet claimed. It grows by a second each second "
-          "while nothing goes on. Events that wait for their target do not count.", "s", [("max by (instance) (escapement_handler_oldest_overdue_seconds{@})", "{{instance}}")]),
+          "while nothing goes on. Events that wait for their target do not count.", "s", [("max by (instance, pod) (escapement_handler_oldest_overdue_seconds{@})", "{{pod}} {{instance}}")]),
     Panel("Emitter behind", "Store time less the time up to which events are written. Negative is good; positive makes events late.", "s",
-          [("max by (instance) (escapement_emitter_behind_seconds{@})", "{{instance}}")], width=6),
+          [("max by (instance, pod) (escapement_emitter_behind_seconds{@})", "{{pod}} {{instance}}")], width=6),
     Panel("Commit time of the store", "99th percentile. Each claim and each end is a commit: if this is slow, everything is. The variable Instance "
           "has no effect here, because it usually names handlers.", "s",
-          [("max by (job) (job:escapement_store_commit_seconds:p99_5m{@job})", "{{job}}")], width=6, log=True),
+          [("max by (cluster, namespace, job) (job:escapement_store_commit_seconds:p99_5m{@job})", "{{job}}")], width=6, log=True),
     Panel("Events out", "Events that are claimed and not answered. At the handler's events_out_max (16384) nothing more is claimed.", "short",
-          [("sum by (instance) (escapement_handler_events_out{@})", "{{instance}}")], width=6),
+          [("sum by (instance, pod) (escapement_handler_events_out{@})", "{{pod}} {{instance}}")], width=6),
     Panel("Queue rows in memory", "Rows that are due soon. A row stands for a slice of a run.", "short",
-          [("sum by (instance) (escapement_handler_rows_in_memory{@})", "{{instance}}")], width=6),
+          [("sum by (instance, pod) (escapement_handler_rows_in_memory{@})", "{{pod}} {{instance}}")], width=6),
 ])
 
 TARGETS = Row("Which kind of target is in trouble?", [
@@ -38,7 +38,7 @@ TARGETS = Row("Which kind of target is in trouble?", [
 FAIL = Row("What fails?", [
     Panel("Dead letters", "Events that failed for good, per minute. `escctl deadletter list` has the reasons.", "short",
           [("60 * " + rate("escapement_handler_dead_letters_total"), "without a policy"),
-           ("60 * " + rate("escapement_token_manager_failed_total"), "throttled")], runbook="EscapementDeadLettersGrow"),
+           ("60 * " + rate("escapement_token_manager_failed_total"), "throttled")], runbook="EscapementDeliveryBurns"),
     Panel("Retries", "Attempts that will be followed by another one.", "reqps",
           [(rate("escapement_handler_retries_total"), "without a policy"), (rate("escapement_token_manager_retries_total"), "throttled")]),
     Panel("Suspects and quarantined", "Events that were with two lost handlers, and those that ended after the third. Healthy: 0.", "short",
@@ -49,7 +49,10 @@ FAIL = Row("What fails?", [
 
 SHARDS = Row("Who owns the queue?", [
     Panel("Queue shards held", "They should be spread evenly, and together be all shards (8 unless the store was made with another number).",
-          "short", [("sum by (instance) (escapement_handler_shards_held{@})", "{{instance}}")], stacked=True),
+          "short", [("sum by (instance, pod) (escapement_handler_shards_held{@})", "{{pod}} {{instance}}")], stacked=True),
+    Panel("Shards and partitions that nobody holds", "By program. Healthy: 0, except for seconds after a process has ended.", "short",
+          [("max by (program) (escapement_leases_wanted{@}) - sum by (program) (escapement_leases_held{@})", "{{program}}")],
+          runbook="EscapementEventsOverdue"),
     Panel("Leases acquired and lost", "By program. Lost leases without a restart: the process stalls, or the store does.", "short",
           [("sum by (program) (increase(escapement_leases_acquired_total{@}[$__rate_interval]))", "acquired {{program}}"),
            ("sum by (program) (increase(escapement_leases_lost_total{@}[$__rate_interval]))", "lost {{program}}")]),
@@ -65,7 +68,7 @@ EMISSION = Row("Are schedules turned into events?", [
           [("sum(increase(escapement_emitter_occurrences_late_total{@}[$__rate_interval]))", "late"),
            ("sum(increase(escapement_emitter_occurrences_skipped_total{@}[$__rate_interval]))", "skipped")]),
     Panel("Partitions held", "By emitter; together 16 unless the store was made with another number.", "short",
-          [("sum by (instance) (escapement_emitter_partitions{@})", "{{instance}}")], stacked=True),
+          [("sum by (instance, pod) (escapement_emitter_partitions{@})", "{{pod}} {{instance}}")], stacked=True),
 ])
 
 DELIVERY = Dashboard("delivery", "Escapement / Delivery", "What is late and why, which targets are in trouble, what fails?",

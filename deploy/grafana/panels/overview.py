@@ -7,13 +7,14 @@ ON_TIME = Row("Is it on time?", [
           [(0, "green"), (0.001, "orange"), (0.0144, "red")], runbook="EscapementLatenessBurns"),
     Panel("Oldest overdue event", "How late the oldest event is that is due and not yet claimed. Healthy: below a second. Events that wait for "
           "their target do not count.", "s", [("max(escapement_handler_oldest_overdue_seconds{@})", "overdue")], "stat", 5, 5,
-          [(0, "green"), (1, "orange"), (60, "red")], runbook="EscapementNothingDelivered"),
+          [(0, "green"), (1, "orange"), (60, "red")], runbook="EscapementEventsOverdue"),
     Panel("Heartbeats, last 5 minutes", "Firings of the platform's own schedule, through emitter, store and handler. Every 10 s gives "
           "30. 0: the heartbeat is off (master flag heartbeat_every), or one of the three does not work.", "short",
           [("sum(increase(escapement_handler_heartbeats_total{@}[5m]))", "heartbeats")], "stat", 5, 5, [(0, "red"), (1, "green")],
           runbook="EscapementHeartbeatMissing"),
     Panel("Emitter behind", "How far the partition furthest behind is from store time. Negative: events are written ahead, as they should be.",
-          "s", [("max(escapement_emitter_behind_seconds{@})", "behind")], "stat", 5, 5, [(-86400, "green"), (1, "orange"), (10, "red")]),
+          "s", [("max(escapement_emitter_behind_seconds{@})", "behind")], "stat", 5, 5, [(-86400, "green"), (1, "orange"), (10, "red")],
+          runbook="EscapementEventsOverdue"),
     Panel("Clock held", "1: emission waits until the store's clock is confirmed.", "short",
           [("max(escapement_store_clock_hold{@})", "held")], "stat", 4, 5, [(0, "green"), (1, "red")], runbook="EscapementClockDisagrees"),
     Panel("Lateness of first attempts", "From the due time (with a policy: from the grant) until the attempt is handed to the transport. "
@@ -52,9 +53,9 @@ DELIVERED = Row("Is everything delivered?", [
 
 PROCESSES = Row("Are all processes there, and well?", [
     Panel("Processes", "Each process with its version. Ready: 1 while /readyz answers 200; a follower of the store is not ready.", "short",
-          [('min by (job, instance, program) (escapement_ready{@})', ""),
-           ('max by (job, instance, program, version, commit) (escapement_build_info{@})', "")],
-          "table", 12, columns={"job": "Job", "instance": "Instance", "program": "Program", "version": "Version", "commit": "Commit",
+          [('min by (cluster, namespace, job, instance, pod, program) (escapement_ready{@})', ""),
+           ('max by (cluster, namespace, job, instance, pod, program, version, commit) (escapement_build_info{@})', "")],
+          "table", 12, columns={"cluster": "Cluster", "namespace": "Namespace", "job": "Job", "pod": "Pod", "instance": "Instance", "program": "Program", "version": "Version", "commit": "Commit",
                                 "Value #A": "Ready"}),
     Panel("Processes that are gone", "Processes of each program that were there within the last hour, less those that are there now. Healthy: 0, "
           "except for an hour after a process has moved to another address.", "short",
@@ -62,8 +63,8 @@ PROCESSES = Row("Are all processes there, and well?", [
             "or 0 * count by (program) (max_over_time(escapement_ready{@}[1h])))", "{{program}}")], width=12,
           runbook="EscapementServiceGone"),
     Panel("CPU", "Cores that each process uses.", "short",
-          [("sum by (instance) (rate(process_cpu_seconds_total{@}[$__rate_interval]))", "{{instance}}")], width=6),
-    Panel("Resident memory", "Of each process.", "bytes", [("sum by (instance) (process_resident_memory_bytes{@})", "{{instance}}")], width=6),
+          [("sum by (instance, pod) (rate(process_cpu_seconds_total{@}[$__rate_interval]))", "{{pod}} {{instance}}")], width=6),
+    Panel("Resident memory", "Of each process.", "bytes", [("sum by (instance, pod) (process_resident_memory_bytes{@})", "{{pod}} {{instance}}")], width=6),
     Panel("Leases lost", "Leases that a process did not give back of its own will. Healthy: 0, but for restarts.", "short",
           [("sum by (program) (increase(escapement_leases_lost_total{@}[$__rate_interval]))", "{{program}}")], width=6,
           runbook="EscapementLeasesFlap"),
@@ -71,9 +72,9 @@ PROCESSES = Row("Are all processes there, and well?", [
           "long. Healthy: 0.", "short", [("sum by (program) (increase(escapement_store_sessions_lost_total{@}[$__rate_interval]))", "{{program}}")],
           width=6),
     Panel("Open files", "Share of the file descriptors that each process may open.", "percentunit",
-          [("max by (instance) (process_open_fds{@} / process_max_fds{@})", "{{instance}}")], width=6),
+          [("max by (instance, pod) (process_open_fds{@} / process_max_fds{@})", "{{pod}} {{instance}}")], width=6),
     Panel("Running for", "Time since each process was started.", "s",
-          [("time() - max by (instance) (process_start_time_seconds{@})", "{{instance}}")], width=6),
+          [("time() - max by (instance, pod) (process_start_time_seconds{@})", "{{pod}} {{instance}}")], width=6),
 ])
 
 CALLS = Row("Are calls answered?", [
@@ -81,6 +82,9 @@ CALLS = Row("Are calls answered?", [
           [(f'topk(10, {rate("escapement_rpc_handled_total", "method")})', "{{method}}")]),
     Panel("Calls by answer, without OK", "NOT_FOUND and ALREADY_EXISTS are usual; UNAVAILABLE, INTERNAL and DEADLINE_EXCEEDED are not.",
           "reqps", [(rate("escapement_rpc_handled_total", "code", '@,code!="OK"'), "{{code}}")]),
+    Panel("Calls that failed, last hour", "Share of the calls of each method that failed by no fault of the caller, the ten worst. The objective "
+          "allows 0.1 %.", "percentunit", [("topk(10, job_method:escapement_api_calls_failed:ratio_rate1h{@job})", "{{method}}")],
+          runbook="EscapementApiBurns"),
     Panel("Time to answer", "99th percentile for each method, the ten slowest.", "s",
           [("topk(10, histogram_quantile(0.99, sum by (method, le) (rate(escapement_rpc_handling_seconds_bucket{@}[$__rate_interval]))) >= 0)",
             "{{method}}")], log=True),

@@ -1,7 +1,7 @@
 """Row and Panel: the compact form in which the dashboards are written. make_dashboards.py turns them into Grafana's JSON.
 
-In an expression, {@} stands for the chosen jobs and instances, and {@job} for the chosen jobs: for recorded series, which
-have no instance. A selector with other labels begins so: {@,state="open"}.
+In an expression, {@} stands for the chosen clusters, namespaces, jobs, pods and instances, and {@job} without the pods and
+instances: for recorded series, which have none. A selector with other labels begins so: {@,state="open"}.
 """
 from dataclasses import dataclass, field
 
@@ -20,7 +20,7 @@ class Panel:
     log: bool = False  # logarithmic axis
     stacked: bool = False
     columns: dict = field(default_factory=dict)  # table: label or value -> heading; others are hidden
-    runbook: str = ""  # the alert that fires if the panel looks bad: its runbook is named in the description
+    runbook: str = ""  # the alert that fires if the panel looks bad: the panel links to its runbook
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Dashboard:
 def quantiles(metric, by="", labels="@"):
     """Queries of the median, the 99th percentile and the 99.9th percentile of a histogram."""
     keys = f"le, {by}" if by else "le"
-    legend = f" {{{{{by}}}}}" if by else ""
+    legend = "".join(f" {{{{{label}}}}}" for label in reversed(by.split(", "))) if by else ""
     return [(f"histogram_quantile({q}, sum by ({keys}) (rate({metric}_bucket{{{labels}}}[$__rate_interval])))", name + legend)
             for q, name in ((0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"))]
 
