@@ -52,7 +52,11 @@ ON = {
     "ingress": {"enabled": True, "className": "nginx", "annotations": {"g": "h"}, "hosts": ["jobs.example"], "tlsSecret": "web"},
     "httpRoute": {"enabled": True, "parentRefs": [{"name": "public"}], "hostnames": ["jobs.example"]},
     "metrics": {
-        "serviceMonitor": {"labels": {"release": "p"}}, "rules": {"labels": {"release": "p"}},
+        "serviceMonitor": {"labels": {"release": "p"}},
+        "rules": {
+            "labels": {"release": "p"}, "runbookUrl": "http://wiki.example/", "severities": {"critical": "page", "warning": "ticket"},
+            "alerts": {"EscapementTargetDown": {"enabled": False}, "EscapementDiskFull/warning": {"severity": "info", "for": "4h"}},
+            "thresholds": {"diskFreeShare": 0.2}},
         "dashboards": {"enabled": True, "annotations": {"grafana_folder": "jobs"}}},
     "standalone": {"persistence": {"storageClass": "fast"}},
 }

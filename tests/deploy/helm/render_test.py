@@ -231,6 +231,49 @@ class ModesTest(unittest.TestCase):
         self.assertIsNone(find(case("replicated open"), "ServiceMonitor", ""))
         self.assertIsNone(find(case("replicated everything off"), "ServiceMonitor", ""))
 
+    def rules(self, values):
+        """The rules of the files, in order: the alerts and the recorded series."""
+        objects = chart.render(merged(SECURE, {"metrics": {"rules": values}}), chart.MONITORING)
+        groups = [group for each in objects if each["kind"] == "PrometheusRule" for group in each["spec"]["groups"]]
+        return [rule for group in groups for rule in group["rules"]]
+
+    def test_rules_without_changes_are_those_of_the_files(self):
+        files = [chart.yaml.safe_load((chart.ROOT / f"deploy/prometheus/{name}.yaml").read_text(encoding="utf-8"))
+                 for name in ("alerts", "recording_rules")]
+        self.assertEqual(self.rules({}), [rule for file in files for group in file["groups"] for rule in group["rules"]])
+
+    def test_each_threshold_and_severity_and_rule_can_be_changed(self):
+        usual = self.rules({})
+        thresholds = chart.yaml.safe_load((chart.CHART / "values.yaml").read_text(encoding="utf-8"))["metrics"]["rules"]["thresholds"]
+        shares = {name: 0.123 if 0 < value < 0.2 else 1234567 for name, value in thresholds.items()}
+        for rule, other in zip(usual, self.rules({"thresholds": shares})):
+            said = re.findall(r"([0-9.]+) # value: (\w+)$", other["expr"], re.MULTILINE)
+            self.assertEqual([float(number) for number, _ in said], [shares[name] for _, name in said])
+            self.assertEqual(len(said), rule["expr"].count(" # value: "))
+        changed = self.rules(chart.ON["metrics"]["rules"])
+        alerts = [(rule["alert"], rule["labels"]["severity"], rule["for"]) for rule in changed if "alert" in rule]
+        names = {"critical": "page", "warning": "ticket"}
+        expected = [(rule["alert"], names[rule["labels"]["severity"]], rule["for"]) for rule in usual if "alert" in rule]
+        self.assertEqual(alerts, [("EscapementDiskFull", "info", "4h") if each == ("EscapementDiskFull", "ticket", "2h") else each
+                                  for each in expected if each[0] != "EscapementTargetDown"])
+        for rule in changed:
+            if "alert" in rule:
+                self.assertEqual(rule["annotations"]["runbook_url"], f"http://wiki.example/{rule['alert']}.md")
+
+    def test_one_rule_of_two_with_a_name_can_be_left_out(self):
+        both = {"EscapementDiskFull": {"enabled": False}, "EscapementDiskFull/critical": {"enabled": True}}
+        left = [rule["labels"]["severity"] for rule in self.rules({"alerts": both}) if rule.get("alert") == "EscapementDiskFull"]
+        self.assertEqual(left, ["critical"])
+
+    def test_deleted_values_of_the_rules_are_the_defaults(self):
+        for name in ("runbookUrl", "severities", "alerts", "thresholds"):
+            self.assertEqual(self.rules({name: None}), self.rules({}), name)
+
+    def test_dashboards_link_to_the_runbooks(self):
+        data = find(case("standalone everything on"), "ConfigMap", "-overview-dashboard")["data"]["escapement-overview.json"]
+        self.assertIn('"http://wiki.example/EscapementLatenessBurns.md"', data)
+        self.assertNotIn("escapement.example", data)
+
     def test_network_policies_close_the_store(self):
         ingress = find(case("replicated secure"), "NetworkPolicy", "-store")["spec"]["ingress"]
         self.assertEqual([rule["ports"] for rule in ingress if "from" not in rule], [[{"port": "https"}]])
@@ -264,6 +307,12 @@ WRONG = {
 
 
 class WrongValuesTest(unittest.TestCase):
+    def test_alerts_that_do_not_exist_are_refused(self):
+        for name in ("EscapementNoSuchAlert", "EscapementTargetDown/critical"):
+            done = chart.template(merged(SECURE, {"metrics": {"rules": {"alerts": {name: {"enabled": False}}}}}), chart.MONITORING)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(f"there is no alert {name}", done.stderr)
+
     def test_each_is_refused_by_name(self):
         for name, (values, words) in WRONG.items():
             with self.subTest(name):

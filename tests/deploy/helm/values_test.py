@@ -69,6 +69,12 @@ class ValuesTest(unittest.TestCase):
             "jwt_issuers", "listen", "peer_ca", "port_file", "replicate_through", "require_credentials", "secret_keys_file", "store",
             "store_id", "tls_cert", "tls_client_ca", "tls_key"})
 
+    def test_the_thresholds_of_the_rules_are_those_of_the_file(self):
+        text = (chart.ROOT / "deploy/prometheus/alerts.yaml").read_text(encoding="utf-8")
+        said = {(name, float(number)) for number, name in re.findall(r"([0-9.]+) # value: (\w+)$", text, re.MULTILINE)}
+        self.assertEqual(said, {(name, float(value)) for name, value in VALUES["metrics"]["rules"]["thresholds"].items()})
+        self.assertEqual(len(re.findall(r"# value: \w+$", text, re.MULTILINE)), len(re.findall(r"[0-9.]+ # value: ", text)))
+
     def test_the_image_of_a_release_has_the_version_of_the_chart(self):
         facts = yaml.safe_load((chart.CHART / "Chart.yaml").read_text(encoding="utf-8"))
         said = subprocess.run([chart.ROOT / "services/store/store", "--version"], capture_output=True, text=True, check=True,
