@@ -121,6 +121,8 @@ void EmissionLoop::DropPartition(uint32_t partition) {
   if (it->second.window != nullptr) it->second.window->Cancel();
   partitions_.erase(it);
   metrics_.partitions.Set(static_cast<double>(partitions_.size()));
+  // How late partitions are that have gone to others is theirs to say.
+  if (partitions_.empty()) metrics_.behind_seconds.Set(0);
 }
 
 void EmissionLoop::Stop() {
@@ -281,11 +283,11 @@ kv::Group EmissionLoop::PlanGroup(uint32_t partition, const Partition& state,
 void EmissionLoop::Plan() {
   const absl::Time now = client_.NowLow();
   if (now == absl::InfinitePast()) return;
+  ShowProgress(now);  // also while the store does not answer
   if (planning_) {
     plan_again_ = true;
     return;
   }
-  ShowProgress(now);
   const bool little = Perturb(client_.runtime(), Site::kEmitterPlansLittleAhead);
   const absl::Time target = PlannedTo(now, little ? options_.ahead / 2 : options_.ahead);
   Ids ids, readable;
@@ -501,9 +503,8 @@ void EmissionLoop::ShowProgress(absl::Time now) {
   for (const auto& [partition, state] : partitions_) {
     if (state.loaded) behind = std::max(behind, now - state.done_to);
   }
-  // A process whose partitions have all gone to others must not go on saying how late they were.
-  metrics_.behind_seconds.Set(behind > -absl::InfiniteDuration() ? absl::ToDoubleSeconds(behind)
-                                                                 : 0);
+  if (behind > -absl::InfiniteDuration())
+    metrics_.behind_seconds.Set(absl::ToDoubleSeconds(behind));
 }
 
 }  // namespace escapement::emitter

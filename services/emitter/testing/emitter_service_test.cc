@@ -55,6 +55,17 @@ TEST_F(EmitterServiceTest, EmittersShareThePartitionsAndDrainWithoutAGap) {
   }
 }
 
+TEST_F(EmitterServiceTest, AnEmitterWithoutPartitionsIsNotBehind) {
+  Metrics registry;
+  service_options_.metrics = &registry;
+  StartEmitter("a");
+  Advance(absl::Seconds(10));
+  const Gauge* behind = registry.GetGauge("escapement_emitter_behind_seconds", "");
+  EXPECT_LT(behind->Value(), 0);  // it writes ahead
+  DrainEmitter("a");
+  EXPECT_EQ(behind->Value(), 0);
+}
+
 TEST_F(EmitterServiceTest, AnIdlePartitionCostsOneCommitASecondForAllTogether) {
   StartEmitter("a");
   Advance(absl::Seconds(5));

@@ -11,6 +11,7 @@ import chart
 from strict_test import errors_of, folder
 
 TEXT = (chart.ROOT / "docs/operations/kubernetes.md").read_text(encoding="utf-8")
+MONITORING = (chart.ROOT / "docs/operations/monitoring.md").read_text(encoding="utf-8")
 
 
 def blocks(language):
@@ -44,6 +45,16 @@ class DocsTest(unittest.TestCase):
                 done = chart.run("helm", "template", *options)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(errors_of([each for each in yaml.safe_load_all(done.stdout) if each]), [])
+
+    def test_the_values_of_monitoring_change_the_alerts(self):
+        values = yaml.safe_load(re.search(r"```yaml\n(metrics:\n.*?)```", MONITORING, re.DOTALL)[1])
+        objects = chart.render(chart.merged(chart.SECURE, values), chart.MONITORING)
+        self.assertEqual(errors_of(objects), [])
+        rules = [rule for each in objects if each["kind"] == "PrometheusRule" for group in each["spec"]["groups"] for rule in group["rules"]]
+        alerts = {(rule["alert"], rule["labels"]["severity"]) for rule in rules if "alert" in rule}
+        self.assertNotIn("EscapementTargetDown", {name for name, _ in alerts})
+        self.assertEqual({severity for _, severity in alerts}, {"page", "ticket"})
+        self.assertIn("> 14.4 * 0.005 ", "".join(rule["expr"] for rule in rules))
 
     def test_the_values_with_ingress_and_monitoring_have_their_effects(self):
         values = chart.merged(*(yaml.safe_load(file.read_text(encoding="utf-8")) for file in (self.values, self.web)))
