@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,7 @@
 #include "common/base/status_macros.h"
 #include "common/status/errors.h"
 #include "common/storage/name_tables.h"
+#include "common/tls/tls_files.h"
 
 namespace escapement::auth {
 
@@ -53,7 +55,9 @@ absl::StatusOr<std::shared_ptr<const Caller>> Authenticator::Identify(const Call
     caller->source = head.source;
     return std::make_shared<const Caller>(*std::move(caller));
   }
+  const bool may_be_service = absl::c_linear_search(head.client_names, kServiceAuthority);
   for (const auto& [name, role] : options_.certificate_roles) {
+    if (role == v1::Access::SERVICE && !may_be_service) continue;
     for (const std::string& own : head.client_names) {
       if (own == name)
         return std::make_shared<const Caller>(

@@ -42,7 +42,8 @@ class Authenticator {
   struct Options {
     // False: a call without credentials is made by AnonymousCaller().
     bool required = false;
-    // Subject alternative name → role, for all tenants. The first that fits counts.
+    // Subject alternative name → role, for all tenants. The first that fits counts. SERVICE only
+    // fits certificates of the services' authorities (kServiceAuthority).
     std::vector<std::pair<std::string, v1::Access::Role>> certificate_roles = {};
     TokenVerifier verify_token = nullptr;  // null: no tokens are accepted
   };

@@ -202,6 +202,10 @@ TEST_F(PlatformGateTest, CertificateNamesStandForTheirRoles) {
   EXPECT_EQ((*caller)->role, v1::Access::EDITOR);
   EXPECT_EQ(ErrorReason(admit({"DNS:other"}).status()), "CREDENTIAL_MISSING");
   EXPECT_EQ(ErrorReason(admit({"URI:escapement-service"}).status()), "CREDENTIAL_MISSING");
+  // Another authority has made a certificate with the name of a service.
+  EXPECT_EQ(ErrorReason(admit({"DNS:escapement-service"}).status()), "CREDENTIAL_MISSING");
+  EXPECT_EQ((*admit({"DNS:escapement-service", "URI:spiffe://x/ci"}))->role, v1::Access::EDITOR);
+  EXPECT_EQ((*admit({"DNS:escapement-service", kServiceAuthority}))->role, v1::Access::SERVICE);
 }
 
 TEST_F(PlatformGateTest, RefusedChangesAreAuditedWithoutTheirCredentials) {

@@ -39,7 +39,7 @@ class ConnectionStream {
 
   // `tls` null: no TLS. Takes the certificates in force now.
   ConnectionStream(tcp::socket socket, TlsFiles* tls)
-      : peer_(PeerOf(socket)), socket_(std::move(socket)) {
+      : files_(tls), peer_(PeerOf(socket)), socket_(std::move(socket)) {
     if (tls == nullptr) return;
     SSL_CTX* const in_force = tls->Current()->context.get();
     SSL_CTX_up_ref(in_force);
@@ -58,7 +58,8 @@ class ConnectionStream {
     if (!tls_.has_value()) return done(error_code());
     tls_->async_handshake(boost::asio::ssl::stream_base::server,
                           [this, done = std::move(done)](error_code error) {
-                            if (!error) client_names_ = VerifiedClientNames(*tls_->native_handle());
+                            if (!error)
+                              client_names_ = VerifiedClientNames(*tls_->native_handle(), *files_);
                             done(error);
                           });
   }
@@ -138,6 +139,7 @@ class ConnectionStream {
     return HostPort{address.to_string(), end.port()}.ToString();
   }
 
+  TlsFiles* const files_;  // null: no TLS; outlives the connections
   const std::string peer_;
   boost::beast::tcp_stream socket_;
   std::optional<boost::beast::ssl_stream<boost::beast::tcp_stream&>> tls_;

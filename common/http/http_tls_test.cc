@@ -29,9 +29,12 @@ constexpr char kWho[] = "GET /who HTTP/1.1\r\nHost: localhost\r\nConnection: clo
 
 class HttpTlsTest : public ::testing::Test {
  protected:
-  void Start(HttpServer::Options options, const std::string& client_ca = {}) {
-    auto tls =
-        TlsFiles::Load({.cert = files_.server().cert, .key = files_.server().key, .ca = client_ca});
+  void Start(HttpServer::Options options, const std::string& client_ca = {},
+             const std::string& service_ca = {}) {
+    auto tls = TlsFiles::Load({.cert = files_.server().cert,
+                               .key = files_.server().key,
+                               .ca = client_ca,
+                               .service_ca = service_ca});
     ASSERT_TRUE(tls.ok()) << tls.status();
     options.tls = *std::move(tls);
     server_ = std::make_unique<HttpServer>(std::move(options));
@@ -93,8 +96,18 @@ TEST_F(HttpTlsTest, RequestHasThePeerAndTheNamesOfItsCertificate) {
   Start({}, files_.ca_file());
   EXPECT_THAT(Ask(WithCertificate(), kWho),
               AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("\r\n127.0.0.1:"),
-                    HasSubstr("|DNS:operator IP:10.0.0.1|")));
+                    HasSubstr("|DNS:operator IP:10.0.0.1 authority:service|")));
   EXPECT_THAT(Ask(WithoutCertificate(), kWho), HasSubstr("||"));
+}
+
+TEST_F(HttpTlsTest, OnlyTheServicesAuthorityMakesServices) {
+  const std::string other_file = files_.folder() + "/other.pem";
+  testing::WriteFile(other_file, testing::TestCa().pem());
+  Start({}, files_.ca_file(), other_file);
+  EXPECT_THAT(Ask(WithCertificate(), kWho), HasSubstr("|DNS:operator IP:10.0.0.1|"));
+  Start({}, other_file, files_.ca_file());
+  EXPECT_THAT(Ask(WithCertificate(), kWho),
+              HasSubstr("|DNS:operator IP:10.0.0.1 authority:service|"));
 }
 
 TEST_F(HttpTlsTest, CertificateThatIsNotAskedForGivesNoNames) {

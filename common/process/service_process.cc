@@ -410,6 +410,11 @@ int RunService(int argc, char** argv, const ServiceDefinition& definition) {
     Log(LogLevel::kWarning, "process",
         "--insecure is set: whoever reaches the ports may call them");
   }
+  if (auth::CredentialsRequired() && ClientsMayPassForServices()) {
+    Log(LogLevel::kWarning, "process",
+        "services and clients have the same certificate authority: whoever it gives a certificate "
+        "with the name of a service may do everything; --tls_service_ca sets them apart");
+  }
   auto tls = LoadTls(definition);
   if (tls.ok()) {
     exit_code = Process(definition, *std::move(tls)).Run();

@@ -87,8 +87,10 @@ constexpr int kMinPingIntervalMillis = 5'000;
 }  // namespace
 
 struct GrpcServer::State {
-  State(RpcTable& table, CallGate& gate, CallMetrics* metrics) : dispatcher(table, gate, metrics) {}
+  State(RpcTable& table, CallGate& gate, const Options& options)
+      : tls(options.tls), dispatcher(table, gate, options.metrics, tls.get()) {}
 
+  const std::shared_ptr<TlsFiles> tls;
   CallDispatcher dispatcher;
   std::shared_ptr<grpc::ServerCredentials> credentials;  // outlive the server
   std::unique_ptr<grpc::Server> server;
@@ -114,7 +116,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   grpc::EnableDefaultHealthCheckService(true);
   AddReflection(table);
 
-  auto state = std::make_unique<State>(table, gate, options.metrics);
+  auto state = std::make_unique<State>(table, gate, options);
   grpc::ServerBuilder builder;
   state->credentials = options.tls == nullptr ? grpc::InsecureServerCredentials()
                                               : NewServerCredentials(options.tls);

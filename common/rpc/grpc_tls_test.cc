@@ -156,16 +156,24 @@ TEST_F(GrpcTlsTest, RenewedClientCaIsInForceWithoutRestart) {
 
 // The server asks the client for the names of its certificate.
 TEST_F(GrpcTlsTest, NamesOfTheClientAreThoseOfItsCertificate) {
-  auto tls = TlsFiles::Load(
-      {.cert = files_.server().cert, .key = files_.server().key, .ca = files_.ca_file()});
-  ASSERT_TRUE(tls.ok()) << tls.status();
+  const testing::TestCa services;
+  const std::string services_file = files_.folder() + "/services.pem";
+  testing::WriteFile(services_file, services.pem());
+  const auto own =
+      testing::WriteIdentity(services.Issue(21, "DNS:service"), files_.folder(), "own");
+  auto loaded = TlsFiles::Load({.cert = files_.server().cert,
+                                .key = files_.server().key,
+                                .ca = files_.ca_file(),
+                                .service_ca = services_file});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const std::shared_ptr<TlsFiles> tls = *std::move(loaded);
   std::vector<std::vector<std::string>> names;
   class Names final : public grpc::CallbackGenericService {
    public:
-    explicit Names(std::vector<std::vector<std::string>>& names) : names_(names) {}
+    Names(TlsFiles& tls, std::vector<std::vector<std::string>>& names) : tls_(tls), names_(names) {}
     grpc::ServerGenericBidiReactor* CreateReactor(
         grpc::GenericCallbackServerContext* context) override {
-      names_.push_back(ClientNames(*context->auth_context()));
+      names_.push_back(ClientNames(*context->auth_context(), &tls_));
       class Refused final : public grpc::ServerGenericBidiReactor {
        public:
         Refused() { Finish({kAnswered, ""}); }
@@ -175,9 +183,10 @@ TEST_F(GrpcTlsTest, NamesOfTheClientAreThoseOfItsCertificate) {
     }
 
    private:
+    TlsFiles& tls_;
     std::vector<std::vector<std::string>>& names_;
-  } service(names);
-  const auto credentials = NewServerCredentials(*std::move(tls));
+  } service(*tls, names);
+  const auto credentials = NewServerCredentials(tls);
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", credentials, &port);
@@ -186,8 +195,11 @@ TEST_F(GrpcTlsTest, NamesOfTheClientAreThoseOfItsCertificate) {
   const std::string address = "127.0.0.1:" + std::to_string(port);
   Call(NewChannel(address, {.tls = WithCertificate()}));
   Call(NewChannel(address, {.tls = WithoutCertificate()}));
+  Call(NewChannel(address,
+                  {.tls = PeerTls{.ca = files_.ca_file(), .cert = own.cert, .key = own.key}}));
   server->Shutdown();
-  EXPECT_THAT(names, ElementsAre(ElementsAre("DNS:operator", "IP:10.0.0.1"), IsEmpty()));
+  EXPECT_THAT(names, ElementsAre(ElementsAre("DNS:operator", "IP:10.0.0.1"), IsEmpty(),
+                                 ElementsAre("DNS:service", kServiceAuthority)));
 }
 
 }  // namespace grpc_tls_test

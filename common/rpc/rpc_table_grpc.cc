@@ -214,7 +214,7 @@ std::string SourceOf(absl::string_view peer) {
   return std::string(colon == absl::string_view::npos ? peer : peer.substr(colon + 1));
 }
 
-CallHead HeadOf(const grpc::GenericCallbackServerContext& context) {
+CallHead HeadOf(const grpc::GenericCallbackServerContext& context, TlsFiles* tls) {
   CallHead head;
   const auto& metadata = context.client_metadata();
   if (const auto it = metadata.find("authorization"); it != metadata.end())
@@ -229,7 +229,7 @@ CallHead HeadOf(const grpc::GenericCallbackServerContext& context) {
   }
   head.source = SourceOf(context.peer());
   if (const auto auth = context.auth_context(); auth != nullptr)
-    head.client_names = ClientNames(*auth);
+    head.client_names = ClientNames(*auth, tls);
   return head;
 }
 
@@ -277,7 +277,7 @@ grpc::ServerGenericBidiReactor* CallDispatcher::CreateReactor(
   if (entry->open) {
     caller = AnonymousCaller();
   } else {
-    auto admitted = gate_.Admit(entry->access, HeadOf(*context));
+    auto admitted = gate_.Admit(entry->access, HeadOf(*context, tls_));
     if (!admitted.ok()) return refuse(admitted.status());
     caller = WithTraceParent(*std::move(admitted), *context);
   }

@@ -108,9 +108,9 @@ void AddReflection(RpcTable& table);
 // Threads: gRPC's.
 class CallDispatcher final : public grpc::CallbackGenericService {
  public:
-  // All outlive the server. `metrics` may be null.
-  CallDispatcher(const RpcTable& table, CallGate& gate, CallMetrics* metrics)
-      : table_(table), gate_(gate), metrics_(metrics) {}
+  // All outlive the server. `metrics` may be null, and `tls`: then the port has no TLS.
+  CallDispatcher(const RpcTable& table, CallGate& gate, CallMetrics* metrics, TlsFiles* tls)
+      : table_(table), gate_(gate), metrics_(metrics), tls_(tls) {}
 
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override;
@@ -119,6 +119,7 @@ class CallDispatcher final : public grpc::CallbackGenericService {
   const RpcTable& table_;
   CallGate& gate_;
   CallMetrics* const metrics_;
+  TlsFiles* const tls_;
 };
 
 // For a door of this process: names the client for which it makes a call through the in-process

@@ -26,7 +26,7 @@ CertificateWatch::CertificateWatch(Metrics& metrics, std::vector<std::shared_ptr
                                    WallClock wall)
     : sets_(std::move(sets)), wall_(std::move(wall)) {
   for (const auto& set : sets_) {
-    for (const std::string& path : {set->paths().cert, set->paths().ca}) {
+    for (const std::string& path : {set->paths().cert, set->paths().ca, set->paths().service_ca}) {
       if (path.empty()) continue;
       const MetricLabels labels = {{"file", path}};
       files_[path] = {
@@ -56,7 +56,8 @@ void CertificateWatch::Step() {
     const std::string refusal = set->Refusal();
     const TlsPaths& paths = set->paths();
     for (const auto& [path, validity] :
-         {std::pair(&paths.cert, &loaded->cert), std::pair(&paths.ca, &loaded->ca)}) {
+         {std::pair(&paths.cert, &loaded->cert), std::pair(&paths.ca, &loaded->ca),
+          std::pair(&paths.service_ca, &loaded->service_ca)}) {
       if (path->empty()) continue;
       // A key without its certificate, or the reverse, is a fault of the pair.
       const bool refused =

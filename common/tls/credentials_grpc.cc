@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
@@ -59,10 +60,28 @@ std::vector<std::string> SubjectAlternativeNames(const x509_st& certificate) {
   return names;
 }
 
-std::vector<std::string> VerifiedClientNames(const ssl_st& connection) {
+namespace {
+
+// The certificate of the peer, then those that it sent after it.
+std::string ChainOf(const SSL& connection) {
+  const std::unique_ptr<BIO, int (*)(BIO*)> pem(BIO_new(BIO_s_mem()), BIO_free);
+  PEM_write_bio_X509(pem.get(), SSL_get0_peer_certificate(&connection));
+  const STACK_OF(X509)* const sent = SSL_get_peer_cert_chain(&connection);
+  for (int i = 0; i < sk_X509_num(sent); ++i) PEM_write_bio_X509(pem.get(), sk_X509_value(sent, i));
+  char* text = nullptr;
+  const long bytes = BIO_get_mem_data(pem.get(), &text);
+  return std::string(text, static_cast<size_t>(bytes));
+}
+
+}  // namespace
+
+std::vector<std::string> VerifiedClientNames(const ssl_st& connection, TlsFiles& tls) {
   const X509* certificate = SSL_get0_peer_certificate(&connection);
   if (certificate == nullptr || SSL_get_verify_result(&connection) != X509_V_OK) return {};
-  return SubjectAlternativeNames(*certificate);
+  std::vector<std::string> names = SubjectAlternativeNames(*certificate);
+  if (!tls.KnowsServices() || tls.MayBeService(ChainOf(connection)))
+    names.push_back(kServiceAuthority);
+  return names;
 }
 
 namespace {
@@ -130,11 +149,12 @@ class ReloadingCredentials final : public grpc::ServerCredentials {
     const auto loaded = tls_->Current();
     if (given_.exchange(loaded->version) == loaded->version)
       return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
-    const auto& [cert, key, ca] = loaded->contents;
-    const grpc_ssl_pem_key_cert_pair pair = {key.c_str(), cert.c_str()};
+    const std::string& cert = loaded->contents.cert;
+    const std::string authorities = loaded->client_authorities();
+    const grpc_ssl_pem_key_cert_pair pair = {loaded->contents.key.c_str(), cert.c_str()};
     // gRPC needs authorities even if it asks for no client certificate; it does not use them then.
-    *config =
-        grpc_ssl_server_certificate_config_create(ca.empty() ? cert.c_str() : ca.c_str(), &pair, 1);
+    *config = grpc_ssl_server_certificate_config_create(
+        tls_->AsksForClientCertificates() ? authorities.c_str() : cert.c_str(), &pair, 1);
     return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
   }
 
@@ -149,8 +169,9 @@ std::shared_ptr<grpc::ServerCredentials> NewServerCredentials(std::shared_ptr<Tl
   return std::make_shared<ReloadingCredentials>(std::move(tls));
 }
 
-std::vector<std::string> ClientNames(const grpc::AuthContext& caller) {
+std::vector<std::string> ClientNames(const grpc::AuthContext& caller, TlsFiles* tls) {
   std::vector<std::string> names;
+  if (tls == nullptr) return names;
   for (const auto& [property, kind] : {std::pair(GRPC_PEER_DNS_PROPERTY_NAME, "DNS:"),
                                        std::pair(GRPC_PEER_URI_PROPERTY_NAME, "URI:"),
                                        std::pair(GRPC_PEER_EMAIL_PROPERTY_NAME, "email:"),
@@ -158,6 +179,16 @@ std::vector<std::string> ClientNames(const grpc::AuthContext& caller) {
     for (const grpc::string_ref& name : caller.FindPropertyValues(property))
       names.push_back(absl::StrCat(kind, absl::string_view(name.data(), name.size())));
   }
+  if (names.empty()) return names;
+  std::string chain;
+  if (tls->KnowsServices()) {
+    for (const char* property :
+         {GRPC_X509_PEM_CERT_PROPERTY_NAME, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME}) {
+      for (const grpc::string_ref& pem : caller.FindPropertyValues(property))
+        chain.append(pem.data(), pem.size());
+    }
+  }
+  if (!tls->KnowsServices() || tls->MayBeService(chain)) names.push_back(kServiceAuthority);
   return names;
 }
 

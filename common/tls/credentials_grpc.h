@@ -22,7 +22,8 @@ class ServerCredentials;
 
 namespace escapement {
 
-// The subject alternative names of a verified client certificate, which say who the client is.
+// The subject alternative names of a verified client certificate, which say who the client is, and
+// kServiceAuthority if the certificate may be that of a service.
 //
 // Each name begins with its kind, as in the configuration of openssl: "DNS:escapement-service",
 // "URI:spiffe://cluster/ns/jobs", "email:ops@example.com", "IP:10.0.0.1". So a name of one
@@ -30,9 +31,9 @@ namespace escapement {
 
 std::vector<std::string> SubjectAlternativeNames(const x509_st& certificate);
 
-// The names of the client at the other end of a connection whose handshake is complete; none if it
-// gave no certificate or the certificate was not verified.
-std::vector<std::string> VerifiedClientNames(const ssl_st& connection);
+// The names of the client at the other end of a connection to a server of `tls` whose handshake is
+// complete; none if it gave no certificate or the certificate was not verified.
+std::vector<std::string> VerifiedClientNames(const ssl_st& connection, TlsFiles& tls);
 
 // gRPC channel credentials of a PeerTls. The server's certificate must be from the CA and valid for
 // the host of the channel's target.
@@ -78,8 +79,8 @@ class PeerCredentials {
 // For one port. The credentials must outlive the gRPC server.
 std::shared_ptr<grpc::ServerCredentials> NewServerCredentials(std::shared_ptr<TlsFiles> tls);
 
-// The subject alternative names of the verified client certificate of a call.
-std::vector<std::string> ClientNames(const grpc::AuthContext& caller);
+// The same names of the verified client certificate of a call. `tls` null: none.
+std::vector<std::string> ClientNames(const grpc::AuthContext& caller, TlsFiles* tls);
 
 }  // namespace escapement
 

@@ -26,6 +26,10 @@ ABSL_FLAG(std::string, tls_key, "", "PEM file with the key of --tls_cert, withou
 ABSL_FLAG(std::string, tls_client_ca, "",
           "PEM file with the authorities whose client certificates are accepted; clients without a "
           "certificate may still connect; empty = client certificates are not asked for");
+ABSL_FLAG(
+    std::string, tls_service_ca, "",
+    "PEM file with the authorities of the services' certificates: they are accepted, and only "
+    "they can have the role service; empty = certificates of --tls_client_ca can have it");
 ABSL_FLAG(std::string, peer_ca, "",
           "PEM file with the authorities of the servers that this process calls; if set, channels "
           "to other processes of the platform use TLS and present --tls_cert");
@@ -35,6 +39,7 @@ namespace escapement {
 namespace {
 
 constexpr absl::Duration kReadEvery = absl::Seconds(1);
+constexpr size_t kServicesRememberedMax = 1024;
 
 absl::Duration MonotonicNow() {
   return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
@@ -44,7 +49,8 @@ absl::StatusOr<TlsContents> ReadFiles(const TlsPaths& paths) {
   TlsContents contents;
   for (const auto& [path, text] : {std::pair(&paths.cert, &contents.cert),
                                    {&paths.key, &contents.key},
-                                   {&paths.ca, &contents.ca}})
+                                   {&paths.ca, &contents.ca},
+                                   {&paths.service_ca, &contents.service_ca}})
     if (!path->empty()) RETURN_IF_ERROR(ReadPemFile(*path, text));
   return contents;
 }
@@ -61,8 +67,9 @@ absl::StatusOr<std::shared_ptr<SSL_CTX>> NewContext(const TlsPaths& paths,
   SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS);
   if (!paths.cert.empty())
     RETURN_IF_ERROR(UseIdentity({paths.cert, contents.cert}, {paths.key, contents.key}, *context));
-  if (!paths.ca.empty()) {
-    RETURN_IF_ERROR(TrustCa({paths.ca, contents.ca}, *context));
+  for (const Pem& ca : {Pem{paths.ca, contents.ca}, Pem{paths.service_ca, contents.service_ca}}) {
+    if (ca.path.empty()) continue;
+    RETURN_IF_ERROR(TrustCa(ca, *context));
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
   }
   return context;
@@ -114,6 +121,18 @@ std::shared_ptr<const TlsFiles::Loaded> TlsFiles::Current() {
   return loaded_;
 }
 
+std::string TlsFiles::Loaded::client_authorities() const {
+  return absl::StrCat(contents.ca, "\n", contents.service_ca);
+}
+
+bool TlsFiles::MayBeService(const std::string& chain) {
+  absl::MutexLock lock(&mutex_);
+  if (loaded_->service_store == nullptr) return true;
+  if (const auto known = services_.find(chain); known != services_.end()) return known->second;
+  if (services_.size() >= kServicesRememberedMax) services_.clear();
+  return services_[chain] = ComesFrom(*loaded_->service_store, chain);
+}
+
 std::string TlsFiles::Refusal() {
   absl::MutexLock lock(&mutex_);
   return refusal_;
@@ -128,11 +147,19 @@ absl::StatusOr<TlsFiles::Loaded> TlsFiles::Judge(TlsContents contents) {
   if (!paths_.ca.empty()) {
     ASSIGN_OR_RETURN(next.ca, ValidityOfAuthorities({paths_.ca, contents.ca}));
   }
+  if (!paths_.service_ca.empty()) {
+    const Pem services = {paths_.service_ca, contents.service_ca};
+    ASSIGN_OR_RETURN(next.service_ca, ValidityOfAuthorities(services));
+    ASSIGN_OR_RETURN(next.service_store, NewAuthorityStore(services));
+    if (!paths_.ca.empty())
+      RETURN_IF_ERROR(CheckApart({paths_.ca, contents.ca}, services, *next.service_store));
+  }
   next.version = 1;
   if (loaded_ != nullptr) {
     const absl::Time now = clocks_.wall();
     RETURN_IF_ERROR(CheckReplaces(paths_.cert, next.cert, loaded_->cert, now));
     RETURN_IF_ERROR(CheckReplaces(paths_.ca, next.ca, loaded_->ca, now));
+    RETURN_IF_ERROR(CheckReplaces(paths_.service_ca, next.service_ca, loaded_->service_ca, now));
     next.version = loaded_->version + 1;
   }
   next.contents = std::move(contents);
@@ -150,7 +177,10 @@ absl::Status TlsFiles::Reload() {
     if (loaded_ == nullptr || *contents != loaded_->contents) {
       auto next = Judge(*std::move(contents));
       refused = next.status();
-      if (next.ok()) loaded_ = std::make_shared<const Loaded>(*std::move(next));
+      if (next.ok()) {
+        loaded_ = std::make_shared<const Loaded>(*std::move(next));
+        services_.clear();
+      }
     }
   }
   changed |= refusal_ != refused.message();
@@ -178,7 +208,8 @@ namespace {
 TlsPaths PathsFromFlags() {
   return {.cert = absl::GetFlag(FLAGS_tls_cert),
           .key = absl::GetFlag(FLAGS_tls_key),
-          .ca = absl::GetFlag(FLAGS_tls_client_ca)};
+          .ca = absl::GetFlag(FLAGS_tls_client_ca),
+          .service_ca = absl::GetFlag(FLAGS_tls_service_ca)};
 }
 
 // The flag of the file with which the sentence begins.
@@ -187,7 +218,8 @@ absl::string_view FlagOf(const absl::Status& error, const TlsPaths& paths) {
     return absl::StartsWith(error.message(), absl::StrCat(path, ":"));
   };
   if (names(paths.cert)) return "--tls_cert";
-  return names(paths.key) ? "--tls_key" : "--tls_client_ca";
+  if (names(paths.key)) return "--tls_key";
+  return names(paths.ca) ? "--tls_client_ca" : "--tls_service_ca";
 }
 
 }  // namespace
@@ -202,6 +234,9 @@ void ValidateTlsFlags(std::vector<std::string>& errors) {
   if (paths.cert.empty() && !paths.ca.empty()) {
     errors.push_back("--tls_client_ca: needs --tls_cert and --tls_key as well");
   }
+  if (paths.cert.empty() && !paths.service_ca.empty()) {
+    errors.push_back("--tls_service_ca: needs --tls_cert and --tls_key as well");
+  }
   if (!paths.cert.empty()) {
     if (const auto tls = TlsFiles::Load(paths); !tls.ok()) {
       errors.push_back(absl::StrCat(FlagOf(tls.status(), paths), ": ", tls.status().message()));
@@ -210,6 +245,10 @@ void ValidateTlsFlags(std::vector<std::string>& errors) {
   }
   if (const auto peer = PeerTlsFromFlags(); !peer.ok())
     errors.push_back(absl::StrCat("--peer_ca: ", peer.status().message()));
+}
+
+bool ClientsMayPassForServices() {
+  return !absl::GetFlag(FLAGS_tls_client_ca).empty() && absl::GetFlag(FLAGS_tls_service_ca).empty();
 }
 
 bool ServesTls() { return !absl::GetFlag(FLAGS_tls_cert).empty(); }
@@ -222,6 +261,7 @@ absl::StatusOr<std::shared_ptr<TlsFiles>> ServerTlsFromFlags() {
 absl::StatusOr<std::shared_ptr<TlsFiles>> PeerTlsFromFlags() {
   TlsPaths paths = PathsFromFlags();
   paths.ca = absl::GetFlag(FLAGS_peer_ca);
+  paths.service_ca.clear();
   if (paths.ca.empty()) return std::shared_ptr<TlsFiles>();
   return TlsFiles::Load(std::move(paths));
 }
@@ -347,6 +387,60 @@ absl::Status TrustCa(Pem ca, ssl_ctx_st& context) {
   const bool whole = ReadToTheEnd();
   if (certificates == 0) return Bad(ca.path, "has no certificate in PEM");
   if (!whole) return Bad(ca.path, "has a broken certificate");
+  return absl::OkStatus();
+}
+
+namespace {
+
+std::vector<CertificatePtr> Certificates(const std::string& text) {
+  const std::string no_path;
+  const BioPtr reader = Reader({no_path, text});
+  std::vector<CertificatePtr> all;
+  while (X509* one = PEM_read_bio_X509(reader.get(), nullptr, NoPassword, nullptr))
+    all.emplace_back(one);
+  ERR_clear_error();
+  return all;
+}
+
+bool Verifies(X509_STORE& store, X509* certificate, STACK_OF(X509) * between) {
+  const std::unique_ptr<X509_STORE_CTX, void (*)(X509_STORE_CTX*)> check(X509_STORE_CTX_new(),
+                                                                         X509_STORE_CTX_free);
+  const bool verifies = X509_STORE_CTX_init(check.get(), &store, certificate, between) == 1 &&
+                        X509_verify_cert(check.get()) == 1;
+  ERR_clear_error();
+  return verifies;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<x509_store_st>> NewAuthorityStore(Pem ca) {
+  std::shared_ptr<X509_STORE> store(X509_STORE_new(), X509_STORE_free);
+  if (store == nullptr) return absl::InternalError("OpenSSL has no store of authorities");
+  // An authority below a root can be trusted without the root. Handshakes have checked the time.
+  X509_STORE_set_flags(store.get(), X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_NO_CHECK_TIME);
+  for (const CertificatePtr& one : Certificates(ca.text))
+    X509_STORE_add_cert(store.get(), one.get());
+  ERR_clear_error();
+  return store;
+}
+
+bool ComesFrom(x509_store_st& store, const std::string& chain) {
+  const std::vector<CertificatePtr> certificates = Certificates(chain);
+  if (certificates.empty()) return false;
+  const std::unique_ptr<STACK_OF(X509), void (*)(STACK_OF(X509)*)> between(
+      sk_X509_new_null(), [](STACK_OF(X509) * stack) { sk_X509_free(stack); });
+  for (const CertificatePtr& one : certificates) sk_X509_push(between.get(), one.get());
+  return Verifies(store, certificates.front().get(), between.get());
+}
+
+absl::Status CheckApart(Pem clients, Pem services, x509_store_st& store) {
+  for (const CertificatePtr& one : Certificates(clients.text)) {
+    if (Verifies(store, one.get(), nullptr)) {
+      return Bad(clients.path, absl::StrCat("has an authority of ", services.path,
+                                            " or one below it, whose clients could pass for "
+                                            "services"));
+    }
+  }
   return absl::OkStatus();
 }
 

@@ -14,6 +14,9 @@
 // A server asks for client certificates if the set has authorities. A client may have none, because
 // API keys are the alternative. If it has one, it must be from them, otherwise its handshake fails.
 //
+// The services of the platform may have authorities of their own. No authority of other clients may
+// be one of them or below one of them, because it could then make certificates of services.
+//
 // TLS 1.2 and 1.3. Sessions are not resumed, so each handshake checks the certificates in force.
 //
 // Threads: any.
@@ -28,21 +31,24 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
-struct ssl_ctx_st;  // OpenSSL's SSL_CTX
+struct ssl_ctx_st;     // OpenSSL's SSL_CTX
+struct x509_store_st;  // OpenSSL's X509_STORE
 
 namespace escapement {
 
 // Paths of PEM files. Empty: the set has no such file. The certificate and the key come together.
 struct TlsPaths {
-  std::string cert = {};  // the own certificate, then those between it and its authority
-  std::string key = {};   // without a password
-  std::string ca = {};    // the authorities whose peers are believed
+  std::string cert = {};        // the own certificate, then those between it and its authority
+  std::string key = {};         // without a password
+  std::string ca = {};          // the authorities whose peers are believed
+  std::string service_ca = {};  // as `ca`, of clients that are services; empty: `ca` is theirs too
 };
 
 // A set of files that fit together.
@@ -50,6 +56,7 @@ struct TlsContents {
   std::string cert;
   std::string key;
   std::string ca;
+  std::string service_ca;
 
   bool operator==(const TlsContents&) const = default;
 };
@@ -63,6 +70,10 @@ struct Validity {
   bool Covers(absl::Time now) const { return begins <= now && now < ends; }
 };
 
+// Among the names of a client: its certificate may be that of a service. No certificate can have
+// this name.
+inline constexpr char kServiceAuthority[] = "authority:service";
+
 class TlsFiles {
  public:
   // One set in force.
@@ -71,7 +82,12 @@ class TlsFiles {
     TlsContents contents;
     Validity cert;
     Validity ca;
-    std::shared_ptr<ssl_ctx_st> context;  // for connections that a server accepts
+    Validity service_ca;
+    std::shared_ptr<ssl_ctx_st> context;           // for connections that a server accepts
+    std::shared_ptr<x509_store_st> service_store;  // null: no authorities of services alone
+
+    // The authorities of all clients, as PEM.
+    std::string client_authorities() const;
   };
   struct Clocks {
     std::function<absl::Duration()> monotonic;
@@ -90,7 +106,15 @@ class TlsFiles {
   std::string Refusal();
 
   const TlsPaths& paths() const { return paths_; }
-  bool AsksForClientCertificates() const { return !paths_.ca.empty(); }
+  bool AsksForClientCertificates() const {
+    return !paths_.ca.empty() || !paths_.service_ca.empty();
+  }
+
+  // False: every accepted client certificate may be that of a service.
+  bool KnowsServices() const { return !paths_.service_ca.empty(); }
+  // True if this certificate of a client whose handshake is complete may be that of a service. PEM:
+  // the certificate, then those between it and its authority. Answers are remembered.
+  bool MayBeService(const std::string& chain);
 
  private:
   TlsFiles(TlsPaths paths, Clocks clocks);
@@ -105,6 +129,8 @@ class TlsFiles {
   // The result of the last read, in force or not.
   TlsContents seen_ ABSL_GUARDED_BY(mutex_);
   std::string refusal_ ABSL_GUARDED_BY(mutex_);
+  // Answers of MayBeService by the set in force; emptied when it changes or they are too many.
+  absl::flat_hash_map<std::string, bool> services_ ABSL_GUARDED_BY(mutex_);
 };
 
 // PeerTls: how this process proves the servers that it calls, and itself to them.
@@ -119,7 +145,8 @@ struct PeerTls {
 // INVALID_ARGUMENT: a sentence that names the file that cannot be used.
 absl::Status CheckPeerTls(const PeerTls& tls);
 
-// --tls_cert, --tls_key, --tls_client_ca and --peer_ca: TLS of a process, by PEM files.
+// --tls_cert, --tls_key, --tls_client_ca, --tls_service_ca and --peer_ca: TLS of a process, by PEM
+// files.
 
 // Appends a sentence for each flag that cannot be used: a pair that is not complete, files that
 // cannot be read or do not fit together. Starts no thread.
@@ -127,6 +154,10 @@ void ValidateTlsFlags(std::vector<std::string>& errors);
 
 // True if the ports of this process use TLS.
 bool ServesTls();
+
+// True if every accepted client certificate may be that of a service, because the services have no
+// authority of their own.
+bool ClientsMayPassForServices();
 
 // The TLS of this process's ports; null: none.
 absl::StatusOr<std::shared_ptr<TlsFiles>> ServerTlsFromFlags();
@@ -156,6 +187,16 @@ absl::StatusOr<Validity> ValidityOfAuthorities(Pem ca);
 
 // Lets `context` accept peers whose certificates come from these authorities.
 absl::Status TrustCa(Pem ca, ssl_ctx_st& context);
+
+// A store of these authorities, roots or not.
+absl::StatusOr<std::shared_ptr<x509_store_st>> NewAuthorityStore(Pem ca);
+
+// True if the first certificate of `chain` comes from an authority of `store` by way of the others.
+bool ComesFrom(x509_store_st& store, const std::string& chain);
+
+// INVALID_ARGUMENT if an authority of `clients` is one of `services`, whose `store` this is, or
+// below one of them.
+absl::Status CheckApart(Pem clients, Pem services, x509_store_st& store);
 
 }  // namespace escapement
 

@@ -13,12 +13,15 @@
 ABSL_DECLARE_FLAG(std::string, tls_cert);
 ABSL_DECLARE_FLAG(std::string, tls_key);
 ABSL_DECLARE_FLAG(std::string, tls_client_ca);
+ABSL_DECLARE_FLAG(std::string, tls_service_ca);
 ABSL_DECLARE_FLAG(std::string, peer_ca);
 
 namespace escapement {
 namespace tls_flags_test {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 class TlsFlagsTest : public ::testing::Test {
@@ -55,6 +58,24 @@ TEST_F(TlsFlagsTest, GoodFilesAreTaken) {
   EXPECT_THAT(Errors(), ElementsAre());
   EXPECT_TRUE((*ServerTlsFromFlags())->AsksForClientCertificates());
   EXPECT_EQ((*PeerTlsFromFlags())->paths().cert, files_.cert);
+}
+
+// A client of the same authority could have a certificate with the name of a service.
+TEST_F(TlsFlagsTest, AuthorityOfClientsMayNotBeOneOfServices) {
+  absl::SetFlag(&FLAGS_tls_cert, files_.cert);
+  absl::SetFlag(&FLAGS_tls_key, files_.key);
+  absl::SetFlag(&FLAGS_tls_client_ca, folder_ + "/ca.pem");
+  EXPECT_TRUE(ClientsMayPassForServices());
+  const testing::TestCa other;
+  testing::WriteFile(folder_ + "/services.pem", other.pem());
+  absl::SetFlag(&FLAGS_tls_service_ca, folder_ + "/services.pem");
+  EXPECT_FALSE(ClientsMayPassForServices());
+  EXPECT_THAT(Errors(), ElementsAre());
+  testing::WriteFile(folder_ + "/services.pem", other.pem() + ca_.pem());
+  EXPECT_THAT(Errors(), ElementsAre(AllOf(StartsWith("--tls_client_ca: " + folder_ + "/ca.pem: "),
+                                          HasSubstr("could pass for services"))));
+  absl::SetFlag(&FLAGS_tls_client_ca, "");
+  EXPECT_THAT(Errors(), ElementsAre());
 }
 
 TEST_F(TlsFlagsTest, ErrorsNameTheFlag) {

@@ -457,7 +457,7 @@ integration::Platform::Options SecureFiles::PlatformOptions(const std::string& b
                                                             const std::string& folder) const {
   const std::string& ca = proof.tls->ca;
   const std::vector<std::string> flags = {"--require_credentials", "--tls_cert=" + service_cert_,
-                                          "--tls_key=" + service_key_, "--tls_client_ca=" + ca,
+                                          "--tls_key=" + service_key_, "--tls_service_ca=" + ca,
                                           "--peer_ca=" + ca};
   integration::Platform::Options options{.bin = bin, .folder = folder, .tls = proof.tls};
   for (const char* service : {"store", "master", "emitter", "token_manager", "handler"})

@@ -25,11 +25,16 @@ constexpr char kOneForgedToken[] =
 SecuredPlatform::SecuredPlatform(const std::string& name) : folder_(NewFolder(name)) {
   const std::string ca = folder_ + "/ca.pem";
   testing::WriteFile(ca, ca_.pem());
+  testing::WriteFile(folder_ + "/client_ca.pem", client_ca_.pem());
   const auto service = testing::WriteIdentity(
       ca_.Issue(10, "DNS:escapement-service,DNS:localhost,IP:127.0.0.1"), folder_, "tls");
-  const auto client = testing::WriteIdentity(ca_.Issue(20, "DNS:operator"), folder_, "client");
+  const auto client =
+      testing::WriteIdentity(client_ca_.Issue(20, "DNS:operator"), folder_, "client");
+  const auto impostor =
+      testing::WriteIdentity(client_ca_.Issue(21, "DNS:escapement-service"), folder_, "impostor");
   nobody_ = {.ca = ca};
   operator_ = {.ca = ca, .cert = client.cert, .key = client.key};
+  impostor_ = {.ca = ca, .cert = impostor.cert, .key = impostor.key};
   service_ = {.ca = ca, .cert = service.cert, .key = service.key};
   const std::string key = absl::StrCat("esc_0123456789abcdef_", std::string(64, '7'));
   testing::WriteFile(folder_ + "/first.key", key);
@@ -37,7 +42,8 @@ SecuredPlatform::SecuredPlatform(const std::string& name) : folder_(NewFolder(na
   const std::vector<std::string> flags = {
       "--tls_cert=" + service.cert,
       "--tls_key=" + service.key,
-      "--tls_client_ca=" + ca,
+      "--tls_client_ca=" + folder_ + "/client_ca.pem",
+      "--tls_service_ca=" + ca,
       "--peer_ca=" + ca,
       "--require_credentials",
       "--certificate_roles=DNS:escapement-service=service,DNS:operator=operator"};

@@ -41,10 +41,12 @@ class SecuredPlatform {
   Platform& platform() { return *platform_; }
   const std::string& folder() const { return folder_; }
 
-  // Clients without a certificate, with the operator's, and with the services'.
+  // Clients without a certificate, with the operator's, with the services', and with one that has
+  // the name of the services but is from the authority of the clients.
   const PeerTls& nobody() const { return nobody_; }
   const PeerTls& operator_tls() const { return operator_; }
   const PeerTls& service_tls() const { return service_; }
+  const PeerTls& impostor_tls() const { return impostor_; }
   // Values of authorization headers.
   const std::string& admin() const { return admin_; }
   static std::string Bearer(const v1::ApiKey& key) { return "Bearer " + key.secret(); }
@@ -77,9 +79,10 @@ class SecuredPlatform {
                          grpc::StatusCode code) const;
 
  private:
-  const testing::TestCa ca_;
+  const testing::TestCa ca_;         // issues to the services
+  const testing::TestCa client_ca_;  // issues to the operator, and to an impostor
   const std::string folder_;
-  PeerTls nobody_, operator_, service_;
+  PeerTls nobody_, operator_, service_, impostor_;
   std::string admin_;
   std::unique_ptr<Platform> platform_;
   // By service and certificate.

@@ -116,6 +116,10 @@ TEST_F(SecuredTest, OnlyTheServicesCertificateReachesTheStore) {
             StatusCode::PERMISSION_DENIED);
   const grpc::Status service = connect(secured_->service_tls(), {});
   EXPECT_TRUE(service.ok()) << service.error_message();
+  const grpc::Status impostor = connect(secured_->impostor_tls(), {});
+  EXPECT_EQ(impostor.error_code(), StatusCode::UNAUTHENTICATED) << impostor.error_message();
+  EXPECT_THAT(secured_->Https("master", "GET", kSchedules, "", secured_->impostor_tls(), {}),
+              StartsWith("HTTP/1.1 401"));
   // A client outside cannot speak as the REST door does.
   EXPECT_EQ(connect(secured_->nobody(), {{"escapement-door-bin", std::string(32, 'x')},
                                          {"escapement-client-name-bin", "DNS:escapement-service"}})

@@ -49,7 +49,7 @@ export class Platform {
       execFileSync(path.resolve('tools/lib/certs'), [tls], { stdio: 'pipe' });
       writeFileSync(path.join(home, 'first.key'), `${self.key}\n`, { mode: 0o600 });
       self.ca = readFileSync(path.join(tls, 'ca.pem'));
-      flags.push('--require_credentials', `--bootstrap_key_file=${home}/first.key`, `--tls_cert=${tls}/tls.pem`, `--tls_key=${tls}/tls.key`, `--tls_client_ca=${tls}/ca.pem`);
+      flags.push('--require_credentials', `--bootstrap_key_file=${home}/first.key`, `--tls_cert=${tls}/tls.pem`, `--tls_key=${tls}/tls.key`, `--tls_service_ca=${tls}/ca.pem`);
     }
     self.process = spawn(process.env.STANDALONE ?? path.resolve('services/standalone/standalone'), flags, { stdio: ['ignore', 'ignore', 'inherit'] });
     await new Promise((done, fail) => {

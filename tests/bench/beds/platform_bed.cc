@@ -69,7 +69,7 @@ Security::Security(const std::string& folder) : key_file_(folder + "/bootstrap.k
       folder, "tls");
   client_ = {.tls = PeerTls{.ca = ca}, .api_key = auth::NewApiKey().ToString()};
   testing::WriteFile(key_file_, client_.api_key);
-  flags_ = {"--tls_cert=" + service.cert, "--tls_key=" + service.key, "--tls_client_ca=" + ca,
+  flags_ = {"--tls_cert=" + service.cert, "--tls_key=" + service.key, "--tls_service_ca=" + ca,
             "--peer_ca=" + ca, "--require_credentials"};
 }
 

@@ -343,6 +343,11 @@ class NotesTest(unittest.TestCase):
                 self.assertIn(command, notes)
             self.assertEqual("insecure=true" in notes, values.get("insecure", False))
 
+    def test_they_warn_of_an_issuer_that_others_may_use(self):
+        for kind in ("Issuer", "ClusterIssuer"):
+            notes = self.notes(merged(SECURE, chart.CERTIFICATES, {"tls": {"certManager": {"issuerKind": kind}}}))
+            self.assertEqual("Use an issuer for Escapement alone" in notes, kind == "ClusterIssuer")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -67,7 +67,7 @@ class ValuesTest(unittest.TestCase):
         self.assertEqual(set_by_the_chart, {
             "advertise", "bootstrap_key_file", "data_dir", "drain_timeout", "http_listen", "insecure", "instance", "instance_file",
             "jwt_issuers", "listen", "peer_ca", "port_file", "replicate_through", "require_credentials", "secret_keys_file", "store",
-            "store_id", "tls_cert", "tls_client_ca", "tls_key"})
+            "store_id", "tls_cert", "tls_key", "tls_service_ca"})
 
     def test_the_thresholds_of_the_rules_are_those_of_the_file(self):
         text = (chart.ROOT / "deploy/prometheus/alerts.yaml").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ escapement.yaml: |
   {{- if include "escapement.tls" . }}
   tls_cert: /etc/escapement/tls/tls.crt
   tls_key: /etc/escapement/tls/tls.key
-  tls_client_ca: /etc/escapement/tls/ca.crt
+  tls_service_ca: /etc/escapement/tls/ca.crt
   peer_ca: /etc/escapement/tls/ca.crt
   {{- end }}
   {{- range $name, $value := .Values.config }}
