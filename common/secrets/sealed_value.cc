@@ -2,6 +2,7 @@
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/rand.h>
 
 #include <algorithm>
 #include <memory>
@@ -14,11 +15,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/bounded_file.h"
+#include "common/base/check.h"
 #include "common/base/status_macros.h"
 
-ABSL_FLAG(std::string, secret_keys_file, "",
-          "file with the keys that encrypt the secrets of targets, made by `tools/dev secret_key`; "
-          "without it targets can have no secrets. Master and handler need the same file");
+ABSL_FLAG(
+    std::string, secret_keys_file, "",
+    "file with the keys that encrypt the secrets of targets, made by `escctl admin secret-key`; "
+    "without it targets can have no secrets. Master and handler need the same file");
 
 namespace escapement {
 
@@ -87,6 +90,19 @@ const SealingKey* KeyRing::Find(absl::string_view id) const {
     if (key.id == id) return &key;
   }
   return nullptr;
+}
+
+SecretText KeyRing::NewLine(absl::Time now) {
+  std::string bytes(kSealingKeyBytes, '\0');
+  CHECK(RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()),
+                   static_cast<int>(bytes.size())) == 1);
+  std::string key;
+  absl::Base64Escape(bytes, &key);
+  std::string line =
+      absl::StrCat("key-", absl::FormatTime("%Y%m%d-%H%M%S", now, absl::UTCTimeZone()), ": ", key);
+  WipeText(bytes);
+  WipeText(key);
+  return SecretText::TakeFrom(line);
 }
 
 namespace {

@@ -31,8 +31,8 @@ struct SealingKey {
 //   # the first line is the current key; later lines only open older values
 //   key-20261126: 7fY0sVJmVwVxkd1ZB1yTg1U0QyKLWDbVw5mPQlTQ3Xo=
 //
-// Each line has an id, a colon, and the base64 text of 32 random bytes. `tools/dev secret_key`
-// prints such a line. Empty lines and lines that begin with '#' are comments.
+// Each line has an id, a colon, and the base64 text of 32 random bytes. `escctl admin
+// secret-key` prints such a line. Empty lines and lines that begin with '#' are comments.
 //
 // Threads: immutable after it was made.
 class KeyRing {
@@ -46,6 +46,9 @@ class KeyRing {
   const SealingKey& current() const { return keys_.front(); }
   // Null: no key has this id.
   const SealingKey* Find(absl::string_view id) const;
+
+  // A line with a new key, without its newline. The id says when the key was made.
+  static SecretText NewLine(absl::Time now);
 
  private:
   explicit KeyRing(std::vector<SealingKey> keys) : keys_(std::move(keys)) {}

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/secrets/sealed_value.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/escctl_fixture.h"
@@ -171,6 +172,22 @@ TEST_F(EscctlAccessTest, KeysAreMadeShownAndRefused) {
   EXPECT_EQ(Run({"admin", "bootstrap", "--key-file", admin_}).exit_code, 2);
   const Said printed = Run({"admin", "bootstrap", "--key-file", folder_ + "/two", "--print"});
   EXPECT_EQ(printed.data, ContentOf(folder_ + "/two"));
+}
+
+TEST_F(EscctlAccessTest, SecretKeysAreMadeWithoutTheRepository) {
+  const std::string path = folder_ + "/secret.keys";
+  EXPECT_EQ(Run({"admin", "secret-key", "--key-file", path}).exit_code, 0);
+  const auto made = KeyRing::Load(path);
+  ASSERT_TRUE(made.ok()) << made.status();
+  struct stat info = {};
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  EXPECT_EQ(Run({"admin", "secret-key", "--key-file", path}).exit_code, 2);  // it is not replaced
+  const Said printed = Run({"admin", "secret-key"});
+  EXPECT_EQ(printed.exit_code, 0);
+  const auto other = KeyRing::Parse(printed.data, "printed");
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_FALSE(other->current().bytes.Equals(made->current().bytes));
 }
 
 TEST_F(EscctlAccessTest, TenantsAndQuotasAreChanged) {

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "common/auth/key_directory.h"
 #include "common/base/status_macros.h"
+#include "common/secrets/sealed_value.h"
 #include "escapement/v1/audit_service.grpc.pb.h"
 #include "escapement/v1/key_service.grpc.pb.h"
 #include "tools/escctl/base/flags.h"
@@ -255,6 +256,19 @@ void Bootstrap(Session& session, const std::string& path, bool print) {
   if (print) session.Print(absl::StrCat(key, "\n"));
 }
 
+void NewSecretKey(Session& session, const std::string& path) {
+  const SecretText line = KeyRing::NewLine(absl::Now());
+  if (path.empty()) return session.Print(absl::StrCat(line.Reveal(), "\n"));
+  auto file = NewKeyFile::Create(path);
+  absl::Status written = file.status();
+  if (written.ok()) written = file->Write(line.Reveal());
+  if (!written.ok()) return session.FailUsage(absl::StrCat("--key-file: ", written.message()));
+  session.Say(
+      absl::StrCat("a new key is in ", path, "; keep a copy apart from the store's backups"));
+  session.Say(
+      absl::StrCat("start masters and handlers, or standalone, with --secret_keys_file=", path));
+}
+
 }  // namespace
 
 void AddAdminCommands(CLI::App& app, Session& session) {
@@ -275,6 +289,14 @@ void AddAdminCommands(CLI::App& app, Session& session) {
       ->required();
   command->add_flag("--print", o->print, "print the key as well");
   command->callback([o, &session] { Bootstrap(session, o->path, o->print); });
+  auto path = std::make_shared<std::string>();
+  CLI::App* secret_key = group->add_subcommand(
+      "secret-key",
+      "make a key that encrypts the secrets of targets\n"
+      "No server is called. Without --key-file the line is printed: to replace a key, put the new "
+      "line above the others in the file.");
+  secret_key->add_option("--key-file", *path, "new file that gets the line, readable only by you");
+  secret_key->callback([path, &session] { NewSecretKey(session, *path); });
 }
 
 // `escctl audit`.
