@@ -1,4 +1,5 @@
-"""The commands and the objects of docs/operations/kubernetes.md, and what docs/operations/backup.md says of the chart."""
+"""The commands and the objects of docs/operations/kubernetes.md, the commands of the chart's page, and what
+docs/operations/backup.md says of the chart."""
 import json
 import pathlib
 import re
@@ -14,17 +15,19 @@ TEXT = (chart.ROOT / "docs/operations/kubernetes.md").read_text(encoding="utf-8"
 MONITORING = (chart.ROOT / "docs/operations/monitoring.md").read_text(encoding="utf-8")
 
 
-def blocks(language):
+def blocks(language, text=TEXT):
     """The blocks of code, also those inside lists."""
-    for indent, block in re.findall(rf"^( *)```{language}\n(.*?)^ *```$", TEXT, re.MULTILINE | re.DOTALL):
+    for indent, block in re.findall(rf"^( *)```{language}\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL):
         yield re.sub(rf"^{indent}", "", block, flags=re.MULTILINE)
 
 
 def helm_commands():
-    lines = [line for block in blocks("sh") for line in block.replace("\\\n", " ").splitlines()]
-    for line in lines + re.findall(r"`(helm (?:install|upgrade) [^`]*)`", TEXT):
+    """Each one that renders the chart. One that is cut short would be refused: what no test runs, may be wrong."""
+    text = TEXT + (chart.CHART / "README.md").read_text(encoding="utf-8")
+    lines = [line for block in blocks("sh", text) for line in block.replace("\\\n", " ").splitlines()]
+    for line in lines + re.findall(r"`((?:tools/lib/)?helm (?:install|upgrade|template) [^`]*)`", text):
         words = shlex.split(line)
-        if words[:1] in (["helm"], ["tools/lib/helm"]) and words[1] in ("install", "upgrade", "template") and "…" not in line:
+        if words[:1] in (["helm"], ["tools/lib/helm"]) and words[1] in ("install", "upgrade", "template"):
             yield words
 
 
