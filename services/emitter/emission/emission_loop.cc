@@ -109,6 +109,7 @@ void EmissionLoop::AddPartition(uint32_t partition) {
   DropPartition(partition);
   Partition& state = partitions_[partition];
   state.generation = ++generations_;
+  state.unread_since = client_.NowLow();
   state.sweep = std::make_shared<InUseSweep>(client_, executor_, options_.leases,
                                              static_cast<uint16_t>(partition));
   metrics_.partitions.Set(static_cast<double>(partitions_.size()));
@@ -136,6 +137,7 @@ void EmissionLoop::Reload(uint32_t partition, Partition& state) {
   Partition fresh;
   fresh.catch_up = std::move(state.catch_up);
   fresh.sweep = std::move(state.sweep);
+  fresh.unread_since = state.loaded ? client_.NowLow() : state.unread_since;
   state = std::move(fresh);
   state.generation = ++generations_;
 }
@@ -501,7 +503,8 @@ void EmissionLoop::OnWindow(uint32_t partition, uint64_t generation, absl::Time 
 void EmissionLoop::ShowProgress(absl::Time now) {
   absl::Duration behind = -absl::InfiniteDuration();
   for (const auto& [partition, state] : partitions_) {
-    if (state.loaded) behind = std::max(behind, now - state.done_to);
+    const absl::Time emitted_to = state.loaded ? state.done_to : state.unread_since;
+    if (emitted_to > absl::InfinitePast()) behind = std::max(behind, now - emitted_to);
   }
   if (behind > -absl::InfiniteDuration())
     metrics_.behind_seconds.Set(absl::ToDoubleSeconds(behind));

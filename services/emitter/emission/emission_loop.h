@@ -105,8 +105,9 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
     uint64_t generation = 0;  // tells answers to a former state from those to this one
     bool reading = false;     // the checkpoints are being read
     bool loaded = false;
-    absl::Time planned_to;  // as stored
-    absl::Time emitted_to;  // as stored
+    absl::Time unread_since;  // while it is not loaded, in store time
+    absl::Time planned_to;    // as stored
+    absl::Time emitted_to;    // as stored
     std::optional<EmissionCursor> cursor;
     // Where the present rules have begun. Absent: nothing has moved, or the cursor is of the former
     // rules.

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "common/base/proto_time.h"
+#include "common/kv/group_parts.h"
 #include "common/storage/children_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
@@ -64,6 +65,19 @@ TEST_F(EmitterServiceTest, AnEmitterWithoutPartitionsIsNotBehind) {
   EXPECT_LT(behind->Value(), 0);  // it writes ahead
   DrainEmitter("a");
   EXPECT_EQ(behind->Value(), 0);
+}
+
+TEST_F(EmitterServiceTest, APartitionThatCannotBeReadIsBehindBesideOthersThatAreNot) {
+  Metrics registry;
+  service_options_.metrics = &registry;
+  kv::Group broken;
+  for (const std::string& key : {PlannedToKey(1), EmittedToKey(1)})
+    broken.mutations.push_back(kv::Put(ColumnFamily::kCheckpoints, key, "broken"));
+  Commit({broken});
+  StartEmitter("a");
+  Advance(absl::Minutes(2));
+  EXPECT_GT(registry.GetGauge("escapement_emitter_behind_seconds", "")->Value(), 100);
+  KillEmitter("a");
 }
 
 TEST_F(EmitterServiceTest, AnIdlePartitionCostsOneCommitASecondForAllTogether) {

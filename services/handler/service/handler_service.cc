@@ -192,14 +192,10 @@ void HandlerService::Impl::Step() {
 
 void HandlerService::Impl::ShowLate(absl::Time now, absl::Duration elapsed) {
   late_next_ = elapsed + kLateEvery;
+  if (now == absl::InfinitePast()) return;  // the store has not told its time
   absl::Time first = now;
-  for (const auto& [index, shard] : shards_) {
-    const std::optional<absl::Time> due = shard->FirstDue();
-    if (due.has_value()) first = std::min(first, *due);
-  }
-  // Before the store has told its time, `now` is the infinite past, and so is `first`.
-  const bool known = now != absl::InfinitePast();
-  metrics_.oldest_overdue_seconds.Set(known ? absl::ToDoubleSeconds(now - first) : 0);
+  for (const auto& [index, shard] : shards_) first = std::min(first, shard->FirstDue(now));
+  metrics_.oldest_overdue_seconds.Set(absl::ToDoubleSeconds(now - first));
 }
 
 void HandlerService::Impl::Sweep(absl::Time now) {

@@ -93,6 +93,11 @@ std::optional<absl::Time> Shard::NextDue(absl::Time now) const {
   return next;
 }
 
+absl::Time Shard::FirstDue(absl::Time now) {
+  if (read_to_ == absl::InfinitePast() || draining_ || loader_.HasReadTo(now)) read_to_ = now;
+  return std::min(read_to_, state_->queue.FirstDue().value_or(read_to_));
+}
+
 void Shard::Drain(Closure done) {
   CHECK(done != nullptr);
   draining_ = true;

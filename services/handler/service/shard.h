@@ -51,7 +51,9 @@ class Shard final : public ClaimOwner {
   bool blocked() const { return claims_.blocked() || granted_.blocked() || suspects_.blocked(); }
   bool draining() const { return draining_; }
   bool drained() const { return draining_ && !drained_; }
-  std::optional<absl::Time> FirstDue() const { return state_->queue.FirstDue(); }
+  // Since when rows are due that are not claimed: the first that is known, or the time until which
+  // the shard has been read. `now` or later: there are none.
+  absl::Time FirstDue(absl::Time now);
   size_t rows() const { return state_->queue.rows() + claims_.blocked_rows(); }
   const kv::Condition& fence() const { return state_->fence; }
 
@@ -65,6 +67,7 @@ class Shard final : public ClaimOwner {
   void CountHeartbeat(absl::Duration late);
   bool MayBeSent(const Claim& claim, const ClaimedEntry& entry) const;
 
+  absl::Time read_to_ = absl::InfinitePast();     // until then the loader kept up; not before Start
   const std::shared_ptr<QueueShardState> state_;  // shared only with callbacks that hold it weakly
   ShardLoader loader_;
   EndLoop ends_;

@@ -200,6 +200,15 @@ bool ShardLoader::IsFull(uint8_t index) const {
          state_.queue.bytes(index) > options.lane_bytes_max / 2;
 }
 
+bool ShardLoader::HasReadTo(absl::Time now) const {
+  if (!watching_) return false;
+  for (uint8_t lane = 0; lane < kLaneRetry; ++lane) {
+    if (segments_[lane].loaded_to < EventLaneKey(state_.shard, lane, now) && !IsFull(lane))
+      return false;
+  }
+  return true;
+}
+
 void ShardLoader::Step(absl::Time now) {
   if (!watching_ || now == absl::InfinitePast() || now < no_scan_before_) return;
   bool quiet = true;

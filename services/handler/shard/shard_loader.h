@@ -44,6 +44,10 @@ class ShardLoader {
   // Puts a held row back into the queue as late, with all rows of its lane up to its due time.
   void RequeueAsLate(QueuedRow row);
 
+  // False: rows that are due by `now` and stand in an on-time lane may not have been seen, although
+  // there is room for them.
+  bool HasReadTo(absl::Time now) const;
+
   // True if a row that was just written belongs into the queue; otherwise a scan will find it.
   bool WantsRow(absl::string_view key);
 

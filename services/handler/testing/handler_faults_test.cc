@@ -28,6 +28,23 @@ void ExpectNeverEarly(const std::vector<SentEvent>& sent) {
   for (const SentEvent& event : sent) EXPECT_GE(event.at, event.attempt.context->launch_time);
 }
 
+TEST(UnreadShardTest, AShardThatIsHeldAndNotReadCountsAsOverdue) {
+  HandlerWorld world;
+  const Uid uid = world.AddSchedule("s");
+  world.quiet_store.HoldAnswersOfScans();
+  HandlerService& handler = world.StartHandler("a");
+  const Gauge& overdue = handler.metrics().oldest_overdue_seconds;
+  world.Advance(absl::Seconds(10));
+  ASSERT_EQ(handler.metrics().shards_held.Value(), HandlerWorld::kShards);
+  world.AddRow(uid, {.due = world.now() + absl::Seconds(1)});
+  world.Advance(absl::Minutes(2));
+  EXPECT_GT(overdue.Value(), 100);
+  world.quiet_store.TellAll();
+  world.Advance(absl::Seconds(10));
+  EXPECT_EQ(world.Sent().size(), 1u);
+  EXPECT_LT(overdue.Value(), 1);
+}
+
 // Kills the handler at one instant between claim, send and end, and lets another one take over.
 class TakeoverTest : public ::testing::TestWithParam<int> {};
 
