@@ -54,7 +54,7 @@ ON = {
     "metrics": {
         "serviceMonitor": {"labels": {"release": "p"}},
         "rules": {
-            "labels": {"release": "p"}, "runbookUrl": "http://wiki.example/", "severities": {"critical": "page", "warning": "ticket"},
+            "labels": {"release": "p"}, "onlyThisRelease": True, "runbookUrl": "http://wiki.example/", "severities": {"critical": "page", "warning": "ticket"},
             "alerts": {"EscapementTargetDown": {"enabled": False}, "EscapementDiskFull/warning": {"severity": "info", "for": "4h"}},
             "thresholds": {"diskFreeShare": 0.2}},
         "dashboards": {"enabled": True, "annotations": {"grafana_folder": "jobs"}}},

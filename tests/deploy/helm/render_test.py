@@ -265,6 +265,15 @@ class ModesTest(unittest.TestCase):
         left = [rule["labels"]["severity"] for rule in self.rules({"alerts": both}) if rule.get("alert") == "EscapementDiskFull"]
         self.assertEqual(left, ["critical"])
 
+    def test_rules_of_one_release_ask_for_no_other(self):
+        usual, own = self.rules({}), self.rules({"onlyThisRelease": True})
+        chosen = 'namespace="jobs",job="it"'
+        for rule, other in zip(usual, own):
+            series = re.findall(r"escapement_\w+(?::\w+)?[{]?", other["expr"])
+            self.assertGreater(len(series), 0)
+            self.assertEqual(other["expr"].count("{" + chosen), len(series), other["expr"])
+            self.assertEqual(other["expr"].replace(chosen + ",", "").replace("{" + chosen + "}", ""), rule["expr"])
+
     def test_deleted_values_of_the_rules_are_the_defaults(self):
         for name in ("runbookUrl", "severities", "alerts", "thresholds"):
             self.assertEqual(self.rules({name: None}), self.rules({}), name)
