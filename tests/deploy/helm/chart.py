@@ -31,6 +31,7 @@ REPLICATED = {"mode": "replicated", "store": {"postgresql": {"existingSecret": "
 SERVICES = ("master", "emitter", "handler", "tokenManager")
 ISSUER = {"issuer": "https://login.example", "audience": "escapement",
           "jwks_url": "https://login.example/keys", "tenant": "*", "role": "viewer"}
+NO_RIGHTS = {"readOnlyRootFilesystem": True, "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 ON = {
     "image": {"digest": "sha256:" + "0a" * 32, "pullSecrets": ["registry"]},
     "commonLabels": {"team": "ops"},
@@ -40,17 +41,29 @@ ON = {
     "pod": {
         "annotations": {"a": "b"}, "labels": {"c": "d"}, "nodeSelector": {"disk": "ssd"},
         "tolerations": [{"key": "jobs", "operator": "Exists"}], "affinity": {"nodeAffinity": {}}, "priorityClassName": "high",
+        "extraEnvFrom": [{"secretRef": {"name": "more"}}],
+        "initContainers": [{"name": "first", "image": "registry/first", "securityContext": NO_RIGHTS}],
+        "sidecars": [{"name": "beside", "image": "registry/beside", "securityContext": NO_RIGHTS}],
+        "probes": {"startup": {"failureThreshold": 1000}, "readiness": {"periodSeconds": 3}},
+        "dnsPolicy": "ClusterFirst", "dnsConfig": {"options": [{"name": "ndots", "value": "1"}]},
         "extraEnv": [{"name": "AWS_REGION", "value": "eu-west-1"}],
         "extraVolumes": [{"name": "kafka", "secret": {"secretName": "kafka"}}],
         "extraVolumeMounts": [{"name": "kafka", "mountPath": "/etc/kafka"}],
     },
     "serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn"}},
-    "service": {"type": "LoadBalancer", "annotations": {"e": "f"}},
+    "service": {"type": "LoadBalancer", "annotations": {"e": "f"}, "labels": {"i": "j"}, "spec": {"loadBalancerSourceRanges": ["192.0.2.0/24"]}},
+    "global": {"imageRegistry": "mirror.example"},
+    "merge": {"Ingress": {"metadata": {"annotations": {"g": None, "k": "l"}}}},
+    "extraObjects": [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "extra"}, "data": {"text": "{{ literally }}"}},
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ include \"escapement.fullname\" . }}-more\n"],
+    "test": {"pod": {"annotations": {"m": "o"}}},
     "networkPolicy": {
         "clientsFrom": [{"podSelector": {}}], "metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
         "extraEgress": [{"ports": [{"port": 9092}]}]},
     "ingress": {"enabled": True, "className": "nginx", "annotations": {"g": "h"}, "hosts": ["jobs.example"], "tlsSecret": "web"},
     "httpRoute": {"enabled": True, "parentRefs": [{"name": "public"}], "hostnames": ["jobs.example"]},
+    "grpcRoute": {"enabled": True, "parentRefs": [{"name": "public"}], "hostnames": ["grpc.jobs.example"]},
     "metrics": {
         "serviceMonitor": {"labels": {"release": "p"}},
         "rules": {
@@ -67,6 +80,42 @@ OFF = {
     "standalone": {"persistence": {"enabled": False}, "resources": {}},
 }
 CERTIFICATES = {"tls": {"mode": "certManager", "certManager": {"issuerName": "ca", "extraDnsNames": ["jobs.example"]}}}
+
+# Cases that operators bring along.
+CLOUD_SQL = {"store": {
+    "serviceAccount": {"create": True, "annotations": {"iam.gke.io/gcp-service-account": "store@project.iam.gserviceaccount.com"}},
+    "pod": {"initContainers": [{
+        "name": "cloud-sql-proxy", "image": "gcr.io/cloud-sql-connectors/cloud-sql-proxy:2.18.0", "restartPolicy": "Always",
+        "args": ["--private-ip", "--health-check", "--http-address=0.0.0.0", "project:region:jobs"],
+        "startupProbe": {"httpGet": {"path": "/startup", "port": 9090}, "periodSeconds": 1, "failureThreshold": 60},
+        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}, "securityContext": NO_RIGHTS}]}},
+    "networkPolicy": {"extraEgress": [{"ports": [{"port": 443}, {"port": 3307}]}]}}
+IRSA = {"handler": {"serviceAccount": {"create": True, "annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/deliver"}}},
+        "config": {"sqs_use_own_credentials": True}}
+ISTIO = {
+    "insecure": True, "pod": {"labels": {"sidecar.istio.io/inject": "true"}},
+    "store": {"pod": {"annotations": {"traffic.sidecar.istio.io/excludeOutboundPorts": "5432"}}},
+    "test": {"pod": {"labels": {"sidecar.istio.io/inject": "false"}}},
+    "extraObjects": ["""apiVersion: security.istio.io/v1
+kind: PeerAuthentication
+metadata:
+  name: {{ include "escapement.fullname" . }}
+spec:
+  selector:
+    matchLabels:
+      {{- include "escapement.selector" (dict "root" . "component" "store") | nindent 6 }}
+  mtls: {mode: STRICT}
+"""]}
+OPENSHIFT = {"pod": {"securityContext": {"runAsUser": None, "runAsGroup": None, "fsGroup": None}}}
+KEDA = {
+    "handler": {"replicas": None},
+    "extraObjects": [{
+        "apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "handlers"},
+        "spec": {
+            "scaleTargetRef": {"name": "it-escapement-handler"}, "minReplicaCount": 2, "maxReplicaCount": 8,
+            "triggers": [{"type": "prometheus", "metadata": {"serverAddress": "http://prometheus", "query": "up", "threshold": "1"}}]}}]}
+# The operator makes the Secrets CLUSTER-app and CLUSTER-ca.
+CLOUD_NATIVE_PG = {"store": {"postgresql": {"existingSecret": "jobs-app", "urlKey": "uri", "caSecret": "jobs-ca", "caKey": "ca.crt"}}}
 
 
 def merged(*parts):
@@ -92,11 +141,19 @@ CASES = {
     "replicated everything on": (
         merged(REPLICATED, SECURE, {"tls": {"existingSecret": ""}}, ON, CERTIFICATES, {"ingress": {"docs": False}, "httpRoute": {"docs": False}},
                {"store": {"replicas": 2, "postgresql": {"caKey": "ca.crt", "port": 6432}, "persistence": {"storageClass": "fast"}}},
-               {name: {"autoscaling": {"enabled": True}} for name in SERVICES}), MONITORING),
+               {name: {"autoscaling": {"enabled": True}} for name in SERVICES},
+               {"handler": {"pod": {"nodeSelector": {"disk": None, "zone": "a"}, "extraEnv": [{"name": "AWS_REGION", "value": "us-east-1"}]},
+                            "serviceAccount": {"create": True}}}), MONITORING),
     "replicated everything off": (
         merged(REPLICATED, OFF, {"store": {"persistence": {"enabled": False}, "resources": {}}},
                {name: {"replicas": 1, "resources": {}} for name in SERVICES}), MONITORING),
     "replicated IPv6": (merged(REPLICATED, {"insecure": True, "listenAddress": "[::]", "fullnameOverride": "x"}), ()),
+    "Cloud SQL": (merged(REPLICATED, SECURE, CLOUD_SQL), ()),
+    "IRSA for handlers": (merged(REPLICATED, SECURE, IRSA), ()),
+    "Istio": (merged(REPLICATED, ISTIO), ()),
+    "OpenShift": (merged(REPLICATED, SECURE, OPENSHIFT), ()),
+    "KEDA": (merged(REPLICATED, SECURE, KEDA), ()),
+    "CloudNativePG": (merged(REPLICATED, SECURE, CLOUD_NATIVE_PG), ()),
 }
 
 
@@ -114,10 +171,10 @@ def run(program, *words, text=None):
 
 
 def template(values, knows=(), release="it", chart=CHART):
-    """`helm template`, as it is."""
+    """`helm template`, as it is. JSON, because PyYAML and helm do not agree on which words are texts."""
     versions = [word for kind in knows for word in ("--api-versions", kind)]
     return run("helm", "template", release, str(chart), "--namespace", NAMESPACE, "--kube-version", "1.35.0", *versions,
-               "--values", "-", text=yaml.safe_dump(values))
+               "--values", "-", text=json.dumps(values))
 
 
 def render(values, knows=(), release="it", chart=CHART):

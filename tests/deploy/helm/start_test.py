@@ -247,6 +247,7 @@ def check_flags():
     tls = certificates(folder, ["escapement-service"], [])
     known = own_secrets(folder) | {"kafka": {}, "certificates": tls}
     known["database"] = {"url": "postgresql://host/database", "ca.crt": tls["ca.crt"]}
+    known |= {"jobs-app": {"uri": "postgresql://app:secret@jobs-rw.jobs:5432/app"}, "jobs-ca": {"ca.crt": tls["ca.crt"]}}
     known |= {f"{name}-tls": tls for name in ("it-escapement", "x")}
     for number, name in enumerate(chart.CASES):
         cluster = Cluster(chart.case(name), known, pathlib.Path(folder, str(number)))

@@ -23,8 +23,28 @@
 {{- if and $v.auth.bootstrapKey.existingSecret (not $v.auth.requireCredentials) -}}
 {{- fail "\n\nauth.bootstrapKey.existingSecret counts only with auth.requireCredentials=true.\n" -}}
 {{- end -}}
+{{- include "escapement.checkLabels" . -}}
+{{- include "escapement.checkMerge" . -}}
+{{- range $key := list "standalone" "store" "master" "emitter" "handler" "tokenManager" -}}
+{{- with default dict (index $v $key).serviceAccount -}}
+{{- if and .annotations (not .create) -}}
+{{- fail (printf "\n\n%s.serviceAccount.annotations counts only with %s.serviceAccount.create=true.\n" $key $key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with $v.standalone.persistence -}}
+{{- if and .existingClaim (not .enabled) -}}
+{{- fail "\n\nstandalone.persistence.existingClaim counts only with standalone.persistence.enabled=true.\n" -}}
+{{- end -}}
+{{- end -}}
+{{- if and $v.store.postgresql.caSecret (not $v.store.postgresql.caKey) -}}
+{{- fail "\n\nstore.postgresql.caSecret needs store.postgresql.caKey: the key in that Secret, such as ca.crt.\n" -}}
+{{- end -}}
 {{- range $key := list "master" "emitter" "handler" "tokenManager" -}}
 {{- with (index $v $key).autoscaling -}}
+{{- if and .enabled (not .targetCPUUtilizationPercentage) (not .metrics) -}}
+{{- fail (printf "\n\n%s.autoscaling.enabled=true needs targetCPUUtilizationPercentage or metrics.\n" $key) -}}
+{{- end -}}
 {{- if gt (int .minReplicas) (int .maxReplicas) -}}
 {{- fail (printf "\n\n%s.autoscaling: minReplicas (%d) is more than maxReplicas (%d).\n" $key (int .minReplicas) (int .maxReplicas)) -}}
 {{- end -}}
@@ -35,5 +55,63 @@
 {{- end -}}
 {{- if and $v.httpRoute.enabled (not $v.httpRoute.parentRefs) -}}
 {{- fail "\n\nhttpRoute.enabled=true needs httpRoute.parentRefs: the gateways.\n" -}}
+{{- end -}}
+{{- if and $v.grpcRoute.enabled (not $v.grpcRoute.parentRefs) -}}
+{{- fail "\n\ngrpcRoute.enabled=true needs grpcRoute.parentRefs: the gateways.\n" -}}
+{{- end -}}
+{{- if and $v.grpcRoute.enabled $v.httpRoute.enabled -}}
+{{- range $v.grpcRoute.hostnames -}}
+{{- if has . (default list $v.httpRoute.hostnames) -}}
+{{- fail (printf "\n\ngrpcRoute.hostnames and httpRoute.hostnames both have %s: a gateway takes only one kind of route for a name.\n" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Labels and annotations of users must not have keys that the chart sets: a map has each key once, and selectors need ours. */}}
+{{- define "escapement.checkLabels" -}}
+{{- $v := .Values -}}
+{{- $labels := dict "commonLabels" $v.commonLabels "pod.labels" $v.pod.labels "service.labels" $v.service.labels -}}
+{{- $annotations := dict "pod.annotations" $v.pod.annotations -}}
+{{- range $key := list "standalone" "store" "master" "emitter" "handler" "tokenManager" "test" -}}
+{{- with (index $v $key).pod -}}
+{{- $labels = set $labels (printf "%s.pod.labels" $key) .labels -}}
+{{- $annotations = set $annotations (printf "%s.pod.annotations" $key) .annotations -}}
+{{- end -}}
+{{- end -}}
+{{- range $where, $own := $labels -}}
+{{- range $name, $unused := $own -}}
+{{- if or (eq $name "helm.sh/chart") (regexMatch "^app\\.kubernetes\\.io/(name|instance|component|part-of|version|managed-by)$" $name) -}}
+{{- fail (printf "\n\n%s must not have %s: the chart sets this label.\n" $where $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $where, $own := $annotations -}}
+{{- range $name, $unused := $own -}}
+{{- if or (eq $name "checksum/config") (hasPrefix "helm.sh/" $name) -}}
+{{- fail (printf "\n\n%s must not have %s: the chart sets this annotation.\n" $where $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Each key of `merge` is an object that these values render. */}}
+{{- define "escapement.checkMerge" -}}
+{{- $root := . -}}
+{{- if .Values.merge -}}
+{{- $known := list -}}
+{{- range list "certificate" "configmap" "deployments" "ingress" "monitoring" "networkpolicies" "poddisruptionbudgets" "routes" "serviceaccount" "services" "statefulset" "test" -}}
+{{- range splitList "\n---\n" (include (printf "escapement.%s" .) $root | printf "\n%s\n") -}}
+{{- $object := fromYaml . -}}
+{{- if $object.kind -}}
+{{- $known = append $known (include "escapement.objectKey" (dict "root" $root "object" $object)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $key, $unused := .Values.merge -}}
+{{- if not (has $key $known) -}}
+{{- fail (printf "\n\nmerge: there is no object %s. These values render %s.\n" $key (sortAlpha $known | join ", ")) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}

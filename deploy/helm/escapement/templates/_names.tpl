@@ -3,52 +3,76 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* The prefix of all names: at most 40 characters, so that the name of each pod stays a DNS label and a store's id. */}}
+{{/* The prefix of all names: at most 40 characters, so that the name of each pod stays a DNS label and a store's id. A release may
+have dots, and begin with a digit; the name of a Service must not. */}}
 {{- define "escapement.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride -}}
 {{- else -}}
 {{- $name := include "escapement.name" . -}}
-{{- if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- $release := replace "." "-" .Release.Name -}}
+{{- $full := ternary $release (printf "%s-%s" $release $name) (contains $name $release) -}}
+{{- if not (regexMatch "^[a-z]" $full) -}}
+{{- $full = printf "%s-%s" .Chart.Name $release -}}
 {{- end -}}
+{{- $full | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 
+{{/* The account of a kind of pods: its own one, or that of all. Arguments: root, component. */}}
 {{- define "escapement.serviceAccountName" -}}
-{{- if .Values.serviceAccount.create -}}
-{{- default (include "escapement.fullname" .) .Values.serviceAccount.name -}}
+{{- $all := .root.Values.serviceAccount -}}
+{{- $own := dig .component.key "serviceAccount" dict .root.Values.AsMap -}}
+{{- $full := include "escapement.fullname" .root -}}
+{{- if $own.create -}}
+{{- default (printf "%s-%s" $full .component.name) $own.name -}}
+{{- else if $own.name -}}
+{{- $own.name -}}
 {{- else -}}
-{{- default "default" .Values.serviceAccount.name -}}
+{{- default (ternary $full "default" $all.create) $all.name -}}
 {{- end -}}
 {{- end -}}
 
 {{/* Labels by which a kind of pods is selected. Arguments: root, component. They never change. */}}
 {{- define "escapement.selector" -}}
-app.kubernetes.io/name: {{ include "escapement.name" .root }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/name: {{ include "escapement.name" .root | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
-{{/* Labels of an object. Arguments: root, component. */}}
-{{- define "escapement.labels" -}}
+{{/* Labels of a pod. Arguments: root, component, labels (its own, which go before commonLabels). No version and no chart: a
+change of the template restarts the pod. */}}
+{{- define "escapement.podLabels" -}}
 {{ include "escapement.selector" . }}
-app.kubernetes.io/part-of: escapement
-app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
-{{- with .root.Values.commonLabels }}
+{{- with merge dict (default dict .labels) (default dict .root.Values.commonLabels) }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}
 
+{{/* Labels of an object. Arguments: root, component, labels (its own). */}}
+{{- define "escapement.labels" -}}
+{{ include "escapement.podLabels" . }}
+app.kubernetes.io/part-of: escapement
+app.kubernetes.io/version: {{ include "escapement.labelValue" .root.Chart.AppVersion | quote }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | include "escapement.labelValue" | quote }}
+{{- end -}}
+
+{{/* A text as the value of a label. A version may have a +, and be longer. */}}
+{{- define "escapement.labelValue" -}}
+{{- regexReplaceAll "[^-A-Za-z0-9_.]" . "_" | trunc 63 | trimAll "-_." -}}
+{{- end -}}
+
+{{/* A tag has no +: tools/release writes - for it. */}}
 {{- define "escapement.image" -}}
+{{- $repository := .Values.image.repository -}}
+{{- with (default dict .Values.global).imageRegistry -}}
+{{- $repository = printf "%s/%s" (trimSuffix "/" .) $repository -}}
+{{- end -}}
 {{- if .Values.image.digest -}}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- printf "%s@%s" $repository .Values.image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- printf "%s:%s" $repository (default (replace "+" "-" .Chart.AppVersion) .Values.image.tag) -}}
 {{- end -}}
 {{- end -}}
 
@@ -68,6 +92,11 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{/* The kind of pods that serves the public API. */}}
 {{- define "escapement.front" -}}
 {{- if eq .Values.mode "standalone" }}standalone{{ else }}master{{ end -}}
+{{- end -}}
+
+{{/* The Service that names each pod of the public API. */}}
+{{- define "escapement.headlessService" -}}
+{{ include "escapement.fullname" . }}-headless
 {{- end -}}
 
 {{- define "escapement.storesService" -}}
@@ -113,4 +142,16 @@ which needs no credentials. */}}
 
 {{- define "escapement.scheme" -}}
 {{- if include "escapement.tls" . }}https{{ else }}http{{ end -}}
+{{- end -}}
+
+{{/* What meshes and gateways should take a gRPC port for: HTTP/2 without TLS, or TLS. */}}
+{{- define "escapement.grpcProtocol" -}}
+{{- if include "escapement.tls" . }}https{{ else }}kubernetes.io/h2c{{ end -}}
+{{- end -}}
+
+{{/* Ports of the Services of the public API. */}}
+{{- define "escapement.apiPorts" -}}
+{{- $scheme := include "escapement.scheme" . -}}
+- {name: grpc, port: 7410, targetPort: grpc, appProtocol: {{ include "escapement.grpcProtocol" . }}}
+- {name: {{ $scheme }}, port: 7411, targetPort: {{ $scheme }}, appProtocol: {{ $scheme }}}
 {{- end -}}

@@ -1,5 +1,6 @@
 {{/* The template of a pod. Arguments: root, component (of escapement.components), annotations (of the pod). */}}
 {{- define "escapement.pod" -}}
+{{- $pod := include "escapement.podSettings" (dict "root" .root "own" (index .root.Values .component.key).pod) | fromJson -}}
 {{- $root := .root -}}
 {{- $v := .root.Values -}}
 {{- $c := .component -}}
@@ -7,34 +8,32 @@
 {{- $keeps := or (eq $c.name "store") (eq $c.name "standalone") -}}
 metadata:
   labels:
-    {{- include "escapement.labels" (dict "root" $root "component" $c.name) | nindent 4 }}
-    {{- with $v.pod.labels }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+    {{- include "escapement.podLabels" (dict "root" $root "component" $c.name "labels" $pod.labels) | nindent 4 }}
+    app.kubernetes.io/part-of: escapement
   annotations:
     # A change of the configuration restarts the pods, in the order of an upgrade.
     checksum/config: {{ include "escapement.configData" $root | sha256sum }}
-    {{- with $v.pod.annotations }}
+    {{- with $pod.annotations }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
 spec:
-  serviceAccountName: {{ include "escapement.serviceAccountName" $root }}
+  serviceAccountName: {{ include "escapement.serviceAccountName" . | quote }}
   automountServiceAccountToken: false
   # Variables that describe Services could be taken for flags.
   enableServiceLinks: false
   {{- with $v.image.pullSecrets }}
   imagePullSecrets:
     {{- range . }}
-    - name: {{ . }}
+    - name: {{ . | quote }}
     {{- end }}
   {{- end }}
-  {{- with $v.pod.priorityClassName }}
-  priorityClassName: {{ . }}
-  {{- end }}
-  securityContext:
-    {{- include "escapement.podSecurity" $root | nindent 4 }}
+  {{- include "escapement.podPlace" $pod | nindent 2 }}
   # The drain, the pause before it, and room to close connections and the database.
   terminationGracePeriodSeconds: {{ add (int $v.drainSeconds) (ternary 5 0 $front) 15 }}
+  {{- with $pod.initContainers }}
+  initContainers:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   containers:
     - name: {{ $c.name }}
       image: {{ include "escapement.image" $root }}
@@ -42,27 +41,39 @@ spec:
       command: [/usr/bin/escapement-{{ $c.name }}]
       args:
         {{- include "escapement.args" . | nindent 8 }}
-      {{- $env := include "escapement.env" . | trim }}
-      {{- if $env }}
+      {{- $env := include "escapement.env" . | fromYamlArray }}
+      {{- with (include "escapement.merged" (dict "base" $env "over" (default list $pod.extraEnv)) | fromJson).value | default $env }}
       env:
-        {{- $env | nindent 8 }}
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $pod.extraEnvFrom }}
+      envFrom:
+        {{- toYaml . | nindent 8 }}
       {{- end }}
       ports:
         - name: grpc
           containerPort: {{ $c.grpc }}
         - name: {{ include "escapement.scheme" $root }}
           containerPort: {{ $c.http }}
-      {{- include "escapement.probes" . | nindent 6 }}
+      {{- $probes := include "escapement.probes" . | fromYaml }}
+      {{- range $kind, $timing := $pod.probes }}
+      {{- $_ := mergeOverwrite (index $probes (printf "%sProbe" $kind)) (default dict $timing) }}
+      {{- end }}
+      {{- toYaml $probes | nindent 6 }}
       {{- if $front }}
       lifecycle:
         preStop:
           # Until no Service names the pod any more. A process that drains refuses new calls.
           sleep: {seconds: 5}
       {{- end }}
+      {{- with $pod.containerSecurityContext }}
       securityContext:
-        {{- include "escapement.containerSecurity" $root | nindent 8 }}
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with (index $v $c.key).resources }}
       resources:
-        {{- toYaml (index $v $c.key).resources | nindent 8 }}
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
       volumeMounts:
         - {name: config, mountPath: /etc/escapement/config, readOnly: true}
         {{- if $keeps }}
@@ -73,16 +84,24 @@ spec:
         {{- range include "escapement.secretVolumes" . | fromJsonArray }}
         - {name: {{ .name }}, mountPath: /etc/escapement/{{ .name }}, readOnly: true}
         {{- end }}
-        {{- with $v.pod.extraVolumeMounts }}
+        {{- with $pod.extraVolumeMounts }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
+    {{- with $pod.sidecars }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   volumes:
     - name: config
-      configMap: {name: {{ include "escapement.fullname" $root }}}
+      configMap: {name: {{ include "escapement.fullname" $root | quote }}}
     {{- if $keeps }}
-    {{- if not (index $v $c.key).persistence.enabled }}
+    {{- with (index $v $c.key).persistence }}
+    {{- if not .enabled }}
     - name: data
       emptyDir: {}
+    {{- else if .existingClaim }}
+    - name: data
+      persistentVolumeClaim: {claimName: {{ .existingClaim | quote }}}
+    {{- end }}
     {{- end }}
     {{- else }}
     - name: run
@@ -91,7 +110,7 @@ spec:
     {{- with include "escapement.secretVolumes" . | fromJsonArray }}
     {{- include "escapement.secretVolumeSources" . | trim | nindent 4 }}
     {{- end }}
-    {{- with $v.pod.extraVolumes }}
+    {{- with $pod.extraVolumes }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
   {{- if $v.topologySpread.enabled }}
@@ -108,33 +127,21 @@ spec:
       {{- end }}
     {{- end }}
   {{- end }}
-  {{- with $v.pod.nodeSelector }}
-  nodeSelector:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with $v.pod.tolerations }}
-  tolerations:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with $v.pod.affinity }}
-  affinity:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
 {{- end -}}
 
-{{- define "escapement.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-fsGroupChangePolicy: OnRootMismatch
-seccompProfile: {type: RuntimeDefault}
+{{/* Settings of a kind of pods, as JSON: `pod`, and over it its own. Arguments: root, own. */}}
+{{- define "escapement.podSettings" -}}
+{{- $all := (include "escapement.merged" (dict "base" dict "over" .root.Values.pod) | fromJson).value -}}
+{{- toJson (include "escapement.merged" (dict "base" $all "over" (default dict .own)) | fromJson).value -}}
 {{- end -}}
 
-{{- define "escapement.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: {drop: [ALL]}
+{{/* Where a pod runs, and with which rights. Argument: its settings. */}}
+{{- define "escapement.podPlace" -}}
+{{- range $field := list "securityContext" "priorityClassName" "nodeSelector" "tolerations" "affinity" "dnsPolicy" "dnsConfig" }}
+{{- with get $ $field }}
+{{ toYaml (dict $field .) }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* Secrets that a kind of pods mounts below /etc/escapement, as a JSON list: the folder, the Secret, and its key if only one
@@ -156,7 +163,7 @@ is needed. */}}
 {{- end -}}
 {{- if and (eq $name "store") $v.store.postgresql.caKey -}}
 {{- with $v.store.postgresql -}}
-{{- $volumes = append $volumes (dict "name" "postgresql" "secret" .existingSecret "key" .caKey "file" "ca.crt") -}}
+{{- $volumes = append $volumes (dict "name" "postgresql" "secret" (default .existingSecret .caSecret) "key" .caKey "file" "ca.crt") -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $volumes -}}

@@ -55,7 +55,7 @@ jwt_issuers.yaml: |
 {{- end }}
 {{- end -}}
 
-{{/* Environment of a program. Arguments: root, component. */}}
+{{/* Environment of a program, as YAML. Arguments: root, component. libpq takes its variables where the URL says nothing. */}}
 {{- define "escapement.env" -}}
 {{- if eq .component.name "store" -}}
 - name: POD_NAME
@@ -65,9 +65,10 @@ jwt_issuers.yaml: |
     secretKeyRef:
       name: {{ .root.Values.store.postgresql.existingSecret | quote }}
       key: {{ .root.Values.store.postgresql.urlKey | quote }}
-{{ end -}}
-{{- with .root.Values.pod.extraEnv -}}
-{{- toYaml . -}}
+{{- if .root.Values.store.postgresql.caKey }}
+- {name: PGSSLMODE, value: verify-full}
+- {name: PGSSLROOTCERT, value: /etc/escapement/postgresql/ca.crt}
+{{- end }}
 {{- end -}}
 {{- end -}}
 
