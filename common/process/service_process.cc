@@ -243,14 +243,17 @@ class Process {
     service_ = std::move(service);
     AddRoutes();
     service_->AddRpcs(rpcs_);
-    ASSIGN_OR_RETURN(auto grpc,
-                     GrpcServer::Start({.listen = absl::GetFlag(FLAGS_listen),
-                                        .tls = tls_,
-                                        .credentials = auth::CredentialsRequired(),
-                                        .insecure = absl::GetFlag(FLAGS_insecure),
-                                        .receive_bytes_max = definition_.receive_bytes_max,
-                                        .metrics = &call_metrics_},
-                                       rpcs_, service_->gate()));
+    ASSIGN_OR_RETURN(
+        auto grpc, GrpcServer::Start(
+                       {.listen = absl::GetFlag(FLAGS_listen),
+                        .tls = tls_,
+                        .credentials = auth::CredentialsRequired(),
+                        .insecure = absl::GetFlag(FLAGS_insecure),
+                        .receive_bytes_max = definition_.receive_bytes_max,
+                        .connection_age = definition_.connection_age ? definition_.connection_age()
+                                                                     : absl::InfiniteDuration(),
+                        .metrics = &call_metrics_},
+                       rpcs_, service_->gate()));
     grpc_ = std::move(grpc);
     RETURN_IF_ERROR(service_->AddHttpRoutes(http_, grpc_->InProcessChannel()));
     RETURN_IF_ERROR(http_.Start());

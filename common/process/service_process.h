@@ -103,6 +103,8 @@ struct ServiceDefinition {
   std::string listen;       // default values of the flags
   std::string http_listen;
   size_t receive_bytes_max = 16 << 20;  // for one gRPC message; see GrpcServer::Options
+  // Returns GrpcServer::Options::connection_age. Null: connections stay.
+  std::function<absl::Duration()> connection_age = nullptr;
 
   // The value of --instance_file if the flag is empty. Null or empty: no file.
   std::function<std::string()> instance_file = nullptr;

@@ -108,6 +108,10 @@ class GrpcServer {
     int streams_per_connection_max = 1000;
     // From a connection's beginning to the end of its TLS handshake and HTTP/2 settings.
     absl::Duration handshake_timeout = absl::Seconds(15);
+    // After about this time (10 % more or less) a connection takes no further calls, so the client
+    // connects again, perhaps to another server behind the same address. Open calls and streams
+    // stay until they end. Does not apply to InProcessChannel.
+    absl::Duration connection_age = absl::InfiniteDuration();
     CallMetrics* metrics = nullptr;  // counts the calls; null or outlives the server
   };
 

@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
        .description = "serves the public API: schedules, policies, events, runs",
        .listen = "127.0.0.1:7410",
        .http_listen = "127.0.0.1:7411",
+       .connection_age = escapement::master::ConnectionAgeFromFlag,
        .certificates = escapement::master::KafkaIngestCertificates,
        .validate =
            [](std::vector<std::string>& errors) {

@@ -25,6 +25,10 @@ ABSL_FLAG(std::string, bootstrap_key_file, "",
           "file with the first API key, made by `escctl admin bootstrap`; its owner is an admin of "
           "all tenants");
 
+ABSL_FLAG(absl::Duration, connection_age, absl::Minutes(5),
+          "how long a gRPC connection takes calls; then the client connects again, perhaps to "
+          "another master behind the same address; open calls stay; 0 = for ever");
+
 ABSL_FLAG(absl::Duration, dead_letter_retention, absl::Hours(24 * 30),
           "how long dead letters are kept; at least 1h");
 
@@ -156,10 +160,18 @@ void HostedMaster::DrainDoors(Closure done) {
   service_.Drain([this, done = std::move(done)]() mutable { door_->Drain(std::move(done)); });
 }
 
+absl::Duration ConnectionAgeFromFlag() {
+  const absl::Duration age = absl::GetFlag(FLAGS_connection_age);
+  return age == absl::ZeroDuration() ? absl::InfiniteDuration() : age;
+}
+
 void ValidateMasterFlags(std::vector<std::string>& errors) {
   ValidateKafkaIngestFlags(errors);
   if (absl::GetFlag(FLAGS_dead_letter_retention) < absl::Hours(1))
     errors.push_back("--dead_letter_retention: must be at least 1h");
+  const absl::Duration age = absl::GetFlag(FLAGS_connection_age);
+  if (age != absl::ZeroDuration() && (age < absl::Seconds(1) || age > absl::Hours(24)))
+    errors.push_back("--connection_age: must be 0, or 1s to 24h");
   const absl::Duration heartbeat = absl::GetFlag(FLAGS_heartbeat_every);
   if (heartbeat != absl::ZeroDuration() && heartbeat < absl::Seconds(1))
     errors.push_back("--heartbeat_every: must be 0 or at least 1s");

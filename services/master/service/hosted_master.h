@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "common/auth/platform_gate.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/wire/store_connection.h"
@@ -60,6 +61,9 @@ class HostedMaster final : public HostedService {
   std::atomic<bool> kafka_failed_ = false;
   std::unique_ptr<KafkaIngest> kafka_;  // null if it is off, or before Start
 };
+
+// The value of --connection_age: how long a gRPC connection takes calls; infinite if it is 0.
+absl::Duration ConnectionAgeFromFlag();
 
 // Appends a sentence for each of the master's flags that has an impossible value.
 void ValidateMasterFlags(std::vector<std::string>& errors);
