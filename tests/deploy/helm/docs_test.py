@@ -89,9 +89,41 @@ class DocsTest(unittest.TestCase):
             self.assertIn(name, names)
         self.assertEqual(chart.find(objects, "Certificate", "escapement")["spec"]["secretName"], "escapement-tls")
         certificate = chart.find(objects, "Certificate", "escapement")["spec"]["dnsNames"]
-        for name in ("escapement-service", "escapement.jobs.svc", "escapement-store-0.escapement-stores.jobs.svc"):
+        for name in ("escapement-service", "escapement.jobs.svc", "escapement-headless.jobs.svc", "escapement-store-0.escapement-stores.jobs.svc"):
             self.assertIn(f"`{name}`", TEXT)
             self.assertIn(name, certificate)
+
+    def test_each_recipe_renders_over_the_values(self):
+        recipes = [block for block in blocks("yaml") if block.startswith("# ")]
+        self.assertEqual(len(recipes), 6)
+        base = yaml.safe_load(self.values.read_text(encoding="utf-8"))
+        plain = chart.render(base, release="escapement")
+        for block in recipes:
+            with self.subTest(block.splitlines()[0]):
+                objects = chart.render(chart.merged(base, yaml.safe_load(block)), release="escapement")
+                self.assertEqual(errors_of(objects), [])
+                self.assertNotEqual(objects, plain)
+                for each in objects:
+                    if each["kind"] == "ScaledObject":
+                        self.assertTrue(chart.find(objects, "Deployment", each["spec"]["scaleTargetRef"]["name"]))
+
+    def test_the_claims_that_grow_are_those_of_the_statefulsets(self):
+        for values, kind, count in ((yaml.safe_load(self.values.read_text(encoding="utf-8")), "store", 3), ({"insecure": True}, "standalone", 1)):
+            owner = chart.find(chart.render(values, release="escapement"), "StatefulSet", f"-{kind}")
+            self.assertEqual(owner["spec"]["replicas"], count)
+            claim = f"{owner['spec']['volumeClaimTemplates'][0]['metadata']['name']}-{owner['metadata']['name']}-"
+            self.assertIn(f'"{claim}$i"' if count > 1 else f"`{claim}0`", TEXT)
+            self.assertIn(f"statefulset {owner['metadata']['name']} --cascade=orphan" if count > 1 else f"`{owner['metadata']['name']}`", TEXT)
+
+    def test_the_default_volume_holds_the_example_of_sizing(self):
+        text = (chart.ROOT / "docs/operations/sizing.md").read_text(encoding="utf-8")
+        example = re.search(r"take ([\d.]+) GB of disk, their outcomes .*= ([\d.]+) GB", text)
+        factor = re.search(r"disk \| (\d) × the sum of the table above", text)
+        needed = int(factor[1]) * sum(map(float, example.groups())) * 1e9
+        for values, kind in ((yaml.safe_load(self.values.read_text(encoding="utf-8")), "store"), ({"insecure": True}, "standalone")):
+            claim = chart.find(chart.render(values), "StatefulSet", f"-{kind}")["spec"]["volumeClaimTemplates"][0]
+            size = re.fullmatch(r"(\d+)Gi", claim["spec"]["resources"]["requests"]["storage"])
+            self.assertGreaterEqual(int(size[1]) * 2**30, needed, kind)
 
     def test_the_issuer_fits_the_openapi(self):
         objects = [each for block in blocks("yaml") if block.startswith("apiVersion") for each in yaml.safe_load_all(block)]
