@@ -179,7 +179,8 @@ absl::Status TlsFiles::Reload() {
       refused = next.status();
       if (next.ok()) {
         loaded_ = std::make_shared<const Loaded>(*std::move(next));
-        services_.clear();
+        // Services that are connected stay services. Handshakes follow the new set.
+        absl::erase_if(services_, [](const auto& answer) { return !answer.second; });
       }
     }
   }

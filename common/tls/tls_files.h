@@ -113,7 +113,8 @@ class TlsFiles {
   // False: every accepted client certificate may be that of a service.
   bool KnowsServices() const { return !paths_.service_ca.empty(); }
   // True if this certificate of a client whose handshake is complete may be that of a service. PEM:
-  // the certificate, then those between it and its authority. Answers are remembered.
+  // the certificate, then those between it and its authority. Answers are remembered, and true ones
+  // outlive a change of the authorities, because open connections do.
   bool MayBeService(const std::string& chain);
 
  private:
@@ -129,7 +130,7 @@ class TlsFiles {
   // The result of the last read, in force or not.
   TlsContents seen_ ABSL_GUARDED_BY(mutex_);
   std::string refusal_ ABSL_GUARDED_BY(mutex_);
-  // Answers of MayBeService by the set in force; emptied when it changes or they are too many.
+  // Answers of MayBeService by certificate; emptied when they are too many.
   absl::flat_hash_map<std::string, bool> services_ ABSL_GUARDED_BY(mutex_);
 };
 

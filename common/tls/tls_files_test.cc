@@ -152,6 +152,35 @@ TEST_F(TlsFilesTest, FirstCertificateToExpireEndsAChain) {
   EXPECT_GT(ValidityOfAuthorities({files_.ca, chain})->ends, wall_ + absl::Hours(23));
 }
 
+TEST_F(TlsFilesTest, OnlyCertificatesOfTheServicesAuthorityMayBeServices) {
+  const testing::TestCa services, next;
+  files_.service_ca = folder_ + "/services.pem";
+  testing::WriteFile(files_.service_ca, services.pem());
+  const auto tls = Load();
+  ASSERT_TRUE(tls.ok()) << tls.status();
+  const std::string service = services.Issue(20).cert;
+  EXPECT_TRUE((*tls)->MayBeService(service));
+  EXPECT_FALSE((*tls)->MayBeService(ca_.Issue(21).cert));
+  // A client may send further certificates of its choice.
+  EXPECT_FALSE((*tls)->MayBeService(ca_.Issue(22).cert + service + services.pem()));
+  EXPECT_FALSE((*tls)->MayBeService(""));
+  const std::string later = next.Issue(23).cert;
+  EXPECT_FALSE((*tls)->MayBeService(later));
+
+  testing::WriteFile(files_.service_ca, next.pem());
+  now_ += absl::Seconds(1);
+  EXPECT_EQ((*tls)->Current()->version, 2u);
+  EXPECT_TRUE((*tls)->MayBeService(later));
+  EXPECT_TRUE((*tls)->MayBeService(service)) << "its connection may be open still";
+  EXPECT_FALSE((*tls)->MayBeService(services.Issue(24).cert));
+
+  // The clients' authority cannot become one of the services' while the process runs.
+  testing::WriteFile(files_.ca, ca_.pem() + next.pem());
+  now_ += absl::Seconds(1);
+  EXPECT_EQ((*tls)->Current()->version, 2u);
+  EXPECT_THAT((*tls)->Refusal(), StartsWith(files_.ca + ": has an authority of "));
+}
+
 TEST_F(TlsFilesTest, ErrorsNameTheFile) {
   testing::WriteFile(files_.ca, "nonsense");
   EXPECT_THAT(ErrorOfLoad(), StartsWith(files_.ca + ": has no certificate"));
