@@ -56,7 +56,7 @@ ON = {
     "merge": {"Ingress": {"metadata": {"annotations": {"g": None, "k": "l"}}}},
     "extraObjects": [
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "extra"}, "data": {"text": "{{ literally }}"}},
-        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ include \"escapement.fullname\" . }}-more\n"],
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ include \"escapement.fullname\" . }}-more\ndata: {text: more}\n"],
     "test": {"pod": {"annotations": {"m": "o"}}},
     "networkPolicy": {
         "clientsFrom": [{"podSelector": {}}], "metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
@@ -89,13 +89,13 @@ CLOUD_SQL = {"store": {
         "args": ["--private-ip", "--health-check", "--http-address=0.0.0.0", "project:region:jobs"],
         "startupProbe": {"httpGet": {"path": "/startup", "port": 9090}, "periodSeconds": 1, "failureThreshold": 60},
         "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}, "securityContext": NO_RIGHTS}]}},
-    "networkPolicy": {"extraEgress": [{"ports": [{"port": 443}, {"port": 3307}]}]}}
+    "networkPolicy": {"extraEgress": [{"ports": [{"port": port} for port in (443, 3307, 80, 988)]}]}}
 IRSA = {"handler": {"serviceAccount": {"create": True, "annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/deliver"}}},
         "config": {"sqs_use_own_credentials": True}}
 ISTIO = {
     "insecure": True, "pod": {"labels": {"sidecar.istio.io/inject": "true"}},
     "store": {"pod": {"annotations": {"traffic.sidecar.istio.io/excludeOutboundPorts": "5432"}}},
-    "test": {"pod": {"labels": {"sidecar.istio.io/inject": "false"}}},
+    "test": {"pod": {"labels": {"sidecar.istio.io/inject": "false"}}}, "networkPolicy": {"extraEgress": [{"ports": [{"port": 15012}]}]},
     "extraObjects": ["""apiVersion: security.istio.io/v1
 kind: PeerAuthentication
 metadata:
