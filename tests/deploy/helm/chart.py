@@ -65,7 +65,8 @@ ON = {
     "httpRoute": {"enabled": True, "parentRefs": [{"name": "public"}], "hostnames": ["jobs.example"]},
     "grpcRoute": {"enabled": True, "parentRefs": [{"name": "public"}], "hostnames": ["grpc.jobs.example"]},
     "metrics": {
-        "serviceMonitor": {"labels": {"release": "p"}},
+        "serviceMonitor": {"labels": {"release": "p"}, "relabelings": [{"targetLabel": "stage", "replacement": "live"}],
+                           "metricRelabelings": [{"sourceLabels": ["__name__"], "regex": "escapement_rpc_.*", "action": "drop"}]},
         "rules": {
             "labels": {"release": "p"}, "onlyThisRelease": True, "runbookUrl": "http://wiki.example/", "severities": {"critical": "page", "warning": "ticket"},
             "alerts": {"EscapementTargetDown": {"enabled": False}, "EscapementDiskFull/warning": {"severity": "info", "for": "4h"}},

@@ -86,6 +86,11 @@ class SettingsTest(unittest.TestCase):
         self.assertEqual(service["spec"]["loadBalancerSourceRanges"], ["192.0.2.0/24"])
         self.assertEqual(service["metadata"]["labels"]["i"], "j")
 
+    def test_targets_and_series_are_relabeled(self):
+        endpoint = find(case("replicated everything on"), "ServiceMonitor", "")["spec"]["endpoints"][0]
+        self.assertEqual([each["targetLabel"] for each in endpoint["relabelings"]], ["component", "stage"])
+        self.assertEqual([each["action"] for each in endpoint["metricRelabelings"]], ["drop"])
+
     def test_a_registry_for_all_images(self):
         for _, pod in pods_of(case("replicated everything on")):
             for container in pod["spec"]["containers"]:
@@ -173,7 +178,7 @@ TYPOS = {
     "pod.extraEnvFrom": [{"secret": "a"}], "handler.pod.nodeSelectors": {}, "handler.serviceAccount.annotation": {},
     "handler.autoscaling.behavior.down": {}, "handler.autoscaling.metric": [], "service.spec.loadBalancerSourceRange": [],
     "service.spec.ports": [], "store.persistence.existingClaim": "a", "test.pod.sidecars": [], "grpcRoute.hosts": [], "global.imageRegistry": 1,
-    "extraObjects": [{}], "extraObject": [], "merge.Deployment/handler": {},
+    "metrics.serviceMonitor.relabelings": [{"source": "a"}], "extraObjects": [{}], "extraObject": [], "merge.Deployment/handler": {},
 }
 WRONG = {
     "roles of an account that is not made": ({"handler": {"serviceAccount": {"annotations": {"a": "b"}}}}, "handler.serviceAccount.create=true"),
