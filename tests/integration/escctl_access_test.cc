@@ -175,7 +175,7 @@ TEST_F(EscctlAccessTest, KeysAreMadeShownAndRefused) {
 }
 
 TEST_F(EscctlAccessTest, SecretKeysAreMadeWithoutTheRepository) {
-  const std::string path = folder_ + "/secret.keys";
+  const std::string path = folder_ + "/own.keys";
   EXPECT_EQ(Run({"admin", "secret-key", "--key-file", path}).exit_code, 0);
   const auto made = KeyRing::Load(path);
   ASSERT_TRUE(made.ok()) << made.status();
