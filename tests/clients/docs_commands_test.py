@@ -46,7 +46,7 @@ def fault_of(words):
         if word in ("…", "..."):
             return None
         name = word.partition("=")[0]
-        if word.startswith("-"):
+        if word.startswith("-") and word != "-":
             options = options_of(path)
             if name not in options:
                 return f"escctl {' '.join(path)} has no option {name}"
@@ -76,7 +76,7 @@ def commands(text):
             continue
         while "escctl" in words:
             words = words[words.index("escctl") + 1:]
-            end = next((at for at, word in enumerate(words) if word in SHELL), len(words))
+            end = next((at for at, word in enumerate(words) if word in SHELL or word[0:1] in ("<", ">")), len(words))
             yield words[:end]
             words = words[end:]
 
