@@ -356,7 +356,7 @@ class NotesTest(unittest.TestCase):
 
     def test_they_warn_of_an_issuer_that_others_may_use(self):
         for kind in ("Issuer", "ClusterIssuer"):
-            notes = self.notes(merged(SECURE, chart.CERTIFICATES, {"tls": {"certManager": {"issuerKind": kind}}}))
+            notes = self.notes(merged(SECURE, {"tls": {"existingSecret": ""}}, chart.CERTIFICATES, {"tls": {"certManager": {"issuerKind": kind}}}))
             self.assertEqual("Use an issuer for Escapement alone" in notes, kind == "ClusterIssuer")
 
 
