@@ -31,8 +31,9 @@ class HandshakeTest : public ::testing::Test {
         {.cert = files_.server().cert, .key = files_.server().key, .ca = files_.ca_file()});
     EXPECT_TRUE(tls.ok()) << tls.status();
     server_tls_ = *std::move(tls);
+    credentials_ = NewServerCredentials(server_tls_);
     grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", NewServerCredentials(server_tls_), &port_);
+    builder.AddListeningPort("127.0.0.1:0", credentials_, &port_);
     builder.RegisterCallbackGenericService(&no_service_);
     server_ = builder.BuildAndStart();
   }
@@ -70,6 +71,7 @@ class HandshakeTest : public ::testing::Test {
 
   const testing::TlsTestFiles files_;
   std::shared_ptr<TlsFiles> server_tls_;
+  std::shared_ptr<grpc::ServerCredentials> credentials_;  // outlive the server
   int port_ = 0;
   grpc::CallbackGenericService no_service_;
   std::unique_ptr<grpc::Server> server_;
