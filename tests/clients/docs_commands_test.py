@@ -12,7 +12,7 @@ DEADLINE = 60  # seconds for each call of escctl
 BLOCK = re.compile(r"^ *```(?:sh|bash)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`(escctl [a-z][^`]*)`")
 OPTION = re.compile(r"^  (?:(-\w),)?(--[\w-]+)( (?!REQUIRED|Excludes|Needs)[A-Z]+)?", re.MULTILINE)
-SHELL = {"|", ">", ">>", "<", "&&", "||", ";", "&"}
+SHELL = {"|", "&&", "||", ";", "&"}
 
 
 @functools.cache
@@ -76,7 +76,7 @@ def commands(text):
             continue
         while "escctl" in words:
             words = words[words.index("escctl") + 1:]
-            end = next((at for at, word in enumerate(words) if word in SHELL or word[0:1] in ("<", ">")), len(words))
+            end = next((at for at, word in enumerate(words) if word in SHELL or word.startswith(("<", ">"))), len(words))
             yield words[:end]
             words = words[end:]
 

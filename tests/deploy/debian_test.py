@@ -284,8 +284,8 @@ class BootedTest(unittest.TestCase):
 
     def test_upgrade_names_a_service_that_does_not_go_on(self):
         self.start("escapement-standalone")
-        shutil.copy(PACKAGE, self.path / "root")  # systemd has mounted another /tmp
-        install = ("sh", "-c", f"dpkg --install /root/{PACKAGE.name} 2>&1")
+        shutil.copy(PACKAGE, self.path / "srv")  # systemd has mounted another /tmp
+        install = ("sh", "-c", f"dpkg --install /srv/{PACKAGE.name} 2>&1")
         self.assertNotIn("does not run", self.inside(*install))
         await_true("standalone on its port", lambda: self.readyz("escapement-standalone") == "200")
         settings = self.path / "etc/escapement/standalone.yaml"

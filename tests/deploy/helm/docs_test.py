@@ -134,8 +134,7 @@ class DocsTest(unittest.TestCase):
 class BackupTest(unittest.TestCase):
     def test_the_restore_writes_where_the_store_reads(self):
         text = (chart.ROOT / "docs/operations/backup.md").read_text(encoding="utf-8")
-        words = shlex.split(next(block for block in re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-                                 if "--overrides" in block))
+        words = shlex.split(next(block for block in blocks("sh", text) if "--overrides" in block))
         spec = json.loads(next(word for word in words if word.startswith("--overrides=")).partition("=")[2])["spec"]
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "restore"}, "spec": spec}
         self.assertEqual(errors_of([pod]), [])
