@@ -101,7 +101,9 @@ bool NoteFormerOwner(const FormerOwner& former, LeftClaim& claim) {
     if (takeover.has_trial()) takeover.mutable_trial()->set_lost(true);
   }
   // Without a mark, the claim may belong to an owner before the former one, which may still live.
-  takeover.set_quiet_from_micros(former.dead && former.marked
+  // An event that is not sent again may be at its consumer until its attempt times out: it ends
+  // then, and its token is free no sooner.
+  takeover.set_quiet_from_micros(former.dead && former.marked && !takeover.trial().lost()
                                      ? kNothingUnderWay
                                      : std::max(ToMicros(former.end), kNothingUnderWay));
   claim.has_takeover_row = true;

@@ -99,6 +99,15 @@ TEST(TakeoverTest, NothingOfADeadOwnerIsUnderWay) {
   EXPECT_EQ(claim.takeover.lost_claims(), 1u);
 }
 
+// Its consumer may still be busy with it, and nobody asks the consumer again.
+TEST(TakeoverTest, AnEventThatIsQuarantinedMayBeUnderWayUntilItsTimeout) {
+  LeftClaim claim = Left();
+  claim.takeover.mutable_trial()->set_index(3);
+  EXPECT_TRUE(NoteFormerOwner({.end = kEnd, .lost = true, .dead = true, .marked = true}, claim));
+  EXPECT_TRUE(claim.IsQuarantined(0, {.first = 0, .count = 10}));
+  EXPECT_EQ(QuietFrom(claim, kMargin), kEnd + absl::Seconds(11));
+}
+
 // The dead owner died before it could note which claims were left by others.
 TEST(TakeoverTest, WithoutAMarkTheClaimMayBeOfAnotherOwner) {
   LeftClaim claim = Left();

@@ -15,6 +15,9 @@ namespace {
 using Kind = StateWrite::Kind;
 
 constexpr absl::Duration kOverdueMax = absl::Seconds(30);
+// A target with a schedule whose attempts hang may be down. Then events that have failed wait for
+// a probe each minute, and the hanging schedule has its turn before them.
+constexpr absl::Duration kProbesMax = absl::Minutes(2);
 
 class OverdueChecker {
  public:
@@ -73,7 +76,8 @@ class OverdueChecker {
     } else if (const auto it = last_claimed_.find(row.put.occurrence); it != last_claimed_.end()) {
       from = std::max(from, it->second);
     }
-    if (now_ - from <= kOverdueMax) return;
+    const bool may_be_down = !history_.hanging.empty() && row.put.attempts > 0;
+    if (now_ - from <= kOverdueMax + (may_be_down ? kProbesMax : absl::ZeroDuration())) return;
     Report(row.put.uid, " ", row.put.occurrence, "[", row.put.events.first, " +",
            row.put.events.count, "] due ", Text(row.put.due), " was not claimed from ", Text(from),
            " to ", Text(now_));

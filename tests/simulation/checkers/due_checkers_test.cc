@@ -1,8 +1,10 @@
 // The checkers of checkpoints and of overdue events pass correct histories and catch planted
 // breaches.
 
+#include <cstdint>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -163,6 +165,19 @@ TEST(CheckOverdueTest, PausedOrLateBeforeTheCalmIsNoBreach) {
   faults.calm = At(250);
   ClaimAt(&faults, 240, 260);
   EXPECT_EQ(CheckOverdue(faults).size(), 0u);
+}
+
+TEST(CheckOverdueTest, LetsANextAttemptWaitForProbesBesideAHangingSchedule) {
+  for (const uint32_t attempts : {0u, 1u}) {
+    for (const double claimed : {141, 259, 261}) {
+      History history = Calm();
+      history.hanging = "hangs";
+      std::get<QueuePut>(history.commits.back().queue[0]).attempts = attempts;
+      ClaimAt(&history, claimed, claimed + 1);
+      EXPECT_EQ(CheckOverdue(history).empty(), attempts == 1 && claimed < 260)
+          << attempts << " " << claimed;
+    }
+  }
 }
 
 TEST(CheckOverdueTest, CatchesOneOffEventsThatWait) {

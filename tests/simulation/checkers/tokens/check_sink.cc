@@ -153,8 +153,9 @@ class SinkChecker {
       const Receipt& receipt = ReceiptOf(*work);
       if (GivenUp(receipt, commit.time)) return;
       // The sender was lost before it could report. The next owner sent the attempt again and got
-      // no answer.
-      if (commit.time > receipt.sent + receipt.timeout && EndedBecause(commit, place, "no answer"))
+      // no answer, or it quarantined the event.
+      if (commit.time > receipt.sent + receipt.timeout &&
+          (EndedBecause(commit, place, "no answer") || EndedBecause(commit, place, "quarantined")))
         return;
       timeout = std::max(timeout, receipt.timeout);
     }

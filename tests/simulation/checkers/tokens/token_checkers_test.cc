@@ -394,6 +394,15 @@ TEST(CheckSink, CatchesATokenThatIsTakenBackWhileTheEventIsOut) {
   EXPECT_EQ(Texts(CheckSink(history)), "") << "it is on record that its hold time ran out";
 }
 
+TEST(CheckSink, LetsAQuarantinedEventEndOnceItsAttemptHasTimedOut) {
+  History history = GoodHistory();
+  history.works[0].ended = At(20);
+  history.commits[3].throttle[1] = Retry(13, "quarantined after 3 claims without a result");
+  EXPECT_TRUE(absl::StrContains(Texts(CheckSink(history)), "took its token back"));
+  history.receipts[0].timeout = absl::Seconds(1);
+  EXPECT_EQ(Texts(CheckSink(history)), "");
+}
+
 TEST(CheckSink, CatchesOneEventTooManyAtTheConsumer) {
   History history = GoodHistory();
   // Three events hold tokens under a limit of two, and all are out.
