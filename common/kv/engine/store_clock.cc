@@ -21,13 +21,13 @@ void HostClocks::Note(const HostClock& host, absl::Duration boottime) {
   reports_[host.boot_id] = {host.wall, boottime};
 }
 
-HostClocks::Count HostClocks::CountAt(absl::Duration boottime, absl::Time wall) const {
+HostClocks::Count HostClocks::CountAt(absl::Duration boottime, absl::Time time) const {
   Count count;
   for (const auto& [boot_id, report] : reports_) {
     const absl::Duration since = boottime - report.boottime;
     if (since > kConnectedFor) continue;
     ++count.connected;
-    if (absl::AbsDuration(report.wall + since - wall) > kAgreeMax) ++count.disagree;
+    if (absl::AbsDuration(report.wall + since - time) > kAgreeMax) ++count.disagree;
   }
   return count;
 }
@@ -141,7 +141,7 @@ absl::Time StoreClock::Now(const ClockReading& now) {
       accepted_ = true;
       slow_from_ = store_time_ + slow_lead_;
     }
-    const bool held = !behind && !believed;
+    const bool held = !behind && !believed && !Refuted(now);
     if (held && !hold_) hold_since_ = last_.boottime;
     hold_ = held;
   }
@@ -168,9 +168,15 @@ void StoreClock::NoteStability(const ClockReading& now) {
 
 bool StoreClock::Believed(const ClockReading& now) const {
   if (accepted_) return true;
+  if (Refuted(now)) return false;
   if (now.boottime - std::max(stable_since_, *away_since_) < kStepStable) return false;
   if (absl::AbsDuration(disagreement_) <= kStepMax) return true;
   return now.synchronised && hosts_.CountAt(now.boottime, now.wall).disagree == 0;
+}
+
+bool StoreClock::Refuted(const ClockReading& now) const {
+  const HostClocks::Count count = hosts_.CountAt(now.boottime, store_time_);
+  return count.connected >= 2 && 2 * count.disagree < count.connected;
 }
 
 void StoreClock::StepTo(absl::Time wall) {

@@ -45,8 +45,8 @@ class HostClocks {
     uint32_t connected = 0;
     uint32_t disagree = 0;
   };
-  // Counts the machines that are connected at `boottime`. `wall` is the store's wall clock then.
-  Count CountAt(absl::Duration boottime, absl::Time wall) const;
+  // Counts the machines that are connected at `boottime`, and those that disagree with `time`.
+  Count CountAt(absl::Duration boottime, absl::Time time) const;
 
  private:
   struct Report {
@@ -87,7 +87,9 @@ absl::StatusOr<ClockRecord> DecodeClockRecord(absl::string_view bytes);
 // A wall clock that disagrees with store time by more than a second has stepped. The store follows
 // the step once it has been the same for kStepStable. A step larger than kStepMax also needs
 // evidence: the kernel says that its wall clock is synchronised, and no other connected machine
-// disagrees with it (HostClocks). A confirmation by an operator replaces both.
+// disagrees with it (HostClocks). A confirmation by an operator replaces both. While at least two
+// other machines are connected and most of them agree with store time, the wall clock is wrong: it
+// is not followed, and holds nothing.
 // - Wall clock ahead: `hold()` is set until the step is followed. Then store time steps forward.
 // - Wall clock behind: store time keeps its own pace until the step is followed, and nothing is
 //   held. Whichever clock is right, nothing fires twice, and nothing fires that would not have
@@ -175,6 +177,8 @@ class StoreClock {
   void NoteStability(const ClockReading& now);
   // True if the store follows the step that it has seen since away_since_.
   bool Believed(const ClockReading& now) const;
+  // True if other machines show that store time is right, so that the wall clock is wrong.
+  bool Refuted(const ClockReading& now) const;
   void StepTo(absl::Time wall);
   void EndStep();
 

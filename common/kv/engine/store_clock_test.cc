@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace escapement::kv {
@@ -177,6 +178,53 @@ TEST(StoreClock, FollowsALargeStepWithEvidence) {
         EXPECT_EQ(clock.State().hosts_disagree, host_agrees ? 0u : 1u);
       }
     }
+  }
+}
+
+// `agree` of `hosts` other machines say that store time is right, the others that `step` is.
+TEST(StoreClock, FollowsNoStepThatMostOfAtLeastTwoMachinesDeny) {
+  for (const absl::Duration step :
+       {absl::Seconds(2), -absl::Seconds(2), absl::Hours(1), -absl::Hours(1)}) {
+    for (const auto& [hosts, agree] : {std::pair(1, 1), {2, 0}, {2, 1}, {2, 2}, {3, 1}, {3, 2}}) {
+      SCOPED_TRACE(absl::StrCat(absl::FormatDuration(step), " ", agree, " of ", hosts));
+      StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
+      const auto follows = [&clock] {
+        return clock.steps() == 1 || clock.pace().slow_from != absl::InfiniteFuture();
+      };
+      const bool denied = hosts >= 2 && 2 * agree > hosts;
+      bool followed = false;
+      for (int second = 1; second <= 30; ++second) {
+        ClockReading now = At(absl::Seconds(second), step);
+        now.synchronised = true;
+        for (int host = 0; host < hosts; ++host)
+          clock.NoteHost({absl::StrCat(host), host < agree ? now.wall - step : now.wall}, now);
+        const absl::Time time = clock.Now(now);
+        followed |= follows();
+        if (!denied) continue;
+        EXPECT_EQ(time, kStart + absl::Seconds(second));
+        EXPECT_FALSE(clock.hold());
+      }
+      EXPECT_EQ(followed,
+                !denied && (absl::AbsDuration(step) <= StoreClock::kStepMax || agree == 0));
+      if (!denied) continue;
+      clock.Confirm(At(absl::Seconds(30), step));  // an operator knows better
+      EXPECT_TRUE(follows());
+    }
+  }
+}
+
+// Their reports end.
+TEST(StoreClock, JudgesADeniedStepAgain) {
+  StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
+  const absl::Duration step = absl::Seconds(2);
+  for (int second = 1; second <= 30; ++second) {
+    const ClockReading now = At(absl::Seconds(second), step);
+    if (second <= 10) {
+      clock.NoteHost({"a", now.wall - step}, now);
+      clock.NoteHost({"b", now.wall - step}, now);
+    }
+    clock.Now(now);
+    EXPECT_EQ(clock.steps(), second <= 20 ? 0u : 1u) << second;
   }
 }
 
