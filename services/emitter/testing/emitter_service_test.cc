@@ -273,6 +273,25 @@ TEST_F(EmitterServiceTest, NothingIsPlannedWhileTheClockIsHeld) {
   ExpectEmittedOnce(absl::InfinitePast(), Now());
 }
 
+// Else a store whose clock is 2 s ahead would make everything 2 s early.
+TEST_F(EmitterServiceTest, NothingIsEarlyOrHeldWhenTheOtherMachinesDenyAStepOfTheStoresClock) {
+  own_machines_ = true;
+  AddSchedule("*/5 * * * * *");
+  for (const char* name : {"a", "b", "c"}) StartEmitter(name);
+  Advance(absl::Seconds(20));
+  for (const absl::Duration step : {absl::Seconds(2), absl::Hours(1)}) {
+    store_process_.StepWallClock(step);
+    for (int second = 0; second < 30; ++second) {
+      Advance(absl::Seconds(1));
+      EXPECT_LE(Checkpoint(EmittedToKey(0)), Now() + absl::Seconds(5)) << "it writes so far ahead";
+      EXPECT_GE(Checkpoint(EmittedToKey(0)), Now() + absl::Seconds(2));
+    }
+    store_process_.StepWallClock(-step);
+    Advance(absl::Seconds(10));
+  }
+  ExpectEmittedOnce(absl::InfinitePast(), Now());
+}
+
 TEST_F(EmitterServiceTest, LongHoldOfTheClockIsWhyItIsNotReady) {
   // There are four partitions: one emitter has none, so nothing that it plans could be refused.
   const char* const names[] = {"a", "b", "c", "d", "e"};

@@ -96,6 +96,7 @@ void EmitterWorld::StartEmitter(const std::string& name) {
   Emitter& emitter = emitters_[name];
   sim::SimProcess::Options process;
   process.incarnation = ++starts_;
+  if (own_machines_) process.boot_id = name;
   emitter.process = std::make_unique<sim::SimProcess>(world_, name, process);
   EmitterOptions options = service_options_;
   options.instance = absl::StrCat(name, "-", starts_);

@@ -112,6 +112,7 @@ class EmitterWorld : public ::testing::Test {
 
   sim::SimWorld world_;
   sim::SimProcess store_process_;
+  bool own_machines_ = false;  // emitters that start tell the store about their machines' clocks
   kv::Layout layout_{.partitions = 4, .queue_shards = 4};
   std::unique_ptr<kv::MemKvStore> store_;
   std::unique_ptr<HookedKvStore> hooked_;

@@ -10,14 +10,14 @@ namespace escapement::handler {
 namespace {
 
 constexpr int64_t kHangsFactor = 3;
-constexpr absl::Duration kHangsMin = absl::Seconds(1);
-constexpr absl::Duration kStep = absl::Milliseconds(250);
+constexpr int64_t kHangsMinNanos = 1'000'000'000;
+constexpr int64_t kStepNanos = 250'000'000;
 constexpr absl::Duration kCountEvery = absl::Milliseconds(100);
 // How much of a rate stays after each kCountEvery in which it was lower.
 constexpr double kKept = 0.9;
 constexpr int64_t kTookWeight = 32;  // one result changes the average by 1/32 of the difference
 
-int64_t StepOf(absl::Duration time) { return time / kStep; }
+int64_t StepOf(absl::Duration time) { return absl::ToInt64Nanoseconds(time) / kStepNanos; }
 
 }  // namespace
 
@@ -32,11 +32,11 @@ void HangingAttempts::OnEnded(absl::Duration sent, bool good, absl::Duration now
   const int64_t step = std::max<int64_t>(StepOf(sent) - begin_, -1);
   TakeFrom<uint64_t>(step < 0 ? old_ : young_.at(static_cast<size_t>(step)), 1);
   if (!good) return;
-  const absl::Duration took = now - sent;
-  took_ = last_good_.has_value() ? took_ + (took - took_) / kTookWeight : took;
+  const int64_t took = absl::ToInt64Nanoseconds(now - sent);
+  took_nanos_ = last_good_.has_value() ? took_nanos_ + (took - took_nanos_) / kTookWeight : took;
   last_good_ = now;
   ++good_;
-  good_took_ += took;
+  good_took_nanos_ += static_cast<double>(took);
 }
 
 void HangingAttempts::Count(absl::Duration now) {
@@ -45,15 +45,17 @@ void HangingAttempts::Count(absl::Duration now) {
   const double seconds = absl::ToDoubleSeconds(counted);
   const double kept = std::pow(kKept, absl::FDivDuration(counted, kCountEvery));
   rate_ = std::max(kept * rate_, static_cast<double>(good_) / seconds);
-  good_at_once_ = std::max(kept * good_at_once_, absl::ToDoubleSeconds(good_took_) / seconds);
+  good_at_once_ = std::max(kept * good_at_once_, 1e-9 * good_took_nanos_ / seconds);
   good_ = 0;
-  good_took_ = absl::ZeroDuration();
+  good_took_nanos_ = 0;
   counted_since_ = now;
 }
 
 uint64_t HangingAttempts::Free(absl::Duration timeout, absl::Duration now) {
   Count(now);
-  const int64_t end = StepOf(now - std::max(kHangsMin, kHangsFactor * took_));
+  const int64_t end =
+      (absl::ToInt64Nanoseconds(now) - std::max(kHangsMinNanos, kHangsFactor * took_nanos_)) /
+      kStepNanos;
   for (; !young_.empty() && begin_ < end; ++begin_) {
     old_ += young_.front();
     young_.pop_front();

@@ -39,10 +39,11 @@ class HangingAttempts {
   int64_t begin_ = 0;
 
   std::optional<absl::Duration> last_good_;
-  absl::Duration took_;  // how long good results take
-  // Good results since counted_since_, and the time that they took together.
-  uint64_t good_ = 0;
-  absl::Duration good_took_;
+  // Nanoseconds as numbers, because absl::Duration divides slowly and this is counted for each
+  // event: how long good results take, and the time that those since counted_since_ took together.
+  int64_t took_nanos_ = 0;
+  double good_took_nanos_ = 0;
+  uint64_t good_ = 0;  // good results since counted_since_
   absl::Duration counted_since_;
   double rate_ = 0;  // good results a second
   double good_at_once_ = 0;
