@@ -31,7 +31,7 @@ std::unique_ptr<kv::LeaderSeekingKvStore> NewStoreClient(
 
 // A `Hosted` with its own client of the store. It is made from a ServiceContext and a KvStore, and
 // a StoreAdmin if it wants one. It takes part while this machine's time zone database is the one in
-// force.
+// force. It is not ready while the store's leader is too old for it (common/kv/store_protocol.h).
 template <typename Hosted>
 std::unique_ptr<HostedService> HostWithStore(const ServiceContext& context) {
   class WithStore final : public HostedService {
@@ -47,8 +47,11 @@ std::unique_ptr<HostedService> HostWithStore(const ServiceContext& context) {
       return gated_.AddHttpRoutes(http, std::move(in_process));
     }
     absl::Status Start() override { return gated_.Start(); }
-    bool Ready() override { return gated_.Ready(); }
-    std::string NotReadyReason() override { return gated_.NotReadyReason(); }
+    bool Ready() override { return gated_.Ready() && store_->TooOld().empty(); }
+    std::string NotReadyReason() override {
+      if (std::string reason = store_->TooOld(); !reason.empty()) return reason;
+      return gated_.NotReadyReason();
+    }
     void Drain(Closure done) override { gated_.Drain(std::move(done)); }
 
    private:

@@ -1,6 +1,7 @@
 #include "common/kv/wire/grpc_kv_store.h"
 
 #include <map>
+#include <string>
 #include <unordered_map>
 #include <utility>
 
@@ -8,7 +9,9 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/log.h"
 #include "common/kv/engine/observer_gate.h"
+#include "common/kv/store_protocol.h"
 #include "common/kv/wire/kv_wire.h"
 #include "common/kv/wire/message_queue.h"
 #include "escapement/internal/v1/store.grpc.pb.h"
@@ -22,7 +25,10 @@ class GrpcKvStore::Stream final
  public:
   using Answer = absl::AnyInvocable<void(absl::StatusOr<wire::StoreAnswer*>)>;
 
-  Stream() = default;
+  // `on_leader` is called with each answer about the protocol: why calls are not sent to this store
+  // though it leads; otherwise empty.
+  Stream(uint32_t needs, absl::AnyInvocable<void(std::string)> on_leader)
+      : needs_(needs), on_leader_(std::move(on_leader)), admitted_(needs == 0) {}
 
   // `self` keeps the stream alive until OnDone. `on_done` runs last.
   void Start(wire::StoreService::Stub& stub, std::shared_ptr<Stream> self,
@@ -94,24 +100,20 @@ class GrpcKvStore::Stream final
     absl::MutexLock lock(&mu_);
     writing_ = false;
     if (!ok) return End();
-    outgoing_.PopSent();
+    if (!std::exchange(asking_, false)) outgoing_.PopSent();
     WriteNext();
   }
 
   void OnDone(const grpc::Status& status) override ABSL_LOCKS_EXCLUDED(mu_) {
     const absl::Status lost = absl::UnavailableError(absl::StrCat(
         "the connection to the store has ended; the result is unknown: ", status.error_message()));
-    std::map<uint64_t, Answer> calls;
-    std::map<uint64_t, std::shared_ptr<ObserverGate>> watches;
+    Open open;
     {
       absl::MutexLock lock(&mu_);
       alive_ = false;
-      calls.insert(std::make_move_iterator(calls_.begin()), std::make_move_iterator(calls_.end()));
-      calls_.clear();
-      watches.swap(watches_);
+      open = TakeOpen();
     }
-    for (auto& [id, gate] : watches) gate->Lagged(lost);
-    for (auto& [id, answer] : calls) answer(lost);
+    open.End(lost);
     // Drop the context before the owner may go on. It holds the channel, whose end waits for gRPC's
     // threads: so its last reference must not be dropped on one of them.
     auto on_done = std::move(on_done_);
@@ -121,11 +123,51 @@ class GrpcKvStore::Stream final
   }
 
  private:
+  // Calls and watches without an end.
+  struct Open {
+    void End(const absl::Status& why) {
+      for (auto& [id, gate] : watches) gate->Lagged(why);
+      for (auto& [id, answer] : calls) answer(why);
+    }
+    std::map<uint64_t, Answer> calls;
+    std::map<uint64_t, std::shared_ptr<ObserverGate>> watches;
+  };
+  Open TakeOpen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    Open open;
+    open.calls.insert(std::make_move_iterator(calls_.begin()),
+                      std::make_move_iterator(calls_.end()));
+    calls_.clear();
+    open.watches.swap(watches_);
+    return open;
+  }
+
+  // The answer about the protocol.
+  void OnAsked(const wire::StoreAnswer& answer) ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::Status refused = StatusFromWire(answer);
+    const bool leads = refused.ok();
+    if (leads && answer.clock().protocol() < needs_)
+      refused = LeaderTooOld(answer.clock().protocol(), needs_);
+    // First: whoever learns that a call failed finds the reason.
+    on_leader_(leads ? std::string(refused.message()) : std::string());
+    Open open;
+    {
+      absl::MutexLock lock(&mu_);
+      asked_ = 0;
+      admitted_ = refused.ok();
+      if (admitted_) return WriteNext();
+      outgoing_ = {};
+      open = TakeOpen();
+    }
+    open.End(refused);
+  }
+
   void Dispatch(wire::StoreAnswer& answer) ABSL_LOCKS_EXCLUDED(mu_) {
     Answer call;
     std::shared_ptr<ObserverGate> gate;
+    bool asked = false;
     {
       absl::MutexLock lock(&mu_);
+      asked = asked_ != 0 && answer.call_id() == asked_;
       if (auto it = calls_.find(answer.call_id()); it != calls_.end()) {
         call = std::move(it->second);
         calls_.erase(it);
@@ -134,6 +176,7 @@ class GrpcKvStore::Stream final
         if (!answer.has_watch_batch()) watches_.erase(watch);
       }
     }
+    if (asked) return OnAsked(answer);
     if (call) return call(&answer);
     if (gate == nullptr) return;
     if (answer.has_watch_batch()) {
@@ -145,6 +188,17 @@ class GrpcKvStore::Stream final
 
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (!alive_ || writing_ || outgoing_.empty()) return;
+    if (!admitted_) {
+      if (asked_ != 0) return;
+      writing_ = asking_ = true;
+      asked_ = ++last_call_;
+      question_.Clear();
+      wire::StoreCall* call = question_.add_calls();
+      call->set_call_id(asked_);
+      call->mutable_clock();
+      StartWrite(&question_);
+      return;
+    }
     writing_ = true;
     StartWrite(outgoing_.Front());
   }
@@ -156,7 +210,10 @@ class GrpcKvStore::Stream final
     RemoveHold();
   }
 
+  const uint32_t needs_;
+  absl::AnyInvocable<void(std::string)> on_leader_;
   grpc::ClientContext context_;
+  wire::StoreRequest question_;
   wire::StoreResponse incoming_;
   std::shared_ptr<Stream> self_;
   absl::AnyInvocable<void()> on_done_;
@@ -164,6 +221,9 @@ class GrpcKvStore::Stream final
   mutable absl::Mutex mu_;
   bool alive_ ABSL_GUARDED_BY(mu_) = true;
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  bool asking_ ABSL_GUARDED_BY(mu_) = false;  // the write under way is that of question_
+  bool admitted_ ABSL_GUARDED_BY(mu_);        // the leader speaks enough: calls are sent
+  uint64_t asked_ ABSL_GUARDED_BY(mu_) = 0;   // the question without an answer; 0: none
   uint64_t last_call_ ABSL_GUARDED_BY(mu_) = 0;
   MessageQueue<wire::StoreRequest> outgoing_ ABSL_GUARDED_BY(mu_);
   std::unordered_map<uint64_t, Answer> calls_ ABSL_GUARDED_BY(mu_);
@@ -172,15 +232,16 @@ class GrpcKvStore::Stream final
 
 class GrpcKvStore::Core {
  public:
-  explicit Core(std::shared_ptr<grpc::Channel> channel)
-      : stub_(wire::StoreService::NewStub(channel)) {}
+  Core(std::shared_ptr<grpc::Channel> channel, uint32_t needs)
+      : stub_(wire::StoreService::NewStub(channel)), needs_(needs) {}
 
   // Returns the living stream or a new one; null once stopped.
   std::shared_ptr<Stream> Current() ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     if (stopped_) return nullptr;
     if (stream_ != nullptr && stream_->alive()) return stream_;
-    stream_ = std::make_shared<Stream>();
+    stream_ = std::make_shared<Stream>(
+        needs_, [this](std::string too_old) { SetTooOld(std::move(too_old)); });
     ++open_;
     // Stop waits for this stream, and so does the destructor.
     stream_->Start(*stub_, stream_, [this] {
@@ -197,6 +258,11 @@ class GrpcKvStore::Core {
       stream = std::move(stream_);
     }
     if (stream != nullptr) stream->Cancel();
+  }
+
+  std::string TooOld() ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    return too_old_;
   }
 
   void Stop() ABSL_LOCKS_EXCLUDED(mu_) {
@@ -223,11 +289,22 @@ class GrpcKvStore::Core {
   }
 
  private:
+  void SetTooOld(std::string too_old) ABSL_LOCKS_EXCLUDED(mu_) {
+    {
+      absl::MutexLock lock(&mu_);
+      if (too_old == too_old_) return;
+      too_old_ = too_old;
+    }
+    if (!too_old.empty()) Log(LogLevel::kError, "store.client", too_old);
+  }
+
   const std::unique_ptr<wire::StoreService::Stub> stub_;
+  const uint32_t needs_;
   absl::Mutex mu_;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   int open_ ABSL_GUARDED_BY(mu_) = 0;  // streams that gRPC still uses
   std::shared_ptr<Stream> stream_ ABSL_GUARDED_BY(mu_);
+  std::string too_old_ ABSL_GUARDED_BY(mu_);
 };
 
 class GrpcKvStore::Handle final : public Watch {
@@ -255,11 +332,12 @@ class GrpcKvStore::Handle final : public Watch {
   std::shared_ptr<ObserverGate> gate_;
 };
 
-GrpcKvStore::GrpcKvStore(std::shared_ptr<grpc::Channel> channel)
-    : core_(std::make_shared<Core>(std::move(channel))) {}
+GrpcKvStore::GrpcKvStore(std::shared_ptr<grpc::Channel> channel, uint32_t needs)
+    : core_(std::make_shared<Core>(std::move(channel), needs)) {}
 GrpcKvStore::~GrpcKvStore() { core_->Stop(); }
 
 void GrpcKvStore::Disconnect() { core_->Disconnect(); }
+std::string GrpcKvStore::TooOld() { return core_->TooOld(); }
 
 void GrpcKvStore::OpenSession(uint64_t seen_incarnation, CommitSeq seen,
                               Callback<SessionInfo> done) {

@@ -6,16 +6,23 @@
 // call fails with UNAVAILABLE and every watch ends; the next call opens a new stream. This class
 // does not resend: KvClient does.
 //
+// Calls of a new stream wait while the store's clock is asked: its answer has the protocol that the
+// leader speaks (common/kv/store_protocol.h). If that is less than this program needs, or the store
+// does not lead, the calls fail unsent, and the next call asks again.
+//
 // Threads: as KvStore; callbacks run on gRPC's threads. Destroying it cancels the stream and waits
 // for its end.
 
 #ifndef COMMON_KV_WIRE_GRPC_KV_STORE_H_
 #define COMMON_KV_WIRE_GRPC_KV_STORE_H_
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "common/kv/kv_store.h"
+#include "common/kv/store_protocol.h"
 #include "common/kv/wire/store_connection.h"
 
 namespace grpc {
@@ -26,11 +33,13 @@ namespace escapement::kv {
 
 class GrpcKvStore final : public StoreConnection {
  public:
-  // `channel`: from common/rpc/channel.h, with its default limits.
-  explicit GrpcKvStore(std::shared_ptr<grpc::Channel> channel);
+  // `channel`: from common/rpc/channel.h, with its default limits. Only tests give another `needs`:
+  // 0 is a program that does not ask.
+  explicit GrpcKvStore(std::shared_ptr<grpc::Channel> channel, uint32_t needs = kStoreProtocol);
   ~GrpcKvStore() override;
 
   void Disconnect() override;
+  std::string TooOld() override;
 
   void OpenSession(uint64_t seen_incarnation, CommitSeq seen, Callback<SessionInfo> done) override;
   using KvStore::Commit;

@@ -101,6 +101,16 @@ class LeaderSeekingKvStore::Core {
     });
   }
 
+  std::string TooOld() ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    // A store that led before may still be remembered as too old.
+    if (search_.current().has_value()) return TargetAt(*search_.current()).store->TooOld();
+    for (const auto& [address, target] : targets_) {
+      if (std::string reason = target->store->TooOld(); !reason.empty()) return reason;
+    }
+    return {};
+  }
+
   std::unique_ptr<Watch> OpenWatch(WatchRequest request, WatchObserver observer)
       ABSL_LOCKS_EXCLUDED(mu_) {
     Target* target = nullptr;
@@ -461,6 +471,8 @@ class LeaderSeekingKvStore::Core {
 LeaderSeekingKvStore::LeaderSeekingKvStore(Runtime& runtime, Options options)
     : core_(std::make_unique<Core>(runtime, std::move(options))) {}
 LeaderSeekingKvStore::~LeaderSeekingKvStore() = default;
+
+std::string LeaderSeekingKvStore::TooOld() { return core_->TooOld(); }
 
 void LeaderSeekingKvStore::OpenSession(uint64_t seen_incarnation, CommitSeq seen,
                                        Callback<SessionInfo> done) {

@@ -8,6 +8,8 @@
 #ifndef COMMON_KV_WIRE_STORE_CONNECTION_H_
 #define COMMON_KV_WIRE_STORE_CONNECTION_H_
 
+#include <string>
+
 #include "common/kv/kv_store.h"
 #include "escapement/v1/store_service.pb.h"
 
@@ -35,6 +37,10 @@ class StoreConnection : public KvStore, public StoreAdmin {
   // Ends the present connection, if there is one, and does not wait: its open calls fail with
   // UNAVAILABLE and its watches end. The next call connects again.
   virtual void Disconnect() = 0;
+
+  // Why nothing is sent there: the process led when it was last asked, and it speaks less than this
+  // program needs (common/kv/store_protocol.h). Otherwise empty.
+  virtual std::string TooOld() { return {}; }
 };
 
 }  // namespace escapement::kv

@@ -82,10 +82,11 @@ class Connection final : public grpc::ServerGenericBidiReactor {
     bool finished_ ABSL_GUARDED_BY(mu_) = false;
   };
 
-  Connection(kv::KvStore& store, kv::StoreAdmin* admin, AdmittedCall call)
+  Connection(kv::KvStore& store, kv::StoreAdmin* admin, uint32_t protocol, AdmittedCall call)
       : call_(std::move(call)),
         store_(store),
         admin_(admin),
+        protocol_(protocol),
         outlet_(std::make_shared<Outlet>(this)) {
     StartRead(&read_);
   }
@@ -106,6 +107,7 @@ class Connection final : public grpc::ServerGenericBidiReactor {
   static constexpr size_t kNoBound = ~size_t{0} / 2;
 
   void Take(wire::StoreCall& call);
+  void AskClock(uint64_t id, kv::ClockCall call);
   void OpenWatch(uint64_t id, kv::WatchRequest request);
   void Refuse(uint64_t id);
 
@@ -121,7 +123,6 @@ class Connection final : public grpc::ServerGenericBidiReactor {
 
   static size_t BytesOf(const absl::StatusOr<kv::SessionInfo>&) { return 32; }
   static size_t BytesOf(const absl::StatusOr<kv::CommitResult>&) { return 32; }
-  static size_t BytesOf(const absl::StatusOr<kv::ClockState>&) { return 64; }
   static size_t BytesOf(const absl::StatusOr<v1::StoreStatus>&) { return 512; }
   static size_t BytesOf(const absl::StatusOr<v1::HandOverResponse>&) { return 32; }
   static size_t BytesOf(const absl::StatusOr<kv::GetResult>& result) {
@@ -140,6 +141,7 @@ class Connection final : public grpc::ServerGenericBidiReactor {
   const AdmittedCall call_;
   kv::KvStore& store_;
   kv::StoreAdmin* const admin_;  // may be null
+  const uint32_t protocol_;
   const std::shared_ptr<Outlet> outlet_;
   grpc::ByteBuffer read_;     // the read under way
   grpc::ByteBuffer written_;  // the write under way; the outlet's
@@ -177,7 +179,7 @@ void Connection::Take(wire::StoreCall& call) {
       watches_.erase(call.close_watch().watch_id());
       break;
     case wire::StoreCall::kClock:
-      store_.AskClock(kv::FromWire(*call.mutable_clock()), Answer<kv::ClockState>(id));
+      AskClock(id, kv::FromWire(*call.mutable_clock()));
       break;
     case wire::StoreCall::kStatus:
       if (admin_ == nullptr) return Refuse(id);
@@ -196,6 +198,16 @@ void Connection::Take(wire::StoreCall& call) {
 void Connection::Refuse(uint64_t id) {
   outlet_->Send(id, 64, kNoBound, [](wire::StoreAnswer* answer) {
     kv::ToWire(absl::InvalidArgumentError("a call this store does not know"), *answer);
+  });
+}
+
+void Connection::AskClock(uint64_t id, kv::ClockCall call) {
+  store_.AskClock(std::move(call), [outlet = outlet_, id, protocol = protocol_](
+                                       const absl::StatusOr<kv::ClockState>& state) {
+    outlet->Send(id, 64, kNoBound, [&](wire::StoreAnswer* answer) {
+      kv::ToWire(state, *answer);
+      if (state.ok()) answer->mutable_clock()->set_protocol(protocol);
+    });
   });
 }
 
@@ -224,10 +236,11 @@ void Connection::OpenWatch(uint64_t id, kv::WatchRequest request) {
 
 }  // namespace
 
-void AddStoreRpcs(kv::KvStore& store, RpcTable& table, kv::StoreAdmin* admin) {
-  table.AddStream(
-      "escapement.internal.v1.StoreService.Connect",
-      [&store, admin](AdmittedCall call) { return new Connection(store, admin, std::move(call)); });
+void AddStoreRpcs(kv::KvStore& store, RpcTable& table, kv::StoreAdmin* admin, uint32_t protocol) {
+  table.AddStream("escapement.internal.v1.StoreService.Connect",
+                  [&store, admin, protocol](AdmittedCall call) {
+                    return new Connection(store, admin, protocol, std::move(call));
+                  });
 }
 
 }  // namespace escapement::store

@@ -7,8 +7,10 @@
 #define SERVICES_STORE_SERVICE_STORE_GRPC_H_
 
 #include <cstddef>
+#include <cstdint>
 
 #include "common/kv/kv_store.h"
+#include "common/kv/store_protocol.h"
 #include "common/kv/wire/store_connection.h"
 
 namespace escapement {
@@ -20,8 +22,10 @@ namespace escapement::store {
 // If more bytes than this wait for the client of a watch, the watch is too slow and lags.
 inline constexpr size_t kWatchBacklogBytesMax = 64 << 20;
 
-// Adds the RPC to `table`. Without `admin` its calls are refused. Both outlive the server.
-void AddStoreRpcs(kv::KvStore& store, RpcTable& table, kv::StoreAdmin* admin = nullptr);
+// Adds the RPC to `table`. Without `admin` its calls are refused. Both outlive the server. Only
+// tests give another `protocol`: 0 is that of a store which does not know the number.
+void AddStoreRpcs(kv::KvStore& store, RpcTable& table, kv::StoreAdmin* admin = nullptr,
+                  uint32_t protocol = kv::kStoreProtocol);
 
 }  // namespace escapement::store
 

@@ -1,6 +1,7 @@
 #include "tests/conformance/rigs/led_store.h"
 
 #include <functional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,10 @@ class LedStore::Gate final : public KvStore {
   int arrived() const ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     return arrived_;
+  }
+  int calls() const ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    return calls_;
   }
 
   bool WaitForArrived(int count) const ABSL_LOCKS_EXCLUDED(mu_) {
@@ -86,6 +91,7 @@ class LedStore::Gate final : public KvStore {
     {
       absl::MutexLock lock(&mu_);
       ++arrived_;
+      ++calls_;
       watches_.push_back(gate);
       leader = leader_;
       if (mode_ == Mode::kFrozen) return std::make_unique<Handle>(gate, nullptr);
@@ -122,7 +128,10 @@ class LedStore::Gate final : public KvStore {
     std::string leader;
     {
       absl::MutexLock lock(&mu_);
-      if (!again) ++arrived_;
+      if (!again) {
+        ++arrived_;
+        if (!std::is_same_v<T, ClockState>) ++calls_;
+      }
       if (mode_ == Mode::kFrozen) {
         frozen_.push_back([this, done = std::move(done), send = std::move(send)]() mutable {
           Take<T>(std::move(done), std::move(send), /*again=*/true);
@@ -142,6 +151,7 @@ class LedStore::Gate final : public KvStore {
   std::string leader_ ABSL_GUARDED_BY(mu_);
   bool lose_commit_answers_ ABSL_GUARDED_BY(mu_) = false;
   int arrived_ ABSL_GUARDED_BY(mu_) = 0;
+  int calls_ ABSL_GUARDED_BY(mu_) = 0;  // those of arrived_ that do not ask for the clock
   std::vector<absl::AnyInvocable<void()>> frozen_ ABSL_GUARDED_BY(mu_);
   std::vector<std::shared_ptr<ObserverGate>> watches_ ABSL_GUARDED_BY(mu_);
 };
@@ -151,9 +161,9 @@ struct LedStore::Server {
   std::unique_ptr<GrpcServer> grpc;
 };
 
-LedStore::LedStore(KvStore& state, const std::string& listen)
+LedStore::LedStore(KvStore& state, const std::string& listen, uint32_t protocol)
     : gate_(std::make_unique<Gate>(state)), server_(std::make_unique<Server>()) {
-  store::AddStoreRpcs(*gate_, server_->rpcs);
+  store::AddStoreRpcs(*gate_, server_->rpcs, /*admin=*/nullptr, protocol);
   GrpcServer::Options options;
   options.listen = listen;
   options.receive_bytes_max = 64 << 20;
@@ -180,6 +190,7 @@ void LedStore::Kill() {
 }
 
 int LedStore::arrived() const { return gate_->arrived(); }
+int LedStore::calls() const { return gate_->calls(); }
 bool LedStore::WaitForArrived(int count) const { return gate_->WaitForArrived(count); }
 
 }  // namespace escapement::kv

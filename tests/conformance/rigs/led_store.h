@@ -6,18 +6,21 @@
 #ifndef TESTS_CONFORMANCE_RIGS_LED_STORE_H_
 #define TESTS_CONFORMANCE_RIGS_LED_STORE_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "common/kv/kv_store.h"
+#include "common/kv/store_protocol.h"
 
 namespace escapement::kv {
 
 class LedStore {
  public:
-  // `state` must outlive the store. `listen`: host:port; port 0 = any. It does not lead at first,
-  // and knows no leader.
-  explicit LedStore(KvStore& state, const std::string& listen = "127.0.0.1:0");
+  // `state` must outlive the store. `listen`: host:port; port 0 = any. `protocol`: what its program
+  // speaks; 0: it does not know the number. It does not lead at first, and knows no leader.
+  explicit LedStore(KvStore& state, const std::string& listen = "127.0.0.1:0",
+                    uint32_t protocol = kStoreProtocol);
   ~LedStore();
 
   const std::string& address() const;
@@ -36,6 +39,8 @@ class LedStore {
 
   // Calls that have arrived, including the client's probes and calls that were not answered.
   int arrived() const;
+  // Those of them that do not ask for the clock.
+  int calls() const;
   // Waits until so many calls have arrived. Returns false after half a minute.
   bool WaitForArrived(int count) const;
 
