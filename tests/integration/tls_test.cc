@@ -4,6 +4,7 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -63,6 +64,7 @@ class TlsTest : public ::testing::Test {
   struct Said {
     int exit_code = -1;
     std::string words;
+    std::string data = {};
   };
   Said Run(const std::string& program, std::vector<std::string> arguments) {
     const std::string log = absl::StrCat(folder_, "/words", ++runs_);
@@ -71,9 +73,21 @@ class TlsTest : public ::testing::Test {
                                       .environment = {"ESCAPEMENT_CONFIG_DIR=" + folder_},
                                       .log = log});
     EXPECT_TRUE(child.ok()) << child.status();
+    std::string data;
+    for (auto line = (*child)->AwaitLine("", absl::Seconds(30)); line.ok();
+         line = (*child)->AwaitLine("", absl::Seconds(30))) {
+      absl::StrAppend(&data, *line, "\n");
+    }
     const auto exit_code = (*child)->Wait(absl::Seconds(30));
     EXPECT_TRUE(exit_code.ok()) << exit_code.status();
-    return {.exit_code = exit_code.value_or(-1), .words = ReadFile(log)};
+    return {.exit_code = exit_code.value_or(-1), .words = ReadFile(log), .data = std::move(data)};
+  }
+  // `escctl doctor`, which reads the metrics of store and master by TLS.
+  Said RunDoctor() {
+    return Run("tools/escctl/escctl",
+               {"doctor", "--server", platform_->grpc_address("master"), "--tls-ca", ca_file_,
+                "--metrics-url", absl::StrCat("https://", platform_->http_address("store")),
+                "--metrics-url", absl::StrCat("https://", platform_->http_address("master"))});
   }
 
   const testing::TestCa ca_;
@@ -130,6 +144,8 @@ TEST_F(TlsTest, ExpiredFilesAreNotServedAndSeenInMetrics) {
                       HasSubstr("escapement_tls_certificate_expiry_seconds{file=\"" + ca_file_),
                       HasSubstr(refused + "0")));
   }
+  Said doctor = RunDoctor();
+  EXPECT_EQ(doctor.exit_code, 0) << doctor.data << doctor.words;
   testing::WriteIdentity(ca_.Issue(11, "DNS:localhost,IP:127.0.0.1", testing::kExpired), folder_,
                          "tls");
   for (const char* service : {"store", "master"}) {
@@ -137,6 +153,9 @@ TEST_F(TlsTest, ExpiredFilesAreNotServedAndSeenInMetrics) {
     EXPECT_TRUE(testing::AwaitSerial(PortOf(platform_->grpc_address(service)), client_, 10).ok());
     EXPECT_THAT(ReadFile(platform_->log(service)), HasSubstr("has expired at"));
   }
+  doctor = RunDoctor();
+  EXPECT_EQ(doctor.exit_code, 1) << doctor.words;
+  EXPECT_THAT(doctor.data, HasSubstr(service_.cert + " cannot be used as it is on disk"));
   Issue(12);
   for (const char* service : {"store", "master"}) {
     EXPECT_TRUE(Await([&] { return absl::StrContains(metrics(service), refused + "0"); }));

@@ -68,6 +68,9 @@ class Session {
   // does.
   void Authorize(grpc::ClientContext& context);
   OutputFormat format() const;
+  const std::string& server() const { return server_; }
+  // Without a CA: no TLS.
+  const PeerTls& tls() const { return tls_; }
 
   // Prints data on stdout.
   void Print(absl::string_view text) const;

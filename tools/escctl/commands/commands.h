@@ -21,6 +21,8 @@ void AddTargetCommands(CLI::App& app, Session& session);
 void AddStoreCommands(CLI::App& app, Session& session);
 // `escctl config`: the contexts of the user.
 void AddContextCommands(CLI::App& app, Session& session);
+// `escctl doctor`: what is wrong with an installation.
+void AddDoctorCommand(CLI::App& app, Session& session);
 // `escctl top`: a live view.
 void AddTopCommand(CLI::App& app, Session& session);
 

@@ -19,7 +19,6 @@ namespace {
 using Stub = v1::PolicyService::Stub;
 
 constexpr absl::Duration kPause = absl::Seconds(1);
-constexpr absl::Duration kFetchTimeout = absl::Seconds(3);
 constexpr int32_t kPoliciesMax = 100;  // each of them costs a call in every frame
 constexpr int32_t kHoldersMax = 1000;
 
@@ -46,7 +45,7 @@ class Top {
     if (!options_.metrics_urls.empty()) {
       MetricsReading now{absl::Now(), {}};
       for (const std::string& url : options_.metrics_urls) {
-        const auto text = HttpFetch(url, kFetchTimeout);
+        const auto text = HttpFetch(url, session_.tls(), kMetricsTimeout);
         if (!text.ok()) {
           if (absl::IsInvalidArgument(text.status())) {
             session_.FailUsage(absl::StrCat("--metrics-url: ", text.status().message()));

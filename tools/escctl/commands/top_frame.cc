@@ -9,27 +9,15 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "tools/escctl/base/output.h"
+#include "tools/escctl/doctor/metrics_text.h"
 
 namespace escapement::escctl {
 
 namespace {
 
 constexpr absl::string_view kBucket = "_bucket";
-
-// The value of the label `le`.
-std::optional<double> BoundOf(absl::string_view labels) {
-  const size_t begin = labels.find("le=\"");
-  if (begin == absl::string_view::npos) return std::nullopt;
-  labels.remove_prefix(begin + 4);
-  double bound;
-  const size_t end = labels.find('"');
-  if (end == absl::string_view::npos || !absl::SimpleAtod(labels.substr(0, end), &bound))
-    return std::nullopt;
-  return bound;
-}
 
 double CountUpTo(const std::map<double, double>& buckets, double bound) {
   const auto found = buckets.find(bound);
@@ -45,25 +33,17 @@ std::optional<double> Find(const std::map<std::string, double, std::less<>>& val
 }  // namespace
 
 void MetricSamples::Add(absl::string_view text) {
-  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-    if (line.empty() || line.front() == '#') continue;
-    const size_t name_end = line.find_first_of("{ ");
-    if (name_end == absl::string_view::npos) continue;
-    absl::string_view name = line.substr(0, name_end);
-    const size_t labels_end = line[name_end] == '{' ? line.rfind('}') : name_end;
-    if (labels_end == absl::string_view::npos) continue;
-    const std::vector<absl::string_view> values =
-        absl::StrSplit(line.substr(labels_end + 1), ' ', absl::SkipEmpty());
-    double value;
-    if (values.empty() || !absl::SimpleAtod(values[0], &value)) continue;
+  for (const MetricSample& sample : ReadMetrics(text)) {
+    absl::string_view name = sample.name;
     if (absl::ConsumeSuffix(&name, kBucket)) {
-      const auto bound = BoundOf(line.substr(name_end, labels_end - name_end));
-      if (bound.has_value()) buckets_[std::string(name)][*bound] += value;
+      double bound;
+      if (absl::SimpleAtod(sample.Label("le"), &bound))
+        buckets_[std::string(name)][bound] += sample.value;
       continue;
     }
-    sums_[std::string(name)] += value;
-    const auto [maximum, added] = maxima_.emplace(name, value);
-    if (!added) maximum->second = std::max(maximum->second, value);
+    sums_[sample.name] += sample.value;
+    const auto [maximum, added] = maxima_.emplace(sample.name, sample.value);
+    if (!added) maximum->second = std::max(maximum->second, sample.value);
   }
 }
 

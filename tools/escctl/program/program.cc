@@ -107,6 +107,7 @@ void AddAllCommands(CLI::App& app, Session& session) {
   AddAuditCommands(app, session);
   AddStoreCommands(app, session);
   AddAdminCommands(app, session);
+  AddDoctorCommand(app, session);
   AddTopCommand(app, session);
   AddContextCommands(app, session);
   AddTreeCommands(app, session);

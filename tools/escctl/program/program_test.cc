@@ -2,6 +2,7 @@
 
 #include "tools/escctl/program/program.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
+#include "tools/escctl/doctor/testing/wrong_facts.h"
 
 namespace escapement::escctl {
 namespace program_test {
@@ -75,6 +77,56 @@ TEST_F(ProgramTest, EveryCommandAndFlagIsDescribed) {
     for (const ArgumentNode& argument : command.arguments)
       EXPECT_NE(argument.description, "") << command.path << " " << argument.name;
   });
+}
+
+// "" if the words after `escctl` are a command with flags that exist, otherwise the wrong word.
+std::string WrongWordOf(const CommandNode& program, const std::vector<std::string>& words) {
+  const CommandNode* node = &program;
+  std::vector<FlagNode> flags = program.flags;
+  size_t arguments = 0;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i][0] == '-') {
+      const auto flag = std::find_if(flags.begin(), flags.end(), [&](const FlagNode& known) {
+        return std::find(known.names.begin(), known.names.end(), words[i]) != known.names.end();
+      });
+      if (flag == flags.end()) return words[i];
+      if (flag->takes_value) ++i;
+      continue;
+    }
+    const auto command = std::find_if(node->commands.begin(), node->commands.end(),
+                                      [&](const auto& known) { return known.name == words[i]; });
+    if (command != node->commands.end()) {
+      node = &*command;
+      flags.insert(flags.end(), node->flags.begin(), node->flags.end());
+    } else if (++arguments > node->arguments.size()) {
+      return words[i];
+    }
+  }
+  return node->commands.empty() ? "" : node->path;
+}
+
+TEST_F(ProgramTest, CommandsThatTheDoctorNamesExist) {
+  // Where the command ends and other words begin.
+  const std::set<std::string> ends = {"shows", "names", "says", "does"};
+  std::set<std::string> commands;
+  for (const Facts& facts : testing::WrongFacts()) {
+    for (const Finding& finding : Diagnose(facts)) {
+      const size_t begin = finding.action.find("escctl ");
+      if (begin == std::string::npos) continue;
+      std::string command = finding.action.substr(begin + 7);
+      command = command.substr(0, command.find_first_of(";,"));
+      std::vector<std::string> words = absl::StrSplit(command, ' ', absl::SkipEmpty());
+      words.erase(std::find_if(words.begin(), words.end(),
+                               [&](const std::string& word) { return ends.contains(word); }),
+                  words.end());
+      EXPECT_EQ(WrongWordOf(tree_, words), "") << finding.action;
+      commands.insert(command);
+    }
+  }
+  EXPECT_GE(commands.size(), 10u);
+  EXPECT_EQ(WrongWordOf(tree_, {"store", "stats"}), "stats");
+  EXPECT_EQ(WrongWordOf(tree_, {"store", "status", "--all"}), "--all");
+  EXPECT_EQ(WrongWordOf(tree_, {"store"}), "store");
 }
 
 }  // namespace program_test

@@ -1,0 +1,101 @@
+// The facts that `escctl doctor` has seen of an installation, and the findings made of them. Pure.
+//
+// A finding stands for what an alert says (deploy/prometheus/alerts.yaml), by the same thresholds,
+// as far as one look can show it. An alert waits until its condition has held for some time; a
+// finding does not. Rates and trends, such as burn rates or lost leases, need two looks: they are
+// left to Prometheus. Metrics only add to what the public API has told.
+
+#ifndef TOOLS_ESCCTL_DOCTOR_DIAGNOSIS_H_
+#define TOOLS_ESCCTL_DOCTOR_DIAGNOSIS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "escapement/v1/dead_letter_service.pb.h"
+#include "escapement/v1/store_service.pb.h"
+#include "escapement/v1/target_service.pb.h"
+#include "escapement/v1/tenant_service.pb.h"
+#include "tools/escctl/doctor/metrics_text.h"
+
+namespace escapement::escctl {
+
+// The thresholds of the alerts, by their names there. A test compares the two.
+inline constexpr double kOverdueSeconds = 300;
+inline constexpr double kBehindSeconds = 60;
+inline constexpr double kPolicyStuckSeconds = 900;
+inline constexpr double kHoldersOverdue = 0;
+inline constexpr double kDiskFreeShare = 0.1;
+inline constexpr double kFollowerLagSeconds = 30;
+inline constexpr double kSnapshotSeconds = 172800;
+inline constexpr double kCertificateSeconds = 1209600;
+inline constexpr double kClockSeconds = 1;
+// The part of a quota from which on it is near.
+inline constexpr double kQuotaShare = 0.9;
+// A replica of the store reports itself every second.
+inline constexpr absl::Duration kSilentReplica = absl::Seconds(15);
+// Younger dead letters are a warning, older ones a note.
+inline constexpr absl::Duration kRecentDeadLetter = absl::Hours(24);
+// At most this many targets of a tenant are named.
+inline constexpr int kTargetsNamedMax = 10;
+
+// The answer of one process to GET /metrics.
+struct ProcessFacts {
+  std::string url;           // as given to --metrics-url
+  std::string problem = {};  // empty: it has answered
+  std::vector<MetricSample> samples = {};
+};
+
+struct TenantFacts {
+  std::string id;
+  std::optional<v1::TenantUsage> usage = {};
+  std::vector<v1::TargetStatus> targets = {};
+  std::vector<v1::DeadLetter> dead_letters = {};  // the newest first
+  bool more_dead_letters = false;
+};
+
+// A question that got no answer, and what to do about it.
+struct Unseen {
+  std::string what;
+  std::string action;
+  bool failed = false;  // the platform could not answer; otherwise nobody asked, or it refused
+};
+
+struct Facts {
+  absl::Time now;
+  std::string version = {};         // escctl's, as "1.2.3 (commit abc)"
+  std::string server = {};          // host:port of the master
+  std::string server_problem = {};  // why the master cannot be reached, or ""
+  std::string server_advice = {};   // the action for the user
+  std::string store_problem = {};   // why the master has no answer of the store, or ""
+  std::optional<v1::StoreStatus> store = {};
+  std::optional<v1::StoreClock> clock = {};
+  std::vector<TenantFacts> tenants = {};
+  bool all_tenants = false;  // `tenants` has all, with their targets
+  std::vector<ProcessFacts> processes = {};
+  std::vector<Unseen> unseen = {};
+};
+
+// As in the alerts. A note is worth knowing, and nothing is wrong.
+enum class Severity { kCritical, kWarning, kNote };
+
+struct Finding {
+  Severity severity;
+  std::string place;    // the process, tenant or part of the platform
+  std::string problem;  // a sentence without its full stop, on one line
+  std::string action;   // a command or words
+  std::string page;     // where to read on: a file below docs/, or ""
+};
+
+// The worst first.
+std::vector<Finding> Diagnose(const Facts& facts);
+
+std::string SeverityText(Severity severity);
+
+// The findings as an array of JSON.
+std::string FindingsJson(const std::vector<Finding>& findings);
+
+}  // namespace escapement::escctl
+
+#endif  // TOOLS_ESCCTL_DOCTOR_DIAGNOSIS_H_
