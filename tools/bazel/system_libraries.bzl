@@ -6,7 +6,7 @@ builds the libraries from source can take their place without a change to our BU
 
 def _all_of(ctx, pattern):
     """Linker flags for every shared library that matches a shell pattern."""
-    result = ctx.execute(["sh", "-c", "cd /usr/lib/x86_64-linux-gnu 2>/dev/null && ls " + pattern])
+    result = ctx.execute(["sh", "-c", "cd /usr/lib/$(gcc -print-multiarch) 2>/dev/null && ls " + pattern])
     if result.return_code != 0:
         fail("no %s under the system's library folder: run tools/setup" % pattern)
     return ["-l" + name[len("lib"):-len(".so")] for name in result.stdout.split("\n") if name]
