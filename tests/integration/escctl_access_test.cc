@@ -271,6 +271,24 @@ TEST_F(EscctlAccessTest, FlagThenEnvironmentThenContextGiveTheKey) {
   EXPECT_EQ(As(none, {"schedule", "list"}).exit_code, 4);
 }
 
+TEST_F(EscctlAccessTest, DoctorSaysWhatAKeyCannotSee) {
+  EXPECT_EQ(As(admin_, {"tenant", "create", "team-a", "--max-schedules", "1"}).exit_code, 0);
+  const std::string editor = NewKey("team-a", "EDITOR");
+  EXPECT_EQ(As(editor, {"schedule", "create", "s", "--every", "1h", "--http", "http://127.0.0.1:1/",
+                        "--tenant", "team-a"})
+                .exit_code,
+            0);
+  const std::string full = "it has 1 of at most 1 schedules";
+  const Said all = As(admin_, {"doctor"});
+  EXPECT_EQ(all.exit_code, 1);
+  EXPECT_THAT(all.data, AllOf(HasSubstr(full), Not(HasSubstr("the store:"))));
+  const Said one = As(editor, {"--tenant", "team-a", "doctor"});
+  EXPECT_EQ(one.exit_code, 1);
+  EXPECT_THAT(one.data, AllOf(HasSubstr(full), HasSubstr("not checked"), HasSubstr("the store: "),
+                              HasSubstr("chooses a key")));
+  ExpectOneLine(Run({"doctor"}), 4, "UNAUTHENTICATED");
+}
+
 TEST_F(EscctlAccessTest, NoOutputHasASecret) {
   const std::string editor = NewKey("default", "EDITOR");
   environment_.push_back("ESCAPEMENT_KEY=" + ContentOf(editor));

@@ -87,7 +87,8 @@ class Examination {
         [](v1::ListTenantsResponse& page) { return page.mutable_tenants(); }, tenants);
     std::vector<std::string> names;
     for (const v1::Tenant& tenant : tenants) names.push_back(tenant.name());
-    facts_.all_tenants = read.status.ok() && !read.more;
+    // A key of one tenant may list that tenant. One that may see the store sees all tenants.
+    facts_.all_tenants = read.status.ok() && !read.more && facts_.store.has_value();
     if (read.more) {
       facts_.unseen.push_back({.what = absl::StrCat("tenants after the first ", kTenantsMax),
                                .action = "escctl --tenant TENANT target list, deadletter list"});

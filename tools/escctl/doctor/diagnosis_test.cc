@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -201,6 +202,31 @@ TEST(DiagnosisTest, ThresholdsAreThoseOfTheAlerts) {
       {"clockSeconds", kClockSeconds}};
   for (const auto& [name, number] : ours)
     EXPECT_TRUE(alerts.contains({name, number})) << name << " " << number;
+}
+
+// An alert that is new belongs to one of the two.
+TEST(DiagnosisTest, EachAlertHasAFindingOrNeedsTime) {
+  const std::set<std::string> need_time = {"EscapementLatenessBurns", "EscapementDeliveryBurns",
+                                           "EscapementHeartbeatMissing", "EscapementLeasesFlap"};
+  std::set<std::string> found = need_time;
+  for (const Facts& facts : WrongFacts()) {
+    for (const Finding& finding : Diagnose(facts)) {
+      absl::string_view page = finding.page;
+      if (absl::ConsumePrefix(&page, "docs/runbooks/") && absl::ConsumeSuffix(&page, ".md")) {
+        EXPECT_FALSE(need_time.contains(std::string(page))) << page;
+      }
+      found.insert(std::string(page));
+    }
+  }
+  const std::string guide = FileText("docs/operations/troubleshooting.md");
+  for (const std::string& alert : need_time) EXPECT_TRUE(absl::StrContains(guide, alert)) << alert;
+  size_t alerts = 0;
+  for (absl::string_view line : absl::StrSplit(FileText("deploy/prometheus/alerts.yaml"), '\n')) {
+    if (!absl::ConsumePrefix(&line, "      - alert: ")) continue;
+    ++alerts;
+    EXPECT_TRUE(found.contains(std::string(line))) << line;
+  }
+  EXPECT_GE(alerts, 18u);
 }
 
 TEST(DiagnosisTest, EachFindingSaysWhatToDoAndWhereToRead) {
