@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,8 @@
 
 namespace escapement::integration {
 namespace store_move_test {
+
+namespace fs = std::filesystem;
 
 class StoreMoveTest : public EscctlTest {
  protected:
@@ -85,6 +88,40 @@ TEST_F(StoreMoveTest, ABackupIsRestored) {
   ASSERT_TRUE(platform_->AwaitReady("standalone").ok());
   EXPECT_TRUE(Has(server, "kept"));
   EXPECT_FALSE(Has(server, "later"));
+
+  // A folder keeps the newest ones of its own names, and no drafts.
+  const fs::path backups = folder_ + "/backups";
+  const fs::path older = backups / "escapement-20200101T000000Z.snapshot";
+  const fs::path draft = older.string() + ".part";
+  const fs::path foreign = backups / "escapement-20200101.snapshot";
+  fs::create_directory(backups);
+  for (const fs::path& path : {older, draft, foreign}) std::ofstream(path) << "old";
+  const std::vector<std::string> keep = {"--server", server,  "store", "snapshot",
+                                         "export",   backups, "--keep"};
+  const auto keeping = [&keep](const std::string& count) {
+    auto words = keep;
+    words.push_back(count);
+    return Run(words);
+  };
+  const Said first = keeping("2");
+  ASSERT_EQ(first.exit_code, 0) << first.words;
+  EXPECT_TRUE(fs::exists(older));
+  EXPECT_TRUE(fs::exists(foreign));
+  EXPECT_FALSE(fs::exists(draft));
+  EXPECT_EQ(std::distance(fs::directory_iterator(backups), fs::directory_iterator()), 3);
+  ASSERT_TRUE(
+      Run({"store", "snapshot", "import", backups, "--data-dir", folder_ + "/newest"}).exit_code ==
+      0)
+      << "the newest one is imported";
+  // An export that fails deletes nothing.
+  const Said failed =
+      Run({"--server", "127.0.0.1:1", "store", "snapshot", "export", backups, "--keep", "1"});
+  EXPECT_NE(failed.exit_code, 0);
+  EXPECT_TRUE(fs::exists(older));
+  EXPECT_EQ(keeping("0").exit_code, 2);
+  EXPECT_EQ(Run({"--server", server, "store", "snapshot", "export", folder_ + "/x", "--keep", "1"})
+                .exit_code,
+            1);
 
   // A damaged file makes no store.
   std::fstream damage(file, std::ios::in | std::ios::out | std::ios::binary);

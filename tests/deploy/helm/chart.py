@@ -3,6 +3,7 @@ import functools
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -58,6 +59,7 @@ ON = {
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "extra"}, "data": {"text": "{{ literally }}"}},
         "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ include \"escapement.fullname\" . }}-more\ndata: {text: more}\n"],
     "test": {"pod": {"annotations": {"m": "o"}}},
+    "backup": {"schedule": "17 3 * * *", "persistence": {"storageClass": "slow"}, "pod": {"annotations": {"p": "q"}}, "serviceAccount": {"create": True}},
     "networkPolicy": {
         "clientsFrom": [{"podSelector": {}}], "metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
         "extraEgress": [{"ports": [{"port": 9092}]}]},
@@ -204,10 +206,23 @@ def find(objects, kind, name):
     return found[0] if found else None
 
 
+def restore_spec(volume, full="escapement"):
+    """The spec of the pod by which docs/operations/backup.md restores from this volume, or from no volume (""), for a release whose
+    names begin with `full`."""
+    text = (ROOT / "docs/operations/backup.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    for found in re.findall(r"--overrides='\n(.*?)'", text, re.DOTALL):
+        spec = json.loads(re.sub(r'"(data-)?escapement-(\w)', lambda match: f'"{match[1] or ""}{full}-{match[2]}', found))["spec"]
+        if [each["name"] for each in spec["volumes"]] == ["data", *filter(None, [volume])]:
+            return spec
+    raise AssertionError(f"docs/operations/backup.md has no pod that restores from {volume}")
+
+
 def pods_of(objects):
     """(name, template or pod) of all that runs."""
     for each in objects:
         if each["kind"] in ("Deployment", "StatefulSet"):
             yield each["metadata"]["name"], each["spec"]["template"]
+        elif each["kind"] == "CronJob":
+            yield each["metadata"]["name"], each["spec"]["jobTemplate"]["spec"]["template"]
         elif each["kind"] == "Pod":
             yield each["metadata"]["name"], each

@@ -1,6 +1,5 @@
 """The commands and the objects of docs/operations/kubernetes.md, the commands of the chart's page, and what
 docs/operations/backup.md says of the chart."""
-import json
 import pathlib
 import re
 import shlex
@@ -12,6 +11,7 @@ import chart
 from strict_test import errors_of, folder
 
 TEXT = (chart.ROOT / "docs/operations/kubernetes.md").read_text(encoding="utf-8")
+BACKUP = (chart.ROOT / "docs/operations/backup.md").read_text(encoding="utf-8")
 MONITORING = (chart.ROOT / "docs/operations/monitoring.md").read_text(encoding="utf-8")
 
 
@@ -133,20 +133,26 @@ class DocsTest(unittest.TestCase):
 
 class BackupTest(unittest.TestCase):
     def test_the_restore_writes_where_the_store_reads(self):
-        text = (chart.ROOT / "docs/operations/backup.md").read_text(encoding="utf-8")
-        words = shlex.split(next(block for block in blocks("sh", text) if "--overrides" in block))
-        spec = json.loads(next(word for word in words if word.startswith("--overrides=")).partition("=")[2])["spec"]
+        for volume in ("", "backups"):
+            with self.subTest(volume):
+                self.check_restore(chart.restore_spec(volume), volume)
+
+    def check_restore(self, spec, volume):
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "restore"}, "spec": spec}
         self.assertEqual(errors_of([pod]), [])
-        objects = chart.render({"insecure": True}, release="escapement")
+        objects = chart.render(chart.merged({"insecure": True}, yaml.safe_load(next(blocks("yaml", BACKUP)))), release="escapement")
         stateful = chart.find(objects, "StatefulSet", "-standalone")
-        self.assertIn(f"statefulset/{stateful['metadata']['name']}", words)
+        for each in (stateful, chart.find(objects, "CronJob", "")):
+            self.assertIn(f"{each['kind'].lower()}/{each['metadata']['name']}", BACKUP)
         served = stateful["spec"]["template"]["spec"]
         claim = stateful["spec"]["volumeClaimTemplates"][0]["metadata"]["name"]
-        self.assertEqual(spec["volumes"], [{"name": "data", "persistentVolumeClaim": {
-            "claimName": f"{claim}-{stateful['metadata']['name']}-0"}}])
-        mounts = spec["containers"][0]["volumeMounts"]
-        self.assertEqual(mounts, [mount for mount in served["containers"][0]["volumeMounts"] if mount["name"] == claim])
+        backup = dict(chart.pods_of(objects))["escapement-backup"]["spec"]
+        self.assertEqual(spec["volumes"], [
+            {"name": "data", "persistentVolumeClaim": {"claimName": f"{claim}-{stateful['metadata']['name']}-0"}},
+            *[each for each in backup["volumes"] if each["name"] == volume]])
+        self.assertEqual(spec["containers"][0]["volumeMounts"], [
+            mount for mount in served["containers"][0]["volumeMounts"] + backup["containers"][0]["volumeMounts"]
+            if mount["name"] in (claim, volume)])
         arguments = spec["containers"][0]["args"]
         folder = arguments[arguments.index("--data-dir") + 1]
         self.assertIn(f"--data_dir={folder}", served["containers"][0]["args"])

@@ -52,19 +52,24 @@ class Pod:
         self.address = cluster.address_of(name)
         self.uid = str(uuid.uuid4())
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-", dir=cluster.folder))
-        self.claims = claims
+        # Volume → the claim that holds it.
+        self.claims = {claim: f"{claim}-{name}" for claim in claims} | {
+            volume["name"]: volume["persistentVolumeClaim"]["claimName"] for volume in self.spec.get("volumes", [])
+            if "persistentVolumeClaim" in volume}
         self.process = None
         self.leaving = False
         for volume in self.spec.get("volumes", []):
             self._fill(volume)
-        for claim in claims:
+        for claim in self.claims:
             self.path_of(claim).mkdir(parents=True, exist_ok=True)
 
     def path_of(self, volume):
         """A claim outlives the pod."""
-        return self.cluster.folder / "claims" / f"{volume}-{self.name}" if volume in self.claims else self.folder / volume
+        return self.cluster.folder / "claims" / self.claims[volume] if volume in self.claims else self.folder / volume
 
     def _fill(self, volume):
+        if volume["name"] in self.claims:
+            return
         there = self.path_of(volume["name"])
         there.mkdir()
         if "configMap" in volume:
@@ -253,7 +258,15 @@ class Cluster:
     def run_test(self):
         """What `helm test` does: runs the test's pod. Returns the output of each container by its name."""
         template = next(each for each in self.objects if each["metadata"].get("annotations", {}).get("helm.sh/hook") == "test")
-        pod = Pod(self, template["metadata"]["name"], template, [], template)
+        return self.run_to_end(Pod(self, template["metadata"]["name"], template, [], template))
+
+    def backup_pod(self):
+        """The pod that the CronJob makes at its time."""
+        job = next(each for each in self.objects if each["kind"] == "CronJob")
+        return Pod(self, job["metadata"]["name"], job["spec"]["jobTemplate"]["spec"]["template"], [], job)
+
+    def run_to_end(self, pod):
+        """Runs each container of a pod. Returns its output by its name."""
         outputs = {}
         for container in pod.containers():
             done = pod.run(container)

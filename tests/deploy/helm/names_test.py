@@ -124,7 +124,7 @@ class NamesTest(unittest.TestCase):
                 list(chart.yaml.load_all(chart.template(values, knows).stdout, Strict))
 
     def test_keys_of_the_chart_are_refused(self):
-        for where in ("commonLabels", "pod.labels", "service.labels", "standalone.pod.labels", "handler.pod.labels", "test.pod.labels"):
+        for where in ("commonLabels", "pod.labels", "service.labels", "standalone.pod.labels", "handler.pod.labels", "backup.pod.labels", "test.pod.labels"):
             for key in OURS:
                 self.assert_refused(where, {key: "x"}, f"{where} must not have {key}")
         for where in ("pod.annotations", "store.pod.annotations", "test.pod.annotations"):

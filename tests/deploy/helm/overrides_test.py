@@ -42,6 +42,10 @@ def rendered(values, knows=()):
     return objects, dict(pods_of(objects))
 
 
+def chart_settings(kind):
+    return yaml.safe_load((chart.CHART / "values.schema.json").read_text(encoding="utf-8"))["definitions"][kind]["properties"]
+
+
 class SettingsTest(unittest.TestCase):
     def test_each_setting_of_pods_reaches_the_pods_that_it_names(self):
         schema = yaml.safe_load((chart.CHART / "values.schema.json").read_text(encoding="utf-8"))["definitions"]
@@ -69,6 +73,31 @@ class SettingsTest(unittest.TestCase):
             self.assertEqual(find(objects, "ServiceAccount", name)["metadata"]["annotations"], {"role": "x"})
             _, pods = rendered(merged(values, {key: {"serviceAccount": {"name": "given"}}}))
             self.assertEqual([pod for pod in pods if pods[pod]["spec"]["serviceAccountName"] == "given"], [name])
+
+    def test_backups_have_settings_an_account_and_a_claim_of_their_own(self):
+        backup = {"schedule": "@daily", "keep": 3, "deadlineSeconds": 60, "serviceAccount": {"create": True, "annotations": {"role": "x"}}}
+        for mode in BOTH.values():
+            objects, pods = rendered(merged(mode, {"backup": backup}))
+            self.assertEqual(errors_of(objects), [])
+            job = find(objects, "CronJob", "-backup")["spec"]
+            self.assertEqual((job["schedule"], job["timeZone"], job["concurrencyPolicy"]), ("@daily", "Etc/UTC", "Forbid"))
+            self.assertEqual(job["jobTemplate"]["spec"]["activeDeadlineSeconds"], 60)
+            pod = pods["it-escapement-backup"]
+            self.assertIn("--keep=3", program(pod)["args"])
+            self.assertEqual(pod["spec"]["serviceAccountName"], "it-escapement-backup")
+            self.assertEqual(find(objects, "ServiceAccount", "-backup")["metadata"]["annotations"], {"role": "x"})
+            claim = find(objects, "PersistentVolumeClaim", "-backup")
+            self.assertEqual(claim["metadata"]["annotations"], {"helm.sh/resource-policy": "keep"})
+            volume = pod["spec"]["volumes"][0]
+            self.assertEqual(volume, {"name": "backups", "persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}})
+            objects, pods = rendered(merged(mode, {"backup": backup}, {"backup": {"persistence": {"existingClaim": "old"}}}))
+            self.assertIsNone(find(objects, "PersistentVolumeClaim", ""))
+            self.assertEqual(pods["it-escapement-backup"]["spec"]["volumes"][0]["persistentVolumeClaim"], {"claimName": "old"})
+            for name, (value, has) in SETTINGS.items():
+                if name in chart_settings("testPod"):
+                    _, pods = rendered(merged(mode, {"backup": backup}, {"backup": {"pod": {name: value}}}))
+                    self.assertTrue(has(pods["it-escapement-backup"]), name)
+            self.assertNotIn("it-escapement-backup", rendered(mode)[1])
 
     def test_own_settings_are_merged_over_those_of_all_pods(self):
         handler = find(case("replicated everything on"), "Deployment", "-handler")["spec"]["template"]
@@ -177,7 +206,7 @@ TYPOS = {
     "pod.tolerations": [{"keys": "a"}], "pod.extraVolumes": [{"name": "a"}], "pod.extraVolumeMounts": [{"name": "a"}],
     "pod.extraEnvFrom": [{"secret": "a"}], "handler.pod.nodeSelectors": {}, "handler.serviceAccount.annotation": {},
     "handler.autoscaling.behavior.down": {}, "handler.autoscaling.metric": [], "service.spec.loadBalancerSourceRange": [],
-    "service.spec.ports": [], "store.persistence.existingClaim": "a", "test.pod.sidecars": [], "grpcRoute.hosts": [], "global.imageRegistry": 1,
+    "service.spec.ports": [], "store.persistence.existingClaim": "a", "test.pod.sidecars": [], "backup.pod.sidecars": [], "backup.retention": 1, "backup.persistence.sizes": "1Gi", "grpcRoute.hosts": [], "global.imageRegistry": 1,
     "metrics.serviceMonitor.relabelings": [{"source": "a"}], "extraObjects": [{}], "extraObject": [], "merge.Deployment/handler": {},
 }
 WRONG = {

@@ -195,7 +195,8 @@ class ModesTest(unittest.TestCase):
         self.assertEqual(mounts, {
             "it-escapement-store": tls | {"database"}, "it-escapement-master": tls | {"first-key", "secret-keys"},
             "it-escapement-emitter": tls, "it-escapement-handler": tls | {"secret-keys"},
-            "it-escapement-token-manager": tls, "it-escapement-test": {"it-escapement-tls", "first-key"}})
+            "it-escapement-token-manager": tls, "it-escapement-test": {"it-escapement-tls", "first-key"},
+            "it-escapement-backup": {"it-escapement-tls", "first-key"}})
 
     def test_the_certificate_has_the_names_that_are_called(self):
         names = set(find(case("replicated everything on"), "Certificate", "")["spec"]["dnsNames"])
@@ -291,6 +292,23 @@ class ModesTest(unittest.TestCase):
         peers = next(rule["from"] for rule in ingress if "from" in rule)
         self.assertEqual(peers[0]["podSelector"]["matchLabels"]["app.kubernetes.io/instance"], "it")
 
+    def test_network_policies_let_escctl_reach_what_it_calls(self):
+        for name, called in (("standalone everything on", ("standalone",)), ("replicated everything on", ("master", "store"))):
+            objects = case(name)
+            labels = {pod_name: pod["metadata"]["labels"] for pod_name, pod in pods_of(objects)}
+
+            def lets(rules, side, pod, labels=labels):
+                return any({"port": "grpc"} in rule["ports"] and any(
+                    peer["podSelector"].get("matchLabels", {"none": ""}).items() <= labels[f"it-escapement-{pod}"].items()
+                    for peer in rule.get(side, [])) for rule in rules)
+
+            for pod in ("backup", "test"):
+                own = find(objects, "NetworkPolicy", f"-{pod}")["spec"]
+                for server in called:
+                    self.assertTrue(lets(own["egress"], "to", server), (name, pod, server))
+                    theirs = find(objects, "NetworkPolicy", f"-{server}")["spec"]["ingress"]
+                    self.assertTrue(lets(theirs, "from", pod), (name, pod, server))
+
 
 WRONG = {
     "a mode that does not exist": ({"mode": "cluster"}, ["mode", "'standalone', 'replicated'"]),
@@ -312,6 +330,9 @@ WRONG = {
         {"insecure": True, "auth": {"bootstrapKey": {"existingSecret": "x"}}}, ["auth.bootstrapKey.existingSecret counts only"]),
     "more pods at least than at most": (
         {"insecure": True, "handler": {"autoscaling": {"minReplicas": 9}}}, ["handler.autoscaling", "minReplicas (9)"]),
+    "backups without a credential": (
+        {"insecure": True, "auth": {"requireCredentials": True}, "backup": {"schedule": "@daily"}}, ["backup.schedule", "credential"]),
+    "a schedule with four fields": ({"insecure": True, "backup": {"schedule": "17 3 * *"}}, ["backup/schedule"]),
     "an ingress without hosts": ({"insecure": True, "ingress": {"enabled": True}}, ["ingress.hosts"]),
     "a route without gateways": ({"insecure": True, "httpRoute": {"enabled": True}}, ["httpRoute.parentRefs"]),
 }

@@ -19,7 +19,7 @@ import time
 
 import chart
 from chart import CERTIFICATES, REPLICATED, SECURE, merged
-from kubelet import DEADLINE, PROGRAMS, Cluster
+from kubelet import DEADLINE, PROGRAMS, Cluster, Pod
 from processes import Child, await_true  # kubelet names its folder
 
 KEYS = {"secretKeys": {"existingSecret": "secret-keys"}}
@@ -207,11 +207,43 @@ def check_restart(cluster):
     escctl(cluster, "schedule", "get", "kept")
 
 
+def check_backup(cluster):
+    """The CronJob's pod writes a whole backup, and keeps as many as it should."""
+    pod = cluster.backup_pod()
+    folder = pod.path_of("backups")
+    older, foreign = folder / "escapement-20200101T000000Z.snapshot", folder / "notes"
+    older.touch()
+    foreign.touch()
+    cluster.run_to_end(pod)
+    assert foreign.exists() and not older.exists(), list(folder.iterdir())
+    backups = [each for each in folder.iterdir() if each != foreign]
+    assert len(backups) == 1, backups
+    done = subprocess.run([PROGRAMS["/usr/bin/escctl"], "store", "snapshot", "import", folder, "--data-dir", cluster.folder / "imported"],
+                          env={}, capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert done.returncode == 0 and str(backups[0]) in done.stderr, done.stderr
+
+
+def check_restore(cluster):
+    """The pod of docs/operations/backup.md makes the platform what it was at the backup."""
+    escctl(cluster, "schedule", "create", "saved", "--every=1h", "--http=http://127.0.0.1:1/")
+    cluster.run_to_end(cluster.backup_pod())
+    escctl(cluster, "schedule", "delete", "saved")
+    served = cluster.pods.pop()
+    assert served.stop() == 0, served.log()
+    spec = chart.restore_spec("backups", "it-escapement")
+    cluster.run_to_end(Pod(cluster, "restore", {"metadata": {}, "spec": spec}, [], None))
+    new = cluster.make(served.owner, 0)
+    new.start()
+    for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
+        new.await_probe(kind)
+    escctl(cluster, "schedule", "get", "saved")
+
+
 def main(mode):
     folder = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
     running = [receiver := Receiver()]
     try:
-        values = merged({"test": {"target": f"{receiver.url}/helm-test"}}, VALUES[mode], SHORT)
+        values = merged({"test": {"target": f"{receiver.url}/helm-test"}}, {"backup": {"schedule": "@daily", "keep": 1}}, VALUES[mode], SHORT)
         objects = chart.render(values)
         known = own_secrets(folder)
         if "replicated" in mode:
@@ -234,6 +266,9 @@ def main(mode):
             check_upgrade(cluster, receiver)
         if mode == "standalone":
             check_restart(cluster)
+            check_restore(cluster)
+        else:
+            check_backup(cluster)
         # A service that drains needs its store, to give its leases back.
         for pod in sorted(cluster.pods, key=lambda pod: pod.owner["kind"] == "StatefulSet"):
             assert pod.stop() == 0, pod.log()

@@ -100,6 +100,11 @@ std::shared_ptr<grpc::Channel> Session::channel() {
   return channel_;
 }
 
+void Session::CallServer(const std::string& server) {
+  server_ = server;
+  channel_ = nullptr;
+}
+
 std::string Session::contexts_path() {
   return ContextsPath([](const char* name) -> std::optional<std::string> {
     const char* value = std::getenv(name);

@@ -45,6 +45,9 @@ class Session {
   // Throws CLI::ValidationError, which `main` catches, if the context cannot be found, the files of
   // the key or of TLS cannot be used, or the key would leave this machine without TLS.
   std::shared_ptr<grpc::Channel> channel();
+  // From now on calls go to this server, with the same key and TLS.
+  void CallServer(const std::string& server);
+  const std::string& server() const { return server_; }
   // The file with the contexts.
   static std::string contexts_path();
 

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -10,10 +11,16 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/kv/layout.h"
 #include "common/kv/snapshot_file/snapshot_file.h"
+#include "common/kv/wire/leader_search.h"
 #include "common/rpc/status_conversion.h"
 #include "escapement/v1/store_service.grpc.pb.h"
 #include "tools/escctl/commands/commands.h"
@@ -25,6 +32,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kReadBytes = 1 << 20;
 constexpr char kStandardStream[] = "-";
+constexpr char kDraft[] = ".part";
 
 absl::Status CannotWrite(const std::string& path) {
   return absl::InternalError(absl::StrCat("cannot write ", path));
@@ -57,7 +65,7 @@ absl::Status Receive(Session& session, const std::string& name, std::ostream& ou
 // Receives the snapshot into a draft beside the file, and gives it its name once it is whole.
 absl::Status Export(Session& session, const std::string& file, uint64_t& bytes) {
   if (fs::exists(file)) return absl::AlreadyExistsError(absl::StrCat(file, " exists"));
-  const std::string draft = file + ".part";
+  const std::string draft = file + kDraft;
   std::ofstream out(draft, std::ios::binary | std::ios::trunc);
   if (!out) return CannotWrite(draft);
   absl::Status status = Receive(session, draft, out, bytes);
@@ -71,6 +79,82 @@ absl::Status Export(Session& session, const std::string& file, uint64_t& bytes) 
   }
   fs::rename(draft, file, error);
   return error ? CannotWrite(file) : kv::SyncPath(fs::absolute(file).parent_path());
+}
+
+// The name that a backup of this instant gets in a folder of backups. Names sort by time.
+std::string BackupName(absl::Time time) {
+  return absl::FormatTime("escapement-%Y%m%dT%H%M%SZ.snapshot", time, absl::UTCTimeZone());
+}
+
+// True if BackupName makes such names. Files of other people stay.
+bool IsBackupName(absl::string_view name) {
+  const std::string model = BackupName(absl::UnixEpoch());
+  return std::equal(name.begin(), name.end(), model.begin(), model.end(), [](char c, char m) {
+    return absl::ascii_isdigit(m) ? absl::ascii_isdigit(c) : c == m;
+  });
+}
+
+// Paths of the folder's backups, the newest first.
+absl::StatusOr<std::vector<std::string>> BackupsIn(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::string> paths;
+  for (fs::directory_iterator each(folder, error), end; !error && each != end;
+       each.increment(error)) {
+    if (IsBackupName(each->path().filename().string())) paths.push_back(each->path().string());
+  }
+  if (error) return absl::InternalError(absl::StrCat("cannot read ", folder));
+  std::sort(paths.rbegin(), paths.rend());
+  return paths;
+}
+
+bool IsFolder(const std::string& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
+absl::StatusOr<std::string> NewestBackup(const std::string& folder) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths, BackupsIn(folder));
+  if (paths.empty()) return absl::NotFoundError(absl::StrCat(folder, " has no backup"));
+  return paths.front();
+}
+
+// Deletes the oldest backups of the folder, so that `keep` stay.
+absl::Status DeleteOldBackups(const std::string& folder, size_t keep) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths, BackupsIn(folder));
+  std::error_code error;
+  for (size_t i = keep; i < paths.size(); ++i) {
+    fs::remove(paths[i], error);
+    if (error) return absl::InternalError(absl::StrCat("cannot delete ", paths[i]));
+  }
+  return kv::SyncPath(folder);
+}
+
+// Deletes what exports left that were killed.
+absl::Status DeleteDrafts(const std::string& folder) {
+  std::error_code error;
+  for (fs::directory_iterator each(folder, error), end; !error && each != end;) {
+    const fs::path path = each->path();
+    each.increment(error);
+    if (path.extension() == kDraft && IsBackupName(path.stem().string())) fs::remove(path, error);
+  }
+  return error ? absl::InternalError(absl::StrCat("cannot read ", folder)) : absl::OkStatus();
+}
+
+absl::Status ExportTo(Session& session, const std::string& file, uint64_t& bytes) {
+  return file == kStandardStream ? Receive(session, "the output", std::cout, bytes)
+                                 : Export(session, file, bytes);
+}
+
+// Only the store that leads has the data to export. A master, or a store that follows, knows it.
+// Returns false if the server is that store, or knows none.
+bool GoToLeader(Session& session) {
+  v1::StoreStatus status;
+  if (!session.Call(&v1::StoreService::Stub::GetStatus, v1::GetStatusRequest(), status).ok())
+    return false;
+  const std::string& leader = status.replication().leader_address();
+  if (leader.empty() || leader == session.server() || !kv::OfLeader(status)) return false;
+  session.CallServer(leader);
+  return true;
 }
 
 absl::Status Read(const std::string& file, const std::string& folder) {
@@ -158,20 +242,47 @@ absl::Status Import(const std::string& file, const std::string& data_dir, bool r
   return error ? CannotWrite(data_dir) : kv::SyncPath(data_dir);
 }
 
+struct ExportOptions {
+  std::string file;
+  size_t keep = 0;  // backups in the folder; 0: all
+};
+
+absl::Status RunExport(const ExportOptions& o, Session& session) {
+  const bool into_folder = IsFolder(o.file);
+  if (o.keep > 0 && !into_folder)
+    return absl::InvalidArgumentError(absl::StrCat("--keep: ", o.file, " is not a folder"));
+  if (into_folder) RETURN_IF_ERROR(DeleteDrafts(o.file));
+  const std::string file =
+      into_folder ? (fs::path(o.file) / BackupName(absl::Now())).string() : o.file;
+  uint64_t bytes = 0;
+  absl::Status status = ExportTo(session, file, bytes);
+  const bool elsewhere = absl::IsUnimplemented(status) || absl::IsUnavailable(status) ||
+                         absl::IsFailedPrecondition(status);
+  if (elsewhere && bytes == 0 && GoToLeader(session)) status = ExportTo(session, file, bytes);
+  RETURN_IF_ERROR(status);
+  session.Say(absl::StrCat(file, ": ", bytes, " bytes"));
+  return o.keep > 0 ? DeleteOldBackups(o.file, o.keep) : absl::OkStatus();
+}
+
 void AddExport(CLI::App& group, Session& session) {
-  auto file = std::make_shared<std::string>();
+  auto o = std::make_shared<ExportOptions>();
   CLI::App* command = group.add_subcommand(
       "export",
-      "write a consistent copy of all data to a file; --server is the store that leads, "
-      "or standalone");
-  command->add_option("FILE", *file, "a new file; - is the standard output")->required();
-  command->callback([file, &session] {
-    uint64_t bytes = 0;
-    const absl::Status status = *file == kStandardStream
-                                    ? Receive(session, "the output", std::cout, bytes)
-                                    : Export(session, *file, bytes);
-    if (!status.ok()) return session.Fail(ToGrpcStatus(status));
-    session.Say(absl::StrCat(*file, ": ", bytes, " bytes"));
+      "write a consistent copy of all data to a file; --server is a store, standalone, or a master "
+      "of a replicated store");
+  command
+      ->add_option("FILE", o->file,
+                   "a new file; - is the standard output; in a folder the file is called "
+                   "escapement-TIME.snapshot")
+      ->required();
+  command
+      ->add_option(
+          "--keep", o->keep,
+          "FILE is a folder: delete its oldest files of such names, so that this many stay")
+      ->check(CLI::PositiveNumber);
+  command->callback([o, &session] {
+    const absl::Status status = RunExport(*o, session);
+    if (!status.ok()) session.Fail(ToGrpcStatus(status));
   });
 }
 
@@ -186,15 +297,20 @@ void AddImport(CLI::App& group, Session& session) {
       "import",
       "make a store's data folder, on this machine, of such a file; then start the store "
       "with it");
-  command->add_option("FILE", o->file, "written by export; - is the standard input")->required();
+  command
+      ->add_option("FILE", o->file,
+                   "written by export; - is the standard input; of a folder the newest backup")
+      ->required();
   command->add_option("--data-dir", o->data_dir, "a folder without a store")->required();
   command->add_flag("--replace", o->replace,
                     "the folder may have a store, whose process has ended; it is moved to former.N "
                     "in the folder once the file has been read");
   command->callback([o, &session] {
-    const absl::Status status = Import(o->file, o->data_dir, o->replace);
+    absl::StatusOr<std::string> file = o->file;
+    if (IsFolder(o->file)) file = NewestBackup(o->file);
+    const absl::Status status = file.ok() ? Import(*file, o->data_dir, o->replace) : file.status();
     if (!status.ok()) return session.Fail(ToGrpcStatus(status));
-    session.Say(absl::StrCat(o->data_dir,
+    session.Say(absl::StrCat(*file, ": imported; ", o->data_dir,
                              " is a store's data folder; start the store with "
                              "--data_dir, and restart all its clients"));
   });

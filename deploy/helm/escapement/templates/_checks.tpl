@@ -23,9 +23,12 @@
 {{- if and $v.auth.bootstrapKey.existingSecret (not $v.auth.requireCredentials) -}}
 {{- fail "\n\nauth.bootstrapKey.existingSecret counts only with auth.requireCredentials=true.\n" -}}
 {{- end -}}
+{{- if and $v.backup.schedule (not (include "escapement.escctlMayCall" .)) -}}
+{{- fail "\n\nbackup.schedule needs tls.mode existingSecret or certManager, or auth.bootstrapKey.existingSecret:\notherwise its pod has no credential.\n" -}}
+{{- end -}}
 {{- include "escapement.checkLabels" . -}}
 {{- include "escapement.checkMerge" . -}}
-{{- range $key := list "standalone" "store" "master" "emitter" "handler" "tokenManager" -}}
+{{- range $key := list "standalone" "store" "master" "emitter" "handler" "tokenManager" "backup" -}}
 {{- with default dict (index $v $key).serviceAccount -}}
 {{- if and .annotations (not .create) -}}
 {{- fail (printf "\n\n%s.serviceAccount.annotations counts only with %s.serviceAccount.create=true.\n" $key $key) -}}
@@ -73,7 +76,7 @@
 {{- $v := .Values -}}
 {{- $labels := dict "commonLabels" $v.commonLabels "pod.labels" $v.pod.labels "service.labels" $v.service.labels -}}
 {{- $annotations := dict "pod.annotations" $v.pod.annotations -}}
-{{- range $key := list "standalone" "store" "master" "emitter" "handler" "tokenManager" "test" -}}
+{{- range $key := list "standalone" "store" "master" "emitter" "handler" "tokenManager" "backup" "test" -}}
 {{- with (index $v $key).pod -}}
 {{- $labels = set $labels (printf "%s.pod.labels" $key) .labels -}}
 {{- $annotations = set $annotations (printf "%s.pod.annotations" $key) .annotations -}}
@@ -100,7 +103,7 @@
 {{- $root := . -}}
 {{- if .Values.merge -}}
 {{- $known := list -}}
-{{- range list "certificate" "configmap" "deployments" "ingress" "monitoring" "networkpolicies" "poddisruptionbudgets" "routes" "serviceaccount" "services" "statefulset" "test" -}}
+{{- range list "backup" "certificate" "configmap" "deployments" "ingress" "monitoring" "networkpolicies" "poddisruptionbudgets" "routes" "serviceaccount" "services" "statefulset" "test" -}}
 {{- range splitList "\n---\n" (include (printf "escapement.%s" .) $root | printf "\n%s\n") -}}
 {{- $object := fromYaml . -}}
 {{- if $object.kind -}}

@@ -10,3 +10,26 @@
 - --insecure-key
 {{- end }}
 {{- end -}}
+
+{{/* Not empty if such a pod can call the API: without TLS and without the first key there is no credential that it could use. */}}
+{{- define "escapement.escctlMayCall" -}}
+{{- if or (include "escapement.tls" .) (not .Values.auth.requireCredentials) .Values.auth.bootstrapKey.existingSecret }}true{{ end -}}
+{{- end -}}
+
+{{/* The Secrets that the options name, as escapement.secretVolumes lists them. */}}
+{{- define "escapement.escctlVolumes" -}}
+{{- $front := dict "name" (include "escapement.front" .) "key" (include "escapement.front" .) }}
+{{- $volumes := list }}
+{{- range include "escapement.secretVolumes" (dict "root" . "component" $front) | fromJsonArray }}
+{{- if has .name (list "tls" "bootstrap") }}{{ $volumes = append $volumes . }}{{ end }}
+{{- end }}
+{{- toJson $volumes -}}
+{{- end -}}
+
+{{/* The pods that run escctl, as a JSON list of names: others let them in. */}}
+{{- define "escapement.escctlPods" -}}
+{{- $pods := list -}}
+{{- if .Values.backup.schedule }}{{ $pods = append $pods "backup" }}{{ end -}}
+{{- if include "escapement.escctlMayCall" . }}{{ $pods = append $pods "test" }}{{ end -}}
+{{- toJson $pods -}}
+{{- end -}}
