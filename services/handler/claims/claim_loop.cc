@@ -158,9 +158,9 @@ ClaimLoop::Next ClaimLoop::Consider(absl::Time now, QueuedRow row, ClaimBatch& b
     FailLateRetry(std::move(row), std::move(resolved));
     return Next::kContinue;
   }
-  const auto down_for = state_.core.sends.DownFor(state_.core.sends.RoomKey(resolved.entry));
-  if (FailIfTooOld(now, down_for, row, resolved)) return Next::kContinue;
-  return AddToClaim(now, std::move(row), std::move(judged), batch);
+  const std::string& room_key = state_.core.sends.RoomKey(resolved.entry);
+  if (FailIfTooOld(now, state_.core.sends.DownFor(room_key), row, resolved)) return Next::kContinue;
+  return AddToClaim(now, room_key, std::move(row), std::move(judged), batch);
 }
 
 void ClaimLoop::EndUnclaimed(absl::Time now, QueuedRow row, ResolvedRow&& resolved) {
@@ -213,20 +213,19 @@ void ClaimLoop::FailLateRetry(QueuedRow row, ResolvedRow&& resolved) {
                std::move(row), std::move(resolved.judged->state));
 }
 
-ClaimLoop::Next ClaimLoop::AddToClaim(absl::Time now, QueuedRow row,
+ClaimLoop::Next ClaimLoop::AddToClaim(absl::Time now, const std::string& room_key, QueuedRow row,
                                       std::unique_ptr<ResolvedRow> resolved, ClaimBatch& batch) {
   ClaimedEntry& entry = resolved->entry;
-  const std::string& target = state_.core.sends.RoomKey(entry);
-  const uint64_t room = state_.core.sends.Room(target);
-  if (room == 0) return BlockRow(now, target, std::move(row), std::move(resolved));
+  const uint64_t room = state_.core.sends.Room(room_key);
+  if (room == 0) return BlockRow(now, room_key, std::move(row), std::move(resolved));
   if (!batch.Fits(entry.context->timeout)) {
     row.KeepResolved(std::move(resolved));
     for_next_claim_.push_back(std::move(row));
     return for_next_claim_.size() < kClaimRowsMax ? Next::kContinue : Next::kStop;
   }
   const uint64_t count = std::min({entry.event.count(), room, batch.room()});
-  state_.core.sends.Reserve(target, count);
-  if (target != entry.context->target_key) entry.room = target;
+  state_.core.sends.Reserve(room_key, count);
+  if (&room_key != &entry.context->target_key) entry.room = room_key;
   state_.queue.NoteTaken(row.standing(), count);
   batch.Add(std::move(row), std::move(entry), count, resolved->judged->state.get());
   return Next::kContinue;
@@ -366,7 +365,8 @@ void ClaimLoop::ClaimUnblocked(absl::Time now, ClaimBatch& batch, size_t rows_ma
       // A retry goes through Consider again, which sees whether it is still allowed.
       if (row.standing() != Standing::kBackground) resolved = TakeResolved(row);
       if (resolved != nullptr) {
-        AddToClaim(now, std::move(row), std::move(resolved), batch);
+        const std::string& room_key = state_.core.sends.RoomKey(resolved->entry);
+        AddToClaim(now, room_key, std::move(row), std::move(resolved), batch);
       } else {
         Requeue(std::move(row));
         ++requeued;

@@ -105,8 +105,9 @@ class ClaimLoop {
   void FailLateRetry(QueuedRow row, ResolvedRow&& resolved);
   // Puts the row back into the queue after this time, unless another reading has done so by then.
   void RequeueAfter(absl::Duration after, QueuedRow row);
-  Next AddToClaim(absl::Time now, QueuedRow row, std::unique_ptr<ResolvedRow> resolved,
-                  ClaimBatch& batch);
+  // `room_key`: what SendLoop::RoomKey gives for the row.
+  Next AddToClaim(absl::Time now, const std::string& room_key, QueuedRow row,
+                  std::unique_ptr<ResolvedRow> resolved, ClaimBatch& batch);
   Next BlockRow(absl::Time now, const std::string& target, QueuedRow row,
                 std::unique_ptr<ResolvedRow> resolved);
   void Commit(absl::Time now, ClaimBatch batch);

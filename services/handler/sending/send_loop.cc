@@ -226,8 +226,9 @@ uint64_t SendLoop::Room(const std::string& room_key) {
   const uint64_t allowed = target.breaker.Allowed(elapsed);
   if (allowed != CircuitBreaker::kAnyNumber) return std::min(all, allowed);
   UpdateLimit(target, elapsed);
-  const double extra = target.slow ? 0 : absl::ToDoubleSeconds(lead_.extra());
-  const uint64_t early = static_cast<uint64_t>(target.rate * extra);
+  const bool none_early = target.slow || lead_.extra() == absl::ZeroDuration();
+  const uint64_t early =
+      none_early ? 0 : static_cast<uint64_t>(target.rate * absl::ToDoubleSeconds(lead_.extra()));
   const uint64_t free = target.attempts.Free(target.timeout, elapsed);
   const uint64_t most =
       std::min(BoundOf(target) + early + free, options_.target_events_out_max + early);
@@ -294,7 +295,7 @@ void SendLoop::UpdateLimit(SendTarget& target, absl::Duration elapsed) const {
   const double rate = target.limit == 0 ? 0
                                         : static_cast<double>(target.answers) /
                                               absl::ToDoubleSeconds(std::max(counted, kCountMin));
-  const double answered = rate * absl::ToDoubleSeconds(target.timeout / 4);
+  const double answered = rate * absl::ToDoubleSeconds(target.timeout) / 4;
   uint64_t limit = std::min(kLimitMin, options_.target_events_out_max);
   // A target with few events sent may be able to answer more: its limit does not fall. Before the
   // count is over, the limit can only rise.

@@ -31,7 +31,7 @@ class HangingAttempts {
   std::optional<absl::Duration> last_good() const { return last_good_; }
 
  private:
-  void Count(absl::Duration now);
+  void Count(int64_t now_nanos);
 
   // Attempts under way: old ones, and younger ones by steps of time from begin_ on.
   uint64_t old_ = 0;
@@ -39,12 +39,12 @@ class HangingAttempts {
   int64_t begin_ = 0;
 
   std::optional<absl::Duration> last_good_;
-  // Nanoseconds as numbers, because absl::Duration divides slowly and this is counted for each
-  // event: how long good results take, and the time that those since counted_since_ took together.
-  int64_t took_nanos_ = 0;
+  // Nanoseconds are numbers here, because absl::Duration is slow and this is done for each event.
+  int64_t took_nanos_ = 0;  // how long good results take
+  // Good results since counted_since_nanos_, and the time that they took together.
+  uint64_t good_ = 0;
   double good_took_nanos_ = 0;
-  uint64_t good_ = 0;  // good results since counted_since_
-  absl::Duration counted_since_;
+  int64_t counted_since_nanos_ = 0;
   double rate_ = 0;  // good results a second
   double good_at_once_ = 0;
 };
