@@ -13,12 +13,14 @@ const packages = process.argv[2];  // the folder node_modules
 const CORE = 'kubernetes-models/_schemas/IoK8sApi';
 const schemas = {
   'v1 ConfigMap': `${CORE}CoreV1ConfigMap`,
+  'v1 PersistentVolumeClaim': `${CORE}CoreV1PersistentVolumeClaim`,
   'v1 Pod': `${CORE}CoreV1Pod`,
   'v1 Service': `${CORE}CoreV1Service`,
   'v1 ServiceAccount': `${CORE}CoreV1ServiceAccount`,
   'apps/v1 Deployment': `${CORE}AppsV1Deployment`,
   'apps/v1 StatefulSet': `${CORE}AppsV1StatefulSet`,
   'autoscaling/v2 HorizontalPodAutoscaler': `${CORE}AutoscalingV2HorizontalPodAutoscaler`,
+  'batch/v1 CronJob': `${CORE}BatchV1CronJob`,
   'networking.k8s.io/v1 Ingress': `${CORE}NetworkingV1Ingress`,
   'networking.k8s.io/v1 NetworkPolicy': `${CORE}NetworkingV1NetworkPolicy`,
   'policy/v1 PodDisruptionBudget': `${CORE}PolicyV1PodDisruptionBudget`,
