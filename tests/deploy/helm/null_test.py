@@ -11,6 +11,7 @@ from strict_test import errors_of
 VALUES = yaml.safe_load((chart.CHART / "values.yaml").read_text(encoding="utf-8"))
 HPA = {name: {"autoscaling": {"enabled": True}} for name in chart.SERVICES}
 DASHBOARDS = {"metrics": {"dashboards": {"enabled": True}}}
+BACKUP = {"backup": {"schedule": "@daily"}}
 MODES = {"standalone": SECURE, "replicated": merged(REPLICATED, SECURE, HPA)}
 
 
@@ -40,7 +41,7 @@ def errors(path):
     """What is wrong with the answers for this path."""
     for mode, values in MODES.items():
         monitoring = path[0] == "metrics"
-        values = merged(values, DASHBOARDS) if monitoring else values
+        values = merged(values, DASHBOARDS if monitoring else BACKUP if path[0] == "backup" else {})
         done = chart.template(with_null(values, path), MONITORING if monitoring else ())
         if done.returncode == 0:
             objects = [each for each in yaml.safe_load_all(done.stdout) if each]
