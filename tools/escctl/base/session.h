@@ -47,7 +47,6 @@ class Session {
   std::shared_ptr<grpc::Channel> channel();
   // From now on calls go to this server, with the same key and TLS.
   void CallServer(const std::string& server);
-  const std::string& server() const { return server_; }
   // The file with the contexts.
   static std::string contexts_path();
 

@@ -237,8 +237,9 @@ std::string SeverityText(Severity severity) {
     case Severity::kWarning:
       return "WARNING";
     case Severity::kNote:
-      return "NOTE";
+      break;
   }
+  return "NOTE";
 }
 
 std::string FindingsJson(const std::vector<Finding>& findings) {
