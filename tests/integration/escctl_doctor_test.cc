@@ -80,6 +80,18 @@ TEST_F(EscctlDoctorTest, EachProblemIsALineWithACommand) {
   EXPECT_EQ(findings[0]["severity"], "WARNING");
 }
 
+// Problems of tenants are no matter of failover.
+TEST_F(EscctlDoctorTest, FailoverNeedsMoreThanOneProcess) {
+  Json({"quota", "set", "default", "--max-schedules", "1"});
+  Json({"schedule", "create", "s", "--cron", "0 0 1 1 *", "--http", receiver_->origin() + "/hook"});
+  const Said said = Run({"doctor", "--failover", "2"});
+  EXPECT_EQ(said.exit_code, 1);
+  EXPECT_THAT(said.data, ContainsRegex("CRITICAL +store +it is one process, so no other can take"));
+  EXPECT_THAT(said.words, HasSubstr("1 problem found"));
+  EXPECT_EQ(Run({"doctor", "--failover", "0"}).exit_code, 2);
+  EXPECT_EQ(Run({"doctor", "--failover", "2", "--metrics-url", Url()}).exit_code, 2);
+}
+
 TEST_F(EscctlDoctorTest, PlatformThatIsGoneIsAFinding) {
   const std::string url = Url();
   platform_->Kill("standalone");

@@ -53,11 +53,29 @@ TEST_F(EscctlTest, TakesAScheduleThroughItsLife) {
   EXPECT_EQ(waited.exit_code, 1);
   EXPECT_THAT(waited.words, HasSubstr("no such run within 300ms"));
   EXPECT_THAT(Run({"schedule", "runs", "nightly", "--wait", "soon"}).words, HasSubstr("--wait"));
+  EXPECT_EQ(Run({"schedule", "runs", "nightly", "--require-success"}).exit_code, 0);
   EXPECT_EQ(Run({"run", "events", run}).exit_code, 0);
   const Said deleted = Run({"schedule", "delete", "nightly"});
   EXPECT_EQ(deleted.exit_code, 0);
   EXPECT_EQ(deleted.data, "");
   EXPECT_THAT(deleted.words, HasSubstr("deleted"));
+}
+
+TEST_F(EscctlTest, RunsOfWhichSuccessIsRequiredFailWithTheReason) {
+  Json({"schedule", "create", "s", "--cron", "0 0 1 1 *", "--max-attempts", "1", "--http",
+        receiver_->origin() + "/fail/1/status/503/hook"});
+  const std::vector<std::string> runs = {"schedule", "runs", "s", "--require-success"};
+  const Said none = Run(runs);
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_THAT(none.words, HasSubstr("0 of 0 runs have succeeded"));
+  Json({"schedule", "trigger", "s"});
+  std::vector<std::string> ended = runs;
+  ended.insert(ended.end(), {"--filter", "state = COMPLETED", "--wait", "30s"});
+  const Said failed = Run(ended);
+  EXPECT_EQ(failed.exit_code, 1);
+  EXPECT_THAT(failed.words, HasSubstr("0 of 1 runs have succeeded"));
+  EXPECT_THAT(failed.data, HasSubstr("PERMANENTLY_FAILED"));
+  EXPECT_THAT(failed.data, HasSubstr("503"));
 }
 
 // The policy lets one event out, and nobody gives its token back.

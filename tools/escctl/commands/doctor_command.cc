@@ -34,6 +34,9 @@ each tenant. With --metrics-url also each process that is named: whether it is t
 version, what is overdue, policies that give no token, disks and certificates. Name all processes of
 the installation, because it cannot know of others.
 
+--failover N asks only whether the store survives the loss of a process: N of its replicas lead or
+could take over now, and PostgreSQL loses no commit with one of its machines.
+
 One line for each finding, the worst first. A NOTE is worth knowing, but nothing is wrong. The exit
 code is 0 without any CRITICAL or WARNING, otherwise 1. The thresholds are those of the alerts. What
 only shows over time, such as burn rates, is left to the alerts.)";
@@ -41,8 +44,10 @@ only shows over time, such as burn rates, is left to the alerts.)";
 // Fills in Facts.
 class Examination {
  public:
-  explicit Examination(Session& session) : session_(session) {
+  // `replicas_expected`: as in Facts; if it is not 0, only the store is asked about.
+  Examination(Session& session, int replicas_expected) : session_(session) {
     facts_.now = absl::Now();
+    facts_.replicas_expected = replicas_expected;
     facts_.version = absl::StrCat(Version(), " (commit ", Commit(), ")");
     facts_.server = session.server();
   }
@@ -63,7 +68,7 @@ class Examination {
       }
       facts_.processes.push_back(std::move(process));
     }
-    if (urls.empty()) {
+    if (urls.empty() && !OnlyStore()) {
       facts_.unseen.push_back(
           {.what = "processes: whether each is there and ready, versions, what is overdue, disks, "
                    "certificates",
@@ -81,6 +86,7 @@ class Examination {
           {"tenants, because the store does not answer", "mend it, and ask again"});
       return true;
     }
+    if (OnlyStore()) return true;
     std::vector<v1::Tenant> tenants;
     const PagesRead read = ReadPages(
         session_, &v1::TenantService::Stub::ListTenants, v1::ListTenantsRequest(), kTenantsMax,
@@ -102,6 +108,8 @@ class Examination {
   const Facts& facts() const { return facts_; }
 
  private:
+  bool OnlyStore() const { return facts_.replicas_expected > 0; }
+
   // Says what the user can do about it, or "".
   std::string AdviceOn(const absl::Status& status) const {
     const std::string advice = session_.Advice(status);
@@ -197,8 +205,8 @@ void PrintFindings(Session& session, const std::vector<Finding>& findings) {
   session.Print(FormatTable({"SEVERITY", "WHERE", "PROBLEM", "WHAT TO DO", "READ"}, rows));
 }
 
-void RunDoctor(Session& session, const std::vector<std::string>& urls) {
-  Examination examination(session);
+void RunDoctor(Session& session, const std::vector<std::string>& urls, int replicas_expected) {
+  Examination examination(session, replicas_expected);
   if (!examination.AskProcesses(urls) || !examination.AskMaster()) return;
   const std::vector<Finding> findings = Diagnose(examination.facts());
   PrintFindings(session, findings);
@@ -214,13 +222,20 @@ void RunDoctor(Session& session, const std::vector<std::string>& urls) {
 
 void AddDoctorCommand(CLI::App& app, Session& session) {
   auto urls = std::make_shared<std::vector<std::string>>();
+  auto failover = std::make_shared<int>(0);
   CLI::App* command = app.add_subcommand("doctor", kDoctorDescription);
+  CLI::Option* metrics_url =
+      command
+          ->add_option("--metrics-url", *urls,
+                       "HTTP or HTTPS address of a process, e.g. http://127.0.0.1:7411; may be "
+                       "repeated")
+          ->allow_extra_args(false);
   command
-      ->add_option("--metrics-url", *urls,
-                   "HTTP or HTTPS address of a process, e.g. http://127.0.0.1:7411; may be "
-                   "repeated")
-      ->allow_extra_args(false);
-  command->callback([urls, &session] { RunDoctor(session, *urls); });
+      ->add_option("--failover", *failover,
+                   "check only that the store can fail over between so many replicas")
+      ->check(CLI::PositiveNumber)
+      ->excludes(metrics_url);
+  command->callback([urls, failover, &session] { RunDoctor(session, *urls, *failover); });
 }
 
 }  // namespace escapement::escctl

@@ -1,5 +1,7 @@
 #include <google/protobuf/util/time_util.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -84,9 +86,9 @@ void AddReasons(Session& session, std::vector<v1::Run>& runs) {
 // How often --wait reads.
 constexpr absl::Duration kWaitPause = absl::Milliseconds(250);
 
-// `wait`: how long to wait for the first run.
+// `wait`: how long to wait for the first run. `require_success`: fail unless all have succeeded.
 void ListRuns(Session& session, const v1::ListRunsRequest& request, size_t limit,
-              absl::Duration wait, const WatchFlags& watch) {
+              absl::Duration wait, bool require_success, const WatchFlags& watch) {
   const auto runs_of = [](v1::ListRunsResponse& page) { return page.mutable_runs(); };
   if (watch.wanted()) {
     return watch.Run(session, RunHeader(), [&] {
@@ -110,6 +112,13 @@ void ListRuns(Session& session, const v1::ListRunsRequest& request, size_t limit
   if (session.format() == OutputFormat::kTable) AddReasons(session, runs);
   PrintList(session, RunHeader(), runs, RunRow);
   if (read.more) session.Say("escctl: there are more; raise --limit");
+  if (!require_success) return;
+  const auto succeeded = std::count_if(runs.begin(), runs.end(), [](const v1::Run& run) {
+    return run.status() == v1::Event::COMPLETED;
+  });
+  if (!runs.empty() && static_cast<size_t>(succeeded) == runs.size()) return;
+  session.Say(absl::StrCat("escctl: ", succeeded, " of ", runs.size(), " runs have succeeded"));
+  session.SetFailed();
 }
 
 void PrintRun(Session& session, const v1::Run& run) {
@@ -182,6 +191,7 @@ void AddRunCommands(CLI::App& app, Session& session) {
     std::string request_id;
     size_t limit = 100;
     std::string wait;
+    bool require_success = false;
     WatchFlags watch;
   };
   auto o = std::make_shared<Options>();
@@ -198,6 +208,9 @@ void AddRunCommands(CLI::App& app, Session& session) {
       "complete_time, joined by AND, OR, NOT");
   runs->add_option("--wait", o->wait,
                    "stay until there is a run, at most so long, e.g. 60s; then fail");
+  runs->add_flag(
+      "--require-success", o->require_success,
+      "fail unless each run that is shown has the status COMPLETED, or if there is none");
   auto runs_watch = std::make_shared<WatchFlags>();
   runs_watch->Add(*runs);
   runs->callback([o, runs_watch, &session] {
@@ -208,7 +221,7 @@ void AddRunCommands(CLI::App& app, Session& session) {
     absl::Duration wait;
     if (!o->wait.empty() && !absl::ParseDuration(o->wait, &wait))
       return session.FailUsage("--wait: not a duration such as 60s");
-    ListRuns(session, request, o->limit, wait, *runs_watch);
+    ListRuns(session, request, o->limit, wait, o->require_success, *runs_watch);
   });
 
   CLI::App* group = app.add_subcommand("run", "runs: the events that one occurrence fired");

@@ -29,6 +29,18 @@ std::string Text(const google::protobuf::Duration& duration) {
 
 std::string LastWord(const std::string& name) { return name.substr(name.rfind('/') + 1); }
 
+bool IsSilent(const v1::StoreReplica& replica) {
+  return replica.store_id().empty() || ToDuration(replica.reported_ago()) > kSilentReplica;
+}
+
+// It leads, or could take over now.
+bool CouldLead(const v1::StoreReplica& replica) {
+  const bool has_role =
+      replica.role() == v1::StoreReplica::LEADER || replica.role() == v1::StoreReplica::FOLLOWER;
+  return has_role && !IsSilent(replica) && replica.problem().empty() &&
+         ToDuration(replica.behind()) <= absl::Seconds(kFollowerLagSeconds);
+}
+
 void AddReplica(const v1::StoreReplica& replica, std::vector<Finding>& findings) {
   const std::string place =
       absl::StrCat("store ", replica.store_id().empty() ? replica.address() : replica.store_id());
@@ -40,7 +52,7 @@ void AddReplica(const v1::StoreReplica& replica, std::vector<Finding>& findings)
     return add(absl::StrCat("it refuses the log: ", replica.problem()),
                "keep its data folder; the runbook says which copy to trust", "EscapementLogUnsafe");
   }
-  if (replica.store_id().empty() || ToDuration(replica.reported_ago()) > kSilentReplica) {
+  if (IsSilent(replica)) {
     return add(replica.store_id().empty()
                    ? absl::StrCat("it ", replica.problem())
                    : absl::StrCat("it has not reported itself for ", Text(replica.reported_ago())),
@@ -64,7 +76,21 @@ void AddReplication(const Facts& facts, std::vector<Finding>& findings) {
                         "escctl store status; mend PostgreSQL or its synchronous standby first",
                         RunbookOf("EscapementLeaderUnsteady")});
   }
-  for (const v1::StoreReplica& replica : log.replicas()) AddReplica(replica, findings);
+  const auto able = std::count_if(log.replicas().begin(), log.replicas().end(), CouldLead);
+  if (able < facts.replicas_expected) {
+    findings.push_back(
+        {Severity::kCritical, "store",
+         absl::StrCat("only ", able, " of ", facts.replicas_expected,
+                      " replicas of the store lead or could take over now"),
+         "escctl store status shows those that have reported; see why the others do not run",
+         RunbookOf("EscapementServiceGone")});
+  }
+  for (const v1::StoreReplica& replica : log.replicas()) {
+    // One that was removed is known for a day. If all that are wanted are there, nobody misses it.
+    if (IsSilent(replica) && facts.replicas_expected > 0 && able >= facts.replicas_expected)
+      continue;
+    AddReplica(replica, findings);
+  }
   if (log.snapshot_seq() != 0 && facts.store->has_store_time()) {
     const double age =
         TimeUtil::DurationToMilliseconds(facts.store->store_time() - log.snapshot_time()) / 1000.0;
@@ -102,7 +128,12 @@ void AddStore(const Facts& facts, std::vector<Finding>& findings) {
         {Severity::kCritical, "store", "the store's disk is full, so it refuses commits",
          "give the disk more room; the store goes on by itself", RunbookOf("EscapementDiskFull")});
   }
-  if (facts.store->has_replication()) AddReplication(facts, findings);
+  if (facts.store->has_replication()) return AddReplication(facts, findings);
+  if (facts.replicas_expected > 0) {
+    findings.push_back(
+        {Severity::kCritical, "store", "it is one process, so no other can take over",
+         "give it a log in PostgreSQL and more processes", "docs/operations/high_availability.md"});
+  }
 }
 
 void AddClock(const Facts& facts, std::vector<Finding>& findings) {
@@ -222,7 +253,8 @@ std::vector<Finding> Diagnose(const Facts& facts) {
                           unseen.action, RunbookOf("EscapementApiBurns")});
       continue;
     }
-    findings.push_back({Severity::kNote, "not checked", unseen.what, unseen.action,
+    findings.push_back({facts.replicas_expected > 0 ? Severity::kWarning : Severity::kNote,
+                        "not checked", unseen.what, unseen.action,
                         "docs/operations/troubleshooting.md"});
   }
   std::stable_sort(findings.begin(), findings.end(),

@@ -69,6 +69,9 @@ struct Facts {
   std::string server_problem = {};  // why the master cannot be reached, or ""
   std::string server_advice = {};   // the action for the user
   std::string store_problem = {};   // why the master has no answer of the store, or ""
+  // So many replicas of the store must lead or be able to, and each question must have an answer.
+  // 0: the number is not known.
+  int replicas_expected = 0;
   std::optional<v1::StoreStatus> store = {};
   std::optional<v1::StoreClock> clock = {};
   std::vector<TenantFacts> tenants = {};

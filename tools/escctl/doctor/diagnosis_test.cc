@@ -153,6 +153,56 @@ TEST(DiagnosisTest, StandaloneWithoutReplicasHasNoLeaderToMiss) {
   EXPECT_THAT(Lines(facts), IsEmpty());
 }
 
+TEST(DiagnosisTest, FailoverNeedsEachReplicaThatIsExpected) {
+  Facts facts = HealthyFacts();
+  facts.replicas_expected = 2;
+  EXPECT_THAT(Lines(facts), IsEmpty());
+  EXPECT_THAT(Lines(WrongFacts()[4]),
+              ElementsAre("CRITICAL store: only 2 of 3 replicas of the store lead or could take "
+                          "over now"));
+  EXPECT_THAT(Lines(WrongFacts()[5]),
+              ElementsAre("CRITICAL store: it is one process, so no other can take over"));
+  const auto spoilt = [&](const auto& spoil) {
+    Facts wrong = facts;
+    spoil(*wrong.store->mutable_replication()->mutable_replicas(1));
+    return Lines(wrong);
+  };
+  const std::string one =
+      "CRITICAL store: only 1 of 2 replicas of the store lead or could take "
+      "over now";
+  EXPECT_THAT(spoilt([](v1::StoreReplica& it) { it.set_role(v1::StoreReplica::STARTING); }),
+              ElementsAre(one));
+  EXPECT_THAT(spoilt([](v1::StoreReplica& it) { it.set_role(v1::StoreReplica::REFUSING); }),
+              ElementsAre(one, "WARNING store store-b: it refuses the log: "));
+  EXPECT_THAT(spoilt([](v1::StoreReplica& it) { it.mutable_reported_ago()->set_seconds(16); }),
+              ElementsAre(one, "WARNING store store-b: it has not reported itself for 16s"));
+  EXPECT_THAT(
+      spoilt([](v1::StoreReplica& it) { it.mutable_behind()->set_seconds(31); }),
+      ElementsAre(one, "WARNING store store-b: its copy has lacked rows of the log for 31s"));
+  EXPECT_THAT(spoilt([](v1::StoreReplica& it) { it.set_problem("no disk space"); }),
+              ElementsAre(one, "WARNING store store-b: no disk space"));
+}
+
+TEST(DiagnosisTest, RemovedReplicaIsNotMissedIfAllExpectedOnesAreThere) {
+  Facts facts = HealthyFacts();
+  v1::StoreReplica& removed = *facts.store->mutable_replication()->add_replicas();
+  removed.set_store_id("store-c");
+  removed.set_role(v1::StoreReplica::FOLLOWER);
+  removed.mutable_reported_ago()->set_seconds(3600);
+  EXPECT_THAT(Lines(facts),
+              ElementsAre("WARNING store store-c: it has not reported itself for 1h"));
+  facts.replicas_expected = 2;
+  EXPECT_THAT(Lines(facts), IsEmpty());
+}
+
+TEST(DiagnosisTest, FailoverIsNotReadyIfNobodySaysSo) {
+  Facts facts = HealthyFacts();
+  facts.replicas_expected = 2;
+  facts.store.reset();
+  facts.unseen = {{.what = "the store: permission denied", .action = "use the key of an admin"}};
+  EXPECT_THAT(Lines(facts), ElementsAre("WARNING not checked: the store: permission denied"));
+}
+
 TEST(DiagnosisTest, OldDeadLettersAreANote) {
   Facts facts = HealthyFacts();
   v1::DeadLetter letter;

@@ -199,6 +199,20 @@ Facts WrongClockFacts() {
   return facts;
 }
 
+// One replica fewer than there should be.
+Facts WrongFailoverFacts() {
+  Facts facts = HealthyFacts();
+  facts.replicas_expected = 3;
+  return facts;
+}
+
+Facts WrongSingleFacts() {
+  Facts facts = HealthyFacts();
+  facts.replicas_expected = 2;
+  facts.store->clear_replication();
+  return facts;
+}
+
 }  // namespace
 
 Facts HealthyFacts() {
@@ -242,7 +256,8 @@ void AddProcess(Facts& facts, const std::string& url, absl::string_view metrics)
 }
 
 std::vector<Facts> WrongFacts() {
-  return {WrongReplicatedFacts(), WrongUnreachedFacts(), WrongStoreFacts(), WrongClockFacts()};
+  return {WrongReplicatedFacts(), WrongUnreachedFacts(), WrongStoreFacts(),
+          WrongClockFacts(),      WrongFailoverFacts(),  WrongSingleFacts()};
 }
 
 }  // namespace escapement::escctl::testing
