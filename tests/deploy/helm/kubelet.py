@@ -255,10 +255,11 @@ class Cluster:
             self.pods.remove(pod)
         return new
 
-    def run_test(self):
-        """What `helm test` does: runs the test's pod. Returns the output of each container by its name."""
-        template = next(each for each in self.objects if each["metadata"].get("annotations", {}).get("helm.sh/hook") == "test")
-        return self.run_to_end(Pod(self, template["metadata"]["name"], template, [], template))
+    def test_pods(self, objects=None):
+        """The pods that `helm test` runs, by their names, in its order; of other values with `objects`."""
+        hooks = [each for each in objects or self.objects if each["metadata"].get("annotations", {}).get("helm.sh/hook") == "test"]
+        hooks.sort(key=lambda each: int(each["metadata"]["annotations"]["helm.sh/hook-weight"]))
+        return {each["metadata"]["name"]: Pod(self, each["metadata"]["name"], each, [], each) for each in hooks}
 
     def backup_pod(self):
         """The pod that the CronJob makes at its time."""
@@ -267,12 +268,19 @@ class Cluster:
 
     def run_to_end(self, pod):
         """Runs each container of a pod. Returns its output by its name."""
+        outputs, failed = self.run_pod(pod)
+        assert failed is None, f"{failed}: {outputs[failed]}"
+        return outputs
+
+    def run_pod(self, pod):
+        """Runs each container of a pod, until one fails. Returns the output of each by its name, and the name of the failed one."""
         outputs = {}
         for container in pod.containers():
             done = pod.run(container)
-            assert done.returncode == 0, f"{container['name']}: {done.stdout}{done.stderr}"
-            outputs[container["name"]] = done.stdout
-        return outputs
+            outputs[container["name"]] = done.stdout + done.stderr
+            if done.returncode != 0:
+                return outputs, container["name"]
+        return outputs, None
 
     def end(self):
         for pod in self.pods:

@@ -54,7 +54,7 @@ class SettingsTest(unittest.TestCase):
             for_test = name in schema["testPod"]["properties"]
             _, pods = rendered(merged(BOTH["replicated"], {"pod": {name: value}}))
             self.assertEqual({pod for pod in pods if has(pods[pod])},
-                             {f"it-escapement-{kind}" for kind in (*KINDS.values(), *(["test"] if for_test else []))}, name)
+                             {f"it-escapement-{kind}" for kind in (*KINDS.values(), *(["test", "failover-test"] if for_test else []))}, name)
             objects, pods = rendered(merged(BOTH["replicated"], {"handler": {"pod": {name: value}}}))
             self.assertEqual([pod for pod in pods if has(pods[pod])], ["it-escapement-handler"], name)
             self.assertEqual(errors_of(objects), [], name)

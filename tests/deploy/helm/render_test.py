@@ -188,6 +188,12 @@ class ModesTest(unittest.TestCase):
         self.assertIn('emit_ahead: "10s"\n', text)
         self.assertIn("sqs_use_own_credentials: true", text)
 
+    def test_the_test_of_failover_expects_all_stores(self):
+        for name, stores in (("replicated secure", 3), ("replicated everything on", 2)):
+            container = find(case(name), "Pod", "-failover-test")["spec"]["containers"][0]
+            self.assertEqual(container["args"][-2:], ["doctor", f"--failover={stores}"])
+        self.assertIsNone(find(case("standalone secure"), "Pod", "-failover-test"))
+
     def test_secrets_are_mounted_where_they_are_needed(self):
         mounts = {name: {volume["secret"]["secretName"] for volume in pod["spec"]["volumes"] if "secret" in volume}
                   for name, pod in pods_of(case("replicated everything on"))}
@@ -196,7 +202,7 @@ class ModesTest(unittest.TestCase):
             "it-escapement-store": tls | {"database"}, "it-escapement-master": tls | {"first-key", "secret-keys"},
             "it-escapement-emitter": tls, "it-escapement-handler": tls | {"secret-keys"},
             "it-escapement-token-manager": tls, "it-escapement-test": {"it-escapement-tls", "first-key"},
-            "it-escapement-backup": {"it-escapement-tls", "first-key"}})
+            "it-escapement-failover-test": {"it-escapement-tls", "first-key"}, "it-escapement-backup": {"it-escapement-tls", "first-key"}})
 
     def test_the_certificate_has_the_names_that_are_called(self):
         names = set(find(case("replicated everything on"), "Certificate", "")["spec"]["dnsNames"])
@@ -293,7 +299,8 @@ class ModesTest(unittest.TestCase):
         self.assertEqual(peers[0]["podSelector"]["matchLabels"]["app.kubernetes.io/instance"], "it")
 
     def test_network_policies_let_escctl_reach_what_it_calls(self):
-        for name, called in (("standalone everything on", ("standalone",)), ("replicated everything on", ("master", "store"))):
+        for name, pods, called in (("standalone everything on", ("backup", "test"), ("standalone",)),
+                                   ("replicated everything on", ("backup", "test", "failover-test"), ("master", "store"))):
             objects = case(name)
             labels = {pod_name: pod["metadata"]["labels"] for pod_name, pod in pods_of(objects)}
 
@@ -302,8 +309,8 @@ class ModesTest(unittest.TestCase):
                     peer["podSelector"].get("matchLabels", {"none": ""}).items() <= labels[f"it-escapement-{pod}"].items()
                     for peer in rule.get(side, [])) for rule in rules)
 
-            for pod in ("backup", "test"):
-                own = find(objects, "NetworkPolicy", f"-{pod}")["spec"]
+            for pod in pods:
+                own = find(objects, "NetworkPolicy", f"-escapement-{pod}")["spec"]
                 for server in called:
                     self.assertTrue(lets(own["egress"], "to", server), (name, pod, server))
                     theirs = find(objects, "NetworkPolicy", f"-{server}")["spec"]["ingress"]

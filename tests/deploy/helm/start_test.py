@@ -1,4 +1,4 @@
-"""Starts every program from the rendered manifests, asks the probes, and runs the pod of `helm test`.
+"""Starts every program from the rendered manifests, asks the probes, and runs the pods of `helm test`.
 
 Usage: start_test.py flags|standalone|standalone_secure|replicated|replicated_secure
     flags: each program reads its arguments, environment and config file, for each set of values, and ends.
@@ -26,9 +26,9 @@ KEYS = {"secretKeys": {"existingSecret": "secret-keys"}}
 SHORT = {"drainSeconds": 10}
 VALUES = {
     "standalone": {"insecure": True},
-    # The target is the platform itself, whose address is refused: the test passes all the same.
+    # No address of this machine is allowed: `helm test` needs none.
     "standalone_secure": merged(SECURE, KEYS, {"test": {"target": ""}, "config": {"delivery_allowed_addresses": "192.0.2.0/24"}}),
-    "replicated": merged(REPLICATED, {"insecure": True, "store": {"replicas": 2}}),
+    "replicated": merged(REPLICATED, {"insecure": True, "store": {"replicas": 2}, "config": {"log_storage_replicated": True}}),
     "replicated_secure": merged(REPLICATED, SECURE, {"tls": {"existingSecret": ""}}, CERTIFICATES, KEYS),
 }
 # Seconds by which an occurrence may be late while pods are replaced. A handover takes a tenth of a second; the bound leaves
@@ -150,6 +150,37 @@ class Caller:
         assert set(counts) == {200}, counts
 
 
+def check_helm_test(cluster, values, receiver):
+    """`helm test` passes if, and only if, the event of its schedule was delivered, and another store could take over."""
+    pods = cluster.test_pods()
+    said = cluster.run_to_end(pods.pop("it-escapement-test"))
+    print(said["fires"], flush=True)
+    assert "PERMANENTLY_FAILED" not in said["fires"] and "COMPLETED" in said["fires"], said
+    assert bool(receiver.to("/helm-test")) == (values["test"]["target"] != ""), "the schedule did not call its target"
+
+    def other_pods(own):
+        return cluster.test_pods(chart.render(merged(values, own)))
+
+    refused = other_pods({"test": {"target": f"{receiver.url}/refused", "timeout": "30s"}})["it-escapement-test"]
+    outputs, failed = cluster.run_pod(refused)
+    if values["test"]["target"] == "":
+        assert failed == "fires" and "PERMANENTLY_FAILED" in outputs["fires"] and "not allowed" in outputs["fires"], outputs
+    else:
+        assert failed is None, outputs
+    assert bool(receiver.to("/refused")) == (failed is None)
+    if values.get("mode") != "replicated":
+        assert not pods, pods
+        return
+    outputs, failed = cluster.run_pod(pods.pop("it-escapement-failover-test"))
+    if values.get("config", {}).get("log_storage_replicated"):
+        assert failed is None, outputs
+        # Two stores run.
+        outputs, failed = cluster.run_pod(other_pods({"store": {"replicas": 3}})["it-escapement-failover-test"])
+        assert failed and "only 2 of 3 replicas" in outputs["failover"], outputs
+    else:
+        assert failed and "no synchronous standby" in outputs["failover"], outputs
+
+
 def check_crash(cluster):
     """A container that is started again in its pod knows that the former one is dead."""
     for name in ("emitter", "handler", "token-manager"):
@@ -256,11 +287,7 @@ def main(mode):
             hosts = [cluster.address_of(pod) for pod in cluster.names()]
             known["certificates"] = known["it-escapement-tls"] = certificates(folder, names, hosts)
         cluster.start()
-        said = cluster.run_test()
-        print(said["fires"], flush=True)
-        assert "COMPLETED" in said["fires"], said
-        assert ("PERMANENTLY_FAILED" in said["fires"]) == (values["test"]["target"] == ""), said
-        assert bool(receiver.to("/helm-test")) == (values["test"]["target"] != ""), "the schedule did not call its target"
+        check_helm_test(cluster, values, receiver)
         if mode == "replicated":
             check_crash(cluster)
             check_upgrade(cluster, receiver)

@@ -30,6 +30,9 @@
 {{- define "escapement.escctlPods" -}}
 {{- $pods := list -}}
 {{- if .Values.backup.schedule }}{{ $pods = append $pods "backup" }}{{ end -}}
-{{- if include "escapement.escctlMayCall" . }}{{ $pods = append $pods "test" }}{{ end -}}
+{{- if include "escapement.escctlMayCall" . -}}
+{{- $pods = append $pods "test" -}}
+{{- if eq .Values.mode "replicated" }}{{ $pods = append $pods "failover-test" }}{{ end -}}
+{{- end -}}
 {{- toJson $pods -}}
 {{- end -}}
