@@ -130,6 +130,7 @@ absl::Time StoreClock::Now(const ClockReading& now) {
     return absl::FromUnixMicros(absl::ToUnixMicros(store_time_));
   }
   if (!away_since_.has_value()) away_since_ = last_.boottime;
+  denied_ = denied_ || Denied(now);
   const bool believed = Believed(now);
   if (disagreement_ > absl::ZeroDuration() && believed) {
     StepTo(now.wall);
@@ -141,7 +142,7 @@ absl::Time StoreClock::Now(const ClockReading& now) {
       accepted_ = true;
       slow_from_ = store_time_ + slow_lead_;
     }
-    const bool held = !behind && !believed && !Refuted(now);
+    const bool held = !behind && !believed && !denied_;
     if (held && !hold_) hold_since_ = last_.boottime;
     hold_ = held;
   }
@@ -168,15 +169,18 @@ void StoreClock::NoteStability(const ClockReading& now) {
 
 bool StoreClock::Believed(const ClockReading& now) const {
   if (accepted_) return true;
-  if (Refuted(now)) return false;
+  const HostClocks::Count count = hosts_.CountAt(now.boottime, now.wall);
+  if (denied_ && (Denied(now) || count.disagree == count.connected)) return false;
   if (now.boottime - std::max(stable_since_, *away_since_) < kStepStable) return false;
   if (absl::AbsDuration(disagreement_) <= kStepMax) return true;
-  return now.synchronised && hosts_.CountAt(now.boottime, now.wall).disagree == 0;
+  return now.synchronised && count.disagree == 0;
 }
 
-bool StoreClock::Refuted(const ClockReading& now) const {
-  const HostClocks::Count count = hosts_.CountAt(now.boottime, store_time_);
-  return count.connected >= 2 && 2 * count.disagree < count.connected;
+bool StoreClock::Denied(const ClockReading& now) const {
+  const HostClocks::Count store = hosts_.CountAt(now.boottime, store_time_);
+  const HostClocks::Count wall = hosts_.CountAt(now.boottime, now.wall);
+  return store.connected >= 2 && 2 * store.disagree < store.connected &&
+         2 * wall.disagree > wall.connected;
 }
 
 void StoreClock::StepTo(absl::Time wall) {
@@ -189,6 +193,7 @@ void StoreClock::StepTo(absl::Time wall) {
 void StoreClock::EndStep() {
   hold_ = false;
   accepted_ = false;
+  denied_ = false;
   slow_from_ = absl::InfiniteFuture();
   away_since_.reset();
 }

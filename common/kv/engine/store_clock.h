@@ -87,9 +87,10 @@ absl::StatusOr<ClockRecord> DecodeClockRecord(absl::string_view bytes);
 // A wall clock that disagrees with store time by more than a second has stepped. The store follows
 // the step once it has been the same for kStepStable. A step larger than kStepMax also needs
 // evidence: the kernel says that its wall clock is synchronised, and no other connected machine
-// disagrees with it (HostClocks). A confirmation by an operator replaces both. While at least two
-// other machines are connected and most of them agree with store time, the wall clock is wrong: it
-// is not followed, and holds nothing.
+// disagrees with it (HostClocks). A confirmation by an operator replaces both. A step is denied
+// while at least two other machines are connected, and most of them agree with store time and not
+// with the wall clock. Then the store does not follow it, and does not hold emission, until a
+// machine agrees with the wall clock, or an operator does.
 // - Wall clock ahead: `hold()` is set until the step is followed. Then store time steps forward.
 // - Wall clock behind: store time keeps its own pace until the step is followed, and nothing is
 //   held. Whichever clock is right, nothing fires twice, and nothing fires that would not have
@@ -177,8 +178,8 @@ class StoreClock {
   void NoteStability(const ClockReading& now);
   // True if the store follows the step that it has seen since away_since_.
   bool Believed(const ClockReading& now) const;
-  // True if other machines show that store time is right, so that the wall clock is wrong.
-  bool Refuted(const ClockReading& now) const;
+  // True if other machines show that store time is right and the wall clock is wrong.
+  bool Denied(const ClockReading& now) const;
   void StepTo(absl::Time wall);
   void EndStep();
 
@@ -201,6 +202,7 @@ class StoreClock {
                                               // kFollowMax
   // The step back is followed or was confirmed. That stays true until the wall clock steps again.
   bool accepted_ = false;
+  bool denied_ = false;  // the step was denied
   uint64_t steps_ = 0;
   // Bounds of AdvanceTo. InfinitePast: the age of the record is known.
   absl::Duration clients_count_until_;  // boottime

@@ -213,19 +213,34 @@ TEST(StoreClock, FollowsNoStepThatMostOfAtLeastTwoMachinesDeny) {
   }
 }
 
-// Their reports end.
-TEST(StoreClock, JudgesADeniedStepAgain) {
+// Else a short cut between the machines would let a wrong clock through.
+TEST(StoreClock, ADeniedStepNeedsAMachineThatAgreesWithIt) {
   StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
   const absl::Duration step = absl::Seconds(2);
-  for (int second = 1; second <= 30; ++second) {
+  for (int second = 1; second <= 60; ++second) {
     const ClockReading now = At(absl::Seconds(second), step);
     if (second <= 10) {
       clock.NoteHost({"a", now.wall - step}, now);
       clock.NoteHost({"b", now.wall - step}, now);
     }
+    if (second >= 50) clock.NoteHost({"c", now.wall}, now);
     clock.Now(now);
-    EXPECT_EQ(clock.steps(), second <= 20 ? 0u : 1u) << second;
+    EXPECT_EQ(clock.steps(), second < 50 ? 0u : 1u) << second;
+    EXPECT_FALSE(clock.hold());
   }
+}
+
+// The others may be nearer to the wall clock than to store time.
+TEST(StoreClock, MachinesThatAgreeWithBothClocksDenyNothing) {
+  StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
+  const absl::Duration step = absl::Milliseconds(1200);
+  for (int second = 1; second <= 10; ++second) {
+    const ClockReading now = At(absl::Seconds(second), step);
+    for (const char* host : {"a", "b"})
+      clock.NoteHost({host, now.wall - absl::Milliseconds(500)}, now);
+    clock.Now(now);
+  }
+  EXPECT_EQ(clock.steps(), 1u);
 }
 
 TEST(StoreClock, HoldEndsWhenTheWallClockIsNoLongerAhead) {

@@ -19,6 +19,16 @@
 
 namespace escapement::kv {
 
+namespace {
+
+// Who may answer a call.
+enum class By {
+  kLeader,  // a leader that speaks enough
+  kAny,     // every store, also of a former version
+};
+
+}  // namespace
+
 // One connection. It lives from its first call until gRPC is done with it.
 class GrpcKvStore::Stream final
     : public grpc::ClientBidiReactor<wire::StoreRequest, wire::StoreResponse> {
@@ -50,12 +60,13 @@ class GrpcKvStore::Stream final
   // answer is expected. Returns the call's id, or 0 if the stream is over; then `answer` is not
   // called.
   template <typename Fill>
-  uint64_t Call(size_t bytes, Answer* answer, Fill fill) ABSL_LOCKS_EXCLUDED(mu_) {
+  uint64_t Call(By by, size_t bytes, Answer* answer, Fill fill) ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     if (!alive_) return 0;
     const uint64_t id = ++last_call_;
-    if (answer != nullptr) calls_.emplace(id, std::move(*answer));
-    wire::StoreCall* call = outgoing_.Next(bytes)->add_calls();
+    const bool any = by == By::kAny;
+    if (answer != nullptr) (any ? calls_of_any_ : calls_).emplace(id, std::move(*answer));
+    wire::StoreCall* call = (any ? outgoing_to_any_ : outgoing_).Next(bytes)->add_calls();
     call->set_call_id(id);
     fill(call);
     WriteNext();
@@ -80,7 +91,7 @@ class GrpcKvStore::Stream final
       absl::MutexLock lock(&mu_);
       if (watches_.erase(id) == 0) return;
     }
-    Call(0, nullptr,
+    Call(By::kLeader, 0, nullptr,
          [id](wire::StoreCall* call) { call->mutable_close_watch()->set_watch_id(id); });
   }
 
@@ -100,7 +111,8 @@ class GrpcKvStore::Stream final
     absl::MutexLock lock(&mu_);
     writing_ = false;
     if (!ok) return End();
-    if (!std::exchange(asking_, false)) outgoing_.PopSent();
+    // Null: the question was written.
+    if (written_ != nullptr) written_->PopSent();
     WriteNext();
   }
 
@@ -112,6 +124,7 @@ class GrpcKvStore::Stream final
       absl::MutexLock lock(&mu_);
       alive_ = false;
       open = TakeOpen();
+      open.calls.merge(calls_of_any_);
     }
     open.End(lost);
     // Drop the context before the owner may go on. It holds the channel, whose end waits for gRPC's
@@ -123,7 +136,7 @@ class GrpcKvStore::Stream final
   }
 
  private:
-  // Calls and watches without an end.
+  // Calls of By::kLeader and watches, without an end.
   struct Open {
     void End(const absl::Status& why) {
       for (auto& [id, gate] : watches) gate->Lagged(why);
@@ -147,7 +160,7 @@ class GrpcKvStore::Stream final
     const bool leads = refused.ok();
     if (leads && answer.clock().protocol() < needs_)
       refused = LeaderTooOld(answer.clock().protocol(), needs_);
-    // First: whoever learns that a call failed finds the reason.
+    // Set the reason before the calls fail, so that their callers can read it.
     on_leader_(leads ? std::string(refused.message()) : std::string());
     Open open;
     {
@@ -171,6 +184,9 @@ class GrpcKvStore::Stream final
       if (auto it = calls_.find(answer.call_id()); it != calls_.end()) {
         call = std::move(it->second);
         calls_.erase(it);
+      } else if (auto any = calls_of_any_.find(answer.call_id()); any != calls_of_any_.end()) {
+        call = std::move(any->second);
+        calls_of_any_.erase(any);
       } else if (auto watch = watches_.find(answer.call_id()); watch != watches_.end()) {
         gate = watch->second;
         if (!answer.has_watch_batch()) watches_.erase(watch);
@@ -187,10 +203,14 @@ class GrpcKvStore::Stream final
   }
 
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (!alive_ || writing_ || outgoing_.empty()) return;
-    if (!admitted_) {
+    if (!alive_ || writing_) return;
+    MessageQueue<wire::StoreRequest>& next =
+        outgoing_to_any_.empty() ? outgoing_ : outgoing_to_any_;
+    if (next.empty()) return;
+    if (&next == &outgoing_ && !admitted_) {
       if (asked_ != 0) return;
-      writing_ = asking_ = true;
+      writing_ = true;
+      written_ = nullptr;
       asked_ = ++last_call_;
       question_.Clear();
       wire::StoreCall* call = question_.add_calls();
@@ -200,7 +220,8 @@ class GrpcKvStore::Stream final
       return;
     }
     writing_ = true;
-    StartWrite(outgoing_.Front());
+    written_ = &next;
+    StartWrite(written_->Front());
   }
 
   // Starts no further write; OnDone does the rest.
@@ -221,12 +242,15 @@ class GrpcKvStore::Stream final
   mutable absl::Mutex mu_;
   bool alive_ ABSL_GUARDED_BY(mu_) = true;
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
-  bool asking_ ABSL_GUARDED_BY(mu_) = false;  // the write under way is that of question_
-  bool admitted_ ABSL_GUARDED_BY(mu_);        // the leader speaks enough: calls are sent
-  uint64_t asked_ ABSL_GUARDED_BY(mu_) = 0;   // the question without an answer; 0: none
+  bool admitted_ ABSL_GUARDED_BY(mu_);       // the leader speaks enough: calls are sent
+  uint64_t asked_ ABSL_GUARDED_BY(mu_) = 0;  // the question without an answer; 0: none
   uint64_t last_call_ ABSL_GUARDED_BY(mu_) = 0;
   MessageQueue<wire::StoreRequest> outgoing_ ABSL_GUARDED_BY(mu_);
+  MessageQueue<wire::StoreRequest> outgoing_to_any_ ABSL_GUARDED_BY(mu_);
+  // Where the write under way is from; null: question_.
+  MessageQueue<wire::StoreRequest>* written_ ABSL_GUARDED_BY(mu_) = nullptr;
   std::unordered_map<uint64_t, Answer> calls_ ABSL_GUARDED_BY(mu_);
+  std::map<uint64_t, Answer> calls_of_any_ ABSL_GUARDED_BY(mu_);
   std::map<uint64_t, std::shared_ptr<ObserverGate>> watches_ ABSL_GUARDED_BY(mu_);
 };
 
@@ -246,6 +270,7 @@ class GrpcKvStore::Core {
     // Stop waits for this stream, and so does the destructor.
     stream_->Start(*stub_, stream_, [this] {
       absl::MutexLock lock(&mu_);
+      too_old_.clear();  // it was said of the store that was connected
       --open_;
     });
     return stream_;
@@ -278,13 +303,13 @@ class GrpcKvStore::Core {
 
   // Makes one call on the current stream; `read` takes the result out of the answer.
   template <typename T, typename Fill>
-  void Call(size_t bytes, Callback<T> done, absl::StatusOr<T> (*read)(wire::StoreAnswer&),
+  void Call(By by, size_t bytes, Callback<T> done, absl::StatusOr<T> (*read)(wire::StoreAnswer&),
             Fill fill) {
     auto stream = Current();
     Stream::Answer answer = [done, read](absl::StatusOr<wire::StoreAnswer*> got) {
       done(got.ok() ? read(**got) : absl::StatusOr<T>(got.status()));
     };
-    if (stream != nullptr && stream->Call(bytes, &answer, fill) != 0) return;
+    if (stream != nullptr && stream->Call(by, bytes, &answer, fill) != 0) return;
     done(absl::UnavailableError("the connection to the store has just ended"));
   }
 
@@ -319,7 +344,7 @@ class GrpcKvStore::Handle final : public Watch {
   void MoveEnd(size_t range, std::string end) override {
     auto stream = stream_.lock();
     if (stream == nullptr) return;
-    stream->Call(end.size(), nullptr, [&](wire::StoreCall* call) {
+    stream->Call(By::kLeader, end.size(), nullptr, [&](wire::StoreCall* call) {
       call->mutable_move_watch_end()->set_watch_id(id_);
       call->mutable_move_watch_end()->set_range(static_cast<uint32_t>(range));
       call->mutable_move_watch_end()->set_end(std::move(end));
@@ -341,10 +366,11 @@ std::string GrpcKvStore::TooOld() { return core_->TooOld(); }
 
 void GrpcKvStore::OpenSession(uint64_t seen_incarnation, CommitSeq seen,
                               Callback<SessionInfo> done) {
-  core_->Call<SessionInfo>(0, std::move(done), SessionFromWire, [&](wire::StoreCall* call) {
-    call->mutable_open_session()->set_seen_incarnation(seen_incarnation);
-    call->mutable_open_session()->set_seen_seq(seen);
-  });
+  core_->Call<SessionInfo>(By::kLeader, 0, std::move(done), SessionFromWire,
+                           [&](wire::StoreCall* call) {
+                             call->mutable_open_session()->set_seen_incarnation(seen_incarnation);
+                             call->mutable_open_session()->set_seen_seq(seen);
+                           });
 }
 
 void GrpcKvStore::Commit(std::shared_ptr<const CommitRequest> request,
@@ -354,33 +380,33 @@ void GrpcKvStore::Commit(std::shared_ptr<const CommitRequest> request,
     for (const Mutation& mutation : group.mutations)
       bytes += mutation.key.size() + mutation.value.size();
   }
-  core_->Call<CommitResult>(bytes, std::move(done), CommitFromWire, [&](wire::StoreCall* call) {
-    ToWire(*request, *call->mutable_commit());
-  });
+  core_->Call<CommitResult>(
+      By::kLeader, bytes, std::move(done), CommitFromWire,
+      [&](wire::StoreCall* call) { ToWire(*request, *call->mutable_commit()); });
 }
 
 void GrpcKvStore::MultiGet(std::vector<Key> keys, Callback<GetResult> done) {
-  core_->Call<GetResult>(32 * keys.size(), std::move(done), GetFromWire,
+  core_->Call<GetResult>(By::kLeader, 32 * keys.size(), std::move(done), GetFromWire,
                          [&](wire::StoreCall* call) { ToWire(keys, *call->mutable_multi_get()); });
 }
 
 void GrpcKvStore::Scan(ScanRequest request, Callback<ScanResult> done) {
-  core_->Call<ScanResult>(64, std::move(done), ScanFromWire,
+  core_->Call<ScanResult>(By::kLeader, 64, std::move(done), ScanFromWire,
                           [&](wire::StoreCall* call) { ToWire(request, *call->mutable_scan()); });
 }
 
 void GrpcKvStore::AskClock(ClockCall call, Callback<ClockState> done) {
-  core_->Call<ClockState>(64, std::move(done), ClockFromWire,
+  core_->Call<ClockState>(By::kLeader, 64, std::move(done), ClockFromWire,
                           [&](wire::StoreCall* out) { ToWire(call, *out->mutable_clock()); });
 }
 
 void GrpcKvStore::GetStatus(Callback<v1::StoreStatus> done) {
-  core_->Call<v1::StoreStatus>(16, std::move(done), StoreStatusFromWire,
+  core_->Call<v1::StoreStatus>(By::kAny, 16, std::move(done), StoreStatusFromWire,
                                [](wire::StoreCall* call) { call->mutable_status(); });
 }
 
 void GrpcKvStore::HandOver(Callback<v1::HandOverResponse> done) {
-  core_->Call<v1::HandOverResponse>(16, std::move(done), HandedOverFromWire,
+  core_->Call<v1::HandOverResponse>(By::kAny, 16, std::move(done), HandedOverFromWire,
                                     [](wire::StoreCall* call) { call->mutable_hand_over(); });
 }
 

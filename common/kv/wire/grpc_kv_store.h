@@ -8,7 +8,8 @@
 //
 // Calls of a new stream wait while the store's clock is asked: its answer has the protocol that the
 // leader speaks (common/kv/store_protocol.h). If that is less than this program needs, or the store
-// does not lead, the calls fail unsent, and the next call asks again.
+// does not lead, the calls fail unsent, and the next call asks again. GetStatus and HandOver do not
+// wait, because every store answers them.
 //
 // Threads: as KvStore; callbacks run on gRPC's threads. Destroying it cancels the stream and waits
 // for its end.
