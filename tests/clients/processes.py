@@ -5,6 +5,9 @@ Each process is ended by its process id. Nothing waits without a deadline.
 import json
 import os
 import queue
+import secrets
+import signal
+import socket
 import subprocess
 import threading
 import time
@@ -22,6 +25,20 @@ def await_true(what, condition, deadline=DEADLINE):
             raise AssertionError(f"{what} did not happen within {deadline} s")
         threading.Event().wait(0.02)
     return value
+
+
+def addresses():
+    """Addresses that no other test has: a listening socket on the last one of a network keeps the network."""
+    with socket.socket() as kept:
+        while True:
+            network = f"127.{64 + secrets.randbelow(128)}.{secrets.randbelow(256)}"
+            try:
+                kept.bind((f"{network}.254", 7410))
+                break
+            except OSError:
+                continue
+        for host in range(1, 254):
+            yield f"{network}.{host}"
 
 
 class Child:
@@ -92,15 +109,15 @@ class Child:
 
 
 class Standalone:
-    """A platform in one process, on ports that the system chooses."""
+    """A platform in one process, by default on ports that the system chooses."""
 
-    def __init__(self, program, folder):
+    def __init__(self, program, folder, *flags, listen="127.0.0.1:0"):
         ports = os.path.join(folder, "ports")
         with open(os.path.join(folder, "standalone.log"), "wb") as log:
             self._child = Child(
                 "platform",
-                [program, "--listen=127.0.0.1:0", "--http_listen=127.0.0.1:0", f"--port_file={ports}",
-                 f"--data_dir={folder}/data"], stderr=log)
+                [program, f"--listen={listen}", "--http_listen=127.0.0.1:0", f"--port_file={ports}",
+                 f"--data_dir={folder}/data", *flags], stderr=log)
         self._child.await_line("listening ")
         with open(ports, encoding="utf-8") as file:
             words = dict(word.split("=", 1) for word in file.read().split() if "=" in word)
@@ -121,12 +138,19 @@ class Standalone:
     def status(self, path):
         return self._get(path)[0]
 
+    def text(self, path):
+        return self._get(path)[1].decode()
+
     def get(self, path):
         """The JSON at a path below the tenant."""
         status, body = self._get(f"/v1/tenants/default/{path}")
         if status != 200:
             raise AssertionError(f"{path}: {status} {body.decode()}")
         return json.loads(body)
+
+    def kill(self):
+        os.kill(self._child.pid, signal.SIGKILL)
+        self._child.end()
 
     def end(self):
         self._child.end()

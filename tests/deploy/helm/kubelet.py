@@ -8,9 +8,7 @@ import http.client
 import os
 import pathlib
 import re
-import secrets
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -21,26 +19,12 @@ import uuid
 from chart import NAMESPACE, ROOT
 
 sys.path.insert(0, str(ROOT / "tests/clients"))
-from processes import await_true  # noqa: E402
+from processes import addresses, await_true  # noqa: E402
 
 PROGRAMS = {f"/usr/bin/escapement-{name}": ROOT / f"services/{name.replace('-', '_')}/{name.replace('-', '_')}"
             for name in ("store", "master", "emitter", "handler", "token-manager", "standalone")}
 PROGRAMS["/usr/bin/escctl"] = ROOT / "tools/escctl/escctl"
 DEADLINE = 120  # seconds for each wait
-
-
-def addresses():
-    """Addresses that no other test has: a listening socket on the last one of a network keeps the network."""
-    with socket.socket() as kept:
-        while True:
-            network = f"127.{64 + secrets.randbelow(128)}.{secrets.randbelow(256)}"
-            try:
-                kept.bind((f"{network}.254", 7410))
-                break
-            except OSError:
-                continue
-        for host in range(1, 254):
-            yield f"{network}.{host}"
 
 
 class Pod:
