@@ -22,7 +22,7 @@ namespace escapement::kv {
 // one of them. Say here what it is.
 //
 // 0: programs before this number.
-// 1: the store tells this number.
+// 1: the answer about the store's clock has this number.
 inline constexpr uint32_t kStoreProtocol = 1;
 
 // The answer of the client to a call that it does not send. UNAVAILABLE, since the store can be

@@ -98,7 +98,7 @@ TEST_F(StoreMoveTest, ABackupIsRestored) {
   for (const fs::path& path : {older, draft, foreign}) std::ofstream(path) << "old";
   const std::vector<std::string> keep = {"--server", server,  "store", "snapshot",
                                          "export",   backups, "--keep"};
-  const auto keeping = [&keep](const std::string& count) {
+  const auto keeping = [this, &keep](const std::string& count) {
     auto words = keep;
     words.push_back(count);
     return Run(words);

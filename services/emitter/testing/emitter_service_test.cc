@@ -273,7 +273,7 @@ TEST_F(EmitterServiceTest, NothingIsPlannedWhileTheClockIsHeld) {
   ExpectEmittedOnce(absl::InfinitePast(), Now());
 }
 
-// Else a store whose clock is 2 s ahead would make everything 2 s early.
+// Without this rule a store's clock that is 2 s ahead would make everything 2 s early.
 TEST_F(EmitterServiceTest, MachinesThatDenyAStepOfTheStoresClockAreBelieved) {
   own_machines_ = true;
   AddSchedule("*/5 * * * * *");

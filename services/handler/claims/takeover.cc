@@ -101,8 +101,8 @@ bool NoteFormerOwner(const FormerOwner& former, LeftClaim& claim) {
     if (takeover.has_trial()) takeover.mutable_trial()->set_lost(true);
   }
   // Without a mark, the claim may belong to an owner before the former one, which may still live.
-  // An event that is not sent again may be at its consumer until its attempt times out: it ends
-  // then, and its token is free no sooner.
+  // A quarantined event is not sent again, so its consumer may work on it until the attempt times
+  // out. It ends, and its token is free, only then.
   takeover.set_quiet_from_micros(former.dead && former.marked && !takeover.trial().lost()
                                      ? kNothingUnderWay
                                      : std::max(ToMicros(former.end), kNothingUnderWay));

@@ -86,7 +86,7 @@ std::string BackupName(absl::Time time) {
   return absl::FormatTime("escapement-%Y%m%dT%H%M%SZ.snapshot", time, absl::UTCTimeZone());
 }
 
-// True if BackupName makes such names. Files of other people stay.
+// True if the name has the form that BackupName gives. Other files are never deleted.
 bool IsBackupName(absl::string_view name) {
   const std::string model = BackupName(absl::UnixEpoch());
   return std::equal(name.begin(), name.end(), model.begin(), model.end(), [](char c, char m) {
@@ -251,7 +251,6 @@ absl::Status RunExport(const ExportOptions& o, Session& session) {
   const bool into_folder = IsFolder(o.file);
   if (o.keep > 0 && !into_folder)
     return absl::InvalidArgumentError(absl::StrCat("--keep: ", o.file, " is not a folder"));
-  if (into_folder) RETURN_IF_ERROR(DeleteDrafts(o.file));
   const std::string file =
       into_folder ? (fs::path(o.file) / BackupName(absl::Now())).string() : o.file;
   uint64_t bytes = 0;
@@ -261,6 +260,16 @@ absl::Status RunExport(const ExportOptions& o, Session& session) {
   if (elsewhere && bytes == 0 && GoToLeader(session)) status = ExportTo(session, file, bytes);
   RETURN_IF_ERROR(status);
   session.Say(absl::StrCat(file, ": ", bytes, " bytes"));
+  if (!into_folder) return absl::OkStatus();
+  // The store makes one export at a time, so no other one has a draft here now.
+  RETURN_IF_ERROR(DeleteDrafts(o.file));
+  ASSIGN_OR_RETURN(const std::string newest, NewestBackup(o.file));
+  if (newest != file) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(newest,
+                     " has a later name than the new backup: look at the clocks, and move "
+                     "it away; nothing was deleted"));
+  }
   return o.keep > 0 ? DeleteOldBackups(o.file, o.keep) : absl::OkStatus();
 }
 

@@ -146,14 +146,17 @@ void AddClock(const Facts& facts, std::vector<Finding>& findings) {
   const double off = absl::ToDoubleSeconds(ToDuration(clock.disagreement()));
   if (clock.held()) {
     add(Severity::kCritical,
-        absl::StrFormat("nothing is planned since %s: the wall clock of the store's machine is "
+        absl::StrFormat("nothing has been planned for %s: the wall clock of the store's machine is "
                         "%+.1f s from store time",
                         Text(clock.held_for()), off),
         "set the clock; if it is right: escctl store clock --confirm");
   } else if (std::abs(off) > kClockSeconds) {
+    const bool denied = 2 * clock.hosts_disagree() > clock.hosts();
     add(Severity::kCritical,
-        absl::StrFormat("the wall clock of the store's machine is %+.1f s from store time", off),
-        "set the clock; if it is right: escctl store clock --confirm");
+        absl::StrFormat("the wall clock of the store's machine is %+.1f s from store time%s", off,
+                        denied ? ", and most other machines disagree with it" : ""),
+        denied ? "set the clock right; do not confirm it"
+               : "set the clock; if it is right: escctl store clock --confirm");
   }
   if (clock.hosts_disagree() > 0) {
     add(Severity::kWarning,

@@ -52,7 +52,7 @@ TEST(DiagnosisTest, EachFaultOfAReplicatedInstallationIsFound) {
       ElementsAre(
           "CRITICAL token: no process of token is ready",
           "CRITICAL emitter: no process that was asked holds 4 of 20 shards or partitions of "
-          "emitter, so their events are not sent",
+          "emitter: events wait, unless others that were not asked hold them",
           "CRITICAL http://handler-x:7431: its oldest event has been due for 2h46m39s and is not "
           "sent",
           "CRITICAL http://handler-x:7431: its emitter is 1m1s behind: what was due since is not "
@@ -61,7 +61,8 @@ TEST(DiagnosisTest, EachFaultOfAReplicatedInstallationIsFound) {
           "CRITICAL store: 2 replicas say that they lead",
           "CRITICAL store: the store's disk is full, so it refuses commits",
           "CRITICAL store: no replica leads, so nothing is committed or sent",
-          "CRITICAL clock: nothing is planned since 1m30s: the wall clock of the store's machine "
+          "CRITICAL clock: nothing has been planned for 1m30s: the wall clock of the store's "
+          "machine "
           "is +700.0 s from store time",
           "WARNING http://gone:7421: it does not answer: http://gone:7421 cannot be reached",
           "WARNING http://master-x:7411: master is not ready",

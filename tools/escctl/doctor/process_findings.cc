@@ -125,8 +125,8 @@ void AddLeases(const Facts& facts, std::vector<Finding>& findings) {
     if (held >= wanted) continue;
     findings.push_back(
         {Severity::kCritical, program,
-         absl::StrFormat("no process that was asked holds %.0f of %.0f shards or partitions of %s, "
-                         "so their events are not sent",
+         absl::StrFormat("no process that was asked holds %.0f of %.0f shards or partitions of %s: "
+                         "events wait, unless others that were not asked hold them",
                          wanted - held, wanted, program),
          "name each process of it by --metrics-url; then look at /readyz of each, and start more",
          RunbookOf("EscapementEventsOverdue")});
