@@ -21,7 +21,7 @@ namespace escapement::kv {
 
 namespace {
 
-// Who may answer a call.
+// Which stores answer a call.
 enum class By {
   kLeader,  // a leader that speaks enough
   kAny,     // every store, also of a former version
