@@ -124,7 +124,7 @@ class GrpcKvStore::Stream final
       absl::MutexLock lock(&mu_);
       alive_ = false;
       open = TakeOpen();
-      open.calls.merge(calls_of_any_);
+      MoveTo(open, calls_of_any_);
     }
     open.End(lost);
     // Drop the context before the owner may go on. It holds the channel, whose end waits for gRPC's
@@ -145,11 +145,13 @@ class GrpcKvStore::Stream final
     std::map<uint64_t, Answer> calls;
     std::map<uint64_t, std::shared_ptr<ObserverGate>> watches;
   };
+  static void MoveTo(Open& open, std::unordered_map<uint64_t, Answer>& calls) {
+    open.calls.insert(std::make_move_iterator(calls.begin()), std::make_move_iterator(calls.end()));
+    calls.clear();
+  }
   Open TakeOpen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     Open open;
-    open.calls.insert(std::make_move_iterator(calls_.begin()),
-                      std::make_move_iterator(calls_.end()));
-    calls_.clear();
+    MoveTo(open, calls_);
     open.watches.swap(watches_);
     return open;
   }
@@ -250,7 +252,7 @@ class GrpcKvStore::Stream final
   // Where the write under way is from; null: question_.
   MessageQueue<wire::StoreRequest>* written_ ABSL_GUARDED_BY(mu_) = nullptr;
   std::unordered_map<uint64_t, Answer> calls_ ABSL_GUARDED_BY(mu_);
-  std::map<uint64_t, Answer> calls_of_any_ ABSL_GUARDED_BY(mu_);
+  std::unordered_map<uint64_t, Answer> calls_of_any_ ABSL_GUARDED_BY(mu_);
   std::map<uint64_t, std::shared_ptr<ObserverGate>> watches_ ABSL_GUARDED_BY(mu_);
 };
 
