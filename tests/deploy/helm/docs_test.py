@@ -65,7 +65,8 @@ class DocsTest(unittest.TestCase):
         self.assertEqual(errors_of(objects), [])
         ingress = chart.find(objects, "Ingress", "")
         self.assertEqual(ingress["spec"]["tls"], [{"secretName": "jobs-example-tls", "hosts": ["jobs.example"]}])
-        self.assertEqual(ingress["metadata"]["annotations"], {"nginx.ingress.kubernetes.io/backend-protocol": "HTTPS"})
+        self.assertEqual(ingress["metadata"]["annotations"], {
+            "nginx.ingress.kubernetes.io/backend-protocol": "HTTPS", "nginx.ingress.kubernetes.io/proxy-body-size": "12m"})
         self.assertEqual([path["path"] for path in ingress["spec"]["rules"][0]["http"]["paths"]], ["/v1", "/ui"])
         for kind in ("ServiceMonitor", "PrometheusRule"):
             found = [each["metadata"]["labels"]["release"] for each in objects if each["kind"] == kind]
