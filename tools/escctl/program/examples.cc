@@ -181,7 +181,7 @@ const Table& Examples() {
       {"doctor",
        {"escctl doctor",
         "escctl doctor --metrics-url http://127.0.0.1:7401 --metrics-url http://127.0.0.1:7411",
-        "escctl doctor --failover 3", "escctl doctor -o json"}},
+        "escctl doctor --failover 3"}},
       {"top", {"escctl top --metrics-url http://127.0.0.1:7411", "escctl top --once"}},
       {"completion",
        {"source <(escctl completion bash)", "escctl completion zsh > ~/.zsh/completions/_escctl",
