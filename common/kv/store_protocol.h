@@ -1,9 +1,9 @@
 // The protocol between the store and the other services, as a number. It enforces the order of an
 // upgrade: the store first.
 //
-// The leader tells its number in each answer of its clock. A client of a newer program sends no
-// other call before the leader speaks at least the client's number (wire/grpc_kv_store.h). A client
-// of an older program works with every newer store.
+// The leader tells its number in each answer of its clock. Until the leader speaks at least the
+// number of a newer client's program, that client sends it only AskClock, GetStatus and HandOver
+// (wire/grpc_kv_store.h). A client of an older program works with every newer store.
 //
 // Pure.
 

@@ -1,5 +1,6 @@
-// The order of an upgrade: a client only asks for the clock of a store whose leader speaks less
-// than the client needs. Stores on loopback ports, of which some do not know the number.
+// The order of an upgrade: a client sends no call of KvStore but AskClock to a leader that
+// speaks less than the client needs. Stores on loopback ports, of which some do not know the
+// number.
 
 #include "common/kv/store_protocol.h"
 

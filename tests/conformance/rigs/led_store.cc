@@ -151,7 +151,7 @@ class LedStore::Gate final : public KvStore {
   std::string leader_ ABSL_GUARDED_BY(mu_);
   bool lose_commit_answers_ ABSL_GUARDED_BY(mu_) = false;
   int arrived_ ABSL_GUARDED_BY(mu_) = 0;
-  int calls_ ABSL_GUARDED_BY(mu_) = 0;  // those of arrived_ that do not ask for the clock
+  int calls_ ABSL_GUARDED_BY(mu_) = 0;  // those of arrived_ but AskClock
   std::vector<absl::AnyInvocable<void()>> frozen_ ABSL_GUARDED_BY(mu_);
   std::vector<std::shared_ptr<ObserverGate>> watches_ ABSL_GUARDED_BY(mu_);
 };

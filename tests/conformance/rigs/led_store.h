@@ -39,7 +39,7 @@ class LedStore {
 
   // Calls that have arrived, including the client's probes and calls that were not answered.
   int arrived() const;
-  // Those of them that do not ask for the clock.
+  // Calls of arrived() other than AskClock.
   int calls() const;
   // Waits until so many calls have arrived. Returns false after half a minute.
   bool WaitForArrived(int count) const;
