@@ -44,8 +44,21 @@ def _precompiled_header_impl(ctx):
         outputs = [compiled],
         mnemonic = "CppPrecompile",
     )
-    # gcc lists the headers in it among those that a source includes.
-    headers = depset([header, compiled], transitive = [context.headers])
+    # Bazel compiles a source again when a header changes that gcc has named. gcc names no header that it took from a
+    # precompiled one, so each source also includes a file that changes with them.
+    digest = ctx.outputs.digest
+    paths = ctx.actions.args()
+    paths.add_all(context.headers)
+    paths.use_param_file("%s", use_always = True)
+    paths.set_param_file_format("multiline")
+    ctx.actions.run_shell(
+        command = "xargs cat < \"$1\" | sha256sum | sed 's|^|// |' > " + digest.path,
+        arguments = [paths],
+        inputs = context.headers,
+        outputs = [digest],
+        mnemonic = "DigestHeaders",
+    )
+    headers = depset([header, compiled, digest], transitive = [context.headers])
     return [CcInfo(compilation_context = cc_common.create_compilation_context(headers = headers))]
 
 precompiled_header = rule(
@@ -55,6 +68,7 @@ source includes and the source is compiled with the same options. For clang `hea
 itself what it uses. A cc_library makes it known.""",
     attrs = {
         "header": attr.output(mandatory = True),
+        "digest": attr.output(mandatory = True, doc = "changes with the headers; each source includes it after `header`"),
         "headers": attr.string_list(mandatory = True),
         "deps": attr.label_list(providers = [CcInfo]),
         "copts": attr.string_list(),

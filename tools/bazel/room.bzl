@@ -56,6 +56,9 @@ def _headers(package):
         return "optimised"
     return "quickly_compiled"
 
+def _first(headers):
+    return ["tools/bazel/%s.h" % headers, "tools/bazel/%s_digest.h" % headers]
+
 def room(deps = [], apart = [], generated = [], data = [], units = 1):
     """The library of a folder: its sources but those of tests. Its label is the folder's path.
 
@@ -73,7 +76,7 @@ def room(deps = [], apart = [], generated = [], data = [], units = 1):
     native.cc_library(
         name = name,
         testonly = _testonly(package),
-        srcs = (join(name, srcs, units, "tools/bazel/%s.h" % headers) if srcs else []) + generated,
+        srcs = (join(name, srcs, units, _first(headers)) if srcs else []) + generated,
         hdrs = native.glob(["*.h"]),
         data = data,
         copts = OPTIONS[headers],
@@ -100,7 +103,7 @@ def room_test(deps = [], name = None, srcs = None, apart = [], units = 1, size =
     native.cc_test(
         name = name,
         size = size,
-        srcs = join(name, srcs or native.glob(["*_test.cc"], exclude = apart), units, "tools/bazel/tests.h"),
+        srcs = join(name, srcs or native.glob(["*_test.cc"], exclude = apart), units, _first("tests")),
         copts = OPTIONS["tests"],
         deps = deps + ([":" + room] if native.existing_rule(room) else []) + COMMON + [
             "//tools/bazel:tests",

@@ -5,7 +5,7 @@ def _units_impl(ctx):
     sources = ctx.files.srcs
     for i, out in enumerate(outs):
         part = sources[i * len(sources) // len(outs):(i + 1) * len(sources) // len(outs)]
-        commands = ["echo '#include \"%s\"'" % ctx.attr.first] if ctx.attr.first else []
+        commands = ["echo '#include \"%s\"'" % header for header in ctx.attr.first]
         for number, source in enumerate(part):
             commands += ["echo '#define %s %s_%d'" % (name, name, number) for name in ctx.attr.repeated]
             commands += ["echo '#line 1 \"%s\"'" % source.path, "cat " + source.path, "echo"]
@@ -23,13 +23,13 @@ _units = rule(
     attrs = {
         "srcs": attr.label_list(allow_files = [".cc"]),
         "outs": attr.output_list(mandatory = True),
-        "first": attr.string(doc = "a header to include before all else"),
+        "first": attr.string_list(doc = "headers to include before all else"),
         "repeated": attr.string_list(doc = "names that sources give to things of their own; they get the source's number"),
     },
 )
 
-def join(name, srcs, count, first = "", repeated = []):
-    """Joins `srcs` to `count` sources of about as many files each, in order; returns their names. `first` is included before them; each source may define the names `repeated` for itself."""
+def join(name, srcs, count, first = [], repeated = []):
+    """Joins `srcs` to `count` sources of about as many files each, in order; returns their names. `first` are included before them; each source may define the names `repeated` for itself."""
     outs = ["%s_unit%s.cc" % (name, "" if count == 1 else str(i + 1)) for i in range(count)]
     _units(name = name + "_units", srcs = srcs, outs = outs, first = first, repeated = repeated)
     return outs
