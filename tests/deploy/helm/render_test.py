@@ -201,8 +201,17 @@ class ModesTest(unittest.TestCase):
         self.assertEqual(mounts, {
             "it-escapement-store": tls | {"database"}, "it-escapement-master": tls | {"first-key", "secret-keys"},
             "it-escapement-emitter": tls, "it-escapement-handler": tls | {"secret-keys"},
-            "it-escapement-token-manager": tls, "it-escapement-test": {"it-escapement-tls", "first-key"},
-            "it-escapement-failover-test": {"it-escapement-tls", "first-key"}, "it-escapement-backup": {"it-escapement-tls", "first-key"}})
+            "it-escapement-token-manager": tls, "it-escapement-test": {"it-escapement-tls"},
+            "it-escapement-failover-test": {"it-escapement-tls"}, "it-escapement-backup": {"it-escapement-tls"}})
+
+    def test_each_secret_that_is_mounted_is_read(self):
+        for name in CASES:
+            config = find(case(name), "ConfigMap", "escapement" if name != "replicated IPv6" else "x")["data"]["escapement.yaml"]
+            for pod, container in containers(case(name)):
+                read = str([container.get("args"), container.get("env")]) + ("" if "escctl" in str(container.get("command")) else config)
+                for mount in container.get("volumeMounts", []):
+                    if mount["mountPath"].startswith("/etc/escapement/"):
+                        self.assertIn(mount["mountPath"], read, f"{name}: {pod}")
 
     def test_the_certificate_has_the_names_that_are_called(self):
         names = set(find(case("replicated everything on"), "Certificate", "")["spec"]["dnsNames"])

@@ -28,8 +28,8 @@
 {{- end -}}
 {{- include "escapement.checkLabels" . -}}
 {{- include "escapement.checkMerge" . -}}
-{{- range $key := list "standalone" "store" "master" "emitter" "handler" "tokenManager" "backup" -}}
-{{- with default dict (index $v $key).serviceAccount -}}
+{{- range $key := include "escapement.podKeys" . | fromJsonArray -}}
+{{- with (index $v $key).serviceAccount -}}
 {{- if and .annotations (not .create) -}}
 {{- fail (printf "\n\n%s.serviceAccount.annotations counts only with %s.serviceAccount.create=true.\n" $key $key) -}}
 {{- end -}}
@@ -43,7 +43,7 @@
 {{- if and $v.store.postgresql.caSecret (not $v.store.postgresql.caKey) -}}
 {{- fail "\n\nstore.postgresql.caSecret needs store.postgresql.caKey: the key in that Secret, such as ca.crt.\n" -}}
 {{- end -}}
-{{- range $key := list "master" "emitter" "handler" "tokenManager" -}}
+{{- range $key := include "escapement.podKeys" . | fromJsonArray -}}
 {{- with (index $v $key).autoscaling -}}
 {{- if and .enabled (not .targetCPUUtilizationPercentage) (not .metrics) -}}
 {{- fail (printf "\n\n%s.autoscaling.enabled=true needs targetCPUUtilizationPercentage or metrics.\n" $key) -}}
@@ -71,12 +71,21 @@
 {{- end -}}
 {{- end -}}
 
+{{/* The keys of all kinds of pods in the values, as a JSON list. */}}
+{{- define "escapement.podKeys" -}}
+{{- $keys := list "backup" "test" -}}
+{{- range include "escapement.allComponents" . | fromJsonArray -}}
+{{- $keys = append $keys .key -}}
+{{- end -}}
+{{- toJson $keys -}}
+{{- end -}}
+
 {{/* Labels and annotations of users must not have keys that the chart sets: a map has each key once, and selectors need ours. */}}
 {{- define "escapement.checkLabels" -}}
 {{- $v := .Values -}}
 {{- $labels := dict "commonLabels" $v.commonLabels "pod.labels" $v.pod.labels "service.labels" $v.service.labels -}}
 {{- $annotations := dict "pod.annotations" $v.pod.annotations -}}
-{{- range $key := list "standalone" "store" "master" "emitter" "handler" "tokenManager" "backup" "test" -}}
+{{- range $key := include "escapement.podKeys" . | fromJsonArray -}}
 {{- with (index $v $key).pod -}}
 {{- $labels = set $labels (printf "%s.pod.labels" $key) .labels -}}
 {{- $annotations = set $annotations (printf "%s.pod.annotations" $key) .annotations -}}

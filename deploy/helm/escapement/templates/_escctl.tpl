@@ -19,11 +19,84 @@
 {{/* The Secrets that the options name, as escapement.secretVolumes lists them. */}}
 {{- define "escapement.escctlVolumes" -}}
 {{- $front := dict "name" (include "escapement.front" .) "key" (include "escapement.front" .) }}
+{{- $used := ternary "tls" "bootstrap" (eq (include "escapement.tls" .) "true") }}
 {{- $volumes := list }}
 {{- range include "escapement.secretVolumes" (dict "root" . "component" $front) | fromJsonArray }}
-{{- if has .name (list "tls" "bootstrap") }}{{ $volumes = append $volumes . }}{{ end }}
+{{- if eq .name $used }}{{ $volumes = append $volumes . }}{{ end }}
 {{- end }}
 {{- toJson $volumes -}}
+{{- end -}}
+
+{{/* The template of a pod that runs escctl. Arguments: root, component (name, and key in the values), steps (one container after
+the other: name, args), resources. If they are needed: name and annotations of the pod, env, and claim (of the volume with
+backups). */}}
+{{- define "escapement.escctlPod" -}}
+{{- $root := .root }}
+{{- $all := . }}
+{{- $pod := include "escapement.podSettings" (dict "root" $root "own" (index $root.Values .component.key).pod) | fromJson }}
+{{- $secrets := include "escapement.escctlVolumes" $root | fromJsonArray }}
+{{- $mounts := list }}
+{{- if .claim }}
+{{- $mounts = append $mounts (dict "name" "backups" "mountPath" "/var/backups/escapement") }}
+{{- end }}
+{{- range $secrets }}
+{{- $mounts = append $mounts (dict "name" .name "mountPath" (printf "/etc/escapement/%s" .name) "readOnly" true) }}
+{{- end }}
+{{- $last := sub (len .steps) 1 | int }}
+metadata:
+  {{- with .name }}
+  name: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "escapement.podLabels" (dict "root" $root "component" .component.name "labels" $pod.labels) | nindent 4 }}
+  {{- with merge dict (default dict .annotations) (default dict $pod.annotations) }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  restartPolicy: Never
+  {{- include "escapement.podPlace" (dict "root" $root "component" .component "pod" $pod) | nindent 2 }}
+  {{- if $last }}
+  initContainers:
+  {{- end }}
+  {{- range $i, $step := .steps }}
+  {{- if eq $i $last }}
+  containers:
+  {{- end }}
+    - name: {{ $step.name }}
+      image: {{ include "escapement.image" $root }}
+      imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+      command: [/usr/bin/escctl]
+      args:
+        {{- include "escapement.escctlOptions" $root | nindent 8 }}
+        {{- toYaml $step.args | nindent 8 }}
+      {{- with $all.env }}
+      env:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $pod.containerSecurityContext }}
+      securityContext:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $all.resources }}
+      resources:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $mounts }}
+      volumeMounts:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+  {{- end }}
+  {{- if $mounts }}
+  volumes:
+    {{- with .claim }}
+    - name: backups
+      persistentVolumeClaim: {claimName: {{ . | quote }}}
+    {{- end }}
+    {{- with $secrets }}
+    {{- include "escapement.secretVolumeSources" . | trim | nindent 4 }}
+    {{- end }}
+  {{- end }}
 {{- end -}}
 
 {{/* The pods that run escctl, as a JSON list of names: others let them in. */}}

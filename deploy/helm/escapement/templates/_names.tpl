@@ -76,17 +76,20 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | include 
 {{- end -}}
 {{- end -}}
 
-{{/* The kinds of pods, as JSON: name in objects, key in the values, program, ports, and whether others connect to its gRPC port. */}}
-{{- define "escapement.components" -}}
-{{- if eq .Values.mode "standalone" -}}
-[{"name":"standalone","key":"standalone","grpc":7410,"http":7411}]
-{{- else -}}
-[{"name":"store","key":"store","grpc":7400,"http":7401},
+{{/* The kinds of pods of both modes, as JSON: name in objects, key in the values, ports. */}}
+{{- define "escapement.allComponents" -}}
+[{"name":"standalone","key":"standalone","grpc":7410,"http":7411},
+{"name":"store","key":"store","grpc":7400,"http":7401},
 {"name":"master","key":"master","grpc":7410,"http":7411},
 {"name":"emitter","key":"emitter","grpc":7420,"http":7421},
 {"name":"handler","key":"handler","grpc":7430,"http":7431},
 {"name":"token-manager","key":"tokenManager","grpc":7440,"http":7441}]
 {{- end -}}
+
+{{/* The kinds of pods of this mode. */}}
+{{- define "escapement.components" -}}
+{{- $all := include "escapement.allComponents" . | fromJsonArray -}}
+{{- ternary (first $all | list) (rest $all) (eq .Values.mode "standalone") | toJson -}}
 {{- end -}}
 
 {{/* The kind of pods that serves the public API. */}}

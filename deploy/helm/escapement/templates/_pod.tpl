@@ -17,17 +17,7 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
 spec:
-  serviceAccountName: {{ include "escapement.serviceAccountName" . | quote }}
-  automountServiceAccountToken: false
-  # Variables that describe Services could be taken for flags.
-  enableServiceLinks: false
-  {{- with $v.image.pullSecrets }}
-  imagePullSecrets:
-    {{- range . }}
-    - name: {{ . | quote }}
-    {{- end }}
-  {{- end }}
-  {{- include "escapement.podPlace" $pod | nindent 2 }}
+  {{- include "escapement.podPlace" (dict "root" $root "component" $c "pod" $pod) | nindent 2 }}
   # The drain, the pause before it, and room to close connections and the database.
   terminationGracePeriodSeconds: {{ add (int $v.drainSeconds) (ternary 5 0 $front) 15 }}
   {{- with $pod.initContainers }}
@@ -135,10 +125,20 @@ spec:
 {{- toJson (include "escapement.merged" (dict "base" $all "over" (default dict .own)) | fromJson).value -}}
 {{- end -}}
 
-{{/* Where a pod runs, and with which rights. Argument: its settings. */}}
+{{/* Who a pod is, where it runs, and with which rights. Arguments: root, component, pod (its settings). */}}
 {{- define "escapement.podPlace" -}}
+serviceAccountName: {{ include "escapement.serviceAccountName" . | quote }}
+automountServiceAccountToken: false
+# Variables that describe Services could be taken for flags.
+enableServiceLinks: false
+{{- with .root.Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . | quote }}
+  {{- end }}
+{{- end }}
 {{- range $field := list "securityContext" "priorityClassName" "nodeSelector" "tolerations" "affinity" "dnsPolicy" "dnsConfig" }}
-{{- with get $ $field }}
+{{- with get $.pod $field }}
 {{ toYaml (dict $field .) }}
 {{- end }}
 {{- end }}
