@@ -96,6 +96,22 @@ class EachCaseTest(unittest.TestCase):
                     self.assertLessEqual({port["targetPort"] for port in service["spec"]["ports"]}, ports[pod], name)
 
 
+def placed(spec, nodes, taints):
+    """How many pods are on each node, if Kubernetes puts each on the first that the constraint over nodes allows."""
+    over_nodes = spec["template"]["spec"]["topologySpreadConstraints"][0]
+    assert (over_nodes["topologyKey"], over_nodes["whenUnsatisfiable"]) == ("kubernetes.io/hostname", "DoNotSchedule")
+    assert over_nodes["labelSelector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
+    pods = dict.fromkeys(nodes, 0)
+    may = [node for node in nodes if node not in taints]
+    counted = may if over_nodes.get("nodeTaintsPolicy") == "Honor" else nodes
+    for _ in range(spec["replicas"]):
+        least = min(pods[node] for node in counted)
+        node = next((node for node in may if pods[node] + 1 - least <= over_nodes["maxSkew"]), None)
+        assert node is not None, f"a pod waits: {pods}"
+        pods[node] += 1
+    return pods
+
+
 class ModesTest(unittest.TestCase):
     def test_standalone_is_one_pod_with_a_volume(self):
         objects = case("standalone secure")
@@ -144,6 +160,17 @@ class ModesTest(unittest.TestCase):
         self.assertIs(stores["publishNotReadyAddresses"], True)
         self.assertEqual(stores["clusterIP"], "None")
         self.assertEqual(find(case("replicated secure"), "StatefulSet", "-store")["spec"]["serviceName"], "it-escapement-stores")
+
+    def test_stores_share_a_node_only_if_there_are_too_few(self):
+        spec = find(case("replicated secure"), "StatefulSet", "-store")["spec"]
+        taints = {"control": "NoSchedule"}
+        for nodes, expected in ((["a"], [3]), (["a", "b"], [1, 2]), (["a", "b", "c", "d"], [1, 1, 1]), (["a", "control"], [3])):
+            stores = placed(spec, nodes, taints)
+            self.assertEqual(sorted(stores[node] for node in nodes if stores[node]), expected, nodes)
+        _, zones = spec["template"]["spec"]["topologySpreadConstraints"]
+        self.assertEqual((zones["topologyKey"], zones["whenUnsatisfiable"]), ("topology.kubernetes.io/zone", "ScheduleAnyway"))
+        other = find(case("replicated secure"), "Deployment", "-handler")["spec"]["template"]["spec"]["topologySpreadConstraints"]
+        self.assertEqual({each["whenUnsatisfiable"] for each in other}, {"ScheduleAnyway"})
 
     def test_autoscaling_replaces_the_number_of_pods(self):
         objects = case("replicated everything on")
@@ -306,6 +333,15 @@ class ModesTest(unittest.TestCase):
         self.assertEqual([rule["ports"] for rule in ingress if "from" not in rule], [[{"port": "https"}]])
         peers = next(rule["from"] for rule in ingress if "from" in rule)
         self.assertEqual(peers[0]["podSelector"]["matchLabels"]["app.kubernetes.io/instance"], "it")
+
+    def test_network_policies_let_all_pods_ask_dns(self):
+        for name in ("standalone everything on", "replicated everything on"):
+            for policy in [each for each in case(name) if each["kind"] == "NetworkPolicy"]:
+                rules = policy["spec"]["egress"]
+                for port in (53, 5353):  # OpenShift's DNS pods listen on 5353
+                    for protocol in ("UDP", "TCP"):
+                        asked = {"port": port, "protocol": protocol}
+                        self.assertTrue(any(rule == {} or asked in rule["ports"] and "to" not in rule for rule in rules), policy["metadata"]["name"])
 
     def test_network_policies_let_escctl_reach_what_it_calls(self):
         for name, pods, called in (("standalone everything on", ("backup", "test"), ("standalone",)),

@@ -108,7 +108,9 @@ spec:
     {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
     - maxSkew: 1
       topologyKey: {{ . }}
-      whenUnsatisfiable: {{ $v.topologySpread.whenUnsatisfiable }}
+      whenUnsatisfiable: {{ ternary $v.topologySpread.storesOverNodes $v.topologySpread.whenUnsatisfiable (and (eq $c.name "store") (eq . "kubernetes.io/hostname")) }}
+      # A node that may not run the pod does not count as one without it.
+      nodeTaintsPolicy: Honor
       labelSelector:
         matchLabels:
           {{- include "escapement.selector" (dict "root" $root "component" $c.name) | nindent 10 }}
