@@ -16,6 +16,8 @@ Runs the platform in Kubernetes: `docs/operations/kubernetes.md` of the reposito
 helm install escapement deploy/helm/escapement --set image.repository=registry.example/escapement --set insecure=true
 ```
 
+`examples/production.yaml` has the values of a whole production installation.
+
 This page is made from `values.yaml` by `deploy/helm/readme.py`: change the comments there. `values.schema.json` refuses unknown names.
 
 | value | default | meaning |

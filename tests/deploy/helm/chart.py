@@ -119,6 +119,9 @@ KEDA = {
             "triggers": [{"type": "prometheus", "metadata": {"serverAddress": "http://prometheus", "query": "up", "threshold": "1"}}]}}]}
 # The operator makes the Secrets CLUSTER-app and CLUSTER-ca.
 CLOUD_NATIVE_PG = {"store": {"postgresql": {"existingSecret": "jobs-app", "urlKey": "uri", "caSecret": "jobs-ca", "caKey": "ca.crt"}}}
+# The example for a whole installation.
+EXAMPLE = CHART / "examples/production.yaml"
+PRODUCTION = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
 
 
 def merged(*parts):
@@ -156,6 +159,7 @@ CASES = {
     "Istio": (merged(REPLICATED, ISTIO), ()),
     "OpenShift": (merged(REPLICATED, SECURE, OPENSHIFT), ()),
     "KEDA": (merged(REPLICATED, SECURE, KEDA), ()),
+    "production": (PRODUCTION, MONITORING),
     "CloudNativePG": (merged(REPLICATED, SECURE, CLOUD_NATIVE_PG), ()),
 }
 

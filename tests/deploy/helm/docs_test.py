@@ -1,9 +1,11 @@
 """The commands and the objects of docs/operations/kubernetes.md, the commands of the chart's page, and what
 docs/operations/backup.md says of the chart."""
+import ipaddress
 import pathlib
 import re
 import shlex
 import unittest
+import urllib.parse
 
 import yaml
 
@@ -34,14 +36,12 @@ def helm_commands():
 class DocsTest(unittest.TestCase):
     def setUp(self):
         self.values = pathlib.Path(folder(), "values.yaml")
-        self.values.write_text(next(block for block in blocks("yaml") if block.startswith("mode:")), encoding="utf-8")
-        self.web = self.values.with_name("web.yaml")
-        self.web.write_text(next(block for block in blocks("yaml") if block.startswith("ingress:")), encoding="utf-8")
+        self.values.write_text(yaml.safe_dump(chart.PRODUCTION), encoding="utf-8")
 
     def test_the_commands_of_helm_render(self):
         commands = list(helm_commands())
         self.assertGreaterEqual(len(commands), 5)
-        replaced = {"deploy/helm/escapement": str(chart.CHART), "values.yaml": str(self.values), "web.yaml": str(self.web)}
+        replaced = {"deploy/helm/escapement": str(chart.CHART), "values.yaml": str(self.values)}
         for words in commands:
             with self.subTest(" ".join(words)):
                 options = [replaced.get(word, word) for word in words[2:] if word != "--create-namespace"]
@@ -59,9 +59,12 @@ class DocsTest(unittest.TestCase):
         self.assertEqual({severity for _, severity in alerts}, {"page", "ticket"})
         self.assertIn("> 14.4 * 0.005 ", "".join(rule["expr"] for rule in rules))
 
-    def test_the_values_with_ingress_and_monitoring_have_their_effects(self):
-        values = chart.merged(*(yaml.safe_load(file.read_text(encoding="utf-8")) for file in (self.values, self.web)))
-        objects = chart.render(values, chart.MONITORING, release="escapement")
+    def test_the_page_copies_the_example_that_the_tests_render(self):
+        copies = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("cp ")]
+        self.assertEqual(copies, [f"cp deploy/helm/escapement/{chart.EXAMPLE.relative_to(chart.CHART)} values.yaml"])
+
+    def test_the_example_has_all_parts_of_an_installation(self):
+        objects = chart.render(chart.PRODUCTION, chart.MONITORING, release="escapement")
         self.assertEqual(errors_of(objects), [])
         ingress = chart.find(objects, "Ingress", "")
         self.assertEqual(ingress["spec"]["tls"], [{"secretName": "jobs-example-tls", "hosts": ["jobs.example"]}])
@@ -72,8 +75,44 @@ class DocsTest(unittest.TestCase):
             found = [each["metadata"]["labels"]["release"] for each in objects if each["kind"] == kind]
             self.assertEqual(set(found), {"prometheus"}, kind)
         self.assertTrue(chart.find(objects, "ConfigMap", "-overview-dashboard"))
+        self.assertTrue(chart.find(objects, "CronJob", "escapement-backup"))
+        self.assertTrue(chart.find(objects, "Certificate", "escapement"))
         for policy in [each for each in objects if each["kind"] == "NetworkPolicy" and not each["metadata"]["name"].endswith("-master")]:
             self.assertEqual([rule for rule in policy["spec"]["ingress"] if "from" not in rule], [], policy["metadata"]["name"])
+
+    def test_the_example_leaves_nothing_open_that_it_could_close(self):
+        self.assertNotIn("insecure", chart.PRODUCTION)
+        self.assertIs(chart.PRODUCTION["auth"]["requireCredentials"], True)
+        for network in chart.PRODUCTION["config"]["delivery_allowed_addresses"].split(","):
+            self.assertLessEqual(ipaddress.ip_network(network).num_addresses, 256, network)
+        text = chart.template(chart.PRODUCTION, chart.MONITORING).stdout
+        self.assertIn(f"runbook_url: {chart.PRODUCTION['metrics']['rules']['runbookUrl']}EscapementDiskFull.md", text)
+        self.assertNotIn("escapement.example", text)  # the default, which leads nowhere
+
+    def test_the_secrets_of_the_commands_are_those_of_the_example(self):
+        made = {}
+        for line in (line for block in blocks("sh") for line in block.replace("\\\n", " ").splitlines() if " create secret generic " in line):
+            words = shlex.split(line)
+            options = [word.partition("=")[2] for word in words if word.startswith("--from-")]
+            made[words[words.index("generic") + 1]] = dict((*each.split("=", 1), each)[:2] for each in options)
+        named = {each["secret"]["secretName"] for _, pod in chart.pods_of(chart.render(chart.PRODUCTION, release="escapement"))
+                 for each in pod["spec"]["volumes"] if "secret" in each}
+        self.assertEqual(set(made), named - {"escapement-tls"})  # cert-manager makes that one
+        postgresql = chart.PRODUCTION["store"]["postgresql"]
+        url = urllib.parse.urlsplit(made[postgresql["existingSecret"]]["url"])
+        self.assertIn(postgresql["caKey"], made[postgresql["existingSecret"]])
+        store = chart.find(chart.render(chart.PRODUCTION), "StatefulSet", "-store")["spec"]["template"]["spec"]["containers"][0]
+        env = {entry["name"]: entry.get("value") for entry in store["env"]}
+        self.assertEqual(dict(urllib.parse.parse_qsl(url.query)), {"sslmode": env["PGSSLMODE"], "sslrootcert": env["PGSSLROOTCERT"]})
+
+    def test_the_command_that_builds_the_image_knows_its_arguments(self):
+        command = shlex.split(next(line for block in blocks("sh") for line in block.splitlines() if line.startswith("docker build ")))
+        text = (chart.ROOT / command[command.index("--file") + 1]).read_text(encoding="utf-8")
+        arguments = [command[i + 1].partition("=")[0] for i, word in enumerate(command) if word == "--build-arg"]
+        self.assertEqual(set(arguments) - set(re.findall(r"^ARG (\w+)", text, re.MULTILINE)), set())
+        self.assertLessEqual(set(re.findall(r"^ARG (\w+)$", text, re.MULTILINE)), set(arguments))  # those without a default
+        image = command[command.index("--tag") + 1]
+        self.assertEqual(image, f"{chart.PRODUCTION['image']['repository']}:{chart.PRODUCTION['image']['tag']}")
 
     def test_the_command_with_api_versions_shows_the_kinds_of_the_operator(self):
         command = next(words for words in helm_commands() if "--api-versions" in words)
@@ -82,7 +121,7 @@ class DocsTest(unittest.TestCase):
         self.assertLessEqual({"ServiceMonitor", "PrometheusRule"}, kinds)
 
     def test_the_objects_that_the_commands_name_exist(self):
-        objects = chart.render(yaml.safe_load(self.values.read_text(encoding="utf-8")), release="escapement")
+        objects = chart.render(chart.PRODUCTION, release="escapement")
         names = {"escapement-tls"} | {each["metadata"]["name"] for each in objects} | {
             each["metadata"]["name"] for each in chart.render({"insecure": True}, release="escapement")}
         for name in ("escapement-metrics", "escapement-standalone", "escapement-stores", "escapement-tls"):
@@ -97,11 +136,10 @@ class DocsTest(unittest.TestCase):
     def test_each_recipe_renders_over_the_values(self):
         recipes = [block for block in blocks("yaml") if block.startswith("# ")]
         self.assertEqual(len(recipes), 6)
-        base = yaml.safe_load(self.values.read_text(encoding="utf-8"))
-        plain = chart.render(base, release="escapement")
+        plain = chart.render(chart.PRODUCTION, release="escapement")
         for block in recipes:
             with self.subTest(block.splitlines()[0]):
-                objects = chart.render(chart.merged(base, yaml.safe_load(block)), release="escapement")
+                objects = chart.render(chart.merged(chart.PRODUCTION, yaml.safe_load(block)), release="escapement")
                 self.assertEqual(errors_of(objects), [])
                 self.assertNotEqual(objects, plain)
                 for each in objects:
@@ -109,7 +147,7 @@ class DocsTest(unittest.TestCase):
                         self.assertTrue(chart.find(objects, "Deployment", each["spec"]["scaleTargetRef"]["name"]))
 
     def test_the_claims_that_grow_are_those_of_the_statefulsets(self):
-        for values, kind, count in ((yaml.safe_load(self.values.read_text(encoding="utf-8")), "store", 3), ({"insecure": True}, "standalone", 1)):
+        for values, kind, count in ((chart.PRODUCTION, "store", 3), ({"insecure": True}, "standalone", 1)):
             owner = chart.find(chart.render(values, release="escapement"), "StatefulSet", f"-{kind}")
             self.assertEqual(owner["spec"]["replicas"], count)
             claim = f"{owner['spec']['volumeClaimTemplates'][0]['metadata']['name']}-{owner['metadata']['name']}-"
@@ -121,7 +159,7 @@ class DocsTest(unittest.TestCase):
         example = re.search(r"take ([\d.]+) GB of disk, their outcomes .*= ([\d.]+) GB", text)
         factor = re.search(r"disk \| (\d) × the sum of the table above", text)
         needed = int(factor[1]) * sum(map(float, example.groups())) * 1e9
-        for values, kind in ((yaml.safe_load(self.values.read_text(encoding="utf-8")), "store"), ({"insecure": True}, "standalone")):
+        for values, kind in ((chart.PRODUCTION, "store"), ({"insecure": True}, "standalone")):
             claim = chart.find(chart.render(values), "StatefulSet", f"-{kind}")["spec"]["volumeClaimTemplates"][0]
             size = re.fullmatch(r"(\d+)Gi", claim["spec"]["resources"]["requests"]["storage"])
             self.assertGreaterEqual(int(size[1]) * 2**30, needed, kind)
@@ -133,6 +171,10 @@ class DocsTest(unittest.TestCase):
 
 
 class BackupTest(unittest.TestCase):
+    def test_the_values_are_part_of_the_example(self):
+        values = yaml.safe_load(next(blocks("yaml", BACKUP)))
+        self.assertEqual(chart.merged(chart.PRODUCTION, values), chart.PRODUCTION)
+
     def test_the_restore_writes_where_the_store_reads(self):
         for volume in ("", "backups"):
             with self.subTest(volume):

@@ -310,6 +310,7 @@ def check_flags():
     known = own_secrets(folder) | {"kafka": {}, "certificates": tls}
     known["database"] = {"url": "postgresql://host/database", "ca.crt": tls["ca.crt"]}
     known |= {"jobs-app": {"uri": "postgresql://app:secret@jobs-rw.jobs:5432/app"}, "jobs-ca": {"ca.crt": tls["ca.crt"]}}
+    known |= {f"escapement-{name}": known[name] for name in ("first-key", "secret-keys", "database")}
     known |= {f"{name}-tls": tls for name in ("it-escapement", "x")}
     for number, name in enumerate(chart.CASES):
         cluster = Cluster(chart.case(name), known, pathlib.Path(folder, str(number)))
