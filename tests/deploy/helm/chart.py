@@ -210,15 +210,15 @@ def find(objects, kind, name):
     return found[0] if found else None
 
 
-def restore_spec(volume, full="escapement"):
-    """The spec of the pod by which docs/operations/backup.md restores from this volume, or from no volume (""), for a release whose
+def restore_spec(*volumes, full="escapement"):
+    """The spec of the pod of docs/operations/backup.md that restores with these volumes beside that of the data, for a release whose
     names begin with `full`."""
     text = (ROOT / "docs/operations/backup.md").read_text(encoding="utf-8").replace("\\\n", " ")
     for found in re.findall(r"--overrides='\n(.*?)'", text, re.DOTALL):
-        spec = json.loads(re.sub(r'"(data-)?escapement-(\w)', lambda match: f'"{match[1] or ""}{full}-{match[2]}', found))["spec"]
-        if [each["name"] for each in spec["volumes"]] == ["data", *filter(None, [volume])]:
+        spec = json.loads(re.sub(r'("claimName": "(?:data-)?)escapement-', rf"\g<1>{full}-", found))["spec"]
+        if [each["name"] for each in spec["volumes"]] == ["data", *volumes]:
             return spec
-    raise AssertionError(f"docs/operations/backup.md has no pod that restores from {volume}")
+    raise AssertionError(f"docs/operations/backup.md has no pod that restores with {volumes}")
 
 
 def pods_of(objects):

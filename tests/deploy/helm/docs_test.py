@@ -1,6 +1,7 @@
 """The commands and the objects of docs/operations/kubernetes.md, the commands of the chart's page, and what
 docs/operations/backup.md says of the chart."""
 import ipaddress
+import json
 import pathlib
 import re
 import shlex
@@ -31,6 +32,16 @@ def helm_commands():
         words = shlex.split(line)
         if words[:1] in (["helm"], ["tools/lib/helm"]) and words[1] in ("install", "upgrade", "template"):
             yield words
+
+
+def secrets_made():
+    """The Secrets that the page makes: name → key → value, or the file with it."""
+    made = {}
+    for line in (line for block in blocks("sh") for line in block.replace("\\\n", " ").splitlines() if " create secret generic " in line):
+        words = shlex.split(line)
+        options = [word.partition("=")[2] for word in words if word.startswith("--from-")]
+        made[words[words.index("generic") + 1]] = {each.partition("=")[0]: each.partition("=")[2] for each in options}
+    return made
 
 
 class DocsTest(unittest.TestCase):
@@ -90,11 +101,7 @@ class DocsTest(unittest.TestCase):
         self.assertNotIn("escapement.example", text)  # the default, which leads nowhere
 
     def test_the_secrets_of_the_commands_are_those_of_the_example(self):
-        made = {}
-        for line in (line for block in blocks("sh") for line in block.replace("\\\n", " ").splitlines() if " create secret generic " in line):
-            words = shlex.split(line)
-            options = [word.partition("=")[2] for word in words if word.startswith("--from-")]
-            made[words[words.index("generic") + 1]] = dict((*each.split("=", 1), each)[:2] for each in options)
+        made = secrets_made()
         named = {each["secret"]["secretName"] for _, pod in chart.pods_of(chart.render(chart.PRODUCTION, release="escapement"))
                  for each in pod["spec"]["volumes"] if "secret" in each}
         self.assertEqual(set(made), named - {"escapement-tls"})  # cert-manager makes that one
@@ -176,31 +183,70 @@ class BackupTest(unittest.TestCase):
         self.assertEqual(chart.merged(chart.PRODUCTION, values), chart.PRODUCTION)
 
     def test_the_restore_writes_where_the_store_reads(self):
-        for volume in ("", "backups"):
-            with self.subTest(volume):
-                self.check_restore(chart.restore_spec(volume), volume)
+        for volumes in ((), ("backups",)):
+            with self.subTest(volumes):
+                spec = chart.restore_spec(*volumes)
+                owner = self.check_restore(spec, chart.render(self.with_backups({"insecure": True}), release="escapement"), "standalone")
+                claim = owner["spec"]["volumeClaimTemplates"][0]["metadata"]["name"]
+                self.assertEqual(spec["volumes"][0], {
+                    "name": "data", "persistentVolumeClaim": {"claimName": f"{claim}-{owner['metadata']['name']}-0"}})
 
-    def check_restore(self, spec, volume):
+    def test_the_restore_of_stores_writes_the_log_that_they_read(self):
+        spec = chart.restore_spec("backups", "postgresql")
+        objects = chart.render(chart.PRODUCTION, release="escapement")
+        owner = self.check_restore(spec, objects, "store")
+        self.assertEqual(spec["volumes"][0]["ephemeral"]["volumeClaimTemplate"]["spec"], owner["spec"]["volumeClaimTemplates"][0]["spec"])
+        store = owner["spec"]["template"]["spec"]["containers"][0]
+        self.assertEqual(spec["containers"][0]["command"], store["command"])
+        for entry in spec["containers"][0]["env"]:
+            self.assertIn(entry, store["env"])
+        secret = chart.PRODUCTION["store"]["postgresql"]["existingSecret"]
+        url = json.loads(re.search(rf"patch secret {secret} --patch '(.*?)'", BACKUP, re.DOTALL)[1])["stringData"]["url"]
+        database = re.search(r"CREATE DATABASE (\w+) ", BACKUP)[1]
+        self.assertEqual(url.replace(f"/{database}?", "/escapement?"), secrets_made()[secret]["url"])
+
+    def test_the_selectors_find_the_pods_and_the_claims_of_the_stores(self):
+        objects = chart.render(chart.PRODUCTION, release="escapement")
+        claims = [(each["metadata"]["name"], claim) for each in objects if each["kind"] == "StatefulSet"
+                  for claim in each["spec"]["volumeClaimTemplates"]]
+        claims += [(each["metadata"]["name"], each) for each in objects if each["kind"] == "PersistentVolumeClaim"]
+        running = {f"escapement-{kind}" for kind in ("store", "master", "emitter", "handler", "token-manager")}
+        there = {"deployment,statefulset": [(each["metadata"]["name"], each) for each in objects if each["kind"] in ("Deployment", "StatefulSet")],
+                 "deployment": [(each["metadata"]["name"], each) for each in objects if each["kind"] == "Deployment"],
+                 "pod": list(chart.pods_of(objects)), "persistentvolumeclaim": claims}
+        expected = {"deployment,statefulset": running, "deployment": running - {"escapement-store"}, "pod": running,
+                    "persistentvolumeclaim": {"escapement-store"}}
+        found = re.findall(r"kubectl --namespace jobs (?:scale|wait|delete) (\S+) --selector (\S+)", BACKUP)
+        self.assertEqual({kind for kind, _ in found}, set(expected))
+        for kind, selector in found:
+            labels = dict(each.split("=") for each in selector.split(",")).items()
+            self.assertEqual({name for name, each in there[kind] if labels <= each["metadata"]["labels"].items()}, expected[kind], kind)
+
+    def with_backups(self, values):
+        return chart.merged(values, yaml.safe_load(next(blocks("yaml", BACKUP))))
+
+    def check_restore(self, spec, objects, kind):
+        """The pod's last container writes where pods of this kind read. Returns their owner."""
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "restore"}, "spec": spec}
         self.assertEqual(errors_of([pod]), [])
-        objects = chart.render(chart.merged({"insecure": True}, yaml.safe_load(next(blocks("yaml", BACKUP)))), release="escapement")
-        stateful = chart.find(objects, "StatefulSet", "-standalone")
-        for each in (stateful, chart.find(objects, "CronJob", "")):
+        owner = chart.find(objects, "StatefulSet", f"-{kind}")
+        for each in (owner, chart.find(objects, "CronJob", "")):
             self.assertIn(f"{each['kind'].lower()}/{each['metadata']['name']}", BACKUP)
-        served = stateful["spec"]["template"]["spec"]
-        claim = stateful["spec"]["volumeClaimTemplates"][0]["metadata"]["name"]
+        served = owner["spec"]["template"]["spec"]
         backup = dict(chart.pods_of(objects))["escapement-backup"]["spec"]
-        self.assertEqual(spec["volumes"], [
-            {"name": "data", "persistentVolumeClaim": {"claimName": f"{claim}-{stateful['metadata']['name']}-0"}},
-            *[each for each in backup["volumes"] if each["name"] == volume]])
-        self.assertEqual(spec["containers"][0]["volumeMounts"], [
-            mount for mount in served["containers"][0]["volumeMounts"] + backup["containers"][0]["volumeMounts"]
-            if mount["name"] in (claim, volume)])
-        arguments = spec["containers"][0]["args"]
-        folder = arguments[arguments.index("--data-dir") + 1]
-        self.assertIn(f"--data_dir={folder}", served["containers"][0]["args"])
+        for volume in spec["volumes"][1:]:
+            self.assertIn(volume, backup["volumes"] + served["volumes"])
+        mounts = served["containers"][0]["volumeMounts"] + backup["containers"][0]["volumeMounts"]
+        for container in spec.get("initContainers", []) + spec["containers"]:
+            for mount in container["volumeMounts"]:
+                self.assertIn(mount, mounts)
+            said = re.search(r"--data.dir[ =](\S+)", " ".join(container["args"]))
+            self.assertIn(f"--data_dir={said[1]}", served["containers"][0]["args"])
+        mounted = {mount["name"] for container in spec.get("initContainers", []) + spec["containers"] for mount in container["volumeMounts"]}
+        self.assertEqual(mounted, {each["name"] for each in spec["volumes"]})
         for name in ("runAsNonRoot", "runAsUser", "fsGroup"):
             self.assertEqual(spec["securityContext"][name], served["securityContext"][name])
+        return owner
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ class Pod:
             files = self.cluster.secrets[volume["secret"]["secretName"]]
             items = [(item["key"], item["path"]) for item in volume["secret"].get("items", [])] or [(name, name) for name in files]
         else:
-            assert "emptyDir" in volume, volume
+            assert "emptyDir" in volume or "ephemeral" in volume, volume
             return
         for key, path in items:
             (there / path).write_text(self.local(files[key]) if "configMap" in volume else files[key], encoding="utf-8")

@@ -10,12 +10,16 @@ import http.client
 import http.server
 import os
 import pathlib
+import re
 import secrets
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+
+import psycopg2
 
 import chart
 from chart import CERTIFICATES, REPLICATED, SECURE, merged
@@ -71,6 +75,15 @@ class Postgres:
     def __init__(self):
         self._process = Child("postgres", [chart.ROOT / "tests/fixtures/postgres/postgres_main"])
         self.url = self._process.await_line("postgres ")
+
+    def with_database(self, name):
+        """The URL of a new database."""
+        connection = psycopg2.connect(self.url)
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {name}")
+        connection.close()
+        return re.sub(r"///\w+", f"///{name}", self.url)
 
     def end(self):
         self._process.wait()  # it ends with its stdin
@@ -261,13 +274,38 @@ def check_restore(cluster):
     escctl(cluster, "schedule", "delete", "saved")
     served = cluster.pods.pop()
     assert served.stop() == 0, served.log()
-    spec = chart.restore_spec("backups", "it-escapement")
+    spec = chart.restore_spec("backups", full="it-escapement")
     cluster.run_to_end(Pod(cluster, "restore", {"metadata": {}, "spec": spec}, [], None))
     new = cluster.make(served.owner, 0)
     new.start()
     for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
         new.await_probe(kind)
     escctl(cluster, "schedule", "get", "saved")
+
+
+def check_restore_into_log(cluster, postgres):
+    """The steps of docs/operations/backup.md make stores over a new log what they were at the backup."""
+    escctl(cluster, "schedule", "create", "saved", "--every=1h", "--http=http://127.0.0.1:1/")
+    cluster.run_to_end(cluster.backup_pod())
+    escctl(cluster, "schedule", "delete", "saved")
+    stop_all(cluster)
+    for owner in cluster.owners():
+        for claim in owner["spec"].get("volumeClaimTemplates", []):
+            for folder in (cluster.folder / "claims").glob(f"{claim['metadata']['name']}-{owner['metadata']['name']}-*"):
+                shutil.rmtree(folder)
+    cluster.secrets["database"]["url"] = postgres.with_database("restored")
+    cluster.secrets["escapement-database"] = cluster.secrets["database"] | {"ca.crt": ""}
+    spec = chart.restore_spec("backups", "postgresql", full="it-escapement")
+    cluster.run_to_end(Pod(cluster, "restore", {"metadata": {}, "spec": spec}, [], None))
+    cluster.start()
+    escctl(cluster, "schedule", "get", "saved")
+
+
+def stop_all(cluster):
+    """A service that drains needs its store, to give its leases back."""
+    for pod in sorted(cluster.pods, key=lambda pod: pod.owner["kind"] == "StatefulSet"):
+        assert pod.stop() == 0, pod.log()
+    cluster.pods.clear()
 
 
 def main(mode):
@@ -291,14 +329,13 @@ def main(mode):
         if mode == "replicated":
             check_crash(cluster)
             check_upgrade(cluster, receiver)
-        if mode == "standalone":
+            check_restore_into_log(cluster, postgres)
+        elif mode == "standalone":
             check_restart(cluster)
             check_restore(cluster)
         else:
             check_backup(cluster)
-        # A service that drains needs its store, to give its leases back.
-        for pod in sorted(cluster.pods, key=lambda pod: pod.owner["kind"] == "StatefulSet"):
-            assert pod.stop() == 0, pod.log()
+        stop_all(cluster)
     finally:
         for each in reversed(running):
             each.end()
