@@ -312,6 +312,7 @@ class Stage:
         assert self.platform.status("/readyz") == 503
         problem = "no synchronous standby is connected: commits wait until one is"
         await_true("the problem", lambda: problem in self.status(), DEADLINE)
+        print(f"the last standby died: the status named it after {time.monotonic() - gone:.1f} s", flush=True)
         # Patroni has noticed it, too, and asks for any standby. Without the strict mode it asks for none then.
         await_true("Patroni's notice", lambda: self.synchronous.query("SHOW synchronous_standby_names") == [("*",)], DEADLINE)
         noticed = time.monotonic()

@@ -269,6 +269,23 @@ TEST_F(PgLogFaults, SilentServerIsGivenUp) {
   EXPECT_TRUE(again == Outcome::kAcknowledged || again == Outcome::kPresent);
 }
 
+// So each replica says within some seconds why nothing is acknowledged.
+TEST_F(PgLogFaults, ReportsAndSettingsDoNotWaitForAStandby) {
+  PgRig rig(server_.url(), rig_.store(), {.silence_max = absl::Seconds(3)});
+  const LeadResult a = rig_.Lead(0, "a");
+  SetSynchronousStandby("missing");
+  const auto append = rig_.StartAppend(0, Rows(a.term, a.last, {"row"}));
+  AwaitBackend("SyncRep");
+  EXPECT_TRUE(rig.PutReport(1, "b", "first").ok());
+  EXPECT_TRUE(rig.PutReport(1, "b", "second").ok());
+  const auto facts = rig.Call<absl::StatusOr<PgServerFacts>>(
+      [&](auto done) { dynamic_cast<PgLog&>(rig.log(1)).ReadServerFacts(std::move(done)); });
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_EQ(facts->synchronous_standby_names, "missing");
+  SetSynchronousStandby("");
+  EXPECT_EQ(rig_.Wait(append).outcome, Outcome::kAcknowledged);
+}
+
 TEST_F(PgLogFaults, SynchronousCommitIsTurnedOn) {
   ASSERT_TRUE(server_.Sql("ALTER DATABASE test SET synchronous_commit = off").ok());
   const LeadResult a = rig_.Lead(0, "a");

@@ -10,7 +10,7 @@
 // one that looks for a server that was promoted beside its own.
 //
 // PostgreSQL's configuration decides how much can be lost; pg_findings.h names it. The sessions
-// turn synchronous_commit on if it is off or local.
+// turn synchronous_commit on if it is off or local. Only a report waits for no standby.
 
 #ifndef COMMON_KV_LOG_PG_PG_LOG_H_
 #define COMMON_KV_LOG_PG_PG_LOG_H_

@@ -194,10 +194,12 @@ WHERE store = $1::text AND seq IN (
       WHERE store = $1::text AND whole ORDER BY seq DESC LIMIT $2::bigint) k)
   ORDER BY seq LIMIT $3::bigint))"},
 
-    // store, replica, details
+    // store, replica, details. It does not wait for standbys, because nothing rests on a report: it
+    // would keep the connection from all that comes behind it.
     {kPutReport, R"(
 INSERT INTO escapement.log_reports (store, replica, put_at, details)
-VALUES ($1::text, $2::text, now(), $3::bytea)
+SELECT $1::text, $2::text, now(), $3::bytea
+WHERE set_config('synchronous_commit', 'local', true) IS NOT NULL
 ON CONFLICT (store, replica) DO UPDATE SET put_at = excluded.put_at, details = excluded.details)"},
 
     // store, seconds
