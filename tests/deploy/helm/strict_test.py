@@ -162,6 +162,7 @@ class FilesTest(unittest.TestCase):
         with tarfile.open(package) as files:
             linked = [path for path in files.getnames() if "/files/" in path]
             page = files.extractfile("escapement/README.md").read().decode("utf-8")
+            self.assertEqual(yaml.safe_load(files.extractfile("escapement/examples/production.yaml")), chart.PRODUCTION)
         self.assertNotIn("](..", page, "a link that leads out of the package")
         self.assertEqual([path for path in linked if not path.endswith((".yaml", ".json")) or path.count("/") != 3], [])
 
