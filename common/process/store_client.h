@@ -31,7 +31,7 @@ std::unique_ptr<kv::LeaderSeekingKvStore> NewStoreClient(
 
 // A `Hosted` with its own client of the store. It is made from a ServiceContext and a KvStore, and
 // a StoreAdmin if it wants one. It takes part while this machine's time zone database is the one in
-// force. It is not ready while the store's leader is too old for it (common/kv/store_protocol.h).
+// force. It is not ready while the store's leader is too old for it (kStoreProtocol).
 template <typename Hosted>
 std::unique_ptr<HostedService> HostWithStore(const ServiceContext& context) {
   class WithStore final : public HostedService {

@@ -2,8 +2,6 @@
 // speaks less than the client needs. Stores on loopback ports, of which some do not know the
 // number.
 
-#include "common/kv/store_protocol.h"
-
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -15,6 +13,7 @@
 #include "common/kv/client/kv_client.h"
 #include "common/kv/not_leader.h"
 #include "common/kv/wire/grpc_kv_store.h"
+#include "common/kv/wire/store_connection.h"
 #include "common/rpc/channel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,14 +1,13 @@
 // The order of an upgrade, enforced: real services over stores in this process whose leader does
 // not know what it speaks, as a former release. The services wait, not ready and harmless.
 
-#include "common/kv/store_protocol.h"
-
 #include <memory>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/kv/memory/mem_kv_store.h"
+#include "common/kv/wire/store_connection.h"
 #include "common/runtime/system_runtime.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/rigs/led_store.h"
@@ -44,7 +43,7 @@ class StoreProtocolTest : public ::testing::Test {
   }
   void ExpectAllWait() {
     const std::string reason = absl::StrCat("the store's leader speaks 0, this program needs ",
-                                            kv::kStoreProtocol, ": upgrade the store first");
+                                            kv::kStoreProtocol, ": ", kv::kUpgradeStoreFirst);
     for (const char* service : kServices) {
       std::string last;
       EXPECT_TRUE(Await([&] {

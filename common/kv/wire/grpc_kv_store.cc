@@ -11,7 +11,6 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/log.h"
 #include "common/kv/engine/observer_gate.h"
-#include "common/kv/store_protocol.h"
 #include "common/kv/wire/kv_wire.h"
 #include "common/kv/wire/message_queue.h"
 #include "escapement/internal/v1/store.grpc.pb.h"

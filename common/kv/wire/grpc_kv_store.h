@@ -7,9 +7,9 @@
 // does not resend: KvClient does.
 //
 // Calls of a new stream wait while the store's clock is asked: its answer has the protocol that the
-// leader speaks (common/kv/store_protocol.h). If that is less than this program needs, or the store
-// does not lead, the calls fail unsent, and the next call asks again. GetStatus and HandOver do not
-// wait, because every store answers them.
+// leader speaks (kStoreProtocol). If that is less than this program needs, or the store does not
+// lead, the calls fail unsent, and the next call asks again. GetStatus and HandOver do not wait,
+// because every store answers them.
 //
 // Threads: as KvStore; callbacks run on gRPC's threads. Destroying it cancels the stream and waits
 // for its end.
@@ -23,7 +23,6 @@
 #include <vector>
 
 #include "common/kv/kv_store.h"
-#include "common/kv/store_protocol.h"
 #include "common/kv/wire/store_connection.h"
 
 namespace grpc {

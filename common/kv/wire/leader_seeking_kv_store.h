@@ -72,9 +72,8 @@ class LeaderSeekingKvStore final : public KvStore, public StoreAdmin {
   LeaderSeekingKvStore(Runtime& runtime, Options options);
   ~LeaderSeekingKvStore() override;
 
-  // Why no call is sent: the store that leads speaks less than this program needs
-  // (common/kv/store_protocol.h). Calls fail or wait, as in a search, and it goes on asking.
-  // Otherwise empty.
+  // Why no call is sent: the store that leads speaks less than this program needs (kStoreProtocol).
+  // Calls fail or wait, as in a search, and it goes on asking. Otherwise empty.
   std::string TooOld();
 
   void OpenSession(uint64_t seen_incarnation, CommitSeq seen, Callback<SessionInfo> done) override;

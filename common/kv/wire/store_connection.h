@@ -1,5 +1,11 @@
 // StoreConnection is a KvStore that another process serves.
 //
+// kStoreProtocol is the protocol between the store and the other services, as a number. It enforces
+// the order of an upgrade: the store first. The leader tells its number in each answer of its
+// clock. Until the leader speaks at least the number of a newer client's program, that client sends
+// it only AskClock, GetStatus and HandOver (grpc_kv_store.h). A client of an older program works
+// with every newer store.
+//
 // StoreAdmin: what an operator may ask of a store, beside its clock. The store's process implements
 // it (services/store), and so do the clients of the store (grpc_kv_store.h), for the master.
 //
@@ -8,12 +14,35 @@
 #ifndef COMMON_KV_WIRE_STORE_CONNECTION_H_
 #define COMMON_KV_WIRE_STORE_CONNECTION_H_
 
+#include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "common/kv/kv_store.h"
 #include "escapement/v1/store_service.pb.h"
 
 namespace escapement::kv {
+
+// Raise it when a service begins to need something of the store that the store's last release does
+// not do: a call, a field, a kind of condition or mutation, a column family, or another meaning of
+// one of them. Say here what it is.
+//
+// 0: programs before this number.
+// 1: the answer about the store's clock has this number.
+inline constexpr uint32_t kStoreProtocol = 1;
+
+// The end of LeaderTooOld's message. Errors that contain it keep these words, also in a master's
+// answer to its clients.
+inline constexpr char kUpgradeStoreFirst[] = "upgrade the store first";
+
+// The answer of the client to a call that it does not send. UNAVAILABLE, since the store can be
+// upgraded: nothing of the call has happened.
+inline absl::Status LeaderTooOld(uint32_t speaks, uint32_t needs) {
+  return absl::UnavailableError(absl::StrCat("the store's leader speaks ", speaks,
+                                             ", this program needs ", needs, ": ",
+                                             kUpgradeStoreFirst));
+}
 
 class StoreAdmin {
  public:
@@ -39,7 +68,7 @@ class StoreConnection : public KvStore, public StoreAdmin {
   virtual void Disconnect() = 0;
 
   // Why nothing is sent there: the process led when it was last asked, and it speaks less than this
-  // program needs (common/kv/store_protocol.h). Otherwise empty.
+  // program needs (kStoreProtocol). Otherwise empty.
   virtual std::string TooOld() { return {}; }
 };
 

@@ -10,7 +10,6 @@
 #include <cstdint>
 
 #include "common/kv/kv_store.h"
-#include "common/kv/store_protocol.h"
 #include "common/kv/wire/store_connection.h"
 
 namespace escapement {

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "common/kv/kv_store.h"
-#include "common/kv/store_protocol.h"
+#include "common/kv/wire/store_connection.h"
 
 namespace escapement::kv {
 
