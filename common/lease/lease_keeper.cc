@@ -252,6 +252,12 @@ void LeaseKeeper::Core::OnRead(const Answers& answers) {
     SeeLeases(**answers.leases, view);
   }
   SeeMembers(**answers.members, view);
+  if (callbacks_.on_read) {
+    const auto owned = std::count_if(
+        view.leases.begin(), view.leases.end(),
+        [](const SeenLease& lease) { return !lease.owner.empty() && !lease.expired; });
+    callbacks_.on_read(static_cast<uint32_t>(owned));
+  }
   Decide(view);
 }
 

@@ -73,6 +73,8 @@ class LeaseKeeper {
     // work, finishes the running work and calls `release` on the executor; until then the lease is
     // renewed. Without this callback the lease is released at once.
     absl::AnyInvocable<void(uint32_t index, Closure release)> on_release_wanted;
+    // Optional. Called after each read: `owned` leases have a live owner, this instance or another.
+    absl::AnyInvocable<void(uint32_t owned)> on_read;
   };
 
   // `client` and `runtime` must outlive the keeper.

@@ -33,6 +33,9 @@ ShardedService::ShardedService(ShardedServiceOptions options, kv::KvStore& store
       sessions_lost_(CounterOf("escapement_store_sessions_lost_total",
                                "Sessions that the store did not know any more.")),
       leases_held_(GaugeOf("escapement_leases_held", "Leases of shards or partitions held.")),
+      leases_owned_(GaugeOf("escapement_leases_owned",
+                            "Shards or partitions that live processes of the program held together "
+                            "when this one last read the leases; 0 after a lost session.")),
       leases_wanted_(GaugeOf("escapement_leases_wanted",
                              "Shards or partitions that all processes of the program hold "
                              "together; 0 before the store has told.")) {}
@@ -47,6 +50,7 @@ kv::KvClient::Options ShardedService::ClientOptions() {
     sessions_lost_.Increment();
     if (keeper_ == nullptr) return;
     OnSessionLost();
+    leases_owned_.Set(0);
     keeper_->DropAll();
   };
   return options;
@@ -133,6 +137,7 @@ lease::LeaseKeeper::Callbacks ShardedService::LeaseCallbacks() {
       (*shared)();
     });
   };
+  callbacks.on_read = [this](uint32_t owned) { leases_owned_.Set(owned); };
   return callbacks;
 }
 

@@ -147,6 +147,7 @@ class ShardedService {
   Counter& sessions_lost_;
   // A shard that nobody holds shows as the difference: nobody can say how late its rows are.
   Gauge& leases_held_;
+  Gauge& leases_owned_;
   Gauge& leases_wanted_;
 };
 

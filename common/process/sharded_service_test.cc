@@ -137,8 +137,29 @@ TEST_F(ShardedServiceTest, SecondInstanceGetsItsShareWhenTheFirstReleasesIt) {
   EXPECT_EQ(second.Count("escapement_leases_acquired_total"), kShards / 2);
   for (TestService* service : {&first, &second}) {
     EXPECT_EQ(service->Level("escapement_leases_held"), kShards / 2);
+    EXPECT_EQ(service->Level("escapement_leases_owned"), kShards);
     EXPECT_EQ(service->Level("escapement_leases_wanted"), kShards);
   }
+}
+
+TEST_F(ShardedServiceTest, ShardsOfADeadProcessAreNotOwnedUntilTheyAreTaken) {
+  TestService first("a", store_, runtime_);
+  first.Start();
+  runtime_.AdvanceBy(absl::Seconds(2));
+  TestService second("b", store_, runtime_);
+  second.Start();
+  runtime_.AdvanceBy(absl::Seconds(2));
+  EXPECT_TRUE(second.shards.empty());
+  EXPECT_EQ(second.Level("escapement_leases_owned"), kShards);
+  first.Stop();
+  bool seen_free = false;
+  for (int i = 0; i < 100 && second.shards.empty(); ++i) {
+    runtime_.AdvanceBy(absl::Milliseconds(100));
+    seen_free |= second.Level("escapement_leases_owned") == 0;
+  }
+  EXPECT_TRUE(seen_free);
+  runtime_.AdvanceBy(absl::Seconds(2));
+  EXPECT_EQ(second.Level("escapement_leases_owned"), kShards);
 }
 
 TEST_F(ShardedServiceTest, PausedServiceGivesItsShardsBackUntilItResumes) {
@@ -211,6 +232,7 @@ TEST_F(ShardedServiceTest, LostSessionDropsTheShardsAndAcquiresThemAgain) {
     runtime_.AdvanceBy(absl::Milliseconds(50));
   EXPECT_EQ(service.sessions_lost, 1);
   EXPECT_TRUE(service.shards.empty());
+  EXPECT_EQ(service.Level("escapement_leases_owned"), 0);
   runtime_.AdvanceBy(absl::Seconds(20));
   EXPECT_EQ(service.shards.size(), kShards);
   EXPECT_EQ(service.layouts, 1);
