@@ -188,6 +188,9 @@ std::string Session::Advice(const absl::Status& status) const {
   if (absl::IsUnavailable(status)) {
     const absl::string_view tls = TlsAdvice(status.message(), !tls_.ca.empty());
     if (!tls.empty()) return absl::StrCat("; ", tls);
+    // A master has answered, so the error is of what is behind it.
+    if (channel_ != nullptr && channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY)
+      return "";
     return absl::StrCat("; is a master at ", server_, "? --server or --context names another one");
   }
   if (absl::IsDeadlineExceeded(status)) return "; --timeout gives the call more time";

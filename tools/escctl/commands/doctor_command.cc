@@ -32,7 +32,7 @@ constexpr char kDoctorDescription[] =
 Asks the master for the store, its replicas, the clocks, and for quotas, targets and dead letters of
 each tenant. With --metrics-url also each process that is named: whether it is there and ready, its
 version, what is overdue, policies that give no token, disks and certificates. Name all processes of
-the installation, because it cannot know of others.
+the installation: it sees no others, and only says which shards are theirs.
 
 --failover N asks only whether the store survives the loss of a process: N of its replicas lead or
 could take over now, and PostgreSQL loses no commit with one of its machines.
@@ -50,6 +50,10 @@ class Examination {
     facts_.replicas_expected = replicas_expected;
     facts_.version = absl::StrCat(Version(), " (commit ", Commit(), ")");
     facts_.server = session.server();
+    const PeerTls& tls = session.tls();
+    if (!tls.ca.empty()) absl::StrAppend(&facts_.curl_tls, "--cacert ", tls.ca, " ");
+    if (!tls.cert.empty())
+      absl::StrAppend(&facts_.curl_tls, "--cert ", tls.cert, " --key ", tls.key, " ");
   }
 
   // False if a URL is wrong; the user has been told.

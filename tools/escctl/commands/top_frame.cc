@@ -11,7 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "tools/escctl/base/output.h"
-#include "tools/escctl/doctor/metrics_text.h"
+#include "tools/escctl/doctor/diagnosis.h"
 
 namespace escapement::escctl {
 

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/kv/wire/leader_search.h"
+#include "common/kv/wire/store_connection.h"
 #include "nlohmann/json.hpp"
-#include "tools/escctl/doctor/process_findings.h"
 
 namespace escapement::escctl {
 namespace {
@@ -111,19 +111,26 @@ void AddReplication(const Facts& facts, std::vector<Finding>& findings) {
   }
 }
 
+// `finding` is of an error that the master gave. An error that says how to end it goes before the
+// advice for any other.
+Finding OfError(Finding finding) {
+  if (absl::StrContains(finding.problem, kv::kUpgradeStoreFirst)) {
+    finding.action = "upgrade the store, or put the former version of the other services back";
+    finding.page = "docs/operations/upgrade.md";
+  }
+  return finding;
+}
+
 void AddStore(const Facts& facts, std::vector<Finding>& findings) {
   if (!facts.store_problem.empty()) {
     findings.push_back(
-        {Severity::kCritical, "store",
-         absl::StrCat("the master has no answer of the store: ", facts.store_problem),
-         "see whether the store runs, and read the last lines of its log",
-         RunbookOf("EscapementServiceGone")});
+        OfError({Severity::kCritical, "store",
+                 absl::StrCat("the master has no answer of the store: ", facts.store_problem),
+                 "see whether the store runs, and read the last lines of its log",
+                 RunbookOf("EscapementServiceGone")}));
   }
   if (!facts.store.has_value()) return;
-  const bool shown = std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
-    return absl::StrContains(finding.problem, "disk is full");
-  });
-  if (facts.store->has_store_time() && !facts.store->accepts_commits() && !shown) {
+  if (facts.store->has_store_time() && !facts.store->accepts_commits() && !LeaderDiskFull(facts)) {
     findings.push_back(
         {Severity::kCritical, "store", "the store's disk is full, so it refuses commits",
          "give the disk more room; the store goes on by itself", RunbookOf("EscapementDiskFull")});
@@ -251,9 +258,9 @@ std::vector<Finding> Diagnose(const Facts& facts) {
   }
   for (const Unseen& unseen : facts.unseen) {
     if (unseen.failed) {
-      findings.push_back({Severity::kWarning, facts.server,
-                          absl::StrCat("the master has no answer about ", unseen.what),
-                          unseen.action, RunbookOf("EscapementApiBurns")});
+      findings.push_back(OfError({Severity::kWarning, facts.server,
+                                  absl::StrCat("the master has no answer about ", unseen.what),
+                                  unseen.action, RunbookOf("EscapementApiBurns")}));
       continue;
     }
     findings.push_back({facts.replicas_expected > 0 ? Severity::kWarning : Severity::kNote,

@@ -8,16 +8,17 @@
 #ifndef TOOLS_ESCCTL_DOCTOR_DIAGNOSIS_H_
 #define TOOLS_ESCCTL_DOCTOR_DIAGNOSIS_H_
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "escapement/v1/dead_letter_service.pb.h"
 #include "escapement/v1/store_service.pb.h"
 #include "escapement/v1/target_service.pb.h"
 #include "escapement/v1/tenant_service.pb.h"
-#include "tools/escctl/doctor/metrics_text.h"
 
 namespace escapement::escctl {
 
@@ -39,6 +40,18 @@ inline constexpr absl::Duration kSilentReplica = absl::Seconds(15);
 inline constexpr absl::Duration kRecentDeadLetter = absl::Hours(24);
 // At most this many targets of a tenant are named.
 inline constexpr int kTargetsNamedMax = 10;
+
+struct MetricSample {
+  std::string name;
+  std::map<std::string, std::string> labels = {};
+  double value = 0;
+
+  // "" if there is no such label.
+  std::string Label(const std::string& label) const;
+};
+
+// The samples of a text of /metrics, in their order. Lines that cannot be read are skipped.
+std::vector<MetricSample> ReadMetrics(absl::string_view text);
 
 // The answer of one process to GET /metrics.
 struct ProcessFacts {
@@ -77,6 +90,8 @@ struct Facts {
   std::vector<TenantFacts> tenants = {};
   bool all_tenants = false;  // `tenants` has all, with their targets
   std::vector<ProcessFacts> processes = {};
+  std::string curl_tls =
+      {};  // flags with which curl reaches a process by https: "--cacert ca.pem "
   std::vector<Unseen> unseen = {};
 };
 
@@ -98,6 +113,24 @@ std::string SeverityText(Severity severity);
 
 // The findings as an array of JSON.
 std::string FindingsJson(const std::vector<Finding>& findings);
+
+// Parts of Diagnose.
+
+// The page of an alert.
+std::string RunbookOf(absl::string_view alert);
+
+// "2h46m40s".
+std::string SecondsText(double seconds);
+
+// The least value above 0 of a metric over all processes; nullopt if there is none.
+std::optional<double> LeastOf(const Facts& facts, absl::string_view metric);
+
+// True if a process that leads, or is the whole store, refuses commits because its disk is full.
+// AddProcessFindings has a finding of it.
+bool LeaderDiskFull(const Facts& facts);
+
+// Appends what the metrics show of processes, deliveries, policies, the store and certificates.
+void AddProcessFindings(const Facts& facts, std::vector<Finding>& findings);
 
 }  // namespace escapement::escctl
 

@@ -50,9 +50,9 @@ TEST(DiagnosisTest, EachFaultOfAReplicatedInstallationIsFound) {
   EXPECT_THAT(
       Lines(WrongFacts()[0]),
       ElementsAre(
-          "CRITICAL token: no process of token is ready",
-          "CRITICAL emitter: no process that was asked holds 4 of 20 shards or partitions of "
-          "emitter: events wait, unless others that were not asked hold them",
+          "CRITICAL token: no process of token that was asked is ready",
+          "CRITICAL emitter: no process is known to hold 2 of 20 shards or partitions of emitter: "
+          "their events wait",
           "CRITICAL http://handler-x:7431: its oldest event has been due for 2h46m39s and is not "
           "sent",
           "CRITICAL http://handler-x:7431: its emitter is 1m1s behind: what was due since is not "
@@ -103,6 +103,8 @@ TEST(DiagnosisTest, EachFaultOfAReplicatedInstallationIsFound) {
           "WARNING tenant default: 11 targets are down in all",
           "WARNING tenant default: 1 event has failed for good, 1 of them in the last 24 hours; "
           "the newest: reminder-7: status 503",
+          "NOTE emitter: 2 of 20 shards or partitions of emitter belong to processes that were not "
+          "asked, or did not answer",
           "NOTE clock: the store's machine says that its clock is not synchronised"));
 }
 
@@ -138,6 +140,81 @@ TEST(DiagnosisTest, FullDiskIsToldOnce) {
   AddProcess(facts, "http://x:1", "escapement_store_accepting 0\n");
   EXPECT_THAT(Lines(facts),
               ElementsAre("CRITICAL http://x:1: its disk is full, so it refuses commits"));
+}
+
+// Other findings with the same words are of other disks.
+TEST(DiagnosisTest, FullDiskOfTheStoreIsToldBesideOtherFullDisks) {
+  Facts facts = HealthyFacts();
+  facts.store->set_accepts_commits(false);
+  facts.processes.push_back({.url = "http://x:1", .problem = "500 the disk is full"});
+  AddProcess(facts, "http://follower:1",
+             "escapement_store_leads 0\nescapement_store_accepting 0\n");
+  EXPECT_THAT(Lines(facts),
+              ElementsAre("CRITICAL http://follower:1: its disk is full, so it refuses commits",
+                          "CRITICAL store: the store's disk is full, so it refuses commits",
+                          "WARNING http://x:1: it does not answer: 500 the disk is full"));
+}
+
+// Half of the processes are named: what the others hold is no fault.
+TEST(DiagnosisTest, ShardsOfProcessesThatWereNotAskedMakeANote) {
+  Facts facts = HealthyFacts();
+  std::erase_if(facts.processes,
+                [](const ProcessFacts& it) { return it.url == "http://handler-b:7431"; });
+  EXPECT_THAT(
+      Lines(facts),
+      ElementsAre("NOTE handler: 4 of 8 shards or partitions of handler belong to processes "
+                  "that were not asked, or did not answer"));
+}
+
+TEST(DiagnosisTest, FollowerThatIsAskedAloneIsWell) {
+  Facts facts = HealthyFacts();
+  const std::vector<ProcessFacts> all = facts.processes;
+  facts.processes = {all[1]};
+  EXPECT_THAT(
+      Lines(facts),
+      ElementsAre("NOTE store: each process of store that was asked follows; none of them leads"));
+  // The master says itself that none leads.
+  facts.store->mutable_replication()->mutable_replicas(0)->set_role(v1::StoreReplica::FOLLOWER);
+  EXPECT_THAT(Lines(facts),
+              ElementsAre("CRITICAL store: no replica leads, so nothing is committed or sent"));
+  facts.store.reset();
+  EXPECT_THAT(
+      Lines(facts),
+      ElementsAre(
+          "WARNING store: each process of store that was asked follows; none of them leads"));
+  AddProcess(facts, "http://store-c:7401",
+             "escapement_ready{program=\"store\"} 0\nescapement_store_leads 0\n"
+             "escapement_store_refuses 1\n");
+  const std::vector<Finding> findings = Diagnose(facts);
+  EXPECT_EQ(Line(findings[0]), "CRITICAL store: no process of store that was asked is ready");
+  EXPECT_EQ(findings[0].action, "curl http://store-c:7401/readyz says what it waits for");
+}
+
+TEST(DiagnosisTest, StoreThatIsTooOldIsUpgraded) {
+  Facts facts = HealthyFacts();
+  const std::string words =
+      "no store leads: store-a:7400: the store's leader speaks 0, this program "
+      "needs 1: upgrade the store first";
+  facts.store_problem = words;
+  facts.unseen = {{.what = "the clocks: " + words, .action = "ask again", .failed = true}};
+  const std::vector<Finding> findings = Diagnose(facts);
+  ASSERT_EQ(findings.size(), 2u);
+  for (const Finding& finding : findings) {
+    EXPECT_EQ(finding.action,
+              "upgrade the store, or put the former version of the other services back");
+    EXPECT_EQ(finding.page, "docs/operations/upgrade.md");
+  }
+}
+
+TEST(DiagnosisTest, CommandForAProcessHasTheFilesOfTls) {
+  Facts facts = HealthyFacts();
+  facts.curl_tls = "--cacert ca.pem ";
+  for (const char* url : {"https://x:1", "http://x:1"})
+    AddProcess(facts, url, "escapement_ready{program=\"master\"} 0\n");
+  const std::vector<Finding> findings = Diagnose(facts);
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_EQ(findings[0].action, "curl --cacert ca.pem https://x:1/readyz says what it waits for");
+  EXPECT_EQ(findings[1].action, "curl http://x:1/readyz says what it waits for");
 }
 
 // The alert takes a log that one failure can damage for what the operator wants.

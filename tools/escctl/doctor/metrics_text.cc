@@ -1,10 +1,9 @@
-#include "tools/escctl/doctor/metrics_text.h"
-
 #include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "tools/escctl/doctor/diagnosis.h"
 
 namespace escapement::escctl {
 namespace {

@@ -1,8 +1,7 @@
-#include "tools/escctl/doctor/metrics_text.h"
-
 #include <cmath>
 
 #include "gtest/gtest.h"
+#include "tools/escctl/doctor/diagnosis.h"
 
 namespace escapement::escctl {
 namespace metrics_text_test {

@@ -1,5 +1,3 @@
-#include "tools/escctl/doctor/process_findings.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -13,6 +11,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "common/kv/wire/leader_search.h"
+#include "tools/escctl/doctor/diagnosis.h"
 
 namespace escapement::escctl {
 namespace {
@@ -42,11 +42,31 @@ std::string OriginOf(const ProcessFacts& process) {
   return process.url.substr(0, path);
 }
 
-std::string ReadyzOf(const ProcessFacts& process) {
-  return absl::StrCat("curl ", OriginOf(process), "/readyz says what it waits for");
+std::string ReadyzOf(const Facts& facts, const ProcessFacts& process) {
+  const std::string origin = OriginOf(process);
+  return absl::StrCat("curl ", absl::StartsWith(origin, "https://") ? facts.curl_tls : "", origin,
+                      "/readyz says what it waits for");
 }
 
 bool IsStore(const std::string& program) { return program == "store" || program == "standalone"; }
+
+// A replica of the store or standalone that does not lead, and does not refuse the log.
+bool Follows(const ProcessFacts& process) {
+  return ValueOf(process, "escapement_store_leads") == 0.0 &&
+         ValueOf(process, "escapement_store_refuses").value_or(0) == 0;
+}
+
+// The leader may be a process that was not asked.
+void AddFollowersOnly(const Facts& facts, const std::string& program,
+                      std::vector<Finding>& findings) {
+  // If no replica leads, the master's answer is a finding of its own.
+  if (facts.store.has_value() && !kv::OfLeader(*facts.store)) return;
+  findings.push_back(
+      {facts.store.has_value() ? Severity::kNote : Severity::kWarning, program,
+       absl::StrCat("each process of ", program, " that was asked follows; none of them leads"),
+       "name the leader by --metrics-url, too; escctl store status shows it",
+       "docs/operations/troubleshooting.md"});
+}
 
 // A replica of the store or standalone that follows is never ready, so one process that is ready is
 // enough for these.
@@ -59,15 +79,22 @@ void AddReadiness(const Facts& facts, std::vector<Finding>& findings) {
     const bool any = std::any_of(processes.begin(), processes.end(),
                                  [](const auto& process) { return process.second; });
     if (!any) {
+      const auto unready =
+          std::find_if_not(processes.begin(), processes.end(),
+                           [](const auto& process) { return Follows(*process.first); });
+      if (unready == processes.end()) {
+        AddFollowersOnly(facts, program, findings);
+        continue;
+      }
       findings.push_back({Severity::kCritical, program,
-                          absl::StrCat("no process of ", program, " is ready"),
-                          ReadyzOf(*processes[0].first), RunbookOf("EscapementServiceGone")});
+                          absl::StrCat("no process of ", program, " that was asked is ready"),
+                          ReadyzOf(facts, *unready->first), RunbookOf("EscapementServiceGone")});
       continue;
     }
     for (const auto& [process, ready] : processes) {
       if (ready || IsStore(program)) continue;
       findings.push_back({Severity::kWarning, process->url, absl::StrCat(program, " is not ready"),
-                          ReadyzOf(*process), RunbookOf("EscapementServiceGone")});
+                          ReadyzOf(facts, *process), RunbookOf("EscapementServiceGone")});
     }
   }
 }
@@ -112,24 +139,42 @@ void AddVersions(const Facts& facts, std::vector<Finding>& findings) {
 }
 
 void AddLeases(const Facts& facts, std::vector<Finding>& findings) {
-  std::map<std::string, std::pair<double, double>> leases;  // by program: held, wanted
+  struct Leases {
+    double held = 0;   // by the processes that were asked
+    double owned = 0;  // by any process, as one of those that were asked has read
+    double wanted = 0;
+  };
+  std::map<std::string, Leases> leases;  // by program
   ForEachSample(facts, "escapement_leases_held", [&](const auto&, const auto& sample) {
-    leases[sample.Label("program")].first += sample.value;
+    leases[sample.Label("program")].held += sample.value;
   });
-  ForEachSample(facts, "escapement_leases_wanted", [&](const auto&, const auto& sample) {
-    double& wanted = leases[sample.Label("program")].second;
-    wanted = std::max(wanted, sample.value);
-  });
+  const auto take_largest = [&](absl::string_view metric, double Leases::*field) {
+    ForEachSample(facts, metric, [&](const auto&, const auto& sample) {
+      double& largest = leases[sample.Label("program")].*field;
+      largest = std::max(largest, sample.value);
+    });
+  };
+  take_largest("escapement_leases_owned", &Leases::owned);
+  take_largest("escapement_leases_wanted", &Leases::wanted);
   for (const auto& [program, counts] : leases) {
-    const auto [held, wanted] = counts;
-    if (held >= wanted) continue;
-    findings.push_back(
-        {Severity::kCritical, program,
-         absl::StrFormat("no process that was asked holds %.0f of %.0f shards or partitions of %s: "
-                         "events wait, unless others that were not asked hold them",
-                         wanted - held, wanted, program),
-         "name each process of it by --metrics-url; then look at /readyz of each, and start more",
-         RunbookOf("EscapementEventsOverdue")});
+    const auto [held, owned, wanted] = counts;
+    const double known = std::min(std::max(held, owned), wanted);
+    if (known < wanted) {
+      findings.push_back({Severity::kCritical, program,
+                          absl::StrFormat("no process is known to hold %.0f of %.0f shards or "
+                                          "partitions of %s: their events wait",
+                                          wanted - known, wanted, program),
+                          "look at /readyz and the log of each of its processes, and start more",
+                          RunbookOf("EscapementEventsOverdue")});
+    }
+    if (held < known) {
+      findings.push_back({Severity::kNote, program,
+                          absl::StrFormat("%.0f of %.0f shards or partitions of %s belong to "
+                                          "processes that were not asked, or did not answer",
+                                          known - held, wanted, program),
+                          "name each process of it by --metrics-url: what they have is not checked",
+                          "docs/operations/troubleshooting.md"});
+    }
   }
 }
 
@@ -371,6 +416,14 @@ std::optional<double> LeastOf(const Facts& facts, absl::string_view metric) {
     if (sample.value > 0) least = std::min(least.value_or(sample.value), sample.value);
   });
   return least;
+}
+
+bool LeaderDiskFull(const Facts& facts) {
+  return std::any_of(facts.processes.begin(), facts.processes.end(),
+                     [](const ProcessFacts& process) {
+                       return ValueOf(process, "escapement_store_accepting") == 0.0 &&
+                              ValueOf(process, "escapement_store_leads").value_or(1) > 0;
+                     });
 }
 
 void AddProcessFindings(const Facts& facts, std::vector<Finding>& findings) {

@@ -47,6 +47,7 @@ constexpr char kHealthyEmitter[] =
 escapement_ready{program="emitter"} 1
 escapement_tzdata_info{version="2026b",rev_in_store="3"} 1
 escapement_leases_held{program="emitter"} 16
+escapement_leases_owned{program="emitter"} 16
 escapement_leases_wanted{program="emitter"} 16
 escapement_emitter_behind_seconds 60
 escapement_emitter_records_broken_total 0
@@ -55,6 +56,7 @@ constexpr char kHealthyHandler[] =
     R"(escapement_build_info{program="handler",version="1.2.3",commit="abc"} 1
 escapement_ready{program="handler"} 1
 escapement_leases_held{program="handler"} 4
+escapement_leases_owned{program="handler"} 8
 escapement_leases_wanted{program="handler"} 8
 escapement_handler_oldest_overdue_seconds 300
 escapement_handler_targets{state="closed",transport="http"} 9
@@ -64,6 +66,7 @@ constexpr char kHealthyTokenManager[] =
     R"(escapement_build_info{program="token_manager",version="1.2.3",commit="abc"} 1
 escapement_ready{program="token_manager"} 1
 escapement_leases_held{program="token_manager"} 8
+escapement_leases_owned{program="token_manager"} 8
 escapement_leases_wanted{program="token_manager"} 8
 escapement_token_manager_oldest_waiting_seconds 5000
 escapement_token_manager_holders_overdue 0
@@ -144,6 +147,7 @@ escapement_tzdata_info{version="2026a",rev_in_store="2"} 1
 escapement_handler_broken_rows_total 2
 escapement_emitter_behind_seconds 61
 escapement_leases_held{program="emitter"} 0
+escapement_leases_owned{program="emitter"} 18
 escapement_leases_wanted{program="emitter"} 20
 )");
   AddProcess(facts, "http://tokens-x:7441",
