@@ -5,10 +5,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/http/http_server.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/escctl_fixture.h"
 #include "tests/integration/platform.h"
+#include "tests/integration/probes.h"
 
 namespace escapement::integration {
 namespace escctl_doctor_test {
@@ -19,7 +21,21 @@ using ::testing::Not;
 
 class EscctlDoctorTest : public EscctlTest {
  protected:
-  std::string Url() { return absl::StrCat("http://", platform_->http_address("standalone")); }
+  void SetUp() override {
+    EscctlTest::SetUp();
+    // The metrics of the platform, on a disk with room: that of this machine may be nearly full.
+    // The doctor takes the first sample.
+    metrics_.RouteSync("GET", "/metrics", [this](const HttpRequest&) {
+      const auto own = HttpGet(platform_->http_address("standalone"), "/metrics");
+      return HttpResponse{.status = own.ok() ? own->status : 503,
+                          .body = absl::StrCat("escapement_store_disk_free_bytes 1\n"
+                                               "escapement_store_disk_size_bytes 2\n",
+                                               own.ok() ? own->body : "")};
+    });
+    ASSERT_TRUE(metrics_.Start().ok());
+  }
+
+  std::string Url() { return absl::StrCat("http://127.0.0.1:", metrics_.port()); }
 
   // Asks until `text` is found. A platform that has just started holds its leases after a second.
   Said AwaitDoctor(const std::vector<std::string>& flags, const std::string& text) {
@@ -33,6 +49,9 @@ class EscctlDoctorTest : public EscctlTest {
         << said.words;
     return said;
   }
+
+ private:
+  HttpServer metrics_{HttpServer::Options()};
 };
 
 TEST_F(EscctlDoctorTest, HealthyPlatformHasNoProblem) {
@@ -93,12 +112,12 @@ TEST_F(EscctlDoctorTest, FailoverNeedsMoreThanOneProcess) {
 }
 
 TEST_F(EscctlDoctorTest, PlatformThatIsGoneIsAFinding) {
-  const std::string url = Url();
+  const std::string url = absl::StrCat("http://", platform_->http_address("standalone"));
   platform_->Kill("standalone");
   const Said said = Run({"--timeout", "10", "doctor", "--metrics-url", url});
   EXPECT_EQ(said.exit_code, 1);
   EXPECT_THAT(said.data, ContainsRegex("CRITICAL +127[.0-9:]+ +no master answers: "));
-  EXPECT_THAT(said.data, HasSubstr(url + " cannot be reached"));
+  EXPECT_THAT(said.data, HasSubstr(url + " refuses connections"));
   EXPECT_EQ(Run({"doctor", "--metrics-url", "127.0.0.1:1"}).exit_code, 2);
 }
 
