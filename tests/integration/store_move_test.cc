@@ -123,6 +123,19 @@ TEST_F(StoreMoveTest, ABackupIsRestored) {
                 .exit_code,
             1);
 
+  // A draft that cannot be deleted is named, and does not keep the others.
+  const fs::path others = folder_ + "/others";
+  const fs::path stuck = others / "escapement-20210101T000000Z.snapshot.part";
+  const fs::path dead = others / "escapement-20220101T000000Z.snapshot.part";
+  fs::create_directories(stuck / "full");
+  std::ofstream(dead) << "old";
+  const Said unfinished =
+      Run({"--server", server, "store", "snapshot", "export", others, "--keep", "1"});
+  EXPECT_EQ(unfinished.exit_code, 1);
+  EXPECT_NE(unfinished.words.find("cannot delete " + stuck.string()), std::string::npos)
+      << unfinished.words;
+  EXPECT_FALSE(fs::exists(dead));
+
   // A damaged file makes no store.
   std::fstream damage(file, std::ios::in | std::ios::out | std::ios::binary);
   damage.seekp(5000);

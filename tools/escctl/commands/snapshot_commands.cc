@@ -51,7 +51,8 @@ absl::Status Receive(Session& session, const std::string& name, std::ostream& ou
   while (status.ok() && reader->Read(&response)) {
     bytes += response.data().size();
     status = check.Take(response.data());
-    if (!out.write(response.data().data(), static_cast<std::streamsize>(response.data().size())))
+    if (status.ok() &&
+        !out.write(response.data().data(), static_cast<std::streamsize>(response.data().size())))
       status = CannotWrite(name);
   }
   if (!status.ok()) context.TryCancel();
@@ -129,15 +130,20 @@ absl::Status DeleteOldBackups(const std::string& folder, size_t keep) {
   return kv::SyncPath(folder);
 }
 
-// Deletes what exports left that were killed.
+// Deletes what exports left that were killed. Returns the first error, and goes on after it.
 absl::Status DeleteDrafts(const std::string& folder) {
-  std::error_code error;
-  for (fs::directory_iterator each(folder, error), end; !error && each != end;) {
+  absl::Status first;
+  std::error_code unread;
+  for (fs::directory_iterator each(folder, unread), end; !unread && each != end;) {
     const fs::path path = each->path();
-    each.increment(error);
-    if (path.extension() == kDraft && IsBackupName(path.stem().string())) fs::remove(path, error);
+    each.increment(unread);
+    if (path.extension() != kDraft || !IsBackupName(path.stem().string())) continue;
+    std::error_code error;
+    fs::remove(path, error);
+    if (error) first.Update(absl::InternalError(absl::StrCat("cannot delete ", path.string())));
   }
-  return error ? absl::InternalError(absl::StrCat("cannot read ", folder)) : absl::OkStatus();
+  if (unread) first.Update(absl::InternalError(absl::StrCat("cannot read ", folder)));
+  return first;
 }
 
 absl::Status ExportTo(Session& session, const std::string& file, uint64_t& bytes) {
