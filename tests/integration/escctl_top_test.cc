@@ -62,7 +62,7 @@ TEST_F(EscctlTest, TopNamesAnAddressThatIsWrong) {
   EXPECT_EQ(Run({"top", "--once", "--metrics-url", "127.0.0.1:1"}).exit_code, 2);
   const Said nobody = Run({"top", "--once", "--metrics-url", "http://127.0.0.1:1"});
   EXPECT_EQ(nobody.exit_code, 1);
-  EXPECT_THAT(nobody.words, HasSubstr("--metrics-url: http://127.0.0.1:1 cannot be reached"));
+  EXPECT_THAT(nobody.words, HasSubstr("--metrics-url: http://127.0.0.1:1 refuses connections"));
   const std::string address = platform_->http_address("standalone");
   const Said nothing =
       Run({"top", "--once", "--metrics-url", absl::StrCat("http://", address, "/nothing")});

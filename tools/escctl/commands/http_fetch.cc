@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -25,23 +27,41 @@ namespace {
 constexpr size_t kAnswerBytesMax = 16 << 20;
 constexpr char kWanted[] = "is not a URL such as http://127.0.0.1:7411";
 
-// Connects to the first address that accepts. Returns -1 if none does.
-int Connect(const std::string& host, const std::string& port, absl::Duration timeout) {
+constexpr char kNotInTime[] = "does not answer in time";
+constexpr char kEnds[] = "ends the connection without an answer";
+
+// Why a call on a socket has failed, as words that follow the URL.
+std::string SocketProblem(int error) {
+  if (error == EAGAIN || error == EINPROGRESS || error == ETIMEDOUT) return kNotInTime;
+  if (error == ECONNREFUSED) return "refuses connections";
+  if (error == 0 || error == ECONNRESET || error == EPIPE) return kEnds;
+  return absl::StrCat("cannot be reached: ", std::strerror(error));
+}
+
+// Connects to the first address that accepts. UNAVAILABLE if none does, with the last one's reason.
+absl::StatusOr<int> Connect(const std::string& host, const std::string& port,
+                            absl::Duration timeout) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* addresses = nullptr;
-  if (getaddrinfo(host.c_str(), port.c_str(), &hints, &addresses) != 0) return -1;
+  if (const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &addresses); error != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot be reached: its name is not found: ", gai_strerror(error)));
+  }
   const absl::Cleanup free_addresses = [&] { freeaddrinfo(addresses); };
   const timeval limit = absl::ToTimeval(timeout);
+  std::string problem;
   for (const addrinfo* address = addresses; address != nullptr; address = address->ai_next) {
     const int peer = socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC, 0);
-    if (peer < 0) continue;
-    setsockopt(peer, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);  // also for connect
-    setsockopt(peer, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    if (connect(peer, address->ai_addr, address->ai_addrlen) == 0) return peer;
-    close(peer);
+    if (peer >= 0) {
+      setsockopt(peer, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);  // also for connect
+      setsockopt(peer, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+      if (connect(peer, address->ai_addr, address->ai_addrlen) == 0) return peer;
+    }
+    problem = SocketProblem(errno);
+    if (peer >= 0) close(peer);
   }
-  return -1;
+  return absl::UnavailableError(problem);
 }
 
 // While it lives, a connection that the server has closed raises no SIGPIPE in this thread. OpenSSL
@@ -98,11 +118,16 @@ class Connection {
       SSL_set_tlsext_host_name(ssl_.get(), host.c_str());
     }
     ERR_clear_error();
+    errno = 0;
     if (SSL_set_fd(ssl_.get(), peer_) == 1 && SSL_connect(ssl_.get()) == 1) return absl::OkStatus();
-    const long verified = SSL_get_verify_result(ssl_.get());
-    const char* reason = verified == X509_V_OK ? ERR_reason_error_string(ERR_peek_last_error())
-                                               : X509_verify_cert_error_string(verified);
-    return absl::UnavailableError(reason == nullptr ? "no answer to the handshake" : reason);
+    const int error = errno;
+    if (const long verified = SSL_get_verify_result(ssl_.get()); verified != X509_V_OK) {
+      return absl::UnavailableError(absl::StrCat("TLS: its certificate is not trusted: ",
+                                                 X509_verify_cert_error_string(verified)));
+    }
+    if (const char* reason = ERR_reason_error_string(ERR_peek_last_error()); reason != nullptr)
+      return absl::UnavailableError(absl::StrCat("TLS: ", reason));
+    return absl::UnavailableError(absl::StrCat("TLS: it ", SocketProblem(error)));
   }
 
   bool SendAll(absl::string_view text) {
@@ -116,9 +141,10 @@ class Connection {
     return true;
   }
 
-  // 0 at the end, less after an error.
+  // 0 at the end, less after an error, whose number is in errno: 0 if the server has broken TLS.
   ssize_t Receive(std::string& buffer) {
     if (ssl_ == nullptr) return recv(peer_, buffer.data(), buffer.size(), 0);
+    errno = 0;
     const int got = SSL_read(ssl_.get(), buffer.data(), static_cast<int>(buffer.size()));
     if (got > 0) return got;
     return SSL_get_error(ssl_.get(), got) == SSL_ERROR_ZERO_RETURN ? 0 : -1;
@@ -153,32 +179,33 @@ absl::StatusOr<std::string> HttpFetch(const std::string& url, const PeerTls& tls
   absl::string_view host = authority.substr(0, colon);
   if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
 
-  const int peer = Connect(std::string(host), std::string(authority.substr(colon + 1)), timeout);
-  if (peer < 0) return absl::UnavailableError(absl::StrCat(url, " cannot be reached"));
+  const auto failed = [&](absl::string_view why) {
+    return absl::UnavailableError(absl::StrCat(url, " ", why));
+  };
+  const absl::StatusOr<int> peer =
+      Connect(std::string(host), std::string(authority.substr(colon + 1)), timeout);
+  if (!peer.ok()) return failed(peer.status().message());
   const NoSigpipe no_sigpipe;
-  Connection connection(peer);
+  Connection connection(*peer);
   if (secure) {
     const absl::Status status = connection.Secure(std::string(host), tls);
-    if (!status.ok())
-      return absl::Status(status.code(), absl::StrCat(url, ": TLS: ", status.message()));
+    if (!status.ok()) return absl::Status(status.code(), absl::StrCat(url, ": ", status.message()));
   }
   // With HTTP/1.0 the body ends with the connection.
   if (!connection.SendAll(absl::StrCat("GET ", path, " HTTP/1.0\r\nHost: ", authority, "\r\n\r\n")))
-    return absl::UnavailableError(absl::StrCat(url, " does not take requests"));
+    return failed("does not take requests");
   std::string answer;
   std::string buffer(64 << 10, '\0');
   ssize_t got;
   while ((got = connection.Receive(buffer)) > 0) {
     answer.append(buffer, 0, static_cast<size_t>(got));
-    if (answer.size() > kAnswerBytesMax)
-      return absl::UnavailableError(absl::StrCat(url, " answers too much"));
+    if (answer.size() > kAnswerBytesMax) return failed("answers too much");
   }
+  if (got < 0) return failed(SocketProblem(errno));
   const size_t body = answer.find("\r\n\r\n");
-  if (got < 0 || body == std::string::npos)
-    return absl::UnavailableError(absl::StrCat(url, " does not answer in time"));
+  if (body == std::string::npos) return failed(kEnds);
   const std::string line = answer.substr(0, answer.find("\r\n"));
-  if (!absl::StrContains(line, " 200"))
-    return absl::UnavailableError(absl::StrCat(url, " answers ", line));
+  if (!absl::StrContains(line, " 200")) return failed(absl::StrCat("answers ", line));
   return answer.substr(body + 4);
 }
 
