@@ -15,16 +15,24 @@ namespace {
 using Kind = StateWrite::Kind;
 
 constexpr absl::Duration kOverdueMax = absl::Seconds(30);
-// A target with a schedule whose attempts hang may be down. Then events that have failed wait for
-// a probe each minute, and the hanging schedule has its turn before them.
+// The target of a schedule whose attempts hang may be down. Then its events that have failed wait
+// for a probe each minute, and the hanging schedule has its turn before them.
 constexpr absl::Duration kProbesMax = absl::Minutes(2);
 
 class OverdueChecker {
  public:
   OverdueChecker(const History& history, const Expectations& expected)
       : history_(history), expected_(expected.runs), times_(history.commits) {
+    if (history.hanging.empty()) return;
     for (const ScheduleLife& life : history.schedules) {
-      if (!history.hanging.empty() && life.id == history.hanging) hanging_.insert(life.uid);
+      authorities_[life.uid] = life.target;
+      if (life.id != history.hanging) continue;
+      hanging_.insert(life.uid);
+      hanging_authority_ = life.target;
+    }
+    for (const Receipt& receipt : history.receipts) {
+      kinds_[receipt.uid.empty() ? receipt.event_id : receipt.uid] = receipt.kind;
+      if (hanging_.contains(receipt.uid)) hanging_kind_ = receipt.kind;
     }
   }
 
@@ -63,6 +71,15 @@ class OverdueChecker {
 
   static std::string Text(absl::Time time) { return absl::FormatTime(time, absl::UTCTimeZone()); }
 
+  // True if the row may be for the target of the hanging schedule: nothing shows another one.
+  bool MayWaitForProbes(const QueuePut& put) const {
+    if (history_.hanging.empty() || put.attempts == 0) return false;
+    const auto authority = authorities_.find(put.uid);
+    if (authority != authorities_.end() && authority->second != hanging_authority_) return false;
+    const auto kind = kinds_.find(put.uid.empty() ? put.occurrence : put.uid);
+    return kind == kinds_.end() || hanging_kind_.empty() || kind->second == hanging_kind_;
+  }
+
   void CheckRow(const Row& row) {
     absl::Time from = std::max({times_.ShownBy(row.put.due), row.since, history_.calm});
     if (!row.put.uid.empty()) {
@@ -76,8 +93,9 @@ class OverdueChecker {
     } else if (const auto it = last_claimed_.find(row.put.occurrence); it != last_claimed_.end()) {
       from = std::max(from, it->second);
     }
-    const bool may_be_down = !history_.hanging.empty() && row.put.attempts > 0;
-    if (now_ - from <= kOverdueMax + (may_be_down ? kProbesMax : absl::ZeroDuration())) return;
+    if (now_ - from <=
+        kOverdueMax + (MayWaitForProbes(row.put) ? kProbesMax : absl::ZeroDuration()))
+      return;
     Report(row.put.uid, " ", row.put.occurrence, "[", row.put.events.first, " +",
            row.put.events.count, "] due ", Text(row.put.due), " was not claimed from ", Text(from),
            " to ", Text(now_));
@@ -194,6 +212,10 @@ class OverdueChecker {
   const ExpectedRuns& expected_;
   const StoreTimes times_;
   std::unordered_set<std::string> hanging_;  // uids of the schedule whose attempts hang
+  std::string hanging_authority_;
+  std::string hanging_kind_;                                  // of its target; "" if none arrived
+  std::unordered_map<std::string, std::string> authorities_;  // of targets, by uid
+  std::unordered_map<std::string, std::string> kinds_;  // of targets, by uid or one-off event's id
   absl::Time now_;
   std::unordered_map<uint64_t, Row> rows_;  // by key
   std::map<ClaimId, Claim> claims_;

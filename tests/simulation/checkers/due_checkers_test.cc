@@ -180,6 +180,34 @@ TEST(CheckOverdueTest, LetsANextAttemptWaitForProbesBesideAHangingSchedule) {
   }
 }
 
+TEST(CheckOverdueTest, CatchesANextAttemptOfAnotherTargetThanTheHangingOne) {
+  const auto passes = [](const std::string& authority, const std::string& kind) {
+    History history = Calm();
+    history.hanging = "hangs";
+    ScheduleLife life = Emission().schedules[0];
+    life.changes[0].definition.end = kBegin;
+    life.target = authority;
+    history.schedules.push_back(life);
+    life.id = "hangs";
+    life.uid = "u2";
+    life.target = "a";
+    history.schedules.push_back(life);
+    Receipt receipt;
+    receipt.uid = "u1";
+    receipt.kind = kind;
+    history.receipts.push_back(receipt);
+    receipt.uid = "u2";
+    receipt.kind = "http";
+    history.receipts.push_back(receipt);
+    std::get<QueuePut>(history.commits.back().queue[0]).attempts = 1;
+    ClaimAt(&history, 200, 201);
+    return CheckOverdue(history).empty();
+  };
+  EXPECT_TRUE(passes("a", "http"));
+  EXPECT_FALSE(passes("b", "http"));
+  EXPECT_FALSE(passes("a", "sqs"));
+}
+
 TEST(CheckOverdueTest, CatchesOneOffEventsThatWait) {
   History history;
   history.calm = At(0);

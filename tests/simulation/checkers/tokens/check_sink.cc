@@ -85,6 +85,11 @@ class SinkChecker {
     return (told && receipt.result_time <= now) || receipt.time > receipt.sent + receipt.timeout;
   }
 
+  bool HasDied(const std::string& sender, absl::Time by) const {
+    const auto died = history_.died.find(sender);
+    return died != history_.died.end() && died->second <= by;
+  }
+
   // True if another delivery of the event held the token. Two were under way, because a new handler
   // took over. The worker of the first gave its token back before the second arrived.
   bool HadByAnother(const Receipt& receipt, const Place& place) const {
@@ -148,17 +153,27 @@ class SinkChecker {
     if (out == out_.end() || out->second.policy.empty()) return;
     SetPolicy(out->second, "");
     if (EndedBecause(commit, place, "hold_expired")) return;
+    // An attempt comes after the end of the one before, so only the last one counts. Several owners
+    // may have sent it.
+    uint32_t last = 0;
+    for (const Work* work : out->second.works) last = std::max(last, ReceiptOf(*work).attempt);
     absl::Duration timeout = absl::ZeroDuration();
+    bool timed_out = false;
+    bool may_be_out = false;
     for (const Work* work : out->second.works) {
       const Receipt& receipt = ReceiptOf(*work);
-      if (GivenUp(receipt, commit.time)) return;
-      // The sender was lost before it could report. The next owner sent the attempt again and got
-      // no answer, or it quarantined the event.
-      if (commit.time > receipt.sent + receipt.timeout &&
-          (EndedBecause(commit, place, "no answer") || EndedBecause(commit, place, "quarantined")))
-        return;
       timeout = std::max(timeout, receipt.timeout);
+      if (receipt.attempt < last) continue;
+      if (GivenUp(receipt, commit.time)) return;
+      const bool over = commit.time > receipt.sent + receipt.timeout;
+      timed_out |= over;
+      may_be_out |= !over && !HasDied(receipt.sender, commit.time);
     }
+    // The sender was lost before it could report. The next owner sent the attempt again and got no
+    // answer, or it quarantined the event.
+    if (timed_out && !may_be_out &&
+        (EndedBecause(commit, place, "no answer") || EndedBecause(commit, place, "quarantined")))
+      return;
     if (commit.time + kClockError > send_before + timeout + kNoWordAfter) return;
     Report(ReceiptOf(*out->second.works.back()), "commit ", commit.seq, " at ",
            absl::FormatTime(commit.time, absl::UTCTimeZone()),

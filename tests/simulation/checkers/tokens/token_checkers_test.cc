@@ -403,6 +403,41 @@ TEST(CheckSink, LetsAQuarantinedEventEndOnceItsAttemptHasTimedOut) {
   EXPECT_EQ(Texts(CheckSink(history)), "");
 }
 
+// Adds a second delivery of event 0 that is out until 20 s, as the first is.
+Receipt& SendAgain(History& history, double seconds) {
+  history.receipts.push_back(Received(0, seconds));
+  history.works[0].ended = At(20);
+  Work again = history.works[0];
+  again.receipt = history.receipts.size() - 1;
+  again.begun = At(seconds);
+  history.works.push_back(again);
+  return history.receipts.back();
+}
+
+TEST(CheckSink, CatchesATokenThatIsTakenBackWhileASecondDeliveryIsOut) {
+  History history = GoodHistory();
+  SendAgain(history, 11.5).sender = "handler1";
+  history.receipts[0].timeout = absl::Seconds(1);
+  history.commits[3].throttle[1] = Retry(13, "no answer");
+  EXPECT_TRUE(absl::StrContains(Texts(CheckSink(history)), "took its token back"))
+      << "only the first has timed out";
+  history.died["handler1"] = At(11.9);
+  EXPECT_EQ(Texts(CheckSink(history)), "");
+  history.died.clear();
+  history.receipts.back().timeout = absl::Milliseconds(400);
+  EXPECT_EQ(Texts(CheckSink(history)), "");
+}
+
+TEST(CheckSink, CatchesATokenThatIsTakenBackWhileTheNextAttemptIsOut) {
+  History history = GoodHistory();
+  SendAgain(history, 11.5).attempt = 2;
+  history.receipts[0].result = SendResult::kUnknown;
+  EXPECT_TRUE(absl::StrContains(Texts(CheckSink(history)), "took its token back"))
+      << "only the first was given up";
+  history.receipts.back().result = SendResult::kUnknown;
+  EXPECT_EQ(Texts(CheckSink(history)), "");
+}
+
 TEST(CheckSink, CatchesOneEventTooManyAtTheConsumer) {
   History history = GoodHistory();
   // Three events hold tokens under a limit of two, and all are out.
