@@ -79,12 +79,14 @@ TEST(HttpFetchTest, SaysWhyTlsIsNotProven) {
 class SilentPort {
  public:
   explicit SilentPort(bool listens) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof address;
     auto* const any = reinterpret_cast<sockaddr*>(&address);
     EXPECT_EQ(bind(socket_, any, size), 0);
     EXPECT_EQ(getsockname(socket_, any, &size), 0);
-    if (listens) EXPECT_EQ(listen(socket_, 8), 0);
+    EXPECT_EQ(listens ? listen(socket_, 8) : 0, 0);
     authority_ = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
   }
   ~SilentPort() { close(socket_); }
