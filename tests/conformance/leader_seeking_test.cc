@@ -204,6 +204,79 @@ TEST(LeaderSeeking, SilentLeaderIsKeptWhileNoOtherLeads) {
   EXPECT_TRUE(get.Wait().ok());
 }
 
+TEST(LeaderSeeking, QuestionOfTheClockToAFrozenLeaderFails) {
+  LeaderRig rig;
+  rig.a.Lead();
+  LeaderSeekingKvStore::Options options;
+  options.addresses = {rig.a.address()};
+  options.answer_max = absl::Milliseconds(50);
+  const auto client = rig.Client(std::move(options));
+  ASSERT_TRUE(Open(*client).ok());
+  rig.a.Freeze();
+  Awaited<ClockState> asked;
+  client->AskClock({}, asked.callback());
+  const absl::Status status = asked.Wait().status();
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_EQ(status.message(), "the store that leads has not answered within 50ms");
+  // The late answer reaches nobody.
+  rig.a.Lead();
+  EXPECT_TRUE(Open(*client).ok());
+}
+
+// Two stores of which the first leads, and never answers a question of its status.
+class HungStatus final : public StoreConnection {
+ public:
+  explicit HungStatus(std::string address) : address_(std::move(address)) {}
+
+  void OpenSession(uint64_t, CommitSeq, Callback<SessionInfo>) override {}
+  void Commit(std::shared_ptr<const CommitRequest>, Callback<CommitResult>) override {}
+  void MultiGet(std::vector<Key>, Callback<GetResult>) override {}
+  void Scan(ScanRequest, Callback<ScanResult>) override {}
+  void AskClock(ClockCall, Callback<ClockState> done) override {
+    if (leads()) return done(ClockState());
+    done(NotLeader(kLeader));
+  }
+  std::unique_ptr<Watch> OpenWatch(WatchRequest, WatchObserver) override { return nullptr; }
+  void GetStatus(Callback<v1::StoreStatus> done) override {
+    if (leads()) {
+      hung_ = std::move(done);
+      return;
+    }
+    v1::StoreStatus status;
+    v1::StoreReplica& own = *status.mutable_replication()->add_replicas();
+    own.set_store_id("follower");
+    own.set_address(address_);
+    done(std::move(status));
+  }
+  void HandOver(Callback<v1::HandOverResponse>) override {}
+  void Disconnect() override {}
+
+  static constexpr char kLeader[] = "127.0.0.1:1";
+
+ private:
+  bool leads() const { return address_ == kLeader; }
+
+  const std::string address_;
+  Callback<v1::StoreStatus> hung_;
+};
+
+TEST(LeaderSeeking, OthersSayWhatTheyKnowOfALeaderThatHangs) {
+  SystemRuntime runtime;
+  LeaderSeekingKvStore::Options options;
+  options.addresses = {HungStatus::kLeader, "127.0.0.1:2"};
+  options.open = [](const StoreAddress& at) { return std::make_unique<HungStatus>(at.target); };
+  options.answer_max = options.held_max = absl::Milliseconds(50);
+  LeaderSeekingKvStore client(runtime, std::move(options));
+  Awaited<v1::StoreStatus> asked;
+  client.GetStatus(asked.callback());
+  const auto status = asked.Wait();
+  ASSERT_TRUE(status.ok()) << status.status();
+  ASSERT_EQ(status->replication().replicas_size(), 2) << status->DebugString();
+  EXPECT_EQ(status->replication().replicas(0).store_id(), "follower");
+  EXPECT_EQ(status->replication().replicas(1).address(), HungStatus::kLeader);
+  EXPECT_EQ(status->replication().replicas(1).problem(), "does not answer: no answer in time");
+}
+
 TEST(LeaderSeeking, WatchOpenedDuringASearchWatches) {
   LeaderRig rig;
   const auto client = rig.ClientOfBoth();

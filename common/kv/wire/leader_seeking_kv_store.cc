@@ -8,6 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "common/kv/wire/grpc_kv_store.h"
 #include "common/kv/wire/leader_search.h"
@@ -88,7 +89,35 @@ class LeaderSeekingKvStore::Core {
     Release(*target);
   }
 
-  // The status that the leader gives. Without one each store is asked for what it knows.
+  // Returns a callback that gives its answer to `done`, unless the leader's time is over. Then
+  // `done` has an error, and the answer is dropped.
+  template <typename T>
+  Callback<T> InTime(Callback<T> done) {
+    struct Once {
+      absl::Mutex mu;
+      Callback<T> done ABSL_GUARDED_BY(mu);
+    };
+    auto once = std::make_shared<Once>();
+    {
+      absl::MutexLock lock(&once->mu);
+      once->done = std::move(done);
+    }
+    Callback<T> give = [once](absl::StatusOr<T> answer) {
+      Callback<T> done;
+      {
+        absl::MutexLock lock(&once->mu);
+        done = std::exchange(once->done, nullptr);
+      }
+      if (done != nullptr) done(std::move(answer));
+    };
+    timers_->PostAfter(options_.answer_max, [give, limit = options_.answer_max] {
+      give(absl::UnavailableError(absl::StrCat("the store that leads has not answered within ",
+                                               absl::FormatDuration(limit))));
+    });
+    return give;
+  }
+
+  // The status that the leader gives in time. Without one each store is asked for what it knows.
   void GetStatus(Callback<v1::StoreStatus> done) {
     Callback<v1::StoreStatus> first =
         [this, done = std::move(done)](absl::StatusOr<v1::StoreStatus> status) mutable {
@@ -96,7 +125,7 @@ class LeaderSeekingKvStore::Core {
             return done(std::move(status));
           AskAll(std::move(status), std::move(done));
         };
-    Call(std::move(first), [](StoreConnection& store, Callback<v1::StoreStatus> answer) {
+    Call(InTime(std::move(first)), [](StoreConnection& store, Callback<v1::StoreStatus> answer) {
       store.GetStatus(std::move(answer));
     });
   }
@@ -504,9 +533,10 @@ void LeaderSeekingKvStore::Scan(ScanRequest request, Callback<ScanResult> done) 
 }
 
 void LeaderSeekingKvStore::AskClock(ClockCall call, Callback<ClockState> done) {
-  core_->Call(std::move(done), [call = std::move(call)](KvStore& store, auto answer) mutable {
-    store.AskClock(std::move(call), std::move(answer));
-  });
+  core_->Call(core_->InTime(std::move(done)),
+              [call = std::move(call)](KvStore& store, auto answer) mutable {
+                store.AskClock(std::move(call), std::move(answer));
+              });
 }
 
 void LeaderSeekingKvStore::GetStatus(Callback<v1::StoreStatus> done) {

@@ -8,7 +8,9 @@
 //   call that was held for `held_max` fails with UNAVAILABLE.
 // - When the client leaves a store, that store's stream ends: its open calls fail with UNAVAILABLE
 //   and its watches end. So a request is open at one store at most.
-// - GetStatus asks all known stores if none leads, and joins what they say.
+// - GetStatus asks all known stores if none leads, or if the leader does not answer in time, and
+//   joins what they say. AskClock fails with UNAVAILABLE then: a question must not wait as long as
+//   a commit may, for a leader that hangs.
 // - With one address this is GrpcKvStore, until that store answers NotLeader.
 //
 // A request may still be on its way to the store that was left. That store refuses it: it stopped
@@ -55,6 +57,7 @@ class LeaderSeekingKvStore final : public KvStore, public StoreAdmin {
     std::unique_ptr<NameResolver> resolver = nullptr;
 
     absl::Duration held_max = absl::Seconds(2);
+    absl::Duration answer_max = absl::Seconds(5);  // for AskClock and GetStatus of the leader
     // Between two rounds of a search.
     BackoffPolicy round_backoff = {.min = absl::Milliseconds(25), .max = absl::Milliseconds(250)};
     // Addresses of names are at least this old before a search looks them up again.
