@@ -1,15 +1,18 @@
 #include "tools/escctl/doctor/testing/wrong_facts.h"
 
+#include <google/protobuf/text_format.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+
 namespace escapement::escctl::testing {
 namespace {
 
-v1::StoreReplica* AddReplicaFacts(Facts& facts, const std::string& id,
-                                  v1::StoreReplica::Role role) {
-  v1::StoreReplica* replica = facts.store->mutable_replication()->add_replicas();
-  replica->set_store_id(id);
-  replica->set_address(id + ":7400");
-  replica->set_role(role);
-  return replica;
+// Adds what the text of protobuf says. 1800000000 s is kDoctorNow.
+void Add(google::protobuf::Message& message, const std::string& text) {
+  CHECK(google::protobuf::TextFormat::MergeFromString(text, &message)) << text;
 }
 
 constexpr char kHealthyStore[] =
@@ -84,47 +87,36 @@ escapement_token_manager_policy_held_back{policy="tenants/default/policies/pause
 // The API tells much, and each process is ill.
 Facts WrongReplicatedFacts() {
   Facts facts = HealthyFacts();
-  facts.store->set_accepts_commits(false);
+  Add(*facts.store, R"(
+    accepts_commits: false
+    replication {
+      snapshot_time { seconds: 1799820000 }
+      replicas { store_id: "store-c" role: REFUSING problem: "row 7 is missing" }
+      replicas { store_id: "store-d" address: "store-d:7400" role: FOLLOWER
+                 reported_ago { seconds: 600 } }
+      replicas { store_id: "store-e" role: FOLLOWER problem: "no disk space" }
+      replicas { address: "store-f:7400" problem: "does not answer: connection refused" }
+      log_problems: "synchronous_commit is off: a crash loses commits"
+    })");
   v1::StoreReplication& log = *facts.store->mutable_replication();
-  log.mutable_snapshot_time()->set_seconds(absl::ToUnixSeconds(kDoctorNow) - 180000);
-  log.add_log_problems("synchronous_commit is off: a crash loses commits");
   log.mutable_replicas(0)->set_role(v1::StoreReplica::CANDIDATE);
   log.mutable_replicas(1)->mutable_behind()->set_seconds(31);
-  AddReplicaFacts(facts, "store-c", v1::StoreReplica::REFUSING)->set_problem("row 7 is missing");
-  AddReplicaFacts(facts, "store-d", v1::StoreReplica::FOLLOWER)
-      ->mutable_reported_ago()
-      ->set_seconds(600);
-  AddReplicaFacts(facts, "store-e", v1::StoreReplica::FOLLOWER)->set_problem("no disk space");
-  v1::StoreReplica* silent = log.add_replicas();
-  silent->set_address("store-f:7400");
-  silent->set_problem("does not answer: connection refused");
-  facts.clock->set_held(true);
-  facts.clock->mutable_held_for()->set_seconds(90);
-  facts.clock->mutable_disagreement()->set_seconds(700);
-  facts.clock->set_hosts(3);
-  facts.clock->set_hosts_disagree(2);
-  facts.clock->set_synchronised(false);
+  Add(*facts.clock, R"(held: true held_for { seconds: 90 } disagreement { seconds: 700 }
+                       hosts_disagree: 2 synchronised: false)");
 
   TenantFacts& tenant = facts.tenants[0];
-  tenant.usage->set_schedule_count(90);
-  tenant.usage->mutable_quotas()->set_max_policies(5);
-  tenant.usage->set_policy_count(5);
-  tenant.usage->mutable_quotas()->set_max_pending_events(1000);
-  tenant.usage->set_pending_event_count(1000);
+  Add(*tenant.usage, R"(quotas { max_policies: 5 max_pending_events: 1000 }
+                        schedule_count: 90 policy_count: 5 pending_event_count: 1000)");
   for (int i = 0; i <= kTargetsNamedMax; ++i) {
-    v1::TargetStatus target;
-    target.set_name("tenants/default/targets/t" + std::to_string(i));
-    target.set_endpoint("http://billing:80");
-    target.set_state(i == 0 ? v1::TargetStatus::HALF_OPEN : v1::TargetStatus::OPEN);
-    target.mutable_down_since_time()->set_seconds(absl::ToUnixSeconds(kDoctorNow) - 60);
-    target.set_last_error("connection refused");
-    tenant.targets.push_back(target);
+    v1::TargetStatus& target = tenant.targets.emplace_back();
+    Add(target, R"(endpoint: "http://billing:80" state: OPEN
+                   down_since_time { seconds: 1799999940 } last_error: "connection refused")");
+    target.set_name(absl::StrCat("tenants/default/targets/t", i));
   }
-  v1::DeadLetter letter;
-  letter.set_event("tenants/default/events/reminder-7");
-  letter.set_reason("status 503");
-  letter.mutable_create_time()->set_seconds(absl::ToUnixSeconds(kDoctorNow) - 60);
-  tenant.dead_letters = {letter};
+  tenant.targets[1].set_state(v1::TargetStatus::HALF_OPEN);
+  Add(tenant.dead_letters.emplace_back(), R"(
+    event: "tenants/default/events/reminder-7" reason: "status 503"
+    create_time { seconds: 1799999940 })");
 
   AddProcess(facts, "http://store-x:7401/metrics",
              R"(escapement_build_info{program="store",version="1.2.2",commit="old"} 1
@@ -221,29 +213,21 @@ Facts WrongSingleFacts() {
 
 Facts HealthyFacts() {
   Facts facts{.now = kDoctorNow, .version = "1.2.3 (commit abc)", .server = "master:7410"};
-  facts.store.emplace();
-  facts.store->set_accepts_commits(true);
-  facts.store->mutable_store_time()->set_seconds(absl::ToUnixSeconds(kDoctorNow));
-  v1::StoreReplication& log = *facts.store->mutable_replication();
-  log.set_leader_address("store-a:7400");
-  log.set_snapshot_seq(100);
-  log.mutable_snapshot_time()->set_seconds(absl::ToUnixSeconds(kDoctorNow) - 3600);
-  AddReplicaFacts(facts, "store-a", v1::StoreReplica::LEADER);
-  v1::StoreReplica* follower = AddReplicaFacts(facts, "store-b", v1::StoreReplica::FOLLOWER);
-  follower->mutable_behind()->set_seconds(30);
-  follower->mutable_reported_ago()->set_seconds(2);
-  facts.clock.emplace();
-  facts.clock->mutable_disagreement()->set_nanos(2'000'000);
-  facts.clock->set_synchronised(true);
-  facts.clock->set_hosts(3);
-  TenantFacts tenant{.id = "default", .usage = v1::TenantUsage()};
-  tenant.usage->mutable_quotas()->set_max_schedules(100);
-  tenant.usage->set_schedule_count(89);
-  tenant.usage->set_policy_count(50);
-  v1::TargetStatus target;
-  target.set_state(v1::TargetStatus::CLOSED);
-  tenant.targets = {target};
-  facts.tenants = {tenant};
+  Add(facts.store.emplace(), R"(
+    accepts_commits: true
+    store_time { seconds: 1800000000 }
+    replication {
+      leader_address: "store-a:7400"
+      snapshot_seq: 100
+      snapshot_time { seconds: 1799996400 }
+      replicas { store_id: "store-a" address: "store-a:7400" role: LEADER }
+      replicas { store_id: "store-b" address: "store-b:7400" role: FOLLOWER
+                 behind { seconds: 30 } reported_ago { seconds: 2 } }
+    })");
+  Add(facts.clock.emplace(), "disagreement { nanos: 2000000 } synchronised: true hosts: 3");
+  TenantFacts& tenant = facts.tenants.emplace_back(TenantFacts{.id = "default"});
+  Add(tenant.usage.emplace(), "quotas { max_schedules: 100 } schedule_count: 89 policy_count: 50");
+  Add(tenant.targets.emplace_back(), "state: CLOSED");
   facts.all_tenants = true;
   AddProcess(facts, "http://store-a:7401", kHealthyStore);
   AddProcess(facts, "http://store-b:7401", kHealthyFollower);
