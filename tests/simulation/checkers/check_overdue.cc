@@ -212,10 +212,12 @@ class OverdueChecker {
   const ExpectedRuns& expected_;
   const StoreTimes times_;
   std::unordered_set<std::string> hanging_;  // uids of the schedule whose attempts hang
+  // The target of this schedule: its authority and kind; "" before one of its attempts arrived.
   std::string hanging_authority_;
-  std::string hanging_kind_;                                  // of its target; "" if none arrived
-  std::unordered_map<std::string, std::string> authorities_;  // of targets, by uid
-  std::unordered_map<std::string, std::string> kinds_;  // of targets, by uid or one-off event's id
+  std::string hanging_kind_;
+  // The targets of the others: authorities by uid, kinds by uid or id of a one-off event.
+  std::unordered_map<std::string, std::string> authorities_;
+  std::unordered_map<std::string, std::string> kinds_;
   absl::Time now_;
   std::unordered_map<uint64_t, Row> rows_;  // by key
   std::map<ClaimId, Claim> claims_;
