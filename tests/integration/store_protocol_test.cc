@@ -1,6 +1,8 @@
 // The order of an upgrade, enforced: real services over stores in this process whose leader does
 // not know what it speaks, as a former release. The services wait, not ready and harmless.
 
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 
@@ -111,6 +113,24 @@ TEST_F(StoreProtocolTest, ServicesWaitWhileTheLeaderIsAnOldOneAgain) {
   LeadNew();
   ExpectAllReady();
   ExpectDelivery("after");
+}
+
+// The error says what to do, so escctl gives no other advice: a master has answered.
+TEST_F(StoreProtocolTest, OperatorIsToldToUpgradeTheStore) {
+  LeadOld();
+  StartServices();
+  ExpectAllWait();
+  const std::string log = NewFolder("escctl") + "/words";
+  auto escctl = ChildProcess::Start(
+      {.program = BuiltFolder() + "/tools/escctl/escctl",
+       .arguments = {"--server", platform_.grpc_address("master"), "store", "clock"},
+       .log = log});
+  ASSERT_TRUE(escctl.ok()) << escctl.status();
+  EXPECT_NE(*(*escctl)->Wait(absl::Seconds(30)), 0);
+  std::ifstream in(log);
+  const std::string words(std::istreambuf_iterator<char>(in), {});
+  EXPECT_TRUE(absl::StrContains(words, kv::kUpgradeStoreFirst)) << words;
+  EXPECT_FALSE(absl::StrContains(words, "is a master at")) << words;
 }
 
 // A process that waits must not need SIGKILL.
