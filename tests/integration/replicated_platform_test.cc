@@ -383,6 +383,31 @@ TEST_F(ReplicatedPlatformTest, AnOperatorSeesTheReplicasAndChangesTheLeader) {
   EXPECT_EQ(status.replication().epoch(), epoch + 1);
 }
 
+// The leader and the second handler are not named. That is no fault of the others.
+TEST_F(ReplicatedPlatformTest, DoctorKnowsAFollowerAndShardsOfOthers) {
+  ASSERT_TRUE(platform_->Restart("handler.2").ok());
+  const auto url = [&](const std::string& process) {
+    return absl::StrCat("http://", platform_->http_address(process));
+  };
+  std::string said;
+  const auto says = [&](absl::string_view text) { return absl::StrContains(said, text); };
+  EXPECT_TRUE(Await([&] {
+    auto doctor = ChildProcess::Start(
+        {.program = BuiltFolder() + "/tools/escctl/escctl",
+         .arguments = {"--server", platform_->grpc_address("master"), "doctor", "-o", "json",
+                       "--metrics-url", url("store.2"), "--metrics-url", url("handler")}});
+    EXPECT_TRUE(doctor.ok()) << doctor.status();
+    said.clear();
+    for (auto line = (*doctor)->AwaitLine("", absl::Seconds(30)); line.ok();
+         line = (*doctor)->AwaitLine("", absl::Seconds(30)))
+      said += *line + "\n";
+    return says("each process of store that was asked follows; none of them leads") &&
+           says(" shards or partitions of handler belong to processes that were not asked");
+  })) << said;
+  EXPECT_FALSE(says("is ready")) << said;
+  EXPECT_FALSE(says("no process is known to hold")) << said;
+}
+
 TEST_F(ReplicatedPlatformTest, AnOperatorSeesChangedSettingsOfPostgres) {
   const auto stub = v1::StoreService::NewStub(
       grpc::CreateChannel(platform_->grpc_address("master"), grpc::InsecureChannelCredentials()));
