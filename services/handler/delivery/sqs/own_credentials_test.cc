@@ -24,6 +24,21 @@ using fixtures::SqsServer;
 using nlohmann::json;
 using ::testing::HasSubstr;
 
+TEST(SqsCredentialsTest, ReadTwoOrThreeParts) {
+  auto read = ParseSqsCredentials("id:sec/ret+");
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->access_key_id, "id");
+  EXPECT_EQ(read->secret_access_key, "sec/ret+");
+  EXPECT_EQ(read->session_token, "");
+  read = ParseSqsCredentials("id:secret:to:ken");
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->session_token, "to:ken");
+  for (const char* bad : {"", "id", "id:", ":secret", "id:secret:a\r\nb", "i d:s"}) {
+    EXPECT_EQ(ParseSqsCredentials(bad).status().message(),
+              "the target's credentials are malformed");
+  }
+}
+
 class OwnCredentialsTest : public ::testing::Test {
  protected:
   // The environment that EKS gives to a process.

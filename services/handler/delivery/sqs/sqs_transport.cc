@@ -88,7 +88,7 @@ class SqsTransport::Core {
  private:
   class Request;
 
-  absl::StatusOr<SqsCredentials> CredentialsOf(const DeliveryAttempt& attempt) const;
+  absl::StatusOr<AwsCredentials> CredentialsOf(const DeliveryAttempt& attempt) const;
   // Starts the requests that the queue needs.
   void StartRequests(Queue* queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnOwnCredentials();
@@ -114,7 +114,7 @@ class SqsTransport::Core::Request final : public Transfer {
   absl::Status Prepare(CURL* easy) override {
     TakeBatch();
     if (!batch_.attempts.empty()) {
-      const absl::StatusOr<SqsCredentials> credentials =
+      const absl::StatusOr<AwsCredentials> credentials =
           core_->CredentialsOf(batch_.attempts.front().attempt);
       if (!credentials.ok()) {
         AnswerAll(batch_.attempts,
@@ -122,7 +122,7 @@ class SqsTransport::Core::Request final : public Transfer {
       } else if (WriteBody()) {
         const storage::v1::SqsTargetRecord& target = TargetOf(batch_.attempts.front().attempt);
         request_.Prepare(target.endpoint(),
-                         core_->signer_.HeaderLines(SqsHostOf(target.endpoint()), target.region(),
+                         core_->signer_.HeaderLines(AwsHostOf(target.endpoint()), target.region(),
                                                     *credentials, request_.body(), absl::Now()),
                          easy);
         curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, MillisLeft());
@@ -303,7 +303,7 @@ void SqsTransport::Core::Send(std::vector<DeliveryAttempt> attempts,
   timer_->WakeBy(queues_.expire_at());
 }
 
-absl::StatusOr<SqsCredentials> SqsTransport::Core::CredentialsOf(
+absl::StatusOr<AwsCredentials> SqsTransport::Core::CredentialsOf(
     const DeliveryAttempt& attempt) const {
   const std::string& given = TargetOf(attempt).credentials();
   if (!given.empty()) return ParseSqsCredentials(given);
