@@ -15,6 +15,7 @@
 #include "common/base/bounded_file.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/net/curl_options.h"
 #include "common/status/errors.h"
 
 namespace escapement::auth {
@@ -78,23 +79,16 @@ absl::Status CheckJwksUrl(const std::string& url) {
 
 absl::StatusOr<std::string> FetchJwks(const JwksRequest& request,
                                       const std::atomic<bool>& stopping) {
-  static const CURLcode global = curl_global_init(CURL_GLOBAL_DEFAULT);
   RETURN_IF_ERROR(CheckJwksUrl(request.url));
-  const Handle handle(global == CURLE_OK ? curl_easy_init() : nullptr);
+  StartCurl();
+  const Handle handle(curl_easy_init());
   if (handle == nullptr) return absl::UnavailableError("libcurl does not start");
   std::string body;
   char words[CURL_ERROR_SIZE] = "";
   CURL* const easy = handle.get();
   curl_easy_setopt(easy, CURLOPT_URL, request.url.c_str());
-  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-  curl_easy_setopt(easy, CURLOPT_PROXY, "");
-  curl_easy_setopt(easy, CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
-  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+  SetCommonCurlOptions(easy, "http,https");
   curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, absl::ToInt64Milliseconds(kJwksFetchTimeout));
-  curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
-  curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
   curl_easy_setopt(easy, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
   if (!request.ca.empty()) {
     curl_easy_setopt(easy, CURLOPT_CAINFO, request.ca.c_str());

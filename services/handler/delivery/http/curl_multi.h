@@ -20,9 +20,8 @@ namespace escapement::handler {
 
 class CurlMulti;
 
-// For all uses of libcurl: HTTP/1.1 (ADR 26), only the protocols ("http,https"), no redirects, no
-// proxy and no .netrc of the environment, verified certificates, no signals. The end of a transfer
-// does not wait for a name server.
+// For all transports that use libcurl: those of SetCommonCurlOptions, and connections end at
+// kConnectionAgeMax.
 void SetCommonOptions(CURL* easy, const char* protocols);
 
 // libcurl is started before the first one is made. Any thread.
