@@ -41,8 +41,8 @@ inline constexpr int kS3AttemptsMax = 7;
 inline constexpr size_t kS3PartsMax = 10'000;  // S3's bound
 
 struct S3Options {
-  S3Place place;
-  AwsEnvironment environment;
+  S3Place place = {};
+  AwsEnvironment environment = {};
   // An object of more bytes is sent in parts of this size, the last one smaller. An object has at
   // most kS3PartsMax parts: 312 GiB. One part is in memory. S3 takes 5 MiB to 5 GiB.
   size_t part_bytes = 32 << 20;

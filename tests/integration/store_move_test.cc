@@ -9,14 +9,18 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/signing/aws_credentials.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/fixtures/postgres/postgres.h"
+#include "tests/fixtures/s3/s3_server.h"
 #include "tests/integration/escctl_fixture.h"
 
 namespace escapement::integration {
 namespace store_move_test {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 
 class StoreMoveTest : public EscctlTest {
  protected:
@@ -146,6 +150,123 @@ TEST_F(StoreMoveTest, ABackupIsRestored) {
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_NE(refused.words.find("damaged"), std::string::npos) << refused.words;
   EXPECT_FALSE(std::ifstream(folder_ + "/damaged/db/CURRENT").good());
+}
+
+// Exports to one prefix of a bucket, and restores.
+class BackupInS3Test : public StoreMoveTest {
+ protected:
+  static constexpr char kOlder[] = "prod/escapement-20200101T000000Z.snapshot";
+
+  void SetUp() override {
+    StoreMoveTest::SetUp();
+    server_ = platform_->grpc_address("standalone");
+    const AwsEnvironment keys = fixtures::S3Server::Environment();
+    environment_.push_back("AWS_ACCESS_KEY_ID=" + keys.access_key_id);
+    environment_.push_back("AWS_SECRET_ACCESS_KEY=" + keys.secret_access_key);
+  }
+  Said Export(std::vector<std::string> more, const std::string& to = "s3://backups/prod") {
+    std::vector<std::string> words = {"--server", server_, "store",         "snapshot",
+                                      "export",   to,      "--s3-endpoint", s3_.origin()};
+    words.insert(words.end(), more.begin(), more.end());
+    return Run(words);
+  }
+  Said Import(const std::string& from, const std::string& data) {
+    return Run(
+        {"store", "snapshot", "import", from, "--data-dir", data, "--s3-endpoint", s3_.origin()});
+  }
+  std::vector<std::string> Keys() {
+    std::vector<std::string> keys;
+    for (const auto& [key, bytes] : s3_.Objects("backups")) keys.push_back(key);
+    return keys;
+  }
+
+  fixtures::S3Server s3_;
+  std::string server_;
+};
+
+TEST_F(BackupInS3Test, IsRestoredElsewhere) {
+  CreateEvent(server_, "kept");
+  // The connection is cut inside the upload, and S3 is busy.
+  s3_.Script("PutObject",
+             json::array({{{"cut", 1000}}, {{"error", {503, "SlowDown"}}}, json::object()}));
+  const Said exported = Export({});
+  ASSERT_EQ(exported.exit_code, 0) << exported.words;
+  ASSERT_EQ(Keys().size(), 1u);
+  const std::string address = "s3://backups/" + Keys()[0];
+  EXPECT_NE(exported.words.find(address), std::string::npos) << exported.words;
+  EXPECT_TRUE(s3_.Requests("ListObjectsV2").empty()) << "it needs only the right to write";
+  CreateEvent(server_, "later");
+
+  s3_.Script("GetObject", json::array({{{"cut_answer", 3000}}, json::object()}));
+  const Said imported = Import("s3://backups/prod", folder_ + "/elsewhere/data");
+  ASSERT_EQ(imported.exit_code, 0) << imported.words;
+  EXPECT_NE(imported.words.find(address), std::string::npos) << imported.words;
+  auto restored = Standalone(folder_ + "/elsewhere", {});
+  const std::string there = restored->grpc_address("standalone");
+  EXPECT_TRUE(Has(there, "kept"));
+  EXPECT_FALSE(Has(there, "later"));
+  ASSERT_TRUE(restored->Terminate("standalone").ok());
+
+  EXPECT_EQ(Import(address, folder_ + "/named").exit_code, 0);
+  s3_.Put("backups", "prod/bad.snapshot", "no snapshot");
+  const Said damaged = Import("s3://backups/prod/bad.snapshot", folder_ + "/damaged");
+  EXPECT_EQ(damaged.exit_code, 1);
+  EXPECT_FALSE(std::ifstream(folder_ + "/damaged/db/CURRENT").good());
+  const Said none = Import("s3://backups/other", folder_ + "/none");
+  EXPECT_EQ(none.exit_code, 3);
+  EXPECT_NE(none.words.find("has no backup"), std::string::npos) << none.words;
+}
+
+TEST_F(BackupInS3Test, KeepsTheNewestAndDeletesWhatBroke) {
+  const std::vector<std::string> foreign = {"prod/escapement-20200101.snapshot", "prod/notes",
+                                            "staging/escapement-20200101T000000Z.snapshot"};
+  for (const std::string& key : foreign) s3_.Put("backups", key, "foreign");
+  s3_.Put("backups", kOlder, "old");
+  s3_.BeginUpload("backups", kOlder);
+  s3_.BeginUpload("backups", foreign[1]);
+  s3_.BeginUpload("backups", foreign[2]);
+
+  s3_.Script("PutObject", json::array({{{"error", {403, "AccessDenied"}}}, json::object()}));
+  const Said refused = Export({"--keep", "1"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_NE(refused.words.find("S3: AccessDenied"), std::string::npos) << refused.words;
+  EXPECT_EQ(s3_.Objects("backups")[kOlder], "old") << "a failed export deletes nothing";
+
+  const Said two = Export({"--keep", "2"});
+  ASSERT_EQ(two.exit_code, 0) << two.words;
+  EXPECT_EQ(Keys().size(), 5u);
+  EXPECT_EQ(s3_.Objects("backups")[kOlder], "old");
+  EXPECT_EQ(s3_.Uploads("backups"), (std::vector<std::string>{foreign[1], foreign[2]}));
+
+  s3_.Put("backups", "prod/escapement-20210101T000000Z.snapshot", "newer");
+  s3_.Put("backups", "prod/escapement-29990101T000000Z.snapshot", "of a wrong clock");
+  const Said later = Export({"--keep", "1"});
+  EXPECT_EQ(later.exit_code, 1);
+  EXPECT_NE(later.words.find("later name"), std::string::npos) << later.words;
+  EXPECT_EQ(s3_.Requests("DeleteObject").size(), 0u);
+}
+
+TEST_F(BackupInS3Test, RefusesWhatItCannotReach) {
+  EXPECT_EQ(Export({}, "s3://backups/one.snapshot").exit_code, 1);
+  EXPECT_EQ(Export({}, "s3://b").exit_code, 1);
+  environment_.back() = "AWS_SECRET_ACCESS_KEY=wrong-canary";
+  const Said wrong = Export({"--keep", "1"});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_NE(wrong.words.find("SignatureDoesNotMatch"), std::string::npos) << wrong.words;
+  EXPECT_EQ(wrong.words.find("--key-file"), std::string::npos) << wrong.words;
+  EXPECT_EQ(wrong.words.find("canary"), std::string::npos) << wrong.words;
+  EXPECT_TRUE(Keys().empty());
+}
+
+TEST_F(BackupInS3Test, OldestOnesGo) {
+  s3_.Put("backups", kOlder, "old");
+  for (int year = 2010; year < 2016; ++year)
+    s3_.Put("backups", absl::StrCat("prod/escapement-", year, "0101T000000Z.snapshot"), "older");
+  const Said kept = Export({"--keep", "2"});
+  ASSERT_EQ(kept.exit_code, 0) << kept.words;
+  ASSERT_EQ(Keys().size(), 2u);
+  EXPECT_EQ(Keys()[0], kOlder);
+  EXPECT_NE(kept.words.find(Keys()[1]), std::string::npos) << kept.words;
 }
 
 TEST_F(StoreMoveTest, AStoreBecomesReplicatedAndSingleAgain) {

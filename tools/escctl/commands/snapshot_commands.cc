@@ -1,18 +1,17 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
@@ -22,7 +21,9 @@
 #include "common/kv/snapshot_file/snapshot_file.h"
 #include "common/kv/wire/leader_search.h"
 #include "common/rpc/status_conversion.h"
+#include "common/s3/s3_address.h"
 #include "escapement/v1/store_service.grpc.pb.h"
+#include "tools/escctl/commands/backup_place.h"
 #include "tools/escctl/commands/commands.h"
 
 namespace escapement::escctl {
@@ -30,17 +31,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kReadBytes = 1 << 20;
 constexpr char kStandardStream[] = "-";
-constexpr char kDraft[] = ".part";
 
 absl::Status CannotWrite(const std::string& path) {
   return absl::InternalError(absl::StrCat("cannot write ", path));
 }
 
-// Writes the snapshot while it comes, and checks it.
-absl::Status Receive(Session& session, const std::string& name, std::ostream& out,
-                     uint64_t& bytes) {
+// Gives the snapshot to `take` while it comes, and checks it.
+absl::Status Receive(Session& session, TakeBytes take, uint64_t& bytes) {
   v1::StoreService::Stub stub(session.channel());
   grpc::ClientContext context;
   session.Authorize(context);
@@ -51,104 +49,27 @@ absl::Status Receive(Session& session, const std::string& name, std::ostream& ou
   while (status.ok() && reader->Read(&response)) {
     bytes += response.data().size();
     status = check.Take(response.data());
-    if (status.ok() &&
-        !out.write(response.data().data(), static_cast<std::streamsize>(response.data().size())))
-      status = CannotWrite(name);
+    if (status.ok()) status = take(response.data());
   }
   if (!status.ok()) context.TryCancel();
   const grpc::Status finished = reader->Finish();
   if (status.ok() && !finished.ok()) status = FromGrpcStatus(finished);
-  if (status.ok()) status = check.Finish();
-  if (status.ok() && !out.flush()) status = CannotWrite(name);
-  return status;
+  return status.ok() ? check.Finish() : status;
 }
 
-// Receives the snapshot into a draft beside the file, and gives it its name once it is whole.
-absl::Status Export(Session& session, const std::string& file, uint64_t& bytes) {
-  if (fs::exists(file)) return absl::AlreadyExistsError(absl::StrCat(file, " exists"));
-  const std::string draft = file + kDraft;
-  std::ofstream out(draft, std::ios::binary | std::ios::trunc);
-  if (!out) return CannotWrite(draft);
-  absl::Status status = Receive(session, draft, out, bytes);
-  out.close();
-  if (status.ok() && !out) status = CannotWrite(draft);
-  if (status.ok()) status = kv::SyncPath(draft);
-  std::error_code error;
-  if (!status.ok()) {
-    fs::remove(draft, error);
-    return status;
-  }
-  fs::rename(draft, file, error);
-  return error ? CannotWrite(file) : kv::SyncPath(fs::absolute(file).parent_path());
-}
-
-// The name that a backup of this instant gets in a folder of backups. Names sort by time.
-std::string BackupName(absl::Time time) {
-  return absl::FormatTime("escapement-%Y%m%dT%H%M%SZ.snapshot", time, absl::UTCTimeZone());
-}
-
-// True if the name has the form that BackupName gives. Other files are never deleted.
-bool IsBackupName(absl::string_view name) {
-  const std::string model = BackupName(absl::UnixEpoch());
-  return std::equal(name.begin(), name.end(), model.begin(), model.end(), [](char c, char m) {
-    return absl::ascii_isdigit(m) ? absl::ascii_isdigit(c) : c == m;
-  });
-}
-
-// Paths of the folder's backups, the newest first.
-absl::StatusOr<std::vector<std::string>> BackupsIn(const std::string& folder) {
-  std::error_code error;
-  std::vector<std::string> paths;
-  for (fs::directory_iterator each(folder, error), end; !error && each != end;
-       each.increment(error)) {
-    if (IsBackupName(each->path().filename().string())) paths.push_back(each->path().string());
-  }
-  if (error) return absl::InternalError(absl::StrCat("cannot read ", folder));
-  std::sort(paths.rbegin(), paths.rend());
-  return paths;
+absl::Status WriteToOutput(FillFile fill) {
+  const auto written = [](std::ostream& out) {
+    return out ? absl::OkStatus() : CannotWrite("the output");
+  };
+  RETURN_IF_ERROR(fill([&written](absl::string_view bytes) {
+    return written(std::cout.write(bytes.data(), static_cast<std::streamsize>(bytes.size())));
+  }));
+  return written(std::cout.flush());
 }
 
 bool IsFolder(const std::string& path) {
   std::error_code error;
   return fs::is_directory(path, error);
-}
-
-absl::StatusOr<std::string> NewestBackup(const std::string& folder) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> paths, BackupsIn(folder));
-  if (paths.empty()) return absl::NotFoundError(absl::StrCat(folder, " has no backup"));
-  return paths.front();
-}
-
-// Deletes the oldest backups of the folder, so that `keep` stay.
-absl::Status DeleteOldBackups(const std::string& folder, size_t keep) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> paths, BackupsIn(folder));
-  std::error_code error;
-  for (size_t i = keep; i < paths.size(); ++i) {
-    fs::remove(paths[i], error);
-    if (error) return absl::InternalError(absl::StrCat("cannot delete ", paths[i]));
-  }
-  return kv::SyncPath(folder);
-}
-
-// Deletes what exports left that were killed. Returns the first error, and goes on after it.
-absl::Status DeleteDrafts(const std::string& folder) {
-  absl::Status first;
-  std::error_code unread;
-  for (fs::directory_iterator each(folder, unread), end; !unread && each != end;) {
-    const fs::path path = each->path();
-    each.increment(unread);
-    if (path.extension() != kDraft || !IsBackupName(path.stem().string())) continue;
-    std::error_code error;
-    fs::remove(path, error);
-    if (error) first.Update(absl::InternalError(absl::StrCat("cannot delete ", path.string())));
-  }
-  if (unread) first.Update(absl::InternalError(absl::StrCat("cannot read ", folder)));
-  return first;
-}
-
-absl::Status ExportTo(Session& session, const std::string& file, uint64_t& bytes) {
-  return file == kStandardStream ? Receive(session, "the output", std::cout, bytes)
-                                 : Export(session, file, bytes);
 }
 
 // Only the store that leads has the data to export. A master, or a store that follows, knows it.
@@ -161,21 +82,6 @@ bool GoToLeader(Session& session) {
   if (leader.empty() || leader == session.server() || !kv::OfLeader(status)) return false;
   session.CallServer(leader);
   return true;
-}
-
-absl::Status Read(const std::string& file, const std::string& folder) {
-  std::ifstream opened;
-  if (file != kStandardStream) opened.open(file, std::ios::binary);
-  std::istream& in = file == kStandardStream ? std::cin : opened;
-  if (!in) return absl::NotFoundError(absl::StrCat("cannot read ", file));
-  kv::SnapshotFileReader reader(folder);
-  std::vector<char> buffer(kReadBytes);
-  while (in) {
-    in.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
-    RETURN_IF_ERROR(reader.Take({buffer.data(), static_cast<size_t>(in.gcount())}));
-  }
-  if (in.bad()) return absl::InternalError(absl::StrCat("cannot read ", file));
-  return reader.Finish();
 }
 
 // The parts of a store that the folder has.
@@ -214,7 +120,7 @@ absl::Status MoveAside(const fs::path& data_dir) {
 }
 
 // Makes a data folder. It has its database only once that is complete.
-absl::Status Import(const std::string& file, const std::string& data_dir, bool replace) {
+absl::Status Import(FillFile file, const std::string& data_dir, bool replace) {
   std::error_code error;
   fs::create_directories(data_dir, error);
   if (error) return CannotWrite(data_dir);
@@ -233,7 +139,9 @@ absl::Status Import(const std::string& file, const std::string& data_dir, bool r
   fs::remove_all(draft, error);
   fs::create_directory(draft, error);
   if (error) return CannotWrite(draft);
-  absl::Status status = Read(file, draft);
+  kv::SnapshotFileReader reader(draft);
+  absl::Status status = file([&reader](absl::string_view bytes) { return reader.Take(bytes); });
+  if (status.ok()) status = reader.Finish();
   if (status.ok() && !StoreIn(data_dir).empty()) status = MoveAside(data_dir);
   if (status.ok()) {
     const std::string imported = absl::StrCat(data_dir, "/", kv::kImportedFile);
@@ -250,33 +158,67 @@ absl::Status Import(const std::string& file, const std::string& data_dir, bool r
 
 struct ExportOptions {
   std::string file;
-  size_t keep = 0;  // backups in the folder; 0: all
+  size_t keep = 0;  // backups in the place; 0: all
+  S3Flags s3;
 };
 
+void AddS3Flags(CLI::App& command, S3Flags& flags) {
+  command
+      .add_option("--s3-endpoint", flags.endpoint,
+                  "https://HOST:PORT of a service with the API of S3, with the bucket in the path, "
+                  "or {bucket} in HOST; default: AWS")
+      ->envname("AWS_ENDPOINT_URL_S3");
+  command.add_option("--s3-region", flags.region,
+                     "region of the bucket; default: AWS_REGION, and us-east-1 at an endpoint");
+}
+
+// Deletes the oldest backups, so that `keep` stay. The newest one must be `name`.
+absl::Status KeepBackups(BackupPlace& place, const std::string& name, size_t keep) {
+  // The store makes one export at a time, so no other one writes here now.
+  RETURN_IF_ERROR(place.DeleteBroken(name));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, place.Names());
+  if (names.empty() || names.front() != name) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(place.PathOf(names.empty() ? name : names.front()),
+                     names.empty() ? " is gone"
+                                   : " has a later name than the new backup: look at the clocks, "
+                                     "and move it away; nothing was deleted"));
+  }
+  for (size_t i = keep; keep > 0 && i < names.size(); ++i) RETURN_IF_ERROR(place.Delete(names[i]));
+  return absl::OkStatus();
+}
+
 absl::Status RunExport(const ExportOptions& o, Session& session) {
-  const bool into_folder = IsFolder(o.file);
-  if (o.keep > 0 && !into_folder)
+  std::unique_ptr<BackupPlace> place;  // null: FILE is one file
+  const bool in_s3 = IsS3Address(o.file);
+  if (in_s3) {
+    ASSIGN_OR_RETURN(S3Backup backup, OpenS3Backup(o.file, o.s3));
+    if (!backup.name.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(o.file, " is the address of one backup: give s3://BUCKET/PREFIX"));
+    }
+    place = std::move(backup.place);
+  } else if (IsFolder(o.file)) {
+    place = NewBackupFolder(o.file);
+  } else if (o.keep > 0) {
     return absl::InvalidArgumentError(absl::StrCat("--keep: ", o.file, " is not a folder"));
-  const std::string file =
-      into_folder ? (fs::path(o.file) / BackupName(absl::Now())).string() : o.file;
+  }
+  const std::string name = BackupName(absl::Now());
   uint64_t bytes = 0;
-  absl::Status status = ExportTo(session, file, bytes);
+  const auto fill = [&](TakeBytes take) { return Receive(session, take, bytes); };
+  const auto write = [&] {
+    if (place != nullptr) return place->Write(name, fill);
+    return o.file == kStandardStream ? WriteToOutput(fill) : WriteSnapshotFile(o.file, fill);
+  };
+  absl::Status status = write();
   const bool elsewhere = absl::IsUnimplemented(status) || absl::IsUnavailable(status) ||
                          absl::IsFailedPrecondition(status);
-  if (elsewhere && bytes == 0 && GoToLeader(session)) status = ExportTo(session, file, bytes);
+  if (elsewhere && bytes == 0 && GoToLeader(session)) status = write();
   RETURN_IF_ERROR(status);
-  session.Say(absl::StrCat(file, ": ", bytes, " bytes"));
-  if (!into_folder) return absl::OkStatus();
-  // The store makes one export at a time, so no other one has a draft here now.
-  RETURN_IF_ERROR(DeleteDrafts(o.file));
-  ASSIGN_OR_RETURN(const std::string newest, NewestBackup(o.file));
-  if (newest != file) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(newest,
-                     " has a later name than the new backup: look at the clocks, and move "
-                     "it away; nothing was deleted"));
-  }
-  return o.keep > 0 ? DeleteOldBackups(o.file, o.keep) : absl::OkStatus();
+  session.Say(absl::StrCat(place == nullptr ? o.file : place->PathOf(name), ": ", bytes, " bytes"));
+  // Without --keep, the caller needs no right in the bucket but to write.
+  if (place == nullptr || (in_s3 && o.keep == 0)) return absl::OkStatus();
+  return KeepBackups(*place, name, o.keep);
 }
 
 void AddExport(CLI::App& group, Session& session) {
@@ -287,47 +229,73 @@ void AddExport(CLI::App& group, Session& session) {
       "of a replicated store");
   command
       ->add_option("FILE", o->file,
-                   "a new file; - is the standard output; in a folder the file is called "
-                   "escapement-TIME.snapshot")
+                   "a new file; - is the standard output; in a folder, or below "
+                   "s3://BUCKET/PREFIX, the file is called escapement-TIME.snapshot")
       ->required();
   command
-      ->add_option(
-          "--keep", o->keep,
-          "FILE is a folder: delete its oldest files of such names, so that this many stay")
+      ->add_option("--keep", o->keep,
+                   "FILE is a folder, or s3://BUCKET/PREFIX: delete its oldest files of such "
+                   "names, so that this many stay")
       ->check(CLI::PositiveNumber);
+  AddS3Flags(*command, o->s3);
   command->callback([o, &session] {
     const absl::Status status = RunExport(*o, session);
     if (!status.ok()) session.Fail(ToGrpcStatus(status));
   });
 }
 
-void AddImport(CLI::App& group, Session& session) {
-  struct Options {
-    std::string file;
-    std::string data_dir;
-    bool replace = false;
+struct ImportOptions {
+  std::string file;
+  std::string data_dir;
+  bool replace = false;
+  S3Flags s3;
+};
+
+absl::Status RunImport(const ImportOptions& o, Session& session) {
+  S3Backup backup;  // no place: FILE is one file
+  if (IsS3Address(o.file)) {
+    ASSIGN_OR_RETURN(backup, OpenS3Backup(o.file, o.s3));
+  } else if (IsFolder(o.file)) {
+    backup.place = NewBackupFolder(o.file);
+  }
+  if (backup.place != nullptr && backup.name.empty()) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> names, backup.place->Names());
+    if (names.empty()) return absl::NotFoundError(absl::StrCat(o.file, " has no backup"));
+    backup.name = names.front();
+  }
+  const auto file = [&](TakeBytes take) {
+    if (backup.place != nullptr) return backup.place->Read(backup.name, take);
+    std::ifstream opened;
+    if (o.file != kStandardStream) opened.open(o.file, std::ios::binary);
+    return ReadSnapshot(o.file == kStandardStream ? std::cin : opened, o.file, take);
   };
-  auto o = std::make_shared<Options>();
+  RETURN_IF_ERROR(Import(file, o.data_dir, o.replace));
+  session.Say(absl::StrCat(
+      backup.place == nullptr ? o.file : backup.place->PathOf(backup.name), ": imported; ",
+      o.data_dir,
+      " is a store's data folder; start the store with --data_dir, and restart all its clients"));
+  return absl::OkStatus();
+}
+
+void AddImport(CLI::App& group, Session& session) {
+  auto o = std::make_shared<ImportOptions>();
   CLI::App* command = group.add_subcommand(
       "import",
       "make a store's data folder, on this machine, of such a file; then start the store "
       "with it");
   command
       ->add_option("FILE", o->file,
-                   "written by export; - is the standard input; of a folder the newest backup")
+                   "written by export, also s3://BUCKET/PREFIX/NAME; - is the standard input; of "
+                   "a folder, or s3://BUCKET/PREFIX, the newest backup")
       ->required();
   command->add_option("--data-dir", o->data_dir, "a folder without a store")->required();
   command->add_flag("--replace", o->replace,
                     "the folder may have a store, whose process has ended; it is moved to former.N "
                     "in the folder once the file has been read");
+  AddS3Flags(*command, o->s3);
   command->callback([o, &session] {
-    absl::StatusOr<std::string> file = o->file;
-    if (IsFolder(o->file)) file = NewestBackup(o->file);
-    const absl::Status status = file.ok() ? Import(*file, o->data_dir, o->replace) : file.status();
-    if (!status.ok()) return session.Fail(ToGrpcStatus(status));
-    session.Say(absl::StrCat(*file, ": imported; ", o->data_dir,
-                             " is a store's data folder; start the store with "
-                             "--data_dir, and restart all its clients"));
+    const absl::Status status = RunImport(*o, session);
+    if (!status.ok()) session.Fail(ToGrpcStatus(status));
   });
 }
 

@@ -157,9 +157,13 @@ const Table& Examples() {
       {"store snapshot", {"escctl store snapshot export backup.snapshot --server store:7400"}},
       {"store snapshot export",
        {"escctl store snapshot export backup.snapshot --server store:7400",
-        "escctl store snapshot export /backups --keep 7 --server store:7400"}},
+        "escctl store snapshot export /backups --keep 7 --server store:7400",
+        "escctl store snapshot export s3://my-bucket/escapement --keep 7 --s3-region "
+        "eu-central-1"}},
       {"store snapshot import",
-       {"escctl store snapshot import backup.snapshot --data-dir /var/lib/escapement"}},
+       {"escctl store snapshot import backup.snapshot --data-dir /var/lib/escapement",
+        "escctl store snapshot import s3://my-bucket/escapement --data-dir /var/lib/escapement "
+        "--s3-region eu-central-1"}},
       {"store clock", {"escctl store clock", "escctl store clock --confirm"}},
       {"admin",
        {"escctl admin bootstrap --key-file admin.key",
