@@ -361,6 +361,10 @@ absl::Status S3Client::AbortUpload(const S3Upload& upload) {
              : status;
 }
 
+S3Writer::S3Writer(S3Client& client, std::string key) : client_(client), key_(std::move(key)) {
+  part_.reserve(client_.options().part_bytes);  // it would grow to twice the size otherwise
+}
+
 S3Writer::~S3Writer() {
   // If this fails, the parts stay: ListUploads finds them.
   if (!upload_.id.empty()) client_.AbortUpload(upload_).IgnoreError();

@@ -111,7 +111,7 @@ class S3Client {
 class S3Writer {
  public:
   // `client` must outlive it.
-  S3Writer(S3Client& client, std::string key) : client_(client), key_(std::move(key)) {}
+  S3Writer(S3Client& client, std::string key);
   // Aborts the upload if it was begun and not finished.
   ~S3Writer();
   S3Writer(const S3Writer&) = delete;

@@ -210,15 +210,15 @@ def find(objects, kind, name):
     return found[0] if found else None
 
 
-def restore_spec(*volumes, full="escapement"):
-    """The spec of the pod of docs/operations/backup.md that restores with these volumes beside that of the data, for a release whose
-    names begin with `full`."""
+def restore_spec(*volumes, s3=False, full="escapement"):
+    """The spec of the pod of docs/operations/backup.md that restores with these volumes beside that of the data, from S3 or not, for a
+    release whose names begin with `full`."""
     text = (ROOT / "docs/operations/backup.md").read_text(encoding="utf-8").replace("\\\n", " ")
     for found in re.findall(r"--overrides='\n(.*?)'", text, re.DOTALL):
         spec = json.loads(re.sub(r'("claimName": "(?:data-)?)escapement-', rf"\g<1>{full}-", found))["spec"]
-        if [each["name"] for each in spec["volumes"]] == ["data", *volumes]:
+        if [each["name"] for each in spec["volumes"]] == ["data", *volumes] and s3 == ("s3://" in found):
             return spec
-    raise AssertionError(f"docs/operations/backup.md has no pod that restores with {volumes}")
+    raise AssertionError(f"docs/operations/backup.md has no pod that restores with {volumes}" + " from S3" * s3)
 
 
 def pods_of(objects):

@@ -177,19 +177,26 @@ class DocsTest(unittest.TestCase):
         self.assertEqual(errors_of(objects), [])
 
 
+# The values of the page for backups to a volume and to S3.
+VOLUME, BUCKET = map(yaml.safe_load, blocks("yaml", BACKUP))
+
+
 class BackupTest(unittest.TestCase):
     def test_the_values_are_part_of_the_example(self):
-        values = yaml.safe_load(next(blocks("yaml", BACKUP)))
-        self.assertEqual(chart.merged(chart.PRODUCTION, values), chart.PRODUCTION)
+        self.assertEqual(chart.merged(chart.PRODUCTION, VOLUME), chart.PRODUCTION)
 
     def test_the_restore_writes_where_the_store_reads(self):
-        for volumes in ((), ("backups",)):
-            with self.subTest(volumes):
-                spec = chart.restore_spec(*volumes)
-                owner = self.check_restore(spec, chart.render(self.with_backups({"insecure": True}), release="escapement"), "standalone")
+        for volumes, s3 in ((), False), (("backups",), False), ((), True):
+            with self.subTest(volumes=volumes, s3=s3):
+                spec = chart.restore_spec(*volumes, s3=s3)
+                values = chart.merged({"insecure": True}, BUCKET if s3 else VOLUME)
+                objects = chart.render(values, release="escapement")
+                owner = self.check_restore(spec, objects, "standalone")
                 claim = owner["spec"]["volumeClaimTemplates"][0]["metadata"]["name"]
                 self.assertEqual(spec["volumes"][0], {
                     "name": "data", "persistentVolumeClaim": {"claimName": f"{claim}-{owner['metadata']['name']}-0"}})
+                if s3:
+                    self.check_bucket(spec, objects)
 
     def test_the_restore_of_stores_writes_the_log_that_they_read(self):
         spec = chart.restore_spec("backups", "postgresql")
@@ -222,8 +229,13 @@ class BackupTest(unittest.TestCase):
             labels = dict(each.split("=") for each in selector.split(",")).items()
             self.assertEqual({name for name, each in there[kind] if labels <= each["metadata"]["labels"].items()}, expected[kind], kind)
 
-    def with_backups(self, values):
-        return chart.merged(values, yaml.safe_load(next(blocks("yaml", BACKUP))))
+    def check_bucket(self, spec, objects):
+        """The pod reads where the backups go, with their keys."""
+        restored = spec["containers"][0]
+        exported = dict(chart.pods_of(objects))["escapement-backup"]["spec"]["containers"][0]
+        self.assertEqual([each for each in restored["args"] if "s3" in each], [each for each in exported["args"] if "s3" in each])
+        self.assertEqual({each["valueFrom"]["secretKeyRef"]["name"] for each in exported["env"]},
+                         {each["secretRef"]["name"] for each in restored["envFrom"]})
 
     def check_restore(self, spec, objects, kind):
         """The pod's last container writes where pods of this kind read. Returns their owner."""
@@ -235,8 +247,8 @@ class BackupTest(unittest.TestCase):
         served = owner["spec"]["template"]["spec"]
         backup = dict(chart.pods_of(objects))["escapement-backup"]["spec"]
         for volume in spec["volumes"][1:]:
-            self.assertIn(volume, backup["volumes"] + served["volumes"])
-        mounts = served["containers"][0]["volumeMounts"] + backup["containers"][0]["volumeMounts"]
+            self.assertIn(volume, backup.get("volumes", []) + served["volumes"])
+        mounts = served["containers"][0]["volumeMounts"] + backup["containers"][0].get("volumeMounts", [])
         for container in spec.get("initContainers", []) + spec["containers"]:
             for mount in container["volumeMounts"]:
                 self.assertIn(mount, mounts)

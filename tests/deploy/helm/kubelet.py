@@ -81,6 +81,8 @@ class Pod:
 
     def environment(self, container):
         values = {}
+        for entry in container.get("envFrom", []):
+            values.update(self.cluster.secrets.get(entry["secretRef"]["name"], {}))
         for entry in container.get("env", []):
             source = entry.get("valueFrom", {})
             if "fieldRef" in source:

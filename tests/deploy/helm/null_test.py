@@ -12,6 +12,7 @@ VALUES = yaml.safe_load((chart.CHART / "values.yaml").read_text(encoding="utf-8"
 HPA = {name: {"autoscaling": {"enabled": True}} for name in chart.SERVICES}
 DASHBOARDS = {"metrics": {"dashboards": {"enabled": True}}}
 BACKUP = {"backup": {"schedule": "@daily"}}
+S3 = merged(BACKUP, {"backup": {"s3": {"bucket": "abc", "prefix": "a", "endpoint": "http://a:9", "region": "b", "credentialsSecret": "c"}}})
 MODES = {"standalone": SECURE, "replicated": merged(REPLICATED, SECURE, HPA)}
 
 
@@ -41,7 +42,7 @@ def errors(path):
     """What is wrong with the answers for this path."""
     for mode, values in MODES.items():
         monitoring = path[0] == "metrics"
-        values = merged(values, DASHBOARDS if monitoring else BACKUP if path[0] == "backup" else {})
+        values = merged(values, DASHBOARDS if monitoring else S3 if path[:2] == ("backup", "s3") else BACKUP if path[0] == "backup" else {})
         done = chart.template(with_null(values, path), MONITORING if monitoring else ())
         if done.returncode == 0:
             objects = [each for each in yaml.safe_load_all(done.stdout) if each]

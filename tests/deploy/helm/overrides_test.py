@@ -99,6 +99,36 @@ class SettingsTest(unittest.TestCase):
                     self.assertTrue(has(pods["it-escapement-backup"]), name)
             self.assertNotIn("it-escapement-backup", rendered(mode)[1])
 
+    def test_backups_go_to_a_bucket_instead_of_a_volume(self):
+        s3 = {"bucket": "my-backups", "region": "eu-central-1", "credentialsSecret": "s3-keys"}
+        for mode in BOTH.values():
+            objects, pods = rendered(merged(mode, {"backup": {"schedule": "@daily", "s3": s3}}))
+            self.assertEqual(errors_of(objects), [])
+            self.assertIsNone(find(objects, "PersistentVolumeClaim", "-backup"))
+            pod = pods["it-escapement-backup"]["spec"]
+            self.assertNotIn("persistentVolumeClaim", str(pod))
+            arguments = pod["containers"][0]["args"]
+            at = arguments.index("export")
+            self.assertEqual(arguments[at + 1:], ["s3://my-backups/jobs/it-escapement", "--keep=7", "--s3-region=eu-central-1"])
+            keys = {each["name"]: each["valueFrom"]["secretKeyRef"] for each in pod["containers"][0]["env"]}
+            self.assertEqual(keys, {name: {"name": "s3-keys", "key": name} for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")})
+            # A role of the account, and another service than AWS.
+            for endpoint, ports in (("", [443]), ("https://minio", [443]), ("http://minio", [80, 443]), ("http://minio:9000", [9000, 443])):
+                role = {"serviceAccount": {"create": True, "annotations": {"eks.amazonaws.com/role-arn": "arn"}},
+                        "schedule": "@daily", "s3": {"bucket": "my-backups", "prefix": "a/b", "endpoint": endpoint}}
+                objects, pods = rendered(merged(mode, {"backup": role, "networkPolicy": {"extraEgress": [{"ports": [{"port": 7}]}]}}))
+                pod = pods["it-escapement-backup"]["spec"]
+                self.assertEqual(pod["serviceAccountName"], "it-escapement-backup")
+                self.assertNotIn("env", pod["containers"][0])
+                self.assertIn("s3://my-backups/a/b", pod["containers"][0]["args"])
+                self.assertEqual(f"--s3-endpoint={endpoint}" in pod["containers"][0]["args"], endpoint != "")
+                egress = find(objects, "NetworkPolicy", "-escapement-backup")["spec"]["egress"]
+                everywhere = [[port["port"] for port in rule["ports"]] for rule in egress if "to" not in rule]
+                self.assertEqual(everywhere, [[53, 53], ports, [7]])
+            objects, _ = rendered(merged(mode, {"backup": {"schedule": "@daily"}}))
+            egress = find(objects, "NetworkPolicy", "-escapement-backup")["spec"]["egress"]
+            self.assertEqual([[port["port"] for port in rule["ports"]] for rule in egress], [[53, 53], ["grpc"]])
+
     def test_own_settings_are_merged_over_those_of_all_pods(self):
         handler = find(case("replicated everything on"), "Deployment", "-handler")["spec"]["template"]
         self.assertEqual(handler["spec"]["nodeSelector"], {"zone": "a"})
@@ -206,7 +236,7 @@ TYPOS = {
     "pod.tolerations": [{"keys": "a"}], "pod.extraVolumes": [{"name": "a"}], "pod.extraVolumeMounts": [{"name": "a"}],
     "pod.extraEnvFrom": [{"secret": "a"}], "handler.pod.nodeSelectors": {}, "handler.serviceAccount.annotation": {},
     "handler.autoscaling.behavior.down": {}, "handler.autoscaling.metric": [], "service.spec.loadBalancerSourceRange": [],
-    "service.spec.ports": [], "store.persistence.existingClaim": "a", "test.pod.sidecars": [], "backup.pod.sidecars": [], "backup.retention": 1, "backup.persistence.sizes": "1Gi", "grpcRoute.hosts": [], "global.imageRegistry": 1,
+    "service.spec.ports": [], "store.persistence.existingClaim": "a", "test.pod.sidecars": [], "backup.pod.sidecars": [], "backup.retention": 1, "backup.persistence.sizes": "1Gi", "backup.s3.buckets": "abc", "backup.s3.endpoint": "minio:9000", "backup.s3.prefix": "a.snapshot", "grpcRoute.hosts": [], "global.imageRegistry": 1,
     "metrics.serviceMonitor.relabelings": [{"source": "a"}], "extraObjects": [{}], "extraObject": [], "merge.Deployment/handler": {},
 }
 WRONG = {
@@ -216,6 +246,10 @@ WRONG = {
     "autoscaling by nothing": (
         {"handler": {"autoscaling": {"enabled": True, "targetCPUUtilizationPercentage": None}}}, "handler.autoscaling.enabled"),
     "a route of gRPC without gateways": ({"grpcRoute": {"enabled": True}}, "grpcRoute.parentRefs"),
+    "a bucket and a volume": (
+        {"backup": {"s3": {"bucket": "abc"}, "persistence": {"existingClaim": "a"}}}, "not to both"),
+    "a prefix without a bucket": ({"backup": {"s3": {"prefix": "a"}}}, "needs backup.s3.bucket"),
+    "keys without a region": ({"backup": {"s3": {"bucket": "abc", "credentialsSecret": "a"}}}, "needs backup.s3.region"),
     "two routes for one name": (
         {"grpcRoute": {"enabled": True, "parentRefs": [{"name": "a"}], "hostnames": ["a.b"]},
          "httpRoute": {"enabled": True, "parentRefs": [{"name": "a"}], "hostnames": ["a.b"]}}, "both have a.b"),

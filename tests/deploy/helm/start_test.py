@@ -8,6 +8,7 @@ import concurrent.futures
 import datetime
 import http.client
 import http.server
+import json
 import os
 import pathlib
 import re
@@ -69,6 +70,23 @@ class Receiver:
     def end(self):
         self._server.shutdown()
         self._server.server_close()
+
+
+class S3:
+    """A bucket that a release with `values` has its backups in."""
+
+    def __init__(self):
+        self._process = Child("s3", ["/usr/bin/python3", chart.ROOT / "tests/fixtures/s3/fake_s3.py"])
+        self.url = f"http://127.0.0.1:{self._process.await_line('listening ')}"
+        self.values = {"backup": {"s3": {"bucket": "backups", "endpoint": self.url, "credentialsSecret": "s3-keys"}}}
+
+    def call(self, action, **body):
+        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=DEADLINE)
+        connection.request("POST", "/", json.dumps({"bucket": "backups", **body}), {"X-Amz-Target": f"Fake.{action}"})
+        return json.loads(connection.getresponse().read())
+
+    def end(self):
+        self._process.end()
 
 
 class Postgres:
@@ -267,6 +285,23 @@ def check_backup(cluster):
     assert done.returncode == 0 and str(backups[0]) in done.stderr, done.stderr
 
 
+def check_bucket(cluster, s3):
+    """The CronJob's pod keeps as many backups in a bucket as it should, and escctl restores the newest one of them."""
+    for key in ("jobs/it-escapement/escapement-20200101T000000Z.snapshot", "jobs/it-escapement/notes"):
+        s3.call("Put", key=key, text="old")
+    cluster.run_to_end(cluster.backup_pod())
+    keys = sorted(s3.call("State")["objects"])
+    assert len(keys) == 2 and keys[1] == "jobs/it-escapement/notes" and "T000000Z" not in keys[0], keys
+    spec = chart.restore_spec(s3=True, full="it-escapement")
+    spec["volumes"] = []
+    spec["containers"][0] |= {"volumeMounts": [], "args": [
+        each.replace("s3://my-bucket/jobs/escapement", "s3://backups/jobs/it-escapement").replace(
+            "/var/lib/escapement/data", str(cluster.folder / "imported")) for each in spec["containers"][0]["args"]] + [
+                f"--s3-endpoint={s3.url}"]}
+    outputs = cluster.run_to_end(Pod(cluster, "restore", {"metadata": {}, "spec": spec}, [], None))
+    assert keys[0] in outputs["restore"], outputs
+
+
 def check_restore(cluster):
     """The pod of docs/operations/backup.md makes the platform what it was at the backup."""
     escctl(cluster, "schedule", "create", "saved", "--every=1h", "--http=http://127.0.0.1:1/")
@@ -313,8 +348,12 @@ def main(mode):
     running = [receiver := Receiver()]
     try:
         values = merged({"test": {"target": f"{receiver.url}/helm-test"}}, {"backup": {"schedule": "@daily", "keep": 1}}, VALUES[mode], SHORT)
-        objects = chart.render(values)
         known = own_secrets(folder)
+        if mode == "standalone_secure":
+            running.append(s3 := S3())
+            values = merged(values, s3.values)
+            known["s3-keys"] = {"AWS_ACCESS_KEY_ID": "AKIDFAKE", "AWS_SECRET_ACCESS_KEY": "fake/secret+canary"}
+        objects = chart.render(values)
         if "replicated" in mode:
             running.append(postgres := Postgres())
             known["database"] = {"url": postgres.url}
@@ -333,6 +372,8 @@ def main(mode):
         elif mode == "standalone":
             check_restart(cluster)
             check_restore(cluster)
+        elif mode == "standalone_secure":
+            check_bucket(cluster, s3)
         else:
             check_backup(cluster)
         stop_all(cluster)

@@ -26,6 +26,17 @@
 {{- if and $v.backup.schedule (not (include "escapement.escctlMayCall" .)) -}}
 {{- fail "\n\nbackup.schedule needs tls.mode existingSecret or certManager, or auth.bootstrapKey.existingSecret:\notherwise its pod has no credential.\n" -}}
 {{- end -}}
+{{- with $v.backup.s3 -}}
+{{- if and .bucket (or $v.backup.persistence.existingClaim $v.backup.persistence.storageClass) -}}
+{{- fail "\n\nbackup.s3.bucket and backup.persistence: backups go to the bucket or to the volume, not to both.\n" -}}
+{{- end -}}
+{{- if and (not .bucket) (or .prefix .endpoint .region .credentialsSecret) -}}
+{{- fail "\n\nbackup.s3 needs backup.s3.bucket: the name of the bucket.\n" -}}
+{{- end -}}
+{{- if and .bucket .credentialsSecret (not .region) (not .endpoint) -}}
+{{- fail "\n\nbackup.s3.credentialsSecret needs backup.s3.region, or backup.s3.endpoint: nothing else tells the region.\n" -}}
+{{- end -}}
+{{- end -}}
 {{- include "escapement.checkLabels" . -}}
 {{- include "escapement.checkMerge" . -}}
 {{- range $key := include "escapement.podKeys" . | fromJsonArray -}}

@@ -109,3 +109,28 @@ spec:
 {{- end -}}
 {{- toJson $pods -}}
 {{- end -}}
+
+{{/* Where backups go: the path of the volume, or the address in S3. */}}
+{{- define "escapement.backupPlace" -}}
+{{- $s3 := default dict .Values.backup.s3 -}}
+{{- if $s3.bucket -}}
+{{- printf "s3://%s/%s" $s3.bucket (default (printf "%s/%s" .Release.Namespace (include "escapement.fullname" .)) $s3.prefix) -}}
+{{- else -}}
+/var/backups/escapement
+{{- end -}}
+{{- end -}}
+
+{{/* Ports that the pod of backups calls outside of the release, as a JSON list: S3's, and STS's for a role. */}}
+{{- define "escapement.backupPorts" -}}
+{{- $s3 := default dict .Values.backup.s3 -}}
+{{- $ports := list -}}
+{{- if $s3.bucket -}}
+{{- $port := 443 -}}
+{{- with $s3.endpoint -}}
+{{- $port = int (default (ternary "80" "443" (hasPrefix "http://" .)) (regexFind "[0-9]+$" (regexFind ":[0-9]+$" .))) -}}
+{{- end -}}
+{{- $ports = append $ports $port -}}
+{{- if not $s3.credentialsSecret -}}{{- $ports = append $ports 443 -}}{{- end -}}
+{{- end -}}
+{{- toJson (uniq $ports) -}}
+{{- end -}}
