@@ -12,6 +12,7 @@
 #include "common/base/printable_text.h"
 #include "common/base/proto_time.h"
 #include "common/storage/children_table.h"
+#include "common/storage/event_table.h"
 
 namespace escapement {
 
@@ -235,14 +236,29 @@ bool SamePlace(const EventRecord& row, const storage::v1::DefinitionRecord& defi
                                  row.priority() == definition.priority());
 }
 
+RowJudgement JudgeOneOff(RecordCache& cache, const Uid& delivery) {
+  RowJudgement judged;
+  const auto definition = cache.Definition(delivery, 0);
+  if (definition == nullptr) return judged;
+  if (definition->record == nullptr) {
+    judged.action = Action::kSkip;
+    judged.reason = std::string(kScheduleDeleted);
+    return judged;
+  }
+  judged.action = Action::kSend;
+  judged.definition = definition;
+  return judged;
+}
+
 }  // namespace
 
 absl::Time SupersededEndsAt(const EventRecord& row) {
   return FromMicros(row.launch_time_micros()) + kSupersededAfter;
 }
 
-RowJudgement JudgeScheduledRow(RecordCache& cache, const Uid& uid, absl::string_view occurrence,
-                               const EventRecord& row) {
+RowJudgement JudgeQueueRow(RecordCache& cache, const Uid& uid, absl::string_view occurrence,
+                           const EventRecord& row) {
+  if (const std::optional<Uid> delivery = DeliveryHashOf(row)) return JudgeOneOff(cache, *delivery);
   RowJudgement judged;
   judged.state = cache.State(uid);
   if (judged.state == nullptr) {

@@ -1,4 +1,4 @@
-// Judges whether a queue row still is what its schedule wants (JudgeRow, JudgeScheduledRow). Also
+// Judges whether a queue row still is what its schedule wants (JudgeRow, JudgeQueueRow). Also
 // the end of a row's retries, the attempts that it remembers, keys of targets, and the heartbeat.
 
 #ifndef COMMON_RECORDS_ROW_JUDGE_H_
@@ -21,7 +21,7 @@ namespace escapement {
 
 // JudgeRow: judges whether a queue row still is what its schedule wants.
 //
-// Pure. JudgeScheduledRow also finds state and definition.
+// Pure. JudgeQueueRow also finds state and definition.
 
 // Reasons with which rows are skipped or cancelled.
 inline constexpr absl::string_view kScheduleDeleted = "deleted";
@@ -127,7 +127,7 @@ void RememberAttempt(storage::v1::AttemptRecord attempt, storage::v1::EventRecor
 // It has no secret. Pure.
 std::string TargetKeyOf(const storage::v1::TargetRecord& target);
 
-// JudgeScheduledRow: decides what to do with a queue row of a schedule, from the schedule's current
+// JudgeQueueRow: decides what to do with a queue row of a schedule, from the schedule's current
 // state and definition.
 //
 // Its callers are the handler (rows of `events`), the token manager (rows of `waiting`) and the
@@ -141,7 +141,7 @@ struct RowJudgement {
   // Only for kSkip: the outcome (skipped or cancelled) and the reason.
   storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SKIPPED;
   std::string reason = {};
-  // The state of the judgement. It may be null only for kFetch.
+  // The state of the judgement. Null for one-off events, and maybe for kFetch.
   std::shared_ptr<const CachedState> state = nullptr;
   // Only for kSend and kMove: the definition of the version of `state`. For kMove it has another
   // policy than the row or, with a policy, another priority.
@@ -155,9 +155,10 @@ struct RowJudgement {
 // of the time to its commit.
 absl::Time SupersededEndsAt(const storage::v1::EventRecord& row);
 
-// `row` must be a row of a schedule (its version is not 0).
-RowJudgement JudgeScheduledRow(RecordCache& cache, const Uid& uid, absl::string_view occurrence,
-                               const storage::v1::EventRecord& row);
+// A one-off event (its version is 0) is always sent. It has no state; its definition is how it is
+// delivered. If that is gone, the event is skipped.
+RowJudgement JudgeQueueRow(RecordCache& cache, const Uid& uid, absl::string_view occurrence,
+                           const storage::v1::EventRecord& row);
 
 // The heartbeat: a schedule of the platform's own, whose events go through the whole platform and
 // are accepted by the handler itself. Its metrics show that the platform works although no tenant

@@ -73,7 +73,7 @@ class RowJudgeTest : public ::testing::Test {
     for (int reads = 0; reads < 10; ++reads) {
       runtime_.AdvanceBy(absl::Seconds(1));
       executor_->Post([&] {
-        judged = JudgeScheduledRow(cache, uid_, occurrence, row_);
+        judged = JudgeQueueRow(cache, uid_, occurrence, row_);
         cache.Fetch();
       });
     }

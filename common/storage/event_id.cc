@@ -116,7 +116,7 @@ std::optional<EventKey> ParseServerMadeEventId(absl::string_view event_id) {
   key.lane = reader.U8();
   key.due_time = reader.Time();
   key.uid = reader.Id();
-  if (!reader.done() || key.lane >= kLaneCount || ServerMadeEventId(key) != event_id)
+  if (!reader.done() || key.lane > kLaneLimited || ServerMadeEventId(key) != event_id)
     return std::nullopt;
   return key;
 }

@@ -12,6 +12,7 @@
 #include "common/storage/event_id.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/schedule_table.h"
+#include "common/storage/waiting_table.h"
 
 namespace escapement {
 
@@ -136,7 +137,8 @@ EventRowBuilder::EventRowBuilder(Options options) : options_(std::move(options))
 
 void EventRowBuilder::Add(const NewEvent& event, kv::Group& group) {
   const bool client_chosen = !event.client_id.empty();
-  key_.lane = static_cast<uint8_t>(event.priority);
+  const bool limited = event.throttle != nullptr;
+  key_.lane = limited ? kLaneLimited : static_cast<uint8_t>(event.priority);
   key_.due_time = LaunchTimeOf(event.nominal_micros, options_.now);
   const int64_t launch_micros = ToMicros(key_.due_time);
   CHECK_EQ(DeliveryPeriodOf(*event.definition_hash), DeliveryPeriodOf(key_.due_time));
@@ -156,6 +158,15 @@ void EventRowBuilder::Add(const NewEvent& event, kv::Group& group) {
   row_.set_nominal_time_micros(event.nominal_micros);
   row_.set_launch_time_micros(launch_micros);
   row_.set_payload(event.payload.data(), event.payload.size());
+  if (limited) {
+    row_.set_priority(event.priority);
+    row_.set_wait_group(event.wait_group.bytes().data(), Uid::kBytes);
+    *row_.mutable_throttle() = *event.throttle;
+  } else {
+    row_.clear_priority();
+    row_.clear_wait_group();
+    row_.clear_throttle();
+  }
 
   kv::Mutation& put = group.mutations.emplace_back();
   put.cf = kv::ColumnFamily::kEvents;
@@ -172,6 +183,10 @@ void EventRowBuilder::Add(const NewEvent& event, kv::Group& group) {
     group.mutations.push_back({.cf = kv::ColumnFamily::kEventNames,
                                .key = std::move(name_key),
                                .value = name.SerializeAsString()});
+  }
+  if (limited) {
+    group.mutations.push_back(
+        WaitingRowOf(row_, key_.shard, key_.uid, key_.due_time, options_.policy_shards));
   }
 }
 

@@ -68,7 +68,10 @@ storage::v1::DoneRecord DoneRecordOf(const storage::v1::EventRecord& row);
 // Lanes 0–9 are the priorities.
 inline constexpr uint8_t kLaneRetry = 10;
 inline constexpr uint8_t kLaneCatchUp = 11;
+// The lanes of rows that handlers claim.
 inline constexpr uint8_t kLaneCount = 12;
+// One-off events under a policy: they are claimed through their rows in `waiting`.
+inline constexpr uint8_t kLaneLimited = 12;
 
 struct EventKey {
   uint16_t shard = 0;
@@ -97,8 +100,8 @@ std::string EventKeyOfParked(absl::string_view parked_key);
 
 // The rows of one-off events, for every writer that creates events.
 //
-// An event is one row in `events`. How it is delivered is stored once for many events
-// (deliveries).
+// An event is one row in `events`, and under a policy a second one in `waiting`. How it is
+// delivered is stored once for many events (deliveries).
 //
 // Pure.
 
@@ -115,6 +118,10 @@ struct NewEvent {
   absl::string_view payload;
   const Uid* definition_hash = nullptr;  // interned for the event's launch time
   uint32_t priority = 0;
+  // Under a policy: its throttle, and the group in which it waits (WaitGroupOf). Null: it goes out
+  // when it is due.
+  const storage::v1::ThrottleRecord* throttle = nullptr;
+  Uid wait_group = {};
 };
 
 // When a new event is due: at its nominal time, or now if that has passed.
@@ -128,6 +135,7 @@ class EventRowBuilder {
   struct Options {
     std::string tenant;
     uint32_t queue_shards = 1;
+    uint32_t policy_shards = 1;
     absl::Time now;  // store time
     // Random bits; only for server-made ids.
     uint64_t uid_high = 0;

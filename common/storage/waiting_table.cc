@@ -1,6 +1,10 @@
 #include "common/storage/waiting_table.h"
 
+#include "common/base/hash.h"
 #include "common/base/key_codec.h"
+#include "common/base/proto_time.h"
+#include "common/kv/group_parts.h"
+#include "common/storage/event_table.h"
 #include "common/storage/schedule_table.h"
 #include "escapement/storage/v1/records.pb.h"
 
@@ -114,6 +118,7 @@ namespace {
 
 constexpr uint8_t kReport = 0;
 constexpr uint8_t kRow = 1;
+constexpr char kOneOffMark = '!';  // begins no occurrence of a schedule
 
 }  // namespace
 
@@ -174,6 +179,12 @@ bool IsReportKey(absl::string_view key) {
   return key.size() > 2 && static_cast<uint8_t>(key[2]) == kReport;
 }
 
+std::string OneOffOccurrence(const Uid& uid) {
+  std::string occurrence(1, kOneOffMark);
+  occurrence.append(uid.bytes().data(), uid.bytes().size());
+  return occurrence;
+}
+
 WaitingKey WaitingKeyOf(const storage::v1::EventRecord& row, const Uid& uid,
                         absl::string_view occurrence, uint64_t first, absl::Time due_time,
                         uint32_t policy_shards) {
@@ -185,7 +196,44 @@ WaitingKey WaitingKeyOf(const storage::v1::EventRecord& row, const Uid& uid,
   key.due_time = due_time;
   key.occurrence = std::string(occurrence);
   key.first = first;
+  if (WaitsAsOneOff(row)) {
+    key.uid = Uid::FromBytes(row.wait_group());
+    key.occurrence = OneOffOccurrence(uid);
+  }
   return key;
+}
+
+bool WaitsAsOneOff(const storage::v1::EventRecord& row) {
+  return row.wait_group().size() == Uid::kBytes;
+}
+
+Uid WaitGroupOf(absl::string_view target_key) {
+  return StableHash128(KeyWriter().Text("one-off").Text(target_key).Take());
+}
+
+WaitingOwner WaitingOwnerOf(const WaitingKey& key) {
+  const bool one_off =
+      key.occurrence.size() == 1 + Uid::kBytes && key.occurrence.front() == kOneOffMark;
+  if (!one_off) return {.uid = key.uid, .occurrence = key.occurrence};
+  return {.uid = Uid::FromBytes(absl::string_view(key.occurrence).substr(1)), .occurrence = {}};
+}
+
+std::string LimitedEventKey(const Uid& uid, const storage::v1::EventRecord& waiting) {
+  return EncodeEventKey({.shard = static_cast<uint16_t>(waiting.queue_shard()),
+                         .lane = kLaneLimited,
+                         .due_time = FromMicros(waiting.launch_time_micros()),
+                         .uid = uid,
+                         .occurrence = {}});
+}
+
+kv::Mutation WaitingRowOf(const storage::v1::EventRecord& row, uint16_t queue_shard, const Uid& uid,
+                          absl::Time due_time, uint32_t policy_shards) {
+  storage::v1::EventRecord waiting = row;
+  waiting.clear_payload();
+  waiting.set_queue_shard(queue_shard);
+  return kv::Put(kv::ColumnFamily::kWaiting,
+                 EncodeWaitingKey(WaitingKeyOf(row, uid, "", /*first=*/0, due_time, policy_shards)),
+                 waiting.SerializeAsString());
 }
 
 }  // namespace escapement

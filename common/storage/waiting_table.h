@@ -125,6 +125,9 @@ std::string ClaimMarkKey(uint16_t shard);
 // count) of a run, which wait for tokens. Each run has one row, and each retry has one. Within a
 // policy the rows of one schedule and priority are adjacent: fairness is kept among schedules.
 // (`parked` has a uid and then this same key, and the same value.)
+//
+// A one-off event has its group (EventRecord.wait_group) in place of the schedule's uid, and its
+// own uid in place of the occurrence.
 
 namespace storage::v1 {
 class EventRecord;
@@ -134,7 +137,7 @@ struct WaitingKey {
   uint16_t policy_shard = 0;
   Uid policy;  // see WaitingUid
   uint8_t priority = 5;
-  Uid uid;              // uid of the schedule
+  Uid uid;              // uid of the schedule, or group of one-off events
   absl::Time due_time;  // launch time; for a retry, the end of its backoff
   std::string occurrence;
   uint64_t first = 0;
@@ -168,11 +171,32 @@ inline constexpr uint16_t kReportFromDoor = 0xffff;
 std::string EncodeReportKey(const ReportKey& key);
 bool IsReportKey(absl::string_view key);
 
-// The key of the row in which events of a run wait. It follows from `row`, whose throttle must be
-// set.
+// The key of the row in which events of a run, or a one-off event, wait. It follows from `row`,
+// whose throttle must be set. `uid`: of the schedule or the one-off event.
 WaitingKey WaitingKeyOf(const storage::v1::EventRecord& row, const Uid& uid,
                         absl::string_view occurrence, uint64_t first, absl::Time due_time,
                         uint32_t policy_shards);
+
+// One-off events under a policy.
+
+// True for the rows of such an event, and for grants and claims of it.
+bool WaitsAsOneOff(const storage::v1::EventRecord& row);
+// The group in which the events wait that go to the target with this key (TargetKeyOf in
+// common/records): what holds the target up must not hold up others.
+Uid WaitGroupOf(absl::string_view target_key);
+// WaitingKey.occurrence of a one-off event.
+std::string OneOffOccurrence(const Uid& uid);
+// The schedule and the occurrence of the row's events; of a one-off event its uid and none.
+struct WaitingOwner {
+  Uid uid;
+  std::string occurrence;
+};
+WaitingOwner WaitingOwnerOf(const WaitingKey& key);
+// The key of the row in `events`, from the row in `waiting`.
+std::string LimitedEventKey(const Uid& uid, const storage::v1::EventRecord& waiting);
+// The put of the row in which the one-off event waits, from its row in `events`.
+kv::Mutation WaitingRowOf(const storage::v1::EventRecord& row, uint16_t queue_shard, const Uid& uid,
+                          absl::Time due_time, uint32_t policy_shards);
 
 }  // namespace escapement
 

@@ -166,6 +166,21 @@ absl::StatusOr<v1::Event> ApiClient::GetEvent(const std::string& name) {
   return Call<v1::Event>(stubs_->events, &v1::EventService::Stub::GetEvent, request, timeout_);
 }
 
+absl::StatusOr<v1::Event> ApiClient::CancelEvent(const std::string& name) {
+  v1::CancelEventRequest request;
+  request.set_name(name);
+  return Call<v1::Event>(stubs_->events, &v1::EventService::Stub::CancelEvent, request, timeout_);
+}
+
+absl::StatusOr<std::vector<v1::Event>> ApiClient::ListPendingEvents() {
+  v1::ListEventsRequest request;
+  request.set_parent(kParent);
+  ASSIGN_OR_RETURN(const auto response,
+                   Call<v1::ListEventsResponse>(stubs_->events, &v1::EventService::Stub::ListEvents,
+                                                request, timeout_));
+  return std::vector<v1::Event>(response.events().begin(), response.events().end());
+}
+
 google::protobuf::Timestamp ToTimestamp(absl::Time time) {
   const int64_t micros = absl::ToUnixMicros(time);
   google::protobuf::Timestamp timestamp;

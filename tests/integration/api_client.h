@@ -52,6 +52,9 @@ class ApiClient {
   // An event with a client-chosen id.
   absl::StatusOr<v1::Event> CreateEvent(const std::string& event_id, const v1::Event& event);
   absl::StatusOr<v1::Event> GetEvent(const std::string& name);
+  absl::StatusOr<v1::Event> CancelEvent(const std::string& name);
+  // The first page of the events that have not ended.
+  absl::StatusOr<std::vector<v1::Event>> ListPendingEvents();
 
  private:
   struct Stubs;

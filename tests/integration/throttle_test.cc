@@ -2,9 +2,11 @@
 // faults (throttle_kill_test has the faults):
 // - an event reports a run's end;
 // - a window drops unsent events;
-// - a policy stays while it is in use.
+// - a policy stays while it is in use;
+// - one-off events wait for tokens as events of schedules do.
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -227,6 +229,66 @@ TEST_F(ThrottleTest, RowsOfDeletedScheduleKeepThePolicyOnlyUntilTheirTurn) {
   Complete(token);
   ExpectIsDeleted(policy);
   EXPECT_EQ(RequestsTo("/to/batch").size(), 1u);
+}
+
+// Two of six events are out. One that waits is cancelled; the others follow as tokens come back.
+TEST_F(ThrottleTest, OneOffEventsWaitForTheTokensOfTheirPolicy) {
+  const std::string policy = CreatePolicy("gate", 2);
+  std::vector<std::string> names;
+  for (int i = 0; i < 6; ++i) {
+    v1::Event event;
+    event.set_payload(absl::StrCat("payload ", i));
+    event.set_policy("gate");
+    *event.mutable_target() = HttpTo(absl::StrCat(http_->origin(), "/to/gate"));
+    const auto created = api_->CreateEvent(i % 2 == 0 ? "" : absl::StrCat("mine-", i), event);
+    ASSERT_TRUE(created.ok()) << created.status();
+    EXPECT_EQ(created->policy(), policy);
+    EXPECT_EQ(created->completion(), v1::ON_RELEASE);
+    names.push_back(created->name());
+  }
+  ASSERT_TRUE(Await([&] { return RequestsTo("/to/gate").size() == 2; }));
+  int running = 0;
+  std::string waits;
+  for (const std::string& name : names) {
+    const auto event = api_->GetEvent(name);
+    ASSERT_TRUE(event.ok()) << event.status();
+    running += event->state() == v1::RUNNING ? 1 : 0;
+    if (event->state() == v1::PENDING) waits = name;
+  }
+  EXPECT_EQ(running, 2);
+  const auto listed = api_->ListPendingEvents();
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  EXPECT_EQ(listed->size(), names.size());
+  const auto usage = policies_->Usage(policy);
+  ASSERT_TRUE(usage.ok()) << usage.status();
+  EXPECT_EQ(usage->held_count(), 2);
+  EXPECT_EQ(usage->waiting_count(), 4);
+  EXPECT_EQ(ErrorReason(policies_->Delete(policy)), "POLICY_HAS_WAITING_EVENTS");
+
+  const auto cancelled = api_->CancelEvent(waits);
+  ASSERT_TRUE(cancelled.ok()) << cancelled.status();
+  std::set<std::string> given_back;
+  EXPECT_TRUE(Await([&] {
+    for (const auto& [head, body] : RequestsTo("/to/gate")) {
+      const std::string token = HeaderOf(head, "Escapement-Token");
+      if (given_back.insert(token).second)
+        completer_->Add(fixtures::TokenCompleter::Completion{.event = {}, .token = token});
+    }
+    return given_back.size() == 5 && completer_->AwaitAnswered(absl::Seconds(1));
+  }));
+  std::set<std::string> payloads;
+  for (const auto& [head, body] : RequestsTo("/to/gate")) payloads.insert(body);
+  EXPECT_EQ(payloads.size(), 5u);
+  for (const std::string& name : names) {
+    const v1::Outcome outcome = name == waits ? v1::CANCELLED : v1::SUCCEEDED;
+    EXPECT_TRUE(Await([&] {
+      const auto event = api_->GetEvent(name);
+      return event.ok() && event->outcome() == outcome;
+    })) << name;
+  }
+  EXPECT_EQ(RequestsTo("/to/gate").size(), 5u);
+  EXPECT_EQ(receipts_.Stats().duplicates, 0u);
+  ExpectIsDeleted(policy);
 }
 
 }  // namespace throttle_test

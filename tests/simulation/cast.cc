@@ -46,13 +46,13 @@ void PlanUsers(const CastOptions& options, CastPlan* plan) {
   if (plan->tokens) {
     plan->throttled_schedules = {2, 6};
     plan->policies = {1, 4};
-  } else {
-    plan->event_users = 3;
-    plan->event_calls = 12;
   }
+  plan->event_users = plan->tokens ? 1 : 3;
+  plan->event_calls = 12;
   if (plan->batches) {
     plan->throttled_schedules = {4, 4};
     plan->policies = {2, 2};
+    plan->event_users = 0;
   }
   if (LastsAsWished(options.cast)) {
     // A long life at an easy pace: what is rare in a minute happens within an hour.

@@ -255,8 +255,19 @@ class Scenario {
       options.name = absl::StrCat("e", i);
       options.calls = plan_.event_calls;
       if (plan_.tokens) options.rest_max = absl::Seconds(12);
+      options.policies = [this] { return PoliciesForGood(); };
       event_users_.push_back(std::make_unique<EventUser>(*calls_, std::move(options)));
     }
+  }
+
+  // Empty before they are made, and from when they are to be deleted.
+  std::vector<std::string> PoliciesForGood() const {
+    std::vector<std::string> names;
+    for (const auto& user : policy_users_) {
+      if (!user->made() || user->finishing()) return {};
+      names.push_back(user->name());
+    }
+    return names;
   }
 
   void MakeThrottledUsers() {

@@ -162,8 +162,8 @@ bool LaunchLoop::Keep(const std::string& key_bytes, const std::string& value, kv
   if (is_new) schedule.marks_seq = marks_told_;
   schedule.records = CheckNotNull(memory_.Find(key->uid));
   // Fetches the state and definition now, so that they are in the cache when the record is due.
-  JudgeScheduledRow(cache_, key->uid, key->occurrence,
-                    RowToJudge(*key, schedule.records->launches.at(key_bytes).record));
+  JudgeQueueRow(cache_, key->uid, key->occurrence,
+                RowToJudge(*key, schedule.records->launches.at(key_bytes).record));
   if (!schedule.busy) LookAt(key->uid, schedule, key->launch_time);
   return true;
 }
@@ -296,7 +296,7 @@ bool LaunchLoop::Decide(const Uid& uid, Schedule& schedule, absl::Time now, Laun
   for (const auto& [bytes, launch] : schedule.records->launches) {
     if (launch.key.launch_time > now || due.size() >= kLaunchesOfScheduleMax) break;
     const storage::v1::EventRecord row = RowToJudge(launch.key, launch.record);
-    const RowJudgement judged = JudgeScheduledRow(cache_, uid, launch.key.occurrence, row);
+    const RowJudgement judged = JudgeQueueRow(cache_, uid, launch.key.occurrence, row);
     if (judged.action == RowJudgement::Action::kFetch) {
       fetching_.insert(uid);
       return false;

@@ -19,24 +19,33 @@ namespace escapement::handler {
 
 namespace {
 
-bool MakeEntry(storage::v1::ClaimRecord::Entry& record, uint16_t shard, ClaimedEntry& entry) {
+// The key of the events: of a schedule's from their row in `waiting`, of a one-off event its row in
+// `events`.
+std::optional<EventKey> KeyOf(const storage::v1::ClaimRecord::Entry& record, uint16_t shard) {
+  if (record.row_stays()) return DecodeEventKey(record.event_key());
   std::optional<WaitingKey> key = DecodeWaitingKey(record.event_key());
+  if (!key.has_value() || record.grant().policy_shard() != key->policy_shard) return std::nullopt;
+  return EventKey{.shard = shard,
+                  .due_time = key->due_time,
+                  .uid = key->uid,
+                  .occurrence = std::move(key->occurrence),
+                  .first = key->first};
+}
+
+bool MakeEntry(storage::v1::ClaimRecord::Entry& record, uint16_t shard, ClaimedEntry& entry) {
   const storage::v1::GrantRef& grant = record.grant();
-  if (!key.has_value() || !record.has_grant() || grant.policy_uid().size() != Uid::kBytes ||
-      grant.policy_shard() != key->policy_shard)
+  std::optional<EventKey> key = KeyOf(record, shard);
+  if (!key.has_value() || !record.has_grant() || grant.policy_uid().size() != Uid::kBytes)
     return false;
+  entry.key = *std::move(key);
   entry.grant = std::make_unique<const EntryGrant>(
-      EntryGrant{.id = {.policy_shard = key->policy_shard,
+      EntryGrant{.id = {.policy_shard = static_cast<uint16_t>(grant.policy_shard()),
                         .policy = Uid::FromBytes(grant.policy_uid()),
                         .epoch = grant.epoch(),
                         .number = grant.number()},
                  .send_before = FromMicros(grant.send_before_micros()),
                  .on_release = record.event().throttle().on_release()});
-  entry.key = {.shard = shard,
-               .due_time = key->due_time,
-               .uid = key->uid,
-               .occurrence = std::move(key->occurrence),
-               .first = key->first};
+  entry.row_stays = record.row_stays();
   entry.event_key = std::move(*record.mutable_event_key());
   entry.event = std::move(*record.mutable_event());
   entry.claimed_version = record.claimed_version();
@@ -267,14 +276,84 @@ void GrantedLoop::Adopt(LeftClaim left, kv::CommitSeq seq) {
   state_.core.metrics.claims.Increment();
   claim->granted_seq = seq;
   state_.AddClaim(claim);
-  for (GrantedPiece& piece : OpenPieces(claim, left)) Resolve(std::move(piece));
+  std::vector<GrantedPiece> one_offs;
+  for (GrantedPiece& piece : OpenPieces(claim, left)) {
+    if (piece.claimed().row_stays) {
+      one_offs.push_back(std::move(piece));
+    } else {
+      Resolve(std::move(piece));
+    }
+  }
+  if (!one_offs.empty()) ReadRows(std::move(one_offs));
+}
+
+// Only the row of a one-off event has its payload. Beyond kPayloadsAtOnce they are read in parts.
+void GrantedLoop::ReadRows(std::vector<GrantedPiece> pieces) {
+  std::vector<GrantedPiece> rest;
+  if (pieces.size() > kPayloadsAtOnce) {
+    rest.assign(std::make_move_iterator(pieces.begin() + kPayloadsAtOnce),
+                std::make_move_iterator(pieces.end()));
+    pieces.resize(kPayloadsAtOnce);
+  }
+  std::vector<kv::Key> keys;
+  keys.reserve(pieces.size());
+  for (const GrantedPiece& piece : pieces)
+    keys.push_back({.cf = ColumnFamily::kEvents, .key = piece.claimed().event_key});
+  state_.core.client.MultiGet(
+      std::move(keys), state_.core.executor,
+      state_.WhileOwned([this, pieces = std::move(pieces),
+                         rest = std::move(rest)](absl::StatusOr<kv::GetResult> result) mutable {
+        if (stopped_) {
+          for (std::vector<GrantedPiece>* each : {&pieces, &rest}) {
+            for (const GrantedPiece& piece : *each)
+              ends_.Add(ReturnOutcome(piece, state_.core.client.NowLow(), /*unreachable=*/false));
+          }
+          return;
+        }
+        if (!result.ok()) {
+          pieces.insert(pieces.end(), std::make_move_iterator(rest.begin()),
+                        std::make_move_iterator(rest.end()));
+          return ReadRows(std::move(pieces));
+        }
+        for (size_t i = 0; i < pieces.size(); ++i) {
+          storage::v1::EventRecord row;
+          // Without its row the event has ended, and its token manager knows no grant of it.
+          if (!result->values[i].has_value() || !row.ParseFromString(*result->values[i])) {
+            ends_.Add(ReturnOutcome(pieces[i], state_.core.client.NowLow(), /*unreachable=*/false));
+            continue;
+          }
+          *pieces[i].claimed().event.mutable_payload() = std::move(*row.mutable_payload());
+          Resolve(std::move(pieces[i]));
+        }
+        if (!rest.empty()) ReadRows(std::move(rest));
+        state_.core.wake();
+      }));
+}
+
+// True if the entry's context is known. False: its records are being read, or it was returned.
+bool GrantedLoop::ResolveOneOff(const GrantedPiece& piece, ClaimedEntry& entry) {
+  std::unique_ptr<ResolvedRow> row = ResolveRow(state_.core.cache, entry.event_key, entry.event);
+  if (row->Is(RowJudgement::Action::kFetch)) {
+    awaiting_records_.push_back(piece);
+    return false;
+  }
+  if (!row->Is(RowJudgement::Action::kSend)) {
+    ends_.Add(ReturnOutcome(piece, state_.core.client.NowLow(), /*unreachable=*/false));
+    return false;
+  }
+  entry.event.clear_payload();
+  entry.context = std::move(row->entry.context);
+  return true;
 }
 
 // Reads the state too: only a cached state is kept current by the watch, and Shard::BeforeSend
 // looks at it.
 void GrantedLoop::Resolve(GrantedPiece piece) {
   ClaimedEntry& entry = piece.claimed();
-  if (entry.context == nullptr) {
+  if (entry.context == nullptr && entry.row_stays) {
+    if (!ResolveOneOff(piece, entry)) return;
+    entry.room = state_.core.sends.RoomKey(entry);
+  } else if (entry.context == nullptr) {
     const auto definition = state_.core.cache.Definition(entry.key.uid, entry.claimed_version);
     const auto known = state_.core.cache.State(entry.key.uid);
     if (definition == nullptr || known == nullptr) {

@@ -118,7 +118,9 @@ class GrantedLoop {
   void AdoptRecord(const WatchedClaim& watched);
   void ScanAgain();
 
+  void ReadRows(std::vector<GrantedPiece> pieces);
   void Resolve(GrantedPiece piece);
+  bool ResolveOneOff(const GrantedPiece& piece, ClaimedEntry& entry);
   void QueueForTarget(GrantedPiece piece);
   void HandToSendLoop(const GrantedPiece& piece);
   void Unblock(absl::Time now);

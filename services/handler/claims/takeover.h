@@ -22,6 +22,10 @@
 
 namespace escapement::handler {
 
+// How many rows with payloads are read at once: a row may have 256 KiB of payload, and an answer holds
+// kv::kMultiGetBytesMax.
+inline constexpr size_t kPayloadsAtOnce = 100;
+
 struct LeftEntry {
   storage::v1::ClaimRecord::Entry record;
   std::vector<IndexSlice> open;  // ascending; empty if all events have ended

@@ -18,8 +18,6 @@ namespace {
 // Covers the time from the former owner's lease check to its last byte on the wire. Its lease has a
 // margin of its own.
 constexpr absl::Duration kMargin = absl::Milliseconds(100);
-// A row may have 256 KiB of payload, and an answer holds kv::kMultiGetBytesMax.
-constexpr size_t kPayloadsAtOnce = 100;
 
 }  // namespace
 
@@ -67,7 +65,7 @@ void TakeoverLoop::OnScanned(bool marked, std::vector<kv::Entry> inflight, kv::C
       }
     }
     for (const LeftEntry& entry : claim.entries) {
-      if (entry.record.row_stays() && !entry.open.empty())
+      if (entry.record.row_stays() && !entry.open.empty() && !IsGranted(claim.id))
         state_.held.insert(entry.record.event_key());
     }
     auto left = std::make_shared<Left>();
@@ -181,12 +179,12 @@ void TakeoverLoop::Announce(std::vector<std::shared_ptr<Left>> lefts) {
 void TakeoverLoop::AskForRows(Left& left, absl::Time now) {
   left.asked = true;
   left.asked_at = now;
+  if (IsGranted(left.claim.id)) return;
   for (const LeftEntry& entry : left.claim.entries) {
     if (entry.open.empty()) continue;
     if (entry.record.row_stays()) {
       left.unread.push_back({.cf = kv::ColumnFamily::kEvents, .key = entry.record.event_key()});
-    } else if (const auto key = DecodeEventKey(entry.record.event_key());
-               key.has_value() && !IsGranted(left.claim.id)) {
+    } else if (const auto key = DecodeEventKey(entry.record.event_key()); key.has_value()) {
       state_.core.cache.ForgetState(key->uid);
     }
   }

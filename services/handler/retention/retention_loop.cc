@@ -158,7 +158,7 @@ void RetentionLoop::CheckLane(SweepPtr sweep) {
         .keys_only = true},
        [this, sweep](kv::ScanResult result) {
          if (!result.entries.empty()) return NextDay(sweep);
-         if (++sweep->lane < kLaneCount) return CheckLane(sweep);
+         if (++sweep->lane <= kLaneLimited) return CheckLane(sweep);
          BeginDay(sweep, result.seq);
        });
 }

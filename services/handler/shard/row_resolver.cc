@@ -54,8 +54,7 @@ void ResolveOneOff(RecordCache& cache, ResolvedRow& row) {
 }
 
 void ResolveScheduled(RecordCache& cache, ResolvedRow& row) {
-  row.judged =
-      JudgeScheduledRow(cache, row.entry.key.uid, row.entry.key.occurrence, row.entry.event);
+  row.judged = JudgeQueueRow(cache, row.entry.key.uid, row.entry.key.occurrence, row.entry.event);
   if (row.judged->action != Action::kSend) return;
   const CachedDefinition& definition = *row.judged->definition;
   row.entry.context = ContextOfScheduled(definition, row.entry);

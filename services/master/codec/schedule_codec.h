@@ -88,6 +88,11 @@ bool IsWhenField(const std::string& name);
 // How the events of a schedule are throttled: policy, window and completion ↔ ThrottleRecord, with
 // validation. Pure.
 
+// The id of the policy that a schedule or event names in `field`, by its full name or its id. Empty
+// if there is none, or a wrong one, which adds an error.
+std::string ReadPolicyId(const std::string& policy, absl::string_view tenant,
+                         absl::string_view field, FieldViolations& violations);
+
 // Reads policy, window and completion. Unset if events go out as they fall due: no policy, no
 // window, and complete on delivery. Adds each error to `violations` ("schedule.window.duration").
 // The policy must belong to `tenant`.

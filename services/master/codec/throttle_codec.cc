@@ -15,26 +15,6 @@ using storage::v1::ON_CLOSE_KIND_CARRY_OVER;
 using storage::v1::ON_CLOSE_KIND_DROP;
 using storage::v1::ON_CLOSE_KIND_FINISH_LATE;
 
-constexpr char kPolicyField[] = "schedule.policy";
-
-// Empty if there is none, or a wrong one.
-std::string ReadPolicyId(const std::string& policy, absl::string_view tenant,
-                         FieldViolations& violations) {
-  if (policy.empty()) return std::string();
-  // As in filters: without '/' it is an id of the tenant's.
-  const absl::StatusOr<PolicyName> name = ParsePolicyName(
-      absl::StrContains(policy, '/') ? policy : PolicyName{std::string(tenant), policy}.ToString(),
-      kPolicyField);
-  if (absl::IsInvalidArgument(name.status())) {
-    violations.AddStatus("", name.status());
-  } else if (!name.ok() || name->tenant != tenant) {
-    violations.Add(kPolicyField, absl::StrCat("must be a policy of tenants/", tenant));
-  } else {
-    return name->policy;
-  }
-  return std::string();
-}
-
 storage::v1::OnCloseKind ReadOnClose(v1::Window::OnClose on_close, FieldViolations& violations) {
   switch (on_close) {
     case v1::Window::ON_CLOSE_UNSPECIFIED:
@@ -87,11 +67,28 @@ v1::Completion DefaultCompletion(bool has_policy) {
 
 }  // namespace
 
+std::string ReadPolicyId(const std::string& policy, absl::string_view tenant,
+                         absl::string_view field, FieldViolations& violations) {
+  if (policy.empty()) return std::string();
+  // As in filters: without '/' it is an id of the tenant's.
+  const absl::StatusOr<PolicyName> name = ParsePolicyName(
+      absl::StrContains(policy, '/') ? policy : PolicyName{std::string(tenant), policy}.ToString(),
+      field);
+  if (absl::IsInvalidArgument(name.status())) {
+    violations.AddStatus("", name.status());
+  } else if (!name.ok() || name->tenant != tenant) {
+    violations.Add(field, absl::StrCat("must be a policy of tenants/", tenant));
+  } else {
+    return name->policy;
+  }
+  return std::string();
+}
+
 std::optional<storage::v1::ThrottleRecord> ReadThrottle(const v1::Schedule& schedule,
                                                         absl::string_view tenant,
                                                         FieldViolations& violations) {
   storage::v1::ThrottleRecord record;
-  record.set_policy_id(ReadPolicyId(schedule.policy(), tenant, violations));
+  record.set_policy_id(ReadPolicyId(schedule.policy(), tenant, "schedule.policy", violations));
   if (schedule.has_window()) *record.mutable_window() = ReadWindow(schedule.window(), violations);
   if (!v1::Completion_IsValid(schedule.completion())) {
     violations.Add("schedule.completion", "must be ON_DELIVERY or ON_RELEASE");

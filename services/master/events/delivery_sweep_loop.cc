@@ -79,9 +79,12 @@ void DeliverySweepLoop::FindFirstStored() {
 
 void DeliverySweepLoop::LookAtLane(uint32_t lane) {
   if (AllUsed()) return StartLater();
-  if (lane == context_.layout.queue_shards * kLaneRetry) return LookAtRetries(0);
-  const auto shard = static_cast<uint16_t>(lane / kLaneRetry);
-  const auto priority = static_cast<uint8_t>(lane % kLaneRetry);
+  // The lanes of the priorities, and that of events under a policy.
+  constexpr uint32_t kLanes = kLaneRetry + 1;
+  if (lane == context_.layout.queue_shards * kLanes) return LookAtRetries(0);
+  const auto shard = static_cast<uint16_t>(lane / kLanes);
+  const auto priority =
+      static_cast<uint8_t>(lane % kLanes < kLaneRetry ? lane % kLanes : kLaneLimited);
   kv::ScanRequest scan;
   scan.cf = ColumnFamily::kEvents;
   scan.begin = EventLaneKey(shard, priority, absl::InfinitePast());

@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
 #include "common/base/status_macros.h"
+#include "common/kv/group_parts.h"
+#include "common/records/row_judge.h"
 #include "common/runtime/perturb.h"
 #include "common/status/errors.h"
 #include "common/storage/event_table.h"
@@ -28,10 +30,11 @@ namespace {
 // Checks the parts of one request and adds what its event needs to the plan.
 class EventAdder {
  public:
-  EventAdder(const EventRowBuilder::Options& options, bool single, const InternCache& cache,
-             const TargetSecrets& secrets, CreationPlan* plan)
+  EventAdder(const EventRowBuilder::Options& options, bool single, const Policies& policies,
+             const InternCache& cache, const TargetSecrets& secrets, CreationPlan* plan)
       : options_(options),
         single_(single),
+        policies_(policies),
         cache_(cache),
         secrets_(secrets),
         plan_(plan),
@@ -60,16 +63,22 @@ class EventAdder {
     fresh.client_id = request.event_id();
     fresh.payload = event.payload();
     fresh.priority = ReadPriority(event, field, violations);
+    const std::optional<storage::v1::ThrottleRecord> throttle =
+        ReadEventThrottle(event, field, options_.tenant, policies_, violations);
     if (violations.size() > before) return;
     fresh.nominal_micros = *due;
     const InternedDelivery interned = Intern(delivery, LaunchTimeOf(*due, options_.now));
     fresh.definition_hash = &interned.hash;
+    if (throttle.has_value()) {
+      fresh.throttle = &*throttle;
+      fresh.wait_group = WaitGroupOf(TargetKeyOf(delivery.target()));
+    }
     Store(interned);
     builder_.Add(fresh, group);
     const std::string id = builder_.event_id();
     const std::string name = EventName{options_.tenant, id}.ToString();
     plan_->names_by_condition.resize(group.conditions.size(), name);
-    Show(event, *due, name, id, delivery, fresh.priority);
+    Show(event, *due, name, id, delivery, fresh);
   }
 
  private:
@@ -90,12 +99,14 @@ class EventAdder {
   }
 
   void Show(const v1::Event& given, int64_t due_micros, const std::string& name,
-            const std::string& id, const storage::v1::DeliveryRecord& delivery, uint32_t priority) {
+            const std::string& id, const storage::v1::DeliveryRecord& delivery,
+            const NewEvent& fresh) {
     v1::Event* event = plan_->response.add_events();
     event->set_name(name);
     event->set_event_id(id);
     SetTimestamp(due_micros, *event->mutable_due_time());
-    event->set_priority(static_cast<int32_t>(priority));
+    event->set_priority(static_cast<int32_t>(fresh.priority));
+    if (fresh.throttle != nullptr) ShowThrottle(options_.tenant, *fresh.throttle, *event);
     event->set_state(v1::PENDING);
     event->set_status(v1::Event::SCHEDULED);
     ShowNextAttempt(FromMicros(due_micros), options_.now, *event);
@@ -105,6 +116,7 @@ class EventAdder {
 
   const EventRowBuilder::Options& options_;
   const bool single_;
+  const Policies& policies_;
   const InternCache& cache_;
   const TargetSecrets& secrets_;
   CreationPlan* const plan_;
@@ -137,21 +149,31 @@ class Creation : public std::enable_shared_from_this<Creation> {
         done_(std::move(done)) {
     options_.tenant = std::move(tenant);
     options_.queue_shards = context_.layout.queue_shards;
+    options_.policy_shards = context_.layout.policy_shards;
     options_.trace_parent = create_.trace_parent;
     options_.uid_high = context_.runtime.random().Next();
     options_.uid_low = context_.runtime.random().Next();
   }
 
   void Start() {
-    AnswerOr(context_, mark_, done_, [self = shared_from_this()] { self->Write(); });
+    AnswerOr(context_, mark_, done_, [self = shared_from_this()] { self->LookUpPolicies(); });
   }
 
  private:
+  void LookUpPolicies() {
+    ReadPolicies(context_, options_.tenant, PoliciesOf(batch_, options_.tenant),
+                 [self = shared_from_this()](absl::StatusOr<Policies> policies) {
+                   if (!policies.ok()) return self->done_(policies.status());
+                   self->policies_ = *std::move(policies);
+                   self->Write();
+                 });
+  }
+
   void Write() {
     options_.now = context_.client.NowLow();
     if (Perturb(context_.runtime, Site::kMasterDeliveriesForgotten)) cache_->Clear();
     absl::StatusOr<CreationPlan> plan =
-        PlanCreation(batch_, create_.single, mark_, options_, *cache_, context_.secrets);
+        PlanCreation(batch_, create_.single, mark_, options_, policies_, *cache_, context_.secrets);
     if (!plan.ok()) return context_.Refuse(plan.status(), std::move(done_));
     plan_ = *std::move(plan);
     if (create_.validate_only) return CheckIds();
@@ -194,6 +216,10 @@ class Creation : public std::enable_shared_from_this<Creation> {
   }
 
   void OnWritten(absl::StatusOr<kv::CommitResult> result) {
+    // A policy was deleted since it was read: the plan will say so.
+    if (absl::IsFailedPrecondition(result.status()) && !policies_.empty() &&
+        ++attempts_ <= kChangeAttemptsMax)
+      return Start();
     if (!result.ok()) return done_(StoreFailed(result.status()));
     cache_->Add(plan_.interned);
     const kv::Verdict& verdict = result->verdicts.back();
@@ -215,6 +241,7 @@ class Creation : public std::enable_shared_from_this<Creation> {
   const RequestMark mark_;
   Done<v1::BatchCreateEventsResponse> done_;
   EventRowBuilder::Options options_;
+  Policies policies_;
   CreationPlan plan_;
   int attempts_ = 0;
 };
@@ -224,15 +251,17 @@ class Creation : public std::enable_shared_from_this<Creation> {
 absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& batch, bool single,
                                           const RequestMark& mark,
                                           const EventRowBuilder::Options& options,
-                                          const InternCache& cache, const TargetSecrets& secrets) {
+                                          const Policies& policies, const InternCache& cache,
+                                          const TargetSecrets& secrets) {
   CreationPlan plan;
+  plan.commit.fence = PoliciesPresent(options.tenant, policies);
   FieldViolations violations;
   if (batch.requests().empty() || batch.requests_size() > kBatchCreateEventsMax) {
     violations.Add("requests", absl::StrCat("must hold 1 to ", kBatchCreateEventsMax, " requests"));
     return violations.ToStatus();
   }
   kv::Group group;
-  EventAdder adder(options, single, cache, secrets, &plan);
+  EventAdder adder(options, single, policies, cache, secrets, &plan);
   // The request's condition comes first: of two equal requests the second one is answered, not
   // refused.
   const size_t request_conditions = mark.active() ? 1 : 0;
@@ -336,10 +365,15 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
                                 .key = sighting.row_key,
                                 .kind = Kind::kPresent,
                                 .since = sighting.row_seq});
-    group.conditions.push_back({.cf = ColumnFamily::kMeta,
-                                .key = ClaimMarkKey(sighting.key.shard),
-                                .kind = Kind::kUnchangedSince,
-                                .since = sighting.claims_seq});
+    if (sighting.waiting_key.empty()) {
+      group.conditions.push_back({.cf = ColumnFamily::kMeta,
+                                  .key = ClaimMarkKey(sighting.key.shard),
+                                  .kind = Kind::kUnchangedSince,
+                                  .since = sighting.claims_seq});
+    } else {
+      group.conditions.push_back(kv::Present(ColumnFamily::kWaiting, sighting.waiting_key));
+      group.mutations.push_back(kv::Delete(ColumnFamily::kWaiting, sighting.waiting_key));
+    }
     group.mutations.push_back({.cf = ColumnFamily::kEvents,
                                .kind = kv::Mutation::Kind::kDelete,
                                .key = sighting.row_key});

@@ -16,6 +16,7 @@
 #include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
 #include "services/master/events/event_ingest.h"
+#include "services/master/events/event_throttle.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
 
@@ -36,7 +37,8 @@ struct CreationPlan {
 absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& batch, bool single,
                                           const RequestMark& mark,
                                           const EventRowBuilder::Options& options,
-                                          const InternCache& cache, const TargetSecrets& secrets);
+                                          const Policies& policies, const InternCache& cache,
+                                          const TargetSecrets& secrets);
 
 struct CreateOptions {
   bool single = false;            // as in PlanCreation
@@ -55,7 +57,8 @@ void CreateEvents(MasterContext& context, std::shared_ptr<InternCache> cache, st
 // The row of a claimed one-off event stays in `events`. So the commit deletes the row on condition
 // that it is present and that no claim of the shard was made since the claims were read
 // (ClaimMarkKey, common/storage/waiting_table.h). The claim has the condition that the row is
-// present, so the first commit wins.
+// present, so the first commit wins. The row in `waiting` of an event under a policy is gone once
+// it is granted: both commits delete it on condition that it is present.
 
 void CancelOneOffEvent(MasterContext& context, EventName name, RequestMark mark, bool validate_only,
                        Done<v1::Event> done);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
+#include "common/storage/waiting_table.h"
 #include "services/master/base/limits.h"
 #include "services/master/codec/outcome_codec.h"
 #include "services/master/requests/list_filter.h"
@@ -76,7 +77,14 @@ v1::Event ShowWaitingEvent(const std::string& name, const storage::v1::EventReco
   event.set_state(state);
   ShowAttempts(row, state, event);
   if (definition != nullptr) WriteDelivery(definition->delivery(), event);
+  if (WaitsAsOneOff(row)) ShowThrottle(row.tenant(), row.throttle(), event);
   return event;
+}
+
+void ShowThrottle(const std::string& tenant, const storage::v1::ThrottleRecord& throttle,
+                  v1::Event& event) {
+  event.set_policy(PolicyName{tenant, throttle.policy_id()}.ToString());
+  event.set_completion(throttle.on_release() ? v1::ON_RELEASE : v1::ON_DELIVERY);
 }
 
 void ShowNextAttempt(absl::Time due_time, absl::Time now, v1::Event& event) {

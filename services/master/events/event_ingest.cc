@@ -8,8 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
 #include "common/base/status_macros.h"
+#include "common/records/row_judge.h"
 #include "common/status/errors.h"
 #include "common/storage/event_table.h"
+#include "common/storage/waiting_table.h"
 #include "services/master/base/limits.h"
 
 namespace escapement::master {
@@ -21,20 +23,29 @@ constexpr size_t kViolationsShown = 100;
 struct Delivery {
   storage::v1::DeliveryRecord record;
   uint32_t priority = 0;
+  std::optional<storage::v1::ThrottleRecord> throttle = std::nullopt;
+  Uid wait_group = {};           // only with a throttle
   std::vector<Uid> hashes = {};  // one for each period in which events use it
 };
 
 // Gathers the deliveries of a batch and the groups that store them.
 class DeliverySet {
  public:
-  DeliverySet(const InternCache& cache, const TargetSecrets& secrets, std::string tenant,
-              kv::Commit* commit)
-      : cache_(cache), secrets_(secrets), tenant_(std::move(tenant)), commit_(commit) {}
+  DeliverySet(const Policies& policies, const InternCache& cache, const TargetSecrets& secrets,
+              std::string tenant, kv::Commit* commit)
+      : policies_(policies),
+        cache_(cache),
+        secrets_(secrets),
+        tenant_(std::move(tenant)),
+        commit_(commit) {}
 
   Delivery Read(const v1::Event& event, absl::string_view field, FieldViolations& violations) {
     Delivery delivery;
     delivery.priority = ReadPriority(event, field, violations);
     delivery.record = ReadDelivery(event, field, tenant_, secrets_, violations);
+    delivery.throttle = ReadEventThrottle(event, field, tenant_, policies_, violations);
+    if (delivery.throttle.has_value())
+      delivery.wait_group = WaitGroupOf(TargetKeyOf(delivery.record.target()));
     return delivery;
   }
 
@@ -60,6 +71,7 @@ class DeliverySet {
   size_t bytes() const { return bytes_; }
 
  private:
+  const Policies& policies_;
   const InternCache& cache_;
   const TargetSecrets& secrets_;
   const std::string tenant_;
@@ -81,6 +93,8 @@ void CheckDeliveryOnly(const v1::Event& event, absl::string_view field,
       case v1::Event::kDeliveryTimeoutFieldNumber:
       case v1::Event::kRetryPolicyFieldNumber:
       case v1::Event::kPriorityFieldNumber:
+      case v1::Event::kPolicyFieldNumber:
+      case v1::Event::kCompletionFieldNumber:
         break;
       default:
         violations.Add(absl::StrCat(field, ".", each->name()), "cannot be set here");
@@ -96,6 +110,9 @@ v1::Event Overridden(const v1::Event& defaults, const v1::Event& overrides) {
     *event.mutable_delivery_timeout() = overrides.delivery_timeout();
   if (overrides.has_retry_policy()) *event.mutable_retry_policy() = overrides.retry_policy();
   if (overrides.has_priority()) event.set_priority(overrides.priority());
+  if (!overrides.policy().empty()) event.set_policy(overrides.policy());
+  if (overrides.completion() != v1::COMPLETION_UNSPECIFIED)
+    event.set_completion(overrides.completion());
   return event;
 }
 
@@ -153,15 +170,17 @@ void InternCache::Clear() {
 }
 
 absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool return_ids,
-                                      EventRowBuilder::Options options, const InternCache& cache,
-                                      const TargetSecrets& secrets, kv::Group audit) {
+                                      EventRowBuilder::Options options, const Policies& policies,
+                                      const InternCache& cache, const TargetSecrets& secrets,
+                                      kv::Group audit) {
   IngestPlan plan;
+  plan.commit.fence = PoliciesPresent(options.tenant, policies);
   RETURN_IF_ERROR(CheckBatch(request, plan.bytes));
   const absl::Time now = options.now;
   const int64_t now_micros = ToMicros(now);
   FieldViolations violations;
   plan.commit.groups.push_back(std::move(audit));
-  DeliverySet deliveries(cache, secrets, options.tenant, &plan.commit);
+  DeliverySet deliveries(policies, cache, secrets, options.tenant, &plan.commit);
   // Read only if an event uses them as they are: then every event may override the target.
   std::optional<Delivery> defaults;
   CheckDeliveryOnly(request.defaults(), "defaults", violations);
@@ -199,6 +218,8 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool ret
     }
     fresh.definition_hash = &hash;
     fresh.priority = delivery.priority;
+    fresh.throttle = delivery.throttle.has_value() ? &*delivery.throttle : nullptr;
+    fresh.wait_group = delivery.wait_group;
     if (!event.event_id().empty()) {
       builder.Add(fresh, client_chosen.emplace_back());
       continue;

@@ -21,6 +21,7 @@
 #include "common/storage/event_table.h"
 #include "escapement/v1/event_service.pb.h"
 #include "services/master/events/event_filter.h"
+#include "services/master/events/event_throttle.h"
 
 namespace escapement::master {
 
@@ -52,8 +53,9 @@ struct IngestPlan {
 // keep the entry from being written. INVALID_ARGUMENT with the fields ("events[3].payload") if
 // anything of the batch is wrong.
 absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool return_ids,
-                                      EventRowBuilder::Options options, const InternCache& cache,
-                                      const TargetSecrets& secrets, kv::Group audit);
+                                      EventRowBuilder::Options options, const Policies& policies,
+                                      const InternCache& cache, const TargetSecrets& secrets,
+                                      kv::Group audit);
 
 }  // namespace escapement::master
 

@@ -10,8 +10,10 @@
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "common/storage/name_tables.h"
+#include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
 #include "services/master/events/event_filter.h"
 
 namespace escapement::master {
@@ -102,6 +104,10 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
     if (!result.ok()) return done_(result.status());
     const auto& values = result->values;
     sighting_.has_name = values[0].has_value();
+    storage::v1::EventNameRecord name;
+    if (values[0].has_value() && !name.ParseFromString(*values[0]))
+      return done_(BrokenRecord("an event's name"));
+    waiting_key_ = name.waiting_key();
     if (values.size() == 3 && values[1].has_value()) return OnRow(*values[1], result->seq);
     if (values.size() == 3 && values[2].has_value()) {
       if (!sighting_.done.emplace().ParseFromString(*values[2]))
@@ -111,11 +117,9 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
       return done_(std::move(sighting_));
     }
     if (values[0].has_value() && ++moves_ <= kMovesMax) {
-      storage::v1::EventNameRecord record;
-      if (!record.ParseFromString(*values[0])) return done_(BrokenRecord("an event's name"));
-      if (record.event_key() != row_key_) {
-        row_key_ = record.event_key();
-        launch_time_ = FromMicros(record.launch_time_micros());
+      if (name.event_key() != row_key_) {
+        row_key_ = name.event_key();
+        launch_time_ = FromMicros(name.launch_time_micros());
         return Read();
       }
     }
@@ -130,12 +134,83 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
     sighting_.row_key = row_key_;
     sighting_.row_seq = seq;
     const std::optional<Uid> hash = DeliveryHashOf(*sighting_.row);
-    const kv::Key definition = {ColumnFamily::kDefinitions,
-                                hash.has_value() ? InternKey(*hash) : std::string("\0", 1)};
-    context_.client.MultiGet({definition}, context_.executor,
+    std::vector<kv::Key> keys = {
+        {ColumnFamily::kDefinitions, hash.has_value() ? InternKey(*hash) : std::string("\0", 1)}};
+    sighting_.due_time = sighting_.key.due_time;
+    if (sighting_.key.lane <= kPriorityMax) sighting_.priority = sighting_.key.lane;
+    if (sighting_.key.lane == kLaneLimited) {
+      if (waiting_key_.empty()) {
+        waiting_key_ =
+            EncodeWaitingKey(WaitingKeyOf(*sighting_.row, sighting_.key.uid, "", 0,
+                                          sighting_.key.due_time, context_.layout.policy_shards));
+      }
+      keys.push_back({ColumnFamily::kWaiting, waiting_key_});
+    }
+    context_.client.MultiGet(std::move(keys), context_.executor,
                              [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
                                self->OnDefinition(std::move(result));
                              });
+  }
+
+  // `waiting`: the row in `waiting`; nullopt: the event has been granted a token.
+  void OnLimited(const std::optional<std::string>& waiting) {
+    if (!waiting.has_value()) {
+      sighting_.claimed = true;
+      return FindHolder(GrantsBegin(PolicyShard(), Policy()));
+    }
+    const std::optional<WaitingKey> key = DecodeWaitingKey(waiting_key_);
+    if (!key.has_value() || !TakeState(*waiting)) return done_(BrokenRecord("a waiting event"));
+    sighting_.due_time = key->due_time;
+    if (sighting_.row->attempts() == 0) sighting_.priority = key->priority;
+    sighting_.waiting_key = waiting_key_;
+    done_(std::move(sighting_));
+  }
+
+  // The row in `events` says what the event is; this record of it says how far it has come.
+  bool TakeState(const std::string& bytes) {
+    storage::v1::EventRecord state;
+    if (!state.ParseFromString(bytes)) return false;
+    TakeState(std::move(state));
+    return true;
+  }
+  void TakeState(storage::v1::EventRecord state) {
+    state.set_payload(sighting_.row->payload());
+    state.set_event_id(name_.event);
+    sighting_.row = std::move(state);
+  }
+
+  Uid Policy() const {
+    return PolicyUid(sighting_.row->tenant(), sighting_.row->throttle().policy_id());
+  }
+  uint16_t PolicyShard() const { return PolicyShardOf(Policy(), context_.layout.policy_shards); }
+
+  void FindHolder(std::string begin) {
+    kv::ScanRequest scan;
+    scan.cf = ColumnFamily::kGrants;
+    scan.begin = std::move(begin);
+    scan.end = GrantsEnd(PolicyShard(), Policy());
+    scan.bytes_max = 4 << 20;
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> result) {
+                           self->OnHolders(std::move(result));
+                         });
+  }
+
+  void OnHolders(absl::StatusOr<kv::ScanResult> page) {
+    if (!page.ok()) return done_(page.status());
+    for (const kv::Entry& entry : page->entries) {
+      storage::v1::GrantRecord grant;
+      if (!grant.ParseFromString(entry.value)) return done_(BrokenRecord("a grant"));
+      if (grant.uid() != sighting_.key.uid.bytes()) continue;
+      TakeState(std::move(*grant.mutable_event()));
+      if (sighting_.row->attempts() == 0)
+        sighting_.priority = static_cast<int32_t>(sighting_.row->priority());
+      return done_(std::move(sighting_));
+    }
+    grants_read_ += page->entries.size();
+    if (page->more && !page->entries.empty() && grants_read_ < kLookupRowsMax)
+      return FindHolder(KeyAfter(page->entries.back().key));
+    done_(std::move(sighting_));
   }
 
   void OnDefinition(absl::StatusOr<kv::GetResult> result) {
@@ -144,6 +219,7 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
         !sighting_.definition.emplace().ParseFromString(*result->values[0])) {
       return done_(BrokenRecord("a definition"));
     }
+    if (sighting_.key.lane == kLaneLimited) return OnLimited(result->values[1]);
     const bool may_be_claimed =
         sighting_.key.due_time <= context_.client.NowLow() + kClaimedEarlyMax;
     if (read_claims_ == ReadClaims::kIfDue && !may_be_claimed) return done_(std::move(sighting_));
@@ -162,6 +238,8 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
   Found done_;
   std::string row_key_;  // empty until the name tells it
   absl::Time launch_time_;
+  std::string waiting_key_;  // only for an event under a policy
+  size_t grants_read_ = 0;
   EventSighting sighting_;
   int moves_ = 0;
 };

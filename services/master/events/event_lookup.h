@@ -35,8 +35,13 @@ struct EventSighting {
   // The key of the row.
   std::string row_key;
   EventKey key;
-  bool has_name = false;  // an event_names row exists
-  bool claimed = false;
+  // When it is tried next at the earliest, and its priority unless it waits for a retry.
+  absl::Time due_time;
+  std::optional<int32_t> priority = std::nullopt;
+  // For an event under a policy that waits: the key of its row in `waiting`.
+  std::string waiting_key = {};
+  bool has_name = false;      // an event_names row exists
+  bool claimed = false;       // or it holds a token
   kv::CommitSeq row_seq = 0;  // the row was there at this sequence
   // No claim from before this one was missed (0: claims were not read).
   kv::CommitSeq claims_seq = 0;

@@ -16,6 +16,8 @@
 #include "common/records/row_judge.h"
 #include "common/status/errors.h"
 #include "common/storage/event_table.h"
+#include "common/storage/name_tables.h"
+#include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
@@ -65,6 +67,9 @@ class PendingListing : public std::enable_shared_from_this<PendingListing> {
     std::string key;
     EventKey decoded;
     storage::v1::EventRecord row;
+    absl::Time due_time;           // when it is tried next
+    std::string waiting_key = {};  // only for an event under a policy
+    bool held = false;             // … that holds a token
   };
 
   MergedScan::Options Lanes() const {
@@ -79,9 +84,9 @@ class PendingListing : public std::enable_shared_from_this<PendingListing> {
     const absl::Time first_end = std::min(end, std::max(query_.filter.TimesOf("due_time").end,
                                                         context_.client.NowLow() + kClocksDiffer));
     for (uint16_t shard = 0; shard < context_.layout.queue_shards; ++shard) {
-      for (uint8_t lane = 0; lane < kLaneCount; ++lane) {
+      for (uint8_t lane = 0; lane <= kLaneLimited; ++lane) {
         kv::KeyRange& range = options.lanes.emplace_back();
-        const absl::Time last = lane <= kPriorityMax ? first_end : end;
+        const absl::Time last = lane <= kPriorityMax || lane == kLaneLimited ? first_end : end;
         const std::string prefix = KeyWriter().U16(shard).U8(lane).Take();
         range.begin = EventLaneKey(shard, lane, begin);
         range.end =
@@ -115,9 +120,96 @@ class PendingListing : public std::enable_shared_from_this<PendingListing> {
       candidate.row.set_event_id(OneOffEventId(entry.key, candidate.row));
       candidate.key = std::move(entry.key);
       candidate.decoded = *std::move(key);
+      candidate.due_time = candidate.decoded.due_time;
       candidates_.push_back(std::move(candidate));
     }
-    ReadDefinitions();
+    ReadNames();
+  }
+
+  // The rows in `waiting` say how events under a policy wait; names say where those rows are.
+  void ReadNames() {
+    std::vector<kv::Key> keys;
+    auto limited = std::make_shared<std::vector<Candidate*>>();
+    for (Candidate& candidate : candidates_) {
+      if (candidate.decoded.lane != kLaneLimited) continue;
+      limited->push_back(&candidate);
+      keys.push_back(
+          {ColumnFamily::kEventNames, EventNameKey(query_.tenant, candidate.row.event_id())});
+    }
+    if (limited->empty()) return ReadDefinitions();
+    ReadKeys(context_, std::move(keys),
+             [self = shared_from_this(), limited](absl::StatusOr<KeyValues> values) {
+               if (!values.ok()) return self->done_(values.status());
+               for (size_t i = 0; i < limited->size(); ++i) {
+                 Candidate& candidate = *(*limited)[i];
+                 storage::v1::EventNameRecord name;
+                 if ((*values)[i].has_value() && !name.ParseFromString(*(*values)[i]))
+                   return self->done_(BrokenRecord("an event's name"));
+                 candidate.waiting_key = name.waiting_key();
+                 if (candidate.waiting_key.empty()) {
+                   candidate.waiting_key = EncodeWaitingKey(
+                       WaitingKeyOf(candidate.row, candidate.decoded.uid, "", 0, candidate.due_time,
+                                    self->context_.layout.policy_shards));
+                 }
+               }
+               self->ReadWaiting(limited);
+             });
+  }
+
+  void ReadWaiting(const std::shared_ptr<std::vector<Candidate*>>& limited) {
+    std::vector<kv::Key> keys;
+    for (const Candidate* candidate : *limited)
+      keys.push_back({ColumnFamily::kWaiting, candidate->waiting_key});
+    ReadKeys(context_, std::move(keys),
+             [self = shared_from_this(), limited](absl::StatusOr<KeyValues> values) {
+               if (!values.ok()) return self->done_(values.status());
+               for (size_t i = 0; i < limited->size(); ++i) {
+                 Candidate& candidate = *(*limited)[i];
+                 candidate.held = !(*values)[i].has_value();
+                 if (candidate.held) continue;
+                 const std::string id = candidate.row.event_id();
+                 const std::optional<WaitingKey> key = DecodeWaitingKey(candidate.waiting_key);
+                 if (!key.has_value() || !candidate.row.ParseFromString(*(*values)[i]))
+                   return self->done_(BrokenRecord("a waiting event"));
+                 candidate.row.set_event_id(id);
+                 candidate.due_time = key->due_time;
+               }
+               self->ReadHolders(limited);
+             });
+  }
+
+  // The grants say how far those have come that hold tokens.
+  void ReadHolders(const std::shared_ptr<std::vector<Candidate*>>& limited) {
+    auto held = std::make_shared<absl::flat_hash_map<std::string, Candidate*>>();  // by uid
+    std::set<std::string> policies;
+    for (Candidate* candidate : *limited) {
+      if (!candidate->held) continue;
+      held->emplace(candidate->decoded.uid.bytes(), candidate);
+      policies.insert(candidate->row.throttle().policy_id());
+    }
+    std::vector<KeyRange> ranges;
+    for (const std::string& id : policies) {
+      const Uid policy = PolicyUid(query_.tenant, id);
+      const uint16_t shard = PolicyShardOf(policy, context_.layout.policy_shards);
+      ranges.push_back(
+          {ColumnFamily::kGrants, GrantsBegin(shard, policy), GrantsEnd(shard, policy)});
+    }
+    ReadRanges(
+        context_, std::move(ranges), kListClaimRowsMax,
+        [held](const KeyRange&, kv::Entry& entry) -> absl::StatusOr<bool> {
+          storage::v1::GrantRecord grant;
+          if (!grant.ParseFromString(entry.value)) return BrokenRecord("a grant");
+          const auto found = held->find(grant.uid());
+          if (found == held->end()) return true;
+          const std::string id = found->second->row.event_id();
+          found->second->row = std::move(*grant.mutable_event());
+          found->second->row.set_event_id(id);
+          return true;
+        },
+        [self = shared_from_this()](absl::Status status) {
+          if (!status.ok()) return self->done_(std::move(status));
+          self->ReadDefinitions();
+        });
   }
 
   // Reads the definitions of the next candidates, as many as fit into one read. Then it shows these
@@ -150,8 +242,12 @@ class PendingListing : public std::enable_shared_from_this<PendingListing> {
         });
   }
 
+  // By a handler: events under a policy are claimed through their tokens.
   bool MayBeClaimed(const Candidate& candidate) const {
-    return candidate.decoded.due_time <= claimable_before_;
+    return candidate.waiting_key.empty() && candidate.due_time <= claimable_before_;
+  }
+  bool Running(const Candidate& candidate) const {
+    return candidate.held || (MayBeClaimed(candidate) && claimed_.contains(candidate.key));
   }
 
   void ReadClaims(const std::set<uint16_t>& shards, size_t end) {
@@ -186,9 +282,7 @@ class PendingListing : public std::enable_shared_from_this<PendingListing> {
     for (size_t i = next_candidate_; i < end; ++i) {
       const Candidate& candidate = candidates_[i];
       const auto& definition = definitions_[candidate.row.definition_hash()];
-      if (candidate.decoded.due_time > now_ || claimed_.contains(candidate.key) ||
-          !definition.has_value())
-        continue;
+      if (candidate.due_time > now_ || Running(candidate) || !definition.has_value()) continue;
       std::string key = TargetKeyOf(definition->delivery().target());
       if (targets_read_.insert(key).second) keys.insert(std::move(key));
     }
@@ -230,12 +324,14 @@ class PendingListing : public std::enable_shared_from_this<PendingListing> {
 
   v1::Event Show(const Candidate& candidate) {
     const std::string name = EventName{query_.tenant, candidate.row.event_id()}.ToString();
-    const bool running = MayBeClaimed(candidate) && claimed_.contains(candidate.key);
+    const bool running = Running(candidate);
     const auto& definition = definitions_[candidate.row.definition_hash()];
     v1::Event event = ShowWaitingEvent(name, candidate.row, running ? v1::RUNNING : v1::PENDING,
                                        definition.has_value() ? &*definition : nullptr);
     if (candidate.decoded.lane <= kPriorityMax) event.set_priority(candidate.decoded.lane);
-    ShowNextAttempt(candidate.decoded.due_time, now_, event);
+    if (!candidate.waiting_key.empty() && candidate.row.attempts() == 0)
+      event.set_priority(static_cast<int32_t>(candidate.row.priority()));
+    ShowNextAttempt(candidate.due_time, now_, event);
     if (down_.empty() || event.has_next_attempt_time() || !definition.has_value()) return event;
     const auto down = down_.find(TargetKeyOf(definition->delivery().target()));
     if (down != down_.end()) ShowTargetDown(down->second, now_, event);

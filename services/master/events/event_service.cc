@@ -1,5 +1,6 @@
 #include "services/master/events/event_service.h"
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -144,9 +145,9 @@ void EventService::GetEvent(v1::GetEventRequest request, Done<v1::Event> done) {
         v1::Event event =
             ShowWaitingEvent(name, *sighting->row, sighting->claimed ? v1::RUNNING : v1::PENDING,
                              sighting->definition.has_value() ? &*sighting->definition : nullptr);
-        if (sighting->key.lane <= kPriorityMax) event.set_priority(sighting->key.lane);
         const absl::Time now = context_.client.NowLow();
-        ShowNextAttempt(sighting->key.due_time, now, event);
+        if (sighting->priority.has_value()) event.set_priority(*sighting->priority);
+        ShowNextAttempt(sighting->due_time, now, event);
         if (event.state() != v1::PENDING || event.has_next_attempt_time() ||
             !sighting->definition.has_value())
           return done(std::move(event));
@@ -209,23 +210,42 @@ void EventService::CancelEvent(v1::CancelEventRequest request, Done<v1::Event> d
 void EventService::IngestBatch(std::shared_ptr<const v1::IngestRequest> request,
                                IngestOptions options, Done<v1::IngestResponse> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
-  EventRowBuilder::Options rows;
   absl::StatusOr<std::string> tenant = ParseTenantName(request->parent(), "parent");
   if (!tenant.ok()) {
     context_.metrics.ingest_batches_refused.Increment();
     return context_.Refuse(tenant.status(), std::move(done));
   }
-  rows.tenant = *tenant;
+  IngestUnder({.tenant = *std::move(tenant), .request = std::move(request), .options = options},
+              std::move(done));
+}
+
+void EventService::IngestUnder(Batch batch, Done<v1::IngestResponse> done) {
+  const std::set<std::string> ids = PoliciesOf(*batch.request, batch.tenant);
+  const std::string tenant = batch.tenant;
+  ReadPolicies(context_, tenant, ids,
+               [this, batch = std::move(batch),
+                done = std::move(done)](absl::StatusOr<Policies> policies) mutable {
+                 if (!policies.ok()) return done(policies.status());
+                 CommitBatch(std::move(batch), *std::move(policies), std::move(done));
+               });
+}
+
+void EventService::CommitBatch(Batch batch, Policies policies, Done<v1::IngestResponse> done) {
+  EventRowBuilder::Options rows;
+  rows.tenant = batch.tenant;
   rows.queue_shards = context_.layout.queue_shards;
+  rows.policy_shards = context_.layout.policy_shards;
   rows.now = context_.client.NowLow();
   rows.uid_high = context_.runtime.random().Next();
   rows.uid_low = context_.runtime.random().Next();
   rows.trace_parent = done.caller()->trace_parent;
   kv::Group audit;
-  auth::AddAuditRow(*tenant, auth::AuditRecordOf(*done.caller(), "Ingest", request->parent(), ""),
+  auth::AddAuditRow(batch.tenant,
+                    auth::AuditRecordOf(*done.caller(), "Ingest", batch.request->parent(), ""),
                     rows.now, rows.uid_low, audit);
-  absl::StatusOr<IngestPlan> made = PlanIngest(*request, options.return_ids, std::move(rows),
-                                               *cache_, context_.secrets, std::move(audit));
+  absl::StatusOr<IngestPlan> made =
+      PlanIngest(*batch.request, batch.options.return_ids, std::move(rows), policies, *cache_,
+                 context_.secrets, std::move(audit));
   if (!made.ok()) {
     context_.metrics.ingest_batches_refused.Increment();
     return context_.Refuse(made.status(), std::move(done));
@@ -241,17 +261,22 @@ void EventService::IngestBatch(std::shared_ptr<const v1::IngestRequest> request,
   }
   context_.client.CommitAsync(
       std::move(plan->commit), context_.executor,
-      [this, bytes, plan, cache = cache_, tenant = *std::move(tenant), request = std::move(request),
+      [this, bytes, plan, cache = cache_, limited = !policies.empty(), batch = std::move(batch),
        done = std::move(done)](absl::StatusOr<kv::CommitResult> result) mutable {
         CHECK_GE(bytes_under_way_.fetch_sub(bytes), bytes);
+        // A policy was deleted since it was read: the plan will say so.
+        if (absl::IsFailedPrecondition(result.status()) && limited &&
+            ++batch.attempts <= kChangeAttemptsMax)
+          return IngestUnder(std::move(batch), std::move(done));
         if (!result.ok()) return done(StoreFailed(result.status()));
         cache->Add(plan->interned);
-        v1::IngestResponse response = Answer(*request, *result, plan.get());
+        v1::IngestResponse response = Answer(*batch.request, *result, plan.get());
         context_.metrics.ingest_batches.Increment();
         context_.metrics.events_created.Increment(response.created_count());
         context_.metrics.events_existing.Increment(response.existing_count());
         if (response.existing_count() == 0) return done(std::move(response));
-        AnswerWithCancelled(context_, tenant, *request, std::move(response), std::move(done));
+        AnswerWithCancelled(context_, batch.tenant, *batch.request, std::move(response),
+                            std::move(done));
       });
 }
 

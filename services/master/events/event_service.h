@@ -9,10 +9,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
 #include "services/master/events/event_ingest.h"
+#include "services/master/events/event_throttle.h"
 
 namespace escapement::master {
 
@@ -35,6 +37,17 @@ class EventService final : public EventApi {
   void ForgetInterned() { cache_->Clear(); }
 
  private:
+  // A batch of Ingest that is being stored.
+  struct Batch {
+    std::string tenant;
+    std::shared_ptr<const v1::IngestRequest> request;
+    IngestOptions options = {};
+    int attempts = 0;
+  };
+  // Reads the policies that its events name, and stores it.
+  void IngestUnder(Batch batch, Done<v1::IngestResponse> done);
+  void CommitBatch(Batch batch, Policies policies, Done<v1::IngestResponse> done);
+
   MasterContext& context_;
   const std::shared_ptr<InternCache> cache_;
   std::atomic<int64_t> bytes_under_way_ = 0;  // payloads of batches whose commit is not answered

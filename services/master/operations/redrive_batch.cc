@@ -30,6 +30,12 @@ std::string NameKey(const StoredDeadLetter& letter) {
   return EventNameKey(letter.name.tenant, letter.name.event_id);
 }
 
+// The key of the policy of a one-off event that waits for tokens.
+std::string PolicyOf(const StoredDeadLetter& letter) {
+  const EventRecord& event = letter.record.event();
+  return PolicyKey(event.tenant(), event.throttle().policy_id());
+}
+
 // The event's row: as at its last attempt, but with a new round of attempts.
 EventRecord RedrivenRow(const StoredDeadLetter& letter, absl::Time now) {
   EventRecord row = letter.record.event();
@@ -63,6 +69,8 @@ std::vector<kv::Key> RedriveFactKeys(const StoredDeadLetter& letter) {
     std::vector<kv::Key> keys = {{ColumnFamily::kEventNames, NameKey(letter)}};
     if (const auto hash = DeliveryHashOf(letter.record.event()))
       keys.push_back({ColumnFamily::kDefinitions, InternKey(*hash)});
+    if (WaitsAsOneOff(letter.record.event()))
+      keys.push_back({ColumnFamily::kPolicies, PolicyOf(letter)});
     return keys;
   }
   std::vector<kv::Key> keys = {{ColumnFamily::kStates, StateKey(UidOf(letter))}};
@@ -114,7 +122,10 @@ absl::Status RedriveBatch::CheckSchedule(const StoredDeadLetter& letter) {
 
 // A client-chosen id is free again once its outcome has been collected, while the dead letter may
 // still be there.
-absl::Status RedriveBatch::CheckEventName(const StoredDeadLetter& letter) const {
+absl::Status RedriveBatch::CheckOneOff(const StoredDeadLetter& letter) const {
+  if (WaitsAsOneOff(letter.record.event()) &&
+      !Fact(ColumnFamily::kPolicies, PolicyOf(letter)).has_value())
+    return PolicyMissing(PolicyNameOf(letter), "event.policy");
   const auto& bytes = Fact(ColumnFamily::kEventNames, NameKey(letter));
   if (!bytes.has_value()) return absl::OkStatus();
   storage::v1::EventNameRecord name;
@@ -164,8 +175,39 @@ void RedriveBatch::RenewDelivery(absl::Time due) {
       kv::Put(ColumnFamily::kDefinitions, InternKey(renewed.hash), std::move(renewed.definition)));
 }
 
+void RedriveBatch::PutName(const StoredDeadLetter& letter, const std::string& event_key,
+                           const std::string& waiting_key) {
+  Require(ColumnFamily::kEventNames, NameKey(letter));
+  storage::v1::EventNameRecord name;
+  name.set_event_key(event_key);
+  name.set_launch_time_micros(row_.launch_time_micros());
+  name.set_waiting_key(waiting_key);
+  group_.mutations.push_back(
+      kv::Put(ColumnFamily::kEventNames, NameKey(letter), name.SerializeAsString()));
+}
+
+// A one-off event under a policy: its rows in `events` and in `waiting`.
+void RedriveBatch::PutLimited(const StoredDeadLetter& letter, absl::Time due,
+                              uint16_t queue_shard) {
+  const std::string policy = PolicyOf(letter);
+  if (required_.emplace(ColumnFamily::kPolicies, policy).second)
+    group_.conditions.push_back(kv::Present(ColumnFamily::kPolicies, policy));
+  row_.clear_queue_shard();
+  kv::Mutation waiting = WaitingRowOf(row_, queue_shard, UidOf(letter), due, layout_.policy_shards);
+  std::string key = EncodeEventKey({.shard = queue_shard,
+                                    .lane = kLaneLimited,
+                                    .due_time = FromMicros(row_.launch_time_micros()),
+                                    .uid = UidOf(letter),
+                                    .occurrence = {}});
+  PutName(letter, key, waiting.key);
+  group_.mutations.push_back(std::move(waiting));
+  group_.mutations.push_back(
+      kv::Put(ColumnFamily::kEvents, std::move(key), row_.SerializeAsString()));
+}
+
 void RedriveBatch::PutRow(const StoredDeadLetter& letter, absl::Time due, uint16_t queue_shard) {
   const storage::v1::DeadLetterRecord& record = letter.record;
+  if (WaitsAsOneOff(row_)) return PutLimited(letter, due, queue_shard);
   if (row_.has_throttle()) {
     const WaitingKey key = WaitingKeyOf(row_, UidOf(letter), record.occurrence(), record.index(),
                                         due, layout_.policy_shards);
@@ -179,21 +221,14 @@ void RedriveBatch::PutRow(const StoredDeadLetter& letter, absl::Time due, uint16
                                     .uid = UidOf(letter),
                                     .occurrence = record.occurrence(),
                                     .first = record.index()});
-  if (IsOneOff(record)) {
-    Require(ColumnFamily::kEventNames, NameKey(letter));
-    storage::v1::EventNameRecord name;
-    name.set_event_key(key);
-    name.set_launch_time_micros(row_.launch_time_micros());
-    group_.mutations.push_back(
-        kv::Put(ColumnFamily::kEventNames, NameKey(letter), name.SerializeAsString()));
-  }
+  if (IsOneOff(record)) PutName(letter, key, /*waiting_key=*/std::string());
   group_.mutations.push_back(
       kv::Put(ColumnFamily::kEvents, std::move(key), row_.SerializeAsString()));
 }
 
 absl::Status RedriveBatch::Add(const StoredDeadLetter& letter, absl::Time due) {
   const bool one_off = IsOneOff(letter.record);
-  const absl::Status allowed = one_off ? CheckEventName(letter) : CheckSchedule(letter);
+  const absl::Status allowed = one_off ? CheckOneOff(letter) : CheckSchedule(letter);
   if (!allowed.ok()) return allowed;
   const auto done_key = DoneKeyOf(letter.record, letter.name.event_id, layout_.queue_shards);
   if (!done_key.has_value()) return BrokenRecord(ToString(letter.name));

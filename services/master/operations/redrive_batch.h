@@ -2,10 +2,10 @@
 //
 // The group deletes each dead letter and its event's Done record, and writes the event's row again,
 // due at a given time. Rows of throttled events go to `waiting`, others to the retry lane of
-// `events`; one-off events also get an event_names row, and a copy of their delivery for the new
-// due time (event_table.h). If the event's run has a record, the masters' part of its counts
-// falls by one failed event. That part alone may be below zero: counts are modulo 2^64, and the sum
-// of a run's parts is right.
+// `events`. One-off events under a policy have a row in both. One-off events also get an
+// event_names row, and a copy of their delivery for the new due time (event_table.h). If the
+// event's run has a record, the masters' part of its counts falls by one failed event. That part
+// alone may be below zero: counts are modulo 2^64, and the sum of a run's parts is right.
 //
 // Each dead letter, schedule, run part and event name is a condition as it was read. So a race with
 // another redrive, a purge or a change of the schedule makes the group fail, and the caller reads
@@ -58,7 +58,7 @@ class RedriveBatch {
  private:
   const std::optional<std::string>& Fact(kv::ColumnFamily cf, const std::string& key) const;
   absl::Status CheckSchedule(const StoredDeadLetter& letter);
-  absl::Status CheckEventName(const StoredDeadLetter& letter) const;
+  absl::Status CheckOneOff(const StoredDeadLetter& letter) const;
   // Parse the row that was read, once for all letters. Null: it is broken. A schedule without a
   // state is a deleted one.
   const storage::v1::StateRecord* StateOf(const StoredDeadLetter& letter);
@@ -67,6 +67,9 @@ class RedriveBatch {
   bool TakeFromRun(const StoredDeadLetter& letter);
   // Stores the delivery of the one-off event again if the one that was read is of another period.
   void RenewDelivery(absl::Time due);
+  void PutName(const StoredDeadLetter& letter, const std::string& event_key,
+               const std::string& waiting_key);
+  void PutLimited(const StoredDeadLetter& letter, absl::Time due, uint16_t queue_shard);
   void PutRow(const StoredDeadLetter& letter, absl::Time due, uint16_t queue_shard);
   // Adds the condition that the row is as it was read, once.
   void Require(kv::ColumnFamily cf, const std::string& key);

@@ -13,6 +13,7 @@
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
+#include "common/storage/event_table.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "common/tokens/token_batch.h"
@@ -133,7 +134,14 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
   void AddHolder(const GrantId& id, const storage::v1::GrantRecord& grant,
                  const storage::v1::GrantRecord::Holders& range, uint64_t index) {
     v1::PolicyUsage::Holder* holder = page_.usage.add_holders();
-    events_.push_back({Uid::FromBytes(grant.uid()), grant.occurrence(), index});
+    HeldEvent& event = events_.emplace_back();
+    event = {Uid::FromBytes(grant.uid()), grant.occurrence(), index};
+    if (WaitsAsOneOff(grant.event())) {
+      event.one_off =
+          EventName{grant.event().tenant(),
+                    OneOffEventId(LimitedEventKey(event.schedule, grant.event()), grant.event())}
+              .ToString();
+    }
     SetTimestamp(grant.grant_time_micros(), *holder->mutable_grant_time());
     SetDuration(std::max<int64_t>(ToMicros(now_) - grant.grant_time_micros(), 0),
                 *holder->mutable_age());
@@ -166,7 +174,7 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
       storage::v1::EventRecord row;
       if (!key.has_value() || !row.ParseFromString(entry.value))
         return done_(BrokenRecord(absl::StrCat("a waiting row of ", query_.name.ToString())));
-      tally_.Add(key->uid, DueOf(*key, row, now_));
+      tally_.Add(WaitsAsOneOff(row) ? Uid() : key->uid, DueOf(*key, row, now_));
       // The rows of a group are in the order of their due times.
       next = key->due_time > now_
                  ? PrefixEnd(WaitingGroupPrefix(shard_, uid_, key->priority, key->uid))
@@ -181,7 +189,9 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
   }
 
   void ReadNames() {
-    for (const HeldEvent& event : events_) names_[event.schedule];
+    for (const HeldEvent& event : events_) {
+      if (event.one_off.empty()) names_[event.schedule];
+    }
     for (const WaitingTally::Waiter& waiter : waiters_) names_[waiter.schedule];
     if (names_.empty()) return Answer();
     std::vector<kv::Key> keys;
@@ -209,6 +219,10 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
   void Answer() {
     v1::PolicyUsage& usage = page_.usage;
     for (size_t i = 0; i < events_.size(); ++i) {
+      if (!events_[i].one_off.empty()) {
+        usage.mutable_holders(static_cast<int>(i))->set_event(events_[i].one_off);
+        continue;
+      }
       const std::optional<ScheduleName>& name = names_[events_[i].schedule];
       if (!name.has_value()) continue;
       usage.mutable_holders(static_cast<int>(i))
@@ -232,6 +246,7 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
     Uid schedule;
     std::string occurrence;
     uint64_t index = 0;
+    std::string one_off = {};  // the name of a one-off event
   };
 
   MasterContext& context_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/proto_time.h"
+#include "common/kv/group_parts.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/waiting_table.h"
 #include "services/token_manager/shard/record_reader.h"
@@ -67,7 +68,11 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
                            .count = count,
                            .lost_claims = row.source()->event.lost_claims()}}};
   AddEntry(claim, policy, grant, key, row.Record(), row.first() + row.taken(), count);
-  RequireState(row.source()->uid, *judged.state);
+  if (row.source()->one_off()) {
+    RequireRow(policy, key);
+  } else {
+    RequireState(row.source()->uid, *judged.state);
+  }
   RequirePolicy(policy);
   state_.PinCounts(*row.source());
   rate_before_.try_emplace(policy.uid, policy.rate);
@@ -87,7 +92,7 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
 }
 
 void GrantDraft::MakeAgain(PolicyState& policy, GrantSet::Key name, const HeldRange& range,
-                           const CachedState& schedule, Claim& claim, const Round& round) {
+                           const CachedState* schedule, Claim& claim, const Round& round) {
   const Grant& former = *policy.grants.Find(name);
   reclaimed_.try_emplace({policy.uid, name},
                          FormerClaim{.queue_shard = former.queue_shard,
@@ -103,7 +108,7 @@ void GrantDraft::MakeAgain(PolicyState& policy, GrantSet::Key name, const HeldRa
   if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
   AddEntry(claim, policy, grant, ReturnedKey(state_.shard, policy.uid, grant, range.first),
            std::move(event), range.first, range.count);
-  RequireState(grant.source->uid, schedule);
+  if (schedule != nullptr) RequireState(grant.source->uid, *schedule);
   resumed_.push_back(
       {.policy = policy.uid, .grant = name, .first = range.first, .count = range.count});
   events_ += range.count;
@@ -117,7 +122,10 @@ void GrantDraft::AddEntry(Claim& claim, const PolicyState& policy, const Grant& 
   claim.timeout_max =
       std::max(claim.timeout_max, absl::Microseconds(grant.delivery_timeout_micros));
   auto& entry = *claim.record.add_entries();
-  entry.set_event_key(std::move(event_key));
+  const RowSource& source = *grant.source;
+  entry.set_row_stays(source.one_off());
+  entry.set_event_key(source.one_off() ? LimitedEventKey(source.uid, source.event)
+                                       : std::move(event_key));
   *entry.mutable_event() = std::move(event);
   entry.set_claimed_version(grant.claimed_version);
   auto& range = *entry.add_ranges();
@@ -134,15 +142,18 @@ void GrantDraft::AddEntry(Claim& claim, const PolicyState& policy, const Grant& 
 void GrantDraft::RequireState(const Uid& schedule, const CachedState& state) {
   if (!states_required_.insert(schedule).second) return;
   group_.conditions.push_back(StateUnchanged(schedule, state));
-  condition_of_.push_back(schedule);
-  of_policy_.push_back(false);
+  required_.push_back({.what = Required::What::kState, .uid = schedule});
 }
 
 void GrantDraft::RequirePolicy(const PolicyState& policy) {
   if (policy.implicit() || !policies_required_.insert(policy.uid).second) return;
   group_.conditions.push_back(policy.RecordUnchanged());
-  condition_of_.push_back(policy.uid);
-  of_policy_.push_back(true);
+  required_.push_back({.what = Required::What::kPolicy, .uid = policy.uid});
+}
+
+void GrantDraft::RequireRow(const PolicyState& policy, const std::string& key) {
+  group_.conditions.push_back(kv::Present(ColumnFamily::kWaiting, key));
+  required_.push_back({.what = Required::What::kRow, .uid = policy.uid, .row = key});
 }
 
 void GrantDraft::Count(PolicyState& policy, const Grant& grant, uint64_t count,
@@ -214,7 +225,7 @@ void GrantDraft::Applied() {
     PolicyState& policy = *state_.Find(uid);
     const WaitingRow* row = policy.waiting.RowOf(key);
     if (row == nullptr) continue;
-    const GroupKey group{row->priority(), row->source()->uid};
+    const GroupKey group{row->priority(), row->source()->group};
     if (row->left() == 0) state_.NoteDeleted(key, row->read_seq());
     state_.MayReadOn(policy, group);
     Settle(policy, key);
@@ -229,12 +240,21 @@ void GrantDraft::Settle(PolicyState& policy, const std::string& key) {
 
 void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends) {
   state_.core.metrics.grants_refused.Increment();
-  for (size_t i = 0; i < condition_of_.size(); ++i) {
-    if (failed_condition < condition_of_.size() && i != failed_condition) continue;
-    if (!of_policy_[i]) {
-      state_.core.cache.ForgetState(condition_of_[i]);
-    } else if (PolicyState* policy = state_.Find(condition_of_[i])) {
-      RecordReader::ReadAgain(state_, *policy);
+  std::vector<const Required*> rows;
+  for (size_t i = 0; i < required_.size(); ++i) {
+    if (failed_condition < required_.size() && i != failed_condition) continue;
+    const Required& required = required_[i];
+    switch (required.what) {
+      case Required::What::kState:
+        state_.core.cache.ForgetState(required.uid);
+        break;
+      case Required::What::kPolicy:
+        if (PolicyState* policy = state_.Find(required.uid))
+          RecordReader::ReadAgain(state_, *policy);
+        break;
+      case Required::What::kRow:
+        rows.push_back(&required);
+        break;
     }
   }
   for (const auto& [name, former] : reclaimed_) {
@@ -262,6 +282,7 @@ void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends)
   }
   resends.insert(resends.end(), resumed_.begin(), resumed_.end());
   for (const auto& [key, uid] : rows_) Settle(*state_.Find(uid), key);
+  for (const Required* row : rows) state_.ReadBack(*state_.Find(row->uid), row->row);
 }
 
 void GrantDraft::TakeBack(const Made& made) {

@@ -46,8 +46,9 @@ class GrantDraft {
   void Make(PolicyState& policy, const std::string& key, WaitingRow& row, uint64_t count,
             const RowJudgement& judged, Claim& claim, const Round& round);
   // Puts events of a grant into the claim once more; they are in no other claim from then on.
+  // `schedule`: null for one-off events.
   void MakeAgain(PolicyState& policy, GrantSet::Key name, const HeldRange& range,
-                 const CachedState& schedule, Claim& claim, const Round& round);
+                 const CachedState* schedule, Claim& claim, const Round& round);
 
   // Moves the group into `out`. False if it is empty.
   bool Close(const Round& round, kv::Group& out);
@@ -77,6 +78,8 @@ class GrantDraft {
                 storage::v1::EventRecord event, uint64_t first, uint64_t count);
   void RequireState(const Uid& schedule, const CachedState& state);
   void RequirePolicy(const PolicyState& policy);
+  // A one-off event may be cancelled until it is granted.
+  void RequireRow(const PolicyState& policy, const std::string& key);
   void Count(PolicyState& policy, const Grant& grant, uint64_t count, const Round& round);
   void PutRows(const Round& round);
   void TakeBack(const Made& made);
@@ -85,8 +88,13 @@ class GrantDraft {
   PolicyShardState& state_;
   const uint64_t claim_events_turn_;
   kv::Group group_;
-  std::vector<Uid> condition_of_;  // by condition: the schedule, or the policy
-  std::vector<bool> of_policy_;    // by condition
+  struct Required {
+    enum class What : uint8_t { kState, kPolicy, kRow };
+    What what = What::kState;
+    Uid uid = {};          // the schedule, or the policy
+    std::string row = {};  // only for kRow: a row of the policy
+  };
+  std::vector<Required> required_;  // by condition
   std::set<Uid> states_required_;
   std::set<Uid> policies_required_;
   std::set<Uid> counted_;

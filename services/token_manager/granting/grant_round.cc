@@ -6,6 +6,7 @@
 
 #include "common/records/row_judge.h"
 #include "common/runtime/perturb.h"
+#include "common/storage/event_table.h"
 #include "services/token_manager/base/options.h"
 #include "services/token_manager/shard/record_reader.h"
 #include "services/token_manager/waiting/policy_state.h"
@@ -77,9 +78,7 @@ GrantRound::Visited GrantRound::Visit(PolicyState& policy, const Round& round) {
     return Visited::kDone;
   }
   const absl::Time now = round.now + kGrantLead;
-  const auto passed_over = [&](const Uid& schedule) {
-    return PassedOver(policy, schedule, round.now);
-  };
+  const auto passed_over = [&](const Uid& group) { return PassedOver(policy, group, round.now); };
   policy.waiting.queue().BeginRound();
   uint64_t budget = Perturb(state_.core.runtime, Site::kTokensVisitOfOne) ? 1 : kVisitEventsMax;
   std::string refused_row;
@@ -115,13 +114,31 @@ GrantRound::Visited GrantRound::Visit(PolicyState& policy, const Round& round) {
   return Visited::kMore;
 }
 
-std::string GrantRound::PassedOver(const PolicyState& policy, const Uid& schedule, absl::Time now) {
-  if (policy.fetching.contains(schedule)) return kBeingRead;
+// All of a group of one-off events go to one target. Empty: it is no such group, or not known.
+std::string GrantRound::TargetOfOneOffs(const PolicyState& policy, const Uid& group) const {
+  for (const RowGroup* rows : policy.waiting.GroupsOf(group)) {
+    if (rows->rows().empty()) continue;
+    const RowSource& first = *rows->rows().begin()->second.source();
+    const std::optional<Uid> delivery = DeliveryHashOf(first.event);
+    if (!first.one_off() || !delivery.has_value()) return std::string();
+    const auto definition = state_.core.cache.DefinitionIfKnown(*delivery, 0);
+    return definition == nullptr ? std::string() : definition->target_key;
+  }
+  return std::string();
+}
+
+std::string GrantRound::PassedOver(const PolicyState& policy, const Uid& group, absl::Time now) {
+  if (policy.fetching.contains(group)) return kBeingRead;
   const TargetBackoff& backoff = state_.core.backoff;
   if (backoff.unhealthy() == 0) return std::string();
-  const auto state = state_.core.cache.StateIfKnown(schedule);
+  if (const std::string target = TargetOfOneOffs(policy, group); !target.empty()) {
+    if (backoff.Allowed(target, now) > 0) return std::string();
+    state_.aside[target].insert(policy.uid);
+    return target;
+  }
+  const auto state = state_.core.cache.StateIfKnown(group);
   if (state == nullptr || !state->record.has_value()) return std::string();
-  const auto definition = state_.core.cache.Definition(schedule, state->record->version());
+  const auto definition = state_.core.cache.Definition(group, state->record->version());
   if (definition == nullptr || definition->record == nullptr ||
       backoff.Allowed(definition->target_key, now) > 0)
     return std::string();
@@ -138,10 +155,10 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
     policy.waiting.queue().Remove(key);
     return 0;
   }
-  const RowJudgement judged = JudgeScheduledRow(state_.core.cache, row->source()->uid,
-                                                row->source()->occurrence, row->source()->event);
+  const RowJudgement judged = JudgeQueueRow(state_.core.cache, row->source()->uid,
+                                            row->source()->occurrence, row->source()->event);
   if (judged.action == RowJudgement::Action::kFetch) {
-    AwaitRecords(state_, policy, row->source()->uid);
+    AwaitRecords(state_, policy, row->source()->group);
     return 0;
   }
   const absl::Time superseded_ends_at = SupersededEndsAt(row->source()->event);
@@ -157,7 +174,7 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
   }
   if (row->state() == WaitingRow::State::kToJudge) {
     policy.waiting.PassJudgement(key, *row);
-    state_.MayReadOn(policy, {row->priority(), row->source()->uid});
+    state_.MayReadOn(policy, {row->priority(), row->source()->group});
     return 0;
   }
   if (RetryIsOver(row->source()->event, *judged.definition->record,
@@ -189,10 +206,10 @@ bool GrantRound::Resume(const Resend& resend, const Round& round) {
   PolicyState* policy = state_.Find(resend.policy);
   const Grant* grant = policy == nullptr ? nullptr : policy->grants.Find(resend.grant);
   if (grant == nullptr) return true;
-  const RowJudgement judged = JudgeScheduledRow(state_.core.cache, grant->source->uid,
-                                                grant->source->occurrence, grant->source->event);
+  const RowJudgement judged = JudgeQueueRow(state_.core.cache, grant->source->uid,
+                                            grant->source->occurrence, grant->source->event);
   if (judged.action == RowJudgement::Action::kFetch) {
-    AwaitRecords(state_, *policy, grant->source->uid);
+    AwaitRecords(state_, *policy, grant->source->group);
     return false;
   }
   // The consumer may have it, so its token is not another's yet: the consumer's word ends it, or
@@ -207,7 +224,7 @@ bool GrantRound::Resume(const Resend& resend, const Round& round) {
       no_room_ = true;
       return false;
     }
-    draft_.MakeAgain(*policy, resend.grant, range, *judged.state, *claim, round);
+    draft_.MakeAgain(*policy, resend.grant, range, judged.state.get(), *claim, round);
   }
   state_.Plan(*policy);
   return true;
@@ -272,10 +289,10 @@ bool GrantRound::JudgeGroup(PolicyState& policy, const RowGroup& group, const Ro
     // Schedules of rows to come are not read for this alone.
     const bool due = row.due() <= round.now;
     if (!due && state_.core.cache.StateIfKnown(row.source()->uid) == nullptr) break;
-    const RowJudgement judged = JudgeScheduledRow(state_.core.cache, row.source()->uid,
-                                                  row.source()->occurrence, row.source()->event);
+    const RowJudgement judged = JudgeQueueRow(state_.core.cache, row.source()->uid,
+                                              row.source()->occurrence, row.source()->event);
     if (judged.action == RowJudgement::Action::kFetch) {
-      AwaitRecords(state_, policy, row.source()->uid);
+      AwaitRecords(state_, policy, row.source()->group);
       return true;
     }
     if (judged.action == RowJudgement::Action::kSend ||

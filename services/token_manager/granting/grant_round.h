@@ -42,7 +42,8 @@ class GrantRound {
   void JudgeChanged(PolicyState& policy, const Round& round);
   // False: nothing of it goes.
   bool JudgeGroup(PolicyState& policy, const RowGroup& group, const Round& round);
-  std::string PassedOver(const PolicyState& policy, const Uid& schedule, absl::Time now);
+  std::string TargetOfOneOffs(const PolicyState& policy, const Uid& group) const;
+  std::string PassedOver(const PolicyState& policy, const Uid& group, absl::Time now);
   // False: later.
   bool Resume(const Resend& resend, const Round& round);
 

@@ -7,6 +7,7 @@
 #include "common/backoff/backoff.h"
 #include "common/base/proto_time.h"
 #include "common/records/row_judge.h"
+#include "common/storage/event_table.h"
 
 namespace escapement::token_manager {
 namespace {
@@ -47,27 +48,36 @@ std::vector<ReturnedEvents> Contiguous(const std::vector<HeldRange>& ranges) {
 
 }  // namespace
 
-bool TokenRelease::NeedsDefinition(const Entry& entry) {
+bool TokenRelease::MayFail(const Entry& entry) {
   return entry.kind() == GrantReportRecord::COMPLETION_FAILED ||
          entry.kind() == GrantReportRecord::COMPLETION_FAILED_FINALLY ||
          entry.kind() == GrantReportRecord::FAILED || entry.unreachable();
 }
 
 const CachedDefinition* TokenRelease::DefinitionOf(const Grant& grant) {
-  return state_.core.cache.Definition(grant.source->uid, grant.claimed_version).get();
+  const std::optional<Uid> delivery = DeliveryHashOf(grant.source->event);
+  return state_.core.cache.Definition(delivery.value_or(grant.source->uid), grant.claimed_version)
+      .get();
 }
 
 bool TokenRelease::CanApply(const Entry& entry) {
   const bool resend = entry.kind() == GrantReportRecord::RESEND;
-  if ((!resend && !NeedsDefinition(entry)) || entry.policy_uid().size() != Uid::kBytes) return true;
+  if ((!resend && !MayFail(entry)) || entry.policy_uid().size() != Uid::kBytes) return true;
   PolicyState* policy = state_.Find(Uid::FromBytes(entry.policy_uid()));
   if (policy == nullptr) return true;
   const Grant* grant = policy->grants.Find({entry.epoch(), entry.number()});
   if (grant == nullptr) return true;
   if (resend) return CanResend(*policy, *grant, entry);
-  if (DefinitionOf(*grant) != nullptr) return true;
-  AwaitRecords(state_, *policy, grant->source->uid);
-  return false;
+  return KnowsForFailure(*policy, *grant);
+}
+
+bool TokenRelease::KnowsForFailure(PolicyState& policy, const Grant& grant) {
+  const RowSource& source = *grant.source;
+  const bool definition = DefinitionOf(grant) != nullptr;
+  const bool payload = !source.one_off() ||
+                       state_.payloads.Find(LimitedEventKey(source.uid, source.event)) != nullptr;
+  if (!definition || !payload) AwaitRecords(state_, policy, source.group);
+  return definition && payload;
 }
 
 // The report stays until its events can be claimed: else a successor would not know of it.
@@ -75,10 +85,10 @@ bool TokenRelease::CanResend(PolicyState& policy, const Grant& grant, const Entr
   const std::vector<HeldRange> held =
       policy.grants.Held({grant.epoch, grant.number}, entry.first(), entry.count());
   if (Sum(held, /*undelivered_only=*/true) == 0) return true;
-  const RowJudgement judged = JudgeScheduledRow(state_.core.cache, grant.source->uid,
-                                                grant.source->occurrence, grant.source->event);
+  const RowJudgement judged = JudgeQueueRow(state_.core.cache, grant.source->uid,
+                                            grant.source->occurrence, grant.source->event);
   if (judged.action == RowJudgement::Action::kFetch) {
-    AwaitRecords(state_, policy, grant.source->uid);
+    AwaitRecords(state_, policy, grant.source->group);
     return false;
   }
   const QueueShards& shards = state_.core.queue_shards;
@@ -301,6 +311,11 @@ void TokenRelease::Ended(const Released& released, const ReportedEnd& end) {
     if (definition != nullptr && definition->record != nullptr)
       schedule_id = definition->record->schedule_id();
   }
+  std::string payload;
+  if (!succeeded && source.one_off()) {
+    const std::string* known = state_.payloads.Find(LimitedEventKey(source.uid, source.event));
+    if (known != nullptr) payload = *known;  // CanApply and Expire have asked
+  }
   const uint32_t attempts = end.attempts != 0 ? end.attempts : NextAttempt(released.grant);
   for (const HeldRange& range : released.ranges) {
     AttemptRecord attempt = AttemptOf(end, range, attempts);
@@ -315,7 +330,8 @@ void TokenRelease::Ended(const Released& released, const ReportedEnd& end) {
                            .reason = end.reason,
                            .output = end.output,
                            .attempt = std::move(attempt),
-                           .schedule_id = schedule_id});
+                           .schedule_id = schedule_id,
+                           .payload = payload});
   }
   TokenManagerMetrics& metrics = state_.core.metrics;
   (succeeded ? metrics.succeeded : metrics.failed).Increment(released.events);
@@ -337,9 +353,12 @@ void TokenRelease::Retry(const Released& released, const ReportedEnd& end, uint3
   for (const HeldRange& range : released.ranges) {
     const AttemptRecord attempt = AttemptOf(end, range, attempts);
     for (uint64_t i = range.first; i < range.first + range.count; ++i) {
-      PutRow(state_, round_.base,
-             RetryRow(state_.shard, released.policy.uid, *released.grant.source,
-                      released.grant.claimed_version, i, attempt, retry_at_micros, tried_micros));
+      WaitingPut row =
+          RetryRow(state_.shard, released.policy.uid, *released.grant.source,
+                   released.grant.claimed_version, i, attempt, retry_at_micros, tried_micros);
+      if (released.grant.source->one_off())
+        round_.base.mutations.push_back(RetryName(*released.grant.source, row.key));
+      PutRow(state_, round_.base, std::move(row));
     }
   }
   state_.core.metrics.retries.Increment(released.events);
@@ -449,8 +468,7 @@ bool TokenRelease::Expire(PolicyState& policy, size_t grants_max) {
     }
     const std::vector<HeldRange> over = policy.grants.HoldsOver(key, round_.micros);
     if (over.empty()) continue;
-    if (DefinitionOf(grant) == nullptr) {
-      AwaitRecords(state_, policy, grant.source->uid);
+    if (!KnowsForFailure(policy, grant)) {
       all = false;
       continue;
     }

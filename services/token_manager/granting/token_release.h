@@ -49,7 +49,9 @@ class TokenRelease {
     uint64_t undelivered = 0;
   };
   bool CanResend(PolicyState& policy, const Grant& grant, const Entry& entry);
-  static bool NeedsDefinition(const Entry& entry);
+  static bool MayFail(const Entry& entry);
+  // False: what the end of a failed event needs is being read.
+  bool KnowsForFailure(PolicyState& policy, const Grant& grant);
   const CachedDefinition* DefinitionOf(const Grant& grant);
   void AddRows(const Released& released, size_t text_bytes);
   void Touch(PolicyState& policy, const GrantSet::Key& key);

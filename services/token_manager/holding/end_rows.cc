@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/printable_text.h"
 #include "common/base/proto_time.h"
+#include "common/kv/group_parts.h"
 #include "common/records/row_judge.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
@@ -58,6 +59,7 @@ void PutDone(const EndedRange& end, uint16_t shard, const IndexSlice& slice,
   done.set_dispatch_time_micros(end.dispatch_micros);
   done.set_complete_time_micros(end.complete_micros);
   if (end.version != 0) done.set_version(end.version);
+  if (end.source->one_off() && event.event_id().empty()) done.set_lane(kLaneLimited);
   done.set_output(end.output);
   if (end.attempt.kind() != AttemptRecord::KIND_UNSPECIFIED) SetLastAttempt(end, slice.count, done);
   mutations.push_back({.cf = ColumnFamily::kDone,
@@ -83,7 +85,7 @@ EventRecord RecordOfOne(const RowSource& source, uint64_t version, uint32_t atte
   return event;
 }
 
-void PutDeadLetter(const EndedRange& end, const RunIdentity& run, uint64_t index,
+void PutDeadLetter(const EndedRange& end, const std::string& event_id, uint64_t index,
                    std::vector<kv::Mutation>& mutations) {
   storage::v1::DeadLetterRecord letter;
   letter.set_uid(std::string(end.source->uid.bytes()));
@@ -91,23 +93,48 @@ void PutDeadLetter(const EndedRange& end, const RunIdentity& run, uint64_t index
   letter.set_index(index);
   *letter.mutable_event() =
       RecordOfOne(*end.source, end.version, end.attempts, end.reason, end.attempt);
+  letter.mutable_event()->set_payload(end.payload);
   letter.set_reason(end.reason);
   letter.set_schedule_id(end.schedule_id);
-  mutations.push_back({.cf = ColumnFamily::kDeadLetters,
-                       .key = DeadLetterKey(end.source->event.tenant(),
-                                            FromMicros(end.complete_micros), run.EventId(index)),
-                       .value = letter.SerializeAsString()});
+  mutations.push_back(
+      {.cf = ColumnFamily::kDeadLetters,
+       .key = DeadLetterKey(end.source->event.tenant(), FromMicros(end.complete_micros), event_id),
+       .value = letter.SerializeAsString()});
 }
 
 std::string KeyOf(uint16_t policy_shard, const Uid& policy, const RowSource& source, uint64_t first,
                   int64_t due_micros) {
-  return EncodeWaitingKey({.policy_shard = policy_shard,
-                           .policy = policy,
-                           .priority = static_cast<uint8_t>(source.event.priority()),
-                           .uid = source.uid,
-                           .due_time = FromMicros(due_micros),
-                           .occurrence = source.occurrence,
-                           .first = first});
+  return EncodeWaitingKey(
+      {.policy_shard = policy_shard,
+       .policy = policy,
+       .priority = static_cast<uint8_t>(source.event.priority()),
+       .uid = source.group,
+       .due_time = FromMicros(due_micros),
+       .occurrence = source.one_off() ? OneOffOccurrence(source.uid) : source.occurrence,
+       .first = first});
+}
+
+// The event's row in `events`, and the name that a retry or a redrive gave it.
+void DeleteOneOff(const RowSource& source, std::vector<kv::Mutation>& mutations) {
+  const EventRecord& event = source.event;
+  const std::string key = LimitedEventKey(source.uid, event);
+  mutations.push_back(kv::Delete(ColumnFamily::kEvents, key));
+  const bool was_named = event.attempts() > 0 || event.redrives() > 0;
+  if (was_named && !event.client_chosen_id()) {
+    mutations.push_back(kv::Delete(ColumnFamily::kEventNames,
+                                   EventNameKey(event.tenant(), OneOffEventId(key, event))));
+  }
+}
+
+void EndOneOff(const EndedRange& end, std::vector<kv::Mutation>& mutations) {
+  const auto shard = static_cast<uint16_t>(end.source->event.queue_shard());
+  PutDone(end, shard, {.first = 0, .count = 1}, mutations);
+  if (end.outcome == storage::v1::OUTCOME_KIND_FAILED) {
+    PutDeadLetter(
+        end, OneOffEventId(LimitedEventKey(end.source->uid, end.source->event), end.source->event),
+        0, mutations);
+  }
+  DeleteOneOff(*end.source, mutations);
 }
 
 }  // namespace
@@ -129,6 +156,10 @@ void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
       ++next;
     }
     i = next;
+    if (end.source->one_off()) {
+      EndOneOff(end, mutations);
+      continue;
+    }
     if (of_run == nullptr || !SameRun(*of_run, end))
       run.emplace(end.source->event.tenant(), end.source->uid, end.source->occurrence);
     of_run = &end;
@@ -141,7 +172,7 @@ void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
       }
       for (uint64_t index = slice.first; index < slice.first + slice.count; ++index) {
         PutDone(end, shard, {.first = index, .count = 1}, mutations);
-        PutDeadLetter(end, *run, index, mutations);
+        PutDeadLetter(end, run->EventId(index), index, mutations);
       }
     }
   }
@@ -154,6 +185,17 @@ WaitingPut RetryRow(uint16_t policy_shard, const Uid& policy, const RowSource& s
   NoteTried(tried_micros, event);
   return {.key = KeyOf(policy_shard, policy, source, index, retry_at_micros),
           .value = event.SerializeAsString()};
+}
+
+kv::Mutation RetryName(const RowSource& source, const std::string& waiting_key) {
+  const EventRecord& event = source.event;
+  storage::v1::EventNameRecord name;
+  name.set_event_key(LimitedEventKey(source.uid, event));
+  name.set_launch_time_micros(event.launch_time_micros());
+  name.set_waiting_key(waiting_key);
+  return kv::Put(ColumnFamily::kEventNames,
+                 EventNameKey(event.tenant(), OneOffEventId(name.event_key(), event)),
+                 name.SerializeAsString());
 }
 
 std::string ReturnedKey(uint16_t policy_shard, const Uid& policy, const Grant& grant,

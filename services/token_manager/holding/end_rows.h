@@ -30,7 +30,9 @@ struct EndedRange {
   std::string output = {};
   // The last attempt; its answer only for failures. KIND_UNSPECIFIED: there was none.
   storage::v1::AttemptRecord attempt = {};
-  std::string schedule_id = {};  // only for failures, for their dead letters
+  // Only for failures, for their dead letters: the schedule, or the payload of a one-off event.
+  std::string schedule_id = {};
+  std::string payload = {};
 };
 
 // Done records: contiguous alike events of a run together, but never across the slices of the queue
@@ -49,6 +51,9 @@ struct WaitingPut {
 WaitingPut RetryRow(uint16_t policy_shard, const Uid& policy, const RowSource& source,
                     uint64_t version, uint64_t index, const storage::v1::AttemptRecord& attempt,
                     int64_t retry_at_micros, int64_t tried_micros);
+
+// Where a one-off event with this retry row is found.
+kv::Mutation RetryName(const RowSource& source, const std::string& waiting_key);
 
 struct ReturnedEvents {
   uint64_t first = 0;

@@ -47,6 +47,7 @@ void Merge(std::vector<HeldRange>& holders) {
 }  // namespace
 
 std::string CountsKeyOf(const RowSource& source, uint16_t policy_shard) {
+  if (source.one_off()) return std::string();
   return ScheduleCountsKey(source.uid, PolicyRunPart(policy_shard));
 }
 
@@ -58,6 +59,7 @@ std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord event, con
         RunPartKey({.uid = uid, .occurrence = occurrence}, PolicyRunPart(policy_shard));
   source->event = std::move(event);
   source->uid = uid;
+  source->group = source->one_off() ? Uid::FromBytes(source->event.wait_group()) : uid;
   source->occurrence = std::move(occurrence);
   return source;
 }

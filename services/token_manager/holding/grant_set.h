@@ -20,6 +20,7 @@
 
 #include "absl/time/time.h"
 #include "common/base/uid.h"
+#include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement::token_manager {
@@ -36,11 +37,13 @@ struct Totals {
 // The row that events were taken from; shared by its grants.
 struct RowSource {
   storage::v1::EventRecord event;  // count, throttle.taken: of no meaning
-  Uid uid;
+  Uid uid;                         // the schedule's, or that of the one-off event
   std::string occurrence;
+  Uid group;             // among whose rows it waits: the schedule's uid, or EventRecord.wait_group
   std::string part_key;  // the run part in which the row counts; empty: none
+  bool one_off() const { return WaitsAsOneOff(event); }
 };
-// The key of the counts of all runs of its schedule.
+// The key of the counts of all runs of its schedule; empty: it is of a one-off event.
 std::string CountsKeyOf(const RowSource& source, uint16_t policy_shard);
 std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord event, const Uid& uid,
                                              std::string occurrence, uint16_t policy_shard);

@@ -34,7 +34,7 @@ bool RowActions::full() const { return pending_.size() >= kActionsMax; }
 
 bool RowActions::CountsKnown(PolicyState& policy, const WaitingRow& row) {
   if (state_.CountsKnown(*row.source())) return true;
-  AwaitRecords(state_, policy, row.source()->uid);
+  AwaitRecords(state_, policy, row.source()->group);
   return false;
 }
 
@@ -94,9 +94,9 @@ bool RowActions::CloseWindow(PolicyState& policy, const std::string& key, Waitin
   }
   if (!CountsKnown(policy, row)) return false;
   const RowJudgement judged =
-      JudgeScheduledRow(state_.core.cache, row.source()->uid, row.source()->occurrence, record);
+      JudgeQueueRow(state_.core.cache, row.source()->uid, row.source()->occurrence, record);
   if (judged.action == RowJudgement::Action::kFetch) {
-    AwaitRecords(state_, policy, row.source()->uid);
+    AwaitRecords(state_, policy, row.source()->group);
     return false;
   }
   // Unless another row stands for its events, or it is not for this policy to end it.
@@ -206,7 +206,7 @@ void RowActions::End(Group& group, const WaitingRow& row, storage::v1::OutcomeKi
                                    .reason = action.reason}};
   if (action.definition != nullptr) ends[0].schedule_id = action.definition->record->schedule_id();
   AddEnds(ends, state_.core.layout.queue_shards, out.mutations);
-  if (outcome == storage::v1::OUTCOME_KIND_FAILED) {
+  if (outcome == storage::v1::OUTCOME_KIND_FAILED && !row.source()->one_off()) {
     if (storage::v1::RunPartRecord* counts =
             PartToChange(group, CountsKeyOf(*row.source(), state_.shard)))
       CountInSchedule(outcome, row.left(), round.micros, *counts);
@@ -277,9 +277,9 @@ void RowActions::Applied(const Group& group) {
     if (action.kind == RowAction::Kind::kCarryOver) {
       policy->waiting.Replace(action.key, action.carried);
       if (rewritten) state_.ReadBack(*policy, action.key);
-      state_.hungry.insert({policy->uid, {row->priority(), row->source()->uid}});
+      state_.hungry.insert({policy->uid, {row->priority(), row->source()->group}});
     } else {
-      const GroupKey group_key{row->priority(), row->source()->uid};
+      const GroupKey group_key{row->priority(), row->source()->group};
       state_.NoteDeleted(action.key, row->read_seq());
       policy->waiting.Remove(action.key);
       policy->waiting.DropEmptyGroup(group_key);
@@ -309,7 +309,7 @@ void RowActions::Refused(const Group& group) {
       continue;
     }
     policy->waiting.AbortAction(action.key, *row);
-    state_.MayReadOn(*policy, {row->priority(), row->source()->uid});
+    state_.MayReadOn(*policy, {row->priority(), row->source()->group});
     state_.MakeReady(*policy);
     state_.Plan(*policy);
   }

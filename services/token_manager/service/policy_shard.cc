@@ -164,6 +164,10 @@ void PolicyShard::Apply(Entries entries, LocalGrants::Done done) {
 
 void PolicyShard::OnFetched() {
   RecordsRead(*state_);
+  Unstall();
+}
+
+void PolicyShard::Unstall() {
   UnstallReports();
   for (Call& call : std::exchange(stalled_calls_, {})) calls_.push_back(std::move(call));
 }
@@ -239,6 +243,7 @@ void PolicyShard::Step(absl::Time now) {
   if (Perturb(state_->core.runtime, Site::kTokensPoliciesReread)) ReadPoliciesAgain();
   loader_.Step();
   if (!loader_.ready()) return;
+  if (std::exchange(state_->payloads.arrived, false)) Unstall();
   if (look_again_ <= now) UnstallReports();
   if (OnlyNews(now)) {
     state_->core.cache.Fetch();
@@ -253,6 +258,7 @@ void PolicyShard::Step(absl::Time now) {
   TakeCalls(actions, round);
   TakeDue(actions, round);
   Commit(round);
+  state_->payloads.known.clear();
   state_->core.cache.Fetch();
   reader_.Step();
 }
@@ -373,7 +379,7 @@ void PolicyShard::Look(PolicyState& policy, const GroupKey& group, absl::Time no
   const std::shared_ptr<const RowSource> row = policy.waiting.LongWaiting(group);
   if (row == nullptr) return;
   const RowJudgement judged =
-      JudgeScheduledRow(state_->core.cache, row->uid, row->occurrence, row->event);
+      JudgeQueueRow(state_->core.cache, row->uid, row->occurrence, row->event);
   if (judged.action == RowJudgement::Action::kFetch) {
     AwaitRecords(*state_, policy, row->uid);
     return policy.waiting.LookLater(group, now + kLookAgain);

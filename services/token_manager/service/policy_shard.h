@@ -133,6 +133,7 @@ class PolicyShard {
     LocalGrants::Done done;
   };
   bool OnlyNews(absl::Time now);
+  void Unstall();
   void UnstallReports();
   void TakeReports(TokenRelease& actions, Round& round);
   void TakeCalls(TokenRelease& actions, Round& round);

@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kPoliciesAtOnce = 1000;
 constexpr size_t kPartsAtOnce = 4000;
+constexpr size_t kPayloadsAtOnce = 100;  // a row may have 256 KiB
 
 }  // namespace
 
@@ -50,6 +51,7 @@ void RecordReader::Step() {
   const std::shared_ptr<PolicyShardState> state = state_.lock();
   if (!policies_ && !state->unread.empty()) ReadPolicies(*state);
   if (!parts_ && state->parts.wanted()) ReadParts(*state);
+  if (!payloads_ && !state->payloads.wanted.empty()) ReadPayloads(*state);
 }
 
 void RecordReader::ReadPolicies(PolicyShardState& state) {
@@ -111,6 +113,34 @@ void RecordReader::ReadParts(PolicyShardState& state) {
                                if (!result.ok()) {
                                  for (const std::string& key : wanted) state->parts.Find(key);
                                }
+                               RecordsRead(*state);
+                               state->core.wake();
+                             });
+}
+
+void RecordReader::ReadPayloads(PolicyShardState& state) {
+  std::vector<std::string> wanted;
+  std::vector<kv::Key> keys;
+  while (!state.payloads.wanted.empty() && keys.size() < kPayloadsAtOnce) {
+    wanted.push_back(
+        std::move(state.payloads.wanted.extract(state.payloads.wanted.begin()).value()));
+    keys.push_back({.cf = kv::ColumnFamily::kEvents, .key = wanted.back()});
+  }
+  payloads_ = true;
+  state.core.client.MultiGet(std::move(keys), state.core.executor,
+                             [this, weak = state_, wanted](absl::StatusOr<kv::GetResult> result) {
+                               const std::shared_ptr<PolicyShardState> state = weak.lock();
+                               if (state == nullptr) return;
+                               payloads_ = false;
+                               // After a failure, the next round asks for them again.
+                               for (size_t i = 0; result.ok() && i < wanted.size(); ++i) {
+                                 storage::v1::EventRecord row;
+                                 if (result->values[i].has_value())
+                                   row.ParseFromString(*result->values[i]);
+                                 state->payloads.known[wanted[i]] =
+                                     std::move(*row.mutable_payload());
+                               }
+                               state->payloads.arrived = true;
                                RecordsRead(*state);
                                state->core.wake();
                              });

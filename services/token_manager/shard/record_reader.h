@@ -1,5 +1,5 @@
 // RecordReader: reads what a policy shard needs to know before it can act: the records and counts
-// of policies of which something waits or is held, and its own parts in runs.
+// of policies of which something waits or is held, its own parts in runs, and payloads.
 //
 // Policies' records are kept current by a watch of the service (OnPolicyPut).
 //
@@ -42,10 +42,12 @@ class RecordReader {
  private:
   void ReadPolicies(PolicyShardState& state);
   void ReadParts(PolicyShardState& state);
+  void ReadPayloads(PolicyShardState& state);
 
   std::weak_ptr<PolicyShardState> state_;
   bool policies_ = false;  // are being read
   bool parts_ = false;
+  bool payloads_ = false;
 };
 
 }  // namespace escapement::token_manager

@@ -10,6 +10,7 @@ using kv::Mutation;
 
 void CountEnds(PolicyShardState& state, Round& round, const RowSource& source,
                storage::v1::OutcomeKind outcome, uint64_t count, int64_t end_micros) {
+  if (source.one_off()) return;
   ChangeCounts(state, round, CountsKeyOf(source, state.shard),
                [&](storage::v1::RunPartRecord& counts) {
                  CountInSchedule(outcome, count, end_micros, counts);

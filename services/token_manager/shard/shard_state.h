@@ -60,6 +60,22 @@ struct UsedNumbers {
   uint64_t claims = 0;
 };
 
+// Payloads of one-off events that may now end as dead letters, which repeat them. Each is read for
+// one round and forgotten after it.
+struct Payloads {
+  std::map<std::string, std::string> known = {};  // by key in `events`
+  std::set<std::string> wanted = {};
+  bool arrived = false;  // some were read since the last round
+
+  // nullptr: it is being read.
+  const std::string* Find(const std::string& key) {
+    const auto found = known.find(key);
+    if (found != known.end()) return &found->second;
+    wanted.insert(key);
+    return nullptr;
+  }
+};
+
 // A watch that tells nothing for longer than so many deletions has nothing old to tell.
 inline constexpr size_t kDeletedEarlyMax = 100'000;
 
@@ -77,6 +93,7 @@ struct PolicyShardState {
   absl::btree_set<std::pair<absl::Time, Uid>> agenda = {};  // when time lets something happen
   ReportQueue reports;
   RunParts parts;
+  Payloads payloads = {};
   std::set<Uid> unread = {};                       // policies whose records are to be read
   std::set<std::pair<Uid, GroupKey>> hungry = {};  // groups that may have to be read on
   // Keys of rows and reports whose stored value may differ from the one in memory. They are re-read
@@ -109,15 +126,18 @@ struct PolicyShardState {
   }
   // Pins or unpins the counts that the row's events change.
   void PinCounts(const RowSource& source) {
+    if (source.one_off()) return;
     if (!source.part_key.empty()) parts.Pin(source.part_key);
     parts.Pin(CountsKeyOf(source, shard));
   }
   void UnpinCounts(const RowSource& source) {
+    if (source.one_off()) return;
     if (!source.part_key.empty()) parts.Unpin(source.part_key);
     parts.Unpin(CountsKeyOf(source, shard));
   }
   // False: they are being read.
   bool CountsKnown(const RowSource& source) {
+    if (source.one_off()) return true;
     const bool run = source.part_key.empty() || parts.Find(source.part_key) != nullptr;
     return parts.Find(CountsKeyOf(source, shard)) != nullptr && run;
   }

@@ -4,7 +4,9 @@
 
 #include "common/base/hash.h"
 #include "common/base/proto_time.h"
+#include "common/kv/group_parts.h"
 #include "common/lease/lease_table.h"
+#include "common/storage/event_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/testing/test_state.h"
@@ -224,6 +226,49 @@ std::string TokenWorld::AddRow(const Uid& uid, const Schedule& schedule, const R
   return key;
 }
 
+Uid TokenWorld::AddOneOff(const OneOff& event) {
+  storage::v1::DeliveryRecord delivery;
+  delivery.mutable_target()->mutable_grpc()->set_uri(event.target);
+  delivery.set_delivery_timeout_micros(10'000'000);
+  *delivery.mutable_retry() = retry;
+  const InternedDelivery interned = Intern(delivery, event.due);
+  Commit(InternGroup(interned));
+  storage::v1::ThrottleRecord throttle;
+  throttle.set_policy_id(event.policy_id);
+  throttle.set_on_release(event.on_release);
+  EventRowBuilder builder({.tenant = "default",
+                           .queue_shards = kQueueShards,
+                           .policy_shards = kPolicyShards,
+                           .now = now(),
+                           .uid_high = 7,
+                           .uid_low = ++one_offs_});
+  kv::Group group;
+  builder.Add({.client_id = event.id,
+               .nominal_micros = ToMicros(event.due),
+               .payload = event.payload,
+               .definition_hash = &interned.hash,
+               .priority = 5,
+               .throttle = &throttle,
+               .wait_group = WaitGroupOf(event.target)},
+              group);
+  const Uid uid = DecodeEventKey(group.mutations[0].key)->uid;
+  Commit(std::move(group));
+  return uid;
+}
+
+bool TokenWorld::CancelOneOff(const Uid& uid) {
+  kv::Group group;
+  for (const auto& [key, row] : Waiting()) {
+    if (WaitingOwnerOf(key).uid != uid) continue;
+    for (const auto& [cf, bytes] : {std::pair(ColumnFamily::kWaiting, EncodeWaitingKey(key)),
+                                    std::pair(ColumnFamily::kEvents, LimitedEventKey(uid, row))}) {
+      group.conditions.push_back(kv::Present(cf, bytes));
+      group.mutations.push_back(kv::Delete(cf, bytes));
+    }
+  }
+  return !group.mutations.empty() && Commit(std::move(group));
+}
+
 Mutation TokenWorld::RowMutation(const Uid& uid, const Schedule& schedule, const Row& row) {
   storage::v1::EventRecord event;
   event.set_tenant("default");
@@ -268,11 +313,16 @@ std::vector<SentEvent> TokenWorld::Handle(
     storage::v1::ClaimRecord claim;
     claim.ParseFromString(value);
     for (const auto& entry : claim.entries()) {
-      const std::optional<WaitingKey> row = DecodeWaitingKey(entry.event_key());
+      WaitingOwner owner;
+      if (entry.row_stays()) {
+        owner.uid = DecodeEventKey(entry.event_key())->uid;
+      } else {
+        owner = WaitingOwnerOf(*DecodeWaitingKey(entry.event_key()));
+      }
       for (uint64_t i = 0; i < entry.ranges(0).count(); ++i) {
         SentEvent event{.at = now(),
-                        .uid = row->uid,
-                        .occurrence = row->occurrence,
+                        .uid = owner.uid,
+                        .occurrence = owner.occurrence,
                         .index = entry.ranges(0).first() + i,
                         .attempts = entry.event().attempts(),
                         .run_count = entry.event().run_count(),

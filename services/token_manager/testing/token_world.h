@@ -132,6 +132,18 @@ class TokenWorld {
   };
   // Returns its key.
   std::string AddRow(const Uid& uid, const Schedule& schedule, const Row& row);
+  struct OneOff {
+    std::string policy_id;
+    absl::Time due;
+    std::string target = "consumer";
+    std::string id = {};  // empty: a server-made one
+    std::string payload = "payload";
+    bool on_release = true;
+  };
+  // As the master does it. Returns its uid.
+  Uid AddOneOff(const OneOff& event);
+  // As the master does it: both rows, on condition that they are there. False: it has been granted.
+  bool CancelOneOff(const Uid& uid);
   // As the master does it: state and row of the new version are of one commit.
   void ChangeSchedule(const Uid& uid, const Schedule& schedule, const Row& row);
   void PutLiveQueueShard(uint16_t shard, absl::Duration ttl = absl::Hours(24));
@@ -181,6 +193,7 @@ class TokenWorld {
   kv::KvClient client_;
   std::map<std::string, std::unique_ptr<TokenManagerService>> managers_;
   uint64_t reports_ = 0;
+  uint64_t one_offs_ = 0;
 };
 
 }  // namespace escapement::token_manager

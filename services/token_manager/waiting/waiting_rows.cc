@@ -26,6 +26,15 @@ bool WaitsLong(const WaitingRow& row) {
   return OpensAt(row.source()->event) > row.due() + kWaitsLong;
 }
 
+namespace {
+
+// The handler knows the due time of a one-off event, but not when it is retried.
+bool NotAhead(const WaitingRow& row) {
+  return row.source()->one_off() && ToMicros(row.due()) != row.source()->event.launch_time_micros();
+}
+
+}  // namespace
+
 QueuedSlice SliceOf(const std::string& key, const WaitingRow& row, absl::Duration grant_lead) {
   // The handler waits for a row's due time, but it does not know about windows. So a row that waits
   // for its window to open, or for its place in it, must not be granted ahead.
@@ -34,8 +43,9 @@ QueuedSlice SliceOf(const std::string& key, const WaitingRow& row, absl::Duratio
   pacing.begin += grant_lead;
   return {.key = key,
           .priority = row.priority(),
-          .group = row.source()->uid,
-          .due = opens > row.due() ? opens + grant_lead : row.due(),
+          .group = row.source()->group,
+          .due = opens > row.due() || NotAhead(row) ? std::max(opens, row.due()) + grant_lead
+                                                    : row.due(),
           .first = row.first() + row.taken(),
           .end = row.first() + row.count(),
           .pacing = pacing};
@@ -130,10 +140,11 @@ WaitingRows::Added WaitingRows::Add(
   const uint64_t count = event.count();
   const uint64_t taken = event.throttle().taken();
   if (count <= taken || decoded.first + count < decoded.first) return Added::kBroken;
+  WaitingOwner owner = WaitingOwnerOf(decoded);
   on_new(event);
-  WaitingRow row(decoded,
-                 RowSourceOf(std::move(event), decoded.uid, decoded.occurrence, policy_shard_),
-                 count, taken, read_seq);
+  WaitingRow row(
+      decoded, RowSourceOf(std::move(event), owner.uid, std::move(owner.occurrence), policy_shard_),
+      count, taken, read_seq);
   RowGroup& group = groups_[group_key];
   WaitingRow& kept = group.rows_.emplace(key, std::move(row)).first->second;
   ++rows_;
@@ -189,7 +200,7 @@ void WaitingRows::Enqueue(const std::string& key, WaitingRow& row) {
   row.state_ = State::kQueued;
   AddClosing(key, row);
   if (!WaitsLong(row)) return queue_.Add(SliceOf(key, row, grant_lead_));
-  const GroupKey group_key{row.priority_, row.source_->uid};
+  const GroupKey group_key{row.priority_, row.source_->group};
   RowGroup& group = groups_.at(group_key);
   if (group.judges_long_waiting_ && !row.judged_) {
     row.state_ = State::kToJudge;
@@ -231,7 +242,7 @@ bool WaitingRows::SettleGrant(const std::string& key) {
   if (row->state_ == State::kGranting) row->state_ = State::kQueued;
   const bool rewritten = row->rewritten_;
   if (row->left() == 0) {
-    const GroupKey group{row->priority_, row->source_->uid};
+    const GroupKey group{row->priority_, row->source_->group};
     Remove(key);
     DropEmptyGroup(group);
   }

@@ -40,7 +40,20 @@ v1::Event EventUser::DrawEvent(absl::Time* due) {
   event.set_priority(static_cast<int32_t>(calls_.random().Below(10)));
   event.set_payload(absl::StrCat("event ", options_.name, " ", ++last_id_));
   SetDelivery(&event, DeliveryTimeoutOf(last_id_), last_id_);
+  event.set_policy(DrawPolicy());
   return event;
+}
+
+std::string EventUser::DrawPolicy() {
+  if (options_.policies == nullptr) return "";
+  const std::vector<std::string> policies = options_.policies();
+  if (policies.empty() || calls_.random().Below(2) == 0) return "";
+  return policies[calls_.random().Below(policies.size())];
+}
+
+bool EventUser::PoliciesGone(const absl::Status& status) const {
+  return absl::IsInvalidArgument(status) && options_.policies != nullptr &&
+         options_.policies().empty();
 }
 
 void EventUser::CreateOne() {
@@ -58,6 +71,7 @@ void EventUser::CreateOne() {
       },
       [this, due, called](absl::StatusOr<v1::Event> event) {
         --open_;
+        if (PoliciesGone(event.status())) return;
         if (!event.ok()) return Complain("CreateEvent", event.status());
         Created(event->event_id(), due, called);
       });
@@ -81,6 +95,7 @@ void EventUser::CreateBatch() {
       },
       [this, dues, called](absl::StatusOr<v1::BatchCreateEventsResponse> answer) {
         --open_;
+        if (PoliciesGone(answer.status())) return;
         if (!answer.ok()) return Complain("BatchCreateEvents", answer.status());
         if (answer->events_size() != static_cast<int>(dues.size())) {
           return Complain("BatchCreateEvents", absl::InternalError("another number of events"));
@@ -104,6 +119,7 @@ void EventUser::Ingest() {
     one.set_event_id(absl::StrCat(options_.name, "-", last_id_));
     one.set_due_time_micros(ToMicros(due));
     one.set_payload(event.payload());
+    if (!event.policy().empty()) one.mutable_overrides()->set_policy(event.policy());
     made.emplace_back(one.event_id(), due);
   }
   const absl::Time called = calls_.Now();
@@ -113,6 +129,7 @@ void EventUser::Ingest() {
       },
       [this, made, called](absl::StatusOr<v1::IngestResponse> answer) {
         --open_;
+        if (PoliciesGone(answer.status())) return;
         if (!answer.ok()) return Complain("IngestBatch", answer.status());
         if (answer->created_count() + answer->existing_count() != static_cast<int>(made.size())) {
           return Complain("IngestBatch", absl::InternalError(answer->ShortDebugString()));

@@ -5,6 +5,7 @@
 #ifndef TESTS_SIMULATION_ACTORS_EVENT_USER_H_
 #define TESTS_SIMULATION_ACTORS_EVENT_USER_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ class EventUser {
     absl::Duration rest_max = absl::Seconds(4);  // between two calls
     absl::Duration ahead_max = absl::Seconds(15);
     int batch_max = 12;
+    // Names of the policies that exist for good; nullptr: none. Some events are under one of them.
+    std::function<std::vector<std::string>()> policies = nullptr;
   };
 
   // `calls` outlives the user.
@@ -39,6 +42,10 @@ class EventUser {
   void Created(std::string event_id, absl::Time due, absl::Time called);
   void MayCancel(size_t event);
   v1::Event DrawEvent(absl::Time* due);
+  // Empty: no policy.
+  std::string DrawPolicy();
+  // The policies are being deleted, and the request named one.
+  bool PoliciesGone(const absl::Status& status) const;
   void Complain(absl::string_view call, const absl::Status& status);
 
   UserCalls& calls_;

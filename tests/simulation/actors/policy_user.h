@@ -34,6 +34,7 @@ class PolicyUser {
   // Deletes the policy, and repeats that until nothing refers to it.
   void Finish() { finishing_ = calm_ = true; }
   bool made() const { return made_; }
+  bool finishing() const { return finishing_; }
   bool finished() const { return finished_; }
   std::string name() const { return "tenants/default/policies/" + options_.id; }
 

@@ -173,6 +173,15 @@ Rewrite ForgetsName() {
   }};
 }
 
+// The row in `waiting` of an event under a policy need not be there.
+Rewrite CancelsGranted() {
+  return {.commit = [](kv::CommitRequest* request) {
+    WaiveConditions(request, [](const kv::Condition& condition) {
+      return condition.cf == ColumnFamily::kWaiting || condition.cf == ColumnFamily::kEvents;
+    });
+  }};
+}
+
 // Spares paused schedules: their cancellation would never finish without the entry.
 Rewrite CancelsRunsUnrecorded() {
   return {.commit = [](kv::CommitRequest* request) {
@@ -236,6 +245,12 @@ std::vector<Mutant> MasterMutants() {
        .rules = {"lost", "final", "stale_epoch"},
        .faults = false,
        .store = Masters(CancelsUnmarked)},
+      {.name = "master_cancels_granted",
+       .fault = "a cancellation is not conditional on the event having no token",
+       .rules = {"lost", "token_end", "sink", "final"},
+       .cast = Cast::kThrottled,
+       .faults = false,
+       .store = Masters(CancelsGranted)},
       {.name = "master_answers_before_commit",
        .fault = "one-off events are acknowledged 5 ms before they are sent to the store",
        .rules = {"lost", "acknowledged"},

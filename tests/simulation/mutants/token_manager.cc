@@ -110,6 +110,15 @@ Rewrite LosesTokenOutcome() {
   }};
 }
 
+// Its row in `events`.
+Rewrite KeepsOneOff() {
+  return {.commit = [every = Every(5)](kv::CommitRequest* request) mutable {
+    EraseMutations(request, [&](const Mutation& mutation) {
+      return mutation.cf == ColumnFamily::kEvents && !IsPut(mutation) && every();
+    });
+  }};
+}
+
 // Deletes the waiting rows in a commit of their own.
 Rewrite GrantsOutsideBatch() {
   return {.split = [](kv::CommitRequest* request) -> std::optional<kv::Commit> {
@@ -305,6 +314,10 @@ std::vector<Mutant> TokenManagerMutants() {
                  .fault = "every twentieth record of Done is left out of a release",
                  .rules = {"token_end"},
                  .store = TokenManagers(LosesTokenOutcome)}),
+      Throttled({.name = "token_manager_keeps_one_off",
+                 .fault = "of every fifth one-off event that has ended the row stays",
+                 .rules = {"lost"},
+                 .store = TokenManagers(KeepsOneOff)}),
       Throttled({.name = "token_manager_loses_retry",
                  .fault = "every tenth event that is to wait again gets no row",
                  .rules = {"token_end"},

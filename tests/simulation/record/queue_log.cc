@@ -42,7 +42,8 @@ void ReadClaimPut(const InflightKey& key, const Mutation& mutation, std::vector<
     events.version = entry.claimed_version();
     if (entry.event().triggered())
       events.trigger_time = FromMicros(entry.event().trigger_time_micros());
-    if (const auto row = DecodeEventKey(entry.event_key()); row && !put.granted) {
+    const auto row = DecodeEventKey(entry.event_key());
+    if (row && (!put.granted || entry.row_stays())) {
       if (!row->occurrence.empty()) events.uid = row->uid.ToHex();
       events.occurrence = row->occurrence.empty() ? OneOffEventId(entry.event_key(), entry.event())
                                                   : row->occurrence;
@@ -90,11 +91,17 @@ void ReadRow(const Mutation& mutation, std::vector<QueueWrite>* out) {
   const bool waiting = mutation.cf == ColumnFamily::kWaiting || (parked && record.has_throttle());
   const uint64_t taken = waiting ? record.throttle().taken() : 0;
   if (const auto row = waiting ? DecodeWaitingKey(key) : std::nullopt) {
-    put.uid = row->uid.ToHex();
-    put.occurrence = row->occurrence;
+    const WaitingOwner owner = WaitingOwnerOf(*row);
+    if (WaitsAsOneOff(record)) {
+      put.occurrence = OneOffEventId(LimitedEventKey(owner.uid, record), record);
+    } else {
+      put.uid = owner.uid.ToHex();
+      put.occurrence = owner.occurrence;
+    }
     put.due = row->due_time;
     put.events.first = row->first + taken;
   } else if (const auto event = waiting ? std::nullopt : DecodeEventKey(key)) {
+    if (event->lane == kLaneLimited) return;  // its row in `waiting` counts
     if (!event->occurrence.empty()) put.uid = event->uid.ToHex();
     put.occurrence = event->occurrence.empty() ? OneOffEventId(key, record) : event->occurrence;
     put.due = event->due_time;
@@ -248,8 +255,10 @@ class GroupReader {
         break;
       case ColumnFamily::kWaiting:
         if (put) {
-          if (const auto key = DecodeWaitingKey(mutation.key))
-            ReadRow(key->uid, key->occurrence, mutation.value);
+          if (const auto key = DecodeWaitingKey(mutation.key)) {
+            const WaitingOwner owner = WaitingOwnerOf(*key);
+            ReadRow(owner.uid, owner.occurrence, mutation.value);
+          }
         }
         break;
       case ColumnFamily::kCheckpoints:

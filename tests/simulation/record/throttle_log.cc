@@ -63,6 +63,11 @@ absl::Time TimeOf(int64_t micros) {
   return micros == 0 ? absl::InfinitePast() : FromMicros(micros);
 }
 
+// A one-off event has no uid here, and its id in place of the occurrence.
+std::string IdOf(const Uid& uid, const storage::v1::EventRecord& waiting) {
+  return OneOffEventId(LimitedEventKey(uid, waiting), waiting);
+}
+
 void ReadGrant(const Mutation& mutation, bool put, std::vector<ThrottleWrite>* out) {
   const auto id = DecodeGrantKey(mutation.key);
   if (!id.has_value()) return ReadCounts(mutation, put, out);
@@ -71,8 +76,12 @@ void ReadGrant(const Mutation& mutation, bool put, std::vector<ThrottleWrite>* o
   write.deleted = !put;
   storage::v1::GrantRecord record;
   if (put && record.ParseFromString(mutation.value)) {
-    write.uid = HexOfUid(record.uid());
-    write.occurrence = record.occurrence();
+    if (WaitsAsOneOff(record.event())) {
+      write.occurrence = IdOf(Uid::FromBytes(record.uid()), record.event());
+    } else {
+      write.uid = HexOfUid(record.uid());
+      write.occurrence = record.occurrence();
+    }
     for (const auto& holders : record.holders()) {
       write.holders.push_back({holders.first(), holders.count()});
       write.hold_times.push_back({write.holders.back(), TimeOf(holders.delivered_time_micros()),
@@ -117,9 +126,10 @@ bool ReadRowKey(RowWrite::Table table, absl::string_view key, RowWrite* write) {
   }
   const auto row = DecodeWaitingKey(key);
   if (!row.has_value()) return false;
+  const WaitingOwner owner = WaitingOwnerOf(*row);
   write->policy = row->policy.ToHex();
-  write->uid = row->uid.ToHex();
-  write->occurrence = row->occurrence;
+  if (!owner.occurrence.empty()) write->uid = owner.uid.ToHex();
+  write->occurrence = owner.occurrence;
   write->events.first = row->first;
   write->due = row->due_time;
   return true;
@@ -143,6 +153,8 @@ void ReadRow(const Mutation& mutation, bool put, std::vector<ThrottleWrite>* out
         mutation.key, &write);
   }
   if (!known) return;
+  if (put && WaitsAsOneOff(record))
+    write.occurrence = IdOf(WaitingOwnerOf(*DecodeWaitingKey(mutation.key)).uid, record);
   FillRow(record, &write);
   out->push_back(std::move(write));
 }
@@ -180,11 +192,14 @@ void ReadClaim(const Mutation& mutation, std::vector<ThrottleWrite>* out) {
 void ReadEnd(const Mutation& mutation, std::vector<ThrottleWrite>* out) {
   const auto key = DecodeDoneKey(mutation.key);
   storage::v1::DoneRecord record;
-  if (!key.has_value() || key->occurrence.empty() || !record.ParseFromString(mutation.value))
-    return;
+  if (!key.has_value() || !record.ParseFromString(mutation.value)) return;
   EndWrite write;
-  write.uid = key->uid.ToHex();
-  write.occurrence = key->occurrence;
+  if (key->occurrence.empty()) {
+    write.occurrence = EndedEventId(*key, record);
+  } else {
+    write.uid = key->uid.ToHex();
+    write.occurrence = key->occurrence;
+  }
   write.events = {key->first, record.count()};
   write.outcome = OutcomeOf(record.outcome());
   write.reason = record.reason();

@@ -43,6 +43,7 @@ const std::map<std::string, RowWrite>* TokenReplay::waiting(const std::string& p
 }
 
 bool TokenReplay::goes_on(const Run& run) const {
+  if (run.first.empty()) return true;  // a one-off event
   auto state = states_.find(run.first);
   if (state == states_.end()) return false;
   auto triggered = trigger_times_.find(run);
@@ -105,10 +106,12 @@ void TokenReplay::Write(const GrantWrite& write, std::map<GrantName, Grant>* bef
 
 void TokenReplay::Write(const RowWrite& write, Changes* changes) {
   if (write.table != RowWrite::Table::kWaiting) return;
-  const Run run{write.uid, write.occurrence};
-  if (write.trigger_time != absl::InfinitePast()) trigger_times_[run] = write.trigger_time;
   auto& rows = waiting_[write.policy];
   auto it = rows.find(write.key);
+  // The key of a one-off event's row does not tell its id.
+  const RowWrite& named = write.deleted && it != rows.end() ? it->second : write;
+  const Run run{named.uid, named.occurrence};
+  if (write.trigger_time != absl::InfinitePast()) trigger_times_[run] = write.trigger_time;
   const Indices old = it == rows.end() ? Indices() : it->second.events;
   const Indices now = write.deleted ? Indices() : write.events;
   for (const Indices& gone : Without(old, {now})) Count(run, gone, &Place::waiting, -1);
@@ -155,7 +158,7 @@ void TokenReplay::AddChanges(const std::map<GrantName, Grant>& before, Changes* 
     }
     for (const Indices& is : now->holders) {
       for (const Indices& come : Without(is, old.holders)) {
-        changes->added.push_back({name, run, come, old.run.first.empty(), given_up_.count(name) > 0,
+        changes->added.push_back({name, run, come, old.run == Run(), given_up_.count(name) > 0,
                                   now->grant_time, now->return_due});
         Count(run, come, &Place::held, 1);
         for (uint64_t i = come.first; i < std::min(come.first + come.count, kIndexMax); ++i)

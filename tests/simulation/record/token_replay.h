@@ -18,7 +18,13 @@ namespace escapement::simulation {
 
 class TokenReplay {
  public:
-  using Run = std::pair<std::string, std::string>;  // uid, occurrence
+  // Uid and occurrence; of a one-off event nothing and its id.
+  using Run = std::pair<std::string, std::string>;
+  // Names the run of a receipt or of a row of Done.
+  template <typename Event>
+  static Run RunOf(const Event& event) {
+    return {event.uid, event.uid.empty() ? event.event_id : event.occurrence};
+  }
 
   // The state of an event: how many rows of `waiting` and how many grants have it, and how often it
   // has ended. `grant` is the last of its grants.

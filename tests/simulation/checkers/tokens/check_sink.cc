@@ -65,7 +65,7 @@ class SinkChecker {
 
   const Receipt& ReceiptOf(const Work& work) const { return history_.receipts[work.receipt]; }
   static Place PlaceOf(const Receipt& receipt) {
-    return {{receipt.uid, receipt.occurrence}, receipt.index};
+    return {TokenReplay::RunOf(receipt), receipt.index};
   }
 
   template <typename... Parts>

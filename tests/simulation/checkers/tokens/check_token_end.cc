@@ -177,14 +177,14 @@ class TokenEndChecker {
   // If a consumer's result was confirmed as taking effect, the event must have ended with it.
   void CheckWords(const History& history) {
     std::map<Run_, std::vector<const DoneRow*>> rows;
-    for (const DoneRow& row : history.done) rows[{row.uid, row.occurrence}].push_back(&row);
+    for (const DoneRow& row : history.done) rows[TokenReplay::RunOf(row)].push_back(&row);
     for (const Work& work : history.works) {
       if (!work.took_effect || work.word == WorkWord::kNone || work.word == WorkWord::kFailed)
         continue;
       const Outcome said =
           work.word == WorkWord::kSucceeded ? Outcome::kSucceeded : Outcome::kFailed;
       const Receipt& receipt = history.receipts[work.receipt];
-      const Run_ run{receipt.uid, receipt.occurrence};
+      const Run_ run = TokenReplay::RunOf(receipt);
       for (const DoneRow* row : rows[run]) {
         if (receipt.index < row->first || receipt.index >= row->first + row->count) continue;
         if (row->outcome != said)

@@ -1,0 +1,346 @@
+// One-off events under a policy: their creation, look-up, lists, cancellation and redrive over a
+// store in memory.
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/proto_time.h"
+#include "common/status/errors.h"
+#include "common/storage/event_id.h"
+#include "common/storage/event_table.h"
+#include "common/storage/name_tables.h"
+#include "common/storage/schedule_table.h"
+#include "common/storage/waiting_table.h"
+#include "gtest/gtest.h"
+#include "services/master/events/event_service.h"
+#include "services/master/testing/master_world.h"
+
+namespace escapement::master {
+namespace event_policy_test {
+
+using kv::ColumnFamily;
+
+constexpr char kPolicy[] = "tenants/default/policies/gate";
+
+class EventPolicyTest : public ::testing::Test {
+ protected:
+  EventPolicyTest() {
+    v1::CreatePolicyRequest request;
+    request.set_parent("tenants/default");
+    request.set_policy_id("gate");
+    request.mutable_policy()->set_max_concurrent(2);
+    EXPECT_TRUE(world_.Call(&PolicyApi::CreatePolicy, request).ok());
+  }
+  v1::CreateEventRequest Request(const std::string& id = "") {
+    v1::CreateEventRequest request = ValidEvent(world_.Now() + absl::Hours(1), id);
+    request.mutable_event()->set_policy("gate");
+    return request;
+  }
+  v1::Event Create(const std::string& id = "") {
+    const auto event = world_.Call(&EventApi::CreateEvent, Request(id));
+    EXPECT_TRUE(event.ok()) << event.status();
+    return event.ok() ? *event : v1::Event();
+  }
+  v1::Event Get(const std::string& name) {
+    v1::GetEventRequest request;
+    request.set_name(name);
+    const auto event = world_.Call(&EventApi::GetEvent, request);
+    EXPECT_TRUE(event.ok()) << event.status();
+    return event.ok() ? *event : v1::Event();
+  }
+  std::vector<v1::Event> List(const std::string& filter = "") {
+    v1::ListEventsRequest request;
+    request.set_parent("tenants/default");
+    request.set_filter(filter);
+    const auto listed = world_.Call(&EventApi::ListEvents, request);
+    EXPECT_TRUE(listed.ok()) << listed.status();
+    if (!listed.ok()) return {};
+    return {listed->events().begin(), listed->events().end()};
+  }
+  absl::StatusOr<v1::Event> Cancel(const std::string& name) {
+    v1::CancelEventRequest request;
+    request.set_name(name);
+    return world_.Call(&EventApi::CancelEvent, request);
+  }
+  std::vector<std::pair<WaitingKey, storage::v1::EventRecord>> Waiting() {
+    std::vector<std::pair<WaitingKey, storage::v1::EventRecord>> rows;
+    for (const auto& [key, value] : world_.Rows(ColumnFamily::kWaiting)) {
+      rows.push_back({*DecodeWaitingKey(key), {}});
+      EXPECT_TRUE(rows.back().second.ParseFromString(value));
+    }
+    return rows;
+  }
+  // As the token manager: the event holds a token.
+  void Grant() {
+    const auto [key, row] = Waiting().at(0);
+    storage::v1::GrantRecord grant;
+    *grant.mutable_event() = row;
+    grant.set_uid(std::string(WaitingOwnerOf(key).uid.bytes()));
+    grant.add_holders()->set_count(1);
+    kv::Group group;
+    group.mutations.push_back({.cf = ColumnFamily::kWaiting,
+                               .kind = kv::Mutation::Kind::kDelete,
+                               .key = EncodeWaitingKey(key)});
+    group.mutations.push_back(
+        {.cf = ColumnFamily::kGrants,
+         .key = EncodeGrantKey(
+             {.policy_shard = key.policy_shard, .policy = key.policy, .epoch = 1, .number = 1}),
+         .value = grant.SerializeAsString()});
+    world_.Commit({group});
+  }
+  // As the token manager: it waits for another attempt.
+  void Retry(absl::Time at) {
+    auto [key, row] = Waiting().at(0);
+    kv::Group group;
+    group.mutations.push_back({.cf = ColumnFamily::kWaiting,
+                               .kind = kv::Mutation::Kind::kDelete,
+                               .key = EncodeWaitingKey(key)});
+    key.due_time = at;
+    row.set_attempts(1);
+    row.set_last_error("busy");
+    group.mutations.push_back({.cf = ColumnFamily::kWaiting,
+                               .key = EncodeWaitingKey(key),
+                               .value = row.SerializeAsString()});
+    storage::v1::EventNameRecord name;
+    name.set_event_key(LimitedEventKey(WaitingOwnerOf(key).uid, row));
+    name.set_launch_time_micros(row.launch_time_micros());
+    name.set_waiting_key(EncodeWaitingKey(key));
+    group.mutations.push_back({.cf = ColumnFamily::kEventNames,
+                               .key = EventNameKey("default", OneOffEventId(name.event_key(), row)),
+                               .value = name.SerializeAsString()});
+    world_.Commit({group});
+  }
+
+  MasterWorld world_;
+};
+
+TEST_F(EventPolicyTest, EventHasARowInTheQueueAndOneThatWaits) {
+  const v1::Event event = Create();
+  EXPECT_EQ(event.policy(), kPolicy);
+  EXPECT_EQ(event.completion(), v1::ON_RELEASE) << "the policy has max_concurrent";
+  const auto events = world_.Events();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].first, *ParseServerMadeEventId(event.event_id()));
+  EXPECT_EQ(events[0].first.lane, kLaneLimited);
+  EXPECT_EQ(events[0].second.payload(), "payload");
+  ASSERT_EQ(Waiting().size(), 1u);
+  EXPECT_EQ(Waiting()[0].first.due_time, world_.Now() + absl::Hours(1));
+  EXPECT_EQ(WaitingOwnerOf(Waiting()[0].first).uid, events[0].first.uid);
+  EXPECT_EQ(Waiting()[0].second.payload(), "");
+  EXPECT_TRUE(Waiting()[0].second.throttle().on_release());
+
+  const v1::Event got = Get(event.name());
+  EXPECT_EQ(got.state(), v1::PENDING);
+  EXPECT_EQ(got.payload(), "payload");
+  EXPECT_EQ(got.policy(), kPolicy);
+  EXPECT_EQ(got.completion(), v1::ON_RELEASE);
+  EXPECT_EQ(got.priority(), 5);
+}
+
+TEST_F(EventPolicyTest, WrongFieldIsNamed) {
+  struct Case {
+    std::string policy;
+    v1::Completion completion;
+    std::string field;
+  };
+  const std::vector<Case> cases = {
+      {"nowhere", v1::COMPLETION_UNSPECIFIED, "event.policy"},
+      {"tenants/other/policies/gate", v1::COMPLETION_UNSPECIFIED, "event.policy"},
+      {"Not A Name", v1::COMPLETION_UNSPECIFIED, "event.policy"},
+      {"", v1::ON_RELEASE, "event.completion"},
+      {"gate", static_cast<v1::Completion>(77), "event.completion"},
+  };
+  for (const Case& each : cases) {
+    v1::CreateEventRequest request = Request();
+    request.mutable_event()->set_policy(each.policy);
+    request.mutable_event()->set_completion(each.completion);
+    const auto refused = world_.Call(&EventApi::CreateEvent, request);
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument) << each.policy;
+    const auto violations = FieldViolationsOf(refused.status());
+    ASSERT_FALSE(violations.empty()) << refused.status();
+    EXPECT_EQ(violations[0].first, each.field);
+  }
+  EXPECT_TRUE(world_.Events().empty());
+  EXPECT_TRUE(Waiting().empty());
+}
+
+TEST_F(EventPolicyTest, IngestTakesPoliciesOfDefaultsAndOverrides) {
+  v1::IngestRequest batch = ValidBatch(world_.Now() + absl::Hours(1), 3);
+  batch.mutable_defaults()->set_policy(kPolicy);
+  batch.mutable_events(1)->mutable_overrides()->set_completion(v1::ON_DELIVERY);
+  batch.mutable_events(2)->set_event_id("mine");
+  const auto answer = world_.Ingest(batch);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->created_count(), 3);
+  ASSERT_EQ(Waiting().size(), 3u);
+  int on_release = 0;
+  for (const auto& [key, row] : Waiting()) on_release += row.throttle().on_release() ? 1 : 0;
+  EXPECT_EQ(on_release, 2);
+
+  batch.mutable_events(0)->mutable_overrides()->set_policy("nowhere");
+  const auto refused = world_.Ingest(batch);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(FieldViolationsOf(refused.status()).at(0).first, "events[0].overrides.policy");
+  EXPECT_EQ(Waiting().size(), 3u);
+}
+
+TEST_F(EventPolicyTest, AgainWithTheSameIdItExists) {
+  Create("mine");
+  EXPECT_EQ(world_.Call(&EventApi::CreateEvent, Request("mine")).status().code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Waiting().size(), 1u);
+}
+
+TEST_F(EventPolicyTest, PolicyStaysWhileAnEventWaitsOrHoldsAToken) {
+  const v1::Event event = Create();
+  v1::DeletePolicyRequest request;
+  request.set_name(kPolicy);
+  const auto deleted = [&] { return world_.Call(&PolicyApi::DeletePolicy, request).status(); };
+  EXPECT_EQ(ErrorReason(deleted()), "POLICY_HAS_WAITING_EVENTS");
+  Grant();
+  EXPECT_EQ(ErrorReason(deleted()), "POLICY_HAS_HELD_TOKENS");
+}
+
+TEST_F(EventPolicyTest, StateIsTheSameInGetAndList) {
+  const v1::Event event = Create("mine");
+  ASSERT_EQ(List().size(), 1u);
+  EXPECT_EQ(List()[0].state(), v1::PENDING);
+  EXPECT_EQ(List()[0].policy(), kPolicy);
+  EXPECT_EQ(List()[0].next_attempt_time().seconds(),
+            Get(event.name()).next_attempt_time().seconds());
+
+  const absl::Time at = world_.Now() + absl::Hours(2);
+  Retry(at);
+  for (const v1::Event& shown : {List().at(0), Get(event.name())}) {
+    EXPECT_EQ(shown.state(), v1::PENDING);
+    EXPECT_EQ(shown.status(), v1::Event::FAILED);
+    EXPECT_EQ(shown.attempts(), 1);
+    EXPECT_EQ(shown.reason(), "busy");
+    EXPECT_EQ(shown.next_attempt_time().seconds(), absl::ToUnixSeconds(at));
+    EXPECT_FALSE(shown.has_priority());
+  }
+
+  Grant();
+  for (const v1::Event& shown : {List().at(0), Get(event.name())}) {
+    EXPECT_EQ(shown.name(), event.name());
+    EXPECT_EQ(shown.state(), v1::RUNNING);
+    EXPECT_EQ(shown.attempts(), 1);
+    EXPECT_FALSE(shown.has_priority());
+  }
+  EXPECT_EQ(List("state = RUNNING").size(), 1u);
+  EXPECT_TRUE(List("state = PENDING").empty());
+}
+
+TEST_F(EventPolicyTest, FirstAttemptHasItsPriority) {
+  const v1::Event event = Create();
+  Grant();
+  for (const v1::Event& shown : {List().at(0), Get(event.name())}) {
+    EXPECT_EQ(shown.state(), v1::RUNNING);
+    EXPECT_EQ(shown.priority(), 5);
+  }
+}
+
+TEST_F(EventPolicyTest, CanBeCancelledUntilItHoldsAToken) {
+  const v1::Event first = Create();
+  const auto cancelled = Cancel(first.name());
+  ASSERT_TRUE(cancelled.ok()) << cancelled.status();
+  EXPECT_EQ(cancelled->outcome(), v1::CANCELLED);
+  EXPECT_EQ(Get(first.name()).outcome(), v1::CANCELLED);
+  EXPECT_TRUE(world_.Events().empty());
+  EXPECT_TRUE(Waiting().empty());
+
+  const v1::Event retried = Create();
+  Retry(world_.Now() + absl::Hours(2));
+  ASSERT_TRUE(Cancel(retried.name()).ok());
+  EXPECT_TRUE(Waiting().empty());
+  EXPECT_TRUE(world_.Rows(ColumnFamily::kEventNames).empty());
+
+  const v1::Event held = Create();
+  Grant();
+  EXPECT_EQ(Cancel(held.name()).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(world_.Events().size(), 1u);
+}
+
+TEST_F(EventPolicyTest, UsageNamesTheEvents) {
+  const v1::Event held = Create();
+  Grant();
+  v1::CreateEventRequest due = Request();
+  *due.mutable_event()->mutable_due_time() = v1::Event().due_time();
+  due.mutable_event()->mutable_due_time()->set_seconds(1);
+  ASSERT_TRUE(world_.Call(&EventApi::CreateEvent, due).ok());
+  v1::GetPolicyUsageRequest request;
+  request.set_name(kPolicy);
+  const auto usage = world_.Call(&PolicyApi::GetPolicyUsage, request);
+  ASSERT_TRUE(usage.ok()) << usage.status();
+  ASSERT_EQ(usage->holders_size(), 1);
+  EXPECT_EQ(usage->holders(0).event(), held.name());
+  EXPECT_EQ(usage->waiting_count(), 1);
+  ASSERT_EQ(usage->waiters_size(), 1);
+  EXPECT_EQ(usage->waiters(0).schedule(), "");
+}
+
+// As the token manager: the event has become a dead letter.
+class DeadEventTest : public EventPolicyTest {
+ protected:
+  std::string Fail(const v1::Event& event) {
+    const auto [queue_key, row] = world_.Events().at(0);
+    const auto [key, waiting] = Waiting().at(0);
+    kv::Group group;
+    for (const auto& [cf, bytes] : {std::pair(ColumnFamily::kEvents, EncodeEventKey(queue_key)),
+                                    std::pair(ColumnFamily::kWaiting, EncodeWaitingKey(key))}) {
+      group.mutations.push_back({.cf = cf, .kind = kv::Mutation::Kind::kDelete, .key = bytes});
+    }
+    storage::v1::DeadLetterRecord letter;
+    letter.set_uid(std::string(queue_key.uid.bytes()));
+    *letter.mutable_event() = waiting;
+    letter.mutable_event()->set_payload(row.payload());
+    letter.mutable_event()->set_attempts(1);
+    letter.set_reason("refused");
+    group.mutations.push_back({.cf = ColumnFamily::kDeadLetters,
+                               .key = DeadLetterKey("default", world_.Now(), event.event_id()),
+                               .value = letter.SerializeAsString()});
+    world_.Commit({group});
+    v1::ListDeadLettersRequest request;
+    request.set_parent("tenants/default");
+    const auto letters = world_.Call(&DeadLetterService::ListDeadLetters, request);
+    EXPECT_TRUE(letters.ok() && letters->dead_letters_size() == 1) << letters.status();
+    return letters.ok() && letters->dead_letters_size() == 1 ? letters->dead_letters(0).name() : "";
+  }
+  absl::Status Redrive(const std::string& name) {
+    v1::RedriveDeadLetterRequest request;
+    request.set_name(name);
+    return world_.Call(&DeadLetterService::RedriveDeadLetter, request).status();
+  }
+};
+
+TEST_F(DeadEventTest, RedrivenItWaitsUnderItsPolicyAgain) {
+  for (const std::string id : {"", "mine"}) {
+    const v1::Event event = Create(id);
+    const absl::Status redriven = Redrive(Fail(event));
+    ASSERT_TRUE(redriven.ok()) << redriven;
+    ASSERT_EQ(world_.Events().size(), 1u);
+    EXPECT_EQ(world_.Events()[0].first.lane, kLaneLimited);
+    EXPECT_EQ(world_.Events()[0].second.payload(), "payload");
+    ASSERT_EQ(Waiting().size(), 1u);
+    EXPECT_LE(Waiting()[0].first.due_time, world_.Now());
+    const v1::Event got = Get(event.name());
+    EXPECT_EQ(got.state(), v1::PENDING);
+    EXPECT_EQ(got.redrive_count(), 1);
+    EXPECT_EQ(got.payload(), "payload");
+    EXPECT_EQ(got.policy(), kPolicy);
+    ASSERT_TRUE(Cancel(event.name()).ok());
+  }
+}
+
+TEST_F(DeadEventTest, WithoutItsPolicyItIsNotRedriven) {
+  const std::string letter = Fail(Create());
+  v1::DeletePolicyRequest request;
+  request.set_name(kPolicy);
+  ASSERT_TRUE(world_.Call(&PolicyApi::DeletePolicy, request).ok());
+  EXPECT_EQ(ErrorReason(Redrive(letter)), "POLICY_NOT_FOUND");
+  EXPECT_TRUE(Waiting().empty());
+}
+
+}  // namespace event_policy_test
+}  // namespace escapement::master
