@@ -262,6 +262,45 @@ TEST_F(EscctlTest, ShowsWhatWaitsUnderAPolicyThatIsPaused) {
   EXPECT_THAT(refused.words, HasSubstr("a schedule still refers to"));
 }
 
+TEST_F(EscctlTest, OneOffEventsWaitUnderTheirPolicy) {
+  const std::string uri = receiver_->origin() + "/hook";
+  const std::string full = "tenants/default/policies/backup";
+  Json({"policy", "create", "backup", "-m", "2"});
+  Json({"policy", "pause", "backup"});
+  const auto made = Json({"event", "create", "once", "--policy", "backup", "--http", uri});
+  EXPECT_EQ(made["policy"], full);
+  EXPECT_EQ(made["completion"], "ON_RELEASE");
+  const std::string file = folder_ + "/events.jsonl";
+  std::ofstream(file) << R"({"eventId":"a"})"
+                      << "\n"
+                      << R"({"eventId":"b","completion":"ON_RELEASE"})"
+                      << "\n";
+  const auto counts = Json({"event", "ingest", "-f", file, "--policy", full, "--completion",
+                            "on-delivery", "--http", uri});
+  EXPECT_EQ(counts["created"], 2);
+  EXPECT_EQ(Json({"event", "get", "a"})["completion"], "ON_DELIVERY");
+  EXPECT_EQ(Json({"event", "get", "b"})["completion"], "ON_RELEASE");
+  EXPECT_THAT(Run({"event", "get", "a"}).data, AllOf(HasSubstr("POLICY"), HasSubstr(full)));
+  EXPECT_THAT(Run({"event", "list"}).data, AllOf(HasSubstr("POLICY"), HasSubstr(full)));
+  EXPECT_EQ(Json({"policy", "usage", "backup"})["waitingCount"], "3");
+  EXPECT_THAT(Run({"policy", "usage", "backup"}).data, HasSubstr("one-off events"));
+  EXPECT_EQ(Json({"event", "cancel", "b"})["outcome"], "CANCELLED");
+
+  Json({"policy", "resume", "backup"});
+  receiver_->AwaitRequests(2);
+  // The one that is complete on delivery gives its token back by itself.
+  nlohmann::json usage;
+  for (int tries = 0; tries < 300 && usage["holders"].size() != 1; ++tries)
+    usage = Json({"policy", "usage", "backup"});
+  ASSERT_EQ(usage["holders"].size(), 1u) << usage;
+  EXPECT_EQ(usage["holders"][0]["event"], "tenants/default/events/once");
+  EXPECT_EQ(Run({"token", "release", usage["holders"][0]["token"]}).exit_code, 0);
+
+  const Said refused = Run({"event", "create", "--policy", "none", "--http", uri});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.words, HasSubstr("--policy"));
+}
+
 TEST_F(EscctlTest, GivesTokensBackByHand) {
   Json({"policy", "create", "backup", "-m", "2"});
   Json({"schedule", "create", "nightly", "--cron", "0 3 1 1 *", "--policy", "backup", "-n", "2",

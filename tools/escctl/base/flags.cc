@@ -149,17 +149,21 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePairs(
   return parsed;
 }
 
-void ThrottleFlags::Add(CLI::App& command) {
+void PolicyFlags::Add(CLI::App& command) {
   command.add_option("--policy", policy_, "id or full name of a throttling policy; \"\" for none");
+  command.add_option("--completion", completion_,
+                     "when an event has ended: on-delivery, or on-release of its token, which the "
+                     "consumer then must give back; without it the policy decides");
+}
+
+void ThrottleFlags::Add(CLI::App& command) {
+  policy_.Add(command);
   command.add_option("--window", window_,
                      "time in which a run must be delivered, e.g. 1h; \"\" for none");
   command.add_option("--pacing", pacing_, "how events are spread over the window: soonest or even");
   command.add_option(
       "--on-close", on_close_,
       "rule for unsent events when the window closes: finish-late, drop or carry-over");
-  command.add_option("--completion", completion_,
-                     "when an event has ended: on-delivery, or on-release of its token, which the "
-                     "consumer then must give back; without it the policy decides");
   auto* http = command.add_option("--on-complete-http", on_complete_http_,
                                   "report the end of each run by HTTP to this URI; \"\" for none");
   command
@@ -201,18 +205,8 @@ absl::Status ThrottleFlags::ApplyWindow(v1::Schedule& schedule,
 
 absl::Status ThrottleFlags::Apply(const std::function<std::string(const std::string&)>& policy_name,
                                   v1::Schedule& schedule, std::vector<std::string>& fields) const {
-  if (policy_.has_value()) {
-    schedule.set_policy(policy_->empty() ? std::string() : policy_name(*policy_));
-    fields.push_back("policy");
-  }
+  RETURN_IF_ERROR(policy_.Apply(policy_name, schedule, fields));
   RETURN_IF_ERROR(ApplyWindow(schedule, fields));
-  if (completion_.has_value()) {
-    v1::Completion completion;
-    if (!v1::Completion_Parse(EnumName(*completion_), &completion))
-      return NoSuchValue("--completion", *completion_, "on-delivery, on-release");
-    schedule.set_completion(completion);
-    fields.push_back("completion");
-  }
   if (!on_complete_http_.has_value() && !on_complete_grpc_.has_value()) return absl::OkStatus();
   schedule.clear_on_complete();
   if (!on_complete_http_.value_or("").empty()) {

@@ -124,6 +124,35 @@ class ListFlags {
   WatchFlags watch_;
 };
 
+// Flags that schedules and one-off events share: the policy, and when an event has ended.
+
+class PolicyFlags {
+ public:
+  void Add(CLI::App& command);
+
+  // Writes the given flags into a Schedule or an Event and appends the mask paths that it set; an
+  // empty policy clears its field. `policy_name` turns an id into a policy's full name.
+  template <typename Message>
+  absl::Status Apply(const std::function<std::string(const std::string&)>& policy_name,
+                     Message& message, std::vector<std::string>& fields) const {
+    if (policy_.has_value()) {
+      message.set_policy(policy_->empty() ? std::string() : policy_name(*policy_));
+      fields.push_back("policy");
+    }
+    if (!completion_.has_value()) return absl::OkStatus();
+    v1::Completion completion{};
+    if (!v1::Completion_Parse(EnumName(*completion_), &completion))
+      return NoSuchValue("--completion", *completion_, "on-delivery, on-release");
+    message.set_completion(completion);
+    fields.push_back("completion");
+    return absl::OkStatus();
+  }
+
+ private:
+  std::optional<std::string> policy_;
+  std::optional<std::string> completion_;
+};
+
 // Flags about throttling, and about the events at the end of runs.
 
 class ThrottleFlags {
@@ -138,11 +167,10 @@ class ThrottleFlags {
  private:
   absl::Status ApplyWindow(v1::Schedule& schedule, std::vector<std::string>& fields) const;
 
-  std::optional<std::string> policy_;
+  PolicyFlags policy_;
   std::optional<std::string> window_;
   std::optional<std::string> pacing_;
   std::optional<std::string> on_close_;
-  std::optional<std::string> completion_;
   std::optional<std::string> on_complete_http_;
   std::optional<std::string> on_complete_grpc_;
 };

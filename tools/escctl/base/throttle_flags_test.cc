@@ -51,8 +51,8 @@ TEST(ThrottleFlags, EachThrottleFlagSetsItsFieldAndNamesIt) {
   EXPECT_EQ(parsed.schedule.completion(), v1::ON_DELIVERY);
   EXPECT_EQ(parsed.schedule.on_complete().grpc().uri(), "h:1");
   EXPECT_FALSE(parsed.schedule.on_complete().has_http());
-  EXPECT_EQ(parsed.fields, (Strings{"policy", "window.duration", "window.pacing", "window.on_close",
-                                    "completion", "on_complete"}));
+  EXPECT_EQ(parsed.fields, (Strings{"policy", "completion", "window.duration", "window.pacing",
+                                    "window.on_close", "on_complete"}));
 }
 
 TEST(ThrottleFlags, EmptyTextClearsThrottleField) {
@@ -70,6 +70,21 @@ TEST(ThrottleFlags, ThrottleFlagsRefuseUnknownWords) {
   EXPECT_FALSE(Parse({"--completion", "later"}).status.ok());
   EXPECT_FALSE(Parse({"--window", "long"}).status.ok());
   EXPECT_FALSE(Parse({"--window", "", "--pacing", "even"}).status.ok());
+}
+
+TEST(PolicyFlags, PolicyAndCompletionAreWrittenIntoAnEvent) {
+  CLI::App app;
+  PolicyFlags flags;
+  flags.Add(app);
+  const char* argv[] = {"escctl", "--policy", "p", "--completion", "on-release"};
+  app.parse(5, argv);
+  v1::Event event;
+  Strings fields;
+  const auto full = [](const std::string& id) { return "full/" + id; };
+  ASSERT_TRUE(flags.Apply(full, event, fields).ok());
+  EXPECT_EQ(event.policy(), "full/p");
+  EXPECT_EQ(event.completion(), v1::ON_RELEASE);
+  EXPECT_EQ(fields, (Strings{"policy", "completion"}));
 }
 
 }  // namespace throttle_flags_test

@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/status_macros.h"
 #include "common/rest/json_bytes.h"
 #include "escapement/v1/event_service.grpc.pb.h"
 #include "tools/escctl/base/flags.h"
@@ -28,7 +29,8 @@ constexpr size_t kIngestBatchBytes = 2 << 20;  // below the server's 8 MiB for o
 constexpr size_t kIngestOutstanding = 8;
 
 const Row& EventHeader() {
-  static const Row header = {"NAME", "ID", "DUE", "STATE", "OUTCOME", "STATUS", "ATTEMPTS"};
+  static const Row header = {"NAME",    "ID",     "DUE",      "STATE",
+                             "OUTCOME", "STATUS", "ATTEMPTS", "POLICY"};
   return header;
 }
 
@@ -39,7 +41,8 @@ Row EventRow(const v1::Event& event) {
           v1::EventState_Name(event.state()),
           event.outcome() == v1::OUTCOME_UNSPECIFIED ? "-" : v1::Outcome_Name(event.outcome()),
           v1::Event::Status_Name(event.status()),
-          absl::StrCat(event.attempts())};
+          absl::StrCat(event.attempts()),
+          event.policy().empty() ? "-" : event.policy()};
 }
 
 Row AttemptRow(const v1::Attempt& attempt) {
@@ -94,12 +97,32 @@ bool ParseDue(const std::string& text, google::protobuf::Timestamp* due) {
   return TimeUtil::FromString(text, due);
 }
 
+// Flags of create, and of ingest for the lines that leave these fields unset.
+struct Delivery {
+  TargetFlags target;
+  PolicyFlags policy;
+
+  void Add(CLI::App& command) {
+    target.Add(command);
+    policy.Add(command);
+  }
+
+  absl::Status Apply(const Session& session, v1::Event& event) const {
+    std::vector<std::string> fields;
+    const auto policy_name = [&session](const std::string& id) {
+      return session.FullName("policies", id);
+    };
+    RETURN_IF_ERROR(policy.Apply(policy_name, event, fields));
+    return target.Apply(event);
+  }
+};
+
 void AddEventCreate(CLI::App& group, Session& session) {
   struct Options {
     std::string id;
     std::string due = "now";
     std::string request_id;
-    TargetFlags target;
+    Delivery delivery;
   };
   auto o = std::make_shared<Options>();
   CLI::App* command = group.add_subcommand("create", "create one event");
@@ -108,11 +131,11 @@ void AddEventCreate(CLI::App& group, Session& session) {
       ->capture_default_str();
   AddRequestId(*command, o->request_id);
   auto dry = AddValidateOnly(*command);
-  o->target.Add(*command);
+  o->delivery.Add(*command);
   command->callback([o, dry, &session] {
     v1::CreateEventRequest request;
     request.set_validate_only(*dry);
-    if (auto status = o->target.Apply(*request.mutable_event()); !status.ok()) {
+    if (auto status = o->delivery.Apply(session, *request.mutable_event()); !status.ok()) {
       return session.FailUsage(status.message());
     }
     const v1::Event& made = request.event();
@@ -176,7 +199,8 @@ void AddList(CLI::App& group, Session& session) {
              "\"complete_time desc\" for those that have");
   command->callback([flags, &session] {
     flags->Run(
-        session, {"NAME", "DUE", "STATE", "OUTCOME", "STATUS", "ATTEMPTS", "COMPLETED", "REASON"},
+        session,
+        {"NAME", "DUE", "STATE", "OUTCOME", "STATUS", "ATTEMPTS", "POLICY", "COMPLETED", "REASON"},
         &EventStub::ListEvents, v1::ListEventsRequest(),
         [](auto& page) { return page.mutable_events(); }, ToListRow);
   });
@@ -306,7 +330,7 @@ class Ingestion {
 void AddIngest(CLI::App& group, Session& session) {
   struct Options {
     std::string file;
-    TargetFlags defaults;
+    Delivery defaults;
   };
   auto o = std::make_shared<Options>();
   CLI::App* command =
@@ -316,7 +340,7 @@ void AddIngest(CLI::App& group, Session& session) {
   o->defaults.Add(*command);
   command->callback([o, &session] {
     v1::Event defaults;
-    if (auto status = o->defaults.Apply(defaults); !status.ok())
+    if (auto status = o->defaults.Apply(session, defaults); !status.ok())
       return session.FailUsage(status.message());
     if (o->file == "-") return Ingestion(session).Run(std::cin, defaults);
     std::ifstream in(o->file);

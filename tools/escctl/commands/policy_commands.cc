@@ -19,6 +19,8 @@ using google::protobuf::util::TimeUtil;
 using v1::ThrottlePolicy;
 using PolicyStub = v1::PolicyService::Stub;
 
+constexpr char kOneOffEvents[] = "one-off events";  // waiters without a schedule
+
 std::string Limit(int64_t value) { return value == 0 ? "-" : absl::StrCat(value); }
 std::string PolicyTime(bool has, const google::protobuf::Timestamp& time) {
   return has ? TimeUtil::ToString(time) : "-";
@@ -73,7 +75,7 @@ struct Limits {
   void Add(CLI::App& command) {
     command.add_option("-f,--file", file, "file with the policy in JSON; - = stdin");
     command.add_option("--max-concurrent,-m", max_concurrent,
-                       "events out at once, over all its schedules; 0 = no limit");
+                       "events out at once, over all that name it; 0 = no limit");
     command.add_option("--max-per-second", max_per_second,
                        "events per second, e.g. 0.5; 0 = no limit");
     command.add_option("--burst", burst, "events that may go out at once, on top of the rate");
@@ -263,10 +265,12 @@ void PrintUsageTables(Session& session, const v1::PolicyUsage& usage) {
   if (usage.never_given_back())
     session.Say(
         "no token was ever given back, although hold times have ended: "
-        "let the consumer give tokens back, or set its schedules to --completion on-delivery");
+        "let the consumer give tokens back, or set schedules and events to --completion "
+        "on-delivery");
   std::vector<Row> waiters;
   for (const auto& waiter : usage.waiters()) {
-    waiters.push_back({waiter.schedule(), absl::StrCat(waiter.waiting_count()),
+    waiters.push_back({waiter.schedule().empty() ? kOneOffEvents : waiter.schedule(),
+                       absl::StrCat(waiter.waiting_count()),
                        PolicyTime(waiter.has_oldest_due_time(), waiter.oldest_due_time())});
   }
   if (!waiters.empty()) {
