@@ -1,5 +1,5 @@
 // Any bytes as a Kafka message: the first line is the content-type, the second one the tenant, the
-// rest the value.
+// third one the policy, the rest the value.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,8 +36,10 @@ void CheckMessage(absl::string_view input) {
   KafkaMessageView message = {.topic = "orders", .partition = 1, .offset = 2};
   const absl::string_view type = TakeLine(rest);
   const absl::string_view tenant = TakeLine(rest);
+  const absl::string_view policy = TakeLine(rest);
   if (!type.empty()) message.headers.emplace_back("content-type", type);
   if (!tenant.empty()) message.headers.emplace_back("escapement-tenant", tenant);
+  if (!policy.empty()) message.headers.emplace_back("escapement-policy", policy);
   message.value = rest;
   const auto decoded = master::DecodeMessage(message, *rules);
   const std::string id = master::EventIdOf(message);
@@ -47,6 +49,8 @@ void CheckMessage(absl::string_view input) {
             input);
     Require(!decoded->event.event_id().empty(), "each event has an id", input);
     Require(!rest.empty(), "no event without a value", input);
+    Require(policy.empty() || !decoded->event.overrides().policy().empty(),
+            "a named policy is not lost", input);
     const auto again = master::DecodeMessage(message, *rules);
     Require(again.ok() && again->event.SerializeAsString() == decoded->event.SerializeAsString(),
             "the same message is the same event", input);

@@ -93,6 +93,7 @@ namespace {
 
 constexpr absl::string_view kContentTypeHeader = "content-type";
 constexpr absl::string_view kTenantHeader = "escapement-tenant";
+constexpr absl::string_view kPolicyHeader = "escapement-policy";
 
 // "" if there is none. A second one is refused: readers could differ in which one counts.
 absl::StatusOr<absl::string_view> HeaderOf(const KafkaMessageView& message,
@@ -127,6 +128,12 @@ absl::Status ReadEvent(absl::string_view content_type, absl::string_view value, 
   return InvalidField(kContentTypeHeader, "must be application/json or application/protobuf");
 }
 
+// `named`: "" if no header names a policy.
+absl::Status CheckPolicy(absl::string_view named) {
+  if (named.empty() || IsPolicyId(named)) return absl::OkStatus();
+  return ParsePolicyName(named, kPolicyHeader).status();
+}
+
 void AddPart(absl::string_view part, std::string& text) {
   absl::StrAppend(&text, part.size(), ":", part);
 }
@@ -147,6 +154,8 @@ absl::StatusOr<DecodedMessage> DecodeMessage(const KafkaMessageView& message,
                                              const TopicRules& rules) {
   ASSIGN_OR_RETURN(const auto named, HeaderOf(message, kTenantHeader));
   ASSIGN_OR_RETURN(const auto content_type, HeaderOf(message, kContentTypeHeader));
+  ASSIGN_OR_RETURN(const auto policy, HeaderOf(message, kPolicyHeader));
+  RETURN_IF_ERROR(CheckPolicy(policy));
   ASSIGN_OR_RETURN(std::string tenant, rules.TenantOf(message.topic, named));
   if (!message.value.has_value() || message.value->empty())
     return InvalidField("value", "is empty");
@@ -157,6 +166,8 @@ absl::StatusOr<DecodedMessage> DecodeMessage(const KafkaMessageView& message,
   std::optional<v1::IngestEvent> ingested = rest::ToIngestEvent(std::move(event));
   if (!ingested.has_value()) return InvalidField("due_time", "is not a valid time");
   if (ingested->event_id().empty()) ingested->set_event_id(EventIdOf(message));
+  if (ingested->overrides().policy().empty())
+    ingested->mutable_overrides()->set_policy(std::string(policy));
   return DecodedMessage{.tenant = std::move(tenant), .event = *std::move(ingested)};
 }
 

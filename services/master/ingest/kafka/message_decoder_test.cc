@@ -68,6 +68,27 @@ TEST_F(MessageDecoderTest, HeadersChooseFormatAndTenant) {
   EXPECT_EQ(Decode(message).status().code(), absl::StatusCode::kPermissionDenied);
 }
 
+TEST_F(MessageDecoderTest, HeaderNamesThePolicyOfAValueThatNamesNone) {
+  KafkaMessageView message = Message(kJson);
+  EXPECT_EQ(Decode(message)->event.overrides().policy(), "");
+  for (const absl::string_view named : {"gentle", "tenants/team-a/policies/gentle"}) {
+    message.headers = {{"Escapement-Policy", named}};
+    const auto decoded = Decode(message);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->event.overrides().policy(), named);
+    EXPECT_EQ(decoded->event.overrides().target().http().uri(), "http://h/");
+  }
+  message.value = R"({"policy":"own","completion":"ON_DELIVERY"})";
+  EXPECT_EQ(Decode(message)->event.overrides().policy(), "own");
+  EXPECT_EQ(Decode(message)->event.overrides().completion(), v1::ON_DELIVERY);
+  for (const absl::string_view bad : {"\xff", "Gentle", "tenants/team-a/schedules/s", "a b"}) {
+    message.headers = {{"escapement-policy", bad}};
+    EXPECT_EQ(Refused(message), "escapement-policy") << bad;
+  }
+  message.headers = {{"escapement-policy", "a"}, {"escapement-policy", "b"}};
+  EXPECT_EQ(Refused(message), "escapement-policy");
+}
+
 TEST_F(MessageDecoderTest, MessagesThatAreNoEventsAreRefusedByField) {
   KafkaMessageView message = Message(kJson);
   message.value = std::nullopt;
