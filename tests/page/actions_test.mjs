@@ -343,6 +343,31 @@ test('an event is made and cancelled', async () => {
   page.check();
 });
 
+test('an event is made under a policy, waits there and then holds a token', { timeout: 60000 }, async () => {
+  await platform.api('POST', '/tenants/default/policies?policyId=narrow', { maxConcurrent: '1' });
+  await platform.api('POST', '/tenants/default/policies/narrow:pause', {});
+  await open('new-event');
+  await page.getByLabel('URL').fill(`${receiver.url}/ok`);
+  await page.getByLabel('Id', { exact: true }).fill('throttled');
+  await page.getByLabel('Throttling policy').selectOption('tenants/default/policies/narrow');
+  await page.getByRole('button', { name: 'Create event' }).click();
+  await page.locator('.failure').getByText('say whether your service gives tokens back').waitFor();
+  await page.getByLabel('An event holds its token').selectOption('ON_RELEASE');
+  await page.getByRole('button', { name: 'Create event' }).click();
+  await page.getByRole('heading', { name: 'Event throttled', exact: true }).waitFor();
+  const made = await platform.api('GET', '/tenants/default/events/throttled');
+  assert.deepEqual([made.state, made.policy, made.completion], ['PENDING', 'tenants/default/policies/narrow', 'ON_RELEASE']);
+  await main().getByRole('link', { name: 'narrow', exact: true }).click();
+  await page.getByRole('heading', { name: 'narrow', exact: true }).waitFor();
+  await main().getByText('one-off events: 1 event, the first was due').waitFor();
+  await page.getByRole('button', { name: 'Resume', exact: true }).click();
+  await main().getByRole('button', { name: 'Release the token of tenants/default/events/throttled' }).waitFor();
+  await main().getByRole('link', { name: 'throttled', exact: true }).click();
+  await page.getByRole('heading', { name: 'Event throttled', exact: true }).waitFor();
+  await main().getByRole('link', { name: 'narrow', exact: true }).waitFor();
+  page.check();
+});
+
 test('dead letters are redriven one by one, selected and all; the rest is purged with its progress', { timeout: 90000 }, async () => {
   receiver.state.broken = true;
   for (let i = 0; i < 5; i++) await platform.api('POST', `/tenants/default/events?eventId=bad-${i}`, { dueTime: new Date().toISOString(), retryPolicy: { maxAttempts: 1 }, target: { http: { uri: `${receiver.url}/repairable` } } });

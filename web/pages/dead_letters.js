@@ -86,6 +86,6 @@ export function DeadLetter({ tenant, id }) {
       ${can('OPERATOR') && html`<button class="primary" onClick=${() => redriveLetter(d, reload)}>Redrive</button>`}<//>
     <section class="card"><${Facts} items=${[['Error', html`<span class="error">${d.reason}</span>`], ['Event', html`<${Link} to=${eventAddress(d.event)}>${d.event}<//>`], ['Id at the consumer', html`<code>${d.eventId}</code>`],
       ['Failed', html`<${Time} value=${d.createTime} />`], ['Due', html`<${Time} value=${d.dueTime} />`], ['Attempts', count(d.attempts)], ['Redriven', Number(d.redriveCount) > 0 && `${d.redriveCount} times`],
-      ['Policy', d.policy && idOf(d.policy)], ['Kept until', html`<${Time} value=${d.expireTime} />`]]} /></section>
+      ['Policy', d.policy && html`<${Link} to=${eventAddress(d.policy)}>${idOf(d.policy)}<//>`], ['Kept until', html`<${Time} value=${d.expireTime} />`]]} /></section>
     <${Attempts} attempts=${d.recentAttempts} />${d.payload && html`<h2>Payload</h2><${TextBox} text=${shownBytes(d.payload)} label="Payload" />`}`;
 }

@@ -11,7 +11,7 @@ import { Attempts, eventAddress, redriveEvent } from '../parts/runs.js';
 import { agoText, count, exactText, idOf, shownBytes, targetText, Time, timeText } from '../parts/format.js';
 import { Filters } from './schedules.js';
 import { answerText } from './run.js';
-import { PayloadFields, TargetFields, useDraft } from '../parts/target_fields.js';
+import { PayloadFields, PolicyFields, TargetFields, useDraft, usePolicies } from '../parts/target_fields.js';
 import { Field, FieldErrors } from '../parts/fields.js';
 
 /** @param {{tenant: string, query: URLSearchParams}} props */
@@ -69,7 +69,7 @@ export function EventPage({ tenant, name }) {
       ['State', html`<${Badge} state=${e.status === 'NOT_DELIVERED' ? e.outcome : e.status} />`], ['Due', html`<${Time} value=${e.dueTime} />`], ['Sent', e.dispatchTime && html`<${Time} value=${e.dispatchTime} />`],
       ['Next try', e.nextAttemptTime && html`<${Time} value=${e.nextAttemptTime} />`], ['Ended', e.completeTime && html`<${Time} value=${e.completeTime} />`], [e.outcome === 'FAILED' || !e.outcome ? 'Error' : 'Reason', e.reason && html`<span class="error">${e.reason}</span>`], ['Attempts', count(e.attempts)],
       ['Redriven', Number(e.redriveCount) > 0 && `${e.redriveCount} times`], ['Id at the consumer', html`<code>${e.eventId}</code>`], ['Target', e.target && html`${targetText(e.target)[0]} <code>${targetText(e.target)[1]}</code>`],
-      ['Timeout', e.deliveryTimeout && exactText(e.deliveryTimeout)]]} /></section>
+      ['Policy', e.policy && html`<${Link} to=${eventAddress(e.policy)}>${idOf(e.policy)}<//>`], ['Timeout', e.deliveryTimeout && exactText(e.deliveryTimeout)]]} /></section>
     ${e.output && html`<h2>Output</h2><${TextBox} text=${shownBytes(e.output)} label="Output" />`}
     <${Attempts} attempts=${e.recentAttempts} />
     ${e.payload && html`<h2>Payload</h2><${TextBox} text=${shownBytes(e.payload)} label="Payload" />`}`;
@@ -94,11 +94,13 @@ export function NewEvent({ tenant }) {
   const [draft, set] = useDraft({ target: { http: { uri: '' } }, payload: '' });
   const [id, setId] = useState('');
   const [due, setDue] = useState('');
+  const throttling = usePolicies(tenant, draft);
   const form = useForm();
   const first = useRef(''); // the time of the first try: a later one asks for the same event
   const [failure, setFailure] = useState(/** @type {any} */ (null));
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
+    if (throttling.failure) return setFailure(throttling.failure);
     try {
       first.current ||= new Date().toISOString();
       const dueTime = due ? new Date(due).toISOString() : first.current;
@@ -114,5 +116,6 @@ export function NewEvent({ tenant }) {
       <${Field} path="due_time" label="Due (local time)" hint="Empty: at once." error=${failure}>${(/** @type {any} */ p) => html`<input ...${p} type="datetime-local" value=${due} onInput=${(/** @type {any} */ e) => setDue(e.target.value)} />`}<//>
       <${Field} path="event_id" label="Id" hint="Empty: the server makes one." error=${failure}>${(/** @type {any} */ p) => html`<input ...${p} value=${id} onInput=${(/** @type {any} */ e) => setId(e.target.value)} />`}<//></fieldset>
     <${TargetFields} draft=${draft} set=${set} error=${failure} prefix="event" /><${PayloadFields} draft=${draft} set=${set} error=${failure} />
+    <fieldset><legend>How fast</legend><${PolicyFields} throttling=${throttling} draft=${draft} set=${set} error=${failure} /></fieldset>
     <div class="actions"><button class="primary">Create event</button></div></form>`;
 }

@@ -14,6 +14,9 @@ import { agoText, count, counted, durationText, exactText, idOf, secondsOf, Time
 /** @param {any} p */
 const limitText = (p) => [Number(p.maxConcurrent) > 0 && `${count(p.maxConcurrent)} at once`, Number(p.maxPerSecond) > 0 && `${p.maxPerSecond} per second`].filter(Boolean).join(', ');
 
+/** An event of a run has the name of its schedule before its own. @param {string} name tenants/t/events/e or tenants/t/schedules/s/… */
+const isOneOff = (name) => name.split('/')[2] === 'events';
+
 /** @param {{tenant: string}} props */
 export function Policies({ tenant }) {
   const columns = [
@@ -23,7 +26,7 @@ export function Policies({ tenant }) {
     { title: 'Held and waiting', wide: true, cell: (/** @type {any} */ p) => html`<${Usage} name=${p.name} />` },
     { title: 'Hold time', wide: true, cell: (/** @type {any} */ p) => exactText(p.holdTimeout) },
   ];
-  return html`<${Head} title="Policies" note="How many events may be out at once, over all schedules of a policy.">${can('EDITOR') && html`<${Link} class="button primary" to=${address(tenant, ['new-policy'])}>New policy<//>`}<//>
+  return html`<${Head} title="Policies" note="How many events may be out at once, over all schedules and one-off events of a policy.">${can('EDITOR') && html`<${Link} class="button primary" to=${address(tenant, ['new-policy'])}>New policy<//>`}<//>
     <${List} path=${`/v1/tenants/${tenant}/policies`} field="policies" columns=${columns} caption="Policies" noun="policies" empty="There is no policy yet." />`;
 }
 
@@ -44,7 +47,7 @@ export function Policy({ tenant, id }) {
   const p = u.policy;
   const changed = () => setTurn((t) => t + 1);
   const pause = async () => {
-    const values = await ask({ title: `Pause ${id}?`, text: 'No further event of its schedules goes out. Consumers can still give tokens back.', action: 'Pause', fields: [{ name: 'reason', label: 'Reason (optional)' }] });
+    const values = await ask({ title: `Pause ${id}?`, text: 'No further event of it goes out. Consumers can still give tokens back.', action: 'Pause', fields: [{ name: 'reason', label: 'Reason (optional)' }] });
     if (values && (await act(`${id} is paused.`, () => post(`/v1/${name}:pause`, { reason: values.reason })))) changed();
   };
   const resume = async () => {
@@ -59,7 +62,7 @@ export function Policy({ tenant, id }) {
     if (await act('The token is released.', () => post('/v1/tokens:release', { tokens: [holder.token] }))) changed();
   };
   const columns = [
-    { title: 'Event', size: 24, cell: (/** @type {any} */ h) => html`<${Cell} to=${eventAddress(h.event.split('/').slice(0, -2).join('/'))}>${h.event.split('/').slice(3).filter((/** @type {any} */ _, /** @type {number} */ i) => i % 2 === 0).join(' / ')}<//>` },
+    { title: 'Event', size: 24, cell: (/** @type {any} */ h) => html`<${Cell} to=${eventAddress(isOneOff(h.event) ? h.event : h.event.split('/').slice(0, -2).join('/'))}>${h.event.split('/').slice(3).filter((/** @type {any} */ _, /** @type {number} */ i) => i % 2 === 0).join(' / ')}<//>` },
     { title: 'Held for', cell: (/** @type {any} */ h) => html`${durationText(secondsOf(h.age))} ${h.overdue && html`<${Badge} label="Overdue" tone="warn" />`}` },
     { title: 'Accepted', wide: true, cell: (/** @type {any} */ h) => (h.deliveredTime ? agoText(h.deliveredTime) : html`<span class="muted">not yet</span>`) },
     { title: 'Expires', wide: true, cell: (/** @type {any} */ h) => (h.expireTime ? agoText(h.expireTime) : '–') },
@@ -69,14 +72,14 @@ export function Policy({ tenant, id }) {
   return html`<${Head} title=${id} above=${html`<${Link} to=${address(tenant, ['policies'])}>Policies<//>`} note=${p.displayName}>
       ${can('OPERATOR') && (p.state === 'PAUSED' ? html`<button onClick=${resume}>Resume</button>` : html`<button onClick=${pause}>Pause</button>`)}
       ${can('EDITOR') && html`<${Link} class="button" to=${address(tenant, ['policies', id, 'edit'])}>Edit<//><button class="danger" onClick=${remove}>Delete</button>`}<//>
-    ${u.neverGivenBack && html`<p class="note">No token was ever given back, although hold times have ended. Let the consumer give tokens back, or let the schedules of this policy hold them only until the consumer has accepted an event.</p>`}
+    ${u.neverGivenBack && html`<p class="note">No token was ever given back, although hold times have ended. Let the consumer give tokens back, or let schedules and one-off events of this policy hold them only until the consumer has accepted an event.</p>`}
     <div class="columns"><section class="card"><h2>Now</h2>${limit > 0 && html`<${Progress} value=${Number(u.heldCount ?? 0)} max=${limit} label="Tokens held" />`}
       <${Facts} items=${[['State', html`<${Badge} state=${p.state} /> ${p.pauseReason}`], ['Held', `${count(u.heldCount)}${limit ? ` of ${count(limit)}` : ''}`], ['Waiting', `${count(u.waitingCount)}${u.waitingTruncated ? ' or more' : ''}`],
         ['Longest waiting since', u.oldestWaiterTime && html`<${Time} value=${u.oldestWaiterTime} />`], ['Granted', `${(u.grantsPerSecond ?? 0).toFixed(1)} per second, ${count(u.grantedCount)} in all`],
         ['Given back', `${(u.releasesPerSecond ?? 0).toFixed(1)} per second, ${count(u.releasedCount)} in all`], ['Hold times that ended', Number(u.expiredCount) > 0 && count(u.expiredCount)]]} /></section>
     <section class="card"><h2>Definition</h2><${Facts} items=${[['Limit', limitText(p)], ['Burst', Number(p.burst) > 0 && count(p.burst)], ['Hold time', exactText(p.holdTimeout)], ['When it ends', p.onExpiry === 'HOLD' ? 'the consumer keeps the token' : 'the token is taken back'],
         ['Order', p.fairness === 'FIFO' ? 'the event that was due first' : 'schedules take turns'], ['Version', p.version]]} /></section></div>
-    ${(u.waiters ?? []).length > 0 && html`<h2>Waiting</h2><section class="card"><ul class="plain">${u.waiters.map((/** @type {any} */ w) => html`<li key=${w.schedule}><${Link} to=${eventAddress(w.schedule)}>${idOf(w.schedule)}<//> ${counted(w.waitingCount, 'event')}, the first was due ${agoText(w.oldestDueTime)}</li>`)}</ul></section>`}
+    ${(u.waiters ?? []).length > 0 && html`<h2>Waiting</h2><section class="card"><ul class="plain">${u.waiters.map((/** @type {any} */ w) => html`<li key=${w.schedule}>${w.schedule ? html`<${Link} to=${eventAddress(w.schedule)}>${idOf(w.schedule)}<//>` : 'one-off events:'} ${counted(w.waitingCount, 'event')}, the first was due ${agoText(w.oldestDueTime)}</li>`)}</ul></section>`}
     <h2>Holders</h2><${List} path=${`/v1/${name}:usage`} field="holders" columns=${columns} caption="Holders of tokens" noun="holders" every=${2000} refreshKey=${turn} rowId=${(/** @type {any} */ h) => h.event} empty="No event holds a token." />`;
 }
 
@@ -106,7 +109,7 @@ export function PolicyForm({ tenant, id }) {
   return html`<${Head} title=${id ? `Edit ${id}` : 'New policy'} above=${html`<${Link} to=${address(tenant, ['policies'])}>Policies<//>`} /><form class="form" onSubmit=${submit} novalidate><${FieldErrors} error=${failure} /><fieldset><legend>Policy</legend>
     ${!id && html`<${Field} path="policy_id" label="Name" hint="a–z, 0–9, '-', '_' and '.'" error=${failure}>${(/** @type {any} */ p) => html`<input ...${p} value=${newId} onInput=${(/** @type {any} */ e) => setNewId(e.target.value)} />`}<//>`}
     ${input('displayName', 'display_name', 'Text for people', '')}
-    ${input('maxConcurrent', 'max_concurrent', 'Events out at once', 'Over all schedules of the policy. 0: no limit.', 'number')}
+    ${input('maxConcurrent', 'max_concurrent', 'Events out at once', 'Over all that name the policy. 0: no limit.', 'number')}
     ${input('maxPerSecond', 'max_per_second', 'Events per second', '0: no limit.', 'number')}
     ${input('burst', 'burst', 'Burst', 'Events that may go at once after a pause, on top of the rate.', 'number')}
     ${input('holdTimeout', 'hold_timeout', 'Hold time', 'How long a consumer may work on an event: 3600s')}

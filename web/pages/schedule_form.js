@@ -1,13 +1,13 @@
 // Create and edit a schedule: in plain words on the left, as JSON or YAML below, with the next times live beside it.
 import { html, useEffect, useRef, useState } from '../parts/view.js';
 import { address, go, guards, Link } from '../parts/router.js';
-import { call, get, getAll, useForm } from '../parts/api.js';
+import { call, get, useForm } from '../parts/api.js';
 import { Failure, Head, Loading } from '../parts/basics.js';
 import { session } from '../parts/session.js';
 import { useData } from '../parts/data.js';
 import { say } from '../parts/dialog.js';
 import { Field, FieldErrors, Select, Text } from '../parts/fields.js';
-import { PayloadFields, SendOne, TargetFields, useDraft } from '../parts/target_fields.js';
+import { PayloadFields, PolicyFields, SendOne, TargetFields, useDraft, usePolicies } from '../parts/target_fields.js';
 import { durationOf, idOf, nanosOf, whenText } from '../parts/format.js';
 import { Occurrences, previewOf } from './schedule.js';
 
@@ -161,15 +161,12 @@ export function ScheduleForm({ tenant, id, query }) {
     addEventListener('beforeunload', unload);
     return () => (guards.delete(guard), removeEventListener('beforeunload', unload));
   }, []);
-  const { data: policies } = useData(() => getAll(`/v1/tenants/${tenant}/policies`, 'policies'), [tenant]);
+  const throttling = usePolicies(tenant, draft);
   if (!draft) return failure ? html`<${Failure} error=${failure} whole />` : html`<${Loading} />`;
-  const policy = (policies ?? []).find((/** @type {any} */ p) => p.name === draft.policy || idOf(p.name) === draft.policy);
-  // A policy that limits only a rate asks nothing of the consumer.
-  const rateOnly = policy && !(Number(policy.maxConcurrent) > 0);
 
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
-    if (draft.policy && !draft.completion && !rateOnly) return setFailure({ violations: [{ field: 'schedule.completion', description: 'say whether your service gives tokens back' }] });
+    if (throttling.failure) return setFailure(throttling.failure);
     setBusy(true);
     try {
       const made = id
@@ -206,9 +203,7 @@ export function ScheduleForm({ tenant, id, query }) {
         <${Select} path="overlap_policy" label="If the last run is still active" value=${draft.overlapPolicy ?? 'ALLOW'} set=${(/** @type {string} */ overlapPolicy) => set({ overlapPolicy })} error=${error} options=${[['ALLOW', 'Run beside it'], ['SKIP', 'Skip this time'], ['BUFFER_ONE', 'Wait for its end; only one waits'], ['CANCEL_PREVIOUS', 'Cancel the last run']]} /></fieldset>
       <fieldset><legend>How many and how fast</legend>
         ${input('', 'eventCount', 'event_count', 'Events per run', '1 unless given', 'number')}
-        <${Select} path="policy" label="Throttling policy" hint="Limits how many events your service has at once." value=${draft.policy ?? ''} set=${(/** @type {string} */ policy) => set({ policy: policy || undefined })} error=${error} options=${[['', 'None: as fast as possible'], ...(policies ?? []).map((/** @type {any} */ p) => [p.name, idOf(p.name)])]} />
-        ${draft.policy && html`<${Select} path="completion" label="An event holds its token" hint=${draft.completion === 'ON_RELEASE' && 'Your service must give each token back. An event whose token is not back within the hold time of the policy has failed.'} value=${draft.completion ?? (rateOnly ? 'ON_DELIVERY' : '')} set=${(/** @type {string} */ completion) => set({ completion: completion || undefined })} error=${error}
-          options=${[...(draft.completion || rateOnly ? [] : [/** @type {[string, string]} */ (['', 'Choose one'])]), ['ON_DELIVERY', 'until your service has accepted it'], ['ON_RELEASE', 'until your service gives it back']]} />`}
+        <${PolicyFields} throttling=${throttling} draft=${draft} set=${set} error=${error} />
         ${input('window', 'duration', 'window.duration', 'Deliver all within', 'Such as 3600s; empty: no bound')}
         ${draft.window && html`<${Select} path="window.pacing" label="Spread" value=${draft.window.pacing ?? 'SOONEST'} set=${(/** @type {string} */ pacing) => part('window', { pacing })} error=${error} options=${[['SOONEST', 'As early as possible'], ['EVEN', 'Evenly over this time']]} />
           <${Select} path="window.on_close" label="Events that are late" value=${draft.window.onClose ?? 'FINISH_LATE'} set=${(/** @type {string} */ onClose) => part('window', { onClose })} error=${error} options=${[['FINISH_LATE', 'are still sent'], ['DROP', 'are dropped'], ['CARRY_OVER', 'move to the next run']]} />`}</fieldset>

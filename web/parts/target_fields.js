@@ -1,9 +1,10 @@
-// The parts of a form that schedules and one-off events share: where to, and what is sent.
+// The parts of a form that schedules and one-off events share: where to, what is sent, and under which policy.
 import { html, useCallback, useRef, useState } from './view.js';
-import { call, get } from './api.js';
+import { call, get, getAll } from './api.js';
 import { Badge, TextBox } from './basics.js';
+import { useData } from './data.js';
 import { Select, Text } from './fields.js';
-import { base64Of, shownBytes, textOf } from './format.js';
+import { base64Of, idOf, shownBytes, textOf } from './format.js';
 
 /** @param {any} first @returns {[any, (changes: any) => void, (draft: any) => void]} */
 export function useDraft(first) {
@@ -68,6 +69,24 @@ export function PayloadFields({ draft, set, error }) {
       : html`<${Text} path="payload" label="Payload" hint="Text or JSON; the same for every event." lines=${5} value=${text} set=${(/** @type {string} */ typed) => set({ payload: base64Of(typed) })} error=${error} wide />`}
     <${Text} path="content_type" label="Media type" hint="Empty: application/json" value=${draft.contentType} set=${(/** @type {string} */ contentType) => set({ contentType })} error=${error} />
     <${Text} path="delivery_timeout" label="Time for an answer" hint="10 s unless given: 10s" value=${draft.deliveryTimeout} set=${(/** @type {string} */ deliveryTimeout) => set({ deliveryTimeout: deliveryTimeout || undefined })} error=${error} /></fieldset>`;
+}
+
+/** The policies of the tenant, and what the one of the draft asks for. @param {string} tenant @param {any} draft */
+export function usePolicies(tenant, draft) {
+  const { data } = useData(() => getAll(`/v1/tenants/${tenant}/policies`, 'policies'), [tenant]);
+  const policies = data ?? [];
+  const policy = draft?.policy && policies.find((/** @type {any} */ p) => p.name === draft.policy || idOf(p.name) === draft.policy);
+  // A policy that limits only a rate asks nothing of the consumer.
+  const rateOnly = Boolean(policy && !(Number(policy.maxConcurrent) > 0));
+  const undecided = draft?.policy && !draft.completion && !rateOnly;
+  return { policies, rateOnly, failure: undecided && { violations: [{ field: 'completion', description: 'say whether your service gives tokens back' }] } };
+}
+
+/** @param {{throttling: ReturnType<typeof usePolicies>, draft: any, set: (changes: any) => void, error: any}} props */
+export function PolicyFields({ throttling: { policies, rateOnly }, draft, set, error }) {
+  return html`<${Select} path="policy" label="Throttling policy" hint="Limits how many events your service has at once." value=${draft.policy ?? ''} set=${(/** @type {string} */ policy) => set(policy ? { policy } : { policy: undefined, completion: undefined })} error=${error} options=${[['', 'None: as fast as possible'], ...policies.map((/** @type {any} */ p) => [p.name, idOf(p.name)])]} />
+    ${draft.policy && html`<${Select} path="completion" label="An event holds its token" hint=${draft.completion === 'ON_RELEASE' && 'Your service must give each token back. An event whose token is not back within the hold time of the policy has failed.'} value=${draft.completion ?? (rateOnly ? 'ON_DELIVERY' : '')} set=${(/** @type {string} */ completion) => set({ completion: completion || undefined })} error=${error}
+      options=${[...(draft.completion || rateOnly ? [] : [/** @type {[string, string]} */ (['', 'Choose one'])]), ['ON_DELIVERY', 'until your service has accepted it'], ['ON_RELEASE', 'until your service gives it back']]} />`}`;
 }
 
 /** Sends one event to the target at once, with one attempt, and shows what came back. @param {{tenant: string, draft: any, onError: (error: any) => void}} props */
