@@ -3,7 +3,7 @@
 Usage: clients_test.py PAIR    (a key of PAIRS)
 
 The programs run in a copy of the folders that they need, as in a user's checkout. The consumer must receive every
-event, and every token must be back in the end.
+event, and every token must be back in the end: those of the schedule and that of the one-off event.
 """
 import json
 import os
@@ -28,7 +28,8 @@ PAIRS = {
     "shell_buf": ([PYTHON, "python/grpc_consumer.py"], ["bash", "shell/grpc_producer.sh"], "buf-pulse"),
     "cpp": (["cpp/consumer"], ["cpp/producer"], "cpp-pulse"),
 }
-EVENTS = [{"kind": "one-off"}] + [{"kind": "batch", "number": number} for number in range(3)]
+ONE_OFF = {"kind": "one-off"}
+EVENTS = [{"kind": "batch", "number": number} for number in range(3)]
 PULSE = {"kind": "pulse"}
 
 
@@ -51,11 +52,11 @@ def check_packages(clients, pair):
 
 
 def await_events(consumer):
-    """Reads the consumer's output until it has received every event and given a token back."""
-    missing = EVENTS + [PULSE]
-    pulses = set()
-    token_back = False
-    while missing or not token_back:
+    """Reads the consumer's output until it has received every event, and given back the tokens of both kinds."""
+    missing = EVENTS + [PULSE, ONE_OFF]
+    kinds = {}  # of events under the policy, by id
+    to_return = {"pulse", "one-off"}
+    while missing or to_return:
         line = consumer.next_line()
         if line is None:
             raise AssertionError(f"the consumer ended before it had received {missing}")
@@ -65,13 +66,13 @@ def await_events(consumer):
             payload = json.loads(payload)
             if payload in missing:
                 missing.remove(payload)
-            if payload == PULSE:
-                pulses.add(head.split()[0])
+            if payload in (PULSE, ONE_OFF):
+                kinds[head.split()[0]] = payload["kind"]
         elif line.startswith("token back "):
             event_id, status = rest.removeprefix("back ").split(": ", 1)
-            if event_id not in pulses or not any(good in status for good in ("DONE", "STORED")):
+            if event_id not in kinds or not any(good in status for good in ("DONE", "STORED")):
                 raise AssertionError(f"not the token of an event that was received: {line}")
-            token_back = True
+            to_return.discard(kinds[event_id])
 
 
 def completed_run(platform, schedule):

@@ -99,8 +99,7 @@ int main(int argc, char** argv) {
                 << google::protobuf::util::TimeUtil::ToString(delivery.nominal_time()) << ": "
                 << delivery.payload() << std::endl;
     }
-    // Only events of a schedule with a throttling policy hold a token. Until it is back, the next
-    // event may wait.
+    // Only events with a throttling policy hold a token. Until it is back, the next event may wait.
     if (!delivery.token().empty()) {
       const std::string status = GiveBack(tokens, delivery.token());
       std::cout << "token back " << delivery.event_id() << ": " << status << std::endl;

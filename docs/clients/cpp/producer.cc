@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
   v1::ScheduleService::Stub schedules(channel);
   v1::EventService::Stub events(channel);
 
-  // A throttling policy: at most two events of all its schedules are with the consumer at once.
+  // A throttling policy: at most two of all its events are with the consumer at once.
   v1::CreatePolicyRequest create_policy;
   create_policy.set_parent(kParent);
   create_policy.set_policy_id("two-at-once");
@@ -83,6 +83,7 @@ int main(int argc, char** argv) {
   create_event.set_parent(kParent);
   create_event.set_request_id("one-off-" + run);
   *create_event.mutable_event() = EventSoon(target, R"({"kind": "one-off"})");
+  create_event.mutable_event()->set_policy("two-at-once");
   const auto event = Call<v1::Event>(events, &v1::EventService::Stub::CreateEvent, create_event);
   std::cout << "created " << event.name() << "\n";
 

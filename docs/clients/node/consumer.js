@@ -29,7 +29,7 @@ async function work(headers, body) {
     console.log(`received ${id} of ${headers['ce-time']}: ${body}`);
     done.add(id);
   }
-  // Only events of a schedule with a throttling policy hold a token. Until it is back, the next event may wait.
+  // Only events with a throttling policy hold a token. Until it is back, the next event may wait.
   const token = headers['escapement-token'];
   if (token) {
     const answer = await completeTokens(

@@ -50,7 +50,7 @@ async function main() {
   const schedules = connect(ScheduleService);
   const events = connect(EventService);
 
-  // A throttling policy: at most two events of all its schedules are with the consumer at once.
+  // A throttling policy: at most two of all its events are with the consumer at once.
   await policies.CreatePolicy({ parent: PARENT, policyId: 'two-at-once', policy: { maxConcurrent: 2 } })
     .catch((error) => { if (error.code !== grpc.status.ALREADY_EXISTS) throw error; });
 
@@ -66,7 +66,8 @@ async function main() {
 
   // With a requestId the call can be repeated after an error and creates the event only once.
   const event = await events.CreateEvent({
-    parent: PARENT, requestId: randomUUID(), event: eventIn(1, target, { kind: 'one-off' }) });
+    parent: PARENT, requestId: randomUUID(),
+    event: { ...eventIn(1, target, { kind: 'one-off' }), policy: 'two-at-once' } });
   console.log(`created ${event.name}`);
 
   // A batch creates all its events or none.

@@ -42,7 +42,7 @@ def work():
         if event_id not in done:
             print(f"received {event_id} of {time}: {body.decode()}", flush=True)
             done.add(event_id)
-        # Only events of a schedule with a throttling policy hold a token. Until it is back, the next event may wait.
+        # Only events with a throttling policy hold a token. Until it is back, the next event may wait.
         if token:
             completion = tokens_pb.TokenCompletion(token=token, outcome=tokens_pb.TokenCompletion.SUCCEEDED)
             answer = tokens.CompleteTokens(

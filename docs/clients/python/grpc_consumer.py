@@ -40,7 +40,7 @@ def work():
             time = delivery.nominal_time.ToJsonString()
             print(f"received {delivery.event_id} of {time}: {delivery.payload.decode()}", flush=True)
             done.add(delivery.event_id)
-        # Only events of a schedule with a throttling policy hold a token. Until it is back, the next event may wait.
+        # Only events with a throttling policy hold a token. Until it is back, the next event may wait.
         if delivery.token:
             completion = tokens_pb.TokenCompletion(
                 token=delivery.token, outcome=tokens_pb.TokenCompletion.SUCCEEDED)

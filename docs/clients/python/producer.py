@@ -44,7 +44,7 @@ def main():
     schedules = schedules_grpc.ScheduleServiceStub(channel)
     events = events_grpc.EventServiceStub(channel)
 
-    # A throttling policy: at most two events of all its schedules are with the consumer at once.
+    # A throttling policy: at most two of all its events are with the consumer at once.
     try:
         policies.CreatePolicy(policies_pb.CreatePolicyRequest(
             parent=PARENT, policy_id="two-at-once", policy=resources.ThrottlePolicy(max_concurrent=2)), **CALL)
@@ -60,8 +60,10 @@ def main():
     print(f"created {schedule.name}, next at {schedule.next_time.ToJsonString()}")
 
     # With a request_id the call can be repeated after an error and creates the event only once.
+    one_off = event_in(1, target, kind="one-off")
+    one_off.policy = "two-at-once"
     event = events.CreateEvent(events_pb.CreateEventRequest(
-        parent=PARENT, request_id=str(uuid.uuid4()), event=event_in(1, target, kind="one-off")), **CALL)
+        parent=PARENT, request_id=str(uuid.uuid4()), event=one_off), **CALL)
     print(f"created {event.name}")
 
     # A batch creates all its events or none.

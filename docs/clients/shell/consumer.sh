@@ -22,7 +22,7 @@ while read -r -u "$deliveries" id token payload; do
     echo "received $id: $payload"
     done_ids[$id]=1
   fi
-  # Only events of a schedule with a throttling policy hold a token. Until it is back, the next event may wait.
+  # Only events with a throttling policy hold a token. Until it is back, the next event may wait.
   if [ "$token" != - ]; then
     answer="$(curl --silent --show-error --fail-with-body --max-time 20 --retry 5 "$url/v1/tokens:complete" \
       --header "Content-Type: application/json" \

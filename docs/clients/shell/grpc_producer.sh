@@ -22,7 +22,7 @@ in_seconds() { date --utc --date "+$1 seconds" +%Y-%m-%dT%H:%M:%S.%3NZ; }
 # Bytes are base64 in JSON.
 payload() { printf '%s' "$1" | base64 --wrap=0; }
 
-# A throttling policy: at most two events of all its schedules are with the consumer at once. It may exist already.
+# A throttling policy: at most two of all its events are with the consumer at once. It may exist already.
 call PolicyService/GetPolicy '{"name": "tenants/default/policies/two-at-once"}' >/dev/null 2>&1 ||
   call PolicyService/CreatePolicy '{
     "parent": "tenants/default", "policyId": "two-at-once", "policy": {"maxConcurrent": 2}}'
@@ -44,7 +44,8 @@ call EventService/CreateEvent "{
   \"parent\": \"tenants/default\",
   \"requestId\": \"$(cat /proc/sys/kernel/random/uuid)\",
   \"event\": {
-    \"dueTime\": \"$(in_seconds 1)\", \"target\": $target, \"payload\": \"$(payload '{"kind": "one-off"}')\"
+    \"dueTime\": \"$(in_seconds 1)\", \"target\": $target, \"payload\": \"$(payload '{"kind": "one-off"}')\",
+    \"policy\": \"two-at-once\"
   }
 }"
 

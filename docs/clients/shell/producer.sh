@@ -22,7 +22,7 @@ in_seconds() { date --utc --date "+$1 seconds" +%Y-%m-%dT%H:%M:%S.%3NZ; }
 # Bytes are base64 in JSON.
 payload() { printf '%s' "$1" | base64 --wrap=0; }
 
-# A throttling policy: at most two events of all its schedules are with the consumer at once. It may exist already.
+# A throttling policy: at most two of all its events are with the consumer at once. It may exist already.
 api GET policies/two-at-once >/dev/null 2>&1 ||
   api POST "policies?policyId=two-at-once" '{"maxConcurrent": 2}' >/dev/null
 
@@ -37,7 +37,8 @@ echo
 
 # With a requestId the call can be repeated after an error and creates the event only once.
 api POST "events?requestId=$(cat /proc/sys/kernel/random/uuid)" "{
-  \"dueTime\": \"$(in_seconds 1)\", \"target\": $target, \"payload\": \"$(payload '{"kind": "one-off"}')\"
+  \"dueTime\": \"$(in_seconds 1)\", \"target\": $target, \"payload\": \"$(payload '{"kind": "one-off"}')\",
+  \"policy\": \"two-at-once\"
 }"
 echo
 
