@@ -36,7 +36,7 @@ struct RowVerdict {
     kPark,   // the schedule is paused
     kSkip,   // end the row with `outcome`, for `reason`
     kDrop,   // delete the row without an outcome: another row stands for its events
-    kMove,   // the row waits under the wrong policy or priority
+    kMove,   // the row waits under the wrong policy, key of the policy, or priority
   };
   Action action = Action::kSend;
   // Only for kSkip.

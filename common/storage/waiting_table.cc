@@ -207,8 +207,8 @@ bool WaitsAsOneOff(const storage::v1::EventRecord& row) {
   return row.wait_group().size() == Uid::kBytes;
 }
 
-Uid WaitGroupOf(absl::string_view target_key) {
-  return StableHash128(KeyWriter().Text("one-off").Text(target_key).Take());
+Uid WaitGroupOf(absl::string_view target_key, absl::string_view policy_key) {
+  return StableHash128(KeyWriter().Text("one-off").Text(target_key).Text(policy_key).Take());
 }
 
 WaitingOwner WaitingOwnerOf(const WaitingKey& key) {

@@ -61,9 +61,9 @@ std::vector<std::string> BasesOf(const std::string& method) {
       {"ResumePolicy", R"(name: "tenants/w/policies/p" validate_only: true)"},
       {"DeletePolicy", R"(name: "tenants/w/policies/p" validate_only: true)"},
       {"CreatePolicy", R"(parent: "tenants/w" policy_id: "v" validate_only: true
-          policy { max_concurrent: 1 })"},
-      {"UpdatePolicy", R"(policy { name: "tenants/w/policies/p" max_concurrent: 2 }
-          validate_only: true)"},
+          policy { max_concurrent: 1 per_key { max_concurrent: 1 } })"},
+      {"UpdatePolicy", R"(policy { name: "tenants/w/policies/p" max_concurrent: 2
+          per_key { max_concurrent: 1 } } validate_only: true)"},
       {"CancelEvent", R"(name: "tenants/w/events/e" validate_only: true)"},
       {"CancelRun", R"(name: "tenants/w/schedules/s/runs/RUN" validate_only: true)"},
       {"RedriveDeadLetter", R"(name: "LETTER" validate_only: true)"},

@@ -69,7 +69,7 @@ export function EventPage({ tenant, name }) {
       ['State', html`<${Badge} state=${e.status === 'NOT_DELIVERED' ? e.outcome : e.status} />`], ['Due', html`<${Time} value=${e.dueTime} />`], ['Sent', e.dispatchTime && html`<${Time} value=${e.dispatchTime} />`],
       ['Next try', e.nextAttemptTime && html`<${Time} value=${e.nextAttemptTime} />`], ['Ended', e.completeTime && html`<${Time} value=${e.completeTime} />`], [e.outcome === 'FAILED' || !e.outcome ? 'Error' : 'Reason', e.reason && html`<span class="error">${e.reason}</span>`], ['Attempts', count(e.attempts)],
       ['Redriven', Number(e.redriveCount) > 0 && `${e.redriveCount} times`], ['Id at the consumer', html`<code>${e.eventId}</code>`], ['Target', e.target && html`${targetText(e.target)[0]} <code>${targetText(e.target)[1]}</code>`],
-      ['Policy', e.policy && html`<${Link} to=${eventAddress(e.policy)}>${idOf(e.policy)}<//>`], ['Timeout', e.deliveryTimeout && exactText(e.deliveryTimeout)]]} /></section>
+      ['Policy', e.policy && html`<${Link} to=${eventAddress(e.policy)}>${idOf(e.policy)}<//>${e.policyKey ? `, key ${e.policyKey}` : ''}`], ['Timeout', e.deliveryTimeout && exactText(e.deliveryTimeout)]]} /></section>
     ${e.output && html`<h2>Output</h2><${TextBox} text=${shownBytes(e.output)} label="Output" />`}
     <${Attempts} attempts=${e.recentAttempts} />
     ${e.payload && html`<h2>Payload</h2><${TextBox} text=${shownBytes(e.payload)} label="Payload" />`}`;

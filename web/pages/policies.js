@@ -12,7 +12,7 @@ import { eventAddress } from '../parts/runs.js';
 import { agoText, count, counted, durationText, exactText, idOf, secondsOf, Time } from '../parts/format.js';
 
 /** @param {any} p */
-const limitText = (p) => [Number(p.maxConcurrent) > 0 && `${count(p.maxConcurrent)} at once`, Number(p.maxPerSecond) > 0 && `${p.maxPerSecond} per second`].filter(Boolean).join(', ');
+const limitText = (p) => [Number(p.maxConcurrent) > 0 && `${count(p.maxConcurrent)} at once`, Number(p.perKey?.maxConcurrent) > 0 && `${count(p.perKey.maxConcurrent)} of a key at once`, Number(p.maxPerSecond) > 0 && `${p.maxPerSecond} per second`].filter(Boolean).join(', ');
 
 /** An event of a run has the name of its schedule before its own. @param {string} name tenants/t/events/e or tenants/t/schedules/s/… */
 const isOneOff = (name) => name.split('/')[2] === 'events';
@@ -63,6 +63,7 @@ export function Policy({ tenant, id }) {
   };
   const columns = [
     { title: 'Event', size: 24, cell: (/** @type {any} */ h) => html`<${Cell} to=${eventAddress(isOneOff(h.event) ? h.event : h.event.split('/').slice(0, -2).join('/'))}>${h.event.split('/').slice(3).filter((/** @type {any} */ _, /** @type {number} */ i) => i % 2 === 0).join(' / ')}<//>` },
+    { title: 'Key', wide: true, cell: (/** @type {any} */ h) => h.policyKey ?? '' },
     { title: 'Held for', cell: (/** @type {any} */ h) => html`${durationText(secondsOf(h.age))} ${h.overdue && html`<${Badge} label="Overdue" tone="warn" />`}` },
     { title: 'Accepted', wide: true, cell: (/** @type {any} */ h) => (h.deliveredTime ? agoText(h.deliveredTime) : html`<span class="muted">not yet</span>`) },
     { title: 'Expires', wide: true, cell: (/** @type {any} */ h) => (h.expireTime ? agoText(h.expireTime) : '–') },
@@ -98,7 +99,7 @@ export function PolicyForm({ tenant, id }) {
     event.preventDefault();
     try {
       const made = id
-        ? await call('PATCH', `/v1/${draft.name}`, { query: { updateMask: 'displayName,maxConcurrent,maxPerSecond,burst,holdTimeout,onExpiry,fairness' }, body: draft })
+        ? await call('PATCH', `/v1/${draft.name}`, { query: { updateMask: 'displayName,maxConcurrent,perKey,maxPerSecond,burst,holdTimeout,onExpiry,fairness' }, body: draft })
         : await call('POST', `/v1/tenants/${tenant}/policies`, { query: { policyId: newId }, body: draft, form });
       go(address(tenant, ['policies', idOf(made.name)]));
     } catch (error) {
@@ -110,6 +111,7 @@ export function PolicyForm({ tenant, id }) {
     ${!id && html`<${Field} path="policy_id" label="Name" hint="a–z, 0–9, '-', '_' and '.'" error=${failure}>${(/** @type {any} */ p) => html`<input ...${p} value=${newId} onInput=${(/** @type {any} */ e) => setNewId(e.target.value)} />`}<//>`}
     ${input('displayName', 'display_name', 'Text for people', '')}
     ${input('maxConcurrent', 'max_concurrent', 'Events out at once', 'Over all that name the policy. 0: no limit.', 'number')}
+    <${Field} path="per_key.max_concurrent" label="Events of one key out at once" hint="For each policy key, such as a customer. Empty: no limit." error=${failure}>${(/** @type {any} */ p) => html`<input ...${p} type="number" min="1" value=${draft.perKey?.maxConcurrent ?? ''} onInput=${(/** @type {any} */ e) => set({ perKey: e.target.value === '' ? undefined : { maxConcurrent: e.target.value } })} />`}<//>
     ${input('maxPerSecond', 'max_per_second', 'Events per second', '0: no limit.', 'number')}
     ${input('burst', 'burst', 'Burst', 'Events that may go at once after a pause, on top of the rate.', 'number')}
     ${input('holdTimeout', 'hold_timeout', 'Hold time', 'How long a consumer may work on an event: 3600s')}

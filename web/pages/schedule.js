@@ -94,7 +94,7 @@ export function Schedule({ tenant, id, query }) {
       ['Time zone', s.timeZone],
       ['Target', html`${kind} <code>${place}</code>`],
       ['Events per run', s.eventCount && count(s.eventCount)],
-      ['Policy', s.policy && html`<${Link} to=${address(tenant, ['policies', idOf(s.policy)])}>${idOf(s.policy)}<//>`],
+      ['Policy', s.policy && html`<${Link} to=${address(tenant, ['policies', idOf(s.policy)])}>${idOf(s.policy)}<//>${s.policyKey ? `, key ${s.policyKey}` : ''}`],
       ['Window', s.window && `${exactText(s.window.duration)}, ${words(s.window.pacing || 'SOONEST').toLowerCase()}`],
       ['Retries', retryText(s.retryPolicy)],
       ['Missed runs', words(s.misfirePolicy?.action || 'FIRE_ALL')],

@@ -77,14 +77,15 @@ export function usePolicies(tenant, draft) {
   const policies = data ?? [];
   const policy = draft?.policy && policies.find((/** @type {any} */ p) => p.name === draft.policy || idOf(p.name) === draft.policy);
   // A policy that limits only a rate asks nothing of the consumer.
-  const rateOnly = Boolean(policy && !(Number(policy.maxConcurrent) > 0));
+  const rateOnly = Boolean(policy && !(Number(policy.maxConcurrent) > 0) && !policy.perKey);
   const undecided = draft?.policy && !draft.completion && !rateOnly;
   return { policies, rateOnly, failure: undecided && { violations: [{ field: 'completion', description: 'say whether your service gives tokens back' }] } };
 }
 
 /** @param {{throttling: ReturnType<typeof usePolicies>, draft: any, set: (changes: any) => void, error: any}} props */
 export function PolicyFields({ throttling: { policies, rateOnly }, draft, set, error }) {
-  return html`<${Select} path="policy" label="Throttling policy" hint="Limits how many events your service has at once." value=${draft.policy ?? ''} set=${(/** @type {string} */ policy) => set(policy ? { policy } : { policy: undefined, completion: undefined })} error=${error} options=${[['', 'None: as fast as possible'], ...policies.map((/** @type {any} */ p) => [p.name, idOf(p.name)])]} />
+  return html`<${Select} path="policy" label="Throttling policy" hint="Limits how many events your service has at once." value=${draft.policy ?? ''} set=${(/** @type {string} */ policy) => set(policy ? { policy } : { policy: undefined, policyKey: undefined, completion: undefined })} error=${error} options=${[['', 'None: as fast as possible'], ...policies.map((/** @type {any} */ p) => [p.name, idOf(p.name)])]} />
+    ${draft.policy && html`<${Text} path="policy_key" label="Policy key" hint="Such as a customer, if the policy limits each key." value=${draft.policyKey ?? ''} set=${(/** @type {string} */ policyKey) => set({ policyKey: policyKey || undefined })} error=${error} rest=${{ maxlength: 128 }} />`}
     ${draft.policy && html`<${Select} path="completion" label="An event holds its token" hint=${draft.completion === 'ON_RELEASE' && 'Your service must give each token back. An event whose token is not back within the hold time of the policy has failed.'} value=${draft.completion ?? (rateOnly ? 'ON_DELIVERY' : '')} set=${(/** @type {string} */ completion) => set({ completion: completion || undefined })} error=${error}
       options=${[...(draft.completion || rateOnly ? [] : [/** @type {[string, string]} */ (['', 'Choose one'])]), ['ON_DELIVERY', 'until your service has accepted it'], ['ON_RELEASE', 'until your service gives it back']]} />`}`;
 }

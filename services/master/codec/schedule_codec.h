@@ -93,14 +93,22 @@ bool IsWhenField(const std::string& name);
 std::string ReadPolicyId(const std::string& policy, absl::string_view tenant,
                          absl::string_view field, FieldViolations& violations);
 
-// Reads policy, window and completion. Unset if events go out as they fall due: no policy, no
-// window, and complete on delivery. Adds each error to `violations` ("schedule.window.duration").
-// The policy must belong to `tenant`.
+// The policy_key that a schedule or event names in `field`. Adds an error if it is none, or if
+// there is no policy.
+std::string ReadPolicyKey(const std::string& key, bool has_policy, absl::string_view field,
+                          FieldViolations& violations);
+// True if events of the policy complete on release unless they say otherwise: its limits need to
+// know when the consumer is done.
+bool NeedsTokensBack(const storage::v1::PolicyRecord& policy);
+
+// Reads policy, policy_key, window and completion. Unset if events go out as they fall due: no
+// policy, no window, and complete on delivery. Adds each error to `violations`
+// ("schedule.window.duration"). The policy must belong to `tenant`.
 std::optional<storage::v1::ThrottleRecord> ReadThrottle(const v1::Schedule& schedule,
                                                         absl::string_view tenant,
                                                         FieldViolations& violations);
 
-// Writes policy, window and completion (which is always shown).
+// Writes policy, policy_key, window and completion (which is always shown).
 void WriteThrottle(const storage::v1::DefinitionRecord& definition, v1::Schedule& schedule);
 
 // Sets a completion that was not given from the schedule's policy: ON_DELIVERY if the policy limits

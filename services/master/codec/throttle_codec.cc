@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -84,11 +85,30 @@ std::string ReadPolicyId(const std::string& policy, absl::string_view tenant,
   return std::string();
 }
 
+std::string ReadPolicyKey(const std::string& key, bool has_policy, absl::string_view field,
+                          FieldViolations& violations) {
+  const bool printable =
+      std::all_of(key.begin(), key.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
+  if (!printable || key.size() > kPolicyKeyBytesMax) {
+    violations.Add(field, absl::StrCat("must be printable text of at most ", kPolicyKeyBytesMax,
+                                       " bytes (ASCII)"));
+  } else if (!key.empty() && !has_policy) {
+    violations.Add(field, "needs a policy");
+  }
+  return key;
+}
+
+bool NeedsTokensBack(const storage::v1::PolicyRecord& policy) {
+  return policy.max_concurrent() > 0 || policy.has_per_key();
+}
+
 std::optional<storage::v1::ThrottleRecord> ReadThrottle(const v1::Schedule& schedule,
                                                         absl::string_view tenant,
                                                         FieldViolations& violations) {
   storage::v1::ThrottleRecord record;
   record.set_policy_id(ReadPolicyId(schedule.policy(), tenant, "schedule.policy", violations));
+  record.set_policy_key(ReadPolicyKey(schedule.policy_key(), !schedule.policy().empty(),
+                                      "schedule.policy_key", violations));
   if (schedule.has_window()) *record.mutable_window() = ReadWindow(schedule.window(), violations);
   if (!v1::Completion_IsValid(schedule.completion())) {
     violations.Add("schedule.completion", "must be ON_DELIVERY or ON_RELEASE");
@@ -106,6 +126,7 @@ void WriteThrottle(const storage::v1::DefinitionRecord& definition, v1::Schedule
   const storage::v1::ThrottleRecord& throttle = definition.throttle();
   if (!throttle.policy_id().empty())
     schedule.set_policy(PolicyName{definition.tenant(), throttle.policy_id()}.ToString());
+  schedule.set_policy_key(throttle.policy_key());
   schedule.set_completion(throttle.on_release() ? v1::ON_RELEASE : v1::ON_DELIVERY);
   if (!throttle.has_window()) return;
   v1::Window* window = schedule.mutable_window();
@@ -116,7 +137,7 @@ void WriteThrottle(const storage::v1::DefinitionRecord& definition, v1::Schedule
 
 void FillCompletion(const storage::v1::PolicyRecord& policy, Definition& definition) {
   if (!definition.completion_missing) return;
-  definition.record.mutable_throttle()->set_on_release(policy.max_concurrent() > 0);
+  definition.record.mutable_throttle()->set_on_release(NeedsTokensBack(policy));
 }
 
 void ForgetDefaultCompletion(v1::Schedule& schedule) {

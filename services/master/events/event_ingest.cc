@@ -45,7 +45,8 @@ class DeliverySet {
     delivery.record = ReadDelivery(event, field, tenant_, secrets_, violations);
     delivery.throttle = ReadEventThrottle(event, field, tenant_, policies_, violations);
     if (delivery.throttle.has_value())
-      delivery.wait_group = WaitGroupOf(TargetKeyOf(delivery.record.target()));
+      delivery.wait_group =
+          WaitGroupOf(TargetKeyOf(delivery.record.target()), delivery.throttle->policy_key());
     return delivery;
   }
 
@@ -95,6 +96,7 @@ void CheckDeliveryOnly(const v1::Event& event, absl::string_view field,
       case v1::Event::kPriorityFieldNumber:
       case v1::Event::kPolicyFieldNumber:
       case v1::Event::kCompletionFieldNumber:
+      case v1::Event::kPolicyKeyFieldNumber:
         break;
       default:
         violations.Add(absl::StrCat(field, ".", each->name()), "cannot be set here");
@@ -111,6 +113,7 @@ v1::Event Overridden(const v1::Event& defaults, const v1::Event& overrides) {
   if (overrides.has_retry_policy()) *event.mutable_retry_policy() = overrides.retry_policy();
   if (overrides.has_priority()) event.set_priority(overrides.priority());
   if (!overrides.policy().empty()) event.set_policy(overrides.policy());
+  if (!overrides.policy_key().empty()) event.set_policy_key(overrides.policy_key());
   if (overrides.completion() != v1::COMPLETION_UNSPECIFIED)
     event.set_completion(overrides.completion());
   return event;

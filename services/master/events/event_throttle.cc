@@ -70,6 +70,8 @@ std::optional<storage::v1::ThrottleRecord> ReadEventThrottle(const v1::Event& ev
     violations.Add(absl::StrCat(prefix, ".completion"), "must be ON_DELIVERY or ON_RELEASE");
     return std::nullopt;
   }
+  std::string key = ReadPolicyKey(event.policy_key(), !event.policy().empty(),
+                                  absl::StrCat(prefix, ".policy_key"), violations);
   if (event.policy().empty()) {
     if (event.completion() == v1::ON_RELEASE)
       violations.Add(absl::StrCat(prefix, ".completion"), "needs a policy");
@@ -84,8 +86,9 @@ std::optional<storage::v1::ThrottleRecord> ReadEventThrottle(const v1::Event& ev
     return std::nullopt;
   }
   throttle.set_on_release(event.completion() == v1::COMPLETION_UNSPECIFIED
-                              ? policy->second->max_concurrent() > 0
+                              ? NeedsTokensBack(*policy->second)
                               : event.completion() == v1::ON_RELEASE);
+  throttle.set_policy_key(std::move(key));
   return throttle;
 }
 

@@ -57,8 +57,14 @@ void ReadLimits(const v1::ThrottlePolicy& policy, storage::v1::PolicyRecord& rec
                    absl::StrCat("must be from ", kMaxPerSecondMin, " to ",
                                 static_cast<int64_t>(kMaxPerSecondMax), ", or 0 for no limit"));
   }
-  if (violations.size() == before && concurrent == 0 && rate == 0) {
-    violations.Add("policy.max_concurrent", "is required if max_per_second is not set");
+  if (policy.has_per_key() && (policy.per_key().max_concurrent() < 1 ||
+                               policy.per_key().max_concurrent() > kMaxConcurrentMax)) {
+    violations.Add("policy.per_key.max_concurrent",
+                   absl::StrCat("must be from 1 to ", kMaxConcurrentMax));
+  }
+  if (violations.size() == before && concurrent == 0 && rate == 0 && !policy.has_per_key()) {
+    violations.Add("policy.max_concurrent",
+                   "is required if neither max_per_second nor per_key is set");
   }
   if (burst < 0 || burst > kBurstMax) {
     violations.Add("policy.burst", absl::StrCat("must be from 1 to ", kBurstMax));
@@ -68,6 +74,10 @@ void ReadLimits(const v1::ThrottlePolicy& policy, storage::v1::PolicyRecord& rec
   if (violations.size() > before) return;
   record.set_max_concurrent(static_cast<uint64_t>(concurrent));
   record.set_max_per_second(rate);
+  if (policy.has_per_key()) {
+    record.mutable_per_key()->set_max_concurrent(
+        static_cast<uint64_t>(policy.per_key().max_concurrent()));
+  }
   if (rate > 0) record.set_burst(static_cast<uint64_t>(burst == 0 ? kBurstDefault : burst));
 }
 
@@ -137,6 +147,10 @@ v1::ThrottlePolicy ShowPolicy(const storage::v1::PolicyRecord& record) {
   policy.set_max_concurrent(static_cast<int64_t>(record.max_concurrent()));
   policy.set_max_per_second(record.max_per_second());
   policy.set_burst(static_cast<int64_t>(record.burst()));
+  if (record.has_per_key()) {
+    policy.mutable_per_key()->set_max_concurrent(
+        static_cast<int64_t>(record.per_key().max_concurrent()));
+  }
   SetDuration(record.hold_timeout_micros(), *policy.mutable_hold_timeout());
   policy.set_on_expiry(record.hold_on_expiry() ? v1::ThrottlePolicy::HOLD
                                                : v1::ThrottlePolicy::RECLAIM);

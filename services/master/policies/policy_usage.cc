@@ -150,6 +150,7 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
     if (range.expire_time_micros() != 0)
       SetTimestamp(range.expire_time_micros(), *holder->mutable_expire_time());
     holder->set_overdue(range.overdue());
+    holder->set_policy_key(grant.event().throttle().policy_key());
     if (grant.event().throttle().on_release()) holder->set_token(mint_->Handle({id, index}));
   }
 

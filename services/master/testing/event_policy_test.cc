@@ -1,6 +1,8 @@
 // One-off events under a policy: their creation, look-up, lists, cancellation and redrive over a
 // store in memory.
 
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,7 +35,7 @@ class EventPolicyTest : public ::testing::Test {
     EXPECT_TRUE(world_.Call(&PolicyApi::CreatePolicy, request).ok());
   }
   v1::CreateEventRequest Request(const std::string& id = "") {
-    v1::CreateEventRequest request = ValidEvent(world_.Now() + absl::Hours(1), id);
+    v1::CreateEventRequest request = ValidEvent(world_.Now() + absl::Seconds(30), id);
     request.mutable_event()->set_policy("gate");
     return request;
   }
@@ -125,7 +127,7 @@ TEST_F(EventPolicyTest, EventHasARowInTheQueueAndOneThatWaits) {
   EXPECT_EQ(events[0].first.lane, kLaneLimited);
   EXPECT_EQ(events[0].second.payload(), "payload");
   ASSERT_EQ(Waiting().size(), 1u);
-  EXPECT_EQ(Waiting()[0].first.due_time, world_.Now() + absl::Hours(1));
+  EXPECT_EQ(Waiting()[0].first.due_time, events[0].first.due_time);
   EXPECT_EQ(WaitingOwnerOf(Waiting()[0].first).uid, events[0].first.uid);
   EXPECT_EQ(Waiting()[0].second.payload(), "");
   EXPECT_TRUE(Waiting()[0].second.throttle().on_release());
@@ -143,6 +145,7 @@ TEST_F(EventPolicyTest, WrongFieldIsNamed) {
     std::string policy;
     v1::Completion completion;
     std::string field;
+    std::string key = {};
   };
   const std::vector<Case> cases = {
       {"nowhere", v1::COMPLETION_UNSPECIFIED, "event.policy"},
@@ -150,11 +153,15 @@ TEST_F(EventPolicyTest, WrongFieldIsNamed) {
       {"Not A Name", v1::COMPLETION_UNSPECIFIED, "event.policy"},
       {"", v1::ON_RELEASE, "event.completion"},
       {"gate", static_cast<v1::Completion>(77), "event.completion"},
+      {"", v1::COMPLETION_UNSPECIFIED, "event.policy_key", "key"},
+      {"gate", v1::COMPLETION_UNSPECIFIED, "event.policy_key", std::string(129, 'k')},
+      {"gate", v1::COMPLETION_UNSPECIFIED, "event.policy_key", "line\n"},
   };
   for (const Case& each : cases) {
     v1::CreateEventRequest request = Request();
     request.mutable_event()->set_policy(each.policy);
     request.mutable_event()->set_completion(each.completion);
+    request.mutable_event()->set_policy_key(each.key);
     const auto refused = world_.Call(&EventApi::CreateEvent, request);
     EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument) << each.policy;
     const auto violations = FieldViolationsOf(refused.status());
@@ -163,6 +170,40 @@ TEST_F(EventPolicyTest, WrongFieldIsNamed) {
   }
   EXPECT_TRUE(world_.Events().empty());
   EXPECT_TRUE(Waiting().empty());
+}
+
+TEST_F(EventPolicyTest, KeyIsShownAndDecidesWhereItWaits) {
+  for (const std::string key : {"a", "b", "a"}) {
+    v1::CreateEventRequest request = Request();
+    request.mutable_event()->set_policy_key(key);
+    const auto event = world_.Call(&EventApi::CreateEvent, request);
+    ASSERT_TRUE(event.ok()) << event.status();
+    EXPECT_EQ(event->policy_key(), key);
+    EXPECT_EQ(Get(event->name()).policy_key(), key);
+  }
+  std::map<std::string, std::set<Uid>> groups;
+  for (const auto& [key, row] : Waiting()) groups[row.throttle().policy_key()].insert(key.uid);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups["a"].size(), 1u);
+  EXPECT_NE(groups["a"], groups["b"]);
+}
+
+TEST_F(EventPolicyTest, PolicyOfKeysAloneNeedsTokensBack) {
+  v1::CreatePolicyRequest request;
+  request.set_parent("tenants/default");
+  request.set_policy_id("customers");
+  request.mutable_policy()->mutable_per_key();
+  EXPECT_EQ(FieldViolationsOf(world_.Call(&PolicyApi::CreatePolicy, request).status()).at(0).first,
+            "policy.per_key.max_concurrent");
+  request.mutable_policy()->mutable_per_key()->set_max_concurrent(3);
+  const auto policy = world_.Call(&PolicyApi::CreatePolicy, request);
+  ASSERT_TRUE(policy.ok()) << policy.status();
+  EXPECT_EQ(policy->per_key().max_concurrent(), 3);
+  v1::CreateEventRequest event = Request();
+  event.mutable_event()->set_policy("customers");
+  const auto created = world_.Call(&EventApi::CreateEvent, event);
+  ASSERT_TRUE(created.ok()) << created.status();
+  EXPECT_EQ(created->completion(), v1::ON_RELEASE);
 }
 
 TEST_F(EventPolicyTest, IngestTakesPoliciesOfDefaultsAndOverrides) {

@@ -63,6 +63,27 @@ TEST(ScheduleThrottle, ThrottledScheduleWaitsAsOneRowAndRefersToItsPolicy) {
   EXPECT_EQ(definition.on_complete().delivery_timeout_micros(), 10'000'000);
 }
 
+TEST(ScheduleThrottle, PolicyKeyIsKeptAndGoesWithThePolicy) {
+  ScheduleWorld bench(2, 4);
+  v1::CreateScheduleRequest request = ValidSchedule("s", "* * * * * *");
+  request.mutable_schedule()->set_policy_key("customer");
+  EXPECT_EQ(FieldViolationsOf(bench.fixture.Call(&ScheduleApi::CreateSchedule, request).status())[0]
+                .first,
+            "schedule.policy_key");
+  request.mutable_schedule()->set_policy(PutPolicy(bench.fixture, "p"));
+  const auto made = bench.fixture.Call(&ScheduleApi::CreateSchedule, request);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->policy_key(), "customer");
+  EXPECT_EQ(Waiting(bench.fixture).at(0).second.throttle().policy_key(), "customer");
+  v1::UpdateScheduleRequest update;
+  update.mutable_schedule()->set_name(made->name());
+  update.mutable_update_mask()->add_paths("policy");
+  const auto updated = bench.fixture.Call(&ScheduleApi::UpdateSchedule, update);
+  ASSERT_TRUE(updated.ok()) << updated.status();
+  EXPECT_EQ(updated->policy(), "");
+  EXPECT_EQ(updated->policy_key(), "");
+}
+
 TEST(ScheduleThrottle, PolicyWindowOrCompletionAloneMakesAScheduleThrottled) {
   struct Case {
     std::function<void(v1::Schedule&)> change;

@@ -287,7 +287,11 @@ void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends)
 
 void GrantDraft::TakeBack(const Made& made) {
   PolicyState& policy = *state_.Find(made.policy);
-  if (const Grant* grant = policy.grants.Find(made.grant)) state_.UnpinCounts(*grant->source);
+  if (const Grant* grant = policy.grants.Find(made.grant)) {
+    state_.UnpinCounts(*grant->source);
+    if (policy.by_key())
+      policy.waiting.queue().Reconsider(KeyIsFull(grant->source->event.throttle().policy_key()));
+  }
   policy.grants.Forget(made.grant);
   policy.counts.set_granted(policy.counts.granted() -
                             std::min(policy.counts.granted(), made.count));

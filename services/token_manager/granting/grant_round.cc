@@ -17,8 +17,9 @@ namespace {
 constexpr uint64_t kGrantEventsMax = 64;              // events of one grant
 constexpr uint64_t kGrantEventsMaxOnDelivery = 1024;  // nobody gives those back one by one
 constexpr uint64_t kVisitEventsMax = 1024;  // events of one policy before the next one's turn
-constexpr size_t kVisitsMax = 10'000;       // visits of one round
-constexpr size_t kFetchingMax = 2000;       // schedules of one policy
+constexpr absl::Duration kKeyAgain = absl::Seconds(1);
+constexpr size_t kVisitsMax = 10'000;  // visits of one round
+constexpr size_t kFetchingMax = 2000;  // schedules of one policy
 // Policies of the shard with a record being read. More of them would be judged again after each
 // read.
 constexpr size_t kPoliciesFetchingMax = 2000;
@@ -78,7 +79,9 @@ GrantRound::Visited GrantRound::Visit(PolicyState& policy, const Round& round) {
     return Visited::kDone;
   }
   const absl::Time now = round.now + kGrantLead;
-  const auto passed_over = [&](const Uid& group) { return PassedOver(policy, group, round.now); };
+  const auto passed_over = [&](const QueuedSlice& first) {
+    return PassedOver(policy, first, round.now);
+  };
   policy.waiting.queue().BeginRound();
   uint64_t budget = Perturb(state_.core.runtime, Site::kTokensVisitOfOne) ? 1 : kVisitEventsMax;
   std::string refused_row;
@@ -114,34 +117,30 @@ GrantRound::Visited GrantRound::Visit(PolicyState& policy, const Round& round) {
   return Visited::kMore;
 }
 
-// All of a group of one-off events go to one target. Empty: it is no such group, or not known.
-std::string GrantRound::TargetOfOneOffs(const PolicyState& policy, const Uid& group) const {
-  for (const RowGroup* rows : policy.waiting.GroupsOf(group)) {
-    if (rows->rows().empty()) continue;
-    const RowSource& first = *rows->rows().begin()->second.source();
-    const std::optional<Uid> delivery = DeliveryHashOf(first.event);
-    if (!first.one_off() || !delivery.has_value()) return std::string();
-    const auto definition = state_.core.cache.DefinitionIfKnown(*delivery, 0);
-    return definition == nullptr ? std::string() : definition->target_key;
-  }
-  return std::string();
+// Null: not known.
+std::shared_ptr<const CachedDefinition> GrantRound::DefinitionOf(const RowSource& row) const {
+  const RecordCache& cache = state_.core.cache;
+  if (const std::optional<Uid> delivery = DeliveryHashOf(row.event))
+    return cache.DefinitionIfKnown(*delivery, 0);
+  const auto state = cache.StateIfKnown(row.uid);
+  if (state == nullptr || !state->record.has_value()) return nullptr;
+  const auto definition = state_.core.cache.Definition(row.uid, state->record->version());
+  return definition == nullptr || definition->record == nullptr ? nullptr : definition;
 }
 
-std::string GrantRound::PassedOver(const PolicyState& policy, const Uid& group, absl::Time now) {
-  if (policy.fetching.contains(group)) return kBeingRead;
+std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first, absl::Time now) {
+  if (policy.fetching.contains(first.group)) return kBeingRead;
   const TargetBackoff& backoff = state_.core.backoff;
-  if (backoff.unhealthy() == 0) return std::string();
-  if (const std::string target = TargetOfOneOffs(policy, group); !target.empty()) {
-    if (backoff.Allowed(target, now) > 0) return std::string();
-    state_.aside[target].insert(policy.uid);
-    return target;
-  }
-  const auto state = state_.core.cache.StateIfKnown(group);
-  if (state == nullptr || !state->record.has_value()) return std::string();
-  const auto definition = state_.core.cache.Definition(group, state->record->version());
-  if (definition == nullptr || definition->record == nullptr ||
-      backoff.Allowed(definition->target_key, now) > 0)
-    return std::string();
+  if (backoff.unhealthy() == 0 && !policy.by_key()) return std::string();
+  const WaitingRow* row = policy.waiting.RowOf(first.key);
+  const auto definition = row == nullptr ? nullptr : DefinitionOf(*row->source());
+  if (definition == nullptr) return std::string();  // Take has it read
+  const RowSource& source = *row->source();
+  const std::string& key = source.event.throttle().policy_key();
+  // A row whose schedule has another key by now is to move: it takes its turn.
+  const bool moves = !source.one_off() && definition->record->throttle().policy_key() != key;
+  if (!moves && policy.FreeTokensOf(key) == 0) return KeyIsFull(key);
+  if (backoff.Allowed(definition->target_key, now) > 0) return std::string();
   state_.aside[definition->target_key].insert(policy.uid);
   return definition->target_key;
 }
@@ -183,8 +182,13 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
     return 0;
   }
   const std::string& target = judged.definition->target_key;
+  const uint64_t of_key = policy.FreeTokensOf(row->source()->event.throttle().policy_key());
+  if (of_key == 0) {  // the definition has just been read
+    policy.waiting.Postpone(key, *row, round.now + kKeyAgain);
+    return 0;
+  }
   count = std::min(
-      {count, state_.core.backoff.Allowed(target, round.now), events_max_ - draft_.events(),
+      {count, state_.core.backoff.Allowed(target, round.now), of_key, events_max_ - draft_.events(),
        row->source()->event.throttle().on_release() ? kGrantEventsMax : kGrantEventsMaxOnDelivery});
   if (count == 0) {
     state_.aside[target].insert(policy.uid);
@@ -248,7 +252,7 @@ void GrantRound::JudgeOnly(PolicyState& policy, const Round& round) {
       all = true;
     }
     policy.judged_to = next->first;
-    again |= JudgeGroup(policy, (next++)->second, round);
+    again |= JudgeGroup(policy, (next++)->second, round, /*whole=*/false);
   }
   policy.grant_next = round.now + (all ? kJudgeAgain : kJudgeNextGroups);
   policy.judge_next = again ? round.now : policy.grant_next;
@@ -258,7 +262,7 @@ void GrantRound::JudgeChanged(PolicyState& policy, const Round& round) {
   std::erase_if(policy.changed, [&](const Uid& schedule) {
     bool again = false;  // something goes, or is being read
     for (const RowGroup* group : policy.waiting.GroupsOf(schedule))
-      again |= JudgeGroup(policy, *group, round);
+      again |= JudgeGroup(policy, *group, round, /*whole=*/policy.by_key());
     return !again;
   });
 }
@@ -280,8 +284,10 @@ bool CancelsSingleRuns(const RowJudgement& judged) {
 
 }  // namespace
 
-// Up to the first row that may stay; where CancelRun has cancelled runs, past such rows.
-bool GrantRound::JudgeGroup(PolicyState& policy, const RowGroup& group, const Round& round) {
+// Up to the first row that may stay, or the whole group; where CancelRun has cancelled runs, past
+// such rows.
+bool GrantRound::JudgeGroup(PolicyState& policy, const RowGroup& group, const Round& round,
+                            bool whole) {
   bool any = false;
   for (const auto& [key, row] : group.rows()) {
     if (row.busy()) continue;
@@ -298,7 +304,7 @@ bool GrantRound::JudgeGroup(PolicyState& policy, const RowGroup& group, const Ro
     if (judged.action == RowJudgement::Action::kSend ||
         (judged.superseded() && round.now < SupersededEndsAt(row.source()->event)) ||
         (!due && !MayGoBeforeDue(judged))) {
-      if (CancelsSingleRuns(judged)) continue;
+      if (whole || CancelsSingleRuns(judged)) continue;
       break;
     }
     any = true;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 
 #include "services/token_manager/granting/grant_draft.h"
@@ -41,9 +42,9 @@ class GrantRound {
   // The rows of schedules that were changed, those to come included.
   void JudgeChanged(PolicyState& policy, const Round& round);
   // False: nothing of it goes.
-  bool JudgeGroup(PolicyState& policy, const RowGroup& group, const Round& round);
-  std::string TargetOfOneOffs(const PolicyState& policy, const Uid& group) const;
-  std::string PassedOver(const PolicyState& policy, const Uid& group, absl::Time now);
+  bool JudgeGroup(PolicyState& policy, const RowGroup& group, const Round& round, bool whole);
+  std::shared_ptr<const CachedDefinition> DefinitionOf(const RowSource& row) const;
+  std::string PassedOver(PolicyState& policy, const QueuedSlice& first, absl::Time now);
   // False: later.
   bool Resume(const Resend& resend, const Round& round);
 

@@ -247,6 +247,10 @@ TokenRelease::Released TokenRelease::ReleaseTokens(PolicyState& policy, const Gr
   released.ranges = std::move(ranges);
   if (released.events == 0) return released;
   Touch(policy, key);
+  if (policy.by_key()) {
+    policy.waiting.queue().Reconsider(
+        KeyIsFull(released.grant.source->event.throttle().policy_key()));
+  }
   policy.counts.set_released(policy.counts.released() + released.events);
   policy.released_rate.Add(released.events, round_.micros);
   state_.core.metrics.released.Increment(released.events);

@@ -130,7 +130,7 @@ std::string EncodeGrant(const Grant& grant) {
 
 GrantSet::~GrantSet() {
   for (const auto& [key, entry] : entries_) TakeUndelivered(entry.grant, Undelivered(entry.grant));
-  TakeHeld(held_);
+  totals_->held -= held_;
 }
 
 void GrantSet::AddUndelivered(const Grant& grant, uint64_t count) {
@@ -172,7 +172,7 @@ void GrantSet::Changed(const Key& key, Entry& entry) {
 void GrantSet::Add(Grant grant) {
   const Key key{grant.epoch, grant.number};
   for (const HeldRange& range : grant.holders) {
-    AddHeld(range.count);
+    AddHeld(grant, range.count);
     any_overdue_ |= range.overdue;
   }
   AddUndelivered(grant, Undelivered(grant));
@@ -225,7 +225,7 @@ std::vector<HeldRange> GrantSet::Remove(const Key& key, uint64_t first, uint64_t
   }
   entry.grant.holders = std::move(left);
   for (const HeldRange& range : removed) {
-    TakeHeld(range.count);
+    TakeHeld(entry.grant, range.count);
     if (range.delivered_micros == 0) TakeUndelivered(entry.grant, range.count);
   }
   Changed(key, entry);
@@ -360,7 +360,7 @@ void GrantSet::Forget(const Key& key) {
   if (found == entries_.end()) return;
   Entry& entry = found->second;
   TakeUndelivered(entry.grant, Undelivered(entry.grant));
-  for (const HeldRange& range : entry.grant.holders) TakeHeld(range.count);
+  for (const HeldRange& range : entry.grant.holders) TakeHeld(entry.grant, range.count);
   if (entry.deadline != kNever) deadlines_.erase({entry.deadline, key});
   entries_.erase(found);
 }

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "common/base/uid.h"
 #include "common/storage/waiting_table.h"
@@ -141,6 +142,11 @@ class GrantSet {
   void Forget(const Key& key);
 
   uint64_t held() const { return held_; }
+  // How many of them count under this key of the policy.
+  uint64_t HeldOf(const std::string& policy_key) const {
+    const auto held = held_of_.find(policy_key);
+    return held == held_of_.end() ? 0 : held->second;
+  }
   // How many events still hold although their hold time has passed. Visits every holder.
   uint64_t Overdue(int64_t now_micros) const;
   // When the latest of the grants that hold was made, in the order of their keys; nullopt: none
@@ -170,13 +176,17 @@ class GrantSet {
   int64_t SilentFrom(const Grant& grant) const;
   int64_t DeadlineOf(const Grant& grant) const;
   void Changed(const Key& key, Entry& entry);
-  void AddHeld(uint64_t count) {
+  void AddHeld(const Grant& grant, uint64_t count) {
     held_ += count;
     totals_->held += count;
+    held_of_[grant.source->event.throttle().policy_key()] += count;
   }
-  void TakeHeld(uint64_t count) {
+  void TakeHeld(const Grant& grant, uint64_t count) {
     held_ -= count;
     totals_->held -= count;
+    const auto of_key = held_of_.find(grant.source->event.throttle().policy_key());
+    of_key->second -= count;
+    if (of_key->second == 0) held_of_.erase(of_key);
   }
   void AddUndelivered(const Grant& grant, uint64_t count);
   void TakeUndelivered(const Grant& grant, uint64_t count);
@@ -190,7 +200,8 @@ class GrantSet {
   std::map<Key, Entry> entries_;
   std::set<std::pair<int64_t, Key>> deadlines_;
   uint64_t held_ = 0;
-  bool any_overdue_ = false;  // or there were
+  absl::flat_hash_map<std::string, uint64_t> held_of_;  // by key of the policy; none is 0
+  bool any_overdue_ = false;                            // or there were
 };
 
 }  // namespace escapement::token_manager

@@ -273,6 +273,9 @@ void RowActions::Applied(const Group& group) {
       case RowAction::Kind::kDrop:
         break;
     }
+    // Rows behind it may have another key.
+    if (policy->by_key())
+      policy->waiting.queue().Reconsider(KeyIsFull(row->source()->event.throttle().policy_key()));
     const bool rewritten = row->rewritten();
     if (action.kind == RowAction::Kind::kCarryOver) {
       policy->waiting.Replace(action.key, action.carried);

@@ -186,6 +186,7 @@ void TokenWorld::AddDefinition(const Uid& uid, const Schedule& schedule) {
   *delivery.mutable_retry() = retry;
   definition.mutable_throttle()->set_policy_id(schedule.policy_id);
   definition.mutable_throttle()->set_on_release(schedule.on_release);
+  definition.mutable_throttle()->set_policy_key(schedule.policy_key);
   if (schedule.window.has_value())
     *definition.mutable_throttle()->mutable_window() = *schedule.window;
   Put(ColumnFamily::kDefinitions, DefinitionKey(uid, schedule.version),
@@ -236,6 +237,7 @@ Uid TokenWorld::AddOneOff(const OneOff& event) {
   storage::v1::ThrottleRecord throttle;
   throttle.set_policy_id(event.policy_id);
   throttle.set_on_release(event.on_release);
+  throttle.set_policy_key(event.policy_key);
   EventRowBuilder builder({.tenant = "default",
                            .queue_shards = kQueueShards,
                            .policy_shards = kPolicyShards,
@@ -249,7 +251,7 @@ Uid TokenWorld::AddOneOff(const OneOff& event) {
                .definition_hash = &interned.hash,
                .priority = 5,
                .throttle = &throttle,
-               .wait_group = WaitGroupOf(event.target)},
+               .wait_group = WaitGroupOf(event.target, event.policy_key)},
               group);
   const Uid uid = DecodeEventKey(group.mutations[0].key)->uid;
   Commit(std::move(group));
@@ -282,6 +284,7 @@ Mutation TokenWorld::RowMutation(const Uid& uid, const Schedule& schedule, const
   auto& throttle = *event.mutable_throttle();
   throttle.set_policy_id(schedule.policy_id);
   throttle.set_on_release(schedule.on_release);
+  throttle.set_policy_key(schedule.policy_key);
   if (schedule.window.has_value()) {
     *throttle.mutable_window() = *schedule.window;
     throttle.set_window_begin_micros(ToMicros(row.window_begin.value_or(row.due)));

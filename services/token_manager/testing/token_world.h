@@ -114,6 +114,7 @@ class TokenWorld {
     uint32_t priority = 5;
     uint64_t version = 1;
     std::string cron = "0 3 * * *";
+    std::string policy_key = {};
   };
   // Its uid; the schedule is enabled.
   Uid AddSchedule(const std::string& id, const Schedule& schedule);
@@ -133,12 +134,13 @@ class TokenWorld {
   // Returns its key.
   std::string AddRow(const Uid& uid, const Schedule& schedule, const Row& row);
   struct OneOff {
-    std::string policy_id;
-    absl::Time due;
+    std::string policy_id = {};
+    absl::Time due = {};
     std::string target = "consumer";
     std::string id = {};  // empty: a server-made one
     std::string payload = "payload";
     bool on_release = true;
+    std::string policy_key = {};
   };
   // As the master does it. Returns its uid.
   Uid AddOneOff(const OneOff& event);

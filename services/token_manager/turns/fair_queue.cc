@@ -56,7 +56,7 @@ class FairQueue::State {
   void Advance(absl::string_view key, uint64_t taken);
   void BeginRound() { quanta_.clear(); }
   std::optional<Turn> Next(absl::Time now, Fairness fairness, uint64_t tokens,
-                           absl::FunctionRef<std::string(const Uid&)> passed_over);
+                           absl::FunctionRef<std::string(const QueuedSlice&)> passed_over);
   bool Reconsider(absl::string_view reason);
   void ReconsiderAll();
   std::optional<absl::Time> NextEligible(absl::Time now);
@@ -271,17 +271,17 @@ FairQueue::State::First FairQueue::State::FirstOfAll(Fairness fairness) const {
 
 std::optional<FairQueue::Turn> FairQueue::State::Next(
     absl::Time now, Fairness fairness, uint64_t tokens,
-    absl::FunctionRef<std::string(const Uid&)> passed_over) {
+    absl::FunctionRef<std::string(const QueuedSlice&)> passed_over) {
   Refresh(now);
   if (tokens == 0) return std::nullopt;
   while (!levels_.empty()) {
     const First first = FirstOfAll(fairness);
     WaitingGroup& group = *first.group;
-    if (std::string reason = passed_over(group.uid); !reason.empty()) {
+    const QueuedSlice& slice = (*group.slices.begin())->slice;
+    if (std::string reason = passed_over(slice); !reason.empty()) {
       SetAside(&group, std::move(reason));
       continue;
     }
-    const QueuedSlice& slice = (*group.slices.begin())->slice;
     absl::Time until = now_;
     if (fairness == Fairness::kFifo) {
       // Not before others that became eligible earlier than its later events.
@@ -384,7 +384,7 @@ void FairQueue::BeginRound() {
 
 std::optional<FairQueue::Turn> FairQueue::Next(
     absl::Time now, Fairness fairness, uint64_t tokens,
-    absl::FunctionRef<std::string(const Uid& group)> passed_over) {
+    absl::FunctionRef<std::string(const QueuedSlice& first)> passed_over) {
   if (state_ == nullptr) return std::nullopt;
   return state_->Next(now, fairness, tokens, passed_over);
 }

@@ -101,11 +101,11 @@ class FairQueue {
   // From now on turns are shares of the tokens that Next is given.
   void BeginRound();
   // Whose turn it is; nullopt: nobody's who is eligible (or tokens = 0). The same answer until
-  // Advance. `passed_over` says why the schedule cannot be granted anything now, such as its
-  // target's key, or "" if it can; it may be asked again at each call. A group that is passed over
-  // stands aside, however long, until Reconsider of that reason.
+  // Advance. `passed_over` says why the group, whose first event is in `first`, cannot be granted
+  // anything now, such as its target's key, or "" if it can; it may be asked again at each call. A
+  // group that is passed over stands aside, however long, until Reconsider of that reason.
   std::optional<Turn> Next(absl::Time now, Fairness fairness, uint64_t tokens,
-                           absl::FunctionRef<std::string(const Uid& group)> passed_over);
+                           absl::FunctionRef<std::string(const QueuedSlice& first)> passed_over);
   // The groups that stand aside for this reason take part again, as if just eligible (their
   // ageing goes on). False: there are none.
   bool Reconsider(absl::string_view reason);

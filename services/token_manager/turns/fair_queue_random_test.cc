@@ -66,7 +66,7 @@ class NaiveQueue {
   }
   std::optional<std::pair<std::string, uint64_t>> Next(
       absl::Time now, Fairness fairness, uint64_t tokens,
-      absl::FunctionRef<std::string(const Uid&)> passed_over) {
+      absl::FunctionRef<std::string(const QueuedSlice&)> passed_over) {
     Refresh(now);
     fairness_ = fairness;
     if (tokens == 0) return std::nullopt;
@@ -76,7 +76,7 @@ class NaiveQueue {
         if (group.ready && (best == nullptr || Before(group, *best))) best = &group;
       }
       if (best == nullptr) return std::nullopt;
-      best->reason = passed_over(best->uid);
+      best->reason = passed_over(Head(*best));
       if (best->reason.empty()) return Of(*best, tokens);
       best->ready = false;
     }
@@ -220,8 +220,8 @@ TEST_P(FairQueueRandomTest, DoesWhatTheNaiveOneDoes) {
   absl::Time now = At(0);
   Fairness fairness = Fairness::kBySchedule;
   uint64_t turns = 0;
-  const auto passed_over = [&](const Uid& group) {
-    const uint64_t n = static_cast<unsigned char>(group.bytes()[15]);
+  const auto passed_over = [&](const QueuedSlice& first) {
+    const uint64_t n = static_cast<unsigned char>(first.group.bytes()[15]);
     return (n + static_cast<uint64_t>(absl::ToUnixSeconds(now)) / 7) % 5 == 0
                ? absl::StrCat("down", n % 3)
                : std::string();

@@ -17,7 +17,7 @@ absl::Time At(double seconds) {
   return absl::FromUnixSeconds(1'800'000'000) + absl::Seconds(seconds);
 }
 Uid Schedule(uint64_t n) { return Uid::FromHalves(0, n); }
-std::string Nobody(const Uid&) { return std::string(); }
+std::string Nobody(const QueuedSlice&) { return std::string(); }
 
 QueuedSlice Row(std::string key, uint64_t schedule, absl::Time due, uint64_t events,
                 uint8_t priority = 5) {
@@ -265,9 +265,11 @@ TEST(FairQueueTest, SchedulePassedOverIsAskedOnceUntilReconsidered) {
   for (int i = 0; i < kDown; ++i) queue.Add(Row(absl::StrCat("d", i), 100 + i, At(0), 10));
   queue.Add(Row("healthy", 1, At(0), 1000));
   int asked = 0;
-  const auto passed_over = [&asked](const Uid& group) {
+  const auto passed_over = [&asked](const QueuedSlice& first) {
     ++asked;
-    return std::string(group == Schedule(1) ? "" : group < Schedule(5100) ? "down" : "away");
+    return std::string(first.group == Schedule(1)     ? ""
+                       : first.group < Schedule(5100) ? "down"
+                                                      : "away");
   };
   for (int i = 0; i < 1000; ++i) {
     const auto turn = queue.Next(At(0), Fairness::kBySchedule, 1, passed_over);
@@ -290,7 +292,8 @@ TEST(FairQueueTest, ScheduleThatStandsAsideGrowsOlderAndCanGo) {
   FairQueue queue;
   queue.Add(Row("a", 1, At(0), 1, /*priority=*/3));
   queue.Add(Row("b", 2, At(0), 1, /*priority=*/3));
-  queue.Next(At(0), Fairness::kBySchedule, 1, [](const Uid&) { return std::string("down"); });
+  queue.Next(At(0), Fairness::kBySchedule, 1,
+             [](const QueuedSlice&) { return std::string("down"); });
   EXPECT_EQ(queue.groups_aside(), 2u);
   queue.Add(Row("a2", 1, At(1), 5, 3));  // still aside
   EXPECT_EQ(NextKey(queue, At(2)), "");
@@ -299,8 +302,9 @@ TEST(FairQueueTest, ScheduleThatStandsAsideGrowsOlderAndCanGo) {
   queue.Add(Row("urgent", 3, At(30), 1, /*priority=*/1));
   queue.Reconsider("down");
   EXPECT_EQ(NextKey(queue, At(30)), "a");
-  queue.Next(At(30), Fairness::kBySchedule, 1,
-             [](const Uid& group) { return std::string(group == Schedule(1) ? "away" : ""); });
+  queue.Next(At(30), Fairness::kBySchedule, 1, [](const QueuedSlice& first) {
+    return std::string(first.group == Schedule(1) ? "away" : "");
+  });
   EXPECT_TRUE(queue.Remove("a"));
   EXPECT_TRUE(queue.Remove("a2"));
   EXPECT_EQ(queue.groups_aside(), 0u);

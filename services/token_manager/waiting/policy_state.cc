@@ -48,6 +48,8 @@ void PolicyState::SetRecord(const std::optional<std::string>& bytes, kv::CommitS
     rate.SetLimits(0, 1, now);
   }
   if (!hold_on_expiry()) grants.ForgetOverdue();
+  const std::string keys = by_key() ? record->per_key().SerializeAsString() : std::string();
+  if (keys != std::exchange(per_key_bytes_, keys)) waiting.queue().ReconsiderAll();
 }
 
 void PolicyState::SetCounts(const std::optional<std::string>& bytes) {
@@ -69,6 +71,12 @@ uint64_t PolicyState::FreeTokens() const {
   if (!record.has_value() || record->max_concurrent() == 0) return RateLimit::kUnlimited;
   // More may be held than the limit allows: it may have been lowered.
   return record->max_concurrent() - std::min(record->max_concurrent(), grants.held());
+}
+
+uint64_t PolicyState::FreeTokensOf(const std::string& policy_key) const {
+  if (!by_key()) return RateLimit::kUnlimited;
+  const uint64_t limit = record->per_key().max_concurrent();
+  return limit - std::min(limit, grants.HeldOf(policy_key));
 }
 
 absl::Duration PolicyState::hold_timeout() const {

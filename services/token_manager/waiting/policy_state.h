@@ -79,6 +79,10 @@ class PolicyState {
   }
   // How many more tokens `max_concurrent` allows; RateLimit::kUnlimited without a limit.
   uint64_t FreeTokens() const;
+  // Each key of the policy has limits of its own (per_key).
+  bool by_key() const { return record.has_value() && record->has_per_key(); }
+  // As FreeTokens, of one key.
+  uint64_t FreeTokensOf(const std::string& policy_key) const;
   Fairness fairness() const {
     return record.has_value() && record->fifo() ? Fairness::kFifo : Fairness::kBySchedule;
   }
@@ -115,6 +119,8 @@ class PolicyState {
 
  private:
   void SetName(const storage::v1::EventRecord& event);
+
+  std::string per_key_bytes_;  // as the record has them
 };
 
 // The effect of a delivery window on a waiting row (docs/design/throttling.md, "Windows").

@@ -12,6 +12,11 @@
 namespace escapement::simulation {
 namespace {
 
+// A one-off event shows it by its token only.
+bool IsThrottled(const handler::DeliveryAttempt& attempt) {
+  return attempt.context->definition->has_throttle() || !attempt.token.empty();
+}
+
 SendResult ResultOf(handler::DeliveryStatus status) {
   switch (status) {
     case handler::DeliveryStatus::kAccepted:
@@ -163,7 +168,7 @@ class Consumer::Transport final : public handler::DeliveryTransport {
 
   static bool SharesRequests(const Sending& sending) {
     return (sending.kind() == Target::kSqs || sending.kind() == Target::kKafka) &&
-           !sending.attempt.context->definition->has_throttle();
+           !IsThrottled(sending.attempt);
   }
 
   void Ship(Batch batch) {
@@ -203,7 +208,7 @@ void Consumer::Arrive(const std::shared_ptr<Sending>& sending) {
   receipt.sent = sending->sent;
   receipt.timeout = context.timeout;
   receipt.token = sending->attempt.token;
-  receipt.throttled = context.definition->has_throttle();
+  receipt.throttled = IsThrottled(sending->attempt);
   receipt.kind = KindOf(sending->kind());
   world.Note(absl::StrCat("receipt ", receipt.event_id, " ", receipt.occurrence, "[", receipt.index,
                           "] attempt ", receipt.attempt, " from ", receipt.sender));
@@ -223,7 +228,7 @@ bool Consumer::IsPoison(const Sending& sending) {
     poison_ = {.event_id = attempt.event_id,
                .occurrence = context.occurrence,
                .index = attempt.index,
-               .throttled = context.definition->has_throttle()};
+               .throttled = IsThrottled(attempt)};
     if (!context.occurrence.empty())
       poison_->uid = Uid::FromBytes(context.definition->uid()).ToHex();
   }

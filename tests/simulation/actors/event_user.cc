@@ -41,6 +41,7 @@ v1::Event EventUser::DrawEvent(absl::Time* due) {
   event.set_payload(absl::StrCat("event ", options_.name, " ", ++last_id_));
   SetDelivery(&event, DeliveryTimeoutOf(last_id_), last_id_);
   event.set_policy(DrawPolicy());
+  if (!event.policy().empty()) event.set_policy_key(PolicyKeyOf(calls_.random().Next()));
   return event;
 }
 
@@ -119,8 +120,10 @@ void EventUser::Ingest() {
     one.set_event_id(absl::StrCat(options_.name, "-", last_id_));
     one.set_due_time_micros(ToMicros(due));
     one.set_payload(event.payload());
-    if (!event.policy().empty()) one.mutable_overrides()->set_policy(event.policy());
     made.emplace_back(one.event_id(), due);
+    if (event.policy().empty()) continue;
+    one.mutable_overrides()->set_policy(event.policy());
+    one.mutable_overrides()->set_policy_key(event.policy_key());
   }
   const absl::Time called = calls_.Now();
   calls_.UntilKnown<v1::IngestResponse>(

@@ -4,6 +4,7 @@
 #define TESTS_SIMULATION_ACTORS_MESSAGE_PARTS_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -21,6 +22,11 @@ inline constexpr int kMaxAttempts = 5;
 // The delivery timeout of a user's n-th message: most are short.
 inline absl::Duration DeliveryTimeoutOf(int64_t n) {
   return n % 4 == 3 ? kLongDeliveryTimeout : kDeliveryTimeout;
+}
+
+// One of few keys of a policy, the empty one among them.
+inline std::string PolicyKeyOf(uint64_t n) {
+  return n % 5 == 0 ? std::string() : absl::StrCat("customer-", n % 5);
 }
 
 // Kinds of targets that need no secret: HTTP, gRPC, SQS, Kafka, e-mail, ping.

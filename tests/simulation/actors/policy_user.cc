@@ -36,7 +36,10 @@ void PolicyUser::DrawLimits(v1::ThrottlePolicy* policy) {
   const uint64_t span = static_cast<uint64_t>(options_.limit_max - options_.limit_min + 1);
   policy->set_max_concurrent(options_.limit_min + static_cast<int64_t>(random.Below(span)));
   policy->set_max_per_second(0);
-  if (!options_.rates || random.Below(3) != 0) return;
+  if (!options_.rates) return;
+  if (random.Below(2) == 0)
+    policy->mutable_per_key()->set_max_concurrent(1 + static_cast<int64_t>(random.Below(8)));
+  if (random.Below(3) != 0) return;
   policy->set_max_per_second(static_cast<double>(1 + random.Below(400)) / 2);
   policy->set_burst(1 + static_cast<int64_t>(random.Below(10)));
   if (random.Below(3) == 0) policy->set_max_concurrent(0);
@@ -67,7 +70,7 @@ void PolicyUser::Update() {
   v1::UpdatePolicyRequest request;
   request.mutable_policy()->set_name(name());
   DrawLimits(request.mutable_policy());
-  for (const char* path : {"max_concurrent", "max_per_second", "burst"})
+  for (const char* path : {"max_concurrent", "max_per_second", "burst", "per_key"})
     request.mutable_update_mask()->add_paths(path);
   request.set_request_id(calls_.NewRequestId());
   calls_.Note(absl::StrCat("policy ", options_.id, " to ", request.policy().ShortDebugString()));

@@ -62,6 +62,19 @@ Rewrite GrantsOneMore() {
           }};
 }
 
+Rewrite GrantsOneMoreOfAKey() {
+  return {
+      .commit = WaivePolicies,
+      .value = [](ColumnFamily cf, const std::string&, std::string* value) {
+        if (cf != ColumnFamily::kPolicies) return;
+        EditValue<PolicyRecord>(value, [](PolicyRecord* policy) {
+          if (policy->has_per_key()) {
+            policy->mutable_per_key()->set_max_concurrent(policy->per_key().max_concurrent() + 1);
+          }
+        });
+      }};
+}
+
 // Every policy stays as it was when the process first read it.
 Rewrite KeepsLimits() {
   return {.commit = WaivePolicies,
@@ -277,6 +290,10 @@ std::vector<Mutant> TokenManagerMutants() {
                  .fault = "`<=` for `<`: as many are granted as the limit says, and one",
                  .rules = {"cap"},
                  .store = TokenManagers(GrantsOneMore)}),
+      Throttled({.name = "token_manager_grants_one_more_of_a_key",
+                 .fault = "every key of a policy gets one token more than it may",
+                 .rules = {"cap", "sink"},
+                 .store = TokenManagers(GrantsOneMoreOfAKey)}),
       Throttled({.name = "token_manager_keeps_limits",
                  .fault = "the policy is read once, and grants are not conditional on it",
                  .rules = {"cap"},

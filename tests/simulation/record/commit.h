@@ -61,6 +61,7 @@ struct PolicyWrite {
   uint64_t max_concurrent = 0;  // 0: no limit
   double max_per_second = 0;    // 0: no limit
   uint64_t burst = 1;
+  uint64_t per_key = 0;  // max_concurrent of each key; 0: no limit
   bool paused = false;
   absl::Duration hold = absl::ZeroDuration();
   bool hold_on_expiry = false;
@@ -101,6 +102,7 @@ struct GrantWrite {
   bool deleted = false;
   std::string uid = {};
   std::string occurrence = {};
+  std::string policy_key = {};
   std::vector<Indices> holders = {};
   absl::Time grant_time = absl::InfinitePast();
   absl::Time return_due = absl::InfinitePast();  // due time of the row if events are given back
@@ -131,6 +133,7 @@ struct RowWrite {
   absl::Time closes = absl::InfiniteFuture();
   // Only for a run that was triggered or backfilled.
   absl::Time trigger_time = absl::InfinitePast();
+  std::string policy_key = {};
 };
 
 // A claim of events that hold tokens.

@@ -33,6 +33,7 @@ void ReadPolicy(const Mutation& mutation, bool put, std::vector<ThrottleWrite>* 
   write.max_concurrent = record.max_concurrent();
   write.max_per_second = record.max_per_second();
   write.burst = std::max<uint64_t>(record.burst(), 1);
+  write.per_key = record.per_key().max_concurrent();
   write.paused = record.paused();
   write.hold = absl::Microseconds(record.hold_timeout_micros());
   write.hold_on_expiry = record.hold_on_expiry();
@@ -82,6 +83,7 @@ void ReadGrant(const Mutation& mutation, bool put, std::vector<ThrottleWrite>* o
       write.uid = HexOfUid(record.uid());
       write.occurrence = record.occurrence();
     }
+    write.policy_key = record.event().throttle().policy_key();
     for (const auto& holders : record.holders()) {
       write.holders.push_back({holders.first(), holders.count()});
       write.hold_times.push_back({write.holders.back(), TimeOf(holders.delivered_time_micros()),
@@ -101,6 +103,7 @@ void FillRow(const storage::v1::EventRecord& record, RowWrite* write) {
   write->events.first += throttle.taken();
   write->events.count = record.count() - std::min(record.count(), throttle.taken());
   write->last_error = record.last_error();
+  write->policy_key = throttle.policy_key();
   if (!throttle.has_window()) return;
   write->window_begin = FromMicros(throttle.window_begin_micros());
   write->window = absl::Microseconds(throttle.window().duration_micros());
@@ -214,7 +217,7 @@ struct Describer {
   std::string operator()(const PolicyWrite& policy) const {
     if (policy.deleted) return absl::StrCat("-policy ", policy.policy);
     return absl::StrCat("+policy ", policy.policy, " m ", policy.max_concurrent, " rate ",
-                        policy.max_per_second, " burst ", policy.burst,
+                        policy.max_per_second, " burst ", policy.burst, " per key ", policy.per_key,
                         policy.paused ? " paused" : "");
   }
   std::string operator()(const ScheduleStateWrite&) const { return ""; }

@@ -37,6 +37,18 @@ uint64_t TokenReplay::held(const std::string& policy) const {
   return it == held_.end() ? 0 : it->second;
 }
 
+uint64_t TokenReplay::held_of(const std::string& policy, const std::string& policy_key) const {
+  const auto keys = held_by_key_.find(policy);
+  if (keys == held_by_key_.end()) return 0;
+  const auto held = keys->second.find(policy_key);
+  return held == keys->second.end() ? 0 : held->second;
+}
+
+std::map<std::string, uint64_t> TokenReplay::held_by_key(const std::string& policy) const {
+  const auto keys = held_by_key_.find(policy);
+  return keys == held_by_key_.end() ? std::map<std::string, uint64_t>() : keys->second;
+}
+
 const std::map<std::string, RowWrite>* TokenReplay::waiting(const std::string& policy) const {
   auto it = waiting_.find(policy);
   return it == waiting_.end() || it->second.empty() ? nullptr : &it->second;
@@ -98,6 +110,7 @@ void TokenReplay::Write(const GrantWrite& write, std::map<GrantName, Grant>* bef
     return;
   }
   grants_[write.name] = {{write.uid, write.occurrence},
+                         write.policy_key,
                          write.holders,
                          write.grant_time,
                          write.return_due,
@@ -147,9 +160,12 @@ void TokenReplay::AddChanges(const std::map<GrantName, Grant>& before, Changes* 
     for (const Indices& was : old.holders) {
       for (const Indices& gone :
            Without(was, now == nullptr ? std::vector<Indices>() : now->holders)) {
-        changes->removed.push_back({name, run, gone, false, false, old.grant_time, old.return_due});
+        changes->removed.push_back(
+            {name, run, gone, false, false, old.grant_time, old.return_due, old.policy_key});
         Count(run, gone, &Place::held, -1);
         held_[name.policy] -= gone.count;
+        auto& held = held_by_key_[name.policy];
+        if ((held[old.policy_key] -= gone.count) == 0) held.erase(old.policy_key);
       }
     }
     if (now == nullptr) {
@@ -159,11 +175,12 @@ void TokenReplay::AddChanges(const std::map<GrantName, Grant>& before, Changes* 
     for (const Indices& is : now->holders) {
       for (const Indices& come : Without(is, old.holders)) {
         changes->added.push_back({name, run, come, old.run == Run(), given_up_.count(name) > 0,
-                                  now->grant_time, now->return_due});
+                                  now->grant_time, now->return_due, now->policy_key});
         Count(run, come, &Place::held, 1);
         for (uint64_t i = come.first; i < std::min(come.first + come.count, kIndexMax); ++i)
           runs_[run][i].grant = name;
         held_[name.policy] += come.count;
+        held_by_key_[name.policy][now->policy_key] += come.count;
       }
     }
   }

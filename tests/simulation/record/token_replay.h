@@ -36,6 +36,7 @@ class TokenReplay {
   };
   struct Grant {
     Run run;
+    std::string policy_key;
     std::vector<Indices> holders;
     absl::Time grant_time;
     absl::Time return_due;
@@ -49,6 +50,7 @@ class TokenReplay {
     bool reused = false;  // only for `added`: the grant's name had been used and given up
     absl::Time grant_time;
     absl::Time return_due;
+    std::string policy_key = {};
   };
   struct RowChange {
     Run run;
@@ -64,6 +66,10 @@ class TokenReplay {
 
   const std::map<std::string, PolicyWrite>& policies() const { return policies_; }
   uint64_t held(const std::string& policy) const;
+  // Only those that count under this key.
+  uint64_t held_of(const std::string& policy, const std::string& policy_key) const;
+  // By key; none is 0.
+  std::map<std::string, uint64_t> held_by_key(const std::string& policy) const;
   // Waiting rows of a policy by key; nullptr if it has none.
   const std::map<std::string, RowWrite>* waiting(const std::string& policy) const;
   // True if the run's schedule is enabled, or if the run was triggered after the pause.
@@ -88,7 +94,8 @@ class TokenReplay {
   std::map<GrantName, Grant> grants_;
   std::map<GrantName, bool> given_up_;
   std::map<std::string, uint64_t> held_;
-  std::map<std::string, std::map<std::string, RowWrite>> waiting_;  // by policy
+  std::map<std::string, std::map<std::string, uint64_t>> held_by_key_;  // by policy
+  std::map<std::string, std::map<std::string, RowWrite>> waiting_;      // by policy
   std::map<Run, std::vector<Place>> runs_;
 };
 

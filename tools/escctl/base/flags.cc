@@ -151,6 +151,8 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePairs(
 
 void PolicyFlags::Add(CLI::App& command) {
   command.add_option("--policy", policy_, "id or full name of a throttling policy; \"\" for none");
+  command.add_option("--policy-key", policy_key_,
+                     "which key of the policy the events count under, such as a customer");
   command.add_option("--completion", completion_,
                      "when an event has ended: on-delivery, or on-release of its token, which the "
                      "consumer then must give back; without it the policy decides");

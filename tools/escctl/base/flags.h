@@ -139,6 +139,10 @@ class PolicyFlags {
       message.set_policy(policy_->empty() ? std::string() : policy_name(*policy_));
       fields.push_back("policy");
     }
+    if (policy_key_.has_value()) {
+      message.set_policy_key(*policy_key_);
+      fields.push_back("policy_key");
+    }
     if (!completion_.has_value()) return absl::OkStatus();
     v1::Completion completion{};
     if (!v1::Completion_Parse(EnumName(*completion_), &completion))
@@ -150,6 +154,7 @@ class PolicyFlags {
 
  private:
   std::optional<std::string> policy_;
+  std::optional<std::string> policy_key_;
   std::optional<std::string> completion_;
 };
 

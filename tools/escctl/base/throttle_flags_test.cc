@@ -76,15 +76,17 @@ TEST(PolicyFlags, PolicyAndCompletionAreWrittenIntoAnEvent) {
   CLI::App app;
   PolicyFlags flags;
   flags.Add(app);
-  const char* argv[] = {"escctl", "--policy", "p", "--completion", "on-release"};
-  app.parse(5, argv);
+  const char* argv[] = {"escctl", "--policy",     "p",         "--policy-key",
+                        "acme",   "--completion", "on-release"};
+  app.parse(7, argv);
   v1::Event event;
   Strings fields;
   const auto full = [](const std::string& id) { return "full/" + id; };
   ASSERT_TRUE(flags.Apply(full, event, fields).ok());
   EXPECT_EQ(event.policy(), "full/p");
   EXPECT_EQ(event.completion(), v1::ON_RELEASE);
-  EXPECT_EQ(fields, (Strings{"policy", "completion"}));
+  EXPECT_EQ(event.policy_key(), "acme");
+  EXPECT_EQ(fields, (Strings{"policy", "policy_key", "completion"}));
 }
 
 }  // namespace throttle_flags_test

@@ -30,6 +30,7 @@ Row PolicyRow(const ThrottlePolicy& p) {
   return {p.name(),
           ThrottlePolicy::State_Name(p.state()),
           Limit(p.max_concurrent()),
+          Limit(p.per_key().max_concurrent()),
           p.max_per_second() == 0 ? "-" : absl::StrCat(p.max_per_second()),
           Limit(p.burst()),
           TimeUtil::ToString(p.hold_timeout()),
@@ -39,7 +40,7 @@ Row PolicyRow(const ThrottlePolicy& p) {
 }
 
 const Row& PolicyHeader() {
-  static const Row header = {"NAME", "STATE",     "CONCURRENT", "PER-SECOND", "BURST",
+  static const Row header = {"NAME", "STATE",     "CONCURRENT", "PER-KEY", "PER-SECOND", "BURST",
                              "HOLD", "ON-EXPIRY", "FAIRNESS",   "VERSION"};
   return header;
 }
@@ -67,6 +68,7 @@ struct Limits {
   std::optional<int64_t> max_concurrent;
   std::optional<double> max_per_second;
   std::optional<int64_t> burst;
+  std::optional<int64_t> per_key;
   std::optional<std::string> hold_timeout;
   std::optional<std::string> on_expiry;
   std::optional<std::string> fairness;
@@ -79,6 +81,8 @@ struct Limits {
     command.add_option("--max-per-second", max_per_second,
                        "events per second, e.g. 0.5; 0 = no limit");
     command.add_option("--burst", burst, "events that may go out at once, on top of the rate");
+    command.add_option("--max-concurrent-per-key", per_key,
+                       "events of one policy key out at once; 0 = no limit");
     command.add_option("--hold-timeout", hold_timeout,
                        "how long a consumer may hold a token, e.g. 1h30m");
     command
@@ -104,6 +108,10 @@ struct Limits {
     set(max_concurrent, "max_concurrent", [&](int64_t v) { policy.set_max_concurrent(v); });
     set(max_per_second, "max_per_second", [&](double v) { policy.set_max_per_second(v); });
     set(burst, "burst", [&](int64_t v) { policy.set_burst(v); });
+    set(per_key, "per_key", [&](int64_t v) {
+      policy.clear_per_key();
+      if (v != 0) policy.mutable_per_key()->set_max_concurrent(v);
+    });
     // CLI11 has checked that they are values, in upper case.
     set(on_expiry, "on_expiry", [&](const std::string& v) {
       ThrottlePolicy::OnExpiry parsed{};

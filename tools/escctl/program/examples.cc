@@ -100,6 +100,7 @@ const Table& Examples() {
       {"policy", {"escctl policy create gentle --max-concurrent 5", "escctl policy usage gentle"}},
       {"policy create",
        {"escctl policy create gentle --max-concurrent 5",
+        "escctl policy create customers --max-concurrent 200 --max-concurrent-per-key 5",
         "escctl policy create slow --max-per-second 0.5 --burst 10"}},
       {"policy update", {"escctl policy update gentle --max-concurrent 10"}},
       {"policy get", {"escctl policy get gentle", "escctl policy get gentle -o yaml"}},

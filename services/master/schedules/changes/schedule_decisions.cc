@@ -226,6 +226,7 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
                    ApplyMask(current, request.schedule(), request.update_mask()));
   if (wanted.policy().empty() != current.policy().empty()) {
     ForgetDefaultCompletion(current);
+    if (wanted.policy().empty()) current.clear_policy_key();
     ASSIGN_OR_RETURN(wanted, ApplyMask(current, request.schedule(), request.update_mask()));
   }
   ASSIGN_OR_RETURN(ScheduleDraft draft, DraftOf(wanted, input.name.tenant));

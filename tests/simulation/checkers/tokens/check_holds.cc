@@ -244,11 +244,14 @@ class CapChecker {
         if (const auto* policy = std::get_if<PolicyWrite>(&write)) buckets_.erase(policy->policy);
       }
       std::set<std::string> granted;
+      std::set<std::pair<std::string, std::string>> keys;
       for (const TokenReplay::HolderChange& added : changes.added) {
         granted.insert(added.grant.policy);
+        keys.insert({added.grant.policy, added.policy_key});
         CheckGrant(commit, added);
       }
       for (const std::string& policy : granted) CheckHeld(policy);
+      for (const auto& [policy, key] : keys) CheckKey(policy, key);
     }
     return std::move(violations_);
   }
@@ -301,6 +304,15 @@ class CapChecker {
              policy.burst, " has granted ", bucket.level, " at once");
     }
     bucket.level = std::min(bucket.level, static_cast<double>(policy.burst));
+  }
+
+  void CheckKey(const std::string& name, const std::string& policy_key) {
+    auto policy = replay_.policies().find(name);
+    if (policy == replay_.policies().end() || policy->second.per_key == 0) return;
+    const uint64_t held = replay_.held_of(name, policy_key);
+    if (held <= policy->second.per_key) return;
+    Report("policy ", name, " has ", held, " holders of key \"", policy_key,
+           "\" after a grant, of ", policy->second.per_key);
   }
 
   void CheckHeld(const std::string& name) {

@@ -16,6 +16,9 @@ namespace {
 
 // After this nobody expects a report from the handler: see docs/design/throttling.md.
 constexpr absl::Duration kNoWordAfter = absl::Seconds(30);
+// A handler sends what it has claimed no later than this after the grant:
+// docs/design/throttling.md.
+constexpr absl::Duration kClaimedAgainMax = absl::Seconds(10);
 // How far a handler's clock may be from true time.
 constexpr absl::Duration kClockError = absl::Seconds(5);
 
@@ -54,13 +57,20 @@ class SinkChecker {
   using Place = std::pair<TokenReplay::Run, uint64_t>;  // run and index of an event
   struct Out {
     std::string policy;  // empty: a commit shows that it no longer holds a token
+    std::string policy_key = {};
     std::vector<const Work*> works;
   };
 
-  void SetPolicy(Out& out, const std::string& policy) {
-    if (!out.policy.empty()) --out_under_[out.policy];
+  void SetPolicy(Out& out, const std::string& policy, const std::string& policy_key = "") {
+    if (!out.policy.empty()) {
+      --out_under_[out.policy];
+      --out_of_key_[{out.policy, out.policy_key}];
+    }
     out.policy = policy;
-    if (!policy.empty()) ++out_under_[policy];
+    out.policy_key = policy_key;
+    if (policy.empty()) return;
+    ++out_under_[policy];
+    ++out_of_key_[{policy, policy_key}];
   }
 
   const Receipt& ReceiptOf(const Work& work) const { return history_.receipts[work.receipt]; }
@@ -91,10 +101,13 @@ class SinkChecker {
   }
 
   // True if another delivery of the event held the token. Two were under way, because a new handler
-  // took over. The worker of the first gave its token back before the second arrived.
+  // took over. The worker of the first gave its token back before the second arrived. Another
+  // sender may have claimed the event before that, and send it later.
   bool HadByAnother(const Receipt& receipt, const Place& place) const {
     const auto had = had_.find(place);
-    return had != had_.end() && receipt.sent <= had->second;
+    if (had == had_.end()) return false;
+    const bool other = had->second.sender != receipt.sender;
+    return receipt.sent <= had->second.until + (other ? kClaimedAgainMax : absl::ZeroDuration());
   }
 
   void Begin(const Work& work) {
@@ -109,14 +122,26 @@ class SinkChecker {
         Report(receipt, "it holds no token");
       return;
     }
-    SetPolicy(out, where.grant.policy);
-    had_[place] = absl::InfiniteFuture();
+    had_[place] = {.until = absl::InfiniteFuture(), .sender = receipt.sender};
     const TokenReplay::Grant* grant = replay_.grant(where.grant);
+    SetPolicy(out, where.grant.policy, grant == nullptr ? "" : grant->policy_key);
     if (grant != nullptr && receipt.sent > grant->send_before + kClockError) {
       Report(receipt, "sent at ", absl::FormatTime(receipt.sent, absl::UTCTimeZone()),
              ", not to be sent after ", absl::FormatTime(grant->send_before, absl::UTCTimeZone()));
     }
     CheckCount(receipt, out.policy);
+    CheckKey(receipt, {out.policy, out.policy_key});
+  }
+
+  void CheckKey(const Receipt& receipt, const std::pair<std::string, std::string>& key) {
+    auto policy = replay_.policies().find(key.first);
+    if (policy == replay_.policies().end() || policy->second.per_key == 0) return;
+    const uint64_t count = out_of_key_[key];
+    const uint64_t m = std::max(policy->second.per_key, drained_to_of_key_[key]);
+    if (count > m) {
+      Report(receipt, "with it ", count, " of key \"", key.second, "\" are out under policy ",
+             key.first, " of ", m);
+    }
   }
 
   void CheckCount(const Receipt& receipt, const std::string& name) {
@@ -137,9 +162,14 @@ class SinkChecker {
     const TokenReplay::Changes changes = replay_.Apply(commit);
     for (const ThrottleWrite& write : commit.throttle) {
       const auto* policy = std::get_if<PolicyWrite>(&write);
-      if (policy != nullptr) drained_to_[policy->policy] = replay_.held(policy->policy);
+      if (policy == nullptr) continue;
+      drained_to_[policy->policy] = replay_.held(policy->policy);
+      for (const auto& [key, held] : replay_.held_by_key(policy->policy))
+        drained_to_of_key_[{policy->policy, key}] = held;
     }
     for (auto& [policy, held] : drained_to_) held = std::min(held, replay_.held(policy));
+    for (auto& [key, held] : drained_to_of_key_)
+      held = std::min(held, replay_.held_of(key.first, key.second));
     for (const TokenReplay::HolderChange& removed : changes.removed) {
       for (uint64_t i = removed.events.first; i < removed.events.first + removed.events.count; ++i)
         Removed(commit, {removed.run, i}, send_before[removed.grant]);
@@ -148,7 +178,7 @@ class SinkChecker {
 
   void Removed(const Commit& commit, const Place& place, absl::Time send_before) {
     const auto had = had_.find(place);
-    if (had != had_.end()) had->second = std::min(had->second, commit.time);
+    if (had != had_.end()) had->second.until = std::min(had->second.until, commit.time);
     auto out = out_.find(place);
     if (out == out_.end() || out->second.policy.empty()) return;
     SetPolicy(out->second, "");
@@ -200,9 +230,15 @@ class SinkChecker {
   const History& history_;
   TokenReplay replay_;
   std::map<Place, Out> out_;
-  // Events that reached a worker while they held a token → until when they held it.
-  std::map<Place, absl::Time> had_;
+  // Events that reached a worker while they held a token.
+  struct Had {
+    absl::Time until;    // when the token was taken from them
+    std::string sender;  // who made the last such delivery
+  };
+  std::map<Place, Had> had_;
   std::map<std::string, uint64_t> out_under_;  // by policy: how many events of out_ hold its token
+  std::map<std::pair<std::string, std::string>, uint64_t> out_of_key_;  // by policy and key
+  std::map<std::pair<std::string, std::string>, uint64_t> drained_to_of_key_;
   // By policy: how many held when its limit was last changed, less those that gave back since.
   std::map<std::string, uint64_t> drained_to_;
   std::vector<Violation> violations_;
@@ -286,7 +322,9 @@ class IdleChecker {
     if (target == target_of_.end()) return;
     Outage& outage = OutageOf(report.grant.policy, target->second);
     if (report.unreachable) outage = {.on = true, .until = commit.time + kPassedOverMax};
-    if (report.delivered) outage = {.on = false, .until = std::min(outage.until, commit.time)};
+    // One-off events go to several targets.
+    if (report.delivered && !target->second.empty())
+      outage = {.on = false, .until = std::min(outage.until, commit.time)};
   }
 
   // A target that could not be reached, as one owner of policies knows from its own reports. The
@@ -323,6 +361,9 @@ class IdleChecker {
         free = std::max(free, conforms->second);
     }
     for (const auto& [key, row] : *rows) {
+      if (policy != replay_.policies().end() && policy->second.per_key > 0 &&
+          replay_.held_of(name, row.policy_key) >= policy->second.per_key)
+        continue;
       const absl::Time from =
           std::max({free, ReadyAt(row), PassedOverUntil(name, targets_[row.uid])});
       const absl::Time to = std::min(now, row.closes);

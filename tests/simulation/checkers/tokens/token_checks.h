@@ -1,5 +1,6 @@
 // Policies are kept, in commit order:
-// - after a commit that grants, a policy has at most max_concurrent holders, by its present limit;
+// - after a commit that grants, a policy has at most max_concurrent holders, by its present limit,
+//   and each key of it at most per_key.max_concurrent;
 // - nothing is granted under a policy that is paused or deleted, nor to a schedule that is paused
 //   or deleted;
 // - by the times of the grants, at most burst + t × max_per_second events are granted in any time
@@ -48,7 +49,8 @@ std::vector<Violation> CheckIdle(const History& history);
 // - An arriving event holds a token, and it keeps the token while it is out. There are exceptions:
 //   its sender learnt that the attempt failed or got no answer in time; the network delivered it
 //   after its timeout; its hold time ran out; or no handler reported on it.
-// - Apart from these, at most max_concurrent events are out. After a limit was lowered, events that
+// - Apart from these, at most max_concurrent events are out, and of one key at most
+//   per_key.max_concurrent. After a limit was lowered, events that
 //   have held tokens ever since may exceed it.
 // - Nothing is sent (much) later than the grant allows.
 //
