@@ -124,7 +124,7 @@ class SettingsTest(unittest.TestCase):
                 self.assertEqual(f"--s3-endpoint={endpoint}" in pod["containers"][0]["args"], endpoint != "")
                 egress = find(objects, "NetworkPolicy", "-escapement-backup")["spec"]["egress"]
                 everywhere = [[port["port"] for port in rule["ports"]] for rule in egress if "to" not in rule]
-                self.assertEqual(everywhere, [[53, 53], ports, [7]])
+                self.assertEqual(everywhere, [[53, 53, 5353, 5353], ports, [7]])
             objects, _ = rendered(merged(mode, {"backup": {"schedule": "@daily"}}))
             egress = find(objects, "NetworkPolicy", "-escapement-backup")["spec"]["egress"]
             self.assertEqual([[port["port"] for port in rule["ports"]] for rule in egress], [[53, 53], ["grpc"]])
