@@ -102,8 +102,9 @@ GrantRound::Visited GrantRound::Visit(PolicyState& policy, const Round& round) {
     const std::optional<FairQueue::Turn> turn =
         policy.waiting.queue().Next(now, policy.fairness(), tokens, passed_over);
     if (!turn.has_value()) {
+      if (policy.by_key()) JudgeOnly(policy, round);  // what stands aside for a full key
       const std::optional<absl::Time> next = policy.waiting.queue().NextEligible(now);
-      if (next.has_value()) policy.grant_next = *next - kGrantLead;
+      if (next.has_value()) policy.grant_next = std::min(policy.grant_next, *next - kGrantLead);
       return Visited::kDone;
     }
     const std::string key = turn->slice->key;
@@ -234,9 +235,9 @@ bool GrantRound::Resume(const Resend& resend, const Round& round) {
   return true;
 }
 
-// A policy that is not there, is paused, has no token free or has used up its rate grants nothing.
-// Rows of schedules that are elsewhere by now, that have another priority or are gone must not wait
-// for it.
+// A policy that is not there, is paused, has no token free or has used up its rate grants nothing,
+// and one with limits for each key may grant nothing to a key. Rows of schedules that are elsewhere
+// by now, that have another priority or are gone must not wait for it.
 void GrantRound::JudgeOnly(PolicyState& policy, const Round& round) {
   if (round.now < policy.judge_next) {
     policy.grant_next = policy.judge_next;

@@ -71,12 +71,25 @@ bool TokenRelease::CanApply(const Entry& entry) {
   return KnowsForFailure(*policy, *grant);
 }
 
+bool TokenRelease::NeedsPayload(const Entry& entry) {
+  if (!MayFail(entry) || entry.policy_uid().size() != Uid::kBytes) return false;
+  PolicyState* policy = state_.Find(Uid::FromBytes(entry.policy_uid()));
+  const Grant* grant =
+      policy == nullptr ? nullptr : policy->grants.Find({entry.epoch(), entry.number()});
+  return grant != nullptr && grant->source->one_off();
+}
+
 bool TokenRelease::KnowsForFailure(PolicyState& policy, const Grant& grant) {
   const RowSource& source = *grant.source;
   const bool definition = DefinitionOf(grant) != nullptr;
   const bool payload = !source.one_off() ||
                        state_.payloads.Find(LimitedEventKey(source.uid, source.event)) != nullptr;
-  if (!definition || !payload) AwaitRecords(state_, policy, source.group);
+  if (!definition) {
+    AwaitRecords(state_, policy, source.group);
+  } else if (!payload) {
+    // Not its group: what waits in it needs no payload of one that is held.
+    AwaitRecords(state_, policy, policy.uid);
+  }
   return definition && payload;
 }
 
@@ -305,8 +318,6 @@ bool TokenRelease::Resent(PolicyState& policy, const Entry& entry) {
 }
 
 void TokenRelease::Ended(const Released& released, const ReportedEnd& end) {
-  if (end.outcome == storage::v1::OUTCOME_KIND_FAILED)
-    AddRows(released, end.reason.size() + end.answer.size());
   const RowSource& source = *released.grant.source;
   const bool succeeded = end.outcome == storage::v1::OUTCOME_KIND_SUCCEEDED;
   std::string schedule_id;
@@ -320,6 +331,8 @@ void TokenRelease::Ended(const Released& released, const ReportedEnd& end) {
     const std::string* known = state_.payloads.Find(LimitedEventKey(source.uid, source.event));
     if (known != nullptr) payload = *known;  // CanApply and Expire have asked
   }
+  if (end.outcome == storage::v1::OUTCOME_KIND_FAILED)
+    AddRows(released, end.reason.size() + end.answer.size() + payload.size());
   const uint32_t attempts = end.attempts != 0 ? end.attempts : NextAttempt(released.grant);
   for (const HeldRange& range : released.ranges) {
     AttemptRecord attempt = AttemptOf(end, range, attempts);

@@ -31,6 +31,9 @@ class TokenRelease {
   // False: a record that the entry needs is being read, or (see no_room) no queue shard can take
   // the events that are to be sent again. The caller tries again later.
   bool CanApply(const Entry& entry);
+  // The end of a one-off event that may become a dead letter, which has its payload. Payloads are
+  // known for one round and to a bound, so such an entry is applied without waiting for others.
+  bool NeedsPayload(const Entry& entry);
   // True if the entry took effect: an event that it names held a token.
   bool Apply(const Entry& entry);
   // Handles holders of the policy whose hold time has passed. False: as CanApply, for some of them.

@@ -298,13 +298,19 @@ void PolicyShard::TakeReports(TokenRelease& actions, Round& round) {
       record.Clear();
     }
     bool can = true;
-    for (const auto& entry : record.entries()) can &= actions.CanApply(entry);
+    for (const auto& entry : record.entries()) {
+      // Once more it has no effect, so the row may stay.
+      if (actions.NeedsPayload(entry) && actions.CanApply(entry)) actions.Apply(entry);
+      can &= actions.CanApply(entry);
+    }
     if (!can) {
       report.stalled = true;
       ++row;
       continue;
     }
-    for (const auto& entry : record.entries()) actions.Apply(entry);
+    for (const auto& entry : record.entries()) {
+      if (!actions.NeedsPayload(entry)) actions.Apply(entry);
+    }
     ++round.entries;
     round.base.mutations.push_back(
         {.cf = ColumnFamily::kWaiting, .kind = Mutation::Kind::kDelete, .key = row->first});
@@ -322,16 +328,22 @@ void PolicyShard::TakeCalls(TokenRelease& actions, Round& round) {
     Call call = std::move(calls_.front());
     calls_.pop_front();
     bool can = true;
-    for (const auto& entry : call.entries) can &= actions.CanApply(entry);
+    std::vector<bool>& effects = call.effects;
+    effects.resize(call.entries.size());
+    for (size_t i = 0; i < effects.size(); ++i) {
+      const TokenRelease::Entry& entry = call.entries[i];
+      if (actions.NeedsPayload(entry) && actions.CanApply(entry))
+        effects[i] = actions.Apply(entry) || effects[i];
+      can &= actions.CanApply(entry);
+    }
     if (!can) {
       stalled_calls_.push_back(std::move(call));
       continue;
     }
-    std::vector<bool> effects;
-    effects.reserve(call.entries.size());
-    for (const auto& entry : call.entries) {
-      effects.push_back(actions.Apply(entry));
-      (effects.back() ? metrics.completions : metrics.completions_void).Increment();
+    for (size_t i = 0; i < effects.size(); ++i) {
+      if (!actions.NeedsPayload(call.entries[i]))
+        effects[i] = actions.Apply(call.entries[i]) || effects[i];
+      (effects[i] ? metrics.completions : metrics.completions_void).Increment();
     }
     round.answers.push_back({std::move(call.done), std::move(effects)});
   }

@@ -131,6 +131,7 @@ class PolicyShard {
   struct Call {
     Entries entries;
     LocalGrants::Done done;
+    std::vector<bool> effects = {};  // by entry; set for those that have been applied
   };
   bool OnlyNews(absl::Time now);
   void Unstall();

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kPoliciesAtOnce = 1000;
 constexpr size_t kPartsAtOnce = 4000;
-constexpr size_t kPayloadsAtOnce = 100;  // a row may have 256 KiB
+constexpr size_t kPayloadsAtOnce = 32;  // a row may have 256 KiB, and a commit 32 MiB
 
 }  // namespace
 

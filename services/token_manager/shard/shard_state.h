@@ -182,9 +182,9 @@ struct PolicyShardState {
   }
   // … and is busy until then, if it is in memory.
   void ReadBack(PolicyState& policy, const std::string& key) {
-    if (WaitingRow* row = policy.waiting.RowOf(key)) {
+    WaitingRow* row = policy.waiting.RowOf(key);
+    if (row != nullptr && row->state() != WaitingRow::State::kReading)
       policy.waiting.BeginReading(key, *row);
-    }
     ReadAnew(key);
   }
   // A row in memory, or a report, was deleted (or is about to be); `read_seq` as it has it.

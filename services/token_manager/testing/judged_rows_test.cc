@@ -17,7 +17,7 @@ constexpr int kRows = 4;
 const absl::Time kThree =
     absl::FromCivil(absl::CivilSecond(2026, 3, 1, 3, 0, 0), absl::UTCTimeZone());
 
-enum class WhyNothing { kFull, kSlow, kPaused };
+enum class WhyNothing { kFull, kKeyFull, kSlow, kPaused };
 
 class JudgedRowsTest : public ::testing::TestWithParam<WhyNothing> {
  protected:
@@ -27,6 +27,10 @@ class JudgedRowsTest : public ::testing::TestWithParam<WhyNothing> {
     if (GetParam() == WhyNothing::kSlow) {
       limits.set_max_concurrent(0);
       limits.set_max_per_second(0.001);
+    }
+    if (GetParam() == WhyNothing::kKeyFull) {
+      limits.set_max_concurrent(1000);
+      limits.mutable_per_key()->set_max_concurrent(1);  // all are of the empty key
     }
     limits.set_paused(GetParam() == WhyNothing::kPaused);
     world_.PutPolicy("p", limits);
@@ -169,6 +173,8 @@ std::string NameOf(const ::testing::TestParamInfo<WhyNothing>& info) {
   switch (info.param) {
     case WhyNothing::kFull:
       return "Full";
+    case WhyNothing::kKeyFull:
+      return "KeyFull";
     case WhyNothing::kSlow:
       return "Slow";
     case WhyNothing::kPaused:
@@ -178,8 +184,8 @@ std::string NameOf(const ::testing::TestParamInfo<WhyNothing>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(PolicyIs, JudgedRowsTest,
-                         ::testing::Values(WhyNothing::kFull, WhyNothing::kSlow,
-                                           WhyNothing::kPaused),
+                         ::testing::Values(WhyNothing::kFull, WhyNothing::kKeyFull,
+                                           WhyNothing::kSlow, WhyNothing::kPaused),
                          &NameOf);
 
 }  // namespace judged_rows_test

@@ -230,6 +230,34 @@ TEST_F(OneOffsTest, DeadLetterHasThePayload) {
                           {"rejected", "one"}, {"failed", "two"}, {"silent", "three"}}));
 }
 
+// More payloads than are read at once; what needs none is in the same report.
+TEST_F(OneOffsTest, ManyDeadLettersOfOneReportOrCallHaveTheirPayloads) {
+  constexpr size_t kEach = 100;
+  Begin(1000);
+  for (size_t i = 0; i < 2 * kEach + 1; ++i) Add();
+  const std::vector<SentEvent> out = Settle();
+  ASSERT_EQ(out.size(), 2 * kEach + 1);
+  std::vector<Entry> reported = {TokenWorld::EntryOf(out.back(), GrantReportRecord::COMPLETED)};
+  std::vector<Entry> called;
+  for (size_t i = 0; i < kEach; ++i) {
+    reported.push_back(TokenWorld::EntryOf(out[i], GrantReportRecord::FAILED));
+    called.push_back(
+        TokenWorld::EntryOf(out[kEach + i], GrantReportRecord::COMPLETION_FAILED_FINALLY));
+  }
+  world_.Report(TokenWorld::ShardOf(policy_), reported);
+  const absl::StatusOr<std::vector<bool>> effects =
+      world_.Apply("a", TokenWorld::ShardOf(policy_), called);
+  ASSERT_TRUE(effects.ok()) << effects.status();
+  EXPECT_EQ(*effects, std::vector<bool>(kEach, true));
+  ExpectOnlyOutcomes(2 * kEach + 1);
+  EXPECT_EQ(world_.DoneEvents(storage::v1::OUTCOME_KIND_FAILED), 2 * kEach);
+  for (const auto& [key, value] : world_.Rows(ColumnFamily::kDeadLetters)) {
+    storage::v1::DeadLetterRecord letter;
+    ASSERT_TRUE(letter.ParseFromString(value));
+    EXPECT_EQ(letter.event().payload(), "payload");
+  }
+}
+
 TEST_F(OneOffsTest, AnotherTokenManagerGoesOn) {
   Begin(1);
   for (int i = 0; i < 3; ++i) Add();
