@@ -22,8 +22,8 @@
 
 namespace escapement::handler {
 
-// How many rows with payloads are read at once: a row may have 256 KiB of payload, and an answer holds
-// kv::kMultiGetBytesMax.
+// How many rows with payloads are read at once: a row may have 256 KiB of payload, and an answer
+// holds kv::kMultiGetBytesMax.
 inline constexpr size_t kPayloadsAtOnce = 100;
 
 struct LeftEntry {

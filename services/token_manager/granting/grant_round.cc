@@ -102,7 +102,8 @@ GrantRound::Visited GrantRound::Visit(PolicyState& policy, const Round& round) {
     const std::optional<FairQueue::Turn> turn =
         policy.waiting.queue().Next(now, policy.fairness(), tokens, passed_over);
     if (!turn.has_value()) {
-      if (policy.by_key()) JudgeOnly(policy, round);  // what stands aside for a full key
+      // A group that stands aside for a full key has no turn.
+      if (policy.by_key()) JudgeOnly(policy, round);
       const std::optional<absl::Time> next = policy.waiting.queue().NextEligible(now);
       if (next.has_value()) policy.grant_next = std::min(policy.grant_next, *next - kGrantLead);
       return Visited::kDone;

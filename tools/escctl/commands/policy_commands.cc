@@ -40,8 +40,8 @@ Row PolicyRow(const ThrottlePolicy& p) {
 }
 
 const Row& PolicyHeader() {
-  static const Row header = {"NAME", "STATE",     "CONCURRENT", "PER-KEY", "PER-SECOND", "BURST",
-                             "HOLD", "ON-EXPIRY", "FAIRNESS",   "VERSION"};
+  static const Row header = {"NAME",  "STATE", "CONCURRENT", "PER-KEY",  "PER-SECOND",
+                             "BURST", "HOLD",  "ON-EXPIRY",  "FAIRNESS", "VERSION"};
   return header;
 }
 
