@@ -127,7 +127,7 @@ class SettingsTest(unittest.TestCase):
                 self.assertEqual(everywhere, [[53, 53, 5353, 5353], ports, [7]])
             objects, _ = rendered(merged(mode, {"backup": {"schedule": "@daily"}}))
             egress = find(objects, "NetworkPolicy", "-escapement-backup")["spec"]["egress"]
-            self.assertEqual([[port["port"] for port in rule["ports"]] for rule in egress], [[53, 53], ["grpc"]])
+            self.assertEqual([[port["port"] for port in rule["ports"]] for rule in egress], [[53, 53, 5353, 5353], ["grpc"]])
 
     def test_own_settings_are_merged_over_those_of_all_pods(self):
         handler = find(case("replicated everything on"), "Deployment", "-handler")["spec"]["template"]
