@@ -94,8 +94,10 @@ std::optional<storage::v1::ThrottleRecord> ReadEventThrottle(const v1::Event& ev
 
 std::vector<kv::Condition> PoliciesPresent(absl::string_view tenant, const Policies& policies) {
   std::vector<kv::Condition> present;
-  for (const auto& [id, policy] : policies)
-    present.push_back(kv::Present(kv::ColumnFamily::kPolicies, PolicyKey(tenant, id)));
+  for (const auto& [id, policy] : policies) {
+    if (policy.has_value())
+      present.push_back(kv::Present(kv::ColumnFamily::kPolicies, PolicyKey(tenant, id)));
+  }
   return present;
 }
 

@@ -44,7 +44,8 @@ std::optional<storage::v1::ThrottleRecord> ReadEventThrottle(const v1::Event& ev
                                                              FieldViolations& violations);
 
 // The conditions on which events may be created: a policy cannot be deleted while events of it
-// wait, so each one must still be there.
+// wait, so each one must still be there. One that was not there is of no event: see
+// ReadEventThrottle.
 std::vector<kv::Condition> PoliciesPresent(absl::string_view tenant, const Policies& policies);
 
 }  // namespace escapement::master

@@ -224,6 +224,14 @@ TEST_F(EventPolicyTest, IngestTakesPoliciesOfDefaultsAndOverrides) {
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(FieldViolationsOf(refused.status()).at(0).first, "events[0].overrides.policy");
   EXPECT_EQ(Waiting().size(), 3u);
+
+  // Defaults that no event uses need no policy that is there.
+  batch = ValidBatch(world_.Now() + absl::Hours(1), 1);
+  batch.mutable_defaults()->set_policy("nowhere");
+  batch.mutable_events(0)->mutable_overrides()->set_policy(kPolicy);
+  const auto unused = world_.Ingest(batch);
+  ASSERT_TRUE(unused.ok()) << unused.status();
+  EXPECT_EQ(Waiting().size(), 4u);
 }
 
 TEST_F(EventPolicyTest, AgainWithTheSameIdItExists) {
