@@ -101,6 +101,20 @@ TEST_P(JudgedRowsTest, RowsToComeOfADeletedScheduleEnd) {
   EXPECT_EQ(WaitingOf(uid), 0u);
 }
 
+// The pause changes nothing until the row is due.
+TEST_P(JudgedRowsTest, RowThatComesDueInAPauseIsParked) {
+  const Uid uid = world_.AddSchedule("pauses", throttled_);
+  world_.AddRow(uid, throttled_,
+                {.due = world_.now() + absl::Seconds(20), .occurrence = "20260301T030120-0-UTC"});
+  world_.Advance(kSettle);
+  world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_PAUSED);
+  world_.Advance(absl::Seconds(10));
+  EXPECT_EQ(WaitingOf(uid), 1u);
+  world_.Advance(absl::Seconds(20));
+  EXPECT_EQ(WaitingOf(uid), 0u);
+  EXPECT_EQ(world_.Count(kv::ColumnFamily::kParked), 1u);
+}
+
 // It stands between rows of other runs, which stay.
 TEST_P(JudgedRowsTest, RowsOfACancelledRunEndAndOthersStay) {
   const Uid uid = world_.AddSchedule("cancelled", throttled_);
