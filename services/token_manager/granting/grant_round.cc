@@ -121,12 +121,12 @@ GrantRound::Visited GrantRound::Visit(PolicyState& policy, const Round& round) {
 
 // Null: not known.
 std::shared_ptr<const CachedDefinition> GrantRound::DefinitionOf(const RowSource& row) const {
-  const RecordCache& cache = state_.core.cache;
+  RecordCache& cache = state_.core.cache;
   if (const std::optional<Uid> delivery = DeliveryHashOf(row.event))
     return cache.DefinitionIfKnown(*delivery, 0);
   const auto state = cache.StateIfKnown(row.uid);
   if (state == nullptr || !state->record.has_value()) return nullptr;
-  const auto definition = state_.core.cache.Definition(row.uid, state->record->version());
+  const auto definition = cache.Definition(row.uid, state->record->version());
   return definition == nullptr || definition->record == nullptr ? nullptr : definition;
 }
 

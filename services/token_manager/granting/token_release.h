@@ -28,17 +28,18 @@ class TokenRelease {
   TokenRelease(PolicyShardState& state, Round& round, std::deque<Resend>& resends)
       : state_(state), round_(round), resends_(resends) {}
 
-  // False: a record that the entry needs is being read, or (see no_room) no queue shard can take
-  // the events that are to be sent again. The caller tries again later.
-  bool CanApply(const Entry& entry);
-  // The end of a one-off event that may become a dead letter, which has its payload. Payloads are
-  // known for one round and to a bound, so such an entry is applied without waiting for others.
-  bool NeedsPayload(const Entry& entry);
-  // True if the entry took effect: an event that it names held a token.
-  bool Apply(const Entry& entry);
-  // Handles holders of the policy whose hold time has passed. False: as CanApply, for some of them.
+  // Applies the entries of one report or call. effects[i] is true once entry i has taken effect: an
+  // event that it names held a token.
+  //
+  // False: a record that an entry needs is being read, or (see no_room) no queue shard can take the
+  // events that are to be sent again. Then nothing is applied but ends whose payloads are known
+  // now: they are forgotten after the round, and may be too many for one. The caller tries again
+  // later with the same `effects`; what was applied has no effect a second time.
+  template <typename Entries>
+  bool ApplyAll(const Entries& entries, std::vector<bool>& effects);
+  // Handles holders of the policy whose hold time has passed. False: as ApplyAll, for some of them.
   bool Expire(PolicyState& policy, size_t grants_max);
-  // True if CanApply found no room.
+  // True if ApplyAll found no room.
   bool no_room() const { return no_room_; }
 
  private:
@@ -51,6 +52,11 @@ class TokenRelease {
     uint64_t events = 0;
     uint64_t undelivered = 0;
   };
+  // False: see ApplyAll.
+  bool CanApply(const Entry& entry);
+  bool Apply(const Entry& entry);
+  // The end of a one-off event that may become a dead letter, which has its payload.
+  bool NeedsPayload(const Entry& entry);
   bool CanResend(PolicyState& policy, const Grant& grant, const Entry& entry);
   static bool MayFail(const Entry& entry);
   // False: what the end of a failed event needs is being read.
@@ -86,6 +92,26 @@ class TokenRelease {
   std::deque<Resend>& resends_;
   bool no_room_ = false;
 };
+
+template <typename Entries>
+bool TokenRelease::ApplyAll(const Entries& entries, std::vector<bool>& effects) {
+  effects.resize(static_cast<size_t>(entries.size()));
+  bool can = true;
+  size_t i = 0;
+  for (const Entry& entry : entries) {
+    const bool known = CanApply(entry);
+    if (known && NeedsPayload(entry)) effects[i] = Apply(entry) || effects[i];
+    can &= known;
+    ++i;
+  }
+  if (!can) return false;
+  i = 0;
+  for (const Entry& entry : entries) {
+    if (!NeedsPayload(entry)) effects[i] = Apply(entry) || effects[i];
+    ++i;
+  }
+  return true;
+}
 
 }  // namespace escapement::token_manager
 

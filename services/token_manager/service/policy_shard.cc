@@ -297,19 +297,11 @@ void PolicyShard::TakeReports(TokenRelease& actions, Round& round) {
       state_->core.metrics.broken_rows.Increment();
       record.Clear();
     }
-    bool can = true;
-    for (const auto& entry : record.entries()) {
-      // Once more it has no effect, so the row may stay.
-      if (actions.NeedsPayload(entry) && actions.CanApply(entry)) actions.Apply(entry);
-      can &= actions.CanApply(entry);
-    }
-    if (!can) {
+    std::vector<bool> effects;
+    if (!actions.ApplyAll(record.entries(), effects)) {
       report.stalled = true;
       ++row;
       continue;
-    }
-    for (const auto& entry : record.entries()) {
-      if (!actions.NeedsPayload(entry)) actions.Apply(entry);
     }
     ++round.entries;
     round.base.mutations.push_back(
@@ -327,25 +319,13 @@ void PolicyShard::TakeCalls(TokenRelease& actions, Round& round) {
   while (!calls_.empty() && !round.Full(entries_max)) {
     Call call = std::move(calls_.front());
     calls_.pop_front();
-    bool can = true;
-    std::vector<bool>& effects = call.effects;
-    effects.resize(call.entries.size());
-    for (size_t i = 0; i < effects.size(); ++i) {
-      const TokenRelease::Entry& entry = call.entries[i];
-      if (actions.NeedsPayload(entry) && actions.CanApply(entry))
-        effects[i] = actions.Apply(entry) || effects[i];
-      can &= actions.CanApply(entry);
-    }
-    if (!can) {
+    if (!actions.ApplyAll(call.entries, call.effects)) {
       stalled_calls_.push_back(std::move(call));
       continue;
     }
-    for (size_t i = 0; i < effects.size(); ++i) {
-      if (!actions.NeedsPayload(call.entries[i]))
-        effects[i] = actions.Apply(call.entries[i]) || effects[i];
-      (effects[i] ? metrics.completions : metrics.completions_void).Increment();
-    }
-    round.answers.push_back({std::move(call.done), std::move(effects)});
+    for (const bool effect : call.effects)
+      (effect ? metrics.completions : metrics.completions_void).Increment();
+    round.answers.push_back({std::move(call.done), std::move(call.effects)});
   }
 }
 
@@ -393,7 +373,7 @@ void PolicyShard::Look(PolicyState& policy, const GroupKey& group, absl::Time no
   const RowJudgement judged =
       JudgeQueueRow(state_->core.cache, row->uid, row->occurrence, row->event);
   if (judged.action == RowJudgement::Action::kFetch) {
-    AwaitRecords(*state_, policy, row->uid);
+    AwaitRecords(*state_, policy, row->group);
     return policy.waiting.LookLater(group, now + kLookAgain);
   }
   if (judged.action != RowJudgement::Action::kSend) policy.waiting.JudgeLongWaiting(group, now);

@@ -34,6 +34,10 @@ double MeasuredRate::At(int64_t now_micros) const {
 void PolicyState::SetRecord(const std::optional<std::string>& bytes, kv::CommitSeq seq,
                             absl::Time now) {
   if (seq < record_seq) return;
+  const auto key_limits = [this] {
+    return by_key() ? record->per_key().SerializeAsString() : std::string();
+  };
+  const std::string former_key_limits = key_limits();
   record_seq = seq;
   record_bytes = bytes.value_or(std::string());
   record.reset();
@@ -48,8 +52,7 @@ void PolicyState::SetRecord(const std::optional<std::string>& bytes, kv::CommitS
     rate.SetLimits(0, 1, now);
   }
   if (!hold_on_expiry()) grants.ForgetOverdue();
-  const std::string keys = by_key() ? record->per_key().SerializeAsString() : std::string();
-  if (keys != std::exchange(per_key_bytes_, keys)) waiting.queue().ReconsiderAll();
+  if (key_limits() != former_key_limits) waiting.queue().ReconsiderAll();
 }
 
 void PolicyState::SetCounts(const std::optional<std::string>& bytes) {

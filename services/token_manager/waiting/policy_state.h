@@ -119,8 +119,6 @@ class PolicyState {
 
  private:
   void SetName(const storage::v1::EventRecord& event);
-
-  std::string per_key_bytes_;  // as the record has them
 };
 
 // The effect of a delivery window on a waiting row (docs/design/throttling.md, "Windows").
