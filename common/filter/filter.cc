@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 
 namespace escapement {
@@ -146,6 +147,7 @@ class Parser {
       std::string value;
       for (size_t i = at_ + 1; i < text_.size(); ++i) {
         if (text_[i] == quote) {
+          if (HasControlCharacters(value)) return Error("a quoted value has a control character");
           at_ = i + 1;
           return value;
         }

@@ -68,6 +68,8 @@ TEST(Filter, ReportsPositionOfAnError) {
       {"a=b)", "expected AND, OR or the end at character 4"},
       {"a='it''", "expected AND, OR or the end at character 7"},
       {"a='b", "a quoted value has no closing quote at character 3"},
+      {"a='b\tc'", "a quoted value has a control character at character 3"},
+      {"a=\"\u202eb\"", "a quoted value has a control character at character 3"},
       {"a=b and c=d", "expected AND, OR or the end at character 5"},
       {"a.=b", "expected a quoted part after the dot at character 3"},
       {"a.'b", "a quoted value has no closing quote at character 3"},

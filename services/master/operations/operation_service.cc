@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
+#include "common/base/printable_text.h"
 #include "common/base/proto_time.h"
 #include "common/base/status_macros.h"
 #include "common/kv/group_parts.h"
@@ -32,7 +33,8 @@ storage::v1::OperationRecord OperationRecordOf(const NewOperation& operation, st
   record.set_operation_id(std::move(id));
   record.set_kind(operation.kind);
   record.set_state(storage::v1::OperationRecord::RUNNING);
-  record.set_filter(operation.filter);
+  // Tabs and line feeds between its words become blanks; values of a filter have none.
+  record.set_filter(CleanText(operation.filter, kFilterBytesMax));
   record.set_run(operation.run);
   record.set_max_per_second(operation.max_per_second);
   const absl::Time after = operation.time + absl::Microseconds(1);

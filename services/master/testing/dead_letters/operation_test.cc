@@ -320,6 +320,15 @@ TEST_F(OperationTest, PurgeDeletesWhatMatchesAndKeepsOutcomes) {
   EXPECT_EQ(store().Rows(ColumnFamily::kDone).size(), 701u);
 }
 
+TEST_F(OperationTest, FilterOfSeveralLinesIsShownInOne) {
+  const auto begun = world_.RedriveAll(0, "schedule = none\n\tAND policy = 'p'");
+  ASSERT_TRUE(begun.ok()) << begun.status();
+  EXPECT_EQ(begun->filter(), "schedule = none  AND policy = 'p'");
+  EXPECT_EQ(world_.Await(begun).filter(), begun->filter());
+  EXPECT_EQ(world_.Await(world_.RedriveAll(0, "\t")).filter(), " ");
+  EXPECT_EQ(ErrorReason(world_.RedriveAll(0, "policy = 'p\tq'").status()), "INVALID_FIELD");
+}
+
 TEST_F(OperationTest, OperationsAreListedBoundedAndCollected) {
   world_.DieMany(50);
   std::vector<std::string> names;
