@@ -41,9 +41,9 @@ class RateLimit {
 
   // To be stored: PolicyCountsRecord.rate_time_micros (rounded up: RateTimeMicros).
   absl::Time tat() const { return tat_; }
+  bool limited() const { return per_second_ > 0; }
 
  private:
-  bool limited() const { return per_second_ > 0; }
   // The time in which n grants come back; rounded up, so that no rounding adds to the rate.
   absl::Duration TimeOf(uint64_t n) const;
   // TAT is never further ahead than a full burst.

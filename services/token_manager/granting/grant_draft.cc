@@ -17,6 +17,12 @@ constexpr uint64_t kClaimEventsTurn = 256;
 constexpr int kClaimEntriesTurn = 64;
 constexpr size_t kClaimBytesMax = 1 << 20;
 
+std::string PausedKeyOf(const PolicyState& policy, const Grant& grant) {
+  return policy.by_key()
+             ? PausedKey(policy.uid, grant.source->event.throttle().policy_key())
+             : std::string();
+}
+
 }  // namespace
 
 using kv::ColumnFamily;
@@ -75,40 +81,61 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
   }
   RequirePolicy(policy);
   state_.PinCounts(*row.source());
-  rate_before_.try_emplace(policy.uid, policy.rate);
-  policy.rate.Take(count, round.now);
-  state_.core.backoff.OnGranted(judged.definition->target_key, count,
-                                {state_.lease.index, grant.epoch, grant.number}, round.now);
+  TakeRate(policy, grant, count, judged.definition->target_key, round);
   Count(policy, grant, count, round);
   made_.push_back({.policy = policy.uid,
                    .grant = {grant.epoch, grant.number},
                    .row_key = key,
                    .count = count,
-                   .target = judged.definition->target_key});
+                   .target = judged.definition->target_key,
+                   .paused_key = PausedKeyOf(policy, grant)});
   rows_.try_emplace(key, policy.uid);
   policy.grants.Add(std::move(grant));
   policy.waiting.Grant(key, row, count);
   events_ += count;
 }
 
+void GrantDraft::TakeRate(PolicyState& policy, const Grant& grant, uint64_t count,
+                          const std::string& target, const Round& round) {
+  rate_before_.try_emplace(policy.uid, policy.rate);
+  policy.rate.Take(count, round.now);
+  const TargetBackoff::Probe name{state_.lease.index, grant.epoch, grant.number};
+  state_.core.backoff.OnGranted(target, count, name, round.now);
+  if (!policy.by_key()) return;
+  const std::string& key = grant.source->event.throttle().policy_key();
+  state_.core.backoff.OnGranted(PausedKey(policy.uid, key), count, name, round.now);
+  const Limits& limits = policy.LimitsOf(key);
+  if (limits.per_second <= 0) return;
+  key_rate_before_.try_emplace({policy.uid, key}, policy.key_rates.Find(key));
+  policy.key_rates.Take(key, limits, count, round.now);
+}
+
+void GrantDraft::VoidProbes(const std::string& target, const std::string& paused_key) {
+  const absl::Time now = state_.core.client.NowLow();
+  state_.core.backoff.OnProbeVoid(target, now);
+  if (!paused_key.empty()) state_.core.backoff.OnProbeVoid(paused_key, now);
+}
+
 void GrantDraft::MakeAgain(PolicyState& policy, GrantSet::Key name, const HeldRange& range,
-                           const CachedState* schedule, Claim& claim, const Round& round) {
-  const Grant& former = *policy.grants.Find(name);
-  reclaimed_.try_emplace({policy.uid, name},
-                         FormerClaim{.queue_shard = former.queue_shard,
-                                     .epoch = former.claim_epoch,
-                                     .number = former.claim_number,
-                                     .send_before_micros = former.send_before_micros});
+                           const RowJudgement& judged, Claim& claim, const Round& round) {
+  const bool slept = policy.grants.Find(name)->retry_micros != 0;
+  reclaimed_.try_emplace({policy.uid, name}, Former{.grant = *policy.grants.Find(name),
+                                                    .target = judged.definition->target_key});
   policy.grants.Reclaim(name, claim.queue_shard, state_.lease.epoch, claim.number,
-                        ToMicros(round.now + state_.core.options.send_within));
+                        ToMicros(round.now + state_.core.options.send_within), round.micros);
   const Grant& grant = *policy.grants.Find(name);
+  if (slept) {
+    RequirePolicy(policy);
+    TakeRate(policy, grant, range.count, judged.definition->target_key, round);
+    counted_.insert(policy.uid);
+  }
   storage::v1::EventRecord event = grant.source->event;
   event.set_count(range.count);
   event.set_lost_claims(range.lost_claims);
   if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
   AddEntry(claim, policy, grant, ReturnedKey(state_.shard, policy.uid, grant, range.first),
            std::move(event), range.first, range.count);
-  if (schedule != nullptr) RequireState(grant.source->uid, *schedule);
+  if (judged.state != nullptr) RequireState(grant.source->uid, *judged.state);
   resumed_.push_back(
       {.policy = policy.uid, .grant = name, .first = range.first, .count = range.count});
   events_ += range.count;
@@ -197,6 +224,12 @@ void GrantDraft::PutRows(const Round& round) {
     PolicyState& policy = *state_.Find(uid);
     if (!policy.implicit()) group_.mutations.push_back(CountsPut(policy, round.micros));
   }
+  for (const auto& [name, before] : key_rate_before_) {
+    const auto& [uid, key] = name;
+    group_.mutations.push_back(
+        kv::Put(ColumnFamily::kGrants, KeyRateKey(state_.shard, uid, key),
+                state_.Find(uid)->key_rates.RecordOf(key).SerializeAsString()));
+  }
   for (const auto& [key, before] : parts_before_) PutPart(state_, key, group_);
   for (Claim& claim : claims_) {
     claim.record.set_claim_time_micros(round.micros);
@@ -258,18 +291,18 @@ void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends)
     }
   }
   for (const auto& [name, former] : reclaimed_) {
-    if (PolicyState* policy = state_.Find(name.first))
-      policy->grants.Reclaim(name.second, former.queue_shard, former.epoch, former.number,
-                             former.send_before_micros);
+    PolicyState& policy = *state_.Find(name.first);
+    policy.grants.Unclaim(name.second, former.grant);
+    if (former.grant.retry_micros != 0)
+      VoidProbes(former.target, PausedKeyOf(policy, former.grant));
   }
   for (auto made = made_.rbegin(); made != made_.rend(); ++made) TakeBack(*made);
+  for (const auto& [name, rate] : key_rate_before_)
+    state_.Find(name.first)->key_rates.Restore(name.second, rate);
   for (const auto& [uid, rate] : rate_before_) {
     PolicyState& policy = *state_.Find(uid);
     policy.rate = rate;
-    // With the limits of now.
-    if (policy.record.has_value())
-      policy.rate.SetLimits(policy.record->max_per_second(), policy.record->burst(),
-                            state_.core.client.NowLow());
+    policy.SetLimits(state_.core.client.NowLow());
   }
   for (const auto& [key, before] : parts_before_) {
     if (storage::v1::RunPartRecord* part = state_.parts.Find(key)) *part = before;
@@ -296,7 +329,7 @@ void GrantDraft::TakeBack(const Made& made) {
   policy.counts.set_granted(policy.counts.granted() -
                             std::min(policy.counts.granted(), made.count));
   policy.waiting.Ungrant(made.row_key, made.count);
-  state_.core.backoff.OnProbeVoid(made.target, state_.core.client.NowLow());
+  VoidProbes(made.target, made.paused_key);
 }
 
 }  // namespace escapement::token_manager

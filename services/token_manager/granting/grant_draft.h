@@ -46,9 +46,9 @@ class GrantDraft {
   void Make(PolicyState& policy, const std::string& key, WaitingRow& row, uint64_t count,
             const RowJudgement& judged, Claim& claim, const Round& round);
   // Puts events of a grant into the claim once more; they are in no other claim from then on.
-  // `schedule`: null for one-off events.
+  // Judged kSend.
   void MakeAgain(PolicyState& policy, GrantSet::Key name, const HeldRange& range,
-                 const CachedState* schedule, Claim& claim, const Round& round);
+                 const RowJudgement& judged, Claim& claim, const Round& round);
 
   // Moves the group into `out`. False if it is empty.
   bool Close(const Round& round, kv::Group& out);
@@ -65,21 +65,18 @@ class GrantDraft {
     std::string row_key;
     uint64_t count = 0;
     std::string target;
+    std::string paused_key;  // empty: the policy has no limits for keys
   };
-  // The former claim of a grant that is claimed again.
-  struct FormerClaim {
-    uint16_t queue_shard = 0;
-    uint64_t epoch = 0;
-    uint64_t number = 0;
-    int64_t send_before_micros = 0;
-  };
-
   void AddEntry(Claim& claim, const PolicyState& policy, const Grant& grant, std::string event_key,
                 storage::v1::EventRecord event, uint64_t first, uint64_t count);
   void RequireState(const Uid& schedule, const CachedState& state);
   void RequirePolicy(const PolicyState& policy);
   // A one-off event may be cancelled until it is granted.
   void RequireRow(const PolicyState& policy, const std::string& key);
+  // One more event of the policy, or more, goes out.
+  void TakeRate(PolicyState& policy, const Grant& grant, uint64_t count, const std::string& target,
+                const Round& round);
+  void VoidProbes(const std::string& target, const std::string& paused_key);
   void Count(PolicyState& policy, const Grant& grant, uint64_t count, const Round& round);
   void PutRows(const Round& round);
   void TakeBack(const Made& made);
@@ -99,11 +96,16 @@ class GrantDraft {
   std::set<Uid> policies_required_;
   std::set<Uid> counted_;
   std::map<Uid, RateLimit> rate_before_;
+  std::map<std::pair<Uid, std::string>, std::optional<RateLimit>> key_rate_before_;
   std::map<std::string, storage::v1::RunPartRecord> parts_before_;
   std::vector<Made> made_;
   std::vector<Resend> resumed_;
   std::map<std::string, Uid> rows_;  // taken from, with their policies
-  std::map<std::pair<Uid, GrantSet::Key>, FormerClaim> reclaimed_;
+  struct Former {
+    Grant grant;  // as it was
+    std::string target;
+  };
+  std::map<std::pair<Uid, GrantSet::Key>, Former> reclaimed_;
   std::vector<Claim> claims_;  // the last one is open
   uint64_t events_ = 0;
 };

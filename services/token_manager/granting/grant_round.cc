@@ -4,10 +4,12 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/proto_time.h"
 #include "common/records/row_judge.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/event_table.h"
 #include "services/token_manager/base/options.h"
+#include "services/token_manager/granting/token_release.h"
 #include "services/token_manager/shard/record_reader.h"
 #include "services/token_manager/waiting/policy_state.h"
 
@@ -141,10 +143,21 @@ std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first
   const std::string& key = source.event.throttle().policy_key();
   // A row whose schedule has another key by now is to move: it takes its turn.
   const bool moves = !source.one_off() && definition->record->throttle().policy_key() != key;
-  if (!moves && policy.FreeTokensOf(key) == 0) return KeyIsFull(key);
-  if (backoff.Allowed(definition->target_key, now) > 0) return std::string();
-  state_.aside[definition->target_key].insert(policy.uid);
-  return definition->target_key;
+  if (!moves && policy.FreeTokensOf(key, now) == 0) {
+    const absl::Time opens = policy.KeyOpensAt(key, now);
+    if (opens != absl::InfiniteFuture()) policy.closed_keys.insert({opens, key});
+    return KeyIsFull(key);
+  }
+  const auto closed = [&](const std::string& name) {
+    if (backoff.Allowed(name, now) > 0) return false;
+    state_.aside[name].insert(policy.uid);
+    return true;
+  };
+  if (policy.by_key() && !moves) {
+    std::string paused = PausedKey(policy.uid, key);
+    if (closed(paused)) return paused;
+  }
+  return closed(definition->target_key) ? definition->target_key : std::string();
 }
 
 uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint64_t tokens,
@@ -184,7 +197,12 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
     return 0;
   }
   const std::string& target = judged.definition->target_key;
-  const uint64_t of_key = policy.FreeTokensOf(row->source()->event.throttle().policy_key());
+  const std::string& policy_key = row->source()->event.throttle().policy_key();
+  uint64_t of_key = policy.FreeTokensOf(policy_key, round.now);
+  if (policy.by_key()) {
+    of_key = std::min(
+        of_key, state_.core.backoff.Allowed(PausedKey(policy.uid, policy_key), round.now));
+  }
   if (of_key == 0) {  // the definition has just been read
     policy.waiting.Postpone(key, *row, round.now + kKeyAgain);
     return 0;
@@ -208,6 +226,18 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
   return count;
 }
 
+absl::Time GrantRound::MayRetryAt(PolicyState& policy, const Grant& grant,
+                                  const std::string& target, absl::Time now) const {
+  const std::string& key = grant.source->event.throttle().policy_key();
+  const TargetBackoff& backoff = state_.core.backoff;
+  const Limits& of_key = policy.LimitsOf(key);
+  if (!policy.grants_tokens() || policy.limits().max_concurrent == 0 ||
+      of_key.max_concurrent == 0 || backoff.Allowed(target, now) == 0 ||
+      (policy.by_key() && backoff.Allowed(PausedKey(policy.uid, key), now) == 0))
+    return now + kSleepsOn;
+  return std::max(policy.rate.NextAt(now), policy.key_rates.NextAt(key, of_key, now));
+}
+
 bool GrantRound::Resume(const Resend& resend, const Round& round) {
   PolicyState* policy = state_.Find(resend.policy);
   const Grant* grant = policy == nullptr ? nullptr : policy->grants.Find(resend.grant);
@@ -221,8 +251,20 @@ bool GrantRound::Resume(const Resend& resend, const Round& round) {
   // The consumer may have it, so its token is not another's yet: the consumer's word ends it, or
   // the silence of all.
   if (judged.action != RowJudgement::Action::kSend ||
-      judged.definition->record->version() != grant->claimed_version)
+      judged.definition->record->version() != grant->claimed_version) {
+    // One that sleeps is judged again, and waits without its token then.
+    if (grant->retry_micros != 0) policy->grants.WakeAt(resend.grant, round.micros);
+    state_.Plan(*policy);
     return true;
+  }
+  if (grant->retry_micros != 0) {
+    const absl::Time at = MayRetryAt(*policy, *grant, judged.definition->target_key, round.now);
+    if (at > round.now) {
+      policy->grants.WakeAt(resend.grant, ToMicros(at));
+      state_.Plan(*policy);
+      return true;
+    }
+  }
   for (const HeldRange& range : policy->grants.Held(resend.grant, resend.first, resend.count)) {
     if (range.delivered_micros != 0) continue;
     GrantDraft::Claim* claim = draft_.OpenClaim(round.now, grant->queue_shard);
@@ -230,7 +272,7 @@ bool GrantRound::Resume(const Resend& resend, const Round& round) {
       no_room_ = true;
       return false;
     }
-    draft_.MakeAgain(*policy, resend.grant, range, judged.state.get(), *claim, round);
+    draft_.MakeAgain(*policy, resend.grant, range, judged, *claim, round);
   }
   state_.Plan(*policy);
   return true;

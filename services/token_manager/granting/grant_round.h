@@ -45,6 +45,9 @@ class GrantRound {
   bool JudgeGroup(PolicyState& policy, const RowGroup& group, const Round& round, bool whole);
   std::shared_ptr<const CachedDefinition> DefinitionOf(const RowSource& row) const;
   std::string PassedOver(PolicyState& policy, const QueuedSlice& first, absl::Time now);
+  // When an event that keeps its token may be tried again, as far as is known now.
+  absl::Time MayRetryAt(PolicyState& policy, const Grant& grant, const std::string& target,
+                        absl::Time now) const;
   // False: later.
   bool Resume(const Resend& resend, const Round& round);
 

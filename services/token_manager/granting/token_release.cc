@@ -8,6 +8,7 @@
 #include "common/base/proto_time.h"
 #include "common/records/row_judge.h"
 #include "common/storage/event_table.h"
+#include "services/token_manager/waiting/policy_state.h"
 
 namespace escapement::token_manager {
 namespace {
@@ -120,7 +121,7 @@ bool TokenRelease::Apply(const Entry& entry) {
   if (policy == nullptr) return false;
   const Grant* grant = policy->grants.Find({entry.epoch(), entry.number()});
   if (grant == nullptr) return false;
-  NoteTarget(*grant, entry);
+  NoteTarget(*policy, *grant, entry);
   if (!ApplyTo(*policy, entry)) return false;
   Touch(*policy, {entry.epoch(), entry.number()});
   return true;
@@ -220,21 +221,31 @@ std::optional<std::string> TokenRelease::TargetOf(const Grant& grant) {
   return target == nullptr ? std::nullopt : std::make_optional(*target);
 }
 
-void TokenRelease::NoteTarget(const Grant& grant, const Entry& entry) {
+void TokenRelease::NoteTarget(const PolicyState& policy, const Grant& grant, const Entry& entry) {
   TargetBackoff& backoff = state_.core.backoff;
-  if (!entry.unreachable() && backoff.unhealthy() == 0) return;
-  const std::optional<std::string> known = TargetOf(grant);
-  if (!known.has_value()) return;
-  const std::string& target = *known;
-  if (entry.unreachable()) return backoff.OnUnreachable(target, round_.now);
-  if (entry.kind() == GrantReportRecord::RETURNED) return backoff.OnProbeVoid(target, round_.now);
-  if (entry.kind() == GrantReportRecord::RESEND || entry.kind() == GrantReportRecord::EXTENDED)
-    return;
+  const bool pause = entry.paused_until_micros() > round_.micros;
+  if (!entry.unreachable() && !pause && backoff.unhealthy() == 0) return;
+  const TargetBackoff::Probe name{state_.lease.index, grant.epoch, grant.number};
   // A worker's completion does not show that the target is reachable: the worker may finish old
   // work while no new event arrives. For a probe it shows that the probe has arrived.
-  const bool probe = backoff.TargetOf({state_.lease.index, grant.epoch, grant.number}) != nullptr;
-  if (entry.attempts() == 0 && !probe) return;
-  if (backoff.OnAnswered(target)) state_.core.on_target_open(target);
+  const bool answered = entry.kind() != GrantReportRecord::RESEND &&
+                        entry.kind() != GrantReportRecord::EXTENDED &&
+                        (entry.attempts() != 0 || backoff.IsProbe(name));
+  const auto note = [&](const std::string& target, bool asked_for_pause) {
+    if (asked_for_pause) {
+      backoff.OnPauseAsked(target, FromMicros(entry.paused_until_micros()));
+    } else if (entry.kind() == GrantReportRecord::RETURNED) {
+      backoff.OnProbeVoid(target, round_.now);
+    } else if (answered && backoff.OnAnswered(target, name)) {
+      state_.core.on_target_open(target);
+    }
+  };
+  if (policy.by_key())
+    note(PausedKey(policy.uid, grant.source->event.throttle().policy_key()), pause);
+  const std::optional<std::string> target = TargetOf(grant);
+  if (!target.has_value()) return;
+  if (entry.unreachable()) return backoff.OnUnreachable(*target, round_.now);
+  note(*target, pause && !policy.by_key());
 }
 
 // Each event has rows of its own, which repeat the attempts of its row.
@@ -369,10 +380,15 @@ void TokenRelease::Retry(const Released& released, const ReportedEnd& end, uint3
   AddRows(released, end.answer.size());
   for (const HeldRange& range : released.ranges) {
     const AttemptRecord attempt = AttemptOf(end, range, attempts);
+    const storage::v1::EventRecord event = RetryEvent(
+        *released.grant.source, released.grant.claimed_version, attempt, tried_micros);
     for (uint64_t i = range.first; i < range.first + range.count; ++i) {
-      WaitingPut row =
-          RetryRow(state_.shard, released.policy.uid, *released.grant.source,
-                   released.grant.claimed_version, i, attempt, retry_at_micros, tried_micros);
+      if (released.policy.keeps_tokens()) {
+        Sleep(released, range, i, event, retry_at_micros);
+        continue;
+      }
+      WaitingPut row = RetryRow(state_.shard, released.policy.uid, *released.grant.source, i, event,
+                                retry_at_micros);
       if (released.grant.source->one_off())
         round_.base.mutations.push_back(RetryName(*released.grant.source, row.key));
       PutRow(state_, round_.base, std::move(row));
@@ -449,8 +465,73 @@ void TokenRelease::Unreached(const Released& released, const ReportedEnd& end) {
   Ended(released, failed);
 }
 
+void TokenRelease::Sleep(const Released& released, const HeldRange& range, uint64_t index,
+                         storage::v1::EventRecord event, int64_t retry_at_micros) {
+  PolicyState& policy = released.policy;
+  const RowSource& source = *released.grant.source;
+  Grant grant{.epoch = state_.lease.epoch,
+              .number = ++state_.used.grants,
+              .source = RowSourceOf(std::move(event), source.uid, source.occurrence, state_.shard),
+              .claimed_version = released.grant.claimed_version,
+              .grant_micros = round_.micros,
+              .delivery_timeout_micros = released.grant.delivery_timeout_micros,
+              .return_due_micros = retry_at_micros,
+              .retry_micros = std::max<int64_t>(retry_at_micros, 1),
+              .queue_shard = released.grant.queue_shard,
+              .holders = {{.first = index, .count = 1, .lost_claims = range.lost_claims}}};
+  const GrantSet::Key key{grant.epoch, grant.number};
+  state_.PinCounts(*grant.source);
+  ChangePart(state_, round_, *grant.source, [&](storage::v1::RunPartRecord& part) {
+    part.set_running(part.running() + 1);
+  });
+  policy.counts.set_granted(policy.counts.granted() + 1);
+  state_.core.metrics.granted.Increment();
+  policy.grants.Add(std::move(grant));
+  Touch(policy, key);
+  ++round_.entries;
+}
+
+bool TokenRelease::Wake(PolicyState& policy, const GrantSet::Key& key) {
+  const Grant& grant = *policy.grants.Find(key);
+  const RowSource& source = *grant.source;
+  const RowJudgement judged =
+      JudgeQueueRow(state_.core.cache, source.uid, source.occurrence, source.event);
+  if (judged.action == RowJudgement::Action::kFetch || !state_.CountsKnown(source)) {
+    AwaitRecords(state_, policy, source.group);
+    return false;
+  }
+  const uint64_t index = grant.holders.front().first;
+  const WindowClose close = CloseAction(source.event, round_.now);
+  if (judged.action == RowJudgement::Action::kSend &&
+      judged.definition->record->version() == grant.claimed_version &&
+      (close == WindowClose::kOpen || close == WindowClose::kFinishLate) &&
+      !RetryIsOver(source.event, *judged.definition->record, judged.definition->timetable.get(),
+                   judged.state.get(), round_.now)) {
+    policy.grants.WakeAt(key, 0);
+    resends_.push_back({.policy = policy.uid, .grant = key, .first = index, .count = 1});
+    return true;
+  }
+  // As any other row that waits for its next attempt, it is judged without a token.
+  ReleaseTokens(policy, key, index, 1);
+  WaitingPut row = RetryRow(state_.shard, policy.uid, source, index, source.event,
+                            grant.return_due_micros);
+  if (source.one_off()) round_.base.mutations.push_back(RetryName(source, row.key));
+  PutRow(state_, round_.base, std::move(row));
+  return true;
+}
+
 void TokenRelease::PutReturned(const Released& released, int64_t tried_micros) {
   const Grant& grant = released.grant;
+  // It is another attempt that has failed to begin: the event keeps its token all the same.
+  if (released.policy.keeps_tokens() && grant.source->event.attempts() > 0) {
+    storage::v1::EventRecord event = grant.source->event;
+    NoteTried(tried_micros, event);
+    for (const HeldRange& range : released.ranges) {
+      for (uint64_t i = range.first; i < range.first + range.count; ++i)
+        Sleep(released, range, i, event, ToMicros(round_.now + kSleepsOn));
+    }
+    return;
+  }
   for (const ReturnedEvents& events : Contiguous(released.ranges)) {
     PutRow(state_, round_.base,
            ReturnedRow(state_.shard, released.policy.uid, grant, events, tried_micros));
@@ -466,6 +547,11 @@ bool TokenRelease::Expire(PolicyState& policy, size_t grants_max) {
   for (const GrantSet::Key& key : policy.grants.DueBy(round_.micros, grants_max)) {
     if (round_.Full(state_.core.options.report_entries_max)) return all;
     const Grant& grant = *policy.grants.Find(key);
+    if (grant.retry_micros != 0) {
+      ++round_.entries;
+      all &= Wake(policy, key);
+      continue;
+    }
     for (const HeldRange& range : policy.grants.Silent(key, round_.micros)) {
       const Released released = ReleaseTokens(policy, key, range.first, range.count);
       ++round_.entries;

@@ -20,6 +20,10 @@
 
 namespace escapement::token_manager {
 
+// An event that keeps its token and whose next attempt cannot begin yet is looked at again after
+// this.
+inline constexpr absl::Duration kSleepsOn = absl::Seconds(1);
+
 class TokenRelease {
  public:
   using Entry = storage::v1::GrantReportRecord::Entry;
@@ -37,7 +41,8 @@ class TokenRelease {
   // later with the same `effects`; what was applied has no effect a second time.
   template <typename Entries>
   bool ApplyAll(const Entries& entries, std::vector<bool>& effects);
-  // Handles holders of the policy whose hold time has passed. False: as ApplyAll, for some of them.
+  // Handles holders of the policy whose hold time has passed, and those that wait for their next
+  // attempt and whose time has come. False: as ApplyAll, for some of them.
   bool Expire(PolicyState& policy, size_t grants_max);
   // True if ApplyAll found no room.
   bool no_room() const { return no_room_; }
@@ -82,10 +87,16 @@ class TokenRelease {
   // The attempt failed: the events are retried as the definition says, or become dead letters.
   void Failed(const Released& released, const ReportedEnd& end);
   void PutReturned(const Released& released, int64_t tried_micros);
+  // The events wait for their next attempt and keep their tokens: each is a grant of its own that
+  // sleeps until then. It must be a grant again before the round's end.
+  void Sleep(const Released& released, const HeldRange& range, uint64_t index,
+             storage::v1::EventRecord event, int64_t retry_at_micros);
+  // The grant has slept long enough. False: a record is being read.
+  bool Wake(PolicyState& policy, const GrantSet::Key& key);
   // The target could not be reached: the events keep waiting, or fail by their age.
   void Unreached(const Released& released, const ReportedEnd& end);
   std::optional<std::string> TargetOf(const Grant& grant);
-  void NoteTarget(const Grant& grant, const Entry& entry);
+  void NoteTarget(const PolicyState& policy, const Grant& grant, const Entry& entry);
 
   PolicyShardState& state_;
   Round& round_;

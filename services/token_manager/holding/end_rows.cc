@@ -178,11 +178,15 @@ void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
   }
 }
 
-WaitingPut RetryRow(uint16_t policy_shard, const Uid& policy, const RowSource& source,
-                    uint64_t version, uint64_t index, const AttemptRecord& attempt,
-                    int64_t retry_at_micros, int64_t tried_micros) {
+EventRecord RetryEvent(const RowSource& source, uint64_t version, const AttemptRecord& attempt,
+                       int64_t tried_micros) {
   EventRecord event = RecordOfOne(source, version, attempt.number(), attempt.error(), attempt);
   NoteTried(tried_micros, event);
+  return event;
+}
+
+WaitingPut RetryRow(uint16_t policy_shard, const Uid& policy, const RowSource& source,
+                    uint64_t index, const EventRecord& event, int64_t retry_at_micros) {
   return {.key = KeyOf(policy_shard, policy, source, index, retry_at_micros),
           .value = event.SerializeAsString()};
 }

@@ -45,12 +45,15 @@ struct WaitingPut {
   std::string value;
 };
 
-// The row in which event `index` waits for its next attempt, after `attempt`. `version`: the
-// version that was sent. `tried`: when the attempt began or was reported; the first attempt's time
-// is kept.
+// An event that waits for its next attempt, after `attempt`. `version`: the version that was sent.
+// `tried`: when the attempt began or was reported; the first attempt's time is kept.
+storage::v1::EventRecord RetryEvent(const RowSource& source, uint64_t version,
+                                    const storage::v1::AttemptRecord& attempt,
+                                    int64_t tried_micros);
+// The row in which that event, of index `index`, waits.
 WaitingPut RetryRow(uint16_t policy_shard, const Uid& policy, const RowSource& source,
-                    uint64_t version, uint64_t index, const storage::v1::AttemptRecord& attempt,
-                    int64_t retry_at_micros, int64_t tried_micros);
+                    uint64_t index, const storage::v1::EventRecord& event,
+                    int64_t retry_at_micros);
 
 // Where a one-off event with this retry row is found.
 kv::Mutation RetryName(const RowSource& source, const std::string& waiting_key);

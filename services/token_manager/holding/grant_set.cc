@@ -24,8 +24,10 @@ bool Alike(const HeldRange& a, const HeldRange& b) {
          a.lost_claims == b.lost_claims;
 }
 
+// Given to a handler, which has not reported on them.
 uint64_t Undelivered(const Grant& grant) {
   uint64_t count = 0;
+  if (grant.retry_micros != 0) return count;
   for (const HeldRange& range : grant.holders)
     count += range.delivered_micros == 0 ? range.count : 0;
   return count;
@@ -80,6 +82,7 @@ std::optional<Grant> DecodeGrant(uint16_t policy_shard, uint64_t epoch, uint64_t
       .send_before_micros = record.send_before_micros(),
       .delivery_timeout_micros = record.delivery_timeout_micros(),
       .return_due_micros = record.return_due_micros(),
+      .retry_micros = record.retry_at_micros(),
       .queue_shard = static_cast<uint16_t>(record.queue_shard()),
       .claim_epoch = record.claim_epoch(),
       .claim_number = record.claim_number()};
@@ -111,6 +114,7 @@ std::string EncodeGrant(const Grant& grant) {
   record.set_send_before_micros(grant.send_before_micros);
   record.set_delivery_timeout_micros(grant.delivery_timeout_micros);
   record.set_return_due_micros(grant.return_due_micros);
+  record.set_retry_at_micros(grant.retry_micros);
   record.set_queue_shard(grant.queue_shard);
   record.set_claim_epoch(grant.claim_epoch);
   record.set_claim_number(grant.claim_number);
@@ -149,7 +153,9 @@ int64_t GrantSet::SilentFrom(const Grant& grant) const {
   return grant.send_before_micros + grant.delivery_timeout_micros + slack_micros_;
 }
 
-int64_t GrantSet::DeadlineOf(const Grant& grant) const {
+int64_t GrantSet::DeadlineOf(const Entry& entry) const {
+  const Grant& grant = entry.grant;
+  if (grant.retry_micros != 0) return grant.holders.empty() ? kNever : entry.wake;
   int64_t deadline = kNever;
   for (const HeldRange& range : grant.holders) {
     if (range.delivered_micros == 0) {
@@ -162,7 +168,7 @@ int64_t GrantSet::DeadlineOf(const Grant& grant) const {
 }
 
 void GrantSet::Changed(const Key& key, Entry& entry) {
-  const int64_t deadline = DeadlineOf(entry.grant);
+  const int64_t deadline = DeadlineOf(entry);
   if (deadline == entry.deadline) return;
   if (entry.deadline != kNever) deadlines_.erase({entry.deadline, key});
   entry.deadline = deadline;
@@ -178,6 +184,7 @@ void GrantSet::Add(Grant grant) {
   AddUndelivered(grant, Undelivered(grant));
   Entry& entry = entries_[key];
   entry.deadline = kNever;
+  entry.wake = grant.retry_micros;
   entry.grant = std::move(grant);
   Changed(key, entry);
 }
@@ -226,7 +233,8 @@ std::vector<HeldRange> GrantSet::Remove(const Key& key, uint64_t first, uint64_t
   entry.grant.holders = std::move(left);
   for (const HeldRange& range : removed) {
     TakeHeld(entry.grant, range.count);
-    if (range.delivered_micros == 0) TakeUndelivered(entry.grant, range.count);
+    if (range.delivered_micros == 0 && entry.grant.retry_micros == 0)
+      TakeUndelivered(entry.grant, range.count);
   }
   Changed(key, entry);
   return removed;
@@ -262,7 +270,7 @@ GrantSet::Delivered GrantSet::Deliver(const Key& key, uint64_t first, uint64_t c
                                       int64_t dispatch_micros, int32_t status) {
   const auto found = entries_.find(key);
   Delivered delivered;
-  if (found == entries_.end()) return delivered;
+  if (found == entries_.end() || found->second.grant.retry_micros != 0) return delivered;
   VisitWithin(found->second.grant, first, count, [&](HeldRange& range) {
     if (range.delivered_micros == 0) {
       range.delivered_micros = std::max<int64_t>(delivered_micros, 1);
@@ -285,7 +293,7 @@ GrantSet::Extended GrantSet::Extend(const Key& key, uint64_t first, uint64_t cou
                                     int64_t now_micros, int64_t expire_micros) {
   const auto found = entries_.find(key);
   Extended extended;
-  if (found == entries_.end()) return extended;
+  if (found == entries_.end() || found->second.grant.retry_micros != 0) return extended;
   const bool on_release = found->second.grant.source->event.throttle().on_release();
   VisitWithin(found->second.grant, first, count, [&](HeldRange& range) {
     extended.events += range.count;
@@ -333,17 +341,40 @@ uint64_t GrantSet::MarkOverdue(const Key& key, int64_t now_micros) {
 }
 
 void GrantSet::Reclaim(const Key& key, uint16_t queue_shard, uint64_t claim_epoch,
-                       uint64_t claim_number, int64_t send_before_micros) {
+                       uint64_t claim_number, int64_t send_before_micros, int64_t grant_micros) {
   const auto found = entries_.find(key);
   if (found == entries_.end()) return;
   Grant& grant = found->second.grant;
-  const uint64_t undelivered = Undelivered(grant);
-  TakeUndelivered(grant, undelivered);
+  TakeUndelivered(grant, Undelivered(grant));
+  if (grant.retry_micros != 0) grant.grant_micros = grant_micros;
+  grant.retry_micros = 0;
   grant.queue_shard = queue_shard;
   grant.claim_epoch = claim_epoch;
   grant.claim_number = claim_number;
   grant.send_before_micros = send_before_micros;
-  AddUndelivered(grant, undelivered);
+  AddUndelivered(grant, Undelivered(grant));
+  Changed(key, found->second);
+}
+
+void GrantSet::WakeAt(const Key& key, int64_t micros) {
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return;
+  found->second.wake = micros == 0 ? kNever : micros;
+  Changed(key, found->second);
+}
+
+void GrantSet::Unclaim(const Key& key, const Grant& former) {
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return;
+  Grant& grant = found->second.grant;
+  TakeUndelivered(grant, Undelivered(grant));
+  grant.grant_micros = former.grant_micros;
+  grant.retry_micros = former.retry_micros;
+  grant.queue_shard = former.queue_shard;
+  grant.claim_epoch = former.claim_epoch;
+  grant.claim_number = former.claim_number;
+  grant.send_before_micros = former.send_before_micros;
+  AddUndelivered(grant, Undelivered(grant));
   Changed(key, found->second);
 }
 
@@ -411,7 +442,8 @@ std::vector<HeldRange> GrantSet::HoldsOver(const Key& key, int64_t now_micros) c
 std::vector<HeldRange> GrantSet::Silent(const Key& key, int64_t now_micros) const {
   std::vector<HeldRange> silent;
   const Grant* grant = Find(key);
-  if (grant == nullptr || SilentFrom(*grant) > now_micros) return silent;
+  if (grant == nullptr || grant->retry_micros != 0 || SilentFrom(*grant) > now_micros)
+    return silent;
   for (const HeldRange& range : grant->holders) {
     if (range.delivered_micros == 0) silent.push_back(range);
   }

@@ -73,6 +73,7 @@ struct Grant {
   int64_t send_before_micros = 0;
   int64_t delivery_timeout_micros = 0;
   int64_t return_due_micros = 0;
+  int64_t retry_micros = 0;  // not 0: it sleeps until its next attempt; see GrantSet::Wake
   uint16_t queue_shard = 0;  // queue shard of the claim under which a handler last got the events
   uint64_t claim_epoch = 0;
   uint64_t claim_number = 0;
@@ -133,9 +134,14 @@ class GrantSet {
   // Marks the grant's events whose hold time has passed as overdue; they keep their tokens. Returns
   // how many it marked.
   uint64_t MarkOverdue(const Key& key, int64_t now_micros);
-  // A handler has claimed the grant's holders again.
+  // A handler has claimed the grant's holders again. A grant that slept is as if made at grant_micros.
   void Reclaim(const Key& key, uint16_t queue_shard, uint64_t claim_epoch, uint64_t claim_number,
-               int64_t send_before_micros);
+               int64_t send_before_micros, int64_t grant_micros);
+  // Takes a grant that sleeps out of the deadlines, or puts it back: the caller wakes it at this
+  // time. 0: the caller is about to have it claimed.
+  void WakeAt(const Key& key, int64_t micros);
+  // It was not claimed after all: its claim and its sleep are as in `former`.
+  void Unclaim(const Key& key, const Grant& former);
   // Forgets the grant if it has no holder; true if so (or if it is not there).
   bool Sweep(const Key& key);
   // It was not made after all.
@@ -172,9 +178,10 @@ class GrantSet {
   struct Entry {
     Grant grant;
     int64_t deadline = 0;  // as it stands in deadlines_; the greatest int64: none
+    int64_t wake = 0;      // of a grant that sleeps
   };
   int64_t SilentFrom(const Grant& grant) const;
-  int64_t DeadlineOf(const Grant& grant) const;
+  int64_t DeadlineOf(const Entry& entry) const;
   void Changed(const Key& key, Entry& entry);
   void AddHeld(const Grant& grant, uint64_t count) {
     held_ += count;

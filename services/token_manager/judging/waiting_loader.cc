@@ -285,7 +285,14 @@ void WaitingLoader::ScanGrants(std::string from) {
 void WaitingLoader::AddGrant(PolicyShardState& state, const std::string& key,
                              const std::string& value) {
   const std::optional<GrantId> id = DecodeGrantKey(key);
-  if (!id.has_value()) return;  // counts: read when they are needed
+  if (const std::optional<Uid> rated = DecodeKeyRateKey(key); rated.has_value()) {
+    storage::v1::KeyRateRecord rate;
+    if (!rate.ParseFromString(value)) return state.core.metrics.broken_rows.Increment();
+    PolicyState& policy = state.At(*rated);
+    policy.key_rates.Load(rate);
+    return state.Plan(policy);
+  }
+  if (!id.has_value()) return;  // counts and last hour: read when they are needed
   std::optional<Grant> grant = DecodeGrant(state.shard, id->epoch, id->number, value);
   if (!grant.has_value()) return state.core.metrics.broken_rows.Increment();
   PolicyState& policy = state.At(id->policy);

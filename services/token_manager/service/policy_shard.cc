@@ -8,8 +8,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
+#include "common/kv/group_parts.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/schedule_table.h"
+#include "common/storage/waiting_table.h"
 #include "services/token_manager/base/options.h"
 
 namespace escapement::token_manager {
@@ -39,7 +41,7 @@ void PolicyGauges::Take(const PolicyState& policy, absl::Time now) {
   taken_.push_back({.name = absl::StrCat("tenants/", policy.tenant, "/policies/", policy.policy_id),
                     .waiting = policy.waiting.queue().events(),
                     .held = policy.grants.held(),
-                    .limit = policy.record.has_value() ? policy.record->max_concurrent() : 0,
+                    .limit = policy.limits().max_concurrent,
                     .newest = policy.grants.NewestMicros(),
                     .held_back = HeldBack(policy, now)});
 }
@@ -75,9 +77,10 @@ void PolicyGauges::Set(const Busy& policy, absl::Time now) {
                 "granting tokens.",
                 labels)
       ->Set(policy.held_back ? 1 : 0);
-  registry_.GetGauge(kLimit, "max_concurrent of a policy; +Inf without a limit.", labels)
-      ->Set(policy.limit == 0 ? std::numeric_limits<double>::infinity()
-                              : static_cast<double>(policy.limit));
+  registry_
+      .GetGauge(kLimit, "max_concurrent of a policy, with its override; +Inf without a limit.", labels)
+      ->Set(policy.limit == RateLimit::kUnlimited ? std::numeric_limits<double>::infinity()
+                                                  : static_cast<double>(policy.limit));
   registry_
       .GetGauge(kWaiting, "Events of a policy that wait for a token, of the rows in memory.",
                 labels)
@@ -108,6 +111,7 @@ constexpr size_t kSmall = 8;                // the same, and a group's rows, und
 constexpr size_t kGrantsExpiredMax = 1000;  // grants of one policy in one commit
 constexpr size_t kPoliciesDueMax = 10'000;  // in one commit
 constexpr size_t kClosingsMax = 2000;       // rows of one policy in a round
+constexpr size_t kKeysFullMax = 2000;       // keys of one policy in a round
 // How often rows that wait long for their window are judged.
 constexpr absl::Duration kLookEvery = absl::Seconds(60);
 constexpr absl::Duration kLookAgain = absl::Seconds(1);  // something is being read
@@ -352,9 +356,29 @@ void PolicyShard::TakeDue(TokenRelease& actions, Round& round) {
     for (const GroupKey& group : policy.waiting.TakeLooks(round.now))
       Look(policy, group, round.now);
     CloseWindows(policy, round);
+    TakeLimits(policy, round);
     state_->MakeReady(policy);
     state_->Plan(policy);
     if (row_actions_.full() || round.Full(state_->core.options.report_entries_max)) break;
+  }
+}
+
+// What time changes in the limits of the policy and its keys; and a sample of it.
+void PolicyShard::TakeLimits(PolicyState& policy, Round& round) {
+  if (policy.override_ends() <= round.now) policy.SetLimits(round.now);
+  auto& closed = policy.closed_keys;
+  while (!closed.empty() && closed.begin()->first <= round.now) {
+    const std::string key = std::move(closed.extract(closed.begin()).value().second);
+    policy.waiting.queue().Reconsider(KeyIsFull(key));
+  }
+  for (const std::string& key : policy.key_rates.TakeFull(round.now, kKeysFullMax)) {
+    round.base.mutations.push_back(
+        kv::Delete(ColumnFamily::kGrants, KeyRateKey(state_->shard, policy.uid, key)));
+  }
+  if (policy.TakeSample(round.now)) {
+    round.base.mutations.push_back(kv::Put(ColumnFamily::kGrants,
+                                           PolicyHistoryKey(state_->shard, policy.uid),
+                                           policy.history.SerializeAsString()));
   }
 }
 

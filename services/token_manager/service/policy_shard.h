@@ -53,7 +53,7 @@ class PolicyGauges {
     std::string name;  // tenants/{tenant}/policies/{policy}
     uint64_t waiting = 0;
     uint64_t held = 0;
-    uint64_t limit = 0;                            // 0: none
+    uint64_t limit = RateLimit::kUnlimited;
     std::optional<int64_t> newest = std::nullopt;  // when the newest token that is out was given
     bool held_back = false;                        // by something other than its tokens
   };
@@ -140,6 +140,7 @@ class PolicyShard {
   void TakeCalls(TokenRelease& actions, Round& round);
   void TakeDue(TokenRelease& actions, Round& round);
   void CloseWindows(PolicyState& policy, const Round& round);
+  void TakeLimits(PolicyState& policy, Round& round);
   void Look(PolicyState& policy, const GroupKey& group, absl::Time now);
   void Commit(Round& round);
   void Send();

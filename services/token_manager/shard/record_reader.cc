@@ -39,6 +39,7 @@ void RecordReader::OnPolicy(PolicyShardState& state, const Uid& uid,
   if (policy == nullptr || policy->implicit()) return;
   policy->SetRecord(value, seq, state.core.client.NowLow());
   state.MakeReady(*policy);
+  state.Plan(*policy);
 }
 
 void RecordReader::ReadAgain(PolicyShardState& state, PolicyState& policy) {
@@ -66,6 +67,7 @@ void RecordReader::ReadPolicies(PolicyShardState& state) {
     keys.push_back(
         {.cf = kv::ColumnFamily::kPolicies, .key = PolicyKey(policy->tenant, policy->policy_id)});
     keys.push_back({.cf = kv::ColumnFamily::kGrants, .key = PolicyCountsKey(state.shard, uid)});
+    keys.push_back({.cf = kv::ColumnFamily::kGrants, .key = PolicyHistoryKey(state.shard, uid)});
   }
   if (uids.empty()) return;
   policies_ = true;
@@ -84,10 +86,14 @@ void RecordReader::ReadPolicies(PolicyShardState& state) {
           if (!result.ok()) continue;
           // The later of both times: one before the last grant could give back permits that it
           // took.
-          policy->SetRecord(result->values[2 * i], result->seq,
-                            std::max(result->store_time, state->core.client.NowLow()));
-          if (!policy->known) policy->SetCounts(result->values[2 * i + 1]);
+          const absl::Time now = std::max(result->store_time, state->core.client.NowLow());
+          policy->SetRecord(result->values[3 * i], result->seq, now);
+          if (!policy->known) {
+            policy->SetCounts(result->values[3 * i + 1]);
+            policy->SetHistory(result->values[3 * i + 2], now);
+          }
           policy->known = true;
+          state->Plan(*policy);
           state->MakeReady(*policy);
         }
         state->core.wake();

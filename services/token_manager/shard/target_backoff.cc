@@ -2,7 +2,21 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
 namespace escapement::token_manager {
+namespace {
+
+constexpr absl::string_view kPausedKey = "key ";
+
+bool IsPausedKey(absl::string_view name) { return absl::StartsWith(name, kPausedKey); }
+
+}  // namespace
+
+std::string PausedKey(const Uid& policy, absl::string_view policy_key) {
+  return absl::StrCat(kPausedKey, policy.ToHex(), " ", policy_key);
+}
 
 void TargetBackoff::SetOpening(Targets::iterator it, absl::Time opens_at) {
   openings_.erase({it->second.opens_at, it->first});
@@ -12,30 +26,57 @@ void TargetBackoff::SetOpening(Targets::iterator it, absl::Time opens_at) {
   not_told_.emplace(opens_at, it->first);
 }
 
+void TargetBackoff::SetProbe(Targets::iterator it, std::optional<Probe> probe) {
+  if (const std::optional<Probe>& former = it->second.probe_out; former.has_value()) {
+    const auto [begin, end] = probes_.equal_range(*former);
+    probes_.erase(std::find_if(begin, end, [&](const auto& out) { return out.second == it->first; }));
+  }
+  it->second.probe_out = probe;
+  if (probe.has_value()) probes_.emplace(*probe, it->first);
+}
+
 void TargetBackoff::Forget(Targets::iterator it) {
+  SetProbe(it, std::nullopt);
   openings_.erase({it->second.opens_at, it->first});
   not_told_.erase({it->second.opens_at, it->first});
   targets_.erase(it);
 }
 
+TargetBackoff::Targets::iterator TargetBackoff::Add(absl::string_view target) {
+  if (targets_.size() >= targets_max_ && !openings_.empty())
+    Forget(targets_.find(openings_.begin()->second));
+  return targets_.try_emplace(std::string(target)).first;
+}
+
 void TargetBackoff::OnUnreachable(absl::string_view target, absl::Time now) {
   auto it = targets_.find(target);
   if (it == targets_.end()) {
-    if (targets_.size() >= targets_max_ && !openings_.empty())
-      Forget(targets_.find(openings_.begin()->second));
-    it = targets_.try_emplace(std::string(target)).first;
-    it->second.backoff = kTargetBackoffMin;
+    it = Add(target);
   } else {
     if (!it->second.probe_out.has_value() && now < it->second.opens_at) return;
     it->second.backoff = std::min(it->second.backoff * 2, kTargetBackoffMax);
   }
-  it->second.probe_out.reset();
+  it->second.asked = false;
+  SetProbe(it, std::nullopt);
   SetOpening(it, now + it->second.backoff);
 }
 
-bool TargetBackoff::OnAnswered(absl::string_view target) {
+void TargetBackoff::OnPauseAsked(absl::string_view target, absl::Time until) {
+  auto it = targets_.find(target);
+  if (it == targets_.end()) {
+    it = Add(target);
+  } else if (!it->second.probe_out.has_value()) {
+    until = std::max(until, it->second.opens_at);
+  }
+  it->second.asked = true;
+  it->second.backoff = kTargetBackoffMin;
+  SetProbe(it, std::nullopt);
+  SetOpening(it, until);
+}
+
+bool TargetBackoff::OnAnswered(absl::string_view target, const Probe& grant) {
   const auto it = targets_.find(target);
-  if (it == targets_.end()) return false;
+  if (it == targets_.end() || (it->second.asked && it->second.probe_out != grant)) return false;
   Forget(it);
   return true;
 }
@@ -50,7 +91,7 @@ void TargetBackoff::OnGranted(absl::string_view target, uint64_t n, const Probe&
                               absl::Time now) {
   const auto it = targets_.find(target);
   if (it == targets_.end() || n == 0) return;
-  it->second.probe_out = grant;
+  SetProbe(it, grant);
   SetOpening(it, std::max(it->second.opens_at, now + kProbePatience));
 }
 
@@ -60,21 +101,21 @@ void TargetBackoff::OnProbeVoid(absl::string_view target, absl::Time now) {
 }
 
 void TargetBackoff::OnShardLost(uint32_t policy_shard, absl::Time now) {
-  for (auto it = targets_.begin(); it != targets_.end(); ++it) {
-    const std::optional<Probe>& probe = it->second.probe_out;
-    if (probe.has_value() && probe->policy_shard == policy_shard) VoidProbe(it, now);
-  }
+  for (auto out = probes_.lower_bound({.policy_shard = policy_shard});
+       out != probes_.end() && out->first.policy_shard == policy_shard;
+       out = probes_.lower_bound({.policy_shard = policy_shard}))
+    VoidProbe(targets_.find(out->second), now);
 }
 
 const std::string* TargetBackoff::TargetOf(const Probe& grant) const {
-  const auto it = std::find_if(targets_.begin(), targets_.end(), [&](const auto& target) {
-    return target.second.probe_out == grant;
-  });
-  return it == targets_.end() ? nullptr : &it->first;
+  const auto [begin, end] = probes_.equal_range(grant);
+  const auto found =
+      std::find_if(begin, end, [](const auto& out) { return !IsPausedKey(out.second); });
+  return found == end ? nullptr : &found->second;
 }
 
 void TargetBackoff::VoidProbe(Targets::iterator it, absl::Time now) {
-  it->second.probe_out.reset();
+  SetProbe(it, std::nullopt);
   SetOpening(it, now);
 }
 

@@ -1,6 +1,6 @@
 // TargetBackoff: which targets are passed over because they do not answer or have no room
-// (docs/design/throttling.md, `send_before`), so that what waits for them holds no tokens while
-// others wait.
+// (docs/design/throttling.md, "Start, and slow targets"), so that what waits for them holds no tokens
+// while others wait. And which targets, or keys of policies, have asked for a pause (429).
 //
 // After a report that it is unreachable a target is passed over for 1 s, then 2 s, … 60 s. Reports
 // that come while it is passed over count as the same outage. After that one grant at a time is
@@ -8,12 +8,17 @@
 // A probe of which nothing is heard for kProbePatience does not stand in the way of the next one,
 // nor one whose policy shard has been lost: its answer goes to the shard's next owner.
 //
+// A pause ends at the time that was asked for, and then the same holds: one probe at a time, until
+// one is answered by something else than a pause. Answers to attempts from before the pause change
+// nothing.
+//
 // Healthy targets take no memory. Beyond kTargetsMax unhealthy ones the one that could be probed
 // longest counts as healthy again. Every call costs O(log targets). Pure.
 
 #ifndef SERVICES_TOKEN_MANAGER_SHARD_TARGET_BACKOFF_H_
 #define SERVICES_TOKEN_MANAGER_SHARD_TARGET_BACKOFF_H_
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -25,12 +30,16 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/uid.h"
 
 namespace escapement::token_manager {
 
 inline constexpr absl::Duration kTargetBackoffMin = absl::Seconds(1);
 inline constexpr absl::Duration kTargetBackoffMax = absl::Seconds(60);
 inline constexpr absl::Duration kProbePatience = absl::Seconds(60);
+
+// The name under which a key of a policy is kept here; no target has such a name.
+std::string PausedKey(const Uid& policy, absl::string_view policy_key);
 
 class TargetBackoff {
  public:
@@ -39,7 +48,7 @@ class TargetBackoff {
     uint32_t policy_shard = 0;
     uint64_t epoch = 0;
     uint64_t number = 0;
-    friend bool operator==(const Probe&, const Probe&) = default;
+    friend auto operator<=>(const Probe&, const Probe&) = default;
   };
   static constexpr uint64_t kAnyNumber = ~uint64_t{0};
   static constexpr size_t kTargetsMax = 100'000;
@@ -47,8 +56,11 @@ class TargetBackoff {
   explicit TargetBackoff(size_t targets_max = kTargetsMax) : targets_max_(targets_max) {}
 
   void OnUnreachable(absl::string_view target, absl::Time now);
-  // An attempt was answered, whatever the answer. True: it had been unhealthy.
-  bool OnAnswered(absl::string_view target);
+  // It asked for a pause until then.
+  void OnPauseAsked(absl::string_view target, absl::Time until);
+  // An attempt of the grant was answered, whatever the answer, but no pause. True: it had been
+  // unhealthy.
+  bool OnAnswered(absl::string_view target, const Probe& grant);
 
   // How many more events may be granted that go to this target: 0 while it is passed over or a
   // probe is out, 1 for the probe, kAnyNumber if it is healthy.
@@ -57,9 +69,10 @@ class TargetBackoff {
   void OnGranted(absl::string_view target, uint64_t n, const Probe& grant, absl::Time now);
   // The probe was not sent after all (the schedule was paused, say): the next one may go.
   void OnProbeVoid(absl::string_view target, absl::Time now);
-  // The same for all that are out of this shard. O(unhealthy targets).
+  // The same for all that are out of this shard.
   void OnShardLost(uint32_t policy_shard, absl::Time now);
-  // The target of which the grant is the probe; nullptr: of none. O(unhealthy targets).
+  bool IsProbe(const Probe& grant) const { return probes_.contains(grant); }
+  // The target (not: key) of which the grant is the probe; nullptr: of none.
   const std::string* TargetOf(const Probe& grant) const;
 
   // The next instant after `now` at which time alone lets a probe go to some target.
@@ -71,18 +84,22 @@ class TargetBackoff {
 
  private:
   struct Target {
-    absl::Duration backoff;
+    absl::Duration backoff = kTargetBackoffMin;
+    bool asked = false;  // for a pause, the last time
     absl::Time opens_at;             // when the next probe may go
     std::optional<Probe> probe_out;  // until opens_at
   };
   using Targets = std::map<std::string, Target, std::less<>>;
 
+  Targets::iterator Add(absl::string_view target);
   void SetOpening(Targets::iterator it, absl::Time opens_at);
+  void SetProbe(Targets::iterator it, std::optional<Probe> probe);
   void VoidProbe(Targets::iterator it, absl::Time now);
   void Forget(Targets::iterator it);
 
   size_t targets_max_;
   Targets targets_;
+  std::multimap<Probe, std::string> probes_;               // that are out
   std::set<std::pair<absl::Time, std::string>> openings_;  // all
   std::set<std::pair<absl::Time, std::string>> not_told_;  // those TakeOpened has not told of
 };

@@ -45,9 +45,9 @@ TEST(TargetBackoffTest, OneProbeAtATimeUntilAnAnswer) {
   EXPECT_EQ(targets.Allowed("a", At(3.999)), 0u);
   EXPECT_EQ(targets.Allowed("a", At(4)), 1u);
   targets.OnGranted("a", 1, kGrant, At(4));
-  EXPECT_TRUE(targets.OnAnswered("a"));
+  EXPECT_TRUE(targets.OnAnswered("a", {}));
   EXPECT_EQ(targets.Allowed("a", At(4)), kAny);
-  EXPECT_FALSE(targets.OnAnswered("a"));
+  EXPECT_FALSE(targets.OnAnswered("a", {}));
   EXPECT_EQ(targets.unhealthy(), 0u);
   targets.OnUnreachable("a", At(5));
   EXPECT_EQ(targets.NextAt(At(5)), At(6));
@@ -96,7 +96,7 @@ TEST(TargetBackoffTest, TellsEachOpeningOnce) {
   EXPECT_EQ(targets.TakeOpened(At(1), 10), std::vector<std::string>{"a"});
   EXPECT_TRUE(targets.TakeOpened(At(1.4), 10).empty());
   EXPECT_EQ(targets.TakeOpened(At(2), 1), std::vector<std::string>{"b"});
-  targets.OnAnswered("c");
+  targets.OnAnswered("c", {});
   EXPECT_TRUE(targets.TakeOpened(At(2), 10).empty());
   targets.OnGranted("a", 1, kGrant, At(2));
   targets.OnUnreachable("a", At(3));
@@ -111,6 +111,47 @@ TEST(TargetBackoffTest, IsBounded) {
   EXPECT_EQ(targets.Allowed("t900", At(999)), 1u);
   EXPECT_EQ(targets.Allowed("t899", At(999)), kAny);
   EXPECT_EQ(targets.TakeOpened(At(2000), 1000).size(), 100u);
+}
+
+TEST(TargetBackoffTest, PauseLastsAsLongAsWasAskedFor) {
+  TargetBackoff targets;
+  targets.OnPauseAsked("a", At(30));
+  targets.OnPauseAsked("a", At(20));  // of another attempt: the longer one holds
+  EXPECT_FALSE(targets.OnAnswered("a", {.number = 7})) << "an attempt from before the pause";
+  EXPECT_EQ(targets.Allowed("a", At(29.9)), 0u);
+  EXPECT_EQ(targets.Allowed("a", At(30)), 1u);
+}
+
+TEST(TargetBackoffTest, ProbeEndsThePauseOrRenewsIt) {
+  TargetBackoff targets;
+  targets.OnPauseAsked("a", At(30));
+  targets.OnGranted("a", 1, {.number = 8}, At(30));
+  EXPECT_EQ(targets.Allowed("a", At(31)), 0u) << "the probe is out";
+  targets.OnPauseAsked("a", At(60));
+  EXPECT_EQ(targets.Allowed("a", At(59)), 0u);
+  EXPECT_EQ(targets.Allowed("a", At(60)), 1u);
+  targets.OnGranted("a", 1, {.number = 9}, At(60));
+  EXPECT_FALSE(targets.OnAnswered("a", {.number = 8}));
+  EXPECT_TRUE(targets.OnAnswered("a", {.number = 9}));
+  EXPECT_EQ(targets.unhealthy(), 0u);
+  EXPECT_FALSE(targets.IsProbe({.number = 9}));
+}
+
+TEST(TargetBackoffTest, GrantMayBeTheProbeOfItsTargetAndOfItsKey) {
+  TargetBackoff targets;
+  const std::string key = PausedKey(Uid::FromHalves(1, 2), "customer");
+  targets.OnPauseAsked(key, At(1));
+  targets.OnUnreachable("a", At(0));
+  const TargetBackoff::Probe grant{.policy_shard = 3, .number = 5};
+  for (const std::string& name : {key, std::string("a")}) targets.OnGranted(name, 1, grant, At(1));
+  ASSERT_NE(targets.TargetOf(grant), nullptr);
+  EXPECT_EQ(*targets.TargetOf(grant), "a");
+  EXPECT_TRUE(targets.OnAnswered("a", grant));
+  EXPECT_EQ(targets.TargetOf(grant), nullptr);
+  EXPECT_TRUE(targets.IsProbe(grant));
+  targets.OnShardLost(3, At(2));
+  EXPECT_FALSE(targets.IsProbe(grant));
+  EXPECT_EQ(targets.Allowed(key, At(2)), 1u);
 }
 
 }  // namespace target_backoff_test

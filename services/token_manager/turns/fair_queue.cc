@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
@@ -62,6 +63,8 @@ class FairQueue::State {
   std::optional<absl::Time> NextEligible(absl::Time now);
   std::optional<absl::Time> NextChange(absl::Time now);
 
+  uint64_t EligibleEvents(absl::Time now) const;
+
   absl::flat_hash_set<std::unique_ptr<WaitingSlice>, SliceHash, SliceEq> slices;
   absl::flat_hash_map<std::pair<uint8_t, Uid>, std::unique_ptr<WaitingGroup>> groups;
   absl::btree_set<WaitingGroup*, HeadOrder> heads;
@@ -86,7 +89,12 @@ class FairQueue::State {
   void Lift(WaitingGroup* group);
   void Settle(WaitingGroup* group);
   void Enter(WaitingGroup* group);
+  void JoinLevel(WaitingGroup* group);
   void LeaveLevel(WaitingGroup* group);
+  void TurnByKey(bool by_key);
+  void TakeKey(WaitingGroup* group);
+  void LeaveKey(WaitingGroup* group);
+  void MoveLast(WaitingKey* key);
   void Discard(WaitingGroup* group);
   void SetAside(WaitingGroup* group, std::string reason);
   void Reconsider(Aside::iterator it);
@@ -94,6 +102,8 @@ class FairQueue::State {
   absl::Time now_ = absl::InfinitePast();
   uint64_t turns_ = 0;
   Levels levels_;                              // none is empty
+  bool by_key_ = false;                        // keys take turns
+  absl::flat_hash_map<std::string, std::unique_ptr<WaitingKey>> keys_;  // only by_key_
   absl::btree_map<uint8_t, uint64_t> quanta_;  // for this round: class → events of a turn
   Aside aside_;
 };
@@ -106,11 +116,72 @@ uint8_t FairQueue::State::ClassOf(uint8_t priority, const WaitingLevel& level) c
   return static_cast<uint8_t>(priority - std::min<int64_t>(steps, priority));
 }
 
+void FairQueue::State::JoinLevel(WaitingGroup* group) {
+  WaitingLevel& level = levels_[group->priority];
+  level.by_turn.insert(group);
+  level.by_head.insert(group);
+  if (!by_key_) return;
+  level.by_key[group->key->turn].insert(group);
+  ++group->key->ready;
+}
+
 void FairQueue::State::LeaveLevel(WaitingGroup* group) {
   const auto it = levels_.find(group->priority);
-  it->second.by_turn.erase(group);
-  it->second.by_head.erase(group);
-  if (it->second.by_turn.empty()) levels_.erase(it);
+  WaitingLevel& level = it->second;
+  level.by_turn.erase(group);
+  level.by_head.erase(group);
+  if (by_key_) {
+    const auto of_key = level.by_key.find(group->key->turn);
+    of_key->second.erase(group);
+    if (of_key->second.empty()) level.by_key.erase(of_key);
+    --group->key->ready;
+  }
+  if (level.by_turn.empty()) levels_.erase(it);
+}
+
+void FairQueue::State::TurnByKey(bool by_key) {
+  if (by_key == by_key_) return;
+  std::vector<WaitingGroup*> ready;
+  for (const auto& [id, group] : groups) {
+    if (group->standing == Standing::kReady) ready.push_back(group.get());
+  }
+  std::sort(ready.begin(), ready.end(), TurnOrder());
+  for (WaitingGroup* group : ready) LeaveLevel(group);
+  by_key_ = by_key;
+  for (const auto& [id, group] : groups) {
+    by_key ? TakeKey(group.get()) : LeaveKey(group.get());
+  }
+  for (WaitingGroup* group : ready) Enter(group);
+}
+
+// It is in no level.
+void FairQueue::State::TakeKey(WaitingGroup* group) {
+  const std::string& name = (*group->slices.begin())->slice.policy_key;
+  if (group->key != nullptr && group->key->name == name) return;
+  LeaveKey(group);
+  std::unique_ptr<WaitingKey>& key = keys_[name];
+  if (key == nullptr) {
+    key = std::make_unique<WaitingKey>();
+    key->name = name;
+  }
+  group->key = key.get();
+  ++group->key->groups;
+}
+
+void FairQueue::State::LeaveKey(WaitingGroup* group) {
+  WaitingKey* const key = std::exchange(group->key, nullptr);
+  if (key != nullptr && --key->groups == 0) keys_.erase(std::string(key->name));
+}
+
+void FairQueue::State::MoveLast(WaitingKey* key) {
+  const uint64_t former = std::exchange(key->turn, ++turns_);
+  for (auto& [priority, level] : levels_) {
+    const auto groups_of_key = level.by_key.find(former);
+    if (groups_of_key == level.by_key.end()) continue;
+    auto moved = std::move(groups_of_key->second);
+    level.by_key.erase(groups_of_key);
+    level.by_key.emplace(key->turn, std::move(moved));
+  }
 }
 
 void FairQueue::State::Lift(WaitingGroup* group) {
@@ -122,15 +193,14 @@ void FairQueue::State::Settle(WaitingGroup* group) {
   if (group->slices.empty()) return Discard(group);
   group->head_at = (*group->slices.begin())->eligible_at;
   heads.insert(group);
+  if (by_key_) TakeKey(group);
   if (group->standing == Standing::kAside) return;
   if (group->head_at > now_) {
     group->standing = Standing::kWaiting;
   } else if (group->standing == Standing::kWaiting) {
     Enter(group);
   } else {
-    WaitingLevel& level = levels_[group->priority];
-    level.by_turn.insert(group);
-    level.by_head.insert(group);
+    JoinLevel(group);
   }
 }
 
@@ -139,9 +209,11 @@ void FairQueue::State::Enter(WaitingGroup* group) {
   group->standing = Standing::kReady;
   group->turn = ++turns_;
   group->credit = 0;
-  WaitingLevel& level = levels_[group->priority];
-  level.by_turn.insert(group);
-  level.by_head.insert(group);
+  if (by_key_ && group->key->ready == 0) {
+    group->key->turn = ++turns_;
+    group->key->credit = 0;
+  }
+  JoinLevel(group);
 }
 
 // It has been lifted.
@@ -152,6 +224,7 @@ void FairQueue::State::Discard(WaitingGroup* group) {
     if (it->second.empty()) aside_.erase(it);
     --groups_aside;
   }
+  LeaveKey(group);
   groups.erase({group->priority, group->uid});
 }
 
@@ -226,9 +299,13 @@ void FairQueue::State::Advance(absl::string_view key, uint64_t taken) {
   } else {
     slices.erase(it);
   }
-  if (group->credit > 0) {
-    group->credit -= std::min(group->credit, taken);
-    if (group->credit == 0) group->turn = ++turns_;
+  uint64_t& credit = by_key_ ? group->key->credit : group->credit;
+  if (credit > 0) {
+    credit -= std::min(credit, taken);
+    if (credit == 0) {
+      group->turn = ++turns_;
+      if (by_key_) MoveLast(group->key);
+    }
   }
   Settle(group);
 }
@@ -250,6 +327,13 @@ FairQueue::State::First FairQueue::State::FirstOfAll(Fairness fairness) const {
     if (first.group != nullptr && its_class > first.its_class) continue;
     if (first.group == nullptr || its_class < first.its_class)
       first = First{.its_class = its_class};
+    if (fairness == Fairness::kByKey) {
+      first.class_groups += level.by_key.size();
+      const auto& [turn, its_groups] = *level.by_key.begin();
+      if (first.group == nullptr || turn < first.group->key->turn)
+        first.group = *its_groups.begin();
+      continue;
+    }
     first.class_groups += level.by_turn.size();
     if (fairness == Fairness::kBySchedule) {
       WaitingGroup* group = *level.by_turn.begin();
@@ -272,6 +356,7 @@ FairQueue::State::First FairQueue::State::FirstOfAll(Fairness fairness) const {
 std::optional<FairQueue::Turn> FairQueue::State::Next(
     absl::Time now, Fairness fairness, uint64_t tokens,
     absl::FunctionRef<std::string(const QueuedSlice&)> passed_over) {
+  TurnByKey(fairness == Fairness::kByKey);
   Refresh(now);
   if (tokens == 0) return std::nullopt;
   while (!levels_.empty()) {
@@ -290,11 +375,12 @@ std::optional<FairQueue::Turn> FairQueue::State::Next(
         until = std::min(until, (*std::next(group.slices.begin()))->eligible_at);
     }
     uint64_t count = std::min(tokens, std::min(slice.pacing.EndAt(until), slice.end) - slice.first);
-    if (fairness == Fairness::kBySchedule) {
+    if (fairness != Fairness::kFifo) {
       const uint64_t share = std::max<uint64_t>(1, tokens / first.class_groups);
       const uint64_t quantum = quanta_.try_emplace(first.its_class, share).first->second;
-      group.credit = group.credit == 0 ? quantum : std::min(group.credit, quantum);
-      count = std::min(count, group.credit);
+      uint64_t& credit = by_key_ ? group.key->credit : group.credit;
+      credit = credit == 0 ? quantum : std::min(credit, quantum);
+      count = std::min(count, credit);
     }
     return Turn{&slice, count};
   }
@@ -347,6 +433,18 @@ std::optional<absl::Time> FairQueue::State::NextChange(absl::Time now) {
     next = std::min(next.value_or(rises), rises);
   }
   return next;
+}
+
+uint64_t FairQueue::State::EligibleEvents(absl::Time now) const {
+  uint64_t eligible = 0;
+  for (auto group = heads.begin(); group != heads.end() && (*group)->head_at <= now; ++group) {
+    for (const WaitingSlice* slice : (*group)->slices) {
+      if (slice->eligible_at > now) break;
+      const QueuedSlice& queued = slice->slice;
+      eligible += std::min(queued.pacing.EndAt(now), queued.end) - queued.first;
+    }
+  }
+  return eligible;
 }
 
 FairQueue::FairQueue() = default;
@@ -409,6 +507,10 @@ size_t FairQueue::rows() const { return state_ == nullptr ? 0 : state_->slices.s
 size_t FairQueue::groups() const { return state_ == nullptr ? 0 : state_->groups.size(); }
 size_t FairQueue::groups_aside() const { return state_ == nullptr ? 0 : state_->groups_aside; }
 uint64_t FairQueue::events() const { return state_ == nullptr ? 0 : state_->events; }
+
+uint64_t FairQueue::EligibleEvents(absl::Time now) const {
+  return state_ == nullptr ? 0 : state_->EligibleEvents(now);
+}
 
 std::optional<absl::Time> FairQueue::oldest_due() const {
   if (state_ == nullptr) return std::nullopt;

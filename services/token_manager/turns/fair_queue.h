@@ -40,6 +40,7 @@ struct QueuedSlice {
   absl::Time due;               // not before
   uint64_t first = 0, end = 0;  // events [first, end) are not granted
   Pacing pacing = {};
+  std::string policy_key = {};  // whose turn it takes under kByKey
 };
 
 // When its first event may go: the later of its due time and its place in the window.
@@ -48,7 +49,7 @@ absl::Time EligibleAt(const QueuedSlice& slice);
 // A waiter rises by one class of priority each time it has waited this long.
 inline constexpr absl::Duration kAgeingStep = absl::Seconds(10);
 
-enum class Fairness : uint8_t { kBySchedule, kFifo };
+enum class Fairness : uint8_t { kBySchedule, kFifo, kByKey };
 
 // FairQueue: finds the next of the events that wait under one policy (docs/design/throttling.md,
 // "Whose turn").
@@ -61,7 +62,8 @@ enum class Fairness : uint8_t { kBySchedule, kFifo };
 // priority until those reach class 0.)
 //
 // Within such a class, kBySchedule: groups take turns of max(1, free tokens / groups) events, and a
-// group that becomes eligible stands last. kFifo: the group with the event that became eligible
+// group that becomes eligible stands last. kByKey: the same, but keys take turns, and the groups of a
+// key those of the key. kFifo: the group with the event that became eligible
 // first goes first. Within a group, rows are ordered by when their first event became (or becomes)
 // eligible, then by key. Other ties are broken by (priority, uid).
 //
@@ -122,6 +124,8 @@ class FairQueue {
   size_t groups() const;
   size_t groups_aside() const;
   uint64_t events() const;  // not granted
+  // Those that may go at `now`. Visits every row.
+  uint64_t EligibleEvents(absl::Time now) const;
   // When the event that has been eligible longest became so (or the first will).
   std::optional<absl::Time> oldest_due() const;
 

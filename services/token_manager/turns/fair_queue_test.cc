@@ -311,5 +311,93 @@ TEST(FairQueueTest, ScheduleThatStandsAsideGrowsOlderAndCanGo) {
   EXPECT_FALSE(queue.Reconsider("away"));
 }
 
+QueuedSlice RowOf(std::string key, uint64_t schedule, std::string policy_key, uint64_t events,
+                  absl::Time due = At(0)) {
+  QueuedSlice slice = Row(std::move(key), schedule, due, events);
+  slice.policy_key = std::move(policy_key);
+  return slice;
+}
+
+// Grants one event at a time; key of the policy → events.
+std::map<std::string, uint64_t> OfKeys(FairQueue& queue, int events) {
+  std::map<std::string, uint64_t> granted;
+  for (int i = 0; i < events; ++i) {
+    queue.BeginRound();
+    const auto turn = queue.Next(At(1), Fairness::kByKey, 1, Nobody);
+    if (!turn.has_value()) break;
+    ++granted[turn->slice->policy_key];
+    queue.Advance(std::string(turn->slice->key), 1);
+  }
+  return granted;
+}
+
+using OfKey = std::map<std::string, uint64_t>;
+
+TEST(FairQueueByKeyTest, KeysTakeTurnsHoweverManySchedulesEachHas) {
+  FairQueue queue;
+  for (uint64_t schedule = 0; schedule < 50; ++schedule)
+    queue.Add(RowOf(absl::StrCat("busy", schedule), schedule, "busy", 10));
+  queue.Add(RowOf("calm", 50, "calm", 100));
+  queue.Add(RowOf("none", 51, "", 100));
+  EXPECT_EQ(OfKeys(queue, 90), (OfKey{{"busy", 30}, {"calm", 30}, {"", 30}}));
+}
+
+TEST(FairQueueByKeyTest, SchedulesOfAKeyTakeItsTurns) {
+  FairQueue queue;
+  queue.Add(RowOf("a", 1, "k", 100));
+  queue.Add(RowOf("b", 2, "k", 100));
+  queue.Add(RowOf("c", 3, "l", 100));
+  std::map<std::string, int> rows;
+  for (int i = 0; i < 40; ++i) ++rows[TakeOne(queue, At(1), Fairness::kByKey)];
+  EXPECT_EQ(rows, (std::map<std::string, int>{{"a", 10}, {"b", 10}, {"c", 20}}));
+}
+
+TEST(FairQueueByKeyTest, ShareOfARoundIsThatOfAKey) {
+  FairQueue queue;
+  for (uint64_t schedule = 0; schedule < 9; ++schedule)
+    queue.Add(RowOf(absl::StrCat("busy", schedule), schedule, "busy", 100));
+  queue.Add(RowOf("calm", 50, "calm", 1000));
+  std::map<Uid, uint64_t> granted = Grant(queue, At(1), 200, Fairness::kByKey);
+  EXPECT_EQ(granted[Schedule(50)], 100u);
+}
+
+TEST(FairQueueByKeyTest, TurnsChangeWithThePolicysFairness) {
+  FairQueue queue;
+  for (uint64_t schedule = 0; schedule < 9; ++schedule)
+    queue.Add(RowOf(absl::StrCat("busy", schedule), schedule, "busy", 1000));
+  queue.Add(RowOf("calm", 50, "calm", 1000));
+  EXPECT_EQ((Grant(queue, At(1), 100, Fairness::kBySchedule)[Schedule(50)]), 10u);
+  EXPECT_EQ((Grant(queue, At(1), 100, Fairness::kByKey)[Schedule(50)]), 50u);
+  EXPECT_EQ((Grant(queue, At(1), 100, Fairness::kBySchedule)[Schedule(50)]), 10u);
+}
+
+TEST(FairQueueByKeyTest, GroupFollowsItsFirstRowToAnotherKey) {
+  FairQueue queue;
+  queue.Add(RowOf("a", 1, "old", 1));
+  queue.Add(RowOf("b", 1, "new", 100, At(0.5)));
+  queue.Add(RowOf("c", 2, "new", 100));
+  queue.Add(RowOf("d", 3, "other", 100));
+  EXPECT_EQ(OfKeys(queue, 3), (OfKey{{"old", 1}, {"new", 1}, {"other", 1}}));
+  EXPECT_EQ(OfKeys(queue, 20), (OfKey{{"new", 10}, {"other", 10}}));
+}
+
+TEST(FairQueueByKeyTest, GroupsThatStandAsideHoldUpNoOtherOfTheirKey) {
+  FairQueue queue;
+  queue.Add(RowOf("a", 1, "k", 100));
+  queue.Add(RowOf("b", 2, "k", 100));
+  queue.Add(RowOf("c", 3, "l", 100));
+  const auto down = [](const QueuedSlice& slice) { return slice.key == "a" ? "down" : ""; };
+  std::map<std::string, int> rows;
+  for (int i = 0; i < 20; ++i) {
+    queue.BeginRound();
+    const std::string key = queue.Next(At(1), Fairness::kByKey, 1, down)->slice->key;
+    ++rows[key];
+    queue.Advance(key, 1);
+  }
+  EXPECT_EQ(rows, (std::map<std::string, int>{{"b", 10}, {"c", 10}}));
+  EXPECT_TRUE(queue.Reconsider("down"));
+  EXPECT_EQ(OfKeys(queue, 20), (OfKey{{"k", 10}, {"l", 10}}));
+}
+
 }  // namespace fair_queue_test
 }  // namespace escapement::token_manager

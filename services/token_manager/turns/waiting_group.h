@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/string_view.h"
@@ -41,6 +42,15 @@ enum class Standing : uint8_t {
   kAside,    // passed over, whatever is eligible
 };
 
+// A key of the policy under kByKey, for as long as a group of it is in the queue.
+struct WaitingKey {
+  std::string name;
+  uint64_t turn = 0;    // its place among the keys that take turns
+  uint64_t credit = 0;  // events left of its present turn; 0: none
+  size_t groups = 0;
+  size_t ready = 0;  // groups
+};
+
 struct WaitingGroup {
   Uid uid;
   uint8_t priority = 0;
@@ -50,6 +60,7 @@ struct WaitingGroup {
   absl::Time head_at;   // when its first event becomes (or became) eligible
   const std::string* reason =
       nullptr;  // for kAside: the key in aside_ (FairQueue) of the groups with this reason
+  WaitingKey* key = nullptr;  // that of its first slice; null: keys do not take turns
   absl::btree_set<WaitingSlice*, SliceOrder> slices;
 };
 
@@ -78,6 +89,8 @@ struct TurnOrder {
 struct WaitingLevel {
   absl::btree_set<WaitingGroup*, TurnOrder> by_turn;
   absl::btree_set<WaitingGroup*, HeadOrder> by_head;
+  // Under kByKey: the groups of each key, by the key's turn.
+  absl::btree_map<uint64_t, absl::btree_set<WaitingGroup*, TurnOrder>> by_key;
 };
 
 struct SliceHash {

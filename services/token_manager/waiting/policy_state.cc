@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "common/base/proto_time.h"
@@ -31,13 +32,86 @@ double MeasuredRate::At(int64_t now_micros) const {
   return rate < 1e-3 ? 0 : rate;
 }
 
+void KeyRates::Put(const std::string& key, const RateLimit& rate) {
+  Forget(key);
+  keys_.insert_or_assign(key, rate);
+  full_.insert({rate.tat(), key});
+}
+
+void KeyRates::Forget(const std::string& key) {
+  const auto found = keys_.find(key);
+  if (found == keys_.end()) return;
+  full_.erase({found->second.tat(), key});
+  keys_.erase(found);
+}
+
+void KeyRates::Load(const storage::v1::KeyRateRecord& record) {
+  loaded_ = true;
+  Put(record.policy_key(), RateLimit(0, 1, RateTimeOf(record.rate_time_micros())));
+}
+
+void KeyRates::SetLimits(absl::FunctionRef<Limits(const std::string& key)> limits, absl::Time now) {
+  const bool loaded = std::exchange(loaded_, false);
+  for (const auto& [full, key] : std::exchange(full_, {})) {
+    RateLimit& rate = keys_.at(key);
+    const Limits of_key = limits(key);
+    if (loaded && !rate.limited()) {
+      rate = RateLimit(of_key.per_second, of_key.burst, rate.tat());
+    } else {
+      rate.SetLimits(of_key.per_second, of_key.burst, now);
+    }
+    full_.insert({rate.tat(), key});
+  }
+}
+
+std::optional<RateLimit> KeyRates::Find(const std::string& key) const {
+  const auto found = keys_.find(key);
+  return found == keys_.end() ? std::nullopt : std::make_optional(found->second);
+}
+
+uint64_t KeyRates::Allowed(const std::string& key, const Limits& limits, absl::Time now) const {
+  if (limits.per_second <= 0) return RateLimit::kUnlimited;
+  return Find(key).value_or(RateLimit(limits.per_second, limits.burst)).Allowed(now);
+}
+
+absl::Time KeyRates::NextAt(const std::string& key, const Limits& limits, absl::Time now) const {
+  return Find(key).value_or(RateLimit(limits.per_second, limits.burst)).NextAt(now);
+}
+
+void KeyRates::Take(const std::string& key, const Limits& limits, uint64_t n, absl::Time now) {
+  RateLimit rate = Find(key).value_or(RateLimit(limits.per_second, limits.burst));
+  rate.Take(n, now);
+  Put(key, rate);
+}
+
+void KeyRates::Restore(const std::string& key, const std::optional<RateLimit>& rate) {
+  if (rate.has_value()) return Put(key, *rate);
+  Forget(key);
+}
+
+storage::v1::KeyRateRecord KeyRates::RecordOf(const std::string& key) const {
+  storage::v1::KeyRateRecord record;
+  record.set_policy_key(key);
+  record.set_rate_time_micros(RateTimeMicros(keys_.at(key).tat()));
+  return record;
+}
+
+absl::Time KeyRates::NextFull() const {
+  return full_.empty() ? absl::InfiniteFuture() : full_.begin()->first;
+}
+
+std::vector<std::string> KeyRates::TakeFull(absl::Time now, size_t max) {
+  std::vector<std::string> full;
+  while (full.size() < max && NextFull() <= now) {
+    full.push_back(std::move(full_.extract(full_.begin()).value().second));
+    keys_.erase(full.back());
+  }
+  return full;
+}
+
 void PolicyState::SetRecord(const std::optional<std::string>& bytes, kv::CommitSeq seq,
                             absl::Time now) {
   if (seq < record_seq) return;
-  const auto key_limits = [this] {
-    return by_key() ? record->per_key().SerializeAsString() : std::string();
-  };
-  const std::string former_key_limits = key_limits();
   record_seq = seq;
   record_bytes = bytes.value_or(std::string());
   record.reset();
@@ -46,20 +120,87 @@ void PolicyState::SetRecord(const std::optional<std::string>& bytes, kv::CommitS
     // A record that cannot be read counts as absent: nothing is granted.
     if (!record->ParseFromString(*bytes)) record.reset();
   }
-  if (record.has_value()) {
-    rate.SetLimits(record->max_per_second(), record->burst(), now);
-  } else {
-    rate.SetLimits(0, 1, now);
-  }
+  SetLimits(now);
   if (!hold_on_expiry()) grants.ForgetOverdue();
-  if (key_limits() != former_key_limits) waiting.queue().ReconsiderAll();
+}
+
+namespace {
+
+Limits Overridden(Limits limits, const storage::v1::OverrideRecord& override) {
+  if (override.has_max_concurrent()) limits.max_concurrent = override.max_concurrent();
+  if (override.has_max_per_second()) {
+    limits.per_second = override.max_per_second();
+    limits.burst = override.burst();
+  }
+  return limits;
+}
+
+template <typename Record>
+Limits LimitsIn(const Record& record) {
+  return {.max_concurrent =
+              record.max_concurrent() == 0 ? RateLimit::kUnlimited : record.max_concurrent(),
+          .per_second = record.max_per_second(),
+          .burst = record.burst()};
+}
+
+}  // namespace
+
+void PolicyState::SetLimits(absl::Time now) {
+  const bool had_keys = !key_overridden_.empty();
+  const Limits former = key_limits_;
+  limits_ = record.has_value() ? LimitsIn(*record) : Limits();
+  key_limits_ = by_key() ? LimitsIn(record->per_key()) : Limits();
+  key_overridden_.clear();
+  override_ends_ = absl::InfiniteFuture();
+  for (int i = 0; record.has_value() && i < record->overrides_size(); ++i) {
+    const storage::v1::OverrideRecord& override = record->overrides(i);
+    const absl::Time ends = FromMicros(override.expire_time_micros());
+    if (ends <= now) continue;
+    override_ends_ = std::min(override_ends_, ends);
+    if (!override.has_policy_key()) {
+      limits_ = Overridden(limits_, override);
+    } else if (by_key()) {
+      key_overridden_[override.policy_key()] = Overridden(key_limits_, override);
+    }
+  }
+  rate.SetLimits(limits_.per_second, limits_.burst, now);
+  key_rates.SetLimits([this](const std::string& key) { return LimitsOf(key); }, now);
+  const bool same = former.max_concurrent == key_limits_.max_concurrent &&
+                    former.per_second == key_limits_.per_second &&
+                    former.burst == key_limits_.burst;
+  if (!same || had_keys || !key_overridden_.empty()) waiting.queue().ReconsiderAll();
 }
 
 void PolicyState::SetCounts(const std::optional<std::string>& bytes) {
   if (!bytes.has_value() || !counts.ParseFromString(*bytes)) counts.Clear();
-  const double per_second = record.has_value() ? record->max_per_second() : 0;
-  rate = RateLimit(per_second, record.has_value() ? record->burst() : 1,
-                   RateTimeOf(counts.rate_time_micros()));
+  rate = RateLimit(limits_.per_second, limits_.burst, RateTimeOf(counts.rate_time_micros()));
+}
+
+namespace {
+
+constexpr absl::Duration kSampleEvery = absl::Minutes(1);
+constexpr int kSamplesMax = 60;
+
+}  // namespace
+
+void PolicyState::SetHistory(const std::optional<std::string>& bytes, absl::Time now) {
+  if (!bytes.has_value() || !history.ParseFromString(*bytes)) history.Clear();
+  sample_next = absl::UnixEpoch() + absl::Floor(now - absl::UnixEpoch(), kSampleEvery) + kSampleEvery;
+}
+
+bool PolicyState::TakeSample(absl::Time now) {
+  if (now < sample_next) return false;
+  sample_next += absl::Floor(now - sample_next, kSampleEvery) + kSampleEvery;
+  if (waiting.empty() && grants.held() == 0) return false;
+  auto& samples = *history.mutable_samples();
+  storage::v1::PolicyHistoryRecord::Sample& sample = *samples.Add();
+  sample.set_time_micros(ToMicros(now));
+  sample.set_held(grants.held());
+  sample.set_waiting(waiting.queue().EligibleEvents(now));
+  if (limits_.max_concurrent != RateLimit::kUnlimited)
+    sample.set_max_concurrent(limits_.max_concurrent);
+  if (samples.size() > kSamplesMax) samples.DeleteSubrange(0, samples.size() - kSamplesMax);
+  return true;
 }
 
 kv::Condition PolicyState::RecordUnchanged() const {
@@ -70,16 +211,39 @@ kv::Condition PolicyState::RecordUnchanged() const {
           .since = record_seq};
 }
 
-uint64_t PolicyState::FreeTokens() const {
-  if (!record.has_value() || record->max_concurrent() == 0) return RateLimit::kUnlimited;
-  // More may be held than the limit allows: it may have been lowered.
-  return record->max_concurrent() - std::min(record->max_concurrent(), grants.held());
+namespace {
+
+// More may be held than the limit allows: it may have been lowered.
+uint64_t Free(uint64_t limit, uint64_t held) {
+  return limit == RateLimit::kUnlimited ? limit : limit - std::min(limit, held);
 }
 
-uint64_t PolicyState::FreeTokensOf(const std::string& policy_key) const {
+}  // namespace
+
+uint64_t PolicyState::FreeTokens() const { return Free(limits_.max_concurrent, grants.held()); }
+
+const Limits& PolicyState::LimitsOf(const std::string& policy_key) const {
+  const auto overridden = key_overridden_.find(policy_key);
+  return overridden == key_overridden_.end() ? key_limits_ : overridden->second;
+}
+
+uint64_t PolicyState::FreeTokensOf(const std::string& policy_key, absl::Time now) const {
   if (!by_key()) return RateLimit::kUnlimited;
-  const uint64_t limit = record->per_key().max_concurrent();
-  return limit - std::min(limit, grants.HeldOf(policy_key));
+  const Limits& limits = LimitsOf(policy_key);
+  return std::min(Free(limits.max_concurrent, grants.HeldOf(policy_key)),
+                  key_rates.Allowed(policy_key, limits, now));
+}
+
+absl::Time PolicyState::KeyOpensAt(const std::string& policy_key, absl::Time now) const {
+  const Limits& limits = LimitsOf(policy_key);
+  if (Free(limits.max_concurrent, grants.HeldOf(policy_key)) == 0) return absl::InfiniteFuture();
+  return key_rates.NextAt(policy_key, limits, now);
+}
+
+Fairness PolicyState::fairness() const {
+  if (!record.has_value()) return Fairness::kBySchedule;
+  return record->by_key() ? Fairness::kByKey
+                          : (record->fifo() ? Fairness::kFifo : Fairness::kBySchedule);
 }
 
 absl::Duration PolicyState::hold_timeout() const {
@@ -117,7 +281,9 @@ void PolicyState::OnRead(const GroupKey& group, const kv::ScanResult& rows, size
 }
 
 absl::Time PolicyState::NextTime() const {
-  absl::Time next = std::min(grant_next, waiting.NextTime());
+  absl::Time next = std::min({grant_next, waiting.NextTime(), override_ends_, key_rates.NextFull()});
+  if (!closed_keys.empty()) next = std::min(next, closed_keys.begin()->first);
+  if (!waiting.empty() || grants.held() > 0) next = std::min(next, sample_next);
   const std::optional<int64_t> deadline = grants.NextDeadline();
   if (deadline.has_value()) next = std::min(next, FromMicros(*deadline));
   return next;

@@ -1,5 +1,5 @@
-// PolicyState: one policy for which events wait or hold tokens. Also the effect of a delivery
-// window on a waiting row (CloseAction, CarryOver).
+// PolicyState: one policy for which events wait or hold tokens. KeyRates: the rates of its keys. Also
+// the effect of a delivery window on a waiting row (CloseAction, CarryOver).
 
 #ifndef SERVICES_TOKEN_MANAGER_WAITING_POLICY_STATE_H_
 #define SERVICES_TOKEN_MANAGER_WAITING_POLICY_STATE_H_
@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "common/base/rate_limit.h"
 #include "common/base/uid.h"
@@ -37,6 +39,46 @@ class MeasuredRate {
  private:
   double sum_ = 0;  // decays by e in the measuring time
   int64_t at_micros_ = 0;
+};
+
+// Limits that are in force: those of a policy, or of one of its keys.
+struct Limits {
+  uint64_t max_concurrent = RateLimit::kUnlimited;
+  double per_second = 0;  // 0: no limit
+  uint64_t burst = 1;
+};
+
+// KeyRates: the rates of the keys of one policy. A key takes memory, and a row in the store
+// (KeyRateRecord), until a full burst of it may go again.
+//
+// Threads: one. Pure: the caller reads and writes the store.
+class KeyRates {
+ public:
+  bool empty() const { return keys_.empty(); }
+  // As it is in the store. Its limits are not known before the first SetLimits.
+  void Load(const storage::v1::KeyRateRecord& record);
+  // limits(key) for each key.
+  void SetLimits(absl::FunctionRef<Limits(const std::string& key)> limits, absl::Time now);
+  uint64_t Allowed(const std::string& key, const Limits& limits, absl::Time now) const;
+  absl::Time NextAt(const std::string& key, const Limits& limits, absl::Time now) const;
+  // Its record is to be written.
+  void Take(const std::string& key, const Limits& limits, uint64_t n, absl::Time now);
+  storage::v1::KeyRateRecord RecordOf(const std::string& key) const;
+  // nullopt: a full burst may go. And back.
+  std::optional<RateLimit> Find(const std::string& key) const;
+  void Restore(const std::string& key, const std::optional<RateLimit>& rate);
+  // When the first key is full again.
+  absl::Time NextFull() const;
+  // Forgets keys that are full again by `now`, at most `max`. Their rows are to be deleted.
+  std::vector<std::string> TakeFull(absl::Time now, size_t max);
+
+ private:
+  void Put(const std::string& key, const RateLimit& rate);
+  void Forget(const std::string& key);
+
+  absl::flat_hash_map<std::string, RateLimit> keys_;
+  std::set<std::pair<absl::Time, std::string>> full_;  // all, by the time when they are full
+  bool loaded_ = false;                                // some without limits
 };
 
 // PolicyState: one policy (or one schedule without a policy) for which events wait or hold tokens:
@@ -73,25 +115,36 @@ class PolicyState {
   // Puts a record and its limits into force. A record older than the known one is ignored.
   void SetRecord(const std::optional<std::string>& bytes, kv::CommitSeq seq, absl::Time now);
   void SetCounts(const std::optional<std::string>& bytes);
+  // Puts the limits of now into force: overrides end by themselves.
+  void SetLimits(absl::Time now);
+  // When the next override ends.
+  absl::Time override_ends() const { return override_ends_; }
   kv::Condition RecordUnchanged() const;
   bool grants_tokens() const {
     return known && (implicit() || (record.has_value() && !record->paused()));
   }
+  // Those of the policy itself, with its override.
+  const Limits& limits() const { return limits_; }
   // How many more tokens `max_concurrent` allows; RateLimit::kUnlimited without a limit.
   uint64_t FreeTokens() const;
   // Each key of the policy has limits of its own (per_key).
   bool by_key() const { return record.has_value() && record->has_per_key(); }
-  // As FreeTokens, of one key.
-  uint64_t FreeTokensOf(const std::string& policy_key) const;
-  Fairness fairness() const {
-    return record.has_value() && record->fifo() ? Fairness::kFifo : Fairness::kBySchedule;
-  }
+  // Those of one key, with its override.
+  const Limits& LimitsOf(const std::string& policy_key) const;
+  // How many more events of the key may go, by its max_concurrent and its rate.
+  uint64_t FreeTokensOf(const std::string& policy_key, absl::Time now) const;
+  // When time alone lets the next event of the key go; InfiniteFuture: a token must come back first.
+  absl::Time KeyOpensAt(const std::string& policy_key, absl::Time now) const;
+  // Events that wait for their next attempt keep their tokens.
+  bool keeps_tokens() const { return record.has_value() && record->keep_token(); }
+  Fairness fairness() const;
   absl::Duration hold_timeout() const;
   bool hold_on_expiry() const { return record.has_value() && record->hold_on_expiry(); }
 
   // --- holders ---
   GrantSet grants;
   RateLimit rate;
+  KeyRates key_rates;
   storage::v1::PolicyCountsRecord counts;
   MeasuredRate granted_rate;
   MeasuredRate released_rate;
@@ -104,13 +157,23 @@ class PolicyState {
                             const std::string& value, kv::CommitSeq read_seq,
                             size_t group_rows_max);
   void OnRead(const GroupKey& group, const kv::ScanResult& rows, size_t group_rows_max);
-  bool idle() const { return waiting.empty() && grants.empty(); }
+  bool idle() const { return waiting.empty() && grants.empty() && key_rates.empty(); }
+
+  // --- the last hour ---
+  storage::v1::PolicyHistoryRecord history;
+  absl::Time sample_next = absl::InfiniteFuture();  // at a full minute
+  // As stored; the next sample is taken at the next full minute.
+  void SetHistory(const std::optional<std::string>& bytes, absl::Time now);
+  // Adds a sample, if it is time, and drops old ones. False: it is not, or nothing waits or is held.
+  bool TakeSample(absl::Time now);
 
   // --- places in the shard's lists ---
   bool ready = false;  // it is in the list of policies that may be granted tokens
   absl::Time planned = absl::InfiniteFuture();     // its place in the agenda
   absl::Time grant_next = absl::InfiniteFuture();  // when time alone allows a grant
   absl::Time NextTime() const;
+  // Keys that stand aside until time lets their events go.
+  std::set<std::pair<absl::Time, std::string>> closed_keys;
   // While the policy grants nothing: when its groups are judged again, and the last judged group.
   absl::Time judge_next = absl::InfinitePast();
   GroupKey judged_to;
@@ -119,6 +182,11 @@ class PolicyState {
 
  private:
   void SetName(const storage::v1::EventRecord& event);
+
+  Limits limits_;
+  Limits key_limits_;                                        // of keys without an override
+  absl::flat_hash_map<std::string, Limits> key_overridden_;  // of the others
+  absl::Time override_ends_ = absl::InfiniteFuture();
 };
 
 // The effect of a delivery window on a waiting row (docs/design/throttling.md, "Windows").

@@ -48,7 +48,8 @@ QueuedSlice SliceOf(const std::string& key, const WaitingRow& row, absl::Duratio
                                                     : row.due(),
           .first = row.first() + row.taken(),
           .end = row.first() + row.count(),
-          .pacing = pacing};
+          .pacing = pacing,
+          .policy_key = row.source()->event.throttle().policy_key()};
 }
 
 QueuedSlice JudgedSliceOf(const std::string& key, const WaitingRow& row,
