@@ -50,7 +50,7 @@ TEST_F(GrantSetTest, UndeliveredOnesAreCountedByQueueShard) {
   EXPECT_EQ(set_.Deliver({1, 1}, 3, 4, 50, 60).events, 4);
   EXPECT_EQ(set_.Deliver({1, 1}, 3, 5, 50, 60).events, 1);
   EXPECT_EQ(totals_.undelivered_by_shard[1], 5);
-  set_.Reclaim({1, 1}, 0, 1, 7, 2000);
+  set_.Reclaim({1, 1}, 0, 1, 7, 2000, 90);
   EXPECT_EQ(totals_.undelivered_by_shard[1], 0);
   EXPECT_EQ(totals_.undelivered_by_shard[0], 5);
   set_.Remove({1, 1}, 0, 4);
@@ -58,6 +58,33 @@ TEST_F(GrantSetTest, UndeliveredOnesAreCountedByQueueShard) {
   set_.Forget({1, 1});
   EXPECT_EQ(totals_.undelivered_by_shard[0], 0);
   EXPECT_EQ(totals_.undelivered, 0);
+  EXPECT_EQ(totals_.held, 0);
+}
+
+TEST_F(GrantSetTest, GrantThatSleepsHoldsItsTokenAndIsWithNoHandler) {
+  Grant grant = GrantOf(1, 4, 1);
+  grant.retry_micros = 3000;
+  set_.Add(grant);
+  EXPECT_EQ(set_.held(), 1);
+  EXPECT_EQ(totals_.undelivered, 0);
+  EXPECT_EQ(set_.NextDeadline(), 3000);
+  EXPECT_TRUE(set_.Silent({1, 1}, 1'000'000).empty());
+  EXPECT_EQ(set_.Extend({1, 1}, 4, 1, 60, 9000).events, 0);
+  EXPECT_FALSE(set_.Deliver({1, 1}, 4, 1, 50, 60).changed);
+  set_.WakeAt({1, 1}, 3500);
+  EXPECT_EQ(set_.NextDeadline(), 3500);
+  set_.WakeAt({1, 1}, 0);
+  EXPECT_EQ(set_.NextDeadline(), std::nullopt);
+  const Grant asleep = *set_.Find({1, 1});
+  set_.Reclaim({1, 1}, 0, 1, 7, 5000, 4000);
+  EXPECT_EQ(totals_.undelivered_by_shard[0], 1);
+  EXPECT_EQ(set_.Find({1, 1})->retry_micros, 0);
+  EXPECT_EQ(set_.Find({1, 1})->grant_micros, 4000);
+  set_.Unclaim({1, 1}, asleep);
+  EXPECT_EQ(totals_.undelivered, 0);
+  EXPECT_EQ(set_.Find({1, 1})->retry_micros, 3000);
+  set_.Remove({1, 1}, 4, 1);
+  EXPECT_TRUE(set_.Sweep({1, 1}));
   EXPECT_EQ(totals_.held, 0);
 }
 
