@@ -310,6 +310,7 @@ class KeysTest : public OneOffsTest {
   static storage::v1::PolicyRecord PerKey(uint64_t max_concurrent, uint64_t per_key) {
     storage::v1::PolicyRecord limits = TokenWorld::Limits(max_concurrent);
     limits.mutable_per_key()->set_max_concurrent(per_key);
+    limits.set_hold_timeout_micros(absl::ToInt64Microseconds(absl::Hours(2)));
     return limits;
   }
   void BeginByKey(uint64_t max_concurrent, uint64_t per_key) {
