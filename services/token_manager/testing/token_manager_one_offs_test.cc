@@ -571,7 +571,8 @@ TEST_F(OverridesTest, AnotherTokenManagerKeepsIt) {
   world_.Advance(absl::Seconds(20));
   AddOf("a", 9);
   EXPECT_EQ(Settle().size(), 1u);
-  world_.Advance(absl::Minutes(1));
+  EXPECT_TRUE(Settle().empty()) << "the rate of the override";
+  world_.Advance(absl::Seconds(35));
   EXPECT_EQ(Settle().size(), 2u);
 }
 
@@ -656,8 +657,7 @@ TEST_F(KeptTokensTest, WorkThatFailsKeepsItsToken) {
   BeginInOrder();
   const std::vector<Uid> order = AddInOrder("k", 2);
   std::vector<Uid> sent;
-  for (int i = 0; i < 6; ++i) {
-    world_.Advance(absl::Seconds(62));
+  for (int i = 0; i < 200; ++i) {
     for (const SentEvent& event : Settle()) {
       sent.push_back(event.uid);
       EXPECT_TRUE(world_.Complete("a", event, GrantReportRecord::COMPLETION_FAILED));
