@@ -18,9 +18,8 @@ constexpr int kClaimEntriesTurn = 64;
 constexpr size_t kClaimBytesMax = 1 << 20;
 
 std::string PausedKeyOf(const PolicyState& policy, const Grant& grant) {
-  return policy.by_key()
-             ? PausedKey(policy.uid, grant.source->event.throttle().policy_key())
-             : std::string();
+  return policy.by_key() ? PausedKey(policy.uid, grant.source->event.throttle().policy_key())
+                         : std::string();
 }
 
 }  // namespace

@@ -200,8 +200,8 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
   const std::string& policy_key = row->source()->event.throttle().policy_key();
   uint64_t of_key = policy.FreeTokensOf(policy_key, round.now);
   if (policy.by_key()) {
-    of_key = std::min(
-        of_key, state_.core.backoff.Allowed(PausedKey(policy.uid, policy_key), round.now));
+    of_key =
+        std::min(of_key, state_.core.backoff.Allowed(PausedKey(policy.uid, policy_key), round.now));
   }
   if (of_key == 0) {  // the definition has just been read
     policy.waiting.Postpone(key, *row, round.now + kKeyAgain);

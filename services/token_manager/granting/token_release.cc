@@ -380,8 +380,8 @@ void TokenRelease::Retry(const Released& released, const ReportedEnd& end, uint3
   AddRows(released, end.answer.size());
   for (const HeldRange& range : released.ranges) {
     const AttemptRecord attempt = AttemptOf(end, range, attempts);
-    const storage::v1::EventRecord event = RetryEvent(
-        *released.grant.source, released.grant.claimed_version, attempt, tried_micros);
+    const storage::v1::EventRecord event =
+        RetryEvent(*released.grant.source, released.grant.claimed_version, attempt, tried_micros);
     for (uint64_t i = range.first; i < range.first + range.count; ++i) {
       if (released.policy.keeps_tokens()) {
         Sleep(released, range, i, event, retry_at_micros);
@@ -481,9 +481,8 @@ void TokenRelease::Sleep(const Released& released, const HeldRange& range, uint6
               .holders = {{.first = index, .count = 1, .lost_claims = range.lost_claims}}};
   const GrantSet::Key key{grant.epoch, grant.number};
   state_.PinCounts(*grant.source);
-  ChangePart(state_, round_, *grant.source, [&](storage::v1::RunPartRecord& part) {
-    part.set_running(part.running() + 1);
-  });
+  ChangePart(state_, round_, *grant.source,
+             [&](storage::v1::RunPartRecord& part) { part.set_running(part.running() + 1); });
   policy.counts.set_granted(policy.counts.granted() + 1);
   state_.core.metrics.granted.Increment();
   policy.grants.Add(std::move(grant));
@@ -513,8 +512,8 @@ bool TokenRelease::Wake(PolicyState& policy, const GrantSet::Key& key) {
   }
   // As any other row that waits for its next attempt, it is judged without a token.
   ReleaseTokens(policy, key, index, 1);
-  WaitingPut row = RetryRow(state_.shard, policy.uid, source, index, source.event,
-                            grant.return_due_micros);
+  WaitingPut row =
+      RetryRow(state_.shard, policy.uid, source, index, source.event, grant.return_due_micros);
   if (source.one_off()) round_.base.mutations.push_back(RetryName(source, row.key));
   PutRow(state_, round_.base, std::move(row));
   return true;

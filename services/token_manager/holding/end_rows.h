@@ -52,8 +52,7 @@ storage::v1::EventRecord RetryEvent(const RowSource& source, uint64_t version,
                                     int64_t tried_micros);
 // The row in which that event, of index `index`, waits.
 WaitingPut RetryRow(uint16_t policy_shard, const Uid& policy, const RowSource& source,
-                    uint64_t index, const storage::v1::EventRecord& event,
-                    int64_t retry_at_micros);
+                    uint64_t index, const storage::v1::EventRecord& event, int64_t retry_at_micros);
 
 // Where a one-off event with this retry row is found.
 kv::Mutation RetryName(const RowSource& source, const std::string& waiting_key);

@@ -134,7 +134,8 @@ class GrantSet {
   // Marks the grant's events whose hold time has passed as overdue; they keep their tokens. Returns
   // how many it marked.
   uint64_t MarkOverdue(const Key& key, int64_t now_micros);
-  // A handler has claimed the grant's holders again. A grant that slept is as if made at grant_micros.
+  // A handler has claimed the grant's holders again. A grant that slept is as if made at
+  // grant_micros.
   void Reclaim(const Key& key, uint16_t queue_shard, uint64_t claim_epoch, uint64_t claim_number,
                int64_t send_before_micros, int64_t grant_micros);
   // Takes a grant that sleeps out of the deadlines, or puts it back: the caller wakes it at this

@@ -78,7 +78,8 @@ void PolicyGauges::Set(const Busy& policy, absl::Time now) {
                 labels)
       ->Set(policy.held_back ? 1 : 0);
   registry_
-      .GetGauge(kLimit, "max_concurrent of a policy, with its override; +Inf without a limit.", labels)
+      .GetGauge(kLimit, "max_concurrent of a policy, with its override; +Inf without a limit.",
+                labels)
       ->Set(policy.limit == RateLimit::kUnlimited ? std::numeric_limits<double>::infinity()
                                                   : static_cast<double>(policy.limit));
   registry_

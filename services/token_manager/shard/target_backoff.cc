@@ -29,7 +29,8 @@ void TargetBackoff::SetOpening(Targets::iterator it, absl::Time opens_at) {
 void TargetBackoff::SetProbe(Targets::iterator it, std::optional<Probe> probe) {
   if (const std::optional<Probe>& former = it->second.probe_out; former.has_value()) {
     const auto [begin, end] = probes_.equal_range(*former);
-    probes_.erase(std::find_if(begin, end, [&](const auto& out) { return out.second == it->first; }));
+    probes_.erase(
+        std::find_if(begin, end, [&](const auto& out) { return out.second == it->first; }));
   }
   it->second.probe_out = probe;
   if (probe.has_value()) probes_.emplace(*probe, it->first);

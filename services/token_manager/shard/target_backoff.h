@@ -1,6 +1,6 @@
 // TargetBackoff: which targets are passed over because they do not answer or have no room
-// (docs/design/throttling.md, "Start, and slow targets"), so that what waits for them holds no tokens
-// while others wait. And which targets, or keys of policies, have asked for a pause (429).
+// (docs/design/throttling.md, "Start, and slow targets"), so that what waits for them holds no
+// tokens while others wait. And which targets, or keys of policies, have asked for a pause (429).
 //
 // After a report that it is unreachable a target is passed over for 1 s, then 2 s, … 60 s. Reports
 // that come while it is passed over count as the same outage. After that one grant at a time is
@@ -85,7 +85,7 @@ class TargetBackoff {
  private:
   struct Target {
     absl::Duration backoff = kTargetBackoffMin;
-    bool asked = false;  // for a pause, the last time
+    bool asked = false;              // for a pause, the last time
     absl::Time opens_at;             // when the next probe may go
     std::optional<Probe> probe_out;  // until opens_at
   };

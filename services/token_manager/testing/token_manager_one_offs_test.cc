@@ -751,11 +751,13 @@ TEST_F(PausesTest, KeyThatAsksForPausesHoldsUpNoOther) {
   size_t ended = 0;
   for (int i = 0; i < 200 && ended < 50; ++i) {
     world_.Advance(absl::Milliseconds(500));
-    ended += world_.Handle([](const SentEvent& event) {
-               Entry entry = TokenWorld::EntryOf(event, GrantReportRecord::SUCCEEDED);
-               entry.set_attempts(event.attempts + 1);
-               return entry;
-             }).size();
+    ended += world_
+                 .Handle([](const SentEvent& event) {
+                   Entry entry = TokenWorld::EntryOf(event, GrantReportRecord::SUCCEEDED);
+                   entry.set_attempts(event.attempts + 1);
+                   return entry;
+                 })
+                 .size();
   }
   EXPECT_EQ(ended, 50u) << "after an answer that asks for no pause all go on";
   ExpectOnlyOutcomes(100);
@@ -766,8 +768,7 @@ TEST_F(PausesTest, WithoutKeysTheTargetIsPaused) {
   world_.Start("a");
   world_.Advance(kSettle);
   AddOf("", 20);
-  for (int i = 0; i < 20; ++i)
-    key_of_[Add({.target = "other", .policy_key = "calm"})] = "calm";
+  for (int i = 0; i < 20; ++i) key_of_[Add({.target = "other", .policy_key = "calm"})] = "calm";
   Count arrived = AskForPauses(absl::Seconds(29));
   EXPECT_LE(arrived[""], 3);
   EXPECT_EQ(arrived["calm"], 20);
@@ -794,9 +795,9 @@ TEST_F(KeysTest, LastHourIsKept) {
   world_.Kill("a");
   world_.Start("b");
   world_.Advance(absl::Minutes(2));
-  ASSERT_TRUE(history.ParseFromString(
-      world_.Rows(ColumnFamily::kGrants)
-          .at(PolicyHistoryKey(TokenWorld::ShardOf(policy_), policy_))));
+  ASSERT_TRUE(
+      history.ParseFromString(world_.Rows(ColumnFamily::kGrants)
+                                  .at(PolicyHistoryKey(TokenWorld::ShardOf(policy_), policy_))));
   EXPECT_EQ(history.samples_size(), 60);
   EXPECT_LT(world_.now() - FromMicros(history.samples(59).time_micros()), absl::Seconds(61));
 }

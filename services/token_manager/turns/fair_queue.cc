@@ -101,8 +101,8 @@ class FairQueue::State {
 
   absl::Time now_ = absl::InfinitePast();
   uint64_t turns_ = 0;
-  Levels levels_;                              // none is empty
-  bool by_key_ = false;                        // keys take turns
+  Levels levels_;                                                       // none is empty
+  bool by_key_ = false;                                                 // keys take turns
   absl::flat_hash_map<std::string, std::unique_ptr<WaitingKey>> keys_;  // only by_key_
   absl::btree_map<uint8_t, uint64_t> quanta_;  // for this round: class → events of a turn
   Aside aside_;

@@ -62,10 +62,10 @@ enum class Fairness : uint8_t { kBySchedule, kFifo, kByKey };
 // priority until those reach class 0.)
 //
 // Within such a class, kBySchedule: groups take turns of max(1, free tokens / groups) events, and a
-// group that becomes eligible stands last. kByKey: the same, but keys take turns, and the groups of a
-// key those of the key. kFifo: the group with the event that became eligible
-// first goes first. Within a group, rows are ordered by when their first event became (or becomes)
-// eligible, then by key. Other ties are broken by (priority, uid).
+// group that becomes eligible stands last. kByKey: the same, but keys take turns, and the groups of
+// a key those of the key. kFifo: the group with the event that became eligible first goes first.
+// Within a group, rows are ordered by when their first event became (or becomes) eligible, then by
+// key. Other ties are broken by (priority, uid).
 //
 // A round of grants:
 //   queue.BeginRound();

@@ -185,7 +185,8 @@ constexpr int kSamplesMax = 60;
 
 void PolicyState::SetHistory(const std::optional<std::string>& bytes, absl::Time now) {
   if (!bytes.has_value() || !history.ParseFromString(*bytes)) history.Clear();
-  sample_next = absl::UnixEpoch() + absl::Floor(now - absl::UnixEpoch(), kSampleEvery) + kSampleEvery;
+  sample_next =
+      absl::UnixEpoch() + absl::Floor(now - absl::UnixEpoch(), kSampleEvery) + kSampleEvery;
 }
 
 bool PolicyState::TakeSample(absl::Time now) {
@@ -281,7 +282,8 @@ void PolicyState::OnRead(const GroupKey& group, const kv::ScanResult& rows, size
 }
 
 absl::Time PolicyState::NextTime() const {
-  absl::Time next = std::min({grant_next, waiting.NextTime(), override_ends_, key_rates.NextFull()});
+  absl::Time next =
+      std::min({grant_next, waiting.NextTime(), override_ends_, key_rates.NextFull()});
   if (!closed_keys.empty()) next = std::min(next, closed_keys.begin()->first);
   if (!waiting.empty() || grants.held() > 0) next = std::min(next, sample_next);
   const std::optional<int64_t> deadline = grants.NextDeadline();

@@ -1,5 +1,5 @@
-// PolicyState: one policy for which events wait or hold tokens. KeyRates: the rates of its keys. Also
-// the effect of a delivery window on a waiting row (CloseAction, CarryOver).
+// PolicyState: one policy for which events wait or hold tokens. KeyRates: the rates of its keys.
+// Also the effect of a delivery window on a waiting row (CloseAction, CarryOver).
 
 #ifndef SERVICES_TOKEN_MANAGER_WAITING_POLICY_STATE_H_
 #define SERVICES_TOKEN_MANAGER_WAITING_POLICY_STATE_H_
@@ -133,7 +133,8 @@ class PolicyState {
   const Limits& LimitsOf(const std::string& policy_key) const;
   // How many more events of the key may go, by its max_concurrent and its rate.
   uint64_t FreeTokensOf(const std::string& policy_key, absl::Time now) const;
-  // When time alone lets the next event of the key go; InfiniteFuture: a token must come back first.
+  // When time alone lets the next event of the key go; InfiniteFuture: a token must come back
+  // first.
   absl::Time KeyOpensAt(const std::string& policy_key, absl::Time now) const;
   // Events that wait for their next attempt keep their tokens.
   bool keeps_tokens() const { return record.has_value() && record->keep_token(); }
@@ -164,7 +165,8 @@ class PolicyState {
   absl::Time sample_next = absl::InfiniteFuture();  // at a full minute
   // As stored; the next sample is taken at the next full minute.
   void SetHistory(const std::optional<std::string>& bytes, absl::Time now);
-  // Adds a sample, if it is time, and drops old ones. False: it is not, or nothing waits or is held.
+  // Adds a sample, if it is time, and drops old ones. False: it is not, or nothing waits or is
+  // held.
   bool TakeSample(absl::Time now);
 
   // --- places in the shard's lists ---
