@@ -229,13 +229,11 @@ RowJudgement Superseded(RecordCache& cache, const Uid& uid, const EventRecord& r
   return judged;
 }
 
-// True if rows of the definition wait where this row waits: by policy and priority, or without one.
+// True if rows of the definition wait where this row waits: by limits and priority, or without any.
 bool SamePlace(const EventRecord& row, const storage::v1::DefinitionRecord& definition) {
   if (row.has_throttle() != definition.has_throttle()) return false;
-  return !row.has_throttle() ||
-         (row.throttle().policy_id() == definition.throttle().policy_id() &&
-          row.throttle().policy_key() == definition.throttle().policy_key() &&
-          row.priority() == definition.priority());
+  return !row.has_throttle() || (SameLimits(row.throttle(), definition.throttle()) &&
+                                 row.priority() == definition.priority());
 }
 
 RowJudgement JudgeOneOff(RecordCache& cache, const Uid& delivery) {

@@ -1,5 +1,7 @@
 #include "common/storage/schedule_table.h"
 
+#include <algorithm>
+
 #include "common/base/hash.h"
 #include "common/base/key_codec.h"
 #include "escapement/storage/v1/records.pb.h"
@@ -48,6 +50,38 @@ Uid WaitingUid(absl::string_view tenant, const storage::v1::ThrottleRecord& thro
 
 uint16_t PolicyShardOf(const Uid& policy, uint32_t policy_shards) {
   return static_cast<uint16_t>(StableHash64(policy.bytes()) % policy_shards);
+}
+
+namespace {
+
+WaitingPlace PlaceOf(absl::string_view tenant, bool by_tenant, const Uid& policy,
+                     uint32_t policy_shards) {
+  const uint64_t hash = by_tenant ? StableHash64(tenant) : StableHash64(policy.bytes());
+  return {.policy_shard = static_cast<uint16_t>(hash % policy_shards), .policy = policy};
+}
+
+}  // namespace
+
+WaitingPlace WaitingPlaceOf(absl::string_view tenant, const storage::v1::ThrottleRecord& throttle,
+                            const Uid& schedule, uint32_t policy_shards) {
+  return PlaceOf(tenant, throttle.by_tenant(), WaitingUid(tenant, throttle, schedule),
+                 policy_shards);
+}
+
+WaitingPlace WaitingPlaceOf(const storage::v1::PolicyRecord& policy, uint32_t policy_shards) {
+  return PlaceOf(policy.tenant(), policy.by_tenant(),
+                 PolicyUid(policy.tenant(), policy.policy_id()), policy_shards);
+}
+
+bool SameLimits(const storage::v1::ThrottleRecord& a, const storage::v1::ThrottleRecord& b) {
+  const auto weight = [](uint64_t weight) { return std::max<uint64_t>(weight, 1); };
+  return a.policy_id() == b.policy_id() && a.policy_key() == b.policy_key() &&
+         a.by_tenant() == b.by_tenant() && weight(a.weight()) == weight(b.weight()) &&
+         std::equal(a.more().begin(), a.more().end(), b.more().begin(), b.more().end(),
+                    [&](const auto& x, const auto& y) {
+                      return x.policy_id() == y.policy_id() && x.policy_key() == y.policy_key() &&
+                             weight(x.weight()) == weight(y.weight());
+                    });
 }
 
 std::string ScheduleKey(absl::string_view tenant, absl::string_view schedule_id) {

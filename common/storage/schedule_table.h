@@ -46,7 +46,20 @@ Uid PolicyUid(absl::string_view tenant, absl::string_view policy_id);
 // schedule's own.
 Uid WaitingUid(absl::string_view tenant, const storage::v1::ThrottleRecord& throttle,
                const Uid& schedule);
+// The policy shard that a uid has by itself: of a policy whose PolicyRecord.by_tenant is false, or
+// of a schedule without a policy.
 uint16_t PolicyShardOf(const Uid& policy, uint32_t policy_shards);
+
+// Where rows wait, and where their grants are.
+struct WaitingPlace {
+  uint16_t policy_shard = 0;
+  Uid policy;  // WaitingUid
+};
+WaitingPlace WaitingPlaceOf(absl::string_view tenant, const storage::v1::ThrottleRecord& throttle,
+                            const Uid& schedule, uint32_t policy_shards);
+WaitingPlace WaitingPlaceOf(const storage::v1::PolicyRecord& policy, uint32_t policy_shards);
+// True if events have the same limits under both.
+bool SameLimits(const storage::v1::ThrottleRecord& a, const storage::v1::ThrottleRecord& b);
 
 // The column families `schedules`, `states`, `definitions` and `labels`.
 //

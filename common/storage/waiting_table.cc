@@ -227,8 +227,9 @@ WaitingKey WaitingKeyOf(const storage::v1::EventRecord& row, const Uid& uid,
                         absl::string_view occurrence, uint64_t first, absl::Time due_time,
                         uint32_t policy_shards) {
   WaitingKey key;
-  key.policy = WaitingUid(row.tenant(), row.throttle(), uid);
-  key.policy_shard = PolicyShardOf(key.policy, policy_shards);
+  const WaitingPlace place = WaitingPlaceOf(row.tenant(), row.throttle(), uid, policy_shards);
+  key.policy = place.policy;
+  key.policy_shard = place.policy_shard;
   key.priority = static_cast<uint8_t>(row.priority());
   key.uid = uid;
   key.due_time = due_time;
@@ -245,8 +246,13 @@ bool WaitsAsOneOff(const storage::v1::EventRecord& row) {
   return row.wait_group().size() == Uid::kBytes;
 }
 
-Uid WaitGroupOf(absl::string_view target_key, absl::string_view policy_key) {
-  return StableHash128(KeyWriter().Text("one-off").Text(target_key).Text(policy_key).Take());
+Uid WaitGroupOf(absl::string_view target_key, const storage::v1::ThrottleRecord& throttle) {
+  KeyWriter group;
+  group.Text("one-off").Text(target_key).Text(throttle.policy_key());
+  if (throttle.weight() > 1) group.U64(throttle.weight());
+  for (const storage::v1::LimitRecord& limit : throttle.more())
+    group.Text(limit.policy_id()).Text(limit.policy_key()).U64(limit.weight());
+  return StableHash128(std::move(group).Take());
 }
 
 WaitingOwner WaitingOwnerOf(const WaitingKey& key) {

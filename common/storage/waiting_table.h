@@ -193,9 +193,8 @@ WaitingKey WaitingKeyOf(const storage::v1::EventRecord& row, const Uid& uid,
 // True for the rows of such an event, and for grants and claims of it.
 bool WaitsAsOneOff(const storage::v1::EventRecord& row);
 // The group in which the events wait that go to the target with this key (TargetKeyOf in
-// common/records) and count under this key of their policy: what holds them up must not hold up
-// others.
-Uid WaitGroupOf(absl::string_view target_key, absl::string_view policy_key);
+// common/records) and have these limits: what holds them up must not hold up others.
+Uid WaitGroupOf(absl::string_view target_key, const storage::v1::ThrottleRecord& throttle);
 // WaitingKey.occurrence of a one-off event.
 std::string OneOffOccurrence(const Uid& uid);
 // The schedule and the occurrence of the row's events; of a one-off event its uid and none.

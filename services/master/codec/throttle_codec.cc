@@ -136,6 +136,7 @@ void WriteThrottle(const storage::v1::DefinitionRecord& definition, v1::Schedule
 }
 
 void FillCompletion(const storage::v1::PolicyRecord& policy, Definition& definition) {
+  definition.record.mutable_throttle()->set_by_tenant(policy.by_tenant());
   if (!definition.completion_missing) return;
   definition.record.mutable_throttle()->set_on_release(NeedsTokensBack(policy));
 }

@@ -71,7 +71,7 @@ class EventAdder {
     fresh.definition_hash = &interned.hash;
     if (throttle.has_value()) {
       fresh.throttle = &*throttle;
-      fresh.wait_group = WaitGroupOf(TargetKeyOf(delivery.target()), throttle->policy_key());
+      fresh.wait_group = WaitGroupOf(TargetKeyOf(delivery.target()), *throttle);
     }
     Store(interned);
     builder_.Add(fresh, group);

@@ -45,8 +45,7 @@ class DeliverySet {
     delivery.record = ReadDelivery(event, field, tenant_, secrets_, violations);
     delivery.throttle = ReadEventThrottle(event, field, tenant_, policies_, violations);
     if (delivery.throttle.has_value())
-      delivery.wait_group =
-          WaitGroupOf(TargetKeyOf(delivery.record.target()), delivery.throttle->policy_key());
+      delivery.wait_group = WaitGroupOf(TargetKeyOf(delivery.record.target()), *delivery.throttle);
     return delivery;
   }
 

@@ -156,7 +156,8 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
   void OnLimited(const std::optional<std::string>& waiting) {
     if (!waiting.has_value()) {
       sighting_.claimed = true;
-      return FindHolder(GrantsBegin(PolicyShard(), Policy()));
+      const WaitingPlace place = Place();
+      return FindHolder(GrantsBegin(place.policy_shard, place.policy));
     }
     const std::optional<WaitingKey> key = DecodeWaitingKey(waiting_key_);
     if (!key.has_value() || !TakeState(*waiting)) return done_(BrokenRecord("a waiting event"));
@@ -179,16 +180,17 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
     sighting_.row = std::move(state);
   }
 
-  Uid Policy() const {
-    return PolicyUid(sighting_.row->tenant(), sighting_.row->throttle().policy_id());
+  WaitingPlace Place() const {
+    return WaitingPlaceOf(sighting_.row->tenant(), sighting_.row->throttle(), sighting_.key.uid,
+                          context_.layout.policy_shards);
   }
-  uint16_t PolicyShard() const { return PolicyShardOf(Policy(), context_.layout.policy_shards); }
 
   void FindHolder(std::string begin) {
     kv::ScanRequest scan;
     scan.cf = ColumnFamily::kGrants;
     scan.begin = std::move(begin);
-    scan.end = GrantsEnd(PolicyShard(), Policy());
+    const WaitingPlace place = Place();
+    scan.end = GrantsEnd(place.policy_shard, place.policy);
     scan.bytes_max = 4 << 20;
     context_.client.Scan(std::move(scan), context_.executor,
                          [self = shared_from_this()](absl::StatusOr<kv::ScanResult> result) {

@@ -1,6 +1,7 @@
 #include "services/master/events/event_query.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -181,16 +182,17 @@ class PendingListing : public std::enable_shared_from_this<PendingListing> {
   // The grants say how far those have come that hold tokens.
   void ReadHolders(const std::shared_ptr<std::vector<Candidate*>>& limited) {
     auto held = std::make_shared<absl::flat_hash_map<std::string, Candidate*>>();  // by uid
-    std::set<std::string> policies;
+    std::map<Uid, uint16_t> policies;  // with their shards
     for (Candidate* candidate : *limited) {
       if (!candidate->held) continue;
       held->emplace(candidate->decoded.uid.bytes(), candidate);
-      policies.insert(candidate->row.throttle().policy_id());
+      const WaitingPlace place =
+          WaitingPlaceOf(query_.tenant, candidate->row.throttle(), candidate->decoded.uid,
+                         context_.layout.policy_shards);
+      policies[place.policy] = place.policy_shard;
     }
     std::vector<KeyRange> ranges;
-    for (const std::string& id : policies) {
-      const Uid policy = PolicyUid(query_.tenant, id);
-      const uint16_t shard = PolicyShardOf(policy, context_.layout.policy_shards);
+    for (const auto& [policy, shard] : policies) {
       ranges.push_back(
           {ColumnFamily::kGrants, GrantsBegin(shard, policy), GrantsEnd(shard, policy)});
     }

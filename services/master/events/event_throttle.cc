@@ -89,6 +89,7 @@ std::optional<storage::v1::ThrottleRecord> ReadEventThrottle(const v1::Event& ev
                               ? NeedsTokensBack(*policy->second)
                               : event.completion() == v1::ON_RELEASE);
   throttle.set_policy_key(std::move(key));
+  throttle.set_by_tenant(policy->second->by_tenant());
   return throttle;
 }
 

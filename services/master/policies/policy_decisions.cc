@@ -50,6 +50,7 @@ PolicyDecision Store(const PolicyInput& input, storage::v1::PolicyRecord next,
                      PolicyDecision decision) {
   next.set_tenant(input.name.tenant);
   next.set_policy_id(input.name.policy);
+  next.set_by_tenant(!input.current.has_value() || input.current->by_tenant());
   next.set_version(input.current.has_value() ? input.current->version() + 1 : 1);
   next.set_create_time_micros(input.current.has_value() ? input.current->create_time_micros()
                                                         : ToMicros(input.now));
@@ -94,8 +95,7 @@ absl::StatusOr<PolicyDecision> DecideDeletePolicy(const PolicyInput& input,
                                                   const v1::DeletePolicyRequest& request) {
   RETURN_IF_ERROR(CheckCurrent(input, request.etag()));
   const std::string name = input.name.ToString();
-  const Uid uid = PolicyUid(input.name.tenant, input.name.policy);
-  const uint16_t shard = PolicyShardOf(uid, input.layout.policy_shards);
+  const auto [shard, uid] = WaitingPlaceOf(*input.current, input.layout.policy_shards);
   PolicyDecision decision;
   RequireUnchanged(input, decision);
   const std::string users = PolicyUserPrefix(uid);

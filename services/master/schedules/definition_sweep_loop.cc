@@ -156,10 +156,10 @@ void DefinitionSweepLoop::Sweep(SweptPtr swept) {
 void DefinitionSweepLoop::AddPrefixes(const storage::v1::DefinitionRecord& definition,
                                       Swept& swept) const {
   if (!definition.has_throttle()) return;
-  const Uid policy = WaitingUid(definition.tenant(), definition.throttle(), swept.uid);
+  const auto [shard, policy] = WaitingPlaceOf(definition.tenant(), definition.throttle(), swept.uid,
+                                              context_.layout.policy_shards);
   std::string prefix =
-      WaitingGroupPrefix(PolicyShardOf(policy, context_.layout.policy_shards), policy,
-                         static_cast<uint8_t>(definition.priority()), swept.uid);
+      WaitingGroupPrefix(shard, policy, static_cast<uint8_t>(definition.priority()), swept.uid);
   if (!absl::c_linear_search(swept.prefixes, prefix)) swept.prefixes.push_back(std::move(prefix));
 }
 

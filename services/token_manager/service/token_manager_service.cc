@@ -84,7 +84,6 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
   void OnFetched();
   void OnRowWritten(const std::string& key);
   void OnTargetOpen(const std::string& target);
-  PolicyShard* ShardOf(const Uid& policy);
   void TakeCompletions();
   std::set<uint16_t> Committing() const;
   void PlanNextStep(absl::Time now);
@@ -110,12 +109,12 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
 PolicyWatch::Callbacks TokenManagerService::Impl::PolicyCallbacks() {
   return {.on_policy =
               [this](const Uid& uid, const std::optional<std::string>& record, kv::CommitSeq seq) {
-                if (PolicyShard* shard = ShardOf(uid)) shard->OnPolicy(uid, record, seq);
+                for (const auto& [index, shard] : shards_) shard->OnPolicy(uid, record, seq);
                 Wake();
               },
           .on_large =
               [this](const Uid& uid) {
-                if (PolicyShard* shard = ShardOf(uid)) shard->ReadPolicyAgain(uid);
+                for (const auto& [index, shard] : shards_) shard->ReadPolicyAgain(uid);
                 Wake();
               },
           .on_open =
@@ -183,11 +182,6 @@ void TokenManagerService::Impl::OnSessionLost() {
 void TokenManagerService::Impl::OnFetched() {
   for (const auto& [index, shard] : shards_) shard->OnFetched();
   Wake();
-}
-
-PolicyShard* TokenManagerService::Impl::ShardOf(const Uid& policy) {
-  const auto shard = shards_.find(PolicyShardOf(policy, shared_.layout.policy_shards));
-  return shard == shards_.end() ? nullptr : shard->second.get();
 }
 
 void TokenManagerService::Impl::OnRowWritten(const std::string& key) {

@@ -251,7 +251,7 @@ Uid TokenWorld::AddOneOff(const OneOff& event) {
                .definition_hash = &interned.hash,
                .priority = 5,
                .throttle = &throttle,
-               .wait_group = WaitGroupOf(event.target, event.policy_key)},
+               .wait_group = WaitGroupOf(event.target, throttle)},
               group);
   const Uid uid = DecodeEventKey(group.mutations[0].key)->uid;
   Commit(std::move(group));

@@ -26,8 +26,8 @@ class ThrottledSearch : public std::enable_shared_from_this<ThrottledSearch> {
       : context_(context), query_(std::move(query)), done_(std::move(done)) {
     const OccurrenceSource& source = query_.source;
     if (!source.throttle.has_value()) return;
-    const Uid policy = WaitingUid(source.tenant, *source.throttle, source.uid);
-    const uint16_t shard = PolicyShardOf(policy, context_.layout.policy_shards);
+    const auto [shard, policy] =
+        WaitingPlaceOf(source.tenant, *source.throttle, source.uid, context_.layout.policy_shards);
     const std::string group = WaitingGroupPrefix(shard, policy, source.priority, source.uid);
     const std::string parked = ParkedPrefix(source.uid);
     ranges_ = {{ColumnFamily::kGrants, GrantsBegin(shard, policy), GrantsEnd(shard, policy)},
