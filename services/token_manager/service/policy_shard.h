@@ -99,6 +99,8 @@ class PolicyShard {
   void ReadPoliciesAgain();
   void ReadPolicyAgain(const Uid& uid);
   void OnTargetOpen(const std::string& target);
+  // No event that waits under another policy concerns it any more.
+  void OnPolicyFree(const Uid& uid);
   // The schedule was changed: its rows that wait are judged soon, whenever they are due.
   void OnScheduleChanged(const Uid& schedule);
   void OnOwnRow(const std::string& key) { loader_.OnOwnRow(key); }
