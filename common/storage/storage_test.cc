@@ -48,6 +48,27 @@ TEST(InflightTable, ClaimsAndEndsShareAPrefixAndDiffer) {
   EXPECT_LT(EncodeClaimKey(claim), EncodeClaimEndKey(claim, 0));
 }
 
+TEST(GrantTable, HistoryAndRatesOfKeysAreBehindThePolicysGrants) {
+  const Uid policy = Uid::FromHalves(1, 2);
+  const std::string history = PolicyHistoryKey(3, policy);
+  const std::string rate = KeyRateKey(3, policy, "customer-7");
+  const std::string last = EncodeGrantKey({3, policy, UINT64_MAX - 1, UINT64_MAX});
+  EXPECT_LT(PolicyCountsKey(3, policy), GrantsBegin(3, policy));
+  EXPECT_LT(last, GrantsEnd(3, policy));
+  for (const std::string& key : {history, rate}) {
+    EXPECT_LE(GrantsEnd(3, policy), key);
+    EXPECT_LT(key, PolicyCountsKey(3, Uid::FromHalves(1, 3)));
+    EXPECT_FALSE(DecodeGrantKey(key).has_value());
+    EXPECT_FALSE(DecodePolicyCountsKey(key).has_value());
+  }
+  EXPECT_TRUE(DecodeGrantKey(last).has_value());
+  EXPECT_LT(history, rate);
+  EXPECT_NE(rate, KeyRateKey(3, policy, ""));
+  EXPECT_EQ(DecodeKeyRateKey(rate), policy);
+  EXPECT_FALSE(DecodeKeyRateKey(history).has_value());
+  EXPECT_FALSE(DecodeKeyRateKey(last).has_value());
+}
+
 TEST(DoneTable, KeysReadBackAndDaysDoNotOverlap) {
   const DoneKey key = {.shard = 2,
                        .day = DoneDay(absl::FromUnixSeconds(86'400 * 100 + 5)),

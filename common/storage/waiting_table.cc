@@ -1,5 +1,8 @@
 #include "common/storage/waiting_table.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "common/base/hash.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
@@ -9,6 +12,12 @@
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
+
+namespace {
+
+constexpr uint64_t kBehindGrants = std::numeric_limits<uint64_t>::max();  // an epoch of no lease
+
+}  // namespace
 
 std::string GrantShardPrefix(uint16_t policy_shard) { return KeyWriter().U16(policy_shard).Take(); }
 
@@ -31,7 +40,10 @@ std::string EncodeGrantKey(const GrantId& grant) {
       .Take();
 }
 
-std::optional<GrantId> DecodeGrantKey(absl::string_view key) {
+namespace {
+
+// The key of a grant or of a row behind the grants.
+std::optional<GrantId> DecodeKey(absl::string_view key) {
   KeyReader reader(key);
   GrantId grant;
   grant.policy_shard = reader.U16();
@@ -42,12 +54,38 @@ std::optional<GrantId> DecodeGrantKey(absl::string_view key) {
   return grant;
 }
 
+}  // namespace
+
+std::optional<GrantId> DecodeGrantKey(absl::string_view key) {
+  const std::optional<GrantId> grant = DecodeKey(key);
+  if (!grant.has_value() || grant->epoch == kBehindGrants) return std::nullopt;
+  return grant;
+}
+
+std::optional<Uid> DecodeKeyRateKey(absl::string_view key) {
+  const std::optional<GrantId> rate = DecodeKey(key);
+  if (!rate.has_value() || rate->epoch != kBehindGrants || rate->number == 0) return std::nullopt;
+  return rate->policy;
+}
+
 std::string GrantsBegin(uint16_t policy_shard, const Uid& policy) {
   return KeyAfter(PolicyCountsKey(policy_shard, policy));
 }
 
 std::string GrantsEnd(uint16_t policy_shard, const Uid& policy) {
-  return PrefixEnd(PolicyCountsKey(policy_shard, policy));
+  return KeyWriter(PolicyCountsKey(policy_shard, policy)).U64(kBehindGrants).Take();
+}
+
+std::string PolicyHistoryKey(uint16_t policy_shard, const Uid& policy) {
+  return EncodeGrantKey(
+      {.policy_shard = policy_shard, .policy = policy, .epoch = kBehindGrants, .number = 0});
+}
+
+std::string KeyRateKey(uint16_t policy_shard, const Uid& policy, absl::string_view policy_key) {
+  return EncodeGrantKey({.policy_shard = policy_shard,
+                         .policy = policy,
+                         .epoch = kBehindGrants,
+                         .number = std::max<uint64_t>(StableHash64(policy_key), 1)});
 }
 
 namespace {

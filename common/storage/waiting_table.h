@@ -16,13 +16,18 @@
 
 namespace escapement {
 
-// The column family `grants`: which events hold tokens, and a policy's counts. Only the owner of
-// the policy shard writes it.
+// The column family `grants`: which events hold tokens, a policy's counts, its last hour and the
+// rates of its keys. Only the owner of the policy shard writes it.
 //
 // policy shard (u16), policy uid → PolicyCountsRecord
 //
 // policy shard (u16), policy uid, epoch (u64), number (u64) → GrantRecord. Epoch and number are the
 // generation of the grant's tokens, and are never used again.
+//
+// policy shard (u16), policy uid, the greatest epoch (no lease has it), 0 (u64) →
+// PolicyHistoryRecord
+//
+// the same with a hash of the key (u64, never 0) in place of 0 → KeyRateRecord
 
 struct GrantId {
   uint16_t policy_shard = 0;
@@ -41,7 +46,13 @@ std::string PolicyCountsKey(uint16_t policy_shard, const Uid& policy);
 // nullopt if the key is not the key of counts.
 std::optional<Uid> DecodePolicyCountsKey(absl::string_view key);
 
-// All grants of a policy are in [GrantsBegin, GrantsEnd).
+std::string PolicyHistoryKey(uint16_t policy_shard, const Uid& policy);
+std::string KeyRateKey(uint16_t policy_shard, const Uid& policy, absl::string_view policy_key);
+// The policy. nullopt if the key is not the key of a rate.
+std::optional<Uid> DecodeKeyRateKey(absl::string_view key);
+
+// All grants of a policy are in [GrantsBegin, GrantsEnd). Its counts are before them. Its last hour
+// and the rates of its keys are behind them, before PrefixEnd(PolicyCountsKey).
 std::string GrantsBegin(uint16_t policy_shard, const Uid& policy);
 std::string GrantsEnd(uint16_t policy_shard, const Uid& policy);
 // All keys of a policy shard have this prefix.
