@@ -218,9 +218,11 @@ absl::StatusOr<v1::ThrottlePolicy> ApplyPolicyMask(const v1::ThrottlePolicy& cur
     result = current;
     ReplaceFields(patch, fields, result);
     if (result.max_per_second() == 0 && !HasPath(fields, "burst")) result.clear_burst();
-    if (result.has_per_key() && result.per_key().max_per_second() == 0 &&
-        !HasPath(fields, "per_key") && !HasPath(fields, "per_key.burst")) {
-      result.mutable_per_key()->clear_burst();
+    if (result.has_per_key() && !HasPath(fields, "per_key")) {
+      v1::ThrottlePolicy::PerKey& keys = *result.mutable_per_key();
+      if (keys.max_per_second() == 0 && !HasPath(fields, "per_key.burst")) keys.clear_burst();
+      // The last limit of keys has been taken away.
+      if (keys.ByteSizeLong() == 0) result.clear_per_key();
     }
   }
   KeepOutputOnly(current, result);

@@ -40,8 +40,8 @@ bool InForce(const storage::v1::OverrideRecord& override, absl::Time now);
 
 // `current` with the fields of `patch` that the mask names; without a mask, with all that are set
 // in `patch`; "*" replaces all. Output-only fields and the name stay. A burst, of the policy or of
-// its keys, goes with the rate that it belonged to. INVALID_ARGUMENT (update_mask) for a path that
-// is no field.
+// its keys, goes with the rate that it belonged to, and per_key with the last of its limits.
+// INVALID_ARGUMENT (update_mask) for a path that is no field.
 absl::StatusOr<v1::ThrottlePolicy> ApplyPolicyMask(const v1::ThrottlePolicy& current,
                                                    const v1::ThrottlePolicy& patch,
                                                    const google::protobuf::FieldMask& mask);

@@ -231,6 +231,13 @@ TEST_F(PolicyServiceTest, KeysMayHaveARateAndTurnsAndRetriesMayKeepTheirToken) {
   EXPECT_EQ(updated->per_key().max_concurrent(), 3);
   EXPECT_EQ(updated->per_key().burst(), 0);
   EXPECT_EQ(updated->retries(), v1::ThrottlePolicy::KEEP_TOKEN);
+  // The last limit of keys takes per_key with it.
+  patch.set_fairness(v1::ThrottlePolicy::BY_SCHEDULE);
+  patch.clear_per_key();
+  const auto without =
+      Update(patch, {"max_concurrent", "fairness", "per_key.max_concurrent", "per_key.burst"});
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_FALSE(without->has_per_key());
 }
 
 TEST_F(PolicyServiceTest, FaultBesideThePolicyIsNamedToo) {
