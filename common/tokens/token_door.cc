@@ -16,6 +16,11 @@
 
 namespace escapement {
 
+void TokenApi::OverridePolicy(v1::OverridePolicyRequest /*request*/,
+                              ::escapement::Done<v1::ThrottlePolicy> done) {
+  done(absl::UnimplementedError("only masters override policies: call a master"));
+}
+
 namespace {
 
 using Results = std::vector<v1::TokenResult::Status>;

@@ -99,7 +99,7 @@ std::string ReadPolicyKey(const std::string& key, bool has_policy, absl::string_
 }
 
 bool NeedsTokensBack(const storage::v1::PolicyRecord& policy) {
-  return policy.max_concurrent() > 0 || policy.has_per_key();
+  return policy.max_concurrent() > 0 || policy.per_key().max_concurrent() > 0;
 }
 
 std::optional<storage::v1::ThrottleRecord> ReadThrottle(const v1::Schedule& schedule,
