@@ -57,21 +57,21 @@ test('the form has the limits of each key, turns of keys and kept tokens', { tim
   await field('Name').fill('in-order');
   await field('Events out at once').fill('');
   await field('Who goes first').selectOption('BY_KEY');
-  await field('Events per second').fill('5');
+  await field('Events per second').pressSequentially('0.05');
   await page.getByRole('button', { name: 'Create policy' }).click();
   await refused('Who goes first'); // there are no limits for keys
   await field('Events of one key out at once').fill('1');
   await field('Burst of one key').fill('3');
   await page.getByRole('button', { name: 'Create policy' }).click();
   await refused('Burst of one key'); // without a rate
-  await field('Events of one key per second').pressSequentially('0.05');
+  await field('Events of one key per second').pressSequentially('0.025');
   await field('After a failed attempt').selectOption('KEEP_TOKEN');
   await page.getByRole('button', { name: 'Create policy' }).click();
-  await main().getByText('1 of a key at once, 0.05 of a key per second').waitFor();
+  await main().getByText('1 of a key at once, 0.025 of a key per second').waitFor();
   await main().getByText('keys take turns').waitFor();
   await main().getByText('the event keeps its token').waitFor();
   const made = await platform.api('GET', `${policies}/in-order`);
-  assert.deepEqual([made.perKey, made.maxPerSecond, made.fairness, made.retries], [{ maxConcurrent: '1', maxPerSecond: 0.05, burst: '3' }, 5, 'BY_KEY', 'KEEP_TOKEN']);
+  assert.deepEqual([made.perKey, made.maxPerSecond, made.fairness, made.retries], [{ maxConcurrent: '1', maxPerSecond: 0.025, burst: '3' }, 0.05, 'BY_KEY', 'KEEP_TOKEN']);
 
   // What is emptied is no limit any more.
   await page.getByRole('link', { name: 'Edit', exact: true }).click();
