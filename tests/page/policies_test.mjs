@@ -78,14 +78,26 @@ test('the form has the limits of each key, turns of keys and kept tokens', { tim
   await page.getByRole('button', { name: 'Save' }).waitFor();
   assert.deepEqual([await field('Who goes first').inputValue(), await field('After a failed attempt').inputValue(), await field('Burst of one key').inputValue()], ['BY_KEY', 'KEEP_TOKEN', '3']);
   for (const label of ['Events of one key out at once', 'Events of one key per second', 'Burst of one key']) await field(label).fill('');
+  await field('Events out at once').fill('4');
+  await field('Events per second').fill(''); // its burst of 1, which nobody has set, goes with it
   await field('Who goes first').selectOption('FIFO');
   await field('After a failed attempt').selectOption('FREE_TOKEN');
   await page.getByRole('button', { name: 'Save' }).click();
   await main().getByText('the token is free for other events').waitFor();
   const saved = await platform.api('GET', `${policies}/in-order`);
-  assert.deepEqual([saved.perKey ?? null, saved.fairness, saved.retries], [null, 'FIFO', 'FREE_TOKEN']);
+  assert.deepEqual([saved.perKey ?? null, saved.maxConcurrent, Number(saved.maxPerSecond ?? 0), saved.fairness, saved.retries], [null, '4', 0, 'FIFO', 'FREE_TOKEN']);
   assert.equal(await page.getByRole('button', { name: 'Keys', exact: true }).count(), 0);
   page.check();
+});
+
+test('a policy that limits only the rate of each key asks for no tokens back', { timeout: 60000 }, async () => {
+  await platform.api('POST', `${policies}?policyId=key-rate`, { perKey: { maxPerSecond: 100 } });
+  await open('new-event');
+  await field('URL').fill(`${receiver.url}/ok`);
+  await field('Throttling policy').selectOption('tenants/default/policies/key-rate');
+  assert.equal(await field('An event holds its token').inputValue(), 'ON_DELIVERY');
+  await field('Throttling policy').selectOption('tenants/default/policies/customers');
+  assert.equal(await field('An event holds its token').inputValue(), ''); // it asks, and does not choose
 });
 
 test('limits are overridden for a time, and the override is ended', { timeout: 90000 }, async () => {
@@ -126,7 +138,7 @@ test('limits are overridden for a time, and the override is ended', { timeout: 9
   await main().getByText('0.5 per second in bursts of 3 instead of 100').waitFor();
   assert.equal((await platform.api('GET', `${policies}/drained`)).overrides.length, 1);
   await open('policies');
-  await page.getByRole('row').filter({ hasText: 'drained' }).getByText('Overridden').waitFor();
+  await page.getByRole('row').filter({ hasText: 'drained' }).getByText('Override', { exact: true }).waitFor();
   await open('policies/drained');
   await page.getByRole('button', { name: 'End the override of the whole policy' }).click();
   await answer('End');

@@ -44,7 +44,7 @@ export function Policies({ tenant }) {
   const columns = [
     { title: 'Name', cell: (/** @type {any} */ p) => html`<${Cell} to=${address(tenant, ['policies', idOf(p.name)])}>${idOf(p.name)}<//> <span class="muted">${p.displayName}</span>` },
     { title: 'State', size: 12, cell: (/** @type {any} */ p) => html`<${Badge} state=${p.state} />` },
-    { title: 'Limit', cell: (/** @type {any} */ p) => html`${limitText(p)} ${p.overrides?.length > 0 && html`<${Badge} label="Overridden" tone="warn" />`}` },
+    { title: 'Limit', cell: (/** @type {any} */ p) => html`${p.overrides?.length > 0 && html`<${Badge} label="Override" tone="warn" /> `}${limitText(p)}` },
     { title: 'Held and waiting', size: 16, wide: true, cell: (/** @type {any} */ p) => html`<${Usage} name=${p.name} />` },
     { title: 'Hold time', wide: true, cell: (/** @type {any} */ p) => exactText(p.holdTimeout) },
   ];
@@ -150,8 +150,15 @@ export function Policy({ tenant, id, query }) {
 }
 
 const NUMBER = { step: 'any', min: '0' };
-/** A field of numbers keeps the text that was typed: "0.0" on the way to "0.05". @param {any} limits */
-const withRate = (limits) => ({ ...limits, maxPerSecond: limits.maxPerSecond === undefined ? undefined : Number(limits.maxPerSecond) });
+/**
+ * The limits of a form. A field of numbers keeps the text that was typed: "0.0" on the way to "0.05". The server gives each rate a
+ * burst of 1, which goes with the rate.
+ * @param {any} limits
+ */
+const limitsOf = (limits) => {
+  const rate = Number(limits.maxPerSecond ?? 0);
+  return { ...limits, maxPerSecond: limits.maxPerSecond === undefined ? undefined : rate, burst: rate === 0 && Number(limits.burst) === 1 ? undefined : limits.burst };
+};
 
 /** @param {{tenant: string, id?: string}} props */
 export function PolicyForm({ tenant, id }) {
@@ -168,8 +175,8 @@ export function PolicyForm({ tenant, id }) {
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     // Without a value in any of its fields there are no limits for keys.
-    const perKey = Object.values(draft.perKey ?? {}).some((value) => Number(value ?? 0) !== 0) ? withRate(draft.perKey) : undefined;
-    const body = { ...withRate(draft), perKey };
+    const ofKeys = limitsOf(draft.perKey ?? {});
+    const body = { ...limitsOf(draft), perKey: Object.values(ofKeys).some((value) => Number(value ?? 0) !== 0) ? ofKeys : undefined };
     try {
       const made = id
         ? await call('PATCH', `/v1/${draft.name}`, { query: { updateMask: 'displayName,maxConcurrent,perKey,maxPerSecond,burst,retries,holdTimeout,onExpiry,fairness' }, body })
@@ -217,7 +224,7 @@ export function OverrideForm({ tenant, id, query }) {
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     const end = new Date(Date.now() + Number(length) * Number(unit));
-    const override = { ...withRate(draft), policyKey: ofKey ? policyKey : undefined, expireTime: length && Number.isFinite(end.getTime()) ? end.toISOString() : undefined };
+    const override = { ...limitsOf(draft), policyKey: ofKey ? policyKey : undefined, expireTime: length && Number.isFinite(end.getTime()) ? end.toISOString() : undefined };
     try {
       await post(`/v1/${name}:override`, { override });
       say('The override is in force.');
