@@ -105,8 +105,7 @@ class KeysRead : public std::enable_shared_from_this<KeysRead> {
     if (!value.has_value()) return done_(NotFound(query_.name.ToString()));
     if (!policy_.ParseFromString(*value)) return done_(BrokenRecord(query_.name.ToString()));
     now_ = context_.client.NowLow();
-    const Uid uid = PolicyUid(query_.name.tenant, query_.name.policy);
-    const uint16_t shard = PolicyShardOf(uid, context_.layout.policy_shards);
+    const auto [shard, uid] = WaitingPlaceOf(policy_, context_.layout.policy_shards);
     const std::string waiting = WaitingPolicyPrefix(shard, uid);
     // One more row than is counted tells that there are more.
     ReadRanges(
@@ -136,7 +135,8 @@ class KeysRead : public std::enable_shared_from_this<KeysRead> {
       return BrokenRecord(absl::StrCat("a grant of ", query_.name.ToString()));
     const std::string& key = grant.event().throttle().policy_key();
     if (!Wanted(key)) return true;
-    for (const auto& range : grant.holders()) tally_.AddHeld(key, range.count());
+    const uint64_t weight = std::max<uint64_t>(grant.event().throttle().weight(), 1);
+    for (const auto& range : grant.holders()) tally_.AddHeld(key, range.count() * weight);
     return true;
   }
 

@@ -61,33 +61,42 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
   UsageRead(MasterContext& context, PolicyUsageQuery query, Read done)
       : context_(context),
         query_(std::move(query)),
-        done_(std::move(done)),
-        uid_(PolicyUid(query_.name.tenant, query_.name.policy)),
-        shard_(PolicyShardOf(uid_, context_.layout.policy_shards)) {}
+        done_(std::move(done)) {}
 
   void ReadPolicy() {
     context_.client.MultiGet(
-        {{ColumnFamily::kPolicies, PolicyKey(query_.name.tenant, query_.name.policy)},
-         {ColumnFamily::kGrants, PolicyCountsKey(shard_, uid_)},
-         {ColumnFamily::kGrants, PolicyHistoryKey(shard_, uid_)}},
+        {{ColumnFamily::kPolicies, PolicyKey(query_.name.tenant, query_.name.policy)}},
         context_.executor, [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
           if (!result.ok()) return self->done_(StoreFailed(result.status()));
-          self->OnPolicy(std::move(result->values));
+          self->OnPolicy(result->values[0]);
         });
   }
 
  private:
-  void OnPolicy(std::vector<std::optional<std::string>> values) {
-    if (!values[0].has_value()) return done_(NotFound(query_.name.ToString()));
+  void OnPolicy(const std::optional<std::string>& value) {
+    if (!value.has_value()) return done_(NotFound(query_.name.ToString()));
     // Read after the start of the service, on this executor.
     mint_ = context_.mint;
     if (mint_ == nullptr) return done_(NotReady());
+    if (!policy_.ParseFromString(*value)) return done_(BrokenRecord(query_.name.ToString()));
+    const WaitingPlace place = WaitingPlaceOf(policy_, context_.layout.policy_shards);
+    uid_ = place.policy;
+    shard_ = place.policy_shard;
+    context_.client.MultiGet(
+        {{ColumnFamily::kGrants, PolicyCountsKey(shard_, uid_)},
+         {ColumnFamily::kGrants, PolicyHistoryKey(shard_, uid_)}},
+        context_.executor, [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+          if (!result.ok()) return self->done_(StoreFailed(result.status()));
+          self->OnCounts(std::move(result->values));
+        });
+  }
+
+  void OnCounts(std::vector<std::optional<std::string>> values) {
     now_ = context_.client.NowLow();
     storage::v1::PolicyCountsRecord counts;
     storage::v1::PolicyHistoryRecord history;
-    if (!policy_.ParseFromString(*values[0]) ||
-        !counts.ParseFromString(values[1].value_or(std::string())) ||
-        !history.ParseFromString(values[2].value_or(std::string()))) {
+    if (!counts.ParseFromString(values[0].value_or(std::string())) ||
+        !history.ParseFromString(values[1].value_or(std::string()))) {
       return done_(BrokenRecord(query_.name.ToString()));
     }
     *page_.usage.mutable_policy() = ShowPolicy(policy_, now_);
@@ -168,6 +177,8 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
       SetTimestamp(range.expire_time_micros(), *holder->mutable_expire_time());
     holder->set_overdue(range.overdue());
     holder->set_policy_key(grant.event().throttle().policy_key());
+    holder->set_weight(
+        static_cast<int64_t>(std::max<uint64_t>(grant.event().throttle().weight(), 1)));
     keys_.AddHeld(holder->policy_key(), 1);
     if (grant.event().throttle().on_release()) holder->set_token(mint_->Handle({id, index}));
   }
@@ -282,8 +293,8 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
   MasterContext& context_;
   const PolicyUsageQuery query_;
   Read done_;
-  const Uid uid_;
-  const uint16_t shard_;
+  Uid uid_;
+  uint16_t shard_ = 0;
   std::shared_ptr<const TokenMint> mint_;
   absl::Time now_;
   storage::v1::PolicyRecord policy_;
