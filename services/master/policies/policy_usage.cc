@@ -59,9 +59,7 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
  public:
   using Read = absl::AnyInvocable<void(absl::StatusOr<PolicyUsagePage>)>;
   UsageRead(MasterContext& context, PolicyUsageQuery query, Read done)
-      : context_(context),
-        query_(std::move(query)),
-        done_(std::move(done)) {}
+      : context_(context), query_(std::move(query)), done_(std::move(done)) {}
 
   void ReadPolicy() {
     context_.client.MultiGet(
@@ -82,13 +80,13 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
     const WaitingPlace place = WaitingPlaceOf(policy_, context_.layout.policy_shards);
     uid_ = place.policy;
     shard_ = place.policy_shard;
-    context_.client.MultiGet(
-        {{ColumnFamily::kGrants, PolicyCountsKey(shard_, uid_)},
-         {ColumnFamily::kGrants, PolicyHistoryKey(shard_, uid_)}},
-        context_.executor, [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-          if (!result.ok()) return self->done_(StoreFailed(result.status()));
-          self->OnCounts(std::move(result->values));
-        });
+    context_.client.MultiGet({{ColumnFamily::kGrants, PolicyCountsKey(shard_, uid_)},
+                              {ColumnFamily::kGrants, PolicyHistoryKey(shard_, uid_)}},
+                             context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               if (!result.ok()) return self->done_(StoreFailed(result.status()));
+                               self->OnCounts(std::move(result->values));
+                             });
   }
 
   void OnCounts(std::vector<std::optional<std::string>> values) {

@@ -8,6 +8,7 @@
 #include "common/records/row_judge.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/event_table.h"
+#include "common/storage/schedule_table.h"
 #include "services/token_manager/base/options.h"
 #include "services/token_manager/granting/token_release.h"
 #include "services/token_manager/shard/record_reader.h"
@@ -303,18 +304,24 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
     return 0;
   }
   const std::string& target = judged.definition->target_key;
-  const std::string& policy_key = row->source()->event.throttle().policy_key();
-  uint64_t of_key = policy.FreeTokensOf(policy_key, round.now);
-  if (policy.by_key()) {
-    of_key =
-        std::min(of_key, state_.core.backoff.Allowed(PausedKey(policy.uid, policy_key), round.now));
+  const std::shared_ptr<const RowSource> source = row->source();
+  const GroupKey group{row->priority(), source->group};
+  uint64_t by_limits = RateLimit::kUnlimited;
+  if (policy.by_key() || source->several() || !state_.reservations.empty()) {
+    const Room room = RoomFor(policy, source, group, round.now);
+    by_limits = room.closed.has_value() || room.awaits_policy ? 0 : room.events;
+    if (policy.by_key()) {
+      by_limits = std::min(
+          by_limits, state_.core.backoff.Allowed(PausedKey(policy.uid, source->key()), round.now));
+    }
   }
-  if (of_key == 0) {  // the definition has just been read
+  if (by_limits == 0) {  // the definition has just been read
     policy.waiting.Postpone(key, *row, round.now + kKeyAgain);
     return 0;
   }
   count = std::min(
-      {count, state_.core.backoff.Allowed(target, round.now), of_key, events_max_ - draft_.events(),
+      {count, state_.core.backoff.Allowed(target, round.now), by_limits,
+       events_max_ - draft_.events(),
        row->source()->event.throttle().on_release() ? kGrantEventsMax : kGrantEventsMaxOnDelivery});
   if (count == 0) {
     state_.aside[target].insert(policy.uid);
