@@ -18,7 +18,8 @@ namespace escapement {
 
 void TokenApi::OverridePolicy(v1::OverridePolicyRequest /*request*/,
                               ::escapement::Done<v1::ThrottlePolicy> done) {
-  done(absl::UnimplementedError("only masters override policies: call a master"));
+  done(MakeError(absl::StatusCode::kUnimplemented, "NEEDS_MASTER",
+                 "only masters override policies: open the stream at a master"));
 }
 
 namespace {

@@ -89,8 +89,8 @@ class TokenApi {
   virtual void ExtendTokens(const v1::ExtendTokensRequest& request,
                             Done<v1::ExtendTokensResponse> done) = 0;
 
-  // As PolicyService.OverridePolicy, by the caller of `done`, who may do it. UNIMPLEMENTED unless a
-  // master overrides this.
+  // As PolicyService.OverridePolicy, by the caller of `done`, who may do it. UNIMPLEMENTED
+  // (NEEDS_MASTER) unless a master overrides this.
   virtual void OverridePolicy(v1::OverridePolicyRequest request,
                               ::escapement::Done<v1::ThrottlePolicy> done);
 };

@@ -290,7 +290,9 @@ TEST_F(TokenGrpcTest, OverrideIsUnimplementedWhereNoMasterTakesIt) {
   EXPECT_THAT(Read(*stream), ElementsAre(Result::DONE));
   v1::StreamTokensResponse none;
   EXPECT_FALSE(stream->Read(&none));
-  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  const absl::Status status = FromGrpcStatus(stream->Finish());
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
+  EXPECT_EQ(ErrorReason(status), "NEEDS_MASTER");
 }
 
 // Refuses requests for tenant "b", and keeps what it is asked and told.
