@@ -167,6 +167,7 @@ void FairQueue::State::TakeKey(WaitingGroup* group) {
   if (key == nullptr) {
     key = std::make_unique<WaitingKey>();
     key->name = name;
+    key->turn = ++turns_;
   }
   group->key = key.get();
   ++group->key->groups;
