@@ -149,15 +149,17 @@ std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first
   const bool moves =
       !source.one_off() && !SameLimits(definition->record->throttle(), source.event.throttle());
   if (!moves) {
-    const Room room = RoomFor(policy, row->source(), group, now);
+    Room room = RoomFor(policy, row->source(), group, now);
+    if (room.closed.has_value() && source.several() && now - EligibleAt(first) >= kAgeingStep &&
+        MayHope(policy, source, now) &&
+        state_.reservations.Add({policy.uid, group, EligibleAt(first), row->source()})) {
+      room = RoomFor(policy, row->source(), group, now);  // less is kept from it now
+    }
     if (room.awaits_policy) {
       AwaitRecords(state_, policy, first.group);
       return kBeingRead;
     }
     if (room.closed.has_value()) {
-      if (source.several() && now - EligibleAt(first) >= kAgeingStep &&
-          MayHope(policy, source, now))
-        state_.reservations.Add({policy.uid, group, EligibleAt(first), row->source()});
       state_.gates.Close(*room.closed, policy.uid);
       return ReasonOf(*room.closed);
     }

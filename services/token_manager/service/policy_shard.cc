@@ -117,6 +117,7 @@ constexpr size_t kKeysFullMax = 2000;       // keys of one policy in a round
 constexpr absl::Duration kLookEvery = absl::Seconds(60);
 constexpr absl::Duration kLookAgain = absl::Seconds(1);  // something is being read
 constexpr absl::Duration kReloadAfter = absl::Seconds(1);
+constexpr absl::Duration kReviewEvery = absl::Seconds(1);  // reservations
 constexpr absl::Duration kRoomAgain = absl::Milliseconds(100);
 
 bool IsNews(ReportQueue::Report& report) {
@@ -255,6 +256,7 @@ void PolicyShard::Step(absl::Time now) {
   if (!loader_.ready()) return;
   if (std::exchange(state_->payloads.arrived, false)) Unstall();
   if (look_again_ <= now) UnstallReports();
+  reviewed_ = now;
   if (OnlyNews(now)) {
     state_->core.cache.Fetch();
     return reader_.Step();
@@ -517,6 +519,8 @@ void PolicyShard::Finish(const kv::CommitResult& result) {
 std::optional<absl::Time> PolicyShard::NextTime() const {
   if (committing_ || reloading_ || draining_ || !loader_.ready()) return std::nullopt;
   absl::Time next = std::min(look_again_, news_since_ + kNewsDelay);
+  // One that has become hopeless is to be given up.
+  if (!state_->reservations.empty()) next = std::min(next, reviewed_ + kReviewEvery);
   if (!state_->agenda.empty() && !state_->reports.expects_more())
     next = std::min(next, state_->agenda.begin()->first);
   if (next == absl::InfiniteFuture()) return std::nullopt;

@@ -158,6 +158,7 @@ class PolicyShard {
   std::deque<Call> calls_;
   std::vector<Call> stalled_calls_;  // wait for a record
   std::deque<Resend> resends_;
+  absl::Time reviewed_ = absl::InfinitePast();      // the reservations
   absl::Time look_again_ = absl::InfiniteFuture();  // at reports that no queue shard has room for
   absl::Time news_since_ = absl::InfiniteFuture();  // that nobody waits for; InfiniteFuture: none
 

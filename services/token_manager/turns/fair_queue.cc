@@ -146,15 +146,13 @@ void FairQueue::State::LeaveLevel(WaitingGroup* group) {
 void FairQueue::State::TurnByKey(bool by_key) {
   if (by_key == by_key_) return;
   std::vector<WaitingGroup*> ready;
-  for (const auto& [id, group] : groups) {
-    if (group->standing == Standing::kReady) ready.push_back(group.get());
+  for (WaitingGroup* group : heads) {
+    if (group->standing == Standing::kReady) ready.push_back(group);
   }
   std::sort(ready.begin(), ready.end(), TurnOrder());
   for (WaitingGroup* group : ready) LeaveLevel(group);
   by_key_ = by_key;
-  for (const auto& [id, group] : groups) {
-    by_key ? TakeKey(group.get()) : LeaveKey(group.get());
-  }
+  for (WaitingGroup* group : heads) by_key ? TakeKey(group) : LeaveKey(group);
   for (WaitingGroup* group : ready) Enter(group);
 }
 
@@ -337,9 +335,9 @@ FairQueue::State::First FairQueue::State::FirstOfAll(Fairness fairness) const {
       first = First{.its_class = its_class};
     if (fairness == Fairness::kByKey) {
       first.class_groups += level.by_key.size();
-      const auto& [turn, its_groups] = *level.by_key.begin();
-      if (first.group == nullptr || turn < first.group->key->turn)
-        first.group = *its_groups.begin();
+      WaitingGroup* group = *level.by_key.begin()->second.begin();
+      const auto turn = [](const WaitingGroup* of) { return std::pair(of->key->turn, of->turn); };
+      if (first.group == nullptr || turn(group) < turn(first.group)) first.group = group;
       continue;
     }
     first.class_groups += level.by_turn.size();

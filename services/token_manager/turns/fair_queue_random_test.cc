@@ -169,11 +169,6 @@ class NaiveQueue {
     }
     std::sort(ready.begin(), ready.end(),
               [](const Group* a, const Group* b) { return a->turn < b->turn; });
-    if (by_key()) {
-      std::stable_sort(ready.begin(), ready.end(), [&](const Group* a, const Group* b) {
-        return keys_[a->key].turn < keys_[b->key].turn;
-      });
-    }
     for (Group* group : ready) group->ready = false;
     fairness_ = fairness;
     if (!keys_change) return;
@@ -184,7 +179,12 @@ class NaiveQueue {
   void TakeKeys() {
     if (!by_key()) return;
     std::map<std::string, Key> keys;
-    for (auto& [id, group] : groups_) {
+    std::vector<std::pair<absl::Time, Group*>> heads;
+    for (auto& [id, group] : groups_) heads.emplace_back(HeadAt(group), &group);
+    std::stable_sort(heads.begin(), heads.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (auto& [head, each] : heads) {
+      Group& group = *each;
       group.key = Head(group).policy_key;
       const auto known = keys_.find(group.key);
       if (known == keys_.end()) {
