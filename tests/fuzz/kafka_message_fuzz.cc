@@ -49,7 +49,8 @@ void CheckMessage(absl::string_view input) {
             input);
     Require(!decoded->event.event_id().empty(), "each event has an id", input);
     Require(!rest.empty(), "no event without a value", input);
-    Require(policy.empty() || !decoded->event.overrides().policy().empty(),
+    Require(policy.empty() || !decoded->event.overrides().policy().empty() ||
+                !decoded->event.overrides().limits().empty(),
             "a named policy is not lost", input);
     const auto again = master::DecodeMessage(message, *rules);
     Require(again.ok() && again->event.SerializeAsString() == decoded->event.SerializeAsString(),

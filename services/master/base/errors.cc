@@ -1,6 +1,7 @@
 #include "services/master/base/errors.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "common/http/header_grammar.h"
 #include "common/status/errors.h"
@@ -118,6 +119,19 @@ absl::Status PolicyMissing(absl::string_view policy, absl::string_view field) {
   return FailedPrecondition("POLICY_NOT_FOUND",
                             absl::StrCat(field, ": ", policy, " does not exist"),
                             {{"resource", std::string(policy)}, {"field", std::string(field)}});
+}
+
+absl::Status PoliciesApart(const std::vector<std::string>& policies, absl::string_view field) {
+  const std::string names = absl::StrJoin(policies, ", ");
+  return FailedPrecondition(
+      "POLICIES_APART",
+      absl::StrCat(field, ": ", names,
+                   policies.size() == 1
+                       ? " was made by a former version and is kept apart: create it"
+                       : " were made by a former version and are kept apart: create "
+                         "them",
+                   " again to use it together with others"),
+      {{"resource", names}, {"field", std::string(field)}});
 }
 
 absl::Status ScheduleDeleted(absl::string_view resource) {

@@ -3,6 +3,9 @@
 #ifndef SERVICES_MASTER_BASE_ERRORS_H_
 #define SERVICES_MASTER_BASE_ERRORS_H_
 
+#include <string>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
@@ -57,6 +60,10 @@ absl::Status NoOverride(absl::string_view resource);
 // FAILED_PRECONDITION, reason POLICY_NOT_FOUND, metadata resource and field: the policy that the
 // schedule shall have does not exist.
 absl::Status PolicyMissing(absl::string_view policy, absl::string_view field);
+// FAILED_PRECONDITION, reason POLICIES_APART, metadata resource and field: events cannot be under
+// these policies and others, because their tokens are counted in different policy shards.
+// `policies`: those that a former version made.
+absl::Status PoliciesApart(const std::vector<std::string>& policies, absl::string_view field);
 
 // FAILED_PRECONDITION, reasons SCHEDULE_DELETED / RUN_CANCELLED / EVENT_ID_TAKEN: why an event
 // cannot be redriven. EVENT_ID_TAKEN: another event has the client-chosen id by now.

@@ -147,6 +147,17 @@ void ForgetFormerTimes(const v1::Schedule& patch, const google::protobuf::FieldM
   if (!calendar && !named.contains("dst_policy")) schedule.clear_dst_policy();
 }
 
+// If the patch sets `policy` or `limits`, clears the other one.
+void ForgetFormerLimits(const v1::Schedule& patch, const google::protobuf::FieldMask& mask,
+                        v1::Schedule& schedule) {
+  const NamedLimits next(patch);
+  if (HasPath(mask, "limits") && next.listed()) {
+    schedule.clear_policy();
+    schedule.clear_policy_key();
+  }
+  if (HasPath(mask, "policy") && !next.policy.empty()) schedule.clear_limits();
+}
+
 v1::Schedule::State ShowState(storage::v1::ScheduleStateKind kind) {
   switch (kind) {
     case storage::v1::SCHEDULE_STATE_KIND_ENABLED:
@@ -187,8 +198,10 @@ absl::StatusOr<ScheduleDraft> DraftOf(const v1::Schedule& schedule, absl::string
   record.set_payload(schedule.payload());
   if (auto throttle = ReadThrottle(schedule, tenant, violations); throttle.has_value())
     *record.mutable_throttle() = *std::move(throttle);
+  const NamedLimits limits(schedule);
   draft.definition.completion_missing =
-      !schedule.policy().empty() && schedule.completion() == v1::COMPLETION_UNSPECIFIED;
+      limits.any() && schedule.completion() == v1::COMPLETION_UNSPECIFIED;
+  draft.definition.limits_listed = limits.listed();
   if (schedule.has_on_complete()) {
     *record.mutable_on_complete() =
         ReadDeliveryTo(schedule.on_complete(), "schedule.on_complete", violations);
@@ -222,6 +235,7 @@ absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Sc
   if (!ReplacesAll(fields)) {
     result = current;
     ForgetFormerTimes(patch, fields, result);
+    ForgetFormerLimits(patch, fields, result);
     ReplaceFields(patch, fields, result);
   }
   KeepOutputOnly(current, result);

@@ -4,9 +4,13 @@
 #ifndef SERVICES_MASTER_CODEC_SCHEDULE_CODEC_H_
 #define SERVICES_MASTER_CODEC_SCHEDULE_CODEC_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,23 +23,27 @@
 #include "escapement/v1/resources.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
 #include "google/protobuf/field_mask.pb.h"
+#include "google/protobuf/repeated_ptr_field.h"
 #include "services/master/base/target_secrets.h"
 
 namespace escapement::master {
 
 // Definition: one version of a schedule with what is derived from it. Pure.
 //
-// How a definition comes to be: DraftOf → FillAnchor, for each version with the time of the
-// schedule's creation → CheckFires and, for a new schedule, CheckFiresAfter its creation → stored.
-// LoadDefinition is the way back; it needs none of these steps.
+// How a definition comes to be: DraftOf → FillThrottle, once its policies have been read →
+// FillAnchor, for each version with the time of the schedule's creation → CheckFires and, for a new
+// schedule, CheckFiresAfter its creation → stored. LoadDefinition is the way back; it needs none of
+// these steps.
 struct Definition {
   storage::v1::DefinitionRecord record;
   cron::Timetable timetable = cron::Timetable(cron::TimetableSpec());
   // An interval whose anchor_time was not given: FillAnchor sets it. Until then the anchor is 1970.
   bool anchor_missing = false;
-  // A schedule with a policy that does not say its completion: FillCompletion sets it. Until then
+  // A schedule with a policy that does not say its completion: FillThrottle sets it. Until then
   // it is ON_RELEASE.
   bool completion_missing = false;
+  // The request names its policies in `limits`: errors then name these fields.
+  bool limits_listed = false;
 };
 
 // The names of a request's fields in errors.
@@ -93,28 +101,60 @@ bool IsWhenField(const std::string& name);
 std::string ReadPolicyId(const std::string& policy, absl::string_view tenant,
                          absl::string_view field, FieldViolations& violations);
 
-// The policy_key that a schedule or event names in `field`. Adds an error if it is none, or if
-// there is no policy.
-std::string ReadPolicyKey(const std::string& key, bool has_policy, absl::string_view field,
-                          FieldViolations& violations);
-// True if events of the policy complete on release unless they say otherwise: its limits need to
-// know when the consumer is done.
-bool NeedsTokensBack(const storage::v1::PolicyRecord& policy);
+// The limits of a Schedule or Event: `policy` and `policy_key`, or `limits`. The message outlives
+// it.
+struct NamedLimits {
+  template <typename Message>
+  explicit NamedLimits(const Message& message)
+      : policy(message.policy()), policy_key(message.policy_key()), limits(message.limits()) {}
+  bool any() const { return !policy.empty() || listed(); }
+  bool listed() const { return !limits.empty(); }
 
-// Reads policy, policy_key, window and completion. Unset if events go out as they fall due: no
-// policy, no window, and complete on delivery. Adds each error to `violations`
-// ("schedule.window.duration"). The policy must belong to `tenant`.
+  const std::string& policy;
+  const std::string& policy_key;
+  const google::protobuf::RepeatedPtrField<v1::Limit>& limits;
+};
+// The field below `prefix` ("schedule") that names the policy of this limit.
+std::string PolicyField(absl::string_view prefix, bool listed, size_t index);
+
+// Sets policy_id, policy_key, weight and more. Adds each error to `violations`, with its field
+// below `prefix`. The policies must belong to `tenant`; whether they exist is not checked.
+void ReadLimits(const NamedLimits& named, absl::string_view prefix, absl::string_view tenant,
+                storage::v1::ThrottleRecord& throttle, FieldViolations& violations);
+// All limits, each with its weight. Empty: there is no policy.
+std::vector<storage::v1::LimitRecord> LimitsOf(const storage::v1::ThrottleRecord& throttle);
+std::set<std::string> PolicyIdsOf(const storage::v1::ThrottleRecord& throttle);
+// Sets `policy` and `policy_key` for one limit of weight 1, else `limits`.
+void WriteLimits(const storage::v1::ThrottleRecord& throttle, absl::string_view tenant,
+                 v1::Schedule& schedule);
+void WriteLimits(const storage::v1::ThrottleRecord& throttle, absl::string_view tenant,
+                 v1::Event& event);
+
+// Policies of a tenant by id, as they were read; nullopt: there is none.
+using Policies = std::map<std::string, std::optional<storage::v1::PolicyRecord>>;
+
+// Sets by_tenant and, if it is missing, the completion: ON_DELIVERY if no policy of the limits
+// needs to know when the consumer is done, because they limit only rates; else ON_RELEASE. Adds a
+// violation of a weight that is more than its policy can give. All policies are there.
+void FillLimits(const Policies& policies, bool completion_missing, absl::string_view prefix,
+                storage::v1::ThrottleRecord& throttle, FieldViolations& violations);
+// FAILED_PRECONDITION (POLICIES_APART, with `field`) if tokens of the policies are counted in
+// different policy shards. All policies are there.
+absl::Status CheckTogether(const storage::v1::ThrottleRecord& throttle, const Policies& policies,
+                           uint32_t policy_shards, absl::string_view field);
+
+// Reads the limits, window and completion. Unset if events go out as they fall due: no policy, no
+// window, and complete on delivery. Adds each error to `violations` ("schedule.window.duration").
 std::optional<storage::v1::ThrottleRecord> ReadThrottle(const v1::Schedule& schedule,
                                                         absl::string_view tenant,
                                                         FieldViolations& violations);
 
-// Writes policy, policy_key, window and completion (which is always shown).
+// Writes the limits, window and completion (which is always shown).
 void WriteThrottle(const storage::v1::DefinitionRecord& definition, v1::Schedule& schedule);
 
-// Sets a completion that was not given from the schedule's policy: ON_DELIVERY if the policy limits
-// only a rate, which needs nothing from the consumer; ON_RELEASE if it limits how many events are
-// out at once. It may be called again.
-void FillCompletion(const storage::v1::PolicyRecord& policy, Definition& definition);
+// FillLimits and CheckTogether for a definition with a policy, whose policies are all there.
+// INVALID_ARGUMENT or FAILED_PRECONDITION.
+absl::Status FillThrottle(const Policies& policies, uint32_t policy_shards, Definition& definition);
 
 // Clears the completion of a shown schedule if it is the default with or without a policy,
 // whichever the schedule has. For an update that adds or removes the policy: the new default then
@@ -144,7 +184,8 @@ absl::Status SealSecrets(const TargetSecrets& secrets, absl::string_view tenant,
 // `current` with the fields of `patch` that the mask names; without a mask, with all that are set
 // in `patch`; "*" replaces all. Output-only fields and the name stay. A patch that says in a new
 // way when the schedule fires (cron, cron_fields, interval or times) replaces the former way, and
-// the dst_policy that went with it. INVALID_ARGUMENT (update_mask) for a path that is no field.
+// the dst_policy that went with it. So do `policy` and `limits`: each replaces the other.
+// INVALID_ARGUMENT (update_mask) for a path that is no field.
 absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Schedule& patch,
                                        const google::protobuf::FieldMask& mask);
 

@@ -66,6 +66,8 @@ class EventAdder {
     const std::optional<storage::v1::ThrottleRecord> throttle =
         ReadEventThrottle(event, field, options_.tenant, policies_, violations);
     if (violations.size() > before) return;
+    if (throttle.has_value() && apart_.ok())
+      apart_ = CheckTogether(*throttle, policies_, options_.policy_shards, field + ".limits");
     fresh.nominal_micros = *due;
     const InternedDelivery interned = Intern(delivery, LaunchTimeOf(*due, options_.now));
     fresh.definition_hash = &interned.hash;
@@ -80,6 +82,9 @@ class EventAdder {
     plan_->names_by_condition.resize(group.conditions.size(), name);
     Show(event, *due, name, id, delivery, fresh);
   }
+
+  // FAILED_PRECONDITION (POLICIES_APART) for the first event whose policies are apart.
+  const absl::Status& apart() const { return apart_; }
 
  private:
   void CheckIdIsNew(const std::string& event_id, int index, FieldViolations& violations) {
@@ -122,6 +127,7 @@ class EventAdder {
   CreationPlan* const plan_;
   EventRowBuilder builder_;
   absl::flat_hash_map<absl::string_view, int> index_of_id_;  // only ids that clients chose
+  absl::Status apart_;
 };
 
 // Checked before the batch is stored: its client must be able to receive the answer.
@@ -281,6 +287,7 @@ absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& ba
   }
   if (!single) CheckBytes(batch, plan.response, violations);
   RETURN_IF_ERROR(violations.ToStatus());
+  RETURN_IF_ERROR(adder.apart());
   kv::Group marked;
   mark.AddTo(plan.response, options.now, /*version_before=*/0, marked, options.uid_low);
   if (mark.active()) group.conditions[0] = std::move(marked.conditions[0]);

@@ -33,7 +33,8 @@ struct CreationPlan {
 };
 
 // `single`: the batch stands for one CreateEvent, so that fields are named without "requests[0]."
-// and the answer has the payload. INVALID_ARGUMENT with the fields.
+// and the answer has the payload. INVALID_ARGUMENT with the fields; FAILED_PRECONDITION
+// (POLICIES_APART).
 absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& batch, bool single,
                                           const RequestMark& mark,
                                           const EventRowBuilder::Options& options,

@@ -8,6 +8,7 @@
 #include "common/storage/waiting_table.h"
 #include "services/master/base/limits.h"
 #include "services/master/codec/outcome_codec.h"
+#include "services/master/codec/schedule_codec.h"
 #include "services/master/requests/list_filter.h"
 #include "services/master/requests/resource_name.h"
 
@@ -83,8 +84,7 @@ v1::Event ShowWaitingEvent(const std::string& name, const storage::v1::EventReco
 
 void ShowThrottle(const std::string& tenant, const storage::v1::ThrottleRecord& throttle,
                   v1::Event& event) {
-  event.set_policy(PolicyName{tenant, throttle.policy_id()}.ToString());
-  event.set_policy_key(throttle.policy_key());
+  WriteLimits(throttle, tenant, event);
   event.set_completion(throttle.on_release() ? v1::ON_RELEASE : v1::ON_DELIVERY);
 }
 

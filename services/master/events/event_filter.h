@@ -37,7 +37,7 @@ void CheckClientEventId(absl::string_view event_id, absl::string_view field,
 // As shown to users. `definition` may be null (not known any more).
 v1::Event ShowWaitingEvent(const std::string& name, const storage::v1::EventRecord& row,
                            v1::EventState state, const storage::v1::DefinitionRecord* definition);
-// Sets policy, policy_key and completion.
+// Sets the limits and the completion.
 void ShowThrottle(const std::string& tenant, const storage::v1::ThrottleRecord& throttle,
                   v1::Event& event);
 // Sets next_attempt_time of a PENDING event that is not due yet. `due_time`: that of its row.

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/base/proto_time.h"
 #include "common/base/status_macros.h"
 #include "common/records/row_judge.h"
@@ -32,11 +33,12 @@ struct Delivery {
 class DeliverySet {
  public:
   DeliverySet(const Policies& policies, const InternCache& cache, const TargetSecrets& secrets,
-              std::string tenant, kv::Commit* commit)
+              const EventRowBuilder::Options& options, kv::Commit* commit)
       : policies_(policies),
         cache_(cache),
         secrets_(secrets),
-        tenant_(std::move(tenant)),
+        tenant_(options.tenant),
+        policy_shards_(options.policy_shards),
         commit_(commit) {}
 
   Delivery Read(const v1::Event& event, absl::string_view field, FieldViolations& violations) {
@@ -44,8 +46,14 @@ class DeliverySet {
     delivery.priority = ReadPriority(event, field, violations);
     delivery.record = ReadDelivery(event, field, tenant_, secrets_, violations);
     delivery.throttle = ReadEventThrottle(event, field, tenant_, policies_, violations);
-    if (delivery.throttle.has_value())
-      delivery.wait_group = WaitGroupOf(TargetKeyOf(delivery.record.target()), *delivery.throttle);
+    if (!delivery.throttle.has_value()) return delivery;
+    delivery.wait_group = WaitGroupOf(TargetKeyOf(delivery.record.target()), *delivery.throttle);
+    // A fault of this event, so that the others of its batch are not refused with it.
+    const std::string limits = absl::StrCat(field, ".limits");
+    const absl::Status together =
+        CheckTogether(*delivery.throttle, policies_, policy_shards_, limits);
+    if (!together.ok())
+      violations.Add(limits, absl::StripPrefix(together.message(), absl::StrCat(limits, ": ")));
     return delivery;
   }
 
@@ -75,6 +83,7 @@ class DeliverySet {
   const InternCache& cache_;
   const TargetSecrets& secrets_;
   const std::string tenant_;
+  const uint32_t policy_shards_;
   kv::Commit* const commit_;
   absl::flat_hash_set<Uid> seen_;
   std::vector<Uid> added_;
@@ -96,6 +105,7 @@ void CheckDeliveryOnly(const v1::Event& event, absl::string_view field,
       case v1::Event::kPolicyFieldNumber:
       case v1::Event::kCompletionFieldNumber:
       case v1::Event::kPolicyKeyFieldNumber:
+      case v1::Event::kLimitsFieldNumber:
         break;
       default:
         violations.Add(absl::StrCat(field, ".", each->name()), "cannot be set here");
@@ -111,7 +121,14 @@ v1::Event Overridden(const v1::Event& defaults, const v1::Event& overrides) {
     *event.mutable_delivery_timeout() = overrides.delivery_timeout();
   if (overrides.has_retry_policy()) *event.mutable_retry_policy() = overrides.retry_policy();
   if (overrides.has_priority()) event.set_priority(overrides.priority());
+  if (NamedLimits(overrides).any()) {  // the key and completion of the defaults belong to theirs
+    event.clear_policy();
+    event.clear_policy_key();
+    event.clear_limits();
+    event.clear_completion();
+  }
   if (!overrides.policy().empty()) event.set_policy(overrides.policy());
+  if (!overrides.limits().empty()) *event.mutable_limits() = overrides.limits();
   if (!overrides.policy_key().empty()) event.set_policy_key(overrides.policy_key());
   if (overrides.completion() != v1::COMPLETION_UNSPECIFIED)
     event.set_completion(overrides.completion());
@@ -182,7 +199,7 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool ret
   const int64_t now_micros = ToMicros(now);
   FieldViolations violations;
   plan.commit.groups.push_back(std::move(audit));
-  DeliverySet deliveries(policies, cache, secrets, options.tenant, &plan.commit);
+  DeliverySet deliveries(policies, cache, secrets, options, &plan.commit);
   // Read only if an event uses them as they are: then every event may override the target.
   std::optional<Delivery> defaults;
   CheckDeliveryOnly(request.defaults(), "defaults", violations);

@@ -1,5 +1,6 @@
 #include "services/master/events/event_throttle.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -7,15 +8,20 @@
 #include "common/kv/group_parts.h"
 #include "common/storage/schedule_table.h"
 #include "services/master/base/errors.h"
-#include "services/master/codec/schedule_codec.h"
+#include "services/master/base/limits.h"
+#include "services/master/requests/resource_name.h"
 
 namespace escapement::master {
 namespace {
 
-void AddPolicyOf(const v1::Event& event, absl::string_view tenant, std::set<std::string>& ids) {
+void AddPoliciesOf(const v1::Event& event, absl::string_view tenant, std::set<std::string>& ids) {
   FieldViolations ignored;
-  std::string id = ReadPolicyId(event.policy(), tenant, "policy", ignored);
-  if (!id.empty()) ids.insert(std::move(id));
+  const auto add = [&](const std::string& policy) {
+    std::string id = ReadPolicyId(policy, tenant, "policy", ignored);
+    if (!id.empty()) ids.insert(std::move(id));
+  };
+  add(event.policy());
+  for (int i = 0; i < std::min(event.limits_size(), kLimitsMax); ++i) add(event.limits(i).policy());
 }
 
 }  // namespace
@@ -24,15 +30,15 @@ std::set<std::string> PoliciesOf(const v1::BatchCreateEventsRequest& request,
                                  absl::string_view tenant) {
   std::set<std::string> ids;
   for (const v1::CreateEventRequest& each : request.requests())
-    AddPolicyOf(each.event(), tenant, ids);
+    AddPoliciesOf(each.event(), tenant, ids);
   return ids;
 }
 
 std::set<std::string> PoliciesOf(const v1::IngestRequest& request, absl::string_view tenant) {
   std::set<std::string> ids;
-  AddPolicyOf(request.defaults(), tenant, ids);
+  AddPoliciesOf(request.defaults(), tenant, ids);
   for (const v1::IngestEvent& each : request.events()) {
-    if (each.has_overrides()) AddPolicyOf(each.overrides(), tenant, ids);
+    if (each.has_overrides()) AddPoliciesOf(each.overrides(), tenant, ids);
   }
   return ids;
 }
@@ -65,31 +71,29 @@ std::optional<storage::v1::ThrottleRecord> ReadEventThrottle(const v1::Event& ev
                                                              absl::string_view tenant,
                                                              const Policies& policies,
                                                              FieldViolations& violations) {
-  const std::string field = absl::StrCat(prefix, ".policy");
   if (!v1::Completion_IsValid(event.completion())) {
     violations.Add(absl::StrCat(prefix, ".completion"), "must be ON_DELIVERY or ON_RELEASE");
     return std::nullopt;
   }
-  std::string key = ReadPolicyKey(event.policy_key(), !event.policy().empty(),
-                                  absl::StrCat(prefix, ".policy_key"), violations);
-  if (event.policy().empty()) {
-    if (event.completion() == v1::ON_RELEASE)
-      violations.Add(absl::StrCat(prefix, ".completion"), "needs a policy");
-    return std::nullopt;
-  }
+  const NamedLimits named(event);
+  const size_t before = violations.size();
   storage::v1::ThrottleRecord throttle;
-  throttle.set_policy_id(ReadPolicyId(event.policy(), tenant, field, violations));
-  if (throttle.policy_id().empty()) return std::nullopt;
-  const auto policy = policies.find(throttle.policy_id());
-  if (policy == policies.end() || !policy->second.has_value()) {
-    violations.Add(field, absl::StrCat(event.policy(), " does not exist"));
-    return std::nullopt;
+  ReadLimits(named, prefix, tenant, throttle, violations);
+  if (!named.any() && event.completion() == v1::ON_RELEASE)
+    violations.Add(absl::StrCat(prefix, ".completion"), "needs a policy");
+  if (!named.any() || violations.size() > before) return std::nullopt;
+  const std::vector<storage::v1::LimitRecord> limits = LimitsOf(throttle);
+  for (size_t i = 0; i < limits.size(); ++i) {
+    const auto policy = policies.find(limits[i].policy_id());
+    if (policy != policies.end() && policy->second.has_value()) continue;
+    violations.Add(PolicyField(prefix, named.listed(), i),
+                   absl::StrCat(PolicyName{std::string(tenant), limits[i].policy_id()}.ToString(),
+                                " does not exist"));
   }
-  throttle.set_on_release(event.completion() == v1::COMPLETION_UNSPECIFIED
-                              ? NeedsTokensBack(*policy->second)
-                              : event.completion() == v1::ON_RELEASE);
-  throttle.set_policy_key(std::move(key));
-  throttle.set_by_tenant(policy->second->by_tenant());
+  if (violations.size() > before) return std::nullopt;
+  throttle.set_on_release(event.completion() == v1::ON_RELEASE);
+  FillLimits(policies, event.completion() == v1::COMPLETION_UNSPECIFIED, prefix, throttle,
+             violations);
   return throttle;
 }
 

@@ -3,7 +3,6 @@
 #ifndef SERVICES_MASTER_EVENTS_EVENT_THROTTLE_H_
 #define SERVICES_MASTER_EVENTS_EVENT_THROTTLE_H_
 
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,11 +17,9 @@
 #include "escapement/v1/event_service.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "services/master/base/master_context.h"
+#include "services/master/codec/schedule_codec.h"
 
 namespace escapement::master {
-
-// Policies of a tenant by id, as they were read; nullopt: there is none.
-using Policies = std::map<std::string, std::optional<storage::v1::PolicyRecord>>;
 
 // The ids of the policies that the events of a request name. Names that are wrong are left out:
 // ReadEventThrottle refuses them.

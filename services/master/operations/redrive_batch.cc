@@ -4,6 +4,7 @@
 
 #include "common/base/check.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
 #include "common/base/uid.h"
 #include "common/kv/group_parts.h"
 #include "common/records/row_judge.h"
@@ -13,6 +14,7 @@
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "services/master/base/errors.h"
+#include "services/master/requests/resource_name.h"
 
 namespace escapement::master {
 namespace {
@@ -30,10 +32,9 @@ std::string NameKey(const StoredDeadLetter& letter) {
   return EventNameKey(letter.name.tenant, letter.name.event_id);
 }
 
-// The key of the policy of a one-off event that waits for tokens.
-std::string PolicyOf(const StoredDeadLetter& letter) {
-  const EventRecord& event = letter.record.event();
-  return PolicyKey(event.tenant(), event.throttle().policy_id());
+// The policies of a one-off event that waits for tokens.
+std::set<std::string> PoliciesOf(const StoredDeadLetter& letter) {
+  return PolicyIdsOf(letter.record.event().throttle());
 }
 
 // The event's row: as at its last attempt, but with a new round of attempts.
@@ -69,8 +70,9 @@ std::vector<kv::Key> RedriveFactKeys(const StoredDeadLetter& letter) {
     std::vector<kv::Key> keys = {{ColumnFamily::kEventNames, NameKey(letter)}};
     if (const auto hash = DeliveryHashOf(letter.record.event()))
       keys.push_back({ColumnFamily::kDefinitions, InternKey(*hash)});
-    if (WaitsAsOneOff(letter.record.event()))
-      keys.push_back({ColumnFamily::kPolicies, PolicyOf(letter)});
+    if (!WaitsAsOneOff(letter.record.event())) return keys;
+    for (const std::string& id : PoliciesOf(letter))
+      keys.push_back({ColumnFamily::kPolicies, PolicyKey(letter.record.event().tenant(), id)});
     return keys;
   }
   std::vector<kv::Key> keys = {{ColumnFamily::kStates, StateKey(UidOf(letter))}};
@@ -120,12 +122,30 @@ absl::Status RedriveBatch::CheckSchedule(const StoredDeadLetter& letter) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<Policies> RedriveBatch::PoliciesNow(const StoredDeadLetter& letter) const {
+  const EventRecord& event = letter.record.event();
+  const bool listed = !event.throttle().more().empty() || event.throttle().weight() > 1;
+  const std::vector<storage::v1::LimitRecord> limits = LimitsOf(event.throttle());
+  Policies policies;
+  for (size_t i = 0; i < limits.size(); ++i) {
+    const std::string& id = limits[i].policy_id();
+    const std::string name = PolicyName{event.tenant(), id}.ToString();
+    const auto& bytes = Fact(ColumnFamily::kPolicies, PolicyKey(event.tenant(), id));
+    if (!bytes.has_value()) return PolicyMissing(name, PolicyField("event", listed, i));
+    if (!policies[id].emplace().ParseFromString(*bytes)) return BrokenRecord(name);
+  }
+  return policies;
+}
+
 // A client-chosen id is free again once its outcome has been collected, while the dead letter may
 // still be there.
 absl::Status RedriveBatch::CheckOneOff(const StoredDeadLetter& letter) const {
-  if (WaitsAsOneOff(letter.record.event()) &&
-      !Fact(ColumnFamily::kPolicies, PolicyOf(letter)).has_value())
-    return PolicyMissing(PolicyNameOf(letter), "event.policy");
+  if (WaitsAsOneOff(letter.record.event())) {
+    ASSIGN_OR_RETURN(const Policies policies, PoliciesNow(letter));
+    const absl::Status together = CheckTogether(letter.record.event().throttle(), policies,
+                                                layout_.policy_shards, "event.limits");
+    if (!together.ok()) return together;
+  }
   const auto& bytes = Fact(ColumnFamily::kEventNames, NameKey(letter));
   if (!bytes.has_value()) return absl::OkStatus();
   storage::v1::EventNameRecord name;
@@ -189,9 +209,11 @@ void RedriveBatch::PutName(const StoredDeadLetter& letter, const std::string& ev
 // A one-off event under a policy: its rows in `events` and in `waiting`.
 void RedriveBatch::PutLimited(const StoredDeadLetter& letter, absl::Time due,
                               uint16_t queue_shard) {
-  const std::string policy = PolicyOf(letter);
-  if (required_.emplace(ColumnFamily::kPolicies, policy).second)
-    group_.conditions.push_back(kv::Present(ColumnFamily::kPolicies, policy));
+  for (const std::string& id : PoliciesOf(letter))
+    Require(ColumnFamily::kPolicies, PolicyKey(row_.tenant(), id));
+  storage::v1::ThrottleRecord& throttle = *row_.mutable_throttle();
+  const absl::StatusOr<Policies> policies = PoliciesNow(letter);  // as they were checked
+  throttle.set_by_tenant(policies->at(throttle.policy_id())->by_tenant());
   row_.clear_queue_shard();
   kv::Mutation waiting = WaitingRowOf(row_, queue_shard, UidOf(letter), due, layout_.policy_shards);
   std::string key = EncodeEventKey({.shard = queue_shard,

@@ -2,14 +2,15 @@
 //
 // The group deletes each dead letter and its event's Done record, and writes the event's row again,
 // due at a given time. Rows of throttled events go to `waiting`, others to the retry lane of
-// `events`. One-off events under a policy have a row in both. One-off events also get an
-// event_names row, and a copy of their delivery for the new due time (event_table.h). If the
-// event's run has a record, the masters' part of its counts falls by one failed event. That part
-// alone may be below zero: counts are modulo 2^64, and the sum of a run's parts is right.
+// `events`. One-off events under a policy have a row in both: they wait where the policy's record
+// of now says. One-off events also get an event_names row, and a copy of their delivery for the new
+// due time (event_table.h). If the event's run has a record, the masters' part of its counts falls
+// by one failed event. That part alone may be below zero: counts are modulo 2^64, and the sum of a
+// run's parts is right.
 //
-// Each dead letter, schedule, run part and event name is a condition as it was read. So a race with
-// another redrive, a purge or a change of the schedule makes the group fail, and the caller reads
-// again.
+// Each dead letter, schedule, run part, event name and policy is a condition as it was read. So a
+// race with another redrive, a purge or a change of the schedule or policy makes the group fail,
+// and the caller reads again.
 //
 // Pure.
 
@@ -24,10 +25,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/layout.h"
 #include "escapement/storage/v1/records.pb.h"
+#include "services/master/codec/schedule_codec.h"
 #include "services/master/operations/dead_letter_list.h"
 
 namespace escapement::master {
@@ -46,7 +49,8 @@ class RedriveBatch {
       : facts_(facts), layout_(layout), now_(now) {}
 
   // Adds the redrive; the event's next attempt is due at `due`. On an error nothing is added:
-  // FAILED_PRECONDITION (SCHEDULE_DELETED, RUN_CANCELLED, EVENT_ID_TAKEN) or DATA_LOSS.
+  // FAILED_PRECONDITION (SCHEDULE_DELETED, RUN_CANCELLED, EVENT_ID_TAKEN, POLICY_NOT_FOUND,
+  // POLICIES_APART) or DATA_LOSS.
   absl::Status Add(const StoredDeadLetter& letter, absl::Time due);
 
   // The event's row of the last Add that succeeded.
@@ -59,6 +63,9 @@ class RedriveBatch {
   const std::optional<std::string>& Fact(kv::ColumnFamily cf, const std::string& key) const;
   absl::Status CheckSchedule(const StoredDeadLetter& letter);
   absl::Status CheckOneOff(const StoredDeadLetter& letter) const;
+  // The policies of a one-off event, as they were read. FAILED_PRECONDITION (POLICY_NOT_FOUND) if
+  // one is missing.
+  absl::StatusOr<Policies> PoliciesNow(const StoredDeadLetter& letter) const;
   // Parse the row that was read, once for all letters. Null: it is broken. A schedule without a
   // state is a deleted one.
   const storage::v1::StateRecord* StateOf(const StoredDeadLetter& letter);

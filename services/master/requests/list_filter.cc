@@ -167,6 +167,17 @@ std::optional<std::string> ValueAt(const Message& message, const FieldDescriptor
   return std::nullopt;
 }
 
+// True if one of Schedule.limits is of this policy.
+bool IsAmong(const Message& message, const FieldDescriptor& limits, absl::string_view policy) {
+  const auto& reflection = *message.GetReflection();
+  const FieldDescriptor* const field = limits.message_type()->FindFieldByName("policy");
+  for (int i = 0; i < reflection.FieldSize(message, &limits); ++i) {
+    const Message& limit = reflection.GetRepeatedMessage(message, &limits, i);
+    if (limit.GetReflection()->GetString(limit, field) == policy) return true;
+  }
+  return false;
+}
+
 bool Holds(const Message& message, const FilterComparison& comparison) {
   const auto [name, key] = SplitLabel(comparison.field);
   const auto& reflection = *message.GetReflection();
@@ -193,6 +204,9 @@ bool Holds(const Message& message, const FilterComparison& comparison) {
       return value != 0 && (value == comparison.number) == equal;
     }
     case FieldDescriptor::CPPTYPE_STRING: {
+      if (const auto* limits = message.GetDescriptor()->FindFieldByName("limits");
+          name == "policy" && limits != nullptr && reflection.FieldSize(message, limits) > 0)
+        return IsAmong(message, *limits, comparison.value) == equal;
       std::string scratch;
       absl::string_view shown = reflection.GetStringReference(message, &field, &scratch);
       // Every full name contains its collection; a part is looked for in the id.

@@ -166,7 +166,7 @@ absl::StatusOr<DecodedMessage> DecodeMessage(const KafkaMessageView& message,
   std::optional<v1::IngestEvent> ingested = rest::ToIngestEvent(std::move(event));
   if (!ingested.has_value()) return InvalidField("due_time", "is not a valid time");
   if (ingested->event_id().empty()) ingested->set_event_id(EventIdOf(message));
-  if (ingested->overrides().policy().empty())
+  if (ingested->overrides().policy().empty() && ingested->overrides().limits().empty())
     ingested->mutable_overrides()->set_policy(std::string(policy));
   return DecodedMessage{.tenant = std::move(tenant), .event = *std::move(ingested)};
 }

@@ -57,6 +57,7 @@ bool IsTopicName(absl::string_view name);
 //   content-type        application/json (default) or application/protobuf; parameters are ignored
 //   escapement-tenant   the id of the tenant; see TopicRules
 //   escapement-policy   id or full name of the throttling policy, if the value names none
+//                       (several limits are in the value)
 //
 // As in a line of events:ingest, an event without due_time is due at once. An event without
 // event_id gets one that follows from the message and its place in the topic, so a message that is

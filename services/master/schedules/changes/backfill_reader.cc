@@ -149,12 +149,15 @@ class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
     ReadQueues();
   }
 
+  // The policy under which the events of the source wait, and PolicyRecord.by_tenant. nullopt: they
+  // do not wait.
+  static std::optional<std::pair<std::string, bool>> GroupOf(const OccurrenceSource& source) {
+    if (!source.throttle.has_value()) return std::nullopt;
+    return std::pair(source.throttle->policy_id(), source.throttle->by_tenant());
+  }
+
   static bool SamePlace(const OccurrenceSource& a, const OccurrenceSource& b) {
-    const auto policy = [](const OccurrenceSource& source) {
-      return source.throttle.has_value() ? std::make_optional(source.throttle->policy_id())
-                                         : std::nullopt;
-    };
-    return a.priority == b.priority && a.jitter == b.jitter && policy(a) == policy(b);
+    return a.priority == b.priority && a.jitter == b.jitter && GroupOf(a) == GroupOf(b);
   }
 
   // A row that was moved from one version's place to another's keeps the due time of the first and
@@ -211,8 +214,8 @@ class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
   // after it.
   void ReadThrottled(size_t i) {
     const auto new_group = [this](const OccurrenceSource& source) {
-      return source.throttle.has_value() &&
-             groups_read_.insert({source.throttle->policy_id(), source.priority}).second;
+      const auto group = GroupOf(source);
+      return group.has_value() && groups_read_.insert({*group, source.priority}).second;
     };
     while (i < sources_.size() && !new_group(sources_[i])) ++i;
     if (i == sources_.size()) return ReadClaims();
@@ -297,7 +300,7 @@ class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
   MasterContext& context_;
   BackfillScope scope_;
   Found done_;
-  std::set<std::pair<std::string, uint8_t>> groups_read_;  // by policy and priority
+  std::set<std::pair<std::pair<std::string, bool>, uint8_t>> groups_read_;  // with the priority
   bool claims_read_ = false;
   // The present one, and others of other places: former ones, and mixtures of them.
   std::vector<OccurrenceSource> sources_;

@@ -276,19 +276,22 @@ void ChangeBuilder::PutState(storage::v1::StateRecord state) {
                               .value = state.SerializeAsString()});
 }
 
-void ChangeBuilder::ChangePolicy(const std::string& former, const std::string& next) {
-  if (!former.empty() && former != next) {
+void ChangeBuilder::ChangePolicies(const std::set<std::string>& former,
+                                   const std::set<std::string>& next) {
+  const auto user_of = [&](const std::string& policy) {
+    return PolicyUserKey(PolicyUid(name_.tenant, policy), snapshot_.uid);
+  };
+  for (const std::string& policy : former) {
+    if (next.contains(policy)) continue;
     group_.mutations.push_back(
-        {.cf = ColumnFamily::kPolicies,
-         .kind = MutationKind::kDelete,
-         .key = PolicyUserKey(PolicyUid(name_.tenant, former), snapshot_.uid)});
+        {.cf = ColumnFamily::kPolicies, .kind = MutationKind::kDelete, .key = user_of(policy)});
   }
-  if (next.empty()) return;
-  group_.conditions.push_back({.cf = ColumnFamily::kPolicies,
-                               .key = PolicyKey(name_.tenant, next),
-                               .kind = ConditionKind::kPresent});
-  group_.mutations.push_back({.cf = ColumnFamily::kPolicies,
-                              .key = PolicyUserKey(PolicyUid(name_.tenant, next), snapshot_.uid)});
+  for (const std::string& policy : next) {
+    group_.conditions.push_back({.cf = ColumnFamily::kPolicies,
+                                 .key = PolicyKey(name_.tenant, policy),
+                                 .kind = ConditionKind::kPresent});
+    group_.mutations.push_back({.cf = ColumnFamily::kPolicies, .key = user_of(policy)});
+  }
 }
 
 void ChangeBuilder::GuardParked() {

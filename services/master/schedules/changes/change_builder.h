@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -111,9 +112,9 @@ class ChangeBuilder {
   void PutDefinition(const Definition& definition);
   // Counts the change.
   void PutState(storage::v1::StateRecord state);
-  // Moves the schedule's reference from one policy to another (ids; empty: none). The group has the
-  // condition that `next` exists.
-  void ChangePolicy(const std::string& former, const std::string& next);
+  // Moves the schedule's references from some policies to others (ids). The group has the
+  // conditions that the next ones exist.
+  void ChangePolicies(const std::set<std::string>& former, const std::set<std::string>& next);
 
   // The end of parked rows. A group that handles all of them has the condition that no other row
   // was added.

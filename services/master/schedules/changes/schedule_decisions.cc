@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,9 +70,23 @@ using storage::v1::SCHEDULE_STATE_KIND_DELETED;
 using storage::v1::SCHEDULE_STATE_KIND_ENABLED;
 using storage::v1::SCHEDULE_STATE_KIND_PAUSED;
 
-// The id of the definition's policy; empty: none.
-const std::string& PolicyOf(const Definition& definition) {
-  return definition.record.throttle().policy_id();
+std::set<std::string> PoliciesOf(const Definition& definition) {
+  return PolicyIdsOf(definition.record.throttle());
+}
+
+// Decision.policies.
+std::map<std::string, std::string> PolicyFieldsOf(const Definition& definition) {
+  const std::vector<storage::v1::LimitRecord> limits = LimitsOf(definition.record.throttle());
+  std::map<std::string, std::string> fields;
+  for (size_t i = 0; i < limits.size(); ++i)
+    fields.emplace(limits[i].policy_id(), PolicyField("schedule", definition.limits_listed, i));
+  return fields;
+}
+
+// Fills in what its policies say, once they have been read.
+absl::Status FillPolicies(const ChangeInput& input, Definition& definition) {
+  if (input.snapshot.policies.empty()) return absl::OkStatus();
+  return FillThrottle(input.snapshot.policies, input.layout.policy_shards, definition);
 }
 
 // True if an update makes events hold tokens of a policy until the consumer gives them back, and
@@ -80,7 +96,7 @@ bool HoldsTokensUnasked(const v1::Schedule& patch, const Definition& before,
   const storage::v1::ThrottleRecord& throttle = next.record.throttle();
   if (!throttle.on_release() || throttle.policy_id().empty()) return false;
   if (patch.completion() != v1::COMPLETION_UNSPECIFIED) return false;
-  return PolicyOf(before) != PolicyOf(next) || !before.record.throttle().on_release();
+  return PoliciesOf(before) != PoliciesOf(next) || !before.record.throttle().on_release();
 }
 
 // Fills in times that DraftOf could not know.
@@ -177,8 +193,10 @@ std::unique_ptr<google::protobuf::Message> AnswerOf(const ChangeInput& input,
   auto schedule = std::make_unique<v1::Schedule>(ShownAfter(input, record, state, definition));
   for (std::string& warning : WarningsOf(definition, input.now))
     *schedule->add_warnings() = std::move(warning);
-  if (holds_unasked && input.snapshot.policy.has_value())
-    *schedule->add_warnings() = TokensMustComeBack(*input.snapshot.policy);
+  if (holds_unasked && !input.snapshot.policies.empty()) {
+    const std::string& first = definition.record.throttle().policy_id();
+    *schedule->add_warnings() = TokensMustComeBack(*input.snapshot.policies.at(first));
+  }
   return schedule;
 }
 
@@ -190,7 +208,7 @@ absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDr
   Definition definition = draft.definition;
   RETURN_IF_ERROR(SealSecrets(input.secrets, input.name.tenant, nullptr, definition.record));
   CompleteDefinition(input, 1, definition);
-  if (input.snapshot.policy.has_value()) FillCompletion(*input.snapshot.policy, definition);
+  RETURN_IF_ERROR(FillPolicies(input, definition));
   RETURN_IF_ERROR(FillTimes(input.now, definition));
   RETURN_IF_ERROR(CheckFiresAfter(definition, input.now));
   storage::v1::ScheduleRecord record = draft.record;
@@ -207,12 +225,12 @@ absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDr
   builder.PutDefinition(definition);
   builder.PutChildren(definition);
   builder.PutState(state);
-  builder.ChangePolicy(std::string(), PolicyOf(definition));
+  builder.ChangePolicies({}, PoliciesOf(definition));
   const bool holds_unasked =
       definition.completion_missing && definition.record.throttle().on_release();
   Decision decision =
       ToDecision(builder, AnswerOf(input, record, state, definition, holds_unasked));
-  decision.policy_id = PolicyOf(definition);
+  decision.policies = PolicyFieldsOf(definition);
   return decision;
 }
 
@@ -224,9 +242,10 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
       ShowSchedule({*snapshot.record, snapshot.state, snapshot.definition->record}, std::nullopt);
   ASSIGN_OR_RETURN(v1::Schedule wanted,
                    ApplyMask(current, request.schedule(), request.update_mask()));
-  if (wanted.policy().empty() != current.policy().empty()) {
+  const bool limited = NamedLimits(wanted).any();
+  if (limited != NamedLimits(current).any()) {
     ForgetDefaultCompletion(current);
-    if (wanted.policy().empty()) current.clear_policy_key();
+    if (!limited) current.clear_policy_key();
     ASSIGN_OR_RETURN(wanted, ApplyMask(current, request.schedule(), request.update_mask()));
   }
   ASSIGN_OR_RETURN(ScheduleDraft draft, DraftOf(wanted, input.name.tenant));
@@ -236,7 +255,7 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
   RETURN_IF_ERROR(
       SealSecrets(input.secrets, input.name.tenant, &snapshot.definition->record, next.record));
   CompleteDefinition(input, snapshot.state.version() + 1, next);
-  if (snapshot.policy.has_value()) FillCompletion(*snapshot.policy, next);
+  RETURN_IF_ERROR(FillPolicies(input, next));
   RETURN_IF_ERROR(FillTimes(FromMicros(snapshot.record->create_time_micros()), next));
   storage::v1::ScheduleRecord record = draft.record;
   record.set_uid(snapshot.record->uid());
@@ -264,10 +283,10 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
   builder.PutSchedule(record);
   builder.PutDefinition(next);
   builder.PutState(state);
-  builder.ChangePolicy(PolicyOf(*snapshot.definition), PolicyOf(next));
+  builder.ChangePolicies(PoliciesOf(*snapshot.definition), PoliciesOf(next));
   const bool holds_unasked = HoldsTokensUnasked(request.schedule(), *snapshot.definition, next);
   Decision decision = ToDecision(builder, AnswerOf(input, record, state, next, holds_unasked));
-  decision.policy_id = PolicyOf(next);
+  decision.policies = PolicyFieldsOf(next);
   return decision;
 }
 
@@ -308,7 +327,7 @@ absl::StatusOr<Decision> DecideDelete(const ChangeInput& input,
   for (const ParkedRow& parked : snapshot.parked)
     RETURN_IF_ERROR(builder.SkipParked(parked, "deleted"));
   builder.PutRunParts();
-  builder.ChangePolicy(PolicyOf(*snapshot.definition), std::string());
+  builder.ChangePolicies(PoliciesOf(*snapshot.definition), {});
   storage::v1::StateRecord state = NextState(input);
   state.set_kind(SCHEDULE_STATE_KIND_DELETED);
   state.set_pause_time_micros(ToMicros(input.now));

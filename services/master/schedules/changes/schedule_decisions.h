@@ -5,6 +5,7 @@
 #define SERVICES_MASTER_SCHEDULES_CHANGES_SCHEDULE_DECISIONS_H_
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -36,8 +37,9 @@ struct Decision {
   // reads and decides again.
   bool partial = false;
   size_t occurrences = 0;
-  // The policy, of the schedule's tenant, that must exist: a condition of the group. Empty: none.
-  std::string policy_id = {};
+  // The ids of the policies, of the schedule's tenant, that must exist: conditions of the group.
+  // With each the field that names it.
+  std::map<std::string, std::string> policies = {};
 };
 
 struct ChangeInput {

@@ -29,8 +29,8 @@ struct ScheduleSnapshot {
   std::optional<std::string> emitted_to;
   bool cursor_present = false;  // an emitter has committed a part of a window
 
-  // The policy that the decision names. Unset in a first decision, which finds out its name.
-  std::optional<storage::v1::PolicyRecord> policy;
+  // The policies that the decision names. Empty in a first decision, which finds out their names.
+  Policies policies;
 
   // Rows that wait in `parked`; read only for resume and delete of a paused schedule.
   std::vector<ParkedRow> parked;

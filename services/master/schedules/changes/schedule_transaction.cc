@@ -181,16 +181,22 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
     if (!decision.ok()) return done_(decision.status());
     decision_ = *std::move(decision);
     decided_at_ = now;
-    if (decision_.policy_id.empty() || snapshot_.policy.has_value()) return Act();
-    Get({{ColumnFamily::kPolicies, PolicyKey(change_.name.tenant, decision_.policy_id)}},
-        &Transaction::OnPolicy);
+    if (decision_.policies.empty() || !snapshot_.policies.empty()) return Act();
+    std::vector<kv::Key> keys;
+    for (const auto& [id, field] : decision_.policies)
+      keys.push_back({ColumnFamily::kPolicies, PolicyKey(change_.name.tenant, id)});
+    Get(std::move(keys), &Transaction::OnPolicies);
   }
 
-  void OnPolicy(kv::GetResult result) {
-    const std::string policy = PolicyName{change_.name.tenant, decision_.policy_id}.ToString();
-    if (!result.values[0].has_value()) return done_(PolicyMissing(policy, "schedule.policy"));
-    if (!snapshot_.policy.emplace().ParseFromString(*result.values[0]))
-      return done_(BrokenRecord(policy));
+  void OnPolicies(kv::GetResult result) {
+    size_t i = 0;
+    for (const auto& [id, field] : decision_.policies) {
+      const std::string policy = PolicyName{change_.name.tenant, id}.ToString();
+      const std::optional<std::string>& bytes = result.values[i++];
+      if (!bytes.has_value()) return done_(PolicyMissing(policy, field));
+      if (!snapshot_.policies[id].emplace().ParseFromString(*bytes))
+        return done_(BrokenRecord(policy));
+    }
     Decide();
   }
 
