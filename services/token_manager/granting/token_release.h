@@ -20,8 +20,7 @@
 
 namespace escapement::token_manager {
 
-// An event that keeps its token and whose next attempt cannot begin yet is looked at again after
-// this.
+// An event keeps its token, and its next attempt cannot begin yet: the next try is after this.
 inline constexpr absl::Duration kSleepsOn = absl::Seconds(1);
 
 class TokenRelease {

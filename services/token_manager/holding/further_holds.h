@@ -36,7 +36,7 @@ struct RowSource {
   bool one_off() const { return WaitsAsOneOff(event); }
   // The key of the policy under which the events count.
   const std::string& key() const { return event.throttle().policy_key(); }
-  // More is to be looked at than whether a token is free.
+  // A free token of the policy is not enough for an event.
   bool several() const { return weight > 1 || !further.empty(); }
 };
 // The key of the counts of all runs of its schedule; empty: it is of a one-off event.

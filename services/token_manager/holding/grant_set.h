@@ -168,7 +168,7 @@ class GrantSet {
   struct Entry {
     Grant grant;
     int64_t deadline = 0;  // as it stands in deadlines_; the greatest int64: none
-    int64_t wake = 0;      // of a grant that sleeps
+    int64_t wake = 0;      // when a grant that sleeps is to be woken
   };
   int64_t SilentFrom(const Grant& grant) const;
   int64_t DeadlineOf(const Entry& entry) const;

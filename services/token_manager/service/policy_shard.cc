@@ -372,7 +372,7 @@ void PolicyShard::TakeDue(TokenRelease& actions, Round& round) {
   }
 }
 
-// What time changes in the limits of the policy and its keys; and a sample of it.
+// Puts into force what time changes in the limits of the policy and its keys. Takes its sample.
 void PolicyShard::TakeLimits(PolicyState& policy, Round& round) {
   if (policy.override_ends() <= round.now) {
     policy.SetLimits(round.now);

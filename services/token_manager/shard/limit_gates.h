@@ -73,8 +73,8 @@ class LimitGates {
 };
 
 // Reservations: groups of which an event needs several tokens at once, and that have waited so long
-// that they must not be overtaken any more. What they need is kept back from all others, and from
-// those that wait for less long.
+// that they must not be overtaken any more. The tokens that they need are kept back from all groups
+// that have waited for less long.
 //
 // Pure. Threads: one.
 class Reservations {

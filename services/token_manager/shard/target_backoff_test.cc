@@ -116,7 +116,7 @@ TEST(TargetBackoffTest, IsBounded) {
 TEST(TargetBackoffTest, PauseLastsAsLongAsWasAskedFor) {
   TargetBackoff targets;
   targets.OnPauseAsked("a", At(30));
-  targets.OnPauseAsked("a", At(20));  // of another attempt: the longer one holds
+  targets.OnPauseAsked("a", At(20));  // another attempt's; the longer one counts
   EXPECT_FALSE(targets.OnAnswered("a", {.number = 7})) << "an attempt from before the pause";
   EXPECT_EQ(targets.Allowed("a", At(29.9)), 0u);
   EXPECT_EQ(targets.Allowed("a", At(30)), 1u);

@@ -52,7 +52,7 @@ class LimitsTest : public ::testing::Test {
     if (event.due == absl::Time()) event.due = world_.now();
     kind_of_[world_.AddOneOff(event)] = kind;
   }
-  // What goes out.
+  // The events that go out, by kind.
   std::map<std::string, int> Settle() {
     world_.Advance(kSettle);
     std::map<std::string, int> kinds;
@@ -397,7 +397,7 @@ TEST(LimitGatesTest, PoliciesTakeTurnsAndNoneIsWokenTwiceForOneOpening) {
   EXPECT_EQ(woken.size(), 6u);
 }
 
-TEST(LimitGatesTest, ThoseWhoseTurnWasStillToComeAreFirst) {
+TEST(LimitGatesTest, PoliciesThatWereNotWokenAreFirst) {
   LimitGates gates;
   const LimitName limit{PolicyN(9), "key"};
   for (uint64_t n = 0; n < 3; ++n) gates.Close(limit, PolicyN(n));

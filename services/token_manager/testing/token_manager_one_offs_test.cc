@@ -537,7 +537,7 @@ TEST_F(OverridesTest, LowersThePolicysLimitAndEndsByItself) {
   EXPECT_EQ(Settle().size(), 3u) << "four are out again";
 }
 
-TEST_F(OverridesTest, OfAKeyHoldsForThatKeyOnly) {
+TEST_F(OverridesTest, OverrideOfAKeyLeavesOthersAlone) {
   BeginByKey(/*max_concurrent=*/0, /*per_key=*/1);
   AddOf("a", 9);
   AddOf("b", 9);
@@ -549,7 +549,7 @@ TEST_F(OverridesTest, OfAKeyHoldsForThatKeyOnly) {
   EXPECT_EQ(Keys(Settle()), (Count{{"a", 4}}));
 }
 
-TEST_F(OverridesTest, OfZeroLetsNothingGo) {
+TEST_F(OverridesTest, OverrideOfZeroStopsThePolicy) {
   BeginByKey(/*max_concurrent=*/0, /*per_key=*/1);
   Override(PerKey(0, 1), [](auto& override) { override.set_max_concurrent(0); });
   world_.Advance(kSettle);
@@ -594,7 +594,7 @@ class KeptTokensTest : public KeysTest {
     }
     return order;
   }
-  // What is out; the first attempt of each event fails and is to be repeated after a minute.
+  // The events that are out. The first attempt of each fails and is to be repeated after a minute.
   std::vector<SentEvent> FailFirst() {
     world_.Advance(kSettle);
     return world_.Handle([&](const SentEvent& event) -> std::optional<Entry> {

@@ -40,7 +40,7 @@ struct QueuedSlice {
   absl::Time due;               // not before
   uint64_t first = 0, end = 0;  // events [first, end) are not granted
   Pacing pacing = {};
-  std::string policy_key = {};  // whose turn it takes under kByKey
+  std::string policy_key = {};  // under kByKey the slice takes this key's turns
   bool several = false;         // RowSource::several; the queue does not look at it
 };
 
@@ -62,9 +62,11 @@ enum class Fairness : uint8_t { kBySchedule, kFifo, kByKey };
 // (If each group aged alone, a group with a million old events would go before all others of its
 // priority until those reach class 0.)
 //
-// Within such a class, kBySchedule: groups take turns of max(1, free tokens / groups) events, and a
+// Within such a class, kBySchedule: groups take turns of max(1, free tokens / groups) events. A
 // group that becomes eligible stands last. kByKey: the same, but keys take turns, and the groups of
-// a key those of the key. kFifo: the group with the event that became eligible first goes first.
+// a key take those of the key. kFifo: the group with the event that became eligible first goes
+// first.
+//
 // Within a group, rows are ordered by when their first event became (or becomes) eligible, then by
 // key. Other ties are broken by (priority, uid).
 //
@@ -114,7 +116,7 @@ class FairQueue {
   bool Reconsider(absl::string_view reason);
   void ReconsiderAll();
   // The same for at most `max` of the groups, those that have waited longest (by their effective
-  // priority). Until `more` is false, groups that stand aside again meanwhile are not asked twice.
+  // priority). Until `more` is false, a group that stands aside again is not woken again.
   struct Woken {
     size_t groups = 0;
     bool more = false;
@@ -132,7 +134,7 @@ class FairQueue {
   size_t groups() const;
   size_t groups_aside() const;
   uint64_t events() const;  // not granted
-  // Those that may go at `now`. Visits every row.
+  // Events that may go at `now`. Visits every row.
   uint64_t EligibleEvents(absl::Time now) const;
   // When the event that has been eligible longest became so (or the first will).
   std::optional<absl::Time> oldest_due() const;

@@ -194,8 +194,8 @@ class PolicyState {
 
   const FurtherHolds& further_;
   Limits limits_;
-  Limits key_limits_;                                        // of keys without an override
-  absl::flat_hash_map<std::string, Limits> key_overridden_;  // of the others
+  Limits key_limits_;  // a key has these unless it has an override
+  absl::flat_hash_map<std::string, Limits> key_overridden_;
   absl::Time override_ends_ = absl::InfiniteFuture();
 };
 

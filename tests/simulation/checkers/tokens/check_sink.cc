@@ -60,7 +60,8 @@ class SinkChecker {
     std::vector<LimitOf> limits = {};  // empty: a commit shows that it no longer holds a token
     std::vector<const Work*> works = {};
   };
-  using Key = std::pair<std::string, std::optional<std::string>>;  // of a policy; no key: its own
+  // A policy and one of its keys; no key: the policy itself.
+  using Key = std::pair<std::string, std::optional<std::string>>;
 
   void SetLimits(Out& out, std::vector<LimitOf> limits) {
     for (const LimitOf& limit : out.limits) {
