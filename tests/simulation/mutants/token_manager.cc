@@ -75,6 +75,34 @@ Rewrite GrantsOneMoreOfAKey() {
       }};
 }
 
+// Edits the limits of all rows that wait and of all definitions that token managers read.
+template <typename Edit>
+Rewrite EditsLimits(Edit edit) {
+  return {.value = [edit](ColumnFamily cf, const std::string& key, std::string* value) {
+    if (cf == ColumnFamily::kWaiting && !IsReportKey(key)) {
+      EditValue<storage::v1::EventRecord>(
+          value, [&](storage::v1::EventRecord* row) { edit(row->mutable_throttle()); });
+    } else if (cf == ColumnFamily::kDefinitions) {
+      EditValue<storage::v1::DefinitionRecord>(value, [&](storage::v1::DefinitionRecord* record) {
+        if (record->has_throttle()) edit(record->mutable_throttle());
+      });
+    }
+  }};
+}
+
+Rewrite ForgetsALimit() {
+  return EditsLimits([](storage::v1::ThrottleRecord* throttle) {
+    if (!throttle->more().empty()) throttle->mutable_more()->RemoveLast();
+  });
+}
+
+Rewrite IgnoresWeights() {
+  return EditsLimits([](storage::v1::ThrottleRecord* throttle) {
+    throttle->clear_weight();
+    for (storage::v1::LimitRecord& limit : *throttle->mutable_more()) limit.set_weight(1);
+  });
+}
+
 // Every policy stays as it was when the process first read it.
 Rewrite KeepsLimits() {
   return {.commit = WaivePolicies,
@@ -294,6 +322,14 @@ std::vector<Mutant> TokenManagerMutants() {
                  .fault = "every key of a policy gets one token more than it may",
                  .rules = {"cap", "sink"},
                  .store = TokenManagers(GrantsOneMoreOfAKey)}),
+      Throttled({.name = "token_manager_forgets_a_limit",
+                 .fault = "of an event with several limits the last one is not known",
+                 .rules = {"token_end", "cap"},
+                 .store = TokenManagers(ForgetsALimit)}),
+      Throttled({.name = "token_manager_ignores_weights",
+                 .fault = "each event holds one token of each of its policies",
+                 .rules = {"token_end", "cap"},
+                 .store = TokenManagers(IgnoresWeights)}),
       Throttled({.name = "token_manager_keeps_limits",
                  .fault = "the policy is read once, and grants are not conditional on it",
                  .rules = {"cap"},
