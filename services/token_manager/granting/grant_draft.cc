@@ -327,7 +327,7 @@ void GrantDraft::TakeBack(const Made& made) {
                       [&](PolicyState& of, const std::string& key, uint64_t weight) {
                         const uint64_t tokens = std::min(of.counts.granted(), made.count * weight);
                         of.counts.set_granted(of.counts.granted() - tokens);
-                        state_.OpenLimits({{of.uid}, {of.uid, key}});
+                        state_.OpenLimits(of.uid, key);
                       });
   policy.waiting.Ungrant(made.row_key, made.count);
   VoidProbes(made.target, made.paused_key);

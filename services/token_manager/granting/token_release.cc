@@ -279,7 +279,7 @@ TokenRelease::Released TokenRelease::ReleaseTokens(PolicyState& policy, const Gr
                       [&](PolicyState& of, const std::string& of_key, uint64_t weight) {
                         round_.touched[of.uid];
                         state_.MakeReady(of);
-                        state_.OpenLimits({{of.uid}, {of.uid, of_key}});
+                        state_.OpenLimits(of.uid, of_key);
                         of.counts.set_released(of.counts.released() + released.events * weight);
                         of.released_rate.Add(released.events * weight, round_.micros);
                       });

@@ -49,6 +49,7 @@ class LimitGates {
   // The same for the limits of the policy and of all its keys.
   void OpenAll(const Uid& policy);
 
+  bool empty() const { return gates_.empty(); }
   // True if Wake has something to do.
   bool open() const { return !open_.empty(); }
   struct Woken {

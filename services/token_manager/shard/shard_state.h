@@ -146,6 +146,10 @@ struct PolicyShardState {
   void OpenLimits(const std::vector<LimitName>& limits) {
     for (const LimitName& limit : limits) gates.Open(limit);
   }
+  // The same for the policy and one key of it.
+  void OpenLimits(const Uid& policy, const std::string& key) {
+    if (!gates.empty()) OpenLimits({{policy}, {policy, key}});
+  }
   // Pins or unpins the counts that the row's events change.
   void PinCounts(const RowSource& source) {
     if (source.one_off()) return;
