@@ -325,7 +325,7 @@ TEST_F(EventLimitsTest, WrongLimitIsNamedByItsField) {
       {"event.limits[0].weight", LimitedBy({})},
       {"event.limits[0].policy_key", LimitedBy({})}};
   cases[4].second.mutable_event()->set_policy_key("acme");
-  AddLimit(*cases[5].second.mutable_event(), "gate", "", 3);  // of two tokens
+  AddLimit(*cases[5].second.mutable_event(), "gate", "", 3);  // gate has two tokens
   AddLimit(*cases[6].second.mutable_event(), "gate", std::string(129, 'k'));
   for (const auto& [field, request] : cases) {
     const absl::Status refused = world_.Call(&EventApi::CreateEvent, request).status();
