@@ -15,7 +15,7 @@ import { Run } from './pages/run.js';
 import { EventPage, Events, NewEvent } from './pages/events.js';
 import { DeadLetter, DeadLetters } from './pages/dead_letters.js';
 import { Operations, OperationPage } from './pages/operations.js';
-import { Policies, Policy, PolicyForm } from './pages/policies.js';
+import { OverrideForm, Policies, Policy, PolicyForm } from './pages/policies.js';
 import { Targets } from './pages/targets.js';
 import { Keys } from './pages/keys.js';
 import { Audit } from './pages/audit.js';
@@ -56,6 +56,7 @@ function viewOf({ tenant, parts, query }) {
     case 'new-policy': return html`<${PolicyForm} ...${props} />`;
     case 'policies':
       if (!id) return html`<${Policies} ...${props} />`;
+      if (more === 'override') return html`<${OverrideForm} ...${props} id=${id} />`;
       return more === 'edit' ? html`<${PolicyForm} ...${props} id=${id} key=${id} />` : html`<${Policy} ...${props} id=${id} />`;
     case 'targets': return html`<${Targets} ...${props} />`;
     case 'operations': return id ? html`<${OperationPage} ...${props} id=${id} />` : html`<${Operations} ...${props} />`;

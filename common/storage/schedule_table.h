@@ -13,8 +13,9 @@
 namespace escapement {
 
 namespace storage::v1 {
+class PolicyRecord;
 class ThrottleRecord;
-}
+}  // namespace storage::v1
 
 // The column family `policies`: throttling policies, and which schedules refer to them.
 //

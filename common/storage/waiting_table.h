@@ -142,7 +142,8 @@ std::string ClaimMarkKey(uint16_t shard);
 
 namespace storage::v1 {
 class EventRecord;
-}
+class ThrottleRecord;
+}  // namespace storage::v1
 
 struct WaitingKey {
   uint16_t policy_shard = 0;

@@ -16,6 +16,12 @@
 
 namespace escapement {
 
+void TokenApi::OverridePolicy(v1::OverridePolicyRequest /*request*/,
+                              ::escapement::Done<v1::ThrottlePolicy> done) {
+  done(MakeError(absl::StatusCode::kUnimplemented, "NEEDS_MASTER",
+                 "only masters override policies: open the stream at a master"));
+}
+
 namespace {
 
 using Results = std::vector<v1::TokenResult::Status>;

@@ -15,9 +15,11 @@
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
 #include "common/metrics/metrics.h"
+#include "common/rpc/done.h"
 #include "common/runtime/runtime.h"
 #include "common/tokens/token_batch.h"
 #include "escapement/storage/v1/records.pb.h"
+#include "escapement/v1/policy_service.pb.h"
 #include "escapement/v1/token_service.pb.h"
 
 namespace escapement {
@@ -86,6 +88,11 @@ class TokenApi {
                              Done<v1::ReleaseTokensResponse> done) = 0;
   virtual void ExtendTokens(const v1::ExtendTokensRequest& request,
                             Done<v1::ExtendTokensResponse> done) = 0;
+
+  // As PolicyService.OverridePolicy, by the caller of `done`, who may do it. UNIMPLEMENTED
+  // (NEEDS_MASTER) unless a master overrides this.
+  virtual void OverridePolicy(v1::OverridePolicyRequest request,
+                              ::escapement::Done<v1::ThrottlePolicy> done);
 };
 
 // TokenDoor: where consumers give tokens back. It checks handles. If this process owns a token's

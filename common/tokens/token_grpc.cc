@@ -2,9 +2,11 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/ordered_stream_grpc.h"
 #include "common/rpc/rpc_table_grpc.h"
@@ -22,6 +24,16 @@ absl::Status TooManyUnanswered() {
       kTokenBusyDelay);
 }
 
+// The gate treats an override on the stream as a call of this method.
+const MethodAccess& OverrideMethod() {
+  static const auto* const method =
+      new MethodAccess(*MethodAccess::Of(*v1::OverridePolicyRequest::descriptor()
+                                              ->file()
+                                              ->FindServiceByName("PolicyService")
+                                              ->FindMethodByName("OverridePolicy")));
+  return *method;
+}
+
 class TokenStream final : public OrderedStream<v1::StreamTokensResponse> {
  public:
   TokenStream(TokenApi& tokens, AdmittedCall call)
@@ -30,7 +42,10 @@ class TokenStream final : public OrderedStream<v1::StreamTokensResponse> {
                        .too_many = TooManyUnanswered(),
                        .join_answers = true}),
         tokens_(tokens),
-        call_(std::move(call)) {}
+        call_(std::move(call)) {
+    // The gate has checked the role for the stream only.
+    CHECK_GE(call_.method->access().role(), OverrideMethod().access().role());
+  }
 
  protected:
   absl::Status Take(grpc::ByteBuffer& bytes, uint64_t place) override {
@@ -46,10 +61,12 @@ class TokenStream final : public OrderedStream<v1::StreamTokensResponse> {
       case v1::StreamTokensRequest::kExtend:
         tokens_.ExtendTokens(request_.extend(), Answering<v1::ExtendTokensResponse>(place));
         return absl::OkStatus();
+      case v1::StreamTokensRequest::kOverride:
+        return TakeOverride(place);
       case v1::StreamTokensRequest::BATCH_NOT_SET:
         break;
     }
-    return InvalidField("batch", "is required: set one of complete, release, extend");
+    return InvalidField("batch", "is required: set one of complete, release, extend, override");
   }
 
  private:
@@ -61,6 +78,32 @@ class TokenStream final : public OrderedStream<v1::StreamTokensResponse> {
       answer.mutable_results()->Swap((*response)->mutable_results());
       Answer(place, std::move(answer));
     };
+  }
+
+  absl::Status TakeOverride(uint64_t place) {
+    v1::OverridePolicyRequest& request = *request_.mutable_override();
+    const MethodAccess& method = OverrideMethod();
+    std::string resource = method.ResourceOf(request);
+    auto note = [this, self = self(), resource,
+                 request_id = request.request_id()](const absl::Status& status) {
+      call_.gate->OnAnswered(OverrideMethod(), *call_.caller, resource, request_id, status);
+    };
+    const absl::Status allowed = call_.gate->CheckRequest(method, *call_.caller, resource, request);
+    if (!allowed.ok()) {
+      note(allowed);
+      return allowed;
+    }
+    tokens_.OverridePolicy(
+        std::move(request),
+        {[this, place, note = std::move(note)](const absl::StatusOr<v1::ThrottlePolicy>& policy) {
+           note(policy.status());
+           if (!policy.ok()) return Answer(place, policy.status());
+           v1::StreamTokensResponse answer;
+           answer.add_results()->set_status(v1::TokenResult::DONE);
+           Answer(place, std::move(answer));
+         },
+         call_.caller});
+    return absl::OkStatus();
   }
 
   TokenApi& tokens_;

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/rpc/call_gate.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
 #include "common/rpc/rpc_table_grpc.h"
@@ -270,6 +272,134 @@ TEST_F(TokenGrpcTest, SixtyFifthUnansweredMessageEndsTheStream) {
   EXPECT_FALSE(stream->Read(&none));
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(tokens_.calls(), sent);
+}
+
+v1::StreamTokensRequest Overriding(const std::string& tenant) {
+  v1::StreamTokensRequest request;
+  request.mutable_override()->set_name("tenants/" + tenant + "/policies/p");
+  request.mutable_override()->set_request_id("r");
+  return request;
+}
+
+TEST_F(TokenGrpcTest, OverrideIsUnimplementedWhereNoMasterTakesIt) {
+  auto stream = stub_->StreamTokens(&context_);
+  ASSERT_TRUE(stream->Write(Releasing(1)));
+  ASSERT_TRUE(stream->Write(Overriding("a")));
+  tokens_.Await(1);
+  tokens_.Answer(0, Result::DONE);
+  EXPECT_THAT(Read(*stream), ElementsAre(Result::DONE));
+  v1::StreamTokensResponse none;
+  EXPECT_FALSE(stream->Read(&none));
+  const absl::Status status = FromGrpcStatus(stream->Finish());
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
+  EXPECT_EQ(ErrorReason(status), "NEEDS_MASTER");
+}
+
+// Refuses requests for tenant "b", and keeps what it is asked and told.
+class NotingGate final : public CallGate {
+ public:
+  absl::StatusOr<std::shared_ptr<const Caller>> Admit(const MethodAccess&,
+                                                      const CallHead&) override {
+    return std::make_shared<const Caller>(Caller{"consumer", v1::Access::OPERATOR, "a"});
+  }
+  absl::Status CheckRequest(const MethodAccess& method, const Caller&, const std::string& resource,
+                            const google::protobuf::Message&) override {
+    Note(absl::StrCat("check ", method.name(), " ", resource));
+    return TenantOf(resource) == "b" ? absl::NotFoundError("not yours") : absl::OkStatus();
+  }
+  void OnAnswered(const MethodAccess& method, const Caller& caller, const std::string& resource,
+                  const std::string& request_id, const absl::Status& status) override {
+    Note(absl::StrCat("audit ", method.name(), " ", resource, " ", request_id, " ",
+                      caller.principal, " ", absl::StatusCodeToString(status.code())));
+  }
+  std::vector<std::string> notes() {
+    absl::MutexLock lock(&mutex_);
+    return notes_;
+  }
+
+ private:
+  void Note(std::string note) {
+    absl::MutexLock lock(&mutex_);
+    notes_.push_back(std::move(note));
+  }
+
+  absl::Mutex mutex_;
+  std::vector<std::string> notes_ ABSL_GUARDED_BY(mutex_);
+};
+
+// As a master: keeps the callers of overrides and answers them at once.
+class OverridingTokens final : public TokenApi {
+ public:
+  void CompleteTokens(const v1::CompleteTokensRequest&,
+                      Done<v1::CompleteTokensResponse> done) override {
+    done(absl::InternalError("not called"));
+  }
+  void ReleaseTokens(const v1::ReleaseTokensRequest&,
+                     Done<v1::ReleaseTokensResponse> done) override {
+    done(absl::InternalError("not called"));
+  }
+  void ExtendTokens(const v1::ExtendTokensRequest&, Done<v1::ExtendTokensResponse> done) override {
+    done(absl::InternalError("not called"));
+  }
+  void OverridePolicy(v1::OverridePolicyRequest request,
+                      ::escapement::Done<v1::ThrottlePolicy> done) override {
+    overridden.push_back(absl::StrCat(request.name(), " by ", done.caller()->principal));
+    if (overridden.size() > 1) return done(absl::FailedPreconditionError("too many"));
+    done(v1::ThrottlePolicy());
+  }
+
+  std::vector<std::string> overridden;  // read after the stream has ended
+};
+
+class TokenOverrideTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    AddTokenRpcs(tokens_, rpcs_);
+    auto server = GrpcServer::Start(GrpcServer::Options(), rpcs_, gate_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    stub_ = v1::TokenService::NewStub(NewChannel(server_->address()));
+    context_.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
+  }
+
+  OverridingTokens tokens_;
+  NotingGate gate_;
+  RpcTable rpcs_;
+  std::unique_ptr<GrpcServer> server_;
+  std::unique_ptr<v1::TokenService::Stub> stub_;
+  grpc::ClientContext context_;
+};
+
+TEST_F(TokenOverrideTest, OverridePassesTheGateAsACallOfItsOwn) {
+  auto stream = stub_->StreamTokens(&context_);
+  v1::StreamTokensResponse response;
+  ASSERT_TRUE(stream->Write(Overriding("a")));
+  ASSERT_TRUE(stream->Read(&response));
+  ASSERT_EQ(response.results_size(), 1);
+  EXPECT_EQ(response.results(0).status(), Result::DONE);
+  ASSERT_TRUE(stream->Write(Overriding("a")));
+  EXPECT_FALSE(stream->Read(&response));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(tokens_.overridden,
+              ElementsAre("tenants/a/policies/p by consumer", "tenants/a/policies/p by consumer"));
+  EXPECT_THAT(gate_.notes(),
+              ElementsAre("check StreamTokens ", "check OverridePolicy tenants/a/policies/p",
+                          "audit OverridePolicy tenants/a/policies/p r consumer OK",
+                          "check StreamTokens ", "check OverridePolicy tenants/a/policies/p",
+                          "audit OverridePolicy tenants/a/policies/p r consumer "
+                          "FAILED_PRECONDITION"));
+}
+
+TEST_F(TokenOverrideTest, OverrideThatTheGateRefusesIsNotMadeAndIsAudited) {
+  auto stream = stub_->StreamTokens(&context_);
+  ASSERT_TRUE(stream->Write(Overriding("b")));
+  v1::StreamTokensResponse none;
+  EXPECT_FALSE(stream->Read(&none));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_TRUE(tokens_.overridden.empty());
+  EXPECT_THAT(gate_.notes(),
+              ElementsAre("check StreamTokens ", "check OverridePolicy tenants/b/policies/p",
+                          "audit OverridePolicy tenants/b/policies/p r consumer NOT_FOUND"));
 }
 
 TEST_F(TokenGrpcTest, StoppingServerDoesNotWaitAndIgnoresLateAnswers) {

@@ -344,7 +344,10 @@ void FuzzRun::CheckAll() {
   for (const std::string& name : model_.Names()) CheckThere(name);
   for (const std::string& name : std::set<std::string>(model_.gone())) CheckGone(name);
   for (const Method& method : api_.methods()) {
-    if (!absl::StartsWith(method.name(), "List")) continue;
+    // A list without a parent is of things that are no resources.
+    if (!absl::StartsWith(method.name(), "List") ||
+        method.descriptor->input_type()->FindFieldByName("parent") == nullptr)
+      continue;
     if (Matches("tenants/default", method.pattern)) CheckList(method, "tenants/default");
     int parents = 0;
     for (const std::string& parent : model_.Names(method.pattern)) {

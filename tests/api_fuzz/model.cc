@@ -38,7 +38,7 @@ bool Stays(const std::string& type, const std::string& field, bool ended) {
                                 "status",          "recent_attempts", "redrive_count",
                                 "succeeded_count", "failed_count",    "last_time",
                                 "last_outcome",    "pause_reason",    "next_attempt_time"};
-  if (type == "ThrottlePolicy") return true;
+  if (type == "ThrottlePolicy") return field != "overrides";  // they end by themselves
   if (type == "Schedule") return !moving->contains(field);
   if (type == "Event" && !ended) return !moving->contains(field);
   if (type == "Event") return field == "name" || field == "due_time" || field == "event_id";

@@ -70,6 +70,33 @@ TEST_F(AccessTest, PageTokensBelongToOneTenant) {
   }
 }
 
+TEST_F(AccessTest, OverrideOnATokenStreamHasTheRulesOfItsUnaryCall) {
+  const auto ask = [](const std::string& caller) {
+    const MethodDescriptor& stream = *Method("StreamTokens");
+    const std::string text = absl::StrCat(R"(override { name: "tenants/TENANT/policies/p"
+        request_id: "by stream" override { max_concurrent: 1 reason: "R" expire_time { seconds: )",
+                                          SoonSeconds(), "} } }");
+    return Ask(stream, *ReadRequestText(stream, "a", text), Caller(caller)).status;
+  };
+  EXPECT_EQ(ErrorReason(ask("VIEWER of a")), "ROLE_TOO_LOW");
+  const absl::Status hidden = ask("OPERATOR of b");
+  EXPECT_EQ(hidden.code(), absl::StatusCode::kNotFound) << hidden;
+  EXPECT_EQ(ErrorMetadataValue(hidden, "resource"), "tenants/a");
+  const absl::Status done = ask("OPERATOR of a");
+  EXPECT_TRUE(done.ok()) << done;
+  const auto policy =
+      Do<v1::ThrottlePolicy>("GetPolicy", "a", R"(name: "tenants/TENANT/policies/p")");
+  EXPECT_EQ(policy.overrides_size(), 1) << policy.DebugString();
+  v1::ListAuditEntriesRequest list;
+  list.set_parent("tenants/a");
+  list.set_filter("method = OverridePolicy AND result = OK");
+  const auto entries = standalone_->Call<v1::ListAuditEntriesResponse>("ListAuditEntries", list);
+  ASSERT_TRUE(entries.ok()) << entries.status();
+  ASSERT_EQ(entries->audit_entries_size(), 1);
+  EXPECT_EQ(entries->audit_entries(0).request_id(), "by stream");
+  EXPECT_EQ(entries->audit_entries(0).role(), v1::Access::OPERATOR);
+}
+
 // Last, since it changes the tenants' things. DeleteTenant waits until the tenants have been
 // suspended for long enough; so they are suspended first.
 TEST_F(AccessTest, RepeatedRequestIdsHaveOneEffectInEachTenant) {
@@ -84,12 +111,13 @@ TEST_F(AccessTest, RepeatedRequestIdsHaveOneEffectInEachTenant) {
   }
   // In an order in which each finds what it needs.
   for (const char* name :
-       {"CreateSchedule",     "UpdateSchedule",   "PauseSchedule",    "ResumeSchedule",
-        "TriggerSchedule",    "BackfillSchedule", "CreatePolicy",     "UpdatePolicy",
-        "PausePolicy",        "ResumePolicy",     "CreateEvent",      "BatchCreateEvents",
-        "CancelEvent",        "CancelRun",        "CancelOperation",  "RedriveDeadLetter",
-        "RedriveDeadLetters", "RedriveRun",       "PurgeDeadLetters", "DeleteSchedule",
-        "DeletePolicy",       "CreateTenant",     "UpdateTenant",     "DeleteTenant"}) {
+       {"CreateSchedule",   "UpdateSchedule",    "PauseSchedule",      "ResumeSchedule",
+        "TriggerSchedule",  "BackfillSchedule",  "CreatePolicy",       "UpdatePolicy",
+        "PausePolicy",      "ResumePolicy",      "OverridePolicy",     "ClearOverride",
+        "CreateEvent",      "BatchCreateEvents", "CancelEvent",        "CancelRun",
+        "CancelOperation",  "RedriveDeadLetter", "RedriveDeadLetters", "RedriveRun",
+        "PurgeDeadLetters", "DeleteSchedule",    "DeletePolicy",       "CreateTenant",
+        "UpdateTenant",     "DeleteTenant"}) {
     const MethodDescriptor& method = *Method(name);
     const bool of_all = MethodAccess::Of(method)->access().all_tenants();
     const rest::RestRoute& route = *SecuredStandalone::RouteOf(name);

@@ -2,7 +2,10 @@
 
 #include <google/protobuf/text_format.h>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/check.h"
 #include "tests/fixtures/http_receiver.h"
 
@@ -47,6 +50,12 @@ const std::map<std::string, Probe>& Probes() {
       {"DeletePolicy", {R"(name: "tenants/TENANT/policies/none")", kNotFound}},
       {"PausePolicy", {R"(name: "tenants/TENANT/policies/none")", kNotFound}},
       {"ResumePolicy", {R"(name: "tenants/TENANT/policies/none")", kNotFound}},
+      {"OverridePolicy",
+       {R"(name: "tenants/TENANT/policies/none" override {
+          max_concurrent: 1 reason: "R" expire_time { seconds: 4000000000 } })",
+        kNotFound}},
+      {"ClearOverride", {R"(name: "tenants/TENANT/policies/none")", kNotFound}},
+      {"ListPolicyKeys", {R"(name: "tenants/TENANT/policies/none")", kNotFound}},
       {"GetPolicyUsage", {R"(name: "tenants/TENANT/policies/none")", kNotFound}},
       {"CreateEvent", {R"(parent: "tenants/TENANT" validate_only: true event {
           due_time { seconds: 4000000000 } target { http { uri: "http://127.0.0.1:9/" } } })"}},
@@ -147,6 +156,16 @@ const std::map<std::string, Repeated>& RepeatedRequests() {
       {"ResumePolicy",
        {R"(name: "tenants/TENANT/policies/q" request_id: "ID")",
         R"(name: "tenants/TENANT/policies/p" request_id: "ID")"}},
+      {"OverridePolicy",
+       {absl::StrCat(R"(name: "tenants/TENANT/policies/q" request_id: "ID"
+          override { max_concurrent: 1 reason: "R" expire_time { seconds: )",
+                     SoonSeconds(), "} }"),
+        absl::StrCat(R"(name: "tenants/TENANT/policies/q" request_id: "ID"
+          override { max_concurrent: 2 reason: "R" expire_time { seconds: )",
+                     SoonSeconds(), "} }")}},
+      {"ClearOverride",
+       {R"(name: "tenants/TENANT/policies/q" request_id: "ID")",
+        R"(name: "tenants/TENANT/policies/p" request_id: "ID")"}},
       {"DeletePolicy",
        {R"(name: "tenants/TENANT/policies/q" request_id: "ID")",
         R"(name: "tenants/TENANT/policies/p" request_id: "ID")"}},
@@ -192,6 +211,10 @@ const std::map<std::string, Repeated>& RepeatedRequests() {
         R"(name: "tenants/TENANT" request_id: "ID-TENANT")"}},
   };
   return *requests;
+}
+
+std::string SoonSeconds() {
+  return absl::StrCat(absl::ToUnixSeconds(absl::Now() + absl::Hours(1)));
 }
 
 std::unique_ptr<google::protobuf::Message> ReadRequestText(const MethodDescriptor& method,

@@ -43,6 +43,9 @@ struct Repeated {
 // stand for the request_id, an occurrence, and the full names of a dead letter and an operation.
 const std::map<std::string, Repeated>& RepeatedRequests();
 
+// A time an hour from now, in seconds since 1970.
+std::string SoonSeconds();
+
 // The text as a request of the method.
 std::unique_ptr<google::protobuf::Message> ReadRequestText(
     const google::protobuf::MethodDescriptor& method, const std::string& tenant,

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
+#include "tests/doors/access_requests.h"
 
 namespace escapement::doors {
 
@@ -85,7 +86,25 @@ const std::vector<DoorCase>& DoorCases() {
       {"PausePolicy", R"(name: "tenants/default/policies/p@")"},
       {"ResumePolicy", R"(name: "tenants/default/policies/p@" etag: "\"0\"")", kAborted},
       {"ResumePolicy", R"(name: "tenants/default/policies/p@")"},
+      {"OverridePolicy", absl::StrCat(R"(name: "tenants/default/policies/p@" override {
+          max_concurrent: 0 max_per_second: 0.5 reason: "R" expire_time { seconds: )",
+                                      SoonSeconds(), "} }")},
+      {"OverridePolicy",
+       absl::StrCat(R"(name: "tenants/default/policies/p@" override { policy_key: ""
+          max_concurrent: 1 reason: "R" expire_time { seconds: )",
+                    SoonSeconds(), "} }"),
+       kInvalid},
+      {"OverridePolicy",
+       absl::StrCat(R"(name: "tenants/default/policies/p@" etag: "\"0\"" override {
+          max_concurrent: 1 reason: "R" expire_time { seconds: )",
+                    SoonSeconds(), "} }"),
+       kAborted},
+      {"ListPolicyKeys", R"(name: "tenants/default/policies/p@" prefix: "a/ä" page_size: 1)"},
+      {"ListPolicyKeys", R"(name: "tenants/default/policies/none")", kNotFound},
       {"GetPolicyUsage", R"(name: "tenants/default/policies/p@")"},
+      {"ClearOverride", R"(name: "tenants/default/policies/p@" etag: "\"0\"")", kAborted},
+      {"ClearOverride", R"(name: "tenants/default/policies/p@" policy_key: "a")", kState},
+      {"ClearOverride", R"(name: "tenants/default/policies/p@")"},
       {"DeletePolicy", R"(name: "tenants/default/policies/p@" etag: "\"0\"")", kAborted},
       {"DeletePolicy", R"(name: "tenants/default/policies/p@" validate_only: true)"},
       {"DeletePolicy", R"(name: "tenants/default/policies/p@")"},

@@ -242,6 +242,61 @@ TEST_F(EscctlTest, TakesAPolicyThroughItsLife) {
   EXPECT_EQ(Run({"policy", "get", "backup"}).exit_code, 3);
 }
 
+TEST_F(EscctlTest, OverridesLimitsAndShowsKeys) {
+  const auto made = Json({"policy", "create", "backup", "-m", "50", "--max-concurrent-per-key", "2",
+                          "--max-per-second-per-key", "0.5", "--burst-per-key", "3", "--fairness",
+                          "by_key", "--retries", "keep_token"});
+  EXPECT_EQ(made["perKey"],
+            nlohmann::json::parse(R"({"maxConcurrent":"2","maxPerSecond":0.5,"burst":"3"})"));
+  EXPECT_EQ(made["fairness"], "BY_KEY");
+  EXPECT_EQ(made["retries"], "KEEP_TOKEN");
+  EXPECT_THAT(Run({"policy", "get", "backup"}).data,
+              AllOf(HasSubstr("2 + 0.5/s"), HasSubstr("KEEP_TOKEN"), Not(HasSubstr("drain"))));
+  EXPECT_EQ(Json({"policy", "update", "backup", "--max-per-second-per-key", "0"})["perKey"],
+            nlohmann::json::parse(R"({"maxConcurrent":"2"})"));
+
+  EXPECT_THAT(Run({"policy", "override", "backup", "-m", "1", "--reason", "drain"}).words,
+              HasSubstr("give --for or --until"));
+  EXPECT_THAT(
+      Run({"policy", "override", "backup", "-m", "1", "--reason", "drain", "--for", "40d"}).words,
+      HasSubstr("--for: must be later than now"));
+  const auto whole =
+      Json({"policy", "override", "backup", "-m", "0", "--reason", "drain", "--for", "10m"});
+  ASSERT_EQ(whole["overrides"].size(), 1u) << whole;
+  EXPECT_EQ(whole["overrides"][0]["maxConcurrent"], "0");
+  EXPECT_FALSE(whole["overrides"][0].contains("policyKey"));
+  EXPECT_EQ(Json({"policy", "override", "backup", "--key", "acme", "--max-per-second", "0.5",
+                  "--reason", "slow", "--until", "+1h"})["overrides"]
+                .size(),
+            2u);
+  EXPECT_THAT(Run({"policy", "get", "backup"}).data,
+              AllOf(HasSubstr("OVERRIDDEN KEY"), HasSubstr("acme"), HasSubstr("0.5/s, burst 1"),
+                    HasSubstr("drain")));
+
+  Json({"policy", "pause", "backup"});
+  const std::string uri = receiver_->origin() + "/hook";
+  for (const char* key : {"acme", "other"}) {
+    Json({"event", "create", "--policy", "backup", "--policy-key", key, "--completion",
+          "on-release", "--http", uri});
+  }
+  const auto keys = Json({"policy", "keys", "backup"});
+  ASSERT_EQ(keys.size(), 2u) << keys;
+  EXPECT_EQ(keys[0]["policyKey"], "acme");
+  EXPECT_EQ(keys[0]["waitingCount"], "1");
+  EXPECT_EQ(keys[0]["override"]["reason"], "slow");
+  EXPECT_EQ(Json({"policy", "keys", "backup", "--prefix", "oth"}).size(), 1u);
+  EXPECT_THAT(Run({"policy", "keys", "backup"}).data,
+              AllOf(StartsWith("KEY "), HasSubstr("acme"), HasSubstr("0.5/s, burst 1")));
+  EXPECT_THAT(Run({"policy", "usage", "backup", "--keys"}).data, HasSubstr("\nKEY "));
+  EXPECT_THAT(Run({"policy", "usage", "backup"}).data, Not(HasSubstr("\nKEY ")));
+
+  EXPECT_EQ(Json({"policy", "clear-override", "backup"})["overrides"].size(), 1u);
+  const Said refused = Run({"policy", "clear-override", "backup"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.words, HasSubstr("no such override"));
+  EXPECT_FALSE(Json({"policy", "clear-override", "backup", "--key", "acme"}).contains("overrides"));
+}
+
 TEST_F(EscctlTest, ShowsWhatWaitsUnderAPolicyThatIsPaused) {
   Json({"policy", "create", "backup", "-m", "2"});
   Json({"policy", "pause", "backup"});

@@ -30,6 +30,7 @@ const views = () => [
   ['dead letters', 'dead-letters', 'import-orders'],
   ['policies', 'policies', '2 held, 10 waiting'],
   ['policy', 'policies/gentle', '10 events'],
+  ['override', 'policies/gentle/override', 'Otherwise 2'],
   ['targets', 'targets', receiver.url],
   ['operations', 'operations', 'There is no long work'],
   ['keys', 'keys', 'There is no key'],

@@ -256,6 +256,7 @@ class Scenario {
       options.calls = plan_.event_calls;
       if (plan_.tokens) options.rest_max = absl::Seconds(12);
       options.policies = [this] { return PoliciesForGood(); };
+      options.several = several_;
       event_users_.push_back(std::make_unique<EventUser>(*calls_, std::move(options)));
     }
   }
@@ -279,11 +280,16 @@ class Scenario {
     const bool batches = plan_.batches;
     ScheduleUser::Throttling throttling;
     const int policies = Draw(plan_.policies);
+    // Events under several limits; the checks of idle tokens are for runs without.
+    several_ = !batches && policies > 1 && Draw({0, 1}) == 1;
+    throttling.several = several_;
     for (int i = 0; i < policies; ++i) {
       PolicyUser::Options options;
       options.id = absl::StrCat("p", i);
       options.rates = !batches;
       if (batches) options.limit_min = 20;
+      // Each event can go at some time.
+      if (several_) options.limit_min = options.key_limit_min = kWeightMax;
       policy_users_.push_back(std::make_unique<PolicyUser>(*calls_, options));
       throttling.policies.push_back(policy_users_.back()->name());
     }
@@ -452,6 +458,7 @@ class Scenario {
   std::unique_ptr<UserCalls> calls_;
   std::vector<std::unique_ptr<ScheduleUser>> schedule_users_;
   std::vector<std::unique_ptr<EventUser>> event_users_;
+  bool several_ = false;  // events have several limits
   std::vector<std::unique_ptr<PolicyUser>> policy_users_;
   std::unique_ptr<FaultPlan> faults_;
   // Destroyed before all members above, which the hosts use.

@@ -59,7 +59,7 @@ export function useData(load, keys, every = 0) {
   return state.key === key ? { data: state.data, error: state.error, reload } : { data: undefined, error: undefined, reload };
 }
 
-/** @typedef {{token: string, rows: any[], next: string}} ListPage_ */
+/** @typedef {{token: string, rows: any[], next: string, truncated: boolean}} ListPage_ */
 
 /**
  * A list of the API, page by page.
@@ -75,7 +75,7 @@ export function useList({ path, field, query, at, every = 5000 }) {
 
   const fetchPage = async (/** @type {string} */ token) => {
     const answer = await get(path, { pageSize: PAGE_ROWS, ...query, pageToken: token }, work.current.stop.signal);
-    return { token, rows: answer[field] ?? [], next: answer.nextPageToken ?? '' };
+    return { token, rows: answer[field] ?? [], next: answer.nextPageToken ?? '', truncated: Boolean(answer.truncated) };
   };
 
   const more = useCallback(async () => {
@@ -143,6 +143,8 @@ export function useList({ path, field, query, at, every = 5000 }) {
     loading: shown.loading,
     error: shown.error,
     paused: shown.paused,
+    /** The server has not read all rows that a page is made of. */
+    truncated: shown.pages.some((page) => page.truncated),
     more: next !== '' || !shown.pages.length,
     next,
     loadMore: more,

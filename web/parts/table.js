@@ -116,6 +116,7 @@ export function List({ path, field, query = {}, columns, caption, noun, rowId = 
     <p class="below" role="status">
       ${list.loading && html`<${Loading} text=${list.pages.length > 1 ? 'Searching: nothing found yet among the first rows…' : 'Loading…'} />`}
       ${list.rows.length > 0 && !list.loading && `${count(list.rows.length)}${list.more ? '+' : ''} ${list.rows.length === 1 && !list.more ? noun.replace(/ies\b/, 'y').replace(/s\b/, '') : noun}`}
+      ${list.truncated && ` There is more than the server reads for one page: counts are too small, and some ${noun} are missing.`}
       ${list.paused && !list.error && html` Many rows were examined. <button onClick=${list.loadMore}>Search further</button>`}
       ${list.error && list.rows.length > 0 && html` ${list.error.message} <button onClick=${list.loadMore}>Try again</button>`}
       ${full && html` <button onClick=${goOn}>Go on behind these</button>`}

@@ -77,7 +77,7 @@ export function usePolicies(tenant, draft) {
   const policies = data ?? [];
   const policy = draft?.policy && policies.find((/** @type {any} */ p) => p.name === draft.policy || idOf(p.name) === draft.policy);
   // A policy that limits only a rate asks nothing of the consumer.
-  const rateOnly = Boolean(policy && !(Number(policy.maxConcurrent) > 0) && !policy.perKey);
+  const rateOnly = Boolean(policy && !(Number(policy.maxConcurrent) > 0) && !(Number(policy.perKey?.maxConcurrent) > 0));
   const undecided = draft?.policy && !draft.completion && !rateOnly;
   return { policies, rateOnly, failure: undecided && { violations: [{ field: 'completion', description: 'say whether your service gives tokens back' }] } };
 }

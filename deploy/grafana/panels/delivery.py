@@ -31,7 +31,9 @@ TARGETS = Row("Which kind of target is in trouble?", [
             "{{transport}}")], log=True),
     Panel("Attempts by transport", "Attempts per second that have ended.", "reqps",
           [(rate("escapement_handler_attempt_seconds_count", "transport"), "{{transport}}")]),
-    Panel("Events that grew too old", "Events that failed because their target was down for longer than their retry policy's max_age.", "short",
+    Panel("Pauses that targets asked for", "Targets that answered 429, or 503 with Retry-After: they get more than they can take.", "short",
+          [("sum(increase(escapement_handler_target_pauses_total{@}[$__rate_interval]))", "pauses")]),
+    Panel("Events that grew too old", "Events that failed because their target was down or asked for pauses for longer than their retry policy's max_age.", "short",
           [("sum(increase(escapement_handler_held_events_failed_total{@}[$__rate_interval]))", "too old")]),
 ])
 

@@ -87,7 +87,11 @@ HandlerMetrics::HandlerMetrics(Metrics& metrics)
           "How late the events of the heartbeat schedule were accepted.", LatenessBuckets())),
       held_events_failed(*metrics.GetCounter(
           "escapement_handler_held_events_failed_total",
-          "Events that grew older than their max_age while their target was down.")) {
+          "Events that grew older than their max_age while their target was down or asked for "
+          "pauses.")),
+      target_pauses(*metrics.GetCounter(
+          "escapement_handler_target_pauses_total",
+          "Pauses that began because an endpoint answered 429, or 503 with Retry-After.")) {
   for (const char* transport : {"http", "grpc", "sqs", "kafka", "slack", "email", "ping", "other"})
     by_transport.emplace(transport, MetricsOf(metrics, transport));
 }

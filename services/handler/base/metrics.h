@@ -50,7 +50,8 @@ struct HandlerMetrics {
   Gauge& oldest_overdue_seconds;
   Counter& heartbeats;  // accepted events of the platform's own schedule
   Histogram& heartbeat_lateness_seconds;
-  Counter& held_events_failed;  // events that grew too old while their target was down
+  Counter& held_events_failed;  // events that grew too old while their target took none
+  Counter& target_pauses;       // pauses that targets asked for, as they began
 
   // The metrics of the target's transport. The key (common/records/row_judge.h) begins with its
   // name; an unknown one counts as "other".

@@ -44,6 +44,9 @@ struct HandlerOptions {
   // of its bound, or twice what its good results need while slow targets have less than half of
   // events_out_max, so that many slow targets leave room for the others.
   uint64_t target_events_out_max = 4096;
+  // The same for a target that has answered nothing yet; each answer allows one more
+  // (target_health/target_pace.h). If it asks for a pause, it has got no more events than this.
+  uint64_t first_out_max = 4;
   // Rows of one target that wait for room, for each shard. On-time rows are counted apart from rows
   // that are late or catch up.
   size_t blocked_rows_max = 1024;

@@ -159,7 +159,10 @@ ClaimLoop::Next ClaimLoop::Consider(absl::Time now, QueuedRow row, ClaimBatch& b
     return Next::kContinue;
   }
   const std::string& room_key = state_.core.sends.RoomKey(resolved.entry);
-  if (FailIfTooOld(now, state_.core.sends.DownFor(room_key), row, resolved)) return Next::kContinue;
+  if (const auto hold = state_.core.sends.HoldOf(room_key); hold.has_value()) {
+    if (FailIfTooOld(now, *hold, row, resolved)) return Next::kContinue;
+    CutPause(now, room_key, *hold, resolved);
+  }
   return AddToClaim(now, room_key, std::move(row), std::move(judged), batch);
 }
 
@@ -319,8 +322,10 @@ void ClaimLoop::RereadRows(PendingClaim& pending) {
 namespace {
 
 constexpr absl::Duration kRewindEvery = absl::Seconds(1);
-// How often the rows that wait for a target that is down are checked for their age.
+// How often the rows that wait for a target that takes none are checked for their age.
 constexpr absl::Duration kHeldCheckedEvery = absl::Seconds(5);
+// A pause ends so long before an event would be too old, as PlanRetry cuts a Retry-After.
+constexpr absl::Duration kBeforeTooOld = absl::Seconds(1);
 
 // Bytes in memory: the payload as stored, and the payload to send.
 size_t BlockedBytes(const QueuedRow& row) { return 2 * row.value().size() + 1024; }
@@ -396,13 +401,19 @@ void ClaimLoop::RequeueBlocked(const absl::flat_hash_set<Uid>& schedules) {
   }
 }
 
-bool ClaimLoop::FailIfTooOld(absl::Time now, std::optional<absl::Duration> down_for, QueuedRow& row,
+bool ClaimLoop::FailIfTooOld(absl::Time now, const SendLoop::Hold& hold, QueuedRow& row,
                              ResolvedRow& resolved) {
-  if (!down_for.has_value() || !IsHeldTooLong(resolved, *down_for, now)) return false;
-  RowEnd end = EndOfHeldRow(resolved);
+  if (now < HeldRowEnd(resolved, hold.lasted, now)) return false;
+  RowEnd end = EndOfHeldRow(resolved, hold.down);
   state_.core.metrics.held_events_failed.Increment(end.entry.event.count());
   ends_.AddRow(std::move(end), std::move(row), std::move(resolved.judged->state));
   return true;
+}
+
+void ClaimLoop::CutPause(absl::Time now, const std::string& room_key, const SendLoop::Hold& hold,
+                         const ResolvedRow& resolved) {
+  const absl::Duration left = HeldRowEnd(resolved, hold.lasted, now) - now;
+  state_.core.sends.CutPause(room_key, left - kBeforeTooOld);
 }
 
 // Also fails retries that have waited until their schedule's next occurrence.
@@ -411,8 +422,8 @@ void ClaimLoop::FailOldHeldRows(absl::Time now) {
   if (blocked_.empty() || elapsed < held_checked_ + kHeldCheckedEvery) return;
   held_checked_ = elapsed;
   for (auto& [target, blocked] : blocked_) {
-    const std::optional<absl::Duration> down_for = state_.core.sends.DownFor(target);
-    if (!down_for.has_value()) continue;
+    const std::optional<SendLoop::Hold> hold = state_.core.sends.HoldOf(target);
+    if (!hold.has_value()) continue;
     for (std::deque<QueuedRow>* rows : {&blocked.on_time, &blocked.background}) {
       std::deque<QueuedRow> kept;
       for (QueuedRow& row : *rows) {
@@ -420,15 +431,16 @@ void ClaimLoop::FailOldHeldRows(absl::Time now) {
         if (resolved == nullptr) {
           CountUnblocked(blocked, row);
           Requeue(std::move(row));
-        } else if (IsHeldTooLong(*resolved, *down_for, now)) {
+        } else if (HeldRowEnd(*resolved, hold->lasted, now) <= now) {
           CountUnblocked(blocked, row);
-          FailIfTooOld(now, down_for, row, *resolved);
+          FailIfTooOld(now, *hold, row, *resolved);
         } else if (RetryIsOver(resolved->entry.event, *resolved->entry.context->definition,
                                resolved->entry.context->timetable.get(),
                                resolved->judged->state.get(), now)) {
           CountUnblocked(blocked, row);
           FailLateRetry(std::move(row), std::move(*resolved));
         } else {
+          CutPause(now, target, *hold, *resolved);
           row.KeepResolved(std::move(resolved));
           kept.push_back(std::move(row));
         }

@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "services/handler/claims/suspect_loop.h"
 #include "services/handler/ends/end_loop.h"
+#include "services/handler/sending/send_loop.h"
 #include "services/handler/shard/claim_batch.h"
 #include "services/handler/shard/row_resolver.h"
 #include "services/handler/shard/shard_loader.h"
@@ -29,8 +30,8 @@ namespace escapement::handler {
 // target that is not slow, the loop takes no rows of their kind (on time or background) until the
 // target has room. For on-time rows this ends after kLateAfter.
 //
-// Rows whose target is down (target_use.h) wait in the same way. Their events fail when they are
-// older than max_age (granted_loop.h).
+// Rows whose target is down (target_use.h) or has asked for a pause (target_pace.h) wait in the
+// same way. Their events fail when they are older than max_age (granted_loop.h).
 //
 // Threads: one, the handler's executor.
 class ClaimLoop {
@@ -90,11 +91,14 @@ class ClaimLoop {
   void EvictTarget(const std::string& target, Blocked& blocked);
   bool HasRoom(const ClaimBatch& batch, size_t rows_max) const;
   void Unblock(absl::Time now);
-  // Fails the waiting rows that are too old for another attempt, if their target is down.
+  // Fails the waiting rows that are too old for another attempt, if their target takes none.
   void FailOldHeldRows(absl::Time now);
   // True if the row has been taken, because it is too old.
-  bool FailIfTooOld(absl::Time now, std::optional<absl::Duration> down_for, QueuedRow& row,
+  bool FailIfTooOld(absl::Time now, const SendLoop::Hold& hold, QueuedRow& row,
                     ResolvedRow& resolved);
+  // Lets a pause of the row's target end in time for an attempt before the row is too old.
+  void CutPause(absl::Time now, const std::string& room_key, const SendLoop::Hold& hold,
+                const ResolvedRow& resolved);
   // Returns false if no row was due.
   bool MakeClaim(absl::Time now);
   // Claims on-time rows whose target has room again. If no on-time row is due, also late rows.

@@ -93,22 +93,23 @@ Outcome ReturnOutcome(const GrantedPiece& piece, absl::Time now, bool unreachabl
 namespace {
 
 constexpr uint64_t kEventsMax = 1000;
-constexpr char kHeldTooLong[] = "not sent: the target was down for longer than max_age";
+constexpr char kDownTooLong[] = "not sent: the target was down for longer than max_age";
+constexpr char kPausedTooLong[] = "not sent: the target asked for pauses for longer than max_age";
 
 }  // namespace
 
-bool IsHeldTooLong(const ResolvedRow& row, absl::Duration down_for, absl::Time now) {
+absl::Time HeldRowEnd(const ResolvedRow& row, absl::Duration held_for, absl::Time now) {
   const storage::v1::RetryRecord& retry =
       CheckNotNull(row.entry.context)->definition->delivery().retry();
-  const absl::Time held_since = std::max(row.entry.key.due_time, now - down_for);
-  return now >=
-         TriedSince(row.entry.event, held_since) + absl::Microseconds(retry.max_age_micros());
+  const absl::Time held_since = std::max(row.entry.key.due_time, now - held_for);
+  return TriedSince(row.entry.event, held_since) + absl::Microseconds(retry.max_age_micros());
 }
 
-RowEnd EndOfHeldRow(ResolvedRow& row) {
+RowEnd EndOfHeldRow(ResolvedRow& row, bool down) {
+  const char* const too_long = down ? kDownTooLong : kPausedTooLong;
   const std::string& last_error = row.entry.event.last_error();
   RowEnd end{.payload = std::move(row.payload), .kind = EndKind::kFailed};
-  end.reason = last_error.empty() ? kHeldTooLong : absl::StrCat(last_error, "; ", kHeldTooLong);
+  end.reason = last_error.empty() ? too_long : absl::StrCat(last_error, "; ", too_long);
   end.entry = std::move(row.entry);
   const uint64_t count = std::min(end.entry.event.count(), kEventsMax);
   end.rest = end.entry.event.count() - count;

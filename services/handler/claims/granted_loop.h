@@ -1,5 +1,5 @@
 // GrantedLoop: adopts the claims that token managers write for one queue shard. GrantedPiece: a
-// part of such a claim. IsHeldTooLong: how long rows may wait while their target is down.
+// part of such a claim. HeldRowEnd: how long rows may wait while their target takes none.
 
 #ifndef SERVICES_HANDLER_CLAIMS_GRANTED_LOOP_H_
 #define SERVICES_HANDLER_CLAIMS_GRANTED_LOOP_H_
@@ -48,17 +48,18 @@ std::vector<GrantedPiece> OpenPieces(const std::shared_ptr<Claim>& claim, const 
 // target is the reason.
 Outcome ReturnOutcome(const GrantedPiece& piece, absl::Time now, bool unreachable);
 
-// How long a row may wait while its target is down, and how it ends.
+// How long a row may wait while its target is down or asks for pauses, and how it ends.
 //
 // Pure.
 
-// True if the events of the row are older than their retry policy's max_age. `down_for` is how long
-// their target has been down. The age of an event that was never tried begins when its target went
-// down, or at its due time if that is later. `row` is judged kSend.
-bool IsHeldTooLong(const ResolvedRow& row, absl::Duration down_for, absl::Time now);
+// When the events of the row reach their retry policy's max_age. `held_for` is how long their
+// target has been down or has been asking for pauses. The age of an event that was never tried
+// begins at the beginning of this time, or at its due time if that is later. `row` is judged kSend.
+absl::Time HeldRowEnd(const ResolvedRow& row, absl::Duration held_for, absl::Time now);
 
-// The end of such a row: its first events fail, at most 1,000. Moves from `row`.
-RowEnd EndOfHeldRow(ResolvedRow& row);
+// The end of a row that has waited until then: its first events fail, at most 1,000. `down`: else
+// the target has asked for pauses. Moves from `row`.
+RowEnd EndOfHeldRow(ResolvedRow& row, bool down);
 
 // GrantedLoop: adopts the claims that token managers write for one queue shard
 // (docs/design/throttling.md) and hands their events to the send loop as their targets have room,

@@ -448,8 +448,8 @@ bool CanMerge(const Outcome& a, const Outcome& b) {
   // Each failure and each retry has a row of its own.
   return a.kind == b.kind && a.kind != EndKind::kFailed && a.kind != EndKind::kRetry &&
          a.work != DeliveryWork::kFailed && a.work == b.work && a.unreachable == b.unreachable &&
-         a.attempts == b.attempts && a.reason == b.reason && a.status == b.status &&
-         a.answer == b.answer;
+         a.paused_until == b.paused_until && a.attempts == b.attempts && a.reason == b.reason &&
+         a.status == b.status && a.answer == b.answer;
 }
 
 bool EndsTrial(const Claim& claim, const Outcome& outcome) {

@@ -129,6 +129,8 @@ struct Outcome {
   // Only for granted events.
   DeliveryWork work = DeliveryWork::kGoesOn;
   bool unreachable = false;  // the target did not answer at all, or had no room
+  // The consumer has asked that nothing more be sent until then. InfinitePast: it has not.
+  absl::Time paused_until = absl::InfinitePast();
   uint32_t lost_claims = 0;  // only for kResend: EventRecord.lost_claims from now on
 };
 

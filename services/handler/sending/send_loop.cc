@@ -12,6 +12,7 @@
 #include "common/base/check.h"
 #include "common/base/proto_time.h"
 #include "common/runtime/perturb.h"
+#include "common/storage/name_tables.h"
 #include "services/handler/base/options.h"
 
 namespace escapement::handler {
@@ -72,6 +73,8 @@ constexpr size_t kTargetsKeptMax = 4096;
 // Uses of targets by tenants that are counted. Above this, further ones are not shown to their
 // tenants until others have been idle.
 constexpr size_t kUsesMax = 16'384;
+// Forgotten targets that are known to answer. Above this, all of them begin small again.
+constexpr size_t kKnownTargetsMax = 65'536;
 constexpr absl::Duration kRecheck = absl::Milliseconds(100);
 
 // Between a target's key and a group in the key of a room.
@@ -96,10 +99,15 @@ std::string GroupOf(const ClaimedEntry& entry) {
   return absl::StrCat(kGroupSeparator, entry.event.tenant(), PathPrefix(target.http().uri()));
 }
 
-// A status of 4xx is about the event: the target is up.
+bool AsksForPause(const DeliveryResult& result) {
+  return result.status == DeliveryStatus::kFailed && result.retry_after > absl::ZeroDuration();
+}
+
+// A status of 4xx is about the event: the target is up. A target that asks for a pause is up, too.
 bool IsGood(const DeliveryResult& result) {
   return result.status == DeliveryStatus::kAccepted || result.status == DeliveryStatus::kRejected ||
-         (result.status == DeliveryStatus::kFailed && result.status_code / 100 == 4);
+         (result.status == DeliveryStatus::kFailed && result.status_code / 100 == 4) ||
+         AsksForPause(result);
 }
 
 void CountUse(const DeliveryResult& result, absl::Duration now, TargetUse& use) {
@@ -214,7 +222,10 @@ uint64_t SendLoop::Room(const std::string& room_key) {
   const uint64_t most_of_all = OutMax();
   const uint64_t all = most_of_all - std::min(out_, most_of_all);
   SendTarget* const found = FindTarget(room_key);
-  if (found == nullptr) return std::min({all, options_.target_events_out_max, kLimitMin});
+  if (found == nullptr) {
+    const uint64_t first = FirstPace(room_key).Allowed(0, runtime_.clock().Elapsed());
+    return std::min({all, options_.target_events_out_max, kLimitMin, first});
+  }
   SendTarget& target = *found;
   const absl::Duration elapsed = runtime_.clock().Elapsed();
   if (target.of != nullptr) {
@@ -223,8 +234,10 @@ uint64_t SendLoop::Room(const std::string& room_key) {
     if (!IsTroubled(*target.of, group, elapsed)) return Room(room_key.substr(0, end));
     return std::min(all, RoomOfGroup(target, group, elapsed));
   }
-  const uint64_t allowed = target.breaker.Allowed(elapsed);
-  if (allowed != CircuitBreaker::kAnyNumber) return std::min(all, allowed);
+  const uint64_t paced = target.pace.Allowed(target.out, elapsed);
+  if (target.pace.IsPaused(elapsed)) target.full_since.reset();
+  const uint64_t allowed = std::min(paced, target.breaker.Allowed(elapsed));
+  if (paced == 0 || target.breaker.down_since().has_value()) return std::min(all, allowed);
   UpdateLimit(target, elapsed);
   const bool none_early = target.slow || lead_.extra() == absl::ZeroDuration();
   const uint64_t early =
@@ -241,7 +254,7 @@ uint64_t SendLoop::Room(const std::string& room_key) {
     SetSlow(target, elapsed - *target.full_since > kSlowTargetAfter);
     target.full_since.reset();
   }
-  return std::min(all, room);
+  return std::min({all, room, paced});
 }
 
 uint64_t SendLoop::RoomOfGroup(const SendTarget& room, const std::string& group,
@@ -257,8 +270,8 @@ uint64_t SendLoop::RoomOfGroup(const SendTarget& room, const std::string& group,
   }
   const uint64_t limit = target.limit == 0 ? kLimitMin : target.limit;
   const uint64_t most = std::max<uint64_t>(limit / kSlowShare, 1);
-  return std::min({target.breaker.Allowed(elapsed), room.breaker.Allowed(elapsed),
-                   most - std::min(target.out_in_rooms, most)});
+  return std::min({target.breaker.Allowed(elapsed), target.pace.Allowed(target.out, elapsed),
+                   room.breaker.Allowed(elapsed), most - std::min(target.out_in_rooms, most)});
 }
 
 // A slow target that answers some events well gets twice the room that these take, unless slow
@@ -326,6 +339,11 @@ bool SendLoop::CountResult(const Slot& slot, const ClaimedEntry& entry,
     ++target.answers_ever;
     target.timeout = context.timeout;
   }
+  // The token manager pauses what the answer to an event with a token is about.
+  const bool asks = AsksForPause(result);
+  if (asks && entry.grant == nullptr && target.pace.OnPauseAsked(result.retry_after, now))
+    metrics_.target_pauses.Increment();
+  if (answered && !asks) target.pace.OnAnswered(slot.sent);
   if (&room == &target) {
     target.attempts.OnEnded(slot.sent, good, now);
   } else {
@@ -403,17 +421,46 @@ void SendLoop::TellBreaker(const Slot& slot, const DeliveryContext& context, Sen
 bool SendLoop::IsSlow(const std::string& room_key) {
   const SendTarget* const found = FindTarget(room_key);
   return found != nullptr &&
-         (found->slow || found->of != nullptr || found->breaker.down_since().has_value());
+         (found->slow || found->of != nullptr || found->breaker.down_since().has_value() ||
+          found->pace.limited_by_pause());
 }
 
-std::optional<absl::Duration> SendLoop::DownFor(const std::string& room_key) {
+std::optional<SendLoop::Hold> SendLoop::HoldOf(const std::string& room_key) {
   std::optional<absl::Duration> since;
+  bool down = false;
+  const absl::Duration now = runtime_.clock().Elapsed();
   for (const SendTarget* target = FindTarget(room_key); target != nullptr; target = target->of) {
-    const std::optional<absl::Duration> down = target->breaker.down_since();
-    if (down.has_value()) since = std::min(since.value_or(*down), *down);
+    down = down || target->breaker.down_since().has_value();
+    std::optional<absl::Duration> paused = target->pace.paused_since();
+    if (paused.has_value() && target->pace.Allowed(target->out, now) > 0) paused.reset();
+    for (const auto& each : {target->breaker.down_since(), paused}) {
+      if (each.has_value()) since = std::min(since.value_or(*each), *each);
+    }
   }
   if (!since.has_value()) return std::nullopt;
-  return runtime_.clock().Elapsed() - *since;
+  return Hold{.lasted = now - *since, .down = down};
+}
+
+SendTarget* SendLoop::MainTarget(const std::string& room_key) {
+  SendTarget* const found = FindTarget(room_key);
+  return found == nullptr || found->of == nullptr ? found : found->of;
+}
+
+bool SendLoop::IsPaused(const std::string& room_key) {
+  const SendTarget* const target = MainTarget(room_key);
+  return target != nullptr && target->pace.limited_by_pause() &&
+         target->pace.IsPaused(runtime_.clock().Elapsed());
+}
+
+void SendLoop::CutPause(const std::string& room_key, absl::Duration after) {
+  SendTarget* const target = MainTarget(room_key);
+  if (target != nullptr && target->pace.limited_by_pause())
+    target->pace.Cut(runtime_.clock().Elapsed() + after);
+}
+
+TargetPace SendLoop::FirstPace(const std::string& target_key) const {
+  return known_.contains(TargetIdOf(target_key)) ? TargetPace()
+                                                 : TargetPace(options_.first_out_max);
 }
 
 SendTarget& SendLoop::TargetOf(const std::string& room_key) {
@@ -427,6 +474,7 @@ SendTarget& SendLoop::TargetOf(const std::string& room_key) {
   last_found_ = targets_.try_emplace(room_key).first;
   last_found_->second.transport = &metrics_.Of(room_key);
   last_found_->second.of = of;
+  if (of == nullptr) last_found_->second.pace = FirstPace(room_key);
   return last_found_->second;
 }
 
@@ -445,6 +493,7 @@ void SendLoop::Reserve(const std::string& room_key, uint64_t events) {
       target->last_reserved = runtime_.clock().Elapsed();
       target->breaker.OnReserved(events, target->out - target->sent, target->last_reserved);
     }
+    if (target->pace.limited_by_pause()) target->pace.OnReserved(runtime_.clock().Elapsed());
     target->out += events;
     if (target->slow) out_of_slow_ += events;
   }
@@ -471,7 +520,8 @@ void SendLoop::Release(SendTarget& room, uint64_t events) {
   TakeFrom(out_, events);
   metrics_.events_out.Set(static_cast<double>(out_));
   if (room.out > 0 || room.rooms > 0 || targets_.size() <= kTargetsKeptMax) return;
-  const bool in_trouble = room.slow || room.breaker.down_since().has_value();
+  const bool in_trouble =
+      room.slow || room.breaker.down_since().has_value() || room.pace.limited_by_pause();
   if (in_trouble && targets_.size() <= 2 * kTargetsKeptMax) return;
   Erase(last_found_);
 }
@@ -479,7 +529,14 @@ void SendLoop::Release(SendTarget& room, uint64_t events) {
 std::map<std::string, SendTarget>::iterator SendLoop::Erase(
     std::map<std::string, SendTarget>::iterator target) {
   uses_ -= target->second.uses.size();
-  if (target->second.of != nullptr) TakeFrom<uint64_t>(target->second.of->rooms, 1);
+  if (target->second.of != nullptr) {
+    TakeFrom<uint64_t>(target->second.of->rooms, 1);
+  } else if (target->second.pace.limited_by_pause()) {
+    known_.erase(TargetIdOf(target->first));
+  } else if (target->second.answers_ever > 0) {
+    if (known_.size() >= kKnownTargetsMax) known_.clear();
+    known_.insert(TargetIdOf(target->first));
+  }
   last_found_ = targets_.end();
   return targets_.erase(target);
 }
@@ -491,13 +548,20 @@ void SendLoop::Reset(const std::string& target_key, absl::Duration at) {
     if (room->first.compare(0, end, target_key) != 0) continue;
     const std::optional<absl::Duration> down = room->second.breaker.down_since();
     if (down.has_value() && *down <= at) room->second.breaker.Close();
+    const std::optional<absl::Duration> paused = room->second.pace.paused_since();
+    if (paused.has_value() && *paused <= at) room->second.pace.Reset();
     std::erase_if(room->second.bad_groups,
                   [at](const auto& group) { return group.second.since <= at; });
   }
 }
 
 void SendLoop::ForgetIdle(absl::Duration before) {
+  const absl::Duration now = runtime_.clock().Elapsed();
   for (auto target = targets_.begin(); target != targets_.end();) {
+    if (target->second.pace.IsPaused(now)) {
+      ++target;
+      continue;
+    }
     std::map<std::string, TargetUse>& uses = target->second.uses;
     for (auto use = uses.begin(); use != uses.end();) {
       const bool idle = use->second.in_flight() == 0 && use->second.last_used() < before;
@@ -569,6 +633,7 @@ void SendLoop::Send(absl::Time now, absl::Duration elapsed, absl::Time due, cons
   room.sent += waiting.count;
   CHECK_LE(room.sent, room.out) << "more is sent to " << entry.room_key() << " than is reserved";
   SendTarget& target = room.of == nullptr ? room : *room.of;
+  target.pace.OnSent(elapsed);
   if (&room == &target) {
     target.attempts.OnSent(waiting.count, elapsed);
   } else {

@@ -13,13 +13,16 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
+#include "common/base/uid.h"
 #include "common/runtime/runtime.h"
 #include "services/handler/base/metrics.h"
 #include "services/handler/base/options.h"
 #include "services/handler/delivery/delivery_transport.h"
 #include "services/handler/sending/claim.h"
 #include "services/handler/target_health/hanging_attempts.h"
+#include "services/handler/target_health/target_pace.h"
 #include "services/handler/target_health/target_use.h"
 
 namespace escapement::handler {
@@ -79,6 +82,7 @@ struct SendTarget {
   absl::Duration timeout;
   absl::Duration last_reserved;  // Clock::Elapsed; when `out` was 0 before
   CircuitBreaker breaker;
+  TargetPace pace;                        // not used in the room of a troubled group
   std::map<std::string, TargetUse> uses;  // by tenant
   TransportMetrics* transport = nullptr;  // set when the target is made
 
@@ -110,6 +114,12 @@ struct SendTarget {
 // and unknown ones are bad, and so are unsent ones if the target answered nothing while they
 // waited. Attempts that were never sent because the target's secrets cannot be opened
 // (DeliveryContext::closed) are no results.
+//
+// An answer with retry_after pauses the target (TargetPace): it has no room until then, for events
+// of all shards, and little at first. The answer is a good result, whatever its status: a paused
+// target is not down. The answer to an event with a token does not pause the target: the token
+// manager pauses what the answer is about. A target that has not answered yet begins with little
+// room, too. The ids of targets that have answered are kept longer than the targets.
 //
 // Some events of a target may hang while others are answered well. Two rules keep room for the
 // others:
@@ -147,11 +157,20 @@ class SendLoop {
   // the events that it answers during ClaimLead::extra. Also notes since when the target is full.
   // While its breaker is open: 0. While it is half open: 1 until the probe is reserved.
   uint64_t Room(const std::string& room_key);
-  // True if the target has been full for long, or its breaker is not closed, or if this is the room
-  // of a troubled group.
+  // True if the target has been full for long, or its breaker is not closed, or it has little room
+  // because of a pause, or if this is the room of a troubled group.
   bool IsSlow(const std::string& room_key);
-  // How long the target has been down: the time since its breaker opened. nullopt: it is closed.
-  std::optional<absl::Duration> DownFor(const std::string& room_key);
+  // Why the target takes no event now, and for how long events have been waiting for it.
+  struct Hold {
+    absl::Duration lasted;
+    bool down = false;  // its breaker is not closed; else it has asked for pauses
+  };
+  std::optional<Hold> HoldOf(const std::string& room_key);
+  // True if nothing may be sent to the target, because it has asked for a pause.
+  bool IsPaused(const std::string& room_key);
+  // An event that waits for the target would be too old `after` this time: the target's pause ends
+  // by then (TargetPace::Cut).
+  void CutPause(const std::string& room_key, absl::Duration after);
   void Reserve(const std::string& room_key, uint64_t events);
   void Unreserve(const std::string& room_key, uint64_t events);
 
@@ -173,11 +192,11 @@ class SendLoop {
   const std::map<std::string, SendTarget>& targets() const { return targets_; }
   // How many events the target may have out, whatever its breaker says.
   uint64_t BoundOf(const SendTarget& target) const;
-  // The target counts as if it had answered well at `at` (Clock::Elapsed), and none of its groups
-  // as troubled before.
+  // The target counts as if it had answered well at `at` (Clock::Elapsed) and had asked for no
+  // pause before, and none of its groups as troubled before.
   void Reset(const std::string& target_key, absl::Duration at);
   // Forgets uses without an attempt since `before` (Clock::Elapsed), and targets without uses that
-  // were not reserved since then.
+  // were not reserved since then, except those of paused targets.
   void ForgetIdle(absl::Duration before);
 
  private:
@@ -224,10 +243,14 @@ class SendLoop {
   void SetSlow(SendTarget& target, bool slow);
   // Gives room back. The target may be forgotten.
   void Release(SendTarget& target, uint64_t events);
-  // Null if nothing is known of the target.
+  // Null if the target was not used in the last minutes.
   SendTarget* FindTarget(const std::string& room_key);
-  // Makes the target if nothing is known of it.
+  // Makes the target if there is none.
   SendTarget& TargetOf(const std::string& room_key);
+  // The target that gives room to this key: itself, or that of a troubled group. Null as above.
+  SendTarget* MainTarget(const std::string& room_key);
+  // The pace at which a target begins that was not used in the last minutes.
+  TargetPace FirstPace(const std::string& target_key) const;
   // Forgets what `target` points to.
   std::map<std::string, SendTarget>::iterator Erase(
       std::map<std::string, SendTarget>::iterator target);
@@ -249,6 +272,9 @@ class SendLoop {
   std::shared_ptr<Sink> sink_;
   std::map<std::string, SendTarget> targets_;
   std::map<std::string, SendTarget>::iterator last_found_ = targets_.end();
+  // The ids of targets that have answered without asking for a pause, and were forgotten. At most
+  // kKnownTargetsMax. Never iterated.
+  absl::flat_hash_set<Uid> known_;
   size_t uses_ = 0;  // counted uses, for all targets
   uint64_t out_ = 0;
   uint64_t out_of_slow_ = 0;  // the part of `out_` that goes to slow targets

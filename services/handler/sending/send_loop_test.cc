@@ -25,6 +25,8 @@ class Owner : public ClaimOwner {
 
 class SendLoopTest : public ::testing::Test {
  protected:
+  // The target has its whole room at once.
+  SendLoopTest() { options_.first_out_max = options_.target_events_out_max; }
   std::shared_ptr<Claim> MakeClaim(uint64_t count) {
     auto claim = std::make_shared<Claim>();
     claim->owner = &owner_;
@@ -242,7 +244,7 @@ TEST_F(SendLoopTest, DeliveriesAreTheAttemptsThatLeft) {
 TEST_F(SendLoopTest, TargetThatIsDownHasNoRoomExceptForAProbe) {
   transport_.decide = Failed;
   AddAndSend(20);
-  EXPECT_FALSE(loop_.DownFor("t").has_value());
+  EXPECT_FALSE(loop_.HoldOf("t").has_value());
   runtime_.AdvanceBy(absl::Milliseconds(500));
   EXPECT_EQ(loop_.Room("t"), 0u);
   EXPECT_TRUE(loop_.IsSlow("t"));
@@ -250,7 +252,9 @@ TEST_F(SendLoopTest, TargetThatIsDownHasNoRoomExceptForAProbe) {
   EXPECT_GT(loop_.Room("u"), 0u);
   runtime_.AdvanceBy(absl::Milliseconds(501));
   EXPECT_EQ(loop_.Room("t"), 1u);
-  EXPECT_EQ(loop_.DownFor("t"), absl::Seconds(1));
+  ASSERT_TRUE(loop_.HoldOf("t").has_value());
+  EXPECT_EQ(loop_.HoldOf("t")->lasted, absl::Seconds(1));
+  EXPECT_TRUE(loop_.HoldOf("t")->down);
   loop_.Reserve("t", 1);
   EXPECT_EQ(loop_.Room("t"), 0u);
   loop_.Unreserve("t", 1);  // its claim has failed
@@ -260,7 +264,7 @@ TEST_F(SendLoopTest, TargetThatIsDownHasNoRoomExceptForAProbe) {
   EXPECT_EQ(loop_.Room("t"), 0u);
   runtime_.AdvanceBy(absl::Milliseconds(2));
   EXPECT_EQ(loop_.Room("t"), 256u);
-  EXPECT_FALSE(loop_.DownFor("t").has_value());
+  EXPECT_FALSE(loop_.HoldOf("t").has_value());
 }
 
 TEST_F(SendLoopTest, ResultsOfEarlierAttemptsGiveTheProbeNoCompany) {
@@ -296,7 +300,7 @@ TEST_F(SendLoopTest, ClosedTargetsAreNotDown) {
   transport_.decide = Failed;
   AddAndSend(100);
   runtime_.AdvanceBy(absl::Seconds(1));
-  EXPECT_FALSE(loop_.DownFor("t").has_value());
+  EXPECT_FALSE(loop_.HoldOf("t").has_value());
 }
 
 TEST_F(SendLoopTest, UnsentEventsOpenTheBreakerIfNothingIsAnswered) {
@@ -308,10 +312,10 @@ TEST_F(SendLoopTest, UnsentEventsOpenTheBreakerIfNothingIsAnswered) {
   transport_.delay = absl::Seconds(2);
   AddAndSend(100);
   runtime_.AdvanceBy(absl::Seconds(30));
-  EXPECT_FALSE(loop_.DownFor("t").has_value()) << "one was answered while they waited";
+  EXPECT_FALSE(loop_.HoldOf("t").has_value()) << "one was answered while they waited";
   AddAndSend(100);
   runtime_.AdvanceBy(absl::Seconds(3));
-  EXPECT_TRUE(loop_.DownFor("t").has_value());
+  EXPECT_TRUE(loop_.HoldOf("t").has_value());
 }
 
 TEST_F(SendLoopTest, UsesAreCountedByTenantAndForgottenWhenIdle) {
@@ -430,8 +434,8 @@ TEST_F(TroubledGroupTest, GroupHasItsOwnBreaker) {
   SendBoth();
   const std::string room = RoomKey(2);
   EXPECT_EQ(loop_.Room(room), 0u);
-  EXPECT_TRUE(loop_.DownFor(room).has_value());
-  EXPECT_FALSE(loop_.DownFor("t").has_value());
+  EXPECT_TRUE(loop_.HoldOf(room).has_value());
+  EXPECT_FALSE(loop_.HoldOf("t").has_value());
 }
 
 TEST_F(TroubledGroupTest, AllGroupsOfATargetThatIsDownWaitForItsProbe) {
@@ -442,7 +446,7 @@ TEST_F(TroubledGroupTest, AllGroupsOfATargetThatIsDownWaitForItsProbe) {
   runtime_.AdvanceBy(kBreakerWindow);
   for (int i = 0; i < 20; ++i) Send(1);
   runtime_.AdvanceBy(absl::Milliseconds(10));
-  ASSERT_TRUE(loop_.DownFor("t").has_value());
+  ASSERT_TRUE(loop_.HoldOf("t").has_value());
   EXPECT_EQ(loop_.Room(room), 0u);
   runtime_.AdvanceBy(kBreakerOpenMin);
   EXPECT_EQ(loop_.Room("t"), 1u);
@@ -455,7 +459,7 @@ TEST_F(TroubledGroupTest, AllGroupsOfATargetThatIsDownWaitForItsProbe) {
 TEST_F(TroubledGroupTest, GroupThatHasNotFailedGetsTheFirstProbe) {
   for (int i = 0; i < 30; ++i) Send(2);
   runtime_.AdvanceBy(absl::Milliseconds(10));
-  ASSERT_TRUE(loop_.DownFor("t").has_value());
+  ASSERT_TRUE(loop_.HoldOf("t").has_value());
   const std::string room = RoomKey(2);
   ASSERT_NE(room, "t");
   EXPECT_EQ(RoomKey(1), "t");
@@ -464,7 +468,7 @@ TEST_F(TroubledGroupTest, GroupThatHasNotFailedGetsTheFirstProbe) {
   EXPECT_EQ(loop_.Room("t"), 1u);
   Send(1);
   runtime_.AdvanceBy(absl::Milliseconds(10));
-  EXPECT_FALSE(loop_.DownFor("t").has_value());
+  EXPECT_FALSE(loop_.HoldOf("t").has_value());
   EXPECT_EQ(RoomKey(2), room) << "it has not been answered yet";
   EXPECT_EQ(loop_.Room(room), 16u);
   EXPECT_EQ(loop_.Room("t"), 256u);

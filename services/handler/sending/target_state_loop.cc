@@ -76,7 +76,8 @@ void TargetStateLoop::SetGauges(absl::Duration elapsed) {
 
 void TargetStateLoop::ReadResets(absl::Time now, absl::Duration elapsed) {
   const auto in_trouble = [](const auto& target) {
-    return target.second.breaker.down_since().has_value() || !target.second.bad_groups.empty();
+    return target.second.breaker.down_since().has_value() || !target.second.bad_groups.empty() ||
+           target.second.pace.limited_by_pause();
   };
   if (reading_ || absl::c_none_of(sends_.targets(), in_trouble)) return;
   reading_ = true;
@@ -141,8 +142,16 @@ void TargetStateLoop::AddRow(const Name& name, Written& written, absl::Time now,
   const State state = written.target->breaker.state(elapsed);
   const absl::Duration age = elapsed - written.at;
   const bool used = written.use->last_used() >= written.at && age >= kTargetUsedRowEvery;
-  if (state == written.state && !used && age < kTargetRowEvery) return;
+  std::optional<absl::Duration> paused_until;
+  if (written.target->pace.IsPaused(elapsed)) paused_until = written.target->pace.until();
+  // A pause that is over before the next step is not worth a row. Readers see when one is over,
+  // unless it has ended early.
+  const bool pauses = paused_until.has_value() ? *paused_until > elapsed + kTargetStateStep &&
+                                                     paused_until != written.paused_until
+                                               : written.paused_until > elapsed;
+  if (state == written.state && !pauses && !used && age < kTargetRowEvery) return;
   written.state = state;
+  written.paused_until = paused_until;
   written.at = elapsed;
   group.mutations.push_back({.cf = kv::ColumnFamily::kTargetStates,
                              .kind = kv::Mutation::Kind::kPut,
@@ -151,6 +160,7 @@ void TargetStateLoop::AddRow(const Name& name, Written& written, absl::Time now,
                                                    .breaker = written.target->breaker,
                                                    .use = *written.use,
                                                    .in_flight_max = sends_.BoundOf(*written.target),
+                                                   .paused_until = paused_until,
                                                    .now = now,
                                                    .elapsed = elapsed})
                                           .SerializeAsString()});

@@ -1,13 +1,13 @@
 // TargetStateLoop: shows how this handler uses its targets: as rows in `target_states`, one for
 // each target and tenant (common/storage/name_tables.h), and as metrics.
 //
-// A row is written when its target becomes known or its circuit breaker changes, and at most every
-// kTargetUsedRowEvery while the target is used. Every row is written again after kTargetRowEvery,
-// so that readers can tell the rows of dead handlers. Targets without an attempt for kTargetIdle
-// are forgotten, and their rows deleted.
+// A row is written when its target becomes known, its circuit breaker changes or it asks for a
+// longer pause, and at most every kTargetUsedRowEvery while the target is used. Every row is
+// written again after kTargetRowEvery, so that readers can tell the rows of dead handlers. Targets
+// without an attempt for kTargetIdle are forgotten, and their rows deleted.
 //
-// While a target is down or has a troubled group, each step also looks whether somebody has reset
-// it (ResetTarget).
+// While a target is down, paused or has a troubled group, each step also looks whether somebody has
+// reset it (ResetTarget).
 //
 // A step writes and deletes at most kTargetRowsMax rows. If more are due, the next step goes on
 // behind the last one, so that each has its turn in every round.
@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -55,6 +56,7 @@ class TargetStateLoop {
   // A row as it is in the store.
   struct Written {
     CircuitBreaker::State state = CircuitBreaker::State::kClosed;
+    std::optional<absl::Duration> paused_until;     // Clock::Elapsed
     absl::Duration at = -absl::InfiniteDuration();  // Clock::Elapsed
     uint64_t seen = 0;                              // the step that last found its target
     // Only in the step that has found them.

@@ -39,6 +39,13 @@ storage::v1::AttemptRecord::Kind AttemptKindOf(DeliveryStatus status) {
   return storage::v1::AttemptRecord::KIND_UNSPECIFIED;
 }
 
+// The name of the pause that an answer to the granted event asks for.
+GrantPauses::Name PauseOf(const ClaimedEntry& entry) {
+  return {.policy = entry.grant->id.policy,
+          .key = entry.event.throttle().policy_key(),
+          .target_key = entry.context->target_key};
+}
+
 // Why the schedule is paused whose target is gone. It has no text of the answer if the status says
 // enough, because users see it for long.
 std::string PauseReasonOf(const DeliveryResult& result) {
@@ -121,19 +128,22 @@ void Shard::CheckDrained() {
 
 // If the schedule was paused or deleted since the claim, its events become a row again. Parking
 // them here could strand them, because the schedule may be resumed before the end is committed.
-// Granted events go back to their token manager, which judges them again.
+// Granted events go back to their token manager, which judges them again. The same happens if the
+// target has asked for a pause since the claim.
 ClaimOwner::Check Shard::BeforeSend(const std::shared_ptr<Claim>& claim, uint32_t entry_index,
                                     uint64_t first, uint64_t count) {
   if (!state_->core.lease_valid(state_->shard)) return Check::kWait;
   CHECK_LT(entry_index, claim->entries.size());
   const ClaimedEntry& entry = claim->entries[entry_index];
-  if (MayBeSent(*claim, entry)) return Check::kSend;
+  const bool paused = state_->core.sends.IsPaused(entry.room_key());
+  if (!paused && MayBeSent(*claim, entry)) return Check::kSend;
   ends_.Add({.claim = claim,
              .entry = entry_index,
              .kind = EndKind::kReturn,
              .first = first,
              .count = count,
-             .attempts = entry.event.attempts()});
+             .attempts = entry.event.attempts(),
+             .unreachable = paused});
   return Check::kEnded;
 }
 
@@ -141,6 +151,9 @@ bool Shard::MayBeSent(const Claim& claim, const ClaimedEntry& entry) const {
   if (entry.grant == nullptr && entry.one_off()) return true;
   const absl::Time now = state_->core.client.NowLow();
   if (entry.grant != nullptr && now > entry.grant->send_before) return false;
+  if (entry.grant != nullptr &&
+      state_->core.grant_pauses.IsPaused(PauseOf(entry), state_->core.runtime.clock().Elapsed()))
+    return false;
   // The judgement is too old, for example after a pause of this process: a pause of the schedule
   // must stop its events within this time.
   if (now > claim.judged + std::max(entry.context->timeout, kJudgedForMin)) return false;
@@ -193,6 +206,12 @@ void Shard::OnResult(const std::shared_ptr<Claim>& claim, AttemptEnd end) {
   // The target counts as unreachable only if it has answered no attempt since this one began. If it
   // answered others, it is slow, but there.
   outcome.unreachable = end.silent || result.status == DeliveryStatus::kUnsent;
+  if (result.status == DeliveryStatus::kFailed && result.retry_after > absl::ZeroDuration())
+    outcome.paused_until = end.time + result.retry_after;
+  if (entry.grant != nullptr && outcome.paused_until > end.time) {
+    const absl::Duration elapsed = state_->core.runtime.clock().Elapsed();
+    state_->core.grant_pauses.Note(PauseOf(entry), elapsed + result.retry_after, elapsed);
+  }
   const storage::v1::RetryRecord& retry = entry.context->definition->delivery().retry();
   const absl::Time tried_since = TriedSince(entry.event, FromMicros(end.dispatch_micros));
   if (result.status == DeliveryStatus::kUnsent) {

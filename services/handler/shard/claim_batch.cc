@@ -185,6 +185,8 @@ void GrantReports::Add(const ClaimedEntry& entry, const Outcome& first, const Ou
   report.set_dispatch_time_micros(first.dispatch_micros);
   report.set_time_micros(last.complete_micros);
   if (first.kind == EndKind::kRetry) report.set_retry_at_micros(ToMicros(first.retry_at));
+  if (first.paused_until != absl::InfinitePast())
+    report.set_paused_until_micros(ToMicros(first.paused_until));
   report.set_unreachable(first.unreachable);
   report.set_attempt(first.attempt);
   report.set_status(first.status);

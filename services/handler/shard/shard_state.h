@@ -27,6 +27,7 @@
 #include "services/handler/sending/send_loop.h"
 #include "services/handler/shard/due_queue.h"
 #include "services/handler/shard/granted_claims.h"
+#include "services/handler/target_health/target_pace.h"
 
 namespace escapement::handler {
 
@@ -41,6 +42,7 @@ struct HandlerCore {
   HandlerMetrics& metrics;
   std::function<bool(uint32_t shard)> lease_valid;
   std::function<void()> wake;  // steps all shards soon; cheap, may be called any number of times
+  GrantPauses grant_pauses = {};
   uint64_t last_claim_order = 0;
   bool suspect_out = false;  // an event is being sent alone (claims/suspect_loop.h)
   kv::Layout layout = {};    // set before the first shard is made

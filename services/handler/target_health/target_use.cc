@@ -166,6 +166,7 @@ storage::v1::TargetRowRecord TargetRowOf(const TargetRowInput& input) {
     row.set_down_since_micros(micros_of(*input.breaker.down_since()));
     state.set_open_until_micros(micros_of(input.breaker.open_until()));
   }
+  if (input.paused_until.has_value()) row.set_paused_until_micros(micros_of(*input.paused_until));
   state.set_in_flight(input.use.in_flight());
   const TargetUse::Counts counts = input.use.CountsAt(input.elapsed);
   state.set_attempts(counts.attempts);

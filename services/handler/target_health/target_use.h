@@ -148,8 +148,9 @@ struct TargetRowInput {
   const CircuitBreaker& breaker;
   const TargetUse& use;
   uint64_t in_flight_max = 0;
-  absl::Time now;          // store time
-  absl::Duration elapsed;  // Clock::Elapsed at `now`
+  std::optional<absl::Duration> paused_until = std::nullopt;  // nullopt: it is not paused
+  absl::Time now;                                             // store time
+  absl::Duration elapsed;                                     // Clock::Elapsed at `now`
 };
 
 storage::v1::TargetRowRecord TargetRowOf(const TargetRowInput& input);

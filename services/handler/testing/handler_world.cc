@@ -121,6 +121,7 @@ HandlerService& HandlerWorld::StartHandler(const std::string& name, std::vector<
   HandlerOptions options = options_;
   options.instance = name;
   options.dead_instances = std::move(dead);
+  options.first_out_max = first_out_max;
   running.service =
       std::make_unique<HandlerService>(options, quiet_store, runtime, *running.transport);
   running.service->Start();

@@ -56,6 +56,10 @@ class PolicyApi {
                             Done<google::protobuf::Empty> done) = 0;
   virtual void PausePolicy(v1::PausePolicyRequest request, Done<v1::ThrottlePolicy> done) = 0;
   virtual void ResumePolicy(v1::ResumePolicyRequest request, Done<v1::ThrottlePolicy> done) = 0;
+  virtual void OverridePolicy(v1::OverridePolicyRequest request, Done<v1::ThrottlePolicy> done) = 0;
+  virtual void ClearOverride(v1::ClearOverrideRequest request, Done<v1::ThrottlePolicy> done) = 0;
+  virtual void ListPolicyKeys(v1::ListPolicyKeysRequest request,
+                              Done<v1::ListPolicyKeysResponse> done) = 0;
   virtual void GetPolicyUsage(v1::GetPolicyUsageRequest request, Done<v1::PolicyUsage> done) = 0;
 };
 

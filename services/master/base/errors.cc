@@ -104,6 +104,17 @@ absl::Status PolicyHasHolders(absl::string_view resource) {
                             {{"resource", std::string(resource)}});
 }
 
+absl::Status TooManyOverrides(absl::string_view resource) {
+  return FailedPrecondition("TOO_MANY_OVERRIDES",
+                            absl::StrCat(resource, " has too many overrides in force; clear some"),
+                            {{"resource", std::string(resource)}});
+}
+
+absl::Status NoOverride(absl::string_view resource) {
+  return FailedPrecondition("NO_OVERRIDE", absl::StrCat(resource, " has no such override in force"),
+                            {{"resource", std::string(resource)}});
+}
+
 absl::Status PolicyMissing(absl::string_view policy, absl::string_view field) {
   return FailedPrecondition("POLICY_NOT_FOUND",
                             absl::StrCat(field, ": ", policy, " does not exist"),

@@ -52,6 +52,11 @@ absl::Status PolicyHasSchedules(absl::string_view resource);
 absl::Status PolicyHasWaiting(absl::string_view resource);
 absl::Status PolicyHasHolders(absl::string_view resource);
 
+// FAILED_PRECONDITION, reasons TOO_MANY_OVERRIDES / NO_OVERRIDE: the policy has as many in force as
+// it may; it has none in force of this key, or of itself.
+absl::Status TooManyOverrides(absl::string_view resource);
+absl::Status NoOverride(absl::string_view resource);
+
 // FAILED_PRECONDITION, reason POLICY_NOT_FOUND, metadata resource and field: the policy that the
 // schedule shall have does not exist.
 absl::Status PolicyMissing(absl::string_view policy, absl::string_view field);

@@ -102,6 +102,12 @@ inline constexpr absl::Duration kHoldTimeoutMin = absl::Seconds(1);
 inline constexpr absl::Duration kHoldTimeoutMax = absl::Hours(24 * 30);
 inline constexpr absl::Duration kHoldTimeoutDefault = absl::Seconds(3600);
 
+// Overrides of a policy and of its keys.
+inline constexpr size_t kOverrideReasonCharsMax = 200;
+inline constexpr absl::Duration kOverrideMax = absl::Hours(24 * 30);
+// In force at once, of one policy: all are in its record.
+inline constexpr int kOverridesMax = 100;
+
 // Bounds of tenants.
 inline constexpr double kTenantRateMax = 1e9;  // bounds both rates of Quotas
 inline constexpr absl::Duration kRetentionMin = absl::Hours(24);
@@ -181,6 +187,13 @@ inline constexpr size_t kBackfillPlacesMax = 100;
 inline constexpr size_t kUsageRowsMax = 10'000;
 // Schedules that it names, those with most waiting events first.
 inline constexpr size_t kUsageWaitersMax = 100;
+// Keys that it names: those that wait longest, and then as many of those that hold most.
+inline constexpr size_t kUsageKeysMax = 50;
+// How far back its history goes.
+inline constexpr absl::Duration kUsageHistory = absl::Hours(1);
+// Grants, and rows of waiting events, that one ListPolicyKeys reads: then its answer says that
+// there are more.
+inline constexpr size_t kPolicyKeyRowsMax = 200'000;
 // Rates that were measured longer ago are shown as 0: the owner measures with every commit.
 inline constexpr absl::Duration kUsageRatesValid = absl::Seconds(10);
 

@@ -142,7 +142,7 @@ void ShowLimits(const storage::v1::ThrottleRecord& throttle, absl::string_view t
 }
 
 bool NeedsTokensBack(const storage::v1::PolicyRecord& policy) {
-  return policy.max_concurrent() > 0 || policy.has_per_key();
+  return policy.max_concurrent() > 0 || policy.per_key().max_concurrent() > 0;
 }
 
 // How many tokens of the policy one event can hold.

@@ -277,7 +277,7 @@ class PendingListing : public std::enable_shared_from_this<PendingListing> {
         });
   }
 
-  // Reads which targets are down of those for which events wait although they are due.
+  // Reads which targets take no events, of those for which events wait although they are due.
   void ReadTargets(size_t end) {
     now_ = context_.client.NowLow();
     std::set<std::string> keys;
@@ -288,10 +288,10 @@ class PendingListing : public std::enable_shared_from_this<PendingListing> {
       std::string key = TargetKeyOf(definition->delivery().target());
       if (targets_read_.insert(key).second) keys.insert(std::move(key));
     }
-    ReadDownTargets(context_, query_.tenant, std::move(keys),
-                    [self = shared_from_this(), end](absl::StatusOr<DownTargets> down) {
-                      if (!down.ok()) return self->done_(down.status());
-                      self->down_.merge(*std::move(down));
+    ReadHeldTargets(context_, query_.tenant, std::move(keys),
+                    [self = shared_from_this(), end](absl::StatusOr<HeldTargets> held) {
+                      if (!held.ok()) return self->done_(held.status());
+                      self->held_.merge(*std::move(held));
                       self->ShowUntil(end);
                     });
   }
@@ -334,9 +334,9 @@ class PendingListing : public std::enable_shared_from_this<PendingListing> {
     if (!candidate.waiting_key.empty() && candidate.row.attempts() == 0)
       event.set_priority(static_cast<int32_t>(candidate.row.priority()));
     ShowNextAttempt(candidate.due_time, now_, event);
-    if (down_.empty() || event.has_next_attempt_time() || !definition.has_value()) return event;
-    const auto down = down_.find(TargetKeyOf(definition->delivery().target()));
-    if (down != down_.end()) ShowTargetDown(down->second, now_, event);
+    if (held_.empty() || event.has_next_attempt_time() || !definition.has_value()) return event;
+    const auto held = held_.find(TargetKeyOf(definition->delivery().target()));
+    if (held != held_.end()) ShowTargetHeld(held->second, now_, event);
     return event;
   }
 
@@ -353,7 +353,7 @@ class PendingListing : public std::enable_shared_from_this<PendingListing> {
   std::set<uint16_t> claims_read_;            // shards
   absl::flat_hash_set<std::string> claimed_;  // keys of rows
   std::set<std::string> targets_read_;        // keys
-  DownTargets down_;                          // those of targets_read_ that are down
+  HeldTargets held_;                          // those of targets_read_ that take no event now
   absl::Time now_;                            // when the targets were read
   absl::flat_hash_set<std::string> listed_;   // names on this page
   size_t examined_ = 0;

@@ -151,11 +151,11 @@ void EventService::GetEvent(v1::GetEventRequest request, Done<v1::Event> done) {
         if (event.state() != v1::PENDING || event.has_next_attempt_time() ||
             !sighting->definition.has_value())
           return done(std::move(event));
-        ReadDownTargets(context_, tenant, {TargetKeyOf(sighting->definition->delivery().target())},
+        ReadHeldTargets(context_, tenant, {TargetKeyOf(sighting->definition->delivery().target())},
                         [event = std::move(event), now,
-                         done = std::move(done)](absl::StatusOr<DownTargets> down) mutable {
-                          if (!down.ok()) return done(down.status());
-                          if (!down->empty()) ShowTargetDown(down->begin()->second, now, event);
+                         done = std::move(done)](absl::StatusOr<HeldTargets> held) mutable {
+                          if (!held.ok()) return done(held.status());
+                          if (!held->empty()) ShowTargetHeld(held->begin()->second, now, event);
                           done(std::move(event));
                         });
       });

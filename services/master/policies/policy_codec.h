@@ -9,6 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/status/errors.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "google/protobuf/field_mask.pb.h"
@@ -25,14 +27,28 @@ absl::StatusOr<ListFilter> ReadPolicyFilter(absl::string_view text, absl::string
 // times. INVALID_ARGUMENT with every field that is wrong ("policy.max_concurrent").
 absl::StatusOr<storage::v1::PolicyRecord> ReadPolicy(const v1::ThrottlePolicy& policy);
 
+// Reads the override of a request, without create_time. Adds every field that is wrong
+// ("override.reason") except an expire_time that is too early or too late: see CheckOverrideTime.
+storage::v1::OverrideRecord ReadOverride(const v1::PolicyOverride& override,
+                                         FieldViolations& violations);
+// Adds an error if the override does not end between now and kOverrideMax later.
+void CheckOverrideTime(const storage::v1::OverrideRecord& override, absl::Time now,
+                       FieldViolations& violations);
+
+// True if the override has an effect at `now`: its time has not passed.
+bool InForce(const storage::v1::OverrideRecord& override, absl::Time now);
+
 // `current` with the fields of `patch` that the mask names; without a mask, with all that are set
-// in `patch`; "*" replaces all. Output-only fields and the name stay. A burst goes with the rate
-// that it belonged to. INVALID_ARGUMENT (update_mask) for a path that is no field.
+// in `patch`; "*" replaces all. Output-only fields and the name stay. A burst, of the policy or of
+// its keys, goes with the rate that it belonged to, and per_key with the last of its limits.
+// INVALID_ARGUMENT (update_mask) for a path that is no field.
 absl::StatusOr<v1::ThrottlePolicy> ApplyPolicyMask(const v1::ThrottlePolicy& current,
                                                    const v1::ThrottlePolicy& patch,
                                                    const google::protobuf::FieldMask& mask);
 
-v1::ThrottlePolicy ShowPolicy(const storage::v1::PolicyRecord& record);
+// With the overrides that are in force at `now`.
+v1::ThrottlePolicy ShowPolicy(const storage::v1::PolicyRecord& record, absl::Time now);
+v1::PolicyOverride ShowOverride(const storage::v1::OverrideRecord& record);
 
 // Quoted: version and creation, since a policy that is made again counts from 1 again.
 std::string PolicyEtag(const storage::v1::PolicyRecord& record);

@@ -1,7 +1,10 @@
 #include "services/master/policies/policy_decisions.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
 #include "common/base/status_macros.h"
@@ -10,6 +13,7 @@
 #include "common/storage/waiting_table.h"
 #include "google/protobuf/empty.pb.h"
 #include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
 #include "services/master/policies/policy_codec.h"
 
 namespace escapement::master {
@@ -45,6 +49,19 @@ void RequireEmpty(ColumnFamily cf, std::string begin, std::string end, absl::Sta
   decision.refusals.push_back(std::move(refusal));
 }
 
+void RemoveOverrides(storage::v1::PolicyRecord& policy,
+                     absl::FunctionRef<bool(const storage::v1::OverrideRecord&)> remove) {
+  auto* overrides = policy.mutable_overrides();
+  overrides->erase(std::remove_if(overrides->begin(), overrides->end(), remove), overrides->end());
+}
+
+// True if both are of the policy itself, or of the same key.
+template <typename Named>
+bool ReplacesSame(const storage::v1::OverrideRecord& override, const Named& named) {
+  return override.has_policy_key() == named.has_policy_key() &&
+         override.policy_key() == named.policy_key();
+}
+
 // Completes the decision: `next` is stored and shown.
 PolicyDecision Store(const PolicyInput& input, storage::v1::PolicyRecord next,
                      PolicyDecision decision) {
@@ -55,9 +72,12 @@ PolicyDecision Store(const PolicyInput& input, storage::v1::PolicyRecord next,
   next.set_create_time_micros(input.current.has_value() ? input.current->create_time_micros()
                                                         : ToMicros(input.now));
   next.set_update_time_micros(ToMicros(input.now));
+  RemoveOverrides(next, [&](const storage::v1::OverrideRecord& override) {
+    return !InForce(override, input.now) || (override.has_policy_key() && !next.has_per_key());
+  });
   decision.group.mutations.push_back(
       {.cf = ColumnFamily::kPolicies, .key = KeyOf(input), .value = next.SerializeAsString()});
-  decision.response = std::make_unique<v1::ThrottlePolicy>(ShowPolicy(next));
+  decision.response = std::make_unique<v1::ThrottlePolicy>(ShowPolicy(next, input.now));
   return decision;
 }
 
@@ -82,12 +102,13 @@ absl::StatusOr<PolicyDecision> DecideCreatePolicy(const PolicyInput& input,
 absl::StatusOr<PolicyDecision> DecideUpdatePolicy(const PolicyInput& input,
                                                   const v1::UpdatePolicyRequest& request) {
   RETURN_IF_ERROR(CheckCurrent(input, request.policy().etag()));
-  ASSIGN_OR_RETURN(
-      const v1::ThrottlePolicy wanted,
-      ApplyPolicyMask(ShowPolicy(*input.current), request.policy(), request.update_mask()));
+  ASSIGN_OR_RETURN(const v1::ThrottlePolicy wanted,
+                   ApplyPolicyMask(ShowPolicy(*input.current, input.now), request.policy(),
+                                   request.update_mask()));
   ASSIGN_OR_RETURN(storage::v1::PolicyRecord next, ReadPolicy(wanted));
   next.set_paused(input.current->paused());
   next.set_pause_reason(input.current->pause_reason());
+  *next.mutable_overrides() = input.current->overrides();
   return Replace(input, std::move(next));
 }
 
@@ -108,9 +129,10 @@ absl::StatusOr<PolicyDecision> DecideDeletePolicy(const PolicyInput& input,
                PolicyHasHolders(name), decision);
   decision.group.mutations.push_back(
       {.cf = ColumnFamily::kPolicies, .kind = kv::Mutation::Kind::kDelete, .key = KeyOf(input)});
-  decision.group.mutations.push_back({.cf = ColumnFamily::kGrants,
-                                      .kind = kv::Mutation::Kind::kDelete,
-                                      .key = PolicyCountsKey(shard, uid)});
+  for (std::string key : {PolicyCountsKey(shard, uid), PolicyHistoryKey(shard, uid)}) {
+    decision.group.mutations.push_back(
+        {.cf = ColumnFamily::kGrants, .kind = kv::Mutation::Kind::kDelete, .key = std::move(key)});
+  }
   decision.response = std::make_unique<google::protobuf::Empty>();
   return decision;
 }
@@ -132,6 +154,41 @@ absl::StatusOr<PolicyDecision> DecideResumePolicy(const PolicyInput& input,
   storage::v1::PolicyRecord next = *input.current;
   next.set_paused(false);
   next.clear_pause_reason();
+  return Replace(input, std::move(next));
+}
+
+absl::StatusOr<PolicyDecision> DecideOverridePolicy(const PolicyInput& input,
+                                                    const v1::OverridePolicyRequest& request) {
+  RETURN_IF_ERROR(CheckCurrent(input, request.etag()));
+  FieldViolations violations;
+  storage::v1::OverrideRecord override = ReadOverride(request.override(), violations);
+  CheckOverrideTime(override, input.now, violations);
+  if (override.has_policy_key() && !input.current->has_per_key()) {
+    violations.Add("override.policy_key",
+                   absl::StrCat("needs per_key, which ", input.name.ToString(), " does not have"));
+  }
+  if (!violations.empty()) return violations.ToStatus();
+  override.set_create_time_micros(ToMicros(input.now));
+  storage::v1::PolicyRecord next = *input.current;
+  RemoveOverrides(next, [&](const storage::v1::OverrideRecord& former) {
+    return !InForce(former, input.now) || ReplacesSame(former, override);
+  });
+  if (next.overrides_size() >= kOverridesMax) return TooManyOverrides(input.name.ToString());
+  *next.add_overrides() = std::move(override);
+  return Replace(input, std::move(next));
+}
+
+absl::StatusOr<PolicyDecision> DecideClearOverride(const PolicyInput& input,
+                                                   const v1::ClearOverrideRequest& request) {
+  RETURN_IF_ERROR(CheckCurrent(input, request.etag()));
+  storage::v1::PolicyRecord next = *input.current;
+  bool cleared = false;
+  RemoveOverrides(next, [&](const storage::v1::OverrideRecord& former) {
+    const bool named = InForce(former, input.now) && ReplacesSame(former, request);
+    cleared = cleared || named;
+    return named;
+  });
+  if (!cleared) return NoOverride(input.name.ToString());
   return Replace(input, std::move(next));
 }
 

@@ -4,6 +4,9 @@
 // Every change is one group that writes the policy's record, on condition that the record is as it
 // was read. So a change excludes every other change and every grant. The creation or deletion of a
 // policy also excludes every schedule that begins to refer to it.
+//
+// Every change also removes the overrides whose time has passed, and those of keys if the policy
+// has no limits for keys any more.
 
 #ifndef SERVICES_MASTER_POLICIES_POLICY_DECISIONS_H_
 #define SERVICES_MASTER_POLICIES_POLICY_DECISIONS_H_
@@ -40,13 +43,20 @@ absl::StatusOr<PolicyDecision> DecideCreatePolicy(const PolicyInput& input,
 absl::StatusOr<PolicyDecision> DecideUpdatePolicy(const PolicyInput& input,
                                                   const v1::UpdatePolicyRequest& request);
 // Refused (errors.h: PolicyHasSchedules, PolicyHasWaiting, PolicyHasHolders) by the group's own
-// conditions. The counts go with it.
+// conditions. The counts and the last hour go with it.
 absl::StatusOr<PolicyDecision> DecideDeletePolicy(const PolicyInput& input,
                                                   const v1::DeletePolicyRequest& request);
 absl::StatusOr<PolicyDecision> DecidePausePolicy(const PolicyInput& input,
                                                  const v1::PausePolicyRequest& request);
 absl::StatusOr<PolicyDecision> DecideResumePolicy(const PolicyInput& input,
                                                   const v1::ResumePolicyRequest& request);
+// INVALID_ARGUMENT for a wrong override, or one of a key if the policy has no per_key;
+// FAILED_PRECONDITION (errors.h: TooManyOverrides).
+absl::StatusOr<PolicyDecision> DecideOverridePolicy(const PolicyInput& input,
+                                                    const v1::OverridePolicyRequest& request);
+// FAILED_PRECONDITION (errors.h: NoOverride).
+absl::StatusOr<PolicyDecision> DecideClearOverride(const PolicyInput& input,
+                                                   const v1::ClearOverrideRequest& request);
 
 }  // namespace escapement::master
 

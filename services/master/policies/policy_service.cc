@@ -18,6 +18,7 @@
 #include "services/master/codec/schedule_codec.h"
 #include "services/master/policies/policy_codec.h"
 #include "services/master/policies/policy_decisions.h"
+#include "services/master/policies/policy_keys.h"
 #include "services/master/policies/policy_usage.h"
 #include "services/master/requests/range_reader.h"
 #include "services/master/requests/record_transaction.h"
@@ -71,10 +72,11 @@ absl::StatusOr<RecordChange> ChangeOf(const MasterContext& context, absl::string
   return change;
 }
 
-absl::StatusOr<v1::ThrottlePolicy> Show(absl::string_view name, const std::string& bytes) {
+absl::StatusOr<v1::ThrottlePolicy> Show(absl::string_view name, const std::string& bytes,
+                                        absl::Time now) {
   storage::v1::PolicyRecord record;
   if (!record.ParseFromString(bytes)) return BrokenRecord(name);
-  return ShowPolicy(record);
+  return ShowPolicy(record, now);
 }
 
 std::string NewPolicyId(Random& random) {
@@ -116,11 +118,11 @@ void PolicyService::GetPolicy(v1::GetPolicyRequest request, Done<v1::ThrottlePol
   if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
   context_.client.MultiGet({{kv::ColumnFamily::kPolicies, PolicyKey(name->tenant, name->policy)}},
                            context_.executor,
-                           [name = name->ToString(),
+                           [this, name = name->ToString(),
                             done = std::move(done)](absl::StatusOr<kv::GetResult> result) mutable {
                              if (!result.ok()) return done(StoreFailed(result.status()));
                              if (!result->values[0].has_value()) return done(NotFound(name));
-                             done(Show(name, *result->values[0]));
+                             done(Show(name, *result->values[0], context_.client.NowLow()));
                            });
 }
 
@@ -197,6 +199,60 @@ void PolicyService::ResumePolicy(v1::ResumePolicyRequest request, Done<v1::Throt
       context_, "ResumePolicy", request.name(), "name", request, done, {}, &DecideResumePolicy);
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
   ChangeRecord(context_, *std::move(change), AsAnswer(std::move(done)));
+}
+
+void PolicyService::OverridePolicy(v1::OverridePolicyRequest request,
+                                   Done<v1::ThrottlePolicy> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  FieldViolations violations;
+  if (request.has_override()) {
+    ReadOverride(request.override(), violations);
+  } else {
+    violations.Add("override", "is required");
+  }
+  absl::StatusOr<RecordChange> change =
+      ChangeOf<v1::ThrottlePolicy>(context_, "OverridePolicy", request.name(), "name", request,
+                                   done, std::move(violations), &DecideOverridePolicy);
+  if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
+  ChangeRecord(context_, *std::move(change), AsAnswer(std::move(done)));
+}
+
+void PolicyService::ClearOverride(v1::ClearOverrideRequest request, Done<v1::ThrottlePolicy> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  absl::StatusOr<RecordChange> change = ChangeOf<v1::ThrottlePolicy>(
+      context_, "ClearOverride", request.name(), "name", request, done, {}, &DecideClearOverride);
+  if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
+  ChangeRecord(context_, *std::move(change), AsAnswer(std::move(done)));
+}
+
+void PolicyService::ListPolicyKeys(v1::ListPolicyKeysRequest request,
+                                   Done<v1::ListPolicyKeysResponse> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  absl::StatusOr<PolicyName> name = ParsePolicyName(request.name(), "name");
+  if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
+  // A token is good for the same list only.
+  std::string list = absl::StrCat("ListPolicyKeys ", request.name(), " ", request.prefix());
+  const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
+  const absl::StatusOr<std::string> position = DecodePageToken(list, request.page_token());
+  FieldViolations violations;
+  violations.AddStatus("", size.status());
+  violations.AddStatus("", position.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  PolicyKeyQuery query{.name = *std::move(name),
+                       .prefix = std::move(*request.mutable_prefix()),
+                       .page_size = static_cast<size_t>(*size)};
+  if (!position->empty()) query.after = KeyReader(*position).Text();
+  ReadPolicyKeys(
+      context_, std::move(query),
+      [list = std::move(list), done = std::move(done)](absl::StatusOr<PolicyKeyPage> page) mutable {
+        if (!page.ok()) return done(page.status());
+        if (page->more) {
+          const auto& keys = page->response.keys();
+          page->response.set_next_page_token(
+              EncodePageToken(list, KeyWriter().Text(keys.rbegin()->policy_key()).Take()));
+        }
+        done(std::move(page->response));
+      });
 }
 
 void PolicyService::GetPolicyUsage(v1::GetPolicyUsageRequest request, Done<v1::PolicyUsage> done) {
@@ -278,6 +334,7 @@ class PolicySearch : public std::enable_shared_from_this<PolicySearch> {
 
  private:
   void OnRows(const kv::ScanResult& result) {
+    const absl::Time now = context_.client.NowLow();
     next_.clear();
     for (const kv::Entry& entry : result.entries) {
       const auto key = DecodePolicyKey(entry.key);
@@ -289,7 +346,7 @@ class PolicySearch : public std::enable_shared_from_this<PolicySearch> {
         break;
       }
       ++examined_;
-      v1::ThrottlePolicy policy = ShowPolicy(record);
+      v1::ThrottlePolicy policy = ShowPolicy(record, now);
       if (!query_.filter.Matches(policy)) continue;
       if (page_.policies.size() == query_.page_size || !budget_.Take(policy))
         return EndPage(key->policy_id);

@@ -31,6 +31,10 @@ class PolicyService final : public PolicyApi {
   void DeletePolicy(v1::DeletePolicyRequest request, Done<google::protobuf::Empty> done) override;
   void PausePolicy(v1::PausePolicyRequest request, Done<v1::ThrottlePolicy> done) override;
   void ResumePolicy(v1::ResumePolicyRequest request, Done<v1::ThrottlePolicy> done) override;
+  void OverridePolicy(v1::OverridePolicyRequest request, Done<v1::ThrottlePolicy> done) override;
+  void ClearOverride(v1::ClearOverrideRequest request, Done<v1::ThrottlePolicy> done) override;
+  void ListPolicyKeys(v1::ListPolicyKeysRequest request,
+                      Done<v1::ListPolicyKeysResponse> done) override;
   void GetPolicyUsage(v1::GetPolicyUsageRequest request, Done<v1::PolicyUsage> done) override;
 
  private:

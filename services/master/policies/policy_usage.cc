@@ -1,6 +1,7 @@
 #include "services/master/policies/policy_usage.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
 #include "services/master/policies/policy_codec.h"
+#include "services/master/policies/policy_keys.h"
 
 namespace escapement::master {
 
@@ -41,41 +43,63 @@ void ShowCounts(const storage::v1::PolicyCountsRecord& counts, absl::Time now,
   usage.set_releases_per_second(counts.releases_per_second());
 }
 
+void ShowHistory(const storage::v1::PolicyHistoryRecord& history, absl::Time now,
+                 v1::PolicyUsage& usage) {
+  for (const storage::v1::PolicyHistoryRecord::Sample& sample : history.samples()) {
+    if (FromMicros(sample.time_micros()) < now - kUsageHistory) continue;
+    v1::PolicyUsage::Sample* shown = usage.add_history();
+    SetTimestamp(sample.time_micros(), *shown->mutable_time());
+    shown->set_held_count(static_cast<int64_t>(sample.held()));
+    shown->set_waiting_count(static_cast<int64_t>(sample.waiting()));
+    shown->set_max_concurrent(static_cast<int64_t>(sample.max_concurrent()));
+  }
+}
+
 class UsageRead : public std::enable_shared_from_this<UsageRead> {
  public:
   using Read = absl::AnyInvocable<void(absl::StatusOr<PolicyUsagePage>)>;
   UsageRead(MasterContext& context, PolicyUsageQuery query, Read done)
-      : context_(context),
-        query_(std::move(query)),
-        done_(std::move(done)),
-        uid_(PolicyUid(query_.name.tenant, query_.name.policy)),
-        shard_(PolicyShardOf(uid_, context_.layout.policy_shards)) {}
+      : context_(context), query_(std::move(query)), done_(std::move(done)) {}
 
   void ReadPolicy() {
     context_.client.MultiGet(
-        {{ColumnFamily::kPolicies, PolicyKey(query_.name.tenant, query_.name.policy)},
-         {ColumnFamily::kGrants, PolicyCountsKey(shard_, uid_)}},
+        {{ColumnFamily::kPolicies, PolicyKey(query_.name.tenant, query_.name.policy)}},
         context_.executor, [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
           if (!result.ok()) return self->done_(StoreFailed(result.status()));
-          self->OnPolicy(std::move(result->values));
+          self->OnPolicy(result->values[0]);
         });
   }
 
  private:
-  void OnPolicy(std::vector<std::optional<std::string>> values) {
-    if (!values[0].has_value()) return done_(NotFound(query_.name.ToString()));
+  void OnPolicy(const std::optional<std::string>& value) {
+    if (!value.has_value()) return done_(NotFound(query_.name.ToString()));
     // Read after the start of the service, on this executor.
     mint_ = context_.mint;
     if (mint_ == nullptr) return done_(NotReady());
+    if (!policy_.ParseFromString(*value)) return done_(BrokenRecord(query_.name.ToString()));
+    const WaitingPlace place = WaitingPlaceOf(policy_, context_.layout.policy_shards);
+    uid_ = place.policy;
+    shard_ = place.policy_shard;
+    context_.client.MultiGet({{ColumnFamily::kGrants, PolicyCountsKey(shard_, uid_)},
+                              {ColumnFamily::kGrants, PolicyHistoryKey(shard_, uid_)}},
+                             context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               if (!result.ok()) return self->done_(StoreFailed(result.status()));
+                               self->OnCounts(std::move(result->values));
+                             });
+  }
+
+  void OnCounts(std::vector<std::optional<std::string>> values) {
     now_ = context_.client.NowLow();
-    storage::v1::PolicyRecord policy;
     storage::v1::PolicyCountsRecord counts;
-    if (!policy.ParseFromString(*values[0]) ||
-        !counts.ParseFromString(values[1].value_or(std::string()))) {
+    storage::v1::PolicyHistoryRecord history;
+    if (!counts.ParseFromString(values[0].value_or(std::string())) ||
+        !history.ParseFromString(values[1].value_or(std::string()))) {
       return done_(BrokenRecord(query_.name.ToString()));
     }
-    *page_.usage.mutable_policy() = ShowPolicy(policy);
+    *page_.usage.mutable_policy() = ShowPolicy(policy_, now_);
     ShowCounts(counts, now_, page_.usage);
+    ShowHistory(history, now_, page_.usage);
     const HolderPosition& begin = query_.begin;
     ReadGrants(begin.epoch == 0 && begin.number == 0
                    ? GrantsBegin(shard_, uid_)
@@ -151,6 +175,9 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
       SetTimestamp(range.expire_time_micros(), *holder->mutable_expire_time());
     holder->set_overdue(range.overdue());
     holder->set_policy_key(grant.event().throttle().policy_key());
+    holder->set_weight(
+        static_cast<int64_t>(std::max<uint64_t>(grant.event().throttle().weight(), 1)));
+    keys_.AddHeld(holder->policy_key(), 1);
     if (grant.event().throttle().on_release()) holder->set_token(mint_->Handle({id, index}));
   }
 
@@ -175,7 +202,9 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
       storage::v1::EventRecord row;
       if (!key.has_value() || !row.ParseFromString(entry.value))
         return done_(BrokenRecord(absl::StrCat("a waiting row of ", query_.name.ToString())));
-      tally_.Add(WaitsAsOneOff(row) ? Uid() : key->uid, DueOf(*key, row, now_));
+      const DueEvents due = DueOf(*key, row, now_);
+      tally_.Add(WaitsAsOneOff(row) ? Uid() : key->uid, due);
+      keys_.AddWaiting(row, due);
       // The rows of a group are in the order of their due times.
       next = key->due_time > now_
                  ? PrefixEnd(WaitingGroupPrefix(shard_, uid_, key->priority, key->uid))
@@ -237,10 +266,19 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
       shown->set_waiting_count(static_cast<int64_t>(waiter.count));
       SetTimestamp(ToMicros(waiter.oldest), *shown->mutable_oldest_due_time());
     }
+    if (policy_.has_per_key()) ShowKeys(usage);
     usage.set_waiting_count(static_cast<int64_t>(tally_.count()));
     if (tally_.count() > 0)
       SetTimestamp(ToMicros(tally_.oldest()), *usage.mutable_oldest_waiter_time());
     done_(std::move(page_));
+  }
+
+  void ShowKeys(v1::PolicyUsage& usage) {
+    for (const auto& [key, use] : keys_.Busiest(kUsageKeysMax)) {
+      v1::PolicyKeyUsage* shown = usage.add_keys();
+      *shown = ShowKey(key, use, policy_, now_);
+      shown->clear_later_count();  // rows that are not due are stepped over
+    }
   }
 
   struct HeldEvent {
@@ -253,15 +291,17 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
   MasterContext& context_;
   const PolicyUsageQuery query_;
   Read done_;
-  const Uid uid_;
-  const uint16_t shard_;
+  Uid uid_;
+  uint16_t shard_ = 0;
   std::shared_ptr<const TokenMint> mint_;
   absl::Time now_;
+  storage::v1::PolicyRecord policy_;
   PolicyUsagePage page_;
   std::vector<HeldEvent> events_;  // the events of page_.usage.holders, in the same order
   std::string waiting_end_;
   size_t waiting_rows_ = 0;
   WaitingTally tally_;
+  KeyTally keys_{std::numeric_limits<size_t>::max()};  // bounded by the rows that are read
   std::vector<WaitingTally::Waiter> waiters_;
   std::map<Uid, std::optional<ScheduleName>> names_;
 };

@@ -20,8 +20,8 @@
 
 namespace escapement::master {
 
-// ReadPolicyUsage: reads the present use of a throttling policy, the holders of its tokens and the
-// waiting events.
+// ReadPolicyUsage: reads the present use of a throttling policy, the holders of its tokens, the
+// waiting events and its last hour.
 //
 // The counts, the holders, the waiting events and the schedules' names are read one after the
 // other, not in one snapshot. So a change during the read may show in some of them only.

@@ -294,6 +294,60 @@ TEST_F(PolicyUsageTest, NoMoreWaitersAreNamedThanFit) {
   EXPECT_EQ(usage.waiters(0).waiting_count(), 2);
 }
 
+TEST_F(PolicyUsageTest, LastHourIsShown) {
+  EXPECT_EQ(Usage().history_size(), 0);
+  storage::v1::PolicyHistoryRecord history;
+  for (const int minutes_ago : {61, 59, 1}) {
+    auto* sample = history.add_samples();
+    sample->set_time_micros(ToMicros(now_ - absl::Minutes(minutes_ago)));
+    sample->set_held(static_cast<uint64_t>(minutes_ago));
+    sample->set_waiting(7);
+    sample->set_max_concurrent(50);
+  }
+  fixture_.Put(ColumnFamily::kGrants, PolicyHistoryKey(shard_, uid_), history.SerializeAsString());
+  const v1::PolicyUsage usage = Usage();
+  ASSERT_EQ(usage.history_size(), 2);
+  EXPECT_EQ(TimestampMicros(usage.history(0).time()), ToMicros(now_ - absl::Minutes(59)));
+  EXPECT_EQ(usage.history(0).held_count(), 59);
+  EXPECT_EQ(usage.history(0).waiting_count(), 7);
+  EXPECT_EQ(usage.history(0).max_concurrent(), 50);
+  EXPECT_EQ(usage.history(1).held_count(), 1);
+  EXPECT_EQ(usage.holders_size(), 0);
+}
+
+TEST_F(PolicyUsageTest, KeysThatWaitLongestComeBeforeThoseThatHoldMost) {
+  kv::Mutation late = WaitingRow(1, 3, 10), early = WaitingRow(2, 2, 40);
+  const auto of_key = [](kv::Mutation& row, const std::string& key) {
+    storage::v1::EventRecord record;
+    ASSERT_TRUE(record.ParseFromString(row.value));
+    record.mutable_throttle()->set_policy_key(key);
+    row.value = record.SerializeAsString();
+  };
+  of_key(late, "late");
+  of_key(early, "early");
+  PutWaiting({late, early});
+  storage::v1::GrantRecord grant = Grant(1);
+  grant.mutable_event()->mutable_throttle()->set_policy_key("held");
+  AddHolders(grant, 0, 4);
+  PutGrant(1, 1, grant);
+  EXPECT_EQ(Usage().keys_size(), 0);  // the policy has no limits for keys
+
+  v1::UpdatePolicyRequest update;
+  update.mutable_policy()->set_name(kName);
+  update.mutable_policy()->mutable_per_key()->set_max_concurrent(5);
+  ASSERT_TRUE(fixture_.Call(&PolicyApi::UpdatePolicy, update).ok());
+  const v1::PolicyUsage usage = Usage();
+  ASSERT_EQ(usage.keys_size(), 3);
+  EXPECT_EQ(usage.keys(0).policy_key(), "early");
+  EXPECT_EQ(usage.keys(0).waiting_count(), 2);
+  EXPECT_EQ(TimestampMicros(usage.keys(0).oldest_due_time()), ToMicros(now_ - absl::Seconds(40)));
+  EXPECT_EQ(usage.keys(1).policy_key(), "late");
+  EXPECT_EQ(usage.keys(1).waiting_count(), 3);
+  EXPECT_EQ(usage.keys(2).policy_key(), "held");
+  EXPECT_EQ(usage.keys(2).held_count(), 4);
+  EXPECT_EQ(Usage(/*page_size=*/1).keys(2).held_count(), 1);  // the page has one holder
+}
+
 TEST_F(PolicyUsageTest, RowsThatCannotBeReadAreAnError) {
   fixture_.Put(ColumnFamily::kGrants, EncodeGrantKey({shard_, uid_, 1, 1}), "\xff");
   v1::GetPolicyUsageRequest request;

@@ -61,7 +61,7 @@ v1::ListRunEventsResponse ListSingle(const RunName& name, const Uid& uid, const 
   return response;
 }
 
-// The same, also if the event has not been sent yet because its target is down.
+// The same, also if the event has not been sent yet because its target is down or paused.
 void AnswerSingle(MasterContext& context, const RunName& name, const Uid& uid, SingleEvent single,
                   std::optional<v1::Outcome> outcome, Done<v1::ListRunEventsResponse> done) {
   v1::ListRunEventsResponse response = ListSingle(name, uid, single, outcome);
@@ -81,13 +81,13 @@ void AnswerSingle(MasterContext& context, const RunName& name, const Uid& uid, S
         storage::v1::DefinitionRecord definition;
         if (!definition.ParseFromString(*result->values[0]))
           return done(BrokenRecord("a definition"));
-        ReadDownTargets(context, tenant, {TargetKeyOf(definition.delivery().target())},
+        ReadHeldTargets(context, tenant, {TargetKeyOf(definition.delivery().target())},
                         [event = std::move(event), now,
-                         done = std::move(done)](absl::StatusOr<DownTargets> down) mutable {
-                          if (!down.ok()) return done(down.status());
+                         done = std::move(done)](absl::StatusOr<HeldTargets> held) mutable {
+                          if (!held.ok()) return done(held.status());
                           v1::ListRunEventsResponse response;
-                          if (!down->empty()) {
-                            ShowTargetDown(down->begin()->second, now, event);
+                          if (!held->empty()) {
+                            ShowTargetHeld(held->begin()->second, now, event);
                             *response.add_events() = std::move(event);
                           }
                           done(std::move(response));

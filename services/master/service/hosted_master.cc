@@ -68,10 +68,37 @@ void AddDescription(HttpServer& http) {
   }
 }
 
+// Tokens go to a door, and overrides to the policies. All outlive it.
+class MasterTokens final : public TokenApi {
+ public:
+  MasterTokens(TokenApi& door, PolicyApi& policies) : door_(door), policies_(policies) {}
+
+  void CompleteTokens(const v1::CompleteTokensRequest& request,
+                      Done<v1::CompleteTokensResponse> done) override {
+    door_.CompleteTokens(request, std::move(done));
+  }
+  void ReleaseTokens(const v1::ReleaseTokensRequest& request,
+                     Done<v1::ReleaseTokensResponse> done) override {
+    door_.ReleaseTokens(request, std::move(done));
+  }
+  void ExtendTokens(const v1::ExtendTokensRequest& request,
+                    Done<v1::ExtendTokensResponse> done) override {
+    door_.ExtendTokens(request, std::move(done));
+  }
+  void OverridePolicy(v1::OverridePolicyRequest request,
+                      ::escapement::Done<v1::ThrottlePolicy> done) override {
+    policies_.OverridePolicy(std::move(request), std::move(done));
+  }
+
+ private:
+  TokenApi& door_;
+  PolicyApi& policies_;
+};
+
 }  // namespace
 
 HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, kv::StoreAdmin& admin,
-                           Tokens tokens)
+                           TokenApi* tokens)
     : service_({.instance = context.instance,
                 .dead_letter_retention = absl::GetFlag(FLAGS_dead_letter_retention),
                 .bootstrap_key_file = absl::GetFlag(FLAGS_bootstrap_key_file),
@@ -84,17 +111,20 @@ HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, kv
       admin_(admin),
       runtime_(context.runtime),
       metrics_(context.metrics) {
-  if (tokens == Tokens::kElsewhere) return;
-  TokenDoor::Options options;
-  options.instance = context.instance;
-  options.metrics = &context.metrics;
-  door_ = std::make_unique<TokenDoor>(std::move(options), store, context.runtime);
+  if (tokens == nullptr) {
+    TokenDoor::Options options;
+    options.instance = context.instance;
+    options.metrics = &context.metrics;
+    door_ = std::make_unique<TokenDoor>(std::move(options), store, context.runtime);
+    tokens = door_.get();
+  }
+  tokens_ = std::make_unique<MasterTokens>(*tokens, service_.policies());
 }
 
 void HostedMaster::AddRpcs(RpcTable& table) {
   AddMasterRpcs(service_, table);
   kv::AddStoreServiceRpcs(store_, &admin_, table);
-  if (door_ != nullptr) AddTokenRpcs(*door_, table);
+  AddTokenRpcs(*tokens_, table);
 }
 
 absl::Status HostedMaster::AddHttpRoutes(HttpServer& http,

@@ -27,12 +27,10 @@ namespace escapement::master {
 
 class HostedMaster final : public HostedService {
  public:
-  // Whether TokenService is among its services: in standalone it is the token manager's.
-  enum class Tokens { kServed, kElsewhere };
-
-  // The arguments outlive it.
+  // The arguments outlive it. `tokens`: where tokens are given back, which is the token manager's
+  // door in standalone. Null: a door of its own.
   HostedMaster(const ServiceContext& context, kv::KvStore& store, kv::StoreAdmin& admin,
-               Tokens tokens = Tokens::kServed);
+               TokenApi* tokens = nullptr);
 
   void AddRpcs(RpcTable& table) override;
   CallGate& gate() override { return gate_.gate(); }
@@ -52,7 +50,8 @@ class HostedMaster final : public HostedService {
   auth::HostedGate gate_;
   kv::KvStore& store_;
   kv::StoreAdmin& admin_;
-  std::unique_ptr<TokenDoor> door_;  // null if tokens are given back elsewhere
+  std::unique_ptr<TokenDoor> door_;   // null if tokens are given back elsewhere
+  std::unique_ptr<TokenApi> tokens_;  // over the door, and the policies
   std::unique_ptr<rest::RestDoor> rest_;
   std::unique_ptr<NdjsonDoor> ndjson_;
   std::unique_ptr<PageDoor> page_;

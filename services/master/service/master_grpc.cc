@@ -41,6 +41,9 @@ void AddPolicyRpcs(PolicyApi& policies, RpcTable& table) {
   table.AddUnary(policies, &PolicyApi::DeletePolicy);
   table.AddUnary(policies, &PolicyApi::PausePolicy);
   table.AddUnary(policies, &PolicyApi::ResumePolicy);
+  table.AddUnary(policies, &PolicyApi::OverridePolicy);
+  table.AddUnary(policies, &PolicyApi::ClearOverride);
+  table.AddUnary(policies, &PolicyApi::ListPolicyKeys);
   table.AddUnary(policies, &PolicyApi::GetPolicyUsage);
 }
 

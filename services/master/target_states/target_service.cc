@@ -112,19 +112,34 @@ TargetStatus ShowTarget(const std::string& tenant, const Uid& target,
   return status;
 }
 
-void ReadDownTargets(MasterContext& context, const std::string& tenant,
+namespace {
+
+// When the pause of the first handler ends. InfinitePast: no handler has one.
+absl::Time PausedUntil(const std::vector<HandlerRow>& rows, absl::Time now) {
+  absl::Time first = absl::InfiniteFuture();
+  for (const HandlerRow& row : rows) {
+    const absl::Time until = FromMicros(row.record.paused_until_micros());
+    if (until > now) first = std::min(first, until);
+  }
+  return first == absl::InfiniteFuture() ? absl::InfinitePast() : first;
+}
+
+}  // namespace
+
+void ReadHeldTargets(MasterContext& context, const std::string& tenant,
                      std::set<std::string> target_keys,
-                     absl::AnyInvocable<void(absl::StatusOr<DownTargets>)> done) {
-  if (target_keys.empty()) return done(DownTargets());
+                     absl::AnyInvocable<void(absl::StatusOr<HeldTargets>)> done) {
+  if (target_keys.empty()) return done(HeldTargets());
   std::vector<KeyRange> ranges;
   for (const std::string& key : target_keys) {
     const std::string prefix = TargetRowPrefix(tenant, TargetIdOf(key));
     ranges.push_back({kv::ColumnFamily::kTargetStates, prefix, PrefixEnd(prefix)});
   }
   auto rows = std::make_shared<std::map<Uid, std::vector<HandlerRow>>>();
+  const absl::Time now = context.client.NowLow();
   ReadRanges(
       context, std::move(ranges), kTargetHandlersMax,
-      [rows, oldest = ToMicros(context.client.NowLow() - kTargetRowValidFor)](
+      [rows, oldest = ToMicros(now - kTargetRowValidFor)](
           const KeyRange&, kv::Entry& entry) -> absl::StatusOr<bool> {
         const std::optional<TargetRowName> name = DecodeTargetRowKey(entry.key);
         HandlerRow row;
@@ -136,30 +151,40 @@ void ReadDownTargets(MasterContext& context, const std::string& tenant,
         (*rows)[name->target].push_back(std::move(row));
         return true;
       },
-      [rows, tenant, target_keys = std::move(target_keys),
+      [rows, now, tenant, target_keys = std::move(target_keys),
        done = std::move(done)](absl::Status status) mutable {
         if (!status.ok()) return done(std::move(status));
-        DownTargets down;
+        HeldTargets held;
         for (const std::string& key : target_keys) {
           const auto found = rows->find(TargetIdOf(key));
           if (found == rows->end()) continue;
-          v1::TargetStatus target = ShowTarget(tenant, found->first, found->second);
-          if (target.has_down_since_time()) down.emplace(key, std::move(target));
+          HeldTarget target{.status = ShowTarget(tenant, found->first, found->second),
+                            .paused_until = PausedUntil(found->second, now)};
+          if (target.status.has_down_since_time() || target.paused_until > now)
+            held.emplace(key, std::move(target));
         }
-        done(std::move(down));
+        done(std::move(held));
       });
 }
 
-void ShowTargetDown(const v1::TargetStatus& target, absl::Time now, v1::Event& event) {
+// A target that is down for one handler and has asked another for a pause shows as down.
+void ShowTargetHeld(const HeldTarget& target, absl::Time now, v1::Event& event) {
   if (event.state() != v1::PENDING) return;
+  const bool down = target.status.has_down_since_time();
   if (event.status() == v1::Event::SCHEDULED) {
-    event.set_status(v1::Event::TARGET_DOWN);
-    event.set_reason(target.last_error().empty()
-                         ? "target is down"
-                         : absl::StrCat("target is down: ", target.last_error()));
+    const std::string& error = target.status.last_error();
+    if (down) {
+      event.set_status(v1::Event::TARGET_DOWN);
+      event.set_reason(error.empty() ? "target is down" : absl::StrCat("target is down: ", error));
+    } else {
+      event.set_reason(absl::StrCat(
+          "the target asked for a pause until ",
+          absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", target.paused_until, absl::UTCTimeZone())));
+    }
   }
-  const int64_t probe = TimestampMicros(target.next_probe_time()).value_or(0);
-  if (FromMicros(probe) > now) SetTimestamp(probe, *event.mutable_next_attempt_time());
+  const int64_t next = down ? TimestampMicros(target.status.next_probe_time()).value_or(0)
+                            : ToMicros(target.paused_until);
+  if (FromMicros(next) > now) SetTimestamp(next, *event.mutable_next_attempt_time());
 }
 
 namespace {

@@ -35,17 +35,21 @@ struct HandlerRow {
 v1::TargetStatus ShowTarget(const std::string& tenant, const Uid& target,
                             const std::vector<HandlerRow>& rows);
 
-// ReadDownTargets: those of the targets with these keys (TargetKeyOf) that a handler sees down, by
-// their keys. Handlers tell it at most two seconds later, and only of targets to which they have
-// sent an event of the tenant lately.
+// ReadHeldTargets: those of the targets with these keys (TargetKeyOf) that a handler sees down, or
+// that have asked a handler for a pause, by their keys. Handlers tell it at most two seconds later,
+// and only of targets to which they have sent an event of the tenant lately.
 
-using DownTargets = std::map<std::string, v1::TargetStatus>;
-void ReadDownTargets(MasterContext& context, const std::string& tenant,
+struct HeldTarget {
+  v1::TargetStatus status;
+  absl::Time paused_until = absl::InfinitePast();  // the first handler's; InfinitePast: no pause
+};
+using HeldTargets = std::map<std::string, HeldTarget>;
+void ReadHeldTargets(MasterContext& context, const std::string& tenant,
                      std::set<std::string> target_keys,
-                     absl::AnyInvocable<void(absl::StatusOr<DownTargets>)> done);
+                     absl::AnyInvocable<void(absl::StatusOr<HeldTargets>)> done);
 
 // Shows that a PENDING event, which is due, waits for this target.
-void ShowTargetDown(const v1::TargetStatus& target, absl::Time now, v1::Event& event);
+void ShowTargetHeld(const HeldTarget& target, absl::Time now, v1::Event& event);
 
 // TargetService: shows the rows that handlers write about their targets (target_states), and writes
 // the rows that reset them.

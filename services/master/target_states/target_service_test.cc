@@ -189,6 +189,58 @@ TEST_F(TargetServiceTest, EventAtATargetThatIsDownSaysSo) {
   EXPECT_FALSE(listed().has_next_attempt_time());
 }
 
+// The consumer has answered 429, or 503 with Retry-After. That is no trouble of the target.
+TEST_F(TargetServiceTest, EventOfAPausedTargetSaysUntilWhen) {
+  v1::CreateEventRequest create = ValidEvent(world_.Now() - absl::Seconds(1), "due");
+  create.mutable_event()->mutable_target()->mutable_http()->set_uri("https://a.example/hook");
+  ASSERT_TRUE(world_.Call(&EventApi::CreateEvent, create).ok());
+  const auto get = [&] {
+    v1::GetEventRequest request;
+    request.set_name("tenants/default/events/due");
+    const auto event = world_.Call(&EventApi::GetEvent, request);
+    EXPECT_TRUE(event.ok()) << event.status();
+    return event.ok() ? *event : v1::Event();
+  };
+  const auto listed = [&] {
+    v1::ListEventsRequest request;
+    request.set_parent("tenants/default");
+    const auto page = world_.Call(&EventApi::ListEvents, request);
+    EXPECT_TRUE(page.ok()) << page.status();
+    return page->events_size() == 1 ? page->events(0) : v1::Event();
+  };
+  const absl::Time until =
+      absl::FromUnixSeconds(absl::ToUnixSeconds(world_.Now()) + 100);  // in whole seconds
+  storage::v1::TargetRowRecord row = Row(kEndpoint, TargetStateRecord::CLOSED);
+  row.mutable_state()->set_last_error("HTTP 429");
+  row.set_paused_until_micros(ToMicros(until));
+  Put("default", kEndpoint, "h", row);
+  // Another handler has a longer pause, and one has none.
+  row.set_paused_until_micros(ToMicros(until + absl::Seconds(50)));
+  Put("default", kEndpoint, "i", row);
+  row.set_paused_until_micros(0);
+  Put("default", kEndpoint, "j", row);
+  const std::string reason = "SCHEDULED the target asked for a pause until " +
+                             absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", until, absl::UTCTimeZone());
+  for (const v1::Event& event : {get(), listed()}) {
+    EXPECT_EQ(Said(event), reason);
+    EXPECT_EQ(event.state(), v1::PENDING);
+    EXPECT_EQ(TimestampMicros(event.next_attempt_time()), ToMicros(until));
+  }
+  EXPECT_EQ(Get(NameOf("default", kEndpoint))->state(), TargetStatus::CLOSED);
+  EXPECT_FALSE(Get(NameOf("default", kEndpoint))->has_down_since_time());
+
+  // A target that is down as well shows as down.
+  storage::v1::TargetRowRecord down = DownRow(kEndpoint);
+  down.set_paused_until_micros(ToMicros(until));
+  Put("default", kEndpoint, "h", down);
+  EXPECT_EQ(Said(get()), "TARGET_DOWN target is down: connection refused");
+  // The pauses are over, though the rows still say when they ended.
+  row.set_paused_until_micros(ToMicros(world_.Now() - absl::Seconds(1)));
+  for (const char* handler : {"h", "i"}) Put("default", kEndpoint, handler, row);
+  EXPECT_EQ(Said(get()), "SCHEDULED ");
+  EXPECT_FALSE(get().has_next_attempt_time());
+}
+
 TEST_F(TargetServiceTest, OnlyEventOfARunSaysThatItsTargetIsDown) {
   v1::CreateScheduleRequest create = ValidSchedule("s", "0 0 1 1 *");
   create.mutable_schedule()->mutable_target()->mutable_http()->set_uri("https://a.example/hook");

@@ -208,6 +208,19 @@ TEST_F(EventPolicyTest, PolicyOfKeysAloneNeedsTokensBack) {
   EXPECT_EQ(created->completion(), v1::ON_RELEASE);
 }
 
+TEST_F(EventPolicyTest, PolicyOfRatesAloneNeedsNoTokensBack) {
+  v1::CreatePolicyRequest request;
+  request.set_parent("tenants/default");
+  request.set_policy_id("rates");
+  request.mutable_policy()->mutable_per_key()->set_max_per_second(3);
+  ASSERT_TRUE(world_.Call(&PolicyApi::CreatePolicy, request).ok());
+  v1::CreateEventRequest event = Request();
+  event.mutable_event()->set_policy("rates");
+  const auto created = world_.Call(&EventApi::CreateEvent, event);
+  ASSERT_TRUE(created.ok()) << created.status();
+  EXPECT_EQ(created->completion(), v1::ON_DELIVERY);
+}
+
 TEST_F(EventPolicyTest, IngestTakesPoliciesOfDefaultsAndOverrides) {
   v1::IngestRequest batch = ValidBatch(world_.Now() + absl::Hours(1), 3);
   batch.mutable_defaults()->set_policy(kPolicy);

@@ -23,6 +23,11 @@ MasterWorld::MasterWorld() {
   client.session_executor = executor_;
   client.on_session_lost = [] {};
   client_ = std::make_unique<kv::KvClient>(*store, runtime, std::move(client));
+  Restart();
+}
+
+void MasterWorld::Restart() {
+  master.reset();
   master = std::make_unique<MasterService>(
       MasterOptions{.fresh_token_key = std::string(kTokenKeyBytes, 'k')}, *store, runtime);
   master->Start();

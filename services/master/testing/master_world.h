@@ -46,6 +46,9 @@ class MasterWorld {
   }
   absl::StatusOr<v1::IngestResponse> Ingest(v1::IngestRequest request, bool return_ids = false);
 
+  // Ends the master and starts another one over the same store.
+  void Restart();
+
   // As another service would: each group must apply, or the test fails.
   void Commit(std::vector<kv::Group> groups);
   // `done` gets whether all groups applied. Does not wait.

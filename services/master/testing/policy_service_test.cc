@@ -94,6 +94,7 @@ TEST_F(PolicyServiceTest, APolicyIsMadeWithItsDefaultsAndRead) {
   EXPECT_EQ(made.hold_timeout().seconds(), 3600);
   EXPECT_EQ(made.on_expiry(), v1::ThrottlePolicy::RECLAIM);
   EXPECT_EQ(made.fairness(), v1::ThrottlePolicy::BY_SCHEDULE);
+  EXPECT_EQ(made.retries(), v1::ThrottlePolicy::FREE_TOKEN);
   EXPECT_EQ(made.state(), v1::ThrottlePolicy::ENABLED);
   EXPECT_EQ(made.version(), 1);
   EXPECT_FALSE(made.etag().empty());
@@ -147,12 +148,96 @@ TEST_F(PolicyServiceTest, EachWrongFieldIsNamed) {
               p.mutable_hold_timeout()->set_seconds(30 * 86400 + 1);
             }),
             Strings{"policy.hold_timeout"});
+  EXPECT_EQ(
+      RefusedFields([](v1::ThrottlePolicy& p) {
+        p.set_on_expiry(static_cast<v1::ThrottlePolicy::OnExpiry>(7));
+        p.set_fairness(static_cast<v1::ThrottlePolicy::Fairness>(7));
+        p.set_retries(static_cast<v1::ThrottlePolicy::Retries>(7));
+        p.set_display_name(std::string(201, 'x'));
+      }),
+      (Strings{"policy.on_expiry", "policy.fairness", "policy.retries", "policy.display_name"}));
+}
+
+TEST_F(PolicyServiceTest, EachWrongLimitOfKeysIsNamed) {
+  using Strings = std::set<std::string>;
+  EXPECT_EQ(RefusedFields([](v1::ThrottlePolicy& p) { p.mutable_per_key(); }),
+            Strings{"policy.per_key.max_concurrent"});
+  EXPECT_EQ(RefusedFields([](v1::ThrottlePolicy& p) { p.mutable_per_key()->set_burst(2); }),
+            (Strings{"policy.per_key.max_concurrent", "policy.per_key.burst"}));
+  for (const int64_t limit : {-1, 10'000'001}) {
+    v1::CreatePolicyRequest request = ValidPolicy();
+    request.mutable_policy()->mutable_per_key()->set_max_concurrent(limit);
+    EXPECT_EQ(Fields(fixture_.Call(&PolicyApi::CreatePolicy, request).status()),
+              Strings{"policy.per_key.max_concurrent"})
+        << limit;
+  }
+  for (const double rate : {-1.0, 1e-9, 1'000'001.0, std::numeric_limits<double>::quiet_NaN()}) {
+    v1::CreatePolicyRequest request = ValidPolicy();
+    request.mutable_policy()->mutable_per_key()->set_max_per_second(rate);
+    EXPECT_EQ(Fields(fixture_.Call(&PolicyApi::CreatePolicy, request).status()),
+              Strings{"policy.per_key.max_per_second"})
+        << rate;
+  }
   EXPECT_EQ(RefusedFields([](v1::ThrottlePolicy& p) {
-              p.set_on_expiry(static_cast<v1::ThrottlePolicy::OnExpiry>(7));
-              p.set_fairness(static_cast<v1::ThrottlePolicy::Fairness>(7));
-              p.set_display_name(std::string(201, 'x'));
+              p.mutable_per_key()->set_max_concurrent(1);
+              p.mutable_per_key()->set_burst(2);
             }),
-            (Strings{"policy.on_expiry", "policy.fairness", "policy.display_name"}));
+            Strings{"policy.per_key.burst"});
+  EXPECT_EQ(RefusedFields([](v1::ThrottlePolicy& p) {
+              p.mutable_per_key()->set_max_per_second(1);
+              p.mutable_per_key()->set_burst(1'000'001);
+            }),
+            Strings{"policy.per_key.burst"});
+  EXPECT_EQ(
+      RefusedFields([](v1::ThrottlePolicy& p) { p.set_fairness(v1::ThrottlePolicy::BY_KEY); }),
+      Strings{"policy.fairness"});
+}
+
+TEST_F(PolicyServiceTest, KeysMayHaveARateAndTurnsAndRetriesMayKeepTheirToken) {
+  v1::CreatePolicyRequest request = ValidPolicy();
+  request.mutable_policy()->clear_max_concurrent();
+  request.mutable_policy()->mutable_per_key()->set_max_per_second(2.5);
+  request.mutable_policy()->set_fairness(v1::ThrottlePolicy::BY_KEY);
+  request.mutable_policy()->set_retries(v1::ThrottlePolicy::KEEP_TOKEN);
+  const v1::ThrottlePolicy made = Make(request);
+  EXPECT_EQ(made.per_key().max_concurrent(), 0);
+  EXPECT_EQ(made.per_key().max_per_second(), 2.5);
+  EXPECT_EQ(made.per_key().burst(), 1);
+  EXPECT_EQ(made.fairness(), v1::ThrottlePolicy::BY_KEY);
+  EXPECT_EQ(made.retries(), v1::ThrottlePolicy::KEEP_TOKEN);
+  storage::v1::PolicyRecord record;
+  ASSERT_TRUE(record.ParseFromString(
+      fixture_.Get(ColumnFamily::kPolicies, PolicyKey("default", "backup")).value()));
+  EXPECT_TRUE(record.by_key());
+  EXPECT_FALSE(record.fifo());
+  EXPECT_TRUE(record.keep_token());
+
+  v1::ListPoliciesRequest list;
+  list.set_parent("tenants/default");
+  list.set_filter("fairness = BY_KEY");
+  EXPECT_EQ(fixture_.Call(&PolicyApi::ListPolicies, list)->policies_size(), 1);
+  list.set_filter("fairness = FIFO");
+  EXPECT_EQ(fixture_.Call(&PolicyApi::ListPolicies, list)->policies_size(), 0);
+
+  // Turns of keys need limits for keys.
+  v1::ThrottlePolicy patch;
+  patch.set_max_concurrent(5);
+  EXPECT_EQ(Fields(Update(patch, {"max_concurrent", "per_key"}).status()),
+            std::set<std::string>{"policy.fairness"});
+  // The burst of keys goes with its rate.
+  patch.mutable_per_key()->set_max_concurrent(3);
+  const auto updated = Update(patch, {"per_key.max_concurrent", "per_key.max_per_second"});
+  ASSERT_TRUE(updated.ok()) << updated.status();
+  EXPECT_EQ(updated->per_key().max_concurrent(), 3);
+  EXPECT_EQ(updated->per_key().burst(), 0);
+  EXPECT_EQ(updated->retries(), v1::ThrottlePolicy::KEEP_TOKEN);
+  // The last limit of keys takes per_key with it.
+  patch.set_fairness(v1::ThrottlePolicy::BY_SCHEDULE);
+  patch.clear_per_key();
+  const auto without =
+      Update(patch, {"max_concurrent", "fairness", "per_key.max_concurrent", "per_key.burst"});
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_FALSE(without->has_per_key());
 }
 
 TEST_F(PolicyServiceTest, FaultBesideThePolicyIsNamedToo) {
@@ -392,6 +477,7 @@ TEST_F(PolicyServiceTest, APolicyWhoseTokensAreHeldIsNotDeletedAndItsCountsGoWit
   const std::string counts = PolicyCountsKey(shard_, uid_);
   const std::string grant = EncodeGrantKey({shard_, uid_, 3, 1});
   fixture_.Put(ColumnFamily::kGrants, counts, "");
+  fixture_.Put(ColumnFamily::kGrants, PolicyHistoryKey(shard_, uid_), "");
   fixture_.Put(ColumnFamily::kGrants, grant, "");
   EXPECT_EQ(Delete().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ErrorReason(Delete()), "POLICY_HAS_HELD_TOKENS");

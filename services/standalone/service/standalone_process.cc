@@ -27,7 +27,7 @@ class AllServices final : public HostedService {
         handler_(context, server_->store()),
         token_manager_(context, server_->store()),
         emitter_(context, server_->store()),
-        master_(context, server_->store(), *server_, master::HostedMaster::Tokens::kElsewhere) {
+        master_(context, server_->store(), *server_, &token_manager_.door()) {
     server_->SetLeaseHolders({.pause = [this](Closure done) { PauseLeases(std::move(done)); },
                               .resume = [this] { ResumeLeases(); }});
   }
@@ -37,8 +37,7 @@ class AllServices final : public HostedService {
   std::string StoreReason() const { return server_->NotReadyReason(); }
 
   void AddRpcs(RpcTable& table) override {
-    master_.AddRpcs(table);
-    token_manager_.AddRpcs(table);
+    master_.AddRpcs(table);  // also TokenService, over the token manager's door
     server_->AddExportRpc(table);
   }
   CallGate& gate() override { return master_.gate(); }

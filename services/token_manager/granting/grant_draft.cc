@@ -78,7 +78,6 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
   } else {
     RequireState(row.source()->uid, *judged.state);
   }
-  RequirePolicy(policy);
   state_.PinCounts(*row.source());
   TakeRate(policy, grant, count, judged.definition->target_key, round);
   Count(policy, grant, count, round);
@@ -87,7 +86,8 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
                    .row_key = key,
                    .count = count,
                    .target = judged.definition->target_key,
-                   .paused_key = PausedKeyOf(policy, grant)});
+                   .paused_key = PausedKeyOf(policy, grant),
+                   .source = grant.source});
   rows_.try_emplace(key, policy.uid);
   policy.grants.Add(std::move(grant));
   policy.waiting.Grant(key, row, count);
@@ -96,17 +96,21 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
 
 void GrantDraft::TakeRate(PolicyState& policy, const Grant& grant, uint64_t count,
                           const std::string& target, const Round& round) {
-  rate_before_.try_emplace(policy.uid, policy.rate);
-  policy.rate.Take(count, round.now);
   const TargetBackoff::Probe name{state_.lease.index, grant.epoch, grant.number};
   state_.core.backoff.OnGranted(target, count, name, round.now);
-  if (!policy.by_key()) return;
-  const std::string& key = grant.source->event.throttle().policy_key();
-  state_.core.backoff.OnGranted(PausedKey(policy.uid, key), count, name, round.now);
-  const Limits& limits = policy.LimitsOf(key);
-  if (limits.per_second <= 0) return;
-  key_rate_before_.try_emplace({policy.uid, key}, policy.key_rates.Find(key));
-  policy.key_rates.Take(key, limits, count, round.now);
+  if (const std::string paused = PausedKeyOf(policy, grant); !paused.empty())
+    state_.core.backoff.OnGranted(paused, count, name, round.now);
+  state_.ForEachLimit(policy, *grant.source,
+                      [&](PolicyState& of, const std::string& key, uint64_t /*weight*/) {
+                        RequirePolicy(of);
+                        counted_.insert(of.uid);
+                        rate_before_.try_emplace(of.uid, of.rate);
+                        of.rate.Take(count, round.now);
+                        const Limits& limits = of.LimitsOf(key);
+                        if (!of.by_key() || limits.per_second <= 0) return;
+                        key_rate_before_.try_emplace({of.uid, key}, of.key_rates.Find(key));
+                        of.key_rates.Take(key, limits, count, round.now);
+                      });
 }
 
 void GrantDraft::VoidProbes(const std::string& target, const std::string& paused_key) {
@@ -123,11 +127,7 @@ void GrantDraft::MakeAgain(PolicyState& policy, GrantSet::Key name, const HeldRa
   policy.grants.Reclaim(name, claim.queue_shard, state_.lease.epoch, claim.number,
                         ToMicros(round.now + state_.core.options.send_within), round.micros);
   const Grant& grant = *policy.grants.Find(name);
-  if (slept) {
-    RequirePolicy(policy);
-    TakeRate(policy, grant, range.count, judged.definition->target_key, round);
-    counted_.insert(policy.uid);
-  }
+  if (slept) TakeRate(policy, grant, range.count, judged.definition->target_key, round);
   storage::v1::EventRecord event = grant.source->event;
   event.set_count(range.count);
   event.set_lost_claims(range.lost_claims);
@@ -184,11 +184,13 @@ void GrantDraft::RequireRow(const PolicyState& policy, const std::string& key) {
 
 void GrantDraft::Count(PolicyState& policy, const Grant& grant, uint64_t count,
                        const Round& round) {
-  counted_.insert(policy.uid);
-  if (policy.counts.granted() == 0)
-    policy.counts.set_returns(storage::v1::PolicyCountsRecord::NONE);
-  policy.counts.set_granted(policy.counts.granted() + count);
-  policy.granted_rate.Add(count, round.micros);
+  state_.ForEachLimit(policy, *grant.source,
+                      [&](PolicyState& of, const std::string&, uint64_t weight) {
+                        if (of.counts.granted() == 0)
+                          of.counts.set_returns(storage::v1::PolicyCountsRecord::NONE);
+                        of.counts.set_granted(of.counts.granted() + count * weight);
+                        of.granted_rate.Add(count * weight, round.micros);
+                      });
   const std::string& part_key = grant.source->part_key;
   if (part_key.empty()) return;
   storage::v1::RunPartRecord* part = state_.parts.Find(part_key);
@@ -319,14 +321,14 @@ void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends)
 
 void GrantDraft::TakeBack(const Made& made) {
   PolicyState& policy = *state_.Find(made.policy);
-  if (const Grant* grant = policy.grants.Find(made.grant)) {
-    state_.UnpinCounts(*grant->source);
-    if (policy.by_key())
-      policy.waiting.queue().Reconsider(KeyIsFull(grant->source->event.throttle().policy_key()));
-  }
+  if (policy.grants.Find(made.grant) != nullptr) state_.UnpinCounts(*made.source);
   policy.grants.Forget(made.grant);
-  policy.counts.set_granted(policy.counts.granted() -
-                            std::min(policy.counts.granted(), made.count));
+  state_.ForEachLimit(policy, *made.source,
+                      [&](PolicyState& of, const std::string& key, uint64_t weight) {
+                        const uint64_t tokens = std::min(of.counts.granted(), made.count * weight);
+                        of.counts.set_granted(of.counts.granted() - tokens);
+                        state_.OpenLimits({{of.uid}, {of.uid, key}});
+                      });
   policy.waiting.Ungrant(made.row_key, made.count);
   VoidProbes(made.target, made.paused_key);
 }

@@ -66,6 +66,7 @@ class GrantDraft {
     uint64_t count = 0;
     std::string target;
     std::string paused_key;  // empty: the policy has no limits for keys
+    std::shared_ptr<const RowSource> source;
   };
   void AddEntry(Claim& claim, const PolicyState& policy, const Grant& grant, std::string event_key,
                 storage::v1::EventRecord event, uint64_t first, uint64_t count);
@@ -73,7 +74,7 @@ class GrantDraft {
   void RequirePolicy(const PolicyState& policy);
   // A one-off event may be cancelled until it is granted.
   void RequireRow(const PolicyState& policy, const std::string& key);
-  // One more event of the policy, or more, goes out.
+  // One more event of the policy, or more, goes out. The counts of all its policies change.
   void TakeRate(PolicyState& policy, const Grant& grant, uint64_t count, const std::string& target,
                 const Round& round);
   void VoidProbes(const std::string& target, const std::string& paused_key);

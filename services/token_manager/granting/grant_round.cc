@@ -8,6 +8,7 @@
 #include "common/records/row_judge.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/event_table.h"
+#include "common/storage/schedule_table.h"
 #include "services/token_manager/base/options.h"
 #include "services/token_manager/granting/token_release.h"
 #include "services/token_manager/shard/record_reader.h"
@@ -46,6 +47,8 @@ bool GrantRound::Full() const {
 }
 
 void GrantRound::Build(Round& round, std::deque<Resend>& resends) {
+  ReviewReservations(round.now);
+  WakeOpened();
   std::deque<Resend> waiting = std::exchange(resends, {});
   for (; !waiting.empty(); waiting.pop_front()) {
     if (Full() || !Resume(waiting.front(), round)) resends.push_back(waiting.front());
@@ -104,8 +107,8 @@ GrantRound::Visited GrantRound::Visit(PolicyState& policy, const Round& round) {
     const std::optional<FairQueue::Turn> turn =
         policy.waiting.queue().Next(now, policy.fairness(), tokens, passed_over);
     if (!turn.has_value()) {
-      // A group that stands aside for a full key has no turn.
-      if (policy.by_key()) JudgeOnly(policy, round);
+      // A group that stands aside for a full limit has no turn.
+      if (policy.waiting.queue().groups_aside() > 0) JudgeOnly(policy, round);
       const std::optional<absl::Time> next = policy.waiting.queue().NextEligible(now);
       if (next.has_value()) policy.grant_next = std::min(policy.grant_next, *next - kGrantLead);
       return Visited::kDone;
@@ -135,18 +138,31 @@ std::shared_ptr<const CachedDefinition> GrantRound::DefinitionOf(const RowSource
 std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first, absl::Time now) {
   if (policy.fetching.contains(first.group)) return kBeingRead;
   const TargetBackoff& backoff = state_.core.backoff;
-  if (backoff.unhealthy() == 0 && !policy.by_key()) return std::string();
+  if (backoff.unhealthy() == 0 && !policy.by_key() && !first.several && state_.reservations.empty())
+    return std::string();
   const WaitingRow* row = policy.waiting.RowOf(first.key);
   const auto definition = row == nullptr ? nullptr : DefinitionOf(*row->source());
   if (definition == nullptr) return std::string();  // Take has it read
   const RowSource& source = *row->source();
-  const std::string& key = source.event.throttle().policy_key();
-  // A row whose schedule has another key by now is to move: it takes its turn.
-  const bool moves = !source.one_off() && definition->record->throttle().policy_key() != key;
-  if (!moves && policy.FreeTokensOf(key, now) == 0) {
-    const absl::Time opens = policy.KeyOpensAt(key, now);
-    if (opens != absl::InfiniteFuture()) policy.closed_keys.insert({opens, key});
-    return KeyIsFull(key);
+  const GroupKey group{first.priority, first.group};
+  // A row whose schedule has other limits by now is to move: it takes its turn.
+  const bool moves =
+      !source.one_off() && !SameLimits(definition->record->throttle(), source.event.throttle());
+  if (!moves) {
+    Room room = RoomFor(policy, row->source(), group, now);
+    if (room.closed.has_value() && source.several() && now - EligibleAt(first) >= kAgeingStep &&
+        MayHope(policy, source, now) &&
+        state_.reservations.Add({policy.uid, group, EligibleAt(first), row->source()})) {
+      room = RoomFor(policy, row->source(), group, now);  // less is kept from it now
+    }
+    if (room.awaits_policy) {
+      AwaitRecords(state_, policy, first.group);
+      return kBeingRead;
+    }
+    if (room.closed.has_value()) {
+      state_.gates.Close(*room.closed, policy.uid);
+      return ReasonOf(*room.closed);
+    }
   }
   const auto closed = [&](const std::string& name) {
     if (backoff.Allowed(name, now) > 0) return false;
@@ -154,10 +170,103 @@ std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first
     return true;
   };
   if (policy.by_key() && !moves) {
-    std::string paused = PausedKey(policy.uid, key);
+    std::string paused = PausedKey(policy.uid, source.key());
     if (closed(paused)) return paused;
   }
   return closed(definition->target_key) ? definition->target_key : std::string();
+}
+
+GrantRound::Room GrantRound::RoomFor(PolicyState& policy,
+                                     const std::shared_ptr<const RowSource>& source,
+                                     const GroupKey& group, absl::Time now) {
+  Room room;
+  const auto fit = [&](uint64_t free, const LimitName& limit, uint64_t weight) {
+    if (free == RateLimit::kUnlimited) return free;
+    return (free - std::min(free, state_.reservations.KeptFrom(limit, policy.uid, group))) / weight;
+  };
+  state_.ForEachLimit(policy, *source,
+                      [&](PolicyState& of, const std::string& key, uint64_t weight) {
+                        if (room.closed.has_value() || room.awaits_policy) return;
+                        if (!of.known) {
+                          room.awaits_policy = true;
+                          return;
+                        }
+                        const bool own = &of == &policy;
+                        LimitName limit{of.uid};
+                        if (!own && !of.grants_tokens()) {
+                          room.closed = limit;
+                          return;
+                        }
+                        uint64_t events = fit(of.FreeTokens(), limit, weight);
+                        absl::Time opens = absl::InfiniteFuture();
+                        if (!own && events > 0) {  // Visit has asked the policy's own rate
+                          events = std::min(events, of.rate.Allowed(now));
+                          if (events == 0) opens = of.rate.NextAt(now);
+                        }
+                        if (events > 0 && of.by_key()) {
+                          limit.key = key;
+                          const Limits& limits = of.LimitsOf(key);
+                          events = std::min(events, fit(of.FreeTokensOf(key), limit, weight));
+                          if (events > 0) {
+                            events = std::min(events, of.key_rates.Allowed(key, limits, now));
+                            if (events == 0) opens = of.key_rates.NextAt(key, limits, now);
+                          }
+                        }
+                        room.events = std::min(room.events, events);
+                        if (events > 0) return;
+                        room.closed = limit;
+                        if (opens == absl::InfiniteFuture()) return;
+                        of.closed.insert({opens, limit.key});
+                        state_.Plan(of);
+                      });
+  return room;
+}
+
+// None of the limits is closed for good, as far as is known: tokens of those without room come
+// back.
+bool GrantRound::MayHope(PolicyState& policy, const RowSource& source, absl::Time now) {
+  bool hope = true;
+  state_.ForEachLimit(
+      policy, source, [&](PolicyState& of, const std::string& key, uint64_t weight) {
+        const uint64_t free =
+            of.by_key() ? std::min(of.FreeTokens(), of.FreeTokensOf(key)) : of.FreeTokens();
+        hope &= of.grants_tokens() && of.limits().max_concurrent >= weight &&
+                of.LimitsOf(key).max_concurrent >= weight &&
+                (free >= weight || of.released_rate.At(absl::ToUnixMicros(now)) > 0);
+      });
+  return hope;
+}
+
+void GrantRound::ReviewReservations(absl::Time now) {
+  if (state_.reservations.empty()) return;
+  const std::vector<Reservations::Reserved> all = state_.reservations.all();
+  for (const Reservations::Reserved& each : all) {
+    PolicyState* policy = state_.Find(each.policy);
+    const RowGroup* group = policy == nullptr ? nullptr : policy->waiting.GroupOf(each.group);
+    const bool waits =
+        group != nullptr && !group->rows().empty() &&
+        group->rows().begin()->second.source()->event.throttle().SerializeAsString() ==
+            each.source->event.throttle().SerializeAsString();
+    if (waits && MayHope(*policy, *each.source, now)) continue;
+    if (const auto limits = state_.reservations.Remove(each.policy, each.group))
+      state_.OpenLimits(*limits);
+  }
+}
+
+void GrantRound::WakeOpened() {
+  if (!state_.gates.open()) return;
+  const auto has_room = [&](const LimitName& limit) {
+    PolicyState* policy = state_.Find(limit.policy);
+    if (policy == nullptr || !policy->grants_tokens()) return false;
+    return (limit.key.has_value() ? policy->FreeTokensOf(*limit.key) : policy->FreeTokens()) > 0;
+  };
+  state_.gates.Wake(has_room, [&](const Uid& uid, const std::string& reason, size_t max) {
+    PolicyState* policy = state_.Find(uid);
+    if (policy == nullptr) return LimitGates::Woken();
+    const FairQueue::Woken woken = policy->waiting.queue().Wake(reason, max);
+    state_.MakeReady(*policy);
+    return LimitGates::Woken{.groups = woken.groups, .more = woken.more};
+  });
 }
 
 uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint64_t tokens,
@@ -197,18 +306,24 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
     return 0;
   }
   const std::string& target = judged.definition->target_key;
-  const std::string& policy_key = row->source()->event.throttle().policy_key();
-  uint64_t of_key = policy.FreeTokensOf(policy_key, round.now);
-  if (policy.by_key()) {
-    of_key =
-        std::min(of_key, state_.core.backoff.Allowed(PausedKey(policy.uid, policy_key), round.now));
+  const std::shared_ptr<const RowSource> source = row->source();
+  const GroupKey group{row->priority(), source->group};
+  uint64_t by_limits = RateLimit::kUnlimited;
+  if (policy.by_key() || source->several() || !state_.reservations.empty()) {
+    const Room room = RoomFor(policy, source, group, round.now);
+    by_limits = room.closed.has_value() || room.awaits_policy ? 0 : room.events;
+    if (policy.by_key()) {
+      by_limits = std::min(
+          by_limits, state_.core.backoff.Allowed(PausedKey(policy.uid, source->key()), round.now));
+    }
   }
-  if (of_key == 0) {  // the definition has just been read
+  if (by_limits == 0) {  // the definition has just been read
     policy.waiting.Postpone(key, *row, round.now + kKeyAgain);
     return 0;
   }
   count = std::min(
-      {count, state_.core.backoff.Allowed(target, round.now), of_key, events_max_ - draft_.events(),
+      {count, state_.core.backoff.Allowed(target, round.now), by_limits,
+       events_max_ - draft_.events(),
        row->source()->event.throttle().on_release() ? kGrantEventsMax : kGrantEventsMaxOnDelivery});
   if (count == 0) {
     state_.aside[target].insert(policy.uid);
@@ -223,19 +338,25 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
   state_.core.metrics.wait_seconds.Observe(
       std::max(0.0, absl::ToDoubleSeconds(round.now - turn.slice->due)), count);
   draft_.Make(policy, key, *row, count, judged, *claim, round);
+  if (const auto limits = state_.reservations.Remove(policy.uid, group)) state_.OpenLimits(*limits);
   return count;
 }
 
 absl::Time GrantRound::MayRetryAt(PolicyState& policy, const Grant& grant,
                                   const std::string& target, absl::Time now) const {
-  const std::string& key = grant.source->event.throttle().policy_key();
   const TargetBackoff& backoff = state_.core.backoff;
-  const Limits& of_key = policy.LimitsOf(key);
-  if (!policy.grants_tokens() || policy.limits().max_concurrent == 0 ||
-      of_key.max_concurrent == 0 || backoff.Allowed(target, now) == 0 ||
-      (policy.by_key() && backoff.Allowed(PausedKey(policy.uid, key), now) == 0))
-    return now + kSleepsOn;
-  return std::max(policy.rate.NextAt(now), policy.key_rates.NextAt(key, of_key, now));
+  absl::Time at = now;
+  if (backoff.Allowed(target, now) == 0 ||
+      (policy.by_key() && backoff.Allowed(PausedKey(policy.uid, grant.source->key()), now) == 0))
+    at = now + kSleepsOn;
+  state_.ForEachLimit(
+      policy, *grant.source, [&](PolicyState& of, const std::string& key, uint64_t /*weight*/) {
+        const Limits& of_key = of.LimitsOf(key);
+        if (!of.grants_tokens() || of.limits().max_concurrent == 0 || of_key.max_concurrent == 0)
+          at = std::max(at, now + kSleepsOn);
+        at = std::max({at, of.rate.NextAt(now), of.key_rates.NextAt(key, of_key, now)});
+      });
+  return at;
 }
 
 bool GrantRound::Resume(const Resend& resend, const Round& round) {
@@ -306,7 +427,8 @@ void GrantRound::JudgeChanged(PolicyState& policy, const Round& round) {
   std::erase_if(policy.changed, [&](const Uid& schedule) {
     bool again = false;  // something goes, or is being read
     for (const RowGroup* group : policy.waiting.GroupsOf(schedule))
-      again |= JudgeGroup(policy, *group, round, /*whole=*/policy.by_key());
+      again |= JudgeGroup(policy, *group, round,
+                          /*whole=*/policy.by_key() || policy.waiting.queue().groups_aside() > 0);
     return !again;
   });
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "services/token_manager/granting/grant_draft.h"
@@ -44,6 +45,18 @@ class GrantRound {
   // False: nothing of it goes.
   bool JudgeGroup(PolicyState& policy, const RowGroup& group, const Round& round, bool whole);
   std::shared_ptr<const CachedDefinition> DefinitionOf(const RowSource& row) const;
+  // How many events with these limits may go now, by all of them.
+  struct Room {
+    uint64_t events = RateLimit::kUnlimited;
+    std::optional<LimitName> closed = std::nullopt;  // the first limit that lets none go
+    bool awaits_policy = false;                      // a policy is being read
+  };
+  Room RoomFor(PolicyState& policy, const std::shared_ptr<const RowSource>& source,
+               const GroupKey& group, absl::Time now);
+  bool MayHope(PolicyState& policy, const RowSource& source, absl::Time now);
+  void ReviewReservations(absl::Time now);
+  // Groups that stand aside for a limit that may have room again take part.
+  void WakeOpened();
   std::string PassedOver(PolicyState& policy, const QueuedSlice& first, absl::Time now);
   // When an event that keeps its token may be tried again, as far as is known now.
   absl::Time MayRetryAt(PolicyState& policy, const Grant& grant, const std::string& target,

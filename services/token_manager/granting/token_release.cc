@@ -167,10 +167,14 @@ bool TokenRelease::ApplyTo(PolicyState& policy, const Entry& entry) {
   if (entry.kind() == GrantReportRecord::RETURNED &&
       ClaimedAgain(*policy.grants.Find(key), state_.core.options.send_within))
     return false;
-  const bool given_back = GivesBack(entry, policy.grants.Find(key)->source->event);
+  const std::shared_ptr<const RowSource> source = policy.grants.Find(key)->source;
   const Released released = ReleaseTokens(policy, key, entry.first(), entry.count());
   if (released.events == 0) return false;
-  if (given_back) policy.counts.set_returns(storage::v1::PolicyCountsRecord::GIVEN_BACK);
+  if (GivesBack(entry, source->event)) {
+    state_.ForEachLimit(policy, *source, [](PolicyState& of, const std::string&, uint64_t) {
+      of.counts.set_returns(storage::v1::PolicyCountsRecord::GIVEN_BACK);
+    });
+  }
   ReportedEnd end = ReportedEndOf(entry, round_.micros);
   switch (entry.kind()) {
     case GrantReportRecord::SUCCEEDED:
@@ -271,12 +275,14 @@ TokenRelease::Released TokenRelease::ReleaseTokens(PolicyState& policy, const Gr
   released.ranges = std::move(ranges);
   if (released.events == 0) return released;
   Touch(policy, key);
-  if (policy.by_key()) {
-    policy.waiting.queue().Reconsider(
-        KeyIsFull(released.grant.source->event.throttle().policy_key()));
-  }
-  policy.counts.set_released(policy.counts.released() + released.events);
-  policy.released_rate.Add(released.events, round_.micros);
+  state_.ForEachLimit(policy, *released.grant.source,
+                      [&](PolicyState& of, const std::string& of_key, uint64_t weight) {
+                        round_.touched[of.uid];
+                        state_.MakeReady(of);
+                        state_.OpenLimits({{of.uid}, {of.uid, of_key}});
+                        of.counts.set_released(of.counts.released() + released.events * weight);
+                        of.released_rate.Add(released.events * weight, round_.micros);
+                      });
   state_.core.metrics.released.Increment(released.events);
   ChangePart(state_, round_, *released.grant.source, [&](storage::v1::RunPartRecord& part) {
     part.set_running(part.running() - std::min(part.running(), released.events));
@@ -483,7 +489,10 @@ void TokenRelease::Sleep(const Released& released, const HeldRange& range, uint6
   state_.PinCounts(*grant.source);
   ChangePart(state_, round_, *grant.source,
              [&](storage::v1::RunPartRecord& part) { part.set_running(part.running() + 1); });
-  policy.counts.set_granted(policy.counts.granted() + 1);
+  state_.ForEachLimit(policy, *grant.source,
+                      [&](PolicyState& of, const std::string&, uint64_t weight) {
+                        of.counts.set_granted(of.counts.granted() + weight);
+                      });
   state_.core.metrics.granted.Increment();
   policy.grants.Add(std::move(grant));
   Touch(policy, key);

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "common/storage/run_table.h"
-
 namespace escapement::token_manager {
 namespace {
 
@@ -47,24 +45,6 @@ void Merge(std::vector<HeldRange>& holders) {
 }
 
 }  // namespace
-
-std::string CountsKeyOf(const RowSource& source, uint16_t policy_shard) {
-  if (source.one_off()) return std::string();
-  return ScheduleCountsKey(source.uid, PolicyRunPart(policy_shard));
-}
-
-std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord event, const Uid& uid,
-                                             std::string occurrence, uint16_t policy_shard) {
-  auto source = std::make_shared<RowSource>();
-  if (HasRun(event))
-    source->part_key =
-        RunPartKey({.uid = uid, .occurrence = occurrence}, PolicyRunPart(policy_shard));
-  source->event = std::move(event);
-  source->uid = uid;
-  source->group = source->one_off() ? Uid::FromBytes(source->event.wait_group()) : uid;
-  source->occurrence = std::move(occurrence);
-  return source;
-}
 
 std::optional<Grant> DecodeGrant(uint16_t policy_shard, uint64_t epoch, uint64_t number,
                                  const std::string& value) {
@@ -133,8 +113,10 @@ std::string EncodeGrant(const Grant& grant) {
 }
 
 GrantSet::~GrantSet() {
-  for (const auto& [key, entry] : entries_) TakeUndelivered(entry.grant, Undelivered(entry.grant));
-  totals_->held -= held_;
+  for (const auto& [key, entry] : entries_) {
+    TakeUndelivered(entry.grant, Undelivered(entry.grant));
+    for (const HeldRange& range : entry.grant.holders) TakeHeld(entry.grant, range.count);
+  }
 }
 
 void GrantSet::AddUndelivered(const Grant& grant, uint64_t count) {

@@ -23,6 +23,7 @@
 #include "common/base/uid.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
+#include "services/token_manager/holding/further_holds.h"
 
 namespace escapement::token_manager {
 
@@ -31,23 +32,10 @@ struct Totals {
   std::vector<uint64_t>
       undelivered_by_shard;  // granted and not known to be delivered; by queue shard
   uint64_t undelivered = 0;
-  uint64_t held = 0;
+  uint64_t held = 0;  // tokens
   uint64_t rows = 0;  // rows of `waiting` in memory
+  FurtherHolds further = {};
 };
-
-// The row that events were taken from; shared by its grants.
-struct RowSource {
-  storage::v1::EventRecord event;  // count, throttle.taken: of no meaning
-  Uid uid;                         // the schedule's, or that of the one-off event
-  std::string occurrence;
-  Uid group;             // among whose rows it waits: the schedule's uid, or EventRecord.wait_group
-  std::string part_key;  // the run part in which the row counts; empty: none
-  bool one_off() const { return WaitsAsOneOff(event); }
-};
-// The key of the counts of all runs of its schedule; empty: it is of a one-off event.
-std::string CountsKeyOf(const RowSource& source, uint16_t policy_shard);
-std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord event, const Uid& uid,
-                                             std::string occurrence, uint16_t policy_shard);
 
 // Events [first, first + count) that hold their token.
 struct HeldRange {
@@ -148,6 +136,7 @@ class GrantSet {
   // It was not made after all.
   void Forget(const Key& key);
 
+  // Tokens of the policy, as the events weigh.
   uint64_t held() const { return held_; }
   // How many of them count under this key of the policy.
   uint64_t HeldOf(const std::string& policy_key) const {
@@ -184,17 +173,22 @@ class GrantSet {
   int64_t SilentFrom(const Grant& grant) const;
   int64_t DeadlineOf(const Entry& entry) const;
   void Changed(const Key& key, Entry& entry);
-  void AddHeld(const Grant& grant, uint64_t count) {
-    held_ += count;
-    totals_->held += count;
-    held_of_[grant.source->event.throttle().policy_key()] += count;
+  void AddHeld(const Grant& grant, uint64_t events) {
+    const uint64_t tokens = events * grant.source->weight;
+    held_ += tokens;
+    totals_->held += tokens;
+    held_of_[grant.source->key()] += tokens;
+    totals_->further.Add(*grant.source, events);
   }
-  void TakeHeld(const Grant& grant, uint64_t count) {
-    held_ -= count;
-    totals_->held -= count;
-    const auto of_key = held_of_.find(grant.source->event.throttle().policy_key());
-    of_key->second -= count;
+  void TakeHeld(const Grant& grant, uint64_t events) {
+    if (events == 0) return;
+    const uint64_t tokens = events * grant.source->weight;
+    held_ -= tokens;
+    totals_->held -= tokens;
+    const auto of_key = held_of_.find(grant.source->key());
+    of_key->second -= tokens;
     if (of_key->second == 0) held_of_.erase(of_key);
+    totals_->further.Take(*grant.source, events);
   }
   void AddUndelivered(const Grant& grant, uint64_t count);
   void TakeUndelivered(const Grant& grant, uint64_t count);

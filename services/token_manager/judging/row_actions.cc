@@ -273,9 +273,11 @@ void RowActions::Applied(const Group& group) {
       case RowAction::Kind::kDrop:
         break;
     }
-    // Rows behind it may have another key.
-    if (policy->by_key())
-      policy->waiting.queue().Reconsider(KeyIsFull(row->source()->event.throttle().policy_key()));
+    // Rows behind it may have other limits.
+    if (policy->waiting.queue().groups_aside() > 0) {
+      for (const LimitName& limit : LimitsOf(policy->uid, *row->source()))
+        policy->waiting.queue().Reconsider(ReasonOf(limit));
+    }
     const bool rewritten = row->rewritten();
     if (action.kind == RowAction::Kind::kCarryOver) {
       policy->waiting.Replace(action.key, action.carried);

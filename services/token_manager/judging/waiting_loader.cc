@@ -297,12 +297,11 @@ void WaitingLoader::AddGrant(PolicyShardState& state, const std::string& key,
   if (!grant.has_value()) return state.core.metrics.broken_rows.Increment();
   PolicyState& policy = state.At(id->policy);
   if (!policy.named) {
-    policy.tenant = grant->source->event.tenant();
-    policy.policy_id = grant->source->event.throttle().policy_id();
-    policy.named = true;
-    policy.known = policy.implicit();
+    policy.SetName(grant->source->event.tenant(), grant->source->event.throttle().policy_id());
     if (!policy.known) state.unread.insert(policy.uid);
   }
+  for (const FurtherLimit& limit : grant->source->further)
+    state.FurtherPolicy(*grant->source, limit);
   state.PinCounts(*grant->source);
   policy.grants.Add(*std::move(grant));
   state.Plan(policy);

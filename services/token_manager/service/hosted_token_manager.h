@@ -20,8 +20,9 @@ class HostedTokenManager final : public HostedService {
   // `context` and `store` must outlive it.
   HostedTokenManager(const ServiceContext& context, kv::KvStore& store);
 
-  // TokenService.
+  // TokenService. In standalone the master serves it, over this door.
   void AddRpcs(RpcTable& table) override { AddTokenRpcs(door_, table); }
+  TokenApi& door() { return door_; }
   CallGate& gate() override { return gate_.gate(); }
   absl::Status Start() override;
   bool Ready() override { return service_.Ready() && door_.Ready() && gate_.Ready(); }

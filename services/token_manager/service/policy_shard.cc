@@ -40,7 +40,7 @@ void PolicyGauges::Take(const PolicyState& policy, absl::Time now) {
   if (policy.implicit() || !policy.named) return;
   taken_.push_back({.name = absl::StrCat("tenants/", policy.tenant, "/policies/", policy.policy_id),
                     .waiting = policy.waiting.queue().events(),
-                    .held = policy.grants.held(),
+                    .held = policy.held(),
                     .limit = policy.limits().max_concurrent,
                     .newest = policy.grants.NewestMicros(),
                     .held_back = HeldBack(policy, now)});
@@ -117,6 +117,7 @@ constexpr size_t kKeysFullMax = 2000;       // keys of one policy in a round
 constexpr absl::Duration kLookEvery = absl::Seconds(60);
 constexpr absl::Duration kLookAgain = absl::Seconds(1);  // something is being read
 constexpr absl::Duration kReloadAfter = absl::Seconds(1);
+constexpr absl::Duration kReviewEvery = absl::Seconds(1);  // reservations
 constexpr absl::Duration kRoomAgain = absl::Milliseconds(100);
 
 bool IsNews(ReportQueue::Report& report) {
@@ -195,6 +196,11 @@ void PolicyShard::ReadPolicyAgain(const Uid& uid) {
   if (PolicyState* policy = state_->Find(uid)) RecordReader::ReadAgain(*state_, *policy);
 }
 
+void PolicyShard::OnPolicyFree(const Uid& uid) {
+  // If nothing else of it is left, the next visit forgets it.
+  if (PolicyState* policy = state_->Find(uid)) state_->MakeReady(*policy);
+}
+
 void PolicyShard::OnScheduleChanged(const Uid& schedule) {
   // They wait under the policy of a version that is known, or under the schedule's own uid.
   std::set<Uid> candidates = {schedule};
@@ -250,6 +256,7 @@ void PolicyShard::Step(absl::Time now) {
   if (!loader_.ready()) return;
   if (std::exchange(state_->payloads.arrived, false)) Unstall();
   if (look_again_ <= now) UnstallReports();
+  reviewed_ = now;
   if (OnlyNews(now)) {
     state_->core.cache.Fetch();
     return reader_.Step();
@@ -272,7 +279,8 @@ void PolicyShard::Step(absl::Time now) {
 bool PolicyShard::OnlyNews(absl::Time now) {
   const auto& agenda = state_->agenda;
   if (!calls_.empty() || !resends_.empty() || !row_actions_.empty() || !state_->ready.empty() ||
-      !state_->counts_due.empty() || (!agenda.empty() && agenda.begin()->first <= now))
+      state_->gates.open() || !state_->counts_due.empty() ||
+      (!agenda.empty() && agenda.begin()->first <= now))
     return false;
   bool any = false;
   for (auto& [key, report] : state_->reports.rows()) {
@@ -366,12 +374,13 @@ void PolicyShard::TakeDue(TokenRelease& actions, Round& round) {
 
 // What time changes in the limits of the policy and its keys; and a sample of it.
 void PolicyShard::TakeLimits(PolicyState& policy, Round& round) {
-  if (policy.override_ends() <= round.now) policy.SetLimits(round.now);
-  auto& closed = policy.closed_keys;
-  while (!closed.empty() && closed.begin()->first <= round.now) {
-    const std::string key = std::move(closed.extract(closed.begin()).value().second);
-    policy.waiting.queue().Reconsider(KeyIsFull(key));
+  if (policy.override_ends() <= round.now) {
+    policy.SetLimits(round.now);
+    state_->gates.OpenAll(policy.uid);
   }
+  auto& closed = policy.closed;
+  while (!closed.empty() && closed.begin()->first <= round.now)
+    state_->gates.Open({policy.uid, std::move(closed.extract(closed.begin()).value().second)});
   for (const std::string& key : policy.key_rates.TakeFull(round.now, kKeysFullMax)) {
     round.base.mutations.push_back(
         kv::Delete(ColumnFamily::kGrants, KeyRateKey(state_->shard, policy.uid, key)));
@@ -414,7 +423,7 @@ void PolicyShard::Commit(Round& round) {
   kv::Group grants;
   has_grants_ = false;
   // In turn, if there is both to do.
-  const bool may_grant = !state_->ready.empty() || !resends_.empty();
+  const bool may_grant = !state_->ready.empty() || !resends_.empty() || state_->gates.open();
   acted_last_ = !row_actions_.empty() && !(acted_last_ && may_grant);
   if (acted_last_) {
     row_actions_.Build(round, groups);
@@ -441,8 +450,8 @@ void PolicyShard::Commit(Round& round) {
     return Send();
   }
   for (auto& [done, results] : round.answers) done(std::move(results));
-  const bool more =
-      !calls_.empty() || !row_actions_.empty() || (!state_->ready.empty() && !granting_->stalled());
+  const bool more = !calls_.empty() || !row_actions_.empty() ||
+                    ((!state_->ready.empty() || state_->gates.open()) && !granting_->stalled());
   granting_.reset();
   if (more) state_->core.wake();
 }
@@ -510,6 +519,8 @@ void PolicyShard::Finish(const kv::CommitResult& result) {
 std::optional<absl::Time> PolicyShard::NextTime() const {
   if (committing_ || reloading_ || draining_ || !loader_.ready()) return std::nullopt;
   absl::Time next = std::min(look_again_, news_since_ + kNewsDelay);
+  // One that has become hopeless is to be given up.
+  if (!state_->reservations.empty()) next = std::min(next, reviewed_ + kReviewEvery);
   if (!state_->agenda.empty() && !state_->reports.expects_more())
     next = std::min(next, state_->agenda.begin()->first);
   if (next == absl::InfiniteFuture()) return std::nullopt;

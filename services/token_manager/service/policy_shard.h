@@ -99,6 +99,8 @@ class PolicyShard {
   void ReadPoliciesAgain();
   void ReadPolicyAgain(const Uid& uid);
   void OnTargetOpen(const std::string& target);
+  // No event that waits under another policy concerns it any more.
+  void OnPolicyFree(const Uid& uid);
   // The schedule was changed: its rows that wait are judged soon, whenever they are due.
   void OnScheduleChanged(const Uid& schedule);
   void OnOwnRow(const std::string& key) { loader_.OnOwnRow(key); }
@@ -156,6 +158,7 @@ class PolicyShard {
   std::deque<Call> calls_;
   std::vector<Call> stalled_calls_;  // wait for a record
   std::deque<Resend> resends_;
+  absl::Time reviewed_ = absl::InfinitePast();      // the reservations
   absl::Time look_again_ = absl::InfiniteFuture();  // at reports that no queue shard has room for
   absl::Time news_since_ = absl::InfiniteFuture();  // that nobody waits for; InfiniteFuture: none
 

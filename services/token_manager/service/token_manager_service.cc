@@ -248,6 +248,9 @@ void TokenManagerService::Impl::Step() {
       OnTargetOpen(target);
   }
   TakeCompletions();
+  for (const Uid& policy : queue_shards_.totals().further.TakeFreed()) {
+    for (const auto& [index, shard] : shards_) shard->OnPolicyFree(policy);
+  }
   for (const auto& [index, shard] : shards_) shard->Step(now);
   inbox_.SetBusy(Committing());
   ShowGauges();

@@ -38,6 +38,7 @@ void RecordReader::OnPolicy(PolicyShardState& state, const Uid& uid,
   PolicyState* policy = state.Find(uid);
   if (policy == nullptr || policy->implicit()) return;
   policy->SetRecord(value, seq, state.core.client.NowLow());
+  state.gates.OpenAll(uid);
   state.MakeReady(*policy);
   state.Plan(*policy);
 }
@@ -93,9 +94,11 @@ void RecordReader::ReadPolicies(PolicyShardState& state) {
             policy->SetHistory(result->values[3 * i + 2], now);
           }
           policy->known = true;
+          state->gates.OpenAll(uids[i]);
           state->Plan(*policy);
           state->MakeReady(*policy);
         }
+        RecordsRead(*state);
         state->core.wake();
       });
 }

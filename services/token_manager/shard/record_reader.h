@@ -12,18 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "services/token_manager/shard/shard_state.h"
 
 namespace escapement::token_manager {
 
 // Reason of FairQueue::Next: what the schedule's rows are judged by is being read.
 inline constexpr char kBeingRead[] = "?";
-
-// The same: as many events of this key of the policy are out as may be.
-inline std::string KeyIsFull(const std::string& policy_key) {
-  return absl::StrCat("key ", policy_key);
-}
 
 // Rows of this policy that could not be judged because a record of the schedule was missing are
 // judged again when it has been read.

@@ -28,6 +28,7 @@
 #include "services/token_manager/base/metrics.h"
 #include "services/token_manager/base/options.h"
 #include "services/token_manager/holding/report_queue.h"
+#include "services/token_manager/shard/limit_gates.h"
 #include "services/token_manager/shard/queue_shards.h"
 #include "services/token_manager/shard/run_parts.h"
 #include "services/token_manager/shard/target_backoff.h"
@@ -104,7 +105,9 @@ struct PolicyShardState {
   absl::flat_hash_map<std::string, uint64_t> reading = {};  // never iterated
   std::set<Uid> fetching = {};  // policies with something in PolicyState::fetching
   std::map<std::string, std::set<Uid>> aside =
-      {};  // by target: policies that pass over schedules for it
+      {};  // by target, or key that is paused: policies that pass over schedules for it
+  LimitGates gates = {};
+  Reservations reservations = {};
   // Rows and reports that were deleted after a read at a snapshot that the watch has not reached
   // yet. Until it has, what the watch says about them is stale.
   std::deque<std::pair<kv::CommitSeq, std::string>> deleted_early = {};
@@ -123,6 +126,25 @@ struct PolicyShardState {
       policy = std::make_unique<PolicyState>(uid, shard, kUndeliveredSlack, kGrantLead,
                                              &core.queue_shards.totals());
     return *policy;
+  }
+  // The policy of a further limit of events that wait under another one.
+  PolicyState& FurtherPolicy(const RowSource& source, const FurtherLimit& limit) {
+    PolicyState& policy = At(limit.policy);
+    if (policy.named) return policy;
+    policy.SetName(source.event.tenant(), limit.policy_id);
+    if (!policy.reading) unread.insert(policy.uid);
+    return policy;
+  }
+  // Calls visit(policy, key, weight) for each limit of events that wait under `policy`.
+  template <typename Visit>
+  void ForEachLimit(PolicyState& policy, const RowSource& source, Visit visit) {
+    visit(policy, source.key(), source.weight);
+    for (const FurtherLimit& limit : source.further)
+      visit(FurtherPolicy(source, limit), limit.key, limit.weight);
+  }
+  // Tokens of these limits may be free.
+  void OpenLimits(const std::vector<LimitName>& limits) {
+    for (const LimitName& limit : limits) gates.Open(limit);
   }
   // Pins or unpins the counts that the row's events change.
   void PinCounts(const RowSource& source) {

@@ -238,6 +238,9 @@ Uid TokenWorld::AddOneOff(const OneOff& event) {
   throttle.set_policy_id(event.policy_id);
   throttle.set_on_release(event.on_release);
   throttle.set_policy_key(event.policy_key);
+  throttle.set_weight(event.weight);
+  throttle.set_by_tenant(event.by_tenant);
+  *throttle.mutable_more() = {event.more.begin(), event.more.end()};
   EventRowBuilder builder({.tenant = "default",
                            .queue_shards = kQueueShards,
                            .policy_shards = kPolicyShards,
@@ -249,7 +252,7 @@ Uid TokenWorld::AddOneOff(const OneOff& event) {
                .nominal_micros = ToMicros(event.due),
                .payload = event.payload,
                .definition_hash = &interned.hash,
-               .priority = 5,
+               .priority = event.priority,
                .throttle = &throttle,
                .wait_group = WaitGroupOf(event.target, throttle)},
               group);

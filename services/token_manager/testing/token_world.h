@@ -141,6 +141,11 @@ class TokenWorld {
     std::string payload = "payload";
     bool on_release = true;
     std::string policy_key = {};
+    // With several limits: all policies have PolicyRecord.by_tenant.
+    uint64_t weight = 1;
+    std::vector<storage::v1::LimitRecord> more = {};
+    bool by_tenant = false;
+    uint8_t priority = 5;
   };
   // As the master does it. Returns its uid.
   Uid AddOneOff(const OneOff& event);

@@ -60,6 +60,7 @@ class FairQueue::State {
                            absl::FunctionRef<std::string(const QueuedSlice&)> passed_over);
   bool Reconsider(absl::string_view reason);
   void ReconsiderAll();
+  Woken Wake(absl::string_view reason, size_t max);
   std::optional<absl::Time> NextEligible(absl::Time now);
   std::optional<absl::Time> NextChange(absl::Time now);
 
@@ -73,7 +74,7 @@ class FairQueue::State {
 
  private:
   using Levels = absl::btree_map<uint8_t, WaitingLevel>;
-  using Aside = std::map<std::string, absl::btree_set<WaitingGroup*, IdOrder>, std::less<>>;
+  using Aside = std::map<std::string, absl::btree_set<WaitingGroup*, AgeOrder>, std::less<>>;
   struct First {
     WaitingGroup* group = nullptr;
     uint8_t its_class = 0;
@@ -97,7 +98,9 @@ class FairQueue::State {
   void MoveLast(WaitingKey* key);
   void Discard(WaitingGroup* group);
   void SetAside(WaitingGroup* group, std::string reason);
-  void Reconsider(Aside::iterator it);
+  Aside::iterator PlaceOf(WaitingGroup* group);
+  void TakePart(WaitingGroup* group);
+  static bool All(Aside& aside, absl::string_view reason, State& state);
 
   absl::Time now_ = absl::InfinitePast();
   uint64_t turns_ = 0;
@@ -106,6 +109,7 @@ class FairQueue::State {
   absl::flat_hash_map<std::string, std::unique_ptr<WaitingKey>> keys_;  // only by_key_
   absl::btree_map<uint8_t, uint64_t> quanta_;  // for this round: class → events of a turn
   Aside aside_;
+  Aside opened_;  // groups that Wake has still to wake; none is empty
 };
 
 // Its effective priority.
@@ -142,15 +146,13 @@ void FairQueue::State::LeaveLevel(WaitingGroup* group) {
 void FairQueue::State::TurnByKey(bool by_key) {
   if (by_key == by_key_) return;
   std::vector<WaitingGroup*> ready;
-  for (const auto& [id, group] : groups) {
-    if (group->standing == Standing::kReady) ready.push_back(group.get());
+  for (WaitingGroup* group : heads) {
+    if (group->standing == Standing::kReady) ready.push_back(group);
   }
   std::sort(ready.begin(), ready.end(), TurnOrder());
   for (WaitingGroup* group : ready) LeaveLevel(group);
   by_key_ = by_key;
-  for (const auto& [id, group] : groups) {
-    by_key ? TakeKey(group.get()) : LeaveKey(group.get());
-  }
+  for (WaitingGroup* group : heads) by_key ? TakeKey(group) : LeaveKey(group);
   for (WaitingGroup* group : ready) Enter(group);
 }
 
@@ -163,6 +165,7 @@ void FairQueue::State::TakeKey(WaitingGroup* group) {
   if (key == nullptr) {
     key = std::make_unique<WaitingKey>();
     key->name = name;
+    key->turn = ++turns_;
   }
   group->key = key.get();
   ++group->key->groups;
@@ -187,6 +190,7 @@ void FairQueue::State::MoveLast(WaitingKey* key) {
 void FairQueue::State::Lift(WaitingGroup* group) {
   heads.erase(group);
   if (group->standing == Standing::kReady) LeaveLevel(group);
+  if (group->standing == Standing::kAside) PlaceOf(group)->second.erase(group);
 }
 
 void FairQueue::State::Settle(WaitingGroup* group) {
@@ -194,7 +198,10 @@ void FairQueue::State::Settle(WaitingGroup* group) {
   group->head_at = (*group->slices.begin())->eligible_at;
   heads.insert(group);
   if (by_key_) TakeKey(group);
-  if (group->standing == Standing::kAside) return;
+  if (group->standing == Standing::kAside) {
+    PlaceOf(group)->second.insert(group);
+    return;
+  }
   if (group->head_at > now_) {
     group->standing = Standing::kWaiting;
   } else if (group->standing == Standing::kWaiting) {
@@ -219,9 +226,8 @@ void FairQueue::State::Enter(WaitingGroup* group) {
 // It has been lifted.
 void FairQueue::State::Discard(WaitingGroup* group) {
   if (group->standing == Standing::kAside) {
-    const auto it = aside_.find(*group->reason);
-    it->second.erase(group);
-    if (it->second.empty()) aside_.erase(it);
+    const auto it = PlaceOf(group);
+    if (it->second.empty()) (aside_.find(it->first) == it ? aside_ : opened_).erase(it);
     --groups_aside;
   }
   LeaveKey(group);
@@ -329,9 +335,9 @@ FairQueue::State::First FairQueue::State::FirstOfAll(Fairness fairness) const {
       first = First{.its_class = its_class};
     if (fairness == Fairness::kByKey) {
       first.class_groups += level.by_key.size();
-      const auto& [turn, its_groups] = *level.by_key.begin();
-      if (first.group == nullptr || turn < first.group->key->turn)
-        first.group = *its_groups.begin();
+      WaitingGroup* group = *level.by_key.begin()->second.begin();
+      const auto turn = [](const WaitingGroup* of) { return std::pair(of->key->turn, of->turn); };
+      if (first.group == nullptr || turn(group) < turn(first.group)) first.group = group;
       continue;
     }
     first.class_groups += level.by_turn.size();
@@ -396,24 +402,53 @@ void FairQueue::State::SetAside(WaitingGroup* group, std::string reason) {
   ++groups_aside;
 }
 
-void FairQueue::State::Reconsider(Aside::iterator it) {
-  const auto back = std::move(aside_.extract(it).mapped());
-  groups_aside -= back.size();
-  for (WaitingGroup* group : back) {
-    group->standing = Standing::kWaiting;
-    if (group->head_at <= now_) Enter(group);
-  }
+FairQueue::State::Aside::iterator FairQueue::State::PlaceOf(WaitingGroup* group) {
+  const auto it = aside_.find(*group->reason);
+  return it != aside_.end() && &it->first == group->reason ? it : opened_.find(*group->reason);
 }
 
-bool FairQueue::State::Reconsider(absl::string_view reason) {
-  const auto it = aside_.find(reason);
-  if (it == aside_.end()) return false;
-  Reconsider(it);
+// It is in no set of groups that stand aside any more.
+void FairQueue::State::TakePart(WaitingGroup* group) {
+  --groups_aside;
+  group->standing = Standing::kWaiting;
+  if (group->head_at <= now_) Enter(group);
+}
+
+bool FairQueue::State::All(Aside& aside, absl::string_view reason, State& state) {
+  const auto it = aside.find(reason);
+  if (it == aside.end()) return false;
+  for (WaitingGroup* group : std::exchange(it->second, {})) state.TakePart(group);
+  aside.erase(it);
   return true;
 }
 
+bool FairQueue::State::Reconsider(absl::string_view reason) {
+  const bool opened = All(opened_, reason, *this);
+  return All(aside_, reason, *this) || opened;
+}
+
 void FairQueue::State::ReconsiderAll() {
-  while (!aside_.empty()) Reconsider(aside_.begin());
+  while (!opened_.empty()) All(opened_, std::string(opened_.begin()->first), *this);
+  while (!aside_.empty()) All(aside_, std::string(aside_.begin()->first), *this);
+}
+
+FairQueue::Woken FairQueue::State::Wake(absl::string_view reason, size_t max) {
+  auto it = opened_.find(reason);
+  if (it == opened_.end()) {
+    const auto aside = aside_.find(reason);
+    if (aside == aside_.end()) return {};
+    // The node moves as it is: `reason` of its groups stays right.
+    it = opened_.insert(aside_.extract(aside)).position;
+  }
+  Woken woken;
+  for (; woken.groups < max && !it->second.empty(); ++woken.groups) {
+    WaitingGroup* const group = *it->second.begin();
+    it->second.erase(it->second.begin());
+    TakePart(group);
+  }
+  woken.more = !it->second.empty();
+  if (!woken.more) opened_.erase(it);
+  return woken;
 }
 
 std::optional<absl::Time> FairQueue::State::NextEligible(absl::Time now) {
@@ -493,6 +528,10 @@ bool FairQueue::Reconsider(absl::string_view reason) {
 
 void FairQueue::ReconsiderAll() {
   if (state_ != nullptr) state_->ReconsiderAll();
+}
+
+FairQueue::Woken FairQueue::Wake(absl::string_view reason, size_t max) {
+  return state_ == nullptr ? Woken() : state_->Wake(reason, max);
 }
 
 std::optional<absl::Time> FairQueue::NextEligible(absl::Time now) {

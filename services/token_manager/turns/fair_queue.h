@@ -41,6 +41,7 @@ struct QueuedSlice {
   uint64_t first = 0, end = 0;  // events [first, end) are not granted
   Pacing pacing = {};
   std::string policy_key = {};  // whose turn it takes under kByKey
+  bool several = false;         // RowSource::several; the queue does not look at it
 };
 
 // When its first event may go: the later of its due time and its place in the window.
@@ -112,6 +113,13 @@ class FairQueue {
   // ageing goes on). False: there are none.
   bool Reconsider(absl::string_view reason);
   void ReconsiderAll();
+  // The same for at most `max` of the groups, those that have waited longest (by their effective
+  // priority). Until `more` is false, groups that stand aside again meanwhile are not asked twice.
+  struct Woken {
+    size_t groups = 0;
+    bool more = false;
+  };
+  Woken Wake(absl::string_view reason, size_t max);
 
   // The next instant after `now` at which a group without eligible events gets one: how long to
   // sleep if tokens are left. (Next returns groups that have an eligible event.)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -50,25 +51,42 @@ class NaiveQueue {
       if (it == group.slices.end()) continue;
       it->second.first += taken;
       if (it->second.first >= it->second.end) group.slices.erase(it);
-      if (group.credit > 0) {
-        group.credit -= std::min(group.credit, taken);
-        if (group.credit == 0) group.turn = ++turns_;
+      uint64_t& credit = by_key() ? keys_[group.key].credit : group.credit;
+      if (credit > 0) {
+        credit -= std::min(credit, taken);
+        if (credit == 0) {
+          group.turn = ++turns_;
+          if (by_key()) keys_[group.key].turn = ++turns_;
+        }
       }
     }
     Settle();
   }
   void BeginRound() { quanta_.clear(); }
   void Reconsider(const std::string& reason) {
-    for (auto& [id, group] : groups_) {
-      if (group.reason == reason) group.reason.clear();
+    for (const bool opened : {true, false}) {
+      for (Group* group : Aside(reason, opened)) TakePart(*group);
     }
     Settle();
+  }
+  FairQueue::Woken Wake(const std::string& reason, size_t max) {
+    std::vector<Group*> opened = Aside(reason, true);
+    if (opened.empty()) {
+      opened = Aside(reason, false);
+      for (Group* group : opened) group->opened = true;
+    }
+    FairQueue::Woken woken;
+    for (; woken.groups < std::min(max, opened.size()); ++woken.groups)
+      TakePart(*opened[woken.groups]);
+    woken.more = woken.groups < opened.size();
+    Settle();
+    return woken;
   }
   std::optional<std::pair<std::string, uint64_t>> Next(
       absl::Time now, Fairness fairness, uint64_t tokens,
       absl::FunctionRef<std::string(const QueuedSlice&)> passed_over) {
+    SetFairness(fairness);
     Refresh(now);
-    fairness_ = fairness;
     if (tokens == 0) return std::nullopt;
     while (true) {
       Group* best = nullptr;
@@ -78,7 +96,7 @@ class NaiveQueue {
       if (best == nullptr) return std::nullopt;
       best->reason = passed_over(Head(*best));
       if (best->reason.empty()) return Of(*best, tokens);
-      best->ready = false;
+      best->ready = best->opened = false;
     }
   }
   std::optional<absl::Time> NextEligible(absl::Time now) {
@@ -118,7 +136,65 @@ class NaiveQueue {
     bool ready = false;
     uint64_t turn = 0, credit = 0;
     std::string reason;
+    bool opened = false;
+    std::string key;
   };
+  struct Key {
+    uint64_t turn = 0, credit = 0;
+  };
+
+  bool by_key() const { return fairness_ == Fairness::kByKey; }
+  std::vector<Group*> Aside(const std::string& reason, bool opened) {
+    std::vector<Group*> aside;
+    for (auto& [id, group] : groups_) {
+      if (group.reason == reason && group.opened == opened) aside.push_back(&group);
+    }
+    const auto age = [](const Group* group) {
+      return HeadAt(*group) + kAgeingStep * group->priority;
+    };
+    std::stable_sort(aside.begin(), aside.end(),
+                     [&](const Group* a, const Group* b) { return age(a) < age(b); });
+    return aside;
+  }
+  void TakePart(Group& group) {
+    group.reason.clear();
+    group.opened = false;
+    if (HeadAt(group) <= now_) Enter(group);
+  }
+  void SetFairness(Fairness fairness) {
+    const bool keys_change = (fairness == Fairness::kByKey) != by_key();
+    std::vector<Group*> ready;
+    for (auto& [id, group] : groups_) {
+      if (keys_change && group.ready) ready.push_back(&group);
+    }
+    std::sort(ready.begin(), ready.end(),
+              [](const Group* a, const Group* b) { return a->turn < b->turn; });
+    for (Group* group : ready) group->ready = false;
+    fairness_ = fairness;
+    if (!keys_change) return;
+    keys_.clear();
+    TakeKeys();
+    for (Group* group : ready) Enter(*group);
+  }
+  void TakeKeys() {
+    if (!by_key()) return;
+    std::map<std::string, Key> keys;
+    std::vector<std::pair<absl::Time, Group*>> heads;
+    for (auto& [id, group] : groups_) heads.emplace_back(HeadAt(group), &group);
+    std::stable_sort(heads.begin(), heads.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (auto& [head, each] : heads) {
+      Group& group = *each;
+      group.key = Head(group).policy_key;
+      const auto known = keys_.find(group.key);
+      if (known == keys_.end()) {
+        keys.try_emplace(group.key, Key{.turn = ++turns_});
+      } else {
+        keys.emplace(*known);
+      }
+    }
+    keys_ = keys;
+  }
 
   static absl::Time At(const QueuedSlice& slice, uint64_t index) {
     return std::max(slice.due, slice.pacing.At(index));
@@ -140,18 +216,25 @@ class NaiveQueue {
   }
   bool Before(const Group& a, const Group& b) const {
     if (ClassOf(a) != ClassOf(b)) return ClassOf(a) < ClassOf(b);
-    if (fairness_ == Fairness::kBySchedule) return a.turn < b.turn;
+    if (by_key() && a.key != b.key) return keys_.at(a.key).turn < keys_.at(b.key).turn;
+    if (fairness_ != Fairness::kFifo) return a.turn < b.turn;
     if (HeadAt(a) != HeadAt(b)) return HeadAt(a) < HeadAt(b);
     return std::make_pair(a.priority, a.uid) < std::make_pair(b.priority, b.uid);
   }
   void Enter(Group& group) {
-    group.ready = true;
     group.turn = ++turns_;
     group.credit = 0;
+    if (by_key() && std::none_of(groups_.begin(), groups_.end(), [&](const auto& other) {
+          return other.second.ready && other.second.key == group.key;
+        })) {
+      keys_[group.key] = {.turn = ++turns_};
+    }
+    group.ready = true;
   }
   // After a change of slices.
   void Settle() {
     std::erase_if(groups_, [](const auto& entry) { return entry.second.slices.empty(); });
+    TakeKeys();
     for (auto& [id, group] : groups_) {
       group.priority = id.first;
       group.uid = id.second;
@@ -188,19 +271,25 @@ class NaiveQueue {
     }
     for (uint64_t i = slice.first; i < slice.end && At(slice, i) <= until; ++i) ++count;
     count = std::min(count, tokens);
-    if (fairness_ == Fairness::kBySchedule) {
-      uint64_t groups = 0;
-      for (const auto& [id, other] : groups_)
-        groups += other.ready && ClassOf(other) == ClassOf(group);
+    if (fairness_ != Fairness::kFifo) {
+      std::set<std::pair<uint8_t, std::string>> takers;  // by priority too: as the queue counts
+      for (const auto& [id, other] : groups_) {
+        if (other.ready && ClassOf(other) == ClassOf(group)) {
+          takers.insert({other.priority, by_key() ? other.key : absl::StrCat(other.uid.ToHex())});
+        }
+      }
       const uint64_t quantum =
-          quanta_.try_emplace(ClassOf(group), std::max<uint64_t>(1, tokens / groups)).first->second;
-      group.credit = group.credit == 0 ? quantum : std::min(group.credit, quantum);
-      count = std::min(count, group.credit);
+          quanta_.try_emplace(ClassOf(group), std::max<uint64_t>(1, tokens / takers.size()))
+              .first->second;
+      uint64_t& credit = by_key() ? keys_[group.key].credit : group.credit;
+      credit = credit == 0 ? quantum : std::min(credit, quantum);
+      count = std::min(count, credit);
     }
     return {slice.key, count};
   }
 
   std::map<std::pair<uint8_t, Uid>, Group> groups_;
+  std::map<std::string, Key> keys_;
   std::map<int, uint64_t> quanta_;
   absl::Time now_ = absl::InfinitePast();
   Fairness fairness_ = Fairness::kBySchedule;
@@ -236,6 +325,7 @@ TEST_P(FairQueueRandomTest, DoesWhatTheNaiveOneDoes) {
                                 now + absl::Milliseconds(static_cast<int>(dice(6000)) - 4000),
                                 1 + dice(40), static_cast<uint8_t>(dice(4)));
         slice.first = dice(slice.end);
+        slice.policy_key = absl::StrCat(dice(20) == 0 ? dice(4) : slice.group.bytes()[15] % 4);
         if (dice(3) == 0) {
           slice.pacing = {.begin = now,
                           .duration = absl::Milliseconds(1 + dice(20'000)),
@@ -254,13 +344,20 @@ TEST_P(FairQueueRandomTest, DoesWhatTheNaiveOneDoes) {
       }
       case 4: {
         const std::string reason = absl::StrCat("down", dice(3));
-        queue.Reconsider(reason);
-        naive.Reconsider(reason);
+        if (dice(2) == 0) {
+          queue.Reconsider(reason);
+          naive.Reconsider(reason);
+        } else {
+          const size_t max = 1 + dice(3);
+          const FairQueue::Woken woken = queue.Wake(reason, max);
+          const FairQueue::Woken expected = naive.Wake(reason, max);
+          ASSERT_EQ(woken.groups, expected.groups) << "step " << step;
+          ASSERT_EQ(woken.more, expected.more) << "step " << step;
+        }
         break;
       }
       case 5:
-        if (dice(10) == 0)
-          fairness = fairness == Fairness::kFifo ? Fairness::kBySchedule : Fairness::kFifo;
+        if (dice(10) == 0) fairness = static_cast<Fairness>(dice(3));
         break;
       default: {
         uint64_t tokens = dice(30);

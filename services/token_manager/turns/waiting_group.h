@@ -59,7 +59,7 @@ struct WaitingGroup {
   uint64_t credit = 0;  // for kReady: events left of its present turn; 0: none
   absl::Time head_at;   // when its first event becomes (or became) eligible
   const std::string* reason =
-      nullptr;  // for kAside: the key in aside_ (FairQueue) of the groups with this reason
+      nullptr;  // for kAside: the key in aside_ or opened_ (FairQueue) of its set there
   WaitingKey* key = nullptr;  // that of its first slice; null: keys do not take turns
   absl::btree_set<WaitingSlice*, SliceOrder> slices;
 };
@@ -68,8 +68,13 @@ inline bool IdLess(const WaitingGroup* a, const WaitingGroup* b) {
   return a->priority != b->priority ? a->priority < b->priority : a->uid < b->uid;
 }
 
-struct IdOrder {
-  bool operator()(const WaitingGroup* a, const WaitingGroup* b) const { return IdLess(a, b); }
+// Those first that rise to the first class first (FairQueue: ageing).
+struct AgeOrder {
+  bool operator()(const WaitingGroup* a, const WaitingGroup* b) const {
+    const absl::Time of_a = a->head_at + kAgeingStep * a->priority;
+    const absl::Time of_b = b->head_at + kAgeingStep * b->priority;
+    return of_a != of_b ? of_a < of_b : IdLess(a, b);
+  }
 };
 
 struct HeadOrder {

@@ -192,11 +192,11 @@ void PolicyState::SetHistory(const std::optional<std::string>& bytes, absl::Time
 bool PolicyState::TakeSample(absl::Time now) {
   if (now < sample_next) return false;
   sample_next += absl::Floor(now - sample_next, kSampleEvery) + kSampleEvery;
-  if (waiting.empty() && grants.held() == 0) return false;
+  if (waiting.empty() && held() == 0) return false;
   auto& samples = *history.mutable_samples();
   storage::v1::PolicyHistoryRecord::Sample& sample = *samples.Add();
   sample.set_time_micros(ToMicros(now));
-  sample.set_held(grants.held());
+  sample.set_held(held());
   sample.set_waiting(waiting.queue().EligibleEvents(now));
   if (limits_.max_concurrent != RateLimit::kUnlimited)
     sample.set_max_concurrent(limits_.max_concurrent);
@@ -221,24 +221,17 @@ uint64_t Free(uint64_t limit, uint64_t held) {
 
 }  // namespace
 
-uint64_t PolicyState::FreeTokens() const { return Free(limits_.max_concurrent, grants.held()); }
+uint64_t PolicyState::FreeTokens() const { return Free(limits_.max_concurrent, held()); }
 
 const Limits& PolicyState::LimitsOf(const std::string& policy_key) const {
   const auto overridden = key_overridden_.find(policy_key);
   return overridden == key_overridden_.end() ? key_limits_ : overridden->second;
 }
 
-uint64_t PolicyState::FreeTokensOf(const std::string& policy_key, absl::Time now) const {
+uint64_t PolicyState::FreeTokensOf(const std::string& policy_key) const {
   if (!by_key()) return RateLimit::kUnlimited;
-  const Limits& limits = LimitsOf(policy_key);
-  return std::min(Free(limits.max_concurrent, grants.HeldOf(policy_key)),
-                  key_rates.Allowed(policy_key, limits, now));
-}
-
-absl::Time PolicyState::KeyOpensAt(const std::string& policy_key, absl::Time now) const {
-  const Limits& limits = LimitsOf(policy_key);
-  if (Free(limits.max_concurrent, grants.HeldOf(policy_key)) == 0) return absl::InfiniteFuture();
-  return key_rates.NextAt(policy_key, limits, now);
+  return Free(LimitsOf(policy_key).max_concurrent,
+              grants.HeldOf(policy_key) + further_.HeldOf(uid, policy_key));
 }
 
 Fairness PolicyState::fairness() const {
@@ -253,7 +246,7 @@ absl::Duration PolicyState::hold_timeout() const {
 }
 
 std::string PolicyState::EncodeCounts(int64_t now_micros) {
-  counts.set_held(grants.held());
+  counts.set_held(held());
   counts.set_rate_time_micros(RateTimeMicros(rate.tat()));
   counts.set_measure_time_micros(now_micros);
   counts.set_grants_per_second(granted_rate.At(now_micros));
@@ -261,10 +254,10 @@ std::string PolicyState::EncodeCounts(int64_t now_micros) {
   return counts.SerializeAsString();
 }
 
-void PolicyState::SetName(const storage::v1::EventRecord& event) {
+void PolicyState::SetName(const std::string& of_tenant, const std::string& id) {
   if (named) return;
-  tenant = event.tenant();
-  policy_id = event.throttle().policy_id();
+  tenant = of_tenant;
+  policy_id = id;
   named = true;
   known = implicit();
 }
@@ -284,8 +277,8 @@ void PolicyState::OnRead(const GroupKey& group, const kv::ScanResult& rows, size
 absl::Time PolicyState::NextTime() const {
   absl::Time next =
       std::min({grant_next, waiting.NextTime(), override_ends_, key_rates.NextFull()});
-  if (!closed_keys.empty()) next = std::min(next, closed_keys.begin()->first);
-  if (!waiting.empty() || grants.held() > 0) next = std::min(next, sample_next);
+  if (!closed.empty()) next = std::min(next, closed.begin()->first);
+  if (!waiting.empty() || held() > 0) next = std::min(next, sample_next);
   const std::optional<int64_t> deadline = grants.NextDeadline();
   if (deadline.has_value()) next = std::min(next, FromMicros(*deadline));
   return next;

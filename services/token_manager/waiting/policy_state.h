@@ -93,7 +93,8 @@ class PolicyState {
       : uid(uid),
         policy_shard(policy_shard),
         grants(undelivered_slack, totals),
-        waiting(uid, policy_shard, grant_lead, *totals) {}
+        waiting(uid, policy_shard, grant_lead, *totals),
+        further_(totals->further) {}
   PolicyState(const PolicyState&) = delete;
   PolicyState& operator=(const PolicyState&) = delete;
 
@@ -125,17 +126,16 @@ class PolicyState {
   }
   // Those of the policy itself, with its override.
   const Limits& limits() const { return limits_; }
+  // Tokens that are held, also by events that wait under other policies.
+  uint64_t held() const { return grants.held() + further_.HeldOf(uid); }
   // How many more tokens `max_concurrent` allows; RateLimit::kUnlimited without a limit.
   uint64_t FreeTokens() const;
   // Each key of the policy has limits of its own (per_key).
   bool by_key() const { return record.has_value() && record->has_per_key(); }
   // Those of one key, with its override.
   const Limits& LimitsOf(const std::string& policy_key) const;
-  // How many more events of the key may go, by its max_concurrent and its rate.
-  uint64_t FreeTokensOf(const std::string& policy_key, absl::Time now) const;
-  // When time alone lets the next event of the key go; InfiniteFuture: a token must come back
-  // first.
-  absl::Time KeyOpensAt(const std::string& policy_key, absl::Time now) const;
+  // As FreeTokens, of one key.
+  uint64_t FreeTokensOf(const std::string& policy_key) const;
   // Events that wait for their next attempt keep their tokens.
   bool keeps_tokens() const { return record.has_value() && record->keep_token(); }
   Fairness fairness() const;
@@ -158,7 +158,9 @@ class PolicyState {
                             const std::string& value, kv::CommitSeq read_seq,
                             size_t group_rows_max);
   void OnRead(const GroupKey& group, const kv::ScanResult& rows, size_t group_rows_max);
-  bool idle() const { return waiting.empty() && grants.empty() && key_rates.empty(); }
+  bool idle() const {
+    return waiting.empty() && grants.empty() && key_rates.empty() && !further_.Concerns(uid);
+  }
 
   // --- the last hour ---
   storage::v1::PolicyHistoryRecord history;
@@ -174,17 +176,23 @@ class PolicyState {
   absl::Time planned = absl::InfiniteFuture();     // its place in the agenda
   absl::Time grant_next = absl::InfiniteFuture();  // when time alone allows a grant
   absl::Time NextTime() const;
-  // Keys that stand aside until time lets their events go.
-  std::set<std::pair<absl::Time, std::string>> closed_keys;
+  // Limits of the policy (nullopt) and of its keys that have no room until time gives them some.
+  std::set<std::pair<absl::Time, std::optional<std::string>>> closed;
   // While the policy grants nothing: when its groups are judged again, and the last judged group.
   absl::Time judge_next = absl::InfinitePast();
   GroupKey judged_to;
   std::set<Uid> fetching;  // schedules whose records are being read
   std::set<Uid> changed;   // schedules whose rows are to be judged, granted or not
 
- private:
-  void SetName(const storage::v1::EventRecord& event);
+  // The first row or holder that makes sense names the policy.
+  void SetName(const std::string& of_tenant, const std::string& id);
 
+ private:
+  void SetName(const storage::v1::EventRecord& event) {
+    SetName(event.tenant(), event.throttle().policy_id());
+  }
+
+  const FurtherHolds& further_;
   Limits limits_;
   Limits key_limits_;                                        // of keys without an override
   absl::flat_hash_map<std::string, Limits> key_overridden_;  // of the others

@@ -49,7 +49,8 @@ QueuedSlice SliceOf(const std::string& key, const WaitingRow& row, absl::Duratio
           .first = row.first() + row.taken(),
           .end = row.first() + row.count(),
           .pacing = pacing,
-          .policy_key = row.source()->event.throttle().policy_key()};
+          .policy_key = row.source()->key(),
+          .several = row.source()->several()};
 }
 
 QueuedSlice JudgedSliceOf(const std::string& key, const WaitingRow& row,
@@ -101,6 +102,14 @@ std::vector<const RowGroup*> WaitingRows::GroupsOf(const Uid& schedule) const {
   return of_schedule;
 }
 
+WaitingRows::~WaitingRows() {
+  totals_.rows -= rows_;
+  if (totals_.further.empty()) return;
+  for (const auto& [key, group] : groups_) {
+    for (const auto& [row_key, row] : group.rows_) totals_.further.TakeRow(*row.source_);
+  }
+}
+
 WaitingRow* WaitingRows::RowOf(const std::string& key) {
   RowGroup* group = MutableGroup(key);
   if (group == nullptr) return nullptr;
@@ -150,6 +159,7 @@ WaitingRows::Added WaitingRows::Add(
   WaitingRow& kept = group.rows_.emplace(key, std::move(row)).first->second;
   ++rows_;
   ++totals_.rows;
+  totals_.further.AddRow(*kept.source_);
   Enqueue(key, kept);
   if (group.rows_.size() <= 2 * group_rows_max) return Added::kKept;
   EvictBeyond(group, group_rows_max);
@@ -182,6 +192,7 @@ void WaitingRows::Remove(const std::string& key) {
   if (row == group->rows_.end()) return;
   CHECK(row->second.state_ != State::kGranting) << "a row is removed while a grant takes from it";
   Withhold(key, row->second);
+  totals_.further.TakeRow(*row->second.source_);
   group->rows_.erase(row);
   CHECK_GT(rows_, 0u);
   --rows_;
@@ -274,7 +285,10 @@ void WaitingRows::Replace(const std::string& key, const storage::v1::EventRecord
   CHECK(row != nullptr);
   CHECK(row->state_ == State::kActing || row->state_ == State::kReading);
   // The former version may have counted in another run record, or in none.
-  row->source_ = RowSourceOf(record, row->source_->uid, row->source_->occurrence, policy_shard_);
+  const std::shared_ptr<const RowSource> former = row->source_;
+  row->source_ = RowSourceOf(record, former->uid, former->occurrence, policy_shard_);
+  totals_.further.AddRow(*row->source_);
+  totals_.further.TakeRow(*former);
   row->count_ = record.count();
   row->taken_ = record.throttle().taken();
   row->rewritten_ = false;

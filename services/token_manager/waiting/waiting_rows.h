@@ -192,7 +192,7 @@ class WaitingRows {
   // and outlives this object.
   WaitingRows(const Uid& policy, uint16_t policy_shard, absl::Duration grant_lead, Totals& totals)
       : policy_(policy), policy_shard_(policy_shard), grant_lead_(grant_lead), totals_(totals) {}
-  ~WaitingRows() { totals_.rows -= rows_; }
+  ~WaitingRows();
   WaitingRows(const WaitingRows&) = delete;
   WaitingRows& operator=(const WaitingRows&) = delete;
 

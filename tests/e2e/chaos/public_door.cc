@@ -272,6 +272,18 @@ class PublicDoor::Policies final : public master::PolicyApi {
                     master::Done<v1::ThrottlePolicy> done) override {
     calls_.Unary(stub_, &PolicyStub::ResumePolicy, request, std::move(done));
   }
+  void OverridePolicy(v1::OverridePolicyRequest request,
+                      master::Done<v1::ThrottlePolicy> done) override {
+    calls_.Unary(stub_, &PolicyStub::OverridePolicy, request, std::move(done));
+  }
+  void ClearOverride(v1::ClearOverrideRequest request,
+                     master::Done<v1::ThrottlePolicy> done) override {
+    calls_.Unary(stub_, &PolicyStub::ClearOverride, request, std::move(done));
+  }
+  void ListPolicyKeys(v1::ListPolicyKeysRequest request,
+                      master::Done<v1::ListPolicyKeysResponse> done) override {
+    calls_.Unary(stub_, &PolicyStub::ListPolicyKeys, request, std::move(done));
+  }
   void GetPolicyUsage(v1::GetPolicyUsageRequest request,
                       master::Done<v1::PolicyUsage> done) override {
     calls_.Unary(stub_, &PolicyStub::GetPolicyUsage, request, std::move(done));

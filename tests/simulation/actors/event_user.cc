@@ -40,16 +40,11 @@ v1::Event EventUser::DrawEvent(absl::Time* due) {
   event.set_priority(static_cast<int32_t>(calls_.random().Below(10)));
   event.set_payload(absl::StrCat("event ", options_.name, " ", ++last_id_));
   SetDelivery(&event, DeliveryTimeoutOf(last_id_), last_id_);
-  event.set_policy(DrawPolicy());
-  if (!event.policy().empty()) event.set_policy_key(PolicyKeyOf(calls_.random().Next()));
+  const std::vector<std::string> policies =
+      options_.policies == nullptr ? std::vector<std::string>() : options_.policies();
+  if (!policies.empty() && calls_.random().Below(2) == 0)
+    SetLimits(policies, options_.several, calls_.random().Next(), &event);
   return event;
-}
-
-std::string EventUser::DrawPolicy() {
-  if (options_.policies == nullptr) return "";
-  const std::vector<std::string> policies = options_.policies();
-  if (policies.empty() || calls_.random().Below(2) == 0) return "";
-  return policies[calls_.random().Below(policies.size())];
 }
 
 bool EventUser::PoliciesGone(const absl::Status& status) const {
@@ -121,9 +116,10 @@ void EventUser::Ingest() {
     one.set_due_time_micros(ToMicros(due));
     one.set_payload(event.payload());
     made.emplace_back(one.event_id(), due);
-    if (event.policy().empty()) continue;
+    if (event.policy().empty() && event.limits().empty()) continue;
     one.mutable_overrides()->set_policy(event.policy());
     one.mutable_overrides()->set_policy_key(event.policy_key());
+    *one.mutable_overrides()->mutable_limits() = event.limits();
   }
   const absl::Time called = calls_.Now();
   calls_.UntilKnown<v1::IngestResponse>(

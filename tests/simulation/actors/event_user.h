@@ -24,6 +24,7 @@ class EventUser {
     int batch_max = 12;
     // Names of the policies that exist for good; nullptr: none. Some events are under one of them.
     std::function<std::vector<std::string>()> policies = nullptr;
+    bool several = false;  // some of those are under several limits
   };
 
   // `calls` outlives the user.
@@ -43,7 +44,6 @@ class EventUser {
   void MayCancel(size_t event);
   v1::Event DrawEvent(absl::Time* due);
   // Empty: no policy.
-  std::string DrawPolicy();
   // The policies are being deleted, and the request named one.
   bool PoliciesGone(const absl::Status& status) const;
   void Complain(absl::string_view call, const absl::Status& status);

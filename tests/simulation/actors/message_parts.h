@@ -29,6 +29,30 @@ inline std::string PolicyKeyOf(uint64_t n) {
   return n % 5 == 0 ? std::string() : absl::StrCat("customer-", n % 5);
 }
 
+inline constexpr int64_t kWeightMax = 4;
+
+// Limits of `policies` (not empty) for a schedule or event, by the random number `n`: one as
+// `policy`, or several, of which some weigh more than one.
+template <typename Message>
+void SetLimits(const std::vector<std::string>& policies, bool several, uint64_t n,
+               Message* message) {
+  const size_t first = n % policies.size();
+  n /= policies.size();
+  const size_t count = several && n % 2 == 0 ? 1 + n / 2 % std::min<size_t>(policies.size(), 4) : 0;
+  n /= 16;
+  if (count == 0) {
+    message->set_policy(policies[first]);
+    message->set_policy_key(PolicyKeyOf(n));
+    return;
+  }
+  for (size_t i = 0; i < count; ++i, n /= 20) {
+    v1::Limit& limit = *message->add_limits();
+    limit.set_policy(policies[(first + i) % policies.size()]);
+    limit.set_policy_key(PolicyKeyOf(n));
+    limit.set_weight(1 + static_cast<int64_t>(n / 5 % kWeightMax));
+  }
+}
+
 // Kinds of targets that need no secret: HTTP, gRPC, SQS, Kafka, e-mail, ping.
 inline constexpr int64_t kTargetKinds = 6;
 

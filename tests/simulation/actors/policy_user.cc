@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/proto_time.h"
 #include "escapement/v1/policy_service.pb.h"
+#include "tests/simulation/actors/message_parts.h"
 
 namespace escapement::simulation {
 
@@ -15,7 +17,16 @@ void PolicyUser::Next() {
     if (paused_) return Resume();
     if (finishing_) return Delete();
     if (calm_) return Next();
-    return calls_.random().Below(4) == 0 ? Pause() : Update();
+    switch (calls_.random().Below(8)) {
+      case 0:
+      case 1:
+        return Pause();
+      case 2:
+      case 3:
+        return options_.rates ? Override() : Update();
+      default:
+        return Update();
+    }
   });
 }
 
@@ -36,9 +47,19 @@ void PolicyUser::DrawLimits(v1::ThrottlePolicy* policy) {
   const uint64_t span = static_cast<uint64_t>(options_.limit_max - options_.limit_min + 1);
   policy->set_max_concurrent(options_.limit_min + static_cast<int64_t>(random.Below(span)));
   policy->set_max_per_second(0);
+  if (random.Below(3) == 0) policy->set_fairness(v1::ThrottlePolicy::FIFO);
   if (!options_.rates) return;
-  if (random.Below(2) == 0)
-    policy->mutable_per_key()->set_max_concurrent(1 + static_cast<int64_t>(random.Below(8)));
+  policy->set_retries(random.Below(3) == 0 ? v1::ThrottlePolicy::KEEP_TOKEN
+                                           : v1::ThrottlePolicy::FREE_TOKEN);
+  if (random.Below(2) == 0) {
+    v1::ThrottlePolicy::PerKey& per_key = *policy->mutable_per_key();
+    per_key.set_max_concurrent(options_.key_limit_min + static_cast<int64_t>(random.Below(8)));
+    if (random.Below(3) == 0) {
+      per_key.set_max_per_second(static_cast<double>(1 + random.Below(100)) / 2);
+      per_key.set_burst(1 + static_cast<int64_t>(random.Below(5)));
+    }
+    if (random.Below(3) == 0) policy->set_fairness(v1::ThrottlePolicy::BY_KEY);
+  }
   if (random.Below(3) != 0) return;
   policy->set_max_per_second(static_cast<double>(1 + random.Below(400)) / 2);
   policy->set_burst(1 + static_cast<int64_t>(random.Below(10)));
@@ -54,8 +75,6 @@ void PolicyUser::Create() {
       2 + static_cast<int64_t>(calls_.random().Below(4)));
   if (calls_.random().Below(4) == 0)
     request.mutable_policy()->set_on_expiry(v1::ThrottlePolicy::HOLD);
-  if (calls_.random().Below(3) == 0)
-    request.mutable_policy()->set_fairness(v1::ThrottlePolicy::FIFO);
   request.set_request_id(calls_.NewRequestId());
   calls_.UntilKnown<v1::ThrottlePolicy>(
       [request](MasterApis& master, auto done) {
@@ -70,7 +89,8 @@ void PolicyUser::Update() {
   v1::UpdatePolicyRequest request;
   request.mutable_policy()->set_name(name());
   DrawLimits(request.mutable_policy());
-  for (const char* path : {"max_concurrent", "max_per_second", "burst", "per_key"})
+  for (const char* path :
+       {"max_concurrent", "max_per_second", "burst", "per_key", "fairness", "retries"})
     request.mutable_update_mask()->add_paths(path);
   request.set_request_id(calls_.NewRequestId());
   calls_.Note(absl::StrCat("policy ", options_.id, " to ", request.policy().ShortDebugString()));
@@ -80,6 +100,34 @@ void PolicyUser::Update() {
       },
       [this](absl::StatusOr<v1::ThrottlePolicy> answer) {
         Known("UpdatePolicy", answer.status(), [] {});
+      });
+}
+
+// For some seconds, of the policy or of a key.
+void PolicyUser::Override() {
+  sim::SimRandom& random = calls_.random();
+  v1::OverridePolicyRequest request;
+  request.set_name(name());
+  v1::PolicyOverride& override = *request.mutable_override();
+  override.set_reason("for a while");
+  if (random.Below(2) == 0) override.set_policy_key(PolicyKeyOf(random.Next()));
+  override.set_max_concurrent(static_cast<int64_t>(random.Below(12)));
+  if (random.Below(4) == 0) {
+    override.set_max_per_second(static_cast<double>(1 + random.Below(100)));
+    override.set_burst(1 + static_cast<int64_t>(random.Below(5)));
+  }
+  const int64_t ends = ToMicros(calls_.Now() + calls_.Between(absl::Seconds(3), absl::Seconds(12)));
+  override.mutable_expire_time()->set_seconds(ends / 1'000'000);
+  request.set_request_id(calls_.NewRequestId());
+  calls_.Note(absl::StrCat("override of policy ", options_.id, ": ", override.ShortDebugString()));
+  calls_.UntilKnown<v1::ThrottlePolicy>(
+      [request](MasterApis& master, auto done) {
+        master.policies->OverridePolicy(request, std::move(done));
+      },
+      [this](absl::StatusOr<v1::ThrottlePolicy> answer) {
+        // The policy has no limits for keys now, or the call took so long that its time has passed.
+        const bool refused = absl::IsInvalidArgument(answer.status());
+        Known("OverridePolicy", refused ? absl::OkStatus() : answer.status(), [] {});
       });
 }
 

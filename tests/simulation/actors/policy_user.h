@@ -21,6 +21,7 @@ class PolicyUser {
     std::string id;
     int64_t limit_min = 1;  // least max_concurrent that it sets
     int64_t limit_max = 50;
+    int64_t key_limit_min = 1;                   // least max_concurrent of keys
     bool rates = true;                           // sets a rate sometimes; if false, never
     absl::Duration rest_min = absl::Seconds(2);  // between two calls
     absl::Duration rest_max = absl::Seconds(12);
@@ -45,6 +46,7 @@ class PolicyUser {
   void Next();
   void Create();
   void Update();
+  void Override();
   void Pause();
   void Resume();
   void Delete();

@@ -113,7 +113,7 @@ void ScheduleUser::Update() {
        options_.times ? TimesPaths(request.schedule()) : std::vector<std::string>{"cron"})
     request.mutable_update_mask()->add_paths(path);
   if (options_.throttling.has_value()) {
-    for (const char* path : {"policy", "policy_key", "window", "completion"})
+    for (const char* path : {"policy", "policy_key", "limits", "window", "completion"})
       request.mutable_update_mask()->add_paths(path);
     if (options_.times) request.mutable_update_mask()->add_paths("priority");
     lives_.back().may_drop = may_drop_;
@@ -318,8 +318,7 @@ void ScheduleUser::DrawThrottle(bool* frequent, Definition* definition) {
   // Some have no policy, but still a window or a completion.
   const bool alone = throttling.batch == 0 && random.Below(6) == 0;
   if (!alone) {
-    throttle_.set_policy(throttling.policies[random.Below(throttling.policies.size())]);
-    throttle_.set_policy_key(PolicyKeyOf(random.Next()));
+    SetLimits(throttling.policies, throttling.several, random.Next(), &throttle_);
   }
   const uint64_t completion = random.Below(4);
   if (alone || completion == 0) {

@@ -25,6 +25,7 @@ class ScheduleUser {
   struct Throttling {
     std::vector<std::string> policies;  // full names; not empty
     std::function<bool()> ready;        // true once the policies exist
+    bool several = false;               // some schedules have several limits
     int64_t count_max = 2000;
     int64_t batch = 0;  // if > 0, every definition has this many events
   };

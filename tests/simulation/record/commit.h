@@ -55,6 +55,23 @@ struct Indices {
 };
 
 // The writes that move throttled events. Policies and uids are 32 hex digits.
+
+// A limit of events: each holds `weight` tokens of the policy and of its key.
+struct LimitOf {
+  std::string policy;
+  std::string key = {};
+  uint64_t weight = 1;
+  friend auto operator<=>(const LimitOf&, const LimitOf&) = default;
+};
+
+// Other limits of a policy (no key) or of one of its keys, until `ends`. Unset ones stay.
+struct OverrideWrite {
+  std::optional<std::string> key;
+  std::optional<uint64_t> max_concurrent;
+  bool rate = false;  // the rate changes, too
+  absl::Time ends;
+};
+
 struct PolicyWrite {
   std::string policy;
   bool deleted = false;
@@ -62,6 +79,10 @@ struct PolicyWrite {
   double max_per_second = 0;    // 0: no limit
   uint64_t burst = 1;
   uint64_t per_key = 0;  // max_concurrent of each key; 0: no limit
+  bool by_key = false;   // keys have limits
+  double key_per_second = 0;
+  uint64_t key_burst = 1;
+  std::vector<OverrideWrite> overrides = {};
   bool paused = false;
   absl::Duration hold = absl::ZeroDuration();
   bool hold_on_expiry = false;
@@ -103,6 +124,9 @@ struct GrantWrite {
   std::string uid = {};
   std::string occurrence = {};
   std::string policy_key = {};
+  uint64_t weight = 1;
+  std::vector<LimitOf> further = {};
+  absl::Time retry_at = absl::InfinitePast();  // later: the event sleeps until then
   std::vector<Indices> holders = {};
   absl::Time grant_time = absl::InfinitePast();
   absl::Time return_due = absl::InfinitePast();  // due time of the row if events are given back
@@ -134,6 +158,8 @@ struct RowWrite {
   // Only for a run that was triggered or backfilled.
   absl::Time trigger_time = absl::InfinitePast();
   std::string policy_key = {};
+  uint64_t weight = 1;
+  std::vector<LimitOf> further = {};
 };
 
 // A claim of events that hold tokens.

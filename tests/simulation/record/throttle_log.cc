@@ -33,7 +33,17 @@ void ReadPolicy(const Mutation& mutation, bool put, std::vector<ThrottleWrite>* 
   write.max_concurrent = record.max_concurrent();
   write.max_per_second = record.max_per_second();
   write.burst = std::max<uint64_t>(record.burst(), 1);
+  write.by_key = record.has_per_key();
   write.per_key = record.per_key().max_concurrent();
+  write.key_per_second = record.per_key().max_per_second();
+  write.key_burst = std::max<uint64_t>(record.per_key().burst(), 1);
+  for (const storage::v1::OverrideRecord& override : record.overrides()) {
+    OverrideWrite& other = write.overrides.emplace_back();
+    if (override.has_policy_key()) other.key = override.policy_key();
+    if (override.has_max_concurrent()) other.max_concurrent = override.max_concurrent();
+    other.rate = override.has_max_per_second();
+    other.ends = FromMicros(override.expire_time_micros());
+  }
   write.paused = record.paused();
   write.hold = absl::Microseconds(record.hold_timeout_micros());
   write.hold_on_expiry = record.hold_on_expiry();
@@ -69,6 +79,17 @@ std::string IdOf(const Uid& uid, const storage::v1::EventRecord& waiting) {
   return OneOffEventId(LimitedEventKey(uid, waiting), waiting);
 }
 
+template <typename Write>
+void ReadLimits(const storage::v1::EventRecord& event, Write* write) {
+  const storage::v1::ThrottleRecord& throttle = event.throttle();
+  ReadLimits(record, write);
+  write->weight = std::max<uint64_t>(throttle.weight(), 1);
+  for (const storage::v1::LimitRecord& limit : throttle.more()) {
+    write->further.push_back({PolicyUid(event.tenant(), limit.policy_id()).ToHex(),
+                              limit.policy_key(), std::max<uint64_t>(limit.weight(), 1)});
+  }
+}
+
 void ReadGrant(const Mutation& mutation, bool put, std::vector<ThrottleWrite>* out) {
   const auto id = DecodeGrantKey(mutation.key);
   if (!id.has_value()) return ReadCounts(mutation, put, out);
@@ -83,7 +104,8 @@ void ReadGrant(const Mutation& mutation, bool put, std::vector<ThrottleWrite>* o
       write.uid = HexOfUid(record.uid());
       write.occurrence = record.occurrence();
     }
-    write.policy_key = record.event().throttle().policy_key();
+    ReadLimits(record.event(), &write);
+    write.retry_at = TimeOf(record.retry_at_micros());
     for (const auto& holders : record.holders()) {
       write.holders.push_back({holders.first(), holders.count()});
       write.hold_times.push_back({write.holders.back(), TimeOf(holders.delivered_time_micros()),

@@ -32,6 +32,29 @@ std::vector<Indices> Without(const Indices& from, const std::vector<Indices>& wi
   return left;
 }
 
+std::optional<uint64_t> MaxConcurrent(const PolicyWrite& policy,
+                                      const std::optional<std::string>& key, absl::Time now) {
+  std::optional<uint64_t> limit;
+  const uint64_t of_record = key.has_value() ? policy.per_key : policy.max_concurrent;
+  if (of_record > 0) limit = of_record;
+  if (key.has_value() && !policy.by_key) return std::nullopt;
+  for (const OverrideWrite& override : policy.overrides) {
+    if (override.key == key && override.max_concurrent.has_value() && override.ends > now)
+      limit = override.max_concurrent;
+  }
+  return limit;
+}
+
+std::optional<uint64_t> MaxConcurrentEver(const PolicyWrite& policy,
+                                          const std::optional<std::string>& key) {
+  std::optional<uint64_t> limit = MaxConcurrent(policy, key, absl::InfiniteFuture());
+  for (const OverrideWrite& override : policy.overrides) {
+    if (limit.has_value() && override.key == key && override.max_concurrent.has_value())
+      limit = std::max(*limit, *override.max_concurrent);
+  }
+  return limit;
+}
+
 uint64_t TokenReplay::held(const std::string& policy) const {
   auto it = held_.find(policy);
   return it == held_.end() ? 0 : it->second;
@@ -110,7 +133,8 @@ void TokenReplay::Write(const GrantWrite& write, std::map<GrantName, Grant>* bef
     return;
   }
   grants_[write.name] = {{write.uid, write.occurrence},
-                         write.policy_key,
+                         LimitsOf(write.name.policy, write),
+                         write.retry_at != absl::InfinitePast(),
                          write.holders,
                          write.grant_time,
                          write.return_due,
@@ -125,6 +149,10 @@ void TokenReplay::Write(const RowWrite& write, Changes* changes) {
   const RowWrite& named = write.deleted && it != rows.end() ? it->second : write;
   const Run run{named.uid, named.occurrence};
   if (write.trigger_time != absl::InfinitePast()) trigger_times_[run] = write.trigger_time;
+  if (!write.deleted) {
+    limits_of_[run].insert(LimitsOf(write.policy, write));
+    several_ |= write.weight > 1 || !write.further.empty();
+  }
   const Indices old = it == rows.end() ? Indices() : it->second.events;
   const Indices now = write.deleted ? Indices() : write.events;
   for (const Indices& gone : Without(old, {now})) Count(run, gone, &Place::waiting, -1);
@@ -153,6 +181,20 @@ void TokenReplay::Count(const Run& run, const Indices& events, uint16_t Place::*
   }
 }
 
+void TokenReplay::Hold(const std::vector<LimitOf>& limits, uint64_t events, bool hold) {
+  for (const LimitOf& limit : limits) {
+    const uint64_t tokens = events * limit.weight;
+    auto& of_key = held_by_key_[limit.policy];
+    if (hold) {
+      held_[limit.policy] += tokens;
+      of_key[limit.key] += tokens;
+    } else {
+      held_[limit.policy] -= tokens;
+      if ((of_key[limit.key] -= tokens) == 0) of_key.erase(limit.key);
+    }
+  }
+}
+
 void TokenReplay::AddChanges(const std::map<GrantName, Grant>& before, Changes* changes) {
   for (const auto& [name, old] : before) {
     const Grant* now = grant(name);
@@ -160,27 +202,29 @@ void TokenReplay::AddChanges(const std::map<GrantName, Grant>& before, Changes* 
     for (const Indices& was : old.holders) {
       for (const Indices& gone :
            Without(was, now == nullptr ? std::vector<Indices>() : now->holders)) {
-        changes->removed.push_back(
-            {name, run, gone, false, false, old.grant_time, old.return_due, old.policy_key});
+        changes->removed.push_back({name, run, gone, false, false, old.grant_time, old.return_due,
+                                    old.limits, old.asleep});
         Count(run, gone, &Place::held, -1);
-        held_[name.policy] -= gone.count;
-        auto& held = held_by_key_[name.policy];
-        if ((held[old.policy_key] -= gone.count) == 0) held.erase(old.policy_key);
+        Hold(old.limits, gone.count, false);
       }
     }
     if (now == nullptr) {
       given_up_[name] = true;
       continue;
     }
+    const bool woken = old.asleep && !now->asleep;
     for (const Indices& is : now->holders) {
+      if (woken) {
+        changes->woken.push_back(
+            {name, run, is, false, false, now->grant_time, now->return_due, now->limits});
+      }
       for (const Indices& come : Without(is, old.holders)) {
         changes->added.push_back({name, run, come, old.run == Run(), given_up_.count(name) > 0,
-                                  now->grant_time, now->return_due, now->policy_key});
+                                  now->grant_time, now->return_due, now->limits, now->asleep});
         Count(run, come, &Place::held, 1);
         for (uint64_t i = come.first; i < std::min(come.first + come.count, kIndexMax); ++i)
           runs_[run][i].grant = name;
-        held_[name.policy] += come.count;
-        held_by_key_[name.policy][now->policy_key] += come.count;
+        Hold(now->limits, come.count, true);
       }
     }
   }

@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,7 +38,8 @@ class TokenReplay {
   };
   struct Grant {
     Run run;
-    std::string policy_key;
+    std::vector<LimitOf> limits;  // that of its policy first
+    bool asleep = false;          // until its next attempt
     std::vector<Indices> holders;
     absl::Time grant_time;
     absl::Time return_due;
@@ -50,7 +53,8 @@ class TokenReplay {
     bool reused = false;  // only for `added`: the grant's name had been used and given up
     absl::Time grant_time;
     absl::Time return_due;
-    std::string policy_key = {};
+    std::vector<LimitOf> limits = {};
+    bool asleep = false;
   };
   struct RowChange {
     Run run;
@@ -59,12 +63,14 @@ class TokenReplay {
   struct Changes {
     std::vector<HolderChange> added,
         removed;                           // as far as they lie between the commit's begin and end
+    std::vector<HolderChange> woken;       // holders that slept and are claimed now
     std::vector<RowChange> waiting_added;  // events in new rows of `waiting`
   };
 
   Changes Apply(const Commit& commit);
 
   const std::map<std::string, PolicyWrite>& policies() const { return policies_; }
+  // Tokens, as the events weigh.
   uint64_t held(const std::string& policy) const;
   // Only those that count under this key.
   uint64_t held_of(const std::string& policy, const std::string& policy_key) const;
@@ -76,6 +82,10 @@ class TokenReplay {
   bool goes_on(const Run& run) const;
   const Grant* grant(const GrantName& name) const;
   Place place(const Run& run, uint64_t index) const;
+  // True if an event has waited that needs several tokens at once.
+  bool several() const { return several_; }
+  // The limits with which the run's rows of `waiting` have been written.
+  const std::set<std::vector<LimitOf>>& limits_of(const Run& run) { return limits_of_[run]; }
   // True if the run has ever waited. Only such runs have places.
   bool throttled(const Run& run) const { return runs_.count(run) > 0; }
 
@@ -86,6 +96,7 @@ class TokenReplay {
   void Write(const RowWrite& write, Changes* changes);
   void Write(const EndWrite& write);
   void Count(const Run& run, const Indices& events, uint16_t Place::*field, int by);
+  void Hold(const std::vector<LimitOf>& limits, uint64_t events, bool hold);
   void AddChanges(const std::map<GrantName, Grant>& before, Changes* changes);
 
   std::map<std::string, PolicyWrite> policies_;
@@ -97,7 +108,26 @@ class TokenReplay {
   std::map<std::string, std::map<std::string, uint64_t>> held_by_key_;  // by policy
   std::map<std::string, std::map<std::string, RowWrite>> waiting_;      // by policy
   std::map<Run, std::vector<Place>> runs_;
+  std::map<Run, std::set<std::vector<LimitOf>>> limits_of_;
+  bool several_ = false;
 };
+
+// All limits of a row or grant of the policy.
+template <typename Write>
+std::vector<LimitOf> LimitsOf(const std::string& policy, const Write& write) {
+  std::vector<LimitOf> limits = {{policy, write.policy_key, write.weight}};
+  limits.insert(limits.end(), write.further.begin(), write.further.end());
+  return limits;
+}
+
+// The owner of a policy may know its overrides to end, or not to have ended, so much later.
+inline constexpr absl::Duration kOverrideEndsLate = absl::Seconds(5);
+// max_concurrent of the policy, or of the key, at `now`; nullopt: no limit.
+std::optional<uint64_t> MaxConcurrent(const PolicyWrite& policy,
+                                      const std::optional<std::string>& key, absl::Time now);
+// The greatest that any override in the policy's record may have set.
+std::optional<uint64_t> MaxConcurrentEver(const PolicyWrite& policy,
+                                          const std::optional<std::string>& key);
 
 // The parts of `from` that are in no part of `without`.
 std::vector<Indices> Without(const Indices& from, const std::vector<Indices>& without);

@@ -141,6 +141,10 @@ class ManifestReader {
       ReadMessage(values, policy, resource.errors);
       if (policy.state() == v1::ThrottlePolicy::PAUSED)
         resource.warnings.push_back({"state", "is ignored here; to pause it: escctl policy pause"});
+      if (policy.overrides_size() > 0) {
+        resource.warnings.push_back(
+            {"overrides", "are ignored here; to make one: escctl policy override"});
+      }
       ClearServerFields(policy);
     } else {
       const std::string given = kind.is_string() ? kind.get<std::string>() : "";
@@ -212,6 +216,7 @@ void ClearServerFields(v1::ThrottlePolicy& policy) {
   policy.clear_version();
   policy.clear_create_time();
   policy.clear_update_time();
+  policy.clear_overrides();
 }
 
 std::string ManifestYaml(const v1::Schedule& schedule) { return Yaml("Schedule", schedule); }

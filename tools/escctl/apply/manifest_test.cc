@@ -142,6 +142,18 @@ TEST(ManifestTest, WarnsOfAPauseThatIsNotApplied) {
       (std::vector<FieldError>{{"state", "is ignored here; to pause it: escctl schedule pause"}}));
 }
 
+TEST(ManifestTest, WarnsOfOverridesThatAreNotApplied) {
+  const Manifest manifest = ReadManifest(
+      "kind: ThrottlePolicy\nname: p\nmaxConcurrent: 5\n"
+      "overrides:\n- maxConcurrent: 1\n  reason: drain\n",
+      kParent);
+  EXPECT_EQ(ErrorsOf(manifest.resources.at(0)), "");
+  EXPECT_EQ(manifest.resources[0].warnings,
+            (std::vector<FieldError>{
+                {"overrides", "are ignored here; to make one: escctl policy override"}}));
+  EXPECT_EQ(std::get<v1::ThrottlePolicy>(manifest.resources[0].message).overrides_size(), 0);
+}
+
 TEST(ManifestTest, BrokenDocumentLeavesTheOthers) {
   const Manifest manifest = ReadManifest(
       "kind: Schedule\nname: [\n---\nkind: Job\nname: x\n---\nname: x\n---\nkind: Schedule\n---\n"

@@ -59,6 +59,12 @@ constexpr FieldFlag kFieldFlags[] = {
     {"from_time", "--from"},
     {"to_time", "--to"},
     {"page_size", "--limit"},
+    {"per_key.max_concurrent", "--max-concurrent-per-key"},
+    {"per_key.max_per_second", "--max-per-second-per-key"},
+    {"per_key.burst", "--burst-per-key"},
+    {"override.policy_key", "--key"},
+    {"override.expire_time", "--for"},
+    {"override.expire_time", "--until"},
 };
 
 bool IsGiven(const CLI::App& command, const std::string& flag) {
@@ -76,14 +82,16 @@ std::string FlagOfField(const CLI::App& command, absl::string_view field) {
   // The flag may set more than the field, and is then followed by the rest of the field's name.
   std::string rest;
   while (!path.empty()) {
+    bool other_name = false;  // a flag of the command has the name of another field
     for (const FieldFlag& known : kFieldFlags) {
-      if (known.field == path && IsGiven(command, known.flag))
-        return absl::StrCat(known.flag, rest, element);
+      if (known.field != path) continue;
+      if (IsGiven(command, known.flag)) return absl::StrCat(known.flag, rest, element);
+      other_name = other_name || command.get_option_no_throw(known.flag) != nullptr;
     }
     const size_t dot = path.rfind('.');
     const absl::string_view last = dot == path.npos ? path : path.substr(dot + 1);
     const std::string same_name = absl::StrCat("--", absl::StrReplaceAll(last, {{"_", "-"}}));
-    if (IsGiven(command, same_name)) return absl::StrCat(same_name, rest, element);
+    if (!other_name && IsGiven(command, same_name)) return absl::StrCat(same_name, rest, element);
     rest = rest.empty() ? absl::StrCat(" ", last) : absl::StrCat(" ", last, ".", rest.substr(1));
     path = dot == path.npos ? absl::string_view() : path.substr(0, dot);
   }

@@ -72,6 +72,19 @@ TEST(FlagOfField, NamesTheFlagThatSetTheField) {
   EXPECT_EQ(Named({"--target", "{}"}, "schedule.target.http.uri"), "--target http.uri");
 }
 
+TEST(FlagOfField, LimitOfKeysIsNotTheOneOfThePolicy) {
+  CLI::App app;
+  int64_t own = 0, of_key = 0;
+  app.add_option("--max-concurrent", own);
+  app.add_option("--max-concurrent-per-key", of_key);
+  const auto named = [&](const std::string& line) {
+    app.parse(line);
+    return FlagOfField(app, "policy.per_key.max_concurrent");
+  };
+  EXPECT_EQ(named("--max-concurrent 1 --max-concurrent-per-key 2"), "--max-concurrent-per-key");
+  EXPECT_EQ(named("--max-concurrent 1"), "");
+}
+
 TEST(FlagOfField, FieldThatNoFlagSetKeepsItsName) {
   EXPECT_EQ(Named({}, "schedule.interval.every"), "");
   EXPECT_EQ(Named({"--cron", "x"}, "schedule.interval.every"), "");

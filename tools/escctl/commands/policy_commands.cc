@@ -1,14 +1,19 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "common/rest/json_bytes.h"
 #include "escapement/v1/policy_service.grpc.pb.h"
 #include "tools/escctl/base/flags.h"
 #include "tools/escctl/base/pages.h"
+#include "tools/escctl/base/timing_flags.h"
 #include "tools/escctl/base/watch.h"
 #include "tools/escctl/commands/commands.h"
 
@@ -26,29 +31,63 @@ std::string PolicyTime(bool has, const google::protobuf::Timestamp& time) {
   return has ? TimeUtil::ToString(time) : "-";
 }
 
+// "5 + 0.5/s": both limits of a key.
+std::string LimitsOfKey(const ThrottlePolicy::PerKey& key) {
+  if (key.max_per_second() == 0) return Limit(key.max_concurrent());
+  const std::string rate = absl::StrCat(key.max_per_second(), "/s");
+  return key.max_concurrent() == 0 ? rate : absl::StrCat(key.max_concurrent(), " + ", rate);
+}
+
 Row PolicyRow(const ThrottlePolicy& p) {
   return {p.name(),
           ThrottlePolicy::State_Name(p.state()),
           Limit(p.max_concurrent()),
-          Limit(p.per_key().max_concurrent()),
+          LimitsOfKey(p.per_key()),
           p.max_per_second() == 0 ? "-" : absl::StrCat(p.max_per_second()),
           Limit(p.burst()),
           TimeUtil::ToString(p.hold_timeout()),
           ThrottlePolicy::OnExpiry_Name(p.on_expiry()),
           ThrottlePolicy::Fairness_Name(p.fairness()),
+          ThrottlePolicy::Retries_Name(p.retries()),
+          Limit(p.overrides_size()),
           absl::StrCat(p.version())};
 }
 
 const Row& PolicyHeader() {
-  static const Row header = {"NAME",  "STATE", "CONCURRENT", "PER-KEY",  "PER-SECOND",
-                             "BURST", "HOLD",  "ON-EXPIRY",  "FAIRNESS", "VERSION"};
+  static const Row header = {"NAME", "STATE",     "CONCURRENT", "PER-KEY", "PER-SECOND", "BURST",
+                             "HOLD", "ON-EXPIRY", "FAIRNESS",   "RETRIES", "OVERRIDES",  "VERSION"};
   return header;
+}
+
+// A key as a cell: the empty key would be a gap.
+std::string KeyText(const std::string& key) { return key.empty() ? "\"\"" : key; }
+
+// Only the limits that the override has.
+std::string LimitsOf(const v1::PolicyOverride& override) {
+  std::vector<std::string> limits;
+  if (override.has_max_concurrent()) limits.push_back(absl::StrCat(override.max_concurrent()));
+  if (override.has_max_per_second())
+    limits.push_back(absl::StrCat(override.max_per_second(), "/s, burst ", override.burst()));
+  return absl::StrJoin(limits, " + ");
+}
+
+void PrintOverrides(Session& session, const ThrottlePolicy& policy) {
+  std::vector<Row> rows;
+  for (const v1::PolicyOverride& override : policy.overrides()) {
+    rows.push_back({override.has_policy_key() ? KeyText(override.policy_key()) : "-",
+                    LimitsOf(override), TimeUtil::ToString(override.expire_time()),
+                    override.reason()});
+  }
+  if (rows.empty()) return;
+  session.Print("\n");
+  session.Print(FormatTable({"OVERRIDDEN KEY", "LIMITS", "UNTIL", "REASON"}, rows));
 }
 
 void PrintPolicy(Session& session, const ThrottlePolicy& policy) {
   if (session.format() != OutputFormat::kTable)
     return session.Print(FormatMessage(policy, session.format()));
   session.Print(FormatTable(PolicyHeader(), {PolicyRow(policy)}));
+  PrintOverrides(session, policy);
 }
 
 // Makes one call that answers with a policy, and prints the policy.
@@ -68,10 +107,13 @@ struct Limits {
   std::optional<int64_t> max_concurrent;
   std::optional<double> max_per_second;
   std::optional<int64_t> burst;
-  std::optional<int64_t> per_key;
+  std::optional<int64_t> max_concurrent_per_key;
+  std::optional<double> max_per_second_per_key;
+  std::optional<int64_t> burst_per_key;
   std::optional<std::string> hold_timeout;
   std::optional<std::string> on_expiry;
   std::optional<std::string> fairness;
+  std::optional<std::string> retries;
   std::optional<std::string> display_name;
 
   void Add(CLI::App& command) {
@@ -81,16 +123,29 @@ struct Limits {
     command.add_option("--max-per-second", max_per_second,
                        "events per second, e.g. 0.5; 0 = no limit");
     command.add_option("--burst", burst, "events that may go out at once, on top of the rate");
-    command.add_option("--max-concurrent-per-key", per_key,
+    command.add_option("--max-concurrent-per-key", max_concurrent_per_key,
                        "events of one policy key out at once; 0 = no limit");
+    command.add_option("--max-per-second-per-key", max_per_second_per_key,
+                       "events of one policy key per second; 0 = no limit");
+    command.add_option("--burst-per-key", burst_per_key,
+                       "events of one policy key that may go out at once, on top of its rate");
     command.add_option("--hold-timeout", hold_timeout,
                        "how long a consumer may hold a token, e.g. 1h30m");
     command
         .add_option("--on-expiry", on_expiry,
                     "after the hold timeout: RECLAIM the token, or let the consumer HOLD it")
         ->transform(CLI::IsMember({"RECLAIM", "HOLD"}, CLI::ignore_case));
-    command.add_option("--fairness", fairness, "which event goes first: BY_SCHEDULE or FIFO")
-        ->transform(CLI::IsMember({"BY_SCHEDULE", "FIFO"}, CLI::ignore_case));
+    command
+        .add_option("--fairness", fairness,
+                    "who takes turns: BY_SCHEDULE, BY_KEY, or nobody: FIFO, the event that was due "
+                    "first")
+        ->transform(CLI::IsMember({"BY_SCHEDULE", "FIFO", "BY_KEY"}, CLI::ignore_case));
+    command
+        .add_option(
+            "--retries", retries,
+            "until the next attempt an event gives its token back, FREE_TOKEN, or keeps it, "
+            "KEEP_TOKEN")
+        ->transform(CLI::IsMember({"FREE_TOKEN", "KEEP_TOKEN"}, CLI::ignore_case));
     command.add_option("--display-name", display_name, "text for people");
   }
 
@@ -108,10 +163,13 @@ struct Limits {
     set(max_concurrent, "max_concurrent", [&](int64_t v) { policy.set_max_concurrent(v); });
     set(max_per_second, "max_per_second", [&](double v) { policy.set_max_per_second(v); });
     set(burst, "burst", [&](int64_t v) { policy.set_burst(v); });
-    set(per_key, "per_key", [&](int64_t v) {
-      policy.clear_per_key();
-      if (v != 0) policy.mutable_per_key()->set_max_concurrent(v);
-    });
+    ThrottlePolicy::PerKey& key = *policy.mutable_per_key();
+    set(max_concurrent_per_key, "per_key.max_concurrent",
+        [&](int64_t v) { key.set_max_concurrent(v); });
+    set(max_per_second_per_key, "per_key.max_per_second",
+        [&](double v) { key.set_max_per_second(v); });
+    set(burst_per_key, "per_key.burst", [&](int64_t v) { key.set_burst(v); });
+    if (key.ByteSizeLong() == 0) policy.clear_per_key();  // no limits for keys
     // CLI11 has checked that they are values, in upper case.
     set(on_expiry, "on_expiry", [&](const std::string& v) {
       ThrottlePolicy::OnExpiry parsed{};
@@ -120,6 +178,10 @@ struct Limits {
     set(fairness, "fairness", [&](const std::string& v) {
       ThrottlePolicy::Fairness parsed{};
       if (ThrottlePolicy::Fairness_Parse(v, &parsed)) policy.set_fairness(parsed);
+    });
+    set(retries, "retries", [&](const std::string& v) {
+      ThrottlePolicy::Retries parsed{};
+      if (ThrottlePolicy::Retries_Parse(v, &parsed)) policy.set_retries(parsed);
     });
     set(display_name, "display_name", [&](const std::string& v) { policy.set_display_name(v); });
     if (!hold_timeout.has_value()) return absl::OkStatus();
@@ -258,6 +320,131 @@ void AddPolicyPauseAndResume(CLI::App& group, Session& session) {
   });
 }
 
+// From --for, or from --until.
+absl::StatusOr<google::protobuf::Timestamp> OverrideEnd(const std::string& length,
+                                                        const std::string& until) {
+  const absl::Time now = absl::Now();
+  if (!until.empty()) return ParseTimeFlag("--until", until, now);
+  if (length.empty()) return absl::InvalidArgumentError("give --for or --until");
+  ASSIGN_OR_RETURN(const auto parsed, ParseDurationFlag("--for", length));
+  return TimeUtil::MicrosecondsToTimestamp(absl::ToUnixMicros(now)) + parsed;
+}
+
+void AddPolicyOverride(CLI::App& group, Session& session) {
+  struct Options {
+    std::string name;
+    std::optional<std::string> key;
+    std::optional<int64_t> max_concurrent;
+    std::optional<double> max_per_second;
+    std::optional<int64_t> burst;
+    std::string reason;
+    std::string length;
+    std::string until;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command = group.add_subcommand(
+      "override", "put other limits into force for a time, of the policy or of one of its keys");
+  command->add_option("name", o->name, "id or full name")->required();
+  command->add_option("--key", o->key, "the policy key; without it the limits of the policy");
+  command->add_option("--max-concurrent,-m", o->max_concurrent,
+                      "events out at once; 0 = nothing goes out");
+  command->add_option("--max-per-second", o->max_per_second, "events per second, e.g. 0.5");
+  command->add_option("--burst", o->burst, "events that may go out at once, on top of the rate");
+  command->add_option("--reason", o->reason, "why, for people")->required();
+  CLI::Option* length = command->add_option("--for", o->length, "how long, e.g. 10m");
+  command->add_option("--until", o->until, "when it ends, e.g. 2026-12-01T08:00:00Z or +10m")
+      ->excludes(length);
+  auto dry = AddValidateOnly(*command);
+  command->callback([o, dry, &session] {
+    v1::OverridePolicyRequest request;
+    request.set_name(session.FullName("policies", o->name));
+    request.set_validate_only(*dry);
+    v1::PolicyOverride& override = *request.mutable_override();
+    if (o->key.has_value()) override.set_policy_key(*o->key);
+    if (o->max_concurrent.has_value()) override.set_max_concurrent(*o->max_concurrent);
+    if (o->max_per_second.has_value()) override.set_max_per_second(*o->max_per_second);
+    if (o->burst.has_value()) override.set_burst(*o->burst);
+    override.set_reason(o->reason);
+    const auto end = OverrideEnd(o->length, o->until);
+    if (!end.ok()) return session.FailUsage(end.status().message());
+    *override.mutable_expire_time() = *end;
+    CallAndPrint(session, request, &PolicyStub::OverridePolicy);
+  });
+}
+
+void AddPolicyClearOverride(CLI::App& group, Session& session) {
+  auto name = std::make_shared<std::string>();
+  auto key = std::make_shared<std::optional<std::string>>();
+  CLI::App* command = group.add_subcommand("clear-override", "end an override before its time");
+  command->add_option("name", *name, "id or full name")->required();
+  command->add_option("--key", *key, "the policy key; without it the limits of the policy");
+  auto dry = AddValidateOnly(*command);
+  command->callback([name, key, dry, &session] {
+    v1::ClearOverrideRequest request;
+    request.set_name(session.FullName("policies", *name));
+    request.set_validate_only(*dry);
+    if (key->has_value()) request.set_policy_key(**key);
+    CallAndPrint(session, request, &PolicyStub::ClearOverride);
+  });
+}
+
+Row PolicyKeyRow(const v1::PolicyKeyUsage& key) {
+  return {KeyText(key.policy_key()),
+          absl::StrCat(key.held_count()),
+          absl::StrCat(key.waiting_count()),
+          PolicyTime(key.has_oldest_due_time(), key.oldest_due_time()),
+          Limit(key.later_count()),
+          key.has_override() ? LimitsOf(key.override()) : "-"};
+}
+
+const Row& PolicyKeyHeader() {
+  static const Row header = {"KEY", "HELD", "WAITING", "OLDEST", "LATER", "OVERRIDE"};
+  return header;
+}
+
+void AddPolicyKeys(CLI::App& group, Session& session) {
+  struct Options {
+    std::string name;
+    std::string prefix;
+    size_t limit = 1000;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command =
+      group.add_subcommand("keys", "show the keys of which events wait or hold tokens");
+  command->add_option("name", o->name, "id or full name")->required();
+  command->add_option("--prefix", o->prefix, "only keys that begin with this text");
+  command->add_option("--limit", o->limit, "most keys to show")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->callback([o, &session] {
+    v1::ListPolicyKeysRequest request;
+    request.set_name(session.FullName("policies", o->name));
+    request.set_prefix(o->prefix);
+    std::vector<v1::PolicyKeyUsage> keys;
+    bool truncated = false;
+    const PagesRead read = ReadPages(
+        session, &PolicyStub::ListPolicyKeys, request, o->limit,
+        [&](v1::ListPolicyKeysResponse& page) {
+          truncated = truncated || page.truncated();
+          return page.mutable_keys();
+        },
+        keys);
+    if (!read.status.ok()) return session.Fail(read.status);
+    PrintList(session, PolicyKeyHeader(), keys, PolicyKeyRow);
+    if (truncated)
+      session.Say("escctl: the policy has too many events to count all; the counts are too small");
+    if (read.more) session.Say("escctl: there are more keys; raise --limit");
+  });
+}
+
+void PrintBusiestKeys(Session& session, const v1::PolicyUsage& usage) {
+  std::vector<Row> rows;
+  for (const v1::PolicyKeyUsage& key : usage.keys()) rows.push_back(PolicyKeyRow(key));
+  if (rows.empty()) return;
+  session.Print("\n");
+  session.Print(FormatTable(PolicyKeyHeader(), rows));
+}
+
 void PrintUsageTables(Session& session, const v1::PolicyUsage& usage) {
   const std::string waiting =
       absl::StrCat(usage.waiting_count(), usage.waiting_truncated() ? "+" : "");
@@ -303,13 +490,17 @@ void PrintUsageTables(Session& session, const v1::PolicyUsage& usage) {
 void AddUsage(CLI::App& group, Session& session) {
   auto name = std::make_shared<std::string>();
   auto limit = std::make_shared<size_t>(100);
+  auto keys = std::make_shared<bool>(false);
   CLI::App* command =
       group.add_subcommand("usage", "show who holds its tokens and who waits for one");
   command->add_option("name", *name, "id or full name")->required();
   command->add_option("--limit", *limit, "most holders to show")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->callback([name, limit, &session] {
+  command->add_flag("--keys", *keys,
+                    "also show the keys that wait longest and hold most; of events that hold, "
+                    "those of the first page are counted");
+  command->callback([name, limit, keys, &session] {
     v1::PolicyUsage usage;
     v1::GetPolicyUsageRequest request;
     request.set_name(session.FullName("policies", *name));
@@ -329,6 +520,7 @@ void AddUsage(CLI::App& group, Session& session) {
     usage.clear_next_page_token();
     if (session.format() == OutputFormat::kTable) {
       PrintUsageTables(session, usage);
+      if (*keys) PrintBusiestKeys(session, usage);
     } else {
       session.Print(FormatMessage(usage, session.format()));
     }
@@ -347,6 +539,9 @@ void AddPolicyCommands(CLI::App& app, Session& session) {
   AddPolicyGetAndList(*group, session);
   AddPolicyDelete(*group, session);
   AddPolicyPauseAndResume(*group, session);
+  AddPolicyOverride(*group, session);
+  AddPolicyClearOverride(*group, session);
+  AddPolicyKeys(*group, session);
   AddUsage(*group, session);
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -100,7 +101,9 @@ class HoldsChecker {
         holder.run = {write.uid, write.occurrence};
         holder.delivered = times.delivered;
         holder.expires = times.expires;
-        holder.silent = write.send_before + write.timeout + kSilence;
+        holder.silent = write.retry_at != absl::InfinitePast()
+                            ? absl::InfiniteFuture()
+                            : write.send_before + write.timeout + kSilence;
         Plan(name, &holder);
       }
     }
@@ -243,15 +246,20 @@ class CapChecker {
       for (const ThrottleWrite& write : commit.throttle) {
         if (const auto* policy = std::get_if<PolicyWrite>(&write)) buckets_.erase(policy->policy);
       }
-      std::set<std::string> granted;
-      std::set<std::pair<std::string, std::string>> keys;
+      now_ = commit.store_time;
+      std::set<LimitOf> limits;
       for (const TokenReplay::HolderChange& added : changes.added) {
-        granted.insert(added.grant.policy);
-        keys.insert({added.grant.policy, added.policy_key});
-        CheckGrant(commit, added);
+        for (LimitOf limit : added.limits) {
+          limit.weight = 0;
+          limits.insert(limit);
+        }
+        if (!added.asleep) CheckGrant(commit, added);
       }
-      for (const std::string& policy : granted) CheckHeld(policy);
-      for (const auto& [policy, key] : keys) CheckKey(policy, key);
+      for (const TokenReplay::HolderChange& woken : changes.woken) CheckGrant(commit, woken);
+      for (const LimitOf& limit : limits) {
+        CheckHeld(limit.policy, std::nullopt, replay_.held(limit.policy));
+        CheckHeld(limit.policy, limit.key, replay_.held_of(limit.policy, limit.key));
+      }
     }
     return std::move(violations_);
   }
@@ -276,55 +284,61 @@ class CapChecker {
       Report("a grant of ", added.grant.policy, " bears the time ",
              absl::FormatTime(added.grant_time, absl::UTCTimeZone()));
     }
-    const std::string& name = added.grant.policy;
-    if (name == added.run.first) return;  // a schedule without a policy
-    auto policy = replay_.policies().find(name);
-    if (policy == replay_.policies().end()) {
-      return Report("granted under policy ", name, ", which is not there");
+    if (added.grant.policy == added.run.first) return;  // a schedule without a policy
+    for (const LimitOf& limit : added.limits) {
+      auto policy = replay_.policies().find(limit.policy);
+      if (policy == replay_.policies().end()) {
+        Report("granted under policy ", limit.policy, ", which is not there");
+        continue;
+      }
+      const PolicyWrite& record = policy->second;
+      if (record.paused) Report("granted under policy ", limit.policy, ", which is paused");
+      // How an override changes a rate in use is tested elsewhere.
+      if (std::any_of(record.overrides.begin(), record.overrides.end(),
+                      [](const OverrideWrite& override) { return override.rate; }))
+        continue;
+      CheckRate(limit.policy, record.max_per_second, record.burst, buckets_[limit.policy][""],
+                added);
+      if (record.by_key) {
+        CheckRate(absl::StrCat(limit.policy, ", key ", limit.key), record.key_per_second,
+                  record.key_burst, buckets_[limit.policy][absl::StrCat("/", limit.key)], added);
+      }
     }
-    if (policy->second.paused) Report("granted under policy ", name, ", which is paused");
-    CheckRate(policy->second, added);
   }
 
-  void CheckRate(const PolicyWrite& policy, const TokenReplay::HolderChange& added) {
-    if (policy.max_per_second <= 0) return;
-    Bucket& bucket = buckets_[policy.policy];
+  void CheckRate(const std::string& name, double per_second, uint64_t burst, Bucket& bucket,
+                 const TokenReplay::HolderChange& added) {
+    if (per_second <= 0) return;
     const absl::Time now = std::max(bucket.time, added.grant_time);
     if (bucket.time != absl::InfinitePast()) {
-      const double drained = absl::ToDoubleSeconds(now - bucket.time) * policy.max_per_second;
+      const double drained = absl::ToDoubleSeconds(now - bucket.time) * per_second;
       bucket.level = std::max(0.0, bucket.level - drained);
     }
     bucket.time = now;
     bucket.level += static_cast<double>(added.events.count);
     // Allows a microsecond for rounding in each event.
-    const double rounding =
-        0.001 + static_cast<double>(added.events.count) * policy.max_per_second * 1e-6;
-    if (bucket.level > static_cast<double>(policy.burst) + rounding) {
-      Report("policy ", policy.policy, " of ", policy.max_per_second, " a second and a burst of ",
-             policy.burst, " has granted ", bucket.level, " at once");
+    const double rounding = 0.001 + static_cast<double>(added.events.count) * per_second * 1e-6;
+    if (bucket.level > static_cast<double>(burst) + rounding) {
+      Report("policy ", name, " of ", per_second, " a second and a burst of ", burst,
+             " has granted ", bucket.level, " at once");
     }
-    bucket.level = std::min(bucket.level, static_cast<double>(policy.burst));
+    bucket.level = std::min(bucket.level, static_cast<double>(burst));
   }
 
-  void CheckKey(const std::string& name, const std::string& policy_key) {
+  void CheckHeld(const std::string& name, const std::optional<std::string>& key, uint64_t held) {
     auto policy = replay_.policies().find(name);
-    if (policy == replay_.policies().end() || policy->second.per_key == 0) return;
-    const uint64_t held = replay_.held_of(name, policy_key);
-    if (held <= policy->second.per_key) return;
-    Report("policy ", name, " has ", held, " holders of key \"", policy_key,
-           "\" after a grant, of ", policy->second.per_key);
-  }
-
-  void CheckHeld(const std::string& name) {
-    auto policy = replay_.policies().find(name);
-    if (policy == replay_.policies().end() || policy->second.max_concurrent == 0) return;
-    if (replay_.held(name) <= policy->second.max_concurrent) return;
-    Report("policy ", name, " has ", replay_.held(name), " holders after a grant, of ",
-           policy->second.max_concurrent);
+    if (policy == replay_.policies().end()) return;
+    const std::optional<uint64_t> now = MaxConcurrent(policy->second, key, now_);
+    const std::optional<uint64_t> before =
+        MaxConcurrent(policy->second, key, now_ - kOverrideEndsLate);
+    if (!now.has_value() || !before.has_value() || held <= std::max(*now, *before)) return;
+    Report("policy ", name, key.has_value() ? absl::StrCat(", key \"", *key, "\"") : "", " has ",
+           held, " holders after a grant, of ", *now);
   }
 
   TokenReplay replay_;
-  std::map<std::string, Bucket> buckets_;
+  std::map<std::string, std::map<std::string, Bucket>> buckets_;  // by policy; of it and its keys
+  absl::Time now_;
   uint64_t seq_ = 0;
   std::vector<Violation> violations_;
 };

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -46,7 +47,7 @@ class SinkChecker {
       } else {
         const auto out = out_.find(PlaceOf(ReceiptOf(history_.works[index])));
         if (out == out_.end()) continue;
-        SetPolicy(out->second, "");
+        SetLimits(out->second, {});
         out_.erase(out);
       }
     }
@@ -56,21 +57,21 @@ class SinkChecker {
  private:
   using Place = std::pair<TokenReplay::Run, uint64_t>;  // run and index of an event
   struct Out {
-    std::string policy;  // empty: a commit shows that it no longer holds a token
-    std::string policy_key = {};
-    std::vector<const Work*> works;
+    std::vector<LimitOf> limits = {};  // empty: a commit shows that it no longer holds a token
+    std::vector<const Work*> works = {};
   };
+  using Key = std::pair<std::string, std::optional<std::string>>;  // of a policy; no key: its own
 
-  void SetPolicy(Out& out, const std::string& policy, const std::string& policy_key = "") {
-    if (!out.policy.empty()) {
-      --out_under_[out.policy];
-      --out_of_key_[{out.policy, out.policy_key}];
+  void SetLimits(Out& out, std::vector<LimitOf> limits) {
+    for (const LimitOf& limit : out.limits) {
+      out_under_[{limit.policy, std::nullopt}] -= limit.weight;
+      out_under_[{limit.policy, limit.key}] -= limit.weight;
     }
-    out.policy = policy;
-    out.policy_key = policy_key;
-    if (policy.empty()) return;
-    ++out_under_[policy];
-    ++out_of_key_[{policy, policy_key}];
+    out.limits = std::move(limits);
+    for (const LimitOf& limit : out.limits) {
+      out_under_[{limit.policy, std::nullopt}] += limit.weight;
+      out_under_[{limit.policy, limit.key}] += limit.weight;
+    }
   }
 
   const Receipt& ReceiptOf(const Work& work) const { return history_.receipts[work.receipt]; }
@@ -117,39 +118,35 @@ class SinkChecker {
     Out& out = out_[place];
     out.works.push_back(&work);
     if (where.held == 0) {
-      SetPolicy(out, "");
+      SetLimits(out, {});
       if (!GivenUp(receipt, receipt.time) && !HadByAnother(receipt, place))
         Report(receipt, "it holds no token");
       return;
     }
     had_[place] = {.until = absl::InfiniteFuture(), .sender = receipt.sender};
     const TokenReplay::Grant* grant = replay_.grant(where.grant);
-    SetPolicy(out, where.grant.policy, grant == nullptr ? "" : grant->policy_key);
+    SetLimits(out, grant == nullptr ? std::vector<LimitOf>() : grant->limits);
     if (grant != nullptr && receipt.sent > grant->send_before + kClockError) {
       Report(receipt, "sent at ", absl::FormatTime(receipt.sent, absl::UTCTimeZone()),
              ", not to be sent after ", absl::FormatTime(grant->send_before, absl::UTCTimeZone()));
     }
-    CheckCount(receipt, out.policy);
-    CheckKey(receipt, {out.policy, out.policy_key});
-  }
-
-  void CheckKey(const Receipt& receipt, const std::pair<std::string, std::string>& key) {
-    auto policy = replay_.policies().find(key.first);
-    if (policy == replay_.policies().end() || policy->second.per_key == 0) return;
-    const uint64_t count = out_of_key_[key];
-    const uint64_t m = std::max(policy->second.per_key, drained_to_of_key_[key]);
-    if (count > m) {
-      Report(receipt, "with it ", count, " of key \"", key.second, "\" are out under policy ",
-             key.first, " of ", m);
+    for (const LimitOf& limit : out.limits) {
+      CheckCount(receipt, {limit.policy, std::nullopt});
+      CheckCount(receipt, {limit.policy, limit.key});
     }
   }
 
-  void CheckCount(const Receipt& receipt, const std::string& name) {
-    auto policy = replay_.policies().find(name);
-    if (policy == replay_.policies().end() || policy->second.max_concurrent == 0) return;
-    const uint64_t count = out_under_[name];
-    const uint64_t m = std::max(policy->second.max_concurrent, drained_to_[name]);
-    if (count > m) Report(receipt, "with it ", count, " are out under policy ", name, " of ", m);
+  void CheckCount(const Receipt& receipt, const Key& key) {
+    auto policy = replay_.policies().find(key.first);
+    if (policy == replay_.policies().end()) return;
+    const std::optional<uint64_t> limit = MaxConcurrentEver(policy->second, key.second);
+    if (!limit.has_value()) return;
+    const uint64_t count = out_under_[key];
+    const uint64_t m = std::max(*limit, drained_to_[key]);
+    if (count > m) {
+      Report(receipt, "with it ", count, " are out under policy ", key.first,
+             key.second.has_value() ? absl::StrCat(", key \"", *key.second, "\"") : "", " of ", m);
+    }
   }
 
   void Commit_(const Commit& commit) {
@@ -163,13 +160,14 @@ class SinkChecker {
     for (const ThrottleWrite& write : commit.throttle) {
       const auto* policy = std::get_if<PolicyWrite>(&write);
       if (policy == nullptr) continue;
-      drained_to_[policy->policy] = replay_.held(policy->policy);
+      drained_to_[{policy->policy, std::nullopt}] = replay_.held(policy->policy);
       for (const auto& [key, held] : replay_.held_by_key(policy->policy))
-        drained_to_of_key_[{policy->policy, key}] = held;
+        drained_to_[{policy->policy, key}] = held;
     }
-    for (auto& [policy, held] : drained_to_) held = std::min(held, replay_.held(policy));
-    for (auto& [key, held] : drained_to_of_key_)
-      held = std::min(held, replay_.held_of(key.first, key.second));
+    for (auto& [key, held] : drained_to_) {
+      held = std::min(held, key.second.has_value() ? replay_.held_of(key.first, *key.second)
+                                                   : replay_.held(key.first));
+    }
     for (const TokenReplay::HolderChange& removed : changes.removed) {
       for (uint64_t i = removed.events.first; i < removed.events.first + removed.events.count; ++i)
         Removed(commit, {removed.run, i}, send_before[removed.grant]);
@@ -180,8 +178,8 @@ class SinkChecker {
     const auto had = had_.find(place);
     if (had != had_.end()) had->second.until = std::min(had->second.until, commit.time);
     auto out = out_.find(place);
-    if (out == out_.end() || out->second.policy.empty()) return;
-    SetPolicy(out->second, "");
+    if (out == out_.end() || out->second.limits.empty()) return;
+    SetLimits(out->second, {});
     if (EndedBecause(commit, place, "hold_expired")) return;
     // An attempt comes after the end of the one before, so only the last one counts. Several owners
     // may have sent it.
@@ -236,11 +234,9 @@ class SinkChecker {
     std::string sender;  // who made the last such delivery
   };
   std::map<Place, Had> had_;
-  std::map<std::string, uint64_t> out_under_;  // by policy: how many events of out_ hold its token
-  std::map<std::pair<std::string, std::string>, uint64_t> out_of_key_;  // by policy and key
-  std::map<std::pair<std::string, std::string>, uint64_t> drained_to_of_key_;
-  // By policy: how many held when its limit was last changed, less those that gave back since.
-  std::map<std::string, uint64_t> drained_to_;
+  std::map<Key, uint64_t> out_under_;  // tokens that events of out_ hold
+  // How many were held when the limits were last changed, less those that were given back since.
+  std::map<Key, uint64_t> drained_to_;
   std::vector<Violation> violations_;
 };
 
@@ -308,13 +304,26 @@ class IdleChecker {
       const std::string& target = target_of_[added.grant] = targets_[added.run.first];
       Outage& outage = OutageOf(added.grant.policy, target);
       if (outage.on) outage.until = std::max(outage.until, commit.time + kPassedOverMax);
-      auto policy = replay_.policies().find(added.grant.policy);
-      if (policy == replay_.policies().end() || policy->second.max_per_second <= 0) continue;
-      // When the whole burst is free again. Until then the rate may allow no grant.
-      absl::Time& full = conforms_[added.grant.policy];
-      full = std::max(full, commit.time) +
-             absl::Seconds(static_cast<double>(added.events.count) / policy->second.max_per_second);
     }
+    for (const auto* granted : {&changes.added, &changes.woken}) {
+      for (const TokenReplay::HolderChange& each : *granted) {
+        if (!each.asleep) NoteRates(commit, each);
+      }
+    }
+  }
+
+  void NoteRates(const Commit& commit, const TokenReplay::HolderChange& granted) {
+    const auto policy = replay_.policies().find(granted.grant.policy);
+    if (policy == replay_.policies().end()) return;
+    // When the whole burst is free again. Until then the rate may allow no grant.
+    const auto note = [&](double per_second, const std::string& key) {
+      if (per_second <= 0) return;
+      absl::Time& full = conforms_[granted.grant.policy][key];
+      full = std::max(full, commit.time) +
+             absl::Seconds(static_cast<double>(granted.events.count) / per_second);
+    };
+    note(policy->second.max_per_second, "");
+    note(policy->second.key_per_second, absl::StrCat("/", granted.limits.front().key));
   }
 
   void NoteReport(const Commit& commit, const ReportWrite& report) {
@@ -350,22 +359,27 @@ class IdleChecker {
   // Nothing has changed the policy since changed_[name].
   void Check(const std::string& name, absl::Time now) {
     const auto* rows = replay_.waiting(name);
-    if (rows == nullptr) return;
+    // Tokens are kept back for events that need several at once.
+    if (rows == nullptr || replay_.several()) return;
     absl::Time free = std::max(history_.calm, changed_[name]);
     auto policy = replay_.policies().find(name);
     if (policy != replay_.policies().end()) {
-      const uint64_t m = policy->second.max_concurrent;
-      if (policy->second.paused || (m > 0 && replay_.held(name) >= m)) return;
+      const std::optional<uint64_t> m = MaxConcurrent(policy->second, std::nullopt, now);
+      if (policy->second.paused || (m.has_value() && replay_.held(name) >= *m)) return;
       // Exact for a burst of one. With larger bursts some idle time goes unnoticed.
-      if (auto conforms = conforms_.find(name); conforms != conforms_.end())
-        free = std::max(free, conforms->second);
+      free = std::max(free, conforms_[name][""]);
+      for (const OverrideWrite& override : policy->second.overrides) {
+        if (override.rate) return;
+        if (override.ends <= now) free = std::max(free, override.ends + kOverrideEndsLate);
+      }
     }
     for (const auto& [key, row] : *rows) {
-      if (policy != replay_.policies().end() && policy->second.per_key > 0 &&
-          replay_.held_of(name, row.policy_key) >= policy->second.per_key)
-        continue;
-      const absl::Time from =
-          std::max({free, ReadyAt(row), PassedOverUntil(name, targets_[row.uid])});
+      absl::Time from = std::max({free, ReadyAt(row), PassedOverUntil(name, targets_[row.uid])});
+      if (policy != replay_.policies().end()) {
+        const std::optional<uint64_t> m = MaxConcurrent(policy->second, row.policy_key, now);
+        if (m.has_value() && replay_.held_of(name, row.policy_key) >= *m) continue;
+        from = std::max(from, conforms_[name][absl::StrCat("/", row.policy_key)]);
+      }
       const absl::Time to = std::min(now, row.closes);
       const bool first_attempt = row.last_error.empty();
       const absl::Time looked_at =
@@ -394,12 +408,12 @@ class IdleChecker {
   TokenReplay replay_;
   std::map<std::string, std::string> targets_;  // by uid
   std::map<GrantName, std::string> target_of_;
-  std::map<std::pair<std::string, std::string>, Outage> outages_;  // by owner and target
-  std::map<std::string, std::string> shard_of_;                    // by policy
-  std::map<std::string, std::string> owners_;                      // by lease
-  std::map<std::string, absl::Time> conforms_;                     // by policy
-  std::map<std::string, absl::Time> changed_;                      // by policy
-  std::set<std::string> known_;                                    // policies
+  std::map<std::pair<std::string, std::string>, Outage> outages_;      // by owner and target
+  std::map<std::string, std::string> shard_of_;                        // by policy
+  std::map<std::string, std::string> owners_;                          // by lease
+  std::map<std::string, std::map<std::string, absl::Time>> conforms_;  // by policy; as CapChecker
+  std::map<std::string, absl::Time> changed_;                          // by policy
+  std::set<std::string> known_;                                        // policies
   std::vector<Violation> violations_;
 };
 

@@ -77,8 +77,13 @@ class TokenEndChecker {
   void CheckAdded(const TokenReplay::HolderChange& added) {
     if (added.reused) Report(added.run, added.events, "was granted by a name that had been in use");
     if (!added.fresh) Report(added.run, added.events, "came into a grant that was there already");
-    for (const Indices& events : Without(added.events, claimed_[added.grant]))
-      Report(added.run, events, "was granted and not claimed");
+    // An event that keeps its token for its next attempt is claimed then.
+    if (!added.asleep) {
+      for (const Indices& events : Without(added.events, claimed_[added.grant]))
+        Report(added.run, events, "was granted and not claimed");
+    }
+    if (!replay_.limits_of(added.run).contains(added.limits))
+      Report(added.run, added.events, "holds tokens of other limits than it waited for");
     for (uint64_t i = added.events.first; i < added.events.first + added.events.count; ++i) {
       const TokenReplay::Place place = replay_.place(added.run, i);
       if (place.held > 1) Report(added.run, {i, 1}, "holds ", place.held, " tokens");

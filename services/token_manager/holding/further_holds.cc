@@ -1,0 +1,93 @@
+#include "services/token_manager/holding/further_holds.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/storage/run_table.h"
+#include "common/storage/schedule_table.h"
+
+namespace escapement::token_manager {
+
+std::string CountsKeyOf(const RowSource& source, uint16_t policy_shard) {
+  if (source.one_off()) return std::string();
+  return ScheduleCountsKey(source.uid, PolicyRunPart(policy_shard));
+}
+
+std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord event, const Uid& uid,
+                                             std::string occurrence, uint16_t policy_shard) {
+  auto source = std::make_shared<RowSource>();
+  if (HasRun(event))
+    source->part_key =
+        RunPartKey({.uid = uid, .occurrence = occurrence}, PolicyRunPart(policy_shard));
+  source->weight = std::max<uint64_t>(event.throttle().weight(), 1);
+  for (const storage::v1::LimitRecord& limit : event.throttle().more()) {
+    source->further.push_back({.policy = PolicyUid(event.tenant(), limit.policy_id()),
+                               .policy_id = limit.policy_id(),
+                               .key = limit.policy_key(),
+                               .weight = std::max<uint64_t>(limit.weight(), 1)});
+  }
+  source->event = std::move(event);
+  source->uid = uid;
+  source->group = source->one_off() ? Uid::FromBytes(source->event.wait_group()) : uid;
+  source->occurrence = std::move(occurrence);
+  return source;
+}
+
+void FurtherHolds::Add(const RowSource& source, uint64_t events) {
+  if (events == 0) return;
+  for (const FurtherLimit& limit : source.further) {
+    Policy& policy = policies_[limit.policy];
+    policy.held += events * limit.weight;
+    policy.held_of[limit.key] += events * limit.weight;
+  }
+}
+
+void FurtherHolds::Take(const RowSource& source, uint64_t events) {
+  if (events == 0) return;
+  for (const FurtherLimit& limit : source.further) {
+    Policy& policy = policies_.at(limit.policy);
+    const auto of_key = policy.held_of.find(limit.key);
+    CHECK_GE(of_key->second, events * limit.weight);
+    policy.held -= events * limit.weight;
+    of_key->second -= events * limit.weight;
+    if (of_key->second == 0) policy.held_of.erase(of_key);
+    DropIfFree(limit.policy);
+  }
+}
+
+void FurtherHolds::AddRow(const RowSource& source) {
+  for (const FurtherLimit& limit : source.further) ++policies_[limit.policy].rows;
+}
+
+void FurtherHolds::TakeRow(const RowSource& source) {
+  for (const FurtherLimit& limit : source.further) {
+    Policy& policy = policies_.at(limit.policy);
+    CHECK_GT(policy.rows, 0u);
+    --policy.rows;
+    DropIfFree(limit.policy);
+  }
+}
+
+void FurtherHolds::DropIfFree(const Uid& uid) {
+  const auto policy = policies_.find(uid);
+  if (policy->second.rows > 0 || policy->second.held > 0) return;
+  policies_.erase(policy);
+  freed_.push_back(uid);
+}
+
+uint64_t FurtherHolds::HeldOf(const Uid& uid) const {
+  const auto policy = policies_.find(uid);
+  return policy == policies_.end() ? 0 : policy->second.held;
+}
+
+uint64_t FurtherHolds::HeldOf(const Uid& uid, const std::string& key) const {
+  const auto policy = policies_.find(uid);
+  if (policy == policies_.end()) return 0;
+  const auto held = policy->second.held_of.find(key);
+  return held == policy->second.held_of.end() ? 0 : held->second;
+}
+
+std::vector<Uid> FurtherHolds::TakeFreed() { return std::exchange(freed_, {}); }
+
+}  // namespace escapement::token_manager

@@ -1,0 +1,82 @@
+// FurtherHolds: the tokens of policies that are held by events which wait under another policy
+// (Schedule.limits). RowSource: the row of `waiting` that events were taken from, and their limits.
+
+#ifndef SERVICES_TOKEN_MANAGER_HOLDING_FURTHER_HOLDS_H_
+#define SERVICES_TOKEN_MANAGER_HOLDING_FURTHER_HOLDS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "common/base/uid.h"
+#include "common/storage/waiting_table.h"
+#include "escapement/storage/v1/records.pb.h"
+
+namespace escapement::token_manager {
+
+// A limit of events beside that of the policy under which they wait.
+struct FurtherLimit {
+  Uid policy;
+  std::string policy_id;
+  std::string key;
+  uint64_t weight = 1;
+};
+
+// The row that events were taken from; shared by its grants.
+struct RowSource {
+  storage::v1::EventRecord event;  // count, throttle.taken: of no meaning
+  Uid uid;                         // the schedule's, or that of the one-off event
+  std::string occurrence;
+  Uid group;             // among whose rows it waits: the schedule's uid, or EventRecord.wait_group
+  std::string part_key;  // the run part in which the row counts; empty: none
+  uint64_t weight = 1;   // tokens of the policy that each event holds
+  std::vector<FurtherLimit> further = {};
+  bool one_off() const { return WaitsAsOneOff(event); }
+  // The key of the policy under which the events count.
+  const std::string& key() const { return event.throttle().policy_key(); }
+  // More is to be looked at than whether a token is free.
+  bool several() const { return weight > 1 || !further.empty(); }
+};
+// The key of the counts of all runs of its schedule; empty: it is of a one-off event.
+std::string CountsKeyOf(const RowSource& source, uint16_t policy_shard);
+std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord event, const Uid& uid,
+                                             std::string occurrence, uint16_t policy_shard);
+
+// FurtherHolds: the tokens of policies that are held by events which wait under another policy, and
+// how many rows in memory need such a token.
+//
+// Pure. Threads: one.
+class FurtherHolds {
+ public:
+  // Events with these limits hold tokens, or do not any more.
+  void Add(const RowSource& source, uint64_t events);
+  void Take(const RowSource& source, uint64_t events);
+  // A row with these limits is in memory, or not any more.
+  void AddRow(const RowSource& source);
+  void TakeRow(const RowSource& source);
+
+  bool empty() const { return policies_.empty(); }
+  // True if an event that waits under another policy holds a token of this one, or needs one.
+  bool Concerns(const Uid& policy) const { return policies_.contains(policy); }
+  uint64_t HeldOf(const Uid& policy) const;
+  uint64_t HeldOf(const Uid& policy, const std::string& key) const;
+  // The policies that were concerned, and are not since the last call.
+  std::vector<Uid> TakeFreed();
+
+ private:
+  struct Policy {
+    uint64_t held = 0;
+    absl::flat_hash_map<std::string, uint64_t> held_of = {};  // by key; none is 0
+    uint64_t rows = 0;
+  };
+  void DropIfFree(const Uid& uid);
+
+  absl::flat_hash_map<Uid, Policy> policies_;
+  std::vector<Uid> freed_;
+};
+
+}  // namespace escapement::token_manager
+
+#endif  // SERVICES_TOKEN_MANAGER_HOLDING_FURTHER_HOLDS_H_

@@ -1,0 +1,120 @@
+#include "services/token_manager/shard/limit_gates.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace escapement::token_manager {
+namespace {
+
+constexpr size_t kWokenMax = 64;  // groups before one gate in one round
+
+}  // namespace
+
+std::string ReasonOf(const LimitName& limit) {
+  return limit.key.has_value() ? absl::StrCat("limit ", limit.policy.ToHex(), " ", *limit.key)
+                               : absl::StrCat("limit ", limit.policy.ToHex());
+}
+
+std::vector<LimitName> LimitsOf(const Uid& policy, const RowSource& source) {
+  std::vector<LimitName> limits = {{policy}, {policy, source.key()}};
+  for (const FurtherLimit& further : source.further) {
+    limits.push_back({further.policy});
+    limits.push_back({further.policy, further.key});
+  }
+  return limits;
+}
+
+void LimitGates::Close(const LimitName& limit, const Uid& policy) {
+  gates_[limit].policies.insert(policy);
+}
+
+void LimitGates::Open(const LimitName& limit) {
+  const auto gate = gates_.find(limit);
+  if (gate == gates_.end()) return;
+  gate->second.opened_again = true;
+  open_.insert(limit);
+}
+
+void LimitGates::OpenAll(const Uid& policy) {
+  for (auto gate = gates_.lower_bound({policy});
+       gate != gates_.end() && gate->first.policy == policy; ++gate) {
+    gate->second.opened_again = true;
+    open_.insert(gate->first);
+  }
+}
+
+void LimitGates::Wake(
+    absl::FunctionRef<bool(const LimitName& limit)> has_room,
+    absl::FunctionRef<Woken(const Uid& policy, const std::string& reason, size_t max)> wake) {
+  for (auto open = open_.begin(); open != open_.end();) {
+    const auto found = gates_.find(*open);
+    Gate& gate = found->second;
+    const std::string reason = ReasonOf(*open);
+    size_t left = kWokenMax;
+    bool done = !has_room(*open);
+    while (left > 0 && !done) {
+      if (gate.to_wake.empty()) {
+        done = !std::exchange(gate.opened_again, false);
+        if (done) break;
+        const std::set<Uid> policies = std::exchange(gate.policies, {});
+        gate.to_wake.assign(policies.begin(), policies.end());
+        continue;
+      }
+      const Woken woken = wake(gate.to_wake.front(), reason, left);
+      left -= std::min(left, woken.groups);
+      if (!woken.more) gate.to_wake.pop_front();
+    }
+    if (!done) {
+      ++open;
+      continue;
+    }
+    if (gate.policies.empty() && gate.to_wake.empty()) gates_.erase(found);
+    open = open_.erase(open);
+  }
+}
+
+bool Reservations::Add(Reserved reserved) {
+  if (reserved_.size() >= kMax) return false;
+  const auto order = [](const Reserved& each) {
+    return std::tie(each.since, each.policy, each.group);
+  };
+  for (const Reserved& each : reserved_) {
+    if (each.policy == reserved.policy && each.group == reserved.group) return false;
+  }
+  const auto place = std::find_if(reserved_.begin(), reserved_.end(), [&](const Reserved& each) {
+    return order(reserved) < order(each);
+  });
+  reserved_.insert(place, std::move(reserved));
+  return true;
+}
+
+std::optional<std::vector<LimitName>> Reservations::Remove(const Uid& policy,
+                                                           const GroupKey& group) {
+  for (auto each = reserved_.begin(); each != reserved_.end(); ++each) {
+    if (each->policy != policy || each->group != group) continue;
+    std::vector<LimitName> limits = LimitsOf(policy, *each->source);
+    reserved_.erase(each);
+    return limits;
+  }
+  return std::nullopt;
+}
+
+uint64_t Reservations::KeptFrom(const LimitName& limit, const Uid& policy,
+                                const GroupKey& group) const {
+  uint64_t kept = 0;
+  for (const Reserved& each : reserved_) {
+    if (each.policy == policy && each.group == group) break;
+    const auto needs = [&](const Uid& of, const std::string& key, uint64_t weight) {
+      if (of == limit.policy && (!limit.key.has_value() || *limit.key == key)) kept += weight;
+    };
+    needs(each.policy, each.source->key(), each.source->weight);
+    for (const FurtherLimit& further : each.source->further)
+      needs(further.policy, further.key, further.weight);
+  }
+  return kept;
+}
+
+}  // namespace escapement::token_manager

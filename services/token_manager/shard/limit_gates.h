@@ -1,0 +1,105 @@
+// LimitGates: for which limits groups of a policy shard stand aside, and whose turn it is when one
+// has room again. Reservations: the groups for which tokens are kept back, so that an event that
+// needs several at once is not overtaken for ever.
+
+#ifndef SERVICES_TOKEN_MANAGER_SHARD_LIMIT_GATES_H_
+#define SERVICES_TOKEN_MANAGER_SHARD_LIMIT_GATES_H_
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/time/time.h"
+#include "common/base/uid.h"
+#include "services/token_manager/holding/further_holds.h"
+#include "services/token_manager/waiting/waiting_rows.h"
+
+namespace escapement::token_manager {
+
+// The limit of a policy, or that of one of its keys.
+struct LimitName {
+  Uid policy;
+  std::optional<std::string> key = std::nullopt;
+  friend auto operator<=>(const LimitName&, const LimitName&) = default;
+};
+// Why a group stands aside (FairQueue::Next).
+std::string ReasonOf(const LimitName& limit);
+// All limits of events: those of the policy under which they wait first.
+std::vector<LimitName> LimitsOf(const Uid& policy, const RowSource& source);
+
+// LimitGates: a limit without room is a gate before which groups of any policies stand. When it may
+// have room again, they take part again: policy after policy, of each those that have waited
+// longest, some at a time.
+//
+// Pure. Threads: one.
+class LimitGates {
+ public:
+  // A group of `policy` stands aside for the limit.
+  void Close(const LimitName& limit, const Uid& policy);
+  // The limit may have room again.
+  void Open(const LimitName& limit);
+  // The same for the limits of the policy and of all its keys.
+  void OpenAll(const Uid& policy);
+
+  // True if Wake has something to do.
+  bool open() const { return !open_.empty(); }
+  struct Woken {
+    size_t groups = 0;
+    bool more = false;  // more of the policy stand aside for the limit and have not been woken
+  };
+  // Wakes groups before each open gate as long as it has room. wake(policy, reason, max) wakes at
+  // most `max` groups of the policy.
+  void Wake(
+      absl::FunctionRef<bool(const LimitName& limit)> has_room,
+      absl::FunctionRef<Woken(const Uid& policy, const std::string& reason, size_t max)> wake);
+
+ private:
+  struct Gate {
+    std::set<Uid> policies = {};   // with groups that stand aside since they were woken last
+    std::deque<Uid> to_wake = {};  // those whose turn is still to come
+    bool opened_again = false;     // all are woken once more
+  };
+
+  std::map<LimitName, Gate> gates_;
+  std::set<LimitName> open_;
+};
+
+// Reservations: groups of which an event needs several tokens at once, and that have waited so long
+// that they must not be overtaken any more. What they need is kept back from all others, and from
+// those that wait for less long.
+//
+// Pure. Threads: one.
+class Reservations {
+ public:
+  struct Reserved {
+    Uid policy;
+    GroupKey group;
+    absl::Time since;  // when its first event became eligible
+    std::shared_ptr<const RowSource> source;
+  };
+  static constexpr size_t kMax = 8;
+
+  bool empty() const { return reserved_.empty(); }
+  const std::vector<Reserved>& all() const { return reserved_; }
+  // False: it has one, or there are too many.
+  bool Add(Reserved reserved);
+  // Its former limits may have room; nullopt: it had none.
+  std::optional<std::vector<LimitName>> Remove(const Uid& policy, const GroupKey& group);
+  // Tokens of the limit that are kept back from this group.
+  uint64_t KeptFrom(const LimitName& limit, const Uid& policy, const GroupKey& group) const;
+
+ private:
+  std::vector<Reserved> reserved_;  // the one that waits longest first
+};
+
+}  // namespace escapement::token_manager
+
+#endif  // SERVICES_TOKEN_MANAGER_SHARD_LIMIT_GATES_H_
