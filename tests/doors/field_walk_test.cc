@@ -102,7 +102,8 @@ std::vector<std::string> BasesOf(const std::string& method) {
     each_target(head, schedule + "}");
     for (const char* when :
          {R"(cron_fields { hour: "3" minute: "0" })",
-          R"(interval { every { seconds: 3600 } anchor_time { seconds: 1767225601 } })"}) {
+          R"(interval { every { seconds: 3600 } anchor_time { seconds: 1767225601 } })",
+          R"(cron: "0 3 1 1 *" limits { policy: "p" })"}) {
       bases.push_back(absl::StrCat(
           head,
           absl::StrReplaceAll(schedule, {{"TARGET", Targets()[0]}, {R"(cron: "0 3 1 1 *")", when}}),
@@ -111,8 +112,13 @@ std::vector<std::string> BasesOf(const std::string& method) {
   } else if (method == "CreateEvent") {
     each_target(R"(parent: "tenants/w" event_id: "UNIQUE" validate_only: true event { )",
                 event + "}");
+    bases.push_back(R"(parent: "tenants/w" event_id: "UNIQUE" validate_only: true event {
+        target { ping { uri: "http://127.0.0.1:9/" } } limits { policy: "p" } })");
   } else if (method == "BatchCreateEvents") {
     each_target(R"(parent: "tenants/w" requests { event_id: "UNIQUE" event { )", event + "} }");
+    bases.push_back(R"(parent: "tenants/w" requests { event_id: "UNIQUE" event {
+        due_time { seconds: 4000000000 } target { ping { uri: "http://127.0.0.1:9/" } }
+        limits { policy: "p" } } })");
   } else if (method == "Ingest") {
     each_target(R"(parent: "tenants/w" )",
                 R"(defaults { target { TARGET } retry_policy { } } events { event_id: "UNIQUE"
@@ -121,6 +127,13 @@ std::vector<std::string> BasesOf(const std::string& method) {
     each_target(R"(parent: "tenants/w" )",
                 R"(defaults { target { TARGET } retry_policy { } } events { event_id: "UNIQUE"
                    due_time_micros: 4000000000000000 })");
+    for (const char* base : {R"(defaults { target { ping { uri: "http://127.0.0.1:9/" } }
+                                limits { policy: "p" } } events { event_id: "UNIQUE"
+                                due_time_micros: 4000000000000000 })",
+                             R"(events { event_id: "UNIQUE" due_time_micros: 4000000000000000
+                                overrides { target { ping { uri: "http://127.0.0.1:9/" } }
+                                limits { policy: "p" } } })"})
+      bases.push_back(absl::StrCat(R"(parent: "tenants/w" )", base));
   } else if (method == "PreviewSchedule") {
     bases.push_back(own->at(method));
     for (const char* when :

@@ -137,6 +137,38 @@ TEST(ScheduleCodec, TwoWaysAtOnceAndNoneAreRefused) {
           .status()));
 }
 
+// The limits that a draft keeps: policy/key/weight, with the weight as it is stored.
+std::string LimitsKept(const absl::StatusOr<ScheduleDraft>& draft) {
+  if (!draft.ok()) return FieldViolationsOf(draft.status()).at(0).first;
+  const storage::v1::ThrottleRecord& throttle = draft->definition.record.throttle();
+  std::string text =
+      absl::StrCat(throttle.policy_id(), "/", throttle.policy_key(), "/", throttle.weight());
+  for (const storage::v1::LimitRecord& limit : throttle.more())
+    absl::StrAppend(&text, " ", limit.policy_id(), "/", limit.policy_key(), "/", limit.weight());
+  return text;
+}
+
+TEST(ScheduleCodec, APatchOfPolicyOrLimitsReplacesTheOther) {
+  const std::string kOne = "cron: '0 3 * * *' policy: 'p' policy_key: 'k'";
+  const std::string kTwo =
+      "cron: '0 3 * * *' limits { policy: 'p' weight: 2 } limits { policy: 'q' policy_key: 'k' }";
+  EXPECT_EQ(LimitsKept(Draft(kOne)), "p/k/0");
+  EXPECT_EQ(LimitsKept(Draft(kTwo)), "p//2 q/k/1");
+  const std::string other = "limits { policy: 'a' weight: 1 } limits { policy: 'b' weight: 3 }";
+  for (const std::string& current : {kOne, kTwo}) {
+    for (const char* mask : {"-", "limits", "limits,policy", "policy_key,limits"})
+      EXPECT_EQ(LimitsKept(Updated(current, other, mask)), "a//0 b//3") << mask;
+    EXPECT_EQ(LimitsKept(Updated(current, "policy: 'a' policy_key: 'c'", "-")), "a/c/0");
+    EXPECT_EQ(LimitsKept(Updated(current, "policy: 'a'", "policy,policy_key,limits")), "a//0");
+    EXPECT_EQ(LimitsKept(Updated(current, "policy: 'a'" + other, "-")), "schedule.limits");
+  }
+  EXPECT_EQ(LimitsKept(Updated(kOne, "policy: 'a'", "policy")), "a/k/0");
+  EXPECT_EQ(LimitsKept(Updated(kTwo, "policy: 'a'", "policy")), "a//0");
+  EXPECT_EQ(LimitsKept(Updated(kTwo, "display_name: 'D'", "-")), "p//2 q/k/1");
+  EXPECT_EQ(LimitsKept(Updated(kTwo, "", "policy")), "p//2 q/k/1") << "no policy is set";
+  EXPECT_EQ(LimitsKept(Updated(kTwo, "policy_key: 'c'", "-")), "schedule.limits");
+}
+
 TEST(ScheduleCodec, RetriesThatGoOnAreKeptAndShown) {
   const v1::Schedule current = Current("cron: '0 3 * * *' retry_policy { keep: true }");
   EXPECT_TRUE(current.retry_policy().keep());

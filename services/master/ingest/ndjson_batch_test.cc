@@ -139,6 +139,22 @@ TEST_F(NdjsonBatchTest, SendsTheOthersAgainIfSomeAreRefused) {
   EXPECT_EQ(answers[3]["error"]["message"], "payload: is wrong");
 }
 
+TEST_F(NdjsonBatchTest, LimitsAreReadAndTheirFaultsNameTheField) {
+  Add(R"({"limits":[{"policy":"a"},{"policy":"b","policyKey":"k","weight":"3"}]})");
+  ASSERT_EQ(batch_.request().events_size(), 1);
+  const v1::Event& read = batch_.request().events(0).overrides();
+  ASSERT_EQ(read.limits_size(), 2);
+  EXPECT_EQ(read.limits(1).policy_key(), "k");
+  EXPECT_EQ(read.limits(1).weight(), 3);
+  v1::IngestResponse refused;
+  refused.set_error_code(static_cast<int>(absl::StatusCode::kInvalidArgument));
+  auto* violation = refused.mutable_bad_request()->add_field_violations();
+  violation->set_field("events[0].overrides.limits[1].weight");
+  violation->set_description("is wrong");
+  batch_.Take(refused);
+  EXPECT_EQ(Answers().at(0)["error"]["message"], "limits[1].weight: is wrong");
+}
+
 TEST_F(NdjsonBatchTest, ARefusalOfTheWholeBatchIsEachLines) {
   Add(R"({"eventId":"a"})");
   Add(R"({"eventId":"b"})");

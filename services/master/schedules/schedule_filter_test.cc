@@ -66,6 +66,23 @@ TEST(ScheduleFilter, MatchesByEachField) {
   }
 }
 
+TEST(ScheduleFilter, PolicyIsEachPolicyOfTheLimits) {
+  v1::Schedule schedule = Example();
+  schedule.clear_policy();
+  for (const char* id : {"p", "q"})
+    schedule.add_limits()->set_policy(std::string("tenants/t/policies/") + id);
+  const std::vector<std::pair<std::string, bool>> cases = {
+      {"policy = p", true},    {"policy = \"tenants/t/policies/q\"", true},
+      {"policy = r", false},   {"policy != q", false},
+      {"policy != r", true},   {"policy = \"\"", false},
+      {"policy != \"\"", true}};
+  for (const auto& [text, matches] : cases) {
+    const auto filter = ReadScheduleFilter(text, "t");
+    ASSERT_TRUE(filter.ok()) << text << ": " << filter.status();
+    EXPECT_EQ(filter->Matches(schedule), matches) << text;
+  }
+}
+
 TEST(ScheduleFilter, RefusesWhatItDoesNotKnow) {
   for (const char* text : {"colour = red", "state = BLUE", "state < PAUSED", "time_zone : a",
                            "labels = a", "target = pigeon", "create_time = yesterday",

@@ -4,8 +4,10 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
@@ -247,6 +249,172 @@ TEST_F(EventPolicyTest, IngestTakesPoliciesOfDefaultsAndOverrides) {
   EXPECT_EQ(Waiting().size(), 4u);
 }
 
+void AddLimit(v1::Event& event, const std::string& policy, const std::string& key = "",
+              int64_t weight = 0) {
+  v1::Limit& limit = *event.add_limits();
+  limit.set_policy(policy);
+  limit.set_policy_key(key);
+  limit.set_weight(weight);
+}
+
+// Beside "gate" there is "rate", which limits only a rate.
+class EventLimitsTest : public EventPolicyTest {
+ protected:
+  EventLimitsTest() {
+    v1::CreatePolicyRequest request;
+    request.set_parent("tenants/default");
+    request.set_policy_id("rate");
+    request.mutable_policy()->set_max_per_second(5);
+    EXPECT_TRUE(world_.Call(&PolicyApi::CreatePolicy, request).ok());
+  }
+  v1::CreateEventRequest LimitedBy(const std::vector<std::string>& policies) {
+    v1::CreateEventRequest request = ValidEvent(world_.Now() + absl::Seconds(30), "");
+    for (const std::string& policy : policies) AddLimit(*request.mutable_event(), policy);
+    return request;
+  }
+  storage::v1::PolicyRecord Record(const std::string& id) {
+    storage::v1::PolicyRecord record;
+    EXPECT_TRUE(record.ParseFromString(
+        world_.Get(ColumnFamily::kPolicies, PolicyKey("default", id)).value_or("?")));
+    return record;
+  }
+  void Put(const storage::v1::PolicyRecord& record) {
+    world_.Put(ColumnFamily::kPolicies, PolicyKey("default", record.policy_id()),
+               record.SerializeAsString());
+  }
+  // As a former version made it, in another policy shard than those of the tenant.
+  std::string PutFormer() {
+    storage::v1::PolicyRecord record = Record("gate");
+    const uint16_t shard = WaitingPlaceOf(record, world_.layout.policy_shards).policy_shard;
+    record.set_by_tenant(false);
+    for (int i = 0; WaitingPlaceOf(record, world_.layout.policy_shards).policy_shard == shard ||
+                    record.policy_id() == "gate";
+         ++i)
+      record.set_policy_id(absl::StrCat("former-", i));
+    Put(record);
+    return record.policy_id();
+  }
+};
+
+TEST_F(EventLimitsTest, EventWaitsUnderItsFirstPolicyWithAllLimits) {
+  v1::CreateEventRequest request = LimitedBy({"rate"});
+  AddLimit(*request.mutable_event(), kPolicy, "acme", 2);
+  const auto event = world_.Call(&EventApi::CreateEvent, request);
+  ASSERT_TRUE(event.ok()) << event.status();
+  for (const v1::Event& shown : {*event, Get(event->name()), List().at(0)}) {
+    EXPECT_EQ(shown.policy(), "");
+    ASSERT_EQ(shown.limits_size(), 2);
+    EXPECT_EQ(shown.limits(0).policy(), "tenants/default/policies/rate");
+    EXPECT_EQ(shown.limits(0).weight(), 1);
+    EXPECT_EQ(shown.limits(1).policy(), kPolicy);
+    EXPECT_EQ(shown.limits(1).policy_key(), "acme");
+    EXPECT_EQ(shown.limits(1).weight(), 2);
+    EXPECT_EQ(shown.completion(), v1::ON_RELEASE) << "the second policy has max_concurrent";
+  }
+  ASSERT_EQ(Waiting().size(), 1u);
+  const auto [key, row] = Waiting()[0];
+  EXPECT_EQ(key.policy, PolicyUid("default", "rate"));
+  EXPECT_EQ(key.policy_shard,
+            WaitingPlaceOf(Record("gate"), world_.layout.policy_shards).policy_shard);
+  EXPECT_TRUE(row.throttle().by_tenant());
+  ASSERT_EQ(row.throttle().more_size(), 1);
+  EXPECT_EQ(row.throttle().more(0).policy_id(), "gate");
+  EXPECT_EQ(row.throttle().more(0).weight(), 2u);
+
+  request = LimitedBy({"gate"});
+  const auto one = world_.Call(&EventApi::CreateEvent, request);
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_EQ(one->policy(), kPolicy);
+  EXPECT_EQ(one->limits_size(), 0);
+}
+
+TEST_F(EventLimitsTest, WrongLimitIsNamedByItsField) {
+  std::vector<std::pair<std::string, v1::CreateEventRequest>> cases = {
+      {"event.limits[1].policy", LimitedBy({"gate", "nowhere"})},
+      {"event.limits[1].policy", LimitedBy({"gate", kPolicy})},
+      {"event.limits[0].policy", LimitedBy({""})},
+      {"event.limits", LimitedBy({"a", "b", "c", "d", "e"})},
+      {"event.limits", LimitedBy({"gate"})},
+      {"event.limits[0].weight", LimitedBy({})},
+      {"event.limits[0].policy_key", LimitedBy({})}};
+  cases[4].second.mutable_event()->set_policy_key("acme");
+  AddLimit(*cases[5].second.mutable_event(), "gate", "", 3);  // gate has two tokens
+  AddLimit(*cases[6].second.mutable_event(), "gate", std::string(129, 'k'));
+  for (const auto& [field, request] : cases) {
+    const absl::Status refused = world_.Call(&EventApi::CreateEvent, request).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << field;
+    const auto violations = FieldViolationsOf(refused);
+    ASSERT_EQ(violations.size(), 1u) << refused;
+    EXPECT_EQ(violations[0].first, field);
+  }
+  EXPECT_TRUE(Waiting().empty());
+}
+
+TEST_F(EventLimitsTest, PoliciesThatAreKeptApartAreRefused) {
+  const std::string former = PutFormer();
+  const absl::Status refused =
+      world_.Call(&EventApi::CreateEvent, LimitedBy({"gate", former})).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ErrorReason(refused), "POLICIES_APART");
+  EXPECT_EQ(ErrorMetadataValue(refused, "field"), "event.limits");
+  EXPECT_TRUE(world_.Call(&EventApi::CreateEvent, LimitedBy({former})).ok());
+
+  // In a batch of Ingest it is a fault of this event.
+  v1::IngestRequest batch = ValidBatch(world_.Now() + absl::Hours(1), 2);
+  AddLimit(*batch.mutable_events(1)->mutable_overrides(), "gate");
+  AddLimit(*batch.mutable_events(1)->mutable_overrides(), former);
+  const absl::Status fault = world_.Ingest(batch).status();
+  ASSERT_EQ(FieldViolationsOf(fault).size(), 1u) << fault;
+  EXPECT_EQ(FieldViolationsOf(fault)[0].first, "events[1].overrides.limits");
+  EXPECT_TRUE(absl::StartsWith(FieldViolationsOf(fault)[0].second, "tenants/default/policies/"));
+}
+
+TEST_F(EventLimitsTest, OverriddenLimitsTakeNothingOfTheDefaultsLimits) {
+  v1::IngestRequest batch = ValidBatch(world_.Now() + absl::Hours(1), 5);
+  batch.mutable_defaults()->set_policy("gate");
+  batch.mutable_defaults()->set_policy_key("acme");
+  batch.mutable_defaults()->set_completion(v1::ON_DELIVERY);
+  batch.mutable_events(1)->mutable_overrides()->set_policy("rate");
+  AddLimit(*batch.mutable_events(2)->mutable_overrides(), "rate");
+  AddLimit(*batch.mutable_events(2)->mutable_overrides(), "gate", "", 2);
+  batch.mutable_events(3)->mutable_overrides()->set_policy_key("other");
+  batch.mutable_events(4)->mutable_overrides()->set_policy("gate");
+  for (int i = 0; i < 5; ++i) batch.mutable_events(i)->set_event_id(absl::StrCat("e", i));
+  const auto answer = world_.Ingest(batch);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const auto shown = [&](int i) {
+    const v1::Event event = Get(absl::StrCat("tenants/default/events/e", i));
+    std::string text = absl::StrCat(event.policy(), "/", event.policy_key());
+    for (const v1::Limit& limit : event.limits())
+      absl::StrAppend(&text, " ", limit.policy(), "/", limit.policy_key(), "/", limit.weight());
+    return absl::StrCat(text, " ", v1::Completion_Name(event.completion()));
+  };
+  const std::string rate = "tenants/default/policies/rate";
+  EXPECT_EQ(shown(0), absl::StrCat(kPolicy, "/acme ON_DELIVERY"));
+  EXPECT_EQ(shown(1), absl::StrCat(rate, "/ ON_DELIVERY"));
+  EXPECT_EQ(shown(2), absl::StrCat("/ ", rate, "//1 ", kPolicy, "//2 ON_RELEASE"));
+  EXPECT_EQ(shown(3), absl::StrCat(kPolicy, "/other ON_DELIVERY"));
+  EXPECT_EQ(shown(4), absl::StrCat(kPolicy, "/ ON_RELEASE"));
+
+  // Limits of the defaults go where `policy` of the defaults would, and stand aside for it.
+  batch.mutable_defaults()->clear_policy();
+  batch.mutable_defaults()->clear_policy_key();
+  AddLimit(*batch.mutable_defaults(), "gate", "", 2);
+  batch.mutable_events()->DeleteSubrange(2, 3);
+  batch.mutable_events(0)->set_event_id("e5");
+  batch.mutable_events(1)->set_event_id("e6");
+  ASSERT_TRUE(world_.Ingest(batch).ok());
+  EXPECT_EQ(shown(5), absl::StrCat("/ ", kPolicy, "//2 ON_DELIVERY"));
+  EXPECT_EQ(shown(6), absl::StrCat(rate, "/ ON_DELIVERY"));
+
+  batch.mutable_events(0)->mutable_overrides()->set_policy("nowhere");
+  AddLimit(*batch.mutable_events(1)->mutable_overrides(), "rate");
+  const auto refused = FieldViolationsOf(world_.Ingest(batch).status());
+  ASSERT_EQ(refused.size(), 2u);
+  EXPECT_EQ(refused[0].first, "events[0].overrides.policy");
+  EXPECT_EQ(refused[1].first, "events[1].overrides.limits");
+}
+
 TEST_F(EventPolicyTest, AgainWithTheSameIdItExists) {
   Create("mine");
   EXPECT_EQ(world_.Call(&EventApi::CreateEvent, Request("mine")).status().code(),
@@ -343,7 +511,7 @@ TEST_F(EventPolicyTest, UsageNamesTheEvents) {
 }
 
 // As the token manager: the event has become a dead letter.
-class DeadEventTest : public EventPolicyTest {
+class DeadEventTest : public EventLimitsTest {
  protected:
   std::string Fail(const v1::Event& event) {
     const auto [queue_key, row] = world_.Events().at(0);
@@ -402,6 +570,44 @@ TEST_F(DeadEventTest, WithoutItsPolicyItIsNotRedriven) {
   ASSERT_TRUE(world_.Call(&PolicyApi::DeletePolicy, request).ok());
   EXPECT_EQ(ErrorReason(Redrive(letter)), "POLICY_NOT_FOUND");
   EXPECT_TRUE(Waiting().empty());
+}
+
+TEST_F(DeadEventTest, RedriveNeedsEachPolicyOfItsLimits) {
+  const auto event = world_.Call(&EventApi::CreateEvent, LimitedBy({"gate", "rate"}));
+  ASSERT_TRUE(event.ok()) << event.status();
+  const std::string letter = Fail(*event);
+  const storage::v1::PolicyRecord rate = Record("rate");
+  v1::DeletePolicyRequest request;
+  request.set_name("tenants/default/policies/rate");
+  ASSERT_TRUE(world_.Call(&PolicyApi::DeletePolicy, request).ok());
+  const absl::Status missing = Redrive(letter);
+  EXPECT_EQ(ErrorReason(missing), "POLICY_NOT_FOUND");
+  EXPECT_EQ(ErrorMetadataValue(missing, "resource"), request.name());
+  EXPECT_EQ(ErrorMetadataValue(missing, "field"), "event.limits[1].policy");
+  Put(rate);
+  ASSERT_TRUE(Redrive(letter).ok());
+  ASSERT_EQ(Waiting().size(), 1u);
+  EXPECT_EQ(Waiting()[0].second.throttle().more_size(), 1);
+  EXPECT_EQ(Get(event->name()).limits_size(), 2);
+}
+
+TEST_F(DeadEventTest, RedrivenItWaitsWhereThePolicyIsNow) {
+  const std::string former = PutFormer();
+  const auto event = world_.Call(&EventApi::CreateEvent, LimitedBy({former}));
+  ASSERT_TRUE(event.ok()) << event.status();
+  const WaitingKey before = Waiting().at(0).first;
+  const std::string letter = Fail(*event);
+  storage::v1::PolicyRecord record = Record(former);
+  record.set_by_tenant(true);  // deleted and created again
+  Put(record);
+  ASSERT_TRUE(Redrive(letter).ok());
+  ASSERT_EQ(Waiting().size(), 1u);
+  const auto [key, row] = Waiting()[0];
+  EXPECT_TRUE(row.throttle().by_tenant());
+  EXPECT_EQ(key.policy, before.policy);
+  EXPECT_NE(key.policy_shard, before.policy_shard);
+  EXPECT_EQ(key.policy_shard, WaitingPlaceOf(record, world_.layout.policy_shards).policy_shard);
+  EXPECT_EQ(Get(event->name()).state(), v1::PENDING);
 }
 
 }  // namespace event_policy_test

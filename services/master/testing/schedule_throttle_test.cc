@@ -10,6 +10,7 @@
 #include "common/status/errors.h"
 #include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"
+#include "services/master/policies/policy_service.h"
 #include "services/master/schedules/schedule_service.h"
 #include "services/master/testing/master_world.h"
 #include "services/master/testing/schedule_world.h"
@@ -302,6 +303,270 @@ TEST(ScheduleThrottle, DefaultThatNeedsTheConsumerIsAnsweredWithAWarning) {
   EXPECT_NE(update([&](auto& s) { s.set_policy(other); }, {"policy"}), "");
   EXPECT_EQ(update([](auto& s) { s.set_completion(v1::ON_DELIVERY); }, {}), "");
   EXPECT_NE(update([](auto& s) {}, {"completion"}), "");
+}
+
+// As the API makes it: it waits in the policy shard of its tenant.
+std::string MakePolicy(MasterWorld& fixture, const std::string& id,
+                       const std::function<void(v1::ThrottlePolicy&)>& change) {
+  v1::CreatePolicyRequest request;
+  request.set_parent("tenants/default");
+  request.set_policy_id(id);
+  change(*request.mutable_policy());
+  const auto policy = fixture.Call(&PolicyApi::CreatePolicy, request);
+  EXPECT_TRUE(policy.ok()) << policy.status();
+  return absl::StrCat("tenants/default/policies/", id);
+}
+
+void AddLimit(v1::Schedule& schedule, const std::string& policy, const std::string& key = "",
+              int64_t weight = 0) {
+  v1::Limit& limit = *schedule.add_limits();
+  limit.set_policy(policy);
+  limit.set_policy_key(key);
+  limit.set_weight(weight);
+}
+
+class ScheduleLimitsTest : public ::testing::Test {
+ protected:
+  ScheduleLimitsTest() {
+    MakePolicy(bench_.fixture, "rate", [](auto& p) { p.set_max_per_second(5); });
+    MakePolicy(bench_.fixture, "few", [](auto& p) { p.set_max_concurrent(20); });
+    MakePolicy(bench_.fixture, "customers", [](auto& p) {
+      p.set_max_concurrent(200);
+      p.mutable_per_key()->set_max_concurrent(5);
+    });
+  }
+  v1::CreateScheduleRequest Request() const { return ValidSchedule("s", "* * * * * *"); }
+  absl::StatusOr<v1::Schedule> Create(const v1::CreateScheduleRequest& request) {
+    return bench_.fixture.Call(&ScheduleApi::CreateSchedule, request);
+  }
+  absl::StatusOr<v1::Schedule> Update(const std::function<void(v1::Schedule&)>& change,
+                                      const Strings& paths) {
+    v1::UpdateScheduleRequest update;
+    update.mutable_schedule()->set_name(kName);
+    change(*update.mutable_schedule());
+    for (const std::string& path : paths) update.mutable_update_mask()->add_paths(path);
+    return bench_.fixture.Call(&ScheduleApi::UpdateSchedule, update);
+  }
+  Strings Used(const std::string& uid) {
+    return UsedPolicies(bench_.fixture, Uid::FromHex(uid), {"customers", "few", "rate"});
+  }
+  // policy/key/weight of each of the schedule's limits.
+  static Strings Shown(const absl::StatusOr<v1::Schedule>& schedule) {
+    EXPECT_TRUE(schedule.ok()) << schedule.status();
+    Strings shown;
+    if (!schedule.ok()) return shown;
+    if (!schedule->policy().empty())
+      shown.push_back(absl::StrCat("one ", schedule->policy(), "/", schedule->policy_key()));
+    for (const v1::Limit& limit : schedule->limits())
+      shown.push_back(absl::StrCat(limit.policy(), "/", limit.policy_key(), "/", limit.weight()));
+    return shown;
+  }
+  storage::v1::DefinitionRecord LastDefinition() const {
+    storage::v1::DefinitionRecord last;
+    for (const auto& [key, value] : bench_.fixture.Rows(ColumnFamily::kDefinitions)) {
+      storage::v1::DefinitionRecord definition;
+      EXPECT_TRUE(definition.ParseFromString(value));
+      if (definition.version() > last.version()) last = definition;
+    }
+    return last;
+  }
+
+  ScheduleWorld bench_{2, 4};
+};
+
+constexpr char kRate[] = "tenants/default/policies/rate";
+constexpr char kFew[] = "tenants/default/policies/few";
+constexpr char kCustomers[] = "tenants/default/policies/customers";
+
+TEST_F(ScheduleLimitsTest, RowsHaveAllLimitsAndPoliciesHaveTheUse) {
+  v1::CreateScheduleRequest request = Request();
+  AddLimit(*request.mutable_schedule(), "rate");
+  AddLimit(*request.mutable_schedule(), kCustomers, "acme", 3);
+  AddLimit(*request.mutable_schedule(), "few", "", 20);
+  const auto made = Create(request);
+  EXPECT_EQ(Shown(made), (Strings{absl::StrCat(kRate, "//1"), absl::StrCat(kCustomers, "/acme/3"),
+                                  absl::StrCat(kFew, "//20")}));
+  EXPECT_EQ(made->completion(), v1::ON_RELEASE) << "the second policy needs tokens back";
+  EXPECT_EQ(Used(made->uid()), (Strings{"customers", "few", "rate"}));
+  const auto waiting = Waiting(bench_.fixture);
+  ASSERT_FALSE(waiting.empty());
+  for (const auto& [key, row] : waiting) {
+    EXPECT_EQ(key.policy, PolicyUid("default", "rate"));
+    const storage::v1::ThrottleRecord& throttle = row.throttle();
+    EXPECT_TRUE(throttle.by_tenant());
+    EXPECT_EQ(throttle.policy_id(), "rate");
+    EXPECT_EQ(throttle.weight(), 0u);
+    ASSERT_EQ(throttle.more_size(), 2);
+    EXPECT_EQ(throttle.more(0).policy_id(), "customers");
+    EXPECT_EQ(throttle.more(0).policy_key(), "acme");
+    EXPECT_EQ(throttle.more(0).weight(), 3u);
+    EXPECT_EQ(throttle.more(1).weight(), 20u);
+  }
+  for (const std::string policy : {kRate, kFew, kCustomers}) {
+    v1::DeletePolicyRequest request;
+    request.set_name(policy);
+    EXPECT_EQ(ErrorReason(bench_.fixture.Call(&PolicyApi::DeletePolicy, request).status()),
+              "POLICY_HAS_SCHEDULES")
+        << policy;
+  }
+  ASSERT_TRUE(
+      bench_.fixture.Call(&ScheduleApi::DeleteSchedule, Named<v1::DeleteScheduleRequest>()).ok());
+  EXPECT_EQ(Used(made->uid()), Strings{});
+}
+
+TEST_F(ScheduleLimitsTest, OneLimitOfWeightOneIsShownAsThePolicy) {
+  v1::CreateScheduleRequest request = Request();
+  AddLimit(*request.mutable_schedule(), "customers", "acme", 1);
+  EXPECT_EQ(Shown(Create(request)), Strings{absl::StrCat("one ", kCustomers, "/acme")});
+  const auto heavy = Update([](auto& s) { AddLimit(s, "customers", "acme", 2); }, {"limits"});
+  EXPECT_EQ(Shown(heavy), Strings{absl::StrCat(kCustomers, "/acme/2")});
+  EXPECT_EQ(LastDefinition().throttle().weight(), 2u);
+  EXPECT_EQ(LastDefinition().throttle().more_size(), 0);
+}
+
+TEST_F(ScheduleLimitsTest, UpdateReplacesPolicyByLimitsAndTheReverse) {
+  v1::CreateScheduleRequest request = Request();
+  request.mutable_schedule()->set_policy("customers");
+  request.mutable_schedule()->set_policy_key("acme");
+  const auto made = Create(request);
+  ASSERT_TRUE(made.ok()) << made.status();
+  const Strings both = {absl::StrCat(kFew, "//2"), absl::StrCat(kRate, "//1")};
+  const auto limit_both = [](auto& s) {
+    AddLimit(s, "few", "", 2);
+    AddLimit(s, "rate");
+  };
+  for (const Strings& mask : {Strings{}, Strings{"limits"}, Strings{"limits", "policy"}}) {
+    EXPECT_EQ(Shown(Update(limit_both, mask)), both);
+    EXPECT_EQ(Used(made->uid()), (Strings{"few", "rate"}));
+    // Another change leaves them as they are.
+    EXPECT_EQ(Shown(Update([](auto& s) { s.set_display_name("D"); }, {})), both);
+    EXPECT_EQ(Used(made->uid()), (Strings{"few", "rate"}));
+    const auto one = Update(
+        [](auto& s) {
+          s.set_policy("customers");
+          s.set_policy_key("acme");
+        },
+        {});
+    EXPECT_EQ(Shown(one), Strings{absl::StrCat("one ", kCustomers, "/acme")});
+    EXPECT_EQ(Used(made->uid()), Strings{"customers"});
+  }
+  EXPECT_EQ(Shown(Update(limit_both, {"limits"})), both);
+  const auto none = Update([](auto& s) {}, {"limits"});
+  EXPECT_EQ(Shown(none), Strings{});
+  EXPECT_EQ(none->completion(), v1::ON_DELIVERY);
+  EXPECT_EQ(Used(made->uid()), Strings{});
+}
+
+TEST_F(ScheduleLimitsTest, WrongLimitIsRefusedByItsField) {
+  struct Case {
+    std::function<void(v1::Schedule&)> change;
+    std::string field, text;
+  };
+  const std::vector<Case> cases = {
+      {[](auto& s) {
+         s.set_policy("few");
+         AddLimit(s, "rate");
+       },
+       "schedule.limits", "set either policy or limits"},
+      {[](auto& s) {
+         s.set_policy_key("k");
+         AddLimit(s, "rate");
+       },
+       "schedule.limits", "set either policy or limits"},
+      {[](auto& s) {
+         for (int i = 0; i < 5; ++i) AddLimit(s, absl::StrCat("p", i));
+       },
+       "schedule.limits", "at most 4"},
+      {[](auto& s) { AddLimit(s, ""); }, "schedule.limits[0].policy", "is required"},
+      {[](auto& s) {
+         AddLimit(s, "few");
+         AddLimit(s, "tenants/other/policies/p");
+       },
+       "schedule.limits[1].policy", "must be a policy of tenants/default"},
+      {[](auto& s) {
+         AddLimit(s, "few");
+         AddLimit(s, kFew, "k");
+       },
+       "schedule.limits[1].policy", "is named twice"},
+      {[](auto& s) { AddLimit(s, "few", "line\n"); }, "schedule.limits[0].policy_key", "printable"},
+      {[](auto& s) { AddLimit(s, "few", "", -1); }, "schedule.limits[0].weight", "from 1 to"},
+      {[](auto& s) { AddLimit(s, "rate", "", 1'000'001); }, "schedule.limits[0].weight",
+       "from 1 to 1000000"},
+      {[](auto& s) {
+         AddLimit(s, "rate", "", 1'000'000);
+         AddLimit(s, "few", "", 21);
+       },
+       "schedule.limits[1].weight", "more than the 20 tokens of tenants/default/policies/few"},
+      {[](auto& s) { AddLimit(s, "customers", "", 6); }, "schedule.limits[0].weight",
+       "more than the 5 tokens"}};
+  const std::string before = bench_.fixture.Dump();
+  for (const Case& each : cases) {
+    v1::CreateScheduleRequest request = Request();
+    each.change(*request.mutable_schedule());
+    const absl::Status refused = Create(request).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << each.field;
+    const auto violations = FieldViolationsOf(refused);
+    ASSERT_EQ(violations.size(), 1u) << refused;
+    EXPECT_EQ(violations[0].first, each.field);
+    EXPECT_TRUE(absl::StrContains(violations[0].second, each.text)) << violations[0].second;
+  }
+  v1::CreateScheduleRequest request = Request();
+  AddLimit(*request.mutable_schedule(), "few");
+  AddLimit(*request.mutable_schedule(), "none");
+  const absl::Status missing = Create(request).status();
+  EXPECT_EQ(ErrorReason(missing), "POLICY_NOT_FOUND");
+  EXPECT_EQ(ErrorMetadataValue(missing, "field"), "schedule.limits[1].policy");
+  EXPECT_EQ(ErrorMetadataValue(missing, "resource"), "tenants/default/policies/none");
+  EXPECT_EQ(bench_.fixture.Dump(), before);
+}
+
+TEST_F(ScheduleLimitsTest, PoliciesOfOtherPolicyShardsAreRefusedTogether) {
+  // As a former version made it: in the policy shard of its own uid.
+  MasterWorld& fixture = bench_.fixture;
+  std::string apart, beside;
+  storage::v1::PolicyRecord few;
+  ASSERT_TRUE(
+      few.ParseFromString(*fixture.Get(ColumnFamily::kPolicies, PolicyKey("default", "few"))));
+  const uint16_t of_tenant = WaitingPlaceOf(few, fixture.layout.policy_shards).policy_shard;
+  for (int i = 0; apart.empty() || beside.empty(); ++i) {
+    const std::string id = absl::StrCat("former-", i);
+    const bool same =
+        PolicyShardOf(PolicyUid("default", id), fixture.layout.policy_shards) == of_tenant;
+    (same ? beside : apart) = id;
+  }
+  PutPolicy(fixture, apart, /*max_concurrent=*/10);
+  PutPolicy(fixture, beside, /*max_concurrent=*/10);
+  v1::CreateScheduleRequest request = Request();
+  AddLimit(*request.mutable_schedule(), "few");
+  AddLimit(*request.mutable_schedule(), apart);
+  const absl::Status refused = Create(request).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ErrorReason(refused), "POLICIES_APART");
+  EXPECT_EQ(ErrorMetadataValue(refused, "field"), "schedule.limits");
+  EXPECT_EQ(ErrorMetadataValue(refused, "resource"), "tenants/default/policies/" + apart);
+  request.mutable_schedule()->clear_limits();
+  AddLimit(*request.mutable_schedule(), beside);
+  AddLimit(*request.mutable_schedule(), "few");
+  const auto made = Create(request);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_FALSE(LastDefinition().throttle().by_tenant()) << "as its first policy";
+  // Alone each one can be used.
+  EXPECT_EQ(Shown(Update([&](auto& s) { s.set_policy(apart); }, {"policy"})),
+            Strings{absl::StrCat("one tenants/default/policies/", apart, "/")});
+}
+
+TEST_F(ScheduleLimitsTest, EachUpdateTakesThePlaceOfThePolicysRecord) {
+  v1::CreateScheduleRequest request = Request();
+  request.mutable_schedule()->set_policy(PutPolicy(bench_.fixture, "p"));
+  ASSERT_TRUE(Create(request).ok());
+  EXPECT_FALSE(LastDefinition().throttle().by_tenant());
+  storage::v1::PolicyRecord policy;
+  const std::string key = PolicyKey("default", "p");
+  ASSERT_TRUE(policy.ParseFromString(*bench_.fixture.Get(ColumnFamily::kPolicies, key)));
+  policy.set_by_tenant(true);
+  bench_.fixture.Put(ColumnFamily::kPolicies, key, policy.SerializeAsString());
+  ASSERT_TRUE(Update([](auto& s) { s.set_display_name("D"); }, {}).ok());
+  EXPECT_TRUE(LastDefinition().throttle().by_tenant());
 }
 
 TEST(ScheduleThrottle, TriggerOfAThrottledScheduleMakesOneWaitingRow) {

@@ -125,7 +125,8 @@ bool Applier::RefersToPlannedPolicy(const grpc::Status& status,
   if constexpr (std::is_same_v<Api, ScheduleApi>) {
     // The server looks the policy up last, so everything else is valid.
     return dry_run_ && ErrorReason(FromGrpcStatus(status)) == "POLICY_NOT_FOUND" &&
-           std::find(planned_policies_.begin(), planned_policies_.end(), wanted.policy()) !=
+           std::find(planned_policies_.begin(), planned_policies_.end(),
+                     ErrorMetadataValue(FromGrpcStatus(status), "resource")) !=
                planned_policies_.end();
   }
   return false;

@@ -123,10 +123,16 @@ class ManifestReader {
       if (schedule.state() == v1::Schedule::PAUSED)
         resource.warnings.push_back(
             {"state", "is ignored here; to pause it: escctl schedule pause"});
-      if (!schedule.policy().empty()) {
-        const std::string parent = ParentOf(schedule.name(), "schedules");
-        schedule.set_policy(FullName(schedule.policy(), parent.empty() ? parent_ : parent,
-                                     "policies", "policy", resource.errors));
+      const std::string parent = ParentOf(schedule.name(), "schedules");
+      const auto policy_name = [&](const std::string& policy, const std::string& field) {
+        return policy.empty() ? policy
+                              : FullName(policy, parent.empty() ? parent_ : parent, "policies",
+                                         field, resource.errors);
+      };
+      schedule.set_policy(policy_name(schedule.policy(), "policy"));
+      for (int i = 0; i < schedule.limits_size(); ++i) {
+        v1::Limit& limit = *schedule.mutable_limits(i);
+        limit.set_policy(policy_name(limit.policy(), absl::StrCat("limits[", i, "].policy")));
       }
       ClearServerFields(schedule);
     } else if (kind == "ThrottlePolicy") {

@@ -79,6 +79,20 @@ TEST(ManifestTest, ReadsAJsonArrayAndFullNames) {
   EXPECT_EQ(std::get<v1::ThrottlePolicy>(manifest.resources[1].message).burst(), 7);
 }
 
+TEST(ManifestTest, PoliciesOfLimitsHaveTheirFullNames) {
+  const Manifest manifest = ReadManifest(
+      "kind: Schedule\nname: s\nlimits: [{policy: p, weight: 2}, {policy: "
+      "tenants/t/policies/q, policyKey: acme}]\n",
+      kParent);
+  ASSERT_EQ(ErrorsOf(manifest.resources.at(0)), "");
+  const auto& schedule = std::get<v1::Schedule>(manifest.resources[0].message);
+  ASSERT_EQ(schedule.limits_size(), 2);
+  EXPECT_EQ(schedule.limits(0).policy(), "tenants/default/policies/p");
+  EXPECT_EQ(schedule.limits(0).weight(), 2);
+  EXPECT_EQ(schedule.limits(1).policy(), "tenants/t/policies/q");
+  EXPECT_EQ(schedule.limits(1).policy_key(), "acme");
+}
+
 TEST(ManifestTest, NamesTheFieldOfEachError) {
   const auto errors = [](const std::string& fields) {
     return ErrorsOf(ReadManifest("kind: Schedule\nname: s\n" + fields, kParent).resources.at(0));
@@ -105,6 +119,8 @@ TEST(ManifestTest, NamesTheFieldOfEachError) {
             "interval: set only one of cron, cronFields, interval\n");
   EXPECT_EQ(errors("policy: a/b"),
             "policy: 'a/b' must be a short name or tenants/{tenant}/policies/{name}\n");
+  EXPECT_EQ(errors("limits: [{policy: p}, {policy: a/b}]"),
+            "limits[1].policy: 'a/b' must be a short name or tenants/{tenant}/policies/{name}\n");
 }
 
 TEST(ManifestTest, PayloadJsonIsWrittenAsJson) {

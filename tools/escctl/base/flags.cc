@@ -54,6 +54,7 @@ constexpr FieldFlag kFieldFlags[] = {
     {"on_complete.http.uri", "--on-complete-http"},
     {"on_complete.grpc.uri", "--on-complete-grpc"},
     {"labels", "--label"},
+    {"limits", "--limit"},
     {"due_time", "--due"},
     {"from_time", "--from"},
     {"to_time", "--to"},
@@ -157,10 +158,46 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePairs(
   return parsed;
 }
 
+absl::StatusOr<std::vector<v1::Limit>> PolicyFlags::ReadLimits(
+    const std::function<std::string(const std::string&)>& policy_name) const {
+  std::vector<v1::Limit> limits;
+  if (limits_ == std::vector<std::string>{""}) return limits;
+  for (const std::string& text : limits_) {
+    absl::string_view rest = text;
+    v1::Limit& limit = limits.emplace_back();
+    // Only the last part is a weight: a key may have colons.
+    int64_t weight = 0;
+    const size_t colon = rest.rfind(':');
+    if (colon != rest.npos && absl::SimpleAtoi(rest.substr(colon + 1), &weight)) {
+      limit.set_weight(weight);
+      rest = rest.substr(0, colon);
+    }
+    const size_t equals = rest.find('=');
+    const std::string policy(rest.substr(0, equals));
+    if (policy.empty() || absl::StrContains(policy, ':')) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--limit: '", text, "' is not POLICY[=KEY][:WEIGHT]"));
+    }
+    limit.set_policy(policy_name(policy));
+    if (equals != rest.npos) limit.set_policy_key(std::string(rest.substr(equals + 1)));
+  }
+  return limits;
+}
+
 void PolicyFlags::Add(CLI::App& command) {
-  command.add_option("--policy", policy_, "id or full name of a throttling policy; \"\" for none");
-  command.add_option("--policy-key", policy_key_,
-                     "which key of the policy the events count under, such as a customer");
+  auto* policy = command.add_option("--policy", policy_,
+                                    "id or full name of a throttling policy; \"\" for none");
+  auto* key =
+      command.add_option("--policy-key", policy_key_,
+                         "which key of the policy the events count under, such as a customer");
+  command
+      .add_option(
+          "--limit", limits_,
+          "POLICY[=KEY][:WEIGHT]: a policy of several that must have room for the event, and "
+          "how many tokens of it the event holds; may be repeated, at most 4; \"\" for none")
+      ->allow_extra_args(false)
+      ->excludes(policy)
+      ->excludes(key);
   command.add_option("--completion", completion_,
                      "when an event has ended: on-delivery, or on-release of its token, which the "
                      "consumer then must give back; without it the policy decides");

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
 #include "escapement/v1/resources.pb.h"
 #include "google/protobuf/duration.pb.h"
 #include "tools/escctl/base/pages.h"
@@ -45,6 +46,15 @@ std::string FlagOfField(const CLI::App& command, absl::string_view field);
 // Parses "90s", "1h30m", "5min" or "2d" (a day is 24 h).
 absl::StatusOr<google::protobuf::Duration> ParseDurationFlag(const std::string& name,
                                                              const std::string& text);
+
+// The policies of a schedule or event for a table; "-": none.
+template <typename Message>
+std::string PoliciesShown(const Message& message) {
+  std::string shown = message.policy();
+  for (const v1::Limit& limit : message.limits())
+    absl::StrAppend(&shown, shown.empty() ? "" : ",", limit.policy());
+  return shown.empty() ? "-" : shown;
+}
 
 // The text itself, or the content of a file if it begins with '@'.
 absl::StatusOr<std::string> TextOrFile(const std::string& text);
@@ -131,11 +141,19 @@ class PolicyFlags {
   void Add(CLI::App& command);
 
   // Writes the given flags into a Schedule or an Event and appends the mask paths that it set; an
-  // empty policy clears its field. `policy_name` turns an id into a policy's full name.
+  // empty policy or limit clears its field. `policy_name` turns an id into a policy's full name.
   template <typename Message>
   absl::Status Apply(const std::function<std::string(const std::string&)>& policy_name,
                      Message& message, std::vector<std::string>& fields) const {
+    if (!limits_.empty()) {
+      ASSIGN_OR_RETURN(const std::vector<v1::Limit> limits, ReadLimits(policy_name));
+      message.clear_policy();
+      message.clear_policy_key();
+      *message.mutable_limits() = {limits.begin(), limits.end()};
+      fields.push_back("limits");
+    }
     if (policy_.has_value()) {
+      message.clear_limits();
       message.set_policy(policy_->empty() ? std::string() : policy_name(*policy_));
       fields.push_back("policy");
     }
@@ -153,8 +171,13 @@ class PolicyFlags {
   }
 
  private:
+  // POLICY[=KEY][:WEIGHT] each.
+  absl::StatusOr<std::vector<v1::Limit>> ReadLimits(
+      const std::function<std::string(const std::string&)>& policy_name) const;
+
   std::optional<std::string> policy_;
   std::optional<std::string> policy_key_;
+  std::vector<std::string> limits_;
   std::optional<std::string> completion_;
 };
 

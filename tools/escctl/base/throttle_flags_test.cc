@@ -72,6 +72,36 @@ TEST(ThrottleFlags, ThrottleFlagsRefuseUnknownWords) {
   EXPECT_FALSE(Parse({"--window", "", "--pacing", "even"}).status.ok());
 }
 
+TEST(ThrottleFlags, EachLimitHasItsPolicyKeyAndWeight) {
+  const Parsed parsed = Parse({"--limit", "p", "--limit=q=acme:3", "--limit", "r:7", "--limit",
+                               "tenants/t/policies/s=a:b=c"});
+  ASSERT_TRUE(parsed.status.ok()) << parsed.status;
+  EXPECT_EQ(parsed.fields, Strings{"limits"});
+  EXPECT_EQ(parsed.schedule.policy(), "") << "limits replace the policy of a file";
+  Strings limits;
+  for (const v1::Limit& limit : parsed.schedule.limits())
+    limits.push_back(absl::StrCat(limit.policy(), " ", limit.policy_key(), " ", limit.weight()));
+  EXPECT_EQ(limits, (Strings{"full/p  0", "full/q acme 3", "full/r  7",
+                             "full/tenants/t/policies/s a:b=c 0"}));
+  const Parsed none = Parse({"--limit", ""});
+  ASSERT_TRUE(none.status.ok()) << none.status;
+  EXPECT_EQ(none.fields, Strings{"limits"});
+  EXPECT_EQ(none.schedule.limits_size(), 0);
+  for (const char* bad : {"=key", ":3", "p:many", ":"})
+    EXPECT_FALSE(Parse({"--limit", bad}).status.ok()) << bad;
+  EXPECT_THROW(Parse({"--limit", "p", "--policy", "q"}), CLI::ParseError);
+}
+
+TEST(ThrottleFlags, ErrorOfALimitNamesItsFlag) {
+  CLI::App app;
+  ThrottleFlags flags;
+  flags.Add(app);
+  const char* argv[] = {"escctl", "--limit", "p", "--limit", "q:9"};
+  app.parse(5, argv);
+  EXPECT_EQ(FlagOfField(app, "schedule.limits[1].weight"), "--limit[1].weight");
+  EXPECT_EQ(FlagOfField(app, "event.limits"), "--limit");
+}
+
 TEST(PolicyFlags, PolicyAndCompletionAreWrittenIntoAnEvent) {
   CLI::App app;
   PolicyFlags flags;

@@ -42,7 +42,7 @@ Row EventRow(const v1::Event& event) {
           event.outcome() == v1::OUTCOME_UNSPECIFIED ? "-" : v1::Outcome_Name(event.outcome()),
           v1::Event::Status_Name(event.status()),
           absl::StrCat(event.attempts()),
-          event.policy().empty() ? "-" : event.policy()};
+          PoliciesShown(event)};
 }
 
 Row AttemptRow(const v1::Attempt& attempt) {

@@ -55,7 +55,8 @@ const Table& Examples() {
       {"event create",
        {"escctl event create --due +90s --http http://127.0.0.1:8080/hello",
         "escctl event create reminder-7 --due 2026-12-24T18:00:00Z --grpc 127.0.0.1:50051",
-        "escctl event create --policy gentle --http http://127.0.0.1:8080/hello"}},
+        "escctl event create --limit customers=acme --limit licences:3 --http "
+        "http://127.0.0.1:8080/hello"}},
       {"event get", {"escctl event get reminder-7"}},
       {"event list",
        {"escctl event list --limit 20",

@@ -81,6 +81,9 @@ TEST_F(MessageDecoderTest, HeaderNamesThePolicyOfAValueThatNamesNone) {
   message.value = R"({"policy":"own","completion":"ON_DELIVERY"})";
   EXPECT_EQ(Decode(message)->event.overrides().policy(), "own");
   EXPECT_EQ(Decode(message)->event.overrides().completion(), v1::ON_DELIVERY);
+  message.value = R"({"limits":[{"policy":"own"},{"policy":"other","weight":2}]})";
+  EXPECT_EQ(Decode(message)->event.overrides().policy(), "");
+  EXPECT_EQ(Decode(message)->event.overrides().limits_size(), 2);
   for (const absl::string_view bad : {"\xff", "Gentle", "tenants/team-a/schedules/s", "a b"}) {
     message.headers = {{"escapement-policy", bad}};
     EXPECT_EQ(Refused(message), "escapement-policy") << bad;
