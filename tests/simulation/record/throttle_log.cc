@@ -82,7 +82,7 @@ std::string IdOf(const Uid& uid, const storage::v1::EventRecord& waiting) {
 template <typename Write>
 void ReadLimits(const storage::v1::EventRecord& event, Write* write) {
   const storage::v1::ThrottleRecord& throttle = event.throttle();
-  ReadLimits(record, write);
+  write->policy_key = throttle.policy_key();
   write->weight = std::max<uint64_t>(throttle.weight(), 1);
   for (const storage::v1::LimitRecord& limit : throttle.more()) {
     write->further.push_back({PolicyUid(event.tenant(), limit.policy_id()).ToHex(),
@@ -125,7 +125,7 @@ void FillRow(const storage::v1::EventRecord& record, RowWrite* write) {
   write->events.first += throttle.taken();
   write->events.count = record.count() - std::min(record.count(), throttle.taken());
   write->last_error = record.last_error();
-  write->policy_key = throttle.policy_key();
+  ReadLimits(record, write);
   if (!throttle.has_window()) return;
   write->window_begin = FromMicros(throttle.window_begin_micros());
   write->window = absl::Microseconds(throttle.window().duration_micros());
