@@ -10,6 +10,7 @@
 #include "common/sim/sim_world.h"
 #include "tests/simulation/actors/consumer.h"
 #include "tests/simulation/actors/event_user.h"
+#include "tests/simulation/actors/message_parts.h"
 #include "tests/simulation/actors/policy_user.h"
 #include "tests/simulation/actors/schedule_user.h"
 #include "tests/simulation/actors/user_calls.h"

@@ -1,9 +1,9 @@
 // Lists the events of a run of many events by index: ended events, events that wait for another
 // attempt and, in throttled runs, events that hold a token.
 //
-// Not listed: events that wait for their first attempt (RunService lists the only event of a run
-// if its target is down), claimed events of runs without a throttle,
-// and events that throttled_events.h does not see.
+// Not listed: events that wait for their first attempt, claimed events of runs without a throttle,
+// and events that throttled_events.h does not see. RunService lists the only event of a run if its
+// target is down or has asked for a pause.
 //
 // It reads shard by shard; each shard holds a contiguous slice. First it reads the run's retries
 // (for a throttled run all at once, before), then its Done records, which may stand for ranges.
