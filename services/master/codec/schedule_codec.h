@@ -101,6 +101,10 @@ bool IsWhenField(const std::string& name);
 std::string ReadPolicyId(const std::string& policy, absl::string_view tenant,
                          absl::string_view field, FieldViolations& violations);
 
+// The policy_key in `field`. Adds an error if it is none.
+const std::string& ReadPolicyKey(const std::string& key, absl::string_view field,
+                                 FieldViolations& violations);
+
 // The limits of a Schedule or Event: `policy` and `policy_key`, or `limits`. The message outlives
 // it.
 struct NamedLimits {

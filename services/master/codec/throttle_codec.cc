@@ -91,8 +91,6 @@ std::string ReadPolicyId(const std::string& policy, absl::string_view tenant,
   return std::string();
 }
 
-namespace {
-
 const std::string& ReadPolicyKey(const std::string& key, absl::string_view field,
                                  FieldViolations& violations) {
   const bool printable =
@@ -103,6 +101,8 @@ const std::string& ReadPolicyKey(const std::string& key, absl::string_view field
   }
   return key;
 }
+
+namespace {
 
 storage::v1::LimitRecord ReadLimit(const v1::Limit& limit, absl::string_view field,
                                    absl::string_view tenant, FieldViolations& violations) {

@@ -162,8 +162,7 @@ storage::v1::OverrideRecord ReadOverride(const v1::PolicyOverride& override,
                                          FieldViolations& violations) {
   storage::v1::OverrideRecord record;
   if (override.has_policy_key()) {
-    record.set_policy_key(ReadPolicyKey(override.policy_key(), /*has_policy=*/true,
-                                        "override.policy_key", violations));
+    record.set_policy_key(ReadPolicyKey(override.policy_key(), "override.policy_key", violations));
   }
   if (override.has_max_concurrent()) {
     if (override.max_concurrent() < 0 || override.max_concurrent() > kMaxConcurrentMax) {
