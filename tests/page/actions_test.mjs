@@ -368,6 +368,38 @@ test('an event is made under a policy, waits there and then holds a token', { ti
   page.check();
 });
 
+test('a schedule gets further limits, and keeps them when something else changes', { timeout: 60000 }, async () => {
+  for (const [id, policy] of [['licences', { maxConcurrent: '20' }], ['everybody', { maxConcurrent: '200' }]]) await platform.api('POST', `/tenants/default/policies?policyId=${id}`, policy);
+  await platform.schedule('limited', { cron: '0 0 1 1 *', policy: 'everybody', policyKey: 'acme', completion: 'ON_DELIVERY', target: { http: { uri: `${receiver.url}/ok` } } });
+  const limits = async () => (await platform.api('GET', '/tenants/default/schedules/limited')).limits.map((l) => [l.policy, l.policyKey, l.weight]);
+  const both = [['tenants/default/policies/everybody', 'acme', '1'], ['tenants/default/policies/licences', '', '3']];
+  const save = async () => {
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('heading', { name: 'limited', exact: true }).waitFor();
+  };
+  await open('schedules/limited/edit');
+  await page.getByRole('button', { name: 'Add a limit' }).click();
+  await page.getByLabel('Throttling policy 2').selectOption('tenants/default/policies/licences');
+  await page.getByLabel('Tokens for each event 2').fill('21');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.locator('.field').getByText('is more than the 20 tokens of tenants/default/policies/licences').waitFor();
+  await page.getByLabel('Tokens for each event 2').fill('3');
+  await save();
+  assert.deepEqual(await limits(), both);
+  await main().getByText('everybody, key acme', { exact: true }).waitFor();
+  await main().getByText('licences, 3 tokens for each event', { exact: true }).waitFor();
+  await open('schedules/limited/edit');
+  await page.getByLabel('Text for people').fill('Limited twice');
+  await save();
+  assert.deepEqual(await limits(), both);
+  await open('schedules/limited/edit');
+  await page.getByRole('button', { name: 'Remove limit 2' }).click();
+  await save();
+  const saved = await platform.api('GET', '/tenants/default/schedules/limited');
+  assert.deepEqual([saved.displayName, saved.policy, saved.policyKey], ['Limited twice', 'tenants/default/policies/everybody', 'acme']);
+  page.check();
+});
+
 test('dead letters are redriven one by one, selected and all; the rest is purged with its progress', { timeout: 90000 }, async () => {
   receiver.state.broken = true;
   for (let i = 0; i < 5; i++) await platform.api('POST', `/tenants/default/events?eventId=bad-${i}`, { dueTime: new Date().toISOString(), retryPolicy: { maxAttempts: 1 }, target: { http: { uri: `${receiver.url}/repairable` } } });

@@ -11,7 +11,7 @@ import { Attempts, eventAddress, redriveEvent } from '../parts/runs.js';
 import { agoText, count, exactText, idOf, shownBytes, targetText, Time, timeText } from '../parts/format.js';
 import { Filters } from './schedules.js';
 import { answerText } from './run.js';
-import { PayloadFields, PolicyFields, TargetFields, useDraft, usePolicies } from '../parts/target_fields.js';
+import { limitsOf, PayloadFields, PolicyFields, PolicyLinks, TargetFields, useDraft, usePolicies } from '../parts/target_fields.js';
 import { Field, FieldErrors } from '../parts/fields.js';
 
 /** @param {{tenant: string, query: URLSearchParams}} props */
@@ -69,7 +69,7 @@ export function EventPage({ tenant, name }) {
       ['State', html`<${Badge} state=${e.status === 'NOT_DELIVERED' ? e.outcome : e.status} />`], ['Due', html`<${Time} value=${e.dueTime} />`], ['Sent', e.dispatchTime && html`<${Time} value=${e.dispatchTime} />`],
       ['Next try', e.nextAttemptTime && html`<${Time} value=${e.nextAttemptTime} />`], ['Ended', e.completeTime && html`<${Time} value=${e.completeTime} />`], [e.outcome === 'FAILED' || !e.outcome ? 'Error' : 'Reason', e.reason && html`<span class="error">${e.reason}</span>`], ['Attempts', count(e.attempts)],
       ['Redriven', Number(e.redriveCount) > 0 && `${e.redriveCount} times`], ['Id at the consumer', html`<code>${e.eventId}</code>`], ['Target', e.target && html`${targetText(e.target)[0]} <code>${targetText(e.target)[1]}</code>`],
-      ['Policy', e.policy && html`<${Link} to=${eventAddress(e.policy)}>${idOf(e.policy)}<//>${e.policyKey ? `, key ${e.policyKey}` : ''}`], ['Timeout', e.deliveryTimeout && exactText(e.deliveryTimeout)]]} /></section>
+      ['Policy', limitsOf(e).length > 0 && html`<${PolicyLinks} of=${e} />`], ['Timeout', e.deliveryTimeout && exactText(e.deliveryTimeout)]]} /></section>
     ${e.output && html`<h2>Output</h2><${TextBox} text=${shownBytes(e.output)} label="Output" />`}
     <${Attempts} attempts=${e.recentAttempts} />
     ${e.payload && html`<h2>Payload</h2><${TextBox} text=${shownBytes(e.payload)} label="Payload" />`}`;

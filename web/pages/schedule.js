@@ -8,6 +8,7 @@ import { act, ask, say } from '../parts/dialog.js';
 import { useData } from '../parts/data.js';
 import { List } from '../parts/table.js';
 import { runColumns } from '../parts/runs.js';
+import { limitsOf, PolicyLinks } from '../parts/target_fields.js';
 import { agoText, count, counted, exactText, idOf, shownBytes, targetText, Time, timeText, whenText, words } from '../parts/format.js';
 import { ScheduleActions } from './schedules.js';
 import { Timeline, today } from '../parts/timeline.js';
@@ -94,7 +95,7 @@ export function Schedule({ tenant, id, query }) {
       ['Time zone', s.timeZone],
       ['Target', html`${kind} <code>${place}</code>`],
       ['Events per run', s.eventCount && count(s.eventCount)],
-      ['Policy', s.policy && html`<${Link} to=${address(tenant, ['policies', idOf(s.policy)])}>${idOf(s.policy)}<//>${s.policyKey ? `, key ${s.policyKey}` : ''}`],
+      ['Policy', limitsOf(s).length > 0 && html`<${PolicyLinks} of=${s} />`],
       ['Window', s.window && `${exactText(s.window.duration)}, ${words(s.window.pacing || 'SOONEST').toLowerCase()}`],
       ['Retries', retryText(s.retryPolicy)],
       ['Missed runs', words(s.misfirePolicy?.action || 'FIRE_ALL')],

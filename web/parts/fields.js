@@ -6,8 +6,8 @@ const idOfPath = (path) => `field-${path.replace(/[^a-zA-Z0-9]/g, '-')}`;
 
 /** True if a violation is of this field: "schedule.target.http.uri" of "target.http.uri". @param {string} field @param {string} path */
 function isOf(field, path) {
-  const plain = field.replace(/\[.*/, '').replace(/^(schedule|event|policy|override|key|tenant)\./, '');
-  return plain === path || plain.startsWith(`${path}.`);
+  const whole = field.replace(/^(schedule|event|policy|override|key|tenant)\./, '');
+  return [whole, whole.replace(/\[.*/, '')].some((each) => each === path || each.startsWith(`${path}.`));
 }
 
 /** @type {Set<string>} */

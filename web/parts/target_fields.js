@@ -5,6 +5,7 @@ import { Badge, TextBox } from './basics.js';
 import { useData } from './data.js';
 import { Select, Text } from './fields.js';
 import { base64Of, idOf, shownBytes, textOf } from './format.js';
+import { address, Link } from './router.js';
 
 /** @param {any} first @returns {[any, (changes: any) => void, (draft: any) => void]} */
 export function useDraft(first) {
@@ -71,22 +72,50 @@ export function PayloadFields({ draft, set, error }) {
     <${Text} path="delivery_timeout" label="Time for an answer" hint="10 s unless given: 10s" value=${draft.deliveryTimeout} set=${(/** @type {string} */ deliveryTimeout) => set({ deliveryTimeout: deliveryTimeout || undefined })} error=${error} /></fieldset>`;
 }
 
-/** The policies of the tenant, and what the one of the draft asks for. @param {string} tenant @param {any} draft */
+/** The limits of a schedule or event: its policy, or several. @param {any} of @returns {any[]} */
+export const limitsOf = (of) => (Array.isArray(of?.limits) && of.limits.length ? of.limits : of?.policy ? [{ policy: of.policy, policyKey: of.policyKey }] : []);
+
+/** @param {{of: any}} props */
+export const PolicyLinks = ({ of }) => html`${limitsOf(of).map((limit) => {
+  const [, tenant, , id] = limit.policy.split('/');
+  return html`<div key=${id}><${Link} to=${address(tenant, ['policies', id])}>${id}<//>${limit.policyKey ? `, key ${limit.policyKey}` : ''}${Number(limit.weight) > 1 ? `, ${limit.weight} tokens for each event` : ''}</div>`;
+})}`;
+
+/** The policies of the tenant, and what those of the draft ask for. @param {string} tenant @param {any} draft */
 export function usePolicies(tenant, draft) {
   const { data } = useData(() => getAll(`/v1/tenants/${tenant}/policies`, 'policies'), [tenant]);
   const policies = data ?? [];
-  const policy = draft?.policy && policies.find((/** @type {any} */ p) => p.name === draft.policy || idOf(p.name) === draft.policy);
-  // A policy that limits only a rate asks nothing of the consumer.
-  const rateOnly = Boolean(policy && !(Number(policy.maxConcurrent) > 0) && !(Number(policy.perKey?.maxConcurrent) > 0));
-  const undecided = draft?.policy && !draft.completion && !rateOnly;
+  const named = limitsOf(draft).map((limit) => policies.find((/** @type {any} */ p) => p.name === limit?.policy || idOf(p.name) === limit?.policy));
+  // Policies that limit only rates ask nothing of the consumer.
+  const rateOnly = named.length > 0 && named.every((policy) => policy && !(Number(policy.maxConcurrent) > 0) && !(Number(policy.perKey?.maxConcurrent) > 0));
+  const undecided = named.length > 0 && !draft.completion && !rateOnly;
   return { policies, rateOnly, failure: undecided && { violations: [{ field: 'completion', description: 'say whether your service gives tokens back' }] } };
+}
+
+const LIMITS_MAX = 4;
+
+/** Several limits, or one with a weight. @param {{policies: any[], limits: any[], set: (changes: any) => void, error: any}} props */
+function LimitRows({ policies, limits, set, error }) {
+  const change = (/** @type {number} */ i, /** @type {any} */ changes) => set({ limits: limits.map((limit, k) => (k === i ? { ...limit, ...changes } : limit)) });
+  const remove = (/** @type {number} */ i) => {
+    const left = limits.filter((_, k) => k !== i);
+    if (left.length > 1 || Number(left[0]?.weight) > 1) return set({ limits: left });
+    set({ limits: undefined, policy: left[0]?.policy || undefined, policyKey: left[0]?.policyKey || undefined, ...(left[0]?.policy ? {} : { completion: undefined }) });
+  };
+  return html`${limits.map((limit, i) => html`<${Select} key=${`policy ${i}`} path=${`limits[${i}].policy`} label=${`Throttling policy ${i + 1}`} value=${limit?.policy ?? ''} set=${(/** @type {string} */ policy) => change(i, { policy })} error=${error} options=${[['', 'Choose one'], ...policies.map((/** @type {any} */ p) => [p.name, idOf(p.name)])]} />
+    <${Text} key=${`key ${i}`} path=${`limits[${i}].policy_key`} label=${`Policy key ${i + 1}`} value=${limit?.policyKey ?? ''} set=${(/** @type {string} */ policyKey) => change(i, { policyKey: policyKey || undefined })} error=${error} rest=${{ maxlength: 128 }} />
+    <${Text} key=${`weight ${i}`} path=${`limits[${i}].weight`} label=${`Tokens for each event ${i + 1}`} hint="1 unless given" type="number" value=${limit?.weight ?? ''} set=${(/** @type {string} */ weight) => change(i, { weight: weight || undefined })} error=${error} rest=${{ min: 1 }} />
+    <div class="field wide" key=${`remove ${i}`}><div><button type="button" onClick=${() => remove(i)}>Remove limit ${i + 1}</button></div></div>`)}`;
 }
 
 /** @param {{throttling: ReturnType<typeof usePolicies>, draft: any, set: (changes: any) => void, error: any}} props */
 export function PolicyFields({ throttling: { policies, rateOnly }, draft, set, error }) {
-  return html`<${Select} path="policy" label="Throttling policy" hint="Limits how many events your service has at once." value=${draft.policy ?? ''} set=${(/** @type {string} */ policy) => set(policy ? { policy } : { policy: undefined, policyKey: undefined, completion: undefined })} error=${error} options=${[['', 'None: as fast as possible'], ...policies.map((/** @type {any} */ p) => [p.name, idOf(p.name)])]} />
-    ${draft.policy && html`<${Text} path="policy_key" label="Policy key" hint="Such as a customer, if the policy limits each key." value=${draft.policyKey ?? ''} set=${(/** @type {string} */ policyKey) => set({ policyKey: policyKey || undefined })} error=${error} rest=${{ maxlength: 128 }} />`}
-    ${draft.policy && html`<${Select} path="completion" label="An event holds its token" hint=${draft.completion === 'ON_RELEASE' && 'Your service must give each token back. An event whose token is not back within the hold time of the policy has failed.'} value=${draft.completion ?? (rateOnly ? 'ON_DELIVERY' : '')} set=${(/** @type {string} */ completion) => set({ completion: completion || undefined })} error=${error}
+  const limits = limitsOf(draft);
+  const add = () => set({ policy: undefined, policyKey: undefined, limits: [...limits, { policy: '' }] });
+  return html`${Array.isArray(draft.limits) && draft.limits.length > 0 ? html`<${LimitRows} policies=${policies} limits=${draft.limits} set=${set} error=${error} />` : html`<${Select} path="policy" label="Throttling policy" hint="Limits how many events your service has at once." value=${draft.policy ?? ''} set=${(/** @type {string} */ policy) => set(policy ? { policy } : { policy: undefined, policyKey: undefined, completion: undefined })} error=${error} options=${[['', 'None: as fast as possible'], ...policies.map((/** @type {any} */ p) => [p.name, idOf(p.name)])]} />
+    ${draft.policy && html`<${Text} path="policy_key" label="Policy key" hint="Such as a customer, if the policy limits each key." value=${draft.policyKey ?? ''} set=${(/** @type {string} */ policyKey) => set({ policyKey: policyKey || undefined })} error=${error} rest=${{ maxlength: 128 }} />`}`}
+    ${limits.length > 0 && limits.length < LIMITS_MAX && policies.length > limits.length && html`<div class="field wide"><div><button type="button" onClick=${add}>Add a limit</button> <small>An event goes out when each of its policies has room for it.</small></div></div>`}
+    ${limits.length > 0 && html`<${Select} path="completion" label="An event holds its token" hint=${draft.completion === 'ON_RELEASE' && 'Your service must give each token back. An event whose token is not back within the hold time of the policy has failed.'} value=${draft.completion ?? (rateOnly ? 'ON_DELIVERY' : '')} set=${(/** @type {string} */ completion) => set({ completion: completion || undefined })} error=${error}
       options=${[...(draft.completion || rateOnly ? [] : [/** @type {[string, string]} */ (['', 'Choose one'])]), ['ON_DELIVERY', 'until your service has accepted it'], ['ON_RELEASE', 'until your service gives it back']]} />`}`;
 }
 

@@ -115,6 +115,14 @@ absl::Status NoOverride(absl::string_view resource) {
                             {{"resource", std::string(resource)}});
 }
 
+absl::Status TooMuchWaiting(absl::string_view resource) {
+  return FailedPrecondition(
+      "TOO_MUCH_WAITING",
+      absl::StrCat("too many events wait to check whether one of them has ", resource,
+                   " as a further limit; try again when fewer wait"),
+      {{"resource", std::string(resource)}});
+}
+
 absl::Status PolicyMissing(absl::string_view policy, absl::string_view field) {
   return FailedPrecondition("POLICY_NOT_FOUND",
                             absl::StrCat(field, ": ", policy, " does not exist"),

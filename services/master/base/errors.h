@@ -57,6 +57,10 @@ absl::Status PolicyHasHolders(absl::string_view resource);
 absl::Status TooManyOverrides(absl::string_view resource);
 absl::Status NoOverride(absl::string_view resource);
 
+// FAILED_PRECONDITION, reason TOO_MUCH_WAITING: more events wait or hold tokens beside the policy
+// than DeletePolicy reads to find those that have it as a further limit.
+absl::Status TooMuchWaiting(absl::string_view resource);
+
 // FAILED_PRECONDITION, reason POLICY_NOT_FOUND, metadata resource and field: the policy that the
 // schedule shall have does not exist.
 absl::Status PolicyMissing(absl::string_view policy, absl::string_view field);

@@ -94,6 +94,8 @@ inline constexpr int64_t kMaxConcurrentMax = 10'000'000;
 inline constexpr size_t kPolicyKeyBytesMax = 128;
 inline constexpr int kLimitsMax = 4;  // that an event has; a grant counts each of them
 inline constexpr int64_t kLimitWeightMax = 1'000'000;
+// Rows of a policy shard that DeletePolicy reads; with more it refuses.
+inline constexpr size_t kCheckedRowsMax = 1'000'000;
 inline constexpr double kMaxPerSecondMin = 1e-6;  // one event in 12 days; 0 is no limit
 inline constexpr double kMaxPerSecondMax = 1'000'000;
 inline constexpr int64_t kBurstMax = 1'000'000;

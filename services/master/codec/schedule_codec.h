@@ -101,7 +101,7 @@ bool IsWhenField(const std::string& name);
 std::string ReadPolicyId(const std::string& policy, absl::string_view tenant,
                          absl::string_view field, FieldViolations& violations);
 
-// The key of a policy that is named in `field`. Adds an error if it is none.
+// The policy_key in `field`. Adds an error if it is none.
 const std::string& ReadPolicyKey(const std::string& key, absl::string_view field,
                                  FieldViolations& violations);
 

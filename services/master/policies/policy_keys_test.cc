@@ -96,7 +96,7 @@ class PolicyKeysTest : public ::testing::Test {
 
   MasterWorld world_;
   const Uid uid_ = PolicyUid("default", "backup");
-  const uint16_t shard_ = PolicyShardOf(uid_, world_.layout.policy_shards);
+  const uint16_t shard_ = world_.PolicyShardOfTenant();
   absl::Time now_;
   uint64_t rows_ = 0;
 };

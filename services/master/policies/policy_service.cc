@@ -20,6 +20,7 @@
 #include "services/master/policies/policy_decisions.h"
 #include "services/master/policies/policy_keys.h"
 #include "services/master/policies/policy_usage.h"
+#include "services/master/policies/policy_users.h"
 #include "services/master/requests/range_reader.h"
 #include "services/master/requests/record_transaction.h"
 #include "services/master/requests/request_table.h"
@@ -179,7 +180,12 @@ void PolicyService::DeletePolicy(v1::DeletePolicyRequest request,
   absl::StatusOr<RecordChange> change = ChangeOf<google::protobuf::Empty>(
       context_, "DeletePolicy", request.name(), "name", request, done, {}, &DecideDeletePolicy);
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
-  ChangeRecord(context_, *std::move(change), AsAnswer(std::move(done)));
+  CheckUnused(context_, *ParsePolicyName(request.name(), "name"),
+              [&context = context_, change = *std::move(change),
+               done = std::move(done)](absl::Status unused) mutable {
+                if (!unused.ok()) return done(std::move(unused));
+                ChangeRecord(context, std::move(change), AsAnswer(std::move(done)));
+              });
 }
 
 void PolicyService::PausePolicy(v1::PausePolicyRequest request, Done<v1::ThrottlePolicy> done) {

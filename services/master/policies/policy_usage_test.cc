@@ -102,7 +102,7 @@ class PolicyUsageTest : public ::testing::Test {
 
   MasterWorld fixture_;
   const Uid uid_ = PolicyUid("default", "backup");
-  const uint16_t shard_ = PolicyShardOf(uid_, fixture_.layout.policy_shards);
+  const uint16_t shard_ = fixture_.PolicyShardOfTenant();
   absl::Time now_;
 };
 

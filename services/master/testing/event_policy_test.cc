@@ -350,6 +350,27 @@ TEST_F(EventLimitsTest, WrongLimitIsNamedByItsField) {
   EXPECT_TRUE(Waiting().empty());
 }
 
+TEST_F(EventLimitsTest, PolicyStaysWhileItIsAFurtherLimitOfAnEvent) {
+  v1::DeletePolicyRequest request;
+  request.set_name(kPolicy);
+  const auto deleted = [&] { return world_.Call(&PolicyApi::DeletePolicy, request).status(); };
+  ASSERT_TRUE(world_.Call(&EventApi::CreateEvent, LimitedBy({"rate", "gate"})).ok());
+  // An event of another tenant whose policy has the same name does not matter.
+  auto [key, row] = Waiting().at(0);
+  row.set_tenant("other");
+  key.first = 7;
+  world_.Put(ColumnFamily::kWaiting, EncodeWaitingKey(key), row.SerializeAsString());
+  for (const bool validate_only : {true, false}) {
+    request.set_validate_only(validate_only);
+    EXPECT_EQ(ErrorReason(deleted()), "POLICY_HAS_WAITING_EVENTS");
+  }
+  Grant();
+  EXPECT_EQ(ErrorReason(deleted()), "POLICY_HAS_HELD_TOKENS");
+  const auto grants = world_.Rows(ColumnFamily::kGrants);
+  for (const auto& [grant, value] : grants) world_.Delete(ColumnFamily::kGrants, grant);
+  EXPECT_TRUE(deleted().ok()) << deleted();
+}
+
 TEST_F(EventLimitsTest, PoliciesThatAreKeptApartAreRefused) {
   const std::string former = PutFormer();
   const absl::Status refused =

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
 #include "common/storage/children_table.h"
+#include "common/storage/schedule_table.h"
 #include "common/tokens/token_batch.h"
 #include "gtest/gtest.h"
 
@@ -127,6 +128,13 @@ std::vector<std::pair<EventKey, storage::v1::EventRecord>> MasterWorld::Events()
            std::tie(b.first.due_time, b.first.occurrence, b.first.first);
   });
   return events;
+}
+
+uint16_t MasterWorld::PolicyShardOfTenant() const {
+  storage::v1::PolicyRecord policy;
+  policy.set_tenant("default");
+  policy.set_by_tenant(true);
+  return WaitingPlaceOf(policy, layout.policy_shards).policy_shard;
 }
 
 void MasterWorld::SetCheckpoints(absl::Time emitted_to, absl::Time planned_to) {

@@ -63,6 +63,9 @@ class MasterWorld {
   // `events`, decoded, by occurrence.
   std::vector<std::pair<EventKey, storage::v1::EventRecord>> Events() const;
 
+  // Where events wait under policies of tenant "default" that the API has made.
+  uint16_t PolicyShardOfTenant() const;
+
   // The emitter's checkpoints of all partitions.
   void SetCheckpoints(absl::Time emitted_to, absl::Time planned_to);
 

@@ -81,7 +81,7 @@ class PolicyServiceTest : public ::testing::Test {
 
   MasterWorld fixture_;
   const Uid uid_ = PolicyUid("default", "backup");
-  const uint16_t shard_ = PolicyShardOf(uid_, fixture_.layout.policy_shards);
+  const uint16_t shard_ = fixture_.PolicyShardOfTenant();
 };
 
 TEST_F(PolicyServiceTest, APolicyIsMadeWithItsDefaultsAndRead) {
