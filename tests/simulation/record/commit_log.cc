@@ -111,7 +111,10 @@ void ReadDoneWrite(const Mutation& mutation, bool put, Commit* commit) {
 void ReadThrottleOwners(const Mutation& mutation, bool put, Commit* commit) {
   if (mutation.cf == ColumnFamily::kGrants) {
     // Any process that deletes a policy deletes its counts, too.
-    if (!put && DecodePolicyCountsKey(mutation.key).has_value()) return;
+    // Masters delete a policy's counts and last hour with the policy.
+    if (!put && !DecodeGrantKey(mutation.key).has_value() &&
+        !DecodeKeyRateKey(mutation.key).has_value())
+      return;
     OwnedWrite write;
     write.what = absl::StrCat("row of grants ", absl::BytesToHexString(mutation.key));
     write.lease = absl::StrCat("policy_shard/", ReadBigEndian<uint16_t>(mutation.key));

@@ -184,7 +184,7 @@ class HoldsChecker {
                absl::StrCat("lost its token by its hold time of ",
                             absl::FormatDuration(hold->shortest), ", and was accepted at ",
                             Text(holder.reported_first)));
-    } else if (given_back && !holder.returned && now < holder.silent) {
+    } else if (given_back && !removed.asleep && !holder.returned && now < holder.silent) {
       Report(removed.run, index,
              absl::StrCat("waits again as if it had not been granted, which nobody has said; and "
                           "somebody may until ",
