@@ -138,7 +138,8 @@ struct GrantWrite {
 // A row by which events of a run wait: in `waiting`, or in `parked` or `events` for a throttled
 // run.
 struct RowWrite {
-  enum class Table { kWaiting, kParked, kEvents };
+  // kGrants: the event sleeps in a grant until its next attempt, and keeps its token.
+  enum class Table { kWaiting, kParked, kEvents, kGrants };
   Table table = Table::kWaiting;
   std::string key;
   bool deleted = false;

@@ -106,6 +106,17 @@ void ReadGrant(const Mutation& mutation, bool put, std::vector<ThrottleWrite>* o
     }
     ReadLimits(record.event(), &write);
     write.retry_at = TimeOf(record.retry_at_micros());
+    if (write.retry_at != absl::InfinitePast() && record.holders_size() == 1) {
+      RowWrite row;
+      row.table = RowWrite::Table::kGrants;
+      row.key = mutation.key;
+      row.uid = write.uid;
+      row.occurrence = write.occurrence;
+      row.events = {record.holders(0).first(), record.holders(0).count()};
+      row.due = write.retry_at;
+      row.last_error = record.event().last_error();
+      out->push_back(std::move(row));
+    }
     for (const auto& holders : record.holders()) {
       write.holders.push_back({holders.first(), holders.count()});
       write.hold_times.push_back({write.holders.back(), TimeOf(holders.delivered_time_micros()),

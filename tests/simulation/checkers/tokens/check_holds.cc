@@ -249,11 +249,12 @@ class CapChecker {
       now_ = commit.store_time;
       std::set<LimitOf> limits;
       for (const TokenReplay::HolderChange& added : changes.added) {
+        if (added.asleep) continue;  // it had its tokens before
         for (LimitOf limit : added.limits) {
           limit.weight = 0;
           limits.insert(limit);
         }
-        if (!added.asleep) CheckGrant(commit, added);
+        CheckGrant(commit, added);
       }
       for (const TokenReplay::HolderChange& woken : changes.woken) CheckGrant(commit, woken);
       for (const LimitOf& limit : limits) {
