@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -124,9 +125,10 @@ class DoubledChecker {
   }
 
   bool TakenOver(const Receipt& earlier, const Receipt& later, absl::Time before_earlier) const {
-    // A claim of events with tokens may be in any shard.
+    // A claim of events under a policy may be in any shard, also if they show no token.
+    const auto& [uid, occurrence, index] = PlaceOf(earlier);
     const std::optional<uint16_t> shard =
-        earlier.throttled ? std::optional<uint16_t>() : ShardOf(earlier);
+        granted_.contains({uid, occurrence}) ? std::optional<uint16_t>() : ShardOf(earlier);
     const absl::Time claimed = std::max(before_earlier, earlier.launch - kClaimAhead);
     for (const auto& [lease, acquisitions] : acquired_) {
       if (shard.has_value() ? !IsQueueShard(lease, *shard) : lease.find("queue_shard") != 0)
@@ -226,6 +228,8 @@ class DoubledChecker {
     }
     for (const Commit& commit : history_.commits) {
       for (const ThrottleWrite& write : commit.throttle) {
+        if (const auto* grant = std::get_if<GrantWrite>(&write); grant != nullptr)
+          granted_.insert({grant->uid, grant->occurrence});
         const auto* row = std::get_if<RowWrite>(&write);
         if (row == nullptr || row->deleted || !absl::StrContains(row->last_error, "hold_expired"))
           continue;
@@ -273,6 +277,8 @@ class DoubledChecker {
   };
   std::map<std::string, std::vector<Acquisition>> acquired_;  // by lease
   Times work_failures_;
+  std::set<std::pair<std::string, std::string>>
+      granted_;  // runs, and one-off events, under policies
   Times hold_expiries_;
   std::vector<Pair> pairs_;
   std::unordered_map<std::string, std::vector<Claim>> claims_;

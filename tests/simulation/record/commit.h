@@ -182,6 +182,8 @@ struct ReportWrite {
   bool unreachable = false;
   bool delivered = false;  // accepted, or ended as succeeded
   std::string kind = {};   // name of the entry's kind in GrantReportRecord
+  // The consumer asked for a pause until then, in the store's time; InfinitePast: it did not.
+  absl::Time paused_until = absl::InfinitePast();
   Indices events = {};
   // When the reported thing happened, in the store's time; InfinitePast: not given.
   absl::Time time = absl::InfinitePast();

@@ -203,6 +203,7 @@ void ReadReport(const Mutation& mutation, std::vector<ThrottleWrite>* out) {
     write.grant = {HexOfUid(entry.policy_uid()), entry.epoch(), entry.number()};
     write.kind = storage::v1::GrantReportRecord::Kind_Name(entry.kind());
     write.unreachable = entry.unreachable();
+    write.paused_until = TimeOf(entry.paused_until_micros());
     write.events = {entry.first(), entry.count()};
     write.time = TimeOf(entry.time_micros());
     write.delivered = entry.kind() == storage::v1::GrantReportRecord::DELIVERED ||

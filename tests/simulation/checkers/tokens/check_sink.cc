@@ -331,6 +331,14 @@ class IdleChecker {
     auto target = target_of_.find(report.grant);
     if (target == target_of_.end()) return;
     Outage& outage = OutageOf(report.grant.policy, target->second);
+    if (report.paused_until != absl::InfinitePast()) {
+      // A key, or the target, and no others; and each handler knows of the pause.
+      pauses_[report.grant.policy] =
+          std::max(pauses_[report.grant.policy], report.paused_until + kPassedOverMax);
+      outage.on = true;
+      outage.until = std::max(outage.until, report.paused_until + kPassedOverMax);
+      return;
+    }
     if (report.unreachable) outage = {.on = true, .until = commit.time + kPassedOverMax};
     // One-off events go to several targets.
     if (report.delivered && !target->second.empty())
@@ -362,7 +370,7 @@ class IdleChecker {
     const auto* rows = replay_.waiting(name);
     // Tokens are kept back for events that need several at once.
     if (rows == nullptr || replay_.several()) return;
-    absl::Time free = std::max(history_.calm, changed_[name]);
+    absl::Time free = std::max({history_.calm, changed_[name], pauses_[name]});
     auto policy = replay_.policies().find(name);
     if (policy != replay_.policies().end()) {
       const std::optional<uint64_t> m = MaxConcurrent(policy->second, std::nullopt, now);
