@@ -129,6 +129,10 @@ void ReadRules(const v1::ThrottlePolicy& policy, storage::v1::PolicyRecord& reco
   record.set_by_key(policy.fairness() == v1::ThrottlePolicy::BY_KEY);
   if (!v1::ThrottlePolicy::Retries_IsValid(policy.retries())) {
     violations.Add("policy.retries", "must be FREE_TOKEN or KEEP_TOKEN");
+  } else if (policy.retries() == v1::ThrottlePolicy::KEEP_TOKEN && policy.max_concurrent() == 0 &&
+             policy.per_key().max_concurrent() == 0) {
+    violations.Add("policy.retries",
+                   "may be KEEP_TOKEN only with max_concurrent or per_key.max_concurrent");
   }
   record.set_keep_token(policy.retries() == v1::ThrottlePolicy::KEEP_TOKEN);
 }

@@ -191,11 +191,16 @@ TEST_F(PolicyServiceTest, EachWrongLimitOfKeysIsNamed) {
   EXPECT_EQ(
       RefusedFields([](v1::ThrottlePolicy& p) { p.set_fairness(v1::ThrottlePolicy::BY_KEY); }),
       Strings{"policy.fairness"});
+  EXPECT_EQ(RefusedFields([](v1::ThrottlePolicy& p) {
+              p.clear_max_concurrent();
+              p.set_max_per_second(1);
+              p.set_retries(v1::ThrottlePolicy::KEEP_TOKEN);
+            }),
+            Strings{"policy.retries"});
 }
 
 TEST_F(PolicyServiceTest, KeysMayHaveARateAndTurnsAndRetriesMayKeepTheirToken) {
   v1::CreatePolicyRequest request = ValidPolicy();
-  request.mutable_policy()->clear_max_concurrent();
   request.mutable_policy()->mutable_per_key()->set_max_per_second(2.5);
   request.mutable_policy()->set_fairness(v1::ThrottlePolicy::BY_KEY);
   request.mutable_policy()->set_retries(v1::ThrottlePolicy::KEEP_TOKEN);

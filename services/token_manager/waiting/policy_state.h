@@ -137,7 +137,10 @@ class PolicyState {
   // As FreeTokens, of one key.
   uint64_t FreeTokensOf(const std::string& policy_key) const;
   // Events that wait for their next attempt keep their tokens.
-  bool keeps_tokens() const { return record.has_value() && record->keep_token(); }
+  bool keeps_tokens() const {
+    return record.has_value() && record->keep_token() &&
+           (record->max_concurrent() > 0 || record->per_key().max_concurrent() > 0);
+  }
   Fairness fairness() const;
   absl::Duration hold_timeout() const;
   bool hold_on_expiry() const { return record.has_value() && record->hold_on_expiry(); }

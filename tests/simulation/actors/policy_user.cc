@@ -63,7 +63,8 @@ void PolicyUser::DrawLimits(v1::ThrottlePolicy* policy) {
   if (random.Below(3) != 0) return;
   policy->set_max_per_second(static_cast<double>(1 + random.Below(400)) / 2);
   policy->set_burst(1 + static_cast<int64_t>(random.Below(10)));
-  if (random.Below(3) == 0) policy->set_max_concurrent(0);
+  if (random.Below(3) == 0 && policy->retries() != v1::ThrottlePolicy::KEEP_TOKEN)
+    policy->set_max_concurrent(0);
 }
 
 void PolicyUser::Create() {

@@ -98,6 +98,7 @@ TokenReplay::Place TokenReplay::place(const Run& run, uint64_t index) const {
 
 TokenReplay::Changes TokenReplay::Apply(const Commit& commit) {
   Changes changes;
+  slept_.clear();
   std::map<GrantName, Grant> before;  // the grants that the commit writes, as they were
   for (const TimesWrite& write : commit.times) {
     // A backfill takes back outcomes of events that were never sent.
@@ -126,6 +127,7 @@ void TokenReplay::Write(const PolicyWrite& write) {
 
 void TokenReplay::Write(const GrantWrite& write, std::map<GrantName, Grant>* before) {
   auto it = grants_.find(write.name);
+  if (write.retry_at != absl::InfinitePast()) slept_.insert(write.name);
   // A new grant counts as one that had no holders before.
   before->try_emplace(write.name, it == grants_.end() ? Grant() : it->second);
   if (write.deleted) {
@@ -220,7 +222,8 @@ void TokenReplay::AddChanges(const std::map<GrantName, Grant>& before, Changes* 
       }
       for (const Indices& come : Without(is, old.holders)) {
         changes->added.push_back({name, run, come, old.run == Run(), given_up_.count(name) > 0,
-                                  now->grant_time, now->return_due, now->limits, now->asleep});
+                                  now->grant_time, now->return_due, now->limits, now->asleep,
+                                  slept_.contains(name)});
         Count(run, come, &Place::held, 1);
         for (uint64_t i = come.first; i < std::min(come.first + come.count, kIndexMax); ++i)
           runs_[run][i].grant = name;

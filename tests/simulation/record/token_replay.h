@@ -55,6 +55,7 @@ class TokenReplay {
     absl::Time return_due;
     std::vector<LimitOf> limits = {};
     bool asleep = false;
+    bool kept = false;  // only for `added`: it is, or was in this commit, asleep
   };
   struct RowChange {
     Run run;
@@ -110,6 +111,7 @@ class TokenReplay {
   std::map<Run, std::vector<Place>> runs_;
   std::map<Run, std::set<std::vector<LimitOf>>> limits_of_;
   bool several_ = false;
+  std::set<GrantName> slept_;  // grants that the commit has put to sleep
 };
 
 // All limits of a row or grant of the policy.

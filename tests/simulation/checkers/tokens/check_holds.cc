@@ -249,12 +249,12 @@ class CapChecker {
       now_ = commit.store_time;
       std::set<LimitOf> limits;
       for (const TokenReplay::HolderChange& added : changes.added) {
-        if (added.asleep) continue;  // it had its tokens before
+        if (!added.asleep) CheckGrant(commit, added);
+        if (added.kept) continue;  // it had its tokens before
         for (LimitOf limit : added.limits) {
           limit.weight = 0;
           limits.insert(limit);
         }
-        CheckGrant(commit, added);
       }
       for (const TokenReplay::HolderChange& woken : changes.woken) CheckGrant(commit, woken);
       for (const LimitOf& limit : limits) {

@@ -422,7 +422,8 @@ class IdleChecker {
   std::map<std::string, std::string> owners_;                          // by lease
   std::map<std::string, std::map<std::string, absl::Time>> conforms_;  // by policy; as CapChecker
   std::map<std::string, absl::Time> changed_;                          // by policy
-  std::set<std::string> known_;                                        // policies
+  std::map<std::string, absl::Time> pauses_;  // by policy: no idle time is judged until then
+  std::set<std::string> known_;               // policies
   std::vector<Violation> violations_;
 };
 
