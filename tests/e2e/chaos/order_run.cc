@@ -1,8 +1,8 @@
 #include "tests/e2e/chaos/order_run.h"
 
+#include <cstdint>
 #include <cstdio>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <set>
 #include <thread>
