@@ -181,6 +181,22 @@ absl::StatusOr<std::vector<v1::Event>> ApiClient::ListPendingEvents() {
   return std::vector<v1::Event>(response.events().begin(), response.events().end());
 }
 
+absl::StatusOr<std::vector<v1::Event>> ApiClient::ListEvents(const std::string& filter) {
+  std::vector<v1::Event> events;
+  v1::ListEventsRequest request;
+  request.set_parent(kParent);
+  request.set_page_size(1000);
+  request.set_filter(filter);
+  do {
+    ASSIGN_OR_RETURN(
+        auto page, Call<v1::ListEventsResponse>(stubs_->events, &v1::EventService::Stub::ListEvents,
+                                                request, timeout_));
+    for (auto& event : *page.mutable_events()) events.push_back(std::move(event));
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return events;
+}
+
 google::protobuf::Timestamp ToTimestamp(absl::Time time) {
   const int64_t micros = absl::ToUnixMicros(time);
   google::protobuf::Timestamp timestamp;

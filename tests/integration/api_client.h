@@ -55,6 +55,8 @@ class ApiClient {
   absl::StatusOr<v1::Event> CancelEvent(const std::string& name);
   // The first page of the events that have not ended.
   absl::StatusOr<std::vector<v1::Event>> ListPendingEvents();
+  // All one-off events that fulfil ListEventsRequest.filter.
+  absl::StatusOr<std::vector<v1::Event>> ListEvents(const std::string& filter);
 
  private:
   struct Stubs;

@@ -1,5 +1,5 @@
 // Makes runs of chaos with real processes, each with a seed of its own, until there were enough
-// kills or the time is over. Then prints the tally.
+// kills or the time is over. Then prints the tally. With --order: one run of order_run.h.
 
 #include <stdlib.h>
 
@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/e2e/chaos/chaos_run.h"
+#include "tests/e2e/chaos/order_run.h"
 
 ABSL_FLAG(std::string, bin, "bazel-bin", "folder with services/… and tests/e2e/chaos");
 ABSL_FLAG(uint64_t, seed, 1, "of the first run; those after it count up");
@@ -22,6 +23,9 @@ ABSL_FLAG(int, kills_of_run, 25, "with SIGKILL, beside pauses, orderly ends and 
 ABSL_FLAG(bool, replicated, false, "three stores that share a log in PostgreSQL, with its standby");
 ABSL_FLAG(int, faults, 30, "with --replicated: runs are made until there were so many faults");
 ABSL_FLAG(int, faults_of_run, 30, "with --replicated");
+ABSL_FLAG(bool, order, false, "one run with events that keep their order, and --kills kills");
+ABSL_FLAG(size_t, keys, 1000, "with --order");
+ABSL_FLAG(size_t, events_of_key, 100, "with --order");
 ABSL_FLAG(absl::Duration, length, absl::Seconds(90), "of the faults of one run");
 ABSL_FLAG(double, minutes, 0, "no run begins later than this; 0: no bound");
 ABSL_FLAG(bool, keep, false, "keep data and logs also of runs without a violation");
@@ -106,12 +110,30 @@ struct Tally {
   }
 };
 
+int OrderMain(const std::string& folder) {
+  const OrderOptions options{.bin = absl::GetFlag(FLAGS_bin),
+                             .folder = folder,
+                             .keys = absl::GetFlag(FLAGS_keys),
+                             .events_of_key = absl::GetFlag(FLAGS_events_of_key),
+                             .kills = static_cast<size_t>(absl::GetFlag(FLAGS_kills))};
+  const auto result = RunOrder(options);
+  if (!result.ok()) {
+    std::printf("%s; logs in %s\n", result.status().ToString().c_str(), folder.c_str());
+    return 1;
+  }
+  std::printf("%s", Report(options, *result).c_str());
+  if (!result->verdict.violations.empty()) return 1;
+  if (!absl::GetFlag(FLAGS_keep)) std::filesystem::remove_all(folder);
+  return 0;
+}
+
 int Main() {
   std::string folder = absl::GetFlag(FLAGS_folder);
   if (folder.empty()) {
     folder = std::filesystem::temp_directory_path() / "chaos-XXXXXX";
     if (mkdtemp(folder.data()) == nullptr) return 2;
   }
+  if (absl::GetFlag(FLAGS_order)) return OrderMain(folder);
   Tally tally;
   const absl::Time begin = absl::Now();
   const double minutes = absl::GetFlag(FLAGS_minutes);
