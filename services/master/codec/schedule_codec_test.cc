@@ -61,6 +61,7 @@ storage::v1::StateRecord Enabled() {
 v1::Schedule Current(const std::string& text) {
   ScheduleDraft draft = Draft(text);
   FillAnchor(draft.definition, absl::FromUnixSeconds(100));
+  draft.definition.record.set_tenant("default");
   return ShowSchedule({draft.record, Enabled(), draft.definition.record}, std::nullopt);
 }
 
