@@ -336,12 +336,16 @@ class IdleChecker {
       pauses_[report.grant.policy] =
           std::max(pauses_[report.grant.policy], report.paused_until + kPassedOverMax);
       outage.on = true;
+      outage.asked = std::max(outage.asked, report.paused_until);
       outage.until = std::max(outage.until, report.paused_until + kPassedOverMax);
       return;
     }
-    if (report.unreachable) outage = {.on = true, .until = commit.time + kPassedOverMax};
-    // One-off events go to several targets.
-    if (report.delivered && !target->second.empty())
+    if (report.unreachable) {
+      outage.on = true;
+      outage.until = commit.time + kPassedOverMax;
+    }
+    // One-off events go to several targets. An attempt from before a pause does not end it.
+    if (report.delivered && !target->second.empty() && commit.time > outage.asked)
       outage = {.on = false, .until = std::min(outage.until, commit.time)};
   }
 
@@ -350,17 +354,20 @@ class IdleChecker {
   struct Outage {
     bool on = false;
     absl::Time until = absl::UnixEpoch();
+    absl::Time asked = absl::UnixEpoch();  // the consumer asked for a pause until then
   };
   Outage& OutageOf(const std::string& policy, const std::string& target) {
     return outages_[{owners_[shard_of_[policy]], target}];
   }
 
   absl::Time PassedOverUntil(const std::string& policy, const std::string& target) {
-    if (shard_of_.contains(policy)) return OutageOf(policy, target).until;
+    // Those of one-off events may be of any target.
+    if (shard_of_.contains(policy))
+      return std::max(OutageOf(policy, target).until, OutageOf(policy, "").until);
     // The policy has granted nothing yet, so its owner is unknown.
     absl::Time until = absl::UnixEpoch();
     for (const auto& [whose, outage] : outages_) {
-      if (whose.second == target) until = std::max(until, outage.until);
+      if (whose.second == target || whose.second.empty()) until = std::max(until, outage.until);
     }
     return until;
   }
