@@ -118,14 +118,15 @@ class SinkChecker {
     const TokenReplay::Place where = replay_.place(place.first, place.second);
     Out& out = out_[place];
     out.works.push_back(&work);
-    if (where.held == 0) {
+    const TokenReplay::Grant* grant = replay_.grant(where.grant);
+    // The token of one that sleeps is for its next attempt.
+    if (where.held == 0 || (grant != nullptr && grant->asleep)) {
       SetLimits(out, {});
       if (!GivenUp(receipt, receipt.time) && !HadByAnother(receipt, place))
         Report(receipt, "it holds no token");
       return;
     }
     had_[place] = {.until = absl::InfiniteFuture(), .sender = receipt.sender};
-    const TokenReplay::Grant* grant = replay_.grant(where.grant);
     SetLimits(out, grant == nullptr ? std::vector<LimitOf>() : grant->limits);
     if (grant != nullptr && receipt.sent > grant->send_before + kClockError) {
       Report(receipt, "sent at ", absl::FormatTime(receipt.sent, absl::UTCTimeZone()),
