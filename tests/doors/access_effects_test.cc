@@ -74,7 +74,7 @@ TEST_F(AccessTest, OverrideOnATokenStreamHasTheRulesOfItsUnaryCall) {
   const auto ask = [](const std::string& caller) {
     const MethodDescriptor& stream = *Method("StreamTokens");
     const std::string text = absl::StrCat(R"(override { name: "tenants/TENANT/policies/p"
-        request_id: "by stream" override { max_concurrent: 1 reason: "R" expire_time { seconds: )",
+        request_id: "by-stream" override { max_concurrent: 1 reason: "R" expire_time { seconds: )",
                                           SoonSeconds(), "} } }");
     return Ask(stream, *ReadRequestText(stream, "a", text), Caller(caller)).status;
   };
@@ -93,7 +93,7 @@ TEST_F(AccessTest, OverrideOnATokenStreamHasTheRulesOfItsUnaryCall) {
   const auto entries = standalone_->Call<v1::ListAuditEntriesResponse>("ListAuditEntries", list);
   ASSERT_TRUE(entries.ok()) << entries.status();
   ASSERT_EQ(entries->audit_entries_size(), 1);
-  EXPECT_EQ(entries->audit_entries(0).request_id(), "by stream");
+  EXPECT_EQ(entries->audit_entries(0).request_id(), "by-stream");
   EXPECT_EQ(entries->audit_entries(0).role(), v1::Access::OPERATOR);
 }
 
