@@ -62,6 +62,7 @@ absl::StatusOr<WorkCounts> ReceiverProcess::Work() const {
                     .ended = json.value("ended", uint64_t{0}),
                     .answered = json["completions"].value("answered", uint64_t{0}),
                     .out_max = json.value("out_max", int64_t{0}),
+                    .out_max_of_key = json.value("out_max_of_key", int64_t{0}),
                     .out_event_seconds = json.value("out_event_seconds", 0.0),
                     .first_wall_micros = json.value("first_wall_us", int64_t{0}),
                     .last_wall_micros = json.value("last_wall_us", int64_t{0}),

@@ -40,6 +40,7 @@ struct WorkCounts {
   uint64_t ended = 0;
   uint64_t answered = 0;  // completions that were answered
   int64_t out_max = 0;
+  int64_t out_max_of_key = 0;
   double out_event_seconds = 0;
   int64_t first_wall_micros = 0;
   int64_t last_wall_micros = 0;

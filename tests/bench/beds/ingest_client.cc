@@ -1,10 +1,12 @@
 #include "tests/bench/beds/ingest_client.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "common/rpc/status_conversion.h"
@@ -44,6 +46,8 @@ v1::IngestRequest MakeBatch(const IngestOptions& options, uint64_t first) {
     *request.mutable_defaults()->mutable_target() = options.target;
     request.mutable_defaults()->mutable_delivery_timeout()->set_seconds(
         absl::ToInt64Seconds(options.delivery_timeout));
+    request.mutable_defaults()->set_policy(options.policy);
+    request.mutable_defaults()->set_completion(options.completion);
     if (options.retry_age_max > absl::ZeroDuration()) {
       request.mutable_defaults()->mutable_retry_policy()->mutable_max_age()->set_seconds(
           absl::ToInt64Seconds(options.retry_age_max));
@@ -57,6 +61,11 @@ v1::IngestRequest MakeBatch(const IngestOptions& options, uint64_t first) {
       event->set_payload(HalfRandomPayload(options.payload_bytes, i));
     } else {
       event->mutable_payload()->assign(options.payload_bytes, static_cast<char>('a' + i % 26));
+    }
+    if (options.policy_key != nullptr) {
+      const std::string key = options.policy_key(i);
+      event->mutable_payload()->replace(0, key.size(), key);
+      event->mutable_overrides()->set_policy_key(key);
     }
     if (!options.client_id_prefix.empty())
       event->set_event_id(absl::StrCat(options.client_id_prefix, "-", i));
@@ -87,6 +96,17 @@ std::string HalfRandomPayload(size_t bytes, uint64_t i) {
     std::memcpy(payload.data() + at, &word, std::min(sizeof(word), random - at));
   }
   return payload;
+}
+
+ZipfKeys::ZipfKeys(uint64_t keys) {
+  double sum = 0;
+  for (uint64_t k = 1; k <= keys; ++k) sums_.push_back(sum += 1 / static_cast<double>(k));
+}
+
+std::string ZipfKeys::Draw(uint64_t i) const {
+  const double at = std::ldexp(static_cast<double>(Scatter(i) >> 11), -53) * sums_.back();
+  const auto found = std::upper_bound(sums_.begin(), sums_.end() - 1, at);
+  return absl::StrFormat("k%07d", found - sums_.begin());
 }
 
 absl::StatusOr<absl::Duration> Ingest(const IngestOptions& options) {

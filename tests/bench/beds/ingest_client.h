@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -31,8 +32,29 @@ struct IngestOptions {
   absl::Duration delivery_timeout = absl::Seconds(30);
   // No attempt begins later than this after the first one; zero: the platform's default.
   absl::Duration retry_age_max = absl::ZeroDuration();
+  std::string policy = {};  // the events wait under this policy; empty: none
+  v1::Completion completion = v1::COMPLETION_UNSPECIFIED;
+  // The policy_key of the i-th event, with which its payload begins. If unset: no keys.
+  std::function<std::string(uint64_t i)> policy_key = nullptr;
   // The due time of the i-th event.
   std::function<absl::Time(uint64_t i)> due_time;
+};
+
+// ZipfKeys: keys by Zipf's law with exponent 1: the k-th is drawn with a probability in proportion
+// to 1 / k. The i-th draw is always the same.
+//
+// Threads: any.
+
+class ZipfKeys {
+ public:
+  static constexpr size_t kKeyBytes = 8;  // length of every key
+
+  explicit ZipfKeys(uint64_t keys);
+  std::string Draw(uint64_t i) const;
+
+ private:
+  // 1 + 1/2 + … + 1/k, for each k.
+  std::vector<double> sums_;
 };
 
 // Returns the time from the first written batch to the last acknowledged one. Returns an error if

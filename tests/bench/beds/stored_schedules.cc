@@ -24,6 +24,7 @@
 #include "common/rpc/channel.h"
 #include "common/runtime/system_runtime.h"
 #include "common/storage/children_table.h"
+#include "common/storage/waiting_table.h"
 #include "escapement/v1/schedule_service.pb.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
@@ -43,6 +44,12 @@ constexpr kv::ColumnFamily kOfWork[] = {
     kv::ColumnFamily::kRuns,     kv::ColumnFamily::kRunParts, kv::ColumnFamily::kEvents,
     kv::ColumnFamily::kInflight, kv::ColumnFamily::kWaiting,  kv::ColumnFamily::kGrants,
     kv::ColumnFamily::kParked,   kv::ColumnFamily::kDone,     kv::ColumnFamily::kDeadLetters};
+
+// False for what stays with a policy while it exists: its counts and its last hour.
+bool IsOfWork(kv::ColumnFamily cf, absl::string_view key) {
+  return cf != kv::ColumnFamily::kGrants || DecodeGrantKey(key).has_value() ||
+         DecodeKeyRateKey(key).has_value();
+}
 
 absl::StatusOr<kv::ScanResult> ScanOnce(kv::KvStore& store, const kv::ScanRequest& request) {
   struct Answer {
@@ -68,7 +75,9 @@ absl::StatusOr<std::map<std::string, uint64_t>> CountRows(const std::string& add
     kv::ScanRequest request = {.cf = cf, .limit = 10'000, .keys_only = true};
     for (bool more = true; more;) {
       ASSIGN_OR_RETURN(auto result, ScanOnce(store, request));
-      rows[std::string(kv::Name(cf))] += result.entries.size();
+      rows[std::string(kv::Name(cf))] += static_cast<uint64_t>(
+          std::count_if(result.entries.begin(), result.entries.end(),
+                        [cf](const kv::Entry& e) { return IsOfWork(cf, e.key); }));
       more = result.more && !result.entries.empty();
       if (more) request.begin = KeyAfter(result.entries.back().key);
     }

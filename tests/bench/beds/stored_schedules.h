@@ -16,8 +16,8 @@
 
 namespace escapement::bench {
 
-// Rows in each column family of the store at "host:port" that has work (leases and the like are
-// left out).
+// Rows in each column family of the store at "host:port" that has work. Leases and the like are
+// left out, and of `grants` each policy's counts and last hour.
 absl::StatusOr<std::map<std::string, uint64_t>> CountRows(const std::string& store);
 
 // Resident bytes of this process' child that runs the program of this name.

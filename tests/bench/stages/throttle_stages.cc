@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "tests/bench/beds/ingest_client.h"
 #include "tests/bench/beds/stored_schedules.h"
 
 namespace escapement::bench {
@@ -14,6 +15,11 @@ namespace {
 
 constexpr absl::Duration kThrottlePoll = absl::Milliseconds(20);
 constexpr absl::Duration kRecordMax = absl::Seconds(60);
+// Longer than jemalloc keeps freed memory.
+constexpr absl::Duration kSettle = absl::Seconds(15);
+// Part of the events that KeysRun.per_second is about.
+constexpr double kKeysPart = 0.7;
+constexpr int64_t kUnboundPerKey = 10'000'000;
 constexpr char kWhenTold[] = "0 0 1 1 *";
 
 std::string SourceOf(const std::string& id) {
@@ -57,7 +63,7 @@ absl::StatusOr<std::unique_ptr<ReceiverProcess>> ThrottleStages::StartReceiver(
        absl::StrCat("--grpc_behaviour=/work/", absl::ToInt64Milliseconds(options.work)),
        absl::StrCat("--concurrent=", options.concurrent),
        absl::StrCat("--completions_per_second=", options.completions_per_second),
-       record ? "--record" : "--norecord"});
+       absl::StrCat("--key_bytes=", options.key_bytes), record ? "--record" : "--norecord"});
 }
 
 absl::StatusOr<std::string> ThrottleStages::CreatePolicy(int64_t concurrent) {
@@ -187,6 +193,98 @@ absl::StatusOr<BigBatchResult> ThrottleStages::BigBatch(int64_t events, int64_t 
   if (const auto durable = AwaitSucceeded(id, events); !durable.ok()) return durable.status();
   result.per_second = static_cast<double>(events) * 1e6 /
                       static_cast<double>(work.last_wall_micros - work.first_wall_micros);
+  return result;
+}
+
+absl::Status ThrottleStages::AwaitUnused(const std::string& policy) {
+  const absl::Time deadline = absl::Now() + kRecordMax;
+  while (true) {
+    ASSIGN_OR_RETURN(const auto usage, policies_->Usage(policy));
+    if (usage.held_count() == 0 && usage.waiting_count() == 0) return absl::OkStatus();
+    if (absl::Now() > deadline) {
+      return absl::DeadlineExceededError(absl::StrCat(usage.held_count(), " tokens are held and ",
+                                                      usage.waiting_count(), " events wait"));
+    }
+    absl::SleepFor(kThrottlePoll);
+  }
+}
+
+absl::StatusOr<std::map<std::string, uint64_t>> ThrottleStages::RowsLeft() {
+  const absl::Time deadline = absl::Now() + kRecordMax;
+  while (true) {
+    ASSIGN_OR_RETURN(const auto rows, CountRows(front("store")));
+    std::map<std::string, uint64_t> left;
+    uint64_t total = 0;
+    for (const char* family : {"waiting", "grants", "events"}) {
+      const auto found = rows.find(family);
+      left[family] = found == rows.end() ? 0 : found->second;
+      total += left[family];
+    }
+    if (total == 0 || absl::Now() > deadline) return left;
+    absl::SleepFor(absl::Milliseconds(500));
+  }
+}
+
+absl::StatusOr<std::map<std::string, uint64_t>> ThrottleStages::SettledBytes() {
+  absl::SleepFor(kSettle);
+  std::map<std::string, uint64_t> bytes;
+  for (const char* service : {"token_manager", "handler", "standalone"}) {
+    if (options_.separate == (absl::string_view(service) == "standalone")) continue;
+    ASSIGN_OR_RETURN(bytes[service], ResidentBytes(service));
+  }
+  return bytes;
+}
+
+absl::StatusOr<KeysRun> ThrottleStages::RunKeys(const KeysOptions& options,
+                                                int64_t concurrent_per_key) {
+  // The largest key has a twelfth of the events.
+  BatchOptions batch = {.events = options.events,
+                        .concurrent = options.concurrent,
+                        .work = options.work,
+                        .key_bytes = ZipfKeys::kKeyBytes,
+                        .timeout = absl::Seconds(120) + absl::Milliseconds(1) * options.events};
+  ASSIGN_OR_RETURN(const auto receiver, StartReceiver(batch, /*record=*/false));
+  v1::ThrottlePolicy limits;
+  limits.set_max_concurrent(options.concurrent);
+  limits.mutable_per_key()->set_max_concurrent(concurrent_per_key);
+  limits.set_fairness(v1::ThrottlePolicy::BY_KEY);
+  ASSIGN_OR_RETURN(const auto policy, policies_->Create(NewId(), limits));
+  RETURN_IF_ERROR(policies_->Pause(policy));
+  const ZipfKeys keys(static_cast<uint64_t>(options.keys));
+  const absl::Time due = absl::Now();
+  const auto took = Ingest({.master = front("master"),
+                            .target = integration::GrpcTo(receiver->grpc_target()),
+                            .events = static_cast<uint64_t>(options.events),
+                            .payload_bytes = options_.payload_bytes,
+                            .policy = policy,
+                            .completion = v1::ON_RELEASE,
+                            .policy_key = [&keys](uint64_t i) { return keys.Draw(i); },
+                            .due_time = [due](uint64_t) { return due; }});
+  if (!took.ok()) return took.status();
+  RETURN_IF_ERROR(policies_->Resume(policy));
+
+  BatchOptions part = batch;
+  part.events = static_cast<int64_t>(kKeysPart * static_cast<double>(options.events));
+  ASSIGN_OR_RETURN(const auto first, AwaitEnded(*receiver, part));
+  ASSIGN_OR_RETURN(const auto all, AwaitEnded(*receiver, batch));
+  RETURN_IF_ERROR(AwaitUnused(policy));
+  return KeysRun{
+      .per_second = static_cast<double>(first.ended) * 1e6 /
+                    static_cast<double>(first.last_wall_micros - first.first_wall_micros),
+      .out_max = all.out_max,
+      .out_max_of_key = all.out_max_of_key};
+}
+
+absl::StatusOr<KeysResult> ThrottleStages::Keys(const KeysOptions& options) {
+  KeysResult result;
+  // This run goes first, so that the caches that it fills are not counted as left by the bound run.
+  ASSIGN_OR_RETURN(result.unbound, RunKeys(options, kUnboundPerKey));
+  ASSIGN_OR_RETURN(result.before, SettledBytes());
+  ASSIGN_OR_RETURN(result.bound, RunKeys(options, options.concurrent_per_key));
+  if (options_.separate) {
+    ASSIGN_OR_RETURN(result.rows_left, RowsLeft());
+  }
+  ASSIGN_OR_RETURN(result.after, SettledBytes());
   return result;
 }
 

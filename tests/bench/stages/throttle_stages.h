@@ -6,6 +6,7 @@
 #ifndef TESTS_BENCH_STAGES_THROTTLE_STAGES_H_
 #define TESTS_BENCH_STAGES_THROTTLE_STAGES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -29,6 +30,7 @@ struct BatchOptions {
   v1::Completion completion = v1::ON_RELEASE;
   absl::Duration work = absl::ZeroDuration();
   double completions_per_second = 0;  // 0: as fast as they come
+  size_t key_bytes = 0;               // the payload begins with a key of this length; 0: no keys
   absl::Duration timeout = absl::Seconds(120);
   std::function<void()> when_due = nullptr;  // called once
 };
@@ -53,6 +55,31 @@ struct BigBatchResult {
 struct FairnessResult {
   double mean = 0;  // the small schedule's waits, divided by the wait under a fair share
   double max = 0;
+};
+
+struct KeysOptions {
+  int64_t events = 0;
+  int64_t keys = 0;
+  int64_t concurrent = 0;          // the policy's limit
+  int64_t concurrent_per_key = 0;  // the limit for each key
+  absl::Duration work = absl::ZeroDuration();
+};
+
+// One policy's part of a KeysResult.
+struct KeysRun {
+  double per_second = 0;  // from the first arrival until 70 % of the events have ended
+  int64_t out_max = 0;
+  int64_t out_max_of_key = 0;
+};
+
+struct KeysResult {
+  KeysRun bound;
+  KeysRun unbound;  // the same events under a policy whose keys do not bind
+  // Rows of these families that are left in the end. Separate processes only.
+  std::map<std::string, uint64_t> rows_left;
+  // Resident bytes by service: before and after the bound run.
+  std::map<std::string, uint64_t> before;
+  std::map<std::string, uint64_t> after;
 };
 
 class ThrottleStages {
@@ -80,6 +107,9 @@ class ThrottleStages {
   absl::StatusOr<FairnessResult> Fairness(int64_t large, int64_t small, int64_t concurrent,
                                           absl::Duration work);
 
+  // One-off events with keys by Zipf's law (ZipfKeys), all stored before the first goes.
+  absl::StatusOr<KeysResult> Keys(const KeysOptions& options);
+
  private:
   const std::string& front(const std::string& service) const;
   absl::StatusOr<std::unique_ptr<ReceiverProcess>> StartReceiver(const BatchOptions& options,
@@ -97,6 +127,13 @@ class ThrottleStages {
   // Waits until the run's record says so. Returns when that was.
   absl::StatusOr<absl::Time> AwaitSucceeded(const std::string& id, int64_t events);
   absl::StatusOr<uint64_t> AwaitRows(uint64_t before);
+  absl::StatusOr<KeysRun> RunKeys(const KeysOptions& options, int64_t concurrent_per_key);
+  // Waits until no event of the policy waits or holds a token.
+  absl::Status AwaitUnused(const std::string& policy);
+  // The rows that are left once their deletion has had time.
+  absl::StatusOr<std::map<std::string, uint64_t>> RowsLeft();
+  // Resident bytes by service once freed memory is given back.
+  absl::StatusOr<std::map<std::string, uint64_t>> SettledBytes();
 
   const Options options_;
   integration::Platform platform_;
