@@ -246,7 +246,7 @@ TEST_F(LimitsTest, NothingIsKeptBackForAnEventThatCannotHope) {
   }
 }
 
-// What is kept back for a heavy event would lie idle until its rate has room.
+// Tokens that are kept back for a heavy event would lie idle until its rate has room.
 TEST_F(LimitsTest, NothingIsKeptBackForAnEventThatWaitsForARate) {
   Policy("p", 4);
   Policy("slow", 0);
