@@ -21,6 +21,8 @@ constexpr uint64_t kGrantEventsMax = 64;              // events of one grant
 constexpr uint64_t kGrantEventsMaxOnDelivery = 1024;  // nobody gives those back one by one
 constexpr uint64_t kVisitEventsMax = 1024;  // events of one policy before the next one's turn
 constexpr absl::Duration kKeyAgain = absl::Seconds(1);
+// Tokens are kept back only for an event that no rate and no pause holds up for longer.
+constexpr absl::Duration kHopeWithin = absl::Seconds(10);
 constexpr size_t kVisitsMax = 10'000;  // visits of one round
 constexpr size_t kFetchingMax = 2000;  // schedules of one policy
 // Policies of the shard with a record being read. More of them would be judged again after each
@@ -223,15 +225,20 @@ GrantRound::Room GrantRound::RoomFor(PolicyState& policy,
 }
 
 // None of the limits is closed for good, as far as is known: tokens of those without room come
-// back.
+// back. And neither a rate nor a pause holds it up for long.
 bool GrantRound::MayHope(PolicyState& policy, const RowSource& source, absl::Time now) {
-  bool hope = true;
+  const absl::Time soon = now + kHopeWithin;
+  const TargetBackoff& backoff = state_.core.backoff;
+  const auto definition = DefinitionOf(source);
+  bool hope = definition == nullptr || backoff.Allowed(definition->target_key, soon) > 0;
+  if (policy.by_key()) hope &= backoff.Allowed(PausedKey(policy.uid, source.key()), soon) > 0;
   state_.ForEachLimit(
       policy, source, [&](PolicyState& of, const std::string& key, uint64_t weight) {
         const uint64_t free =
             of.by_key() ? std::min(of.FreeTokens(), of.FreeTokensOf(key)) : of.FreeTokens();
         hope &= of.grants_tokens() && of.limits().max_concurrent >= weight &&
-                of.LimitsOf(key).max_concurrent >= weight &&
+                of.LimitsOf(key).max_concurrent >= weight && of.rate.NextAt(now) <= soon &&
+                of.key_rates.NextAt(key, of.LimitsOf(key), now) <= soon &&
                 (free >= weight || of.released_rate.At(absl::ToUnixMicros(now)) > 0);
       });
   return hope;
@@ -243,10 +250,9 @@ void GrantRound::ReviewReservations(absl::Time now) {
   for (const Reservations::Reserved& each : all) {
     PolicyState* policy = state_.Find(each.policy);
     const RowGroup* group = policy == nullptr ? nullptr : policy->waiting.GroupOf(each.group);
-    const bool waits =
-        group != nullptr && !group->rows().empty() &&
-        group->rows().begin()->second.source()->event.throttle().SerializeAsString() ==
-            each.source->event.throttle().SerializeAsString();
+    const bool waits = group != nullptr && !group->rows().empty() &&
+                       SameLimits(group->rows().begin()->second.source()->event.throttle(),
+                                  each.source->event.throttle());
     if (waits && MayHope(*policy, *each.source, now)) continue;
     if (const auto limits = state_.reservations.Remove(each.policy, each.group))
       state_.OpenLimits(*limits);

@@ -44,8 +44,12 @@ void TargetBackoff::Forget(Targets::iterator it) {
 }
 
 TargetBackoff::Targets::iterator TargetBackoff::Add(absl::string_view target) {
-  if (targets_.size() >= targets_max_ && !openings_.empty())
-    Forget(targets_.find(openings_.begin()->second));
+  if (targets_.size() >= targets_max_ && !openings_.empty()) {
+    const auto former = *openings_.begin();
+    const bool told = !not_told_.contains(former);
+    Forget(targets_.find(former.second));
+    if (!told) not_told_.emplace(absl::InfinitePast(), former.second);
+  }
   return targets_.try_emplace(std::string(target)).first;
 }
 

@@ -110,7 +110,17 @@ TEST(TargetBackoffTest, IsBounded) {
   EXPECT_EQ(targets.Allowed("t999", At(999)), 0u);
   EXPECT_EQ(targets.Allowed("t900", At(999)), 1u);
   EXPECT_EQ(targets.Allowed("t899", At(999)), kAny);
-  EXPECT_EQ(targets.TakeOpened(At(2000), 1000).size(), 100u);
+  EXPECT_EQ(targets.TakeOpened(At(2000), 2000).size(), 1000u) << "those that made room, too";
+}
+
+// Else what stands aside for it would do so for ever.
+TEST(TargetBackoffTest, TellsOfATargetThatMadeRoomForAnother) {
+  TargetBackoff targets(1);
+  targets.OnPauseAsked("a", At(1000));
+  targets.OnPauseAsked("b", At(2000));
+  EXPECT_EQ(targets.Allowed("a", At(1)), kAny);
+  EXPECT_EQ(targets.TakeOpened(At(1), 10), std::vector<std::string>{"a"});
+  EXPECT_TRUE(targets.TakeOpened(At(1), 10).empty());
 }
 
 TEST(TargetBackoffTest, PauseLastsAsLongAsWasAskedFor) {

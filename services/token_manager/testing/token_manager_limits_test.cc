@@ -246,6 +246,52 @@ TEST_F(LimitsTest, NothingIsKeptBackForAnEventThatCannotHope) {
   }
 }
 
+// Tokens that are kept back for a heavy event would lie idle until its rate has room.
+TEST_F(LimitsTest, NothingIsKeptBackForAnEventThatWaitsForARate) {
+  Policy("p", 4);
+  Policy("slow", 0);
+  limits_["slow"].set_max_per_second(0.001);
+  limits_["slow"].set_burst(1);
+  world_.PutPolicy("slow", limits_["slow"]);
+  Start();
+  Add("slow", {.policy_id = "slow", .target = "slow"});
+  for (int i = 0; i < 4; ++i) Add("light", {.policy_id = "p", .target = "light"});
+  ASSERT_EQ(Settle(), (Kinds{{"light", 4}, {"slow", 1}}));
+  Add("heavy", {.policy_id = "p", .target = "heavy", .weight = 4, .more = {Further("slow")}});
+  GiveBack("light", 1);
+  ASSERT_EQ(Settle(), Kinds());
+  world_.Advance(absl::Seconds(10));
+  GiveBack("light", 1);
+  ASSERT_EQ(Settle(), Kinds());
+  for (int i = 0; i < 2; ++i) Add("light", {.policy_id = "p", .target = "light"});
+  EXPECT_EQ(Settle(), (Kinds{{"light", 2}}));
+}
+
+// The same until its target may be tried.
+TEST_F(LimitsTest, NothingIsKeptBackForAnEventOfAPausedTarget) {
+  Policy("p", 4);
+  Start();
+  Add("asks", {.policy_id = "p", .target = "paused"});
+  world_.Advance(kSettle);
+  const auto sent = world_.Handle([&](const SentEvent& event) -> std::optional<Entry> {
+    Entry entry = TokenWorld::EntryOf(event, GrantReportRecord::FAILED);
+    entry.set_paused_until_micros(ToMicros(world_.now() + absl::Minutes(10)));
+    entry.set_attempts(1);
+    return entry;
+  });
+  ASSERT_EQ(sent.size(), 1u);
+  for (int i = 0; i < 4; ++i) Add("light", {.policy_id = "p", .target = "light"});
+  ASSERT_EQ(Settle(), (Kinds{{"light", 4}}));
+  Add("heavy", {.policy_id = "p", .target = "paused", .weight = 4});
+  GiveBack("light", 1);
+  ASSERT_EQ(Settle(), Kinds());
+  world_.Advance(absl::Seconds(10));
+  GiveBack("light", 1);
+  ASSERT_EQ(Settle(), Kinds());
+  for (int i = 0; i < 2; ++i) Add("light", {.policy_id = "p", .target = "light"});
+  EXPECT_EQ(Settle(), (Kinds{{"light", 2}}));
+}
+
 TEST_F(LimitsTest, PausedOrMissingFurtherPolicyLetsNothingGo) {
   Policy("p", 10);
   Policy("q", 10);

@@ -480,6 +480,17 @@ TEST_F(KeyRatesTest, NothingIsLeftOfAKeyWhoseBurstIsFullAgain) {
   ExpectOnlyOutcomes(3);
 }
 
+TEST_F(KeyRatesTest, NothingIsLeftOfARateThatHasBeenTakenAway) {
+  Begin(/*per_second=*/1e-6, /*burst=*/1);
+  AddOf("a", 1);
+  EXPECT_EQ(Within(absl::Seconds(1)), (Count{{"a", 1}}));
+  world_.Advance(kSettle);
+  EXPECT_EQ(RateRows(), 1u);
+  world_.PutPolicy("p", TokenWorld::Limits(0));
+  world_.Advance(kSettle);
+  EXPECT_EQ(RateRows(), 0u);
+}
+
 TEST_F(KeyRatesTest, AnotherTokenManagerGrantsNoSecondBurst) {
   Begin(/*per_second=*/0.01, /*burst=*/2);
   AddOf("a", 5);

@@ -55,7 +55,9 @@ void KeyRates::SetLimits(absl::FunctionRef<Limits(const std::string& key)> limit
   for (const auto& [full, key] : std::exchange(full_, {})) {
     RateLimit& rate = keys_.at(key);
     const Limits of_key = limits(key);
-    if (loaded && !rate.limited()) {
+    if (of_key.per_second <= 0) {
+      rate = RateLimit(0, 1, now);  // its row is to be deleted
+    } else if (loaded && !rate.limited()) {
       rate = RateLimit(of_key.per_second, of_key.burst, rate.tat());
     } else {
       rate.SetLimits(of_key.per_second, of_key.burst, now);
