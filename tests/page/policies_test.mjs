@@ -50,6 +50,10 @@ const refused = async (label) => {
   assert.equal(await field(label).getAttribute('aria-invalid'), 'true');
 };
 const row = (key) => page.getByRole('table', { name: 'Keys' }).getByRole('row').filter({ hasText: key });
+const find = async (key) => {
+  await page.getByLabel('Find', { exact: true }).fill(key);
+  await page.keyboard.press('Enter');
+};
 const keys = () => page.getByRole('table', { name: 'Keys' }).locator('tbody .key');
 
 test('the form has the limits of each key, turns of keys and kept tokens', { timeout: 60000 }, async () => {
@@ -170,6 +174,7 @@ test('keys are listed page by page, found by their begin, and overridden', { tim
   await field('Reason').fill('a large customer');
   await page.getByRole('button', { name: 'Override limits' }).click();
   await main().getByText('2 at once instead of 1').waitFor();
+  await find('customer-007');
   await row('customer-007').getByText('2 at once').waitFor();
   // That of the empty key is another one than that of the whole policy.
   await page.getByRole('link', { name: 'Override limits', exact: true }).click();
@@ -185,6 +190,7 @@ test('keys are listed page by page, found by their begin, and overridden', { tim
   await dialog().getByText('to the key (empty)').waitFor();
   await answer('End');
   await main().locator('.overrides').getByText('3 at once').waitFor({ state: 'detached' });
+  await find('customer-007');
   await row('customer-007').getByRole('button', { name: 'End the override of the key customer-007' }).click();
   await answer('End');
   await main().getByText('Overrides in force').waitFor({ state: 'detached' });

@@ -188,7 +188,7 @@ TEST_F(ValidateOnlyTest, PauseResumeAndDeleteAPolicy) {
   const Uid uid = PolicyUid("default", "p");
   const std::string user = PolicyUserKey(uid, Uid::FromHalves(1, 2));
   WaitingKey key;
-  key.policy_shard = world_.PolicyShardOfTenant();
+  key.policy_shard = PolicyShardOf(uid, world_.layout.policy_shards);
   key.policy = uid;
   const std::string waiting = EncodeWaitingKey(key);
   world_.Put(ColumnFamily::kWaiting, waiting, "");

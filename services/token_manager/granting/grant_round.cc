@@ -22,6 +22,8 @@ constexpr uint64_t kGrantEventsMaxOnDelivery = 1024;  // nobody gives those back
 constexpr uint64_t kVisitEventsMax = 1024;  // events of one policy before the next one's turn
 constexpr absl::Duration kKeyAgain = absl::Seconds(1);
 // Tokens are kept back only for an event that no rate and no pause holds up for longer.
+// A full limit of which a token came back within this time is hoped for.
+constexpr absl::Duration kHopeFor = absl::Minutes(10);
 constexpr absl::Duration kHopeWithin = absl::Seconds(10);
 constexpr size_t kVisitsMax = 10'000;  // visits of one round
 constexpr size_t kFetchingMax = 2000;  // schedules of one policy
@@ -239,7 +241,7 @@ bool GrantRound::MayHope(PolicyState& policy, const RowSource& source, absl::Tim
         hope &= of.grants_tokens() && of.limits().max_concurrent >= weight &&
                 of.LimitsOf(key).max_concurrent >= weight && of.rate.NextAt(now) <= soon &&
                 of.key_rates.NextAt(key, of.LimitsOf(key), now) <= soon &&
-                (free >= weight || of.released_rate.At(absl::ToUnixMicros(now)) > 0);
+                (free >= weight || now - of.released_last < kHopeFor);
       });
   return hope;
 }

@@ -282,6 +282,7 @@ TokenRelease::Released TokenRelease::ReleaseTokens(PolicyState& policy, const Gr
                         state_.OpenLimits(of.uid, of_key);
                         of.counts.set_released(of.counts.released() + released.events * weight);
                         of.released_rate.Add(released.events * weight, round_.micros);
+                        of.released_last = round_.now;
                       });
   state_.core.metrics.released.Increment(released.events);
   ChangePart(state_, round_, *released.grant.source, [&](storage::v1::RunPartRecord& part) {

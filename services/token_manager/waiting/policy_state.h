@@ -152,6 +152,7 @@ class PolicyState {
   storage::v1::PolicyCountsRecord counts;
   MeasuredRate granted_rate;
   MeasuredRate released_rate;
+  absl::Time released_last = absl::InfinitePast();  // a token came back, as far as is known
   std::string EncodeCounts(int64_t now_micros);
 
   // --- waiting events ---
