@@ -22,9 +22,9 @@ constexpr uint64_t kGrantEventsMaxOnDelivery = 1024;  // nobody gives those back
 constexpr uint64_t kVisitEventsMax = 1024;  // events of one policy before the next one's turn
 constexpr absl::Duration kKeyAgain = absl::Seconds(1);
 // Tokens are kept back only for an event that no rate and no pause holds up for longer.
+constexpr absl::Duration kHopeWithin = absl::Seconds(10);
 // A full limit of which a token came back within this time is hoped for.
 constexpr absl::Duration kHopeFor = absl::Minutes(10);
-constexpr absl::Duration kHopeWithin = absl::Seconds(10);
 constexpr size_t kVisitsMax = 10'000;  // visits of one round
 constexpr size_t kFetchingMax = 2000;  // schedules of one policy
 // Policies of the shard with a record being read. More of them would be judged again after each
