@@ -240,7 +240,7 @@ class SinkChecker {
     std::string sender;  // who made the last such delivery
   };
   std::map<Place, Had> had_;
-  std::map<Place, std::set<std::string>> senders_;  // of events that have arrived
+  std::map<Place, std::set<std::string>> senders_;  // by event: who has sent it
   std::map<Key, uint64_t> out_under_;               // tokens that events of out_ hold
   // How many were held when the limits were last changed, less those that were given back since.
   std::map<Key, uint64_t> drained_to_;
