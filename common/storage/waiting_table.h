@@ -149,8 +149,11 @@ struct WaitingKey {
   uint16_t policy_shard = 0;
   Uid policy;  // see WaitingUid
   uint8_t priority = 5;
-  Uid uid;              // uid of the schedule, or group of one-off events
-  absl::Time due_time;  // launch time; for a retry, the end of its backoff
+  Uid uid;  // uid of the schedule, or group of one-off events
+  // When the first of its events may go: launch time, or the end of a retry's backoff, or when its
+  // window opens, or when its place there comes. A row may have an earlier time: then the owner of
+  // the policy shard gives it another key.
+  absl::Time due_time;
   std::string occurrence;
   uint64_t first = 0;
 

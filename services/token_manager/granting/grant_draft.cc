@@ -55,7 +55,7 @@ GrantDraft::Claim* GrantDraft::OpenClaim(absl::Time now, std::optional<uint16_t>
 void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& row, uint64_t count,
                       const RowJudgement& judged, Claim& claim, const Round& round) {
   const TokenManagerOptions& options = state_.core.options;
-  const int64_t due = ToMicros(row.due());
+  const int64_t may_go = ToMicros(row.key_time());
   // Its key is in use as long as the row is there.
   const bool key_stays = row.taken() == 0 && count < row.count();
   Grant grant{.epoch = state_.lease.epoch,
@@ -65,7 +65,7 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
               .grant_micros = round.micros,
               .send_before_micros = ToMicros(round.now + options.send_within),
               .delivery_timeout_micros = absl::ToInt64Microseconds(judged.definition->timeout),
-              .return_due_micros = key_stays ? due - 1 : due,
+              .return_due_micros = key_stays ? may_go - 1 : may_go,
               .queue_shard = claim.queue_shard,
               .claim_epoch = state_.lease.epoch,
               .claim_number = claim.number,

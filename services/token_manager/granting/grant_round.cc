@@ -35,6 +35,9 @@ constexpr size_t kPoliciesFetchingMax = 2000;
 constexpr size_t kJudgedOnlyMax = 256;
 constexpr absl::Duration kJudgeNextGroups = absl::Milliseconds(50);
 constexpr absl::Duration kJudgeAgain = absl::Seconds(5);
+// How often rows that wait long for their window are judged.
+constexpr absl::Duration kLookEvery = absl::Seconds(60);
+constexpr absl::Duration kLookAgain = absl::Seconds(1);  // some go, or something is being read
 
 }  // namespace
 
@@ -81,6 +84,7 @@ void GrantRound::Build(Round& round, std::deque<Resend>& resends) {
 
 GrantRound::Visited GrantRound::Visit(PolicyState& policy, const Round& round) {
   policy.grant_next = absl::InfiniteFuture();
+  JudgeLongWaiting(policy, round);
   if (policy.waiting.queue().empty() || !policy.known) return Visited::kDone;
   JudgeChanged(policy, round);
   if (!policy.grants_tokens()) {
@@ -303,11 +307,6 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
     if (!row->busy()) actions_.Add(policy, key, *row, judged);
     return 0;
   }
-  if (row->state() == WaitingRow::State::kToJudge) {
-    policy.waiting.PassJudgement(key, *row);
-    state_.MayReadOn(policy, {row->priority(), row->source()->group});
-    return 0;
-  }
   if (RetryIsOver(row->source()->event, *judged.definition->record,
                   judged.definition->timetable.get(), judged.state.get(), round.now)) {
     if (!row->busy()) actions_.Fail(policy, key, *row, judged);
@@ -439,6 +438,14 @@ void GrantRound::JudgeChanged(PolicyState& policy, const Round& round) {
                           /*whole=*/policy.by_key() || policy.waiting.queue().groups_aside() > 0);
     return !again;
   });
+}
+
+// A window may be months away, and its schedule be another one, or gone, long before.
+void GrantRound::JudgeLongWaiting(PolicyState& policy, const Round& round) {
+  for (const GroupKey& key : policy.waiting.TakeLooks(round.now)) {
+    const bool again = JudgeGroup(policy, *policy.waiting.GroupOf(key), round, /*whole=*/true);
+    policy.waiting.LookLater(key, round.now + (again ? kLookAgain : kLookEvery));
+  }
 }
 
 namespace {

@@ -42,6 +42,7 @@ class GrantRound {
   void JudgeOnly(PolicyState& policy, const Round& round);
   // The rows of schedules that were changed, those to come included.
   void JudgeChanged(PolicyState& policy, const Round& round);
+  void JudgeLongWaiting(PolicyState& policy, const Round& round);
   // False: nothing of it goes.
   bool JudgeGroup(PolicyState& policy, const RowGroup& group, const Round& round, bool whole);
   std::shared_ptr<const CachedDefinition> DefinitionOf(const RowSource& row) const;

@@ -22,6 +22,20 @@ using kv::Mutation;
 constexpr size_t kActionsMax = 1000;  // actions of one commit
 constexpr char kWindowClosed[] = "window_closed";
 
+// The rest of the row, or what it is carried over as, under the key that says when it may go.
+WaitingPut Rekeyed(const RowAction& action, const WaitingRow& row, uint16_t policy_shard) {
+  storage::v1::EventRecord record = action.carried;
+  WaitingKey key = *DecodeWaitingKey(action.key);
+  key.first += row.taken();
+  record.set_count(row.left());
+  record.mutable_throttle()->set_taken(0);
+  const WaitingRow moved(
+      key, RowSourceOf(record, row.source()->uid, row.source()->occurrence, policy_shard),
+      record.count(), /*taken=*/0, /*read_seq=*/0);
+  key.due_time = moved.may_go();
+  return {.key = EncodeWaitingKey(key), .value = record.SerializeAsString()};
+}
+
 bool OfFormerVersion(const RowAction& action, const WaitingRow& row) {
   if (action.state == nullptr) return true;  // whatever the schedule is
   return action.state->record.has_value() &&
@@ -124,6 +138,12 @@ bool RowActions::CloseWindow(PolicyState& policy, const std::string& key, Waitin
   return true;
 }
 
+void RowActions::Rekey(PolicyState& policy, const std::string& key, WaitingRow& row) {
+  Withhold(
+      policy, row,
+      {.kind = RowAction::Kind::kRekey, .policy = policy.uid, .key = key, .carried = row.Record()});
+}
+
 void RowActions::Build(const Round& round, std::vector<kv::Group>& groups) {
   std::map<Uid, Group> by_schedule;
   for (size_t n = 0; n < kActionsMax && !pending_.empty(); ++n) {
@@ -149,19 +169,10 @@ void RowActions::AddTo(Group& group, RowAction& action, const Round& round, kv::
   const WaitingRow& row = *state_.Find(action.policy)->waiting.RowOf(action.key);
   action.former = OfFormerVersion(action, row);
   if (action.former) {
-    out.conditions.push_back({.cf = ColumnFamily::kWaiting,
-                              .key = action.key,
-                              .kind = kv::Condition::Kind::kValueEquals,
-                              .value = row.Bytes()});
+    out.conditions.push_back(row.Unchanged(action.key));
   }
   if (action.state != nullptr)
     out.conditions.push_back(StateUnchanged(row.source()->uid, *action.state));
-  if (action.kind == RowAction::Kind::kCarryOver) {
-    out.mutations.push_back({.cf = ColumnFamily::kWaiting,
-                             .key = action.key,
-                             .value = action.carried.SerializeAsString()});
-    return;
-  }
   out.mutations.push_back(
       {.cf = ColumnFamily::kWaiting, .kind = Mutation::Kind::kDelete, .key = action.key});
   switch (action.kind) {
@@ -189,8 +200,15 @@ void RowActions::AddTo(Group& group, RowAction& action, const Round& round, kv::
       }
       break;
     }
-    case RowAction::Kind::kDrop:
     case RowAction::Kind::kCarryOver:
+    case RowAction::Kind::kRekey: {
+      WaitingPut put = Rekeyed(action, row, state_.shard);
+      out.conditions.push_back(kv::Absent(ColumnFamily::kWaiting, put.key));
+      out.mutations.push_back(kv::Put(ColumnFamily::kWaiting, put.key, std::move(put.value)));
+      group.moved_to.push_back(std::move(put.key));
+      break;
+    }
+    case RowAction::Kind::kDrop:
       break;
   }
 }
@@ -271,6 +289,7 @@ void RowActions::Applied(const Group& group) {
         metrics.carried_over.Increment();
         break;
       case RowAction::Kind::kDrop:
+      case RowAction::Kind::kRekey:
         break;
     }
     // Rows behind it may have other limits.
@@ -279,21 +298,15 @@ void RowActions::Applied(const Group& group) {
         policy->waiting.queue().Reconsider(ReasonOf(limit));
     }
     const bool rewritten = row->rewritten();
-    if (action.kind == RowAction::Kind::kCarryOver) {
-      policy->waiting.Replace(action.key, action.carried);
-      if (rewritten) state_.ReadBack(*policy, action.key);
-      state_.hungry.insert({policy->uid, {row->priority(), row->source()->group}});
-    } else {
-      const GroupKey group_key{row->priority(), row->source()->group};
-      state_.NoteDeleted(action.key, row->read_seq());
-      policy->waiting.Remove(action.key);
-      policy->waiting.DropEmptyGroup(group_key);
-      state_.hungry.insert({policy->uid, group_key});
-      // If the schedule was changed back or resumed, the row was written again while it was here,
-      // and that version is not in memory.
-      if (action.former || rewritten || action.kind == RowAction::Kind::kPark)
-        state_.ReadAnew(action.key);
-    }
+    const GroupKey group_key{row->priority(), row->source()->group};
+    state_.NoteDeleted(action.key, row->read_seq());
+    policy->waiting.Remove(action.key);
+    policy->waiting.DropEmptyGroup(group_key);
+    state_.hungry.insert({policy->uid, group_key});
+    // If the schedule was changed back or resumed, the row was written again while it was here, and
+    // that version is not in memory.
+    if (action.former || rewritten || action.kind == RowAction::Kind::kPark)
+      state_.ReadAnew(action.key);
     state_.MakeReady(*policy);
     state_.Plan(*policy);
   }

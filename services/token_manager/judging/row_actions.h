@@ -1,5 +1,6 @@
 // RowActions: parks, skips, drops, moves, ends or carries over rows that are not to be granted,
-// because of the state of their schedule (row_judge.h) or the end of their window.
+// because of the state of their schedule (row_judge.h) or the end of their window. Also gives rows
+// another key.
 //
 // The rows of one schedule are one group of a commit, on condition that the schedule is still as it
 // was when they were judged. A row is busy while it waits for the commit and while the commit is
@@ -27,7 +28,7 @@
 namespace escapement::token_manager {
 
 struct RowAction {
-  enum class Kind : uint8_t { kPark, kSkip, kDrop, kMove, kExpire, kCarryOver, kFail };
+  enum class Kind : uint8_t { kPark, kSkip, kDrop, kMove, kExpire, kCarryOver, kRekey, kFail };
   Kind kind = Kind::kSkip;
   storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SKIPPED;  // for kSkip
   Uid policy = {};
@@ -35,7 +36,7 @@ struct RowAction {
   std::string reason = {};                                       // for kSkip, kExpire, kFail
   std::shared_ptr<const CachedState> state = nullptr;            // null: whatever it is
   std::shared_ptr<const CachedDefinition> definition = nullptr;  // for kMove, kFail
-  storage::v1::EventRecord carried = {};                         // for kCarryOver
+  storage::v1::EventRecord carried = {};                         // for kCarryOver, kRekey
   std::shared_ptr<const RowSource> source = nullptr;  // its counts are pinned while it is in hand
   bool former = false;  // the row may have been written again; set by Build
 };
@@ -58,6 +59,8 @@ class RowActions {
             const RowJudgement& judged);
   // The row's window has closed by `now`. False: a record is being read, ask again after that.
   bool CloseWindow(PolicyState& policy, const std::string& key, WaitingRow& row, absl::Time now);
+  // The row gets the key that says when it may go (WaitingRows::TakeMisplaced).
+  void Rekey(PolicyState& policy, const std::string& key, WaitingRow& row);
   // False: the counts that the row's events change are being read.
   bool CountsKnown(PolicyState& policy, const WaitingRow& row);
 

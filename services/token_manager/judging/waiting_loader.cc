@@ -158,26 +158,23 @@ bool WaitingLoader::ReadWatched(PolicyShardState& state, const std::string& key,
                                 const std::string* value) {
   const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
   PolicyState* policy = decoded.has_value() ? state.Find(decoded->policy) : nullptr;
-  const RowGroup* group =
-      policy == nullptr ? nullptr : policy->waiting.GroupOf({decoded->priority, decoded->uid});
-  WaitingRow* row = group == nullptr ? nullptr : policy->waiting.RowOf(key);
-  if (group == nullptr) {
-    if (value != nullptr) return false;
-  } else if (row == nullptr) {
-    if (value != nullptr && !group->MayBeLeft(key)) return false;
-  } else if (row->state() != WaitingRow::State::kReading) {
-    storage::v1::EventRecord told;
-    if (value != nullptr &&
-        (!told.ParseFromString(*value) || told.version() == row->source()->event.version()))
+  WaitingRow* row = policy == nullptr ? nullptr : policy->waiting.RowOf(key);
+  if (row == nullptr) {
+    // What is being read may be older than what is told, or newer.
+    if (value != nullptr && !state.to_read.contains(key) && !state.reading.contains(key))
       return false;
-    if (row->busy()) {
-      policy->waiting.NoteRewritten(*row);
-    } else {
-      state.ReadBack(*policy, key);
-    }
+    state.ReadAnew(key);
     return true;
   }
-  state.ReadAnew(key);
+  storage::v1::EventRecord told;
+  if (value != nullptr &&
+      (!told.ParseFromString(*value) || told.version() == row->source()->event.version()))
+    return false;
+  if (row->busy()) {
+    policy->waiting.NoteRewritten(*row);
+  } else {
+    state.ReadBack(*policy, key);
+  }
   return true;
 }
 
@@ -239,26 +236,12 @@ void WaitingLoader::ReadRows(PolicyShardState& state, std::vector<std::string> k
 
 void WaitingLoader::OnRowRead(PolicyShardState& state, const std::string& key,
                               const std::optional<std::string>& value, kv::CommitSeq seq) {
+  if (!value.has_value() || state.ToldLate(key, seq)) return;
+  AddWatched(state, key, *value, seq);
   const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
   PolicyState* policy = decoded.has_value() ? state.Find(decoded->policy) : nullptr;
   WaitingRow* row = policy == nullptr ? nullptr : policy->waiting.RowOf(key);
-  if (row == nullptr) {
-    if (value.has_value() && !state.ToldLate(key, seq)) AddWatched(state, key, *value, seq);
-    return;
-  }
-  if (row->state() != WaitingRow::State::kReading) return;  // it came by another way since
-  storage::v1::EventRecord record;
-  if (value.has_value() && record.ParseFromString(*value)) {
-    policy->waiting.Replace(key, record, *value, seq);
-  } else {
-    // A broken one stays in the store as it is.
-    if (value.has_value()) state.core.metrics.broken_rows.Increment();
-    policy->waiting.Remove(key);
-    policy->waiting.DropEmptyGroup({decoded->priority, decoded->uid});
-  }
-  state.hungry.insert({policy->uid, {decoded->priority, decoded->uid}});
-  state.MakeReady(*policy);
-  state.Plan(*policy);
+  if (row != nullptr && row->read_seq() == seq) WaitingRows::NoteReadAgain(*row);
 }
 
 void WaitingLoader::ScanGrants(std::string from) {
@@ -395,12 +378,6 @@ void WaitingLoader::ScanGroups(PolicyShardState& state) {
     const auto [uid, group_key] = state.hungry.extract(next).value();
     PolicyState* policy = state.Find(uid);
     if (policy == nullptr) continue;
-    const std::vector<std::string> left = policy->waiting.LeaveWaiting(
-        group_key, state.core.client.NowLow(), rows_max, policy->FreeTokens() > 0);
-    for (const std::string& key : left) {
-      if (state.reading.contains(key)) state.ReadAnew(key);
-    }
-    if (!left.empty()) state.Plan(*policy);
     const std::optional<std::string> from =
         policy->waiting.BeginReadOn(group_key, scans_ + 1, rows_max);
     if (!from.has_value()) continue;

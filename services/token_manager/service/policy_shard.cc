@@ -113,9 +113,6 @@ constexpr size_t kGrantsExpiredMax = 1000;  // grants of one policy in one commi
 constexpr size_t kPoliciesDueMax = 10'000;  // in one commit
 constexpr size_t kClosingsMax = 2000;       // rows of one policy in a round
 constexpr size_t kKeysFullMax = 2000;       // keys of one policy in a round
-// How often rows that wait long for their window are judged.
-constexpr absl::Duration kLookEvery = absl::Seconds(60);
-constexpr absl::Duration kLookAgain = absl::Seconds(1);  // something is being read
 constexpr absl::Duration kReloadAfter = absl::Seconds(1);
 constexpr absl::Duration kReviewEvery = absl::Seconds(1);  // reservations
 constexpr absl::Duration kRoomAgain = absl::Milliseconds(100);
@@ -358,12 +355,6 @@ void PolicyShard::TakeDue(TokenRelease& actions, Round& round) {
     policy.planned = absl::InfiniteFuture();
     if (policy.grant_next <= round.now) policy.grant_next = absl::InfiniteFuture();
     actions.Expire(policy, grants_max);
-    for (const GroupKey& group : policy.waiting.TakeOpened(round.now)) {
-      state_->hungry.insert({policy.uid, group});
-      state_->core.wake();
-    }
-    for (const GroupKey& group : policy.waiting.TakeLooks(round.now))
-      Look(policy, group, round.now);
     CloseWindows(policy, round);
     TakeLimits(policy, round);
     state_->MakeReady(policy);
@@ -392,26 +383,15 @@ void PolicyShard::TakeLimits(PolicyState& policy, Round& round) {
   }
 }
 
-// Handles all closing windows at once, so that the records they need are read together.
+// Handles all closing windows at once, so that the records they need are read together. Then rows
+// that wait for a window, or for their place in it, get the key that says so.
 void PolicyShard::CloseWindows(PolicyState& policy, const Round& round) {
   for (const std::string& key : policy.waiting.ClosedBy(round.micros, kClosingsMax)) {
     if (row_actions_.full()) return;
     row_actions_.CloseWindow(policy, key, *policy.waiting.RowOf(key), round.now);
   }
-}
-
-// A window may be months away, and its schedule be another one, or gone, long before.
-void PolicyShard::Look(PolicyState& policy, const GroupKey& group, absl::Time now) {
-  const std::shared_ptr<const RowSource> row = policy.waiting.LongWaiting(group);
-  if (row == nullptr) return;
-  const RowJudgement judged =
-      JudgeQueueRow(state_->core.cache, row->uid, row->occurrence, row->event);
-  if (judged.action == RowJudgement::Action::kFetch) {
-    AwaitRecords(*state_, policy, row->group);
-    return policy.waiting.LookLater(group, now + kLookAgain);
-  }
-  if (judged.action != RowJudgement::Action::kSend) policy.waiting.JudgeLongWaiting(group, now);
-  policy.waiting.LookLater(group, now + kLookEvery);
+  for (const std::string& key : policy.waiting.TakeMisplaced(round.now, kClosingsMax))
+    row_actions_.Rekey(policy, key, *policy.waiting.RowOf(key));
 }
 
 void PolicyShard::Commit(Round& round) {

@@ -143,7 +143,6 @@ class PolicyShard {
   void TakeDue(TokenRelease& actions, Round& round);
   void CloseWindows(PolicyState& policy, const Round& round);
   void TakeLimits(PolicyState& policy, Round& round);
-  void Look(PolicyState& policy, const GroupKey& group, absl::Time now);
   void Commit(Round& round);
   void Send();
   void OnCommitted(absl::StatusOr<kv::CommitResult> result);

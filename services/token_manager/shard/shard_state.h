@@ -206,11 +206,13 @@ struct PolicyShardState {
     reading.erase(key);
     to_read.insert(key);
   }
-  // … and is busy until then, if it is in memory.
+  // … and is not in memory until then.
   void ReadBack(PolicyState& policy, const std::string& key) {
-    WaitingRow* row = policy.waiting.RowOf(key);
-    if (row != nullptr && row->state() != WaitingRow::State::kReading)
-      policy.waiting.BeginReading(key, *row);
+    if (const WaitingRow* row = policy.waiting.RowOf(key)) {
+      const GroupKey group{row->priority(), row->source()->group};
+      policy.waiting.Remove(key);
+      policy.waiting.DropEmptyGroup(group);
+    }
     ReadAnew(key);
   }
   // A row in memory, or a report, was deleted (or is about to be); `read_seq` as it has it.

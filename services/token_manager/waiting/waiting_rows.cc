@@ -18,47 +18,59 @@ storage::v1::EventRecord WaitingRow::Record() const {
   return record;
 }
 
-std::string WaitingRow::Bytes() const {
-  return stored_.empty() ? Record().SerializeAsString() : stored_;
+absl::Time WaitingRow::due() const {
+  const storage::v1::EventRecord& event = source_->event;
+  return event.attempts() > 0 ? key_time_ : FromMicros(event.launch_time_micros());
 }
 
-bool WaitsLong(const WaitingRow& row) {
-  return OpensAt(row.source()->event) > row.due() + kWaitsLong;
+absl::Time WaitingRow::may_go() const {
+  const storage::v1::EventRecord& event = source_->event;
+  return std::max({key_time_, OpensAt(event), PacingOf(event).At(first_ + taken_)});
 }
+
+kv::Condition WaitingRow::Unchanged(const std::string& key) const {
+  // Its bytes may be another program's, which ours are not equal to.
+  if (read_again_) {
+    return {.cf = kv::ColumnFamily::kWaiting,
+            .key = key,
+            .kind = kv::Condition::Kind::kUnchangedSince,
+            .since = read_seq_};
+  }
+  return {.cf = kv::ColumnFamily::kWaiting,
+          .key = key,
+          .kind = kv::Condition::Kind::kValueEquals,
+          .value = Record().SerializeAsString()};
+}
+
+bool WaitsLong(const WaitingRow& row) { return row.may_go() > row.due() + kWaitsLong; }
 
 namespace {
 
 // The handler knows the due time of a one-off event, but not when it is retried.
 bool NotAhead(const WaitingRow& row) {
-  return row.source()->one_off() && ToMicros(row.due()) != row.source()->event.launch_time_micros();
+  return row.source()->one_off() &&
+         ToMicros(row.key_time()) != row.source()->event.launch_time_micros();
 }
 
 }  // namespace
 
 QueuedSlice SliceOf(const std::string& key, const WaitingRow& row, absl::Duration grant_lead) {
-  // The handler waits for a row's due time, but it does not know about windows. So a row that waits
-  // for its window to open, or for its place in it, must not be granted ahead.
+  // The handler waits for the time in the row's key, but it does not know about windows. So a row
+  // that waits for its window to open, or for its place in it, must not be granted ahead.
   const absl::Time opens = OpensAt(row.source()->event);
   Pacing pacing = PacingOf(row.source()->event);
   pacing.begin += grant_lead;
   return {.key = key,
           .priority = row.priority(),
           .group = row.source()->group,
-          .due = opens > row.due() || NotAhead(row) ? std::max(opens, row.due()) + grant_lead
-                                                    : row.due(),
+          .due = opens > row.key_time() || NotAhead(row)
+                     ? std::max(opens, row.key_time()) + grant_lead
+                     : row.key_time(),
           .first = row.first() + row.taken(),
           .end = row.first() + row.count(),
           .pacing = pacing,
           .policy_key = row.source()->key(),
           .several = row.source()->several()};
-}
-
-QueuedSlice JudgedSliceOf(const std::string& key, const WaitingRow& row,
-                          absl::Duration grant_lead) {
-  QueuedSlice slice = SliceOf(key, row, grant_lead);
-  slice.due = row.due();
-  slice.pacing = Pacing();
-  return slice;
 }
 
 int64_t ActsOnCloseMicros(const WaitingRow& row) {
@@ -76,11 +88,8 @@ namespace {
 using State = WaitingRow::State;
 using Extent = RowGroup::Extent;
 
-// Rows that may go within this time stay in memory.
-constexpr absl::Duration kOpensSoon = absl::Seconds(1);
-// The shortest time between two attempts to read a group again whose rows are busy or are being
-// read, or may go that soon.
-constexpr absl::Duration kOpenAgain = absl::Milliseconds(20);
+// A row that may go this much later than its key says, and than now, gets another key.
+constexpr absl::Duration kMisplacedBy = absl::Seconds(1);
 
 // Fewer rows than this in memory: the group is read on.
 size_t EnoughRows(size_t group_rows_max) { return group_rows_max / 2 + 1; }
@@ -120,7 +129,7 @@ WaitingRow* WaitingRows::RowOf(const std::string& key) {
 absl::Time WaitingRows::NextTime() const {
   absl::Time next = absl::InfiniteFuture();
   if (!closings_.empty()) next = std::min(next, FromMicros(closings_.begin()->first));
-  if (!openings_.empty()) next = std::min(next, openings_.begin()->first - grant_lead_);
+  if (!misplaced_.empty()) next = absl::InfinitePast();
   if (!looks_.empty()) next = std::min(next, looks_.begin()->first);
   return next;
 }
@@ -201,9 +210,7 @@ void WaitingRows::Remove(const std::string& key) {
 
 void WaitingRows::DropEmptyGroup(const GroupKey& key) {
   const auto group = groups_.find(key);
-  if (group == groups_.end() || !group->second.rows_.empty() || group->second.has_more() ||
-      group->second.opens_ != absl::InfiniteFuture())
-    return;
+  if (group == groups_.end() || !group->second.rows_.empty() || group->second.has_more()) return;
   Reschedule(looks_, key, group->second.look_, absl::InfiniteFuture());
   groups_.erase(group);
 }
@@ -211,22 +218,23 @@ void WaitingRows::DropEmptyGroup(const GroupKey& key) {
 void WaitingRows::Enqueue(const std::string& key, WaitingRow& row) {
   row.state_ = State::kQueued;
   AddClosing(key, row);
-  if (!WaitsLong(row)) return queue_.Add(SliceOf(key, row, grant_lead_));
+  CheckPlace(key, row);
+  queue_.Add(SliceOf(key, row, grant_lead_));
+  if (!WaitsLong(row)) return;
   const GroupKey group_key{row.priority_, row.source_->group};
   RowGroup& group = groups_.at(group_key);
-  if (group.judges_long_waiting_ && !row.judged_) {
-    row.state_ = State::kToJudge;
-    queue_.Add(JudgedSliceOf(key, row, grant_lead_));
-  } else {
-    queue_.Add(SliceOf(key, row, grant_lead_));
-  }
   if (group.look_ == absl::InfiniteFuture())
-    Reschedule(looks_, group_key, group.look_, row.due_ + kWaitsLong);
+    Reschedule(looks_, group_key, group.look_, row.due() + kWaitsLong);
 }
 
 void WaitingRows::Withhold(const std::string& key, WaitingRow& row) {
   queue_.Remove(key);
   RemoveClosing(key, row);
+  misplaced_.erase(key);
+}
+
+void WaitingRows::CheckPlace(const std::string& key, const WaitingRow& row) {
+  if (row.may_go() > row.key_time_ + kMisplacedBy) misplaced_.insert(key);
 }
 
 void WaitingRows::Grant(const std::string& key, WaitingRow& row, uint64_t count) {
@@ -234,15 +242,13 @@ void WaitingRows::Grant(const std::string& key, WaitingRow& row, uint64_t count)
   CHECK_LE(count, row.left());
   row.state_ = State::kGranting;
   row.taken_ += count;
-  row.stored_.clear();
   queue_.Advance(key, count);
 }
 
 void WaitingRows::Ungrant(const std::string& key, uint64_t count) {
   WaitingRow* row = RowOf(key);
   CHECK(row != nullptr) << "a granted row is not in memory";
-  CHECK(row->state_ == State::kGranting || row->state_ == State::kQueued ||
-        row->state_ == State::kToJudge);
+  CHECK(row->state_ == State::kGranting || row->state_ == State::kQueued);
   CHECK_GE(row->taken_, count);
   row->taken_ -= count;
   Enqueue(key, *row);
@@ -257,12 +263,14 @@ bool WaitingRows::SettleGrant(const std::string& key) {
     const GroupKey group{row->priority_, row->source_->group};
     Remove(key);
     DropEmptyGroup(group);
+  } else {
+    CheckPlace(key, *row);
   }
   return rewritten;
 }
 
 void WaitingRows::BeginAction(const std::string& key, WaitingRow& row) {
-  CHECK(row.state_ == State::kQueued || row.state_ == State::kToJudge);
+  CHECK(row.state_ == State::kQueued);
   Withhold(key, row);
   row.state_ = State::kActing;
 }
@@ -272,44 +280,13 @@ void WaitingRows::AbortAction(const std::string& key, WaitingRow& row) {
   Enqueue(key, row);
 }
 
-void WaitingRows::BeginReading(const std::string& key, WaitingRow& row) {
-  CHECK(row.state_ != State::kGranting && row.state_ != State::kReading);
-  Withhold(key, row);
-  row.state_ = State::kReading;
-  row.rewritten_ = false;
-}
-
-void WaitingRows::Replace(const std::string& key, const storage::v1::EventRecord& record,
-                          std::string stored, kv::CommitSeq read_seq) {
-  WaitingRow* row = RowOf(key);
-  CHECK(row != nullptr);
-  CHECK(row->state_ == State::kActing || row->state_ == State::kReading);
-  // The former version may have counted in another run record, or in none.
-  const std::shared_ptr<const RowSource> former = row->source_;
-  row->source_ = RowSourceOf(record, former->uid, former->occurrence, policy_shard_);
-  totals_.further.AddRow(*row->source_);
-  totals_.further.TakeRow(*former);
-  row->count_ = record.count();
-  row->taken_ = record.throttle().taken();
-  row->rewritten_ = false;
-  row->stored_ = std::move(stored);
-  if (read_seq != 0) row->read_seq_ = read_seq;
-  Enqueue(key, *row);
-}
-
-void WaitingRows::PassJudgement(const std::string& key, WaitingRow& row) {
-  CHECK(row.state_ == State::kToJudge);
-  row.judged_ = true;
-  Enqueue(key, row);
-}
-
 void WaitingRows::NoteRewritten(WaitingRow& row) {
-  CHECK(row.state_ == State::kGranting || row.state_ == State::kActing);
+  CHECK(row.busy());
   row.rewritten_ = true;
 }
 
 void WaitingRows::Postpone(const std::string& key, const WaitingRow& row, absl::Time until) {
-  CHECK(row.state_ != State::kActing && row.state_ != State::kReading);
+  CHECK(row.state_ != State::kActing);
   QueuedSlice slice = SliceOf(key, row, grant_lead_);
   slice.due = until + grant_lead_;
   queue_.Add(std::move(slice));
@@ -318,6 +295,16 @@ void WaitingRows::Postpone(const std::string& key, const WaitingRow& row, absl::
 void WaitingRows::FinishLate(const std::string& key, WaitingRow& row) {
   RemoveClosing(key, row);
   row.finishes_late_ = true;
+}
+
+std::vector<std::string> WaitingRows::TakeMisplaced(absl::Time now, size_t max) {
+  std::vector<std::string> taken;
+  while (taken.size() < max && !misplaced_.empty()) {
+    std::string key = std::move(misplaced_.extract(misplaced_.begin()).value());
+    const WaitingRow& row = *RowOf(key);
+    if (!row.busy() && row.may_go() > now + kMisplacedBy) taken.push_back(std::move(key));
+  }
+  return taken;
 }
 
 std::vector<std::string> WaitingRows::ClosedBy(int64_t micros, size_t max) const {
@@ -364,7 +351,6 @@ void WaitingRows::OnRead(const GroupKey& key, const kv::ScanResult& rows, size_t
   if (!rows.more) {
     group.extent_ = Extent::kWhole;
     group.end_.clear();
-    group.passing_ = false;
   } else {
     group.extent_ = Extent::kCut;
     if (!rows.entries.empty()) group.end_ = KeyAfter(rows.entries.back().key);
@@ -376,91 +362,7 @@ void WaitingRows::OnRead(const GroupKey& key, const kv::ScanResult& rows, size_t
   };
   for (const kv::Entry& row : rows.entries) add(row.key, row.value, rows.seq);
   for (const auto& [row_key, value] : arrived) add(row_key, value, 0);
-  group.judges_long_waiting_ = group.judges_long_waiting_ && group.has_more();
   DropEmptyGroup(key);
-}
-
-absl::Time WaitingRows::MayGoAt(const RowGroup& group, const WaitingRow& row) const {
-  const bool to_be_judged = group.judges_long_waiting_ && !row.judged_ && WaitsLong(row);
-  return to_be_judged ? absl::InfinitePast() : EligibleAt(SliceOf("", row, grant_lead_));
-}
-
-std::vector<std::string> WaitingRows::LeaveWaiting(const GroupKey& key, absl::Time now,
-                                                   size_t group_rows_max, bool tokens_free) {
-  const auto at = groups_.find(key);
-  if (at == groups_.end() || at->second.extent_ != Extent::kCut) return {};
-  RowGroup& group = at->second;
-  const size_t enough = EnoughRows(group_rows_max);
-  if (group.rows_.size() < enough) return {};
-  const absl::Time ready_by = now + grant_lead_;
-  const absl::Time soon_by = now + kOpensSoon;
-  size_t ready = 0;
-  size_t soon = 0;
-  bool behind = true;  // rows that may go now may stand behind those in memory
-  std::vector<std::pair<absl::Time, std::string>> waiting;
-  for (const auto& [row_key, row] : group.rows_) {
-    if (row.busy()) continue;
-    const absl::Time may_go = MayGoAt(group, row);
-    ready += may_go <= ready_by ? 1 : 0;
-    // Rows behind one that waits for its due time are due no sooner.
-    behind = ready < enough && (may_go <= ready_by || may_go > row.due_ + grant_lead_);
-    if (!behind) break;
-    soon += may_go <= soon_by ? 1 : 0;
-    if (may_go > ready_by) waiting.emplace_back(may_go, row_key);
-  }
-  const bool ready_first = soon >= enough;
-  if (behind && !ready_first) {
-    std::erase_if(waiting, [&](const auto& row) { return row.first <= soon_by; });
-  }
-  if (!behind || waiting.empty() || (ready > 0 && !tokens_free)) {
-    group.passing_ = false;
-    return {};
-  }
-  return Leave(key, group, std::move(waiting),
-               ready_first ? ready_by + kOpenAgain : absl::InfinitePast());
-}
-
-std::vector<std::string> WaitingRows::Leave(const GroupKey& key, RowGroup& group,
-                                            std::vector<std::pair<absl::Time, std::string>> rows,
-                                            absl::Time opens_from) {
-  absl::Time opens = absl::InfiniteFuture();
-  std::vector<std::string> left;
-  left.reserve(rows.size());
-  for (auto& [may_go, row_key] : rows) {
-    opens = std::min(opens, may_go);
-    const WaitingRow& row = group.rows_.at(row_key);
-    if (WaitsLong(row) && OpensAt(row.source_->event) >= may_go - grant_lead_)
-      group.left_ = row.source_;
-    Remove(row_key);
-    left.push_back(std::move(row_key));
-  }
-  group.left_before_ = std::max(group.left_before_, KeyAfter(left.back()));
-  group.passing_ = true;
-  Reschedule(openings_, key, group.opens_, std::min(group.opens_, std::max(opens, opens_from)));
-  return left;
-}
-
-std::vector<GroupKey> WaitingRows::TakeOpened(absl::Time now) {
-  std::vector<GroupKey> opened;
-  while (!openings_.empty() && openings_.begin()->first <= now + grant_lead_) {
-    const GroupKey key = openings_.begin()->second;
-    RowGroup& group = groups_.at(key);
-    // A reading from the beginning would bring back a busy row that ends during it. And a reading
-    // that has not come to the group's end must come to it before another one begins.
-    if (group.passing_ || std::any_of(group.rows_.begin(), group.rows_.end(),
-                                      [](const auto& row) { return row.second.busy(); })) {
-      Reschedule(openings_, key, group.opens_, now + grant_lead_ + kOpenAgain);
-      continue;
-    }
-    CutAt(group, WaitingGroupPrefix(policy_shard_, policy_, key.first, key.second));
-    group.arrived_.clear();
-    group.left_before_.clear();
-    group.left_ = nullptr;
-    group.passing_ = true;
-    Reschedule(openings_, key, group.opens_, absl::InfiniteFuture());
-    opened.push_back(key);
-  }
-  return opened;
 }
 
 std::vector<GroupKey> WaitingRows::TakeLooks(absl::Time now) {
@@ -475,29 +377,6 @@ std::vector<GroupKey> WaitingRows::TakeLooks(absl::Time now) {
 void WaitingRows::LookLater(const GroupKey& key, absl::Time at) {
   const auto group = groups_.find(key);
   if (group != groups_.end()) Reschedule(looks_, key, group->second.look_, at);
-}
-
-std::shared_ptr<const RowSource> WaitingRows::LongWaiting(const GroupKey& key) const {
-  const RowGroup* group = GroupOf(key);
-  if (group == nullptr) return nullptr;
-  if (group->left_ != nullptr) return group->left_;
-  for (const auto& [row_key, row] : group->rows_) {
-    if (!row.busy() && WaitsLong(row)) return row.source_;
-  }
-  return nullptr;
-}
-
-void WaitingRows::JudgeLongWaiting(const GroupKey& key, absl::Time now) {
-  RowGroup& group = groups_.at(key);
-  const bool some_left = group.opens_ != absl::InfiniteFuture();
-  group.judges_long_waiting_ = some_left || group.has_more();
-  if (some_left) Reschedule(openings_, key, group.opens_, now);
-  for (auto& [row_key, row] : group.rows_) {
-    if (row.busy() || !WaitsLong(row)) continue;
-    row.judged_ = false;
-    row.state_ = State::kToJudge;
-    queue_.Add(JudgedSliceOf(row_key, row, grant_lead_));
-  }
 }
 
 void WaitingRows::Reschedule(GroupTimes& index, const GroupKey& key, absl::Time& time,
@@ -523,26 +402,22 @@ using State = WaitingRow::State;
 void WaitingRows::CheckInvariants() const {
   size_t rows = 0;
   size_t closings = 0;
-  size_t openings = 0;
   size_t looks = 0;
   size_t slices = 0;
   for (const auto& [group_key, group] : groups_) {
     rows += group.rows_.size();
     CHECK(group.has_more() || group.end_.empty());
     CHECK(group.has_more() || group.arrived_.empty());
-    CHECK(group.has_more() || !group.rows_.empty() || group.opens_ != absl::InfiniteFuture())
-        << "an empty group stays";
-    CHECK_EQ(group.opens_ != absl::InfiniteFuture(), openings_.contains({group.opens_, group_key}));
+    CHECK(group.has_more() || !group.rows_.empty()) << "an empty group stays";
     CHECK_EQ(group.look_ != absl::InfiniteFuture(), looks_.contains({group.look_, group_key}));
-    openings += group.opens_ != absl::InfiniteFuture() ? 1 : 0;
     looks += group.look_ != absl::InfiniteFuture() ? 1 : 0;
     for (const auto& [key, row] : group.rows_) {
       CHECK(!group.has_more() || key < group.end_) << "a row behind its group's end";
       CHECK_LE(row.taken_, row.count_);
       CHECK(!row.rewritten_ || row.busy() || row.state_ == State::kQueued);
       const QueuedSlice* slice = queue_.Find(key);
-      const bool queued = row.state_ == State::kQueued || row.state_ == State::kToJudge ||
-                          (row.state_ == State::kGranting && row.left() > 0);
+      const bool queued =
+          row.state_ == State::kQueued || (row.state_ == State::kGranting && row.left() > 0);
       CHECK_EQ(queued, slice != nullptr);
       if (slice != nullptr) CHECK_EQ(slice->first, row.first_ + row.taken_);
       slices += slice != nullptr ? 1 : 0;
@@ -552,7 +427,7 @@ void WaitingRows::CheckInvariants() const {
   }
   CHECK_EQ(rows, rows_);
   CHECK_EQ(closings, closings_.size());
-  CHECK_EQ(openings, openings_.size());
+  for (const std::string& key : misplaced_) CHECK(queue_.Find(key) != nullptr);
   CHECK_EQ(looks, looks_.size());
   CHECK_EQ(slices, queue_.rows());
 }

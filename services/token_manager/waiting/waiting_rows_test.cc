@@ -55,8 +55,9 @@ EventRecord RowOfWindow(absl::Duration after, uint64_t count = 1) {
 class WaitingRowsTest : public testing::Test {
  protected:
   // Adds the row as the store has it; its key.
-  std::string Add(const WaitingKey& key, const EventRecord& record) {
+  std::string Add(const WaitingKey& key, EventRecord record) {
     const std::string encoded = EncodeWaitingKey(key);
+    record.set_launch_time_micros(ToMicros(key.due_time));
     added_ =
         rows_.Add(encoded, key, record.SerializeAsString(), 0, kRowsMax, [](const EventRecord&) {});
     return encoded;
@@ -109,15 +110,9 @@ TEST_F(WaitingRowsTest, RowRewrittenDuringAGrantIsToBeReadAgain) {
   rows_.Grant(key, At(key), 1);
   rows_.NoteRewritten(At(key));
   EXPECT_TRUE(rows_.SettleGrant(key));
-  rows_.BeginReading(key, At(key));
-  EXPECT_EQ(StateOf(key), State::kReading);
-  EXPECT_FALSE(Queued(key));
-  const EventRecord other = Row(7, 3);
-  rows_.Replace(key, other, other.SerializeAsString(), 42);
-  EXPECT_EQ(StateOf(key), State::kQueued);
-  EXPECT_EQ(At(key).left(), 4u);
-  EXPECT_EQ(At(key).read_seq(), 42u);
-  EXPECT_FALSE(At(key).rewritten());
+  rows_.Remove(key);
+  rows_.DropEmptyGroup(kGroup);
+  EXPECT_TRUE(rows_.empty());
   rows_.CheckInvariants();
 }
 
@@ -151,15 +146,43 @@ TEST_F(WaitingRowsTest, ClosingWindowIsListedUnlessTheRowFinishesLate) {
   rows_.CheckInvariants();
 }
 
-TEST_F(WaitingRowsTest, RowJudgedEarlyIsJudgedOnceAndWaitsForItsWindow) {
+TEST_F(WaitingRowsTest, RowThatWaitsForItsWindowIsToHaveThatTimeInItsKey) {
   const std::string key = Add(KeyAt(absl::ZeroDuration()), RowOfWindow(absl::Hours(24)));
-  EXPECT_EQ(rows_.LongWaiting(kGroup), At(key).source());
-  rows_.JudgeLongWaiting(kGroup, kStart);
-  EXPECT_EQ(StateOf(key), State::kToJudge);
-  EXPECT_EQ(rows_.queue().Find(key)->due, kStart);
-  rows_.PassJudgement(key, At(key));
-  EXPECT_EQ(StateOf(key), State::kQueued);
-  EXPECT_EQ(rows_.queue().Find(key)->due, kStart + absl::Hours(24) + kLead);
+  Add(KeyAt(absl::Seconds(1)), Row(1));
+  EXPECT_EQ(rows_.NextTime(), absl::InfinitePast());
+  EXPECT_EQ(At(key).due(), kStart);
+  EXPECT_EQ(At(key).may_go(), kStart + absl::Hours(24));
+  EXPECT_THAT(rows_.TakeMisplaced(kStart, 10), ElementsAre(key));
+  EXPECT_THAT(rows_.TakeMisplaced(kStart, 10), IsEmpty());
+  rows_.BeginAction(key, At(key));
+  rows_.AbortAction(key, At(key));
+  EXPECT_THAT(rows_.TakeMisplaced(kStart + absl::Hours(24) - absl::Seconds(1), 10), IsEmpty())
+      << "soon";
+  EXPECT_EQ(rows_.NextTime(), kStart + kWaitsLong);
+  rows_.CheckInvariants();
+}
+
+TEST_F(WaitingRowsTest, RowOfAnEvenWindowIsToHaveItsNextPlaceInItsKey) {
+  EventRecord record = RowOfWindow(absl::ZeroDuration(), 60);
+  record.mutable_throttle()->mutable_window()->set_even(true);
+  record.mutable_throttle()->set_pace_count(60);
+  const std::string key = Add(KeyAt(absl::ZeroDuration()), record);
+  EXPECT_THAT(rows_.TakeMisplaced(kStart, 10), IsEmpty());
+  rows_.Grant(key, At(key), 5);
+  EXPECT_THAT(rows_.TakeMisplaced(kStart, 10), IsEmpty()) << "busy";
+  rows_.SettleGrant(key);
+  EXPECT_EQ(At(key).may_go(), kStart + absl::Minutes(5));
+  EXPECT_THAT(rows_.TakeMisplaced(kStart, 10), ElementsAre(key));
+  rows_.CheckInvariants();
+}
+
+TEST_F(WaitingRowsTest, GroupWithRowsThatWaitLongIsLookedAt) {
+  Add(KeyAt(absl::ZeroDuration()), RowOfWindow(absl::Hours(24)));
+  EXPECT_THAT(rows_.TakeLooks(kStart + kWaitsLong - absl::Microseconds(1)), IsEmpty());
+  EXPECT_THAT(rows_.TakeLooks(kStart + kWaitsLong), ElementsAre(kGroup));
+  rows_.LookLater(kGroup, kStart + absl::Hours(1));
+  EXPECT_THAT(rows_.TakeLooks(kStart + absl::Minutes(59)), IsEmpty());
+  EXPECT_THAT(rows_.TakeLooks(kStart + absl::Hours(1)), ElementsAre(kGroup));
   rows_.CheckInvariants();
 }
 
@@ -196,43 +219,20 @@ TEST_F(WaitingRowsTest, GroupKeepsItsFirstRowsAndReadsTheOthersOn) {
   rows_.CheckInvariants();
 }
 
-TEST_F(WaitingRowsTest, RowsThatWaitForTheirWindowAreLeftForThoseBehind) {
-  for (int i = 0; i < 20; ++i) Add(KeyAt(absl::Seconds(i)), RowOfWindow(absl::Minutes(30)));
-  const absl::Time now = kStart + absl::Minutes(1);
-  EXPECT_EQ(rows_.LeaveWaiting(kGroup, now, kRowsMax, true).size(), kRowsMax);
-  EXPECT_TRUE(rows_.GroupOf(kGroup)->MayBeLeft(EncodeWaitingKey(KeyAt(absl::ZeroDuration()))));
-  rows_.CheckInvariants();
-  EXPECT_TRUE(rows_.BeginReadOn(kGroup, 1, kRowsMax).has_value());
-  kv::ScanResult none;
-  none.more = false;
-  rows_.OnRead(kGroup, none, kRowsMax, [](const EventRecord&) {});
-  EXPECT_THAT(rows_.TakeOpened(now), IsEmpty());
-  const absl::Time opens = kStart + absl::Minutes(30);
-  EXPECT_THAT(rows_.TakeOpened(opens), ElementsAre(kGroup));
-  EXPECT_EQ(rows_.BeginReadOn(kGroup, 2, kRowsMax), WaitingGroupPrefix(1, kPolicy, 5, kSchedule));
-  rows_.CheckInvariants();
-}
-
 TEST_F(WaitingRowsDeathTest, IllegalTransitionsEndTheProcess) {
   const std::string key = Add(KeyAt(absl::ZeroDuration()), Row(3));
   EXPECT_DEATH(rows_.AbortAction(key, At(key)), "check failed");
-  EXPECT_DEATH(rows_.PassJudgement(key, At(key)), "check failed");
-  EXPECT_DEATH(rows_.Replace(key, Row(1)), "check failed");
   EXPECT_DEATH(rows_.NoteRewritten(At(key)), "check failed");
   EXPECT_DEATH(rows_.Grant(key, At(key), 4), "check failed");
   EXPECT_DEATH(rows_.Ungrant(key, 1), "check failed");
   rows_.Grant(key, At(key), 1);
   EXPECT_DEATH(rows_.BeginAction(key, At(key)), "check failed");
-  EXPECT_DEATH(rows_.BeginReading(key, At(key)), "check failed");
   EXPECT_DEATH(rows_.Remove(key), "check failed");
   rows_.SettleGrant(key);
   rows_.BeginAction(key, At(key));
   EXPECT_DEATH(rows_.Grant(key, At(key), 1), "check failed");
   EXPECT_DEATH(rows_.BeginAction(key, At(key)), "check failed");
   EXPECT_DEATH(rows_.Postpone(key, At(key), kStart), "check failed");
-  rows_.BeginReading(key, At(key));
-  EXPECT_DEATH(rows_.BeginReading(key, At(key)), "check failed");
-  EXPECT_DEATH(rows_.AbortAction(key, At(key)), "check failed");
 }
 
 // Random steps beside a plain model of the store: every event is granted once, and no row is lost.
@@ -304,12 +304,7 @@ TEST_F(WaitingRowsTest, RandomStepsGrantEachEventOnce) {
             if (row.state() != State::kQueued) break;
             rows.BeginAction(*key, row);
             rows.CheckInvariants();
-            if (draw(2) == 0) {
-              rows.AbortAction(*key, row);
-            } else {
-              rows.BeginReading(*key, row);
-              rows.Replace(*key, store.at(*key), store.at(*key).SerializeAsString(), 7);
-            }
+            rows.AbortAction(*key, row);
           }
           break;
       }

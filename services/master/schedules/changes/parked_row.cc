@@ -45,6 +45,9 @@ absl::StatusOr<ParkedRow> ReadParkedRow(kv::Entry entry) {
   parked.home.cf = parked.throttled() ? kv::ColumnFamily::kWaiting : kv::ColumnFamily::kEvents;
   const bool read = parked.throttled() ? Take(DecodeWaitingKey(parked.home.key), parked)
                                        : Take(DecodeEventKey(parked.home.key), parked);
+  // A row that waits for its window, or for its place in it, has that time in its key.
+  if (parked.throttled() && parked.row.attempts() == 0)
+    parked.due_time = FromMicros(parked.row.launch_time_micros());
   if (!read || parked.begin() > parked.end()) return BrokenRecord("a parked event");
   return parked;
 }
