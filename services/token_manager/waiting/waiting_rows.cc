@@ -89,7 +89,7 @@ using State = WaitingRow::State;
 using Extent = RowGroup::Extent;
 
 // A row that may go this much later than its key says, and than now, gets another key.
-constexpr absl::Duration kMisplacedBy = absl::Seconds(1);
+constexpr absl::Duration kMisplacedBy = absl::Milliseconds(20);
 
 // Fewer rows than this in memory: the group is read on.
 size_t EnoughRows(size_t group_rows_max) { return group_rows_max / 2 + 1; }
