@@ -141,18 +141,22 @@ void EndOneOff(const EndedRange& end, std::vector<kv::Mutation>& mutations) {
 
 void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
              std::vector<kv::Mutation>& mutations) {
-  std::sort(ends.begin(), ends.end(), [](const EndedRange& a, const EndedRange& b) {
-    return std::tie(a.source->uid, a.source->occurrence, a.first) <
-           std::tie(b.source->uid, b.source->occurrence, b.first);
+  std::vector<EndedRange*> sorted;
+  sorted.reserve(ends.size());
+  for (EndedRange& end : ends) sorted.push_back(&end);
+  std::sort(sorted.begin(), sorted.end(), [](const EndedRange* a, const EndedRange* b) {
+    if (a->source == b->source) return a->first < b->first;
+    return std::tie(a->source->uid, a->source->occurrence, a->first) <
+           std::tie(b->source->uid, b->source->occurrence, b->first);
   });
   std::optional<RunIdentity> run;
   const EndedRange* of_run = nullptr;
-  for (size_t i = 0; i < ends.size();) {
-    EndedRange& end = ends[i];
+  for (size_t i = 0; i < sorted.size();) {
+    EndedRange& end = *sorted[i];
     size_t next = i + 1;
-    while (next < ends.size() && Continues(end, ends[next])) {
-      end.count += ends[next].count;
-      end.complete_micros = ends[next].complete_micros;
+    while (next < sorted.size() && Continues(end, *sorted[next])) {
+      end.count += sorted[next]->count;
+      end.complete_micros = sorted[next]->complete_micros;
       ++next;
     }
     i = next;
