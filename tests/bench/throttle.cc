@@ -3,9 +3,9 @@
 //
 //   tools/dev bench throttle [--separate] [--events=200000] [and the flags of bench_run.h]
 //
-// Stages: completions, turnover, busy, unbound, fairness; and once, whatever the repetitions, big
-// (only with --separate) and keys (rows that it leaves are counted only with --separate). Consumer,
-// platform and disk share the machine.
+// Stages: completions, turnover, busy, unbound, fairness, several; and once, whatever the
+// repetitions, beside_full, big (only with --separate) and keys (rows that it leaves are counted
+// only with --separate). Consumer, platform and disk share the machine.
 
 #include <filesystem>
 #include <future>
@@ -61,7 +61,9 @@ class ThrottleBench {
       }
       if (Wanted("unbound")) Unbound();
       if (Wanted("fairness")) Fairness();
+      if (Wanted("several")) Several();
     }
+    if (Wanted("beside_full")) BesideFull();
     if (Wanted("big") && separate_) Big();
     if (Wanted("keys")) Keys();
   }
@@ -131,6 +133,39 @@ class ThrottleBench {
     if (!result.ok()) return figures_.AddFailure(name, result.status());
     figures_.Add(name + "mean", "", result->mean, {.at_most = 2});
     figures_.Add(name + "max", "", result->max, {.at_most = 2});
+  }
+
+  void Several() {
+    const std::string name = "one-off events under policies that do not bind, ";
+    const auto one = stages_->UnderPolicies(events_, 1);
+    if (!one.ok()) return figures_.AddFailure(name + "one", one.status());
+    const auto four = stages_->UnderPolicies(events_, 4);
+    if (!four.ok()) return figures_.AddFailure(name + "four", four.status());
+    figures_.Add(name + "one", "/s", *one);
+    figures_.Add(name + "four", "/s", *four);
+    figures_.Add("four policies, as part of one", "%", 100 * *four / *one, {.at_least = 90});
+  }
+
+  // The platform starts anew: the events that wait for the full limit are left waiting.
+  void BesideFull() {
+    const std::string name = "1,000/s under a policy that does not bind: ";
+    if (const auto started = Start("beside_full"); !started.ok())
+      return figures_.AddFailure(name + "p99 of lateness", started);
+    const int64_t events = 30'000 / scale_;
+    const int64_t others = 100'000 / scale_;
+    const auto result = stages_->BesideFull(1000, events, others, 5, absl::Milliseconds(20));
+    if (const auto started = Start("policies"); !started.ok())
+      return figures_.AddFailure(name + "p99 of lateness", started);
+    if (!result.ok()) return figures_.AddFailure(name + "p99 of lateness", result.status());
+    figures_.Add(name + "p99 of lateness", "ms", result->alone.late_p99 / 1000, {.at_most = 3});
+    figures_.Add(absl::StrCat(name, "beside ", others, " that need a full limit, too"), "ms",
+                 result->beside.late_p99 / 1000);
+    figures_.Add(name + "the latter as part of the former", "",
+                 result->beside.late_p99 / result->alone.late_p99, {.at_most = 1.5});
+    CheckOut(name + "p99 of lateness", result->full.out_max, 5);
+    // They wait behind a limit that is full all the time.
+    if (result->full.out_max < 5 || result->full.ended >= static_cast<uint64_t>(others))
+      figures_.AddFailure(name + "p99 of lateness", absl::InternalError("the limit was not full"));
   }
 
   void Big() {

@@ -46,7 +46,12 @@ v1::IngestRequest MakeBatch(const IngestOptions& options, uint64_t first) {
     *request.mutable_defaults()->mutable_target() = options.target;
     request.mutable_defaults()->mutable_delivery_timeout()->set_seconds(
         absl::ToInt64Seconds(options.delivery_timeout));
-    request.mutable_defaults()->set_policy(options.policy);
+    if (options.policies.size() == 1) {
+      request.mutable_defaults()->set_policy(options.policies[0]);
+    } else {
+      for (const std::string& policy : options.policies)
+        request.mutable_defaults()->add_limits()->set_policy(policy);
+    }
     request.mutable_defaults()->set_completion(options.completion);
     if (options.retry_age_max > absl::ZeroDuration()) {
       request.mutable_defaults()->mutable_retry_policy()->mutable_max_age()->set_seconds(

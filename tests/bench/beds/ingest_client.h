@@ -32,9 +32,10 @@ struct IngestOptions {
   absl::Duration delivery_timeout = absl::Seconds(30);
   // No attempt begins later than this after the first one; zero: the platform's default.
   absl::Duration retry_age_max = absl::ZeroDuration();
-  std::string policy = {};  // the events wait under this policy; empty: none
+  std::vector<std::string> policies = {};  // the limits of each event, one token of each
   v1::Completion completion = v1::COMPLETION_UNSPECIFIED;
-  // The policy_key of the i-th event, with which its payload begins. If unset: no keys.
+  // The policy_key of the i-th event, with which its payload begins. If unset: no keys. Only with
+  // one policy.
   std::function<std::string(uint64_t i)> policy_key = nullptr;
   // The due time of the i-th event.
   std::function<absl::Time(uint64_t i)> due_time;

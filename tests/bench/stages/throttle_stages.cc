@@ -19,7 +19,9 @@ constexpr absl::Duration kRecordMax = absl::Seconds(60);
 constexpr absl::Duration kSettle = absl::Seconds(15);
 // Part of the events that KeysRun.per_second is about.
 constexpr double kKeysPart = 0.7;
-constexpr int64_t kUnboundPerKey = 10'000'000;
+constexpr int64_t kUnbound = 10'000'000;
+// From the begin of an ingest until the first of its events is due.
+constexpr absl::Duration kLead = absl::Seconds(3);
 constexpr char kWhenTold[] = "0 0 1 1 *";
 
 std::string SourceOf(const std::string& id) {
@@ -256,7 +258,7 @@ absl::StatusOr<KeysRun> ThrottleStages::RunKeys(const KeysOptions& options,
                             .target = integration::GrpcTo(receiver->grpc_target()),
                             .events = static_cast<uint64_t>(options.events),
                             .payload_bytes = options_.payload_bytes,
-                            .policy = policy,
+                            .policies = {policy},
                             .completion = v1::ON_RELEASE,
                             .policy_key = [&keys](uint64_t i) { return keys.Draw(i); },
                             .due_time = [due](uint64_t) { return due; }});
@@ -278,13 +280,90 @@ absl::StatusOr<KeysRun> ThrottleStages::RunKeys(const KeysOptions& options,
 absl::StatusOr<KeysResult> ThrottleStages::Keys(const KeysOptions& options) {
   KeysResult result;
   // This run goes first, so that the caches that it fills are not counted as left by the bound run.
-  ASSIGN_OR_RETURN(result.unbound, RunKeys(options, kUnboundPerKey));
+  ASSIGN_OR_RETURN(result.unbound, RunKeys(options, kUnbound));
   ASSIGN_OR_RETURN(result.before, SettledBytes());
   ASSIGN_OR_RETURN(result.bound, RunKeys(options, options.concurrent_per_key));
   if (options_.separate) {
     ASSIGN_OR_RETURN(result.rows_left, RowsLeft());
   }
   ASSIGN_OR_RETURN(result.after, SettledBytes());
+  return result;
+}
+
+absl::StatusOr<double> ThrottleStages::UnderPolicies(int64_t events, int policies) {
+  const BatchOptions batch = {.events = events, .concurrent = kUnbound};
+  ASSIGN_OR_RETURN(const auto receiver, StartReceiver(batch, /*record=*/false));
+  std::vector<std::string> names;
+  for (int i = 0; i < policies; ++i) {
+    ASSIGN_OR_RETURN(auto name, CreatePolicy(kUnbound));
+    names.push_back(std::move(name));
+  }
+  RETURN_IF_ERROR(policies_->Pause(names[0]));
+  const absl::Time due = absl::Now();
+  const auto took = Ingest({.master = front("master"),
+                            .target = integration::GrpcTo(receiver->grpc_target()),
+                            .events = static_cast<uint64_t>(events),
+                            .payload_bytes = options_.payload_bytes,
+                            .policies = names,
+                            .completion = v1::ON_RELEASE,
+                            .due_time = [due](uint64_t) { return due; }});
+  if (!took.ok()) return took.status();
+  RETURN_IF_ERROR(policies_->Resume(names[0]));
+  ASSIGN_OR_RETURN(const auto work, AwaitEnded(*receiver, batch));
+  for (const std::string& name : names) RETURN_IF_ERROR(AwaitUnused(name));
+  return static_cast<double>(events) * 1e6 /
+         static_cast<double>(work.last_wall_micros - work.first_wall_micros);
+}
+
+absl::StatusOr<ReceiverCounts> ThrottleStages::Punctual(const std::string& policy,
+                                                        double per_second, int64_t events) {
+  ASSIGN_OR_RETURN(const auto receiver, ReceiverProcess::Start(options_.bin));
+  const absl::Time begin = absl::Now() + kLead;
+  const absl::Duration step = absl::Seconds(1 / per_second);
+  const auto took =
+      Ingest({.master = front("master"),
+              .target = integration::GrpcTo(receiver->grpc_target()),
+              .events = static_cast<uint64_t>(events),
+              .payload_bytes = options_.payload_bytes,
+              .policies = {policy},
+              .completion = v1::ON_DELIVERY,
+              .due_time = [&](uint64_t i) { return begin + step * static_cast<int64_t>(i); }});
+  if (!took.ok()) return took.status();
+  if (absl::Now() > begin) return absl::DeadlineExceededError("the ingest took too long");
+  // Sleeps, since questions to the working receiver would make it late.
+  const absl::Time last_due = begin + step * events;
+  absl::SleepFor(last_due + absl::Seconds(1) - absl::Now());
+  const absl::Time deadline = absl::Now() + kRecordMax;
+  while (true) {
+    const auto counts = receiver->Counts();
+    if (!counts.ok() || counts->distinct >= static_cast<uint64_t>(events)) return counts;
+    if (absl::Now() > deadline)
+      return absl::DeadlineExceededError(absl::StrCat(counts->distinct, " events arrived"));
+    absl::SleepFor(kThrottlePoll);
+  }
+}
+
+absl::StatusOr<BesideFullResult> ThrottleStages::BesideFull(double per_second, int64_t events,
+                                                            int64_t others, int64_t concurrent,
+                                                            absl::Duration work) {
+  ASSIGN_OR_RETURN(const auto open, CreatePolicy(kUnbound));
+  ASSIGN_OR_RETURN(const auto full, CreatePolicy(concurrent));
+  BesideFullResult result;
+  ASSIGN_OR_RETURN(result.alone, Punctual(open, per_second, events));
+  ASSIGN_OR_RETURN(
+      const auto receiver,
+      StartReceiver({.events = others, .concurrent = concurrent, .work = work}, /*record=*/false));
+  const absl::Time due = absl::Now();
+  const auto took = Ingest({.master = front("master"),
+                            .target = integration::GrpcTo(receiver->grpc_target()),
+                            .events = static_cast<uint64_t>(others),
+                            .payload_bytes = options_.payload_bytes,
+                            .policies = {open, full},
+                            .completion = v1::ON_RELEASE,
+                            .due_time = [due](uint64_t) { return due; }});
+  if (!took.ok()) return took.status();
+  ASSIGN_OR_RETURN(result.beside, Punctual(open, per_second, events));
+  ASSIGN_OR_RETURN(result.full, receiver->Work());
   return result;
 }
 

@@ -82,6 +82,13 @@ struct KeysResult {
   std::map<std::string, uint64_t> after;
 };
 
+// Events beside others that need a full limit, and without them.
+struct BesideFullResult {
+  ReceiverCounts alone;
+  ReceiverCounts beside;
+  WorkCounts full;  // of the others
+};
+
 class ThrottleStages {
  public:
   struct Options {
@@ -110,6 +117,16 @@ class ThrottleStages {
   // One-off events with keys by Zipf's law (ZipfKeys), all stored before the first goes.
   absl::StatusOr<KeysResult> Keys(const KeysOptions& options);
 
+  // The rate of one-off events that are each under so many policies, of which none binds: from the
+  // first arrival to the last completion. All are stored before the first goes.
+  absl::StatusOr<double> UnderPolicies(int64_t events, int policies);
+
+  // One-off events under a policy that does not bind, `per_second` of them, alone; then beside
+  // `others` of the same policy that also need another one, which has `concurrent` tokens and a
+  // consumer of `work`.
+  absl::StatusOr<BesideFullResult> BesideFull(double per_second, int64_t events, int64_t others,
+                                              int64_t concurrent, absl::Duration work);
+
  private:
   const std::string& front(const std::string& service) const;
   absl::StatusOr<std::unique_ptr<ReceiverProcess>> StartReceiver(const BatchOptions& options,
@@ -127,6 +144,9 @@ class ThrottleStages {
   // Waits until the run's record says so. Returns when that was.
   absl::StatusOr<absl::Time> AwaitSucceeded(const std::string& id, int64_t events);
   absl::StatusOr<uint64_t> AwaitRows(uint64_t before);
+  // Counts of events of the policy that are due one after the other.
+  absl::StatusOr<ReceiverCounts> Punctual(const std::string& policy, double per_second,
+                                          int64_t events);
   absl::StatusOr<KeysRun> RunKeys(const KeysOptions& options, int64_t concurrent_per_key);
   // Waits until no event of the policy waits or holds a token.
   absl::Status AwaitUnused(const std::string& policy);
