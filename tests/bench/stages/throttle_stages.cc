@@ -21,7 +21,7 @@ constexpr absl::Duration kSettle = absl::Seconds(15);
 constexpr double kKeysPart = 0.7;
 constexpr int64_t kUnbound = 10'000'000;
 // From the begin of an ingest until the first of its events is due.
-constexpr absl::Duration kLead = absl::Seconds(3);
+constexpr absl::Duration kPunctualLead = absl::Seconds(3);
 constexpr char kWhenTold[] = "0 0 1 1 *";
 
 std::string SourceOf(const std::string& id) {
@@ -318,7 +318,7 @@ absl::StatusOr<double> ThrottleStages::UnderPolicies(int64_t events, int policie
 absl::StatusOr<ReceiverCounts> ThrottleStages::Punctual(const std::string& policy,
                                                         double per_second, int64_t events) {
   ASSIGN_OR_RETURN(const auto receiver, ReceiverProcess::Start(options_.bin));
-  const absl::Time begin = absl::Now() + kLead;
+  const absl::Time begin = absl::Now() + kPunctualLead;
   const absl::Duration step = absl::Seconds(1 / per_second);
   const auto took =
       Ingest({.master = front("master"),
