@@ -231,6 +231,17 @@ class Consumer {
   uint64_t done_ = 0;
 };
 
+// What is measured: until the consumer has given so many tokens back.
+void Consume(TokenWorld& world, Consumer& consumer, uint64_t events) {
+  escapement_budget_mark();
+  for (int i = 0; i < 60'000 && consumer.done() < events; ++i) {
+    world.Advance(absl::Milliseconds(1));
+    consumer.Step();
+  }
+  escapement_budget_mark();
+  if (consumer.done() < events) std::abort();
+}
+
 // Runs `rows` rows of `slice` events each, spread over the schedules.
 void Run(uint64_t rows, uint64_t slice) {
   TokenWorld world;
@@ -248,13 +259,29 @@ void Run(uint64_t rows, uint64_t slice) {
   }
   Consumer consumer(world, service, TokenWorld::ShardOf(policy));
   world.Advance(due - world.now() - absl::Milliseconds(10));
-  escapement_budget_mark();
-  for (int i = 0; i < 60'000 && consumer.done() < rows * slice; ++i) {
-    world.Advance(absl::Milliseconds(1));
-    consumer.Step();
+  Consume(world, consumer, rows * slice);
+}
+
+// Runs one-off events that are each under `policies` policies, of which only the first binds.
+void RunOneOffs(uint64_t events, int policies) {
+  TokenWorld world;
+  TokenWorld::OneOff event{.policy_id = "p", .by_tenant = true};
+  for (int i = 0; i < policies; ++i) {
+    storage::v1::PolicyRecord limits = TokenWorld::Limits(i == 0 ? kOut : 10'000'000);
+    limits.set_by_tenant(true);
+    const std::string id = i == 0 ? event.policy_id : absl::StrCat("further-", i);
+    world.PutPolicy(id, limits);
+    if (i > 0) event.more.emplace_back().set_policy_id(id);
   }
-  escapement_budget_mark();
-  if (consumer.done() < rows * slice) std::abort();
+  token_manager::TokenManagerService& service = world.Start("a");
+  world.Advance(token_manager::kSettle);
+  event.due = world.now() + absl::Seconds(3);
+  for (uint64_t i = 0; i < events; ++i) world.AddOneOff(event);
+  const auto rows = world.Waiting();
+  if (rows.empty()) std::abort();
+  Consumer consumer(world, service, rows[0].first.policy_shard);
+  world.Advance(event.due - world.now() - absl::Milliseconds(10));
+  Consume(world, consumer, events);
 }
 
 }  // namespace
@@ -262,6 +289,10 @@ void Run(uint64_t rows, uint64_t slice) {
 void RunThrottlePath(uint64_t events) { Run(kSchedules, events / kSchedules); }
 
 void RunThrottledRowsPath(uint64_t events) { Run(events, 1); }
+
+void RunLimitedPath(uint64_t events) { RunOneOffs(events, /*policies=*/1); }
+
+void RunSeveralLimitsPath(uint64_t events) { RunOneOffs(events, /*policies=*/4); }
 
 namespace {
 

@@ -34,6 +34,10 @@ void RunThrottlePath(uint64_t events);
 // The same for rows with one event each, all of them due.
 void RunThrottledRowsPath(uint64_t events);
 
+// The same for one-off events under one policy, and under four.
+void RunLimitedPath(uint64_t events);
+void RunSeveralLimitsPath(uint64_t events);
+
 }  // namespace escapement::budget
 
 #endif  // TESTS_BUDGET_PATHS_H_

@@ -20,7 +20,9 @@ int main(int argc, char** argv) {
       {"delivery", RunDeliveryPath},
       {"occurrences", RunOccurrencesPath},
       {"throttle", RunThrottlePath},
-      {"throttled_rows", RunThrottledRowsPath}};
+      {"throttled_rows", RunThrottledRowsPath},
+      {"limited", RunLimitedPath},
+      {"several_limits", RunSeveralLimitsPath}};
   // The platform's processes do the same.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // The zone is loaded once; otherwise its cost would count for the first event.
