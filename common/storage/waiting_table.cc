@@ -204,6 +204,17 @@ std::optional<WaitingKey> DecodeWaitingKey(absl::string_view bytes) {
   return key;
 }
 
+std::optional<std::pair<uint8_t, Uid>> WaitingGroupIn(absl::string_view key) {
+  KeyReader reader(key);
+  reader.U16();
+  const bool row = reader.U8() == kRow;
+  reader.Id();  // the policy
+  const uint8_t priority = reader.U8();
+  const Uid uid = reader.Id();
+  if (!row || !reader.ok()) return std::nullopt;
+  return std::make_pair(priority, uid);
+}
+
 std::string EncodeReportKey(const ReportKey& key) {
   return KeyWriter(ReportsPrefix(key.policy_shard))
       .U16(key.origin)

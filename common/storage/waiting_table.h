@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -163,6 +164,9 @@ struct WaitingKey {
 std::string EncodeWaitingKey(const WaitingKey& key);
 // nullopt if the key is a report or malformed.
 std::optional<WaitingKey> DecodeWaitingKey(absl::string_view key);
+
+// The priority and uid in a key, which name its group. nullopt: it is a report, or too short.
+std::optional<std::pair<uint8_t, Uid>> WaitingGroupIn(absl::string_view key);
 
 // WaitingPolicyPrefix: the prefix of all rows of a policy. WaitingGroupPrefix: the prefix of all
 // its rows of one schedule and priority.

@@ -152,6 +152,8 @@ void GrantDraft::AddEntry(Claim& claim, const PolicyState& policy, const Grant& 
   entry.set_row_stays(source.one_off());
   entry.set_event_key(source.one_off() ? LimitedEventKey(source.uid, source.event)
                                        : std::move(event_key));
+  // A handler has no use for them.
+  if (event.has_throttle()) event.mutable_throttle()->clear_more();
   *entry.mutable_event() = std::move(event);
   entry.set_claimed_version(grant.claimed_version);
   auto& range = *entry.add_ranges();

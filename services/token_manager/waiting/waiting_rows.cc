@@ -97,9 +97,9 @@ size_t EnoughRows(size_t group_rows_max) { return group_rows_max / 2 + 1; }
 }  // namespace
 
 RowGroup* WaitingRows::MutableGroup(const std::string& row_key) {
-  const std::optional<WaitingKey> decoded = DecodeWaitingKey(row_key);
-  if (!decoded.has_value()) return nullptr;
-  const auto group = groups_.find({decoded->priority, decoded->uid});
+  const std::optional<GroupKey> key = WaitingGroupIn(row_key);
+  if (!key.has_value()) return nullptr;
+  const auto group = groups_.find(*key);
   return group == groups_.end() ? nullptr : &group->second;
 }
 
