@@ -4,8 +4,9 @@
   upgrade_main.py FORMER PRESENT waits|works
 
 FORMER and PRESENT are folders of built programs; tools/dev upgrade COMMIT gives them. Two stores over a PostgreSQL, a
-schedule that fires every second, and a receiver that sees whether an instant is missing. The last word says what services of
-the present build do while a former store leads: they wait for it, or it speaks enough for them.
+schedule that fires every second, and a receiver that sees whether an instant is missing. Events also wait under policies
+meanwhile: some while their policy is paused, some for their place in a window. The last word says what services of the
+present build do while a former store leads: they wait for it, or it speaks enough for them.
 
 services first: the present services start beside the former ones, then the stores follow, the leader last; then the leader is
                 a former one again, and a present one again.
@@ -32,6 +33,7 @@ from processes import await_true  # noqa: E402
 
 SERVICES = ("master", "emitter", "token_manager", "handler")
 STORES = ("store", "store.2")
+WAITING = 30  # events under each policy
 SENTENCE = "upgrade the store first"
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -50,16 +52,19 @@ def request(address, path, body=None):
 
 
 class Receiver:
-    """Keeps the instants of the events that arrive."""
+    """Keeps the instants of the events that arrive, and by path the ids of those that wait under policies."""
 
     def __init__(self):
-        self.instants = set()
+        self.instants, self.ids = set(), {}
         receiver = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
                 self.rfile.read(int(self.headers["Content-Length"]))
-                receiver.instants.add(int(datetime.datetime.fromisoformat(self.headers["ce-time"]).timestamp()))
+                if self.path == "/":
+                    receiver.instants.add(int(datetime.datetime.fromisoformat(self.headers["ce-time"]).timestamp()))
+                else:
+                    receiver.ids.setdefault(self.path, set()).add(self.headers["ce-id"])
                 self.send_response(204)
                 self.end_headers()
 
@@ -160,12 +165,33 @@ class Installation:
     def readiness(self, name):
         return request(self.http[name], "/readyz")
 
-    def create_schedule(self, build):
-        status, text = request(self.http[f"master.{build}"], "/v1/tenants/default/schedules?scheduleId=seconds", {
-            "cron": "* * * * * *", "payloadText": "{}", "target": {"http": {"uri": f"http://{self.receiver.address}/"}}})
+    def call(self, build, path, body):
+        status, text = request(self.http[f"master.{build}"], "/v1/tenants/default/" + path, body)
         if status != 200:
-            raise AssertionError(f"the schedule was not made: {status} {text}")
+            raise AssertionError(f"{path} was answered {status} {text}")
+
+    def create_schedule(self, build):
+        self._create(build, "seconds", "/", {"cron": "* * * * * *"})
         self.receiver.await_more()
+        for policy in ("held", "open"):
+            self.call(build, f"policies?policyId={policy}", {"maxConcurrent": 5})
+        self.call(build, "policies/held:pause", {})
+        for name, further in (("held", {}), ("open", {"window": {"duration": "60s", "pacing": "EVEN"}})):
+            self._create(build, name, f"/{name}", {"cron": "0 0 1 1 *", "eventCount": WAITING, "policy": name, **further})
+            self.call(build, f"schedules/{name}:trigger", {})
+        await_true("the first of a window", lambda: self.receiver.ids.get("/open"))
+
+    def await_waiting_events(self, build):
+        """Those of the paused policy go once it is resumed, those of the window by its end."""
+        if "/held" in self.receiver.ids:
+            raise AssertionError("an event of a paused policy has arrived")
+        self.call(build, "policies/held:resume", {})
+        for path in ("/held", "/open"):
+            await_true(f"all events of {path}", lambda path=path: len(self.receiver.ids.get(path, ())) == WAITING)
+
+    def _create(self, build, name, path, schedule):
+        self.call(build, f"schedules?scheduleId={name}", {
+            "payloadText": "{}", "target": {"http": {"uri": f"http://{self.receiver.address}{path}"}}, **schedule})
 
     def _start(self, name, build, flags):
         service = name.partition(".")[0]
@@ -244,6 +270,7 @@ def main():
             platform.await_services("former")
             platform.create_schedule("former")
             order(platform, sys.argv[3] == "waits")
+            platform.await_waiting_events("present")
             if missing := platform.receiver.missing():
                 raise AssertionError(f"instants without an event: {missing}")
             say(f"{len(platform.receiver.instants)} instants, none is missing")
