@@ -177,7 +177,8 @@ class Installation:
             self.call(build, f"policies?policyId={policy}", {"maxConcurrent": 5})
         self.call(build, "policies/held:pause", {})
         for name, further in (("held", {}), ("open", {"window": {"duration": "60s", "pacing": "EVEN"}})):
-            self._create(build, name, f"/{name}", {"cron": "0 0 1 1 *", "eventCount": WAITING, "policy": name, **further})
+            self._create(build, name, f"/{name}", {
+                "cron": "0 0 1 1 *", "eventCount": WAITING, "policy": name, "completion": "ON_DELIVERY", **further})
             self.call(build, f"schedules/{name}:trigger", {})
         await_true("the first of a window", lambda: self.receiver.ids.get("/open"))
 
