@@ -231,7 +231,7 @@ class Consumer {
   uint64_t done_ = 0;
 };
 
-// What is measured: until the consumer has given so many tokens back.
+// Measures until the consumer has given so many tokens back.
 void Consume(TokenWorld& world, Consumer& consumer, uint64_t events) {
   escapement_budget_mark();
   for (int i = 0; i < 60'000 && consumer.done() < events; ++i) {

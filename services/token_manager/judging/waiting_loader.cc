@@ -160,7 +160,7 @@ bool WaitingLoader::ReadWatched(PolicyShardState& state, const std::string& key,
   PolicyState* policy = decoded.has_value() ? state.Find(decoded->policy) : nullptr;
   WaitingRow* row = policy == nullptr ? nullptr : policy->waiting.RowOf(key);
   if (row == nullptr) {
-    // What is being read may be older than what is told, or newer.
+    // The reading may be older than the report, or newer.
     if (value != nullptr && !state.to_read.contains(key) && !state.reading.contains(key))
       return false;
     state.ReadAnew(key);

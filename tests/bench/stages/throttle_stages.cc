@@ -363,7 +363,7 @@ absl::StatusOr<BesideFullResult> ThrottleStages::BesideFull(double per_second, i
                             .due_time = [due](uint64_t) { return due; }});
   if (!took.ok()) return took.status();
   ASSIGN_OR_RETURN(result.beside, Punctual(open, per_second, events));
-  ASSIGN_OR_RETURN(result.full, receiver->Work());
+  ASSIGN_OR_RETURN(result.others, receiver->Work());
   return result;
 }
 

@@ -86,7 +86,7 @@ struct KeysResult {
 struct BesideFullResult {
   ReceiverCounts alone;
   ReceiverCounts beside;
-  WorkCounts full;  // of the others
+  WorkCounts others;
 };
 
 class ThrottleStages {
