@@ -122,8 +122,6 @@ QueuedSlice SliceOf(const std::string& key, const WaitingRow& row, absl::Duratio
 // otherwise 0.
 int64_t ActsOnCloseMicros(const WaitingRow& row);
 
-using GroupKey = std::pair<uint8_t, Uid>;  // priority, schedule
-
 // RowGroup: the rows of one priority and schedule (see WaitingRows). A group is read like this:
 //
 //   extent       meaning                                   becomes so by
