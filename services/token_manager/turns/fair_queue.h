@@ -149,8 +149,8 @@ class FairQueue {
   struct SliceOrder {
     bool operator()(const Slice* a, const Slice* b) const;
   };
-  // The groups that stand aside first, before their reason was last opened, come first, and of
-  // those the ones that rise to the first class first (ageing).
+  // Groups that Wake has still to wake before those that stand aside since it began; then those
+  // that rise to the first class first (ageing).
   struct AgeOrder {
     bool operator()(const Group* a, const Group* b) const;
   };
@@ -189,7 +189,7 @@ class FairQueue {
     absl::Time head_at = {};      // when its first event becomes (or became) eligible
     Asides::iterator aside = {};  // for kAside
     uint64_t aside_opened = 0;    // for kAside: Aside::opened when it was passed over
-    std::pair<const std::string, Key>* key = nullptr;  // of its first slice; only by_key_
+    std::pair<const std::string, Key>* key = nullptr;  // the key of its first slice; only by_key_
     absl::btree_set<Slice*, SliceOrder> slices = {};
   };
   // The ready groups of one priority. They grow older together.
