@@ -1,5 +1,5 @@
-// The options of a token manager: the values that a process or a test can set. The fixed bounds are
-// in limits.h.
+// TokenManagerOptions: the values that a process or a test can set. Below it the fixed bounds, each
+// with its effect.
 
 #ifndef SERVICES_TOKEN_MANAGER_BASE_OPTIONS_H_
 #define SERVICES_TOKEN_MANAGER_BASE_OPTIONS_H_
@@ -33,9 +33,6 @@ struct TokenManagerOptions {
   uint64_t undelivered_max = 1000;
   size_t report_entries_max = 4096;  // entries of reports handled in one commit
 };
-
-// Bounds of the token manager, each with its effect. TokenManagerOptions has the values that a
-// process or a test can set.
 
 // A grant with no report this long after its last possible answer counts as silent: its handler is
 // gone, and so is the one that took over. The token is taken back.

@@ -261,7 +261,7 @@ void GrantDraft::Applied() {
     PolicyState& policy = *state_.Find(uid);
     const WaitingRow* row = policy.waiting.RowOf(key);
     if (row == nullptr) continue;
-    const GroupKey group{row->priority(), row->source()->group};
+    const GroupKey group = row->group();
     if (row->left() == 0) state_.NoteDeleted(key, row->read_seq());
     state_.MayReadOn(policy, group);
     Settle(policy, key);

@@ -213,11 +213,11 @@ GrantRound::Room GrantRound::RoomFor(PolicyState& policy,
                         }
                         if (events > 0 && of.by_key()) {
                           limit.key = key;
-                          const Limits& limits = of.LimitsOf(key);
                           events = std::min(events, fit(of.FreeTokensOf(key), limit, weight));
                           if (events > 0) {
-                            events = std::min(events, of.key_rates.Allowed(key, limits, now));
-                            if (events == 0) opens = of.key_rates.NextAt(key, limits, now);
+                            RateLimit rate = of.RateOf(key);
+                            events = std::min(events, rate.Allowed(now));
+                            if (events == 0) opens = rate.NextAt(now);
                           }
                         }
                         room.events = std::min(room.events, events);
@@ -244,7 +244,7 @@ bool GrantRound::MayHope(PolicyState& policy, const RowSource& source, absl::Tim
             of.by_key() ? std::min(of.FreeTokens(), of.FreeTokensOf(key)) : of.FreeTokens();
         hope &= of.grants_tokens() && of.limits().max_concurrent >= weight &&
                 of.LimitsOf(key).max_concurrent >= weight && of.rate.NextAt(now) <= soon &&
-                of.key_rates.NextAt(key, of.LimitsOf(key), now) <= soon &&
+                of.RateOf(key).NextAt(now) <= soon &&
                 (free >= weight || now - of.released_last < kHopeFor);
       });
   return hope;
@@ -314,7 +314,7 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
   }
   const std::string& target = judged.definition->target_key;
   const std::shared_ptr<const RowSource> source = row->source();
-  const GroupKey group{row->priority(), source->group};
+  const GroupKey group = row->group();
   uint64_t by_limits = RateLimit::kUnlimited;
   if (policy.by_key() || source->several() || !state_.reservations.empty()) {
     const Room room = RoomFor(policy, source, group, round.now);
@@ -361,7 +361,7 @@ absl::Time GrantRound::MayRetryAt(PolicyState& policy, const Grant& grant,
         const Limits& of_key = of.LimitsOf(key);
         if (!of.grants_tokens() || of.limits().max_concurrent == 0 || of_key.max_concurrent == 0)
           at = std::max(at, now + kSleepsOn);
-        at = std::max({at, of.rate.NextAt(now), of.key_rates.NextAt(key, of_key, now)});
+        at = std::max({at, of.rate.NextAt(now), of.RateOf(key).NextAt(now)});
       });
   return at;
 }

@@ -510,10 +510,9 @@ bool TokenRelease::Wake(PolicyState& policy, const GrantSet::Key& key) {
     return false;
   }
   const uint64_t index = grant.holders.front().first;
-  const WindowClose close = CloseAction(source.event, round_.now);
   if (judged.action == RowJudgement::Action::kSend &&
       judged.definition->record->version() == grant.claimed_version &&
-      (close == WindowClose::kOpen || close == WindowClose::kFinishLate) &&
+      CloseAction(source.event, round_.now) == WindowClose::kGoesOn &&
       !RetryIsOver(source.event, *judged.definition->record, judged.definition->timetable.get(),
                    judged.state.get(), round_.now)) {
     policy.grants.WakeAt(key, 0);

@@ -103,7 +103,7 @@ bool RowActions::CloseWindow(PolicyState& policy, const std::string& key, Waitin
                              absl::Time now) {
   const storage::v1::EventRecord record = row.Record();
   const WindowClose close = CloseAction(record, now);
-  if (close == WindowClose::kOpen || close == WindowClose::kFinishLate) {
+  if (close == WindowClose::kGoesOn) {
     policy.waiting.FinishLate(key, row);
     return true;
   }
@@ -299,10 +299,9 @@ void RowActions::Applied(const Group& group) {
         policy->waiting.queue().Reconsider(ReasonOf(limit));
     }
     const bool rewritten = row->rewritten();
-    const GroupKey group_key{row->priority(), row->source()->group};
+    const GroupKey group_key = row->group();
     state_.NoteDeleted(action.key, row->read_seq());
     policy->waiting.Remove(action.key);
-    policy->waiting.DropEmptyGroup(group_key);
     state_.hungry.insert({policy->uid, group_key});
     // If the schedule was changed back or resumed, the row was written again while it was here, and
     // that version is not in memory.
@@ -328,7 +327,7 @@ void RowActions::Refused(const Group& group) {
       continue;
     }
     policy->waiting.AbortAction(action.key, *row);
-    state_.MayReadOn(*policy, {row->priority(), row->source()->group});
+    state_.MayReadOn(*policy, row->group());
     state_.MakeReady(*policy);
     state_.Plan(*policy);
   }

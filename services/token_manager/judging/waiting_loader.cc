@@ -197,7 +197,6 @@ void WaitingLoader::RemoveWatched(PolicyShardState& state, const std::string& ke
   const WaitingRow* row = policy->waiting.RowOf(key);
   if (row == nullptr || row->busy()) return;
   policy->waiting.Remove(key);
-  policy->waiting.DropEmptyGroup({decoded->priority, decoded->uid});
   state.MakeReady(*policy);
 }
 
@@ -312,7 +311,6 @@ void WaitingLoader::ScanRows(std::string from) {
 
 // Rows of a group that is full are not kept: what remains of it is skipped.
 std::string WaitingLoader::AddRows(PolicyShardState& state, const kv::ScanResult& result) {
-  const size_t rows_max = state.group_rows_max;
   std::string next;
   for (const kv::Entry& entry : result.entries) {
     next = KeyAfter(entry.key);
@@ -324,7 +322,7 @@ std::string WaitingLoader::AddRows(PolicyShardState& state, const kv::ScanResult
     state.core.metrics.rows_loaded.Increment();
     PolicyState& policy = state.At(key->policy);
     const GroupKey group{key->priority, key->uid};
-    if (policy.waiting.CutIfFull(group, next, rows_max)) state.hungry.insert({key->policy, group});
+    if (policy.waiting.CutIfFull(group, next)) state.hungry.insert({key->policy, group});
     if (policy.waiting.IsBeyond(group, next))
       next = PrefixEnd(WaitingGroupPrefix(key->policy_shard, key->policy, key->priority, key->uid));
   }
@@ -378,8 +376,7 @@ void WaitingLoader::ScanGroups(PolicyShardState& state) {
     const auto [uid, group_key] = state.hungry.extract(next).value();
     PolicyState* policy = state.Find(uid);
     if (policy == nullptr) continue;
-    const std::optional<std::string> from =
-        policy->waiting.BeginReadOn(group_key, scans_ + 1, rows_max);
+    const std::optional<std::string> from = policy->waiting.BeginReadOn(group_key, scans_ + 1);
     if (!from.has_value()) continue;
     ++scans_;
     ++group_scans_;
@@ -401,7 +398,7 @@ void WaitingLoader::ScanGroups(PolicyShardState& state) {
                              if (!policy->waiting.AwaitsScan(group_key, scan)) return;
                              if (result.ok()) {
                                state->core.metrics.rows_loaded.Increment(result->entries.size());
-                               policy->OnRead(group_key, *result, state->group_rows_max);
+                               policy->waiting.OnRead(group_key, *result);
                              } else {
                                policy->waiting.OnReadFailed(group_key);
                              }

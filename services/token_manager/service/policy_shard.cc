@@ -386,7 +386,7 @@ void PolicyShard::TakeLimits(PolicyState& policy, Round& round) {
 // Handles all closing windows at once, so that the records they need are read together. Then rows
 // that wait for a window, or for their place in it, get the key that says so.
 void PolicyShard::CloseWindows(PolicyState& policy, const Round& round) {
-  for (const std::string& key : policy.waiting.ClosedBy(round.micros, kClosingsMax)) {
+  for (const std::string& key : policy.waiting.ClosedBy(round.now, kClosingsMax)) {
     if (row_actions_.full()) return;
     row_actions_.CloseWindow(policy, key, *policy.waiting.RowOf(key), round.now);
   }

@@ -123,8 +123,8 @@ struct PolicyShardState {
   PolicyState& At(const Uid& uid) {
     std::unique_ptr<PolicyState>& policy = policies[uid];
     if (policy == nullptr)
-      policy = std::make_unique<PolicyState>(uid, shard, kUndeliveredSlack, kGrantLead,
-                                             &core.queue_shards.totals());
+      policy =
+          std::make_unique<PolicyState>(uid, shard, group_rows_max, &core.queue_shards.totals());
     return *policy;
   }
   // The policy of a further limit of events that wait under another one.
@@ -186,13 +186,17 @@ struct PolicyShardState {
     const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
     if (!decoded.has_value()) return false;
     PolicyState& policy = At(decoded->policy);
-    const auto added = policy.AddRow(key, *decoded, value, read_seq, group_rows_max);
+    const bool sound = policy.waiting.Add(key, *decoded, value, read_seq);
+    if (const WaitingRow* row = policy.named ? nullptr : policy.waiting.RowOf(key)) {
+      const storage::v1::EventRecord& event = row->source()->event;
+      policy.SetName(event.tenant(), event.throttle().policy_id());
+    }
     if (!policy.known && policy.named && !policy.reading) unread.insert(policy.uid);
-    if (added != WaitingRows::Added::kKept)
-      hungry.insert({policy.uid, {decoded->priority, decoded->uid}});
+    const GroupKey group{decoded->priority, decoded->uid};
+    if (policy.waiting.IsBeyond(group, key)) hungry.insert({policy.uid, group});
     MakeReady(policy);
     Plan(policy);
-    return added != WaitingRows::Added::kBroken;
+    return sound;
   }
   // A row of the group that is only in the store may be able to go now.
   void MayReadOn(const PolicyState& policy, const GroupKey& key) {
@@ -208,11 +212,7 @@ struct PolicyShardState {
   }
   // … and is not in memory until then.
   void ReadBack(PolicyState& policy, const std::string& key) {
-    if (const WaitingRow* row = policy.waiting.RowOf(key)) {
-      const GroupKey group{row->priority(), row->source()->group};
-      policy.waiting.Remove(key);
-      policy.waiting.DropEmptyGroup(group);
-    }
+    policy.waiting.Remove(key);
     ReadAnew(key);
   }
   // A row in memory, or a report, was deleted (or is about to be); `read_seq` as it has it.

@@ -2,16 +2,11 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "absl/container/btree_map.h"
-#include "absl/container/btree_set.h"
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/numeric/int128.h"
-#include "services/token_manager/turns/waiting_group.h"
 
 namespace escapement::token_manager {
 
@@ -47,162 +42,87 @@ absl::Time EligibleAt(const QueuedSlice& slice) {
   return std::max(slice.due, slice.pacing.At(slice.first));
 }
 
-// Every group is in `heads`, a ready one also in its level, one that stands aside in `aside_`.
-// Before what it is ordered by changes a group is lifted out of the former; Settle puts it where it
-// belongs.
-class FairQueue::State {
- public:
-  void Add(QueuedSlice added);
-  bool Remove(absl::string_view key);
-  void Advance(absl::string_view key, uint64_t taken);
-  void BeginRound() { quanta_.clear(); }
-  std::optional<Turn> Next(absl::Time now, Fairness fairness, uint64_t tokens,
-                           absl::FunctionRef<std::string(const QueuedSlice&)> passed_over);
-  bool Reconsider(absl::string_view reason);
-  void ReconsiderAll();
-  Woken Wake(absl::string_view reason, size_t max);
-  std::optional<absl::Time> NextEligible(absl::Time now);
-  std::optional<absl::Time> NextChange(absl::Time now);
+bool FairQueue::SliceOrder::operator()(const Slice* a, const Slice* b) const {
+  return std::tie(a->eligible_at, a->key) < std::tie(b->eligible_at, b->key);
+}
 
-  uint64_t EligibleEvents(absl::Time now) const;
-
-  absl::flat_hash_set<std::unique_ptr<WaitingSlice>, SliceHash, SliceEq> slices;
-  absl::flat_hash_map<std::pair<uint8_t, Uid>, std::unique_ptr<WaitingGroup>> groups;
-  absl::btree_set<WaitingGroup*, HeadOrder> heads;
-  size_t groups_aside = 0;
-  uint64_t events = 0;
-
- private:
-  using Levels = absl::btree_map<uint8_t, WaitingLevel>;
-  using Aside = std::map<std::string, absl::btree_set<WaitingGroup*, AgeOrder>, std::less<>>;
-  struct First {
-    WaitingGroup* group = nullptr;
-    uint8_t its_class = 0;
-    size_t class_groups = 0;
-    // kFifo: when the first event of the next group of the class became eligible.
-    absl::Time next_head_at = absl::InfiniteFuture();
+bool FairQueue::AgeOrder::operator()(const Group* a, const Group* b) const {
+  const auto order = [](const Group* of) {
+    return std::tuple(of->aside_opened, of->head_at + kAgeingStep * of->id.first, of->id);
   };
-
-  void Replace(WaitingSlice* slice, QueuedSlice added);
-  void Refresh(absl::Time now);
-  uint8_t ClassOf(uint8_t priority, const WaitingLevel& level) const;
-  First FirstOfAll(Fairness fairness) const;
-  void Lift(WaitingGroup* group);
-  void Settle(WaitingGroup* group);
-  void Enter(WaitingGroup* group);
-  void JoinLevel(WaitingGroup* group);
-  void LeaveLevel(WaitingGroup* group);
-  void TurnByKey(bool by_key);
-  void TakeKey(WaitingGroup* group);
-  void LeaveKey(WaitingGroup* group);
-  void MoveLast(WaitingKey* key);
-  void Discard(WaitingGroup* group);
-  void SetAside(WaitingGroup* group, std::string reason);
-  Aside::iterator PlaceOf(WaitingGroup* group);
-  void TakePart(WaitingGroup* group);
-  static bool All(Aside& aside, absl::string_view reason, State& state);
-
-  absl::Time now_ = absl::InfinitePast();
-  uint64_t turns_ = 0;
-  Levels levels_;                                                       // none is empty
-  bool by_key_ = false;                                                 // keys take turns
-  absl::flat_hash_map<std::string, std::unique_ptr<WaitingKey>> keys_;  // only by_key_
-  absl::btree_map<uint8_t, uint64_t> quanta_;  // for this round: class → events of a turn
-  Aside aside_;
-  Aside opened_;  // groups that Wake has still to wake; none is empty
-};
-
-// Its effective priority.
-uint8_t FairQueue::State::ClassOf(uint8_t priority, const WaitingLevel& level) const {
-  absl::Duration rest;
-  const int64_t steps =
-      absl::IDivDuration(now_ - (*level.by_head.begin())->head_at, kAgeingStep, &rest);
-  return static_cast<uint8_t>(priority - std::min<int64_t>(steps, priority));
+  return order(a) < order(b);
 }
 
-void FairQueue::State::JoinLevel(WaitingGroup* group) {
-  WaitingLevel& level = levels_[group->priority];
-  level.by_turn.insert(group);
+bool FairQueue::HeadOrder::operator()(const Group* a, const Group* b) const {
+  return std::tie(a->head_at, a->id) < std::tie(b->head_at, b->id);
+}
+
+void FairQueue::JoinLevel(Group* group) {
+  Level& level = levels_[group->id.first];
+  level.by_turn[KeyTurn(*group)].insert(group);
   level.by_head.insert(group);
-  if (!by_key_) return;
-  level.by_key[group->key->turn].insert(group);
-  ++group->key->ready;
+  if (by_key_) ++group->key->second.ready;
 }
 
-void FairQueue::State::LeaveLevel(WaitingGroup* group) {
-  const auto it = levels_.find(group->priority);
-  WaitingLevel& level = it->second;
-  level.by_turn.erase(group);
+void FairQueue::LeaveLevel(Group* group) {
+  Level& level = levels_[group->id.first];
+  const auto of_key = level.by_turn.find(KeyTurn(*group));
+  of_key->second.erase(group);
+  if (of_key->second.empty()) level.by_turn.erase(of_key);
   level.by_head.erase(group);
-  if (by_key_) {
-    const auto of_key = level.by_key.find(group->key->turn);
-    of_key->second.erase(group);
-    if (of_key->second.empty()) level.by_key.erase(of_key);
-    --group->key->ready;
-  }
-  if (level.by_turn.empty()) levels_.erase(it);
+  if (by_key_) --group->key->second.ready;
 }
 
-void FairQueue::State::TurnByKey(bool by_key) {
+void FairQueue::TurnByKey(bool by_key) {
   if (by_key == by_key_) return;
-  std::vector<WaitingGroup*> ready;
-  for (WaitingGroup* group : heads) {
+  std::vector<Group*> ready;
+  for (Group* group : heads_) {
     if (group->standing == Standing::kReady) ready.push_back(group);
   }
   std::sort(ready.begin(), ready.end(), TurnOrder());
-  for (WaitingGroup* group : ready) LeaveLevel(group);
+  for (Group* group : ready) LeaveLevel(group);
   by_key_ = by_key;
-  for (WaitingGroup* group : heads) by_key ? TakeKey(group) : LeaveKey(group);
-  for (WaitingGroup* group : ready) Enter(group);
+  for (Group* group : heads_) by_key ? TakeKey(group) : LeaveKey(group);
+  for (Group* group : ready) Enter(group);
 }
 
 // It is in no level.
-void FairQueue::State::TakeKey(WaitingGroup* group) {
-  const std::string& name = (*group->slices.begin())->slice.policy_key;
-  if (group->key != nullptr && group->key->name == name) return;
+void FairQueue::TakeKey(Group* group) {
+  const std::string& name = (*group->slices.begin())->policy_key;
+  if (group->key != nullptr && group->key->first == name) return;
   LeaveKey(group);
-  std::unique_ptr<WaitingKey>& key = keys_[name];
-  if (key == nullptr) {
-    key = std::make_unique<WaitingKey>();
-    key->name = name;
-    key->turn = ++turns_;
-  }
-  group->key = key.get();
-  ++group->key->groups;
+  group->key = &*keys_.try_emplace(name).first;
+  if (++group->key->second.groups == 1) group->key->second.turn = ++turns_;
 }
 
-void FairQueue::State::LeaveKey(WaitingGroup* group) {
-  WaitingKey* const key = std::exchange(group->key, nullptr);
-  if (key != nullptr && --key->groups == 0) keys_.erase(std::string(key->name));
+void FairQueue::LeaveKey(Group* group) {
+  auto* const key = std::exchange(group->key, nullptr);
+  if (key != nullptr && --key->second.groups == 0) keys_.erase(keys_.find(key->first));
 }
 
-void FairQueue::State::MoveLast(WaitingKey* key) {
-  const uint64_t former = std::exchange(key->turn, ++turns_);
+void FairQueue::MoveLast(Key& key) {
+  const uint64_t former = std::exchange(key.turn, ++turns_);
   for (auto& [priority, level] : levels_) {
-    const auto groups_of_key = level.by_key.find(former);
-    if (groups_of_key == level.by_key.end()) continue;
-    auto moved = std::move(groups_of_key->second);
-    level.by_key.erase(groups_of_key);
-    level.by_key.emplace(key->turn, std::move(moved));
+    auto groups_of_key = level.by_turn.extract(former);
+    if (groups_of_key.empty()) continue;
+    level.by_turn.emplace(key.turn, std::move(groups_of_key.mapped()));
   }
 }
 
-void FairQueue::State::Lift(WaitingGroup* group) {
-  heads.erase(group);
+void FairQueue::Lift(Group* group) {
+  heads_.erase(group);
   if (group->standing == Standing::kReady) LeaveLevel(group);
-  if (group->standing == Standing::kAside) PlaceOf(group)->second.erase(group);
+  if (group->standing == Standing::kAside) group->aside->second.groups.erase(group);
 }
 
-void FairQueue::State::Settle(WaitingGroup* group) {
+void FairQueue::Settle(Group* group) {
   if (group->slices.empty()) return Discard(group);
   group->head_at = (*group->slices.begin())->eligible_at;
-  heads.insert(group);
+  heads_.insert(group);
   if (by_key_) TakeKey(group);
   if (group->standing == Standing::kAside) {
-    PlaceOf(group)->second.insert(group);
-    return;
-  }
-  if (group->head_at > now_) {
+    group->aside->second.groups.insert(group);
+  } else if (group->head_at > now_) {
     group->standing = Standing::kWaiting;
   } else if (group->standing == Standing::kWaiting) {
     Enter(group);
@@ -212,163 +132,143 @@ void FairQueue::State::Settle(WaitingGroup* group) {
 }
 
 // The last to have its turn.
-void FairQueue::State::Enter(WaitingGroup* group) {
+void FairQueue::Enter(Group* group) {
   group->standing = Standing::kReady;
   group->turn = ++turns_;
   group->credit = 0;
-  if (by_key_ && group->key->ready == 0) {
-    group->key->turn = ++turns_;
-    group->key->credit = 0;
+  if (by_key_ && group->key->second.ready == 0) {
+    group->key->second.turn = ++turns_;
+    group->key->second.credit = 0;
   }
   JoinLevel(group);
 }
 
 // It has been lifted.
-void FairQueue::State::Discard(WaitingGroup* group) {
+void FairQueue::Discard(Group* group) {
   if (group->standing == Standing::kAside) {
-    const auto it = PlaceOf(group);
-    if (it->second.empty()) (aside_.find(it->first) == it ? aside_ : opened_).erase(it);
-    --groups_aside;
+    if (group->aside->second.groups.empty()) aside_.erase(group->aside);
+    --groups_aside_;
   }
   LeaveKey(group);
-  groups.erase({group->priority, group->uid});
+  groups_.erase(groups_.find(group->id));
+  if (groups_.empty()) *this = FairQueue();
 }
 
-void FairQueue::State::Add(QueuedSlice added) {
-  const auto known = slices.find(added.key);
-  if (known != slices.end()) {
-    const QueuedSlice& former = (*known)->slice;
-    if (added.first < added.end && added.group == former.group &&
-        added.priority == former.priority) {
-      return Replace(known->get(), std::move(added));
-    }
-    Remove(added.key);
+void FairQueue::Add(QueuedSlice added) {
+  const auto known = slices_.find(added.key);
+  Group* const former = known == slices_.end() ? nullptr : TakeOut(known);
+  Group* group = nullptr;
+  if (added.first < added.end) {
+    const GroupKey id{added.priority, added.group};
+    group = &groups_.try_emplace(id, Group{.id = id}).first->second;
   }
-  if (added.first >= added.end) return;
-  std::unique_ptr<WaitingGroup>& group = groups[{added.priority, added.group}];
-  if (group == nullptr) {
-    group = std::make_unique<WaitingGroup>();
-    group->uid = added.group;
-    group->priority = added.priority;
-  } else {
-    Lift(group.get());
-  }
-  events += added.end - added.first;
-  auto slice = std::make_unique<WaitingSlice>();
-  slice->slice = std::move(added);
-  slice->eligible_at = EligibleAt(slice->slice);
-  slice->group = group.get();
+  if (former != nullptr && former != group) Settle(former);
+  if (group == nullptr) return;
+  if (former != group) Lift(group);
+  events_ += added.end - added.first;
+  const absl::Time eligible_at = EligibleAt(added);
+  auto slice = std::make_unique<Slice>(Slice{std::move(added), eligible_at, group});
   group->slices.insert(slice.get());
-  slices.insert(std::move(slice));
-  Settle(group.get());
-}
-
-// The group keeps its place.
-void FairQueue::State::Replace(WaitingSlice* slice, QueuedSlice added) {
-  WaitingGroup* group = slice->group;
-  Lift(group);
-  group->slices.erase(slice);
-  events -= slice->slice.end - slice->slice.first;
-  events += added.end - added.first;
-  slice->slice = std::move(added);
-  slice->eligible_at = EligibleAt(slice->slice);
-  group->slices.insert(slice);
+  slices_.emplace(slice->key, std::move(slice));
   Settle(group);
 }
 
-bool FairQueue::State::Remove(absl::string_view key) {
-  const auto it = slices.find(key);
-  if (it == slices.end()) return false;
-  WaitingSlice* slice = it->get();
-  WaitingGroup* group = slice->group;
+// The slice is gone, and its group, which it returns, is lifted.
+FairQueue::Group* FairQueue::TakeOut(Slices::iterator slice) {
+  Group* const group = slice->second->group;
   Lift(group);
-  group->slices.erase(slice);
-  events -= slice->slice.end - slice->slice.first;
-  slices.erase(it);
-  Settle(group);
+  group->slices.erase(slice->second.get());
+  events_ -= slice->second->end - slice->second->first;
+  slices_.erase(slice);
+  return group;
+}
+
+bool FairQueue::Remove(absl::string_view key) {
+  const auto known = slices_.find(key);
+  if (known == slices_.end()) return false;
+  Settle(TakeOut(known));
   return true;
 }
 
-void FairQueue::State::Advance(absl::string_view key, uint64_t taken) {
-  const auto it = slices.find(key);
-  if (it == slices.end() || taken == 0) return;
-  WaitingSlice* slice = it->get();
-  WaitingGroup* group = slice->group;
-  taken = std::min(taken, slice->slice.end - slice->slice.first);
+void FairQueue::Advance(absl::string_view key, uint64_t taken) {
+  const auto it = slices_.find(key);
+  if (it == slices_.end() || taken == 0) return;
+  Slice* slice = it->second.get();
+  Group* group = slice->group;
+  taken = std::min(taken, slice->end - slice->first);
   Lift(group);
   group->slices.erase(slice);
-  events -= taken;
-  slice->slice.first += taken;
-  if (slice->slice.first < slice->slice.end) {
-    slice->eligible_at = EligibleAt(slice->slice);
+  events_ -= taken;
+  slice->first += taken;
+  if (slice->first < slice->end) {
+    slice->eligible_at = EligibleAt(*slice);
     group->slices.insert(slice);
   } else {
-    slices.erase(it);
+    slices_.erase(it);
   }
-  uint64_t& credit = by_key_ ? group->key->credit : group->credit;
-  if (credit > 0) {
+  if (uint64_t& credit = Credit(*group); credit > 0) {
     credit -= std::min(credit, taken);
     if (credit == 0) {
       group->turn = ++turns_;
-      if (by_key_) MoveLast(group->key);
+      if (by_key_) MoveLast(group->key->second);
     }
   }
   Settle(group);
 }
 
+const QueuedSlice* FairQueue::Find(absl::string_view key) const {
+  const auto it = slices_.find(key);
+  return it == slices_.end() ? nullptr : it->second.get();
+}
+
 // Makes groups ready whose first event has become eligible, in the order of its time.
-void FairQueue::State::Refresh(absl::Time now) {
+void FairQueue::Refresh(absl::Time now) {
   if (now <= now_) return;
   const absl::Time before = std::exchange(now_, now);
-  for (auto it = heads.upper_bound(before); it != heads.end() && (*it)->head_at <= now; ++it) {
+  for (auto it = heads_.upper_bound(before); it != heads_.end() && (*it)->head_at <= now; ++it) {
     if ((*it)->standing == Standing::kWaiting) Enter(*it);
   }
 }
 
 // There are as many levels as priorities: few.
-FairQueue::State::First FairQueue::State::FirstOfAll(Fairness fairness) const {
+FairQueue::First FairQueue::FirstOfAll(Fairness fairness) const {
   First first;
   for (const auto& [priority, level] : levels_) {
-    const uint8_t its_class = ClassOf(priority, level);
+    if (level.by_head.empty()) continue;
+    const int64_t steps = (now_ - (*level.by_head.begin())->head_at) / kAgeingStep;
+    const auto its_class = static_cast<uint8_t>(priority - std::min<int64_t>(steps, priority));
     if (first.group != nullptr && its_class > first.its_class) continue;
     if (first.group == nullptr || its_class < first.its_class)
       first = First{.its_class = its_class};
-    if (fairness == Fairness::kByKey) {
-      first.class_groups += level.by_key.size();
-      WaitingGroup* group = *level.by_key.begin()->second.begin();
-      const auto turn = [](const WaitingGroup* of) { return std::pair(of->key->turn, of->turn); };
+    if (fairness != Fairness::kFifo) {
+      first.takers += by_key_ ? level.by_turn.size() : level.by_head.size();
+      Group* group = *level.by_turn.begin()->second.begin();
+      const auto turn = [](const Group* of) { return std::pair(KeyTurn(*of), of->turn); };
       if (first.group == nullptr || turn(group) < turn(first.group)) first.group = group;
       continue;
     }
-    first.class_groups += level.by_turn.size();
-    if (fairness == Fairness::kBySchedule) {
-      WaitingGroup* group = *level.by_turn.begin();
-      if (first.group == nullptr || TurnOrder()(group, first.group)) first.group = group;
-      continue;
+    auto next = level.by_head.begin();
+    for (int n = 0; n < 2 && next != level.by_head.end(); ++n, ++next) {
+      Group* group = *next;
+      if (first.group == nullptr || HeadOrder()(group, first.group)) std::swap(group, first.group);
+      if (group != nullptr) first.next_head_at = std::min(first.next_head_at, group->head_at);
     }
-    WaitingGroup* group = *level.by_head.begin();
-    const bool better = first.group == nullptr || HeadOrder()(group, first.group);
-    if (better && first.group != nullptr) first.next_head_at = first.group->head_at;
-    if (!better) first.next_head_at = std::min(first.next_head_at, group->head_at);
-    if (!better) continue;
-    first.group = group;
-    if (level.by_head.size() > 1)
-      first.next_head_at =
-          std::min(first.next_head_at, (*std::next(level.by_head.begin()))->head_at);
   }
   return first;
 }
 
-std::optional<FairQueue::Turn> FairQueue::State::Next(
+std::optional<FairQueue::Turn> FairQueue::Next(
     absl::Time now, Fairness fairness, uint64_t tokens,
     absl::FunctionRef<std::string(const QueuedSlice&)> passed_over) {
+  if (empty()) return std::nullopt;
   TurnByKey(fairness == Fairness::kByKey);
   Refresh(now);
   if (tokens == 0) return std::nullopt;
-  while (!levels_.empty()) {
+  while (true) {
     const First first = FirstOfAll(fairness);
-    WaitingGroup& group = *first.group;
-    const QueuedSlice& slice = (*group.slices.begin())->slice;
+    if (first.group == nullptr) return std::nullopt;
+    Group& group = *first.group;
+    const Slice& slice = **group.slices.begin();
     if (std::string reason = passed_over(slice); !reason.empty()) {
       SetAside(&group, std::move(reason));
       continue;
@@ -382,178 +282,74 @@ std::optional<FairQueue::Turn> FairQueue::State::Next(
     }
     uint64_t count = std::min(tokens, std::min(slice.pacing.EndAt(until), slice.end) - slice.first);
     if (fairness != Fairness::kFifo) {
-      const uint64_t share = std::max<uint64_t>(1, tokens / first.class_groups);
+      const uint64_t share = std::max<uint64_t>(1, tokens / first.takers);
       const uint64_t quantum = quanta_.try_emplace(first.its_class, share).first->second;
-      uint64_t& credit = by_key_ ? group.key->credit : group.credit;
+      uint64_t& credit = Credit(group);
       credit = credit == 0 ? quantum : std::min(credit, quantum);
       count = std::min(count, credit);
     }
     return Turn{&slice, count};
   }
-  return std::nullopt;
 }
 
-void FairQueue::State::SetAside(WaitingGroup* group, std::string reason) {
+void FairQueue::SetAside(Group* group, std::string reason) {
   LeaveLevel(group);
   group->standing = Standing::kAside;
-  const auto it = aside_.try_emplace(std::move(reason)).first;
-  group->reason = &it->first;
-  it->second.insert(group);
-  ++groups_aside;
+  group->aside = aside_.try_emplace(std::move(reason)).first;
+  group->aside_opened = group->aside->second.opened;
+  group->aside->second.groups.insert(group);
+  ++groups_aside_;
 }
 
-FairQueue::State::Aside::iterator FairQueue::State::PlaceOf(WaitingGroup* group) {
-  const auto it = aside_.find(*group->reason);
-  return it != aside_.end() && &it->first == group->reason ? it : opened_.find(*group->reason);
-}
-
-// It is in no set of groups that stand aside any more.
-void FairQueue::State::TakePart(WaitingGroup* group) {
-  --groups_aside;
-  group->standing = Standing::kWaiting;
-  if (group->head_at <= now_) Enter(group);
-}
-
-bool FairQueue::State::All(Aside& aside, absl::string_view reason, State& state) {
-  const auto it = aside.find(reason);
-  if (it == aside.end()) return false;
-  for (WaitingGroup* group : std::exchange(it->second, {})) state.TakePart(group);
-  aside.erase(it);
-  return true;
-}
-
-bool FairQueue::State::Reconsider(absl::string_view reason) {
-  const bool opened = All(opened_, reason, *this);
-  return All(aside_, reason, *this) || opened;
-}
-
-void FairQueue::State::ReconsiderAll() {
-  while (!opened_.empty()) All(opened_, std::string(opened_.begin()->first), *this);
-  while (!aside_.empty()) All(aside_, std::string(aside_.begin()->first), *this);
-}
-
-FairQueue::Woken FairQueue::State::Wake(absl::string_view reason, size_t max) {
-  auto it = opened_.find(reason);
-  if (it == opened_.end()) {
-    const auto aside = aside_.find(reason);
-    if (aside == aside_.end()) return {};
-    // The node moves as it is: `reason` of its groups stays right.
-    it = opened_.insert(aside_.extract(aside)).position;
+void FairQueue::Reconsider(absl::string_view reason) {
+  while (Wake(reason, kMax).groups > 0) {
   }
-  Woken woken;
-  for (; woken.groups < max && !it->second.empty(); ++woken.groups) {
-    WaitingGroup* const group = *it->second.begin();
-    it->second.erase(it->second.begin());
-    TakePart(group);
+}
+
+void FairQueue::ReconsiderAll() {
+  while (!aside_.empty()) Reconsider(std::string(aside_.begin()->first));
+}
+
+FairQueue::Woken FairQueue::Wake(absl::string_view reason, size_t max) {
+  const auto it = aside_.find(reason);
+  if (it == aside_.end()) return {};
+  auto& [opened, groups] = it->second;
+  if ((*groups.begin())->aside_opened == opened) ++opened;
+  Woken woken{.more = true};
+  for (; woken.more && woken.groups < max; ++woken.groups) {
+    Group* const group = *groups.begin();
+    groups.erase(groups.begin());
+    --groups_aside_;
+    group->standing = Standing::kWaiting;
+    if (group->head_at <= now_) Enter(group);
+    woken.more = !groups.empty() && (*groups.begin())->aside_opened < opened;
   }
-  woken.more = !it->second.empty();
-  if (!woken.more) opened_.erase(it);
+  if (groups.empty()) aside_.erase(it);
   return woken;
 }
 
-std::optional<absl::Time> FairQueue::State::NextEligible(absl::Time now) {
+std::optional<absl::Time> FairQueue::NextEligible(absl::Time now) {
+  if (empty()) return std::nullopt;
   Refresh(now);
-  const auto it = heads.upper_bound(now_);
-  if (it == heads.end() || (*it)->head_at == absl::InfiniteFuture()) return std::nullopt;
+  const auto it = heads_.upper_bound(now_);
+  if (it == heads_.end() || (*it)->head_at == absl::InfiniteFuture()) return std::nullopt;
   return (*it)->head_at;
 }
 
-std::optional<absl::Time> FairQueue::State::NextChange(absl::Time now) {
-  std::optional<absl::Time> next = NextEligible(now);
-  for (const auto& [priority, level] : levels_) {
-    const uint8_t its_class = ClassOf(priority, level);
-    if (its_class == 0) continue;
-    const absl::Time rises =
-        (*level.by_head.begin())->head_at + kAgeingStep * (priority - its_class + 1);
-    next = std::min(next.value_or(rises), rises);
-  }
-  return next;
-}
-
-uint64_t FairQueue::State::EligibleEvents(absl::Time now) const {
+uint64_t FairQueue::EligibleEvents(absl::Time now) const {
   uint64_t eligible = 0;
-  for (auto group = heads.begin(); group != heads.end() && (*group)->head_at <= now; ++group) {
-    for (const WaitingSlice* slice : (*group)->slices) {
+  for (auto group = heads_.begin(); group != heads_.end() && (*group)->head_at <= now; ++group) {
+    for (const Slice* slice : (*group)->slices) {
       if (slice->eligible_at > now) break;
-      const QueuedSlice& queued = slice->slice;
-      eligible += std::min(queued.pacing.EndAt(now), queued.end) - queued.first;
+      eligible += std::min(slice->pacing.EndAt(now), slice->end) - slice->first;
     }
   }
   return eligible;
 }
 
-FairQueue::FairQueue() = default;
-FairQueue::~FairQueue() = default;
-FairQueue::FairQueue(FairQueue&&) noexcept = default;
-FairQueue& FairQueue::operator=(FairQueue&&) noexcept = default;
-
-void FairQueue::Add(QueuedSlice slice) {
-  if (state_ == nullptr) state_ = std::make_unique<State>();
-  state_->Add(std::move(slice));
-  if (state_->slices.empty()) state_ = nullptr;
-}
-
-bool FairQueue::Remove(absl::string_view key) {
-  if (state_ == nullptr || !state_->Remove(key)) return false;
-  if (state_->slices.empty()) state_ = nullptr;
-  return true;
-}
-
-void FairQueue::Advance(absl::string_view key, uint64_t taken) {
-  if (state_ == nullptr) return;
-  state_->Advance(key, taken);
-  if (state_->slices.empty()) state_ = nullptr;
-}
-
-const QueuedSlice* FairQueue::Find(absl::string_view key) const {
-  if (state_ == nullptr) return nullptr;
-  const auto it = state_->slices.find(key);
-  return it == state_->slices.end() ? nullptr : &(*it)->slice;
-}
-
-void FairQueue::BeginRound() {
-  if (state_ != nullptr) state_->BeginRound();
-}
-
-std::optional<FairQueue::Turn> FairQueue::Next(
-    absl::Time now, Fairness fairness, uint64_t tokens,
-    absl::FunctionRef<std::string(const QueuedSlice& first)> passed_over) {
-  if (state_ == nullptr) return std::nullopt;
-  return state_->Next(now, fairness, tokens, passed_over);
-}
-
-bool FairQueue::Reconsider(absl::string_view reason) {
-  return state_ != nullptr && state_->Reconsider(reason);
-}
-
-void FairQueue::ReconsiderAll() {
-  if (state_ != nullptr) state_->ReconsiderAll();
-}
-
-FairQueue::Woken FairQueue::Wake(absl::string_view reason, size_t max) {
-  return state_ == nullptr ? Woken() : state_->Wake(reason, max);
-}
-
-std::optional<absl::Time> FairQueue::NextEligible(absl::Time now) {
-  return state_ == nullptr ? std::nullopt : state_->NextEligible(now);
-}
-
-std::optional<absl::Time> FairQueue::NextChange(absl::Time now) {
-  return state_ == nullptr ? std::nullopt : state_->NextChange(now);
-}
-
-size_t FairQueue::rows() const { return state_ == nullptr ? 0 : state_->slices.size(); }
-size_t FairQueue::groups() const { return state_ == nullptr ? 0 : state_->groups.size(); }
-size_t FairQueue::groups_aside() const { return state_ == nullptr ? 0 : state_->groups_aside; }
-uint64_t FairQueue::events() const { return state_ == nullptr ? 0 : state_->events; }
-
-uint64_t FairQueue::EligibleEvents(absl::Time now) const {
-  return state_ == nullptr ? 0 : state_->EligibleEvents(now);
-}
-
 std::optional<absl::Time> FairQueue::oldest_due() const {
-  if (state_ == nullptr) return std::nullopt;
-  return (*state_->heads.begin())->head_at;
+  if (heads_.empty()) return std::nullopt;
+  return (*heads_.begin())->head_at;
 }
 
 }  // namespace escapement::token_manager

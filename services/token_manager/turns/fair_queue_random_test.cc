@@ -34,11 +34,13 @@ QueuedSlice Row(std::string key, uint64_t schedule, absl::Time due, uint64_t eve
 class NaiveQueue {
  public:
   void Add(const QueuedSlice& slice) {
-    Group& group = groups_[{slice.priority, slice.group}];
-    for (auto& [id, other] : groups_) {
-      if (&other != &group) other.slices.erase(slice.key);
+    // A key of which this was the only slice leaves before it comes again.
+    const std::pair id(slice.priority, slice.group);
+    for (auto& [of, group] : groups_) {
+      if (of != id) group.slices.erase(slice.key);
     }
-    group.slices[slice.key] = slice;
+    Settle();
+    groups_[id].slices[slice.key] = slice;
     Settle();
   }
   void Remove(const std::string& key) {
@@ -68,6 +70,12 @@ class NaiveQueue {
       for (Group* group : Aside(reason, opened)) TakePart(*group);
     }
     Settle();
+  }
+  void ReconsiderAll() {
+    std::set<std::string> reasons;
+    for (const auto& [id, group] : groups_) reasons.insert(group.reason);
+    reasons.erase("");
+    for (const std::string& reason : reasons) Reconsider(reason);
   }
   FairQueue::Woken Wake(const std::string& reason, size_t max) {
     std::vector<Group*> opened = Aside(reason, true);
@@ -344,7 +352,10 @@ TEST_P(FairQueueRandomTest, DoesWhatTheNaiveOneDoes) {
       }
       case 4: {
         const std::string reason = absl::StrCat("down", dice(3));
-        if (dice(2) == 0) {
+        if (dice(20) == 0) {
+          queue.ReconsiderAll();
+          naive.ReconsiderAll();
+        } else if (dice(2) == 0) {
           queue.Reconsider(reason);
           naive.Reconsider(reason);
         } else {

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/proto_time.h"
 #include "common/cron/evaluator.h"
+#include "common/kv/group_parts.h"
 #include "common/storage/children_table.h"
 #include "common/storage/schedule_table.h"
 
@@ -14,10 +15,45 @@ namespace escapement::token_manager {
 
 namespace {
 
+using storage::v1::EventRecord;
+using storage::v1::ThrottleRecord;
+
 constexpr double kMeasureSeconds = 10;
+constexpr absl::Duration kSampleEvery = absl::Minutes(1);
+constexpr int kSamplesMax = 60;
 
 double DecayOver(int64_t micros) {
   return micros <= 0 ? 1 : std::exp(-static_cast<double>(micros) / (kMeasureSeconds * 1e6));
+}
+
+Limits Overridden(Limits limits, const storage::v1::OverrideRecord& override) {
+  if (override.has_max_concurrent()) limits.max_concurrent = override.max_concurrent();
+  if (override.has_max_per_second()) {
+    limits.per_second = override.max_per_second();
+    limits.burst = override.burst();
+  }
+  return limits;
+}
+
+template <typename Record>
+Limits LimitsIn(const Record& record) {
+  return {.max_concurrent =
+              record.max_concurrent() == 0 ? RateLimit::kUnlimited : record.max_concurrent(),
+          .per_second = record.max_per_second(),
+          .burst = std::max<uint64_t>(record.burst(), 1)};
+}
+
+// More may be held than the limit allows: it may have been lowered.
+uint64_t Free(uint64_t limit, uint64_t held) {
+  return limit == RateLimit::kUnlimited ? limit : limit - std::min(limit, held);
+}
+
+bool HasWindow(const EventRecord& row) {
+  return row.throttle().has_window() && row.throttle().window().duration_micros() > 0;
+}
+
+absl::Duration DurationOf(const storage::v1::WindowRecord& window) {
+  return absl::Microseconds(window.duration_micros());
 }
 
 }  // namespace
@@ -71,17 +107,13 @@ std::optional<RateLimit> KeyRates::Find(const std::string& key) const {
   return found == keys_.end() ? std::nullopt : std::make_optional(found->second);
 }
 
-uint64_t KeyRates::Allowed(const std::string& key, const Limits& limits, absl::Time now) const {
-  if (limits.per_second <= 0) return RateLimit::kUnlimited;
-  return Find(key).value_or(RateLimit(limits.per_second, limits.burst)).Allowed(now);
-}
-
-absl::Time KeyRates::NextAt(const std::string& key, const Limits& limits, absl::Time now) const {
-  return Find(key).value_or(RateLimit(limits.per_second, limits.burst)).NextAt(now);
+RateLimit KeyRates::Of(const std::string& key, const Limits& limits) const {
+  if (limits.per_second <= 0) return RateLimit();
+  return Find(key).value_or(RateLimit(limits.per_second, limits.burst));
 }
 
 void KeyRates::Take(const std::string& key, const Limits& limits, uint64_t n, absl::Time now) {
-  RateLimit rate = Find(key).value_or(RateLimit(limits.per_second, limits.burst));
+  RateLimit rate = Of(key, limits);
   rate.Take(n, now);
   Put(key, rate);
 }
@@ -116,46 +148,20 @@ void PolicyState::SetRecord(const std::optional<std::string>& bytes, kv::CommitS
   if (seq < record_seq) return;
   record_seq = seq;
   record_bytes = bytes.value_or(std::string());
-  record.reset();
-  if (bytes.has_value()) {
-    record.emplace();
-    // A record that cannot be read counts as absent: nothing is granted.
-    if (!record->ParseFromString(*bytes)) record.reset();
-  }
+  record.emplace();
+  // A record that cannot be read counts as absent: nothing is granted.
+  if (!bytes.has_value() || !record->ParseFromString(*bytes)) record.reset();
   SetLimits(now);
   if (!hold_on_expiry()) grants.ForgetOverdue();
 }
 
-namespace {
-
-Limits Overridden(Limits limits, const storage::v1::OverrideRecord& override) {
-  if (override.has_max_concurrent()) limits.max_concurrent = override.max_concurrent();
-  if (override.has_max_per_second()) {
-    limits.per_second = override.max_per_second();
-    limits.burst = override.burst();
-  }
-  return limits;
-}
-
-template <typename Record>
-Limits LimitsIn(const Record& record) {
-  return {.max_concurrent =
-              record.max_concurrent() == 0 ? RateLimit::kUnlimited : record.max_concurrent(),
-          .per_second = record.max_per_second(),
-          .burst = record.burst()};
-}
-
-}  // namespace
-
 void PolicyState::SetLimits(absl::Time now) {
   const bool had_keys = !key_overridden_.empty();
-  const Limits former = key_limits_;
-  limits_ = record.has_value() ? LimitsIn(*record) : Limits();
-  key_limits_ = by_key() ? LimitsIn(record->per_key()) : Limits();
+  limits_ = LimitsIn(rules());
+  const Limits former = std::exchange(key_limits_, LimitsIn(rules().per_key()));
   key_overridden_.clear();
   override_ends_ = absl::InfiniteFuture();
-  for (int i = 0; record.has_value() && i < record->overrides_size(); ++i) {
-    const storage::v1::OverrideRecord& override = record->overrides(i);
+  for (const storage::v1::OverrideRecord& override : rules().overrides()) {
     const absl::Time ends = FromMicros(override.expire_time_micros());
     if (ends <= now) continue;
     override_ends_ = std::min(override_ends_, ends);
@@ -167,23 +173,14 @@ void PolicyState::SetLimits(absl::Time now) {
   }
   rate.SetLimits(limits_.per_second, limits_.burst, now);
   key_rates.SetLimits([this](const std::string& key) { return LimitsOf(key); }, now);
-  const bool same = former.max_concurrent == key_limits_.max_concurrent &&
-                    former.per_second == key_limits_.per_second &&
-                    former.burst == key_limits_.burst;
-  if (!same || had_keys || !key_overridden_.empty()) waiting.queue().ReconsiderAll();
+  if (former != key_limits_ || had_keys || !key_overridden_.empty())
+    waiting.queue().ReconsiderAll();
 }
 
 void PolicyState::SetCounts(const std::optional<std::string>& bytes) {
   if (!bytes.has_value() || !counts.ParseFromString(*bytes)) counts.Clear();
   rate = RateLimit(limits_.per_second, limits_.burst, RateTimeOf(counts.rate_time_micros()));
 }
-
-namespace {
-
-constexpr absl::Duration kSampleEvery = absl::Minutes(1);
-constexpr int kSamplesMax = 60;
-
-}  // namespace
 
 void PolicyState::SetHistory(const std::optional<std::string>& bytes, absl::Time now) {
   if (!bytes.has_value() || !history.ParseFromString(*bytes)) history.Clear();
@@ -207,21 +204,9 @@ bool PolicyState::TakeSample(absl::Time now) {
 }
 
 kv::Condition PolicyState::RecordUnchanged() const {
-  return {.cf = kv::ColumnFamily::kPolicies,
-          .key = PolicyKey(tenant, policy_id),
-          .kind = kv::Condition::Kind::kValueEquals,
-          .value = record_bytes,
-          .since = record_seq};
+  return kv::ValueIs(kv::ColumnFamily::kPolicies, PolicyKey(tenant, policy_id), record_bytes,
+                     record_seq);
 }
-
-namespace {
-
-// More may be held than the limit allows: it may have been lowered.
-uint64_t Free(uint64_t limit, uint64_t held) {
-  return limit == RateLimit::kUnlimited ? limit : limit - std::min(limit, held);
-}
-
-}  // namespace
 
 uint64_t PolicyState::FreeTokens() const { return Free(limits_.max_concurrent, held()); }
 
@@ -237,14 +222,13 @@ uint64_t PolicyState::FreeTokensOf(const std::string& policy_key) const {
 }
 
 Fairness PolicyState::fairness() const {
-  if (!record.has_value()) return Fairness::kBySchedule;
-  return record->by_key() ? Fairness::kByKey
-                          : (record->fifo() ? Fairness::kFifo : Fairness::kBySchedule);
+  if (rules().by_key()) return Fairness::kByKey;
+  return rules().fifo() ? Fairness::kFifo : Fairness::kBySchedule;
 }
 
 absl::Duration PolicyState::hold_timeout() const {
-  if (!record.has_value() || record->hold_timeout_micros() <= 0) return kImplicitHoldTimeout;
-  return absl::Microseconds(record->hold_timeout_micros());
+  const int64_t micros = rules().hold_timeout_micros();
+  return micros <= 0 ? kImplicitHoldTimeout : absl::Microseconds(micros);
 }
 
 std::string PolicyState::EncodeCounts(int64_t now_micros) {
@@ -264,18 +248,6 @@ void PolicyState::SetName(const std::string& of_tenant, const std::string& id) {
   known = implicit();
 }
 
-WaitingRows::Added PolicyState::AddRow(const std::string& key, const WaitingKey& decoded,
-                                       const std::string& value, kv::CommitSeq read_seq,
-                                       size_t group_rows_max) {
-  return waiting.Add(key, decoded, value, read_seq, group_rows_max,
-                     [this](const storage::v1::EventRecord& event) { SetName(event); });
-}
-
-void PolicyState::OnRead(const GroupKey& group, const kv::ScanResult& rows, size_t group_rows_max) {
-  waiting.OnRead(group, rows, group_rows_max,
-                 [this](const storage::v1::EventRecord& event) { SetName(event); });
-}
-
 absl::Time PolicyState::NextTime() const {
   absl::Time next =
       std::min({grant_next, waiting.NextTime(), override_ends_, key_rates.NextFull()});
@@ -286,29 +258,13 @@ absl::Time PolicyState::NextTime() const {
   return next;
 }
 
-namespace {
-
-using storage::v1::EventRecord;
-using storage::v1::ThrottleRecord;
-
-bool HasWindow(const EventRecord& row) {
-  return row.throttle().has_window() && row.throttle().window().duration_micros() > 0;
-}
-
-absl::Duration DurationOf(const storage::v1::WindowRecord& window) {
-  return absl::Microseconds(window.duration_micros());
-}
-
-}  // namespace
-
 Pacing PacingOf(const EventRecord& row) {
-  Pacing pacing;
-  if (!HasWindow(row) || !row.throttle().window().even()) return pacing;
-  pacing.begin = OpensAt(row);
-  pacing.duration = DurationOf(row.throttle().window());
-  pacing.first = row.throttle().pace_first();
-  pacing.count = row.throttle().pace_count();
-  return pacing;
+  const ThrottleRecord& throttle = row.throttle();
+  if (!HasWindow(row) || !throttle.window().even()) return {};
+  return {.begin = OpensAt(row),
+          .duration = DurationOf(throttle.window()),
+          .first = throttle.pace_first(),
+          .count = throttle.pace_count()};
 }
 
 absl::Time OpensAt(const EventRecord& row) {
@@ -322,14 +278,14 @@ absl::Time ClosesAt(const EventRecord& row) {
 }
 
 WindowClose CloseAction(const EventRecord& row, absl::Time now) {
-  if (now < ClosesAt(row)) return WindowClose::kOpen;
+  if (now < ClosesAt(row)) return WindowClose::kGoesOn;
   switch (row.throttle().window().on_close()) {
     case storage::v1::ON_CLOSE_KIND_DROP:
       return WindowClose::kDrop;
     case storage::v1::ON_CLOSE_KIND_CARRY_OVER:
       return WindowClose::kCarryOver;
     default:
-      return WindowClose::kFinishLate;
+      return WindowClose::kGoesOn;
   }
 }
 

@@ -5,8 +5,6 @@
 #define SERVICES_TOKEN_MANAGER_WAITING_POLICY_STATE_H_
 
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -19,8 +17,8 @@
 #include "common/base/rate_limit.h"
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
-#include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
+#include "services/token_manager/base/options.h"
 #include "services/token_manager/holding/grant_set.h"
 #include "services/token_manager/turns/fair_queue.h"
 #include "services/token_manager/waiting/waiting_rows.h"
@@ -46,6 +44,8 @@ struct Limits {
   uint64_t max_concurrent = RateLimit::kUnlimited;
   double per_second = 0;  // 0: no limit
   uint64_t burst = 1;
+
+  friend bool operator==(const Limits&, const Limits&) = default;
 };
 
 // KeyRates: the rates of the keys of one policy. A key takes memory, and a row in the store
@@ -59,8 +59,8 @@ class KeyRates {
   void Load(const storage::v1::KeyRateRecord& record);
   // limits(key) for each key.
   void SetLimits(absl::FunctionRef<Limits(const std::string& key)> limits, absl::Time now);
-  uint64_t Allowed(const std::string& key, const Limits& limits, absl::Time now) const;
-  absl::Time NextAt(const std::string& key, const Limits& limits, absl::Time now) const;
+  // A copy, of a key with these limits.
+  RateLimit Of(const std::string& key, const Limits& limits) const;
   // Its record is to be written.
   void Take(const std::string& key, const Limits& limits, uint64_t n, absl::Time now);
   storage::v1::KeyRateRecord RecordOf(const std::string& key) const;
@@ -87,13 +87,11 @@ class KeyRates {
 // Threads: one. Pure: the caller reads and writes the store.
 class PolicyState {
  public:
-  // Events may be granted `grant_lead` ahead of their time.
-  PolicyState(const Uid& uid, uint16_t policy_shard, absl::Duration undelivered_slack,
-              absl::Duration grant_lead, Totals* totals)
+  PolicyState(const Uid& uid, uint16_t policy_shard, size_t group_rows_max, Totals* totals)
       : uid(uid),
         policy_shard(policy_shard),
-        grants(undelivered_slack, totals),
-        waiting(uid, policy_shard, grant_lead, *totals),
+        grants(kUndeliveredSlack, totals),
+        waiting(policy_shard, group_rows_max, *totals),
         further_(totals->further) {}
   PolicyState(const PolicyState&) = delete;
   PolicyState& operator=(const PolicyState&) = delete;
@@ -113,6 +111,8 @@ class PolicyState {
   kv::CommitSeq record_seq = 0;
 
   bool implicit() const { return policy_id.empty(); }
+  // The first row or holder that makes sense names the policy.
+  void SetName(const std::string& of_tenant, const std::string& id);
   // Puts a record and its limits into force. A record older than the known one is ignored.
   void SetRecord(const std::optional<std::string>& bytes, kv::CommitSeq seq, absl::Time now);
   void SetCounts(const std::optional<std::string>& bytes);
@@ -131,19 +131,23 @@ class PolicyState {
   // How many more tokens `max_concurrent` allows; RateLimit::kUnlimited without a limit.
   uint64_t FreeTokens() const;
   // Each key of the policy has limits of its own (per_key).
-  bool by_key() const { return record.has_value() && record->has_per_key(); }
+  bool by_key() const { return rules().has_per_key(); }
   // Those of one key, with its override.
   const Limits& LimitsOf(const std::string& policy_key) const;
+  // Their rate: a copy.
+  RateLimit RateOf(const std::string& policy_key) const {
+    return key_rates.Of(policy_key, LimitsOf(policy_key));
+  }
   // As FreeTokens, of one key.
   uint64_t FreeTokensOf(const std::string& policy_key) const;
   // Events that wait for their next attempt keep their tokens.
   bool keeps_tokens() const {
-    return record.has_value() && record->keep_token() &&
-           (record->max_concurrent() > 0 || record->per_key().max_concurrent() > 0);
+    return rules().keep_token() &&
+           (rules().max_concurrent() > 0 || rules().per_key().max_concurrent() > 0);
   }
   Fairness fairness() const;
   absl::Duration hold_timeout() const;
-  bool hold_on_expiry() const { return record.has_value() && record->hold_on_expiry(); }
+  bool hold_on_expiry() const { return rules().hold_on_expiry(); }
 
   // --- holders ---
   GrantSet grants;
@@ -157,11 +161,6 @@ class PolicyState {
 
   // --- waiting events ---
   WaitingRows waiting;
-  // As WaitingRows::Add and OnRead. The first row that makes sense names the policy.
-  WaitingRows::Added AddRow(const std::string& key, const WaitingKey& decoded,
-                            const std::string& value, kv::CommitSeq read_seq,
-                            size_t group_rows_max);
-  void OnRead(const GroupKey& group, const kv::ScanResult& rows, size_t group_rows_max);
   bool idle() const {
     return waiting.empty() && grants.empty() && key_rates.empty() && !further_.Concerns(uid);
   }
@@ -188,12 +187,9 @@ class PolicyState {
   std::set<Uid> fetching;  // schedules whose records are being read
   std::set<Uid> changed;   // schedules whose rows are to be judged, granted or not
 
-  // The first row or holder that makes sense names the policy.
-  void SetName(const std::string& of_tenant, const std::string& id);
-
  private:
-  void SetName(const storage::v1::EventRecord& event) {
-    SetName(event.tenant(), event.throttle().policy_id());
+  const storage::v1::PolicyRecord& rules() const {
+    return record.has_value() ? *record : storage::v1::PolicyRecord::default_instance();
   }
 
   const FurtherHolds& further_;
@@ -217,11 +213,11 @@ absl::Time OpensAt(const storage::v1::EventRecord& row);
 absl::Time ClosesAt(const storage::v1::EventRecord& row);
 
 enum class WindowClose : uint8_t {
-  kOpen,        // or not begun, or there is none
-  kFinishLate,  // the row goes on as it is
-  kDrop,        // the rest of the row ends as expired
-  kCarryOver,   // it waits in the next window, if there is one (CarryOver); else goes on as it is
+  kGoesOn,     // as it is: the window is not closed, there is none, or the row may finish late
+  kDrop,       // the rest of the row ends as expired
+  kCarryOver,  // it waits in the next window, if there is one (CarryOver); else goes on as it is
 };
+// Says what becomes of the row if its window has closed by `now`.
 WindowClose CloseAction(const storage::v1::EventRecord& row, absl::Time now);
 
 // Carries the row, whose key has `first`, over to a later window: that of the schedule's first

@@ -5,11 +5,21 @@
 #include "common/base/check.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
+#include "common/kv/group_parts.h"
 #include "common/storage/event_table.h"
-#include "common/storage/run_table.h"
+#include "services/token_manager/base/options.h"
 #include "services/token_manager/waiting/policy_state.h"
 
 namespace escapement::token_manager {
+namespace {
+
+using State = WaitingRow::State;
+using Extent = RowGroup::Extent;
+
+// A row that may go this much later than its key says, and than now, gets another key.
+constexpr absl::Duration kMisplacedBy = absl::Milliseconds(20);
+
+}  // namespace
 
 storage::v1::EventRecord WaitingRow::Record() const {
   storage::v1::EventRecord record = source_->event;
@@ -29,78 +39,41 @@ absl::Time WaitingRow::may_go() const {
 }
 
 kv::Condition WaitingRow::Unchanged(const std::string& key) const {
+  if (!read_again_)
+    return kv::ValueIs(kv::ColumnFamily::kWaiting, key, Record().SerializeAsString());
   // Its bytes may be another program's, which ours are not equal to.
-  if (read_again_) {
-    return {.cf = kv::ColumnFamily::kWaiting,
-            .key = key,
-            .kind = kv::Condition::Kind::kUnchangedSince,
-            .since = read_seq_};
-  }
   return {.cf = kv::ColumnFamily::kWaiting,
           .key = key,
-          .kind = kv::Condition::Kind::kValueEquals,
-          .value = Record().SerializeAsString()};
+          .kind = kv::Condition::Kind::kUnchangedSince,
+          .since = read_seq_};
 }
 
-bool WaitsLong(const WaitingRow& row) { return row.may_go() > row.due() + kWaitsLong; }
-
-namespace {
-
-// The handler knows the due time of a one-off event, but not when it is retried.
-bool NotAhead(const WaitingRow& row) {
-  return row.source()->one_off() &&
-         ToMicros(row.key_time()) != row.source()->event.launch_time_micros();
-}
-
-}  // namespace
-
-QueuedSlice SliceOf(const std::string& key, const WaitingRow& row, absl::Duration grant_lead) {
-  // The handler waits for the time in the row's key, but it does not know about windows. So a row
-  // that waits for its window to open, or for its place in it, must not be granted ahead.
-  const absl::Time opens = OpensAt(row.source()->event);
-  Pacing pacing = PacingOf(row.source()->event);
-  pacing.begin += grant_lead;
+QueuedSlice WaitingRows::SliceOf(const std::string& key, const WaitingRow& row) {
+  // Its events may be granted kGrantLead ahead of the time in the row's key, for which the handler
+  // waits. But the handler does not know about windows, nor when a one-off event is retried: a row
+  // that waits for its window to open, for its place in it, or for such a retry must not be granted
+  // ahead.
+  const storage::v1::EventRecord& event = row.source_->event;
+  const absl::Time opens = OpensAt(event);
+  const bool not_ahead =
+      opens > row.key_time_ ||
+      (row.source_->one_off() && ToMicros(row.key_time_) != event.launch_time_micros());
+  Pacing pacing = PacingOf(event);
+  pacing.begin += kGrantLead;
   return {.key = key,
-          .priority = row.priority(),
-          .group = row.source()->group,
-          .due = opens > row.key_time() || NotAhead(row)
-                     ? std::max(opens, row.key_time()) + grant_lead
-                     : row.key_time(),
-          .first = row.first() + row.taken(),
-          .end = row.first() + row.count(),
+          .priority = row.priority_,
+          .group = row.source_->group,
+          .due = not_ahead ? std::max(opens, row.key_time_) + kGrantLead : row.key_time_,
+          .first = row.first_ + row.taken_,
+          .end = row.first_ + row.count_,
           .pacing = pacing,
-          .policy_key = row.source()->key(),
-          .several = row.source()->several()};
+          .policy_key = row.source_->key(),
+          .several = row.source_->several()};
 }
 
-int64_t ActsOnCloseMicros(const WaitingRow& row) {
-  const absl::Time closes = ClosesAt(row.source()->event);
-  if (closes == absl::InfiniteFuture()) return 0;
-  const storage::v1::WindowRecord& window = row.source()->event.throttle().window();
-  if (window.on_close() != storage::v1::ON_CLOSE_KIND_DROP &&
-      window.on_close() != storage::v1::ON_CLOSE_KIND_CARRY_OVER)
-    return 0;
-  return std::max<int64_t>(ToMicros(closes), 1);
-}
-
-namespace {
-
-using State = WaitingRow::State;
-using Extent = RowGroup::Extent;
-
-// A row that may go this much later than its key says, and than now, gets another key.
-constexpr absl::Duration kMisplacedBy = absl::Milliseconds(20);
-
-// Fewer rows than this in memory: the group is read on.
-size_t EnoughRows(size_t group_rows_max) { return group_rows_max / 2 + 1; }
-
-}  // namespace
-
-RowGroup* WaitingRows::MutableGroup(const std::string& row_key) {
+WaitingRows::Groups::iterator WaitingRows::GroupOfRow(const std::string& row_key) {
   const std::optional<GroupKey> key = WaitingGroupIn(row_key);
-  if (!key.has_value()) return nullptr;
-  const auto group = groups_.find(*key);
-  return group == groups_.end() ? nullptr : &group->second;
+  return key.has_value() ? groups_.find(*key) : groups_.end();
 }
 
 std::vector<const RowGroup*> WaitingRows::GroupsOf(const Uid& schedule) const {
@@ -112,72 +85,74 @@ std::vector<const RowGroup*> WaitingRows::GroupsOf(const Uid& schedule) const {
 }
 
 WaitingRows::~WaitingRows() {
-  totals_.rows -= rows_;
-  if (totals_.further.empty()) return;
   for (const auto& [key, group] : groups_) {
+    totals_.rows -= group.rows_.size();
+    if (totals_.further.empty()) continue;
     for (const auto& [row_key, row] : group.rows_) totals_.further.TakeRow(*row.source_);
   }
 }
 
+template <typename Key>
+void WaitingRows::Reschedule(Times<Key>& index, const Key& key, absl::Time& time, absl::Time to) {
+  if (time != absl::InfiniteFuture()) index.erase({time, key});
+  time = to;
+  if (to != absl::InfiniteFuture()) index.insert({to, key});
+}
+
 WaitingRow* WaitingRows::RowOf(const std::string& key) {
-  RowGroup* group = MutableGroup(key);
-  if (group == nullptr) return nullptr;
-  const auto row = group->rows_.find(key);
-  return row == group->rows_.end() ? nullptr : &row->second;
+  const auto group = GroupOfRow(key);
+  if (group == groups_.end()) return nullptr;
+  const auto row = group->second.rows_.find(key);
+  return row == group->second.rows_.end() ? nullptr : &row->second;
 }
 
 absl::Time WaitingRows::NextTime() const {
+  if (!misplaced_.empty()) return absl::InfinitePast();
   absl::Time next = absl::InfiniteFuture();
-  if (!closings_.empty()) next = std::min(next, FromMicros(closings_.begin()->first));
-  if (!misplaced_.empty()) next = absl::InfinitePast();
+  if (!closings_.empty()) next = std::min(next, closings_.begin()->first);
   if (!looks_.empty()) next = std::min(next, looks_.begin()->first);
   return next;
 }
 
-WaitingRows::Added WaitingRows::Add(
-    const std::string& key, const WaitingKey& decoded, const std::string& value,
-    kv::CommitSeq read_seq, size_t group_rows_max,
-    absl::FunctionRef<void(const storage::v1::EventRecord& event)> on_new) {
+bool WaitingRows::Add(const std::string& key, const WaitingKey& decoded, const std::string& value,
+                      kv::CommitSeq read_seq) {
   const GroupKey group_key{decoded.priority, decoded.uid};
   if (const auto at = groups_.find(group_key); at != groups_.end()) {
     RowGroup& group = at->second;
-    if (group.has_more() && key >= group.end_) {
+    if (group.IsBeyond(key)) {
       if (group.extent_ == Extent::kReadingOn) {
         group.arrived_[key] = value;
         // Too many rows arrive to be kept: a later scan reads them with the others.
-        if (group.arrived_.size() > group_rows_max) {
+        if (group.arrived_.size() > group_rows_max_) {
           group.arrived_.clear();
           group.extent_ = Extent::kCut;
         }
       }
-      return Added::kBeyond;
+      return true;
     }
-    if (group.rows_.contains(key)) return Added::kKept;
+    if (group.rows_.contains(key)) return true;
   }
   storage::v1::EventRecord event;
-  if (!event.ParseFromString(value)) return Added::kBroken;
+  if (!event.ParseFromString(value)) return false;
   const uint64_t count = event.count();
   const uint64_t taken = event.throttle().taken();
-  if (count <= taken || decoded.first + count < decoded.first) return Added::kBroken;
+  if (count <= taken || decoded.first + count < decoded.first) return false;
   WaitingOwner owner = WaitingOwnerOf(decoded);
-  on_new(event);
   WaitingRow row(
       decoded, RowSourceOf(std::move(event), owner.uid, std::move(owner.occurrence), policy_shard_),
       count, taken, read_seq);
   RowGroup& group = groups_[group_key];
   WaitingRow& kept = group.rows_.emplace(key, std::move(row)).first->second;
-  ++rows_;
   ++totals_.rows;
   totals_.further.AddRow(*kept.source_);
   Enqueue(key, kept);
-  if (group.rows_.size() <= 2 * group_rows_max) return Added::kKept;
-  EvictBeyond(group, group_rows_max);
-  return Added::kBeyond;
+  if (group.rows_.size() > 2 * group_rows_max_) EvictBeyond(group);
+  return true;
 }
 
 // Evicts the last rows, but none before a busy one.
-void WaitingRows::EvictBeyond(RowGroup& group, size_t group_rows_max) {
-  while (group.rows_.size() > group_rows_max) {
+void WaitingRows::EvictBeyond(RowGroup& group) {
+  while (group.rows_.size() > group_rows_max_) {
     const auto last = std::prev(group.rows_.end());
     if (last->second.busy()) return;
     group.end_ = last->first;
@@ -187,49 +162,41 @@ void WaitingRows::EvictBeyond(RowGroup& group, size_t group_rows_max) {
   }
 }
 
-void WaitingRows::CutAt(RowGroup& group, const std::string& end) {
-  group.end_ = end;
-  group.extent_ = Extent::kCut;
-  while (!group.rows_.empty() && group.rows_.rbegin()->first >= end)
-    Remove(std::string(group.rows_.rbegin()->first));
-}
-
 void WaitingRows::Remove(const std::string& key) {
-  RowGroup* group = MutableGroup(key);
-  if (group == nullptr) return;
-  const auto row = group->rows_.find(key);
-  if (row == group->rows_.end()) return;
+  const auto group = GroupOfRow(key);
+  if (group == groups_.end()) return;
+  const auto row = group->second.rows_.find(key);
+  if (row == group->second.rows_.end()) return;
   CHECK(row->second.state_ != State::kGranting) << "a row is removed while a grant takes from it";
   Withhold(key, row->second);
   totals_.further.TakeRow(*row->second.source_);
-  group->rows_.erase(row);
-  CHECK_GT(rows_, 0u);
-  --rows_;
+  group->second.rows_.erase(row);
   --totals_.rows;
+  DropIfEmpty(group);
 }
 
-void WaitingRows::DropEmptyGroup(const GroupKey& key) {
-  const auto group = groups_.find(key);
-  if (group == groups_.end() || !group->second.rows_.empty() || group->second.has_more()) return;
-  Reschedule(looks_, key, group->second.look_, absl::InfiniteFuture());
+void WaitingRows::DropIfEmpty(Groups::iterator group) {
+  if (!group->second.rows_.empty() || group->second.has_more()) return;
+  Reschedule(looks_, group->first, group->second.look_, absl::InfiniteFuture());
   groups_.erase(group);
 }
 
 void WaitingRows::Enqueue(const std::string& key, WaitingRow& row) {
   row.state_ = State::kQueued;
-  AddClosing(key, row);
+  const storage::v1::EventRecord& event = row.source_->event;
+  if (!row.finishes_late_ && CloseAction(event, absl::InfiniteFuture()) != WindowClose::kGoesOn)
+    Reschedule(closings_, key, row.closes_, ClosesAt(event));
   CheckPlace(key, row);
-  queue_.Add(SliceOf(key, row, grant_lead_));
-  if (!WaitsLong(row)) return;
-  const GroupKey group_key{row.priority_, row.source_->group};
-  RowGroup& group = groups_.at(group_key);
+  queue_.Add(SliceOf(key, row));
+  if (row.may_go() <= row.due() + kWaitsLong) return;
+  RowGroup& group = groups_.at(row.group());
   if (group.look_ == absl::InfiniteFuture())
-    Reschedule(looks_, group_key, group.look_, row.due() + kWaitsLong);
+    Reschedule(looks_, row.group(), group.look_, row.due() + kWaitsLong);
 }
 
 void WaitingRows::Withhold(const std::string& key, WaitingRow& row) {
   queue_.Remove(key);
-  RemoveClosing(key, row);
+  Reschedule(closings_, key, row.closes_, absl::InfiniteFuture());
   misplaced_.erase(key);
 }
 
@@ -260,9 +227,7 @@ bool WaitingRows::SettleGrant(const std::string& key) {
   if (row->state_ == State::kGranting) row->state_ = State::kQueued;
   const bool rewritten = row->rewritten_;
   if (row->left() == 0) {
-    const GroupKey group{row->priority_, row->source_->group};
     Remove(key);
-    DropEmptyGroup(group);
   } else {
     CheckPlace(key, *row);
   }
@@ -287,13 +252,13 @@ void WaitingRows::NoteRewritten(WaitingRow& row) {
 
 void WaitingRows::Postpone(const std::string& key, const WaitingRow& row, absl::Time until) {
   CHECK(row.state_ != State::kActing);
-  QueuedSlice slice = SliceOf(key, row, grant_lead_);
-  slice.due = until + grant_lead_;
+  QueuedSlice slice = SliceOf(key, row);
+  slice.due = until + kGrantLead;
   queue_.Add(std::move(slice));
 }
 
 void WaitingRows::FinishLate(const std::string& key, WaitingRow& row) {
-  RemoveClosing(key, row);
+  Reschedule(closings_, key, row.closes_, absl::InfiniteFuture());
   row.finishes_late_ = true;
 }
 
@@ -307,30 +272,32 @@ std::vector<std::string> WaitingRows::TakeMisplaced(absl::Time now, size_t max) 
   return taken;
 }
 
-std::vector<std::string> WaitingRows::ClosedBy(int64_t micros, size_t max) const {
+std::vector<std::string> WaitingRows::ClosedBy(absl::Time now, size_t max) const {
   std::vector<std::string> closed;
-  for (const auto& [closes_micros, key] : closings_) {
-    if (closes_micros > micros || closed.size() >= max) break;
+  for (const auto& [closes, key] : closings_) {
+    if (closes > now || closed.size() >= max) break;
     closed.push_back(key);
   }
   return closed;
 }
 
-bool WaitingRows::CutIfFull(const GroupKey& key, const std::string& end, size_t group_rows_max) {
-  const auto group = groups_.find(key);
-  if (group == groups_.end() || group->second.has_more() ||
-      group->second.rows_.size() < group_rows_max)
-    return false;
-  CutAt(group->second, end);
+bool WaitingRows::CutIfFull(const GroupKey& key, const std::string& end) {
+  const auto at = groups_.find(key);
+  if (at == groups_.end()) return false;
+  RowGroup& group = at->second;
+  if (group.has_more() || group.rows_.size() < group_rows_max_) return false;
+  group.end_ = end;
+  group.extent_ = Extent::kCut;
+  while (!group.rows_.empty() && group.rows_.rbegin()->first >= end)
+    Remove(std::string(group.rows_.rbegin()->first));
   return true;
 }
 
-std::optional<std::string> WaitingRows::BeginReadOn(const GroupKey& key, uint64_t scan,
-                                                    size_t group_rows_max) {
+std::optional<std::string> WaitingRows::BeginReadOn(const GroupKey& key, uint64_t scan) {
   const auto at = groups_.find(key);
   if (at == groups_.end()) return std::nullopt;
   RowGroup& group = at->second;
-  if (group.extent_ != Extent::kCut || group.rows_.size() >= EnoughRows(group_rows_max))
+  if (group.extent_ != Extent::kCut || group.rows_.size() > group_rows_max_ / 2)
     return std::nullopt;
   group.extent_ = Extent::kReadingOn;
   group.scan_ = scan;
@@ -343,9 +310,10 @@ void WaitingRows::OnReadFailed(const GroupKey& key) {
   group.extent_ = Extent::kCut;
 }
 
-void WaitingRows::OnRead(const GroupKey& key, const kv::ScanResult& rows, size_t group_rows_max,
-                         absl::FunctionRef<void(const storage::v1::EventRecord& event)> on_new) {
-  RowGroup& group = groups_.at(key);
+void WaitingRows::OnRead(const GroupKey& key, const kv::ScanResult& rows) {
+  const auto at = groups_.find(key);
+  CHECK(at != groups_.end());
+  RowGroup& group = at->second;
   CHECK(group.extent_ == Extent::kReadingOn);
   const std::map<std::string, std::string> arrived = std::exchange(group.arrived_, {});
   if (!rows.more) {
@@ -358,11 +326,11 @@ void WaitingRows::OnRead(const GroupKey& key, const kv::ScanResult& rows, size_t
   const auto add = [&](const std::string& row_key, const std::string& value,
                        kv::CommitSeq read_seq) {
     const std::optional<WaitingKey> decoded = DecodeWaitingKey(row_key);
-    if (decoded.has_value()) Add(row_key, *decoded, value, read_seq, group_rows_max, on_new);
+    if (decoded.has_value()) Add(row_key, *decoded, value, read_seq);
   };
   for (const kv::Entry& row : rows.entries) add(row.key, row.value, rows.seq);
   for (const auto& [row_key, value] : arrived) add(row_key, value, 0);
-  DropEmptyGroup(key);
+  DropIfEmpty(at);
 }
 
 std::vector<GroupKey> WaitingRows::TakeLooks(absl::Time now) {
@@ -379,33 +347,11 @@ void WaitingRows::LookLater(const GroupKey& key, absl::Time at) {
   if (group != groups_.end()) Reschedule(looks_, key, group->second.look_, at);
 }
 
-void WaitingRows::Reschedule(GroupTimes& index, const GroupKey& key, absl::Time& time,
-                             absl::Time to) {
-  index.erase({time, key});
-  time = to;
-  if (to != absl::InfiniteFuture()) index.insert({to, key});
-}
-
-void WaitingRows::AddClosing(const std::string& key, WaitingRow& row) {
-  if (row.closes_micros_ != 0 || row.finishes_late_) return;
-  row.closes_micros_ = ActsOnCloseMicros(row);
-  if (row.closes_micros_ != 0) closings_.insert({row.closes_micros_, key});
-}
-
-void WaitingRows::RemoveClosing(const std::string& key, WaitingRow& row) {
-  if (row.closes_micros_ != 0) closings_.erase({row.closes_micros_, key});
-  row.closes_micros_ = 0;
-}
-
-using State = WaitingRow::State;
-
 void WaitingRows::CheckInvariants() const {
-  size_t rows = 0;
   size_t closings = 0;
   size_t looks = 0;
   size_t slices = 0;
   for (const auto& [group_key, group] : groups_) {
-    rows += group.rows_.size();
     CHECK(group.has_more() || group.end_.empty());
     CHECK(group.has_more() || group.arrived_.empty());
     CHECK(group.has_more() || !group.rows_.empty()) << "an empty group stays";
@@ -421,11 +367,10 @@ void WaitingRows::CheckInvariants() const {
       CHECK_EQ(queued, slice != nullptr);
       if (slice != nullptr) CHECK_EQ(slice->first, row.first_ + row.taken_);
       slices += slice != nullptr ? 1 : 0;
-      CHECK_EQ(row.closes_micros_ != 0, closings_.contains({row.closes_micros_, key}));
-      closings += row.closes_micros_ != 0 ? 1 : 0;
+      CHECK_EQ(row.closes_ != absl::InfiniteFuture(), closings_.contains({row.closes_, key}));
+      closings += row.closes_ != absl::InfiniteFuture() ? 1 : 0;
     }
   }
-  CHECK_EQ(rows, rows_);
   CHECK_EQ(closings, closings_.size());
   for (const std::string& key : misplaced_) CHECK(queue_.Find(key) != nullptr);
   CHECK_EQ(looks, looks_.size());

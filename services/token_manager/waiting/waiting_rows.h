@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
@@ -68,7 +67,7 @@ class WaitingRow {
   bool busy() const { return state_ != State::kQueued; }
 
   const std::shared_ptr<const RowSource>& source() const { return source_; }
-  uint8_t priority() const { return priority_; }
+  GroupKey group() const { return {priority_, source_->group}; }
   // When its events may go by its key: not before, and not much later (see WaitingRows).
   absl::Time key_time() const { return key_time_; }
   // When they were due, whatever window they wait for; for a retry, as key_time.
@@ -103,26 +102,11 @@ class WaitingRow {
   uint64_t count_;
   uint64_t taken_;
   kv::CommitSeq read_seq_;
-  int64_t closes_micros_ = 0;  // its place in WaitingRows::closings_; 0: none
+  absl::Time closes_ = absl::InfiniteFuture();  // its place in WaitingRows::closings_
 };
-
-// When a waiting row may go, as the queue has to know it.
-//
-// Pure.
 
 // A row that waits for its window, or for its place in it, longer than this *waits long*.
 inline constexpr absl::Duration kWaitsLong = absl::Seconds(60);
-bool WaitsLong(const WaitingRow& row);
-
-// The row's events that are not granted. They may be granted `grant_lead` ahead of the due time,
-// but not ahead of their window or of their place in it.
-QueuedSlice SliceOf(const std::string& key, const WaitingRow& row, absl::Duration grant_lead);
-
-// When the row's window closes, in microseconds, if the row is dropped or carried over then;
-// otherwise 0.
-int64_t ActsOnCloseMicros(const WaitingRow& row);
-
-using GroupKey = std::pair<uint8_t, Uid>;  // priority, schedule
 
 // RowGroup: the rows of one priority and schedule (see WaitingRows). A group is read like this:
 //
@@ -139,6 +123,8 @@ class RowGroup {
   const std::map<std::string, WaitingRow>& rows() const { return rows_; }  // by key
   Extent extent() const { return extent_; }
   bool has_more() const { return extent_ != Extent::kWhole; }
+  // Whether a row with this key is, or would be, only in the store.
+  bool IsBeyond(const std::string& key) const { return has_more() && key >= end_; }
 
  private:
   friend class WaitingRows;
@@ -166,10 +152,10 @@ class RowGroup {
 // Threads: one. Pure: the caller reads and writes the store.
 class WaitingRows {
  public:
-  // A row may be granted `grant_lead` ahead of its time. `totals` counts the rows of all policies
-  // and outlives this object.
-  WaitingRows(const Uid& policy, uint16_t policy_shard, absl::Duration grant_lead, Totals& totals)
-      : policy_(policy), policy_shard_(policy_shard), grant_lead_(grant_lead), totals_(totals) {}
+  // `group_rows_max`: as TokenManagerOptions'. `totals` counts the rows of all policies and
+  // outlives this object.
+  WaitingRows(uint16_t policy_shard, size_t group_rows_max, Totals& totals)
+      : policy_shard_(policy_shard), group_rows_max_(group_rows_max), totals_(totals) {}
   ~WaitingRows();
   WaitingRows(const WaitingRows&) = delete;
   WaitingRows& operator=(const WaitingRows&) = delete;
@@ -194,16 +180,14 @@ class WaitingRows {
   absl::Time NextTime() const;
 
   // --- rows come and go ---
-  enum class Added { kKept, kBeyond, kBroken };
-  // Adds a row as it is in the store (`value`, read at `read_seq`, or 0). kBeyond: this row, or
-  // another one for it, is not in memory; its group's reading on finds it. A row that is in memory
-  // already stays as it is: only a change back to a former definition writes a waiting row again
-  // (RowActions). `on_new` is called with the event of a row that is new and makes sense.
-  Added Add(const std::string& key, const WaitingKey& decoded, const std::string& value,
-            kv::CommitSeq read_seq, size_t group_rows_max,
-            absl::FunctionRef<void(const storage::v1::EventRecord& event)> on_new);
+  // Adds a row as it is in the store (`value`, read at `read_seq`, or 0); false if it makes no
+  // sense. If it is beyond the group's end, the group's reading on finds it. A row that is in
+  // memory already stays as it is: only a change back to a former definition writes a waiting row
+  // again (RowActions).
+  bool Add(const std::string& key, const WaitingKey& decoded, const std::string& value,
+           kv::CommitSeq read_seq);
+  // If it is in memory.
   void Remove(const std::string& key);
-  void DropEmptyGroup(const GroupKey& key);
 
   // --- a row's transitions ---
   // Takes the first `count` events that are left for a grant of the commit being built.
@@ -226,21 +210,21 @@ class WaitingRows {
   // Up to `max` rows, of no commit, that may go later than their key says: each is to get another
   // key. Not those that may go soon after `now`.
   std::vector<std::string> TakeMisplaced(absl::Time now, size_t max);
-  // Keys of up to `max` rows whose windows have closed by `micros`, except those that finish late.
-  std::vector<std::string> ClosedBy(int64_t micros, size_t max) const;
+  // Keys of up to `max` rows whose windows have closed by `now`, except those that finish late.
+  std::vector<std::string> ClosedBy(absl::Time now, size_t max) const;
 
   // --- a group's reading ---
   // Cuts a group that has all its rows in memory, and as many as may be there, at `end`. False if
   // it is not so.
-  bool CutIfFull(const GroupKey& key, const std::string& end, size_t group_rows_max);
+  bool CutIfFull(const GroupKey& key, const std::string& end);
   // Whether rows from `key` on are only in the store.
   bool IsBeyond(const GroupKey& group_key, const std::string& key) const {
     const RowGroup* group = GroupOf(group_key);
-    return group != nullptr && group->has_more() && key >= group->end_;
+    return group != nullptr && group->IsBeyond(key);
   }
   // Begins to read on if the group has few rows in memory and more in the store. Returns the key
   // from which to read; nullopt: there is no need.
-  std::optional<std::string> BeginReadOn(const GroupKey& key, uint64_t scan, size_t group_rows_max);
+  std::optional<std::string> BeginReadOn(const GroupKey& key, uint64_t scan);
   // Whether the group still waits for this scan.
   bool AwaitsScan(const GroupKey& key, uint64_t scan) const {
     const RowGroup* group = GroupOf(key);
@@ -250,8 +234,7 @@ class WaitingRows {
   void OnReadFailed(const GroupKey& key);
   // The rows that were read from the group's end on. The reading began while no commit was under
   // way.
-  void OnRead(const GroupKey& key, const kv::ScanResult& rows, size_t group_rows_max,
-              absl::FunctionRef<void(const storage::v1::EventRecord& event)> on_new);
+  void OnRead(const GroupKey& key, const kv::ScanResult& rows);
 
   // The groups whose rows that wait long are to be judged: their schedule may have changed. Each
   // must be followed by LookLater.
@@ -262,32 +245,34 @@ class WaitingRows {
   void CheckInvariants() const;
 
  private:
+  // Places by time. A key whose time is InfiniteFuture is not listed.
+  template <typename Key>
+  using Times = std::set<std::pair<absl::Time, Key>>;
+  // Moves `key` from `time` to `to`, and sets `time`.
+  template <typename Key>
+  static void Reschedule(Times<Key>& index, const Key& key, absl::Time& time, absl::Time to);
+
+  // The row's events that are not granted, for the queue.
+  static QueuedSlice SliceOf(const std::string& key, const WaitingRow& row);
   // Puts the row into the queue as kQueued.
   void Enqueue(const std::string& key, WaitingRow& row);
   // Takes the row out of the queue and of the other lists.
   void Withhold(const std::string& key, WaitingRow& row);
-  void CutAt(RowGroup& group, const std::string& end);
-  void EvictBeyond(RowGroup& group, size_t group_rows_max);
+  void EvictBeyond(RowGroup& group);
   // Lists the row if its key says too early a time.
   void CheckPlace(const std::string& key, const WaitingRow& row);
-  using GroupTimes = std::set<std::pair<absl::Time, GroupKey>>;
-  // Moves the group from `time` to `to` in an index of groups by time, and sets `time`. A group at
-  // InfiniteFuture is in no index.
-  static void Reschedule(GroupTimes& index, const GroupKey& key, absl::Time& time, absl::Time to);
-  void AddClosing(const std::string& key, WaitingRow& row);
-  void RemoveClosing(const std::string& key, WaitingRow& row);
-  RowGroup* MutableGroup(const std::string& row_key);
+  using Groups = std::map<GroupKey, RowGroup>;
+  Groups::iterator GroupOfRow(const std::string& row_key);
+  void DropIfEmpty(Groups::iterator group);
 
-  const Uid policy_;
   const uint16_t policy_shard_;
-  const absl::Duration grant_lead_;
+  const size_t group_rows_max_;
   Totals& totals_;
   FairQueue queue_;
-  std::map<GroupKey, RowGroup> groups_;
-  size_t rows_ = 0;
-  std::set<std::pair<int64_t, std::string>> closings_;  // windows that do not finish late
-  std::set<std::string> misplaced_;                     // rows whose key says too early a time
-  GroupTimes looks_;                                    // groups with rows that wait long
+  Groups groups_;
+  Times<std::string> closings_;      // windows that do not finish late
+  std::set<std::string> misplaced_;  // rows whose key says too early a time
+  Times<GroupKey> looks_;            // groups with rows that wait long
 };
 
 }  // namespace escapement::token_manager

@@ -17,7 +17,6 @@ using storage::v1::EventRecord;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr absl::Duration kLead = absl::Milliseconds(10);
 constexpr size_t kRowsMax = 8;  // rows of a group in memory
 const absl::Time kStart = absl::FromUnixSeconds(1'800'000'000);
 const Uid kPolicy = Uid::FromHalves(1, 2);
@@ -58,8 +57,7 @@ class WaitingRowsTest : public testing::Test {
   std::string Add(const WaitingKey& key, EventRecord record) {
     const std::string encoded = EncodeWaitingKey(key);
     record.set_launch_time_micros(ToMicros(key.due_time));
-    added_ =
-        rows_.Add(encoded, key, record.SerializeAsString(), 0, kRowsMax, [](const EventRecord&) {});
+    EXPECT_TRUE(rows_.Add(encoded, key, record.SerializeAsString(), 0));
     return encoded;
   }
   WaitingRow& At(const std::string& key) { return *rows_.RowOf(key); }
@@ -67,8 +65,7 @@ class WaitingRowsTest : public testing::Test {
   bool Queued(const std::string& key) { return rows_.queue().Find(key) != nullptr; }
 
   Totals totals_;
-  WaitingRows rows_{kPolicy, 1, kLead, totals_};
-  WaitingRows::Added added_ = WaitingRows::Added::kKept;
+  WaitingRows rows_{1, kRowsMax, totals_};
 };
 
 using WaitingRowsDeathTest = WaitingRowsTest;
@@ -111,7 +108,6 @@ TEST_F(WaitingRowsTest, RowRewrittenDuringAGrantIsToBeReadAgain) {
   rows_.NoteRewritten(At(key));
   EXPECT_TRUE(rows_.SettleGrant(key));
   rows_.Remove(key);
-  rows_.DropEmptyGroup(kGroup);
   EXPECT_TRUE(rows_.empty());
   rows_.CheckInvariants();
 }
@@ -126,7 +122,6 @@ TEST_F(WaitingRowsTest, ActionTakesTheRowOutOfTheQueueUntilItEnds) {
   EXPECT_TRUE(Queued(key));
   rows_.BeginAction(key, At(key));
   rows_.Remove(key);
-  rows_.DropEmptyGroup(kGroup);
   EXPECT_TRUE(rows_.empty());
   rows_.CheckInvariants();
 }
@@ -134,8 +129,8 @@ TEST_F(WaitingRowsTest, ActionTakesTheRowOutOfTheQueueUntilItEnds) {
 TEST_F(WaitingRowsTest, ClosingWindowIsListedUnlessTheRowFinishesLate) {
   const std::string first = Add(KeyAt(absl::ZeroDuration()), RowOfWindow(absl::ZeroDuration()));
   const std::string second = Add(KeyAt(absl::Seconds(1)), RowOfWindow(absl::ZeroDuration()));
-  const int64_t closed = ToMicros(kStart + absl::Hours(1));
-  EXPECT_THAT(rows_.ClosedBy(closed - 1, 10), IsEmpty());
+  const absl::Time closed = kStart + absl::Hours(1);
+  EXPECT_THAT(rows_.ClosedBy(closed - absl::Microseconds(1), 10), IsEmpty());
   EXPECT_THAT(rows_.ClosedBy(closed, 10), ElementsAre(first, second));
   EXPECT_THAT(rows_.ClosedBy(closed, 1), ElementsAre(first));
   rows_.FinishLate(first, At(first));
@@ -156,8 +151,7 @@ TEST_F(WaitingRowsTest, RowThatWaitsForItsWindowIsToHaveThatTimeInItsKey) {
   EXPECT_THAT(rows_.TakeMisplaced(kStart, 10), IsEmpty());
   rows_.BeginAction(key, At(key));
   rows_.AbortAction(key, At(key));
-  EXPECT_THAT(rows_.TakeMisplaced(kStart + absl::Hours(24) - absl::Milliseconds(20), 10),
-              IsEmpty())
+  EXPECT_THAT(rows_.TakeMisplaced(kStart + absl::Hours(24) - absl::Milliseconds(20), 10), IsEmpty())
       << "soon";
   EXPECT_EQ(rows_.NextTime(), kStart + kWaitsLong);
   rows_.CheckInvariants();
@@ -194,26 +188,26 @@ TEST_F(WaitingRowsTest, GroupKeepsItsFirstRowsAndReadsTheOthersOn) {
     const std::string encoded = Add(key, Row(1));
     store.push_back({.key = encoded, .value = Row(1).SerializeAsString()});
   }
-  EXPECT_EQ(added_, WaitingRows::Added::kBeyond);
+  EXPECT_TRUE(rows_.IsBeyond(kGroup, store.back().key));
   const RowGroup& group = *rows_.GroupOf(kGroup);
   EXPECT_EQ(group.extent(), RowGroup::Extent::kCut);
   EXPECT_EQ(group.rows().size(), kRowsMax);
-  EXPECT_EQ(rows_.BeginReadOn(kGroup, 1, kRowsMax), std::nullopt) << "enough are in memory";
+  EXPECT_EQ(rows_.BeginReadOn(kGroup, 1), std::nullopt) << "enough are in memory";
   while (group.rows().size() > 2) {
     const std::string key = group.rows().begin()->first;
     rows_.Grant(key, At(key), 1);
     rows_.SettleGrant(key);
   }
-  EXPECT_EQ(rows_.BeginReadOn(kGroup, 1, kRowsMax), store[8].key);
+  EXPECT_EQ(rows_.BeginReadOn(kGroup, 1), store[8].key);
   EXPECT_TRUE(rows_.AwaitsScan(kGroup, 1));
   EXPECT_FALSE(rows_.AwaitsScan(kGroup, 2));
   // A row arrives behind the scan's snapshot.
   const std::string late = Add(KeyAt(absl::Seconds(30)), Row(1));
-  EXPECT_EQ(added_, WaitingRows::Added::kBeyond);
+  EXPECT_TRUE(rows_.IsBeyond(kGroup, late));
   kv::ScanResult rest;
   rest.entries.assign(store.begin() + 8, store.end());
   rest.more = false;
-  rows_.OnRead(kGroup, rest, 100, [](const EventRecord&) {});
+  rows_.OnRead(kGroup, rest);
   EXPECT_EQ(group.extent(), RowGroup::Extent::kWhole);
   EXPECT_EQ(group.rows().size(), 15u);
   EXPECT_NE(rows_.RowOf(late), nullptr);
@@ -243,21 +237,20 @@ TEST_F(WaitingRowsTest, RandomStepsGrantEachEventOnce) {
     std::mt19937 random(seed);
     const auto draw = [&random](uint64_t n) { return random() % n; };
     Totals totals;
-    WaitingRows rows(kPolicy, 1, kLead, totals);
+    WaitingRows rows(1, kRowsMax, totals);
     std::map<std::string, EventRecord> store;
     std::map<std::string, uint64_t> granted;
     uint64_t put = 0;
     uint64_t scan = 0;
-    const auto ignore = [](const EventRecord&) {};
     const auto read_on = [&] {
-      const auto from = rows.BeginReadOn(kGroup, ++scan, kRowsMax);
+      const auto from = rows.BeginReadOn(kGroup, ++scan);
       if (!from.has_value()) return;
       kv::ScanResult result;
       auto at = store.lower_bound(*from);
       for (; at != store.end() && result.entries.size() < kRowsMax; ++at)
         result.entries.push_back({.key = at->first, .value = at->second.SerializeAsString()});
       result.more = at != store.end();
-      rows.OnRead(kGroup, result, kRowsMax, ignore);
+      rows.OnRead(kGroup, result);
     };
     const auto some_row = [&]() -> std::optional<std::string> {
       const RowGroup* group = rows.GroupOf(kGroup);
@@ -289,7 +282,7 @@ TEST_F(WaitingRowsTest, RandomStepsGrantEachEventOnce) {
           const uint64_t count = 1 + draw(4);
           store[encoded] = Row(count);
           put += count;
-          rows.Add(encoded, key, store[encoded].SerializeAsString(), 0, kRowsMax, ignore);
+          rows.Add(encoded, key, store[encoded].SerializeAsString(), 0);
           break;
         }
         case 2:
