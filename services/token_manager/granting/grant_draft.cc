@@ -122,18 +122,22 @@ void GrantDraft::VoidProbes(const std::string& target, const std::string& paused
 void GrantDraft::MakeAgain(PolicyState& policy, GrantSet::Key name, const HeldRange& range,
                            const RowJudgement& judged, Claim& claim, const Round& round) {
   const bool slept = policy.grants.Find(name)->retry_micros != 0;
-  reclaimed_.try_emplace({policy.uid, name}, Former{.grant = *policy.grants.Find(name),
-                                                    .target = judged.definition->target_key});
-  policy.grants.Reclaim(name, claim.queue_shard, state_.lease.epoch, claim.number,
-                        ToMicros(round.now + state_.core.options.send_within), round.micros);
+  Grant again = *policy.grants.Find(name);
+  reclaimed_.try_emplace({policy.uid, name},
+                         Former{.grant = again, .target = judged.definition->target_key});
+  if (slept) again.grant_micros = round.micros;
+  again.retry_micros = 0;
+  again.queue_shard = claim.queue_shard;
+  again.claim_epoch = state_.lease.epoch;
+  again.claim_number = claim.number;
+  again.send_before_micros = ToMicros(round.now + state_.core.options.send_within);
+  policy.grants.SetClaim(name, again);
   const Grant& grant = *policy.grants.Find(name);
   if (slept) TakeRate(policy, grant, range.count, judged.definition->target_key, round);
-  storage::v1::EventRecord event = grant.source->event;
-  event.set_count(range.count);
-  event.set_lost_claims(range.lost_claims);
-  if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
-  AddEntry(claim, policy, grant, ReturnedKey(state_.shard, policy.uid, grant, range.first),
-           std::move(event), range.first, range.count);
+  AddEntry(
+      claim, policy, grant,
+      WaitingKeyOf(state_.shard, policy.uid, *grant.source, range.first, grant.return_due_micros),
+      ReturnedEvents(*grant.source, range, /*tried_micros=*/0), range.first, range.count);
   if (judged.state != nullptr) RequireState(grant.source->uid, *judged.state);
   resumed_.push_back(
       {.policy = policy.uid, .grant = name, .first = range.first, .count = range.count});
@@ -293,7 +297,7 @@ void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends)
   }
   for (const auto& [name, former] : reclaimed_) {
     PolicyState& policy = *state_.Find(name.first);
-    policy.grants.Unclaim(name.second, former.grant);
+    policy.grants.SetClaim(name.second, former.grant);
     if (former.grant.retry_micros != 0)
       VoidProbes(former.target, PausedKeyOf(policy, former.grant));
   }

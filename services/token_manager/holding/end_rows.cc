@@ -44,7 +44,7 @@ void SetLastAttempt(const EndedRange& end, uint64_t count, storage::v1::DoneReco
     done.set_last_attempt(end.attempt.kind());
   }
   const int64_t duration = end.attempt.duration_micros();
-  if (count == 1 && duration != end.complete_micros - end.dispatch_micros)
+  if (count == 1 && duration != end.complete_micros - end.attempt.begin_micros())
     done.set_last_duration_micros(duration);
 }
 
@@ -56,7 +56,7 @@ void PutDone(const EndedRange& end, uint16_t shard, const IndexSlice& slice,
   done.set_outcome(end.outcome);
   done.set_reason(end.reason);
   done.set_attempts(end.attempts);
-  done.set_dispatch_time_micros(end.dispatch_micros);
+  done.set_dispatch_time_micros(end.attempt.begin_micros());
   done.set_complete_time_micros(end.complete_micros);
   if (end.version != 0) done.set_version(end.version);
   if (end.source->one_off() && event.event_id().empty()) done.set_lane(kLaneLimited);
@@ -102,39 +102,16 @@ void PutDeadLetter(const EndedRange& end, const std::string& event_id, uint64_t 
        .value = letter.SerializeAsString()});
 }
 
-std::string KeyOf(uint16_t policy_shard, const Uid& policy, const RowSource& source, uint64_t first,
-                  int64_t due_micros) {
-  return EncodeWaitingKey(
-      {.policy_shard = policy_shard,
-       .policy = policy,
-       .priority = static_cast<uint8_t>(source.event.priority()),
-       .uid = source.group,
-       .due_time = FromMicros(due_micros),
-       .occurrence = source.one_off() ? OneOffOccurrence(source.uid) : source.occurrence,
-       .first = first});
-}
-
-// The event's row in `events`, and the name that a retry or a redrive gave it.
-void DeleteOneOff(const RowSource& source, std::vector<kv::Mutation>& mutations) {
-  const EventRecord& event = source.event;
-  const std::string key = LimitedEventKey(source.uid, event);
-  mutations.push_back(kv::Delete(ColumnFamily::kEvents, key));
-  const bool was_named = event.attempts() > 0 || event.redrives() > 0;
-  if (was_named && !event.client_chosen_id()) {
-    mutations.push_back(kv::Delete(ColumnFamily::kEventNames,
-                                   EventNameKey(event.tenant(), OneOffEventId(key, event))));
-  }
-}
-
 void EndOneOff(const EndedRange& end, std::vector<kv::Mutation>& mutations) {
-  const auto shard = static_cast<uint16_t>(end.source->event.queue_shard());
-  PutDone(end, shard, {.first = 0, .count = 1}, mutations);
-  if (end.outcome == storage::v1::OUTCOME_KIND_FAILED) {
-    PutDeadLetter(
-        end, OneOffEventId(LimitedEventKey(end.source->uid, end.source->event), end.source->event),
-        0, mutations);
-  }
-  DeleteOneOff(*end.source, mutations);
+  const EventRecord& event = end.source->event;
+  const std::string key = LimitedEventKey(end.source->uid, event);
+  const auto id = [&] { return OneOffEventId(key, event); };
+  PutDone(end, static_cast<uint16_t>(event.queue_shard()), {.first = 0, .count = 1}, mutations);
+  if (end.outcome == storage::v1::OUTCOME_KIND_FAILED) PutDeadLetter(end, id(), 0, mutations);
+  mutations.push_back(kv::Delete(ColumnFamily::kEvents, key));
+  // A retry or a redrive gave it a name.
+  if ((event.attempts() > 0 || event.redrives() > 0) && !event.client_chosen_id())
+    mutations.push_back(kv::Delete(ColumnFamily::kEventNames, EventNameKey(event.tenant(), id())));
 }
 
 }  // namespace
@@ -178,17 +155,23 @@ void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
   }
 }
 
+std::string WaitingKeyOf(uint16_t policy_shard, const Uid& policy, const RowSource& source,
+                         uint64_t first, int64_t due_micros) {
+  return EncodeWaitingKey(
+      {.policy_shard = policy_shard,
+       .policy = policy,
+       .priority = static_cast<uint8_t>(source.event.priority()),
+       .uid = source.group,
+       .due_time = FromMicros(due_micros),
+       .occurrence = source.one_off() ? OneOffOccurrence(source.uid) : source.occurrence,
+       .first = first});
+}
+
 EventRecord RetryEvent(const RowSource& source, uint64_t version, const AttemptRecord& attempt,
                        int64_t tried_micros) {
   EventRecord event = RecordOfOne(source, version, attempt.number(), attempt.error(), attempt);
   NoteTried(tried_micros, event);
   return event;
-}
-
-WaitingPut RetryRow(uint16_t policy_shard, const Uid& policy, const RowSource& source,
-                    uint64_t index, const EventRecord& event, int64_t retry_at_micros) {
-  return {.key = KeyOf(policy_shard, policy, source, index, retry_at_micros),
-          .value = event.SerializeAsString()};
 }
 
 kv::Mutation RetryName(const RowSource& source, const std::string& waiting_key) {
@@ -202,20 +185,13 @@ kv::Mutation RetryName(const RowSource& source, const std::string& waiting_key) 
                  name.SerializeAsString());
 }
 
-std::string ReturnedKey(uint16_t policy_shard, const Uid& policy, const Grant& grant,
-                        uint64_t first) {
-  return KeyOf(policy_shard, policy, *grant.source, first, grant.return_due_micros);
-}
-
-WaitingPut ReturnedRow(uint16_t policy_shard, const Uid& policy, const Grant& grant,
-                       const ReturnedEvents& events, int64_t tried_micros) {
-  EventRecord event = grant.source->event;
+EventRecord ReturnedEvents(const RowSource& source, const HeldRange& range, int64_t tried_micros) {
+  EventRecord event = source.event;
   NoteTried(tried_micros, event);
-  event.set_count(events.count);
-  event.set_lost_claims(events.lost_claims);
+  event.set_count(range.count);
+  event.set_lost_claims(range.lost_claims);
   if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
-  return {.key = ReturnedKey(policy_shard, policy, grant, events.first),
-          .value = event.SerializeAsString()};
+  return event;
 }
 
 }  // namespace escapement::token_manager

@@ -47,10 +47,12 @@ TEST_F(GrantSetTest, AHolderIsRemovedOnce) {
 TEST_F(GrantSetTest, UndeliveredOnesAreCountedByQueueShard) {
   set_.Add(GrantOf(1, 0, 10));
   EXPECT_EQ(totals_.undelivered_by_shard[1], 10);
-  EXPECT_EQ(set_.Deliver({1, 1}, 3, 4, 50, 60).events, 4);
-  EXPECT_EQ(set_.Deliver({1, 1}, 3, 5, 50, 60).events, 1);
+  EXPECT_EQ(set_.Deliver({1, 1}, 3, 4, 50, 60).delivered, 4);
+  EXPECT_EQ(set_.Deliver({1, 1}, 3, 5, 50, 60).delivered, 1);
   EXPECT_EQ(totals_.undelivered_by_shard[1], 5);
-  set_.Reclaim({1, 1}, 0, 1, 7, 2000, 90);
+  Grant again = GrantOf(1, 0, 10);
+  again.queue_shard = 0;
+  set_.SetClaim({1, 1}, again);
   EXPECT_EQ(totals_.undelivered_by_shard[1], 0);
   EXPECT_EQ(totals_.undelivered_by_shard[0], 5);
   set_.Remove({1, 1}, 0, 4);
@@ -69,18 +71,21 @@ TEST_F(GrantSetTest, GrantThatSleepsHoldsItsTokenAndIsWithNoHandler) {
   EXPECT_EQ(totals_.undelivered, 0);
   EXPECT_EQ(set_.NextDeadline(), 3000);
   EXPECT_TRUE(set_.Silent({1, 1}, 1'000'000).empty());
-  EXPECT_EQ(set_.Extend({1, 1}, 4, 1, 60, 9000).events, 0);
-  EXPECT_FALSE(set_.Deliver({1, 1}, 4, 1, 50, 60).changed);
+  EXPECT_FALSE(set_.Extend({1, 1}, 4, 1, 60, 9000).effect);
+  EXPECT_FALSE(set_.Deliver({1, 1}, 4, 1, 50, 60).effect);
   set_.WakeAt({1, 1}, 3500);
   EXPECT_EQ(set_.NextDeadline(), 3500);
   set_.WakeAt({1, 1}, 0);
   EXPECT_EQ(set_.NextDeadline(), std::nullopt);
   const Grant asleep = *set_.Find({1, 1});
-  set_.Reclaim({1, 1}, 0, 1, 7, 5000, 4000);
+  Grant awake = GrantOf(1, 4, 1);
+  awake.queue_shard = 0;
+  awake.grant_micros = 4000;
+  set_.SetClaim({1, 1}, awake);
   EXPECT_EQ(totals_.undelivered_by_shard[0], 1);
   EXPECT_EQ(set_.Find({1, 1})->retry_micros, 0);
   EXPECT_EQ(set_.Find({1, 1})->grant_micros, 4000);
-  set_.Unclaim({1, 1}, asleep);
+  set_.SetClaim({1, 1}, asleep);
   EXPECT_EQ(totals_.undelivered, 0);
   EXPECT_EQ(set_.Find({1, 1})->retry_micros, 3000);
   set_.Remove({1, 1}, 4, 1);
@@ -97,7 +102,8 @@ TEST_F(GrantSetTest, DeadlinesFollowWhatIsKnown) {
   EXPECT_EQ(set_.NextDeadline(), 1600);
   set_.Deliver({1, 1}, 1, 1, 50, 6000);
   EXPECT_EQ(set_.NextDeadline(), 5000);
-  EXPECT_EQ(set_.Extend({1, 1}, 0, 2, 60, 9000).events, 2);
+  EXPECT_TRUE(set_.Extend({1, 1}, 0, 2, 60, 9000).effect);
+  EXPECT_EQ(set_.Held({1, 1}, 0, 2)[0].count, 2);
   EXPECT_EQ(set_.NextDeadline(), 9000);
   EXPECT_EQ(set_.DueBy(8999, 10).size(), 0);
   ASSERT_EQ(set_.DueBy(9000, 10).size(), 1);
@@ -105,7 +111,7 @@ TEST_F(GrantSetTest, DeadlinesFollowWhatIsKnown) {
   EXPECT_EQ(set_.MarkOverdue({1, 1}, 9000), 2);
   EXPECT_EQ(set_.MarkOverdue({1, 1}, 9000), 0);
   EXPECT_FALSE(set_.NextDeadline().has_value());
-  EXPECT_EQ(set_.Extend({1, 1}, 0, 1, 70, 9500).events, 1);
+  EXPECT_TRUE(set_.Extend({1, 1}, 0, 1, 70, 9500).effect);
   EXPECT_EQ(set_.NextDeadline(), 9500);
   set_.ForgetOverdue();
   EXPECT_EQ(set_.NextDeadline(), 9000);
@@ -121,10 +127,10 @@ TEST_F(GrantSetTest, EventExtendedBeforeItsDeliveryIsNotedIsDelivered) {
     source.event.mutable_throttle()->set_on_release(on_release);
     grant.source = std::make_shared<RowSource>(source);
     set.Add(std::move(grant));
-    const GrantSet::Extended extended = set.Extend({1, 1}, 0, 1, 40, 9000);
-    EXPECT_EQ(extended.events, 1);
+    const GrantSet::Marked extended = set.Extend({1, 1}, 0, 1, 40, 9000);
+    EXPECT_TRUE(extended.effect);
     EXPECT_EQ(extended.delivered, on_release ? 1 : 0);
-    EXPECT_EQ(set.Deliver({1, 1}, 0, 2, 50, 5000).events, on_release ? 1 : 2);
+    EXPECT_EQ(set.Deliver({1, 1}, 0, 2, 50, 5000).delivered, on_release ? 1 : 2);
     EXPECT_EQ(set.HoldsOver({1, 1}, 5000)[0].count, on_release ? 1 : 2);
     EXPECT_EQ(totals_.undelivered, 0);
     // It takes nothing away either.
@@ -135,9 +141,9 @@ TEST_F(GrantSetTest, EventExtendedBeforeItsDeliveryIsNotedIsDelivered) {
     EXPECT_EQ(set.NextDeadline(), 5000);
     // As it may arrive twice, or be told of twice.
     for (const bool changed : {true, false}) {
-      const GrantSet::Delivered again = set.Deliver({1, 1}, 0, 1, 60, 6000);
-      EXPECT_EQ(again.events, 0);
-      EXPECT_EQ(again.changed, changed);
+      const GrantSet::Marked again = set.Deliver({1, 1}, 0, 1, 60, 6000);
+      EXPECT_EQ(again.delivered, 0);
+      EXPECT_EQ(again.effect, changed);
       EXPECT_EQ(set.NextDeadline(), 6000);
     }
   }

@@ -46,11 +46,7 @@ void ReportQueue::Add(const std::string& key, Report report) {
   if (end_.has_value() && key >= *end_) {
     if (!scanning_) return;
     arrived_.insert_or_assign(key, std::move(report));
-    if (arrived_.size() <= rows_max_) return;
-    // A later scan reads them with the others.
-    arrived_.clear();
-    scanning_ = false;
-    ++scan_;
+    if (arrived_.size() > rows_max_) DropScan();
     return;
   }
   rows_.insert_or_assign(key, std::move(report));
@@ -58,6 +54,10 @@ void ReportQueue::Add(const std::string& key, Report report) {
   const auto first_dropped = std::next(rows_.begin(), static_cast<ptrdiff_t>(rows_max_));
   end_ = first_dropped->first;
   rows_.erase(first_dropped, rows_.end());
+  DropScan();
+}
+
+void ReportQueue::DropScan() {
   arrived_.clear();
   scanning_ = false;
   ++scan_;
@@ -68,12 +68,11 @@ ReportQueue::Scan ReportQueue::BeginScan() {
   return {.from = *end_, .number = ++scan_};
 }
 
-bool ReportQueue::OnScanned(uint64_t number, kv::ScanResult result) {
-  if (number != scan_ || !scanning_) return false;
+void ReportQueue::OnScanned(uint64_t number, kv::ScanResult result) {
+  if (number != scan_) return;
   scanning_ = false;
   loaded_ = true;
-  std::map<std::string, Report> arrived = std::move(arrived_);
-  arrived_.clear();
+  std::map<std::string, Report> arrived = std::exchange(arrived_, {});
   if (!result.more) {
     end_.reset();
   } else if (!result.entries.empty()) {
@@ -84,13 +83,10 @@ bool ReportQueue::OnScanned(uint64_t number, kv::ScanResult result) {
                            Report{.value = std::move(entry.value), .read_seq = result.seq});
   }
   for (auto& [key, report] : arrived) Add(key, std::move(report));
-  return true;
 }
 
 void ReportQueue::OnScanFailed(uint64_t number) {
-  if (number != scan_) return;
-  arrived_.clear();
-  scanning_ = false;
+  if (number == scan_) DropScan();
 }
 
 namespace {
@@ -113,12 +109,15 @@ ReportedEnd ReportedEndOf(const GrantReportRecord::Entry& entry, int64_t now_mic
     case GrantReportRecord::SUCCEEDED:
     case GrantReportRecord::COMPLETED:
     case GrantReportRecord::RELEASED:
+      end.outcome = storage::v1::OUTCOME_KIND_SUCCEEDED;
+      end.delivered = true;
       end.attempt = AttemptRecord::ACCEPTED;
       end.output = entry.output();
       break;
     case GrantReportRecord::COMPLETION_FAILED:
     case GrantReportRecord::COMPLETION_FAILED_FINALLY:
       // The target accepted the event, but the work failed.
+      end.delivered = true;
       end.attempt = AttemptRecord::FAILED;
       end.answer = entry.output();
       break;
