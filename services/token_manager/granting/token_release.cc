@@ -34,6 +34,13 @@ uint32_t NextAttempt(const Grant& grant) { return grant.source->event.attempts()
 
 }  // namespace
 
+RowJudgement Judge(PolicyShardState& state, PolicyState& policy, const RowSource& source) {
+  RowJudgement judged =
+      JudgeQueueRow(state.core.cache, source.uid, source.occurrence, source.event);
+  if (judged.action == RowJudgement::Action::kFetch) AwaitRecords(state, policy, source.group);
+  return judged;
+}
+
 bool TokenRelease::MayFail(const Entry& entry) {
   return entry.kind() == GrantReportRecord::COMPLETION_FAILED ||
          entry.kind() == GrantReportRecord::COMPLETION_FAILED_FINALLY ||
@@ -85,12 +92,8 @@ bool TokenRelease::KnowsForFailure(PolicyState& policy, const Grant& grant) {
 bool TokenRelease::CanResend(PolicyState& policy, const Grant& grant, const Entry& entry) {
   const auto held = policy.grants.Held(grant.key(), entry.first(), entry.count());
   if (Sum(held, /*undelivered_only=*/true) == 0) return true;
-  const RowJudgement judged = JudgeQueueRow(state_.core.cache, grant.source->uid,
-                                            grant.source->occurrence, grant.source->event);
-  if (judged.action == RowJudgement::Action::kFetch) {
-    AwaitRecords(state_, policy, grant.source->group);
-    return false;
-  }
+  const RowJudgement judged = Judge(state_, policy, *grant.source);
+  if (judged.action == RowJudgement::Action::kFetch) return false;
   const QueueShards& shards = state_.core.queue_shards;
   if (judged.action != RowJudgement::Action::kSend || shards.AnyRoom(round_.now) ||
       shards.Live(grant.queue_shard, round_.now))
@@ -134,8 +137,10 @@ bool TokenRelease::ApplyTo(PolicyState& policy, const Grant& grant, const Entry&
   }
   const Released released = ReleaseTokens(policy, grant, entry.first(), entry.count());
   if (released.events == 0) return false;
-  const ReportedEnd end = ReportedEndOf(entry, round_.micros);
-  if (end.delivered) {
+  EndedRange end = ReportedEndOf(entry, round_.micros);
+  if (entry.kind() != GrantReportRecord::FAILED && entry.kind() != GrantReportRecord::RETRY &&
+      entry.kind() != GrantReportRecord::RETURNED) {
+    // It shows that the events were delivered, if that was unknown.
     const uint64_t undelivered = Sum(released.ranges, /*undelivered_only=*/true);
     ChangePart(state_, round_, *grant.source, [&](storage::v1::RunPartRecord& part) {
       part.set_delivered(part.delivered() + undelivered);
@@ -155,19 +160,19 @@ bool TokenRelease::ApplyTo(PolicyState& policy, const Grant& grant, const Entry&
     case GrantReportRecord::RETRY:
       Retry(released, end, entry.attempts() != 0 ? entry.attempts() : NextAttempt(grant),
             entry.retry_at_micros() != 0 ? entry.retry_at_micros() : round_.micros,
-            end.dispatch_micros != 0 ? end.dispatch_micros : end.time_micros);
+            end.attempt.begin_micros() != 0 ? end.attempt.begin_micros() : end.complete_micros);
       break;
     case GrantReportRecord::RETURNED:
       policy.counts.set_returned(policy.counts.returned() + released.events);
       state_.core.metrics.returned.Increment(released.events);
       if (entry.unreachable() && TriedTooLong(grant)) {
-        Ended(released, end);
+        Ended(released, std::move(end));
       } else {
         PutReturned(released, /*tried_micros=*/entry.unreachable() ? round_.micros : 0);
       }
       break;
     default:
-      Ended(released, end);
+      Ended(released, std::move(end));
   }
   return true;
 }
@@ -276,53 +281,44 @@ bool TokenRelease::Resent(PolicyState& policy, const Grant& grant, const Entry& 
   return any;
 }
 
-void TokenRelease::Ended(const Released& released, const ReportedEnd& end) {
+void TokenRelease::Ended(const Released& released, EndedRange end) {
   const RowSource& source = *released.grant.source;
   const bool succeeded = end.outcome == storage::v1::OUTCOME_KIND_SUCCEEDED;
-  std::string schedule_id;
+  end.source = released.grant.source;
+  end.version = released.grant.claimed_version;
+  if (end.attempts == 0) end.attempts = NextAttempt(released.grant);
   if (!succeeded) {
     const CachedDefinition* definition = DefinitionOf(released.grant);
     if (definition != nullptr && definition->record != nullptr)
-      schedule_id = definition->record->schedule_id();
+      end.schedule_id = definition->record->schedule_id();
+    const std::string* payload =
+        source.one_off() ? state_.payloads.Find(LimitedEventKey(source.uid, source.event))
+                         : nullptr;
+    if (payload != nullptr) end.payload = *payload;  // CanApply and Expire have asked
+    AddRows(released, end.reason.size() + end.attempt.answer().size() + end.payload.size());
   }
-  std::string payload;
-  if (!succeeded && source.one_off()) {
-    const std::string* known = state_.payloads.Find(LimitedEventKey(source.uid, source.event));
-    if (known != nullptr) payload = *known;  // CanApply and Expire have asked
-  }
-  if (end.outcome == storage::v1::OUTCOME_KIND_FAILED)
-    AddRows(released, end.reason.size() + end.answer.size() + payload.size());
-  const uint32_t attempts = end.attempts != 0 ? end.attempts : NextAttempt(released.grant);
   for (const HeldRange& range : released.ranges) {
-    round_.ends.push_back({.source = released.grant.source,
-                           .version = released.grant.claimed_version,
-                           .first = range.first,
-                           .count = range.count,
-                           .outcome = end.outcome,
-                           .attempts = attempts,
-                           .complete_micros = end.time_micros,
-                           .reason = end.reason,
-                           .output = end.output,
-                           .attempt = AttemptOf(end, range, attempts),
-                           .schedule_id = schedule_id,
-                           .payload = payload});
+    EndedRange& ended = round_.ends.emplace_back(end);
+    ended.first = range.first;
+    ended.count = range.count;
+    ended.attempt = AttemptOf(end, range, end.attempts);
   }
   TokenManagerMetrics& metrics = state_.core.metrics;
   (succeeded ? metrics.succeeded : metrics.failed).Increment(released.events);
-  CountEnds(state_, round_, source, end.outcome, released.events, end.time_micros);
+  CountEnds(state_, round_, source, end.outcome, released.events, end.complete_micros);
   ChangePart(state_, round_, source, [&](storage::v1::RunPartRecord& part) {
     if (succeeded) {
       part.set_succeeded(part.succeeded() + released.events);
     } else {
       part.set_failed(part.failed() + released.events);
     }
-    part.set_last_end_time_micros(std::max(part.last_end_time_micros(), end.time_micros));
+    part.set_last_end_time_micros(std::max(part.last_end_time_micros(), end.complete_micros));
   });
 }
 
-void TokenRelease::Retry(const Released& released, const ReportedEnd& end, uint32_t attempts,
+void TokenRelease::Retry(const Released& released, const EndedRange& end, uint32_t attempts,
                          int64_t retry_at_micros, int64_t tried_micros) {
-  AddRows(released, end.answer.size());
+  AddRows(released, end.attempt.answer().size());
   for (const HeldRange& range : released.ranges) {
     PutRetries(released, range,
                RetryEvent(*released.grant.source, released.grant.claimed_version,
@@ -335,7 +331,7 @@ void TokenRelease::Retry(const Released& released, const ReportedEnd& end, uint3
   });
 }
 
-void TokenRelease::Failed(const Released& released, const ReportedEnd& end) {
+void TokenRelease::Failed(const Released& released, const EndedRange& end) {
   const CachedDefinition* definition = DefinitionOf(released.grant);
   const storage::v1::EventRecord& event = released.grant.source->event;
   const uint32_t attempts = NextAttempt(released.grant);
@@ -347,7 +343,7 @@ void TokenRelease::Failed(const Released& released, const ReportedEnd& end) {
             : std::nullopt;
   for (const HeldRange& range : released.ranges) {
     const int64_t delivered = range.delivered_micros != 0 ? range.delivered_micros : round_.micros;
-    const int64_t tried = end.dispatch_micros != 0 ? end.dispatch_micros : delivered;
+    const int64_t tried = end.attempt.begin_micros() != 0 ? end.attempt.begin_micros() : delivered;
     HeldRange event_range = range;
     event_range.count = 1;
     for (; event_range.first < range.first + range.count; ++event_range.first) {
@@ -371,10 +367,10 @@ void TokenRelease::Failed(const Released& released, const ReportedEnd& end) {
       if (plan.at.has_value()) {
         Retry(one, end, attempts, ToMicros(*plan.at), tried);
       } else {
-        ReportedEnd failed = end;
+        EndedRange failed = end;
         failed.attempts = attempts;
         if (plan.past_next_occurrence) failed.reason = PastNextOccurrence(end.reason);
-        Ended(one, failed);
+        Ended(one, std::move(failed));
       }
     }
   }
@@ -436,9 +432,9 @@ void TokenRelease::Sleep(const Released& released, const HeldRange& range, uint6
 
 bool TokenRelease::Wake(PolicyState& policy, const Grant& grant) {
   const RowSource& source = *grant.source;
-  const RowJudgement judged =
-      JudgeQueueRow(state_.core.cache, source.uid, source.occurrence, source.event);
-  if (judged.action == RowJudgement::Action::kFetch || !state_.CountsKnown(source)) {
+  const RowJudgement judged = Judge(state_, policy, source);
+  if (judged.action == RowJudgement::Action::kFetch) return false;
+  if (!state_.CountsKnown(source)) {
     AwaitRecords(state_, policy, source.group);
     return false;
   }
@@ -523,9 +519,11 @@ bool TokenRelease::Expire(PolicyState& policy, size_t grants_max) {
     for (const HeldRange& range : over) {
       const Released released = ReleaseTokens(policy, grant, range.first, range.count);
       HoldEnded(policy, released.events);
-      Failed(released, {.time_micros = round_.micros,
-                        .reason = kHoldExpired,
-                        .attempt = AttemptRecord::UNKNOWN});
+      EndedRange end{.outcome = storage::v1::OUTCOME_KIND_FAILED,
+                     .complete_micros = round_.micros,
+                     .reason = kHoldExpired};
+      end.attempt.set_kind(AttemptRecord::UNKNOWN);
+      Failed(released, end);
     }
   }
   return all;

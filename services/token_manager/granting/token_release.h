@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "services/token_manager/holding/report_queue.h"
+#include "common/records/row_judge.h"
 #include "services/token_manager/shard/record_reader.h"
 #include "services/token_manager/shard/round.h"
 
@@ -22,6 +22,9 @@ namespace escapement::token_manager {
 
 // An event keeps its token, and its next attempt cannot begin yet: the next try is after this.
 inline constexpr absl::Duration kSleepsOn = absl::Seconds(1);
+
+// Judges events that wait or sleep. kFetch: the policy waits for a record (AwaitRecords).
+RowJudgement Judge(PolicyShardState& state, PolicyState& policy, const RowSource& source);
 
 class TokenRelease {
  public:
@@ -80,13 +83,13 @@ class TokenRelease {
   // Events are delivered, or their hold time is extended.
   bool Mark(PolicyState& policy, const Grant& grant, const Entry& entry);
   bool Resent(PolicyState& policy, const Grant& grant, const Entry& entry);
-  void Ended(const Released& released, const ReportedEnd& end);
+  void Ended(const Released& released, EndedRange end);
   // `attempts`: attempts that have begun.
-  void Retry(const Released& released, const ReportedEnd& end, uint32_t attempts,
+  void Retry(const Released& released, const EndedRange& end, uint32_t attempts,
              int64_t retry_at_micros, int64_t tried_micros);
   // The attempt failed: the events are retried as the definition says, or become dead letters.
-  void Failed(const Released& released, const ReportedEnd& end);
-  // The events wait as before their grant. Those that keep their tokens wait for another attempt.
+  void Failed(const Released& released, const EndedRange& end);
+  // The events wait as before their grant; or for another attempt, if they keep their tokens.
   void PutReturned(const Released& released, int64_t tried_micros);
   // Each event of the range waits for its next attempt: it sleeps, or has a row.
   void PutRetries(const Released& released, const HeldRange& range,

@@ -22,8 +22,10 @@ namespace {
 using kv::ColumnFamily;
 using storage::v1::AttemptRecord;
 using storage::v1::EventRecord;
+using storage::v1::GrantReportRecord;
 
 constexpr size_t kErrorBytesMax = 256;  // EventRecord.last_error
+constexpr size_t kReasonBytesMax = 1024;
 
 bool SameRun(const EndedRange& a, const EndedRange& b) {
   return a.source == b.source ||
@@ -115,6 +117,54 @@ void EndOneOff(const EndedRange& end, std::vector<kv::Mutation>& mutations) {
 }
 
 }  // namespace
+
+EndedRange ReportedEndOf(const GrantReportRecord::Entry& entry, int64_t now_micros) {
+  EndedRange end{.outcome = storage::v1::OUTCOME_KIND_FAILED,
+                 .attempts = entry.attempts(),
+                 .complete_micros = entry.time_micros() != 0 ? entry.time_micros() : now_micros,
+                 .reason = std::string(CleanText(entry.reason(), kReasonBytesMax))};
+  end.attempt.set_kind(entry.attempt());
+  end.attempt.set_begin_micros(entry.dispatch_time_micros());
+  end.attempt.set_status(entry.status());
+  switch (entry.kind()) {
+    case GrantReportRecord::SUCCEEDED:
+    case GrantReportRecord::COMPLETED:
+    case GrantReportRecord::RELEASED:
+      end.outcome = storage::v1::OUTCOME_KIND_SUCCEEDED;
+      end.attempt.set_kind(AttemptRecord::ACCEPTED);
+      end.output = entry.output();
+      break;
+    case GrantReportRecord::COMPLETION_FAILED:
+    case GrantReportRecord::COMPLETION_FAILED_FINALLY:
+      // The target accepted the event, but the work failed.
+      end.attempt.set_kind(AttemptRecord::FAILED);
+      [[fallthrough]];
+    default:
+      end.attempt.set_answer(entry.output());
+  }
+  return end;
+}
+
+AttemptRecord AttemptOf(const EndedRange& end, const HeldRange& range, uint32_t number) {
+  AttemptRecord attempt = end.attempt;
+  attempt.set_number(number);
+  if (attempt.kind() == AttemptRecord::ACCEPTED) {
+    attempt.clear_answer();
+  } else {
+    attempt.set_error(end.reason);
+  }
+  if (attempt.begin_micros() != 0) {
+    attempt.set_duration_micros(end.complete_micros - attempt.begin_micros());
+  } else if (range.dispatch_micros != 0) {
+    attempt.set_begin_micros(range.dispatch_micros);
+    attempt.set_duration_micros(range.delivered_micros - range.dispatch_micros);
+    attempt.set_status(range.status);
+  } else {
+    attempt.set_begin_micros(range.delivered_micros);
+    attempt.clear_status();
+  }
+  return attempt;
+}
 
 void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
              std::vector<kv::Mutation>& mutations) {

@@ -1,5 +1,5 @@
 // The rows that the ends of granted or waiting events write: Done records, dead letters, and rows
-// of events that wait again.
+// of events that wait again. EndedRange: such an end.
 //
 // Pure: adds to a batch, decides nothing.
 
@@ -16,7 +16,7 @@
 
 namespace escapement::token_manager {
 
-// Events [first, first + count) of a run have ended.
+// Events [first, first + count) of a run have ended; or an attempt of them has.
 struct EndedRange {
   std::shared_ptr<const RowSource> source = nullptr;
   uint64_t version = 0;  // version of the definition that was sent; 0: the row's
@@ -33,6 +33,16 @@ struct EndedRange {
   std::string schedule_id = {};
   std::string payload = {};
 };
+
+// The end, or the attempt, that a report of a handler or of a consumer is about; without `source`,
+// `version`, range and texts of dead letters. attempts 0: as granted, and this one. The time is
+// now_micros if the entry has none.
+EndedRange ReportedEndOf(const storage::v1::GrantReportRecord::Entry& entry, int64_t now_micros);
+
+// The last attempt, number `number`, of events that were held in the range. A handler's report has
+// the attempt's times and status. A consumer's report has none: they are those of the range.
+storage::v1::AttemptRecord AttemptOf(const EndedRange& end, const HeldRange& range,
+                                     uint32_t number);
 
 // Done records: contiguous alike events of a run together, but never across the slices of the queue
 // shards; of failures one for each event, with its dead letter. Sorts `ends`.
