@@ -39,6 +39,16 @@ constexpr absl::Duration kJudgeAgain = absl::Seconds(5);
 constexpr absl::Duration kLookEvery = absl::Seconds(60);
 constexpr absl::Duration kLookAgain = absl::Seconds(1);  // some go, or something is being read
 
+// What the limits of the policy and of the key allow at once.
+uint64_t LargestOf(const PolicyState& policy, const std::string& key) {
+  return std::min(policy.limits().max_concurrent, policy.LimitsOf(key).max_concurrent);
+}
+
+// When the rates of both allow an event.
+absl::Time RatesOpenAt(PolicyState& policy, const std::string& key, absl::Time now) {
+  return std::max(policy.rate.NextAt(now), policy.key_rates.NextAt(key, policy.LimitsOf(key), now));
+}
+
 }  // namespace
 
 GrantRound::GrantRound(PolicyShardState& state, RowActions& actions)
@@ -56,10 +66,7 @@ bool GrantRound::Full() const {
 void GrantRound::Build(Round& round, std::deque<Resend>& resends) {
   ReviewReservations(round.now);
   WakeOpened();
-  std::deque<Resend> waiting = std::exchange(resends, {});
-  for (; !waiting.empty(); waiting.pop_front()) {
-    if (Full() || !Resume(waiting.front(), round)) resends.push_back(waiting.front());
-  }
+  std::erase_if(resends, [&](const Resend& each) { return !Full() && Resume(each, round); });
   std::deque<Uid>& ready = state_.ready;
   for (size_t visits = std::min(ready.size(), kVisitsMax);
        visits > 0 && !ready.empty() && !Full() && !actions_.full(); --visits) {
@@ -72,67 +79,63 @@ void GrantRound::Build(Round& round, std::deque<Resend>& resends) {
       state_.MakeReady(*policy);
       break;
     }
-    const Visited visited = Visit(*policy, round);
+    const bool more = Visit(*policy, round);
     state_.Plan(*policy);
-    if (visited != Visited::kDone) state_.MakeReady(*policy);
+    if (more) state_.MakeReady(*policy);
     if (no_room_) break;
     // A policy that the commit changes must not be read again before the commit has applied.
-    if (visited == Visited::kDone && !round.touched.contains(policy->uid))
-      state_.DropIfIdle(*policy);
+    if (!more && !round.touched.contains(policy->uid)) state_.DropIfIdle(*policy);
   }
 }
 
-GrantRound::Visited GrantRound::Visit(PolicyState& policy, const Round& round) {
+bool GrantRound::Visit(PolicyState& policy, const Round& round) {
   policy.grant_next = absl::InfiniteFuture();
   JudgeLongWaiting(policy, round);
-  if (policy.waiting.queue().empty() || !policy.known) return Visited::kDone;
+  FairQueue& queue = policy.waiting.queue();
+  if (queue.empty() || !policy.known) return false;
   JudgeChanged(policy, round);
   if (!policy.grants_tokens()) {
     JudgeOnly(policy, round);
-    return Visited::kDone;
+    return false;
   }
   const absl::Time now = round.now + kGrantLead;
   const auto passed_over = [&](const QueuedSlice& first) {
     return PassedOver(policy, first, round.now);
   };
-  policy.waiting.queue().BeginRound();
+  queue.BeginRound();
   uint64_t budget = Perturb(state_.core.runtime, Site::kTokensVisitOfOne) ? 1 : kVisitEventsMax;
   std::string refused_row;
   while (!Full() && !actions_.full()) {
     const uint64_t free = policy.FreeTokens();
-    if (free == 0) {  // until one is given back
-      JudgeOnly(policy, round);
-      return Visited::kDone;
-    }
-    const uint64_t allowed = policy.rate.Allowed(round.now);
+    const uint64_t allowed = free > 0 ? policy.rate.Allowed(round.now) : 0;
     if (allowed == 0) {
       JudgeOnly(policy, round);
-      policy.grant_next = std::min(policy.grant_next, policy.rate.NextAt(round.now));
-      return Visited::kDone;
+      // Without a free token it waits until one is given back.
+      if (free > 0) policy.grant_next = std::min(policy.grant_next, policy.rate.NextAt(round.now));
+      return false;
     }
-    if (budget == 0) return Visited::kMore;
+    if (budget == 0) return true;
     const uint64_t tokens = std::min({free, allowed, budget});
     const std::optional<FairQueue::Turn> turn =
-        policy.waiting.queue().Next(now, policy.fairness(), tokens, passed_over);
+        queue.Next(now, policy.fairness(), tokens, passed_over);
     if (!turn.has_value()) {
       // A group that stands aside for a full limit has no turn.
-      if (policy.waiting.queue().groups_aside() > 0) JudgeOnly(policy, round);
-      const std::optional<absl::Time> next = policy.waiting.queue().NextEligible(now);
+      if (queue.groups_aside() > 0) JudgeOnly(policy, round);
+      const std::optional<absl::Time> next = queue.NextEligible(now);
       if (next.has_value()) policy.grant_next = std::min(policy.grant_next, *next - kGrantLead);
-      return Visited::kDone;
+      return false;
     }
     const std::string key = turn->slice->key;
     const uint64_t taken = Take(policy, *turn, tokens, round);
-    if (no_room_) return Visited::kMore;
+    if (no_room_) return true;
     budget -= std::min(budget, taken);
     // A row that is not granted now stands aside or has left the queue.
-    if (taken == 0 && key == std::exchange(refused_row, key)) return Visited::kDone;
-    if (policy.fetching.size() > kFetchingMax) return Visited::kDone;
+    if (taken == 0 && key == std::exchange(refused_row, key)) return false;
+    if (policy.fetching.size() > kFetchingMax) return false;
   }
-  return Visited::kMore;
+  return true;
 }
 
-// Null: not known.
 std::shared_ptr<const CachedDefinition> GrantRound::DefinitionOf(const RowSource& row) const {
   RecordCache& cache = state_.core.cache;
   if (const std::optional<Uid> delivery = DeliveryHashOf(row.event))
@@ -152,24 +155,24 @@ std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first
   const auto definition = row == nullptr ? nullptr : DefinitionOf(*row->source());
   if (definition == nullptr) return std::string();  // Take has it read
   const RowSource& source = *row->source();
-  const GroupKey group{first.priority, first.group};
   // A row whose schedule has other limits by now is to move: it takes its turn.
   const bool moves =
       !source.one_off() && !SameLimits(definition->record->throttle(), source.event.throttle());
   if (!moves) {
-    Room room = RoomFor(policy, row->source(), group, now);
+    const GroupKey group{first.priority, first.group};
+    Room room = RoomFor(policy, source, group, now);
     if (room.closed.has_value() && source.several() && now - EligibleAt(first) >= kAgeingStep &&
         MayHope(policy, source, now) &&
         state_.reservations.Add({policy.uid, group, EligibleAt(first), row->source()})) {
-      room = RoomFor(policy, row->source(), group, now);  // less is kept from it now
-    }
-    if (room.awaits_policy) {
-      AwaitRecords(state_, policy, first.group);
-      return kBeingRead;
+      room = RoomFor(policy, source, group, now);  // less is kept from it now
     }
     if (room.closed.has_value()) {
       state_.gates.Close(*room.closed, policy.uid);
       return ReasonOf(*room.closed);
+    }
+    if (room.events == 0) {
+      AwaitRecords(state_, policy, first.group);
+      return kBeingRead;
     }
   }
   const auto closed = [&](const std::string& name) {
@@ -184,69 +187,71 @@ std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first
   return closed(definition->target_key) ? definition->target_key : std::string();
 }
 
-GrantRound::Room GrantRound::RoomFor(PolicyState& policy,
-                                     const std::shared_ptr<const RowSource>& source,
+GrantRound::Room GrantRound::RoomFor(PolicyState& policy, const RowSource& source,
                                      const GroupKey& group, absl::Time now) {
   Room room;
-  const auto fit = [&](uint64_t free, const LimitName& limit, uint64_t weight) {
-    if (free == RateLimit::kUnlimited) return free;
-    return (free - std::min(free, state_.reservations.KeptFrom(limit, policy.uid, group))) / weight;
+  const auto ask = [&](PolicyState& of, const std::string& key, uint64_t weight) {
+    if (room.events == 0) return;
+    if (!of.known) {
+      room.events = 0;
+      return;
+    }
+    const bool own = &of == &policy;  // Visit has asked it, and its rate
+    LimitName limit{of.uid};
+    uint64_t events = own || of.grants_tokens() ? RateLimit::kUnlimited : 0;
+    absl::Time opens = absl::InfiniteFuture();
+    const auto ask_tokens = [&](uint64_t free) {
+      if (events == 0 || free == RateLimit::kUnlimited) return;
+      free -= std::min(free, state_.reservations.KeptFrom(limit, policy.uid, group));
+      events = std::min(events, free / weight);
+    };
+    const auto ask_rate = [&](uint64_t allowed, auto next_at) {
+      events = std::min(events, allowed);
+      if (events == 0) opens = next_at();
+    };
+    ask_tokens(of.FreeTokens());
+    if (!own && events > 0) ask_rate(of.rate.Allowed(now), [&] { return of.rate.NextAt(now); });
+    if (of.by_key() && events > 0) {
+      limit.key = key;
+      const Limits& limits = of.LimitsOf(key);
+      ask_tokens(of.FreeTokensOf(key));
+      if (events > 0) {
+        ask_rate(of.key_rates.Allowed(key, limits, now),
+                 [&] { return of.key_rates.NextAt(key, limits, now); });
+      }
+    }
+    room.events = std::min(room.events, events);
+    if (events > 0) return;
+    room.closed = limit;
+    if (opens == absl::InfiniteFuture()) return;
+    of.closed.insert({opens, limit.key});
+    state_.Plan(of);
   };
-  state_.ForEachLimit(policy, *source,
-                      [&](PolicyState& of, const std::string& key, uint64_t weight) {
-                        if (room.closed.has_value() || room.awaits_policy) return;
-                        if (!of.known) {
-                          room.awaits_policy = true;
-                          return;
-                        }
-                        const bool own = &of == &policy;
-                        LimitName limit{of.uid};
-                        if (!own && !of.grants_tokens()) {
-                          room.closed = limit;
-                          return;
-                        }
-                        uint64_t events = fit(of.FreeTokens(), limit, weight);
-                        absl::Time opens = absl::InfiniteFuture();
-                        if (!own && events > 0) {  // Visit has asked the policy's own rate
-                          events = std::min(events, of.rate.Allowed(now));
-                          if (events == 0) opens = of.rate.NextAt(now);
-                        }
-                        if (events > 0 && of.by_key()) {
-                          limit.key = key;
-                          const Limits& limits = of.LimitsOf(key);
-                          events = std::min(events, fit(of.FreeTokensOf(key), limit, weight));
-                          if (events > 0) {
-                            events = std::min(events, of.key_rates.Allowed(key, limits, now));
-                            if (events == 0) opens = of.key_rates.NextAt(key, limits, now);
-                          }
-                        }
-                        room.events = std::min(room.events, events);
-                        if (events > 0) return;
-                        room.closed = limit;
-                        if (opens == absl::InfiniteFuture()) return;
-                        of.closed.insert({opens, limit.key});
-                        state_.Plan(of);
-                      });
+  state_.ForEachLimit(policy, source, ask);
   return room;
+}
+
+uint64_t GrantRound::AllowedOfKey(const PolicyState& policy, const RowSource& source,
+                                  absl::Time now) const {
+  if (!policy.by_key()) return TargetBackoff::kAnyNumber;
+  return state_.core.backoff.Allowed(PausedKey(policy.uid, source.key()), now);
 }
 
 // None of the limits is closed for good, as far as is known: tokens of those without room come
 // back. And neither a rate nor a pause holds it up for long.
 bool GrantRound::MayHope(PolicyState& policy, const RowSource& source, absl::Time now) {
   const absl::Time soon = now + kHopeWithin;
-  const TargetBackoff& backoff = state_.core.backoff;
   const auto definition = DefinitionOf(source);
-  bool hope = definition == nullptr || backoff.Allowed(definition->target_key, soon) > 0;
-  if (policy.by_key()) hope &= backoff.Allowed(PausedKey(policy.uid, source.key()), soon) > 0;
-  state_.ForEachLimit(
-      policy, source, [&](PolicyState& of, const std::string& key, uint64_t weight) {
-        const uint64_t free =
-            of.by_key() ? std::min(of.FreeTokens(), of.FreeTokensOf(key)) : of.FreeTokens();
-        hope &= of.grants_tokens() && of.limits().max_concurrent >= weight &&
-                of.LimitsOf(key).max_concurrent >= weight && of.rate.NextAt(now) <= soon &&
-                of.key_rates.NextAt(key, of.LimitsOf(key), now) <= soon &&
-                (free >= weight || now - of.released_last < kHopeFor);
-      });
+  bool hope =
+      AllowedOfKey(policy, source, soon) > 0 &&
+      (definition == nullptr || state_.core.backoff.Allowed(definition->target_key, soon) > 0);
+  const auto ask = [&](PolicyState& of, const std::string& key, uint64_t weight) {
+    hope &= of.grants_tokens() && LargestOf(of, key) >= weight &&
+            RatesOpenAt(of, key, now) <= soon &&
+            (std::min(of.FreeTokens(), of.FreeTokensOf(key)) >= weight ||
+             now - of.released_last < kHopeFor);
+  };
+  state_.ForEachLimit(policy, source, ask);
   return hope;
 }
 
@@ -290,40 +295,30 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
     policy.waiting.queue().Remove(key);
     return 0;
   }
-  const RowJudgement judged = JudgeQueueRow(state_.core.cache, row->source()->uid,
-                                            row->source()->occurrence, row->source()->event);
-  if (judged.action == RowJudgement::Action::kFetch) {
-    AwaitRecords(state_, policy, row->source()->group);
-    return 0;
-  }
-  const absl::Time superseded_ends_at = SupersededEndsAt(row->source()->event);
+  const RowSource& source = *row->source();
+  const RowJudgement judged = Judge(state_, policy, source);
+  if (judged.action == RowJudgement::Action::kFetch) return 0;
+  const absl::Time superseded_ends_at = SupersededEndsAt(source.event);
   if (judged.superseded() && round.now < superseded_ends_at) {
     policy.waiting.Postpone(key, *row, superseded_ends_at);
     return 0;
   }
   if (!actions_.CountsKnown(policy, *row)) return 0;
+  // A row with a grant of this very round must wait until that grant is known to have applied.
   if (judged.action != RowJudgement::Action::kSend) {
-    // A row with a grant of this very round must wait until that grant is known to have applied.
     if (!row->busy()) actions_.Add(policy, key, *row, judged);
     return 0;
   }
-  if (RetryIsOver(row->source()->event, *judged.definition->record,
-                  judged.definition->timetable.get(), judged.state.get(), round.now)) {
+  if (RetryIsOver(source.event, *judged.definition->record, judged.definition->timetable.get(),
+                  judged.state.get(), round.now)) {
     if (!row->busy()) actions_.Fail(policy, key, *row, judged);
     return 0;
   }
   const std::string& target = judged.definition->target_key;
-  const std::shared_ptr<const RowSource> source = row->source();
-  const GroupKey group{row->priority(), source->group};
-  uint64_t by_limits = RateLimit::kUnlimited;
-  if (policy.by_key() || source->several() || !state_.reservations.empty()) {
-    const Room room = RoomFor(policy, source, group, round.now);
-    by_limits = room.closed.has_value() || room.awaits_policy ? 0 : room.events;
-    if (policy.by_key()) {
-      by_limits = std::min(
-          by_limits, state_.core.backoff.Allowed(PausedKey(policy.uid, source->key()), round.now));
-    }
-  }
+  const GroupKey group{row->priority(), source.group};
+  uint64_t by_limits = AllowedOfKey(policy, source, round.now);
+  if (policy.by_key() || source.several() || !state_.reservations.empty())
+    by_limits = std::min(by_limits, RoomFor(policy, source, group, round.now).events);
   if (by_limits == 0) {  // the definition has just been read
     policy.waiting.Postpone(key, *row, round.now + kKeyAgain);
     return 0;
@@ -331,7 +326,7 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
   count = std::min(
       {count, state_.core.backoff.Allowed(target, round.now), by_limits,
        events_max_ - draft_.events(),
-       row->source()->event.throttle().on_release() ? kGrantEventsMax : kGrantEventsMaxOnDelivery});
+       source.event.throttle().on_release() ? kGrantEventsMax : kGrantEventsMaxOnDelivery});
   if (count == 0) {
     state_.aside[target].insert(policy.uid);
     return 0;
@@ -349,20 +344,16 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
   return count;
 }
 
-absl::Time GrantRound::MayRetryAt(PolicyState& policy, const Grant& grant,
+absl::Time GrantRound::MayRetryAt(PolicyState& policy, const RowSource& source,
                                   const std::string& target, absl::Time now) const {
-  const TargetBackoff& backoff = state_.core.backoff;
-  absl::Time at = now;
-  if (backoff.Allowed(target, now) == 0 ||
-      (policy.by_key() && backoff.Allowed(PausedKey(policy.uid, grant.source->key()), now) == 0))
-    at = now + kSleepsOn;
-  state_.ForEachLimit(
-      policy, *grant.source, [&](PolicyState& of, const std::string& key, uint64_t /*weight*/) {
-        const Limits& of_key = of.LimitsOf(key);
-        if (!of.grants_tokens() || of.limits().max_concurrent == 0 || of_key.max_concurrent == 0)
-          at = std::max(at, now + kSleepsOn);
-        at = std::max({at, of.rate.NextAt(now), of.key_rates.NextAt(key, of_key, now)});
-      });
+  const bool paused =
+      state_.core.backoff.Allowed(target, now) == 0 || AllowedOfKey(policy, source, now) == 0;
+  absl::Time at = paused ? now + kSleepsOn : now;
+  const auto ask = [&](PolicyState& of, const std::string& key, uint64_t /*weight*/) {
+    if (!of.grants_tokens() || LargestOf(of, key) == 0) at = std::max(at, now + kSleepsOn);
+    at = std::max(at, RatesOpenAt(of, key, now));
+  };
+  state_.ForEachLimit(policy, source, ask);
   return at;
 }
 
@@ -370,28 +361,21 @@ bool GrantRound::Resume(const Resend& resend, const Round& round) {
   PolicyState* policy = state_.Find(resend.policy);
   const Grant* grant = policy == nullptr ? nullptr : policy->grants.Find(resend.grant);
   if (grant == nullptr) return true;
-  const RowJudgement judged = JudgeQueueRow(state_.core.cache, grant->source->uid,
-                                            grant->source->occurrence, grant->source->event);
-  if (judged.action == RowJudgement::Action::kFetch) {
-    AwaitRecords(state_, *policy, grant->source->group);
-    return false;
-  }
-  // The consumer may have it, so its token is not another's yet: the consumer's word ends it, or
-  // the silence of all.
-  if (judged.action != RowJudgement::Action::kSend ||
-      judged.definition->record->version() != grant->claimed_version) {
-    // One that sleeps is judged again, and waits without its token then.
-    if (grant->retry_micros != 0) policy->grants.WakeAt(resend.grant, round.micros);
+  const RowJudgement judged = Judge(state_, *policy, *grant->source);
+  if (judged.action == RowJudgement::Action::kFetch) return false;
+  const bool sleeps = grant->retry_micros != 0;
+  const bool sends = judged.action == RowJudgement::Action::kSend &&
+                     judged.definition->record->version() == grant->claimed_version;
+  absl::Time at = round.now;
+  if (sends && sleeps)
+    at = MayRetryAt(*policy, *grant->source, judged.definition->target_key, round.now);
+  if (!sends || at > round.now) {
+    // One that sleeps is judged again; if it is not to be sent, it waits without its token then.
+    // Any other may be with the consumer, so it keeps its token: a report ends it, or the silence
+    // of all.
+    if (sleeps) policy->grants.WakeAt(resend.grant, ToMicros(at));
     state_.Plan(*policy);
     return true;
-  }
-  if (grant->retry_micros != 0) {
-    const absl::Time at = MayRetryAt(*policy, *grant, judged.definition->target_key, round.now);
-    if (at > round.now) {
-      policy->grants.WakeAt(resend.grant, ToMicros(at));
-      state_.Plan(*policy);
-      return true;
-    }
   }
   for (const HeldRange& range : policy->grants.Held(resend.grant, resend.first, resend.count)) {
     if (range.delivered_micros != 0) continue;
@@ -465,8 +449,6 @@ bool CancelsSingleRuns(const RowJudgement& judged) {
 
 }  // namespace
 
-// Up to the first row that may stay, or the whole group; where CancelRun has cancelled runs, past
-// such rows.
 bool GrantRound::JudgeGroup(PolicyState& policy, const RowGroup& group, const Round& round,
                             bool whole) {
   bool any = false;
@@ -476,12 +458,8 @@ bool GrantRound::JudgeGroup(PolicyState& policy, const RowGroup& group, const Ro
     // Schedules of rows to come are not read for this alone.
     const bool due = row.due() <= round.now;
     if (!due && state_.core.cache.StateIfKnown(row.source()->uid) == nullptr) break;
-    const RowJudgement judged = JudgeQueueRow(state_.core.cache, row.source()->uid,
-                                              row.source()->occurrence, row.source()->event);
-    if (judged.action == RowJudgement::Action::kFetch) {
-      AwaitRecords(state_, policy, row.source()->group);
-      return true;
-    }
+    const RowJudgement judged = Judge(state_, policy, *row.source());
+    if (judged.action == RowJudgement::Action::kFetch) return true;
     if (judged.action == RowJudgement::Action::kSend ||
         (judged.superseded() && round.now < SupersededEndsAt(row.source()->event)) ||
         (!due && !MayGoBeforeDue(judged))) {

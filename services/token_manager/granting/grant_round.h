@@ -32,10 +32,9 @@ class GrantRound {
   bool stalled() const { return no_room_ || awaits_records_; }
 
  private:
-  enum class Visited { kDone, kMore, kFull };
-
   bool Full() const;
-  Visited Visit(PolicyState& policy, const Round& round);
+  // True: the policy may be granted more.
+  bool Visit(PolicyState& policy, const Round& round);
   // Grants up to `tokens` events of the turn; 0: nothing, the row is not to be sent now.
   uint64_t Take(PolicyState& policy, const FairQueue::Turn& turn, uint64_t tokens,
                 const Round& round);
@@ -43,24 +42,26 @@ class GrantRound {
   // The rows of schedules that were changed, those to come included.
   void JudgeChanged(PolicyState& policy, const Round& round);
   void JudgeLongWaiting(PolicyState& policy, const Round& round);
-  // False: nothing of it goes.
+  // Up to the first row that may stay, or the whole group. True: something goes, or is being read.
   bool JudgeGroup(PolicyState& policy, const RowGroup& group, const Round& round, bool whole);
+  // Null: not known.
   std::shared_ptr<const CachedDefinition> DefinitionOf(const RowSource& row) const;
   // How many events with these limits may go now, by all of them.
   struct Room {
-    uint64_t events = RateLimit::kUnlimited;
+    uint64_t events = RateLimit::kUnlimited;         // 0 also while a policy is being read
     std::optional<LimitName> closed = std::nullopt;  // the first limit that lets none go
-    bool awaits_policy = false;                      // a policy is being read
   };
-  Room RoomFor(PolicyState& policy, const std::shared_ptr<const RowSource>& source,
-               const GroupKey& group, absl::Time now);
+  Room RoomFor(PolicyState& policy, const RowSource& source, const GroupKey& group, absl::Time now);
   bool MayHope(PolicyState& policy, const RowSource& source, absl::Time now);
   void ReviewReservations(absl::Time now);
   // Groups that stand aside for a limit that may have room again take part.
   void WakeOpened();
+  // Why the group of the row has no turn now; empty: it has.
   std::string PassedOver(PolicyState& policy, const QueuedSlice& first, absl::Time now);
+  // How many events a pause of their key allows.
+  uint64_t AllowedOfKey(const PolicyState& policy, const RowSource& source, absl::Time now) const;
   // When an event that keeps its token may be tried again, as far as is known now.
-  absl::Time MayRetryAt(PolicyState& policy, const Grant& grant, const std::string& target,
+  absl::Time MayRetryAt(PolicyState& policy, const RowSource& source, const std::string& target,
                         absl::Time now) const;
   // False: later.
   bool Resume(const Resend& resend, const Round& round);
