@@ -1,11 +1,9 @@
 #include "services/token_manager/granting/grant_round.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "common/base/proto_time.h"
-#include "common/records/row_judge.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/event_table.h"
 #include "common/storage/schedule_table.h"
@@ -39,7 +37,7 @@ constexpr absl::Duration kJudgeAgain = absl::Seconds(5);
 constexpr absl::Duration kLookEvery = absl::Seconds(60);
 constexpr absl::Duration kLookAgain = absl::Seconds(1);  // some go, or something is being read
 
-// What the limits of the policy and of the key allow at once.
+// The tokens that the policy and the key allow at once.
 uint64_t LargestOf(const PolicyState& policy, const std::string& key) {
   return std::min(policy.limits().max_concurrent, policy.LimitsOf(key).max_concurrent);
 }

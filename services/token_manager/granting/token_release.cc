@@ -1,12 +1,10 @@
 #include "services/token_manager/granting/token_release.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "common/backoff/backoff.h"
 #include "common/base/proto_time.h"
-#include "common/records/row_judge.h"
 #include "common/storage/event_table.h"
 #include "services/token_manager/waiting/policy_state.h"
 
@@ -30,7 +28,11 @@ bool ClaimedAgain(const Grant& grant, absl::Duration send_within) {
   return grant.send_before_micros - grant.grant_micros > absl::ToInt64Microseconds(send_within) + 1;
 }
 
-uint32_t NextAttempt(const Grant& grant) { return grant.source->event.attempts() + 1; }
+bool MayFail(const GrantReportRecord::Entry& entry) {
+  return entry.kind() == GrantReportRecord::COMPLETION_FAILED ||
+         entry.kind() == GrantReportRecord::COMPLETION_FAILED_FINALLY ||
+         entry.kind() == GrantReportRecord::FAILED || entry.unreachable();
+}
 
 }  // namespace
 
@@ -39,12 +41,6 @@ RowJudgement Judge(PolicyShardState& state, PolicyState& policy, const RowSource
       JudgeQueueRow(state.core.cache, source.uid, source.occurrence, source.event);
   if (judged.action == RowJudgement::Action::kFetch) AwaitRecords(state, policy, source.group);
   return judged;
-}
-
-bool TokenRelease::MayFail(const Entry& entry) {
-  return entry.kind() == GrantReportRecord::COMPLETION_FAILED ||
-         entry.kind() == GrantReportRecord::COMPLETION_FAILED_FINALLY ||
-         entry.kind() == GrantReportRecord::FAILED || entry.unreachable();
 }
 
 const CachedDefinition* TokenRelease::DefinitionOf(const Grant& grant) {
@@ -142,9 +138,8 @@ bool TokenRelease::ApplyTo(PolicyState& policy, const Grant& grant, const Entry&
       entry.kind() != GrantReportRecord::RETURNED) {
     // It shows that the events were delivered, if that was unknown.
     const uint64_t undelivered = Sum(released.ranges, /*undelivered_only=*/true);
-    ChangePart(state_, round_, *grant.source, [&](storage::v1::RunPartRecord& part) {
-      part.set_delivered(part.delivered() + undelivered);
-    });
+    ChangePart(state_, round_, *grant.source,
+               [&](auto& part) { part.set_delivered(part.delivered() + undelivered); });
     // A consumer gives tokens back, by a call or by an answer that says the work is done.
     if (entry.kind() != GrantReportRecord::SUCCEEDED ||
         grant.source->event.throttle().on_release()) {
@@ -158,8 +153,7 @@ bool TokenRelease::ApplyTo(PolicyState& policy, const Grant& grant, const Entry&
       Failed(released, end);
       break;
     case GrantReportRecord::RETRY:
-      Retry(released, end, entry.attempts() != 0 ? entry.attempts() : NextAttempt(grant),
-            entry.retry_at_micros() != 0 ? entry.retry_at_micros() : round_.micros,
+      Retry(released, end, entry.retry_at_micros() != 0 ? entry.retry_at_micros() : round_.micros,
             end.attempt.begin_micros() != 0 ? end.attempt.begin_micros() : end.complete_micros);
       break;
     case GrantReportRecord::RETURNED:
@@ -241,7 +235,7 @@ TokenRelease::Released TokenRelease::ReleaseTokens(PolicyState& policy, const Gr
                         of.released_last = round_.now;
                       });
   state_.core.metrics.released.Increment(released.events);
-  ChangePart(state_, round_, *grant.source, [&](storage::v1::RunPartRecord& part) {
+  ChangePart(state_, round_, *grant.source, [&](auto& part) {
     part.set_running(part.running() - std::min(part.running(), released.events));
   });
   return released;
@@ -261,9 +255,8 @@ bool TokenRelease::Mark(PolicyState& policy, const Grant& grant, const Entry& en
   }
   if (marked.delivered > 0) {
     state_.core.metrics.delivered.Increment(marked.delivered);
-    ChangePart(state_, round_, *grant.source, [&](storage::v1::RunPartRecord& part) {
-      part.set_delivered(part.delivered() + marked.delivered);
-    });
+    ChangePart(state_, round_, *grant.source,
+               [&](auto& part) { part.set_delivered(part.delivered() + marked.delivered); });
   }
   return marked.effect;
 }
@@ -284,9 +277,6 @@ bool TokenRelease::Resent(PolicyState& policy, const Grant& grant, const Entry& 
 void TokenRelease::Ended(const Released& released, EndedRange end) {
   const RowSource& source = *released.grant.source;
   const bool succeeded = end.outcome == storage::v1::OUTCOME_KIND_SUCCEEDED;
-  end.source = released.grant.source;
-  end.version = released.grant.claimed_version;
-  if (end.attempts == 0) end.attempts = NextAttempt(released.grant);
   if (!succeeded) {
     const CachedDefinition* definition = DefinitionOf(released.grant);
     if (definition != nullptr && definition->record != nullptr)
@@ -297,16 +287,12 @@ void TokenRelease::Ended(const Released& released, EndedRange end) {
     if (payload != nullptr) end.payload = *payload;  // CanApply and Expire have asked
     AddRows(released, end.reason.size() + end.attempt.answer().size() + end.payload.size());
   }
-  for (const HeldRange& range : released.ranges) {
-    EndedRange& ended = round_.ends.emplace_back(end);
-    ended.first = range.first;
-    ended.count = range.count;
-    ended.attempt = AttemptOf(end, range, end.attempts);
-  }
+  for (const HeldRange& range : released.ranges)
+    round_.ends.push_back(EndOf(end, released.grant, range));
   TokenManagerMetrics& metrics = state_.core.metrics;
   (succeeded ? metrics.succeeded : metrics.failed).Increment(released.events);
   CountEnds(state_, round_, source, end.outcome, released.events, end.complete_micros);
-  ChangePart(state_, round_, source, [&](storage::v1::RunPartRecord& part) {
+  ChangePart(state_, round_, source, [&](auto& part) {
     if (succeeded) {
       part.set_succeeded(part.succeeded() + released.events);
     } else {
@@ -316,25 +302,22 @@ void TokenRelease::Ended(const Released& released, EndedRange end) {
   });
 }
 
-void TokenRelease::Retry(const Released& released, const EndedRange& end, uint32_t attempts,
-                         int64_t retry_at_micros, int64_t tried_micros) {
+void TokenRelease::Retry(const Released& released, const EndedRange& end, int64_t retry_at_micros,
+                         int64_t tried_micros) {
   AddRows(released, end.attempt.answer().size());
   for (const HeldRange& range : released.ranges) {
-    PutRetries(released, range,
-               RetryEvent(*released.grant.source, released.grant.claimed_version,
-                          AttemptOf(end, range, attempts), tried_micros),
+    PutRetries(released, range, RetryEvent(EndOf(end, released.grant, range), tried_micros),
                retry_at_micros);
   }
   state_.core.metrics.retries.Increment(released.events);
-  ChangePart(state_, round_, *released.grant.source, [&](storage::v1::RunPartRecord& part) {
-    part.set_retries(part.retries() + released.events);
-  });
+  ChangePart(state_, round_, *released.grant.source,
+             [&](auto& part) { part.set_retries(part.retries() + released.events); });
 }
 
 void TokenRelease::Failed(const Released& released, const EndedRange& end) {
   const CachedDefinition* definition = DefinitionOf(released.grant);
   const storage::v1::EventRecord& event = released.grant.source->event;
-  const uint32_t attempts = NextAttempt(released.grant);
+  const uint32_t attempts = event.attempts() + 1;
   // Without its definition nothing says how it might be tried again.
   const bool known = definition != nullptr && definition->record != nullptr;
   const std::optional<absl::Time> next_occurrence =
@@ -364,11 +347,11 @@ void TokenRelease::Failed(const Released& released, const EndedRange& end) {
                           .random = state_.core.runtime.random().Next(),
                           .next_occurrence = next_occurrence});
       }
+      EndedRange failed = end;
+      failed.attempts = attempts;
       if (plan.at.has_value()) {
-        Retry(one, end, attempts, ToMicros(*plan.at), tried);
+        Retry(one, failed, ToMicros(*plan.at), tried);
       } else {
-        EndedRange failed = end;
-        failed.attempts = attempts;
         if (plan.past_next_occurrence) failed.reason = PastNextOccurrence(end.reason);
         Ended(one, std::move(failed));
       }
@@ -419,7 +402,7 @@ void TokenRelease::Sleep(const Released& released, const HeldRange& range, uint6
               .holders = {{.first = index, .count = 1, .lost_claims = range.lost_claims}}};
   state_.PinCounts(*grant.source);
   ChangePart(state_, round_, *grant.source,
-             [&](storage::v1::RunPartRecord& part) { part.set_running(part.running() + 1); });
+             [&](auto& part) { part.set_running(part.running() + 1); });
   state_.ForEachLimit(policy, *grant.source,
                       [&](PolicyState& of, const std::string&, uint64_t weight) {
                         of.counts.set_granted(of.counts.granted() + weight);
@@ -477,9 +460,9 @@ void TokenRelease::PutReturned(const Released& released, int64_t tried_micros) {
                                 grant.return_due_micros),
             .value = ReturnedEvents(*grant.source, range, tried_micros).SerializeAsString()});
   }
-  ChangePart(state_, round_, *grant.source, [&](storage::v1::RunPartRecord& part) {
-    if (grant.source->event.attempts() == 0)
-      part.set_granted(part.granted() - std::min(part.granted(), released.events));
+  if (grant.source->event.attempts() > 0) return;
+  ChangePart(state_, round_, *grant.source, [&](auto& part) {
+    part.set_granted(part.granted() - std::min(part.granted(), released.events));
   });
 }
 

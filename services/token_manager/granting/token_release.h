@@ -69,7 +69,6 @@ class TokenRelease {
   // The end of a one-off event that may become a dead letter, which has its payload.
   bool NeedsPayload(const Entry& entry);
   bool CanResend(PolicyState& policy, const Grant& grant, const Entry& entry);
-  static bool MayFail(const Entry& entry);
   // False: what the end of a failed event needs is being read.
   bool KnowsForFailure(PolicyState& policy, const Grant& grant);
   const CachedDefinition* DefinitionOf(const Grant& grant);
@@ -84,9 +83,8 @@ class TokenRelease {
   bool Mark(PolicyState& policy, const Grant& grant, const Entry& entry);
   bool Resent(PolicyState& policy, const Grant& grant, const Entry& entry);
   void Ended(const Released& released, EndedRange end);
-  // `attempts`: attempts that have begun.
-  void Retry(const Released& released, const EndedRange& end, uint32_t attempts,
-             int64_t retry_at_micros, int64_t tried_micros);
+  void Retry(const Released& released, const EndedRange& end, int64_t retry_at_micros,
+             int64_t tried_micros);
   // The attempt failed: the events are retried as the definition says, or become dead letters.
   void Failed(const Released& released, const EndedRange& end);
   // The events wait as before their grant; or for another attempt, if they keep their tokens.

@@ -39,17 +39,6 @@ bool Continues(const EndedRange& a, const EndedRange& b) {
          a.attempt.status() == b.attempt.status() && SameRun(a, b);
 }
 
-void SetLastAttempt(const EndedRange& end, uint64_t count, storage::v1::DoneRecord& done) {
-  done.set_status(end.attempt.status());
-  if (end.outcome != storage::v1::OUTCOME_KIND_SUCCEEDED) {
-    done.set_answer(end.attempt.answer());
-    done.set_last_attempt(end.attempt.kind());
-  }
-  const int64_t duration = end.attempt.duration_micros();
-  if (count == 1 && duration != end.complete_micros - end.attempt.begin_micros())
-    done.set_last_duration_micros(duration);
-}
-
 void PutDone(const EndedRange& end, uint16_t shard, const IndexSlice& slice,
              std::vector<kv::Mutation>& mutations) {
   const EventRecord& event = end.source->event;
@@ -63,7 +52,16 @@ void PutDone(const EndedRange& end, uint16_t shard, const IndexSlice& slice,
   if (end.version != 0) done.set_version(end.version);
   if (end.source->one_off() && event.event_id().empty()) done.set_lane(kLaneLimited);
   done.set_output(end.output);
-  if (end.attempt.kind() != AttemptRecord::KIND_UNSPECIFIED) SetLastAttempt(end, slice.count, done);
+  if (end.attempt.kind() != AttemptRecord::KIND_UNSPECIFIED) {
+    done.set_status(end.attempt.status());
+    if (end.outcome != storage::v1::OUTCOME_KIND_SUCCEEDED) {
+      done.set_answer(end.attempt.answer());
+      done.set_last_attempt(end.attempt.kind());
+    }
+    const int64_t duration = end.attempt.duration_micros();
+    if (slice.count == 1 && duration != end.complete_micros - end.attempt.begin_micros())
+      done.set_last_duration_micros(duration);
+  }
   mutations.push_back({.cf = ColumnFamily::kDone,
                        .key = EncodeDoneKey({.shard = shard,
                                              .day = DoneDay(FromMicros(event.launch_time_micros())),
@@ -73,17 +71,16 @@ void PutDone(const EndedRange& end, uint16_t shard, const IndexSlice& slice,
                        .value = done.SerializeAsString()});
 }
 
-EventRecord RecordOfOne(const RowSource& source, uint64_t version, uint32_t attempts,
-                        absl::string_view error, const AttemptRecord& attempt) {
-  EventRecord event = source.event;
+EventRecord RecordOfOne(const EndedRange& end, absl::string_view error) {
+  EventRecord event = end.source->event;
   event.set_count(1);
-  event.set_attempts(attempts);
+  event.set_attempts(end.attempts);
   event.clear_lost_claims();
   event.set_last_error(CleanText(error, kErrorBytesMax));
-  if (attempt.kind() != AttemptRecord::KIND_UNSPECIFIED) RememberAttempt(attempt, event);
+  if (end.attempt.kind() != AttemptRecord::KIND_UNSPECIFIED) RememberAttempt(end.attempt, event);
   if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
   // Keeps the version that was sent, so that the next attempt need not be judged again.
-  if (!event.triggered() && version != 0) event.set_version(version);
+  if (!event.triggered() && end.version != 0) event.set_version(end.version);
   return event;
 }
 
@@ -93,8 +90,7 @@ void PutDeadLetter(const EndedRange& end, const std::string& event_id, uint64_t 
   letter.set_uid(std::string(end.source->uid.bytes()));
   letter.set_occurrence(end.source->occurrence);
   letter.set_index(index);
-  *letter.mutable_event() =
-      RecordOfOne(*end.source, end.version, end.attempts, end.reason, end.attempt);
+  *letter.mutable_event() = RecordOfOne(end, end.reason);
   letter.mutable_event()->set_payload(end.payload);
   letter.set_reason(end.reason);
   letter.set_schedule_id(end.schedule_id);
@@ -145,16 +141,21 @@ EndedRange ReportedEndOf(const GrantReportRecord::Entry& entry, int64_t now_micr
   return end;
 }
 
-AttemptRecord AttemptOf(const EndedRange& end, const HeldRange& range, uint32_t number) {
-  AttemptRecord attempt = end.attempt;
-  attempt.set_number(number);
+EndedRange EndOf(EndedRange reported, const Grant& grant, const HeldRange& range) {
+  reported.source = grant.source;
+  reported.version = grant.claimed_version;
+  reported.first = range.first;
+  reported.count = range.count;
+  if (reported.attempts == 0) reported.attempts = grant.source->event.attempts() + 1;
+  AttemptRecord& attempt = reported.attempt;
+  attempt.set_number(reported.attempts);
   if (attempt.kind() == AttemptRecord::ACCEPTED) {
     attempt.clear_answer();
   } else {
-    attempt.set_error(end.reason);
+    attempt.set_error(reported.reason);
   }
   if (attempt.begin_micros() != 0) {
-    attempt.set_duration_micros(end.complete_micros - attempt.begin_micros());
+    attempt.set_duration_micros(reported.complete_micros - attempt.begin_micros());
   } else if (range.dispatch_micros != 0) {
     attempt.set_begin_micros(range.dispatch_micros);
     attempt.set_duration_micros(range.delivered_micros - range.dispatch_micros);
@@ -163,7 +164,7 @@ AttemptRecord AttemptOf(const EndedRange& end, const HeldRange& range, uint32_t 
     attempt.set_begin_micros(range.delivered_micros);
     attempt.clear_status();
   }
-  return attempt;
+  return reported;
 }
 
 void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
@@ -217,9 +218,8 @@ std::string WaitingKeyOf(uint16_t policy_shard, const Uid& policy, const RowSour
        .first = first});
 }
 
-EventRecord RetryEvent(const RowSource& source, uint64_t version, const AttemptRecord& attempt,
-                       int64_t tried_micros) {
-  EventRecord event = RecordOfOne(source, version, attempt.number(), attempt.error(), attempt);
+EventRecord RetryEvent(const EndedRange& end, int64_t tried_micros) {
+  EventRecord event = RecordOfOne(end, end.attempt.error());
   NoteTried(tried_micros, event);
   return event;
 }

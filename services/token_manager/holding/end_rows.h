@@ -38,11 +38,9 @@ struct EndedRange {
 // `version`, range and texts of dead letters. attempts 0: as granted, and this one. The time is
 // now_micros if the entry has none.
 EndedRange ReportedEndOf(const storage::v1::GrantReportRecord::Entry& entry, int64_t now_micros);
-
-// The last attempt, number `number`, of events that were held in the range. A handler's report has
-// the attempt's times and status. A consumer's report has none: they are those of the range.
-storage::v1::AttemptRecord AttemptOf(const EndedRange& end, const HeldRange& range,
-                                     uint32_t number);
+// The same, of events that were held in the range of the grant. A handler's report has the
+// attempt's times and status. A consumer's report has none: they are those of the range.
+EndedRange EndOf(EndedRange reported, const Grant& grant, const HeldRange& range);
 
 // Done records: contiguous alike events of a run together, but never across the slices of the queue
 // shards; of failures one for each event, with its dead letter. Sorts `ends`.
@@ -58,11 +56,9 @@ struct WaitingPut {
 std::string WaitingKeyOf(uint16_t policy_shard, const Uid& policy, const RowSource& source,
                          uint64_t first, int64_t due_micros);
 
-// An event that waits for its next attempt, after `attempt`. `version`: the version that was sent.
-// `tried`: when the attempt began or was reported; the first attempt's time is kept.
-storage::v1::EventRecord RetryEvent(const RowSource& source, uint64_t version,
-                                    const storage::v1::AttemptRecord& attempt,
-                                    int64_t tried_micros);
+// One event of the range, which waits for its next attempt after end.attempt. `tried`: when that
+// began or was reported; the first attempt's time is kept.
+storage::v1::EventRecord RetryEvent(const EndedRange& end, int64_t tried_micros);
 // Where a one-off event with this retry row is found.
 kv::Mutation RetryName(const RowSource& source, const std::string& waiting_key);
 

@@ -194,8 +194,12 @@ std::vector<HeldRange> GrantSet::Held(const Key& key, uint64_t first, uint64_t c
   return held;
 }
 
-template <typename Visit>
-void GrantSet::VisitWithin(Grant& grant, uint64_t first, uint64_t count, Visit visit) {
+template <typename Change>
+uint64_t GrantSet::ChangeWithin(const Key& key, uint64_t first, uint64_t count, Change change) {
+  Entry* entry = EntryOf(key);
+  if (entry == nullptr) return 0;
+  Grant& grant = entry->grant;
+  const int64_t undelivered = Undelivered(grant);
   const uint64_t end = EndOf(first, count);
   std::vector<HeldRange> split;
   split.reserve(grant.holders.size() + 2);
@@ -205,78 +209,65 @@ void GrantSet::VisitWithin(Grant& grant, uint64_t first, uint64_t count, Visit v
   for (const HeldRange& range : grant.holders) {
     keep(Cut(range, 0, first));
     HeldRange within = Cut(range, first, end);
-    if (within.count > 0) visit(within);
+    if (within.count > 0) change(grant, within);
     keep(within);
     keep(Cut(range, end, kIndexMax));
   }
   MergeAlike(split);
   grant.holders = std::move(split);
+  const int64_t fewer = undelivered - Undelivered(grant);
+  CountUndelivered(grant, -fewer);
+  Changed(key, *entry);
+  return static_cast<uint64_t>(fewer);
 }
 
 std::vector<HeldRange> GrantSet::Remove(const Key& key, uint64_t first, uint64_t count) {
   std::vector<HeldRange> removed;
-  Entry* entry = EntryOf(key);
-  if (entry == nullptr) return removed;
-  VisitWithin(entry->grant, first, count, [&](HeldRange& range) {
+  ChangeWithin(key, first, count, [&](const Grant& grant, HeldRange& range) {
     removed.push_back(range);
-    const auto events = static_cast<int64_t>(std::exchange(range.count, 0));
-    CountHeld(entry->grant, -events);
-    if (range.delivered_micros == 0 && entry->grant.retry_micros == 0)
-      CountUndelivered(entry->grant, -events);
+    CountHeld(grant, -static_cast<int64_t>(std::exchange(range.count, 0)));
   });
-  Changed(key, *entry);
   return removed;
 }
 
 GrantSet::Marked GrantSet::Deliver(const Key& key, uint64_t first, uint64_t count,
                                    int64_t delivered_micros, int64_t expire_micros,
                                    int64_t dispatch_micros, int32_t status) {
-  Entry* entry = EntryOf(key);
   Marked marked;
-  if (entry == nullptr || entry->grant.retry_micros != 0) return marked;
-  VisitWithin(entry->grant, first, count, [&](HeldRange& range) {
+  marked.delivered = ChangeWithin(key, first, count, [&](const Grant& grant, HeldRange& range) {
+    if (grant.retry_micros != 0) return;
     if (range.delivered_micros == 0) {
       range.delivered_micros = std::max<int64_t>(delivered_micros, 1);
-      range.expire_micros = expire_micros;
       range.dispatch_micros = dispatch_micros;
       range.status = status;
-      marked.delivered += range.count;
-      marked.effect = true;
-    } else if (expire_micros > range.expire_micros && !range.overdue) {
-      range.expire_micros = expire_micros;
-      marked.effect = true;
+    } else if (expire_micros <= range.expire_micros || range.overdue) {
+      return;
     }
+    range.expire_micros = expire_micros;
+    marked.effect = true;
   });
-  CountUndelivered(entry->grant, -static_cast<int64_t>(marked.delivered));
-  Changed(key, *entry);
   return marked;
 }
 
 GrantSet::Marked GrantSet::Extend(const Key& key, uint64_t first, uint64_t count,
                                   int64_t now_micros, int64_t expire_micros) {
-  Entry* entry = EntryOf(key);
   Marked marked;
-  if (entry == nullptr || entry->grant.retry_micros != 0) return marked;
-  const bool on_release = entry->grant.source->event.throttle().on_release();
-  VisitWithin(entry->grant, first, count, [&](HeldRange& range) {
+  marked.delivered = ChangeWithin(key, first, count, [&](const Grant& grant, HeldRange& range) {
+    if (grant.retry_micros != 0) return;
     marked.effect = true;
     if (range.delivered_micros == 0) {
-      if (!on_release) return;  // it holds until the handler says how the delivery has ended
+      // Without ON_RELEASE it holds until the handler says how the delivery has ended.
+      if (!grant.source->event.throttle().on_release()) return;
       range.delivered_micros = std::max<int64_t>(now_micros, 1);
-      marked.delivered += range.count;
     }
     range.expire_micros = expire_micros;
     range.overdue = false;
   });
-  CountUndelivered(entry->grant, -static_cast<int64_t>(marked.delivered));
-  Changed(key, *entry);
   return marked;
 }
 
 void GrantSet::CountLost(const Key& key, uint64_t first, uint64_t count, uint32_t lost_claims) {
-  Entry* entry = EntryOf(key);
-  if (entry == nullptr) return;
-  VisitWithin(entry->grant, first, count, [&](HeldRange& range) {
+  ChangeWithin(key, first, count, [&](const Grant& /*grant*/, HeldRange& range) {
     if (range.delivered_micros == 0) range.lost_claims = std::max(range.lost_claims, lost_claims);
   });
 }
@@ -291,15 +282,12 @@ void GrantSet::ForgetOverdue() {
 }
 
 uint64_t GrantSet::MarkOverdue(const Key& key, int64_t now_micros) {
-  Entry* entry = EntryOf(key);
-  if (entry == nullptr) return 0;
   uint64_t marked = 0;
-  for (HeldRange& range : entry->grant.holders) {
-    if (range.delivered_micros == 0 || EndOfWait(entry->grant, range) > now_micros) continue;
+  ChangeWithin(key, 0, kIndexMax, [&](const Grant& grant, HeldRange& range) {
+    if (range.delivered_micros == 0 || EndOfWait(grant, range) > now_micros) return;
     range.overdue = any_overdue_ = true;
     marked += range.count;
-  }
-  Changed(key, *entry);
+  });
   return marked;
 }
 

@@ -173,10 +173,11 @@ class GrantSet {
   // So many more events hold their token, or are not known to be delivered; negative: fewer.
   void CountHeld(const Grant& grant, int64_t events);
   void CountUndelivered(const Grant& grant, int64_t events);
-  // Splits the holders so that [first, first + count) is whole ranges, and calls visit(range) for
-  // those within it. A range whose count is 0 after that holds no more.
-  template <typename Visit>
-  void VisitWithin(Grant& grant, uint64_t first, uint64_t count, Visit visit);
+  // Splits the holders so that [first, first + count) is whole ranges, and calls
+  // change(grant, range) for those within it. A range whose count is 0 after that holds no more.
+  // Returns how many events fewer are not known to be delivered.
+  template <typename Change>
+  uint64_t ChangeWithin(const Key& key, uint64_t first, uint64_t count, Change change);
 
   const int64_t slack_micros_;
   Totals* const totals_;
