@@ -21,24 +21,26 @@ constexpr size_t kClaimBytesMax = 1 << 20;
 
 using kv::ColumnFamily;
 
-GrantDraft::GrantDraft(PolicyShardState& state)
+GrantDraft::GrantDraft(PolicyShardState& state, absl::Time now)
     : state_(state),
+      now_(now),
+      micros_(ToMicros(now)),
       claim_events_turn_(
           Perturb(state.core.runtime, Site::kTokensClaimOfOneGrant) ? 1 : kClaimEventsTurn) {}
 
-GrantDraft::Claim* GrantDraft::OpenClaim(absl::Time now, std::optional<uint16_t> theirs) {
+GrantDraft::Claim* GrantDraft::OpenClaim(std::optional<uint16_t> theirs) {
   const QueueShards& shards = state_.core.queue_shards;
   if (!claims_.empty()) {
     Claim& open = claims_.back();
     const bool turn_over =
         open.events >= claim_events_turn_ || open.record.entries_size() >= kClaimEntriesTurn;
     if (open.bytes < kClaimBytesMax &&
-        (open.queue_shard == theirs || shards.Room(open.queue_shard, now) > 0) &&
-        (!turn_over || shards.NextWithRoom(open.queue_shard, now) == open.queue_shard))
+        (open.queue_shard == theirs || shards.Room(open.queue_shard, now_) > 0) &&
+        (!turn_over || shards.NextWithRoom(open.queue_shard, now_) == open.queue_shard))
       return &open;
   }
-  std::optional<uint16_t> shard = shards.NextWithRoom(state_.last_queue_shard, now);
-  if (!shard.has_value() && theirs.has_value() && shards.Live(*theirs, now)) shard = theirs;
+  std::optional<uint16_t> shard = shards.NextWithRoom(state_.last_queue_shard, now_);
+  if (!shard.has_value() && theirs.has_value() && shards.Live(*theirs, now_)) shard = theirs;
   if (!shard.has_value()) return nullptr;
   state_.last_queue_shard = *shard;
   claims_.push_back(
@@ -47,7 +49,7 @@ GrantDraft::Claim* GrantDraft::OpenClaim(absl::Time now, std::optional<uint16_t>
 }
 
 void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& row, uint64_t count,
-                      const RowJudgement& judged, Claim& claim, const Round& round) {
+                      const RowJudgement& judged, Claim& claim) {
   const RowSource& source = *row.source();
   const int64_t may_go = ToMicros(row.key_time());
   // Its key is in use as long as the row is there.
@@ -55,17 +57,14 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
   Grant grant{.epoch = state_.lease.epoch,
               .number = ++state_.used.grants,
               .source = row.source(),
-              .claimed_version = judged.definition->record->version(),
-              .grant_micros = round.micros,
-              .send_before_micros = ToMicros(round.now + state_.core.options.send_within),
-              .delivery_timeout_micros = absl::ToInt64Microseconds(judged.definition->timeout),
-              .return_due_micros = key_stays ? may_go - 1 : may_go,
-              .queue_shard = claim.queue_shard,
-              .claim_epoch = state_.lease.epoch,
-              .claim_number = claim.number,
               .holders = {{.first = row.first() + row.taken(),
                            .count = count,
                            .lost_claims = source.event.lost_claims()}}};
+  grant.record.set_claimed_version(judged.definition->record->version());
+  grant.record.set_delivery_timeout_micros(absl::ToInt64Microseconds(judged.definition->timeout));
+  grant.record.set_return_due_micros(key_stays ? may_go - 1 : may_go);
+  grant.record.set_grant_time_micros(micros_);
+  SetClaim(claim, grant.record);
   AddEntry(claim, policy.uid, grant, key, row.Record(), grant.holders[0]);
   if (source.one_off()) {  // it may be cancelled until it is granted
     Require(kv::Present(ColumnFamily::kWaiting, key), policy.uid, key);
@@ -73,13 +72,13 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
     RequireState(source.uid, *judged.state);
   }
   state_.PinCounts(source);
-  TakeRate(policy, source, grant.key(), count, judged.definition->target_key, round);
-  Count(policy, grant, count, round);
+  TakeRate(policy, source, grant.key(), count, judged.definition->target_key);
+  Count(policy, grant, count);
   changes_.try_emplace({policy.uid, grant.key()},
-                       Change{.target = judged.definition->target_key,
+                       Change{.source = grant.source,
+                              .target = judged.definition->target_key,
                               .row_key = &rows_.try_emplace(key, policy.uid).first->first,
-                              .count = count,
-                              .source = grant.source});
+                              .count = count});
   ++new_grants_;
   policy.grants.Add(std::move(grant));
   policy.waiting.Grant(key, row, count);
@@ -87,41 +86,39 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
 }
 
 void GrantDraft::TakeRate(PolicyState& policy, const RowSource& source, GrantSet::Key name,
-                          uint64_t count, const std::string& target, const Round& round) {
+                          uint64_t count, const std::string& target) {
   const TargetBackoff::Probe probe{state_.lease.index, name.first, name.second};
-  state_.core.backoff.OnGranted(target, count, probe, round.now);
+  state_.core.backoff.OnGranted(target, count, probe, now_);
   if (policy.by_key())
-    state_.core.backoff.OnGranted(PausedKey(policy.uid, source.key()), count, probe, round.now);
+    state_.core.backoff.OnGranted(PausedKey(policy.uid, source.key()), count, probe, now_);
   const auto take = [&](PolicyState& of, const std::string& key, uint64_t /*weight*/) {
     if (rate_before_.try_emplace(of.uid, of.rate).second && !of.implicit())
       Require(of.RecordUnchanged(), of.uid);
-    of.rate.Take(count, round.now);
+    of.rate.Take(count, now_);
     const Limits& limits = of.LimitsOf(key);
     if (limits.per_second <= 0) return;
     key_rate_before_.try_emplace({of.uid, key}, of.key_rates.Find(key));
-    of.key_rates.Take(key, limits, count, round.now);
+    of.key_rates.Take(key, limits, count, now_);
   };
   state_.ForEachLimit(policy, source, take);
 }
 
 void GrantDraft::MakeAgain(PolicyState& policy, GrantSet::Key name, const HeldRange& range,
-                           const RowJudgement& judged, Claim& claim, const Round& round) {
-  Grant grant = *policy.grants.Find(name);
+                           const RowJudgement& judged, Claim& claim) {
+  const Grant& grant = *policy.grants.Find(name);
   const RowSource& source = *grant.source;
   const std::string& target = judged.definition->target_key;
-  changes_.try_emplace({policy.uid, name}, Change{.former = grant, .target = target});
-  if (grant.retry_micros != 0) {  // it slept
-    grant.grant_micros = round.micros;
-    TakeRate(policy, source, name, range.count, target, round);
+  storage::v1::GrantRecord record = grant.record;
+  changes_.try_emplace({policy.uid, name},
+                       Change{.source = grant.source, .target = target, .former = record});
+  if (grant.sleeps()) {
+    record.set_grant_time_micros(micros_);
+    TakeRate(policy, source, name, range.count, target);
   }
-  grant.retry_micros = 0;
-  grant.queue_shard = claim.queue_shard;
-  grant.claim_epoch = state_.lease.epoch;
-  grant.claim_number = claim.number;
-  grant.send_before_micros = ToMicros(round.now + state_.core.options.send_within);
-  policy.grants.SetClaim(name, grant);
+  SetClaim(claim, record);
+  policy.grants.SetClaim(name, record);
   AddEntry(claim, policy.uid, grant,
-           WaitingKeyOf(state_.shard, policy.uid, source, range.first, grant.return_due_micros),
+           WaitingKeyOf(state_.shard, policy.uid, source, range.first, record.return_due_micros()),
            ReturnedEvents(source, range, /*tried_micros=*/0), range);
   if (judged.state != nullptr) RequireState(source.uid, *judged.state);
   resumed_.push_back(
@@ -129,20 +126,28 @@ void GrantDraft::MakeAgain(PolicyState& policy, GrantSet::Key name, const HeldRa
   events_ += range.count;
 }
 
+void GrantDraft::SetClaim(const Claim& claim, storage::v1::GrantRecord& record) const {
+  record.clear_retry_at_micros();
+  record.set_send_before_micros(ToMicros(now_ + state_.core.options.send_within));
+  record.set_queue_shard(claim.queue_shard);
+  record.set_claim_epoch(state_.lease.epoch);
+  record.set_claim_number(claim.number);
+}
+
 void GrantDraft::AddEntry(Claim& claim, const Uid& policy, const Grant& grant,
                           std::string event_key, storage::v1::EventRecord event,
                           const HeldRange& range) {
   claim.bytes += event_key.size() + 256 + event.ByteSizeLong();
   claim.events += range.count;
-  claim.timeout_max =
-      std::max(claim.timeout_max, absl::Microseconds(grant.delivery_timeout_micros));
+  claim.record.set_delivery_timeout_max_micros(
+      std::max(claim.record.delivery_timeout_max_micros(), grant.record.delivery_timeout_micros()));
   auto& entry = *claim.record.add_entries();
   const RowSource& source = *grant.source;
   entry.set_row_stays(source.one_off());
   entry.set_event_key(source.one_off() ? LimitedEventKey(source.uid, source.event)
                                        : std::move(event_key));
   *entry.mutable_event() = std::move(event);
-  entry.set_claimed_version(grant.claimed_version);
+  entry.set_claimed_version(grant.record.claimed_version());
   auto& indices = *entry.add_ranges();
   indices.set_first(range.first);
   indices.set_count(range.count);
@@ -151,7 +156,7 @@ void GrantDraft::AddEntry(Claim& claim, const Uid& policy, const Grant& grant,
   ref.set_policy_uid(std::string(policy.bytes()));
   ref.set_epoch(grant.epoch);
   ref.set_number(grant.number);
-  ref.set_send_before_micros(grant.send_before_micros);
+  ref.set_send_before_micros(grant.record.send_before_micros());
 }
 
 void GrantDraft::Require(kv::Condition condition, const Uid& uid, std::string row) {
@@ -163,12 +168,11 @@ void GrantDraft::RequireState(const Uid& schedule, const CachedState& state) {
   if (states_required_.insert(schedule).second) Require(StateUnchanged(schedule, state), schedule);
 }
 
-void GrantDraft::Count(PolicyState& policy, const Grant& grant, uint64_t count,
-                       const Round& round) {
+void GrantDraft::Count(PolicyState& policy, const Grant& grant, uint64_t count) {
   const auto add = [&](PolicyState& of, const std::string& /*key*/, uint64_t weight) {
     if (of.counts.granted() == 0) of.counts.set_returns(storage::v1::PolicyCountsRecord::NONE);
     of.counts.set_granted(of.counts.granted() + count * weight);
-    of.granted_rate.Add(count * weight, round.micros);
+    of.granted_rate.Add(count * weight, micros_);
   };
   state_.ForEachLimit(policy, *grant.source, add);
   const std::string& part_key = grant.source->part_key;
@@ -179,10 +183,10 @@ void GrantDraft::Count(PolicyState& policy, const Grant& grant, uint64_t count,
   // An event with an attempt was counted when it was first granted.
   if (grant.source->event.attempts() == 0) part->set_granted(part->granted() + count);
   part->set_running(part->running() + count);
-  if (part->first_grant_time_micros() == 0) part->set_first_grant_time_micros(round.micros);
+  if (part->first_grant_time_micros() == 0) part->set_first_grant_time_micros(micros_);
 }
 
-bool GrantDraft::Close(const Round& round, kv::Group& out) {
+bool GrantDraft::Close(kv::Group& out) {
   if (claims_.empty()) return false;
   std::vector<kv::Mutation>& mutations = group_.mutations;
   for (const auto& [key, uid] : rows_) {
@@ -197,7 +201,7 @@ bool GrantDraft::Close(const Round& round, kv::Group& out) {
   }
   for (const auto& [uid, before] : rate_before_) {
     PolicyState& policy = *state_.Find(uid);
-    if (!policy.implicit()) mutations.push_back(CountsPut(policy, round.micros));
+    if (!policy.implicit()) mutations.push_back(CountsPut(policy, micros_));
   }
   for (const auto& [name, before] : key_rate_before_) {
     const auto& [uid, key] = name;
@@ -206,8 +210,7 @@ bool GrantDraft::Close(const Round& round, kv::Group& out) {
   }
   for (const auto& [key, before] : parts_before_) PutPart(state_, key, group_);
   for (Claim& claim : claims_) {
-    claim.record.set_claim_time_micros(round.micros);
-    claim.record.set_delivery_timeout_max_micros(absl::ToInt64Microseconds(claim.timeout_max));
+    claim.record.set_claim_time_micros(micros_);
     mutations.push_back(kv::Put(
         ColumnFamily::kInflight,
         EncodeClaimKey(
@@ -230,14 +233,10 @@ void GrantDraft::Applied() {
     const GroupKey group{row->priority(), row->source()->group};
     if (row->left() == 0) state_.NoteDeleted(key, row->read_seq());
     state_.MayReadOn(policy, group);
-    Settle(policy, key);
+    if (policy.waiting.SettleGrant(key)) state_.ReadBack(policy, key);
     state_.MakeReady(policy);
     state_.Plan(policy);
   }
-}
-
-void GrantDraft::Settle(PolicyState& policy, const std::string& key) {
-  if (policy.waiting.SettleGrant(key)) state_.ReadBack(policy, key);
 }
 
 void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends) {
@@ -258,7 +257,10 @@ void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends)
     state_.Plan(policy);
   }
   resends.insert(resends.end(), resumed_.begin(), resumed_.end());
-  for (const auto& [key, uid] : rows_) Settle(*state_.Find(uid), key);
+  for (const auto& [key, uid] : rows_) {
+    PolicyState& policy = *state_.Find(uid);
+    if (policy.waiting.SettleGrant(key)) state_.ReadBack(policy, key);
+  }
   for (size_t i = 0; i < required_.size(); ++i) {
     if (failed_condition < required_.size() && i != failed_condition) continue;
     const Required& required = required_[i];
@@ -276,7 +278,7 @@ void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends)
 void GrantDraft::TakeBack(PolicyState& policy, GrantSet::Key name, const Change& change) {
   if (change.former.has_value()) {
     policy.grants.SetClaim(name, *change.former);
-    if (change.former->retry_micros == 0) return;
+    if (change.former->retry_at_micros() == 0) return;
   } else {
     if (policy.grants.Find(name) != nullptr) state_.UnpinCounts(*change.source);
     policy.grants.Forget(name);
@@ -289,9 +291,8 @@ void GrantDraft::TakeBack(PolicyState& policy, GrantSet::Key name, const Change&
     policy.waiting.Ungrant(*change.row_key, change.count);
   }
   const absl::Time now = state_.core.client.NowLow();
-  const RowSource& source = change.former.has_value() ? *change.former->source : *change.source;
   state_.core.backoff.OnProbeVoid(change.target, now);
-  state_.core.backoff.OnProbeVoid(PausedKey(policy.uid, source.key()), now);
+  state_.core.backoff.OnProbeVoid(PausedKey(policy.uid, change.source->key()), now);
 }
 
 }  // namespace escapement::token_manager

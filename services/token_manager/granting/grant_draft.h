@@ -29,10 +29,9 @@ class GrantDraft {
     storage::v1::ClaimRecord record = {};
     size_t bytes = 0;
     uint64_t events = 0;
-    absl::Duration timeout_max = absl::ZeroDuration();
   };
 
-  explicit GrantDraft(PolicyShardState& state);
+  GrantDraft(PolicyShardState& state, absl::Time now);
 
   uint64_t events() const { return events_; }
   size_t grants() const { return new_grants_; }
@@ -41,17 +40,17 @@ class GrantDraft {
 
   // The claim that takes the next events; nullptr: no queue shard has room. `theirs`: the shard
   // that the events count in already: they need no room there.
-  Claim* OpenClaim(absl::Time now, std::optional<uint16_t> theirs = std::nullopt);
+  Claim* OpenClaim(std::optional<uint16_t> theirs = std::nullopt);
   // Grants `count` events of the row, which is judged kSend, and puts them into the claim.
   void Make(PolicyState& policy, const std::string& key, WaitingRow& row, uint64_t count,
-            const RowJudgement& judged, Claim& claim, const Round& round);
+            const RowJudgement& judged, Claim& claim);
   // Puts events of a grant into the claim once more; they are in no other claim from then on.
   // Judged kSend.
   void MakeAgain(PolicyState& policy, GrantSet::Key name, const HeldRange& range,
-                 const RowJudgement& judged, Claim& claim, const Round& round);
+                 const RowJudgement& judged, Claim& claim);
 
   // Moves the group into `out`. False if it is empty.
-  bool Close(const Round& round, kv::Group& out);
+  bool Close(kv::Group& out);
   // Once: the group has applied, or was refused for the condition of this index. A refusal puts
   // the holders that were to be claimed again back into `resends`.
   void Applied();
@@ -60,25 +59,27 @@ class GrantDraft {
  private:
   // A grant that is new, or that was claimed again; as needed to take that back.
   struct Change {
-    std::optional<Grant> former = std::nullopt;  // as it was; nullopt: it is new
+    std::shared_ptr<const RowSource> source = nullptr;
     std::string target = {};
+    std::optional<storage::v1::GrantRecord> former = std::nullopt;  // as it was; nullopt: it is new
     // Only for a new one; row_key points into rows_.
     const std::string* row_key = nullptr;
     uint64_t count = 0;
-    std::shared_ptr<const RowSource> source = nullptr;
   };
+  void SetClaim(const Claim& claim, storage::v1::GrantRecord& record) const;
   void AddEntry(Claim& claim, const Uid& policy, const Grant& grant, std::string event_key,
                 storage::v1::EventRecord event, const HeldRange& range);
   void Require(kv::Condition condition, const Uid& uid, std::string row = std::string());
   void RequireState(const Uid& schedule, const CachedState& state);
   // One more event of the policy, or more, goes out. The counts of all its policies change.
   void TakeRate(PolicyState& policy, const RowSource& source, GrantSet::Key name, uint64_t count,
-                const std::string& target, const Round& round);
-  void Count(PolicyState& policy, const Grant& grant, uint64_t count, const Round& round);
+                const std::string& target);
+  void Count(PolicyState& policy, const Grant& grant, uint64_t count);
   void TakeBack(PolicyState& policy, GrantSet::Key name, const Change& change);
-  void Settle(PolicyState& policy, const std::string& key);
 
   PolicyShardState& state_;
+  const absl::Time now_;
+  const int64_t micros_;
   const uint64_t claim_events_turn_;
   kv::Group group_;
   struct Required {

@@ -49,22 +49,23 @@ absl::Time RatesOpenAt(PolicyState& policy, const std::string& key, absl::Time n
 
 }  // namespace
 
-GrantRound::GrantRound(PolicyShardState& state, RowActions& actions)
+GrantRound::GrantRound(PolicyShardState& state, RowActions& actions, absl::Time now)
     : state_(state),
       actions_(actions),
+      now_(now),
       events_max_(Perturb(state.core.runtime, Site::kTokensGrantOfOne)
                       ? 1
                       : state.core.options.grant_events_max),
-      draft_(state) {}
+      draft_(state, now) {}
 
 bool GrantRound::Full() const {
   return draft_.events() >= events_max_ || draft_.grants() >= kGrantRowsMax;
 }
 
 void GrantRound::Build(Round& round, std::deque<Resend>& resends) {
-  ReviewReservations(round.now);
+  ReviewReservations();
   WakeOpened();
-  std::erase_if(resends, [&](const Resend& each) { return !Full() && Resume(each, round); });
+  std::erase_if(resends, [&](const Resend& each) { return !Full() && Resume(each); });
   std::deque<Uid>& ready = state_.ready;
   for (size_t visits = std::min(ready.size(), kVisitsMax);
        visits > 0 && !ready.empty() && !Full() && !actions_.full(); --visits) {
@@ -77,7 +78,7 @@ void GrantRound::Build(Round& round, std::deque<Resend>& resends) {
       state_.MakeReady(*policy);
       break;
     }
-    const bool more = Visit(*policy, round);
+    const bool more = Visit(*policy);
     state_.Plan(*policy);
     if (more) state_.MakeReady(*policy);
     if (no_room_) break;
@@ -86,30 +87,28 @@ void GrantRound::Build(Round& round, std::deque<Resend>& resends) {
   }
 }
 
-bool GrantRound::Visit(PolicyState& policy, const Round& round) {
+bool GrantRound::Visit(PolicyState& policy) {
   policy.grant_next = absl::InfiniteFuture();
-  JudgeLongWaiting(policy, round);
+  JudgeLongWaiting(policy);
   FairQueue& queue = policy.waiting.queue();
   if (queue.empty() || !policy.known) return false;
-  JudgeChanged(policy, round);
+  JudgeChanged(policy);
   if (!policy.grants_tokens()) {
-    JudgeOnly(policy, round);
+    JudgeOnly(policy);
     return false;
   }
-  const absl::Time now = round.now + kGrantLead;
-  const auto passed_over = [&](const QueuedSlice& first) {
-    return PassedOver(policy, first, round.now);
-  };
+  const absl::Time now = now_ + kGrantLead;
+  const auto passed_over = [&](const QueuedSlice& first) { return PassedOver(policy, first); };
   queue.BeginRound();
   uint64_t budget = Perturb(state_.core.runtime, Site::kTokensVisitOfOne) ? 1 : kVisitEventsMax;
   std::string refused_row;
   while (!Full() && !actions_.full()) {
     const uint64_t free = policy.FreeTokens();
-    const uint64_t allowed = free > 0 ? policy.rate.Allowed(round.now) : 0;
+    const uint64_t allowed = free > 0 ? policy.rate.Allowed(now_) : 0;
     if (allowed == 0) {
-      JudgeOnly(policy, round);
+      JudgeOnly(policy);
       // Without a free token it waits until one is given back.
-      if (free > 0) policy.grant_next = std::min(policy.grant_next, policy.rate.NextAt(round.now));
+      if (free > 0) policy.grant_next = std::min(policy.grant_next, policy.rate.NextAt(now_));
       return false;
     }
     if (budget == 0) return true;
@@ -118,13 +117,13 @@ bool GrantRound::Visit(PolicyState& policy, const Round& round) {
         queue.Next(now, policy.fairness(), tokens, passed_over);
     if (!turn.has_value()) {
       // A group that stands aside for a full limit has no turn.
-      if (queue.groups_aside() > 0) JudgeOnly(policy, round);
+      if (queue.groups_aside() > 0) JudgeOnly(policy);
       const std::optional<absl::Time> next = queue.NextEligible(now);
       if (next.has_value()) policy.grant_next = std::min(policy.grant_next, *next - kGrantLead);
       return false;
     }
     const std::string key = turn->slice->key;
-    const uint64_t taken = Take(policy, *turn, tokens, round);
+    const uint64_t taken = Take(policy, *turn, tokens);
     if (no_room_) return true;
     budget -= std::min(budget, taken);
     // A row that is not granted now stands aside or has left the queue.
@@ -144,7 +143,7 @@ std::shared_ptr<const CachedDefinition> GrantRound::DefinitionOf(const RowSource
   return definition == nullptr || definition->record == nullptr ? nullptr : definition;
 }
 
-std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first, absl::Time now) {
+std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first) {
   if (policy.fetching.contains(first.group)) return kBeingRead;
   const TargetBackoff& backoff = state_.core.backoff;
   if (backoff.unhealthy() == 0 && !policy.by_key() && !first.several && state_.reservations.empty())
@@ -158,11 +157,11 @@ std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first
       !source.one_off() && !SameLimits(definition->record->throttle(), source.event.throttle());
   if (!moves) {
     const GroupKey group{first.priority, first.group};
-    Room room = RoomFor(policy, source, group, now);
-    if (room.closed.has_value() && source.several() && now - EligibleAt(first) >= kAgeingStep &&
-        MayHope(policy, source, now) &&
+    Room room = RoomFor(policy, source, group);
+    if (room.closed.has_value() && source.several() && now_ - EligibleAt(first) >= kAgeingStep &&
+        MayHope(policy, source) &&
         state_.reservations.Add({policy.uid, group, EligibleAt(first), row->source()})) {
-      room = RoomFor(policy, source, group, now);  // less is kept from it now
+      room = RoomFor(policy, source, group);  // less is kept from it now
     }
     if (room.closed.has_value()) {
       state_.gates.Close(*room.closed, policy.uid);
@@ -174,7 +173,7 @@ std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first
     }
   }
   const auto closed = [&](const std::string& name) {
-    if (backoff.Allowed(name, now) > 0) return false;
+    if (backoff.Allowed(name, now_) > 0) return false;
     state_.aside[name].insert(policy.uid);
     return true;
   };
@@ -186,7 +185,7 @@ std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first
 }
 
 GrantRound::Room GrantRound::RoomFor(PolicyState& policy, const RowSource& source,
-                                     const GroupKey& group, absl::Time now) {
+                                     const GroupKey& group) {
   Room room;
   const auto ask = [&](PolicyState& of, const std::string& key, uint64_t weight) {
     if (room.events == 0) return;
@@ -208,14 +207,14 @@ GrantRound::Room GrantRound::RoomFor(PolicyState& policy, const RowSource& sourc
       if (events == 0) opens = next_at();
     };
     ask_tokens(of.FreeTokens());
-    if (!own && events > 0) ask_rate(of.rate.Allowed(now), [&] { return of.rate.NextAt(now); });
+    if (!own && events > 0) ask_rate(of.rate.Allowed(now_), [&] { return of.rate.NextAt(now_); });
     if (of.by_key() && events > 0) {
       limit.key = key;
       const Limits& limits = of.LimitsOf(key);
       ask_tokens(of.FreeTokensOf(key));
       if (events > 0) {
-        ask_rate(of.key_rates.Allowed(key, limits, now),
-                 [&] { return of.key_rates.NextAt(key, limits, now); });
+        ask_rate(of.key_rates.Allowed(key, limits, now_),
+                 [&] { return of.key_rates.NextAt(key, limits, now_); });
       }
     }
     room.events = std::min(room.events, events);
@@ -230,30 +229,30 @@ GrantRound::Room GrantRound::RoomFor(PolicyState& policy, const RowSource& sourc
 }
 
 uint64_t GrantRound::AllowedOfKey(const PolicyState& policy, const RowSource& source,
-                                  absl::Time now) const {
+                                  absl::Time at) const {
   if (!policy.by_key()) return TargetBackoff::kAnyNumber;
-  return state_.core.backoff.Allowed(PausedKey(policy.uid, source.key()), now);
+  return state_.core.backoff.Allowed(PausedKey(policy.uid, source.key()), at);
 }
 
 // None of the limits is closed for good, as far as is known: tokens of those without room come
 // back. And neither a rate nor a pause holds it up for long.
-bool GrantRound::MayHope(PolicyState& policy, const RowSource& source, absl::Time now) {
-  const absl::Time soon = now + kHopeWithin;
+bool GrantRound::MayHope(PolicyState& policy, const RowSource& source) {
+  const absl::Time soon = now_ + kHopeWithin;
   const auto definition = DefinitionOf(source);
   bool hope =
       AllowedOfKey(policy, source, soon) > 0 &&
       (definition == nullptr || state_.core.backoff.Allowed(definition->target_key, soon) > 0);
   const auto ask = [&](PolicyState& of, const std::string& key, uint64_t weight) {
     hope &= of.grants_tokens() && LargestOf(of, key) >= weight &&
-            RatesOpenAt(of, key, now) <= soon &&
+            RatesOpenAt(of, key, now_) <= soon &&
             (std::min(of.FreeTokens(), of.FreeTokensOf(key)) >= weight ||
-             now - of.released_last < kHopeFor);
+             now_ - of.released_last < kHopeFor);
   };
   state_.ForEachLimit(policy, source, ask);
   return hope;
 }
 
-void GrantRound::ReviewReservations(absl::Time now) {
+void GrantRound::ReviewReservations() {
   if (state_.reservations.empty()) return;
   const std::vector<Reservations::Reserved> all = state_.reservations.all();
   for (const Reservations::Reserved& each : all) {
@@ -262,7 +261,7 @@ void GrantRound::ReviewReservations(absl::Time now) {
     const bool waits = group != nullptr && !group->rows().empty() &&
                        SameLimits(group->rows().begin()->second.source()->event.throttle(),
                                   each.source->event.throttle());
-    if (waits && MayHope(*policy, *each.source, now)) continue;
+    if (waits && MayHope(*policy, *each.source)) continue;
     if (const auto limits = state_.reservations.Remove(each.policy, each.group))
       state_.OpenLimits(*limits);
   }
@@ -284,8 +283,7 @@ void GrantRound::WakeOpened() {
   });
 }
 
-uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint64_t tokens,
-                          const Round& round) {
+uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint64_t tokens) {
   const std::string key = turn.slice->key;
   uint64_t count = std::min(turn.count, tokens);
   WaitingRow* row = policy.waiting.RowOf(key);
@@ -297,7 +295,7 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
   const RowJudgement judged = Judge(state_, policy, source);
   if (judged.action == RowJudgement::Action::kFetch) return 0;
   const absl::Time superseded_ends_at = SupersededEndsAt(source.event);
-  if (judged.superseded() && round.now < superseded_ends_at) {
+  if (judged.superseded() && now_ < superseded_ends_at) {
     policy.waiting.Postpone(key, *row, superseded_ends_at);
     return 0;
   }
@@ -308,66 +306,64 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
     return 0;
   }
   if (RetryIsOver(source.event, *judged.definition->record, judged.definition->timetable.get(),
-                  judged.state.get(), round.now)) {
+                  judged.state.get(), now_)) {
     if (!row->busy()) actions_.Fail(policy, key, *row, judged);
     return 0;
   }
   const std::string& target = judged.definition->target_key;
   const GroupKey group{row->priority(), source.group};
-  uint64_t by_limits = AllowedOfKey(policy, source, round.now);
+  uint64_t by_limits = AllowedOfKey(policy, source, now_);
   if (policy.by_key() || source.several() || !state_.reservations.empty())
-    by_limits = std::min(by_limits, RoomFor(policy, source, group, round.now).events);
+    by_limits = std::min(by_limits, RoomFor(policy, source, group).events);
   if (by_limits == 0) {  // the definition has just been read
-    policy.waiting.Postpone(key, *row, round.now + kKeyAgain);
+    policy.waiting.Postpone(key, *row, now_ + kKeyAgain);
     return 0;
   }
   count = std::min(
-      {count, state_.core.backoff.Allowed(target, round.now), by_limits,
-       events_max_ - draft_.events(),
+      {count, state_.core.backoff.Allowed(target, now_), by_limits, events_max_ - draft_.events(),
        source.event.throttle().on_release() ? kGrantEventsMax : kGrantEventsMaxOnDelivery});
   if (count == 0) {
     state_.aside[target].insert(policy.uid);
     return 0;
   }
-  GrantDraft::Claim* claim = draft_.OpenClaim(round.now);
+  GrantDraft::Claim* claim = draft_.OpenClaim();
   if (claim == nullptr) {
     no_room_ = true;
     return 0;
   }
-  count = std::min(count, state_.core.queue_shards.Room(claim->queue_shard, round.now));
+  count = std::min(count, state_.core.queue_shards.Room(claim->queue_shard, now_));
   state_.core.metrics.wait_seconds.Observe(
-      std::max(0.0, absl::ToDoubleSeconds(round.now - turn.slice->due)), count);
-  draft_.Make(policy, key, *row, count, judged, *claim, round);
+      std::max(0.0, absl::ToDoubleSeconds(now_ - turn.slice->due)), count);
+  draft_.Make(policy, key, *row, count, judged, *claim);
   if (const auto limits = state_.reservations.Remove(policy.uid, group)) state_.OpenLimits(*limits);
   return count;
 }
 
 absl::Time GrantRound::MayRetryAt(PolicyState& policy, const RowSource& source,
-                                  const std::string& target, absl::Time now) const {
+                                  const std::string& target) const {
   const bool paused =
-      state_.core.backoff.Allowed(target, now) == 0 || AllowedOfKey(policy, source, now) == 0;
-  absl::Time at = paused ? now + kSleepsOn : now;
+      state_.core.backoff.Allowed(target, now_) == 0 || AllowedOfKey(policy, source, now_) == 0;
+  absl::Time at = paused ? now_ + kSleepsOn : now_;
   const auto ask = [&](PolicyState& of, const std::string& key, uint64_t /*weight*/) {
-    if (!of.grants_tokens() || LargestOf(of, key) == 0) at = std::max(at, now + kSleepsOn);
-    at = std::max(at, RatesOpenAt(of, key, now));
+    if (!of.grants_tokens() || LargestOf(of, key) == 0) at = std::max(at, now_ + kSleepsOn);
+    at = std::max(at, RatesOpenAt(of, key, now_));
   };
   state_.ForEachLimit(policy, source, ask);
   return at;
 }
 
-bool GrantRound::Resume(const Resend& resend, const Round& round) {
+bool GrantRound::Resume(const Resend& resend) {
   PolicyState* policy = state_.Find(resend.policy);
   const Grant* grant = policy == nullptr ? nullptr : policy->grants.Find(resend.grant);
   if (grant == nullptr) return true;
   const RowJudgement judged = Judge(state_, *policy, *grant->source);
   if (judged.action == RowJudgement::Action::kFetch) return false;
-  const bool sleeps = grant->retry_micros != 0;
+  const bool sleeps = grant->sleeps();
   const bool sends = judged.action == RowJudgement::Action::kSend &&
-                     judged.definition->record->version() == grant->claimed_version;
-  absl::Time at = round.now;
-  if (sends && sleeps)
-    at = MayRetryAt(*policy, *grant->source, judged.definition->target_key, round.now);
-  if (!sends || at > round.now) {
+                     judged.definition->record->version() == grant->record.claimed_version();
+  absl::Time at = now_;
+  if (sends && sleeps) at = MayRetryAt(*policy, *grant->source, judged.definition->target_key);
+  if (!sends || at > now_) {
     // One that sleeps is judged again; if it is not to be sent, it waits without its token then.
     // Any other may be with the consumer, so it keeps its token: a report ends it, or the silence
     // of all.
@@ -377,12 +373,12 @@ bool GrantRound::Resume(const Resend& resend, const Round& round) {
   }
   for (const HeldRange& range : policy->grants.Held(resend.grant, resend.first, resend.count)) {
     if (range.delivered_micros != 0) continue;
-    GrantDraft::Claim* claim = draft_.OpenClaim(round.now, grant->queue_shard);
+    GrantDraft::Claim* claim = draft_.OpenClaim(grant->record.queue_shard());
     if (claim == nullptr) {
       no_room_ = true;
       return false;
     }
-    draft_.MakeAgain(*policy, resend.grant, range, judged, *claim, round);
+    draft_.MakeAgain(*policy, resend.grant, range, judged, *claim);
   }
   state_.Plan(*policy);
   return true;
@@ -391,8 +387,8 @@ bool GrantRound::Resume(const Resend& resend, const Round& round) {
 // A policy that is not there, is paused, has no token free or has used up its rate grants nothing,
 // and one with limits for each key may grant nothing to a key. Rows of schedules that are elsewhere
 // by now, that have another priority or are gone must not wait for it.
-void GrantRound::JudgeOnly(PolicyState& policy, const Round& round) {
-  if (round.now < policy.judge_next) {
+void GrantRound::JudgeOnly(PolicyState& policy) {
+  if (now_ < policy.judge_next) {
     policy.grant_next = policy.judge_next;
     return;
   }
@@ -406,62 +402,50 @@ void GrantRound::JudgeOnly(PolicyState& policy, const Round& round) {
       all = true;
     }
     policy.judged_to = next->first;
-    again |= JudgeGroup(policy, (next++)->second, round, /*whole=*/false);
+    again |= JudgeGroup(policy, (next++)->second, /*whole=*/false);
   }
-  policy.grant_next = round.now + (all ? kJudgeAgain : kJudgeNextGroups);
-  policy.judge_next = again ? round.now : policy.grant_next;
+  policy.grant_next = now_ + (all ? kJudgeAgain : kJudgeNextGroups);
+  policy.judge_next = again ? now_ : policy.grant_next;
 }
 
-void GrantRound::JudgeChanged(PolicyState& policy, const Round& round) {
+void GrantRound::JudgeChanged(PolicyState& policy) {
   std::erase_if(policy.changed, [&](const Uid& schedule) {
     bool again = false;  // something goes, or is being read
     for (const RowGroup* group : policy.waiting.GroupsOf(schedule))
-      again |= JudgeGroup(policy, *group, round,
+      again |= JudgeGroup(policy, *group,
                           /*whole=*/policy.by_key() || policy.waiting.queue().groups_aside() > 0);
     return !again;
   });
 }
 
 // A window may be months away, and its schedule be another one, or gone, long before.
-void GrantRound::JudgeLongWaiting(PolicyState& policy, const Round& round) {
-  for (const GroupKey& key : policy.waiting.TakeLooks(round.now)) {
-    const bool again = JudgeGroup(policy, *policy.waiting.GroupOf(key), round, /*whole=*/true);
-    policy.waiting.LookLater(key, round.now + (again ? kLookAgain : kLookEvery));
+void GrantRound::JudgeLongWaiting(PolicyState& policy) {
+  for (const GroupKey& key : policy.waiting.TakeLooks(now_)) {
+    const bool again = JudgeGroup(policy, *policy.waiting.GroupOf(key), /*whole=*/true);
+    policy.waiting.LookLater(key, now_ + (again ? kLookAgain : kLookEvery));
   }
 }
 
-namespace {
-
-// Its row need not wait for its due time: nothing that happens until then changes what becomes of
-// it.
-bool MayGoBeforeDue(const RowJudgement& judged) {
-  return judged.action == RowJudgement::Action::kMove ||
-         (judged.action == RowJudgement::Action::kSkip && !judged.superseded());
-}
-
-// Rows of a run that is cancelled may stand behind rows of other runs that stay.
-bool CancelsSingleRuns(const RowJudgement& judged) {
-  return judged.state != nullptr && judged.state->record.has_value() &&
-         !judged.state->record->cancelled_runs().empty();
-}
-
-}  // namespace
-
-bool GrantRound::JudgeGroup(PolicyState& policy, const RowGroup& group, const Round& round,
-                            bool whole) {
+bool GrantRound::JudgeGroup(PolicyState& policy, const RowGroup& group, bool whole) {
   bool any = false;
   for (const auto& [key, row] : group.rows()) {
     if (row.busy()) continue;
     if (actions_.full()) break;
     // Schedules of rows to come are not read for this alone.
-    const bool due = row.due() <= round.now;
+    const bool due = row.due() <= now_;
     if (!due && state_.core.cache.StateIfKnown(row.source()->uid) == nullptr) break;
     const RowJudgement judged = Judge(state_, policy, *row.source());
     if (judged.action == RowJudgement::Action::kFetch) return true;
+    // Nothing that happens until it is due changes what becomes of the row.
+    const bool settled = judged.action == RowJudgement::Action::kMove ||
+                         (judged.action == RowJudgement::Action::kSkip && !judged.superseded());
     if (judged.action == RowJudgement::Action::kSend ||
-        (judged.superseded() && round.now < SupersededEndsAt(row.source()->event)) ||
-        (!due && !MayGoBeforeDue(judged))) {
-      if (whole || CancelsSingleRuns(judged)) continue;
+        (judged.superseded() && now_ < SupersededEndsAt(row.source()->event)) ||
+        (!due && !settled)) {
+      // Rows of a run that is cancelled may stand behind rows of other runs that stay.
+      const bool cancels_runs = judged.state != nullptr && judged.state->record.has_value() &&
+                                !judged.state->record->cancelled_runs().empty();
+      if (whole || cancels_runs) continue;
       break;
     }
     any = true;

@@ -25,7 +25,8 @@ uint64_t Sum(const std::vector<HeldRange>& ranges, bool undelivered_only) {
 
 // It has been given to a handler after the one that it was granted to: its send_before is later.
 bool ClaimedAgain(const Grant& grant, absl::Duration send_within) {
-  return grant.send_before_micros - grant.grant_micros > absl::ToInt64Microseconds(send_within) + 1;
+  return grant.record.send_before_micros() - grant.record.grant_time_micros() >
+         absl::ToInt64Microseconds(send_within) + 1;
 }
 
 bool MayFail(const GrantReportRecord::Entry& entry) {
@@ -45,7 +46,8 @@ RowJudgement Judge(PolicyShardState& state, PolicyState& policy, const RowSource
 
 const CachedDefinition* TokenRelease::DefinitionOf(const Grant& grant) {
   const std::optional<Uid> delivery = DeliveryHashOf(grant.source->event);
-  return state_.core.cache.Definition(delivery.value_or(grant.source->uid), grant.claimed_version)
+  return state_.core.cache
+      .Definition(delivery.value_or(grant.source->uid), grant.record.claimed_version())
       .get();
 }
 
@@ -75,13 +77,10 @@ bool TokenRelease::KnowsForFailure(PolicyState& policy, const Grant& grant) {
   const bool definition = DefinitionOf(grant) != nullptr;
   const bool payload = !source.one_off() ||
                        state_.payloads.Find(LimitedEventKey(source.uid, source.event)) != nullptr;
-  if (!definition) {
-    AwaitRecords(state_, policy, source.group);
-  } else if (!payload) {
-    // Not its group: what waits in it needs no payload of one that is held.
-    AwaitRecords(state_, policy, policy.uid);
-  }
-  return definition && payload;
+  if (definition && payload) return true;
+  // Its group does not wait for a payload: what waits in it needs none of one that is held.
+  AwaitRecords(state_, policy, definition ? policy.uid : source.group);
+  return false;
 }
 
 // The report stays until its events can be claimed: else a successor would not know of it.
@@ -92,7 +91,7 @@ bool TokenRelease::CanResend(PolicyState& policy, const Grant& grant, const Entr
   if (judged.action == RowJudgement::Action::kFetch) return false;
   const QueueShards& shards = state_.core.queue_shards;
   if (judged.action != RowJudgement::Action::kSend || shards.AnyRoom(round_.now) ||
-      shards.Live(grant.queue_shard, round_.now))
+      shards.Live(static_cast<uint16_t>(grant.record.queue_shard()), round_.now))
     return true;
   no_room_ = true;
   return false;
@@ -393,13 +392,14 @@ void TokenRelease::Sleep(const Released& released, const HeldRange& range, uint6
   Grant grant{.epoch = state_.lease.epoch,
               .number = ++state_.used.grants,
               .source = RowSourceOf(std::move(event), source.uid, source.occurrence, state_.shard),
-              .claimed_version = released.grant.claimed_version,
-              .grant_micros = round_.micros,
-              .delivery_timeout_micros = released.grant.delivery_timeout_micros,
-              .return_due_micros = retry_at_micros,
-              .retry_micros = std::max<int64_t>(retry_at_micros, 1),
-              .queue_shard = released.grant.queue_shard,
+              .record = released.grant.record,
               .holders = {{.first = index, .count = 1, .lost_claims = range.lost_claims}}};
+  grant.record.set_grant_time_micros(round_.micros);
+  grant.record.set_return_due_micros(retry_at_micros);
+  grant.record.set_retry_at_micros(std::max<int64_t>(retry_at_micros, 1));
+  grant.record.clear_send_before_micros();
+  grant.record.clear_claim_epoch();
+  grant.record.clear_claim_number();
   state_.PinCounts(*grant.source);
   ChangePart(state_, round_, *grant.source,
              [&](auto& part) { part.set_running(part.running() + 1); });
@@ -424,7 +424,7 @@ bool TokenRelease::Wake(PolicyState& policy, const Grant& grant) {
   const uint64_t index = grant.holders.front().first;
   const WindowClose close = CloseAction(source.event, round_.now);
   if (judged.action == RowJudgement::Action::kSend &&
-      judged.definition->record->version() == grant.claimed_version &&
+      judged.definition->record->version() == grant.record.claimed_version() &&
       (close == WindowClose::kOpen || close == WindowClose::kFinishLate) &&
       !RetryIsOver(source.event, *judged.definition->record, judged.definition->timetable.get(),
                    judged.state.get(), round_.now)) {
@@ -434,7 +434,7 @@ bool TokenRelease::Wake(PolicyState& policy, const Grant& grant) {
   }
   // As any other row that waits for its next attempt, it is judged without a token.
   ReleaseTokens(policy, grant, index, 1);
-  PutRetry(policy, source, index, source.event, grant.return_due_micros);
+  PutRetry(policy, source, index, source.event, grant.record.return_due_micros());
   return true;
 }
 
@@ -457,7 +457,7 @@ void TokenRelease::PutReturned(const Released& released, int64_t tried_micros) {
   for (const HeldRange& range : waiting) {
     PutRow(state_, round_.base,
            {.key = WaitingKeyOf(state_.shard, released.policy.uid, *grant.source, range.first,
-                                grant.return_due_micros),
+                                grant.record.return_due_micros()),
             .value = ReturnedEvents(*grant.source, range, tried_micros).SerializeAsString()});
   }
   if (grant.source->event.attempts() > 0) return;
@@ -471,7 +471,7 @@ bool TokenRelease::Expire(PolicyState& policy, size_t grants_max) {
   for (const GrantSet::Key& key : policy.grants.DueBy(round_.micros, grants_max)) {
     if (round_.Full(state_.core.options.report_entries_max)) return all;
     const Grant& grant = *policy.grants.Find(key);
-    if (grant.retry_micros != 0) {
+    if (grant.sleeps()) {
       ++round_.entries;
       all &= Wake(policy, grant);
       continue;
@@ -487,10 +487,10 @@ bool TokenRelease::Expire(PolicyState& policy, size_t grants_max) {
       PutReturned(released, /*tried_micros=*/0);
     }
     if (policy.hold_on_expiry()) {
-      const uint64_t overdue = policy.grants.MarkOverdue(key, round_.micros);
-      if (overdue == 0) continue;
-      HoldEnded(policy, overdue);
-      Touch(policy, grant);
+      if (const uint64_t overdue = policy.grants.MarkOverdue(key, round_.micros); overdue > 0) {
+        HoldEnded(policy, overdue);
+        Touch(policy, grant);
+      }
       continue;
     }
     const std::vector<HeldRange> over = policy.grants.HoldsOver(key, round_.micros);

@@ -143,7 +143,7 @@ EndedRange ReportedEndOf(const GrantReportRecord::Entry& entry, int64_t now_micr
 
 EndedRange EndOf(EndedRange reported, const Grant& grant, const HeldRange& range) {
   reported.source = grant.source;
-  reported.version = grant.claimed_version;
+  reported.version = grant.record.claimed_version();
   reported.first = range.first;
   reported.count = range.count;
   if (reported.attempts == 0) reported.attempts = grant.source->event.attempts() + 1;

@@ -76,6 +76,4 @@ uint64_t FurtherHolds::HeldOf(const Uid& uid, const std::string& key) const {
   return held == policy->second.held_of.end() ? 0 : static_cast<uint64_t>(held->second);
 }
 
-std::vector<Uid> FurtherHolds::TakeFreed() { return std::exchange(freed_, {}); }
-
 }  // namespace escapement::token_manager

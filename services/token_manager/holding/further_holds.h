@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -62,7 +63,7 @@ class FurtherHolds {
   uint64_t HeldOf(const Uid& policy) const;
   uint64_t HeldOf(const Uid& policy, const std::string& key) const;
   // The policies that were concerned, and are not since the last call.
-  std::vector<Uid> TakeFreed();
+  std::vector<Uid> TakeFreed() { return std::exchange(freed_, {}); }
 
  private:
   struct Policy {

@@ -35,7 +35,7 @@ bool Continues(const HeldRange& range, HeldRange next) {
 // Given to a handler, which has not reported on them.
 int64_t Undelivered(const Grant& grant) {
   uint64_t count = 0;
-  if (grant.retry_micros != 0) return 0;
+  if (grant.sleeps()) return 0;
   for (const HeldRange& range : grant.holders)
     count += range.delivered_micros == 0 ? range.count : 0;
   return static_cast<int64_t>(count);
@@ -65,16 +65,7 @@ std::optional<Grant> DecodeGrant(uint16_t policy_shard, uint64_t epoch, uint64_t
       .epoch = epoch,
       .number = number,
       .source = RowSourceOf(std::move(*record.mutable_event()), Uid::FromBytes(record.uid()),
-                            record.occurrence(), policy_shard),
-      .claimed_version = record.claimed_version(),
-      .grant_micros = record.grant_time_micros(),
-      .send_before_micros = record.send_before_micros(),
-      .delivery_timeout_micros = record.delivery_timeout_micros(),
-      .return_due_micros = record.return_due_micros(),
-      .retry_micros = record.retry_at_micros(),
-      .queue_shard = static_cast<uint16_t>(record.queue_shard()),
-      .claim_epoch = record.claim_epoch(),
-      .claim_number = record.claim_number()};
+                            record.occurrence(), policy_shard)};
   uint64_t end = 0;
   for (const auto& holders : record.holders()) {
     if (holders.count() == 0 || holders.first() < end ||
@@ -90,23 +81,19 @@ std::optional<Grant> DecodeGrant(uint16_t policy_shard, uint64_t epoch, uint64_t
                              .status = holders.status(),
                              .lost_claims = holders.lost_claims()});
   }
+  record.clear_event();
+  record.clear_uid();
+  record.clear_occurrence();
+  record.clear_holders();
+  grant.record = std::move(record);
   return grant;
 }
 
 std::string EncodeGrant(const Grant& grant) {
-  storage::v1::GrantRecord record;
+  storage::v1::GrantRecord record = grant.record;
   *record.mutable_event() = grant.source->event;
   record.set_uid(std::string(grant.source->uid.bytes()));
   record.set_occurrence(grant.source->occurrence);
-  record.set_claimed_version(grant.claimed_version);
-  record.set_grant_time_micros(grant.grant_micros);
-  record.set_send_before_micros(grant.send_before_micros);
-  record.set_delivery_timeout_micros(grant.delivery_timeout_micros);
-  record.set_return_due_micros(grant.return_due_micros);
-  record.set_retry_at_micros(grant.retry_micros);
-  record.set_queue_shard(grant.queue_shard);
-  record.set_claim_epoch(grant.claim_epoch);
-  record.set_claim_number(grant.claim_number);
   for (const HeldRange& range : grant.holders) {
     auto& holders = *record.add_holders();
     holders.set_first(range.first);
@@ -147,21 +134,22 @@ void GrantSet::CountHeld(const Grant& grant, int64_t events) {
 
 void GrantSet::CountUndelivered(const Grant& grant, int64_t events) {
   totals_->undelivered += static_cast<uint64_t>(events);
-  if (grant.queue_shard < totals_->undelivered_by_shard.size())
-    totals_->undelivered_by_shard[grant.queue_shard] += static_cast<uint64_t>(events);
+  if (grant.record.queue_shard() < totals_->undelivered_by_shard.size())
+    totals_->undelivered_by_shard[grant.record.queue_shard()] += static_cast<uint64_t>(events);
 }
 
 int64_t GrantSet::EndOfWait(const Grant& grant, const HeldRange& range) const {
   if (range.delivered_micros == 0)
-    return grant.send_before_micros + grant.delivery_timeout_micros + slack_micros_;
+    return grant.record.send_before_micros() + grant.record.delivery_timeout_micros() +
+           slack_micros_;
   return range.overdue ? kNever : range.expire_micros;
 }
 
 void GrantSet::Changed(const Key& key, Entry& entry) {
   int64_t deadline = kNever;
   for (const HeldRange& range : entry.grant.holders) {
-    deadline = std::min(deadline,
-                        entry.grant.retry_micros != 0 ? entry.wake : EndOfWait(entry.grant, range));
+    deadline =
+        std::min(deadline, entry.grant.sleeps() ? entry.wake : EndOfWait(entry.grant, range));
   }
   if (deadline == entry.deadline) return;
   if (entry.deadline != kNever) deadlines_.erase({entry.deadline, key});
@@ -178,7 +166,7 @@ void GrantSet::Add(Grant grant) {
   CountUndelivered(grant, Undelivered(grant));
   Entry& entry = entries_[key];
   entry.deadline = kNever;
-  entry.wake = grant.retry_micros;
+  entry.wake = grant.record.retry_at_micros();
   entry.grant = std::move(grant);
   Changed(key, entry);
 }
@@ -235,7 +223,7 @@ GrantSet::Marked GrantSet::Deliver(const Key& key, uint64_t first, uint64_t coun
                                    int64_t dispatch_micros, int32_t status) {
   Marked marked;
   marked.delivered = ChangeWithin(key, first, count, [&](const Grant& grant, HeldRange& range) {
-    if (grant.retry_micros != 0) return;
+    if (grant.sleeps()) return;
     if (range.delivered_micros == 0) {
       range.delivered_micros = std::max<int64_t>(delivered_micros, 1);
       range.dispatch_micros = dispatch_micros;
@@ -253,7 +241,7 @@ GrantSet::Marked GrantSet::Extend(const Key& key, uint64_t first, uint64_t count
                                   int64_t now_micros, int64_t expire_micros) {
   Marked marked;
   marked.delivered = ChangeWithin(key, first, count, [&](const Grant& grant, HeldRange& range) {
-    if (grant.retry_micros != 0) return;
+    if (grant.sleeps()) return;
     marked.effect = true;
     if (range.delivered_micros == 0) {
       // Without ON_RELEASE it holds until the handler says how the delivery has ended.
@@ -291,18 +279,12 @@ uint64_t GrantSet::MarkOverdue(const Key& key, int64_t now_micros) {
   return marked;
 }
 
-void GrantSet::SetClaim(const Key& key, const Grant& as) {
+void GrantSet::SetClaim(const Key& key, const storage::v1::GrantRecord& record) {
   Entry* entry = EntryOf(key);
   if (entry == nullptr) return;
-  Grant& grant = entry->grant;
-  CountUndelivered(grant, -Undelivered(grant));
-  grant.grant_micros = as.grant_micros;
-  grant.retry_micros = as.retry_micros;
-  grant.queue_shard = as.queue_shard;
-  grant.claim_epoch = as.claim_epoch;
-  grant.claim_number = as.claim_number;
-  grant.send_before_micros = as.send_before_micros;
-  CountUndelivered(grant, Undelivered(grant));
+  CountUndelivered(entry->grant, -Undelivered(entry->grant));
+  entry->grant.record = record;
+  CountUndelivered(entry->grant, Undelivered(entry->grant));
   Changed(key, *entry);
 }
 
@@ -330,11 +312,6 @@ void GrantSet::Forget(const Key& key) {
   entries_.erase(found);
 }
 
-std::optional<int64_t> GrantSet::NextDeadline() const {
-  if (deadlines_.empty()) return std::nullopt;
-  return deadlines_.begin()->first;
-}
-
 std::vector<GrantSet::Key> GrantSet::DueBy(int64_t now_micros, size_t grants_max) const {
   std::vector<Key> due;
   for (const auto& [deadline, key] : deadlines_) {
@@ -359,13 +336,13 @@ std::optional<int64_t> GrantSet::NewestMicros() const {
     return !each.second.grant.holders.empty();
   });
   if (newest == entries_.rend()) return std::nullopt;
-  return newest->second.grant.grant_micros;
+  return newest->second.grant.record.grant_time_micros();
 }
 
 std::vector<HeldRange> GrantSet::Waited(const Key& key, int64_t now_micros, bool delivered) const {
   std::vector<HeldRange> over;
   const Grant* grant = Find(key);
-  if (grant == nullptr || grant->retry_micros != 0) return over;
+  if (grant == nullptr || grant->sleeps()) return over;
   std::copy_if(grant->holders.begin(), grant->holders.end(), std::back_inserter(over),
                [&](const HeldRange& range) {
                  return (range.delivered_micros != 0) == delivered &&

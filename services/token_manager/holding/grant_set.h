@@ -21,7 +21,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "common/base/uid.h"
-#include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/token_manager/holding/further_holds.h"
 
@@ -56,18 +55,12 @@ struct Grant {
   uint64_t epoch = 0;
   uint64_t number = 0;
   std::shared_ptr<const RowSource> source = nullptr;
-  uint64_t claimed_version = 0;
-  int64_t grant_micros = 0;
-  int64_t send_before_micros = 0;
-  int64_t delivery_timeout_micros = 0;
-  int64_t return_due_micros = 0;
-  int64_t retry_micros = 0;  // not 0: it sleeps until its next attempt; see GrantSet::WakeAt
-  uint16_t queue_shard = 0;  // queue shard of the claim under which a handler last got the events
-  uint64_t claim_epoch = 0;
-  uint64_t claim_number = 0;
-  std::vector<HeldRange> holders = {};  // ascending, disjoint
+  storage::v1::GrantRecord record = {};  // without its row (event, uid, occurrence) and holders
+  std::vector<HeldRange> holders = {};   // ascending, disjoint
 
   std::pair<uint64_t, uint64_t> key() const { return {epoch, number}; }
+  // It has no claim until its next attempt; see GrantSet::WakeAt.
+  bool sleeps() const { return record.retry_at_micros() != 0; }
 };
 
 // Neighbours that say the same become one.
@@ -121,8 +114,8 @@ class GrantSet {
   // Marks the grant's events whose hold time has passed as overdue; they keep their tokens. Returns
   // how many it marked.
   uint64_t MarkOverdue(const Key& key, int64_t now_micros);
-  // The grant has the claim of `as` (or sleeps like it) from now on, with its times.
-  void SetClaim(const Key& key, const Grant& as);
+  // The grant has another claim from now on, or sleeps.
+  void SetClaim(const Key& key, const storage::v1::GrantRecord& record);
   // Takes a grant that sleeps out of the deadlines, or puts it back: the caller wakes it at this
   // time. 0: the caller is about to have it claimed.
   void WakeAt(const Key& key, int64_t micros);
@@ -146,7 +139,9 @@ class GrantSet {
   bool empty() const { return entries_.empty(); }
 
   // When the first hold time, or wait for a report, ends.
-  std::optional<int64_t> NextDeadline() const;
+  std::optional<int64_t> NextDeadline() const {
+    return deadlines_.empty() ? std::nullopt : std::make_optional(deadlines_.begin()->first);
+  }
   // At most `grants_max` of the grants of which one has ended.
   std::vector<Key> DueBy(int64_t now_micros, size_t grants_max) const;
   // The ranges of a grant whose hold time has passed (without those marked as overdue already), and

@@ -10,13 +10,14 @@ Grant GrantOf(uint64_t number, uint64_t first, uint64_t count) {
   source->event.set_run_count(100);
   source->uid = Uid::FromHalves(1, 2);
   source->occurrence = "o";
-  return {.epoch = 1,
-          .number = number,
-          .source = source,
-          .send_before_micros = 1000,
-          .delivery_timeout_micros = 500,
-          .queue_shard = 1,
-          .holders = {{.first = first, .count = count}}};
+  Grant grant{.epoch = 1,
+              .number = number,
+              .source = source,
+              .holders = {{.first = first, .count = count}}};
+  grant.record.set_send_before_micros(1000);
+  grant.record.set_delivery_timeout_micros(500);
+  grant.record.set_queue_shard(1);
+  return grant;
 }
 
 class GrantSetTest : public ::testing::Test {
@@ -50,8 +51,8 @@ TEST_F(GrantSetTest, UndeliveredOnesAreCountedByQueueShard) {
   EXPECT_EQ(set_.Deliver({1, 1}, 3, 4, 50, 60).delivered, 4);
   EXPECT_EQ(set_.Deliver({1, 1}, 3, 5, 50, 60).delivered, 1);
   EXPECT_EQ(totals_.undelivered_by_shard[1], 5);
-  Grant again = GrantOf(1, 0, 10);
-  again.queue_shard = 0;
+  storage::v1::GrantRecord again = set_.Find({1, 1})->record;
+  again.set_queue_shard(0);
   set_.SetClaim({1, 1}, again);
   EXPECT_EQ(totals_.undelivered_by_shard[1], 0);
   EXPECT_EQ(totals_.undelivered_by_shard[0], 5);
@@ -65,7 +66,7 @@ TEST_F(GrantSetTest, UndeliveredOnesAreCountedByQueueShard) {
 
 TEST_F(GrantSetTest, GrantThatSleepsHoldsItsTokenAndIsWithNoHandler) {
   Grant grant = GrantOf(1, 4, 1);
-  grant.retry_micros = 3000;
+  grant.record.set_retry_at_micros(3000);
   set_.Add(grant);
   EXPECT_EQ(set_.held(), 1);
   EXPECT_EQ(totals_.undelivered, 0);
@@ -77,17 +78,16 @@ TEST_F(GrantSetTest, GrantThatSleepsHoldsItsTokenAndIsWithNoHandler) {
   EXPECT_EQ(set_.NextDeadline(), 3500);
   set_.WakeAt({1, 1}, 0);
   EXPECT_EQ(set_.NextDeadline(), std::nullopt);
-  const Grant asleep = *set_.Find({1, 1});
-  Grant awake = GrantOf(1, 4, 1);
-  awake.queue_shard = 0;
-  awake.grant_micros = 4000;
+  const storage::v1::GrantRecord asleep = set_.Find({1, 1})->record;
+  storage::v1::GrantRecord awake = asleep;
+  awake.set_queue_shard(0);
+  awake.clear_retry_at_micros();
   set_.SetClaim({1, 1}, awake);
   EXPECT_EQ(totals_.undelivered_by_shard[0], 1);
-  EXPECT_EQ(set_.Find({1, 1})->retry_micros, 0);
-  EXPECT_EQ(set_.Find({1, 1})->grant_micros, 4000);
+  EXPECT_FALSE(set_.Find({1, 1})->sleeps());
   set_.SetClaim({1, 1}, asleep);
   EXPECT_EQ(totals_.undelivered, 0);
-  EXPECT_EQ(set_.Find({1, 1})->retry_micros, 3000);
+  EXPECT_TRUE(set_.Find({1, 1})->sleeps());
   set_.Remove({1, 1}, 4, 1);
   EXPECT_TRUE(set_.Sweep({1, 1}));
   EXPECT_EQ(totals_.held, 0);
@@ -159,7 +159,7 @@ TEST_F(GrantSetTest, ARecordIsReadAsItWasWritten) {
   EXPECT_EQ(read->holders, grant.holders);
   EXPECT_EQ(read->source->uid, grant.source->uid);
   EXPECT_FALSE(read->source->part_key.empty());
-  EXPECT_EQ(read->send_before_micros, grant.send_before_micros);
+  EXPECT_EQ(read->record.SerializeAsString(), grant.record.SerializeAsString());
   EXPECT_FALSE(DecodeGrant(3, 1, 1, "no record").has_value());
   EXPECT_FALSE(DecodeGrant(3, 1, 1, "").has_value());
 }
