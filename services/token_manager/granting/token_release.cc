@@ -476,7 +476,7 @@ bool TokenRelease::Expire(PolicyState& policy, size_t grants_max) {
       all &= Wake(policy, grant);
       continue;
     }
-    for (const HeldRange& range : policy.grants.Silent(key, round_.micros)) {
+    for (const HeldRange& range : policy.grants.Expired(key, round_.micros, /*delivered=*/false)) {
       const Released released = ReleaseTokens(policy, grant, range.first, range.count);
       ++round_.entries;
       policy.counts.set_expired(policy.counts.expired() + released.events);
@@ -493,7 +493,7 @@ bool TokenRelease::Expire(PolicyState& policy, size_t grants_max) {
       }
       continue;
     }
-    const std::vector<HeldRange> over = policy.grants.HoldsOver(key, round_.micros);
+    const auto over = policy.grants.Expired(key, round_.micros, /*delivered=*/true);
     if (over.empty()) continue;
     if (!KnowsForFailure(policy, grant)) {
       all = false;

@@ -38,12 +38,12 @@ void FurtherHolds::Hold(const RowSource& source, int64_t events) {
   if (events == 0) return;
   for (const FurtherLimit& limit : source.further) {
     Policy& policy = policies_[limit.policy];
-    int64_t& of_key = policy.held_of[limit.key];
+    const auto of_key = policy.held_of.try_emplace(limit.key, 0).first;
     const int64_t tokens = events * static_cast<int64_t>(limit.weight);
     policy.held += tokens;
-    of_key += tokens;
-    CHECK_GE(of_key, 0);
-    if (of_key == 0) policy.held_of.erase(limit.key);
+    of_key->second += tokens;
+    CHECK_GE(of_key->second, 0);
+    if (of_key->second == 0) policy.held_of.erase(of_key);
     DropIfFree(limit.policy);
   }
 }

@@ -126,9 +126,9 @@ void GrantSet::CountHeld(const Grant& grant, int64_t events) {
   const uint64_t tokens = static_cast<uint64_t>(events) * grant.source->weight;  // modulo 2^64
   held_ += tokens;
   totals_->held += tokens;
-  uint64_t& of_key = held_of_[grant.source->key()];
-  of_key += tokens;
-  if (of_key == 0) held_of_.erase(grant.source->key());
+  const auto of_key = held_of_.try_emplace(grant.source->key(), 0).first;
+  of_key->second += tokens;
+  if (of_key->second == 0) held_of_.erase(of_key);
   totals_->further.Hold(*grant.source, events);
 }
 
@@ -339,7 +339,7 @@ std::optional<int64_t> GrantSet::NewestMicros() const {
   return newest->second.grant.record.grant_time_micros();
 }
 
-std::vector<HeldRange> GrantSet::Waited(const Key& key, int64_t now_micros, bool delivered) const {
+std::vector<HeldRange> GrantSet::Expired(const Key& key, int64_t now_micros, bool delivered) const {
   std::vector<HeldRange> over;
   const Grant* grant = Find(key);
   if (grant == nullptr || grant->sleeps()) return over;

@@ -144,14 +144,9 @@ class GrantSet {
   }
   // At most `grants_max` of the grants of which one has ended.
   std::vector<Key> DueBy(int64_t now_micros, size_t grants_max) const;
-  // The ranges of a grant whose hold time has passed (without those marked as overdue already), and
-  // those that are silent.
-  std::vector<HeldRange> HoldsOver(const Key& key, int64_t now_micros) const {
-    return Waited(key, now_micros, /*delivered=*/true);
-  }
-  std::vector<HeldRange> Silent(const Key& key, int64_t now_micros) const {
-    return Waited(key, now_micros, /*delivered=*/false);
-  }
+  // The ranges of a grant whose hold time has passed (without those marked as overdue already) if
+  // `delivered`, else those that are silent.
+  std::vector<HeldRange> Expired(const Key& key, int64_t now_micros, bool delivered) const;
 
  private:
   struct Entry {
@@ -162,8 +157,6 @@ class GrantSet {
   Entry* EntryOf(const Key& key);
   // When the hold time, or the wait for a report, of this range of the grant ends.
   int64_t EndOfWait(const Grant& grant, const HeldRange& range) const;
-  // Those ranges, delivered or not, of which it has ended.
-  std::vector<HeldRange> Waited(const Key& key, int64_t now_micros, bool delivered) const;
   void Changed(const Key& key, Entry& entry);
   // So many more events hold their token, or are not known to be delivered; negative: fewer.
   void CountHeld(const Grant& grant, int64_t events);

@@ -71,7 +71,7 @@ TEST_F(GrantSetTest, GrantThatSleepsHoldsItsTokenAndIsWithNoHandler) {
   EXPECT_EQ(set_.held(), 1);
   EXPECT_EQ(totals_.undelivered, 0);
   EXPECT_EQ(set_.NextDeadline(), 3000);
-  EXPECT_TRUE(set_.Silent({1, 1}, 1'000'000).empty());
+  EXPECT_TRUE(set_.Expired({1, 1}, 1'000'000, /*delivered=*/false).empty());
   EXPECT_FALSE(set_.Extend({1, 1}, 4, 1, 60, 9000).effect);
   EXPECT_FALSE(set_.Deliver({1, 1}, 4, 1, 50, 60).effect);
   set_.WakeAt({1, 1}, 3500);
@@ -96,8 +96,8 @@ TEST_F(GrantSetTest, GrantThatSleepsHoldsItsTokenAndIsWithNoHandler) {
 TEST_F(GrantSetTest, DeadlinesFollowWhatIsKnown) {
   set_.Add(GrantOf(1, 0, 2));
   EXPECT_EQ(set_.NextDeadline(), 1600);
-  EXPECT_TRUE(set_.Silent({1, 1}, 1599).empty());
-  EXPECT_EQ(set_.Silent({1, 1}, 1600).size(), 1);
+  EXPECT_TRUE(set_.Expired({1, 1}, 1599, /*delivered=*/false).empty());
+  EXPECT_EQ(set_.Expired({1, 1}, 1600, /*delivered=*/false).size(), 1);
   set_.Deliver({1, 1}, 0, 1, 50, 5000);
   EXPECT_EQ(set_.NextDeadline(), 1600);
   set_.Deliver({1, 1}, 1, 1, 50, 6000);
@@ -107,7 +107,7 @@ TEST_F(GrantSetTest, DeadlinesFollowWhatIsKnown) {
   EXPECT_EQ(set_.NextDeadline(), 9000);
   EXPECT_EQ(set_.DueBy(8999, 10).size(), 0);
   ASSERT_EQ(set_.DueBy(9000, 10).size(), 1);
-  EXPECT_EQ(set_.HoldsOver({1, 1}, 9000)[0].count, 2);
+  EXPECT_EQ(set_.Expired({1, 1}, 9000, /*delivered=*/true)[0].count, 2);
   EXPECT_EQ(set_.MarkOverdue({1, 1}, 9000), 2);
   EXPECT_EQ(set_.MarkOverdue({1, 1}, 9000), 0);
   EXPECT_FALSE(set_.NextDeadline().has_value());
@@ -115,7 +115,7 @@ TEST_F(GrantSetTest, DeadlinesFollowWhatIsKnown) {
   EXPECT_EQ(set_.NextDeadline(), 9500);
   set_.ForgetOverdue();
   EXPECT_EQ(set_.NextDeadline(), 9000);
-  EXPECT_EQ(set_.HoldsOver({1, 1}, 9000).size(), 1);
+  EXPECT_EQ(set_.Expired({1, 1}, 9000, /*delivered=*/true).size(), 1);
 }
 
 // The consumer has what it extends, whenever the handler's word of the delivery comes.
@@ -131,7 +131,7 @@ TEST_F(GrantSetTest, EventExtendedBeforeItsDeliveryIsNotedIsDelivered) {
     EXPECT_TRUE(extended.effect);
     EXPECT_EQ(extended.delivered, on_release ? 1 : 0);
     EXPECT_EQ(set.Deliver({1, 1}, 0, 2, 50, 5000).delivered, on_release ? 1 : 2);
-    EXPECT_EQ(set.HoldsOver({1, 1}, 5000)[0].count, on_release ? 1 : 2);
+    EXPECT_EQ(set.Expired({1, 1}, 5000, /*delivered=*/true)[0].count, on_release ? 1 : 2);
     EXPECT_EQ(totals_.undelivered, 0);
     // It takes nothing away either.
     set.Forget({1, 1});
