@@ -65,12 +65,9 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
   grant.record.set_return_due_micros(key_stays ? may_go - 1 : may_go);
   grant.record.set_grant_time_micros(micros_);
   SetClaim(claim, grant.record);
-  AddEntry(claim, policy.uid, grant, key, row.Record(), grant.holders[0]);
-  if (source.one_off()) {  // it may be cancelled until it is granted
-    Require(kv::Present(ColumnFamily::kWaiting, key), policy.uid, key);
-  } else {
-    RequireState(source.uid, *judged.state);
-  }
+  AddEntry(claim, policy.uid, grant, key, row.Record(), grant.holders[0], judged);
+  // It may be cancelled until it is granted.
+  if (source.one_off()) Require(kv::Present(ColumnFamily::kWaiting, key), policy.uid, key);
   state_.PinCounts(source);
   TakeRate(policy, source, grant.key(), count, judged.definition->target_key);
   Count(policy, grant, count);
@@ -82,7 +79,6 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
   ++new_grants_;
   policy.grants.Add(std::move(grant));
   policy.waiting.Grant(key, row, count);
-  events_ += count;
 }
 
 void GrantDraft::TakeRate(PolicyState& policy, const RowSource& source, GrantSet::Key name,
@@ -119,11 +115,9 @@ void GrantDraft::MakeAgain(PolicyState& policy, GrantSet::Key name, const HeldRa
   policy.grants.SetClaim(name, record);
   AddEntry(claim, policy.uid, grant,
            WaitingKeyOf(state_.shard, policy.uid, source, range.first, record.return_due_micros()),
-           ReturnedEvents(source, range, /*tried_micros=*/0), range);
-  if (judged.state != nullptr) RequireState(source.uid, *judged.state);
+           ReturnedEvents(source, range, /*tried_micros=*/0), range, judged);
   resumed_.push_back(
       {.policy = policy.uid, .grant = name, .first = range.first, .count = range.count});
-  events_ += range.count;
 }
 
 void GrantDraft::SetClaim(const Claim& claim, storage::v1::GrantRecord& record) const {
@@ -136,13 +130,16 @@ void GrantDraft::SetClaim(const Claim& claim, storage::v1::GrantRecord& record) 
 
 void GrantDraft::AddEntry(Claim& claim, const Uid& policy, const Grant& grant,
                           std::string event_key, storage::v1::EventRecord event,
-                          const HeldRange& range) {
+                          const HeldRange& range, const RowJudgement& judged) {
   claim.bytes += event_key.size() + 256 + event.ByteSizeLong();
   claim.events += range.count;
+  events_ += range.count;
   claim.record.set_delivery_timeout_max_micros(
       std::max(claim.record.delivery_timeout_max_micros(), grant.record.delivery_timeout_micros()));
   auto& entry = *claim.record.add_entries();
   const RowSource& source = *grant.source;
+  if (judged.state != nullptr && states_required_.insert(source.uid).second)
+    Require(StateUnchanged(source.uid, *judged.state), source.uid);
   entry.set_row_stays(source.one_off());
   entry.set_event_key(source.one_off() ? LimitedEventKey(source.uid, source.event)
                                        : std::move(event_key));
@@ -162,10 +159,6 @@ void GrantDraft::AddEntry(Claim& claim, const Uid& policy, const Grant& grant,
 void GrantDraft::Require(kv::Condition condition, const Uid& uid, std::string row) {
   required_.push_back({.cf = condition.cf, .uid = uid, .row = std::move(row)});
   group_.conditions.push_back(std::move(condition));
-}
-
-void GrantDraft::RequireState(const Uid& schedule, const CachedState& state) {
-  if (states_required_.insert(schedule).second) Require(StateUnchanged(schedule, state), schedule);
 }
 
 void GrantDraft::Count(PolicyState& policy, const Grant& grant, uint64_t count) {

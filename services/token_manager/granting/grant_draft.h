@@ -67,10 +67,10 @@ class GrantDraft {
     uint64_t count = 0;
   };
   void SetClaim(const Claim& claim, storage::v1::GrantRecord& record) const;
+  // Puts events into the claim, on condition that their schedule is as it was judged.
   void AddEntry(Claim& claim, const Uid& policy, const Grant& grant, std::string event_key,
-                storage::v1::EventRecord event, const HeldRange& range);
+                storage::v1::EventRecord event, const HeldRange& range, const RowJudgement& judged);
   void Require(kv::Condition condition, const Uid& uid, std::string row = std::string());
-  void RequireState(const Uid& schedule, const CachedState& state);
   // One more event of the policy, or more, goes out. The counts of all its policies change.
   void TakeRate(PolicyState& policy, const RowSource& source, GrantSet::Key name, uint64_t count,
                 const std::string& target);

@@ -305,8 +305,8 @@ void TokenRelease::Retry(const Released& released, const EndedRange& end, int64_
                          int64_t tried_micros) {
   AddRows(released, end.attempt.answer().size());
   for (const HeldRange& range : released.ranges) {
-    PutRetries(released, range, RetryEvent(EndOf(end, released.grant, range), tried_micros),
-               retry_at_micros);
+    PutRetries(released, range, released.policy.keeps_tokens(),
+               RetryEvent(EndOf(end, released.grant, range), tried_micros), retry_at_micros);
   }
   state_.core.metrics.retries.Increment(released.events);
   ChangePart(state_, round_, *released.grant.source,
@@ -366,22 +366,19 @@ bool TokenRelease::TriedTooLong(const Grant& grant) {
          absl::Microseconds(retry.max_age_micros());
 }
 
-void TokenRelease::PutRetry(PolicyState& policy, const RowSource& source, uint64_t index,
-                            const storage::v1::EventRecord& event, int64_t retry_at_micros) {
-  WaitingPut row{.key = WaitingKeyOf(state_.shard, policy.uid, source, index, retry_at_micros),
-                 .value = event.SerializeAsString()};
-  if (source.one_off()) round_.base.mutations.push_back(RetryName(source, row.key));
-  PutRow(state_, round_.base, std::move(row));
-}
-
-void TokenRelease::PutRetries(const Released& released, const HeldRange& range,
+void TokenRelease::PutRetries(const Released& released, const HeldRange& range, bool keep_tokens,
                               const storage::v1::EventRecord& event, int64_t retry_at_micros) {
+  const RowSource& source = *released.grant.source;
   for (uint64_t i = range.first; i < range.first + range.count; ++i) {
-    if (released.policy.keeps_tokens()) {
+    if (keep_tokens) {
       Sleep(released, range, i, event, retry_at_micros);
-    } else {
-      PutRetry(released.policy, *released.grant.source, i, event, retry_at_micros);
+      continue;
     }
+    WaitingPut row{
+        .key = WaitingKeyOf(state_.shard, released.policy.uid, source, i, retry_at_micros),
+        .value = event.SerializeAsString()};
+    if (source.one_off()) round_.base.mutations.push_back(RetryName(source, row.key));
+    PutRow(state_, round_.base, std::move(row));
   }
 }
 
@@ -433,8 +430,9 @@ bool TokenRelease::Wake(PolicyState& policy, const Grant& grant) {
     return true;
   }
   // As any other row that waits for its next attempt, it is judged without a token.
-  ReleaseTokens(policy, grant, index, 1);
-  PutRetry(policy, source, index, source.event, grant.record.return_due_micros());
+  const Released released = ReleaseTokens(policy, grant, index, 1);
+  PutRetries(released, released.ranges[0], /*keep_tokens=*/false, source.event,
+             grant.record.return_due_micros());
   return true;
 }
 
@@ -445,7 +443,7 @@ void TokenRelease::PutReturned(const Released& released, int64_t tried_micros) {
     storage::v1::EventRecord event = grant.source->event;
     NoteTried(tried_micros, event);
     for (const HeldRange& range : released.ranges)
-      PutRetries(released, range, event, ToMicros(round_.now + kSleepsOn));
+      PutRetries(released, range, /*keep_tokens=*/true, event, ToMicros(round_.now + kSleepsOn));
     return;
   }
   std::vector<HeldRange> waiting;

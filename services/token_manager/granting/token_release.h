@@ -90,10 +90,8 @@ class TokenRelease {
   // The events wait as before their grant; or for another attempt, if they keep their tokens.
   void PutReturned(const Released& released, int64_t tried_micros);
   // Each event of the range waits for its next attempt: it sleeps, or has a row.
-  void PutRetries(const Released& released, const HeldRange& range,
+  void PutRetries(const Released& released, const HeldRange& range, bool keep_tokens,
                   const storage::v1::EventRecord& event, int64_t retry_at_micros);
-  void PutRetry(PolicyState& policy, const RowSource& source, uint64_t index,
-                const storage::v1::EventRecord& event, int64_t retry_at_micros);
   // The event waits for its next attempt and keeps its token: it is a grant of its own that sleeps
   // until then. It must be a grant again before the round's end.
   void Sleep(const Released& released, const HeldRange& range, uint64_t index,
