@@ -202,19 +202,18 @@ GrantRound::Room GrantRound::RoomFor(PolicyState& policy, const RowSource& sourc
       free -= std::min(free, state_.reservations.KeptFrom(limit, policy.uid, group));
       events = std::min(events, free / weight);
     };
-    const auto ask_rate = [&](uint64_t allowed, auto next_at) {
-      events = std::min(events, allowed);
-      if (events == 0) opens = next_at();
-    };
     ask_tokens(of.FreeTokens());
-    if (!own && events > 0) ask_rate(of.rate.Allowed(now_), [&] { return of.rate.NextAt(now_); });
+    if (!own && events > 0) {
+      events = std::min(events, of.rate.Allowed(now_));
+      if (events == 0) opens = of.rate.NextAt(now_);
+    }
     if (of.by_key() && events > 0) {
       limit.key = key;
-      const Limits& limits = of.LimitsOf(key);
       ask_tokens(of.FreeTokensOf(key));
+      const Limits& limits = of.LimitsOf(key);
       if (events > 0) {
-        ask_rate(of.key_rates.Allowed(key, limits, now_),
-                 [&] { return of.key_rates.NextAt(key, limits, now_); });
+        events = std::min(events, of.key_rates.Allowed(key, limits, now_));
+        if (events == 0) opens = of.key_rates.NextAt(key, limits, now_);
       }
     }
     room.events = std::min(room.events, events);

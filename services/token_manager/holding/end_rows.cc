@@ -62,13 +62,12 @@ void PutDone(const EndedRange& end, uint16_t shard, const IndexSlice& slice,
     if (slice.count == 1 && duration != end.complete_micros - end.attempt.begin_micros())
       done.set_last_duration_micros(duration);
   }
-  mutations.push_back({.cf = ColumnFamily::kDone,
-                       .key = EncodeDoneKey({.shard = shard,
-                                             .day = DoneDay(FromMicros(event.launch_time_micros())),
-                                             .uid = end.source->uid,
-                                             .occurrence = end.source->occurrence,
-                                             .first = slice.first}),
-                       .value = done.SerializeAsString()});
+  std::string key = EncodeDoneKey({.shard = shard,
+                                   .day = DoneDay(FromMicros(event.launch_time_micros())),
+                                   .uid = end.source->uid,
+                                   .occurrence = end.source->occurrence,
+                                   .first = slice.first});
+  mutations.push_back(kv::Put(ColumnFamily::kDone, std::move(key), done.SerializeAsString()));
 }
 
 EventRecord RecordOfOne(const EndedRange& end, absl::string_view error) {
