@@ -136,9 +136,7 @@ bool TokenRelease::ApplyTo(PolicyState& policy, const Grant& grant, const Entry&
   if (entry.kind() != GrantReportRecord::FAILED && entry.kind() != GrantReportRecord::RETRY &&
       entry.kind() != GrantReportRecord::RETURNED) {
     // It shows that the events were delivered, if that was unknown.
-    const uint64_t undelivered = Sum(released.ranges, /*undelivered_only=*/true);
-    ChangePart(state_, round_, *grant.source,
-               [&](auto& part) { part.set_delivered(part.delivered() + undelivered); });
+    CountDelivered(*grant.source, Sum(released.ranges, /*undelivered_only=*/true));
     // A consumer gives tokens back, by a call or by an answer that says the work is done.
     if (entry.kind() != GrantReportRecord::SUCCEEDED ||
         grant.source->event.throttle().on_release()) {
@@ -252,12 +250,15 @@ bool TokenRelease::Mark(PolicyState& policy, const Grant& grant, const Entry& en
     marked = policy.grants.Extend(grant.key(), entry.first(), entry.count(), round_.micros,
                                   round_.micros + hold);
   }
-  if (marked.delivered > 0) {
-    state_.core.metrics.delivered.Increment(marked.delivered);
-    ChangePart(state_, round_, *grant.source,
-               [&](auto& part) { part.set_delivered(part.delivered() + marked.delivered); });
-  }
+  state_.core.metrics.delivered.Increment(marked.delivered);
+  CountDelivered(*grant.source, marked.delivered);
   return marked.effect;
+}
+
+void TokenRelease::CountDelivered(const RowSource& source, uint64_t events) {
+  if (events == 0) return;
+  ChangePart(state_, round_, source,
+             [&](auto& part) { part.set_delivered(part.delivered() + events); });
 }
 
 bool TokenRelease::Resent(PolicyState& policy, const Grant& grant, const Entry& entry) {

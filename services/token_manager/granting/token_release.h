@@ -81,6 +81,7 @@ class TokenRelease {
   bool ApplyTo(PolicyState& policy, const Grant& grant, const Entry& entry);
   // Events are delivered, or their hold time is extended.
   bool Mark(PolicyState& policy, const Grant& grant, const Entry& entry);
+  void CountDelivered(const RowSource& source, uint64_t events);
   bool Resent(PolicyState& policy, const Grant& grant, const Entry& entry);
   void Ended(const Released& released, EndedRange end);
   void Retry(const Released& released, const EndedRange& end, int64_t retry_at_micros,
