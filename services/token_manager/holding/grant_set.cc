@@ -1,7 +1,6 @@
 #include "services/token_manager/holding/grant_set.h"
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 
 namespace escapement::token_manager {
@@ -332,22 +331,21 @@ uint64_t GrantSet::Overdue(int64_t now_micros) const {
 }
 
 std::optional<int64_t> GrantSet::NewestMicros() const {
-  const auto newest = std::find_if(entries_.rbegin(), entries_.rend(), [](const auto& each) {
-    return !each.second.grant.holders.empty();
-  });
-  if (newest == entries_.rend()) return std::nullopt;
-  return newest->second.grant.record.grant_time_micros();
+  for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
+    const Grant& grant = entry->second.grant;
+    if (!grant.holders.empty()) return grant.record.grant_time_micros();
+  }
+  return std::nullopt;
 }
 
 std::vector<HeldRange> GrantSet::Expired(const Key& key, int64_t now_micros, bool delivered) const {
   std::vector<HeldRange> over;
   const Grant* grant = Find(key);
   if (grant == nullptr || grant->sleeps()) return over;
-  std::copy_if(grant->holders.begin(), grant->holders.end(), std::back_inserter(over),
-               [&](const HeldRange& range) {
-                 return (range.delivered_micros != 0) == delivered &&
-                        EndOfWait(*grant, range) <= now_micros;
-               });
+  for (const HeldRange& range : grant->holders) {
+    const bool asked = (range.delivered_micros != 0) == delivered;
+    if (asked && EndOfWait(*grant, range) <= now_micros) over.push_back(range);
+  }
   return over;
 }
 
