@@ -17,34 +17,30 @@ constexpr uint64_t kClaimEventsTurn = 256;
 constexpr int kClaimEntriesTurn = 64;
 constexpr size_t kClaimBytesMax = 1 << 20;
 
-std::string PausedKeyOf(const PolicyState& policy, const Grant& grant) {
-  return policy.by_key() ? PausedKey(policy.uid, grant.source->event.throttle().policy_key())
-                         : std::string();
-}
-
 }  // namespace
 
 using kv::ColumnFamily;
-using kv::Mutation;
 
-GrantDraft::GrantDraft(PolicyShardState& state)
+GrantDraft::GrantDraft(PolicyShardState& state, absl::Time now)
     : state_(state),
+      now_(now),
+      micros_(ToMicros(now)),
       claim_events_turn_(
           Perturb(state.core.runtime, Site::kTokensClaimOfOneGrant) ? 1 : kClaimEventsTurn) {}
 
-GrantDraft::Claim* GrantDraft::OpenClaim(absl::Time now, std::optional<uint16_t> theirs) {
+GrantDraft::Claim* GrantDraft::OpenClaim(std::optional<uint16_t> theirs) {
   const QueueShards& shards = state_.core.queue_shards;
   if (!claims_.empty()) {
     Claim& open = claims_.back();
     const bool turn_over =
         open.events >= claim_events_turn_ || open.record.entries_size() >= kClaimEntriesTurn;
     if (open.bytes < kClaimBytesMax &&
-        (open.queue_shard == theirs || shards.Room(open.queue_shard, now) > 0) &&
-        (!turn_over || shards.NextWithRoom(open.queue_shard, now) == open.queue_shard))
+        (open.queue_shard == theirs || shards.Room(open.queue_shard, now_) > 0) &&
+        (!turn_over || shards.NextWithRoom(open.queue_shard, now_) == open.queue_shard))
       return &open;
   }
-  std::optional<uint16_t> shard = shards.NextWithRoom(state_.last_queue_shard, now);
-  if (!shard.has_value() && theirs.has_value() && shards.Live(*theirs, now)) shard = theirs;
+  std::optional<uint16_t> shard = shards.NextWithRoom(state_.last_queue_shard, now_);
+  if (!shard.has_value() && theirs.has_value() && shards.Live(*theirs, now_)) shard = theirs;
   if (!shard.has_value()) return nullptr;
   state_.last_queue_shard = *shard;
   claims_.push_back(
@@ -53,146 +49,127 @@ GrantDraft::Claim* GrantDraft::OpenClaim(absl::Time now, std::optional<uint16_t>
 }
 
 void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& row, uint64_t count,
-                      const RowJudgement& judged, Claim& claim, const Round& round) {
-  const TokenManagerOptions& options = state_.core.options;
+                      const RowJudgement& judged, Claim& claim) {
+  const RowSource& source = *row.source();
   const int64_t may_go = ToMicros(row.key_time());
   // Its key is in use as long as the row is there.
   const bool key_stays = row.taken() == 0 && count < row.count();
   Grant grant{.epoch = state_.lease.epoch,
               .number = ++state_.used.grants,
               .source = row.source(),
-              .claimed_version = judged.definition->record->version(),
-              .grant_micros = round.micros,
-              .send_before_micros = ToMicros(round.now + options.send_within),
-              .delivery_timeout_micros = absl::ToInt64Microseconds(judged.definition->timeout),
-              .return_due_micros = key_stays ? may_go - 1 : may_go,
-              .queue_shard = claim.queue_shard,
-              .claim_epoch = state_.lease.epoch,
-              .claim_number = claim.number,
               .holders = {{.first = row.first() + row.taken(),
                            .count = count,
-                           .lost_claims = row.source()->event.lost_claims()}}};
-  AddEntry(claim, policy, grant, key, row.Record(), row.first() + row.taken(), count);
-  if (row.source()->one_off()) {
-    RequireRow(policy, key);
-  } else {
-    RequireState(row.source()->uid, *judged.state);
-  }
-  state_.PinCounts(*row.source());
-  TakeRate(policy, grant, count, judged.definition->target_key, round);
-  Count(policy, grant, count, round);
-  made_.push_back({.policy = policy.uid,
-                   .grant = {grant.epoch, grant.number},
-                   .row_key = key,
-                   .count = count,
-                   .target = judged.definition->target_key,
-                   .paused_key = PausedKeyOf(policy, grant),
-                   .source = grant.source});
-  rows_.try_emplace(key, policy.uid);
+                           .lost_claims = source.event.lost_claims()}}};
+  grant.record.set_claimed_version(judged.definition->record->version());
+  grant.record.set_delivery_timeout_micros(absl::ToInt64Microseconds(judged.definition->timeout));
+  grant.record.set_return_due_micros(key_stays ? may_go - 1 : may_go);
+  grant.record.set_grant_time_micros(micros_);
+  SetClaim(claim, grant.record);
+  AddEntry(claim, policy.uid, grant, key, row.Record(), grant.holders[0], judged);
+  // It may be cancelled until it is granted.
+  if (source.one_off()) Require(kv::Present(ColumnFamily::kWaiting, key), policy.uid, key);
+  state_.PinCounts(source);
+  TakeRate(policy, source, grant.key(), count, judged.definition->target_key);
+  Count(policy, grant, count);
+  changes_.try_emplace({policy.uid, grant.key()},
+                       Change{.source = grant.source,
+                              .target = judged.definition->target_key,
+                              .row_key = &rows_.try_emplace(key, policy.uid).first->first,
+                              .count = count});
+  ++new_grants_;
   policy.grants.Add(std::move(grant));
   policy.waiting.Grant(key, row, count);
-  events_ += count;
 }
 
-void GrantDraft::TakeRate(PolicyState& policy, const Grant& grant, uint64_t count,
-                          const std::string& target, const Round& round) {
-  const TargetBackoff::Probe name{state_.lease.index, grant.epoch, grant.number};
-  state_.core.backoff.OnGranted(target, count, name, round.now);
-  if (const std::string paused = PausedKeyOf(policy, grant); !paused.empty())
-    state_.core.backoff.OnGranted(paused, count, name, round.now);
-  state_.ForEachLimit(policy, *grant.source,
-                      [&](PolicyState& of, const std::string& key, uint64_t /*weight*/) {
-                        RequirePolicy(of);
-                        counted_.insert(of.uid);
-                        rate_before_.try_emplace(of.uid, of.rate);
-                        of.rate.Take(count, round.now);
-                        const Limits& limits = of.LimitsOf(key);
-                        if (!of.by_key() || limits.per_second <= 0) return;
-                        key_rate_before_.try_emplace({of.uid, key}, of.key_rates.Find(key));
-                        of.key_rates.Take(key, limits, count, round.now);
-                      });
-}
-
-void GrantDraft::VoidProbes(const std::string& target, const std::string& paused_key) {
-  const absl::Time now = state_.core.client.NowLow();
-  state_.core.backoff.OnProbeVoid(target, now);
-  if (!paused_key.empty()) state_.core.backoff.OnProbeVoid(paused_key, now);
+void GrantDraft::TakeRate(PolicyState& policy, const RowSource& source, GrantSet::Key name,
+                          uint64_t count, const std::string& target) {
+  const TargetBackoff::Probe probe{state_.lease.index, name.first, name.second};
+  state_.core.backoff.OnGranted(target, count, probe, now_);
+  if (policy.by_key())
+    state_.core.backoff.OnGranted(PausedKey(policy.uid, source.key()), count, probe, now_);
+  const auto take = [&](PolicyState& of, const std::string& key, uint64_t /*weight*/) {
+    if (rate_before_.try_emplace(of.uid, of.rate).second && !of.implicit())
+      Require(of.RecordUnchanged(), of.uid);
+    of.rate.Take(count, now_);
+    const Limits& limits = of.LimitsOf(key);
+    if (limits.per_second <= 0) return;
+    key_rate_before_.try_emplace({of.uid, key}, of.key_rates.Find(key));
+    of.key_rates.Take(key, limits, count, now_);
+  };
+  state_.ForEachLimit(policy, source, take);
 }
 
 void GrantDraft::MakeAgain(PolicyState& policy, GrantSet::Key name, const HeldRange& range,
-                           const RowJudgement& judged, Claim& claim, const Round& round) {
-  const bool slept = policy.grants.Find(name)->retry_micros != 0;
-  reclaimed_.try_emplace({policy.uid, name}, Former{.grant = *policy.grants.Find(name),
-                                                    .target = judged.definition->target_key});
-  policy.grants.Reclaim(name, claim.queue_shard, state_.lease.epoch, claim.number,
-                        ToMicros(round.now + state_.core.options.send_within), round.micros);
+                           const RowJudgement& judged, Claim& claim) {
   const Grant& grant = *policy.grants.Find(name);
-  if (slept) TakeRate(policy, grant, range.count, judged.definition->target_key, round);
-  storage::v1::EventRecord event = grant.source->event;
-  event.set_count(range.count);
-  event.set_lost_claims(range.lost_claims);
-  if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
-  AddEntry(claim, policy, grant, ReturnedKey(state_.shard, policy.uid, grant, range.first),
-           std::move(event), range.first, range.count);
-  if (judged.state != nullptr) RequireState(grant.source->uid, *judged.state);
+  const RowSource& source = *grant.source;
+  const std::string& target = judged.definition->target_key;
+  storage::v1::GrantRecord record = grant.record;
+  changes_.try_emplace({policy.uid, name},
+                       Change{.source = grant.source, .target = target, .former = record});
+  if (grant.sleeps()) {
+    record.set_grant_time_micros(micros_);
+    TakeRate(policy, source, name, range.count, target);
+  }
+  SetClaim(claim, record);
+  policy.grants.SetClaim(name, record);
+  AddEntry(claim, policy.uid, grant,
+           WaitingKeyOf(state_.shard, policy.uid, source, range.first, record.return_due_micros()),
+           ReturnedEvents(source, range, /*tried_micros=*/0), range, judged);
   resumed_.push_back(
       {.policy = policy.uid, .grant = name, .first = range.first, .count = range.count});
-  events_ += range.count;
 }
 
-void GrantDraft::AddEntry(Claim& claim, const PolicyState& policy, const Grant& grant,
-                          std::string event_key, storage::v1::EventRecord event, uint64_t first,
-                          uint64_t count) {
+void GrantDraft::SetClaim(const Claim& claim, storage::v1::GrantRecord& record) const {
+  record.clear_retry_at_micros();
+  record.set_send_before_micros(ToMicros(now_ + state_.core.options.send_within));
+  record.set_queue_shard(claim.queue_shard);
+  record.set_claim_epoch(state_.lease.epoch);
+  record.set_claim_number(claim.number);
+}
+
+void GrantDraft::AddEntry(Claim& claim, const Uid& policy, const Grant& grant,
+                          std::string event_key, storage::v1::EventRecord event,
+                          const HeldRange& range, const RowJudgement& judged) {
   claim.bytes += event_key.size() + 256 + event.ByteSizeLong();
-  claim.events += count;
-  claim.timeout_max =
-      std::max(claim.timeout_max, absl::Microseconds(grant.delivery_timeout_micros));
+  claim.events += range.count;
+  events_ += range.count;
+  claim.record.set_delivery_timeout_max_micros(
+      std::max(claim.record.delivery_timeout_max_micros(), grant.record.delivery_timeout_micros()));
   auto& entry = *claim.record.add_entries();
   const RowSource& source = *grant.source;
+  if (judged.state != nullptr && states_required_.insert(source.uid).second)
+    Require(StateUnchanged(source.uid, *judged.state), source.uid);
   entry.set_row_stays(source.one_off());
   entry.set_event_key(source.one_off() ? LimitedEventKey(source.uid, source.event)
                                        : std::move(event_key));
   // A handler has no use for them.
   if (event.has_throttle()) event.mutable_throttle()->clear_more();
   *entry.mutable_event() = std::move(event);
-  entry.set_claimed_version(grant.claimed_version);
-  auto& range = *entry.add_ranges();
-  range.set_first(first);
-  range.set_count(count);
+  entry.set_claimed_version(grant.record.claimed_version());
+  auto& indices = *entry.add_ranges();
+  indices.set_first(range.first);
+  indices.set_count(range.count);
   auto& ref = *entry.mutable_grant();
   ref.set_policy_shard(state_.shard);
-  ref.set_policy_uid(std::string(policy.uid.bytes()));
+  ref.set_policy_uid(std::string(policy.bytes()));
   ref.set_epoch(grant.epoch);
   ref.set_number(grant.number);
-  ref.set_send_before_micros(grant.send_before_micros);
+  ref.set_send_before_micros(grant.record.send_before_micros());
 }
 
-void GrantDraft::RequireState(const Uid& schedule, const CachedState& state) {
-  if (!states_required_.insert(schedule).second) return;
-  group_.conditions.push_back(StateUnchanged(schedule, state));
-  required_.push_back({.what = Required::What::kState, .uid = schedule});
+void GrantDraft::Require(kv::Condition condition, const Uid& uid, std::string row) {
+  required_.push_back({.cf = condition.cf, .uid = uid, .row = std::move(row)});
+  group_.conditions.push_back(std::move(condition));
 }
 
-void GrantDraft::RequirePolicy(const PolicyState& policy) {
-  if (policy.implicit() || !policies_required_.insert(policy.uid).second) return;
-  group_.conditions.push_back(policy.RecordUnchanged());
-  required_.push_back({.what = Required::What::kPolicy, .uid = policy.uid});
-}
-
-void GrantDraft::RequireRow(const PolicyState& policy, const std::string& key) {
-  group_.conditions.push_back(kv::Present(ColumnFamily::kWaiting, key));
-  required_.push_back({.what = Required::What::kRow, .uid = policy.uid, .row = key});
-}
-
-void GrantDraft::Count(PolicyState& policy, const Grant& grant, uint64_t count,
-                       const Round& round) {
-  state_.ForEachLimit(policy, *grant.source,
-                      [&](PolicyState& of, const std::string&, uint64_t weight) {
-                        if (of.counts.granted() == 0)
-                          of.counts.set_returns(storage::v1::PolicyCountsRecord::NONE);
-                        of.counts.set_granted(of.counts.granted() + count * weight);
-                        of.granted_rate.Add(count * weight, round.micros);
-                      });
+void GrantDraft::Count(PolicyState& policy, const Grant& grant, uint64_t count) {
+  const auto add = [&](PolicyState& of, const std::string& /*key*/, uint64_t weight) {
+    if (of.counts.granted() == 0) of.counts.set_returns(storage::v1::PolicyCountsRecord::NONE);
+    of.counts.set_granted(of.counts.granted() + count * weight);
+    of.granted_rate.Add(count * weight, micros_);
+  };
+  state_.ForEachLimit(policy, *grant.source, add);
   const std::string& part_key = grant.source->part_key;
   if (part_key.empty()) return;
   storage::v1::RunPartRecord* part = state_.parts.Find(part_key);
@@ -201,53 +178,40 @@ void GrantDraft::Count(PolicyState& policy, const Grant& grant, uint64_t count,
   // An event with an attempt was counted when it was first granted.
   if (grant.source->event.attempts() == 0) part->set_granted(part->granted() + count);
   part->set_running(part->running() + count);
-  if (part->first_grant_time_micros() == 0) part->set_first_grant_time_micros(round.micros);
+  if (part->first_grant_time_micros() == 0) part->set_first_grant_time_micros(micros_);
 }
 
-void GrantDraft::PutRows(const Round& round) {
+bool GrantDraft::Close(kv::Group& out) {
+  if (claims_.empty()) return false;
+  std::vector<kv::Mutation>& mutations = group_.mutations;
   for (const auto& [key, uid] : rows_) {
-    const WaitingRow* row = state_.Find(uid)->waiting.RowOf(key);
-    if (row->left() == 0) {
-      group_.mutations.push_back(
-          {.cf = ColumnFamily::kWaiting, .kind = Mutation::Kind::kDelete, .key = key});
-    } else {
-      group_.mutations.push_back(
-          {.cf = ColumnFamily::kWaiting, .key = key, .value = row->Record().SerializeAsString()});
-    }
+    const WaitingRow& row = *state_.Find(uid)->waiting.RowOf(key);
+    mutations.push_back(
+        row.left() == 0 ? kv::Delete(ColumnFamily::kWaiting, key)
+                        : kv::Put(ColumnFamily::kWaiting, key, row.Record().SerializeAsString()));
   }
-  for (const Made& made : made_) {
-    const PolicyState& policy = *state_.Find(made.policy);
-    PutGrant(policy, *policy.grants.Find(made.grant), group_);
-  }
-  for (const auto& [name, former] : reclaimed_) {
+  for (const auto& [name, change] : changes_) {
     const PolicyState& policy = *state_.Find(name.first);
     if (const Grant* grant = policy.grants.Find(name.second)) PutGrant(policy, *grant, group_);
   }
-  for (const Uid& uid : counted_) {
+  for (const auto& [uid, before] : rate_before_) {
     PolicyState& policy = *state_.Find(uid);
-    if (!policy.implicit()) group_.mutations.push_back(CountsPut(policy, round.micros));
+    if (!policy.implicit()) mutations.push_back(CountsPut(policy, micros_));
   }
   for (const auto& [name, before] : key_rate_before_) {
     const auto& [uid, key] = name;
-    group_.mutations.push_back(
-        kv::Put(ColumnFamily::kGrants, KeyRateKey(state_.shard, uid, key),
-                state_.Find(uid)->key_rates.RecordOf(key).SerializeAsString()));
+    mutations.push_back(kv::Put(ColumnFamily::kGrants, KeyRateKey(state_.shard, uid, key),
+                                state_.Find(uid)->key_rates.RecordOf(key).SerializeAsString()));
   }
   for (const auto& [key, before] : parts_before_) PutPart(state_, key, group_);
   for (Claim& claim : claims_) {
-    claim.record.set_claim_time_micros(round.micros);
-    claim.record.set_delivery_timeout_max_micros(absl::ToInt64Microseconds(claim.timeout_max));
-    group_.mutations.push_back(
-        {.cf = ColumnFamily::kInflight,
-         .key = EncodeClaimKey(
-             {.shard = claim.queue_shard, .epoch = state_.lease.epoch, .number = claim.number}),
-         .value = claim.record.SerializeAsString()});
+    claim.record.set_claim_time_micros(micros_);
+    mutations.push_back(kv::Put(
+        ColumnFamily::kInflight,
+        EncodeClaimKey(
+            {.shard = claim.queue_shard, .epoch = state_.lease.epoch, .number = claim.number}),
+        claim.record.SerializeAsString()));
   }
-}
-
-bool GrantDraft::Close(const Round& round, kv::Group& out) {
-  if (claims_.empty()) return false;
-  PutRows(round);
   out = std::exchange(group_, {});
   claims_.clear();
   return true;
@@ -264,75 +228,66 @@ void GrantDraft::Applied() {
     const GroupKey group = row->group();
     if (row->left() == 0) state_.NoteDeleted(key, row->read_seq());
     state_.MayReadOn(policy, group);
-    Settle(policy, key);
+    if (policy.waiting.SettleGrant(key)) state_.ReadBack(policy, key);
     state_.MakeReady(policy);
     state_.Plan(policy);
   }
-}
-
-void GrantDraft::Settle(PolicyState& policy, const std::string& key) {
-  if (policy.waiting.SettleGrant(key)) state_.ReadBack(policy, key);
 }
 
 void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends) {
   state_.core.metrics.grants_refused.Increment();
-  std::vector<const Required*> rows;
-  for (size_t i = 0; i < required_.size(); ++i) {
-    if (failed_condition < required_.size() && i != failed_condition) continue;
-    const Required& required = required_[i];
-    switch (required.what) {
-      case Required::What::kState:
-        state_.core.cache.ForgetState(required.uid);
-        break;
-      case Required::What::kPolicy:
-        if (PolicyState* policy = state_.Find(required.uid))
-          RecordReader::ReadAgain(state_, *policy);
-        break;
-      case Required::What::kRow:
-        rows.push_back(&required);
-        break;
-    }
-  }
-  for (const auto& [name, former] : reclaimed_) {
-    PolicyState& policy = *state_.Find(name.first);
-    policy.grants.Unclaim(name.second, former.grant);
-    if (former.grant.retry_micros != 0)
-      VoidProbes(former.target, PausedKeyOf(policy, former.grant));
-  }
-  for (auto made = made_.rbegin(); made != made_.rend(); ++made) TakeBack(*made);
+  for (auto each = changes_.rbegin(); each != changes_.rend(); ++each)
+    TakeBack(*state_.Find(each->first.first), each->first.second, each->second);
   for (const auto& [name, rate] : key_rate_before_)
     state_.Find(name.first)->key_rates.Restore(name.second, rate);
+  for (const auto& [key, before] : parts_before_) {
+    if (storage::v1::RunPartRecord* part = state_.parts.Find(key)) *part = before;
+  }
   for (const auto& [uid, rate] : rate_before_) {
     PolicyState& policy = *state_.Find(uid);
     policy.rate = rate;
     policy.SetLimits(state_.core.client.NowLow());
-  }
-  for (const auto& [key, before] : parts_before_) {
-    if (storage::v1::RunPartRecord* part = state_.parts.Find(key)) *part = before;
-  }
-  for (const Uid& uid : counted_) {
     state_.counts_due.insert(uid);
-    PolicyState& policy = *state_.Find(uid);
     state_.MakeReady(policy);
     state_.Plan(policy);
   }
   resends.insert(resends.end(), resumed_.begin(), resumed_.end());
-  for (const auto& [key, uid] : rows_) Settle(*state_.Find(uid), key);
-  for (const Required* row : rows) state_.ReadBack(*state_.Find(row->uid), row->row);
+  for (const auto& [key, uid] : rows_) {
+    PolicyState& policy = *state_.Find(uid);
+    if (policy.waiting.SettleGrant(key)) state_.ReadBack(policy, key);
+  }
+  for (size_t i = 0; i < required_.size(); ++i) {
+    if (failed_condition < required_.size() && i != failed_condition) continue;
+    const Required& required = required_[i];
+    PolicyState* policy = state_.Find(required.uid);
+    if (required.cf == ColumnFamily::kWaiting) {
+      state_.ReadBack(*policy, required.row);
+    } else if (required.cf != ColumnFamily::kPolicies) {
+      state_.core.cache.ForgetState(required.uid);
+    } else if (policy != nullptr) {
+      RecordReader::ReadAgain(state_, *policy);
+    }
+  }
 }
 
-void GrantDraft::TakeBack(const Made& made) {
-  PolicyState& policy = *state_.Find(made.policy);
-  if (policy.grants.Find(made.grant) != nullptr) state_.UnpinCounts(*made.source);
-  policy.grants.Forget(made.grant);
-  state_.ForEachLimit(policy, *made.source,
-                      [&](PolicyState& of, const std::string& key, uint64_t weight) {
-                        const uint64_t tokens = std::min(of.counts.granted(), made.count * weight);
-                        of.counts.set_granted(of.counts.granted() - tokens);
-                        state_.OpenLimits(of.uid, key);
-                      });
-  policy.waiting.Ungrant(made.row_key, made.count);
-  VoidProbes(made.target, made.paused_key);
+void GrantDraft::TakeBack(PolicyState& policy, GrantSet::Key name, const Change& change) {
+  if (change.former.has_value()) {
+    policy.grants.SetClaim(name, *change.former);
+    if (change.former->retry_at_micros() == 0) return;
+  } else {
+    if (policy.grants.Find(name) != nullptr) state_.UnpinCounts(*change.source);
+    policy.grants.Forget(name);
+    const auto take = [&](PolicyState& of, const std::string& key, uint64_t weight) {
+      const uint64_t tokens = std::min(of.counts.granted(), change.count * weight);
+      of.counts.set_granted(of.counts.granted() - tokens);
+      state_.OpenLimits(of.uid, key);
+    };
+    state_.ForEachLimit(policy, *change.source, take);
+    policy.waiting.Ungrant(*change.row_key, change.count);
+  }
+  const absl::Time now = state_.core.client.NowLow();
+  state_.core.backoff.OnProbeVoid(change.target, now);
+  state_.core.backoff.OnProbeVoid(PausedKey(policy.uid, change.source->key()), now);
 }
 
 }  // namespace escapement::token_manager

@@ -1,11 +1,9 @@
 #include "services/token_manager/granting/grant_round.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "common/base/proto_time.h"
-#include "common/records/row_judge.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/event_table.h"
 #include "common/storage/schedule_table.h"
@@ -39,27 +37,35 @@ constexpr absl::Duration kJudgeAgain = absl::Seconds(5);
 constexpr absl::Duration kLookEvery = absl::Seconds(60);
 constexpr absl::Duration kLookAgain = absl::Seconds(1);  // some go, or something is being read
 
+// The tokens that the policy and the key allow at once.
+uint64_t LargestOf(const PolicyState& policy, const std::string& key) {
+  return std::min(policy.limits().max_concurrent, policy.LimitsOf(key).max_concurrent);
+}
+
+// When the rates of both allow an event.
+absl::Time RatesOpenAt(PolicyState& policy, const std::string& key, absl::Time now) {
+  return std::max(policy.rate.NextAt(now), policy.RateOf(key).NextAt(now));
+}
+
 }  // namespace
 
-GrantRound::GrantRound(PolicyShardState& state, RowActions& actions)
+GrantRound::GrantRound(PolicyShardState& state, RowActions& actions, absl::Time now)
     : state_(state),
       actions_(actions),
+      now_(now),
       events_max_(Perturb(state.core.runtime, Site::kTokensGrantOfOne)
                       ? 1
                       : state.core.options.grant_events_max),
-      draft_(state) {}
+      draft_(state, now) {}
 
 bool GrantRound::Full() const {
   return draft_.events() >= events_max_ || draft_.grants() >= kGrantRowsMax;
 }
 
 void GrantRound::Build(Round& round, std::deque<Resend>& resends) {
-  ReviewReservations(round.now);
+  ReviewReservations();
   WakeOpened();
-  std::deque<Resend> waiting = std::exchange(resends, {});
-  for (; !waiting.empty(); waiting.pop_front()) {
-    if (Full() || !Resume(waiting.front(), round)) resends.push_back(waiting.front());
-  }
+  std::erase_if(resends, [&](const Resend& each) { return !Full() && Resume(each); });
   std::deque<Uid>& ready = state_.ready;
   for (size_t visits = std::min(ready.size(), kVisitsMax);
        visits > 0 && !ready.empty() && !Full() && !actions_.full(); --visits) {
@@ -72,67 +78,61 @@ void GrantRound::Build(Round& round, std::deque<Resend>& resends) {
       state_.MakeReady(*policy);
       break;
     }
-    const Visited visited = Visit(*policy, round);
+    const bool more = Visit(*policy);
     state_.Plan(*policy);
-    if (visited != Visited::kDone) state_.MakeReady(*policy);
+    if (more) state_.MakeReady(*policy);
     if (no_room_) break;
     // A policy that the commit changes must not be read again before the commit has applied.
-    if (visited == Visited::kDone && !round.touched.contains(policy->uid))
-      state_.DropIfIdle(*policy);
+    if (!more && !round.touched.contains(policy->uid)) state_.DropIfIdle(*policy);
   }
 }
 
-GrantRound::Visited GrantRound::Visit(PolicyState& policy, const Round& round) {
+bool GrantRound::Visit(PolicyState& policy) {
   policy.grant_next = absl::InfiniteFuture();
-  JudgeLongWaiting(policy, round);
-  if (policy.waiting.queue().empty() || !policy.known) return Visited::kDone;
-  JudgeChanged(policy, round);
+  JudgeLongWaiting(policy);
+  FairQueue& queue = policy.waiting.queue();
+  if (queue.empty() || !policy.known) return false;
+  JudgeChanged(policy);
   if (!policy.grants_tokens()) {
-    JudgeOnly(policy, round);
-    return Visited::kDone;
+    JudgeOnly(policy);
+    return false;
   }
-  const absl::Time now = round.now + kGrantLead;
-  const auto passed_over = [&](const QueuedSlice& first) {
-    return PassedOver(policy, first, round.now);
-  };
-  policy.waiting.queue().BeginRound();
+  const absl::Time now = now_ + kGrantLead;
+  const auto passed_over = [&](const QueuedSlice& first) { return PassedOver(policy, first); };
+  queue.BeginRound();
   uint64_t budget = Perturb(state_.core.runtime, Site::kTokensVisitOfOne) ? 1 : kVisitEventsMax;
   std::string refused_row;
   while (!Full() && !actions_.full()) {
     const uint64_t free = policy.FreeTokens();
-    if (free == 0) {  // until one is given back
-      JudgeOnly(policy, round);
-      return Visited::kDone;
-    }
-    const uint64_t allowed = policy.rate.Allowed(round.now);
+    const uint64_t allowed = free > 0 ? policy.rate.Allowed(now_) : 0;
     if (allowed == 0) {
-      JudgeOnly(policy, round);
-      policy.grant_next = std::min(policy.grant_next, policy.rate.NextAt(round.now));
-      return Visited::kDone;
+      JudgeOnly(policy);
+      // Without a free token it waits until one is given back.
+      if (free > 0) policy.grant_next = std::min(policy.grant_next, policy.rate.NextAt(now_));
+      return false;
     }
-    if (budget == 0) return Visited::kMore;
+    if (budget == 0) return true;
     const uint64_t tokens = std::min({free, allowed, budget});
     const std::optional<FairQueue::Turn> turn =
-        policy.waiting.queue().Next(now, policy.fairness(), tokens, passed_over);
+        queue.Next(now, policy.fairness(), tokens, passed_over);
     if (!turn.has_value()) {
       // A group that stands aside for a full limit has no turn.
-      if (policy.waiting.queue().groups_aside() > 0) JudgeOnly(policy, round);
-      const std::optional<absl::Time> next = policy.waiting.queue().NextEligible(now);
+      if (queue.groups_aside() > 0) JudgeOnly(policy);
+      const std::optional<absl::Time> next = queue.NextEligible(now);
       if (next.has_value()) policy.grant_next = std::min(policy.grant_next, *next - kGrantLead);
-      return Visited::kDone;
+      return false;
     }
     const std::string key = turn->slice->key;
-    const uint64_t taken = Take(policy, *turn, tokens, round);
-    if (no_room_) return Visited::kMore;
+    const uint64_t taken = Take(policy, *turn, tokens);
+    if (no_room_) return true;
     budget -= std::min(budget, taken);
     // A row that is not granted now stands aside or has left the queue.
-    if (taken == 0 && key == std::exchange(refused_row, key)) return Visited::kDone;
-    if (policy.fetching.size() > kFetchingMax) return Visited::kDone;
+    if (taken == 0 && key == std::exchange(refused_row, key)) return false;
+    if (policy.fetching.size() > kFetchingMax) return false;
   }
-  return Visited::kMore;
+  return true;
 }
 
-// Null: not known.
 std::shared_ptr<const CachedDefinition> GrantRound::DefinitionOf(const RowSource& row) const {
   RecordCache& cache = state_.core.cache;
   if (const std::optional<Uid> delivery = DeliveryHashOf(row.event))
@@ -143,7 +143,7 @@ std::shared_ptr<const CachedDefinition> GrantRound::DefinitionOf(const RowSource
   return definition == nullptr || definition->record == nullptr ? nullptr : definition;
 }
 
-std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first, absl::Time now) {
+std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first) {
   if (policy.fetching.contains(first.group)) return kBeingRead;
   const TargetBackoff& backoff = state_.core.backoff;
   if (backoff.unhealthy() == 0 && !policy.by_key() && !first.several && state_.reservations.empty())
@@ -152,28 +152,28 @@ std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first
   const auto definition = row == nullptr ? nullptr : DefinitionOf(*row->source());
   if (definition == nullptr) return std::string();  // Take has it read
   const RowSource& source = *row->source();
-  const GroupKey group{first.priority, first.group};
   // A row whose schedule has other limits by now is to move: it takes its turn.
   const bool moves =
       !source.one_off() && !SameLimits(definition->record->throttle(), source.event.throttle());
   if (!moves) {
-    Room room = RoomFor(policy, row->source(), group, now);
-    if (room.closed.has_value() && source.several() && now - EligibleAt(first) >= kAgeingStep &&
-        MayHope(policy, source, now) &&
+    const GroupKey group{first.priority, first.group};
+    Room room = RoomFor(policy, source, group);
+    if (room.closed.has_value() && source.several() && now_ - EligibleAt(first) >= kAgeingStep &&
+        MayHope(policy, source) &&
         state_.reservations.Add({policy.uid, group, EligibleAt(first), row->source()})) {
-      room = RoomFor(policy, row->source(), group, now);  // less is kept from it now
-    }
-    if (room.awaits_policy) {
-      AwaitRecords(state_, policy, first.group);
-      return kBeingRead;
+      room = RoomFor(policy, source, group);  // less is kept from it now
     }
     if (room.closed.has_value()) {
       state_.gates.Close(*room.closed, policy.uid);
       return ReasonOf(*room.closed);
     }
+    if (room.events == 0) {
+      AwaitRecords(state_, policy, first.group);
+      return kBeingRead;
+    }
   }
   const auto closed = [&](const std::string& name) {
-    if (backoff.Allowed(name, now) > 0) return false;
+    if (backoff.Allowed(name, now_) > 0) return false;
     state_.aside[name].insert(policy.uid);
     return true;
   };
@@ -184,73 +184,74 @@ std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first
   return closed(definition->target_key) ? definition->target_key : std::string();
 }
 
-GrantRound::Room GrantRound::RoomFor(PolicyState& policy,
-                                     const std::shared_ptr<const RowSource>& source,
-                                     const GroupKey& group, absl::Time now) {
+GrantRound::Room GrantRound::RoomFor(PolicyState& policy, const RowSource& source,
+                                     const GroupKey& group) {
   Room room;
-  const auto fit = [&](uint64_t free, const LimitName& limit, uint64_t weight) {
-    if (free == RateLimit::kUnlimited) return free;
-    return (free - std::min(free, state_.reservations.KeptFrom(limit, policy.uid, group))) / weight;
+  const auto ask = [&](PolicyState& of, const std::string& key, uint64_t weight) {
+    if (room.events == 0) return;
+    if (!of.known) {
+      room.events = 0;
+      return;
+    }
+    const bool own = &of == &policy;  // Visit has asked it, and its rate
+    LimitName limit{of.uid};
+    uint64_t events = own || of.grants_tokens() ? RateLimit::kUnlimited : 0;
+    absl::Time opens = absl::InfiniteFuture();
+    const auto ask_tokens = [&](uint64_t free) {
+      if (events == 0 || free == RateLimit::kUnlimited) return;
+      free -= std::min(free, state_.reservations.KeptFrom(limit, policy.uid, group));
+      events = std::min(events, free / weight);
+    };
+    ask_tokens(of.FreeTokens());
+    if (!own && events > 0) {
+      events = std::min(events, of.rate.Allowed(now_));
+      if (events == 0) opens = of.rate.NextAt(now_);
+    }
+    if (of.by_key() && events > 0) {
+      limit.key = key;
+      ask_tokens(of.FreeTokensOf(key));
+      if (events > 0) {
+        const RateLimit rate = of.RateOf(key);
+        events = std::min(events, rate.Allowed(now_));
+        if (events == 0) opens = rate.NextAt(now_);
+      }
+    }
+    room.events = std::min(room.events, events);
+    if (events > 0) return;
+    room.closed = limit;
+    if (opens == absl::InfiniteFuture()) return;
+    of.closed.insert({opens, limit.key});
+    state_.Plan(of);
   };
-  state_.ForEachLimit(policy, *source,
-                      [&](PolicyState& of, const std::string& key, uint64_t weight) {
-                        if (room.closed.has_value() || room.awaits_policy) return;
-                        if (!of.known) {
-                          room.awaits_policy = true;
-                          return;
-                        }
-                        const bool own = &of == &policy;
-                        LimitName limit{of.uid};
-                        if (!own && !of.grants_tokens()) {
-                          room.closed = limit;
-                          return;
-                        }
-                        uint64_t events = fit(of.FreeTokens(), limit, weight);
-                        absl::Time opens = absl::InfiniteFuture();
-                        if (!own && events > 0) {  // Visit has asked the policy's own rate
-                          events = std::min(events, of.rate.Allowed(now));
-                          if (events == 0) opens = of.rate.NextAt(now);
-                        }
-                        if (events > 0 && of.by_key()) {
-                          limit.key = key;
-                          events = std::min(events, fit(of.FreeTokensOf(key), limit, weight));
-                          if (events > 0) {
-                            RateLimit rate = of.RateOf(key);
-                            events = std::min(events, rate.Allowed(now));
-                            if (events == 0) opens = rate.NextAt(now);
-                          }
-                        }
-                        room.events = std::min(room.events, events);
-                        if (events > 0) return;
-                        room.closed = limit;
-                        if (opens == absl::InfiniteFuture()) return;
-                        of.closed.insert({opens, limit.key});
-                        state_.Plan(of);
-                      });
+  state_.ForEachLimit(policy, source, ask);
   return room;
+}
+
+uint64_t GrantRound::AllowedOfKey(const PolicyState& policy, const RowSource& source,
+                                  absl::Time at) const {
+  if (!policy.by_key()) return TargetBackoff::kAnyNumber;
+  return state_.core.backoff.Allowed(PausedKey(policy.uid, source.key()), at);
 }
 
 // None of the limits is closed for good, as far as is known: tokens of those without room come
 // back. And neither a rate nor a pause holds it up for long.
-bool GrantRound::MayHope(PolicyState& policy, const RowSource& source, absl::Time now) {
-  const absl::Time soon = now + kHopeWithin;
-  const TargetBackoff& backoff = state_.core.backoff;
+bool GrantRound::MayHope(PolicyState& policy, const RowSource& source) {
+  const absl::Time soon = now_ + kHopeWithin;
   const auto definition = DefinitionOf(source);
-  bool hope = definition == nullptr || backoff.Allowed(definition->target_key, soon) > 0;
-  if (policy.by_key()) hope &= backoff.Allowed(PausedKey(policy.uid, source.key()), soon) > 0;
-  state_.ForEachLimit(
-      policy, source, [&](PolicyState& of, const std::string& key, uint64_t weight) {
-        const uint64_t free =
-            of.by_key() ? std::min(of.FreeTokens(), of.FreeTokensOf(key)) : of.FreeTokens();
-        hope &= of.grants_tokens() && of.limits().max_concurrent >= weight &&
-                of.LimitsOf(key).max_concurrent >= weight && of.rate.NextAt(now) <= soon &&
-                of.RateOf(key).NextAt(now) <= soon &&
-                (free >= weight || now - of.released_last < kHopeFor);
-      });
+  bool hope =
+      AllowedOfKey(policy, source, soon) > 0 &&
+      (definition == nullptr || state_.core.backoff.Allowed(definition->target_key, soon) > 0);
+  const auto ask = [&](PolicyState& of, const std::string& key, uint64_t weight) {
+    hope &= of.grants_tokens() && LargestOf(of, key) >= weight &&
+            RatesOpenAt(of, key, now_) <= soon &&
+            (std::min(of.FreeTokens(), of.FreeTokensOf(key)) >= weight ||
+             now_ - of.released_last < kHopeFor);
+  };
+  state_.ForEachLimit(policy, source, ask);
   return hope;
 }
 
-void GrantRound::ReviewReservations(absl::Time now) {
+void GrantRound::ReviewReservations() {
   if (state_.reservations.empty()) return;
   const std::vector<Reservations::Reserved> all = state_.reservations.all();
   for (const Reservations::Reserved& each : all) {
@@ -259,7 +260,7 @@ void GrantRound::ReviewReservations(absl::Time now) {
     const bool waits = group != nullptr && !group->rows().empty() &&
                        SameLimits(group->rows().begin()->second.source()->event.throttle(),
                                   each.source->event.throttle());
-    if (waits && MayHope(*policy, *each.source, now)) continue;
+    if (waits && MayHope(*policy, *each.source)) continue;
     if (const auto limits = state_.reservations.Remove(each.policy, each.group))
       state_.OpenLimits(*limits);
   }
@@ -281,8 +282,7 @@ void GrantRound::WakeOpened() {
   });
 }
 
-uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint64_t tokens,
-                          const Round& round) {
+uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint64_t tokens) {
   const std::string key = turn.slice->key;
   uint64_t count = std::min(turn.count, tokens);
   WaitingRow* row = policy.waiting.RowOf(key);
@@ -290,117 +290,94 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
     policy.waiting.queue().Remove(key);
     return 0;
   }
-  const RowJudgement judged = JudgeQueueRow(state_.core.cache, row->source()->uid,
-                                            row->source()->occurrence, row->source()->event);
-  if (judged.action == RowJudgement::Action::kFetch) {
-    AwaitRecords(state_, policy, row->source()->group);
-    return 0;
-  }
-  const absl::Time superseded_ends_at = SupersededEndsAt(row->source()->event);
-  if (judged.superseded() && round.now < superseded_ends_at) {
+  const RowSource& source = *row->source();
+  const RowJudgement judged = Judge(state_, policy, source);
+  if (judged.action == RowJudgement::Action::kFetch) return 0;
+  const absl::Time superseded_ends_at = SupersededEndsAt(source.event);
+  if (judged.superseded() && now_ < superseded_ends_at) {
     policy.waiting.Postpone(key, *row, superseded_ends_at);
     return 0;
   }
   if (!actions_.CountsKnown(policy, *row)) return 0;
+  // A row with a grant of this very round must wait until that grant is known to have applied.
   if (judged.action != RowJudgement::Action::kSend) {
-    // A row with a grant of this very round must wait until that grant is known to have applied.
     if (!row->busy()) actions_.Add(policy, key, *row, judged);
     return 0;
   }
-  if (RetryIsOver(row->source()->event, *judged.definition->record,
-                  judged.definition->timetable.get(), judged.state.get(), round.now)) {
+  if (RetryIsOver(source.event, *judged.definition->record, judged.definition->timetable.get(),
+                  judged.state.get(), now_)) {
     if (!row->busy()) actions_.Fail(policy, key, *row, judged);
     return 0;
   }
   const std::string& target = judged.definition->target_key;
-  const std::shared_ptr<const RowSource> source = row->source();
   const GroupKey group = row->group();
-  uint64_t by_limits = RateLimit::kUnlimited;
-  if (policy.by_key() || source->several() || !state_.reservations.empty()) {
-    const Room room = RoomFor(policy, source, group, round.now);
-    by_limits = room.closed.has_value() || room.awaits_policy ? 0 : room.events;
-    if (policy.by_key()) {
-      by_limits = std::min(
-          by_limits, state_.core.backoff.Allowed(PausedKey(policy.uid, source->key()), round.now));
-    }
-  }
+  uint64_t by_limits = AllowedOfKey(policy, source, now_);
+  if (policy.by_key() || source.several() || !state_.reservations.empty())
+    by_limits = std::min(by_limits, RoomFor(policy, source, group).events);
   if (by_limits == 0) {  // the definition has just been read
-    policy.waiting.Postpone(key, *row, round.now + kKeyAgain);
+    policy.waiting.Postpone(key, *row, now_ + kKeyAgain);
     return 0;
   }
   count = std::min(
-      {count, state_.core.backoff.Allowed(target, round.now), by_limits,
-       events_max_ - draft_.events(),
-       row->source()->event.throttle().on_release() ? kGrantEventsMax : kGrantEventsMaxOnDelivery});
+      {count, state_.core.backoff.Allowed(target, now_), by_limits, events_max_ - draft_.events(),
+       source.event.throttle().on_release() ? kGrantEventsMax : kGrantEventsMaxOnDelivery});
   if (count == 0) {
     state_.aside[target].insert(policy.uid);
     return 0;
   }
-  GrantDraft::Claim* claim = draft_.OpenClaim(round.now);
+  GrantDraft::Claim* claim = draft_.OpenClaim();
   if (claim == nullptr) {
     no_room_ = true;
     return 0;
   }
-  count = std::min(count, state_.core.queue_shards.Room(claim->queue_shard, round.now));
+  count = std::min(count, state_.core.queue_shards.Room(claim->queue_shard, now_));
   state_.core.metrics.wait_seconds.Observe(
-      std::max(0.0, absl::ToDoubleSeconds(round.now - turn.slice->due)), count);
-  draft_.Make(policy, key, *row, count, judged, *claim, round);
+      std::max(0.0, absl::ToDoubleSeconds(now_ - turn.slice->due)), count);
+  draft_.Make(policy, key, *row, count, judged, *claim);
   if (const auto limits = state_.reservations.Remove(policy.uid, group)) state_.OpenLimits(*limits);
   return count;
 }
 
-absl::Time GrantRound::MayRetryAt(PolicyState& policy, const Grant& grant,
-                                  const std::string& target, absl::Time now) const {
-  const TargetBackoff& backoff = state_.core.backoff;
-  absl::Time at = now;
-  if (backoff.Allowed(target, now) == 0 ||
-      (policy.by_key() && backoff.Allowed(PausedKey(policy.uid, grant.source->key()), now) == 0))
-    at = now + kSleepsOn;
-  state_.ForEachLimit(
-      policy, *grant.source, [&](PolicyState& of, const std::string& key, uint64_t /*weight*/) {
-        const Limits& of_key = of.LimitsOf(key);
-        if (!of.grants_tokens() || of.limits().max_concurrent == 0 || of_key.max_concurrent == 0)
-          at = std::max(at, now + kSleepsOn);
-        at = std::max({at, of.rate.NextAt(now), of.RateOf(key).NextAt(now)});
-      });
+absl::Time GrantRound::MayRetryAt(PolicyState& policy, const RowSource& source,
+                                  const std::string& target) const {
+  const bool paused =
+      state_.core.backoff.Allowed(target, now_) == 0 || AllowedOfKey(policy, source, now_) == 0;
+  absl::Time at = paused ? now_ + kSleepsOn : now_;
+  const auto ask = [&](PolicyState& of, const std::string& key, uint64_t /*weight*/) {
+    if (!of.grants_tokens() || LargestOf(of, key) == 0) at = std::max(at, now_ + kSleepsOn);
+    at = std::max(at, RatesOpenAt(of, key, now_));
+  };
+  state_.ForEachLimit(policy, source, ask);
   return at;
 }
 
-bool GrantRound::Resume(const Resend& resend, const Round& round) {
+bool GrantRound::Resume(const Resend& resend) {
   PolicyState* policy = state_.Find(resend.policy);
   const Grant* grant = policy == nullptr ? nullptr : policy->grants.Find(resend.grant);
   if (grant == nullptr) return true;
-  const RowJudgement judged = JudgeQueueRow(state_.core.cache, grant->source->uid,
-                                            grant->source->occurrence, grant->source->event);
-  if (judged.action == RowJudgement::Action::kFetch) {
-    AwaitRecords(state_, *policy, grant->source->group);
-    return false;
-  }
-  // The consumer may have it, so its token is not another's yet: the consumer's word ends it, or
-  // the silence of all.
-  if (judged.action != RowJudgement::Action::kSend ||
-      judged.definition->record->version() != grant->claimed_version) {
-    // One that sleeps is judged again, and waits without its token then.
-    if (grant->retry_micros != 0) policy->grants.WakeAt(resend.grant, round.micros);
+  const RowJudgement judged = Judge(state_, *policy, *grant->source);
+  if (judged.action == RowJudgement::Action::kFetch) return false;
+  const bool sleeps = grant->sleeps();
+  const bool sends = judged.action == RowJudgement::Action::kSend &&
+                     judged.definition->record->version() == grant->record.claimed_version();
+  absl::Time at = now_;
+  if (sends && sleeps) at = MayRetryAt(*policy, *grant->source, judged.definition->target_key);
+  if (!sends || at > now_) {
+    // One that sleeps is judged again; if it is not to be sent, it waits without its token then.
+    // Any other may be with the consumer, so it keeps its token: a report ends it, or the silence
+    // of all.
+    if (sleeps) policy->grants.WakeAt(resend.grant, ToMicros(at));
     state_.Plan(*policy);
     return true;
   }
-  if (grant->retry_micros != 0) {
-    const absl::Time at = MayRetryAt(*policy, *grant, judged.definition->target_key, round.now);
-    if (at > round.now) {
-      policy->grants.WakeAt(resend.grant, ToMicros(at));
-      state_.Plan(*policy);
-      return true;
-    }
-  }
   for (const HeldRange& range : policy->grants.Held(resend.grant, resend.first, resend.count)) {
     if (range.delivered_micros != 0) continue;
-    GrantDraft::Claim* claim = draft_.OpenClaim(round.now, grant->queue_shard);
+    GrantDraft::Claim* claim = draft_.OpenClaim(grant->record.queue_shard());
     if (claim == nullptr) {
       no_room_ = true;
       return false;
     }
-    draft_.MakeAgain(*policy, resend.grant, range, judged, *claim, round);
+    draft_.MakeAgain(*policy, resend.grant, range, judged, *claim);
   }
   state_.Plan(*policy);
   return true;
@@ -409,8 +386,8 @@ bool GrantRound::Resume(const Resend& resend, const Round& round) {
 // A policy that is not there, is paused, has no token free or has used up its rate grants nothing,
 // and one with limits for each key may grant nothing to a key. Rows of schedules that are elsewhere
 // by now, that have another priority or are gone must not wait for it.
-void GrantRound::JudgeOnly(PolicyState& policy, const Round& round) {
-  if (round.now < policy.judge_next) {
+void GrantRound::JudgeOnly(PolicyState& policy) {
+  if (now_ < policy.judge_next) {
     policy.grant_next = policy.judge_next;
     return;
   }
@@ -424,68 +401,50 @@ void GrantRound::JudgeOnly(PolicyState& policy, const Round& round) {
       all = true;
     }
     policy.judged_to = next->first;
-    again |= JudgeGroup(policy, (next++)->second, round, /*whole=*/false);
+    again |= JudgeGroup(policy, (next++)->second, /*whole=*/false);
   }
-  policy.grant_next = round.now + (all ? kJudgeAgain : kJudgeNextGroups);
-  policy.judge_next = again ? round.now : policy.grant_next;
+  policy.grant_next = now_ + (all ? kJudgeAgain : kJudgeNextGroups);
+  policy.judge_next = again ? now_ : policy.grant_next;
 }
 
-void GrantRound::JudgeChanged(PolicyState& policy, const Round& round) {
+void GrantRound::JudgeChanged(PolicyState& policy) {
   std::erase_if(policy.changed, [&](const Uid& schedule) {
     bool again = false;  // something goes, or is being read
     for (const RowGroup* group : policy.waiting.GroupsOf(schedule))
-      again |= JudgeGroup(policy, *group, round,
+      again |= JudgeGroup(policy, *group,
                           /*whole=*/policy.by_key() || policy.waiting.queue().groups_aside() > 0);
     return !again;
   });
 }
 
 // A window may be months away, and its schedule be another one, or gone, long before.
-void GrantRound::JudgeLongWaiting(PolicyState& policy, const Round& round) {
-  for (const GroupKey& key : policy.waiting.TakeLooks(round.now)) {
-    const bool again = JudgeGroup(policy, *policy.waiting.GroupOf(key), round, /*whole=*/true);
-    policy.waiting.LookLater(key, round.now + (again ? kLookAgain : kLookEvery));
+void GrantRound::JudgeLongWaiting(PolicyState& policy) {
+  for (const GroupKey& key : policy.waiting.TakeLooks(now_)) {
+    const bool again = JudgeGroup(policy, *policy.waiting.GroupOf(key), /*whole=*/true);
+    policy.waiting.LookLater(key, now_ + (again ? kLookAgain : kLookEvery));
   }
 }
 
-namespace {
-
-// Its row need not wait for its due time: nothing that happens until then changes what becomes of
-// it.
-bool MayGoBeforeDue(const RowJudgement& judged) {
-  return judged.action == RowJudgement::Action::kMove ||
-         (judged.action == RowJudgement::Action::kSkip && !judged.superseded());
-}
-
-// Rows of a run that is cancelled may stand behind rows of other runs that stay.
-bool CancelsSingleRuns(const RowJudgement& judged) {
-  return judged.state != nullptr && judged.state->record.has_value() &&
-         !judged.state->record->cancelled_runs().empty();
-}
-
-}  // namespace
-
-// Up to the first row that may stay, or the whole group; where CancelRun has cancelled runs, past
-// such rows.
-bool GrantRound::JudgeGroup(PolicyState& policy, const RowGroup& group, const Round& round,
-                            bool whole) {
+bool GrantRound::JudgeGroup(PolicyState& policy, const RowGroup& group, bool whole) {
   bool any = false;
   for (const auto& [key, row] : group.rows()) {
     if (row.busy()) continue;
     if (actions_.full()) break;
     // Schedules of rows to come are not read for this alone.
-    const bool due = row.due() <= round.now;
+    const bool due = row.due() <= now_;
     if (!due && state_.core.cache.StateIfKnown(row.source()->uid) == nullptr) break;
-    const RowJudgement judged = JudgeQueueRow(state_.core.cache, row.source()->uid,
-                                              row.source()->occurrence, row.source()->event);
-    if (judged.action == RowJudgement::Action::kFetch) {
-      AwaitRecords(state_, policy, row.source()->group);
-      return true;
-    }
+    const RowJudgement judged = Judge(state_, policy, *row.source());
+    if (judged.action == RowJudgement::Action::kFetch) return true;
+    // Nothing that happens until it is due changes what becomes of the row.
+    const bool settled = judged.action == RowJudgement::Action::kMove ||
+                         (judged.action == RowJudgement::Action::kSkip && !judged.superseded());
     if (judged.action == RowJudgement::Action::kSend ||
-        (judged.superseded() && round.now < SupersededEndsAt(row.source()->event)) ||
-        (!due && !MayGoBeforeDue(judged))) {
-      if (whole || CancelsSingleRuns(judged)) continue;
+        (judged.superseded() && now_ < SupersededEndsAt(row.source()->event)) ||
+        (!due && !settled)) {
+      // Rows of a run that is cancelled may stand behind rows of other runs that stay.
+      const bool cancels_runs = judged.state != nullptr && judged.state->record.has_value() &&
+                                !judged.state->record->cancelled_runs().empty();
+      if (whole || cancels_runs) continue;
       break;
     }
     any = true;

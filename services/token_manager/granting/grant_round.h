@@ -18,8 +18,8 @@ namespace escapement::token_manager {
 
 class GrantRound {
  public:
-  // One round makes the grants of one commit. Both arguments outlive it.
-  GrantRound(PolicyShardState& state, RowActions& actions);
+  // One round makes the grants of one commit. `state` and `actions` outlive it.
+  GrantRound(PolicyShardState& state, RowActions& actions, absl::Time now);
 
   // Once: claims again what is in `resends` (but what is not to be sent any more stays as it is),
   // then looks at the policies that are ready, until the round is full. The round's base is closed.
@@ -32,41 +32,42 @@ class GrantRound {
   bool stalled() const { return no_room_ || awaits_records_; }
 
  private:
-  enum class Visited { kDone, kMore, kFull };
-
   bool Full() const;
-  Visited Visit(PolicyState& policy, const Round& round);
+  // True: the policy may be granted more.
+  bool Visit(PolicyState& policy);
   // Grants up to `tokens` events of the turn; 0: nothing, the row is not to be sent now.
-  uint64_t Take(PolicyState& policy, const FairQueue::Turn& turn, uint64_t tokens,
-                const Round& round);
-  void JudgeOnly(PolicyState& policy, const Round& round);
+  uint64_t Take(PolicyState& policy, const FairQueue::Turn& turn, uint64_t tokens);
+  void JudgeOnly(PolicyState& policy);
   // The rows of schedules that were changed, those to come included.
-  void JudgeChanged(PolicyState& policy, const Round& round);
-  void JudgeLongWaiting(PolicyState& policy, const Round& round);
-  // False: nothing of it goes.
-  bool JudgeGroup(PolicyState& policy, const RowGroup& group, const Round& round, bool whole);
+  void JudgeChanged(PolicyState& policy);
+  void JudgeLongWaiting(PolicyState& policy);
+  // Up to the first row that may stay, or the whole group. True: something goes, or is being read.
+  bool JudgeGroup(PolicyState& policy, const RowGroup& group, bool whole);
+  // Null: not known.
   std::shared_ptr<const CachedDefinition> DefinitionOf(const RowSource& row) const;
   // How many events with these limits may go now, by all of them.
   struct Room {
-    uint64_t events = RateLimit::kUnlimited;
+    uint64_t events = RateLimit::kUnlimited;         // 0 also while a policy is being read
     std::optional<LimitName> closed = std::nullopt;  // the first limit that lets none go
-    bool awaits_policy = false;                      // a policy is being read
   };
-  Room RoomFor(PolicyState& policy, const std::shared_ptr<const RowSource>& source,
-               const GroupKey& group, absl::Time now);
-  bool MayHope(PolicyState& policy, const RowSource& source, absl::Time now);
-  void ReviewReservations(absl::Time now);
+  Room RoomFor(PolicyState& policy, const RowSource& source, const GroupKey& group);
+  bool MayHope(PolicyState& policy, const RowSource& source);
+  void ReviewReservations();
   // Groups that stand aside for a limit that may have room again take part.
   void WakeOpened();
-  std::string PassedOver(PolicyState& policy, const QueuedSlice& first, absl::Time now);
+  // Why the group of the row has no turn now; empty: it has.
+  std::string PassedOver(PolicyState& policy, const QueuedSlice& first);
+  // How many events a pause of their key allows at that time.
+  uint64_t AllowedOfKey(const PolicyState& policy, const RowSource& source, absl::Time at) const;
   // When an event that keeps its token may be tried again, as far as is known now.
-  absl::Time MayRetryAt(PolicyState& policy, const Grant& grant, const std::string& target,
-                        absl::Time now) const;
+  absl::Time MayRetryAt(PolicyState& policy, const RowSource& source,
+                        const std::string& target) const;
   // False: later.
-  bool Resume(const Resend& resend, const Round& round);
+  bool Resume(const Resend& resend);
 
   PolicyShardState& state_;
   RowActions& actions_;
+  const absl::Time now_;
   const uint64_t events_max_;
   GrantDraft draft_;
   bool no_room_ = false;

@@ -1,12 +1,10 @@
 #include "services/token_manager/granting/token_release.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "common/backoff/backoff.h"
 #include "common/base/proto_time.h"
-#include "common/records/row_judge.h"
 #include "common/storage/event_table.h"
 #include "services/token_manager/waiting/policy_state.h"
 
@@ -27,56 +25,50 @@ uint64_t Sum(const std::vector<HeldRange>& ranges, bool undelivered_only) {
 
 // It has been given to a handler after the one that it was granted to: its send_before is later.
 bool ClaimedAgain(const Grant& grant, absl::Duration send_within) {
-  return grant.send_before_micros - grant.grant_micros > absl::ToInt64Microseconds(send_within) + 1;
+  return grant.record.send_before_micros() - grant.record.grant_time_micros() >
+         absl::ToInt64Microseconds(send_within) + 1;
 }
 
-uint32_t NextAttempt(const Grant& grant) { return grant.source->event.attempts() + 1; }
-
-// Neighbours with as many lost claims as one, whatever else is known of them.
-std::vector<ReturnedEvents> Contiguous(const std::vector<HeldRange>& ranges) {
-  std::vector<ReturnedEvents> joined;
-  for (const HeldRange& range : ranges) {
-    if (!joined.empty() && joined.back().first + joined.back().count == range.first &&
-        joined.back().lost_claims == range.lost_claims) {
-      joined.back().count += range.count;
-    } else {
-      joined.push_back(
-          {.first = range.first, .count = range.count, .lost_claims = range.lost_claims});
-    }
-  }
-  return joined;
-}
-
-}  // namespace
-
-bool TokenRelease::MayFail(const Entry& entry) {
+bool MayFail(const GrantReportRecord::Entry& entry) {
   return entry.kind() == GrantReportRecord::COMPLETION_FAILED ||
          entry.kind() == GrantReportRecord::COMPLETION_FAILED_FINALLY ||
          entry.kind() == GrantReportRecord::FAILED || entry.unreachable();
 }
 
+}  // namespace
+
+RowJudgement Judge(PolicyShardState& state, PolicyState& policy, const RowSource& source) {
+  RowJudgement judged =
+      JudgeQueueRow(state.core.cache, source.uid, source.occurrence, source.event);
+  if (judged.action == RowJudgement::Action::kFetch) AwaitRecords(state, policy, source.group);
+  return judged;
+}
+
 const CachedDefinition* TokenRelease::DefinitionOf(const Grant& grant) {
   const std::optional<Uid> delivery = DeliveryHashOf(grant.source->event);
-  return state_.core.cache.Definition(delivery.value_or(grant.source->uid), grant.claimed_version)
+  return state_.core.cache
+      .Definition(delivery.value_or(grant.source->uid), grant.record.claimed_version())
       .get();
+}
+
+TokenRelease::Named TokenRelease::Find(const Entry& entry) {
+  if (entry.policy_uid().size() != Uid::kBytes) return {};
+  PolicyState* policy = state_.Find(Uid::FromBytes(entry.policy_uid()));
+  if (policy == nullptr) return {};
+  return {.policy = policy, .grant = policy->grants.Find({entry.epoch(), entry.number()})};
 }
 
 bool TokenRelease::CanApply(const Entry& entry) {
   const bool resend = entry.kind() == GrantReportRecord::RESEND;
-  if ((!resend && !MayFail(entry)) || entry.policy_uid().size() != Uid::kBytes) return true;
-  PolicyState* policy = state_.Find(Uid::FromBytes(entry.policy_uid()));
-  if (policy == nullptr) return true;
-  const Grant* grant = policy->grants.Find({entry.epoch(), entry.number()});
+  if (!resend && !MayFail(entry)) return true;
+  const auto [policy, grant] = Find(entry);
   if (grant == nullptr) return true;
-  if (resend) return CanResend(*policy, *grant, entry);
-  return KnowsForFailure(*policy, *grant);
+  return resend ? CanResend(*policy, *grant, entry) : KnowsForFailure(*policy, *grant);
 }
 
 bool TokenRelease::NeedsPayload(const Entry& entry) {
-  if (!MayFail(entry) || entry.policy_uid().size() != Uid::kBytes) return false;
-  PolicyState* policy = state_.Find(Uid::FromBytes(entry.policy_uid()));
-  const Grant* grant =
-      policy == nullptr ? nullptr : policy->grants.Find({entry.epoch(), entry.number()});
+  if (!MayFail(entry)) return false;
+  const Grant* grant = Find(entry).grant;
   return grant != nullptr && grant->source->one_off();
 }
 
@@ -85,29 +77,21 @@ bool TokenRelease::KnowsForFailure(PolicyState& policy, const Grant& grant) {
   const bool definition = DefinitionOf(grant) != nullptr;
   const bool payload = !source.one_off() ||
                        state_.payloads.Find(LimitedEventKey(source.uid, source.event)) != nullptr;
-  if (!definition) {
-    AwaitRecords(state_, policy, source.group);
-  } else if (!payload) {
-    // Not its group: what waits in it needs no payload of one that is held.
-    AwaitRecords(state_, policy, policy.uid);
-  }
-  return definition && payload;
+  if (definition && payload) return true;
+  // Its group does not wait for a payload: what waits in it needs none of one that is held.
+  AwaitRecords(state_, policy, definition ? policy.uid : source.group);
+  return false;
 }
 
 // The report stays until its events can be claimed: else a successor would not know of it.
 bool TokenRelease::CanResend(PolicyState& policy, const Grant& grant, const Entry& entry) {
-  const std::vector<HeldRange> held =
-      policy.grants.Held({grant.epoch, grant.number}, entry.first(), entry.count());
+  const auto held = policy.grants.Held(grant.key(), entry.first(), entry.count());
   if (Sum(held, /*undelivered_only=*/true) == 0) return true;
-  const RowJudgement judged = JudgeQueueRow(state_.core.cache, grant.source->uid,
-                                            grant.source->occurrence, grant.source->event);
-  if (judged.action == RowJudgement::Action::kFetch) {
-    AwaitRecords(state_, policy, grant.source->group);
-    return false;
-  }
+  const RowJudgement judged = Judge(state_, policy, *grant.source);
+  if (judged.action == RowJudgement::Action::kFetch) return false;
   const QueueShards& shards = state_.core.queue_shards;
   if (judged.action != RowJudgement::Action::kSend || shards.AnyRoom(round_.now) ||
-      shards.Live(grant.queue_shard, round_.now))
+      shards.Live(static_cast<uint16_t>(grant.record.queue_shard()), round_.now))
     return true;
   no_room_ = true;
   return false;
@@ -116,30 +100,12 @@ bool TokenRelease::CanResend(PolicyState& policy, const Grant& grant, const Entr
 bool TokenRelease::Apply(const Entry& entry) {
   ++round_.entries;
   round_.bytes += 256 + entry.output().size() + entry.reason().size();
-  if (entry.policy_uid().size() != Uid::kBytes || entry.count() == 0) return false;
-  PolicyState* policy = state_.Find(Uid::FromBytes(entry.policy_uid()));
-  if (policy == nullptr) return false;
-  const Grant* grant = policy->grants.Find({entry.epoch(), entry.number()});
-  if (grant == nullptr) return false;
+  const auto [policy, grant] = Find(entry);
+  if (grant == nullptr || entry.count() == 0) return false;
   NoteTarget(*policy, *grant, entry);
-  if (!ApplyTo(*policy, entry)) return false;
-  Touch(*policy, {entry.epoch(), entry.number()});
+  if (!ApplyTo(*policy, *grant, entry)) return false;
+  Touch(*policy, *grant);
   return true;
-}
-
-// True if a consumer gives tokens back, by a call or by an answer that says the work is done.
-bool TokenRelease::GivesBack(const Entry& entry, const storage::v1::EventRecord& event) {
-  switch (entry.kind()) {
-    case GrantReportRecord::COMPLETED:
-    case GrantReportRecord::COMPLETION_FAILED:
-    case GrantReportRecord::COMPLETION_FAILED_FINALLY:
-    case GrantReportRecord::RELEASED:
-      return true;
-    case GrantReportRecord::SUCCEEDED:
-      return event.throttle().on_release();
-    default:
-      return false;
-  }
 }
 
 void TokenRelease::HoldEnded(PolicyState& policy, uint64_t events) {
@@ -149,69 +115,55 @@ void TokenRelease::HoldEnded(PolicyState& policy, uint64_t events) {
     policy.counts.set_returns(storage::v1::PolicyCountsRecord::HOLD_ENDED);
 }
 
-bool TokenRelease::ApplyTo(PolicyState& policy, const Entry& entry) {
+bool TokenRelease::ApplyTo(PolicyState& policy, const Grant& grant, const Entry& entry) {
   switch (entry.kind()) {
     case GrantReportRecord::DELIVERED:
-      return Deliver(policy, entry);
     case GrantReportRecord::EXTENDED:
-      return Extend(policy, entry);
+      return Mark(policy, grant, entry);
     case GrantReportRecord::RESEND:
-      return Resent(policy, entry);
+      return Resent(policy, grant, entry);
+    case GrantReportRecord::RETURNED:
+      // Unattempted by this handler; but the one before it may have sent it.
+      if (ClaimedAgain(grant, state_.core.options.send_within)) return false;
+      break;
     default:
-      break;
+      if (entry.kind() < GrantReportRecord::DELIVERED || entry.kind() > GrantReportRecord::EXTENDED)
+        return false;
   }
-  const GrantSet::Key key{entry.epoch(), entry.number()};
-  if (entry.kind() < GrantReportRecord::DELIVERED || entry.kind() > GrantReportRecord::EXTENDED)
-    return false;
-  // Unattempted by this handler; but the one before it may have sent it.
-  if (entry.kind() == GrantReportRecord::RETURNED &&
-      ClaimedAgain(*policy.grants.Find(key), state_.core.options.send_within))
-    return false;
-  const std::shared_ptr<const RowSource> source = policy.grants.Find(key)->source;
-  const Released released = ReleaseTokens(policy, key, entry.first(), entry.count());
+  const Released released = ReleaseTokens(policy, grant, entry.first(), entry.count());
   if (released.events == 0) return false;
-  if (GivesBack(entry, source->event)) {
-    state_.ForEachLimit(policy, *source, [](PolicyState& of, const std::string&, uint64_t) {
-      of.counts.set_returns(storage::v1::PolicyCountsRecord::GIVEN_BACK);
-    });
+  EndedRange end = ReportedEndOf(entry, round_.micros);
+  if (entry.kind() != GrantReportRecord::FAILED && entry.kind() != GrantReportRecord::RETRY &&
+      entry.kind() != GrantReportRecord::RETURNED) {
+    // It shows that the events were delivered, if that was unknown.
+    CountDelivered(*grant.source, Sum(released.ranges, /*undelivered_only=*/true));
+    // A consumer gives tokens back, by a call or by an answer that says the work is done.
+    if (entry.kind() != GrantReportRecord::SUCCEEDED ||
+        grant.source->event.throttle().on_release()) {
+      state_.ForEachLimit(policy, *grant.source, [](PolicyState& of, const std::string&, uint64_t) {
+        of.counts.set_returns(storage::v1::PolicyCountsRecord::GIVEN_BACK);
+      });
+    }
   }
-  ReportedEnd end = ReportedEndOf(entry, round_.micros);
   switch (entry.kind()) {
-    case GrantReportRecord::SUCCEEDED:
-    case GrantReportRecord::COMPLETED:
-    case GrantReportRecord::RELEASED:
-      end.delivered = true;
-      Ended(released, end);
-      break;
-    case GrantReportRecord::FAILED:
-      end.outcome = storage::v1::OUTCOME_KIND_FAILED;
-      Ended(released, end);
-      break;
-    case GrantReportRecord::COMPLETION_FAILED_FINALLY:
-      end.outcome = storage::v1::OUTCOME_KIND_FAILED;
-      end.delivered = true;
-      Ended(released, end);
-      break;
     case GrantReportRecord::COMPLETION_FAILED:
-      end.delivered = true;
       Failed(released, end);
       break;
     case GrantReportRecord::RETRY:
-      Retry(released, end, entry.attempts() != 0 ? entry.attempts() : NextAttempt(released.grant),
-            entry.retry_at_micros() != 0 ? entry.retry_at_micros() : round_.micros,
-            end.dispatch_micros != 0 ? end.dispatch_micros : end.time_micros);
+      Retry(released, end, entry.retry_at_micros() != 0 ? entry.retry_at_micros() : round_.micros,
+            end.attempt.begin_micros() != 0 ? end.attempt.begin_micros() : end.complete_micros);
       break;
     case GrantReportRecord::RETURNED:
       policy.counts.set_returned(policy.counts.returned() + released.events);
       state_.core.metrics.returned.Increment(released.events);
-      if (entry.unreachable()) {
-        Unreached(released, end);
+      if (entry.unreachable() && TriedTooLong(grant)) {
+        Ended(released, std::move(end));
       } else {
-        PutReturned(released, /*tried_micros=*/0);
+        PutReturned(released, /*tried_micros=*/entry.unreachable() ? round_.micros : 0);
       }
       break;
     default:
-      break;
+      Ended(released, std::move(end));
   }
   return true;
 }
@@ -244,8 +196,7 @@ void TokenRelease::NoteTarget(const PolicyState& policy, const Grant& grant, con
       state_.core.on_target_open(target);
     }
   };
-  if (policy.by_key())
-    note(PausedKey(policy.uid, grant.source->event.throttle().policy_key()), pause);
+  if (policy.by_key()) note(PausedKey(policy.uid, grant.source->key()), pause);
   const std::optional<std::string> target = TargetOf(grant);
   if (!target.has_value()) return;
   if (entry.unreachable()) return backoff.OnUnreachable(*target, round_.now);
@@ -259,23 +210,19 @@ void TokenRelease::AddRows(const Released& released, size_t text_bytes) {
   round_.bytes += released.events * (1024 + 2 * (row_bytes + text_bytes));
 }
 
-void TokenRelease::Touch(PolicyState& policy, const GrantSet::Key& key) {
-  round_.touched[policy.uid].insert(key);
+void TokenRelease::Touch(PolicyState& policy, const Grant& grant) {
+  round_.touched[policy.uid].insert(grant.key());
   state_.MakeReady(policy);
 }
 
-TokenRelease::Released TokenRelease::ReleaseTokens(PolicyState& policy, const GrantSet::Key& key,
+TokenRelease::Released TokenRelease::ReleaseTokens(PolicyState& policy, const Grant& grant,
                                                    uint64_t first, uint64_t count) {
-  std::vector<HeldRange> ranges = policy.grants.Remove(key, first, count);
-  Released released{.policy = policy,
-                    .key = key,
-                    .grant = *policy.grants.Find(key),
-                    .events = Sum(ranges, false),
-                    .undelivered = Sum(ranges, true)};
-  released.ranges = std::move(ranges);
+  Released released{
+      .policy = policy, .grant = grant, .ranges = policy.grants.Remove(grant.key(), first, count)};
+  released.events = Sum(released.ranges, /*undelivered_only=*/false);
   if (released.events == 0) return released;
-  Touch(policy, key);
-  state_.ForEachLimit(policy, *released.grant.source,
+  Touch(policy, grant);
+  state_.ForEachLimit(policy, *grant.source,
                       [&](PolicyState& of, const std::string& of_key, uint64_t weight) {
                         round_.touched[of.uid];
                         state_.MakeReady(of);
@@ -285,132 +232,92 @@ TokenRelease::Released TokenRelease::ReleaseTokens(PolicyState& policy, const Gr
                         of.released_last = round_.now;
                       });
   state_.core.metrics.released.Increment(released.events);
-  ChangePart(state_, round_, *released.grant.source, [&](storage::v1::RunPartRecord& part) {
+  ChangePart(state_, round_, *grant.source, [&](auto& part) {
     part.set_running(part.running() - std::min(part.running(), released.events));
   });
   return released;
 }
 
-bool TokenRelease::Deliver(PolicyState& policy, const Entry& entry) {
-  const GrantSet::Key key{entry.epoch(), entry.number()};
-  const int64_t time = entry.time_micros() != 0 ? entry.time_micros() : round_.micros;
-  const GrantSet::Delivered delivered =
-      policy.grants.Deliver(key, entry.first(), entry.count(), time,
-                            time + absl::ToInt64Microseconds(policy.hold_timeout()),
-                            entry.dispatch_time_micros(), entry.status());
-  NoteDelivered(policy, key, delivered.events);
-  return delivered.changed;
+bool TokenRelease::Mark(PolicyState& policy, const Grant& grant, const Entry& entry) {
+  int64_t hold = absl::ToInt64Microseconds(policy.hold_timeout());
+  GrantSet::Marked marked;
+  if (entry.kind() == GrantReportRecord::DELIVERED) {
+    const int64_t time = entry.time_micros() != 0 ? entry.time_micros() : round_.micros;
+    marked = policy.grants.Deliver(grant.key(), entry.first(), entry.count(), time, time + hold,
+                                   entry.dispatch_time_micros(), entry.status());
+  } else {
+    if (entry.hold_micros() > 0) hold = entry.hold_micros();
+    marked = policy.grants.Extend(grant.key(), entry.first(), entry.count(), round_.micros,
+                                  round_.micros + hold);
+  }
+  state_.core.metrics.delivered.Increment(marked.delivered);
+  CountDelivered(*grant.source, marked.delivered);
+  return marked.effect;
 }
 
-void TokenRelease::NoteDelivered(const PolicyState& policy, const GrantSet::Key& key,
-                                 uint64_t events) {
+void TokenRelease::CountDelivered(const RowSource& source, uint64_t events) {
   if (events == 0) return;
-  state_.core.metrics.delivered.Increment(events);
-  ChangePart(
-      state_, round_, *policy.grants.Find(key)->source,
-      [&](storage::v1::RunPartRecord& part) { part.set_delivered(part.delivered() + events); });
+  ChangePart(state_, round_, source,
+             [&](auto& part) { part.set_delivered(part.delivered() + events); });
 }
 
-bool TokenRelease::Extend(PolicyState& policy, const Entry& entry) {
-  const int64_t hold = entry.hold_micros() > 0 ? entry.hold_micros()
-                                               : absl::ToInt64Microseconds(policy.hold_timeout());
-  const GrantSet::Key key{entry.epoch(), entry.number()};
-  const GrantSet::Extended extended =
-      policy.grants.Extend(key, entry.first(), entry.count(), round_.micros, round_.micros + hold);
-  NoteDelivered(policy, key, extended.delivered);
-  return extended.events > 0;
-}
-
-bool TokenRelease::Resent(PolicyState& policy, const Entry& entry) {
-  const GrantSet::Key key{entry.epoch(), entry.number()};
+bool TokenRelease::Resent(PolicyState& policy, const Grant& grant, const Entry& entry) {
   bool any = false;
-  policy.grants.CountLost(key, entry.first(), entry.count(), entry.lost_claims());
-  for (const HeldRange& range : policy.grants.Held(key, entry.first(), entry.count())) {
+  policy.grants.CountLost(grant.key(), entry.first(), entry.count(), entry.lost_claims());
+  for (const HeldRange& range : policy.grants.Held(grant.key(), entry.first(), entry.count())) {
     // A delivered event is at the consumer; only the end of its claim is unknown.
     if (range.delivered_micros != 0) continue;
     resends_.push_back(
-        {.policy = policy.uid, .grant = key, .first = range.first, .count = range.count});
+        {.policy = policy.uid, .grant = grant.key(), .first = range.first, .count = range.count});
     any = true;
   }
   return any;
 }
 
-void TokenRelease::Ended(const Released& released, const ReportedEnd& end) {
+void TokenRelease::Ended(const Released& released, EndedRange end) {
   const RowSource& source = *released.grant.source;
   const bool succeeded = end.outcome == storage::v1::OUTCOME_KIND_SUCCEEDED;
-  std::string schedule_id;
   if (!succeeded) {
     const CachedDefinition* definition = DefinitionOf(released.grant);
     if (definition != nullptr && definition->record != nullptr)
-      schedule_id = definition->record->schedule_id();
+      end.schedule_id = definition->record->schedule_id();
+    const std::string* payload =
+        source.one_off() ? state_.payloads.Find(LimitedEventKey(source.uid, source.event))
+                         : nullptr;
+    if (payload != nullptr) end.payload = *payload;  // CanApply and Expire have asked
+    AddRows(released, end.reason.size() + end.attempt.answer().size() + end.payload.size());
   }
-  std::string payload;
-  if (!succeeded && source.one_off()) {
-    const std::string* known = state_.payloads.Find(LimitedEventKey(source.uid, source.event));
-    if (known != nullptr) payload = *known;  // CanApply and Expire have asked
-  }
-  if (end.outcome == storage::v1::OUTCOME_KIND_FAILED)
-    AddRows(released, end.reason.size() + end.answer.size() + payload.size());
-  const uint32_t attempts = end.attempts != 0 ? end.attempts : NextAttempt(released.grant);
-  for (const HeldRange& range : released.ranges) {
-    AttemptRecord attempt = AttemptOf(end, range, attempts);
-    round_.ends.push_back({.source = released.grant.source,
-                           .version = released.grant.claimed_version,
-                           .first = range.first,
-                           .count = range.count,
-                           .outcome = end.outcome,
-                           .attempts = attempts,
-                           .dispatch_micros = attempt.begin_micros(),
-                           .complete_micros = end.time_micros,
-                           .reason = end.reason,
-                           .output = end.output,
-                           .attempt = std::move(attempt),
-                           .schedule_id = schedule_id,
-                           .payload = payload});
-  }
+  for (const HeldRange& range : released.ranges)
+    round_.ends.push_back(EndOf(end, released.grant, range));
   TokenManagerMetrics& metrics = state_.core.metrics;
   (succeeded ? metrics.succeeded : metrics.failed).Increment(released.events);
-  CountEnds(state_, round_, source, end.outcome, released.events, end.time_micros);
-  ChangePart(state_, round_, source, [&](storage::v1::RunPartRecord& part) {
+  CountEnds(state_, round_, source, end.outcome, released.events, end.complete_micros);
+  ChangePart(state_, round_, source, [&](auto& part) {
     if (succeeded) {
       part.set_succeeded(part.succeeded() + released.events);
     } else {
       part.set_failed(part.failed() + released.events);
     }
-    if (end.delivered) part.set_delivered(part.delivered() + released.undelivered);
-    part.set_last_end_time_micros(std::max(part.last_end_time_micros(), end.time_micros));
+    part.set_last_end_time_micros(std::max(part.last_end_time_micros(), end.complete_micros));
   });
 }
 
-void TokenRelease::Retry(const Released& released, const ReportedEnd& end, uint32_t attempts,
-                         int64_t retry_at_micros, int64_t tried_micros) {
-  AddRows(released, end.answer.size());
+void TokenRelease::Retry(const Released& released, const EndedRange& end, int64_t retry_at_micros,
+                         int64_t tried_micros) {
+  AddRows(released, end.attempt.answer().size());
   for (const HeldRange& range : released.ranges) {
-    const AttemptRecord attempt = AttemptOf(end, range, attempts);
-    const storage::v1::EventRecord event =
-        RetryEvent(*released.grant.source, released.grant.claimed_version, attempt, tried_micros);
-    for (uint64_t i = range.first; i < range.first + range.count; ++i) {
-      if (released.policy.keeps_tokens()) {
-        Sleep(released, range, i, event, retry_at_micros);
-        continue;
-      }
-      WaitingPut row = RetryRow(state_.shard, released.policy.uid, *released.grant.source, i, event,
-                                retry_at_micros);
-      if (released.grant.source->one_off())
-        round_.base.mutations.push_back(RetryName(*released.grant.source, row.key));
-      PutRow(state_, round_.base, std::move(row));
-    }
+    PutRetries(released, range, released.policy.keeps_tokens(),
+               RetryEvent(EndOf(end, released.grant, range), tried_micros), retry_at_micros);
   }
   state_.core.metrics.retries.Increment(released.events);
-  ChangePart(state_, round_, *released.grant.source, [&](storage::v1::RunPartRecord& part) {
-    part.set_retries(part.retries() + released.events);
-  });
+  ChangePart(state_, round_, *released.grant.source,
+             [&](auto& part) { part.set_retries(part.retries() + released.events); });
 }
 
-void TokenRelease::Failed(const Released& released, const ReportedEnd& end) {
+void TokenRelease::Failed(const Released& released, const EndedRange& end) {
   const CachedDefinition* definition = DefinitionOf(released.grant);
   const storage::v1::EventRecord& event = released.grant.source->event;
-  const uint32_t attempts = NextAttempt(released.grant);
+  const uint32_t attempts = event.attempts() + 1;
   // Without its definition nothing says how it might be tried again.
   const bool known = definition != nullptr && definition->record != nullptr;
   const std::optional<absl::Time> next_occurrence =
@@ -419,14 +326,12 @@ void TokenRelease::Failed(const Released& released, const ReportedEnd& end) {
             : std::nullopt;
   for (const HeldRange& range : released.ranges) {
     const int64_t delivered = range.delivered_micros != 0 ? range.delivered_micros : round_.micros;
-    const int64_t tried = end.dispatch_micros != 0 ? end.dispatch_micros : delivered;
-    for (uint64_t i = range.first; i < range.first + range.count; ++i) {
-      Released one{.policy = released.policy, .key = released.key, .grant = released.grant};
-      one.ranges = {range};
-      one.ranges[0].first = i;
-      one.ranges[0].count = 1;
-      one.events = 1;
-      one.undelivered = range.delivered_micros == 0 ? 1 : 0;
+    const int64_t tried = end.attempt.begin_micros() != 0 ? end.attempt.begin_micros() : delivered;
+    HeldRange event_range = range;
+    event_range.count = 1;
+    for (; event_range.first < range.first + range.count; ++event_range.first) {
+      const Released one{
+          .policy = released.policy, .grant = released.grant, .ranges = {event_range}, .events = 1};
       RetryPlan plan;
       if (known) {
         const storage::v1::RetryRecord& retry = definition->record->delivery().retry();
@@ -442,34 +347,40 @@ void TokenRelease::Failed(const Released& released, const ReportedEnd& end) {
                           .random = state_.core.runtime.random().Next(),
                           .next_occurrence = next_occurrence});
       }
+      EndedRange failed = end;
+      failed.attempts = attempts;
       if (plan.at.has_value()) {
-        if (end.delivered) {
-          ChangePart(state_, round_, *released.grant.source, [&](storage::v1::RunPartRecord& part) {
-            part.set_delivered(part.delivered() + one.undelivered);
-          });
-        }
-        Retry(one, end, attempts, ToMicros(*plan.at), tried);
+        Retry(one, failed, ToMicros(*plan.at), tried);
       } else {
-        ReportedEnd failed = end;
-        failed.outcome = storage::v1::OUTCOME_KIND_FAILED;
-        failed.attempts = attempts;
         if (plan.past_next_occurrence) failed.reason = PastNextOccurrence(end.reason);
-        Ended(one, failed);
+        Ended(one, std::move(failed));
       }
     }
   }
 }
 
-void TokenRelease::Unreached(const Released& released, const ReportedEnd& end) {
-  const CachedDefinition* definition = DefinitionOf(released.grant);
-  const absl::Time since = TriedSince(released.grant.source->event, round_.now);
-  if (definition == nullptr || definition->record == nullptr ||
-      round_.now <
-          since + absl::Microseconds(definition->record->delivery().retry().max_age_micros()))
-    return PutReturned(released, round_.micros);
-  ReportedEnd failed = end;
-  failed.outcome = storage::v1::OUTCOME_KIND_FAILED;
-  Ended(released, failed);
+bool TokenRelease::TriedTooLong(const Grant& grant) {
+  const CachedDefinition* definition = DefinitionOf(grant);
+  if (definition == nullptr || definition->record == nullptr) return false;
+  const storage::v1::RetryRecord& retry = definition->record->delivery().retry();
+  return round_.now - TriedSince(grant.source->event, round_.now) >=
+         absl::Microseconds(retry.max_age_micros());
+}
+
+void TokenRelease::PutRetries(const Released& released, const HeldRange& range, bool keep_tokens,
+                              const storage::v1::EventRecord& event, int64_t retry_at_micros) {
+  const RowSource& source = *released.grant.source;
+  for (uint64_t i = range.first; i < range.first + range.count; ++i) {
+    if (keep_tokens) {
+      Sleep(released, range, i, event, retry_at_micros);
+      continue;
+    }
+    WaitingPut row{
+        .key = WaitingKeyOf(state_.shard, released.policy.uid, source, i, retry_at_micros),
+        .value = event.SerializeAsString()};
+    if (source.one_off()) round_.base.mutations.push_back(RetryName(source, row.key));
+    PutRow(state_, round_.base, std::move(row));
+  }
 }
 
 void TokenRelease::Sleep(const Released& released, const HeldRange& range, uint64_t index,
@@ -479,52 +390,49 @@ void TokenRelease::Sleep(const Released& released, const HeldRange& range, uint6
   Grant grant{.epoch = state_.lease.epoch,
               .number = ++state_.used.grants,
               .source = RowSourceOf(std::move(event), source.uid, source.occurrence, state_.shard),
-              .claimed_version = released.grant.claimed_version,
-              .grant_micros = round_.micros,
-              .delivery_timeout_micros = released.grant.delivery_timeout_micros,
-              .return_due_micros = retry_at_micros,
-              .retry_micros = std::max<int64_t>(retry_at_micros, 1),
-              .queue_shard = released.grant.queue_shard,
+              .record = released.grant.record,
               .holders = {{.first = index, .count = 1, .lost_claims = range.lost_claims}}};
-  const GrantSet::Key key{grant.epoch, grant.number};
+  grant.record.set_grant_time_micros(round_.micros);
+  grant.record.set_return_due_micros(retry_at_micros);
+  grant.record.set_retry_at_micros(std::max<int64_t>(retry_at_micros, 1));
+  grant.record.clear_send_before_micros();
+  grant.record.clear_claim_epoch();
+  grant.record.clear_claim_number();
   state_.PinCounts(*grant.source);
   ChangePart(state_, round_, *grant.source,
-             [&](storage::v1::RunPartRecord& part) { part.set_running(part.running() + 1); });
+             [&](auto& part) { part.set_running(part.running() + 1); });
   state_.ForEachLimit(policy, *grant.source,
                       [&](PolicyState& of, const std::string&, uint64_t weight) {
                         of.counts.set_granted(of.counts.granted() + weight);
                       });
   state_.core.metrics.granted.Increment();
+  Touch(policy, grant);
   policy.grants.Add(std::move(grant));
-  Touch(policy, key);
   ++round_.entries;
 }
 
-bool TokenRelease::Wake(PolicyState& policy, const GrantSet::Key& key) {
-  const Grant& grant = *policy.grants.Find(key);
+bool TokenRelease::Wake(PolicyState& policy, const Grant& grant) {
   const RowSource& source = *grant.source;
-  const RowJudgement judged =
-      JudgeQueueRow(state_.core.cache, source.uid, source.occurrence, source.event);
-  if (judged.action == RowJudgement::Action::kFetch || !state_.CountsKnown(source)) {
+  const RowJudgement judged = Judge(state_, policy, source);
+  if (judged.action == RowJudgement::Action::kFetch) return false;
+  if (!state_.CountsKnown(source)) {
     AwaitRecords(state_, policy, source.group);
     return false;
   }
   const uint64_t index = grant.holders.front().first;
   if (judged.action == RowJudgement::Action::kSend &&
-      judged.definition->record->version() == grant.claimed_version &&
+      judged.definition->record->version() == grant.record.claimed_version() &&
       CloseAction(source.event, round_.now) == WindowClose::kGoesOn &&
       !RetryIsOver(source.event, *judged.definition->record, judged.definition->timetable.get(),
                    judged.state.get(), round_.now)) {
-    policy.grants.WakeAt(key, 0);
-    resends_.push_back({.policy = policy.uid, .grant = key, .first = index, .count = 1});
+    policy.grants.WakeAt(grant.key(), 0);
+    resends_.push_back({.policy = policy.uid, .grant = grant.key(), .first = index, .count = 1});
     return true;
   }
   // As any other row that waits for its next attempt, it is judged without a token.
-  ReleaseTokens(policy, key, index, 1);
-  WaitingPut row =
-      RetryRow(state_.shard, policy.uid, source, index, source.event, grant.return_due_micros);
-  if (source.one_off()) round_.base.mutations.push_back(RetryName(source, row.key));
-  PutRow(state_, round_.base, std::move(row));
+  const Released released = ReleaseTokens(policy, grant, index, 1);
+  PutRetries(released, released.ranges[0], /*keep_tokens=*/false, source.event,
+             grant.record.return_due_micros());
   return true;
 }
 
@@ -534,19 +442,25 @@ void TokenRelease::PutReturned(const Released& released, int64_t tried_micros) {
   if (released.policy.keeps_tokens() && grant.source->event.attempts() > 0) {
     storage::v1::EventRecord event = grant.source->event;
     NoteTried(tried_micros, event);
-    for (const HeldRange& range : released.ranges) {
-      for (uint64_t i = range.first; i < range.first + range.count; ++i)
-        Sleep(released, range, i, event, ToMicros(round_.now + kSleepsOn));
-    }
+    for (const HeldRange& range : released.ranges)
+      PutRetries(released, range, /*keep_tokens=*/true, event, ToMicros(round_.now + kSleepsOn));
     return;
   }
-  for (const ReturnedEvents& events : Contiguous(released.ranges)) {
-    PutRow(state_, round_.base,
-           ReturnedRow(state_.shard, released.policy.uid, grant, events, tried_micros));
+  std::vector<HeldRange> waiting;
+  for (const HeldRange& range : released.ranges) {
+    waiting.push_back(
+        {.first = range.first, .count = range.count, .lost_claims = range.lost_claims});
   }
-  ChangePart(state_, round_, *grant.source, [&](storage::v1::RunPartRecord& part) {
-    if (grant.source->event.attempts() == 0)
-      part.set_granted(part.granted() - std::min(part.granted(), released.events));
+  MergeAlike(waiting);
+  for (const HeldRange& range : waiting) {
+    PutRow(state_, round_.base,
+           {.key = WaitingKeyOf(state_.shard, released.policy.uid, *grant.source, range.first,
+                                grant.record.return_due_micros()),
+            .value = ReturnedEvents(*grant.source, range, tried_micros).SerializeAsString()});
+  }
+  if (grant.source->event.attempts() > 0) return;
+  ChangePart(state_, round_, *grant.source, [&](auto& part) {
+    part.set_granted(part.granted() - std::min(part.granted(), released.events));
   });
 }
 
@@ -555,13 +469,13 @@ bool TokenRelease::Expire(PolicyState& policy, size_t grants_max) {
   for (const GrantSet::Key& key : policy.grants.DueBy(round_.micros, grants_max)) {
     if (round_.Full(state_.core.options.report_entries_max)) return all;
     const Grant& grant = *policy.grants.Find(key);
-    if (grant.retry_micros != 0) {
+    if (grant.sleeps()) {
       ++round_.entries;
-      all &= Wake(policy, key);
+      all &= Wake(policy, grant);
       continue;
     }
-    for (const HeldRange& range : policy.grants.Silent(key, round_.micros)) {
-      const Released released = ReleaseTokens(policy, key, range.first, range.count);
+    for (const HeldRange& range : policy.grants.Expired(key, round_.micros, /*delivered=*/false)) {
+      const Released released = ReleaseTokens(policy, grant, range.first, range.count);
       ++round_.entries;
       policy.counts.set_expired(policy.counts.expired() + released.events);
       state_.core.metrics.undelivered.Increment(released.events);
@@ -571,24 +485,26 @@ bool TokenRelease::Expire(PolicyState& policy, size_t grants_max) {
       PutReturned(released, /*tried_micros=*/0);
     }
     if (policy.hold_on_expiry()) {
-      const uint64_t overdue = policy.grants.MarkOverdue(key, round_.micros);
-      if (overdue == 0) continue;
-      HoldEnded(policy, overdue);
-      Touch(policy, key);
+      if (const uint64_t overdue = policy.grants.MarkOverdue(key, round_.micros); overdue > 0) {
+        HoldEnded(policy, overdue);
+        Touch(policy, grant);
+      }
       continue;
     }
-    const std::vector<HeldRange> over = policy.grants.HoldsOver(key, round_.micros);
+    const auto over = policy.grants.Expired(key, round_.micros, /*delivered=*/true);
     if (over.empty()) continue;
     if (!KnowsForFailure(policy, grant)) {
       all = false;
       continue;
     }
     for (const HeldRange& range : over) {
-      const Released released = ReleaseTokens(policy, key, range.first, range.count);
+      const Released released = ReleaseTokens(policy, grant, range.first, range.count);
       HoldEnded(policy, released.events);
-      Failed(released, {.time_micros = round_.micros,
-                        .reason = kHoldExpired,
-                        .attempt = AttemptRecord::UNKNOWN});
+      EndedRange end{.outcome = storage::v1::OUTCOME_KIND_FAILED,
+                     .complete_micros = round_.micros,
+                     .reason = kHoldExpired};
+      end.attempt.set_kind(AttemptRecord::UNKNOWN);
+      Failed(released, end);
     }
   }
   return all;

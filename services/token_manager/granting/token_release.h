@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "services/token_manager/holding/report_queue.h"
+#include "common/records/row_judge.h"
 #include "services/token_manager/shard/record_reader.h"
 #include "services/token_manager/shard/round.h"
 
@@ -22,6 +22,9 @@ namespace escapement::token_manager {
 
 // An event keeps its token, and its next attempt cannot begin yet: the next try is after this.
 inline constexpr absl::Duration kSleepsOn = absl::Seconds(1);
+
+// Judges events that wait or sleep. kFetch: the policy waits for a record (AwaitRecords).
+RowJudgement Judge(PolicyShardState& state, PolicyState& policy, const RowSource& source);
 
 class TokenRelease {
  public:
@@ -50,50 +53,54 @@ class TokenRelease {
   // The part of a grant whose tokens were just released.
   struct Released {
     PolicyState& policy;
-    const GrantSet::Key& key;
     const Grant& grant;
     std::vector<HeldRange> ranges = {};
     uint64_t events = 0;
-    uint64_t undelivered = 0;
   };
+  struct Named {
+    PolicyState* policy = nullptr;
+    const Grant* grant = nullptr;
+  };
+  // The grant that an entry names; null: there is none any more.
+  Named Find(const Entry& entry);
   // False: see ApplyAll.
   bool CanApply(const Entry& entry);
   bool Apply(const Entry& entry);
   // The end of a one-off event that may become a dead letter, which has its payload.
   bool NeedsPayload(const Entry& entry);
   bool CanResend(PolicyState& policy, const Grant& grant, const Entry& entry);
-  static bool MayFail(const Entry& entry);
   // False: what the end of a failed event needs is being read.
   bool KnowsForFailure(PolicyState& policy, const Grant& grant);
   const CachedDefinition* DefinitionOf(const Grant& grant);
   void AddRows(const Released& released, size_t text_bytes);
-  void Touch(PolicyState& policy, const GrantSet::Key& key);
+  void Touch(PolicyState& policy, const Grant& grant);
   // Frees the tokens of `count` events of a grant from index `first` on, as far as they are held.
-  Released ReleaseTokens(PolicyState& policy, const GrantSet::Key& key, uint64_t first,
-                         uint64_t count);
-  static bool GivesBack(const Entry& entry, const storage::v1::EventRecord& event);
+  Released ReleaseTokens(PolicyState& policy, const Grant& grant, uint64_t first, uint64_t count);
   // Counts hold times that have ended.
   void HoldEnded(PolicyState& policy, uint64_t events);
-  bool ApplyTo(PolicyState& policy, const Entry& entry);
-  bool Deliver(PolicyState& policy, const Entry& entry);
-  void NoteDelivered(const PolicyState& policy, const GrantSet::Key& key, uint64_t events);
-  bool Extend(PolicyState& policy, const Entry& entry);
-  bool Resent(PolicyState& policy, const Entry& entry);
-  void Ended(const Released& released, const ReportedEnd& end);
-  // `attempts`: attempts that have begun.
-  void Retry(const Released& released, const ReportedEnd& end, uint32_t attempts,
-             int64_t retry_at_micros, int64_t tried_micros);
+  bool ApplyTo(PolicyState& policy, const Grant& grant, const Entry& entry);
+  // Events are delivered, or their hold time is extended.
+  bool Mark(PolicyState& policy, const Grant& grant, const Entry& entry);
+  void CountDelivered(const RowSource& source, uint64_t events);
+  bool Resent(PolicyState& policy, const Grant& grant, const Entry& entry);
+  void Ended(const Released& released, EndedRange end);
+  void Retry(const Released& released, const EndedRange& end, int64_t retry_at_micros,
+             int64_t tried_micros);
   // The attempt failed: the events are retried as the definition says, or become dead letters.
-  void Failed(const Released& released, const ReportedEnd& end);
+  void Failed(const Released& released, const EndedRange& end);
+  // The events wait as before their grant; or for another attempt, if they keep their tokens.
   void PutReturned(const Released& released, int64_t tried_micros);
-  // The events wait for their next attempt and keep their tokens: each is a grant of its own that
-  // sleeps until then. It must be a grant again before the round's end.
+  // Each event of the range waits for its next attempt: it sleeps, or has a row.
+  void PutRetries(const Released& released, const HeldRange& range, bool keep_tokens,
+                  const storage::v1::EventRecord& event, int64_t retry_at_micros);
+  // The event waits for its next attempt and keeps its token: it is a grant of its own that sleeps
+  // until then. It must be a grant again before the round's end.
   void Sleep(const Released& released, const HeldRange& range, uint64_t index,
              storage::v1::EventRecord event, int64_t retry_at_micros);
   // The grant has slept long enough. False: a record is being read.
-  bool Wake(PolicyState& policy, const GrantSet::Key& key);
-  // The target could not be reached: the events keep waiting, or fail by their age.
-  void Unreached(const Released& released, const ReportedEnd& end);
+  bool Wake(PolicyState& policy, const Grant& grant);
+  // True if events whose target could not be reached fail by their age.
+  bool TriedTooLong(const Grant& grant);
   std::optional<std::string> TargetOf(const Grant& grant);
   void NoteTarget(const PolicyState& policy, const Grant& grant, const Entry& entry);
 

@@ -22,8 +22,10 @@ namespace {
 using kv::ColumnFamily;
 using storage::v1::AttemptRecord;
 using storage::v1::EventRecord;
+using storage::v1::GrantReportRecord;
 
 constexpr size_t kErrorBytesMax = 256;  // EventRecord.last_error
+constexpr size_t kReasonBytesMax = 1024;
 
 bool SameRun(const EndedRange& a, const EndedRange& b) {
   return a.source == b.source ||
@@ -37,17 +39,6 @@ bool Continues(const EndedRange& a, const EndedRange& b) {
          a.attempt.status() == b.attempt.status() && SameRun(a, b);
 }
 
-void SetLastAttempt(const EndedRange& end, uint64_t count, storage::v1::DoneRecord& done) {
-  done.set_status(end.attempt.status());
-  if (end.outcome != storage::v1::OUTCOME_KIND_SUCCEEDED) {
-    done.set_answer(end.attempt.answer());
-    done.set_last_attempt(end.attempt.kind());
-  }
-  const int64_t duration = end.attempt.duration_micros();
-  if (count == 1 && duration != end.complete_micros - end.dispatch_micros)
-    done.set_last_duration_micros(duration);
-}
-
 void PutDone(const EndedRange& end, uint16_t shard, const IndexSlice& slice,
              std::vector<kv::Mutation>& mutations) {
   const EventRecord& event = end.source->event;
@@ -56,32 +47,39 @@ void PutDone(const EndedRange& end, uint16_t shard, const IndexSlice& slice,
   done.set_outcome(end.outcome);
   done.set_reason(end.reason);
   done.set_attempts(end.attempts);
-  done.set_dispatch_time_micros(end.dispatch_micros);
+  done.set_dispatch_time_micros(end.attempt.begin_micros());
   done.set_complete_time_micros(end.complete_micros);
   if (end.version != 0) done.set_version(end.version);
   if (end.source->one_off() && event.event_id().empty()) done.set_lane(kLaneLimited);
   done.set_output(end.output);
-  if (end.attempt.kind() != AttemptRecord::KIND_UNSPECIFIED) SetLastAttempt(end, slice.count, done);
-  mutations.push_back({.cf = ColumnFamily::kDone,
-                       .key = EncodeDoneKey({.shard = shard,
-                                             .day = DoneDay(FromMicros(event.launch_time_micros())),
-                                             .uid = end.source->uid,
-                                             .occurrence = end.source->occurrence,
-                                             .first = slice.first}),
-                       .value = done.SerializeAsString()});
+  if (end.attempt.kind() != AttemptRecord::KIND_UNSPECIFIED) {
+    done.set_status(end.attempt.status());
+    if (end.outcome != storage::v1::OUTCOME_KIND_SUCCEEDED) {
+      done.set_answer(end.attempt.answer());
+      done.set_last_attempt(end.attempt.kind());
+    }
+    const int64_t duration = end.attempt.duration_micros();
+    if (slice.count == 1 && duration != end.complete_micros - end.attempt.begin_micros())
+      done.set_last_duration_micros(duration);
+  }
+  std::string key = EncodeDoneKey({.shard = shard,
+                                   .day = DoneDay(FromMicros(event.launch_time_micros())),
+                                   .uid = end.source->uid,
+                                   .occurrence = end.source->occurrence,
+                                   .first = slice.first});
+  mutations.push_back(kv::Put(ColumnFamily::kDone, std::move(key), done.SerializeAsString()));
 }
 
-EventRecord RecordOfOne(const RowSource& source, uint64_t version, uint32_t attempts,
-                        absl::string_view error, const AttemptRecord& attempt) {
-  EventRecord event = source.event;
+EventRecord RecordOfOne(const EndedRange& end, absl::string_view error) {
+  EventRecord event = end.source->event;
   event.set_count(1);
-  event.set_attempts(attempts);
+  event.set_attempts(end.attempts);
   event.clear_lost_claims();
   event.set_last_error(CleanText(error, kErrorBytesMax));
-  if (attempt.kind() != AttemptRecord::KIND_UNSPECIFIED) RememberAttempt(attempt, event);
+  if (end.attempt.kind() != AttemptRecord::KIND_UNSPECIFIED) RememberAttempt(end.attempt, event);
   if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
   // Keeps the version that was sent, so that the next attempt need not be judged again.
-  if (!event.triggered() && version != 0) event.set_version(version);
+  if (!event.triggered() && end.version != 0) event.set_version(end.version);
   return event;
 }
 
@@ -91,8 +89,7 @@ void PutDeadLetter(const EndedRange& end, const std::string& event_id, uint64_t 
   letter.set_uid(std::string(end.source->uid.bytes()));
   letter.set_occurrence(end.source->occurrence);
   letter.set_index(index);
-  *letter.mutable_event() =
-      RecordOfOne(*end.source, end.version, end.attempts, end.reason, end.attempt);
+  *letter.mutable_event() = RecordOfOne(end, end.reason);
   letter.mutable_event()->set_payload(end.payload);
   letter.set_reason(end.reason);
   letter.set_schedule_id(end.schedule_id);
@@ -102,42 +99,72 @@ void PutDeadLetter(const EndedRange& end, const std::string& event_id, uint64_t 
        .value = letter.SerializeAsString()});
 }
 
-std::string KeyOf(uint16_t policy_shard, const Uid& policy, const RowSource& source, uint64_t first,
-                  int64_t due_micros) {
-  return EncodeWaitingKey(
-      {.policy_shard = policy_shard,
-       .policy = policy,
-       .priority = static_cast<uint8_t>(source.event.priority()),
-       .uid = source.group,
-       .due_time = FromMicros(due_micros),
-       .occurrence = source.one_off() ? OneOffOccurrence(source.uid) : source.occurrence,
-       .first = first});
-}
-
-// The event's row in `events`, and the name that a retry or a redrive gave it.
-void DeleteOneOff(const RowSource& source, std::vector<kv::Mutation>& mutations) {
-  const EventRecord& event = source.event;
-  const std::string key = LimitedEventKey(source.uid, event);
-  mutations.push_back(kv::Delete(ColumnFamily::kEvents, key));
-  const bool was_named = event.attempts() > 0 || event.redrives() > 0;
-  if (was_named && !event.client_chosen_id()) {
-    mutations.push_back(kv::Delete(ColumnFamily::kEventNames,
-                                   EventNameKey(event.tenant(), OneOffEventId(key, event))));
-  }
-}
-
 void EndOneOff(const EndedRange& end, std::vector<kv::Mutation>& mutations) {
-  const auto shard = static_cast<uint16_t>(end.source->event.queue_shard());
-  PutDone(end, shard, {.first = 0, .count = 1}, mutations);
-  if (end.outcome == storage::v1::OUTCOME_KIND_FAILED) {
-    PutDeadLetter(
-        end, OneOffEventId(LimitedEventKey(end.source->uid, end.source->event), end.source->event),
-        0, mutations);
-  }
-  DeleteOneOff(*end.source, mutations);
+  const EventRecord& event = end.source->event;
+  const std::string key = LimitedEventKey(end.source->uid, event);
+  const auto id = [&] { return OneOffEventId(key, event); };
+  PutDone(end, static_cast<uint16_t>(event.queue_shard()), {.first = 0, .count = 1}, mutations);
+  if (end.outcome == storage::v1::OUTCOME_KIND_FAILED) PutDeadLetter(end, id(), 0, mutations);
+  mutations.push_back(kv::Delete(ColumnFamily::kEvents, key));
+  // A retry or a redrive gave it a name.
+  if ((event.attempts() > 0 || event.redrives() > 0) && !event.client_chosen_id())
+    mutations.push_back(kv::Delete(ColumnFamily::kEventNames, EventNameKey(event.tenant(), id())));
 }
 
 }  // namespace
+
+EndedRange ReportedEndOf(const GrantReportRecord::Entry& entry, int64_t now_micros) {
+  EndedRange end{.outcome = storage::v1::OUTCOME_KIND_FAILED,
+                 .attempts = entry.attempts(),
+                 .complete_micros = entry.time_micros() != 0 ? entry.time_micros() : now_micros,
+                 .reason = std::string(CleanText(entry.reason(), kReasonBytesMax))};
+  end.attempt.set_kind(entry.attempt());
+  end.attempt.set_begin_micros(entry.dispatch_time_micros());
+  end.attempt.set_status(entry.status());
+  switch (entry.kind()) {
+    case GrantReportRecord::SUCCEEDED:
+    case GrantReportRecord::COMPLETED:
+    case GrantReportRecord::RELEASED:
+      end.outcome = storage::v1::OUTCOME_KIND_SUCCEEDED;
+      end.attempt.set_kind(AttemptRecord::ACCEPTED);
+      end.output = entry.output();
+      break;
+    case GrantReportRecord::COMPLETION_FAILED:
+    case GrantReportRecord::COMPLETION_FAILED_FINALLY:
+      // The target accepted the event, but the work failed.
+      end.attempt.set_kind(AttemptRecord::FAILED);
+      [[fallthrough]];
+    default:
+      end.attempt.set_answer(entry.output());
+  }
+  return end;
+}
+
+EndedRange EndOf(EndedRange reported, const Grant& grant, const HeldRange& range) {
+  reported.source = grant.source;
+  reported.version = grant.record.claimed_version();
+  reported.first = range.first;
+  reported.count = range.count;
+  if (reported.attempts == 0) reported.attempts = grant.source->event.attempts() + 1;
+  AttemptRecord& attempt = reported.attempt;
+  attempt.set_number(reported.attempts);
+  if (attempt.kind() == AttemptRecord::ACCEPTED) {
+    attempt.clear_answer();
+  } else {
+    attempt.set_error(reported.reason);
+  }
+  if (attempt.begin_micros() != 0) {
+    attempt.set_duration_micros(reported.complete_micros - attempt.begin_micros());
+  } else if (range.dispatch_micros != 0) {
+    attempt.set_begin_micros(range.dispatch_micros);
+    attempt.set_duration_micros(range.delivered_micros - range.dispatch_micros);
+    attempt.set_status(range.status);
+  } else {
+    attempt.set_begin_micros(range.delivered_micros);
+    attempt.clear_status();
+  }
+  return reported;
+}
 
 void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
              std::vector<kv::Mutation>& mutations) {
@@ -182,17 +209,22 @@ void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
   }
 }
 
-EventRecord RetryEvent(const RowSource& source, uint64_t version, const AttemptRecord& attempt,
-                       int64_t tried_micros) {
-  EventRecord event = RecordOfOne(source, version, attempt.number(), attempt.error(), attempt);
-  NoteTried(tried_micros, event);
-  return event;
+std::string WaitingKeyOf(uint16_t policy_shard, const Uid& policy, const RowSource& source,
+                         uint64_t first, int64_t due_micros) {
+  return EncodeWaitingKey(
+      {.policy_shard = policy_shard,
+       .policy = policy,
+       .priority = static_cast<uint8_t>(source.event.priority()),
+       .uid = source.group,
+       .due_time = FromMicros(due_micros),
+       .occurrence = source.one_off() ? OneOffOccurrence(source.uid) : source.occurrence,
+       .first = first});
 }
 
-WaitingPut RetryRow(uint16_t policy_shard, const Uid& policy, const RowSource& source,
-                    uint64_t index, const EventRecord& event, int64_t retry_at_micros) {
-  return {.key = KeyOf(policy_shard, policy, source, index, retry_at_micros),
-          .value = event.SerializeAsString()};
+EventRecord RetryEvent(const EndedRange& end, int64_t tried_micros) {
+  EventRecord event = RecordOfOne(end, end.attempt.error());
+  NoteTried(tried_micros, event);
+  return event;
 }
 
 kv::Mutation RetryName(const RowSource& source, const std::string& waiting_key) {
@@ -206,20 +238,13 @@ kv::Mutation RetryName(const RowSource& source, const std::string& waiting_key) 
                  name.SerializeAsString());
 }
 
-std::string ReturnedKey(uint16_t policy_shard, const Uid& policy, const Grant& grant,
-                        uint64_t first) {
-  return KeyOf(policy_shard, policy, *grant.source, first, grant.return_due_micros);
-}
-
-WaitingPut ReturnedRow(uint16_t policy_shard, const Uid& policy, const Grant& grant,
-                       const ReturnedEvents& events, int64_t tried_micros) {
-  EventRecord event = grant.source->event;
+EventRecord ReturnedEvents(const RowSource& source, const HeldRange& range, int64_t tried_micros) {
+  EventRecord event = source.event;
   NoteTried(tried_micros, event);
-  event.set_count(events.count);
-  event.set_lost_claims(events.lost_claims);
+  event.set_count(range.count);
+  event.set_lost_claims(range.lost_claims);
   if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
-  return {.key = ReturnedKey(policy_shard, policy, grant, events.first),
-          .value = event.SerializeAsString()};
+  return event;
 }
 
 }  // namespace escapement::token_manager

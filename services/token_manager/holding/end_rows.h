@@ -1,5 +1,5 @@
 // The rows that the ends of granted or waiting events write: Done records, dead letters, and rows
-// of events that wait again.
+// of events that wait again. EndedRange: such an end.
 //
 // Pure: adds to a batch, decides nothing.
 
@@ -16,7 +16,7 @@
 
 namespace escapement::token_manager {
 
-// Events [first, first + count) of a run have ended.
+// Events [first, first + count) of a run have ended; or an attempt of them has.
 struct EndedRange {
   std::shared_ptr<const RowSource> source = nullptr;
   uint64_t version = 0;  // version of the definition that was sent; 0: the row's
@@ -24,16 +24,23 @@ struct EndedRange {
   uint64_t count = 0;
   storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SUCCEEDED;
   uint32_t attempts = 0;
-  int64_t dispatch_micros = 0;
   int64_t complete_micros = 0;
   std::string reason = {};
   std::string output = {};
-  // The last attempt; its answer only for failures. KIND_UNSPECIFIED: there was none.
+  // The last attempt; its answer only for failures. Empty: there was none.
   storage::v1::AttemptRecord attempt = {};
   // Only for failures, for their dead letters: the schedule, or the payload of a one-off event.
   std::string schedule_id = {};
   std::string payload = {};
 };
+
+// The end, or the attempt, that a report of a handler or of a consumer is about; without `source`,
+// `version`, range and texts of dead letters. attempts 0: as granted, and this one. The time is
+// now_micros if the entry has none.
+EndedRange ReportedEndOf(const storage::v1::GrantReportRecord::Entry& entry, int64_t now_micros);
+// The same, of events that were held in the range of the grant. A handler's report has the
+// attempt's times and status. A consumer's report has none: they are those of the range.
+EndedRange EndOf(EndedRange reported, const Grant& grant, const HeldRange& range);
 
 // Done records: contiguous alike events of a run together, but never across the slices of the queue
 // shards; of failures one for each event, with its dead letter. Sorts `ends`.
@@ -45,30 +52,20 @@ struct WaitingPut {
   std::string value;
 };
 
-// An event that waits for its next attempt, after `attempt`. `version`: the version that was sent.
-// `tried`: when the attempt began or was reported; the first attempt's time is kept.
-storage::v1::EventRecord RetryEvent(const RowSource& source, uint64_t version,
-                                    const storage::v1::AttemptRecord& attempt,
-                                    int64_t tried_micros);
-// The row in which that event, of index `index`, waits.
-WaitingPut RetryRow(uint16_t policy_shard, const Uid& policy, const RowSource& source,
-                    uint64_t index, const storage::v1::EventRecord& event, int64_t retry_at_micros);
+// The key of the row in which events of `source`, from index `first` on, wait until they are due.
+std::string WaitingKeyOf(uint16_t policy_shard, const Uid& policy, const RowSource& source,
+                         uint64_t first, int64_t due_micros);
 
+// One event of the range, which waits for its next attempt after end.attempt. `tried`: when that
+// began or was reported; the first attempt's time is kept.
+storage::v1::EventRecord RetryEvent(const EndedRange& end, int64_t tried_micros);
 // Where a one-off event with this retry row is found.
 kv::Mutation RetryName(const RowSource& source, const std::string& waiting_key);
 
-struct ReturnedEvents {
-  uint64_t first = 0;
-  uint64_t count = 0;
-  uint32_t lost_claims = 0;  // EventRecord.lost_claims
-};
-// The events of the grant wait as they did before it. `tried`: when their target could not be
-// reached; 0: that is not why.
-WaitingPut ReturnedRow(uint16_t policy_shard, const Uid& policy, const Grant& grant,
-                       const ReturnedEvents& events, int64_t tried_micros);
-// The key of that row.
-std::string ReturnedKey(uint16_t policy_shard, const Uid& policy, const Grant& grant,
-                        uint64_t first);
+// The events of the range as they were before they were granted. `tried`: when their target could
+// not be reached; 0: that is not why.
+storage::v1::EventRecord ReturnedEvents(const RowSource& source, const HeldRange& range,
+                                        int64_t tried_micros);
 
 }  // namespace escapement::token_manager
 

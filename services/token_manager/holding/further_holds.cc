@@ -34,37 +34,25 @@ std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord event, con
   return source;
 }
 
-void FurtherHolds::Add(const RowSource& source, uint64_t events) {
+void FurtherHolds::Hold(const RowSource& source, int64_t events) {
   if (events == 0) return;
   for (const FurtherLimit& limit : source.further) {
     Policy& policy = policies_[limit.policy];
-    policy.held += events * limit.weight;
-    policy.held_of[limit.key] += events * limit.weight;
-  }
-}
-
-void FurtherHolds::Take(const RowSource& source, uint64_t events) {
-  if (events == 0) return;
-  for (const FurtherLimit& limit : source.further) {
-    Policy& policy = policies_.at(limit.policy);
-    const auto of_key = policy.held_of.find(limit.key);
-    CHECK_GE(of_key->second, events * limit.weight);
-    policy.held -= events * limit.weight;
-    of_key->second -= events * limit.weight;
+    const auto of_key = policy.held_of.try_emplace(limit.key, 0).first;
+    const int64_t tokens = events * static_cast<int64_t>(limit.weight);
+    policy.held += tokens;
+    of_key->second += tokens;
+    CHECK_GE(of_key->second, 0);
     if (of_key->second == 0) policy.held_of.erase(of_key);
     DropIfFree(limit.policy);
   }
 }
 
-void FurtherHolds::AddRow(const RowSource& source) {
-  for (const FurtherLimit& limit : source.further) ++policies_[limit.policy].rows;
-}
-
-void FurtherHolds::TakeRow(const RowSource& source) {
+void FurtherHolds::CountRow(const RowSource& source, int64_t rows) {
   for (const FurtherLimit& limit : source.further) {
-    Policy& policy = policies_.at(limit.policy);
-    CHECK_GT(policy.rows, 0u);
-    --policy.rows;
+    Policy& policy = policies_[limit.policy];
+    policy.rows += rows;
+    CHECK_GE(policy.rows, 0);
     DropIfFree(limit.policy);
   }
 }
@@ -78,16 +66,14 @@ void FurtherHolds::DropIfFree(const Uid& uid) {
 
 uint64_t FurtherHolds::HeldOf(const Uid& uid) const {
   const auto policy = policies_.find(uid);
-  return policy == policies_.end() ? 0 : policy->second.held;
+  return policy == policies_.end() ? 0 : static_cast<uint64_t>(policy->second.held);
 }
 
 uint64_t FurtherHolds::HeldOf(const Uid& uid, const std::string& key) const {
   const auto policy = policies_.find(uid);
   if (policy == policies_.end()) return 0;
   const auto held = policy->second.held_of.find(key);
-  return held == policy->second.held_of.end() ? 0 : held->second;
+  return held == policy->second.held_of.end() ? 0 : static_cast<uint64_t>(held->second);
 }
-
-std::vector<Uid> FurtherHolds::TakeFreed() { return std::exchange(freed_, {}); }
 
 }  // namespace escapement::token_manager

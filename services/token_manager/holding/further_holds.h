@@ -1,5 +1,5 @@
-// FurtherHolds: the tokens of policies that are held by events which wait under another policy
-// (Schedule.limits). RowSource: the row of `waiting` that events were taken from, and their limits.
+// RowSource: the row of `waiting` that events were taken from, and their limits. FurtherHolds: the
+// sums over the further limits (Schedule.limits).
 
 #ifndef SERVICES_TOKEN_MANAGER_HOLDING_FURTHER_HOLDS_H_
 #define SERVICES_TOKEN_MANAGER_HOLDING_FURTHER_HOLDS_H_
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -50,12 +51,11 @@ std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord event, con
 // Pure. Threads: one.
 class FurtherHolds {
  public:
-  // Events with these limits hold tokens, or do not any more.
-  void Add(const RowSource& source, uint64_t events);
-  void Take(const RowSource& source, uint64_t events);
+  // So many more events with these limits hold tokens; negative: fewer.
+  void Hold(const RowSource& source, int64_t events);
   // A row with these limits is in memory, or not any more.
-  void AddRow(const RowSource& source);
-  void TakeRow(const RowSource& source);
+  void AddRow(const RowSource& source) { CountRow(source, 1); }
+  void TakeRow(const RowSource& source) { CountRow(source, -1); }
 
   bool empty() const { return policies_.empty(); }
   // True if an event that waits under another policy holds a token of this one, or needs one.
@@ -63,14 +63,15 @@ class FurtherHolds {
   uint64_t HeldOf(const Uid& policy) const;
   uint64_t HeldOf(const Uid& policy, const std::string& key) const;
   // The policies that were concerned, and are not since the last call.
-  std::vector<Uid> TakeFreed();
+  std::vector<Uid> TakeFreed() { return std::exchange(freed_, {}); }
 
  private:
   struct Policy {
-    uint64_t held = 0;
-    absl::flat_hash_map<std::string, uint64_t> held_of = {};  // by key; none is 0
-    uint64_t rows = 0;
+    int64_t held = 0;
+    absl::flat_hash_map<std::string, int64_t> held_of = {};  // by key; none is 0
+    int64_t rows = 0;
   };
+  void CountRow(const RowSource& source, int64_t rows);
   void DropIfFree(const Uid& uid);
 
   absl::flat_hash_map<Uid, Policy> policies_;

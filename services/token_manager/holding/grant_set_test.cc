@@ -10,13 +10,14 @@ Grant GrantOf(uint64_t number, uint64_t first, uint64_t count) {
   source->event.set_run_count(100);
   source->uid = Uid::FromHalves(1, 2);
   source->occurrence = "o";
-  return {.epoch = 1,
-          .number = number,
-          .source = source,
-          .send_before_micros = 1000,
-          .delivery_timeout_micros = 500,
-          .queue_shard = 1,
-          .holders = {{.first = first, .count = count}}};
+  Grant grant{.epoch = 1,
+              .number = number,
+              .source = source,
+              .holders = {{.first = first, .count = count}}};
+  grant.record.set_send_before_micros(1000);
+  grant.record.set_delivery_timeout_micros(500);
+  grant.record.set_queue_shard(1);
+  return grant;
 }
 
 class GrantSetTest : public ::testing::Test {
@@ -47,10 +48,12 @@ TEST_F(GrantSetTest, AHolderIsRemovedOnce) {
 TEST_F(GrantSetTest, UndeliveredOnesAreCountedByQueueShard) {
   set_.Add(GrantOf(1, 0, 10));
   EXPECT_EQ(totals_.undelivered_by_shard[1], 10);
-  EXPECT_EQ(set_.Deliver({1, 1}, 3, 4, 50, 60).events, 4);
-  EXPECT_EQ(set_.Deliver({1, 1}, 3, 5, 50, 60).events, 1);
+  EXPECT_EQ(set_.Deliver({1, 1}, 3, 4, 50, 60).delivered, 4);
+  EXPECT_EQ(set_.Deliver({1, 1}, 3, 5, 50, 60).delivered, 1);
   EXPECT_EQ(totals_.undelivered_by_shard[1], 5);
-  set_.Reclaim({1, 1}, 0, 1, 7, 2000, 90);
+  storage::v1::GrantRecord again = set_.Find({1, 1})->record;
+  again.set_queue_shard(0);
+  set_.SetClaim({1, 1}, again);
   EXPECT_EQ(totals_.undelivered_by_shard[1], 0);
   EXPECT_EQ(totals_.undelivered_by_shard[0], 5);
   set_.Remove({1, 1}, 0, 4);
@@ -63,26 +66,28 @@ TEST_F(GrantSetTest, UndeliveredOnesAreCountedByQueueShard) {
 
 TEST_F(GrantSetTest, GrantThatSleepsHoldsItsTokenAndIsWithNoHandler) {
   Grant grant = GrantOf(1, 4, 1);
-  grant.retry_micros = 3000;
+  grant.record.set_retry_at_micros(3000);
   set_.Add(grant);
   EXPECT_EQ(set_.held(), 1);
   EXPECT_EQ(totals_.undelivered, 0);
   EXPECT_EQ(set_.NextDeadline(), 3000);
-  EXPECT_TRUE(set_.Silent({1, 1}, 1'000'000).empty());
-  EXPECT_EQ(set_.Extend({1, 1}, 4, 1, 60, 9000).events, 0);
-  EXPECT_FALSE(set_.Deliver({1, 1}, 4, 1, 50, 60).changed);
+  EXPECT_TRUE(set_.Expired({1, 1}, 1'000'000, /*delivered=*/false).empty());
+  EXPECT_FALSE(set_.Extend({1, 1}, 4, 1, 60, 9000).effect);
+  EXPECT_FALSE(set_.Deliver({1, 1}, 4, 1, 50, 60).effect);
   set_.WakeAt({1, 1}, 3500);
   EXPECT_EQ(set_.NextDeadline(), 3500);
   set_.WakeAt({1, 1}, 0);
   EXPECT_EQ(set_.NextDeadline(), std::nullopt);
-  const Grant asleep = *set_.Find({1, 1});
-  set_.Reclaim({1, 1}, 0, 1, 7, 5000, 4000);
+  const storage::v1::GrantRecord asleep = set_.Find({1, 1})->record;
+  storage::v1::GrantRecord awake = asleep;
+  awake.set_queue_shard(0);
+  awake.clear_retry_at_micros();
+  set_.SetClaim({1, 1}, awake);
   EXPECT_EQ(totals_.undelivered_by_shard[0], 1);
-  EXPECT_EQ(set_.Find({1, 1})->retry_micros, 0);
-  EXPECT_EQ(set_.Find({1, 1})->grant_micros, 4000);
-  set_.Unclaim({1, 1}, asleep);
+  EXPECT_FALSE(set_.Find({1, 1})->sleeps());
+  set_.SetClaim({1, 1}, asleep);
   EXPECT_EQ(totals_.undelivered, 0);
-  EXPECT_EQ(set_.Find({1, 1})->retry_micros, 3000);
+  EXPECT_TRUE(set_.Find({1, 1})->sleeps());
   set_.Remove({1, 1}, 4, 1);
   EXPECT_TRUE(set_.Sweep({1, 1}));
   EXPECT_EQ(totals_.held, 0);
@@ -91,25 +96,26 @@ TEST_F(GrantSetTest, GrantThatSleepsHoldsItsTokenAndIsWithNoHandler) {
 TEST_F(GrantSetTest, DeadlinesFollowWhatIsKnown) {
   set_.Add(GrantOf(1, 0, 2));
   EXPECT_EQ(set_.NextDeadline(), 1600);
-  EXPECT_TRUE(set_.Silent({1, 1}, 1599).empty());
-  EXPECT_EQ(set_.Silent({1, 1}, 1600).size(), 1);
+  EXPECT_TRUE(set_.Expired({1, 1}, 1599, /*delivered=*/false).empty());
+  EXPECT_EQ(set_.Expired({1, 1}, 1600, /*delivered=*/false).size(), 1);
   set_.Deliver({1, 1}, 0, 1, 50, 5000);
   EXPECT_EQ(set_.NextDeadline(), 1600);
   set_.Deliver({1, 1}, 1, 1, 50, 6000);
   EXPECT_EQ(set_.NextDeadline(), 5000);
-  EXPECT_EQ(set_.Extend({1, 1}, 0, 2, 60, 9000).events, 2);
+  EXPECT_TRUE(set_.Extend({1, 1}, 0, 2, 60, 9000).effect);
+  EXPECT_EQ(set_.Held({1, 1}, 0, 2)[0].count, 2);
   EXPECT_EQ(set_.NextDeadline(), 9000);
   EXPECT_EQ(set_.DueBy(8999, 10).size(), 0);
   ASSERT_EQ(set_.DueBy(9000, 10).size(), 1);
-  EXPECT_EQ(set_.HoldsOver({1, 1}, 9000)[0].count, 2);
+  EXPECT_EQ(set_.Expired({1, 1}, 9000, /*delivered=*/true)[0].count, 2);
   EXPECT_EQ(set_.MarkOverdue({1, 1}, 9000), 2);
   EXPECT_EQ(set_.MarkOverdue({1, 1}, 9000), 0);
   EXPECT_FALSE(set_.NextDeadline().has_value());
-  EXPECT_EQ(set_.Extend({1, 1}, 0, 1, 70, 9500).events, 1);
+  EXPECT_TRUE(set_.Extend({1, 1}, 0, 1, 70, 9500).effect);
   EXPECT_EQ(set_.NextDeadline(), 9500);
   set_.ForgetOverdue();
   EXPECT_EQ(set_.NextDeadline(), 9000);
-  EXPECT_EQ(set_.HoldsOver({1, 1}, 9000).size(), 1);
+  EXPECT_EQ(set_.Expired({1, 1}, 9000, /*delivered=*/true).size(), 1);
 }
 
 // The consumer has what it extends, whenever the handler's word of the delivery comes.
@@ -121,11 +127,11 @@ TEST_F(GrantSetTest, EventExtendedBeforeItsDeliveryIsNotedIsDelivered) {
     source.event.mutable_throttle()->set_on_release(on_release);
     grant.source = std::make_shared<RowSource>(source);
     set.Add(std::move(grant));
-    const GrantSet::Extended extended = set.Extend({1, 1}, 0, 1, 40, 9000);
-    EXPECT_EQ(extended.events, 1);
+    const GrantSet::Marked extended = set.Extend({1, 1}, 0, 1, 40, 9000);
+    EXPECT_TRUE(extended.effect);
     EXPECT_EQ(extended.delivered, on_release ? 1 : 0);
-    EXPECT_EQ(set.Deliver({1, 1}, 0, 2, 50, 5000).events, on_release ? 1 : 2);
-    EXPECT_EQ(set.HoldsOver({1, 1}, 5000)[0].count, on_release ? 1 : 2);
+    EXPECT_EQ(set.Deliver({1, 1}, 0, 2, 50, 5000).delivered, on_release ? 1 : 2);
+    EXPECT_EQ(set.Expired({1, 1}, 5000, /*delivered=*/true)[0].count, on_release ? 1 : 2);
     EXPECT_EQ(totals_.undelivered, 0);
     // It takes nothing away either.
     set.Forget({1, 1});
@@ -135,9 +141,9 @@ TEST_F(GrantSetTest, EventExtendedBeforeItsDeliveryIsNotedIsDelivered) {
     EXPECT_EQ(set.NextDeadline(), 5000);
     // As it may arrive twice, or be told of twice.
     for (const bool changed : {true, false}) {
-      const GrantSet::Delivered again = set.Deliver({1, 1}, 0, 1, 60, 6000);
-      EXPECT_EQ(again.events, 0);
-      EXPECT_EQ(again.changed, changed);
+      const GrantSet::Marked again = set.Deliver({1, 1}, 0, 1, 60, 6000);
+      EXPECT_EQ(again.delivered, 0);
+      EXPECT_EQ(again.effect, changed);
       EXPECT_EQ(set.NextDeadline(), 6000);
     }
   }
@@ -153,7 +159,7 @@ TEST_F(GrantSetTest, ARecordIsReadAsItWasWritten) {
   EXPECT_EQ(read->holders, grant.holders);
   EXPECT_EQ(read->source->uid, grant.source->uid);
   EXPECT_FALSE(read->source->part_key.empty());
-  EXPECT_EQ(read->send_before_micros, grant.send_before_micros);
+  EXPECT_EQ(read->record.SerializeAsString(), grant.record.SerializeAsString());
   EXPECT_FALSE(DecodeGrant(3, 1, 1, "no record").has_value());
   EXPECT_FALSE(DecodeGrant(3, 1, 1, "").has_value());
 }

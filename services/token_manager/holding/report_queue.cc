@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "common/base/key_codec.h"
-#include "common/base/printable_text.h"
 
 namespace escapement::token_manager {
 
@@ -46,11 +45,7 @@ void ReportQueue::Add(const std::string& key, Report report) {
   if (end_.has_value() && key >= *end_) {
     if (!scanning_) return;
     arrived_.insert_or_assign(key, std::move(report));
-    if (arrived_.size() <= rows_max_) return;
-    // A later scan reads them with the others.
-    arrived_.clear();
-    scanning_ = false;
-    ++scan_;
+    if (arrived_.size() > rows_max_) DropScan();
     return;
   }
   rows_.insert_or_assign(key, std::move(report));
@@ -58,6 +53,10 @@ void ReportQueue::Add(const std::string& key, Report report) {
   const auto first_dropped = std::next(rows_.begin(), static_cast<ptrdiff_t>(rows_max_));
   end_ = first_dropped->first;
   rows_.erase(first_dropped, rows_.end());
+  DropScan();
+}
+
+void ReportQueue::DropScan() {
   arrived_.clear();
   scanning_ = false;
   ++scan_;
@@ -68,12 +67,11 @@ ReportQueue::Scan ReportQueue::BeginScan() {
   return {.from = *end_, .number = ++scan_};
 }
 
-bool ReportQueue::OnScanned(uint64_t number, kv::ScanResult result) {
-  if (number != scan_ || !scanning_) return false;
+void ReportQueue::OnScanned(uint64_t number, kv::ScanResult result) {
+  if (number != scan_) return;
   scanning_ = false;
   loaded_ = true;
-  std::map<std::string, Report> arrived = std::move(arrived_);
-  arrived_.clear();
+  std::map<std::string, Report> arrived = std::exchange(arrived_, {});
   if (!result.more) {
     end_.reset();
   } else if (!result.entries.empty()) {
@@ -84,71 +82,10 @@ bool ReportQueue::OnScanned(uint64_t number, kv::ScanResult result) {
                            Report{.value = std::move(entry.value), .read_seq = result.seq});
   }
   for (auto& [key, report] : arrived) Add(key, std::move(report));
-  return true;
 }
 
 void ReportQueue::OnScanFailed(uint64_t number) {
-  if (number != scan_) return;
-  arrived_.clear();
-  scanning_ = false;
-}
-
-namespace {
-
-using storage::v1::AttemptRecord;
-using storage::v1::GrantReportRecord;
-
-constexpr size_t kReasonBytesMax = 1024;
-
-}  // namespace
-
-ReportedEnd ReportedEndOf(const GrantReportRecord::Entry& entry, int64_t now_micros) {
-  ReportedEnd end{.attempts = entry.attempts(),
-                  .dispatch_micros = entry.dispatch_time_micros(),
-                  .time_micros = entry.time_micros() != 0 ? entry.time_micros() : now_micros,
-                  .reason = std::string(CleanText(entry.reason(), kReasonBytesMax)),
-                  .attempt = entry.attempt(),
-                  .status = entry.status()};
-  switch (entry.kind()) {
-    case GrantReportRecord::SUCCEEDED:
-    case GrantReportRecord::COMPLETED:
-    case GrantReportRecord::RELEASED:
-      end.attempt = AttemptRecord::ACCEPTED;
-      end.output = entry.output();
-      break;
-    case GrantReportRecord::COMPLETION_FAILED:
-    case GrantReportRecord::COMPLETION_FAILED_FINALLY:
-      // The target accepted the event, but the work failed.
-      end.attempt = AttemptRecord::FAILED;
-      end.answer = entry.output();
-      break;
-    default:
-      end.answer = entry.output();
-      break;
-  }
-  return end;
-}
-
-AttemptRecord AttemptOf(const ReportedEnd& end, const HeldRange& range, uint32_t number) {
-  AttemptRecord attempt;
-  attempt.set_number(number);
-  attempt.set_kind(end.attempt);
-  if (end.attempt != AttemptRecord::ACCEPTED) {
-    attempt.set_error(end.reason);
-    attempt.set_answer(end.answer);
-  }
-  if (end.dispatch_micros != 0) {
-    attempt.set_begin_micros(end.dispatch_micros);
-    attempt.set_duration_micros(end.time_micros - end.dispatch_micros);
-    attempt.set_status(end.status);
-  } else if (range.dispatch_micros != 0) {
-    attempt.set_begin_micros(range.dispatch_micros);
-    attempt.set_duration_micros(range.delivered_micros - range.dispatch_micros);
-    attempt.set_status(range.status);
-  } else {
-    attempt.set_begin_micros(range.delivered_micros);
-  }
-  return attempt;
+  if (number == scan_) DropScan();
 }
 
 }  // namespace escapement::token_manager

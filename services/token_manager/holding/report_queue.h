@@ -1,5 +1,5 @@
-// News of granted events for a token manager: completions (CompletionInbox), stored reports
-// (ReportQueue), and what a report says about an end (ReportedEnd).
+// News of granted events for a token manager: completions (CompletionInbox) and stored reports
+// (ReportQueue).
 
 #ifndef SERVICES_TOKEN_MANAGER_HOLDING_REPORT_QUEUE_H_
 #define SERVICES_TOKEN_MANAGER_HOLDING_REPORT_QUEUE_H_
@@ -16,7 +16,6 @@
 #include "common/kv/kv_store.h"
 #include "common/tokens/token_door.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/token_manager/holding/grant_set.h"
 
 namespace escapement::token_manager {
 
@@ -76,11 +75,12 @@ class ReportQueue {
 
   void Add(const std::string& key, Report report);
 
-  bool hungry() const { return end_.has_value() && !scanning_ && rows_.size() < rows_max_ / 2 + 1; }
   // True if there are more in the store, and they are being read or will be soon.
   bool expects_more() const {
     return end_.has_value() && (scanning_ || rows_.size() < rows_max_ / 2 + 1);
   }
+  // True if there are more in the store, and they are to be read now.
+  bool hungry() const { return expects_more() && !scanning_; }
   // True once all reports that existed at the read have been read.
   bool loaded() const { return loaded_; }
   struct Scan {
@@ -89,14 +89,16 @@ class ReportQueue {
   };
   // Only while no commit is under way that deletes reports.
   Scan BeginScan();
-  // Returns false if the result is of no use any more.
-  bool OnScanned(uint64_t number, kv::ScanResult result);
+  void OnScanned(uint64_t number, kv::ScanResult result);
   void OnScanFailed(uint64_t number);
 
   // The reports by key. The caller removes those on which it has acted.
   std::map<std::string, Report>& rows() { return rows_; }
 
  private:
+  // The result of the scan under way is ignored: a later one reads the reports again.
+  void DropScan();
+
   const size_t rows_max_;
   std::map<std::string, Report> rows_;
   std::optional<std::string> end_;  // from here on they are in the store only
@@ -105,32 +107,6 @@ class ReportQueue {
   uint64_t scan_ = 0;
   std::map<std::string, Report> arrived_;  // from end_ on, while that is read
 };
-
-// ReportedEnd: what a report of a handler or of a consumer says about the end of events, or about
-// the attempt after which they wait again.
-//
-// Pure.
-struct ReportedEnd {
-  storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SUCCEEDED;
-  uint32_t attempts = 0;        // 0: as granted, and this one
-  int64_t dispatch_micros = 0;  // 0: unknown
-  int64_t time_micros = 0;
-  bool delivered = false;  // the end shows that the events were delivered, if that was unknown
-  std::string reason = {};
-  std::string output = {};  // only for events that succeeded
-  // The last attempt. KIND_UNSPECIFIED: there was none.
-  storage::v1::AttemptRecord::Kind attempt = storage::v1::AttemptRecord::KIND_UNSPECIFIED;
-  int32_t status = 0;       // AttemptRecord.status
-  std::string answer = {};  // only for attempts that failed
-};
-
-// All but `outcome` and `delivered`. The time is now_micros if the entry has none.
-ReportedEnd ReportedEndOf(const storage::v1::GrantReportRecord::Entry& entry, int64_t now_micros);
-
-// The last attempt, number `number`, of events that were held in the range. A handler's report has
-// the attempt's times and status. A consumer's report has none: they are those of the range.
-storage::v1::AttemptRecord AttemptOf(const ReportedEnd& end, const HeldRange& range,
-                                     uint32_t number);
 
 }  // namespace escapement::token_manager
 

@@ -398,7 +398,7 @@ void PolicyShard::Commit(Round& round) {
   auto commit = std::make_shared<kv::Commit>();
   commit->fence = {state_->fence};
   std::map<Uid, kv::Mutation> counts = CloseBase(*state_, round);
-  granting_ = std::make_unique<GrantRound>(*state_, row_actions_);
+  granting_ = std::make_unique<GrantRound>(*state_, row_actions_, round.now);
   std::vector<kv::Group> groups;
   kv::Group grants;
   has_grants_ = false;
@@ -409,7 +409,7 @@ void PolicyShard::Commit(Round& round) {
     row_actions_.Build(round, groups);
   } else {
     granting_->Build(round, resends_);
-    has_grants_ = granting_->draft().Close(round, grants);
+    has_grants_ = granting_->draft().Close(grants);
   }
   for (auto& [uid, put] : counts) {
     if (!granting_->draft().counted().contains(uid)) round.base.mutations.push_back(std::move(put));
