@@ -260,7 +260,7 @@ void GrantDraft::Applied() {
     const WaitingRow* row = policy.waiting.RowOf(key);
     if (row == nullptr) continue;
     const GroupKey group{row->priority(), row->source()->group};
-    if (row->left() == 0) state_.NoteDeleted(key, row->read_seq());
+    if (row->left() == 0) state_.reads.NoteDeleted(key, row->read_seq());
     state_.MayReadOn(policy, group);
     Settle(policy, key);
     state_.MakeReady(policy);
@@ -309,7 +309,7 @@ void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends)
     if (storage::v1::RunPartRecord* part = state_.parts.Find(key)) *part = before;
   }
   for (const Uid& uid : counted_) {
-    state_.counts_due.insert(uid);
+    state_.WriteCounts(uid);
     PolicyState& policy = *state_.Find(uid);
     state_.MakeReady(policy);
     state_.Plan(policy);

@@ -60,14 +60,11 @@ void GrantRound::Build(Round& round, std::deque<Resend>& resends) {
   for (; !waiting.empty(); waiting.pop_front()) {
     if (Full() || !Resume(waiting.front(), round)) resends.push_back(waiting.front());
   }
-  std::deque<Uid>& ready = state_.ready;
-  for (size_t visits = std::min(ready.size(), kVisitsMax);
-       visits > 0 && !ready.empty() && !Full() && !actions_.full(); --visits) {
-    PolicyState* policy = state_.Find(ready.front());
-    ready.pop_front();
+  for (size_t visits = std::min(state_.ready(), kVisitsMax);
+       visits > 0 && state_.ready() > 0 && !Full() && !actions_.full(); --visits) {
+    PolicyState* policy = state_.TakeReady();
     if (policy == nullptr) continue;
-    policy->ready = false;
-    if (state_.fetching.size() >= kPoliciesFetchingMax) {
+    if (state_.awaiting() >= kPoliciesFetchingMax) {
       awaits_records_ = true;
       state_.MakeReady(*policy);
       break;
@@ -174,7 +171,7 @@ std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first
   }
   const auto closed = [&](const std::string& name) {
     if (backoff.Allowed(name, now) > 0) return false;
-    state_.aside[name].insert(policy.uid);
+    state_.PassOver(policy, name);
     return true;
   };
   if (policy.by_key() && !moves) {
@@ -333,7 +330,7 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
        events_max_ - draft_.events(),
        row->source()->event.throttle().on_release() ? kGrantEventsMax : kGrantEventsMaxOnDelivery});
   if (count == 0) {
-    state_.aside[target].insert(policy.uid);
+    state_.PassOver(policy, target);
     return 0;
   }
   GrantDraft::Claim* claim = draft_.OpenClaim(round.now);

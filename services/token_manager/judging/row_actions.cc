@@ -300,14 +300,13 @@ void RowActions::Applied(const Group& group) {
     }
     const bool rewritten = row->rewritten();
     const GroupKey group_key{row->priority(), row->source()->group};
-    state_.NoteDeleted(action.key, row->read_seq());
-    policy->waiting.Remove(action.key);
-    policy->waiting.DropEmptyGroup(group_key);
-    state_.hungry.insert({policy->uid, group_key});
+    state_.reads.NoteDeleted(action.key, row->read_seq());
+    state_.RemoveRow(*policy, action.key, *row);
+    state_.MayBeHungry(policy->uid, group_key);
     // If the schedule was changed back or resumed, the row was written again while it was here, and
     // that version is not in memory.
     if (action.former || rewritten || action.kind == RowAction::Kind::kPark)
-      state_.ReadAnew(action.key);
+      state_.reads.Want(action.key);
     state_.MakeReady(*policy);
     state_.Plan(*policy);
   }

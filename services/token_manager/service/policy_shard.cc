@@ -106,9 +106,6 @@ namespace {
 using kv::ColumnFamily;
 using kv::Mutation;
 
-constexpr size_t kPartsKept = 10'000;       // parts of runs that hold no token
-constexpr size_t kReportRowsMax = 4096;     // in memory
-constexpr size_t kSmall = 8;                // the same, and a group's rows, under perturbation
 constexpr size_t kGrantsExpiredMax = 1000;  // grants of one policy in one commit
 constexpr size_t kPoliciesDueMax = 10'000;  // in one commit
 constexpr size_t kClosingsMax = 2000;       // rows of one policy in a round
@@ -132,21 +129,9 @@ bool IsNews(ReportQueue::Report& report) {
 
 PolicyShard::PolicyShard(TokenManagerCore& core, const lease::HeldLease& lease, kv::Condition fence,
                          UsedNumbers used, std::function<void()> reload)
-    : state_(new PolicyShardState{
-          .core = core,
-          .shard = static_cast<uint16_t>(lease.index),
-          .lease = lease,
-          .fence = std::move(fence),
-          .used = used,
-          .group_rows_max = Perturb(core.runtime, Site::kTokensGroupsSmall)
-                                ? kSmall
-                                : core.options.group_rows_max,
-          .reports = ReportQueue(
-              ReportsPrefix(static_cast<uint16_t>(lease.index)),
-              Perturb(core.runtime, Site::kTokensReportQueueSmall) ? kSmall : kReportRowsMax),
-          .parts = RunParts(kPartsKept)}),
-      reader_(state_),
-      loader_(state_, reader_, [this] { Reload(); }),
+    : state_(std::make_shared<PolicyShardState>(core, lease, std::move(fence), used)),
+      reader_(*state_),
+      loader_(*state_, reader_, [this] { Reload(); }),
       row_actions_(*state_),
       reload_(std::move(reload)) {}
 
@@ -166,7 +151,7 @@ void PolicyShard::Apply(Entries entries, LocalGrants::Done done) {
 }
 
 void PolicyShard::OnFetched() {
-  RecordsRead(*state_);
+  state_->RecordsRead();
   Unstall();
 }
 
@@ -178,24 +163,6 @@ void PolicyShard::Unstall() {
 void PolicyShard::UnstallReports() {
   look_again_ = absl::InfiniteFuture();
   for (auto& [key, report] : state_->reports.rows()) report.stalled = false;
-}
-
-void PolicyShard::OnPolicy(const Uid& uid, const std::optional<std::string>& value,
-                           kv::CommitSeq seq) {
-  RecordReader::OnPolicy(*state_, uid, value, seq);
-}
-
-void PolicyShard::ReadPoliciesAgain() {
-  for (const auto& [uid, policy] : state_->policies) RecordReader::ReadAgain(*state_, *policy);
-}
-
-void PolicyShard::ReadPolicyAgain(const Uid& uid) {
-  if (PolicyState* policy = state_->Find(uid)) RecordReader::ReadAgain(*state_, *policy);
-}
-
-void PolicyShard::OnPolicyFree(const Uid& uid) {
-  // If nothing else of it is left, the next visit forgets it.
-  if (PolicyState* policy = state_->Find(uid)) state_->MakeReady(*policy);
 }
 
 void PolicyShard::OnScheduleChanged(const Uid& schedule) {
@@ -221,34 +188,22 @@ void PolicyShard::OnScheduleChanged(const Uid& schedule) {
   }
 }
 
-void PolicyShard::OnTargetOpen(const std::string& target) {
-  const auto aside = state_->aside.find(target);
-  if (aside == state_->aside.end()) return;
-  const std::set<Uid> policies = std::move(aside->second);
-  state_->aside.erase(aside);
-  for (const Uid& uid : policies) {
-    PolicyState* policy = state_->Find(uid);
-    if (policy == nullptr) continue;
-    policy->waiting.queue().Reconsider(target);
-    state_->MakeReady(*policy);
-  }
-}
-
 void PolicyShard::Reload() {
   if (std::exchange(reloading_, true)) return;
   // Not from within a call of its own; a commit under way is waited for.
-  if (!committing_) state_->core.executor->Post([reload = reload_] { reload(); });
+  if (!committing()) state_->core.executor->Post([reload = reload_] { reload(); });
 }
 
 void PolicyShard::Step(absl::Time now) {
   blocked_ = false;
-  if (committing_ || reloading_ || draining_) return;
+  if (committing() || reloading_ || draining_) return;
   if (now == absl::InfinitePast() || !state_->core.lease_valid(state_->shard)) {
     blocked_ = true;
     return;
   }
   state_->parts.Trim();
-  if (Perturb(state_->core.runtime, Site::kTokensPoliciesReread)) ReadPoliciesAgain();
+  if (Perturb(state_->core.runtime, Site::kTokensPoliciesReread))
+    RecordReader::ReadAllAgain(*state_);
   loader_.Step();
   if (!loader_.ready()) return;
   if (std::exchange(state_->payloads.arrived, false)) Unstall();
@@ -261,7 +216,7 @@ void PolicyShard::Step(absl::Time now) {
   news_since_ = absl::InfiniteFuture();
   Round round(now);
   TokenRelease actions(*state_, round, resends_);
-  for (const Uid& uid : std::exchange(state_->counts_due, {})) round.touched[uid];
+  for (const Uid& uid : state_->TakeCountsDue()) round.touched[uid];
   TakeReports(actions, round);
   if (actions.no_room()) look_again_ = std::min(look_again_, now + kRoomAgain);
   TakeCalls(actions, round);
@@ -274,10 +229,8 @@ void PolicyShard::Step(absl::Time now) {
 
 // Nothing is to be done but to note deliveries, and that can wait for a moment.
 bool PolicyShard::OnlyNews(absl::Time now) {
-  const auto& agenda = state_->agenda;
-  if (!calls_.empty() || !resends_.empty() || !row_actions_.empty() || !state_->ready.empty() ||
-      state_->gates.open() || !state_->counts_due.empty() ||
-      (!agenda.empty() && agenda.begin()->first <= now))
+  if (!calls_.empty() || !resends_.empty() || !row_actions_.empty() || state_->may_grant() ||
+      state_->counts_due() || state_->next_due() <= now)
     return false;
   bool any = false;
   for (auto& [key, report] : state_->reports.rows()) {
@@ -316,7 +269,7 @@ void PolicyShard::TakeReports(TokenRelease& actions, Round& round) {
     ++round.entries;
     round.base.mutations.push_back(
         {.cf = ColumnFamily::kWaiting, .kind = Mutation::Kind::kDelete, .key = row->first});
-    state_->NoteDeleted(row->first, report.read_seq);
+    state_->reads.NoteDeleted(row->first, report.read_seq);
     row = rows.erase(row);
   }
 }
@@ -345,14 +298,10 @@ void PolicyShard::TakeDue(TokenRelease& actions, Round& round) {
     if (state_->reports.hungry()) state_->core.wake();
     return;
   }
-  auto& agenda = state_->agenda;
   const size_t grants_max =
       Perturb(state_->core.runtime, Site::kTokensExpiryOfOne) ? 1 : kGrantsExpiredMax;
-  for (size_t n = 0; n < kPoliciesDueMax && !agenda.empty() && agenda.begin()->first <= round.now;
-       ++n) {
-    PolicyState& policy = *state_->Find(agenda.begin()->second);
-    agenda.erase(agenda.begin());
-    policy.planned = absl::InfiniteFuture();
+  for (size_t n = 0; n < kPoliciesDueMax && state_->next_due() <= round.now; ++n) {
+    PolicyState& policy = state_->TakeDue();
     if (policy.grant_next <= round.now) policy.grant_next = absl::InfiniteFuture();
     actions.Expire(policy, grants_max);
     CloseWindows(policy, round);
@@ -395,7 +344,7 @@ void PolicyShard::CloseWindows(PolicyState& policy, const Round& round) {
 }
 
 void PolicyShard::Commit(Round& round) {
-  auto commit = std::make_shared<kv::Commit>();
+  auto commit = std::make_unique<kv::Commit>();
   commit->fence = {state_->fence};
   std::map<Uid, kv::Mutation> counts = CloseBase(*state_, round);
   granting_ = std::make_unique<GrantRound>(*state_, row_actions_);
@@ -403,7 +352,7 @@ void PolicyShard::Commit(Round& round) {
   kv::Group grants;
   has_grants_ = false;
   // In turn, if there is both to do.
-  const bool may_grant = !state_->ready.empty() || !resends_.empty() || state_->gates.open();
+  const bool may_grant = state_->may_grant() || !resends_.empty();
   acted_last_ = !row_actions_.empty() && !(acted_last_ && may_grant);
   if (acted_last_) {
     row_actions_.Build(round, groups);
@@ -426,12 +375,11 @@ void PolicyShard::Commit(Round& round) {
     touched_.clear();
     for (const auto& [uid, touched] : round.touched) touched_.push_back(uid);
     commit_ = std::move(commit);
-    committing_ = true;
     return Send();
   }
   for (auto& [done, results] : round.answers) done(std::move(results));
-  const bool more = !calls_.empty() || !row_actions_.empty() ||
-                    ((!state_->ready.empty() || state_->gates.open()) && !granting_->stalled());
+  const bool more =
+      !calls_.empty() || !row_actions_.empty() || (state_->may_grant() && !granting_->stalled());
   granting_.reset();
   if (more) state_->core.wake();
 }
@@ -439,37 +387,30 @@ void PolicyShard::Commit(Round& round) {
 void PolicyShard::Send() {
   state_->core.metrics.commits.Increment();
   // A copy is kept: it may have to be sent again.
-  state_->core.client.CommitAsync(kv::Commit(*commit_), state_->core.executor,
-                                  [this, weak = std::weak_ptr<PolicyShardState>(state_)](
-                                      absl::StatusOr<kv::CommitResult> result) {
-                                    if (weak.lock() != nullptr) OnCommitted(std::move(result));
-                                  });
+  state_->core.client.CommitAsync(
+      kv::Commit(*commit_), state_->core.executor,
+      state_->WhileOwned(
+          [this](const absl::StatusOr<kv::CommitResult>& result) { OnCommitted(result); }));
 }
 
-void PolicyShard::OnCommitted(absl::StatusOr<kv::CommitResult> result) {
-  const std::weak_ptr<PolicyShardState> weak = state_;
+void PolicyShard::OnCommitted(const absl::StatusOr<kv::CommitResult>& result) {
+  Executor& executor = *state_->core.executor;
   if (absl::IsResourceExhausted(result.status())) {
-    state_->core.executor->PostAfter(kRetryCommitDelay, [this, weak] {
-      if (weak.lock() != nullptr) Send();
-    });
-    return;
-  }
-  if (!result.ok() || (has_base_ && !result->verdicts[0].applied)) {
+    executor.PostAfter(kRetryCommitDelay, state_->WhileOwned([this] { Send(); }));
+  } else if (!result.ok() || (has_base_ && !result->verdicts[0].applied)) {
     // Usually the lease or the session is lost and the shard is about to be dropped. If not, it is
     // loaded again, because memory may differ from the store.
-    state_->core.executor->PostAfter(kReloadAfter, [this, weak] {
-      if (weak.lock() == nullptr) return;
-      committing_ = false;
+    executor.PostAfter(kReloadAfter, state_->WhileOwned([this] {
+      commit_.reset();
       reloading_ = false;
       Reload();
-    });
-    return;
+    }));
+  } else {
+    Finish(*result);
   }
-  Finish(*result);
 }
 
 void PolicyShard::Finish(const kv::CommitResult& result) {
-  committing_ = false;
   commit_.reset();
   auto answers = std::exchange(answers_, {});
   std::vector<bool> applied;
@@ -497,12 +438,11 @@ void PolicyShard::Finish(const kv::CommitResult& result) {
 }
 
 std::optional<absl::Time> PolicyShard::NextTime() const {
-  if (committing_ || reloading_ || draining_ || !loader_.ready()) return std::nullopt;
+  if (committing() || reloading_ || draining_ || !loader_.ready()) return std::nullopt;
   absl::Time next = std::min(look_again_, news_since_ + kNewsDelay);
   // One that has become hopeless is to be given up.
   if (!state_->reservations.empty()) next = std::min(next, reviewed_ + kReviewEvery);
-  if (!state_->agenda.empty() && !state_->reports.expects_more())
-    next = std::min(next, state_->agenda.begin()->first);
+  if (!state_->reports.expects_more()) next = std::min(next, state_->next_due());
   if (next == absl::InfiniteFuture()) return std::nullopt;
   return next;
 }

@@ -92,42 +92,26 @@ class PolicyShard {
   // As LocalGrants::Apply, with the next Step.
   void Apply(Entries entries, LocalGrants::Done done);
 
+  // Records of schedules that were asked for have been read.
   void OnFetched();
-  // nullopt: it was deleted. `value` null: it has changed and must be read.
-  void OnPolicy(const Uid& uid, const std::optional<std::string>& value, kv::CommitSeq seq);
-  // All policies' records must be read again.
-  void ReadPoliciesAgain();
-  void ReadPolicyAgain(const Uid& uid);
-  void OnTargetOpen(const std::string& target);
-  // No event that waits under another policy concerns it any more.
-  void OnPolicyFree(const Uid& uid);
   // The schedule was changed: its rows that wait are judged soon, whenever they are due.
   void OnScheduleChanged(const Uid& schedule);
   void OnOwnRow(const std::string& key) { loader_.OnOwnRow(key); }
 
   // Grants nothing more and begins no commit; drained() once none is under way.
   void Drain() { draining_ = true; }
-  bool drained() const { return draining_ && !committing_; }
+  bool drained() const { return draining_ && !committing(); }
   // A commit is under way: until it ends, which wakes, Step does nothing.
-  bool committing() const { return committing_; }
+  bool committing() const { return commit_ != nullptr; }
 
   // The store's time at which Step has something to do; nullopt: something will wake.
   std::optional<absl::Time> NextTime() const;
   // True if the last Step could not do its work. Step must then be called again in a while.
   bool blocked() const { return blocked_; }
-  const UsedNumbers& used() const { return state_->used; }
-  uint64_t epoch() const { return state_->lease.epoch; }
-
   // Drops completions that are not answered yet. The process ends, so they never will be.
   void Abandon();
 
-  size_t policies() const { return state_->policies.size(); }
-  // Calls visit(const PolicyState&) for each policy with something waiting or held.
-  template <typename Visit>
-  void VisitPolicies(Visit visit) const {
-    for (const auto& [uid, policy] : state_->policies) visit(*policy);
-  }
-  size_t completions() const { return calls_.size() + stalled_calls_.size(); }
+  PolicyShardState& state() { return *state_; }
 
  private:
   struct Call {
@@ -145,7 +129,7 @@ class PolicyShard {
   void TakeLimits(PolicyState& policy, Round& round);
   void Commit(Round& round);
   void Send();
-  void OnCommitted(absl::StatusOr<kv::CommitResult> result);
+  void OnCommitted(const absl::StatusOr<kv::CommitResult>& result);
   void Finish(const kv::CommitResult& result);
   void Reload();
 
@@ -162,8 +146,7 @@ class PolicyShard {
   absl::Time news_since_ = absl::InfiniteFuture();  // that nobody waits for; InfiniteFuture: none
 
   // State of the commit under way.
-  bool committing_ = false;
-  std::shared_ptr<const kv::Commit> commit_;
+  std::unique_ptr<const kv::Commit> commit_;
   std::vector<std::pair<LocalGrants::Done, std::vector<bool>>> answers_;
   std::unique_ptr<GrantRound> granting_;
   bool has_base_ = false;

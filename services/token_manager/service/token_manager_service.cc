@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -14,7 +15,6 @@
 #include "common/storage/schedule_table.h"
 #include "services/token_manager/base/options.h"
 #include "services/token_manager/holding/report_queue.h"
-#include "services/token_manager/judging/waiting_loader.h"
 #include "services/token_manager/service/policy_shard.h"
 
 namespace escapement::token_manager {
@@ -43,9 +43,11 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
                        store, runtime),
         options_(std::move(options)),
         metrics_(registry()),
-        cache_(client(), executor(), [this] { OnFetched(); }),
+        cache_(client(), executor(), [this] { ForEachShard(&PolicyShard::OnFetched); }),
         queue_shards_(client(), executor(), options_.undelivered_max, [this] { Wake(); }),
-        policies_(client(), executor(), PolicyCallbacks()),
+        policies_(client(), executor(), /*excluding_own=*/false,
+                  {.on_open = [this](const kv::ScanResult&) { OnPoliciesOpen(); },
+                   .on_batch = [this](const kv::WatchBatch& batch) { OnPolicies(batch); }}),
         shared_{.options = options_,
                 .client = client(),
                 .runtime = runtime,
@@ -78,10 +80,17 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
   void Step() override;
   void OnDrain() override;
 
-  PolicyWatch::Callbacks PolicyCallbacks();
+  // Calls visit(shard), and wakes.
+  template <typename Visit>
+  void ForEachShard(Visit visit) {
+    for (const auto& [index, shard] : shards_) std::invoke(visit, *shard);
+    Wake();
+  }
+  void StartWatches();
+  void OnPoliciesOpen();
+  void OnPolicies(const kv::WatchBatch& batch);
   void AddShard(const lease::HeldLease& lease, UsedNumbers used);
   void Reload(const lease::HeldLease& lease);
-  void OnFetched();
   void OnRowWritten(const std::string& key);
   void OnTargetOpen(const std::string& target);
   void TakeCompletions();
@@ -100,42 +109,58 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
   RecordCache cache_;
   QueueShards queue_shards_;
   TargetBackoff backoff_;
-  PolicyWatch policies_;
+  WatchedRange policies_;  // their records
   TokenManagerCore shared_;
   std::map<uint32_t, std::unique_ptr<PolicyShard>> shards_;
   std::map<uint32_t, Closure> releases_;  // releases of shards that drain for balance
 };
 
-PolicyWatch::Callbacks TokenManagerService::Impl::PolicyCallbacks() {
-  return {.on_policy =
-              [this](const Uid& uid, const std::optional<std::string>& record, kv::CommitSeq seq) {
-                for (const auto& [index, shard] : shards_) shard->OnPolicy(uid, record, seq);
-                Wake();
-              },
-          .on_large =
-              [this](const Uid& uid) {
-                for (const auto& [index, shard] : shards_) shard->ReadPolicyAgain(uid);
-                Wake();
-              },
-          .on_open =
-              [this] {
-                for (const auto& [index, shard] : shards_) shard->ReadPoliciesAgain();
-                if (!leases_started() && !draining()) StartLeases(shared_.layout.policy_shards);
-                Wake();
-              }};
-}
-
 void TokenManagerService::Impl::OnLayout(const kv::Layout& layout,
                                          std::vector<std::optional<std::string>> /*values*/) {
   shared_.layout = layout;
   cache_.NotifyChanges([this](const Uid& schedule) {
-    for (const auto& [index, shard] : shards_) shard->OnScheduleChanged(schedule);
-    Wake();
+    ForEachShard([&](PolicyShard& shard) { shard.OnScheduleChanged(schedule); });
   });
   cache_.Start();
-  queue_shards_.Start(layout.queue_shards);
-  policies_.Start();  // its on_open starts the leases
+  StartWatches();
   ShowPolicies();
+}
+
+void TokenManagerService::Impl::StartWatches() {
+  queue_shards_.Start(shared_.layout.queue_shards);
+  // Behind the policies' records is who refers to them.
+  policies_.Start({.cf = kv::ColumnFamily::kPolicies,
+                   .begin = std::string(1, '\0'),
+                   .end = std::string(1, '\1'),
+                   .limit = 1,
+                   .keys_only = true});
+}
+
+// The watch reports what changes after later reads of records; earlier reads may be old.
+void TokenManagerService::Impl::OnPoliciesOpen() {
+  ForEachShard([](PolicyShard& shard) { RecordReader::ReadAllAgain(shard.state()); });
+  if (!leases_started() && !draining()) StartLeases(shared_.layout.policy_shards);
+}
+
+void TokenManagerService::Impl::OnPolicies(const kv::WatchBatch& batch) {
+  const bool none_told = Perturb(runtime(), Site::kPolicyChangeNotTold);
+  for (const kv::WatchedMutation& mutation : batch.mutations) {
+    const std::optional<PolicyName> name = DecodePolicyKey(mutation.key);
+    if (!name.has_value()) continue;
+    const Uid uid = PolicyUid(name->tenant, name->policy_id);
+    const bool deleted = mutation.kind == kv::Mutation::Kind::kDelete;
+    ForEachShard([&](PolicyShard& shard) {
+      PolicyState* policy = shard.state().Find(uid);
+      if (policy == nullptr) return;
+      if (!deleted && (mutation.value_omitted || none_told)) {
+        RecordReader::ReadAgain(shard.state(), *policy);
+      } else if (deleted || mutation.kind == kv::Mutation::Kind::kPut) {
+        RecordReader::OnPolicy(shard.state(), *policy,
+                               deleted ? std::nullopt : std::make_optional(mutation.value),
+                               batch.seq);
+      }
+    });
+  }
 }
 
 void TokenManagerService::Impl::AddShard(const lease::HeldLease& lease, UsedNumbers used) {
@@ -165,23 +190,16 @@ void TokenManagerService::Impl::OnLost(uint32_t index) {
 
 void TokenManagerService::Impl::Reload(const lease::HeldLease& lease) {
   const auto shard = shards_.find(lease.index);
-  if (shard == shards_.end() || shard->second->epoch() != lease.epoch || draining() ||
+  if (shard == shards_.end() || shard->second->state().lease.epoch != lease.epoch || draining() ||
       releases_.contains(lease.index))
     return;
-  const UsedNumbers used = shard->second->used();
-  AddShard(lease, used);
+  AddShard(lease, shard->second->state().used);
   Wake();
 }
 
 void TokenManagerService::Impl::OnSessionLost() {
   cache_.Restart();
-  queue_shards_.Start(shared_.layout.queue_shards);
-  policies_.Start();
-}
-
-void TokenManagerService::Impl::OnFetched() {
-  for (const auto& [index, shard] : shards_) shard->OnFetched();
-  Wake();
+  StartWatches();
 }
 
 void TokenManagerService::Impl::OnRowWritten(const std::string& key) {
@@ -193,8 +211,7 @@ void TokenManagerService::Impl::OnRowWritten(const std::string& key) {
 }
 
 void TokenManagerService::Impl::OnTargetOpen(const std::string& target) {
-  for (const auto& [index, shard] : shards_) shard->OnTargetOpen(target);
-  Wake();
+  ForEachShard([&](PolicyShard& shard) { shard.state().OnTargetOpen(target); });
 }
 
 void TokenManagerService::Impl::Apply(uint16_t policy_shard,
@@ -248,8 +265,11 @@ void TokenManagerService::Impl::Step() {
       OnTargetOpen(target);
   }
   TakeCompletions();
-  for (const Uid& policy : queue_shards_.totals().further.TakeFreed()) {
-    for (const auto& [index, shard] : shards_) shard->OnPolicyFree(policy);
+  for (const Uid& freed : queue_shards_.totals().further.TakeFreed()) {
+    // If nothing else of it is left, the next visit forgets it.
+    for (const auto& [index, shard] : shards_) {
+      if (PolicyState* policy = shard->state().Find(freed)) shard->state().MakeReady(*policy);
+    }
   }
   for (const auto& [index, shard] : shards_) shard->Step(now);
   inbox_.SetBusy(Committing());
@@ -260,7 +280,7 @@ void TokenManagerService::Impl::Step() {
 
 void TokenManagerService::Impl::ShowGauges() {
   size_t policies = 0;
-  for (const auto& [index, shard] : shards_) policies += shard->policies();
+  for (const auto& [index, shard] : shards_) policies += shard->state().policies().size();
   const Totals& totals = queue_shards_.totals();
   metrics_.policies_active.Set(static_cast<double>(policies));
   metrics_.rows_in_memory.Set(static_cast<double>(totals.rows));
@@ -272,8 +292,9 @@ void TokenManagerService::Impl::ShowGauges() {
 
 void TokenManagerService::Impl::ShowPolicies() {
   const absl::Time now = client().NowLow();
-  for (const auto& [index, shard] : shards_)
-    shard->VisitPolicies([&](const PolicyState& policy) { policy_gauges_.Take(policy, now); });
+  for (const auto& [index, shard] : shards_) {
+    for (const auto& [uid, policy] : shard->state().policies()) policy_gauges_.Take(*policy, now);
+  }
   policy_gauges_.Show(now);
   executor()->PostAfter(kPolicyGaugesEvery, [this] { ShowPolicies(); });
 }

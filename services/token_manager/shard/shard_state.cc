@@ -1,0 +1,191 @@
+#include "services/token_manager/shard/shard_state.h"
+
+#include <algorithm>
+
+#include "common/runtime/perturb.h"
+#include "common/storage/waiting_table.h"
+
+namespace escapement::token_manager {
+namespace {
+
+// A watch that tells nothing for longer than so many deletions has nothing old to tell.
+constexpr size_t kDeletedEarlyMax = 100'000;
+constexpr size_t kPartsKept = 10'000;    // parts of runs that hold no token
+constexpr size_t kReportRowsMax = 4096;  // in memory
+constexpr size_t kSmall = 8;             // the same, and a group's rows, under perturbation
+
+}  // namespace
+
+RowReads::Read RowReads::Begin(size_t max) {
+  Read read{.number = ++reads_};
+  while (!wanted_.empty() && read.keys.size() < max) {
+    read.keys.push_back(std::move(wanted_.extract(wanted_.begin()).value()));
+    reading_[read.keys.back()] = read.number;
+  }
+  return read;
+}
+
+bool RowReads::End(const std::string& key, uint64_t number) {
+  const auto reading = reading_.find(key);
+  if (reading == reading_.end() || reading->second != number) return false;
+  reading_.erase(reading);
+  return true;
+}
+
+void RowReads::NoteDeleted(const std::string& key, kv::CommitSeq read_seq) {
+  if (!reading_.empty()) reading_.erase(key);
+  if (read_seq <= watched_to_) return;
+  deleted_early_keys_[key] = read_seq;
+  deleted_early_.push_back({read_seq, key});
+  if (deleted_early_.size() > kDeletedEarlyMax) ForgetDeleted();
+}
+
+void RowReads::WatchedTo(kv::CommitSeq seq) {
+  watched_to_ = std::max(watched_to_, seq);
+  while (!deleted_early_.empty() && deleted_early_.front().first <= watched_to_) ForgetDeleted();
+}
+
+void RowReads::ForgetDeleted() {
+  const auto& [seq, key] = deleted_early_.front();
+  const auto found = deleted_early_keys_.find(key);
+  if (found != deleted_early_keys_.end() && found->second == seq) deleted_early_keys_.erase(found);
+  deleted_early_.pop_front();
+}
+
+PolicyShardState::PolicyShardState(TokenManagerCore& core, const lease::HeldLease& lease,
+                                   kv::Condition fence, UsedNumbers used)
+    : core(core),
+      shard(static_cast<uint16_t>(lease.index)),
+      lease(lease),
+      fence(std::move(fence)),
+      used(used),
+      group_rows_max(Perturb(core.runtime, Site::kTokensGroupsSmall) ? kSmall
+                                                                     : core.options.group_rows_max),
+      reports(ReportsPrefix(shard),
+              Perturb(core.runtime, Site::kTokensReportQueueSmall) ? kSmall : kReportRowsMax),
+      parts(kPartsKept) {}
+
+PolicyState& PolicyShardState::At(const Uid& uid) {
+  std::unique_ptr<PolicyState>& policy = policies_[uid];
+  if (policy == nullptr)
+    policy = std::make_unique<PolicyState>(uid, shard, kUndeliveredSlack, kGrantLead,
+                                           &core.queue_shards.totals());
+  return *policy;
+}
+
+PolicyState& PolicyShardState::FurtherPolicy(const RowSource& source, const FurtherLimit& limit) {
+  PolicyState& policy = At(limit.policy);
+  if (policy.named) return policy;
+  policy.SetName(source.event.tenant(), limit.policy_id);
+  WantRecord(policy);
+  return policy;
+}
+
+void PolicyShardState::DropIfIdle(PolicyState& policy) {
+  if (!policy.idle() || policy.reading || !policy.fetching.empty()) return;
+  if (policy.planned != absl::InfiniteFuture()) agenda_.erase({policy.planned, policy.uid});
+  unread_.erase(policy.uid);
+  policies_.erase(policy.uid);
+}
+
+PolicyState* PolicyShardState::TakeReady() {
+  PolicyState* policy = Find(ready_.front());
+  ready_.pop_front();
+  if (policy != nullptr) policy->ready = false;
+  return policy;
+}
+
+void PolicyShardState::Plan(PolicyState& policy) {
+  // While records are read it waits for them.
+  const absl::Time next = policy.fetching.empty() ? policy.NextTime() : absl::InfiniteFuture();
+  if (next == policy.planned) return;
+  if (policy.planned != absl::InfiniteFuture()) agenda_.erase({policy.planned, policy.uid});
+  if (next != absl::InfiniteFuture()) agenda_.insert({next, policy.uid});
+  policy.planned = next;
+}
+
+PolicyState& PolicyShardState::TakeDue() {
+  PolicyState& policy = *Find(agenda_.begin()->second);
+  agenda_.erase(agenda_.begin());
+  policy.planned = absl::InfiniteFuture();
+  return policy;
+}
+
+void PolicyShardState::OnTargetOpen(const std::string& target) {
+  const auto aside = aside_.extract(target);
+  if (aside.empty()) return;
+  for (const Uid& uid : aside.mapped()) {
+    PolicyState* policy = Find(uid);
+    if (policy == nullptr) continue;
+    policy->waiting.queue().Reconsider(target);
+    MakeReady(*policy);
+  }
+}
+
+std::vector<Uid> PolicyShardState::TakeUnread(size_t max) {
+  std::vector<Uid> taken;
+  while (!unread_.empty() && taken.size() < max)
+    taken.push_back(unread_.extract(unread_.begin()).value());
+  return taken;
+}
+
+void PolicyShardState::RecordsRead() {
+  for (const Uid& uid : std::exchange(fetching_, {})) {
+    PolicyState* policy = Find(uid);
+    if (policy == nullptr) continue;
+    policy->fetching.clear();
+    policy->waiting.queue().Reconsider(kBeingRead);
+    MakeReady(*policy);
+    Plan(*policy);
+  }
+}
+
+std::pair<PolicyState*, WaitingRow*> PolicyShardState::FindRow(const std::string& key) {
+  const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
+  PolicyState* policy = decoded.has_value() ? Find(decoded->policy) : nullptr;
+  return {policy, policy == nullptr ? nullptr : policy->waiting.RowOf(key)};
+}
+
+bool PolicyShardState::AddRow(const std::string& key, const std::string& value,
+                              kv::CommitSeq read_seq) {
+  const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
+  if (!decoded.has_value()) return false;
+  PolicyState& policy = At(decoded->policy);
+  const auto added = policy.AddRow(key, *decoded, value, read_seq, group_rows_max);
+  if (!policy.known && policy.named) WantRecord(policy);
+  if (added != WaitingRows::Added::kKept)
+    MayBeHungry(policy.uid, {decoded->priority, decoded->uid});
+  MakeReady(policy);
+  Plan(policy);
+  return added != WaitingRows::Added::kBroken;
+}
+
+void PolicyShardState::RemoveRow(PolicyState& policy, const std::string& key,
+                                 const WaitingRow& row) {
+  const GroupKey group{row.priority(), row.source()->group};
+  policy.waiting.Remove(key);
+  policy.waiting.DropEmptyGroup(group);
+}
+
+void PolicyShardState::ReadBack(PolicyState& policy, const std::string& key) {
+  if (const WaitingRow* row = policy.waiting.RowOf(key)) RemoveRow(policy, key, *row);
+  reads.Want(key);
+}
+
+void PolicyShardState::MayReadOn(const PolicyState& policy, const GroupKey& key) {
+  const RowGroup* group = policy.waiting.GroupOf(key);
+  if (group == nullptr || !group->has_more()) return;
+  MayBeHungry(policy.uid, key);
+  core.wake();
+}
+
+std::optional<std::pair<Uid, GroupKey>> PolicyShardState::TakeHungry() {
+  if (hungry_.empty()) return std::nullopt;
+  auto next = hungry_.upper_bound(last_read_on_);
+  if (next == hungry_.end()) next = hungry_.begin();
+  last_read_on_ = *next;
+  hungry_.erase(next);
+  return last_read_on_;
+}
+
+}  // namespace escapement::token_manager
