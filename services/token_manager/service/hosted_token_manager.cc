@@ -8,28 +8,20 @@ namespace escapement::token_manager {
 namespace {
 
 TokenManagerOptions OptionsFromFlags(const ServiceContext& context) {
-  TokenManagerOptions options;
-  options.instance = context.instance;
-  options.dead_instances = context.dead_instances;
-  options.metrics = &context.metrics;
-  options.lease_ttl = LeaseTtl();
-  options.lease_renew_every = LeaseRenewEvery();
-  return options;
-}
-
-TokenDoor::Options DoorOptions(const ServiceContext& context, LocalGrants& grants) {
-  TokenDoor::Options options;
-  options.instance = context.instance;
-  options.local = &grants;
-  options.metrics = &context.metrics;
-  return options;
+  return {.instance = context.instance,
+          .dead_instances = context.dead_instances,
+          .metrics = &context.metrics,
+          .lease_ttl = LeaseTtl(),
+          .lease_renew_every = LeaseRenewEvery()};
 }
 
 }  // namespace
 
 HostedTokenManager::HostedTokenManager(const ServiceContext& context, kv::KvStore& store)
     : service_(OptionsFromFlags(context), store, context.runtime),
-      door_(DoorOptions(context, service_.grants()), store, context.runtime),
+      door_(
+          {.instance = context.instance, .local = &service_.grants(), .metrics = &context.metrics},
+          store, context.runtime),
       gate_(context.instance, store, context.runtime, /*rules=*/nullptr) {}
 
 absl::Status HostedTokenManager::Start() {

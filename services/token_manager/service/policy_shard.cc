@@ -34,66 +34,59 @@ bool HeldBack(const PolicyState& policy, absl::Time now) {
 
 }  // namespace
 
-void PolicyGauges::Take(const PolicyState& policy, absl::Time now) {
-  overdue_ += policy.grants.Overdue(ToMicros(now));
-  oldest_ = std::min(oldest_, policy.waiting.queue().oldest_due().value_or(oldest_));
-  if (policy.implicit() || !policy.named) return;
-  taken_.push_back({.name = absl::StrCat("tenants/", policy.tenant, "/policies/", policy.policy_id),
-                    .waiting = policy.waiting.queue().events(),
-                    .held = policy.held(),
-                    .limit = policy.limits().max_concurrent,
-                    .newest = policy.grants.NewestMicros(),
-                    .held_back = HeldBack(policy, now)});
-}
-
-void PolicyGauges::Show(absl::Time now) {
-  metrics_.oldest_waiting_seconds.Set(oldest_ < now ? absl::ToDoubleSeconds(now - oldest_) : 0);
-  metrics_.holders_overdue.Set(static_cast<double>(overdue_));
-  std::sort(taken_.begin(), taken_.end(), [](const Busy& a, const Busy& b) {
-    return std::tie(b.waiting, b.held, a.name) < std::tie(a.waiting, a.held, b.name);
+void PolicyGauges::Show(const std::vector<const PolicyState*>& policies, absl::Time now) {
+  absl::Time oldest = absl::InfiniteFuture();
+  uint64_t overdue = 0;
+  // Events waiting, tokens out, name.
+  using Busy = std::tuple<uint64_t, uint64_t, std::string, const PolicyState*>;
+  std::vector<Busy> busy;
+  for (const PolicyState* policy : policies) {
+    const FairQueue& queue = policy->waiting.queue();
+    overdue += policy->grants.Overdue(ToMicros(now));
+    oldest = std::min(oldest, queue.oldest_due().value_or(oldest));
+    if (!policy->implicit() && policy->named)
+      busy.emplace_back(queue.events(), policy->held(),
+                        absl::StrCat("tenants/", policy->tenant, "/policies/", policy->policy_id),
+                        policy);
+  }
+  metrics_.oldest_waiting_seconds.Set(oldest < now ? absl::ToDoubleSeconds(now - oldest) : 0);
+  metrics_.holders_overdue.Set(static_cast<double>(overdue));
+  std::sort(busy.begin(), busy.end(), [](const Busy& a, const Busy& b) {
+    return std::tie(std::get<0>(b), std::get<1>(b), std::get<2>(a)) <
+           std::tie(std::get<0>(a), std::get<1>(a), std::get<2>(b));
   });
-  if (taken_.size() > kPolicyGaugesMax) taken_.resize(kPolicyGaugesMax);
+  if (busy.size() > kPolicyGaugesMax) busy.resize(kPolicyGaugesMax);
   std::set<std::string> shown;
-  for (const Busy& policy : taken_) {
-    Set(policy, now);
-    shown.insert(policy.name);
+  for (const auto& [waiting, held, name, policy] : busy) {
+    Set(name, *policy, now);
+    shown.insert(name);
   }
   for (const std::string& name : shown_) {
     if (!shown.contains(name)) Remove(name);
   }
   shown_ = std::move(shown);
-  taken_.clear();
-  oldest_ = absl::InfiniteFuture();
-  overdue_ = 0;
 }
 
-void PolicyGauges::Set(const Busy& policy, absl::Time now) {
-  const MetricLabels labels = {{"policy", policy.name}};
-  registry_.GetGauge(kHeld, "Tokens of a policy that are out now.", labels)
-      ->Set(static_cast<double>(policy.held));
-  registry_
-      .GetGauge(kHeldBack,
-                "1 while a pause, the rate or the targets of all its schedules keep a policy from "
-                "granting tokens.",
-                labels)
-      ->Set(policy.held_back ? 1 : 0);
-  registry_
-      .GetGauge(kLimit, "max_concurrent of a policy, with its override; +Inf without a limit.",
-                labels)
-      ->Set(policy.limit == RateLimit::kUnlimited ? std::numeric_limits<double>::infinity()
-                                                  : static_cast<double>(policy.limit));
-  registry_
-      .GetGauge(kWaiting, "Events of a policy that wait for a token, of the rows in memory.",
-                labels)
-      ->Set(static_cast<double>(policy.waiting));
-  registry_
-      .GetGauge(kNewest,
-                "How long ago the newest token of a policy that is out was given; 0 without one. "
-                "While a policy is full and events wait, it grows only if no token comes back.",
-                labels)
-      ->Set(policy.newest.has_value()
-                ? std::max(0.0, absl::ToDoubleSeconds(now - FromMicros(*policy.newest)))
-                : 0);
+void PolicyGauges::Set(const std::string& name, const PolicyState& policy, absl::Time now) {
+  const auto set = [&](const char* gauge, const char* help, double value) {
+    registry_.GetGauge(gauge, help, {{"policy", name}})->Set(value);
+  };
+  set(kHeld, "Tokens of a policy that are out now.", static_cast<double>(policy.held()));
+  set(kHeldBack,
+      "1 while a pause, the rate or the targets of all its schedules keep a policy from granting "
+      "tokens.",
+      HeldBack(policy, now) ? 1 : 0);
+  const uint64_t limit = policy.limits().max_concurrent;
+  set(kLimit, "max_concurrent of a policy, with its override; +Inf without a limit.",
+      limit == RateLimit::kUnlimited ? std::numeric_limits<double>::infinity()
+                                     : static_cast<double>(limit));
+  set(kWaiting, "Events of a policy that wait for a token, of the rows in memory.",
+      static_cast<double>(policy.waiting.queue().events()));
+  const std::optional<int64_t> newest = policy.grants.NewestMicros();
+  set(kNewest,
+      "How long ago the newest token of a policy that is out was given; 0 without one. While a "
+      "policy is full and events wait, it grows only if no token comes back.",
+      newest.has_value() ? std::max(0.0, absl::ToDoubleSeconds(now - FromMicros(*newest))) : 0);
 }
 
 void PolicyGauges::Remove(const std::string& name) {

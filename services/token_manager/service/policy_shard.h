@@ -44,28 +44,16 @@ class PolicyGauges {
   PolicyGauges(Metrics& registry, TokenManagerMetrics& metrics)
       : registry_(registry), metrics_(metrics) {}
 
-  // Takes one busy policy; after all of them, Show sets the gauges.
-  void Take(const PolicyState& policy, absl::Time now);
-  void Show(absl::Time now);
+  // Sets the gauges; `policies` are all that are busy.
+  void Show(const std::vector<const PolicyState*>& policies, absl::Time now);
 
  private:
-  struct Busy {
-    std::string name;  // tenants/{tenant}/policies/{policy}
-    uint64_t waiting = 0;
-    uint64_t held = 0;
-    uint64_t limit = RateLimit::kUnlimited;
-    std::optional<int64_t> newest = std::nullopt;  // when the newest token that is out was given
-    bool held_back = false;                        // by something other than its tokens
-  };
-  void Set(const Busy& policy, absl::Time now);
+  void Set(const std::string& name, const PolicyState& policy, absl::Time now);
   void Remove(const std::string& name);
 
   Metrics& registry_;
   TokenManagerMetrics& metrics_;
-  std::vector<Busy> taken_;
-  absl::Time oldest_ = absl::InfiniteFuture();
-  uint64_t overdue_ = 0;
-  std::set<std::string> shown_;
+  std::set<std::string> shown_;  // tenants/{tenant}/policies/{policy}
 };
 
 // PolicyShard: one policy shard that this token manager owns, from the acquisition of its lease to

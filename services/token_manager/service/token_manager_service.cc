@@ -292,10 +292,11 @@ void TokenManagerService::Impl::ShowGauges() {
 
 void TokenManagerService::Impl::ShowPolicies() {
   const absl::Time now = client().NowLow();
+  std::vector<const PolicyState*> policies;
   for (const auto& [index, shard] : shards_) {
-    for (const auto& [uid, policy] : shard->state().policies()) policy_gauges_.Take(*policy, now);
+    for (const auto& [uid, policy] : shard->state().policies()) policies.push_back(policy.get());
   }
-  policy_gauges_.Show(now);
+  policy_gauges_.Show(policies, now);
   executor()->PostAfter(kPolicyGaugesEvery, [this] { ShowPolicies(); });
 }
 
