@@ -236,10 +236,10 @@ storage::v1::RunPartRecord* RowActions::PartToChange(Group& group, const std::st
   return part;  // not null: CountsKnown was asked
 }
 
-void RowActions::OnCommitted(const std::vector<bool>& applied) {
+void RowActions::OnCommitted(absl::Span<const kv::Verdict> verdicts) {
   size_t i = 0;
   for (const auto& [schedule, group] : std::exchange(committing_, {})) {
-    if (i < applied.size() && applied[i]) {
+    if (i < verdicts.size() && verdicts[i].applied) {
       Applied(group);
     } else {
       Refused(schedule, group);

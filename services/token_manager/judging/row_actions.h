@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "common/records/row_judge.h"
 #include "services/token_manager/shard/round.h"
 
@@ -66,8 +67,8 @@ class RowActions {
 
   // Adds groups to the commit. They must be followed by OnCommitted, or the shard dropped.
   void Build(const Round& round, std::vector<kv::Group>& groups);
-  // `applied`: of each of Build's groups, in order.
-  void OnCommitted(const std::vector<bool>& applied);
+  // `verdicts`: of each of Build's groups, in order.
+  void OnCommitted(absl::Span<const kv::Verdict> verdicts);
 
  private:
   struct Group {

@@ -97,7 +97,6 @@ void PolicyGauges::Remove(const std::string& name) {
 namespace {
 
 using kv::ColumnFamily;
-using kv::Mutation;
 
 constexpr size_t kGrantsExpiredMax = 1000;  // grants of one policy in one commit
 constexpr size_t kPoliciesDueMax = 10'000;  // in one commit
@@ -134,8 +133,6 @@ PolicyShard::~PolicyShard() {
   for (Call& call : calls_) call.done(lost);
   for (Call& call : stalled_calls_) call.done(lost);
 }
-
-void PolicyShard::Start() { loader_.Start(); }
 
 void PolicyShard::Apply(Entries entries, LocalGrants::Done done) {
   if (!loader_.ready() || draining_ || reloading_)
@@ -241,29 +238,23 @@ void PolicyShard::TakeReports(TokenRelease& actions, Round& round) {
   const size_t entries_max = Perturb(state_->core.runtime, Site::kTokensReportsOfOne)
                                  ? 1
                                  : state_->core.options.report_entries_max;
-  for (auto row = rows.begin(); row != rows.end() && !round.Full(entries_max);) {
+  for (auto next = rows.begin(); next != rows.end() && !round.Full(entries_max);) {
+    const auto row = next++;
     ReportQueue::Report& report = row->second;
+    if (report.stalled) continue;
     storage::v1::GrantReportRecord record;
-    if (report.stalled) {
-      ++row;
-      continue;
-    }
     if (!record.ParseFromString(report.value)) {
       // Nothing can be made of it, now or later.
       state_->core.metrics.broken_rows.Increment();
       record.Clear();
     }
     std::vector<bool> effects;
-    if (!actions.ApplyAll(record.entries(), effects)) {
-      report.stalled = true;
-      ++row;
-      continue;
-    }
+    report.stalled = !actions.ApplyAll(record.entries(), effects);
+    if (report.stalled) continue;
     ++round.entries;
-    round.base.mutations.push_back(
-        {.cf = ColumnFamily::kWaiting, .kind = Mutation::Kind::kDelete, .key = row->first});
+    round.base.mutations.push_back(kv::Delete(ColumnFamily::kWaiting, row->first));
     state_->reads.NoteDeleted(row->first, report.read_seq);
-    row = rows.erase(row);
+    rows.erase(row);
   }
 }
 
@@ -339,10 +330,10 @@ void PolicyShard::CloseWindows(PolicyState& policy, const Round& round) {
 void PolicyShard::Commit(Round& round) {
   auto commit = std::make_unique<kv::Commit>();
   commit->fence = {state_->fence};
+  std::vector<kv::Group>& groups = commit->groups;
+  groups.emplace_back();  // for the base
   std::map<Uid, kv::Mutation> counts = CloseBase(*state_, round);
   granting_ = std::make_unique<GrantRound>(*state_, row_actions_);
-  std::vector<kv::Group> groups;
-  kv::Group grants;
   has_grants_ = false;
   // In turn, if there is both to do.
   const bool may_grant = state_->may_grant() || !resends_.empty();
@@ -351,22 +342,23 @@ void PolicyShard::Commit(Round& round) {
     row_actions_.Build(round, groups);
   } else {
     granting_->Build(round, resends_);
+    kv::Group grants;
     has_grants_ = granting_->draft().Close(round, grants);
+    if (has_grants_) groups.push_back(std::move(grants));
   }
   for (auto& [uid, put] : counts) {
     if (!granting_->draft().counted().contains(uid)) round.base.mutations.push_back(std::move(put));
   }
   has_base_ = !round.base.mutations.empty();
-  if (has_base_) commit->groups.push_back(std::move(round.base));
-  for (kv::Group& group : groups) commit->groups.push_back(std::move(group));
-  if (has_grants_) commit->groups.push_back(std::move(grants));
+  groups.front() = std::move(round.base);
+  if (!has_base_) groups.erase(groups.begin());
+  touched_.clear();
   for (const auto& [uid, touched] : round.touched) {
+    touched_.push_back(uid);
     if (PolicyState* policy = state_->Find(uid)) state_->Plan(*policy);
   }
-  if (!commit->groups.empty()) {
+  if (!groups.empty()) {
     answers_ = std::move(round.answers);
-    touched_.clear();
-    for (const auto& [uid, touched] : round.touched) touched_.push_back(uid);
     commit_ = std::move(commit);
     return Send();
   }
@@ -406,11 +398,10 @@ void PolicyShard::OnCommitted(const absl::StatusOr<kv::CommitResult>& result) {
 void PolicyShard::Finish(const kv::CommitResult& result) {
   commit_.reset();
   auto answers = std::exchange(answers_, {});
-  std::vector<bool> applied;
-  const size_t begin = has_base_ ? 1 : 0;
-  const size_t end = result.verdicts.size() - (has_grants_ ? 1 : 0);
-  for (size_t i = begin; i < end; ++i) applied.push_back(result.verdicts[i].applied);
-  row_actions_.OnCommitted(applied);
+  absl::Span<const kv::Verdict> verdicts = result.verdicts;
+  if (has_base_) verdicts.remove_prefix(1);
+  if (has_grants_) verdicts.remove_suffix(1);
+  row_actions_.OnCommitted(verdicts);
   if (has_grants_) {
     if (result.verdicts.back().applied) {
       granting_->draft().Applied();
@@ -430,14 +421,12 @@ void PolicyShard::Finish(const kv::CommitResult& result) {
   state_->core.wake();
 }
 
-std::optional<absl::Time> PolicyShard::NextTime() const {
-  if (committing() || reloading_ || draining_ || !loader_.ready()) return std::nullopt;
+absl::Time PolicyShard::NextTime() const {
+  if (committing() || reloading_ || draining_ || !loader_.ready()) return absl::InfiniteFuture();
   absl::Time next = std::min(look_again_, news_since_ + kNewsDelay);
   // One that has become hopeless is to be given up.
   if (!state_->reservations.empty()) next = std::min(next, reviewed_ + kReviewEvery);
-  if (!state_->reports.expects_more()) next = std::min(next, state_->next_due());
-  if (next == absl::InfiniteFuture()) return std::nullopt;
-  return next;
+  return state_->reports.expects_more() ? next : std::min(next, state_->next_due());
 }
 
 void PolicyShard::Abandon() {

@@ -75,7 +75,7 @@ class PolicyShard {
   // Completions that are not answered yet are, with UNAVAILABLE.
   ~PolicyShard();
 
-  void Start();
+  void Start() { loader_.Start(); }
   void Step(absl::Time now);
   // As LocalGrants::Apply, with the next Step.
   void Apply(Entries entries, LocalGrants::Done done);
@@ -92,8 +92,8 @@ class PolicyShard {
   // A commit is under way: until it ends, which wakes, Step does nothing.
   bool committing() const { return commit_ != nullptr; }
 
-  // The store's time at which Step has something to do; nullopt: something will wake.
-  std::optional<absl::Time> NextTime() const;
+  // The store's time at which Step has something to do; InfiniteFuture: something will wake.
+  absl::Time NextTime() const;
   // True if the last Step could not do its work. Step must then be called again in a while.
   bool blocked() const { return blocked_; }
   // Drops completions that are not answered yet. The process ends, so they never will be.

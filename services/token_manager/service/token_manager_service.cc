@@ -312,8 +312,8 @@ void TokenManagerService::Impl::PlanNextStep(absl::Time now) {
   for (const auto& [index, shard] : shards_) {
     if (shard->blocked()) {
       blocked = true;
-    } else if (const std::optional<absl::Time> next = shard->NextTime()) {
-      at_store_time(*next);
+    } else {
+      at_store_time(shard->NextTime());
     }
   }
   if (now != absl::InfinitePast() && !shards_.empty()) {
@@ -325,10 +325,7 @@ void TokenManagerService::Impl::PlanNextStep(absl::Time now) {
   PlanStep(at, std::max(at - elapsed, absl::Microseconds(100)));
 }
 
-void TokenManagerService::Impl::OnDrain() {
-  for (const auto& [index, shard] : shards_) shard->Drain();
-  Wake();
-}
+void TokenManagerService::Impl::OnDrain() { ForEachShard(&PolicyShard::Drain); }
 
 void TokenManagerService::Impl::ReleaseDrained() {
   if (!draining()) {

@@ -27,10 +27,6 @@ std::vector<LimitName> LimitsOf(const Uid& policy, const RowSource& source) {
   return limits;
 }
 
-void LimitGates::Close(const LimitName& limit, const Uid& policy) {
-  gates_[limit].policies.insert(policy);
-}
-
 void LimitGates::Open(const LimitName& limit) {
   const auto gate = gates_.find(limit);
   if (gate == gates_.end()) return;

@@ -105,11 +105,9 @@ void RecordReader::ReadParts() {
 }
 
 void RecordReader::ReadPayloads() {
-  std::set<std::string>& wanted = state_.payloads.wanted;
   std::vector<kv::Key> keys;
-  while (!wanted.empty() && keys.size() < kPayloadsAtOnce)
-    keys.push_back({.cf = kv::ColumnFamily::kEvents,
-                    .key = std::move(wanted.extract(wanted.begin()).value())});
+  for (std::string& key : TakeFirst(state_.payloads.wanted, kPayloadsAtOnce))
+    keys.push_back({.cf = kv::ColumnFamily::kEvents, .key = std::move(key)});
   Read(keys, payloads_, [this, keys](const absl::StatusOr<kv::GetResult>& result) {
     // After a failure, the next round asks for them again.
     for (size_t i = 0; result.ok() && i < keys.size(); ++i) {

@@ -25,14 +25,6 @@ void RunParts::Unpin(const std::string& key) {
   found->second.unpinned = unpinned_.insert(unpinned_.end(), key);
 }
 
-std::vector<std::string> RunParts::TakeWanted(size_t max) {
-  std::vector<std::string> taken;
-  while (!wanted_.empty() && taken.size() < max) {
-    taken.push_back(std::move(wanted_.extract(wanted_.begin()).value()));
-  }
-  return taken;
-}
-
 void RunParts::Put(const std::string& key, const std::optional<std::string>& value) {
   Part& part = parts_[key];
   if (part.known) return;

@@ -19,6 +19,15 @@
 
 namespace escapement::token_manager {
 
+// Takes the first elements of the set, at most `max`.
+template <typename T>
+std::vector<T> TakeFirst(std::set<T>& set, size_t max) {
+  std::vector<T> taken;
+  while (!set.empty() && taken.size() < max)
+    taken.push_back(std::move(set.extract(set.begin()).value()));
+  return taken;
+}
+
 class RunParts {
  public:
   explicit RunParts(size_t unpinned_max) : unpinned_max_(unpinned_max) {}
@@ -31,15 +40,13 @@ class RunParts {
   void Unpin(const std::string& key);
 
   bool wanted() const { return !wanted_.empty(); }
-  std::vector<std::string> TakeWanted(size_t max);
+  std::vector<std::string> TakeWanted(size_t max) { return TakeFirst(wanted_, max); }
   // Sets a part as it was read; nullopt: there is none. A known part stays as it is.
   void Put(const std::string& key, const std::optional<std::string>& value);
 
   // Evicts parts above the bound that are not pinned, the oldest first. Not while a commit that
   // changes parts is under way: a read during it would return the counts before it.
   void Trim();
-
-  size_t size() const { return parts_.size(); }
 
  private:
   struct Part {

@@ -17,11 +17,8 @@ constexpr size_t kSmall = 8;             // the same, and a group's rows, under 
 }  // namespace
 
 RowReads::Read RowReads::Begin(size_t max) {
-  Read read{.number = ++reads_};
-  while (!wanted_.empty() && read.keys.size() < max) {
-    read.keys.push_back(std::move(wanted_.extract(wanted_.begin()).value()));
-    reading_[read.keys.back()] = read.number;
-  }
+  Read read{.number = ++reads_, .keys = TakeFirst(wanted_, max)};
+  for (const std::string& key : read.keys) reading_[key] = read.number;
   return read;
 }
 
@@ -120,13 +117,6 @@ void PolicyShardState::OnTargetOpen(const std::string& target) {
     policy->waiting.queue().Reconsider(target);
     MakeReady(*policy);
   }
-}
-
-std::vector<Uid> PolicyShardState::TakeUnread(size_t max) {
-  std::vector<Uid> taken;
-  while (!unread_.empty() && taken.size() < max)
-    taken.push_back(unread_.extract(unread_.begin()).value());
-  return taken;
 }
 
 void PolicyShardState::RecordsRead() {

@@ -220,7 +220,7 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   }
   bool wants_records() const { return !unread_.empty(); }
   // At most `max` policies whose records are read now.
-  std::vector<Uid> TakeUnread(size_t max);
+  std::vector<Uid> TakeUnread(size_t max) { return TakeFirst(unread_, max); }
   // Rows of this policy that could not be judged because a record of the schedule was missing are
   // judged again when it has been read.
   friend void AwaitRecords(PolicyShardState& state, PolicyState& policy, const Uid& schedule) {
