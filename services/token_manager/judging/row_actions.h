@@ -8,7 +8,7 @@
 //
 // A row of a former version may have been written again since it was read, because a change back to
 // its definition makes the same keys. So the group also has the condition that the row is as it was
-// read, and the key is read again afterwards (PolicyShardState::to_read).
+// read, and the key is read again afterwards (RowReads).
 //
 // Threads: one, the token manager's executor.
 

@@ -60,9 +60,9 @@ void WaitingLoader::OnBatch(const kv::WatchBatch& batch) {
   state_.core.wake();
 }
 
-// True if the row must be read: the watch leaves out the value, or reports another version than the
-// one in memory, because another version of the schedule has written the row again. (The report may
-// also be older than the row in memory.)
+// True if the row must be read: the watch leaves out the value (null), or reports another version
+// than the one in memory, because another version of the schedule has written the row again. (The
+// report may also be older than the row in memory.)
 bool WaitingLoader::ReadWatched(const std::string& key, const std::string* value) {
   const auto [policy, row] = state_.FindRow(key);
   if (row == nullptr) {
@@ -127,7 +127,7 @@ void WaitingLoader::ReadRows() {
           }));
 }
 
-// Scans keys with the prefix from `begin` on.
+// Scans the keys with the prefix, from `begin` on.
 template <typename Then>
 void WaitingLoader::Scan(ColumnFamily cf, std::string begin, const std::string& prefix,
                          uint32_t limit, Then then) {

@@ -43,7 +43,6 @@ class WaitingLoader {
   enum class Phase { kNew, kGrants, kRows, kRecords, kReady };
 
   void OnBatch(const kv::WatchBatch& batch);
-  // Returns true if the row must be read. `value` is null if the watch has left it out.
   bool ReadWatched(const std::string& key, const std::string* value);
   void Add(const std::string& key, const std::string& value, kv::CommitSeq read_seq);
   void RemoveWatched(const std::string& key);

@@ -18,6 +18,16 @@ namespace escapement::token_manager {
 
 namespace {
 
+using kv::ColumnFamily;
+
+constexpr size_t kGrantsExpiredMax = 1000;  // grants of one policy in one commit
+constexpr size_t kPoliciesDueMax = 10'000;  // in one commit
+constexpr size_t kClosingsMax = 2000;       // rows of one policy in a round
+constexpr size_t kKeysFullMax = 2000;       // keys of one policy in a round
+constexpr absl::Duration kReloadAfter = absl::Seconds(1);
+constexpr absl::Duration kReviewEvery = absl::Seconds(1);  // reservations
+constexpr absl::Duration kRoomAgain = absl::Milliseconds(100);
+
 constexpr const char* kHeld = "escapement_token_manager_policy_tokens_held";
 constexpr const char* kHeldBack = "escapement_token_manager_policy_held_back";
 constexpr const char* kLimit = "escapement_token_manager_policy_limit";
@@ -30,6 +40,17 @@ bool HeldBack(const PolicyState& policy, absl::Time now) {
   const FairQueue& queue = policy.waiting.queue();
   return !policy.grants_tokens() || rate.Allowed(now) == 0 ||
          queue.groups_aside() == queue.groups();
+}
+
+bool IsNews(ReportQueue::Report& report) {
+  if (report.news.has_value()) return *report.news;
+  storage::v1::GrantReportRecord record;
+  report.news =
+      record.ParseFromString(report.value) &&
+      std::all_of(record.entries().begin(), record.entries().end(), [](const auto& entry) {
+        return entry.kind() == storage::v1::GrantReportRecord::DELIVERED;
+      });
+  return *report.news;
 }
 
 }  // namespace
@@ -93,31 +114,6 @@ void PolicyGauges::Remove(const std::string& name) {
   for (const char* gauge : {kHeld, kHeldBack, kLimit, kNewest, kWaiting})
     registry_.RemoveGauge(gauge, {{"policy", name}});
 }
-
-namespace {
-
-using kv::ColumnFamily;
-
-constexpr size_t kGrantsExpiredMax = 1000;  // grants of one policy in one commit
-constexpr size_t kPoliciesDueMax = 10'000;  // in one commit
-constexpr size_t kClosingsMax = 2000;       // rows of one policy in a round
-constexpr size_t kKeysFullMax = 2000;       // keys of one policy in a round
-constexpr absl::Duration kReloadAfter = absl::Seconds(1);
-constexpr absl::Duration kReviewEvery = absl::Seconds(1);  // reservations
-constexpr absl::Duration kRoomAgain = absl::Milliseconds(100);
-
-bool IsNews(ReportQueue::Report& report) {
-  if (report.news.has_value()) return *report.news;
-  storage::v1::GrantReportRecord record;
-  report.news =
-      record.ParseFromString(report.value) &&
-      std::all_of(record.entries().begin(), record.entries().end(), [](const auto& entry) {
-        return entry.kind() == storage::v1::GrantReportRecord::DELIVERED;
-      });
-  return *report.news;
-}
-
-}  // namespace
 
 PolicyShard::PolicyShard(TokenManagerCore& core, const lease::HeldLease& lease, kv::Condition fence,
                          UsedNumbers used, std::function<void()> reload)

@@ -336,8 +336,7 @@ void TokenManagerService::Impl::ReleaseDrained() {
         continue;
       }
       // Posted, because the release drops the shard, and this is a step.
-      executor()->Post(
-          [closure = std::make_shared<Closure>(std::move(release->second))] { (*closure)(); });
+      executor()->Post(std::move(release->second));
       release = releases_.erase(release);
     }
     return;
@@ -370,5 +369,35 @@ ShardedService& TokenManagerService::sharded() { return *impl_; }
 const TokenManagerMetrics& TokenManagerService::metrics() const { return impl_->metrics(); }
 
 LocalGrants& TokenManagerService::grants() { return *impl_; }
+
+namespace {
+
+TokenManagerOptions OptionsFromFlags(const ServiceContext& context) {
+  return {.instance = context.instance,
+          .dead_instances = context.dead_instances,
+          .metrics = &context.metrics,
+          .lease_ttl = LeaseTtl(),
+          .lease_renew_every = LeaseRenewEvery()};
+}
+
+}  // namespace
+
+HostedTokenManager::HostedTokenManager(const ServiceContext& context, kv::KvStore& store)
+    : service_(OptionsFromFlags(context), store, context.runtime),
+      door_(
+          {.instance = context.instance, .local = &service_.grants(), .metrics = &context.metrics},
+          store, context.runtime),
+      gate_(context.instance, store, context.runtime, /*rules=*/nullptr) {}
+
+absl::Status HostedTokenManager::Start() {
+  service_.Start();
+  door_.Start();
+  gate_.Start();
+  return absl::OkStatus();
+}
+
+void HostedTokenManager::Drain(Closure done) {
+  door_.Drain([this, done = std::move(done)]() mutable { service_.Drain(std::move(done)); });
+}
 
 }  // namespace escapement::token_manager

@@ -98,6 +98,8 @@ class Reservations {
   uint64_t KeptFrom(const LimitName& limit, const Uid& policy, const GroupKey& group) const;
 
  private:
+  std::vector<Reserved>::iterator Find(const Uid& policy, const GroupKey& group);
+
   std::vector<Reserved> reserved_;  // the one that waits longest first
 };
 

@@ -1,7 +1,7 @@
 // RecordReader: reads what a policy shard needs to know before it can act: the records and counts
 // of policies of which something waits or is held, its own parts in runs, and payloads.
 //
-// Policies' records are kept current by a watch of the service (OnPolicyPut).
+// Policies' records are kept current by a watch of the service (OnPolicy).
 //
 // Threads: one, the token manager's executor.
 
