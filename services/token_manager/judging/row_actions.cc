@@ -269,8 +269,7 @@ void RowActions::Applied(const Group& group) {
     // that version is not in memory.
     if (action.former || rewritten || action.kind == RowAction::Kind::kPark)
       state_.reads.Want(action.key);
-    state_.MakeReady(*policy);
-    state_.Plan(*policy);
+    state_.Revisit(*policy);
   }
   for (const std::string& key : group.moved_to) state_.core.on_row_written(key);
 }
@@ -289,8 +288,7 @@ void RowActions::Refused(const Uid& schedule, const Group& group) {
     }
     policy->waiting.AbortAction(action.key, *row);
     state_.MayReadOn(*policy, {row->priority(), row->source()->group});
-    state_.MakeReady(*policy);
-    state_.Plan(*policy);
+    state_.Revisit(*policy);
   }
 }
 

@@ -149,17 +149,16 @@ void WaitingLoader::Load(std::string from) {
        grants ? GrantShardPrefix(state_.shard) : WaitingRowsPrefix(state_.shard), RowsToScan(),
        [this, from, grants](const absl::StatusOr<kv::ScanResult>& result) {
          if (!result.ok()) return Load(from);
-         std::string next = grants ? AddGrants(*result) : AddRows(*result);
+         std::string next;
+         for (const kv::Entry& entry : result->entries) {
+           if (grants) AddGrant(entry.key, entry.value);
+           next = grants ? KeyAfter(entry.key) : AddFirst(entry, result->seq);
+         }
          if (result->more && !result->entries.empty()) return Load(std::move(next));
          phase_ = grants ? Phase::kRows : Phase::kRecords;
          if (grants) return Load(WaitingRowsPrefix(state_.shard));
          state_.core.wake();
        });
-}
-
-std::string WaitingLoader::AddGrants(const kv::ScanResult& result) {
-  for (const kv::Entry& entry : result.entries) AddGrant(entry.key, entry.value);
-  return result.entries.empty() ? std::string() : KeyAfter(result.entries.back().key);
 }
 
 void WaitingLoader::AddGrant(const std::string& key, const std::string& value) {
@@ -187,24 +186,19 @@ void WaitingLoader::AddGrant(const std::string& key, const std::string& value) {
 }
 
 // Rows of a group that is full are not kept: what remains of it is skipped.
-std::string WaitingLoader::AddRows(const kv::ScanResult& result) {
-  std::string next;
-  for (const kv::Entry& entry : result.entries) {
-    next = KeyAfter(entry.key);
-    const std::optional<WaitingKey> key = DecodeWaitingKey(entry.key);
-    if (!key.has_value() || !state_.AddRow(entry.key, entry.value, result.seq)) {
-      state_.core.metrics.broken_rows.Increment();
-      continue;
-    }
-    state_.core.metrics.rows_loaded.Increment();
-    PolicyState& policy = state_.At(key->policy);
-    const GroupKey group{key->priority, key->uid};
-    if (policy.waiting.CutIfFull(group, next, state_.group_rows_max))
-      state_.MayBeHungry(key->policy, group);
-    if (policy.waiting.IsBeyond(group, next))
-      next = PrefixEnd(WaitingGroupPrefix(key->policy_shard, key->policy, key->priority, key->uid));
+std::string WaitingLoader::AddFirst(const kv::Entry& row, kv::CommitSeq seq) {
+  const std::string next = KeyAfter(row.key);
+  const std::optional<WaitingKey> key = DecodeWaitingKey(row.key);
+  if (!key.has_value() || !state_.AddRow(row.key, row.value, seq)) {
+    state_.core.metrics.broken_rows.Increment();
+    return next;
   }
-  return next;
+  state_.core.metrics.rows_loaded.Increment();
+  WaitingRows& waiting = state_.At(key->policy).waiting;
+  const GroupKey group{key->priority, key->uid};
+  if (waiting.CutIfFull(group, next, state_.group_rows_max)) state_.MayBeHungry(key->policy, group);
+  if (!waiting.IsBeyond(group, next)) return next;
+  return PrefixEnd(WaitingGroupPrefix(key->policy_shard, key->policy, key->priority, key->uid));
 }
 
 void WaitingLoader::Step() {
@@ -257,8 +251,7 @@ void WaitingLoader::ScanGroups() {
              policy->waiting.OnReadFailed(group);
            }
            state_.MayBeHungry(uid, group);
-           state_.MakeReady(*policy);
-           state_.Plan(*policy);
+           state_.Revisit(*policy);
            state_.DropIfIdle(*policy);
            state_.core.wake();
          });

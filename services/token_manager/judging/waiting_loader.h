@@ -53,10 +53,9 @@ class WaitingLoader {
   uint32_t RowsToScan() const;
   // Reads all grants, or the first rows of all groups, as the phase is.
   void Load(std::string from);
-  // These return from where to go on.
-  std::string AddGrants(const kv::ScanResult& result);
-  std::string AddRows(const kv::ScanResult& result);
   void AddGrant(const std::string& key, const std::string& value);
+  // Returns from where to go on.
+  std::string AddFirst(const kv::Entry& row, kv::CommitSeq seq);
   void ScanReports();
   void ScanGroups();
 

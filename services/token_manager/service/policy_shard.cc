@@ -286,8 +286,7 @@ void PolicyShard::TakeDue(TokenRelease& actions, Round& round) {
     actions.Expire(policy, grants_max);
     CloseWindows(policy, round);
     TakeLimits(policy, round);
-    state_->MakeReady(policy);
-    state_->Plan(policy);
+    state_->Revisit(policy);
     if (row_actions_.full() || round.Full(state_->core.options.report_entries_max)) break;
   }
 }

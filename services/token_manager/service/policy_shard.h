@@ -5,11 +5,9 @@
 #define SERVICES_TOKEN_MANAGER_SERVICE_POLICY_SHARD_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>

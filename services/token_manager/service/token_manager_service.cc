@@ -63,7 +63,11 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
 
   // Stops the executor and drops unanswered completions. Called by the service's destructor, not on
   // the executor.
-  void StopAll();
+  void StopAll() {
+    Stop();
+    inbox_.Close();
+    for (const auto& [index, shard] : shards_) shard->Abandon();
+  }
 
   void Apply(uint16_t policy_shard, std::vector<storage::v1::GrantReportRecord::Entry> entries,
              Done done) override;
@@ -76,9 +80,12 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
   void OnAcquired(const lease::HeldLease& lease) override { AddShard(lease, {}); }
   void OnLost(uint32_t index) override;
   void OnReleaseWanted(uint32_t index, Closure release) override;
-  void OnSessionLost() override;
+  void OnSessionLost() override {
+    cache_.Restart();
+    StartWatches();
+  }
   void Step() override;
-  void OnDrain() override;
+  void OnDrain() override { ForEachShard(&PolicyShard::Drain); }
 
   // Calls visit(shard), and wakes.
   template <typename Visit>
@@ -92,7 +99,9 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
   void AddShard(const lease::HeldLease& lease, UsedNumbers used);
   void Reload(const lease::HeldLease& lease);
   void OnRowWritten(const std::string& key);
-  void OnTargetOpen(const std::string& target);
+  void OnTargetOpen(const std::string& target) {
+    ForEachShard([&](PolicyShard& shard) { shard.state().OnTargetOpen(target); });
+  }
   void TakeCompletions();
   std::set<uint16_t> Committing() const;
   void PlanNextStep(absl::Time now);
@@ -197,21 +206,12 @@ void TokenManagerService::Impl::Reload(const lease::HeldLease& lease) {
   Wake();
 }
 
-void TokenManagerService::Impl::OnSessionLost() {
-  cache_.Restart();
-  StartWatches();
-}
-
 void TokenManagerService::Impl::OnRowWritten(const std::string& key) {
   const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
   const auto shard = decoded.has_value() ? shards_.find(decoded->policy_shard) : shards_.end();
   if (shard == shards_.end()) return;
   shard->second->OnOwnRow(key);
   Wake();
-}
-
-void TokenManagerService::Impl::OnTargetOpen(const std::string& target) {
-  ForEachShard([&](PolicyShard& shard) { shard.state().OnTargetOpen(target); });
 }
 
 void TokenManagerService::Impl::Apply(uint16_t policy_shard,
@@ -325,8 +325,6 @@ void TokenManagerService::Impl::PlanNextStep(absl::Time now) {
   PlanStep(at, std::max(at - elapsed, absl::Microseconds(100)));
 }
 
-void TokenManagerService::Impl::OnDrain() { ForEachShard(&PolicyShard::Drain); }
-
 void TokenManagerService::Impl::ReleaseDrained() {
   if (!draining()) {
     for (auto release = releases_.begin(); release != releases_.end();) {
@@ -345,12 +343,6 @@ void TokenManagerService::Impl::ReleaseDrained() {
     if (!shard->drained()) return;
   }
   ReleaseLeases();
-}
-
-void TokenManagerService::Impl::StopAll() {
-  Stop();
-  inbox_.Close();
-  for (const auto& [index, shard] : shards_) shard->Abandon();
 }
 
 TokenManagerService::TokenManagerService(TokenManagerOptions options, kv::KvStore& store,

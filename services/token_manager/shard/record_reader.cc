@@ -21,8 +21,7 @@ void RecordReader::OnPolicy(PolicyShardState& state, PolicyState& policy,
   if (policy.implicit()) return;
   policy.SetRecord(value, seq, state.core.client.NowLow());
   state.gates.OpenAll(policy.uid);
-  state.MakeReady(policy);
-  state.Plan(policy);
+  state.Revisit(policy);
 }
 
 void RecordReader::ReadAgain(PolicyShardState& state, PolicyState& policy) {
@@ -80,8 +79,7 @@ void RecordReader::ReadPolicies() {
            }
            policy->known = true;
            state_.gates.OpenAll(uids[i]);
-           state_.Plan(*policy);
-           state_.MakeReady(*policy);
+           state_.Revisit(*policy);
          }
        });
 }

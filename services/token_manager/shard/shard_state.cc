@@ -125,8 +125,7 @@ void PolicyShardState::RecordsRead() {
     if (policy == nullptr) continue;
     policy->fetching.clear();
     policy->waiting.queue().Reconsider(kBeingRead);
-    MakeReady(*policy);
-    Plan(*policy);
+    Revisit(*policy);
   }
 }
 
@@ -145,8 +144,7 @@ bool PolicyShardState::AddRow(const std::string& key, const std::string& value,
   if (!policy.known && policy.named) WantRecord(policy);
   if (added != WaitingRows::Added::kKept)
     MayBeHungry(policy.uid, {decoded->priority, decoded->uid});
-  MakeReady(policy);
-  Plan(policy);
+  Revisit(policy);
   return added != WaitingRows::Added::kBroken;
 }
 

@@ -192,6 +192,11 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   bool may_grant() const { return !ready_.empty() || gates.open(); }
   // Its place in the agenda (when time lets something happen) as its state is now.
   void Plan(PolicyState& policy);
+  // Something of the policy has changed: both.
+  void Revisit(PolicyState& policy) {
+    MakeReady(policy);
+    Plan(policy);
+  }
   absl::Time next_due() const {
     return agenda_.empty() ? absl::InfiniteFuture() : agenda_.begin()->first;
   }
