@@ -137,7 +137,7 @@ void TokenManagerService::Impl::OnLayout(const kv::Layout& layout,
 
 void TokenManagerService::Impl::StartWatches() {
   queue_shards_.Start(shared_.layout.queue_shards);
-  // Behind the policies' records is who refers to them.
+  // Its on_open starts the leases. Behind the policies' records is who refers to them.
   policies_.Start({.cf = kv::ColumnFamily::kPolicies,
                    .begin = std::string(1, '\0'),
                    .end = std::string(1, '\1'),

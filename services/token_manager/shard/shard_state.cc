@@ -1,53 +1,16 @@
 #include "services/token_manager/shard/shard_state.h"
 
-#include <algorithm>
-
 #include "common/runtime/perturb.h"
 #include "common/storage/waiting_table.h"
 
 namespace escapement::token_manager {
 namespace {
 
-// A watch that tells nothing for longer than so many deletions has nothing old to tell.
-constexpr size_t kDeletedEarlyMax = 100'000;
 constexpr size_t kPartsKept = 10'000;    // parts of runs that hold no token
 constexpr size_t kReportRowsMax = 4096;  // in memory
 constexpr size_t kSmall = 8;             // the same, and a group's rows, under perturbation
 
 }  // namespace
-
-RowReads::Read RowReads::Begin(size_t max) {
-  Read read{.number = ++reads_, .keys = TakeFirst(wanted_, max)};
-  for (const std::string& key : read.keys) reading_[key] = read.number;
-  return read;
-}
-
-bool RowReads::End(const std::string& key, uint64_t number) {
-  const auto reading = reading_.find(key);
-  if (reading == reading_.end() || reading->second != number) return false;
-  reading_.erase(reading);
-  return true;
-}
-
-void RowReads::NoteDeleted(const std::string& key, kv::CommitSeq read_seq) {
-  if (!reading_.empty()) reading_.erase(key);
-  if (read_seq <= watched_to_) return;
-  deleted_early_keys_[key] = read_seq;
-  deleted_early_.push_back({read_seq, key});
-  if (deleted_early_.size() > kDeletedEarlyMax) ForgetDeleted();
-}
-
-void RowReads::WatchedTo(kv::CommitSeq seq) {
-  watched_to_ = std::max(watched_to_, seq);
-  while (!deleted_early_.empty() && deleted_early_.front().first <= watched_to_) ForgetDeleted();
-}
-
-void RowReads::ForgetDeleted() {
-  const auto& [seq, key] = deleted_early_.front();
-  const auto found = deleted_early_keys_.find(key);
-  if (found != deleted_early_keys_.end() && found->second == seq) deleted_early_keys_.erase(found);
-  deleted_early_.pop_front();
-}
 
 PolicyShardState::PolicyShardState(TokenManagerCore& core, const lease::HeldLease& lease,
                                    kv::Condition fence, UsedNumbers used)

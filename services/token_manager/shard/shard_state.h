@@ -19,7 +19,6 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
-#include "absl/container/flat_hash_map.h"
 #include "common/kv/client/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/lease/lease_keeper.h"
@@ -29,8 +28,8 @@
 #include "services/token_manager/base/options.h"
 #include "services/token_manager/holding/report_queue.h"
 #include "services/token_manager/shard/limit_gates.h"
+#include "services/token_manager/shard/pending_reads.h"
 #include "services/token_manager/shard/queue_shards.h"
-#include "services/token_manager/shard/run_parts.h"
 #include "services/token_manager/shard/target_backoff.h"
 #include "services/token_manager/waiting/policy_state.h"
 
@@ -59,75 +58,6 @@ struct TokenManagerCore {
 struct UsedNumbers {
   uint64_t grants = 0;
   uint64_t claims = 0;
-};
-
-// Payloads of one-off events that may now end as dead letters, which repeat them. Each is read for
-// one round and forgotten after it.
-struct Payloads {
-  std::map<std::string, std::string> known = {};  // by key in `events`
-  std::set<std::string> wanted = {};
-  bool arrived = false;  // some were read since the last round
-
-  // nullptr: it is being read.
-  const std::string* Find(const std::string& key) {
-    const auto found = known.find(key);
-    if (found != known.end()) return &found->second;
-    wanted.insert(key);
-    return nullptr;
-  }
-};
-
-// RowReads: which rows and reports are read one by one, because the stored value may differ from
-// the one in memory, and whether what is read or reported of a key is older than its deletion.
-//
-// Pure. Threads: one.
-class RowReads {
- public:
-  // The key is to be read: what is being read of it may be of before now.
-  void Want(const std::string& key) {
-    reading_.erase(key);
-    wanted_.insert(key);
-  }
-  bool wanted() const { return !wanted_.empty(); }
-  // True if the key is being read, or will be.
-  bool Pending(const std::string& key) const {
-    return wanted_.contains(key) || reading_.contains(key);
-  }
-  // A read of at most `max` keys that begins now.
-  struct Read {
-    uint64_t number = 0;
-    std::vector<std::string> keys = {};
-  };
-  Read Begin(size_t max);
-  // The read has an answer for the key. False: it is stale.
-  bool End(const std::string& key, uint64_t number);
-
-  // A row in memory, or a report, was deleted (or is about to be); `read_seq` as it has it.
-  void NoteDeleted(const std::string& key, kv::CommitSeq read_seq);
-  // The watch reports that the key was deleted: what is being read may be of before that.
-  void NoteDeletion(const std::string& key) {
-    if (reading_.erase(key) > 0) wanted_.insert(key);
-  }
-  // True if what commit `seq`, or a snapshot at `seq`, has of the key is older than its deletion.
-  bool Stale(const std::string& key, kv::CommitSeq seq) const {
-    const auto deleted = deleted_early_keys_.find(key);
-    return deleted != deleted_early_keys_.end() && seq <= deleted->second;
-  }
-  void WatchedTo(kv::CommitSeq seq);
-
- private:
-  void ForgetDeleted();
-
-  std::set<std::string> wanted_;
-  // Keys that are being read, with the number of the read. The result of a read with another number
-  // is stale, and so is that of a read that began before the row was deleted.
-  absl::flat_hash_map<std::string, uint64_t> reading_;  // never iterated
-  uint64_t reads_ = 0;                                  // numbers given
-  // Rows and reports that were deleted after a read at a snapshot that the watch has not reached
-  // yet. Until it has, what the watch says about them is stale.
-  std::deque<std::pair<kv::CommitSeq, std::string>> deleted_early_;
-  absl::flat_hash_map<std::string, kv::CommitSeq> deleted_early_keys_;  // never iterated
-  kv::CommitSeq watched_to_ = 0;
 };
 
 // Reason of FairQueue::Next: what the schedule's rows are judged by is being read.
