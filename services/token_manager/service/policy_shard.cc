@@ -83,7 +83,9 @@ void PolicyGauges::Show(const std::vector<const PolicyState*>& policies, absl::T
     shown.insert(name);
   }
   for (const std::string& name : shown_) {
-    if (!shown.contains(name)) Remove(name);
+    if (shown.contains(name)) continue;
+    for (const char* gauge : {kHeld, kHeldBack, kLimit, kNewest, kWaiting})
+      registry_.RemoveGauge(gauge, {{"policy", name}});
   }
   shown_ = std::move(shown);
 }
@@ -108,11 +110,6 @@ void PolicyGauges::Set(const std::string& name, const PolicyState& policy, absl:
       "How long ago the newest token of a policy that is out was given; 0 without one. While a "
       "policy is full and events wait, it grows only if no token comes back.",
       newest.has_value() ? std::max(0.0, absl::ToDoubleSeconds(now - FromMicros(*newest))) : 0);
-}
-
-void PolicyGauges::Remove(const std::string& name) {
-  for (const char* gauge : {kHeld, kHeldBack, kLimit, kNewest, kWaiting})
-    registry_.RemoveGauge(gauge, {{"policy", name}});
 }
 
 PolicyShard::PolicyShard(TokenManagerCore& core, const lease::HeldLease& lease, kv::Condition fence,

@@ -47,7 +47,6 @@ class PolicyGauges {
 
  private:
   void Set(const std::string& name, const PolicyState& policy, absl::Time now);
-  void Remove(const std::string& name);
 
   Metrics& registry_;
   TokenManagerMetrics& metrics_;

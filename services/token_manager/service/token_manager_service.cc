@@ -174,11 +174,11 @@ void TokenManagerService::Impl::OnPolicies(const kv::WatchBatch& batch) {
 
 void TokenManagerService::Impl::AddShard(const lease::HeldLease& lease, UsedNumbers used) {
   if (draining()) return;  // the drain releases all leases together
-  auto shard = std::make_unique<PolicyShard>(shared_, lease, Fence(lease.index), used,
-                                             [this, lease] { Reload(lease); });
-  PolicyShard& started = *(shards_[lease.index] = std::move(shard));
+  std::unique_ptr<PolicyShard>& shard = shards_[lease.index];
+  shard = std::make_unique<PolicyShard>(shared_, lease, Fence(lease.index), used,
+                                        [this, lease] { Reload(lease); });
   metrics_.shards_held.Set(static_cast<double>(shards_.size()));
-  started.Start();
+  shard->Start();
 }
 
 void TokenManagerService::Impl::OnReleaseWanted(uint32_t index, Closure release) {
