@@ -3,7 +3,7 @@
 #include "common/process/service_process.h"
 #include "common/process/sharded_service.h"
 #include "common/process/store_client.h"
-#include "services/token_manager/service/hosted_token_manager.h"
+#include "services/token_manager/service/token_manager_service.h"
 
 namespace escapement::token_manager {
 namespace {

@@ -13,7 +13,7 @@
 #include "services/master/service/hosted_master.h"
 #include "services/store/service/store_server.h"
 #include "services/store/service/store_tasks.h"
-#include "services/token_manager/service/hosted_token_manager.h"
+#include "services/token_manager/service/token_manager_service.h"
 
 namespace escapement::standalone {
 namespace {

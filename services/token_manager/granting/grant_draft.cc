@@ -226,7 +226,7 @@ void GrantDraft::Applied() {
     const WaitingRow* row = policy.waiting.RowOf(key);
     if (row == nullptr) continue;
     const GroupKey group = row->group();
-    if (row->left() == 0) state_.NoteDeleted(key, row->read_seq());
+    if (row->left() == 0) state_.reads.NoteDeleted(key, row->read_seq());
     state_.MayReadOn(policy, group);
     if (policy.waiting.SettleGrant(key)) state_.ReadBack(policy, key);
     state_.MakeReady(policy);
@@ -247,7 +247,7 @@ void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends)
     PolicyState& policy = *state_.Find(uid);
     policy.rate = rate;
     policy.SetLimits(state_.core.client.NowLow());
-    state_.counts_due.insert(uid);
+    state_.WriteCounts(uid);
     state_.MakeReady(policy);
     state_.Plan(policy);
   }

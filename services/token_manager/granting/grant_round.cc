@@ -66,14 +66,11 @@ void GrantRound::Build(Round& round, std::deque<Resend>& resends) {
   ReviewReservations();
   WakeOpened();
   std::erase_if(resends, [&](const Resend& each) { return !Full() && Resume(each); });
-  std::deque<Uid>& ready = state_.ready;
-  for (size_t visits = std::min(ready.size(), kVisitsMax);
-       visits > 0 && !ready.empty() && !Full() && !actions_.full(); --visits) {
-    PolicyState* policy = state_.Find(ready.front());
-    ready.pop_front();
+  for (size_t visits = std::min(state_.ready(), kVisitsMax);
+       visits > 0 && state_.ready() > 0 && !Full() && !actions_.full(); --visits) {
+    PolicyState* policy = state_.TakeReady();
     if (policy == nullptr) continue;
-    policy->ready = false;
-    if (state_.fetching.size() >= kPoliciesFetchingMax) {
+    if (state_.awaiting() >= kPoliciesFetchingMax) {
       awaits_records_ = true;
       state_.MakeReady(*policy);
       break;
@@ -174,7 +171,7 @@ std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first
   }
   const auto closed = [&](const std::string& name) {
     if (backoff.Allowed(name, now_) > 0) return false;
-    state_.aside[name].insert(policy.uid);
+    state_.PassOver(policy, name);
     return true;
   };
   if (policy.by_key() && !moves) {
@@ -211,7 +208,7 @@ GrantRound::Room GrantRound::RoomFor(PolicyState& policy, const RowSource& sourc
       limit.key = key;
       ask_tokens(of.FreeTokensOf(key));
       if (events > 0) {
-        const RateLimit rate = of.RateOf(key);
+        RateLimit rate = of.RateOf(key);
         events = std::min(events, rate.Allowed(now_));
         if (events == 0) opens = rate.NextAt(now_);
       }
@@ -322,7 +319,7 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
       {count, state_.core.backoff.Allowed(target, now_), by_limits, events_max_ - draft_.events(),
        source.event.throttle().on_release() ? kGrantEventsMax : kGrantEventsMaxOnDelivery});
   if (count == 0) {
-    state_.aside[target].insert(policy.uid);
+    state_.PassOver(policy, target);
     return 0;
   }
   GrantDraft::Claim* claim = draft_.OpenClaim();

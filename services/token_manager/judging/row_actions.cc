@@ -18,14 +18,13 @@ namespace escapement::token_manager {
 namespace {
 
 using kv::ColumnFamily;
-using kv::Mutation;
 
 constexpr size_t kActionsMax = 1000;  // actions of one commit
 constexpr char kWindowClosed[] = "window_closed";
 
 // The rest of the row, or what it is carried over as, under the key that says when it may go.
 WaitingPut Rekeyed(const RowAction& action, const WaitingRow& row, uint16_t policy_shard) {
-  storage::v1::EventRecord record = action.carried;
+  storage::v1::EventRecord record = action.record;
   WaitingKey key = *DecodeWaitingKey(action.key);
   key.first += row.taken();
   record.set_count(row.left());
@@ -53,8 +52,10 @@ bool RowActions::CountsKnown(PolicyState& policy, const WaitingRow& row) {
   return false;
 }
 
-void RowActions::Withhold(PolicyState& policy, WaitingRow& row, RowAction action) {
-  policy.waiting.BeginAction(action.key, row);
+void RowActions::Withhold(PolicyState& policy, const std::string& key, WaitingRow& row,
+                          RowAction action) {
+  policy.waiting.BeginAction(key, row);
+  action.key = key;
   action.source = row.source();
   state_.PinCounts(*action.source);
   pending_.push_back(std::move(action));
@@ -62,19 +63,20 @@ void RowActions::Withhold(PolicyState& policy, WaitingRow& row, RowAction action
 
 bool RowActions::Add(PolicyState& policy, const std::string& key, WaitingRow& row,
                      const RowJudgement& judged) {
-  RowAction action{.policy = policy.uid, .key = key};
-  action.state = judged.state;
+  TokenManagerMetrics& metrics = state_.core.metrics;
+  RowAction action{.state = judged.state};
   switch (judged.action) {
     case RowJudgement::Action::kSend:
     case RowJudgement::Action::kFetch:
       return false;
     case RowJudgement::Action::kPark:
       action.kind = RowAction::Kind::kPark;
+      action.counter = &metrics.parked;
       break;
     case RowJudgement::Action::kSkip:
-      action.kind = RowAction::Kind::kSkip;
       action.outcome = judged.outcome;
       action.reason = judged.reason;
+      action.counter = &metrics.skipped;
       break;
     case RowJudgement::Action::kDrop:
       action.kind = RowAction::Kind::kDrop;
@@ -82,21 +84,21 @@ bool RowActions::Add(PolicyState& policy, const std::string& key, WaitingRow& ro
     case RowJudgement::Action::kMove:
       action.kind = RowAction::Kind::kMove;
       action.definition = judged.definition;
+      action.counter = &metrics.moved;
       break;
   }
-  Withhold(policy, row, std::move(action));
+  Withhold(policy, key, row, std::move(action));
   return true;
 }
 
 void RowActions::Fail(PolicyState& policy, const std::string& key, WaitingRow& row,
                       const RowJudgement& judged) {
-  Withhold(policy, row,
-           {.kind = RowAction::Kind::kFail,
-            .policy = policy.uid,
-            .key = key,
+  Withhold(policy, key, row,
+           {.state = judged.state,
+            .definition = judged.definition,
+            .outcome = storage::v1::OUTCOME_KIND_FAILED,
             .reason = PastNextOccurrence(row.source()->event.last_error()),
-            .state = judged.state,
-            .definition = judged.definition});
+            .counter = &state_.core.metrics.failed});
 }
 
 bool RowActions::CloseWindow(PolicyState& policy, const std::string& key, WaitingRow& row,
@@ -117,12 +119,11 @@ bool RowActions::CloseWindow(PolicyState& policy, const std::string& key, Waitin
   // Unless another row stands for its events, or it is not for this policy to end it.
   if (close == WindowClose::kDrop && judged.action != RowJudgement::Action::kDrop &&
       judged.action != RowJudgement::Action::kMove) {
-    Withhold(policy, row,
-             {.kind = RowAction::Kind::kExpire,
-              .policy = policy.uid,
-              .key = key,
+    Withhold(policy, key, row,
+             {.state = judged.state,
+              .outcome = storage::v1::OUTCOME_KIND_EXPIRED,
               .reason = kWindowClosed,
-              .state = judged.state});
+              .counter = &state_.core.metrics.dropped});
     return true;
   }
   if (Add(policy, key, row, judged)) return true;
@@ -132,64 +133,47 @@ bool RowActions::CloseWindow(PolicyState& policy, const std::string& key, Waitin
     policy.waiting.FinishLate(key, row);
     return true;
   }
-  RowAction action{.kind = RowAction::Kind::kCarryOver, .policy = policy.uid, .key = key};
-  action.state = judged.state;
-  action.carried = *std::move(carried);
-  Withhold(policy, row, std::move(action));
+  Withhold(policy, key, row,
+           {.kind = RowAction::Kind::kRekey,
+            .state = judged.state,
+            .record = *std::move(carried),
+            .counter = &state_.core.metrics.carried_over});
   return true;
 }
 
 void RowActions::Rekey(PolicyState& policy, const std::string& key, WaitingRow& row) {
-  Withhold(
-      policy, row,
-      {.kind = RowAction::Kind::kRekey, .policy = policy.uid, .key = key, .carried = row.Record()});
+  Withhold(policy, key, row, {.kind = RowAction::Kind::kRekey, .record = row.Record()});
 }
 
 void RowActions::Build(const Round& round, std::vector<kv::Group>& groups) {
-  std::map<Uid, Group> by_schedule;
   for (size_t n = 0; n < kActionsMax && !pending_.empty(); ++n) {
     RowAction action = std::move(pending_.front());
     pending_.pop_front();
-    PolicyState* policy = state_.Find(action.policy);
-    const WaitingRow* row = policy == nullptr ? nullptr : policy->waiting.RowOf(action.key);
-    if (row == nullptr) continue;
-    Group& group = by_schedule[row->source()->uid];
-    group.schedule = row->source()->uid;
-    group.actions.push_back(std::move(action));
+    if (const WaitingRow* row = state_.FindRow(action.key).second)
+      committing_[row->source()->uid].actions.push_back(std::move(action));
   }
-  for (auto& [uid, group] : by_schedule) {
-    kv::Group out;
+  for (auto& [schedule, group] : committing_) {
+    kv::Group& out = groups.emplace_back();
     for (RowAction& action : group.actions) AddTo(group, action, round, out);
     for (const auto& [key, before] : group.parts_before) PutPart(state_, key, out);
-    groups.push_back(std::move(out));
-    committing_.push_back(std::move(group));
   }
 }
 
 void RowActions::AddTo(Group& group, RowAction& action, const Round& round, kv::Group& out) {
-  const WaitingRow& row = *state_.Find(action.policy)->waiting.RowOf(action.key);
+  const WaitingRow& row = *state_.FindRow(action.key).second;
   action.former = OfFormerVersion(action, row);
-  if (action.former) {
-    out.conditions.push_back(row.Unchanged(action.key));
-  }
+  if (action.former) out.conditions.push_back(row.Unchanged(action.key));
   if (action.state != nullptr)
     out.conditions.push_back(StateUnchanged(row.source()->uid, *action.state));
-  out.mutations.push_back(
-      {.cf = ColumnFamily::kWaiting, .kind = Mutation::Kind::kDelete, .key = action.key});
+  out.mutations.push_back(kv::Delete(ColumnFamily::kWaiting, action.key));
   switch (action.kind) {
     case RowAction::Kind::kPark:
-      out.mutations.push_back({.cf = ColumnFamily::kParked,
-                               .key = ParkedKey(row.source()->uid, action.key),
-                               .value = row.Record().SerializeAsString()});
+      out.mutations.push_back(kv::Put(ColumnFamily::kParked,
+                                      ParkedKey(row.source()->uid, action.key),
+                                      row.Record().SerializeAsString()));
       break;
-    case RowAction::Kind::kSkip:
-      End(group, row, action.outcome, action, round, out);
-      break;
-    case RowAction::Kind::kExpire:
-      End(group, row, storage::v1::OUTCOME_KIND_EXPIRED, action, round, out);
-      break;
-    case RowAction::Kind::kFail:
-      End(group, row, storage::v1::OUTCOME_KIND_FAILED, action, round, out);
+    case RowAction::Kind::kEnd:
+      End(group, row, action, round, out);
       break;
     case RowAction::Kind::kMove: {
       const size_t begin = out.mutations.size();
@@ -201,7 +185,6 @@ void RowActions::AddTo(Group& group, RowAction& action, const Round& round, kv::
       }
       break;
     }
-    case RowAction::Kind::kCarryOver:
     case RowAction::Kind::kRekey: {
       WaitingPut put = Rekeyed(action, row, state_.shard);
       out.conditions.push_back(kv::Absent(ColumnFamily::kWaiting, put.key));
@@ -214,8 +197,9 @@ void RowActions::AddTo(Group& group, RowAction& action, const Round& round, kv::
   }
 }
 
-void RowActions::End(Group& group, const WaitingRow& row, storage::v1::OutcomeKind outcome,
-                     const RowAction& action, const Round& round, kv::Group& out) {
+void RowActions::End(Group& group, const WaitingRow& row, const RowAction& action,
+                     const Round& round, kv::Group& out) {
+  const storage::v1::OutcomeKind outcome = action.outcome;
   std::vector<EndedRange> ends = {{.source = row.source(),
                                    .first = row.first() + row.taken(),
                                    .count = row.left(),
@@ -252,47 +236,25 @@ storage::v1::RunPartRecord* RowActions::PartToChange(Group& group, const std::st
   return part;  // not null: CountsKnown was asked
 }
 
-void RowActions::OnCommitted(const std::vector<bool>& applied) {
-  const std::vector<Group> groups = std::exchange(committing_, {});
-  for (size_t i = 0; i < groups.size(); ++i) {
-    if (i < applied.size() && applied[i]) {
-      Applied(groups[i]);
+void RowActions::OnCommitted(absl::Span<const kv::Verdict> verdicts) {
+  size_t i = 0;
+  for (const auto& [schedule, group] : std::exchange(committing_, {})) {
+    if (i < verdicts.size() && verdicts[i].applied) {
+      Applied(group);
     } else {
-      Refused(groups[i]);
+      Refused(schedule, group);
     }
-    for (const RowAction& action : groups[i].actions) state_.UnpinCounts(*action.source);
+    for (const RowAction& action : group.actions) state_.UnpinCounts(*action.source);
+    ++i;
   }
 }
 
 void RowActions::Applied(const Group& group) {
-  TokenManagerMetrics& metrics = state_.core.metrics;
   for (const RowAction& action : group.actions) {
-    PolicyState* policy = state_.Find(action.policy);
-    WaitingRow* row = policy == nullptr ? nullptr : policy->waiting.RowOf(action.key);
+    const auto [policy, row] = state_.FindRow(action.key);
     if (row == nullptr) continue;
-    switch (action.kind) {
-      case RowAction::Kind::kPark:
-        metrics.parked.Increment();
-        break;
-      case RowAction::Kind::kSkip:
-        metrics.skipped.Increment(row->left());
-        break;
-      case RowAction::Kind::kExpire:
-        metrics.dropped.Increment(row->left());
-        break;
-      case RowAction::Kind::kFail:
-        metrics.failed.Increment(row->left());
-        break;
-      case RowAction::Kind::kMove:
-        metrics.moved.Increment();
-        break;
-      case RowAction::Kind::kCarryOver:
-        metrics.carried_over.Increment();
-        break;
-      case RowAction::Kind::kDrop:
-      case RowAction::Kind::kRekey:
-        break;
-    }
+    if (action.counter != nullptr)
+      action.counter->Increment(action.kind == RowAction::Kind::kEnd ? row->left() : 1);
     // Rows behind it may have other limits.
     if (policy->waiting.queue().groups_aside() > 0) {
       for (const LimitName& limit : LimitsOf(policy->uid, *row->source()))
@@ -300,27 +262,25 @@ void RowActions::Applied(const Group& group) {
     }
     const bool rewritten = row->rewritten();
     const GroupKey group_key = row->group();
-    state_.NoteDeleted(action.key, row->read_seq());
+    state_.reads.NoteDeleted(action.key, row->read_seq());
     policy->waiting.Remove(action.key);
-    state_.hungry.insert({policy->uid, group_key});
+    state_.MayBeHungry(policy->uid, group_key);
     // If the schedule was changed back or resumed, the row was written again while it was here, and
     // that version is not in memory.
     if (action.former || rewritten || action.kind == RowAction::Kind::kPark)
-      state_.ReadAnew(action.key);
-    state_.MakeReady(*policy);
-    state_.Plan(*policy);
+      state_.reads.Want(action.key);
+    state_.Revisit(*policy);
   }
   for (const std::string& key : group.moved_to) state_.core.on_row_written(key);
 }
 
-void RowActions::Refused(const Group& group) {
-  state_.core.cache.ForgetState(group.schedule);
+void RowActions::Refused(const Uid& schedule, const Group& group) {
+  state_.core.cache.ForgetState(schedule);
   for (const auto& [key, before] : group.parts_before) {
     if (storage::v1::RunPartRecord* part = state_.parts.Find(key)) *part = before;
   }
   for (const RowAction& action : group.actions) {
-    PolicyState* policy = state_.Find(action.policy);
-    WaitingRow* row = policy == nullptr ? nullptr : policy->waiting.RowOf(action.key);
+    const auto [policy, row] = state_.FindRow(action.key);
     if (row == nullptr) continue;
     if (action.former || row->rewritten()) {
       state_.ReadBack(*policy, action.key);
@@ -328,8 +288,7 @@ void RowActions::Refused(const Group& group) {
     }
     policy->waiting.AbortAction(action.key, *row);
     state_.MayReadOn(*policy, row->group());
-    state_.MakeReady(*policy);
-    state_.Plan(*policy);
+    state_.Revisit(*policy);
   }
 }
 

@@ -8,7 +8,7 @@
 //
 // A row of a former version may have been written again since it was read, because a change back to
 // its definition makes the same keys. So the group also has the condition that the row is as it was
-// read, and the key is read again afterwards (PolicyShardState::to_read).
+// read, and the key is read again afterwards (RowReads).
 //
 // Threads: one, the token manager's executor.
 
@@ -22,21 +22,22 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "common/records/row_judge.h"
 #include "services/token_manager/shard/round.h"
 
 namespace escapement::token_manager {
 
 struct RowAction {
-  enum class Kind : uint8_t { kPark, kSkip, kDrop, kMove, kExpire, kCarryOver, kRekey, kFail };
-  Kind kind = Kind::kSkip;
-  storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SKIPPED;  // for kSkip
-  Uid policy = {};
+  enum class Kind : uint8_t { kPark, kEnd, kDrop, kMove, kRekey };
+  Kind kind = Kind::kEnd;
   std::string key = {};
-  std::string reason = {};                                       // for kSkip, kExpire, kFail
-  std::shared_ptr<const CachedState> state = nullptr;            // null: whatever it is
-  std::shared_ptr<const CachedDefinition> definition = nullptr;  // for kMove, kFail
-  storage::v1::EventRecord carried = {};                         // for kCarryOver, kRekey
+  std::shared_ptr<const CachedState> state = nullptr;                    // null: whatever it is
+  std::shared_ptr<const CachedDefinition> definition = nullptr;          // for kMove, failed events
+  storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SKIPPED;  // for kEnd, as is reason
+  std::string reason = {};
+  storage::v1::EventRecord record = {};               // for kRekey
+  Counter* counter = nullptr;                         // counts the events for kEnd, else the row
   std::shared_ptr<const RowSource> source = nullptr;  // its counts are pinned while it is in hand
   bool former = false;  // the row may have been written again; set by Build
 };
@@ -66,28 +67,27 @@ class RowActions {
 
   // Adds groups to the commit. They must be followed by OnCommitted, or the shard dropped.
   void Build(const Round& round, std::vector<kv::Group>& groups);
-  // `applied`: of each of Build's groups, in order.
-  void OnCommitted(const std::vector<bool>& applied);
+  // `verdicts`: of each of Build's groups, in order.
+  void OnCommitted(absl::Span<const kv::Verdict> verdicts);
 
  private:
   struct Group {
-    Uid schedule;
     std::vector<RowAction> actions;
     std::map<std::string, storage::v1::RunPartRecord> parts_before;
     std::vector<std::string> moved_to;  // rows of `waiting`
   };
-  void Withhold(PolicyState& policy, WaitingRow& row, RowAction action);
+  void Withhold(PolicyState& policy, const std::string& key, WaitingRow& row, RowAction action);
   void AddTo(Group& group, RowAction& action, const Round& round, kv::Group& out);
-  void End(Group& group, const WaitingRow& row, storage::v1::OutcomeKind outcome,
-           const RowAction& action, const Round& round, kv::Group& out);
+  void End(Group& group, const WaitingRow& row, const RowAction& action, const Round& round,
+           kv::Group& out);
   // The counts under the key, which the group changes; its former value is kept.
   storage::v1::RunPartRecord* PartToChange(Group& group, const std::string& key);
   void Applied(const Group& group);
-  void Refused(const Group& group);
+  void Refused(const Uid& schedule, const Group& group);
 
   PolicyShardState& state_;
   std::deque<RowAction> pending_;
-  std::vector<Group> committing_;
+  std::map<Uid, Group> committing_;  // by schedule
 };
 
 }  // namespace escapement::token_manager

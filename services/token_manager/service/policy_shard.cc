@@ -18,6 +18,16 @@ namespace escapement::token_manager {
 
 namespace {
 
+using kv::ColumnFamily;
+
+constexpr size_t kGrantsExpiredMax = 1000;  // grants of one policy in one commit
+constexpr size_t kPoliciesDueMax = 10'000;  // in one commit
+constexpr size_t kClosingsMax = 2000;       // rows of one policy in a round
+constexpr size_t kKeysFullMax = 2000;       // keys of one policy in a round
+constexpr absl::Duration kReloadAfter = absl::Seconds(1);
+constexpr absl::Duration kReviewEvery = absl::Seconds(1);  // reservations
+constexpr absl::Duration kRoomAgain = absl::Milliseconds(100);
+
 constexpr const char* kHeld = "escapement_token_manager_policy_tokens_held";
 constexpr const char* kHeldBack = "escapement_token_manager_policy_held_back";
 constexpr const char* kLimit = "escapement_token_manager_policy_limit";
@@ -32,91 +42,6 @@ bool HeldBack(const PolicyState& policy, absl::Time now) {
          queue.groups_aside() == queue.groups();
 }
 
-}  // namespace
-
-void PolicyGauges::Take(const PolicyState& policy, absl::Time now) {
-  overdue_ += policy.grants.Overdue(ToMicros(now));
-  oldest_ = std::min(oldest_, policy.waiting.queue().oldest_due().value_or(oldest_));
-  if (policy.implicit() || !policy.named) return;
-  taken_.push_back({.name = absl::StrCat("tenants/", policy.tenant, "/policies/", policy.policy_id),
-                    .waiting = policy.waiting.queue().events(),
-                    .held = policy.held(),
-                    .limit = policy.limits().max_concurrent,
-                    .newest = policy.grants.NewestMicros(),
-                    .held_back = HeldBack(policy, now)});
-}
-
-void PolicyGauges::Show(absl::Time now) {
-  metrics_.oldest_waiting_seconds.Set(oldest_ < now ? absl::ToDoubleSeconds(now - oldest_) : 0);
-  metrics_.holders_overdue.Set(static_cast<double>(overdue_));
-  std::sort(taken_.begin(), taken_.end(), [](const Busy& a, const Busy& b) {
-    return std::tie(b.waiting, b.held, a.name) < std::tie(a.waiting, a.held, b.name);
-  });
-  if (taken_.size() > kPolicyGaugesMax) taken_.resize(kPolicyGaugesMax);
-  std::set<std::string> shown;
-  for (const Busy& policy : taken_) {
-    Set(policy, now);
-    shown.insert(policy.name);
-  }
-  for (const std::string& name : shown_) {
-    if (!shown.contains(name)) Remove(name);
-  }
-  shown_ = std::move(shown);
-  taken_.clear();
-  oldest_ = absl::InfiniteFuture();
-  overdue_ = 0;
-}
-
-void PolicyGauges::Set(const Busy& policy, absl::Time now) {
-  const MetricLabels labels = {{"policy", policy.name}};
-  registry_.GetGauge(kHeld, "Tokens of a policy that are out now.", labels)
-      ->Set(static_cast<double>(policy.held));
-  registry_
-      .GetGauge(kHeldBack,
-                "1 while a pause, the rate or the targets of all its schedules keep a policy from "
-                "granting tokens.",
-                labels)
-      ->Set(policy.held_back ? 1 : 0);
-  registry_
-      .GetGauge(kLimit, "max_concurrent of a policy, with its override; +Inf without a limit.",
-                labels)
-      ->Set(policy.limit == RateLimit::kUnlimited ? std::numeric_limits<double>::infinity()
-                                                  : static_cast<double>(policy.limit));
-  registry_
-      .GetGauge(kWaiting, "Events of a policy that wait for a token, of the rows in memory.",
-                labels)
-      ->Set(static_cast<double>(policy.waiting));
-  registry_
-      .GetGauge(kNewest,
-                "How long ago the newest token of a policy that is out was given; 0 without one. "
-                "While a policy is full and events wait, it grows only if no token comes back.",
-                labels)
-      ->Set(policy.newest.has_value()
-                ? std::max(0.0, absl::ToDoubleSeconds(now - FromMicros(*policy.newest)))
-                : 0);
-}
-
-void PolicyGauges::Remove(const std::string& name) {
-  for (const char* gauge : {kHeld, kHeldBack, kLimit, kNewest, kWaiting})
-    registry_.RemoveGauge(gauge, {{"policy", name}});
-}
-
-namespace {
-
-using kv::ColumnFamily;
-using kv::Mutation;
-
-constexpr size_t kPartsKept = 10'000;       // parts of runs that hold no token
-constexpr size_t kReportRowsMax = 4096;     // in memory
-constexpr size_t kSmall = 8;                // the same, and a group's rows, under perturbation
-constexpr size_t kGrantsExpiredMax = 1000;  // grants of one policy in one commit
-constexpr size_t kPoliciesDueMax = 10'000;  // in one commit
-constexpr size_t kClosingsMax = 2000;       // rows of one policy in a round
-constexpr size_t kKeysFullMax = 2000;       // keys of one policy in a round
-constexpr absl::Duration kReloadAfter = absl::Seconds(1);
-constexpr absl::Duration kReviewEvery = absl::Seconds(1);  // reservations
-constexpr absl::Duration kRoomAgain = absl::Milliseconds(100);
-
 bool IsNews(ReportQueue::Report& report) {
   if (report.news.has_value()) return *report.news;
   storage::v1::GrantReportRecord record;
@@ -130,23 +55,68 @@ bool IsNews(ReportQueue::Report& report) {
 
 }  // namespace
 
+void PolicyGauges::Show(const std::vector<const PolicyState*>& policies, absl::Time now) {
+  absl::Time oldest = absl::InfiniteFuture();
+  uint64_t overdue = 0;
+  // Events waiting, tokens out, name.
+  using Busy = std::tuple<uint64_t, uint64_t, std::string, const PolicyState*>;
+  std::vector<Busy> busy;
+  for (const PolicyState* policy : policies) {
+    const FairQueue& queue = policy->waiting.queue();
+    overdue += policy->grants.Overdue(ToMicros(now));
+    oldest = std::min(oldest, queue.oldest_due().value_or(oldest));
+    if (!policy->implicit() && policy->named)
+      busy.emplace_back(queue.events(), policy->held(),
+                        absl::StrCat("tenants/", policy->tenant, "/policies/", policy->policy_id),
+                        policy);
+  }
+  metrics_.oldest_waiting_seconds.Set(oldest < now ? absl::ToDoubleSeconds(now - oldest) : 0);
+  metrics_.holders_overdue.Set(static_cast<double>(overdue));
+  std::sort(busy.begin(), busy.end(), [](const Busy& a, const Busy& b) {
+    return std::tie(std::get<0>(b), std::get<1>(b), std::get<2>(a)) <
+           std::tie(std::get<0>(a), std::get<1>(a), std::get<2>(b));
+  });
+  if (busy.size() > kPolicyGaugesMax) busy.resize(kPolicyGaugesMax);
+  std::set<std::string> shown;
+  for (const auto& [waiting, held, name, policy] : busy) {
+    Set(name, *policy, now);
+    shown.insert(name);
+  }
+  for (const std::string& name : shown_) {
+    if (shown.contains(name)) continue;
+    for (const char* gauge : {kHeld, kHeldBack, kLimit, kNewest, kWaiting})
+      registry_.RemoveGauge(gauge, {{"policy", name}});
+  }
+  shown_ = std::move(shown);
+}
+
+void PolicyGauges::Set(const std::string& name, const PolicyState& policy, absl::Time now) {
+  const auto set = [&](const char* gauge, const char* help, double value) {
+    registry_.GetGauge(gauge, help, {{"policy", name}})->Set(value);
+  };
+  set(kHeld, "Tokens of a policy that are out now.", static_cast<double>(policy.held()));
+  set(kHeldBack,
+      "1 while a pause, the rate or the targets of all its schedules keep a policy from granting "
+      "tokens.",
+      HeldBack(policy, now) ? 1 : 0);
+  const uint64_t limit = policy.limits().max_concurrent;
+  set(kLimit, "max_concurrent of a policy, with its override; +Inf without a limit.",
+      limit == RateLimit::kUnlimited ? std::numeric_limits<double>::infinity()
+                                     : static_cast<double>(limit));
+  set(kWaiting, "Events of a policy that wait for a token, of the rows in memory.",
+      static_cast<double>(policy.waiting.queue().events()));
+  const std::optional<int64_t> newest = policy.grants.NewestMicros();
+  set(kNewest,
+      "How long ago the newest token of a policy that is out was given; 0 without one. While a "
+      "policy is full and events wait, it grows only if no token comes back.",
+      newest.has_value() ? std::max(0.0, absl::ToDoubleSeconds(now - FromMicros(*newest))) : 0);
+}
+
 PolicyShard::PolicyShard(TokenManagerCore& core, const lease::HeldLease& lease, kv::Condition fence,
                          UsedNumbers used, std::function<void()> reload)
-    : state_(new PolicyShardState{
-          .core = core,
-          .shard = static_cast<uint16_t>(lease.index),
-          .lease = lease,
-          .fence = std::move(fence),
-          .used = used,
-          .group_rows_max = Perturb(core.runtime, Site::kTokensGroupsSmall)
-                                ? kSmall
-                                : core.options.group_rows_max,
-          .reports = ReportQueue(
-              ReportsPrefix(static_cast<uint16_t>(lease.index)),
-              Perturb(core.runtime, Site::kTokensReportQueueSmall) ? kSmall : kReportRowsMax),
-          .parts = RunParts(kPartsKept)}),
-      reader_(state_),
-      loader_(state_, reader_, [this] { Reload(); }),
+    : state_(std::make_shared<PolicyShardState>(core, lease, std::move(fence), used)),
+      reader_(*state_),
+      loader_(*state_, reader_, [this] { Reload(); }),
       row_actions_(*state_),
       reload_(std::move(reload)) {}
 
@@ -157,8 +127,6 @@ PolicyShard::~PolicyShard() {
   for (Call& call : stalled_calls_) call.done(lost);
 }
 
-void PolicyShard::Start() { loader_.Start(); }
-
 void PolicyShard::Apply(Entries entries, LocalGrants::Done done) {
   if (!loader_.ready() || draining_ || reloading_)
     return done(absl::UnavailableError("the policy shard is being loaded or given up"));
@@ -166,7 +134,7 @@ void PolicyShard::Apply(Entries entries, LocalGrants::Done done) {
 }
 
 void PolicyShard::OnFetched() {
-  RecordsRead(*state_);
+  state_->RecordsRead();
   Unstall();
 }
 
@@ -178,24 +146,6 @@ void PolicyShard::Unstall() {
 void PolicyShard::UnstallReports() {
   look_again_ = absl::InfiniteFuture();
   for (auto& [key, report] : state_->reports.rows()) report.stalled = false;
-}
-
-void PolicyShard::OnPolicy(const Uid& uid, const std::optional<std::string>& value,
-                           kv::CommitSeq seq) {
-  RecordReader::OnPolicy(*state_, uid, value, seq);
-}
-
-void PolicyShard::ReadPoliciesAgain() {
-  for (const auto& [uid, policy] : state_->policies) RecordReader::ReadAgain(*state_, *policy);
-}
-
-void PolicyShard::ReadPolicyAgain(const Uid& uid) {
-  if (PolicyState* policy = state_->Find(uid)) RecordReader::ReadAgain(*state_, *policy);
-}
-
-void PolicyShard::OnPolicyFree(const Uid& uid) {
-  // If nothing else of it is left, the next visit forgets it.
-  if (PolicyState* policy = state_->Find(uid)) state_->MakeReady(*policy);
 }
 
 void PolicyShard::OnScheduleChanged(const Uid& schedule) {
@@ -221,34 +171,22 @@ void PolicyShard::OnScheduleChanged(const Uid& schedule) {
   }
 }
 
-void PolicyShard::OnTargetOpen(const std::string& target) {
-  const auto aside = state_->aside.find(target);
-  if (aside == state_->aside.end()) return;
-  const std::set<Uid> policies = std::move(aside->second);
-  state_->aside.erase(aside);
-  for (const Uid& uid : policies) {
-    PolicyState* policy = state_->Find(uid);
-    if (policy == nullptr) continue;
-    policy->waiting.queue().Reconsider(target);
-    state_->MakeReady(*policy);
-  }
-}
-
 void PolicyShard::Reload() {
   if (std::exchange(reloading_, true)) return;
   // Not from within a call of its own; a commit under way is waited for.
-  if (!committing_) state_->core.executor->Post([reload = reload_] { reload(); });
+  if (!committing()) state_->core.executor->Post([reload = reload_] { reload(); });
 }
 
 void PolicyShard::Step(absl::Time now) {
   blocked_ = false;
-  if (committing_ || reloading_ || draining_) return;
+  if (committing() || reloading_ || draining_) return;
   if (now == absl::InfinitePast() || !state_->core.lease_valid(state_->shard)) {
     blocked_ = true;
     return;
   }
   state_->parts.Trim();
-  if (Perturb(state_->core.runtime, Site::kTokensPoliciesReread)) ReadPoliciesAgain();
+  if (Perturb(state_->core.runtime, Site::kTokensPoliciesReread))
+    RecordReader::ReadAllAgain(*state_);
   loader_.Step();
   if (!loader_.ready()) return;
   if (std::exchange(state_->payloads.arrived, false)) Unstall();
@@ -261,7 +199,7 @@ void PolicyShard::Step(absl::Time now) {
   news_since_ = absl::InfiniteFuture();
   Round round(now);
   TokenRelease actions(*state_, round, resends_);
-  for (const Uid& uid : std::exchange(state_->counts_due, {})) round.touched[uid];
+  for (const Uid& uid : state_->TakeCountsDue()) round.touched[uid];
   TakeReports(actions, round);
   if (actions.no_room()) look_again_ = std::min(look_again_, now + kRoomAgain);
   TakeCalls(actions, round);
@@ -274,10 +212,8 @@ void PolicyShard::Step(absl::Time now) {
 
 // Nothing is to be done but to note deliveries, and that can wait for a moment.
 bool PolicyShard::OnlyNews(absl::Time now) {
-  const auto& agenda = state_->agenda;
-  if (!calls_.empty() || !resends_.empty() || !row_actions_.empty() || !state_->ready.empty() ||
-      state_->gates.open() || !state_->counts_due.empty() ||
-      (!agenda.empty() && agenda.begin()->first <= now))
+  if (!calls_.empty() || !resends_.empty() || !row_actions_.empty() || state_->may_grant() ||
+      state_->counts_due() || state_->next_due() <= now)
     return false;
   bool any = false;
   for (auto& [key, report] : state_->reports.rows()) {
@@ -295,29 +231,23 @@ void PolicyShard::TakeReports(TokenRelease& actions, Round& round) {
   const size_t entries_max = Perturb(state_->core.runtime, Site::kTokensReportsOfOne)
                                  ? 1
                                  : state_->core.options.report_entries_max;
-  for (auto row = rows.begin(); row != rows.end() && !round.Full(entries_max);) {
+  for (auto next = rows.begin(); next != rows.end() && !round.Full(entries_max);) {
+    const auto row = next++;
     ReportQueue::Report& report = row->second;
+    if (report.stalled) continue;
     storage::v1::GrantReportRecord record;
-    if (report.stalled) {
-      ++row;
-      continue;
-    }
     if (!record.ParseFromString(report.value)) {
       // Nothing can be made of it, now or later.
       state_->core.metrics.broken_rows.Increment();
       record.Clear();
     }
     std::vector<bool> effects;
-    if (!actions.ApplyAll(record.entries(), effects)) {
-      report.stalled = true;
-      ++row;
-      continue;
-    }
+    report.stalled = !actions.ApplyAll(record.entries(), effects);
+    if (report.stalled) continue;
     ++round.entries;
-    round.base.mutations.push_back(
-        {.cf = ColumnFamily::kWaiting, .kind = Mutation::Kind::kDelete, .key = row->first});
-    state_->NoteDeleted(row->first, report.read_seq);
-    row = rows.erase(row);
+    round.base.mutations.push_back(kv::Delete(ColumnFamily::kWaiting, row->first));
+    state_->reads.NoteDeleted(row->first, report.read_seq);
+    rows.erase(row);
   }
 }
 
@@ -345,20 +275,15 @@ void PolicyShard::TakeDue(TokenRelease& actions, Round& round) {
     if (state_->reports.hungry()) state_->core.wake();
     return;
   }
-  auto& agenda = state_->agenda;
   const size_t grants_max =
       Perturb(state_->core.runtime, Site::kTokensExpiryOfOne) ? 1 : kGrantsExpiredMax;
-  for (size_t n = 0; n < kPoliciesDueMax && !agenda.empty() && agenda.begin()->first <= round.now;
-       ++n) {
-    PolicyState& policy = *state_->Find(agenda.begin()->second);
-    agenda.erase(agenda.begin());
-    policy.planned = absl::InfiniteFuture();
+  for (size_t n = 0; n < kPoliciesDueMax && state_->next_due() <= round.now; ++n) {
+    PolicyState& policy = state_->TakeDue();
     if (policy.grant_next <= round.now) policy.grant_next = absl::InfiniteFuture();
     actions.Expire(policy, grants_max);
     CloseWindows(policy, round);
     TakeLimits(policy, round);
-    state_->MakeReady(policy);
-    state_->Plan(policy);
+    state_->Revisit(policy);
     if (row_actions_.full() || round.Full(state_->core.options.report_entries_max)) break;
   }
 }
@@ -395,43 +320,43 @@ void PolicyShard::CloseWindows(PolicyState& policy, const Round& round) {
 }
 
 void PolicyShard::Commit(Round& round) {
-  auto commit = std::make_shared<kv::Commit>();
+  auto commit = std::make_unique<kv::Commit>();
   commit->fence = {state_->fence};
+  std::vector<kv::Group>& groups = commit->groups;
+  groups.emplace_back();  // for the base
   std::map<Uid, kv::Mutation> counts = CloseBase(*state_, round);
   granting_ = std::make_unique<GrantRound>(*state_, row_actions_, round.now);
-  std::vector<kv::Group> groups;
-  kv::Group grants;
   has_grants_ = false;
   // In turn, if there is both to do.
-  const bool may_grant = !state_->ready.empty() || !resends_.empty() || state_->gates.open();
+  const bool may_grant = state_->may_grant() || !resends_.empty();
   acted_last_ = !row_actions_.empty() && !(acted_last_ && may_grant);
   if (acted_last_) {
     row_actions_.Build(round, groups);
   } else {
     granting_->Build(round, resends_);
+    kv::Group grants;
     has_grants_ = granting_->draft().Close(grants);
+    if (has_grants_) groups.push_back(std::move(grants));
   }
   for (auto& [uid, put] : counts) {
     if (!granting_->draft().counted().contains(uid)) round.base.mutations.push_back(std::move(put));
   }
   has_base_ = !round.base.mutations.empty();
-  if (has_base_) commit->groups.push_back(std::move(round.base));
-  for (kv::Group& group : groups) commit->groups.push_back(std::move(group));
-  if (has_grants_) commit->groups.push_back(std::move(grants));
+  groups.front() = std::move(round.base);
+  if (!has_base_) groups.erase(groups.begin());
+  touched_.clear();
   for (const auto& [uid, touched] : round.touched) {
+    touched_.push_back(uid);
     if (PolicyState* policy = state_->Find(uid)) state_->Plan(*policy);
   }
-  if (!commit->groups.empty()) {
+  if (!groups.empty()) {
     answers_ = std::move(round.answers);
-    touched_.clear();
-    for (const auto& [uid, touched] : round.touched) touched_.push_back(uid);
     commit_ = std::move(commit);
-    committing_ = true;
     return Send();
   }
   for (auto& [done, results] : round.answers) done(std::move(results));
-  const bool more = !calls_.empty() || !row_actions_.empty() ||
-                    ((!state_->ready.empty() || state_->gates.open()) && !granting_->stalled());
+  const bool more =
+      !calls_.empty() || !row_actions_.empty() || (state_->may_grant() && !granting_->stalled());
   granting_.reset();
   if (more) state_->core.wake();
 }
@@ -439,44 +364,36 @@ void PolicyShard::Commit(Round& round) {
 void PolicyShard::Send() {
   state_->core.metrics.commits.Increment();
   // A copy is kept: it may have to be sent again.
-  state_->core.client.CommitAsync(kv::Commit(*commit_), state_->core.executor,
-                                  [this, weak = std::weak_ptr<PolicyShardState>(state_)](
-                                      absl::StatusOr<kv::CommitResult> result) {
-                                    if (weak.lock() != nullptr) OnCommitted(std::move(result));
-                                  });
+  state_->core.client.CommitAsync(
+      kv::Commit(*commit_), state_->core.executor,
+      state_->WhileOwned(
+          [this](const absl::StatusOr<kv::CommitResult>& result) { OnCommitted(result); }));
 }
 
-void PolicyShard::OnCommitted(absl::StatusOr<kv::CommitResult> result) {
-  const std::weak_ptr<PolicyShardState> weak = state_;
+void PolicyShard::OnCommitted(const absl::StatusOr<kv::CommitResult>& result) {
+  Executor& executor = *state_->core.executor;
   if (absl::IsResourceExhausted(result.status())) {
-    state_->core.executor->PostAfter(kRetryCommitDelay, [this, weak] {
-      if (weak.lock() != nullptr) Send();
-    });
-    return;
-  }
-  if (!result.ok() || (has_base_ && !result->verdicts[0].applied)) {
+    executor.PostAfter(kRetryCommitDelay, state_->WhileOwned([this] { Send(); }));
+  } else if (!result.ok() || (has_base_ && !result->verdicts[0].applied)) {
     // Usually the lease or the session is lost and the shard is about to be dropped. If not, it is
     // loaded again, because memory may differ from the store.
-    state_->core.executor->PostAfter(kReloadAfter, [this, weak] {
-      if (weak.lock() == nullptr) return;
-      committing_ = false;
+    executor.PostAfter(kReloadAfter, state_->WhileOwned([this] {
+      commit_.reset();
       reloading_ = false;
       Reload();
-    });
-    return;
+    }));
+  } else {
+    Finish(*result);
   }
-  Finish(*result);
 }
 
 void PolicyShard::Finish(const kv::CommitResult& result) {
-  committing_ = false;
   commit_.reset();
   auto answers = std::exchange(answers_, {});
-  std::vector<bool> applied;
-  const size_t begin = has_base_ ? 1 : 0;
-  const size_t end = result.verdicts.size() - (has_grants_ ? 1 : 0);
-  for (size_t i = begin; i < end; ++i) applied.push_back(result.verdicts[i].applied);
-  row_actions_.OnCommitted(applied);
+  absl::Span<const kv::Verdict> verdicts = result.verdicts;
+  if (has_base_) verdicts.remove_prefix(1);
+  if (has_grants_) verdicts.remove_suffix(1);
+  row_actions_.OnCommitted(verdicts);
   if (has_grants_) {
     if (result.verdicts.back().applied) {
       granting_->draft().Applied();
@@ -496,15 +413,12 @@ void PolicyShard::Finish(const kv::CommitResult& result) {
   state_->core.wake();
 }
 
-std::optional<absl::Time> PolicyShard::NextTime() const {
-  if (committing_ || reloading_ || draining_ || !loader_.ready()) return std::nullopt;
+absl::Time PolicyShard::NextTime() const {
+  if (committing() || reloading_ || draining_ || !loader_.ready()) return absl::InfiniteFuture();
   absl::Time next = std::min(look_again_, news_since_ + kNewsDelay);
   // One that has become hopeless is to be given up.
   if (!state_->reservations.empty()) next = std::min(next, reviewed_ + kReviewEvery);
-  if (!state_->agenda.empty() && !state_->reports.expects_more())
-    next = std::min(next, state_->agenda.begin()->first);
-  if (next == absl::InfiniteFuture()) return std::nullopt;
-  return next;
+  return state_->reports.expects_more() ? next : std::min(next, state_->next_due());
 }
 
 void PolicyShard::Abandon() {

@@ -5,11 +5,9 @@
 #define SERVICES_TOKEN_MANAGER_SERVICE_POLICY_SHARD_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -44,28 +42,15 @@ class PolicyGauges {
   PolicyGauges(Metrics& registry, TokenManagerMetrics& metrics)
       : registry_(registry), metrics_(metrics) {}
 
-  // Takes one busy policy; after all of them, Show sets the gauges.
-  void Take(const PolicyState& policy, absl::Time now);
-  void Show(absl::Time now);
+  // Sets the gauges; `policies` are all that are busy.
+  void Show(const std::vector<const PolicyState*>& policies, absl::Time now);
 
  private:
-  struct Busy {
-    std::string name;  // tenants/{tenant}/policies/{policy}
-    uint64_t waiting = 0;
-    uint64_t held = 0;
-    uint64_t limit = RateLimit::kUnlimited;
-    std::optional<int64_t> newest = std::nullopt;  // when the newest token that is out was given
-    bool held_back = false;                        // by something other than its tokens
-  };
-  void Set(const Busy& policy, absl::Time now);
-  void Remove(const std::string& name);
+  void Set(const std::string& name, const PolicyState& policy, absl::Time now);
 
   Metrics& registry_;
   TokenManagerMetrics& metrics_;
-  std::vector<Busy> taken_;
-  absl::Time oldest_ = absl::InfiniteFuture();
-  uint64_t overdue_ = 0;
-  std::set<std::string> shown_;
+  std::set<std::string> shown_;  // tenants/{tenant}/policies/{policy}
 };
 
 // PolicyShard: one policy shard that this token manager owns, from the acquisition of its lease to
@@ -87,47 +72,31 @@ class PolicyShard {
   // Completions that are not answered yet are, with UNAVAILABLE.
   ~PolicyShard();
 
-  void Start();
+  void Start() { loader_.Start(); }
   void Step(absl::Time now);
   // As LocalGrants::Apply, with the next Step.
   void Apply(Entries entries, LocalGrants::Done done);
 
+  // Records of schedules that were asked for have been read.
   void OnFetched();
-  // nullopt: it was deleted. `value` null: it has changed and must be read.
-  void OnPolicy(const Uid& uid, const std::optional<std::string>& value, kv::CommitSeq seq);
-  // All policies' records must be read again.
-  void ReadPoliciesAgain();
-  void ReadPolicyAgain(const Uid& uid);
-  void OnTargetOpen(const std::string& target);
-  // No event that waits under another policy concerns it any more.
-  void OnPolicyFree(const Uid& uid);
   // The schedule was changed: its rows that wait are judged soon, whenever they are due.
   void OnScheduleChanged(const Uid& schedule);
   void OnOwnRow(const std::string& key) { loader_.OnOwnRow(key); }
 
   // Grants nothing more and begins no commit; drained() once none is under way.
   void Drain() { draining_ = true; }
-  bool drained() const { return draining_ && !committing_; }
+  bool drained() const { return draining_ && !committing(); }
   // A commit is under way: until it ends, which wakes, Step does nothing.
-  bool committing() const { return committing_; }
+  bool committing() const { return commit_ != nullptr; }
 
-  // The store's time at which Step has something to do; nullopt: something will wake.
-  std::optional<absl::Time> NextTime() const;
+  // The store's time at which Step has something to do; InfiniteFuture: something will wake.
+  absl::Time NextTime() const;
   // True if the last Step could not do its work. Step must then be called again in a while.
   bool blocked() const { return blocked_; }
-  const UsedNumbers& used() const { return state_->used; }
-  uint64_t epoch() const { return state_->lease.epoch; }
-
   // Drops completions that are not answered yet. The process ends, so they never will be.
   void Abandon();
 
-  size_t policies() const { return state_->policies.size(); }
-  // Calls visit(const PolicyState&) for each policy with something waiting or held.
-  template <typename Visit>
-  void VisitPolicies(Visit visit) const {
-    for (const auto& [uid, policy] : state_->policies) visit(*policy);
-  }
-  size_t completions() const { return calls_.size() + stalled_calls_.size(); }
+  PolicyShardState& state() { return *state_; }
 
  private:
   struct Call {
@@ -145,7 +114,7 @@ class PolicyShard {
   void TakeLimits(PolicyState& policy, Round& round);
   void Commit(Round& round);
   void Send();
-  void OnCommitted(absl::StatusOr<kv::CommitResult> result);
+  void OnCommitted(const absl::StatusOr<kv::CommitResult>& result);
   void Finish(const kv::CommitResult& result);
   void Reload();
 
@@ -162,8 +131,7 @@ class PolicyShard {
   absl::Time news_since_ = absl::InfiniteFuture();  // that nobody waits for; InfiniteFuture: none
 
   // State of the commit under way.
-  bool committing_ = false;
-  std::shared_ptr<const kv::Commit> commit_;
+  std::unique_ptr<const kv::Commit> commit_;
   std::vector<std::pair<LocalGrants::Done, std::vector<bool>>> answers_;
   std::unique_ptr<GrantRound> granting_;
   bool has_base_ = false;

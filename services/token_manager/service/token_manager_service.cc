@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -14,7 +15,6 @@
 #include "common/storage/schedule_table.h"
 #include "services/token_manager/base/options.h"
 #include "services/token_manager/holding/report_queue.h"
-#include "services/token_manager/judging/waiting_loader.h"
 #include "services/token_manager/service/policy_shard.h"
 
 namespace escapement::token_manager {
@@ -43,9 +43,11 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
                        store, runtime),
         options_(std::move(options)),
         metrics_(registry()),
-        cache_(client(), executor(), [this] { OnFetched(); }),
+        cache_(client(), executor(), [this] { ForEachShard(&PolicyShard::OnFetched); }),
         queue_shards_(client(), executor(), options_.undelivered_max, [this] { Wake(); }),
-        policies_(client(), executor(), PolicyCallbacks()),
+        policies_(client(), executor(), /*excluding_own=*/false,
+                  {.on_open = [this](const kv::ScanResult&) { OnPoliciesOpen(); },
+                   .on_batch = [this](const kv::WatchBatch& batch) { OnPolicies(batch); }}),
         shared_{.options = options_,
                 .client = client(),
                 .runtime = runtime,
@@ -61,7 +63,11 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
 
   // Stops the executor and drops unanswered completions. Called by the service's destructor, not on
   // the executor.
-  void StopAll();
+  void StopAll() {
+    Stop();
+    inbox_.Close();
+    for (const auto& [index, shard] : shards_) shard->Abandon();
+  }
 
   void Apply(uint16_t policy_shard, std::vector<storage::v1::GrantReportRecord::Entry> entries,
              Done done) override;
@@ -74,16 +80,28 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
   void OnAcquired(const lease::HeldLease& lease) override { AddShard(lease, {}); }
   void OnLost(uint32_t index) override;
   void OnReleaseWanted(uint32_t index, Closure release) override;
-  void OnSessionLost() override;
+  void OnSessionLost() override {
+    cache_.Restart();
+    StartWatches();
+  }
   void Step() override;
-  void OnDrain() override;
+  void OnDrain() override { ForEachShard(&PolicyShard::Drain); }
 
-  PolicyWatch::Callbacks PolicyCallbacks();
+  // Calls visit(shard), and wakes.
+  template <typename Visit>
+  void ForEachShard(Visit visit) {
+    for (const auto& [index, shard] : shards_) std::invoke(visit, *shard);
+    Wake();
+  }
+  void StartWatches();
+  void OnPoliciesOpen();
+  void OnPolicies(const kv::WatchBatch& batch);
   void AddShard(const lease::HeldLease& lease, UsedNumbers used);
   void Reload(const lease::HeldLease& lease);
-  void OnFetched();
   void OnRowWritten(const std::string& key);
-  void OnTargetOpen(const std::string& target);
+  void OnTargetOpen(const std::string& target) {
+    ForEachShard([&](PolicyShard& shard) { shard.state().OnTargetOpen(target); });
+  }
   void TakeCompletions();
   std::set<uint16_t> Committing() const;
   void PlanNextStep(absl::Time now);
@@ -100,51 +118,67 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
   RecordCache cache_;
   QueueShards queue_shards_;
   TargetBackoff backoff_;
-  PolicyWatch policies_;
+  WatchedRange policies_;  // their records
   TokenManagerCore shared_;
   std::map<uint32_t, std::unique_ptr<PolicyShard>> shards_;
   std::map<uint32_t, Closure> releases_;  // releases of shards that drain for balance
 };
 
-PolicyWatch::Callbacks TokenManagerService::Impl::PolicyCallbacks() {
-  return {.on_policy =
-              [this](const Uid& uid, const std::optional<std::string>& record, kv::CommitSeq seq) {
-                for (const auto& [index, shard] : shards_) shard->OnPolicy(uid, record, seq);
-                Wake();
-              },
-          .on_large =
-              [this](const Uid& uid) {
-                for (const auto& [index, shard] : shards_) shard->ReadPolicyAgain(uid);
-                Wake();
-              },
-          .on_open =
-              [this] {
-                for (const auto& [index, shard] : shards_) shard->ReadPoliciesAgain();
-                if (!leases_started() && !draining()) StartLeases(shared_.layout.policy_shards);
-                Wake();
-              }};
-}
-
 void TokenManagerService::Impl::OnLayout(const kv::Layout& layout,
                                          std::vector<std::optional<std::string>> /*values*/) {
   shared_.layout = layout;
   cache_.NotifyChanges([this](const Uid& schedule) {
-    for (const auto& [index, shard] : shards_) shard->OnScheduleChanged(schedule);
-    Wake();
+    ForEachShard([&](PolicyShard& shard) { shard.OnScheduleChanged(schedule); });
   });
   cache_.Start();
-  queue_shards_.Start(layout.queue_shards);
-  policies_.Start();  // its on_open starts the leases
+  StartWatches();
   ShowPolicies();
+}
+
+void TokenManagerService::Impl::StartWatches() {
+  queue_shards_.Start(shared_.layout.queue_shards);
+  // Its on_open starts the leases. Behind the policies' records is who refers to them.
+  policies_.Start({.cf = kv::ColumnFamily::kPolicies,
+                   .begin = std::string(1, '\0'),
+                   .end = std::string(1, '\1'),
+                   .limit = 1,
+                   .keys_only = true});
+}
+
+// The watch reports what changes after later reads of records; earlier reads may be old.
+void TokenManagerService::Impl::OnPoliciesOpen() {
+  ForEachShard([](PolicyShard& shard) { RecordReader::ReadAllAgain(shard.state()); });
+  if (!leases_started() && !draining()) StartLeases(shared_.layout.policy_shards);
+}
+
+void TokenManagerService::Impl::OnPolicies(const kv::WatchBatch& batch) {
+  const bool none_told = Perturb(runtime(), Site::kPolicyChangeNotTold);
+  for (const kv::WatchedMutation& mutation : batch.mutations) {
+    const std::optional<PolicyName> name = DecodePolicyKey(mutation.key);
+    if (!name.has_value()) continue;
+    const Uid uid = PolicyUid(name->tenant, name->policy_id);
+    const bool deleted = mutation.kind == kv::Mutation::Kind::kDelete;
+    ForEachShard([&](PolicyShard& shard) {
+      PolicyState* policy = shard.state().Find(uid);
+      if (policy == nullptr) return;
+      if (!deleted && (mutation.value_omitted || none_told)) {
+        RecordReader::ReadAgain(shard.state(), *policy);
+      } else if (deleted || mutation.kind == kv::Mutation::Kind::kPut) {
+        RecordReader::OnPolicy(shard.state(), *policy,
+                               deleted ? std::nullopt : std::make_optional(mutation.value),
+                               batch.seq);
+      }
+    });
+  }
 }
 
 void TokenManagerService::Impl::AddShard(const lease::HeldLease& lease, UsedNumbers used) {
   if (draining()) return;  // the drain releases all leases together
-  auto shard = std::make_unique<PolicyShard>(shared_, lease, Fence(lease.index), used,
-                                             [this, lease] { Reload(lease); });
-  PolicyShard& started = *(shards_[lease.index] = std::move(shard));
+  std::unique_ptr<PolicyShard>& shard = shards_[lease.index];
+  shard = std::make_unique<PolicyShard>(shared_, lease, Fence(lease.index), used,
+                                        [this, lease] { Reload(lease); });
   metrics_.shards_held.Set(static_cast<double>(shards_.size()));
-  started.Start();
+  shard->Start();
 }
 
 void TokenManagerService::Impl::OnReleaseWanted(uint32_t index, Closure release) {
@@ -165,22 +199,10 @@ void TokenManagerService::Impl::OnLost(uint32_t index) {
 
 void TokenManagerService::Impl::Reload(const lease::HeldLease& lease) {
   const auto shard = shards_.find(lease.index);
-  if (shard == shards_.end() || shard->second->epoch() != lease.epoch || draining() ||
+  if (shard == shards_.end() || shard->second->state().lease.epoch != lease.epoch || draining() ||
       releases_.contains(lease.index))
     return;
-  const UsedNumbers used = shard->second->used();
-  AddShard(lease, used);
-  Wake();
-}
-
-void TokenManagerService::Impl::OnSessionLost() {
-  cache_.Restart();
-  queue_shards_.Start(shared_.layout.queue_shards);
-  policies_.Start();
-}
-
-void TokenManagerService::Impl::OnFetched() {
-  for (const auto& [index, shard] : shards_) shard->OnFetched();
+  AddShard(lease, shard->second->state().used);
   Wake();
 }
 
@@ -189,11 +211,6 @@ void TokenManagerService::Impl::OnRowWritten(const std::string& key) {
   const auto shard = decoded.has_value() ? shards_.find(decoded->policy_shard) : shards_.end();
   if (shard == shards_.end()) return;
   shard->second->OnOwnRow(key);
-  Wake();
-}
-
-void TokenManagerService::Impl::OnTargetOpen(const std::string& target) {
-  for (const auto& [index, shard] : shards_) shard->OnTargetOpen(target);
   Wake();
 }
 
@@ -248,8 +265,11 @@ void TokenManagerService::Impl::Step() {
       OnTargetOpen(target);
   }
   TakeCompletions();
-  for (const Uid& policy : queue_shards_.totals().further.TakeFreed()) {
-    for (const auto& [index, shard] : shards_) shard->OnPolicyFree(policy);
+  for (const Uid& freed : queue_shards_.totals().further.TakeFreed()) {
+    // If nothing else of it is left, the next visit forgets it.
+    for (const auto& [index, shard] : shards_) {
+      if (PolicyState* policy = shard->state().Find(freed)) shard->state().MakeReady(*policy);
+    }
   }
   for (const auto& [index, shard] : shards_) shard->Step(now);
   inbox_.SetBusy(Committing());
@@ -260,7 +280,7 @@ void TokenManagerService::Impl::Step() {
 
 void TokenManagerService::Impl::ShowGauges() {
   size_t policies = 0;
-  for (const auto& [index, shard] : shards_) policies += shard->policies();
+  for (const auto& [index, shard] : shards_) policies += shard->state().policies().size();
   const Totals& totals = queue_shards_.totals();
   metrics_.policies_active.Set(static_cast<double>(policies));
   metrics_.rows_in_memory.Set(static_cast<double>(totals.rows));
@@ -272,9 +292,11 @@ void TokenManagerService::Impl::ShowGauges() {
 
 void TokenManagerService::Impl::ShowPolicies() {
   const absl::Time now = client().NowLow();
-  for (const auto& [index, shard] : shards_)
-    shard->VisitPolicies([&](const PolicyState& policy) { policy_gauges_.Take(policy, now); });
-  policy_gauges_.Show(now);
+  std::vector<const PolicyState*> policies;
+  for (const auto& [index, shard] : shards_) {
+    for (const auto& [uid, policy] : shard->state().policies()) policies.push_back(policy.get());
+  }
+  policy_gauges_.Show(policies, now);
   executor()->PostAfter(kPolicyGaugesEvery, [this] { ShowPolicies(); });
 }
 
@@ -290,8 +312,8 @@ void TokenManagerService::Impl::PlanNextStep(absl::Time now) {
   for (const auto& [index, shard] : shards_) {
     if (shard->blocked()) {
       blocked = true;
-    } else if (const std::optional<absl::Time> next = shard->NextTime()) {
-      at_store_time(*next);
+    } else {
+      at_store_time(shard->NextTime());
     }
   }
   if (now != absl::InfinitePast() && !shards_.empty()) {
@@ -303,11 +325,6 @@ void TokenManagerService::Impl::PlanNextStep(absl::Time now) {
   PlanStep(at, std::max(at - elapsed, absl::Microseconds(100)));
 }
 
-void TokenManagerService::Impl::OnDrain() {
-  for (const auto& [index, shard] : shards_) shard->Drain();
-  Wake();
-}
-
 void TokenManagerService::Impl::ReleaseDrained() {
   if (!draining()) {
     for (auto release = releases_.begin(); release != releases_.end();) {
@@ -317,8 +334,7 @@ void TokenManagerService::Impl::ReleaseDrained() {
         continue;
       }
       // Posted, because the release drops the shard, and this is a step.
-      executor()->Post(
-          [closure = std::make_shared<Closure>(std::move(release->second))] { (*closure)(); });
+      executor()->Post(std::move(release->second));
       release = releases_.erase(release);
     }
     return;
@@ -327,12 +343,6 @@ void TokenManagerService::Impl::ReleaseDrained() {
     if (!shard->drained()) return;
   }
   ReleaseLeases();
-}
-
-void TokenManagerService::Impl::StopAll() {
-  Stop();
-  inbox_.Close();
-  for (const auto& [index, shard] : shards_) shard->Abandon();
 }
 
 TokenManagerService::TokenManagerService(TokenManagerOptions options, kv::KvStore& store,
@@ -351,5 +361,35 @@ ShardedService& TokenManagerService::sharded() { return *impl_; }
 const TokenManagerMetrics& TokenManagerService::metrics() const { return impl_->metrics(); }
 
 LocalGrants& TokenManagerService::grants() { return *impl_; }
+
+namespace {
+
+TokenManagerOptions OptionsFromFlags(const ServiceContext& context) {
+  return {.instance = context.instance,
+          .dead_instances = context.dead_instances,
+          .metrics = &context.metrics,
+          .lease_ttl = LeaseTtl(),
+          .lease_renew_every = LeaseRenewEvery()};
+}
+
+}  // namespace
+
+HostedTokenManager::HostedTokenManager(const ServiceContext& context, kv::KvStore& store)
+    : service_(OptionsFromFlags(context), store, context.runtime),
+      door_(
+          {.instance = context.instance, .local = &service_.grants(), .metrics = &context.metrics},
+          store, context.runtime),
+      gate_(context.instance, store, context.runtime, /*rules=*/nullptr) {}
+
+absl::Status HostedTokenManager::Start() {
+  service_.Start();
+  door_.Start();
+  gate_.Start();
+  return absl::OkStatus();
+}
+
+void HostedTokenManager::Drain(Closure done) {
+  door_.Drain([this, done = std::move(done)]() mutable { service_.Drain(std::move(done)); });
+}
 
 }  // namespace escapement::token_manager

@@ -27,10 +27,6 @@ std::vector<LimitName> LimitsOf(const Uid& policy, const RowSource& source) {
   return limits;
 }
 
-void LimitGates::Close(const LimitName& limit, const Uid& policy) {
-  gates_[limit].policies.insert(policy);
-}
-
 void LimitGates::Open(const LimitName& limit) {
   const auto gate = gates_.find(limit);
   if (gate == gates_.end()) return;
@@ -76,30 +72,31 @@ void LimitGates::Wake(
   }
 }
 
-bool Reservations::Add(Reserved reserved) {
-  if (reserved_.size() >= kMax) return false;
-  const auto order = [](const Reserved& each) {
-    return std::tie(each.since, each.policy, each.group);
-  };
-  for (const Reserved& each : reserved_) {
-    if (each.policy == reserved.policy && each.group == reserved.group) return false;
-  }
-  const auto place = std::find_if(reserved_.begin(), reserved_.end(), [&](const Reserved& each) {
-    return order(reserved) < order(each);
+std::vector<Reservations::Reserved>::iterator Reservations::Find(const Uid& policy,
+                                                                 const GroupKey& group) {
+  return std::find_if(reserved_.begin(), reserved_.end(), [&](const Reserved& each) {
+    return each.policy == policy && each.group == group;
   });
+}
+
+bool Reservations::Add(Reserved reserved) {
+  if (reserved_.size() >= kMax || Find(reserved.policy, reserved.group) != reserved_.end())
+    return false;
+  const auto place = std::upper_bound(
+      reserved_.begin(), reserved_.end(), reserved, [](const Reserved& a, const Reserved& b) {
+        return std::tie(a.since, a.policy, a.group) < std::tie(b.since, b.policy, b.group);
+      });
   reserved_.insert(place, std::move(reserved));
   return true;
 }
 
 std::optional<std::vector<LimitName>> Reservations::Remove(const Uid& policy,
                                                            const GroupKey& group) {
-  for (auto each = reserved_.begin(); each != reserved_.end(); ++each) {
-    if (each->policy != policy || each->group != group) continue;
-    std::vector<LimitName> limits = LimitsOf(policy, *each->source);
-    reserved_.erase(each);
-    return limits;
-  }
-  return std::nullopt;
+  const auto each = Find(policy, group);
+  if (each == reserved_.end()) return std::nullopt;
+  std::vector<LimitName> limits = LimitsOf(policy, *each->source);
+  reserved_.erase(each);
+  return limits;
 }
 
 uint64_t Reservations::KeptFrom(const LimitName& limit, const Uid& policy,

@@ -43,7 +43,7 @@ std::vector<LimitName> LimitsOf(const Uid& policy, const RowSource& source);
 class LimitGates {
  public:
   // A group of `policy` stands aside for the limit.
-  void Close(const LimitName& limit, const Uid& policy);
+  void Close(const LimitName& limit, const Uid& policy) { gates_[limit].policies.insert(policy); }
   // The limit may have room again.
   void Open(const LimitName& limit);
   // The same for the limits of the policy and of all its keys.
@@ -98,6 +98,8 @@ class Reservations {
   uint64_t KeptFrom(const LimitName& limit, const Uid& policy, const GroupKey& group) const;
 
  private:
+  std::vector<Reserved>::iterator Find(const Uid& policy, const GroupKey& group);
+
   std::vector<Reserved> reserved_;  // the one that waits longest first
 };
 

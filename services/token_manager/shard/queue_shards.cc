@@ -10,67 +10,35 @@ namespace escapement::token_manager {
 namespace {
 
 constexpr absl::string_view kKind = "queue_shard";
-constexpr absl::Duration kAgain = absl::Milliseconds(100);
 
 }  // namespace
 
 QueueShards::QueueShards(kv::KvClient& client, std::shared_ptr<Executor> executor,
                          uint64_t undelivered_max, std::function<void()> on_live)
     : client_(client),
-      executor_(std::move(executor)),
       undelivered_max_(undelivered_max),
-      on_live_(std::move(on_live)) {}
-
-QueueShards::~QueueShards() = default;
+      on_live_(std::move(on_live)),
+      leases_(client, std::move(executor), /*excluding_own=*/false,
+              {.on_open =
+                   [this](const kv::ScanResult& read) {
+                     for (const kv::Entry& entry : read.entries) OnLease(entry.key, entry.value);
+                   },
+               .on_batch =
+                   [this](const kv::WatchBatch& batch) {
+                     for (const kv::WatchedMutation& mutation : batch.mutations) {
+                       if (mutation.kind == kv::Mutation::Kind::kPut)
+                         OnLease(mutation.key, mutation.value);
+                     }
+                   }}) {}
 
 void QueueShards::Start(uint32_t queue_shards) {
   live_until_.assign(queue_shards, absl::InfinitePast());
   totals_.undelivered_by_shard.resize(queue_shards, 0);
-  Read();
-}
-
-void QueueShards::Read() {
-  alive_ = std::make_shared<int>();
-  watch_.reset();
   const std::string prefix = lease::KindPrefix(kKind);
-  client_.Scan({.cf = kv::ColumnFamily::kLeases,
-                .begin = prefix,
-                .end = PrefixEnd(prefix),
-                .limit = static_cast<uint32_t>(live_until_.size())},
-               executor_,
-               [this, alive = std::weak_ptr<int>(alive_)](absl::StatusOr<kv::ScanResult> result) {
-                 if (alive.expired()) return;
-                 if (!result.ok()) return Again();
-                 for (const kv::Entry& entry : result->entries) OnLease(entry.key, entry.value);
-                 OpenWatch(result->seq);
-               });
-}
-
-void QueueShards::OpenWatch(kv::CommitSeq from) {
-  const std::string prefix = lease::KindPrefix(kKind);
-  watch_ = client_.OpenWatch(
-      {.cf = kv::ColumnFamily::kLeases,
-       .begin = prefix,
-       .end = PrefixEnd(prefix),
-       .from_seq = from},
-      /*excluding_own=*/false, executor_,
-      {.on_batch =
-           [this, alive = std::weak_ptr<int>(alive_)](const kv::WatchBatch& batch) {
-             if (alive.expired()) return;
-             for (const kv::WatchedMutation& mutation : batch.mutations) {
-               if (mutation.kind == kv::Mutation::Kind::kPut) OnLease(mutation.key, mutation.value);
-             }
-           },
-       .on_lagged =
-           [this, alive = std::weak_ptr<int>(alive_)](const absl::Status&) {
-             if (!alive.expired()) Again();
-           }});
-}
-
-void QueueShards::Again() {
-  executor_->PostAfter(kAgain, [this, alive = std::weak_ptr<int>(alive_)] {
-    if (!alive.expired()) Read();
-  });
+  leases_.Start({.cf = kv::ColumnFamily::kLeases,
+                 .begin = prefix,
+                 .end = PrefixEnd(prefix),
+                 .limit = queue_shards});
 }
 
 void QueueShards::OnLease(const std::string& key, const std::string& value) {

@@ -20,6 +20,7 @@
 #include "common/kv/client/kv_client.h"
 #include "common/runtime/runtime.h"
 #include "services/token_manager/holding/grant_set.h"
+#include "services/token_manager/shard/watched_range.h"
 
 namespace escapement::token_manager {
 
@@ -29,7 +30,6 @@ class QueueShards {
   // not known to be delivered, of each shard.
   QueueShards(kv::KvClient& client, std::shared_ptr<Executor> executor, uint64_t undelivered_max,
               std::function<void()> on_live);
-  ~QueueShards();
 
   // Once; also after the session was lost (what is known is forgotten).
   void Start(uint32_t queue_shards);
@@ -44,19 +44,14 @@ class QueueShards {
   Totals& totals() { return totals_; }
 
  private:
-  void Read();
-  void OpenWatch(kv::CommitSeq from);
   void OnLease(const std::string& key, const std::string& value);
-  void Again();
 
   kv::KvClient& client_;
-  std::shared_ptr<Executor> executor_;
   const uint64_t undelivered_max_;
   std::function<void()> on_live_;
-  std::shared_ptr<int> alive_;  // its address changes with each start
-  std::unique_ptr<kv::Watch> watch_;
   std::vector<absl::Time> live_until_;  // by shard
   Totals totals_;
+  WatchedRange leases_;
 };
 
 }  // namespace escapement::token_manager

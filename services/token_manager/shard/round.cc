@@ -1,12 +1,12 @@
 #include "services/token_manager/shard/round.h"
 
+#include "common/kv/group_parts.h"
 #include "common/storage/run_table.h"
 #include "common/storage/waiting_table.h"
 
 namespace escapement::token_manager {
 
 using kv::ColumnFamily;
-using kv::Mutation;
 
 void CountEnds(PolicyShardState& state, Round& round, const RowSource& source,
                storage::v1::OutcomeKind outcome, uint64_t count, int64_t end_micros) {
@@ -20,13 +20,12 @@ void CountEnds(PolicyShardState& state, Round& round, const RowSource& source,
 void PutRow(PolicyShardState& state, kv::Group& group, WaitingPut row) {
   state.AddRow(row.key, row.value, /*read_seq=*/0);
   group.mutations.push_back(
-      {.cf = ColumnFamily::kWaiting, .key = std::move(row.key), .value = std::move(row.value)});
+      kv::Put(ColumnFamily::kWaiting, std::move(row.key), std::move(row.value)));
 }
 
 kv::Mutation CountsPut(PolicyState& policy, int64_t now_micros) {
-  return {.cf = ColumnFamily::kGrants,
-          .key = PolicyCountsKey(policy.policy_shard, policy.uid),
-          .value = policy.EncodeCounts(now_micros)};
+  return kv::Put(ColumnFamily::kGrants, PolicyCountsKey(policy.policy_shard, policy.uid),
+                 policy.EncodeCounts(now_micros));
 }
 
 void PutGrant(const PolicyState& policy, const Grant& grant, kv::Group& group) {
@@ -34,20 +33,14 @@ void PutGrant(const PolicyState& policy, const Grant& grant, kv::Group& group) {
                                     .policy = policy.uid,
                                     .epoch = grant.epoch,
                                     .number = grant.number});
-  if (grant.holders.empty()) {
-    group.mutations.push_back(
-        {.cf = ColumnFamily::kGrants, .kind = Mutation::Kind::kDelete, .key = std::move(key)});
-    return;
-  }
   group.mutations.push_back(
-      {.cf = ColumnFamily::kGrants, .key = std::move(key), .value = EncodeGrant(grant)});
+      grant.holders.empty() ? kv::Delete(ColumnFamily::kGrants, std::move(key))
+                            : kv::Put(ColumnFamily::kGrants, std::move(key), EncodeGrant(grant)));
 }
 
 void PutPart(PolicyShardState& state, const std::string& key, kv::Group& group) {
-  const storage::v1::RunPartRecord* part = state.parts.Find(key);
-  if (part == nullptr) return;
-  group.mutations.push_back(
-      {.cf = ColumnFamily::kRunParts, .key = key, .value = part->SerializeAsString()});
+  if (const storage::v1::RunPartRecord* part = state.parts.Find(key))
+    group.mutations.push_back(kv::Put(ColumnFamily::kRunParts, key, part->SerializeAsString()));
 }
 
 std::map<Uid, kv::Mutation> CloseBase(PolicyShardState& state, Round& round) {

@@ -1,25 +1,24 @@
 // The state that the parts of one owned policy shard share, and the state that all shards of a
 // token manager share.
 //
-// Threads: one, the token manager's executor. A callback of the store keeps a weak_ptr to the
-// PolicyShardState and does nothing once it is gone: the lease was lost.
+// Threads: one, the token manager's executor.
 
 #ifndef SERVICES_TOKEN_MANAGER_SHARD_SHARD_STATE_H_
 #define SERVICES_TOKEN_MANAGER_SHARD_SHARD_STATE_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
-#include "absl/container/flat_hash_map.h"
 #include "common/kv/client/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/lease/lease_keeper.h"
@@ -29,8 +28,8 @@
 #include "services/token_manager/base/options.h"
 #include "services/token_manager/holding/report_queue.h"
 #include "services/token_manager/shard/limit_gates.h"
+#include "services/token_manager/shard/pending_reads.h"
 #include "services/token_manager/shard/queue_shards.h"
-#include "services/token_manager/shard/run_parts.h"
 #include "services/token_manager/shard/target_backoff.h"
 #include "services/token_manager/waiting/policy_state.h"
 
@@ -61,80 +60,47 @@ struct UsedNumbers {
   uint64_t claims = 0;
 };
 
-// Payloads of one-off events that may now end as dead letters, which repeat them. Each is read for
-// one round and forgotten after it.
-struct Payloads {
-  std::map<std::string, std::string> known = {};  // by key in `events`
-  std::set<std::string> wanted = {};
-  bool arrived = false;  // some were read since the last round
+// Reason of FairQueue::Next: what the schedule's rows are judged by is being read.
+inline constexpr char kBeingRead[] = "?";
 
-  // nullptr: it is being read.
-  const std::string* Find(const std::string& key) {
-    const auto found = known.find(key);
-    if (found != known.end()) return &found->second;
-    wanted.insert(key);
-    return nullptr;
-  }
-};
+class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
+ public:
+  PolicyShardState(TokenManagerCore& core, const lease::HeldLease& lease, kv::Condition fence,
+                   UsedNumbers used);
 
-// A watch that tells nothing for longer than so many deletions has nothing old to tell.
-inline constexpr size_t kDeletedEarlyMax = 100'000;
-
-struct PolicyShardState {
   TokenManagerCore& core;
-  uint16_t shard = 0;
-  lease::HeldLease lease = {};
-  kv::Condition fence = {};
-  UsedNumbers used = {};
-  size_t group_rows_max = 0;      // as TokenManagerOptions'
+  const uint16_t shard;
+  const lease::HeldLease lease;
+  const kv::Condition fence;
+  UsedNumbers used;
+  const size_t group_rows_max;    // as TokenManagerOptions'
   uint16_t last_queue_shard = 0;  // where the last claim went
-
-  absl::btree_map<Uid, std::unique_ptr<PolicyState>> policies = {};
-  std::deque<Uid> ready = {};  // policies that may be granted tokens, to be visited
-  absl::btree_set<std::pair<absl::Time, Uid>> agenda = {};  // when time lets something happen
   ReportQueue reports;
   RunParts parts;
-  Payloads payloads = {};
-  std::set<Uid> unread = {};                       // policies whose records are to be read
-  std::set<std::pair<Uid, GroupKey>> hungry = {};  // groups that may have to be read on
-  // Keys of rows and reports whose stored value may differ from the one in memory. They are re-read
-  // one by one.
-  std::set<std::string> to_read = {};
-  // Keys that are being re-read, with the number of the read. The result of a read with another
-  // number is stale, and so is that of a read that began before the row was deleted.
-  absl::flat_hash_map<std::string, uint64_t> reading = {};  // never iterated
-  std::set<Uid> fetching = {};  // policies with something in PolicyState::fetching
-  std::map<std::string, std::set<Uid>> aside =
-      {};  // by target, or key that is paused: policies that pass over schedules for it
-  LimitGates gates = {};
-  Reservations reservations = {};
-  // Rows and reports that were deleted after a read at a snapshot that the watch has not reached
-  // yet. Until it has, what the watch says about them is stale.
-  std::deque<std::pair<kv::CommitSeq, std::string>> deleted_early = {};
-  absl::flat_hash_map<std::string, kv::CommitSeq> deleted_early_keys = {};  // never iterated
-  kv::CommitSeq watched_to = 0;
-  std::set<Uid> counts_due = {};  // policies whose counts were in a group that was refused
+  Payloads payloads;
+  LimitGates gates;
+  Reservations reservations;
+  RowReads reads;
 
+  // `then` as a callback of the store or the executor. It does nothing once the state is gone: the
+  // lease was lost.
+  template <typename Then>
+  auto WhileOwned(Then then) {
+    return [weak = weak_from_this(), then = std::move(then)](auto&&... results) mutable {
+      if (const auto state = weak.lock()) then(std::forward<decltype(results)>(results)...);
+    };
+  }
+
+  // --- policies of which something waits or is held ---
+  const absl::btree_map<Uid, std::unique_ptr<PolicyState>>& policies() const { return policies_; }
   // nullptr: nothing of it waits or is held.
   PolicyState* Find(const Uid& uid) {
-    const auto found = policies.find(uid);
-    return found == policies.end() ? nullptr : found->second.get();
+    const auto found = policies_.find(uid);
+    return found == policies_.end() ? nullptr : found->second.get();
   }
-  PolicyState& At(const Uid& uid) {
-    std::unique_ptr<PolicyState>& policy = policies[uid];
-    if (policy == nullptr)
-      policy =
-          std::make_unique<PolicyState>(uid, shard, group_rows_max, &core.queue_shards.totals());
-    return *policy;
-  }
+  PolicyState& At(const Uid& uid);
   // The policy of a further limit of events that wait under another one.
-  PolicyState& FurtherPolicy(const RowSource& source, const FurtherLimit& limit) {
-    PolicyState& policy = At(limit.policy);
-    if (policy.named) return policy;
-    policy.SetName(source.event.tenant(), limit.policy_id);
-    if (!policy.reading) unread.insert(policy.uid);
-    return policy;
-  }
+  PolicyState& FurtherPolicy(const RowSource& source, const FurtherLimit& limit);
   // Calls visit(policy, key, weight) for each limit of events that wait under `policy`.
   template <typename Visit>
   void ForEachLimit(PolicyState& policy, const RowSource& source, Visit visit) {
@@ -142,6 +108,32 @@ struct PolicyShardState {
     for (const FurtherLimit& limit : source.further)
       visit(FurtherPolicy(source, limit), limit.key, limit.weight);
   }
+  // Forgets the policy if nothing of it waits or is held; it must not be used after that.
+  void DropIfIdle(PolicyState& policy);
+
+  // --- when policies are visited ---
+  void MakeReady(PolicyState& policy) {
+    if (!std::exchange(policy.ready, true)) ready_.push_back(policy.uid);
+  }
+  // How many policies may be granted tokens, and are to be visited.
+  size_t ready() const { return ready_.size(); }
+  // The first of them, which is visited now. nullptr: nothing of it is left.
+  PolicyState* TakeReady();
+  bool may_grant() const { return !ready_.empty() || gates.open(); }
+  // Its place in the agenda (when time lets something happen) as its state is now.
+  void Plan(PolicyState& policy);
+  // Something of the policy has changed: both.
+  void Revisit(PolicyState& policy) {
+    MakeReady(policy);
+    Plan(policy);
+  }
+  absl::Time next_due() const {
+    return agenda_.empty() ? absl::InfiniteFuture() : agenda_.begin()->first;
+  }
+  // The first policy in the agenda, which leaves it.
+  PolicyState& TakeDue();
+
+  // --- limits and targets without room ---
   // Tokens of these limits may be free.
   void OpenLimits(const std::vector<LimitName>& limits) {
     for (const LimitName& limit : limits) gates.Open(limit);
@@ -150,101 +142,79 @@ struct PolicyShardState {
   void OpenLimits(const Uid& policy, const std::string& key) {
     if (!gates.empty()) OpenLimits({{policy}, {policy, key}});
   }
+  // The policy passes over schedules for this target, or key that is paused, until it is open.
+  void PassOver(const PolicyState& policy, const std::string& target) {
+    aside_[target].insert(policy.uid);
+  }
+  void OnTargetOpen(const std::string& target);
+
+  // --- records and counts ---
+  // The policy's record is to be read, unless it is being read.
+  void WantRecord(const PolicyState& policy) {
+    if (!policy.reading) unread_.insert(policy.uid);
+  }
+  bool wants_records() const { return !unread_.empty(); }
+  // At most `max` policies whose records are read now.
+  std::vector<Uid> TakeUnread(size_t max) { return TakeFirst(unread_, max); }
+  // Rows of this policy that could not be judged because a record of the schedule was missing are
+  // judged again when it has been read.
+  friend void AwaitRecords(PolicyShardState& state, PolicyState& policy, const Uid& schedule) {
+    policy.fetching.insert(schedule);
+    state.fetching_.insert(policy.uid);
+  }
+  // How many policies await records.
+  size_t awaiting() const { return fetching_.size(); }
+  // Everything that was waited for may be there.
+  void RecordsRead();
   // Pins or unpins the counts that the row's events change.
   void PinCounts(const RowSource& source) {
-    if (source.one_off()) return;
-    if (!source.part_key.empty()) parts.Pin(source.part_key);
-    parts.Pin(CountsKeyOf(source, shard));
+    ForEachCounts(source, [this](const std::string& key) { parts.Pin(key); });
   }
   void UnpinCounts(const RowSource& source) {
-    if (source.one_off()) return;
-    if (!source.part_key.empty()) parts.Unpin(source.part_key);
-    parts.Unpin(CountsKeyOf(source, shard));
+    ForEachCounts(source, [this](const std::string& key) { parts.Unpin(key); });
   }
   // False: they are being read.
   bool CountsKnown(const RowSource& source) {
-    if (source.one_off()) return true;
-    const bool run = source.part_key.empty() || parts.Find(source.part_key) != nullptr;
-    return parts.Find(CountsKeyOf(source, shard)) != nullptr && run;
+    bool known = true;
+    ForEachCounts(source, [&](const std::string& key) { known &= parts.Find(key) != nullptr; });
+    return known;
   }
-  void MakeReady(PolicyState& policy) {
-    if (policy.ready) return;
-    policy.ready = true;
-    ready.push_back(policy.uid);
-  }
-  // Its place in the agenda as its state is now.
-  void Plan(PolicyState& policy) {
-    // While records are read it waits for them.
-    const absl::Time next = policy.fetching.empty() ? policy.NextTime() : absl::InfiniteFuture();
-    if (next == policy.planned) return;
-    if (policy.planned != absl::InfiniteFuture()) agenda.erase({policy.planned, policy.uid});
-    if (next != absl::InfiniteFuture()) agenda.insert({next, policy.uid});
-    policy.planned = next;
-  }
+  // The policy's counts were in a group that was refused: the next round writes them.
+  void WriteCounts(const Uid& policy) { counts_due_.insert(policy); }
+  bool counts_due() const { return !counts_due_.empty(); }
+  std::set<Uid> TakeCountsDue() { return std::exchange(counts_due_, {}); }
+
+  // --- rows ---
+  // The row in memory, and its policy; nullptr: it is not.
+  std::pair<PolicyState*, WaitingRow*> FindRow(const std::string& key);
   // A row as it is in the store; false if it makes no sense.
-  bool AddRow(const std::string& key, const std::string& value, kv::CommitSeq read_seq) {
-    const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
-    if (!decoded.has_value()) return false;
-    PolicyState& policy = At(decoded->policy);
-    const bool sound = policy.waiting.Add(key, *decoded, value, read_seq);
-    if (const WaitingRow* row = policy.named ? nullptr : policy.waiting.RowOf(key)) {
-      const storage::v1::EventRecord& event = row->source()->event;
-      policy.SetName(event.tenant(), event.throttle().policy_id());
-    }
-    if (!policy.known && policy.named && !policy.reading) unread.insert(policy.uid);
-    const GroupKey group{decoded->priority, decoded->uid};
-    if (policy.waiting.IsBeyond(group, key)) hungry.insert({policy.uid, group});
-    MakeReady(policy);
-    Plan(policy);
-    return sound;
-  }
+  bool AddRow(const std::string& key, const std::string& value, kv::CommitSeq read_seq);
+  // The row is to be read, and is not in memory until then.
+  void ReadBack(PolicyState& policy, const std::string& key);
+  // The group may have to be read on.
+  void MayBeHungry(const Uid& policy, const GroupKey& group) { hungry_.insert({policy, group}); }
   // A row of the group that is only in the store may be able to go now.
-  void MayReadOn(const PolicyState& policy, const GroupKey& key) {
-    const RowGroup* group = policy.waiting.GroupOf(key);
-    if (group == nullptr || !group->has_more()) return;
-    hungry.insert({policy.uid, key});
-    core.wake();
+  void MayReadOn(const PolicyState& policy, const GroupKey& key);
+  // The groups that may have to be read on take turns: some may be read on and on.
+  std::optional<std::pair<Uid, GroupKey>> TakeHungry();
+
+ private:
+  template <typename Visit>
+  void ForEachCounts(const RowSource& source, Visit visit) const {
+    if (source.one_off()) return;
+    if (!source.part_key.empty()) visit(source.part_key);
+    visit(CountsKeyOf(source, shard));
   }
-  // A row is to be read: what is being read of it may be of before now.
-  void ReadAnew(const std::string& key) {
-    reading.erase(key);
-    to_read.insert(key);
-  }
-  // … and is not in memory until then.
-  void ReadBack(PolicyState& policy, const std::string& key) {
-    policy.waiting.Remove(key);
-    ReadAnew(key);
-  }
-  // A row in memory, or a report, was deleted (or is about to be); `read_seq` as it has it.
-  void NoteDeleted(const std::string& key, kv::CommitSeq read_seq) {
-    if (!reading.empty()) reading.erase(key);
-    if (read_seq <= watched_to) return;
-    deleted_early_keys[key] = read_seq;
-    deleted_early.push_back({read_seq, key});
-    if (deleted_early.size() > kDeletedEarlyMax) ForgetDeleted();
-  }
-  // True if the watch's report of commit `seq` is older than the key's deletion.
-  bool ToldLate(const std::string& key, kv::CommitSeq seq) const {
-    const auto deleted = deleted_early_keys.find(key);
-    return deleted != deleted_early_keys.end() && seq <= deleted->second;
-  }
-  void WatchedTo(kv::CommitSeq seq) {
-    watched_to = std::max(watched_to, seq);
-    while (!deleted_early.empty() && deleted_early.front().first <= watched_to) ForgetDeleted();
-  }
-  void ForgetDeleted() {
-    const auto& [seq, key] = deleted_early.front();
-    const auto found = deleted_early_keys.find(key);
-    if (found != deleted_early_keys.end() && found->second == seq) deleted_early_keys.erase(found);
-    deleted_early.pop_front();
-  }
-  // Forgets the policy if nothing of it waits or is held; it must not be used after that.
-  void DropIfIdle(PolicyState& policy) {
-    if (!policy.idle() || policy.reading || !policy.fetching.empty()) return;
-    if (policy.planned != absl::InfiniteFuture()) agenda.erase({policy.planned, policy.uid});
-    unread.erase(policy.uid);
-    policies.erase(policy.uid);
-  }
+
+  absl::btree_map<Uid, std::unique_ptr<PolicyState>> policies_;
+  std::deque<Uid> ready_;
+  absl::btree_set<std::pair<absl::Time, Uid>> agenda_;
+  std::map<std::string, std::set<Uid>> aside_;  // by target or paused key
+  std::set<Uid> unread_;
+  std::set<Uid> fetching_;  // policies with something in PolicyState::fetching
+  std::set<Uid> counts_due_;
+  std::set<std::pair<Uid, GroupKey>> hungry_;
+  std::pair<Uid, GroupKey> last_read_on_;
 };
 
 }  // namespace escapement::token_manager

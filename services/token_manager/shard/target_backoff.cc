@@ -18,28 +18,25 @@ std::string PausedKey(const Uid& policy, absl::string_view policy_key) {
   return absl::StrCat(kPausedKey, policy.ToHex(), " ", policy_key);
 }
 
-void TargetBackoff::SetOpening(Targets::iterator it, absl::Time opens_at) {
+void TargetBackoff::Unlist(Targets::iterator it) {
   openings_.erase({it->second.opens_at, it->first});
   not_told_.erase({it->second.opens_at, it->first});
-  it->second.opens_at = opens_at;
-  openings_.emplace(opens_at, it->first);
-  not_told_.emplace(opens_at, it->first);
+  if (!it->second.probe_out.has_value()) return;
+  const auto [begin, end] = probes_.equal_range(*it->second.probe_out);
+  probes_.erase(std::find_if(begin, end, [&](const auto& out) { return out.second == it->first; }));
 }
 
-void TargetBackoff::SetProbe(Targets::iterator it, std::optional<Probe> probe) {
-  if (const std::optional<Probe>& former = it->second.probe_out; former.has_value()) {
-    const auto [begin, end] = probes_.equal_range(*former);
-    probes_.erase(
-        std::find_if(begin, end, [&](const auto& out) { return out.second == it->first; }));
-  }
+void TargetBackoff::Set(Targets::iterator it, absl::Time opens_at, std::optional<Probe> probe) {
+  Unlist(it);
+  it->second.opens_at = opens_at;
   it->second.probe_out = probe;
+  openings_.emplace(opens_at, it->first);
+  not_told_.emplace(opens_at, it->first);
   if (probe.has_value()) probes_.emplace(*probe, it->first);
 }
 
 void TargetBackoff::Forget(Targets::iterator it) {
-  SetProbe(it, std::nullopt);
-  openings_.erase({it->second.opens_at, it->first});
-  not_told_.erase({it->second.opens_at, it->first});
+  Unlist(it);
   targets_.erase(it);
 }
 
@@ -62,8 +59,7 @@ void TargetBackoff::OnUnreachable(absl::string_view target, absl::Time now) {
     it->second.backoff = std::min(it->second.backoff * 2, kTargetBackoffMax);
   }
   it->second.asked = false;
-  SetProbe(it, std::nullopt);
-  SetOpening(it, now + it->second.backoff);
+  Set(it, now + it->second.backoff);
 }
 
 void TargetBackoff::OnPauseAsked(absl::string_view target, absl::Time until) {
@@ -75,8 +71,7 @@ void TargetBackoff::OnPauseAsked(absl::string_view target, absl::Time until) {
   }
   it->second.asked = true;
   it->second.backoff = kTargetBackoffMin;
-  SetProbe(it, std::nullopt);
-  SetOpening(it, until);
+  Set(it, until);
 }
 
 bool TargetBackoff::OnAnswered(absl::string_view target, const Probe& grant) {
@@ -96,20 +91,19 @@ void TargetBackoff::OnGranted(absl::string_view target, uint64_t n, const Probe&
                               absl::Time now) {
   const auto it = targets_.find(target);
   if (it == targets_.end() || n == 0) return;
-  SetProbe(it, grant);
-  SetOpening(it, std::max(it->second.opens_at, now + kProbePatience));
+  Set(it, std::max(it->second.opens_at, now + kProbePatience), grant);
 }
 
 void TargetBackoff::OnProbeVoid(absl::string_view target, absl::Time now) {
   const auto it = targets_.find(target);
-  if (it != targets_.end() && it->second.probe_out.has_value()) VoidProbe(it, now);
+  if (it != targets_.end() && it->second.probe_out.has_value()) Set(it, now);
 }
 
 void TargetBackoff::OnShardLost(uint32_t policy_shard, absl::Time now) {
   for (auto out = probes_.lower_bound({.policy_shard = policy_shard});
        out != probes_.end() && out->first.policy_shard == policy_shard;
        out = probes_.lower_bound({.policy_shard = policy_shard}))
-    VoidProbe(targets_.find(out->second), now);
+    Set(targets_.find(out->second), now);
 }
 
 const std::string* TargetBackoff::TargetOf(const Probe& grant) const {
@@ -117,11 +111,6 @@ const std::string* TargetBackoff::TargetOf(const Probe& grant) const {
   const auto found =
       std::find_if(begin, end, [](const auto& out) { return !IsPausedKey(out.second); });
   return found == end ? nullptr : &found->second;
-}
-
-void TargetBackoff::VoidProbe(Targets::iterator it, absl::Time now) {
-  SetProbe(it, std::nullopt);
-  SetOpening(it, now);
 }
 
 std::optional<absl::Time> TargetBackoff::NextAt(absl::Time now) const {

@@ -92,9 +92,9 @@ class TargetBackoff {
   using Targets = std::map<std::string, Target, std::less<>>;
 
   Targets::iterator Add(absl::string_view target);
-  void SetOpening(Targets::iterator it, absl::Time opens_at);
-  void SetProbe(Targets::iterator it, std::optional<Probe> probe);
-  void VoidProbe(Targets::iterator it, absl::Time now);
+  void Set(Targets::iterator it, absl::Time opens_at, std::optional<Probe> probe = std::nullopt);
+  // Takes the target out of the indices.
+  void Unlist(Targets::iterator it);
   void Forget(Targets::iterator it);
 
   size_t targets_max_;
