@@ -10,6 +10,7 @@
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/wire_format_lite.h"
 
 namespace escapement::handler {
 
@@ -31,6 +32,22 @@ void AppendField(int number, const google::protobuf::MessageLite& value, std::st
   to = CodedOutputStream::WriteVarint32ToArray(tag, to);
   to = CodedOutputStream::WriteVarint64ToArray(bytes, to);
   value.SerializeWithCachedSizesToArray(to);
+}
+
+// The bytes of a row's value that hold its fields up to `count`. Programs write fields in the order
+// of their numbers.
+absl::string_view UpToCount(absl::string_view value) {
+  using google::protobuf::internal::WireFormatLite;
+  google::protobuf::io::CodedInputStream fields(reinterpret_cast<const uint8_t*>(value.data()),
+                                                static_cast<int>(value.size()));
+  size_t end = 0;
+  for (uint32_t tag = fields.ReadTag();
+       tag != 0 &&
+       WireFormatLite::GetTagFieldNumber(tag) <= storage::v1::EventRecord::kCountFieldNumber &&
+       WireFormatLite::SkipField(&fields, tag);
+       tag = fields.ReadTag())
+    end = static_cast<size_t>(fields.CurrentPosition());
+  return value.substr(0, end);
 }
 
 // Deliveries with timeouts up to this may share a claim, whatever they are. Longer ones may share
@@ -61,10 +78,15 @@ void ClaimBatch::Add(QueuedRow row, ClaimedEntry&& entry, uint64_t count,
     pending_.taken.reserve(rows_expected_);
     group_.conditions.reserve(rows_expected_);
   }
-  group_.conditions.push_back({.cf = ColumnFamily::kEvents,
-                               .key = entry.event_key,
-                               .kind = Condition::Kind::kPresent,
-                               .since = row.seq()});
+  // What was read may be older than a row that has been put under the same key since, with the
+  // events that a claim gave back. A one-off event is always the same one.
+  const bool one_off = entry.one_off();
+  group_.conditions.push_back(
+      {.cf = ColumnFamily::kEvents,
+       .key = entry.event_key,
+       .kind = one_off ? Condition::Kind::kPresent : Condition::Kind::kValuePrefix,
+       .value = one_off ? std::string() : std::string(UpToCount(row.value())),
+       .since = row.seq()});
   // Rows of one schedule mostly follow one another. A repeated condition does no harm.
   if (state != nullptr && (last_state_ != entry.key.uid || rows() == 0)) {
     group_.conditions.push_back(StateUnchanged(entry.key.uid, *state));

@@ -259,6 +259,28 @@ TEST_P(ClaimRaceTest, OccurrenceAddedAgainBeforeItIsDueHasNotEnded) {
   EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
 }
 
+// A read or a watch may tell late of a row of which events have been claimed and given back.
+TEST(LateReadTest, RowWithFewerEventsThanWereReadIsClaimedAsItIs) {
+  HandlerWorld world;
+  world.StartHandler("a");
+  world.Advance(absl::Seconds(1));
+  const absl::Time due = world.now() + absl::Seconds(1);
+  const std::string key =
+      world.AddRow(world.AddSchedule("s"), {.due = due, .count = 10, .run_count = 10});
+  world.Advance(absl::Milliseconds(10));
+  world.quiet_store.BeQuiet();
+  storage::v1::EventRecord row;
+  ASSERT_TRUE(row.ParseFromString(world.Rows(ColumnFamily::kEvents).at(key)));
+  row.set_count(4);
+  world.Put(ColumnFamily::kEvents, key, row.SerializeAsString());
+  world.Advance(absl::Milliseconds(10));
+  world.quiet_store.TellAll();
+  world.Advance(absl::Seconds(3));
+  EXPECT_EQ(world.transport("a").sent.size(), 4u);
+  EXPECT_EQ(world.DoneEvents(OUTCOME_KIND_SUCCEEDED), 4u);
+  EXPECT_EQ(world.Count(ColumnFamily::kEvents), 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Instants, ClaimRaceTest, ::testing::Range(0, 80));
 
 }  // namespace handler_races_test

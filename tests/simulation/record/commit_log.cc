@@ -200,8 +200,13 @@ std::string Describe(const Mutation& mutation) {
                                                                      : "+";
   switch (mutation.cf) {
     case ColumnFamily::kEvents:
-      if (const auto key = DecodeEventKey(mutation.key))
-        return absl::StrCat(verb, "event ", Describe(*key));
+      if (const auto key = DecodeEventKey(mutation.key)) {
+        storage::v1::EventRecord record;
+        const bool known = mutation.kind == Mutation::Kind::kPut &&
+                           record.ParseFromString(mutation.value) && record.count() != 1;
+        return absl::StrCat(verb, "event ", Describe(*key),
+                            known ? absl::StrCat(" +", record.count()) : "");
+      }
       break;
     case ColumnFamily::kParked:
       if (const auto key = DecodeEventKey(EventKeyOfParked(mutation.key))) {
