@@ -4,6 +4,7 @@
 
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
+#include "common/kv/group_parts.h"
 #include "common/storage/event_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/waiting_table.h"
@@ -74,7 +75,7 @@ absl::Status ParkedEnds::End(const ParkedRow& parked, storage::v1::OutcomeKind o
   done.set_reason(std::string(reason));
   done.set_complete_time_micros(ToMicros(now_));
   group.conditions.push_back(
-      {.cf = ColumnFamily::kParked, .key = parked.entry.key, .kind = ConditionKind::kPresent});
+      kv::ValueIs(ColumnFamily::kParked, parked.entry.key, parked.entry.value));
   group.mutations.push_back(
       {.cf = ColumnFamily::kParked, .kind = kv::Mutation::Kind::kDelete, .key = parked.entry.key});
   for (const auto& [shard, slice] : SlicesOf(parked, layout_)) {
