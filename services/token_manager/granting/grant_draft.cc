@@ -69,8 +69,8 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
   // It may be cancelled until it is granted.
   if (source.one_off()) Require(kv::Present(ColumnFamily::kWaiting, key), policy.uid, key);
   state_.PinCounts(source);
-  TakeRate(policy, source, grant.key(), count, judged.definition->target_key);
-  Count(policy, grant, count);
+  TakeRate(policy, source, grant.key(), count, judged.definition->target_key, /*anew=*/true);
+  CountInRun(source, count);
   changes_.try_emplace({policy.uid, grant.key()},
                        Change{.source = grant.source,
                               .target = judged.definition->target_key,
@@ -82,15 +82,20 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
 }
 
 void GrantDraft::TakeRate(PolicyState& policy, const RowSource& source, GrantSet::Key name,
-                          uint64_t count, const std::string& target) {
+                          uint64_t count, const std::string& target, bool anew) {
   const TargetBackoff::Probe probe{state_.lease.index, name.first, name.second};
   state_.core.backoff.OnGranted(target, count, probe, now_);
   if (policy.by_key())
     state_.core.backoff.OnGranted(PausedKey(policy.uid, source.key()), count, probe, now_);
-  const auto take = [&](PolicyState& of, const std::string& key, uint64_t /*weight*/) {
+  const auto take = [&](PolicyState& of, const std::string& key, uint64_t weight) {
     if (rate_before_.try_emplace(of.uid, of.rate).second && !of.implicit())
       Require(of.RecordUnchanged(), of.uid);
     of.rate.Take(count, now_);
+    if (anew) {
+      if (of.counts.granted() == 0) of.counts.set_returns(storage::v1::PolicyCountsRecord::NONE);
+      of.counts.set_granted(of.counts.granted() + count * weight);
+      of.granted_rate.Add(count * weight, micros_);
+    }
     const Limits& limits = of.LimitsOf(key);
     if (limits.per_second <= 0) return;
     key_rate_before_.try_emplace({of.uid, key}, of.key_rates.Find(key));
@@ -109,7 +114,7 @@ void GrantDraft::MakeAgain(PolicyState& policy, GrantSet::Key name, const HeldRa
                        Change{.source = grant.source, .target = target, .former = record});
   if (grant.sleeps()) {
     record.set_grant_time_micros(micros_);
-    TakeRate(policy, source, name, range.count, target);
+    TakeRate(policy, source, name, range.count, target, /*anew=*/false);
   }
   SetClaim(claim, record);
   policy.grants.SetClaim(name, record);
@@ -163,20 +168,13 @@ void GrantDraft::Require(kv::Condition condition, const Uid& uid, std::string ro
   group_.conditions.push_back(std::move(condition));
 }
 
-void GrantDraft::Count(PolicyState& policy, const Grant& grant, uint64_t count) {
-  const auto add = [&](PolicyState& of, const std::string& /*key*/, uint64_t weight) {
-    if (of.counts.granted() == 0) of.counts.set_returns(storage::v1::PolicyCountsRecord::NONE);
-    of.counts.set_granted(of.counts.granted() + count * weight);
-    of.granted_rate.Add(count * weight, micros_);
-  };
-  state_.ForEachLimit(policy, *grant.source, add);
-  const std::string& part_key = grant.source->part_key;
-  if (part_key.empty()) return;
-  storage::v1::RunPartRecord* part = state_.parts.Find(part_key);
+void GrantDraft::CountInRun(const RowSource& source, uint64_t count) {
+  if (source.part_key.empty()) return;
+  storage::v1::RunPartRecord* part = state_.parts.Find(source.part_key);
   if (part == nullptr) return;  // CountsKnown was asked
-  parts_before_.try_emplace(part_key, *part);
+  parts_before_.try_emplace(source.part_key, *part);
   // An event with an attempt was counted when it was first granted.
-  if (grant.source->event.attempts() == 0) part->set_granted(part->granted() + count);
+  if (source.event.attempts() == 0) part->set_granted(part->granted() + count);
   part->set_running(part->running() + count);
   if (part->first_grant_time_micros() == 0) part->set_first_grant_time_micros(micros_);
 }

@@ -71,10 +71,10 @@ class GrantDraft {
   void AddEntry(Claim& claim, const Uid& policy, const Grant& grant, std::string event_key,
                 storage::v1::EventRecord event, const HeldRange& range, const RowJudgement& judged);
   void Require(kv::Condition condition, const Uid& uid, std::string row = std::string());
-  // One more event of the policy, or more, goes out. The counts of all its policies change.
+  // Events go out. The counts of all their policies change. `anew`: they had no token.
   void TakeRate(PolicyState& policy, const RowSource& source, GrantSet::Key name, uint64_t count,
-                const std::string& target);
-  void Count(PolicyState& policy, const Grant& grant, uint64_t count);
+                const std::string& target, bool anew);
+  void CountInRun(const RowSource& source, uint64_t count);
   void TakeBack(PolicyState& policy, GrantSet::Key name, const Change& change);
 
   PolicyShardState& state_;

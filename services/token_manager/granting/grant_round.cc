@@ -141,14 +141,14 @@ std::shared_ptr<const CachedDefinition> GrantRound::DefinitionOf(const RowSource
 }
 
 std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first) {
+  asked_.reset();
   if (policy.fetching.contains(first.group)) return kBeingRead;
   const TargetBackoff& backoff = state_.core.backoff;
-  if (backoff.unhealthy() == 0 && !policy.by_key() && !first.several && state_.reservations.empty())
-    return std::string();
-  const WaitingRow* row = policy.waiting.RowOf(first.key);
-  const auto definition = row == nullptr ? nullptr : DefinitionOf(*row->source());
+  const std::shared_ptr<const RowSource>& row = first.row->source();
+  const RowSource& source = *row;
+  if (backoff.unhealthy() == 0 && !NeedsMore(policy, source)) return std::string();
+  const auto definition = DefinitionOf(source);
   if (definition == nullptr) return std::string();  // Take has it read
-  const RowSource& source = *row->source();
   // A row whose schedule has other limits by now is to move: it takes its turn.
   const bool moves =
       !source.one_off() && !SameLimits(definition->record->throttle(), source.event.throttle());
@@ -157,7 +157,7 @@ std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first
     Room room = RoomFor(policy, source, group);
     if (room.closed.has_value() && source.several() && now_ - EligibleAt(first) >= kAgeingStep &&
         MayHope(policy, source) &&
-        state_.reservations.Add({policy.uid, group, EligibleAt(first), row->source()})) {
+        state_.reservations.Add({policy.uid, group, EligibleAt(first), row})) {
       room = RoomFor(policy, source, group);  // less is kept from it now
     }
     if (room.closed.has_value()) {
@@ -168,6 +168,7 @@ std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first
       AwaitRecords(state_, policy, first.group);
       return kBeingRead;
     }
+    asked_ = room.events;
   }
   const auto closed = [&](const std::string& name) {
     if (backoff.Allowed(name, now_) > 0) return false;
@@ -179,6 +180,10 @@ std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first
     if (closed(paused)) return paused;
   }
   return closed(definition->target_key) ? definition->target_key : std::string();
+}
+
+bool GrantRound::NeedsMore(const PolicyState& policy, const RowSource& source) const {
+  return policy.by_key() || source.several() || !state_.reservations.empty();
 }
 
 GrantRound::Room GrantRound::RoomFor(PolicyState& policy, const RowSource& source,
@@ -282,11 +287,7 @@ void GrantRound::WakeOpened() {
 uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint64_t tokens) {
   const std::string key = turn.slice->key;
   uint64_t count = std::min(turn.count, tokens);
-  WaitingRow* row = policy.waiting.RowOf(key);
-  if (row == nullptr) {  // not so: the queue has what is in memory
-    policy.waiting.queue().Remove(key);
-    return 0;
-  }
+  WaitingRow* row = turn.slice->row;
   const RowSource& source = *row->source();
   const RowJudgement judged = Judge(state_, policy, source);
   if (judged.action == RowJudgement::Action::kFetch) return 0;
@@ -309,8 +310,10 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
   const std::string& target = judged.definition->target_key;
   const GroupKey group = row->group();
   uint64_t by_limits = AllowedOfKey(policy, source, now_);
-  if (policy.by_key() || source.several() || !state_.reservations.empty())
-    by_limits = std::min(by_limits, RoomFor(policy, source, group).events);
+  if (NeedsMore(policy, source)) {
+    by_limits =
+        std::min(by_limits, asked_.has_value() ? *asked_ : RoomFor(policy, source, group).events);
+  }
   if (by_limits == 0) {  // the definition has just been read
     policy.waiting.Postpone(key, *row, now_ + kKeyAgain);
     return 0;

@@ -51,6 +51,8 @@ class GrantRound {
     std::optional<LimitName> closed = std::nullopt;  // the first limit that lets none go
   };
   Room RoomFor(PolicyState& policy, const RowSource& source, const GroupKey& group);
+  // A free token of the policy may not be enough for an event.
+  bool NeedsMore(const PolicyState& policy, const RowSource& source) const;
   bool MayHope(PolicyState& policy, const RowSource& source);
   void ReviewReservations();
   // Groups that stand aside for a limit that may have room again take part.
@@ -70,6 +72,7 @@ class GrantRound {
   const absl::Time now_;
   const uint64_t events_max_;
   GrantDraft draft_;
+  std::optional<uint64_t> asked_;  // Room::events for the row that PassedOver was asked of last
   bool no_room_ = false;
   bool awaits_records_ = false;
 };

@@ -37,31 +37,31 @@ std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord event, con
 void FurtherHolds::Hold(const RowSource& source, int64_t events) {
   if (events == 0) return;
   for (const FurtherLimit& limit : source.further) {
-    Policy& policy = policies_[limit.policy];
-    const auto of_key = policy.held_of.try_emplace(limit.key, 0).first;
+    const auto policy = policies_.try_emplace(limit.policy).first;
+    auto& held_of = policy->second.held_of;
+    const auto of_key = held_of.try_emplace(limit.key, 0).first;
     const int64_t tokens = events * static_cast<int64_t>(limit.weight);
-    policy.held += tokens;
+    policy->second.held += tokens;
     of_key->second += tokens;
     CHECK_GE(of_key->second, 0);
-    if (of_key->second == 0) policy.held_of.erase(of_key);
-    DropIfFree(limit.policy);
+    if (of_key->second == 0) held_of.erase(of_key);
+    DropIfFree(policy);
   }
 }
 
 void FurtherHolds::CountRow(const RowSource& source, int64_t rows) {
   for (const FurtherLimit& limit : source.further) {
-    Policy& policy = policies_[limit.policy];
-    policy.rows += rows;
-    CHECK_GE(policy.rows, 0);
-    DropIfFree(limit.policy);
+    const auto policy = policies_.try_emplace(limit.policy).first;
+    policy->second.rows += rows;
+    CHECK_GE(policy->second.rows, 0);
+    DropIfFree(policy);
   }
 }
 
-void FurtherHolds::DropIfFree(const Uid& uid) {
-  const auto policy = policies_.find(uid);
+void FurtherHolds::DropIfFree(Policies::iterator policy) {
   if (policy->second.rows > 0 || policy->second.held > 0) return;
+  freed_.push_back(policy->first);
   policies_.erase(policy);
-  freed_.push_back(uid);
 }
 
 uint64_t FurtherHolds::HeldOf(const Uid& uid) const {

@@ -72,9 +72,10 @@ class FurtherHolds {
     int64_t rows = 0;
   };
   void CountRow(const RowSource& source, int64_t rows);
-  void DropIfFree(const Uid& uid);
+  using Policies = absl::flat_hash_map<Uid, Policy>;
+  void DropIfFree(Policies::iterator policy);
 
-  absl::flat_hash_map<Uid, Policy> policies_;
+  Policies policies_;
   std::vector<Uid> freed_;
 };
 

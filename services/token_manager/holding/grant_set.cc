@@ -90,7 +90,9 @@ std::optional<Grant> DecodeGrant(uint16_t policy_shard, uint64_t epoch, uint64_t
 
 std::string EncodeGrant(const Grant& grant) {
   storage::v1::GrantRecord record = grant.record;
-  *record.mutable_event() = grant.source->event;
+  // Lends the event to the record for the duration of the write.
+  record.unsafe_arena_set_allocated_event(
+      const_cast<storage::v1::EventRecord*>(&grant.source->event));
   record.set_uid(std::string(grant.source->uid.bytes()));
   record.set_occurrence(grant.source->occurrence);
   for (const HeldRange& range : grant.holders) {
@@ -104,7 +106,9 @@ std::string EncodeGrant(const Grant& grant) {
     holders.set_status(range.status);
     holders.set_lost_claims(range.lost_claims);
   }
-  return record.SerializeAsString();
+  std::string bytes = record.SerializeAsString();
+  record.unsafe_arena_release_event();
+  return bytes;
 }
 
 GrantSet::~GrantSet() {

@@ -23,6 +23,8 @@
 
 namespace escapement::token_manager {
 
+class WaitingRow;
+
 // An even window: event i may go from begin + (i − first) × duration / count (rounded up to a
 // microsecond), at the latest at its end.
 struct Pacing {
@@ -49,7 +51,7 @@ struct QueuedSlice {
   uint64_t first = 0, end = 0;  // events [first, end) are not granted
   Pacing pacing = {};
   std::string policy_key = {};  // under kByKey the slice takes this key's turns
-  bool several = false;         // RowSource::several; the queue does not look at it
+  WaitingRow* row = nullptr;    // the queue does not look at it
 };
 
 // When its first event may go: the later of its due time and its place in the window.

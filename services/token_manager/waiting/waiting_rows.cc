@@ -48,7 +48,7 @@ kv::Condition WaitingRow::Unchanged(const std::string& key) const {
           .since = read_seq_};
 }
 
-QueuedSlice WaitingRows::SliceOf(const std::string& key, const WaitingRow& row) {
+QueuedSlice WaitingRows::SliceOf(const std::string& key, WaitingRow& row) {
   // Its events may be granted kGrantLead ahead of the time in the row's key, for which the handler
   // waits. But the handler does not know about windows, nor when a one-off event is retried: a row
   // that waits for its window to open, for its place in it, or for such a retry must not be granted
@@ -68,7 +68,7 @@ QueuedSlice WaitingRows::SliceOf(const std::string& key, const WaitingRow& row) 
           .end = row.first_ + row.count_,
           .pacing = pacing,
           .policy_key = row.source_->key(),
-          .several = row.source_->several()};
+          .row = &row};
 }
 
 WaitingRows::Groups::iterator WaitingRows::GroupOfRow(const std::string& row_key) {
@@ -250,7 +250,7 @@ void WaitingRows::NoteRewritten(WaitingRow& row) {
   row.rewritten_ = true;
 }
 
-void WaitingRows::Postpone(const std::string& key, const WaitingRow& row, absl::Time until) {
+void WaitingRows::Postpone(const std::string& key, WaitingRow& row, absl::Time until) {
   CHECK(row.state_ != State::kActing);
   QueuedSlice slice = SliceOf(key, row);
   slice.due = until + kGrantLead;

@@ -204,7 +204,7 @@ class WaitingRows {
   // The row was read alone, after the store had refused to change it as it was in memory.
   static void NoteReadAgain(WaitingRow& row) { row.read_again_ = true; }
   // The row's turn comes again at `until`, unless it changes before.
-  void Postpone(const std::string& key, const WaitingRow& row, absl::Time until);
+  void Postpone(const std::string& key, WaitingRow& row, absl::Time until);
   // The row's window has closed, and it keeps waiting.
   void FinishLate(const std::string& key, WaitingRow& row);
   // Up to `max` rows, of no commit, that may go later than their key says: each is to get another
@@ -253,7 +253,7 @@ class WaitingRows {
   static void Reschedule(Times<Key>& index, const Key& key, absl::Time& time, absl::Time to);
 
   // The row's events that are not granted, for the queue.
-  static QueuedSlice SliceOf(const std::string& key, const WaitingRow& row);
+  static QueuedSlice SliceOf(const std::string& key, WaitingRow& row);
   // Puts the row into the queue as kQueued.
   void Enqueue(const std::string& key, WaitingRow& row);
   // Takes the row out of the queue and of the other lists.
