@@ -71,11 +71,12 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
   state_.PinCounts(source);
   TakeRate(policy, source, grant.key(), count, judged.definition->target_key, /*anew=*/true);
   CountInRun(source, count);
-  changes_.try_emplace({policy.uid, grant.key()},
-                       Change{.source = grant.source,
-                              .target = judged.definition->target_key,
-                              .row_key = &rows_.try_emplace(key, policy.uid).first->first,
-                              .count = count});
+  changes_.try_emplace(
+      {policy.uid, grant.key()},
+      Change{.source = grant.source,
+             .target = judged.definition->target_key,
+             .row_key = &rows_.try_emplace(key, TakenRow{policy.uid, &row}).first->first,
+             .count = count});
   ++new_grants_;
   policy.grants.Add(std::move(grant));
   policy.waiting.Grant(key, row, count);
@@ -182,8 +183,8 @@ void GrantDraft::CountInRun(const RowSource& source, uint64_t count) {
 bool GrantDraft::Close(kv::Group& out) {
   if (claims_.empty()) return false;
   std::vector<kv::Mutation>& mutations = group_.mutations;
-  for (const auto& [key, uid] : rows_) {
-    const WaitingRow& row = *state_.Find(uid)->waiting.RowOf(key);
+  for (const auto& [key, taken] : rows_) {
+    const WaitingRow& row = *taken.row;
     mutations.push_back(
         row.left() == 0 ? kv::Delete(ColumnFamily::kWaiting, key)
                         : kv::Put(ColumnFamily::kWaiting, key, row.Record().SerializeAsString()));
@@ -219,14 +220,12 @@ void GrantDraft::Applied() {
   TokenManagerMetrics& metrics = state_.core.metrics;
   metrics.granted.Increment(events_);
   for (const Resend& resend : resumed_) metrics.resent.Increment(resend.count);
-  for (const auto& [key, uid] : rows_) {
-    PolicyState& policy = *state_.Find(uid);
-    const WaitingRow* row = policy.waiting.RowOf(key);
-    if (row == nullptr) continue;
-    const GroupKey group = row->group();
-    if (row->left() == 0) state_.reads.NoteDeleted(key, row->read_seq());
-    state_.MayReadOn(policy, group);
-    if (policy.waiting.SettleGrant(key)) state_.ReadBack(policy, key);
+  for (const auto& [key, taken] : rows_) {
+    PolicyState& policy = *state_.Find(taken.policy);
+    WaitingRow& row = *taken.row;
+    if (row.left() == 0) state_.reads.NoteDeleted(key, row.read_seq());
+    state_.MayReadOn(policy, row.group());
+    if (policy.waiting.SettleGrant(key, row)) state_.ReadBack(policy, key);
     state_.MakeReady(policy);
     state_.Plan(policy);
   }
@@ -250,9 +249,9 @@ void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends)
     state_.Plan(policy);
   }
   resends.insert(resends.end(), resumed_.begin(), resumed_.end());
-  for (const auto& [key, uid] : rows_) {
-    PolicyState& policy = *state_.Find(uid);
-    if (policy.waiting.SettleGrant(key)) state_.ReadBack(policy, key);
+  for (const auto& [key, taken] : rows_) {
+    PolicyState& policy = *state_.Find(taken.policy);
+    if (policy.waiting.SettleGrant(key, *taken.row)) state_.ReadBack(policy, key);
   }
   for (size_t i = 0; i < required_.size(); ++i) {
     if (failed_condition < required_.size() && i != failed_condition) continue;

@@ -95,8 +95,12 @@ class GrantDraft {
   std::map<std::pair<Uid, GrantSet::Key>, Change> changes_;
   size_t new_grants_ = 0;
   std::vector<Resend> resumed_;
-  std::map<std::string, Uid> rows_;  // taken from, with their policies
-  std::vector<Claim> claims_;        // the last one is open
+  struct TakenRow {
+    Uid policy = {};
+    WaitingRow* row = nullptr;  // it stays while the commit is under way
+  };
+  std::map<std::string, TakenRow> rows_;
+  std::vector<Claim> claims_;  // the last one is open
   uint64_t events_ = 0;
 };
 

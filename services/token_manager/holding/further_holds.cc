@@ -21,6 +21,7 @@ std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord event, con
     source->part_key =
         RunPartKey({.uid = uid, .occurrence = occurrence}, PolicyRunPart(policy_shard));
   source->weight = std::max<uint64_t>(event.throttle().weight(), 1);
+  source->further.reserve(static_cast<size_t>(event.throttle().more_size()));
   for (const storage::v1::LimitRecord& limit : event.throttle().more()) {
     source->further.push_back({.policy = PolicyUid(event.tenant(), limit.policy_id()),
                                .policy_id = limit.policy_id(),
@@ -34,46 +35,55 @@ std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord event, con
   return source;
 }
 
+FurtherHold& FurtherHolds::HoldOf(const FurtherLimit& limit) {
+  if (limit.hold == nullptr || !limit.hold->counted) {
+    std::shared_ptr<FurtherHold>& hold = policies_[limit.policy];
+    if (hold == nullptr) hold = std::make_shared<FurtherHold>(FurtherHold{.policy = limit.policy});
+    limit.hold = hold;
+  }
+  return *limit.hold;
+}
+
 void FurtherHolds::Hold(const RowSource& source, int64_t events) {
   if (events == 0) return;
   for (const FurtherLimit& limit : source.further) {
-    const auto policy = policies_.try_emplace(limit.policy).first;
-    auto& held_of = policy->second.held_of;
-    const auto of_key = held_of.try_emplace(limit.key, 0).first;
+    FurtherHold& hold = HoldOf(limit);
+    const auto of_key = hold.held_of.try_emplace(limit.key, 0).first;
     const int64_t tokens = events * static_cast<int64_t>(limit.weight);
-    policy->second.held += tokens;
+    hold.held += tokens;
     of_key->second += tokens;
     CHECK_GE(of_key->second, 0);
-    if (of_key->second == 0) held_of.erase(of_key);
-    DropIfFree(policy);
+    if (of_key->second == 0) hold.held_of.erase(of_key);
+    DropIfFree(hold);
   }
 }
 
 void FurtherHolds::CountRow(const RowSource& source, int64_t rows) {
   for (const FurtherLimit& limit : source.further) {
-    const auto policy = policies_.try_emplace(limit.policy).first;
-    policy->second.rows += rows;
-    CHECK_GE(policy->second.rows, 0);
-    DropIfFree(policy);
+    FurtherHold& hold = HoldOf(limit);
+    hold.rows += rows;
+    CHECK_GE(hold.rows, 0);
+    DropIfFree(hold);
   }
 }
 
-void FurtherHolds::DropIfFree(Policies::iterator policy) {
-  if (policy->second.rows > 0 || policy->second.held > 0) return;
-  freed_.push_back(policy->first);
-  policies_.erase(policy);
+void FurtherHolds::DropIfFree(FurtherHold& hold) {
+  if (hold.rows > 0 || hold.held > 0) return;
+  hold.counted = false;
+  freed_.push_back(hold.policy);
+  policies_.erase(hold.policy);
 }
 
 uint64_t FurtherHolds::HeldOf(const Uid& uid) const {
-  const auto policy = policies_.find(uid);
-  return policy == policies_.end() ? 0 : static_cast<uint64_t>(policy->second.held);
+  const auto hold = policies_.find(uid);
+  return hold == policies_.end() ? 0 : static_cast<uint64_t>(hold->second->held);
 }
 
 uint64_t FurtherHolds::HeldOf(const Uid& uid, const std::string& key) const {
-  const auto policy = policies_.find(uid);
-  if (policy == policies_.end()) return 0;
-  const auto held = policy->second.held_of.find(key);
-  return held == policy->second.held_of.end() ? 0 : static_cast<uint64_t>(held->second);
+  const auto hold = policies_.find(uid);
+  if (hold == policies_.end()) return 0;
+  const auto held = hold->second->held_of.find(key);
+  return held == hold->second->held_of.end() ? 0 : static_cast<uint64_t>(held->second);
 }
 
 }  // namespace escapement::token_manager

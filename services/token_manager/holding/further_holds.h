@@ -17,12 +17,23 @@
 
 namespace escapement::token_manager {
 
+// What events that wait under other policies hold of one policy, and need of it.
+struct FurtherHold {
+  Uid policy;
+  int64_t held = 0;
+  absl::flat_hash_map<std::string, int64_t> held_of = {};  // by key; none is 0
+  int64_t rows = 0;                                        // in memory that need a token
+  bool counted = true;                                     // FurtherHolds has it
+};
+
 // A limit of events beside that of the policy under which they wait.
 struct FurtherLimit {
   Uid policy;
   std::string policy_id;
   std::string key;
   uint64_t weight = 1;
+  // Where FurtherHolds has counted last.
+  mutable std::shared_ptr<FurtherHold> hold = nullptr;
 };
 
 // The row that events were taken from; shared by its grants.
@@ -66,16 +77,11 @@ class FurtherHolds {
   std::vector<Uid> TakeFreed() { return std::exchange(freed_, {}); }
 
  private:
-  struct Policy {
-    int64_t held = 0;
-    absl::flat_hash_map<std::string, int64_t> held_of = {};  // by key; none is 0
-    int64_t rows = 0;
-  };
+  FurtherHold& HoldOf(const FurtherLimit& limit);
+  void DropIfFree(FurtherHold& hold);
   void CountRow(const RowSource& source, int64_t rows);
-  using Policies = absl::flat_hash_map<Uid, Policy>;
-  void DropIfFree(Policies::iterator policy);
 
-  Policies policies_;
+  absl::flat_hash_map<Uid, std::shared_ptr<FurtherHold>> policies_;
   std::vector<Uid> freed_;
 };
 

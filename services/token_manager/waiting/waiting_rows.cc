@@ -221,15 +221,13 @@ void WaitingRows::Ungrant(const std::string& key, uint64_t count) {
   Enqueue(key, *row);
 }
 
-bool WaitingRows::SettleGrant(const std::string& key) {
-  WaitingRow* row = RowOf(key);
-  CHECK(row != nullptr) << "a granted row is not in memory";
-  if (row->state_ == State::kGranting) row->state_ = State::kQueued;
-  const bool rewritten = row->rewritten_;
-  if (row->left() == 0) {
+bool WaitingRows::SettleGrant(const std::string& key, WaitingRow& row) {
+  if (row.state_ == State::kGranting) row.state_ = State::kQueued;
+  const bool rewritten = row.rewritten_;
+  if (row.left() == 0) {
     Remove(key);
   } else {
-    CheckPlace(key, *row);
+    CheckPlace(key, row);
   }
   return rewritten;
 }

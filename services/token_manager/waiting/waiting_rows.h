@@ -196,7 +196,7 @@ class WaitingRows {
   void Ungrant(const std::string& key, uint64_t count);
   // The commit with the row's grants is answered. True: the row was rewritten during the commit, so
   // the caller has it read again.
-  bool SettleGrant(const std::string& key);
+  bool SettleGrant(const std::string& key, WaitingRow& row);
   void BeginAction(const std::string& key, WaitingRow& row);
   void AbortAction(const std::string& key, WaitingRow& row);
   // The watch has reported another version of a busy row.

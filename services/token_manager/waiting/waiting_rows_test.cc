@@ -78,12 +78,12 @@ TEST_F(WaitingRowsTest, GrantedRowIsQueuedWithItsRestAndGoesWhenEmpty) {
   EXPECT_EQ(StateOf(key), State::kGranting);
   EXPECT_EQ(At(key).Record().throttle().taken(), 3u);
   rows_.CheckInvariants();
-  EXPECT_FALSE(rows_.SettleGrant(key));
+  EXPECT_FALSE(rows_.SettleGrant(key, *rows_.RowOf(key)));
   EXPECT_EQ(StateOf(key), State::kQueued);
   EXPECT_EQ(rows_.queue().Find(key)->first, 3u);
   rows_.Grant(key, At(key), 2);
   EXPECT_FALSE(Queued(key));
-  rows_.SettleGrant(key);
+  rows_.SettleGrant(key, *rows_.RowOf(key));
   EXPECT_EQ(rows_.RowOf(key), nullptr);
   EXPECT_TRUE(rows_.empty());
   EXPECT_EQ(totals_.rows, 0u);
@@ -95,7 +95,7 @@ TEST_F(WaitingRowsTest, RefusedGrantGivesItsEventsBack) {
   rows_.Grant(key, At(key), 3);
   rows_.Ungrant(key, 3);
   rows_.Ungrant(key, 2);
-  rows_.SettleGrant(key);
+  rows_.SettleGrant(key, *rows_.RowOf(key));
   EXPECT_EQ(StateOf(key), State::kQueued);
   EXPECT_EQ(At(key).left(), 5u);
   EXPECT_EQ(rows_.queue().Find(key)->first, 0u);
@@ -106,7 +106,7 @@ TEST_F(WaitingRowsTest, RowRewrittenDuringAGrantIsToBeReadAgain) {
   const std::string key = Add(KeyAt(absl::ZeroDuration()), Row(2));
   rows_.Grant(key, At(key), 1);
   rows_.NoteRewritten(At(key));
-  EXPECT_TRUE(rows_.SettleGrant(key));
+  EXPECT_TRUE(rows_.SettleGrant(key, *rows_.RowOf(key)));
   rows_.Remove(key);
   EXPECT_TRUE(rows_.empty());
   rows_.CheckInvariants();
@@ -165,7 +165,7 @@ TEST_F(WaitingRowsTest, RowOfAnEvenWindowIsToHaveItsNextPlaceInItsKey) {
   EXPECT_THAT(rows_.TakeMisplaced(kStart, 10), IsEmpty());
   rows_.Grant(key, At(key), 5);
   EXPECT_THAT(rows_.TakeMisplaced(kStart, 10), IsEmpty()) << "busy";
-  rows_.SettleGrant(key);
+  rows_.SettleGrant(key, *rows_.RowOf(key));
   EXPECT_EQ(At(key).may_go(), kStart + absl::Minutes(5));
   EXPECT_THAT(rows_.TakeMisplaced(kStart, 10), ElementsAre(key));
   rows_.CheckInvariants();
@@ -196,7 +196,7 @@ TEST_F(WaitingRowsTest, GroupKeepsItsFirstRowsAndReadsTheOthersOn) {
   while (group.rows().size() > 2) {
     const std::string key = group.rows().begin()->first;
     rows_.Grant(key, At(key), 1);
-    rows_.SettleGrant(key);
+    rows_.SettleGrant(key, *rows_.RowOf(key));
   }
   EXPECT_EQ(rows_.BeginReadOn(kGroup, 1), store[8].key);
   EXPECT_TRUE(rows_.AwaitsScan(kGroup, 1));
@@ -223,7 +223,7 @@ TEST_F(WaitingRowsDeathTest, IllegalTransitionsEndTheProcess) {
   rows_.Grant(key, At(key), 1);
   EXPECT_DEATH(rows_.BeginAction(key, At(key)), "check failed");
   EXPECT_DEATH(rows_.Remove(key), "check failed");
-  rows_.SettleGrant(key);
+  rows_.SettleGrant(key, *rows_.RowOf(key));
   rows_.BeginAction(key, At(key));
   EXPECT_DEATH(rows_.Grant(key, At(key), 1), "check failed");
   EXPECT_DEATH(rows_.BeginAction(key, At(key)), "check failed");
@@ -264,13 +264,13 @@ TEST_F(WaitingRowsTest, RandomStepsGrantEachEventOnce) {
       rows.Grant(key, row, count);
       if (draw(4) == 0) {
         rows.Ungrant(key, count);
-        rows.SettleGrant(key);
+        rows.SettleGrant(key, *rows.RowOf(key));
         return;
       }
       granted[key] += count;
       store[key].mutable_throttle()->set_taken(row.taken());
       if (row.left() == 0) store.erase(key);
-      rows.SettleGrant(key);
+      rows.SettleGrant(key, *rows.RowOf(key));
     };
     for (int step = 0; step < 300; ++step) {
       switch (draw(6)) {
