@@ -28,12 +28,6 @@ constexpr absl::Duration kReloadAfter = absl::Seconds(1);
 constexpr absl::Duration kReviewEvery = absl::Seconds(1);  // reservations
 constexpr absl::Duration kRoomAgain = absl::Milliseconds(100);
 
-constexpr const char* kHeld = "escapement_token_manager_policy_tokens_held";
-constexpr const char* kHeldBack = "escapement_token_manager_policy_held_back";
-constexpr const char* kLimit = "escapement_token_manager_policy_limit";
-constexpr const char* kNewest = "escapement_token_manager_policy_newest_token_seconds";
-constexpr const char* kWaiting = "escapement_token_manager_policy_events_waiting";
-
 // True if the policy could grant nothing now, even with free tokens.
 bool HeldBack(const PolicyState& policy, absl::Time now) {
   RateLimit rate = policy.rate;  // a copy: Allowed moves its time
@@ -41,6 +35,39 @@ bool HeldBack(const PolicyState& policy, absl::Time now) {
   return !policy.grants_tokens() || rate.Allowed(now) == 0 ||
          queue.groups_aside() == queue.groups();
 }
+
+constexpr struct {
+  const char* name;
+  const char* help;
+  double (*value)(const PolicyState& policy, absl::Time now);
+} kPolicyGauges[] = {
+    {"escapement_token_manager_policy_tokens_held", "Tokens of a policy that are out now.",
+     [](const PolicyState& policy, absl::Time) { return static_cast<double>(policy.held()); }},
+    {"escapement_token_manager_policy_held_back",
+     "1 while a pause, the rate or the targets of all its schedules keep a policy from granting "
+     "tokens.",
+     [](const PolicyState& policy, absl::Time now) { return HeldBack(policy, now) ? 1.0 : 0.0; }},
+    {"escapement_token_manager_policy_limit",
+     "max_concurrent of a policy, with its override; +Inf without a limit.",
+     [](const PolicyState& policy, absl::Time) {
+       const uint64_t limit = policy.limits().max_concurrent;
+       return limit == RateLimit::kUnlimited ? std::numeric_limits<double>::infinity()
+                                             : static_cast<double>(limit);
+     }},
+    {"escapement_token_manager_policy_events_waiting",
+     "Events of a policy that wait for a token, of the rows in memory.",
+     [](const PolicyState& policy, absl::Time) {
+       return static_cast<double>(policy.waiting.queue().events());
+     }},
+    {"escapement_token_manager_policy_newest_token_seconds",
+     "How long ago the newest token of a policy that is out was given; 0 without one. While a "
+     "policy is full and events wait, it grows only if no token comes back.",
+     [](const PolicyState& policy, absl::Time now) {
+       const std::optional<int64_t> newest = policy.grants.NewestMicros();
+       return newest.has_value() ? std::max(0.0, absl::ToDoubleSeconds(now - FromMicros(*newest)))
+                                 : 0.0;
+     }},
+};
 
 bool IsNews(ReportQueue::Report& report) {
   if (report.news.has_value()) return *report.news;
@@ -58,71 +85,51 @@ bool IsNews(ReportQueue::Report& report) {
 void PolicyGauges::Show(const std::vector<const PolicyState*>& policies, absl::Time now) {
   absl::Time oldest = absl::InfiniteFuture();
   uint64_t overdue = 0;
-  // Events waiting, tokens out, name.
-  using Busy = std::tuple<uint64_t, uint64_t, std::string, const PolicyState*>;
-  std::vector<Busy> busy;
+  // Events waiting, tokens out (both negative: most come first), name.
+  std::vector<std::tuple<int64_t, int64_t, std::string, const PolicyState*>> busy;
   for (const PolicyState* policy : policies) {
     const FairQueue& queue = policy->waiting.queue();
     overdue += policy->grants.Overdue(ToMicros(now));
     oldest = std::min(oldest, queue.oldest_due().value_or(oldest));
-    if (!policy->implicit() && policy->named)
-      busy.emplace_back(queue.events(), policy->held(),
-                        absl::StrCat("tenants/", policy->tenant, "/policies/", policy->policy_id),
-                        policy);
+    if (policy->implicit() || !policy->named) continue;
+    busy.emplace_back(-static_cast<int64_t>(queue.events()), -static_cast<int64_t>(policy->held()),
+                      absl::StrCat("tenants/", policy->tenant, "/policies/", policy->policy_id),
+                      policy);
   }
   metrics_.oldest_waiting_seconds.Set(oldest < now ? absl::ToDoubleSeconds(now - oldest) : 0);
   metrics_.holders_overdue.Set(static_cast<double>(overdue));
-  std::sort(busy.begin(), busy.end(), [](const Busy& a, const Busy& b) {
-    return std::tie(std::get<0>(b), std::get<1>(b), std::get<2>(a)) <
-           std::tie(std::get<0>(a), std::get<1>(a), std::get<2>(b));
-  });
+  std::sort(busy.begin(), busy.end());
   if (busy.size() > kPolicyGaugesMax) busy.resize(kPolicyGaugesMax);
-  std::set<std::string> shown;
+  std::set<std::string> ended = std::exchange(shown_, {});
   for (const auto& [waiting, held, name, policy] : busy) {
-    Set(name, *policy, now);
-    shown.insert(name);
+    for (const auto& gauge : kPolicyGauges) {
+      registry_.GetGauge(gauge.name, gauge.help, {{"policy", name}})
+          ->Set(gauge.value(*policy, now));
+    }
+    ended.erase(name);
+    shown_.insert(name);
   }
-  for (const std::string& name : shown_) {
-    if (shown.contains(name)) continue;
-    for (const char* gauge : {kHeld, kHeldBack, kLimit, kNewest, kWaiting})
-      registry_.RemoveGauge(gauge, {{"policy", name}});
+  for (const std::string& name : ended) {
+    for (const auto& gauge : kPolicyGauges) registry_.RemoveGauge(gauge.name, {{"policy", name}});
   }
-  shown_ = std::move(shown);
-}
-
-void PolicyGauges::Set(const std::string& name, const PolicyState& policy, absl::Time now) {
-  const auto set = [&](const char* gauge, const char* help, double value) {
-    registry_.GetGauge(gauge, help, {{"policy", name}})->Set(value);
-  };
-  set(kHeld, "Tokens of a policy that are out now.", static_cast<double>(policy.held()));
-  set(kHeldBack,
-      "1 while a pause, the rate or the targets of all its schedules keep a policy from granting "
-      "tokens.",
-      HeldBack(policy, now) ? 1 : 0);
-  const uint64_t limit = policy.limits().max_concurrent;
-  set(kLimit, "max_concurrent of a policy, with its override; +Inf without a limit.",
-      limit == RateLimit::kUnlimited ? std::numeric_limits<double>::infinity()
-                                     : static_cast<double>(limit));
-  set(kWaiting, "Events of a policy that wait for a token, of the rows in memory.",
-      static_cast<double>(policy.waiting.queue().events()));
-  const std::optional<int64_t> newest = policy.grants.NewestMicros();
-  set(kNewest,
-      "How long ago the newest token of a policy that is out was given; 0 without one. While a "
-      "policy is full and events wait, it grows only if no token comes back.",
-      newest.has_value() ? std::max(0.0, absl::ToDoubleSeconds(now - FromMicros(*newest))) : 0);
 }
 
 PolicyShard::PolicyShard(TokenManagerCore& core, const lease::HeldLease& lease, kv::Condition fence,
-                         UsedNumbers used, std::function<void()> reload)
+                         UsedNumbers used)
     : state_(std::make_shared<PolicyShardState>(core, lease, std::move(fence), used)),
       reader_(*state_),
-      loader_(*state_, reader_, [this] { Reload(); }),
-      row_actions_(*state_),
-      reload_(std::move(reload)) {}
+      loader_(*state_, reader_,
+              [this] {
+                reloading_ = true;
+                state_->core.wake();
+              }),
+      row_actions_(*state_) {}
 
 PolicyShard::~PolicyShard() {
   const absl::Status lost = absl::UnavailableError("the policy shard is not owned here any more");
-  for (auto& [done, results] : answers_) done(lost);
+  if (round_ != nullptr) {
+    for (auto& [done, results] : round_->answers) done(lost);
+  }
   for (Call& call : calls_) call.done(lost);
   for (Call& call : stalled_calls_) call.done(lost);
 }
@@ -133,19 +140,10 @@ void PolicyShard::Apply(Entries entries, LocalGrants::Done done) {
   calls_.push_back({.entries = std::move(entries), .done = std::move(done)});
 }
 
-void PolicyShard::OnFetched() {
-  state_->RecordsRead();
-  Unstall();
-}
-
 void PolicyShard::Unstall() {
-  UnstallReports();
-  for (Call& call : std::exchange(stalled_calls_, {})) calls_.push_back(std::move(call));
-}
-
-void PolicyShard::UnstallReports() {
   look_again_ = absl::InfiniteFuture();
   for (auto& [key, report] : state_->reports.rows()) report.stalled = false;
+  for (Call& call : std::exchange(stalled_calls_, {})) calls_.push_back(std::move(call));
 }
 
 void PolicyShard::OnScheduleChanged(const Uid& schedule) {
@@ -171,43 +169,35 @@ void PolicyShard::OnScheduleChanged(const Uid& schedule) {
   }
 }
 
-void PolicyShard::Reload() {
-  if (std::exchange(reloading_, true)) return;
-  // Not from within a call of its own; a commit under way is waited for.
-  if (!committing()) state_->core.executor->Post([reload = reload_] { reload(); });
-}
-
 void PolicyShard::Step(absl::Time now) {
-  blocked_ = false;
-  if (committing() || reloading_ || draining_) return;
-  if (now == absl::InfinitePast() || !state_->core.lease_valid(state_->shard)) {
-    blocked_ = true;
+  PolicyShardState& state = *state_;
+  // Posted, because the release drops the shard.
+  if (drained() && release_ != nullptr) state.core.executor->Post(std::exchange(release_, nullptr));
+  if (committing() || reloading_ || draining_ || now == absl::InfinitePast() ||
+      !state.core.lease_valid(state.shard))
     return;
-  }
-  state_->parts.Trim();
-  if (Perturb(state_->core.runtime, Site::kTokensPoliciesReread))
-    RecordReader::ReadAllAgain(*state_);
+  state.parts.Trim();
+  if (Perturb(state.core.runtime, Site::kTokensPoliciesReread)) RecordReader::ReadAllAgain(state);
   loader_.Step();
   if (!loader_.ready()) return;
-  if (std::exchange(state_->payloads.arrived, false)) Unstall();
-  if (look_again_ <= now) UnstallReports();
+  if (std::exchange(state.payloads.arrived, false) || look_again_ <= now) Unstall();
   reviewed_ = now;
-  if (OnlyNews(now)) {
-    state_->core.cache.Fetch();
-    return reader_.Step();
-  }
-  news_since_ = absl::InfiniteFuture();
-  Round round(now);
-  TokenRelease actions(*state_, round, resends_);
-  for (const Uid& uid : state_->TakeCountsDue()) round.touched[uid];
-  TakeReports(actions, round);
-  if (actions.no_room()) look_again_ = std::min(look_again_, now + kRoomAgain);
-  TakeCalls(actions, round);
-  TakeDue(actions, round);
-  Commit(round);
-  state_->payloads.known.clear();
-  state_->core.cache.Fetch();
+  if (!OnlyNews(now)) Act(now);
+  state.core.cache.Fetch();
   reader_.Step();
+}
+
+void PolicyShard::Act(absl::Time now) {
+  news_since_ = absl::InfiniteFuture();
+  round_ = std::make_unique<Round>(now);
+  TokenRelease actions(*state_, *round_, resends_);
+  for (const Uid& uid : state_->TakeCountsDue()) round_->touched[uid];
+  TakeReports(actions, *round_);
+  if (actions.no_room()) look_again_ = std::min(look_again_, now + kRoomAgain);
+  TakeCalls(actions, *round_);
+  TakeDue(actions, *round_);
+  Commit(*round_);
+  state_->payloads.known.clear();
 }
 
 // Nothing is to be done but to note deliveries, and that can wait for a moment.
@@ -320,45 +310,40 @@ void PolicyShard::CloseWindows(PolicyState& policy, const Round& round) {
 }
 
 void PolicyShard::Commit(Round& round) {
-  auto commit = std::make_unique<kv::Commit>();
-  commit->fence = {state_->fence};
-  std::vector<kv::Group>& groups = commit->groups;
-  groups.emplace_back();  // for the base
+  std::vector<kv::Group> groups(1);  // the base is the first
   std::map<Uid, kv::Mutation> counts = CloseBase(*state_, round);
-  granting_ = std::make_unique<GrantRound>(*state_, row_actions_, round.now);
-  has_grants_ = false;
   // In turn, if there is both to do.
   const bool may_grant = state_->may_grant() || !resends_.empty();
   acted_last_ = !row_actions_.empty() && !(acted_last_ && may_grant);
+  bool stalled = false;
   if (acted_last_) {
     row_actions_.Build(round, groups);
   } else {
+    granting_ = std::make_unique<GrantRound>(*state_, row_actions_, round.now);
     granting_->Build(round, resends_);
-    kv::Group grants;
-    has_grants_ = granting_->draft().Close(grants);
-    if (has_grants_) groups.push_back(std::move(grants));
+    stalled = granting_->stalled();
+    for (const auto& [uid, rate] : granting_->draft().counted()) counts.erase(uid);
+    if (!granting_->draft().Close(groups.emplace_back())) {
+      groups.pop_back();
+      granting_.reset();
+    }
   }
-  for (auto& [uid, put] : counts) {
-    if (!granting_->draft().counted().contains(uid)) round.base.mutations.push_back(std::move(put));
-  }
+  for (auto& [uid, put] : counts) round.base.mutations.push_back(std::move(put));
   has_base_ = !round.base.mutations.empty();
   groups.front() = std::move(round.base);
   if (!has_base_) groups.erase(groups.begin());
-  touched_.clear();
   for (const auto& [uid, touched] : round.touched) {
-    touched_.push_back(uid);
     if (PolicyState* policy = state_->Find(uid)) state_->Plan(*policy);
   }
   if (!groups.empty()) {
-    answers_ = std::move(round.answers);
-    commit_ = std::move(commit);
+    commit_ = std::make_unique<const kv::Commit>(
+        kv::Commit{.fence = {state_->fence}, .groups = std::move(groups)});
     return Send();
   }
   for (auto& [done, results] : round.answers) done(std::move(results));
-  const bool more =
-      !calls_.empty() || !row_actions_.empty() || (state_->may_grant() && !granting_->stalled());
-  granting_.reset();
-  if (more) state_->core.wake();
+  round_.reset();
+  if (!calls_.empty() || !row_actions_.empty() || (state_->may_grant() && !stalled))
+    state_->core.wake();
 }
 
 void PolicyShard::Send() {
@@ -379,8 +364,8 @@ void PolicyShard::OnCommitted(const absl::StatusOr<kv::CommitResult>& result) {
     // loaded again, because memory may differ from the store.
     executor.PostAfter(kReloadAfter, state_->WhileOwned([this] {
       commit_.reset();
-      reloading_ = false;
-      Reload();
+      reloading_ = true;
+      state_->core.wake();
     }));
   } else {
     Finish(*result);
@@ -389,32 +374,29 @@ void PolicyShard::OnCommitted(const absl::StatusOr<kv::CommitResult>& result) {
 
 void PolicyShard::Finish(const kv::CommitResult& result) {
   commit_.reset();
-  auto answers = std::exchange(answers_, {});
+  const std::unique_ptr<Round> round = std::move(round_);
   absl::Span<const kv::Verdict> verdicts = result.verdicts;
   if (has_base_) verdicts.remove_prefix(1);
-  if (has_grants_) verdicts.remove_suffix(1);
-  row_actions_.OnCommitted(verdicts);
-  if (has_grants_) {
-    if (result.verdicts.back().applied) {
-      granting_->draft().Applied();
-    } else {
-      granting_->draft().Refused(result.verdicts.back().failed_condition, resends_);
-    }
+  if (granting_ == nullptr) {
+    row_actions_.OnCommitted(verdicts);
+  } else if (verdicts.back().applied) {
+    granting_->draft().Applied();
+  } else {
+    granting_->draft().Refused(verdicts.back().failed_condition, resends_);
   }
   granting_.reset();
-  for (const Uid& uid : touched_) {
+  for (const auto& [uid, touched] : round->touched) {
     if (PolicyState* policy = state_->Find(uid)) state_->DropIfIdle(*policy);
   }
-  for (auto& [done, results] : answers) done(std::move(results));
-  if (reloading_ || Perturb(state_->core.runtime, Site::kTokensShardReloaded)) {
-    reloading_ = false;
-    Reload();
-  }
+  for (auto& [done, results] : round->answers) done(std::move(results));
+  reloading_ = reloading_ || Perturb(state_->core.runtime, Site::kTokensShardReloaded);
   state_->core.wake();
 }
 
-absl::Time PolicyShard::NextTime() const {
-  if (committing() || reloading_ || draining_ || !loader_.ready()) return absl::InfiniteFuture();
+absl::Time PolicyShard::NextTime(absl::Time now) const {
+  if (committing() || reloading_ || draining_) return absl::InfiniteFuture();
+  if (!state_->core.lease_valid(state_->shard)) return now + kBlockedStep;
+  if (!loader_.ready()) return absl::InfiniteFuture();
   absl::Time next = std::min(look_again_, news_since_ + kNewsDelay);
   // One that has become hopeless is to be given up.
   if (!state_->reservations.empty()) next = std::min(next, reviewed_ + kReviewEvery);
@@ -422,7 +404,7 @@ absl::Time PolicyShard::NextTime() const {
 }
 
 void PolicyShard::Abandon() {
-  answers_.clear();
+  round_.reset();
   calls_.clear();
   stalled_calls_.clear();
 }

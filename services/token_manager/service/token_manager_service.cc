@@ -20,9 +20,6 @@
 namespace escapement::token_manager {
 namespace {
 
-// Pause before a blocked shard is stepped again: its lease is not valid, or store time is not known
-// yet.
-constexpr absl::Duration kBlockedStep = absl::Milliseconds(100);
 constexpr size_t kTargetsOpenedMax = 1000;  // in one step
 // How often the gauges are set for which all policies are visited.
 constexpr absl::Duration kPolicyGaugesEvery = absl::Seconds(2);
@@ -85,7 +82,9 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
     StartWatches();
   }
   void Step() override;
-  void OnDrain() override { ForEachShard(&PolicyShard::Drain); }
+  void OnDrain() override {
+    ForEachShard([](PolicyShard& shard) { shard.Drain(/*release=*/nullptr); });
+  }
 
   // Calls visit(shard), and wakes.
   template <typename Visit>
@@ -97,7 +96,6 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
   void OnPoliciesOpen();
   void OnPolicies(const kv::WatchBatch& batch);
   void AddShard(const lease::HeldLease& lease, UsedNumbers used);
-  void Reload(const lease::HeldLease& lease);
   void OnRowWritten(const std::string& key);
   void OnTargetOpen(const std::string& target) {
     ForEachShard([&](PolicyShard& shard) { shard.state().OnTargetOpen(target); });
@@ -105,7 +103,6 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
   void TakeCompletions();
   std::set<uint16_t> Committing() const;
   void PlanNextStep(absl::Time now);
-  void ReleaseDrained();
   void ShowGauges();
   // Sets the gauges of policies, now and every kPolicyGaugesEvery: their ages grow without a step.
   void ShowPolicies();
@@ -121,7 +118,6 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
   WatchedRange policies_;  // their records
   TokenManagerCore shared_;
   std::map<uint32_t, std::unique_ptr<PolicyShard>> shards_;
-  std::map<uint32_t, Closure> releases_;  // releases of shards that drain for balance
 };
 
 void TokenManagerService::Impl::OnLayout(const kv::Layout& layout,
@@ -175,34 +171,20 @@ void TokenManagerService::Impl::OnPolicies(const kv::WatchBatch& batch) {
 void TokenManagerService::Impl::AddShard(const lease::HeldLease& lease, UsedNumbers used) {
   if (draining()) return;  // the drain releases all leases together
   std::unique_ptr<PolicyShard>& shard = shards_[lease.index];
-  shard = std::make_unique<PolicyShard>(shared_, lease, Fence(lease.index), used,
-                                        [this, lease] { Reload(lease); });
-  metrics_.shards_held.Set(static_cast<double>(shards_.size()));
+  shard = std::make_unique<PolicyShard>(shared_, lease, Fence(lease.index), used);
   shard->Start();
 }
 
 void TokenManagerService::Impl::OnReleaseWanted(uint32_t index, Closure release) {
   const auto shard = shards_.find(index);
   if (shard == shards_.end()) return release();
-  shard->second->Drain();
-  releases_[index] = std::move(release);
+  if (!draining()) shard->second->Drain(std::move(release));
   Wake();
 }
 
 void TokenManagerService::Impl::OnLost(uint32_t index) {
   shards_.erase(index);
-  releases_.erase(index);
   backoff_.OnShardLost(index, client().NowLow());
-  Wake();
-  metrics_.shards_held.Set(static_cast<double>(shards_.size()));
-}
-
-void TokenManagerService::Impl::Reload(const lease::HeldLease& lease) {
-  const auto shard = shards_.find(lease.index);
-  if (shard == shards_.end() || shard->second->state().lease.epoch != lease.epoch || draining() ||
-      releases_.contains(lease.index))
-    return;
-  AddShard(lease, shard->second->state().used);
   Wake();
 }
 
@@ -271,17 +253,23 @@ void TokenManagerService::Impl::Step() {
       if (PolicyState* policy = shard->state().Find(freed)) shard->state().MakeReady(*policy);
     }
   }
-  for (const auto& [index, shard] : shards_) shard->Step(now);
+  for (const auto& [index, shard] : shards_) {
+    if (shard->outdated()) AddShard(shard->state().lease, shard->state().used);
+    shard->Step(now);
+  }
   inbox_.SetBusy(Committing());
   ShowGauges();
   PlanNextStep(now);
-  ReleaseDrained();
+  const bool drained = std::all_of(shards_.begin(), shards_.end(),
+                                   [](const auto& shard) { return shard.second->drained(); });
+  if (draining() && drained) ReleaseLeases();
 }
 
 void TokenManagerService::Impl::ShowGauges() {
   size_t policies = 0;
   for (const auto& [index, shard] : shards_) policies += shard->state().policies().size();
   const Totals& totals = queue_shards_.totals();
+  metrics_.shards_held.Set(static_cast<double>(shards_.size()));
   metrics_.policies_active.Set(static_cast<double>(policies));
   metrics_.rows_in_memory.Set(static_cast<double>(totals.rows));
   metrics_.held.Set(static_cast<double>(totals.held));
@@ -301,48 +289,19 @@ void TokenManagerService::Impl::ShowPolicies() {
 }
 
 void TokenManagerService::Impl::PlanNextStep(absl::Time now) {
-  const absl::Duration elapsed = runtime().clock().Elapsed();
-  absl::Duration at = absl::InfiniteDuration();
-  // Store time runs at most 500 ppm slower than our clock. If the step comes too early, it plans
-  // one more short wait.
-  const auto at_store_time = [&](absl::Time time) {
-    at = std::min(at, elapsed + std::max(time - now, absl::ZeroDuration()));
-  };
-  bool blocked = false;
-  for (const auto& [index, shard] : shards_) {
-    if (shard->blocked()) {
-      blocked = true;
-    } else {
-      at_store_time(shard->NextTime());
-    }
+  absl::Duration delay = absl::InfiniteDuration();
+  if (now == absl::InfinitePast()) {
+    if (!shards_.empty()) delay = kBlockedStep;
+  } else if (!shards_.empty()) {
+    absl::Time next = backoff_.NextAt(now).value_or(absl::InfiniteFuture());
+    for (const auto& [index, shard] : shards_) next = std::min(next, shard->NextTime(now));
+    // Store time runs at most 500 ppm slower than our clock. If the step comes too early, it plans
+    // one more short wait.
+    delay = std::max(next - now, absl::ZeroDuration());
   }
-  if (now != absl::InfinitePast() && !shards_.empty()) {
-    if (const std::optional<absl::Time> next = backoff_.NextAt(now)) at_store_time(*next);
-  }
-  if (blocked) at = std::min(at, elapsed + kBlockedStep);
-  if (planned_step() == at) return;
+  const absl::Duration at = runtime().clock().Elapsed() + delay;
   // Never at once: work that is due now and was not done waits for another event, which wakes.
-  PlanStep(at, std::max(at - elapsed, absl::Microseconds(100)));
-}
-
-void TokenManagerService::Impl::ReleaseDrained() {
-  if (!draining()) {
-    for (auto release = releases_.begin(); release != releases_.end();) {
-      const auto shard = shards_.find(release->first);
-      if (shard != shards_.end() && !shard->second->drained()) {
-        ++release;
-        continue;
-      }
-      // Posted, because the release drops the shard, and this is a step.
-      executor()->Post(std::move(release->second));
-      release = releases_.erase(release);
-    }
-    return;
-  }
-  for (const auto& [index, shard] : shards_) {
-    if (!shard->drained()) return;
-  }
-  ReleaseLeases();
+  if (planned_step() != at) PlanStep(at, std::max(delay, absl::Microseconds(100)));
 }
 
 TokenManagerService::TokenManagerService(TokenManagerOptions options, kv::KvStore& store,
