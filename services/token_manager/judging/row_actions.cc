@@ -18,14 +18,13 @@ namespace escapement::token_manager {
 namespace {
 
 using kv::ColumnFamily;
+using Action = RowJudgement::Action;
 
-constexpr size_t kActionsMax = 1000;  // actions of one commit
 constexpr char kWindowClosed[] = "window_closed";
 
-// The rest of the row, or what it is carried over as, under the key that says when it may go.
-WaitingPut Rekeyed(const RowAction& action, const WaitingRow& row, uint16_t policy_shard) {
-  storage::v1::EventRecord record = action.record;
-  WaitingKey key = *DecodeWaitingKey(action.key);
+// The rest of the row, which waits as `record`, under the key that says when it may go.
+WaitingPut Rekeyed(WaitingKey key, storage::v1::EventRecord record, const WaitingRow& row,
+                   uint16_t policy_shard) {
   key.first += row.taken();
   record.set_count(row.left());
   record.mutable_throttle()->set_taken(0);
@@ -36,15 +35,21 @@ WaitingPut Rekeyed(const RowAction& action, const WaitingRow& row, uint16_t poli
   return {.key = EncodeWaitingKey(key), .value = record.SerializeAsString()};
 }
 
-bool OfFormerVersion(const RowAction& action, const WaitingRow& row) {
-  if (action.state == nullptr) return true;  // whatever the schedule is
-  return action.state->record.has_value() &&
-         action.state->record->version() != row.source()->event.version();
+// The row may have been written again: its schedule has another version, or is not asked.
+bool OfFormerVersion(const RowJudgement& judged, const WaitingRow& row) {
+  return judged.state == nullptr ||
+         (judged.state->record.has_value() &&
+          judged.state->record->version() != row.source()->event.version());
+}
+
+RowJudgement EndedBy(RowJudgement judged, storage::v1::OutcomeKind outcome, std::string reason) {
+  judged.action = Action::kSkip;
+  judged.outcome = outcome;
+  judged.reason = std::move(reason);
+  return judged;
 }
 
 }  // namespace
-
-bool RowActions::full() const { return pending_.size() >= kActionsMax; }
 
 bool RowActions::CountsKnown(PolicyState& policy, const WaitingRow& row) {
   if (state_.CountsKnown(*row.source())) return true;
@@ -53,7 +58,7 @@ bool RowActions::CountsKnown(PolicyState& policy, const WaitingRow& row) {
 }
 
 void RowActions::Withhold(PolicyState& policy, const std::string& key, WaitingRow& row,
-                          RowAction action) {
+                          Withheld action) {
   policy.waiting.BeginAction(key, row);
   action.key = key;
   action.source = row.source();
@@ -64,40 +69,32 @@ void RowActions::Withhold(PolicyState& policy, const std::string& key, WaitingRo
 bool RowActions::Add(PolicyState& policy, const std::string& key, WaitingRow& row,
                      const RowJudgement& judged) {
   TokenManagerMetrics& metrics = state_.core.metrics;
-  RowAction action{.state = judged.state};
+  Counter* counter = nullptr;
   switch (judged.action) {
-    case RowJudgement::Action::kSend:
-    case RowJudgement::Action::kFetch:
+    case Action::kSend:
+    case Action::kFetch:
       return false;
-    case RowJudgement::Action::kPark:
-      action.kind = RowAction::Kind::kPark;
-      action.counter = &metrics.parked;
+    case Action::kPark:
+      counter = &metrics.parked;
       break;
-    case RowJudgement::Action::kSkip:
-      action.outcome = judged.outcome;
-      action.reason = judged.reason;
-      action.counter = &metrics.skipped;
+    case Action::kSkip:
+      counter = &metrics.skipped;
       break;
-    case RowJudgement::Action::kDrop:
-      action.kind = RowAction::Kind::kDrop;
+    case Action::kMove:
+      counter = &metrics.moved;
       break;
-    case RowJudgement::Action::kMove:
-      action.kind = RowAction::Kind::kMove;
-      action.definition = judged.definition;
-      action.counter = &metrics.moved;
+    case Action::kDrop:
       break;
   }
-  Withhold(policy, key, row, std::move(action));
+  Withhold(policy, key, row, {.judged = judged, .counter = counter});
   return true;
 }
 
 void RowActions::Fail(PolicyState& policy, const std::string& key, WaitingRow& row,
                       const RowJudgement& judged) {
   Withhold(policy, key, row,
-           {.state = judged.state,
-            .definition = judged.definition,
-            .outcome = storage::v1::OUTCOME_KIND_FAILED,
-            .reason = PastNextOccurrence(row.source()->event.last_error()),
+           {.judged = EndedBy(judged, storage::v1::OUTCOME_KIND_FAILED,
+                              PastNextOccurrence(row.source()->event.last_error())),
             .counter = &state_.core.metrics.failed});
 }
 
@@ -112,17 +109,15 @@ bool RowActions::CloseWindow(PolicyState& policy, const std::string& key, Waitin
   if (!CountsKnown(policy, row)) return false;
   const RowJudgement judged =
       JudgeQueueRow(state_.core.cache, row.source()->uid, row.source()->occurrence, record);
-  if (judged.action == RowJudgement::Action::kFetch) {
+  if (judged.action == Action::kFetch) {
     AwaitRecords(state_, policy, row.source()->group);
     return false;
   }
   // Unless another row stands for its events, or it is not for this policy to end it.
-  if (close == WindowClose::kDrop && judged.action != RowJudgement::Action::kDrop &&
-      judged.action != RowJudgement::Action::kMove) {
+  if (close == WindowClose::kDrop && judged.action != Action::kDrop &&
+      judged.action != Action::kMove) {
     Withhold(policy, key, row,
-             {.state = judged.state,
-              .outcome = storage::v1::OUTCOME_KIND_EXPIRED,
-              .reason = kWindowClosed,
+             {.judged = EndedBy(judged, storage::v1::OUTCOME_KIND_EXPIRED, kWindowClosed),
               .counter = &state_.core.metrics.dropped});
     return true;
   }
@@ -134,80 +129,77 @@ bool RowActions::CloseWindow(PolicyState& policy, const std::string& key, Waitin
     return true;
   }
   Withhold(policy, key, row,
-           {.kind = RowAction::Kind::kRekey,
-            .state = judged.state,
-            .record = *std::move(carried),
-            .counter = &state_.core.metrics.carried_over});
+           {.judged = judged,
+            .counter = &state_.core.metrics.carried_over,
+            .record = *std::move(carried)});
   return true;
 }
 
 void RowActions::Rekey(PolicyState& policy, const std::string& key, WaitingRow& row) {
-  Withhold(policy, key, row, {.kind = RowAction::Kind::kRekey, .record = row.Record()});
+  Withhold(policy, key, row, {.judged = {.action = Action::kSend}, .record = row.Record()});
 }
 
 void RowActions::Build(const Round& round, std::vector<kv::Group>& groups) {
-  for (size_t n = 0; n < kActionsMax && !pending_.empty(); ++n) {
-    RowAction action = std::move(pending_.front());
+  for (size_t n = 0; n < kMax && !pending_.empty(); ++n) {
+    Withheld action = std::move(pending_.front());
     pending_.pop_front();
     if (const WaitingRow* row = state_.FindRow(action.key).second)
       committing_[row->source()->uid].actions.push_back(std::move(action));
   }
   for (auto& [schedule, group] : committing_) {
     kv::Group& out = groups.emplace_back();
-    for (RowAction& action : group.actions) AddTo(group, action, round, out);
+    for (const Withheld& action : group.actions) AddTo(group, action, round, out);
+    for (const kv::Mutation& mutation : out.mutations) {
+      if (mutation.cf == ColumnFamily::kWaiting && mutation.kind == kv::Mutation::Kind::kPut)
+        group.moved_to.push_back(mutation.key);
+    }
     for (const auto& [key, before] : group.parts_before) PutPart(state_, key, out);
   }
 }
 
-void RowActions::AddTo(Group& group, RowAction& action, const Round& round, kv::Group& out) {
+void RowActions::AddTo(Group& group, const Withheld& action, const Round& round, kv::Group& out) {
   const WaitingRow& row = *state_.FindRow(action.key).second;
-  action.former = OfFormerVersion(action, row);
-  if (action.former) out.conditions.push_back(row.Unchanged(action.key));
-  if (action.state != nullptr)
-    out.conditions.push_back(StateUnchanged(row.source()->uid, *action.state));
+  const RowSource& source = *row.source();
+  if (OfFormerVersion(action.judged, row)) out.conditions.push_back(row.Unchanged(action.key));
+  if (action.judged.state != nullptr)
+    out.conditions.push_back(StateUnchanged(source.uid, *action.judged.state));
   out.mutations.push_back(kv::Delete(ColumnFamily::kWaiting, action.key));
-  switch (action.kind) {
-    case RowAction::Kind::kPark:
-      out.mutations.push_back(kv::Put(ColumnFamily::kParked,
-                                      ParkedKey(row.source()->uid, action.key),
+  switch (action.judged.action) {
+    case Action::kPark:
+      out.mutations.push_back(kv::Put(ColumnFamily::kParked, ParkedKey(source.uid, action.key),
                                       row.Record().SerializeAsString()));
       break;
-    case RowAction::Kind::kEnd:
-      End(group, row, action, round, out);
+    case Action::kSkip:
+      End(group, row, action.judged, round, out);
       break;
-    case RowAction::Kind::kMove: {
-      const size_t begin = out.mutations.size();
-      AddMovedRow(SourceOf(*action.definition->record), row.Record(), row.source()->occurrence,
+    case Action::kMove:
+      AddMovedRow(SourceOf(*action.judged.definition->record), row.Record(), source.occurrence,
                   row.first(), row.due(), state_.core.layout, round.now, out.mutations);
-      for (size_t i = begin; i < out.mutations.size(); ++i) {
-        if (out.mutations[i].cf == ColumnFamily::kWaiting)
-          group.moved_to.push_back(out.mutations[i].key);
-      }
       break;
-    }
-    case RowAction::Kind::kRekey: {
-      WaitingPut put = Rekeyed(action, row, state_.shard);
+    case Action::kSend: {
+      WaitingPut put = Rekeyed(*DecodeWaitingKey(action.key), action.record, row, state_.shard);
       out.conditions.push_back(kv::Absent(ColumnFamily::kWaiting, put.key));
-      out.mutations.push_back(kv::Put(ColumnFamily::kWaiting, put.key, std::move(put.value)));
-      group.moved_to.push_back(std::move(put.key));
+      out.mutations.push_back(
+          kv::Put(ColumnFamily::kWaiting, std::move(put.key), std::move(put.value)));
       break;
     }
-    case RowAction::Kind::kDrop:
+    case Action::kDrop:
+    case Action::kFetch:
       break;
   }
 }
 
-void RowActions::End(Group& group, const WaitingRow& row, const RowAction& action,
+void RowActions::End(Group& group, const WaitingRow& row, const RowJudgement& judged,
                      const Round& round, kv::Group& out) {
-  const storage::v1::OutcomeKind outcome = action.outcome;
+  const storage::v1::OutcomeKind outcome = judged.outcome;
   std::vector<EndedRange> ends = {{.source = row.source(),
                                    .first = row.first() + row.taken(),
                                    .count = row.left(),
                                    .outcome = outcome,
                                    .attempts = row.source()->event.attempts(),
                                    .complete_micros = round.micros,
-                                   .reason = action.reason}};
-  if (action.definition != nullptr) ends[0].schedule_id = action.definition->record->schedule_id();
+                                   .reason = judged.reason}};
+  if (judged.definition != nullptr) ends[0].schedule_id = judged.definition->record->schedule_id();
   AddEnds(ends, state_.core.layout.queue_shards, out.mutations);
   if (outcome == storage::v1::OUTCOME_KIND_FAILED && !row.source()->one_off()) {
     if (storage::v1::RunPartRecord* counts =
@@ -225,7 +217,7 @@ void RowActions::End(Group& group, const WaitingRow& row, const RowAction& actio
     part->set_cancelled(part->cancelled() + row.left());
   } else {
     part->set_skipped(part->skipped() + row.left());
-    part->set_skip_reason(action.reason);
+    part->set_skip_reason(judged.reason);
   }
   part->set_last_end_time_micros(std::max(part->last_end_time_micros(), round.micros));
 }
@@ -244,31 +236,31 @@ void RowActions::OnCommitted(absl::Span<const kv::Verdict> verdicts) {
     } else {
       Refused(schedule, group);
     }
-    for (const RowAction& action : group.actions) state_.UnpinCounts(*action.source);
+    for (const Withheld& action : group.actions) state_.UnpinCounts(*action.source);
     ++i;
   }
 }
 
 void RowActions::Applied(const Group& group) {
-  for (const RowAction& action : group.actions) {
+  for (const Withheld& action : group.actions) {
     const auto [policy, row] = state_.FindRow(action.key);
     if (row == nullptr) continue;
     if (action.counter != nullptr)
-      action.counter->Increment(action.kind == RowAction::Kind::kEnd ? row->left() : 1);
+      action.counter->Increment(action.judged.action == Action::kSkip ? row->left() : 1);
     // Rows behind it may have other limits.
     if (policy->waiting.queue().groups_aside() > 0) {
       for (const LimitName& limit : LimitsOf(policy->uid, *row->source()))
         policy->waiting.queue().Reconsider(ReasonOf(limit));
     }
-    const bool rewritten = row->rewritten();
+    // If the schedule was changed back or resumed, the row was written again while it was here, and
+    // that version is not in memory.
+    const bool written_again = OfFormerVersion(action.judged, *row) || row->rewritten() ||
+                               action.judged.action == Action::kPark;
     const GroupKey group_key = row->group();
     state_.reads.NoteDeleted(action.key, row->read_seq());
     policy->waiting.Remove(action.key);
     state_.MayBeHungry(policy->uid, group_key);
-    // If the schedule was changed back or resumed, the row was written again while it was here, and
-    // that version is not in memory.
-    if (action.former || rewritten || action.kind == RowAction::Kind::kPark)
-      state_.reads.Want(action.key);
+    if (written_again) state_.reads.Want(action.key);
     state_.Revisit(*policy);
   }
   for (const std::string& key : group.moved_to) state_.core.on_row_written(key);
@@ -279,10 +271,10 @@ void RowActions::Refused(const Uid& schedule, const Group& group) {
   for (const auto& [key, before] : group.parts_before) {
     if (storage::v1::RunPartRecord* part = state_.parts.Find(key)) *part = before;
   }
-  for (const RowAction& action : group.actions) {
+  for (const Withheld& action : group.actions) {
     const auto [policy, row] = state_.FindRow(action.key);
     if (row == nullptr) continue;
-    if (action.former || row->rewritten()) {
+    if (OfFormerVersion(action.judged, *row) || row->rewritten()) {
       state_.ReadBack(*policy, action.key);
       continue;
     }
