@@ -215,11 +215,7 @@ void WaitingLoader::ScanReports() {
   const ReportQueue::Scan scan = state_.reports.BeginScan();
   Scan(ColumnFamily::kWaiting, scan.from, ReportsPrefix(state_.shard), RowsToScan(),
        [this, number = scan.number](absl::StatusOr<kv::ScanResult> result) {
-         if (result.ok()) {
-           state_.reports.OnScanned(number, *std::move(result));
-         } else {
-           state_.reports.OnScanFailed(number);
-         }
+         state_.reports.OnScanned(number, std::move(result));
          state_.core.wake();
        });
 }

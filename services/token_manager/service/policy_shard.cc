@@ -103,14 +103,15 @@ void PolicyGauges::Show(const std::vector<const PolicyState*>& policies, absl::T
   std::set<std::string> ended = std::exchange(shown_, {});
   for (const auto& [waiting, held, name, policy] : busy) {
     for (const auto& gauge : kPolicyGauges) {
-      registry_.GetGauge(gauge.name, gauge.help, {{"policy", name}})
+      metrics_.registry.GetGauge(gauge.name, gauge.help, {{"policy", name}})
           ->Set(gauge.value(*policy, now));
     }
     ended.erase(name);
     shown_.insert(name);
   }
   for (const std::string& name : ended) {
-    for (const auto& gauge : kPolicyGauges) registry_.RemoveGauge(gauge.name, {{"policy", name}});
+    for (const auto& gauge : kPolicyGauges)
+      metrics_.registry.RemoveGauge(gauge.name, {{"policy", name}});
   }
 }
 

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "common/metrics/metrics.h"
 #include "common/runtime/runtime.h"
 #include "common/tokens/token_door.h"
 #include "services/token_manager/base/metrics.h"
@@ -40,15 +39,13 @@ inline constexpr absl::Duration kBlockedStep = absl::Milliseconds(100);
 // Threads: one, the token manager's executor.
 class PolicyGauges {
  public:
-  // Both must outlive it.
-  PolicyGauges(Metrics& registry, TokenManagerMetrics& metrics)
-      : registry_(registry), metrics_(metrics) {}
+  // `metrics` must outlive it.
+  explicit PolicyGauges(TokenManagerMetrics& metrics) : metrics_(metrics) {}
 
   // Sets the gauges; `policies` are all that are busy.
   void Show(const std::vector<const PolicyState*>& policies, absl::Time now);
 
  private:
-  Metrics& registry_;
   TokenManagerMetrics& metrics_;
   std::set<std::string> shown_;  // tenants/{tenant}/policies/{policy}
 };

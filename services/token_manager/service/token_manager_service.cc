@@ -109,7 +109,7 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
 
   const TokenManagerOptions options_;
   TokenManagerMetrics metrics_;
-  PolicyGauges policy_gauges_{registry(), metrics_};
+  PolicyGauges policy_gauges_{metrics_};
   std::atomic<size_t> completions_{0};  // entries of Apply without an answer
   CompletionInbox inbox_;
   RecordCache cache_;
