@@ -47,11 +47,6 @@ EndedRange EndOf(EndedRange reported, const Grant& grant, const HeldRange& range
 void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
              std::vector<kv::Mutation>& mutations);
 
-struct WaitingPut {
-  std::string key;
-  std::string value;
-};
-
 // The key of the row in which events of `source`, from index `first` on, wait until they are due.
 std::string WaitingKeyOf(uint16_t policy_shard, const Uid& policy, const RowSource& source,
                          uint64_t first, int64_t due_micros);

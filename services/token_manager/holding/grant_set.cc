@@ -111,11 +111,6 @@ GrantSet::~GrantSet() {
   while (!entries_.empty()) Forget(Key(entries_.begin()->first));
 }
 
-GrantSet::Entry* GrantSet::EntryOf(const Key& key) {
-  const auto found = entries_.find(key);
-  return found == entries_.end() ? nullptr : &found->second;
-}
-
 const Grant* GrantSet::Find(const Key& key) const {
   const auto found = entries_.find(key);
   return found == entries_.end() ? nullptr : &found->second.grant;
@@ -183,9 +178,9 @@ std::vector<HeldRange> GrantSet::Held(const Key& key, uint64_t first, uint64_t c
 
 template <typename Change>
 uint64_t GrantSet::ChangeWithin(const Key& key, uint64_t first, uint64_t count, Change change) {
-  Entry* entry = EntryOf(key);
-  if (entry == nullptr) return 0;
-  Grant& grant = entry->grant;
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return 0;
+  Grant& grant = found->second.grant;
   const int64_t undelivered = Undelivered(grant);
   const uint64_t end = EndOf(first, count);
   std::vector<HeldRange> split;
@@ -204,7 +199,7 @@ uint64_t GrantSet::ChangeWithin(const Key& key, uint64_t first, uint64_t count, 
   grant.holders = std::move(split);
   const int64_t fewer = undelivered - Undelivered(grant);
   CountUndelivered(grant, -fewer);
-  Changed(key, *entry);
+  Changed(key, found->second);
   return static_cast<uint64_t>(fewer);
 }
 
@@ -279,26 +274,20 @@ uint64_t GrantSet::MarkOverdue(const Key& key, int64_t now_micros) {
 }
 
 void GrantSet::SetClaim(const Key& key, const storage::v1::GrantRecord& record) {
-  Entry* entry = EntryOf(key);
-  if (entry == nullptr) return;
-  CountUndelivered(entry->grant, -Undelivered(entry->grant));
-  entry->grant.record = record;
-  CountUndelivered(entry->grant, Undelivered(entry->grant));
-  Changed(key, *entry);
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return;
+  Grant& grant = found->second.grant;
+  CountUndelivered(grant, -Undelivered(grant));
+  grant.record = record;
+  CountUndelivered(grant, Undelivered(grant));
+  Changed(key, found->second);
 }
 
 void GrantSet::WakeAt(const Key& key, int64_t micros) {
-  Entry* entry = EntryOf(key);
-  if (entry == nullptr) return;
-  entry->wake = micros == 0 ? kNever : micros;
-  Changed(key, *entry);
-}
-
-bool GrantSet::Sweep(const Key& key) {
-  const Grant* grant = Find(key);
-  if (grant != nullptr && !grant->holders.empty()) return false;
-  Forget(key);
-  return true;
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return;
+  found->second.wake = micros == 0 ? kNever : micros;
+  Changed(key, found->second);
 }
 
 void GrantSet::Forget(const Key& key) {

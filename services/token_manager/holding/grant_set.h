@@ -90,7 +90,7 @@ class GrantSet {
 
   // Those of [first, first + count) that are held, as they are.
   std::vector<HeldRange> Held(const Key& key, uint64_t first, uint64_t count) const;
-  // The same, and they hold no more. A grant without holders is kept until Sweep.
+  // The same, and they hold no more. A grant without holders is kept until Forget.
   std::vector<HeldRange> Remove(const Key& key, uint64_t first, uint64_t count);
   struct Marked {
     uint64_t delivered = 0;  // events that were not known to be delivered before
@@ -119,9 +119,7 @@ class GrantSet {
   // Takes a grant that sleeps out of the deadlines, or puts it back: the caller wakes it at this
   // time. 0: the caller is about to have it claimed.
   void WakeAt(const Key& key, int64_t micros);
-  // Forgets the grant if it has no holder; true if so (or if it is not there).
-  bool Sweep(const Key& key);
-  // It was not made after all.
+  // If it is there.
   void Forget(const Key& key);
 
   // Tokens of the policy, as the events weigh.
@@ -154,7 +152,6 @@ class GrantSet {
     int64_t deadline = 0;  // as it stands in deadlines_; the greatest int64: none
     int64_t wake = 0;      // when a grant that sleeps is to be woken
   };
-  Entry* EntryOf(const Key& key);
   // When the hold time, or the wait for a report, of this range of the grant ends.
   int64_t EndOfWait(const Grant& grant, const HeldRange& range) const;
   void Changed(const Key& key, Entry& entry);

@@ -35,6 +35,7 @@ class CompletionInbox {
     uint16_t policy_shard = 0;
     std::vector<storage::v1::GrantReportRecord::Entry> entries;
     LocalGrants::Done done;
+    std::vector<bool> effects = {};  // by entry; set by the taker for those that have been applied
   };
 
   // Returns true if the caller must have Take called soon: no other caller has been asked to do so.

@@ -22,9 +22,9 @@ using Action = RowJudgement::Action;
 
 constexpr char kWindowClosed[] = "window_closed";
 
-// The rest of the row, which waits as `record`, under the key that says when it may go.
-WaitingPut Rekeyed(WaitingKey key, storage::v1::EventRecord record, const WaitingRow& row,
-                   uint16_t policy_shard) {
+// Puts the rest of the row, which waits as `record`, under the key that says when it may go.
+kv::Mutation Rekeyed(WaitingKey key, storage::v1::EventRecord record, const WaitingRow& row,
+                     uint16_t policy_shard) {
   key.first += row.taken();
   record.set_count(row.left());
   record.mutable_throttle()->set_taken(0);
@@ -32,7 +32,7 @@ WaitingPut Rekeyed(WaitingKey key, storage::v1::EventRecord record, const Waitin
       key, RowSourceOf(record, row.source()->uid, row.source()->occurrence, policy_shard),
       record.count(), /*taken=*/0, /*read_seq=*/0);
   key.due_time = moved.may_go();
-  return {.key = EncodeWaitingKey(key), .value = record.SerializeAsString()};
+  return kv::Put(ColumnFamily::kWaiting, EncodeWaitingKey(key), record.SerializeAsString());
 }
 
 // The row may have been written again: its schedule has another version, or is not asked.
@@ -50,12 +50,6 @@ RowJudgement EndedBy(RowJudgement judged, storage::v1::OutcomeKind outcome, std:
 }
 
 }  // namespace
-
-bool RowActions::CountsKnown(PolicyState& policy, const WaitingRow& row) {
-  if (state_.CountsKnown(*row.source())) return true;
-  AwaitRecords(state_, policy, row.source()->group);
-  return false;
-}
 
 void RowActions::Withhold(PolicyState& policy, const std::string& key, WaitingRow& row,
                           Withheld action) {
@@ -98,41 +92,29 @@ void RowActions::Fail(PolicyState& policy, const std::string& key, WaitingRow& r
             .counter = &state_.core.metrics.failed});
 }
 
-bool RowActions::CloseWindow(PolicyState& policy, const std::string& key, WaitingRow& row,
+void RowActions::CloseWindow(PolicyState& policy, const std::string& key, WaitingRow& row,
                              absl::Time now) {
+  const RowSource& source = *row.source();
+  if (!state_.CountsKnown(policy, source)) return;
   const storage::v1::EventRecord record = row.Record();
-  const WindowClose close = CloseAction(record, now);
-  if (close == WindowClose::kGoesOn) {
-    policy.waiting.FinishLate(key, row);
-    return true;
-  }
-  if (!CountsKnown(policy, row)) return false;
   const RowJudgement judged =
-      JudgeQueueRow(state_.core.cache, row.source()->uid, row.source()->occurrence, record);
-  if (judged.action == Action::kFetch) {
-    AwaitRecords(state_, policy, row.source()->group);
-    return false;
-  }
+      JudgeQueueRow(state_.core.cache, source.uid, source.occurrence, record);
+  if (judged.action == Action::kFetch) return AwaitRecords(state_, policy, source.group);
   // Unless another row stands for its events, or it is not for this policy to end it.
-  if (close == WindowClose::kDrop && judged.action != Action::kDrop &&
+  if (CloseAction(record, now) == WindowClose::kDrop && judged.action != Action::kDrop &&
       judged.action != Action::kMove) {
-    Withhold(policy, key, row,
-             {.judged = EndedBy(judged, storage::v1::OUTCOME_KIND_EXPIRED, kWindowClosed),
-              .counter = &state_.core.metrics.dropped});
-    return true;
+    return Withhold(policy, key, row,
+                    {.judged = EndedBy(judged, storage::v1::OUTCOME_KIND_EXPIRED, kWindowClosed),
+                     .counter = &state_.core.metrics.dropped});
   }
-  if (Add(policy, key, row, judged)) return true;
+  if (Add(policy, key, row, judged)) return;
   std::optional<storage::v1::EventRecord> carried = CarryOver(
       record, row.first(), *judged.definition->record, FinishOf(*judged.state->record), now);
-  if (!carried.has_value()) {
-    policy.waiting.FinishLate(key, row);
-    return true;
-  }
+  if (!carried.has_value()) return policy.waiting.FinishLate(key, row);
   Withhold(policy, key, row,
            {.judged = judged,
             .counter = &state_.core.metrics.carried_over,
             .record = *std::move(carried)});
-  return true;
 }
 
 void RowActions::Rekey(PolicyState& policy, const std::string& key, WaitingRow& row) {
@@ -177,10 +159,9 @@ void RowActions::AddTo(Group& group, const Withheld& action, const Round& round,
                   row.first(), row.due(), state_.core.layout, round.now, out.mutations);
       break;
     case Action::kSend: {
-      WaitingPut put = Rekeyed(*DecodeWaitingKey(action.key), action.record, row, state_.shard);
+      kv::Mutation put = Rekeyed(*DecodeWaitingKey(action.key), action.record, row, state_.shard);
       out.conditions.push_back(kv::Absent(ColumnFamily::kWaiting, put.key));
-      out.mutations.push_back(
-          kv::Put(ColumnFamily::kWaiting, std::move(put.key), std::move(put.value)));
+      out.mutations.push_back(std::move(put));
       break;
     }
     case Action::kDrop:

@@ -39,19 +39,17 @@ class RowActions {
   bool full() const { return pending_.size() >= kMax; }
 
   // Begins the action that the judgement asks for instead of a grant (kSend, kFetch: none, false).
-  // The row is busy from then on. Its counts must be known (CountsKnown).
+  // The row is busy from then on. Its counts must be known (PolicyShardState::CountsKnown).
   bool Add(PolicyState& policy, const std::string& key, WaitingRow& row,
            const RowJudgement& judged);
   // The row waits for another attempt, and its schedule's next occurrence has come (row_judge.h).
   // As Add.
   void Fail(PolicyState& policy, const std::string& key, WaitingRow& row,
             const RowJudgement& judged);
-  // The row's window has closed by `now`. False: a record is being read, ask again after that.
-  bool CloseWindow(PolicyState& policy, const std::string& key, WaitingRow& row, absl::Time now);
+  // The row's window has closed by `now`. If a record is being read, nothing happens before that.
+  void CloseWindow(PolicyState& policy, const std::string& key, WaitingRow& row, absl::Time now);
   // The row gets the key that says when it may go (WaitingRows::TakeMisplaced).
   void Rekey(PolicyState& policy, const std::string& key, WaitingRow& row);
-  // False: the counts that the row's events change are being read.
-  bool CountsKnown(PolicyState& policy, const WaitingRow& row);
 
   // Adds groups to the commit. They must be followed by OnCommitted, or the shard dropped.
   void Build(const Round& round, std::vector<kv::Group>& groups);

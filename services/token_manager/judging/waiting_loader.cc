@@ -31,9 +31,7 @@ WaitingLoader::WaitingLoader(PolicyShardState& state, RecordReader& reader,
                     Load(GrantShardPrefix(state_.shard));
                   },
               .on_batch = [this](const kv::WatchBatch& batch) { OnBatch(batch); },
-              .on_lagged = std::move(on_lagged)}) {}
-
-void WaitingLoader::Start() {
+              .on_lagged = std::move(on_lagged)}) {
   // For a snapshot at which the watch begins; everything is read after it.
   const std::string begin = WaitingShardPrefix(state_.shard);
   watch_.Start({.cf = ColumnFamily::kWaiting,

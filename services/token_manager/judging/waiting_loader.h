@@ -26,18 +26,11 @@ class WaitingLoader {
   // `on_lagged`: the watch has missed something, and the shard must be loaded again.
   WaitingLoader(PolicyShardState& state, RecordReader& reader, std::function<void()> on_lagged);
 
-  void Start();
   // True once these are known: all holders, the records that their reports need, and the first rows
   // of each group.
   bool ready() const { return phase_ == Phase::kReady; }
   // Between commits: reads on.
   void Step();
-
-  // A row of the shard was written by this process for another shard.
-  void OnOwnRow(const std::string& key) {
-    // It may long have been read, granted and ended: the answer to the commit came late.
-    if (phase_ != Phase::kNew) state_.reads.Want(key);
-  }
 
  private:
   enum class Phase { kNew, kGrants, kRows, kRecords, kReady };

@@ -131,20 +131,21 @@ PolicyShard::~PolicyShard() {
   if (round_ != nullptr) {
     for (auto& [done, results] : round_->answers) done(lost);
   }
-  for (Call& call : calls_) call.done(lost);
-  for (Call& call : stalled_calls_) call.done(lost);
+  for (CompletionInbox::Call& call : calls_) call.done(lost);
+  for (CompletionInbox::Call& call : stalled_calls_) call.done(lost);
 }
 
-void PolicyShard::Apply(Entries entries, LocalGrants::Done done) {
+void PolicyShard::Apply(CompletionInbox::Call call) {
   if (!loader_.ready() || draining_ || reloading_)
-    return done(absl::UnavailableError("the policy shard is being loaded or given up"));
-  calls_.push_back({.entries = std::move(entries), .done = std::move(done)});
+    return call.done(absl::UnavailableError("the policy shard is being loaded or given up"));
+  calls_.push_back(std::move(call));
 }
 
 void PolicyShard::Unstall() {
   look_again_ = absl::InfiniteFuture();
   for (auto& [key, report] : state_->reports.rows()) report.stalled = false;
-  for (Call& call : std::exchange(stalled_calls_, {})) calls_.push_back(std::move(call));
+  for (CompletionInbox::Call& call : std::exchange(stalled_calls_, {}))
+    calls_.push_back(std::move(call));
 }
 
 void PolicyShard::OnScheduleChanged(const Uid& schedule) {
@@ -182,7 +183,6 @@ void PolicyShard::Step(absl::Time now) {
   loader_.Step();
   if (!loader_.ready()) return;
   if (std::exchange(state.payloads.arrived, false) || look_again_ <= now) Unstall();
-  reviewed_ = now;
   if (!OnlyNews(now)) Act(now);
   state.core.cache.Fetch();
   reader_.Step();
@@ -248,7 +248,7 @@ void PolicyShard::TakeCalls(TokenRelease& actions, Round& round) {
                                  ? round.entries + 1
                                  : 2 * state_->core.options.report_entries_max;
   while (!calls_.empty() && !round.Full(entries_max)) {
-    Call call = std::move(calls_.front());
+    CompletionInbox::Call call = std::move(calls_.front());
     calls_.pop_front();
     if (!actions.ApplyAll(call.entries, call.effects)) {
       stalled_calls_.push_back(std::move(call));
@@ -400,7 +400,7 @@ absl::Time PolicyShard::NextTime(absl::Time now) const {
   if (!loader_.ready()) return absl::InfiniteFuture();
   absl::Time next = std::min(look_again_, news_since_ + kNewsDelay);
   // One that has become hopeless is to be given up.
-  if (!state_->reservations.empty()) next = std::min(next, reviewed_ + kReviewEvery);
+  if (!state_->reservations.empty()) next = std::min(next, now + kReviewEvery);
   return state_->reports.expects_more() ? next : std::min(next, state_->next_due());
 }
 

@@ -60,18 +60,15 @@ class PolicyGauges {
 // Threads: one, the token manager's executor.
 class PolicyShard {
  public:
-  using Entries = std::vector<storage::v1::GrantReportRecord::Entry>;
-
   // `core` outlives it. `used`: of this lease's epoch, by an earlier PolicyShard.
   PolicyShard(TokenManagerCore& core, const lease::HeldLease& lease, kv::Condition fence,
               UsedNumbers used);
   // Completions that are not answered yet are, with UNAVAILABLE.
   ~PolicyShard();
 
-  void Start() { loader_.Start(); }
   void Step(absl::Time now);
   // As LocalGrants::Apply, with the next Step.
-  void Apply(Entries entries, LocalGrants::Done done);
+  void Apply(CompletionInbox::Call call);
 
   // Records of schedules that were asked for have been read.
   void OnFetched() {
@@ -80,7 +77,6 @@ class PolicyShard {
   }
   // The schedule was changed: its rows that wait are judged soon, whenever they are due.
   void OnScheduleChanged(const Uid& schedule);
-  void OnOwnRow(const std::string& key) { loader_.OnOwnRow(key); }
 
   // Grants nothing more and begins no commit; drained() once none is under way. Then a Step posts
   // `release`, if there is one.
@@ -94,7 +90,8 @@ class PolicyShard {
   // Memory may differ from the store: a new one must take its place.
   bool outdated() const { return reloading_ && !committing() && !draining_; }
 
-  // The store's time at which Step has something to do; InfiniteFuture: something will wake.
+  // After a Step at `now`: the store's time at which the next one has something to do.
+  // InfiniteFuture: something will wake.
   absl::Time NextTime(absl::Time now) const;
   // Drops completions that are not answered yet. The process ends, so they never will be.
   void Abandon();
@@ -102,11 +99,6 @@ class PolicyShard {
   PolicyShardState& state() { return *state_; }
 
  private:
-  struct Call {
-    Entries entries;
-    LocalGrants::Done done;
-    std::vector<bool> effects = {};  // by entry; set for those that have been applied
-  };
   bool OnlyNews(absl::Time now);
   void Unstall();
   // Makes the commit of a round.
@@ -125,10 +117,9 @@ class PolicyShard {
   RecordReader reader_;
   WaitingLoader loader_;
   RowActions row_actions_;
-  std::deque<Call> calls_;
-  std::vector<Call> stalled_calls_;  // wait for a record
+  std::deque<CompletionInbox::Call> calls_;
+  std::vector<CompletionInbox::Call> stalled_calls_;  // wait for a record
   std::deque<Resend> resends_;
-  absl::Time reviewed_ = absl::InfinitePast();      // the reservations
   absl::Time look_again_ = absl::InfiniteFuture();  // at what is stalled
   absl::Time news_since_ = absl::InfiniteFuture();  // that nobody waits for; InfiniteFuture: none
 

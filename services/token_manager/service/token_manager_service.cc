@@ -104,9 +104,7 @@ void TokenManagerService::OnPolicies(const kv::WatchBatch& batch) {
 
 void TokenManagerService::AddShard(const lease::HeldLease& lease, UsedNumbers used) {
   if (draining()) return;  // the drain releases all leases together
-  std::unique_ptr<PolicyShard>& shard = shards_[lease.index];
-  shard = std::make_unique<PolicyShard>(shared_, lease, Fence(lease.index), used);
-  shard->Start();
+  shards_[lease.index] = std::make_unique<PolicyShard>(shared_, lease, Fence(lease.index), used);
 }
 
 void TokenManagerService::OnReleaseWanted(uint32_t index, Closure release) {
@@ -126,7 +124,8 @@ void TokenManagerService::OnRowWritten(const std::string& key) {
   const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
   const auto shard = decoded.has_value() ? shards_.find(decoded->policy_shard) : shards_.end();
   if (shard == shards_.end()) return;
-  shard->second->OnOwnRow(key);
+  // Read, for it may long have been granted and ended: the answer to the commit came late.
+  shard->second->state().reads.Want(key);
   Wake();
 }
 
@@ -153,7 +152,6 @@ void TokenManagerService::Apply(uint16_t policy_shard,
   }
 }
 
-// Hands completions to their shards, except shards with a commit under way.
 void TokenManagerService::TakeCompletions() {
   inbox_.SetBusy(Committing());
   for (CompletionInbox::Call& call : inbox_.Take()) {
@@ -161,7 +159,7 @@ void TokenManagerService::TakeCompletions() {
     if (shard == shards_.end()) {
       call.done(absl::UnavailableError("the policy shard is not owned here"));
     } else {
-      shard->second->Apply(std::move(call.entries), std::move(call.done));
+      shard->second->Apply(std::move(call));
     }
   }
 }
