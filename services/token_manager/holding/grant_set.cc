@@ -319,14 +319,6 @@ uint64_t GrantSet::Overdue(int64_t now_micros) const {
   return events;
 }
 
-std::optional<int64_t> GrantSet::NewestMicros() const {
-  for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
-    const Grant& grant = entry->second.grant;
-    if (!grant.holders.empty()) return grant.record.grant_time_micros();
-  }
-  return std::nullopt;
-}
-
 std::vector<HeldRange> GrantSet::Expired(const Key& key, int64_t now_micros, bool delivered) const {
   std::vector<HeldRange> over;
   const Grant* grant = Find(key);

@@ -131,9 +131,11 @@ class GrantSet {
   }
   // How many events still hold although their hold time has passed. Visits every holder.
   uint64_t Overdue(int64_t now_micros) const;
-  // When the latest of the grants that hold was made, in the order of their keys; nullopt: none
-  // holds.
-  std::optional<int64_t> NewestMicros() const;
+  // When the last grant, in the order of their keys, was made; nullopt: there is none.
+  std::optional<int64_t> NewestMicros() const {
+    if (entries_.empty()) return std::nullopt;
+    return entries_.rbegin()->second.grant.record.grant_time_micros();
+  }
   bool empty() const { return entries_.empty(); }
 
   // When the first hold time, or wait for a report, ends.

@@ -11,7 +11,6 @@
 #include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
 #include "common/storage/run_table.h"
-#include "services/token_manager/shard/record_reader.h"
 #include "services/token_manager/waiting/policy_state.h"
 
 namespace escapement::token_manager {
@@ -62,24 +61,12 @@ void RowActions::Withhold(PolicyState& policy, const std::string& key, WaitingRo
 
 bool RowActions::Add(PolicyState& policy, const std::string& key, WaitingRow& row,
                      const RowJudgement& judged) {
+  if (judged.action == Action::kSend || judged.action == Action::kFetch) return false;
   TokenManagerMetrics& metrics = state_.core.metrics;
-  Counter* counter = nullptr;
-  switch (judged.action) {
-    case Action::kSend:
-    case Action::kFetch:
-      return false;
-    case Action::kPark:
-      counter = &metrics.parked;
-      break;
-    case Action::kSkip:
-      counter = &metrics.skipped;
-      break;
-    case Action::kMove:
-      counter = &metrics.moved;
-      break;
-    case Action::kDrop:
-      break;
-  }
+  Counter* const counter = judged.action == Action::kPark   ? &metrics.parked
+                           : judged.action == Action::kSkip ? &metrics.skipped
+                           : judged.action == Action::kMove ? &metrics.moved
+                                                            : nullptr;
   Withhold(policy, key, row, {.judged = judged, .counter = counter});
   return true;
 }
@@ -212,57 +199,47 @@ storage::v1::RunPartRecord* RowActions::PartToChange(Group& group, const std::st
 void RowActions::OnCommitted(absl::Span<const kv::Verdict> verdicts) {
   size_t i = 0;
   for (const auto& [schedule, group] : std::exchange(committing_, {})) {
-    if (i < verdicts.size() && verdicts[i].applied) {
-      Applied(group);
-    } else {
-      Refused(schedule, group);
+    const bool applied = i < verdicts.size() && verdicts[i++].applied;
+    if (!applied) {
+      state_.core.cache.ForgetState(schedule);
+      for (const auto& [key, before] : group.parts_before) {
+        if (storage::v1::RunPartRecord* part = state_.parts.Find(key)) *part = before;
+      }
     }
-    for (const Withheld& action : group.actions) state_.UnpinCounts(*action.source);
-    ++i;
+    for (const Withheld& action : group.actions) {
+      Settle(action, applied);
+      state_.UnpinCounts(*action.source);
+    }
+    if (!applied) continue;
+    for (const std::string& key : group.moved_to) state_.core.on_row_written(key);
   }
 }
 
-void RowActions::Applied(const Group& group) {
-  for (const Withheld& action : group.actions) {
-    const auto [policy, row] = state_.FindRow(action.key);
-    if (row == nullptr) continue;
-    if (action.counter != nullptr)
-      action.counter->Increment(action.judged.action == Action::kSkip ? row->left() : 1);
-    // Rows behind it may have other limits.
-    if (policy->waiting.queue().groups_aside() > 0) {
-      for (const LimitName& limit : LimitsOf(policy->uid, *row->source()))
-        policy->waiting.queue().Reconsider(ReasonOf(limit));
-    }
-    // If the schedule was changed back or resumed, the row was written again while it was here, and
-    // that version is not in memory.
-    const bool written_again = OfFormerVersion(action.judged, *row) || row->rewritten() ||
-                               action.judged.action == Action::kPark;
-    const GroupKey group_key = row->group();
-    state_.reads.NoteDeleted(action.key, row->read_seq());
-    policy->waiting.Remove(action.key);
-    state_.MayBeHungry(policy->uid, group_key);
-    if (written_again) state_.reads.Want(action.key);
-    state_.Revisit(*policy);
-  }
-  for (const std::string& key : group.moved_to) state_.core.on_row_written(key);
-}
-
-void RowActions::Refused(const Uid& schedule, const Group& group) {
-  state_.core.cache.ForgetState(schedule);
-  for (const auto& [key, before] : group.parts_before) {
-    if (storage::v1::RunPartRecord* part = state_.parts.Find(key)) *part = before;
-  }
-  for (const Withheld& action : group.actions) {
-    const auto [policy, row] = state_.FindRow(action.key);
-    if (row == nullptr) continue;
-    if (OfFormerVersion(action.judged, *row) || row->rewritten()) {
-      state_.ReadBack(*policy, action.key);
-      continue;
-    }
+void RowActions::Settle(const Withheld& action, bool applied) {
+  const auto [policy, row] = state_.FindRow(action.key);
+  if (row == nullptr) return;
+  // If the schedule was changed back or resumed, the row was written again while it was here, and
+  // that version is not in memory.
+  const bool written_again = OfFormerVersion(action.judged, *row) || row->rewritten();
+  const GroupKey group = row->group();
+  if (!applied) {
+    if (written_again) return state_.ReadBack(*policy, action.key);
     policy->waiting.AbortAction(action.key, *row);
-    state_.MayReadOn(*policy, row->group());
-    state_.Revisit(*policy);
+    state_.MayReadOn(*policy, group);
+    return state_.Revisit(*policy);
   }
+  if (action.counter != nullptr)
+    action.counter->Increment(action.judged.action == Action::kSkip ? row->left() : 1);
+  // Rows behind it may have other limits.
+  if (policy->waiting.queue().groups_aside() > 0) {
+    for (const LimitName& limit : LimitsOf(policy->uid, *row->source()))
+      policy->waiting.queue().Reconsider(ReasonOf(limit));
+  }
+  state_.reads.NoteDeleted(action.key, row->read_seq());
+  policy->waiting.Remove(action.key);
+  state_.MayBeHungry(policy->uid, group);
+  if (written_again || action.judged.action == Action::kPark) state_.reads.Want(action.key);
+  state_.Revisit(*policy);
 }
 
 }  // namespace escapement::token_manager

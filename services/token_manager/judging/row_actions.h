@@ -76,8 +76,7 @@ class RowActions {
            kv::Group& out);
   // The counts under the key, which the group changes; its former value is kept.
   storage::v1::RunPartRecord* PartToChange(Group& group, const std::string& key);
-  void Applied(const Group& group);
-  void Refused(const Uid& schedule, const Group& group);
+  void Settle(const Withheld& action, bool applied);
 
   PolicyShardState& state_;
   std::deque<Withheld> pending_;

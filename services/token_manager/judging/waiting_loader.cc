@@ -225,9 +225,8 @@ void WaitingLoader::ScanGroups() {
     const auto& [uid, group] = *hungry;
     PolicyState* policy = state_.Find(uid);
     if (policy == nullptr) continue;
-    std::optional<std::string> from = policy->waiting.BeginReadOn(group, scans_ + 1);
+    std::optional<std::string> from = policy->waiting.BeginReadOn(group, ++scans_);
     if (!from.has_value()) continue;
-    ++scans_;
     ++group_scans_;
     Scan(ColumnFamily::kWaiting, *std::move(from),
          WaitingGroupPrefix(state_.shard, uid, group.first, group.second),

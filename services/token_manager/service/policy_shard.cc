@@ -82,7 +82,8 @@ bool IsNews(ReportQueue::Report& report) {
 
 }  // namespace
 
-void PolicyGauges::Show(const std::vector<const PolicyState*>& policies, absl::Time now) {
+void ShowPolicyGauges(const std::vector<const PolicyState*>& policies, absl::Time now,
+                      TokenManagerMetrics& metrics, std::set<std::string>& shown) {
   absl::Time oldest = absl::InfiniteFuture();
   uint64_t overdue = 0;
   // Events waiting, tokens out (both negative: most come first), name.
@@ -96,22 +97,22 @@ void PolicyGauges::Show(const std::vector<const PolicyState*>& policies, absl::T
                       absl::StrCat("tenants/", policy->tenant, "/policies/", policy->policy_id),
                       policy);
   }
-  metrics_.oldest_waiting_seconds.Set(oldest < now ? absl::ToDoubleSeconds(now - oldest) : 0);
-  metrics_.holders_overdue.Set(static_cast<double>(overdue));
+  metrics.oldest_waiting_seconds.Set(oldest < now ? absl::ToDoubleSeconds(now - oldest) : 0);
+  metrics.holders_overdue.Set(static_cast<double>(overdue));
   std::sort(busy.begin(), busy.end());
   if (busy.size() > kPolicyGaugesMax) busy.resize(kPolicyGaugesMax);
-  std::set<std::string> ended = std::exchange(shown_, {});
+  std::set<std::string> ended = std::exchange(shown, {});
   for (const auto& [waiting, held, name, policy] : busy) {
     for (const auto& gauge : kPolicyGauges) {
-      metrics_.registry.GetGauge(gauge.name, gauge.help, {{"policy", name}})
+      metrics.registry.GetGauge(gauge.name, gauge.help, {{"policy", name}})
           ->Set(gauge.value(*policy, now));
     }
     ended.erase(name);
-    shown_.insert(name);
+    shown.insert(name);
   }
   for (const std::string& name : ended) {
     for (const auto& gauge : kPolicyGauges)
-      metrics_.registry.RemoveGauge(gauge.name, {{"policy", name}});
+      metrics.registry.RemoveGauge(gauge.name, {{"policy", name}});
   }
 }
 
@@ -262,10 +263,7 @@ void PolicyShard::TakeCalls(TokenRelease& actions, Round& round) {
 
 void PolicyShard::TakeDue(TokenRelease& actions, Round& round) {
   // Stored reports are read before any token expires: one of them may say that the work is done.
-  if (state_->reports.expects_more()) {
-    if (state_->reports.hungry()) state_->core.wake();
-    return;
-  }
+  if (state_->reports.expects_more()) return;
   const size_t grants_max =
       Perturb(state_->core.runtime, Site::kTokensExpiryOfOne) ? 1 : kGrantsExpiredMax;
   for (size_t n = 0; n < kPoliciesDueMax && state_->next_due() <= round.now; ++n) {

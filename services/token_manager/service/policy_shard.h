@@ -1,5 +1,5 @@
-// PolicyShard: one policy shard that this token manager owns. PolicyGauges: the gauges of its busy
-// policies.
+// PolicyShard: one policy shard that this token manager owns. ShowPolicyGauges: the gauges of its
+// busy policies.
 
 #ifndef SERVICES_TOKEN_MANAGER_SERVICE_POLICY_SHARD_H_
 #define SERVICES_TOKEN_MANAGER_SERVICE_POLICY_SHARD_H_
@@ -28,27 +28,14 @@ inline constexpr size_t kPolicyGaugesMax = 100;
 // Pause before a shard is stepped again whose lease is not valid, or while store time is not known.
 inline constexpr absl::Duration kBlockedStep = absl::Milliseconds(100);
 
-// PolicyGauges: for each policy that is busy, its limit, its tokens out and the age of the newest,
-// and its waiting events, as gauges with the label `policy`; and how old the oldest waiting event
-// is.
+// Sets gauges with the label `policy` for each of the policies that is busy: its limit, its tokens
+// out and the age of the newest, and its waiting events; and the gauges that are sums of all.
 //
 // There are gauges for at most kPolicyGaugesMax policies: those with most events waiting, then
-// those with most tokens out. So the number of series is bounded, and the policies where most
-// events wait are shown.
-//
-// Threads: one, the token manager's executor.
-class PolicyGauges {
- public:
-  // `metrics` must outlive it.
-  explicit PolicyGauges(TokenManagerMetrics& metrics) : metrics_(metrics) {}
-
-  // Sets the gauges; `policies` are all that are busy.
-  void Show(const std::vector<const PolicyState*>& policies, absl::Time now);
-
- private:
-  TokenManagerMetrics& metrics_;
-  std::set<std::string> shown_;  // tenants/{tenant}/policies/{policy}
-};
+// those with most tokens out. So the number of series is bounded. `shown`: the names of those that
+// have gauges, tenants/{tenant}/policies/{policy}.
+void ShowPolicyGauges(const std::vector<const PolicyState*>& policies, absl::Time now,
+                      TokenManagerMetrics& metrics, std::set<std::string>& shown);
 
 // PolicyShard: one policy shard that this token manager owns, from the acquisition of its lease to
 // its loss.

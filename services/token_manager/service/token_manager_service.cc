@@ -211,12 +211,11 @@ void TokenManagerService::ShowGauges() {
 }
 
 void TokenManagerService::ShowPolicies() {
-  const absl::Time now = client().NowLow();
   std::vector<const PolicyState*> policies;
   for (const auto& [index, shard] : shards_) {
     for (const auto& [uid, policy] : shard->state().policies()) policies.push_back(policy.get());
   }
-  policy_gauges_.Show(policies, now);
+  ShowPolicyGauges(policies, client().NowLow(), metrics_, policies_shown_);
   executor()->PostAfter(kPolicyGaugesEvery, [this] { ShowPolicies(); });
 }
 
@@ -236,20 +235,13 @@ void TokenManagerService::PlanNextStep(absl::Time now) {
   if (planned_step() != at) PlanStep(at, std::max(delay, absl::Microseconds(100)));
 }
 
-namespace {
-
-TokenManagerOptions OptionsFromFlags(const ServiceContext& context) {
-  return {.instance = context.instance,
-          .dead_instances = context.dead_instances,
-          .metrics = &context.metrics,
-          .lease_ttl = LeaseTtl(),
-          .lease_renew_every = LeaseRenewEvery()};
-}
-
-}  // namespace
-
 HostedTokenManager::HostedTokenManager(const ServiceContext& context, kv::KvStore& store)
-    : service_(OptionsFromFlags(context), store, context.runtime),
+    : service_({.instance = context.instance,
+                .dead_instances = context.dead_instances,
+                .metrics = &context.metrics,
+                .lease_ttl = LeaseTtl(),
+                .lease_renew_every = LeaseRenewEvery()},
+               store, context.runtime),
       door_({.instance = context.instance, .local = &service_, .metrics = &context.metrics}, store,
             context.runtime),
       gate_(context.instance, store, context.runtime, /*rules=*/nullptr) {}

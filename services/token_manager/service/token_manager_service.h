@@ -83,7 +83,6 @@ class TokenManagerService final : public ShardedService, public LocalGrants {
 
   const TokenManagerOptions options_;
   TokenManagerMetrics metrics_;
-  PolicyGauges policy_gauges_{metrics_};
   std::atomic<size_t> completions_{0};  // entries of Apply without an answer
   CompletionInbox inbox_;
   RecordCache cache_;
@@ -92,6 +91,7 @@ class TokenManagerService final : public ShardedService, public LocalGrants {
   WatchedRange policies_;  // their records
   TokenManagerCore shared_;
   std::map<uint32_t, std::unique_ptr<PolicyShard>> shards_;
+  std::set<std::string> policies_shown_;  // by ShowPolicyGauges
 };
 
 // HostedTokenManager: a TokenManagerService with its flags and the door at which consumers give
