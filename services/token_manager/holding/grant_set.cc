@@ -56,15 +56,13 @@ void MergeAlike(std::vector<HeldRange>& ranges) {
 
 std::optional<Grant> DecodeGrant(uint16_t policy_shard, uint64_t epoch, uint64_t number,
                                  const std::string& value) {
-  storage::v1::GrantRecord record;
+  Grant grant{.epoch = epoch, .number = number};
+  storage::v1::GrantRecord& record = grant.record;
   if (!record.ParseFromString(value) || record.uid().size() != Uid::kBytes ||
       record.holders().empty())
     return std::nullopt;
-  Grant grant{
-      .epoch = epoch,
-      .number = number,
-      .source = RowSourceOf(std::move(*record.mutable_event()), Uid::FromBytes(record.uid()),
-                            record.occurrence(), policy_shard)};
+  grant.source = RowSourceOf(std::move(*record.mutable_event()), Uid::FromBytes(record.uid()),
+                             record.occurrence(), policy_shard);
   uint64_t end = 0;
   for (const auto& holders : record.holders()) {
     if (holders.count() == 0 || holders.first() < end ||
@@ -84,7 +82,6 @@ std::optional<Grant> DecodeGrant(uint16_t policy_shard, uint64_t epoch, uint64_t
   record.clear_uid();
   record.clear_occurrence();
   record.clear_holders();
-  grant.record = std::move(record);
   return grant;
 }
 

@@ -36,7 +36,7 @@ class WaitingLoader {
   enum class Phase { kNew, kGrants, kRows, kRecords, kReady };
 
   void OnBatch(const kv::WatchBatch& batch);
-  bool ReadWatched(const std::string& key, const std::string* value);
+  void AddWatched(const std::string& key, const std::string* value);
   void Add(const std::string& key, const std::string& value, kv::CommitSeq read_seq);
   void RemoveWatched(const std::string& key);
   void ReadRows();

@@ -221,14 +221,12 @@ void TokenManagerService::ShowPolicies() {
 
 void TokenManagerService::PlanNextStep(absl::Time now) {
   absl::Duration delay = absl::InfiniteDuration();
-  if (now == absl::InfinitePast()) {
-    if (!shards_.empty()) delay = kBlockedStep;
-  } else if (!shards_.empty()) {
+  if (!shards_.empty()) {
     absl::Time next = backoff_.NextAt(now).value_or(absl::InfiniteFuture());
     for (const auto& [index, shard] : shards_) next = std::min(next, shard->NextTime(now));
     // Store time runs at most 500 ppm slower than our clock. If the step comes too early, it plans
     // one more short wait.
-    delay = std::max(next - now, absl::ZeroDuration());
+    delay = now == absl::InfinitePast() ? kBlockedStep : std::max(next - now, absl::ZeroDuration());
   }
   const absl::Duration at = runtime().clock().Elapsed() + delay;
   // Never at once: work that is due now and was not done waits for another event, which wakes.
