@@ -11,11 +11,6 @@ constexpr uint64_t kIndexMax = std::numeric_limits<uint64_t>::max();
 
 uint64_t EndOf(const HeldRange& range) { return range.first + range.count; }
 
-// One past the last index, without going round.
-uint64_t EndOf(uint64_t first, uint64_t count) {
-  return first + std::min(count, kIndexMax - first);
-}
-
 // The part within [first, end); of 0 events if there is none.
 HeldRange Cut(HeldRange range, uint64_t first, uint64_t end) {
   end = std::min(end, EndOf(range));
@@ -167,7 +162,7 @@ std::vector<HeldRange> GrantSet::Held(const Key& key, uint64_t first, uint64_t c
   const Grant* grant = Find(key);
   if (grant == nullptr) return held;
   for (const HeldRange& range : grant->holders) {
-    const HeldRange within = Cut(range, first, EndOf(first, count));
+    const HeldRange within = Cut(range, first, first + std::min(count, kIndexMax - first));
     if (within.count > 0) held.push_back(within);
   }
   return held;
@@ -179,7 +174,7 @@ uint64_t GrantSet::ChangeWithin(const Key& key, uint64_t first, uint64_t count, 
   if (found == entries_.end()) return 0;
   Grant& grant = found->second.grant;
   const int64_t undelivered = Undelivered(grant);
-  const uint64_t end = EndOf(first, count);
+  const uint64_t end = first + std::min(count, kIndexMax - first);
   std::vector<HeldRange> split;
   split.reserve(grant.holders.size() + 2);
   const auto keep = [&split](const HeldRange& range) {

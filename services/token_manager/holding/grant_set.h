@@ -28,11 +28,10 @@ namespace escapement::token_manager {
 
 // Totals over all policies.
 struct Totals {
-  std::vector<uint64_t>
-      undelivered_by_shard;  // granted and not known to be delivered; by queue shard
-  uint64_t undelivered = 0;
-  uint64_t held = 0;  // tokens
-  uint64_t rows = 0;  // rows of `waiting` in memory
+  std::vector<uint64_t> undelivered_by_shard;  // by queue shard
+  uint64_t undelivered = 0;                    // granted and not known to be delivered
+  uint64_t held = 0;                           // tokens
+  uint64_t rows = 0;                           // rows of `waiting` in memory
   FurtherHolds further = {};
 };
 

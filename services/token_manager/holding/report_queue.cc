@@ -55,9 +55,9 @@ void ReportQueue::DropScan() {
   ++scan_;
 }
 
-ReportQueue::Scan ReportQueue::BeginScan() {
+std::pair<std::string, uint64_t> ReportQueue::BeginScan() {
   scanning_ = true;
-  return {.from = *end_, .number = ++scan_};
+  return {*end_, ++scan_};
 }
 
 void ReportQueue::OnScanned(uint64_t number, absl::StatusOr<kv::ScanResult> result) {

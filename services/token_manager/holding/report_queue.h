@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -85,12 +86,9 @@ class ReportQueue {
   bool hungry() const { return expects_more() && !scanning_; }
   // True once all reports that existed at the read have been read.
   bool loaded() const { return loaded_; }
-  struct Scan {
-    std::string from;
-    uint64_t number = 0;
-  };
-  // Only while no commit is under way that deletes reports.
-  Scan BeginScan();
+  // From where to read, and the scan's number. Only while no commit is under way that deletes
+  // reports.
+  std::pair<std::string, uint64_t> BeginScan();
   void OnScanned(uint64_t number, absl::StatusOr<kv::ScanResult> result);
 
   // The reports by key. The caller removes those on which it has acted.

@@ -51,32 +51,24 @@ RowJudgement EndedBy(RowJudgement judged, storage::v1::OutcomeKind outcome, std:
 }  // namespace
 
 void RowActions::Withhold(PolicyState& policy, const std::string& key, WaitingRow& row,
-                          Withheld action) {
+                          RowJudgement judged, storage::v1::EventRecord record) {
   policy.waiting.BeginAction(key, row);
-  action.key = key;
-  action.source = row.source();
-  state_.PinCounts(*action.source);
-  pending_.push_back(std::move(action));
+  state_.PinCounts(*row.source());
+  pending_.push_back({key, std::move(judged), std::move(record), row.source()});
 }
 
 bool RowActions::Add(PolicyState& policy, const std::string& key, WaitingRow& row,
                      const RowJudgement& judged) {
   if (judged.action == Action::kSend || judged.action == Action::kFetch) return false;
-  TokenManagerMetrics& metrics = state_.core.metrics;
-  Counter* const counter = judged.action == Action::kPark   ? &metrics.parked
-                           : judged.action == Action::kSkip ? &metrics.skipped
-                           : judged.action == Action::kMove ? &metrics.moved
-                                                            : nullptr;
-  Withhold(policy, key, row, {.judged = judged, .counter = counter});
+  Withhold(policy, key, row, judged);
   return true;
 }
 
 void RowActions::Fail(PolicyState& policy, const std::string& key, WaitingRow& row,
                       const RowJudgement& judged) {
   Withhold(policy, key, row,
-           {.judged = EndedBy(judged, storage::v1::OUTCOME_KIND_FAILED,
-                              PastNextOccurrence(row.source()->event.last_error())),
-            .counter = &state_.core.metrics.failed});
+           EndedBy(judged, storage::v1::OUTCOME_KIND_FAILED,
+                   PastNextOccurrence(row.source()->event.last_error())));
 }
 
 void RowActions::CloseWindow(PolicyState& policy, const std::string& key, WaitingRow& row,
@@ -91,21 +83,17 @@ void RowActions::CloseWindow(PolicyState& policy, const std::string& key, Waitin
   if (CloseAction(record, now) == WindowClose::kDrop && judged.action != Action::kDrop &&
       judged.action != Action::kMove) {
     return Withhold(policy, key, row,
-                    {.judged = EndedBy(judged, storage::v1::OUTCOME_KIND_EXPIRED, kWindowClosed),
-                     .counter = &state_.core.metrics.dropped});
+                    EndedBy(judged, storage::v1::OUTCOME_KIND_EXPIRED, kWindowClosed));
   }
   if (Add(policy, key, row, judged)) return;
   std::optional<storage::v1::EventRecord> carried = CarryOver(
       record, row.first(), *judged.definition->record, FinishOf(*judged.state->record), now);
   if (!carried.has_value()) return policy.waiting.FinishLate(key, row);
-  Withhold(policy, key, row,
-           {.judged = judged,
-            .counter = &state_.core.metrics.carried_over,
-            .record = *std::move(carried)});
+  Withhold(policy, key, row, judged, *std::move(carried));
 }
 
 void RowActions::Rekey(PolicyState& policy, const std::string& key, WaitingRow& row) {
-  Withhold(policy, key, row, {.judged = {.action = Action::kSend}, .record = row.Record()});
+  Withhold(policy, key, row, {.action = Action::kSend}, row.Record());
 }
 
 void RowActions::Build(const Round& round, std::vector<kv::Group>& groups) {
@@ -228,8 +216,7 @@ void RowActions::Settle(const Withheld& action, bool applied) {
     state_.MayReadOn(*policy, group);
     return state_.Revisit(*policy);
   }
-  if (action.counter != nullptr)
-    action.counter->Increment(action.judged.action == Action::kSkip ? row->left() : 1);
+  Count(action.judged, row->left());
   // Rows behind it may have other limits.
   if (policy->waiting.queue().groups_aside() > 0) {
     for (const LimitName& limit : LimitsOf(policy->uid, *row->source()))
@@ -240,6 +227,18 @@ void RowActions::Settle(const Withheld& action, bool applied) {
   state_.MayBeHungry(policy->uid, group);
   if (written_again || action.judged.action == Action::kPark) state_.reads.Want(action.key);
   state_.Revisit(*policy);
+}
+
+void RowActions::Count(const RowJudgement& judged, uint64_t events) {
+  TokenManagerMetrics& metrics = state_.core.metrics;
+  if (judged.action == Action::kPark) metrics.parked.Increment();
+  if (judged.action == Action::kMove) metrics.moved.Increment();
+  if (judged.action == Action::kSend && judged.state != nullptr) metrics.carried_over.Increment();
+  if (judged.action != Action::kSkip) return;
+  (judged.outcome == storage::v1::OUTCOME_KIND_FAILED    ? metrics.failed
+   : judged.outcome == storage::v1::OUTCOME_KIND_EXPIRED ? metrics.dropped
+                                                         : metrics.skipped)
+      .Increment(events);
 }
 
 }  // namespace escapement::token_manager

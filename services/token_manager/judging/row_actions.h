@@ -58,25 +58,26 @@ class RowActions {
 
  private:
   struct Withheld {
+    std::string key;
     // kSend: the row goes on waiting as `record`, under another key. State null: whatever it is.
     RowJudgement judged;
-    Counter* counter = nullptr;  // counts the events for kSkip, else the row
-    storage::v1::EventRecord record = {};
-    std::string key = {};
-    std::shared_ptr<const RowSource> source = nullptr;  // its counts are pinned while it is in hand
+    storage::v1::EventRecord record;
+    std::shared_ptr<const RowSource> source;  // its counts are pinned while it is in hand
   };
   struct Group {
     std::vector<Withheld> actions;
     std::map<std::string, storage::v1::RunPartRecord> parts_before;
     std::vector<std::string> moved_to;  // rows of `waiting`
   };
-  void Withhold(PolicyState& policy, const std::string& key, WaitingRow& row, Withheld action);
+  void Withhold(PolicyState& policy, const std::string& key, WaitingRow& row, RowJudgement judged,
+                storage::v1::EventRecord record = {});
   void AddTo(Group& group, const Withheld& action, const Round& round, kv::Group& out);
   void End(Group& group, const WaitingRow& row, const RowJudgement& judged, const Round& round,
            kv::Group& out);
   // The counts under the key, which the group changes; its former value is kept.
   storage::v1::RunPartRecord* PartToChange(Group& group, const std::string& key);
   void Settle(const Withheld& action, bool applied);
+  void Count(const RowJudgement& judged, uint64_t events);
 
   PolicyShardState& state_;
   std::deque<Withheld> pending_;

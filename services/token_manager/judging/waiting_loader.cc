@@ -79,10 +79,7 @@ void WaitingLoader::Add(const std::string& key, const std::string& value, kv::Co
 // Only the owner deletes waiting rows. If another process does it, the rows are gone.
 void WaitingLoader::RemoveWatched(const std::string& key) {
   state_.reads.NoteDeletion(key);
-  if (IsReportKey(key)) {
-    state_.reports.rows().erase(key);
-    return;
-  }
+  state_.reports.rows().erase(key);
   const auto [policy, row] = state_.FindRow(key);
   if (row == nullptr || row->busy()) return;
   policy->waiting.Remove(key);
@@ -200,9 +197,9 @@ void WaitingLoader::Step() {
 }
 
 void WaitingLoader::ScanReports() {
-  const ReportQueue::Scan scan = state_.reports.BeginScan();
-  Scan(ColumnFamily::kWaiting, scan.from, ReportsPrefix(state_.shard), RowsToScan(),
-       [this, number = scan.number](absl::StatusOr<kv::ScanResult> result) {
+  const auto [from, number] = state_.reports.BeginScan();
+  Scan(ColumnFamily::kWaiting, from, ReportsPrefix(state_.shard), RowsToScan(),
+       [this, number = number](absl::StatusOr<kv::ScanResult> result) {
          state_.reports.OnScanned(number, std::move(result));
          state_.core.wake();
        });

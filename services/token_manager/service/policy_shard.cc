@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
@@ -22,8 +23,7 @@ using kv::ColumnFamily;
 
 constexpr size_t kGrantsExpiredMax = 1000;  // grants of one policy in one commit
 constexpr size_t kPoliciesDueMax = 10'000;  // in one commit
-constexpr size_t kClosingsMax = 2000;       // rows of one policy in a round
-constexpr size_t kKeysFullMax = 2000;       // keys of one policy in a round
+constexpr size_t kRowsDueMax = 2000;        // rows of one policy in a round; the same of its keys
 constexpr absl::Duration kReloadAfter = absl::Seconds(1);
 constexpr absl::Duration kReviewEvery = absl::Seconds(1);  // reservations
 constexpr absl::Duration kRoomAgain = absl::Milliseconds(100);
@@ -68,17 +68,6 @@ constexpr struct {
                                  : 0.0;
      }},
 };
-
-bool IsNews(ReportQueue::Report& report) {
-  if (report.news.has_value()) return *report.news;
-  storage::v1::GrantReportRecord record;
-  report.news =
-      record.ParseFromString(report.value) &&
-      std::all_of(record.entries().begin(), record.entries().end(), [](const auto& entry) {
-        return entry.kind() == storage::v1::GrantReportRecord::DELIVERED;
-      });
-  return *report.news;
-}
 
 }  // namespace
 
@@ -150,25 +139,22 @@ void PolicyShard::Unstall() {
 }
 
 void PolicyShard::OnScheduleChanged(const Uid& schedule) {
-  // They wait under the policy of a version that is known, or under the schedule's own uid.
-  std::set<Uid> candidates = {schedule};
-  const RecordCache& cache = state_->core.cache;
-  const auto state = cache.StateIfKnown(schedule);
-  if (state != nullptr && state->record.has_value()) {
-    const uint64_t version = state->record->version();
-    for (const uint64_t of : {version, version - 1}) {
-      const auto definition = cache.DefinitionIfKnown(schedule, of);
-      if (definition == nullptr || definition->record == nullptr) continue;
-      const storage::v1::DefinitionRecord& record = *definition->record;
-      if (!record.throttle().policy_id().empty())
-        candidates.insert(PolicyUid(record.tenant(), record.throttle().policy_id()));
-    }
-  }
-  for (const Uid& uid : candidates) {
+  const auto judge = [&](const Uid& uid) {
     PolicyState* policy = state_->Find(uid);
-    if (policy == nullptr || policy->waiting.GroupsOf(schedule).empty()) continue;
+    if (policy == nullptr || policy->waiting.GroupsOf(schedule).empty()) return;
     policy->changed.insert(schedule);
     state_->MakeReady(*policy);
+  };
+  // They wait under the schedule's own uid, or under the policy of a version that is known.
+  judge(schedule);
+  const auto state = state_->core.cache.StateIfKnown(schedule);
+  if (state == nullptr || !state->record.has_value()) return;
+  for (const uint64_t version : {state->record->version(), state->record->version() - 1}) {
+    const auto definition = state_->core.cache.DefinitionIfKnown(schedule, version);
+    if (definition == nullptr || definition->record == nullptr) continue;
+    const storage::v1::DefinitionRecord& record = *definition->record;
+    if (!record.throttle().policy_id().empty())
+      judge(PolicyUid(record.tenant(), record.throttle().policy_id()));
   }
 }
 
@@ -210,7 +196,14 @@ bool PolicyShard::OnlyNews(absl::Time now) {
   bool any = false;
   for (auto& [key, report] : state_->reports.rows()) {
     if (report.stalled) continue;
-    if (!IsNews(report)) return false;
+    if (!report.news.has_value()) {
+      storage::v1::GrantReportRecord record;
+      report.news = record.ParseFromString(report.value) &&
+                    absl::c_all_of(record.entries(), [](const auto& entry) {
+                      return entry.kind() == storage::v1::GrantReportRecord::DELIVERED;
+                    });
+    }
+    if (!*report.news) return false;
     any = true;
   }
   if (!any || Perturb(state_->core.runtime, Site::kTokensNewsNotedAtOnce)) return false;
@@ -286,7 +279,7 @@ void PolicyShard::TakeLimits(PolicyState& policy, Round& round) {
   auto& closed = policy.closed;
   while (!closed.empty() && closed.begin()->first <= round.now)
     state_->gates.Open({policy.uid, std::move(closed.extract(closed.begin()).value().second)});
-  for (const std::string& key : policy.key_rates.TakeFull(round.now, kKeysFullMax)) {
+  for (const std::string& key : policy.key_rates.TakeFull(round.now, kRowsDueMax)) {
     round.base.mutations.push_back(
         kv::Delete(ColumnFamily::kGrants, KeyRateKey(state_->shard, policy.uid, key)));
   }
@@ -300,16 +293,16 @@ void PolicyShard::TakeLimits(PolicyState& policy, Round& round) {
 // Handles all closing windows at once, so that the records they need are read together. Then rows
 // that wait for a window, or for their place in it, get the key that says so.
 void PolicyShard::CloseWindows(PolicyState& policy, const Round& round) {
-  for (const std::string& key : policy.waiting.ClosedBy(round.now, kClosingsMax)) {
+  for (const std::string& key : policy.waiting.ClosedBy(round.now, kRowsDueMax)) {
     if (row_actions_.full()) return;
     row_actions_.CloseWindow(policy, key, *policy.waiting.RowOf(key), round.now);
   }
-  for (const std::string& key : policy.waiting.TakeMisplaced(round.now, kClosingsMax))
+  for (const std::string& key : policy.waiting.TakeMisplaced(round.now, kRowsDueMax))
     row_actions_.Rekey(policy, key, *policy.waiting.RowOf(key));
 }
 
 void PolicyShard::Commit(Round& round) {
-  std::vector<kv::Group> groups(1);  // the base is the first
+  std::vector<kv::Group> groups;
   std::map<Uid, kv::Mutation> counts = CloseBase(*state_, round);
   // In turn, if there is both to do.
   const bool may_grant = state_->may_grant() || !resends_.empty();
@@ -329,8 +322,7 @@ void PolicyShard::Commit(Round& round) {
   }
   for (auto& [uid, put] : counts) round.base.mutations.push_back(std::move(put));
   has_base_ = !round.base.mutations.empty();
-  groups.front() = std::move(round.base);
-  if (!has_base_) groups.erase(groups.begin());
+  if (has_base_) groups.insert(groups.begin(), std::move(round.base));
   for (const auto& [uid, touched] : round.touched) {
     if (PolicyState* policy = state_->Find(uid)) state_->Plan(*policy);
   }
@@ -358,7 +350,9 @@ void PolicyShard::OnCommitted(const absl::StatusOr<kv::CommitResult>& result) {
   Executor& executor = *state_->core.executor;
   if (absl::IsResourceExhausted(result.status())) {
     executor.PostAfter(kRetryCommitDelay, state_->WhileOwned([this] { Send(); }));
-  } else if (!result.ok() || (has_base_ && !result->verdicts[0].applied)) {
+    return;
+  }
+  if (!result.ok() || (has_base_ && !result->verdicts[0].applied)) {
     // Usually the lease or the session is lost and the shard is about to be dropped. If not, it is
     // loaded again, because memory may differ from the store.
     executor.PostAfter(kReloadAfter, state_->WhileOwned([this] {
@@ -366,15 +360,11 @@ void PolicyShard::OnCommitted(const absl::StatusOr<kv::CommitResult>& result) {
       reloading_ = true;
       state_->core.wake();
     }));
-  } else {
-    Finish(*result);
+    return;
   }
-}
-
-void PolicyShard::Finish(const kv::CommitResult& result) {
   commit_.reset();
   const std::unique_ptr<Round> round = std::move(round_);
-  absl::Span<const kv::Verdict> verdicts = result.verdicts;
+  absl::Span<const kv::Verdict> verdicts = result->verdicts;
   if (has_base_) verdicts.remove_prefix(1);
   if (granting_ == nullptr) {
     row_actions_.OnCommitted(verdicts);
@@ -400,12 +390,6 @@ absl::Time PolicyShard::NextTime(absl::Time now) const {
   // One that has become hopeless is to be given up.
   if (!state_->reservations.empty()) next = std::min(next, now + kReviewEvery);
   return state_->reports.expects_more() ? next : std::min(next, state_->next_due());
-}
-
-void PolicyShard::Abandon() {
-  round_.reset();
-  calls_.clear();
-  stalled_calls_.clear();
 }
 
 }  // namespace escapement::token_manager

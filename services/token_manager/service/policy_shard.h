@@ -14,10 +14,10 @@
 
 #include "absl/time/time.h"
 #include "common/runtime/runtime.h"
-#include "common/tokens/token_door.h"
 #include "services/token_manager/base/metrics.h"
 #include "services/token_manager/granting/grant_round.h"
 #include "services/token_manager/granting/token_release.h"
+#include "services/token_manager/holding/report_queue.h"
 #include "services/token_manager/judging/row_actions.h"
 #include "services/token_manager/judging/waiting_loader.h"
 #include "services/token_manager/waiting/policy_state.h"
@@ -80,8 +80,6 @@ class PolicyShard {
   // After a Step at `now`: the store's time at which the next one has something to do.
   // InfiniteFuture: something will wake.
   absl::Time NextTime(absl::Time now) const;
-  // Drops completions that are not answered yet. The process ends, so they never will be.
-  void Abandon();
 
   PolicyShardState& state() { return *state_; }
 
@@ -98,7 +96,6 @@ class PolicyShard {
   void Commit(Round& round);
   void Send();
   void OnCommitted(const absl::StatusOr<kv::CommitResult>& result);
-  void Finish(const kv::CommitResult& result);
 
   std::shared_ptr<PolicyShardState> state_;
   RecordReader reader_;

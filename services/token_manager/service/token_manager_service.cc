@@ -51,7 +51,7 @@ TokenManagerService::TokenManagerService(TokenManagerOptions options, kv::KvStor
 TokenManagerService::~TokenManagerService() {
   Stop();
   inbox_.Close();
-  for (const auto& [index, shard] : shards_) shard->Abandon();
+  stopped_ = true;
 }
 
 void TokenManagerService::OnLayout(const kv::Layout& layout,
@@ -138,7 +138,7 @@ void TokenManagerService::Apply(uint16_t policy_shard,
   auto answer = [this, n,
                  done = std::move(done)](absl::StatusOr<std::vector<bool>> result) mutable {
     completions_.fetch_sub(n, std::memory_order_relaxed);
-    done(std::move(result));
+    if (!stopped_) done(std::move(result));
   };
   if (!room) {
     return executor()->Post([answer = std::move(answer)]() mutable {
@@ -149,18 +149,6 @@ void TokenManagerService::Apply(uint16_t policy_shard,
     executor()->Post([this] {
       if (!step_posted()) Step();
     });
-  }
-}
-
-void TokenManagerService::TakeCompletions() {
-  inbox_.SetBusy(Committing());
-  for (CompletionInbox::Call& call : inbox_.Take()) {
-    const auto shard = shards_.find(call.policy_shard);
-    if (shard == shards_.end()) {
-      call.done(absl::UnavailableError("the policy shard is not owned here"));
-    } else {
-      shard->second->Apply(std::move(call));
-    }
   }
 }
 
@@ -178,7 +166,15 @@ void TokenManagerService::Step() {
     for (const std::string& target : backoff_.TakeOpened(now, kTargetsOpenedMax))
       OnTargetOpen(target);
   }
-  TakeCompletions();
+  inbox_.SetBusy(Committing());
+  for (CompletionInbox::Call& call : inbox_.Take()) {
+    const auto shard = shards_.find(call.policy_shard);
+    if (shard == shards_.end()) {
+      call.done(absl::UnavailableError("the policy shard is not owned here"));
+    } else {
+      shard->second->Apply(std::move(call));
+    }
+  }
   for (const Uid& freed : queue_shards_.totals().further.TakeFreed()) {
     // If nothing else of it is left, the next visit forgets it.
     for (const auto& [index, shard] : shards_) {

@@ -74,7 +74,6 @@ class TokenManagerService final : public ShardedService, public LocalGrants {
   void OnTargetOpen(const std::string& target) {
     ForEachShard([&](PolicyShard& shard) { shard.state().OnTargetOpen(target); });
   }
-  void TakeCompletions();
   std::set<uint16_t> Committing() const;
   void PlanNextStep(absl::Time now);
   void ShowGauges();
@@ -84,6 +83,7 @@ class TokenManagerService final : public ShardedService, public LocalGrants {
   const TokenManagerOptions options_;
   TokenManagerMetrics metrics_;
   std::atomic<size_t> completions_{0};  // entries of Apply without an answer
+  bool stopped_ = false;                // the executor; from then on nothing is answered
   CompletionInbox inbox_;
   RecordCache cache_;
   QueueShards queue_shards_;
