@@ -43,7 +43,7 @@ EndedRange ReportedEndOf(const storage::v1::GrantReportRecord::Entry& entry, int
 EndedRange EndOf(EndedRange reported, const Grant& grant, const HeldRange& range);
 
 // Done records: contiguous alike events of a run together, but never across the slices of the queue
-// shards; of failures one for each event, with its dead letter. Sorts `ends`.
+// shards; of failures one for each event, with its dead letter. Changes `ends`.
 void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
              std::vector<kv::Mutation>& mutations);
 

@@ -147,23 +147,28 @@ void RowActions::AddTo(Group& group, const Withheld& action, const Round& round,
 
 void RowActions::End(Group& group, const WaitingRow& row, const RowJudgement& judged,
                      const Round& round, kv::Group& out) {
+  const RowSource& source = *row.source();
   const storage::v1::OutcomeKind outcome = judged.outcome;
   std::vector<EndedRange> ends = {{.source = row.source(),
                                    .first = row.first() + row.taken(),
                                    .count = row.left(),
                                    .outcome = outcome,
-                                   .attempts = row.source()->event.attempts(),
+                                   .attempts = source.event.attempts(),
                                    .complete_micros = round.micros,
                                    .reason = judged.reason}};
   if (judged.definition != nullptr) ends[0].schedule_id = judged.definition->record->schedule_id();
   AddEnds(ends, state_.core.layout.queue_shards, out.mutations);
-  if (outcome == storage::v1::OUTCOME_KIND_FAILED && !row.source()->one_off()) {
-    if (storage::v1::RunPartRecord* counts =
-            PartToChange(group, CountsKeyOf(*row.source(), state_.shard)))
+  // Not null: CountsKnown was asked. The former value is kept.
+  const auto counts_to_change = [&](const std::string& key) {
+    storage::v1::RunPartRecord* part = state_.parts.Find(key);
+    if (part != nullptr) group.parts_before.try_emplace(key, *part);
+    return part;
+  };
+  if (outcome == storage::v1::OUTCOME_KIND_FAILED && !source.one_off()) {
+    if (auto* counts = counts_to_change(CountsKeyOf(source, state_.shard)))
       CountInSchedule(outcome, row.left(), round.micros, *counts);
   }
-  if (row.source()->part_key.empty()) return;
-  storage::v1::RunPartRecord* part = PartToChange(group, row.source()->part_key);
+  auto* part = source.part_key.empty() ? nullptr : counts_to_change(source.part_key);
   if (part == nullptr) return;
   if (outcome == storage::v1::OUTCOME_KIND_EXPIRED) {
     part->set_expired(part->expired() + row.left());
@@ -176,12 +181,6 @@ void RowActions::End(Group& group, const WaitingRow& row, const RowJudgement& ju
     part->set_skip_reason(judged.reason);
   }
   part->set_last_end_time_micros(std::max(part->last_end_time_micros(), round.micros));
-}
-
-storage::v1::RunPartRecord* RowActions::PartToChange(Group& group, const std::string& key) {
-  storage::v1::RunPartRecord* part = state_.parts.Find(key);
-  if (part != nullptr) group.parts_before.try_emplace(key, *part);
-  return part;  // not null: CountsKnown was asked
 }
 
 void RowActions::OnCommitted(absl::Span<const kv::Verdict> verdicts) {

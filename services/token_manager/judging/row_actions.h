@@ -74,8 +74,6 @@ class RowActions {
   void AddTo(Group& group, const Withheld& action, const Round& round, kv::Group& out);
   void End(Group& group, const WaitingRow& row, const RowJudgement& judged, const Round& round,
            kv::Group& out);
-  // The counts under the key, which the group changes; its former value is kept.
-  storage::v1::RunPartRecord* PartToChange(Group& group, const std::string& key);
   void Settle(const Withheld& action, bool applied);
   void Count(const RowJudgement& judged, uint64_t events);
 

@@ -28,14 +28,6 @@ constexpr absl::Duration kReloadAfter = absl::Seconds(1);
 constexpr absl::Duration kReviewEvery = absl::Seconds(1);  // reservations
 constexpr absl::Duration kRoomAgain = absl::Milliseconds(100);
 
-// True if the policy could grant nothing now, even with free tokens.
-bool HeldBack(const PolicyState& policy, absl::Time now) {
-  RateLimit rate = policy.rate;  // a copy: Allowed moves its time
-  const FairQueue& queue = policy.waiting.queue();
-  return !policy.grants_tokens() || rate.Allowed(now) == 0 ||
-         queue.groups_aside() == queue.groups();
-}
-
 constexpr struct {
   const char* name;
   const char* help;
@@ -46,7 +38,13 @@ constexpr struct {
     {"escapement_token_manager_policy_held_back",
      "1 while a pause, the rate or the targets of all its schedules keep a policy from granting "
      "tokens.",
-     [](const PolicyState& policy, absl::Time now) { return HeldBack(policy, now) ? 1.0 : 0.0; }},
+     [](const PolicyState& policy, absl::Time now) {
+       RateLimit rate = policy.rate;  // a copy: Allowed moves its time
+       const FairQueue& queue = policy.waiting.queue();
+       const bool can_grant =
+           policy.grants_tokens() && rate.Allowed(now) > 0 && queue.groups_aside() < queue.groups();
+       return can_grant ? 0.0 : 1.0;
+     }},
     {"escapement_token_manager_policy_limit",
      "max_concurrent of a policy, with its override; +Inf without a limit.",
      [](const PolicyState& policy, absl::Time) {
@@ -131,13 +129,6 @@ void PolicyShard::Apply(CompletionInbox::Call call) {
   calls_.push_back(std::move(call));
 }
 
-void PolicyShard::Unstall() {
-  look_again_ = absl::InfiniteFuture();
-  for (auto& [key, report] : state_->reports.rows()) report.stalled = false;
-  for (CompletionInbox::Call& call : std::exchange(stalled_calls_, {}))
-    calls_.push_back(std::move(call));
-}
-
 void PolicyShard::OnScheduleChanged(const Uid& schedule) {
   const auto judge = [&](const Uid& uid) {
     PolicyState* policy = state_->Find(uid);
@@ -169,7 +160,12 @@ void PolicyShard::Step(absl::Time now) {
   if (Perturb(state.core.runtime, Site::kTokensPoliciesReread)) RecordReader::ReadAllAgain(state);
   loader_.Step();
   if (!loader_.ready()) return;
-  if (std::exchange(state.payloads.arrived, false) || look_again_ <= now) Unstall();
+  if (std::exchange(state.payloads.arrived, false) || look_again_ <= now) {
+    look_again_ = absl::InfiniteFuture();
+    for (auto& [key, report] : state.reports.rows()) report.stalled = false;
+    for (CompletionInbox::Call& call : std::exchange(stalled_calls_, {}))
+      calls_.push_back(std::move(call));
+  }
   if (!OnlyNews(now)) Act(now);
   state.core.cache.Fetch();
   reader_.Step();

@@ -85,8 +85,6 @@ class PolicyShard {
 
  private:
   bool OnlyNews(absl::Time now);
-  void Unstall();
-  // Makes the commit of a round.
   void Act(absl::Time now);
   void TakeReports(TokenRelease& actions, Round& round);
   void TakeCalls(TokenRelease& actions, Round& round);

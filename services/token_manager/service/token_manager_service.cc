@@ -11,7 +11,6 @@ namespace escapement::token_manager {
 namespace {
 
 constexpr size_t kTargetsOpenedMax = 1000;  // in one step
-// How often the gauges are set for which all policies are visited.
 constexpr absl::Duration kPolicyGaugesEvery = absl::Seconds(2);
 
 }  // namespace
