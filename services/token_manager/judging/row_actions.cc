@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "common/backoff/backoff.h"
-#include "common/base/proto_time.h"
 #include "common/kv/group_parts.h"
 #include "common/storage/children_table.h"
 #include "common/storage/event_table.h"
