@@ -1,5 +1,5 @@
 // ShardedService: the skeleton of a service that owns shards by lease. Emitter, handler and token
-// manager derive one private class each from it.
+// manager derive one class each from it.
 //
 //   Start → read the layout (again every second until it is there) → OnLayout → StartLeases
 //     → OnAcquired, OnLost, OnReleaseWanted, as the leases come and go

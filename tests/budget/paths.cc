@@ -182,11 +182,10 @@ class Consumer {
       const auto begin = completed.begin() + static_cast<ptrdiff_t>(i);
       const auto end = completed.begin() +
                        static_cast<ptrdiff_t>(std::min(i + kCompletionsOfCall, completed.size()));
-      service_.grants().Apply(policy_shard_, {begin, end},
-                              [this](absl::StatusOr<std::vector<bool>> answer) {
-                                if (!answer.ok()) std::abort();
-                                for (const bool effect : *answer) done_ += effect ? 1 : 0;
-                              });
+      service_.Apply(policy_shard_, {begin, end}, [this](absl::StatusOr<std::vector<bool>> answer) {
+        if (!answer.ok()) std::abort();
+        for (const bool effect : *answer) done_ += effect ? 1 : 0;
+      });
     }
   }
 

@@ -296,7 +296,7 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
     policy.waiting.Postpone(key, *row, superseded_ends_at);
     return 0;
   }
-  if (!actions_.CountsKnown(policy, *row)) return 0;
+  if (!state_.CountsKnown(policy, source)) return 0;
   // A row with a grant of this very round must wait until that grant is known to have applied.
   if (judged.action != RowJudgement::Action::kSend) {
     if (!row->busy()) actions_.Add(policy, key, *row, judged);
@@ -448,7 +448,7 @@ bool GrantRound::JudgeGroup(PolicyState& policy, const RowGroup& group, bool who
       break;
     }
     any = true;
-    if (!actions_.CountsKnown(policy, row)) break;
+    if (!state_.CountsKnown(policy, *row.source())) break;
     actions_.Add(policy, key, *policy.waiting.RowOf(key), judged);
   }
   return any;

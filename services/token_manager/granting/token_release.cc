@@ -5,6 +5,7 @@
 
 #include "common/backoff/backoff.h"
 #include "common/base/proto_time.h"
+#include "common/kv/group_parts.h"
 #include "common/storage/event_table.h"
 #include "services/token_manager/waiting/policy_state.h"
 
@@ -375,9 +376,10 @@ void TokenRelease::PutRetries(const Released& released, const HeldRange& range, 
       Sleep(released, range, i, event, retry_at_micros);
       continue;
     }
-    WaitingPut row{
-        .key = WaitingKeyOf(state_.shard, released.policy.uid, source, i, retry_at_micros),
-        .value = event.SerializeAsString()};
+    kv::Mutation row =
+        kv::Put(kv::ColumnFamily::kWaiting,
+                WaitingKeyOf(state_.shard, released.policy.uid, source, i, retry_at_micros),
+                event.SerializeAsString());
     if (source.one_off()) round_.base.mutations.push_back(RetryName(source, row.key));
     PutRow(state_, round_.base, std::move(row));
   }
@@ -415,10 +417,7 @@ bool TokenRelease::Wake(PolicyState& policy, const Grant& grant) {
   const RowSource& source = *grant.source;
   const RowJudgement judged = Judge(state_, policy, source);
   if (judged.action == RowJudgement::Action::kFetch) return false;
-  if (!state_.CountsKnown(source)) {
-    AwaitRecords(state_, policy, source.group);
-    return false;
-  }
+  if (!state_.CountsKnown(policy, source)) return false;
   const uint64_t index = grant.holders.front().first;
   if (judged.action == RowJudgement::Action::kSend &&
       judged.definition->record->version() == grant.record.claimed_version() &&
@@ -454,9 +453,10 @@ void TokenRelease::PutReturned(const Released& released, int64_t tried_micros) {
   MergeAlike(waiting);
   for (const HeldRange& range : waiting) {
     PutRow(state_, round_.base,
-           {.key = WaitingKeyOf(state_.shard, released.policy.uid, *grant.source, range.first,
+           kv::Put(kv::ColumnFamily::kWaiting,
+                   WaitingKeyOf(state_.shard, released.policy.uid, *grant.source, range.first,
                                 grant.record.return_due_micros()),
-            .value = ReturnedEvents(*grant.source, range, tried_micros).SerializeAsString()});
+                   ReturnedEvents(*grant.source, range, tried_micros).SerializeAsString()));
   }
   if (grant.source->event.attempts() > 0) return;
   ChangePart(state_, round_, *grant.source, [&](auto& part) {

@@ -93,10 +93,10 @@ void PutDeadLetter(const EndedRange& end, const std::string& event_id, uint64_t 
   letter.mutable_event()->set_payload(end.payload);
   letter.set_reason(end.reason);
   letter.set_schedule_id(end.schedule_id);
+  std::string key =
+      DeadLetterKey(end.source->event.tenant(), FromMicros(end.complete_micros), event_id);
   mutations.push_back(
-      {.cf = ColumnFamily::kDeadLetters,
-       .key = DeadLetterKey(end.source->event.tenant(), FromMicros(end.complete_micros), event_id),
-       .value = letter.SerializeAsString()});
+      kv::Put(ColumnFamily::kDeadLetters, std::move(key), letter.SerializeAsString()));
 }
 
 void EndOneOff(const EndedRange& end, std::vector<kv::Mutation>& mutations) {

@@ -43,14 +43,9 @@ EndedRange ReportedEndOf(const storage::v1::GrantReportRecord::Entry& entry, int
 EndedRange EndOf(EndedRange reported, const Grant& grant, const HeldRange& range);
 
 // Done records: contiguous alike events of a run together, but never across the slices of the queue
-// shards; of failures one for each event, with its dead letter. Sorts `ends`.
+// shards; of failures one for each event, with its dead letter. Changes `ends`.
 void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
              std::vector<kv::Mutation>& mutations);
-
-struct WaitingPut {
-  std::string key;
-  std::string value;
-};
 
 // The key of the row in which events of `source`, from index `first` on, wait until they are due.
 std::string WaitingKeyOf(uint16_t policy_shard, const Uid& policy, const RowSource& source,

@@ -11,11 +11,6 @@ constexpr uint64_t kIndexMax = std::numeric_limits<uint64_t>::max();
 
 uint64_t EndOf(const HeldRange& range) { return range.first + range.count; }
 
-// One past the last index, without going round.
-uint64_t EndOf(uint64_t first, uint64_t count) {
-  return first + std::min(count, kIndexMax - first);
-}
-
 // The part within [first, end); of 0 events if there is none.
 HeldRange Cut(HeldRange range, uint64_t first, uint64_t end) {
   end = std::min(end, EndOf(range));
@@ -56,15 +51,13 @@ void MergeAlike(std::vector<HeldRange>& ranges) {
 
 std::optional<Grant> DecodeGrant(uint16_t policy_shard, uint64_t epoch, uint64_t number,
                                  const std::string& value) {
-  storage::v1::GrantRecord record;
+  Grant grant{.epoch = epoch, .number = number};
+  storage::v1::GrantRecord& record = grant.record;
   if (!record.ParseFromString(value) || record.uid().size() != Uid::kBytes ||
       record.holders().empty())
     return std::nullopt;
-  Grant grant{
-      .epoch = epoch,
-      .number = number,
-      .source = RowSourceOf(std::move(*record.mutable_event()), Uid::FromBytes(record.uid()),
-                            record.occurrence(), policy_shard)};
+  grant.source = RowSourceOf(std::move(*record.mutable_event()), Uid::FromBytes(record.uid()),
+                             record.occurrence(), policy_shard);
   uint64_t end = 0;
   for (const auto& holders : record.holders()) {
     if (holders.count() == 0 || holders.first() < end ||
@@ -84,7 +77,6 @@ std::optional<Grant> DecodeGrant(uint16_t policy_shard, uint64_t epoch, uint64_t
   record.clear_uid();
   record.clear_occurrence();
   record.clear_holders();
-  grant.record = std::move(record);
   return grant;
 }
 
@@ -113,11 +105,6 @@ std::string EncodeGrant(const Grant& grant) {
 
 GrantSet::~GrantSet() {
   while (!entries_.empty()) Forget(Key(entries_.begin()->first));
-}
-
-GrantSet::Entry* GrantSet::EntryOf(const Key& key) {
-  const auto found = entries_.find(key);
-  return found == entries_.end() ? nullptr : &found->second;
 }
 
 const Grant* GrantSet::Find(const Key& key) const {
@@ -179,7 +166,7 @@ std::vector<HeldRange> GrantSet::Held(const Key& key, uint64_t first, uint64_t c
   const Grant* grant = Find(key);
   if (grant == nullptr) return held;
   for (const HeldRange& range : grant->holders) {
-    const HeldRange within = Cut(range, first, EndOf(first, count));
+    const HeldRange within = Cut(range, first, first + std::min(count, kIndexMax - first));
     if (within.count > 0) held.push_back(within);
   }
   return held;
@@ -187,11 +174,11 @@ std::vector<HeldRange> GrantSet::Held(const Key& key, uint64_t first, uint64_t c
 
 template <typename Change>
 uint64_t GrantSet::ChangeWithin(const Key& key, uint64_t first, uint64_t count, Change change) {
-  Entry* entry = EntryOf(key);
-  if (entry == nullptr) return 0;
-  Grant& grant = entry->grant;
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return 0;
+  Grant& grant = found->second.grant;
   const int64_t undelivered = Undelivered(grant);
-  const uint64_t end = EndOf(first, count);
+  const uint64_t end = first + std::min(count, kIndexMax - first);
   std::vector<HeldRange> split;
   split.reserve(grant.holders.size() + 2);
   const auto keep = [&split](const HeldRange& range) {
@@ -208,7 +195,7 @@ uint64_t GrantSet::ChangeWithin(const Key& key, uint64_t first, uint64_t count, 
   grant.holders = std::move(split);
   const int64_t fewer = undelivered - Undelivered(grant);
   CountUndelivered(grant, -fewer);
-  Changed(key, *entry);
+  Changed(key, found->second);
   return static_cast<uint64_t>(fewer);
 }
 
@@ -283,26 +270,20 @@ uint64_t GrantSet::MarkOverdue(const Key& key, int64_t now_micros) {
 }
 
 void GrantSet::SetClaim(const Key& key, const storage::v1::GrantRecord& record) {
-  Entry* entry = EntryOf(key);
-  if (entry == nullptr) return;
-  CountUndelivered(entry->grant, -Undelivered(entry->grant));
-  entry->grant.record = record;
-  CountUndelivered(entry->grant, Undelivered(entry->grant));
-  Changed(key, *entry);
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return;
+  Grant& grant = found->second.grant;
+  CountUndelivered(grant, -Undelivered(grant));
+  grant.record = record;
+  CountUndelivered(grant, Undelivered(grant));
+  Changed(key, found->second);
 }
 
 void GrantSet::WakeAt(const Key& key, int64_t micros) {
-  Entry* entry = EntryOf(key);
-  if (entry == nullptr) return;
-  entry->wake = micros == 0 ? kNever : micros;
-  Changed(key, *entry);
-}
-
-bool GrantSet::Sweep(const Key& key) {
-  const Grant* grant = Find(key);
-  if (grant != nullptr && !grant->holders.empty()) return false;
-  Forget(key);
-  return true;
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return;
+  found->second.wake = micros == 0 ? kNever : micros;
+  Changed(key, found->second);
 }
 
 void GrantSet::Forget(const Key& key) {
@@ -332,14 +313,6 @@ uint64_t GrantSet::Overdue(int64_t now_micros) const {
     }
   }
   return events;
-}
-
-std::optional<int64_t> GrantSet::NewestMicros() const {
-  for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
-    const Grant& grant = entry->second.grant;
-    if (!grant.holders.empty()) return grant.record.grant_time_micros();
-  }
-  return std::nullopt;
 }
 
 std::vector<HeldRange> GrantSet::Expired(const Key& key, int64_t now_micros, bool delivered) const {

@@ -28,11 +28,10 @@ namespace escapement::token_manager {
 
 // Totals over all policies.
 struct Totals {
-  std::vector<uint64_t>
-      undelivered_by_shard;  // granted and not known to be delivered; by queue shard
-  uint64_t undelivered = 0;
-  uint64_t held = 0;  // tokens
-  uint64_t rows = 0;  // rows of `waiting` in memory
+  std::vector<uint64_t> undelivered_by_shard;  // by queue shard
+  uint64_t undelivered = 0;                    // granted and not known to be delivered
+  uint64_t held = 0;                           // tokens
+  uint64_t rows = 0;                           // rows of `waiting` in memory
   FurtherHolds further = {};
 };
 
@@ -90,7 +89,7 @@ class GrantSet {
 
   // Those of [first, first + count) that are held, as they are.
   std::vector<HeldRange> Held(const Key& key, uint64_t first, uint64_t count) const;
-  // The same, and they hold no more. A grant without holders is kept until Sweep.
+  // The same, and they hold no more. A grant without holders is kept until Forget.
   std::vector<HeldRange> Remove(const Key& key, uint64_t first, uint64_t count);
   struct Marked {
     uint64_t delivered = 0;  // events that were not known to be delivered before
@@ -119,9 +118,7 @@ class GrantSet {
   // Takes a grant that sleeps out of the deadlines, or puts it back: the caller wakes it at this
   // time. 0: the caller is about to have it claimed.
   void WakeAt(const Key& key, int64_t micros);
-  // Forgets the grant if it has no holder; true if so (or if it is not there).
-  bool Sweep(const Key& key);
-  // It was not made after all.
+  // If it is there.
   void Forget(const Key& key);
 
   // Tokens of the policy, as the events weigh.
@@ -133,9 +130,11 @@ class GrantSet {
   }
   // How many events still hold although their hold time has passed. Visits every holder.
   uint64_t Overdue(int64_t now_micros) const;
-  // When the latest of the grants that hold was made, in the order of their keys; nullopt: none
-  // holds.
-  std::optional<int64_t> NewestMicros() const;
+  // When the last grant, in the order of their keys, was made; nullopt: there is none.
+  std::optional<int64_t> NewestMicros() const {
+    if (entries_.empty()) return std::nullopt;
+    return entries_.rbegin()->second.grant.record.grant_time_micros();
+  }
   bool empty() const { return entries_.empty(); }
 
   // When the first hold time, or wait for a report, ends.
@@ -154,7 +153,6 @@ class GrantSet {
     int64_t deadline = 0;  // as it stands in deadlines_; the greatest int64: none
     int64_t wake = 0;      // when a grant that sleeps is to be woken
   };
-  Entry* EntryOf(const Key& key);
   // When the hold time, or the wait for a report, of this range of the grant ends.
   int64_t EndOfWait(const Grant& grant, const HeldRange& range) const;
   void Changed(const Key& key, Entry& entry);

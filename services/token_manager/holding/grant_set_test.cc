@@ -40,7 +40,8 @@ TEST_F(GrantSetTest, AHolderIsRemovedOnce) {
   EXPECT_EQ(rest[1].first, 15);
   EXPECT_EQ(rest[1].count, 5);
   EXPECT_EQ(set_.held(), 0);
-  EXPECT_TRUE(set_.Sweep({1, 1}));
+  EXPECT_TRUE(set_.Find({1, 1})->holders.empty());
+  set_.Forget({1, 1});
   EXPECT_TRUE(set_.empty());
   EXPECT_EQ(totals_.held, 0);
 }
@@ -89,7 +90,7 @@ TEST_F(GrantSetTest, GrantThatSleepsHoldsItsTokenAndIsWithNoHandler) {
   EXPECT_EQ(totals_.undelivered, 0);
   EXPECT_TRUE(set_.Find({1, 1})->sleeps());
   set_.Remove({1, 1}, 4, 1);
-  EXPECT_TRUE(set_.Sweep({1, 1}));
+  EXPECT_TRUE(set_.Find({1, 1})->holders.empty());
   EXPECT_EQ(totals_.held, 0);
 }
 

@@ -1,6 +1,5 @@
 #include "services/token_manager/holding/report_queue.h"
 
-#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -20,13 +19,7 @@ bool CompletionInbox::Add(Call call) {
 std::vector<CompletionInbox::Call> CompletionInbox::Take() {
   absl::MutexLock lock(&mutex_);
   told_ = false;
-  if (busy_.empty()) return std::exchange(calls_, {});
-  const auto kept = std::stable_partition(
-      calls_.begin(), calls_.end(),
-      [&busy = busy_](const Call& call) { return !busy.contains(call.policy_shard); });
-  std::vector<Call> taken(std::make_move_iterator(calls_.begin()), std::make_move_iterator(kept));
-  calls_.erase(calls_.begin(), kept);
-  return taken;
+  return std::exchange(calls_, {});
 }
 
 void CompletionInbox::SetBusy(std::set<uint16_t> policy_shards) {
@@ -62,30 +55,27 @@ void ReportQueue::DropScan() {
   ++scan_;
 }
 
-ReportQueue::Scan ReportQueue::BeginScan() {
+std::pair<std::string, uint64_t> ReportQueue::BeginScan() {
   scanning_ = true;
-  return {.from = *end_, .number = ++scan_};
+  return {*end_, ++scan_};
 }
 
-void ReportQueue::OnScanned(uint64_t number, kv::ScanResult result) {
+void ReportQueue::OnScanned(uint64_t number, absl::StatusOr<kv::ScanResult> result) {
   if (number != scan_) return;
+  if (!result.ok()) return DropScan();
   scanning_ = false;
   loaded_ = true;
   std::map<std::string, Report> arrived = std::exchange(arrived_, {});
-  if (!result.more) {
+  if (!result->more) {
     end_.reset();
-  } else if (!result.entries.empty()) {
-    end_ = KeyAfter(result.entries.back().key);
+  } else if (!result->entries.empty()) {
+    end_ = KeyAfter(result->entries.back().key);
   }
-  for (kv::Entry& entry : result.entries) {
+  for (kv::Entry& entry : result->entries) {
     rows_.insert_or_assign(std::move(entry.key),
-                           Report{.value = std::move(entry.value), .read_seq = result.seq});
+                           Report{.value = std::move(entry.value), .read_seq = result->seq});
   }
   for (auto& [key, report] : arrived) Add(key, std::move(report));
-}
-
-void ReportQueue::OnScanFailed(uint64_t number) {
-  if (number == scan_) DropScan();
 }
 
 }  // namespace escapement::token_manager

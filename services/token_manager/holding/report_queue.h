@@ -9,9 +9,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "common/kv/kv_store.h"
 #include "common/tokens/token_door.h"
@@ -21,10 +23,10 @@ namespace escapement::token_manager {
 
 // CompletionInbox: completions that have come for a token manager and that it has not taken yet.
 //
-// While a commit of a policy shard is under way, completions for that shard wait here: the manager
-// takes them after the commit. So their callers do not wake the manager. For other shards only the
-// first call since the last Take wakes it. Otherwise, at ten thousand completions a second, most of
-// them would wake a thread for nothing.
+// While a commit of a policy shard is under way, the callers of completions for that shard do not
+// wake the manager, which steps after the commit anyway. For other shards only the first call since
+// the last Take wakes it. Otherwise, at ten thousand completions a second, most of them would wake
+// a thread for nothing.
 //
 // Threads: Add from any; the others on the manager's executor. Done closures are not called here,
 // and are destroyed without the lock.
@@ -34,12 +36,13 @@ class CompletionInbox {
     uint16_t policy_shard = 0;
     std::vector<storage::v1::GrantReportRecord::Entry> entries;
     LocalGrants::Done done;
+    std::vector<bool> effects = {};  // by entry; set by the taker for those that have been applied
   };
 
   // Returns true if the caller must have Take called soon: no other caller has been asked to do so.
   [[nodiscard]] bool Add(Call call) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Takes all calls, except those for busy shards, in the order of their arrival.
+  // Takes all calls, in the order of their arrival.
   std::vector<Call> Take() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Sets the policy shards that have a commit under way. When a shard is not busy any more, Take
@@ -83,14 +86,10 @@ class ReportQueue {
   bool hungry() const { return expects_more() && !scanning_; }
   // True once all reports that existed at the read have been read.
   bool loaded() const { return loaded_; }
-  struct Scan {
-    std::string from;
-    uint64_t number = 0;
-  };
-  // Only while no commit is under way that deletes reports.
-  Scan BeginScan();
-  void OnScanned(uint64_t number, kv::ScanResult result);
-  void OnScanFailed(uint64_t number);
+  // From where to read, and the scan's number. Only while no commit is under way that deletes
+  // reports.
+  std::pair<std::string, uint64_t> BeginScan();
+  void OnScanned(uint64_t number, absl::StatusOr<kv::ScanResult> result);
 
   // The reports by key. The caller removes those on which it has acted.
   std::map<std::string, Report>& rows() { return rows_; }

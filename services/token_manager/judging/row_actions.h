@@ -28,42 +28,28 @@
 
 namespace escapement::token_manager {
 
-struct RowAction {
-  enum class Kind : uint8_t { kPark, kEnd, kDrop, kMove, kRekey };
-  Kind kind = Kind::kEnd;
-  std::string key = {};
-  std::shared_ptr<const CachedState> state = nullptr;                    // null: whatever it is
-  std::shared_ptr<const CachedDefinition> definition = nullptr;          // for kMove, failed events
-  storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SKIPPED;  // for kEnd, as is reason
-  std::string reason = {};
-  storage::v1::EventRecord record = {};               // for kRekey
-  Counter* counter = nullptr;                         // counts the events for kEnd, else the row
-  std::shared_ptr<const RowSource> source = nullptr;  // its counts are pinned while it is in hand
-  bool former = false;  // the row may have been written again; set by Build
-};
-
 class RowActions {
  public:
   explicit RowActions(PolicyShardState& state) : state_(state) {}
 
+  static constexpr size_t kMax = 1000;  // that one commit takes
+
   bool empty() const { return pending_.empty(); }
   // No more are taken at the moment.
-  bool full() const;
+  bool full() const { return pending_.size() >= kMax; }
 
   // Begins the action that the judgement asks for instead of a grant (kSend, kFetch: none, false).
-  // The row is busy from then on. Its counts must be known (CountsKnown).
+  // The row is busy from then on. Its counts must be known (PolicyShardState::CountsKnown).
   bool Add(PolicyState& policy, const std::string& key, WaitingRow& row,
            const RowJudgement& judged);
   // The row waits for another attempt, and its schedule's next occurrence has come (row_judge.h).
   // As Add.
   void Fail(PolicyState& policy, const std::string& key, WaitingRow& row,
             const RowJudgement& judged);
-  // The row's window has closed by `now`. False: a record is being read, ask again after that.
-  bool CloseWindow(PolicyState& policy, const std::string& key, WaitingRow& row, absl::Time now);
+  // The row's window has closed by `now`. If a record is being read, nothing happens before that.
+  void CloseWindow(PolicyState& policy, const std::string& key, WaitingRow& row, absl::Time now);
   // The row gets the key that says when it may go (WaitingRows::TakeMisplaced).
   void Rekey(PolicyState& policy, const std::string& key, WaitingRow& row);
-  // False: the counts that the row's events change are being read.
-  bool CountsKnown(PolicyState& policy, const WaitingRow& row);
 
   // Adds groups to the commit. They must be followed by OnCommitted, or the shard dropped.
   void Build(const Round& round, std::vector<kv::Group>& groups);
@@ -71,22 +57,28 @@ class RowActions {
   void OnCommitted(absl::Span<const kv::Verdict> verdicts);
 
  private:
+  struct Withheld {
+    std::string key;
+    // kSend: the row goes on waiting as `record`, under another key. State null: whatever it is.
+    RowJudgement judged;
+    storage::v1::EventRecord record;
+    std::shared_ptr<const RowSource> source;  // its counts are pinned while it is in hand
+  };
   struct Group {
-    std::vector<RowAction> actions;
+    std::vector<Withheld> actions;
     std::map<std::string, storage::v1::RunPartRecord> parts_before;
     std::vector<std::string> moved_to;  // rows of `waiting`
   };
-  void Withhold(PolicyState& policy, const std::string& key, WaitingRow& row, RowAction action);
-  void AddTo(Group& group, RowAction& action, const Round& round, kv::Group& out);
-  void End(Group& group, const WaitingRow& row, const RowAction& action, const Round& round,
+  void Withhold(PolicyState& policy, const std::string& key, WaitingRow& row, RowJudgement judged,
+                storage::v1::EventRecord record = {});
+  void AddTo(Group& group, const Withheld& action, const Round& round, kv::Group& out);
+  void End(Group& group, const WaitingRow& row, const RowJudgement& judged, const Round& round,
            kv::Group& out);
-  // The counts under the key, which the group changes; its former value is kept.
-  storage::v1::RunPartRecord* PartToChange(Group& group, const std::string& key);
-  void Applied(const Group& group);
-  void Refused(const Uid& schedule, const Group& group);
+  void Settle(const Withheld& action, bool applied);
+  void Count(const RowJudgement& judged, uint64_t events);
 
   PolicyShardState& state_;
-  std::deque<RowAction> pending_;
+  std::deque<Withheld> pending_;
   std::map<Uid, Group> committing_;  // by schedule
 };
 

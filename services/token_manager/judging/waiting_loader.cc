@@ -31,9 +31,7 @@ WaitingLoader::WaitingLoader(PolicyShardState& state, RecordReader& reader,
                     Load(GrantShardPrefix(state_.shard));
                   },
               .on_batch = [this](const kv::WatchBatch& batch) { OnBatch(batch); },
-              .on_lagged = std::move(on_lagged)}) {}
-
-void WaitingLoader::Start() {
+              .on_lagged = std::move(on_lagged)}) {
   // For a snapshot at which the watch begins; everything is read after it.
   const std::string begin = WaitingShardPrefix(state_.shard);
   watch_.Start({.cf = ColumnFamily::kWaiting,
@@ -46,41 +44,31 @@ void WaitingLoader::Start() {
 void WaitingLoader::OnBatch(const kv::WatchBatch& batch) {
   const bool none_told = Perturb(state_.core.runtime, Site::kWaitingRowNotTold);
   for (const kv::WatchedMutation& mutation : batch.mutations) {
-    if (mutation.kind == Mutation::Kind::kDelete) {
-      RemoveWatched(mutation.key);
-      continue;
-    }
-    if (mutation.kind != Mutation::Kind::kPut) continue;
-    // Read, acted upon and deleted before the watch told of it.
-    if (state_.reads.Stale(mutation.key, batch.seq)) continue;
-    const std::string* value = mutation.value_omitted || none_told ? nullptr : &mutation.value;
-    if (!ReadWatched(mutation.key, value)) Add(mutation.key, *value, /*read_seq=*/0);
+    if (mutation.kind == Mutation::Kind::kDelete) RemoveWatched(mutation.key);
+    // Stale: read, acted upon and deleted before the watch told of it.
+    if (mutation.kind == Mutation::Kind::kPut && !state_.reads.Stale(mutation.key, batch.seq))
+      AddWatched(mutation.key, mutation.value_omitted || none_told ? nullptr : &mutation.value);
   }
   state_.reads.WatchedTo(batch.seq);
   state_.core.wake();
 }
 
-// True if the row must be read: the watch leaves out the value (null), or reports another version
-// than the one in memory, because another version of the schedule has written the row again. (The
-// report may also be older than the row in memory.)
-bool WaitingLoader::ReadWatched(const std::string& key, const std::string* value) {
+// The row must be read if the watch leaves out the value (null), or reports another version than
+// the one in memory, because another version of the schedule has written the row again. (The report
+// may also be older than the row in memory.)
+void WaitingLoader::AddWatched(const std::string& key, const std::string* value) {
   const auto [policy, row] = state_.FindRow(key);
   if (row == nullptr) {
     // The read under way may be older than this report, or newer.
-    if (value != nullptr && !state_.reads.Pending(key)) return false;
-    state_.reads.Want(key);
-    return true;
+    if (value == nullptr || state_.reads.Pending(key)) return state_.reads.Want(key);
+    return Add(key, *value, /*read_seq=*/0);
   }
   storage::v1::EventRecord told;
   if (value != nullptr &&
       (!told.ParseFromString(*value) || told.version() == row->source()->event.version()))
-    return false;
-  if (row->busy()) {
-    policy->waiting.NoteRewritten(*row);
-  } else {
-    state_.ReadBack(*policy, key);
-  }
-  return true;
+    return Add(key, *value, /*read_seq=*/0);
+  if (!row->busy()) return state_.ReadBack(*policy, key);
+  policy->waiting.NoteRewritten(*row);
 }
 
 void WaitingLoader::Add(const std::string& key, const std::string& value, kv::CommitSeq read_seq) {
@@ -91,10 +79,7 @@ void WaitingLoader::Add(const std::string& key, const std::string& value, kv::Co
 // Only the owner deletes waiting rows. If another process does it, the rows are gone.
 void WaitingLoader::RemoveWatched(const std::string& key) {
   state_.reads.NoteDeletion(key);
-  if (IsReportKey(key)) {
-    state_.reports.rows().erase(key);
-    return;
-  }
+  state_.reports.rows().erase(key);
   const auto [policy, row] = state_.FindRow(key);
   if (row == nullptr || row->busy()) return;
   policy->waiting.Remove(key);
@@ -212,14 +197,10 @@ void WaitingLoader::Step() {
 }
 
 void WaitingLoader::ScanReports() {
-  const ReportQueue::Scan scan = state_.reports.BeginScan();
-  Scan(ColumnFamily::kWaiting, scan.from, ReportsPrefix(state_.shard), RowsToScan(),
-       [this, number = scan.number](absl::StatusOr<kv::ScanResult> result) {
-         if (result.ok()) {
-           state_.reports.OnScanned(number, *std::move(result));
-         } else {
-           state_.reports.OnScanFailed(number);
-         }
+  const auto [from, number] = state_.reports.BeginScan();
+  Scan(ColumnFamily::kWaiting, from, ReportsPrefix(state_.shard), RowsToScan(),
+       [this, number = number](absl::StatusOr<kv::ScanResult> result) {
+         state_.reports.OnScanned(number, std::move(result));
          state_.core.wake();
        });
 }
@@ -231,10 +212,8 @@ void WaitingLoader::ScanGroups() {
     const auto& [uid, group] = *hungry;
     PolicyState* policy = state_.Find(uid);
     if (policy == nullptr) continue;
-    std::optional<std::string> from =
-        policy->waiting.BeginReadOn(group, scans_ + 1);
+    std::optional<std::string> from = policy->waiting.BeginReadOn(group, ++scans_);
     if (!from.has_value()) continue;
-    ++scans_;
     ++group_scans_;
     Scan(ColumnFamily::kWaiting, *std::move(from),
          WaitingGroupPrefix(state_.shard, uid, group.first, group.second),

@@ -26,24 +26,17 @@ class WaitingLoader {
   // `on_lagged`: the watch has missed something, and the shard must be loaded again.
   WaitingLoader(PolicyShardState& state, RecordReader& reader, std::function<void()> on_lagged);
 
-  void Start();
   // True once these are known: all holders, the records that their reports need, and the first rows
   // of each group.
   bool ready() const { return phase_ == Phase::kReady; }
   // Between commits: reads on.
   void Step();
 
-  // A row of the shard was written by this process for another shard.
-  void OnOwnRow(const std::string& key) {
-    // It may long have been read, granted and ended: the answer to the commit came late.
-    if (phase_ != Phase::kNew) state_.reads.Want(key);
-  }
-
  private:
   enum class Phase { kNew, kGrants, kRows, kRecords, kReady };
 
   void OnBatch(const kv::WatchBatch& batch);
-  bool ReadWatched(const std::string& key, const std::string* value);
+  void AddWatched(const std::string& key, const std::string* value);
   void Add(const std::string& key, const std::string& value, kv::CommitSeq read_seq);
   void RemoveWatched(const std::string& key);
   void ReadRows();

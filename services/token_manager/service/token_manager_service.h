@@ -4,57 +4,94 @@
 //
 // The same class runs in the token manager's process, in standalone and in the simulation.
 //
-// Threads: all methods may be called from any thread. The work happens on the service's own
+// Threads: all public methods may be called from any thread. The work happens on the service's own
 // executor, which the destructor stops.
 
 #ifndef SERVICES_TOKEN_MANAGER_SERVICE_TOKEN_MANAGER_SERVICE_H_
 #define SERVICES_TOKEN_MANAGER_SERVICE_TOKEN_MANAGER_SERVICE_H_
 
+#include <atomic>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "common/auth/platform_gate.h"
 #include "common/kv/kv_store.h"
 #include "common/process/service_process.h"
+#include "common/process/sharded_service.h"
 #include "common/runtime/runtime.h"
 #include "common/tokens/token_door.h"
 #include "common/tokens/token_grpc.h"
 #include "services/token_manager/base/metrics.h"
 #include "services/token_manager/base/options.h"
+#include "services/token_manager/holding/report_queue.h"
+#include "services/token_manager/service/policy_shard.h"
 
 namespace escapement::token_manager {
 
-class TokenManagerService {
+class TokenManagerService final : public ShardedService, public LocalGrants {
  public:
   // `store` and `runtime` must outlive it.
   TokenManagerService(TokenManagerOptions options, kv::KvStore& store, Runtime& runtime);
-  ~TokenManagerService();
-  TokenManagerService(const TokenManagerService&) = delete;
-  TokenManagerService& operator=(const TokenManagerService&) = delete;
+  // Not on the executor. Completions that are not answered are dropped: their `done` does not run.
+  ~TokenManagerService() override;
 
-  // Begins to acquire policy shards as soon as the store answers.
-  void Start();
+  // LocalGrants: takes completions for the shards owned here. Not once the destructor has begun.
+  void Apply(uint16_t policy_shard, std::vector<storage::v1::GrantReportRecord::Entry> entries,
+             Done done) override;
 
-  // Makes no further grants, finishes the commits under way, releases the leases, then calls `done`
-  // on the service's executor. While the store cannot be reached, `done` is not called; the caller
-  // bounds that.
-  void Drain(Closure done);
-
-  // True once the store has answered and the shares are being balanced.
-  bool Ready() const;
-
-  const TokenManagerMetrics& metrics() const;
-
-  // Takes completions for the shards owned here. Lives as long as the service and must not be
-  // called once the destructor has begun. `done` is dropped, not run, if the service is destroyed
-  // first.
-  LocalGrants& grants();
-
-  // Lives as long as this.
-  ShardedService& sharded();
+  const TokenManagerMetrics& metrics() const { return metrics_; }
 
  private:
-  class Impl;
-  const std::unique_ptr<Impl> impl_;
+  // ShardedService
+  void OnLayout(const kv::Layout& layout, std::vector<std::optional<std::string>> values) override;
+  void OnAcquired(const lease::HeldLease& lease) override { AddShard(lease, {}); }
+  void OnLost(uint32_t index) override;
+  void OnReleaseWanted(uint32_t index, Closure release) override;
+  void OnSessionLost() override {
+    cache_.Restart();
+    StartWatches();
+  }
+  void Step() override;
+  void OnDrain() override {
+    ForEachShard([](PolicyShard& shard) { shard.Drain(/*release=*/nullptr); });
+  }
+
+  // Calls visit(shard), and wakes.
+  template <typename Visit>
+  void ForEachShard(Visit visit) {
+    for (const auto& [index, shard] : shards_) visit(*shard);
+    Wake();
+  }
+  void StartWatches();
+  void OnPoliciesOpen();
+  void OnPolicies(const kv::WatchBatch& batch);
+  void AddShard(const lease::HeldLease& lease, UsedNumbers used);
+  void OnRowWritten(const std::string& key);
+  void OnTargetOpen(const std::string& target) {
+    ForEachShard([&](PolicyShard& shard) { shard.state().OnTargetOpen(target); });
+  }
+  std::set<uint16_t> Committing() const;
+  void PlanNextStep(absl::Time now);
+  void ShowGauges();
+  // Sets the gauges of policies, now and every kPolicyGaugesEvery: their ages grow without a step.
+  void ShowPolicies();
+
+  const TokenManagerOptions options_;
+  TokenManagerMetrics metrics_;
+  std::atomic<size_t> completions_{0};  // entries of Apply without an answer
+  bool stopped_ = false;                // the executor; from then on nothing is answered
+  CompletionInbox inbox_;
+  RecordCache cache_;
+  QueueShards queue_shards_;
+  TargetBackoff backoff_;
+  WatchedRange policies_;  // their records
+  TokenManagerCore shared_;
+  std::map<uint32_t, std::unique_ptr<PolicyShard>> shards_;
+  std::set<std::string> policies_shown_;  // by ShowPolicyGauges
 };
 
 // HostedTokenManager: a TokenManagerService with its flags and the door at which consumers give
@@ -70,7 +107,7 @@ class HostedTokenManager final : public HostedService {
   CallGate& gate() override { return gate_.gate(); }
   absl::Status Start() override;
   bool Ready() override { return service_.Ready() && door_.Ready() && gate_.Ready(); }
-  ShardedService* sharded() override { return &service_.sharded(); }
+  ShardedService* sharded() override { return &service_; }
   // Drains the door while the service still handles its calls, then the service.
   void Drain(Closure done) override;
 

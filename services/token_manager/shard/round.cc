@@ -17,10 +17,9 @@ void CountEnds(PolicyShardState& state, Round& round, const RowSource& source,
                });
 }
 
-void PutRow(PolicyShardState& state, kv::Group& group, WaitingPut row) {
+void PutRow(PolicyShardState& state, kv::Group& group, kv::Mutation row) {
   state.AddRow(row.key, row.value, /*read_seq=*/0);
-  group.mutations.push_back(
-      kv::Put(ColumnFamily::kWaiting, std::move(row.key), std::move(row.value)));
+  group.mutations.push_back(std::move(row));
 }
 
 kv::Mutation CountsPut(PolicyState& policy, int64_t now_micros) {
@@ -52,8 +51,9 @@ std::map<Uid, kv::Mutation> CloseBase(PolicyShardState& state, Round& round) {
       const Grant* grant = policy->grants.Find(key);
       if (grant == nullptr) continue;
       PutGrant(*policy, *grant, round.base);
-      const std::shared_ptr<const RowSource> source = grant->source;
-      if (policy->grants.Sweep(key)) state.UnpinCounts(*source);
+      if (!grant->holders.empty()) continue;
+      state.UnpinCounts(*grant->source);
+      policy->grants.Forget(key);
     }
     if (!policy->implicit()) counts.emplace(uid, CountsPut(*policy, round.micros));
   }

@@ -74,7 +74,7 @@ void CountEnds(PolicyShardState& state, Round& round, const RowSource& source,
                storage::v1::OutcomeKind outcome, uint64_t count, int64_t end_micros);
 
 // Puts a row into the group and into memory.
-void PutRow(PolicyShardState& state, kv::Group& group, WaitingPut row);
+void PutRow(PolicyShardState& state, kv::Group& group, kv::Mutation row);
 
 // Adds the records of what has changed to the base: grants, parts, ends. The policies' counts are
 // returned: they go there too, unless another group of the commit has newer ones.

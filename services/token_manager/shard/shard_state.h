@@ -173,10 +173,11 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   void UnpinCounts(const RowSource& source) {
     ForEachCounts(source, [this](const std::string& key) { parts.Unpin(key); });
   }
-  // False: they are being read.
-  bool CountsKnown(const RowSource& source) {
+  // False: they are being read, and the policy waits for them (AwaitRecords).
+  bool CountsKnown(PolicyState& policy, const RowSource& source) {
     bool known = true;
     ForEachCounts(source, [&](const std::string& key) { known &= parts.Find(key) != nullptr; });
+    if (!known) AwaitRecords(*this, policy, source.group);
     return known;
   }
   // The policy's counts were in a group that was refused: the next round writes them.

@@ -123,7 +123,7 @@ void Singles(uint64_t n) {
         call.push_back(std::move(tokens.back()));
         tokens.pop_back();
       }
-      service.grants().Apply(shard, std::move(call), [&](absl::StatusOr<std::vector<bool>> answer) {
+      service.Apply(shard, std::move(call), [&](absl::StatusOr<std::vector<bool>> answer) {
         if (!answer.ok()) std::abort();
         for (bool effect : *answer) done += effect ? 1 : 0;
       });
@@ -186,11 +186,10 @@ void Schedules(uint64_t n) {
     world.Advance(absl::Milliseconds(1));
     HandleRanges(world, GrantReportRecord::DELIVERED, &tokens);
     for (TokenWorld::Entry& token : tokens) {
-      service.grants().Apply(shard, {std::move(token)},
-                             [&](absl::StatusOr<std::vector<bool>> answer) {
-                               if (!answer.ok()) std::abort();
-                               done += (*answer)[0] ? 1 : 0;
-                             });
+      service.Apply(shard, {std::move(token)}, [&](absl::StatusOr<std::vector<bool>> answer) {
+        if (!answer.ok()) std::abort();
+        done += (*answer)[0] ? 1 : 0;
+      });
     }
     tokens.clear();
   }
@@ -238,11 +237,10 @@ void Policies(uint64_t n) {
     for (TokenWorld::Entry& token : tokens) {
       const auto shard =
           PolicyShardOf(Uid::FromBytes(token.policy_uid()), TokenWorld::kPolicyShards);
-      service.grants().Apply(shard, {std::move(token)},
-                             [&](absl::StatusOr<std::vector<bool>> answer) {
-                               if (!answer.ok()) std::abort();
-                               done += (*answer)[0] ? 1 : 0;
-                             });
+      service.Apply(shard, {std::move(token)}, [&](absl::StatusOr<std::vector<bool>> answer) {
+        if (!answer.ok()) std::abort();
+        done += (*answer)[0] ? 1 : 0;
+      });
     }
     tokens.clear();
   }

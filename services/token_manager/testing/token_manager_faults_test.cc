@@ -248,7 +248,6 @@ class Faults {
       if (!well && luck % 3 == 0 && !managers_.empty()) {
         // The answer is not waited for: it may come after the end of the one that was asked.
         world_.manager(managers_[random_.Below(managers_.size())])
-            .grants()
             .Apply(static_cast<uint16_t>(event.grant.policy_shard()),
                    {TokenWorld::EntryOf(event, kind)}, [](absl::StatusOr<std::vector<bool>>) {});
       }

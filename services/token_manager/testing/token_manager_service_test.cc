@@ -374,7 +374,7 @@ class CompletionsDuringACommitTest : public ::testing::Test {
 
   // `done_` has the numbers of those that were completed, in the order of their answers.
   void Complete(const SentEvent& event) {
-    world_.manager("a").grants().Apply(
+    world_.manager("a").Apply(
         static_cast<uint16_t>(event.grant.policy_shard()),
         {TokenWorld::EntryOf(event, storage::v1::GrantReportRecord::COMPLETED)},
         [this, index = event.index](absl::StatusOr<std::vector<bool>> result) {

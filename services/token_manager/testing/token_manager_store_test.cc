@@ -241,7 +241,7 @@ TEST(TokenManagerStoreTest, WithoutRoomInTheStoreItTriesAgain) {
   world.Advance(kSettle);
   world.poor_store.full = true;
   bool effect = false;
-  world.manager("a").grants().Apply(
+  world.manager("a").Apply(
       TokenWorld::ShardOf(policy), {TokenWorld::EntryOf(sent[0], GrantReportRecord::COMPLETED)},
       [&](absl::StatusOr<std::vector<bool>> answer) { effect = answer.ok() && (*answer)[0]; });
   world.Advance(absl::Seconds(2));

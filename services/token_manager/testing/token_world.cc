@@ -375,9 +375,9 @@ void TokenWorld::Report(uint16_t policy_shard, const std::vector<Entry>& entries
 absl::StatusOr<std::vector<bool>> TokenWorld::Apply(const std::string& name, uint16_t policy_shard,
                                                     const std::vector<Entry>& entries) {
   std::optional<absl::StatusOr<std::vector<bool>>> answer;
-  manager(name).grants().Apply(
-      policy_shard, entries,
-      [&](absl::StatusOr<std::vector<bool>> result) { answer = std::move(result); });
+  manager(name).Apply(policy_shard, entries, [&](absl::StatusOr<std::vector<bool>> result) {
+    answer = std::move(result);
+  });
   runtime.RunUntil([&] { return answer.has_value(); }, absl::Seconds(60));
   if (!answer.has_value()) return absl::DeadlineExceededError("no answer");
   return *answer;

@@ -172,7 +172,7 @@ struct TokenManagerParts {
   TokenManagerParts(const token_manager::TokenManagerOptions& options, kv::KvStore& store,
                     sim::SimProcess& process)
       : service(options, store, process),
-        door(DoorOptions(process, options.instance, &service.grants()), store, process) {}
+        door(DoorOptions(process, options.instance, &service), store, process) {}
   token_manager::TokenManagerService service;
   TokenDoor door;
 };
