@@ -254,8 +254,8 @@ void GrantRound::ReviewReservations() {
   for (const Reservations::Reserved& each : all) {
     PolicyState* policy = state_.Find(each.policy);
     const RowGroup* group = policy == nullptr ? nullptr : policy->waiting.GroupOf(each.group);
-    const bool waits = group != nullptr && !group->rows().empty() &&
-                       SameLimits(group->rows().begin()->second.source()->event.throttle(),
+    const bool waits = group != nullptr && !group->rows.empty() &&
+                       SameLimits(group->rows.begin()->second.source()->event.throttle(),
                                   each.source->event.throttle());
     if (waits && MayHope(*policy, *each.source)) continue;
     if (const auto limits = state_.reservations.Remove(each.policy, each.group))
@@ -424,7 +424,7 @@ void GrantRound::JudgeLongWaiting(PolicyState& policy) {
 
 bool GrantRound::JudgeGroup(PolicyState& policy, const RowGroup& group, bool whole) {
   bool any = false;
-  for (const auto& [key, row] : group.rows()) {
+  for (const auto& [key, row] : group.rows) {
     if (row.busy()) continue;
     if (actions_.full()) break;
     // Schedules of rows to come are not read for this alone.

@@ -422,7 +422,7 @@ bool TokenRelease::Wake(PolicyState& policy, const Grant& grant) {
   const uint64_t index = grant.holders.front().first;
   if (judged.action == RowJudgement::Action::kSend &&
       judged.definition->record->version() == grant.record.claimed_version() &&
-      CloseAction(source.event, round_.now) == WindowClose::kGoesOn &&
+      round_.now < ClosesAt(source.event) &&
       !RetryIsOver(source.event, *judged.definition->record, judged.definition->timetable.get(),
                    judged.state.get(), round_.now)) {
     policy.grants.WakeAt(grant.key(), 0);

@@ -104,11 +104,6 @@ void RowActions::Fail(PolicyState& policy, const std::string& key, WaitingRow& r
 bool RowActions::CloseWindow(PolicyState& policy, const std::string& key, WaitingRow& row,
                              absl::Time now) {
   const storage::v1::EventRecord record = row.Record();
-  const WindowClose close = CloseAction(record, now);
-  if (close == WindowClose::kGoesOn) {
-    policy.waiting.FinishLate(key, row);
-    return true;
-  }
   if (!CountsKnown(policy, row)) return false;
   const RowJudgement judged =
       JudgeQueueRow(state_.core.cache, row.source()->uid, row.source()->occurrence, record);
@@ -117,7 +112,7 @@ bool RowActions::CloseWindow(PolicyState& policy, const std::string& key, Waitin
     return false;
   }
   // Unless another row stands for its events, or it is not for this policy to end it.
-  if (close == WindowClose::kDrop && judged.action != RowJudgement::Action::kDrop &&
+  if (Drops(record) && judged.action != RowJudgement::Action::kDrop &&
       judged.action != RowJudgement::Action::kMove) {
     Withhold(policy, key, row,
              {.state = judged.state,

@@ -231,8 +231,7 @@ void WaitingLoader::ScanGroups() {
     const auto& [uid, group] = *hungry;
     PolicyState* policy = state_.Find(uid);
     if (policy == nullptr) continue;
-    std::optional<std::string> from =
-        policy->waiting.BeginReadOn(group, scans_ + 1);
+    std::optional<std::string> from = policy->waiting.BeginReadOn(group, scans_ + 1);
     if (!from.has_value()) continue;
     ++scans_;
     ++group_scans_;
@@ -243,13 +242,8 @@ void WaitingLoader::ScanGroups() {
           scan = scans_](const absl::StatusOr<kv::ScanResult>& result) {
            --group_scans_;
            PolicyState* policy = state_.Find(uid);
-           if (policy == nullptr || !policy->waiting.AwaitsScan(group, scan)) return;
-           if (result.ok()) {
-             state_.core.metrics.rows_loaded.Increment(result->entries.size());
-             policy->waiting.OnRead(group, *result);
-           } else {
-             policy->waiting.OnReadFailed(group);
-           }
+           if (policy == nullptr || !policy->waiting.OnRead(group, scan, result)) return;
+           if (result.ok()) state_.core.metrics.rows_loaded.Increment(result->entries.size());
            state_.MayBeHungry(uid, group);
            state_.Revisit(*policy);
            state_.DropIfIdle(*policy);

@@ -272,21 +272,14 @@ absl::Time OpensAt(const EventRecord& row) {
   return FromMicros(row.throttle().window_begin_micros());
 }
 
-absl::Time ClosesAt(const EventRecord& row) {
-  if (!HasWindow(row)) return absl::InfiniteFuture();
-  return OpensAt(row) + DurationOf(row.throttle().window());
+bool Drops(const EventRecord& row) {
+  return row.throttle().window().on_close() == storage::v1::ON_CLOSE_KIND_DROP;
 }
 
-WindowClose CloseAction(const EventRecord& row, absl::Time now) {
-  if (now < ClosesAt(row)) return WindowClose::kGoesOn;
-  switch (row.throttle().window().on_close()) {
-    case storage::v1::ON_CLOSE_KIND_DROP:
-      return WindowClose::kDrop;
-    case storage::v1::ON_CLOSE_KIND_CARRY_OVER:
-      return WindowClose::kCarryOver;
-    default:
-      return WindowClose::kGoesOn;
-  }
+absl::Time ClosesAt(const EventRecord& row) {
+  const storage::v1::WindowRecord& window = row.throttle().window();
+  const bool closes = Drops(row) || window.on_close() == storage::v1::ON_CLOSE_KIND_CARRY_OVER;
+  return HasWindow(row) && closes ? OpensAt(row) + DurationOf(window) : absl::InfiniteFuture();
 }
 
 std::optional<EventRecord> CarryOver(const EventRecord& row, uint64_t first,

@@ -1,5 +1,5 @@
 // PolicyState: one policy for which events wait or hold tokens. KeyRates: the rates of its keys.
-// Also the effect of a delivery window on a waiting row (CloseAction, CarryOver).
+// Also the effect of a delivery window on a waiting row (ClosesAt, CarryOver).
 
 #ifndef SERVICES_TOKEN_MANAGER_WAITING_POLICY_STATE_H_
 #define SERVICES_TOKEN_MANAGER_WAITING_POLICY_STATE_H_
@@ -209,16 +209,10 @@ Pacing PacingOf(const storage::v1::EventRecord& row);
 // When the row's window begins: the due time in the queue is the later of the row's own and this
 // one (a row that was carried over keeps its key). InfinitePast without window.
 absl::Time OpensAt(const storage::v1::EventRecord& row);
-// InfiniteFuture without window.
+// When the row's window closes, and the rest of the row ends as expired (Drops) or waits in the
+// next window (CarryOver). InfiniteFuture: there is no window, or the row may finish late.
 absl::Time ClosesAt(const storage::v1::EventRecord& row);
-
-enum class WindowClose : uint8_t {
-  kGoesOn,     // as it is: the window is not closed, there is none, or the row may finish late
-  kDrop,       // the rest of the row ends as expired
-  kCarryOver,  // it waits in the next window, if there is one (CarryOver); else goes on as it is
-};
-// Says what becomes of the row if its window has closed by `now`.
-WindowClose CloseAction(const storage::v1::EventRecord& row, absl::Time now);
+bool Drops(const storage::v1::EventRecord& row);
 
 // Carries the row, whose key has `first`, over to a later window: that of the schedule's first
 // occurrence after the begin of the present window whose window is not closed at `now` (it may not

@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/btree_set.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
@@ -23,6 +25,10 @@
 #include "services/token_manager/turns/fair_queue.h"
 
 namespace escapement::token_manager {
+
+namespace waiting_rows_test {
+class WaitingRowsTest;
+}
 
 // WaitingRow: a row of `waiting` in memory, with an explicit state.
 //
@@ -90,6 +96,7 @@ class WaitingRow {
 
  private:
   friend class WaitingRows;
+  friend class waiting_rows_test::WaitingRowsTest;
 
   std::shared_ptr<const RowSource> source_;
   State state_ = State::kQueued;
@@ -108,34 +115,40 @@ class WaitingRow {
 // A row that waits for its window, or for its place in it, longer than this *waits long*.
 inline constexpr absl::Duration kWaitsLong = absl::Seconds(60);
 
-// RowGroup: the rows of one priority and schedule (see WaitingRows). A group is read like this:
-//
-//   extent       meaning                                   becomes so by
-//   kWhole       all rows are in memory                    Add, OnRead
-//   kCut         rows from `end` on are in the store only  Add, OnRead, OnReadFailed, CutIfFull
-//   kReadingOn   they are being read                       BeginReadOn
-//
-// Threads: one. Only WaitingRows changes it.
-class RowGroup {
- public:
-  enum class Extent : uint8_t { kWhole, kCut, kReadingOn };
+// Keys by the time at which something is to be done for them.
+template <typename Key>
+using Times = absl::btree_set<std::pair<absl::Time, Key>>;
+// InfiniteFuture: there is none.
+template <typename Key>
+absl::Time FirstOf(const Times<Key>& times) {
+  return times.empty() ? absl::InfiniteFuture() : times.begin()->first;
+}
+// Moves `key` from `time` to `to`, and sets `time`. A key whose time is InfiniteFuture is not
+// there.
+template <typename Key>
+void Reschedule(Times<Key>& times, const Key& key, absl::Time& time, absl::Time to) {
+  if (to == time) return;
+  if (time != absl::InfiniteFuture()) times.erase({time, key});
+  if (to != absl::InfiniteFuture()) times.insert({to, key});
+  time = to;
+}
 
-  const std::map<std::string, WaitingRow>& rows() const { return rows_; }  // by key
-  Extent extent() const { return extent_; }
-  bool has_more() const { return extent_ != Extent::kWhole; }
+// RowGroup: the rows of one priority and schedule (see WaitingRows, which alone changes it).
+struct RowGroup {
+  std::map<std::string, WaitingRow> rows = {};  // in memory, by key
+  std::string end = {};  // rows from here on are in the store only; empty: there are none
+  uint64_t scan = 0;     // number of the scan that reads on from `end`; 0: none
+  // Rows with keys from `end` on that were written while the scan is under way: key → value.
+  std::map<std::string, std::string> arrived = {};
+  absl::Time look = absl::InfiniteFuture();  // its place in WaitingRows::looks_
+
+  bool has_more() const { return !end.empty(); }
   // Whether a row with this key is, or would be, only in the store.
-  bool IsBeyond(const std::string& key) const { return has_more() && key >= end_; }
-
- private:
-  friend class WaitingRows;
-
-  std::map<std::string, WaitingRow> rows_;
-  Extent extent_ = Extent::kWhole;
-  std::string end_;    // rows from here on are in the store only; unless kWhole
-  uint64_t scan_ = 0;  // number of the scan that reads on; only for kReadingOn
-  // Rows with keys from `end_` on that were written while the scan is under way: key → value.
-  std::map<std::string, std::string> arrived_;
-  absl::Time look_ = absl::InfiniteFuture();  // its place in WaitingRows::looks_
+  bool IsBeyond(const std::string& key) const { return has_more() && key >= end; }
+  void DropScan() {
+    scan = 0;
+    arrived.clear();
+  }
 };
 
 // WaitingRows: the rows of `waiting` of one policy (or of one schedule without a policy), as far as
@@ -217,7 +230,6 @@ class WaitingRows {
   // Cuts a group that has all its rows in memory, and as many as may be there, at `end`. False if
   // it is not so.
   bool CutIfFull(const GroupKey& key, const std::string& end);
-  // Whether rows from `key` on are only in the store.
   bool IsBeyond(const GroupKey& group_key, const std::string& key) const {
     const RowGroup* group = GroupOf(group_key);
     return group != nullptr && group->IsBeyond(key);
@@ -225,35 +237,18 @@ class WaitingRows {
   // Begins to read on if the group has few rows in memory and more in the store. Returns the key
   // from which to read; nullopt: there is no need.
   std::optional<std::string> BeginReadOn(const GroupKey& key, uint64_t scan);
-  // Whether the group still waits for this scan.
-  bool AwaitsScan(const GroupKey& key, uint64_t scan) const {
-    const RowGroup* group = GroupOf(key);
-    return group != nullptr && group->extent() == RowGroup::Extent::kReadingOn &&
-           group->scan_ == scan;
-  }
-  void OnReadFailed(const GroupKey& key);
-  // The rows that were read from the group's end on. The reading began while no commit was under
-  // way.
-  void OnRead(const GroupKey& key, const kv::ScanResult& rows);
+  // The rows that the scan has read. It began while no commit was under way. False: the group does
+  // not wait for it any more.
+  bool OnRead(const GroupKey& key, uint64_t scan, const absl::StatusOr<kv::ScanResult>& result);
 
   // The groups whose rows that wait long are to be judged: their schedule may have changed. Each
   // must be followed by LookLater.
   std::vector<GroupKey> TakeLooks(absl::Time now);
   void LookLater(const GroupKey& key, absl::Time at);
 
-  // Ends the process if rows, queue and indices disagree. For tests: it visits every row.
-  void CheckInvariants() const;
-
  private:
-  // Places by time. A key whose time is InfiniteFuture is not listed.
-  template <typename Key>
-  using Times = std::set<std::pair<absl::Time, Key>>;
-  // Moves `key` from `time` to `to`, and sets `time`.
-  template <typename Key>
-  static void Reschedule(Times<Key>& index, const Key& key, absl::Time& time, absl::Time to);
+  friend class waiting_rows_test::WaitingRowsTest;
 
-  // The row's events that are not granted, for the queue.
-  static QueuedSlice SliceOf(const std::string& key, const WaitingRow& row);
   // Puts the row into the queue as kQueued.
   void Enqueue(const std::string& key, WaitingRow& row);
   // Takes the row out of the queue and of the other lists.
