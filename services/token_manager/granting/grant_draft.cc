@@ -91,10 +91,11 @@ void GrantDraft::TakeRate(PolicyState& policy, const RowSource& source, GrantSet
     if (rate_before_.try_emplace(of.uid, of.rate).second && !of.implicit())
       Require(of.RecordUnchanged(), of.uid);
     of.rate.Take(count, now_);
-    const Limits& limits = of.LimitsOf(key);
-    if (limits.per_second <= 0) return;
+    RateLimit rate = of.RateOf(key);
+    if (!rate.limited()) return;
     key_rate_before_.try_emplace({of.uid, key}, of.key_rates.Find(key));
-    of.key_rates.Take(key, limits, count, now_);
+    rate.Take(count, now_);
+    of.key_rates.Set(key, rate);
   };
   state_.ForEachLimit(policy, source, take);
 }
@@ -239,7 +240,7 @@ void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends)
   for (auto each = changes_.rbegin(); each != changes_.rend(); ++each)
     TakeBack(*state_.Find(each->first.first), each->first.second, each->second);
   for (const auto& [name, rate] : key_rate_before_)
-    state_.Find(name.first)->key_rates.Restore(name.second, rate);
+    state_.Find(name.first)->key_rates.Set(name.second, rate);
   for (const auto& [key, before] : parts_before_) {
     if (storage::v1::RunPartRecord* part = state_.parts.Find(key)) *part = before;
   }
@@ -247,7 +248,7 @@ void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends)
     PolicyState& policy = *state_.Find(uid);
     policy.rate = rate;
     policy.SetLimits(state_.core.client.NowLow());
-    state_.WriteCounts(uid);
+    state_.counts_due.insert(uid);
     state_.MakeReady(policy);
     state_.Plan(policy);
   }

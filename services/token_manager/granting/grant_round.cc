@@ -115,8 +115,7 @@ bool GrantRound::Visit(PolicyState& policy) {
     if (!turn.has_value()) {
       // A group that stands aside for a full limit has no turn.
       if (queue.groups_aside() > 0) JudgeOnly(policy);
-      const std::optional<absl::Time> next = queue.NextEligible(now);
-      if (next.has_value()) policy.grant_next = std::min(policy.grant_next, *next - kGrantLead);
+      policy.grant_next = std::min(policy.grant_next, queue.NextEligible(now) - kGrantLead);
       return false;
     }
     const std::string key = turn->slice->key;
@@ -272,10 +271,9 @@ void GrantRound::WakeOpened() {
   };
   state_.gates.Wake(has_room, [&](const Uid& uid, const std::string& reason, size_t max) {
     PolicyState* policy = state_.Find(uid);
-    if (policy == nullptr) return LimitGates::Woken();
-    const FairQueue::Woken woken = policy->waiting.queue().Wake(reason, max);
+    if (policy == nullptr) return FairQueue::Woken();
     state_.MakeReady(*policy);
-    return LimitGates::Woken{.groups = woken.groups, .more = woken.more};
+    return policy->waiting.queue().Wake(reason, max);
   });
 }
 

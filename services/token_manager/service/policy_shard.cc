@@ -64,7 +64,7 @@ void PolicyGauges::Show(const std::vector<const PolicyState*>& policies, absl::T
   for (const PolicyState* policy : policies) {
     const FairQueue& queue = policy->waiting.queue();
     overdue += policy->grants.Overdue(ToMicros(now));
-    oldest = std::min(oldest, queue.oldest_due().value_or(oldest));
+    oldest = std::min(oldest, queue.oldest_due());
     if (!policy->implicit() && policy->named)
       busy.emplace_back(queue.events(), policy->held(),
                         absl::StrCat("tenants/", policy->tenant, "/policies/", policy->policy_id),
@@ -199,7 +199,7 @@ void PolicyShard::Step(absl::Time now) {
   news_since_ = absl::InfiniteFuture();
   Round round(now);
   TokenRelease actions(*state_, round, resends_);
-  for (const Uid& uid : state_->TakeCountsDue()) round.touched[uid];
+  for (const Uid& uid : std::exchange(state_->counts_due, {})) round.touched[uid];
   TakeReports(actions, round);
   if (actions.no_room()) look_again_ = std::min(look_again_, now + kRoomAgain);
   TakeCalls(actions, round);
@@ -213,7 +213,7 @@ void PolicyShard::Step(absl::Time now) {
 // Nothing is to be done but to note deliveries, and that can wait for a moment.
 bool PolicyShard::OnlyNews(absl::Time now) {
   if (!calls_.empty() || !resends_.empty() || !row_actions_.empty() || state_->may_grant() ||
-      state_->counts_due() || state_->next_due() <= now)
+      !state_->counts_due.empty() || state_->next_due() <= now)
     return false;
   bool any = false;
   for (auto& [key, report] : state_->reports.rows()) {

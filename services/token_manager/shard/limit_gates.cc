@@ -42,9 +42,7 @@ void LimitGates::OpenAll(const Uid& policy) {
   }
 }
 
-void LimitGates::Wake(
-    absl::FunctionRef<bool(const LimitName& limit)> has_room,
-    absl::FunctionRef<Woken(const Uid& policy, const std::string& reason, size_t max)> wake) {
+void LimitGates::Wake(absl::FunctionRef<bool(const LimitName& limit)> has_room, WakeOf wake) {
   for (auto open = open_.begin(); open != open_.end();) {
     const auto found = gates_.find(*open);
     Gate& gate = found->second;
@@ -59,7 +57,7 @@ void LimitGates::Wake(
         gate.to_wake.assign(policies.begin(), policies.end());
         continue;
       }
-      const Woken woken = wake(gate.to_wake.front(), reason, left);
+      const FairQueue::Woken woken = wake(gate.to_wake.front(), reason, left);
       left -= std::min(left, woken.groups);
       if (!woken.more) gate.to_wake.pop_front();
     }

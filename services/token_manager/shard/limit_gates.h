@@ -52,15 +52,11 @@ class LimitGates {
   bool empty() const { return gates_.empty(); }
   // True if Wake has something to do.
   bool open() const { return !open_.empty(); }
-  struct Woken {
-    size_t groups = 0;
-    bool more = false;  // more of the policy stand aside for the limit and have not been woken
-  };
-  // Wakes groups before each open gate as long as it has room. wake(policy, reason, max) wakes at
-  // most `max` groups of the policy.
-  void Wake(
-      absl::FunctionRef<bool(const LimitName& limit)> has_room,
-      absl::FunctionRef<Woken(const Uid& policy, const std::string& reason, size_t max)> wake);
+  // Wakes groups before each open gate as long as it has room. wake(policy, reason, max) is
+  // FairQueue::Wake of the policy.
+  using WakeOf =
+      absl::FunctionRef<FairQueue::Woken(const Uid& policy, const std::string& reason, size_t max)>;
+  void Wake(absl::FunctionRef<bool(const LimitName& limit)> has_room, WakeOf wake);
 
  private:
   struct Gate {

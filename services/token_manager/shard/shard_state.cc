@@ -42,7 +42,7 @@ PolicyState& PolicyShardState::FurtherPolicy(const RowSource& source, const Furt
 
 void PolicyShardState::DropIfIdle(PolicyState& policy) {
   if (!policy.idle() || policy.reading || !policy.fetching.empty()) return;
-  if (policy.planned != absl::InfiniteFuture()) agenda_.erase({policy.planned, policy.uid});
+  Reschedule(agenda_, policy.uid, policy.planned, absl::InfiniteFuture());
   unread_.erase(policy.uid);
   policies_.erase(policy.uid);
 }
@@ -56,17 +56,13 @@ PolicyState* PolicyShardState::TakeReady() {
 
 void PolicyShardState::Plan(PolicyState& policy) {
   // While records are read it waits for them.
-  const absl::Time next = policy.fetching.empty() ? policy.NextTime() : absl::InfiniteFuture();
-  if (next == policy.planned) return;
-  if (policy.planned != absl::InfiniteFuture()) agenda_.erase({policy.planned, policy.uid});
-  if (next != absl::InfiniteFuture()) agenda_.insert({next, policy.uid});
-  policy.planned = next;
+  Reschedule(agenda_, policy.uid, policy.planned,
+             policy.fetching.empty() ? policy.NextTime() : absl::InfiniteFuture());
 }
 
 PolicyState& PolicyShardState::TakeDue() {
   PolicyState& policy = *Find(agenda_.begin()->second);
-  agenda_.erase(agenda_.begin());
-  policy.planned = absl::InfiniteFuture();
+  Reschedule(agenda_, policy.uid, policy.planned, absl::InfiniteFuture());
   return policy;
 }
 

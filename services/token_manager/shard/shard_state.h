@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
-#include "absl/container/btree_set.h"
 #include "common/kv/client/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/lease/lease_keeper.h"
@@ -81,6 +80,8 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   LimitGates gates;
   Reservations reservations;
   RowReads reads;
+  // Policies whose counts were in a group that was refused: the next round writes them.
+  std::set<Uid> counts_due;
 
   // `then` as a callback of the store or the executor. It does nothing once the state is gone: the
   // lease was lost.
@@ -127,9 +128,7 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
     MakeReady(policy);
     Plan(policy);
   }
-  absl::Time next_due() const {
-    return agenda_.empty() ? absl::InfiniteFuture() : agenda_.begin()->first;
-  }
+  absl::Time next_due() const { return FirstOf(agenda_); }
   // The first policy in the agenda, which leaves it.
   PolicyState& TakeDue();
 
@@ -179,10 +178,6 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
     ForEachCounts(source, [&](const std::string& key) { known &= parts.Find(key) != nullptr; });
     return known;
   }
-  // The policy's counts were in a group that was refused: the next round writes them.
-  void WriteCounts(const Uid& policy) { counts_due_.insert(policy); }
-  bool counts_due() const { return !counts_due_.empty(); }
-  std::set<Uid> TakeCountsDue() { return std::exchange(counts_due_, {}); }
 
   // --- rows ---
   // The row in memory, and its policy; nullptr: it is not.
@@ -208,11 +203,10 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
 
   absl::btree_map<Uid, std::unique_ptr<PolicyState>> policies_;
   std::deque<Uid> ready_;
-  absl::btree_set<std::pair<absl::Time, Uid>> agenda_;
+  Times<Uid> agenda_;
   std::map<std::string, std::set<Uid>> aside_;  // by target or paused key
   std::set<Uid> unread_;
   std::set<Uid> fetching_;  // policies with something in PolicyState::fetching
-  std::set<Uid> counts_due_;
   std::set<std::pair<Uid, GroupKey>> hungry_;
   std::pair<Uid, GroupKey> last_read_on_;
 };

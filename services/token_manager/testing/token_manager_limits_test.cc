@@ -424,7 +424,7 @@ TEST(LimitGatesTest, PoliciesTakeTurnsAndNoneIsWokenTwiceForOneOpening) {
                [&](const Uid& policy, const std::string&, size_t) {
                  woken.push_back(policy);
                  gates.Close(limit, policy);  // its group is too heavy
-                 return LimitGates::Woken{.groups = 1};
+                 return FairQueue::Woken{.groups = 1};
                });
   };
   gates.Open(limit);
@@ -454,7 +454,7 @@ TEST(LimitGatesTest, PoliciesThatWereNotWokenAreFirst) {
                [&](const Uid& policy, const std::string&, size_t max) {
                  woken.push_back(policy);
                  gates.Close(limit, policy);
-                 return LimitGates::Woken{.groups = max};  // as many as may be
+                 return FairQueue::Woken{.groups = max};  // as many as may be
                });
   };
   for (int i = 0; i < 6; ++i) round();

@@ -183,11 +183,9 @@ FairQueue::Group* FairQueue::TakeOut(Slices::iterator slice) {
   return group;
 }
 
-bool FairQueue::Remove(absl::string_view key) {
+void FairQueue::Remove(absl::string_view key) {
   const auto known = slices_.find(key);
-  if (known == slices_.end()) return false;
-  Settle(TakeOut(known));
-  return true;
+  if (known != slices_.end()) Settle(TakeOut(known));
 }
 
 void FairQueue::Advance(absl::string_view key, uint64_t taken) {
@@ -328,12 +326,11 @@ FairQueue::Woken FairQueue::Wake(absl::string_view reason, size_t max) {
   return woken;
 }
 
-std::optional<absl::Time> FairQueue::NextEligible(absl::Time now) {
-  if (empty()) return std::nullopt;
+absl::Time FairQueue::NextEligible(absl::Time now) {
+  if (empty()) return absl::InfiniteFuture();
   Refresh(now);
   const auto it = heads_.upper_bound(now_);
-  if (it == heads_.end() || (*it)->head_at == absl::InfiniteFuture()) return std::nullopt;
-  return (*it)->head_at;
+  return it == heads_.end() ? absl::InfiniteFuture() : (*it)->head_at;
 }
 
 uint64_t FairQueue::EligibleEvents(absl::Time now) const {
@@ -347,9 +344,8 @@ uint64_t FairQueue::EligibleEvents(absl::Time now) const {
   return eligible;
 }
 
-std::optional<absl::Time> FairQueue::oldest_due() const {
-  if (heads_.empty()) return std::nullopt;
-  return (*heads_.begin())->head_at;
+absl::Time FairQueue::oldest_due() const {
+  return heads_.empty() ? absl::InfiniteFuture() : (*heads_.begin())->head_at;
 }
 
 }  // namespace escapement::token_manager

@@ -94,8 +94,7 @@ class FairQueue {
  public:
   // Replaces the slice with the same key; an empty one only removes it.
   void Add(QueuedSlice slice);
-  // Returns false if there is no such slice.
-  bool Remove(absl::string_view key);
+  void Remove(absl::string_view key);  // if it is there
   // The first `taken` of its events are granted: they count for the group's turn. The slice is
   // gone when it is empty.
   void Advance(absl::string_view key, uint64_t taken);
@@ -127,8 +126,8 @@ class FairQueue {
   Woken Wake(absl::string_view reason, size_t max);
 
   // The next instant after `now` at which a group without eligible events gets one: how long to
-  // sleep if tokens are left. (Next returns groups that have an eligible event.)
-  std::optional<absl::Time> NextEligible(absl::Time now);
+  // sleep if tokens are left. InfiniteFuture: none does.
+  absl::Time NextEligible(absl::Time now);
 
   bool empty() const { return slices_.empty(); }
   size_t rows() const { return slices_.size(); }
@@ -137,8 +136,9 @@ class FairQueue {
   uint64_t events() const { return events_; }  // not granted
   // Events that may go at `now`. Visits every row.
   uint64_t EligibleEvents(absl::Time now) const;
-  // When the event that has been eligible longest became so (or the first will).
-  std::optional<absl::Time> oldest_due() const;
+  // When the event that has been eligible longest became so (or the first will). InfiniteFuture:
+  // there is none.
+  absl::Time oldest_due() const;
 
  private:
   struct Group;

@@ -68,32 +68,27 @@ double MeasuredRate::At(int64_t now_micros) const {
   return rate < 1e-3 ? 0 : rate;
 }
 
-void KeyRates::Put(const std::string& key, const RateLimit& rate) {
-  Forget(key);
-  keys_.insert_or_assign(key, rate);
-  full_.insert({rate.tat(), key});
-}
-
-void KeyRates::Forget(const std::string& key) {
-  const auto found = keys_.find(key);
-  if (found == keys_.end()) return;
-  full_.erase({found->second.tat(), key});
-  keys_.erase(found);
+void KeyRates::Set(const std::string& key, const std::optional<RateLimit>& rate) {
+  if (const auto found = keys_.find(key); found != keys_.end()) {
+    full_.erase({found->second.tat(), key});
+    keys_.erase(found);
+  }
+  if (!rate.has_value()) return;
+  keys_.emplace(key, *rate);
+  full_.insert({rate->tat(), key});
 }
 
 void KeyRates::Load(const storage::v1::KeyRateRecord& record) {
-  loaded_ = true;
-  Put(record.policy_key(), RateLimit(0, 1, RateTimeOf(record.rate_time_micros())));
+  Set(record.policy_key(), RateLimit(0, 1, RateTimeOf(record.rate_time_micros())));
 }
 
 void KeyRates::SetLimits(absl::FunctionRef<Limits(const std::string& key)> limits, absl::Time now) {
-  const bool loaded = std::exchange(loaded_, false);
   for (const auto& [full, key] : std::exchange(full_, {})) {
     RateLimit& rate = keys_.at(key);
     const Limits of_key = limits(key);
     if (of_key.per_second <= 0) {
       rate = RateLimit(0, 1, now);  // its row is to be deleted
-    } else if (loaded && !rate.limited()) {
+    } else if (!rate.limited()) {   // loaded
       rate = RateLimit(of_key.per_second, of_key.burst, rate.tat());
     } else {
       rate.SetLimits(of_key.per_second, of_key.burst, now);
@@ -112,26 +107,11 @@ RateLimit KeyRates::Of(const std::string& key, const Limits& limits) const {
   return Find(key).value_or(RateLimit(limits.per_second, limits.burst));
 }
 
-void KeyRates::Take(const std::string& key, const Limits& limits, uint64_t n, absl::Time now) {
-  RateLimit rate = Of(key, limits);
-  rate.Take(n, now);
-  Put(key, rate);
-}
-
-void KeyRates::Restore(const std::string& key, const std::optional<RateLimit>& rate) {
-  if (rate.has_value()) return Put(key, *rate);
-  Forget(key);
-}
-
 storage::v1::KeyRateRecord KeyRates::RecordOf(const std::string& key) const {
   storage::v1::KeyRateRecord record;
   record.set_policy_key(key);
   record.set_rate_time_micros(RateTimeMicros(keys_.at(key).tat()));
   return record;
-}
-
-absl::Time KeyRates::NextFull() const {
-  return full_.empty() ? absl::InfiniteFuture() : full_.begin()->first;
 }
 
 std::vector<std::string> KeyRates::TakeFull(absl::Time now, size_t max) {
@@ -249,9 +229,8 @@ void PolicyState::SetName(const std::string& of_tenant, const std::string& id) {
 }
 
 absl::Time PolicyState::NextTime() const {
-  absl::Time next =
-      std::min({grant_next, waiting.NextTime(), override_ends_, key_rates.NextFull()});
-  if (!closed.empty()) next = std::min(next, closed.begin()->first);
+  absl::Time next = std::min(
+      {grant_next, waiting.NextTime(), override_ends_, key_rates.NextFull(), FirstOf(closed)});
   if (!waiting.empty() || held() > 0) next = std::min(next, sample_next);
   const std::optional<int64_t> deadline = grants.NextDeadline();
   if (deadline.has_value()) next = std::min(next, FromMicros(*deadline));

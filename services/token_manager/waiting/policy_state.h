@@ -61,24 +61,18 @@ class KeyRates {
   void SetLimits(absl::FunctionRef<Limits(const std::string& key)> limits, absl::Time now);
   // A copy, of a key with these limits.
   RateLimit Of(const std::string& key, const Limits& limits) const;
-  // Its record is to be written.
-  void Take(const std::string& key, const Limits& limits, uint64_t n, absl::Time now);
   storage::v1::KeyRateRecord RecordOf(const std::string& key) const;
-  // nullopt: a full burst may go. And back.
+  // nullopt: a full burst may go. After Set the key's record is to be written.
   std::optional<RateLimit> Find(const std::string& key) const;
-  void Restore(const std::string& key, const std::optional<RateLimit>& rate);
+  void Set(const std::string& key, const std::optional<RateLimit>& rate);
   // When the first key is full again.
-  absl::Time NextFull() const;
+  absl::Time NextFull() const { return FirstOf(full_); }
   // Forgets keys that are full again by `now`, at most `max`. Their rows are to be deleted.
   std::vector<std::string> TakeFull(absl::Time now, size_t max);
 
  private:
-  void Put(const std::string& key, const RateLimit& rate);
-  void Forget(const std::string& key);
-
   absl::flat_hash_map<std::string, RateLimit> keys_;
-  std::set<std::pair<absl::Time, std::string>> full_;  // all, by the time when they are full
-  bool loaded_ = false;                                // some without limits
+  Times<std::string> full_;  // all, by the time when they are full
 };
 
 // PolicyState: one policy (or one schedule without a policy) for which events wait or hold tokens:
@@ -180,7 +174,7 @@ class PolicyState {
   absl::Time grant_next = absl::InfiniteFuture();  // when time alone allows a grant
   absl::Time NextTime() const;
   // Limits of the policy (nullopt) and of its keys that have no room until time gives them some.
-  std::set<std::pair<absl::Time, std::optional<std::string>>> closed;
+  Times<std::optional<std::string>> closed;
   // While the policy grants nothing: when its groups are judged again, and the last judged group.
   absl::Time judge_next = absl::InfinitePast();
   GroupKey judged_to;
