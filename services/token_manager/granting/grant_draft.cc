@@ -84,9 +84,9 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
 void GrantDraft::TakeRate(PolicyState& policy, const RowSource& source, GrantSet::Key name,
                           uint64_t count, const std::string& target) {
   const TargetBackoff::Probe probe{state_.lease.index, name.first, name.second};
-  state_.core.backoff.OnGranted(target, count, probe, now_);
+  state_.core.backoff.OnGranted(target, probe, now_);
   if (policy.by_key())
-    state_.core.backoff.OnGranted(PausedKey(policy.uid, source.key()), count, probe, now_);
+    state_.core.backoff.OnGranted(PausedKey(policy.uid, source.key()), probe, now_);
   const auto take = [&](PolicyState& of, const std::string& key, uint64_t /*weight*/) {
     if (rate_before_.try_emplace(of.uid, of.rate).second && !of.implicit())
       Require(of.RecordUnchanged(), of.uid);

@@ -257,8 +257,7 @@ void GrantRound::ReviewReservations() {
                        SameLimits(group->rows.begin()->second.source()->event.throttle(),
                                   each.source->event.throttle());
     if (waits && MayHope(*policy, *each.source)) continue;
-    if (const auto limits = state_.reservations.Remove(each.policy, each.group))
-      state_.OpenLimits(*limits);
+    state_.OpenLimits(state_.reservations.Remove(each.policy, each.group));
   }
 }
 
@@ -329,7 +328,7 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
   state_.core.metrics.wait_seconds.Observe(
       std::max(0.0, absl::ToDoubleSeconds(now_ - turn.slice->due)), count);
   draft_.Make(policy, key, *row, count, judged, *claim);
-  if (const auto limits = state_.reservations.Remove(policy.uid, group)) state_.OpenLimits(*limits);
+  state_.OpenLimits(state_.reservations.Remove(policy.uid, group));
   return count;
 }
 

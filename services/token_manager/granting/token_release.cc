@@ -90,7 +90,8 @@ bool TokenRelease::CanResend(PolicyState& policy, const Grant& grant, const Entr
   const RowJudgement judged = Judge(state_, policy, *grant.source);
   if (judged.action == RowJudgement::Action::kFetch) return false;
   const QueueShards& shards = state_.core.queue_shards;
-  if (judged.action != RowJudgement::Action::kSend || shards.AnyRoom(round_.now) ||
+  if (judged.action != RowJudgement::Action::kSend ||
+      shards.NextWithRoom(0, round_.now).has_value() ||
       shards.Live(static_cast<uint16_t>(grant.record.queue_shard()), round_.now))
     return true;
   no_room_ = true;

@@ -316,9 +316,7 @@ void TokenManagerService::Impl::PlanNextStep(absl::Time now) {
       at_store_time(shard->NextTime());
     }
   }
-  if (now != absl::InfinitePast() && !shards_.empty()) {
-    if (const std::optional<absl::Time> next = backoff_.NextAt(now)) at_store_time(*next);
-  }
+  if (now != absl::InfinitePast() && !shards_.empty()) at_store_time(backoff_.NextAt(now));
   if (blocked) at = std::min(at, elapsed + kBlockedStep);
   if (planned_step() == at) return;
   // Never at once: work that is due now and was not done waits for another event, which wakes.

@@ -36,10 +36,8 @@ void LimitGates::Open(const LimitName& limit) {
 
 void LimitGates::OpenAll(const Uid& policy) {
   for (auto gate = gates_.lower_bound({policy});
-       gate != gates_.end() && gate->first.policy == policy; ++gate) {
-    gate->second.opened_again = true;
-    open_.insert(gate->first);
-  }
+       gate != gates_.end() && gate->first.policy == policy; ++gate)
+    Open(gate->first);
 }
 
 void LimitGates::Wake(absl::FunctionRef<bool(const LimitName& limit)> has_room, WakeOf wake) {
@@ -88,10 +86,9 @@ bool Reservations::Add(Reserved reserved) {
   return true;
 }
 
-std::optional<std::vector<LimitName>> Reservations::Remove(const Uid& policy,
-                                                           const GroupKey& group) {
+std::vector<LimitName> Reservations::Remove(const Uid& policy, const GroupKey& group) {
   const auto each = Find(policy, group);
-  if (each == reserved_.end()) return std::nullopt;
+  if (each == reserved_.end()) return {};
   std::vector<LimitName> limits = LimitsOf(policy, *each->source);
   reserved_.erase(each);
   return limits;

@@ -1,6 +1,5 @@
-// LimitGates: for which limits groups of a policy shard stand aside, and whose turn it is when one
-// has room again. Reservations: the groups for which tokens are kept back, so that an event that
-// needs several at once is not overtaken for ever.
+// LimitGates: for which limits groups of a policy shard stand aside. Reservations: the groups for
+// which tokens are kept back.
 
 #ifndef SERVICES_TOKEN_MANAGER_SHARD_LIMIT_GATES_H_
 #define SERVICES_TOKEN_MANAGER_SHARD_LIMIT_GATES_H_
@@ -88,8 +87,8 @@ class Reservations {
   const std::vector<Reserved>& all() const { return reserved_; }
   // False: it has one, or there are too many.
   bool Add(Reserved reserved);
-  // Its former limits may have room; nullopt: it had none.
-  std::optional<std::vector<LimitName>> Remove(const Uid& policy, const GroupKey& group);
+  // The limits that may have room by that; none if it has no reservation.
+  std::vector<LimitName> Remove(const Uid& policy, const GroupKey& group);
   // Tokens of the limit that are kept back from this group.
   uint64_t KeptFrom(const LimitName& limit, const Uid& policy, const GroupKey& group) const;
 

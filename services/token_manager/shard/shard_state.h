@@ -109,21 +109,19 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
     for (const FurtherLimit& limit : source.further)
       visit(FurtherPolicy(source, limit), limit.key, limit.weight);
   }
-  // Forgets the policy if nothing of it waits or is held; it must not be used after that.
+  // Forgets the policy if nothing of it waits or is held.
   void DropIfIdle(PolicyState& policy);
 
   // --- when policies are visited ---
   void MakeReady(PolicyState& policy) {
     if (!std::exchange(policy.ready, true)) ready_.push_back(policy.uid);
   }
-  // How many policies may be granted tokens, and are to be visited.
-  size_t ready() const { return ready_.size(); }
+  size_t ready() const { return ready_.size(); }  // policies
   // The first of them, which is visited now. nullptr: nothing of it is left.
   PolicyState* TakeReady();
   bool may_grant() const { return !ready_.empty() || gates.open(); }
   // Its place in the agenda (when time lets something happen) as its state is now.
   void Plan(PolicyState& policy);
-  // Something of the policy has changed: both.
   void Revisit(PolicyState& policy) {
     MakeReady(policy);
     Plan(policy);
@@ -153,7 +151,6 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
     if (!policy.reading) unread_.insert(policy.uid);
   }
   bool wants_records() const { return !unread_.empty(); }
-  // At most `max` policies whose records are read now.
   std::vector<Uid> TakeUnread(size_t max) { return TakeFirst(unread_, max); }
   // Rows of this policy that could not be judged because a record of the schedule was missing are
   // judged again when it has been read.
@@ -161,8 +158,7 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
     policy.fetching.insert(schedule);
     state.fetching_.insert(policy.uid);
   }
-  // How many policies await records.
-  size_t awaiting() const { return fetching_.size(); }
+  size_t awaiting() const { return fetching_.size(); }  // policies
   // Everything that was waited for may be there.
   void RecordsRead();
   // Pins or unpins the counts that the row's events change.
@@ -206,7 +202,7 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   Times<Uid> agenda_;
   std::map<std::string, std::set<Uid>> aside_;  // by target or paused key
   std::set<Uid> unread_;
-  std::set<Uid> fetching_;  // policies with something in PolicyState::fetching
+  std::set<Uid> fetching_;  // policies that await records
   std::set<std::pair<Uid, GroupKey>> hungry_;
   std::pair<Uid, GroupKey> last_read_on_;
 };

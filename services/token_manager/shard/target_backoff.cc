@@ -87,11 +87,9 @@ uint64_t TargetBackoff::Allowed(absl::string_view target, absl::Time now) const 
   return now < it->second.opens_at ? 0 : 1;
 }
 
-void TargetBackoff::OnGranted(absl::string_view target, uint64_t n, const Probe& grant,
-                              absl::Time now) {
+void TargetBackoff::OnGranted(absl::string_view target, const Probe& grant, absl::Time now) {
   const auto it = targets_.find(target);
-  if (it == targets_.end() || n == 0) return;
-  Set(it, std::max(it->second.opens_at, now + kProbePatience), grant);
+  if (it != targets_.end()) Set(it, std::max(it->second.opens_at, now + kProbePatience), grant);
 }
 
 void TargetBackoff::OnProbeVoid(absl::string_view target, absl::Time now) {
@@ -113,10 +111,9 @@ const std::string* TargetBackoff::TargetOf(const Probe& grant) const {
   return found == end ? nullptr : &found->second;
 }
 
-std::optional<absl::Time> TargetBackoff::NextAt(absl::Time now) const {
+absl::Time TargetBackoff::NextAt(absl::Time now) const {
   const auto it = openings_.lower_bound({now + absl::Nanoseconds(1) / 4, std::string()});
-  if (it == openings_.end()) return std::nullopt;
-  return it->first;
+  return it == openings_.end() ? absl::InfiniteFuture() : it->first;
 }
 
 std::vector<std::string> TargetBackoff::TakeOpened(absl::Time now, size_t max) {

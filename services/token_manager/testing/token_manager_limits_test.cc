@@ -485,8 +485,8 @@ TEST(ReservationsTest, KeepBackFromAllThatWaitForLessLong) {
   EXPECT_EQ(reservations.KeptFrom({q}, p, none), 4u);
   EXPECT_EQ(reservations.KeptFrom({q, "l"}, p, none), 4u);
   EXPECT_EQ(reservations.KeptFrom({q, "other"}, p, none), 0u);
-  EXPECT_EQ(reservations.Remove(p, old)->size(), 4u);
-  EXPECT_FALSE(reservations.Remove(p, old).has_value());
+  EXPECT_EQ(reservations.Remove(p, old).size(), 4u);
+  EXPECT_TRUE(reservations.Remove(p, old).empty());
   EXPECT_EQ(reservations.KeptFrom({p}, p, none), 3u);
 }
 

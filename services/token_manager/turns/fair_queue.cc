@@ -272,21 +272,21 @@ std::optional<FairQueue::Turn> FairQueue::Next(
       continue;
     }
     absl::Time until = now_;
+    uint64_t count = tokens;
     if (fairness == Fairness::kFifo) {
       // Not before others that became eligible earlier than its later events.
       until = std::min(until, first.next_head_at);
       if (group.slices.size() > 1)
         until = std::min(until, (*std::next(group.slices.begin()))->eligible_at);
-    }
-    uint64_t count = std::min(tokens, std::min(slice.pacing.EndAt(until), slice.end) - slice.first);
-    if (fairness != Fairness::kFifo) {
+    } else {
       const uint64_t share = std::max<uint64_t>(1, tokens / first.takers);
       const uint64_t quantum = quanta_.try_emplace(first.its_class, share).first->second;
       uint64_t& credit = Credit(group);
       credit = credit == 0 ? quantum : std::min(credit, quantum);
       count = std::min(count, credit);
     }
-    return Turn{&slice, count};
+    return Turn{&slice,
+                std::min(count, std::min(slice.pacing.EndAt(until), slice.end) - slice.first)};
   }
 }
 
@@ -342,10 +342,6 @@ uint64_t FairQueue::EligibleEvents(absl::Time now) const {
     }
   }
   return eligible;
-}
-
-absl::Time FairQueue::oldest_due() const {
-  return heads_.empty() ? absl::InfiniteFuture() : (*heads_.begin())->head_at;
 }
 
 }  // namespace escapement::token_manager

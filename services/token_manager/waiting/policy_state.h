@@ -1,5 +1,5 @@
-// PolicyState: one policy for which events wait or hold tokens. KeyRates: the rates of its keys.
-// Also the effect of a delivery window on a waiting row (ClosesAt, CarryOver).
+// PolicyState: one policy for which events wait or hold tokens. Also the effect of a delivery
+// window on a waiting row (ClosesAt, CarryOver).
 
 #ifndef SERVICES_TOKEN_MANAGER_WAITING_POLICY_STATE_H_
 #define SERVICES_TOKEN_MANAGER_WAITING_POLICY_STATE_H_
@@ -75,8 +75,8 @@ class KeyRates {
   Times<std::string> full_;  // all, by the time when they are full
 };
 
-// PolicyState: one policy (or one schedule without a policy) for which events wait or hold tokens:
-// its record, its limits, the waiting rows and the holders.
+// PolicyState: one policy, or one schedule without a policy: its record, its limits, the waiting
+// rows and the holders.
 //
 // Threads: one. Pure: the caller reads and writes the store.
 class PolicyState {
@@ -107,18 +107,17 @@ class PolicyState {
   bool implicit() const { return policy_id.empty(); }
   // The first row or holder that makes sense names the policy.
   void SetName(const std::string& of_tenant, const std::string& id);
-  // Puts a record and its limits into force. A record older than the known one is ignored.
+  // Puts a record and its limits into force, unless it is older than the known one.
   void SetRecord(const std::optional<std::string>& bytes, kv::CommitSeq seq, absl::Time now);
   void SetCounts(const std::optional<std::string>& bytes);
-  // Puts the limits of now into force: overrides end by themselves.
+  // Puts the limits of now into force: overrides end by themselves (the next one: override_ends).
   void SetLimits(absl::Time now);
-  // When the next override ends.
   absl::Time override_ends() const { return override_ends_; }
   kv::Condition RecordUnchanged() const;
   bool grants_tokens() const {
     return known && (implicit() || (record.has_value() && !record->paused()));
   }
-  // Those of the policy itself, with its override.
+  // With its override.
   const Limits& limits() const { return limits_; }
   // Tokens that are held, also by events that wait under other policies.
   uint64_t held() const { return grants.held() + further_.HeldOf(uid); }
@@ -126,13 +125,11 @@ class PolicyState {
   uint64_t FreeTokens() const;
   // Each key of the policy has limits of its own (per_key).
   bool by_key() const { return rules().has_per_key(); }
-  // Those of one key, with its override.
+  // The same of one key, with its override. RateOf: a copy.
   const Limits& LimitsOf(const std::string& policy_key) const;
-  // Their rate: a copy.
   RateLimit RateOf(const std::string& policy_key) const {
     return key_rates.Of(policy_key, LimitsOf(policy_key));
   }
-  // As FreeTokens, of one key.
   uint64_t FreeTokensOf(const std::string& policy_key) const;
   // Events that wait for their next attempt keep their tokens.
   bool keeps_tokens() const {
@@ -164,8 +161,7 @@ class PolicyState {
   absl::Time sample_next = absl::InfiniteFuture();  // at a full minute
   // As stored; the next sample is taken at the next full minute.
   void SetHistory(const std::optional<std::string>& bytes, absl::Time now);
-  // Adds a sample, if it is time, and drops old ones. False: it is not, or nothing waits or is
-  // held.
+  // Adds a sample. False: it is not time, or nothing waits or is held.
   bool TakeSample(absl::Time now);
 
   // --- places in the shard's lists ---
@@ -193,9 +189,7 @@ class PolicyState {
   absl::Time override_ends_ = absl::InfiniteFuture();
 };
 
-// The effect of a delivery window on a waiting row (docs/design/throttling.md, "Windows").
-//
-// Pure.
+// The effect of a delivery window on a waiting row (docs/design/throttling.md, "Windows"). Pure.
 
 // How the row's events are spread over its window; count 0 if they are not spread.
 Pacing PacingOf(const storage::v1::EventRecord& row);
@@ -210,10 +204,9 @@ bool Drops(const storage::v1::EventRecord& row);
 
 // Carries the row, whose key has `first`, over to a later window: that of the schedule's first
 // occurrence after the begin of the present window whose window is not closed at `now` (it may not
-// have begun). If that window is even, the rest of the row is spread over it. The key stays.
-// `definition` is the current one and gives the new window's form; it has no occurrence from
-// `finish` on (FinishOf its state). nullopt: there is no such occurrence, or no window any more;
-// the row finishes late.
+// have begun). The current `definition` gives its form; it has no occurrence from `finish` on
+// (FinishOf its state). nullopt: there is no such occurrence, or no window any more; the row
+// finishes late.
 std::optional<storage::v1::EventRecord> CarryOver(const storage::v1::EventRecord& row,
                                                   uint64_t first,
                                                   const storage::v1::DefinitionRecord& definition,

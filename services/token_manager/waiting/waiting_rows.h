@@ -1,5 +1,4 @@
-// WaitingRows: the rows of `waiting` of one policy that are in memory, and their queue. RowGroup:
-// those of one priority and schedule. WaitingRow: one of them, with its state.
+// WaitingRows: the rows of `waiting` of one policy that are in memory, and their queue.
 
 #ifndef SERVICES_TOKEN_MANAGER_WAITING_WAITING_ROWS_H_
 #define SERVICES_TOKEN_MANAGER_WAITING_WAITING_ROWS_H_
@@ -102,7 +101,7 @@ class WaitingRow {
   State state_ = State::kQueued;
   uint8_t priority_;
   bool rewritten_ = false;
-  bool read_again_ = false;     // alone, after the store refused to change it
+  bool read_again_ = false;     // alone, after the store refused to change it as it was in memory
   bool finishes_late_ = false;  // its window has closed, and it keeps waiting without another one
   absl::Time key_time_;
   uint64_t first_;
@@ -133,7 +132,7 @@ void Reschedule(Times<Key>& times, const Key& key, absl::Time& time, absl::Time 
   time = to;
 }
 
-// RowGroup: the rows of one priority and schedule (see WaitingRows, which alone changes it).
+// The rows of one priority and schedule: a *group*. Only WaitingRows changes it.
 struct RowGroup {
   std::map<std::string, WaitingRow> rows = {};  // in memory, by key
   std::string end = {};  // rows from here on are in the store only; empty: there are none
@@ -154,13 +153,10 @@ struct RowGroup {
 // WaitingRows: the rows of `waiting` of one policy (or of one schedule without a policy), as far as
 // they are in memory, and the queue in which they take turns.
 //
-// The rows of one priority and schedule are a *group*. A group has in memory the rows before its
-// `end`; the rows from there on are only in the store. The end moves down when there are too many
-// rows, and up when the loader reads on. Rows are ordered by when they may go, so that none is in
-// the way of others: one whose key says an earlier time than its window, or its place in it, gets a
-// key with that time (TakeMisplaced).
-//
-// WaitingRow has a row's states and transitions, and RowGroup those of a group.
+// A group has in memory the rows before its `end`. The end moves down when there are too many rows,
+// and up when the loader reads on. Rows are ordered by when they may go, so that none is in the way
+// of others: one whose key says an earlier time than its window, or its place in it, gets a key
+// with that time (TakeMisplaced).
 //
 // Threads: one. Pure: the caller reads and writes the store.
 class WaitingRows {
@@ -199,8 +195,7 @@ class WaitingRows {
   // again (RowActions).
   bool Add(const std::string& key, const WaitingKey& decoded, const std::string& value,
            kv::CommitSeq read_seq);
-  // If it is in memory.
-  void Remove(const std::string& key);
+  void Remove(const std::string& key);  // if it is in memory
 
   // --- a row's transitions ---
   // Takes the first `count` events that are left for a grant of the commit being built.
@@ -212,9 +207,7 @@ class WaitingRows {
   bool SettleGrant(const std::string& key);
   void BeginAction(const std::string& key, WaitingRow& row);
   void AbortAction(const std::string& key, WaitingRow& row);
-  // The watch has reported another version of a busy row.
   void NoteRewritten(WaitingRow& row);
-  // The row was read alone, after the store had refused to change it as it was in memory.
   static void NoteReadAgain(WaitingRow& row) { row.read_again_ = true; }
   // The row's turn comes again at `until`, unless it changes before.
   void Postpone(const std::string& key, const WaitingRow& row, absl::Time until);
@@ -227,8 +220,7 @@ class WaitingRows {
   std::vector<std::string> ClosedBy(absl::Time now, size_t max) const;
 
   // --- a group's reading ---
-  // Cuts a group that has all its rows in memory, and as many as may be there, at `end`. False if
-  // it is not so.
+  // Cuts a group at `end` if all its rows are in memory, and as many as may be there.
   bool CutIfFull(const GroupKey& key, const std::string& end);
   bool IsBeyond(const GroupKey& group_key, const std::string& key) const {
     const RowGroup* group = GroupOf(group_key);
@@ -249,9 +241,8 @@ class WaitingRows {
  private:
   friend class waiting_rows_test::WaitingRowsTest;
 
-  // Puts the row into the queue as kQueued.
+  // Puts the row into the queue as kQueued, and into the other lists; and back.
   void Enqueue(const std::string& key, WaitingRow& row);
-  // Takes the row out of the queue and of the other lists.
   void Withhold(const std::string& key, WaitingRow& row);
   void EvictBeyond(RowGroup& group);
   // Lists the row if its key says too early a time.
