@@ -413,7 +413,7 @@ void GrantRound::JudgeChanged(PolicyState& policy) {
 
 // A window may be months away, and its schedule be another one, or gone, long before.
 void GrantRound::JudgeLongWaiting(PolicyState& policy) {
-  for (const GroupKey& key : policy.waiting.TakeLooks(now_)) {
+  for (const GroupKey& key : policy.waiting.LooksBy(now_)) {
     const bool again = JudgeGroup(policy, *policy.waiting.GroupOf(key), /*whole=*/true);
     policy.waiting.LookLater(key, now_ + (again ? kLookAgain : kLookEvery));
   }

@@ -1,7 +1,6 @@
 #include "services/token_manager/shard/record_reader.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "common/storage/schedule_table.h"
@@ -31,7 +30,7 @@ void RecordReader::ReadAgain(PolicyShardState& state, PolicyState& policy) {
 }
 
 void RecordReader::Step() {
-  if (!policies_ && state_.wants_records()) ReadPolicies();
+  if (!policies_ && !state_.unread.empty()) ReadPolicies();
   if (!parts_ && state_.parts.wanted()) ReadParts();
   if (!payloads_ && !state_.payloads.wanted.empty()) ReadPayloads();
 }
@@ -50,7 +49,7 @@ void RecordReader::Read(std::vector<kv::Key> keys, bool& reading, Then then) {
 }
 
 void RecordReader::ReadPolicies() {
-  std::vector<Uid> uids = state_.TakeUnread(kPoliciesAtOnce);
+  std::vector<Uid> uids = TakeFirst(state_.unread, kPoliciesAtOnce);
   std::vector<kv::Key> keys;
   for (const Uid& uid : uids) {
     PolicyState& policy = *state_.Find(uid);

@@ -24,7 +24,7 @@ class RecordReader {
   void Step();
   // True if all records and counts that are wanted have been read.
   bool idle() const {
-    return !policies_ && !parts_ && !state_.wants_records() && !state_.parts.wanted();
+    return !policies_ && !parts_ && state_.unread.empty() && !state_.parts.wanted();
   }
 
   // The policy was changed, or deleted (nullopt).

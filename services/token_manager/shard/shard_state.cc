@@ -43,7 +43,7 @@ PolicyState& PolicyShardState::FurtherPolicy(const RowSource& source, const Furt
 void PolicyShardState::DropIfIdle(PolicyState& policy) {
   if (!policy.idle() || policy.reading || !policy.fetching.empty()) return;
   Reschedule(agenda_, policy.uid, policy.planned, absl::InfiniteFuture());
-  unread_.erase(policy.uid);
+  unread.erase(policy.uid);
   policies_.erase(policy.uid);
 }
 

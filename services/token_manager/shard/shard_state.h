@@ -80,6 +80,7 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   LimitGates gates;
   Reservations reservations;
   RowReads reads;
+  std::set<Uid> unread;  // policies whose records are to be read (WantRecord)
   // Policies whose counts were in a group that was refused: the next round writes them.
   std::set<Uid> counts_due;
 
@@ -148,10 +149,8 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   // --- records and counts ---
   // The policy's record is to be read, unless it is being read.
   void WantRecord(const PolicyState& policy) {
-    if (!policy.reading) unread_.insert(policy.uid);
+    if (!policy.reading) unread.insert(policy.uid);
   }
-  bool wants_records() const { return !unread_.empty(); }
-  std::vector<Uid> TakeUnread(size_t max) { return TakeFirst(unread_, max); }
   // Rows of this policy that could not be judged because a record of the schedule was missing are
   // judged again when it has been read.
   friend void AwaitRecords(PolicyShardState& state, PolicyState& policy, const Uid& schedule) {
@@ -201,8 +200,7 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   std::deque<Uid> ready_;
   Times<Uid> agenda_;
   std::map<std::string, std::set<Uid>> aside_;  // by target or paused key
-  std::set<Uid> unread_;
-  std::set<Uid> fetching_;  // policies that await records
+  std::set<Uid> fetching_;                      // policies that await records
   std::set<std::pair<Uid, GroupKey>> hungry_;
   std::pair<Uid, GroupKey> last_read_on_;
 };

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "absl/numeric/int128.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "absl/status/statusor.h"
 #include "common/base/proto_time.h"
@@ -48,9 +47,7 @@ uint64_t Free(uint64_t limit, uint64_t held) {
   return limit == RateLimit::kUnlimited ? limit : limit - std::min(limit, held);
 }
 
-bool HasWindow(const EventRecord& row) {
-  return row.throttle().has_window() && row.throttle().window().duration_micros() > 0;
-}
+bool HasWindow(const EventRecord& row) { return row.throttle().window().duration_micros() > 0; }
 
 absl::Duration DurationOf(const storage::v1::WindowRecord& window) {
   return absl::Microseconds(window.duration_micros());
@@ -102,11 +99,6 @@ std::optional<RateLimit> KeyRates::Find(const std::string& key) const {
   return found == keys_.end() ? std::nullopt : std::make_optional(found->second);
 }
 
-RateLimit KeyRates::Of(const std::string& key, const Limits& limits) const {
-  if (limits.per_second <= 0) return RateLimit();
-  return Find(key).value_or(RateLimit(limits.per_second, limits.burst));
-}
-
 storage::v1::KeyRateRecord KeyRates::RecordOf(const std::string& key) const {
   storage::v1::KeyRateRecord record;
   record.set_policy_key(key);
@@ -115,11 +107,8 @@ storage::v1::KeyRateRecord KeyRates::RecordOf(const std::string& key) const {
 }
 
 std::vector<std::string> KeyRates::TakeFull(absl::Time now, size_t max) {
-  std::vector<std::string> full;
-  while (full.size() < max && NextFull() <= now) {
-    full.push_back(std::move(full_.extract(full_.begin()).value().second));
-    keys_.erase(full.back());
-  }
+  std::vector<std::string> full = DueBy(full_, now, max);
+  for (const std::string& key : full) Set(key, std::nullopt);
   return full;
 }
 
@@ -195,6 +184,12 @@ const Limits& PolicyState::LimitsOf(const std::string& policy_key) const {
   return overridden == key_overridden_.end() ? key_limits_ : overridden->second;
 }
 
+RateLimit PolicyState::RateOf(const std::string& policy_key) const {
+  const Limits& limits = LimitsOf(policy_key);
+  if (limits.per_second <= 0) return RateLimit();
+  return key_rates.Find(policy_key).value_or(RateLimit(limits.per_second, limits.burst));
+}
+
 uint64_t PolicyState::FreeTokensOf(const std::string& policy_key) const {
   if (!by_key()) return RateLimit::kUnlimited;
   return Free(LimitsOf(policy_key).max_concurrent,
@@ -264,9 +259,8 @@ absl::Time ClosesAt(const EventRecord& row) {
 std::optional<EventRecord> CarryOver(const EventRecord& row, uint64_t first,
                                      const storage::v1::DefinitionRecord& definition,
                                      absl::Time finish, absl::Time now) {
-  if (!HasWindow(row) || !definition.throttle().has_window()) return std::nullopt;
   const storage::v1::WindowRecord& window = definition.throttle().window();
-  if (window.duration_micros() <= 0) return std::nullopt;
+  if (!HasWindow(row) || window.duration_micros() <= 0) return std::nullopt;
   const absl::StatusOr<cron::Timetable> timetable = TimetableOf(definition, finish);
   if (!timetable.ok()) return std::nullopt;
   // Open at `now`: begin + duration > now.

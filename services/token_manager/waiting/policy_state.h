@@ -8,7 +8,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -59,8 +58,6 @@ class KeyRates {
   void Load(const storage::v1::KeyRateRecord& record);
   // limits(key) for each key.
   void SetLimits(absl::FunctionRef<Limits(const std::string& key)> limits, absl::Time now);
-  // A copy, of a key with these limits.
-  RateLimit Of(const std::string& key, const Limits& limits) const;
   storage::v1::KeyRateRecord RecordOf(const std::string& key) const;
   // nullopt: a full burst may go. After Set the key's record is to be written.
   std::optional<RateLimit> Find(const std::string& key) const;
@@ -127,9 +124,7 @@ class PolicyState {
   bool by_key() const { return rules().has_per_key(); }
   // The same of one key, with its override. RateOf: a copy.
   const Limits& LimitsOf(const std::string& policy_key) const;
-  RateLimit RateOf(const std::string& policy_key) const {
-    return key_rates.Of(policy_key, LimitsOf(policy_key));
-  }
+  RateLimit RateOf(const std::string& policy_key) const;
   uint64_t FreeTokensOf(const std::string& policy_key) const;
   // Events that wait for their next attempt keep their tokens.
   bool keeps_tokens() const {

@@ -253,15 +253,6 @@ std::vector<std::string> WaitingRows::TakeMisplaced(absl::Time now, size_t max) 
   return taken;
 }
 
-std::vector<std::string> WaitingRows::ClosedBy(absl::Time now, size_t max) const {
-  std::vector<std::string> closed;
-  for (const auto& [closes, key] : closings_) {
-    if (closes > now || closed.size() >= max) break;
-    closed.push_back(key);
-  }
-  return closed;
-}
-
 bool WaitingRows::CutIfFull(const GroupKey& key, const std::string& end) {
   const auto at = groups_.find(key);
   if (at == groups_.end()) return false;
@@ -305,15 +296,6 @@ bool WaitingRows::OnRead(const GroupKey& key, uint64_t scan,
   for (const auto& [row_key, value] : arrived) add(row_key, value, 0);
   DropIfEmpty(at);
   return true;
-}
-
-std::vector<GroupKey> WaitingRows::TakeLooks(absl::Time now) {
-  std::vector<GroupKey> due;
-  while (FirstOf(looks_) <= now) {
-    due.push_back(looks_.begin()->second);
-    Reschedule(looks_, due.back(), groups_.at(due.back()).look, absl::InfiniteFuture());
-  }
-  return due;
 }
 
 void WaitingRows::LookLater(const GroupKey& key, absl::Time at) {

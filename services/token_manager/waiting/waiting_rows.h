@@ -122,6 +122,16 @@ template <typename Key>
 absl::Time FirstOf(const Times<Key>& times) {
   return times.empty() ? absl::InfiniteFuture() : times.begin()->first;
 }
+// At most `max` of those whose time has come by `now`.
+template <typename Key>
+std::vector<Key> DueBy(const Times<Key>& times, absl::Time now, size_t max) {
+  std::vector<Key> due;
+  for (const auto& [time, key] : times) {
+    if (time > now || due.size() >= max) break;
+    due.push_back(key);
+  }
+  return due;
+}
 // Moves `key` from `time` to `to`, and sets `time`. A key whose time is InfiniteFuture is not
 // there.
 template <typename Key>
@@ -217,7 +227,9 @@ class WaitingRows {
   // key. Not those that may go soon after `now`.
   std::vector<std::string> TakeMisplaced(absl::Time now, size_t max);
   // Keys of up to `max` rows whose windows have closed by `now`, except those that finish late.
-  std::vector<std::string> ClosedBy(absl::Time now, size_t max) const;
+  std::vector<std::string> ClosedBy(absl::Time now, size_t max) const {
+    return DueBy(closings_, now, max);
+  }
 
   // --- a group's reading ---
   // Cuts a group at `end` if all its rows are in memory, and as many as may be there.
@@ -235,7 +247,7 @@ class WaitingRows {
 
   // The groups whose rows that wait long are to be judged: their schedule may have changed. Each
   // must be followed by LookLater.
-  std::vector<GroupKey> TakeLooks(absl::Time now);
+  std::vector<GroupKey> LooksBy(absl::Time now) const { return DueBy(looks_, now, looks_.size()); }
   void LookLater(const GroupKey& key, absl::Time at);
 
  private:

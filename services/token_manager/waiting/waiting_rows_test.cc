@@ -208,11 +208,11 @@ TEST_F(WaitingRowsTest, RowOfAnEvenWindowIsToHaveItsNextPlaceInItsKey) {
 
 TEST_F(WaitingRowsTest, GroupWithRowsThatWaitLongIsLookedAt) {
   Add(KeyAt(absl::ZeroDuration()), RowOfWindow(absl::Hours(24)));
-  EXPECT_THAT(rows_.TakeLooks(kStart + kWaitsLong - absl::Microseconds(1)), IsEmpty());
-  EXPECT_THAT(rows_.TakeLooks(kStart + kWaitsLong), ElementsAre(kGroup));
+  EXPECT_THAT(rows_.LooksBy(kStart + kWaitsLong - absl::Microseconds(1)), IsEmpty());
+  EXPECT_THAT(rows_.LooksBy(kStart + kWaitsLong), ElementsAre(kGroup));
   rows_.LookLater(kGroup, kStart + absl::Hours(1));
-  EXPECT_THAT(rows_.TakeLooks(kStart + absl::Minutes(59)), IsEmpty());
-  EXPECT_THAT(rows_.TakeLooks(kStart + absl::Hours(1)), ElementsAre(kGroup));
+  EXPECT_THAT(rows_.LooksBy(kStart + absl::Minutes(59)), IsEmpty());
+  EXPECT_THAT(rows_.LooksBy(kStart + absl::Hours(1)), ElementsAre(kGroup));
   CheckInvariants();
 }
 
