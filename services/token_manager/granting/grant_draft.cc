@@ -7,7 +7,6 @@
 #include "common/kv/group_parts.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/waiting_table.h"
-#include "services/token_manager/shard/record_reader.h"
 
 namespace escapement::token_manager {
 namespace {
@@ -266,7 +265,7 @@ void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends)
     } else if (required.cf != ColumnFamily::kPolicies) {
       state_.core.cache.ForgetState(required.uid);
     } else if (policy != nullptr) {
-      RecordReader::ReadAgain(state_, *policy);
+      state_.ReadAgain(*policy);
     }
   }
 }

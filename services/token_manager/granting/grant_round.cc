@@ -9,7 +9,6 @@
 #include "common/storage/schedule_table.h"
 #include "services/token_manager/base/options.h"
 #include "services/token_manager/granting/token_release.h"
-#include "services/token_manager/shard/record_reader.h"
 #include "services/token_manager/waiting/policy_state.h"
 
 namespace escapement::token_manager {

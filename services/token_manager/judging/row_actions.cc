@@ -11,7 +11,6 @@
 #include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
 #include "common/storage/run_table.h"
-#include "services/token_manager/shard/record_reader.h"
 #include "services/token_manager/waiting/policy_state.h"
 
 namespace escapement::token_manager {

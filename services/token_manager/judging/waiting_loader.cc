@@ -20,10 +20,8 @@ constexpr size_t kReadRows = 100;      // rows that one request reads one by one
 
 }  // namespace
 
-WaitingLoader::WaitingLoader(PolicyShardState& state, RecordReader& reader,
-                             std::function<void()> on_lagged)
+WaitingLoader::WaitingLoader(PolicyShardState& state, std::function<void()> on_lagged)
     : state_(state),
-      reader_(reader),
       watch_(state.core.client, state.core.executor, /*excluding_own=*/true,
              {.on_open =
                   [this](const kv::ScanResult&) {
@@ -203,10 +201,10 @@ std::string WaitingLoader::AddFirst(const kv::Entry& row, kv::CommitSeq seq) {
 
 void WaitingLoader::Step() {
   if (phase_ == Phase::kNew || phase_ == Phase::kGrants) return;
-  reader_.Step();
+  state_.ReadRecords();
   if (state_.reports.hungry()) ScanReports();
   while (state_.reads.wanted()) ReadRows();
-  if (phase_ == Phase::kRecords && reader_.idle() && state_.reports.loaded())
+  if (phase_ == Phase::kRecords && state_.records_read() && state_.reports.loaded())
     phase_ = Phase::kReady;
   if (phase_ == Phase::kReady) ScanGroups();
 }

@@ -115,8 +115,7 @@ void PolicyGauges::Set(const std::string& name, const PolicyState& policy, absl:
 PolicyShard::PolicyShard(TokenManagerCore& core, const lease::HeldLease& lease, kv::Condition fence,
                          UsedNumbers used, std::function<void()> reload)
     : state_(std::make_shared<PolicyShardState>(core, lease, std::move(fence), used)),
-      reader_(*state_),
-      loader_(*state_, reader_, [this] { Reload(); }),
+      loader_(*state_, [this] { Reload(); }),
       row_actions_(*state_),
       reload_(std::move(reload)) {}
 
@@ -185,8 +184,7 @@ void PolicyShard::Step(absl::Time now) {
     return;
   }
   state_->parts.Trim();
-  if (Perturb(state_->core.runtime, Site::kTokensPoliciesReread))
-    RecordReader::ReadAllAgain(*state_);
+  if (Perturb(state_->core.runtime, Site::kTokensPoliciesReread)) state_->ReadAllAgain();
   loader_.Step();
   if (!loader_.ready()) return;
   if (std::exchange(state_->payloads.arrived, false)) Unstall();
@@ -194,7 +192,7 @@ void PolicyShard::Step(absl::Time now) {
   reviewed_ = now;
   if (OnlyNews(now)) {
     state_->core.cache.Fetch();
-    return reader_.Step();
+    return state_->ReadRecords();
   }
   news_since_ = absl::InfiniteFuture();
   Round round(now);
@@ -207,7 +205,7 @@ void PolicyShard::Step(absl::Time now) {
   Commit(round);
   state_->payloads.known.clear();
   state_->core.cache.Fetch();
-  reader_.Step();
+  state_->ReadRecords();
 }
 
 // Nothing is to be done but to note deliveries, and that can wait for a moment.

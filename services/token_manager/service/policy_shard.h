@@ -119,7 +119,6 @@ class PolicyShard {
   void Reload();
 
   std::shared_ptr<PolicyShardState> state_;
-  RecordReader reader_;
   WaitingLoader loader_;
   RowActions row_actions_;
   std::function<void()> reload_;

@@ -147,7 +147,7 @@ void TokenManagerService::Impl::StartWatches() {
 
 // The watch reports what changes after later reads of records; earlier reads may be old.
 void TokenManagerService::Impl::OnPoliciesOpen() {
-  ForEachShard([](PolicyShard& shard) { RecordReader::ReadAllAgain(shard.state()); });
+  ForEachShard([](PolicyShard& shard) { shard.state().ReadAllAgain(); });
   if (!leases_started() && !draining()) StartLeases(shared_.layout.policy_shards);
 }
 
@@ -162,10 +162,9 @@ void TokenManagerService::Impl::OnPolicies(const kv::WatchBatch& batch) {
       PolicyState* policy = shard.state().Find(uid);
       if (policy == nullptr) return;
       if (!deleted && (mutation.value_omitted || none_told)) {
-        RecordReader::ReadAgain(shard.state(), *policy);
+        shard.state().ReadAgain(*policy);
       } else if (deleted || mutation.kind == kv::Mutation::Kind::kPut) {
-        RecordReader::OnPolicy(shard.state(), *policy,
-                               deleted ? std::nullopt : std::make_optional(mutation.value),
+        shard.state().OnPolicy(*policy, deleted ? std::nullopt : std::make_optional(mutation.value),
                                batch.seq);
       }
     });

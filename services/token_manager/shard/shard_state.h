@@ -80,7 +80,6 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   LimitGates gates;
   Reservations reservations;
   RowReads reads;
-  std::set<Uid> unread;  // policies whose records are to be read (WantRecord)
   // Policies whose counts were in a group that was refused: the next round writes them.
   std::set<Uid> counts_due;
 
@@ -149,7 +148,7 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   // --- records and counts ---
   // The policy's record is to be read, unless it is being read.
   void WantRecord(const PolicyState& policy) {
-    if (!policy.reading) unread.insert(policy.uid);
+    if (!policy.reading) unread_.insert(policy.uid);
   }
   // Rows of this policy that could not be judged because a record of the schedule was missing are
   // judged again when it has been read.
@@ -160,6 +159,20 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   size_t awaiting() const { return fetching_.size(); }  // policies
   // Everything that was waited for may be there.
   void RecordsRead();
+  // The policy was changed, or deleted (nullopt): a watch of the service keeps records current.
+  void OnPolicy(PolicyState& policy, const std::optional<std::string>& value, kv::CommitSeq seq);
+  // A commit found the record not to be as it was read, or the watch has missed something.
+  void ReadAgain(PolicyState& policy);
+  void ReadAllAgain() {
+    for (const auto& [uid, policy] : policies_) ReadAgain(*policy);
+  }
+  // Reads records and counts of policies, parts and payloads that are wanted, a part of them at a
+  // time.
+  void ReadRecords();
+  // True if all that are wanted have been read (but payloads).
+  bool records_read() const {
+    return !reading_policies_ && !reading_parts_ && unread_.empty() && !parts.wanted();
+  }
   // Pins or unpins the counts that the row's events change.
   void PinCounts(const RowSource& source) {
     ForEachCounts(source, [this](const std::string& key) { parts.Pin(key); });
@@ -189,6 +202,12 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   std::optional<std::pair<Uid, GroupKey>> TakeHungry();
 
  private:
+  void ReadPolicies();
+  void ReadParts();
+  void ReadPayloads();
+  // `reading` is true until the answer; `then` takes it.
+  template <typename Then>
+  void Read(std::vector<kv::Key> keys, bool& reading, Then then);
   template <typename Visit>
   void ForEachCounts(const RowSource& source, Visit visit) const {
     if (source.one_off()) return;
@@ -200,7 +219,11 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   std::deque<Uid> ready_;
   Times<Uid> agenda_;
   std::map<std::string, std::set<Uid>> aside_;  // by target or paused key
+  std::set<Uid> unread_;                        // policies whose records are to be read
   std::set<Uid> fetching_;                      // policies that await records
+  bool reading_policies_ = false;
+  bool reading_parts_ = false;
+  bool reading_payloads_ = false;
   std::set<std::pair<Uid, GroupKey>> hungry_;
   std::pair<Uid, GroupKey> last_read_on_;
 };
