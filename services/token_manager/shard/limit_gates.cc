@@ -50,21 +50,15 @@ void LimitGates::Wake(absl::FunctionRef<bool(const LimitName& limit)> has_room, 
     while (left > 0 && !done) {
       if (gate.to_wake.empty()) {
         done = !std::exchange(gate.opened_again, false);
-        if (done) break;
-        const std::set<Uid> policies = std::exchange(gate.policies, {});
-        gate.to_wake.assign(policies.begin(), policies.end());
+        if (!done) gate.to_wake = std::exchange(gate.policies, {});
         continue;
       }
-      const FairQueue::Woken woken = wake(gate.to_wake.front(), reason, left);
+      const FairQueue::Woken woken = wake(*gate.to_wake.begin(), reason, left);
       left -= std::min(left, woken.groups);
-      if (!woken.more) gate.to_wake.pop_front();
+      if (!woken.more) gate.to_wake.erase(gate.to_wake.begin());
     }
-    if (!done) {
-      ++open;
-      continue;
-    }
-    if (gate.policies.empty() && gate.to_wake.empty()) gates_.erase(found);
-    open = open_.erase(open);
+    if (done && gate.policies.empty() && gate.to_wake.empty()) gates_.erase(found);
+    open = done ? open_.erase(open) : std::next(open);
   }
 }
 
@@ -78,10 +72,8 @@ std::vector<Reservations::Reserved>::iterator Reservations::Find(const Uid& poli
 bool Reservations::Add(Reserved reserved) {
   if (reserved_.size() >= kMax || Find(reserved.policy, reserved.group) != reserved_.end())
     return false;
-  const auto place = std::upper_bound(
-      reserved_.begin(), reserved_.end(), reserved, [](const Reserved& a, const Reserved& b) {
-        return std::tie(a.since, a.policy, a.group) < std::tie(b.since, b.policy, b.group);
-      });
+  const auto age = [](const Reserved& of) { return std::tuple(of.since, of.policy, of.group); };
+  const auto place = std::ranges::upper_bound(reserved_, age(reserved), {}, age);
   reserved_.insert(place, std::move(reserved));
   return true;
 }

@@ -7,7 +7,6 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -59,9 +58,9 @@ class LimitGates {
 
  private:
   struct Gate {
-    std::set<Uid> policies = {};   // with groups that stand aside since they were woken last
-    std::deque<Uid> to_wake = {};  // those whose turn is still to come
-    bool opened_again = false;     // all are woken once more
+    std::set<Uid> policies = {};  // with groups that stand aside since they were woken last
+    std::set<Uid> to_wake = {};   // those whose turn is still to come
+    bool opened_again = false;    // all are woken once more
   };
 
   std::map<LimitName, Gate> gates_;

@@ -150,10 +150,8 @@ void PolicyShardState::ReadPolicies() {
            // took.
            const absl::Time now = std::max(result->store_time, core.client.NowLow());
            policy->SetRecord(result->values[3 * i], result->seq, now);
-           if (!policy->known) {
-             policy->SetCounts(result->values[3 * i + 1]);
-             policy->SetHistory(result->values[3 * i + 2], now);
-           }
+           if (!policy->known)
+             policy->SetCounts(result->values[3 * i + 1], result->values[3 * i + 2], now);
            policy->known = true;
            gates.OpenAll(uids[i]);
            Revisit(*policy);

@@ -146,13 +146,11 @@ void PolicyState::SetLimits(absl::Time now) {
     waiting.queue().ReconsiderAll();
 }
 
-void PolicyState::SetCounts(const std::optional<std::string>& bytes) {
-  if (!bytes.has_value() || !counts.ParseFromString(*bytes)) counts.Clear();
+void PolicyState::SetCounts(const std::optional<std::string>& counts_bytes,
+                            const std::optional<std::string>& history_bytes, absl::Time now) {
+  if (!counts_bytes.has_value() || !counts.ParseFromString(*counts_bytes)) counts.Clear();
+  if (!history_bytes.has_value() || !history.ParseFromString(*history_bytes)) history.Clear();
   rate = RateLimit(limits_.per_second, limits_.burst, RateTimeOf(counts.rate_time_micros()));
-}
-
-void PolicyState::SetHistory(const std::optional<std::string>& bytes, absl::Time now) {
-  if (!bytes.has_value() || !history.ParseFromString(*bytes)) history.Clear();
   sample_next =
       absl::UnixEpoch() + absl::Floor(now - absl::UnixEpoch(), kSampleEvery) + kSampleEvery;
 }

@@ -106,7 +106,9 @@ class PolicyState {
   void SetName(const std::string& of_tenant, const std::string& id);
   // Puts a record and its limits into force, unless it is older than the known one.
   void SetRecord(const std::optional<std::string>& bytes, kv::CommitSeq seq, absl::Time now);
-  void SetCounts(const std::optional<std::string>& bytes);
+  // As stored. The next sample of the last hour is taken at the next full minute.
+  void SetCounts(const std::optional<std::string>& counts_bytes,
+                 const std::optional<std::string>& history_bytes, absl::Time now);
   // Puts the limits of now into force: overrides end by themselves (the next one: override_ends).
   void SetLimits(absl::Time now);
   absl::Time override_ends() const { return override_ends_; }
@@ -154,8 +156,6 @@ class PolicyState {
   // --- the last hour ---
   storage::v1::PolicyHistoryRecord history;
   absl::Time sample_next = absl::InfiniteFuture();  // at a full minute
-  // As stored; the next sample is taken at the next full minute.
-  void SetHistory(const std::optional<std::string>& bytes, absl::Time now);
   // Adds a sample. False: it is not time, or nothing waits or is held.
   bool TakeSample(absl::Time now);
 
