@@ -139,7 +139,7 @@ std::shared_ptr<const CachedDefinition> GrantRound::DefinitionOf(const RowSource
 }
 
 std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first) {
-  if (policy.fetching.contains(first.group)) return kBeingRead;
+  if (policy.fetching.contains(first.group.second)) return kBeingRead;
   const TargetBackoff& backoff = state_.core.backoff;
   if (backoff.unhealthy() == 0 && !policy.by_key() && !first.several && state_.reservations.empty())
     return std::string();
@@ -151,19 +151,18 @@ std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first
   const bool moves =
       !source.one_off() && !SameLimits(definition->record->throttle(), source.event.throttle());
   if (!moves) {
-    const GroupKey group{first.priority, first.group};
-    Room room = RoomFor(policy, source, group);
+    Room room = RoomFor(policy, source, first.group);
     if (room.closed.has_value() && source.several() && now_ - EligibleAt(first) >= kAgeingStep &&
         MayHope(policy, source) &&
-        state_.reservations.Add({policy.uid, group, EligibleAt(first), row->source()})) {
-      room = RoomFor(policy, source, group);  // less is kept from it now
+        state_.reservations.Add({policy.uid, first.group, EligibleAt(first), row->source()})) {
+      room = RoomFor(policy, source, first.group);  // less is kept from it now
     }
     if (room.closed.has_value()) {
       state_.gates.Close(*room.closed, policy.uid);
       return ReasonOf(*room.closed);
     }
     if (room.events == 0) {
-      AwaitRecords(state_, policy, first.group);
+      AwaitRecords(state_, policy, first.group.second);
       return kBeingRead;
     }
   }

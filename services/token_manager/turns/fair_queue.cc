@@ -158,8 +158,7 @@ void FairQueue::Add(QueuedSlice added) {
   Group* const former = known == slices_.end() ? nullptr : TakeOut(known);
   Group* group = nullptr;
   if (added.first < added.end) {
-    const GroupKey id{added.priority, added.group};
-    group = &groups_.try_emplace(id, Group{.id = id}).first->second;
+    group = &groups_.try_emplace(added.group, Group{.id = added.group}).first->second;
   }
   if (former != nullptr && former != group) Settle(former);
   if (group == nullptr) return;

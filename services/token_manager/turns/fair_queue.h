@@ -40,8 +40,7 @@ using GroupKey = std::pair<uint8_t, Uid>;  // priority, schedule
 // Events of one row of `waiting` that have not been granted, and when each may go.
 struct QueuedSlice {
   std::string key;  // the row's key; unique in the queue
-  uint8_t priority = 5;
-  Uid group;                    // with the priority it names the group
+  GroupKey group;
   absl::Time due;               // not before
   uint64_t first = 0, end = 0;  // events [first, end) are not granted
   Pacing pacing = {};

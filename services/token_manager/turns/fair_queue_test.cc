@@ -23,8 +23,7 @@ QueuedSlice Row(std::string key, uint64_t schedule, absl::Time due, uint64_t eve
                 uint8_t priority = 5) {
   QueuedSlice slice;
   slice.key = std::move(key);
-  slice.priority = priority;
-  slice.group = Schedule(schedule);
+  slice.group = {priority, Schedule(schedule)};
   slice.due = due;
   slice.end = events;
   return slice;
@@ -36,7 +35,7 @@ std::map<Uid, uint64_t> Grant(FairQueue& queue, absl::Time now, uint64_t tokens,
   std::map<Uid, uint64_t> granted;
   queue.BeginRound();
   while (const auto turn = queue.Next(now, fairness, tokens, Nobody)) {
-    granted[turn->slice->group] += turn->count;
+    granted[turn->slice->group.second] += turn->count;
     tokens -= turn->count;
     queue.Advance(turn->slice->key, turn->count);
   }
@@ -256,9 +255,9 @@ TEST(FairQueueTest, SchedulePassedOverIsAskedOnceUntilReconsidered) {
   int asked = 0;
   const auto passed_over = [&asked](const QueuedSlice& first) {
     ++asked;
-    return std::string(first.group == Schedule(1)     ? ""
-                       : first.group < Schedule(5100) ? "down"
-                                                      : "away");
+    return std::string(first.group.second == Schedule(1)     ? ""
+                       : first.group.second < Schedule(5100) ? "down"
+                                                             : "away");
   };
   for (int i = 0; i < 1000; ++i) {
     const auto turn = queue.Next(At(0), Fairness::kBySchedule, 1, passed_over);
@@ -293,7 +292,7 @@ TEST(FairQueueTest, ScheduleThatStandsAsideGrowsOlderAndCanGo) {
   queue.Reconsider("down");
   EXPECT_EQ(NextKey(queue, At(30)), "a");
   queue.Next(At(30), Fairness::kBySchedule, 1, [](const QueuedSlice& first) {
-    return std::string(first.group == Schedule(1) ? "away" : "");
+    return std::string(first.group.second == Schedule(1) ? "away" : "");
   });
   queue.Remove("a");
   queue.Remove("a2");

@@ -32,8 +32,7 @@ QueuedSlice SliceOf(const std::string& key, const WaitingRow& row) {
   Pacing pacing = PacingOf(source.event);
   pacing.begin += kGrantLead;
   return {.key = key,
-          .priority = row.group().first,
-          .group = source.group,
+          .group = row.group(),
           .due = not_ahead ? std::max(opens, row.key_time()) + kGrantLead : row.key_time(),
           .first = row.first() + row.taken(),
           .end = row.first() + row.count(),
