@@ -30,7 +30,7 @@ WaitingPut Rekeyed(const RowAction& action, const WaitingRow& row, uint16_t poli
   record.mutable_throttle()->set_taken(0);
   const WaitingRow moved(
       key, RowSourceOf(record, row.source()->uid, row.source()->occurrence, policy_shard),
-      record.count(), /*taken=*/0, /*read_seq=*/0);
+      /*read_seq=*/0);
   key.due_time = moved.may_go();
   return {.key = EncodeWaitingKey(key), .value = record.SerializeAsString()};
 }

@@ -82,7 +82,7 @@ class PolicyState {
       : uid(uid),
         policy_shard(policy_shard),
         grants(kUndeliveredSlack, totals),
-        waiting(policy_shard, group_rows_max, *totals),
+        waiting(group_rows_max, *totals),
         further_(totals->further) {}
   PolicyState(const PolicyState&) = delete;
   PolicyState& operator=(const PolicyState&) = delete;

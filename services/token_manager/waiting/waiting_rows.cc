@@ -119,13 +119,13 @@ bool WaitingRows::Add(const std::string& key, const WaitingKey& decoded, const s
   }
   storage::v1::EventRecord event;
   if (!event.ParseFromString(value)) return false;
-  const uint64_t count = event.count();
-  const uint64_t taken = event.throttle().taken();
-  if (count <= taken || decoded.first + count < decoded.first) return false;
+  if (event.count() <= event.throttle().taken() || decoded.first + event.count() < decoded.first)
+    return false;
   WaitingOwner owner = WaitingOwnerOf(decoded);
   WaitingRow row(
-      decoded, RowSourceOf(std::move(event), owner.uid, std::move(owner.occurrence), policy_shard_),
-      count, taken, read_seq);
+      decoded,
+      RowSourceOf(std::move(event), owner.uid, std::move(owner.occurrence), decoded.policy_shard),
+      read_seq);
   RowGroup& group = groups_[group_key];
   WaitingRow& kept = group.rows.emplace(key, std::move(row)).first->second;
   ++totals_.rows;

@@ -55,16 +55,15 @@ class WaitingRow {
  public:
   enum class State : uint8_t { kQueued, kGranting, kActing };
 
-  // `count` events from index key.first on, the first `taken` of them granted already. `read_seq`:
-  // the snapshot from which the row was read; 0 if it came by the watch or by an own commit.
-  WaitingRow(const WaitingKey& key, std::shared_ptr<const RowSource> source, uint64_t count,
-             uint64_t taken, kv::CommitSeq read_seq)
+  // `read_seq`: the snapshot from which the row was read; 0 if it came by the watch or by an own
+  // commit.
+  WaitingRow(const WaitingKey& key, std::shared_ptr<const RowSource> source, kv::CommitSeq read_seq)
       : source_(std::move(source)),
         priority_(key.priority),
         key_time_(key.due_time),
         first_(key.first),
-        count_(count),
-        taken_(taken),
+        count_(source_->event.count()),
+        taken_(source_->event.throttle().taken()),
         read_seq_(read_seq) {}
 
   State state() const { return state_; }
@@ -173,8 +172,8 @@ class WaitingRows {
  public:
   // `group_rows_max`: as TokenManagerOptions'. `totals` counts the rows of all policies and
   // outlives this object.
-  WaitingRows(uint16_t policy_shard, size_t group_rows_max, Totals& totals)
-      : policy_shard_(policy_shard), group_rows_max_(group_rows_max), totals_(totals) {}
+  WaitingRows(size_t group_rows_max, Totals& totals)
+      : group_rows_max_(group_rows_max), totals_(totals) {}
   ~WaitingRows();
   WaitingRows(const WaitingRows&) = delete;
   WaitingRows& operator=(const WaitingRows&) = delete;
@@ -263,7 +262,6 @@ class WaitingRows {
   Groups::iterator GroupOfRow(const std::string& row_key);
   void DropIfEmpty(Groups::iterator group);
 
-  const uint16_t policy_shard_;
   const size_t group_rows_max_;
   Totals& totals_;
   FairQueue queue_;

@@ -100,7 +100,7 @@ class WaitingRowsTest : public testing::Test {
   bool Queued(const std::string& key) { return rows_.queue().Find(key) != nullptr; }
 
   Totals totals_;
-  WaitingRows rows_{1, kRowsMax, totals_};
+  WaitingRows rows_{kRowsMax, totals_};
 };
 
 using WaitingRowsDeathTest = WaitingRowsTest;
@@ -271,7 +271,7 @@ TEST_F(WaitingRowsTest, RandomStepsGrantEachEventOnce) {
     std::mt19937 random(seed);
     const auto draw = [&random](uint64_t n) { return random() % n; };
     Totals totals;
-    WaitingRows rows(1, kRowsMax, totals);
+    WaitingRows rows(kRowsMax, totals);
     std::map<std::string, EventRecord> store;
     std::map<std::string, uint64_t> granted;
     uint64_t put = 0;
