@@ -154,7 +154,7 @@ std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first
     Room room = RoomFor(policy, source, first.group);
     if (room.closed.has_value() && source.several() && now_ - EligibleAt(first) >= kAgeingStep &&
         MayHope(policy, source) &&
-        state_.reservations.Add({policy.uid, first.group, EligibleAt(first), row->source()})) {
+        state_.reservations.Add({policy.uid, first.group}, {EligibleAt(first), row->source()})) {
       room = RoomFor(policy, source, first.group);  // less is kept from it now
     }
     if (room.closed.has_value()) {
@@ -193,7 +193,7 @@ GrantRound::Room GrantRound::RoomFor(PolicyState& policy, const RowSource& sourc
     absl::Time opens = absl::InfiniteFuture();
     const auto ask_tokens = [&](uint64_t free) {
       if (events == 0 || free == RateLimit::kUnlimited) return;
-      free -= std::min(free, state_.reservations.KeptFrom(limit, policy.uid, group));
+      free -= std::min(free, state_.reservations.KeptFrom(limit, {policy.uid, group}));
       events = std::min(events, free / weight);
     };
     ask_tokens(of.FreeTokens());
@@ -247,15 +247,15 @@ bool GrantRound::MayHope(PolicyState& policy, const RowSource& source) {
 
 void GrantRound::ReviewReservations() {
   if (state_.reservations.empty()) return;
-  const std::vector<Reservations::Reserved> all = state_.reservations.all();
-  for (const Reservations::Reserved& each : all) {
-    PolicyState* policy = state_.Find(each.policy);
-    const RowGroup* group = policy == nullptr ? nullptr : policy->waiting.GroupOf(each.group);
+  const auto all = state_.reservations.all();  // a copy
+  for (const auto& [id, each] : all) {
+    PolicyState* policy = state_.Find(id.first);
+    const RowGroup* group = policy == nullptr ? nullptr : policy->waiting.GroupOf(id.second);
     const bool waits = group != nullptr && !group->rows.empty() &&
                        SameLimits(group->rows.begin()->second.source()->event.throttle(),
                                   each.source->event.throttle());
     if (waits && MayHope(*policy, *each.source)) continue;
-    state_.OpenLimits(state_.reservations.Remove(each.policy, each.group));
+    state_.OpenLimits(state_.reservations.Remove(id));
   }
 }
 
@@ -326,7 +326,7 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
   state_.core.metrics.wait_seconds.Observe(
       std::max(0.0, absl::ToDoubleSeconds(now_ - turn.slice->due)), count);
   draft_.Make(policy, key, *row, count, judged, *claim);
-  state_.OpenLimits(state_.reservations.Remove(policy.uid, group));
+  state_.OpenLimits(state_.reservations.Remove({policy.uid, group}));
   return count;
 }
 

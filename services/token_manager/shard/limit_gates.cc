@@ -62,39 +62,22 @@ void LimitGates::Wake(absl::FunctionRef<bool(const LimitName& limit)> has_room, 
   }
 }
 
-std::vector<Reservations::Reserved>::iterator Reservations::Find(const Uid& policy,
-                                                                 const GroupKey& group) {
-  return std::find_if(reserved_.begin(), reserved_.end(), [&](const Reserved& each) {
-    return each.policy == policy && each.group == group;
-  });
+std::vector<LimitName> Reservations::Remove(const Id& group) {
+  const auto removed = reserved_.extract(group);
+  if (removed.empty()) return {};
+  return LimitsOf(group.first, *removed.mapped().source);
 }
 
-bool Reservations::Add(Reserved reserved) {
-  if (reserved_.size() >= kMax || Find(reserved.policy, reserved.group) != reserved_.end())
-    return false;
-  const auto age = [](const Reserved& of) { return std::tuple(of.since, of.policy, of.group); };
-  const auto place = std::ranges::upper_bound(reserved_, age(reserved), {}, age);
-  reserved_.insert(place, std::move(reserved));
-  return true;
-}
-
-std::vector<LimitName> Reservations::Remove(const Uid& policy, const GroupKey& group) {
-  const auto each = Find(policy, group);
-  if (each == reserved_.end()) return {};
-  std::vector<LimitName> limits = LimitsOf(policy, *each->source);
-  reserved_.erase(each);
-  return limits;
-}
-
-uint64_t Reservations::KeptFrom(const LimitName& limit, const Uid& policy,
-                                const GroupKey& group) const {
+uint64_t Reservations::KeptFrom(const LimitName& limit, const Id& group) const {
+  const auto own = reserved_.find(group);
   uint64_t kept = 0;
-  for (const Reserved& each : reserved_) {
-    if (each.policy == policy && each.group == group) break;
+  for (const auto& [id, each] : reserved_) {
+    if (own != reserved_.end() && std::tie(each.since, id) >= std::tie(own->second.since, group))
+      continue;
     const auto needs = [&](const Uid& of, const std::string& key, uint64_t weight) {
       if (of == limit.policy && (!limit.key.has_value() || *limit.key == key)) kept += weight;
     };
-    needs(each.policy, each.source->key(), each.source->weight);
+    needs(id.first, each.source->key(), each.source->weight);
     for (const FurtherLimit& further : each.source->further)
       needs(further.policy, further.key, further.weight);
   }

@@ -74,27 +74,26 @@ class LimitGates {
 // Pure. Threads: one.
 class Reservations {
  public:
+  using Id = std::pair<Uid, GroupKey>;  // its policy, and the group there
   struct Reserved {
-    Uid policy;
-    GroupKey group;
     absl::Time since;  // when its first event became eligible
     std::shared_ptr<const RowSource> source;
   };
   static constexpr size_t kMax = 8;
 
   bool empty() const { return reserved_.empty(); }
-  const std::vector<Reserved>& all() const { return reserved_; }
-  // False: it has one, or there are too many.
-  bool Add(Reserved reserved);
-  // The limits that may have room by that; none if it has no reservation.
-  std::vector<LimitName> Remove(const Uid& policy, const GroupKey& group);
+  const std::map<Id, Reserved>& all() const { return reserved_; }
+  // False: the group has one, or there are too many.
+  bool Add(const Id& group, Reserved reserved) {
+    return reserved_.size() < kMax && reserved_.try_emplace(group, std::move(reserved)).second;
+  }
+  // The limits that may have room by that; none if the group has no reservation.
+  std::vector<LimitName> Remove(const Id& group);
   // Tokens of the limit that are kept back from this group.
-  uint64_t KeptFrom(const LimitName& limit, const Uid& policy, const GroupKey& group) const;
+  uint64_t KeptFrom(const LimitName& limit, const Id& group) const;
 
  private:
-  std::vector<Reserved>::iterator Find(const Uid& policy, const GroupKey& group);
-
-  std::vector<Reserved> reserved_;  // the one that waits longest first
+  std::map<Id, Reserved> reserved_;
 };
 
 }  // namespace escapement::token_manager

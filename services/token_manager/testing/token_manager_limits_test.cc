@@ -476,18 +476,18 @@ TEST(ReservationsTest, KeepBackFromAllThatWaitForLessLong) {
   const GroupKey young{5, PolicyN(2)};
   const GroupKey none{5, PolicyN(3)};
   Reservations reservations;
-  EXPECT_TRUE(reservations.Add({p, young, absl::FromUnixSeconds(20), source}));
-  EXPECT_TRUE(reservations.Add({p, old, absl::FromUnixSeconds(10), source}));
-  EXPECT_FALSE(reservations.Add({p, old, absl::FromUnixSeconds(5), source}));
-  EXPECT_EQ(reservations.KeptFrom({p}, p, old), 0u);
-  EXPECT_EQ(reservations.KeptFrom({p}, p, young), 3u);
-  EXPECT_EQ(reservations.KeptFrom({p}, p, none), 6u);
-  EXPECT_EQ(reservations.KeptFrom({q}, p, none), 4u);
-  EXPECT_EQ(reservations.KeptFrom({q, "l"}, p, none), 4u);
-  EXPECT_EQ(reservations.KeptFrom({q, "other"}, p, none), 0u);
-  EXPECT_EQ(reservations.Remove(p, old).size(), 4u);
-  EXPECT_TRUE(reservations.Remove(p, old).empty());
-  EXPECT_EQ(reservations.KeptFrom({p}, p, none), 3u);
+  EXPECT_TRUE(reservations.Add({p, young}, {absl::FromUnixSeconds(20), source}));
+  EXPECT_TRUE(reservations.Add({p, old}, {absl::FromUnixSeconds(10), source}));
+  EXPECT_FALSE(reservations.Add({p, old}, {absl::FromUnixSeconds(5), source}));
+  EXPECT_EQ(reservations.KeptFrom({p}, {p, old}), 0u);
+  EXPECT_EQ(reservations.KeptFrom({p}, {p, young}), 3u);
+  EXPECT_EQ(reservations.KeptFrom({p}, {p, none}), 6u);
+  EXPECT_EQ(reservations.KeptFrom({q}, {p, none}), 4u);
+  EXPECT_EQ(reservations.KeptFrom({q, "l"}, {p, none}), 4u);
+  EXPECT_EQ(reservations.KeptFrom({q, "other"}, {p, none}), 0u);
+  EXPECT_EQ(reservations.Remove({p, old}).size(), 4u);
+  EXPECT_TRUE(reservations.Remove({p, old}).empty());
+  EXPECT_EQ(reservations.KeptFrom({p}, {p, none}), 3u);
 }
 
 }  // namespace token_manager_limits_test
