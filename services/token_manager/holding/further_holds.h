@@ -57,7 +57,6 @@ class FurtherHolds {
   void AddRow(const RowSource& source) { CountRow(source, 1); }
   void TakeRow(const RowSource& source) { CountRow(source, -1); }
 
-  bool empty() const { return policies_.empty(); }
   // True if an event that waits under another policy holds a token of this one, or needs one.
   bool Concerns(const Uid& policy) const { return policies_.contains(policy); }
   uint64_t HeldOf(const Uid& policy) const;

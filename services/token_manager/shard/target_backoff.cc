@@ -40,7 +40,8 @@ void TargetBackoff::Forget(Targets::iterator it) {
   targets_.erase(it);
 }
 
-TargetBackoff::Targets::iterator TargetBackoff::Add(absl::string_view target) {
+TargetBackoff::Targets::iterator TargetBackoff::FindOrAdd(absl::string_view target) {
+  if (const auto known = targets_.find(target); known != targets_.end()) return known;
   if (targets_.size() >= targets_max_ && !openings_.empty()) {
     const auto former = *openings_.begin();
     const bool told = !not_told_.contains(former);
@@ -51,24 +52,16 @@ TargetBackoff::Targets::iterator TargetBackoff::Add(absl::string_view target) {
 }
 
 void TargetBackoff::OnUnreachable(absl::string_view target, absl::Time now) {
-  auto it = targets_.find(target);
-  if (it == targets_.end()) {
-    it = Add(target);
-  } else {
-    if (!it->second.probe_out.has_value() && now < it->second.opens_at) return;
-    it->second.backoff = std::min(it->second.backoff * 2, kTargetBackoffMax);
-  }
+  const auto it = FindOrAdd(target);
+  if (!it->second.probe_out.has_value() && now < it->second.opens_at) return;
+  it->second.backoff = std::clamp(it->second.backoff * 2, kTargetBackoffMin, kTargetBackoffMax);
   it->second.asked = false;
   Set(it, now + it->second.backoff);
 }
 
 void TargetBackoff::OnPauseAsked(absl::string_view target, absl::Time until) {
-  auto it = targets_.find(target);
-  if (it == targets_.end()) {
-    it = Add(target);
-  } else if (!it->second.probe_out.has_value()) {
-    until = std::max(until, it->second.opens_at);
-  }
+  const auto it = FindOrAdd(target);
+  if (!it->second.probe_out.has_value()) until = std::max(until, it->second.opens_at);
   it->second.asked = true;
   it->second.backoff = kTargetBackoffMin;
   Set(it, until);

@@ -84,14 +84,14 @@ class TargetBackoff {
 
  private:
   struct Target {
-    absl::Duration backoff = kTargetBackoffMin;
+    absl::Duration backoff;          // zero: none yet
     bool asked = false;              // for a pause, the last time
     absl::Time opens_at;             // when the next probe may go
     std::optional<Probe> probe_out;  // until opens_at
   };
   using Targets = std::map<std::string, Target, std::less<>>;
 
-  Targets::iterator Add(absl::string_view target);
+  Targets::iterator FindOrAdd(absl::string_view target);
   void Set(Targets::iterator it, absl::Time opens_at, std::optional<Probe> probe = std::nullopt);
   void Unlist(Targets::iterator it);
   void Forget(Targets::iterator it);

@@ -86,7 +86,6 @@ std::vector<const RowGroup*> WaitingRows::GroupsOf(const Uid& schedule) const {
 WaitingRows::~WaitingRows() {
   for (const auto& [key, group] : groups_) {
     totals_.rows -= group.rows.size();
-    if (totals_.further.empty()) continue;
     for (const auto& [row_key, row] : group.rows) totals_.further.TakeRow(*row.source_);
   }
 }
