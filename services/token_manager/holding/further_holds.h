@@ -27,7 +27,7 @@ struct FurtherLimit {
 
 // The row that events were taken from; shared by its grants.
 struct RowSource {
-  storage::v1::EventRecord event;  // count, throttle.taken: of no meaning
+  storage::v1::EventRecord event;  // count, throttle.taken: of a row when it was read
   Uid uid;                         // the schedule's, or that of the one-off event
   std::string occurrence;
   Uid group;             // among whose rows it waits: the schedule's uid, or EventRecord.wait_group
