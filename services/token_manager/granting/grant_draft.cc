@@ -7,7 +7,6 @@
 #include "common/kv/group_parts.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/waiting_table.h"
-#include "services/token_manager/shard/record_reader.h"
 
 namespace escapement::token_manager {
 namespace {
@@ -85,9 +84,9 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
 void GrantDraft::TakeRate(PolicyState& policy, const RowSource& source, GrantSet::Key name,
                           uint64_t count, const std::string& target, bool anew) {
   const TargetBackoff::Probe probe{state_.lease.index, name.first, name.second};
-  state_.core.backoff.OnGranted(target, count, probe, now_);
+  state_.core.backoff.OnGranted(target, probe, now_);
   if (policy.by_key())
-    state_.core.backoff.OnGranted(PausedKey(policy.uid, source.key()), count, probe, now_);
+    state_.core.backoff.OnGranted(PausedKey(policy.uid, source.key()), probe, now_);
   const auto take = [&](PolicyState& of, const std::string& key, uint64_t weight) {
     if (rate_before_.try_emplace(of.uid, of.rate).second && !of.implicit())
       Require(of.RecordUnchanged(), of.uid);
@@ -97,10 +96,11 @@ void GrantDraft::TakeRate(PolicyState& policy, const RowSource& source, GrantSet
       of.counts.set_granted(of.counts.granted() + count * weight);
       of.granted_rate.Add(count * weight, micros_);
     }
-    const Limits& limits = of.LimitsOf(key);
-    if (limits.per_second <= 0) return;
+    RateLimit rate = of.RateOf(key);
+    if (!rate.limited()) return;
     key_rate_before_.try_emplace({of.uid, key}, of.key_rates.Find(key));
-    of.key_rates.Take(key, limits, count, now_);
+    rate.Take(count, now_);
+    of.key_rates.Set(key, rate);
   };
   state_.ForEachLimit(policy, source, take);
 }
@@ -236,7 +236,7 @@ void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends)
   for (auto each = changes_.rbegin(); each != changes_.rend(); ++each)
     TakeBack(*state_.Find(each->first.first), each->first.second, each->second);
   for (const auto& [name, rate] : key_rate_before_)
-    state_.Find(name.first)->key_rates.Restore(name.second, rate);
+    state_.Find(name.first)->key_rates.Set(name.second, rate);
   for (const auto& [key, before] : parts_before_) {
     if (storage::v1::RunPartRecord* part = state_.parts.Find(key)) *part = before;
   }
@@ -244,7 +244,7 @@ void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends)
     PolicyState& policy = *state_.Find(uid);
     policy.rate = rate;
     policy.SetLimits(state_.core.client.NowLow());
-    state_.WriteCounts(uid);
+    state_.counts_due.insert(uid);
     state_.MakeReady(policy);
     state_.Plan(policy);
   }
@@ -262,7 +262,7 @@ void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends)
     } else if (required.cf != ColumnFamily::kPolicies) {
       state_.core.cache.ForgetState(required.uid);
     } else if (policy != nullptr) {
-      RecordReader::ReadAgain(state_, *policy);
+      state_.ReadAgain(*policy);
     }
   }
 }

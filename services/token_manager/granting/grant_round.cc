@@ -9,7 +9,6 @@
 #include "common/storage/schedule_table.h"
 #include "services/token_manager/base/options.h"
 #include "services/token_manager/granting/token_release.h"
-#include "services/token_manager/shard/record_reader.h"
 #include "services/token_manager/waiting/policy_state.h"
 
 namespace escapement::token_manager {
@@ -115,8 +114,7 @@ bool GrantRound::Visit(PolicyState& policy) {
     if (!turn.has_value()) {
       // A group that stands aside for a full limit has no turn.
       if (queue.groups_aside() > 0) JudgeOnly(policy);
-      const std::optional<absl::Time> next = queue.NextEligible(now);
-      if (next.has_value()) policy.grant_next = std::min(policy.grant_next, *next - kGrantLead);
+      policy.grant_next = std::min(policy.grant_next, queue.NextEligible(now) - kGrantLead);
       return false;
     }
     const std::string key = turn->slice->key;
@@ -142,7 +140,7 @@ std::shared_ptr<const CachedDefinition> GrantRound::DefinitionOf(const RowSource
 
 std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first) {
   asked_.reset();
-  if (policy.fetching.contains(first.group)) return kBeingRead;
+  if (policy.fetching.contains(first.group.second)) return kBeingRead;
   const TargetBackoff& backoff = state_.core.backoff;
   const std::shared_ptr<const RowSource>& row = first.row->source();
   const RowSource& source = *row;
@@ -153,19 +151,18 @@ std::string GrantRound::PassedOver(PolicyState& policy, const QueuedSlice& first
   const bool moves =
       !source.one_off() && !SameLimits(definition->record->throttle(), source.event.throttle());
   if (!moves) {
-    const GroupKey group{first.priority, first.group};
-    Room room = RoomFor(policy, source, group);
+    Room room = RoomFor(policy, source, first.group);
     if (room.closed.has_value() && source.several() && now_ - EligibleAt(first) >= kAgeingStep &&
         MayHope(policy, source) &&
-        state_.reservations.Add({policy.uid, group, EligibleAt(first), row})) {
-      room = RoomFor(policy, source, group);  // less is kept from it now
+        state_.reservations.Add({policy.uid, first.group}, {EligibleAt(first), row})) {
+      room = RoomFor(policy, source, first.group);  // less is kept from it now
     }
     if (room.closed.has_value()) {
       state_.gates.Close(*room.closed, policy.uid);
       return ReasonOf(*room.closed);
     }
     if (room.events == 0) {
-      AwaitRecords(state_, policy, first.group);
+      AwaitRecords(state_, policy, first.group.second);
       return kBeingRead;
     }
     asked_ = room.events;
@@ -201,7 +198,7 @@ GrantRound::Room GrantRound::RoomFor(PolicyState& policy, const RowSource& sourc
     absl::Time opens = absl::InfiniteFuture();
     const auto ask_tokens = [&](uint64_t free) {
       if (events == 0 || free == RateLimit::kUnlimited) return;
-      free -= std::min(free, state_.reservations.KeptFrom(limit, policy.uid, group));
+      free -= std::min(free, state_.reservations.KeptFrom(limit, {policy.uid, group}));
       events = std::min(events, free / weight);
     };
     ask_tokens(of.FreeTokens());
@@ -255,16 +252,15 @@ bool GrantRound::MayHope(PolicyState& policy, const RowSource& source) {
 
 void GrantRound::ReviewReservations() {
   if (state_.reservations.empty()) return;
-  const std::vector<Reservations::Reserved> all = state_.reservations.all();
-  for (const Reservations::Reserved& each : all) {
-    PolicyState* policy = state_.Find(each.policy);
-    const RowGroup* group = policy == nullptr ? nullptr : policy->waiting.GroupOf(each.group);
-    const bool waits = group != nullptr && !group->rows().empty() &&
-                       SameLimits(group->rows().begin()->second.source()->event.throttle(),
+  const auto all = state_.reservations.all();  // a copy
+  for (const auto& [id, each] : all) {
+    PolicyState* policy = state_.Find(id.first);
+    const RowGroup* group = policy == nullptr ? nullptr : policy->waiting.GroupOf(id.second);
+    const bool waits = group != nullptr && !group->rows.empty() &&
+                       SameLimits(group->rows.begin()->second.source()->event.throttle(),
                                   each.source->event.throttle());
     if (waits && MayHope(*policy, *each.source)) continue;
-    if (const auto limits = state_.reservations.Remove(each.policy, each.group))
-      state_.OpenLimits(*limits);
+    state_.OpenLimits(state_.reservations.Remove(id));
   }
 }
 
@@ -277,10 +273,9 @@ void GrantRound::WakeOpened() {
   };
   state_.gates.Wake(has_room, [&](const Uid& uid, const std::string& reason, size_t max) {
     PolicyState* policy = state_.Find(uid);
-    if (policy == nullptr) return LimitGates::Woken();
-    const FairQueue::Woken woken = policy->waiting.queue().Wake(reason, max);
+    if (policy == nullptr) return FairQueue::Woken();
     state_.MakeReady(*policy);
-    return LimitGates::Woken{.groups = woken.groups, .more = woken.more};
+    return policy->waiting.queue().Wake(reason, max);
   });
 }
 
@@ -334,7 +329,7 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
   state_.core.metrics.wait_seconds.Observe(
       std::max(0.0, absl::ToDoubleSeconds(now_ - turn.slice->due)), count);
   draft_.Make(policy, key, *row, count, judged, *claim);
-  if (const auto limits = state_.reservations.Remove(policy.uid, group)) state_.OpenLimits(*limits);
+  state_.OpenLimits(state_.reservations.Remove({policy.uid, group}));
   return count;
 }
 
@@ -419,7 +414,7 @@ void GrantRound::JudgeChanged(PolicyState& policy) {
 
 // A window may be months away, and its schedule be another one, or gone, long before.
 void GrantRound::JudgeLongWaiting(PolicyState& policy) {
-  for (const GroupKey& key : policy.waiting.TakeLooks(now_)) {
+  for (const GroupKey& key : policy.waiting.LooksBy(now_)) {
     const bool again = JudgeGroup(policy, *policy.waiting.GroupOf(key), /*whole=*/true);
     policy.waiting.LookLater(key, now_ + (again ? kLookAgain : kLookEvery));
   }
@@ -427,7 +422,7 @@ void GrantRound::JudgeLongWaiting(PolicyState& policy) {
 
 bool GrantRound::JudgeGroup(PolicyState& policy, const RowGroup& group, bool whole) {
   bool any = false;
-  for (const auto& [key, row] : group.rows()) {
+  for (const auto& [key, row] : group.rows) {
     if (row.busy()) continue;
     if (actions_.full()) break;
     // Schedules of rows to come are not read for this alone.

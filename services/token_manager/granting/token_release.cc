@@ -91,7 +91,8 @@ bool TokenRelease::CanResend(PolicyState& policy, const Grant& grant, const Entr
   const RowJudgement judged = Judge(state_, policy, *grant.source);
   if (judged.action == RowJudgement::Action::kFetch) return false;
   const QueueShards& shards = state_.core.queue_shards;
-  if (judged.action != RowJudgement::Action::kSend || shards.AnyRoom(round_.now) ||
+  if (judged.action != RowJudgement::Action::kSend ||
+      shards.NextWithRoom(0, round_.now).has_value() ||
       shards.Live(static_cast<uint16_t>(grant.record.queue_shard()), round_.now))
     return true;
   no_room_ = true;
@@ -421,7 +422,7 @@ bool TokenRelease::Wake(PolicyState& policy, const Grant& grant) {
   const uint64_t index = grant.holders.front().first;
   if (judged.action == RowJudgement::Action::kSend &&
       judged.definition->record->version() == grant.record.claimed_version() &&
-      CloseAction(source.event, round_.now) == WindowClose::kGoesOn &&
+      round_.now < ClosesAt(source.event) &&
       !RetryIsOver(source.event, *judged.definition->record, judged.definition->timetable.get(),
                    judged.state.get(), round_.now)) {
     policy.grants.WakeAt(grant.key(), 0);

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "common/records/row_judge.h"
-#include "services/token_manager/shard/record_reader.h"
 #include "services/token_manager/shard/round.h"
 
 namespace escapement::token_manager {

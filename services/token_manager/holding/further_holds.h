@@ -38,7 +38,7 @@ struct FurtherLimit {
 
 // The row that events were taken from; shared by its grants.
 struct RowSource {
-  storage::v1::EventRecord event;  // count, throttle.taken: of no meaning
+  storage::v1::EventRecord event;  // count, throttle.taken: of a row when it was read
   Uid uid;                         // the schedule's, or that of the one-off event
   std::string occurrence;
   Uid group;             // among whose rows it waits: the schedule's uid, or EventRecord.wait_group
@@ -68,7 +68,6 @@ class FurtherHolds {
   void AddRow(const RowSource& source) { CountRow(source, 1); }
   void TakeRow(const RowSource& source) { CountRow(source, -1); }
 
-  bool empty() const { return policies_.empty(); }
   // True if an event that waits under another policy holds a token of this one, or needs one.
   bool Concerns(const Uid& policy) const { return policies_.contains(policy); }
   uint64_t HeldOf(const Uid& policy) const;

@@ -28,7 +28,7 @@ kv::Mutation Rekeyed(WaitingKey key, storage::v1::EventRecord record, const Wait
   record.mutable_throttle()->set_taken(0);
   const WaitingRow moved(
       key, RowSourceOf(record, row.source()->uid, row.source()->occurrence, policy_shard),
-      record.count(), /*taken=*/0, /*read_seq=*/0);
+      /*read_seq=*/0);
   key.due_time = moved.may_go();
   return kv::Put(ColumnFamily::kWaiting, EncodeWaitingKey(key), record.SerializeAsString());
 }
@@ -79,8 +79,7 @@ void RowActions::CloseWindow(PolicyState& policy, const std::string& key, Waitin
       JudgeQueueRow(state_.core.cache, source.uid, source.occurrence, record);
   if (judged.action == Action::kFetch) return AwaitRecords(state_, policy, source.group);
   // Unless another row stands for its events, or it is not for this policy to end it.
-  if (CloseAction(record, now) == WindowClose::kDrop && judged.action != Action::kDrop &&
-      judged.action != Action::kMove) {
+  if (Drops(record) && judged.action != Action::kDrop && judged.action != Action::kMove) {
     return Withhold(policy, key, row,
                     EndedBy(judged, storage::v1::OUTCOME_KIND_EXPIRED, kWindowClosed));
   }

@@ -20,10 +20,8 @@ constexpr size_t kReadRows = 100;      // rows that one request reads one by one
 
 }  // namespace
 
-WaitingLoader::WaitingLoader(PolicyShardState& state, RecordReader& reader,
-                             std::function<void()> on_lagged)
+WaitingLoader::WaitingLoader(PolicyShardState& state, std::function<void()> on_lagged)
     : state_(state),
-      reader_(reader),
       watch_(state.core.client, state.core.executor, /*excluding_own=*/true,
              {.on_open =
                   [this](const kv::ScanResult&) {
@@ -188,10 +186,10 @@ std::string WaitingLoader::AddFirst(const kv::Entry& row, kv::CommitSeq seq) {
 
 void WaitingLoader::Step() {
   if (phase_ == Phase::kNew || phase_ == Phase::kGrants) return;
-  reader_.Step();
+  state_.ReadRecords();
   if (state_.reports.hungry()) ScanReports();
   while (state_.reads.wanted()) ReadRows();
-  if (phase_ == Phase::kRecords && reader_.idle() && state_.reports.loaded())
+  if (phase_ == Phase::kRecords && state_.records_read() && state_.reports.loaded())
     phase_ = Phase::kReady;
   if (phase_ == Phase::kReady) ScanGroups();
 }
@@ -222,13 +220,8 @@ void WaitingLoader::ScanGroups() {
           scan = scans_](const absl::StatusOr<kv::ScanResult>& result) {
            --group_scans_;
            PolicyState* policy = state_.Find(uid);
-           if (policy == nullptr || !policy->waiting.AwaitsScan(group, scan)) return;
-           if (result.ok()) {
-             state_.core.metrics.rows_loaded.Increment(result->entries.size());
-             policy->waiting.OnRead(group, *result);
-           } else {
-             policy->waiting.OnReadFailed(group);
-           }
+           if (policy == nullptr || !policy->waiting.OnRead(group, scan, result)) return;
+           if (result.ok()) state_.core.metrics.rows_loaded.Increment(result->entries.size());
            state_.MayBeHungry(uid, group);
            state_.Revisit(*policy);
            state_.DropIfIdle(*policy);

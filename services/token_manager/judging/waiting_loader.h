@@ -16,7 +16,7 @@
 #include <functional>
 #include <string>
 
-#include "services/token_manager/shard/record_reader.h"
+#include "services/token_manager/shard/shard_state.h"
 #include "services/token_manager/shard/watched_range.h"
 
 namespace escapement::token_manager {
@@ -24,7 +24,7 @@ namespace escapement::token_manager {
 class WaitingLoader {
  public:
   // `on_lagged`: the watch has missed something, and the shard must be loaded again.
-  WaitingLoader(PolicyShardState& state, RecordReader& reader, std::function<void()> on_lagged);
+  WaitingLoader(PolicyShardState& state, std::function<void()> on_lagged);
 
   // True once these are known: all holders, the records that their reports need, and the first rows
   // of each group.
@@ -53,7 +53,6 @@ class WaitingLoader {
   void ScanGroups();
 
   PolicyShardState& state_;
-  RecordReader& reader_;
   Phase phase_ = Phase::kNew;
   WatchedRange watch_;
   uint64_t scans_ = 0;  // numbers given to scans of groups

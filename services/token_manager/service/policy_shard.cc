@@ -78,7 +78,7 @@ void ShowPolicyGauges(const std::vector<const PolicyState*>& policies, absl::Tim
   for (const PolicyState* policy : policies) {
     const FairQueue& queue = policy->waiting.queue();
     overdue += policy->grants.Overdue(ToMicros(now));
-    oldest = std::min(oldest, queue.oldest_due().value_or(oldest));
+    oldest = std::min(oldest, queue.oldest_due());
     if (policy->implicit() || !policy->named) continue;
     busy.emplace_back(-static_cast<int64_t>(queue.events()), -static_cast<int64_t>(policy->held()),
                       absl::StrCat("tenants/", policy->tenant, "/policies/", policy->policy_id),
@@ -106,8 +106,7 @@ void ShowPolicyGauges(const std::vector<const PolicyState*>& policies, absl::Tim
 PolicyShard::PolicyShard(TokenManagerCore& core, const lease::HeldLease& lease, kv::Condition fence,
                          UsedNumbers used)
     : state_(std::make_shared<PolicyShardState>(core, lease, std::move(fence), used)),
-      reader_(*state_),
-      loader_(*state_, reader_,
+      loader_(*state_,
               [this] {
                 reloading_ = true;
                 state_->core.wake();
@@ -157,7 +156,7 @@ void PolicyShard::Step(absl::Time now) {
       !state.core.lease_valid(state.shard))
     return;
   state.parts.Trim();
-  if (Perturb(state.core.runtime, Site::kTokensPoliciesReread)) RecordReader::ReadAllAgain(state);
+  if (Perturb(state.core.runtime, Site::kTokensPoliciesReread)) state.ReadAllAgain();
   loader_.Step();
   if (!loader_.ready()) return;
   if (std::exchange(state.payloads.arrived, false) || look_again_ <= now) {
@@ -168,14 +167,14 @@ void PolicyShard::Step(absl::Time now) {
   }
   if (!OnlyNews(now)) Act(now);
   state.core.cache.Fetch();
-  reader_.Step();
+  state.ReadRecords();
 }
 
 void PolicyShard::Act(absl::Time now) {
   news_since_ = absl::InfiniteFuture();
   round_ = std::make_unique<Round>(now);
   TokenRelease actions(*state_, *round_, resends_);
-  for (const Uid& uid : state_->TakeCountsDue()) round_->touched[uid];
+  for (const Uid& uid : std::exchange(state_->counts_due, {})) round_->touched[uid];
   TakeReports(actions, *round_);
   if (actions.no_room()) look_again_ = std::min(look_again_, now + kRoomAgain);
   TakeCalls(actions, *round_);
@@ -187,7 +186,7 @@ void PolicyShard::Act(absl::Time now) {
 // Nothing is to be done but to note deliveries, and that can wait for a moment.
 bool PolicyShard::OnlyNews(absl::Time now) {
   if (!calls_.empty() || !resends_.empty() || !row_actions_.empty() || state_->may_grant() ||
-      state_->counts_due() || state_->next_due() <= now)
+      !state_->counts_due.empty() || state_->next_due() <= now)
     return false;
   bool any = false;
   for (auto& [key, report] : state_->reports.rows()) {

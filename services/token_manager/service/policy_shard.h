@@ -96,7 +96,6 @@ class PolicyShard {
   void OnCommitted(const absl::StatusOr<kv::CommitResult>& result);
 
   std::shared_ptr<PolicyShardState> state_;
-  RecordReader reader_;
   WaitingLoader loader_;
   RowActions row_actions_;
   std::deque<CompletionInbox::Call> calls_;

@@ -76,7 +76,7 @@ void TokenManagerService::StartWatches() {
 
 // The watch reports what changes after later reads of records; earlier reads may be old.
 void TokenManagerService::OnPoliciesOpen() {
-  ForEachShard([](PolicyShard& shard) { RecordReader::ReadAllAgain(shard.state()); });
+  ForEachShard([](PolicyShard& shard) { shard.state().ReadAllAgain(); });
   if (!leases_started() && !draining()) StartLeases(shared_.layout.policy_shards);
 }
 
@@ -91,10 +91,9 @@ void TokenManagerService::OnPolicies(const kv::WatchBatch& batch) {
       PolicyState* policy = shard.state().Find(uid);
       if (policy == nullptr) return;
       if (!deleted && (mutation.value_omitted || none_told)) {
-        RecordReader::ReadAgain(shard.state(), *policy);
+        shard.state().ReadAgain(*policy);
       } else if (deleted || mutation.kind == kv::Mutation::Kind::kPut) {
-        RecordReader::OnPolicy(shard.state(), *policy,
-                               deleted ? std::nullopt : std::make_optional(mutation.value),
+        shard.state().OnPolicy(*policy, deleted ? std::nullopt : std::make_optional(mutation.value),
                                batch.seq);
       }
     });
@@ -217,7 +216,7 @@ void TokenManagerService::ShowPolicies() {
 void TokenManagerService::PlanNextStep(absl::Time now) {
   absl::Duration delay = absl::InfiniteDuration();
   if (!shards_.empty()) {
-    absl::Time next = backoff_.NextAt(now).value_or(absl::InfiniteFuture());
+    absl::Time next = backoff_.NextAt(now);
     for (const auto& [index, shard] : shards_) next = std::min(next, shard->NextTime(now));
     // Store time runs at most 500 ppm slower than our clock. If the step comes too early, it plans
     // one more short wait.

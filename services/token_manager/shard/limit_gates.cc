@@ -36,15 +36,11 @@ void LimitGates::Open(const LimitName& limit) {
 
 void LimitGates::OpenAll(const Uid& policy) {
   for (auto gate = gates_.lower_bound({policy});
-       gate != gates_.end() && gate->first.policy == policy; ++gate) {
-    gate->second.opened_again = true;
-    open_.insert(gate->first);
-  }
+       gate != gates_.end() && gate->first.policy == policy; ++gate)
+    Open(gate->first);
 }
 
-void LimitGates::Wake(
-    absl::FunctionRef<bool(const LimitName& limit)> has_room,
-    absl::FunctionRef<Woken(const Uid& policy, const std::string& reason, size_t max)> wake) {
+void LimitGates::Wake(absl::FunctionRef<bool(const LimitName& limit)> has_room, WakeOf wake) {
   for (auto open = open_.begin(); open != open_.end();) {
     const auto found = gates_.find(*open);
     Gate& gate = found->second;
@@ -54,60 +50,34 @@ void LimitGates::Wake(
     while (left > 0 && !done) {
       if (gate.to_wake.empty()) {
         done = !std::exchange(gate.opened_again, false);
-        if (done) break;
-        const std::set<Uid> policies = std::exchange(gate.policies, {});
-        gate.to_wake.assign(policies.begin(), policies.end());
+        if (!done) gate.to_wake = std::exchange(gate.policies, {});
         continue;
       }
-      const Woken woken = wake(gate.to_wake.front(), reason, left);
+      const FairQueue::Woken woken = wake(*gate.to_wake.begin(), reason, left);
       left -= std::min(left, woken.groups);
-      if (!woken.more) gate.to_wake.pop_front();
+      if (!woken.more) gate.to_wake.erase(gate.to_wake.begin());
     }
-    if (!done) {
-      ++open;
-      continue;
-    }
-    if (gate.policies.empty() && gate.to_wake.empty()) gates_.erase(found);
-    open = open_.erase(open);
+    if (done && gate.policies.empty() && gate.to_wake.empty()) gates_.erase(found);
+    open = done ? open_.erase(open) : std::next(open);
   }
 }
 
-std::vector<Reservations::Reserved>::iterator Reservations::Find(const Uid& policy,
-                                                                 const GroupKey& group) {
-  return std::find_if(reserved_.begin(), reserved_.end(), [&](const Reserved& each) {
-    return each.policy == policy && each.group == group;
-  });
+std::vector<LimitName> Reservations::Remove(const Id& group) {
+  const auto removed = reserved_.extract(group);
+  if (removed.empty()) return {};
+  return LimitsOf(group.first, *removed.mapped().source);
 }
 
-bool Reservations::Add(Reserved reserved) {
-  if (reserved_.size() >= kMax || Find(reserved.policy, reserved.group) != reserved_.end())
-    return false;
-  const auto place = std::upper_bound(
-      reserved_.begin(), reserved_.end(), reserved, [](const Reserved& a, const Reserved& b) {
-        return std::tie(a.since, a.policy, a.group) < std::tie(b.since, b.policy, b.group);
-      });
-  reserved_.insert(place, std::move(reserved));
-  return true;
-}
-
-std::optional<std::vector<LimitName>> Reservations::Remove(const Uid& policy,
-                                                           const GroupKey& group) {
-  const auto each = Find(policy, group);
-  if (each == reserved_.end()) return std::nullopt;
-  std::vector<LimitName> limits = LimitsOf(policy, *each->source);
-  reserved_.erase(each);
-  return limits;
-}
-
-uint64_t Reservations::KeptFrom(const LimitName& limit, const Uid& policy,
-                                const GroupKey& group) const {
+uint64_t Reservations::KeptFrom(const LimitName& limit, const Id& group) const {
+  const auto own = reserved_.find(group);
   uint64_t kept = 0;
-  for (const Reserved& each : reserved_) {
-    if (each.policy == policy && each.group == group) break;
+  for (const auto& [id, each] : reserved_) {
+    if (own != reserved_.end() && std::tie(each.since, id) >= std::tie(own->second.since, group))
+      continue;
     const auto needs = [&](const Uid& of, const std::string& key, uint64_t weight) {
       if (of == limit.policy && (!limit.key.has_value() || *limit.key == key)) kept += weight;
     };
-    needs(each.policy, each.source->key(), each.source->weight);
+    needs(id.first, each.source->key(), each.source->weight);
     for (const FurtherLimit& further : each.source->further)
       needs(further.policy, further.key, further.weight);
   }

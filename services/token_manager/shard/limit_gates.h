@@ -1,6 +1,5 @@
-// LimitGates: for which limits groups of a policy shard stand aside, and whose turn it is when one
-// has room again. Reservations: the groups for which tokens are kept back, so that an event that
-// needs several at once is not overtaken for ever.
+// LimitGates: for which limits groups of a policy shard stand aside. Reservations: the groups for
+// which tokens are kept back.
 
 #ifndef SERVICES_TOKEN_MANAGER_SHARD_LIMIT_GATES_H_
 #define SERVICES_TOKEN_MANAGER_SHARD_LIMIT_GATES_H_
@@ -8,7 +7,6 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -52,21 +50,17 @@ class LimitGates {
   bool empty() const { return gates_.empty(); }
   // True if Wake has something to do.
   bool open() const { return !open_.empty(); }
-  struct Woken {
-    size_t groups = 0;
-    bool more = false;  // more of the policy stand aside for the limit and have not been woken
-  };
-  // Wakes groups before each open gate as long as it has room. wake(policy, reason, max) wakes at
-  // most `max` groups of the policy.
-  void Wake(
-      absl::FunctionRef<bool(const LimitName& limit)> has_room,
-      absl::FunctionRef<Woken(const Uid& policy, const std::string& reason, size_t max)> wake);
+  // Wakes groups before each open gate as long as it has room. wake(policy, reason, max) is
+  // FairQueue::Wake of the policy.
+  using WakeOf =
+      absl::FunctionRef<FairQueue::Woken(const Uid& policy, const std::string& reason, size_t max)>;
+  void Wake(absl::FunctionRef<bool(const LimitName& limit)> has_room, WakeOf wake);
 
  private:
   struct Gate {
-    std::set<Uid> policies = {};   // with groups that stand aside since they were woken last
-    std::deque<Uid> to_wake = {};  // those whose turn is still to come
-    bool opened_again = false;     // all are woken once more
+    std::set<Uid> policies = {};  // with groups that stand aside since they were woken last
+    std::set<Uid> to_wake = {};   // those whose turn is still to come
+    bool opened_again = false;    // all are woken once more
   };
 
   std::map<LimitName, Gate> gates_;
@@ -80,27 +74,26 @@ class LimitGates {
 // Pure. Threads: one.
 class Reservations {
  public:
+  using Id = std::pair<Uid, GroupKey>;  // its policy, and the group there
   struct Reserved {
-    Uid policy;
-    GroupKey group;
     absl::Time since;  // when its first event became eligible
     std::shared_ptr<const RowSource> source;
   };
   static constexpr size_t kMax = 8;
 
   bool empty() const { return reserved_.empty(); }
-  const std::vector<Reserved>& all() const { return reserved_; }
-  // False: it has one, or there are too many.
-  bool Add(Reserved reserved);
-  // Its former limits may have room; nullopt: it had none.
-  std::optional<std::vector<LimitName>> Remove(const Uid& policy, const GroupKey& group);
+  const std::map<Id, Reserved>& all() const { return reserved_; }
+  // False: the group has one, or there are too many.
+  bool Add(const Id& group, Reserved reserved) {
+    return reserved_.size() < kMax && reserved_.try_emplace(group, std::move(reserved)).second;
+  }
+  // The limits that may have room by that; none if the group has no reservation.
+  std::vector<LimitName> Remove(const Id& group);
   // Tokens of the limit that are kept back from this group.
-  uint64_t KeptFrom(const LimitName& limit, const Uid& policy, const GroupKey& group) const;
+  uint64_t KeptFrom(const LimitName& limit, const Id& group) const;
 
  private:
-  std::vector<Reserved>::iterator Find(const Uid& policy, const GroupKey& group);
-
-  std::vector<Reserved> reserved_;  // the one that waits longest first
+  std::map<Id, Reserved> reserved_;
 };
 
 }  // namespace escapement::token_manager

@@ -12,34 +12,34 @@ constexpr size_t kDeletedEarlyMax = 100'000;
 
 storage::v1::RunPartRecord* RunParts::Find(const std::string& key) {
   const auto found = parts_.find(key);
-  if (found != parts_.end() && found->second.known) return &found->second.record;
+  if (found != parts_.end() && found->second.record.has_value()) return &*found->second.record;
   wanted_.insert(key);
   return nullptr;
 }
 
 void RunParts::Pin(const std::string& key) {
   Part& part = parts_[key];
-  if (part.pins++ == 0 && part.known) unpinned_.erase(part.unpinned);
-  if (!part.known) wanted_.insert(key);
+  if (part.pins++ == 0 && part.record.has_value()) unpinned_.erase(part.unpinned);
+  if (!part.record.has_value()) wanted_.insert(key);
 }
 
 void RunParts::Unpin(const std::string& key) {
   const auto found = parts_.find(key);
   if (found == parts_.end() || found->second.pins == 0 || --found->second.pins > 0) return;
-  if (!found->second.known) {
+  if (found->second.record.has_value()) {
+    found->second.unpinned = unpinned_.insert(unpinned_.end(), key);
+  } else {
     parts_.erase(found);
-    return;
   }
-  found->second.unpinned = unpinned_.insert(unpinned_.end(), key);
 }
 
 void RunParts::Put(const std::string& key, const std::optional<std::string>& value) {
   Part& part = parts_[key];
-  if (part.known) return;
-  part.known = true;
+  if (part.record.has_value()) return;
+  part.record.emplace();
   // One that cannot be read counts as none: the run is off by what it said, everything else goes
   // on.
-  if (value.has_value() && !part.record.ParseFromString(*value)) part.record.Clear();
+  if (value.has_value() && !part.record->ParseFromString(*value)) part.record->Clear();
   if (part.pins == 0) part.unpinned = unpinned_.insert(unpinned_.end(), key);
 }
 

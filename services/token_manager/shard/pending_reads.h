@@ -1,5 +1,5 @@
-// The counts (RunParts), payloads (Payloads) and changed rows (RowReads) that a policy shard reads
-// when it needs them, and how far they are known.
+// The counts (RunParts), payloads and changed rows (RowReads) that a policy shard reads when it
+// needs them, and how far they are known.
 //
 // Threads: one. Pure: the caller reads and writes the store.
 
@@ -56,8 +56,7 @@ class RunParts {
 
  private:
   struct Part {
-    storage::v1::RunPartRecord record;
-    bool known = false;
+    std::optional<storage::v1::RunPartRecord> record;  // nullopt: not known
     uint64_t pins = 0;
     std::list<std::string>::iterator unpinned;  // in unpinned_, of known ones without pins
   };

@@ -68,6 +68,4 @@ std::optional<uint16_t> QueueShards::NextWithRoom(uint16_t last, absl::Time now)
   return std::nullopt;
 }
 
-bool QueueShards::AnyRoom(absl::Time now) const { return NextWithRoom(0, now).has_value(); }
-
 }  // namespace escapement::token_manager

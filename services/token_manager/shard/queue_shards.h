@@ -36,7 +36,6 @@ class QueueShards {
 
   // How many more events may be granted to the shard.
   uint64_t Room(uint16_t shard, absl::Time now) const;
-  bool AnyRoom(absl::Time now) const;
   // The first shard with room from `last` + 1 on, round and round.
   std::optional<uint16_t> NextWithRoom(uint16_t last, absl::Time now) const;
   bool Live(uint16_t shard, absl::Time now) const;

@@ -1,6 +1,9 @@
 #include "services/token_manager/shard/shard_state.h"
 
+#include <algorithm>
+
 #include "common/runtime/perturb.h"
+#include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 
 namespace escapement::token_manager {
@@ -9,6 +12,9 @@ namespace {
 constexpr size_t kPartsKept = 10'000;    // parts of runs that hold no token
 constexpr size_t kReportRowsMax = 4096;  // in memory
 constexpr size_t kSmall = 8;             // the same, and a group's rows, under perturbation
+constexpr size_t kPoliciesAtOnce = 1000;
+constexpr size_t kPartsAtOnce = 4000;
+constexpr size_t kPayloadsAtOnce = 32;  // a row may have 256 KiB, and a commit 32 MiB
 
 }  // namespace
 
@@ -42,7 +48,7 @@ PolicyState& PolicyShardState::FurtherPolicy(const RowSource& source, const Furt
 
 void PolicyShardState::DropIfIdle(PolicyState& policy) {
   if (!policy.idle() || policy.reading || !policy.fetching.empty()) return;
-  if (policy.planned != absl::InfiniteFuture()) agenda_.erase({policy.planned, policy.uid});
+  Reschedule(agenda_, policy.uid, policy.planned, absl::InfiniteFuture());
   unread_.erase(policy.uid);
   policies_.erase(policy.uid);
 }
@@ -56,17 +62,13 @@ PolicyState* PolicyShardState::TakeReady() {
 
 void PolicyShardState::Plan(PolicyState& policy) {
   // While records are read it waits for them.
-  const absl::Time next = policy.fetching.empty() ? policy.NextTime() : absl::InfiniteFuture();
-  if (next == policy.planned) return;
-  if (policy.planned != absl::InfiniteFuture()) agenda_.erase({policy.planned, policy.uid});
-  if (next != absl::InfiniteFuture()) agenda_.insert({next, policy.uid});
-  policy.planned = next;
+  Reschedule(agenda_, policy.uid, policy.planned,
+             policy.fetching.empty() ? policy.NextTime() : absl::InfiniteFuture());
 }
 
 PolicyState& PolicyShardState::TakeDue() {
   PolicyState& policy = *Find(agenda_.begin()->second);
-  agenda_.erase(agenda_.begin());
-  policy.planned = absl::InfiniteFuture();
+  Reschedule(agenda_, policy.uid, policy.planned, absl::InfiniteFuture());
   return policy;
 }
 
@@ -89,6 +91,102 @@ void PolicyShardState::RecordsRead() {
     policy->waiting.queue().Reconsider(kBeingRead);
     Revisit(*policy);
   }
+}
+
+void PolicyShardState::OnPolicy(PolicyState& policy, const std::optional<std::string>& value,
+                                kv::CommitSeq seq) {
+  if (policy.implicit()) return;
+  policy.SetRecord(value, seq, core.client.NowLow());
+  gates.OpenAll(policy.uid);
+  Revisit(policy);
+}
+
+void PolicyShardState::ReadAgain(PolicyState& policy) {
+  if (policy.implicit()) return;
+  policy.reading_is_old = policy.reading;
+  WantRecord(policy);
+}
+
+void PolicyShardState::ReadRecords() {
+  if (!reading_policies_ && !unread_.empty()) ReadPolicies();
+  if (!reading_parts_ && parts.wanted()) ReadParts();
+  if (!reading_payloads_ && !payloads.wanted.empty()) ReadPayloads();
+}
+
+template <typename Then>
+void PolicyShardState::Read(std::vector<kv::Key> keys, bool& reading, Then then) {
+  reading = true;
+  core.client.MultiGet(std::move(keys), core.executor,
+                       WhileOwned([this, &reading, then = std::move(then)](
+                                      const absl::StatusOr<kv::GetResult>& result) {
+                         reading = false;
+                         then(result);
+                         RecordsRead();
+                         core.wake();
+                       }));
+}
+
+void PolicyShardState::ReadPolicies() {
+  std::vector<Uid> uids = TakeFirst(unread_, kPoliciesAtOnce);
+  std::vector<kv::Key> keys;
+  for (const Uid& uid : uids) {
+    PolicyState& policy = *Find(uid);
+    policy.reading = true;
+    keys.push_back(
+        {.cf = kv::ColumnFamily::kPolicies, .key = PolicyKey(policy.tenant, policy.policy_id)});
+    keys.push_back({.cf = kv::ColumnFamily::kGrants, .key = PolicyCountsKey(shard, uid)});
+    keys.push_back({.cf = kv::ColumnFamily::kGrants, .key = PolicyHistoryKey(shard, uid)});
+  }
+  Read(std::move(keys), reading_policies_,
+       [this, uids = std::move(uids)](const absl::StatusOr<kv::GetResult>& result) {
+         for (size_t i = 0; i < uids.size(); ++i) {
+           PolicyState* policy = Find(uids[i]);
+           if (policy == nullptr) continue;
+           policy->reading = false;
+           const bool old = std::exchange(policy->reading_is_old, false);
+           if (old || !result.ok()) WantRecord(*policy);
+           if (!result.ok()) continue;
+           // The later of both times: one before the last grant could give back permits that it
+           // took.
+           const absl::Time now = std::max(result->store_time, core.client.NowLow());
+           policy->SetRecord(result->values[3 * i], result->seq, now);
+           if (!policy->known)
+             policy->SetCounts(result->values[3 * i + 1], result->values[3 * i + 2], now);
+           policy->known = true;
+           gates.OpenAll(uids[i]);
+           Revisit(*policy);
+         }
+       });
+}
+
+void PolicyShardState::ReadParts() {
+  std::vector<kv::Key> keys;
+  for (std::string& key : parts.TakeWanted(kPartsAtOnce))
+    keys.push_back({.cf = kv::ColumnFamily::kRunParts, .key = std::move(key)});
+  Read(keys, reading_parts_, [this, keys](const absl::StatusOr<kv::GetResult>& result) {
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (result.ok()) {
+        parts.Put(keys[i].key, result->values[i]);
+      } else {
+        parts.Find(keys[i].key);  // it is wanted again
+      }
+    }
+  });
+}
+
+void PolicyShardState::ReadPayloads() {
+  std::vector<kv::Key> keys;
+  for (std::string& key : TakeFirst(payloads.wanted, kPayloadsAtOnce))
+    keys.push_back({.cf = kv::ColumnFamily::kEvents, .key = std::move(key)});
+  Read(keys, reading_payloads_, [this, keys](const absl::StatusOr<kv::GetResult>& result) {
+    // After a failure, the next round asks for them again.
+    for (size_t i = 0; result.ok() && i < keys.size(); ++i) {
+      storage::v1::EventRecord row;
+      if (result->values[i].has_value()) row.ParseFromString(*result->values[i]);
+      payloads.known[keys[i].key] = std::move(*row.mutable_payload());
+    }
+    payloads.arrived = true;
+  });
 }
 
 std::pair<PolicyState*, WaitingRow*> PolicyShardState::FindRow(const std::string& key) {

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
-#include "absl/container/btree_set.h"
 #include "common/kv/client/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/lease/lease_keeper.h"
@@ -81,6 +80,8 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   LimitGates gates;
   Reservations reservations;
   RowReads reads;
+  // Policies whose counts were in a group that was refused: the next round writes them.
+  std::set<Uid> counts_due;
 
   // `then` as a callback of the store or the executor. It does nothing once the state is gone: the
   // lease was lost.
@@ -108,28 +109,24 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
     for (const FurtherLimit& limit : source.further)
       visit(FurtherPolicy(source, limit), limit.key, limit.weight);
   }
-  // Forgets the policy if nothing of it waits or is held; it must not be used after that.
+  // Forgets the policy if nothing of it waits or is held.
   void DropIfIdle(PolicyState& policy);
 
   // --- when policies are visited ---
   void MakeReady(PolicyState& policy) {
     if (!std::exchange(policy.ready, true)) ready_.push_back(policy.uid);
   }
-  // How many policies may be granted tokens, and are to be visited.
-  size_t ready() const { return ready_.size(); }
+  size_t ready() const { return ready_.size(); }  // policies
   // The first of them, which is visited now. nullptr: nothing of it is left.
   PolicyState* TakeReady();
   bool may_grant() const { return !ready_.empty() || gates.open(); }
   // Its place in the agenda (when time lets something happen) as its state is now.
   void Plan(PolicyState& policy);
-  // Something of the policy has changed: both.
   void Revisit(PolicyState& policy) {
     MakeReady(policy);
     Plan(policy);
   }
-  absl::Time next_due() const {
-    return agenda_.empty() ? absl::InfiniteFuture() : agenda_.begin()->first;
-  }
+  absl::Time next_due() const { return FirstOf(agenda_); }
   // The first policy in the agenda, which leaves it.
   PolicyState& TakeDue();
 
@@ -153,19 +150,29 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   void WantRecord(const PolicyState& policy) {
     if (!policy.reading) unread_.insert(policy.uid);
   }
-  bool wants_records() const { return !unread_.empty(); }
-  // At most `max` policies whose records are read now.
-  std::vector<Uid> TakeUnread(size_t max) { return TakeFirst(unread_, max); }
   // Rows of this policy that could not be judged because a record of the schedule was missing are
   // judged again when it has been read.
   friend void AwaitRecords(PolicyShardState& state, PolicyState& policy, const Uid& schedule) {
     policy.fetching.insert(schedule);
     state.fetching_.insert(policy.uid);
   }
-  // How many policies await records.
-  size_t awaiting() const { return fetching_.size(); }
+  size_t awaiting() const { return fetching_.size(); }  // policies
   // Everything that was waited for may be there.
   void RecordsRead();
+  // The policy was changed, or deleted (nullopt): a watch of the service keeps records current.
+  void OnPolicy(PolicyState& policy, const std::optional<std::string>& value, kv::CommitSeq seq);
+  // A commit found the record not to be as it was read, or the watch has missed something.
+  void ReadAgain(PolicyState& policy);
+  void ReadAllAgain() {
+    for (const auto& [uid, policy] : policies_) ReadAgain(*policy);
+  }
+  // Reads records and counts of policies, parts and payloads that are wanted, a part of them at a
+  // time.
+  void ReadRecords();
+  // True if all that are wanted have been read (but payloads).
+  bool records_read() const {
+    return !reading_policies_ && !reading_parts_ && unread_.empty() && !parts.wanted();
+  }
   // Pins or unpins the counts that the row's events change.
   void PinCounts(const RowSource& source) {
     ForEachCounts(source, [this](const std::string& key) { parts.Pin(key); });
@@ -180,10 +187,6 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
     if (!known) AwaitRecords(*this, policy, source.group);
     return known;
   }
-  // The policy's counts were in a group that was refused: the next round writes them.
-  void WriteCounts(const Uid& policy) { counts_due_.insert(policy); }
-  bool counts_due() const { return !counts_due_.empty(); }
-  std::set<Uid> TakeCountsDue() { return std::exchange(counts_due_, {}); }
 
   // --- rows ---
   // The row in memory, and its policy; nullptr: it is not.
@@ -200,6 +203,12 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   std::optional<std::pair<Uid, GroupKey>> TakeHungry();
 
  private:
+  void ReadPolicies();
+  void ReadParts();
+  void ReadPayloads();
+  // `reading` is true until the answer; `then` takes it.
+  template <typename Then>
+  void Read(std::vector<kv::Key> keys, bool& reading, Then then);
   template <typename Visit>
   void ForEachCounts(const RowSource& source, Visit visit) const {
     if (source.one_off()) return;
@@ -209,11 +218,13 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
 
   absl::btree_map<Uid, std::unique_ptr<PolicyState>> policies_;
   std::deque<Uid> ready_;
-  absl::btree_set<std::pair<absl::Time, Uid>> agenda_;
+  Times<Uid> agenda_;
   std::map<std::string, std::set<Uid>> aside_;  // by target or paused key
-  std::set<Uid> unread_;
-  std::set<Uid> fetching_;  // policies with something in PolicyState::fetching
-  std::set<Uid> counts_due_;
+  std::set<Uid> unread_;                        // policies whose records are to be read
+  std::set<Uid> fetching_;                      // policies that await records
+  bool reading_policies_ = false;
+  bool reading_parts_ = false;
+  bool reading_payloads_ = false;
   std::set<std::pair<Uid, GroupKey>> hungry_;
   std::pair<Uid, GroupKey> last_read_on_;
 };

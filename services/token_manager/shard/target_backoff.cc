@@ -40,7 +40,8 @@ void TargetBackoff::Forget(Targets::iterator it) {
   targets_.erase(it);
 }
 
-TargetBackoff::Targets::iterator TargetBackoff::Add(absl::string_view target) {
+TargetBackoff::Targets::iterator TargetBackoff::FindOrAdd(absl::string_view target) {
+  if (const auto known = targets_.find(target); known != targets_.end()) return known;
   if (targets_.size() >= targets_max_ && !openings_.empty()) {
     const auto former = *openings_.begin();
     const bool told = !not_told_.contains(former);
@@ -51,24 +52,16 @@ TargetBackoff::Targets::iterator TargetBackoff::Add(absl::string_view target) {
 }
 
 void TargetBackoff::OnUnreachable(absl::string_view target, absl::Time now) {
-  auto it = targets_.find(target);
-  if (it == targets_.end()) {
-    it = Add(target);
-  } else {
-    if (!it->second.probe_out.has_value() && now < it->second.opens_at) return;
-    it->second.backoff = std::min(it->second.backoff * 2, kTargetBackoffMax);
-  }
+  const auto it = FindOrAdd(target);
+  if (!it->second.probe_out.has_value() && now < it->second.opens_at) return;
+  it->second.backoff = std::clamp(it->second.backoff * 2, kTargetBackoffMin, kTargetBackoffMax);
   it->second.asked = false;
   Set(it, now + it->second.backoff);
 }
 
 void TargetBackoff::OnPauseAsked(absl::string_view target, absl::Time until) {
-  auto it = targets_.find(target);
-  if (it == targets_.end()) {
-    it = Add(target);
-  } else if (!it->second.probe_out.has_value()) {
-    until = std::max(until, it->second.opens_at);
-  }
+  const auto it = FindOrAdd(target);
+  if (!it->second.probe_out.has_value()) until = std::max(until, it->second.opens_at);
   it->second.asked = true;
   it->second.backoff = kTargetBackoffMin;
   Set(it, until);
@@ -87,11 +80,9 @@ uint64_t TargetBackoff::Allowed(absl::string_view target, absl::Time now) const 
   return now < it->second.opens_at ? 0 : 1;
 }
 
-void TargetBackoff::OnGranted(absl::string_view target, uint64_t n, const Probe& grant,
-                              absl::Time now) {
+void TargetBackoff::OnGranted(absl::string_view target, const Probe& grant, absl::Time now) {
   const auto it = targets_.find(target);
-  if (it == targets_.end() || n == 0) return;
-  Set(it, std::max(it->second.opens_at, now + kProbePatience), grant);
+  if (it != targets_.end()) Set(it, std::max(it->second.opens_at, now + kProbePatience), grant);
 }
 
 void TargetBackoff::OnProbeVoid(absl::string_view target, absl::Time now) {
@@ -113,10 +104,9 @@ const std::string* TargetBackoff::TargetOf(const Probe& grant) const {
   return found == end ? nullptr : &found->second;
 }
 
-std::optional<absl::Time> TargetBackoff::NextAt(absl::Time now) const {
+absl::Time TargetBackoff::NextAt(absl::Time now) const {
   const auto it = openings_.lower_bound({now + absl::Nanoseconds(1) / 4, std::string()});
-  if (it == openings_.end()) return std::nullopt;
-  return it->first;
+  return it == openings_.end() ? absl::InfiniteFuture() : it->first;
 }
 
 std::vector<std::string> TargetBackoff::TakeOpened(absl::Time now, size_t max) {

@@ -1,6 +1,6 @@
 // TargetBackoff: which targets are passed over because they do not answer or have no room
-// (docs/design/throttling.md, "Start, and slow targets"), so that what waits for them holds no
-// tokens while others wait. And which targets, or keys of policies, have asked for a pause (429).
+// (docs/design/throttling.md, "Start, and slow targets"), and which targets, or keys of policies,
+// have asked for a pause (429).
 //
 // After a report that it is unreachable a target is passed over for 1 s, then 2 s, … 60 s. Reports
 // that come while it is passed over count as the same outage. After that one grant at a time is
@@ -62,11 +62,11 @@ class TargetBackoff {
   // unhealthy.
   bool OnAnswered(absl::string_view target, const Probe& grant);
 
-  // How many more events may be granted that go to this target: 0 while it is passed over or a
-  // probe is out, 1 for the probe, kAnyNumber if it is healthy.
+  // How many more events may be granted: 0 while the target is passed over or a probe is out, 1 for
+  // the probe, kAnyNumber if it is healthy.
   uint64_t Allowed(absl::string_view target, absl::Time now) const;
-  // n > 0 events were granted. For an unhealthy target this grant is the probe.
-  void OnGranted(absl::string_view target, uint64_t n, const Probe& grant, absl::Time now);
+  // For an unhealthy target this grant is the probe.
+  void OnGranted(absl::string_view target, const Probe& grant, absl::Time now);
   // The probe was not sent after all (the schedule was paused, say): the next one may go.
   void OnProbeVoid(absl::string_view target, absl::Time now);
   // The same for all that are out of this shard.
@@ -75,8 +75,8 @@ class TargetBackoff {
   // The target (not: key) of which the grant is the probe; nullptr: of none.
   const std::string* TargetOf(const Probe& grant) const;
 
-  // The next instant after `now` at which time alone lets a probe go to some target.
-  std::optional<absl::Time> NextAt(absl::Time now) const;
+  // The next instant after `now` at which time alone lets a probe go; InfiniteFuture: none.
+  absl::Time NextAt(absl::Time now) const;
   // The targets to which time alone has let a probe go since the last call, at most `max`.
   std::vector<std::string> TakeOpened(absl::Time now, size_t max);
 
@@ -84,16 +84,15 @@ class TargetBackoff {
 
  private:
   struct Target {
-    absl::Duration backoff = kTargetBackoffMin;
+    absl::Duration backoff;          // zero: none yet
     bool asked = false;              // for a pause, the last time
     absl::Time opens_at;             // when the next probe may go
     std::optional<Probe> probe_out;  // until opens_at
   };
   using Targets = std::map<std::string, Target, std::less<>>;
 
-  Targets::iterator Add(absl::string_view target);
+  Targets::iterator FindOrAdd(absl::string_view target);
   void Set(Targets::iterator it, absl::Time opens_at, std::optional<Probe> probe = std::nullopt);
-  // Takes the target out of the indices.
   void Unlist(Targets::iterator it);
   void Forget(Targets::iterator it);
 

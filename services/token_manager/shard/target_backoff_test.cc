@@ -24,7 +24,7 @@ TEST(TargetBackoffTest, DoublesFromASecondToAMinute) {
     EXPECT_EQ(targets.NextAt(At(now)), At(now + backoff));
     now += backoff;
     EXPECT_EQ(targets.Allowed("a", At(now)), 1u);
-    EXPECT_EQ(targets.NextAt(At(now)), std::nullopt);
+    EXPECT_EQ(targets.NextAt(At(now)), absl::InfiniteFuture());
   }
   EXPECT_EQ(targets.Allowed("b", At(now)), kAny);
 }
@@ -38,13 +38,13 @@ TEST(TargetBackoffTest, ReportsOfOneOutageCountOnce) {
 TEST(TargetBackoffTest, OneProbeAtATimeUntilAnAnswer) {
   TargetBackoff targets;
   targets.OnUnreachable("a", At(0));
-  targets.OnGranted("a", 1, kGrant, At(1));
+  targets.OnGranted("a", kGrant, At(1));
   EXPECT_EQ(targets.Allowed("a", At(1)), 0u);
   EXPECT_EQ(targets.NextAt(At(1)), At(1) + kProbePatience);
   targets.OnUnreachable("a", At(2));
   EXPECT_EQ(targets.Allowed("a", At(3.999)), 0u);
   EXPECT_EQ(targets.Allowed("a", At(4)), 1u);
-  targets.OnGranted("a", 1, kGrant, At(4));
+  targets.OnGranted("a", kGrant, At(4));
   EXPECT_TRUE(targets.OnAnswered("a", {}));
   EXPECT_EQ(targets.Allowed("a", At(4)), kAny);
   EXPECT_FALSE(targets.OnAnswered("a", {}));
@@ -57,8 +57,8 @@ TEST(TargetBackoffTest, OneProbeAtATimeUntilAnAnswer) {
 TEST(TargetBackoffTest, AProbeOfAShardThatIsLostDoesNotStandInTheWay) {
   TargetBackoff targets;
   for (const char* target : {"a", "b", "c"}) targets.OnUnreachable(target, At(0));
-  targets.OnGranted("a", 1, kGrant, At(1));
-  targets.OnGranted("b", 1, {.policy_shard = 1, .epoch = 7, .number = 1}, At(1));
+  targets.OnGranted("a", kGrant, At(1));
+  targets.OnGranted("b", {.policy_shard = 1, .epoch = 7, .number = 1}, At(1));
   ASSERT_NE(targets.TargetOf(kGrant), nullptr);
   EXPECT_EQ(*targets.TargetOf(kGrant), "a");
   EXPECT_EQ(targets.TargetOf({.policy_shard = 0, .epoch = 7, .number = 2}), nullptr);
@@ -75,9 +75,9 @@ TEST(TargetBackoffTest, AProbeOfAShardThatIsLostDoesNotStandInTheWay) {
 TEST(TargetBackoffTest, AProbeOfWhichNothingIsHeardDoesNotBlockForEver) {
   TargetBackoff targets;
   targets.OnUnreachable("a", At(0));
-  targets.OnGranted("a", 1, kGrant, At(1));
+  targets.OnGranted("a", kGrant, At(1));
   EXPECT_EQ(targets.Allowed("a", At(1) + kProbePatience), 1u);
-  targets.OnGranted("a", 1, kGrant, At(100));
+  targets.OnGranted("a", kGrant, At(100));
   EXPECT_EQ(targets.Allowed("a", At(100)), 0u);
   targets.OnProbeVoid("a", At(101));
   EXPECT_EQ(targets.Allowed("a", At(101)), 1u);
@@ -98,7 +98,7 @@ TEST(TargetBackoffTest, TellsEachOpeningOnce) {
   EXPECT_EQ(targets.TakeOpened(At(2), 1), std::vector<std::string>{"b"});
   targets.OnAnswered("c", {});
   EXPECT_TRUE(targets.TakeOpened(At(2), 10).empty());
-  targets.OnGranted("a", 1, kGrant, At(2));
+  targets.OnGranted("a", kGrant, At(2));
   targets.OnUnreachable("a", At(3));
   EXPECT_EQ(targets.TakeOpened(At(5), 10), std::vector<std::string>{"a"});
 }
@@ -135,12 +135,12 @@ TEST(TargetBackoffTest, PauseLastsAsLongAsWasAskedFor) {
 TEST(TargetBackoffTest, ProbeEndsThePauseOrRenewsIt) {
   TargetBackoff targets;
   targets.OnPauseAsked("a", At(30));
-  targets.OnGranted("a", 1, {.number = 8}, At(30));
+  targets.OnGranted("a", {.number = 8}, At(30));
   EXPECT_EQ(targets.Allowed("a", At(31)), 0u) << "the probe is out";
   targets.OnPauseAsked("a", At(60));
   EXPECT_EQ(targets.Allowed("a", At(59)), 0u);
   EXPECT_EQ(targets.Allowed("a", At(60)), 1u);
-  targets.OnGranted("a", 1, {.number = 9}, At(60));
+  targets.OnGranted("a", {.number = 9}, At(60));
   EXPECT_FALSE(targets.OnAnswered("a", {.number = 8}));
   EXPECT_TRUE(targets.OnAnswered("a", {.number = 9}));
   EXPECT_EQ(targets.unhealthy(), 0u);
@@ -153,7 +153,7 @@ TEST(TargetBackoffTest, GrantMayBeTheProbeOfItsTargetAndOfItsKey) {
   targets.OnPauseAsked(key, At(1));
   targets.OnUnreachable("a", At(0));
   const TargetBackoff::Probe grant{.policy_shard = 3, .number = 5};
-  for (const std::string& name : {key, std::string("a")}) targets.OnGranted(name, 1, grant, At(1));
+  for (const std::string& name : {key, std::string("a")}) targets.OnGranted(name, grant, At(1));
   ASSERT_NE(targets.TargetOf(grant), nullptr);
   EXPECT_EQ(*targets.TargetOf(grant), "a");
   EXPECT_TRUE(targets.OnAnswered("a", grant));

@@ -7,6 +7,13 @@ namespace {
 
 constexpr absl::Duration kAgain = absl::Milliseconds(100);
 
+template <typename Then>
+auto WhileAlive(const std::shared_ptr<int>& alive, Then then) {
+  return [alive = std::weak_ptr<int>(alive), then = std::move(then)](const auto&... results) {
+    if (!alive.expired()) then(results...);
+  };
+}
+
 }  // namespace
 
 WatchedRange::WatchedRange(kv::KvClient& client, std::shared_ptr<Executor> executor,
@@ -20,35 +27,26 @@ void WatchedRange::Start(kv::ScanRequest range) {
   range_ = std::move(range);
   alive_ = std::make_shared<int>();
   watch_.reset();
-  client_.Scan(
-      range_, executor_,
-      [this, alive = std::weak_ptr<int>(alive_)](const absl::StatusOr<kv::ScanResult>& read) {
-        if (alive.expired()) return;
-        if (!read.ok()) return Again();
-        OpenWatch(read->seq);
-        callbacks_.on_open(*read);
-      });
+  client_.Scan(range_, executor_,
+               WhileAlive(alive_, [this](const absl::StatusOr<kv::ScanResult>& read) {
+                 if (!read.ok()) return Again();
+                 OpenWatch(read->seq);
+                 callbacks_.on_open(*read);
+               }));
 }
 
 void WatchedRange::OpenWatch(kv::CommitSeq from) {
   watch_ = client_.OpenWatch(
       {.cf = range_.cf, .begin = range_.begin, .end = range_.end, .from_seq = from}, excluding_own_,
       executor_,
-      {.on_batch =
-           [this, alive = std::weak_ptr<int>(alive_)](const kv::WatchBatch& batch) {
-             if (!alive.expired()) callbacks_.on_batch(batch);
-           },
-       .on_lagged =
-           [this, alive = std::weak_ptr<int>(alive_)](const absl::Status&) {
-             if (alive.expired()) return;
-             callbacks_.on_lagged != nullptr ? callbacks_.on_lagged() : Again();
-           }});
+      {.on_batch = WhileAlive(alive_, callbacks_.on_batch),
+       .on_lagged = WhileAlive(alive_, [this](const absl::Status&) {
+         callbacks_.on_lagged != nullptr ? callbacks_.on_lagged() : Again();
+       })});
 }
 
 void WatchedRange::Again() {
-  executor_->PostAfter(kAgain, [this, alive = std::weak_ptr<int>(alive_)] {
-    if (!alive.expired()) Start(range_);
-  });
+  executor_->PostAfter(kAgain, WhileAlive(alive_, [this] { Start(range_); }));
 }
 
 }  // namespace escapement::token_manager

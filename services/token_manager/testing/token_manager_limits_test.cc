@@ -424,7 +424,7 @@ TEST(LimitGatesTest, PoliciesTakeTurnsAndNoneIsWokenTwiceForOneOpening) {
                [&](const Uid& policy, const std::string&, size_t) {
                  woken.push_back(policy);
                  gates.Close(limit, policy);  // its group is too heavy
-                 return LimitGates::Woken{.groups = 1};
+                 return FairQueue::Woken{.groups = 1};
                });
   };
   gates.Open(limit);
@@ -454,7 +454,7 @@ TEST(LimitGatesTest, PoliciesThatWereNotWokenAreFirst) {
                [&](const Uid& policy, const std::string&, size_t max) {
                  woken.push_back(policy);
                  gates.Close(limit, policy);
-                 return LimitGates::Woken{.groups = max};  // as many as may be
+                 return FairQueue::Woken{.groups = max};  // as many as may be
                });
   };
   for (int i = 0; i < 6; ++i) round();
@@ -476,18 +476,18 @@ TEST(ReservationsTest, KeepBackFromAllThatWaitForLessLong) {
   const GroupKey young{5, PolicyN(2)};
   const GroupKey none{5, PolicyN(3)};
   Reservations reservations;
-  EXPECT_TRUE(reservations.Add({p, young, absl::FromUnixSeconds(20), source}));
-  EXPECT_TRUE(reservations.Add({p, old, absl::FromUnixSeconds(10), source}));
-  EXPECT_FALSE(reservations.Add({p, old, absl::FromUnixSeconds(5), source}));
-  EXPECT_EQ(reservations.KeptFrom({p}, p, old), 0u);
-  EXPECT_EQ(reservations.KeptFrom({p}, p, young), 3u);
-  EXPECT_EQ(reservations.KeptFrom({p}, p, none), 6u);
-  EXPECT_EQ(reservations.KeptFrom({q}, p, none), 4u);
-  EXPECT_EQ(reservations.KeptFrom({q, "l"}, p, none), 4u);
-  EXPECT_EQ(reservations.KeptFrom({q, "other"}, p, none), 0u);
-  EXPECT_EQ(reservations.Remove(p, old)->size(), 4u);
-  EXPECT_FALSE(reservations.Remove(p, old).has_value());
-  EXPECT_EQ(reservations.KeptFrom({p}, p, none), 3u);
+  EXPECT_TRUE(reservations.Add({p, young}, {absl::FromUnixSeconds(20), source}));
+  EXPECT_TRUE(reservations.Add({p, old}, {absl::FromUnixSeconds(10), source}));
+  EXPECT_FALSE(reservations.Add({p, old}, {absl::FromUnixSeconds(5), source}));
+  EXPECT_EQ(reservations.KeptFrom({p}, {p, old}), 0u);
+  EXPECT_EQ(reservations.KeptFrom({p}, {p, young}), 3u);
+  EXPECT_EQ(reservations.KeptFrom({p}, {p, none}), 6u);
+  EXPECT_EQ(reservations.KeptFrom({q}, {p, none}), 4u);
+  EXPECT_EQ(reservations.KeptFrom({q, "l"}, {p, none}), 4u);
+  EXPECT_EQ(reservations.KeptFrom({q, "other"}, {p, none}), 0u);
+  EXPECT_EQ(reservations.Remove({p, old}).size(), 4u);
+  EXPECT_TRUE(reservations.Remove({p, old}).empty());
+  EXPECT_EQ(reservations.KeptFrom({p}, {p, none}), 3u);
 }
 
 }  // namespace token_manager_limits_test

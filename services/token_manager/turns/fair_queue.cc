@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "absl/numeric/int128.h"
@@ -159,8 +158,7 @@ void FairQueue::Add(QueuedSlice added) {
   Group* const former = known == slices_.end() ? nullptr : TakeOut(known);
   Group* group = nullptr;
   if (added.first < added.end) {
-    const GroupKey id{added.priority, added.group};
-    group = &groups_.try_emplace(id, Group{.id = id}).first->second;
+    group = &groups_.try_emplace(added.group, Group{.id = added.group}).first->second;
   }
   if (former != nullptr && former != group) Settle(former);
   if (group == nullptr) return;
@@ -183,11 +181,9 @@ FairQueue::Group* FairQueue::TakeOut(Slices::iterator slice) {
   return group;
 }
 
-bool FairQueue::Remove(absl::string_view key) {
+void FairQueue::Remove(absl::string_view key) {
   const auto known = slices_.find(key);
-  if (known == slices_.end()) return false;
-  Settle(TakeOut(known));
-  return true;
+  if (known != slices_.end()) Settle(TakeOut(known));
 }
 
 void FairQueue::Advance(absl::string_view key, uint64_t taken) {
@@ -274,21 +270,21 @@ std::optional<FairQueue::Turn> FairQueue::Next(
       continue;
     }
     absl::Time until = now_;
+    uint64_t count = tokens;
     if (fairness == Fairness::kFifo) {
       // Not before others that became eligible earlier than its later events.
       until = std::min(until, first.next_head_at);
       if (group.slices.size() > 1)
         until = std::min(until, (*std::next(group.slices.begin()))->eligible_at);
-    }
-    uint64_t count = std::min(tokens, std::min(slice.pacing.EndAt(until), slice.end) - slice.first);
-    if (fairness != Fairness::kFifo) {
+    } else {
       const uint64_t share = std::max<uint64_t>(1, tokens / first.takers);
       const uint64_t quantum = quanta_.try_emplace(first.its_class, share).first->second;
       uint64_t& credit = Credit(group);
       credit = credit == 0 ? quantum : std::min(credit, quantum);
       count = std::min(count, credit);
     }
-    return Turn{&slice, count};
+    return Turn{&slice,
+                std::min(count, std::min(slice.pacing.EndAt(until), slice.end) - slice.first)};
   }
 }
 
@@ -328,12 +324,11 @@ FairQueue::Woken FairQueue::Wake(absl::string_view reason, size_t max) {
   return woken;
 }
 
-std::optional<absl::Time> FairQueue::NextEligible(absl::Time now) {
-  if (empty()) return std::nullopt;
+absl::Time FairQueue::NextEligible(absl::Time now) {
+  if (empty()) return absl::InfiniteFuture();
   Refresh(now);
   const auto it = heads_.upper_bound(now_);
-  if (it == heads_.end() || (*it)->head_at == absl::InfiniteFuture()) return std::nullopt;
-  return (*it)->head_at;
+  return it == heads_.end() ? absl::InfiniteFuture() : (*it)->head_at;
 }
 
 uint64_t FairQueue::EligibleEvents(absl::Time now) const {
@@ -345,11 +340,6 @@ uint64_t FairQueue::EligibleEvents(absl::Time now) const {
     }
   }
   return eligible;
-}
-
-std::optional<absl::Time> FairQueue::oldest_due() const {
-  if (heads_.empty()) return std::nullopt;
-  return (*heads_.begin())->head_at;
 }
 
 }  // namespace escapement::token_manager

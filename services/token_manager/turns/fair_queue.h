@@ -1,5 +1,4 @@
-// FairQueue: finds the next of the events that wait under one policy. QueuedSlice: events of one
-// row, and when each may go (Pacing).
+// FairQueue: whose turn it is among the events that wait under one policy.
 
 #ifndef SERVICES_TOKEN_MANAGER_TURNS_FAIR_QUEUE_H_
 #define SERVICES_TOKEN_MANAGER_TURNS_FAIR_QUEUE_H_
@@ -40,13 +39,10 @@ struct Pacing {
 
 using GroupKey = std::pair<uint8_t, Uid>;  // priority, schedule
 
-// QueuedSlice: events of one row of `waiting` that have not been granted, and when each may go.
-//
-// A pure value.
+// Events of one row of `waiting` that have not been granted, and when each may go.
 struct QueuedSlice {
   std::string key;  // the row's key; unique in the queue
-  uint8_t priority = 5;
-  Uid group;                    // the schedule's uid; with the priority it names the group
+  GroupKey group;
   absl::Time due;               // not before
   uint64_t first = 0, end = 0;  // events [first, end) are not granted
   Pacing pacing = {};
@@ -65,12 +61,11 @@ enum class Fairness : uint8_t { kBySchedule, kFifo, kByKey };
 // FairQueue: finds the next of the events that wait under one policy (docs/design/throttling.md,
 // "Whose turn").
 //
-// The rows of a schedule and priority are a *group*. An event is eligible from the later of its
-// row's due time and its place in an even window. Groups with an eligible event are ordered by
-// effective priority: priority − ⌊waiting time / 10 s⌋, at least 0. All groups of one priority age
-// together: the waiting time is that of the event of this priority that has been eligible longest.
-// (If each group aged alone, a group with a million old events would go before all others of its
-// priority until those reach class 0.)
+// The rows of a schedule and priority are a *group*. An event is eligible from EligibleAt on.
+// Groups with an eligible event are ordered by effective priority: priority − ⌊waiting time / 10
+// s⌋, at least 0. All groups of one priority age together: the waiting time is that of the event of
+// this priority that has been eligible longest. (If each group aged alone, a group with a million
+// old events would go before all others of its priority until those reach class 0.)
 //
 // Within such a class, kBySchedule: groups take turns of max(1, free tokens / groups) events. A
 // group that becomes eligible stands last. kByKey: the same, but keys take turns, and the groups of
@@ -80,14 +75,8 @@ enum class Fairness : uint8_t { kBySchedule, kFifo, kByKey };
 // Within a group, rows are ordered by when their first event became (or becomes) eligible, then by
 // key. Other ties are broken by (priority, uid).
 //
-// A round of grants:
-//   queue.BeginRound();
-//   while (auto turn = queue.Next(now, fairness, tokens, passed_over)) {
-//     // grant n ≤ turn->count of its events
-//     const std::string key = turn->slice->key;
-//     queue.Advance(key, n);  tokens -= n;
-//   }
-// If the commit fails, Add puts its events back.
+// In a round of grants (BeginRound) Next and Advance alternate. If the commit fails, Add puts its
+// events back.
 //
 // Time in the queue is the latest `now` it was given: it does not go back. Every call costs O(log
 // n) amortized, where n is the number of rows (Next also visits each priority). A group that is
@@ -96,10 +85,8 @@ class FairQueue {
  public:
   // Replaces the slice with the same key; an empty one only removes it.
   void Add(QueuedSlice slice);
-  // Returns false if there is no such slice.
-  bool Remove(absl::string_view key);
-  // The first `taken` of its events are granted: they count for the group's turn. The slice is
-  // gone when it is empty.
+  void Remove(absl::string_view key);  // if it is there
+  // The first `taken` of its events are granted: they count for the group's turn.
   void Advance(absl::string_view key, uint64_t taken);
   // nullptr: there is none. Until the next change.
   const QueuedSlice* Find(absl::string_view key) const;
@@ -116,8 +103,8 @@ class FairQueue {
   // group that is passed over stands aside, however long, until Reconsider of that reason.
   std::optional<Turn> Next(absl::Time now, Fairness fairness, uint64_t tokens,
                            absl::FunctionRef<std::string(const QueuedSlice& first)> passed_over);
-  // The groups that stand aside for this reason take part again, as if just eligible (their
-  // ageing goes on).
+  // The groups that stand aside for this reason take part again, as if just eligible (their ageing
+  // goes on).
   void Reconsider(absl::string_view reason);
   void ReconsiderAll();
   // The same for at most `max` of the groups, those that have waited longest (by their effective
@@ -129,8 +116,8 @@ class FairQueue {
   Woken Wake(absl::string_view reason, size_t max);
 
   // The next instant after `now` at which a group without eligible events gets one: how long to
-  // sleep if tokens are left. (Next returns groups that have an eligible event.)
-  std::optional<absl::Time> NextEligible(absl::Time now);
+  // sleep if tokens are left. InfiniteFuture: none does.
+  absl::Time NextEligible(absl::Time now);
 
   bool empty() const { return slices_.empty(); }
   size_t rows() const { return slices_.size(); }
@@ -139,8 +126,11 @@ class FairQueue {
   uint64_t events() const { return events_; }  // not granted
   // Events that may go at `now`. Visits every row.
   uint64_t EligibleEvents(absl::Time now) const;
-  // When the event that has been eligible longest became so (or the first will).
-  std::optional<absl::Time> oldest_due() const;
+  // When the event that has been eligible longest became so (or the first will). InfiniteFuture:
+  // there is none.
+  absl::Time oldest_due() const {
+    return heads_.empty() ? absl::InfiniteFuture() : (*heads_.begin())->head_at;
+  }
 
  private:
   struct Group;

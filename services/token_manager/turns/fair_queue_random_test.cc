@@ -23,8 +23,7 @@ QueuedSlice Row(std::string key, uint64_t schedule, absl::Time due, uint64_t eve
                 uint8_t priority = 5) {
   QueuedSlice slice;
   slice.key = std::move(key);
-  slice.priority = priority;
-  slice.group = Schedule(schedule);
+  slice.group = {priority, Schedule(schedule)};
   slice.due = due;
   slice.end = events;
   return slice;
@@ -35,7 +34,7 @@ class NaiveQueue {
  public:
   void Add(const QueuedSlice& slice) {
     // A key of which this was the only slice leaves before it comes again.
-    const std::pair id(slice.priority, slice.group);
+    const GroupKey& id = slice.group;
     for (auto& [of, group] : groups_) {
       if (of != id) group.slices.erase(slice.key);
     }
@@ -107,12 +106,12 @@ class NaiveQueue {
       best->ready = best->opened = false;
     }
   }
-  std::optional<absl::Time> NextEligible(absl::Time now) {
+  absl::Time NextEligible(absl::Time now) {
     Refresh(now);
-    std::optional<absl::Time> next;
+    absl::Time next = absl::InfiniteFuture();
     for (const auto& [id, group] : groups_) {
       const absl::Time head = HeadAt(group);
-      if (head > now_ && (!next.has_value() || head < *next)) next = head;
+      if (head > now_) next = std::min(next, head);
     }
     return next;
   }
@@ -318,7 +317,7 @@ TEST_P(FairQueueRandomTest, DoesWhatTheNaiveOneDoes) {
   Fairness fairness = Fairness::kBySchedule;
   uint64_t turns = 0;
   const auto passed_over = [&](const QueuedSlice& first) {
-    const uint64_t n = static_cast<unsigned char>(first.group.bytes()[15]);
+    const uint64_t n = static_cast<unsigned char>(first.group.second.bytes()[15]);
     return (n + static_cast<uint64_t>(absl::ToUnixSeconds(now)) / 7) % 5 == 0
                ? absl::StrCat("down", n % 3)
                : std::string();
@@ -333,7 +332,8 @@ TEST_P(FairQueueRandomTest, DoesWhatTheNaiveOneDoes) {
                                 now + absl::Milliseconds(static_cast<int>(dice(6000)) - 4000),
                                 1 + dice(40), static_cast<uint8_t>(dice(4)));
         slice.first = dice(slice.end);
-        slice.policy_key = absl::StrCat(dice(20) == 0 ? dice(4) : slice.group.bytes()[15] % 4);
+        slice.policy_key =
+            absl::StrCat(dice(20) == 0 ? dice(4) : slice.group.second.bytes()[15] % 4);
         if (dice(3) == 0) {
           slice.pacing = {.begin = now,
                           .duration = absl::Milliseconds(1 + dice(20'000)),
@@ -392,11 +392,10 @@ TEST_P(FairQueueRandomTest, DoesWhatTheNaiveOneDoes) {
     }
     ASSERT_EQ(queue.rows(), naive.rows());
     ASSERT_EQ(queue.events(), naive.events());
-    const auto next = naive.NextEligible(now);
-    ASSERT_EQ(queue.NextEligible(now), next == absl::InfiniteFuture() ? std::nullopt : next);
+    ASSERT_EQ(queue.NextEligible(now), naive.NextEligible(now));
   }
   EXPECT_GT(turns, 1000u);
-  for (const std::string& key : naive.Keys()) EXPECT_TRUE(queue.Remove(key));
+  for (const std::string& key : naive.Keys()) queue.Remove(key);
   EXPECT_TRUE(queue.empty());
   EXPECT_EQ(queue.groups(), 0u);
   EXPECT_EQ(queue.events(), 0u);

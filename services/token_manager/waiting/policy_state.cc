@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "absl/status/statusor.h"
 #include "common/base/proto_time.h"
@@ -48,9 +47,7 @@ uint64_t Free(uint64_t limit, uint64_t held) {
   return limit == RateLimit::kUnlimited ? limit : limit - std::min(limit, held);
 }
 
-bool HasWindow(const EventRecord& row) {
-  return row.throttle().has_window() && row.throttle().window().duration_micros() > 0;
-}
+bool HasWindow(const EventRecord& row) { return row.throttle().window().duration_micros() > 0; }
 
 absl::Duration DurationOf(const storage::v1::WindowRecord& window) {
   return absl::Microseconds(window.duration_micros());
@@ -68,32 +65,27 @@ double MeasuredRate::At(int64_t now_micros) const {
   return rate < 1e-3 ? 0 : rate;
 }
 
-void KeyRates::Put(const std::string& key, const RateLimit& rate) {
-  Forget(key);
-  keys_.insert_or_assign(key, rate);
-  full_.insert({rate.tat(), key});
-}
-
-void KeyRates::Forget(const std::string& key) {
-  const auto found = keys_.find(key);
-  if (found == keys_.end()) return;
-  full_.erase({found->second.tat(), key});
-  keys_.erase(found);
+void KeyRates::Set(const std::string& key, const std::optional<RateLimit>& rate) {
+  if (const auto found = keys_.find(key); found != keys_.end()) {
+    full_.erase({found->second.tat(), key});
+    keys_.erase(found);
+  }
+  if (!rate.has_value()) return;
+  keys_.emplace(key, *rate);
+  full_.insert({rate->tat(), key});
 }
 
 void KeyRates::Load(const storage::v1::KeyRateRecord& record) {
-  loaded_ = true;
-  Put(record.policy_key(), RateLimit(0, 1, RateTimeOf(record.rate_time_micros())));
+  Set(record.policy_key(), RateLimit(0, 1, RateTimeOf(record.rate_time_micros())));
 }
 
 void KeyRates::SetLimits(absl::FunctionRef<Limits(const std::string& key)> limits, absl::Time now) {
-  const bool loaded = std::exchange(loaded_, false);
   for (const auto& [full, key] : std::exchange(full_, {})) {
     RateLimit& rate = keys_.at(key);
     const Limits of_key = limits(key);
     if (of_key.per_second <= 0) {
       rate = RateLimit(0, 1, now);  // its row is to be deleted
-    } else if (loaded && !rate.limited()) {
+    } else if (!rate.limited()) {   // loaded
       rate = RateLimit(of_key.per_second, of_key.burst, rate.tat());
     } else {
       rate.SetLimits(of_key.per_second, of_key.burst, now);
@@ -107,22 +99,6 @@ std::optional<RateLimit> KeyRates::Find(const std::string& key) const {
   return found == keys_.end() ? std::nullopt : std::make_optional(found->second);
 }
 
-RateLimit KeyRates::Of(const std::string& key, const Limits& limits) const {
-  if (limits.per_second <= 0) return RateLimit();
-  return Find(key).value_or(RateLimit(limits.per_second, limits.burst));
-}
-
-void KeyRates::Take(const std::string& key, const Limits& limits, uint64_t n, absl::Time now) {
-  RateLimit rate = Of(key, limits);
-  rate.Take(n, now);
-  Put(key, rate);
-}
-
-void KeyRates::Restore(const std::string& key, const std::optional<RateLimit>& rate) {
-  if (rate.has_value()) return Put(key, *rate);
-  Forget(key);
-}
-
 storage::v1::KeyRateRecord KeyRates::RecordOf(const std::string& key) const {
   storage::v1::KeyRateRecord record;
   record.set_policy_key(key);
@@ -130,16 +106,9 @@ storage::v1::KeyRateRecord KeyRates::RecordOf(const std::string& key) const {
   return record;
 }
 
-absl::Time KeyRates::NextFull() const {
-  return full_.empty() ? absl::InfiniteFuture() : full_.begin()->first;
-}
-
 std::vector<std::string> KeyRates::TakeFull(absl::Time now, size_t max) {
-  std::vector<std::string> full;
-  while (full.size() < max && NextFull() <= now) {
-    full.push_back(std::move(full_.extract(full_.begin()).value().second));
-    keys_.erase(full.back());
-  }
+  std::vector<std::string> full = DueBy(full_, now, max);
+  for (const std::string& key : full) Set(key, std::nullopt);
   return full;
 }
 
@@ -177,13 +146,11 @@ void PolicyState::SetLimits(absl::Time now) {
     waiting.queue().ReconsiderAll();
 }
 
-void PolicyState::SetCounts(const std::optional<std::string>& bytes) {
-  if (!bytes.has_value() || !counts.ParseFromString(*bytes)) counts.Clear();
+void PolicyState::SetCounts(const std::optional<std::string>& counts_bytes,
+                            const std::optional<std::string>& history_bytes, absl::Time now) {
+  if (!counts_bytes.has_value() || !counts.ParseFromString(*counts_bytes)) counts.Clear();
+  if (!history_bytes.has_value() || !history.ParseFromString(*history_bytes)) history.Clear();
   rate = RateLimit(limits_.per_second, limits_.burst, RateTimeOf(counts.rate_time_micros()));
-}
-
-void PolicyState::SetHistory(const std::optional<std::string>& bytes, absl::Time now) {
-  if (!bytes.has_value() || !history.ParseFromString(*bytes)) history.Clear();
   sample_next =
       absl::UnixEpoch() + absl::Floor(now - absl::UnixEpoch(), kSampleEvery) + kSampleEvery;
 }
@@ -213,6 +180,12 @@ uint64_t PolicyState::FreeTokens() const { return Free(limits_.max_concurrent, h
 const Limits& PolicyState::LimitsOf(const std::string& policy_key) const {
   const auto overridden = key_overridden_.find(policy_key);
   return overridden == key_overridden_.end() ? key_limits_ : overridden->second;
+}
+
+RateLimit PolicyState::RateOf(const std::string& policy_key) const {
+  const Limits& limits = LimitsOf(policy_key);
+  if (limits.per_second <= 0) return RateLimit();
+  return key_rates.Find(policy_key).value_or(RateLimit(limits.per_second, limits.burst));
 }
 
 uint64_t PolicyState::FreeTokensOf(const std::string& policy_key) const {
@@ -249,9 +222,8 @@ void PolicyState::SetName(const std::string& of_tenant, const std::string& id) {
 }
 
 absl::Time PolicyState::NextTime() const {
-  absl::Time next =
-      std::min({grant_next, waiting.NextTime(), override_ends_, key_rates.NextFull()});
-  if (!closed.empty()) next = std::min(next, closed.begin()->first);
+  absl::Time next = std::min(
+      {grant_next, waiting.NextTime(), override_ends_, key_rates.NextFull(), FirstOf(closed)});
   if (!waiting.empty() || held() > 0) next = std::min(next, sample_next);
   const std::optional<int64_t> deadline = grants.NextDeadline();
   if (deadline.has_value()) next = std::min(next, FromMicros(*deadline));
@@ -272,29 +244,21 @@ absl::Time OpensAt(const EventRecord& row) {
   return FromMicros(row.throttle().window_begin_micros());
 }
 
-absl::Time ClosesAt(const EventRecord& row) {
-  if (!HasWindow(row)) return absl::InfiniteFuture();
-  return OpensAt(row) + DurationOf(row.throttle().window());
+bool Drops(const EventRecord& row) {
+  return row.throttle().window().on_close() == storage::v1::ON_CLOSE_KIND_DROP;
 }
 
-WindowClose CloseAction(const EventRecord& row, absl::Time now) {
-  if (now < ClosesAt(row)) return WindowClose::kGoesOn;
-  switch (row.throttle().window().on_close()) {
-    case storage::v1::ON_CLOSE_KIND_DROP:
-      return WindowClose::kDrop;
-    case storage::v1::ON_CLOSE_KIND_CARRY_OVER:
-      return WindowClose::kCarryOver;
-    default:
-      return WindowClose::kGoesOn;
-  }
+absl::Time ClosesAt(const EventRecord& row) {
+  const storage::v1::WindowRecord& window = row.throttle().window();
+  const bool closes = Drops(row) || window.on_close() == storage::v1::ON_CLOSE_KIND_CARRY_OVER;
+  return HasWindow(row) && closes ? OpensAt(row) + DurationOf(window) : absl::InfiniteFuture();
 }
 
 std::optional<EventRecord> CarryOver(const EventRecord& row, uint64_t first,
                                      const storage::v1::DefinitionRecord& definition,
                                      absl::Time finish, absl::Time now) {
-  if (!HasWindow(row) || !definition.throttle().has_window()) return std::nullopt;
   const storage::v1::WindowRecord& window = definition.throttle().window();
-  if (window.duration_micros() <= 0) return std::nullopt;
+  if (!HasWindow(row) || window.duration_micros() <= 0) return std::nullopt;
   const absl::StatusOr<cron::Timetable> timetable = TimetableOf(definition, finish);
   if (!timetable.ok()) return std::nullopt;
   // Open at `now`: begin + duration > now.

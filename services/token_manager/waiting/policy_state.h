@@ -1,5 +1,5 @@
-// PolicyState: one policy for which events wait or hold tokens. KeyRates: the rates of its keys.
-// Also the effect of a delivery window on a waiting row (CloseAction, CarryOver).
+// PolicyState: one policy for which events wait or hold tokens. Also the effect of a delivery
+// window on a waiting row (ClosesAt, CarryOver).
 
 #ifndef SERVICES_TOKEN_MANAGER_WAITING_POLICY_STATE_H_
 #define SERVICES_TOKEN_MANAGER_WAITING_POLICY_STATE_H_
@@ -8,7 +8,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -59,30 +58,22 @@ class KeyRates {
   void Load(const storage::v1::KeyRateRecord& record);
   // limits(key) for each key.
   void SetLimits(absl::FunctionRef<Limits(const std::string& key)> limits, absl::Time now);
-  // A copy, of a key with these limits.
-  RateLimit Of(const std::string& key, const Limits& limits) const;
-  // Its record is to be written.
-  void Take(const std::string& key, const Limits& limits, uint64_t n, absl::Time now);
   storage::v1::KeyRateRecord RecordOf(const std::string& key) const;
-  // nullopt: a full burst may go. And back.
+  // nullopt: a full burst may go. After Set the key's record is to be written.
   std::optional<RateLimit> Find(const std::string& key) const;
-  void Restore(const std::string& key, const std::optional<RateLimit>& rate);
+  void Set(const std::string& key, const std::optional<RateLimit>& rate);
   // When the first key is full again.
-  absl::Time NextFull() const;
+  absl::Time NextFull() const { return FirstOf(full_); }
   // Forgets keys that are full again by `now`, at most `max`. Their rows are to be deleted.
   std::vector<std::string> TakeFull(absl::Time now, size_t max);
 
  private:
-  void Put(const std::string& key, const RateLimit& rate);
-  void Forget(const std::string& key);
-
   absl::flat_hash_map<std::string, RateLimit> keys_;
-  std::set<std::pair<absl::Time, std::string>> full_;  // all, by the time when they are full
-  bool loaded_ = false;                                // some without limits
+  Times<std::string> full_;  // all, by the time when they are full
 };
 
-// PolicyState: one policy (or one schedule without a policy) for which events wait or hold tokens:
-// its record, its limits, the waiting rows and the holders.
+// PolicyState: one policy, or one schedule without a policy: its record, its limits, the waiting
+// rows and the holders.
 //
 // Threads: one. Pure: the caller reads and writes the store.
 class PolicyState {
@@ -91,7 +82,7 @@ class PolicyState {
       : uid(uid),
         policy_shard(policy_shard),
         grants(kUndeliveredSlack, totals),
-        waiting(policy_shard, group_rows_max, *totals),
+        waiting(group_rows_max, *totals),
         further_(totals->further) {}
   PolicyState(const PolicyState&) = delete;
   PolicyState& operator=(const PolicyState&) = delete;
@@ -113,18 +104,19 @@ class PolicyState {
   bool implicit() const { return policy_id.empty(); }
   // The first row or holder that makes sense names the policy.
   void SetName(const std::string& of_tenant, const std::string& id);
-  // Puts a record and its limits into force. A record older than the known one is ignored.
+  // Puts a record and its limits into force, unless it is older than the known one.
   void SetRecord(const std::optional<std::string>& bytes, kv::CommitSeq seq, absl::Time now);
-  void SetCounts(const std::optional<std::string>& bytes);
-  // Puts the limits of now into force: overrides end by themselves.
+  // As stored. The next sample of the last hour is taken at the next full minute.
+  void SetCounts(const std::optional<std::string>& counts_bytes,
+                 const std::optional<std::string>& history_bytes, absl::Time now);
+  // Puts the limits of now into force: overrides end by themselves (the next one: override_ends).
   void SetLimits(absl::Time now);
-  // When the next override ends.
   absl::Time override_ends() const { return override_ends_; }
   kv::Condition RecordUnchanged() const;
   bool grants_tokens() const {
     return known && (implicit() || (record.has_value() && !record->paused()));
   }
-  // Those of the policy itself, with its override.
+  // With its override.
   const Limits& limits() const { return limits_; }
   // Tokens that are held, also by events that wait under other policies.
   uint64_t held() const { return grants.held() + further_.HeldOf(uid); }
@@ -132,13 +124,9 @@ class PolicyState {
   uint64_t FreeTokens() const;
   // Each key of the policy has limits of its own (per_key).
   bool by_key() const { return rules().has_per_key(); }
-  // Those of one key, with its override.
+  // The same of one key, with its override. RateOf: a copy.
   const Limits& LimitsOf(const std::string& policy_key) const;
-  // Their rate: a copy.
-  RateLimit RateOf(const std::string& policy_key) const {
-    return key_rates.Of(policy_key, LimitsOf(policy_key));
-  }
-  // As FreeTokens, of one key.
+  RateLimit RateOf(const std::string& policy_key) const;
   uint64_t FreeTokensOf(const std::string& policy_key) const;
   // Events that wait for their next attempt keep their tokens.
   bool keeps_tokens() const {
@@ -168,10 +156,7 @@ class PolicyState {
   // --- the last hour ---
   storage::v1::PolicyHistoryRecord history;
   absl::Time sample_next = absl::InfiniteFuture();  // at a full minute
-  // As stored; the next sample is taken at the next full minute.
-  void SetHistory(const std::optional<std::string>& bytes, absl::Time now);
-  // Adds a sample, if it is time, and drops old ones. False: it is not, or nothing waits or is
-  // held.
+  // Adds a sample. False: it is not time, or nothing waits or is held.
   bool TakeSample(absl::Time now);
 
   // --- places in the shard's lists ---
@@ -180,7 +165,7 @@ class PolicyState {
   absl::Time grant_next = absl::InfiniteFuture();  // when time alone allows a grant
   absl::Time NextTime() const;
   // Limits of the policy (nullopt) and of its keys that have no room until time gives them some.
-  std::set<std::pair<absl::Time, std::optional<std::string>>> closed;
+  Times<std::optional<std::string>> closed;
   // While the policy grants nothing: when its groups are judged again, and the last judged group.
   absl::Time judge_next = absl::InfinitePast();
   GroupKey judged_to;
@@ -199,9 +184,7 @@ class PolicyState {
   absl::Time override_ends_ = absl::InfiniteFuture();
 };
 
-// The effect of a delivery window on a waiting row (docs/design/throttling.md, "Windows").
-//
-// Pure.
+// The effect of a delivery window on a waiting row (docs/design/throttling.md, "Windows"). Pure.
 
 // How the row's events are spread over its window; count 0 if they are not spread.
 Pacing PacingOf(const storage::v1::EventRecord& row);
@@ -209,23 +192,16 @@ Pacing PacingOf(const storage::v1::EventRecord& row);
 // When the row's window begins: the due time in the queue is the later of the row's own and this
 // one (a row that was carried over keeps its key). InfinitePast without window.
 absl::Time OpensAt(const storage::v1::EventRecord& row);
-// InfiniteFuture without window.
+// When the row's window closes, and the rest of the row ends as expired (Drops) or waits in the
+// next window (CarryOver). InfiniteFuture: there is no window, or the row may finish late.
 absl::Time ClosesAt(const storage::v1::EventRecord& row);
-
-enum class WindowClose : uint8_t {
-  kGoesOn,     // as it is: the window is not closed, there is none, or the row may finish late
-  kDrop,       // the rest of the row ends as expired
-  kCarryOver,  // it waits in the next window, if there is one (CarryOver); else goes on as it is
-};
-// Says what becomes of the row if its window has closed by `now`.
-WindowClose CloseAction(const storage::v1::EventRecord& row, absl::Time now);
+bool Drops(const storage::v1::EventRecord& row);
 
 // Carries the row, whose key has `first`, over to a later window: that of the schedule's first
 // occurrence after the begin of the present window whose window is not closed at `now` (it may not
-// have begun). If that window is even, the rest of the row is spread over it. The key stays.
-// `definition` is the current one and gives the new window's form; it has no occurrence from
-// `finish` on (FinishOf its state). nullopt: there is no such occurrence, or no window any more;
-// the row finishes late.
+// have begun). The current `definition` gives its form; it has no occurrence from `finish` on
+// (FinishOf its state). nullopt: there is no such occurrence, or no window any more; the row
+// finishes late.
 std::optional<storage::v1::EventRecord> CarryOver(const storage::v1::EventRecord& row,
                                                   uint64_t first,
                                                   const storage::v1::DefinitionRecord& definition,

@@ -14,10 +14,32 @@ namespace escapement::token_manager {
 namespace {
 
 using State = WaitingRow::State;
-using Extent = RowGroup::Extent;
 
 // A row that may go this much later than its key says, and than now, gets another key.
 constexpr absl::Duration kMisplacedBy = absl::Milliseconds(20);
+
+// The row's events that are not granted.
+QueuedSlice SliceOf(const std::string& key, WaitingRow& row) {
+  // Its events may be granted kGrantLead ahead of the time in the row's key, for which the handler
+  // waits. But the handler does not know about windows, nor when a one-off event is retried: a row
+  // that waits for its window to open, for its place in it, or for such a retry must not be granted
+  // ahead.
+  const RowSource& source = *row.source();
+  const absl::Time opens = OpensAt(source.event);
+  const bool not_ahead =
+      opens > row.key_time() ||
+      (source.one_off() && ToMicros(row.key_time()) != source.event.launch_time_micros());
+  Pacing pacing = PacingOf(source.event);
+  pacing.begin += kGrantLead;
+  return {.key = key,
+          .group = row.group(),
+          .due = not_ahead ? std::max(opens, row.key_time()) + kGrantLead : row.key_time(),
+          .first = row.first() + row.taken(),
+          .end = row.first() + row.count(),
+          .pacing = pacing,
+          .policy_key = source.key(),
+          .row = &row};
+}
 
 }  // namespace
 
@@ -48,29 +70,6 @@ kv::Condition WaitingRow::Unchanged(const std::string& key) const {
           .since = read_seq_};
 }
 
-QueuedSlice WaitingRows::SliceOf(const std::string& key, WaitingRow& row) {
-  // Its events may be granted kGrantLead ahead of the time in the row's key, for which the handler
-  // waits. But the handler does not know about windows, nor when a one-off event is retried: a row
-  // that waits for its window to open, for its place in it, or for such a retry must not be granted
-  // ahead.
-  const storage::v1::EventRecord& event = row.source_->event;
-  const absl::Time opens = OpensAt(event);
-  const bool not_ahead =
-      opens > row.key_time_ ||
-      (row.source_->one_off() && ToMicros(row.key_time_) != event.launch_time_micros());
-  Pacing pacing = PacingOf(event);
-  pacing.begin += kGrantLead;
-  return {.key = key,
-          .priority = row.priority_,
-          .group = row.source_->group,
-          .due = not_ahead ? std::max(opens, row.key_time_) + kGrantLead : row.key_time_,
-          .first = row.first_ + row.taken_,
-          .end = row.first_ + row.count_,
-          .pacing = pacing,
-          .policy_key = row.source_->key(),
-          .row = &row};
-}
-
 WaitingRows::Groups::iterator WaitingRows::GroupOfRow(const std::string& row_key) {
   const std::optional<GroupKey> key = WaitingGroupIn(row_key);
   return key.has_value() ? groups_.find(*key) : groups_.end();
@@ -86,32 +85,21 @@ std::vector<const RowGroup*> WaitingRows::GroupsOf(const Uid& schedule) const {
 
 WaitingRows::~WaitingRows() {
   for (const auto& [key, group] : groups_) {
-    totals_.rows -= group.rows_.size();
-    if (totals_.further.empty()) continue;
-    for (const auto& [row_key, row] : group.rows_) totals_.further.TakeRow(*row.source_);
+    totals_.rows -= group.rows.size();
+    for (const auto& [row_key, row] : group.rows) totals_.further.TakeRow(*row.source_);
   }
-}
-
-template <typename Key>
-void WaitingRows::Reschedule(Times<Key>& index, const Key& key, absl::Time& time, absl::Time to) {
-  if (time != absl::InfiniteFuture()) index.erase({time, key});
-  time = to;
-  if (to != absl::InfiniteFuture()) index.insert({to, key});
 }
 
 WaitingRow* WaitingRows::RowOf(const std::string& key) {
   const auto group = GroupOfRow(key);
   if (group == groups_.end()) return nullptr;
-  const auto row = group->second.rows_.find(key);
-  return row == group->second.rows_.end() ? nullptr : &row->second;
+  const auto row = group->second.rows.find(key);
+  return row == group->second.rows.end() ? nullptr : &row->second;
 }
 
 absl::Time WaitingRows::NextTime() const {
   if (!misplaced_.empty()) return absl::InfinitePast();
-  absl::Time next = absl::InfiniteFuture();
-  if (!closings_.empty()) next = std::min(next, closings_.begin()->first);
-  if (!looks_.empty()) next = std::min(next, looks_.begin()->first);
-  return next;
+  return std::min(FirstOf(closings_), FirstOf(looks_));
 }
 
 bool WaitingRows::Add(const std::string& key, const WaitingKey& decoded, const std::string& value,
@@ -120,78 +108,69 @@ bool WaitingRows::Add(const std::string& key, const WaitingKey& decoded, const s
   if (const auto at = groups_.find(group_key); at != groups_.end()) {
     RowGroup& group = at->second;
     if (group.IsBeyond(key)) {
-      if (group.extent_ == Extent::kReadingOn) {
-        group.arrived_[key] = value;
-        // Too many rows arrive to be kept: a later scan reads them with the others.
-        if (group.arrived_.size() > group_rows_max_) {
-          group.arrived_.clear();
-          group.extent_ = Extent::kCut;
-        }
-      }
+      if (group.scan == 0) return true;
+      group.arrived[key] = value;
+      // Too many rows arrive to be kept: a later scan reads them with the others.
+      if (group.arrived.size() > group_rows_max_) group.DropScan();
       return true;
     }
-    if (group.rows_.contains(key)) return true;
+    if (group.rows.contains(key)) return true;
   }
   storage::v1::EventRecord event;
   if (!event.ParseFromString(value)) return false;
-  const uint64_t count = event.count();
-  const uint64_t taken = event.throttle().taken();
-  if (count <= taken || decoded.first + count < decoded.first) return false;
+  if (event.count() <= event.throttle().taken() || decoded.first + event.count() < decoded.first)
+    return false;
   WaitingOwner owner = WaitingOwnerOf(decoded);
   WaitingRow row(
-      decoded, RowSourceOf(std::move(event), owner.uid, std::move(owner.occurrence), policy_shard_),
-      count, taken, read_seq);
+      decoded,
+      RowSourceOf(std::move(event), owner.uid, std::move(owner.occurrence), decoded.policy_shard),
+      read_seq);
   RowGroup& group = groups_[group_key];
-  WaitingRow& kept = group.rows_.emplace(key, std::move(row)).first->second;
+  WaitingRow& kept = group.rows.emplace(key, std::move(row)).first->second;
   ++totals_.rows;
   totals_.further.AddRow(*kept.source_);
   Enqueue(key, kept);
-  if (group.rows_.size() > 2 * group_rows_max_) EvictBeyond(group);
+  if (group.rows.size() > 2 * group_rows_max_) EvictBeyond(group);
   return true;
 }
 
 // Evicts the last rows, but none before a busy one.
 void WaitingRows::EvictBeyond(RowGroup& group) {
-  while (group.rows_.size() > group_rows_max_) {
-    const auto last = std::prev(group.rows_.end());
-    if (last->second.busy()) return;
-    group.end_ = last->first;
-    group.extent_ = Extent::kCut;
-    group.arrived_.clear();
-    Remove(std::string(last->first));
+  while (group.rows.size() > group_rows_max_ && !group.rows.rbegin()->second.busy()) {
+    group.end = group.rows.rbegin()->first;
+    group.DropScan();
+    Remove(group.end);
   }
 }
 
 void WaitingRows::Remove(const std::string& key) {
   const auto group = GroupOfRow(key);
   if (group == groups_.end()) return;
-  const auto row = group->second.rows_.find(key);
-  if (row == group->second.rows_.end()) return;
+  const auto row = group->second.rows.find(key);
+  if (row == group->second.rows.end()) return;
   CHECK(row->second.state_ != State::kGranting) << "a row is removed while a grant takes from it";
   Withhold(key, row->second);
   totals_.further.TakeRow(*row->second.source_);
-  group->second.rows_.erase(row);
+  group->second.rows.erase(row);
   --totals_.rows;
   DropIfEmpty(group);
 }
 
 void WaitingRows::DropIfEmpty(Groups::iterator group) {
-  if (!group->second.rows_.empty() || group->second.has_more()) return;
-  Reschedule(looks_, group->first, group->second.look_, absl::InfiniteFuture());
+  if (!group->second.rows.empty() || group->second.has_more()) return;
+  Reschedule(looks_, group->first, group->second.look, absl::InfiniteFuture());
   groups_.erase(group);
 }
 
 void WaitingRows::Enqueue(const std::string& key, WaitingRow& row) {
   row.state_ = State::kQueued;
-  const storage::v1::EventRecord& event = row.source_->event;
-  if (!row.finishes_late_ && CloseAction(event, absl::InfiniteFuture()) != WindowClose::kGoesOn)
-    Reschedule(closings_, key, row.closes_, ClosesAt(event));
+  if (!row.finishes_late_) Reschedule(closings_, key, row.closes_, ClosesAt(row.source_->event));
   CheckPlace(key, row);
   queue_.Add(SliceOf(key, row));
   if (row.may_go() <= row.due() + kWaitsLong) return;
   RowGroup& group = groups_.at(row.group());
-  if (group.look_ == absl::InfiniteFuture())
-    Reschedule(looks_, row.group(), group.look_, row.due() + kWaitsLong);
+  if (group.look == absl::InfiniteFuture())
+    Reschedule(looks_, row.group(), group.look, row.due() + kWaitsLong);
 }
 
 void WaitingRows::Withhold(const std::string& key, WaitingRow& row) {
@@ -270,24 +249,14 @@ std::vector<std::string> WaitingRows::TakeMisplaced(absl::Time now, size_t max) 
   return taken;
 }
 
-std::vector<std::string> WaitingRows::ClosedBy(absl::Time now, size_t max) const {
-  std::vector<std::string> closed;
-  for (const auto& [closes, key] : closings_) {
-    if (closes > now || closed.size() >= max) break;
-    closed.push_back(key);
-  }
-  return closed;
-}
-
 bool WaitingRows::CutIfFull(const GroupKey& key, const std::string& end) {
   const auto at = groups_.find(key);
   if (at == groups_.end()) return false;
   RowGroup& group = at->second;
-  if (group.has_more() || group.rows_.size() < group_rows_max_) return false;
-  group.end_ = end;
-  group.extent_ = Extent::kCut;
-  while (!group.rows_.empty() && group.rows_.rbegin()->first >= end)
-    Remove(std::string(group.rows_.rbegin()->first));
+  if (group.has_more() || group.rows.size() < group_rows_max_) return false;
+  group.end = end;
+  while (!group.rows.empty() && group.rows.rbegin()->first >= end)
+    Remove(std::string(group.rows.rbegin()->first));
   return true;
 }
 
@@ -295,84 +264,39 @@ std::optional<std::string> WaitingRows::BeginReadOn(const GroupKey& key, uint64_
   const auto at = groups_.find(key);
   if (at == groups_.end()) return std::nullopt;
   RowGroup& group = at->second;
-  if (group.extent_ != Extent::kCut || group.rows_.size() > group_rows_max_ / 2)
+  if (!group.has_more() || group.scan != 0 || group.rows.size() > group_rows_max_ / 2)
     return std::nullopt;
-  group.extent_ = Extent::kReadingOn;
-  group.scan_ = scan;
-  return group.end_;
+  group.scan = scan;
+  return group.end;
 }
 
-void WaitingRows::OnReadFailed(const GroupKey& key) {
-  RowGroup& group = groups_.at(key);
-  CHECK(group.extent_ == Extent::kReadingOn);
-  group.extent_ = Extent::kCut;
-}
-
-void WaitingRows::OnRead(const GroupKey& key, const kv::ScanResult& rows) {
+bool WaitingRows::OnRead(const GroupKey& key, uint64_t scan,
+                         const absl::StatusOr<kv::ScanResult>& result) {
   const auto at = groups_.find(key);
-  CHECK(at != groups_.end());
+  if (at == groups_.end() || at->second.scan != scan) return false;
   RowGroup& group = at->second;
-  CHECK(group.extent_ == Extent::kReadingOn);
-  const std::map<std::string, std::string> arrived = std::exchange(group.arrived_, {});
-  if (!rows.more) {
-    group.extent_ = Extent::kWhole;
-    group.end_.clear();
-  } else {
-    group.extent_ = Extent::kCut;
-    if (!rows.entries.empty()) group.end_ = KeyAfter(rows.entries.back().key);
+  const std::map<std::string, std::string> arrived = std::exchange(group.arrived, {});
+  group.DropScan();
+  if (!result.ok()) return true;  // a later scan reads them
+  if (!result->more) {
+    group.end.clear();
+  } else if (!result->entries.empty()) {
+    group.end = KeyAfter(result->entries.back().key);
   }
   const auto add = [&](const std::string& row_key, const std::string& value,
                        kv::CommitSeq read_seq) {
     const std::optional<WaitingKey> decoded = DecodeWaitingKey(row_key);
     if (decoded.has_value()) Add(row_key, *decoded, value, read_seq);
   };
-  for (const kv::Entry& row : rows.entries) add(row.key, row.value, rows.seq);
+  for (const kv::Entry& row : result->entries) add(row.key, row.value, result->seq);
   for (const auto& [row_key, value] : arrived) add(row_key, value, 0);
   DropIfEmpty(at);
-}
-
-std::vector<GroupKey> WaitingRows::TakeLooks(absl::Time now) {
-  std::vector<GroupKey> due;
-  while (!looks_.empty() && looks_.begin()->first <= now) {
-    due.push_back(looks_.begin()->second);
-    Reschedule(looks_, due.back(), groups_.at(due.back()).look_, absl::InfiniteFuture());
-  }
-  return due;
+  return true;
 }
 
 void WaitingRows::LookLater(const GroupKey& key, absl::Time at) {
   const auto group = groups_.find(key);
-  if (group != groups_.end()) Reschedule(looks_, key, group->second.look_, at);
-}
-
-void WaitingRows::CheckInvariants() const {
-  size_t closings = 0;
-  size_t looks = 0;
-  size_t slices = 0;
-  for (const auto& [group_key, group] : groups_) {
-    CHECK(group.has_more() || group.end_.empty());
-    CHECK(group.has_more() || group.arrived_.empty());
-    CHECK(group.has_more() || !group.rows_.empty()) << "an empty group stays";
-    CHECK_EQ(group.look_ != absl::InfiniteFuture(), looks_.contains({group.look_, group_key}));
-    looks += group.look_ != absl::InfiniteFuture() ? 1 : 0;
-    for (const auto& [key, row] : group.rows_) {
-      CHECK(!group.has_more() || key < group.end_) << "a row behind its group's end";
-      CHECK_LE(row.taken_, row.count_);
-      CHECK(!row.rewritten_ || row.busy() || row.state_ == State::kQueued);
-      const QueuedSlice* slice = queue_.Find(key);
-      const bool queued =
-          row.state_ == State::kQueued || (row.state_ == State::kGranting && row.left() > 0);
-      CHECK_EQ(queued, slice != nullptr);
-      if (slice != nullptr) CHECK_EQ(slice->first, row.first_ + row.taken_);
-      slices += slice != nullptr ? 1 : 0;
-      CHECK_EQ(row.closes_ != absl::InfiniteFuture(), closings_.contains({row.closes_, key}));
-      closings += row.closes_ != absl::InfiniteFuture() ? 1 : 0;
-    }
-  }
-  CHECK_EQ(closings, closings_.size());
-  for (const std::string& key : misplaced_) CHECK(queue_.Find(key) != nullptr);
-  CHECK_EQ(looks, looks_.size());
-  CHECK_EQ(slices, queue_.rows());
+  if (group != groups_.end()) Reschedule(looks_, key, group->second.look, at);
 }
 
 }  // namespace escapement::token_manager

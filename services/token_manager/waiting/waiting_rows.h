@@ -1,5 +1,4 @@
-// WaitingRows: the rows of `waiting` of one policy that are in memory, and their queue. RowGroup:
-// those of one priority and schedule. WaitingRow: one of them, with its state.
+// WaitingRows: the rows of `waiting` of one policy that are in memory, and their queue.
 
 #ifndef SERVICES_TOKEN_MANAGER_WAITING_WAITING_ROWS_H_
 #define SERVICES_TOKEN_MANAGER_WAITING_WAITING_ROWS_H_
@@ -14,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/btree_set.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
@@ -23,6 +24,10 @@
 #include "services/token_manager/turns/fair_queue.h"
 
 namespace escapement::token_manager {
+
+namespace waiting_rows_test {
+class WaitingRowsTest;
+}
 
 // WaitingRow: a row of `waiting` in memory, with an explicit state.
 //
@@ -50,16 +55,15 @@ class WaitingRow {
  public:
   enum class State : uint8_t { kQueued, kGranting, kActing };
 
-  // `count` events from index key.first on, the first `taken` of them granted already. `read_seq`:
-  // the snapshot from which the row was read; 0 if it came by the watch or by an own commit.
-  WaitingRow(const WaitingKey& key, std::shared_ptr<const RowSource> source, uint64_t count,
-             uint64_t taken, kv::CommitSeq read_seq)
+  // `read_seq`: the snapshot from which the row was read; 0 if it came by the watch or by an own
+  // commit.
+  WaitingRow(const WaitingKey& key, std::shared_ptr<const RowSource> source, kv::CommitSeq read_seq)
       : source_(std::move(source)),
         priority_(key.priority),
         key_time_(key.due_time),
         first_(key.first),
-        count_(count),
-        taken_(taken),
+        count_(source_->event.count()),
+        taken_(source_->event.throttle().taken()),
         read_seq_(read_seq) {}
 
   State state() const { return state_; }
@@ -90,12 +94,13 @@ class WaitingRow {
 
  private:
   friend class WaitingRows;
+  friend class waiting_rows_test::WaitingRowsTest;
 
   std::shared_ptr<const RowSource> source_;
   State state_ = State::kQueued;
   uint8_t priority_;
   bool rewritten_ = false;
-  bool read_again_ = false;     // alone, after the store refused to change it
+  bool read_again_ = false;     // alone, after the store refused to change it as it was in memory
   bool finishes_late_ = false;  // its window has closed, and it keeps waiting without another one
   absl::Time key_time_;
   uint64_t first_;
@@ -108,54 +113,67 @@ class WaitingRow {
 // A row that waits for its window, or for its place in it, longer than this *waits long*.
 inline constexpr absl::Duration kWaitsLong = absl::Seconds(60);
 
-// RowGroup: the rows of one priority and schedule (see WaitingRows). A group is read like this:
-//
-//   extent       meaning                                   becomes so by
-//   kWhole       all rows are in memory                    Add, OnRead
-//   kCut         rows from `end` on are in the store only  Add, OnRead, OnReadFailed, CutIfFull
-//   kReadingOn   they are being read                       BeginReadOn
-//
-// Threads: one. Only WaitingRows changes it.
-class RowGroup {
- public:
-  enum class Extent : uint8_t { kWhole, kCut, kReadingOn };
+// Keys by the time at which something is to be done for them.
+template <typename Key>
+using Times = absl::btree_set<std::pair<absl::Time, Key>>;
+// InfiniteFuture: there is none.
+template <typename Key>
+absl::Time FirstOf(const Times<Key>& times) {
+  return times.empty() ? absl::InfiniteFuture() : times.begin()->first;
+}
+// At most `max` of those whose time has come by `now`.
+template <typename Key>
+std::vector<Key> DueBy(const Times<Key>& times, absl::Time now, size_t max) {
+  std::vector<Key> due;
+  for (const auto& [time, key] : times) {
+    if (time > now || due.size() >= max) break;
+    due.push_back(key);
+  }
+  return due;
+}
+// Moves `key` from `time` to `to`, and sets `time`. A key whose time is InfiniteFuture is not
+// there.
+template <typename Key>
+void Reschedule(Times<Key>& times, const Key& key, absl::Time& time, absl::Time to) {
+  if (to == time) return;
+  if (time != absl::InfiniteFuture()) times.erase({time, key});
+  if (to != absl::InfiniteFuture()) times.insert({to, key});
+  time = to;
+}
 
-  const std::map<std::string, WaitingRow>& rows() const { return rows_; }  // by key
-  Extent extent() const { return extent_; }
-  bool has_more() const { return extent_ != Extent::kWhole; }
+// The rows of one priority and schedule: a *group*. Only WaitingRows changes it.
+struct RowGroup {
+  std::map<std::string, WaitingRow> rows = {};  // in memory, by key
+  std::string end = {};  // rows from here on are in the store only; empty: there are none
+  uint64_t scan = 0;     // number of the scan that reads on from `end`; 0: none
+  // Rows with keys from `end` on that were written while the scan is under way: key → value.
+  std::map<std::string, std::string> arrived = {};
+  absl::Time look = absl::InfiniteFuture();  // its place in WaitingRows::looks_
+
+  bool has_more() const { return !end.empty(); }
   // Whether a row with this key is, or would be, only in the store.
-  bool IsBeyond(const std::string& key) const { return has_more() && key >= end_; }
-
- private:
-  friend class WaitingRows;
-
-  std::map<std::string, WaitingRow> rows_;
-  Extent extent_ = Extent::kWhole;
-  std::string end_;    // rows from here on are in the store only; unless kWhole
-  uint64_t scan_ = 0;  // number of the scan that reads on; only for kReadingOn
-  // Rows with keys from `end_` on that were written while the scan is under way: key → value.
-  std::map<std::string, std::string> arrived_;
-  absl::Time look_ = absl::InfiniteFuture();  // its place in WaitingRows::looks_
+  bool IsBeyond(const std::string& key) const { return has_more() && key >= end; }
+  void DropScan() {
+    scan = 0;
+    arrived.clear();
+  }
 };
 
 // WaitingRows: the rows of `waiting` of one policy (or of one schedule without a policy), as far as
 // they are in memory, and the queue in which they take turns.
 //
-// The rows of one priority and schedule are a *group*. A group has in memory the rows before its
-// `end`; the rows from there on are only in the store. The end moves down when there are too many
-// rows, and up when the loader reads on. Rows are ordered by when they may go, so that none is in
-// the way of others: one whose key says an earlier time than its window, or its place in it, gets a
-// key with that time (TakeMisplaced).
-//
-// WaitingRow has a row's states and transitions, and RowGroup those of a group.
+// A group has in memory the rows before its `end`. The end moves down when there are too many rows,
+// and up when the loader reads on. Rows are ordered by when they may go, so that none is in the way
+// of others: one whose key says an earlier time than its window, or its place in it, gets a key
+// with that time (TakeMisplaced).
 //
 // Threads: one. Pure: the caller reads and writes the store.
 class WaitingRows {
  public:
   // `group_rows_max`: as TokenManagerOptions'. `totals` counts the rows of all policies and
   // outlives this object.
-  WaitingRows(uint16_t policy_shard, size_t group_rows_max, Totals& totals)
-      : policy_shard_(policy_shard), group_rows_max_(group_rows_max), totals_(totals) {}
+  WaitingRows(size_t group_rows_max, Totals& totals)
+      : group_rows_max_(group_rows_max), totals_(totals) {}
   ~WaitingRows();
   WaitingRows(const WaitingRows&) = delete;
   WaitingRows& operator=(const WaitingRows&) = delete;
@@ -186,8 +204,7 @@ class WaitingRows {
   // again (RowActions).
   bool Add(const std::string& key, const WaitingKey& decoded, const std::string& value,
            kv::CommitSeq read_seq);
-  // If it is in memory.
-  void Remove(const std::string& key);
+  void Remove(const std::string& key);  // if it is in memory
 
   // --- a row's transitions ---
   // Takes the first `count` events that are left for a grant of the commit being built.
@@ -199,9 +216,7 @@ class WaitingRows {
   bool SettleGrant(const std::string& key, WaitingRow& row);
   void BeginAction(const std::string& key, WaitingRow& row);
   void AbortAction(const std::string& key, WaitingRow& row);
-  // The watch has reported another version of a busy row.
   void NoteRewritten(WaitingRow& row);
-  // The row was read alone, after the store had refused to change it as it was in memory.
   static void NoteReadAgain(WaitingRow& row) { row.read_again_ = true; }
   // The row's turn comes again at `until`, unless it changes before.
   void Postpone(const std::string& key, WaitingRow& row, absl::Time until);
@@ -211,13 +226,13 @@ class WaitingRows {
   // key. Not those that may go soon after `now`.
   std::vector<std::string> TakeMisplaced(absl::Time now, size_t max);
   // Keys of up to `max` rows whose windows have closed by `now`, except those that finish late.
-  std::vector<std::string> ClosedBy(absl::Time now, size_t max) const;
+  std::vector<std::string> ClosedBy(absl::Time now, size_t max) const {
+    return DueBy(closings_, now, max);
+  }
 
   // --- a group's reading ---
-  // Cuts a group that has all its rows in memory, and as many as may be there, at `end`. False if
-  // it is not so.
+  // Cuts a group at `end` if all its rows are in memory, and as many as may be there.
   bool CutIfFull(const GroupKey& key, const std::string& end);
-  // Whether rows from `key` on are only in the store.
   bool IsBeyond(const GroupKey& group_key, const std::string& key) const {
     const RowGroup* group = GroupOf(group_key);
     return group != nullptr && group->IsBeyond(key);
@@ -225,38 +240,20 @@ class WaitingRows {
   // Begins to read on if the group has few rows in memory and more in the store. Returns the key
   // from which to read; nullopt: there is no need.
   std::optional<std::string> BeginReadOn(const GroupKey& key, uint64_t scan);
-  // Whether the group still waits for this scan.
-  bool AwaitsScan(const GroupKey& key, uint64_t scan) const {
-    const RowGroup* group = GroupOf(key);
-    return group != nullptr && group->extent() == RowGroup::Extent::kReadingOn &&
-           group->scan_ == scan;
-  }
-  void OnReadFailed(const GroupKey& key);
-  // The rows that were read from the group's end on. The reading began while no commit was under
-  // way.
-  void OnRead(const GroupKey& key, const kv::ScanResult& rows);
+  // The rows that the scan has read. It began while no commit was under way. False: the group does
+  // not wait for it any more.
+  bool OnRead(const GroupKey& key, uint64_t scan, const absl::StatusOr<kv::ScanResult>& result);
 
   // The groups whose rows that wait long are to be judged: their schedule may have changed. Each
   // must be followed by LookLater.
-  std::vector<GroupKey> TakeLooks(absl::Time now);
+  std::vector<GroupKey> LooksBy(absl::Time now) const { return DueBy(looks_, now, looks_.size()); }
   void LookLater(const GroupKey& key, absl::Time at);
 
-  // Ends the process if rows, queue and indices disagree. For tests: it visits every row.
-  void CheckInvariants() const;
-
  private:
-  // Places by time. A key whose time is InfiniteFuture is not listed.
-  template <typename Key>
-  using Times = std::set<std::pair<absl::Time, Key>>;
-  // Moves `key` from `time` to `to`, and sets `time`.
-  template <typename Key>
-  static void Reschedule(Times<Key>& index, const Key& key, absl::Time& time, absl::Time to);
+  friend class waiting_rows_test::WaitingRowsTest;
 
-  // The row's events that are not granted, for the queue.
-  static QueuedSlice SliceOf(const std::string& key, WaitingRow& row);
-  // Puts the row into the queue as kQueued.
+  // Puts the row into the queue as kQueued, and into the other lists; and back.
   void Enqueue(const std::string& key, WaitingRow& row);
-  // Takes the row out of the queue and of the other lists.
   void Withhold(const std::string& key, WaitingRow& row);
   void EvictBeyond(RowGroup& group);
   // Lists the row if its key says too early a time.
@@ -265,7 +262,6 @@ class WaitingRows {
   Groups::iterator GroupOfRow(const std::string& row_key);
   void DropIfEmpty(Groups::iterator group);
 
-  const uint16_t policy_shard_;
   const size_t group_rows_max_;
   Totals& totals_;
   FairQueue queue_;

@@ -62,10 +62,45 @@ class WaitingRowsTest : public testing::Test {
   }
   WaitingRow& At(const std::string& key) { return *rows_.RowOf(key); }
   State StateOf(const std::string& key) { return At(key).state(); }
+  // Rows, queue and indices agree.
+  static void CheckInvariants(const WaitingRows& rows) {
+    size_t closings = 0;
+    size_t looks = 0;
+    size_t slices = 0;
+    for (const auto& [group_key, group] : rows.groups_) {
+      EXPECT_TRUE(group.scan != 0 || group.arrived.empty());
+      EXPECT_TRUE(group.has_more() || group.scan == 0);
+      EXPECT_TRUE(group.has_more() || !group.rows.empty()) << "an empty group stays";
+      EXPECT_EQ(group.look != absl::InfiniteFuture(),
+                rows.looks_.contains({group.look, group_key}));
+      looks += group.look != absl::InfiniteFuture() ? 1 : 0;
+      for (const auto& [key, row] : group.rows) {
+        EXPECT_TRUE(!group.has_more() || key < group.end) << "a row behind its group's end";
+        EXPECT_LE(row.taken_, row.count_);
+        EXPECT_TRUE(!row.rewritten_ || row.busy() || row.state_ == State::kQueued);
+        const QueuedSlice* slice = rows.queue_.Find(key);
+        const bool queued =
+            row.state_ == State::kQueued || (row.state_ == State::kGranting && row.left() > 0);
+        EXPECT_EQ(queued, slice != nullptr);
+        if (slice != nullptr) {
+          EXPECT_EQ(slice->first, row.first_ + row.taken_);
+          ++slices;
+        }
+        EXPECT_EQ(row.closes_ != absl::InfiniteFuture(),
+                  rows.closings_.contains({row.closes_, key}));
+        closings += row.closes_ != absl::InfiniteFuture() ? 1 : 0;
+      }
+    }
+    EXPECT_EQ(closings, rows.closings_.size());
+    for (const std::string& key : rows.misplaced_) EXPECT_TRUE(rows.queue_.Find(key) != nullptr);
+    EXPECT_EQ(looks, rows.looks_.size());
+    EXPECT_EQ(slices, rows.queue_.rows());
+  }
+  void CheckInvariants() const { CheckInvariants(rows_); }
   bool Queued(const std::string& key) { return rows_.queue().Find(key) != nullptr; }
 
   Totals totals_;
-  WaitingRows rows_{1, kRowsMax, totals_};
+  WaitingRows rows_{kRowsMax, totals_};
 };
 
 using WaitingRowsDeathTest = WaitingRowsTest;
@@ -77,7 +112,7 @@ TEST_F(WaitingRowsTest, GrantedRowIsQueuedWithItsRestAndGoesWhenEmpty) {
   rows_.Grant(key, At(key), 1);
   EXPECT_EQ(StateOf(key), State::kGranting);
   EXPECT_EQ(At(key).Record().throttle().taken(), 3u);
-  rows_.CheckInvariants();
+  CheckInvariants();
   EXPECT_FALSE(rows_.SettleGrant(key, *rows_.RowOf(key)));
   EXPECT_EQ(StateOf(key), State::kQueued);
   EXPECT_EQ(rows_.queue().Find(key)->first, 3u);
@@ -99,7 +134,7 @@ TEST_F(WaitingRowsTest, RefusedGrantGivesItsEventsBack) {
   EXPECT_EQ(StateOf(key), State::kQueued);
   EXPECT_EQ(At(key).left(), 5u);
   EXPECT_EQ(rows_.queue().Find(key)->first, 0u);
-  rows_.CheckInvariants();
+  CheckInvariants();
 }
 
 TEST_F(WaitingRowsTest, RowRewrittenDuringAGrantIsToBeReadAgain) {
@@ -109,7 +144,7 @@ TEST_F(WaitingRowsTest, RowRewrittenDuringAGrantIsToBeReadAgain) {
   EXPECT_TRUE(rows_.SettleGrant(key, *rows_.RowOf(key)));
   rows_.Remove(key);
   EXPECT_TRUE(rows_.empty());
-  rows_.CheckInvariants();
+  CheckInvariants();
 }
 
 TEST_F(WaitingRowsTest, ActionTakesTheRowOutOfTheQueueUntilItEnds) {
@@ -117,13 +152,13 @@ TEST_F(WaitingRowsTest, ActionTakesTheRowOutOfTheQueueUntilItEnds) {
   rows_.BeginAction(key, At(key));
   EXPECT_EQ(StateOf(key), State::kActing);
   EXPECT_FALSE(Queued(key));
-  rows_.CheckInvariants();
+  CheckInvariants();
   rows_.AbortAction(key, At(key));
   EXPECT_TRUE(Queued(key));
   rows_.BeginAction(key, At(key));
   rows_.Remove(key);
   EXPECT_TRUE(rows_.empty());
-  rows_.CheckInvariants();
+  CheckInvariants();
 }
 
 TEST_F(WaitingRowsTest, ClosingWindowIsListedUnlessTheRowFinishesLate) {
@@ -138,7 +173,7 @@ TEST_F(WaitingRowsTest, ClosingWindowIsListedUnlessTheRowFinishesLate) {
   EXPECT_THAT(rows_.ClosedBy(closed, 10), IsEmpty());
   rows_.AbortAction(second, At(second));
   EXPECT_THAT(rows_.ClosedBy(closed, 10), ElementsAre(second));
-  rows_.CheckInvariants();
+  CheckInvariants();
 }
 
 TEST_F(WaitingRowsTest, RowThatWaitsForItsWindowIsToHaveThatTimeInItsKey) {
@@ -154,7 +189,7 @@ TEST_F(WaitingRowsTest, RowThatWaitsForItsWindowIsToHaveThatTimeInItsKey) {
   EXPECT_THAT(rows_.TakeMisplaced(kStart + absl::Hours(24) - absl::Milliseconds(20), 10), IsEmpty())
       << "soon";
   EXPECT_EQ(rows_.NextTime(), kStart + kWaitsLong);
-  rows_.CheckInvariants();
+  CheckInvariants();
 }
 
 TEST_F(WaitingRowsTest, RowOfAnEvenWindowIsToHaveItsNextPlaceInItsKey) {
@@ -168,17 +203,17 @@ TEST_F(WaitingRowsTest, RowOfAnEvenWindowIsToHaveItsNextPlaceInItsKey) {
   rows_.SettleGrant(key, *rows_.RowOf(key));
   EXPECT_EQ(At(key).may_go(), kStart + absl::Minutes(5));
   EXPECT_THAT(rows_.TakeMisplaced(kStart, 10), ElementsAre(key));
-  rows_.CheckInvariants();
+  CheckInvariants();
 }
 
 TEST_F(WaitingRowsTest, GroupWithRowsThatWaitLongIsLookedAt) {
   Add(KeyAt(absl::ZeroDuration()), RowOfWindow(absl::Hours(24)));
-  EXPECT_THAT(rows_.TakeLooks(kStart + kWaitsLong - absl::Microseconds(1)), IsEmpty());
-  EXPECT_THAT(rows_.TakeLooks(kStart + kWaitsLong), ElementsAre(kGroup));
+  EXPECT_THAT(rows_.LooksBy(kStart + kWaitsLong - absl::Microseconds(1)), IsEmpty());
+  EXPECT_THAT(rows_.LooksBy(kStart + kWaitsLong), ElementsAre(kGroup));
   rows_.LookLater(kGroup, kStart + absl::Hours(1));
-  EXPECT_THAT(rows_.TakeLooks(kStart + absl::Minutes(59)), IsEmpty());
-  EXPECT_THAT(rows_.TakeLooks(kStart + absl::Hours(1)), ElementsAre(kGroup));
-  rows_.CheckInvariants();
+  EXPECT_THAT(rows_.LooksBy(kStart + absl::Minutes(59)), IsEmpty());
+  EXPECT_THAT(rows_.LooksBy(kStart + absl::Hours(1)), ElementsAre(kGroup));
+  CheckInvariants();
 }
 
 TEST_F(WaitingRowsTest, GroupKeepsItsFirstRowsAndReadsTheOthersOn) {
@@ -190,28 +225,27 @@ TEST_F(WaitingRowsTest, GroupKeepsItsFirstRowsAndReadsTheOthersOn) {
   }
   EXPECT_TRUE(rows_.IsBeyond(kGroup, store.back().key));
   const RowGroup& group = *rows_.GroupOf(kGroup);
-  EXPECT_EQ(group.extent(), RowGroup::Extent::kCut);
-  EXPECT_EQ(group.rows().size(), kRowsMax);
+  EXPECT_TRUE(group.has_more());
+  EXPECT_EQ(group.rows.size(), kRowsMax);
   EXPECT_EQ(rows_.BeginReadOn(kGroup, 1), std::nullopt) << "enough are in memory";
-  while (group.rows().size() > 2) {
-    const std::string key = group.rows().begin()->first;
+  while (group.rows.size() > 2) {
+    const std::string key = group.rows.begin()->first;
     rows_.Grant(key, At(key), 1);
     rows_.SettleGrant(key, *rows_.RowOf(key));
   }
   EXPECT_EQ(rows_.BeginReadOn(kGroup, 1), store[8].key);
-  EXPECT_TRUE(rows_.AwaitsScan(kGroup, 1));
-  EXPECT_FALSE(rows_.AwaitsScan(kGroup, 2));
   // A row arrives behind the scan's snapshot.
   const std::string late = Add(KeyAt(absl::Seconds(30)), Row(1));
   EXPECT_TRUE(rows_.IsBeyond(kGroup, late));
   kv::ScanResult rest;
   rest.entries.assign(store.begin() + 8, store.end());
   rest.more = false;
-  rows_.OnRead(kGroup, rest);
-  EXPECT_EQ(group.extent(), RowGroup::Extent::kWhole);
-  EXPECT_EQ(group.rows().size(), 15u);
+  EXPECT_FALSE(rows_.OnRead(kGroup, 2, rest));
+  EXPECT_TRUE(rows_.OnRead(kGroup, 1, rest));
+  EXPECT_FALSE(group.has_more());
+  EXPECT_EQ(group.rows.size(), 15u);
   EXPECT_NE(rows_.RowOf(late), nullptr);
-  rows_.CheckInvariants();
+  CheckInvariants();
 }
 
 TEST_F(WaitingRowsDeathTest, IllegalTransitionsEndTheProcess) {
@@ -237,7 +271,7 @@ TEST_F(WaitingRowsTest, RandomStepsGrantEachEventOnce) {
     std::mt19937 random(seed);
     const auto draw = [&random](uint64_t n) { return random() % n; };
     Totals totals;
-    WaitingRows rows(1, kRowsMax, totals);
+    WaitingRows rows(kRowsMax, totals);
     std::map<std::string, EventRecord> store;
     std::map<std::string, uint64_t> granted;
     uint64_t put = 0;
@@ -250,12 +284,12 @@ TEST_F(WaitingRowsTest, RandomStepsGrantEachEventOnce) {
       for (; at != store.end() && result.entries.size() < kRowsMax; ++at)
         result.entries.push_back({.key = at->first, .value = at->second.SerializeAsString()});
       result.more = at != store.end();
-      rows.OnRead(kGroup, result);
+      rows.OnRead(kGroup, scan, result);
     };
     const auto some_row = [&]() -> std::optional<std::string> {
       const RowGroup* group = rows.GroupOf(kGroup);
-      if (group == nullptr || group->rows().empty()) return std::nullopt;
-      return std::next(group->rows().begin(), draw(group->rows().size()))->first;
+      if (group == nullptr || group->rows.empty()) return std::nullopt;
+      return std::next(group->rows.begin(), draw(group->rows.size()))->first;
     };
     const auto grant = [&](const std::string& key) {
       WaitingRow& row = *rows.RowOf(key);
@@ -297,12 +331,12 @@ TEST_F(WaitingRowsTest, RandomStepsGrantEachEventOnce) {
             WaitingRow& row = *rows.RowOf(*key);
             if (row.state() != State::kQueued) break;
             rows.BeginAction(*key, row);
-            rows.CheckInvariants();
+            CheckInvariants(rows);
             rows.AbortAction(*key, row);
           }
           break;
       }
-      rows.CheckInvariants();
+      CheckInvariants(rows);
     }
     for (int round = 0; round < 10'000 && !rows.empty(); ++round) {
       read_on();

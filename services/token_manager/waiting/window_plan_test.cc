@@ -52,16 +52,15 @@ TEST(WindowPlanTest, ClosesAtItsEndAsItSays) {
   EventRecord row = Row(Utc(21, 1));
   EXPECT_EQ(OpensAt(row), Utc(21, 1));
   EXPECT_EQ(ClosesAt(row), Utc(21, 3));
-  EXPECT_EQ(CloseAction(row, Utc(21, 3) - absl::Microseconds(1)), WindowClose::kGoesOn);
-  EXPECT_EQ(CloseAction(row, Utc(21, 3)), WindowClose::kCarryOver);
+  EXPECT_FALSE(Drops(row));
   row.mutable_throttle()->mutable_window()->set_on_close(storage::v1::ON_CLOSE_KIND_DROP);
-  EXPECT_EQ(CloseAction(row, Utc(21, 3)), WindowClose::kDrop);
+  EXPECT_EQ(ClosesAt(row), Utc(21, 3));
+  EXPECT_TRUE(Drops(row));
   row.mutable_throttle()->mutable_window()->set_on_close(storage::v1::ON_CLOSE_KIND_FINISH_LATE);
-  EXPECT_EQ(CloseAction(row, Utc(21, 3)), WindowClose::kGoesOn);
+  EXPECT_EQ(ClosesAt(row), absl::InfiniteFuture());
   row.mutable_throttle()->clear_window();
   EXPECT_EQ(OpensAt(row), absl::InfinitePast());
   EXPECT_EQ(ClosesAt(row), absl::InfiniteFuture());
-  EXPECT_EQ(CloseAction(row, Utc(30, 0)), WindowClose::kGoesOn);
 }
 
 TEST(WindowPlanTest, CarriesOverToTheNextOccurrence) {
@@ -71,7 +70,6 @@ TEST(WindowPlanTest, CarriesOverToTheNextOccurrence) {
   ASSERT_TRUE(carried.has_value());
   EXPECT_EQ(OpensAt(*carried), Utc(22, 1));
   EXPECT_EQ(ClosesAt(*carried), Utc(22, 3));
-  EXPECT_EQ(CloseAction(*carried, Utc(21, 3)), WindowClose::kGoesOn);
   // The 60 that are left are spread over it: two minutes each.
   const Pacing pacing = PacingOf(*carried);
   EXPECT_EQ(pacing.first, 240u);
