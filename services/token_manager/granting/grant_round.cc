@@ -365,8 +365,8 @@ bool GrantRound::Resume(const Resend& resend) {
     state_.Plan(*policy);
     return true;
   }
-  for (const HeldRange& range : policy->grants.Held(resend.grant, resend.first, resend.count)) {
-    if (range.delivered_micros != 0) continue;
+  for (const HeldRange& range :
+       policy->grants.Undelivered(resend.grant, resend.first, resend.count)) {
     GrantDraft::Claim* claim = draft_.OpenClaim(grant->record.queue_shard());
     if (claim == nullptr) {
       no_room_ = true;

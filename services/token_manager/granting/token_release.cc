@@ -86,8 +86,7 @@ bool TokenRelease::KnowsForFailure(PolicyState& policy, const Grant& grant) {
 
 // The report stays until its events can be claimed: else a successor would not know of it.
 bool TokenRelease::CanResend(PolicyState& policy, const Grant& grant, const Entry& entry) {
-  const auto held = policy.grants.Held(grant.key(), entry.first(), entry.count());
-  if (Sum(held, /*undelivered_only=*/true) == 0) return true;
+  if (policy.grants.Undelivered(grant.key(), entry.first(), entry.count()).empty()) return true;
   const RowJudgement judged = Judge(state_, policy, *grant.source);
   if (judged.action == RowJudgement::Action::kFetch) return false;
   const QueueShards& shards = state_.core.queue_shards;
@@ -264,16 +263,14 @@ void TokenRelease::CountDelivered(const RowSource& source, uint64_t events) {
 }
 
 bool TokenRelease::Resent(PolicyState& policy, const Grant& grant, const Entry& entry) {
-  bool any = false;
   policy.grants.CountLost(grant.key(), entry.first(), entry.count(), entry.lost_claims());
-  for (const HeldRange& range : policy.grants.Held(grant.key(), entry.first(), entry.count())) {
-    // A delivered event is at the consumer; only the end of its claim is unknown.
-    if (range.delivered_micros != 0) continue;
+  // A delivered event is at the consumer; only the end of its claim is unknown.
+  const auto lost = policy.grants.Undelivered(grant.key(), entry.first(), entry.count());
+  for (const HeldRange& range : lost) {
     resends_.push_back(
         {.policy = policy.uid, .grant = grant.key(), .first = range.first, .count = range.count});
-    any = true;
   }
-  return any;
+  return !lost.empty();
 }
 
 void TokenRelease::Ended(const Released& released, EndedRange end) {
@@ -414,11 +411,10 @@ void TokenRelease::Sleep(const Released& released, const HeldRange& range, uint6
   ++round_.entries;
 }
 
-bool TokenRelease::Wake(PolicyState& policy, const Grant& grant) {
+void TokenRelease::Wake(PolicyState& policy, const Grant& grant) {
   const RowSource& source = *grant.source;
   const RowJudgement judged = Judge(state_, policy, source);
-  if (judged.action == RowJudgement::Action::kFetch) return false;
-  if (!state_.CountsKnown(policy, source)) return false;
+  if (judged.action == RowJudgement::Action::kFetch || !state_.CountsKnown(policy, source)) return;
   const uint64_t index = grant.holders.front().first;
   if (judged.action == RowJudgement::Action::kSend &&
       judged.definition->record->version() == grant.record.claimed_version() &&
@@ -427,13 +423,12 @@ bool TokenRelease::Wake(PolicyState& policy, const Grant& grant) {
                    judged.state.get(), round_.now)) {
     policy.grants.WakeAt(grant.key(), 0);
     resends_.push_back({.policy = policy.uid, .grant = grant.key(), .first = index, .count = 1});
-    return true;
+    return;
   }
   // As any other row that waits for its next attempt, it is judged without a token.
   const Released released = ReleaseTokens(policy, grant, index, 1);
   PutRetries(released, released.ranges[0], /*keep_tokens=*/false, source.event,
              grant.record.return_due_micros());
-  return true;
 }
 
 void TokenRelease::PutReturned(const Released& released, int64_t tried_micros) {
@@ -465,14 +460,13 @@ void TokenRelease::PutReturned(const Released& released, int64_t tried_micros) {
   });
 }
 
-bool TokenRelease::Expire(PolicyState& policy, size_t grants_max) {
-  bool all = true;
+void TokenRelease::Expire(PolicyState& policy, size_t grants_max) {
   for (const GrantSet::Key& key : policy.grants.DueBy(round_.micros, grants_max)) {
-    if (round_.Full(state_.core.options.report_entries_max)) return all;
+    if (round_.Full(state_.core.options.report_entries_max)) return;
     const Grant& grant = *policy.grants.Find(key);
     if (grant.sleeps()) {
       ++round_.entries;
-      all &= Wake(policy, grant);
+      Wake(policy, grant);
       continue;
     }
     for (const HeldRange& range : policy.grants.Expired(key, round_.micros, /*delivered=*/false)) {
@@ -493,11 +487,7 @@ bool TokenRelease::Expire(PolicyState& policy, size_t grants_max) {
       continue;
     }
     const auto over = policy.grants.Expired(key, round_.micros, /*delivered=*/true);
-    if (over.empty()) continue;
-    if (!KnowsForFailure(policy, grant)) {
-      all = false;
-      continue;
-    }
+    if (over.empty() || !KnowsForFailure(policy, grant)) continue;
     for (const HeldRange& range : over) {
       const Released released = ReleaseTokens(policy, grant, range.first, range.count);
       HoldEnded(policy, released.events);
@@ -508,7 +498,6 @@ bool TokenRelease::Expire(PolicyState& policy, size_t grants_max) {
       Failed(released, end);
     }
   }
-  return all;
 }
 
 }  // namespace escapement::token_manager

@@ -43,8 +43,8 @@ class TokenRelease {
   template <typename Entries>
   bool ApplyAll(const Entries& entries, std::vector<bool>& effects);
   // Handles holders of the policy whose hold time has passed, and those that wait for their next
-  // attempt and whose time has come. False: as ApplyAll, for some of them.
-  bool Expire(PolicyState& policy, size_t grants_max);
+  // attempt and whose time has come; but not those for which a record is being read.
+  void Expire(PolicyState& policy, size_t grants_max);
   // True if ApplyAll found no room.
   bool no_room() const { return no_room_; }
 
@@ -96,8 +96,8 @@ class TokenRelease {
   // until then. It must be a grant again before the round's end.
   void Sleep(const Released& released, const HeldRange& range, uint64_t index,
              storage::v1::EventRecord event, int64_t retry_at_micros);
-  // The grant has slept long enough. False: a record is being read.
-  bool Wake(PolicyState& policy, const Grant& grant);
+  // The grant has slept long enough. Nothing happens while a record is being read.
+  void Wake(PolicyState& policy, const Grant& grant);
   // True if events whose target could not be reached fail by their age.
   bool TriedTooLong(const Grant& grant);
   std::optional<std::string> TargetOf(const Grant& grant);

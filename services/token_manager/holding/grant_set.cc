@@ -27,7 +27,7 @@ bool Continues(const HeldRange& range, HeldRange next) {
 }
 
 // Given to a handler, which has not reported on them.
-int64_t Undelivered(const Grant& grant) {
+int64_t UndeliveredOf(const Grant& grant) {
   uint64_t count = 0;
   if (grant.sleeps()) return 0;
   for (const HeldRange& range : grant.holders)
@@ -153,7 +153,7 @@ void GrantSet::Add(Grant grant) {
     CountHeld(grant, static_cast<int64_t>(range.count));
     any_overdue_ |= range.overdue;
   }
-  CountUndelivered(grant, Undelivered(grant));
+  CountUndelivered(grant, UndeliveredOf(grant));
   Entry& entry = entries_[key];
   entry.deadline = kNever;
   entry.wake = grant.record.retry_at_micros();
@@ -161,15 +161,15 @@ void GrantSet::Add(Grant grant) {
   Changed(key, entry);
 }
 
-std::vector<HeldRange> GrantSet::Held(const Key& key, uint64_t first, uint64_t count) const {
-  std::vector<HeldRange> held;
+std::vector<HeldRange> GrantSet::Undelivered(const Key& key, uint64_t first, uint64_t count) const {
+  std::vector<HeldRange> undelivered;
   const Grant* grant = Find(key);
-  if (grant == nullptr) return held;
+  if (grant == nullptr) return undelivered;
   for (const HeldRange& range : grant->holders) {
     const HeldRange within = Cut(range, first, first + std::min(count, kIndexMax - first));
-    if (within.count > 0) held.push_back(within);
+    if (within.count > 0 && within.delivered_micros == 0) undelivered.push_back(within);
   }
-  return held;
+  return undelivered;
 }
 
 template <typename Change>
@@ -177,7 +177,7 @@ uint64_t GrantSet::ChangeWithin(const Key& key, uint64_t first, uint64_t count, 
   const auto found = entries_.find(key);
   if (found == entries_.end()) return 0;
   Grant& grant = found->second.grant;
-  const int64_t undelivered = Undelivered(grant);
+  const int64_t undelivered = UndeliveredOf(grant);
   const uint64_t end = first + std::min(count, kIndexMax - first);
   std::vector<HeldRange> split;
   split.reserve(grant.holders.size() + 2);
@@ -193,7 +193,7 @@ uint64_t GrantSet::ChangeWithin(const Key& key, uint64_t first, uint64_t count, 
   }
   MergeAlike(split);
   grant.holders = std::move(split);
-  const int64_t fewer = undelivered - Undelivered(grant);
+  const int64_t fewer = undelivered - UndeliveredOf(grant);
   CountUndelivered(grant, -fewer);
   Changed(key, found->second);
   return static_cast<uint64_t>(fewer);
@@ -273,9 +273,9 @@ void GrantSet::SetClaim(const Key& key, const storage::v1::GrantRecord& record) 
   const auto found = entries_.find(key);
   if (found == entries_.end()) return;
   Grant& grant = found->second.grant;
-  CountUndelivered(grant, -Undelivered(grant));
+  CountUndelivered(grant, -UndeliveredOf(grant));
   grant.record = record;
-  CountUndelivered(grant, Undelivered(grant));
+  CountUndelivered(grant, UndeliveredOf(grant));
   Changed(key, found->second);
 }
 
@@ -290,7 +290,7 @@ void GrantSet::Forget(const Key& key) {
   const auto found = entries_.find(key);
   if (found == entries_.end()) return;
   const auto& [grant, deadline, wake] = found->second;
-  CountUndelivered(grant, -Undelivered(grant));
+  CountUndelivered(grant, -UndeliveredOf(grant));
   for (const HeldRange& range : grant.holders) CountHeld(grant, -static_cast<int64_t>(range.count));
   if (deadline != kNever) deadlines_.erase({deadline, key});
   entries_.erase(found);

@@ -97,6 +97,7 @@ TEST_F(GrantSetTest, GrantThatSleepsHoldsItsTokenAndIsWithNoHandler) {
 TEST_F(GrantSetTest, DeadlinesFollowWhatIsKnown) {
   set_.Add(GrantOf(1, 0, 2));
   EXPECT_EQ(set_.NextDeadline(), 1600);
+  EXPECT_EQ(set_.Undelivered({1, 1}, 0, 5)[0].count, 2);
   EXPECT_TRUE(set_.Expired({1, 1}, 1599, /*delivered=*/false).empty());
   EXPECT_EQ(set_.Expired({1, 1}, 1600, /*delivered=*/false).size(), 1);
   set_.Deliver({1, 1}, 0, 1, 50, 5000);
@@ -104,7 +105,7 @@ TEST_F(GrantSetTest, DeadlinesFollowWhatIsKnown) {
   set_.Deliver({1, 1}, 1, 1, 50, 6000);
   EXPECT_EQ(set_.NextDeadline(), 5000);
   EXPECT_TRUE(set_.Extend({1, 1}, 0, 2, 60, 9000).effect);
-  EXPECT_EQ(set_.Held({1, 1}, 0, 2)[0].count, 2);
+  EXPECT_TRUE(set_.Undelivered({1, 1}, 0, 2).empty());
   EXPECT_EQ(set_.NextDeadline(), 9000);
   EXPECT_EQ(set_.DueBy(8999, 10).size(), 0);
   ASSERT_EQ(set_.DueBy(9000, 10).size(), 1);
