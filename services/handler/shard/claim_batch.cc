@@ -78,8 +78,8 @@ void ClaimBatch::Add(QueuedRow row, ClaimedEntry&& entry, uint64_t count,
     pending_.taken.reserve(rows_expected_);
     group_.conditions.reserve(rows_expected_);
   }
-  // What was read may be older than a row that has been put under the same key since, with the
-  // events that a claim gave back. A one-off event is always the same one.
+  // A read may be older than the row that is under its key now, with the events that a claim gave
+  // back. A one-off event is always the same one.
   const bool one_off = entry.one_off();
   group_.conditions.push_back(
       {.cf = ColumnFamily::kEvents,

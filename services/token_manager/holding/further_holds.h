@@ -17,7 +17,7 @@
 
 namespace escapement::token_manager {
 
-// What events that wait under other policies hold of one policy, and need of it.
+// FurtherHold: what events that wait under other policies hold of one policy, and need of it.
 struct FurtherHold {
   Uid policy;
   int64_t held = 0;

@@ -89,7 +89,7 @@ class GrantSet {
 
   // Those of [first, first + count) that are held and not known to be delivered.
   std::vector<HeldRange> Undelivered(const Key& key, uint64_t first, uint64_t count) const;
-  // Those that are held; they hold no more. A grant without holders is kept until Forget.
+  // Ranges that are held; they hold no more. A grant without holders is kept until Forget.
   std::vector<HeldRange> Remove(const Key& key, uint64_t first, uint64_t count);
   struct Marked {
     uint64_t delivered = 0;  // events that were not known to be delivered before
