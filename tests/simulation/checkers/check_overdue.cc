@@ -73,7 +73,8 @@ class OverdueChecker {
 
   // True if the row may be for the target of the hanging schedule: nothing shows another one.
   bool MayWaitForProbes(const QueuePut& put) const {
-    if (history_.hanging.empty() || put.attempts == 0) return false;
+    // A one-off event may wait because of attempts of others: they are a group.
+    if (history_.hanging.empty() || (put.attempts == 0 && !put.uid.empty())) return false;
     const auto authority = authorities_.find(put.uid);
     if (authority != authorities_.end() && authority->second != hanging_authority_) return false;
     const auto kind = kinds_.find(put.uid.empty() ? put.occurrence : put.uid);
