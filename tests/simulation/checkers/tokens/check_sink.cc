@@ -118,7 +118,7 @@ class SinkChecker {
     const TokenReplay::Place where = replay_.place(place.first, place.second);
     Out& out = out_[place];
     out.works.push_back(&work);
-    senders_[place].insert(receipt.sender);
+    ++sends_[{place, receipt.attempt}];
     const TokenReplay::Grant* grant = replay_.grant(where.grant);
     // The token of one that sleeps is for its next attempt.
     if (where.held == 0 || (grant != nullptr && grant->asleep)) {
@@ -206,9 +206,10 @@ class SinkChecker {
         (EndedBecause(commit, place, "no answer") || EndedBecause(commit, place, "quarantined")))
       return;
     if (commit.time + kClockError > send_before + timeout + kNoWordAfter) return;
-    // A lost handler had sent it, too, and the consumer's word is about that delivery
-    // (docs/design/throttling.md, "Takeover").
-    if (senders_[place].size() > 1 && EndedBecause(commit, place, "work failed")) return;
+    // A former owner had sent it, too, and the consumer's word is about that delivery
+    // (docs/design/throttling.md, "Takeover"). It may be the same handler, which had lost the
+    // shard.
+    if (sends_[{place, last}] > 1 && EndedBecause(commit, place, "work failed")) return;
     Report(ReceiptOf(*out->second.works.back()), "commit ", commit.seq, " at ",
            absl::FormatTime(commit.time, absl::UTCTimeZone()),
            " took its token back while it was out");
@@ -240,8 +241,8 @@ class SinkChecker {
     std::string sender;  // who made the last such delivery
   };
   std::map<Place, Had> had_;
-  std::map<Place, std::set<std::string>> senders_;  // by event: who has sent it
-  std::map<Key, uint64_t> out_under_;               // tokens that events of out_ hold
+  std::map<std::pair<Place, uint32_t>, int> sends_;  // of an attempt of an event
+  std::map<Key, uint64_t> out_under_;                // tokens that events of out_ hold
   // How many were held when the limits were last changed, less those that were given back since.
   std::map<Key, uint64_t> drained_to_;
   std::vector<Violation> violations_;
