@@ -119,6 +119,19 @@ RowEnd EndOfHeldRow(ResolvedRow& row, bool down) {
 
 using kv::ColumnFamily;
 
+GrantedLoop::GrantedLoop(QueueShardState& state, EndLoop& ends, SuspectLoop& suspects)
+    : state_(state),
+      ends_(ends),
+      suspects_(suspects),
+      watch_(state.core.client, state.core.executor, /*excluding_own=*/true,
+             {.on_open =
+                  [this](const kv::ScanResult&) {
+                    if (on_watching_ != nullptr) return on_watching_();
+                    ScanAgain();
+                  },
+              .on_batch = [this](const kv::WatchBatch& batch) { OnBatch(batch); },
+              .on_lagged = [this] { StartWatch(); }}) {}
+
 void GrantedLoop::Start(std::function<void()> watched) {
   on_watching_ = std::move(watched);
   StartWatch();
@@ -126,44 +139,14 @@ void GrantedLoop::Start(std::function<void()> watched) {
 
 void GrantedLoop::StartWatch() {
   ++generation_;
-  watch_.reset();
   scanning_ = true;
   state_.granted.KeepEnded();
   // Only for the commit number at which the watch begins. The full scan follows once it is open.
-  const std::string begin = InflightShardBegin(state_.shard);
-  state_.core.client.Scan(
-      {.cf = ColumnFamily::kInflight,
-       .begin = begin,
-       .end = KeyAfter(begin),
-       .limit = 1,
-       .keys_only = true},
-      state_.core.executor,
-      state_.WhileOwned([this, generation = generation_](absl::StatusOr<kv::ScanResult> result) {
-        if (generation != generation_) return;
-        if (!result.ok()) return StartWatch();
-        OpenWatch(result->seq);
-      }));
-}
-
-void GrantedLoop::OpenWatch(kv::CommitSeq from) {
-  const uint64_t generation = generation_;
-  watch_ = state_.core.client.OpenWatch(
-      {.cf = ColumnFamily::kInflight,
-       .begin = InflightShardBegin(state_.shard),
-       .end = InflightShardEnd(state_.shard),
-       .from_seq = from},
-      /*excluding_own=*/true, state_.core.executor,
-      {.on_batch = state_.WhileOwned([this, generation](const kv::WatchBatch& batch) {
-         if (generation == generation_) OnBatch(batch);
-       }),
-       .on_lagged = state_.WhileOwned([this, generation](const absl::Status&) {
-         if (generation == generation_) StartWatch();
-       })});
-  if (on_watching_ != nullptr) {
-    on_watching_();
-  } else {
-    ScanAgain();
-  }
+  watch_.Start({.cf = ColumnFamily::kInflight,
+                .begin = InflightShardBegin(state_.shard),
+                .end = InflightShardEnd(state_.shard),
+                .limit = 1,
+                .keys_only = true});
 }
 
 void GrantedLoop::OnScanned(kv::CommitSeq seq) {

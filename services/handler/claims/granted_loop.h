@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/kv/client/watched_range.h"
 #include "services/handler/claims/suspect_loop.h"
 #include "services/handler/claims/takeover.h"
 #include "services/handler/ends/end_batch.h"
@@ -76,8 +77,7 @@ RowEnd EndOfHeldRow(ResolvedRow& row, bool down);
 class GrantedLoop {
  public:
   // All arguments must outlive it.
-  GrantedLoop(QueueShardState& state, EndLoop& ends, SuspectLoop& suspects)
-      : state_(state), ends_(ends), suspects_(suspects) {}
+  GrantedLoop(QueueShardState& state, EndLoop& ends, SuspectLoop& suspects);
 
   // Opens the watch, then calls `watched`. The caller must then scan the shard and call OnScanned.
   // If the watch lags before that, `watched` is called again.
@@ -112,7 +112,6 @@ class GrantedLoop {
     kv::CommitSeq seq = 0;
   };
   void StartWatch();
-  void OpenWatch(kv::CommitSeq from);
   void OnBatch(const kv::WatchBatch& batch);
   void AdoptWatched(std::vector<WatchedClaim> claims);
   void ReadOmitted(std::vector<WatchedClaim> claims);
@@ -130,8 +129,8 @@ class GrantedLoop {
   EndLoop& ends_;
   SuspectLoop& suspects_;
   std::function<void()> on_watching_;  // null after the first scan
-  std::unique_ptr<kv::Watch> watch_;
-  uint64_t generation_ = 0;  // counts watches; callbacks of an earlier watch are ignored
+  kv::WatchedRange watch_;
+  uint64_t generation_ = 0;  // counts watches; scans of an earlier watch are ignored
   // True from the opening of a watch until its scan has ended. Claims of the watch are kept here
   // until then.
   bool scanning_ = true;

@@ -16,8 +16,8 @@
 #include <functional>
 #include <string>
 
+#include "common/kv/client/watched_range.h"
 #include "services/token_manager/shard/shard_state.h"
-#include "services/token_manager/shard/watched_range.h"
 
 namespace escapement::token_manager {
 
@@ -54,7 +54,7 @@ class WaitingLoader {
 
   PolicyShardState& state_;
   Phase phase_ = Phase::kNew;
-  WatchedRange watch_;
+  kv::WatchedRange watch_;
   uint64_t scans_ = 0;  // numbers given to scans of groups
   size_t group_scans_ = 0;
 };

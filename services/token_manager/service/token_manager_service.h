@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "common/auth/platform_gate.h"
+#include "common/kv/client/watched_range.h"
 #include "common/kv/kv_store.h"
 #include "common/process/service_process.h"
 #include "common/process/sharded_service.h"
@@ -88,7 +89,7 @@ class TokenManagerService final : public ShardedService, public LocalGrants {
   RecordCache cache_;
   QueueShards queue_shards_;
   TargetBackoff backoff_;
-  WatchedRange policies_;  // their records
+  kv::WatchedRange policies_;  // their records
   TokenManagerCore shared_;
   std::map<uint32_t, std::unique_ptr<PolicyShard>> shards_;
   std::set<std::string> policies_shown_;  // by ShowPolicyGauges

@@ -18,9 +18,9 @@
 
 #include "absl/time/time.h"
 #include "common/kv/client/kv_client.h"
+#include "common/kv/client/watched_range.h"
 #include "common/runtime/runtime.h"
 #include "services/token_manager/holding/grant_set.h"
-#include "services/token_manager/shard/watched_range.h"
 
 namespace escapement::token_manager {
 
@@ -50,7 +50,7 @@ class QueueShards {
   std::function<void()> on_live_;
   std::vector<absl::Time> live_until_;  // by shard
   Totals totals_;
-  WatchedRange leases_;
+  kv::WatchedRange leases_;
 };
 
 }  // namespace escapement::token_manager

@@ -3,8 +3,8 @@
 //
 // Threads: one, that of `executor`.
 
-#ifndef SERVICES_TOKEN_MANAGER_SHARD_WATCHED_RANGE_H_
-#define SERVICES_TOKEN_MANAGER_SHARD_WATCHED_RANGE_H_
+#ifndef COMMON_KV_CLIENT_WATCHED_RANGE_H_
+#define COMMON_KV_CLIENT_WATCHED_RANGE_H_
 
 #include <functional>
 #include <memory>
@@ -12,37 +12,37 @@
 #include "common/kv/client/kv_client.h"
 #include "common/runtime/runtime.h"
 
-namespace escapement::token_manager {
+namespace escapement::kv {
 
 class WatchedRange {
  public:
   struct Callbacks {
     // Each time the watch has opened: it reports what is committed after `read`.
-    std::function<void(const kv::ScanResult& read)> on_open;
-    std::function<void(const kv::WatchBatch& batch)> on_batch;
+    std::function<void(const ScanResult& read)> on_open;
+    std::function<void(const WatchBatch& batch)> on_batch;
     // The watch has missed something. Null: it starts again.
     std::function<void()> on_lagged = nullptr;
   };
 
-  WatchedRange(kv::KvClient& client, std::shared_ptr<Executor> executor, bool excluding_own,
+  WatchedRange(KvClient& client, std::shared_ptr<Executor> executor, bool excluding_own,
                Callbacks callbacks);
 
   // `range` says what is read; all of [begin, end) is watched. Also after the session was lost.
-  void Start(kv::ScanRequest range);
+  void Start(ScanRequest range);
 
  private:
-  void OpenWatch(kv::CommitSeq from);
+  void OpenWatch(CommitSeq from);
   void Again();
 
-  kv::KvClient& client_;
+  KvClient& client_;
   const std::shared_ptr<Executor> executor_;
   const bool excluding_own_;
   const Callbacks callbacks_;
-  kv::ScanRequest range_;
+  ScanRequest range_;
   std::shared_ptr<int> alive_;  // its address changes with each start
-  std::unique_ptr<kv::Watch> watch_;
+  std::unique_ptr<Watch> watch_;
 };
 
-}  // namespace escapement::token_manager
+}  // namespace escapement::kv
 
-#endif  // SERVICES_TOKEN_MANAGER_SHARD_WATCHED_RANGE_H_
+#endif  // COMMON_KV_CLIENT_WATCHED_RANGE_H_

@@ -1,11 +1,11 @@
-#include "services/token_manager/shard/watched_range.h"
+#include "common/kv/client/watched_range.h"
 
 #include <utility>
 
-namespace escapement::token_manager {
+namespace escapement::kv {
 namespace {
 
-constexpr absl::Duration kAgain = absl::Milliseconds(100);
+constexpr absl::Duration kStartAgain = absl::Milliseconds(100);
 
 template <typename Then>
 auto WhileAlive(const std::shared_ptr<int>& alive, Then then) {
@@ -16,26 +16,26 @@ auto WhileAlive(const std::shared_ptr<int>& alive, Then then) {
 
 }  // namespace
 
-WatchedRange::WatchedRange(kv::KvClient& client, std::shared_ptr<Executor> executor,
-                           bool excluding_own, Callbacks callbacks)
+WatchedRange::WatchedRange(KvClient& client, std::shared_ptr<Executor> executor, bool excluding_own,
+                           Callbacks callbacks)
     : client_(client),
       executor_(std::move(executor)),
       excluding_own_(excluding_own),
       callbacks_(std::move(callbacks)) {}
 
-void WatchedRange::Start(kv::ScanRequest range) {
+void WatchedRange::Start(ScanRequest range) {
   range_ = std::move(range);
   alive_ = std::make_shared<int>();
   watch_.reset();
   client_.Scan(range_, executor_,
-               WhileAlive(alive_, [this](const absl::StatusOr<kv::ScanResult>& read) {
+               WhileAlive(alive_, [this](const absl::StatusOr<ScanResult>& read) {
                  if (!read.ok()) return Again();
                  OpenWatch(read->seq);
                  callbacks_.on_open(*read);
                }));
 }
 
-void WatchedRange::OpenWatch(kv::CommitSeq from) {
+void WatchedRange::OpenWatch(CommitSeq from) {
   watch_ = client_.OpenWatch(
       {.cf = range_.cf, .begin = range_.begin, .end = range_.end, .from_seq = from}, excluding_own_,
       executor_,
@@ -46,7 +46,7 @@ void WatchedRange::OpenWatch(kv::CommitSeq from) {
 }
 
 void WatchedRange::Again() {
-  executor_->PostAfter(kAgain, WhileAlive(alive_, [this] { Start(range_); }));
+  executor_->PostAfter(kStartAgain, WhileAlive(alive_, [this] { Start(range_); }));
 }
 
-}  // namespace escapement::token_manager
+}  // namespace escapement::kv
