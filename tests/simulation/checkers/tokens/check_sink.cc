@@ -241,7 +241,7 @@ class SinkChecker {
     std::string sender;  // who made the last such delivery
   };
   std::map<Place, Had> had_;
-  std::map<std::pair<Place, uint32_t>, int> sends_;  // of an attempt of an event
+  std::map<std::pair<Place, uint32_t>, int> sends_;  // by event and number of the attempt
   std::map<Key, uint64_t> out_under_;                // tokens that events of out_ hold
   // How many were held when the limits were last changed, less those that were given back since.
   std::map<Key, uint64_t> drained_to_;
