@@ -16,6 +16,16 @@ constexpr uint64_t kClaimEventsTurn = 256;
 constexpr int kClaimEntriesTurn = 64;
 constexpr size_t kClaimBytesMax = 1 << 20;
 
+// Without further limits, which a handler does not need: they are put aside, not copied.
+storage::v1::EventRecord EventToSend(const RowSource& source) {
+  if (source.further.empty()) return source.event;
+  auto& more = *const_cast<RowSource&>(source).event.mutable_throttle()->mutable_more();
+  auto aside = std::move(more);
+  storage::v1::EventRecord event = source.event;
+  more = std::move(aside);
+  return event;
+}
+
 }  // namespace
 
 using kv::ColumnFamily;
@@ -64,7 +74,7 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
   grant.record.set_return_due_micros(key_stays ? may_go - 1 : may_go);
   grant.record.set_grant_time_micros(micros_);
   SetClaim(claim, grant.record);
-  AddEntry(claim, policy.uid, grant, key, row.Record(), grant.holders[0], judged);
+  AddEntry(claim, policy.uid, grant, key, EventToSend(source), grant.holders[0], judged);
   // It may be cancelled until it is granted.
   if (source.one_off()) Require(kv::Present(ColumnFamily::kWaiting, key), policy.uid, key);
   state_.PinCounts(source);
