@@ -236,8 +236,7 @@ void GrantDraft::Applied() {
     if (row.left() == 0) state_.reads.NoteDeleted(key, row.read_seq());
     state_.MayReadOn(policy, row.group());
     if (policy.waiting.SettleGrant(key, row)) state_.ReadBack(policy, key);
-    state_.MakeReady(policy);
-    state_.Plan(policy);
+    state_.Revisit(policy);
   }
 }
 
@@ -255,8 +254,7 @@ void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends)
     policy.rate = rate;
     policy.SetLimits(state_.core.client.NowLow());
     state_.counts_due.insert(uid);
-    state_.MakeReady(policy);
-    state_.Plan(policy);
+    state_.Revisit(policy);
   }
   resends.insert(resends.end(), resumed_.begin(), resumed_.end());
   for (const auto& [key, taken] : rows_) {

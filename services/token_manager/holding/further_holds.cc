@@ -58,7 +58,7 @@ void FurtherHolds::Hold(const RowSource& source, int64_t events) {
   }
 }
 
-void FurtherHolds::CountRow(const RowSource& source, int64_t rows) {
+void FurtherHolds::CountRows(const RowSource& source, int64_t rows) {
   for (const FurtherLimit& limit : source.further) {
     FurtherHold& hold = HoldOf(limit);
     hold.rows += rows;

@@ -64,9 +64,8 @@ class FurtherHolds {
  public:
   // So many more events with these limits hold tokens; negative: fewer.
   void Hold(const RowSource& source, int64_t events);
-  // A row with these limits is in memory, or not any more.
-  void AddRow(const RowSource& source) { CountRow(source, 1); }
-  void TakeRow(const RowSource& source) { CountRow(source, -1); }
+  // The same for rows in memory.
+  void CountRows(const RowSource& source, int64_t rows);
 
   // True if an event that waits under another policy holds a token of this one, or needs one.
   bool Concerns(const Uid& policy) const { return policies_.contains(policy); }
@@ -78,7 +77,6 @@ class FurtherHolds {
  private:
   FurtherHold& HoldOf(const FurtherLimit& limit);
   void DropIfFree(FurtherHold& hold);
-  void CountRow(const RowSource& source, int64_t rows);
 
   absl::flat_hash_map<Uid, std::shared_ptr<FurtherHold>> policies_;
   std::vector<Uid> freed_;

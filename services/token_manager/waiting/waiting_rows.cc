@@ -86,7 +86,7 @@ std::vector<const RowGroup*> WaitingRows::GroupsOf(const Uid& schedule) const {
 WaitingRows::~WaitingRows() {
   for (const auto& [key, group] : groups_) {
     totals_.rows -= group.rows.size();
-    for (const auto& [row_key, row] : group.rows) totals_.further.TakeRow(*row.source_);
+    for (const auto& [row_key, row] : group.rows) totals_.further.CountRows(*row.source_, -1);
   }
 }
 
@@ -128,7 +128,7 @@ bool WaitingRows::Add(const std::string& key, const WaitingKey& decoded, const s
   RowGroup& group = groups_[group_key];
   WaitingRow& kept = group.rows.emplace(key, std::move(row)).first->second;
   ++totals_.rows;
-  totals_.further.AddRow(*kept.source_);
+  totals_.further.CountRows(*kept.source_, 1);
   Enqueue(key, kept);
   if (group.rows.size() > 2 * group_rows_max_) EvictBeyond(group);
   return true;
@@ -150,7 +150,7 @@ void WaitingRows::Remove(const std::string& key) {
   if (row == group->second.rows.end()) return;
   CHECK(row->second.state_ != State::kGranting) << "a row is removed while a grant takes from it";
   Withhold(key, row->second);
-  totals_.further.TakeRow(*row->second.source_);
+  totals_.further.CountRows(*row->second.source_, -1);
   group->second.rows.erase(row);
   --totals_.rows;
   DropIfEmpty(group);
