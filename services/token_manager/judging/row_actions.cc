@@ -18,8 +18,6 @@ namespace {
 using kv::ColumnFamily;
 using Action = RowJudgement::Action;
 
-constexpr char kWindowClosed[] = "window_closed";
-
 // Puts the rest of the row, which waits as `record`, under the key that says when it may go.
 kv::Mutation Rekeyed(WaitingKey key, storage::v1::EventRecord record, const WaitingRow& row,
                      uint16_t policy_shard) {
@@ -81,7 +79,7 @@ void RowActions::CloseWindow(PolicyState& policy, const std::string& key, Waitin
   // Unless another row stands for its events, or it is not for this policy to end it.
   if (Drops(record) && judged.action != Action::kDrop && judged.action != Action::kMove) {
     return Withhold(policy, key, row,
-                    EndedBy(judged, storage::v1::OUTCOME_KIND_EXPIRED, kWindowClosed));
+                    EndedBy(judged, storage::v1::OUTCOME_KIND_EXPIRED, "window_closed"));
   }
   if (Add(policy, key, row, judged)) return;
   std::optional<storage::v1::EventRecord> carried = CarryOver(
@@ -133,7 +131,10 @@ void RowActions::AddTo(Group& group, const Withheld& action, const Round& round,
       break;
     case Action::kSend: {
       kv::Mutation put = Rekeyed(*DecodeWaitingKey(action.key), action.record, row, state_.shard);
-      out.conditions.push_back(kv::Absent(ColumnFamily::kWaiting, put.key));
+      const bool stays = put.key == action.key;  // a retry that may go only in the next window
+      if (stays) out.mutations.pop_back();  // the deletion
+      out.conditions.push_back(stays ? row.Unchanged(action.key)
+                                     : kv::Absent(ColumnFamily::kWaiting, put.key));
       out.mutations.push_back(std::move(put));
       break;
     }

@@ -3,8 +3,7 @@
 // another key.
 //
 // The rows of one schedule are one group of a commit, on condition that the schedule is still as it
-// was when they were judged. A row is busy while it waits for the commit and while the commit is
-// under way.
+// was when they were judged. A row is busy until the commit has its answer.
 //
 // A row of a former version may have been written again since it was read, because a change back to
 // its definition makes the same keys. So the group also has the condition that the row is as it was
@@ -59,7 +58,7 @@ class RowActions {
  private:
   struct Withheld {
     std::string key;
-    // kSend: the row goes on waiting as `record`, under another key. State null: whatever it is.
+    // kSend: the row goes on waiting as `record` (Rekeyed). State null: whatever it is.
     RowJudgement judged;
     storage::v1::EventRecord record;
     std::shared_ptr<const RowSource> source;  // its counts are pinned while it is in hand

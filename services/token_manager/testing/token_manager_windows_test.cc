@@ -88,6 +88,36 @@ TEST(WindowsTest, EventCarriedOverWaitsForTheNextWindow) {
   EXPECT_EQ(world.Held(policy), 3);
 }
 
+// As an event's that is to be tried again only in the next window, so its key stays.
+TEST(WindowsTest, EventThatMayGoOnlyInTheNextWindowIsCarriedOverAtOnce) {
+  TokenWorld world;
+  TokenWorld::Schedule schedule{
+      .policy_id = "p",
+      .window = Window(absl::Seconds(20), false, storage::v1::ON_CLOSE_KIND_CARRY_OVER)};
+  schedule.cron = "* * * * *";  // each minute
+  world.PutPolicy("p", TokenWorld::Limits(3));
+  const Uid uid = world.AddSchedule("s", schedule);
+  const absl::Time minute = absl::FromUnixSeconds((absl::ToUnixSeconds(world.now()) / 60 + 1) * 60);
+  const absl::Time due = minute + absl::Seconds(65);
+  const std::string key =
+      world.AddRow(uid, schedule, {.due = due, .count = 2, .window_begin = minute});
+  const TokenManagerService& service = world.Start("a");
+  world.Advance(minute + absl::Seconds(19) - world.now());
+  size_t commits = 0;
+  world.poor_store.answered_late = [&](const kv::CommitRequest&) { return ++commits == 0; };
+  world.Advance(absl::Seconds(30));  // the window has closed
+  ASSERT_EQ(world.Waiting().size(), 1);
+  EXPECT_EQ(EncodeWaitingKey(world.Waiting()[0].first), key);
+  EXPECT_EQ(world.Waiting()[0].second.throttle().window_begin_micros(),
+            ToMicros(minute + absl::Minutes(1)));
+  EXPECT_EQ(service.metrics().carried_over.Value(), 1);
+  EXPECT_LT(commits, 100u);
+  world.Advance(due - absl::Milliseconds(100) - world.now());
+  EXPECT_TRUE(world.Handle().empty());
+  world.Advance(absl::Seconds(1));
+  EXPECT_EQ(world.Handle().size(), 2);
+}
+
 // max_runs leave no next window to wait for.
 TEST(WindowsTest, RestOfTheLastRunFinishesLate) {
   TokenWorld world;
