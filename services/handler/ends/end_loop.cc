@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "common/base/check.h"
@@ -186,17 +188,23 @@ void EndLoop::AddRows(absl::Time now, PendingCommit& pending) {
   const size_t rows_max =
       Perturb(state_.core.runtime, Site::kHandlerRowEndOfOne) ? 1 : kClaimRowsMax;
   std::map<std::string, size_t> by_part;  // index of the group that changes the counts of the key
+  // A row that is no longer so may be here beside what became of it. Their ends have the same key in
+  // Done, which a group must not write twice.
+  std::set<std::tuple<Uid, std::string, uint64_t>> ended;
   std::vector<WaitingRow> later;
   size_t taken = 0;
   size_t bytes = 0;
   while (!rows_.empty() && taken < rows_max && bytes <= kEndBytesMax) {
     WaitingRow row = std::move(rows_.front());
     rows_.pop_front();
-    RowGroup* to = GroupFor(row, pending, by_part);
+    const EventKey& key = row.end.entry.key;
+    std::tuple<Uid, std::string, uint64_t> events(key.uid, key.occurrence, key.first);
+    RowGroup* to = ended.contains(events) ? nullptr : GroupFor(row, pending, by_part);
     if (to == nullptr) {
       later.push_back(std::move(row));
       continue;
     }
+    ended.insert(std::move(events));
     to->group.conditions.push_back({.cf = ColumnFamily::kEvents,
                                     .key = std::string(row.row.key()),
                                     .kind = kv::Condition::Kind::kValueEquals,

@@ -281,6 +281,22 @@ TEST(LateReadTest, RowWithFewerEventsThanWereReadIsClaimedAsItIs) {
   EXPECT_EQ(world.Count(ColumnFamily::kEvents), 0u);
 }
 
+// As a handler has them whose read of the first was answered after its event was tried.
+TEST(LateReadTest, RowsThatTellOfTheSameEventsEndOneAfterTheOther) {
+  HandlerWorld world;
+  world.StartHandler("a");
+  const Uid uid = world.AddSchedule("s");
+  const absl::Time due = world.now() + absl::Seconds(5);
+  world.AddRow(uid, {.due = due, .count = 4, .run_count = 4});
+  world.AddRow(uid, {.lane = kLaneRetry, .due = due, .count = 1, .run_count = 4});
+  world.AddRow(world.AddSchedule("other"), {.due = due});
+  world.Advance(absl::Seconds(1));
+  world.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED, 2);
+  world.Advance(absl::Seconds(7));
+  EXPECT_EQ(world.Count(ColumnFamily::kEvents), 0u);
+  EXPECT_EQ(world.DoneEvents(OUTCOME_KIND_SUCCEEDED), 1u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Instants, ClaimRaceTest, ::testing::Range(0, 80));
 
 }  // namespace handler_races_test
