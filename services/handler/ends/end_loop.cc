@@ -188,8 +188,8 @@ void EndLoop::AddRows(absl::Time now, PendingCommit& pending) {
   const size_t rows_max =
       Perturb(state_.core.runtime, Site::kHandlerRowEndOfOne) ? 1 : kClaimRowsMax;
   std::map<std::string, size_t> by_part;  // index of the group that changes the counts of the key
-  // A row that is no longer so may be here beside what became of it. Their ends have the same key in
-  // Done, which a group must not write twice.
+  // A row that is no longer so may be here beside what became of it. Their ends have the same key
+  // in Done, which a group must not write twice.
   std::set<std::tuple<Uid, std::string, uint64_t>> ended;
   std::vector<WaitingRow> later;
   size_t taken = 0;

@@ -132,7 +132,7 @@ void RowActions::AddTo(Group& group, const Withheld& action, const Round& round,
     case Action::kSend: {
       kv::Mutation put = Rekeyed(*DecodeWaitingKey(action.key), action.record, row, state_.shard);
       const bool stays = put.key == action.key;  // a retry that may go only in the next window
-      if (stays) out.mutations.pop_back();  // the deletion
+      if (stays) out.mutations.pop_back();       // the deletion
       out.conditions.push_back(stays ? row.Unchanged(action.key)
                                      : kv::Absent(ColumnFamily::kWaiting, put.key));
       out.mutations.push_back(std::move(put));
