@@ -78,7 +78,7 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
   // It may be cancelled until it is granted.
   if (source.one_off()) Require(kv::Present(ColumnFamily::kWaiting, key), policy.uid, key);
   state_.PinCounts(source);
-  TakeRate(policy, source, grant.key(), count, judged.definition->target_key, /*anew=*/true);
+  TakeRate(policy, source, grant.key(), count, judged.definition->target_key, /*new_tokens=*/true);
   CountInRun(source, count);
   changes_.try_emplace(
       {policy.uid, grant.key()},
@@ -92,7 +92,7 @@ void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& r
 }
 
 void GrantDraft::TakeRate(PolicyState& policy, const RowSource& source, GrantSet::Key name,
-                          uint64_t count, const std::string& target, bool anew) {
+                          uint64_t count, const std::string& target, bool new_tokens) {
   const TargetBackoff::Probe probe{state_.lease.index, name.first, name.second};
   state_.core.backoff.OnGranted(target, probe, now_);
   if (policy.by_key())
@@ -101,7 +101,7 @@ void GrantDraft::TakeRate(PolicyState& policy, const RowSource& source, GrantSet
     if (rate_before_.try_emplace(of.uid, of.rate).second && !of.implicit())
       Require(of.RecordUnchanged(), of.uid);
     of.rate.Take(count, now_);
-    if (anew) {
+    if (new_tokens) {
       if (of.counts.granted() == 0) of.counts.set_returns(storage::v1::PolicyCountsRecord::NONE);
       of.counts.set_granted(of.counts.granted() + count * weight);
       of.granted_rate.Add(count * weight, micros_);
@@ -125,7 +125,7 @@ void GrantDraft::MakeAgain(PolicyState& policy, GrantSet::Key name, const HeldRa
                        Change{.source = grant.source, .target = target, .former = record});
   if (grant.sleeps()) {
     record.set_grant_time_micros(micros_);
-    TakeRate(policy, source, name, range.count, target, /*anew=*/false);
+    TakeRate(policy, source, name, range.count, target, /*new_tokens=*/false);
   }
   SetClaim(claim, record);
   policy.grants.SetClaim(name, record);

@@ -71,9 +71,9 @@ class GrantDraft {
   void AddEntry(Claim& claim, const Uid& policy, const Grant& grant, std::string event_key,
                 storage::v1::EventRecord event, const HeldRange& range, const RowJudgement& judged);
   void Require(kv::Condition condition, const Uid& uid, std::string row = std::string());
-  // Events go out. The counts of all their policies change. `anew`: they had no token.
+  // Events go out. The counts of all their policies change. `new_tokens`: they had none.
   void TakeRate(PolicyState& policy, const RowSource& source, GrantSet::Key name, uint64_t count,
-                const std::string& target, bool anew);
+                const std::string& target, bool new_tokens);
   void CountInRun(const RowSource& source, uint64_t count);
   void TakeBack(PolicyState& policy, GrantSet::Key name, const Change& change);
 

@@ -87,7 +87,7 @@ class GrantSet {
   // nullptr: there is none. Until the next change.
   const Grant* Find(const Key& key) const;
 
-  // Those of [first, first + count) that are held and not known to be delivered.
+  // The events of these `count` that hold a token and are not known to be delivered.
   std::vector<HeldRange> Undelivered(const Key& key, uint64_t first, uint64_t count) const;
   // Ranges that are held; they hold no more. A grant without holders is kept until Forget.
   std::vector<HeldRange> Remove(const Key& key, uint64_t first, uint64_t count);

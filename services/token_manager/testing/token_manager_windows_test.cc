@@ -61,86 +61,77 @@ TEST(WindowsTest, AnEvenWindowSpreadsItsEvents) {
   EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 50);
 }
 
-TEST(WindowsTest, EventCarriedOverWaitsForTheNextWindow) {
-  TokenWorld world;
-  TokenWorld::Schedule schedule{
+// A schedule that fires every minute, and whose rows are carried over when a window of 20 s closes.
+class CarryOverTest : public ::testing::Test {
+ protected:
+  TokenWorld world_;
+  const TokenWorld::Schedule schedule_{
       .policy_id = "p",
-      .window = Window(absl::Seconds(20), false, storage::v1::ON_CLOSE_KIND_CARRY_OVER)};
-  schedule.cron = "* * * * *";  // each minute
-  const Uid policy = world.PutPolicy("p", TokenWorld::Limits(3));
-  const Uid uid = world.AddSchedule("s", schedule);
-  const absl::Time minute = absl::FromUnixSeconds((absl::ToUnixSeconds(world.now()) / 60 + 1) * 60);
-  world.AddRow(uid, schedule, {.due = minute, .count = 10});
-  world.Start("a");
-  world.Advance(minute - world.now() + absl::Seconds(5));
-  std::vector<SentEvent> out = world.Handle();
+      .window = Window(absl::Seconds(20), false, storage::v1::ON_CLOSE_KIND_CARRY_OVER),
+      .cron = "* * * * *"};
+  const Uid policy_ = world_.PutPolicy("p", TokenWorld::Limits(3));
+  const Uid uid_ = world_.AddSchedule("s", schedule_);
+  const absl::Time minute_ =
+      absl::FromUnixSeconds((absl::ToUnixSeconds(world_.now()) / 60 + 1) * 60);
+};
+
+TEST_F(CarryOverTest, EventCarriedOverWaitsForTheNextWindow) {
+  world_.AddRow(uid_, schedule_, {.due = minute_, .count = 10});
+  world_.Start("a");
+  world_.Advance(minute_ - world_.now() + absl::Seconds(5));
+  std::vector<SentEvent> out = world_.Handle();
   ASSERT_EQ(out.size(), 3);
-  world.Advance(absl::Seconds(20));  // the window has closed
-  for (const SentEvent& event : out) EXPECT_TRUE(world.Complete("a", event));
-  world.Advance(kSettle);
-  EXPECT_TRUE(world.Handle().empty());
-  ASSERT_EQ(world.Waiting().size(), 1);
-  EXPECT_EQ(world.Waiting()[0].second.throttle().window_begin_micros(),
-            ToMicros(minute + absl::Minutes(1)));
-  EXPECT_EQ(world.Waiting()[0].first.occurrence, "o1");
-  world.Advance(minute + absl::Minutes(1) + absl::Seconds(1) - world.now());
-  EXPECT_EQ(world.Handle().size(), 3);
-  EXPECT_EQ(world.Held(policy), 3);
+  world_.Advance(absl::Seconds(20));  // the window has closed
+  for (const SentEvent& event : out) EXPECT_TRUE(world_.Complete("a", event));
+  world_.Advance(kSettle);
+  EXPECT_TRUE(world_.Handle().empty());
+  ASSERT_EQ(world_.Waiting().size(), 1);
+  EXPECT_EQ(world_.Waiting()[0].second.throttle().window_begin_micros(),
+            ToMicros(minute_ + absl::Minutes(1)));
+  EXPECT_EQ(world_.Waiting()[0].first.occurrence, "o1");
+  world_.Advance(minute_ + absl::Minutes(1) + absl::Seconds(1) - world_.now());
+  EXPECT_EQ(world_.Handle().size(), 3);
+  EXPECT_EQ(world_.Held(policy_), 3);
 }
 
-// As an event's that is to be tried again only in the next window, so its key stays.
-TEST(WindowsTest, EventThatMayGoOnlyInTheNextWindowIsCarriedOverAtOnce) {
-  TokenWorld world;
-  TokenWorld::Schedule schedule{
-      .policy_id = "p",
-      .window = Window(absl::Seconds(20), false, storage::v1::ON_CLOSE_KIND_CARRY_OVER)};
-  schedule.cron = "* * * * *";  // each minute
-  world.PutPolicy("p", TokenWorld::Limits(3));
-  const Uid uid = world.AddSchedule("s", schedule);
-  const absl::Time minute = absl::FromUnixSeconds((absl::ToUnixSeconds(world.now()) / 60 + 1) * 60);
-  const absl::Time due = minute + absl::Seconds(65);
+// The row of an event that is to be tried again in the next window: its key stays.
+TEST_F(CarryOverTest, EventThatMayGoOnlyInTheNextWindowIsCarriedOverAtOnce) {
+  const absl::Time due = minute_ + absl::Seconds(65);
   const std::string key =
-      world.AddRow(uid, schedule, {.due = due, .count = 2, .window_begin = minute});
-  const TokenManagerService& service = world.Start("a");
-  world.Advance(minute + absl::Seconds(19) - world.now());
+      world_.AddRow(uid_, schedule_, {.due = due, .count = 2, .window_begin = minute_});
+  const TokenManagerService& service = world_.Start("a");
+  world_.Advance(minute_ + absl::Seconds(19) - world_.now());
   size_t commits = 0;
-  world.poor_store.answered_late = [&](const kv::CommitRequest&) { return ++commits == 0; };
-  world.Advance(absl::Seconds(30));  // the window has closed
-  ASSERT_EQ(world.Waiting().size(), 1);
-  EXPECT_EQ(EncodeWaitingKey(world.Waiting()[0].first), key);
-  EXPECT_EQ(world.Waiting()[0].second.throttle().window_begin_micros(),
-            ToMicros(minute + absl::Minutes(1)));
+  world_.poor_store.answered_late = [&](const kv::CommitRequest&) { return ++commits == 0; };
+  world_.Advance(absl::Seconds(30));  // the window has closed
+  world_.poor_store.answered_late = nullptr;
+  ASSERT_EQ(world_.Waiting().size(), 1);
+  EXPECT_EQ(EncodeWaitingKey(world_.Waiting()[0].first), key);
+  EXPECT_EQ(world_.Waiting()[0].second.throttle().window_begin_micros(),
+            ToMicros(minute_ + absl::Minutes(1)));
   EXPECT_EQ(service.metrics().carried_over.Value(), 1);
   EXPECT_LT(commits, 100u);
-  world.Advance(due - absl::Milliseconds(100) - world.now());
-  EXPECT_TRUE(world.Handle().empty());
-  world.Advance(absl::Seconds(1));
-  EXPECT_EQ(world.Handle().size(), 2);
+  world_.Advance(due - absl::Milliseconds(100) - world_.now());
+  EXPECT_TRUE(world_.Handle().empty());
+  world_.Advance(absl::Seconds(1));
+  EXPECT_EQ(world_.Handle().size(), 2);
 }
 
 // max_runs leave no next window to wait for.
-TEST(WindowsTest, RestOfTheLastRunFinishesLate) {
-  TokenWorld world;
-  TokenWorld::Schedule schedule{
-      .policy_id = "p",
-      .window = Window(absl::Seconds(20), false, storage::v1::ON_CLOSE_KIND_CARRY_OVER)};
-  schedule.cron = "* * * * *";  // each minute
-  world.PutPolicy("p", TokenWorld::Limits(3));
-  const Uid uid = world.AddSchedule("s", schedule);
-  const absl::Time minute = absl::FromUnixSeconds((absl::ToUnixSeconds(world.now()) / 60 + 1) * 60);
+TEST_F(CarryOverTest, RestOfTheLastRunFinishesLate) {
   storage::v1::StateRecord state;
-  ASSERT_TRUE(state.ParseFromString(world.Rows(ColumnFamily::kStates).at(StateKey(uid))));
-  state.set_finish_micros(ToMicros(minute) + 1);
-  world.Put(ColumnFamily::kStates, StateKey(uid), state.SerializeAsString());
-  world.AddRow(uid, schedule, {.due = minute, .count = 6});
-  world.Start("a");
-  world.Advance(minute - world.now() + absl::Seconds(5));
-  std::vector<SentEvent> out = world.Handle();
+  ASSERT_TRUE(state.ParseFromString(world_.Rows(ColumnFamily::kStates).at(StateKey(uid_))));
+  state.set_finish_micros(ToMicros(minute_) + 1);
+  world_.Put(ColumnFamily::kStates, StateKey(uid_), state.SerializeAsString());
+  world_.AddRow(uid_, schedule_, {.due = minute_, .count = 6});
+  world_.Start("a");
+  world_.Advance(minute_ - world_.now() + absl::Seconds(5));
+  std::vector<SentEvent> out = world_.Handle();
   ASSERT_EQ(out.size(), 3);
-  world.Advance(absl::Seconds(20));  // the window has closed
-  for (const SentEvent& event : out) EXPECT_TRUE(world.Complete("a", event));
-  world.Advance(kSettle);
-  EXPECT_EQ(world.Handle().size(), 3);
+  world_.Advance(absl::Seconds(20));  // the window has closed
+  for (const SentEvent& event : out) EXPECT_TRUE(world_.Complete("a", event));
+  world_.Advance(kSettle);
+  EXPECT_EQ(world_.Handle().size(), 3);
 }
 
 TEST(WindowsTest, RowsThatWaitForALaterWindowAreNotInTheWayOfOthers) {
