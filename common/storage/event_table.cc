@@ -9,6 +9,7 @@
 #include "common/base/hash.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
+#include "common/kv/group_parts.h"
 #include "common/storage/event_id.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/schedule_table.h"
@@ -64,6 +65,8 @@ storage::v1::DoneRecord DoneRecordOf(const storage::v1::EventRecord& row) {
   done.set_run_kept(row.run_kept());
   *done.mutable_tried() = row.tried();
   done.set_redrives(row.redrives());
+  done.set_generation(row.generation());
+  done.set_revision(row.revision());
   return done;
 }
 
@@ -114,6 +117,11 @@ std::string OneOffEventId(absl::string_view event_key, const storage::v1::EventR
   return row.event_id().empty() ? ServerMadeEventId(event_key) : row.event_id();
 }
 
+std::string DeliveredEventId(std::string event_id, uint64_t generation) {
+  if (generation > 0) absl::StrAppend(&event_id, "#", generation);
+  return event_id;
+}
+
 std::string EndedEventId(const DoneKey& key, const storage::v1::DoneRecord& done) {
   if (!done.event_id().empty()) return done.event_id();
   return ServerMadeEventId({.shard = key.shard,
@@ -144,7 +152,8 @@ void EventRowBuilder::Add(const NewEvent& event, kv::Group& group) {
   CHECK_EQ(DeliveryPeriodOf(*event.definition_hash), DeliveryPeriodOf(key_.due_time));
   if (client_chosen) {
     row_.set_event_id(event.client_id.data(), event.client_id.size());
-    key_.uid = UidOfClientChosenId(options_.tenant, event.client_id);
+    key_.uid = event.before != nullptr ? event.before->uid
+                                       : UidOfClientChosenId(options_.tenant, event.client_id);
     key_.shard = ShardOfEventId(event.client_id, options_.queue_shards);
   } else {
     row_.clear_event_id();
@@ -154,6 +163,8 @@ void EventRowBuilder::Add(const NewEvent& event, kv::Group& group) {
     ++added_;
   }
   row_.set_client_chosen_id(client_chosen);
+  row_.set_generation(event.before != nullptr ? event.before->generation : 0);
+  row_.set_revision(event.before != nullptr ? event.before->revision : 0);
   row_.set_definition_hash(event.definition_hash->bytes().data(), Uid::kBytes);
   row_.set_nominal_time_micros(event.nominal_micros);
   row_.set_launch_time_micros(launch_micros);
@@ -177,9 +188,10 @@ void EventRowBuilder::Add(const NewEvent& event, kv::Group& group) {
     name.set_event_key(put.key);
     name.set_launch_time_micros(launch_micros);
     std::string name_key = EventNameKey(options_.tenant, event.client_id);
-    group.conditions.push_back({.cf = kv::ColumnFamily::kEventNames,
-                                .key = name_key,
-                                .kind = kv::Condition::Kind::kAbsent});
+    group.conditions.push_back(
+        event.before != nullptr
+            ? kv::ValueIs(kv::ColumnFamily::kEventNames, name_key, event.before->name)
+            : kv::Absent(kv::ColumnFamily::kEventNames, name_key));
     group.mutations.push_back({.cf = kv::ColumnFamily::kEventNames,
                                .key = std::move(name_key),
                                .value = name.SerializeAsString()});

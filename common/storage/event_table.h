@@ -109,9 +109,19 @@ std::string EventKeyOfParked(absl::string_view parked_key);
 // stored, the server-made id that follows from the key. (A row of a retry has another key than the
 // one its id was made of, so it stores the id.)
 std::string OneOffEventId(absl::string_view event_key, const storage::v1::EventRecord& row);
+// The id as the consumer receives it: see Event.event_id.
+std::string DeliveredEventId(std::string event_id, uint64_t generation);
 std::string EndedEventId(const DoneKey& key, const storage::v1::DoneRecord& done);
 
 // One new event, already validated.
+// The present event of a client-chosen id, which a new one replaces or follows.
+struct NamedBefore {
+  std::string name;  // bytes of its EventNameRecord
+  Uid uid;           // for the new one
+  uint64_t generation = 0;
+  uint64_t revision = 0;
+};
+
 struct NewEvent {
   absl::string_view client_id;  // empty: a server-made id
   int64_t nominal_micros = 0;   // if before now: sent at once
@@ -122,6 +132,7 @@ struct NewEvent {
   // when it is due.
   const storage::v1::ThrottleRecord* throttle = nullptr;
   Uid wait_group = {};
+  const NamedBefore* before = nullptr;  // null: the id is new
 };
 
 // When a new event is due: at its nominal time, or now if that has passed.
@@ -129,7 +140,8 @@ absl::Time LaunchTimeOf(int64_t nominal_micros, absl::Time now);
 
 // Makes the rows of events that are created together. A server-made id needs no condition, because
 // its uid is new (128 random bits for the batch, plus a count). A client-chosen id adds its
-// event_names row and, as the group's last condition, that this row is absent.
+// event_names row and, as the group's last condition, that this row is absent, or that of the event
+// before.
 class EventRowBuilder {
  public:
   struct Options {
@@ -148,6 +160,7 @@ class EventRowBuilder {
   void Add(const NewEvent& event, kv::Group& group);
   // The id of the event that was added last.
   std::string event_id() const { return OneOffEventId(EncodeEventKey(key_), row_); }
+  const Uid& uid() const { return key_.uid; }
 
  private:
   const Options options_;

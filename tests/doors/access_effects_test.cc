@@ -111,13 +111,13 @@ TEST_F(AccessTest, RepeatedRequestIdsHaveOneEffectInEachTenant) {
   }
   // In an order in which each finds what it needs.
   for (const char* name :
-       {"CreateSchedule",   "UpdateSchedule",    "PauseSchedule",      "ResumeSchedule",
-        "TriggerSchedule",  "BackfillSchedule",  "CreatePolicy",       "UpdatePolicy",
-        "PausePolicy",      "ResumePolicy",      "OverridePolicy",     "ClearOverride",
-        "CreateEvent",      "BatchCreateEvents", "CancelEvent",        "CancelRun",
-        "CancelOperation",  "RedriveDeadLetter", "RedriveDeadLetters", "RedriveRun",
-        "PurgeDeadLetters", "DeleteSchedule",    "DeletePolicy",       "CreateTenant",
-        "UpdateTenant",     "DeleteTenant"}) {
+       {"CreateSchedule",     "UpdateSchedule",    "PauseSchedule",    "ResumeSchedule",
+        "TriggerSchedule",    "BackfillSchedule",  "CreatePolicy",     "UpdatePolicy",
+        "PausePolicy",        "ResumePolicy",      "OverridePolicy",   "ClearOverride",
+        "CreateEvent",        "BatchCreateEvents", "UpsertEvent",      "UpdateEvent",
+        "CancelEvent",        "CancelRun",         "CancelOperation",  "RedriveDeadLetter",
+        "RedriveDeadLetters", "RedriveRun",        "PurgeDeadLetters", "DeleteSchedule",
+        "DeletePolicy",       "CreateTenant",      "UpdateTenant",     "DeleteTenant"}) {
     const MethodDescriptor& method = *Method(name);
     const bool of_all = MethodAccess::Of(method)->access().all_tenants();
     const rest::RestRoute& route = *SecuredStandalone::RouteOf(name);
@@ -225,6 +225,10 @@ TEST_F(AccessTest, QuotasAreAnsweredTheSameOnBothDoors) {
     return ErrorMetadataValue(status, "quota");
   };
   EXPECT_EQ(ask("CreateEvent", R"(parent: "tenants/TENANT" event { payload: "xx" })"),
+            "max_payload_bytes");
+  EXPECT_EQ(ask("UpsertEvent", R"(event { name: "tenants/TENANT/events/e" payload: "xx" })"),
+            "max_payload_bytes");
+  EXPECT_EQ(ask("UpdateEvent", R"(event { name: "tenants/TENANT/events/e" payload: "xx" })"),
             "max_payload_bytes");
   EXPECT_EQ(
       ask("BatchCreateEvents", R"(parent: "tenants/TENANT" requests { event { payload: "xx" } })"),

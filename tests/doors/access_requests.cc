@@ -61,6 +61,10 @@ const std::map<std::string, Probe>& Probes() {
           due_time { seconds: 4000000000 } target { http { uri: "http://127.0.0.1:9/" } } })"}},
       {"BatchCreateEvents", {R"(parent: "tenants/TENANT" validate_only: true requests { event {
           due_time { seconds: 4000000000 } target { http { uri: "http://127.0.0.1:9/" } } } })"}},
+      {"UpsertEvent",
+       {R"(event { name: "tenants/TENANT/events/none" } validate_only: true)",
+        absl::StatusCode::kInvalidArgument}},
+      {"UpdateEvent", {R"(event { name: "tenants/TENANT/events/none" priority: 1 })", kNotFound}},
       // The stream is answered; its batch, or line, is refused.
       {"Ingest", {R"(parent: "tenants/TENANT")", absl::StatusCode::kInvalidArgument}},
       {"GetEvent", {R"(name: "tenants/TENANT/events/none")", kNotFound}},
@@ -179,6 +183,14 @@ const std::map<std::string, Repeated>& RepeatedRequests() {
           due_time { seconds: 4000000000 } target { http { uri: "http://127.0.0.1:9/" } } } })",
         R"(parent: "tenants/TENANT" request_id: "ID" requests { event {
           due_time { seconds: 4000000001 } target { http { uri: "http://127.0.0.1:9/" } } } })"}},
+      {"UpsertEvent",
+       {R"(request_id: "ID" event { name: "tenants/TENANT/events/g"
+          due_time { seconds: 4000000000 } target { http { uri: "http://127.0.0.1:9/" } } })",
+        R"(request_id: "ID" event { name: "tenants/TENANT/events/g"
+          due_time { seconds: 4000000001 } target { http { uri: "http://127.0.0.1:9/" } } })"}},
+      {"UpdateEvent",
+       {R"(event { name: "tenants/TENANT/events/f" priority: 2 } request_id: "ID")",
+        R"(event { name: "tenants/TENANT/events/f" priority: 3 } request_id: "ID")"}},
       {"CancelEvent",
        {R"(name: "tenants/TENANT/events/f" request_id: "ID")",
         R"(name: "tenants/TENANT/events/e" request_id: "ID")"}},

@@ -120,6 +120,21 @@ const std::vector<DoorCase>& DoorCases() {
           requests { event_id: "f@2" event { due_time { seconds: 4000000000 }
                      target { grpc { uri: "127.0.0.1:9" } } } })"},
       {"BatchCreateEvents", R"(parent: "tenants/default")", kInvalid},
+      {"UpsertEvent", R"(event { name: "tenants/default/events/u@" payload: "1"
+          due_time { seconds: 4000000000 } target { http { uri: "http://127.0.0.1:9/" } } })"},
+      {"UpsertEvent", R"(event { name: "tenants/default/events/u@" payload: "2" priority: 3
+          due_time { seconds: 4000000001 } target { grpc { uri: "127.0.0.1:9" } } }
+          replace_ended: true)"},
+      {"UpsertEvent", R"(event { name: "tenants/default/events/u@" etag: "0" payload: "3"
+          target { http { uri: "http://127.0.0.1:9/" } } })",
+       kAborted},
+      {"UpsertEvent", R"(event { name: "tenants/default/events/u@" })", kInvalid},
+      {"UpdateEvent", R"(event { name: "tenants/default/events/u@" priority: 1 }
+          update_mask { paths: "priority" })"},
+      {"UpdateEvent", R"(event { name: "tenants/default/events/none" priority: 1 })", kNotFound},
+      {"UpdateEvent", R"(event { name: "tenants/default/events/u@" etag: "0" priority: 1 })",
+       kAborted},
+      {"CancelEvent", R"(name: "tenants/default/events/u@" etag: "0")", kAborted},
       {"GetEvent", R"(name: "tenants/default/events/e@")"},
       {"ListEvents", R"(parent: "tenants/default" page_size: 1 order_by: "due_time desc"
           filter: "name = \"f@*\" AND target = http AND due_time > \"2030-01-01T00:00:00Z\"")"},

@@ -61,7 +61,7 @@ void RemoveVolatile(json& value) {
 
 // Schedules and the like are named "sg" through one door and "sr" through the other.
 std::string WithoutLetter(std::string text, const std::string& letter) {
-  for (const char* id : {"s", "t", "p", "q", "e", "f"}) {
+  for (const char* id : {"s", "t", "p", "q", "e", "f", "u"}) {
     text = absl::StrReplaceAll(text, {{absl::StrCat("/", id, letter), absl::StrCat("/", id, "@")}});
   }
   return text;

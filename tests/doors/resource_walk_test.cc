@@ -35,6 +35,8 @@ struct Kind {
 
 // The id of a deleted tenant is free only when nothing of it is left, after some minutes.
 constexpr char kTenant[] = "Tenant";
+// An event is not deleted but cancelled, and cannot be paused.
+constexpr char kEvent[] = "Event";
 
 const std::map<std::string, Kind>& Kinds() {
   static const auto* const kinds = new std::map<std::string, Kind>{
@@ -47,6 +49,10 @@ const std::map<std::string, Kind>& Kinds() {
        {"/v1/tenants/a/policies/again", "CreatePolicy",
         R"(parent: "tenants/a" policy_id: "again" policy { max_concurrent: 1 })",
         R"({"displayName":"changed"})"}},
+      {kEvent,
+       {"/v1/tenants/a/events/again", "UpsertEvent", R"(event { name: "tenants/a/events/again"
+            due_time { seconds: 4000000000 } target { http { uri: "http://127.0.0.1:9/" } } })",
+        R"({"priority":3})"}},
       {kTenant,
        {"/v1/tenants/again", "CreateTenant", R"(tenant_id: "again")",
         R"({"displayName":"changed"})"}}};
@@ -103,7 +109,9 @@ class ResourceWalk : public AccessTest {
       ASSERT_EQ(Http("PATCH", kind.path, {}, R"({"state":"SUSPENDED"})").status, 200);
     }
     const auto deleted = AwaitOk([&] {
-      const HttpAnswer answer = Http("DELETE", kind.path);
+      const HttpAnswer answer = kind.create == "UpsertEvent"
+                                    ? Http("POST", kind.path + ":cancel", {}, "{}")
+                                    : Http("DELETE", kind.path);
       return answer.status == 200 ? absl::StatusOr<int>(200) : absl::UnavailableError(answer.body);
     });
     ASSERT_TRUE(deleted.ok()) << deleted.status();
@@ -135,11 +143,11 @@ TEST_F(ResourceWalk, FormerEtagIsRefusedByEachRpcWithOne) {
   std::set<std::string> walked;
   for (const MethodDescriptor* method : PublicMethods()) {
     if (absl::StartsWith(method->name(), "Create")) continue;
-    const auto request = ReadRequestText(
-        *method, "a",
-        absl::StrReplaceAll(
-            Probes().at(method->name()).request,
-            {{"schedules/none", "schedules/again"}, {"policies/none", "policies/again"}}));
+    const auto request = ReadRequestText(*method, "a",
+                                         absl::StrReplaceAll(Probes().at(method->name()).request,
+                                                             {{"schedules/none", "schedules/again"},
+                                                              {"policies/none", "policies/again"},
+                                                              {"events/none", "events/again"}}));
     Message* const owner = OwnerOfEtag(*request);
     if (owner == nullptr) continue;
     SCOPED_TRACE(method->name());
@@ -200,7 +208,7 @@ TEST_F(ResourceWalk, ConditionalGetIsAnsweredUnlessAllIsTheSame) {
     look();
     ASSERT_EQ(Http("PATCH", kind.path, {}, kind.change).status, 200);
     look();
-    if (name != kTenant) {
+    if (name != kTenant && name != kEvent) {
       ASSERT_EQ(Http("POST", kind.path + ":pause", {}, "{}").status, 200);
       look();
     }
@@ -244,6 +252,8 @@ TEST_F(ResourceWalk, TenantWithoutRoomMayReadAndTakeAway) {
           due_time { seconds: 4000000000 } target { http { uri: "http://127.0.0.1:9/" } } })"}},
       {"BatchCreateEvents", {"max_pending_events", R"(parent: "tenants/TENANT" requests { event {
           due_time { seconds: 4000000000 } target { http { uri: "http://127.0.0.1:9/" } } } })"}},
+      {"UpsertEvent", {"max_pending_events", R"(event { name: "tenants/TENANT/events/two"
+          due_time { seconds: 4000000000 } target { http { uri: "http://127.0.0.1:9/" } } })"}},
       {"Ingest", {"max_pending_events", R"(parent: "tenants/TENANT" events { due_time_micros: 1
           overrides { target { http { uri: "http://127.0.0.1:9/" } } } })"}}};
   MakeTenant("full");

@@ -84,6 +84,8 @@ constexpr const char* kRequired[] = {
     "one-off event: created",
     "one-off event: cancelled",
     "one-off event: cancelled in vain",
+    "one-off event: replaced",
+    "one-off event: of a later generation",
     "checkpoint: emitted late",
     "delivered: http",
     "delivered: grpc",
@@ -117,6 +119,8 @@ class Counter {
       Add("one-off event: created", one_off.created);
       Add("one-off event: cancelled", one_off.cancelled);
       Add("one-off event: cancelled in vain", one_off.cancel_called && !one_off.cancelled);
+      Add("one-off event: replaced", one_off.revision > 0);
+      Add("one-off event: of a later generation", one_off.generation > 0);
     }
     return std::move(coverage_);
   }

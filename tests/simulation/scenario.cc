@@ -385,7 +385,8 @@ class Scenario {
       hear(user, "a schedule");
     }
     for (const auto& user : event_users_) {
-      history.one_offs.insert(history.one_offs.end(), user->events().begin(), user->events().end());
+      const std::vector<OneOff> events = user->Events();
+      history.one_offs.insert(history.one_offs.end(), events.begin(), events.end());
       hear(user, "events");
     }
     for (const auto& user : policy_users_) hear(user, "a policy");

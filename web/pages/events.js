@@ -7,7 +7,7 @@ import { Badge, Facts, Failure, Head, Loading, TextBox } from '../parts/basics.j
 import { act, ask } from '../parts/dialog.js';
 import { useData } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
-import { Attempts, eventAddress, redriveEvent } from '../parts/runs.js';
+import { Attempts, eventAddress, deliveredId, redriveEvent } from '../parts/runs.js';
 import { agoText, count, exactText, idOf, shownBytes, targetText, Time, timeText } from '../parts/format.js';
 import { Filters } from './schedules.js';
 import { answerText } from './run.js';
@@ -68,7 +68,7 @@ export function EventPage({ tenant, name }) {
     <section class="card"><${Facts} items=${[
       ['State', html`<${Badge} state=${e.status === 'NOT_DELIVERED' ? e.outcome : e.status} />`], ['Due', html`<${Time} value=${e.dueTime} />`], ['Sent', e.dispatchTime && html`<${Time} value=${e.dispatchTime} />`],
       ['Next try', e.nextAttemptTime && html`<${Time} value=${e.nextAttemptTime} />`], ['Ended', e.completeTime && html`<${Time} value=${e.completeTime} />`], [e.outcome === 'FAILED' || !e.outcome ? 'Error' : 'Reason', e.reason && html`<span class="error">${e.reason}</span>`], ['Attempts', count(e.attempts)],
-      ['Redriven', Number(e.redriveCount) > 0 && `${e.redriveCount} times`], ['Id at the consumer', html`<code>${e.eventId}</code>`], ['Target', e.target && html`${targetText(e.target)[0]} <code>${targetText(e.target)[1]}</code>`],
+      ['Redriven', Number(e.redriveCount) > 0 && `${e.redriveCount} times`], ['Id at the consumer', html`<code>${deliveredId(e)}</code>`], ['Target', e.target && html`${targetText(e.target)[0]} <code>${targetText(e.target)[1]}</code>`],
       ['Policy', limitsOf(e).length > 0 && html`<${PolicyLinks} of=${e} />`], ['Timeout', e.deliveryTimeout && exactText(e.deliveryTimeout)]]} /></section>
     ${e.output && html`<h2>Output</h2><${TextBox} text=${shownBytes(e.output)} label="Output" />`}
     <${Attempts} attempts=${e.recentAttempts} />

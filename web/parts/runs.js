@@ -100,10 +100,12 @@ export function Attempts({ attempts }) {
     ${attempt.answer && html`<${TextBox} text=${shownBytes(attempt.answer)} label=${`The target's answer to attempt ${attempt.number}`} />`}</li>`)}</ol>`;
 }
 
+/** The id as the consumer receives it. @param {any} event */
+export const deliveredId = (event) => (Number(event.generation) > 0 ? `${event.eventId}#${event.generation}` : event.eventId);
 /** Sends an event's dead letter again; finds it by the event's name. @param {any} event @param {() => void} done */
 export async function redriveEvent(event, done) {
   const tenant = event.name.split('/').slice(0, 2).join('/');
-  const found = await act('', () => get(`/v1/${tenant}/deadLetters`, { filter: `event_id = "${event.eventId}"`, pageSize: 1 }));
+  const found = await act('', () => get(`/v1/${tenant}/deadLetters`, { filter: `event_id = "${deliveredId(event)}"`, pageSize: 1 }));
   if (!found) return;
   const letter = found.deadLetters?.[0];
   if (!letter) return void (await ask({ title: 'The dead letter is gone', text: 'It was redriven, purged or collected before.', action: 'Close' }));

@@ -312,16 +312,17 @@ EventRecord ReturnedRecord(const ClaimedEntry& entry, const Outcome& outcome) {
   EventRecord event = entry.event;
   NoteTried(outcome.dispatch_micros, event);
   event.set_lost_claims(event.lost_claims() + outcome.claim->lost_claims);
+  if (entry.one_off() && outcome.claim->has_takeover_row) event.set_maybe_sent(true);
   return event;
 }
 
-// The claim has left the row of a one-off event in the store. If no handler was lost with it, the
-// row only returns to memory: since when its target could not be reached is known only there.
+// The claim has left the row of a one-off event in the store. If it had no former owner, the row
+// only returns to memory: since when its target could not be reached is known only there.
 void ReturnStayed(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
   EventRecord event = ReturnedRecord(entry, outcome);
   event.set_payload(*CheckNotNull(entry.context)->payload);
   batch.released_keys.push_back(entry.event_key);
-  if (outcome.claim->lost_claims > 0)
+  if (outcome.claim->lost_claims > 0 || outcome.claim->has_takeover_row)
     return PutRow(entry.event_key, event.SerializeAsString(), batch);
   batch.rows.emplace_back(entry.event_key, event.SerializeAsString(), 0);
 }

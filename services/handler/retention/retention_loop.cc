@@ -203,7 +203,7 @@ void RetentionLoop::ReadDay(SweepPtr sweep) {
 }
 
 void RetentionLoop::OnDayRead(SweepPtr sweep, kv::ScanResult page) {
-  std::vector<kv::Key> names;
+  std::vector<DoneName> names;
   std::vector<DoneRun> runs;
   std::set<std::string> seen;
   for (const kv::Entry& entry : page.entries) {
@@ -216,10 +216,8 @@ void RetentionLoop::OnDayRead(SweepPtr sweep, kv::ScanResult page) {
       sweep->old.push_back(entry.key);
     }
     NoteEnd(*sweep, retention, done.complete_time_micros());
-    if (sweep->dropping != Dropping::kNothing && !done.event_id().empty() &&
-        UidOfClientChosenId(done.tenant(), done.event_id()) == key->uid) {
-      names.push_back(
-          {.cf = ColumnFamily::kEventNames, .key = EventNameKey(done.tenant(), done.event_id())});
+    if (sweep->dropping != Dropping::kNothing && !done.event_id().empty()) {
+      names.push_back({.key = EventNameKey(done.tenant(), done.event_id()), .event = key->uid});
     }
     const RunKey run{.uid = key->uid, .occurrence = key->occurrence};
     const bool has_run = done.run_count() > 1 || done.run_kept();
@@ -233,13 +231,15 @@ void RetentionLoop::OnDayRead(SweepPtr sweep, kv::ScanResult page) {
   });
 }
 
-// Drops the names of this day's events. A name may belong to another event by now, if an earlier
-// sweep dropped it and was interrupted: then it stays.
-void RetentionLoop::DropNames(SweepPtr sweep, std::vector<kv::Key> names,
+// Drops the names of this day's events. A name may belong to another event by now: then it stays.
+void RetentionLoop::DropNames(SweepPtr sweep, std::vector<DoneName> names,
                               std::function<void()> then) {
   if (names.empty()) return then();
+  std::vector<kv::Key> keys;
+  for (const DoneName& name : names)
+    keys.push_back({.cf = ColumnFamily::kEventNames, .key = name.key});
   core_.client.MultiGet(
-      names, core_.executor,
+      std::move(keys), core_.executor,
       [this, sweep, names, then = std::move(then)](absl::StatusOr<kv::GetResult> result) {
         if (!result.ok()) return Finish();
         if (!MayDrop(*sweep)) return KeepDay(sweep);
@@ -250,10 +250,12 @@ void RetentionLoop::DropNames(SweepPtr sweep, std::vector<kv::Key> names,
           if (!value.has_value() || !name.ParseFromString(*value) ||
               DoneDay(FromMicros(name.launch_time_micros())) != sweep->day)
             continue;
+          const std::optional<EventKey> named = DecodeEventKey(name.event_key());
+          if (named.has_value() && named->uid != names[i].event) continue;
           kv::Group& group = groups.emplace_back();
           group.conditions.push_back(
-              kv::ValueIs(names[i].cf, names[i].key, *std::move(value), result->seq));
-          Delete(group, names[i].cf, names[i].key);
+              kv::ValueIs(ColumnFamily::kEventNames, names[i].key, *std::move(value), result->seq));
+          Delete(group, ColumnFamily::kEventNames, names[i].key);
         }
         if (groups.empty()) return then();
         Commit(sweep, std::move(groups), then);

@@ -106,6 +106,10 @@ class RetentionLoop {
     const SweptShard& shard() const { return shards[at]; }
   };
   using SweepPtr = std::shared_ptr<Sweep>;
+  struct DoneName {
+    std::string key;  // in event_names
+    Uid event;
+  };
   struct DoneRun {
     RunKey run;
     uint16_t shard = 0;
@@ -118,7 +122,7 @@ class RetentionLoop {
   void BeginDay(SweepPtr sweep, kv::CommitSeq seq);
   void ReadDay(SweepPtr sweep);
   void OnDayRead(SweepPtr sweep, kv::ScanResult page);
-  void DropNames(SweepPtr sweep, std::vector<kv::Key> names, std::function<void()> then);
+  void DropNames(SweepPtr sweep, std::vector<DoneName> names, std::function<void()> then);
   void ReadRuns(SweepPtr sweep, std::vector<DoneRun> runs, bool more);
   void DropOwnerlessParts(SweepPtr sweep, kv::Group group, std::vector<RunKey> ended, bool more);
   void GoOnWithDay(SweepPtr sweep, kv::Group group, bool more);

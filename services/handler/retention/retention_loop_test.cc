@@ -191,6 +191,29 @@ TEST(RetentionLoopTest, NameIsDroppedWithItsEventNotWithAnEarlierOne) {
   EXPECT_EQ(names.begin()->first, EventNameKey("t", "used-again"));
 }
 
+// An earlier generation of the id has ended on the day on which the present one was due.
+TEST(RetentionLoopTest, NameOfALaterGenerationStays) {
+  HandlerWorld world;
+  const absl::Time launch = world.now() - 30 * kDay;
+  storage::v1::DoneRecord done;
+  done.set_tenant("t");
+  done.set_event_id("id");
+  done.set_count(1);
+  done.set_complete_time_micros(ToMicros(launch));
+  DoneKey key = KeyOf(launch, "");
+  key.uid = UidOfClientChosenId("t", "id");
+  world.Put(ColumnFamily::kDone, EncodeDoneKey(key), done.SerializeAsString());
+  storage::v1::EventNameRecord name;
+  name.set_launch_time_micros(ToMicros(launch));
+  name.set_event_key(EncodeEventKey(
+      {.shard = 0, .lane = 5, .due_time = launch, .uid = Uid::FromHalves(1, 2), .occurrence = ""}));
+  world.Put(ColumnFamily::kEventNames, EventNameKey("t", "id"), name.SerializeAsString());
+  world.StartHandler("a");
+  world.Advance(absl::Minutes(3));
+  EXPECT_EQ(world.Count(ColumnFamily::kDone), 0u);
+  EXPECT_EQ(world.Count(ColumnFamily::kEventNames), 1u);
+}
+
 TEST(RetentionLoopTest, EachTenantHasItsOwnRetention) {
   HandlerWorld world;
   const absl::Time now = world.now();

@@ -56,6 +56,10 @@ struct ClaimedEntry {
       identity = std::make_unique<RunIdentity>(event.tenant(), key.uid, key.occurrence);
     return identity->EventId(index);
   }
+  // The same, as the consumer receives it.
+  std::string DeliveredId(uint64_t index) const {
+    return DeliveredEventId(EventId(index), event.generation());
+  }
   mutable std::unique_ptr<RunIdentity> identity;
 };
 

@@ -664,7 +664,7 @@ void SendLoop::Send(absl::Time now, absl::Duration elapsed, absl::Time due, cons
     slot.answers_before = answers_before;
     batch.push_back({.tag = (uint64_t{slot.uses} << 32) | place,
                      .context = entry.context,
-                     .event_id = entry.EventId(slot.index),
+                     .event_id = entry.DeliveredId(slot.index),
                      .index = slot.index,
                      .attempt = entry.event.attempts() + 1,
                      .token = has_token ? token_maker_(entry.grant->id, slot.index) : ""});

@@ -123,6 +123,21 @@ TEST_F(HandlerServiceTest, RowOfAOneOffEventStaysUntilItsEnd) {
   ExpectQuiet();
 }
 
+TEST_F(HandlerServiceTest, ConsumerSeesTheGenerationInTheId) {
+  Start();
+  const std::string key = world_.AddOneOff("event-1", world_.now() + absl::Seconds(1), "hello");
+  storage::v1::EventRecord row;
+  ASSERT_TRUE(row.ParseFromString(world_.Rows(ColumnFamily::kEvents).at(key)));
+  row.set_generation(2);
+  world_.Put(ColumnFamily::kEvents, key, row.SerializeAsString());
+  world_.Advance(absl::Seconds(2));
+  ASSERT_EQ(transport().sent.size(), 1u);
+  EXPECT_EQ(transport().sent[0].attempt.event_id, "event-1#2");
+  ASSERT_EQ(world_.Done().size(), 1u);
+  EXPECT_EQ(world_.Done()[0].event_id(), "event-1");
+  EXPECT_EQ(world_.Done()[0].generation(), 2u);
+}
+
 TEST_F(HandlerServiceTest, IdFromTheKeyIsEqualOnAllAttemptsAndInAllRecords) {
   std::map<std::string, std::string> ids;  // by payload
   for (const std::string payload : {"accepted", "failed", "rejected"}) {

@@ -31,6 +31,8 @@ class EventApi {
   virtual void CreateEvent(v1::CreateEventRequest request, Done<v1::Event> done) = 0;
   virtual void BatchCreateEvents(v1::BatchCreateEventsRequest request,
                                  Done<v1::BatchCreateEventsResponse> done) = 0;
+  virtual void UpsertEvent(v1::UpsertEventRequest request, Done<v1::Event> done) = 0;
+  virtual void UpdateEvent(v1::UpdateEventRequest request, Done<v1::Event> done) = 0;
   virtual void GetEvent(v1::GetEventRequest request, Done<v1::Event> done) = 0;
   virtual void ListEvents(v1::ListEventsRequest request, Done<v1::ListEventsResponse> done) = 0;
   virtual void CancelEvent(v1::CancelEventRequest request, Done<v1::Event> done) = 0;

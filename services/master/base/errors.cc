@@ -49,16 +49,23 @@ absl::Status WrongState(absl::string_view resource, absl::string_view state,
 }
 
 absl::Status EventRunning(absl::string_view resource) {
-  return FailedPrecondition("EVENT_RUNNING",
-                            absl::StrCat(resource, " is being sent and cannot be cancelled"),
-                            {{"resource", std::string(resource)}});
+  return FailedPrecondition(
+      "EVENT_RUNNING", absl::StrCat(resource, " is being sent: it cannot be cancelled or replaced"),
+      {{"resource", std::string(resource)}});
+}
+
+absl::Status EventAttempted(absl::string_view resource) {
+  return FailedPrecondition(
+      "EVENT_ATTEMPTED",
+      absl::StrCat(resource, " has been sent and waits for another attempt: it cannot be replaced"),
+      {{"resource", std::string(resource)}});
 }
 
 absl::Status EventIdCancelled(absl::string_view event) {
   return MakeError(absl::StatusCode::kAlreadyExists, "EVENT_CANCELLED",
                    absl::StrCat(event,
                                 " exists already and was cancelled, so no event with this id "
-                                "will be delivered: use another id"),
+                                "will be delivered: use another id, or UpsertEvent"),
                    {{"resource", std::string(event)}});
 }
 

@@ -30,8 +30,10 @@ absl::Status CheckEtag(absl::string_view wanted, absl::string_view current,
 absl::Status WrongState(absl::string_view resource, absl::string_view state,
                         absl::string_view needed);
 
-// FAILED_PRECONDITION, reason EVENT_RUNNING / EVENT_ENDED: too late to cancel.
+// FAILED_PRECONDITION, reason EVENT_RUNNING / EVENT_ATTEMPTED / EVENT_ENDED: too late to cancel or
+// to replace.
 absl::Status EventRunning(absl::string_view resource);
+absl::Status EventAttempted(absl::string_view resource);
 // ALREADY_EXISTS: the id belongs to an event that was cancelled, so nothing will be delivered.
 absl::Status EventIdCancelled(absl::string_view event);
 absl::Status EventEnded(absl::string_view resource);

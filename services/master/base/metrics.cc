@@ -17,6 +17,8 @@ MasterMetrics::MasterMetrics(Metrics& metrics)
       events_created(Add(metrics, "events_created", "One-off events made durable")),
       events_existing(
           Add(metrics, "events_existing", "Events whose client-chosen id existed already")),
+      events_replaced(
+          Add(metrics, "events_replaced", "One-off events replaced before they were sent")),
       events_cancelled(Add(metrics, "events_cancelled", "One-off events cancelled")),
       schedule_changes(Add(metrics, "schedule_changes", "Changes of schedules made durable")),
       schedule_change_conflicts(

@@ -15,6 +15,7 @@ struct MasterMetrics {
   Counter& ingest_batches_refused;
   Counter& events_created;   // by ingest, create and batchCreate
   Counter& events_existing;  // client-chosen ids that existed already
+  Counter& events_replaced;
   Counter& events_cancelled;
   Counter& schedule_changes;           // committed
   Counter& schedule_change_conflicts;  // tries that lost a race and were made again

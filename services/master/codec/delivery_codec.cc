@@ -127,9 +127,10 @@ storage::v1::DeliveryRecord ReadDelivery(const v1::Schedule& schedule, absl::str
 }
 storage::v1::DeliveryRecord ReadDelivery(const v1::Event& event, absl::string_view prefix,
                                          absl::string_view tenant, const TargetSecrets& secrets,
-                                         FieldViolations& violations) {
+                                         FieldViolations& violations,
+                                         const storage::v1::TargetRecord* before) {
   storage::v1::DeliveryRecord record = Read(event, prefix, violations);
-  secrets.Seal(tenant, Field(prefix, "target"), nullptr, *record.mutable_target(), violations);
+  secrets.Seal(tenant, Field(prefix, "target"), before, *record.mutable_target(), violations);
   return record;
 }
 

@@ -17,12 +17,13 @@ namespace escapement::master {
 
 // Reads target, content_type, delivery_timeout and retry_policy. Adds each error to `violations`,
 // with its field below `prefix` ("schedule"). Secrets of a schedule are not sealed yet
-// (SealSecrets).
+// (SealSecrets). `before`: the event's present target, whose secrets it may keep; null: none.
 storage::v1::DeliveryRecord ReadDelivery(const v1::Schedule& schedule, absl::string_view prefix,
                                          FieldViolations& violations);
 storage::v1::DeliveryRecord ReadDelivery(const v1::Event& event, absl::string_view prefix,
                                          absl::string_view tenant, const TargetSecrets& secrets,
-                                         FieldViolations& violations);
+                                         FieldViolations& violations,
+                                         const storage::v1::TargetRecord* before = nullptr);
 
 // Reads only a target, at `field`; everything else has its default.
 storage::v1::DeliveryRecord ReadDeliveryTo(const v1::Target& target, absl::string_view field,

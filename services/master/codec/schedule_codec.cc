@@ -147,17 +147,6 @@ void ForgetFormerTimes(const v1::Schedule& patch, const google::protobuf::FieldM
   if (!calendar && !named.contains("dst_policy")) schedule.clear_dst_policy();
 }
 
-// If the patch sets `policy` or `limits`, clears the other one.
-void ForgetFormerLimits(const v1::Schedule& patch, const google::protobuf::FieldMask& mask,
-                        v1::Schedule& schedule) {
-  const NamedLimits next(patch);
-  if (HasPath(mask, "limits") && next.listed()) {
-    schedule.clear_policy();
-    schedule.clear_policy_key();
-  }
-  if (HasPath(mask, "policy") && !next.policy.empty()) schedule.clear_limits();
-}
-
 v1::Schedule::State ShowState(storage::v1::ScheduleStateKind kind) {
   switch (kind) {
     case storage::v1::SCHEDULE_STATE_KIND_ENABLED:

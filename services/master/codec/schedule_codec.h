@@ -25,6 +25,7 @@
 #include "google/protobuf/field_mask.pb.h"
 #include "google/protobuf/repeated_ptr_field.h"
 #include "services/master/base/target_secrets.h"
+#include "services/master/requests/resource_name.h"
 
 namespace escapement::master {
 
@@ -118,6 +119,17 @@ struct NamedLimits {
   const std::string& policy_key;
   const google::protobuf::RepeatedPtrField<v1::Limit>& limits;
 };
+// If the patch of a Schedule or Event sets `policy` or `limits`, clears the other one.
+template <typename Message>
+void ForgetFormerLimits(const Message& patch, const google::protobuf::FieldMask& mask,
+                        Message& message) {
+  const NamedLimits next(patch);
+  if (HasPath(mask, "limits") && next.listed()) {
+    message.clear_policy();
+    message.clear_policy_key();
+  }
+  if (HasPath(mask, "policy") && !next.policy.empty()) message.clear_limits();
+}
 // The field below `prefix` ("schedule") that names the policy of this limit.
 std::string PolicyField(absl::string_view prefix, bool listed, size_t index);
 

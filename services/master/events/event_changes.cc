@@ -27,16 +27,51 @@ namespace escapement::master {
 
 namespace {
 
+using kv::ColumnFamily;
+using Kind = kv::Condition::Kind;
+
+// Takes the event, which waits, out of its queue: see CancelOneOffEvent.
+void TakeBack(const EventSighting& sighting, kv::Group& group) {
+  const auto unchanged = [&](ColumnFamily cf, const std::string& key, kv::CommitSeq since) {
+    group.conditions.push_back(
+        {.cf = cf, .key = key, .kind = Kind::kUnchangedSince, .since = since});
+  };
+  unchanged(ColumnFamily::kEvents, sighting.row_key, sighting.row_seq);
+  if (sighting.waiting_key.empty()) {
+    unchanged(ColumnFamily::kMeta, ClaimMarkKey(sighting.key.shard), sighting.claims_seq);
+  } else {
+    unchanged(ColumnFamily::kWaiting, sighting.waiting_key, sighting.waiting_seq);
+    group.mutations.push_back(kv::Delete(ColumnFamily::kWaiting, sighting.waiting_key));
+  }
+  group.mutations.push_back(kv::Delete(ColumnFamily::kEvents, sighting.row_key));
+}
+
+// The present event with the fields of `patch` that the mask names.
+absl::StatusOr<v1::Event> ApplyMask(v1::Event current, const v1::Event& patch,
+                                    const google::protobuf::FieldMask& mask) {
+  ASSIGN_OR_RETURN(const google::protobuf::FieldMask fields, ReadUpdateMask(patch, mask));
+  if (ReplacesAll(fields)) return patch;
+  ForgetFormerLimits(patch, fields, current);
+  ReplaceFields(patch, fields, current);
+  if (!NamedLimits(current).any()) {
+    if (!HasPath(fields, "policy_key")) current.clear_policy_key();
+    if (!HasPath(fields, "completion")) current.clear_completion();
+  }
+  return current;
+}
+
 // Checks the parts of one request and adds what its event needs to the plan.
 class EventAdder {
  public:
   EventAdder(const EventRowBuilder::Options& options, bool single, const Policies& policies,
-             const InternCache& cache, const TargetSecrets& secrets, CreationPlan* plan)
+             const InternCache& cache, const TargetSecrets& secrets, const EventBefore& before,
+             CreationPlan* plan)
       : options_(options),
         single_(single),
         policies_(policies),
         cache_(cache),
         secrets_(secrets),
+        before_(before),
         plan_(plan),
         builder_(options) {}
 
@@ -57,10 +92,12 @@ class EventAdder {
                              : ToMicros(options_.now);
     CheckPayload(event.payload(), absl::StrCat(field, ".payload"), violations);
     const storage::v1::DeliveryRecord delivery =
-        ReadDelivery(event, field, options_.tenant, secrets_, violations);
+        ReadDelivery(event, field, options_.tenant, secrets_, violations,
+                     before_.target.has_value() ? &*before_.target : nullptr);
     CheckPayloadFits(delivery, event.payload(), absl::StrCat(field, ".payload"), violations);
     NewEvent fresh;
     fresh.client_id = request.event_id();
+    fresh.before = before_.name.has_value() ? &*before_.name : nullptr;
     fresh.payload = event.payload();
     fresh.priority = ReadPriority(event, field, violations);
     const std::optional<storage::v1::ThrottleRecord> throttle =
@@ -114,6 +151,12 @@ class EventAdder {
     if (fresh.throttle != nullptr) ShowThrottle(options_.tenant, *fresh.throttle, *event);
     event->set_state(v1::PENDING);
     event->set_status(v1::Event::SCHEDULED);
+    if (!fresh.client_id.empty())
+      event->set_etag(EventEtag(builder_.uid(), ToMicros(LaunchTimeOf(due_micros, options_.now))));
+    if (fresh.before != nullptr) {
+      event->set_generation(static_cast<int64_t>(fresh.before->generation));
+      event->set_revision(static_cast<int64_t>(fresh.before->revision));
+    }
     ShowNextAttempt(FromMicros(due_micros), options_.now, *event);
     WriteDelivery(delivery, *event);
     if (single_) event->set_payload(given.payload());
@@ -124,6 +167,7 @@ class EventAdder {
   const Policies& policies_;
   const InternCache& cache_;
   const TargetSecrets& secrets_;
+  const EventBefore& before_;
   CreationPlan* const plan_;
   EventRowBuilder builder_;
   absl::flat_hash_map<absl::string_view, int> index_of_id_;  // only ids that clients chose
@@ -145,12 +189,14 @@ void CheckBytes(const v1::BatchCreateEventsRequest& batch,
 class Creation : public std::enable_shared_from_this<Creation> {
  public:
   Creation(MasterContext& context, std::shared_ptr<InternCache> cache, std::string tenant,
-           v1::BatchCreateEventsRequest batch, CreateOptions create, RequestMark mark,
+           v1::BatchCreateEventsRequest batch, CreateOptions create,
+           std::optional<EventChange> change, RequestMark mark,
            Done<v1::BatchCreateEventsResponse> done)
       : context_(context),
         cache_(std::move(cache)),
         batch_(std::move(batch)),
         create_(std::move(create)),
+        change_(std::move(change)),
         mark_(std::move(mark)),
         done_(std::move(done)) {
     options_.tenant = std::move(tenant);
@@ -162,10 +208,74 @@ class Creation : public std::enable_shared_from_this<Creation> {
   }
 
   void Start() {
-    AnswerOr(context_, mark_, done_, [self = shared_from_this()] { self->LookUpPolicies(); });
+    AnswerOr(context_, mark_, done_, [self = shared_from_this()] {
+      if (self->change_.has_value()) return self->LookUp();
+      self->LookUpPolicies();
+    });
   }
 
  private:
+  EventName Name() const { return {options_.tenant, batch_.requests(0).event_id()}; }
+
+  void LookUp() {
+    LookUpEvent(context_, Name(), ReadClaims::kAlways,
+                [self = shared_from_this()](absl::StatusOr<EventSighting> sighting) {
+                  if (!sighting.ok()) return self->done_(StoreFailed(sighting.status()));
+                  absl::Status status = self->Replace(*std::move(sighting));
+                  if (status.ok()) return self->LookUpPolicies();
+                  // An earlier try of this request may have replaced the event, applied after its
+                  // mark was read.
+                  AnswerOr(self->context_, self->mark_, self->done_,
+                           [self, status = std::move(status)] { self->done_(status); });
+                });
+  }
+
+  // Finds out which event the new one replaces or follows, and for UpdateEvent what it keeps.
+  absl::Status Replace(EventSighting sighting) {
+    const std::string name = Name().ToString();
+    before_ = EventBefore();
+    replaced_.reset();
+    const bool known = sighting.row.has_value() || sighting.done.has_value();
+    if (!known && change_->mask.has_value()) return NotFound(name);
+    RETURN_IF_ERROR(CheckEtag(change_->event.etag(), sighting.Etag(), name));
+    if (!sighting.name.has_value()) return absl::OkStatus();
+    NamedBefore before{.name = *sighting.name, .uid = RandomUid()};
+    if (!known) {  // a name without an event, which a former program has left
+      before_.name = std::move(before);
+      return absl::OkStatus();
+    }
+    if (sighting.done.has_value()) {
+      const bool cancelled = sighting.done->outcome() == storage::v1::OUTCOME_KIND_CANCELLED;
+      if (change_->mask.has_value() || (!cancelled && !change_->replace_ended))
+        return EventEnded(name);
+      before.generation = sighting.done->generation() + 1;
+      before_.name = std::move(before);
+      return absl::OkStatus();
+    }
+    const storage::v1::EventRecord& row = *sighting.row;
+    if (sighting.claimed) return EventRunning(name);
+    if (row.attempts() > 0 || row.lost_claims() > 0 || row.redrives() > 0 || row.maybe_sent())
+      return EventAttempted(name);
+    before.generation = row.generation();
+    before.revision = row.revision() + 1;
+    before_.name = std::move(before);
+    if (sighting.definition.has_value()) before_.target = sighting.definition->delivery().target();
+    if (change_->mask.has_value()) {
+      if (!sighting.definition.has_value()) return BrokenRecord(name);
+      v1::Event current = ShowWaitingEvent(name, row, v1::PENDING, &*sighting.definition);
+      if (sighting.priority.has_value()) current.set_priority(*sighting.priority);
+      ASSIGN_OR_RETURN(*batch_.mutable_requests(0)->mutable_event(),
+                       ApplyMask(std::move(current), change_->event, *change_->mask));
+    }
+    replaced_ = std::move(sighting);
+    return absl::OkStatus();
+  }
+
+  Uid RandomUid() {
+    const uint64_t high = context_.runtime.random().Next();
+    return Uid::FromHalves(high, context_.runtime.random().Next());
+  }
+
   void LookUpPolicies() {
     ReadPolicies(context_, options_.tenant, PoliciesOf(batch_, options_.tenant),
                  [self = shared_from_this()](absl::StatusOr<Policies> policies) {
@@ -178,11 +288,13 @@ class Creation : public std::enable_shared_from_this<Creation> {
   void Write() {
     options_.now = context_.client.NowLow();
     if (Perturb(context_.runtime, Site::kMasterDeliveriesForgotten)) cache_->Clear();
-    absl::StatusOr<CreationPlan> plan =
-        PlanCreation(batch_, create_.single, mark_, options_, policies_, *cache_, context_.secrets);
+    absl::StatusOr<CreationPlan> plan = PlanCreation(batch_, create_.single, mark_, options_,
+                                                     policies_, *cache_, context_.secrets, before_);
     if (!plan.ok()) return context_.Refuse(plan.status(), std::move(done_));
     plan_ = *std::move(plan);
+    if (create_.validate_only && change_.has_value()) return done_(std::move(plan_.response));
     if (create_.validate_only) return CheckIds();
+    if (replaced_.has_value()) TakeBack(*replaced_, plan_.commit.groups.back());
     context_.client.CommitAsync(
         std::move(plan_.commit), context_.executor,
         [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) {
@@ -230,8 +342,16 @@ class Creation : public std::enable_shared_from_this<Creation> {
     cache_->Add(plan_.interned);
     const kv::Verdict& verdict = result->verdicts.back();
     if (verdict.applied) {
-      context_.metrics.events_created.Increment(plan_.response.events_size());
+      if (replaced_.has_value()) {
+        context_.metrics.events_replaced.Increment();
+      } else {
+        context_.metrics.events_created.Increment(plan_.response.events_size());
+      }
       return done_(std::move(plan_.response));
+    }
+    if (change_.has_value()) {  // a claim was made in the shard, or the event changed: look again
+      if (++attempts_ > kCancelAttemptsMax) return done_(Contended(Name().ToString()));
+      return Start();
     }
     const std::string& name = plan_.names_by_condition[verdict.failed_condition];
     if (!name.empty()) return RefuseId(name);
@@ -242,11 +362,14 @@ class Creation : public std::enable_shared_from_this<Creation> {
 
   MasterContext& context_;
   const std::shared_ptr<InternCache> cache_;
-  const v1::BatchCreateEventsRequest batch_;
+  v1::BatchCreateEventsRequest batch_;
   const CreateOptions create_;
+  const std::optional<EventChange> change_;  // only for one event
   const RequestMark mark_;
   Done<v1::BatchCreateEventsResponse> done_;
   EventRowBuilder::Options options_;
+  EventBefore before_;                     // empty: the id is new
+  std::optional<EventSighting> replaced_;  // the event that waits, and is replaced
   Policies policies_;
   CreationPlan plan_;
   int attempts_ = 0;
@@ -258,7 +381,7 @@ absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& ba
                                           const RequestMark& mark,
                                           const EventRowBuilder::Options& options,
                                           const Policies& policies, const InternCache& cache,
-                                          const TargetSecrets& secrets) {
+                                          const TargetSecrets& secrets, const EventBefore& before) {
   CreationPlan plan;
   plan.commit.fence = PoliciesPresent(options.tenant, policies);
   FieldViolations violations;
@@ -267,7 +390,7 @@ absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& ba
     return violations.ToStatus();
   }
   kv::Group group;
-  EventAdder adder(options, single, policies, cache, secrets, &plan);
+  EventAdder adder(options, single, policies, cache, secrets, before, &plan);
   // The request's condition comes first: of two equal requests the second one is answered, not
   // refused.
   const size_t request_conditions = mark.active() ? 1 : 0;
@@ -300,14 +423,30 @@ void CreateEvents(MasterContext& context, std::shared_ptr<InternCache> cache, st
                   v1::BatchCreateEventsRequest batch, CreateOptions create, RequestMark mark,
                   Done<v1::BatchCreateEventsResponse> done) {
   std::make_shared<Creation>(context, std::move(cache), std::move(tenant), std::move(batch),
-                             std::move(create), std::move(mark), std::move(done))
+                             std::move(create), /*change=*/std::nullopt, std::move(mark),
+                             std::move(done))
+      ->Start();
+}
+
+void ReplaceEvent(MasterContext& context, std::shared_ptr<InternCache> cache, EventName name,
+                  EventChange change, RequestMark mark, Done<v1::Event> done) {
+  v1::BatchCreateEventsRequest batch;
+  v1::CreateEventRequest& request = *batch.add_requests();
+  request.set_event_id(name.event);
+  *request.mutable_event() = change.event;
+  CreateOptions create{
+      .single = true, .validate_only = change.validate_only, .trace_parent = change.trace_parent};
+  std::make_shared<Creation>(
+      context, std::move(cache), std::move(name.tenant), std::move(batch), std::move(create),
+      std::move(change), std::move(mark),
+      [done = std::move(done)](absl::StatusOr<v1::BatchCreateEventsResponse> response) mutable {
+        if (!response.ok()) return done(response.status());
+        done(std::move(*response->mutable_events(0)));
+      })
       ->Start();
 }
 
 namespace {
-
-using kv::ColumnFamily;
-using Kind = kv::Condition::Kind;
 
 storage::v1::DoneRecord CancelledRecord(const storage::v1::EventRecord& row, absl::Time now) {
   storage::v1::DoneRecord done = DoneRecordOf(row);
@@ -319,10 +458,11 @@ storage::v1::DoneRecord CancelledRecord(const storage::v1::EventRecord& row, abs
 
 class Cancellation : public std::enable_shared_from_this<Cancellation> {
  public:
-  Cancellation(MasterContext& context, EventName name, RequestMark mark, bool validate_only,
-               Done<v1::Event> done)
+  Cancellation(MasterContext& context, EventName name, std::string etag, RequestMark mark,
+               bool validate_only, Done<v1::Event> done)
       : context_(context),
         name_(std::move(name)),
+        etag_(std::move(etag)),
         mark_(std::move(mark)),
         validate_only_(validate_only),
         done_(std::move(done)) {}
@@ -343,8 +483,10 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
     if (!sighting.ok()) return done_(StoreFailed(sighting.status()));
     if (Perturb(context_.runtime, Site::kMasterCancelReadsAgain)) return LookUp();
     const std::string name = name_.ToString();
+    if (!sighting->done.has_value() && !sighting->row.has_value()) return Refuse(NotFound(name));
+    if (absl::Status current = CheckEtag(etag_, sighting->Etag(), name); !current.ok())
+      return Refuse(std::move(current));
     if (sighting->done.has_value()) return Refuse(EventEnded(name));
-    if (!sighting->row.has_value()) return Refuse(NotFound(name));
     if (sighting->claimed) return Refuse(EventRunning(name));
     const absl::Time now = context_.client.NowLow();
     const storage::v1::DoneRecord record = CancelledRecord(*sighting->row, now);
@@ -368,22 +510,7 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
   kv::Group MakeGroup(const EventSighting& sighting, const storage::v1::DoneRecord& record,
                       absl::Time now) {
     kv::Group group;
-    group.conditions.push_back({.cf = ColumnFamily::kEvents,
-                                .key = sighting.row_key,
-                                .kind = Kind::kPresent,
-                                .since = sighting.row_seq});
-    if (sighting.waiting_key.empty()) {
-      group.conditions.push_back({.cf = ColumnFamily::kMeta,
-                                  .key = ClaimMarkKey(sighting.key.shard),
-                                  .kind = Kind::kUnchangedSince,
-                                  .since = sighting.claims_seq});
-    } else {
-      group.conditions.push_back(kv::Present(ColumnFamily::kWaiting, sighting.waiting_key));
-      group.mutations.push_back(kv::Delete(ColumnFamily::kWaiting, sighting.waiting_key));
-    }
-    group.mutations.push_back({.cf = ColumnFamily::kEvents,
-                               .kind = kv::Mutation::Kind::kDelete,
-                               .key = sighting.row_key});
+    TakeBack(sighting, group);
     group.mutations.push_back(
         {.cf = ColumnFamily::kDone,
          .key = EncodeDoneKey({.shard = sighting.key.shard,
@@ -392,7 +519,7 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
                                .occurrence = sighting.key.occurrence,
                                .first = sighting.key.first}),
          .value = record.SerializeAsString()});
-    if (sighting.has_name && !sighting.row->client_chosen_id()) {
+    if (sighting.name.has_value() && !sighting.row->client_chosen_id()) {
       group.mutations.push_back({.cf = ColumnFamily::kEventNames,
                                  .kind = kv::Mutation::Kind::kDelete,
                                  .key = EventNameKey(name_.tenant, name_.event)});
@@ -415,6 +542,7 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
 
   MasterContext& context_;
   const EventName name_;
+  const std::string etag_;
   const RequestMark mark_;
   const bool validate_only_;
   Done<v1::Event> done_;
@@ -424,10 +552,10 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
 
 }  // namespace
 
-void CancelOneOffEvent(MasterContext& context, EventName name, RequestMark mark, bool validate_only,
-                       Done<v1::Event> done) {
-  std::make_shared<Cancellation>(context, std::move(name), std::move(mark), validate_only,
-                                 std::move(done))
+void CancelOneOffEvent(MasterContext& context, EventName name, std::string etag, RequestMark mark,
+                       bool validate_only, Done<v1::Event> done) {
+  std::make_shared<Cancellation>(context, std::move(name), std::move(etag), std::move(mark),
+                                 validate_only, std::move(done))
       ->Start();
 }
 

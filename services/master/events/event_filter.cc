@@ -76,6 +76,8 @@ v1::Event ShowWaitingEvent(const std::string& name, const storage::v1::EventReco
   SetTimestamp(row.nominal_time_micros(), *event.mutable_due_time());
   event.set_payload(row.payload());
   event.set_state(state);
+  event.set_generation(static_cast<int64_t>(row.generation()));
+  event.set_revision(static_cast<int64_t>(row.revision()));
   ShowAttempts(row, state, event);
   if (definition != nullptr) WriteDelivery(definition->delivery(), event);
   if (WaitsAsOneOff(row)) ShowThrottle(row.tenant(), row.throttle(), event);
@@ -101,6 +103,8 @@ v1::Event ShowEndedEvent(const std::string& name, const storage::v1::DoneRecord&
   SetTimestamp(done.nominal_time_micros(), *event.mutable_due_time());
   event.set_state(v1::ENDED);
   event.set_outcome(ShowOutcome(done.outcome()));
+  event.set_generation(static_cast<int64_t>(done.generation()));
+  event.set_revision(static_cast<int64_t>(done.revision()));
   ShowAttempts(done, position, event);
   return event;
 }

@@ -106,6 +106,8 @@ class IngestStream final : public OrderedStream<v1::IngestResponse> {
 void AddEventRpcs(EventApi& events, RpcTable& table) {
   table.AddUnary(events, &EventApi::CreateEvent);
   table.AddUnary(events, &EventApi::BatchCreateEvents);
+  table.AddUnary(events, &EventApi::UpsertEvent);
+  table.AddUnary(events, &EventApi::UpdateEvent);
   table.AddUnary(events, &EventApi::GetEvent);
   table.AddUnary(events, &EventApi::ListEvents);
   table.AddUnary(events, &EventApi::CancelEvent);

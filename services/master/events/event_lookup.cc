@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
@@ -103,11 +104,18 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
   void OnRead(absl::StatusOr<kv::GetResult> result) {
     if (!result.ok()) return done_(result.status());
     const auto& values = result->values;
-    sighting_.has_name = values[0].has_value();
+    sighting_.name = values[0];
     storage::v1::EventNameRecord name;
     if (values[0].has_value() && !name.ParseFromString(*values[0]))
       return done_(BrokenRecord("an event's name"));
     waiting_key_ = name.waiting_key();
+    // The event is at another place by now: the row that was read is of a former one.
+    if (values[0].has_value() && name.event_key() != row_key_) {
+      if (++moves_ > kMovesMax) return done_(EventSighting());
+      row_key_ = name.event_key();
+      launch_time_ = FromMicros(name.launch_time_micros());
+      return Read();
+    }
     if (values.size() == 3 && values[1].has_value()) return OnRow(*values[1], result->seq);
     if (values.size() == 3 && values[2].has_value()) {
       if (!sighting_.done.emplace().ParseFromString(*values[2]))
@@ -116,14 +124,7 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
       sighting_.done->set_event_id(name_.event);
       return done_(std::move(sighting_));
     }
-    if (values[0].has_value() && ++moves_ <= kMovesMax) {
-      if (name.event_key() != row_key_) {
-        row_key_ = name.event_key();
-        launch_time_ = FromMicros(name.launch_time_micros());
-        return Read();
-      }
-    }
-    done_(EventSighting());
+    done_(std::move(sighting_));
   }
 
   void OnRow(const std::string& row, kv::CommitSeq seq) {
@@ -221,6 +222,7 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
         !sighting_.definition.emplace().ParseFromString(*result->values[0])) {
       return done_(BrokenRecord("a definition"));
     }
+    sighting_.waiting_seq = result->seq;
     if (sighting_.key.lane == kLaneLimited) return OnLimited(result->values[1]);
     const bool may_be_claimed =
         sighting_.key.due_time <= context_.client.NowLow() + kClaimedEarlyMax;
@@ -248,6 +250,17 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
 
 }  // namespace
 
+std::string EventEtag(const Uid& uid, int64_t launch_time_micros) {
+  return absl::StrCat(uid.ToHex(), "-", absl::Hex(launch_time_micros));
+}
+
+std::string EventSighting::Etag() const {
+  if (row.has_value() && row->client_chosen_id())
+    return EventEtag(key.uid, row->launch_time_micros());
+  if (done.has_value() && name.has_value()) return EventEtag(key.uid, done->launch_time_micros());
+  return std::string();
+}
+
 void LookUpEvent(MasterContext& context, const EventName& name, ReadClaims read_claims,
                  absl::AnyInvocable<void(absl::StatusOr<EventSighting>)> done) {
   std::make_shared<EventSearch>(context, name, read_claims, std::move(done))->Read();
@@ -255,18 +268,21 @@ void LookUpEvent(MasterContext& context, const EventName& name, ReadClaims read_
 
 namespace {
 
-// The place of the event's Done record; if there is no such name, a key that nothing has.
-std::string DoneKeyByName(const std::optional<std::string>& name) {
+// The row of the event and its Done record; if there is no such name, keys that nothing has.
+std::pair<kv::Key, kv::Key> PlacesByName(const std::optional<std::string>& name) {
   const std::string nowhere("\0", 1);
   storage::v1::EventNameRecord record;
-  if (!name.has_value() || !record.ParseFromString(*name)) return nowhere;
+  const bool known = name.has_value() && record.ParseFromString(*name);
   const std::optional<EventKey> key = DecodeEventKey(record.event_key());
-  if (!key.has_value()) return nowhere;
-  return EncodeDoneKey({.shard = key->shard,
-                        .day = DoneDay(FromMicros(record.launch_time_micros())),
-                        .uid = key->uid,
-                        .occurrence = key->occurrence,
-                        .first = key->first});
+  if (!known || !key.has_value())
+    return {{ColumnFamily::kEvents, nowhere}, {ColumnFamily::kDone, nowhere}};
+  return {
+      {ColumnFamily::kEvents, record.event_key()},
+      {ColumnFamily::kDone, EncodeDoneKey({.shard = key->shard,
+                                           .day = DoneDay(FromMicros(record.launch_time_micros())),
+                                           .uid = key->uid,
+                                           .occurrence = key->occurrence,
+                                           .first = key->first})}};
 }
 
 bool IsCancelled(const std::optional<std::string>& ended) {
@@ -287,16 +303,20 @@ void FindCancelled(MasterContext& context, const std::string& tenant,
       std::move(names), context.executor,
       [&context, done = std::move(done)](absl::StatusOr<kv::GetResult> read) mutable {
         if (!read.ok()) return done(StoreFailed(read.status()));
-        std::vector<kv::Key> ends;
-        for (const std::optional<std::string>& name : read->values)
-          ends.push_back({ColumnFamily::kDone, DoneKeyByName(name)});
+        std::vector<kv::Key> places;
+        for (const std::optional<std::string>& name : read->values) {
+          auto [row, end] = PlacesByName(name);
+          places.push_back(std::move(row));
+          places.push_back(std::move(end));
+        }
         context.client.MultiGet(
-            std::move(ends), context.executor,
-            [done = std::move(done)](absl::StatusOr<kv::GetResult> ended) mutable {
-              if (!ended.ok()) return done(StoreFailed(ended.status()));
+            std::move(places), context.executor,
+            [done = std::move(done)](absl::StatusOr<kv::GetResult> found) mutable {
+              if (!found.ok()) return done(StoreFailed(found.status()));
               std::vector<bool> cancelled;
-              for (const std::optional<std::string>& end : ended->values)
-                cancelled.push_back(IsCancelled(end));
+              for (size_t i = 0; i < found->values.size(); i += 2)
+                cancelled.push_back(!found->values[i].has_value() &&
+                                    IsCancelled(found->values[i + 1]));
               done(std::move(cancelled));
             });
       });

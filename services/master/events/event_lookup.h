@@ -28,6 +28,10 @@ namespace escapement::master {
 // Claims are made this long before an event is due at the earliest.
 inline constexpr absl::Duration kClaimedEarlyMax = absl::Minutes(1);
 
+// Event.etag of an event with a client-chosen id. An id that is used again after its retention has
+// the same uid, and another launch time.
+std::string EventEtag(const Uid& uid, int64_t launch_time_micros);
+
 struct EventSighting {
   // One of the two, unless the event is unknown.
   std::optional<storage::v1::EventRecord> row;
@@ -40,12 +44,16 @@ struct EventSighting {
   std::optional<int32_t> priority = std::nullopt;
   // For an event under a policy that waits: the key of its row in `waiting`.
   std::string waiting_key = {};
-  bool has_name = false;      // an event_names row exists
-  bool claimed = false;       // or it holds a token
-  kv::CommitSeq row_seq = 0;  // the row was there at this sequence
+  kv::CommitSeq waiting_seq = 0;                   // it was there at this sequence
+  std::optional<std::string> name = std::nullopt;  // bytes of its EventNameRecord
+  bool claimed = false;                            // or it holds a token
+  kv::CommitSeq row_seq = 0;                       // the row was there at this sequence
   // No claim from before this one was missed (0: claims were not read).
   kv::CommitSeq claims_seq = 0;
   std::optional<storage::v1::DefinitionRecord> definition;  // the row's definition
+
+  // Event.etag. Empty: the id is not client-chosen, or there is no such event.
+  std::string Etag() const;
 };
 
 // kIfDue reads the claims only if the event may be claimed by now.

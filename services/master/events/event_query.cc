@@ -330,6 +330,8 @@ class PendingListing : public std::enable_shared_from_this<PendingListing> {
     const auto& definition = definitions_[candidate.row.definition_hash()];
     v1::Event event = ShowWaitingEvent(name, candidate.row, running ? v1::RUNNING : v1::PENDING,
                                        definition.has_value() ? &*definition : nullptr);
+    if (candidate.row.client_chosen_id())
+      event.set_etag(EventEtag(candidate.decoded.uid, candidate.row.launch_time_micros()));
     if (candidate.decoded.lane <= kPriorityMax) event.set_priority(candidate.decoded.lane);
     if (!candidate.waiting_key.empty() && candidate.row.attempts() == 0)
       event.set_priority(static_cast<int32_t>(candidate.row.priority()));

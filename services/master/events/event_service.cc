@@ -131,6 +131,32 @@ void EventService::BatchCreateEvents(v1::BatchCreateEventsRequest request,
                std::move(done));
 }
 
+template <typename Request>
+void EventService::Replace(absl::string_view method, Request& request, EventChange change,
+                           Done<v1::Event> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  absl::StatusOr<EventName> name = ParseEventName(request.event().name(), "event.name");
+  FieldViolations violations;
+  CheckRequestId(request.request_id(), violations);
+  if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
+  CheckClientEventId(name->event, "event.name", violations);
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  RequestMark mark = MarkOf(name->tenant, method, request, done);
+  change.validate_only = request.validate_only();
+  change.trace_parent = done.caller()->trace_parent;
+  change.event = std::move(*request.mutable_event());
+  ReplaceEvent(context_, cache_, *std::move(name), std::move(change), std::move(mark),
+               std::move(done));
+}
+
+void EventService::UpsertEvent(v1::UpsertEventRequest request, Done<v1::Event> done) {
+  Replace("UpsertEvent", request, {.replace_ended = request.replace_ended()}, std::move(done));
+}
+
+void EventService::UpdateEvent(v1::UpdateEventRequest request, Done<v1::Event> done) {
+  Replace("UpdateEvent", request, {.mask = request.update_mask()}, std::move(done));
+}
+
 void EventService::GetEvent(v1::GetEventRequest request, Done<v1::Event> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   absl::StatusOr<EventName> name = ParseEventName(request.name(), "name");
@@ -140,11 +166,16 @@ void EventService::GetEvent(v1::GetEventRequest request, Done<v1::Event> done) {
       [this, tenant = name->tenant, name = request.name(),
        done = std::move(done)](absl::StatusOr<EventSighting> sighting) mutable {
         if (!sighting.ok()) return done(StoreFailed(sighting.status()));
-        if (sighting->done.has_value()) return done(ShowEndedEvent(name, *sighting->done));
-        if (!sighting->row.has_value()) return done(NotFound(name));
+        if (!sighting->done.has_value() && !sighting->row.has_value()) return done(NotFound(name));
+        if (sighting->done.has_value()) {
+          v1::Event event = ShowEndedEvent(name, *sighting->done);
+          event.set_etag(sighting->Etag());
+          return done(std::move(event));
+        }
         v1::Event event =
             ShowWaitingEvent(name, *sighting->row, sighting->claimed ? v1::RUNNING : v1::PENDING,
                              sighting->definition.has_value() ? &*sighting->definition : nullptr);
+        event.set_etag(sighting->Etag());
         const absl::Time now = context_.client.NowLow();
         if (sighting->priority.has_value()) event.set_priority(*sighting->priority);
         ShowNextAttempt(sighting->due_time, now, event);
@@ -203,8 +234,8 @@ void EventService::CancelEvent(v1::CancelEventRequest request, Done<v1::Event> d
   if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   RequestMark mark = MarkOf(name->tenant, "CancelEvent", request, done);
-  CancelOneOffEvent(context_, *std::move(name), std::move(mark), request.validate_only(),
-                    std::move(done));
+  CancelOneOffEvent(context_, *std::move(name), request.etag(), std::move(mark),
+                    request.validate_only(), std::move(done));
 }
 
 void EventService::IngestBatch(std::shared_ptr<const v1::IngestRequest> request,

@@ -13,6 +13,7 @@
 
 #include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
+#include "services/master/events/event_changes.h"
 #include "services/master/events/event_ingest.h"
 #include "services/master/events/event_throttle.h"
 
@@ -27,6 +28,8 @@ class EventService final : public EventApi {
   void CreateEvent(v1::CreateEventRequest request, Done<v1::Event> done) override;
   void BatchCreateEvents(v1::BatchCreateEventsRequest request,
                          Done<v1::BatchCreateEventsResponse> done) override;
+  void UpsertEvent(v1::UpsertEventRequest request, Done<v1::Event> done) override;
+  void UpdateEvent(v1::UpdateEventRequest request, Done<v1::Event> done) override;
   void GetEvent(v1::GetEventRequest request, Done<v1::Event> done) override;
   void ListEvents(v1::ListEventsRequest request, Done<v1::ListEventsResponse> done) override;
   void CancelEvent(v1::CancelEventRequest request, Done<v1::Event> done) override;
@@ -37,6 +40,9 @@ class EventService final : public EventApi {
   void ForgetInterned() { cache_->Clear(); }
 
  private:
+  template <typename Request>
+  void Replace(absl::string_view method, Request& request, EventChange change,
+               Done<v1::Event> done);
   // A batch of Ingest that is being stored.
   struct Batch {
     std::string tenant;

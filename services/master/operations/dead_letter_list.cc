@@ -66,7 +66,7 @@ constexpr FilterField kDeadLetterFields[] = {
 v1::DeadLetter ShowFilterFields(const StoredDeadLetter& letter) {
   v1::DeadLetter shown;
   shown.set_event(EventNameOf(letter));
-  shown.set_event_id(letter.name.event_id);
+  shown.set_event_id(DeliveredEventId(letter.name.event_id, letter.record.event().generation()));
   shown.set_schedule(ScheduleNameOf(letter));
   shown.set_policy(PolicyNameOf(letter));
   SetTimestamp(ToMicros(letter.name.time), *shown.mutable_create_time());

@@ -150,7 +150,9 @@ absl::Status RedriveBatch::CheckOneOff(const StoredDeadLetter& letter) const {
   if (!bytes.has_value()) return absl::OkStatus();
   storage::v1::EventNameRecord name;
   if (!name.ParseFromString(*bytes)) return BrokenRecord("an event's name");
-  if (name.launch_time_micros() == letter.record.event().launch_time_micros())
+  const std::optional<EventKey> named = DecodeEventKey(name.event_key());
+  if (named.has_value() && named->uid == UidOf(letter) &&
+      name.launch_time_micros() == letter.record.event().launch_time_micros())
     return absl::OkStatus();
   return EventIdTaken(EventName{letter.name.tenant, letter.name.event_id}.ToString());
 }

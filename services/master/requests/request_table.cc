@@ -25,6 +25,18 @@ std::string TextOf(const Message& message, const char* name) {
   return message.GetReflection()->GetString(message, field);
 }
 
+// The name of the resource that the request has, as `event.name`; "" if it has none.
+std::string NameOfResourceIn(const Message& request) {
+  std::vector<const FieldDescriptor*> fields;
+  request.GetReflection()->ListFields(request, &fields);
+  for (const FieldDescriptor* field : fields) {
+    if (field->is_repeated() || field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    std::string name = TextOf(request.GetReflection()->GetMessage(request, field), "name");
+    if (!name.empty()) return name;
+  }
+  return {};
+}
+
 uint64_t VersionOf(const Message& message) {
   const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName("version");
   if (field == nullptr || field->cpp_type() != FieldDescriptor::CPPTYPE_INT64) return 0;
@@ -39,6 +51,7 @@ RequestMark::RequestMark(absl::string_view tenant, absl::string_view method,
   // The answer may know the resource better, for example its id if the server makes it.
   std::string resource = TextOf(request, "name");
   if (resource.empty()) resource = TextOf(request, "parent");
+  if (resource.empty()) resource = NameOfResourceIn(request);
   audit_ = auth::AuditRecordOf(caller, method, resource, request_id);
   if (request_id.empty()) return;
   key_ = RequestKey(tenant, request_id);

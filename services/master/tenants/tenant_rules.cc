@@ -206,6 +206,11 @@ Demand DemandOf(const Message& request) {
   } else if (const auto* event = DynamicCastToGenerated<v1::CreateEventRequest>(&request)) {
     demand.events = 1;
     AddPayload(demand, event->event().payload());
+  } else if (const auto* upsert = DynamicCastToGenerated<v1::UpsertEventRequest>(&request)) {
+    demand.events = 1;  // it may replace one
+    AddPayload(demand, upsert->event().payload());
+  } else if (const auto* update_event = DynamicCastToGenerated<v1::UpdateEventRequest>(&request)) {
+    AddPayload(demand, update_event->event().payload());
   } else if (const auto* batch = DynamicCastToGenerated<v1::BatchCreateEventsRequest>(&request)) {
     demand.events = batch->requests_size();
     for (const auto& one : batch->requests()) AddPayload(demand, one.event().payload());

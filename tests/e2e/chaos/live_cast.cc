@@ -151,7 +151,7 @@ uint64_t LiveCast::calls() const {
     for (const simulation::ScheduleLife& life : user->lives())
       count += life.changes.size() + life.triggered.size() + life.backfills.size();
   }
-  for (const auto& user : event_users_) count += user->events().size();
+  for (const auto& user : event_users_) count += user->Events().size();
   return count;
 }
 
@@ -169,7 +169,8 @@ void LiveCast::Tell(simulation::History* history,
     end(user->finished(), "a user of a schedule");
   }
   for (const auto& user : event_users_) {
-    history->one_offs.insert(history->one_offs.end(), user->events().begin(), user->events().end());
+    const std::vector<simulation::OneOff> events = user->Events();
+    history->one_offs.insert(history->one_offs.end(), events.begin(), events.end());
     hear(user->complaints());
     end(user->finished(), "a user of events");
   }

@@ -221,6 +221,12 @@ class PublicDoor::Events final : public master::EventApi {
                   master::Done<v1::ListEventsResponse> done) override {
     calls_.Unary(stub_, &EventStub::ListEvents, request, std::move(done));
   }
+  void UpsertEvent(v1::UpsertEventRequest request, master::Done<v1::Event> done) override {
+    calls_.Unary(stub_, &EventStub::UpsertEvent, request, std::move(done));
+  }
+  void UpdateEvent(v1::UpdateEventRequest request, master::Done<v1::Event> done) override {
+    calls_.Unary(stub_, &EventStub::UpdateEvent, request, std::move(done));
+  }
   void CancelEvent(v1::CancelEventRequest request, master::Done<v1::Event> done) override {
     calls_.Unary(stub_, &EventStub::CancelEvent, request, std::move(done));
   }

@@ -1,4 +1,5 @@
-// A user who makes one-off events in every way the API offers, and cancels some of them.
+// A user who makes one-off events in every way the API offers, and replaces and cancels some of
+// them.
 //
 // Threads: the world's.
 
@@ -6,6 +7,8 @@
 #define TESTS_SIMULATION_ACTORS_EVENT_USER_H_
 
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,7 +35,7 @@ class EventUser {
   void Start() { Next(); }
   bool finished() const { return made_ >= options_.calls && open_ == 0; }
 
-  const std::vector<OneOff>& events() const { return events_; }
+  std::vector<OneOff> Events() const;
   const std::vector<std::string>& complaints() const { return complaints_; }
 
  private:
@@ -40,8 +43,16 @@ class EventUser {
   void CreateOne();
   void CreateBatch();
   void Ingest();
-  void Created(std::string event_id, absl::Time due, absl::Time called);
+  struct Revision {
+    absl::Time due;
+    std::optional<uint64_t> body_hash;  // nullopt: that of the revision before
+  };
+  void Created(std::string event_id, absl::Time due, const std::string& payload, absl::Time called);
   void MayCancel(size_t event);
+  void MayReplace(const std::string& event_id);
+  void Replaced(const v1::Event& answer, Revision revision, absl::Time called);
+  static std::string DeliveredIdOf(const v1::Event& event);
+  OneOff* Find(const std::string& event_id);
   v1::Event DrawEvent(absl::Time* due);
   // Empty: no policy.
   // The policies are being deleted, and the request named one.
@@ -54,6 +65,9 @@ class EventUser {
   int open_ = 0;  // unanswered calls and planned cancels
   int last_id_ = 0;
   std::vector<OneOff> events_;
+  // By the id that the consumer receives, then by number.
+  std::map<std::string, std::map<uint64_t, Revision>> revisions_;
+  std::map<std::string, std::vector<Revision>> refused_;  // by id without the generation
   std::vector<std::string> complaints_;
 };
 

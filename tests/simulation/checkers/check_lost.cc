@@ -44,6 +44,7 @@ class LostChecker {
       CheckOneOff(one_off, one_off_rows[one_off.event_id]);
       one_off_rows.erase(one_off.event_id);
     }
+    CheckBodies();
     for (const auto& [event_id, unknown] : one_off_rows)
       Report("event ", event_id, " ended, but nobody made it");
     for (const std::string& row : history_.leftover) Report("left over: ", row);
@@ -156,6 +157,18 @@ class LostChecker {
     const bool cancelled = rows[0]->outcome == Outcome::kCancelled;
     if (one_off.cancelled && !cancelled) Report(name, " was cancelled, but ended otherwise");
     if (cancelled && !one_off.cancel_called) Report(name, " was cancelled by nobody");
+  }
+
+  // An event that was replaced is never sent.
+  void CheckBodies() {
+    std::unordered_map<std::string, const OneOff*> one_offs;
+    for (const OneOff& one_off : history_.one_offs) one_offs[one_off.event_id] = &one_off;
+    for (const Receipt& receipt : history_.receipts) {
+      const auto found = receipt.uid.empty() ? one_offs.find(receipt.event_id) : one_offs.end();
+      if (found == one_offs.end() || found->second->bodies.empty()) continue;
+      if (!found->second->bodies.contains(receipt.body_hash))
+        Report("event ", receipt.event_id, " was sent with the body of another revision");
+    }
   }
 
   const History& history_;

@@ -503,8 +503,7 @@ std::vector<Mutant> ClientMutants() {
       {.name = "client_watches_from_next",
        .fault = "a watch begins one commit after what was read",
        .rules = {"lost", "overdue", "idle"},
-       .store = Rewriting(kAll, WatchesFromNext),
-       .first_seed = 75},
+       .store = Rewriting(kAll, WatchesFromNext)},
       {.name = "client_steals_leases",
        .fault =
            "a lease is taken over by a clock that is a second ahead, whether it has run out or not",

@@ -173,6 +173,34 @@ Rewrite ForgetsName() {
   }};
 }
 
+// Two who replace an event at once both believe that they have.
+Rewrite ReplacesUnnamed() {
+  return {.commit =
+              [](kv::CommitRequest* request) {
+                WaiveConditions(request, [](const kv::Condition& condition) {
+                  return condition.cf == ColumnFamily::kEvents ||
+                         (condition.cf == ColumnFamily::kEventNames &&
+                          condition.kind == kv::Condition::Kind::kValueEquals);
+                });
+              },
+          .delay = absl::Milliseconds(20)};
+}
+
+// The event that is replaced stays in its queue.
+Rewrite LeavesReplaced() {
+  return {.commit = [](kv::CommitRequest* request) {
+    for (kv::Group& group : request->groups) {
+      if (!std::any_of(group.mutations.begin(), group.mutations.end(), [](const Mutation& each) {
+            return IsPutOf(ColumnFamily::kEventNames, each);
+          }))
+        continue;
+      EraseMutations(&group, [](const Mutation& mutation) {
+        return mutation.cf == ColumnFamily::kEvents && !IsPut(mutation);
+      });
+    }
+  }};
+}
+
 // The row in `waiting` of an event under a policy need not be there.
 Rewrite CancelsGranted() {
   return {.commit = [](kv::CommitRequest* request) {
@@ -252,6 +280,15 @@ std::vector<Mutant> MasterMutants() {
        .faults = false,
        .store = Masters(CancelsGranted),
        .first_seed = 25},
+      {.name = "master_replaces_unnamed",
+       .fault = "an event is replaced whether or not it is still the one that was read",
+       .rules = {"lost", "doubled", "early", "final"},
+       .store = Masters(ReplacesUnnamed)},
+      {.name = "master_leaves_replaced",
+       .fault = "an event that is replaced stays in its queue",
+       .rules = {"lost", "doubled", "early", "final"},
+       .faults = false,
+       .store = Masters(LeavesReplaced)},
       {.name = "master_answers_before_commit",
        .fault = "one-off events are acknowledged 5 ms before they are sent to the store",
        .rules = {"lost", "acknowledged"},

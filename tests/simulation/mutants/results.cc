@@ -302,7 +302,7 @@ std::vector<Mutant> TakeoverMutants() {
        .fault = "what a former owner has claimed is sent again at once",
        .rules = {"attempts"},
        .store = Handlers(TakesOverUnwaited),
-       .first_seed = 150},
+       .first_seed = 75},
       {.name = "handler_misses_last_claim",
        .fault = "whoever takes a shard over does not see the last claim in it",
        .rules = {"lost"},

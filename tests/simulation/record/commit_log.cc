@@ -311,7 +311,7 @@ std::vector<DoneRow> ReadDone(const kv::MemDisk& disk) {
     }
     const bool one_off = key->occurrence.empty();
     if (one_off) {
-      row.event_id = EndedEventId(*key, record);
+      row.event_id = DeliveredEventId(EndedEventId(*key, record), record.generation());
     } else {
       row.uid = key->uid.ToHex();
     }

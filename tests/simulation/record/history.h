@@ -95,8 +95,13 @@ struct ScheduleLife {
 };
 
 struct OneOff {
-  std::string event_id;
+  std::string event_id;  // as the consumer receives it
+  // The due time and body of the revision that is delivered, the last one that was acknowledged; or
+  // those of the few that it may be. No body: not known.
   absl::Time due;
+  std::set<uint64_t> bodies = {};
+  uint64_t revision = 0;
+  uint64_t generation = 0;
   absl::Time called;
   bool created = false;        // false: the user never learnt the result
   bool cancel_called = false;  // a try of CancelEvent may take effect after a later try was refused

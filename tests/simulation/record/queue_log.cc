@@ -45,8 +45,10 @@ void ReadClaimPut(const InflightKey& key, const Mutation& mutation, std::vector<
     const auto row = DecodeEventKey(entry.event_key());
     if (row && (!put.granted || entry.row_stays())) {
       if (!row->occurrence.empty()) events.uid = row->uid.ToHex();
-      events.occurrence = row->occurrence.empty() ? OneOffEventId(entry.event_key(), entry.event())
-                                                  : row->occurrence;
+      events.occurrence = row->occurrence.empty()
+                              ? DeliveredEventId(OneOffEventId(entry.event_key(), entry.event()),
+                                                 entry.event().generation())
+                              : row->occurrence;
     } else if (const auto waiting = DecodeWaitingKey(entry.event_key())) {
       events.uid = waiting->uid.ToHex();
       events.occurrence = waiting->occurrence;
@@ -93,7 +95,8 @@ void ReadRow(const Mutation& mutation, std::vector<QueueWrite>* out) {
   if (const auto row = waiting ? DecodeWaitingKey(key) : std::nullopt) {
     const WaitingOwner owner = WaitingOwnerOf(*row);
     if (WaitsAsOneOff(record)) {
-      put.occurrence = OneOffEventId(LimitedEventKey(owner.uid, record), record);
+      put.occurrence = DeliveredEventId(OneOffEventId(LimitedEventKey(owner.uid, record), record),
+                                        record.generation());
     } else {
       put.uid = owner.uid.ToHex();
       put.occurrence = owner.occurrence;
@@ -103,7 +106,9 @@ void ReadRow(const Mutation& mutation, std::vector<QueueWrite>* out) {
   } else if (const auto event = waiting ? std::nullopt : DecodeEventKey(key)) {
     if (event->lane == kLaneLimited) return;  // its row in `waiting` counts
     if (!event->occurrence.empty()) put.uid = event->uid.ToHex();
-    put.occurrence = event->occurrence.empty() ? OneOffEventId(key, record) : event->occurrence;
+    put.occurrence = event->occurrence.empty()
+                         ? DeliveredEventId(OneOffEventId(key, record), record.generation())
+                         : event->occurrence;
     put.due = event->due_time;
     put.events.first = event->first;
   } else {
@@ -184,8 +189,8 @@ void ReadOneOffEnd(const Mutation& mutation, std::vector<QueueWrite>* out) {
   if (!key.has_value() || !key->occurrence.empty() || mutation.kind != Mutation::Kind::kPut ||
       !record.ParseFromString(mutation.value))
     return;
-  out->push_back(
-      OneOffEnd{EndedEventId(*key, record), OutcomeOf(record.outcome()), record.reason()});
+  out->push_back(OneOffEnd{DeliveredEventId(EndedEventId(*key, record), record.generation()),
+                           OutcomeOf(record.outcome()), record.reason()});
 }
 
 void ReadOne(const Mutation& mutation, std::vector<QueueWrite>* out) {

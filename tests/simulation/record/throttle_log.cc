@@ -76,7 +76,8 @@ absl::Time TimeOf(int64_t micros) {
 
 // A one-off event has no uid here, and its id in place of the occurrence.
 std::string IdOf(const Uid& uid, const storage::v1::EventRecord& waiting) {
-  return OneOffEventId(LimitedEventKey(uid, waiting), waiting);
+  return DeliveredEventId(OneOffEventId(LimitedEventKey(uid, waiting), waiting),
+                          waiting.generation());
 }
 
 template <typename Write>
@@ -232,7 +233,7 @@ void ReadEnd(const Mutation& mutation, std::vector<ThrottleWrite>* out) {
   if (!key.has_value() || !record.ParseFromString(mutation.value)) return;
   EndWrite write;
   if (key->occurrence.empty()) {
-    write.occurrence = EndedEventId(*key, record);
+    write.occurrence = DeliveredEventId(EndedEventId(*key, record), record.generation());
   } else {
     write.uid = key->uid.ToHex();
     write.occurrence = key->occurrence;

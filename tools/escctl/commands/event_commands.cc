@@ -71,6 +71,8 @@ void PrintOrFail(Session& session, const grpc::Status& status, const v1::Event& 
   if (event.has_next_attempt_time())
     session.Print(
         absl::StrCat("NEXT ATTEMPT  ", TimeUtil::ToString(event.next_attempt_time()), "\n"));
+  if (event.revision() > 0) session.Print(absl::StrCat("REVISION  ", event.revision(), "\n"));
+  if (event.generation() > 0) session.Print(absl::StrCat("GENERATION  ", event.generation(), "\n"));
   if (event.recent_attempts().empty()) return;
   std::vector<Row> attempts;
   for (const v1::Attempt& attempt : event.recent_attempts())
@@ -117,39 +119,94 @@ struct Delivery {
   }
 };
 
-void AddEventCreate(CLI::App& group, Session& session) {
+// False, after it has said why, if the time cannot be read.
+bool ReadDue(Session& session, const std::string& text, v1::Event& event) {
+  if (ParseDue(text, event.mutable_due_time())) return true;
+  session.FailUsage(
+      absl::StrCat("--due: '", text, "' is not a time such as 2026-12-24T18:00:00Z, now or +90s"));
+  return false;
+}
+
+// `upsert`: an event that is there is replaced.
+void AddEventCreate(CLI::App& group, Session& session, bool upsert) {
   struct Options {
     std::string id;
     std::string due = "now";
     std::string request_id;
+    std::string etag;
+    bool replace_ended = false;
     Delivery delivery;
   };
   auto o = std::make_shared<Options>();
-  CLI::App* command = group.add_subcommand("create", "create one event");
-  command->add_option("id", o->id, "id of the event; the server makes one if it is missing");
+  CLI::App* command =
+      upsert ? group.add_subcommand("upsert",
+                                    "create one event, or replace it if it waits to be sent\n"
+                                    "REVISION says which of the two: 0 for a new one.")
+             : group.add_subcommand("create", "create one event");
+  auto* id = command->add_option("id", o->id, "id of the event");
+  if (upsert) {
+    id->required();
+    command->add_option("--etag", o->etag, "only if the event still has this etag");
+    command->add_flag("--replace-ended", o->replace_ended,
+                      "if the event has ended, create another one with its id");
+  } else {
+    id->description("id of the event; the server makes one if it is missing");
+  }
   command->add_option("--due", o->due, "when it is due: 2026-12-24T18:00:00Z, now, or +90s")
       ->capture_default_str();
   AddRequestId(*command, o->request_id);
   auto dry = AddValidateOnly(*command);
   o->delivery.Add(*command);
-  command->callback([o, dry, &session] {
+  command->callback([o, upsert, dry, &session] {
+    v1::Event wanted;
+    if (auto status = o->delivery.Apply(session, wanted); !status.ok())
+      return session.FailUsage(status.message());
+    if (auto status = CheckPayload(wanted.payload(), wanted.content_type()); !status.ok())
+      return session.FailUsage(status.message());
+    if (!ReadDue(session, o->due, wanted)) return;
+    v1::Event event;
+    if (upsert) {
+      v1::UpsertEventRequest request;
+      *request.mutable_event() = std::move(wanted);
+      request.mutable_event()->set_name(session.FullName("events", o->id));
+      request.mutable_event()->set_etag(o->etag);
+      request.set_replace_ended(o->replace_ended);
+      request.set_request_id(o->request_id);
+      request.set_validate_only(*dry);
+      return PrintOrFail(session, session.Call(&EventStub::UpsertEvent, request, event), event);
+    }
     v1::CreateEventRequest request;
-    request.set_validate_only(*dry);
-    if (auto status = o->delivery.Apply(session, *request.mutable_event()); !status.ok()) {
-      return session.FailUsage(status.message());
-    }
-    const v1::Event& made = request.event();
-    if (auto status = CheckPayload(made.payload(), made.content_type()); !status.ok())
-      return session.FailUsage(status.message());
-    if (!ParseDue(o->due, request.mutable_event()->mutable_due_time())) {
-      return session.FailUsage(absl::StrCat(
-          "--due: '", o->due, "' is not a time such as 2026-12-24T18:00:00Z, now or +90s"));
-    }
+    *request.mutable_event() = std::move(wanted);
     request.set_parent(session.parent());
     request.set_event_id(o->id);
     request.set_request_id(o->request_id);
-    v1::Event event;
+    request.set_validate_only(*dry);
     PrintOrFail(session, session.Call(&EventStub::CreateEvent, request, event), event);
+  });
+}
+
+void AddMove(CLI::App& group, Session& session) {
+  struct Options {
+    std::string name;
+    std::string due;
+    std::string etag;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command = group.add_subcommand("move", "move an event that waits to another time");
+  command->add_option("name", o->name, "id or full name")->required();
+  command->add_option("--due", o->due, "when it is due: 2026-12-24T18:00:00Z, now, or +90s")
+      ->required();
+  command->add_option("--etag", o->etag, "only if the event still has this etag");
+  auto dry = AddValidateOnly(*command);
+  command->callback([o, dry, &session] {
+    v1::UpdateEventRequest request;
+    request.set_validate_only(*dry);
+    request.mutable_event()->set_name(session.FullName("events", o->name));
+    request.mutable_event()->set_etag(o->etag);
+    request.mutable_update_mask()->add_paths("due_time");
+    if (!ReadDue(session, o->due, *request.mutable_event())) return;
+    v1::Event event;
+    PrintOrFail(session, session.Call(&EventStub::UpdateEvent, request, event), event);
   });
 }
 
@@ -174,9 +231,12 @@ void AddGetAndCancel(CLI::App& group, Session& session) {
   });
   CLI::App* cancel = group.add_subcommand("cancel", "cancel an event that has not been sent");
   cancel->add_option("name", *name, "id or full name")->required();
+  auto etag = std::make_shared<std::string>();
+  cancel->add_option("--etag", *etag, "only if the event still has this etag");
   auto dry = AddValidateOnly(*cancel);
-  cancel->callback([name, dry, &session] {
+  cancel->callback([name, etag, dry, &session] {
     v1::CancelEventRequest request;
+    request.set_etag(*etag);
     request.set_validate_only(*dry);
     request.set_name(session.FullName("events", *name));
     v1::Event event;
@@ -355,7 +415,9 @@ void AddEventCommands(CLI::App& app, Session& session) {
   CLI::App* group = app.add_subcommand("event", "one-off events");
   group->require_subcommand(1);
   group->fallthrough();
-  AddEventCreate(*group, session);
+  AddEventCreate(*group, session, /*upsert=*/false);
+  AddEventCreate(*group, session, /*upsert=*/true);
+  AddMove(*group, session);
   AddGetAndCancel(*group, session);
   AddList(*group, session);
   AddIngest(*group, session);

@@ -57,6 +57,10 @@ const Table& Examples() {
         "escctl event create reminder-7 --due 2026-12-24T18:00:00Z --grpc 127.0.0.1:50051",
         "escctl event create --limit customers=acme --limit licences:3 --http "
         "http://127.0.0.1:8080/hello"}},
+      {"event upsert",
+       {"escctl event upsert reminder-7 --due 2026-12-25T18:00:00Z --grpc 127.0.0.1:50051",
+        "escctl event upsert reminder-7 --replace-ended --http http://127.0.0.1:8080/hello"}},
+      {"event move", {"escctl event move reminder-7 --due 2026-12-25T18:00:00Z"}},
       {"event get", {"escctl event get reminder-7"}},
       {"event list",
        {"escctl event list --limit 20",

@@ -210,7 +210,9 @@ rd_kafka_resp_err_t KafkaProducer::Produce(KafkaAttempt* attempt, const std::str
   if (topic == nullptr) return rd_kafka_last_error();
   const DeliveryAttempt& sent = attempt->attempt;
   const std::string& own_key = sent.context->definition->delivery().target().kafka().key();
-  const std::string& key = own_key.empty() ? sent.event_id : own_key;
+  // Without the generation: all events with the id go to the same partition.
+  const std::string key =
+      own_key.empty() ? sent.event_id.substr(0, sent.event_id.find('#')) : own_key;
   const std::string& payload = *sent.context->payload;
 
   rd_kafka_vu_t parts[5];

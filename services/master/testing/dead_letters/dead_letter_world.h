@@ -110,6 +110,13 @@ struct DeadLetterWorld {
                                         RecordOf(death).SerializeAsString()));
       if (death.event.client_chosen_id()) {
         storage::v1::EventNameRecord event_name;
+        const std::optional<DoneKey> done_key =
+            DoneKeyOf(RecordOf(death), death.event_id, fixture.layout.queue_shards);
+        event_name.set_event_key(
+            EncodeEventKey({.shard = done_key->shard,
+                            .due_time = FromMicros(death.event.launch_time_micros()),
+                            .uid = done_key->uid,
+                            .occurrence = ""}));
         event_name.set_launch_time_micros(death.event.launch_time_micros());
         group.mutations.push_back(kv::Put(kv::ColumnFamily::kEventNames,
                                           EventNameKey("default", death.event_id),

@@ -108,6 +108,8 @@ class FakeEvents final : public EventApi {
                          Done<v1::BatchCreateEventsResponse>) override {}
   void GetEvent(v1::GetEventRequest, Done<v1::Event>) override {}
   void ListEvents(v1::ListEventsRequest, Done<v1::ListEventsResponse>) override {}
+  void UpsertEvent(v1::UpsertEventRequest, Done<v1::Event>) override {}
+  void UpdateEvent(v1::UpdateEventRequest, Done<v1::Event>) override {}
   void CancelEvent(v1::CancelEventRequest, Done<v1::Event>) override {}
 
  private:
