@@ -96,6 +96,10 @@ class ShardedService {
   // The lease must be held.
   kv::Condition Fence(uint32_t index) const;
 
+  // Gives up all leases without a release (OnLost), and acquires them anew: what is in memory may
+  // differ from the store.
+  void DropLeases() { keeper_->DropAll(); }
+
   // Ends a drain. Further calls do nothing.
   void ReleaseLeases();
 

@@ -108,8 +108,9 @@ void SuspectLoop::Begin() {
           claim->trial.reset();
           FreeTurn();
           not_before_ = state_.core.runtime.clock().Elapsed() + kRetryCommitDelay;
+        } else {
+          state_.OnRefused();
         }
-        // Otherwise the lease or the session is lost, and the shard is about to be dropped.
         state_.core.wake();
       }));
 }

@@ -112,8 +112,9 @@ void TakeoverLoop::CommitNotes(std::vector<std::shared_ptr<Left>> changed) {
               kRetryCommitDelay, state_.WhileOwned([this, changed = std::move(changed)]() mutable {
                 CommitNotes(std::move(changed));
               }));
+        } else {
+          state_.OnRefused();
         }
-        // Otherwise the lease or the session is lost, and the shard is about to be dropped.
       }));
 }
 

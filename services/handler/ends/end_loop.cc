@@ -250,8 +250,8 @@ void EndLoop::Send(std::shared_ptr<PendingCommit> pending) {
                                           state_.WhileOwned([this, pending] { Send(pending); }));
           return;
         }
-        // The lease or the session is lost: the shard is about to be dropped, and writes no more.
         state_.core.metrics.refused_ends.Increment();
+        state_.OnRefused();
       }));
 }
 

@@ -66,7 +66,8 @@ class HandlerService::Impl final : public ShardedService {
                 .sends = sends_,
                 .metrics = metrics_,
                 .lease_valid = [this](uint32_t shard) { return LeaseValid(shard); },
-                .wake = [this] { StepSoon(); }},
+                .wake = [this] { StepSoon(); },
+                .drop_leases = [this] { DropLeases(); }},
         retention_(shared_),
         targets_(options_.instance, sends_, client(), runtime, executor(), metrics_) {}
 

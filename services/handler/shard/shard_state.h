@@ -42,6 +42,7 @@ struct HandlerCore {
   HandlerMetrics& metrics;
   std::function<bool(uint32_t shard)> lease_valid;
   std::function<void()> wake;  // steps all shards soon; cheap, may be called any number of times
+  std::function<void()> drop_leases;  // see ShardedService::DropLeases
   GrantPauses grant_pauses = {};
   uint64_t last_claim_order = 0;
   bool suspect_out = false;  // an event is being sent alone (claims/suspect_loop.h)
@@ -67,6 +68,15 @@ struct QueueShardState : public std::enable_shared_from_this<QueueShardState> {
       if (const std::shared_ptr<QueueShardState> owned = weak.lock(); owned != nullptr)
         callback(std::forward<decltype(args)>(args)...);
     };
+  }
+
+  // The store refused a commit, and not for want of room. Usually the lease or the session is lost
+  // and the shard is about to be dropped. If the lease was renewed since then, all shards are
+  // loaded again.
+  void OnRefused() {
+    core.executor->PostAfter(core.options.lease_ttl, WhileOwned([this] {
+                               if (core.lease_valid(shard)) core.drop_leases();
+                             }));
   }
 
   // Takes the key of a row out of `held`. The key must be there.

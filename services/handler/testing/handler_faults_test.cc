@@ -154,6 +154,18 @@ TEST_F(HandlerFaultsTest, WorkContinuesAfterAnOutageOfTheStore) {
   EXPECT_EQ(SendsById(world_.Sent()).size(), 300u);
 }
 
+TEST_F(HandlerFaultsTest, WorkContinuesAfterACommitThatTheStoreCallsInvalid) {
+  world_.StartHandler("a");
+  world_.Advance(absl::Seconds(6));
+  world_.quiet_store.RefuseNextEnds();
+  AddRows(300, absl::Milliseconds(20));
+  world_.Advance(absl::Seconds(30));
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 300u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
+  EXPECT_EQ(SendsById(world_.Sent()).size(), 300u);
+}
+
 TEST_F(HandlerFaultsTest, LostUnsyncedCommitsCostNoEvent) {
   world_.StartHandler("a");
   world_.Advance(absl::Seconds(6));

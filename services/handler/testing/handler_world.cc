@@ -74,6 +74,8 @@ void QuietStore::Commit(std::shared_ptr<const kv::CommitRequest> request,
     --notes_to_refuse_;
     return done(absl::ResourceExhaustedError("no room"));
   }
+  if (puts(kv::ColumnFamily::kDone) && std::exchange(refuses_ends_, false))
+    return done(absl::InvalidArgumentError("it makes no sense"));
   const std::shared_ptr<bool> holds = puts(kv::ColumnFamily::kInflight) ? quiet_
                                       : puts(kv::ColumnFamily::kParked) ? holds_parked_
                                                                         : nullptr;

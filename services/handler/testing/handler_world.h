@@ -62,6 +62,8 @@ class QuietStore final : public kv::ForwardingKvStore {
   // Refuses the next commits that put a note of a takeover, for want of room.
   void RefuseNotes(int commits) { notes_to_refuse_ = commits; }
   int notes_to_refuse() const { return notes_to_refuse_; }
+  // Refuses the next commit that ends something, as one that makes no sense.
+  void RefuseNextEnds() { refuses_ends_ = true; }
   // Delays the answers to scans of lanes.
   void HoldAnswersOfScans() { *holds_scans_ = true; }
   void TellAll();
@@ -72,6 +74,7 @@ class QuietStore final : public kv::ForwardingKvStore {
 
  private:
   int notes_to_refuse_ = 0;
+  bool refuses_ends_ = false;
   const std::shared_ptr<bool> quiet_ = std::make_shared<bool>(false);
   const std::shared_ptr<bool> holds_parked_ = std::make_shared<bool>(false);
   const std::shared_ptr<bool> holds_scans_ = std::make_shared<bool>(false);

@@ -28,12 +28,9 @@ inline constexpr size_t kPolicyGaugesMax = 100;
 // Pause before a shard is stepped again whose lease is not valid, or while store time is not known.
 inline constexpr absl::Duration kBlockedStep = absl::Milliseconds(100);
 
-// Sets gauges with the label `policy` for each of the policies that is busy: its limit, its tokens
-// out and the age of the newest, and its waiting events; and the gauges that are sums of all.
-//
-// There are gauges for at most kPolicyGaugesMax policies: those with most events waiting, then
-// those with most tokens out. So the number of series is bounded. `shown`: the names of those that
-// have gauges, tenants/{tenant}/policies/{policy}.
+// Sets gauges with the label `policy`, and those that are sums of all. To bound the series, at most
+// kPolicyGaugesMax policies have gauges: those with most events waiting, then those with most
+// tokens out. `shown`: their names, tenants/{tenant}/policies/{policy}.
 void ShowPolicyGauges(const std::vector<const PolicyState*>& policies, absl::Time now,
                       TokenManagerMetrics& metrics, std::set<std::string>& shown);
 
@@ -41,8 +38,8 @@ void ShowPolicyGauges(const std::vector<const PolicyState*>& policies, absl::Tim
 // its loss.
 //
 // The loader reads holders, waiting rows and reports. Then the shard makes one commit after the
-// other: first releases, then either row actions or grants. Memory changes while a commit is built.
-// If the commit is not known to have applied, the shard is loaded again (or was lost).
+// other: first releases, then either row actions or grants. Memory changes while one is built. If
+// it is not known to have applied, the shard is loaded again (or was lost).
 //
 // Threads: one, the token manager's executor.
 class PolicyShard {

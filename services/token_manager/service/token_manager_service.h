@@ -1,6 +1,5 @@
-// TokenManagerService: grants tokens to waiting events. It owns policy shards by lease. For each
-// shard it keeps the waiting rows and the holders of tokens, and makes one commit after the other:
-// first reports, completions and expiries, then grants in turn (docs/design/throttling.md).
+// TokenManagerService: grants tokens to waiting events, of the policy shards that it owns by lease
+// (PolicyShard; docs/design/throttling.md).
 //
 // The same class runs in the token manager's process, in standalone and in the simulation.
 //
@@ -58,7 +57,7 @@ class TokenManagerService final : public ShardedService, public LocalGrants {
   }
   void Step() override;
   void OnDrain() override {
-    ForEachShard([](PolicyShard& shard) { shard.Drain(/*release=*/nullptr); });
+    ForEachShard([](PolicyShard& shard) { shard.Drain(nullptr); });
   }
 
   // Calls visit(shard), and wakes.

@@ -141,6 +141,28 @@ TEST_F(KeysTest, RowsOfAScheduleFollowItToAnotherKey) {
   EXPECT_EQ(world_.Held(policy_), 2u);
 }
 
+// A former version's event loses its token while the present version's events wait for their key.
+// It waits behind them, and it is not wanted any more.
+TEST_F(KeysTest, SupersededRowDoesNotWaitForAnotherVersionsKey) {
+  world_.retry.set_max_attempts(5);
+  TokenWorld::Schedule schedule{.policy_id = "p", .policy_key = "former"};
+  const Uid uid = world_.AddSchedule("s", schedule);
+  world_.AddRow(uid, schedule, {.due = world_.now(), .occurrence = "20260301T000000-0-UTC"});
+  BeginByKey(/*max_concurrent=*/0, /*per_key=*/1);
+  ASSERT_EQ(world_.Handle().size(), 1u);
+  world_.Advance(absl::Hours(1));
+  schedule.policy_key = "full";
+  schedule.version = 2;
+  world_.ChangeSchedule(uid, schedule, {.due = world_.now(), .count = 2});
+  ASSERT_EQ(Settle().size(), 1u);
+  ASSERT_EQ(world_.Held(policy_), 2u);
+  world_.Advance(absl::Hours(1));
+  ASSERT_EQ(world_.Held(policy_), 1u) << "its hold is over";
+  EXPECT_EQ(world_.DoneEvents(storage::v1::OUTCOME_KIND_SKIPPED), 1u);
+  ASSERT_EQ(world_.Waiting().size(), 1u);
+  EXPECT_EQ(world_.Waiting()[0].second.throttle().policy_key(), "full");
+}
+
 storage::v1::PolicyRecord KeyRate(double per_second, uint64_t burst) {
   storage::v1::PolicyRecord limits = TokenWorld::Limits(0);
   limits.mutable_per_key()->set_max_per_second(per_second);

@@ -189,8 +189,7 @@ class PolicyState {
 // How the row's events are spread over its window; count 0 if they are not spread.
 Pacing PacingOf(const storage::v1::EventRecord& row);
 
-// When the row's window begins: the due time in the queue is the later of the row's own and this
-// one (a row that was carried over keeps its key). InfinitePast without window.
+// When the row's window begins; InfinitePast without one.
 absl::Time OpensAt(const storage::v1::EventRecord& row);
 // When the row's window closes, and the rest of the row ends as expired (Drops) or waits in the
 // next window (CarryOver). InfiniteFuture: there is no window, or the row may finish late.

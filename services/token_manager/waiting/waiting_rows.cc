@@ -7,6 +7,7 @@
 #include "common/base/proto_time.h"
 #include "common/kv/group_parts.h"
 #include "common/storage/event_table.h"
+#include "common/storage/schedule_table.h"
 #include "services/token_manager/base/options.h"
 #include "services/token_manager/waiting/policy_state.h"
 
@@ -17,13 +18,14 @@ using State = WaitingRow::State;
 
 // A row that may go this much later than its key says, and than now, gets another key.
 constexpr absl::Duration kMisplacedBy = absl::Milliseconds(20);
+// So long after it is due, a row that waits behind rows with other limits is judged: it may be of a
+// former version, which ends then (SupersededEndsAt).
+constexpr absl::Duration kLookSoon = absl::Seconds(1);
 
 // The row's events that are not granted.
 QueuedSlice SliceOf(const std::string& key, WaitingRow& row) {
-  // Its events may be granted kGrantLead ahead of the time in the row's key, for which the handler
-  // waits. But the handler does not know about windows, nor when a one-off event is retried: a row
-  // that waits for its window to open, for its place in it, or for such a retry must not be granted
-  // ahead.
+  // Its events may be granted kGrantLead ahead of the key's time, for which the handler waits. But
+  // the handler knows neither windows nor retries of one-off events.
   const RowSource& source = *row.source();
   const absl::Time opens = OpensAt(source.event);
   const bool not_ahead =
@@ -167,10 +169,15 @@ void WaitingRows::Enqueue(const std::string& key, WaitingRow& row) {
   if (!row.finishes_late_) Reschedule(closings_, key, row.closes_, ClosesAt(row.source_->event));
   CheckPlace(key, row);
   queue_.Add(SliceOf(key, row));
-  if (row.may_go() <= row.due() + kWaitsLong) return;
   RowGroup& group = groups_.at(row.group());
-  if (group.look == absl::InfiniteFuture())
-    Reschedule(looks_, row.group(), group.look, row.due() + kWaitsLong);
+  absl::Time look = group.look;
+  if (!SameLimits(group.rows.begin()->second.source_->event.throttle(),
+                  row.source_->event.throttle())) {
+    look = std::min(look, row.due() + kLookSoon);
+  } else if (look == absl::InfiniteFuture() && row.may_go() > row.due() + kWaitsLong) {
+    look = row.due() + kWaitsLong;
+  }
+  Reschedule(looks_, row.group(), group.look, look);
 }
 
 void WaitingRows::Withhold(const std::string& key, WaitingRow& row) {

@@ -193,8 +193,8 @@ class WaitingRows {
   // For turns: Next, NextEligible, BeginRound, Reconsider. Only this class adds and removes slices.
   FairQueue& queue() { return queue_; }
   const FairQueue& queue() const { return queue_; }
-  // When time alone makes the shard act for a row: a window closes, a key is to be changed, or rows
-  // that wait long are to be judged.
+  // When time alone makes the shard act for a row: a window closes, a key is to be changed, or a
+  // group is to be judged (LooksBy).
   absl::Time NextTime() const;
 
   // --- rows come and go ---
@@ -244,8 +244,8 @@ class WaitingRows {
   // not wait for it any more.
   bool OnRead(const GroupKey& key, uint64_t scan, const absl::StatusOr<kv::ScanResult>& result);
 
-  // The groups whose rows that wait long are to be judged: their schedule may have changed. Each
-  // must be followed by LookLater.
+  // The groups whose rows are to be judged because their schedule may have changed: some wait long,
+  // or wait behind rows with other limits. Each must be followed by LookLater.
   std::vector<GroupKey> LooksBy(absl::Time now) const { return DueBy(looks_, now, looks_.size()); }
   void LookLater(const GroupKey& key, absl::Time at);
 
@@ -268,7 +268,7 @@ class WaitingRows {
   Groups groups_;
   Times<std::string> closings_;      // windows that do not finish late
   std::set<std::string> misplaced_;  // rows whose key says too early a time
-  Times<GroupKey> looks_;            // groups with rows that wait long
+  Times<GroupKey> looks_;            // see LooksBy
 };
 
 }  // namespace escapement::token_manager
