@@ -26,8 +26,9 @@ absl::Status ValidateKey(ColumnFamily cf, absl::string_view key) {
 }
 
 absl::Status ValidateCondition(const Condition& condition, size_t& bytes) {
+  if (condition.kind == Condition::Kind::kTimeBefore) return absl::OkStatus();
   RETURN_IF_ERROR(ValidateKey(condition.cf, condition.key));
-  if (condition.kind > Condition::Kind::kRangeCount) return Invalid("unknown kind of condition");
+  if (condition.kind > Condition::Kind::kTimeBefore) return Invalid("unknown kind of condition");
   if (condition.kind == Condition::Kind::kRangeCount && condition.value <= condition.key) {
     return Invalid("a count over an empty range");
   }

@@ -54,6 +54,7 @@ struct Condition {
     kStampPassed,  // the 8 bytes at offset `number` of the value (big-endian microseconds) are <=
                    // store time; never true in the first lease TTL after the store started
     kRangeCount,   // [key, value) holds exactly `number` keys
+    kTimeBefore,   // store time is before `number`, microseconds since 1970; it has no key
   };
   ColumnFamily cf = ColumnFamily::kMeta;
   std::string key = {};

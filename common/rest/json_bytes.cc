@@ -242,7 +242,9 @@ std::optional<v1::IngestEvent> ToIngestEvent(v1::Event event) {
   }
   ingested.set_event_id(event.event_id());
   ingested.set_payload(std::move(*event.mutable_payload()));
+  ingested.set_mode(event.mode());
   event.clear_event_id();
+  event.clear_mode();
   event.clear_due_time();
   event.clear_payload();
   *ingested.mutable_overrides() = std::move(event);

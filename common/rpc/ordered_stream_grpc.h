@@ -153,6 +153,12 @@ class OrderedStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
     Advance();
   }
 
+  // No further answer is sent.
+  bool ended() {
+    absl::MutexLock lock(&mutex_);
+    return ended_;
+  }
+
   std::shared_ptr<OrderedStream> self() const { return self_; }
 
  private:

@@ -179,14 +179,23 @@ void EventRowBuilder::Add(const NewEvent& event, kv::Group& group) {
     row_.clear_throttle();
   }
 
-  kv::Mutation& put = group.mutations.emplace_back();
-  put.cf = kv::ColumnFamily::kEvents;
-  put.key = EncodeEventKey(key_);
+  kv::Mutation put{.cf = kv::ColumnFamily::kEvents, .key = EncodeEventKey(key_)};
   row_.SerializeToString(&put.value);
+  storage::v1::EventNameRecord name;
+  if (client_chosen) name.set_event_key(put.key);
+  group.mutations.push_back(std::move(put));
+  if (limited) {
+    kv::Mutation waiting =
+        WaitingRowOf(row_, key_.shard, key_.uid, key_.due_time, options_.policy_shards);
+    name.set_waiting_key(waiting.key);
+    group.mutations.push_back(std::move(waiting));
+  }
   if (client_chosen) {
-    storage::v1::EventNameRecord name;
-    name.set_event_key(put.key);
     name.set_launch_time_micros(launch_micros);
+    if (event.nominal_micros != launch_micros) name.set_nominal_time_micros(event.nominal_micros);
+    name.set_generation(row_.generation());
+    name.set_revision(row_.revision());
+    name.set_debounced_since_micros(event.debounced_since_micros);
     std::string name_key = EventNameKey(options_.tenant, event.client_id);
     group.conditions.push_back(
         event.before != nullptr
@@ -195,10 +204,6 @@ void EventRowBuilder::Add(const NewEvent& event, kv::Group& group) {
     group.mutations.push_back({.cf = kv::ColumnFamily::kEventNames,
                                .key = std::move(name_key),
                                .value = name.SerializeAsString()});
-  }
-  if (limited) {
-    group.mutations.push_back(
-        WaitingRowOf(row_, key_.shard, key_.uid, key_.due_time, options_.policy_shards));
   }
 }
 

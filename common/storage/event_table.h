@@ -113,15 +113,18 @@ std::string OneOffEventId(absl::string_view event_key, const storage::v1::EventR
 std::string DeliveredEventId(std::string event_id, uint64_t generation);
 std::string EndedEventId(const DoneKey& key, const storage::v1::DoneRecord& done);
 
-// One new event, already validated.
 // The present event of a client-chosen id, which a new one replaces or follows.
 struct NamedBefore {
   std::string name;  // bytes of its EventNameRecord
   Uid uid;           // for the new one
+  // Of the new one.
   uint64_t generation = 0;
   uint64_t revision = 0;
+  // When the present one was debounced first; 0: it does not wait, or is not debounced.
+  int64_t debounced_since_micros = 0;
 };
 
+// One new event, already validated.
 struct NewEvent {
   absl::string_view client_id;  // empty: a server-made id
   int64_t nominal_micros = 0;   // if before now: sent at once
@@ -133,6 +136,7 @@ struct NewEvent {
   const storage::v1::ThrottleRecord* throttle = nullptr;
   Uid wait_group = {};
   const NamedBefore* before = nullptr;  // null: the id is new
+  int64_t debounced_since_micros = 0;   // see EventNameRecord
 };
 
 // When a new event is due: at its nominal time, or now if that has passed.

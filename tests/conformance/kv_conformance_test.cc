@@ -207,6 +207,16 @@ TEST_P(KvConformance, StampsAreStoreTimeAndPassWhenItHasPassedThem) {
   EXPECT_TRUE(absl::IsInvalidArgument(Try(outside)));
 }
 
+TEST_P(KvConformance, TimeBeforeHoldsUntilStoreTimeIsThere) {
+  const absl::Time now = Must({{{}, {Put(ColumnFamily::kMeta, "k", "v")}}}).store_time;
+  const auto before = [](absl::Time time) {
+    return Condition{.kind = Kind::kTimeBefore,
+                     .number = static_cast<uint64_t>(absl::ToUnixMicros(time))};
+  };
+  EXPECT_TRUE(Holds(before(now + absl::Hours(1))));
+  EXPECT_FALSE(Holds(before(now)));
+}
+
 TEST_P(KvConformance, NoStampHasPassedJustAfterTheStart) {
   auto rig = GetParam().make({.lease_ttl = absl::Hours(1)});
   const uint64_t session = rig->OpenSession().value().session;

@@ -67,7 +67,7 @@ CommitSeq KvFuzzPlan::Back(CommitSeq seq) {
 
 Condition KvFuzzPlan::SomeCondition(CommitSeq seq, absl::Time now) {
   Condition condition;
-  condition.kind = static_cast<Condition::Kind>(Below(7));
+  condition.kind = static_cast<Condition::Kind>(Below(8));
   condition.cf = Family();
   condition.key = KeyIn(condition.cf);
   if (Below(3) == 0) condition.since = Back(seq + 2);
@@ -81,6 +81,9 @@ Condition KvFuzzPlan::SomeCondition(CommitSeq seq, absl::Time now) {
       break;
     case Condition::Kind::kStampPassed:
       condition.number = Below(8) == 0 ? Below(20) : 0;
+      break;
+    case Condition::Kind::kTimeBefore:
+      condition.number = static_cast<uint64_t>(absl::ToUnixMicros(now) + Below(3)) - 1;
       break;
     case Condition::Kind::kRangeCount:
       condition.value =

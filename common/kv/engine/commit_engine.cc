@@ -180,6 +180,8 @@ bool CommitEngine::Holds(const Condition& condition) {
       return StampPassed(condition);
     case Condition::Kind::kRangeCount:
       return RangeCountIs(condition);
+    case Condition::Kind::kTimeBefore:
+      return ToMicros(store_time_) < static_cast<int64_t>(condition.number);
     default:
       break;
   }

@@ -24,6 +24,11 @@ struct IngestOptions {
   bool return_ids = false;  // give back the server-made ids
 };
 
+// The record may replace or cancel an event that exists: its place among others of its id counts.
+inline bool TakesBack(const v1::IngestEvent& event) {
+  return event.mode() == v1::Event::UPSERT || event.mode() == v1::Event::CANCEL;
+}
+
 class EventApi {
  public:
   virtual ~EventApi() = default;

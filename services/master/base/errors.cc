@@ -74,6 +74,12 @@ absl::Status EventEnded(absl::string_view resource) {
                             {{"resource", std::string(resource)}});
 }
 
+absl::Status ErrorOf(const v1::IgnoredEvent& ignored) {
+  if (ignored.code() == 0) return absl::OkStatus();
+  return MakeError(static_cast<absl::StatusCode>(ignored.code()), ignored.reason(),
+                   ignored.message());
+}
+
 absl::Status RunEnded(absl::string_view resource) {
   return FailedPrecondition("RUN_ENDED", absl::StrCat(resource, " has already ended"),
                             {{"resource", std::string(resource)}});

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "escapement/v1/event_service.pb.h"
 
 namespace escapement::master {
 
@@ -37,6 +38,9 @@ absl::Status EventAttempted(absl::string_view resource);
 // ALREADY_EXISTS: the id belongs to an event that was cancelled, so nothing will be delivered.
 absl::Status EventIdCancelled(absl::string_view event);
 absl::Status EventEnded(absl::string_view resource);
+
+// Why a record of an ingestion had no effect; OK: it was superseded.
+absl::Status ErrorOf(const v1::IgnoredEvent& ignored);
 
 // FAILED_PRECONDITION, reason RUN_ENDED: too late to cancel.
 absl::Status RunEnded(absl::string_view resource);

@@ -88,6 +88,12 @@ inline constexpr int64_t kTimingMicrosMax = int64_t{7'258'118'400} * 1'000'000;
 // Due times are at least the year 1 and at most the end of 2199, as far as occurrences reach.
 inline constexpr int64_t kDueTimeMicrosMin = int64_t{-62'135'596'800} * 1'000'000;
 inline constexpr int64_t kDueTimeMicrosMax = int64_t{7'258'118'400} * 1'000'000 - 1;
+// Event.debounce: both delays.
+inline constexpr absl::Duration kDebounceMin = absl::Milliseconds(1);
+inline constexpr absl::Duration kDebounceMax = absl::Hours(24 * 366);
+// Records of one Ingest batch that replace or cancel events one by one, because these are due soon:
+// at once.
+inline constexpr int kIngestAloneMax = 32;
 
 // Bounds of throttling policies.
 inline constexpr int64_t kMaxConcurrentMax = 10'000'000;

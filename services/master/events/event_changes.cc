@@ -87,9 +87,15 @@ class EventAdder {
       return;
     }
     const v1::Event& event = request.event();
-    const std::optional<int64_t> due =
+    std::optional<int64_t> due =
         event.has_due_time() ? ReadDueTime(event, absl::StrCat(field, ".due_time"), violations)
                              : ToMicros(options_.now);
+    const std::optional<DebounceRule> debounce =
+        ReadDebounce(event, event.has_due_time(), field, violations);
+    if (debounce.has_value() && !before_.upsert)
+      violations.Add(absl::StrCat(field, ".debounce"), "is for upserts only");
+    if (event.mode() != v1::Event::INGEST_MODE_UNSPECIFIED)
+      violations.Add(absl::StrCat(field, ".mode"), "is for ingestions only");
     CheckPayload(event.payload(), absl::StrCat(field, ".payload"), violations);
     const storage::v1::DeliveryRecord delivery =
         ReadDelivery(event, field, options_.tenant, secrets_, violations,
@@ -105,6 +111,10 @@ class EventAdder {
     if (violations.size() > before) return;
     if (throttle.has_value() && apart_.ok())
       apart_ = CheckTogether(*throttle, policies_, options_.policy_shards, field + ".limits");
+    if (debounce.has_value()) {
+      fresh.debounced_since_micros = DebouncedSince(fresh.before, options_.now);
+      due = debounce->DueMicros(fresh.debounced_since_micros, ToMicros(options_.now));
+    }
     fresh.nominal_micros = *due;
     const InternedDelivery interned = Intern(delivery, LaunchTimeOf(*due, options_.now));
     fresh.definition_hash = &interned.hash;
@@ -233,7 +243,7 @@ class Creation : public std::enable_shared_from_this<Creation> {
   // Finds out which event the new one replaces or follows, and for UpdateEvent what it keeps.
   absl::Status Replace(EventSighting sighting) {
     const std::string name = Name().ToString();
-    before_ = EventBefore();
+    before_ = EventBefore{.upsert = !change_->mask.has_value()};
     replaced_.reset();
     const bool known = sighting.row.has_value() || sighting.done.has_value();
     if (!known && change_->mask.has_value()) return NotFound(name);
@@ -246,8 +256,8 @@ class Creation : public std::enable_shared_from_this<Creation> {
     }
     if (sighting.done.has_value()) {
       const bool cancelled = sighting.done->outcome() == storage::v1::OUTCOME_KIND_CANCELLED;
-      if (change_->mask.has_value() || (!cancelled && !change_->replace_ended))
-        return EventEnded(name);
+      const bool follows = cancelled || change_->replace_ended || change_->event.has_debounce();
+      if (change_->mask.has_value() || !follows) return EventEnded(name);
       before.generation = sighting.done->generation() + 1;
       before_.name = std::move(before);
       return absl::OkStatus();
@@ -258,6 +268,9 @@ class Creation : public std::enable_shared_from_this<Creation> {
       return EventAttempted(name);
     before.generation = row.generation();
     before.revision = row.revision() + 1;
+    storage::v1::EventNameRecord named;
+    if (named.ParseFromString(before.name))
+      before.debounced_since_micros = named.debounced_since_micros();
     before_.name = std::move(before);
     if (sighting.definition.has_value()) before_.target = sighting.definition->delivery().target();
     if (change_->mask.has_value()) {
@@ -448,14 +461,6 @@ void ReplaceEvent(MasterContext& context, std::shared_ptr<InternCache> cache, Ev
 
 namespace {
 
-storage::v1::DoneRecord CancelledRecord(const storage::v1::EventRecord& row, absl::Time now) {
-  storage::v1::DoneRecord done = DoneRecordOf(row);
-  done.set_count(1);
-  done.set_outcome(storage::v1::OUTCOME_KIND_CANCELLED);
-  done.set_complete_time_micros(ToMicros(now));
-  return done;
-}
-
 class Cancellation : public std::enable_shared_from_this<Cancellation> {
  public:
   Cancellation(MasterContext& context, EventName name, std::string etag, RequestMark mark,
@@ -511,14 +516,7 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
                       absl::Time now) {
     kv::Group group;
     TakeBack(sighting, group);
-    group.mutations.push_back(
-        {.cf = ColumnFamily::kDone,
-         .key = EncodeDoneKey({.shard = sighting.key.shard,
-                               .day = DoneDay(FromMicros(record.launch_time_micros())),
-                               .uid = sighting.key.uid,
-                               .occurrence = sighting.key.occurrence,
-                               .first = sighting.key.first}),
-         .value = record.SerializeAsString()});
+    group.mutations.push_back(PutOutcome(sighting.key, record));
     if (sighting.name.has_value() && !sighting.row->client_chosen_id()) {
       group.mutations.push_back({.cf = ColumnFamily::kEventNames,
                                  .kind = kv::Mutation::Kind::kDelete,

@@ -40,6 +40,7 @@ struct CreationPlan {
 struct EventBefore {
   std::optional<NamedBefore> name = std::nullopt;
   std::optional<storage::v1::TargetRecord> target = std::nullopt;  // its secrets may be kept
+  bool upsert = false;                                             // the new one may be debounced
 };
 
 // `single`: the batch stands for one CreateEvent, so that fields are named without "requests[0]."

@@ -1,5 +1,6 @@
 #include "services/master/events/event_filter.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -66,6 +67,37 @@ void CheckClientEventId(absl::string_view event_id, absl::string_view field,
         "must be 1-63 characters of a-z, A-Z, 0-9, '-', '_', and must not look like an id "
         "that the server makes");
   }
+}
+
+int64_t DebounceRule::DueMicros(int64_t since_micros, int64_t now_micros) const {
+  return ToMicros(std::min(FromMicros(now_micros) + delay, FromMicros(since_micros) + max_delay));
+}
+
+int64_t DebouncedSince(const NamedBefore* before, absl::Time now) {
+  const bool goes_on = before != nullptr && before->debounced_since_micros != 0;
+  return goes_on ? before->debounced_since_micros : ToMicros(now);
+}
+
+std::optional<DebounceRule> ReadDebounce(const v1::Event& event, bool has_due_time,
+                                         absl::string_view field, FieldViolations& violations) {
+  if (!event.has_debounce()) return std::nullopt;
+  const std::string place = absl::StrCat(field, ".debounce");
+  const auto read = [&](const google::protobuf::Duration& duration, absl::Duration min,
+                        absl::string_view name) {
+    const std::optional<absl::Duration> value = ToDuration(duration);
+    if (value.has_value() && *value >= min && *value <= kDebounceMax) return *value;
+    violations.Add(absl::StrCat(place, ".", name),
+                   absl::StrCat("must be from ", absl::FormatDuration(min), " to ",
+                                absl::FormatDuration(kDebounceMax)));
+    return min;
+  };
+  if (has_due_time) violations.Add(place, "says when the event is due: due_time cannot be set");
+  DebounceRule rule;
+  rule.delay = read(event.debounce().delay(), kDebounceMin, "delay");
+  rule.max_delay = event.debounce().has_max_delay()
+                       ? read(event.debounce().max_delay(), rule.delay, "max_delay")
+                       : absl::InfiniteDuration();
+  return rule;
 }
 
 v1::Event ShowWaitingEvent(const std::string& name, const storage::v1::EventRecord& row,

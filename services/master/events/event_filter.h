@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/status/errors.h"
+#include "common/storage/event_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "services/master/codec/delivery_codec.h"
@@ -33,6 +34,20 @@ std::optional<int64_t> ReadDueTime(const v1::Event& event, absl::string_view fie
 void CheckDueMicros(int64_t due_micros, absl::string_view field, FieldViolations& violations);
 void CheckClientEventId(absl::string_view event_id, absl::string_view field,
                         FieldViolations& violations);
+
+// Event.debounce of an upsert, validated.
+struct DebounceRule {
+  absl::Duration delay;
+  absl::Duration max_delay;  // InfiniteDuration: no bound
+
+  // When the event is due, if it was debounced first at `since`.
+  int64_t DueMicros(int64_t since_micros, int64_t now_micros) const;
+};
+// Since when an event is debounced that replaces or follows `before` (null: none).
+int64_t DebouncedSince(const NamedBefore* before, absl::Time now);
+// nullopt: it has none.
+std::optional<DebounceRule> ReadDebounce(const v1::Event& event, bool has_due_time,
+                                         absl::string_view field, FieldViolations& violations);
 
 // As shown to users. `definition` may be null (not known any more).
 v1::Event ShowWaitingEvent(const std::string& name, const storage::v1::EventRecord& row,

@@ -5,13 +5,16 @@
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/ordered_stream_grpc.h"
 #include "common/rpc/rpc_table_grpc.h"
 #include "common/status/errors.h"
 #include "escapement/v1/event_service.pb.h"
 #include "google/protobuf/arena.h"
+#include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
+#include "services/master/events/batch_turns.h"
 
 namespace escapement::master {
 namespace {
@@ -48,14 +51,20 @@ class IngestStream final : public OrderedStream<v1::IngestResponse> {
                                    response.status());
           }
           AnswerBatch(place, batch->batch_number(), std::move(response));
+          turns_.End();
         },
         call_.caller);
-    if (absl::Status allowed = call_.CheckRequest(*batch); !allowed.ok()) {
-      if (absl::IsUnauthenticated(allowed)) return allowed;
-      done(std::move(allowed));
-    } else {
-      events_.IngestBatch(batch, ingest_options_, std::move(done));
-    }
+    absl::Status allowed = call_.CheckRequest(*batch);
+    if (absl::IsUnauthenticated(allowed)) return allowed;
+    const bool alone = absl::c_any_of(
+        batch->events(), [](const v1::IngestEvent& event) { return TakesBack(event); });
+    turns_.Add(alone,
+               [this, batch, allowed = std::move(allowed), done = std::move(done)]() mutable {
+                 if (!allowed.ok()) return done(std::move(allowed));
+                 // Its client may have sent it to another master by now.
+                 if (ended()) return done(NotReady());
+                 events_.IngestBatch(batch, ingest_options_, std::move(done));
+               });
     return absl::OkStatus();
   }
 
@@ -96,6 +105,7 @@ class IngestStream final : public OrderedStream<v1::IngestResponse> {
 
   EventApi& events_;
   const AdmittedCall call_;
+  BatchTurns turns_;
   IngestOptions ingest_options_;
   std::string parent_;
   v1::Event defaults_;

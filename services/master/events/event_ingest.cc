@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -14,17 +15,21 @@
 #include "common/storage/event_table.h"
 #include "common/storage/waiting_table.h"
 #include "services/master/base/limits.h"
+#include "services/master/events/event_lookup.h"
 
 namespace escapement::master {
 namespace {
 
 constexpr size_t kViolationsShown = 100;
+// An event is replaced by its name alone if it cannot be claimed for so long: time for the commit.
+constexpr absl::Duration kTakenAhead = absl::Seconds(2);
 
 // How an event is delivered.
 struct Delivery {
   storage::v1::DeliveryRecord record;
   uint32_t priority = 0;
   std::optional<storage::v1::ThrottleRecord> throttle = std::nullopt;
+  std::optional<DebounceRule> debounce = std::nullopt;
   Uid wait_group = {};           // only with a throttle
   std::vector<Uid> hashes = {};  // one for each period in which events use it
 };
@@ -45,6 +50,7 @@ class DeliverySet {
     Delivery delivery;
     delivery.priority = ReadPriority(event, field, violations);
     delivery.record = ReadDelivery(event, field, tenant_, secrets_, violations);
+    delivery.debounce = ReadDebounce(event, /*has_due_time=*/false, field, violations);
     delivery.throttle = ReadEventThrottle(event, field, tenant_, policies_, violations);
     if (!delivery.throttle.has_value()) return delivery;
     delivery.wait_group = WaitGroupOf(TargetKeyOf(delivery.record.target()), *delivery.throttle);
@@ -106,6 +112,7 @@ void CheckDeliveryOnly(const v1::Event& event, absl::string_view field,
       case v1::Event::kCompletionFieldNumber:
       case v1::Event::kPolicyKeyFieldNumber:
       case v1::Event::kLimitsFieldNumber:
+      case v1::Event::kDebounceFieldNumber:
         break;
       default:
         violations.Add(absl::StrCat(field, ".", each->name()), "cannot be set here");
@@ -121,6 +128,7 @@ v1::Event Overridden(const v1::Event& defaults, const v1::Event& overrides) {
     *event.mutable_delivery_timeout() = overrides.delivery_timeout();
   if (overrides.has_retry_policy()) *event.mutable_retry_policy() = overrides.retry_policy();
   if (overrides.has_priority()) event.set_priority(overrides.priority());
+  if (overrides.has_debounce()) *event.mutable_debounce() = overrides.debounce();
   if (NamedLimits(overrides).any()) {  // the key and completion of the defaults belong to theirs
     event.clear_policy();
     event.clear_policy_key();
@@ -149,7 +157,12 @@ void CheckEvent(const v1::IngestEvent& event, int index, FieldViolations& violat
   }
   if (!event.event_id().empty()) {
     CheckClientEventId(event.event_id(), absl::StrCat("events[", index, "].event_id"), violations);
+  } else if (TakesBack(event)) {
+    violations.Add(absl::StrCat("events[", index, "].event_id"),
+                   "is required to replace or cancel an event");
   }
+  if (!v1::Event::IngestMode_IsValid(event.mode()))
+    violations.Add(absl::StrCat("events[", index, "].mode"), "is not known");
 }
 
 absl::Status CheckBatch(const v1::IngestRequest& request, size_t& bytes) {
@@ -169,7 +182,84 @@ absl::Status CheckBatch(const v1::IngestRequest& request, size_t& bytes) {
   return violations.ToStatus();
 }
 
+// When the first claim of the event can be made.
+absl::Time ClaimableFrom(const EventKey& key) { return key.due_time - kClaimedEarlyMax; }
+
+// Takes the present event out of its queue, on condition that nobody can have claimed it.
+void TakeBack(const IngestRecord& record, kv::Group& group) {
+  group.conditions.push_back(
+      {.kind = kv::Condition::Kind::kTimeBefore,
+       .number = static_cast<uint64_t>(ToMicros(ClaimableFrom(record.key)))});
+  const auto take = [&](kv::ColumnFamily cf, const std::string& key) {
+    if (key.empty()) return;
+    group.conditions.push_back({.cf = cf, .key = key, .kind = kv::Condition::Kind::kPresent});
+    group.mutations.push_back(kv::Delete(cf, key));
+  };
+  take(kv::ColumnFamily::kEvents, record.present.event_key());
+  take(kv::ColumnFamily::kWaiting, record.present.waiting_key());
+}
+
+void Cancel(const IngestRecord& record, const std::string& tenant, const std::string& id,
+            absl::Time now, kv::Group& group) {
+  TakeBack(record, group);
+  const storage::v1::EventNameRecord& present = record.present;
+  storage::v1::EventRecord row;
+  row.set_tenant(tenant);
+  row.set_event_id(id);
+  row.set_launch_time_micros(present.launch_time_micros());
+  row.set_nominal_time_micros(NominalMicrosOf(present));
+  row.set_generation(present.generation());
+  row.set_revision(present.revision());
+  group.mutations.push_back(PutOutcome(record.key, CancelledRecord(row, now)));
+}
+
 }  // namespace
+
+std::vector<IngestRecord> RecordsOf(const v1::IngestRequest& request) {
+  using Fate = IngestRecord::Fate;
+  std::vector<IngestRecord> records;
+  if (absl::c_none_of(request.events(), [](const auto& each) { return TakesBack(each); }))
+    return records;
+  records.resize(static_cast<size_t>(request.events_size()));
+  absl::flat_hash_set<absl::string_view> later;  // ids of the UPSERTs and CANCELs that follow
+  for (int i = request.events_size() - 1; i >= 0; --i) {
+    const v1::IngestEvent& event = request.events(i);
+    if (later.contains(event.event_id())) {
+      records[static_cast<size_t>(i)].fate = Fate::kSuperseded;
+    } else if (TakesBack(event)) {
+      records[static_cast<size_t>(i)].fate = Fate::kAlone;
+      later.insert(event.event_id());
+    }
+  }
+  return records;
+}
+
+void Meet(const std::optional<std::string>& name, v1::Event::IngestMode mode, absl::Time now,
+          IngestRecord& record) {
+  using Fate = IngestRecord::Fate;
+  if (!name.has_value()) {
+    record.fate = mode == v1::Event::CANCEL ? Fate::kNothing : Fate::kCreated;
+    return;
+  }
+  std::optional<EventKey> key;
+  if (record.present.ParseFromString(*name)) key = DecodeEventKey(record.present.event_key());
+  if (!key.has_value()) return;
+  // Rows in other lanes have been tried. Those under a policy of which a former program made the
+  // name do not say where they wait.
+  const bool limited = key->lane == kLaneLimited && !record.present.waiting_key().empty();
+  if ((key->lane > kPriorityMax && !limited) || ClaimableFrom(*key) <= now + kTakenAhead) return;
+  record.fate = Fate::kTakes;
+  record.name = *name;
+  record.key = *std::move(key);
+}
+
+v1::Event EventOf(const v1::IngestRequest& request, const v1::IngestEvent& event) {
+  v1::Event whole = Overridden(request.defaults(), event.overrides());
+  if (event.due_time_micros() != 0)
+    SetTimestamp(event.due_time_micros(), *whole.mutable_due_time());
+  whole.set_payload(event.payload());
+  return whole;
+}
 
 bool InternCache::Known(const Uid& hash) const {
   absl::MutexLock lock(&mutex_);
@@ -188,7 +278,8 @@ void InternCache::Clear() {
   known_.clear();
 }
 
-absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool return_ids,
+absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request,
+                                      const std::vector<IngestRecord>& records, bool return_ids,
                                       EventRowBuilder::Options options, const Policies& policies,
                                       const InternCache& cache, const TargetSecrets& secrets,
                                       kv::Group audit) {
@@ -203,12 +294,21 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool ret
   // Read only if an event uses them as they are: then every event may override the target.
   std::optional<Delivery> defaults;
   CheckDeliveryOnly(request.defaults(), "defaults", violations);
+  const std::string tenant = options.tenant;
   EventRowBuilder builder(std::move(options));
   kv::Group server_made;
   std::vector<kv::Group> client_chosen;
   server_made.mutations.reserve(static_cast<size_t>(request.events_size()));
   for (int i = 0; i < request.events_size() && violations.size() < kViolationsShown; ++i) {
     const v1::IngestEvent& event = request.events(i);
+    const IngestRecord* record = records.empty() ? nullptr : &records[static_cast<size_t>(i)];
+    const bool takes = record != nullptr && record->fate == IngestRecord::Fate::kTakes;
+    if (event.mode() == v1::Event::CANCEL) {
+      if (!takes) continue;
+      Cancel(*record, tenant, event.event_id(), now, client_chosen.emplace_back());
+      plan.client_positions.push_back(i);
+      continue;
+    }
     Delivery own;
     if (event.has_overrides()) {
       const std::string field = absl::StrCat("events[", i, "].overrides");
@@ -226,6 +326,24 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool ret
     fresh.client_id = event.event_id();
     fresh.nominal_micros = event.due_time_micros() == 0 ? now_micros : event.due_time_micros();
     fresh.payload = event.payload();
+    NamedBefore before;
+    if (takes) {
+      before = {.name = record->name,
+                .uid = record->uid,
+                .generation = record->present.generation(),
+                .revision = record->present.revision() + 1,
+                .debounced_since_micros = record->present.debounced_since_micros()};
+      fresh.before = &before;
+    }
+    if (delivery.debounce.has_value()) {
+      if (event.mode() != v1::Event::UPSERT || event.due_time_micros() != 0) {
+        violations.Add(absl::StrCat("events[", i, "].overrides.debounce"),
+                       "is for UPSERT records without due_time_micros");
+      }
+      fresh.debounced_since_micros = DebouncedSince(fresh.before, now);
+      fresh.nominal_micros = delivery.debounce->DueMicros(fresh.debounced_since_micros, now_micros);
+    }
+    if (record != nullptr && !takes && record->fate != IngestRecord::Fate::kCreated) continue;
     const Uid hash = deliveries.HashFor(delivery, LaunchTimeOf(fresh.nominal_micros, now));
     if (deliveries.bytes() > kBatchBytesMax) {
       violations.Add("events",
@@ -240,7 +358,10 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool ret
     fresh.throttle = delivery.throttle.has_value() ? &*delivery.throttle : nullptr;
     fresh.wait_group = delivery.wait_group;
     if (!event.event_id().empty()) {
-      builder.Add(fresh, client_chosen.emplace_back());
+      kv::Group& group = client_chosen.emplace_back();
+      if (takes) TakeBack(*record, group);
+      builder.Add(fresh, group);
+      plan.client_positions.push_back(i);
       continue;
     }
     builder.Add(fresh, server_made);

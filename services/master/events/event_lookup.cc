@@ -261,6 +261,28 @@ std::string EventSighting::Etag() const {
   return std::string();
 }
 
+int64_t NominalMicrosOf(const storage::v1::EventNameRecord& name) {
+  return name.nominal_time_micros() != 0 ? name.nominal_time_micros() : name.launch_time_micros();
+}
+
+storage::v1::DoneRecord CancelledRecord(const storage::v1::EventRecord& row, absl::Time now) {
+  storage::v1::DoneRecord done = DoneRecordOf(row);
+  done.set_count(1);
+  done.set_outcome(storage::v1::OUTCOME_KIND_CANCELLED);
+  done.set_complete_time_micros(ToMicros(now));
+  return done;
+}
+
+kv::Mutation PutOutcome(const EventKey& key, const storage::v1::DoneRecord& outcome) {
+  return {.cf = ColumnFamily::kDone,
+          .key = EncodeDoneKey({.shard = key.shard,
+                                .day = DoneDay(FromMicros(outcome.launch_time_micros())),
+                                .uid = key.uid,
+                                .occurrence = key.occurrence,
+                                .first = key.first}),
+          .value = outcome.SerializeAsString()};
+}
+
 void LookUpEvent(MasterContext& context, const EventName& name, ReadClaims read_claims,
                  absl::AnyInvocable<void(absl::StatusOr<EventSighting>)> done) {
   std::make_shared<EventSearch>(context, name, read_claims, std::move(done))->Read();

@@ -32,6 +32,12 @@ inline constexpr absl::Duration kClaimedEarlyMax = absl::Minutes(1);
 // the same uid, and another launch time.
 std::string EventEtag(const Uid& uid, int64_t launch_time_micros);
 
+// The time for which the event was given, as its name says.
+int64_t NominalMicrosOf(const storage::v1::EventNameRecord& name);
+// The outcome of a one-off event that is cancelled, from its row in `events`; and its put.
+storage::v1::DoneRecord CancelledRecord(const storage::v1::EventRecord& row, absl::Time now);
+kv::Mutation PutOutcome(const EventKey& key, const storage::v1::DoneRecord& outcome);
+
 struct EventSighting {
   // One of the two, unless the event is unknown.
   std::optional<storage::v1::EventRecord> row;

@@ -1,14 +1,11 @@
 #include "services/master/events/event_service.h"
 
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/auth/audit_log.h"
-#include "common/base/check.h"
 #include "common/records/row_judge.h"
 #include "common/status/errors.h"
 #include "services/master/base/errors.h"
@@ -24,45 +21,6 @@
 
 namespace escapement::master {
 namespace {
-
-v1::IngestResponse Answer(const v1::IngestRequest& request, const kv::CommitResult& result,
-                          IngestPlan* plan) {
-  v1::IngestResponse response;
-  response.set_batch_number(request.batch_number());
-  int created = plan->server_made_count;
-  int existing = 0;
-  int position = 0;
-  for (size_t i = plan->first_client_group; i < result.verdicts.size(); ++i, ++position) {
-    // The groups are in the order of the events with a client-chosen id.
-    while (request.events(position).event_id().empty()) ++position;
-    if (!result.verdicts[i].applied) response.add_existing_positions(position);
-    ++(result.verdicts[i].applied ? created : existing);
-  }
-  response.set_created_count(created);
-  response.set_existing_count(existing);
-  response.mutable_event_ids()->Reserve(static_cast<int>(plan->event_ids.size()));
-  for (std::string& id : plan->event_ids) response.add_event_ids(std::move(id));
-  return response;
-}
-
-// Adds the cancelled ones of the events that existed.
-void AnswerWithCancelled(MasterContext& context, const std::string& tenant,
-                         const v1::IngestRequest& request, v1::IngestResponse response,
-                         Done<v1::IngestResponse> done) {
-  std::vector<std::string> ids;
-  for (const int position : response.existing_positions())
-    ids.push_back(request.events(position).event_id());
-  FindCancelled(context, tenant, ids,
-                [response = std::move(response),
-                 done = std::move(done)](absl::StatusOr<std::vector<bool>> cancelled) mutable {
-                  if (!cancelled.ok()) return done(cancelled.status());
-                  for (int i = 0; i < response.existing_positions_size(); ++i) {
-                    if ((*cancelled)[static_cast<size_t>(i)])
-                      response.add_cancelled_positions(response.existing_positions(i));
-                  }
-                  done(std::move(response));
-                });
-}
 
 struct EventOrder {
   bool ended = false;  // events that have ended, else those that have not
@@ -109,7 +67,7 @@ void EventService::CreateEvent(v1::CreateEventRequest request, Done<v1::Event> d
   CreateOptions create{
       .single = true, .validate_only = dry, .trace_parent = done.caller()->trace_parent};
   CreateEvents(
-      context_, cache_, *tenant, std::move(batch), std::move(create), std::move(mark),
+      context_, ingest_.cache, *tenant, std::move(batch), std::move(create), std::move(mark),
       [done = std::move(done)](absl::StatusOr<v1::BatchCreateEventsResponse> response) mutable {
         if (!response.ok()) return done(response.status());
         done(std::move(*response->mutable_events(0)));
@@ -127,8 +85,8 @@ void EventService::BatchCreateEvents(v1::BatchCreateEventsRequest request,
   const bool dry = request.validate_only();
   RequestMark mark = MarkOf(*tenant, "BatchCreateEvents", request, done);
   CreateOptions create{.validate_only = dry, .trace_parent = done.caller()->trace_parent};
-  CreateEvents(context_, cache_, *tenant, std::move(request), std::move(create), std::move(mark),
-               std::move(done));
+  CreateEvents(context_, ingest_.cache, *tenant, std::move(request), std::move(create),
+               std::move(mark), std::move(done));
 }
 
 template <typename Request>
@@ -145,7 +103,7 @@ void EventService::Replace(absl::string_view method, Request& request, EventChan
   change.validate_only = request.validate_only();
   change.trace_parent = done.caller()->trace_parent;
   change.event = std::move(*request.mutable_event());
-  ReplaceEvent(context_, cache_, *std::move(name), std::move(change), std::move(mark),
+  ReplaceEvent(context_, ingest_.cache, *std::move(name), std::move(change), std::move(mark),
                std::move(done));
 }
 
@@ -246,69 +204,7 @@ void EventService::IngestBatch(std::shared_ptr<const v1::IngestRequest> request,
     context_.metrics.ingest_batches_refused.Increment();
     return context_.Refuse(tenant.status(), std::move(done));
   }
-  IngestUnder({.tenant = *std::move(tenant), .request = std::move(request), .options = options},
-              std::move(done));
-}
-
-void EventService::IngestUnder(Batch batch, Done<v1::IngestResponse> done) {
-  const std::set<std::string> ids = PoliciesOf(*batch.request, batch.tenant);
-  const std::string tenant = batch.tenant;
-  ReadPolicies(context_, tenant, ids,
-               [this, batch = std::move(batch),
-                done = std::move(done)](absl::StatusOr<Policies> policies) mutable {
-                 if (!policies.ok()) return done(policies.status());
-                 CommitBatch(std::move(batch), *std::move(policies), std::move(done));
-               });
-}
-
-void EventService::CommitBatch(Batch batch, Policies policies, Done<v1::IngestResponse> done) {
-  EventRowBuilder::Options rows;
-  rows.tenant = batch.tenant;
-  rows.queue_shards = context_.layout.queue_shards;
-  rows.policy_shards = context_.layout.policy_shards;
-  rows.now = context_.client.NowLow();
-  rows.uid_high = context_.runtime.random().Next();
-  rows.uid_low = context_.runtime.random().Next();
-  rows.trace_parent = done.caller()->trace_parent;
-  kv::Group audit;
-  auth::AddAuditRow(batch.tenant,
-                    auth::AuditRecordOf(*done.caller(), "Ingest", batch.request->parent(), ""),
-                    rows.now, rows.uid_low, audit);
-  absl::StatusOr<IngestPlan> made =
-      PlanIngest(*batch.request, batch.options.return_ids, std::move(rows), policies, *cache_,
-                 context_.secrets, std::move(audit));
-  if (!made.ok()) {
-    context_.metrics.ingest_batches_refused.Increment();
-    return context_.Refuse(made.status(), std::move(done));
-  }
-  auto plan = std::make_shared<IngestPlan>(*std::move(made));
-  const int64_t bytes = static_cast<int64_t>(plan->bytes);
-  if (bytes_under_way_.fetch_add(bytes) + bytes > kIngestBytesUnderWayMax) {
-    bytes_under_way_ -= bytes;
-    context_.metrics.ingest_batches_refused.Increment();
-    return context_.Refuse(
-        ResourceExhausted("INGEST_BUSY", "too many batches wait for the store", kIngestBusyDelay),
-        std::move(done));
-  }
-  context_.client.CommitAsync(
-      std::move(plan->commit), context_.executor,
-      [this, bytes, plan, cache = cache_, limited = !policies.empty(), batch = std::move(batch),
-       done = std::move(done)](absl::StatusOr<kv::CommitResult> result) mutable {
-        CHECK_GE(bytes_under_way_.fetch_sub(bytes), bytes);
-        // A policy was deleted since it was read: the plan will say so.
-        if (absl::IsFailedPrecondition(result.status()) && limited &&
-            ++batch.attempts <= kChangeAttemptsMax)
-          return IngestUnder(std::move(batch), std::move(done));
-        if (!result.ok()) return done(StoreFailed(result.status()));
-        cache->Add(plan->interned);
-        v1::IngestResponse response = Answer(*batch.request, *result, plan.get());
-        context_.metrics.ingest_batches.Increment();
-        context_.metrics.events_created.Increment(response.created_count());
-        context_.metrics.events_existing.Increment(response.existing_count());
-        if (response.existing_count() == 0) return done(std::move(response));
-        AnswerWithCancelled(context_, batch.tenant, *batch.request, std::move(response),
-                            std::move(done));
-      });
+  master::IngestBatch(ingest_, *std::move(tenant), std::move(request), options, std::move(done));
 }
 
 }  // namespace escapement::master

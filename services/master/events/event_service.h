@@ -6,16 +6,13 @@
 #ifndef SERVICES_MASTER_EVENTS_EVENT_SERVICE_H_
 #define SERVICES_MASTER_EVENTS_EVENT_SERVICE_H_
 
-#include <atomic>
-#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
 #include "services/master/events/event_changes.h"
-#include "services/master/events/event_ingest.h"
-#include "services/master/events/event_throttle.h"
+#include "services/master/events/ingest_batch.h"
 
 namespace escapement::master {
 
@@ -23,7 +20,7 @@ class EventService final : public EventApi {
  public:
   // `context` outlives the service.
   explicit EventService(MasterContext& context)
-      : context_(context), cache_(std::make_shared<InternCache>()) {}
+      : context_(context), ingest_{.context = context, .cache = std::make_shared<InternCache>()} {}
 
   void CreateEvent(v1::CreateEventRequest request, Done<v1::Event> done) override;
   void BatchCreateEvents(v1::BatchCreateEventsRequest request,
@@ -37,26 +34,15 @@ class EventService final : public EventApi {
                    Done<v1::IngestResponse> done) override;
 
   // The store refused the session: what it holds may be another store's.
-  void ForgetInterned() { cache_->Clear(); }
+  void ForgetInterned() { ingest_.cache->Clear(); }
 
  private:
   template <typename Request>
   void Replace(absl::string_view method, Request& request, EventChange change,
                Done<v1::Event> done);
-  // A batch of Ingest that is being stored.
-  struct Batch {
-    std::string tenant;
-    std::shared_ptr<const v1::IngestRequest> request;
-    IngestOptions options = {};
-    int attempts = 0;
-  };
-  // Reads the policies that its events name, and stores it.
-  void IngestUnder(Batch batch, Done<v1::IngestResponse> done);
-  void CommitBatch(Batch batch, Policies policies, Done<v1::IngestResponse> done);
 
   MasterContext& context_;
-  const std::shared_ptr<InternCache> cache_;
-  std::atomic<int64_t> bytes_under_way_ = 0;  // payloads of batches whose commit is not answered
+  IngestShared ingest_;
 };
 
 }  // namespace escapement::master

@@ -12,6 +12,7 @@
 #include "common/rest/json_bytes.h"
 #include "common/rest/request_reader.h"
 #include "common/status/errors.h"
+#include "services/master/api/master_apis.h"
 #include "services/master/base/errors.h"
 
 namespace escapement::master {
@@ -98,6 +99,8 @@ void NdjsonBatch::Add(const NdjsonLines::Line& line) {
     return;
   }
   state.id = ingested->event_id();
+  goes_alone_ |= TakesBack(*ingested);
+  if (ingested->mode() == v1::Event::CANCEL) state.effect = ",\"cancelled\":true";
   *request_.add_events() = *std::move(ingested);
   line_of_event_.push_back(lines_.size() - 1);
   bytes_ += line.text.size();
@@ -107,11 +110,20 @@ bool NdjsonBatch::full() const { return lines_.size() >= kBatchEvents || bytes_ 
 
 void NdjsonBatch::Take(const v1::IngestResponse& response) {
   if (response.error_code() == 0) {
+    const auto line_of = [&](int32_t position) -> LineState& {
+      return lines_[line_of_event_[static_cast<size_t>(position)]];
+    };
     for (const int32_t position : response.existing_positions())
-      lines_[line_of_event_[static_cast<size_t>(position)]].existing = true;
+      line_of(position).effect = ",\"existing\":true";
+    for (const int32_t position : response.replaced_positions())
+      line_of(position).effect = ",\"replaced\":true";
     for (const int32_t position : response.cancelled_positions()) {
-      LineState& line = lines_[line_of_event_[static_cast<size_t>(position)]];
+      LineState& line = line_of(position);
       line.error = EventIdCancelled(absl::StrCat(parent_, "/events/", line.id));
+    }
+    for (const v1::IgnoredEvent& ignored : response.ignored()) {
+      line_of(ignored.position()).effect = ",\"superseded\":true";
+      line_of(ignored.position()).error = ErrorOf(ignored);
     }
     int made = 0;
     for (const size_t line : line_of_event_) {
@@ -161,8 +173,8 @@ std::string NdjsonBatch::Answer() const {
     absl::StrAppend(&answer, "{\"line\":", line.number, ",");
     if (line.error.ok()) {
       // An id needs no escapes.
-      absl::StrAppend(&answer, "\"name\":\"", parent_, "/events/", line.id, "\"",
-                      line.existing ? ",\"existing\":true" : "", "}\n");
+      absl::StrAppend(&answer, "\"name\":\"", parent_, "/events/", line.id, "\"", line.effect,
+                      "}\n");
     } else {
       absl::StrAppend(&answer, rest::ErrorAnswer(line.error).body.substr(1));
     }

@@ -60,6 +60,8 @@ class NdjsonBatch {
   // The events that have no answer yet. Empty if there are none.
   const v1::IngestRequest& request() const { return request_; }
   bool answered() const { return request_.events().empty(); }
+  // A line of it replaces or cancels an event.
+  bool goes_alone() const { return goes_alone_; }
   void set_number(uint64_t number) { request_.set_batch_number(number); }
 
   // Takes the answer to request(). If events of it were refused, the others are to be sent again:
@@ -74,8 +76,8 @@ class NdjsonBatch {
  private:
   struct LineState {
     int64_t number = 0;
-    std::string id;  // id of the created event
-    bool existing = false;
+    std::string id;           // id of the created event
+    const char* effect = "";  // what the answer says beside the name
     absl::Status error;
   };
 
@@ -84,6 +86,7 @@ class NdjsonBatch {
   std::string parent_;
   v1::IngestRequest request_;
   size_t bytes_ = 0;
+  bool goes_alone_ = false;
   std::vector<LineState> lines_;
   std::vector<size_t> line_of_event_;  // by position in request_
 };

@@ -65,6 +65,38 @@ class NdjsonBatchTest : public testing::Test {
   NdjsonBatch batch_{"tenants/t"};
 };
 
+TEST_F(NdjsonBatchTest, ModesAreTakenAndAnsweredLineByLine) {
+  Add(R"({"eventId":"a","mode":"UPSERT"})");
+  Add(R"({"eventId":"b","mode":"UPSERT"})");
+  Add(R"({"eventId":"c","mode":"CANCEL"})");
+  Add(R"({"eventId":"d","mode":"CANCEL"})");
+  Add(R"({"eventId":"e","mode":"UPSERT"})");
+  Add(R"({"eventId":"e","mode":"REPLACE"})");
+  EXPECT_TRUE(batch_.goes_alone());
+  ASSERT_EQ(batch_.request().events_size(), 5);
+  EXPECT_EQ(batch_.request().events(2).mode(), v1::Event::CANCEL);
+  v1::IngestResponse response;
+  response.set_created_count(1);
+  response.add_replaced_positions(1);
+  response.set_ended_count(1);
+  v1::IgnoredEvent& running = *response.add_ignored();
+  running.set_position(3);
+  running.set_code(static_cast<int>(absl::StatusCode::kFailedPrecondition));
+  running.set_reason("EVENT_RUNNING");
+  running.set_message("it is being sent");
+  response.add_ignored()->set_position(4);
+  batch_.Take(response);
+  ASSERT_TRUE(batch_.answered());
+  const std::vector<json> answers = Answers();
+  ASSERT_EQ(answers.size(), 6u);
+  EXPECT_EQ(answers[0], json::parse(R"({"line":1,"name":"tenants/t/events/a"})"));
+  EXPECT_EQ(answers[1], json::parse(R"({"line":2,"name":"tenants/t/events/b","replaced":true})"));
+  EXPECT_EQ(answers[2], json::parse(R"({"line":3,"name":"tenants/t/events/c","cancelled":true})"));
+  EXPECT_EQ(answers[3]["error"]["status"], "FAILED_PRECONDITION");
+  EXPECT_EQ(answers[4], json::parse(R"({"line":5,"name":"tenants/t/events/e","superseded":true})"));
+  EXPECT_EQ(answers[5]["error"]["status"], "INVALID_ARGUMENT");
+}
+
 TEST_F(NdjsonBatchTest, NamesTheEventOfEachLine) {
   Add(R"({"eventId":"mine","dueTime":"2030-01-01T00:00:00.0000001Z","payload":"YQ=="})");
   Add(R"({"target":{"http":{"uri":"http://h/"}}})");

@@ -165,8 +165,15 @@ class NdjsonIngest final : public grpc::ClientBidiReactor<v1::IngestRequest, v1:
 
   void Send() {
     if (sending_ || half_closed_) return;
+    bool behind = false;  // a batch without its answer, of which a part may have to be sent again
     for (Sent& sent : sent_) {
-      if (!sent.waits) continue;
+      if (sent.batch.answered()) continue;
+      if (behind && sent.batch.goes_alone()) return;
+      if (!sent.waits) {
+        if (sent.batch.goes_alone()) return;
+        behind = true;
+        continue;
+      }
       sent.waits = false;
       sent.number = ++last_number_;
       sent.batch.set_number(sent.number);

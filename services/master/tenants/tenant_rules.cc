@@ -215,8 +215,10 @@ Demand DemandOf(const Message& request) {
     demand.events = batch->requests_size();
     for (const auto& one : batch->requests()) AddPayload(demand, one.event().payload());
   } else if (const auto* ingest = DynamicCastToGenerated<v1::IngestRequest>(&request)) {
-    demand.events = ingest->events_size();
-    for (const auto& one : ingest->events()) AddPayload(demand, one.payload());
+    for (const auto& one : ingest->events()) {
+      if (one.mode() != v1::Event::CANCEL) ++demand.events;
+      AddPayload(demand, one.payload());
+    }
   } else if (const auto* trigger = DynamicCastToGenerated<v1::TriggerScheduleRequest>(&request)) {
     demand.events_per_run = trigger->event_count();
   }

@@ -17,10 +17,14 @@ constexpr char kClear[] = "\r\x1b[K";  // to the beginning of the line; erase it
 
 std::string ProgressText(const IngestCounts& counts, absl::Duration elapsed) {
   const double seconds = std::max(absl::ToDoubleSeconds(elapsed), 0.001);
-  const double answered =
-      static_cast<double>(counts.created + counts.existing + counts.refused) / seconds;
-  return absl::StrCat(counts.created, " created, ", counts.existing, " existing, ", counts.refused,
-                      " refused, ", static_cast<int64_t>(answered), "/s");
+  const double answered = static_cast<double>(counts.created + counts.existing + counts.replaced +
+                                              counts.cancelled + counts.refused) /
+                          seconds;
+  std::string taken_back;
+  if (counts.replaced > 0) absl::StrAppend(&taken_back, counts.replaced, " replaced, ");
+  if (counts.cancelled > 0) absl::StrAppend(&taken_back, counts.cancelled, " cancelled, ");
+  return absl::StrCat(counts.created, " created, ", counts.existing, " existing, ", taken_back,
+                      counts.refused, " refused, ", static_cast<int64_t>(answered), "/s");
 }
 
 ProgressLine::ProgressLine(absl::Time start)

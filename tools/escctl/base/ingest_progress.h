@@ -14,10 +14,13 @@ namespace escapement::escctl {
 struct IngestCounts {
   int64_t created = 0;
   int64_t existing = 0;
-  int64_t refused = 0;  // those of refused batches
+  int64_t replaced = 0;  // by a line, or a line by a later one
+  int64_t cancelled = 0;
+  int64_t refused = 0;  // also those of refused batches
 };
 
-// "1200 created, 3 existing, 0 refused, 600/s".
+// "1200 created, 3 existing, 0 refused, 600/s"; also what is replaced or cancelled, if there is
+// any.
 std::string ProgressText(const IngestCounts& counts, absl::Duration elapsed);
 
 // One line on stderr that is written again and again. Shows nothing unless stderr is a terminal.

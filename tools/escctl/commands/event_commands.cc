@@ -127,6 +127,19 @@ bool ReadDue(Session& session, const std::string& text, v1::Event& event) {
   return false;
 }
 
+absl::Status ReadDebounce(const std::string& delay, const std::string& max_delay,
+                          v1::Event& event) {
+  if (!delay.empty()) {
+    ASSIGN_OR_RETURN(*event.mutable_debounce()->mutable_delay(),
+                     ParseDurationFlag("--debounce", delay));
+  }
+  if (!max_delay.empty()) {
+    ASSIGN_OR_RETURN(*event.mutable_debounce()->mutable_max_delay(),
+                     ParseDurationFlag("--debounce-max", max_delay));
+  }
+  return absl::OkStatus();
+}
+
 // `upsert`: an event that is there is replaced.
 void AddEventCreate(CLI::App& group, Session& session, bool upsert) {
   struct Options {
@@ -135,6 +148,8 @@ void AddEventCreate(CLI::App& group, Session& session, bool upsert) {
     std::string request_id;
     std::string etag;
     bool replace_ended = false;
+    std::string debounce;
+    std::string debounce_max;
     Delivery delivery;
   };
   auto o = std::make_shared<Options>();
@@ -149,6 +164,10 @@ void AddEventCreate(CLI::App& group, Session& session, bool upsert) {
     command->add_option("--etag", o->etag, "only if the event still has this etag");
     command->add_flag("--replace-ended", o->replace_ended,
                       "if the event has ended, create another one with its id");
+    command->add_option("--debounce", o->debounce,
+                        "due so long after the last upsert, for example 30s; in place of --due");
+    command->add_option("--debounce-max", o->debounce_max,
+                        "with --debounce: due so long after the first upsert at the latest");
   } else {
     id->description("id of the event; the server makes one if it is missing");
   }
@@ -163,7 +182,9 @@ void AddEventCreate(CLI::App& group, Session& session, bool upsert) {
       return session.FailUsage(status.message());
     if (auto status = CheckPayload(wanted.payload(), wanted.content_type()); !status.ok())
       return session.FailUsage(status.message());
-    if (!ReadDue(session, o->due, wanted)) return;
+    const auto debounce = ReadDebounce(o->debounce, o->debounce_max, wanted);
+    if (!debounce.ok()) return session.FailUsage(debounce.message());
+    if (!wanted.has_debounce() && !ReadDue(session, o->due, wanted)) return;
     v1::Event event;
     if (upsert) {
       v1::UpsertEventRequest request;
@@ -267,9 +288,10 @@ void AddList(CLI::App& group, Session& session) {
 }
 
 // Reads the next batch of lines. Each line is an Event in JSON, whose eventId is the client-chosen
-// id. Returns false on a bad line and sets `*error`. An empty batch means the end.
-bool ReadBatch(std::istream& in, int64_t& line_number, v1::IngestRequest& batch,
-               std::string& error) {
+// id. `mode`: of lines that name none. Returns false on a bad line and sets `*error`. An empty
+// batch means the end.
+bool ReadBatch(std::istream& in, v1::Event::IngestMode mode, int64_t& line_number,
+               v1::IngestRequest& batch, std::string& error) {
   std::string line;
   size_t bytes = 0;
   while (batch.events_size() < kIngestBatchEvents && bytes < kIngestBatchBytes &&
@@ -290,6 +312,7 @@ bool ReadBatch(std::istream& in, int64_t& line_number, v1::IngestRequest& batch,
     }
     // Without overrides of its own the event has the defaults of the batch.
     if (event->overrides().ByteSizeLong() == 0) event->clear_overrides();
+    if (event->mode() == v1::Event::INGEST_MODE_UNSPECIFIED) event->set_mode(mode);
     *batch.add_events() = *std::move(event);
   }
   return true;
@@ -301,13 +324,13 @@ class Ingestion {
   explicit Ingestion(Session& session)
       : session_(session), stream_(Open(session, context_)), progress_(absl::Now()) {}
 
-  void Run(std::istream& in, const v1::Event& defaults) {
+  void Run(std::istream& in, v1::Event::IngestMode mode, const v1::Event& defaults) {
     int64_t line_number = 0;
     std::string error;
     bool open = true;
     while (open) {
       v1::IngestRequest batch;
-      if (!ReadBatch(in, line_number, batch, error) || batch.events_size() == 0) break;
+      if (!ReadBatch(in, mode, line_number, batch, error) || batch.events_size() == 0) break;
       if (batches_ == 0) {
         batch.set_parent(session_.parent());
         *batch.mutable_defaults() = defaults;
@@ -345,6 +368,19 @@ class Ingestion {
     counts_.created += answer.created_count();
     const int cancelled = answer.cancelled_positions_size();
     counts_.existing += answer.existing_count() - cancelled;
+    counts_.replaced += answer.replaced_positions_size();
+    counts_.cancelled += answer.ended_count();
+    for (const v1::IgnoredEvent& ignored : answer.ignored()) {
+      if (ignored.code() == 0) {
+        ++counts_.replaced;
+        continue;
+      }
+      ++counts_.refused;
+      ++refused_batches_;
+      progress_.Clear();
+      session_.Say(absl::StrCat("escctl: batch ", answer.batch_number(), ", event ",
+                                ignored.position() + 1, ": ", ignored.message()));
+    }
     if (cancelled > 0) {
       ++refused_batches_;
       counts_.refused += cancelled;
@@ -366,12 +402,14 @@ class Ingestion {
 
   void PrintCounts() {
     if (session_.format() == OutputFormat::kTable) {
-      session_.Print(FormatTable({"CREATED", "EXISTING", "REFUSED"},
+      session_.Print(FormatTable({"CREATED", "EXISTING", "REPLACED", "CANCELLED", "REFUSED"},
                                  {{absl::StrCat(counts_.created), absl::StrCat(counts_.existing),
+                                   absl::StrCat(counts_.replaced), absl::StrCat(counts_.cancelled),
                                    absl::StrCat(counts_.refused)}}));
     } else {
       session_.Print(FormatJsonText(
           absl::StrCat("{\"created\": ", counts_.created, ", \"existing\": ", counts_.existing,
+                       ", \"replaced\": ", counts_.replaced, ", \"cancelled\": ", counts_.cancelled,
                        ", \"refused\": ", counts_.refused, "}"),
           session_.format()));
     }
@@ -390,22 +428,30 @@ class Ingestion {
 void AddIngest(CLI::App& group, Session& session) {
   struct Options {
     std::string file;
+    std::string mode = "CREATE";
     Delivery defaults;
   };
   auto o = std::make_shared<Options>();
-  CLI::App* command =
-      group.add_subcommand("ingest", "create many events from a file of JSON lines");
+  CLI::App* command = group.add_subcommand(
+      "ingest", "create, replace or cancel many events from a file of JSON lines");
   command->add_option("-f,--file", o->file, "file with one Event in JSON on each line; - = stdin")
       ->required();
+  command
+      ->add_option("--mode", o->mode,
+                   "what lines without a mode do: CREATE, UPSERT (also replace), or CANCEL")
+      ->check(CLI::IsMember({"CREATE", "UPSERT", "CANCEL"}))
+      ->capture_default_str();
   o->defaults.Add(*command);
   command->callback([o, &session] {
     v1::Event defaults;
     if (auto status = o->defaults.Apply(session, defaults); !status.ok())
       return session.FailUsage(status.message());
-    if (o->file == "-") return Ingestion(session).Run(std::cin, defaults);
+    v1::Event::IngestMode mode = v1::Event::CREATE;
+    v1::Event::IngestMode_Parse(o->mode, &mode);
+    if (o->file == "-") return Ingestion(session).Run(std::cin, mode, defaults);
     std::ifstream in(o->file);
     if (!in) return session.FailUsage(absl::StrCat("--file: cannot read ", o->file));
-    Ingestion(session).Run(in, defaults);
+    Ingestion(session).Run(in, mode, defaults);
   });
 }
 

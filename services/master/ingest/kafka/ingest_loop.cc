@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "common/backoff/backoff.h"
 #include "common/base/check.h"
@@ -156,23 +157,39 @@ void IngestLoop::OnMessage(KafkaMessagePtr message) {
   found->second.Add(std::move(item), std::move(decoded->event));
   if (found->second.size() < options_.batch_max && found->second.bytes() < options_.batch_bytes_max)
     return;
-  KafkaBatch full = std::move(found->second);
+  full_[decoded->tenant].push_back(std::move(found->second));
   gathering_.erase(found);
-  Send(std::move(full));
 }
 
 // A batch that is not full waits while another of its tenant is under way: so batches grow with the
 // load.
 void IngestLoop::SendGathered() {
+  for (auto next = full_.begin(); next != full_.end();) {
+    std::deque<KafkaBatch>& batches = next->second;
+    while (!batches.empty() && MayGo(batches.front())) {
+      KafkaBatch batch = std::move(batches.front());
+      batches.pop_front();
+      Send(std::move(batch));
+    }
+    next = batches.empty() ? full_.erase(next) : std::next(next);
+  }
   for (auto next = gathering_.begin(); next != gathering_.end();) {
     const auto found = next++;
-    if (const auto busy = under_way_of_.find(found->first);
-        busy != under_way_of_.end() && busy->second > 0)
+    if (under_way_of_.contains(found->first) || full_.contains(found->first) ||
+        !MayGo(found->second))
       continue;
     KafkaBatch batch = std::move(found->second);
     gathering_.erase(found);
     Send(std::move(batch));
   }
+}
+
+bool IngestLoop::MayGo(const KafkaBatch& batch) const {
+  const auto in_the_way = [&](const KafkaBatch& other) {
+    return other.tenant() == batch.tenant() && (batch.goes_alone() || other.goes_alone());
+  };
+  return absl::c_none_of(waiting_, in_the_way) &&
+         absl::c_none_of(under_way_, [&](const auto& each) { return in_the_way(each.second); });
 }
 
 void IngestLoop::Send(KafkaBatch batch) {
@@ -228,26 +245,39 @@ void IngestLoop::TakeAnswers(absl::Duration patience) {
 
 void IngestLoop::OnAnswer(KafkaBatch batch, const absl::StatusOr<v1::IngestResponse>& response) {
   if (!response.ok()) return OnRefusal(std::move(batch), response.status());
-  metrics_.events.Increment(response->created_count());
+  metrics_.events.Increment(response->created_count() + response->replaced_positions_size() +
+                            response->ended_count());
   metrics_.duplicates.Increment(response->existing_count());
-  RecordCancelled(batch, *response);
+  RecordRefused(batch, *response);
   for (IngestItem& item : batch.items()) Finish(std::move(item));
 }
 
-// A message whose id is made of its place was read again: there is no other message with this id.
-void IngestLoop::RecordCancelled(KafkaBatch& batch, const v1::IngestResponse& response) {
-  std::map<size_t, std::string> cancelled;
+void IngestLoop::RecordRefused(KafkaBatch& batch, const v1::IngestResponse& response) {
+  std::map<size_t, absl::Status> refused;
   for (const int position : response.cancelled_positions()) {
     const std::string& id = batch.request()->events(position).event_id();
     const auto place = static_cast<size_t>(position);
-    if (id != EventIdOf(ViewOf(*batch.items()[place].message)))
-      cancelled.emplace(place, absl::StrCat(batch.request()->parent(), "/events/", id));
+    // A message whose id is made of its place was read again: no other message has this id.
+    if (id == EventIdOf(ViewOf(*batch.items()[place].message))) continue;
+    refused.emplace(place,
+                    EventIdCancelled(absl::StrCat(batch.request()->parent(), "/events/", id)));
   }
-  if (cancelled.empty()) return;
-  batch.RemoveIf([&](size_t position, const IngestItem&) { return cancelled.count(position) > 0; },
+  for (const v1::IgnoredEvent& ignored : response.ignored()) {
+    if (ignored.code() != 0) refused.emplace(ignored.position(), ErrorOf(ignored));
+  }
+  if (refused.empty()) return;
+  KafkaBatch again(batch.tenant());
+  absl::Status why;
+  batch.RemoveIf([&](size_t position, const IngestItem&) { return refused.count(position) > 0; },
                  [&](size_t position, IngestItem item) {
-                   RecordError(std::move(item), EventIdCancelled(cancelled.at(position)));
+                   const absl::Status& refusal = refused.at(position);
+                   if (!absl::IsAborted(refusal) && !absl::IsResourceExhausted(refusal))
+                     return RecordError(std::move(item), refusal);
+                   why = refusal;
+                   again.Add(std::move(item), batch.request()->events(static_cast<int>(position)));
                  });
+  again.tries = batch.tries;
+  if (again.size() > 0) TryLater(std::move(again), why);
 }
 
 void IngestLoop::OnRefusal(KafkaBatch batch, const absl::Status& refusal) {
@@ -265,14 +295,13 @@ void IngestLoop::OnRefusal(KafkaBatch batch, const absl::Status& refusal) {
       for (IngestItem& item : batch.items()) RecordError(std::move(item), refusal);
       return;
     case RefusalKind::kSplit: {
-      KafkaBatch half = batch.TakeHalf();
-      Send(std::move(batch));
-      return Send(std::move(half));
+      full_[batch.tenant()].push_front(batch.TakeHalf());
+      return Send(std::move(batch));
     }
     case RefusalKind::kRetryParts: {
       KafkaBatch half = batch.TakeHalf();
       half.tries = batch.tries;
-      TryLater(std::move(half), refusal);
+      full_[batch.tenant()].push_front(std::move(half));
       return TryLater(std::move(batch), refusal);
     }
     case RefusalKind::kRetry:
@@ -349,6 +378,9 @@ void IngestLoop::DropGone(KafkaBatch& batch) {
 
 void IngestLoop::DropGoneEverywhere() {
   for (auto& [tenant, batch] : gathering_) DropGone(batch);
+  for (auto& [tenant, batches] : full_) {
+    for (KafkaBatch& batch : batches) DropGone(batch);
+  }
   for (KafkaBatch& batch : waiting_) DropGone(batch);
   waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(),
                                 [](const KafkaBatch& batch) { return batch.size() == 0; }),

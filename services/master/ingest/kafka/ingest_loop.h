@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -105,8 +106,11 @@ class IngestLoop final : private KafkaConsumer::Listener, private ErrorTopic::Li
   void TakeAnswers(absl::Duration patience);
   void OnAnswer(KafkaBatch batch, const absl::StatusOr<v1::IngestResponse>& response);
   void OnRefusal(KafkaBatch batch, const absl::Status& refusal);
-  // Messages whose id belongs to an event that was cancelled go to the error topic.
-  void RecordCancelled(KafkaBatch& batch, const v1::IngestResponse& response);
+  // Messages without effect go to the error topic, or are tried again: those whose id belongs to an
+  // event that was cancelled, and those that could replace or cancel nothing.
+  void RecordRefused(KafkaBatch& batch, const v1::IngestResponse& response);
+  // No batch is in its way (KafkaBatch::goes_alone).
+  bool MayGo(const KafkaBatch& batch) const;
   void TryLater(KafkaBatch batch, const absl::Status& refusal);
   bool HasRoomToWait(const KafkaBatch& batch) const;
   void RecordError(IngestItem item, const absl::Status& why);
@@ -138,7 +142,8 @@ class IngestLoop final : private KafkaConsumer::Listener, private ErrorTopic::Li
   std::unique_ptr<KafkaConsumer> consumer_;
   std::unique_ptr<ErrorTopic> errors_;
   std::unique_ptr<PartitionSet> partitions_;
-  std::map<std::string, KafkaBatch> gathering_;  // by tenant
+  std::map<std::string, KafkaBatch> gathering_;         // by tenant
+  std::map<std::string, std::deque<KafkaBatch>> full_;  // to be sent, before what is gathered
   absl::flat_hash_map<uint64_t, KafkaBatch> under_way_;
   std::map<std::string, int> under_way_of_;  // batches, by tenant
   std::vector<KafkaBatch> waiting_;          // to be tried again

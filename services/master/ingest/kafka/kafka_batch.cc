@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/status/errors.h"
+#include "services/master/api/master_apis.h"
 
 namespace escapement::master {
 
@@ -74,6 +75,7 @@ KafkaBatch::KafkaBatch(std::string tenant)
 void KafkaBatch::Add(IngestItem item, v1::IngestEvent event) {
   bytes_ += BytesOf(*item.message);
   items_.push_back(std::move(item));
+  goes_alone_ |= TakesBack(event);
   *request_->add_events() = std::move(event);
 }
 

@@ -83,6 +83,9 @@ class KafkaBatch {
   const std::shared_ptr<v1::IngestRequest>& request() const { return request_; }
   std::vector<IngestItem>& items() { return items_; }
   size_t size() const { return items_.size(); }
+  // A message of it replaces or cancels an event: it waits for the batches before it, and those
+  // behind it wait for it.
+  bool goes_alone() const { return goes_alone_; }
   size_t bytes() const { return bytes_; }
 
   uint32_t tries = 0;                              // that have failed for now
@@ -93,6 +96,7 @@ class KafkaBatch {
   std::string tenant_;
   std::shared_ptr<v1::IngestRequest> request_;  // has the event of each item, in the same order
   std::vector<IngestItem> items_;
+  bool goes_alone_ = false;
   size_t bytes_ = 0;
 };
 

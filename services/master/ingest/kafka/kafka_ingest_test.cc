@@ -91,6 +91,48 @@ TEST_F(KafkaIngestTest, MessageWithTheIdOfACancelledEventHasAnErrorRecord) {
   EXPECT_EQ(second.metrics.errors.Value(), 1);
 }
 
+TEST_F(KafkaIngestTest, MessagesOfOneIdAreAppliedInTheirOrder) {
+  // Every other batch is refused for a while, or in parts: what follows must not overtake it.
+  int calls = 0;
+  events_.RefuseBy([&calls](const v1::IngestRequest& request) {
+    if (++calls % 2 == 0) return absl::OkStatus();
+    if (calls % 4 == 1) return absl::UnavailableError("later");
+    return request.events_size() > 1 ? absl::InvalidArgumentError("too many") : absl::OkStatus();
+  });
+  cluster_.MakeTopic("orders", 1);
+  constexpr int kVersions = 300;
+  for (int i = 1; i <= kVersions; ++i) {
+    for (const char* id : {"a", "b"}) {
+      cluster_.Produce("orders", {.key = id,
+                                  .value = absl::StrCat(
+                                      R"({"priority":)", i % 10, R"(,"dueTime":)",
+                                      R"("2050-01-01T00:00:00Z","contentType":"x/)", i, R"("})"),
+                                  .headers = {{"escapement-mode", "UPSERT"}}});
+    }
+    if (i % 3 == 0) cluster_.Produce("orders", {.key = "b", .value = std::nullopt});
+  }
+  KafkaIngestOptions options = OptionsOf({"orders"});
+  options.batch_max = 20;
+  options.backoff_max = absl::Milliseconds(5);
+  Member& member = Start(options);
+  AwaitCommitted("orders", 0, 2 * kVersions + kVersions / 3);
+  Stop(member);
+  const FakeEvents::Events events = events_.events();
+  ASSERT_EQ(events.size(), 1u) << "b was cancelled last";
+  EXPECT_EQ(events.begin()->second.overrides().content_type(), absl::StrCat("x/", kVersions));
+  EXPECT_EQ(member.metrics.errors.Value(), 0);
+}
+
+TEST_F(KafkaIngestTest, CancelOfNothingHasAnErrorRecord) {
+  cluster_.MakeTopic("orders", 1);
+  cluster_.Produce("orders", {.key = "never", .value = std::nullopt});
+  Member& member = Start(OptionsOf({"orders"}));
+  const auto records = cluster_.AwaitRecords(kErrors, 1);
+  EXPECT_EQ(records.at(0).Header("escapement-error-code"), "NOT_FOUND");
+  AwaitCommitted("orders", 0, 1);
+  Stop(member);
+}
+
 TEST_F(KafkaIngestTest, HopelessMessagesGoToTheErrorTopic) {
   events_.RefuseBy([](const v1::IngestRequest& request) {
     FieldViolations violations;

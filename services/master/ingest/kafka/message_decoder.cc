@@ -11,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/rest/json_bytes.h"
 #include "common/status/errors.h"
+#include "services/master/api/master_apis.h"
 #include "services/master/requests/resource_name.h"
 
 namespace escapement::master {
@@ -94,6 +95,7 @@ namespace {
 constexpr absl::string_view kContentTypeHeader = "content-type";
 constexpr absl::string_view kTenantHeader = "escapement-tenant";
 constexpr absl::string_view kPolicyHeader = "escapement-policy";
+constexpr absl::string_view kModeHeader = "escapement-mode";
 
 // "" if there is none. A second one is refused: readers could differ in which one counts.
 absl::StatusOr<absl::string_view> HeaderOf(const KafkaMessageView& message,
@@ -134,6 +136,31 @@ absl::Status CheckPolicy(absl::string_view named) {
   return ParsePolicyName(named, kPolicyHeader).status();
 }
 
+absl::StatusOr<v1::Event::IngestMode> ReadMode(absl::string_view header) {
+  v1::Event::IngestMode mode = v1::Event::INGEST_MODE_UNSPECIFIED;
+  if (!header.empty() && !v1::Event::IngestMode_Parse(std::string(header), &mode))
+    return InvalidField(kModeHeader, "must be CREATE, UPSERT or CANCEL");
+  return mode;
+}
+
+// The value, which a message that cancels need not have.
+absl::StatusOr<v1::IngestEvent> ReadValue(const KafkaMessageView& message,
+                                          absl::string_view content_type, bool cancels) {
+  v1::IngestEvent ingested;
+  if (!message.value.has_value() || message.value->empty()) {
+    if (!cancels) return InvalidField("value", "is empty");
+    ingested.mutable_overrides();
+    return ingested;
+  }
+  if (message.value->size() > kKafkaValueBytesMax)
+    return InvalidField("value", absl::StrCat("must have at most ", kKafkaValueBytesMax, " bytes"));
+  v1::Event event;
+  RETURN_IF_ERROR(ReadEvent(content_type, *message.value, event));
+  std::optional<v1::IngestEvent> read = rest::ToIngestEvent(std::move(event));
+  if (!read.has_value()) return InvalidField("due_time", "is not a valid time");
+  return *std::move(read);
+}
+
 void AddPart(absl::string_view part, std::string& text) {
   absl::StrAppend(&text, part.size(), ":", part);
 }
@@ -155,20 +182,22 @@ absl::StatusOr<DecodedMessage> DecodeMessage(const KafkaMessageView& message,
   ASSIGN_OR_RETURN(const auto named, HeaderOf(message, kTenantHeader));
   ASSIGN_OR_RETURN(const auto content_type, HeaderOf(message, kContentTypeHeader));
   ASSIGN_OR_RETURN(const auto policy, HeaderOf(message, kPolicyHeader));
+  ASSIGN_OR_RETURN(const auto mode_header, HeaderOf(message, kModeHeader));
   RETURN_IF_ERROR(CheckPolicy(policy));
   ASSIGN_OR_RETURN(std::string tenant, rules.TenantOf(message.topic, named));
-  if (!message.value.has_value() || message.value->empty())
-    return InvalidField("value", "is empty");
-  if (message.value->size() > kKafkaValueBytesMax)
-    return InvalidField("value", absl::StrCat("must have at most ", kKafkaValueBytesMax, " bytes"));
-  v1::Event event;
-  RETURN_IF_ERROR(ReadEvent(content_type, *message.value, event));
-  std::optional<v1::IngestEvent> ingested = rest::ToIngestEvent(std::move(event));
-  if (!ingested.has_value()) return InvalidField("due_time", "is not a valid time");
-  if (ingested->event_id().empty()) ingested->set_event_id(EventIdOf(message));
-  if (ingested->overrides().policy().empty() && ingested->overrides().limits().empty())
-    ingested->mutable_overrides()->set_policy(std::string(policy));
-  return DecodedMessage{.tenant = std::move(tenant), .event = *std::move(ingested)};
+  ASSIGN_OR_RETURN(v1::Event::IngestMode mode, ReadMode(mode_header));
+  const bool tombstone = message.key.has_value() && !message.value.has_value();
+  if (tombstone && mode == v1::Event::INGEST_MODE_UNSPECIFIED) mode = v1::Event::CANCEL;
+  ASSIGN_OR_RETURN(v1::IngestEvent event,
+                   ReadValue(message, content_type, mode == v1::Event::CANCEL));
+  if (event.mode() == v1::Event::INGEST_MODE_UNSPECIFIED) event.set_mode(mode);
+  if (event.event_id().empty()) {
+    event.set_event_id(TakesBack(event) ? std::string(message.key.value_or(""))
+                                        : EventIdOf(message));
+  }
+  if (event.overrides().policy().empty() && event.overrides().limits().empty())
+    event.mutable_overrides()->set_policy(std::string(policy));
+  return DecodedMessage{.tenant = std::move(tenant), .event = std::move(event)};
 }
 
 }  // namespace escapement::master

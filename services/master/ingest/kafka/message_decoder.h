@@ -58,6 +58,12 @@ bool IsTopicName(absl::string_view name);
 //   escapement-tenant   the id of the tenant; see TopicRules
 //   escapement-policy   id or full name of the throttling policy, if the value names none
 //                       (several limits are in the value)
+//   escapement-mode     CREATE (default), UPSERT or CANCEL, if the value names none
+//                       (IngestEvent.mode)
+//
+// A message with a key and without a value (a tombstone) cancels the event whose id is the key. The
+// key is also the id of an UPSERT or CANCEL whose value has none. Such messages are applied in the
+// order of their partition; after a crash they are applied again.
 //
 // As in a line of events:ingest, an event without due_time is due at once. An event without
 // event_id gets one that follows from the message and its place in the topic, so a message that is
@@ -79,7 +85,7 @@ struct KafkaMessageView {
   int64_t timestamp_millis = -1;                        // -1: none
   std::optional<absl::string_view> key = std::nullopt;  // nullopt: null
   std::optional<absl::string_view> value = std::nullopt;
-  // A null value counts as an empty one.
+  // A header's null counts as an empty one.
   std::vector<std::pair<absl::string_view, absl::string_view>> headers = {};
 };
 

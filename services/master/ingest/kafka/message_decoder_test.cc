@@ -92,8 +92,37 @@ TEST_F(MessageDecoderTest, HeaderNamesThePolicyOfAValueThatNamesNone) {
   EXPECT_EQ(Refused(message), "escapement-policy");
 }
 
+TEST_F(MessageDecoderTest, TombstoneCancelsTheEventOfItsKey) {
+  KafkaMessageView message = Message(kJson);
+  message.key = "reminder-7";
+  message.value = std::nullopt;
+  EXPECT_EQ(Decode(message)->event.mode(), v1::Event::CANCEL);
+  EXPECT_EQ(Decode(message)->event.event_id(), "reminder-7");
+  message.headers = {{"escapement-mode", "UPSERT"}};
+  EXPECT_EQ(Refused(message), "value");
+}
+
+TEST_F(MessageDecoderTest, HeaderOrValueSaysTheMode) {
+  KafkaMessageView message = Message("{}");
+  message.key = "reminder-7";
+  EXPECT_EQ(Decode(message)->event.mode(), v1::Event::INGEST_MODE_UNSPECIFIED);
+  EXPECT_NE(Decode(message)->event.event_id(), "reminder-7") << "another message may have the key";
+  for (const absl::string_view mode : {"UPSERT", "CANCEL"}) {
+    message.headers = {{"escapement-mode", mode}};
+    EXPECT_EQ(v1::Event::IngestMode_Name(Decode(message)->event.mode()), mode);
+    EXPECT_EQ(Decode(message)->event.event_id(), "reminder-7");
+  }
+  message.value = R"({"mode":"UPSERT","eventId":"own"})";
+  EXPECT_EQ(Decode(message)->event.mode(), v1::Event::UPSERT);
+  EXPECT_EQ(Decode(message)->event.event_id(), "own");
+  EXPECT_EQ(Decode(message)->event.overrides().mode(), v1::Event::INGEST_MODE_UNSPECIFIED);
+  message.headers = {{"escapement-mode", "upsert"}};
+  EXPECT_EQ(Refused(message), "escapement-mode");
+}
+
 TEST_F(MessageDecoderTest, MessagesThatAreNoEventsAreRefusedByField) {
   KafkaMessageView message = Message(kJson);
+  message.key = std::nullopt;
   message.value = std::nullopt;
   EXPECT_EQ(Refused(message), "value");
   for (const absl::string_view bad :

@@ -117,15 +117,33 @@ class FakeEvents final : public EventApi {
     v1::IngestResponse response;
     for (int i = 0; i < request.events_size(); ++i) {
       const v1::IngestEvent& event = request.events(i);
-      const bool fresh =
-          events_.emplace(absl::StrCat(request.parent(), "/events/", event.event_id()), event)
-              .second;
+      const std::string name = absl::StrCat(request.parent(), "/events/", event.event_id());
+      if (event.mode() == v1::Event::CANCEL) {
+        Cancel(i, name, response);
+        continue;
+      }
+      const bool fresh = events_.emplace(name, event).second;
+      if (!fresh && event.mode() == v1::Event::UPSERT) {
+        events_[name] = event;
+        response.add_replaced_positions(i);
+        continue;
+      }
       if (!fresh) response.add_existing_positions(i);
       if (!fresh && all_cancelled_) response.add_cancelled_positions(i);
     }
     response.set_existing_count(response.existing_positions_size());
-    response.set_created_count(request.events_size() - response.existing_count());
+    response.set_created_count(request.events_size() - response.existing_count() -
+                               response.replaced_positions_size() - response.ended_count() -
+                               response.ignored_size());
     return response;
+  }
+  void Cancel(int position, const std::string& name, v1::IngestResponse& response)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (events_.erase(name) > 0) return response.set_ended_count(response.ended_count() + 1);
+    v1::IgnoredEvent& ignored = *response.add_ignored();
+    ignored.set_position(position);
+    ignored.set_code(static_cast<int>(absl::StatusCode::kNotFound));
+    ignored.set_reason("RESOURCE_NOT_FOUND");
   }
 
   const std::shared_ptr<Executor> executor_;
