@@ -136,6 +136,10 @@ class PathBench {
         [this] { return stages_.IngestRate(events_, Ids::kClientChosen); },
         RateOf(90e3, kRawRowsThere));
     Rate(
+        "ingest: one-off events that replace others, durable", kBatches, raw_rows,
+        [this] { return stages_.IngestRate(events_, Ids::kReplaced); },
+        RateOf(54e3, kRawRowsThere));
+    Rate(
         "emission: children to durable event rows", "RocksDB, synced batches of 1,000, no payload",
         [this] { return raw_store_.PutRows(events_, 0); },
         [this, repetition] { return EmissionRate(repetition); },

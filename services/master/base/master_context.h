@@ -7,7 +7,9 @@
 #define SERVICES_MASTER_BASE_MASTER_CONTEXT_H_
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -15,6 +17,7 @@
 #include "common/kv/layout.h"
 #include "common/runtime/runtime.h"
 #include "common/tokens/token_batch.h"
+#include "escapement/v1/tenant_service.pb.h"
 #include "services/master/api/master_apis.h"
 #include "services/master/base/metrics.h"
 #include "services/master/base/target_secrets.h"
@@ -30,6 +33,9 @@ struct MasterContext {
   std::atomic<bool> ready = false;  // the layout is known, and the service does not stop
   kv::Layout layout = {};
   std::shared_ptr<const TokenMint> mint = nullptr;  // until the tokens' key has been read
+  // What holds where an event or schedule of the tenant is silent.
+  std::function<v1::TenantDefaults(const std::string& tenant)> defaults_of =
+      [](const std::string&) { return v1::TenantDefaults(); };
 
   // How many parts the counts of a run, or of all runs of a schedule, may have.
   uint32_t RunPartsMax() const { return layout.queue_shards + layout.policy_shards + 1; }

@@ -134,6 +134,15 @@ storage::v1::DeliveryRecord ReadDelivery(const v1::Event& event, absl::string_vi
   return record;
 }
 
+void CheckDeliveryDefaults(const v1::TenantDefaults& defaults, absl::string_view prefix,
+                           FieldViolations& violations) {
+  storage::v1::RetryRecord retry;
+  ReadDuration(defaults.has_delivery_timeout(), defaults.delivery_timeout(),
+               Field(prefix, "delivery_timeout"),
+               {kDeliveryTimeoutMin, kDeliveryTimeoutMax, kDeliveryTimeoutDefault}, violations);
+  ReadRetry(defaults.retry_policy(), Field(prefix, "retry_policy"), retry, violations);
+}
+
 storage::v1::DeliveryRecord ReadDeliveryTo(const v1::Target& target, absl::string_view field,
                                            FieldViolations& violations) {
   storage::v1::DeliveryRecord record;

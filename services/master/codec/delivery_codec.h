@@ -11,6 +11,7 @@
 #include "common/status/errors.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
+#include "escapement/v1/tenant_service.pb.h"
 #include "services/master/base/target_secrets.h"
 
 namespace escapement::master {
@@ -24,6 +25,10 @@ storage::v1::DeliveryRecord ReadDelivery(const v1::Event& event, absl::string_vi
                                          absl::string_view tenant, const TargetSecrets& secrets,
                                          FieldViolations& violations,
                                          const storage::v1::TargetRecord* before = nullptr);
+
+// Checks retry_policy and delivery_timeout, with fields below `prefix`.
+void CheckDeliveryDefaults(const v1::TenantDefaults& defaults, absl::string_view prefix,
+                           FieldViolations& violations);
 
 // Reads only a target, at `field`; everything else has its default.
 storage::v1::DeliveryRecord ReadDeliveryTo(const v1::Target& target, absl::string_view field,

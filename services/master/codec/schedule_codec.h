@@ -22,6 +22,7 @@
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
+#include "escapement/v1/tenant_service.pb.h"
 #include "google/protobuf/field_mask.pb.h"
 #include "google/protobuf/repeated_ptr_field.h"
 #include "services/master/base/target_secrets.h"
@@ -130,6 +131,24 @@ void ForgetFormerLimits(const Message& patch, const google::protobuf::FieldMask&
   }
   if (HasPath(mask, "policy") && !next.policy.empty()) message.clear_limits();
 }
+// Fills what a Schedule or Event leaves unset. With a `mask` only fields that it names; limits only
+// if it replaces all, since one that names them may take them away.
+template <typename Message>
+void ApplyDefaults(const v1::TenantDefaults& defaults, const google::protobuf::FieldMask* mask,
+                   Message& message) {
+  const bool whole = mask == nullptr || ReplacesAll(*mask);
+  if (defaults.has_retry_policy() && !message.has_retry_policy() &&
+      (whole || HasPath(*mask, "retry_policy")))
+    *message.mutable_retry_policy() = defaults.retry_policy();
+  if (defaults.has_delivery_timeout() && !message.has_delivery_timeout() &&
+      (whole || HasPath(*mask, "delivery_timeout")))
+    *message.mutable_delivery_timeout() = defaults.delivery_timeout();
+  if (!whole || defaults.limits().empty() || NamedLimits(message).any()) return;
+  *message.mutable_limits() = defaults.limits();
+  if (message.completion() == v1::COMPLETION_UNSPECIFIED)
+    message.set_completion(defaults.completion());
+}
+
 // The field below `prefix` ("schedule") that names the policy of this limit.
 std::string PolicyField(absl::string_view prefix, bool listed, size_t index);
 

@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/algorithm/container.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/ordered_stream_grpc.h"
 #include "common/rpc/rpc_table_grpc.h"
@@ -51,16 +50,13 @@ class IngestStream final : public OrderedStream<v1::IngestResponse> {
                                    response.status());
           }
           AnswerBatch(place, batch->batch_number(), std::move(response));
-          turns_.End();
+          turns_.End(batch);
         },
         call_.caller);
     absl::Status allowed = call_.CheckRequest(*batch);
     if (absl::IsUnauthenticated(allowed)) return allowed;
-    const bool alone = absl::c_any_of(
-        batch->events(), [](const v1::IngestEvent& event) { return TakesBack(event); });
-    turns_.Add(alone,
-               [this, batch, allowed = std::move(allowed), done = std::move(done)]() mutable {
-                 if (!allowed.ok()) return done(std::move(allowed));
+    turns_.Add(batch, [this, batch, allowed = std::move(allowed), done = std::move(done)]() mutable {
+      if (!allowed.ok()) return done(std::move(allowed));
                  // Its client may have sent it to another master by now.
                  if (ended()) return done(NotReady());
                  events_.IngestBatch(batch, ingest_options_, std::move(done));

@@ -253,8 +253,8 @@ void Meet(const std::optional<std::string>& name, v1::Event::IngestMode mode, ab
   record.key = *std::move(key);
 }
 
-v1::Event EventOf(const v1::IngestRequest& request, const v1::IngestEvent& event) {
-  v1::Event whole = Overridden(request.defaults(), event.overrides());
+v1::Event EventOf(const v1::Event& defaults, const v1::IngestEvent& event) {
+  v1::Event whole = Overridden(defaults, event.overrides());
   if (event.due_time_micros() != 0)
     SetTimestamp(event.due_time_micros(), *whole.mutable_due_time());
   whole.set_payload(event.payload());
@@ -278,7 +278,7 @@ void InternCache::Clear() {
   known_.clear();
 }
 
-absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request,
+absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, const v1::Event& defaults,
                                       const std::vector<IngestRecord>& records, bool return_ids,
                                       EventRowBuilder::Options options, const Policies& policies,
                                       const InternCache& cache, const TargetSecrets& secrets,
@@ -292,7 +292,7 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request,
   plan.commit.groups.push_back(std::move(audit));
   DeliverySet deliveries(policies, cache, secrets, options, &plan.commit);
   // Read only if an event uses them as they are: then every event may override the target.
-  std::optional<Delivery> defaults;
+  std::optional<Delivery> shared;
   CheckDeliveryOnly(request.defaults(), "defaults", violations);
   const std::string tenant = options.tenant;
   EventRowBuilder builder(std::move(options));
@@ -313,11 +313,11 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request,
     if (event.has_overrides()) {
       const std::string field = absl::StrCat("events[", i, "].overrides");
       CheckDeliveryOnly(event.overrides(), field, violations);
-      own = deliveries.Read(Overridden(request.defaults(), event.overrides()), field, violations);
-    } else if (!defaults.has_value()) {
-      defaults = deliveries.Read(request.defaults(), "defaults", violations);
+      own = deliveries.Read(Overridden(defaults, event.overrides()), field, violations);
+    } else if (!shared.has_value()) {
+      shared = deliveries.Read(defaults, "defaults", violations);
     }
-    Delivery& delivery = event.has_overrides() ? own : *defaults;
+    Delivery& delivery = event.has_overrides() ? own : *shared;
     if (delivery.record.target().has_sqs()) {
       CheckPayloadFits(delivery.record, event.payload(), absl::StrCat("events[", i, "].payload"),
                        violations);

@@ -69,7 +69,7 @@ void Meet(const std::optional<std::string>& name, v1::Event::IngestMode mode, ab
           IngestRecord& record);
 
 // The event of a record, with the defaults.
-v1::Event EventOf(const v1::IngestRequest& request, const v1::IngestEvent& event);
+v1::Event EventOf(const v1::Event& defaults, const v1::IngestEvent& event);
 
 struct IngestPlan {
   kv::Commit commit;
@@ -85,7 +85,8 @@ struct IngestPlan {
 // The commit begins with `audit`, a group of its own, since an event that exists already must not
 // keep the entry from being written. INVALID_ARGUMENT with the fields ("events[3].payload") if
 // anything of the batch is wrong.
-absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request,
+// `defaults`: those of the request, with the tenant's.
+absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, const v1::Event& defaults,
                                       const std::vector<IngestRecord>& records, bool return_ids,
                                       EventRowBuilder::Options options, const Policies& policies,
                                       const InternCache& cache, const TargetSecrets& secrets,

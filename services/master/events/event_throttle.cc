@@ -34,9 +34,10 @@ std::set<std::string> PoliciesOf(const v1::BatchCreateEventsRequest& request,
   return ids;
 }
 
-std::set<std::string> PoliciesOf(const v1::IngestRequest& request, absl::string_view tenant) {
+std::set<std::string> PoliciesOf(const v1::IngestRequest& request, const v1::Event& defaults,
+                                 absl::string_view tenant) {
   std::set<std::string> ids;
-  AddPoliciesOf(request.defaults(), tenant, ids);
+  AddPoliciesOf(defaults, tenant, ids);
   for (const v1::IngestEvent& each : request.events()) {
     if (each.has_overrides()) AddPoliciesOf(each.overrides(), tenant, ids);
   }

@@ -25,7 +25,9 @@ namespace escapement::master {
 // ReadEventThrottle refuses them.
 std::set<std::string> PoliciesOf(const v1::BatchCreateEventsRequest& request,
                                  absl::string_view tenant);
-std::set<std::string> PoliciesOf(const v1::IngestRequest& request, absl::string_view tenant);
+// `defaults`: those of the request, with the tenant's.
+std::set<std::string> PoliciesOf(const v1::IngestRequest& request, const v1::Event& defaults,
+                                 absl::string_view tenant);
 
 // Reads these policies. Without ids it calls back at once.
 void ReadPolicies(MasterContext& context, const std::string& tenant,

@@ -12,6 +12,7 @@
 #include "common/storage/name_tables.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
+#include "services/master/codec/schedule_codec.h"
 #include "services/master/events/event_changes.h"
 #include "services/master/events/event_lookup.h"
 #include "services/master/events/event_throttle.h"
@@ -33,7 +34,9 @@ class Batch : public std::enable_shared_from_this<Batch> {
         done_(std::move(done)) {}
 
   void Start() {
-    const std::set<std::string> ids = PoliciesOf(*request_, tenant_);
+    defaults_ = request_->defaults();
+    ApplyDefaults(context_.defaults_of(tenant_), /*mask=*/nullptr, defaults_);
+    const std::set<std::string> ids = PoliciesOf(*request_, defaults_, tenant_);
     ReadPolicies(context_, tenant_, ids,
                  [self = shared_from_this()](absl::StatusOr<Policies> policies) {
                    if (!policies.ok()) return self->done_(policies.status());
@@ -93,7 +96,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
                       auth::AuditRecordOf(*done_.caller(), "Ingest", request_->parent(), ""),
                       rows.now, rows.uid_low, audit);
     absl::StatusOr<IngestPlan> made =
-        PlanIngest(*request_, records_, options_.return_ids, std::move(rows), policies_,
+        PlanIngest(*request_, defaults_, records_, options_.return_ids, std::move(rows), policies_,
                    *shared_.cache, context_.secrets, std::move(audit));
     if (!made.ok()) return Refuse(made.status());
     plan_ = *std::move(made);
@@ -200,7 +203,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
                                /*validate_only=*/false, std::move(done));
     }
     ReplaceEvent(context_, shared_.cache, NameOf(position),
-                 {.event = EventOf(*request_, event), .trace_parent = done_.caller()->trace_parent},
+                 {.event = EventOf(defaults_, event), .trace_parent = done_.caller()->trace_parent},
                  RequestMark(), std::move(done));
   }
 
@@ -238,6 +241,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   const std::shared_ptr<const v1::IngestRequest> request_;
   const IngestOptions options_;
   Done<v1::IngestResponse> done_;
+  v1::Event defaults_;  // of the request, then of the tenant
   Policies policies_;
   std::vector<IngestRecord> records_;  // empty: all create
   IngestPlan plan_;

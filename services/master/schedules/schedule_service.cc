@@ -100,6 +100,7 @@ void ScheduleService::CreateSchedule(v1::CreateScheduleRequest request, Done<v1:
   if (!request.has_schedule()) violations.Add("schedule", "is required");
   absl::StatusOr<ScheduleDraft> draft = absl::InternalError("not read");
   if (request.has_schedule()) {
+    ApplyDefaults(context_.defaults_of(*tenant), /*mask=*/nullptr, *request.mutable_schedule());
     draft = DraftOf(request.schedule(), *tenant);
     // An error of its own kind is shown as it is, unless there are others.
     if (!draft.ok() && violations.empty()) return context_.Refuse(draft.status(), std::move(done));
@@ -170,6 +171,10 @@ void ScheduleService::UpdateSchedule(v1::UpdateScheduleRequest request, Done<v1:
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   if (!request.has_schedule()) {
     return context_.Refuse(InvalidField("schedule", "is required"), std::move(done));
+  }
+  if (const auto name = ParseScheduleName(request.schedule().name(), "schedule.name"); name.ok()) {
+    ApplyDefaults(context_.defaults_of(name->tenant), &request.update_mask(),
+                  *request.mutable_schedule());
   }
   absl::StatusOr<ScheduleChange> change = ChangeOf<v1::Schedule>(
       "UpdateSchedule", request.schedule().name(), "schedule.name", request, done, &DecideUpdate);

@@ -76,6 +76,9 @@ struct MasterService::Parts {
         delivery_sweep(context),
         heartbeat(executor, schedules, options.heartbeat_every) {
     metrics.heartbeat_every_seconds.Set(absl::ToDoubleSeconds(options.heartbeat_every));
+    context.defaults_of = [this](const std::string& tenant) {
+      return directory.DefaultsOf(tenant);
+    };
   }
 
   kv::KvClient::Options ClientOptions(const Options& options) {

@@ -13,6 +13,7 @@
 #include "escapement/storage/v1/records.pb.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "services/master/base/limits.h"
+#include "services/master/codec/delivery_codec.h"
 #include "services/master/codec/schedule_codec.h"
 #include "services/master/requests/resource_name.h"
 
@@ -43,6 +44,22 @@ void ReadRetention(const v1::Tenant& tenant, storage::v1::TenantRecord& record,
   record.set_retention_micros(MicrosUp(*retention));
 }
 
+void ReadDefaults(const v1::TenantDefaults& defaults, storage::v1::TenantRecord& record,
+                  FieldViolations& violations) {
+  const std::string field = "tenant.defaults";
+  CheckDeliveryDefaults(defaults, field, violations);
+  v1::Event event;
+  *event.mutable_limits() = defaults.limits();
+  storage::v1::ThrottleRecord throttle;
+  ReadLimits(NamedLimits(event), field, /*tenant=*/"", throttle, violations);
+  if (!v1::Completion_IsValid(defaults.completion()) ||
+      (defaults.limits().empty() && defaults.completion() != v1::COMPLETION_UNSPECIFIED)) {
+    violations.Add(absl::StrCat(field, ".completion"),
+                   "must be ON_DELIVERY or ON_RELEASE, and needs limits");
+  }
+  record.set_defaults(defaults.SerializeAsString());
+}
+
 }  // namespace
 
 bool IsTenantId(absl::string_view id) {
@@ -70,6 +87,7 @@ absl::StatusOr<storage::v1::TenantRecord> ReadTenant(const v1::Tenant& tenant) {
   CheckCount("max_payload_bytes", quotas.max_payload_bytes(), violations);
   CheckRate("max_requests_per_second", quotas.max_requests_per_second(), violations);
   ReadRetention(tenant, record, violations);
+  if (tenant.has_defaults()) ReadDefaults(tenant.defaults(), record, violations);
   if (!violations.empty()) return violations.ToStatus();
   record.set_max_schedules(quotas.max_schedules());
   record.set_max_policies(quotas.max_policies());
@@ -100,6 +118,7 @@ v1::Tenant ShowTenant(const storage::v1::TenantRecord& record) {
   *tenant.mutable_quotas() = ShowQuotas(record);
   if (record.retention_micros() != 0)
     SetDuration(record.retention_micros(), *tenant.mutable_retention());
+  if (!record.defaults().empty()) tenant.mutable_defaults()->ParseFromString(record.defaults());
   tenant.set_version(static_cast<int64_t>(record.version()));
   tenant.set_etag(TenantEtag(record));
   if (record.version() > 0) {

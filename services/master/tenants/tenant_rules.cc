@@ -60,6 +60,13 @@ absl::Duration TenantDirectory::RetentionOf(const std::string& tenant) const {
   return absl::Microseconds(record == nullptr ? 0 : record->retention_micros());
 }
 
+v1::TenantDefaults TenantDirectory::DefaultsOf(const std::string& tenant) const {
+  v1::TenantDefaults defaults;
+  const Record record = Find(tenant);
+  if (record != nullptr && !defaults.ParseFromString(record->defaults())) defaults.Clear();
+  return defaults;
+}
+
 bool TenantDirectory::Shows(const std::string& tenant, uint64_t version) const {
   const Record record = Find(tenant);
   if (record == nullptr) return version == 0;

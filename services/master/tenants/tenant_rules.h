@@ -47,6 +47,8 @@ class TenantDirectory {
   Record Find(const std::string& tenant) const;
   // How long its outcomes are kept; zero: as long as the platform's.
   absl::Duration RetentionOf(const std::string& tenant) const;
+  // None if there is no such tenant.
+  v1::TenantDefaults DefaultsOf(const std::string& tenant) const;
   // True if the tenant has at least this version here. Version 0: it does not exist.
   bool Shows(const std::string& tenant, uint64_t version) const;
   // In the order of their ids.

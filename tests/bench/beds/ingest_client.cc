@@ -32,7 +32,8 @@ void ReadAnswers(IngestStream* stream, Window* window) {
   while (stream->Read(&response)) {
     absl::MutexLock lock(&window->mutex);
     --window->unanswered;
-    window->created += static_cast<uint64_t>(response.created_count());
+    window->created +=
+        static_cast<uint64_t>(response.created_count() + response.replaced_positions_size());
     if (response.error_code() != 0) window->refused = response.error_message();
   }
   absl::MutexLock lock(&window->mutex);
@@ -74,6 +75,7 @@ v1::IngestRequest MakeBatch(const IngestOptions& options, uint64_t first) {
     }
     if (!options.client_id_prefix.empty())
       event->set_event_id(absl::StrCat(options.client_id_prefix, "-", i));
+    event->set_mode(options.mode);
   }
   return request;
 }

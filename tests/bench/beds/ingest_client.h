@@ -29,6 +29,7 @@ struct IngestOptions {
   bool half_random = false;
   // The client chooses event ids that begin with this. If empty, the server makes the ids.
   std::string client_id_prefix = {};
+  v1::Event::IngestMode mode = v1::Event::CREATE;
   absl::Duration delivery_timeout = absl::Seconds(30);
   // No attempt begins later than this after the first one; zero: the platform's default.
   absl::Duration retry_age_max = absl::ZeroDuration();

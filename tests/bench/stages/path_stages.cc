@@ -43,15 +43,20 @@ PathStages::PathStages(const Options& options, PlatformBed* bed, ReceiverProcess
 
 absl::StatusOr<double> PathStages::IngestRate(uint64_t events, Ids ids) {
   const absl::Time due = absl::Now() + absl::Hours(24);
-  ASSIGN_OR_RETURN(
-      const auto took,
-      Ingest({.master = bed_->front("master"),
-              .caller = bed_->caller(),
-              .target = integration::GrpcTo(receiver_->grpc_target()),
-              .events = events,
-              .payload_bytes = options_.payload_bytes,
-              .client_id_prefix = ids == Ids::kClientChosen ? absl::StrCat("order-", ++made_) : "",
-              .due_time = [due](uint64_t i) { return due + absl::Microseconds(i); }}));
+  IngestOptions ingest{
+      .master = bed_->front("master"),
+      .caller = bed_->caller(),
+      .target = integration::GrpcTo(receiver_->grpc_target()),
+      .events = events,
+      .payload_bytes = options_.payload_bytes,
+      .client_id_prefix = ids == Ids::kServerMade ? "" : absl::StrCat("order-", ++made_),
+      .due_time = [due](uint64_t i) { return due + absl::Microseconds(i); }};
+  if (ids == Ids::kReplaced) {
+    RETURN_IF_ERROR(Ingest(ingest).status());
+    ingest.mode = v1::Event::UPSERT;
+    ingest.due_time = [due](uint64_t i) { return due + absl::Minutes(1) + absl::Microseconds(i); };
+  }
+  ASSIGN_OR_RETURN(const auto took, Ingest(ingest));
   return static_cast<double>(events) / absl::ToDoubleSeconds(took);
 }
 

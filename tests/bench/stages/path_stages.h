@@ -38,7 +38,8 @@ struct RunResult {
   double per_second = 0;       // from the first arrival until the last Done record is durable
 };
 
-enum class Ids { kServerMade, kClientChosen };
+// kReplaced: client-chosen ids, each of an event that waits and is replaced (UPSERT).
+enum class Ids { kServerMade, kClientChosen, kReplaced };
 
 class PathStages {
  public:

@@ -113,11 +113,14 @@ void EventUser::Ingest() {
   SetDelivery(request->mutable_defaults(), kDeliveryTimeout, last_id_);
   std::vector<absl::Time> dues;
   const int size = 1 + static_cast<int>(calls_.random().Below(options_.batch_max));
+  // A repeated UPSERT replaces. It may come late, so nothing else is done with these events.
+  const bool upsert = calls_.random().Below(3) == 0;
   for (int i = 0; i < size; ++i) {
     absl::Time due;
     const v1::Event event = DrawEvent(&due);
     v1::IngestEvent& one = *request->add_events();
-    one.set_event_id(absl::StrCat(options_.name, "-", last_id_));
+    one.set_event_id(absl::StrCat(options_.name, upsert ? "-u-" : "-", last_id_));
+    one.set_mode(upsert ? v1::Event::UPSERT : v1::Event::CREATE);
     one.set_due_time_micros(ToMicros(due));
     one.set_payload(event.payload());
     dues.push_back(due);
@@ -135,7 +138,10 @@ void EventUser::Ingest() {
         --open_;
         if (PoliciesGone(answer.status())) return;
         if (!answer.ok()) return Complain("IngestBatch", answer.status());
-        if (answer->created_count() + answer->existing_count() != request->events_size()) {
+        // One that is ignored has been claimed since the first try.
+        if (answer->created_count() + answer->existing_count() +
+                answer->replaced_positions_size() + answer->ignored_size() !=
+            request->events_size()) {
           return Complain("IngestBatch", absl::InternalError(answer->ShortDebugString()));
         }
         for (int i = 0; i < request->events_size(); ++i) {
@@ -154,6 +160,7 @@ void EventUser::Created(std::string event_id, absl::Time due, const std::string&
   events_.push_back(std::move(event));
   const std::string& id = events_.back().event_id;
   revisions_[id][0] = {.due = due, .body_hash = StableHash64(payload)};
+  if (absl::StartsWith(id, absl::StrCat(options_.name, "-u-"))) return;
   const bool chosen = absl::StartsWith(id, absl::StrCat(options_.name, "-"));
   // Several calls for one event may be under way at once.
   for (uint64_t n = chosen ? calls_.random().Below(4) : 0; n > 0; --n) MayReplace(id);

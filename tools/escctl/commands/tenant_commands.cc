@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/rest/json_bytes.h"
 #include "escapement/v1/tenant_service.grpc.pb.h"
 #include "tools/escctl/base/flags.h"
 #include "tools/escctl/commands/commands.h"
@@ -56,6 +57,7 @@ struct TenantFlags {
   std::optional<std::string> display_name;
   std::optional<std::string> state;
   std::optional<std::string> retention;
+  std::optional<std::string> defaults;
   QuotaFlags quotas;
 
   void Add(CLI::App& command) {
@@ -68,6 +70,9 @@ struct TenantFlags {
     command.add_option(
         "--retention", retention,
         "how long outcomes are kept, for example 720h; 0: as long as the platform's");
+    command.add_option(
+        "--defaults", defaults,
+        "what holds where an event or schedule is silent, as JSON (TenantDefaults), or @FILE");
     quotas.Add(command);
   }
 
@@ -86,6 +91,13 @@ struct TenantFlags {
       if (TimeUtil::DurationToNanoseconds(parsed_retention) != 0)
         *tenant.mutable_retention() = parsed_retention;
       fields.push_back("retention");
+    }
+    if (defaults.has_value()) {
+      ASSIGN_OR_RETURN(const std::string text, TextOrFile(*defaults));
+      if (absl::Status status = rest::MessageFromJson(text, *tenant.mutable_defaults());
+          !status.ok())
+        return absl::InvalidArgumentError(absl::StrCat("--defaults: ", status.message()));
+      fields.push_back("defaults");
     }
     quotas.Apply(*tenant.mutable_quotas(), fields);
     return absl::OkStatus();
