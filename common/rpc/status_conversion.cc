@@ -1,6 +1,8 @@
 #include "common/rpc/status_conversion.h"
 
+#include <map>
 #include <string>
+#include <utility>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/string_view.h"
@@ -10,23 +12,34 @@
 
 namespace escapement {
 
-grpc::Status ToGrpcStatus(const absl::Status& given) {
-  if (given.ok()) return grpc::Status::OK;
+google::rpc::Status ToRpcStatus(const absl::Status& given) {
+  google::rpc::Status message;
+  if (given.ok()) return message;
   absl::Status status =
       MakeError(given.code(), absl::StatusCodeToString(given.code()), given.message());
   given.ForEachPayload([&status](absl::string_view url, const absl::Cord& payload) {
     status.SetPayload(url, payload);
   });
-  google::rpc::Status details;
-  details.set_code(static_cast<int>(status.code()));
-  details.set_message(std::string(status.message()));
-  status.ForEachPayload([&details](absl::string_view url, const absl::Cord& payload) {
-    auto* any = details.add_details();
-    any->set_type_url(std::string(url));
-    any->set_value(std::string(payload));
+  message.set_code(static_cast<int>(status.code()));
+  message.set_message(std::string(status.message()));
+  // By type, since absl gives them in any order.
+  std::map<std::string, std::string> payloads;
+  status.ForEachPayload([&payloads](absl::string_view url, const absl::Cord& payload) {
+    payloads.emplace(url, payload);
   });
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()),
-                      details.SerializeAsString());
+  for (auto& [url, payload] : payloads) {
+    auto* any = message.add_details();
+    any->set_type_url(url);
+    any->set_value(std::move(payload));
+  }
+  return message;
+}
+
+grpc::Status ToGrpcStatus(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  const google::rpc::Status message = ToRpcStatus(status);
+  return grpc::Status(static_cast<grpc::StatusCode>(message.code()), message.message(),
+                      message.SerializeAsString());
 }
 
 absl::Status FromGrpcStatus(const grpc::Status& status) {

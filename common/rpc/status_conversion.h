@@ -1,4 +1,4 @@
-// Converts absl::Status to and from grpc::Status, for all services.
+// Converts absl::Status to google.rpc.Status, and to and from grpc::Status, for all services.
 //
 // The payloads of an absl::Status (common/status/errors.h) become the details of a
 // google.rpc.Status in the "grpc-status-details-bin" trailer, as AIP-193 requires. They come back
@@ -14,12 +14,16 @@
 #define COMMON_RPC_STATUS_CONVERSION_H_
 
 #include "absl/status/status.h"
+#include "google/rpc/status.pb.h"
 
 namespace grpc {
 class Status;
 }  // namespace grpc
 
 namespace escapement {
+
+// For an error that is a part of an answer.
+google::rpc::Status ToRpcStatus(const absl::Status& status);
 
 grpc::Status ToGrpcStatus(const absl::Status& status);
 absl::Status FromGrpcStatus(const grpc::Status& status);

@@ -1,5 +1,6 @@
 // Both doors of a standalone process beside each other: GetSchedule, events:batchCreate and ingest,
-// by gRPC and by REST; and lists of few of many schedules and of many pending events.
+// by gRPC and by REST; lists of few of many schedules and of many pending events; and
+// schedules:batchCreate.
 //
 //   tools/dev bench doors [--schedules=1000000] [--pending=1000000] [and the flags of bench_run.h]
 
@@ -24,6 +25,7 @@ namespace escapement::bench {
 namespace {
 
 constexpr int kBatchEvents = 100;
+constexpr int kBatchSchedules = 1000;
 
 using Rate = std::function<absl::StatusOr<double>()>;
 
@@ -81,6 +83,14 @@ absl::Status EventLists(Figures& figures, const DoorsStages& stages, uint64_t ev
   return absl::OkStatus();
 }
 
+absl::Status Schedules(Figures& figures, const DoorsStages& stages, absl::Duration time) {
+  ASSIGN_OR_RETURN(const auto rate,
+                   stages.SchedulesByGrpc({.outstanding = 4, .time = time}, kBatchSchedules));
+  figures.Add(absl::StrCat("schedules, batchCreate of ", kBatchSchedules, ": gRPC"), "/s", rate,
+              {.at_least = 10'000});
+  return absl::OkStatus();
+}
+
 absl::Status Run(const BenchSetting& setting, Figures& figures) {
   const uint64_t pending = setting.quick ? 10'000 : absl::GetFlag(FLAGS_pending);
   const int64_t schedules = setting.quick ? 10'000 : absl::GetFlag(FLAGS_schedules);
@@ -113,6 +123,7 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
           figures, "ingest, events", i, [&] { return stages.IngestByGrpc(events); },
           [&] { return stages.IngestByNdjson(events); }, "NDJSON", {.at_least = 60'000}, {});
     });
+    setting.Measure("schedules", figures, [&] { return Schedules(figures, stages, load.time); });
   }
   return bed.Stop();
 }

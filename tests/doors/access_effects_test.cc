@@ -111,13 +111,14 @@ TEST_F(AccessTest, RepeatedRequestIdsHaveOneEffectInEachTenant) {
   }
   // In an order in which each finds what it needs.
   for (const char* name :
-       {"CreateSchedule",     "UpdateSchedule",    "PauseSchedule",    "ResumeSchedule",
-        "TriggerSchedule",    "BackfillSchedule",  "CreatePolicy",     "UpdatePolicy",
-        "PausePolicy",        "ResumePolicy",      "OverridePolicy",   "ClearOverride",
-        "CreateEvent",        "BatchCreateEvents", "UpsertEvent",      "UpdateEvent",
-        "CancelEvent",        "CancelRun",         "CancelOperation",  "RedriveDeadLetter",
-        "RedriveDeadLetters", "RedriveRun",        "PurgeDeadLetters", "DeleteSchedule",
-        "DeletePolicy",       "CreateTenant",      "UpdateTenant",     "DeleteTenant"}) {
+       {"CreateSchedule",    "UpdateSchedule",     "PauseSchedule",  "ResumeSchedule",
+        "TriggerSchedule",   "BackfillSchedule",   "CreatePolicy",   "UpdatePolicy",
+        "PausePolicy",       "ResumePolicy",       "OverridePolicy", "ClearOverride",
+        "CreateEvent",       "BatchCreateEvents",  "UpsertEvent",    "UpdateEvent",
+        "CancelEvent",       "BatchCancelEvents",  "CancelRun",      "CancelOperation",
+        "RedriveDeadLetter", "RedriveDeadLetters", "RedriveRun",     "PurgeDeadLetters",
+        "DeleteSchedule",    "DeletePolicy",       "CreateTenant",   "UpdateTenant",
+        "DeleteTenant"}) {
     const MethodDescriptor& method = *Method(name);
     const bool of_all = MethodAccess::Of(method)->access().all_tenants();
     const rest::RestRoute& route = *SecuredStandalone::RouteOf(name);
@@ -238,6 +239,12 @@ TEST_F(AccessTest, QuotasAreAnsweredTheSameOnBothDoors) {
   EXPECT_EQ(
       ask("UpdateSchedule", R"(schedule { name: "tenants/TENANT/schedules/s" event_count: 3 })"),
       "max_events_per_run");
+  EXPECT_EQ(ask("BatchCreateSchedules", R"(parent: "tenants/TENANT" requests { schedule { } }
+                requests { schedule { event_count: 3 } })"),
+            "max_events_per_run");
+  EXPECT_EQ(ask("BatchUpdateSchedules", R"(parent: "tenants/TENANT" requests { schedule {
+                name: "tenants/TENANT/schedules/s" payload: "xx" } })"),
+            "max_payload_bytes");
   EXPECT_EQ(ask("TriggerSchedule", R"(name: "tenants/TENANT/schedules/s" event_count: 3)"),
             "max_events_per_run");
 }

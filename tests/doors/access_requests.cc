@@ -33,6 +33,14 @@ const std::map<std::string, Probe>& Probes() {
       {"UpdateSchedule",
        {R"(schedule { name: "tenants/TENANT/schedules/none" display_name: "D" })", kNotFound}},
       {"DeleteSchedule", {R"(name: "tenants/TENANT/schedules/none")", kNotFound}},
+      // The batch is answered; its request has a result of its own.
+      {"BatchCreateSchedules",
+       {R"(parent: "tenants/TENANT" validate_only: true requests { schedule {
+          cron: "0 3 1 1 *" target { http { uri: "http://127.0.0.1:9/" } } } })"}},
+      {"BatchUpdateSchedules", {R"(parent: "tenants/TENANT" requests { schedule {
+          name: "tenants/TENANT/schedules/none" display_name: "D" } })"}},
+      {"BatchDeleteSchedules", {R"(parent: "tenants/TENANT"
+          requests { name: "tenants/TENANT/schedules/none" })"}},
       {"PauseSchedule", {R"(name: "tenants/TENANT/schedules/none")", kNotFound}},
       {"ResumeSchedule", {R"(name: "tenants/TENANT/schedules/none")", kNotFound}},
       {"TriggerSchedule", {R"(name: "tenants/TENANT/schedules/none")", kNotFound}},
@@ -70,6 +78,8 @@ const std::map<std::string, Probe>& Probes() {
       {"GetEvent", {R"(name: "tenants/TENANT/events/none")", kNotFound}},
       {"ListEvents", {R"(parent: "tenants/TENANT")"}},
       {"CancelEvent", {R"(name: "tenants/TENANT/events/none")", kNotFound}},
+      {"BatchCancelEvents",
+       {R"(parent: "tenants/TENANT" validate_only: true filter: "state = PENDING")"}},
       {"ListRuns", {R"(parent: "tenants/TENANT/schedules/none")", kNotFound}},
       {"GetRun",
        {R"(name: "tenants/TENANT/schedules/none/runs/20260101T000000-0-UTC")", kNotFound}},
@@ -194,6 +204,9 @@ const std::map<std::string, Repeated>& RepeatedRequests() {
       {"CancelEvent",
        {R"(name: "tenants/TENANT/events/f" request_id: "ID")",
         R"(name: "tenants/TENANT/events/e" request_id: "ID")"}},
+      {"BatchCancelEvents",
+       {R"(parent: "tenants/TENANT" filter: "event_id = none" request_id: "ID")",
+        R"(parent: "tenants/TENANT" filter: "event_id = never" request_id: "ID")"}},
       {"CancelRun",
        {R"(name: "tenants/TENANT/schedules/s/runs/RUN" request_id: "ID")",
         R"(name: "tenants/TENANT/schedules/s2/runs/RUN" request_id: "ID")"}},

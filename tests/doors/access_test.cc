@@ -138,6 +138,17 @@ TEST_F(AccessTest, OtherTenantsCannotBeToldFromThoseThatDoNotExist) {
   };
   refused("BatchCreateEvents", R"(parent: "tenants/b" requests { parent: "tenants/a" event {
       due_time { seconds: 4000000000 } target { http { uri: "http://127.0.0.1:9/" } } } })");
+  const auto deletion = [&](const std::string& id) {
+    return Ask(*Method("BatchDeleteSchedules"),
+               *ReadRequestText(*Method("BatchDeleteSchedules"), "",
+                                absl::StrCat(R"(parent: "tenants/b" requests {
+                                    name: "tenants/a/schedules/)",
+                                             id, R"(" })")),
+               editor)
+        .body;
+  };
+  EXPECT_THAT(deletion("s"), HasSubstr("must be of the parent of the batch"));
+  EXPECT_EQ(deletion("s"), deletion("none"));
   const std::string policy = R"(parent: "tenants/b" schedule { cron: "0 3 1 1 *"
       policy: "tenants/a/policies/$" target { http { uri: "http://127.0.0.1:9/" } } })";
   EXPECT_EQ(refused("CreateSchedule", absl::StrReplaceAll(policy, {{"$", "p"}})),

@@ -48,6 +48,21 @@ const std::vector<DoorCase>& DoorCases() {
       {"UpdateSchedule", R"(schedule { name: "tenants/default/schedules/s@" display_name: "E" }
           update_mask { paths: "nothing" })",
        kInvalid},
+      {"BatchCreateSchedules", R"(parent: "tenants/default"
+          requests { schedule_id: "b@1" schedule { cron: "0 3 1 1 *" payload: "1"
+                     target { http { uri: "http://127.0.0.1:9/" } } } }
+          requests { schedule_id: "b@2" schedule { cron: "61 * * * *" } }
+          requests { schedule_id: "s@" schedule { cron: "0 3 1 1 *"
+                     target { http { uri: "http://127.0.0.1:9/" } } } })"},
+      {"BatchCreateSchedules", R"(parent: "tenants/default")", kInvalid},
+      {"BatchUpdateSchedules", R"(parent: "tenants/default"
+          requests { schedule { name: "tenants/default/schedules/b@1" display_name: "B" } }
+          requests { schedule { name: "tenants/default/schedules/none" display_name: "B" } })"},
+      {"BatchUpdateSchedules", R"(parent: "tenants/default")", kInvalid},
+      {"BatchDeleteSchedules", R"(parent: "tenants/default"
+          requests { name: "tenants/default/schedules/b@1" }
+          requests { name: "tenants/default/schedules/none" })"},
+      {"BatchDeleteSchedules", R"(parent: "tenants/default")", kInvalid},
       {"PauseSchedule", R"(name: "tenants/default/schedules/s@" validate_only: true)"},
       {"PauseSchedule", R"(name: "tenants/default/schedules/s@" reason: "by hand")"},
       {"PauseSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"0-0\"")", kAborted},
@@ -143,6 +158,9 @@ const std::vector<DoorCase>& DoorCases() {
       {"ListEvents", R"(parent: "tenants/default" filter: "name = e@ AND outcome = CANCELLED")"},
       {"CancelEvent", R"(name: "tenants/default/events/e@")", kState},
       {"CancelEvent", R"(name: "tenants/default/events/none")", kNotFound},
+      {"BatchCancelEvents", R"(parent: "tenants/default" names: "tenants/default/events/f@1"
+          names: "tenants/default/events/none")"},
+      {"BatchCancelEvents", R"(parent: "tenants/default" filter: "outcome = FAILED")", kInvalid},
       {"ListRuns", R"(parent: "tenants/default/schedules/s@" page_size: 5
           filter: "state = SKIPPED" order_by: "nominal_time desc")"},
       {"ListRuns", R"(parent: "tenants/default/schedules/s@" filter: "colour = red")", kInvalid},

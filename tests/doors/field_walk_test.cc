@@ -57,6 +57,8 @@ std::vector<std::string> BasesOf(const std::string& method) {
       {"BackfillSchedule", R"(name: "tenants/w/schedules/s2" validate_only: true
           start_time { seconds: 1577836800 } end_time { seconds: 1704067200 })"},
       {"DeleteSchedule", R"(name: "tenants/w/schedules/s2" validate_only: true)"},
+      {"BatchDeleteSchedules", R"(parent: "tenants/w" validate_only: true
+          requests { name: "tenants/w/schedules/s2" })"},
       {"PausePolicy", R"(name: "tenants/w/policies/p" validate_only: true)"},
       {"ResumePolicy", R"(name: "tenants/w/policies/p" validate_only: true)"},
       {"OverridePolicy", absl::StrCat(R"(name: "tenants/w/policies/p" validate_only: true override {
@@ -98,12 +100,24 @@ std::vector<std::string> BasesOf(const std::string& method) {
       window { duration { seconds: 60 } })";
   const std::string event =
       R"( target { TARGET } due_time { seconds: 4000000000 } retry_policy { })";
-  if (method == "CreateSchedule" || method == "UpdateSchedule") {
-    const std::string head =
-        method == "CreateSchedule"
-            ? R"(parent: "tenants/w" schedule_id: "v" validate_only: true schedule { )"
-            : R"(validate_only: true schedule { name: "tenants/w/schedules/s2" )";
-    each_target(head, schedule + "}");
+  // The requests that have a schedule: what comes before its fields, and after them.
+  static const auto* const around_schedules =
+      new std::map<std::string, std::pair<std::string, std::string>>{
+          {"CreateSchedule",
+           {R"(parent: "tenants/w" schedule_id: "v" validate_only: true schedule { )", "}"}},
+          {"UpdateSchedule",
+           {R"(validate_only: true schedule { name: "tenants/w/schedules/s2" )", "}"}},
+          {"BatchCreateSchedules",
+           {R"(parent: "tenants/w" validate_only: true
+               requests { schedule_id: "v" schedule { )",
+            "} }"}},
+          {"BatchUpdateSchedules",
+           {R"(parent: "tenants/w" validate_only: true
+               requests { schedule { name: "tenants/w/schedules/s2" )",
+            "} }"}}};
+  if (const auto around = around_schedules->find(method); around != around_schedules->end()) {
+    const auto& [head, tail] = around->second;
+    each_target(head, schedule + tail);
     for (const char* when :
          {R"(cron_fields { hour: "3" minute: "0" })",
           R"(interval { every { seconds: 3600 } anchor_time { seconds: 1767225601 } })",
@@ -111,7 +125,7 @@ std::vector<std::string> BasesOf(const std::string& method) {
       bases.push_back(absl::StrCat(
           head,
           absl::StrReplaceAll(schedule, {{"TARGET", Targets()[0]}, {R"(cron: "0 3 1 1 *")", when}}),
-          "}"));
+          tail));
     }
   } else if (method == "CreateEvent") {
     each_target(R"(parent: "tenants/w" event_id: "UNIQUE" validate_only: true event { )",
@@ -166,16 +180,20 @@ const std::map<std::string, std::string>& Exceptions() {
   static const auto* const exceptions = new std::map<std::string, std::string>{
       {"validate_only", "the walk's own requests would not change anything without it"},
       {"CreateSchedule:schedule.name", "documented as ignored: it is made of parent and id"},
+      {"BatchCreateSchedules:requests.schedule.name", "as CreateSchedule"},
       {"CreatePolicy:policy.name", "as CreateSchedule"},
       {"CreateEvent:event.name", "as CreateSchedule"},
       {"BatchCreateEvents:requests.event.name", "as CreateSchedule"},
       {"CreateTenant:tenant.name", "as CreateSchedule"},
       {"CreateKey:key.name", "as CreateSchedule"},
       {"CreateSchedule:schedule.etag", "it guards updates; a new resource has none to compare"},
+      {"BatchCreateSchedules:requests.schedule.etag", "as CreateSchedule"},
       {"CreatePolicy:policy.etag", "as CreateSchedule"},
       {"CreateTenant:tenant.etag", "as CreateSchedule"},
       {"CreateEvent:event.etag", "as CreateSchedule"},
       {"BatchCreateEvents:requests.event.etag", "as CreateSchedule"},
+      {"BatchCreateSchedules:requests.schedule.payload", "the answer leaves payloads out"},
+      {"BatchUpdateSchedules:requests.schedule.payload", "the answer leaves payloads out"},
       {"UpsertEvent:replace_ended", "the event has not ended; services/master/testing tests it"},
       {"BatchCreateEvents:requests.request_id", "documented as ignored: the batch has one"},
       // A token that counts needs a delivery under way; common/tokens tests it.

@@ -246,6 +246,8 @@ TEST_F(ResourceWalk, TenantWithoutRoomMayReadAndTakeAway) {
   const std::map<std::string, std::pair<std::string, std::string>> adding = {
       {"CreateSchedule", {"max_schedules", R"(parent: "tenants/TENANT" schedule {
           cron: "0 3 1 1 *" target { http { uri: "http://127.0.0.1:9/" } } })"}},
+      {"BatchCreateSchedules", {"max_schedules", R"(parent: "tenants/TENANT" requests { schedule {
+          cron: "0 3 1 1 *" target { http { uri: "http://127.0.0.1:9/" } } } })"}},
       {"CreatePolicy", {"max_policies", R"(parent: "tenants/TENANT" policy_id: "more"
           policy { max_concurrent: 1 })"}},
       {"CreateEvent", {"max_pending_events", R"(parent: "tenants/TENANT" event {

@@ -123,6 +123,29 @@ TEST_F(EscctlTest, CreatesCancelsAndIngestsEvents) {
   EXPECT_THAT(refused.data, HasSubstr("0        0         2500\n"));
 }
 
+TEST_F(EscctlTest, CancelsSeveralEventsByNamesOrFilter) {
+  const std::string uri = receiver_->origin() + "/hook";
+  for (const char* id : {"a1", "a2", "a3", "b1"})
+    Json({"event", "create", id, "--due", "+1h", "--http", uri});
+  const auto ended = [&](const nlohmann::json& begun) {
+    nlohmann::json operation = begun;
+    for (int tries = 0; tries < 300 && operation["state"] == "RUNNING"; ++tries)
+      operation = Json({"operation", "get", begun["name"]});
+    EXPECT_EQ(operation["state"], "SUCCEEDED") << operation;
+    return operation;
+  };
+  const auto named = ended(Json({"event", "cancel", "a1", "b1", "none"}));
+  EXPECT_EQ(named["kind"], "CANCEL_EVENTS");
+  EXPECT_EQ(named["doneCount"], "2");
+  EXPECT_EQ(named["failedCount"], "1");
+  EXPECT_EQ(Json({"event", "cancel", "--filter", "name = \"a*\"", "--validate-only"})["totalCount"],
+            "2");
+  EXPECT_EQ(ended(Json({"event", "cancel", "--filter", "name = \"a*\""}))["doneCount"], "2");
+  EXPECT_EQ(Json({"event", "get", "a3"})["outcome"], "CANCELLED");
+  EXPECT_NE(Run({"event", "cancel"}).exit_code, 0);
+  EXPECT_NE(Run({"event", "cancel", "a1", "a2", "--etag", "x"}).exit_code, 0);
+}
+
 TEST_F(EscctlTest, ListsEventsByFilterAndOrder) {
   const std::string uri = receiver_->origin() + "/hook";
   for (const char* id : {"b3", "a1", "a2"})

@@ -1,4 +1,4 @@
-// Long work: redrives and purges, with their progress.
+// Long work: redrives, purges and cancellations, with their progress.
 import { html } from '../parts/view.js';
 import { address, Link } from '../parts/router.js';
 import { get } from '../parts/api.js';
@@ -14,10 +14,10 @@ export function Operations({ tenant }) {
     { title: 'Work', cell: (/** @type {any} */ o) => html`<${Cell} to=${address(tenant, ['operations', idOf(o.name)])}>${words(o.kind)}<//>` },
     { title: 'State', cell: (/** @type {any} */ o) => html`<${Badge} state=${o.state} final />` },
     { title: 'Done', number: true, cell: (/** @type {any} */ o) => `${count(Number(o.doneCount ?? 0) + Number(o.failedCount ?? 0))} of ${count(o.totalCount)}` },
-    { title: 'What', wide: true, cell: (/** @type {any} */ o) => html`<code>${o.run ? o.run.split('/').slice(2).join('/') : o.filter || 'all dead letters'}</code>` },
+    { title: 'What', wide: true, cell: (/** @type {any} */ o) => html`<code>${o.run ? o.run.split('/').slice(2).join('/') : o.filter || (o.kind === 'CANCEL_EVENTS' ? 'events by name' : 'all dead letters')}</code>` },
     { title: 'Begun', wide: true, cell: (/** @type {any} */ o) => agoText(o.createTime) },
   ];
-  return html`<${Head} title="Operations" note="Redrives and purges of many dead letters." /><${List} path=${`/v1/tenants/${tenant}/operations`} field="operations" columns=${columns} caption="Operations" noun="operations" every=${2000} empty="There is no long work." />`;
+  return html`<${Head} title="Operations" note="Redrives and purges of many dead letters, and cancellations of many events." /><${List} path=${`/v1/tenants/${tenant}/operations`} field="operations" columns=${columns} caption="Operations" noun="operations" every=${2000} empty="There is no long work." />`;
 }
 
 /** @param {{tenant: string, id: string}} props */

@@ -7,7 +7,7 @@ import { Badge, Failure, Progress, TextBox } from './basics.js';
 import { act, ask } from './dialog.js';
 import { useData } from './data.js';
 import { Cell } from './table.js';
-import { count, counted, durationText, secondsOf, shownBytes, Time, timeText } from './format.js';
+import { count, counted, durationText, secondsOf, shownBytes, Time, timeText, words } from './format.js';
 
 /** A run that has not ended so long after its time is late. */
 export const LATE_SECONDS = 60;
@@ -138,7 +138,7 @@ export function OperationProgress({ name, onEnd }) {
     }
   };
   const [, tenant, , id] = name.split('/');
-  return html`<div class="operation"><p><${Link} to=${address(tenant, ['operations', id])}>${data.kind === 'PURGE' ? 'Purge' : 'Redrive'}<//> <${Badge} state=${data.state} final />
+  return html`<div class="operation"><p><${Link} to=${address(tenant, ['operations', id])}>${words(data.kind)}<//> <${Badge} state=${data.state} final />
     ${count(done)} of ${count(data.totalCount)}${Number(data.failedCount) ? `, ${count(data.failedCount)} could not be done: ${data.lastFailure}` : ''}
     ${data.state === 'RUNNING' && can('OPERATOR') && html` <button onClick=${cancel}>Stop</button>`}</p>
     <${Progress} value=${done} max=${Number(data.totalCount ?? 0)} label="Progress" />${data.error && html`<p class="error">${data.error}</p>`}</div>`;

@@ -55,7 +55,8 @@ std::optional<Json> WellKnown(const Descriptor* message) {
   if (name == "Any") {
     return Json{{"type", "object"},
                 {"properties", {{"@type", {{"type", "string"}}}}},
-                {"required", Json::array({"@type"})}};
+                {"required", Json::array({"@type"})},
+                {"additionalProperties", true}};
   }
   if (name == "BoolValue") return Json{{"type", "boolean"}};
   if (name == "StringValue") return Json{{"type", "string"}};

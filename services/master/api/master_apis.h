@@ -92,6 +92,12 @@ class ScheduleApi {
   virtual void UpdateSchedule(v1::UpdateScheduleRequest request, Done<v1::Schedule> done) = 0;
   virtual void DeleteSchedule(v1::DeleteScheduleRequest request,
                               Done<google::protobuf::Empty> done) = 0;
+  virtual void BatchCreateSchedules(v1::BatchCreateSchedulesRequest request,
+                                    Done<v1::BatchCreateSchedulesResponse> done) = 0;
+  virtual void BatchUpdateSchedules(v1::BatchUpdateSchedulesRequest request,
+                                    Done<v1::BatchUpdateSchedulesResponse> done) = 0;
+  virtual void BatchDeleteSchedules(v1::BatchDeleteSchedulesRequest request,
+                                    Done<v1::BatchDeleteSchedulesResponse> done) = 0;
   virtual void PauseSchedule(v1::PauseScheduleRequest request, Done<v1::Schedule> done) = 0;
   virtual void ResumeSchedule(v1::ResumeScheduleRequest request, Done<v1::Schedule> done) = 0;
   virtual void TriggerSchedule(v1::TriggerScheduleRequest request, Done<v1::Run> done) = 0;

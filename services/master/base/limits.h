@@ -135,15 +135,25 @@ inline constexpr int32_t kPageSizeDefault = 100;
 inline constexpr size_t kPageBytesMax = 1 << 20;
 
 inline constexpr int kBatchCreateEventsMax = 1000;
+inline constexpr int kBatchSchedulesMax = 1000;
 inline constexpr int kIngestEventsMax = 5000;
-// Bytes of the requests of one BatchCreateEvents. The same bound holds for the payloads and
-// overrides of one Ingest batch, and for the deliveries that it stores. Keeps one commit well below
-// the store's bound. The wire takes messages of twice the size, so a batch that is too large is
-// refused with its field.
+// Bytes of the requests of one batch of events or schedules. The same bound holds for the payloads
+// and overrides of one Ingest batch, and for the deliveries that it stores. Keeps one commit well
+// below the store's bound. The wire takes messages of twice the size, so a batch that is too large
+// is refused with its field.
 inline constexpr size_t kBatchBytesMax = 8 << 20;
 // Bytes of the answer of BatchCreateEvents, which repeats each event's target. Ordinary clients
 // refuse more than 4 MiB.
 inline constexpr size_t kAnswerBytesMax = (4 << 20) - (64 << 10);
+// Bytes of the results of a batch of schedules that are shown in full. The further ones are short,
+// with at most some 800 bytes each, so that all fit into kAnswerBytesMax.
+inline constexpr size_t kFullResultsBytesMax = 3 << 20;
+// Changes of a batch that are decided in one turn of the executor: other calls wait for so long.
+// Two times as many are under way, so that the store and the master both work. Bounds the memory
+// that their snapshots take.
+inline constexpr size_t kJointChangesMax = 100;
+// Bytes of the groups of several changes that are one commit.
+inline constexpr size_t kJointCommitBytesMax = 8 << 20;
 // Batches of one stream whose commit is under way; then the stream is not read further.
 inline constexpr int kIngestOutstandingMax = 8;
 // Payload bytes of all batches whose commit is under way, over all streams: beyond it batches are
@@ -233,6 +243,13 @@ inline constexpr int kPurgeSampleMax = 100;  // names that PurgeDeadLetters answ
 // Dead letters that one step of an operation handles, and the rows and bytes that it reads to find
 // them. Bounds the size of its commit.
 inline constexpr size_t kOperationLettersMax = 200;
+// One-off events that one step of an operation cancels.
+inline constexpr size_t kOperationEventsMax = 500;
+// Names of one BatchCancelEvents. The operation's record has those that are left, and each step
+// writes it.
+inline constexpr int kBatchCancelEventsMax = 1000;
+// Pages of a list of events that are counted before an operation that cancels them begins.
+inline constexpr int kCancelCountPagesMax = 10;
 // Distinct delivery records of one-off events that one step may use. Each may have some 500 KiB,
 // and a redrive reads and writes it.
 inline constexpr size_t kOperationDeliveriesMax = 16;

@@ -463,6 +463,25 @@ void ReplaceEvent(MasterContext& context, std::shared_ptr<InternCache> cache, Ev
       ->Start();
 }
 
+absl::StatusOr<storage::v1::DoneRecord> AddCancellation(const EventName& name,
+                                                        const std::string& etag,
+                                                        const EventSighting& sighting,
+                                                        absl::Time now, kv::Group& group) {
+  const std::string text = name.ToString();
+  if (!sighting.done.has_value() && !sighting.row.has_value()) return NotFound(text);
+  RETURN_IF_ERROR(CheckEtag(etag, sighting.Etag(), text));
+  if (sighting.done.has_value()) return EventEnded(text);
+  if (sighting.claimed) return EventRunning(text);
+  storage::v1::DoneRecord record = CancelledRecord(*sighting.row, now);
+  TakeBack(sighting, group);
+  group.mutations.push_back(PutOutcome(sighting.key, record));
+  if (sighting.name.has_value() && !sighting.row->client_chosen_id()) {
+    group.mutations.push_back(
+        kv::Delete(ColumnFamily::kEventNames, EventNameKey(name.tenant, name.event)));
+  }
+  return record;
+}
+
 namespace {
 
 class Cancellation : public std::enable_shared_from_this<Cancellation> {
@@ -491,18 +510,15 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
   void OnFound(absl::StatusOr<EventSighting> sighting) {
     if (!sighting.ok()) return done_(StoreFailed(sighting.status()));
     if (Perturb(context_.runtime, Site::kMasterCancelReadsAgain)) return LookUp();
-    const std::string name = name_.ToString();
-    if (!sighting->done.has_value() && !sighting->row.has_value()) return Refuse(NotFound(name));
-    if (absl::Status current = CheckEtag(etag_, sighting->Etag(), name); !current.ok())
-      return Refuse(std::move(current));
-    if (sighting->done.has_value()) return Refuse(EventEnded(name));
-    if (sighting->claimed) return Refuse(EventRunning(name));
     const absl::Time now = context_.client.NowLow();
-    const storage::v1::DoneRecord record = CancelledRecord(*sighting->row, now);
-    response_ = ShowEndedEvent(name, record);
-    if (validate_only_) return done_(std::move(response_));
     kv::Commit commit;
-    commit.groups.push_back(MakeGroup(*sighting, record, now));
+    kv::Group& group = commit.groups.emplace_back();
+    const absl::StatusOr<storage::v1::DoneRecord> record =
+        AddCancellation(name_, etag_, *sighting, now, group);
+    if (!record.ok()) return Refuse(record.status());
+    response_ = ShowEndedEvent(name_.ToString(), *record);
+    if (validate_only_) return done_(std::move(response_));
+    mark_.AddTo(response_, now, /*version_before=*/0, group);
     context_.client.CommitAsync(
         std::move(commit), context_.executor,
         [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) {
@@ -514,20 +530,6 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
   void Refuse(absl::Status status) {
     AnswerOr(context_, mark_, done_,
              [self = shared_from_this(), status = std::move(status)] { self->done_(status); });
-  }
-
-  kv::Group MakeGroup(const EventSighting& sighting, const storage::v1::DoneRecord& record,
-                      absl::Time now) {
-    kv::Group group;
-    TakeBack(sighting, group);
-    group.mutations.push_back(PutOutcome(sighting.key, record));
-    if (sighting.name.has_value() && !sighting.row->client_chosen_id()) {
-      group.mutations.push_back({.cf = ColumnFamily::kEventNames,
-                                 .kind = kv::Mutation::Kind::kDelete,
-                                 .key = EventNameKey(name_.tenant, name_.event)});
-    }
-    mark_.AddTo(response_, now, /*version_before=*/0, group);
-    return group;
   }
 
   void OnWritten(absl::StatusOr<kv::CommitResult> result) {

@@ -20,6 +20,7 @@
 #include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
 #include "services/master/events/event_ingest.h"
+#include "services/master/events/event_lookup.h"
 #include "services/master/events/event_throttle.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
@@ -86,6 +87,13 @@ void ReplaceEvent(MasterContext& context, std::shared_ptr<InternCache> cache, Ev
 // common/storage/waiting_table.h). The claim has the condition that the row is present, so the
 // first commit wins. The row in `waiting` of an event under a policy is gone once it is granted:
 // both commits delete it on condition that it is present.
+
+// Adds this end of the event that was found to `group`. Returns its record. NOT_FOUND, ABORTED
+// (ETAG_MISMATCH), or FAILED_PRECONDITION (EVENT_RUNNING, EVENT_ENDED); then it adds nothing.
+absl::StatusOr<storage::v1::DoneRecord> AddCancellation(const EventName& name,
+                                                        const std::string& etag,
+                                                        const EventSighting& sighting,
+                                                        absl::Time now, kv::Group& group);
 
 void CancelOneOffEvent(MasterContext& context, EventName name, std::string etag, RequestMark mark,
                        bool validate_only, Done<v1::Event> done);

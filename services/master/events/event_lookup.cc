@@ -16,6 +16,7 @@
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
 #include "services/master/events/event_filter.h"
+#include "services/master/requests/joint_calls.h"
 
 namespace escapement::master {
 namespace {
@@ -27,9 +28,10 @@ constexpr int kMovesMax = 10;
 
 class ClaimSearch : public std::enable_shared_from_this<ClaimSearch> {
  public:
-  using Found = absl::AnyInvocable<void(absl::StatusOr<bool>, kv::CommitSeq)>;
-  ClaimSearch(MasterContext& context, uint16_t shard, std::string row_key, Found done)
-      : context_(context), shard_(shard), row_key_(std::move(row_key)), done_(std::move(done)) {}
+  using Found = absl::AnyInvocable<void(absl::StatusOr<ClaimedRows>)>;
+  ClaimSearch(MasterContext& context, uint16_t shard, absl::flat_hash_set<std::string> row_keys,
+              Found done)
+      : context_(context), shard_(shard), row_keys_(std::move(row_keys)), done_(std::move(done)) {}
 
   void Read(std::string begin) {
     kv::ScanRequest scan;
@@ -45,33 +47,37 @@ class ClaimSearch : public std::enable_shared_from_this<ClaimSearch> {
 
  private:
   void OnPage(absl::StatusOr<kv::ScanResult> page) {
-    if (!page.ok()) return done_(page.status(), 0);
-    if (seq_ == 0) seq_ = page->seq;
+    if (!page.ok()) return done_(page.status());
+    if (claimed_.seq == 0) claimed_.seq = page->seq;
     for (const kv::Entry& entry : page->entries) {
       const auto key = DecodeInflightKey(entry.key);
       storage::v1::ClaimRecord claim;
       if (!key.has_value() || !key->is_claim()) continue;
-      if (!claim.ParseFromString(entry.value)) return done_(BrokenRecord("a claim"), 0);
+      if (!claim.ParseFromString(entry.value)) return done_(BrokenRecord("a claim"));
       for (const auto& claimed : claim.entries()) {
-        if (claimed.event_key() == row_key_) return done_(true, seq_);
+        if (row_keys_.contains(claimed.event_key())) claimed_.keys.insert(claimed.event_key());
       }
     }
-    if (!page->more || page->entries.empty()) return done_(false, seq_);
+    const bool all_claimed = claimed_.keys.size() == row_keys_.size();
+    if (all_claimed || !page->more || page->entries.empty()) return done_(std::move(claimed_));
     Read(KeyAfter(page->entries.back().key));
   }
 
   MasterContext& context_;
   const uint16_t shard_;
-  const std::string row_key_;
+  const absl::flat_hash_set<std::string> row_keys_;
   Found done_;
-  kv::CommitSeq seq_ = 0;
+  ClaimedRows claimed_;
 };
 
 class EventSearch : public std::enable_shared_from_this<EventSearch> {
  public:
   using Found = absl::AnyInvocable<void(absl::StatusOr<EventSighting>)>;
-  EventSearch(MasterContext& context, EventName name, ReadClaims read_claims, Found done)
+  // `read_claims` unset: as LookUpEvents.
+  EventSearch(MasterContext& context, std::shared_ptr<JointCalls> calls, EventName name,
+              std::optional<ReadClaims> read_claims, Found done)
       : context_(context),
+        calls_(std::move(calls)),
         name_(std::move(name)),
         read_claims_(read_claims),
         done_(std::move(done)) {
@@ -94,10 +100,10 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
                                                           .first = key->first})});
       sighting_.key = *key;
     }
-    context_.client.MultiGet(std::move(keys), context_.executor,
-                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-                               self->OnRead(std::move(result));
-                             });
+    calls_->MultiGet(std::move(keys),
+                     [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                       self->OnRead(std::move(result));
+                     });
   }
 
  private:
@@ -134,11 +140,16 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
     sighting_.row->set_event_id(name_.event);
     sighting_.row_key = row_key_;
     sighting_.row_seq = seq;
-    const std::optional<Uid> hash = DeliveryHashOf(*sighting_.row);
+    const std::optional<Uid> hash =
+        read_claims_.has_value() ? DeliveryHashOf(*sighting_.row) : std::nullopt;
     std::vector<kv::Key> keys = {
         {ColumnFamily::kDefinitions, hash.has_value() ? InternKey(*hash) : std::string("\0", 1)}};
     sighting_.due_time = sighting_.key.due_time;
     if (sighting_.key.lane <= kPriorityMax) sighting_.priority = sighting_.key.lane;
+    if (!read_claims_.has_value()) {
+      sighting_.row->clear_payload();
+      if (sighting_.key.lane != kLaneLimited) return done_(std::move(sighting_));
+    }
     if (sighting_.key.lane == kLaneLimited) {
       if (waiting_key_.empty()) {
         waiting_key_ =
@@ -147,16 +158,17 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
       }
       keys.push_back({ColumnFamily::kWaiting, waiting_key_});
     }
-    context_.client.MultiGet(std::move(keys), context_.executor,
-                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-                               self->OnDefinition(std::move(result));
-                             });
+    calls_->MultiGet(std::move(keys),
+                     [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                       self->OnDefinition(std::move(result));
+                     });
   }
 
   // `waiting`: the row in `waiting`; nullopt: the event has been granted a token.
   void OnLimited(const std::optional<std::string>& waiting) {
     if (!waiting.has_value()) {
       sighting_.claimed = true;
+      if (!read_claims_.has_value()) return done_(std::move(sighting_));
       const WaitingPlace place = Place();
       return FindHolder(GrantsBegin(place.policy_shard, place.policy));
     }
@@ -227,18 +239,19 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
     const bool may_be_claimed =
         sighting_.key.due_time <= context_.client.NowLow() + kClaimedEarlyMax;
     if (read_claims_ == ReadClaims::kIfDue && !may_be_claimed) return done_(std::move(sighting_));
-    FindClaim(context_, sighting_.key.shard, row_key_,
-              [self = shared_from_this()](absl::StatusOr<bool> claimed, kv::CommitSeq seq) {
-                if (!claimed.ok()) return self->done_(claimed.status());
-                self->sighting_.claimed = *claimed;
-                self->sighting_.claims_seq = seq;
-                self->done_(std::move(self->sighting_));
-              });
+    FindClaims(context_, sighting_.key.shard, {row_key_},
+               [self = shared_from_this()](const absl::StatusOr<ClaimedRows>& claimed) {
+                 if (!claimed.ok()) return self->done_(claimed.status());
+                 self->sighting_.claimed = claimed->keys.contains(self->row_key_);
+                 self->sighting_.claims_seq = claimed->seq;
+                 self->done_(std::move(self->sighting_));
+               });
   }
 
   MasterContext& context_;
+  const std::shared_ptr<JointCalls> calls_;
   const EventName name_;
-  const ReadClaims read_claims_;
+  const std::optional<ReadClaims> read_claims_;
   Found done_;
   std::string row_key_;  // empty until the name tells it
   absl::Time launch_time_;
@@ -285,7 +298,46 @@ kv::Mutation PutOutcome(const EventKey& key, const storage::v1::DoneRecord& outc
 
 void LookUpEvent(MasterContext& context, const EventName& name, ReadClaims read_claims,
                  absl::AnyInvocable<void(absl::StatusOr<EventSighting>)> done) {
-  std::make_shared<EventSearch>(context, name, read_claims, std::move(done))->Read();
+  std::make_shared<EventSearch>(context, std::make_shared<JointCalls>(context), name, read_claims,
+                                std::move(done))
+      ->Read();
+}
+
+namespace {
+
+// Look-ups that are made together.
+struct JointLookUp {
+  absl::AnyInvocable<void(absl::StatusOr<std::vector<EventSighting>>)> done;
+  std::vector<EventSighting> sightings;
+  size_t left = sightings.size();
+  absl::Status status = absl::OkStatus();
+
+  void Take(size_t i, absl::StatusOr<EventSighting> sighting) {
+    if (sighting.ok()) {
+      sightings[i] = *std::move(sighting);
+    } else {
+      status = sighting.status();
+    }
+    if (--left > 0) return;
+    if (!status.ok()) return done(status);
+    done(std::move(sightings));
+  }
+};
+
+}  // namespace
+
+void LookUpEvents(MasterContext& context, const std::vector<EventName>& names,
+                  absl::AnyInvocable<void(absl::StatusOr<std::vector<EventSighting>>)> done) {
+  if (names.empty()) return done(std::vector<EventSighting>());
+  const auto joint = std::make_shared<JointLookUp>(
+      JointLookUp{.done = std::move(done), .sightings = std::vector<EventSighting>(names.size())});
+  const auto calls = std::make_shared<JointCalls>(context);
+  for (size_t i = 0; i < names.size(); ++i) {
+    std::make_shared<EventSearch>(
+        context, calls, names[i], std::nullopt,
+        [joint, i](absl::StatusOr<EventSighting> sighting) { joint->Take(i, std::move(sighting)); })
+        ->Read();
+  }
 }
 
 namespace {
@@ -344,9 +396,9 @@ void FindCancelled(MasterContext& context, const std::string& tenant,
       });
 }
 
-void FindClaim(MasterContext& context, uint16_t shard, std::string row_key,
-               absl::AnyInvocable<void(absl::StatusOr<bool> claimed, kv::CommitSeq seq)> done) {
-  std::make_shared<ClaimSearch>(context, shard, std::move(row_key), std::move(done))
+void FindClaims(MasterContext& context, uint16_t shard, absl::flat_hash_set<std::string> row_keys,
+                absl::AnyInvocable<void(absl::StatusOr<ClaimedRows>)> done) {
+  std::make_shared<ClaimSearch>(context, shard, std::move(row_keys), std::move(done))
       ->Read(InflightShardBegin(shard));
 }
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -68,16 +69,24 @@ enum class ReadClaims { kIfDue, kAlways };
 void LookUpEvent(MasterContext& context, const EventName& name, ReadClaims read_claims,
                  absl::AnyInvocable<void(absl::StatusOr<EventSighting>)> done);
 
+// Looks up many events together, without claims, definitions, payloads and the grants of those that
+// hold a token. The sightings are in the order of the names.
+void LookUpEvents(MasterContext& context, const std::vector<EventName>& names,
+                  absl::AnyInvocable<void(absl::StatusOr<std::vector<EventSighting>>)> done);
+
 // Which of these ids belong to events that were cancelled. For client-chosen ids that exist: to
 // others it answers false. At most kIngestEventsMax ids.
 void FindCancelled(MasterContext& context, const std::string& tenant,
                    const std::vector<std::string>& event_ids,
                    absl::AnyInvocable<void(absl::StatusOr<std::vector<bool>>)> done);
 
-// Calls back with true if a claim of `shard` holds the row; `seq` is the snapshot before which no
-// claim is missed.
-void FindClaim(MasterContext& context, uint16_t shard, std::string row_key,
-               absl::AnyInvocable<void(absl::StatusOr<bool> claimed, kv::CommitSeq seq)> done);
+// Which of the rows the claims of a shard hold.
+struct ClaimedRows {
+  absl::flat_hash_set<std::string> keys;
+  kv::CommitSeq seq = 0;  // no claim from before it was missed
+};
+void FindClaims(MasterContext& context, uint16_t shard, absl::flat_hash_set<std::string> row_keys,
+                absl::AnyInvocable<void(absl::StatusOr<ClaimedRows>)> done);
 
 }  // namespace escapement::master
 

@@ -85,6 +85,7 @@ class PendingListing : public std::enable_shared_from_this<PendingListing> {
     const absl::Time first_end = std::min(end, std::max(query_.filter.TimesOf("due_time").end,
                                                         context_.client.NowLow() + kClocksDiffer));
     for (uint16_t shard = 0; shard < context_.layout.queue_shards; ++shard) {
+      if (query_.shard.has_value() && shard != *query_.shard) continue;
       for (uint8_t lane = 0; lane <= kLaneLimited; ++lane) {
         kv::KeyRange& range = options.lanes.emplace_back();
         const absl::Time last = lane <= kPriorityMax || lane == kLaneLimited ? first_end : end;

@@ -3,6 +3,8 @@
 #ifndef SERVICES_MASTER_EVENTS_EVENT_QUERY_H_
 #define SERVICES_MASTER_EVENTS_EVENT_QUERY_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,7 @@ struct EventQuery {
   size_t page_size = 0;
   std::string position;  // ShownEvents::next of the page before; empty: from the beginning
   ListFilter filter;
+  std::optional<uint16_t> shard = std::nullopt;  // for ListPendingEvents: of one queue shard only
 };
 
 struct ShownEvents {

@@ -39,10 +39,6 @@ void CheckRate(double max_per_second, FieldViolations& violations) {
                                                 static_cast<int64_t>(kRedriveRateMax)));
 }
 
-std::unique_ptr<google::protobuf::Message> Respond(v1::Operation operation) {
-  return std::make_unique<v1::Operation>(std::move(operation));
-}
-
 std::unique_ptr<google::protobuf::Message> RespondToPurge(v1::Operation operation) {
   auto response = std::make_unique<v1::PurgeDeadLettersResponse>();
   *response->mutable_operation() = std::move(operation);
@@ -191,7 +187,6 @@ void DeadLetterService::RedriveDeadLetters(v1::RedriveDeadLettersRequest request
                          .max_per_second = request.max_per_second()};
   operation.mark = MarkOf(*tenant, "RedriveDeadLetters", request, done);
   operation.validate_only = request.validate_only();
-  operation.respond = &Respond;
   NewBeginning(context_, loop_, *std::move(selection), std::move(operation), std::move(done))
       ->Start();
 }
@@ -212,7 +207,6 @@ void DeadLetterService::RedriveRun(v1::RedriveRunRequest request, Done<v1::Opera
                          .max_per_second = request.max_per_second()};
   operation.mark = MarkOf(tenant, "RedriveRun", request, done);
   operation.validate_only = request.validate_only();
-  operation.respond = &Respond;
   DeadLetterSelection selection = DeadLetterSelection::Read(tenant, "", name->ToString()).value();
   NewBeginning(context_, loop_, std::move(selection), std::move(operation), std::move(done))
       ->StartIfThereIs(name->schedule);

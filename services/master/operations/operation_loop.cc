@@ -75,6 +75,13 @@ void OperationLoop::Step() {
   // Another master may have set the time of the next step.
   const absl::Duration early = FromMicros(record.next_step_micros()) - context_.client.NowLow();
   if (early > absl::ZeroDuration()) return EndStep(key, early);
+  if (record.kind() == OperationRecord::CANCEL_EVENTS) {
+    return ReadCancelPage(
+        context_, record,
+        [this, operation = work.operation](const absl::StatusOr<CancelPage>& page) {
+          OnCancelPage(operation, page);
+        });
+  }
   absl::StatusOr<DeadLetterSelection> selection =
       DeadLetterSelection::Read(record.tenant(), record.filter(), record.run());
   if (!selection.ok()) {
@@ -109,6 +116,26 @@ void OperationLoop::OnPage(const std::string& key, const OperationInput& operati
   ReadRedriveFacts(context_, page->letters, std::move(build));
 }
 
+void OperationLoop::OnCancelPage(const OperationInput& operation,
+                                 const absl::StatusOr<CancelPage>& page) {
+  const absl::Time now = context_.client.NowLow();
+  if (page.ok()) return Commit(operation.key, BuildCancelStep(operation, *page, now));
+  if (absl::IsDataLoss(page.status()) || absl::IsInvalidArgument(page.status()))
+    return Commit(operation.key, BuildFailure(operation, page.status(), now));
+  EndStep(operation.key, kOperationRetryDelay);
+}
+
+Counter& OperationLoop::DoneBy(OperationRecord::Kind kind) {
+  switch (kind) {
+    case OperationRecord::PURGE:
+      return context_.metrics.dead_letters_purged;
+    case OperationRecord::CANCEL_EVENTS:
+      return context_.metrics.events_cancelled;
+    default:
+      return context_.metrics.dead_letters_redriven;
+  }
+}
+
 void OperationLoop::Commit(const std::string& key, OperationStep step) {
   const auto work = works_.find(key);
   if (work == works_.end()) return EndStep(key, absl::ZeroDuration());
@@ -125,11 +152,7 @@ void OperationLoop::Commit(const std::string& key, OperationStep step) {
 void OperationLoop::OnCommitted(const std::string& key, const OperationRecord& record,
                                 uint64_t done, const absl::StatusOr<kv::CommitResult>& result) {
   const bool applied = result.ok() && result->verdicts[0].applied;
-  if (applied) {
-    (record.kind() == OperationRecord::PURGE ? context_.metrics.dead_letters_purged
-                                             : context_.metrics.dead_letters_redriven)
-        .Increment(done);
-  }
+  if (applied) DoneBy(record.kind()).Increment(done);
   const auto it = works_.find(key);
   if (it == works_.end()) return EndStep(key, absl::ZeroDuration());
   Work& work = it->second;

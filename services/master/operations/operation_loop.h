@@ -50,6 +50,9 @@ class OperationLoop {
   // `operation`: as it was when the rows were read. If it has changed, the commit is refused.
   void OnPage(const std::string& key, const OperationInput& operation,
               const DeadLetterSelection& selection, absl::StatusOr<kv::ScanResult> rows);
+  void OnCancelPage(const OperationInput& operation, const absl::StatusOr<CancelPage>& page);
+  // Counts what operations of this kind do.
+  Counter& DoneBy(storage::v1::OperationRecord::Kind kind);
   void Commit(const std::string& key, OperationStep step);
   void OnCommitted(const std::string& key, const storage::v1::OperationRecord& record,
                    uint64_t done, const absl::StatusOr<kv::CommitResult>& result);

@@ -36,6 +36,7 @@ storage::v1::OperationRecord OperationRecordOf(const NewOperation& operation, st
   // Tabs and line feeds between its words become blanks; values of a filter have none.
   record.set_filter(CleanText(operation.filter, kFilterBytesMax));
   record.set_run(operation.run);
+  record.mutable_event_ids()->Assign(operation.event_ids.begin(), operation.event_ids.end());
   record.set_max_per_second(operation.max_per_second);
   const absl::Time after = operation.time + absl::Microseconds(1);
   record.set_end(DeadLetterKeyFrom(operation.tenant, after));
@@ -87,7 +88,8 @@ void BeginOperation(MasterContext& context, const OperationLoop& loop, Operation
   RecordChange change{.key = {kv::ColumnFamily::kOperations, OperationKey(tenant, id)},
                       .resource = OperationName{tenant, id}.ToString(),
                       .mark = std::move(request.mark)};
-  change.response = std::move(request.response);
+  change.response =
+      request.response == nullptr ? std::make_unique<v1::Operation>() : std::move(request.response);
   change.validate_only = request.validate_only;
   change.decide =
       [&loop, tenant, key = change.key.key, record = OperationRecordOf(request.operation, id),
@@ -99,7 +101,8 @@ void BeginOperation(MasterContext& context, const OperationLoop& loop, Operation
     decision.group.conditions.push_back(kv::Absent(kv::ColumnFamily::kOperations, key));
     decision.group.mutations.push_back(
         kv::Put(kv::ColumnFamily::kOperations, key, record.SerializeAsString()));
-    decision.response = respond(ShowOperation(record));
+    decision.response = respond == nullptr ? std::make_unique<v1::Operation>(ShowOperation(record))
+                                           : respond(ShowOperation(record));
     return decision;
   };
   ChangeRecord(context, std::move(change), std::move(done));

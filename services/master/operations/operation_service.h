@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -29,9 +30,10 @@ struct NewOperation {
   std::string tenant;
   storage::v1::OperationRecord::Kind kind = storage::v1::OperationRecord::REDRIVE;
   std::string filter = {};
-  std::string run = {};       // the name of a run; empty: all dead letters
-  double max_per_second = 0;  // 0: no limit
-  uint64_t found = 0;         // dead letters that match, as counted
+  std::string run = {};                     // the name of a run; empty: all dead letters
+  std::vector<std::string> event_ids = {};  // CANCEL_EVENTS without a filter
+  double max_per_second = 0;                // 0: no limit
+  uint64_t found = 0;                       // dead letters or events that match, as counted
   // Dead letters with this time or an earlier one are meant. No event of the operation is due
   // before it, so the dead letters of events that fail again come later.
   absl::Time time = {};
@@ -51,7 +53,7 @@ struct OperationRequest {
   NewOperation operation;
   RequestMark mark = {};
   bool validate_only = false;
-  // The RPC's response with the operation, and an empty one.
+  // The RPC's response with the operation, and an empty one. Null: the response is the operation.
   std::function<std::unique_ptr<google::protobuf::Message>(v1::Operation)> respond = nullptr;
   std::unique_ptr<google::protobuf::Message> response = nullptr;
 };

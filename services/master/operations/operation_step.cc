@@ -11,6 +11,8 @@
 #include "common/base/proto_time.h"
 #include "common/kv/group_parts.h"
 #include "services/master/base/limits.h"
+#include "services/master/events/event_changes.h"
+#include "services/master/requests/resource_name.h"
 
 namespace escapement::master {
 namespace {
@@ -44,9 +46,42 @@ OperationRecord Updated(const OperationRecord& record, absl::Time now) {
   return updated;
 }
 
+OperationStep StepOf(const OperationInput& operation, absl::Time now) {
+  OperationStep step;
+  step.record = Updated(operation.record, now);
+  step.group.conditions.push_back(
+      kv::ValueIs(ColumnFamily::kOperations, operation.key, operation.bytes));
+  return step;
+}
+
 void PutOperation(const OperationInput& operation, OperationStep& step) {
   step.group.mutations.push_back(
       kv::Put(ColumnFamily::kOperations, operation.key, step.record.SerializeAsString()));
+}
+
+// Dead letters or events that stay as they are.
+struct Refusals {
+  uint64_t count = 0;
+  absl::Status last;  // why
+
+  void Add(absl::Status why) {
+    ++count;
+    last = std::move(why);
+  }
+};
+
+// Writes the progress. `ended`: nothing is left to do.
+void PutProgress(const OperationInput& operation, const Refusals& refused, bool ended,
+                 absl::Time now, OperationStep& step) {
+  OperationRecord& record = step.record;
+  record.set_done(record.done() + step.done);
+  record.set_refused(record.refused() + refused.count);
+  if (!refused.last.ok())
+    record.set_last_refusal(CleanText(refused.last.message(), kErrorBytesMax));
+  const uint64_t handled = record.done() + record.refused();
+  record.set_found(ended ? handled : std::max(record.found(), handled));
+  if (ended) End(OperationRecord::SUCCEEDED, now, record);
+  PutOperation(operation, step);
 }
 
 }  // namespace
@@ -87,14 +122,10 @@ OperationPage TakePage(const OperationRecord& record, const DeadLetterSelection&
 
 OperationStep BuildStep(const OperationInput& operation, const OperationPage& page,
                         const RedriveFacts& facts, const kv::Layout& layout, absl::Time now) {
-  OperationStep step;
-  step.record = Updated(operation.record, now);
+  OperationStep step = StepOf(operation, now);
   OperationRecord& record = step.record;
-  step.group.conditions.push_back(
-      kv::ValueIs(ColumnFamily::kOperations, operation.key, operation.bytes));
   record.set_cursor(page.cursor);
-  uint64_t refused = page.broken;
-  absl::Status refusal = page.broken_error;
+  Refusals refused{.count = page.broken, .last = page.broken_error};
 
   const absl::Time base = std::max(FromMicros(record.next_step_micros()), now - kOperationSlack);
   if (record.kind() == OperationRecord::PURGE) {
@@ -107,34 +138,43 @@ OperationStep BuildStep(const OperationInput& operation, const OperationPage& pa
   } else {
     RedriveBatch batch(facts, layout, now);
     for (const StoredDeadLetter& letter : page.letters) {
-      const absl::Status added = batch.Add(letter, DueAt(base, record.max_per_second(), step.done));
+      absl::Status added = batch.Add(letter, DueAt(base, record.max_per_second(), step.done));
       if (added.ok()) {
         ++step.done;
       } else {
-        ++refused;
-        refusal = added;
+        refused.Add(std::move(added));
       }
     }
     batch.MoveTo(step.group);
   }
 
   record.set_next_step_micros(ToMicros(DueAt(base, record.max_per_second(), step.done)));
-  record.set_done(record.done() + step.done);
-  record.set_refused(record.refused() + refused);
-  if (!refusal.ok()) record.set_last_refusal(CleanText(refusal.message(), kErrorBytesMax));
-  const uint64_t handled = record.done() + record.refused();
-  record.set_found(page.ended ? handled : std::max(record.found(), handled));
-  if (page.ended) End(OperationRecord::SUCCEEDED, now, record);
-  PutOperation(operation, step);
+  PutProgress(operation, refused, page.ended, now, step);
+  return step;
+}
+
+OperationStep BuildCancelStep(const OperationInput& operation, const CancelPage& page,
+                              absl::Time now) {
+  OperationStep step = StepOf(operation, now);
+  step.record.set_cursor(page.cursor);
+  step.record.mutable_event_ids()->Assign(page.left.begin(), page.left.end());
+  Refusals refused;
+  for (const EventToCancel& event : page.events) {
+    const EventName name = {operation.record.tenant(), event.event_id};
+    const auto end = AddCancellation(name, event.etag, event.sighting, now, step.group);
+    if (end.ok()) {
+      ++step.done;
+    } else {
+      refused.Add(end.status());
+    }
+  }
+  PutProgress(operation, refused, page.ended, now, step);
   return step;
 }
 
 OperationStep BuildFailure(const OperationInput& operation, const absl::Status& error,
                            absl::Time now) {
-  OperationStep step;
-  step.record = Updated(operation.record, now);
-  step.group.conditions.push_back(
-      kv::ValueIs(ColumnFamily::kOperations, operation.key, operation.bytes));
+  OperationStep step = StepOf(operation, now);
   step.record.set_error(CleanText(error.message(), kErrorBytesMax));
   End(OperationRecord::FAILED, now, step.record);
   PutOperation(operation, step);

@@ -1,5 +1,5 @@
-// One step of an operation: a bounded number of dead letters and the operation's progress, as one
-// group. The group's first condition is that the operation is as it was read.
+// One step of an operation: a bounded number of dead letters or events and the operation's
+// progress, as one group. The group's first condition is that the operation is as it was read.
 //
 // The rate is exact: the events of a step become due one after the other, 1 / rate apart, and the
 // next step continues there. A step that comes late catches up by at most kOperationSlack.
@@ -18,6 +18,7 @@
 #include "common/kv/kv_store.h"
 #include "common/kv/layout.h"
 #include "escapement/storage/v1/records.pb.h"
+#include "services/master/operations/cancel_page.h"
 #include "services/master/operations/dead_letter_list.h"
 #include "services/master/operations/redrive_batch.h"
 
@@ -50,12 +51,15 @@ OperationPage TakePage(const storage::v1::OperationRecord& record,
 struct OperationStep {
   kv::Group group;
   storage::v1::OperationRecord record;  // the operation after the group
-  uint64_t done = 0;                    // dead letters that the group redrives or deletes
+  uint64_t done = 0;  // dead letters that the group redrives or deletes, or events it cancels
 };
 // `facts` has the rows of RedriveFactKeys of all letters, if the operation redrives. `now` is the
 // store's time.
 OperationStep BuildStep(const OperationInput& operation, const OperationPage& page,
                         const RedriveFacts& facts, const kv::Layout& layout, absl::Time now);
+// The same of an operation that cancels events.
+OperationStep BuildCancelStep(const OperationInput& operation, const CancelPage& page,
+                              absl::Time now);
 
 // The operation ends as FAILED.
 OperationStep BuildFailure(const OperationInput& operation, const absl::Status& error,

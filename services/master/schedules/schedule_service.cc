@@ -1,13 +1,18 @@
 #include "services/master/schedules/schedule_service.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/status_conversion.h"
 #include "common/runtime/perturb.h"
 #include "common/status/errors.h"
+#include "google/rpc/error_details.pb.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
 #include "services/master/codec/delivery_codec.h"
@@ -26,12 +31,14 @@
 namespace escapement::master {
 namespace {
 
+using google::protobuf::DynamicCastToGenerated;
+
 // A change of the schedule `name`; the decision sees the request. INVALID_ARGUMENT / NOT_FOUND for
-// a wrong name.
-template <typename Response, typename Request>
+// a wrong name. `done` has the caller.
+template <typename Response, typename Request, typename Answer>
 absl::StatusOr<ScheduleChange> ChangeOf(absl::string_view method, absl::string_view name,
                                         absl::string_view field, const Request& request,
-                                        const Done<Response>& done,
+                                        const Done<Answer>& done,
                                         absl::StatusOr<Decision> (*decide)(const ChangeInput&,
                                                                            const Request&)) {
   FieldViolations violations;
@@ -84,12 +91,11 @@ std::string NewScheduleId(Random& random) {
   return Uid::FromHalves(high, random.Next()).ToHex();
 }
 
-}  // namespace
-
-void ScheduleService::CreateSchedule(v1::CreateScheduleRequest request, Done<v1::Schedule> done) {
-  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
-  const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
-  if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
+template <typename Answer>
+absl::StatusOr<ScheduleChange> ChangeFor(MasterContext& context,
+                                         const v1::CreateScheduleRequest& request,
+                                         const Done<Answer>& done) {
+  ASSIGN_OR_RETURN(std::string tenant, ParseTenantName(request.parent(), "parent"));
   FieldViolations violations;
   CheckRequestId(request.request_id(), violations);
   if (!request.schedule_id().empty() && !IsScheduleId(request.schedule_id())) {
@@ -100,23 +106,167 @@ void ScheduleService::CreateSchedule(v1::CreateScheduleRequest request, Done<v1:
   if (!request.has_schedule()) violations.Add("schedule", "is required");
   absl::StatusOr<ScheduleDraft> draft = absl::InternalError("not read");
   if (request.has_schedule()) {
-    ApplyDefaults(context_.defaults_of(*tenant), /*mask=*/nullptr, *request.mutable_schedule());
-    draft = DraftOf(request.schedule(), *tenant);
+    v1::Schedule schedule = request.schedule();
+    ApplyDefaults(context.defaults_of(tenant), /*mask=*/nullptr, schedule);
+    draft = DraftOf(schedule, tenant);
     // An error of its own kind is shown as it is, unless there are others.
-    if (!draft.ok() && violations.empty()) return context_.Refuse(draft.status(), std::move(done));
+    if (!draft.ok() && violations.empty()) return draft.status();
     violations.AddStatus("", draft.status());
   }
-  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
-  const std::string id = request.schedule_id().empty() ? NewScheduleId(context_.runtime.random())
+  RETURN_IF_ERROR(violations.ToStatus());
+  const std::string id = request.schedule_id().empty() ? NewScheduleId(context.runtime.random())
                                                        : request.schedule_id();
-  ScheduleChange change{.name = {*tenant, id},
-                        .mark = MarkOf(*tenant, "CreateSchedule", request, done)};
+  ScheduleChange change{.name = {tenant, id},
+                        .mark = MarkOf(tenant, "CreateSchedule", request, done)};
   change.decide = [draft = *std::move(draft)](const ChangeInput& input) {
     return DecideCreate(input, draft);
   };
   change.response = std::make_unique<v1::Schedule>();
   change.validate_only = request.validate_only();
-  ChangeSchedule(context_, std::move(change), As(std::move(done)));
+  return change;
+}
+
+template <typename Answer>
+absl::StatusOr<ScheduleChange> ChangeFor(MasterContext& context,
+                                         const v1::UpdateScheduleRequest& request,
+                                         const Done<Answer>& done) {
+  if (!request.has_schedule()) return InvalidField("schedule", "is required");
+  ASSIGN_OR_RETURN(ScheduleChange change,
+                   ChangeOf<v1::Schedule>("UpdateSchedule", request.schedule().name(),
+                                          "schedule.name", request, done, &DecideUpdate));
+  v1::UpdateScheduleRequest filled = request;
+  ApplyDefaults(context.defaults_of(change.name.tenant), &request.update_mask(),
+                *filled.mutable_schedule());
+  change.decide = [filled = std::move(filled)](const ChangeInput& input) {
+    return DecideUpdate(input, filled);
+  };
+  return change;
+}
+
+template <typename Answer>
+absl::StatusOr<ScheduleChange> ChangeFor(MasterContext&, const v1::DeleteScheduleRequest& request,
+                                         const Done<Answer>& done) {
+  ASSIGN_OR_RETURN(ScheduleChange change,
+                   ChangeOf<google::protobuf::Empty>("DeleteSchedule", request.name(), "name",
+                                                     request, done, &DecideDelete));
+  change.takes_parked = true;
+  return change;
+}
+
+template <typename Request, typename Response>
+void Change(MasterContext& context, const Request& request, Done<Response> done) {
+  if (!context.ready) return context.Refuse(NotReady(), std::move(done));
+  absl::StatusOr<ScheduleChange> change = ChangeFor(context, request, done);
+  if (!change.ok()) return context.Refuse(change.status(), std::move(done));
+  ChangeSchedule(context, *std::move(change), As(std::move(done)));
+}
+
+// Says for which tenant the request is. A creation of a batch may leave it out: it is the batch's.
+absl::string_view FieldOfTenant(const std::string& parent, v1::CreateScheduleRequest& request) {
+  if (request.parent().empty()) request.set_parent(parent);
+  return "parent";
+}
+absl::string_view FieldOfTenant(const std::string&, const v1::UpdateScheduleRequest&) {
+  return "schedule.name";
+}
+absl::string_view FieldOfTenant(const std::string&, const v1::DeleteScheduleRequest&) {
+  return "name";
+}
+
+void Shorten(v1::ScheduleResult& result) {
+  if (result.has_schedule()) {
+    v1::Schedule schedule;
+    schedule.set_name(result.schedule().name());
+    schedule.set_uid(result.schedule().uid());
+    schedule.set_version(result.schedule().version());
+    schedule.set_etag(result.schedule().etag());
+    *result.mutable_schedule() = std::move(schedule);
+  } else if (result.has_error()) {
+    result.mutable_error()->clear_message();
+    auto& details = *result.mutable_error()->mutable_details();
+    details.erase(std::remove_if(details.begin(), details.end(),
+                                 [](const google::protobuf::Any& detail) {
+                                   return !detail.Is<google::rpc::ErrorInfo>();
+                                 }),
+                  details.end());
+  }
+}
+
+// Without payloads. Once the results have kFullResultsBytesMax bytes, the further ones are short.
+void ShowResults(std::vector<ScheduleAnswer> answers,
+                 google::protobuf::RepeatedPtrField<v1::ScheduleResult>& results) {
+  size_t bytes = 0;
+  for (ScheduleAnswer& answer : answers) {
+    v1::ScheduleResult& result = *results.Add();
+    if (!answer.ok()) {
+      *result.mutable_error() = ToRpcStatus(answer.status());
+    } else if (auto* schedule = DynamicCastToGenerated<v1::Schedule>(answer->get())) {
+      schedule->clear_payload();
+      *result.mutable_schedule() = std::move(*schedule);
+    }
+    bytes += result.ByteSizeLong();
+    if (bytes > kFullResultsBytesMax) Shorten(result);
+  }
+}
+
+template <typename Requests, typename Response>
+void ChangeMany(MasterContext& context, Requests batch, Done<Response> done) {
+  if (!context.ready) return context.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<std::string> tenant = ParseTenantName(batch.parent(), "parent");
+  FieldViolations violations;
+  violations.AddStatus("", tenant.status());
+  if (batch.requests().empty() || batch.requests_size() > kBatchSchedulesMax)
+    violations.Add("requests", absl::StrCat("must hold 1 to ", kBatchSchedulesMax, " requests"));
+  if (const size_t bytes = batch.ByteSizeLong(); bytes > kBatchBytesMax) {
+    violations.Add("requests", absl::StrCat("have ", bytes, " bytes together; at most ",
+                                            kBatchBytesMax, " are allowed"));
+  }
+  if (!violations.empty()) return context.Refuse(violations.ToStatus(), std::move(done));
+  std::vector<absl::StatusOr<ScheduleChange>> changes;
+  for (auto& request : *batch.mutable_requests()) {
+    const absl::string_view field = FieldOfTenant(batch.parent(), request);
+    if (batch.validate_only()) request.set_validate_only(true);
+    absl::StatusOr<ScheduleChange> change = ChangeFor(context, request, done);
+    if (change.ok() && change->name.tenant != *tenant)
+      change = InvalidField(field, "must be of the parent of the batch");
+    changes.push_back(std::move(change));
+  }
+  ChangeSchedules(context, std::move(changes),
+                  [done = std::move(done)](std::vector<ScheduleAnswer> answers) mutable {
+                    Response response;
+                    ShowResults(std::move(answers), *response.mutable_results());
+                    done(std::move(response));
+                  });
+}
+
+}  // namespace
+
+void ScheduleService::CreateSchedule(v1::CreateScheduleRequest request, Done<v1::Schedule> done) {
+  Change(context_, request, std::move(done));
+}
+
+void ScheduleService::UpdateSchedule(v1::UpdateScheduleRequest request, Done<v1::Schedule> done) {
+  Change(context_, request, std::move(done));
+}
+
+void ScheduleService::DeleteSchedule(v1::DeleteScheduleRequest request,
+                                     Done<google::protobuf::Empty> done) {
+  Change(context_, request, std::move(done));
+}
+
+void ScheduleService::BatchCreateSchedules(v1::BatchCreateSchedulesRequest request,
+                                           Done<v1::BatchCreateSchedulesResponse> done) {
+  ChangeMany(context_, std::move(request), std::move(done));
+}
+
+void ScheduleService::BatchUpdateSchedules(v1::BatchUpdateSchedulesRequest request,
+                                           Done<v1::BatchUpdateSchedulesResponse> done) {
+  ChangeMany(context_, std::move(request), std::move(done));
+}
+
+void ScheduleService::BatchDeleteSchedules(v1::BatchDeleteSchedulesRequest request,
+                                           Done<v1::BatchDeleteSchedulesResponse> done) {
+  ChangeMany(context_, std::move(request), std::move(done));
 }
 
 void ScheduleService::GetSchedule(v1::GetScheduleRequest request, Done<v1::Schedule> done) {
@@ -165,31 +315,6 @@ void ScheduleService::ListSchedules(v1::ListSchedulesRequest request,
                       response.set_next_page_token(EncodePageToken(list, page->next));
                     done(std::move(response));
                   });
-}
-
-void ScheduleService::UpdateSchedule(v1::UpdateScheduleRequest request, Done<v1::Schedule> done) {
-  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
-  if (!request.has_schedule()) {
-    return context_.Refuse(InvalidField("schedule", "is required"), std::move(done));
-  }
-  if (const auto name = ParseScheduleName(request.schedule().name(), "schedule.name"); name.ok()) {
-    ApplyDefaults(context_.defaults_of(name->tenant), &request.update_mask(),
-                  *request.mutable_schedule());
-  }
-  absl::StatusOr<ScheduleChange> change = ChangeOf<v1::Schedule>(
-      "UpdateSchedule", request.schedule().name(), "schedule.name", request, done, &DecideUpdate);
-  if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
-  ChangeSchedule(context_, *std::move(change), As(std::move(done)));
-}
-
-void ScheduleService::DeleteSchedule(v1::DeleteScheduleRequest request,
-                                     Done<google::protobuf::Empty> done) {
-  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
-  absl::StatusOr<ScheduleChange> change = ChangeOf<google::protobuf::Empty>(
-      "DeleteSchedule", request.name(), "name", request, done, &DecideDelete);
-  if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
-  change->takes_parked = true;
-  ChangeSchedule(context_, *std::move(change), As(std::move(done)));
 }
 
 void ScheduleService::PauseSchedule(v1::PauseScheduleRequest request, Done<v1::Schedule> done) {

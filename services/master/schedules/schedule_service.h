@@ -23,6 +23,12 @@ class ScheduleService final : public ScheduleApi {
   void UpdateSchedule(v1::UpdateScheduleRequest request, Done<v1::Schedule> done) override;
   void DeleteSchedule(v1::DeleteScheduleRequest request,
                       Done<google::protobuf::Empty> done) override;
+  void BatchCreateSchedules(v1::BatchCreateSchedulesRequest request,
+                            Done<v1::BatchCreateSchedulesResponse> done) override;
+  void BatchUpdateSchedules(v1::BatchUpdateSchedulesRequest request,
+                            Done<v1::BatchUpdateSchedulesResponse> done) override;
+  void BatchDeleteSchedules(v1::BatchDeleteSchedulesRequest request,
+                            Done<v1::BatchDeleteSchedulesResponse> done) override;
   void PauseSchedule(v1::PauseScheduleRequest request, Done<v1::Schedule> done) override;
   void ResumeSchedule(v1::ResumeScheduleRequest request, Done<v1::Schedule> done) override;
   void TriggerSchedule(v1::TriggerScheduleRequest request, Done<v1::Run> done) override;

@@ -5,6 +5,7 @@
 #include "services/master/events/event_grpc.h"
 #include "services/master/keys/key_service.h"
 #include "services/master/operations/dead_letter_service.h"
+#include "services/master/operations/event_cancel_service.h"
 #include "services/master/operations/operation_service.h"
 #include "services/master/service/master_service.h"
 #include "services/master/target_states/target_service.h"
@@ -19,6 +20,9 @@ void AddScheduleRpcs(ScheduleApi& schedules, RpcTable& table) {
   table.AddUnary(schedules, &ScheduleApi::ListSchedules);
   table.AddUnary(schedules, &ScheduleApi::UpdateSchedule);
   table.AddUnary(schedules, &ScheduleApi::DeleteSchedule);
+  table.AddUnary(schedules, &ScheduleApi::BatchCreateSchedules);
+  table.AddUnary(schedules, &ScheduleApi::BatchUpdateSchedules);
+  table.AddUnary(schedules, &ScheduleApi::BatchDeleteSchedules);
   table.AddUnary(schedules, &ScheduleApi::PauseSchedule);
   table.AddUnary(schedules, &ScheduleApi::ResumeSchedule);
   table.AddUnary(schedules, &ScheduleApi::TriggerSchedule);
@@ -91,6 +95,7 @@ void AddMasterRpcs(MasterService& master, RpcTable& table) {
   table.AddUnary(master.targets(), &TargetService::ListTargets);
   table.AddUnary(master.targets(), &TargetService::GetTarget);
   table.AddUnary(master.targets(), &TargetService::ResetTarget);
+  table.AddUnary(master.event_cancels(), &EventCancelService::BatchCancelEvents);
   AddDeadLetterRpcs(master.dead_letters(), table);
   AddOperationRpcs(master.operations(), table);
 }

@@ -16,6 +16,7 @@
 #include "services/master/heartbeat/heartbeat_loop.h"
 #include "services/master/keys/key_service.h"
 #include "services/master/operations/dead_letter_service.h"
+#include "services/master/operations/event_cancel_service.h"
 #include "services/master/operations/operation_loop.h"
 #include "services/master/operations/operation_service.h"
 #include "services/master/policies/policy_service.h"
@@ -60,6 +61,7 @@ struct MasterService::Parts {
         audit(context),
         targets(context),
         dead_letters(context, operation_loop, options.dead_letter_retention),
+        event_cancels(context, operation_loop),
         operations(context),
         directory(client, executor),
         rules(context, directory),
@@ -143,6 +145,7 @@ struct MasterService::Parts {
   AuditService audit;
   TargetService targets;
   DeadLetterService dead_letters;
+  EventCancelService event_cancels;
   OperationService operations;
   TenantDirectory directory;
   MasterTenantRules rules;
@@ -199,6 +202,7 @@ KeyService& MasterService::keys() { return parts_->keys; }
 AuditService& MasterService::audit() { return parts_->audit; }
 TargetService& MasterService::targets() { return parts_->targets; }
 DeadLetterService& MasterService::dead_letters() { return parts_->dead_letters; }
+EventCancelService& MasterService::event_cancels() { return parts_->event_cancels; }
 OperationService& MasterService::operations() { return parts_->operations; }
 auth::TenantRules& MasterService::tenant_rules() { return parts_->rules; }
 

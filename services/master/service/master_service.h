@@ -22,6 +22,7 @@ namespace escapement::master {
 
 class AuditService;
 class DeadLetterService;
+class EventCancelService;
 class KeyService;
 class OperationService;
 class TargetService;
@@ -53,6 +54,7 @@ class MasterService {
   AuditService& audit();
   TargetService& targets();
   DeadLetterService& dead_letters();
+  EventCancelService& event_cancels();
   OperationService& operations();
 
   // For the gate: the conditions for every call that names a tenant.

@@ -192,7 +192,7 @@ void AddPayload(Demand& demand, const std::string& payload) {
 }
 
 void AddSchedule(Demand& demand, const v1::Schedule& schedule) {
-  demand.events_per_run = schedule.event_count();
+  demand.events_per_run = std::max(demand.events_per_run, schedule.event_count());
   AddPayload(demand, schedule.payload());
 }
 
@@ -208,6 +208,13 @@ Demand DemandOf(const Message& request) {
     AddSchedule(demand, create->schedule());
   } else if (const auto* update = DynamicCastToGenerated<v1::UpdateScheduleRequest>(&request)) {
     AddSchedule(demand, update->schedule());
+  } else if (const auto* creates =
+                 DynamicCastToGenerated<v1::BatchCreateSchedulesRequest>(&request)) {
+    demand.schedules = creates->requests_size();
+    for (const auto& one : creates->requests()) AddSchedule(demand, one.schedule());
+  } else if (const auto* updates =
+                 DynamicCastToGenerated<v1::BatchUpdateSchedulesRequest>(&request)) {
+    for (const auto& one : updates->requests()) AddSchedule(demand, one.schedule());
   } else if (DynamicCastToGenerated<v1::CreatePolicyRequest>(&request) != nullptr) {
     demand.policies = 1;
   } else if (const auto* event = DynamicCastToGenerated<v1::CreateEventRequest>(&request)) {

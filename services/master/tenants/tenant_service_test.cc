@@ -246,6 +246,33 @@ TEST_F(TenantServiceTest, SizesAndCountsAreBounded) {
   EXPECT_EQ(ErrorMetadataValue(CheckCreateEvents(1, "zoo"), "quota"), "max_pending_events");
 }
 
+TEST_F(TenantServiceTest, BatchOfSchedulesCountsAsAllItsSchedules) {
+  v1::Quotas quotas;
+  quotas.set_max_payload_bytes(5);
+  quotas.set_max_events_per_run(7);
+  quotas.set_max_schedules(5);
+  ASSERT_TRUE(Create("zoo", quotas).ok());
+  Advance(absl::Seconds(3));
+  v1::BatchCreateSchedulesRequest batch;
+  for (int i = 0; i < 3; ++i) *batch.add_requests() = ValidSchedule(absl::StrCat("s", i));
+  const auto check = [&] { return Check(batch, "ScheduleService.BatchCreateSchedules", "zoo"); };
+  batch.mutable_requests(1)->mutable_schedule()->set_payload("123456");
+  EXPECT_EQ(ErrorMetadataValue(check(), "quota"), "max_payload_bytes");
+  batch.mutable_requests(1)->mutable_schedule()->clear_payload();
+  batch.mutable_requests(1)->mutable_schedule()->set_event_count(8);
+  EXPECT_EQ(ErrorMetadataValue(check(), "quota"), "max_events_per_run");
+  batch.mutable_requests(1)->mutable_schedule()->clear_event_count();
+  EXPECT_TRUE(check().ok());
+  EXPECT_EQ(ErrorMetadataValue(check(), "quota"), "max_schedules");
+  batch.mutable_requests()->RemoveLast();
+  EXPECT_TRUE(check().ok());
+  v1::BatchUpdateSchedulesRequest updates;
+  updates.add_requests()->mutable_schedule()->set_event_count(8);
+  EXPECT_EQ(
+      ErrorMetadataValue(Check(updates, "ScheduleService.BatchUpdateSchedules", "zoo"), "quota"),
+      "max_events_per_run");
+}
+
 TEST_F(TenantServiceTest, CreatesThatAddNothingUseUpNoQuota) {
   v1::Quotas quotas;
   quotas.set_max_schedules(2);

@@ -20,6 +20,7 @@
 #include "services/master/audit/audit_service.h"
 #include "services/master/keys/key_service.h"
 #include "services/master/operations/dead_letter_service.h"
+#include "services/master/operations/event_cancel_service.h"
 #include "services/master/operations/operation_service.h"
 #include "services/master/service/master_service.h"
 #include "services/master/target_states/target_service.h"
@@ -86,6 +87,7 @@ class MasterWorld {
   AuditService& ApiOf(AuditService*) { return master->audit(); }
   TargetService& ApiOf(TargetService*) { return master->targets(); }
   DeadLetterService& ApiOf(DeadLetterService*) { return master->dead_letters(); }
+  EventCancelService& ApiOf(EventCancelService*) { return master->event_cancels(); }
   OperationService& ApiOf(OperationService*) { return master->operations(); }
   absl::Time runtime_now() const;
 

@@ -63,6 +63,18 @@ v1::BatchCreateEventsRequest Batch(int events) {
   return request;
 }
 
+v1::BatchCreateSchedulesRequest ScheduleBatch(int schedules) {
+  v1::BatchCreateSchedulesRequest request;
+  request.set_parent("tenants/default");
+  for (int i = 0; i < schedules; ++i) {
+    v1::Schedule& schedule = *request.add_requests()->mutable_schedule();
+    schedule.set_cron(absl::StrCat(i % 60, " ", i / 60 % 24, " * * *"));
+    schedule.set_payload(std::string(kPayloadBytes, 'p'));
+    *schedule.mutable_target() = Nowhere();
+  }
+  return request;
+}
+
 // Keeps `outstanding` calls under way for the time of the load. `call` begins one and calls back.
 using Call = std::function<void(std::function<void(bool ok)>)>;
 absl::StatusOr<double> Rate(const DoorsLoad& load, const Call& call) {
@@ -264,6 +276,30 @@ absl::StatusOr<double> DoorsStages::BatchByRest(const DoorsLoad& load, int event
       HttpRate(http_, load,
                Request("POST", "/v1/tenants/default/events:batchCreate", Json(Batch(events)))));
   return rate * events;
+}
+
+absl::StatusOr<double> DoorsStages::SchedulesByGrpc(const DoorsLoad& load, int schedules) const {
+  const auto stub = v1::ScheduleService::NewStub(channel_);
+  const v1::BatchCreateSchedulesRequest request = ScheduleBatch(schedules);
+  struct Create {
+    grpc::ClientContext context;
+    v1::BatchCreateSchedulesResponse answer;
+
+    bool AllCreated() const {
+      return std::all_of(answer.results().begin(), answer.results().end(),
+                         [](const v1::ScheduleResult& result) { return result.has_schedule(); });
+    }
+  };
+  ASSIGN_OR_RETURN(const auto rate, Rate(load, [&](std::function<void(bool)> done) {
+                     auto create = std::make_shared<Create>();
+                     AddCredentials(caller_, create->context);
+                     stub->async()->BatchCreateSchedules(
+                         &create->context, &request, &create->answer,
+                         [create, done = std::move(done)](const grpc::Status& status) {
+                           done(status.ok() && create->AllCreated());
+                         });
+                   }));
+  return rate * schedules;
 }
 
 absl::Status DoorsStages::PrepareEvents(uint64_t events) const {

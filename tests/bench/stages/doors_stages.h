@@ -39,6 +39,8 @@ class DoorsStages {
   // Durable events per second; batches of `events` with 100 bytes of payload each.
   absl::StatusOr<double> BatchByGrpc(const DoorsLoad& load, int events) const;
   absl::StatusOr<double> BatchByRest(const DoorsLoad& load, int events) const;
+  // Durable schedules per second; batches of `schedules`, each of which fires once a day.
+  absl::StatusOr<double> SchedulesByGrpc(const DoorsLoad& load, int schedules) const;
   // Creates events that are due at evenly spread instants of 30 days.
   absl::Status PrepareEvents(uint64_t events) const;
   // How long a list of 10 schedules, or of 10 events that have not ended, takes in milliseconds:

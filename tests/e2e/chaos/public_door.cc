@@ -177,6 +177,18 @@ class PublicDoor::Schedules final : public master::ScheduleApi {
                       master::Done<google::protobuf::Empty> done) override {
     calls_.Unary(stub_, &ScheduleStub::DeleteSchedule, request, std::move(done));
   }
+  void BatchCreateSchedules(v1::BatchCreateSchedulesRequest request,
+                            master::Done<v1::BatchCreateSchedulesResponse> done) override {
+    calls_.Unary(stub_, &ScheduleStub::BatchCreateSchedules, request, std::move(done));
+  }
+  void BatchUpdateSchedules(v1::BatchUpdateSchedulesRequest request,
+                            master::Done<v1::BatchUpdateSchedulesResponse> done) override {
+    calls_.Unary(stub_, &ScheduleStub::BatchUpdateSchedules, request, std::move(done));
+  }
+  void BatchDeleteSchedules(v1::BatchDeleteSchedulesRequest request,
+                            master::Done<v1::BatchDeleteSchedulesResponse> done) override {
+    calls_.Unary(stub_, &ScheduleStub::BatchDeleteSchedules, request, std::move(done));
+  }
   void PauseSchedule(v1::PauseScheduleRequest request, master::Done<v1::Schedule> done) override {
     calls_.Unary(stub_, &ScheduleStub::PauseSchedule, request, std::move(done));
   }

@@ -241,7 +241,9 @@ void AddOperationCommands(CLI::App& app, Session& session) {
   CLI::App* list = group->add_subcommand("list", "show operations, the newest first");
   auto flags = std::make_shared<ListFlags>();
   flags->Add(*list, "operations",
-             "state (RUNNING, SUCCEEDED, FAILED, CANCELLED) and kind (REDRIVE, PURGE)", "");
+             "state (RUNNING, SUCCEEDED, FAILED, CANCELLED) and kind (REDRIVE, PURGE, "
+             "CANCEL_EVENTS)",
+             "");
   list->callback([flags, &session] {
     flags->Run(
         session, OperationHeader(), &OperationStub::ListOperations, v1::ListOperationsRequest(),

@@ -14,6 +14,7 @@
 #include "escapement/v1/event_service.grpc.pb.h"
 #include "tools/escctl/base/flags.h"
 #include "tools/escctl/base/ingest_progress.h"
+#include "tools/escctl/base/resource_text.h"
 #include "tools/escctl/base/target_flags.h"
 #include "tools/escctl/base/watch.h"
 #include "tools/escctl/commands/commands.h"
@@ -231,7 +232,7 @@ void AddMove(CLI::App& group, Session& session) {
   });
 }
 
-void AddGetAndCancel(CLI::App& group, Session& session) {
+void AddGet(CLI::App& group, Session& session) {
   auto name = std::make_shared<std::string>();
   CLI::App* get = group.add_subcommand("get", "show one event");
   get->add_option("name", *name, "id or full name")->required();
@@ -250,18 +251,54 @@ void AddGetAndCancel(CLI::App& group, Session& session) {
     v1::Event event;
     PrintOrFail(session, session.Call(&EventStub::GetEvent, request, event), event);
   });
-  CLI::App* cancel = group.add_subcommand("cancel", "cancel an event that has not been sent");
-  cancel->add_option("name", *name, "id or full name")->required();
-  auto etag = std::make_shared<std::string>();
-  cancel->add_option("--etag", *etag, "only if the event still has this etag");
-  auto dry = AddValidateOnly(*cancel);
-  cancel->callback([name, etag, dry, &session] {
-    v1::CancelEventRequest request;
-    request.set_etag(*etag);
+}
+
+void AddCancel(CLI::App& group, Session& session) {
+  struct Options {
+    std::vector<std::string> names;
+    std::string filter;
+    std::string etag;
+    std::string request_id;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command = group.add_subcommand(
+      "cancel",
+      "cancel events that have not been sent: one, or several by an operation\n"
+      "`escctl operation get` shows how far the operation has come.");
+  CLI::Option* names = command->add_option("name", o->names, "ids or full names, at most 1,000");
+  CLI::Option* filter = command->add_option(
+      "--filter", o->filter,
+      "which events: conditions on name, event_id, state, target and due_time, joined by AND, OR, "
+      "NOT; `state = PENDING` means all");
+  filter->excludes(names);
+  command->add_option("--etag", o->etag, "of one event: only if it still has this etag")
+      ->excludes(filter);
+  AddRequestId(*command, o->request_id);
+  auto dry = AddValidateOnly(*command);
+  command->callback([o, dry, &session] {
+    if (o->names.empty() && o->filter.empty())
+      throw CLI::ValidationError("event cancel", "needs names or --filter");
+    if (o->names.size() > 1 && !o->etag.empty())
+      throw CLI::ValidationError("event cancel", "--etag needs one name");
+    if (o->names.size() == 1) {
+      v1::CancelEventRequest request;
+      request.set_name(session.FullName("events", o->names[0]));
+      request.set_etag(o->etag);
+      request.set_request_id(o->request_id);
+      request.set_validate_only(*dry);
+      v1::Event event;
+      return PrintOrFail(session, session.Call(&EventStub::CancelEvent, request, event), event);
+    }
+    v1::BatchCancelEventsRequest request;
+    request.set_parent(session.parent());
+    for (const std::string& name : o->names) request.add_names(session.FullName("events", name));
+    request.set_filter(o->filter);
+    request.set_request_id(o->request_id);
     request.set_validate_only(*dry);
-    request.set_name(session.FullName("events", *name));
-    v1::Event event;
-    PrintOrFail(session, session.Call(&EventStub::CancelEvent, request, event), event);
+    v1::Operation operation;
+    const auto status = session.Call(&EventStub::BatchCancelEvents, request, operation);
+    if (!status.ok()) return session.Fail(status);
+    PrintOperation(session, operation);
   });
 }
 
@@ -464,7 +501,8 @@ void AddEventCommands(CLI::App& app, Session& session) {
   AddEventCreate(*group, session, /*upsert=*/false);
   AddEventCreate(*group, session, /*upsert=*/true);
   AddMove(*group, session);
-  AddGetAndCancel(*group, session);
+  AddGet(*group, session);
+  AddCancel(*group, session);
   AddList(*group, session);
   AddIngest(*group, session);
 }

@@ -11,6 +11,7 @@
 #include "common/storage/schedule_table.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
+#include "services/master/requests/joint_calls.h"
 #include "services/master/schedules/changes/parked_row.h"
 #include "services/master/schedules/changes/schedule_warnings.h"
 
@@ -24,8 +25,12 @@ constexpr absl::Duration kRetryDelayMax = absl::Milliseconds(500);
 
 class Transaction : public std::enable_shared_from_this<Transaction> {
  public:
-  Transaction(MasterContext& context, ScheduleChange change, ScheduleChanged done)
-      : context_(context), change_(std::move(change)), done_(std::move(done)) {
+  Transaction(MasterContext& context, std::shared_ptr<JointCalls> calls, ScheduleChange change,
+              ScheduleChanged done)
+      : context_(context),
+        calls_(std::move(calls)),
+        change_(std::move(change)),
+        done_(std::move(done)) {
     const uint64_t high = context_.runtime.random().Next();
     fresh_uid_ = Uid::FromHalves(high, context_.runtime.random().Next());
   }
@@ -40,12 +45,11 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
   using Next = void (Transaction::*)(kv::GetResult);
 
   void Get(std::vector<kv::Key> keys, Next next) {
-    context_.client.MultiGet(
-        std::move(keys), context_.executor,
-        [self = shared_from_this(), next](absl::StatusOr<kv::GetResult> result) {
-          if (!result.ok()) return self->done_(StoreFailed(result.status()));
-          ((*self).*next)(*std::move(result));
-        });
+    calls_->MultiGet(std::move(keys),
+                     [self = shared_from_this(), next](absl::StatusOr<kv::GetResult> result) {
+                       if (!result.ok()) return self->done_(StoreFailed(result.status()));
+                       ((*self).*next)(*std::move(result));
+                     });
   }
 
   // Schedule and request (always the same two first), then what belongs to the uid.
@@ -215,18 +219,15 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
   }
 
   void Commit() {
-    kv::Commit commit;
-    commit.groups.push_back(std::move(decision_.group));
-    context_.client.CommitAsync(
-        std::move(commit), context_.executor,
-        [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) {
-          self->OnCommitted(std::move(result));
-        });
+    calls_->Commit(std::move(decision_.group),
+                   [self = shared_from_this()](const absl::StatusOr<kv::Verdict>& verdict) {
+                     self->OnCommitted(verdict);
+                   });
   }
 
-  void OnCommitted(absl::StatusOr<kv::CommitResult> result) {
-    if (!result.ok()) return done_(StoreFailed(result.status()));
-    if (!result->verdicts[0].applied) return Again();
+  void OnCommitted(const absl::StatusOr<kv::Verdict>& verdict) {
+    if (!verdict.ok()) return done_(StoreFailed(verdict.status()));
+    if (!verdict->applied) return Again();
     if (decision_.partial) return ReadName();
     context_.metrics.schedule_changes.Increment();
     context_.metrics.occurrences_emitted.Increment(static_cast<double>(decision_.occurrences));
@@ -245,6 +246,7 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
   }
 
   MasterContext& context_;
+  const std::shared_ptr<JointCalls> calls_;
   ScheduleChange change_;
   ScheduleChanged done_;
   Uid fresh_uid_;
@@ -255,10 +257,71 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
   int attempts_ = 0;
 };
 
+void ChangeSchedule(MasterContext& context, std::shared_ptr<JointCalls> calls,
+                    ScheduleChange change, ScheduleChanged done) {
+  std::make_shared<Transaction>(context, std::move(calls), std::move(change), std::move(done))
+      ->ReadName();
+}
+
+// Changes that are made together: each one that ends begins the next.
+class Batch : public std::enable_shared_from_this<Batch> {
+ public:
+  using Changed = absl::AnyInvocable<void(std::vector<ScheduleAnswer>)>;
+
+  Batch(MasterContext& context, std::vector<absl::StatusOr<ScheduleChange>> changes, Changed done)
+      : context_(context),
+        changes_(std::move(changes)),
+        answers_(changes_.size()),
+        done_(std::move(done)) {}
+
+  void Start() {
+    for (int part = 0; part < 2; ++part) {
+      context_.executor->Post(
+          [self = shared_from_this(), calls = std::make_shared<JointCalls>(context_)] {
+            for (size_t i = 0; i < kJointChangesMax; ++i) self->BeginNext(calls);
+          });
+    }
+  }
+
+ private:
+  void BeginNext(const std::shared_ptr<JointCalls>& calls) {
+    while (next_ < changes_.size()) {
+      const size_t i = next_++;
+      if (!changes_[i].ok()) {
+        End(i, changes_[i].status());
+        continue;
+      }
+      auto ended = [self = shared_from_this(), calls, i](ScheduleAnswer answer) {
+        self->End(i, std::move(answer));
+        self->BeginNext(calls);
+      };
+      return ChangeSchedule(context_, calls, *std::move(changes_[i]), std::move(ended));
+    }
+  }
+
+  void End(size_t i, ScheduleAnswer answer) {
+    answers_[i] = std::move(answer);
+    if (++ended_ == answers_.size()) done_(std::move(answers_));
+  }
+
+  MasterContext& context_;
+  std::vector<absl::StatusOr<ScheduleChange>> changes_;  // those before next_ have begun
+  std::vector<ScheduleAnswer> answers_;
+  Changed done_;
+  size_t next_ = 0;
+  size_t ended_ = 0;
+};
+
 }  // namespace
 
 void ChangeSchedule(MasterContext& context, ScheduleChange change, ScheduleChanged done) {
-  std::make_shared<Transaction>(context, std::move(change), std::move(done))->ReadName();
+  ChangeSchedule(context, std::make_shared<JointCalls>(context), std::move(change),
+                 std::move(done));
+}
+
+void ChangeSchedules(MasterContext& context, std::vector<absl::StatusOr<ScheduleChange>> changes,
+                     absl::AnyInvocable<void(std::vector<ScheduleAnswer>)> done) {
+  std::make_shared<Batch>(context, std::move(changes), std::move(done))->Start();
 }
 
 }  // namespace escapement::master

@@ -1,5 +1,6 @@
 // ScheduleTransaction: one change of a schedule: read → decide → commit, again from the read while
-// races are lost.
+// races are lost. Changes that are made together share the reads and commits that they make at the
+// same time (joint_calls.h).
 //
 // A remembered answer (request_id) is given before anything is decided. A partition whose emitter
 // is in the middle of a window (a cursor is present) is waited for, a little longer each time.
@@ -11,6 +12,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -41,14 +43,13 @@ struct ScheduleChange {
   bool validate_only = false;  // decide and answer, write nothing
 };
 
-using ScheduleChanged =
-    absl::AnyInvocable<void(absl::StatusOr<std::unique_ptr<google::protobuf::Message>>)>;
+using ScheduleAnswer = absl::StatusOr<std::unique_ptr<google::protobuf::Message>>;
+using ScheduleChanged = absl::AnyInvocable<void(ScheduleAnswer)>;
 
 // Turns the transaction's answer into the RPC's.
 template <typename Response>
 ScheduleChanged As(Done<Response> done) {
-  return [done = std::move(done)](
-             absl::StatusOr<std::unique_ptr<google::protobuf::Message>> response) mutable {
+  return [done = std::move(done)](ScheduleAnswer response) mutable {
     if (!response.ok()) return done(response.status());
     done(std::move(static_cast<Response&>(**response)));
   };
@@ -56,6 +57,11 @@ ScheduleChanged As(Done<Response> done) {
 
 // ABORTED (CONTENDED) after too many lost races.
 void ChangeSchedule(MasterContext& context, ScheduleChange change, ScheduleChanged done);
+
+// Makes the changes together, each as ChangeSchedule would. Where one could not be read from its
+// request, that error is its answer. The answers are in the order of the changes.
+void ChangeSchedules(MasterContext& context, std::vector<absl::StatusOr<ScheduleChange>> changes,
+                     absl::AnyInvocable<void(std::vector<ScheduleAnswer>)> done);
 
 }  // namespace escapement::master
 
