@@ -47,8 +47,7 @@ struct HandlerOptions {
   // The same for a target that has answered nothing yet; each answer allows one more
   // (target_health/target_pace.h). If it asks for a pause, it has got no more events than this.
   uint64_t first_out_max = 4;
-  // Rows of one target that wait for room, for each shard. On-time rows are counted apart from rows
-  // that are late or catch up.
+  // Rows of one target and segment (shard/due_queue.h) that wait for room, for each shard.
   size_t blocked_rows_max = 1024;
   // Bytes of rows each shard may keep in memory while their target has no room. Above this, rows of
   // slow targets are evicted first, then rows of the targets with most waiting bytes; they are

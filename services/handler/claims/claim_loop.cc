@@ -21,10 +21,6 @@ namespace escapement::handler {
 
 namespace {
 
-// Bytes of the rows of one claim. After a takeover, or if one row has changed, all are read again.
-constexpr size_t kClaimRowBytesMax = 16 << 20;
-constexpr size_t kClaimBytesMax =
-    2 << 20;  // bytes of one ClaimRecord; a value may have twice as many
 // Rows that wait for one read of the cache. All of them are judged again after each read.
 constexpr size_t kAwaitingRecordsMax = 500;
 constexpr size_t kSupersededWaitingMax =
@@ -52,35 +48,37 @@ void ClaimLoop::Requeue(QueuedRow row) {
   state_.queue.Add(std::move(row));
 }
 
-void ClaimLoop::Step(absl::Time now) {
-  if (stopped_ || !state_.core.lease_valid(state_.shard)) return;
-  if (state_.core.runtime.clock().Elapsed() < not_before_) return;
+void ClaimLoop::Prepare(absl::Time now) {
+  if (!MayClaim()) return;
   FailOldHeldRows(now);
   Unblock(now);
-  while (MakeClaim(now)) {
-  }
-  state_.core.cache.Fetch();
 }
 
 bool ClaimLoop::MayClaim() const {
-  const size_t commits_max =
-      Perturb(state_.core.runtime, Site::kHandlerOneClaimOutstanding) ? 1 : kClaimsOutstandingMax;
-  return commits_ < commits_max && !state_.core.sends.full() &&
-         awaiting_records_.size() < kAwaitingRecordsMax;
+  return !stopped_ && state_.core.lease_valid(state_.shard) &&
+         state_.core.runtime.clock().Elapsed() >= not_before_;
 }
 
-DueQueue::Takeable ClaimLoop::TakeableNow(absl::Time now) const {
-  const HandlerOptions& options = state_.core.options;
-  DueQueue::Takeable may;
-  for (const auto& [target, rows] : blocked_) {
-    const bool on_time = rows.on_time.size() >= options.blocked_rows_max;
-    const bool background = rows.background.size() >= options.blocked_rows_max;
-    // Rows of a slow target hold up no other rows: they are evicted instead.
-    if ((!on_time && !background) || state_.core.sends.IsSlow(target)) continue;
-    if (on_time && !loader_.IsLate(rows.on_time.back().key(), now)) may.on_time = false;
-    if (background) may.background = false;
+size_t ClaimLoop::Blocked::on_time_rows() const {
+  size_t count = 0;
+  for (auto segment = rows.begin(); segment != rows.lower_bound(kLaneRetry); ++segment)
+    count += segment->second.size();
+  return count;
+}
+
+DueQueue::Segments ClaimLoop::TakeableNow(absl::Time now) const {
+  DueQueue::Segments takeable;
+  takeable.set();
+  for (const auto& [target, blocked] : blocked_) {
+    for (const auto& [segment, rows] : blocked.rows) {
+      // Rows of a slow target hold up no other rows: they are evicted instead.
+      if (rows.size() < state_.core.options.blocked_rows_max || state_.core.sends.IsSlow(target))
+        continue;
+      if (StandingOf(segment) != Standing::kOnTime || !loader_.IsLate(rows.back().key(), now))
+        takeable.reset(segment);
+    }
   }
-  return may;
+  return takeable;
 }
 
 void ClaimLoop::OnFetched() {
@@ -88,44 +86,77 @@ void ClaimLoop::OnFetched() {
   awaiting_records_.clear();
 }
 
-bool ClaimLoop::HasRoom(const ClaimBatch& batch, size_t rows_max) const {
-  return batch.rows() < rows_max && batch.room() > 0 && batch.bytes() < kClaimBytesMax &&
-         batch.row_bytes() < kClaimRowBytesMax && !state_.core.sends.full();
+bool ClaimLoop::HasRoom() const {
+  return !(batch_.has_value() && batch_->full()) && !state_.core.sends.full();
 }
 
-bool ClaimLoop::MakeClaim(absl::Time now) {
-  if (!MayClaim()) return false;
+ClaimBatch& ClaimLoop::OpenBatch() {
+  if (batch_.has_value()) return *batch_;
   auto claim = std::make_shared<Claim>();
-  claim->id = {.shard = state_.shard, .epoch = state_.lease.epoch, .number = last_number_ + 1};
-  const size_t rows_max =
-      Perturb(state_.core.runtime, Site::kHandlerClaimOfOneRow) ? 1 : kClaimRowsMax;
-  const uint64_t events_max =
-      Perturb(state_.core.runtime, Site::kHandlerClaimOfOneEvent) ? 1 : kClaimEventsMax;
-  ClaimBatch batch(std::move(claim), events_max, rows_of_last_claim_);
-  ClaimUnblocked(now, batch, rows_max);
+  claim->id = {.shard = state_.shard, .epoch = state_.lease.epoch, .number = ++last_number_};
+  Runtime& runtime = state_.core.runtime;
+  return batch_.emplace(
+      std::move(claim),
+      ClaimBatch::Bounds{
+          .rows = Perturb(runtime, Site::kHandlerClaimOfOneRow) ? 1 : kClaimRowsMax,
+          .events = Perturb(runtime, Site::kHandlerClaimOfOneEvent) ? 1 : kClaimEventsMax},
+      rows_of_last_claim_);
+}
+
+uint8_t ClaimLoop::TakeDue(absl::Time now, uint8_t priority_max) {
+  while (MayClaim() && !state_.core.sends.full() &&
+         awaiting_records_.size() < kAwaitingRecordsMax) {
+    const uint8_t next = FillClaim(now, priority_max);
+    const bool full = batch_.has_value() && batch_->full();
+    if (!full && for_next_claim_.empty()) return next;
+    CommitClaim(now);
+    if (batch_.has_value()) break;
+  }
+  return kNothingDue;
+}
+
+uint8_t ClaimLoop::FillClaim(absl::Time now, uint8_t priority_max) {
+  uint8_t next = ClaimUnblocked(now, priority_max);
   if (BlockedBytesFull()) EvictRows();
   const absl::Time until = state_.core.lead.LatestDueClaimedAt(now);
-  for (DueQueue::Takeable may = TakeableNow(now); may.any() && HasRoom(batch, rows_max);) {
-    std::optional<QueuedRow> row = state_.queue.Take(until, may);
-    if (!row.has_value()) break;
+  DueQueue::Segments takeable = TakeableNow(now);
+  while (HasRoom()) {
+    std::optional<QueuedRow> row = state_.queue.Take(until, takeable, priority_max);
+    if (!row.has_value()) return std::min(next, state_.queue.NextPriority(until, takeable));
     // A late answer of the store may have queued a row that is being claimed already.
     if (!state_.held.insert(std::string(row->key())).second) continue;
-    const Standing standing = row->standing();
-    const Next next = Consider(now, *std::move(row), batch);
-    if (next == Next::kHeldUp)
-      (standing == Standing::kOnTime ? may.on_time : may.background) = false;
-    if (next == Next::kStop) break;
+    const uint8_t segment = row->segment();
+    switch (Consider(now, *std::move(row))) {
+      case Next::kContinue:
+        break;
+      case Next::kHeldUp:
+        takeable.reset(segment);
+        break;
+      case Next::kStop:
+        return kNothingDue;
+    }
   }
-  for (QueuedRow& row : for_next_claim_) Requeue(std::move(row));
-  for_next_claim_.clear();
-  if (batch.rows() == 0) return false;
-  ++last_number_;
-  rows_of_last_claim_ = batch.rows();
-  Commit(now, std::move(batch));
-  return true;
+  return kNothingDue;
 }
 
-ClaimLoop::Next ClaimLoop::Consider(absl::Time now, QueuedRow row, ClaimBatch& batch) {
+void ClaimLoop::CommitClaim(absl::Time now) {
+  state_.core.cache.Fetch();
+  const size_t commits_max =
+      Perturb(state_.core.runtime, Site::kHandlerOneClaimOutstanding) ? 1 : kClaimsOutstandingMax;
+  if (!batch_.has_value() || !MayClaim() || commits_ >= commits_max) return;
+  for (QueuedRow& row : for_next_claim_) Requeue(std::move(row));
+  for_next_claim_.clear();
+  rows_of_last_claim_ = batch_->rows();
+  Commit(now, *std::exchange(batch_, std::nullopt));
+}
+
+void ClaimLoop::Stop() {
+  stopped_ = true;
+  if (batch_.has_value()) Unreserve(state_.core.sends, batch_->TakePending());
+  batch_.reset();
+}
+
+ClaimLoop::Next ClaimLoop::Consider(absl::Time now, QueuedRow row) {
   std::unique_ptr<ResolvedRow> judged = TakeResolved(row);
   if (judged == nullptr) judged = ResolveRow(state_.core.cache, row.key(), row.value());
   ResolvedRow& resolved = *judged;
@@ -163,7 +194,7 @@ ClaimLoop::Next ClaimLoop::Consider(absl::Time now, QueuedRow row, ClaimBatch& b
     if (FailIfTooOld(now, *hold, row, resolved)) return Next::kContinue;
     CutPause(now, room_key, *hold, resolved);
   }
-  return AddToClaim(now, room_key, std::move(row), std::move(judged), batch);
+  return AddToClaim(now, room_key, std::move(row), std::move(judged));
 }
 
 void ClaimLoop::EndUnclaimed(absl::Time now, QueuedRow row, ResolvedRow&& resolved) {
@@ -217,10 +248,11 @@ void ClaimLoop::FailLateRetry(QueuedRow row, ResolvedRow&& resolved) {
 }
 
 ClaimLoop::Next ClaimLoop::AddToClaim(absl::Time now, const std::string& room_key, QueuedRow row,
-                                      std::unique_ptr<ResolvedRow> resolved, ClaimBatch& batch) {
+                                      std::unique_ptr<ResolvedRow> resolved) {
   ClaimedEntry& entry = resolved->entry;
   const uint64_t room = state_.core.sends.Room(room_key);
   if (room == 0) return BlockRow(now, room_key, std::move(row), std::move(resolved));
+  ClaimBatch& batch = OpenBatch();
   if (!batch.Fits(entry.context->timeout)) {
     row.KeepResolved(std::move(resolved));
     for_next_claim_.push_back(std::move(row));
@@ -337,15 +369,15 @@ void ClaimLoop::Unblock(absl::Time now) {
   // the other rows return to the queue, which gives them their share.
   const bool shares = state_.queue.HasOnTimeDueBy(state_.core.lead.LatestDueClaimedAt(now));
   for (auto target = blocked_.begin(); target != blocked_.end();) {
-    std::deque<QueuedRow>& rows = target->second.background;
+    Blocked& blocked = target->second;
     uint64_t room = state_.core.sends.Room(target->first);
-    room -= std::min<uint64_t>(room, target->second.on_time.size());
-    for (; shares && room > 0 && !rows.empty(); --room) {
-      CountUnblocked(target->second, rows.front());
-      Requeue(std::move(rows.front()));
-      rows.pop_front();
+    room -= std::min<uint64_t>(room, blocked.on_time_rows());
+    for (auto at = blocked.rows.lower_bound(kLaneRetry); shares && at != blocked.rows.end();) {
+      const auto segment = at++;
+      for (uint64_t n = std::min<uint64_t>(room, segment->second.size()); n > 0; --n)
+        Requeue(TakeFirst(blocked, segment));
     }
-    target = target->second.empty() ? blocked_.erase(target) : std::next(target);
+    target = blocked.rows.empty() ? blocked_.erase(target) : std::next(target);
   }
   const absl::Duration elapsed = state_.core.runtime.clock().Elapsed();
   if (evicted_.empty() || elapsed < last_rewind_ + kRewindEvery) return;
@@ -359,45 +391,79 @@ void ClaimLoop::Unblock(absl::Time now) {
   }
 }
 
-void ClaimLoop::ClaimUnblocked(absl::Time now, ClaimBatch& batch, size_t rows_max) {
-  const auto take = [&](const std::string& target, Blocked& blocked, std::deque<QueuedRow>& rows) {
+template <typename Stays>
+void ClaimLoop::KeepRows(Blocked& blocked, Stays stays) {
+  for (auto& [segment, rows] : blocked.rows) {
+    std::deque<QueuedRow> kept;
+    for (QueuedRow& row : rows) {
+      if (stays(row)) kept.push_back(std::move(row));
+    }
+    rows = std::move(kept);
+  }
+  std::erase_if(blocked.rows, [](const auto& segment) { return segment.second.empty(); });
+}
+
+QueuedRow ClaimLoop::TakeFirst(Blocked& blocked, Segment segment) {
+  QueuedRow row = std::move(segment->second.front());
+  segment->second.pop_front();
+  if (segment->second.empty()) blocked.rows.erase(segment);
+  CountUnblocked(blocked, row);
+  return row;
+}
+
+uint8_t ClaimLoop::ClaimUnblocked(absl::Time now, uint8_t priority_max) {
+  if (blocked_.empty()) return kNothingDue;
+  uint8_t next = kNothingDue;
+  const absl::Time until = state_.core.lead.LatestDueClaimedAt(now);
+  const auto claim = [&](Standing standing, const std::string& target, Blocked& blocked) {
     uint64_t requeued = 0;  // these rows will need room too
-    while (!rows.empty() && state_.core.sends.Room(target) > requeued && HasRoom(batch, rows_max)) {
-      QueuedRow row = std::move(rows.front());
-      rows.pop_front();
-      CountUnblocked(blocked, row);
+    while (HasRoom()) {
+      Rank rank = {kNothingDue, absl::InfiniteFuture()};
+      Segment first = blocked.rows.end();
+      for (auto segment = blocked.rows.begin(); segment != blocked.rows.end(); ++segment) {
+        if (StandingOf(segment->first) != standing) continue;
+        const Rank its_rank = RankOf(segment->second.front().key(), until);
+        if (its_rank >= rank) continue;
+        rank = its_rank;
+        first = segment;
+      }
+      if (rank.first > priority_max) {
+        next = std::min(next, rank.first);
+        return;
+      }
+      if (first == blocked.rows.end() || state_.core.sends.Room(target) <= requeued) return;
+      QueuedRow row = TakeFirst(blocked, first);
       std::unique_ptr<ResolvedRow> resolved;
       // A retry goes through Consider again, which sees whether it is still allowed.
-      if (row.standing() != Standing::kBackground) resolved = TakeResolved(row);
+      if (standing != Standing::kBackground) resolved = TakeResolved(row);
       if (resolved != nullptr) {
         const std::string& room_key = state_.core.sends.RoomKey(resolved->entry);
-        AddToClaim(now, room_key, std::move(row), std::move(resolved), batch);
+        AddToClaim(now, room_key, std::move(row), std::move(resolved));
       } else {
         Requeue(std::move(row));
         ++requeued;
       }
     }
   };
-  for (auto& [target, blocked] : blocked_) take(target, blocked, blocked.on_time);
-  if (state_.queue.HasOnTimeDueBy(state_.core.lead.LatestDueClaimedAt(now))) return;
-  for (auto& [target, blocked] : blocked_) take(target, blocked, blocked.background);
+  for (auto& [target, blocked] : blocked_) claim(Standing::kOnTime, target, blocked);
+  // The other rows have their turn once the queue's on-time rows have been taken.
+  if (state_.queue.HasOnTimeDueBy(until))
+    return priority_max < kNoPriority ? std::min(next, kNoPriority) : next;
+  for (const Standing standing : {Standing::kLate, Standing::kBackground}) {
+    for (auto& [target, blocked] : blocked_) claim(standing, target, blocked);
+  }
+  return next;
 }
 
 void ClaimLoop::RequeueBlocked(const absl::flat_hash_set<Uid>& schedules) {
   for (auto& [target, blocked] : blocked_) {
-    for (std::deque<QueuedRow>* rows : {&blocked.on_time, &blocked.background}) {
-      std::deque<QueuedRow> kept;
-      for (QueuedRow& row : *rows) {
-        const std::optional<EventKey> key = DecodeEventKey(row.key());
-        if (!key.has_value() || !schedules.contains(key->uid)) {
-          kept.push_back(std::move(row));
-          continue;
-        }
-        CountUnblocked(blocked, row);
-        Requeue(std::move(row));
-      }
-      *rows = std::move(kept);
-    }
+    KeepRows(blocked, [&, &blocked = blocked](QueuedRow& row) {
+      const std::optional<EventKey> key = DecodeEventKey(row.key());
+      if (!key.has_value() || !schedules.contains(key->uid)) return true;
+      CountUnblocked(blocked, row);
+      Requeue(std::move(row));
+      return false;
+    });
   }
 }
 
@@ -424,37 +490,36 @@ void ClaimLoop::FailOldHeldRows(absl::Time now) {
   for (auto& [target, blocked] : blocked_) {
     const std::optional<SendLoop::Hold> hold = state_.core.sends.HoldOf(target);
     if (!hold.has_value()) continue;
-    for (std::deque<QueuedRow>* rows : {&blocked.on_time, &blocked.background}) {
-      std::deque<QueuedRow> kept;
-      for (QueuedRow& row : *rows) {
-        std::unique_ptr<ResolvedRow> resolved = TakeResolved(row);
-        if (resolved == nullptr) {
-          CountUnblocked(blocked, row);
-          Requeue(std::move(row));
-        } else if (HeldRowEnd(*resolved, hold->lasted, now) <= now) {
-          CountUnblocked(blocked, row);
-          FailIfTooOld(now, *hold, row, *resolved);
-        } else if (RetryIsOver(resolved->entry.event, *resolved->entry.context->definition,
-                               resolved->entry.context->timetable.get(),
-                               resolved->judged->state.get(), now)) {
-          CountUnblocked(blocked, row);
-          FailLateRetry(std::move(row), std::move(*resolved));
-        } else {
-          CutPause(now, target, *hold, *resolved);
-          row.KeepResolved(std::move(resolved));
-          kept.push_back(std::move(row));
-        }
+    KeepRows(blocked, [&, &target = target, &blocked = blocked](QueuedRow& row) {
+      std::unique_ptr<ResolvedRow> resolved = TakeResolved(row);
+      if (resolved == nullptr) {
+        CountUnblocked(blocked, row);
+        Requeue(std::move(row));
+      } else if (HeldRowEnd(*resolved, hold->lasted, now) <= now) {
+        CountUnblocked(blocked, row);
+        FailIfTooOld(now, *hold, row, *resolved);
+      } else if (RetryIsOver(resolved->entry.event, *resolved->entry.context->definition,
+                             resolved->entry.context->timetable.get(),
+                             resolved->judged->state.get(), now)) {
+        CountUnblocked(blocked, row);
+        FailLateRetry(std::move(row), std::move(*resolved));
+      } else {
+        CutPause(now, target, *hold, *resolved);
+        row.KeepResolved(std::move(resolved));
+        return true;
       }
-      *rows = std::move(kept);
-    }
+      return false;
+    });
   }
 }
 
 ClaimLoop::Next ClaimLoop::BlockRow(absl::Time now, const std::string& target, QueuedRow row,
                                     std::unique_ptr<ResolvedRow> resolved) {
   Blocked& blocked = blocked_[target];
-  std::deque<QueuedRow>& rows = blocked.Of(row.standing());
-  const bool full = rows.size() >= state_.core.options.blocked_rows_max;
+  const uint8_t segment = row.segment();
+  const auto rows = blocked.rows.find(segment);
+  const bool full =
+      rows != blocked.rows.end() && rows->second.size() >= state_.core.options.blocked_rows_max;
   if ((full || BlockedBytesFull()) && state_.core.sends.IsSlow(target)) {
     state_.Release(row.key());
     evicted_.insert(target);
@@ -468,7 +533,7 @@ ClaimLoop::Next ClaimLoop::BlockRow(absl::Time now, const std::string& target, Q
   ++blocked_rows_;
   blocked_bytes_ += BlockedBytes(row);
   blocked.bytes += BlockedBytes(row);
-  rows.push_back(std::move(row));
+  blocked.rows[segment].push_back(std::move(row));
   if (BlockedBytesFull()) EvictRows();
   return full ? Next::kHeldUp : Next::kContinue;
 }
@@ -487,21 +552,20 @@ void ClaimLoop::EvictRows() {
     const auto most = std::max_element(
         blocked_.begin(), blocked_.end(),
         [](const auto& a, const auto& b) { return a.second.bytes < b.second.bytes; });
-    CHECK(most != blocked_.end() && !most->second.empty()) << blocked_bytes_ << " bytes of no row";
+    CHECK(most != blocked_.end() && !most->second.rows.empty())
+        << blocked_bytes_ << " bytes of no row";
     EvictTarget(most->first, most->second);
   }
 }
 
 // The rows are re-read when the target has room.
 void ClaimLoop::EvictTarget(const std::string& target, Blocked& blocked) {
-  if (blocked.empty()) return;
-  for (std::deque<QueuedRow>* rows : {&blocked.background, &blocked.on_time}) {
-    for (const QueuedRow& row : *rows) {
-      CountUnblocked(blocked, row);
-      state_.Release(row.key());
-    }
-    rows->clear();
-  }
+  if (blocked.rows.empty()) return;
+  KeepRows(blocked, [&](const QueuedRow& row) {
+    CountUnblocked(blocked, row);
+    state_.Release(row.key());
+    return false;
+  });
   evicted_.insert(target);
 }
 

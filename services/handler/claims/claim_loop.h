@@ -25,10 +25,17 @@ namespace escapement::handler {
 
 // ClaimLoop: takes the due rows of one queue shard, judges them, and claims many in one commit.
 //
-// Rows whose target has no room wait beside the queue, so that they do not hold its head. Rows of a
-// slow target are evicted when too many wait, and are re-read later. When too many rows wait for a
-// target that is not slow, the loop takes no rows of their kind (on time or background) until the
-// target has room. For on-time rows this ends after kLateAfter.
+// A step of the handler calls Prepare of all its shards, then TakeDue of all shards for each
+// priority (with ageing) in turn, then CommitClaim. So room that is short goes to the events of the
+// lowest number first, whichever shard they are in. A claim that is full is committed at once. A
+// claim that may not be committed yet, because others are under way, keeps its room and takes more
+// rows in the next step.
+//
+// Rows whose target has no room wait beside the queue, so that they do not hold its head; they are
+// claimed before the rows of their priority that are in the queue. Rows of a slow target are
+// evicted when too many wait, and are re-read later. When too many rows of a segment (due_queue.h)
+// wait for a target that is not slow, the loop takes no rows of the segment until the target has
+// room. For on-time rows this ends after kLateAfter.
 //
 // Rows whose target is down (target_use.h) or has asked for a pause (target_pace.h) wait in the
 // same way. Their events fail when they are older than max_age (granted_loop.h).
@@ -39,8 +46,15 @@ class ClaimLoop {
   // All arguments must outlive it.
   ClaimLoop(QueueShardState& state, ShardLoader& loader, EndLoop& ends, SuspectLoop& suspects)
       : state_(state), loader_(loader), ends_(ends), suspects_(suspects) {}
+  ~ClaimLoop() { Stop(); }
 
-  void Step(absl::Time now);
+  // Ends rows that have waited too long for their target, and puts others back into the queue.
+  void Prepare(absl::Time now);
+  // Takes the due rows whose priority is at most this. Returns the next priority of which rows can
+  // be taken, which is greater, or kNothingDue.
+  uint8_t TakeDue(absl::Time now, uint8_t priority_max);
+  // Commits the claim of the rows that were taken, if there is one and it may be committed.
+  void CommitClaim(absl::Time now);
 
   // The cache has read the records that were missing.
   void OnFetched();
@@ -54,8 +68,8 @@ class ClaimLoop {
   // asked for it.
   bool EndUnwanted(QueuedRow row);
 
-  // Begins no further claim.
-  void Stop() { stopped_ = true; }
+  // Commits no further claim.
+  void Stop();
 
   bool committing() const { return commits_ > 0; }
   // True if rows wait for a target, or were evicted. Time alone may give the target room
@@ -64,32 +78,34 @@ class ClaimLoop {
   size_t blocked_rows() const { return blocked_rows_; }
 
  private:
-  // MakeClaim's step after a row: take the next one, end the claim, or take no more rows of the
-  // row's kind.
+  // TakeDue's step after a row: take the next one, take no more, or take no more rows of the row's
+  // segment.
   enum class Next { kContinue, kStop, kHeldUp };
   // The rows that wait for one target. Each keeps its judgement.
   struct Blocked {
-    std::deque<QueuedRow> on_time;
-    std::deque<QueuedRow> background;
-    std::deque<QueuedRow>& Of(Standing standing) {
-      return standing == Standing::kOnTime ? on_time : background;
-    }
+    std::map<uint8_t, std::deque<QueuedRow>> rows = {};  // by segment; none is empty
     size_t bytes = 0;
-    bool empty() const { return on_time.empty() && background.empty(); }
+    size_t on_time_rows() const;
   };
   // Returns the judgement that the row keeps. Null if it has none, or its schedule has changed.
   std::unique_ptr<ResolvedRow> TakeResolved(QueuedRow& row) const;
   void Requeue(QueuedRow row);
   bool MayClaim() const;
-  // The kinds of rows that may be taken from the queue now.
-  DueQueue::Takeable TakeableNow(absl::Time now) const;
+  // The segments of which rows may be taken from the queue now.
+  DueQueue::Segments TakeableNow(absl::Time now) const;
   bool BlockedBytesFull() const { return blocked_bytes_ >= state_.core.options.blocked_bytes_max; }
   // Subtracts a row that has left `blocked` from the counts.
   void CountUnblocked(Blocked& blocked, const QueuedRow& row);
+  using Segment = std::map<uint8_t, std::deque<QueuedRow>>::iterator;
+  QueuedRow TakeFirst(Blocked& blocked, Segment segment);
+  // Keeps the rows for which `stays` is true. It has taken the others.
+  template <typename Stays>
+  void KeepRows(Blocked& blocked, Stays stays);
   // Evicts the waiting rows of slow targets, then those of the targets with most waiting bytes.
   void EvictRows();
   void EvictTarget(const std::string& target, Blocked& blocked);
-  bool HasRoom(const ClaimBatch& batch, size_t rows_max) const;
+  // True if another row may be added to the claim.
+  bool HasRoom() const;
   void Unblock(absl::Time now);
   // Fails the waiting rows that are too old for another attempt, if their target takes none.
   void FailOldHeldRows(absl::Time now);
@@ -99,11 +115,11 @@ class ClaimLoop {
   // Lets a pause of the row's target end in time for an attempt before the row is too old.
   void CutPause(absl::Time now, const std::string& room_key, const SendLoop::Hold& hold,
                 const ResolvedRow& resolved);
-  // Returns false if no row was due.
-  bool MakeClaim(absl::Time now);
-  // Claims on-time rows whose target has room again. If no on-time row is due, also late rows.
-  void ClaimUnblocked(absl::Time now, ClaimBatch& batch, size_t rows_max);
-  Next Consider(absl::Time now, QueuedRow row, ClaimBatch& batch);
+  // TakeDue, until the claim must be committed.
+  uint8_t FillClaim(absl::Time now, uint8_t priority_max);
+  // Claims on-time rows whose target has room again. If no on-time row is due, also other rows.
+  uint8_t ClaimUnblocked(absl::Time now, uint8_t priority_max);
+  Next Consider(absl::Time now, QueuedRow row);
   // Parks, skips, moves or drops the row, as it was judged.
   void EndUnclaimed(absl::Time now, QueuedRow row, ResolvedRow&& resolved);
   void FailLateRetry(QueuedRow row, ResolvedRow&& resolved);
@@ -111,9 +127,11 @@ class ClaimLoop {
   void RequeueAfter(absl::Duration after, QueuedRow row);
   // `room_key`: what SendLoop::RoomKey gives for the row.
   Next AddToClaim(absl::Time now, const std::string& room_key, QueuedRow row,
-                  std::unique_ptr<ResolvedRow> resolved, ClaimBatch& batch);
+                  std::unique_ptr<ResolvedRow> resolved);
   Next BlockRow(absl::Time now, const std::string& target, QueuedRow row,
                 std::unique_ptr<ResolvedRow> resolved);
+  // The claim that rows are added to.
+  ClaimBatch& OpenBatch();
   void Commit(absl::Time now, ClaimBatch batch);
   void OnCommitted(PendingClaim& pending, kv::CommitSeq seq);
   void RequeueAll(PendingClaim& pending);
@@ -128,6 +146,7 @@ class ClaimLoop {
   uint64_t last_number_ = 0;                          // numbers the claims of this epoch
   size_t rows_of_last_claim_ = 0;                     // a guess for the size of the next claim
   absl::Duration not_before_ = absl::ZeroDuration();  // Clock::Elapsed: no claim before this
+  std::optional<ClaimBatch> batch_;                   // has rows, whose room is reserved
   std::vector<QueuedRow> awaiting_records_;           // the cache is reading their records
   std::vector<QueuedRow> for_next_claim_;             // their timeouts do not fit this claim
   size_t superseded_waiting_ = 0;                     // rows of RequeueAfter

@@ -579,13 +579,15 @@ void SendLoop::Add(std::shared_ptr<Claim> claim, uint32_t entry, uint64_t first,
                    absl::Time due) {
   CHECK_LT(entry, claim->entries.size());
   CHECK(claim->entries[entry].context != nullptr);
+  const uint8_t lane = claim->entries[entry].key.lane;
   waiting_.emplace(
-      due, Waiting{.claim = std::move(claim), .entry = entry, .first = first, .count = count});
+      std::pair(due, lane),
+      Waiting{.claim = std::move(claim), .entry = entry, .first = first, .count = count});
 }
 
 std::optional<absl::Time> SendLoop::NextDue() const {
   if (waiting_.empty()) return std::nullopt;
-  return waiting_.begin()->first;
+  return waiting_.begin()->first.first;
 }
 
 void SendLoop::SendDue(absl::Time now) {
@@ -594,10 +596,10 @@ void SendLoop::SendDue(absl::Time now) {
   auto batch = batches.end();  // the batch used last
   std::vector<Waiting> later;
   const absl::Duration elapsed = runtime_.clock().Elapsed();
-  const bool held = !waiting_.empty() && waiting_.begin()->first <= now &&
+  const bool held = !waiting_.empty() && waiting_.begin()->first.first <= now &&
                     Perturb(runtime_, Site::kHandlerSendsHeld);
-  while (!waiting_.empty() && waiting_.begin()->first <= now) {
-    const absl::Time due = waiting_.begin()->first;
+  while (!waiting_.empty() && waiting_.begin()->first.first <= now) {
+    const absl::Time due = waiting_.begin()->first.first;
     Waiting waiting = std::move(waiting_.begin()->second);
     waiting_.erase(waiting_.begin());
     const ClaimedEntry& entry = waiting.claim->entries[waiting.entry];
@@ -621,7 +623,8 @@ void SendLoop::SendDue(absl::Time now) {
         break;
     }
   }
-  for (Waiting& waiting : later) waiting_.emplace(now + kRecheck, std::move(waiting));
+  for (Waiting& waiting : later)
+    Add(std::move(waiting.claim), waiting.entry, waiting.first, waiting.count, now + kRecheck);
   for (auto& [target, batch] : batches) transport_.Send(std::move(batch), sink_);
 }
 

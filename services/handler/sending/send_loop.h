@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -174,8 +175,9 @@ class SendLoop {
   void Reserve(const std::string& room_key, uint64_t events);
   void Unreserve(const std::string& room_key, uint64_t events);
 
-  // Sends events [first, first + count) of the entry once store time has reached `due`. The caller
-  // has reserved them with the entry's room_key().
+  // Sends events [first, first + count) of the entry once store time has reached `due`. Events that
+  // are due together leave in the order of their lanes. The caller has reserved them with the
+  // entry's room_key().
   void Add(std::shared_ptr<Claim> claim, uint32_t entry, uint64_t first, uint64_t count,
            absl::Time due);
 
@@ -279,7 +281,7 @@ class SendLoop {
   uint64_t out_ = 0;
   uint64_t out_of_slow_ = 0;  // the part of `out_` that goes to slow targets
   std::string room_key_;      // the last one that RoomKey has made
-  std::multimap<absl::Time, Waiting> waiting_;
+  std::multimap<std::pair<absl::Time, uint8_t>, Waiting> waiting_;  // by due time and lane
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_slots_;
   // Results of one transport that took equally long, as those of one batch do. They are observed

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
+#include "common/base/check.h"
 #include "common/process/sharded_service.h"
 #include "common/secrets/sealed_value.h"
 #include "common/tokens/token_batch.h"
@@ -86,6 +87,8 @@ class HandlerService::Impl final : public ShardedService {
   void OnMint(std::shared_ptr<const TokenMint> mint);
   void OnFetched();
   void StepSoon();
+  // Another shard is the first at each step, so that no shard always takes the room that is short.
+  std::vector<Shard*> ShardsInTurn();
   void Sweep(absl::Time now);
   void ShowLate(absl::Time now, absl::Duration elapsed);
   void PlanNextStep(absl::Time now, absl::Duration begun);
@@ -101,6 +104,7 @@ class HandlerService::Impl final : public ShardedService {
   RetentionLoop retention_;
   TargetStateLoop targets_;
   std::map<uint32_t, std::unique_ptr<Shard>> shards_;
+  size_t steps_ = 0;
   absl::Duration late_next_ = -absl::InfiniteDuration();  // Clock::Elapsed
   absl::Duration next_step_ = -absl::InfiniteDuration();  // Clock::Elapsed; the earliest next step
 };
@@ -174,21 +178,41 @@ void HandlerService::Impl::Step() {
   sends_.SendDue(now);
   absl::Duration sent = runtime().clock().Elapsed();
   lead_.Step(now, sent);
-  size_t rows = 0;
-  for (const auto& [index, shard] : shards_) {
-    shard->Step(now);
-    rows += shard->rows();
-    if (const absl::Duration elapsed = runtime().clock().Elapsed(); elapsed >= sent + kSendGap) {
+  const std::vector<Shard*> shards = ShardsInTurn();
+  const auto each = [&](auto call) {
+    for (Shard* const shard : shards) {
+      call(*shard);
+      const absl::Duration elapsed = runtime().clock().Elapsed();
+      if (elapsed < sent + kSendGap) continue;
       sends_.SendDue(client().NowLow());
       sent = runtime().clock().Elapsed();
     }
+  };
+  each([&](Shard& shard) { shard.Load(now); });
+  for (uint8_t priority = 0; priority != kNothingDue;) {
+    uint8_t next = kNothingDue;
+    each([&](Shard& shard) { next = std::min(next, shard.TakeDue(now, priority)); });
+    CHECK_GT(next, priority);
+    priority = next;
   }
+  size_t rows = 0;
+  each([&](Shard& shard) {
+    shard.Finish(now);
+    rows += shard.rows();
+  });
   metrics_.rows_in_memory.Set(static_cast<double>(rows));
   if (begun >= late_next_) ShowLate(now, begun);
   if (!draining() && retention_.Due()) Sweep(now);
   targets_.Step(now);
   PlanNextStep(now, begun);
   ReleaseIfDrained();
+}
+
+std::vector<Shard*> HandlerService::Impl::ShardsInTurn() {
+  std::vector<Shard*> shards;
+  for (const auto& [index, shard] : shards_) shards.push_back(shard.get());
+  if (!shards.empty()) std::ranges::rotate(shards, shards.begin() + steps_++ % shards.size());
+  return shards;
 }
 
 void HandlerService::Impl::ShowLate(absl::Time now, absl::Duration elapsed) {

@@ -74,14 +74,17 @@ void Shard::Start() {
   granted_.Start([this] { takeover_.Start([this] { loader_.Start(); }); });
 }
 
-void Shard::Step(absl::Time now) {
-  if (!draining_) {
-    takeover_.Step(now);
-    loader_.Step(now);
-    retry_sweep_.Step();
-    claims_.Step(now);
-    granted_.Step(now);
-  }
+void Shard::Load(absl::Time now) {
+  if (draining_) return;
+  takeover_.Step(now);
+  loader_.Step(now);
+  retry_sweep_.Step();
+  claims_.Prepare(now);
+}
+
+void Shard::Finish(absl::Time now) {
+  claims_.CommitClaim(now);
+  if (!draining_) granted_.Step(now);
   suspects_.Step(now);
   ends_.Step(now);
   if (draining_) CheckDrained();

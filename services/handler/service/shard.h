@@ -31,7 +31,13 @@ class Shard final : public ClaimOwner {
   ~Shard() override;
 
   void Start();
-  void Step(absl::Time now);
+  // A step of the handler calls Load of all its shards, then TakeDue for each priority in turn
+  // (ClaimLoop), then Finish.
+  void Load(absl::Time now);
+  uint8_t TakeDue(absl::Time now, uint8_t priority_max) {
+    return claims_.TakeDue(now, priority_max);
+  }
+  void Finish(absl::Time now);
   void OnFetched() {
     claims_.OnFetched();
     granted_.OnFetched();
@@ -44,8 +50,8 @@ class Shard final : public ClaimOwner {
   // HandlerOptions::drain_max.
   void Drain(Closure done);
 
-  // When Step has something to do next: in store time after `now` (NextDue), and in Clock::Elapsed
-  // (NextStep). nullopt: nothing is planned.
+  // When a step has something to do next: in store time after `now` (NextDue), and in
+  // Clock::Elapsed (NextStep). nullopt: nothing is planned.
   std::optional<absl::Time> NextDue(absl::Time now) const;
   std::optional<absl::Duration> NextStep() const { return ends_.NextStep(); }
   bool blocked() const { return claims_.blocked() || granted_.blocked() || suspects_.blocked(); }

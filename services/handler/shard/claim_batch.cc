@@ -50,15 +50,25 @@ absl::string_view UpToCount(absl::string_view value) {
   return value.substr(0, end);
 }
 
+// Bytes of the rows of one claim. After a takeover, or if one row has changed, all are read again.
+constexpr size_t kClaimRowBytesMax = 16 << 20;
+// Bytes of one ClaimRecord; a value may have twice as many.
+constexpr size_t kClaimBytesMax = 2 << 20;
+
 // Deliveries with timeouts up to this may share a claim, whatever they are. Longer ones may share
 // it if the longest timeout is at most twice the shortest.
 constexpr absl::Duration kTimeoutsAlike = absl::Seconds(30);
 
 }  // namespace
 
-ClaimBatch::ClaimBatch(std::shared_ptr<Claim> claim, uint64_t events_max, size_t rows_expected)
-    : events_max_(events_max), rows_expected_(rows_expected) {
+ClaimBatch::ClaimBatch(std::shared_ptr<Claim> claim, Bounds max, size_t rows_expected)
+    : max_(max), rows_expected_(rows_expected) {
   pending_.claim = std::move(claim);
+}
+
+bool ClaimBatch::full() const {
+  return rows() >= max_.rows || room() == 0 || bytes_ >= kClaimBytesMax ||
+         row_bytes_ >= kClaimRowBytesMax;
 }
 
 bool ClaimBatch::Fits(absl::Duration timeout) const {

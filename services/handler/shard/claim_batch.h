@@ -35,8 +35,12 @@ struct PendingClaim {
 // Pure: adds to a batch, decides nothing.
 class ClaimBatch {
  public:
-  // For at most `events_max` events. `rows_expected` only reserves memory.
-  ClaimBatch(std::shared_ptr<Claim> claim, uint64_t events_max, size_t rows_expected);
+  struct Bounds {
+    size_t rows = 0;
+    uint64_t events = 0;
+  };
+  // `rows_expected` only reserves memory.
+  ClaimBatch(std::shared_ptr<Claim> claim, Bounds max, size_t rows_expected);
 
   // True if deliveries with this timeout may share the claim. After a crash the next owner waits
   // for the longest timeout of a claim before it sends any event of the claim.
@@ -47,10 +51,9 @@ class ClaimBatch {
 
   size_t rows() const { return pending_.rows.size(); }
   // How many more events may be added.
-  uint64_t room() const { return events_max_ - events_; }
-  size_t bytes() const { return bytes_; }
-  // Bytes of the queued rows, including payloads of one-off events.
-  size_t row_bytes() const { return row_bytes_; }
+  uint64_t room() const { return max_.events - events_; }
+  // True if it should be committed before another row is added.
+  bool full() const;
 
   // Call it once, after at least one Add.
   kv::Group TakeGroup(int64_t now_micros);
@@ -60,7 +63,7 @@ class ClaimBatch {
   void AppendToRecord(ClaimedEntry& entry, uint64_t count);
   void TakeFromRow(const ClaimedEntry& entry, uint64_t count);
 
-  const uint64_t events_max_;
+  const Bounds max_;
   const size_t rows_expected_;
   absl::Duration timeout_min_ = absl::InfiniteDuration();
   PendingClaim pending_;
@@ -69,7 +72,7 @@ class ClaimBatch {
   storage::v1::ClaimRecord::Entry entry_;  // reused for each entry
   uint64_t events_ = 0;
   size_t bytes_ = 0;
-  size_t row_bytes_ = 0;
+  size_t row_bytes_ = 0;  // the queued rows, with payloads of one-off events
   Uid last_state_;
   bool has_one_off_ = false;
 };

@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "common/base/ageing.h"
 #include "common/base/check.h"
 #include "common/base/key_codec.h"
 #include "services/handler/shard/row_resolver.h"
@@ -17,7 +18,7 @@ QueuedRow::QueuedRow(absl::string_view key, absl::string_view value, kv::CommitS
                                 .resolved = nullptr,
                                 .value_bytes = static_cast<uint32_t>(value.size()),
                                 .key_bytes = static_cast<uint16_t>(key.size()),
-                                .standing = Standing::kOnTime});
+                                .segment = 0});
   char* const text = reinterpret_cast<char*>(head_.get() + 1);
   if (!key.empty()) std::memcpy(text, key.data(), key.size());
   if (!value.empty()) std::memcpy(text + key.size(), value.data(), value.size());
@@ -51,6 +52,12 @@ uint8_t LaneOfEventKey(absl::string_view key) {
 absl::Time DueOfEventKey(absl::string_view key) {
   KeyReader reader(key.size() > kDueBegin ? key.substr(kDueBegin) : absl::string_view());
   return reader.Time();
+}
+
+Rank RankOf(absl::string_view key, absl::Time now) {
+  const uint8_t lane = LaneOfEventKey(key);
+  const absl::Time due = DueOfEventKey(key);
+  return {lane < kLaneRetry ? AgedPriority(lane, now - due) : kNoPriority, due};
 }
 
 uint8_t DueQueue::SegmentOf(absl::string_view key) const {
@@ -109,64 +116,60 @@ void DueQueue::EndLate(uint8_t lane) {
   marks_[lane].clear();
 }
 
-uint8_t DueQueue::FirstSegment(uint8_t begin, uint8_t end) const {
-  uint8_t first = kNoSegment;
-  absl::string_view first_due;  // encoded bytes, which sort as the times do
-  for (uint8_t i = begin; i < end; ++i) {
-    if (segments_[i].rows.empty()) continue;
-    const absl::string_view due =
-        segments_[i].rows.begin()->key().substr(kDueBegin, kDueEnd - kDueBegin);
-    if (first == kNoSegment || due < first_due) {
-      first = i;
-      first_due = due;
-    }
-  }
-  return first;
+absl::Time DueQueue::FirstDueOf(uint8_t segment) const {
+  const auto& rows = segments_[segment].rows;
+  return rows.empty() ? absl::InfiniteFuture() : DueOfEventKey(rows.begin()->key());
 }
 
-uint8_t DueQueue::FirstSegment(Standing standing) const {
-  switch (standing) {
-    case Standing::kOnTime:
-      return FirstSegment(0, kLaneRetry);
-    case Standing::kLate:
-      return FirstSegment(kLaneCount, kSegmentCount);
-    case Standing::kBackground:
-      break;
+bool DueQueue::HasOnTimeDueBy(absl::Time until) const {
+  for (uint8_t lane = 0; lane < kLaneRetry; ++lane) {
+    if (FirstDueOf(lane) <= until) return true;
   }
-  return FirstSegment(kLaneRetry, kLaneCount);
+  return false;
 }
 
 std::optional<absl::Time> DueQueue::NextDue(absl::Time now) const {
-  std::optional<absl::Time> next;
-  for (const Standing standing : {Standing::kOnTime, Standing::kLate, Standing::kBackground}) {
-    const uint8_t segment = FirstSegment(standing);
-    if (segment == kNoSegment || IsDueBy(segment, now)) continue;
-    const absl::Time due = DueOfEventKey(segments_[segment].rows.begin()->key());
-    next = next.has_value() ? std::min(*next, due) : due;
+  absl::Time next = absl::InfiniteFuture();
+  for (uint8_t i = 0; i < kSegmentCount; ++i) {
+    if (const absl::Time due = FirstDueOf(i); due > now) next = std::min(next, due);
   }
+  if (next == absl::InfiniteFuture()) return std::nullopt;
   return next;
 }
 
 std::optional<absl::Time> DueQueue::FirstDue() const {
-  std::optional<absl::Time> first;
-  for (const Standing standing : {Standing::kOnTime, Standing::kLate}) {
-    const uint8_t segment = FirstSegment(standing);
-    if (segment == kNoSegment) continue;
-    const absl::Time due = DueOfEventKey(segments_[segment].rows.begin()->key());
-    first = first.has_value() ? std::min(*first, due) : due;
+  absl::Time first = absl::InfiniteFuture();
+  for (uint8_t i = 0; i < kSegmentCount; ++i) {
+    if (StandingOf(i) != Standing::kBackground) first = std::min(first, FirstDueOf(i));
   }
+  if (first == absl::InfiniteFuture()) return std::nullopt;
   return first;
 }
 
-bool DueQueue::IsDueBy(uint8_t segment, absl::Time until) const {
-  return segment != kNoSegment && DueOfEventKey(segments_[segment].rows.begin()->key()) <= until;
+DueQueue::Firsts DueQueue::FirstsOf(absl::Time until, const Segments& takeable) const {
+  Firsts firsts;
+  for (uint8_t i = 0; i < kSegmentCount; ++i) {
+    if (!takeable[i] || segments_[i].rows.empty()) continue;
+    const Rank rank = RankOf(segments_[i].rows.begin()->key(), until);
+    First& first = firsts[static_cast<size_t>(StandingOf(i))];
+    if (rank.second <= until && rank < first.rank) first = {.rank = rank, .segment = i};
+  }
+  return firsts;
 }
 
-std::optional<QueuedRow> DueQueue::Take(absl::Time until, Takeable takeable) {
-  const auto due = [&](Standing standing, bool allowed) {
-    const uint8_t segment = allowed ? FirstSegment(standing) : kNoSegment;
-    return IsDueBy(segment, until) ? segment : kNoSegment;
-  };
+uint8_t DueQueue::NextPriority(const Firsts& firsts) {
+  for (const First& first : firsts) {
+    if (first.segment != kNoSegment) return first.rank.first;
+  }
+  return kNothingDue;
+}
+
+std::optional<QueuedRow> DueQueue::Take(absl::Time until, const Segments& takeable,
+                                        uint8_t priority_max) {
+  const Firsts firsts = FirstsOf(until, takeable);
+  const uint8_t priority = NextPriority(firsts);
+  if (priority > priority_max || priority == kNothingDue) return std::nullopt;
+  const auto& [on_time, late, background] = firsts;
   const auto share = [](uint8_t first, uint8_t second, Share& taken) {
     if (first == kNoSegment || second == kNoSegment) {
       taken = Share();
@@ -174,11 +177,9 @@ std::optional<QueuedRow> DueQueue::Take(absl::Time until, Takeable takeable) {
     }
     return taken.second < taken.first ? second : first;
   };
-  const uint8_t late = share(due(Standing::kBackground, takeable.background),
-                             due(Standing::kLate, takeable.background), late_share_);
-  const uint8_t next = share(due(Standing::kOnTime, takeable.on_time), late, on_time_share_);
-  if (next == kNoSegment) return std::nullopt;
-  return Pop(next);
+  const uint8_t late_now = late.rank.first <= priority ? late.segment : kNoSegment;
+  const uint8_t others = share(background.segment, late_now, late_share_);
+  return Pop(share(on_time.segment, others, on_time_share_));
 }
 
 void DueQueue::NoteTaken(Standing standing, uint64_t events) {
@@ -192,9 +193,7 @@ QueuedRow DueQueue::Pop(uint8_t index) {
   CHECK(!segment.rows.empty());
   QueuedRow row = std::move(segment.rows.extract(segment.rows.begin()).value());
   TakeFrom(segment.bytes, row.bytes());
-  row.set_standing(index >= kLaneCount   ? Standing::kLate
-                   : index >= kLaneRetry ? Standing::kBackground
-                                         : Standing::kOnTime);
+  row.set_segment(index);
   return row;
 }
 

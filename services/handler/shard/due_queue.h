@@ -5,11 +5,13 @@
 #define SERVICES_HANDLER_SHARD_DUE_QUEUE_H_
 
 #include <array>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/container/btree_set.h"
 #include "absl/strings/string_view.h"
@@ -19,7 +21,19 @@
 
 namespace escapement::handler {
 
+// Segments 0 to kLaneCount - 1 are the lanes; then come the late parts of lanes 0 to
+// kLaneRetry - 1.
+inline constexpr uint8_t kSegmentCount = kLaneCount + kLaneRetry;
+constexpr uint8_t LateSegment(uint8_t lane) { return kLaneCount + lane; }
+constexpr uint8_t LaneOfSegment(uint8_t segment) {
+  return segment < kLaneCount ? segment : segment - kLaneCount;
+}
+
 enum class Standing : uint8_t { kOnTime, kLate, kBackground };
+constexpr Standing StandingOf(uint8_t segment) {
+  if (segment >= kLaneCount) return Standing::kLate;
+  return segment >= kLaneRetry ? Standing::kBackground : Standing::kOnTime;
+}
 
 struct ResolvedRow;
 
@@ -40,9 +54,10 @@ class QueuedRow {
   kv::CommitSeq seq() const { return head_->seq; }
   void set_seq(kv::CommitSeq seq) { head_->seq = seq; }
 
-  // The row's standing when it was taken from the queue.
-  Standing standing() const { return head_->standing; }
-  void set_standing(Standing standing) { head_->standing = standing; }
+  // The segment from which the row was taken.
+  uint8_t segment() const { return head_->segment; }
+  void set_segment(uint8_t segment) { head_->segment = segment; }
+  Standing standing() const { return StandingOf(segment()); }
 
   // Keeps the row's judgement (row_resolver.h) while the row waits for room. Not null.
   void KeepResolved(std::unique_ptr<ResolvedRow> resolved);
@@ -54,7 +69,7 @@ class QueuedRow {
     ResolvedRow* resolved;  // owned
     uint32_t value_bytes;
     uint16_t key_bytes;
-    Standing standing;
+    uint8_t segment;
   };
   struct Free {
     void operator()(Head* head) const;
@@ -69,22 +84,22 @@ class QueuedRow {
 uint8_t LaneOfEventKey(absl::string_view key);
 absl::Time DueOfEventKey(absl::string_view key);
 
-// Segments 0 to kLaneCount - 1 are the lanes; then come the late parts of lanes 0 to
-// kLaneRetry - 1.
-inline constexpr uint8_t kSegmentCount = kLaneCount + kLaneRetry;
-inline constexpr uint8_t LateSegment(uint8_t lane) { return kLaneCount + lane; }
-inline constexpr uint8_t LaneOfSegment(uint8_t segment) {
-  return segment < kLaneCount ? segment : segment - kLaneCount;
-}
+// Due rows are taken by rank: by priority with ageing, then by due time. Retries and catch-up have
+// no priority.
+using Rank = std::pair<uint8_t, absl::Time>;
+inline constexpr uint8_t kNoPriority = kLaneRetry;
+inline constexpr uint8_t kNothingDue = kNoPriority + 1;  // instead of a priority
+// The rank at this time. `key` must be a well-formed key of `events`.
+Rank RankOf(absl::string_view key, absl::Time now);
 
 // DueQueue: the rows of one queue shard that are in memory, in segments, and the order in which
 // they are taken.
 //
-// On-time rows (lanes 0–9) are taken by due time, then priority. Each on-time lane has a mark, set
-// by the loader: rows before the mark are late and are taken beside background rows (retries,
-// catch-up), so that a backlog does not delay events that are due now. While on-time rows are due,
-// late and background rows together get at most every second event. While both of these are due,
-// they share evenly.
+// Rows of one standing are taken by rank. Each on-time lane (0–9) has a mark, set by the loader:
+// rows before the mark are late and are taken beside background rows (retries, catch-up), so that a
+// backlog does not delay events that are due now. While on-time rows are due, late and background
+// rows together get at most every second event, and late rows get none before on-time rows of a
+// lower number (with ageing). While late and background rows are due, they share evenly.
 //
 // Threads: one. Pure.
 class DueQueue {
@@ -108,18 +123,17 @@ class DueQueue {
   // The due time of the first on-time or late row.
   std::optional<absl::Time> FirstDue() const;
   // True if an on-time row is due by `until`. Other rows then get only their share.
-  bool HasOnTimeDueBy(absl::Time until) const {
-    return IsDueBy(FirstSegment(Standing::kOnTime), until);
-  }
+  bool HasOnTimeDueBy(absl::Time until) const;
 
-  // The kinds of rows that may be taken. Late rows count as background.
-  struct Takeable {
-    bool on_time = true;
-    bool background = true;
-    bool any() const { return on_time || background; }
-  };
-  // Takes the next row due at or before `until`.
-  std::optional<QueuedRow> Take(absl::Time until, Takeable takeable);
+  using Segments = std::bitset<kSegmentCount>;
+  // Takes the next row due at or before `until` from one of the segments. nullopt: none is due, or
+  // NextPriority is greater than `priority_max`. Ranks are those at `until`.
+  std::optional<QueuedRow> Take(absl::Time until, const Segments& takeable, uint8_t priority_max);
+  // The priority, with ageing, that has its turn: that of the first on-time row, or of the first
+  // late row if no on-time row is due; or else kNoPriority or kNothingDue.
+  uint8_t NextPriority(absl::Time until, const Segments& takeable) const {
+    return NextPriority(FirstsOf(until, takeable));
+  }
   // Counts the events of the row just taken. Shares count events, not rows.
   void NoteTaken(Standing standing, uint64_t events);
 
@@ -157,10 +171,16 @@ class DueQueue {
     uint64_t second = 0;
   };
   static constexpr uint8_t kNoSegment = kSegmentCount;
-  // The segment of [begin, end) whose first row is due first (the lowest number if equal).
-  uint8_t FirstSegment(uint8_t begin, uint8_t end) const;
-  uint8_t FirstSegment(Standing standing) const;
-  bool IsDueBy(uint8_t segment, absl::Time until) const;
+  // The first row of one standing.
+  struct First {
+    Rank rank = {kNothingDue, absl::InfiniteFuture()};
+    uint8_t segment = kNoSegment;
+  };
+  using Firsts = std::array<First, 3>;  // by standing
+  Firsts FirstsOf(absl::Time until, const Segments& takeable) const;
+  static uint8_t NextPriority(const Firsts& firsts);
+  // The due time of the segment's first row; InfiniteFuture if it is empty.
+  absl::Time FirstDueOf(uint8_t segment) const;
   QueuedRow Pop(uint8_t segment);
 
   std::array<Segment, kSegmentCount> segments_;

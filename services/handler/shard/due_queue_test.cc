@@ -21,8 +21,12 @@ void Add(DueQueue& queue, uint8_t lane, int64_t second, uint64_t first = 0) {
   queue.Add(QueuedRow(Key(lane, second, first), "v", 1));
 }
 
-std::optional<QueuedRow> Take(DueQueue& queue, int64_t until, DueQueue::Takeable may = {}) {
-  std::optional<QueuedRow> row = queue.Take(absl::FromUnixSeconds(until), may);
+DueQueue::Segments All() { return DueQueue::Segments().set(); }
+
+std::optional<QueuedRow> Take(DueQueue& queue, int64_t until,
+                              const DueQueue::Segments& takeable = All(),
+                              uint8_t priority_max = kNoPriority) {
+  std::optional<QueuedRow> row = queue.Take(absl::FromUnixSeconds(until), takeable, priority_max);
   if (row.has_value()) queue.NoteTaken(row->standing(), 1);
   return row;
 }
@@ -32,15 +36,60 @@ uint8_t TakeLane(DueQueue& queue, int64_t until) {
   return row.has_value() ? LaneOfEventKey(row->key()) : kLaneCount;
 }
 
-TEST(DueQueueTest, TakesByDueTimeThenPriority) {
+TEST(DueQueueTest, TakesByPriorityThenDueTime) {
   DueQueue queue;
   Add(queue, 7, 10);
-  Add(queue, 0, 11);
+  Add(queue, 3, 11);
   Add(queue, 3, 10);
+  Add(queue, 0, 12);
   EXPECT_EQ(queue.NextDue(absl::FromUnixSeconds(9)), absl::FromUnixSeconds(10));
-  EXPECT_EQ(TakeLane(queue, 11), 3);
-  EXPECT_EQ(TakeLane(queue, 11), 7);
-  EXPECT_EQ(TakeLane(queue, 11), 0);
+  EXPECT_EQ(Take(queue, 11)->key(), Key(3, 10)) << "the row of priority 0 is not due";
+  EXPECT_EQ(Take(queue, 12)->key(), Key(0, 12));
+  EXPECT_EQ(Take(queue, 12)->key(), Key(3, 11));
+  EXPECT_EQ(Take(queue, 12)->key(), Key(7, 10));
+}
+
+TEST(DueQueueTest, PriorityRisesByOneEachTenSeconds) {
+  DueQueue queue;
+  Add(queue, 2, 100);
+  Add(queue, 1, 109);
+  EXPECT_EQ(queue.NextPriority(absl::FromUnixSeconds(109), All()), 1);
+  EXPECT_EQ(TakeLane(queue, 118), 2) << "both are 1, and this row is older";
+  EXPECT_EQ(TakeLane(queue, 118), 1);
+  Add(queue, 2, 100);
+  Add(queue, 0, 119, 1);
+  Add(queue, 0, 119, 2);
+  EXPECT_EQ(TakeLane(queue, 119), 0);
+  EXPECT_EQ(TakeLane(queue, 120), 2) << "both are 0, and this row is older";
+  Add(queue, 9, 0);
+  EXPECT_EQ(queue.NextPriority(absl::FromUnixSeconds(1000), All()), 0) << "not below 0";
+}
+
+TEST(DueQueueTest, NoRowOfAPriorityAboveTheMostIsTaken) {
+  DueQueue queue;
+  Add(queue, 5, 10);
+  Add(queue, kLaneRetry, 10);
+  EXPECT_EQ(Take(queue, 10, All(), 4), std::nullopt);
+  EXPECT_EQ(Take(queue, 10, All(), 5)->key(), Key(5, 10));
+  EXPECT_EQ(queue.NextPriority(absl::FromUnixSeconds(10), All()), kNoPriority);
+  EXPECT_EQ(Take(queue, 10, All(), 9), std::nullopt);
+  EXPECT_EQ(Take(queue, 10)->key(), Key(kLaneRetry, 10));
+  EXPECT_EQ(queue.NextPriority(absl::FromUnixSeconds(10), All()), kNothingDue);
+}
+
+TEST(DueQueueTest, LateRowsHaveNoShareBeforeALowerNumber) {
+  DueQueue queue;
+  for (uint64_t i = 0; i < 10; ++i) {
+    Add(queue, 9, 1, i);
+    Add(queue, 5, 2, i);
+  }
+  queue.MarkLate(9, Key(9, 20));
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(TakeLane(queue, 30), 5);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(TakeLane(queue, 30), 9);
+  for (uint64_t i = 0; i < 10; ++i) Add(queue, 5, 50, i);
+  int late = 0;
+  for (int i = 0; i < 9; ++i) late += TakeLane(queue, 50) == 9 ? 1 : 0;
+  EXPECT_EQ(late, 4) << "they have risen to 5";
 }
 
 TEST(DueQueueTest, NothingIsTakenBeforeItIsDue) {
@@ -67,7 +116,7 @@ TEST(DueQueueTest, OneLargeSliceOfOnTimeWorkPaysForManyRetries) {
     Add(queue, kLaneRetry, 1, i);
     Add(queue, 5, 20, i);
   }
-  const auto slice = queue.Take(absl::FromUnixSeconds(30), {});
+  const auto slice = queue.Take(absl::FromUnixSeconds(30), All(), kNoPriority);
   queue.NoteTaken(slice->standing(), 5);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(TakeLane(queue, 30), kLaneRetry);
   EXPECT_EQ(TakeLane(queue, 30), 5);
@@ -106,12 +155,15 @@ TEST(DueQueueTest, OnlyTakeableRowsAreTaken) {
   DueQueue queue;
   Add(queue, 5, 1);
   Add(queue, 5, 20);
+  Add(queue, 6, 20);
   Add(queue, kLaneRetry, 3);
   queue.MarkLate(5, Key(5, 20));
-  EXPECT_EQ(Take(queue, 30, {.on_time = true, .background = false})->key(), Key(5, 20));
-  EXPECT_FALSE(Take(queue, 30, {.on_time = true, .background = false}).has_value());
-  EXPECT_EQ(Take(queue, 30)->key(), Key(kLaneRetry, 3));
-  EXPECT_EQ(Take(queue, 30, {.on_time = false, .background = true})->key(), Key(5, 1));
+  const auto only = [](uint8_t segment) { return DueQueue::Segments().set(segment); };
+  EXPECT_EQ(Take(queue, 30, only(6))->key(), Key(6, 20));
+  EXPECT_EQ(Take(queue, 30, only(6)), std::nullopt);
+  EXPECT_EQ(Take(queue, 30, only(LateSegment(5)))->key(), Key(5, 1));
+  EXPECT_EQ(Take(queue, 30, ~only(5))->key(), Key(kLaneRetry, 3));
+  EXPECT_EQ(Take(queue, 30)->key(), Key(5, 20));
 }
 
 TEST(DueQueueTest, NextDueSkipsRowsThatAreDueAlready) {

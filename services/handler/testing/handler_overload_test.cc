@@ -53,9 +53,10 @@ class HandlerOverloadTest : public ::testing::Test {
   }
 
   // Adds one event every 50 ms, starting in a second.
-  void AddOthers(int count) {
+  void AddOthers(int count, uint8_t lane = kLane) {
     for (int i = 0; i < count; ++i) {
       world_.AddRow(other_, {.shard = static_cast<uint16_t>(i % HandlerWorld::kShards),
+                             .lane = lane,
                              .due = world_.now() + absl::Seconds(1) + absl::Milliseconds(50) * i,
                              .occurrence = "x" + std::to_string(i)});
     }
@@ -177,6 +178,21 @@ TEST_F(HandlerOverloadTest, FloodedTargetDelaysOthersOnlyBriefly) {
   Pass(absl::Seconds(9), bound);
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 240'000u + 100);
   EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
+}
+
+TEST_F(HandlerOverloadTest, FloodedTargetDoesNotDelayOthersOfHigherNumbers) {
+  world_.StartHandler("a");
+  transport().delay = absl::Milliseconds(200);  // so at most 20,480 events a second
+  AddOthers(100, 9);
+  const absl::Time begin = world_.now();
+  const uint64_t bound = 4 * RowsBound();
+  for (int i = 0; i < 60; ++i) {
+    AddBacklog(4000, begin + absl::Milliseconds(100) * i, 0, i * uint64_t{4000});
+    Pass(absl::Milliseconds(100), bound);
+  }
+  EXPECT_EQ(transport().CountTo(kOther), 100u);
+  EXPECT_LT(transport().CountTo(kFlooded), 200'000u) << "it could be sent as it came";
+  EXPECT_LE(OthersLatest(), absl::Milliseconds(100));
 }
 
 TEST_F(HandlerOverloadTest, SpikeDrainsAtTheRateOfItsTarget) {

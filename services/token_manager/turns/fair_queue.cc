@@ -231,8 +231,7 @@ FairQueue::First FairQueue::FirstOfAll(Fairness fairness) const {
   First first;
   for (const auto& [priority, level] : levels_) {
     if (level.by_head.empty()) continue;
-    const int64_t steps = (now_ - (*level.by_head.begin())->head_at) / kAgeingStep;
-    const auto its_class = static_cast<uint8_t>(priority - std::min<int64_t>(steps, priority));
+    const uint8_t its_class = AgedPriority(priority, now_ - (*level.by_head.begin())->head_at);
     if (first.group != nullptr && its_class > first.its_class) continue;
     if (first.group == nullptr || its_class < first.its_class)
       first = First{.its_class = its_class};

@@ -18,6 +18,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/ageing.h"
 #include "common/base/uid.h"
 
 namespace escapement::token_manager {
@@ -52,9 +53,6 @@ struct QueuedSlice {
 
 // When its first event may go: the later of its due time and its place in the window.
 absl::Time EligibleAt(const QueuedSlice& slice);
-
-// A waiter rises by one class of priority each time it has waited this long.
-inline constexpr absl::Duration kAgeingStep = absl::Seconds(10);
 
 enum class Fairness : uint8_t { kBySchedule, kFifo, kByKey };
 
