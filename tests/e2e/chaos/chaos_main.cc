@@ -23,6 +23,7 @@ ABSL_FLAG(int, kills_of_run, 25, "with SIGKILL, beside pauses, orderly ends and 
 ABSL_FLAG(bool, replicated, false, "three stores that share a log in PostgreSQL, with its standby");
 ABSL_FLAG(int, faults, 30, "with --replicated: runs are made until there were so many faults");
 ABSL_FLAG(int, faults_of_run, 30, "with --replicated");
+ABSL_FLAG(int, event_users, 2, "who create, replace, move and cancel one-off events");
 ABSL_FLAG(bool, order, false, "one run with events that keep their order, and --kills kills");
 ABSL_FLAG(size_t, keys, 1000, "with --order");
 ABSL_FLAG(size_t, events_of_key, 100, "with --order");
@@ -146,6 +147,7 @@ int Main() {
     options.plan.seed = seed;
     options.plan.end = absl::GetFlag(FLAGS_length);
     options.plan.kills = absl::GetFlag(FLAGS_kills_of_run);
+    options.event_users = absl::GetFlag(FLAGS_event_users);
     options.replica_faults =
         absl::GetFlag(FLAGS_replicated) ? absl::GetFlag(FLAGS_faults_of_run) : 0;
     const auto result = RunChaos(options);

@@ -97,6 +97,7 @@ class Run {
     LiveCast::Options cast;
     // About two calls of each user in three seconds, until the calm is over.
     cast.event_calls = static_cast<int>((options.plan.end + options.calm) / absl::Seconds(3));
+    cast.event_users = options.event_users;
     return cast;
   }
 

@@ -22,6 +22,7 @@ struct ChaosOptions {
   std::string bin;     // holds services/… and tests/e2e/chaos/logging_store
   std::string folder;  // exists and is empty; data and logs stay there
   PlanOptions plan;    // without processes and links; its seed is also that of the users
+  int event_users = 2;
   // 0: one store, and the plan's faults. Otherwise a replicated store, and so many faults of
   // PlanReplicaChaos, with the plan's seed, begin and end.
   int replica_faults = 0;
