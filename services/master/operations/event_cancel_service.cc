@@ -39,6 +39,8 @@ std::vector<std::string> ReadNames(const v1::BatchCancelEventsRequest& request,
 
 absl::StatusOr<ListFilter> ReadPendingFilter(const std::string& text, const std::string& tenant) {
   absl::StatusOr<ListFilter> filter = ReadEventFilter(text, tenant);
+  if (filter.ok() && !text.empty() && filter->always())
+    return InvalidField("filter", "has no condition; state = PENDING means all events that wait");
   if (filter.ok() && StateOfMatches(*filter) == v1::ENDED)
     return InvalidField("filter", "needs events that have ended, which cannot be cancelled");
   return filter;
