@@ -63,6 +63,22 @@ TEST(MisfireTest, FireLatestFiresOneAndSkipFiresNone) {
   EXPECT_TRUE(skip.Fires(kBegin + absl::Hours(11)));
 }
 
+TEST(MisfireTest, OccurrencesOlderThanMaxAgeDoNotFire) {
+  const absl::Time now = kBegin + absl::Hours(10) + absl::Minutes(30);
+  MisfirePolicy policy = Policy(MisfireAction::kFireAll, 5);
+  policy.max_age = absl::Hours(2) + absl::Minutes(30);
+  // 00:00 to 10:00 are missed: 06 and 07 are too old, 08 is just not.
+  const MisfirePlan plan = PlanMissed(Cron("0 * * * *"), policy, kBegin, now);
+  EXPECT_TRUE(plan.InSummary(kBegin + absl::Hours(5)));
+  EXPECT_FALSE(plan.InSummary(kBegin + absl::Hours(6)));
+  EXPECT_FALSE(plan.Fires(kBegin + absl::Hours(7)));
+  EXPECT_TRUE(plan.Fires(kBegin + absl::Hours(8)));
+  policy.action = MisfireAction::kFireLatest;
+  EXPECT_TRUE(PlanMissed(Cron("0 * * * *"), policy, kBegin, now).Fires(kBegin + absl::Hours(10)));
+  policy.max_age = absl::Minutes(20);
+  EXPECT_FALSE(PlanMissed(Cron("0 * * * *"), policy, kBegin, now).Fires(kBegin + absl::Hours(10)));
+}
+
 // Checks the plan against its definition, for each occurrence.
 TEST(MisfireTest, EveryOccurrenceIsInOnePart) {
   std::mt19937_64 random(8);
@@ -71,7 +87,9 @@ TEST(MisfireTest, EveryOccurrenceIsInOnePart) {
     const Timetable timetable = Cron(texts[random() % 5]);
     const MisfirePolicy policy = {.action = static_cast<MisfireAction>(random() % 3),
                                   .threshold = absl::Seconds(random() % 200),
-                                  .max_catch_up = 1 + random() % 20};
+                                  .max_catch_up = 1 + random() % 20,
+                                  .max_age = random() % 2 == 0 ? absl::InfiniteDuration()
+                                                               : absl::Seconds(random() % 100'000)};
     const absl::Time begin = kBegin + absl::Milliseconds(random() % 1'000'000),
                      now = begin + absl::Milliseconds(random() % 100'000'000);
     const MisfirePlan plan = PlanMissed(timetable, policy, begin, now);
@@ -82,8 +100,10 @@ TEST(MisfireTest, EveryOccurrenceIsInOnePart) {
     for (const Occurrence& o : all) missed += o.instant + policy.threshold < now;
     for (size_t i = 0; i < all.size(); ++i) {
       const bool summary = i + policy.max_catch_up < missed;
-      const bool fires = i >= missed || (policy.action == MisfireAction::kFireAll && !summary) ||
-                         (policy.action == MisfireAction::kFireLatest && i + 1 == missed);
+      const bool fires =
+          i >= missed || (all[i].instant + policy.max_age >= now &&
+                          ((policy.action == MisfireAction::kFireAll && !summary) ||
+                           (policy.action == MisfireAction::kFireLatest && i + 1 == missed)));
       ASSERT_EQ(plan.InSummary(all[i].instant), summary) << i << " of " << missed;
       ASSERT_EQ(plan.Fires(all[i].instant), fires) << i << " of " << missed;
     }

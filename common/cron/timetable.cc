@@ -153,6 +153,8 @@ MisfirePlan PlanMissed(const Timetable& timetable, const MisfirePolicy& policy, 
       plan.fire_from = missed_to;
       break;
   }
+  const absl::Time oldest = std::min(now - policy.max_age, missed_to);
+  if (missed.front().instant < oldest) plan.fire_from = std::max(plan.fire_from, oldest);
   return plan;
 }
 

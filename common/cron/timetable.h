@@ -88,7 +88,8 @@ enum class MisfireAction { kFireAll, kFireLatest, kSkip };
 struct MisfirePolicy {
   MisfireAction action = MisfireAction::kFireAll;
   absl::Duration threshold = absl::Seconds(60);
-  size_t max_catch_up = 100;  // at least 1
+  size_t max_catch_up = 100;                          // at least 1
+  absl::Duration max_age = absl::InfiniteDuration();  // older missed occurrences do not fire
 
   friend bool operator==(const MisfirePolicy&, const MisfirePolicy&) = default;
 };

@@ -268,6 +268,7 @@ cron::MisfirePolicy MisfirePolicyOf(const storage::v1::MisfireRecord& record) {
   if (record.threshold_micros() > 0)
     policy.threshold = absl::Microseconds(record.threshold_micros());
   if (record.max_catch_up() > 0) policy.max_catch_up = record.max_catch_up();
+  if (record.max_age_micros() > 0) policy.max_age = absl::Microseconds(record.max_age_micros());
   return policy;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/base/check.h"
 #include "common/base/hash.h"
 #include "common/base/key_codec.h"
@@ -136,6 +137,21 @@ absl::Time LaunchTimeOf(int64_t nominal_micros, absl::Time now) {
   return FromMicros(std::max(nominal_micros, ToMicros(now)));
 }
 
+bool MayHaveBegun(const storage::v1::EventRecord& row) {
+  return row.attempts() > 0 || row.lost_claims() > 0 || row.redrives() > 0 || row.maybe_sent();
+}
+
+absl::Time MissedAt(const storage::v1::EventRecord& row) {
+  if (row.max_lateness_micros() == 0 || MayHaveBegun(row)) return absl::InfiniteFuture();
+  return FromMicros(row.nominal_time_micros()) + absl::Microseconds(row.max_lateness_micros());
+}
+
+std::string MissedBy(const storage::v1::EventRecord& row, absl::Time now) {
+  const int64_t seconds = absl::ToInt64Seconds(now - FromMicros(row.nominal_time_micros()));
+  if (seconds < 3600) return absl::StrFormat("missed by %dm%ds", seconds / 60, seconds % 60);
+  return absl::StrFormat("missed by %dh%dm", seconds / 3600, seconds / 60 % 60);
+}
+
 EventRowBuilder::EventRowBuilder(Options options) : options_(std::move(options)) {
   row_.set_tenant(options_.tenant);
   row_.set_count(1);
@@ -169,6 +185,7 @@ void EventRowBuilder::Add(const NewEvent& event, kv::Group& group) {
   row_.set_nominal_time_micros(event.nominal_micros);
   row_.set_launch_time_micros(launch_micros);
   row_.set_payload(event.payload.data(), event.payload.size());
+  row_.set_max_lateness_micros(event.max_lateness_micros);
   if (limited) {
     row_.set_priority(event.priority);
     row_.set_wait_group(event.wait_group.bytes().data(), Uid::kBytes);

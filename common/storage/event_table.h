@@ -131,6 +131,7 @@ struct NewEvent {
   absl::string_view payload;
   const Uid* definition_hash = nullptr;  // interned for the event's launch time
   uint32_t priority = 0;
+  int64_t max_lateness_micros = 0;  // EventRecord.max_lateness_micros
   // Under a policy: its throttle, and the group in which it waits (WaitGroupOf). Null: it goes out
   // when it is due.
   const storage::v1::ThrottleRecord* throttle = nullptr;
@@ -141,6 +142,14 @@ struct NewEvent {
 
 // When a new event is due: at its nominal time, or now if that has passed.
 absl::Time LaunchTimeOf(int64_t nominal_micros, absl::Time now);
+
+// True if an attempt of the event has begun or may have begun.
+bool MayHaveBegun(const storage::v1::EventRecord& row);
+// From then on no first attempt of a one-off event may begin (Event.max_lateness): it ends as
+// expired, for the reason MissedBy. InfiniteFuture: there is no such time.
+absl::Time MissedAt(const storage::v1::EventRecord& row);
+// How late the event is at `now`: "missed by 49h0m", below an hour "missed by 5m30s".
+std::string MissedBy(const storage::v1::EventRecord& row, absl::Time now);
 
 // Makes the rows of events that are created together. A server-made id needs no condition, because
 // its uid is new (128 random bits for the batch, plus a count). A client-chosen id adds its

@@ -105,6 +105,15 @@ TEST_F(EscctlTest, CreatesCancelsAndIngestsEvents) {
   EXPECT_EQ(Json({"event", "create", "once", "--due", "+1h", "--http", uri})["state"], "PENDING");
   EXPECT_EQ(Json({"event", "cancel", "once"})["outcome"], "CANCELLED");
   EXPECT_EQ(Json({"event", "get", "once"})["state"], "ENDED");
+  Json({"event", "create", "late", "--due", "2020-01-01T00:00:00Z", "--max-lateness", "1h",
+        "--http", uri});
+  auto late = Json({"event", "get", "late"});
+  EXPECT_TRUE(Await([&] {
+    late = Json({"event", "get", "late"});
+    return late["state"] == "ENDED";
+  }));
+  EXPECT_EQ(late["outcome"], "EXPIRED");
+  EXPECT_THAT(std::string(late["reason"]), HasSubstr("missed by "));
 
   const std::string file = folder_ + "/events.jsonl";
   {

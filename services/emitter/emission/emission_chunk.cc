@@ -163,7 +163,8 @@ void EmissionChunk::PlanLate(const std::string& zone, const cron::Timetable& tim
     absl::StrAppend(&key, absl::string_view("\0", 1), record_.timing().start_micros(), ",",
                     record_.timing().end_micros(), ",", record_.misfire().action(), ",",
                     record_.misfire().threshold_micros(), ",", record_.misfire().max_catch_up(),
-                    ",", from > catch_up_->begin() ? record_.from_micros() : 0);
+                    ",", record_.misfire().max_age_micros(), ",",
+                    from > catch_up_->begin() ? record_.from_micros() : 0);
   }
   schedule.plan = catch_up_->Find(key);
   if (schedule.plan != nullptr) return;

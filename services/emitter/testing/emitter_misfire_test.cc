@@ -74,6 +74,22 @@ TEST_F(EmitterMisfireTest, NoneIsFiredButWhatIsWithinTheThreshold) {
             (Account{.fired = 5, .skipped = 5, .summarised = 21, .summaries = 1}));
 }
 
+TEST_F(EmitterMisfireTest, NoneOlderThanMaxAgeIsFired) {
+  const auto policy = Misfire(storage::v1::MISFIRE_KIND_FIRE_ALL, 20, absl::Minutes(1));
+  const Uid uid = AddSchedule("* * * * *", "UTC", 1, [&](storage::v1::DefinitionRecord& record) {
+    policy(record);
+    record.mutable_misfire()->set_max_age_micros(absl::ToInt64Microseconds(absl::Minutes(10)));
+  });
+  const Uid any_age = AddSchedule("* * * * *", "UTC", 1, policy);
+  BeDownForHalfAnHour();
+  // Missed are 1 to 29, of which 10 to 29 are handled one by one. 20 is 10:20 minutes late.
+  EXPECT_EQ(ExpectAccounted(uid, kStart, Now()),
+            (Account{.fired = 11, .skipped = 11, .summarised = 9, .summaries = 1}));
+  EXPECT_FALSE(Fired(uid).contains(IdAt(0, 20)));
+  EXPECT_TRUE(Fired(uid).contains(IdAt(0, 21)));
+  EXPECT_TRUE(Fired(any_age).contains(IdAt(0, 20)));
+}
+
 TEST_F(EmitterMisfireTest, WithoutAPolicyTheDefaultsHold) {
   const Uid uid = AddSchedule("*/2 * * * * *");
   BeDownForHalfAnHour();

@@ -35,12 +35,13 @@ void Unreserve(SendLoop& sends, const PendingClaim& pending) {
 
 }  // namespace
 
-std::unique_ptr<ResolvedRow> ClaimLoop::TakeResolved(QueuedRow& row) const {
+std::unique_ptr<ResolvedRow> ClaimLoop::TakeResolved(QueuedRow& row, absl::Time now) const {
   std::unique_ptr<ResolvedRow> resolved = row.TakeResolved();
-  if (resolved != nullptr && resolved->judged->state != nullptr &&
-      resolved->judged->state != state_.core.cache.StateIfKnown(resolved->entry.key.uid))
-    resolved.reset();
-  return resolved;
+  if (resolved == nullptr) return nullptr;
+  const bool changed =
+      resolved->judged->state != nullptr &&
+      resolved->judged->state != state_.core.cache.StateIfKnown(resolved->entry.key.uid);
+  return changed || now >= MissedAt(resolved->entry.event) ? nullptr : std::move(resolved);
 }
 
 void ClaimLoop::Requeue(QueuedRow row) {
@@ -50,7 +51,7 @@ void ClaimLoop::Requeue(QueuedRow row) {
 
 void ClaimLoop::Prepare(absl::Time now) {
   if (!MayClaim()) return;
-  FailOldHeldRows(now);
+  EndLateBlockedRows(now);
   Unblock(now);
 }
 
@@ -157,7 +158,7 @@ void ClaimLoop::Stop() {
 }
 
 ClaimLoop::Next ClaimLoop::Consider(absl::Time now, QueuedRow row) {
-  std::unique_ptr<ResolvedRow> judged = TakeResolved(row);
+  std::unique_ptr<ResolvedRow> judged = TakeResolved(row, now);
   if (judged == nullptr) judged = ResolveRow(state_.core.cache, row.key(), row.value());
   ResolvedRow& resolved = *judged;
   if (!resolved.judged.has_value()) {
@@ -183,6 +184,13 @@ ClaimLoop::Next ClaimLoop::Consider(absl::Time now, QueuedRow row) {
       return Next::kContinue;
     case RowJudgement::Action::kSend:
       break;
+  }
+  if (now >= MissedAt(resolved.entry.event)) {
+    resolved.judged->action = RowJudgement::Action::kSkip;
+    resolved.judged->outcome = storage::v1::OUTCOME_KIND_EXPIRED;
+    resolved.judged->reason = MissedBy(resolved.entry.event, now);
+    EndUnclaimed(now, std::move(row), std::move(resolved));
+    return Next::kContinue;
   }
   if (RetryIsOver(resolved.entry.event, *resolved.entry.context->definition,
                   resolved.entry.context->timetable.get(), resolved.judged->state.get(), now)) {
@@ -354,8 +362,8 @@ void ClaimLoop::RereadRows(PendingClaim& pending) {
 namespace {
 
 constexpr absl::Duration kRewindEvery = absl::Seconds(1);
-// How often the rows that wait for a target that takes none are checked for their age.
-constexpr absl::Duration kHeldCheckedEvery = absl::Seconds(5);
+// How often the rows that wait for their target are checked for their age.
+constexpr absl::Duration kBlockedCheckedEvery = absl::Seconds(5);
 // A pause ends so long before an event would be too old, as PlanRetry cuts a Retry-After.
 constexpr absl::Duration kBeforeTooOld = absl::Seconds(1);
 
@@ -435,7 +443,7 @@ uint8_t ClaimLoop::ClaimUnblocked(absl::Time now, uint8_t priority_max) {
       QueuedRow row = TakeFirst(blocked, first);
       std::unique_ptr<ResolvedRow> resolved;
       // A retry goes through Consider again, which sees whether it is still allowed.
-      if (standing != Standing::kBackground) resolved = TakeResolved(row);
+      if (standing != Standing::kBackground) resolved = TakeResolved(row, now);
       if (resolved != nullptr) {
         const std::string& room_key = state_.core.sends.RoomKey(resolved->entry);
         AddToClaim(now, room_key, std::move(row), std::move(resolved));
@@ -482,20 +490,18 @@ void ClaimLoop::CutPause(absl::Time now, const std::string& room_key, const Send
   state_.core.sends.CutPause(room_key, left - kBeforeTooOld);
 }
 
-// Also fails retries that have waited until their schedule's next occurrence.
-void ClaimLoop::FailOldHeldRows(absl::Time now) {
+void ClaimLoop::EndLateBlockedRows(absl::Time now) {
   const absl::Duration elapsed = state_.core.runtime.clock().Elapsed();
-  if (blocked_.empty() || elapsed < held_checked_ + kHeldCheckedEvery) return;
-  held_checked_ = elapsed;
+  if (blocked_.empty() || elapsed < blocked_checked_ + kBlockedCheckedEvery) return;
+  blocked_checked_ = elapsed;
   for (auto& [target, blocked] : blocked_) {
     const std::optional<SendLoop::Hold> hold = state_.core.sends.HoldOf(target);
-    if (!hold.has_value()) continue;
     KeepRows(blocked, [&, &target = target, &blocked = blocked](QueuedRow& row) {
-      std::unique_ptr<ResolvedRow> resolved = TakeResolved(row);
+      std::unique_ptr<ResolvedRow> resolved = TakeResolved(row, now);
       if (resolved == nullptr) {
         CountUnblocked(blocked, row);
         Requeue(std::move(row));
-      } else if (HeldRowEnd(*resolved, hold->lasted, now) <= now) {
+      } else if (hold.has_value() && HeldRowEnd(*resolved, hold->lasted, now) <= now) {
         CountUnblocked(blocked, row);
         FailIfTooOld(now, *hold, row, *resolved);
       } else if (RetryIsOver(resolved->entry.event, *resolved->entry.context->definition,
@@ -504,7 +510,7 @@ void ClaimLoop::FailOldHeldRows(absl::Time now) {
         CountUnblocked(blocked, row);
         FailLateRetry(std::move(row), std::move(*resolved));
       } else {
-        CutPause(now, target, *hold, *resolved);
+        if (hold.has_value()) CutPause(now, target, *hold, *resolved);
         row.KeepResolved(std::move(resolved));
         return true;
       }

@@ -87,8 +87,9 @@ class ClaimLoop {
     size_t bytes = 0;
     size_t on_time_rows() const;
   };
-  // Returns the judgement that the row keeps. Null if it has none, or its schedule has changed.
-  std::unique_ptr<ResolvedRow> TakeResolved(QueuedRow& row) const;
+  // Returns the judgement that the row keeps. Null if it has none, or another one is due: its
+  // schedule has changed, or it is missed by now.
+  std::unique_ptr<ResolvedRow> TakeResolved(QueuedRow& row, absl::Time now) const;
   void Requeue(QueuedRow row);
   bool MayClaim() const;
   // The segments of which rows may be taken from the queue now.
@@ -107,8 +108,9 @@ class ClaimLoop {
   // True if another row may be added to the claim.
   bool HasRoom() const;
   void Unblock(absl::Time now);
-  // Fails the waiting rows that are too old for another attempt, if their target takes none.
-  void FailOldHeldRows(absl::Time now);
+  // Ends the waiting rows that are missed or whose retries are over. If their target takes none,
+  // also those that are too old for another attempt.
+  void EndLateBlockedRows(absl::Time now);
   // True if the row has been taken, because it is too old.
   bool FailIfTooOld(absl::Time now, const SendLoop::Hold& hold, QueuedRow& row,
                     ResolvedRow& resolved);
@@ -154,8 +156,8 @@ class ClaimLoop {
   size_t blocked_rows_ = 0;                           // for all targets
   size_t blocked_bytes_ = 0;                          // for all targets
   std::set<std::string> evicted_;                     // targets whose rows were evicted
-  absl::Duration held_checked_ = -absl::InfiniteDuration();  // Clock::Elapsed
-  absl::Duration last_rewind_ = -absl::InfiniteDuration();   // Clock::Elapsed
+  absl::Duration blocked_checked_ = -absl::InfiniteDuration();  // Clock::Elapsed
+  absl::Duration last_rewind_ = -absl::InfiniteDuration();      // Clock::Elapsed
 };
 
 // RetrySweep: ends waiting retries early when their schedule is deleted or their run is cancelled.

@@ -120,6 +120,7 @@ void CountInRun(storage::v1::RunPartRecord& part, const Outcome& first, uint64_t
     case EndKind::kCancelled:
       part.set_cancelled(part.cancelled() + count);
       break;
+    case EndKind::kExpired:  // one-off events have no run
     case EndKind::kReturn:
     case EndKind::kPark:
     case EndKind::kMove:
@@ -135,6 +136,7 @@ storage::v1::OutcomeKind OutcomeKindOf(EndKind kind) {
   if (kind == EndKind::kSucceeded) return storage::v1::OUTCOME_KIND_SUCCEEDED;
   if (kind == EndKind::kFailed) return storage::v1::OUTCOME_KIND_FAILED;
   if (kind == EndKind::kCancelled) return storage::v1::OUTCOME_KIND_CANCELLED;
+  if (kind == EndKind::kExpired) return storage::v1::OUTCOME_KIND_EXPIRED;
   return storage::v1::OUTCOME_KIND_SKIPPED;
 }
 
@@ -414,6 +416,7 @@ void AddMerged(absl::Span<const Outcome> outcomes, uint64_t count, const RunPart
       break;
     case EndKind::kGone:
       break;
+    case EndKind::kExpired:
     case EndKind::kCancelled:
     case EndKind::kPark:
     case EndKind::kMove:
@@ -431,6 +434,7 @@ bool EndsRow(EndKind kind) {
   switch (kind) {
     case EndKind::kFailed:
     case EndKind::kSkipped:
+    case EndKind::kExpired:
     case EndKind::kCancelled:
     case EndKind::kPark:
     case EndKind::kMove:

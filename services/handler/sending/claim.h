@@ -96,13 +96,14 @@ struct Claim {
 };
 
 // How events end. A claim's events may end as kSucceeded, kFailed, kRetry, kSkipped, kReturn,
-// kResend or kGone. A row without a claim may end as kFailed, kSkipped, kCancelled, kPark, kMove or
-// kGone.
+// kResend or kGone. A row without a claim may end as kFailed, kSkipped, kExpired, kCancelled,
+// kPark, kMove or kGone.
 enum class EndKind : uint8_t {
   kSucceeded,
   kFailed,     // becomes a dead letter
   kRetry,      // becomes a retry row
   kSkipped,    // is not sent, for `reason`
+  kExpired,    // was not sent within its max_lateness
   kCancelled,  // its run has been cancelled
   kReturn,     // is not sent now; becomes a row again and is judged again
   kPark,       // goes to `parked`, on condition that the schedule is still paused

@@ -132,7 +132,7 @@ void Shard::CheckDrained() {
 // If the schedule was paused or deleted since the claim, its events become a row again. Parking
 // them here could strand them, because the schedule may be resumed before the end is committed.
 // Granted events go back to their token manager, which judges them again. The same happens if the
-// target has asked for a pause since the claim.
+// target has asked for a pause since the claim, or if the event is missed by now.
 ClaimOwner::Check Shard::BeforeSend(const std::shared_ptr<Claim>& claim, uint32_t entry_index,
                                     uint64_t first, uint64_t count) {
   if (!state_->core.lease_valid(state_->shard)) return Check::kWait;
@@ -151,6 +151,10 @@ ClaimOwner::Check Shard::BeforeSend(const std::shared_ptr<Claim>& claim, uint32_
 }
 
 bool Shard::MayBeSent(const Claim& claim, const ClaimedEntry& entry) const {
+  const absl::Time missed_at = MissedAt(entry.event);
+  if (missed_at != absl::InfiniteFuture() && claim.lost_claims == 0 &&
+      state_->core.client.NowLow() >= missed_at)
+    return false;
   if (entry.grant == nullptr && entry.one_off()) return true;
   const absl::Time now = state_->core.client.NowLow();
   if (entry.grant != nullptr && now > entry.grant->send_before) return false;

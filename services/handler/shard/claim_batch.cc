@@ -192,6 +192,7 @@ GrantReportRecord::Kind ReportKindOf(const EntryGrant& grant, const Outcome& out
     case EndKind::kReturn:
       return GrantReportRecord::RETURNED;
     case EndKind::kSkipped:
+    case EndKind::kExpired:
     case EndKind::kCancelled:
     case EndKind::kPark:
     case EndKind::kMove:

@@ -85,6 +85,7 @@ EndKind EndKindOf(const RowJudgement& judged) {
     case Action::kDrop:
       return EndKind::kGone;
     case Action::kSkip:
+      if (judged.outcome == storage::v1::OUTCOME_KIND_EXPIRED) return EndKind::kExpired;
       return judged.outcome == storage::v1::OUTCOME_KIND_CANCELLED ? EndKind::kCancelled
                                                                    : EndKind::kSkipped;
     case Action::kSend:

@@ -238,6 +238,7 @@ std::string HandlerWorld::AddOneOff(const std::string& id, absl::Time due,
   event.set_launch_time_micros(ToMicros(due));
   event.set_payload(payload);
   event.set_event_id(id);
+  event.set_max_lateness_micros(absl::ToInt64Microseconds(max_lateness));
   std::string key = EncodeEventKey({.shard = shard,
                                     .lane = 5,
                                     .due_time = due,

@@ -146,6 +146,7 @@ class HandlerWorld {
   storage::v1::RetryRecord retry;  // for definitions made from now on
   absl::Duration timeout = absl::Seconds(10);
   std::optional<storage::v1::ThrottleRecord> throttle;  // for definitions made from now on
+  absl::Duration max_lateness = absl::ZeroDuration();   // for one-off events made from now on
   // HandlerOptions::first_out_max of handlers started from now on. Targets of most tests have their
   // whole room at once.
   uint64_t first_out_max = HandlerOptions().target_events_out_max;

@@ -52,6 +52,8 @@ inline constexpr double kMultiplierDefault = 2;
 inline constexpr absl::Duration kDeliveryTimeoutMin = absl::Milliseconds(10);
 inline constexpr absl::Duration kDeliveryTimeoutMax = absl::Hours(1);
 inline constexpr absl::Duration kDeliveryTimeoutDefault = absl::Seconds(10);
+inline constexpr absl::Duration kMaxLatenessMin = absl::Milliseconds(1);
+inline constexpr absl::Duration kMaxLatenessMax = absl::Hours(24 * 366);
 inline constexpr absl::Duration kMinBackoffMin = absl::Milliseconds(1);
 inline constexpr absl::Duration kMinBackoffDefault = absl::Seconds(1);
 inline constexpr absl::Duration kMaxBackoffMax = absl::Hours(24);
@@ -81,6 +83,8 @@ inline constexpr int kExclusionsMax = 32;
 inline constexpr absl::Duration kJitterMax = absl::Hours(24);
 inline constexpr absl::Duration kMisfireThresholdMin = absl::Seconds(1);
 inline constexpr absl::Duration kMisfireThresholdMax = absl::Hours(24 * 30);
+inline constexpr absl::Duration kMisfireMaxAgeMin = absl::Seconds(1);
+inline constexpr absl::Duration kMisfireMaxAgeMax = absl::Hours(24 * 366);
 inline constexpr int32_t kMaxCatchUpMax = 1000;
 // start_time, end_time and times: from 1970 to the end of 2199, where occurrences are.
 inline constexpr int64_t kTimingMicrosMin = 0;

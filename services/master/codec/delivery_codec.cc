@@ -141,6 +141,9 @@ void CheckDeliveryDefaults(const v1::TenantDefaults& defaults, absl::string_view
                Field(prefix, "delivery_timeout"),
                {kDeliveryTimeoutMin, kDeliveryTimeoutMax, kDeliveryTimeoutDefault}, violations);
   ReadRetry(defaults.retry_policy(), Field(prefix, "retry_policy"), retry, violations);
+  v1::Event event;
+  if (defaults.has_max_lateness()) *event.mutable_max_lateness() = defaults.max_lateness();
+  ReadMaxLateness(event, prefix, violations);
 }
 
 storage::v1::DeliveryRecord ReadDeliveryTo(const v1::Target& target, absl::string_view field,
@@ -168,6 +171,12 @@ uint32_t ReadPriority(const v1::Schedule& schedule, absl::string_view prefix,
 uint32_t ReadPriority(const v1::Event& event, absl::string_view prefix,
                       FieldViolations& violations) {
   return Priority(event, prefix, violations);
+}
+
+int64_t ReadMaxLateness(const v1::Event& event, absl::string_view prefix,
+                        FieldViolations& violations) {
+  return ReadDuration(event.has_max_lateness(), event.max_lateness(), Field(prefix, "max_lateness"),
+                      {kMaxLatenessMin, kMaxLatenessMax, absl::ZeroDuration()}, violations);
 }
 
 void CheckPayload(absl::string_view payload, absl::string_view field, FieldViolations& violations) {

@@ -26,7 +26,7 @@ storage::v1::DeliveryRecord ReadDelivery(const v1::Event& event, absl::string_vi
                                          FieldViolations& violations,
                                          const storage::v1::TargetRecord* before = nullptr);
 
-// Checks retry_policy and delivery_timeout, with fields below `prefix`.
+// Checks retry_policy, delivery_timeout and max_lateness, with fields below `prefix`.
 void CheckDeliveryDefaults(const v1::TenantDefaults& defaults, absl::string_view prefix,
                            FieldViolations& violations);
 
@@ -41,6 +41,9 @@ uint32_t ReadPriority(const v1::Schedule& schedule, absl::string_view prefix,
                       FieldViolations& violations);
 uint32_t ReadPriority(const v1::Event& event, absl::string_view prefix,
                       FieldViolations& violations);
+// Reads max_lateness, in microseconds; 0: unset.
+int64_t ReadMaxLateness(const v1::Event& event, absl::string_view prefix,
+                        FieldViolations& violations);
 void CheckPayload(absl::string_view payload, absl::string_view field, FieldViolations& violations);
 // Adds a violation of `field` if a message to the target cannot hold the payload (SQS).
 void CheckPayloadFits(const storage::v1::DeliveryRecord& delivery, absl::string_view payload,

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -143,6 +144,11 @@ void ApplyDefaults(const v1::TenantDefaults& defaults, const google::protobuf::F
   if (defaults.has_delivery_timeout() && !message.has_delivery_timeout() &&
       (whole || HasPath(*mask, "delivery_timeout")))
     *message.mutable_delivery_timeout() = defaults.delivery_timeout();
+  if constexpr (std::is_same_v<Message, v1::Event>) {
+    if (defaults.has_max_lateness() && !message.has_max_lateness() &&
+        (whole || HasPath(*mask, "max_lateness")))
+      *message.mutable_max_lateness() = defaults.max_lateness();
+  }
   if (!whole || defaults.limits().empty() || NamedLimits(message).any()) return;
   *message.mutable_limits() = defaults.limits();
   if (message.completion() == v1::COMPLETION_UNSPECIFIED)

@@ -292,6 +292,14 @@ void TimingReader::ReadMisfire() {
       Wrong("misfire_policy.threshold", Between(kMisfireThresholdMin, kMisfireThresholdMax));
     }
   }
+  if (policy.has_max_age()) {
+    const auto max_age = ToDuration(policy.max_age());
+    if (max_age.has_value() && *max_age >= kMisfireMaxAgeMin && *max_age <= kMisfireMaxAgeMax) {
+      record.set_max_age_micros(MicrosUp(*max_age));
+    } else {
+      Wrong("misfire_policy.max_age", Between(kMisfireMaxAgeMin, kMisfireMaxAgeMax));
+    }
+  }
   record.set_max_catch_up(static_cast<uint32_t>(defaults.max_catch_up));
   if (policy.max_catch_up() < 0 || policy.max_catch_up() > kMaxCatchUpMax) {
     Wrong("misfire_policy.max_catch_up", absl::StrCat("must be from 1 to ", kMaxCatchUpMax));
@@ -389,6 +397,8 @@ void WriteTiming(const storage::v1::DefinitionRecord& definition, v1::Schedule& 
   policy->set_action(static_cast<v1::MisfirePolicy::Action>(static_cast<int>(misfire.action) + 1));
   SetDuration(absl::ToInt64Microseconds(misfire.threshold), *policy->mutable_threshold());
   policy->set_max_catch_up(static_cast<int32_t>(misfire.max_catch_up));
+  if (definition.misfire().max_age_micros() > 0)
+    SetDuration(definition.misfire().max_age_micros(), *policy->mutable_max_age());
   schedule.set_overlap_policy(
       static_cast<v1::Schedule::OverlapPolicy>(definition.run_overlap() + 1));
 }

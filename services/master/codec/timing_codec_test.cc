@@ -84,6 +84,10 @@ TEST(TimingCodec, EachWrongFieldIsNamed) {
        {"schedule.misfire_policy.threshold", "schedule.misfire_policy.max_catch_up"}},
       {"cron: '* * * * *' misfire_policy { threshold { seconds: 2592001 } max_catch_up: -1 }",
        {"schedule.misfire_policy.threshold", "schedule.misfire_policy.max_catch_up"}},
+      {"cron: '* * * * *' misfire_policy { max_age { nanos: 999999999 } }",
+       {"schedule.misfire_policy.max_age"}},
+      {"cron: '* * * * *' misfire_policy { max_age { seconds: 31622401 } }",
+       {"schedule.misfire_policy.max_age"}},
       {"interval { every { seconds: 60 } } dst_policy { gap: SHIFT overlap: LAST }",
        {"schedule.dst_policy.gap", "schedule.dst_policy.overlap"}},
       {"times { seconds: 60 } dst_policy { gap: SKIP }", {"schedule.dst_policy.gap"}},
@@ -130,6 +134,7 @@ TEST(TimingCodec, TimingEqualToTheDefaultsLeavesNoRecord) {
   EXPECT_EQ(shown.misfire_policy().action(), v1::MisfirePolicy::FIRE_ALL);
   EXPECT_EQ(shown.misfire_policy().threshold().seconds(), 60);
   EXPECT_EQ(shown.misfire_policy().max_catch_up(), 100);
+  EXPECT_FALSE(shown.misfire_policy().has_max_age());
   EXPECT_EQ(shown.overlap_policy(), v1::Schedule::ALLOW);
   const ReadResult again = Read(shown);
   EXPECT_EQ(again.definition.record.SerializeAsString(),
@@ -141,14 +146,15 @@ TEST(TimingCodec, GivenTimingIsShownAndReadAgain) {
       R"(cron: "0 3 * * MON" time_zone: "Europe/Berlin" dst_policy { gap: SHIFT overlap: BOTH }
          start_time { seconds: 1000 nanos: 5000 } end_time { seconds: 4000000000 } max_runs: 100000
          exclusions: "* * 25 12 *" exclusions: "* * * * SAT" jitter { seconds: 86400 }
-         misfire_policy { action: FIRE_LATEST threshold { seconds: 2592000 } max_catch_up: 1000 }
+         misfire_policy { action: FIRE_LATEST threshold { seconds: 2592000 } max_catch_up: 1000
+         max_age { seconds: 31622400 } }
          overlap_policy: CANCEL_PREVIOUS)",
       R"(cron_fields { hour: "3" minute: "0,30" } time_zone: "UTC" dst_policy { gap: SKIP
          overlap: LAST } misfire_policy { action: SKIP threshold { seconds: 1 } max_catch_up: 1 }
          overlap_policy: SKIP)",
       R"(interval { every { seconds: 90 nanos: 1000 } anchor_time { seconds: 0 } } time_zone: "UTC"
-         misfire_policy { action: FIRE_ALL threshold { seconds: 60 } max_catch_up: 100 }
-         overlap_policy: BUFFER_ONE)",
+         misfire_policy { action: FIRE_ALL threshold { seconds: 60 } max_catch_up: 100
+         max_age { seconds: 1 } } overlap_policy: BUFFER_ONE)",
       R"(times { seconds: 0 } times { seconds: 7 nanos: 1000 } time_zone: "Asia/Kolkata"
          misfire_policy { action: FIRE_ALL threshold { seconds: 60 } max_catch_up: 100 }
          overlap_policy: ALLOW)",

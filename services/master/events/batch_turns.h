@@ -91,7 +91,8 @@ class BatchTurns {
   std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
   size_t under_way_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ordered_ ABSL_GUARDED_BY(mutex_) = false;
-  // Batches under way, and their ids, since the stream is ordered. The ids are those of the batches.
+  // Batches under way, and their ids, since the stream is ordered. The ids are those of the
+  // batches.
   absl::flat_hash_set<Batch> known_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<absl::string_view> ids_ ABSL_GUARDED_BY(mutex_);
   bool beginning_ ABSL_GUARDED_BY(mutex_) = false;  // some thread is in BeginSome

@@ -106,6 +106,7 @@ class EventAdder {
     fresh.before = before_.name.has_value() ? &*before_.name : nullptr;
     fresh.payload = event.payload();
     fresh.priority = ReadPriority(event, field, violations);
+    fresh.max_lateness_micros = ReadMaxLateness(event, field, violations);
     const std::optional<storage::v1::ThrottleRecord> throttle =
         ReadEventThrottle(event, field, options_.tenant, policies_, violations);
     if (violations.size() > before) return;
@@ -158,6 +159,8 @@ class EventAdder {
     event->set_event_id(id);
     SetTimestamp(due_micros, *event->mutable_due_time());
     event->set_priority(static_cast<int32_t>(fresh.priority));
+    if (fresh.max_lateness_micros > 0)
+      SetDuration(fresh.max_lateness_micros, *event->mutable_max_lateness());
     if (fresh.throttle != nullptr) ShowThrottle(options_.tenant, *fresh.throttle, *event);
     event->set_state(v1::PENDING);
     event->set_status(v1::Event::SCHEDULED);
@@ -264,8 +267,7 @@ class Creation : public std::enable_shared_from_this<Creation> {
     }
     const storage::v1::EventRecord& row = *sighting.row;
     if (sighting.claimed) return EventRunning(name);
-    if (row.attempts() > 0 || row.lost_claims() > 0 || row.redrives() > 0 || row.maybe_sent())
-      return EventAttempted(name);
+    if (MayHaveBegun(row)) return EventAttempted(name);
     before.generation = row.generation();
     before.revision = row.revision() + 1;
     storage::v1::EventNameRecord named;

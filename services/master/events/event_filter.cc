@@ -112,6 +112,8 @@ v1::Event ShowWaitingEvent(const std::string& name, const storage::v1::EventReco
   event.set_revision(static_cast<int64_t>(row.revision()));
   ShowAttempts(row, state, event);
   if (definition != nullptr) WriteDelivery(definition->delivery(), event);
+  if (row.max_lateness_micros() > 0)
+    SetDuration(row.max_lateness_micros(), *event.mutable_max_lateness());
   if (WaitsAsOneOff(row)) ShowThrottle(row.tenant(), row.throttle(), event);
   return event;
 }

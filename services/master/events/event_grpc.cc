@@ -55,8 +55,9 @@ class IngestStream final : public OrderedStream<v1::IngestResponse> {
         call_.caller);
     absl::Status allowed = call_.CheckRequest(*batch);
     if (absl::IsUnauthenticated(allowed)) return allowed;
-    turns_.Add(batch, [this, batch, allowed = std::move(allowed), done = std::move(done)]() mutable {
-      if (!allowed.ok()) return done(std::move(allowed));
+    turns_.Add(batch,
+               [this, batch, allowed = std::move(allowed), done = std::move(done)]() mutable {
+                 if (!allowed.ok()) return done(std::move(allowed));
                  // Its client may have sent it to another master by now.
                  if (ended()) return done(NotReady());
                  events_.IngestBatch(batch, ingest_options_, std::move(done));

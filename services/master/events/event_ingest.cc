@@ -28,6 +28,7 @@ constexpr absl::Duration kTakenAhead = absl::Seconds(2);
 struct Delivery {
   storage::v1::DeliveryRecord record;
   uint32_t priority = 0;
+  int64_t max_lateness_micros = 0;
   std::optional<storage::v1::ThrottleRecord> throttle = std::nullopt;
   std::optional<DebounceRule> debounce = std::nullopt;
   Uid wait_group = {};           // only with a throttle
@@ -49,6 +50,7 @@ class DeliverySet {
   Delivery Read(const v1::Event& event, absl::string_view field, FieldViolations& violations) {
     Delivery delivery;
     delivery.priority = ReadPriority(event, field, violations);
+    delivery.max_lateness_micros = ReadMaxLateness(event, field, violations);
     delivery.record = ReadDelivery(event, field, tenant_, secrets_, violations);
     delivery.debounce = ReadDebounce(event, /*has_due_time=*/false, field, violations);
     delivery.throttle = ReadEventThrottle(event, field, tenant_, policies_, violations);
@@ -113,6 +115,7 @@ void CheckDeliveryOnly(const v1::Event& event, absl::string_view field,
       case v1::Event::kPolicyKeyFieldNumber:
       case v1::Event::kLimitsFieldNumber:
       case v1::Event::kDebounceFieldNumber:
+      case v1::Event::kMaxLatenessFieldNumber:
         break;
       default:
         violations.Add(absl::StrCat(field, ".", each->name()), "cannot be set here");
@@ -129,6 +132,7 @@ v1::Event Overridden(const v1::Event& defaults, const v1::Event& overrides) {
   if (overrides.has_retry_policy()) *event.mutable_retry_policy() = overrides.retry_policy();
   if (overrides.has_priority()) event.set_priority(overrides.priority());
   if (overrides.has_debounce()) *event.mutable_debounce() = overrides.debounce();
+  if (overrides.has_max_lateness()) *event.mutable_max_lateness() = overrides.max_lateness();
   if (NamedLimits(overrides).any()) {  // the key and completion of the defaults belong to theirs
     event.clear_policy();
     event.clear_policy_key();
@@ -355,6 +359,7 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, const v1
     }
     fresh.definition_hash = &hash;
     fresh.priority = delivery.priority;
+    fresh.max_lateness_micros = delivery.max_lateness_micros;
     fresh.throttle = delivery.throttle.has_value() ? &*delivery.throttle : nullptr;
     fresh.wait_group = delivery.wait_group;
     if (!event.event_id().empty()) {

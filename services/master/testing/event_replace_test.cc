@@ -100,6 +100,23 @@ class EventReplaceTest : public ::testing::Test {
   MasterWorld world_;
 };
 
+TEST_F(EventReplaceTest, UpdateKeepsMaxLatenessUnlessItSetsIt) {
+  v1::UpsertEventRequest upsert = Request("one");
+  upsert.mutable_event()->mutable_max_lateness()->set_seconds(3600);
+  ASSERT_TRUE(Upsert(upsert).ok());
+  v1::UpdateEventRequest update = UpdateRequest();
+  update.mutable_update_mask()->add_paths("payload");
+  update.mutable_event()->set_payload("two");
+  EXPECT_EQ(Update(update)->max_lateness().seconds(), 3600);
+  update.mutable_update_mask()->set_paths(0, "max_lateness");
+  update.mutable_event()->mutable_max_lateness()->set_seconds(60);
+  EXPECT_EQ(Update(update)->max_lateness().seconds(), 60);
+  EXPECT_EQ(Get().max_lateness().seconds(), 60);
+  update.mutable_event()->clear_max_lateness();
+  EXPECT_FALSE(Update(update)->has_max_lateness());
+  EXPECT_EQ(world_.Events()[0].second.max_lateness_micros(), 0);
+}
+
 TEST_F(EventReplaceTest, UpsertCreatesAndThenReplaces) {
   const v1::Event created = Upserted("one");
   EXPECT_EQ(created.name(), kName);

@@ -138,9 +138,11 @@ TEST(EventService, EventWithoutADueTimeIsDueNow) {
 
 TEST(EventService, AnswerOfACreationIsWhatGetShows) {
   MasterWorld fixture;
-  const auto made =
-      fixture.Call(&EventApi::CreateEvent, ValidEvent(fixture.Now() + absl::Hours(1)));
+  v1::CreateEventRequest request = ValidEvent(fixture.Now() + absl::Hours(1));
+  request.mutable_event()->mutable_max_lateness()->set_seconds(3600);
+  const auto made = fixture.Call(&EventApi::CreateEvent, request);
   ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->max_lateness().seconds(), 3600);
   const auto got = fixture.Call(&EventApi::GetEvent, GetRequest(made->name()));
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_EQ(made->status(), v1::Event::SCHEDULED);
@@ -202,6 +204,12 @@ TEST(EventService, BadEventsAreRefusedByFieldAndNothingIsWritten) {
   EXPECT_EQ(FirstField(fixture.Call(&EventApi::CreateEvent, event).status()), "parent");
   event = ValidEvent(absl::FromUnixSeconds(7'258'118'400));
   EXPECT_EQ(FirstField(fixture.Call(&EventApi::CreateEvent, event).status()), "event.due_time");
+  for (const int seconds : {0, -1, 366 * 24 * 3600 + 1}) {
+    event = ValidEvent(due);
+    event.mutable_event()->mutable_max_lateness()->set_seconds(seconds);
+    EXPECT_EQ(FirstField(fixture.Call(&EventApi::CreateEvent, event).status()),
+              "event.max_lateness");
+  }
   v1::BatchCreateEventsRequest batch;
   batch.set_parent("tenants/default");
   EXPECT_EQ(FirstField(fixture.Call(&EventApi::BatchCreateEvents, batch).status()), "requests");
@@ -343,11 +351,13 @@ TEST(EventService, IngestRefusesDefaultsAndOverridesThatHaveNoEffect) {
 
 TEST(EventService, IngestOverridesOnlyWhatDiffers) {
   MasterWorld fixture;
-  v1::IngestRequest batch = ValidBatch(fixture.Now() + absl::Hours(1), 2);
+  v1::IngestRequest batch = ValidBatch(fixture.Now() + absl::Hours(1), 3);
   batch.mutable_defaults()->mutable_delivery_timeout()->set_seconds(3);
+  batch.mutable_defaults()->mutable_max_lateness()->set_seconds(60);
   batch.mutable_events(1)->mutable_overrides()->set_priority(0);
   batch.mutable_events(1)->mutable_overrides()->mutable_target()->mutable_http()->set_uri(
       "http://h/");
+  batch.mutable_events(2)->mutable_overrides()->mutable_max_lateness()->set_seconds(7);
   const auto answer = fixture.Ingest(batch, true);
   ASSERT_TRUE(answer.ok()) << answer.status();
   const auto got = fixture.Call(&EventApi::GetEvent,
@@ -356,6 +366,11 @@ TEST(EventService, IngestOverridesOnlyWhatDiffers) {
   EXPECT_EQ(got->target().http().uri(), "http://h/");
   EXPECT_EQ(got->delivery_timeout().seconds(), 3);
   EXPECT_EQ(got->priority(), 0);
+  for (const auto& [index, seconds] : {std::pair(0, 60), std::pair(1, 60), std::pair(2, 7)}) {
+    const auto event = fixture.Call(
+        &EventApi::GetEvent, GetRequest("tenants/default/events/" + answer->event_ids(index)));
+    EXPECT_EQ(event->max_lateness().seconds(), seconds) << index;
+  }
 }
 
 TEST(EventService, ABadIngestBatchIsRefusedWholeAndNamesTheEvent) {

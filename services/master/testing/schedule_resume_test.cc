@@ -60,6 +60,17 @@ TEST(ScheduleResume, FireLatestFiresOneAndRecordsTheOthers) {
   EXPECT_EQ(pause.bench.Rows(), (Strings{"10@1", "11@1", "12@1"}));
 }
 
+TEST(ScheduleResume, NothingOlderThanMaxAgeFires) {
+  Pause pause([](v1::Schedule& s) {
+    SetMisfire(Misfire::FIRE_ALL, 2, 5, s);
+    s.mutable_misfire_policy()->mutable_max_age()->set_seconds(3);
+  });
+  pause.Resume(10);
+  // Resumed at 10.5.
+  EXPECT_EQ(pause.Skipped(), (Strings{"1*5 paused", "6 paused", "7 paused"}));
+  EXPECT_EQ(pause.bench.Rows(), (Strings{"8@1", "9@1", "10@1", "11@1", "12@1"}));
+}
+
 TEST(ScheduleResume, SkipFiresNothingOfThePause) {
   Pause pause([](v1::Schedule& s) { SetMisfire(Misfire::SKIP, 2, 3, s); });
   pause.Resume(10);

@@ -20,6 +20,7 @@ class TenantDefaultsTest : public ::testing::Test {
     }
     defaults_.mutable_delivery_timeout()->set_seconds(3);
     defaults_.mutable_retry_policy()->set_max_attempts(7);
+    defaults_.mutable_max_lateness()->set_seconds(60);
     defaults_.add_limits()->set_policy("gate");
     EXPECT_TRUE(Set(defaults_).ok());
   }
@@ -67,6 +68,7 @@ TEST_F(TenantDefaultsTest, HoldForEventsThatAreSilent) {
   const auto silent = world_.Call(&EventApi::CreateEvent, ValidEvent(due, "silent"));
   ASSERT_TRUE(silent.ok()) << silent.status();
   ExpectDefaults(*silent);
+  EXPECT_EQ(silent->max_lateness().seconds(), 60);
   v1::CreateEventRequest request = ValidEvent(due, "speaks");
   SaySomething(*request.mutable_event());
   const auto speaks = world_.Call(&EventApi::CreateEvent, request);
@@ -94,8 +96,7 @@ TEST_F(TenantDefaultsTest, HoldForIngestedEventsThatAreSilent) {
   batch.clear_events();
   SaySomething(*batch.mutable_defaults());
   batch.add_events()->set_event_id("spoken-for");
-  batch.mutable_events(0)->set_due_time_micros(
-      absl::ToUnixMicros(world_.Now() + absl::Hours(1)));
+  batch.mutable_events(0)->set_due_time_micros(absl::ToUnixMicros(world_.Now() + absl::Hours(1)));
   ASSERT_EQ(world_.Ingest(batch)->created_count(), 1);
   ExpectItsOwn(Get("tenants/default/events/spoken-for"));
 }
@@ -131,6 +132,9 @@ TEST_F(TenantDefaultsTest, WrongOnesAreRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(Set(wrong).status()));
   wrong = {};
   wrong.mutable_retry_policy()->set_max_attempts(-1);
+  EXPECT_TRUE(absl::IsInvalidArgument(Set(wrong).status()));
+  wrong = {};
+  wrong.mutable_max_lateness()->set_seconds(-1);
   EXPECT_TRUE(absl::IsInvalidArgument(Set(wrong).status()));
   wrong = {};
   wrong.add_limits()->set_policy("NO SUCH NAME");

@@ -73,13 +73,14 @@ void RowActions::CloseWindow(PolicyState& policy, const std::string& key, Waitin
   const RowSource& source = *row.source();
   if (!state_.CountsKnown(policy, source)) return;
   const storage::v1::EventRecord record = row.Record();
-  const RowJudgement judged =
-      JudgeQueueRow(state_.core.cache, source.uid, source.occurrence, record);
+  const auto judged = JudgeQueueRow(state_.core.cache, source.uid, source.occurrence, record);
   if (judged.action == Action::kFetch) return AwaitRecords(state_, policy, source.group);
+  const bool ends = source.one_off() || Drops(record);
   // Unless another row stands for its events, or it is not for this policy to end it.
-  if (Drops(record) && judged.action != Action::kDrop && judged.action != Action::kMove) {
+  if (ends && judged.action != Action::kDrop && judged.action != Action::kMove) {
     return Withhold(policy, key, row,
-                    EndedBy(judged, storage::v1::OUTCOME_KIND_EXPIRED, "window_closed"));
+                    EndedBy(judged, storage::v1::OUTCOME_KIND_EXPIRED,
+                            source.one_off() ? MissedBy(record, now) : "window_closed"));
   }
   if (Add(policy, key, row, judged)) return;
   std::optional<storage::v1::EventRecord> carried = CarryOver(

@@ -45,7 +45,7 @@ class RowActions {
   // As Add.
   void Fail(PolicyState& policy, const std::string& key, WaitingRow& row,
             const RowJudgement& judged);
-  // The row's window has closed by `now`. If a record is being read, nothing happens before that.
+  // The row's ClosesAt is over at `now`. If a record is being read, nothing happens before that.
   void CloseWindow(PolicyState& policy, const std::string& key, WaitingRow& row, absl::Time now);
   // The row gets the key that says when it may go (WaitingRows::TakeMisplaced).
   void Rekey(PolicyState& policy, const std::string& key, WaitingRow& row);

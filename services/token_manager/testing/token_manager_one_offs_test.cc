@@ -45,6 +45,40 @@ TEST_F(OneOffsTest, NeverMoreAreOutThanThePolicyAllows) {
   }
 }
 
+TEST_F(OneOffsTest, EventWithoutATokenWithinItsMaxLatenessExpires) {
+  Begin(1);
+  Add({.id = "first"});
+  const std::vector<SentEvent> first = Settle();
+  ASSERT_EQ(first.size(), 1u);
+  Add({.id = "missed", .max_lateness = absl::Seconds(20)});
+  Add({.id = "patient", .max_lateness = absl::Hours(1)});
+  world_.Advance(absl::Seconds(18));
+  EXPECT_EQ(world_.Waiting().size(), 2u);
+  world_.Advance(absl::Seconds(3));
+  EXPECT_EQ(world_.Waiting().size(), 1u);
+  EXPECT_EQ(world_.DoneEvents(storage::v1::OUTCOME_KIND_EXPIRED), 1u);
+  storage::v1::DoneRecord done;
+  ASSERT_TRUE(done.ParseFromString(world_.Rows(ColumnFamily::kDone).begin()->second));
+  EXPECT_EQ(done.event_id(), "missed");
+  EXPECT_EQ(done.reason(), "missed by 0m20s");
+  EXPECT_EQ(world_.Count(ColumnFamily::kDeadLetters), 0u);
+  EXPECT_TRUE(world_.Complete("a", first[0]));
+  for (const SentEvent& event : Settle()) EXPECT_TRUE(world_.Complete("a", event));
+  ExpectOnlyOutcomes(3, /*names=*/3);
+}
+
+TEST_F(OneOffsTest, EventThatHasHadAnAttemptIsNotMissed) {
+  Begin(1);
+  Add({.max_lateness = absl::Seconds(10)});
+  ASSERT_EQ(Settle(Reports(GrantReportRecord::RETRY, world_.now() + absl::Seconds(30))).size(), 1u);
+  world_.Advance(absl::Seconds(27));
+  const std::vector<SentEvent> again = Settle();
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_TRUE(world_.Complete("a", again[0]));
+  ExpectOnlyOutcomes(1);
+  EXPECT_EQ(world_.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 1u);
+}
+
 TEST_F(OneOffsTest, TheyTakeTurnsWithASchedule) {
   const TokenWorld::Schedule schedule{.policy_id = "p"};
   const Uid uid = world_.AddSchedule("s", schedule);

@@ -253,6 +253,7 @@ Uid TokenWorld::AddOneOff(const OneOff& event) {
                .payload = event.payload,
                .definition_hash = &interned.hash,
                .priority = event.priority,
+               .max_lateness_micros = absl::ToInt64Microseconds(event.max_lateness),
                .throttle = &throttle,
                .wait_group = WaitGroupOf(event.target, throttle)},
               group);

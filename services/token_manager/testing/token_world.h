@@ -146,6 +146,7 @@ class TokenWorld {
     std::vector<storage::v1::LimitRecord> more = {};
     bool by_tenant = false;
     uint8_t priority = 5;
+    absl::Duration max_lateness = absl::ZeroDuration();
   };
   // As the master does it. Returns its uid.
   Uid AddOneOff(const OneOff& event);

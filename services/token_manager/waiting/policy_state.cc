@@ -8,6 +8,7 @@
 #include "common/cron/evaluator.h"
 #include "common/kv/group_parts.h"
 #include "common/storage/children_table.h"
+#include "common/storage/event_table.h"
 #include "common/storage/schedule_table.h"
 
 namespace escapement::token_manager {
@@ -225,8 +226,7 @@ absl::Time PolicyState::NextTime() const {
   absl::Time next = std::min(
       {grant_next, waiting.NextTime(), override_ends_, key_rates.NextFull(), FirstOf(closed)});
   if (!waiting.empty() || held() > 0) next = std::min(next, sample_next);
-  const std::optional<int64_t> deadline = grants.NextDeadline();
-  if (deadline.has_value()) next = std::min(next, FromMicros(*deadline));
+  if (const auto deadline = grants.NextDeadline()) next = std::min(next, FromMicros(*deadline));
   return next;
 }
 
@@ -251,7 +251,7 @@ bool Drops(const EventRecord& row) {
 absl::Time ClosesAt(const EventRecord& row) {
   const storage::v1::WindowRecord& window = row.throttle().window();
   const bool closes = Drops(row) || window.on_close() == storage::v1::ON_CLOSE_KIND_CARRY_OVER;
-  return HasWindow(row) && closes ? OpensAt(row) + DurationOf(window) : absl::InfiniteFuture();
+  return HasWindow(row) && closes ? OpensAt(row) + DurationOf(window) : MissedAt(row);
 }
 
 std::optional<EventRecord> CarryOver(const EventRecord& row, uint64_t first,

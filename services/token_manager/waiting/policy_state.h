@@ -192,7 +192,7 @@ Pacing PacingOf(const storage::v1::EventRecord& row);
 // When the row's window begins; InfinitePast without one.
 absl::Time OpensAt(const storage::v1::EventRecord& row);
 // When the row's window closes, and the rest of the row ends as expired (Drops) or waits in the
-// next window (CarryOver). InfiniteFuture: there is no window, or the row may finish late.
+// next window (CarryOver), or when a one-off event is missed. InfiniteFuture: neither.
 absl::Time ClosesAt(const storage::v1::EventRecord& row);
 bool Drops(const storage::v1::EventRecord& row);
 

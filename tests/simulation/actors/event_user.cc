@@ -139,8 +139,8 @@ void EventUser::Ingest() {
         if (PoliciesGone(answer.status())) return;
         if (!answer.ok()) return Complain("IngestBatch", answer.status());
         // One that is ignored has been claimed since the first try.
-        if (answer->created_count() + answer->existing_count() +
-                answer->replaced_positions_size() + answer->ignored_size() !=
+        if (answer->created_count() + answer->existing_count() + answer->replaced_positions_size() +
+                answer->ignored_size() !=
             request->events_size()) {
           return Complain("IngestBatch", absl::InternalError(answer->ShortDebugString()));
         }

@@ -62,6 +62,9 @@ void TimingFlags::Add(CLI::App& command) {
       .add_option("--max-catch-up", max_catch_up_,
                   "most missed occurrences that are handled one by one")
       ->check(CLI::PositiveNumber);
+  command.add_option(
+      "--misfire-max-age", misfire_max_age_,
+      "a missed occurrence older than this does not fire, e.g. 24h; \"\" for no bound");
   command.add_option("--overlap", overlap_,
                      "rule while a run is active: allow, skip, buffer-one or cancel-previous");
 }
@@ -173,6 +176,13 @@ absl::Status TimingFlags::ApplyMisfire(v1::Schedule& schedule, Fields& fields) c
     ASSIGN_OR_RETURN(auto threshold, ParseDurationFlag("--misfire-threshold", misfire_threshold_));
     *schedule.mutable_misfire_policy()->mutable_threshold() = threshold;
     fields.push_back("misfire_policy.threshold");
+  }
+  if (misfire_max_age_.has_value()) {
+    if (!misfire_max_age_->empty()) {
+      ASSIGN_OR_RETURN(auto max_age, ParseDurationFlag("--misfire-max-age", *misfire_max_age_));
+      *schedule.mutable_misfire_policy()->mutable_max_age() = max_age;
+    }
+    fields.push_back("misfire_policy.max_age");
   }
   if (max_catch_up_.has_value()) {
     schedule.mutable_misfire_policy()->set_max_catch_up(*max_catch_up_);

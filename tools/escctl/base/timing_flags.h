@@ -52,6 +52,7 @@ class TimingFlags {
   std::optional<std::string> jitter_;
   std::optional<std::string> misfire_;
   std::string misfire_threshold_;
+  std::optional<std::string> misfire_max_age_;
   std::optional<int32_t> max_catch_up_;
   std::optional<std::string> overlap_;
   std::optional<std::string> gap_;

@@ -125,6 +125,8 @@ TEST(TimingFlags, EachTimingFlagSetsItsFieldAndNamesIt) {
                                "fire-latest",
                                "--misfire-threshold",
                                "2m",
+                               "--misfire-max-age",
+                               "24h",
                                "--max-catch-up",
                                "9",
                                "--overlap",
@@ -137,12 +139,13 @@ TEST(TimingFlags, EachTimingFlagSetsItsFieldAndNamesIt) {
       "dst_policy { gap: FIRE_AFTER overlap: BOTH } start_time { seconds: 1798761600 } "
       "end_time { seconds: 1800086400 } max_runs: 7 exclusions: \"* * 25 12 *\" "
       "exclusions: \"* * * * SAT\" jitter { seconds: 90 } misfire_policy { action: FIRE_LATEST "
-      "threshold { seconds: 120 } max_catch_up: 9 } overlap_policy: BUFFER_ONE");
+      "threshold { seconds: 120 } max_catch_up: 9 max_age { seconds: 86400 } } overlap_policy: "
+      "BUFFER_ONE");
   EXPECT_EQ(parsed.fields,
             (Strings{"cron", "start_time", "end_time", "exclusions", "dst_policy.gap",
                      "dst_policy.overlap", "misfire_policy.action", "misfire_policy.threshold",
-                     "misfire_policy.max_catch_up", "time_zone", "max_runs", "jitter",
-                     "overlap_policy", "retry_policy.keep"}));
+                     "misfire_policy.max_age", "misfire_policy.max_catch_up", "time_zone",
+                     "max_runs", "jitter", "overlap_policy", "retry_policy.keep"}));
 }
 
 TEST(TimingFlags, EachKindOfTimetableReplacesTheOthers) {

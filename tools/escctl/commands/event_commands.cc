@@ -104,10 +104,14 @@ bool ParseDue(const std::string& text, google::protobuf::Timestamp* due) {
 struct Delivery {
   TargetFlags target;
   PolicyFlags policy;
+  std::string max_lateness;
 
   void Add(CLI::App& command) {
     target.Add(command);
     policy.Add(command);
+    command.add_option("--max-lateness", max_lateness,
+                       "if the event cannot be sent within this time after it is due, it ends as "
+                       "EXPIRED, e.g. 1h");
   }
 
   absl::Status Apply(const Session& session, v1::Event& event) const {
@@ -116,6 +120,10 @@ struct Delivery {
       return session.FullName("policies", id);
     };
     RETURN_IF_ERROR(policy.Apply(policy_name, event, fields));
+    if (!max_lateness.empty()) {
+      ASSIGN_OR_RETURN(auto duration, ParseDurationFlag("--max-lateness", max_lateness));
+      *event.mutable_max_lateness() = duration;
+    }
     return target.Apply(event);
   }
 };
