@@ -96,8 +96,8 @@ class ShardedService {
   // The lease must be held.
   kv::Condition Fence(uint32_t index) const;
 
-  // Gives up all leases without a release (OnLost), and acquires them anew: what is in memory may
-  // differ from the store.
+  // Gives up all leases without a release (OnLost), and acquires them again: memory may differ from
+  // the store.
   void DropLeases() { keeper_->DropAll(); }
 
   // Ends a drain. Further calls do nothing.

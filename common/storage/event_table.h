@@ -117,7 +117,7 @@ std::string EndedEventId(const DoneKey& key, const storage::v1::DoneRecord& done
 struct NamedBefore {
   std::string name;  // bytes of its EventNameRecord
   Uid uid;           // for the new one
-  // Of the new one.
+  // These two are the new one's.
   uint64_t generation = 0;
   uint64_t revision = 0;
   // When the present one was debounced first; 0: it does not wait, or is not debounced.

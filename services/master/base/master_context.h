@@ -33,7 +33,7 @@ struct MasterContext {
   std::atomic<bool> ready = false;  // the layout is known, and the service does not stop
   kv::Layout layout = {};
   std::shared_ptr<const TokenMint> mint = nullptr;  // until the tokens' key has been read
-  // What holds where an event or schedule of the tenant is silent.
+  // Tenant.defaults; empty: the tenant has none.
   std::function<v1::TenantDefaults(const std::string& tenant)> defaults_of =
       [](const std::string&) { return v1::TenantDefaults(); };
 

@@ -44,7 +44,7 @@ class InternCache {
   absl::flat_hash_set<Uid> known_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What becomes of one record of a batch.
+// IngestRecord: the effect of one record of a batch.
 struct IngestRecord {
   enum class Fate : uint8_t {
     kCreated,     // its id is new; as a CREATE it has no effect if it is not

@@ -135,7 +135,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
     StartAlone();
   }
 
-  // What the commit did with each record.
+  // Takes the verdict on each record into the answer.
   void Note(const kv::CommitResult& result) {
     response_.set_batch_number(request_->batch_number());
     response_.set_created_count(plan_.server_made_count);
@@ -241,15 +241,15 @@ class Batch : public std::enable_shared_from_this<Batch> {
   const std::shared_ptr<const v1::IngestRequest> request_;
   const IngestOptions options_;
   Done<v1::IngestResponse> done_;
-  v1::Event defaults_;  // of the request, then of the tenant
+  v1::Event defaults_;  // the request's, then the tenant's
   Policies policies_;
   std::vector<IngestRecord> records_;  // empty: all create
   IngestPlan plan_;
   v1::IngestResponse response_;
   std::vector<int> alone_;  // positions of the records that the commit has left out
   size_t next_alone_ = 0;
-  int under_way_ = 0;    // of alone_
-  absl::Status failed_;  // of one of them: what it did is not known
+  int under_way_ = 0;    // records of alone_
+  absl::Status failed_;  // one of them may have taken effect
   int attempts_ = 0;
 };
 

@@ -23,11 +23,11 @@
 
 namespace escapement::master {
 
-// What the batches of a master share.
+// IngestShared: shared by the batches of a master.
 struct IngestShared {
   MasterContext& context;
   const std::shared_ptr<InternCache> cache;
-  std::atomic<int64_t> bytes_under_way = 0;  // of batches whose commit is not answered
+  std::atomic<int64_t> bytes_under_way = 0;  // those of commits without an answer
 };
 
 // `shared` outlives it. As EventApi::IngestBatch.

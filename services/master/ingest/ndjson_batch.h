@@ -77,7 +77,7 @@ class NdjsonBatch {
   struct LineState {
     int64_t number = 0;
     std::string id;           // id of the created event
-    const char* effect = "";  // what the answer says beside the name
+    const char* effect = "";  // stands in the answer after the name
     absl::Status error;
   };
 

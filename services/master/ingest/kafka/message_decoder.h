@@ -62,8 +62,8 @@ bool IsTopicName(absl::string_view name);
 //                       (IngestEvent.mode)
 //
 // A message with a key and without a value (a tombstone) cancels the event whose id is the key. The
-// key is also the id of an UPSERT or CANCEL whose value has none. Such messages are applied in the
-// order of their partition; after a crash they are applied again.
+// key is also the id of an UPSERT or CANCEL whose value has none. They are applied in the order
+// of their partition, and again after a crash.
 //
 // As in a line of events:ingest, an event without due_time is due at once. An event without
 // event_id gets one that follows from the message and its place in the topic, so a message that is
