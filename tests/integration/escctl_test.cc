@@ -129,7 +129,7 @@ TEST_F(EscctlTest, CreatesCancelsAndIngestsEvents) {
   EXPECT_EQ(Run({"event", "ingest", "-f", file, "--http", uri}).words, "");
   const auto refused = Run({"event", "ingest", "-f", file, "--http", "ftp://x"});
   EXPECT_EQ(refused.exit_code, 1);
-  EXPECT_THAT(refused.data, HasSubstr("0        0         2500\n"));
+  EXPECT_THAT(refused.data, HasSubstr("0        0         0         0          2500\n"));
 }
 
 TEST_F(EscctlTest, CancelsSeveralEventsByNamesOrFilter) {
