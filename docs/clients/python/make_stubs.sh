@@ -10,4 +10,4 @@ mkdir -p stubs
 protoc -I "$protos" -I "$own" -I "$google" --python_out=stubs --grpc_out=stubs \
   --plugin=protoc-gen-grpc=/usr/bin/grpc_python_plugin "$protos"/escapement/v1/*.proto
 protoc -I "$own" -I "$google" --python_out=stubs google/api/annotations.proto google/api/field_behavior.proto \
-  google/api/http.proto google/rpc/error_details.proto
+  google/api/http.proto google/rpc/error_details.proto google/rpc/status.proto

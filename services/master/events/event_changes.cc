@@ -294,8 +294,10 @@ class Creation : public std::enable_shared_from_this<Creation> {
   void LookUpPolicies() {
     const v1::TenantDefaults defaults = context_.defaults_of(options_.tenant);
     const bool masked = change_.has_value() && change_->mask.has_value();
-    for (v1::CreateEventRequest& request : *batch_.mutable_requests())
-      ApplyDefaults(defaults, masked ? &*change_->mask : nullptr, *request.mutable_event());
+    for (v1::CreateEventRequest& request : *batch_.mutable_requests()) {
+      if (request.has_event())
+        ApplyDefaults(defaults, masked ? &*change_->mask : nullptr, *request.mutable_event());
+    }
     ReadPolicies(context_, options_.tenant, PoliciesOf(batch_, options_.tenant),
                  [self = shared_from_this()](absl::StatusOr<Policies> policies) {
                    if (!policies.ok()) return self->done_(policies.status());

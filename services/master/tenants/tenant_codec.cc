@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
 #include "common/base/status_macros.h"
@@ -51,7 +52,11 @@ void ReadDefaults(const v1::TenantDefaults& defaults, storage::v1::TenantRecord&
   v1::Event event;
   *event.mutable_limits() = defaults.limits();
   storage::v1::ThrottleRecord throttle;
-  ReadLimits(NamedLimits(event), field, /*tenant=*/"", throttle, violations);
+  ReadLimits(NamedLimits(event), field, kDefaultTenant, throttle, violations);  // any tenant's
+  for (int i = 0; i < defaults.limits_size(); ++i) {
+    if (absl::StrContains(defaults.limits(i).policy(), '/'))
+      violations.Add(absl::StrCat(field, ".limits[", i, "].policy"), "must be an id");
+  }
   if (!v1::Completion_IsValid(defaults.completion()) ||
       (defaults.limits().empty() && defaults.completion() != v1::COMPLETION_UNSPECIFIED)) {
     violations.Add(absl::StrCat(field, ".completion"),
