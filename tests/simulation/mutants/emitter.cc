@@ -503,7 +503,8 @@ std::vector<Mutant> ClientMutants() {
       {.name = "client_watches_from_next",
        .fault = "a watch begins one commit after what was read",
        .rules = {"lost", "overdue", "idle"},
-       .store = Rewriting(kAll, WatchesFromNext)},
+       .store = Rewriting(kAll, WatchesFromNext),
+       .first_seed = 50},
       {.name = "client_steals_leases",
        .fault =
            "a lease is taken over by a clock that is a second ahead, whether it has run out or not",
