@@ -47,9 +47,9 @@ const std::vector<std::string>& Targets() {
 
 // The probe of one of the two delays, 42 s, contradicts the other one.
 const std::vector<std::string>& Debounces() {
-  static const auto* const debounces = new std::vector<std::string>{
-      "debounce { delay { seconds: 5 } max_delay { seconds: 9 } }",
-      "debounce { delay { seconds: 50 } max_delay { seconds: 60 } }"};
+  static const auto* const debounces =
+      new std::vector<std::string>{"debounce { delay { seconds: 5 } max_delay { seconds: 9 } }",
+                                   "debounce { delay { seconds: 50 } max_delay { seconds: 60 } }"};
   return *debounces;
 }
 
@@ -149,8 +149,8 @@ std::vector<std::string> BasesOf(const std::string& method) {
         head, R"(target { ping { uri: "http://127.0.0.1:9/" } } limits { policy: "p" } })"));
     for (const std::string& debounce : Debounces()) {
       if (method == "UpdateEvent") break;
-      bases.push_back(absl::StrCat(head, R"(target { ping { uri: "http://127.0.0.1:9/" } } )",
-                                   debounce, " }"));
+      bases.push_back(
+          absl::StrCat(head, R"(target { ping { uri: "http://127.0.0.1:9/" } } )", debounce, " }"));
     }
   } else if (method == "BatchCreateEvents") {
     each_target(R"(parent: "tenants/w" requests { event_id: "UNIQUE" event { )", event + "} }");

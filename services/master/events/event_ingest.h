@@ -82,8 +82,8 @@ struct IngestPlan {
   std::vector<std::string> event_ids;  // server-made, if asked for
 };
 
-// `defaults`: those of the request, with the tenant's. The commit begins with `audit`, a group of its
-// own, since an event that exists already must not keep the entry from being written.
+// `defaults`: those of the request, with the tenant's. The commit begins with `audit`, a group of
+// its own, since an event that exists already must not keep the entry from being written.
 // INVALID_ARGUMENT with the fields ("events[3].payload") if anything of the batch is wrong.
 absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, const v1::Event& defaults,
                                       const std::vector<IngestRecord>& records, bool return_ids,

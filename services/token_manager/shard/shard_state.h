@@ -166,8 +166,7 @@ class PolicyShardState : public std::enable_shared_from_this<PolicyShardState> {
   void ReadAllAgain() {
     for (const auto& [uid, policy] : policies_) ReadAgain(*policy);
   }
-  // Reads records and counts of policies, parts and payloads that are wanted, a part of them at a
-  // time.
+  // Reads some of the records, counts, parts and payloads that are wanted.
   void ReadRecords();
   // True if all that are wanted have been read (but payloads).
   bool records_read() const {

@@ -241,5 +241,30 @@ TEST(RewrittenRowsTest, RowThatWaitsForAFarWindowEndsSoonAfterItsSchedule) {
   }
 }
 
+// Its key says when its window opens, and no other row makes its schedule known.
+TEST(RewrittenRowsTest, RetryThatWaitsForAFarWindowEndsSoonAfterItsSchedule) {
+  TokenWorld world;
+  world.PutPolicy("p", TokenWorld::Limits(1000));
+  storage::v1::WindowRecord window;
+  window.set_duration_micros(10'000'000);
+  window.set_on_close(storage::v1::ON_CLOSE_KIND_CARRY_OVER);
+  const TokenWorld::Schedule schedule{.policy_id = "p", .on_release = false, .window = window};
+  const absl::Time far = world.now() + absl::Hours(24 * 365);
+  const Uid uid = world.AddSchedule("s", schedule);
+  const std::string former = world.AddRow(uid, schedule, {.due = world.now(), .window_begin = far});
+  auto [key, row] = world.Waiting().at(0);
+  world.Delete(ColumnFamily::kWaiting, former);
+  key.due_time = far;
+  row.set_attempts(1);
+  world.Put(ColumnFamily::kWaiting, EncodeWaitingKey(key), row.SerializeAsString());
+  world.Start("a");
+  world.Advance(absl::Minutes(5));
+  EXPECT_EQ(world.Waiting().size(), 1u);
+  world.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_DELETED);
+  world.Advance(absl::Seconds(90));
+  EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SKIPPED), 1u);
+  EXPECT_TRUE(world.Waiting().empty());
+}
+
 }  // namespace token_manager_rewritten_rows_test
 }  // namespace escapement::token_manager

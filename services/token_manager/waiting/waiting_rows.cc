@@ -54,7 +54,8 @@ storage::v1::EventRecord WaitingRow::Record() const {
 
 absl::Time WaitingRow::due() const {
   const storage::v1::EventRecord& event = source_->event;
-  return event.attempts() > 0 ? key_time_ : FromMicros(event.launch_time_micros());
+  const bool by_window = std::max(OpensAt(event), PacingOf(event).At(first_)) == key_time_;
+  return event.attempts() > 0 && !by_window ? key_time_ : FromMicros(event.launch_time_micros());
 }
 
 absl::Time WaitingRow::may_go() const {

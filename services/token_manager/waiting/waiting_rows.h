@@ -74,7 +74,7 @@ class WaitingRow {
   GroupKey group() const { return {priority_, source_->group}; }
   // When its events may go by its key: not before, and not much later (see WaitingRows).
   absl::Time key_time() const { return key_time_; }
-  // When they were due, whatever window they wait for; for a retry, as key_time.
+  // When they were due, whatever window they wait for. A retry: as key_time, if no window gave it.
   absl::Time due() const;
   // When the first event that is not granted may go: not before its window, or its place in it.
   absl::Time may_go() const;
