@@ -23,6 +23,15 @@ namespace {
 
 using kv::ColumnFamily;
 
+// The key of the outcome of the event whose first attempt was due at `launch`; `key`: of its row.
+std::string OutcomeKey(const EventKey& key, absl::Time launch) {
+  return EncodeDoneKey({.shard = key.shard,
+                        .day = DoneDay(launch),
+                        .uid = key.uid,
+                        .occurrence = key.occurrence,
+                        .first = key.first});
+}
+
 // An event may change its row a few times while it is looked up (each retry is a new one).
 constexpr int kMovesMax = 10;
 
@@ -93,11 +102,7 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
     const auto key = DecodeEventKey(row_key_);
     if (key.has_value()) {
       keys.push_back({ColumnFamily::kEvents, row_key_});
-      keys.push_back({ColumnFamily::kDone, EncodeDoneKey({.shard = key->shard,
-                                                          .day = DoneDay(launch_time_),
-                                                          .uid = key->uid,
-                                                          .occurrence = key->occurrence,
-                                                          .first = key->first})});
+      keys.push_back({ColumnFamily::kDone, OutcomeKey(*key, launch_time_)});
       sighting_.key = *key;
     }
     calls_->MultiGet(std::move(keys),
@@ -288,11 +293,7 @@ storage::v1::DoneRecord CancelledRecord(const storage::v1::EventRecord& row, abs
 
 kv::Mutation PutOutcome(const EventKey& key, const storage::v1::DoneRecord& outcome) {
   return {.cf = ColumnFamily::kDone,
-          .key = EncodeDoneKey({.shard = key.shard,
-                                .day = DoneDay(FromMicros(outcome.launch_time_micros())),
-                                .uid = key.uid,
-                                .occurrence = key.occurrence,
-                                .first = key.first}),
+          .key = OutcomeKey(key, FromMicros(outcome.launch_time_micros())),
           .value = outcome.SerializeAsString()};
 }
 
@@ -350,13 +351,8 @@ std::pair<kv::Key, kv::Key> PlacesByName(const std::optional<std::string>& name)
   const std::optional<EventKey> key = DecodeEventKey(record.event_key());
   if (!known || !key.has_value())
     return {{ColumnFamily::kEvents, nowhere}, {ColumnFamily::kDone, nowhere}};
-  return {
-      {ColumnFamily::kEvents, record.event_key()},
-      {ColumnFamily::kDone, EncodeDoneKey({.shard = key->shard,
-                                           .day = DoneDay(FromMicros(record.launch_time_micros())),
-                                           .uid = key->uid,
-                                           .occurrence = key->occurrence,
-                                           .first = key->first})}};
+  return {{ColumnFamily::kEvents, record.event_key()},
+          {ColumnFamily::kDone, OutcomeKey(*key, FromMicros(record.launch_time_micros()))}};
 }
 
 bool IsCancelled(const std::optional<std::string>& ended) {

@@ -78,19 +78,6 @@ class EventCancelTest : public ::testing::Test {
     request.set_name(name);
     return world_.Call(&EventApi::GetEvent, request).value_or(v1::Event());
   }
-  // As the handler: a claim of the row, with the shard's mark.
-  kv::Group ClaimOf(const EventKey& key) {
-    storage::v1::ClaimRecord claim;
-    claim.add_entries()->set_event_key(EncodeEventKey(key));
-    claim.mutable_entries(0)->set_row_stays(true);
-    kv::Group group;
-    group.conditions.push_back(kv::Present(ColumnFamily::kEvents, EncodeEventKey(key)));
-    group.mutations.push_back(kv::Put(ColumnFamily::kInflight,
-                                      EncodeClaimKey({key.shard, 1, ++claims_}),
-                                      claim.SerializeAsString()));
-    group.mutations.push_back(kv::Put(ColumnFamily::kMeta, ClaimMarkKey(key.shard), ""));
-    return group;
-  }
   EventKey RowOf(const std::string& id) {
     for (const auto& [key, row] : world_.Events()) {
       if (row.event_id() == id || key.uid == UidOfClientChosenId("default", id)) return key;
@@ -127,7 +114,7 @@ TEST_F(EventCancelTest, NamedEventsThatWaitAreCancelledAndOthersSkipped) {
   Make("other");
   std::set<uint16_t> shards;
   for (const char* id : {"e3", "e5", "e7", "e9"}) {
-    world_.Commit({ClaimOf(RowOf(id))});
+    world_.Commit({ClaimOf(RowOf(id), ++claims_)});
     shards.insert(RowOf(id).shard);
   }
   ASSERT_GT(shards.size(), 1u);
@@ -157,7 +144,7 @@ TEST_F(EventCancelTest, FilterCancelsTheEventsThatMatch) {
   MakeMany(30, absl::Hours(48));
   Make("mine-1", absl::Hours(48));
   Make("mine-2", absl::Seconds(1));
-  world_.Commit({ClaimOf(RowOf("mine-2"))});
+  world_.Commit({ClaimOf(RowOf("mine-2"), ++claims_)});
   const std::string limit =
       absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", world_.Now() + absl::Hours(24), absl::UTCTimeZone());
   const auto begun =
@@ -202,7 +189,7 @@ TEST_F(EventCancelTest, ClaimThatComesFirstKeepsItsEvent) {
     bool claimed = false;
     if (!world_.Events().empty()) {
       std::optional<bool> applied;
-      world_.TryCommit({ClaimOf(RowOf(id))}, [&](bool all) { applied = all; });
+      world_.TryCommit({ClaimOf(RowOf(id), ++claims_)}, [&](bool all) { applied = all; });
       ASSERT_TRUE(world_.runtime.RunUntil([&] { return applied.has_value(); }, absl::Minutes(1)));
       claimed = *applied;
     }

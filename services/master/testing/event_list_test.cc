@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "services/master/base/limits.h"
+#include "services/master/events/event_lookup.h"
 #include "services/master/testing/master_world.h"
 
 namespace escapement::master {
@@ -56,14 +57,7 @@ class EventListTest : public testing::Test {
     group.mutations.push_back({.cf = ColumnFamily::kEvents,
                                .kind = kv::Mutation::Kind::kDelete,
                                .key = EncodeEventKey(key)});
-    group.mutations.push_back(
-        {.cf = ColumnFamily::kDone,
-         .key = EncodeDoneKey({.shard = key.shard,
-                               .day = DoneDay(FromMicros(row.launch_time_micros())),
-                               .uid = key.uid,
-                               .occurrence = "",
-                               .first = 0}),
-         .value = done.SerializeAsString()});
+    group.mutations.push_back(PutOutcome(key, done));
     world_.Commit({group});
   }
   // As the handler: an attempt failed, and the event waits until `retry`.

@@ -11,6 +11,7 @@
 #include "common/storage/waiting_table.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "services/master/events/event_lookup.h"
 #include "services/master/testing/master_world.h"
 
 namespace escapement::master {
@@ -66,17 +67,6 @@ class EventModesTest : public ::testing::Test {
     const auto event = world_.Call(&EventApi::GetEvent, request);
     EXPECT_TRUE(event.ok()) << event.status();
     return event.ok() ? *event : v1::Event();
-  }
-  // As the handler: a claim of the only event, with the shard's mark.
-  void ClaimIt() {
-    const EventKey key = world_.Events().at(0).first;
-    storage::v1::ClaimRecord claim;
-    claim.add_entries()->set_event_key(EncodeEventKey(key));
-    kv::Group group;
-    group.mutations.push_back(kv::Put(ColumnFamily::kInflight, EncodeClaimKey({key.shard, 1, 1}),
-                                      claim.SerializeAsString()));
-    group.mutations.push_back(kv::Put(ColumnFamily::kMeta, ClaimMarkKey(key.shard), ""));
-    world_.Commit({group});
   }
 
   MasterWorld world_;
@@ -140,7 +130,7 @@ TEST_F(EventModesTest, EventThatIsDueSoonGoesAlone) {
   Add(Mode::UPSERT, "a", "two", absl::Seconds(20));
   EXPECT_THAT(Send().replaced_positions(), ElementsAre(0));
   EXPECT_THAT(Payloads(), ElementsAre("two"));
-  ClaimIt();
+  world_.Commit({ClaimOf(world_.Events().at(0).first)});
   Add(Mode::CREATE, "b", "fine");
   Add(Mode::UPSERT, "a", "three");
   Add(Mode::CANCEL, "a");
@@ -241,14 +231,7 @@ TEST_F(DebounceTest, AfterTheDeliveryAnotherBurstBegins) {
   done.set_outcome(storage::v1::OUTCOME_KIND_SUCCEEDED);
   kv::Group ended;
   ended.mutations.push_back(kv::Delete(ColumnFamily::kEvents, EncodeEventKey(key)));
-  ended.mutations.push_back(
-      kv::Put(ColumnFamily::kDone,
-              EncodeDoneKey({.shard = key.shard,
-                             .day = DoneDay(FromMicros(row.launch_time_micros())),
-                             .uid = key.uid,
-                             .occurrence = "",
-                             .first = 0}),
-              done.SerializeAsString()));
+  ended.mutations.push_back(PutOutcome(key, done));
   world_.Commit({ended});
   Pass(absl::Seconds(600));
   EXPECT_EQ(Upsert("two"), absl::Seconds(300));

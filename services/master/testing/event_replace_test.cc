@@ -11,6 +11,7 @@
 #include "common/storage/name_tables.h"
 #include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
+#include "services/master/events/event_lookup.h"
 #include "services/master/events/event_service.h"
 #include "services/master/testing/master_world.h"
 
@@ -61,21 +62,6 @@ class EventReplaceTest : public ::testing::Test {
     return event.ok() ? *event : v1::Event();
   }
   EventKey RowKey() { return world_.Events().at(0).first; }
-  // As the handler: a claim of the row, with the shard's mark.
-  kv::Group ClaimOf(const EventKey& key) {
-    storage::v1::ClaimRecord claim;
-    claim.add_entries()->set_event_key(EncodeEventKey(key));
-    claim.mutable_entries(0)->set_row_stays(true);
-    kv::Group group;
-    group.conditions.push_back({.cf = ColumnFamily::kEvents,
-                                .key = EncodeEventKey(key),
-                                .kind = kv::Condition::Kind::kPresent});
-    group.mutations.push_back({.cf = ColumnFamily::kInflight,
-                               .key = EncodeClaimKey({key.shard, 1, 1}),
-                               .value = claim.SerializeAsString()});
-    group.mutations.push_back({.cf = ColumnFamily::kMeta, .key = ClaimMarkKey(key.shard)});
-    return group;
-  }
   // As the handler: the event has ended.
   void End(storage::v1::OutcomeKind outcome) {
     const auto [key, row] = world_.Events().at(0);
@@ -86,14 +72,7 @@ class EventReplaceTest : public ::testing::Test {
     group.mutations.push_back({.cf = ColumnFamily::kEvents,
                                .kind = kv::Mutation::Kind::kDelete,
                                .key = EncodeEventKey(key)});
-    group.mutations.push_back(
-        {.cf = ColumnFamily::kDone,
-         .key = EncodeDoneKey({.shard = key.shard,
-                               .day = DoneDay(FromMicros(row.launch_time_micros())),
-                               .uid = key.uid,
-                               .occurrence = "",
-                               .first = 0}),
-         .value = done.SerializeAsString()});
+    group.mutations.push_back(PutOutcome(key, done));
     world_.Commit({group});
   }
 
@@ -328,18 +307,8 @@ TEST(EventReplaceRaceTest, ClaimOrReplacementAtTheSameMomentWins) {
         request, [&](absl::StatusOr<v1::Event> event) { answer = std::move(event); });
     for (int i = 0; i < steps && world.runtime.world().Step(); ++i) {
     }
-    storage::v1::ClaimRecord claim;
-    claim.add_entries()->set_event_key(EncodeEventKey(key));
-    kv::Group group;
-    group.conditions.push_back({.cf = ColumnFamily::kEvents,
-                                .key = EncodeEventKey(key),
-                                .kind = kv::Condition::Kind::kPresent});
-    group.mutations.push_back({.cf = ColumnFamily::kInflight,
-                               .key = EncodeClaimKey({key.shard, 1, 1}),
-                               .value = claim.SerializeAsString()});
-    group.mutations.push_back({.cf = ColumnFamily::kMeta, .key = ClaimMarkKey(key.shard)});
     std::optional<bool> applied;
-    world.TryCommit({group}, [&](bool all) { applied = all; });
+    world.TryCommit({ClaimOf(key)}, [&](bool all) { applied = all; });
     ASSERT_TRUE(world.runtime.RunUntil([&] { return applied.has_value() && answer.has_value(); },
                                        absl::Minutes(1)));
     EXPECT_NE(*applied, answer->ok()) << steps;

@@ -40,22 +40,6 @@ std::string FirstField(const absl::Status& status) {
   return violations.empty() ? status.ToString() : violations[0].first;
 }
 
-// As the handler: a claim of the row, with the shard's mark.
-void Claim(MasterWorld& fixture, const EventKey& key) {
-  storage::v1::ClaimRecord claim;
-  claim.add_entries()->set_event_key(EncodeEventKey(key));
-  claim.mutable_entries(0)->set_row_stays(true);
-  kv::Group group;
-  group.conditions.push_back({.cf = ColumnFamily::kEvents,
-                              .key = EncodeEventKey(key),
-                              .kind = kv::Condition::Kind::kPresent});
-  group.mutations.push_back({.cf = ColumnFamily::kInflight,
-                             .key = EncodeClaimKey({key.shard, 1, 1}),
-                             .value = claim.SerializeAsString()});
-  group.mutations.push_back({.cf = ColumnFamily::kMeta, .key = ClaimMarkKey(key.shard)});
-  fixture.Commit({group});
-}
-
 TEST(EventService, ACreatedEventIsOneRowAndOneInternedDefinition) {
   MasterWorld fixture;
   const absl::Time due = fixture.Now() + absl::Hours(1);
@@ -420,7 +404,7 @@ TEST(EventService, CancelEndsAWaitingEvent) {
 TEST(EventService, AClaimedEventIsRunningAndCannotBeCancelled) {
   MasterWorld fixture;
   ASSERT_TRUE(fixture.Call(&EventApi::CreateEvent, ValidEvent(fixture.Now(), "e")).ok());
-  Claim(fixture, fixture.Events()[0].first);
+  fixture.Commit({ClaimOf(fixture.Events()[0].first)});
   const std::string before = fixture.Dump();
   const auto cancelled =
       fixture.Call(&EventApi::CancelEvent, CancelRequest("tenants/default/events/e"));
@@ -452,18 +436,8 @@ TEST(EventService, ClaimOrCancelAtTheSameMomentWins) {
     }
     bool claimed = false;
     {
-      storage::v1::ClaimRecord claim;
-      claim.add_entries()->set_event_key(EncodeEventKey(key));
-      kv::Group group;
-      group.conditions.push_back({.cf = ColumnFamily::kEvents,
-                                  .key = EncodeEventKey(key),
-                                  .kind = kv::Condition::Kind::kPresent});
-      group.mutations.push_back({.cf = ColumnFamily::kInflight,
-                                 .key = EncodeClaimKey({key.shard, 1, 1}),
-                                 .value = claim.SerializeAsString()});
-      group.mutations.push_back({.cf = ColumnFamily::kMeta, .key = ClaimMarkKey(key.shard)});
       std::optional<bool> applied;
-      fixture.TryCommit({group}, [&](bool all) { applied = all; });
+      fixture.TryCommit({ClaimOf(key)}, [&](bool all) { applied = all; });
       ASSERT_TRUE(fixture.runtime.RunUntil(
           [&] { return applied.has_value() && answer.has_value(); }, absl::Minutes(1)));
       claimed = *applied;

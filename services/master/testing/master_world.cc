@@ -6,8 +6,11 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
+#include "common/kv/group_parts.h"
 #include "common/storage/children_table.h"
+#include "common/storage/event_table.h"
 #include "common/storage/schedule_table.h"
+#include "common/storage/waiting_table.h"
 #include "common/tokens/token_batch.h"
 #include "gtest/gtest.h"
 
@@ -159,6 +162,19 @@ v1::CreateScheduleRequest ValidSchedule(const std::string& id, const std::string
       "http://127.0.0.1:8080/hook");
   request.mutable_schedule()->set_payload("{}");
   return request;
+}
+
+kv::Group ClaimOf(const EventKey& key, uint64_t number) {
+  storage::v1::ClaimRecord claim;
+  claim.add_entries()->set_event_key(EncodeEventKey(key));
+  claim.mutable_entries(0)->set_row_stays(true);
+  kv::Group group;
+  group.conditions.push_back(kv::Present(kv::ColumnFamily::kEvents, EncodeEventKey(key)));
+  group.mutations.push_back(kv::Put(kv::ColumnFamily::kInflight,
+                                    EncodeClaimKey({key.shard, 1, number}),
+                                    claim.SerializeAsString()));
+  group.mutations.push_back(kv::Put(kv::ColumnFamily::kMeta, ClaimMarkKey(key.shard), ""));
+  return group;
 }
 
 v1::CreateEventRequest ValidEvent(absl::Time due, const std::string& id) {

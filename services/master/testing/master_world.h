@@ -95,6 +95,10 @@ class MasterWorld {
   std::unique_ptr<kv::KvClient> client_;
 };
 
+// As a handler: its claim with this number of the row, with the shard's mark; on condition that the
+// row is there.
+kv::Group ClaimOf(const EventKey& key, uint64_t number = 1);
+
 // tenants/default/schedules/… that is valid: every minute, to an HTTP target.
 v1::CreateScheduleRequest ValidSchedule(const std::string& id,
                                         const std::string& cron = "* * * * *");
