@@ -23,6 +23,7 @@ namespace tls_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 std::string ReadFile(const std::string& path) {
@@ -145,7 +146,9 @@ TEST_F(TlsTest, ExpiredFilesAreNotServedAndSeenInMetrics) {
                       HasSubstr(refused + "0")));
   }
   Said doctor = RunDoctor();
-  EXPECT_EQ(doctor.exit_code, 0) << doctor.data << doctor.words;
+  // It may find other things wrong: the disk of the machine may be almost full.
+  EXPECT_LE(doctor.exit_code, 1) << doctor.words;
+  EXPECT_THAT(doctor.data, Not(HasSubstr(service_.cert)));
   testing::WriteIdentity(ca_.Issue(11, "DNS:localhost,IP:127.0.0.1", testing::kExpired), folder_,
                          "tls");
   for (const char* service : {"store", "master"}) {
