@@ -214,10 +214,10 @@ void EventRowBuilder::Add(const NewEvent& event, kv::Group& group) {
     name.set_revision(row_.revision());
     name.set_debounced_since_micros(event.debounced_since_micros);
     std::string name_key = EventNameKey(options_.tenant, event.client_id);
-    group.conditions.push_back(
-        event.before != nullptr
-            ? kv::ValueIs(kv::ColumnFamily::kEventNames, name_key, event.before->name)
-            : kv::Absent(kv::ColumnFamily::kEventNames, name_key));
+    group.conditions.push_back(event.before != nullptr
+                                   ? kv::ValueIs(kv::ColumnFamily::kEventNames, name_key,
+                                                 event.before->name, event.before->read_at)
+                                   : kv::Absent(kv::ColumnFamily::kEventNames, name_key));
     group.mutations.push_back({.cf = kv::ColumnFamily::kEventNames,
                                .key = std::move(name_key),
                                .value = name.SerializeAsString()});

@@ -49,6 +49,7 @@ void PlanUsers(const CastOptions& options, CastPlan* plan) {
   }
   plan->event_users = plan->tokens ? 1 : 3;
   plan->event_calls = 12;
+  plan->event_owners = options.cast == Cast::kPlain && options.seed % 8 == 7 ? 2 : 0;
   if (plan->batches) {
     plan->throttled_schedules = {4, 4};
     plan->policies = {2, 2};

@@ -73,7 +73,8 @@ struct CastPlan {
   int64_t count_max = 40;              // events in a run
   int64_t throttled_count_max = 2000;  // events in a run of a throttled schedule
   int event_users = 0;
-  int event_calls = 0;  // calls of each event user
+  int event_calls = 0;   // calls of each event user
+  int event_owners = 0;  // some of their events are due a minute later than all others
   // How long a user of an unthrottled schedule rests between two calls.
   absl::Duration rest_min = absl::Seconds(1);
   absl::Duration rest_max = absl::Seconds(9);

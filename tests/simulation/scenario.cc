@@ -9,6 +9,7 @@
 #include "common/sim/sim_process.h"
 #include "common/sim/sim_world.h"
 #include "tests/simulation/actors/consumer.h"
+#include "tests/simulation/actors/event_owner.h"
 #include "tests/simulation/actors/event_user.h"
 #include "tests/simulation/actors/message_parts.h"
 #include "tests/simulation/actors/policy_user.h"
@@ -46,6 +47,7 @@ class Scenario {
         random_(options.seed, "scenario"),
         store_network_(world_, "store network"),
         user_network_(world_, "user network"),
+        owner_network_(world_, "owner network"),
         consumer_network_(world_, "consumer network"),
         consumer_(consumer_network_, HabitsOf(plan_.consumer)),
         user_process_(world_, "user") {
@@ -60,6 +62,7 @@ class Scenario {
     for (const auto& user : policy_users_) user->Start();
     for (const auto& user : schedule_users_) user->Start();
     for (const auto& user : event_users_) user->Start();
+    for (const auto& user : event_owners_) user->Start();
     if (options_.faults) ScheduleFaults();
     ScheduleCalm();
     world_.AdvanceBy(plan_.batches ? plan_.faults_end : plan_.users_end);
@@ -218,6 +221,7 @@ class Scenario {
   void MakeUsers() {
     std::vector<const UserCalls::Endpoint*> masters;
     for (const auto& endpoint : endpoints_) masters.push_back(endpoint.get());
+    owner_calls_ = std::make_unique<UserCalls>(owner_network_, user_process_, masters);
     calls_ = std::make_unique<UserCalls>(user_network_, user_process_, std::move(masters));
     // A request_id is known for a day only, and a leap may be longer.
     if (!plan_.clock_leaps) calls_->Repeat(8, &answers_);
@@ -259,6 +263,10 @@ class Scenario {
       options.policies = [this] { return PoliciesForGood(); };
       options.several = several_;
       event_users_.push_back(std::make_unique<EventUser>(*calls_, std::move(options)));
+    }
+    for (int i = 0; i < plan_.event_owners; ++i) {
+      event_owners_.push_back(std::make_unique<EventOwner>(
+          *owner_calls_, EventOwner::Options{.name = absl::StrCat("o", i)}));
     }
   }
 
@@ -346,7 +354,11 @@ class Scenario {
     faults_->Schedule();
     consumer_.set_kill([this](const std::string& handler) { faults_->Poison(handler); });
     user_network_.set_faults({.loss = 20'000, .duplication = 20'000});
-    world_.After(plan_.faults_end, "calm", [this] { user_network_.set_faults({}); });
+    owner_network_.set_faults({.loss = 20'000});
+    world_.After(plan_.faults_end, "calm", [this] {
+      user_network_.set_faults({});
+      owner_network_.set_faults({});
+    });
   }
 
   template <typename Users>
@@ -356,7 +368,8 @@ class Scenario {
   }
 
   bool Settled() const {
-    if (!Finished(schedule_users_) || !Finished(event_users_) || !Finished(policy_users_))
+    if (!Finished(schedule_users_) || !Finished(event_users_) || !Finished(event_owners_) ||
+        !Finished(policy_users_))
       return false;
     if (AnyQueued(site_->disk()) || AnyGrant(site_->disk())) return false;
     if (plan_.calendar && !ReadTimesLeftover(site_->disk()).empty()) return false;
@@ -388,6 +401,10 @@ class Scenario {
       const std::vector<OneOff> events = user->Events();
       history.one_offs.insert(history.one_offs.end(), events.begin(), events.end());
       hear(user, "events");
+    }
+    for (const auto& user : event_owners_) {
+      history.one_offs.insert(history.one_offs.end(), user->events().begin(), user->events().end());
+      hear(user, "events of its own");
     }
     for (const auto& user : policy_users_) hear(user, "a policy");
     if (worker_ != nullptr) {
@@ -446,6 +463,7 @@ class Scenario {
   sim::SimRandom random_;
   sim::SimNetwork store_network_;
   sim::SimNetwork user_network_;
+  sim::SimNetwork owner_network_;  // doubles no call
   sim::SimNetwork consumer_network_;
   Consumer consumer_;
   sim::SimProcess user_process_;
@@ -457,9 +475,10 @@ class Scenario {
   std::vector<std::unique_ptr<TokenEndpoint>> doors_;
   std::vector<std::unique_ptr<TokenApi>> decorated_doors_;  // also doors of former incarnations
   std::unique_ptr<Worker> worker_;
-  std::unique_ptr<UserCalls> calls_;
+  std::unique_ptr<UserCalls> calls_, owner_calls_;
   std::vector<std::unique_ptr<ScheduleUser>> schedule_users_;
   std::vector<std::unique_ptr<EventUser>> event_users_;
+  std::vector<std::unique_ptr<EventOwner>> event_owners_;
   bool several_ = false;  // events have several limits
   std::vector<std::unique_ptr<PolicyUser>> policy_users_;
   std::unique_ptr<FaultPlan> faults_;

@@ -479,9 +479,13 @@ absl::StatusOr<storage::v1::DoneRecord> AddCancellation(const EventName& name,
   storage::v1::DoneRecord record = CancelledRecord(*sighting.row, now);
   TakeBack(sighting, group);
   group.mutations.push_back(PutOutcome(sighting.key, record));
-  if (sighting.name.has_value() && !sighting.row->client_chosen_id()) {
-    group.mutations.push_back(
-        kv::Delete(ColumnFamily::kEventNames, EventNameKey(name.tenant, name.event)));
+  if (sighting.name.has_value()) {
+    std::string key = EventNameKey(name.tenant, name.event);
+    storage::v1::EventNameRecord named;
+    group.mutations.push_back(sighting.row->client_chosen_id() &&
+                                      named.ParseFromString(*sighting.name)
+                                  ? CancelledName(std::move(key), std::move(named))
+                                  : kv::Delete(ColumnFamily::kEventNames, std::move(key)));
   }
   return record;
 }

@@ -10,9 +10,11 @@
 #include "absl/strings/strip.h"
 #include "common/base/proto_time.h"
 #include "common/base/status_macros.h"
+#include "common/kv/group_parts.h"
 #include "common/records/row_judge.h"
 #include "common/status/errors.h"
 #include "common/storage/event_table.h"
+#include "common/storage/name_tables.h"
 #include "common/storage/waiting_table.h"
 #include "services/master/base/limits.h"
 #include "services/master/events/event_lookup.h"
@@ -189,24 +191,30 @@ absl::Status CheckBatch(const v1::IngestRequest& request, size_t& bytes) {
 // When the first claim of the event can be made.
 absl::Time ClaimableFrom(const EventKey& key) { return key.due_time - kClaimedEarlyMax; }
 
-// Takes the present event out of its queue, on condition that nobody can have claimed it.
+// Takes the present event out of its queue, on condition that nobody can have claimed it. Then the
+// row of one without a policy is where its name says; that the name is the same still is another
+// condition of the group.
 void TakeBack(const IngestRecord& record, kv::Group& group) {
   group.conditions.push_back(
       {.kind = kv::Condition::Kind::kTimeBefore,
        .number = static_cast<uint64_t>(ToMicros(ClaimableFrom(record.key)))});
-  const auto take = [&](kv::ColumnFamily cf, const std::string& key) {
-    if (key.empty()) return;
-    group.conditions.push_back({.cf = cf, .key = key, .kind = kv::Condition::Kind::kPresent});
-    group.mutations.push_back(kv::Delete(cf, key));
-  };
-  take(kv::ColumnFamily::kEvents, record.present.event_key());
-  take(kv::ColumnFamily::kWaiting, record.present.waiting_key());
+  const std::string& waiting_key = record.present.waiting_key();
+  if (!waiting_key.empty()) {
+    group.conditions.push_back(kv::Present(kv::ColumnFamily::kEvents, record.present.event_key()));
+    group.conditions.push_back(kv::Present(kv::ColumnFamily::kWaiting, waiting_key));
+    group.mutations.push_back(kv::Delete(kv::ColumnFamily::kWaiting, waiting_key));
+  }
+  group.mutations.push_back(kv::Delete(kv::ColumnFamily::kEvents, record.present.event_key()));
 }
 
 void Cancel(const IngestRecord& record, const std::string& tenant, const std::string& id,
             absl::Time now, kv::Group& group) {
   TakeBack(record, group);
   const storage::v1::EventNameRecord& present = record.present;
+  std::string name_key = EventNameKey(tenant, id);
+  group.conditions.push_back(
+      kv::ValueIs(kv::ColumnFamily::kEventNames, name_key, record.name, record.read_at));
+  group.mutations.push_back(CancelledName(std::move(name_key), present));
   storage::v1::EventRecord row;
   row.set_tenant(tenant);
   row.set_event_id(id);
@@ -238,8 +246,8 @@ std::vector<IngestRecord> RecordsOf(const v1::IngestRequest& request) {
   return records;
 }
 
-void Meet(const std::optional<std::string>& name, v1::Event::IngestMode mode, absl::Time now,
-          IngestRecord& record) {
+void Meet(const std::optional<std::string>& name, kv::CommitSeq read_at, v1::Event::IngestMode mode,
+          absl::Time now, IngestRecord& record) {
   using Fate = IngestRecord::Fate;
   if (!name.has_value()) {
     record.fate = mode == v1::Event::CANCEL ? Fate::kNothing : Fate::kCreated;
@@ -247,13 +255,14 @@ void Meet(const std::optional<std::string>& name, v1::Event::IngestMode mode, ab
   }
   std::optional<EventKey> key;
   if (record.present.ParseFromString(*name)) key = DecodeEventKey(record.present.event_key());
-  if (!key.has_value()) return;
+  if (!key.has_value() || record.present.cancelled()) return;
   // Rows in other lanes have been tried. Those under a policy of which a former program made the
   // name do not say where they wait.
   const bool limited = key->lane == kLaneLimited && !record.present.waiting_key().empty();
   if ((key->lane > kPriorityMax && !limited) || ClaimableFrom(*key) <= now + kTakenAhead) return;
   record.fate = Fate::kTakes;
   record.name = *name;
+  record.read_at = read_at;
   record.key = *std::move(key);
 }
 
@@ -333,6 +342,7 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, const v1
     NamedBefore before;
     if (takes) {
       before = {.name = record->name,
+                .read_at = record->read_at,
                 .uid = record->uid,
                 .generation = record->present.generation(),
                 .revision = record->present.revision() + 1,

@@ -54,8 +54,10 @@ struct IngestRecord {
     kNothing,     // a CANCEL of nothing
   };
   Fate fate = Fate::kCreated;
-  // The event that has its id, only with kTakes: bytes of its name, read; the key of its row.
+  // The event that has its id, only with kTakes: bytes of its name, and at which sequence they were
+  // read; the same, parsed; the key of its row.
   std::string name = {};
+  kv::CommitSeq read_at = 0;
   storage::v1::EventNameRecord present = {};
   EventKey key = {};
   Uid uid = {};  // for the event that replaces it
@@ -64,9 +66,10 @@ struct IngestRecord {
 // The records of the batch, before the store is asked: each UPSERT or CANCEL is kAlone or
 // kSuperseded. Empty: there is none.
 std::vector<IngestRecord> RecordsOf(const v1::IngestRequest& request);
-// Decides an UPSERT or CANCEL record by the name that has its id (nullopt: none).
-void Meet(const std::optional<std::string>& name, v1::Event::IngestMode mode, absl::Time now,
-          IngestRecord& record);
+// Decides an UPSERT or CANCEL record by the name that has its id (nullopt: none), read at
+// `read_at`.
+void Meet(const std::optional<std::string>& name, kv::CommitSeq read_at, v1::Event::IngestMode mode,
+          absl::Time now, IngestRecord& record);
 
 // The event of a record, with the defaults.
 v1::Event EventOf(const v1::Event& defaults, const v1::IngestEvent& event);

@@ -9,12 +9,13 @@ namespace event_ingest_test {
 
 const absl::Time kNow = absl::FromUnixSeconds(1'800'000'000);
 
-IngestRecord MetBy(absl::Duration due_in, uint8_t lane = 5) {
+IngestRecord MetBy(absl::Duration due_in, uint8_t lane = 5, bool cancelled = false) {
   storage::v1::EventNameRecord name;
+  name.set_cancelled(cancelled);
   name.set_event_key(EncodeEventKey(
       {.lane = lane, .due_time = kNow + due_in, .uid = Uid(), .occurrence = "", .first = 0}));
   IngestRecord record{.fate = IngestRecord::Fate::kAlone};
-  Meet(name.SerializeAsString(), v1::Event::UPSERT, kNow, record);
+  Meet(name.SerializeAsString(), /*read_at=*/7, v1::Event::UPSERT, kNow, record);
   return record;
 }
 
@@ -23,6 +24,7 @@ TEST(EventIngestTest, EventIsTakenOnlyBeforeItsFirstClaim) {
   using Fate = IngestRecord::Fate;
   EXPECT_EQ(MetBy(absl::Seconds(61)).fate, Fate::kAlone);
   EXPECT_EQ(MetBy(absl::Hours(1), kLaneRetry).fate, Fate::kAlone);
+  EXPECT_EQ(MetBy(absl::Hours(1), 5, /*cancelled=*/true).fate, Fate::kAlone) << "it has no row";
   EXPECT_EQ(MetBy(absl::Hours(1), kLaneLimited).fate, Fate::kAlone) << "it waits somewhere else";
   const IngestRecord taken = MetBy(absl::Hours(1));
   ASSERT_EQ(taken.fate, Fate::kTakes);
@@ -40,6 +42,11 @@ TEST(EventIngestTest, EventIsTakenOnlyBeforeItsFirstClaim) {
   EXPECT_EQ(group.conditions.at(0).kind, kv::Condition::Kind::kTimeBefore);
   EXPECT_EQ(group.conditions.at(0).number,
             static_cast<uint64_t>(ToMicros(kNow + absl::Hours(1) - absl::Minutes(1))));
+  // Unless the name has changed since, the store need not read it again.
+  const kv::Condition& named = group.conditions.back();
+  EXPECT_EQ(named.kind, kv::Condition::Kind::kValueEquals);
+  EXPECT_EQ(named.cf, kv::ColumnFamily::kEventNames);
+  EXPECT_EQ(named.since, 7u);
 }
 
 }  // namespace event_ingest_test

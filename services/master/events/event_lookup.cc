@@ -291,6 +291,11 @@ storage::v1::DoneRecord CancelledRecord(const storage::v1::EventRecord& row, abs
   return done;
 }
 
+kv::Mutation CancelledName(std::string name_key, storage::v1::EventNameRecord name) {
+  name.set_cancelled(true);
+  return kv::Put(ColumnFamily::kEventNames, std::move(name_key), name.SerializeAsString());
+}
+
 kv::Mutation PutOutcome(const EventKey& key, const storage::v1::DoneRecord& outcome) {
   return {.cf = ColumnFamily::kDone,
           .key = OutcomeKey(key, FromMicros(outcome.launch_time_micros())),

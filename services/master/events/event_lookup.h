@@ -37,6 +37,8 @@ std::string EventEtag(const Uid& uid, int64_t launch_time_micros);
 int64_t NominalMicrosOf(const storage::v1::EventNameRecord& name);
 // The outcome of a one-off event that is cancelled, from its row in `events`; and its put.
 storage::v1::DoneRecord CancelledRecord(const storage::v1::EventRecord& row, absl::Time now);
+// The name of an event that is cancelled; its id is client-chosen.
+kv::Mutation CancelledName(std::string name_key, storage::v1::EventNameRecord name);
 kv::Mutation PutOutcome(const EventKey& key, const storage::v1::DoneRecord& outcome);
 
 struct EventSighting {

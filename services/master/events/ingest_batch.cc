@@ -22,6 +22,13 @@ namespace {
 
 constexpr char kSuperseded[] = "SUPERSEDED";
 
+// True if the record would be refused again. Other errors, such as that of a store with too many
+// commits, make the client send the batch again.
+bool IsVerdict(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) || absl::IsNotFound(status) ||
+         absl::IsInvalidArgument(status) || absl::IsAlreadyExists(status);
+}
+
 class Batch : public std::enable_shared_from_this<Batch> {
  public:
   Batch(IngestShared& shared, std::string tenant, std::shared_ptr<const v1::IngestRequest> request,
@@ -66,17 +73,17 @@ class Batch : public std::enable_shared_from_this<Batch> {
                              [self = shared_from_this(), positions = std::move(positions)](
                                  absl::StatusOr<kv::GetResult> result) {
                                if (!result.ok()) return self->done_(StoreFailed(result.status()));
-                               self->MeetNames(positions, result->values);
+                               self->MeetNames(positions, *result);
                                self->Commit();
                              });
   }
 
-  void MeetNames(const std::vector<int>& positions,
-                 const std::vector<std::optional<std::string>>& names) {
+  void MeetNames(const std::vector<int>& positions, const kv::GetResult& names) {
     const absl::Time now = context_.client.NowLow();
     for (size_t i = 0; i < positions.size(); ++i) {
       IngestRecord& record = RecordAt(positions[i]);
-      Meet(names[i], EventAt(positions[i]).mode(), now, record);
+      Meet(names.values[i], names.seq, EventAt(positions[i]).mode(), now, record);
+      if (record.fate != Fate::kTakes) continue;
       const uint64_t high = context_.runtime.random().Next();
       record.uid = Uid::FromHalves(high, context_.runtime.random().Next());
     }
@@ -189,10 +196,10 @@ class Batch : public std::enable_shared_from_this<Batch> {
           --self->under_way_;
           if (event.ok()) {
             self->Took(position, event->revision() == 0);
-          } else if (absl::IsUnavailable(event.status()) || absl::IsInternal(event.status())) {
-            self->failed_ = event.status();
-          } else {
+          } else if (IsVerdict(event.status())) {
             self->Ignore(position, event.status());
+          } else {
+            self->failed_ = event.status();
           }
           self->StartAlone();
         },

@@ -98,6 +98,7 @@ class Run {
     // About two calls of each user in three seconds, until the calm is over.
     cast.event_calls = static_cast<int>((options.plan.end + options.calm) / absl::Seconds(3));
     cast.event_users = options.event_users;
+    cast.owners_begin = options.plan.end / 2;
     return cast;
   }
 

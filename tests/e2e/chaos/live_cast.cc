@@ -34,11 +34,13 @@ LiveCast::LiveCast(LiveWorld& live, const Options& options)
     : live_(live),
       options_(options),
       user_network_(live.world(), "user network"),
+      owner_network_(live.world(), "owner network"),
       consumer_network_(live.world(), "consumer network"),
       consumer_(consumer_network_, kHabits),
       user_process_(live.world(), "user"),
       receiver_(live, consumer_) {
   user_network_.set_faults(kUserFaults);
+  owner_network_.set_faults(kAtOnce);
   consumer_network_.set_faults(kAtOnce);
 }
 LiveCast::~LiveCast() = default;
@@ -83,6 +85,7 @@ void LiveCast::MakeUsers(const Addresses& addresses) {
   std::vector<const simulation::UserCalls::Endpoint*> masters;
   for (const auto& master : masters_) masters.push_back(master.get());
   calls_ = std::make_unique<simulation::UserCalls>(user_network_, user_process_, masters);
+  owner_calls_ = std::make_unique<simulation::UserCalls>(owner_network_, user_process_, masters);
   std::vector<const simulation::Worker::Door*> doors;
   for (const auto& door : token_doors_) doors.push_back(door.get());
   worker_ = std::make_unique<simulation::Worker>(user_network_, consumer_.process(), doors,
@@ -116,6 +119,12 @@ void LiveCast::MakeUsers(const Addresses& addresses) {
     options.name = absl::StrCat("e", i);
     options.calls = options_.event_calls;
     event_users_.push_back(std::make_unique<EventUser>(*calls_, std::move(options)));
+    simulation::EventOwner::Options owner;
+    owner.name = absl::StrCat("o", i);
+    owner.sets = 36;
+    owner.begin_max = options_.owners_begin;
+    event_owners_.push_back(
+        std::make_unique<simulation::EventOwner>(*owner_calls_, std::move(owner)));
   }
 }
 
@@ -123,6 +132,7 @@ void LiveCast::Start() {
   for (const auto& user : policy_users_) user->Start();
   for (const auto& user : schedule_users_) user->Start();
   for (const auto& user : event_users_) user->Start();
+  for (const auto& user : event_owners_) user->Start();
 }
 
 void LiveCast::Calm() {
@@ -142,7 +152,8 @@ bool LiveCast::finished() const {
     return std::all_of(users.begin(), users.end(),
                        [](const auto& user) { return user->finished(); });
   };
-  return all(schedule_users_) && all(policy_users_) && all(event_users_) && worker_->idle();
+  return all(schedule_users_) && all(policy_users_) && all(event_users_) && all(event_owners_) &&
+         worker_->idle();
 }
 
 uint64_t LiveCast::calls() const {
@@ -152,6 +163,7 @@ uint64_t LiveCast::calls() const {
       count += life.changes.size() + life.triggered.size() + life.backfills.size();
   }
   for (const auto& user : event_users_) count += user->Events().size();
+  for (const auto& user : event_owners_) count += user->events().size();
   return count;
 }
 
@@ -173,6 +185,11 @@ void LiveCast::Tell(simulation::History* history,
     history->one_offs.insert(history->one_offs.end(), events.begin(), events.end());
     hear(user->complaints());
     end(user->finished(), "a user of events");
+  }
+  for (const auto& user : event_owners_) {
+    history->one_offs.insert(history->one_offs.end(), user->events().begin(), user->events().end());
+    hear(user->complaints());
+    end(user->finished(), "an owner of events");
   }
   for (const auto& user : policy_users_) {
     hear(user->complaints());

@@ -18,6 +18,7 @@
 #include "tests/e2e/chaos/live_world.h"
 #include "tests/e2e/chaos/public_door.h"
 #include "tests/simulation/actors/consumer.h"
+#include "tests/simulation/actors/event_owner.h"
 #include "tests/simulation/actors/event_user.h"
 #include "tests/simulation/actors/policy_user.h"
 #include "tests/simulation/actors/schedule_user.h"
@@ -35,6 +36,8 @@ class LiveCast {
     int policies = 2;
     int event_users = 2;
     int event_calls = 20;  // calls of each event user
+    // There are as many owners of events. Until then they begin to ingest theirs.
+    absl::Duration owners_begin = absl::Seconds(30);
   };
 
   // `live` outlives it.
@@ -70,7 +73,7 @@ class LiveCast {
 
   LiveWorld& live_;
   const Options options_;
-  sim::SimNetwork user_network_, consumer_network_;
+  sim::SimNetwork user_network_, owner_network_, consumer_network_;
   simulation::Consumer consumer_;
   sim::SimProcess user_process_;
   std::vector<std::unique_ptr<sim::SimProcess>> door_processes_;
@@ -78,9 +81,10 @@ class LiveCast {
   std::vector<std::unique_ptr<simulation::UserCalls::Endpoint>> masters_;
   std::vector<std::unique_ptr<simulation::Worker::Door>> token_doors_;
   std::unique_ptr<simulation::Worker> worker_;
-  std::unique_ptr<simulation::UserCalls> calls_;
+  std::unique_ptr<simulation::UserCalls> calls_, owner_calls_;
   std::vector<std::unique_ptr<simulation::ScheduleUser>> schedule_users_;
   std::vector<std::unique_ptr<simulation::EventUser>> event_users_;
+  std::vector<std::unique_ptr<simulation::EventOwner>> event_owners_;
   std::vector<std::unique_ptr<simulation::PolicyUser>> policy_users_;
   LiveConsumer receiver_;
   // Destroyed first: they wait for their calls.

@@ -234,6 +234,7 @@ class PublicDoor::Events final : public master::EventApi {
     calls_.Unary(stub_, &EventStub::ListEvents, request, std::move(done));
   }
   void UpsertEvent(v1::UpsertEventRequest request, master::Done<v1::Event> done) override {
+    Aim(request.mutable_event()->mutable_target());
     calls_.Unary(stub_, &EventStub::UpsertEvent, request, std::move(done));
   }
   void UpdateEvent(v1::UpdateEventRequest request, master::Done<v1::Event> done) override {

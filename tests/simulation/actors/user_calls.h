@@ -48,8 +48,10 @@ class UserCalls {
   // The call counts as made under the latest NewRequestId(), if no other call has used that id.
   template <typename T>
   void UntilKnown(Invoke<T> invoke, std::function<void(absl::StatusOr<T>)> done) {
-    Try<T>(std::move(invoke), std::move(done), std::exchange(new_request_, std::string()));
+    Try<T>(std::move(invoke), std::move(done), std::exchange(new_request_, std::string()), 1);
   }
+  // How often the call was made whose answer `done` is being given. Each time may have an effect.
+  int tries() const { return tries_; }
 
   // From now on OK answers are noted in `answers`, and one call in `one_in` is made again later.
   // Masters forget request ids after a day, so a run with this must be shorter. `answers` outlives
@@ -75,17 +77,19 @@ class UserCalls {
 
  private:
   template <typename T>
-  void Try(Invoke<T> invoke, std::function<void(absl::StatusOr<T>)> done, std::string request) {
+  void Try(Invoke<T> invoke, std::function<void(absl::StatusOr<T>)> done, std::string request,
+           int tries) {
     const Endpoint& master = *masters_[user_.random().Below(masters_.size())];
     sim::SimCall<T, MasterApis>(
         network_, user_.state(), master, absl::Milliseconds(1500), invoke,
-        [this, invoke, done, request](absl::StatusOr<T> answer) {
+        [this, invoke, done, request, tries](absl::StatusOr<T> answer) {
           if (answer.ok() || !Unknown(answer.status())) {
             if (answer.ok() && Answered(request, *answer)) Again<T>(invoke, request);
+            tries_ = tries;
             return done(std::move(answer));
           }
           After(Between(absl::Milliseconds(50), absl::Milliseconds(400)),
-                [this, invoke, done, request] { Try<T>(invoke, done, request); });
+                [this, invoke, done, request, tries] { Try<T>(invoke, done, request, tries + 1); });
         });
   }
 
@@ -118,6 +122,7 @@ class UserCalls {
   sim::SimNetwork& network_;
   sim::SimProcess& user_;
   const std::vector<const Endpoint*> masters_;
+  int tries_ = 0;
   uint64_t last_request_ = 0;
   std::string new_request_;
   uint64_t repeats_one_in_ = 1;

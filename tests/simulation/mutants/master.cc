@@ -201,6 +201,47 @@ Rewrite LeavesReplaced() {
   }};
 }
 
+bool IsInBulk(const kv::Group& group) {
+  return std::any_of(group.conditions.begin(), group.conditions.end(),
+                     [](const kv::Condition& condition) {
+                       return condition.kind == kv::Condition::Kind::kTimeBefore;
+                     });
+}
+
+Rewrite ReplacesUnnamedInBulk() {
+  return {.commit = [](kv::CommitRequest* request) {
+    for (kv::Group& group : request->groups) {
+      if (!IsInBulk(group)) continue;
+      WaiveConditions(&group.conditions, [](const kv::Condition& condition) {
+        return condition.cf == ColumnFamily::kEventNames;
+      });
+    }
+  }};
+}
+
+Rewrite LeavesReplacedInBulk() {
+  return {.commit = [](kv::CommitRequest* request) {
+    for (kv::Group& group : request->groups) {
+      if (!IsInBulk(group)) continue;
+      EraseMutations(&group, [](const Mutation& mutation) {
+        return mutation.cf == ColumnFamily::kEvents && !IsPut(mutation);
+      });
+    }
+  }};
+}
+
+// The name of an event that was cancelled says that it waits.
+Rewrite CancelsUnnamed() {
+  return {.commit = [](kv::CommitRequest* request) {
+    for (kv::Group& group : request->groups) {
+      if (Has(group, ColumnFamily::kDone))
+        EraseMutations(&group, [](const Mutation& mutation) {
+          return IsPutOf(ColumnFamily::kEventNames, mutation);
+        });
+    }
+  }};
+}
+
 // The row in `waiting` of an event under a policy need not be there.
 Rewrite CancelsGranted() {
   return {.commit = [](kv::CommitRequest* request) {
@@ -289,6 +330,26 @@ std::vector<Mutant> MasterMutants() {
        .rules = {"lost", "doubled", "early", "final"},
        .faults = false,
        .store = Masters(LeavesReplaced)},
+      {.name = "master_replaces_unnamed_in_bulk",
+       .fault = "a record replaces an event whether or not it is still the one that was read",
+       .rules = {"lost", "doubled", "final"},
+       .store = Masters(ReplacesUnnamedInBulk),
+       .first_seed = 247,
+       .seed_step = 8},
+      {.name = "master_leaves_replaced_in_bulk",
+       .fault = "an event that a record replaces stays in its queue",
+       .rules = {"lost", "doubled", "early", "final"},
+       .faults = false,
+       .store = Masters(LeavesReplacedInBulk),
+       .first_seed = 7,
+       .seed_step = 8},
+      {.name = "master_cancels_unnamed",
+       .fault = "the name of an event that is cancelled is as before",
+       .rules = {"answer"},
+       .faults = false,
+       .store = Masters(CancelsUnnamed),
+       .first_seed = 7,
+       .seed_step = 8},
       {.name = "master_answers_before_commit",
        .fault = "one-off events are acknowledged 5 ms before they are sent to the store",
        .rules = {"lost", "acknowledged"},

@@ -106,17 +106,19 @@ bool AnyMutation(const kv::CommitRequest& request, Predicate predicate) {
 
 // Replaces the conditions that the predicate selects by one that always holds.
 template <typename Predicate>
+void WaiveConditions(std::vector<kv::Condition>* conditions, Predicate predicate) {
+  for (kv::Condition& condition : *conditions) {
+    if (!predicate(condition)) continue;
+    condition = {.cf = kv::ColumnFamily::kMembers,
+                 .key = "\xff nobody",
+                 .kind = kv::Condition::Kind::kAbsent};
+  }
+}
+
+template <typename Predicate>
 void WaiveConditions(kv::CommitRequest* request, Predicate predicate) {
-  const auto waive = [&](std::vector<kv::Condition>& conditions) {
-    for (kv::Condition& condition : conditions) {
-      if (!predicate(condition)) continue;
-      condition = {.cf = kv::ColumnFamily::kMembers,
-                   .key = "\xff nobody",
-                   .kind = kv::Condition::Kind::kAbsent};
-    }
-  };
-  waive(request->fence);
-  for (kv::Group& group : request->groups) waive(group.conditions);
+  WaiveConditions(&request->fence, predicate);
+  for (kv::Group& group : request->groups) WaiveConditions(&group.conditions, predicate);
 }
 
 // Parses each value that is put in `cf` as a Record. `edit` may change the record and the mutation.
