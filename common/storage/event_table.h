@@ -116,7 +116,7 @@ std::string EndedEventId(const DoneKey& key, const storage::v1::DoneRecord& done
 // The present event of a client-chosen id, which a new one replaces or follows.
 struct NamedBefore {
   std::string name;           // bytes of its EventNameRecord
-  kv::CommitSeq read_at = 0;  // of the name; 0: not known, so the store reads it again
+  kv::CommitSeq read_at = 0;  // they were read then; 0: the store reads them again
   Uid uid;                    // for the new one
   // These two are the new one's.
   uint64_t generation = 0;

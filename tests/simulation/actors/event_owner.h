@@ -21,7 +21,7 @@ class EventOwner {
  public:
   struct Options {
     std::string name;
-    int sets = 6;                                 // of events that are changed together
+    int sets = 6;                                 // each is of events that are changed together
     int events_of_set = 6;                        // at most
     int batches_of_set = 6;                       // at most
     absl::Duration begin_max = absl::Seconds(4);  // the first batch of a set
