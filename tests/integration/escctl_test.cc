@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -430,6 +431,18 @@ TEST_F(EscctlTest, TriggersAPausedScheduleThatStaysPaused) {
   EXPECT_EQ(hostile.exit_code, 1);
   EXPECT_THAT(hostile.words, HasSubstr("INVALID_ARGUMENT: --label: "));
   EXPECT_EQ(hostile.words.find('\x1b'), std::string::npos);
+}
+
+// Runs are listed some seconds before they are due.
+TEST_F(EscctlTest, WaitsForARunThatHasBegun) {
+  Json({"schedule", "create", "often", "--every", "3s", "--http", receiver_->origin() + "/hook"});
+  const nlohmann::json runs = Json({"schedule", "runs", "often", "--limit", "3", "--wait", "30s"});
+  EXPECT_TRUE(std::any_of(runs.begin(), runs.end(), [](const auto& run) {
+    return run["state"] != "UPCOMING";
+  })) << runs;
+  const Said none =
+      Run({"schedule", "runs", "often", "--filter", "state = CANCELLED", "--wait", "1ms"});
+  EXPECT_EQ(none.exit_code, 1);
 }
 
 TEST_F(EscctlTest, PrintsAHostileConsumersWordsWithoutControlCharacters) {

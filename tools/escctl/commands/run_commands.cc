@@ -86,6 +86,13 @@ void AddReasons(Session& session, std::vector<v1::Run>& runs) {
 // How often --wait reads.
 constexpr absl::Duration kWaitPause = absl::Milliseconds(250);
 
+// True if --wait is over. Without a filter the runs may be of occurrences that are not due yet.
+bool Awaited(const std::vector<v1::Run>& runs, const std::string& filter) {
+  return std::any_of(runs.begin(), runs.end(), [&](const v1::Run& run) {
+    return !filter.empty() || run.state() != v1::Run::UPCOMING;
+  });
+}
+
 // `wait`: how long to wait for the first run. `require_success`: fail unless all have succeeded.
 void ListRuns(Session& session, const v1::ListRunsRequest& request, size_t limit,
               absl::Duration wait, bool require_success, const WatchFlags& watch) {
@@ -100,12 +107,13 @@ void ListRuns(Session& session, const v1::ListRunsRequest& request, size_t limit
   const absl::Time deadline = absl::Now() + wait;
   std::vector<v1::Run> runs;
   PagesRead read = ReadPages(session, &RunStub::ListRuns, request, limit, runs_of, runs);
-  while (read.status.ok() && runs.empty() && absl::Now() < deadline) {
+  while (read.status.ok() && !Awaited(runs, request.filter()) && absl::Now() < deadline) {
     absl::SleepFor(kWaitPause);
+    runs.clear();
     read = ReadPages(session, &RunStub::ListRuns, request, limit, runs_of, runs);
   }
   if (!read.status.ok()) return session.Fail(read.status);
-  if (runs.empty() && wait > absl::ZeroDuration()) {
+  if (wait > absl::ZeroDuration() && !Awaited(runs, request.filter())) {
     session.Say(absl::StrCat("escctl: no such run within ", absl::FormatDuration(wait)));
     return session.SetFailed();
   }
@@ -206,8 +214,10 @@ void AddRunCommands(CLI::App& app, Session& session) {
       "--filter", o->filter,
       "conditions on state (UPCOMING, ACTIVE, COMPLETED, SKIPPED, CANCELLED), nominal_time and "
       "complete_time, joined by AND, OR, NOT");
-  runs->add_option("--wait", o->wait,
-                   "stay until there is a run, at most so long, e.g. 60s; then fail");
+  runs->add_option(
+      "--wait", o->wait,
+      "stay until there is a run that has begun, or with --filter one that matches, at most so "
+      "long, e.g. 60s; then fail");
   runs->add_flag(
       "--require-success", o->require_success,
       "fail unless each run that is shown has the status COMPLETED, or if there is none");
