@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "common/base/uid.h"
 #include "common/kv/client/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/runtime/runtime.h"
@@ -36,6 +37,12 @@ struct MasterContext {
   // Tenant.defaults; empty: the tenant has none.
   std::function<v1::TenantDefaults(const std::string& tenant)> defaults_of =
       [](const std::string&) { return v1::TenantDefaults(); };
+
+  // A random uid, of which no other resource has the like.
+  Uid NewUid() {
+    const uint64_t high = runtime.random().Next();
+    return Uid::FromHalves(high, runtime.random().Next());
+  }
 
   // How many parts the counts of a run, or of all runs of a schedule, may have.
   uint32_t RunPartsMax() const { return layout.queue_shards + layout.policy_shards + 1; }

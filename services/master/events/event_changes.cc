@@ -252,7 +252,7 @@ class Creation : public std::enable_shared_from_this<Creation> {
     if (!known && change_->mask.has_value()) return NotFound(name);
     RETURN_IF_ERROR(CheckEtag(change_->event.etag(), sighting.Etag(), name));
     if (!sighting.name.has_value()) return absl::OkStatus();
-    NamedBefore before{.name = *sighting.name, .uid = RandomUid()};
+    NamedBefore before{.name = *sighting.name, .uid = context_.NewUid()};
     if (!known) {  // a name without an event, which a former program has left
       before_.name = std::move(before);
       return absl::OkStatus();
@@ -284,11 +284,6 @@ class Creation : public std::enable_shared_from_this<Creation> {
     }
     replaced_ = std::move(sighting);
     return absl::OkStatus();
-  }
-
-  Uid RandomUid() {
-    const uint64_t high = context_.runtime.random().Next();
-    return Uid::FromHalves(high, context_.runtime.random().Next());
   }
 
   void LookUpPolicies() {

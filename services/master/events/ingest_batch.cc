@@ -22,13 +22,6 @@ namespace {
 
 constexpr char kSuperseded[] = "SUPERSEDED";
 
-// True if the record would be refused again. Other errors, such as that of a store with too many
-// commits, make the client send the batch again.
-bool IsVerdict(const absl::Status& status) {
-  return absl::IsFailedPrecondition(status) || absl::IsNotFound(status) ||
-         absl::IsInvalidArgument(status) || absl::IsAlreadyExists(status);
-}
-
 class Batch : public std::enable_shared_from_this<Batch> {
  public:
   Batch(IngestShared& shared, std::string tenant, std::shared_ptr<const v1::IngestRequest> request,
@@ -84,8 +77,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
       IngestRecord& record = RecordAt(positions[i]);
       Meet(names.values[i], names.seq, EventAt(positions[i]).mode(), now, record);
       if (record.fate != Fate::kTakes) continue;
-      const uint64_t high = context_.runtime.random().Next();
-      record.uid = Uid::FromHalves(high, context_.runtime.random().Next());
+      record.uid = context_.NewUid();
     }
   }
 
@@ -196,10 +188,10 @@ class Batch : public std::enable_shared_from_this<Batch> {
           --self->under_way_;
           if (event.ok()) {
             self->Took(position, event->revision() == 0);
-          } else if (IsVerdict(event.status())) {
-            self->Ignore(position, event.status());
-          } else {
+          } else if (absl::IsUnavailable(event.status()) || absl::IsInternal(event.status())) {
             self->failed_ = event.status();
+          } else {
+            self->Ignore(position, event.status());
           }
           self->StartAlone();
         },

@@ -80,11 +80,6 @@ absl::StatusOr<v1::ThrottlePolicy> Show(absl::string_view name, const std::strin
   return ShowPolicy(record, now);
 }
 
-std::string NewPolicyId(Random& random) {
-  const uint64_t high = random.Next();
-  return Uid::FromHalves(high, random.Next()).ToHex();
-}
-
 }  // namespace
 
 void PolicyService::CreatePolicy(v1::CreatePolicyRequest request, Done<v1::ThrottlePolicy> done) {
@@ -103,7 +98,7 @@ void PolicyService::CreatePolicy(v1::CreatePolicyRequest request, Done<v1::Throt
   violations.AddStatus("", draft.status());
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   const std::string id =
-      request.policy_id().empty() ? NewPolicyId(context_.runtime.random()) : request.policy_id();
+      request.policy_id().empty() ? context_.NewUid().ToHex() : request.policy_id();
   RecordChange change = ChangeOfPolicy<v1::ThrottlePolicy>(
       context_, {*tenant, id}, MarkOf(*tenant, "CreatePolicy", request, done),
       [draft = *std::move(draft)](const PolicyInput& input) {

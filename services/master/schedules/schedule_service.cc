@@ -85,12 +85,6 @@ absl::StatusOr<BackfillRange> ReadRange(const v1::BackfillScheduleRequest& reque
   return range;
 }
 
-// A new id is as random as the uid that the transaction makes.
-std::string NewScheduleId(Random& random) {
-  const uint64_t high = random.Next();
-  return Uid::FromHalves(high, random.Next()).ToHex();
-}
-
 template <typename Answer>
 absl::StatusOr<ScheduleChange> ChangeFor(MasterContext& context,
                                          const v1::CreateScheduleRequest& request,
@@ -114,8 +108,8 @@ absl::StatusOr<ScheduleChange> ChangeFor(MasterContext& context,
     violations.AddStatus("", draft.status());
   }
   RETURN_IF_ERROR(violations.ToStatus());
-  const std::string id = request.schedule_id().empty() ? NewScheduleId(context.runtime.random())
-                                                       : request.schedule_id();
+  const std::string id =
+      request.schedule_id().empty() ? context.NewUid().ToHex() : request.schedule_id();
   ScheduleChange change{.name = {tenant, id},
                         .mark = MarkOf(tenant, "CreateSchedule", request, done)};
   change.decide = [draft = *std::move(draft)](const ChangeInput& input) {

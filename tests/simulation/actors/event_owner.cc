@@ -88,7 +88,10 @@ void EventOwner::Heard(Set& set, std::vector<Change> changes, const v1::IngestRe
     changes.at(static_cast<size_t>(position)).fate = Fate::kReplaced;
   for (const v1::IgnoredEvent& ignored : answer.ignored()) {
     Change& change = changes.at(static_cast<size_t>(ignored.position()));
-    change.fate = Fate::kIgnored;
+    const auto code = static_cast<absl::StatusCode>(ignored.code());
+    change.fate = code == absl::StatusCode::kResourceExhausted || code == absl::StatusCode::kAborted
+                      ? Fate::kNotNow
+                      : Fate::kIgnored;
     change.why = ignored.message();
   }
   int created = 0, ended = 0;
@@ -130,6 +133,16 @@ void EventOwner::Upserted(Owned& owned, const Change& change, bool once, absl::T
       if (once) return;
       event->due = std::min(event->due, change.due);
       event->bodies.insert(change.body_hash);
+      return;
+    case Fate::kNotNow:
+      if (once) return;
+      if (event == nullptr) {  // a former try may have created it
+        Add(owned, change, called);
+        events_.back().created = false;
+        return;
+      }
+      event->due = std::min(event->due, change.due);
+      event->bodies.insert(change.body_hash);
   }
 }
 
@@ -139,7 +152,7 @@ void EventOwner::Cancelled(Owned& owned, const Change& change, bool once) {
     if (event == nullptr) return Complain(owned, "was cancelled, and did not wait");
     event->cancelled = true;
     event->cancel_answered = calls_.Now();
-  } else if (event != nullptr && once && Unclaimed(*event)) {
+  } else if (change.fate == Fate::kIgnored && event != nullptr && once && Unclaimed(*event)) {
     Complain(owned, absl::StrCat("was not cancelled: ", change.why));
   }
 }

@@ -49,13 +49,18 @@ class EventOwner {
     bool far = false;
     int batches = 0;  // that are left
   };
-  enum class Fate { kDone, kReplaced, kIgnored };
+  enum class Fate {
+    kDone,
+    kReplaced,
+    kIgnored,
+    kNotNow,  // the record may be sent again: the store had no room, or the event changed too often
+  };
   struct Change {
     v1::Event::IngestMode mode = v1::Event::UPSERT;
     absl::Time due;
     uint64_t body_hash = 0;
     Fate fate = Fate::kDone;
-    std::string why = {};  // it was ignored
+    std::string why = {};  // it had no effect
   };
 
   void After(absl::Duration most, std::shared_ptr<Set> set);

@@ -30,10 +30,8 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
       : context_(context),
         calls_(std::move(calls)),
         change_(std::move(change)),
-        done_(std::move(done)) {
-    const uint64_t high = context_.runtime.random().Next();
-    fresh_uid_ = Uid::FromHalves(high, context_.runtime.random().Next());
-  }
+        done_(std::move(done)),
+        fresh_uid_(context_.NewUid()) {}
 
   // The name tells the uid; the uid tells where the rest is.
   void ReadName() {
