@@ -59,8 +59,9 @@ struct Takeover {
 
 // The shard's previous owner.
 struct FormerOwner {
-  absl::Time end;       // HeldLease::former_owner_end
-  bool lost = false;    // HeldLease::former_owner_lost
+  absl::Time end;  // HeldLease::former_owner_end
+  // HeldLease::former_owner_lost, or it went before it noted that the owner before it was lost.
+  bool lost = false;
   bool dead = false;    // HeldLease::former_owner_dead
   bool marked = false;  // it has noted which claims were left by others (TakeoverMarkKey)
 };

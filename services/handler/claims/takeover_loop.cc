@@ -24,9 +24,7 @@ constexpr absl::Duration kMargin = absl::Milliseconds(100);
 void TakeoverLoop::Start(std::function<void()> ready) {
   ready_ = std::move(ready);
   ++scan_;
-  // The mark matters only for the claims of an owner that is proven to be dead.
-  if (state_.lease.former_owner_dead) return ReadMark();
-  Scan(/*marked=*/false);
+  ReadMark();
 }
 
 void TakeoverLoop::ReadMark() {
@@ -36,7 +34,7 @@ void TakeoverLoop::ReadMark() {
         if (scan != scan_) return;
         if (!result.ok()) return ReadMark();
         const std::string former = KeyWriter().U64(state_.lease.epoch - 1).Take();
-        Scan(result->values[0] == former);
+        Scan(/*marked=*/result->values[0] == former);
       }));
 }
 
@@ -48,8 +46,9 @@ void TakeoverLoop::Scan(bool marked) {
 }
 
 void TakeoverLoop::OnScanned(bool marked, std::vector<kv::Entry> inflight, kv::CommitSeq seq) {
+  // An owner without a mark has not counted the loss of the owner before it.
   const FormerOwner former = {.end = state_.lease.former_owner_end,
-                              .lost = state_.lease.former_owner_lost,
+                              .lost = state_.lease.former_owner_lost || !marked,
                               .dead = state_.lease.former_owner_dead,
                               .marked = marked};
   Takeover plan = PlanTakeover(inflight);
