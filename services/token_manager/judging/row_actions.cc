@@ -210,7 +210,10 @@ void RowActions::Settle(const Withheld& action, bool applied) {
   const bool written_again = OfFormerVersion(action.judged, *row) || row->rewritten();
   const GroupKey group = row->group();
   if (!applied) {
-    if (written_again) return state_.ReadBack(*policy, action.key);
+    // A row that keeps its key was to be as it was read. That may fail without cause if the reading
+    // is old, and again and again unless the row is read again.
+    if (written_again || action.judged.action == Action::kSend)
+      return state_.ReadBack(*policy, action.key);
     policy->waiting.AbortAction(action.key, *row);
     state_.MayReadOn(*policy, group);
     return state_.Revisit(*policy);
