@@ -49,6 +49,9 @@ const std::map<std::string, Probe>& Probes() {
           start_time { seconds: 1577836800 } end_time { seconds: 1577836801 })",
         kNotFound}},
       {"PreviewSchedule", {R"(cron: "0 3 * * *" count: 1)"}},
+      // The schedules of the tenant fire on the first of January.
+      {"ListOccurrences", {R"(parent: "tenants/TENANT/schedules/-"
+          start_time { seconds: 4102444800 } end_time { seconds: 4102531200 })"}},
       {"CreatePolicy", {R"(parent: "tenants/TENANT" policy_id: "v" validate_only: true
           policy { max_concurrent: 1 })"}},
       {"GetPolicy", {R"(name: "tenants/TENANT/policies/none")", kNotFound}},

@@ -80,6 +80,13 @@ const std::vector<DoorCase>& DoorCases() {
       {"PreviewSchedule", R"(cron: "0 3,6,9 * * *" time_zone: "Asia/Kolkata" count: 3
           from_time { seconds: 1800000000 })"},
       {"PreviewSchedule", R"(cron: "x")", kInvalid},
+      {"ListOccurrences", R"(parent: "tenants/default/schedules/s@" page_size: 1
+          start_time { seconds: 4000000000 } end_time { seconds: 4002678400 })"},
+      {"ListOccurrences", R"(parent: "tenants/default/schedules/s@"
+          filter: "result != PENDING AND NOT result = LATE")"},
+      {"ListOccurrences", R"(parent: "tenants/default/schedules/none")", kNotFound},
+      {"ListOccurrences", R"(parent: "tenants/default/schedules/s@" filter: "reason = x")",
+       kInvalid},
       {"ListSchedules", R"(parent: "tenants/default" page_size: 1)"},
       {"ListSchedules", R"(parent: "tenants/default" page_size: -1)", kInvalid},
       {"ListSchedules", R"(parent: "tenants/default" page_token: "forged")", kInvalid},

@@ -97,6 +97,8 @@ std::vector<std::string> BasesOf(const std::string& method) {
       {"GetPolicy", R"(name: "tenants/w/policies/p")"},
       {"GetPolicyUsage", R"(name: "tenants/w/policies/p")"},
       {"ListRuns", R"(parent: "tenants/w/schedules/s")"},
+      {"ListOccurrences", R"(parent: "tenants/w/schedules/-"
+          start_time { seconds: 4102444800 } end_time { seconds: 4102531200 })"},
       {"ListRunEvents", R"(parent: "tenants/w/schedules/once/runs/RUN")"},
       {"GetEvent", R"(name: "tenants/w/events/e")"},
       {"CompleteTokens", R"(completions { token: "forged" outcome: SUCCEEDED })"}};

@@ -213,6 +213,39 @@ TEST_F(EscctlTest, BackfillsAPastRangeInParts) {
   EXPECT_THAT(ahead.words, HasSubstr("end_time"));
 }
 
+TEST_F(EscctlTest, AccountsForEveryOccurrence) {
+  Json({"schedule", "create", "good", "--every", "1s", "--http", receiver_->origin() + "/hook"});
+  Json({"schedule", "create", "bad", "--every", "1s", "--max-attempts", "1", "--http",
+        receiver_->origin() + "/fail/1000/status/503/hook"});
+  const auto ended = [&](const std::string& name) {
+    return Json({"schedule", "runs", name, "--filter", "state = COMPLETED", "--wait", "30s"});
+  };
+  ASSERT_FALSE(ended("good").empty());
+  ASSERT_FALSE(ended("bad").empty());
+
+  const Said good = Run({"schedule", "account", "good"});
+  EXPECT_EQ(good.exit_code, 0) << good.words;
+  EXPECT_THAT(good.data, HasSubstr("ON_TIME"));
+  EXPECT_THAT(good.data, Not(HasSubstr("schedules/good/runs/")));
+  const Said bad = Run({"schedule", "account", "bad", "--from=-1h", "--to", "now"});
+  EXPECT_EQ(bad.exit_code, 0) << bad.words;
+  EXPECT_THAT(bad.data, ContainsRegex("schedules/bad/runs/[^ ]+ +FAILED .*503"));
+
+  const Said all = Run({"account", "--all", "--hours", "1", "--limit", "1"});
+  EXPECT_EQ(all.exit_code, 0) << all.words;
+  EXPECT_THAT(all.data, HasSubstr("ON_TIME"));
+  EXPECT_THAT(all.data, HasSubstr("FAILED"));
+  EXPECT_THAT(all.data, Not(HasSubstr("UNACCOUNTED")));
+  EXPECT_THAT(all.words, HasSubstr("2 schedules"));
+  const auto json = Json({"account", "--all", "--filter", "result = PENDING"});
+  EXPECT_FALSE(json["counts"].empty());
+  for (const auto& occurrence : json["occurrences"]) EXPECT_EQ(occurrence["result"], "PENDING");
+
+  EXPECT_EQ(Run({"schedule", "account", "none"}).exit_code, 3);
+  EXPECT_EQ(Run({"account"}).exit_code, 2);
+  EXPECT_EQ(Run({"account", "--all", "--hours", "0"}).exit_code, 2);
+}
+
 TEST_F(EscctlTest, ShowsWhyARunWasSkipped) {
   // The first answer takes longer than the test may take.
   Json({"schedule", "create", "slow", "--every", "1s", "--overlap", "skip", "--delivery-timeout",

@@ -8,6 +8,7 @@
 #include "common/sim/sim_network.h"
 #include "common/sim/sim_process.h"
 #include "common/sim/sim_world.h"
+#include "tests/simulation/actors/accountant.h"
 #include "tests/simulation/actors/consumer.h"
 #include "tests/simulation/actors/event_owner.h"
 #include "tests/simulation/actors/event_user.h"
@@ -50,7 +51,9 @@ class Scenario {
         owner_network_(world_, "owner network"),
         consumer_network_(world_, "consumer network"),
         consumer_(consumer_network_, HabitsOf(plan_.consumer)),
-        user_process_(world_, "user") {
+        user_process_(world_, "user"),
+        account_network_(world_, "account network"),
+        account_process_(world_, "accountant") {
     if (options.tracer) world_.set_tracer(options.tracer);
     MakeHosts();
     MakeUsers();
@@ -63,12 +66,17 @@ class Scenario {
     for (const auto& user : schedule_users_) user->Start();
     for (const auto& user : event_users_) user->Start();
     for (const auto& user : event_owners_) user->Start();
+    if (accountant_ != nullptr) accountant_->Start();
     if (options_.faults) ScheduleFaults();
     ScheduleCalm();
     world_.AdvanceBy(plan_.batches ? plan_.faults_end : plan_.users_end);
     if (plan_.batches) {
       world_.RunUntil([this] { return !AnyWaiting(site_->disk()) && !AnyGrant(site_->disk()); },
                       plan_.users_end - plan_.faults_end);
+    }
+    if (accountant_ != nullptr) {
+      accountant_->Finish();
+      world_.RunUntil([this] { return accountant_->finished(); }, kSettleMax);
     }
     for (const auto& user : schedule_users_) user->Finish();
     if (worker_ != nullptr) worker_->Tidy();
@@ -222,6 +230,11 @@ class Scenario {
     std::vector<const UserCalls::Endpoint*> masters;
     for (const auto& endpoint : endpoints_) masters.push_back(endpoint.get());
     owner_calls_ = std::make_unique<UserCalls>(owner_network_, user_process_, masters);
+    if (options_.accounts) {
+      account_calls_ = std::make_unique<UserCalls>(account_network_, account_process_, masters);
+      accountant_ = std::make_unique<Accountant>(
+          *account_calls_, Accountant::Options{.begin = world_.options().start_time});
+    }
     calls_ = std::make_unique<UserCalls>(user_network_, user_process_, std::move(masters));
     // A request_id is known for a day only, and a leap may be longer.
     if (!plan_.clock_leaps) calls_->Repeat(8, &answers_);
@@ -407,6 +420,10 @@ class Scenario {
       hear(user, "events of its own");
     }
     for (const auto& user : policy_users_) hear(user, "a policy");
+    if (accountant_ != nullptr) {
+      history.accounts = accountant_->accounts();
+      hear(accountant_, "accounts");
+    }
     if (worker_ != nullptr) {
       history.works = worker_->works();
       for (const std::string& complaint : worker_->complaints()) complain(complaint);
@@ -467,6 +484,8 @@ class Scenario {
   sim::SimNetwork consumer_network_;
   Consumer consumer_;
   sim::SimProcess user_process_;
+  sim::SimNetwork account_network_;
+  sim::SimProcess account_process_;
   std::unique_ptr<StoreSite> site_;
   StoreHost* store_ = nullptr;      // the site, if it is one process
   ReplicaSet* replicas_ = nullptr;  // the site, if it is replicas
@@ -475,7 +494,8 @@ class Scenario {
   std::vector<std::unique_ptr<TokenEndpoint>> doors_;
   std::vector<std::unique_ptr<TokenApi>> decorated_doors_;  // also doors of former incarnations
   std::unique_ptr<Worker> worker_;
-  std::unique_ptr<UserCalls> calls_, owner_calls_;
+  std::unique_ptr<UserCalls> calls_, owner_calls_, account_calls_;
+  std::unique_ptr<Accountant> accountant_;  // null: nobody asks for accounts
   std::vector<std::unique_ptr<ScheduleUser>> schedule_users_;
   std::vector<std::unique_ptr<EventUser>> event_users_;
   std::vector<std::unique_ptr<EventOwner>> event_owners_;
@@ -511,7 +531,8 @@ std::string Report(const ScenarioOptions& options, const ScenarioResult& result)
           ? absl::StrCat(" --minutes=", absl::ToInt64Minutes(options.length))
           : "",
       options.faults ? "" : " --nofaults", options.perturb ? "" : " --noperturb",
-      options.log_set_back ? " --log_set_back" : "", " --trace\n");
+      options.log_set_back ? " --log_set_back" : "", options.accounts ? " --accounts" : "",
+      " --trace\n");
   return report;
 }
 

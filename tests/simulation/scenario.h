@@ -37,6 +37,7 @@ struct ScenarioOptions {
   bool faults = true;                         // also a consumer that fails, hangs and answers late
   absl::Duration length = absl::Minutes(10);  // only for casts that last as wished
   bool perturb = false;                       // with perturbation points (common/runtime/perturb.h)
+  bool accounts = false;                      // a user asks for accounts (actors/accountant.h)
   // Only in kReplicated: the shared log is once set back to a backup, and repaired later.
   bool log_set_back = false;
   std::optional<WorkHabits> work = {};  // replaces the habits of the cast

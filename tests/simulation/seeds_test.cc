@@ -2,6 +2,7 @@
 // test's shards; and in runs without faults.
 
 #include <cstdint>
+#include <tuple>
 
 #include "gtest/gtest.h"
 #include "tests/simulation/scenario.h"
@@ -114,6 +115,29 @@ TEST_P(FaultFreeThrottled, DeliversEachEventOnceButForRetries) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Six, FaultFreeThrottled, testing::Range<uint64_t>(0, 6));
+
+// Whenever somebody asks, each occurrence of each schedule is accounted for.
+class Accounts : public testing::TestWithParam<std::tuple<Cast, uint64_t>> {};
+
+TEST_P(Accounts, AreCompleteUnderFaults) {
+  ScenarioOptions options;
+  std::tie(options.cast, options.seed) = GetParam();
+  options.length = absl::Minutes(3);
+  options.accounts = true;
+  const ScenarioResult result = RunScenario(options);
+  EXPECT_EQ(Report(options, result), "");
+  EXPECT_GT(result.history.accounts.size(), 5u);
+  EXPECT_TRUE(result.history.accounts.back().last);
+  EXPECT_GT(result.history.accounts.back().runs.size(), 10u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ten, Accounts,
+                         testing::Combine(testing::Values(Cast::kPlain, Cast::kThrottled,
+                                                          Cast::kTimes, Cast::kClocks),
+                                          testing::Range<uint64_t>(1, 11)));
+INSTANTIATE_TEST_SUITE_P(Five, Accounts,
+                         testing::Combine(testing::Values(Cast::kMixed, Cast::kReplicated),
+                                          testing::Range<uint64_t>(1, 6)));
 
 }  // namespace seeds_test
 }  // namespace escapement::simulation

@@ -34,6 +34,7 @@ ABSL_FLAG(bool, faults, true, "plan faults (else a run in which nothing goes wro
 ABSL_FLAG(bool, log_set_back, false,
           "replicated: the log is once set back to a backup, and repaired later");
 ABSL_FLAG(bool, perturb, true, "with the perturbation points that the seed switches on");
+ABSL_FLAG(bool, accounts, false, "a user asks for accounts of all schedules");
 ABSL_FLAG(bool, covers, false, "fail if something that is named in coverage.h never happens");
 ABSL_FLAG(bool, trace, false, "print faults, receipts and other notes");
 ABSL_FLAG(bool, trace_commits, false, "print what commits did to queues, claims and Done as well");
@@ -75,6 +76,7 @@ ScenarioOptions OptionsOf(uint64_t seed) {
   options.length = absl::Minutes(absl::GetFlag(FLAGS_minutes));
   options.perturb = absl::GetFlag(FLAGS_perturb);
   options.log_set_back = absl::GetFlag(FLAGS_log_set_back);
+  options.accounts = absl::GetFlag(FLAGS_accounts);
   if (absl::GetFlag(FLAGS_trace)) options.tracer = PrintTrace;
   return options;
 }

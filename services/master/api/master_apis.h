@@ -79,6 +79,9 @@ class RunApi {
   virtual void ListRunEvents(v1::ListRunEventsRequest request,
                              Done<v1::ListRunEventsResponse> done) = 0;
   virtual void CancelRun(v1::CancelRunRequest request, Done<v1::Run> done) = 0;
+  // An RPC of ScheduleService.
+  virtual void ListOccurrences(v1::ListOccurrencesRequest request,
+                               Done<v1::ListOccurrencesResponse> done) = 0;
 };
 
 class ScheduleApi {

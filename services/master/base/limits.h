@@ -205,6 +205,39 @@ inline constexpr uint64_t kFormerVersionsMax = 32;
 // Where these versions, and moves between them, may have put an occurrence's row.
 inline constexpr size_t kBackfillPlacesMax = 100;
 
+// Longest range of one ListOccurrences. How far back it reaches: definitions are kept so long after
+// they were replaced (kVersionKeptFor).
+inline constexpr absl::Duration kAccountRangeMax = absl::Hours(24 * 31);
+// Occurrences that one page of ListOccurrences examines, and schedules: then the page ends, with a
+// token. Together with the next bound they limit a page's memory and time.
+inline constexpr size_t kAccountOccurrencesMax = 1000;
+inline constexpr size_t kAccountSchedulesMax = 1000;
+// Schedules that are read together.
+inline constexpr size_t kAccountSchedulesAtOnce = 32;
+// Versions of one schedule in one range, which are in memory together; with more the range is
+// refused. Versions of one read: each may hold a large payload.
+inline constexpr size_t kAccountVersionsMax = 2000;
+inline constexpr uint32_t kAccountVersionsAtOnce = 16;
+// Done records of one run that are read to find out how late its last event was sent. Beyond it the
+// run counts as late until its end.
+inline constexpr size_t kAccountDoneRowsMax = 10'000;
+// Done records of one schedule, shard and day that are searched for the summary of a downtime, and
+// how far back the search goes for an occurrence that was due a moment ago.
+inline constexpr uint32_t kAccountSummaryRowsMax = 1000;
+inline constexpr absl::Duration kAccountSummaryNear = absl::Hours(24);
+// Done records that are read to find out whether the outcomes of a day are still kept.
+inline constexpr uint32_t kAccountKeptRowsMax = 1000;
+
+// How far back the masters' own accounts go, and schedules that one step samples: together they
+// bound what a step reads. It also bounds how many accounts one schedule with a lost occurrence may
+// miss: with 100,000 schedules each is sampled once in two hours.
+inline constexpr absl::Duration kAccountLoopRange = absl::Minutes(10);
+inline constexpr uint32_t kAccountLoopSchedules = 8;
+// A step samples no further schedule once it has taken this part of the time between two steps.
+inline constexpr int kAccountLoopShare = 100;
+// From the end of one step to the begin of the next.
+inline constexpr absl::Duration kAccountLoopEvery = absl::Seconds(5);
+
 // Rows of waiting events that one GetPolicyUsage counts: then its answer says that there are more.
 inline constexpr size_t kUsageRowsMax = 10'000;
 // Schedules that it names, those with most waiting events first.

@@ -37,6 +37,17 @@ MasterMetrics::MasterMetrics(Metrics& metrics)
           "Old versions of definitions, and old deliveries of one-off events, that were deleted")),
       operation_conflicts(
           Add(metrics, "operation_conflicts", "Steps of operations that lost a race")),
+      occurrences_sampled(Add(metrics, "occurrences_sampled",
+                              "Occurrences of the last minutes that this master has examined")),
+      occurrences_unaccounted(Add(metrics, "occurrences_unaccounted",
+                                  "Those of them of which the platform had no trace")),
+      emission_behind_seconds(*metrics.GetGauge(
+          "escapement_master_emission_behind_seconds",
+          "Store time less emitted_to of the partition furthest behind, as this master reads it.")),
+      heartbeat_late_seconds(
+          *metrics.GetGauge("escapement_master_heartbeat_late_seconds",
+                            "How long the oldest event of the heartbeat schedule has been due that "
+                            "has not ended, as this master reads it.")),
       heartbeat_every_seconds(
           *metrics.GetGauge("escapement_master_heartbeat_every_seconds",
                             "Interval of the heartbeat schedule; 0 if this master makes none.")) {}

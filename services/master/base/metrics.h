@@ -27,7 +27,12 @@ struct MasterMetrics {
   Counter& dead_letters_collected;  // older than their retention
   Counter&
       definitions_collected;  // also those of deleted schedules, and deliveries of one-off events
-  Counter& operation_conflicts;    // steps that lost a race and were made again
+  Counter& operation_conflicts;  // steps that lost a race and were made again
+  // The watch of occurrences (account_loop.h); a sampled occurrence may be sampled again.
+  Counter& occurrences_sampled;
+  Counter& occurrences_unaccounted;
+  Gauge& emission_behind_seconds;
+  Gauge& heartbeat_late_seconds;
   Gauge& heartbeat_every_seconds;  // interval of the heartbeat schedule; 0: this master makes none
 };
 

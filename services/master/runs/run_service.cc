@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/base/key_codec.h"
 #include "common/base/proto_time.h"
 #include "common/records/row_judge.h"
@@ -15,9 +16,11 @@
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
 #include "services/master/codec/delivery_codec.h"
 #include "services/master/requests/range_reader.h"
 #include "services/master/requests/request_table.h"
+#include "services/master/runs/occurrence_account.h"
 #include "services/master/runs/run_codec.h"
 #include "services/master/runs/run_events.h"
 #include "services/master/runs/run_listing.h"
@@ -238,6 +241,110 @@ void RunService::CancelRun(v1::CancelRunRequest request, Done<v1::Run> done) {
   RequestMark mark = MarkOf(name->schedule.tenant, "CancelRun", request, done);
   CancelRunOfSchedule(context_, *std::move(name), std::move(mark), request.validate_only(),
                       std::move(done));
+}
+
+namespace {
+
+// The range, and where in it the list goes on: the default end is the time of the first page.
+std::string FormatPosition(absl::Time begin, absl::Time end, const AccountPosition& position) {
+  return KeyWriter()
+      .U64(static_cast<uint64_t>(ToMicros(begin)))
+      .U64(static_cast<uint64_t>(ToMicros(end)))
+      .Text(position.schedule)
+      .U8(position.ended)
+      .U64(position.ended ? 0 : static_cast<uint64_t>(ToMicros(position.time)))
+      .U64(position.passed)
+      .Take();
+}
+
+absl::Status ParsePosition(absl::string_view text, AccountQuery& query) {
+  KeyReader reader(text);
+  query.begin = FromMicros(static_cast<int64_t>(reader.U64()));
+  query.end = FromMicros(static_cast<int64_t>(reader.U64()));
+  AccountPosition& position = query.after.emplace();
+  position.schedule = reader.Text();
+  position.ended = reader.U8() != 0;
+  position.time = FromMicros(static_cast<int64_t>(reader.U64()));
+  position.passed = reader.U64();
+  return reader.done() ? absl::OkStatus() : InvalidField("page_token", "is malformed");
+}
+
+// The time in `field`, or `unset`.
+absl::Time ReadTime(bool given, const google::protobuf::Timestamp& time, const char* field,
+                    absl::Time unset, FieldViolations& violations) {
+  if (!given) return unset;
+  const std::optional<int64_t> micros = TimestampMicros(time);
+  if (!micros.has_value()) violations.Add(field, "is not a valid time in the years 1 to 9999");
+  return micros.has_value() ? FromMicros(*micros) : unset;
+}
+
+void ReadAccountRange(const v1::ListOccurrencesRequest& request, absl::Time now,
+                      absl::Duration retention, AccountQuery& query, FieldViolations& violations) {
+  query.end = ReadTime(request.has_end_time(), request.end_time(), "end_time", now, violations);
+  query.begin = ReadTime(request.has_start_time(), request.start_time(), "start_time",
+                         query.end - absl::Hours(24), violations);
+  if (!violations.empty()) return;
+  const absl::Duration kept =
+      retention > absl::ZeroDuration() ? std::min(retention, kVersionKeptFor) : kVersionKeptFor;
+  if (query.end <= query.begin) {
+    violations.Add("end_time", "must be after start_time");
+  } else if (query.end - query.begin > kAccountRangeMax) {
+    violations.Add("end_time", "must be at most 31 days after start_time");
+  } else if (query.begin < now - kept) {
+    violations.Add("start_time", absl::StrCat("is before the records that are kept: they go back ",
+                                              absl::FormatDuration(kept)));
+  }
+}
+
+}  // namespace
+
+void RunService::ListOccurrences(v1::ListOccurrencesRequest request,
+                                 Done<v1::ListOccurrencesResponse> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  AccountQuery query;
+  absl::string_view parent = request.parent();
+  absl::Status named;
+  if (absl::ConsumeSuffix(&parent, "/schedules/-")) {
+    absl::StatusOr<std::string> tenant = ParseTenantName(parent, "parent");
+    named = tenant.status();
+    if (tenant.ok()) query.tenant = *std::move(tenant);
+  } else {
+    absl::StatusOr<ScheduleName> name = ParseScheduleName(request.parent(), "parent");
+    named = name.status();
+    if (name.ok()) {
+      query.tenant = std::move(name->tenant);
+      query.schedule = std::move(name->schedule);
+    }
+  }
+  if (!named.ok()) return context_.Refuse(named, std::move(done));
+  std::string list = absl::StrCat("ListOccurrences ", request.parent(), " ",
+                                  request.start_time().ShortDebugString(), " ",
+                                  request.end_time().ShortDebugString(), " ", request.filter());
+  FieldViolations violations;
+  ReadAccountRange(request, context_.client.NowLow(), tenants_.RetentionOf(query.tenant), query,
+                   violations);
+  absl::StatusOr<ListFilter> filter = ReadOccurrenceFilter(request.filter());
+  const absl::StatusOr<Paging> paging = ReadPaging(request.page_size(), list, request.page_token());
+  violations.AddStatus("", filter.status());
+  violations.AddStatus("", paging.status());
+  if (violations.empty() && !paging->position.empty())
+    violations.AddStatus("", ParsePosition(paging->position, query));
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  query.filter = *std::move(filter);
+  query.limit = static_cast<size_t>(paging->size);
+  query.retention_of = [this](const std::string& tenant) { return tenants_.RetentionOf(tenant); };
+  const absl::Time begin = query.begin;
+  const absl::Time end = query.end;
+  AccountOccurrences(context_, std::move(query),
+                     [list = std::move(list), begin, end,
+                      done = std::move(done)](absl::StatusOr<AccountPage> page) mutable {
+                       if (!page.ok()) return done(page.status());
+                       if (page->next.has_value()) {
+                         page->response.set_next_page_token(
+                             EncodePageToken(list, FormatPosition(begin, end, *page->next)));
+                       }
+                       done(std::move(page->response));
+                     });
 }
 
 namespace {

@@ -33,6 +33,8 @@ class RunService final : public RunApi {
   void ListRunEvents(v1::ListRunEventsRequest request,
                      Done<v1::ListRunEventsResponse> done) override;
   void CancelRun(v1::CancelRunRequest request, Done<v1::Run> done) override;
+  void ListOccurrences(v1::ListOccurrencesRequest request,
+                       Done<v1::ListOccurrencesResponse> done) override;
 
  private:
   absl::Duration ListedFor(const std::string& tenant) const;

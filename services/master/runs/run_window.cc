@@ -1,5 +1,6 @@
 #include "services/master/runs/run_window.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -9,6 +10,9 @@
 #include "common/storage/event_table.h"
 #include "common/storage/run_table.h"
 #include "services/master/base/errors.h"
+#include "services/master/base/limits.h"
+#include "services/master/requests/range_reader.h"
+#include "services/master/runs/expected_occurrences.h"
 #include "services/master/runs/run_listing.h"
 
 namespace escapement::master {
@@ -137,6 +141,120 @@ class WindowRead : public std::enable_shared_from_this<WindowRead> {
 void ReadRunWindow(MasterContext& context, RunWindowQuery query,
                    absl::AnyInvocable<void(absl::StatusOr<RunWindow>)> done) {
   std::make_shared<WindowRead>(context, std::move(query), std::move(done))->Start();
+}
+
+std::vector<kv::Key> RunPartKeys(const RunKey& run, const kv::Layout& layout) {
+  std::vector<kv::Key> keys = {{ColumnFamily::kRunParts, RunPartKey(run, kMasterRunPart)}};
+  for (uint32_t shard = 0; shard < layout.queue_shards; ++shard)
+    keys.push_back({ColumnFamily::kRunParts, RunPartKey(run, static_cast<uint16_t>(shard))});
+  for (uint32_t shard = 0; shard < layout.policy_shards; ++shard) {
+    keys.push_back(
+        {ColumnFamily::kRunParts, RunPartKey(run, PolicyRunPart(static_cast<uint16_t>(shard)))});
+  }
+  return keys;
+}
+
+std::optional<SkipSummary> SummaryOf(const storage::v1::DoneRecord& done) {
+  if (!done.run_skipped() || done.skipped_occurrences() <= 1) return std::nullopt;
+  return SkipSummary{FromMicros(done.nominal_time_micros()),
+                     FromMicros(done.last_nominal_time_micros()), done.reason()};
+}
+
+namespace {
+
+class SummarySearch : public std::enable_shared_from_this<SummarySearch> {
+ public:
+  using Searched = absl::AnyInvocable<void(absl::Status)>;
+  SummarySearch(MasterContext& context, SummaryQuery query, Searched done)
+      : context_(context),
+        query_(std::move(query)),
+        text_end_(OccurrenceRanges(query_.first, query_.last + absl::Microseconds(1), query_.zones)
+                      .back()
+                      .end),
+        last_day_(DoneDay(query_.back_to)),
+        done_(std::move(done)) {}
+
+  // `day` is the day of a launch, up to a day after the nominal time.
+  void ReadDay(uint32_t day) {
+    open_ = context_.layout.queue_shards;
+    for (uint32_t shard = 0; shard < context_.layout.queue_shards; ++shard) {
+      kv::ScanRequest scan;
+      scan.cf = ColumnFamily::kDone;
+      scan.begin = DoneUidPrefix(static_cast<uint16_t>(shard), day, query_.uid);
+      scan.end = DoneRunPrefix(static_cast<uint16_t>(shard), day, query_.uid, text_end_);
+      scan.reverse = true;
+      scan.limit = kAccountSummaryRowsMax;
+      context_.client.Scan(std::move(scan), context_.executor,
+                           [self = shared_from_this(), day](absl::StatusOr<kv::ScanResult> rows) {
+                             self->OnRows(day, rows);
+                           });
+    }
+  }
+
+ private:
+  void OnRows(uint32_t day, const absl::StatusOr<kv::ScanResult>& rows) {
+    if (!rows.ok()) {
+      failed_ = StoreFailed(rows.status());
+    } else {
+      for (const kv::Entry& row : rows->entries) {
+        storage::v1::DoneRecord done;
+        auto summary = done.ParseFromString(row.value) ? SummaryOf(done) : std::nullopt;
+        if (summary.has_value()) found_.push_back(*std::move(summary));
+      }
+    }
+    if (--open_ > 0) return;
+    if (!failed_.ok() || query_.enough(found_) || day <= last_day_) return done_(failed_);
+    ReadDay(day - 1);
+  }
+
+  MasterContext& context_;
+  SummaryQuery query_;
+  const std::string text_end_;
+  const uint32_t last_day_;
+  Searched done_;
+  std::vector<SkipSummary> found_;
+  uint32_t open_ = 0;  // reads under way
+  absl::Status failed_;
+};
+
+}  // namespace
+
+void FindSummaries(MasterContext& context, SummaryQuery query,
+                   absl::AnyInvocable<void(absl::Status)> done) {
+  const uint32_t day = DoneDay(query.last + absl::Hours(24));
+  std::make_shared<SummarySearch>(context, std::move(query), std::move(done))->ReadDay(day);
+}
+
+void FindLastSent(MasterContext& context, const RunKey& run, const std::set<uint32_t>& days,
+                  absl::AnyInvocable<void(absl::StatusOr<LastSent>)> done) {
+  std::vector<KeyRange> ranges;
+  for (uint32_t shard = 0; shard < context.layout.queue_shards; ++shard) {
+    for (const uint32_t day : days) {
+      const std::string prefix =
+          DoneRunPrefix(static_cast<uint16_t>(shard), day, run.uid, run.occurrence);
+      ranges.push_back({ColumnFamily::kDone, prefix, PrefixEnd(prefix)});
+    }
+  }
+  struct Reading {
+    LastSent sent;
+    size_t rows = 0;
+  };
+  auto reading = std::make_shared<Reading>();
+  ReadRanges(
+      context, std::move(ranges), kAccountDoneRowsMax,
+      [reading](const KeyRange&, kv::Entry& entry) -> absl::StatusOr<bool> {
+        storage::v1::DoneRecord record;
+        if (!record.ParseFromString(entry.value)) return BrokenRecord("a Done record");
+        const std::optional<absl::Time> first = LastFirstSent(record);
+        if (first.has_value())
+          reading->sent.time = std::max(*first, reading->sent.time.value_or(*first));
+        reading->sent.cut = ++reading->rows >= kAccountDoneRowsMax;
+        return !reading->sent.cut;
+      },
+      [reading, done = std::move(done)](absl::Status status) mutable {
+        if (!status.ok()) return done(std::move(status));
+        done(reading->sent);
+      });
 }
 
 }  // namespace escapement::master

@@ -17,6 +17,7 @@
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
 #include "services/master/requests/range_reader.h"
+#include "services/master/schedules/changes/parked_row.h"
 #include "services/master/schedules/changes/throttled_events.h"
 
 namespace escapement::master {
@@ -341,6 +342,148 @@ class ActiveSearch : public std::enable_shared_from_this<ActiveSearch> {
 void FindActiveSingles(MasterContext& context, ActiveSinglesQuery query,
                        absl::AnyInvocable<void(absl::StatusOr<SingleEvents>)> done) {
   std::make_shared<ActiveSearch>(context, std::move(query), std::move(done))->Start();
+}
+
+namespace {
+
+class RunRowsSearch : public std::enable_shared_from_this<RunRowsSearch> {
+ public:
+  using Found = absl::AnyInvocable<void(absl::StatusOr<RunRows>)>;
+  RunRowsSearch(MasterContext& context, RunRowsQuery query, Found done)
+      : context_(context), query_(std::move(query)), done_(std::move(done)) {}
+
+  // Slices stand under their due time, in the lane of a priority or in that of catch-up.
+  void Start() {
+    std::set<absl::Time> due_times = {query_.nominal_time};
+    for (const OccurrenceSource& source : query_.sources)
+      due_times.insert(LaunchTimeOf(source, query_.occurrence, query_.nominal_time));
+    for (uint32_t shard = 0; shard < context_.layout.queue_shards; ++shard) {
+      for (uint8_t lane = 0; lane < kLaneCount; ++lane) {
+        if (lane == kLaneRetry) continue;
+        for (const absl::Time due : due_times) {
+          std::string prefix = EncodeEventKey({.shard = static_cast<uint16_t>(shard),
+                                               .lane = lane,
+                                               .due_time = due,
+                                               .uid = query_.uid,
+                                               .occurrence = query_.occurrence,
+                                               .first = 0});
+          prefix.resize(prefix.size() - sizeof(uint64_t));  // any first index
+          std::string end = PrefixEnd(prefix);
+          slices_.push_back({std::move(prefix), std::move(end)});
+        }
+      }
+    }
+    ReadSlices(0);
+  }
+
+ private:
+  void ReadSlices(size_t begin) {
+    if (begin >= slices_.size()) return ReadThrottled(0);
+    const size_t end = std::min(slices_.size(), begin + kv::kScanRangesMax / 2);
+    kv::ScanRequest scan;
+    scan.cf = ColumnFamily::kEvents;
+    scan.begin = slices_[begin].begin;
+    scan.end = slices_[begin].end;
+    scan.then.assign(slices_.begin() + static_cast<ptrdiff_t>(begin + 1),
+                     slices_.begin() + static_cast<ptrdiff_t>(end));
+    scan.limit = 1;
+    scan.keys_only = true;
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this(), end](absl::StatusOr<kv::ScanResult> rows) {
+                           if (!rows.ok()) return self->done_(StoreFailed(rows.status()));
+                           if (!rows->entries.empty()) return self->done_(RunRows::kSome);
+                           self->ReadSlices(end);
+                         });
+  }
+
+  void ReadThrottled(size_t i) {
+    while (i < query_.sources.size() && !query_.sources[i].throttle.has_value()) ++i;
+    if (i == query_.sources.size()) return ReadMoving();
+    ThrottledQuery query;
+    query.source = query_.sources[i];
+    query.wanted = [self = shared_from_this()](const ThrottledRange& range) {
+      return range.occurrence == self->query_.occurrence;
+    };
+    query.on_row = [self = shared_from_this()](const KeyRange& range) { self->CountRow(range); };
+    ReadThrottledEvents(context_, std::move(query), [self = shared_from_this(), i](auto ranges) {
+      if (!ranges.ok()) return self->done_(ranges.status());
+      if (!ranges->empty()) return self->done_(RunRows::kSome);
+      self->ReadThrottled(i + 1);
+    });
+  }
+
+  // Events go back and forth between claims and retries.
+  void ReadMoving() {
+    const std::string parked = ParkedPrefix(query_.uid);
+    std::vector<KeyRange> ranges = {{ColumnFamily::kParked, parked, PrefixEnd(parked)}};
+    for (uint32_t i = 0; i < context_.layout.queue_shards; ++i) {
+      const uint16_t shard = static_cast<uint16_t>(i);
+      const KeyRange claims = {ColumnFamily::kInflight, InflightShardBegin(shard),
+                               InflightShardEnd(shard)};
+      ranges.push_back(claims);
+      ranges.push_back({ColumnFamily::kEvents,
+                        EventLaneKey(shard, kLaneRetry, absl::InfinitePast()),
+                        EventLaneKey(shard, kLaneRetry + 1, absl::InfinitePast())});
+      ranges.push_back(claims);
+    }
+    ReadRanges(
+        context_, std::move(ranges), kLookupRowsMax,
+        [self = shared_from_this()](const KeyRange& range, kv::Entry& entry) {
+          self->CountRow(range);
+          self->found_ |= self->IsOfRun(range.cf, entry);
+          return !self->found_;
+        },
+        [self = shared_from_this()](absl::Status status) {
+          if (!status.ok()) return self->done_(std::move(status));
+          self->done_(self->found_ ? RunRows::kSome
+                      : self->cut_ ? RunRows::kNotKnown
+                                   : RunRows::kNone);
+        });
+  }
+
+  bool IsOfRun(ColumnFamily cf, const kv::Entry& entry) const {
+    if (cf == ColumnFamily::kEvents) return IsKeyOfRun(entry.key);
+    if (cf == ColumnFamily::kParked) {
+      const absl::StatusOr<ParkedRow> row = ReadParkedRow(entry);
+      return row.ok() && row->occurrence == query_.occurrence;
+    }
+    storage::v1::ClaimRecord claim;
+    const auto key = DecodeInflightKey(entry.key);
+    if (!key.has_value() || !key->is_claim() || !claim.ParseFromString(entry.value)) return false;
+    return std::any_of(claim.entries().begin(), claim.entries().end(),
+                       [&](const auto& claimed) { return IsKeyOfRun(claimed.event_key()); });
+  }
+
+  bool IsKeyOfRun(const std::string& bytes) const {
+    const auto key = DecodeEventKey(bytes);
+    if (key.has_value()) return key->uid == query_.uid && key->occurrence == query_.occurrence;
+    const auto waiting = DecodeWaitingKey(bytes);
+    return waiting.has_value() && waiting->uid == query_.uid &&
+           waiting->occurrence == query_.occurrence;
+  }
+
+  // Ranges are read one after the other.
+  void CountRow(const KeyRange& range) {
+    if (range.begin != counted_) rows_counted_ = 0;
+    counted_ = range.begin;
+    cut_ |= ++rows_counted_ >= kLookupRowsMax;
+  }
+
+  MasterContext& context_;
+  const RunRowsQuery query_;
+  Found done_;
+  std::vector<kv::KeyRange> slices_;  // where slices of the run may be
+  bool found_ = false;
+  bool cut_ = false;         // a range has more rows than were read
+  std::string counted_;      // begin of the range that CountRow has seen last
+  size_t rows_counted_ = 0;  // rows of that range
+};
+
+}  // namespace
+
+void FindRunRows(MasterContext& context, RunRowsQuery query,
+                 absl::AnyInvocable<void(absl::StatusOr<RunRows>)> done) {
+  std::make_shared<RunRowsSearch>(context, std::move(query), std::move(done))->Start();
 }
 
 void FindOldestDue(MasterContext& context, const std::set<uint8_t>& lanes, absl::Time before,

@@ -11,7 +11,8 @@
 // An event that moves during the search may be missed by all of these; then everything is read once
 // more.
 //
-// FindActiveSingles finds all such events of a schedule that have not ended.
+// FindActiveSingles finds all such events of a schedule that have not ended. FindRunRows finds out
+// whether anything is left of a run that has rows of its own.
 //
 // Threads: the callback runs on the context's executor.
 
@@ -60,6 +61,23 @@ using SingleEvents = std::map<std::string, SingleEvent>;  // by occurrence
 // An event may end during the search: read the Done records after it.
 void FindActiveSingles(MasterContext& context, ActiveSinglesQuery query,
                        absl::AnyInvocable<void(absl::StatusOr<SingleEvents>)> done);
+
+// Where rows, claims, retries and tokens of a run are looked for.
+struct RunRowsQuery {
+  Uid uid;
+  std::string occurrence;
+  absl::Time nominal_time;
+  std::vector<OccurrenceSource> sources;  // one for each version that may have put rows somewhere
+};
+enum class RunRows {
+  kNone,
+  kSome,
+  kNotKnown,  // none among those that were read, and there are more (kLookupRowsMax)
+};
+// Says whether anything is left of a run that has a run record. Rows that move during the search
+// may be missed.
+void FindRunRows(MasterContext& context, RunRowsQuery query,
+                 absl::AnyInvocable<void(absl::StatusOr<RunRows>)> done);
 
 // The earliest due time before `before` of a row in these lanes, of any schedule; `before` if there
 // is none.

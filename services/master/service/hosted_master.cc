@@ -14,6 +14,7 @@
 #include "common/rest/route_table.h"
 #include "common/secrets/sealed_value.h"
 #include "common/tokens/token_grpc.h"
+#include "services/master/base/limits.h"
 #include "services/master/ingest/kafka/kafka_ingest.h"
 #include "services/master/page/browser_session.h"
 #include "services/master/service/master_grpc.h"
@@ -103,6 +104,7 @@ HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, kv
                 .dead_letter_retention = absl::GetFlag(FLAGS_dead_letter_retention),
                 .bootstrap_key_file = absl::GetFlag(FLAGS_bootstrap_key_file),
                 .heartbeat_every = absl::GetFlag(FLAGS_heartbeat_every),
+                .account_every = kAccountLoopEvery,
                 .sealer = SealerFromFlag(),
                 .metrics = &context.metrics},
                store, context.runtime),

@@ -35,6 +35,7 @@ void AddRunRpcs(RunApi& runs, RpcTable& table) {
   table.AddUnary(runs, &RunApi::GetRun);
   table.AddUnary(runs, &RunApi::ListRunEvents);
   table.AddUnary(runs, &RunApi::CancelRun);
+  table.AddUnary(runs, &RunApi::ListOccurrences);
 }
 
 void AddPolicyRpcs(PolicyApi& policies, RpcTable& table) {

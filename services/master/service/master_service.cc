@@ -21,6 +21,7 @@
 #include "services/master/operations/operation_service.h"
 #include "services/master/policies/policy_service.h"
 #include "services/master/requests/request_table.h"
+#include "services/master/runs/account_loop.h"
 #include "services/master/runs/run_service.h"
 #include "services/master/schedules/changes/pause_request_loop.h"
 #include "services/master/schedules/definition_sweep_loop.h"
@@ -76,7 +77,8 @@ struct MasterService::Parts {
                           DeadLetterSweep(options.dead_letter_retention, metrics)),
         definition_sweep(context, directory),
         delivery_sweep(context),
-        heartbeat(executor, schedules, options.heartbeat_every) {
+        heartbeat(executor, schedules, options.heartbeat_every),
+        account_loop(context, directory, options.account_every) {
     metrics.heartbeat_every_seconds.Set(absl::ToDoubleSeconds(options.heartbeat_every));
     context.defaults_of = [this](const std::string& tenant) {
       return directory.DefaultsOf(tenant);
@@ -126,6 +128,7 @@ struct MasterService::Parts {
     definition_sweep.Start();
     delivery_sweep.Start();
     heartbeat.Start();
+    account_loop.Start();
     return true;
   }
 
@@ -160,6 +163,7 @@ struct MasterService::Parts {
   DefinitionSweepLoop definition_sweep;
   DeliverySweepLoop delivery_sweep;
   HeartbeatLoop heartbeat;
+  AccountLoop account_loop;
   bool draining = false;  // on the executor
 };
 

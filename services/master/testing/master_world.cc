@@ -30,10 +30,10 @@ MasterWorld::MasterWorld() {
   Restart();
 }
 
-void MasterWorld::Restart() {
+void MasterWorld::Restart(MasterOptions options) {
   master.reset();
-  master = std::make_unique<MasterService>(
-      MasterOptions{.fresh_token_key = std::string(kTokenKeyBytes, 'k')}, *store, runtime);
+  options.fresh_token_key = std::string(kTokenKeyBytes, 'k');
+  master = std::make_unique<MasterService>(std::move(options), *store, runtime);
   master->Start();
   EXPECT_TRUE(runtime.RunUntil([this] { return master->Ready(); }, absl::Minutes(1)));
 }

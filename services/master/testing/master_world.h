@@ -48,7 +48,7 @@ class MasterWorld {
   absl::StatusOr<v1::IngestResponse> Ingest(v1::IngestRequest request, bool return_ids = false);
 
   // Ends the master and starts another one over the same store.
-  void Restart();
+  void Restart(MasterOptions options = {});
 
   // As another service would: each group must apply, or the test fails.
   void Commit(std::vector<kv::Group> groups);

@@ -31,8 +31,9 @@ std::vector<Violation> CheckAll(const History& history) {
   std::vector<Violation> violations;
   const auto run_due = [&](const History& in_store_time) {
     const Expectations expected = Expect(in_store_time);
-    for (const auto check : {&ByExpectations<CheckLost>, &ByExpectations<CheckEarly>,
-                             &ByExpectations<CheckCheckpoint>, &ByExpectations<CheckOverdue>})
+    for (const auto check :
+         {&ByExpectations<CheckLost>, &ByExpectations<CheckEarly>, &ByExpectations<CheckCheckpoint>,
+          &ByExpectations<CheckOverdue>, &ByExpectations<CheckAccount>})
       check(in_store_time, expected, &violations);
     if (history.calendar) ByExpectations<CheckTimes>(history, expected, &violations);
   };

@@ -19,6 +19,19 @@ namespace escapement::simulation {
 
 std::vector<Violation> CheckAcknowledged(const History& history);
 
+// The account of all schedules is complete and true, whenever it is asked for:
+// - no occurrence is unaccounted for, and each has one result;
+// - every occurrence that was expected when the account was made is in it, and no other;
+// - what it says of occurrences that have ended is how they ended;
+// - the runs that are listed and got after the last account say the same.
+// Where store time is not true time, only the first of these is judged.
+//
+// Pure.
+
+// `expected`: computed from this history.
+std::vector<Violation> CheckAccount(const History& history, const Expectations& expected);
+std::vector<Violation> CheckAccount(const History& history);
+
 // All checkers over one history.
 //
 // Pure.

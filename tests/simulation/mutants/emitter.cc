@@ -12,6 +12,7 @@
 #include "common/kv/layout.h"
 #include "common/storage/children_table.h"
 #include "common/storage/event_table.h"
+#include "common/storage/run_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "tests/simulation/mutants/mutants.h"
 #include "tests/simulation/mutants/rewriting.h"
@@ -311,10 +312,45 @@ Rewrite EmitsUnconditionally() {
           .delay = absl::Milliseconds(300)};
 }
 
+// Drops all that the commit writes of every tenth occurrence.
+Rewrite LosesOccurrence() {
+  return {.commit = [every = Every(10)](kv::CommitRequest* request) mutable {
+    std::set<std::pair<Uid, std::string>> lost;
+    for (const kv::Group& group : request->groups) {
+      std::set<std::pair<Uid, std::string>> of_group;
+      for (const Mutation& mutation : group.mutations) {
+        const auto key = IsRow(mutation) ? DecodeEventKey(mutation.key) : std::nullopt;
+        if (key.has_value()) of_group.insert({key->uid, key->occurrence});
+      }
+      for (const auto& occurrence : of_group) {
+        if (every()) lost.insert(occurrence);
+      }
+    }
+    EraseMutations(request, [&](const Mutation& mutation) {
+      if (mutation.cf == ColumnFamily::kEvents) {
+        const auto key = DecodeEventKey(mutation.key);
+        return key.has_value() && lost.contains({key->uid, key->occurrence});
+      }
+      if (mutation.cf == ColumnFamily::kRuns) {
+        const auto key = DecodeRunKey(mutation.key);
+        return key.has_value() && lost.contains({key->uid, key->occurrence});
+      }
+      const auto mark = mutation.cf == ColumnFamily::kCheckpoints ? DecodeActiveRunKey(mutation.key)
+                                                                  : std::nullopt;
+      return mark.has_value() && lost.contains({mark->uid, mark->occurrence});
+    });
+  }};
+}
+
 }  // namespace
 
 std::vector<Mutant> EmitterMutants() {
   return {
+      {.name = "emitter_loses_occurrence",
+       .fault = "every tenth occurrence is left out, and its account is asked for",
+       .rules = {"account"},
+       .store = Emitters(LosesOccurrence),
+       .accounts = true},
       {.name = "emitter_loses_row",
        .fault = "every tenth row is left out of the commit that moves the checkpoint past it",
        .rules = {"lost", "checkpoint"},

@@ -37,6 +37,7 @@ Catch Hunt(const Mutant& mutant, int seeds_max) {
   options.length = mutant.length;
   options.perturb = mutant.perturb;
   options.log_set_back = mutant.log_set_back;
+  options.accounts = mutant.accounts;
   options.work = mutant.work;
   options.seed = mutant.first_seed;
   for (; caught.rule.empty() && caught.seeds < seeds_max; options.seed += mutant.seed_step) {

@@ -47,6 +47,7 @@ struct Mutant {
   absl::Duration length = absl::Minutes(10);       // only for casts that last as wished
   bool perturb = false;
   bool log_set_back = false;            // ScenarioOptions
+  bool accounts = false;                // ScenarioOptions
   std::optional<WorkHabits> work = {};  // replaces the habits of the cast
   // It must be caught within this many seeds, from first_seed in steps of seed_step.
   int seeds_max = 20;

@@ -227,6 +227,37 @@ struct Work {
   bool took_effect = false;                   // an answer confirmed that this result counts
 };
 
+// An occurrence in an account.
+struct AccountedRun {
+  std::string schedule;  // id
+  std::string occurrence;
+  absl::Time nominal;
+  std::string result;  // name of the value of escapement.v1.Occurrence.Result
+  std::string reason;
+  // Later, if the run was got: the name of its Run.State, or "none".
+  std::string got = {};
+  bool got_failed = false;  // events of it have failed or expired
+};
+
+// A run in a list.
+struct ListedRun {
+  std::string schedule;  // id
+  std::string occurrence;
+  std::string state;    // name of the value of escapement.v1.Run.State
+  bool failed = false;  // events of it have failed or expired
+};
+
+// The account of all schedules, over all its pages.
+struct AccountSeen {
+  absl::Time called, answered;
+  absl::Time begin, end;  // range of nominal times
+  std::vector<AccountedRun> runs = {};
+  int64_t counted = 0;  // the sum of its counts
+  bool last = false;    // the runs were listed and got after it
+  absl::Time compared;  // when that was done; only if `last`
+  std::vector<ListedRun> listed = {};
+};
+
 struct History {
   uint64_t seed = 0;
   bool fault_free = false;
@@ -259,7 +290,8 @@ struct History {
   // copies at the end.
   std::vector<LoggedRow> log = {};
   std::vector<std::string> copies = {};
-  std::vector<Answer> answers = {};  // OK answers, in order of time
+  std::vector<Answer> answers = {};        // OK answers, in order of time
+  std::vector<AccountSeen> accounts = {};  // in order of time
 };
 
 // A breach that a checker found.

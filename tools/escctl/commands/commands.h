@@ -39,10 +39,12 @@ void AddAdminCommands(CLI::App& app, Session& session);
 // `store` is the command's group.
 void AddSnapshotCommands(CLI::App& store, Session& session);
 
-// `escctl schedule preview` and `escctl schedule backfill`.
+// `escctl schedule preview`, `escctl schedule backfill`, `escctl schedule account` and
+// `escctl account`.
 
 void AddPreviewCommand(CLI::App& group, Session& session);
 void AddBackfillCommand(CLI::App& group, Session& session);
+void AddAccountCommands(CLI::App& app, CLI::App& group, Session& session);
 
 }  // namespace escapement::escctl
 

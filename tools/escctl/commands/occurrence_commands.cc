@@ -1,11 +1,13 @@
 #include <google/protobuf/util/time_util.h>
 
+#include <map>
 #include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
+#include "tools/escctl/base/pages.h"
 #include "tools/escctl/base/resource_text.h"
 #include "tools/escctl/base/timing_flags.h"
 #include "tools/escctl/commands/commands.h"
@@ -53,6 +55,57 @@ struct Backfill {
                                                       absl::StrCat(total.present_count())}}));
   }
 };
+
+// The results that an account names one by one, after its counts.
+constexpr char kNoteworthy[] = "result = UNACCOUNTED OR result = LATE OR result = FAILED";
+
+// Adds up the pages of an account. It keeps at most `limit` of the listed occurrences.
+void Account(Session& session, v1::ListOccurrencesRequest request, size_t limit) {
+  v1::ListOccurrencesResponse total;
+  std::map<v1::Occurrence::Result, int64_t> counts;
+  bool more = false;
+  const PagesRead read =
+      ForEachPage(session, &OccurrenceStub::ListOccurrences, request, kNoLimit,
+                  [&](v1::ListOccurrencesResponse& page) {
+                    for (v1::Occurrence& occurrence : *page.mutable_occurrences()) {
+                      more |= static_cast<size_t>(total.occurrences_size()) >= limit;
+                      if (!more) *total.add_occurrences() = std::move(occurrence);
+                    }
+                    for (const auto& count : page.counts()) counts[count.result()] += count.count();
+                    total.set_schedule_count(total.schedule_count() + page.schedule_count());
+                    return 0;
+                  });
+  if (!read.status.ok()) return session.Fail(read.status);
+  for (const auto& [result, count] : counts) {
+    v1::ListOccurrencesResponse::ResultCount& of_result = *total.add_counts();
+    of_result.set_result(result);
+    of_result.set_count(count);
+  }
+  if (session.format() != OutputFormat::kTable) {
+    session.Print(FormatMessage(total, session.format()));
+  } else {
+    std::vector<Row> rows;
+    for (const auto& [result, count] : counts)
+      rows.push_back({v1::Occurrence::Result_Name(result), absl::StrCat(count)});
+    session.Print(FormatTable({"RESULT", "OCCURRENCES"}, rows));
+    if (total.occurrences_size() > 0) {
+      rows.clear();
+      for (const v1::Occurrence& o : total.occurrences()) {
+        rows.push_back({o.run(), v1::Occurrence::Result_Name(o.result()),
+                        TimeUtil::ToString(o.nominal_time()),
+                        o.has_lateness() ? TimeUtil::ToString(o.lateness()) : "-",
+                        o.reason().empty() ? "-" : o.reason()});
+      }
+      session.Print(FormatTable({"RUN", "RESULT", "NOMINAL", "LATENESS", "REASON"}, rows));
+    }
+  }
+  session.Say(absl::StrCat("escctl: ", total.schedule_count(), " schedules"));
+  if (more) session.Say("escctl: there are more; raise --limit");
+  const int64_t unaccounted = counts[v1::Occurrence::UNACCOUNTED];
+  if (unaccounted == 0) return;
+  session.Say(absl::StrCat("escctl: ", unaccounted, " occurrences are unaccounted for"));
+  session.SetFailed();
+}
 
 }  // namespace
 
@@ -115,6 +168,59 @@ void AddBackfillCommand(CLI::App& group, Session& session) {
     backfill.request.set_max_occurrences(o->at_once);
     backfill.request.set_validate_only(*dry);
     backfill.Run(session);
+  });
+}
+
+void AddAccountCommands(CLI::App& app, CLI::App& group, Session& session) {
+  struct Options {
+    std::string name, from, to;
+    std::string filter = kNoteworthy;
+    size_t limit = 100;
+    bool all = false;
+    int hours = 24;
+  };
+  auto o = std::make_shared<Options>();
+  const auto add_shown = [&](CLI::App& command) {
+    command.add_option("--filter", o->filter, "the occurrences to show after the counts")
+        ->capture_default_str();
+    command.add_option("--limit", o->limit, "most of them to show")->capture_default_str();
+  };
+  CLI::App* one = group.add_subcommand(
+      "account", "account for every occurrence of a schedule; fail if any is unaccounted for");
+  one->add_option("name", o->name, "id or full name")->required();
+  one->add_option("--from", o->from, "begin of the range: RFC 3339, or --from=-24h, the default");
+  one->add_option("--to", o->to, "end of the range, exclusive; default: now");
+  add_shown(*one);
+  one->callback([o, &session] {
+    v1::ListOccurrencesRequest request;
+    const absl::Time now = absl::Now();
+    const auto from = ParseTimeFlag("--from", o->from.empty() ? "-24h" : o->from, now);
+    if (!from.ok()) return session.FailUsage(from.status().message());
+    const auto to = ParseTimeFlag("--to", o->to.empty() ? "now" : o->to, now);
+    if (!to.ok()) return session.FailUsage(to.status().message());
+    request.set_parent(session.FullName("schedules", o->name));
+    *request.mutable_start_time() = *from;
+    *request.mutable_end_time() = *to;
+    request.set_filter(o->filter);
+    Account(session, std::move(request), o->limit);
+  });
+  CLI::App* every = app.add_subcommand(
+      "account", "account for every occurrence of all schedules; fail if any is unaccounted for");
+  every->add_flag("--all", o->all, "all schedules of the tenant")->required();
+  every->add_option("--hours", o->hours, "the last so many hours")
+      ->check(CLI::Range(1, 744))
+      ->capture_default_str();
+  add_shown(*every);
+  every->callback([o, &session] {
+    v1::ListOccurrencesRequest request;
+    const absl::Time now = absl::Now();
+    const auto from = ParseTimeFlag("--hours", absl::StrCat("-", o->hours, "h"), now);
+    if (!from.ok()) return session.FailUsage(from.status().message());
+    request.set_parent(session.FullName("schedules", "-"));
+    *request.mutable_start_time() = *from;
+    *request.mutable_end_time() = TimeUtil::MicrosecondsToTimestamp(absl::ToUnixMicros(now));
+    request.set_filter(o->filter);
+    Account(session, std::move(request), o->limit);
   });
 }
 

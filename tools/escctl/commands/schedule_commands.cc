@@ -294,6 +294,7 @@ void AddScheduleCommands(CLI::App& app, Session& session) {
   AddTrigger(*group, session);
   AddPreviewCommand(*group, session);
   AddBackfillCommand(*group, session);
+  AddAccountCommands(app, *group, session);
 }
 
 }  // namespace escapement::escctl

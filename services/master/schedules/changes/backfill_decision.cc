@@ -28,22 +28,6 @@ uint16_t ShardOf(const OccurrenceSource& source, const std::string& occurrence,
   return ShardOfEventId(run.EventId(0), layout.queue_shards);
 }
 
-// Jitter, of any version, is at most a day.
-std::map<std::string, std::optional<std::string>> DoneKeys(const OccurrenceSource& source,
-                                                           const EmittedOccurrence& emitted,
-                                                           const kv::Layout& layout) {
-  std::map<std::string, std::optional<std::string>> keys;
-  const uint16_t shard = ShardOf(source, emitted.id, layout);
-  for (const absl::Duration later : {absl::ZeroDuration(), absl::Hours(24)}) {
-    keys[EncodeDoneKey({.shard = shard,
-                        .day = DoneDay(emitted.nominal_time + later),
-                        .uid = source.uid,
-                        .occurrence = emitted.id,
-                        .first = 0})];
-  }
-  return keys;
-}
-
 // The rest of a summary whose first occurrence fires.
 struct Rest {
   size_t index = 0;  // the first occurrence's index
@@ -212,6 +196,22 @@ class Backfill {
 };
 
 }  // namespace
+
+// Jitter, of any version, is at most a day.
+std::map<std::string, std::optional<std::string>> DoneKeys(const OccurrenceSource& source,
+                                                           const EmittedOccurrence& emitted,
+                                                           const kv::Layout& layout) {
+  std::map<std::string, std::optional<std::string>> keys;
+  const uint16_t shard = ShardOf(source, emitted.id, layout);
+  for (const absl::Duration later : {absl::ZeroDuration(), absl::Hours(24)}) {
+    keys[EncodeDoneKey({.shard = shard,
+                        .day = DoneDay(emitted.nominal_time + later),
+                        .uid = source.uid,
+                        .occurrence = emitted.id,
+                        .first = 0})];
+  }
+  return keys;
+}
 
 BackfillScope ScopeOf(const ChangeInput& input, const BackfillRange& range) {
   const storage::v1::DefinitionRecord& record = input.snapshot.definition->record;

@@ -59,12 +59,20 @@ struct BackfillScope {
   std::vector<BackfillOccurrence> carriers;     // those after them, as many as are worth a look
   std::optional<absl::Time> beyond;  // the first occurrence of the range that this call leaves out
   std::map<std::string, FormerSummary> former;  // by the id of their first occurrence
+  // Found out by who reads: a place had too many rows to read all, so occurrences that are not
+  // present may be in the rest.
+  bool cut = false;
 };
 
 // Only what the emitter has left behind (`covered` of change_builder.h) is in the scope: what it
 // still owes is left to it.
 BackfillScope ScopeOf(const ChangeInput& input, const BackfillRange& range);
 
+// Where the Done record of an occurrence would be, if it was skipped or has one event. The values
+// are empty.
+std::map<std::string, std::optional<std::string>> DoneKeys(const OccurrenceSource& source,
+                                                           const EmittedOccurrence& emitted,
+                                                           const kv::Layout& layout);
 // Where the row of an occurrence's only event, or its launch record, would be.
 std::vector<kv::Key> QueueKeys(const OccurrenceSource& source, const BackfillOccurrence& occurrence,
                                const kv::Layout& layout);

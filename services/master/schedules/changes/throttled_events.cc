@@ -41,6 +41,7 @@ class ThrottledSearch : public std::enable_shared_from_this<ThrottledSearch> {
         context_, std::move(ranges_), kLookupRowsMax,
         [self = shared_from_this()](const KeyRange& range,
                                     kv::Entry& entry) -> absl::StatusOr<bool> {
+          if (self->query_.on_row) self->query_.on_row(range);
           RETURN_IF_ERROR(self->AddEntry(range, entry));
           return self->found_.size() < self->query_.limit;
         },
