@@ -87,6 +87,8 @@ const std::vector<DoorCase>& DoorCases() {
       {"ListOccurrences", R"(parent: "tenants/default/schedules/none")", kNotFound},
       {"ListOccurrences", R"(parent: "tenants/default/schedules/s@" filter: "reason = x")",
        kInvalid},
+      {"ExplainSchedule", R"(name: "tenants/default/schedules/s@")"},
+      {"ExplainSchedule", R"(name: "tenants/default/schedules/none")", kNotFound},
       {"ListSchedules", R"(parent: "tenants/default" page_size: 1)"},
       {"ListSchedules", R"(parent: "tenants/default" page_size: -1)", kInvalid},
       {"ListSchedules", R"(parent: "tenants/default" page_token: "forged")", kInvalid},
@@ -158,6 +160,9 @@ const std::vector<DoorCase>& DoorCases() {
        kAborted},
       {"CancelEvent", R"(name: "tenants/default/events/u@" etag: "0")", kAborted},
       {"GetEvent", R"(name: "tenants/default/events/e@")"},
+      {"ExplainEvent", R"(name: "tenants/default/events/e@")"},
+      {"ExplainEvent",
+       R"(name: "tenants/default/schedules/s@/runs/20260101T000000-0-UTC/events/0")", kNotFound},
       {"ListEvents", R"(parent: "tenants/default" page_size: 1 order_by: "due_time desc"
           filter: "name = \"f@*\" AND target = http AND due_time > \"2030-01-01T00:00:00Z\"")"},
       {"ListEvents", R"(parent: "tenants/default" filter: "a = b" order_by: "size")", kInvalid},

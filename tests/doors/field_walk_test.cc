@@ -101,6 +101,8 @@ std::vector<std::string> BasesOf(const std::string& method) {
           start_time { seconds: 4102444800 } end_time { seconds: 4102531200 })"},
       {"ListRunEvents", R"(parent: "tenants/w/schedules/once/runs/RUN")"},
       {"GetEvent", R"(name: "tenants/w/events/e")"},
+      {"ExplainEvent", R"(name: "tenants/w/events/e")"},
+      {"ExplainSchedule", R"(name: "tenants/w/schedules/s2")"},
       {"CompleteTokens", R"(completions { token: "forged" outcome: SUCCEEDED })"}};
   std::vector<std::string> bases;
   const auto each_target = [&bases](const std::string& head, const std::string& tail) {

@@ -389,6 +389,40 @@ TEST_F(EscctlTest, OneOffEventsWaitUnderTheirPolicy) {
   EXPECT_THAT(refused.words, HasSubstr("--policy"));
 }
 
+TEST_F(EscctlTest, SaysWhyAnEventWaitsAndWhenAScheduleFires) {
+  const std::string uri = receiver_->origin() + "/hook";
+  Json({"policy", "create", "backup", "-m", "2"});
+  Json({"policy", "pause", "backup", "--reason", "disk full"});
+  Json({"event", "create", "once", "--policy", "backup", "--http", uri});
+  const auto waits = Json({"why", "once"});
+  EXPECT_EQ(waits["name"], "tenants/default/events/once");
+  ASSERT_EQ(waits["gates"].size(), 1u) << waits;
+  EXPECT_EQ(waits["gates"][0]["kind"], "POLICY_PAUSED");
+  EXPECT_EQ(waits["gates"][0]["reason"], "disk full");
+  const Said table = Run({"why", "once"});
+  EXPECT_THAT(table.words, HasSubstr("The policy backup is paused."));
+  EXPECT_THAT(table.data, AllOf(StartsWith("GATE "), HasSubstr("POLICY_PAUSED"),
+                                HasSubstr("The policy is resumed.")));
+  Json({"policy", "resume", "backup"});
+  receiver_->AwaitRequests(1);
+  nlohmann::json held;
+  for (int tries = 0; tries < 300 && !held.contains("phases"); ++tries)
+    held = Json({"why", "once"});
+  ASSERT_TRUE(held.contains("phases")) << held;
+  EXPECT_EQ(held["gates"][0]["kind"], "HELD_BY_CONSUMER");
+  EXPECT_THAT(Run({"why", "tenants/default/events/once"}).data, HasSubstr("PART "));
+
+  Json({"schedule", "create", "nightly", "--cron", "0 3 1 1 *", "--http", uri});
+  const auto fires = Json({"why", "nightly"});
+  EXPECT_EQ(fires["children"][0]["class"], "MONTH_DAY");
+  EXPECT_THAT(fires["emitter"].get<std::string>(), HasSubstr("standalone"));
+  EXPECT_FALSE(fires.contains("gates"));
+  EXPECT_THAT(Run({"why", "nightly"}).words, HasSubstr("It fires next at "));
+  const Said none = Run({"why", "nothing"});
+  EXPECT_EQ(none.exit_code, 3);
+  EXPECT_THAT(none.words, HasSubstr("there is no schedule and no event"));
+}
+
 TEST_F(EscctlTest, GivesTokensBackByHand) {
   Json({"policy", "create", "backup", "-m", "2"});
   Json({"schedule", "create", "nightly", "--cron", "0 3 1 1 *", "--policy", "backup", "-n", "2",

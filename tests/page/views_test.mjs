@@ -142,6 +142,7 @@ test('an event at a target that is down says so', { timeout: 90000 }, async () =
   await page.locator('main').getByText('Waits, target is down').waitFor();
   await page.locator('main').getByText(/^target is down: /).waitFor();
   await page.locator('main').getByText('Next try').waitFor();
+  await page.locator('main').getByText('Why it waits').waitFor();
   page.check();
   await page.context().close();
 });

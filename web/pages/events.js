@@ -5,7 +5,7 @@ import { call, get, post, quoted, useForm } from '../parts/api.js';
 import { can } from '../parts/session.js';
 import { Badge, Facts, Failure, Head, Loading, TextBox } from '../parts/basics.js';
 import { act, ask } from '../parts/dialog.js';
-import { useData } from '../parts/data.js';
+import { useData, useWhy } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
 import { Attempts, eventAddress, deliveredId, redriveEvent } from '../parts/runs.js';
 import { agoText, count, exactText, idOf, shownBytes, targetText, Time, timeText } from '../parts/format.js';
@@ -49,7 +49,8 @@ export function EventPage({ tenant, name }) {
   const [turn, setTurn] = useState(0);
   const ofRun = name.startsWith('schedules/');
   const { data: e, error, reload } = useData((signal) => (ofRun ? runEvent(full, signal) : get(`/v1/${full}`, {}, signal)), [full, turn], (event) => (event.state === 'ENDED' ? 0 : 2000));
-  if (error && !e) return html`<${Failure} error=${error} retry=${reload} whole />`;
+  const why = useWhy(full, [turn, e?.status]);
+  if (error && !e) return html`<${Failure} error=${error} retry=${reload} whole />${why && html`<p>${why}</p>`}`;
   if (!e) return html`<${Loading} />`;
   const changed = () => setTurn((t) => t + 1);
   const cancel = async () => {
@@ -66,7 +67,7 @@ export function EventPage({ tenant, name }) {
       ${can('OPERATOR') && e.outcome === 'FAILED' && html`<button onClick=${() => redriveEvent(e, changed)}>Redrive</button>`}
       ${can('OPERATOR') && !ofRun && e.state === 'PENDING' && html`<button onClick=${cancel}>Cancel</button>`}<//>
     <section class="card"><${Facts} items=${[
-      ['State', html`<${Badge} state=${e.status === 'NOT_DELIVERED' ? e.outcome : e.status} />`], ['Due', html`<${Time} value=${e.dueTime} />`], ['Sent', e.dispatchTime && html`<${Time} value=${e.dispatchTime} />`],
+      ['State', html`<${Badge} state=${e.status === 'NOT_DELIVERED' ? e.outcome : e.status} />`], [e.state === 'ENDED' ? 'Where its time went' : 'Why it waits', why], ['Due', html`<${Time} value=${e.dueTime} />`], ['Sent', e.dispatchTime && html`<${Time} value=${e.dispatchTime} />`],
       ['Next try', e.nextAttemptTime && html`<${Time} value=${e.nextAttemptTime} />`], ['Ended', e.completeTime && html`<${Time} value=${e.completeTime} />`], [e.outcome === 'FAILED' || !e.outcome ? 'Error' : 'Reason', e.reason && html`<span class="error">${e.reason}</span>`], ['Attempts', count(e.attempts)],
       ['Redriven', Number(e.redriveCount) > 0 && `${e.redriveCount} times`], ['Id at the consumer', html`<code>${deliveredId(e)}</code>`], ['Target', e.target && html`${targetText(e.target)[0]} <code>${targetText(e.target)[1]}</code>`],
       ['Policy', limitsOf(e).length > 0 && html`<${PolicyLinks} of=${e} />`], ['Timeout', e.deliveryTimeout && exactText(e.deliveryTimeout)]]} /></section>

@@ -3,7 +3,7 @@ import { html, useState } from '../parts/view.js';
 import { address, Link, setQuery } from '../parts/router.js';
 import { get, getAll } from '../parts/api.js';
 import { Badge, Facts, Failure, Head, Loading } from '../parts/basics.js';
-import { useData } from '../parts/data.js';
+import { useData, useWhy } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
 import { eventAddress, isLate, OperationProgress, OutcomeBar, RunActions, RunBadge, runCounts, runSeconds } from '../parts/runs.js';
 import { agoText, count, counted, durationText, idOf, shownBytes, Time, timeText } from '../parts/format.js';
@@ -19,6 +19,9 @@ export function Run({ tenant, id, occurrence, query }) {
   const { data: operations } = useData(() => getAll(`/v1/tenants/${tenant}/operations`, 'operations', { filter: 'state = RUNNING' }, 100), [name, turn], 4000);
   // A run says nothing of its policy until it has got a token.
   const { data: policy } = useData((signal) => (run && isLate(run) && run.state === 'ACTIVE' ? get(`/v1/tenants/${tenant}/schedules/${id}`, {}, signal).then((schedule) => schedule.policy) : Promise.resolve('')), [name, Boolean(run && isLate(run))]);
+  // The last event is the one that waits longest.
+  const last = Number(run?.eventCount ?? 0) - 1;
+  const why = useWhy(run && !run.completeTime && last >= 0 ? `${name}/events/${last}` : '', [run?.status]);
   if (error && !run) return html`<${Failure} error=${error} retry=${reload} whole />`;
   if (!run) return html`<${Loading} />`;
   const changed = () => (reload(), setTurn((t) => t + 1));
@@ -37,7 +40,7 @@ export function Run({ tenant, id, occurrence, query }) {
     <section class="card"><${OutcomeBar} run=${run} /><${Facts} items=${[
       ['Result', html`<${RunBadge} run=${run} />`], ['Events', runCounts(run)], ['Due', html`<${Time} value=${run.nominalTime} />`],
       ['Ended', run.completeTime && html`<${Time} value=${run.completeTime} /> after ${durationText(runSeconds(run))}`],
-      ['Why it is late', isLate(run) && whyLate(run, policy)], ['Tokens held', Number(run.grantedCount) > 0 && `${count(run.runningCount)} now, ${count(run.grantedCount)} of ${count(run.eventCount)} events have had one`],
+      [last > 0 ? 'Why its last event waits' : 'Why its event waits', why], ['Why it is late', isLate(run) && whyLate(run, policy)], ['Tokens held', Number(run.grantedCount) > 0 && `${count(run.runningCount)} now, ${count(run.grantedCount)} of ${count(run.eventCount)} events have had one`],
       ['Expected end', run.eta && html`<${Time} value=${run.eta} />`], ['Definition', Number(run.version) > 0 && `version ${run.version}`], ['Skipped because', run.skipReason]]} />
       ${mine.map((operation) => html`<${OperationProgress} key=${operation.name} name=${operation.name} onEnd=${changed} />`)}</section>
     <h2>Events</h2>

@@ -5,7 +5,7 @@ import { call, get, post } from '../parts/api.js';
 import { can } from '../parts/session.js';
 import { Badge, Facts, Failure, Head, Loading, TextBox } from '../parts/basics.js';
 import { act, ask, say } from '../parts/dialog.js';
-import { useData } from '../parts/data.js';
+import { useData, useWhy } from '../parts/data.js';
 import { List } from '../parts/table.js';
 import { runColumns } from '../parts/runs.js';
 import { limitsOf, PolicyLinks } from '../parts/target_fields.js';
@@ -74,6 +74,7 @@ export function Schedule({ tenant, id, query }) {
   const [turn, setTurn] = useState(0);
   const { data: s, error, reload } = useData((signal) => get(`/v1/${name}`, {}, signal), [name], 5000);
   const { data: next } = useData(async (signal) => (s ? call('POST', '/v1/schedules:preview', { body: { ...previewOf(s), count: 10 }, signal }) : undefined), [name, s?.version, s?.nextTime]);
+  const why = useWhy(name, [turn, s?.version, s?.state]);
   if (error && !s) return html`<${Failure} error=${error} retry=${reload} whole />`;
   if (!s) return html`<${Loading} />`;
   const changed = () => (reload(), setTurn((t) => t + 1));
@@ -104,7 +105,7 @@ export function Schedule({ tenant, id, query }) {
       ['Since its creation', `${count(s.succeededCount)} succeeded, ${count(s.failedCount)} failed`],
       ['Changed', html`<${Time} value=${s.updateTime} />`]]} />
       ${s.payload && html`<details><summary>Payload</summary><${TextBox} text=${shownBytes(s.payload)} label="Payload" /></details>`}</section>
-    <section class="card"><h2>Next</h2>${s.state === 'PAUSED' ? html`<p class="muted">It is paused. It would fire at:</p>` : ''}${next ? html`<${Occurrences} preview=${next} />` : html`<${Loading} />`}</section></div>
+    <section class="card"><h2>Next</h2>${why && html`<p>${why}</p>`}${s.state === 'PAUSED' ? html`<p class="muted">It is paused. It would fire at:</p>` : ''}${next ? html`<${Occurrences} preview=${next} />` : html`<${Loading} />`}</section></div>
     <section class="card"><h2>Today</h2><${Timeline} schedules=${[s]} day=${today()} /></section>
     <h2>Runs</h2>
     <form class="filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}><label class="field"><span>State</span><select value=${state} onChange=${(/** @type {any} */ event) => setQuery({ state: event.target.value, at: '' })}>

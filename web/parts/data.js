@@ -59,6 +59,16 @@ export function useData(load, keys, every = 0) {
   return state.key === key ? { data: state.data, error: state.error, reload } : { data: undefined, error: undefined, reload };
 }
 
+/**
+ * Why an event waits or where its time went, or when a schedule fires: one sentence; '' until it is known.
+ * @param {string} name '': of nothing
+ * @param {any[]} keys asked again when they change
+ */
+export function useWhy(name, keys) {
+  const { data } = useData((signal) => (name ? get(`/v1/${name}:explain`, {}, signal) : Promise.resolve({})), [name, ...keys], name ? 5000 : 0);
+  return String(data?.summary ?? '');
+}
+
 /** @typedef {{token: string, rows: any[], next: string, truncated: boolean}} ListPage_ */
 
 /**

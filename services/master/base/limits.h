@@ -240,7 +240,9 @@ inline constexpr absl::Duration kAccountLoopEvery = absl::Seconds(5);
 
 // Rows of waiting events that one GetPolicyUsage counts: then its answer says that there are more.
 inline constexpr size_t kUsageRowsMax = 10'000;
-// Schedules that it names, those with most waiting events first.
+// Holders that a gate of ExplainEvent names: more would make its answer long.
+inline constexpr size_t kGateHoldersMax = 5;
+// Schedules that GetPolicyUsage names, those with most waiting events first.
 inline constexpr size_t kUsageWaitersMax = 100;
 // Keys that it names: those that wait longest, and then as many of those that hold most.
 inline constexpr size_t kUsageKeysMax = 50;

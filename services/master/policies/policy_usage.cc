@@ -326,7 +326,8 @@ uint64_t PacedEnd(const storage::v1::ThrottleRecord& throttle, int64_t into_micr
   return throttle.pace_first() + absl::Uint128Low64(places);
 }
 
-// When the event with this index may go.
+}  // namespace
+
 int64_t PacedMicros(const storage::v1::ThrottleRecord& throttle, uint64_t index) {
   const uint64_t place = index < throttle.pace_first() ? 0 : index - throttle.pace_first();
   const auto duration =
@@ -335,8 +336,6 @@ int64_t PacedMicros(const storage::v1::ThrottleRecord& throttle, uint64_t index)
       absl::uint128(std::min(place, throttle.pace_count())) * duration / throttle.pace_count();
   return throttle.window_begin_micros() + static_cast<int64_t>(absl::Uint128Low64(into));
 }
-
-}  // namespace
 
 DueEvents DueOf(const WaitingKey& key, const storage::v1::EventRecord& row, absl::Time now) {
   const storage::v1::ThrottleRecord& throttle = row.throttle();

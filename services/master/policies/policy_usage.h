@@ -58,6 +58,8 @@ struct DueEvents {
   uint64_t count = 0;
   absl::Time oldest = absl::InfiniteFuture();
 };
+// When the event with this index may go. Only for a throttle with pace_count.
+int64_t PacedMicros(const storage::v1::ThrottleRecord& throttle, uint64_t index);
 DueEvents DueOf(const WaitingKey& key, const storage::v1::EventRecord& row, absl::Time now);
 
 // WaitingTally: counts the events of a policy that are due and wait, schedule by schedule, from

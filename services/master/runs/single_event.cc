@@ -21,11 +21,7 @@
 #include "services/master/schedules/changes/throttled_events.h"
 
 namespace escapement::master {
-namespace {
 
-using kv::ColumnFamily;
-
-// When an occurrence is due; InfinitePast if its zone is not known any more.
 absl::Time InstantOf(const cron::OccurrenceId& id) {
   if (!id.calendar) return id.instant;
   const auto zone = cron::Zone::Load(id.zone);
@@ -37,6 +33,10 @@ absl::Time InstantOf(const cron::OccurrenceId& id) {
   const size_t fold = std::min<size_t>(static_cast<size_t>(id.fold), info.instants.size() - 1);
   return absl::FromUnixSeconds(info.instants[fold]);
 }
+
+namespace {
+
+using kv::ColumnFamily;
 
 uint16_t ShardOfOnlyEvent(const OccurrenceSource& source, const std::string& occurrence,
                           uint32_t queue_shards) {

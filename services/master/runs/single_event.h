@@ -29,12 +29,16 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/cron/timetable.h"
 #include "common/storage/occurrence_rows.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "services/master/base/master_context.h"
 
 namespace escapement::master {
+
+// When an occurrence is due; InfinitePast if its zone is not known any more. Pure.
+absl::Time InstantOf(const cron::OccurrenceId& id);
 
 // One of the two is set, or none if there is no such event.
 struct SingleEvent {

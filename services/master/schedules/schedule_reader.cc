@@ -317,26 +317,6 @@ std::string PlacePart(uint8_t part) {
   return part == cron::kAnyPlace ? std::string("*") : absl::StrCat(static_cast<int>(part));
 }
 
-void AddChildren(const cron::Timetable& timetable, absl::Time now,
-                 v1::PreviewScheduleResponse& response) {
-  if (!timetable.calendar()) {
-    // An interval stands under its next instant, a list under each that is to come.
-    const size_t max = timetable.spec().times.empty() ? 1 : timetable.spec().times.size();
-    for (size_t i = UpcomingOf(timetable, now, max, kPreviewCandidatesMax).occurrences.size();
-         i > 0; --i)
-      response.add_children()->set_class_("INSTANT");
-    return;
-  }
-  for (const cron::Place& place : cron::ChildPlaces(*timetable.spec().cron)) {
-    if (response.children_size() == kPreviewChildrenMax) return;
-    v1::PreviewScheduleResponse::Child* child = response.add_children();
-    child->set_launch_expression(cron::DescribeLaunchExpression(place));
-    child->set_class_(std::string(cron::LaunchClassName(place.expression.launch_class)));
-    child->set_hour(PlacePart(place.hour));
-    child->set_minute(PlacePart(place.minute));
-  }
-}
-
 struct Wanted {
   Definition definition;
   absl::Time from;  // the first occurrence is after it
@@ -370,6 +350,28 @@ absl::StatusOr<Wanted> Read(const v1::PreviewScheduleRequest& request, absl::Tim
 
 }  // namespace
 
+std::vector<v1::PreviewScheduleResponse::Child> ChildrenOf(const cron::Timetable& timetable,
+                                                           absl::Time now) {
+  std::vector<v1::PreviewScheduleResponse::Child> children;
+  if (!timetable.calendar()) {
+    // An interval stands under its next instant, a list under each that is to come.
+    const size_t max = timetable.spec().times.empty() ? 1 : timetable.spec().times.size();
+    for (size_t i = UpcomingOf(timetable, now, max, kPreviewCandidatesMax).occurrences.size();
+         i > 0; --i)
+      children.emplace_back().set_class_("INSTANT");
+    return children;
+  }
+  for (const cron::Place& place : cron::ChildPlaces(*timetable.spec().cron)) {
+    if (children.size() == static_cast<size_t>(kPreviewChildrenMax)) break;
+    v1::PreviewScheduleResponse::Child& child = children.emplace_back();
+    child.set_launch_expression(cron::DescribeLaunchExpression(place));
+    child.set_class_(std::string(cron::LaunchClassName(place.expression.launch_class)));
+    child.set_hour(PlacePart(place.hour));
+    child.set_minute(PlacePart(place.minute));
+  }
+  return children;
+}
+
 absl::StatusOr<v1::PreviewScheduleResponse> Preview(const v1::PreviewScheduleRequest& request,
                                                     absl::Time now) {
   ASSIGN_OR_RETURN(Wanted wanted, Read(request, now));
@@ -386,7 +388,8 @@ absl::StatusOr<v1::PreviewScheduleResponse> Preview(const v1::PreviewScheduleReq
     shown->set_note(std::string(cron::NoteName(o.note)));
     shown->set_occurrence(timetable.IdOf(o));
   }
-  AddChildren(timetable, now, response);
+  for (v1::PreviewScheduleResponse::Child& child : ChildrenOf(timetable, now))
+    *response.add_children() = std::move(child);
   if (!upcoming.complete) {
     response.add_warnings(absl::StrCat("not all occurrences are shown: more than ",
                                        kPreviewCandidatesMax, " were looked at"));

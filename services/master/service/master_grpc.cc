@@ -3,6 +3,7 @@
 #include "common/rpc/rpc_table_grpc.h"
 #include "services/master/audit/audit_service.h"
 #include "services/master/events/event_grpc.h"
+#include "services/master/explain/explain_service.h"
 #include "services/master/keys/key_service.h"
 #include "services/master/operations/dead_letter_service.h"
 #include "services/master/operations/event_cancel_service.h"
@@ -97,6 +98,8 @@ void AddMasterRpcs(MasterService& master, RpcTable& table) {
   table.AddUnary(master.targets(), &TargetService::GetTarget);
   table.AddUnary(master.targets(), &TargetService::ResetTarget);
   table.AddUnary(master.event_cancels(), &EventCancelService::BatchCancelEvents);
+  table.AddUnary(master.explanations(), &ExplainService::ExplainEvent);
+  table.AddUnary(master.explanations(), &ExplainService::ExplainSchedule);
   AddDeadLetterRpcs(master.dead_letters(), table);
   AddOperationRpcs(master.operations(), table);
 }

@@ -13,6 +13,7 @@
 #include "services/master/base/metrics.h"
 #include "services/master/events/delivery_sweep_loop.h"
 #include "services/master/events/event_service.h"
+#include "services/master/explain/explain_service.h"
 #include "services/master/heartbeat/heartbeat_loop.h"
 #include "services/master/keys/key_service.h"
 #include "services/master/operations/dead_letter_service.h"
@@ -64,6 +65,7 @@ struct MasterService::Parts {
         dead_letters(context, operation_loop, options.dead_letter_retention),
         event_cancels(context, operation_loop),
         operations(context),
+        explanations(context),
         directory(client, executor),
         rules(context, directory),
         bootstrap(context, options.bootstrap_key_file),
@@ -150,6 +152,7 @@ struct MasterService::Parts {
   DeadLetterService dead_letters;
   EventCancelService event_cancels;
   OperationService operations;
+  ExplainService explanations;
   TenantDirectory directory;
   MasterTenantRules rules;
   BootstrapKeyLoop bootstrap;
@@ -208,6 +211,7 @@ TargetService& MasterService::targets() { return parts_->targets; }
 DeadLetterService& MasterService::dead_letters() { return parts_->dead_letters; }
 EventCancelService& MasterService::event_cancels() { return parts_->event_cancels; }
 OperationService& MasterService::operations() { return parts_->operations; }
+ExplainService& MasterService::explanations() { return parts_->explanations; }
 auth::TenantRules& MasterService::tenant_rules() { return parts_->rules; }
 
 }  // namespace escapement::master

@@ -23,6 +23,7 @@ namespace escapement::master {
 class AuditService;
 class DeadLetterService;
 class EventCancelService;
+class ExplainService;
 class KeyService;
 class OperationService;
 class TargetService;
@@ -56,6 +57,7 @@ class MasterService {
   DeadLetterService& dead_letters();
   EventCancelService& event_cancels();
   OperationService& operations();
+  ExplainService& explanations();
 
   // For the gate: the conditions for every call that names a tenant.
   auth::TenantRules& tenant_rules();

@@ -18,6 +18,7 @@
 #include "common/storage/event_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/master/audit/audit_service.h"
+#include "services/master/explain/explain_service.h"
 #include "services/master/keys/key_service.h"
 #include "services/master/operations/dead_letter_service.h"
 #include "services/master/operations/event_cancel_service.h"
@@ -89,6 +90,7 @@ class MasterWorld {
   DeadLetterService& ApiOf(DeadLetterService*) { return master->dead_letters(); }
   EventCancelService& ApiOf(EventCancelService*) { return master->event_cancels(); }
   OperationService& ApiOf(OperationService*) { return master->operations(); }
+  ExplainService& ApiOf(ExplainService*) { return master->explanations(); }
   absl::Time runtime_now() const;
 
   std::shared_ptr<Executor> executor_;

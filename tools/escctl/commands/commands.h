@@ -23,6 +23,8 @@ void AddStoreCommands(CLI::App& app, Session& session);
 void AddContextCommands(CLI::App& app, Session& session);
 // `escctl doctor`: what is wrong with an installation.
 void AddDoctorCommand(CLI::App& app, Session& session);
+// `escctl why`: why an event waits, and when a schedule fires next.
+void AddWhyCommand(CLI::App& app, Session& session);
 // `escctl top`: a live view.
 void AddTopCommand(CLI::App& app, Session& session);
 

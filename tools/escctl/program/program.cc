@@ -108,6 +108,7 @@ void AddAllCommands(CLI::App& app, Session& session) {
   AddStoreCommands(app, session);
   AddAdminCommands(app, session);
   AddDoctorCommand(app, session);
+  AddWhyCommand(app, session);
   AddTopCommand(app, session);
   AddContextCommands(app, session);
   AddTreeCommands(app, session);
