@@ -177,9 +177,9 @@ void FuzzRun::Learn(const Exchange& call, const Message& request) {
   const bool first_use = request_id.empty() || request_ids_.insert(request_id).second;
   const absl::Status status = FromGrpcStatus(call.answer.status);
   const std::string named = NameIn(request, method.name_field);
-  const bool reads = absl::StartsWith(method.name(), "Get") ||
-                     absl::StartsWith(method.name(), "List") ||
-                     absl::StartsWith(method.name(), "Preview");
+  const bool reads =
+      absl::StartsWith(method.name(), "Get") || absl::StartsWith(method.name(), "List") ||
+      absl::StartsWith(method.name(), "Preview") || absl::StartsWith(method.name(), "Forecast");
   if (Flag(request, "validate_only")) return;
   // A repeated request gets its first answer, which may differ from the present state.
   if (!reads && (!first_use || status.code() == absl::StatusCode::kResourceExhausted))

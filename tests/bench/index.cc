@@ -1,14 +1,17 @@
 // Checks that the cost of emission follows the due occurrences, not the stored schedules. Also
-// measures the cost of storing schedules.
+// measures the cost of storing schedules and of forecasts.
 //
 //   tools/dev bench index [--sizes=10000,100000,1000000] [--due=600] [--windows=12]
-//                         [--burst=100000] [and the flags of bench_run.h]
+//                         [--forecast=100000] [--burst=100000] [and the flags of bench_run.h]
 //
 // Stages:
 // - stored: makes one store for each size through the master's API, in this process. Then it emits
 //   the same windows over all of them in turn. Each window has the same number of due occurrences.
 //   The windows begin when compaction is over. Beside each window it measures the bare scan of the
 //   same index ranges. The windows are the repetitions.
+// - forecast: makes a store of 100,000 schedules that fire at different hours, and one of as many
+//   that fire every second, and forecasts their load of 72 hours. Beside it: the bare scan of their
+//   rows.
 // - burst: queue rows due at evenly spread instants of one second, delivered by standalone over a
 //   gRPC stream.
 
@@ -37,6 +40,7 @@ ABSL_FLAG(std::vector<std::string>, sizes, std::vector<std::string>({"10000", "1
           "stored schedules, ascending");
 ABSL_FLAG(int64_t, due, 600, "occurrences in each window");
 ABSL_FLAG(int, windows, 12, "so many, a minute each");
+ABSL_FLAG(int64_t, forecast, 100'000, "stored schedules of a forecast");
 ABSL_FLAG(uint64_t, burst, 100'000, "queue rows due in one second");
 
 namespace escapement::bench {
@@ -124,6 +128,35 @@ absl::Status MeasureStored(const BenchSetting& setting, Figures& figures) {
   return absl::OkStatus();
 }
 
+absl::Status MeasureForecast(const BenchSetting& setting, Figures& figures) {
+  struct Kind {
+    const char* name;
+    std::string cron;
+    Bound bound;
+  };
+  for (const Kind& kind : {Kind{"of different hours", "", {.at_most = 2}},
+                           Kind{"that fire every second", "* * * * * *", {}}}) {
+    const int64_t size = absl::GetFlag(FLAGS_forecast) / (setting.quick ? 10 : 1);
+    ASSIGN_OR_RETURN(auto stored,
+                     StoredSchedules::Make(
+                         {.folder = absl::StrCat(setting.folder, "/forecast", kind.cron.size()),
+                          .schedules = size,
+                          .cron = kind.cron}));
+    if (const auto created = stored->Create(); !created.ok()) return created.status();
+    RETURN_IF_ERROR(AwaitIdle([] { return CpuSecondsOf(getpid()); }, kQuietShare, kIdleMax));
+    for (int i = 0; i < setting.repetitions; ++i) {
+      ASSIGN_OR_RETURN(const auto forecast, stored->Forecast(absl::Hours(72)));
+      if (!kind.cron.empty() && forecast.schedules != size)
+        return absl::InternalError(
+            absl::StrCat("a forecast of ", forecast.schedules, " schedules"));
+      const std::string name = absl::StrCat(size, " schedules ", kind.name, ": 72 h");
+      figures.Add(name, "s", forecast.seconds, kind.bound);
+      figures.AddRaw(name, "s", "bare scan of their rows", forecast.raw_seconds);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status MeasureBurst(const BenchSetting& setting, Figures& figures) {
   const uint64_t rows = absl::GetFlag(FLAGS_burst) / (setting.quick ? 5 : 1);
   const std::string name = absl::StrCat(rows, " rows due in one second: ");
@@ -148,6 +181,7 @@ absl::Status MeasureBurst(const BenchSetting& setting, Figures& figures) {
 
 absl::Status Run(const BenchSetting& setting, Figures& figures) {
   setting.Measure("stored", figures, [&] { return MeasureStored(setting, figures); });
+  setting.Measure("forecast", figures, [&] { return MeasureForecast(setting, figures); });
   setting.Measure("burst", figures, [&] { return MeasureBurst(setting, figures); });
   return absl::OkStatus();
 }
@@ -159,7 +193,8 @@ int main(int argc, char** argv) {
   return escapement::bench::RunBench(
       argc, argv,
       {.name = "index",
-       .usage = "emission over few and many stored schedules; many rows due in one second",
+       .usage = "emission over few and many stored schedules; a forecast of them; many rows due in "
+                "one second",
        .repetitions = 3,
        .run = escapement::bench::Run});
 }

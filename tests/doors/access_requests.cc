@@ -54,6 +54,7 @@ const std::map<std::string, Probe>& Probes() {
           start_time { seconds: 4102444800 } end_time { seconds: 4102531200 })"}},
       {"ExplainSchedule", {R"(name: "tenants/TENANT/schedules/none")", kNotFound}},
       {"ExplainEvent", {R"(name: "tenants/TENANT/events/none")", kNotFound}},
+      {"ForecastLoad", {R"(parent: "tenants/TENANT" duration { seconds: 60 })"}},
       {"CreatePolicy", {R"(parent: "tenants/TENANT" policy_id: "v" validate_only: true
           policy { max_concurrent: 1 })"}},
       {"GetPolicy", {R"(name: "tenants/TENANT/policies/none")", kNotFound}},

@@ -89,6 +89,9 @@ const std::vector<DoorCase>& DoorCases() {
        kInvalid},
       {"ExplainSchedule", R"(name: "tenants/default/schedules/s@")"},
       {"ExplainSchedule", R"(name: "tenants/default/schedules/none")", kNotFound},
+      {"ForecastLoad", R"(parent: "tenants/default" duration { seconds: 120 } group_by: "policy"
+          filter: "name = none")"},
+      {"ForecastLoad", R"(parent: "tenants/default" duration { seconds: 1 })", kInvalid},
       {"ListSchedules", R"(parent: "tenants/default" page_size: 1)"},
       {"ListSchedules", R"(parent: "tenants/default" page_size: -1)", kInvalid},
       {"ListSchedules", R"(parent: "tenants/default" page_token: "forged")", kInvalid},

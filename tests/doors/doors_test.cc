@@ -44,7 +44,7 @@ void RemoveVolatile(json& value) {
       "updateTime", "storeTime",    "disagreement",  "nominalTime",  "occurrence",  "eventId",
       "heldFor",    "name",         "nextPageToken", "schedules",    "policies",    "tenants",
       "keys",       "auditEntries", "secret",        "revokeTime",   "lastUseTime", "filter",
-      "operations", "run",          "partition",     "emittedToTime"};
+      "operations", "run",          "partition",     "emittedToTime", "startTime"};
   if (value.is_object()) {
     for (auto it = value.begin(); it != value.end();) {
       if (volatile_fields->contains(it.key())) {

@@ -78,6 +78,44 @@ TEST_F(EscctlTest, PreviewsWithDataOnStdoutAndWordsOnStderr) {
   EXPECT_EQ(Run({"schedule", "preview", "--cron", "@daily", "--gap", "WIDE"}).exit_code, 2);
 }
 
+TEST_F(EscctlTest, ForecastsTheLoadOfTheHoursToCome) {
+  const std::string uri = receiver_->origin() + "/hook";
+  // In an hour of tomorrow, so that nothing of it is past.
+  const absl::Time hour =
+      absl::FromUnixSeconds(absl::ToUnixSeconds(absl::Now()) / 3600 * 3600) + absl::Hours(24);
+  const auto text = [](absl::Time time) {
+    return absl::FormatTime("%Y-%m-%dT%H:%M", time, absl::UTCTimeZone());
+  };
+  Json({"schedule", "create", "nightly", "--cron", "20 * * * *", "-n", "41000", "--label",
+        "team=red", "--http", uri});
+  Json({"schedule", "create", "small", "--cron", "20,27 * * * *", "-n", "900", "--http", uri});
+  const std::vector<std::string> command = {
+      "forecast",   "--from", text(hour) + ":00Z",
+      "--for",      "1h",     "--by",
+      "label=team", "--near", text(hour + absl::Minutes(20)) + ":00Z"};
+  const Said table = Run(command);
+  EXPECT_EQ(table.exit_code, 0) << table.words;
+  EXPECT_THAT(table.data, StartsWith("HOUR "));
+  EXPECT_THAT(table.data, ContainsRegex(absl::StrCat(text(hour), "Z +42800 +41900 +.*##########")));
+  EXPECT_THAT(table.data, ContainsRegex("\nred +41000 +1\n"));
+  EXPECT_THAT(table.data, ContainsRegex("\n\\(none\\) +1800 +1\n"));
+  EXPECT_THAT(table.data, ContainsRegex(" 41900 +2 +nightly 41000, small 900\n"));
+  EXPECT_THAT(table.data,
+              ContainsRegex(absl::StrCat("\n", text(hour + absl::Minutes(19)), "Z +0 ")));
+  EXPECT_THAT(table.words, StartsWith("42800 events of 2 schedules"));
+
+  const auto json = Json(command);
+  EXPECT_EQ(json["eventsPerMinute"].size(), 60u);
+  EXPECT_EQ(json["eventsPerMinute"][20], "41900");
+  EXPECT_EQ(Json({"forecast", "--filter", "name = small"})["scheduleCount"], "1");
+
+  const Said refused = Run({"forecast", "--for", "100h", "--by", "size"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.words, HasSubstr("--for: "));
+  EXPECT_THAT(refused.words, HasSubstr("--by: "));
+  EXPECT_EQ(Run({"forecast", "--near", "soon"}).exit_code, 2);
+}
+
 TEST_F(EscctlTest, ShowsTheTimesAndPoliciesOfASchedule) {
   const std::string uri = receiver_->origin() + "/hook";
   auto made = Json({"schedule",

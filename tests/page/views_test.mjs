@@ -19,6 +19,7 @@ after(async () => {
 /** [name, address below /ui/default, a text that it shows] */
 const views = () => [
   ['overview', '', 'billing-sync'],
+  ['load map', '?by=target', ', most at'],
   ['day', `day?day=${yesterday()}`, 'failed at'],
   ['schedules', 'schedules', 'until the disk is larger'],
   ['schedule', 'schedules/nightly-report', 'Report of the night'],
@@ -68,6 +69,58 @@ for (const [look, context] of looks) {
     await page.context().close();
   });
 }
+
+test('the load of the next 24 hours goes over midnight by the clocks of the page', { timeout: 90000 }, async () => {
+  const page = await openPage(browser, platform, { where: '/ui/default/policies' });
+  const eventsPerMinute = Array.from({ length: 1440 }, (_, i) => (i === 0 ? '1' : i === 33 ? '41000' : i === 40 ? '900' : '0'));
+  const whole = { startTime: '2031-06-10T21:28:00Z', eventsPerMinute, eventCount: '41901', scheduleCount: '12' }; // 23:28 in Berlin
+  const quiet = { key: 'gentle', eventsPerMinute: eventsPerMinute.map((n) => (n === '900' ? n : '0')), eventCount: '900', scheduleCount: '1' };
+  const asked = [];
+  await page.context().route(/:forecastLoad/, (route) => {
+    const by = new URL(route.request().url()).searchParams.get('groupBy');
+    asked.push(by);
+    return route.fulfill({ json: by ? { ...whole, groups: [{ eventsPerMinute, eventCount: '41001', scheduleCount: '11' }, quiet] } : { ...whole, busyMinutes: [{ time: '2031-06-10T22:01:00Z', scheduleCount: '7', sources: [{ schedule: 'tenants/default/schedules/nightly', eventCount: '40000' }] }] } });
+  });
+  await page.goto(`${platform.origin}/ui/default`);
+  const rows = page.locator('.map .lane:not(.scale)');
+  await rows.first().waitFor();
+  assert.equal(await rows.count(), 25);
+  const text = async (row) => (await rows.nth(row).innerText()).replace(/\s+/g, ' ').trim();
+  assert.equal(await text(0), '23:00 10 Jun 2031 1 event, most at 23:28 (1)');
+  assert.equal(await text(1), '00:00 11 Jun 2031 41,900 events, most at 00:01 (41,000)');
+  assert.equal(await text(2), '01:00 nothing');
+  assert.equal(await text(24), '23:00 nothing');
+  // Fields before the first minute and after the last one are left out.
+  assert.deepEqual([await rows.nth(0).locator('rect').count(), await rows.nth(1).locator('rect').count(), await rows.nth(24).locator('rect').count()], [7, 12, 6]);
+  assert.deepEqual(await rows.nth(1).locator('rect').evaluateAll((all) => all.slice(0, 3).map((each) => each.getAttribute('class'))), ['heat-5', 'heat-4', 'heat-0']);
+  await page.getByText('00:01: nightly 40,000 and 6 more').waitFor();
+  await page.getByLabel('Group by').selectOption('policy');
+  await page.getByLabel('Policy', { exact: true }).selectOption({ label: 'gentle: 900' });
+  await until(async () => (await text(1)) === '00:00 11 Jun 2031 900 events, most at 00:08 (900)', 'the group');
+  assert.match(page.url(), /by=policy&group=gentle/);
+  await page.getByLabel('Policy', { exact: true }).selectOption({ label: 'no policy: 41,001' });
+  await until(async () => (await text(1)).includes('41,900'), 'events without a policy');
+  assert.deepEqual([...new Set(asked)], [null, 'policy']);
+  page.check();
+  await page.context().close();
+});
+
+test('the form says what fires at the time that is typed', { timeout: 90000 }, async () => {
+  const month = new Date(Date.now() + 40 * 86400000).getUTCMonth() + 1;
+  const target = { http: { uri: `${receiver.url}/ok` } };
+  await platform.schedule('many', { cron: `0 2 15 ${month} *`, eventCount: '41000', target });
+  await platform.schedule('some', { cron: `0-6,8-59 2 15 ${month} *`, eventCount: '7', target });
+  const page = await openPage(browser, platform, { where: '/ui/default/new-schedule' });
+  await page.getByLabel('Time zone').fill('UTC');
+  const [two, near] = ['00', '07'].map((minute) => new Date(Date.UTC(new Date(Date.now() + 40 * 86400000).getUTCFullYear(), month - 1, 15, 2, Number(minute))).toLocaleTimeString('en-GB', { timeZone: 'Europe/Berlin', hour: '2-digit', minute: '2-digit' }));
+  await page.getByLabel('Cron expression').fill(`0 2 15 ${month} *`);
+  // Other schedules fire every minute, too. The minute before has as few events as 02:07, and is nearer.
+  await page.getByText(new RegExp(`^${two} has 41,\\d{3} events, \\d\\d:59 has \\d{1,2}\\.$`)).waitFor();
+  await page.getByLabel('Cron expression').fill(`7 2 15 ${month} *`);
+  await page.getByText(new RegExp(`^${near} has \\d{1,2} events so far\\.$`)).waitFor();
+  page.check();
+  await page.context().close();
+});
 
 test('events that wait for tokens are said to wait', { timeout: 90000 }, async () => {
   await platform.api('POST', '/tenants/default/policies?policyId=closed', { maxConcurrent: '1' });

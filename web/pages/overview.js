@@ -7,6 +7,7 @@ import { isOperatorOfAll, session } from '../parts/session.js';
 import { Badge, Facts, Failure, Head, Loading } from '../parts/basics.js';
 import { useData } from '../parts/data.js';
 import { Rows } from '../parts/table.js';
+import { LoadMap } from '../parts/load_map.js';
 import { eventAddress } from '../parts/runs.js';
 import { agoText, count, counted, durationText, idOf, secondsOf, timeText, whenText, words } from '../parts/format.js';
 import { deliveredPerSecond, inTrouble, targetColumns } from './targets.js';
@@ -51,8 +52,8 @@ function Lateness() {
   return html`<${Tile} title="Lateness" value=${data.bound === Infinity ? `> ${durationText(data.now.at(-2)?.[0] ?? 0)}` : `≤ ${durationText(data.bound)}`} note=${`99 of 100 deliveries, ${data.whole ? 'since the process began' : 'since this view began'}`} />`;
 }
 
-/** @param {{tenant: string}} props */
-export function Overview({ tenant }) {
+/** @param {{tenant: string, query: URLSearchParams}} props */
+export function Overview({ tenant, query }) {
   const path = `/v1/tenants/${tenant}`;
   const { data: soon, error, reload } = useData(async (signal) => {
     const until = new Date(Date.now() + 3600000).toISOString();
@@ -101,6 +102,7 @@ export function Overview({ tenant }) {
     ${error && !soon && html`<${Failure} error=${error} retry=${reload} />`}${!soon && !error && html`<${Loading} />`}
     ${soon && (soon.rows.length ? html`<${Rows} rows=${soon.rows} columns=${columns} caption="Due within an hour" rowId=${(/** @type {any} */ s) => s.name} />` : html`<div class="empty">No schedule is due within an hour${soon.next ? ', among those examined' : ''}.</div>`)}
     ${soon?.next && html`<p class="note">There are more schedules than were examined. <${Link} to=${address(tenant, ['day'])}>The day<//> shows them page by page.</p>`}
+    <${LoadMap} tenant=${tenant} query=${query} />
     ${isOperatorOfAll() && html`<${Platform} />`}`;
 }
 

@@ -9,6 +9,7 @@ import { say } from '../parts/dialog.js';
 import { Field, FieldErrors, Select, Text } from '../parts/fields.js';
 import { PayloadFields, PolicyFields, SendOne, TargetFields, useDraft, usePolicies } from '../parts/target_fields.js';
 import { durationOf, idOf, nanosOf, whenText } from '../parts/format.js';
+import { LoadNear } from '../parts/load_map.js';
 import { Occurrences, previewOf } from './schedule.js';
 
 const OUTPUT_ONLY = ['state', 'uid', 'version', 'createTime', 'updateTime', 'nextTime', 'pauseReason', 'warnings', 'succeededCount', 'failedCount', 'lastTime', 'lastOutcome'];
@@ -78,8 +79,8 @@ function WhenFields({ draft, set, error }) {
     </fieldset>`;
 }
 
-/** The next times of what is typed, some tenths of a second after it was typed. @param {{draft: any, onResult: (error: any) => void}} props */
-function Preview({ draft, onResult }) {
+/** The next times of what is typed, some tenths of a second after it was typed. @param {{tenant: string, draft: any, onResult: (error: any) => void}} props */
+function Preview({ tenant, draft, onResult }) {
   const body = previewOf(draft);
   const now = JSON.stringify(body);
   const [settled, setSettled] = useState(now);
@@ -90,7 +91,7 @@ function Preview({ draft, onResult }) {
   const { data, error } = useData((signal) => call('POST', '/v1/schedules:preview', { body: { ...JSON.parse(settled), count: 10 }, signal }), [settled]);
   useEffect(() => onResult(error), [error]);
   return html`<section class="card preview" aria-live="polite"><h2>Next times</h2>
-    ${error ? html`<p class="error">${error.violations?.map((/** @type {any} */ v) => v.description).join('; ') || error.message}</p>` : data ? html`<p class="description">${data.description}</p><${Occurrences} preview=${data} />` : html`<${Loading} />`}</section>`;
+    ${error ? html`<p class="error">${error.violations?.map((/** @type {any} */ v) => v.description).join('; ') || error.message}</p>` : data ? html`<p class="description">${data.description}</p><${LoadNear} tenant=${tenant} time=${data.occurrences?.[0]?.time} /><${Occurrences} preview=${data} />` : html`<${Loading} />`}</section>`;
 }
 
 /** The draft as text, and text as the draft. @param {{draft: any, setDraft: (draft: any) => void}} props */
@@ -217,7 +218,7 @@ export function ScheduleForm({ tenant, id, query }) {
           <${Select} path="dst_policy.overlap" label="Clocks go back over a time" value=${draft.dstPolicy?.overlap ?? 'AUTO'} set=${(/** @type {string} */ overlap) => part('dstPolicy', { overlap: overlap === 'AUTO' ? undefined : overlap })} error=${error} options=${[['AUTO', 'Automatic'], ['FIRST', 'Run the first time'], ['LAST', 'Run the second time'], ['BOTH', 'Run both times']]} />`}</fieldset></details>
       <${TextForm} draft=${draft} setDraft=${setDraft} />
       <div class="actions"><button class="primary" disabled=${busy}>${id ? 'Save' : 'Create schedule'}</button></div></div>
-    <aside><${Preview} draft=${draft} onResult=${setTimesFailure} /></aside></form>`;
+    <aside><${Preview} tenant=${tenant} draft=${draft} onResult=${setTimesFailure} /></aside></form>`;
 }
 
 /** @param {{draft: any, set: (changes: any) => void, error: any}} props */

@@ -108,6 +108,8 @@ class ScheduleApi {
                                 Done<v1::BackfillScheduleResponse> done) = 0;
   virtual void PreviewSchedule(v1::PreviewScheduleRequest request,
                                Done<v1::PreviewScheduleResponse> done) = 0;
+  virtual void ForecastLoad(v1::ForecastLoadRequest request,
+                            Done<v1::ForecastLoadResponse> done) = 0;
 };
 
 }  // namespace escapement::master

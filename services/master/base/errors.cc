@@ -183,6 +183,17 @@ absl::Status TooManyOperations(absl::string_view tenant) {
       absl::Seconds(10));
 }
 
+absl::Status ForecastTooLarge() {
+  return ResourceExhausted("FORECAST_TOO_LARGE",
+                           "the forecast takes too much work; shorten it, or set a filter",
+                           absl::Minutes(1));
+}
+
+absl::Status TooManyForecasts() {
+  return ResourceExhausted("TOO_MANY_FORECASTS", "other forecasts are under way; try again",
+                           absl::Seconds(1));
+}
+
 absl::Status Contended(absl::string_view resource) {
   return Aborted(
       "CONTENDED",

@@ -86,6 +86,11 @@ absl::Status OperationEnded(absl::string_view resource);
 // RESOURCE_EXHAUSTED, reason TOO_MANY_OPERATIONS: so many operations of the tenant are running.
 absl::Status TooManyOperations(absl::string_view tenant);
 
+// RESOURCE_EXHAUSTED, reasons FORECAST_TOO_LARGE / TOO_MANY_FORECASTS: it takes more work than one
+// forecast may; so many are under way.
+absl::Status ForecastTooLarge();
+absl::Status TooManyForecasts();
+
 // ABORTED, reason CONTENDED: lost too many races in a row; nothing was done.
 absl::Status Contended(absl::string_view resource);
 

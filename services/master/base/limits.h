@@ -271,6 +271,28 @@ inline constexpr int kExclusionProbesAllMax = 2000;
 // Changes of the clocks' offset of which one warning each is given.
 inline constexpr size_t kOffsetWarningsMax = 5;
 
+// A forecast: its length, and how far ahead it may begin.
+inline constexpr absl::Duration kForecastDefault = absl::Hours(24);
+inline constexpr absl::Duration kForecastMax = absl::Hours(72);
+inline constexpr absl::Duration kForecastAheadMax = absl::Hours(24 * 366);
+// Entries of its answer: groups, busy minutes, schedules of a busy minute, quiet minutes.
+inline constexpr size_t kForecastGroupsMax = 20;
+inline constexpr size_t kForecastBusyMax = 10;
+inline constexpr size_t kForecastSourcesMax = 5;
+inline constexpr size_t kForecastQuietMax = 5;
+// Quiet minutes are at most this many minutes before or after near_time.
+inline constexpr int64_t kForecastNearMinutes = 30;
+// Counts of groups by minute: beyond it the smaller groups are counted together.
+inline constexpr size_t kForecastGroupBytesMax = 64 << 20;
+// Units of work (some 100 ns each) of one forecast: beyond it the call is refused. Without jitter
+// and even windows a million schedules take a tenth of it.
+inline constexpr uint64_t kForecastWorkMax = 200'000'000;
+// Units of work of one turn of the executor: other calls wait for so long.
+inline constexpr uint64_t kForecastTurnWork = 20'000;
+// Forecasts under way in one master; further ones are refused for a moment. Each turn of each of
+// them delays other calls.
+inline constexpr int kForecastsAtOnceMax = 4;
+
 // Bounds of RedriveDeadLettersRequest.max_per_second; 0 is no limit.
 inline constexpr double kRedriveRateMin = 0.001;
 inline constexpr double kRedriveRateMax = 100'000;

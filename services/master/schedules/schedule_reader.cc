@@ -196,9 +196,9 @@ absl::StatusOr<StoredSchedule> ReadScheduleRecord(const std::string& bytes) {
   return stored;
 }
 
-void ReadScheduleDetails(MasterContext& context, std::vector<StoredSchedule> schedules,
+void ReadScheduleDetails(MasterContext& context, std::vector<StoredSchedule> schedules, bool counts,
                          absl::AnyInvocable<void(absl::StatusOr<SchedulePage>)> done) {
-  std::make_shared<DetailsRead>(context, std::move(schedules), DetailsOptions{.counts = true},
+  std::make_shared<DetailsRead>(context, std::move(schedules), DetailsOptions{.counts = counts},
                                 std::move(done))
       ->Start();
 }

@@ -44,10 +44,10 @@ struct SchedulePage {
   std::vector<StoredSchedule> schedules;
   std::string next;  // schedule id at which the read ended early; empty: all are read
 };
-// Reads states, definitions and counts of schedules whose rows are known: in their order, without
-// payloads, and about a page's bytes (range_reader.h). A schedule that is deleted during the read
-// is left out.
-void ReadScheduleDetails(MasterContext& context, std::vector<StoredSchedule> schedules,
+// Reads states, definitions and, if `counts`, counts of schedules whose rows are known: in their
+// order, without payloads, and about a page's bytes (range_reader.h). A schedule that is deleted
+// during the read is left out.
+void ReadScheduleDetails(MasterContext& context, std::vector<StoredSchedule> schedules, bool counts,
                          absl::AnyInvocable<void(absl::StatusOr<SchedulePage>)> done);
 
 // Reads the counts of all runs of schedules, summed over their parts.

@@ -1,7 +1,7 @@
-// SearchSchedules: one page of a list of schedules.
+// SearchSchedules: one page of a list of schedules. VisitSchedules: all schedules of a tenant.
 //
 // Candidates come from the names of the tenant, or from the index of labels if the filter needs a
-// label. They are read and shown some at a time, until the page is full or enough of them have been
+// label. They are read some at a time: for a page, until it is full or enough of them have been
 // examined.
 //
 // Threads: callbacks run on the context's executor.
@@ -45,6 +45,16 @@ struct ShownSchedules {
 // A schedule that is deleted during the read is left out.
 void SearchSchedules(MasterContext& context, ScheduleQuery query,
                      absl::AnyInvocable<void(absl::StatusOr<ShownSchedules>)> done);
+
+// Reads all schedules of the tenant that the filter may match, in the order of their names, without
+// payloads and counts. Calls `visit` with some of them (about a page's bytes, range_reader.h), and
+// reads on when `visit` calls `next`. `visit` asks the filter. `done` follows the last `next`, or
+// the first error. Reads of several chunks are of several snapshots.
+using VisitSchedulesNext = absl::AnyInvocable<void()>;
+void VisitSchedules(
+    MasterContext& context, const std::string& tenant, const ListFilter& filter,
+    absl::AnyInvocable<void(std::vector<StoredSchedule> chunk, VisitSchedulesNext next)> visit,
+    absl::AnyInvocable<void(absl::Status)> done);
 
 }  // namespace escapement::master
 

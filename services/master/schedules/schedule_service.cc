@@ -25,6 +25,7 @@
 #include "services/master/schedules/changes/resume_decision.h"
 #include "services/master/schedules/changes/schedule_decisions.h"
 #include "services/master/schedules/changes/schedule_transaction.h"
+#include "services/master/schedules/load_forecast.h"
 #include "services/master/schedules/schedule_reader.h"
 #include "services/master/schedules/schedule_search.h"
 
@@ -400,6 +401,23 @@ void ScheduleService::PreviewSchedule(v1::PreviewScheduleRequest request,
   context_.executor->Post([this, request = std::move(request), done = std::move(done)]() mutable {
     done(Preview(request, context_.client.NowLow()));
   });
+}
+
+void ScheduleService::ForecastLoad(v1::ForecastLoadRequest request,
+                                   Done<v1::ForecastLoadResponse> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  absl::StatusOr<ForecastQuery> query = ReadForecast(request, context_.client.NowLow());
+  if (!query.ok()) return context_.Refuse(query.status(), std::move(done));
+  if (forecasts_.fetch_add(1) >= kForecastsAtOnceMax) {
+    --forecasts_;
+    return context_.Refuse(TooManyForecasts(), std::move(done));
+  }
+  master::ForecastLoad(
+      context_, *std::move(query),
+      [this, done = std::move(done)](absl::StatusOr<v1::ForecastLoadResponse> answer) mutable {
+        --forecasts_;
+        done(std::move(answer));
+      });
 }
 
 }  // namespace escapement::master

@@ -1,10 +1,12 @@
 // ScheduleService: the schedules of tenants. Check → decide → write → answer; every change is one
 // commit (schedule_transaction.h).
 //
-// Threads: as ScheduleApi. No state.
+// Threads: as ScheduleApi. No state but the number of forecasts under way.
 
 #ifndef SERVICES_MASTER_SCHEDULES_SCHEDULE_SERVICE_H_
 #define SERVICES_MASTER_SCHEDULES_SCHEDULE_SERVICE_H_
+
+#include <atomic>
 
 #include "services/master/api/master_apis.h"
 #include "services/master/base/master_context.h"
@@ -36,9 +38,11 @@ class ScheduleService final : public ScheduleApi {
                         Done<v1::BackfillScheduleResponse> done) override;
   void PreviewSchedule(v1::PreviewScheduleRequest request,
                        Done<v1::PreviewScheduleResponse> done) override;
+  void ForecastLoad(v1::ForecastLoadRequest request, Done<v1::ForecastLoadResponse> done) override;
 
  private:
   MasterContext& context_;
+  std::atomic<int> forecasts_ = 0;  // under way
 };
 
 }  // namespace escapement::master

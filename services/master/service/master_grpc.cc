@@ -29,6 +29,7 @@ void AddScheduleRpcs(ScheduleApi& schedules, RpcTable& table) {
   table.AddUnary(schedules, &ScheduleApi::TriggerSchedule);
   table.AddUnary(schedules, &ScheduleApi::BackfillSchedule);
   table.AddUnary(schedules, &ScheduleApi::PreviewSchedule);
+  table.AddUnary(schedules, &ScheduleApi::ForecastLoad);
 }
 
 void AddRunRpcs(RunApi& runs, RpcTable& table) {

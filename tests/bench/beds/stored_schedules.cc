@@ -301,7 +301,7 @@ struct StoredSchedules::Parts {
     v1::CreateScheduleRequest request;
     request.set_parent("tenants/default");
     request.set_schedule_id(absl::StrCat("s", number));
-    const When when = WhenOf(number);
+    const When when = options.cron.empty() ? WhenOf(number) : When{options.cron};
     request.mutable_schedule()->set_cron(when.cron);
     request.mutable_schedule()->set_time_zone(when.zone);
     if (options.teams > 0) {
@@ -320,6 +320,14 @@ struct StoredSchedules::Parts {
     Answer<kv::ScanResult> answer;
     client->Scan(std::move(request), executor, answer.Callback());
     return answer.Wait();
+  }
+
+  absl::Status ScanFamily(ColumnFamily cf) {
+    for (std::string begin;;) {
+      ASSIGN_OR_RETURN(const auto result, Scan(cf, begin, std::string()));
+      if (!result.more || result.entries.empty()) return absl::OkStatus();
+      begin = KeyAfter(result.entries.back().key);
+    }
   }
 
   // Scans all ranges at once, as the windows do.
@@ -483,6 +491,27 @@ absl::StatusOr<StoredSchedules::Emitted> StoredSchedules::Emit(int window) {
   if (!status.ok()) return status;
   result.rows_read = static_cast<int64_t>(metrics.rows_read.Value() - read_before);
   result.occurrences = static_cast<int64_t>(metrics.occurrences_emitted.Value() - emitted_before);
+  return result;
+}
+
+absl::StatusOr<StoredSchedules::Forecasted> StoredSchedules::Forecast(absl::Duration duration) {
+  Parts& parts = *parts_;
+  Forecasted result;
+  absl::Time start = absl::Now();
+  for (const ColumnFamily cf :
+       {ColumnFamily::kSchedules, ColumnFamily::kStates, ColumnFamily::kDefinitions})
+    RETURN_IF_ERROR(parts.ScanFamily(cf));
+  result.raw_seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  v1::ForecastLoadRequest request;
+  request.set_parent("tenants/default");
+  request.mutable_duration()->set_seconds(absl::ToInt64Seconds(duration));
+  request.set_group_by("target");
+  Answer<v1::ForecastLoadResponse> answer;
+  start = absl::Now();
+  parts.master->schedules().ForecastLoad(request, answer.Callback());
+  ASSIGN_OR_RETURN(const auto forecast, answer.Wait());
+  result.seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  result.schedules = forecast.schedule_count();
   return result;
 }
 

@@ -54,6 +54,7 @@ class StoredSchedules {
     int other_hours_begin = 6;  // to 23
     // A label "team" with so many different values; 0: no label.
     int64_t teams = 0;
+    std::string cron = {};  // if it is given, all schedules have this expression, in UTC
   };
   static absl::StatusOr<std::unique_ptr<StoredSchedules>> Make(Options options);
   ~StoredSchedules();
@@ -72,6 +73,14 @@ class StoredSchedules {
   // Emits the minute that begins `window` minutes after 03:00. Each window once, in ascending
   // order.
   absl::StatusOr<Emitted> Emit(int window);
+
+  struct Forecasted {
+    double seconds = 0;
+    int64_t schedules = 0;
+    double raw_seconds = 0;  // time to scan the rows of all schedules without decoding them
+  };
+  // ForecastLoad of all schedules, grouped by target.
+  absl::StatusOr<Forecasted> Forecast(absl::Duration duration);
 
  private:
   struct Parts;

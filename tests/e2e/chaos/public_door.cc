@@ -206,6 +206,10 @@ class PublicDoor::Schedules final : public master::ScheduleApi {
                        master::Done<v1::PreviewScheduleResponse> done) override {
     calls_.Unary(stub_, &ScheduleStub::PreviewSchedule, request, std::move(done));
   }
+  void ForecastLoad(v1::ForecastLoadRequest request,
+                    master::Done<v1::ForecastLoadResponse> done) override {
+    calls_.Unary(stub_, &ScheduleStub::ForecastLoad, request, std::move(done));
+  }
 
  private:
   Calls& calls_;

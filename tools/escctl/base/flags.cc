@@ -67,6 +67,10 @@ constexpr FieldFlag kFieldFlags[] = {
     {"override.policy_key", "--key"},
     {"override.expire_time", "--for"},
     {"override.expire_time", "--until"},
+    {"start_time", "--from"},
+    {"duration", "--for"},
+    {"near_time", "--near"},
+    {"group_by", "--by"},
 };
 
 bool IsGiven(const CLI::App& command, const std::string& flag) {

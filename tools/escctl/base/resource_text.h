@@ -29,6 +29,12 @@ std::vector<Row> PreviewRows(const v1::PreviewScheduleResponse& preview);
 // The lines beside the table: description, warnings, zone data.
 std::vector<std::string> PreviewWords(const v1::PreviewScheduleResponse& preview);
 
+// Tables of a forecast: its hours (UTC), its groups, its busiest minutes and the quiet ones. A
+// table without rows is left out, but never that of the hours.
+std::string ForecastTables(const v1::ForecastLoadResponse& forecast);
+// The line beside the tables: how much there is in all.
+std::string ForecastWords(const v1::ForecastLoadResponse& forecast);
+
 }  // namespace escapement::escctl
 
 #endif  // TOOLS_ESCCTL_BASE_RESOURCE_TEXT_H_

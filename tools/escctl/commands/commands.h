@@ -47,6 +47,8 @@ void AddSnapshotCommands(CLI::App& store, Session& session);
 void AddPreviewCommand(CLI::App& group, Session& session);
 void AddBackfillCommand(CLI::App& group, Session& session);
 void AddAccountCommands(CLI::App& app, CLI::App& group, Session& session);
+// `escctl forecast`: the load of the hours to come.
+void AddForecastCommand(CLI::App& app, Session& session);
 
 }  // namespace escapement::escctl
 

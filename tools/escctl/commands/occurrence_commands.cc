@@ -3,10 +3,14 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
+#include "tools/escctl/base/flags.h"
 #include "tools/escctl/base/pages.h"
 #include "tools/escctl/base/resource_text.h"
 #include "tools/escctl/base/timing_flags.h"
@@ -138,6 +142,49 @@ void AddPreviewCommand(CLI::App& group, Session& session) {
     const grpc::Status status = session.Call(&OccurrenceStub::PreviewSchedule, request, preview);
     if (!status.ok()) return session.Fail(status);
     PrintPreview(session, preview);
+  });
+}
+
+void AddForecastCommand(CLI::App& app, Session& session) {
+  struct Options {
+    std::string from, length = "24h", near, by, filter;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("forecast", "show how many events schedules will fire in each minute");
+  command->add_option("--from", o->from, "first minute: RFC 3339, or +2h; default: now");
+  command->add_option("--for", o->length, "length, at most 72h")->capture_default_str();
+  command->add_option("--near", o->near,
+                      "also show the minutes with the fewest events near this time");
+  command->add_option("--by", o->by, "group by: policy, target or label=KEY");
+  command->add_option("--filter", o->filter,
+                      "only schedules that meet these conditions, as for schedule list");
+  command->callback([o, &session] {
+    v1::ForecastLoadRequest request;
+    request.set_parent(session.parent());
+    const absl::Time now = absl::Now();
+    for (const auto& [flag, text, time] :
+         {std::tuple("--from", &o->from, &v1::ForecastLoadRequest::mutable_start_time),
+          std::tuple("--near", &o->near, &v1::ForecastLoadRequest::mutable_near_time)}) {
+      if (text->empty()) continue;
+      const auto read = ParseTimeFlag(flag, *text, now);
+      if (!read.ok()) return session.FailUsage(read.status().message());
+      *(request.*time)() = *read;
+    }
+    const auto length = ParseDurationFlag("--for", o->length);
+    if (!length.ok()) return session.FailUsage(length.status().message());
+    *request.mutable_duration() = *length;
+    absl::string_view key = o->by;
+    request.set_group_by(absl::ConsumePrefix(&key, "label=") ? absl::StrCat("labels.", key)
+                                                             : o->by);
+    request.set_filter(o->filter);
+    v1::ForecastLoadResponse forecast;
+    const grpc::Status status = session.Call(&OccurrenceStub::ForecastLoad, request, forecast);
+    if (!status.ok()) return session.Fail(status);
+    if (session.format() != OutputFormat::kTable)
+      return session.Print(FormatMessage(forecast, session.format()));
+    session.Say(ForecastWords(forecast));
+    session.Print(ForecastTables(forecast));
   });
 }
 

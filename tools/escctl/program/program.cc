@@ -110,6 +110,7 @@ void AddAllCommands(CLI::App& app, Session& session) {
   AddDoctorCommand(app, session);
   AddWhyCommand(app, session);
   AddTopCommand(app, session);
+  AddForecastCommand(app, session);
   AddContextCommands(app, session);
   AddTreeCommands(app, session);
 }
