@@ -3,6 +3,7 @@
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -75,6 +76,25 @@ std::unique_ptr<Message> CopyOf(const Message& message) {
   std::unique_ptr<Message> copy(message.New());
   copy->CopyFrom(message);
   return copy;
+}
+
+// Positions of a batch's records without effect.
+std::set<int> IgnoredIn(const Message& answer) {
+  std::set<int> positions;
+  const FieldDescriptor* ignored = answer.GetDescriptor()->FindFieldByName("ignored");
+  for (int i = 0; ignored != nullptr && i < answer.GetReflection()->FieldSize(answer, ignored);
+       ++i) {
+    const Message& each = answer.GetReflection()->GetRepeatedMessage(answer, ignored, i);
+    positions.insert(
+        each.GetReflection()->GetInt32(each, each.GetDescriptor()->FindFieldByName("position")));
+  }
+  return positions;
+}
+
+// The record cancels the event with its id.
+bool Cancels(const Message& event) {
+  const FieldDescriptor* mode = event.GetDescriptor()->FindFieldByName("mode");
+  return mode != nullptr && event.GetReflection()->GetEnum(event, mode)->name() == "CANCEL";
 }
 
 }  // namespace
@@ -179,7 +199,8 @@ void FuzzRun::Learn(const Exchange& call, const Message& request) {
   const std::string named = NameIn(request, method.name_field);
   const bool reads =
       absl::StartsWith(method.name(), "Get") || absl::StartsWith(method.name(), "List") ||
-      absl::StartsWith(method.name(), "Preview") || absl::StartsWith(method.name(), "Forecast");
+      absl::StartsWith(method.name(), "Preview") || absl::StartsWith(method.name(), "Forecast") ||
+      absl::StartsWith(method.name(), "Explain");
   if (Flag(request, "validate_only")) return;
   // A repeated request gets its first answer, which may differ from the present state.
   if (!reads && (!first_use || status.code() == absl::StatusCode::kResourceExhausted))
@@ -225,10 +246,11 @@ void FuzzRun::LearnIngested(const Exchange& call) {
     if (std::string parent = StringOf(*batch, "parent"); !parent.empty())
       tenant = std::move(parent);
     if (call.answers[i]->GetReflection()->GetInt32(*call.answers[i], code) != 0) continue;
+    const std::set<int> ignored = IgnoredIn(*call.answers[i]);
     for (int k = 0; k < std::min(batch->GetReflection()->FieldSize(*batch, events), 5); ++k) {
-      const std::string id =
-          StringOf(batch->GetReflection()->GetRepeatedMessage(*batch, events, k), "event_id");
-      if (id.empty()) continue;
+      const Message& event = batch->GetReflection()->GetRepeatedMessage(*batch, events, k);
+      const std::string id = StringOf(event, "event_id");
+      if (id.empty() || Cancels(event) || ignored.contains(k)) continue;
       const std::string name = absl::StrCat(tenant, "/events/", id);
       model_.ExistsByName(name);
       CheckThere(name);

@@ -40,10 +40,10 @@ using testing::HasSubstr;
 // Removes what differs from call to call.
 void RemoveVolatile(json& value) {
   static const auto* const volatile_fields = new std::set<std::string>{
-      "uid",        "completeTime", "nextTime",      "anchorTime",   "etag",        "createTime",
-      "updateTime", "storeTime",    "disagreement",  "nominalTime",  "occurrence",  "eventId",
-      "heldFor",    "name",         "nextPageToken", "schedules",    "policies",    "tenants",
-      "keys",       "auditEntries", "secret",        "revokeTime",   "lastUseTime", "filter",
+      "uid",        "completeTime", "nextTime",      "anchorTime",    "etag",        "createTime",
+      "updateTime", "storeTime",    "disagreement",  "nominalTime",   "occurrence",  "eventId",
+      "heldFor",    "name",         "nextPageToken", "schedules",     "policies",    "tenants",
+      "keys",       "auditEntries", "secret",        "revokeTime",    "lastUseTime", "filter",
       "operations", "run",          "partition",     "emittedToTime", "startTime"};
   if (value.is_object()) {
     for (auto it = value.begin(); it != value.end();) {

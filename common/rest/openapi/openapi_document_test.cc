@@ -186,7 +186,11 @@ TEST(OpenApiJson, HasEachRpcWithAnAnnotation) {
     for (const auto& service : file.service()) {
       for (const auto& method : service.method()) {
         if (!method.options().HasExtension(google::api::http)) continue;
-        expected.insert(absl::StrCat(service.name(), ".", method.name()));
+        const std::string name = absl::StrCat(service.name(), ".", method.name());
+        expected.insert(name);
+        const int bindings =
+            method.options().GetExtension(google::api::http).additional_bindings_size();
+        for (int i = 0; i < bindings; ++i) expected.insert(absl::StrCat(name, i + 2));
       }
     }
   }

@@ -163,12 +163,14 @@ class AccountChecker {
       const std::string state = found == listed.end() ? "none" : found->second->state;
       const bool failed = found != listed.end() && found->second->failed;
       const bool summarised = InSummary(life->uid, run.nominal);
-      // A launch that waits is not listed yet.
-      const bool launches =
-          std::any_of(life->changes.begin(), life->changes.end(), [](const ScheduleChange& change) {
-            return change.definition.overlap != Definition::Overlap::kAllow;
+      // A launch that waits is not listed yet, nor an event that waits where a former version has
+      // put it.
+      const bool plain =
+          std::all_of(life->changes.begin(), life->changes.end(), [](const ScheduleChange& change) {
+            return change.kind != ScheduleChange::Kind::kUpdate &&
+                   change.definition.overlap == Definition::Overlap::kAllow;
           });
-      const bool waits = run.reason.find("it waits") == 0 && !launches;
+      const bool waits = plain && run.reason.find("it waits") == 0;
       if (waits && state == "none") Report(account, Name(run), " is not in the list of runs");
       if (waits && run.got == "none") Report(account, Name(run), " cannot be got");
       if (!Agrees(run, state, failed, summarised))

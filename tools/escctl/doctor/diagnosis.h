@@ -25,6 +25,8 @@ namespace escapement::escctl {
 // The thresholds of the alerts, by their names there. A test compares the two.
 inline constexpr double kOverdueSeconds = 300;
 inline constexpr double kBehindSeconds = 60;
+inline constexpr double kEmissionBehindSeconds = 20;
+inline constexpr double kHeartbeatLateSeconds = 20;
 inline constexpr double kPolicyStuckSeconds = 900;
 inline constexpr double kHoldersOverdue = 0;
 inline constexpr double kDiskFreeShare = 0.1;

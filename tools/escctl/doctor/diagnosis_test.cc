@@ -57,6 +57,9 @@ TEST(DiagnosisTest, EachFaultOfAReplicatedInstallationIsFound) {
           "sent",
           "CRITICAL http://handler-x:7431: its emitter is 1m1s behind: what was due since is not "
           "written",
+          "CRITICAL http://master-x:7411: emission is 21s behind, as this master reads it",
+          "CRITICAL http://master-x:7411: a heartbeat has been due for 33s and has not ended, as "
+          "this master reads it",
           "CRITICAL http://store-x:7401/metrics: only 9.0 % of its disk is free",
           "CRITICAL store: 2 replicas say that they lead",
           "CRITICAL store: the store's disk is full, so it refuses commits",
@@ -321,6 +324,8 @@ TEST(DiagnosisTest, ThresholdsAreThoseOfTheAlerts) {
   const std::vector<std::pair<std::string, double>> ours = {
       {"overdueSeconds", kOverdueSeconds},
       {"behindSeconds", kBehindSeconds},
+      {"emissionBehindSeconds", kEmissionBehindSeconds},
+      {"heartbeatLateSeconds", kHeartbeatLateSeconds},
       {"policyStuckSeconds", kPolicyStuckSeconds},
       {"holdersOverdue", kHoldersOverdue},
       {"diskFreeShare", kDiskFreeShare},

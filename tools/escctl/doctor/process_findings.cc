@@ -178,6 +178,24 @@ void AddLeases(const Facts& facts, std::vector<Finding>& findings) {
   }
 }
 
+// Masters see that emitters or handlers stand still, also if these say nothing themselves.
+void AddMissing(const Facts& facts, std::vector<Finding>& findings) {
+  const auto add = [&](const char* metric, double threshold, absl::string_view before,
+                       absl::string_view after) {
+    ForEachSample(facts, metric, [&](const auto& process, const auto& sample) {
+      if (sample.value <= threshold) return;
+      findings.push_back({Severity::kCritical, process.url,
+                          absl::StrCat(before, SecondsText(sample.value), after),
+                          "look for the process that stands still: the runbook says how",
+                          RunbookOf("EscapementOccurrencesMissing")});
+    });
+  };
+  add("escapement_master_emission_behind_seconds", kEmissionBehindSeconds, "emission is ",
+      " behind, as this master reads it");
+  add("escapement_master_heartbeat_late_seconds", kHeartbeatLateSeconds,
+      "a heartbeat has been due for ", " and has not ended, as this master reads it");
+}
+
 void AddOverdue(const Facts& facts, std::vector<Finding>& findings) {
   ForEachSample(facts, "escapement_handler_oldest_overdue_seconds",
                 [&](const auto& process, const auto& sample) {
@@ -199,6 +217,7 @@ void AddOverdue(const Facts& facts, std::vector<Finding>& findings) {
                                       "process: others take its partitions over",
                                       RunbookOf("EscapementEventsOverdue")});
                 });
+  AddMissing(facts, findings);
   for (const char* metric :
        {"escapement_emitter_records_broken_total", "escapement_emitter_launch_records_broken_total",
         "escapement_handler_broken_rows_total", "escapement_token_manager_broken_rows_total"}) {

@@ -133,6 +133,8 @@ escapement_tls_certificate_lifetime_seconds{file="/tls/late.crt"} 7776000
 )");
   AddProcess(facts, "http://master-x:7411", R"(escapement_ready{program="master"} 0
 escapement_tzdata_info{version="2026a",rev_in_store="2"} 1
+escapement_master_emission_behind_seconds 21
+escapement_master_heartbeat_late_seconds 33
 )");
   AddProcess(facts, "http://handler-x:7431",
              R"(escapement_handler_oldest_overdue_seconds 9999.5
