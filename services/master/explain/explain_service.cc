@@ -288,7 +288,7 @@ class ScheduleExplaining : public std::enable_shared_from_this<ScheduleExplainin
              });
   }
 
-  // Those of a cron expression have keys that follow from it: it shows those that are there.
+  // The keys of a cron expression's children follow from it. Only children that exist are shown.
   void ReadChildren() {
     const cron::Timetable& timetable = schedule_.definition.timetable;
     if (schedule_.state.kind() != storage::v1::SCHEDULE_STATE_KIND_ENABLED) return ReadActive();

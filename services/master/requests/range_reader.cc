@@ -72,12 +72,13 @@ class Reading : public std::enable_shared_from_this<Reading> {
  public:
   using Ended = absl::AnyInvocable<void(absl::Status)>;
   Reading(MasterContext& context, std::vector<KeyRange> ranges, size_t rows_max, VisitEntry visit,
-          Ended done)
+          Ended done, bool* cut)
       : context_(context),
         ranges_(std::move(ranges)),
         rows_max_(rows_max),
         visit_(std::move(visit)),
-        done_(std::move(done)) {}
+        done_(std::move(done)),
+        cut_(cut) {}
 
   void NextRange() {
     if (range_ == ranges_.size()) return done_(absl::OkStatus());
@@ -109,6 +110,7 @@ class Reading : public std::enable_shared_from_this<Reading> {
       if (!go_on.ok() || !*go_on) return done_(go_on.status());
     }
     if (more && rows_read_ < rows_max_) return Scan(std::move(next));
+    if (more && cut_ != nullptr) *cut_ = true;
     ++range_;
     NextRange();
   }
@@ -118,6 +120,7 @@ class Reading : public std::enable_shared_from_this<Reading> {
   const size_t rows_max_;
   VisitEntry visit_;
   Ended done_;
+  bool* const cut_;  // or null
   size_t range_ = 0;
   size_t rows_read_ = 0;  // rows of this range
 };
@@ -157,8 +160,9 @@ void ReadKeys(MasterContext& context, std::vector<kv::Key> keys,
 }
 
 void ReadRanges(MasterContext& context, std::vector<KeyRange> ranges, size_t rows_max,
-                VisitEntry visit, absl::AnyInvocable<void(absl::Status)> done) {
-  std::make_shared<Reading>(context, std::move(ranges), rows_max, std::move(visit), std::move(done))
+                VisitEntry visit, absl::AnyInvocable<void(absl::Status)> done, bool* cut) {
+  std::make_shared<Reading>(context, std::move(ranges), rows_max, std::move(visit), std::move(done),
+                            cut)
       ->NextRange();
 }
 

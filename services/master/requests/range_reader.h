@@ -76,9 +76,9 @@ using VisitEntry =
     absl::AnyInvocable<absl::StatusOr<bool>(const KeyRange& range, kv::Entry& entry)>;
 
 // Visits at most `rows_max` rows of each range, and the rest of their page; later rows are left
-// out. Ends with the first error.
+// out, and `cut` becomes true if it is given. It outlives the reading. Ends with the first error.
 void ReadRanges(MasterContext& context, std::vector<KeyRange> ranges, size_t rows_max,
-                VisitEntry visit, absl::AnyInvocable<void(absl::Status)> done);
+                VisitEntry visit, absl::AnyInvocable<void(absl::Status)> done, bool* cut = nullptr);
 
 // In the order of the keys; more than one read of the store takes are of several snapshots.
 using KeyValues = std::vector<std::optional<std::string>>;

@@ -135,7 +135,7 @@ class RunRowListing : public std::enable_shared_from_this<RunRowListing> {
     // The counts of a page's runs are one read.
     runs_max_ =
         std::min(query_.filter.always() ? query_.limit : std::max(query_.limit, kFilteredMax),
-                 kv::kMultiGetKeysMax / PartsOfRun().size());
+                 kv::kMultiGetKeysMax / context_.RunPartsMax());
     end_ = std::min(now_ + kEmittedAhead, query_.filter.TimesOf("nominal_time").end);
   }
 
@@ -226,16 +226,6 @@ class RunRowListing : public std::enable_shared_from_this<RunRowListing> {
   bool MayHaveJitter() const {
     const storage::v1::DefinitionRecord& record = query_.schedule.definition.record;
     return record.timing().jitter_micros() > 0 || record.version() > 1;
-  }
-
-  // Numbers of the parts that a run may have.
-  std::vector<uint16_t> PartsOfRun() const {
-    std::vector<uint16_t> parts = {kMasterRunPart};
-    for (uint32_t shard = 0; shard < context_.layout.queue_shards; ++shard)
-      parts.push_back(static_cast<uint16_t>(shard));
-    for (uint32_t shard = 0; shard < context_.layout.policy_shards; ++shard)
-      parts.push_back(PolicyRunPart(static_cast<uint16_t>(shard)));
-    return parts;
   }
 
   // The lanes where the schedule's rows may be, beside that of retries.
@@ -375,9 +365,8 @@ class RunRowListing : public std::enable_shared_from_this<RunRowListing> {
     std::vector<kv::Key> keys;
     for (const auto& [at, run] : page_) {
       if (!run.record.has_value()) continue;
-      const RunKey key = {query_.schedule.uid, at.occurrence};
-      for (const uint16_t part : PartsOfRun())
-        keys.push_back({ColumnFamily::kRunParts, RunPartKey(key, part)});
+      for (kv::Key& key : RunPartKeys({query_.schedule.uid, at.occurrence}, context_.layout))
+        keys.push_back(std::move(key));
     }
     if (keys.empty()) return Answer({});
     context_.client.MultiGet(std::move(keys), context_.executor,
@@ -388,7 +377,7 @@ class RunRowListing : public std::enable_shared_from_this<RunRowListing> {
   }
 
   void Answer(std::vector<std::optional<std::string>> parts) {
-    const size_t parts_each = PartsOfRun().size();
+    const size_t parts_each = context_.RunPartsMax();
     size_t next_part = 0;
     for (size_t i = 0; i < page_.size(); ++i) {
       const auto& [at, run] = page_[i];

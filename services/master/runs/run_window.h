@@ -91,7 +91,7 @@ struct LastSent {
   bool cut = false;                // there are more records than were read
 };
 // When the last of a run's events was first sent, by its Done records of these UTC days. At most
-// kAccountDoneRowsMax records of each day and shard are read.
+// kAccountDoneRowsMax records are read.
 void FindLastSent(MasterContext& context, const RunKey& run, const std::set<uint32_t>& days,
                   absl::AnyInvocable<void(absl::StatusOr<LastSent>)> done);
 

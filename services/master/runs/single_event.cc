@@ -404,7 +404,7 @@ class RunRowsSearch : public std::enable_shared_from_this<RunRowsSearch> {
     query.wanted = [self = shared_from_this()](const ThrottledRange& range) {
       return range.occurrence == self->query_.occurrence;
     };
-    query.on_row = [self = shared_from_this()](const KeyRange& range) { self->CountRow(range); };
+    query.cut = &cut_;
     ReadThrottledEvents(context_, std::move(query), [self = shared_from_this(), i](auto ranges) {
       if (!ranges.ok()) return self->done_(ranges.status());
       if (!ranges->empty()) return self->done_(RunRows::kSome);
@@ -429,7 +429,6 @@ class RunRowsSearch : public std::enable_shared_from_this<RunRowsSearch> {
     ReadRanges(
         context_, std::move(ranges), kLookupRowsMax,
         [self = shared_from_this()](const KeyRange& range, kv::Entry& entry) {
-          self->CountRow(range);
           self->found_ |= self->IsOfRun(range.cf, entry);
           return !self->found_;
         },
@@ -438,7 +437,8 @@ class RunRowsSearch : public std::enable_shared_from_this<RunRowsSearch> {
           self->done_(self->found_ ? RunRows::kSome
                       : self->cut_ ? RunRows::kNotKnown
                                    : RunRows::kNone);
-        });
+        },
+        &cut_);
   }
 
   bool IsOfRun(ColumnFamily cf, const kv::Entry& entry) const {
@@ -462,21 +462,12 @@ class RunRowsSearch : public std::enable_shared_from_this<RunRowsSearch> {
            waiting->occurrence == query_.occurrence;
   }
 
-  // Ranges are read one after the other.
-  void CountRow(const KeyRange& range) {
-    if (range.begin != counted_) rows_counted_ = 0;
-    counted_ = range.begin;
-    cut_ |= ++rows_counted_ >= kLookupRowsMax;
-  }
-
   MasterContext& context_;
   const RunRowsQuery query_;
   Found done_;
   std::vector<kv::KeyRange> slices_;  // where slices of the run may be
   bool found_ = false;
-  bool cut_ = false;         // a range has more rows than were read
-  std::string counted_;      // begin of the range that CountRow has seen last
-  size_t rows_counted_ = 0;  // rows of that range
+  bool cut_ = false;  // a range has more rows than were read
 };
 
 }  // namespace

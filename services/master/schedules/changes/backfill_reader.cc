@@ -225,7 +225,7 @@ class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
     query.wanted = [self = shared_from_this()](const ThrottledRange& range) {
       return self->open_.contains(range.occurrence);
     };
-    query.on_row = [self = shared_from_this()](const KeyRange& range) { self->CountRow(range); };
+    query.cut = &scope_.cut;
     ReadThrottledEvents(
         context_, std::move(query),
         [self = shared_from_this(), i](absl::StatusOr<std::vector<ThrottledRange>> ranges) {
@@ -257,7 +257,6 @@ class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
     ReadRanges(
         context_, std::move(ranges), kLookupRowsMax,
         [self = shared_from_this()](const KeyRange& range, kv::Entry& entry) {
-          self->CountRow(range);
           if (range.cf == ColumnFamily::kEvents) {
             self->NoteRow(entry.key);
           } else if (range.cf == ColumnFamily::kParked) {
@@ -272,14 +271,8 @@ class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
           // Events that were claimed when the queues were read may have been given back since.
           self->claims_read_ = true;
           self->ReadQueues();
-        });
-  }
-
-  // Ranges are read one after the other.
-  void CountRow(const KeyRange& range) {
-    if (range.begin != counted_) rows_counted_ = 0;
-    counted_ = range.begin;
-    scope_.cut |= ++rows_counted_ >= kLookupRowsMax;
+        },
+        &scope_.cut);
   }
 
   void NoteRow(const std::string& event_key) {
@@ -311,8 +304,6 @@ class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
   Found done_;
   std::set<std::pair<std::pair<std::string, bool>, uint8_t>> groups_read_;  // with the priority
   bool claims_read_ = false;
-  std::string counted_;      // begin of the range that CountRow has seen last
-  size_t rows_counted_ = 0;  // rows of that range
   // The present one, and others of other places: former ones, and mixtures of them.
   std::vector<OccurrenceSource> sources_;
   std::map<std::string, BackfillOccurrence*> open_;  // not found yet, by id

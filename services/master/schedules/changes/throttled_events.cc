@@ -41,14 +41,16 @@ class ThrottledSearch : public std::enable_shared_from_this<ThrottledSearch> {
         context_, std::move(ranges_), kLookupRowsMax,
         [self = shared_from_this()](const KeyRange& range,
                                     kv::Entry& entry) -> absl::StatusOr<bool> {
-          if (self->query_.on_row) self->query_.on_row(range);
           RETURN_IF_ERROR(self->AddEntry(range, entry));
-          return self->found_.size() < self->query_.limit;
+          if (self->found_.size() < self->query_.limit) return true;
+          if (self->query_.cut != nullptr) *self->query_.cut = true;
+          return false;
         },
         [self = shared_from_this()](absl::Status status) {
           if (!status.ok()) return self->done_(std::move(status));
           self->done_(std::move(self->found_));
-        });
+        },
+        query_.cut);
   }
 
  private:

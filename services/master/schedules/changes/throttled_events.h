@@ -22,7 +22,6 @@
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "services/master/base/master_context.h"
-#include "services/master/requests/range_reader.h"
 
 namespace escapement::master {
 
@@ -40,8 +39,8 @@ struct ThrottledQuery {
   // True for each range that the caller wants.
   absl::AnyInvocable<bool(const ThrottledRange&)> wanted = nullptr;
   size_t limit = 1;  // reads no further when it has found so many
-  // Called for each row that is read, with its place. May be empty.
-  absl::AnyInvocable<void(const KeyRange& place)> on_row = nullptr;
+  // If it is given, becomes true if there may be more than was read. It outlives the reading.
+  bool* cut = nullptr;
 };
 
 void ReadThrottledEvents(
