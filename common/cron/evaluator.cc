@@ -25,9 +25,9 @@ struct Candidate {
 
 class Search {
  public:
-  Search(const CronExpression& expression, absl::Span<const CronExpression> exclusions,
-         const Zone& zone, const DstPolicy& policy)
-      : e_(expression), exclusions_(exclusions), zone_(zone), policy_(policy) {}
+  Search(const CronExpression& expression, const CivilRules& rules, const Zone& zone,
+         const DstPolicy& policy)
+      : e_(expression), rules_(rules), zone_(zone), policy_(policy) {}
 
   // The first occurrence in [from, end), in Unix seconds.
   Candidate First(int64_t from, int64_t end) const {
@@ -44,7 +44,7 @@ class Search {
       if (span_end >= end) break;
       // Go to the span of the next matching time, which may be far away in the zone.
       const std::optional<int64_t> next =
-          FirstAllowed(e_, exclusions_, span_end - kOffsetsMax, end + kOffsetsMax);
+          FirstCivil(e_, rules_, span_end - kOffsetsMax, end + kOffsetsMax);
       if (!next) break;
       from = std::max(span_end, *next - kOffsetsMax);
     }
@@ -60,7 +60,7 @@ class Search {
     int64_t local = from + offset;
     while (true) {
       const std::optional<int64_t> match =
-          FirstAllowed(e_, exclusions_, local, end == kForever ? end : end + offset);
+          FirstCivil(e_, rules_, local, end == kForever ? end : end + offset);
       if (!match) return {};
       if (*match >= unique_begin && *match < unique_end)
         return {.instant = *match - offset, .local = *match};
@@ -115,7 +115,7 @@ class Search {
   // The first (or: last) matching time in [begin, end) that falls into the gap before span i.
   std::optional<int64_t> FirstSkipped(size_t i, int64_t begin, int64_t end) const {
     while (true) {
-      const std::optional<int64_t> match = FirstAllowed(e_, exclusions_, begin, end);
+      const std::optional<int64_t> match = FirstCivil(e_, rules_, begin, end);
       if (!match) return std::nullopt;
       const CivilInfo info = zone_.Classify(*match);
       if (info.kind == CivilKind::kSkipped && info.gap == i) return match;
@@ -125,7 +125,7 @@ class Search {
 
   std::optional<int64_t> LastSkipped(size_t i, int64_t begin, int64_t end) const {
     while (true) {
-      const std::optional<int64_t> match = LastAllowed(e_, exclusions_, begin, end);
+      const std::optional<int64_t> match = LastCivil(e_, rules_, begin, end);
       if (!match) return std::nullopt;
       const CivilInfo info = zone_.Classify(*match);
       if (info.kind == CivilKind::kSkipped && info.gap == i) return match;
@@ -134,7 +134,7 @@ class Search {
   }
 
   const CronExpression& e_;
-  const absl::Span<const CronExpression> exclusions_;
+  const CivilRules& rules_;
   const Zone& zone_;
   const DstPolicy& policy_;
 };
@@ -186,24 +186,24 @@ absl::string_view NoteName(Note note) {
 
 std::optional<Occurrence> FirstAtOrAfter(const CronExpression& expression, const Zone& zone,
                                          const DstPolicy& policy, absl::Time from,
-                                         absl::Span<const CronExpression> exclusions) {
+                                         const CivilRules& rules) {
   const Candidate found =
-      Search(expression, exclusions, zone, policy).First(CeilSeconds(from), kForever);
+      Search(expression, rules, zone, policy).First(CeilSeconds(from), kForever);
   if (!found.found()) return std::nullopt;
   return ToOccurrence(found);
 }
 
 std::optional<Occurrence> FirstAfter(const CronExpression& expression, const Zone& zone,
                                      const DstPolicy& policy, absl::Time after,
-                                     absl::Span<const CronExpression> exclusions) {
-  return FirstAtOrAfter(expression, zone, policy, after + absl::Nanoseconds(1), exclusions);
+                                     const CivilRules& rules) {
+  return FirstAtOrAfter(expression, zone, policy, after + absl::Nanoseconds(1), rules);
 }
 
 std::vector<Occurrence> Enumerate(const CronExpression& expression, const Zone& zone,
                                   const DstPolicy& policy, absl::Time begin, absl::Time end,
-                                  size_t max, absl::Span<const CronExpression> exclusions) {
+                                  size_t max, const CivilRules& rules) {
   std::vector<Occurrence> occurrences;
-  const Search search(expression, exclusions, zone, policy);
+  const Search search(expression, rules, zone, policy);
   int64_t from = CeilSeconds(begin);
   const int64_t until = CeilSeconds(end);
   while (occurrences.size() < max) {
@@ -216,8 +216,8 @@ std::vector<Occurrence> Enumerate(const CronExpression& expression, const Zone& 
 }
 
 bool HasAnyOccurrence(const CronExpression& expression, const Zone& zone, const DstPolicy& policy,
-                      absl::Span<const CronExpression> exclusions) {
-  return FirstAtOrAfter(expression, zone, policy, absl::InfinitePast(), exclusions).has_value();
+                      const CivilRules& rules) {
+  return FirstAtOrAfter(expression, zone, policy, absl::InfinitePast(), rules).has_value();
 }
 
 }  // namespace escapement::cron

@@ -25,8 +25,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/civil_time.h"
 #include "absl/time/time.h"
-#include "absl/types/span.h"
 #include "common/cron/cron_expression.h"
+#include "common/cron/day_set.h"
 #include "common/cron/zone.h"
 
 namespace escapement::cron {
@@ -67,23 +67,22 @@ struct Occurrence {
   friend bool operator==(const Occurrence&, const Occurrence&) = default;
 };
 
-// A nominal time that matches one of `exclusions` does not fire. The remaining ones are mapped to
-// instants.
+// The civil times that the rules leave (FirstCivil) are mapped to instants.
 std::optional<Occurrence> FirstAtOrAfter(const CronExpression& expression, const Zone& zone,
                                          const DstPolicy& policy, absl::Time from,
-                                         absl::Span<const CronExpression> exclusions = {});
+                                         const CivilRules& rules = {});
 std::optional<Occurrence> FirstAfter(const CronExpression& expression, const Zone& zone,
                                      const DstPolicy& policy, absl::Time after,
-                                     absl::Span<const CronExpression> exclusions = {});
+                                     const CivilRules& rules = {});
 
 // The occurrences in [begin, end) in order, at most `max`.
 std::vector<Occurrence> Enumerate(const CronExpression& expression, const Zone& zone,
                                   const DstPolicy& policy, absl::Time begin, absl::Time end,
-                                  size_t max, absl::Span<const CronExpression> exclusions = {});
+                                  size_t max, const CivilRules& rules = {});
 
 // False for an expression that never fires, such as 30 February.
 bool HasAnyOccurrence(const CronExpression& expression, const Zone& zone, const DstPolicy& policy,
-                      absl::Span<const CronExpression> exclusions = {});
+                      const CivilRules& rules = {});
 
 }  // namespace escapement::cron
 

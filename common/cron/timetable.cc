@@ -19,12 +19,27 @@ namespace escapement::cron {
 
 namespace {
 
+// The same times of day on every day.
+CronExpression OnEveryDay(const CronExpression& expression) {
+  CronExpression every_day;
+  every_day.seconds = expression.seconds;
+  every_day.minutes = expression.minutes;
+  every_day.hours = expression.hours;
+  return every_day;
+}
+
 absl::Time CeilMicros(absl::Time time) {
   const absl::Time floor = absl::FromUnixMicros(absl::ToUnixMicros(time));
   return floor < time ? floor + absl::Microseconds(1) : floor;
 }
 
 }  // namespace
+
+CivilRules Timetable::Rules() const {
+  return {.exclusions = spec_.exclusions,
+          .days_off = spec_.days_off.get(),
+          .on_excluded = spec_.on_excluded};
+}
 
 Occurrence Timetable::InstantOccurrence(absl::Time instant) const {
   return {.instant = instant, .civil = absl::ToCivilSecond(instant, spec_.zone.time_zone())};
@@ -53,8 +68,7 @@ absl::Time Timetable::PassExclusions(absl::Time instant) const {
   if (local < kLocalBegin || local >= kLocalEnd) return instant;
   CronExpression every_second;
   every_second.seconds = kEverySecondMask;
-  const int64_t allowed =
-      FirstAllowed(every_second, spec_.exclusions, local, kLocalEnd).value_or(kLocalEnd);
+  const int64_t allowed = FirstCivil(every_second, Rules(), local, kLocalEnd).value_or(kLocalEnd);
   if (allowed == local) return instant;
   // Civil time is continuous only up to the next change of the offset.
   return absl::FromUnixSeconds(std::min(second + (allowed - local), spec_.zone.SpanEnd(span)));
@@ -64,13 +78,13 @@ std::optional<Occurrence> Timetable::FirstAtOrAfter(absl::Time from) const {
   from = std::max(from, spec_.start);
   if (calendar()) {
     std::optional<Occurrence> found =
-        cron::FirstAtOrAfter(*spec_.cron, spec_.zone, spec_.policy, from, spec_.exclusions);
+        cron::FirstAtOrAfter(*spec_.cron, spec_.zone, spec_.policy, from, Rules());
     return found.has_value() && found->instant < spec_.end ? found : std::nullopt;
   }
   for (int step = 0; step < kExclusionStepsMax; ++step) {
     const std::optional<absl::Time> found = FirstInstant(from);
     if (!found.has_value() || *found >= spec_.end) return std::nullopt;
-    from = spec_.exclusions.empty() ? *found : PassExclusions(*found);
+    from = spec_.excludes() ? PassExclusions(*found) : *found;
     if (from == *found) return InstantOccurrence(*found);
   }
   return std::nullopt;
@@ -84,8 +98,7 @@ std::vector<Occurrence> Timetable::Enumerate(absl::Time begin, absl::Time end, s
   begin = std::max(begin, spec_.start);
   end = std::min(end, spec_.end);
   if (calendar()) {
-    return cron::Enumerate(*spec_.cron, spec_.zone, spec_.policy, begin, end, max,
-                           spec_.exclusions);
+    return cron::Enumerate(*spec_.cron, spec_.zone, spec_.policy, begin, end, max, Rules());
   }
   std::vector<Occurrence> occurrences;
   while (occurrences.size() < max && begin < end) {
@@ -120,6 +133,15 @@ std::vector<Occurrence> Timetable::EnumerateLast(absl::Time begin, absl::Time en
   }
   std::reverse(latest.begin(), latest.end());
   return latest;
+}
+
+std::vector<Place> Timetable::ChildPlaces() const {
+  return cron::ChildPlaces(spec_.moves_days() ? OnEveryDay(*spec_.cron) : *spec_.cron);
+}
+
+Place Timetable::PlaceOf(const Occurrence& occurrence) const {
+  return CanonicalPlace(spec_.moves_days() ? OnEveryDay(*spec_.cron) : *spec_.cron,
+                        occurrence.civil);
 }
 
 std::string Timetable::IdOf(const Occurrence& occurrence) const {

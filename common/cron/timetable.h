@@ -5,6 +5,7 @@
 #define COMMON_CRON_TIMETABLE_H_
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,7 +15,9 @@
 #include "absl/time/civil_time.h"
 #include "absl/time/time.h"
 #include "common/cron/cron_expression.h"
+#include "common/cron/day_set.h"
 #include "common/cron/evaluator.h"
+#include "common/cron/launch_expression.h"
 #include "common/cron/zone.h"
 
 namespace escapement::cron {
@@ -36,17 +39,25 @@ struct TimetableSpec {
   DstPolicy policy = {};  // for a cron expression
   // A nominal civil time that matches one of these expressions does not fire.
   std::vector<CronExpression> exclusions;
+  // The civil days on which nothing fires; null: none. For an interval or list, on_excluded is
+  // kSkip.
+  std::shared_ptr<const DaySet> days_off = nullptr;
+  OnExcluded on_excluded = OnExcluded::kSkip;
   // Occurrences are in [start, end).
   absl::Time start = absl::InfinitePast();
   absl::Time end = absl::InfiniteFuture();
+
+  bool excludes() const { return !exclusions.empty() || days_off != nullptr; }
+  // True if occurrences can be on days that the cron expression does not match.
+  bool moves_days() const { return days_off != nullptr && on_excluded != OnExcluded::kSkip; }
 };
 
 // Timetable: when a schedule fires. It has a cron expression in a zone, an interval, or a list of
-// instants, and restrictions (start, end, exclusions).
+// instants, and restrictions (start, end, exclusions, days off).
 //
 // Pure and immutable; any thread. All searches end. Searches of cron expressions are exact for any
-// exclusions, as evaluator.h says. Searches of intervals and lists of instants skip excluded times
-// in stretches of civil time, at most kExclusionStepsMax of them.
+// exclusions and days off, as evaluator.h says. Searches of intervals and lists of instants skip
+// excluded times in stretches of civil time, at most kExclusionStepsMax of them.
 class Timetable {
  public:
   explicit Timetable(TimetableSpec spec) : spec_(std::move(spec)) {}
@@ -63,6 +74,11 @@ class Timetable {
   std::vector<Occurrence> Enumerate(absl::Time begin, absl::Time end, size_t max) const;
   std::vector<Occurrence> EnumerateLast(absl::Time begin, absl::Time end, size_t max) const;
 
+  // The places of its children (cron::ChildPlaces), and of the one that emits the occurrence. Those
+  // of an expression whose times move to other days stand for every day. Only of cron expressions.
+  std::vector<Place> ChildPlaces() const;
+  Place PlaceOf(const Occurrence& occurrence) const;
+
   // The text of the occurrence's identity (OccurrenceId).
   std::string IdOf(const Occurrence& occurrence) const;
   // True if there is an occurrence with this identity at this instant.
@@ -72,8 +88,9 @@ class Timetable {
   // For intervals and lists.
   std::optional<absl::Time> FirstInstant(absl::Time from) const;
   Occurrence InstantOccurrence(absl::Time instant) const;
-  // The end of the stretch from `instant` on that the exclusions cover for certain; `instant`
-  // itself if no exclusion matches it.
+  CivilRules Rules() const;
+  // The end of the stretch from `instant` on that the exclusions and days off cover for certain;
+  // `instant` itself if it is not excluded.
   absl::Time PassExclusions(absl::Time instant) const;
 
   TimetableSpec spec_;

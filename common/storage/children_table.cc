@@ -203,9 +203,22 @@ absl::StatusOr<cron::TimetableSpec> SpecOf(const std::string& cron, absl::string
     ASSIGN_OR_RETURN(cron::CronExpression exclusion, cron::ParseExclusion(text));
     spec.exclusions.push_back(std::move(exclusion));
   }
+  if (timing.has_calendar()) {
+    ASSIGN_OR_RETURN(spec.days_off, DaySetOf(timing.calendar().days()));
+    spec.on_excluded = static_cast<cron::OnExcluded>(timing.calendar().on_excluded());
+  }
   if (timing.start_micros() != 0) spec.start = FromMicros(timing.start_micros());
   if (timing.end_micros() != 0) spec.end = FromMicros(timing.end_micros());
   return spec;
+}
+
+// Each number is the difference from the one before; the first is itself.
+std::vector<int32_t> SumsOf(const google::protobuf::RepeatedField<uint32_t>& differences) {
+  std::vector<int32_t> sums;
+  uint32_t sum = 0;
+  for (const uint32_t difference : differences)
+    sums.push_back(static_cast<int32_t>(sum += difference));
+  return sums;
 }
 
 // The parts of the timing that every child repeats.
@@ -256,6 +269,22 @@ absl::StatusOr<cron::Timetable> TimetableOf(const storage::v1::ChildRecord& chil
                                             absl::string_view zone) {
   ASSIGN_OR_RETURN(cron::TimetableSpec spec, SpecOf(child.cron(), zone, child.timing()));
   return cron::Timetable(std::move(spec));
+}
+
+absl::StatusOr<std::shared_ptr<const cron::DaySet>> DaySetOf(
+    const storage::v1::CalendarDaysRecord& days) {
+  cron::DaySet::Spec spec;
+  spec.dates = SumsOf(days.dates());
+  spec.except = SumsOf(days.except_dates());
+  for (const std::string& text : days.rules()) {
+    ASSIGN_OR_RETURN(cron::CronExpression rule, cron::ParseDayRule(text));
+    spec.rules.push_back(std::move(rule));
+  }
+  for (const storage::v1::CalendarDaysRecord& other : days.others()) {
+    ASSIGN_OR_RETURN(std::shared_ptr<const cron::DaySet> set, DaySetOf(other));
+    spec.others.push_back(std::move(set));
+  }
+  return std::make_shared<const cron::DaySet>(std::move(spec));
 }
 
 absl::Time FinishOf(const storage::v1::StateRecord& state) {
@@ -316,7 +345,7 @@ void AddChildren(const storage::v1::DefinitionRecord& definition, const cron::Ti
   const cron::CronExpression& expression = *timetable.spec().cron;
   record.set_seconds(expression.seconds);
   std::set<std::string> in_use;
-  for (const cron::Place& place : cron::ChildPlaces(expression)) {
+  for (const cron::Place& place : timetable.ChildPlaces()) {
     const ChildKey key = ChildKeyOf(source.uid, timetable.spec().zone.name(), place, layout);
     record.set_hours(place.hour == kAnyHour ? expression.hours : 0);
     record.set_minutes(place.minute == kAnyMinute ? expression.minutes : 0);
@@ -341,7 +370,7 @@ void RemoveChildren(const cron::Timetable& timetable, const Uid& uid, absl::Time
     }
     return;
   }
-  for (const cron::Place& place : cron::ChildPlaces(*timetable.spec().cron)) {
+  for (const cron::Place& place : timetable.ChildPlaces()) {
     out.push_back(
         kv::Delete(kv::ColumnFamily::kChildren,
                    EncodeChildKey(ChildKeyOf(uid, timetable.spec().zone.name(), place, layout))));

@@ -25,6 +25,7 @@
 #define COMMON_STORAGE_CHILDREN_TABLE_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -146,6 +147,7 @@ absl::Time DecodeCheckpoint(absl::string_view value);
 // Pure.
 
 namespace storage::v1 {
+class CalendarDaysRecord;
 class ChildRecord;
 class DefinitionRecord;
 class MisfireRecord;
@@ -160,6 +162,10 @@ absl::StatusOr<cron::Timetable> TimetableOf(const storage::v1::DefinitionRecord&
 // used.
 absl::StatusOr<cron::Timetable> TimetableOf(const storage::v1::ChildRecord& child,
                                             absl::string_view zone);
+// The days of a calendar. INVALID_ARGUMENT as from ParseDayRule. Its depth is bounded by the
+// writer.
+absl::StatusOr<std::shared_ptr<const cron::DaySet>> DaySetOf(
+    const storage::v1::CalendarDaysRecord& days);
 // finish_micros, or InfiniteFuture.
 absl::Time FinishOf(const storage::v1::StateRecord& state);
 

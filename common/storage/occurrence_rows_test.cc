@@ -288,7 +288,7 @@ TEST(ChildRowsTest, ChildrenReadBackAsTheirPlacesAndAreAllRemoved) {
     EXPECT_EQ(key->expression.zone, "Asia/Kolkata");
     places.push_back(PlaceOf(*key).value());
   }
-  EXPECT_EQ(places, cron::ChildPlaces(*timetable->spec().cron));
+  EXPECT_EQ(places, timetable->ChildPlaces());
   EXPECT_EQ(put[3].cf, ColumnFamily::kInUse);
   EXPECT_EQ(put[3].key, ExpressionPrefix(DecodeChildKey(put[0].key)->expression));
   EXPECT_EQ(put[4].key, InUseMarkKey(PartitionOf(uid, kLayout.partitions)));

@@ -41,6 +41,7 @@ void AppendTimetableKey(const storage::v1::ChildRecord& record, const std::strin
   absl::StrAppend(&out, timing.gap(), ",", timing.fold(), ",", timing.interval().every_micros(),
                   ",", timing.interval().anchor_micros());
   for (const std::string& exclusion : timing.exclusions()) absl::StrAppend(&out, kEnd, exclusion);
+  if (timing.has_calendar()) absl::StrAppend(&out, kEnd, timing.calendar().SerializeAsString());
 }
 
 cron::Timetable Bounded(const cron::Timetable& timetable, const storage::v1::ChildRecord& record) {
@@ -79,8 +80,7 @@ absl::StatusOr<const ChildEvaluator::Calendar*> ChildEvaluator::CalendarOf(
   for (const cron::Occurrence& o :
        calendar->timetable.Enumerate(begin, end_, std::numeric_limits<size_t>::max())) {
     Firing& firing = calendar->firings.emplace_back(
-        Firing{o, calendar->timetable.IdOf(o),
-               cron::CanonicalPlace(*calendar->timetable.spec().cron, o.civil), std::nullopt});
+        Firing{o, calendar->timetable.IdOf(o), calendar->timetable.PlaceOf(o), std::nullopt});
     if (moved != nullptr) firing.before = moved->Before(calendar->timetable, o);
   }
   if (calendars_.size() >= kWindowTimetablesMax) calendars_.clear();

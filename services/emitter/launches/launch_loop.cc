@@ -64,7 +64,7 @@ bool MayBeOutOfOrder(const CachedDefinition& definition, absl::Time nominal) {
   const auto next = timetable->FirstAfter(nominal);
   const bool alone = (!near.has_value() || near->instant >= nominal) &&
                      (!next.has_value() || next->instant > nominal + kWindowMax);
-  return !alone && cron::ChildPlaces(*timetable->spec().cron).size() > 1;
+  return !alone && timetable->ChildPlaces().size() > 1;
 }
 
 }  // namespace

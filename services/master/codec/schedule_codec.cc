@@ -53,6 +53,9 @@ absl::Status CheckFires(const Definition& definition, const TimingFields& fields
   cron::TimetableSpec spec = definition.timetable.spec();
   if (Fires(spec)) return absl::OkStatus();
   const bool ends = spec.end != absl::InfiniteFuture();
+  spec.days_off = nullptr;
+  if (Fires(spec))
+    return ImpossibleExpression(fields.Of("calendar"), "leaves no occurrence at all");
   spec.exclusions.clear();
   if (Fires(spec))
     return ImpossibleExpression(fields.Of("exclusions"), "leave no occurrence at all");

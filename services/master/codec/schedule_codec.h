@@ -63,7 +63,7 @@ struct TimingFields {
 void FillAnchor(Definition& definition, absl::Time schedule_create_time);
 
 // INVALID_ARGUMENT, reason IMPOSSIBLE_EXPRESSION, if the definition has no occurrence at all. The
-// error names the field that leaves none ("schedule.cron", "schedule.exclusions"). DraftOf has
+// error names the field that leaves none ("schedule.cron", "schedule.calendar"). DraftOf has
 // checked this already, except for an interval whose anchor is missing.
 absl::Status CheckFires(const Definition& definition, const TimingFields& fields = {});
 

@@ -295,7 +295,7 @@ class ScheduleExplaining : public std::enable_shared_from_this<ScheduleExplainin
     children_ = ChildrenOf(timetable, context_.client.NowLow());
     if (!timetable.calendar()) return ReadActive();
     std::vector<kv::Key> keys;
-    for (const cron::Place& place : cron::ChildPlaces(*timetable.spec().cron)) {
+    for (const cron::Place& place : timetable.ChildPlaces()) {
       if (keys.size() == children_.size()) break;
       keys.push_back({ColumnFamily::kChildren,
                       EncodeChildKey(ChildKeyOf(schedule_.uid, timetable.spec().zone.name(), place,

@@ -105,9 +105,10 @@ bool LoadForecast::Step() {
 LoadForecast::Stretch LoadForecast::NextStretch() const {
   const cron::TimetableSpec& spec = schedule_->timetable.spec();
   const bool moved = schedule_->source.jitter > absl::ZeroDuration() || even_;
-  if (spec.cron.has_value()) return moved ? Stretch{.end = end_} : CivilStretch();
+  if (spec.cron.has_value())
+    return moved || spec.moves_days() ? Stretch{.end = end_} : CivilStretch();
   if (spec.every <= absl::ZeroDuration()) return {.end = end_};
-  if (!spec.exclusions.empty()) return {.end = std::min(end_, at_ + kExcludedAtOnce)};
+  if (spec.excludes()) return {.end = std::min(end_, at_ + kExcludedAtOnce)};
   return {.end = end_, .by_minute = !moved};
 }
 
@@ -152,7 +153,7 @@ void LoadForecast::CountCivil(const Stretch& stretch) {
     const auto matches = [&](const cron::CronExpression& expression) {
       return ((month.Matching(expression) >> (day - month.first_day() + 1)) & 1) != 0;
     };
-    if (!matches(cron)) continue;
+    if (!matches(cron) || (spec.days_off != nullptr && spec.days_off->Has(day))) continue;
     absl::InlinedVector<const cron::CronExpression*, 4> exclusions;
     for (const cron::CronExpression& exclusion : spec.exclusions)
       if (matches(exclusion)) exclusions.push_back(&exclusion);
@@ -173,7 +174,7 @@ void LoadForecast::CountCivil(const Stretch& stretch) {
   }
 }
 
-// An interval without exclusions.
+// An interval that excludes nothing.
 void LoadForecast::CountInterval(absl::Time end) {
   const cron::TimetableSpec& spec = schedule_->timetable.spec();
   const int64_t every = absl::ToInt64Microseconds(spec.every);
@@ -194,7 +195,7 @@ absl::Time LoadForecast::CountEach(absl::Time end) {
   const size_t max = even_ ? kWindowsAtOnce : kOccurrencesAtOnce;
   std::vector<cron::Occurrence> found;
   if (!timetable.calendar() && timetable.spec().every > absl::ZeroDuration() &&
-      !timetable.spec().exclusions.empty()) {
+      timetable.spec().excludes()) {
     work_ += static_cast<uint64_t>((end - at_) / timetable.spec().every);
     found = EndingAt(timetable, end).Enumerate(at_, end, max);
   } else {

@@ -361,7 +361,7 @@ std::vector<v1::PreviewScheduleResponse::Child> ChildrenOf(const cron::Timetable
       children.emplace_back().set_class_("INSTANT");
     return children;
   }
-  for (const cron::Place& place : cron::ChildPlaces(*timetable.spec().cron)) {
+  for (const cron::Place& place : timetable.ChildPlaces()) {
     if (children.size() == static_cast<size_t>(kPreviewChildrenMax)) break;
     v1::PreviewScheduleResponse::Child& child = children.emplace_back();
     child.set_launch_expression(cron::DescribeLaunchExpression(place));

@@ -101,12 +101,13 @@ void ReadWaitingLaunches(
 Upcoming UpcomingOf(const cron::Timetable& timetable, absl::Time from, size_t max,
                     size_t candidates_max) {
   Upcoming upcoming;
-  if (timetable.calendar() || timetable.spec().exclusions.empty()) {
+  if (timetable.calendar() || !timetable.spec().excludes()) {
     upcoming.occurrences = timetable.Enumerate(from, absl::InfiniteFuture(), max);
     return upcoming;
   }
   cron::TimetableSpec plain = timetable.spec();
   plain.exclusions.clear();
+  plain.days_off = nullptr;
   const cron::Timetable unrestricted(std::move(plain));
   size_t looked = 0;
   while (upcoming.occurrences.size() < max) {

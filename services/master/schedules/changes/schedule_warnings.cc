@@ -135,6 +135,8 @@ std::vector<absl::Time> MatchesOf(const cron::TimetableSpec& spec, absl::Time be
   cron::TimetableSpec civil;
   civil.cron = spec.cron;
   civil.exclusions = spec.exclusions;
+  civil.days_off = spec.days_off;
+  civil.on_excluded = spec.on_excluded;
   civil.end = end;
   std::vector<absl::Time> times;
   for (const cron::Occurrence& o :
