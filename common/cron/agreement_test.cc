@@ -23,12 +23,21 @@ struct Case {
   NaiveCron naive;
   std::vector<NaiveCron> naive_exclusions;
   std::vector<std::string> exclusion_texts;
+  std::optional<NaiveDaysOff> days_off;
   TimetableSpec spec;
+
+  void SetDaysOff(NaiveDaysOff days) {
+    spec.days_off = std::make_shared<const DaySet>(days.spec);
+    spec.on_excluded = days.on_excluded;
+    days_off = std::move(days);
+  }
 
   std::string Show(absl::Time begin, absl::Time end) const {
     return absl::StrCat("\"", naive.text, "\" without \"", absl::StrJoin(exclusion_texts, "\", \""),
                         "\" in ", spec.zone.name(), " gap ", static_cast<int>(spec.policy.gap),
-                        " fold ", static_cast<int>(spec.policy.fold), " from ",
+                        " fold ", static_cast<int>(spec.policy.fold),
+                        days_off.has_value() ? " on_excluded " : "",
+                        days_off.has_value() ? static_cast<int>(spec.on_excluded) : 0, " from ",
                         absl::FormatTime(begin), " to ", absl::FormatTime(end));
   }
 };
@@ -66,8 +75,9 @@ std::vector<Found> Of(const std::vector<Occurrence>& occurrences) {
 
 std::vector<Found> Naive(const Case& c, absl::Time begin, absl::Time end) {
   std::vector<Found> all;
-  for (const auto& [t, id] : NaiveOccurrences(c.naive, c.spec.zone.time_zone(), c.spec.policy,
-                                              begin, end, c.naive_exclusions))
+  for (const auto& [t, id] :
+       NaiveOccurrences(c.naive, c.spec.zone.time_zone(), c.spec.policy, begin, end,
+                        c.naive_exclusions, c.days_off.has_value() ? &*c.days_off : nullptr))
     all.push_back({t, id.first, id.second});
   return all;
 }
@@ -81,8 +91,7 @@ bool Holds(const std::vector<PlaceRange>& ranges, const Place& place) {
 // The steps of an emitter: reads the places, asks the timetable about each child, and keeps the
 // occurrences that belong to the child.
 std::vector<Found> ThroughTheIndex(const Timetable& timetable, absl::Time begin, absl::Time end) {
-  const CronExpression& e = *timetable.spec().cron;
-  const std::vector<Place> children = ChildPlaces(e);
+  const std::vector<Place> children = timetable.ChildPlaces();
   EXPECT_LE(children.size(), static_cast<size_t>(kChildrenMax));
   EXPECT_TRUE(std::is_sorted(children.begin(), children.end()));
   std::set<LaunchExpression> in_use;
@@ -93,7 +102,7 @@ std::vector<Found> ThroughTheIndex(const Timetable& timetable, absl::Time begin,
   for (const Place& place : children) {
     if (!Holds(ranges, place)) continue;
     for (const Occurrence& o : proposed) {
-      if (CanonicalPlace(e, o.civil) == place) found.push_back({o.instant, o.civil, o.fold});
+      if (timetable.PlaceOf(o) == place) found.push_back({o.instant, o.civil, o.fold});
     }
   }
   std::sort(found.begin(), found.end(),
@@ -103,10 +112,10 @@ std::vector<Found> ThroughTheIndex(const Timetable& timetable, absl::Time begin,
 
 TEST(AgreementTest, EvaluatorIndexAndWalkFindTheSameOccurrencesOnceEach) {
   std::mt19937_64 random(20261122);
-  size_t occurrences = 0, gaps = 0, overlaps = 0, items = 0, excluding = 0, both = 0, years = 0;
+  size_t occurrences = 0, gaps = 0, overlaps = 0, items = 0, excluding = 0, both = 0, years = 0,
+         moved = 0;
   for (int round = 0; round < 6000; ++round) {
-    const Case c = RandomCase(random);
-    const Timetable timetable(c.spec);
+    Case c = RandomCase(random);
     const absl::Duration lengths[] = {absl::Seconds(90), absl::Hours(2), absl::Hours(60),
                                       absl::Hours(24 * 20)};
     // With many seconds the walk would take too long.
@@ -117,6 +126,11 @@ TEST(AgreementTest, EvaluatorIndexAndWalkFindTheSameOccurrencesOnceEach) {
                              length * static_cast<double>(random() % 1000) / 1000 +
                              absl::Milliseconds(random() % 2 * (random() % 1000));
     const absl::Time end = begin + length;
+    if (random() % 3 == 0) {
+      c.SetDaysOff(RandomDaysOff(
+          random, absl::CivilDay(absl::ToCivilSecond(begin, c.spec.zone.time_zone()))));
+    }
+    const Timetable timetable(c.spec);
     const std::vector<Found> expected = Naive(c, begin, end);
     const std::vector<Occurrence> evaluated = timetable.Enumerate(begin, end, 10'000'000);
     ASSERT_EQ(Of(evaluated), expected) << c.Show(begin, end);
@@ -150,6 +164,7 @@ TEST(AgreementTest, EvaluatorIndexAndWalkFindTheSameOccurrencesOnceEach) {
     excluding += !c.naive_exclusions.empty();
     both += c.naive.both_days && c.naive.day_restricted;
     years += !c.naive.years.empty();
+    moved += c.days_off.has_value() && c.spec.on_excluded != OnExcluded::kSkip;
   }
   EXPECT_GT(occurrences, 100'000u);
   EXPECT_GT(gaps, 60u);
@@ -158,6 +173,93 @@ TEST(AgreementTest, EvaluatorIndexAndWalkFindTheSameOccurrencesOnceEach) {
   EXPECT_GT(excluding, 300u);
   EXPECT_GT(both, 20u);
   EXPECT_GT(years, 60u);
+  EXPECT_GT(moved, 200u);
+}
+
+// Business calendars over ten years in ten zones: weekends and holidays, some of them on the days
+// of the schedule, and at changes of the offset.
+TEST(AgreementTest, TenYearsOfWorkdaysInTenZones) {
+  const char* zones[] = {"UTC",          "Europe/Berlin",       "America/New_York",
+                         "Asia/Kolkata", "Australia/Lord_Howe", "Africa/Casablanca",
+                         "Pacific/Apia", "America/Sao_Paulo",   "America/St_Johns",
+                         "Asia/Tehran"};
+  struct Rhythm {
+    const char* text;
+    std::set<int> minutes, hours, days, months, weekdays;
+    bool last_day, by_day, by_weekday;
+  };
+  const std::set<int> every_day = [] {
+    std::set<int> days;
+    for (int day = 1; day <= 31; ++day) days.insert(day);
+    return days;
+  }();
+  const std::set<int> every_month = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12},
+                      every_weekday = {0, 1, 2, 3, 4, 5, 6};
+  const Rhythm rhythms[] = {
+      {"0 9 L * *", {0}, {9}, {}, every_month, every_weekday, true, true, false},
+      {"30 2 1,15 * *", {30}, {2}, {1, 15}, every_month, every_weekday, false, true, false},
+      {"15 0 * * SUN", {15}, {0}, every_day, every_month, {0}, false, false, true},
+      {"0 1,23 25 3,12 *", {0}, {1, 23}, {25}, {3, 12}, every_weekday, false, true, false},
+      {"45 2 * * *", {45}, {2}, every_day, every_month, every_weekday, false, false, false},
+  };
+  std::mt19937_64 random(66);
+  size_t occurrences = 0;
+  for (const char* zone : zones) {
+    for (const Rhythm& rhythm : rhythms) {
+      for (const OnExcluded rule : {OnExcluded::kSkip, OnExcluded::kNext, OnExcluded::kPrevious}) {
+        Case c;
+        c.naive.text = rhythm.text;
+        c.naive.seconds = {0};
+        c.naive.minutes = rhythm.minutes;
+        c.naive.hours = rhythm.hours;
+        c.naive.days = rhythm.days;
+        c.naive.months = rhythm.months;
+        c.naive.weekdays = rhythm.weekdays;
+        c.naive.day_restricted = rhythm.by_day;
+        c.naive.weekday_restricted = rhythm.by_weekday;
+        if (rhythm.last_day) {
+          c.naive.day_items.push_back([](absl::CivilDay day) {
+            return absl::CivilMonth(day + 1) != absl::CivilMonth(day);
+          });
+        }
+        c.spec.cron = ParseCron(rhythm.text).value();
+        c.spec.zone = Zone::Load(zone).value();
+        c.spec.policy = RandomPolicy(random);
+        const absl::CivilDay first(2006, 6, 1);
+        std::set<absl::CivilDay> holidays;
+        for (int i = 0; i < 300; ++i) holidays.insert(first + static_cast<int>(random() % 3653));
+        NaiveDaysOff off;
+        for (const absl::CivilDay day : holidays)
+          off.spec.dates.push_back(static_cast<int32_t>(day - absl::CivilDay(1970, 1, 1)));
+        off.spec.rules = {ParseDayRule("* * SAT,SUN").value(), ParseDayRule("1 1,5 *").value(),
+                          ParseDayRule("24-31 12 *").value()};
+        off.has = [holidays](absl::CivilDay day) {
+          const absl::Weekday weekday = absl::GetWeekday(day);
+          return weekday == absl::Weekday::saturday || weekday == absl::Weekday::sunday ||
+                 (day.day() == 1 && (day.month() == 1 || day.month() == 5)) ||
+                 (day.day() >= 24 && day.month() == 12) || holidays.contains(day);
+        };
+        off.on_excluded = rule;
+        c.SetDaysOff(std::move(off));
+        const absl::Time begin = absl::FromCivil(first, c.spec.zone.time_zone());
+        const absl::Time end = absl::FromCivil(first + 3653, c.spec.zone.time_zone());
+        const Timetable timetable(c.spec);
+        const std::vector<Found> expected = Naive(c, begin, end);
+        ASSERT_EQ(Of(timetable.Enumerate(begin, end, 1'000'000)), expected) << c.Show(begin, end);
+        std::vector<Found> indexed;
+        for (absl::Time t = begin; t < end;) {
+          const absl::Time until =
+              std::min(end, t + absl::Hours(1) + absl::Seconds(random() % 2'000'000));
+          const std::vector<Found> part = ThroughTheIndex(timetable, t, until);
+          indexed.insert(indexed.end(), part.begin(), part.end());
+          t = until;
+        }
+        ASSERT_EQ(indexed, expected) << c.Show(begin, end);
+        occurrences += expected.size();
+      }
+    }
+  }
+  EXPECT_GT(occurrences, 80'000u);
 }
 
 // Days of all years, with searches in both directions.

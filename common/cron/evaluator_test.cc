@@ -184,7 +184,8 @@ TEST(EvaluatorTest, ExclusionsApplyBeforeTimesBecomeInstants) {
                        const std::string& zone, const std::string& after, DstPolicy policy = {}) {
     std::vector<CronExpression> exclusions;
     for (const std::string& x : excluded) exclusions.push_back(ParseExclusion(x).value());
-    const auto found = FirstAfter(Cron(text), In(zone), policy, Utc(after), exclusions);
+    const auto found =
+        FirstAfter(Cron(text), In(zone), policy, Utc(after), {.exclusions = exclusions});
     return found ? Show(*found) : "none";
   };
   EXPECT_EQ(next("0 9 * * *", {"* * 25,26 12 *", "* * * * SUN"}, "UTC", "2026-12-24T09:00:00Z"),

@@ -1,5 +1,6 @@
 #include "common/cron/timetable.h"
 
+#include <memory>
 #include <random>
 #include <string>
 #include <utility>
@@ -155,6 +156,99 @@ TEST(TimetableTest, EnumerateLastFindsOccurrencesFarBackAmongMany) {
   const Timetable timetable(CronSpec("* * * * * * 2026"));
   const auto last = timetable.EnumerateLast(absl::InfinitePast(), absl::InfiniteFuture(), 2);
   EXPECT_THAT(Show(last), ElementsAre("2026-12-31T23:59:58", "2026-12-31T23:59:59"));
+}
+
+int32_t DayNumber(int year, int month, int day) {
+  return static_cast<int32_t>(absl::CivilDay(year, month, day) - absl::CivilDay(1970, 1, 1));
+}
+
+// Weekends, Christmas Eve to New Year of 2026, but not Sunday the 27th.
+std::shared_ptr<const DaySet> Weekends() {
+  DaySet::Spec spec;
+  spec.rules = {ParseDayRule("* * SAT,SUN").value(), ParseDayRule("24-31 12 * 2026").value()};
+  spec.dates = {DayNumber(2027, 1, 1)};
+  spec.except = {DayNumber(2026, 12, 27)};
+  return std::make_shared<const DaySet>(std::move(spec));
+}
+
+std::vector<std::string> Workdays(const std::string& cron, OnExcluded on_excluded, size_t max) {
+  TimetableSpec spec = CronSpec(cron);
+  spec.days_off = Weekends();
+  spec.on_excluded = on_excluded;
+  return Show(Timetable(spec).Enumerate(Utc("2026-11-20T00:00:00Z"), absl::InfiniteFuture(), max));
+}
+
+TEST(TimetableTest, OccurrencesOnDaysOffAreLeftOutOrMove) {
+  EXPECT_THAT(Workdays("0 9 L * *", OnExcluded::kSkip, 3),
+              ElementsAre("2026-11-30T09:00:00", "2027-03-31T09:00:00", "2027-04-30T09:00:00"));
+  EXPECT_THAT(Workdays("0 9 L * *", OnExcluded::kPrevious, 3),
+              ElementsAre("2026-11-30T09:00:00", "2026-12-27T09:00:00", "2027-01-29T09:00:00"));
+  EXPECT_THAT(Workdays("0 9 L * *", OnExcluded::kNext, 4),
+              ElementsAre("2026-11-30T09:00:00", "2027-01-04T09:00:00", "2027-02-01T09:00:00",
+                          "2027-03-01T09:00:00"));
+  // Several days that move to one day make one occurrence for each time of day.
+  EXPECT_THAT(Workdays("0 9,17 24-28 12 *", OnExcluded::kNext, 3),
+              ElementsAre("2026-12-27T09:00:00", "2026-12-27T17:00:00", "2027-01-04T09:00:00"));
+}
+
+TEST(TimetableTest, ExclusionsAreForTimesBeforeTheyMove) {
+  TimetableSpec spec = CronSpec("0 9,17 * * SAT", "UTC", {"* 9 28 11 *", "* 17 * * MON"});
+  spec.days_off = Weekends();
+  spec.on_excluded = OnExcluded::kNext;
+  EXPECT_THAT(
+      Show(Timetable(spec).Enumerate(Utc("2026-11-27T00:00:00Z"), absl::InfiniteFuture(), 3)),
+      ElementsAre("2026-11-30T17:00:00", "2026-12-07T09:00:00", "2026-12-07T17:00:00"));
+}
+
+TEST(TimetableTest, NoOccurrenceMovesFurtherThanAYear) {
+  for (const int days : {366, 367}) {
+    TimetableSpec spec = CronSpec("0 0 9 1 1 * 2026");
+    DaySet::Spec off;
+    for (int i = 0; i < days; ++i) off.dates.push_back(DayNumber(2026, 1, 1) + i);
+    spec.days_off = std::make_shared<const DaySet>(std::move(off));
+    spec.on_excluded = OnExcluded::kNext;
+    const auto found = Timetable(spec).FirstAtOrAfter(absl::InfinitePast());
+    ASSERT_EQ(found.has_value(), days == 366);
+    if (days == 366) {
+      EXPECT_EQ(found->civil, absl::CivilSecond(2027, 1, 2, 9, 0, 0));
+    }
+  }
+}
+
+TEST(TimetableTest, IntervalsAndListsLeaveOutDaysOff) {
+  TimetableSpec interval = IntervalSpec(absl::Hours(36), Utc("2026-11-27T00:00:00Z"));
+  interval.days_off = Weekends();
+  EXPECT_THAT(
+      Show(Timetable(interval).Enumerate(Utc("2026-11-27T00:00:00Z"), absl::InfiniteFuture(), 3)),
+      ElementsAre("2026-11-27T00:00:00", "2026-11-30T00:00:00", "2026-12-01T12:00:00"));
+  TimetableSpec list;
+  list.times = {Utc("2026-11-28T23:59:59Z"), Utc("2026-11-30T00:00:00Z")};
+  list.days_off = Weekends();
+  EXPECT_THAT(Show(Timetable(list).Enumerate(absl::InfinitePast(), absl::InfiniteFuture(), 3)),
+              ElementsAre("2026-11-30T00:00:00"));
+}
+
+TEST(TimetableTest, NothingFiresIfAllDaysAreOff) {
+  DaySet::Spec every_day;
+  every_day.rules = {ParseDayRule("* * *").value()};
+  TimetableSpec spec = CronSpec("* * * * *");
+  spec.days_off = std::make_shared<const DaySet>(std::move(every_day));
+  for (const OnExcluded rule : {OnExcluded::kSkip, OnExcluded::kNext, OnExcluded::kPrevious}) {
+    spec.on_excluded = rule;
+    EXPECT_FALSE(Timetable(spec).FirstAtOrAfter(absl::InfinitePast()).has_value());
+    EXPECT_TRUE(
+        Timetable(spec).EnumerateLast(absl::InfinitePast(), absl::InfiniteFuture(), 1).empty());
+  }
+}
+
+TEST(TimetableTest, RulesOfDaysHaveThreeOrFourFields) {
+  EXPECT_TRUE(ParseDayRule(" 25,26  DEC\t* ").ok());
+  EXPECT_TRUE(ParseDayRule("L * * 2026-2030").ok());
+  EXPECT_FALSE(ParseDayRule("* *").ok());
+  EXPECT_FALSE(ParseDayRule("* * * * *").ok());
+  EXPECT_FALSE(ParseDayRule("32 * *").ok());
+  EXPECT_FALSE(ParseDayRule("@daily").ok());
+  EXPECT_FALSE(ParseDayRule("").ok());
 }
 
 TEST(TimetableTest, CalendarOccurrencesAreNamedByCivilTime) {

@@ -4,6 +4,8 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 
 namespace escapement::cron {
 namespace {
@@ -243,9 +245,74 @@ bool NaiveDayMatches(const NaiveCron& cron, absl::CivilDay day) {
   return by_day && by_weekday;
 }
 
+namespace {
+
+// The days of an expression whose occurrences are on `day`.
+std::vector<absl::CivilDay> NaiveSources(const NaiveCron& cron, absl::CivilDay day,
+                                         const NaiveDaysOff* days_off) {
+  std::vector<absl::CivilDay> sources;
+  if (days_off != nullptr && days_off->has(day)) return sources;
+  if (NaiveDayMatches(cron, day)) sources.push_back(day);
+  if (days_off == nullptr || days_off->on_excluded == OnExcluded::kSkip) return sources;
+  const int step = days_off->on_excluded == OnExcluded::kNext ? -1 : 1;
+  absl::CivilDay source = day + step;
+  for (int i = 1; i <= 366 && days_off->has(source); ++i, source += step) {
+    if (NaiveDayMatches(cron, source)) sources.push_back(source);
+  }
+  return sources;
+}
+
+}  // namespace
+
+NaiveDaysOff RandomDaysOff(std::mt19937_64& random, absl::CivilDay around) {
+  std::set<absl::CivilDay> dates, except;
+  std::vector<NaiveCron> rules;
+  NaiveDaysOff days_off;
+  const auto draw = [&](std::set<absl::CivilDay>& days, int count) {
+    for (int i = 0; i < count; ++i) days.insert(around + Below(random, 60) - 30);
+  };
+  draw(dates, Below(random, 20));
+  draw(except, Below(random, 6));
+  if (Below(random, 8) == 0) {  // a long stretch
+    const absl::CivilDay first = around - Below(random, 300);
+    for (int i = 0, n = 355 + Below(random, 25); i < n; ++i) dates.insert(first + i);
+  }
+  for (int i = Below(random, 3); i > 0; --i) {
+    NaiveCron rule = RandomCron(random);
+    const std::vector<std::string> fields = absl::StrSplit(rule.text, ' ');
+    const size_t day = fields.size() == 5 ? 2 : 3;
+    std::string text = absl::StrJoin(fields.begin() + day, fields.end(), " ");
+    days_off.spec.rules.push_back(ParseDayRule(text).value());
+    rules.push_back(std::move(rule));
+  }
+  const auto numbers = [](const std::set<absl::CivilDay>& days) {
+    std::vector<int32_t> counted;
+    for (const absl::CivilDay day : days)
+      counted.push_back(static_cast<int32_t>(day - absl::CivilDay(1970, 1, 1)));
+    return counted;
+  };
+  days_off.spec.dates = numbers(dates);
+  days_off.spec.except = numbers(except);
+  days_off.on_excluded = static_cast<OnExcluded>(Below(random, 3));
+  std::vector<NaiveDaysOff> others;
+  if (Below(random, 4) == 0) {
+    others.push_back(RandomDaysOff(random, around));
+    days_off.spec.others.push_back(std::make_shared<const DaySet>(others.back().spec));
+  }
+  days_off.has = [dates, except, rules, others](absl::CivilDay day) {
+    if (except.contains(day)) return false;
+    return dates.contains(day) ||
+           std::any_of(rules.begin(), rules.end(),
+                       [&](const NaiveCron& rule) { return NaiveDayMatches(rule, day); }) ||
+           std::any_of(others.begin(), others.end(),
+                       [&](const NaiveDaysOff& other) { return other.has(day); });
+  };
+  return days_off;
+}
+
 std::map<absl::Time, std::pair<absl::CivilSecond, int>> NaiveOccurrences(
     const NaiveCron& cron, const absl::TimeZone& zone, const DstPolicy& policy, absl::Time begin,
-    absl::Time end, const std::vector<NaiveCron>& exclusions) {
+    absl::Time end, const std::vector<NaiveCron>& exclusions, const NaiveDaysOff* days_off) {
   std::map<absl::Time, std::pair<absl::CivilSecond, int>> exact, moved;
   const auto put = [&](absl::Time t, absl::CivilSecond civil, int fold) {
     if (t >= begin && t < end) exact[t] = {civil, fold};
@@ -255,10 +322,6 @@ std::map<absl::Time, std::pair<absl::CivilSecond, int>> NaiveOccurrences(
     if (t >= begin && t < end) moved[t] = {civil, 0};
   };
   const auto visit = [&](absl::CivilSecond civil) {
-    if (civil.year() < 1970 || civil.year() > 2199) return;
-    for (const NaiveCron& exclusion : exclusions) {
-      if (NaiveMatches(exclusion, civil)) return;
-    }
     const absl::TimeZone::TimeInfo info = zone.At(civil);
     const absl::Duration change = info.pre - info.post;
     const bool rhythm = cron.periodic || change > absl::Hours(3) || change < -absl::Hours(3);
@@ -276,19 +339,27 @@ std::map<absl::Time, std::pair<absl::CivilSecond, int>> NaiveOccurrences(
       if (rule != FoldPolicy::kFirst) put(info.post, civil, 1);
     }
   };
-  absl::CivilDay day(1, 1, 1);
-  bool matches = false;
-  const auto on_day = [&](absl::CivilDay of) {  // called for consecutive days
-    if (of != day) matches = NaiveDayMatches(cron, of);
-    day = of;
-    return matches;
+  const auto excluded = [&](absl::CivilSecond civil) {
+    return civil.year() < 1970 || civil.year() > 2199 ||
+           std::any_of(exclusions.begin(), exclusions.end(),
+                       [&](const NaiveCron& exclusion) { return NaiveMatches(exclusion, civil); });
   };
-  absl::CivilMinute minute(absl::ToCivilSecond(begin - absl::Hours(50), absl::UTCTimeZone()));
-  const absl::CivilMinute last(absl::ToCivilSecond(end + absl::Hours(50), absl::UTCTimeZone()));
-  for (; minute <= last; ++minute) {
-    if (!cron.minutes.contains(minute.minute()) || !cron.hours.contains(minute.hour())) continue;
-    if (!on_day(absl::CivilDay(minute))) continue;
-    for (int second : cron.seconds) visit(absl::CivilSecond(minute) + second);
+  const absl::CivilDay last(absl::ToCivilSecond(end + absl::Hours(50), absl::UTCTimeZone()));
+  for (absl::CivilDay day(absl::ToCivilSecond(begin - absl::Hours(50), absl::UTCTimeZone()));
+       day <= last; ++day) {
+    const std::vector<absl::CivilDay> sources = NaiveSources(cron, day, days_off);
+    if (sources.empty() || day.year() < 1970 || day.year() > 2199) continue;
+    for (const int hour : cron.hours) {
+      for (const int minute : cron.minutes) {
+        for (const int second : cron.seconds) {
+          const int time = hour * 3600 + minute * 60 + second;
+          if (std::any_of(sources.begin(), sources.end(), [&](absl::CivilDay source) {
+                return !excluded(absl::CivilSecond(source) + time);
+              }))
+            visit(absl::CivilSecond(day) + time);
+        }
+      }
+    }
   }
   exact.merge(moved);  // keeps the times that exist
   return exact;

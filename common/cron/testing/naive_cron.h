@@ -14,6 +14,7 @@
 
 #include "absl/time/civil_time.h"
 #include "absl/time/time.h"
+#include "common/cron/day_set.h"
 #include "common/cron/evaluator.h"
 
 namespace escapement::cron {
@@ -35,12 +36,23 @@ NaiveCron RandomCron(std::mt19937_64& random);
 // every second.
 NaiveCron RandomExclusion(std::mt19937_64& random);
 
+// Days on which nothing fires, and where their occurrences go.
+struct NaiveDaysOff {
+  std::function<bool(absl::CivilDay)> has;
+  OnExcluded on_excluded = OnExcluded::kSkip;
+  DaySet::Spec spec;  // the same days for the code under test
+};
+// Dates near `around`, rules, exceptions and other sets. Sometimes most days are off, or all days
+// of more than a year.
+NaiveDaysOff RandomDaysOff(std::mt19937_64& random, absl::CivilDay around);
+
 bool NaiveDayMatches(const NaiveCron& cron, absl::CivilDay day);
 
 // Maps instants to civil time and fold. For zones in which no civil time exists more than twice.
 std::map<absl::Time, std::pair<absl::CivilSecond, int>> NaiveOccurrences(
     const NaiveCron& cron, const absl::TimeZone& zone, const DstPolicy& policy, absl::Time begin,
-    absl::Time end, const std::vector<NaiveCron>& exclusions = {});
+    absl::Time end, const std::vector<NaiveCron>& exclusions = {},
+    const NaiveDaysOff* days_off = nullptr);
 
 // RandomZoneName: a zone with unusual changes. RandomInstantNearChange: an instant near a change of
 // the zone, or near the end of a month.
