@@ -451,10 +451,7 @@ void Prove(Setting setting, Strings gates) {
   ASSERT_FALSE(test.Gone());
   test.Open(gates[0], true);
   if (testing::Test::HasFatalFailure()) return;
-  // A token manager that knows of the outage passes over the target for up to a minute. No record
-  // says so.
-  const bool told = setting.limited && test.Has("TARGET_DOWN");
-  EXPECT_TRUE(test.GoesWithin(told ? absl::Seconds(61) : absl::Seconds(1))) << test.Shown();
+  EXPECT_TRUE(test.GoesWithin(absl::Seconds(1))) << test.Shown();
 }
 
 // Each gate alone, and each two in both orders, unless `apart` says that they exclude each other.

@@ -190,7 +190,7 @@ TEST(Held, RetryThatKeepsItsTokenWaitsForItsPolicyToo) {
       // It sleeps on for a little while its policy is paused.
       EXPECT_EQ(GatesOf(world).back(), "POLICY_PAUSED");
       ASSERT_TRUE(world.Call(&master::PolicyApi::ResumePolicy, resume).ok());
-      EXPECT_TRUE(world.RunUntil([&] { return world.arrivals.size() == 2; }, absl::Seconds(6)));
+      EXPECT_TRUE(world.RunUntil([&] { return world.arrivals.size() == 2; }, absl::Seconds(1)));
     } else {
       ASSERT_TRUE(world.Call(&master::PolicyApi::ResumePolicy, resume).ok());
       world.world.RunUntil(retry - absl::Milliseconds(10));

@@ -5,7 +5,9 @@
 
 #include "absl/status/status.h"
 #include "common/runtime/perturb.h"
+#include "common/storage/name_tables.h"
 #include "common/storage/schedule_table.h"
+#include "escapement/storage/v1/target_records.pb.h"
 
 namespace escapement::token_manager {
 namespace {
@@ -34,6 +36,9 @@ TokenManagerService::TokenManagerService(TokenManagerOptions options, kv::KvStor
       policies_(client(), executor(), /*excluding_own=*/false,
                 {.on_open = [this](const kv::ScanResult&) { OnPoliciesOpen(); },
                  .on_batch = [this](const kv::WatchBatch& batch) { OnPolicies(batch); }}),
+      target_states_(client(), executor(), /*excluding_own=*/false,
+                     {.on_open = [](const kv::ScanResult&) {},
+                      .on_batch = [this](const kv::WatchBatch& batch) { OnTargetStates(batch); }}),
       shared_{.options = options_,
               .client = client(),
               .runtime = runtime,
@@ -72,6 +77,7 @@ void TokenManagerService::StartWatches() {
                    .end = std::string(1, '\1'),
                    .limit = 1,
                    .keys_only = true});
+  target_states_.Start({.cf = kv::ColumnFamily::kTargetStates, .limit = 1, .keys_only = true});
 }
 
 // The watch reports what changes after later reads of records; earlier reads may be old.
@@ -98,6 +104,24 @@ void TokenManagerService::OnPolicies(const kv::WatchBatch& batch) {
       }
     });
   }
+}
+
+void TokenManagerService::OnTargetStates(const kv::WatchBatch& batch) {
+  const absl::Time now = client().NowLow();
+  if (backoff_.unhealthy() == 0 || now == absl::InfinitePast()) return;
+  for (const kv::WatchedMutation& mutation : batch.mutations) {
+    const std::optional<TargetRowName> name = DecodeTargetRowKey(mutation.key);
+    storage::v1::TargetRowRecord row;
+    if (!name.has_value() || mutation.kind != kv::Mutation::Kind::kPut ||
+        !row.ParseFromString(mutation.value))
+      continue;
+    if (name->handler.empty()) {
+      backoff_.OnReset(name->target, now);
+    } else if (row.state().breaker() == storage::v1::TargetStateRecord::CLOSED) {
+      backoff_.OnSeenWell(row.state().target_key(), now);
+    }
+  }
+  Wake();
 }
 
 void TokenManagerService::AddShard(const lease::HeldLease& lease, UsedNumbers used) {

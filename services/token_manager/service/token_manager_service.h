@@ -69,6 +69,8 @@ class TokenManagerService final : public ShardedService, public LocalGrants {
   void StartWatches();
   void OnPoliciesOpen();
   void OnPolicies(const kv::WatchBatch& batch);
+  // Handlers and masters tell that a target is well again, or was reset.
+  void OnTargetStates(const kv::WatchBatch& batch);
   void AddShard(const lease::HeldLease& lease, UsedNumbers used);
   void OnRowWritten(const std::string& key);
   void OnTargetOpen(const std::string& target) {
@@ -89,6 +91,7 @@ class TokenManagerService final : public ShardedService, public LocalGrants {
   QueueShards queue_shards_;
   TargetBackoff backoff_;
   kv::WatchedRange policies_;  // their records
+  kv::WatchedRange target_states_;
   TokenManagerCore shared_;
   std::map<uint32_t, std::unique_ptr<PolicyShard>> shards_;
   std::set<std::string> policies_shown_;  // by ShowPolicyGauges

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/storage/name_tables.h"
 
 namespace escapement::token_manager {
 namespace {
@@ -72,6 +73,20 @@ bool TargetBackoff::OnAnswered(absl::string_view target, const Probe& grant) {
   if (it == targets_.end() || (it->second.asked && it->second.probe_out != grant)) return false;
   Forget(it);
   return true;
+}
+
+void TargetBackoff::OnSeenWell(absl::string_view target, absl::Time now) {
+  const auto it = targets_.find(target);
+  if (it == targets_.end() || it->second.asked || it->second.probe_out.has_value()) return;
+  if (now < it->second.opens_at) Set(it, now);
+}
+
+void TargetBackoff::OnReset(const Uid& target_id, absl::Time now) {
+  for (auto it = targets_.begin(); it != targets_.end(); ++it) {
+    if (now < it->second.opens_at && !it->second.probe_out.has_value() &&
+        !IsPausedKey(it->first) && TargetIdOf(it->first) == target_id)
+      Set(it, now);
+  }
 }
 
 uint64_t TargetBackoff::Allowed(absl::string_view target, absl::Time now) const {

@@ -8,12 +8,15 @@
 // A probe of which nothing is heard for kProbePatience does not stand in the way of the next one,
 // nor one whose policy shard has been lost: its answer goes to the shard's next owner.
 //
+// A probe is also let through when a handler tells that it sees the target well, or when somebody
+// resets it.
+//
 // A pause ends at the time that was asked for, and then the same holds: one probe at a time, until
 // one is answered by something else than a pause. Answers to attempts from before the pause change
 // nothing.
 //
 // Healthy targets take no memory. Beyond kTargetsMax unhealthy ones the one that could be probed
-// longest counts as healthy again. Every call costs O(log targets). Pure.
+// longest counts as healthy again. Every call costs O(log targets), except OnReset. Pure.
 
 #ifndef SERVICES_TOKEN_MANAGER_SHARD_TARGET_BACKOFF_H_
 #define SERVICES_TOKEN_MANAGER_SHARD_TARGET_BACKOFF_H_
@@ -61,6 +64,11 @@ class TargetBackoff {
   // An attempt of the grant was answered, whatever the answer, but no pause. True: it had been
   // unhealthy.
   bool OnAnswered(absl::string_view target, const Probe& grant);
+
+  // A handler sees it well: unless it asked for a pause, the next probe may go now.
+  void OnSeenWell(absl::string_view target, absl::Time now);
+  // Somebody has reset the target with this id (TargetIdOf): the next probe may go now.
+  void OnReset(const Uid& target_id, absl::Time now);
 
   // How many more events may be granted: 0 while the target is passed over or a probe is out, 1 for
   // the probe, kAnyNumber if it is healthy.

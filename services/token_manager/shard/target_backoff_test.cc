@@ -1,6 +1,7 @@
 #include "services/token_manager/shard/target_backoff.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/storage/name_tables.h"
 #include "gtest/gtest.h"
 
 namespace escapement::token_manager {
@@ -145,6 +146,26 @@ TEST(TargetBackoffTest, ProbeEndsThePauseOrRenewsIt) {
   EXPECT_TRUE(targets.OnAnswered("a", {.number = 9}));
   EXPECT_EQ(targets.unhealthy(), 0u);
   EXPECT_FALSE(targets.IsProbe({.number = 9}));
+}
+
+TEST(TargetBackoffTest, ProbeMayGoWhenTheTargetIsSeenWellOrReset) {
+  TargetBackoff targets;
+  for (const double at : {0.0, 1.0, 3.0, 7.0}) targets.OnUnreachable("a", At(at));
+  targets.OnPauseAsked("b", At(100));
+  EXPECT_EQ(targets.Allowed("a", At(8)), 0u);
+  EXPECT_TRUE(targets.TakeOpened(At(8), 10).empty());
+  targets.OnSeenWell("a", At(8));
+  EXPECT_EQ(targets.Allowed("a", At(8)), 1u) << "one probe; it is not healthy yet";
+  EXPECT_EQ(targets.TakeOpened(At(8), 10), std::vector<std::string>{"a"});
+  targets.OnGranted("a", kGrant, At(8));
+  targets.OnSeenWell("a", At(9));
+  EXPECT_EQ(targets.Allowed("a", At(9)), 0u) << "its probe is out";
+  targets.OnSeenWell("b", At(9));
+  EXPECT_EQ(targets.Allowed("b", At(9)), 0u) << "it asked for a pause";
+  targets.OnReset(TargetIdOf("c"), At(9));
+  EXPECT_EQ(targets.Allowed("b", At(9)), 0u);
+  targets.OnReset(TargetIdOf("b"), At(9));
+  EXPECT_EQ(targets.Allowed("b", At(9)), 1u);
 }
 
 TEST(TargetBackoffTest, GrantMayBeTheProbeOfItsTargetAndOfItsKey) {
