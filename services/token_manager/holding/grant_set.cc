@@ -286,6 +286,15 @@ void GrantSet::WakeAt(const Key& key, int64_t micros) {
   Changed(key, found->second);
 }
 
+void GrantSet::WakeInTime() {
+  for (auto& [key, entry] : entries_) {
+    const int64_t retry_at = entry.grant.record.retry_at_micros();
+    if (retry_at == 0 || entry.wake == kNever || entry.wake <= retry_at) continue;
+    entry.wake = retry_at;
+    Changed(key, entry);
+  }
+}
+
 void GrantSet::Forget(const Key& key) {
   const auto found = entries_.find(key);
   if (found == entries_.end()) return;

@@ -118,6 +118,8 @@ class GrantSet {
   // Takes a grant that sleeps out of the deadlines, or puts it back: the caller wakes it at this
   // time. 0: the caller is about to have it claimed.
   void WakeAt(const Key& key, int64_t micros);
+  // Wakes those that sleep at the time of their next attempt, if WakeAt has put that off.
+  void WakeInTime();
   // If it is there.
   void Forget(const Key& key);
 

@@ -99,6 +99,12 @@ void PolicyShardState::OnPolicy(PolicyState& policy, const std::optional<std::st
   policy.SetRecord(value, seq, core.client.NowLow());
   gates.OpenAll(policy.uid);
   Revisit(policy);
+  // Events that keep their tokens may have waited for it, also as a further limit.
+  for (const auto& [uid, other] : policies_) {
+    if (!other->keeps_tokens()) continue;
+    other->grants.WakeInTime();
+    Plan(*other);
+  }
 }
 
 void PolicyShardState::ReadAgain(PolicyState& policy) {
