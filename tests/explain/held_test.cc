@@ -182,6 +182,9 @@ TEST(Held, RetryThatKeepsItsTokenWaitsForItsPolicyToo) {
     pause.set_name("tenants/default/policies/p");
     ASSERT_TRUE(world.Call(&master::PolicyApi::PausePolicy, pause).ok());
     EXPECT_THAT(GatesOf(world), ElementsAre("RETRY", "POLICY_PAUSED"));
+    const v1::Gate paused = world.Explain(kEvent).gates(1);
+    EXPECT_TRUE(paused.has_since_time());
+    EXPECT_EQ(paused.paused_by(), "anonymous");
     v1::ResumePolicyRequest resume;
     resume.set_name("tenants/default/policies/p");
     if (time_first) {

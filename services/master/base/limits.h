@@ -72,6 +72,9 @@ inline constexpr size_t kListBytesMax = 32 << 20;
 inline constexpr size_t kListSortedMax = 5'000;
 // Handlers of one target that are read to say whether it is down.
 inline constexpr size_t kTargetHandlersMax = 1'000;
+// Entries of the audit of one microsecond that are read for who began a pause: beyond it nobody may
+// be named.
+inline constexpr size_t kPauseAuditRowsMax = 100;
 // Claims of one shard that ListEvents reads: beyond it events that are sent may show as PENDING.
 inline constexpr size_t kListClaimRowsMax = 50'000;
 // Bounds on when a schedule fires.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
@@ -21,6 +22,7 @@
 #include "common/storage/children_table.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/schedule_table.h"
+#include "escapement/storage/v1/access_records.pb.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
 #include "services/master/codec/outcome_codec.h"
@@ -66,6 +68,10 @@ KeyRange ActiveRunsOf(uint16_t partition, const Uid& uid) {
 std::string ActiveRunIn(const ScheduleName& schedule, const kv::Entry& entry) {
   const std::optional<ActiveRun> run = DecodeActiveRunKey(entry.key);
   return run.has_value() ? RunName{schedule, run->occurrence}.ToString() : std::string();
+}
+
+bool IsPause(const v1::Gate& gate) {
+  return gate.kind() == v1::Gate::SCHEDULE_PAUSED || gate.kind() == v1::Gate::POLICY_PAUSED;
 }
 
 v1::Event::Status StatusOf(const EventPlace& place, const std::vector<v1::Gate>& gates,
@@ -123,6 +129,39 @@ std::string SummaryOf(const EventPlace& place, const std::vector<v1::Gate>& gate
   if (gates.size() == 1) return gates[0].detail();
   return absl::StrCat(gates[0].detail(), " ", gates.size() - 1, " more gate",
                       gates.size() == 2 ? " is" : "s are", " shut.");
+}
+
+// Sets who began the pauses among the gates: the audit has the call, with the time of the pause.
+void NamePausers(MasterContext& context, absl::string_view tenant, std::vector<v1::Gate> gates,
+                 absl::AnyInvocable<void(absl::StatusOr<std::vector<v1::Gate>>)> done) {
+  std::vector<KeyRange> ranges;
+  for (const v1::Gate& gate : gates) {
+    const auto since = TimestampMicros(gate.since_time());
+    if (IsPause(gate) && gate.has_since_time() && since.has_value()) {
+      ranges.push_back({ColumnFamily::kAudit, AuditKeyFrom(tenant, FromMicros(*since)),
+                        AuditKeyFrom(tenant, FromMicros(*since + 1))});
+    }
+  }
+  auto named = std::make_shared<std::vector<v1::Gate>>(std::move(gates));
+  ReadRanges(
+      context, std::move(ranges), kPauseAuditRowsMax,
+      [named](const KeyRange&, const kv::Entry& entry) -> absl::StatusOr<bool> {
+        storage::v1::AuditRecord audit;
+        if (!audit.ParseFromString(entry.value)) return BrokenRecord("an entry of the audit");
+        for (v1::Gate& gate : *named) {
+          if (IsPause(gate) && gate.subject() == audit.resource() && audit.code() == 0 &&
+              absl::StartsWith(audit.method(), "Pause")) {
+            gate.set_paused_by(audit.principal());
+            if (!audit.principal().empty())
+              absl::StrAppend(gate.mutable_detail(), " ", audit.principal(), " paused it.");
+          }
+        }
+        return true;
+      },
+      [named, done = std::move(done)](absl::Status status) mutable {
+        if (!status.ok()) return done(std::move(status));
+        done(std::move(*named));
+      });
 }
 
 // Reads what the gates of an event follow from.
@@ -214,7 +253,14 @@ class EventExplaining : public std::enable_shared_from_this<EventExplaining> {
   }
 
   void Answer() {
-    std::vector<v1::Gate> gates = GatesOf(place_, facts_);
+    NamePausers(context_, place_.row.tenant(), GatesOf(place_, facts_),
+                [self = shared_from_this()](absl::StatusOr<std::vector<v1::Gate>> gates) {
+                  if (!gates.ok()) return self->done_(gates.status());
+                  self->Answer(*std::move(gates));
+                });
+  }
+
+  void Answer(std::vector<v1::Gate> gates) {
     std::vector<v1::Phase> phases = PhasesOf(place_);
     v1::EventExplanation answer;
     answer.set_name(name_);
@@ -328,10 +374,9 @@ class ScheduleExplaining : public std::enable_shared_from_this<ScheduleExplainin
         });
   }
 
-  void AddGates(absl::Time now, v1::ScheduleExplanation& answer) const {
-    const storage::v1::StateRecord& state = schedule_.state;
-    if (state.kind() == storage::v1::SCHEDULE_STATE_KIND_PAUSED)
-      *answer.add_gates() = PausedGate(name_.ToString(), state);
+  void AddGates(std::vector<v1::Gate> pauses, absl::Time now,
+                v1::ScheduleExplanation& answer) const {
+    for (v1::Gate& pause : pauses) *answer.add_gates() = std::move(pause);
     if (!answer.has_next_time()) {
       v1::Gate& gate = *answer.add_gates();
       gate.set_kind(v1::Gate::FINISHED);
@@ -365,6 +410,17 @@ class ScheduleExplaining : public std::enable_shared_from_this<ScheduleExplainin
   }
 
   void Answer() {
+    std::vector<v1::Gate> pauses;
+    if (schedule_.state.kind() == storage::v1::SCHEDULE_STATE_KIND_PAUSED)
+      pauses.push_back(PausedGate(name_.ToString(), schedule_.state));
+    NamePausers(context_, name_.tenant, std::move(pauses),
+                [self = shared_from_this()](absl::StatusOr<std::vector<v1::Gate>> named) {
+                  if (!named.ok()) return self->done_(named.status());
+                  self->Answer(*std::move(named));
+                });
+  }
+
+  void Answer(std::vector<v1::Gate> pauses) {
     const absl::Time now = context_.client.NowLow();
     const cron::Timetable& timetable = schedule_.definition.timetable;
     v1::ScheduleExplanation answer;
@@ -378,7 +434,7 @@ class ScheduleExplaining : public std::enable_shared_from_this<ScheduleExplainin
     if (const auto next = timetable.FirstAfter(now))
       SetTimestamp(ToMicros(next->instant), *answer.mutable_next_time());
     for (const auto& child : children_) *answer.add_children() = child;
-    AddGates(now, answer);
+    AddGates(std::move(pauses), now, answer);
     answer.set_summary(SummaryOf(answer));
     done_(std::move(answer));
   }

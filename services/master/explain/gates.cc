@@ -205,8 +205,10 @@ class Builder {
                                       absl::StrCat("There is no policy ", use.policy_id, "."),
                                       "The policy is made again."));
       gate.set_subject(PolicyOf(use));
-      if (use.policy.has_value()) gate.set_reason(use.policy->pause_reason());
       if (!use.policy.has_value()) return;
+      gate.set_reason(use.policy->pause_reason());
+      if (use.policy->pause_time_micros() != 0)
+        SetSince(FromMicros(use.policy->pause_time_micros()), gate);
     }
     AddLimits(use, /*of_key=*/false, has_tokens);
     if (use.policy->has_per_key()) AddLimits(use, /*of_key=*/true, has_tokens);

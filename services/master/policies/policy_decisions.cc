@@ -108,6 +108,7 @@ absl::StatusOr<PolicyDecision> DecideUpdatePolicy(const PolicyInput& input,
   ASSIGN_OR_RETURN(storage::v1::PolicyRecord next, ReadPolicy(wanted));
   next.set_paused(input.current->paused());
   next.set_pause_reason(input.current->pause_reason());
+  next.set_pause_time_micros(input.current->pause_time_micros());
   *next.mutable_overrides() = input.current->overrides();
   return Replace(input, std::move(next));
 }
@@ -144,6 +145,7 @@ absl::StatusOr<PolicyDecision> DecidePausePolicy(const PolicyInput& input,
   storage::v1::PolicyRecord next = *input.current;
   next.set_paused(true);
   next.set_pause_reason(request.reason());
+  next.set_pause_time_micros(ToMicros(input.now));
   return Replace(input, std::move(next));
 }
 
@@ -154,6 +156,7 @@ absl::StatusOr<PolicyDecision> DecideResumePolicy(const PolicyInput& input,
   storage::v1::PolicyRecord next = *input.current;
   next.set_paused(false);
   next.clear_pause_reason();
+  next.clear_pause_time_micros();
   return Replace(input, std::move(next));
 }
 

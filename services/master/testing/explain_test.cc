@@ -355,6 +355,7 @@ TEST(ExplainSchedule, ShowsItsEntriesInTheIndexAndItsPartition) {
   ASSERT_EQ(answer.gates_size(), 1);
   EXPECT_EQ(answer.gates(0).kind(), v1::Gate::SCHEDULE_PAUSED);
   EXPECT_TRUE(answer.gates(0).has_since_time());
+  EXPECT_EQ(answer.gates(0).paused_by(), "anonymous");
   EXPECT_TRUE(answer.has_next_time());
 }
 

@@ -83,8 +83,8 @@ void TargetBackoff::OnSeenWell(absl::string_view target, absl::Time now) {
 
 void TargetBackoff::OnReset(const Uid& target_id, absl::Time now) {
   for (auto it = targets_.begin(); it != targets_.end(); ++it) {
-    if (now < it->second.opens_at && !it->second.probe_out.has_value() &&
-        !IsPausedKey(it->first) && TargetIdOf(it->first) == target_id)
+    if (now < it->second.opens_at && !it->second.probe_out.has_value() && !IsPausedKey(it->first) &&
+        TargetIdOf(it->first) == target_id)
       Set(it, now);
   }
 }
