@@ -25,6 +25,15 @@ ON_TIME = Row("Is it on time?", [
           [("max(job:escapement_first_attempts_late:ratio_rate5m{@job}) / 0.001", "5 min"),
            ("max(job:escapement_first_attempts_late:ratio_rate1h{@job}) / 0.001", "1 h"),
            ("max(job:escapement_first_attempts_late:ratio_rate6h{@job}) / 0.001", "6 h")], width=6),
+    Panel("Emission and heartbeats, as the masters see them", "How far the partition furthest behind is from store time, and how long the "
+          "oldest heartbeat that has not ended has been due. A frozen emitter or handler shows here.", "s",
+          [("max(escapement_master_emission_behind_seconds{@})", "emission behind"),
+           ("max(escapement_master_heartbeat_late_seconds{@})", "heartbeat late")], width=12, runbook="EscapementOccurrencesMissing"),
+    Panel("Occurrences without an account", "Occurrences of the last minutes that the masters have examined in an hour, and those of them of "
+          "which the platform had no trace. Healthy: 0 unaccounted.", "short",
+          [("sum(increase(escapement_master_occurrences_unaccounted_total{@}[1h]))", "unaccounted"),
+           ("sum(increase(escapement_master_occurrences_sampled_total{@}[1h]))", "sampled")], width=12, log=True,
+          runbook="EscapementOccurrencesMissing"),
 ])
 
 DELIVERED = Row("Is everything delivered?", [
