@@ -52,7 +52,7 @@ double NextCost(const std::string& text, const char* zone_name, const DstPolicy&
   std::vector<CronExpression> exclusions;
   for (const std::string& x : excluded) exclusions.push_back(ParseExclusion(x).value());
   return Nanoseconds([&] {
-    const auto found = FirstAfter(e, zone, policy, from, exclusions);
+    const auto found = FirstAfter(e, zone, policy, from, {.exclusions = exclusions});
     sink = found ? absl::ToUnixSeconds(found->instant) : 0;
   });
 }
