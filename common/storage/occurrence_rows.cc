@@ -135,6 +135,13 @@ void AddRun(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
   record.set_nominal_time_micros(ToMicros(occurrence.nominal_time));
   record.set_emit_time_micros(ToMicros(now));
   record.set_has_on_complete(source.run_kept);
+  if (source.event_count > 1 && source.throttle.has_value() && source.throttle->has_window()) {
+    const storage::v1::WindowRecord& window = source.throttle->window();
+    const int64_t open = ToMicros(occurrence.window_begin.value_or(occurrence.launch_time));
+    record.set_window_open_micros(open);
+    record.set_window_close_micros(open + window.duration_micros());
+    record.set_window_even(window.even());
+  }
   const RunKey run{source.uid, occurrence.id};
   out.push_back(Put(kv::ColumnFamily::kRuns, EncodeRunKey(run), record.SerializeAsString()));
   out.push_back(

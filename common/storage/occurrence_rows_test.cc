@@ -86,6 +86,35 @@ TEST(OccurrenceRowsTest, AMillionEventsAreARunAndOneSliceForEachShard) {
   EXPECT_EQ(Rows(3, kNow).size(), 2u + 3u) << "no row for a shard without events";
 }
 
+TEST(OccurrenceRowsTest, RunOfSeveralEventsHasItsWindow) {
+  const auto run_of = [](const OccurrenceSource& source, const EmittedOccurrence& occurrence) {
+    std::vector<Mutation> rows;
+    AddLaunchedRows(source, occurrence, kLayout, kNow, rows);
+    storage::v1::RunRecord run;
+    EXPECT_EQ(rows[0].cf, ColumnFamily::kRuns);
+    EXPECT_TRUE(run.ParseFromString(rows[0].value));
+    return run;
+  };
+  EmittedOccurrence occurrence{
+      .id = "o", .nominal_time = kNow - absl::Seconds(5), .launch_time = kNow};
+  OccurrenceSource source = SourceOf(Definition(9));
+  source.run_kept = true;
+  EXPECT_EQ(run_of(source, occurrence).window_close_micros(), 0);
+  storage::v1::ThrottleRecord& throttle = source.throttle.emplace();
+  throttle.set_policy_id("p");
+  EXPECT_EQ(run_of(source, occurrence).window_close_micros(), 0);
+  throttle.mutable_window()->set_duration_micros(60'000'000);
+  EXPECT_EQ(run_of(source, occurrence).window_open_micros(), ToMicros(kNow));
+  EXPECT_EQ(run_of(source, occurrence).window_close_micros(), ToMicros(kNow + absl::Minutes(1)));
+  EXPECT_FALSE(run_of(source, occurrence).window_even());
+  throttle.mutable_window()->set_even(true);
+  EXPECT_TRUE(run_of(source, occurrence).window_even());
+  occurrence.window_begin = kNow + absl::Seconds(7);  // an overlap policy held it up
+  EXPECT_EQ(run_of(source, occurrence).window_close_micros(), ToMicros(kNow + absl::Seconds(67)));
+  source.event_count = 1;
+  EXPECT_EQ(run_of(source, occurrence).window_close_micros(), 0);
+}
+
 TEST(OccurrenceRowsTest, LateOccurrenceGoesToTheCatchUpLane) {
   EXPECT_EQ(DecodeEventKey(Rows(1, kNow - kCatchUpAfter)[0].key)->lane, 4);
   EXPECT_EQ(DecodeEventKey(Rows(1, kNow - kCatchUpAfter - absl::Microseconds(1))[0].key)->lane,

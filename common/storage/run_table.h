@@ -57,6 +57,45 @@ void CountInSchedule(storage::v1::OutcomeKind outcome, uint64_t count, int64_t e
 // Adds a part to the sum of parts.
 void AddScheduleCounts(const storage::v1::RunPartRecord& part, storage::v1::RunPartRecord& sum);
 
+// The reports of runs (v1::RunReport), and how runs keep to their windows (v1::RunWindow).
+//
+// Pure.
+
+// RunPartRecord.slowest has at most so many events.
+inline constexpr int kSlowestMax = 10;
+// Notes in the part of a run that an event ended so long after its last dispatch. An event that was
+// redriven counts once, with its slowest end.
+void NoteSlow(uint64_t index, int64_t duration_micros, storage::v1::RunPartRecord& part);
+// The same for a range of events that ended together.
+void NoteSlow(IndexSlice range, int64_t duration_micros, storage::v1::RunPartRecord& part);
+// Adds the slowest events of a part to those of a sum of parts.
+void AddSlowest(const storage::v1::RunPartRecord& part, storage::v1::RunPartRecord& sum);
+
+// The facts from which the state of a run in its window follows. Times are microseconds.
+struct WindowProgress {
+  int64_t open_micros = 0;
+  int64_t close_micros = 0;  // 0: the run has no window
+  bool even = false;
+  uint64_t event_count = 0;
+  uint64_t ended = 0;  // events, with any outcome
+  uint64_t expired = 0;
+  int64_t first_grant_micros = 0;  // 0: no event has been granted a token
+  int64_t last_end_micros = 0;     // 0: not known
+  int64_t complete_micros = 0;     // 0: the run is active
+};
+// `sum`: of the run's parts.
+WindowProgress WindowProgressOf(const storage::v1::RunRecord& run,
+                                const storage::v1::RunPartRecord& sum);
+
+enum class WindowState : uint8_t { kOnTrack, kAtRisk, kLate };
+struct WindowVerdict {
+  WindowState state = WindowState::kOnTrack;
+  double required_rate = 0;  // events per second
+  double actual_rate = 0;
+};
+// The state and the rates at `now_micros`, as v1::RunWindow defines them. The run has a window.
+WindowVerdict JudgeWindow(const WindowProgress& run, int64_t now_micros);
+
 // Splits the events of a run by queue shard. In a run of one event its id decides; larger runs have
 // contiguous slices (event_id.h). The shard of an event holds its row of `events` and its Done
 // record.

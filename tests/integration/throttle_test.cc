@@ -197,7 +197,16 @@ TEST_F(ThrottleTest, EventsAWindowCouldNotSendAreDroppedAndTheRunEnds) {
   EXPECT_EQ(end.value("event_count", -1), 5);
   EXPECT_EQ(end.value("succeeded", -1), 1);
   EXPECT_EQ(end.value("expired", -1), 4);
+  EXPECT_EQ(end.value("never_started", -1), 4);
+  EXPECT_EQ(end.value("tokens", -1), 1);
+  EXPECT_EQ(end.value("window", ""), "LATE");
   const v1::Run run = GetRun(name);
+  EXPECT_EQ(run.window().state(), v1::RunWindow::LATE) << run.ShortDebugString();
+  EXPECT_EQ(run.report().never_started_count(), 4) << run.ShortDebugString();
+  EXPECT_EQ(run.report().token_count(), 1) << run.ShortDebugString();
+  ASSERT_EQ(run.report().slowest_size(), 1) << run.ShortDebugString();
+  // The consumer has had it since before the window closed.
+  EXPECT_GE(run.report().slowest(0).duration().seconds(), 2) << run.ShortDebugString();
   EXPECT_EQ(run.state(), v1::Run::COMPLETED) << run.ShortDebugString();
   EXPECT_EQ(run.succeeded_count(), 1) << run.ShortDebugString();
   EXPECT_EQ(run.expired_count(), 4) << run.ShortDebugString();

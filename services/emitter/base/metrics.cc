@@ -29,6 +29,9 @@ EmitterMetrics::EmitterMetrics(Metrics& metrics)
       run_end_events(*metrics.GetCounter("escapement_emitter_run_end_events_total",
                                          "Events put that tell an on_complete target of the end "
                                          "of a run.")),
+      runs_at_risk(*metrics.GetGauge(
+          "escapement_run_at_risk",
+          "Active runs that will not end before their window closes, or whose window has closed.")),
       partitions(*metrics.GetGauge("escapement_emitter_partitions", "Partitions held.")),
       behind_seconds(*metrics.GetGauge(
           "escapement_emitter_behind_seconds",

@@ -26,6 +26,7 @@ struct EmitterMetrics {
   Counter& records_broken;
   Counter& runs_closed;
   Counter& run_end_events;  // events put for an on_complete target
+  Gauge& runs_at_risk;      // active runs that are AT_RISK or LATE in their windows
   Gauge& partitions;        // partitions held
   // Store time less emitted_to of the partition that is furthest behind. Negative: it is ahead. 0
   // without one.

@@ -45,6 +45,9 @@ inline constexpr int kSweepEverySteps = 60;
 inline constexpr size_t kActiveRunsMax = 200'000;
 // Reads of run parts under way at once.
 inline constexpr size_t kRunReadsMax = 16;
+// Runs whose windows are judged in one step (about 2 ms). With more of them, the gauge is set only
+// every few steps.
+inline constexpr size_t kWindowsJudgedMax = 2000;
 // Runs closed by one commit.
 inline constexpr size_t kRunsClosedMax = 500;
 // Runs are closed at most this often: completions that come together share a commit.

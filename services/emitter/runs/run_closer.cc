@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/base/check.h"
 #include "common/base/hash.h"
 #include "common/base/key_codec.h"
@@ -29,6 +30,15 @@ std::string JsonTime(int64_t micros) {
   return absl::FormatTime("%E4Y-%m-%dT%H:%M:%E*SZ", FromMicros(micros), absl::UTCTimeZone());
 }
 
+std::string JsonSeconds(int64_t micros) {
+  return absl::StrFormat("%.6f", static_cast<double>(micros) / 1e6);
+}
+
+absl::string_view WindowStateName(WindowState state) {
+  if (state == WindowState::kLate) return "LATE";
+  return state == WindowState::kAtRisk ? "AT_RISK" : "ON_TRACK";
+}
+
 // Names consist of characters that stand for themselves; whatever else a record holds makes no
 // invalid JSON.
 std::string JsonName(absl::string_view name) {
@@ -47,7 +57,9 @@ RunCounts RunCounts::Of(const storage::v1::RunPartRecord& part) {
           .failed = part.failed(),
           .expired = part.expired(),
           .skipped = part.skipped(),
-          .cancelled = part.cancelled()};
+          .cancelled = part.cancelled(),
+          .never_started = part.never_started(),
+          .tokens = part.tokens()};
 }
 
 RunCounts& RunCounts::operator+=(const RunCounts& other) {
@@ -56,6 +68,8 @@ RunCounts& RunCounts::operator+=(const RunCounts& other) {
   expired += other.expired;
   skipped += other.skipped;
   cancelled += other.cancelled;
+  never_started += other.never_started;
+  tokens += other.tokens;
   return *this;
 }
 
@@ -65,7 +79,29 @@ RunCounts& RunCounts::operator-=(const RunCounts& other) {
   expired -= other.expired;
   skipped -= other.skipped;
   cancelled -= other.cancelled;
+  never_started -= other.never_started;
+  tokens -= other.tokens;
   return *this;
+}
+
+void RunSum::Replace(RunCounts& former, const storage::v1::RunPartRecord& part) {
+  counts -= former;
+  former = RunCounts::Of(part);
+  counts += former;
+  const int64_t granted = part.first_grant_time_micros();
+  const int64_t first = rest.first_grant_time_micros();
+  if (granted != 0 && (first == 0 || granted < first)) rest.set_first_grant_time_micros(granted);
+  rest.set_last_end_time_micros(std::max(rest.last_end_time_micros(), part.last_end_time_micros()));
+  AddSlowest(part, rest);
+}
+
+WindowProgress RunSum::ProgressOf(const storage::v1::RunRecord& record) const {
+  WindowProgress progress = WindowProgressOf(record, rest);
+  // Below zero if the masters' part has been read and others have not.
+  progress.ended =
+      static_cast<uint64_t>(std::max<int64_t>(static_cast<int64_t>(counts.ended()), 0));
+  progress.expired = counts.expired;
+  return progress;
 }
 
 std::string RunEndEventId(absl::string_view tenant, const RunKey& run) {
@@ -75,24 +111,40 @@ std::string RunEndEventId(absl::string_view tenant, const RunKey& run) {
 }
 
 std::string RunEndPayload(const storage::v1::RunRecord& record, absl::string_view occurrence,
-                          const RunCounts& counts) {
-  const std::string name = absl::StrCat("tenants/", record.tenant(), "/schedules/",
-                                        record.schedule_id(), "/runs/", occurrence);
-  std::string json = absl::StrCat("{\"run\":\"", JsonName(name), "\",\"nominal_time\":\"",
+                          const RunSum& sum) {
+  const RunCounts& counts = sum.counts;
+  const std::string name = JsonName(absl::StrCat("tenants/", record.tenant(), "/schedules/",
+                                                 record.schedule_id(), "/runs/", occurrence));
+  std::string json = absl::StrCat("{\"run\":\"", name, "\",\"nominal_time\":\"",
                                   JsonTime(record.nominal_time_micros()), "\",\"complete_time\":\"",
                                   JsonTime(record.complete_time_micros()), "\"");
   absl::StrAppend(&json, ",\"event_count\":", record.event_count());
   absl::StrAppend(&json, ",\"succeeded\":", counts.succeeded, ",\"failed\":", counts.failed);
   absl::StrAppend(&json, ",\"expired\":", counts.expired, ",\"skipped\":", counts.skipped);
-  absl::StrAppend(&json, ",\"cancelled\":", counts.cancelled, "}");
-  return json;
+  absl::StrAppend(&json, ",\"cancelled\":", counts.cancelled);
+  absl::StrAppend(&json, ",\"never_started\":", counts.never_started);
+  absl::StrAppend(&json, ",\"tokens\":", counts.tokens);
+  if (record.window_close_micros() != 0) {
+    const WindowVerdict verdict =
+        JudgeWindow(sum.ProgressOf(record), record.complete_time_micros());
+    absl::StrAppend(&json, ",\"window\":\"", WindowStateName(verdict.state),
+                    "\",\"window_close_time\":\"", JsonTime(record.window_close_micros()), "\"");
+  }
+  if (record.event_count() <= 1) return json + "}";
+  absl::StrAppend(&json, ",\"slowest\":[");
+  absl::string_view comma;
+  for (const storage::v1::SlowEventRecord& slow : sum.rest.slowest()) {
+    absl::StrAppend(&json, std::exchange(comma, ","), "{\"event\":\"", name, "/events/",
+                    slow.index(), "\",\"seconds\":", JsonSeconds(slow.duration_micros()), "}");
+  }
+  return json + "]}";
 }
 
-void AddRunEndEvent(const storage::v1::RunRecord& record, const RunKey& run,
-                    const RunCounts& counts, const InternedDelivery& interned,
-                    uint32_t queue_shards, absl::Time now, kv::Group& group) {
+void AddRunEndEvent(const storage::v1::RunRecord& record, const RunKey& run, const RunSum& sum,
+                    const InternedDelivery& interned, uint32_t queue_shards, absl::Time now,
+                    kv::Group& group) {
   const std::string id = RunEndEventId(record.tenant(), run);
-  const std::string payload = RunEndPayload(record, run.occurrence, counts);
+  const std::string payload = RunEndPayload(record, run.occurrence, sum);
   NewEvent event;
   event.client_id = id;
   event.nominal_micros = ToMicros(now);
@@ -133,6 +185,7 @@ void RunCloser::Stop() {
   marks_watch_ = nullptr;
   parts_watch_ = nullptr;
   runs_.clear();
+  windowed_.clear();
   ended_.clear();
   to_read_.clear();
   to_tell_.clear();
@@ -169,6 +222,7 @@ void RunCloser::OnLagged() {
     if (self->stopped_ || self->marks_watch_ != nullptr) return;
     self->Watch();
     self->runs_.clear();
+    self->windowed_.clear();
     self->ended_.clear();
     self->to_read_.clear();
     self->to_tell_.clear();
@@ -187,6 +241,7 @@ void RunCloser::DropPartition(uint32_t partition) {
   for (auto it = runs_.begin(); it != runs_.end();) {
     if (it->second.partition == partition) {
       ended_.erase(it->first);
+      windowed_.erase(it->first);
       it = runs_.erase(it);
     } else {
       ++it;
@@ -272,6 +327,11 @@ void RunCloser::ReadRun(std::string run_key) {
                      it->second.read_at = result->seq;
                      it->second.record = *std::move(result->values[0]);
                      it->second.event_count = record.event_count();
+                     if (record.window_close_micros() != 0) {
+                       self->windowed_.insert(run_key);
+                     } else {
+                       self->windowed_.erase(run_key);
+                     }
                      it->second.to_tell =
                          record.has_on_complete() && it->second.on_complete == nullptr;
                      self->ReadParts(run_key, run_key);
@@ -322,17 +382,15 @@ void RunCloser::Add(Run& run, absl::string_view part_key, absl::string_view valu
   storage::v1::RunPartRecord part;
   if (!part.ParseFromArray(value.data(), static_cast<int>(value.size())))
     return metrics_.records_broken.Increment();
-  const RunCounts counts = RunCounts::Of(part);
   Part& known = run.parts[std::string(part_key)];
   if (seq < known.seq) return;
-  run.counts -= known.counts;
-  run.counts += counts;
-  known = {.counts = counts, .seq = seq};
+  known.seq = seq;
+  run.sum.Replace(known.counts, part);
 }
 
 void RunCloser::CloseIfEnded(const std::string& run_key, Run& run) {
   // Below zero if the masters' part has been read and others have not.
-  const auto ended = static_cast<int64_t>(run.counts.ended());
+  const auto ended = static_cast<int64_t>(run.sum.counts.ended());
   if (run.event_count == 0 || ended < static_cast<int64_t>(run.event_count) || run.closing) return;
   ended_.insert(run_key);
   CloseSoon(kCloseEvery);
@@ -388,8 +446,9 @@ void RunCloser::CloseEnded() {
 void RunCloser::AddGroup(const std::string& key, const RunKey& run_key,
                          storage::v1::RunRecord record, const Run& run, Closing& closing) {
   const absl::Time now = client_.NowLow();
+  const bool tells = run.Tells();
   InternedDelivery interned;
-  if (run.on_complete != nullptr) {
+  if (tells) {
     interned = Intern(*run.on_complete, now);
     if (closing.interned.insert(interned.hash).second)
       closing.commit.groups.push_back(InternGroup(interned));
@@ -410,11 +469,9 @@ void RunCloser::AddGroup(const std::string& key, const RunKey& run_key,
   group.mutations[1].kind = Mutation::Kind::kDelete;
   group.mutations[1].key =
       ActiveRunKey(static_cast<uint16_t>(run.partition), run_key.uid, run_key.occurrence);
-  if (run.on_complete != nullptr) {
-    AddRunEndEvent(record, run_key, run.counts, interned, options_.layout.queue_shards, now, group);
-  }
-  closing.runs.push_back(
-      {.key = key, .group = closing.commit.groups.size(), .told = run.on_complete != nullptr});
+  if (tells)
+    AddRunEndEvent(record, run_key, run.sum, interned, options_.layout.queue_shards, now, group);
+  closing.runs.push_back({.key = key, .group = closing.commit.groups.size(), .told = tells});
   closing.commit.groups.push_back(std::move(group));
 }
 
@@ -483,12 +540,29 @@ void RunCloser::OnTarget(const std::string& run_key, absl::StatusOr<kv::GetResul
     metrics_.records_broken.Increment();
   } else if (definition.has_on_complete()) {
     run.on_complete = std::make_shared<const storage::v1::DeliveryRecord>(definition.on_complete());
+    run.only_failures = definition.on_complete_if_failed();
   }
   CloseIfEnded(run_key, run);
 }
 
+void RunCloser::JudgeWindows() {
+  const int64_t now = ToMicros(client_.NowLow());
+  auto next = windowed_.upper_bound(judged_to_);
+  for (size_t n = 0; n < kWindowsJudgedMax && next != windowed_.end(); ++n, ++next) {
+    const auto run = runs_.find(*next);
+    storage::v1::RunRecord record;
+    judged_to_ = *next;
+    if (run == runs_.end() || !record.ParseFromString(run->second.record)) continue;
+    at_risk_ += JudgeWindow(run->second.sum.ProgressOf(record), now).state != WindowState::kOnTrack;
+  }
+  if (next != windowed_.end()) return;
+  judged_to_.clear();
+  metrics_.runs_at_risk.Set(static_cast<double>(std::exchange(at_risk_, 0)));
+}
+
 void RunCloser::Forget(const std::string& run_key) {
   ended_.erase(run_key);
+  windowed_.erase(run_key);
   if (runs_.erase(run_key) == 0 || !overflowed_ || runs_.size() > kActiveRunsMax / 2) return;
   overflowed_ = false;
   for (uint32_t partition : partitions_) ReadMarks(partition, std::string());

@@ -33,18 +33,26 @@ namespace escapement::emitter {
 //
 //   {"run":"tenants/t/schedules/s/runs/o","nominal_time":"2026-11-21T03:00:00Z",
 //    "complete_time":"2026-11-21T03:10:00.25Z","event_count":10,
-//    "succeeded":7,"failed":1,"expired":1,"skipped":1,"cancelled":0}
+//    "succeeded":7,"failed":1,"expired":1,"skipped":1,"cancelled":0,
+//    "never_started":2,"tokens":9,"window":"LATE","window_close_time":"2026-11-21T03:09:00Z",
+//    "slowest":[{"event":"tenants/t/schedules/s/runs/o/events/4","seconds":12.5}]}
+//
+// never_started, tokens and slowest are as in v1::RunReport, window is a v1::RunWindow.State. Runs
+// without a window have no window and no window_close_time. Runs of one event have no slowest.
 //
 // Pure.
 
-// How the events of a run, or of one of its parts, have ended. The numbers of one part are modulo
-// 2^64: the masters' part falls below zero by redrives (run_table.h).
+// How the events of a run, or of one of its parts, have ended, and the numbers of its report. The
+// numbers of one part are modulo 2^64: the masters' part falls below zero by redrives
+// (run_table.h).
 struct RunCounts {
   uint64_t succeeded = 0;
   uint64_t failed = 0;
   uint64_t expired = 0;
   uint64_t skipped = 0;
   uint64_t cancelled = 0;
+  uint64_t never_started = 0;
+  uint64_t tokens = 0;
 
   static RunCounts Of(const storage::v1::RunPartRecord& part);
   uint64_t ended() const { return succeeded + failed + expired + skipped + cancelled; }
@@ -52,17 +60,29 @@ struct RunCounts {
   RunCounts& operator-=(const RunCounts& other);
 };
 
+// The sum of a run's parts.
+struct RunSum {
+  RunCounts counts;
+  // Only first_grant_time_micros, last_end_time_micros and slowest. No part takes them back, so
+  // they need not be known for each part.
+  storage::v1::RunPartRecord rest;
+
+  // Replaces what `former` had added by the part.
+  void Replace(RunCounts& former, const storage::v1::RunPartRecord& part);
+  WindowProgress ProgressOf(const storage::v1::RunRecord& record) const;
+};
+
 std::string RunEndEventId(absl::string_view tenant, const RunKey& run);
 
 // `record` has its complete_time.
 std::string RunEndPayload(const storage::v1::RunRecord& record, absl::string_view occurrence,
-                          const RunCounts& counts);
+                          const RunSum& sum);
 
 // Adds the event's rows to `group`, with one condition, the last: that no event has its id. How it
 // is delivered, `interned` for events that are due now, is stored by a group before (InternGroup).
-void AddRunEndEvent(const storage::v1::RunRecord& record, const RunKey& run,
-                    const RunCounts& counts, const InternedDelivery& interned,
-                    uint32_t queue_shards, absl::Time now, kv::Group& group);
+void AddRunEndEvent(const storage::v1::RunRecord& record, const RunKey& run, const RunSum& sum,
+                    const InternedDelivery& interned, uint32_t queue_shards, absl::Time now,
+                    kv::Group& group);
 
 // RunCloser: ends runs that have a record (of more than one event, or of a schedule with
 // on_complete) when all their events have ended.
@@ -74,8 +94,10 @@ void AddRunEndEvent(const storage::v1::RunRecord& record, const RunKey& run,
 //
 // When the sum reaches n, one group under the partition's lease sets the run's complete_time and
 // removes the mark. If the run's definition has on_complete, the group also puts the event that
-// reports the end. The definition is read first; if it was deleted with its schedule, no event is
-// sent.
+// reports the end, unless the definition wants that only after failures and there was none. The
+// definition is read first; if it was deleted with its schedule, no event is sent.
+//
+// JudgeWindows counts the active runs that do not keep to their windows.
 //
 // Threads: one executor; all methods and callbacks run there.
 class RunCloser : public std::enable_shared_from_this<RunCloser> {
@@ -94,6 +116,9 @@ class RunCloser : public std::enable_shared_from_this<RunCloser> {
   void AddPartition(uint32_t partition);
   void DropPartition(uint32_t partition);
   void Stop();
+  // Judges the next active runs with a window, at most kWindowsJudgedMax. The gauge is set each
+  // time that all have been judged. Runs above kActiveRunsMax do not count.
+  void JudgeWindows();
 
   size_t active_runs() const { return runs_.size(); }
 
@@ -110,12 +135,17 @@ class RunCloser : public std::enable_shared_from_this<RunCloser> {
     kv::CommitSeq read_at = 0;  // as of which commit
     // Key of the part → its events that have ended.
     std::map<std::string, Part, std::less<>> parts;
-    RunCounts counts;  // the sum of parts
+    RunSum sum;  // the sum of the parts
     bool closing = false;
     bool to_tell = false;         // has on_complete, and its target is not known yet
     bool reading_target = false;  // or about to
     // How the end event is delivered, once that is known.
     std::shared_ptr<const storage::v1::DeliveryRecord> on_complete;
+    bool only_failures = false;  // the event is put only if an event of the run failed or expired
+    bool Tells() const {
+      return on_complete != nullptr &&
+             (!only_failures || sum.counts.failed + sum.counts.expired > 0);
+    }
   };
 
   // A commit that closes runs.
@@ -161,6 +191,9 @@ class RunCloser : public std::enable_shared_from_this<RunCloser> {
   std::set<uint32_t> partitions_;
   std::unique_ptr<kv::Watch> marks_watch_, parts_watch_;
   std::map<std::string, Run, std::less<>> runs_;
+  std::set<std::string> windowed_;   // runs of runs_ that have a window
+  std::string judged_to_;            // the last one of windowed_ that was judged; empty: none yet
+  size_t at_risk_ = 0;               // how many did not keep to it since the gauge was set
   bool overflowed_ = false;          // marks were left out for kActiveRunsMax
   std::deque<std::string> to_read_;  // runs whose record and parts are to be read
   size_t reading_ = 0;

@@ -1,5 +1,9 @@
 #include "services/emitter/runs/run_closer.h"
 
+#include <set>
+#include <string>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/proto_time.h"
 #include "common/kv/memory/mem_kv_store.h"
@@ -13,6 +17,7 @@
 #include "common/storage/schedule_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "gtest/gtest.h"
+#include "services/emitter/base/options.h"
 
 namespace escapement::emitter {
 namespace run_closer_test {
@@ -79,8 +84,27 @@ class RunCloserTest : public testing::Test {
     Put(ColumnFamily::kCheckpoints, ActiveRunKey(0, key.uid, key.occurrence), "");
   }
 
-  void PutDefinition(const Uid& uid) {
+  // An active run with a window of 100 s that opens now.
+  void PutWindowedRun(const RunKey& key, uint64_t event_count) {
+    const int64_t now = ToMicros(client_.NowLow());
+    storage::v1::RunRecord run;
+    run.set_event_count(event_count);
+    run.set_window_open_micros(now);
+    run.set_window_close_micros(now + 100'000'000);
+    Put(ColumnFamily::kRuns, EncodeRunKey(key), run.SerializeAsString());
+    Put(ColumnFamily::kCheckpoints, ActiveRunKey(0, key.uid, key.occurrence), "");
+    runtime_.AdvanceBy(absl::Milliseconds(100));
+  }
+
+  double RunsAtRisk() {
+    executor_->Post([this] { closer_->JudgeWindows(); });
+    runtime_.AdvanceBy(absl::Milliseconds(100));
+    return metrics_.runs_at_risk.Value();
+  }
+
+  void PutDefinition(const Uid& uid, bool only_failures = false) {
     storage::v1::DefinitionRecord definition;
+    definition.set_on_complete_if_failed(only_failures);
     storage::v1::DeliveryRecord* delivery = definition.mutable_on_complete();
     delivery->mutable_target()->mutable_http()->set_uri("http://h/done");
     delivery->set_content_type("application/json");
@@ -170,7 +194,8 @@ TEST_F(RunCloserTest, TheEndIsToldInTheSameCommitExactlyAsAClientWouldMakeTheEve
   EXPECT_EQ(row.run_count(), 1u);
   EXPECT_EQ(row.launch_time_micros(), Read(run_).complete_time_micros());
   EXPECT_EQ(row.payload(),
-            RunEndPayload(Read(run_), "o1", {.succeeded = 7, .failed = 1, .expired = 2}));
+            RunEndPayload(Read(run_), "o1",
+                          {.counts = {.succeeded = 7, .failed = 1, .expired = 2}, .rest = {}}));
   EXPECT_EQ(key.uid, UidOfClientChosenId("t", id));
   EXPECT_EQ(key.shard, ShardOfEventId(id, layout_.queue_shards));
   EXPECT_EQ(key.lane, 5);
@@ -184,6 +209,81 @@ TEST_F(RunCloserTest, TheEndIsToldInTheSameCommitExactlyAsAClientWouldMakeTheEve
                                                              /*version=*/0))));
   EXPECT_EQ(interned.delivery().target().http().uri(), "http://h/done");
   EXPECT_EQ(metrics_.run_end_events.Value(), 1.0);
+}
+
+TEST_F(RunCloserTest, OnlyRunsWithFailuresAreToldIfThatIsWanted) {
+  PutDefinition(run_.uid, /*only_failures=*/true);
+  const RunKey failed{run_.uid, "failed"};
+  const RunKey expired{run_.uid, "expired"};
+  for (const RunKey& key : {run_, failed, expired}) PutRun(key, 2);
+  PutPart(run_, 0, 2, 0, 0);
+  PutPart(failed, 0, 1, 1, 0);
+  PutPart(expired, 0, 1, 0, 1);
+  runtime_.AdvanceBy(absl::Seconds(5));
+  EXPECT_TRUE(Closed());
+  EXPECT_EQ(closer_->active_runs(), 0u);
+  std::set<std::string> told;
+  for (const auto& [key, value] : Disk(ColumnFamily::kEvents)) {
+    storage::v1::EventRecord row;
+    ASSERT_TRUE(row.ParseFromString(value));
+    told.insert(row.event_id());
+  }
+  EXPECT_EQ(told, (std::set<std::string>{RunEndEventId("t", failed), RunEndEventId("t", expired)}));
+  EXPECT_EQ(metrics_.run_end_events.Value(), 2.0);
+}
+
+TEST_F(RunCloserTest, PayloadHasTheReportOfAllParts) {
+  PutDefinition(run_.uid);
+  PutRun(run_, 4);
+  storage::v1::RunPartRecord part;
+  part.set_succeeded(1);
+  part.set_tokens(7);
+  NoteSlow(3, 250'000, part);
+  Put(ColumnFamily::kRunParts, RunPartKey(run_, PolicyRunPart(0)), part.SerializeAsString());
+  part.set_succeeded(2);
+  part.set_tokens(9);
+  NoteSlow(2, 500'000, part);
+  Put(ColumnFamily::kRunParts, RunPartKey(run_, PolicyRunPart(0)), part.SerializeAsString());
+  storage::v1::RunPartRecord masters;
+  masters.set_skipped(2);
+  masters.set_never_started(2);
+  Put(ColumnFamily::kRunParts, RunPartKey(run_, kMasterRunPart), masters.SerializeAsString());
+  runtime_.AdvanceBy(absl::Seconds(5));
+  ASSERT_EQ(Disk(ColumnFamily::kEvents).size(), 1u);
+  storage::v1::EventRecord row;
+  ASSERT_TRUE(row.ParseFromString(Disk(ColumnFamily::kEvents).begin()->second));
+  EXPECT_TRUE(absl::StrContains(
+      row.payload(), R"("never_started":2,"tokens":9,"slowest":[)"
+                     R"({"event":"tenants/t/schedules/s/runs/o1/events/2","seconds":0.500000},)"
+                     R"({"event":"tenants/t/schedules/s/runs/o1/events/3","seconds":0.250000}]})"))
+      << row.payload();
+}
+
+TEST_F(RunCloserTest, RunsThatDoNotKeepToTheirWindowsAreCounted) {
+  PutWindowedRun(run_, 10);
+  PutRun({run_.uid, "without"}, 2);
+  EXPECT_EQ(RunsAtRisk(), 0);
+  runtime_.AdvanceBy(absl::Seconds(40));
+  EXPECT_EQ(RunsAtRisk(), 1);  // nothing has ended
+  PutPart(run_, 0, 5, 0, 0);
+  runtime_.AdvanceBy(absl::Milliseconds(100));
+  EXPECT_EQ(RunsAtRisk(), 0);
+  runtime_.AdvanceBy(absl::Seconds(60));
+  EXPECT_EQ(RunsAtRisk(), 1);
+  PutPart(run_, 0, 10, 0, 0);
+  runtime_.AdvanceBy(absl::Seconds(1));
+  EXPECT_EQ(closer_->active_runs(), 1u);
+  EXPECT_EQ(RunsAtRisk(), 0);  // it has ended
+}
+
+TEST_F(RunCloserTest, ManyWindowsAreJudgedInSeveralSteps) {
+  for (size_t i = 0; i < kWindowsJudgedMax + 1; ++i)
+    PutWindowedRun({run_.uid, absl::StrCat("o", i)}, 10);
+  runtime_.AdvanceBy(absl::Seconds(200));
+  EXPECT_EQ(RunsAtRisk(), 0);  // the step has not come to the last one
+  EXPECT_EQ(RunsAtRisk(), kWindowsJudgedMax + 1);
+  executor_->Post([this] { closer_->DropPartition(0); });
+  EXPECT_EQ(RunsAtRisk(), 0);
 }
 
 TEST_F(RunCloserTest, RunsThatEndTogetherShareTheInternedTarget) {

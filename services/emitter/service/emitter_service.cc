@@ -147,6 +147,7 @@ void EmitterService::Impl::StepLater(absl::Duration since_step) {
 void EmitterService::Impl::Step() {
   if (draining()) return;
   loop_->Step();
+  closer_->JudgeWindows();
   StepLater(absl::ZeroDuration());
 }
 

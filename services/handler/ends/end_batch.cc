@@ -102,7 +102,25 @@ storage::v1::RunPartRecord& Changed(std::string key, const RunParts& parts, RunP
   return changed.try_emplace(std::move(key), before->second).first->second;
 }
 
-void CountInRun(storage::v1::RunPartRecord& part, const Outcome& first, uint64_t count) {
+// For the run's report, if it has several events.
+void NoteEnds(absl::Span<const Outcome> outcomes, storage::v1::RunPartRecord& part) {
+  int64_t last = part.last_end_time_micros();
+  for (const Outcome& outcome : outcomes) {
+    last = std::max(last, outcome.complete_micros);
+    if (outcome.dispatch_micros != 0)
+      NoteSlow(outcome.first, outcome.complete_micros - outcome.dispatch_micros, part);
+  }
+  part.set_last_end_time_micros(last);
+}
+
+// Counts `count` events that have ended like the first outcome.
+void CountInRun(absl::Span<const Outcome> outcomes, uint64_t count, bool several,
+                storage::v1::RunPartRecord& part) {
+  const Outcome& first = outcomes.front();
+  const bool ends = first.kind == EndKind::kSucceeded || first.kind == EndKind::kFailed ||
+                    first.kind == EndKind::kSkipped || first.kind == EndKind::kCancelled;
+  if (ends && first.attempts == 0) part.set_never_started(part.never_started() + count);
+  if (ends && several) NoteEnds(outcomes, part);
   switch (first.kind) {
     case EndKind::kSucceeded:
       part.set_succeeded(part.succeeded() + count);
@@ -147,11 +165,15 @@ std::vector<std::string> RunPartKeysOf(const ClaimedEntry& entry, EndKind kind) 
   return keys;
 }
 
-void CountEnd(const ClaimedEntry& entry, const Outcome& first, uint64_t count, int64_t end_micros,
-              const RunParts& parts, RunParts& changed) {
-  if (CountsInRun(entry)) CountInRun(Changed(RunKeyOf(entry), parts, changed), first, count);
-  if (!CountsInSchedule(entry, first.kind)) return;
-  CountInSchedule(OutcomeKindOf(first.kind), count, end_micros,
+void CountEnds(const ClaimedEntry& entry, absl::Span<const Outcome> outcomes, uint64_t count,
+               const RunParts& parts, RunParts& changed) {
+  const EndKind kind = outcomes.front().kind;
+  if (CountsInRun(entry)) {
+    CountInRun(outcomes, count, entry.event.run_count() > 1,
+               Changed(RunKeyOf(entry), parts, changed));
+  }
+  if (!CountsInSchedule(entry, kind)) return;
+  CountInSchedule(OutcomeKindOf(kind), count, outcomes.back().complete_micros,
                   Changed(ScheduleKeyOf(entry), parts, changed));
 }
 
@@ -426,7 +448,7 @@ void AddMerged(absl::Span<const Outcome> outcomes, uint64_t count, const RunPart
   if (first.kind == EndKind::kSucceeded) batch.succeeded += count;
   if (first.kind == EndKind::kSkipped) batch.skipped += count;
   if (entry.row_stays && first.kind != EndKind::kReturn) ReleaseRow(entry, first, batch);
-  CountEnd(entry, first, count, outcomes.back().complete_micros, parts, batch.parts);
+  CountEnds(entry, outcomes, count, parts, batch.parts);
 }
 
 // The kinds that a row without a claim may have.
@@ -575,7 +597,7 @@ void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::
     PutDone(entry, {&outcome, 1}, count, group);
   }
   if (entry.one_off()) DeleteName(entry, group);
-  CountEnd(entry, outcome, count, at_micros, parts, changed);
+  CountEnds(entry, {&outcome, 1}, count, parts, changed);
 }
 
 }  // namespace escapement::handler

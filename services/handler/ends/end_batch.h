@@ -44,10 +44,10 @@ storage::v1::OutcomeKind OutcomeKindOf(EndKind kind);
 // granted events: the owner of their policy shard counts them.
 std::vector<std::string> RunPartKeysOf(const ClaimedEntry& entry, EndKind kind);
 
-// Counts `count` events that have ended like `first`, the last of them at end_micros. The new
-// counts go to `changed`, on top of `parts`, which must have an entry for each of RunPartKeysOf.
-void CountEnd(const ClaimedEntry& entry, const Outcome& first, uint64_t count, int64_t end_micros,
-              const RunParts& parts, RunParts& changed);
+// Counts `count` events that the outcomes, which are alike, have ended. The new counts go to
+// `changed`, on top of `parts`, which must have an entry for each of RunPartKeysOf.
+void CountEnds(const ClaimedEntry& entry, absl::Span<const Outcome> outcomes, uint64_t count,
+               const RunParts& parts, RunParts& changed);
 
 void PutParts(const RunParts& parts, kv::Group& group);
 

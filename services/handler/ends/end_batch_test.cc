@@ -114,6 +114,65 @@ TEST(EndBatchTest, CountsContinueFromTheStore) {
   EXPECT_EQ(batch.parts.at(kRunPart).skipped(), 1u);
 }
 
+TEST(EndBatchTest, RunPartHasTheSlowestEventsAndThoseThatNeverStarted) {
+  const auto claim = MakeClaim(1, 16, ScheduleContext());
+  std::vector<Outcome> outcomes;
+  for (uint64_t i = 0; i < 12; ++i) {
+    outcomes.push_back({.claim = claim,
+                        .kind = i % 4 == 3 ? EndKind::kFailed : EndKind::kSucceeded,
+                        .first = i,
+                        .attempts = 1,
+                        .dispatch_micros = 100,
+                        .complete_micros = 200 + 5 * static_cast<int64_t>(i),
+                        .attempt = AttemptRecord::ACCEPTED});
+  }
+  // An attempt that is to be repeated does not end the event.
+  outcomes.push_back({.claim = claim,
+                      .kind = EndKind::kRetry,
+                      .first = 12,
+                      .attempts = 1,
+                      .dispatch_micros = 100,
+                      .complete_micros = 9000,
+                      .attempt = AttemptRecord::FAILED});
+  outcomes.push_back({.claim = claim,
+                      .kind = EndKind::kSkipped,
+                      .first = 13,
+                      .count = 2,
+                      .complete_micros = 300,
+                      .reason = "x"});
+  outcomes.push_back({.claim = claim,
+                      .kind = EndKind::kSkipped,
+                      .first = 15,
+                      .attempts = 1,
+                      .complete_micros = 290,
+                      .reason = "x"});
+  const storage::v1::RunPartRecord part =
+      BuildEndBatch(outcomes, EmptyParts(outcomes), kOrigin).parts.at(kRunPart);
+  EXPECT_EQ(part.never_started(), 2u);
+  EXPECT_EQ(part.skipped(), 3u);
+  EXPECT_EQ(part.last_end_time_micros(), 300);
+  ASSERT_EQ(part.slowest_size(), 10);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(part.slowest(i).index(), static_cast<uint64_t>(11 - i));
+    EXPECT_EQ(part.slowest(i).duration_micros(), 155 - 5 * i);
+  }
+}
+
+TEST(EndBatchTest, RunOfOneEventHasNoSlowestEvents) {
+  const auto claim = MakeClaim(1, 1);
+  claim->entries[0].event.set_run_kept(true);
+  std::vector<Outcome> outcomes = {{.claim = claim,
+                                    .attempts = 1,
+                                    .dispatch_micros = 100,
+                                    .complete_micros = 200,
+                                    .attempt = AttemptRecord::ACCEPTED}};
+  const storage::v1::RunPartRecord part =
+      BuildEndBatch(outcomes, EmptyParts(outcomes), kOrigin).parts.at(kRunPart);
+  EXPECT_EQ(part.succeeded(), 1u);
+  EXPECT_EQ(part.slowest_size(), 0);
+  EXPECT_EQ(part.last_end_time_micros(), 0);
+}
+
 TEST(EndBatchTest, SuccessesAndFailuresCountInTheSchedule) {
   const auto claim = MakeClaim(1, 4, ScheduleContext());
   std::vector<Outcome> outcomes = {

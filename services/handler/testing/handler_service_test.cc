@@ -396,6 +396,7 @@ TEST_F(HandlerServiceTest, RowsOfAnOverlappedRunAreCancelledAndCounted) {
               done.outcome() == storage::v1::OUTCOME_KIND_CANCELLED ? "overlap" : "");
   const storage::v1::RunPartRecord part = world_.OnlyRunPart();
   EXPECT_EQ(part.cancelled(), 51u);
+  EXPECT_EQ(part.never_started(), 50u);
   EXPECT_EQ(part.retries(), 1u);
   ExpectQuiet();
 }

@@ -116,6 +116,18 @@ void ReadLabels(const v1::Schedule& schedule, storage::v1::ScheduleRecord& recor
   }
 }
 
+// True: on_complete gets an event only for runs with failed or expired events.
+bool ReadOnCompleteWhen(const v1::Schedule& schedule, FieldViolations& violations) {
+  const v1::Schedule::OnCompleteWhen when = schedule.on_complete_when();
+  if (when == v1::Schedule::ON_COMPLETE_WHEN_UNSPECIFIED) return false;
+  if (!v1::Schedule::OnCompleteWhen_IsValid(when)) {
+    violations.Add("schedule.on_complete_when", "must be ALWAYS or ON_FAILURE");
+  } else if (!schedule.has_on_complete()) {
+    violations.Add("schedule.on_complete_when", "needs on_complete");
+  }
+  return when == v1::Schedule::ON_FAILURE;
+}
+
 // Fields that only the server sets, and the name.
 void KeepOutputOnly(const v1::Schedule& from, v1::Schedule& to) {
   to.set_name(from.name());
@@ -198,6 +210,7 @@ absl::StatusOr<ScheduleDraft> DraftOf(const v1::Schedule& schedule, absl::string
     *record.mutable_on_complete() =
         ReadDeliveryTo(schedule.on_complete(), "schedule.on_complete", violations);
   }
+  record.set_on_complete_if_failed(ReadOnCompleteWhen(schedule, violations));
   if (!violations.empty()) return violations.ToStatus();
   if (!draft.definition.anchor_missing) {
     RETURN_IF_ERROR(CheckFires(draft.definition));
@@ -229,6 +242,8 @@ absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Sc
     ForgetFormerTimes(patch, fields, result);
     ForgetFormerLimits(patch, fields, result);
     ReplaceFields(patch, fields, result);
+    if (!result.has_on_complete() && !HasPath(fields, "on_complete_when"))
+      result.clear_on_complete_when();
   }
   KeepOutputOnly(current, result);
   return result;
@@ -257,8 +272,11 @@ v1::Schedule ShowSchedule(const ShownSchedule& shown, std::optional<absl::Time> 
   schedule.set_payload(definition.payload());
   WriteDelivery(definition.delivery(), schedule);
   WriteThrottle(definition, schedule);
-  if (definition.has_on_complete())
+  if (definition.has_on_complete()) {
     WriteTarget(definition.on_complete().target(), *schedule.mutable_on_complete());
+    schedule.set_on_complete_when(definition.on_complete_if_failed() ? v1::Schedule::ON_FAILURE
+                                                                     : v1::Schedule::ALWAYS);
+  }
   schedule.set_uid(record.uid().size() == Uid::kBytes ? Uid::FromBytes(record.uid()).ToHex()
                                                       : std::string());
   schedule.set_version(static_cast<int64_t>(state.version()));

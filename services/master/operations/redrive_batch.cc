@@ -178,6 +178,7 @@ bool RedriveBatch::TakeFromRun(const StoredDeadLetter& letter) {
   changed_parts_.insert(part_key);
   storage::v1::RunPartRecord& part = *CheckNotNull(RunPartOf(letter));  // as it was checked
   part.set_failed(part.failed() - 1);
+  if (letter.record.event().attempts() == 0) part.set_never_started(part.never_started() - 1);
   return true;
 }
 

@@ -18,7 +18,7 @@ const absl::Time kNow = absl::FromUnixSeconds(1'772'323'200);
 const Uid kUid = Uid::FromHalves(7, 7);
 
 // A failed event of a run of ten.
-StoredDeadLetter Letter(uint64_t index) {
+StoredDeadLetter Letter(uint64_t index, uint32_t attempts = 1) {
   storage::v1::DeadLetterRecord record;
   record.set_uid(std::string(kUid.bytes()));
   record.set_occurrence(kOccurrence);
@@ -27,6 +27,7 @@ StoredDeadLetter Letter(uint64_t index) {
   record.mutable_event()->set_tenant("default");
   record.mutable_event()->set_version(1);
   record.mutable_event()->set_run_count(10);
+  record.mutable_event()->set_attempts(attempts);
   const std::string event_id = RunIdentity("default", kUid, kOccurrence).EventId(index);
   const auto letter =
       ReadDeadLetter(EncodeDeadLetterKey({"default", kNow, event_id}), record.SerializeAsString());
@@ -47,7 +48,8 @@ class RedriveBatchTest : public ::testing::Test {
               {kPart, part.SerializeAsString()}};
   }
   // The failed events of the run after the batch.
-  uint64_t FailedAfter(RedriveBatch& batch) const {
+  uint64_t FailedAfter(RedriveBatch& batch) const { return PartAfter(batch).failed(); }
+  storage::v1::RunPartRecord PartAfter(RedriveBatch& batch) const {
     kv::Group group;
     batch.MoveTo(group);
     storage::v1::RunPartRecord part;
@@ -55,7 +57,7 @@ class RedriveBatchTest : public ::testing::Test {
       if (mutation.cf != ColumnFamily::kRunParts) continue;
       EXPECT_TRUE(part.ParseFromString(mutation.value));
     }
-    return part.failed();
+    return part;
   }
 
   const std::pair<ColumnFamily, std::string> kState{ColumnFamily::kStates, StateKey(kUid)};
@@ -75,6 +77,16 @@ TEST_F(RedriveBatchTest, RowsOfAScheduleAndARunAreParsedOnce) {
   for (uint64_t index = 1; index < 4; ++index)
     EXPECT_TRUE(batch.Add(Letter(index), kNow).ok()) << index;
   EXPECT_EQ(FailedAfter(batch), 6u);
+}
+
+TEST_F(RedriveBatchTest, EventThatNeverStartedIsTakenBackFromItsRunsReport) {
+  RedriveBatch batch(facts_, kv::Layout(), kNow);
+  ASSERT_TRUE(batch.Add(Letter(0), kNow).ok());
+  ASSERT_TRUE(batch.Add(Letter(1, /*attempts=*/0), kNow).ok());
+  const storage::v1::RunPartRecord part = PartAfter(batch);
+  EXPECT_EQ(part.failed(), 8u);
+  // Below zero: the handler's part has counted it.
+  EXPECT_EQ(part.never_started(), ~uint64_t{0});
 }
 
 TEST_F(RedriveBatchTest, BrokenRowsRefuseEveryLetter) {

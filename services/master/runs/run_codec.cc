@@ -7,6 +7,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/proto_time.h"
 #include "common/status/errors.h"
+#include "common/storage/run_table.h"
 #include "services/master/base/limits.h"
 #include "services/master/codec/outcome_codec.h"
 #include "services/master/events/event_filter.h"
@@ -62,6 +63,28 @@ void SetSkipped(const std::string& reason, v1::Run& shown) {
   *shown.mutable_last_nominal_time() = shown.nominal_time();
 }
 
+v1::RunWindow::State ShowWindowState(WindowState state) {
+  switch (state) {
+    case WindowState::kOnTrack:
+      return v1::RunWindow::ON_TRACK;
+    case WindowState::kAtRisk:
+      return v1::RunWindow::AT_RISK;
+    case WindowState::kLate:
+      return v1::RunWindow::LATE;
+  }
+  return v1::RunWindow::STATE_UNSPECIFIED;
+}
+
+void SetWindow(const storage::v1::RunRecord& run, const storage::v1::RunPartRecord& counts,
+               absl::Time now, v1::RunWindow& shown) {
+  const WindowVerdict verdict = JudgeWindow(WindowProgressOf(run, counts), ToMicros(now));
+  shown.set_state(ShowWindowState(verdict.state));
+  SetTimestamp(run.window_open_micros(), *shown.mutable_open_time());
+  SetTimestamp(run.window_close_micros(), *shown.mutable_close_time());
+  shown.set_required_rate(verdict.required_rate);
+  shown.set_actual_rate(verdict.actual_rate);
+}
+
 v1::Run ShowSkippedRun(const RunName& name, const storage::v1::DoneRecord& done) {
   v1::Run shown;
   shown.set_name(name.ToString());
@@ -106,7 +129,20 @@ v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run,
                       : OpenState(run.nominal_time_micros(), AnyBegun(counts), now));
   if (shown.state() == v1::Run::SKIPPED) SetSkipped(counts.skip_reason(), shown);
   shown.set_status(StatusOfRun(shown));
+  if (run.window_close_micros() != 0) SetWindow(run, counts, now, *shown.mutable_window());
   return shown;
+}
+
+v1::RunReport ShowReport(const RunName& name, const storage::v1::RunPartRecord& counts) {
+  v1::RunReport report;
+  report.set_never_started_count(Count(counts.never_started()));
+  report.set_token_count(Count(counts.tokens()));
+  for (const storage::v1::SlowEventRecord& slow : counts.slowest()) {
+    v1::RunReport::SlowEvent& event = *report.add_slowest();
+    event.set_event(NameOf(name, slow.index()));
+    SetDuration(slow.duration_micros(), *event.mutable_duration());
+  }
+  return report;
 }
 
 v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event, absl::Time now) {
@@ -160,6 +196,9 @@ void AddCounts(const storage::v1::RunPartRecord& part, storage::v1::RunPartRecor
     sum.set_first_grant_time_micros(first);
   }
   sum.set_last_end_time_micros(std::max(sum.last_end_time_micros(), part.last_end_time_micros()));
+  sum.set_never_started(sum.never_started() + part.never_started());
+  sum.set_tokens(sum.tokens() + part.tokens());
+  AddSlowest(part, sum);
 }
 
 v1::Event ShowEndedRunEvent(const RunName& run, const RunIdentity& identity, uint64_t index,

@@ -117,9 +117,12 @@ void RunService::GetRun(v1::GetRunRequest request, Done<v1::Run> done) {
   ReadRun(context_, *name,
           [this, name = *name, done = std::move(done)](absl::StatusOr<StoredRun> run) mutable {
             if (!run.ok()) return done(run.status());
-            done(run->record.has_value()
-                     ? ShowRun(name, *run->record, run->counts, context_.client.NowLow())
-                     : ShowSingleRun(name, run->single, context_.client.NowLow()));
+            const absl::Time now = context_.client.NowLow();
+            if (!run->record.has_value()) return done(ShowSingleRun(name, run->single, now));
+            v1::Run shown = ShowRun(name, *run->record, run->counts, now);
+            if (run->record->event_count() > 1 && shown.has_complete_time())
+              *shown.mutable_report() = ShowReport(name, run->counts);
+            done(std::move(shown));
           });
 }
 

@@ -79,6 +79,68 @@ TEST(RunThrottle, AThrottledRunShowsWhatItsPartsCountAndWhenItWillHaveEnded) {
   EXPECT_FALSE(bench.Get(id)->has_eta());
 }
 
+TEST(RunThrottle, RunShowsHowItKeepsToItsWindowAndItsReport) {
+  RunWorld bench(100, [](v1::Schedule& schedule) {
+    Throttle(schedule);
+    schedule.mutable_window()->mutable_duration()->set_seconds(1000);
+  });
+  const absl::Time due = bench.start + absl::Seconds(1);
+  const std::string id = bench.Emit(due, 100);
+  storage::v1::RunPartRecord part;
+  const auto put = [&](uint64_t succeeded) {
+    part.set_succeeded(succeeded);
+    bench.fixture.Put(ColumnFamily::kRunParts, RunPartKey({bench.uid, id}, PolicyRunPart(7)),
+                      part.SerializeAsString());
+  };
+  part.set_first_grant_time_micros(ToMicros(due));
+  part.set_tokens(120);
+  NoteSlow(17, 2'500'000, part);
+  NoteSlow(3, 500'000, part);
+  put(40);
+  storage::v1::RunPartRecord skipped;
+  skipped.set_skipped(5);
+  skipped.set_never_started(5);
+  NoteSlow(60, 1'000'000, skipped);
+  bench.fixture.Put(ColumnFamily::kRunParts, RunPartKey({bench.uid, id}, kMasterRunPart),
+                    skipped.SerializeAsString());
+  bench.fixture.runtime.AdvanceBy(absl::Seconds(400));
+  const v1::RunWindow at_first = bench.Get(id)->window();
+  EXPECT_EQ(at_first.state(), v1::RunWindow::ON_TRACK);
+  EXPECT_EQ(at_first.open_time().seconds(), absl::ToUnixSeconds(due));
+  EXPECT_EQ(at_first.close_time().seconds(), absl::ToUnixSeconds(due + absl::Seconds(1000)));
+  EXPECT_NEAR(at_first.actual_rate(), 45 / 400.0, 0.001);
+  EXPECT_NEAR(at_first.required_rate(), 55 / 600.0, 0.001);
+  bench.fixture.runtime.AdvanceBy(absl::Seconds(100));
+  EXPECT_EQ(bench.Get(id)->window().state(), v1::RunWindow::AT_RISK);
+  bench.fixture.runtime.AdvanceBy(absl::Seconds(600));
+  v1::ListRunsRequest list;
+  list.set_parent(kParent);
+  const auto listed = bench.fixture.Call(&RunApi::ListRuns, list);
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  ASSERT_EQ(listed->runs_size(), 1);
+  EXPECT_EQ(listed->runs(0).window().state(), v1::RunWindow::LATE);
+  EXPECT_EQ(listed->runs(0).window().required_rate(), 0);
+  EXPECT_FALSE(bench.Get(id)->has_report());
+
+  put(95);
+  const std::string key = EncodeRunKey({bench.uid, id});
+  storage::v1::RunRecord record;
+  ASSERT_TRUE(record.ParseFromString(*bench.fixture.Get(ColumnFamily::kRuns, key)));
+  record.set_complete_time_micros(ToMicros(due + absl::Seconds(1100)));
+  bench.fixture.Put(ColumnFamily::kRuns, key, record.SerializeAsString());
+  const auto ended = bench.Get(id);
+  EXPECT_EQ(ended->window().state(), v1::RunWindow::LATE);
+  EXPECT_NEAR(ended->window().actual_rate(), 100 / 1100.0, 0.001);
+  EXPECT_EQ(ended->report().never_started_count(), 5);
+  EXPECT_EQ(ended->report().token_count(), 120);
+  ASSERT_EQ(ended->report().slowest_size(), 3);
+  EXPECT_EQ(ended->report().slowest(0).event(), absl::StrCat(ended->name(), "/events/17"));
+  EXPECT_EQ(ended->report().slowest(0).duration().seconds(), 2);
+  EXPECT_EQ(ended->report().slowest(1).event(), absl::StrCat(ended->name(), "/events/60"));
+  EXPECT_EQ(ended->report().slowest(2).event(), absl::StrCat(ended->name(), "/events/3"));
+  EXPECT_FALSE(bench.fixture.Call(&RunApi::ListRuns, list)->runs(0).has_report());
+}
+
 TEST(RunThrottle, AThrottledRunOfOneIsFoundWhereverItsEventIs) {
   RunWorld bench(1, &Throttle);
   const absl::Time due = absl::FromUnixSeconds(absl::ToUnixSeconds(bench.start) + 5);

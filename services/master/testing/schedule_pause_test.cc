@@ -78,6 +78,7 @@ TEST(SchedulePause, ResumeReturnsParkedRowsThatFireAndSkipsTheOthers) {
   storage::v1::RunPartRecord part;
   ASSERT_TRUE(part.ParseFromString(parts.begin()->second));
   EXPECT_EQ(part.skipped(), 8u);
+  EXPECT_EQ(part.never_started(), 8u);
 }
 
 TEST(SchedulePause, ARowThatIsParkedWhileItsScheduleIsResumedIsNotForgotten) {

@@ -30,6 +30,7 @@ TEST(ScheduleThrottle, ThrottledScheduleWaitsAsOneRowAndRefersToItsPolicy) {
   schedule.mutable_window()->mutable_duration()->set_seconds(60);
   schedule.mutable_window()->set_pacing(v1::Window::EVEN);
   schedule.mutable_on_complete()->mutable_http()->set_uri("http://h/done");
+  schedule.set_on_complete_when(v1::Schedule::ON_FAILURE);
   const auto made = bench.fixture.Call(&ScheduleApi::CreateSchedule, request);
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_EQ(made->policy(), "tenants/default/policies/p");
@@ -39,6 +40,7 @@ TEST(ScheduleThrottle, ThrottledScheduleWaitsAsOneRowAndRefersToItsPolicy) {
   EXPECT_EQ(made->window().on_close(), v1::Window::FINISH_LATE);
   EXPECT_EQ(made->on_complete().http().uri(), "http://h/done");
   EXPECT_EQ(made->on_complete().http().method(), "POST");
+  EXPECT_EQ(made->on_complete_when(), v1::Schedule::ON_FAILURE);
   const Uid uid = Uid::FromHex(made->uid());
   EXPECT_EQ(UsedPolicies(bench.fixture, uid, {"p"}), Strings{"p"});
   EXPECT_TRUE(bench.fixture.Events().empty());
@@ -61,6 +63,7 @@ TEST(ScheduleThrottle, ThrottledScheduleWaitsAsOneRowAndRefersToItsPolicy) {
   ASSERT_TRUE(
       definition.ParseFromString(bench.fixture.Rows(ColumnFamily::kDefinitions).begin()->second));
   EXPECT_EQ(definition.on_complete().retry().max_attempts(), 25u);
+  EXPECT_TRUE(definition.on_complete_if_failed());
   EXPECT_EQ(definition.on_complete().delivery_timeout_micros(), 10'000'000);
 }
 
@@ -221,7 +224,9 @@ TEST(ScheduleThrottle, AGivenCompletionStaysWhenThePolicyChanges) {
   request.mutable_schedule()->set_policy(PutPolicy(bench.fixture, "p"));
   request.mutable_schedule()->set_completion(v1::ON_DELIVERY);
   request.mutable_schedule()->mutable_on_complete()->mutable_grpc()->set_uri("dns:///h:1");
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::CreateSchedule, request).ok());
+  const auto made = bench.fixture.Call(&ScheduleApi::CreateSchedule, request);
+  ASSERT_TRUE(made.ok());
+  EXPECT_EQ(made->on_complete_when(), v1::Schedule::ALWAYS);
   v1::UpdateScheduleRequest update;
   update.mutable_schedule()->set_name(kName);
   update.mutable_schedule()->set_policy(PutPolicy(bench.fixture, "q"));
@@ -233,6 +238,7 @@ TEST(ScheduleThrottle, AGivenCompletionStaysWhenThePolicyChanges) {
   EXPECT_EQ(updated->completion(), v1::ON_DELIVERY);
   EXPECT_EQ(updated->window().duration().seconds(), 5);
   EXPECT_FALSE(updated->has_on_complete());
+  EXPECT_EQ(updated->on_complete_when(), v1::Schedule::ON_COMPLETE_WHEN_UNSPECIFIED);
 }
 
 TEST(ScheduleThrottle, PolicyOfARateAloneNeedsNothingFromTheConsumer) {

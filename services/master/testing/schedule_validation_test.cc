@@ -133,6 +133,13 @@ std::vector<BadSchedule> BadSchedules() {
       {"on_complete_empty", "schedule.on_complete", [](auto& s) { s.mutable_on_complete(); }},
       {"on_complete_uri", "schedule.on_complete.http.uri",
        [](auto& s) { s.mutable_on_complete()->mutable_http()->set_uri("ftp://h/"); }},
+      {"on_complete_when", "schedule.on_complete_when",
+       [](auto& s) {
+         s.mutable_on_complete()->mutable_http()->set_uri("http://h/");
+         s.set_on_complete_when(static_cast<v1::Schedule::OnCompleteWhen>(3));
+       }},
+      {"on_complete_when_alone", "schedule.on_complete_when",
+       [](auto& s) { s.set_on_complete_when(v1::Schedule::ALWAYS); }},
       {"label", "schedule.labels[]", [](auto& s) { (*s.mutable_labels())[""] = "x"; }},
   };
 }

@@ -187,6 +187,8 @@ void GrantDraft::CountInRun(const RowSource& source, uint64_t count) {
   // An event with an attempt was counted when it was first granted.
   if (source.event.attempts() == 0) part->set_granted(part->granted() + count);
   part->set_running(part->running() + count);
+  if (!source.event.throttle().policy_id().empty())
+    part->set_tokens(part->tokens() + count * source.weight);
   if (part->first_grant_time_micros() == 0) part->set_first_grant_time_micros(micros_);
 }
 

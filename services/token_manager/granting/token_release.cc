@@ -286,6 +286,7 @@ void TokenRelease::Ended(const Released& released, EndedRange end) {
     if (payload != nullptr) end.payload = *payload;  // CanApply and Expire have asked
     AddRows(released, end.reason.size() + end.attempt.answer().size() + end.payload.size());
   }
+  const size_t first_end = round_.ends.size();
   for (const HeldRange& range : released.ranges)
     round_.ends.push_back(EndOf(end, released.grant, range));
   TokenManagerMetrics& metrics = state_.core.metrics;
@@ -298,6 +299,7 @@ void TokenRelease::Ended(const Released& released, EndedRange end) {
       part.set_failed(part.failed() + released.events);
     }
     part.set_last_end_time_micros(std::max(part.last_end_time_micros(), end.complete_micros));
+    for (size_t i = first_end; i < round_.ends.size(); ++i) NoteForReport(round_.ends[i], part);
   });
 }
 

@@ -166,6 +166,20 @@ EndedRange EndOf(EndedRange reported, const Grant& grant, const HeldRange& range
   return reported;
 }
 
+void NoteForReport(const EndedRange& end, storage::v1::RunPartRecord& part) {
+  if (end.attempts == 0) part.set_never_started(part.never_started() + end.count);
+  const EventRecord& event = end.source->event;
+  if (end.attempt.begin_micros() == 0 || event.run_count() <= 1) return;
+  // Other runs do without the slowest events: each commit writes them with the part.
+  if (!event.throttle().has_window() && !event.run_kept()) return;
+  const int64_t duration = end.complete_micros - end.attempt.begin_micros();
+  // Most ends are faster than the ten slowest ones.
+  if (part.slowest_size() == kSlowestMax &&
+      duration <= part.slowest(kSlowestMax - 1).duration_micros())
+    return;
+  NoteSlow(IndexSlice{.first = end.first, .count = end.count}, duration, part);
+}
+
 void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
              std::vector<kv::Mutation>& mutations) {
   std::vector<EndedRange*> sorted;

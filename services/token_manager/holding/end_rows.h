@@ -42,6 +42,9 @@ EndedRange ReportedEndOf(const storage::v1::GrantReportRecord::Entry& entry, int
 // attempt's times and status. A consumer's report has none: they are those of the range.
 EndedRange EndOf(EndedRange reported, const Grant& grant, const HeldRange& range);
 
+// Notes in the part of the run what its report says of the end.
+void NoteForReport(const EndedRange& end, storage::v1::RunPartRecord& part);
+
 // Done records: contiguous alike events of a run together, but never across the slices of the queue
 // shards; of failures one for each event, with its dead letter. Changes `ends`.
 void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,

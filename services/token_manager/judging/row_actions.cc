@@ -181,6 +181,7 @@ void RowActions::End(Group& group, const WaitingRow& row, const RowJudgement& ju
     part->set_skip_reason(judged.reason);
   }
   part->set_last_end_time_micros(std::max(part->last_end_time_micros(), round.micros));
+  NoteForReport(ends[0], *part);
 }
 
 void RowActions::OnCommitted(absl::Span<const kv::Verdict> verdicts) {

@@ -48,6 +48,87 @@ TEST_F(ReportsTest, SucceededEndsTheEvent) {
   EXPECT_GT(Part().last_end_time_micros(), 0);
 }
 
+// The time of an event that holds its token goes on until the token is back.
+TEST_F(ReportsTest, RunPartHasTheSlowestEventsAndItsTokens) {
+  Grant(12, 12);
+  const absl::Time dispatched = world_.now();
+  const std::vector<SentEvent> out = world_.Handle([&](const SentEvent& event) {
+    Entry entry = Of(event, GrantReportRecord::DELIVERED);
+    entry.set_dispatch_time_micros(ToMicros(dispatched));
+    return entry;
+  });
+  ASSERT_EQ(out.size(), 12u);
+  for (const SentEvent& event : out) {
+    world_.Advance(absl::Seconds(1));
+    EXPECT_TRUE(world_.Complete("a", event));
+  }
+  world_.Advance(kSettle);
+  EXPECT_EQ(Part().tokens(), 12);
+  EXPECT_EQ(Part().never_started(), 0);
+  ASSERT_EQ(Part().slowest_size(), 10);
+  EXPECT_EQ(Part().slowest(0).index(), out.back().index);
+  EXPECT_EQ(Part().slowest(0).duration_micros(),
+            Part().last_end_time_micros() - ToMicros(dispatched));
+  EXPECT_EQ(Part().slowest(9).index(), out[2].index);
+}
+
+TEST_F(ReportsTest, RunWithoutWindowOrOnCompleteHasNoSlowestEvents) {
+  schedule_ = {.policy_id = "p", .on_release = false};
+  policy_ = world_.PutPolicy("p", TokenWorld::Limits(3));
+  uid_ = world_.AddSchedule("s", schedule_);
+  world_.AddRow(uid_, schedule_, {.due = world_.now(), .count = 3});
+  world_.Start("a");
+  world_.Advance(kSettle);
+  world_.Handle([&](const SentEvent& event) {
+    Entry entry = Of(event, GrantReportRecord::SUCCEEDED);
+    entry.set_dispatch_time_micros(ToMicros(world_.now()) - 1000);
+    return entry;
+  });
+  world_.Advance(kSettle);
+  EXPECT_EQ(Part().succeeded(), 3);
+  EXPECT_EQ(Part().slowest_size(), 0);
+}
+
+TEST_F(ReportsTest, EventThatIsTriedAgainTakesAnotherToken) {
+  Grant(1, 1);
+  world_.Handle([&](const SentEvent& event) {
+    Entry entry = Of(event, GrantReportRecord::RETRY);
+    entry.set_attempts(1);
+    entry.set_retry_at_micros(ToMicros(world_.now()) + 1000);
+    return entry;
+  });
+  world_.Advance(kSettle);
+  EXPECT_EQ(Part().tokens(), 2);
+  world_.Handle([](const SentEvent& event) { return Of(event, GrantReportRecord::RETURNED); });
+  world_.Advance(kSettle);
+  EXPECT_EQ(Part().tokens(), 3);
+  EXPECT_EQ(Part().granted(), 1);
+}
+
+TEST_F(ReportsTest, KeptTokenIsNotTakenAgain) {
+  storage::v1::PolicyRecord limits = TokenWorld::Limits(1);
+  limits.set_keep_token(true);
+  schedule_ = {.policy_id = "p"};
+  policy_ = world_.PutPolicy("p", limits);
+  uid_ = world_.AddSchedule("s", schedule_);
+  world_.AddRow(uid_, schedule_, {.due = world_.now(), .count = 2});
+  world_.Start("a");
+  world_.Advance(kSettle);
+  const auto fail_first = [&](const SentEvent& event) {
+    Entry entry =
+        Of(event, event.attempts == 0 ? GrantReportRecord::RETRY : GrantReportRecord::SUCCEEDED);
+    if (event.attempts == 0) entry.set_retry_at_micros(ToMicros(world_.now()) + 1000);
+    return entry;
+  };
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_EQ(world_.Handle(fail_first).size(), 1u);
+    world_.Advance(kSettle);
+    EXPECT_EQ(Part().tokens(), i == 0 ? 1 : 2);
+  }
+  EXPECT_EQ(Part().succeeded(), 2);
+  EXPECT_EQ(Part().retries(), 2);
+}
+
 TEST_F(ReportsTest, FailedLeavesADeadLetter) {
   Grant(1, 1);
   world_.Handle([](const SentEvent& event) {

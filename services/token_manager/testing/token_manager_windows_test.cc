@@ -40,6 +40,8 @@ TEST(WindowsTest, EventDroppedByAWindowEndsAsExpired) {
   EXPECT_TRUE(world.Waiting().empty());
   EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_EXPIRED), 7);
   EXPECT_EQ(world.Part(uid, "o1", policy).expired(), 7);
+  EXPECT_EQ(world.Part(uid, "o1", policy).never_started(), 7);
+  EXPECT_EQ(world.Part(uid, "o1", policy).tokens(), 3);
   EXPECT_EQ(world.Held(policy), 3);
 }
 

@@ -47,7 +47,7 @@ std::vector<Violation> CheckAll(const History& history) {
   }
   Run({CheckStaleEpoch, CheckCap, CheckTokenEnd, CheckHolds, CheckIdle, CheckSink, CheckClock,
        CheckAcknowledged, CheckFinal, CheckPaused, CheckClaimed, CheckRequests, CheckAttempts,
-       CheckChildren, CheckCancelled, CheckCounts, CheckReads, CheckLog},
+       CheckChildren, CheckCancelled, CheckCounts, CheckReports, CheckReads, CheckLog},
       history, &violations);
   if (history.calendar) Run({CheckOverlap}, history, &violations);
   return violations;

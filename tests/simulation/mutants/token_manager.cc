@@ -143,6 +143,21 @@ Rewrite MiscountsHeld() {
   }};
 }
 
+Rewrite MiscountsTokens() {
+  return {.commit = [every = Every(10)](kv::CommitRequest* request) mutable {
+    for (kv::Group& group : request->groups) {
+      for (Mutation& mutation : group.mutations) {
+        if (mutation.cf != ColumnFamily::kRunParts || !IsPut(mutation)) continue;
+        EditValue<storage::v1::RunPartRecord>(&mutation.value,
+                                              [&](storage::v1::RunPartRecord* part) {
+                                                if (part->tokens() > 0 && every())
+                                                  part->set_tokens(part->tokens() - 1);
+                                              });
+      }
+    }
+  }};
+}
+
 Rewrite LosesTokenOutcome() {
   return {.commit = [every = Every(20)](kv::CommitRequest* request) mutable {
     EraseMutations(request, [&](const Mutation& mutation) {
@@ -347,6 +362,10 @@ std::vector<Mutant> TokenManagerMutants() {
                  .fault = "in every tenth count of a policy one holder is missing",
                  .rules = {"token_end", "cap"},
                  .store = TokenManagers(MiscountsHeld)}),
+      Throttled({.name = "token_manager_miscounts_tokens",
+                 .fault = "in every tenth count of a run one token is missing",
+                 .rules = {"reports"},
+                 .store = TokenManagers(MiscountsTokens)}),
       Throttled({.name = "token_manager_clock_ahead",
                  .fault = "what may go is judged by a clock that is 200 ms ahead",
                  .rules = {"early", "cap"},

@@ -235,6 +235,7 @@ struct OutcomeWrite {
   bool run_skipped = false;
   uint64_t occurrences = 1;
   absl::Time last = {};
+  uint32_t attempts = 0;
 };
 
 using TimesWrite = std::variant<EmissionWrite, MarkWrite, LaunchWrite, CancelWrite, OutcomeWrite>;
@@ -335,6 +336,15 @@ struct ScheduleCountsWrite {
   uint64_t failed = 0;
 };
 
+// One part of what a run's report counts.
+struct RunReportWrite {
+  std::string uid;
+  std::string occurrence;
+  uint16_t part = 0;
+  uint64_t never_started = 0;
+  uint64_t tokens = 0;
+};
+
 struct Commit {
   uint64_t seq = 0;
   absl::Time store_time;
@@ -349,6 +359,7 @@ struct Commit {
   std::vector<TimesWrite> times = {};        // in the order of the commit
   std::vector<QueueWrite> queue = {};        // in the order of the commit
   std::vector<ScheduleCountsWrite> schedule_counts = {};  // in the order of the commit
+  std::vector<RunReportWrite> run_reports = {};           // in the order of the commit
   // The commit's identity, and a hash over which of its groups applied (HashOfVerdicts in
   // store_observer.h).
   uint64_t session = 0;

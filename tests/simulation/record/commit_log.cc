@@ -139,19 +139,27 @@ void ReadThrottleOwners(const Mutation& mutation, bool put, Commit* commit) {
   }
 }
 
-void ReadScheduleCounts(const Mutation& mutation, Commit* commit) {
-  if (mutation.key.size() < Uid::kBytes) return;
-  const Uid uid = Uid::FromBytes(mutation.key.substr(0, Uid::kBytes));
+// Counts of a run, or of all runs of a schedule.
+void ReadRunPart(const Mutation& mutation, Commit* commit) {
+  absl::string_view key = mutation.key;
   storage::v1::RunPartRecord record;
-  if (!absl::StartsWith(mutation.key, ScheduleCountsPrefix(uid)) ||
-      !record.ParseFromString(mutation.value))
+  if (key.size() < Uid::kBytes || !record.ParseFromString(mutation.value)) return;
+  const uint16_t part = ReadBigEndian<uint16_t>(key.substr(key.size() - 2));
+  key.remove_suffix(2);
+  const std::optional<RunKey> run = DecodeRunKey(key);
+  if (!run.has_value()) return;
+  if (run->occurrence.empty()) {
+    commit->schedule_counts.push_back({.uid = run->uid.ToHex(),
+                                       .part = part,
+                                       .succeeded = record.succeeded(),
+                                       .failed = record.failed()});
     return;
-  commit->schedule_counts.push_back(
-      {.uid = uid.ToHex(),
-       .part =
-           ReadBigEndian<uint16_t>(absl::string_view(mutation.key).substr(mutation.key.size() - 2)),
-       .succeeded = record.succeeded(),
-       .failed = record.failed()});
+  }
+  commit->run_reports.push_back({.uid = run->uid.ToHex(),
+                                 .occurrence = run->occurrence,
+                                 .part = part,
+                                 .never_started = record.never_started(),
+                                 .tokens = record.tokens()});
 }
 
 void ReadMutation(const kv::Group& group, const Mutation& mutation, absl::string_view stamped,
@@ -181,7 +189,7 @@ void ReadMutation(const kv::Group& group, const Mutation& mutation, absl::string
       ReadDoneWrite(mutation, put, commit);
       break;
     case ColumnFamily::kRunParts:
-      if (put) ReadScheduleCounts(mutation, commit);
+      if (put) ReadRunPart(mutation, commit);
       break;
     default:
       break;

@@ -336,6 +336,7 @@ class GroupReader {
       write.version = record.version();
       write.nominal = FromMicros(record.nominal_time_micros());
       write.run_skipped = record.run_skipped();
+      write.attempts = record.attempts();
       write.occurrences = std::max<uint64_t>(record.skipped_occurrences(), 1);
       write.last =
           write.occurrences > 1 ? FromMicros(record.last_nominal_time_micros()) : write.nominal;

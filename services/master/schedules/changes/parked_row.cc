@@ -105,6 +105,7 @@ absl::Status ParkedEnds::End(const ParkedRow& parked, storage::v1::OutcomeKind o
     part->second.set_skipped(part->second.skipped() + ended);
     part->second.set_skip_reason(std::string(reason));
   }
+  if (row.attempts() == 0) part->second.set_never_started(part->second.never_started() + ended);
   part->second.set_last_end_time_micros(ToMicros(now_));
   return absl::OkStatus();
 }

@@ -190,4 +190,80 @@ class CountsChecker {
 
 std::vector<Violation> CheckCounts(const History& history) { return CountsChecker().Run(history); }
 
+namespace {
+
+struct ReportCounts {
+  uint64_t never_started = 0;
+  uint64_t tokens = 0;
+  bool operator==(const ReportCounts&) const = default;
+};
+
+class ReportsChecker {
+ public:
+  std::vector<Violation> Run(const History& history) {
+    for (const Commit& commit : history.commits) {
+      std::map<Name, ReportCounts> expected;
+      for (const TimesWrite& write : commit.times) {
+        if (const auto* outcome = std::get_if<OutcomeWrite>(&write)) Count(*outcome, expected);
+      }
+      for (const ThrottleWrite& write : commit.throttle) {
+        if (const auto* grant = std::get_if<GrantWrite>(&write)) Count(*grant, expected);
+      }
+      std::map<Name, ReportCounts> added;
+      for (const RunReportWrite& write : commit.run_reports) {
+        ReportCounts& before = parts_[{{write.uid, write.occurrence}, write.part}];
+        ReportCounts& sum = added[{write.uid, write.occurrence}];
+        sum.never_started += write.never_started - before.never_started;
+        sum.tokens += write.tokens - before.tokens;
+        before = {write.never_started, write.tokens};
+      }
+      for (const auto& [run, counts] : added) {
+        const ReportCounts& right = expected[run];
+        if (counts == right) continue;
+        violations_.push_back(
+            {"reports",
+             absl::StrCat("commit ", commit.seq, " adds to the report of ", run.first, " ",
+                          run.second, " ", counts.never_started, " events that never started and ",
+                          counts.tokens, " tokens, and not ", right.never_started, " and ",
+                          right.tokens)});
+      }
+    }
+    return std::move(violations_);
+  }
+
+ private:
+  using Name = std::pair<std::string, std::string>;  // uid, occurrence
+
+  void Count(const OutcomeWrite& outcome, std::map<Name, ReportCounts>& expected) {
+    if (outcome.occurrence.empty() || outcome.run_skipped) return;
+    const Name run = {outcome.uid, outcome.occurrence};
+    uint64_t& known = never_started_[{run, outcome.first}];
+    if (outcome.deleted) {
+      expected[run].never_started -= std::exchange(known, 0);
+      return;
+    }
+    known = outcome.attempts > 0 ? 0 : outcome.count;
+    expected[run].never_started += known;
+  }
+
+  // A new grant of an event that sleeps keeps a token. Without a policy there are no tokens.
+  void Count(const GrantWrite& grant, std::map<Name, ReportCounts>& expected) {
+    if (grant.deleted || !grants_.insert(grant.name).second) return;
+    if (grant.retry_at > absl::InfinitePast() || grant.name.policy == grant.uid) return;
+    uint64_t& tokens = expected[{grant.uid, grant.occurrence}].tokens;
+    for (const Indices& events : grant.holders) tokens += events.count * grant.weight;
+  }
+
+  std::map<std::pair<Name, uint16_t>, ReportCounts> parts_;
+  std::map<std::pair<Name, uint64_t>, uint64_t> never_started_;  // by first event of the record
+  std::set<GrantName> grants_;
+  std::vector<Violation> violations_;
+};
+
+}  // namespace
+
+std::vector<Violation> CheckReports(const History& history) {
+  return ReportsChecker().Run(history);
+}
+
 }  // namespace escapement::simulation

@@ -59,6 +59,14 @@ std::vector<Violation> CheckClaimed(const History& history);
 
 std::vector<Violation> CheckCounts(const History& history);
 
+// Judges the counts in the reports of runs from the store's own log. A commit that changes the
+// counts of a run adds exactly the events that it ends without an attempt, and exactly the tokens
+// that it gives to events that had none. A redrive takes the end of an event back.
+//
+// Pure.
+
+std::vector<Violation> CheckReports(const History& history);
+
 // Done is final, in commit order: an event with an outcome is not claimed, has no row put and gets
 // no other outcome. This holds for events of runs and for one-off events. If a run was skipped as a
 // whole, it holds for all its events. Only a backfill takes a record back, and the commit that
