@@ -16,7 +16,7 @@ Each process answers `/metrics` on its HTTP port. This page is written from thos
 GROUPS = [
     ("All programs", r"process_|escapement_(build_info|ready|rpc_|tzdata_|store_sessions_|leases_)"),
     ("Master", "escapement_master_"),
-    ("Emitter", "escapement_emitter_"),
+    ("Emitter", "escapement_(emitter_|run_at_risk)"),
     ("Handler", "escapement_handler_"),
     ("Token manager", "escapement_token"),
     ("Store", "escapement_store_"),

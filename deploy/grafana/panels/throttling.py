@@ -53,6 +53,8 @@ OWNERS = Row("Who owns the policies?", [
     Panel("Events dropped or moved", "By the end of their window, to the next window, or to another policy.", "reqps",
           [(rate("escapement_token_manager_dropped_total"), "dropped"), (rate("escapement_token_manager_carried_over_rows_total"), "carried over"),
            (rate("escapement_token_manager_moved_rows_total"), "moved")]),
+    Panel("Runs too slow for their windows", "Active runs that will not end before their window closes, or whose window has closed. Healthy: 0.", "short",
+          [("sum(escapement_run_at_risk{@})", "runs")], runbook="EscapementRunAtRisk"),
 ])
 
 THROTTLING = Dashboard("throttling", "Escapement / Throttling", "Which policies are full, who waits, and do tokens come back?",

@@ -29,6 +29,7 @@ inline constexpr double kEmissionBehindSeconds = 20;
 inline constexpr double kHeartbeatLateSeconds = 20;
 inline constexpr double kPolicyStuckSeconds = 900;
 inline constexpr double kHoldersOverdue = 0;
+inline constexpr double kRunsAtRisk = 0;
 inline constexpr double kDiskFreeShare = 0.1;
 inline constexpr double kFollowerLagSeconds = 30;
 inline constexpr double kSnapshotSeconds = 172800;

@@ -82,6 +82,7 @@ TEST(DiagnosisTest, EachFaultOfAReplicatedInstallationIsFound) {
           "WARNING tenants/t/policies/full: 7 events wait for it, all 5 tokens are out, and none "
           "has come back for 15m1s",
           "WARNING throttling: 3 tokens are out although their hold time has ended",
+          "WARNING throttling: 2 runs are too slow for their windows",
           "WARNING http://store-x:7401/metrics: RocksDB slows writes down until it has compacted",
           "WARNING http://store-x:7401/metrics: /tls/late.crt expired 1m40s ago",
           "WARNING http://store-x:7401/metrics: /tls/soon.crt cannot be used as it is on disk; "
@@ -328,6 +329,7 @@ TEST(DiagnosisTest, ThresholdsAreThoseOfTheAlerts) {
       {"heartbeatLateSeconds", kHeartbeatLateSeconds},
       {"policyStuckSeconds", kPolicyStuckSeconds},
       {"holdersOverdue", kHoldersOverdue},
+      {"runsAtRisk", kRunsAtRisk},
       {"diskFreeShare", kDiskFreeShare},
       {"followerLagSeconds", kFollowerLagSeconds},
       {"snapshotSeconds", kSnapshotSeconds},

@@ -298,6 +298,15 @@ void AddPolicies(const Facts& facts, std::vector<Finding>& findings) {
          "escctl top --once shows the policies; mend their consumers",
          RunbookOf("EscapementHoldersOverdue")});
   }
+  double at_risk = 0;
+  ForEachSample(facts, "escapement_run_at_risk",
+                [&](const auto&, const auto& sample) { at_risk += sample.value; });
+  if (at_risk > kRunsAtRisk) {
+    findings.push_back({Severity::kWarning, "throttling",
+                        absl::StrFormat("%.0f runs are too slow for their windows", at_risk),
+                        "escctl schedule runs NAME shows the state of each run in its window",
+                        RunbookOf("EscapementRunAtRisk")});
+  }
 }
 
 void AddStores(const Facts& facts, std::vector<Finding>& findings) {

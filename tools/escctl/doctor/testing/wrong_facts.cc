@@ -53,6 +53,7 @@ escapement_leases_held{program="emitter"} 16
 escapement_leases_owned{program="emitter"} 16
 escapement_leases_wanted{program="emitter"} 16
 escapement_emitter_behind_seconds 60
+escapement_run_at_risk 0
 escapement_emitter_records_broken_total 0
 )";
 constexpr char kHealthyHandler[] =
@@ -140,6 +141,7 @@ escapement_master_heartbeat_late_seconds 33
              R"(escapement_handler_oldest_overdue_seconds 9999.5
 escapement_handler_broken_rows_total 2
 escapement_emitter_behind_seconds 61
+escapement_run_at_risk 2
 escapement_leases_held{program="emitter"} 0
 escapement_leases_owned{program="emitter"} 18
 escapement_leases_wanted{program="emitter"} 20
