@@ -56,6 +56,10 @@ TEST_F(EscctlTest, TakesAScheduleThroughItsLife) {
   EXPECT_THAT(Run({"schedule", "runs", "nightly", "--wait", "soon"}).words, HasSubstr("--wait"));
   EXPECT_EQ(Run({"schedule", "runs", "nightly", "--require-success"}).exit_code, 0);
   EXPECT_EQ(Run({"run", "events", run}).exit_code, 0);
+  const Said report = Run({"run", "get", run});
+  EXPECT_THAT(report.data, HasSubstr("Never started: 0"));
+  EXPECT_THAT(report.data, HasSubstr("SLOWEST EVENTS"));
+  EXPECT_THAT(report.data, HasSubstr(absl::StrCat(run, "/events/2")));
   const Said deleted = Run({"schedule", "delete", "nightly"});
   EXPECT_EQ(deleted.exit_code, 0);
   EXPECT_EQ(deleted.data, "");

@@ -199,3 +199,45 @@ test('an event at a target that is down says so', { timeout: 90000 }, async () =
   page.check();
   await page.context().close();
 });
+
+test('a run with a window says how it keeps to it, and has a report', { timeout: 90000 }, async () => {
+  const http = (where) => ({ http: { uri: `${receiver.url}${where}` } });
+  await platform.api('POST', '/tenants/default/policies?policyId=windowed', { maxConcurrent: '2' });
+  await platform.schedule('in-window', { cron: '0 0 1 1 *', eventCount: '5', policy: 'windowed', completion: 'ON_DELIVERY', window: { duration: '3600s' }, target: http('/fail'), retryPolicy: { maxAttempts: 1 }, onComplete: http('/told'), onCompleteWhen: 'ON_FAILURE' });
+  const run = await platform.ended((await platform.run('in-window')).name);
+  const page = await openPage(browser, platform, { where: `/ui/default/${run.name.split('/').slice(2).join('/')}` });
+  const main = page.locator('main');
+  await main.getByText(/^On track, closes/).waitFor();
+  const report = page.locator('section').filter({ has: page.getByRole('heading', { name: 'Report' }) });
+  await report.getByText('5 events Send them again').waitFor();
+  await report.getByText('0 events', { exact: true }).waitFor();
+  assert.equal(await report.getByRole('listitem').count(), 5);
+  assert.deepEqual(await axe(page), []);
+  await report.getByRole('button', { name: 'Send them again' }).click();
+  await page.getByRole('dialog').getByText('Send 5 failed events again?').waitFor();
+  await page.keyboard.press('Escape');
+  await report.getByRole('link').first().click();
+  await main.getByText('the disk is full').first().waitFor();
+  await page.goto(`${platform.origin}/ui/default/schedules/in-window`);
+  await main.getByText(/^On track, [\d.]+\/s, closes in /).waitFor();
+  await main.getByText(/^after failures, told to/).waitFor();
+  const told = await until(() => receiver.got.find((each) => each.path === '/told'), 'on_complete is told');
+  const payload = JSON.parse(told.body);
+  assert.deepEqual([payload.failed, payload.never_started, payload.tokens, payload.window, payload.slowest.length], [5, 0, 5, 'ON_TRACK', 5]);
+  // The form: to whom, and when.
+  await page.goto(`${platform.origin}/ui/default/schedules/in-window/edit`);
+  await page.locator('summary').getByText('More', { exact: true }).click();
+  assert.equal(await page.getByLabel('Report', { exact: true }).inputValue(), 'ON_FAILURE');
+  await page.getByLabel('Report', { exact: true }).selectOption('ALWAYS');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('heading', { name: 'in-window', exact: true }).waitFor();
+  assert.equal((await platform.api('GET', '/tenants/default/schedules/in-window')).onCompleteWhen, 'ALWAYS');
+  await page.goto(`${platform.origin}/ui/default/schedules/in-window/edit`);
+  await page.locator('summary').getByText('More', { exact: true }).click();
+  await page.getByLabel('Report the end of each run to').fill('');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('heading', { name: 'in-window', exact: true }).waitFor();
+  assert.equal((await platform.api('GET', '/tenants/default/schedules/in-window')).onComplete, undefined);
+  page.check();
+  await page.context().close();
+});

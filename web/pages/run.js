@@ -5,8 +5,8 @@ import { get, getAll } from '../parts/api.js';
 import { Badge, Facts, Failure, Head, Loading } from '../parts/basics.js';
 import { useData, useWhy } from '../parts/data.js';
 import { Cell, List } from '../parts/table.js';
-import { eventAddress, isLate, OperationProgress, OutcomeBar, RunActions, RunBadge, runCounts, runSeconds } from '../parts/runs.js';
-import { agoText, count, counted, durationText, idOf, shownBytes, Time, timeText } from '../parts/format.js';
+import { closesText, eventAddress, isLate, OperationProgress, OutcomeBar, ratesText, RunActions, RunBadge, runCounts, RunReport, runSeconds } from '../parts/runs.js';
+import { agoText, count, counted, durationText, idOf, shownBytes, Time, timeText, words } from '../parts/format.js';
 
 /** What the target answered or why it failed, in one line. @param {any} event */
 export const answerText = (event) => (event.reason || (event.output ? shownBytes(event.output) : '')).replace(/\s+/g, ' ').slice(0, 200);
@@ -40,9 +40,11 @@ export function Run({ tenant, id, occurrence, query }) {
     <section class="card"><${OutcomeBar} run=${run} /><${Facts} items=${[
       ['Result', html`<${RunBadge} run=${run} />`], ['Events', runCounts(run)], ['Due', html`<${Time} value=${run.nominalTime} />`],
       ['Ended', run.completeTime && html`<${Time} value=${run.completeTime} /> after ${durationText(runSeconds(run))}`],
+      ['Window', run.window && html`${words(run.window.state)}, ${closesText(run)} <${Time} value=${run.window.closeTime} />`], ['Events ended', run.window && ratesText(run)],
       [last > 0 ? 'Why its last event waits' : 'Why its event waits', why], ['Why it is late', isLate(run) && whyLate(run, policy)], ['Tokens held', Number(run.grantedCount) > 0 && `${count(run.runningCount)} now, ${count(run.grantedCount)} of ${count(run.eventCount)} events have had one`],
       ['Expected end', run.eta && html`<${Time} value=${run.eta} />`], ['Definition', Number(run.version) > 0 && `version ${run.version}`], ['Skipped because', run.skipReason]]} />
       ${mine.map((operation) => html`<${OperationProgress} key=${operation.name} name=${operation.name} onEnd=${changed} />`)}</section>
+    ${run.report && html`<${RunReport} run=${run} done=${changed} />`}
     <h2>Events</h2>
     <div class="tabs" role="group" aria-label="Outcome">${totals.filter(([kind, , number]) => kind === '' || Number(number) || kind === outcome).map(([kind, title, number]) => html`<button key=${kind} aria-pressed=${outcome === kind ? 'true' : 'false'} onClick=${() => setQuery({ outcome: String(kind), at: '' })}>${title} <span class="muted">${count(number)}</span></button>`)}</div>
     ${run.state === 'ACTIVE' && html`<p class="muted">Listed are events that have ended or wait for a retry, and the only event of a run if its target is down.</p>`}

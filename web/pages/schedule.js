@@ -98,6 +98,7 @@ export function Schedule({ tenant, id, query }) {
       ['Events per run', s.eventCount && count(s.eventCount)],
       ['Policy', limitsOf(s).length > 0 && html`<${PolicyLinks} of=${s} />`],
       ['Window', s.window && `${exactText(s.window.duration)}, ${words(s.window.pacing || 'SOONEST').toLowerCase()}`],
+      ['Ends of runs', s.onComplete && html`${s.onCompleteWhen === 'ON_FAILURE' ? 'after failures, ' : ''}told to <code>${targetText(s.onComplete)[1]}</code>`],
       ['Retries', retryText(s.retryPolicy)],
       ['Missed runs', words(s.misfirePolicy?.action || 'FIRE_ALL')],
       ['If the last run is active', words(s.overlapPolicy || 'ALLOW')],
@@ -111,6 +112,6 @@ export function Schedule({ tenant, id, query }) {
     <form class="filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}><label class="field"><span>State</span><select value=${state} onChange=${(/** @type {any} */ event) => setQuery({ state: event.target.value, at: '' })}>
       ${[['', 'Any'], ['UPCOMING', 'Upcoming'], ['ACTIVE', 'Active'], ['COMPLETED', 'Ended'], ['SKIPPED', 'Skipped'], ['CANCELLED', 'Cancelled']].map(([value, title]) => html`<option value=${value}>${title}</option>`)}</select></label>
       <label class="field"><span>Since (UTC)</span><input type="date" value=${from} onChange=${(/** @type {any} */ event) => setQuery({ from: event.target.value, at: '' })} /></label></form>
-    <${List} path=${`/v1/${name}/runs`} field="runs" query=${{ orderBy: 'nominal_time desc', filter }} columns=${runColumns(changed)} caption=${`Runs of ${id}`} noun="runs" every=${3000} refreshKey=${turn}
+    <${List} path=${`/v1/${name}/runs`} field="runs" query=${{ orderBy: 'nominal_time desc', filter }} columns=${runColumns(changed, Boolean(s.window))} caption=${`Runs of ${id}`} noun="runs" every=${3000} refreshKey=${turn}
       rowId=${(/** @type {any} */ run) => run.name} empty=${filter ? 'No run matches.' : 'It has not run yet.'} />`;
 }

@@ -210,6 +210,7 @@ export function ScheduleForm({ tenant, id, query }) {
           <${Select} path="window.on_close" label="Events that are late" value=${draft.window.onClose ?? 'FINISH_LATE'} set=${(/** @type {string} */ onClose) => part('window', { onClose })} error=${error} options=${[['FINISH_LATE', 'are still sent'], ['DROP', 'are dropped'], ['CARRY_OVER', 'move to the next run']]} />`}</fieldset>
       <details class="more"><summary>More</summary><fieldset><legend class="unseen">More</legend>
         <${Labels} draft=${draft} set=${set} error=${error} />
+        <${OnCompleteFields} draft=${draft} set=${set} error=${error} />
         <${Text} path="exclusions" label="Not at these times" hint="Cron expressions, one on each line: * * 25 12 *" lines=${2} value=${(draft.exclusions ?? []).join('\n')} set=${(/** @type {string} */ typed) => set({ exclusions: typed ? typed.split('\n') : undefined })} error=${error} />
         ${input('', 'startTime', 'start_time', 'Not before', '2026-12-01T00:00:00Z')}${input('', 'endTime', 'end_time', 'Not after', '')}
         ${input('', 'maxRuns', 'max_runs', 'Ends after so many runs', 'Empty: never', 'number')}${input('', 'jitter', 'jitter', 'Random delay, up to', 'Such as 30s')}
@@ -219,6 +220,14 @@ export function ScheduleForm({ tenant, id, query }) {
       <${TextForm} draft=${draft} setDraft=${setDraft} />
       <div class="actions"><button class="primary" disabled=${busy}>${id ? 'Save' : 'Create schedule'}</button></div></div>
     <aside><${Preview} tenant=${tenant} draft=${draft} onResult=${setTimesFailure} /></aside></form>`;
+}
+
+/** Whom the end of each run is told; other kinds than HTTP are edited as text. @param {{draft: any, set: (changes: any) => void, error: any}} props */
+function OnCompleteFields({ draft, set, error }) {
+  const { onComplete, onCompleteWhen } = draft;
+  const type = (/** @type {string} */ uri) => set(uri ? { onComplete: { ...onComplete, http: { ...onComplete?.http, uri } } } : { onComplete: undefined, onCompleteWhen: undefined });
+  return html`${(!onComplete || onComplete.http) && html`<${Text} path="on_complete.http.uri" label="Report the end of each run to" hint="A URL; empty: to nobody" value=${onComplete?.http?.uri} set=${type} error=${error} />`}
+    ${onComplete && html`<${Select} path="on_complete_when" label="Report" value=${onCompleteWhen ?? 'ALWAYS'} set=${(/** @type {string} */ when) => set({ onCompleteWhen: when })} error=${error} options=${[['ALWAYS', 'The end of every run'], ['ON_FAILURE', 'Only runs with failed or expired events']]} />`}`;
 }
 
 /** @param {{draft: any, set: (changes: any) => void, error: any}} props */

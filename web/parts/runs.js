@@ -3,19 +3,21 @@ import { html, useState } from './view.js';
 import { address, Link } from './router.js';
 import { get, post } from './api.js';
 import { can } from './session.js';
-import { Badge, Failure, Progress, TextBox } from './basics.js';
+import { Badge, Facts, Failure, Progress, TextBox } from './basics.js';
 import { act, ask } from './dialog.js';
 import { useData } from './data.js';
 import { Cell } from './table.js';
-import { count, counted, durationText, secondsOf, shownBytes, Time, timeText, words } from './format.js';
+import { agoText, count, counted, durationText, idOf, secondsOf, shownBytes, Time, timeText, words } from './format.js';
 
 /** A run that has not ended so long after its time is late. */
 export const LATE_SECONDS = 60;
 
 /** Seconds from a run's time to its end, or to now. @param {any} run */
 export const runSeconds = (run) => ((run.completeTime ? Date.parse(run.completeTime) : Date.now()) - Date.parse(run.nominalTime)) / 1000;
+/** A run with a window is late by its window. @param {any} run */
+export const isLate = (run) => (run.window ? run.window.state === 'LATE' : run.state !== 'SKIPPED' && runSeconds(run) > LATE_SECONDS);
 /** @param {any} run */
-export const isLate = (run) => run.state !== 'SKIPPED' && runSeconds(run) > LATE_SECONDS;
+const isAtRisk = (run) => run.window?.state === 'AT_RISK';
 
 /** @param {string} name tenants/t/schedules/s/runs/o */
 export const runAddress = (name) => {
@@ -28,7 +30,29 @@ const endedCount = (run) => ['succeeded', 'failed', 'skipped', 'cancelled', 'exp
 
 /** @param {{run: any}} props */
 export function RunBadge({ run }) {
-  return html`<${Badge} state=${run.state === 'CANCELLED' ? 'CANCELLED' : run.status} />${isLate(run) && html` <${Badge} label="Late" tone="warn" />`}`;
+  return html`<${Badge} state=${run.state === 'CANCELLED' ? 'CANCELLED' : run.status} />${isLate(run) && html` <${Badge} label="Late" tone="warn" />`}${isAtRisk(run) && html` <${Badge} label="At risk" tone="warn" />`}`;
+}
+
+/** Events per second, with two digits. @param {any} rate */
+const rateText = (rate) => `${Number(Number(rate ?? 0).toPrecision(2))}/s`;
+/** How fast a run's events end, and how fast they must. @param {any} run */
+export const ratesText = (run) => `${rateText(run.window.actualRate)}${Number(run.window.requiredRate) > 0 ? `, needs ${rateText(run.window.requiredRate)}` : ''}`;
+/** @param {any} run */
+export const closesText = (run) => (Date.parse(run.window.closeTime) > Date.now() ? 'closes' : 'closed');
+/** How a run keeps to its window, in a list. @param {any} run */
+function windowText(run) {
+  const text = `${words(run.window.state)}, ${ratesText(run)}, ${closesText(run)} ${agoText(run.window.closeTime)}`;
+  return html`<span title=${`${text} (${timeText(run.window.closeTime)})`}>${text}</span>`;
+}
+
+/** What an ended run's report says beside its counts. @param {{run: any, done: () => void}} props */
+export function RunReport({ run, done }) {
+  const failed = Number(run.failedCount ?? 0);
+  const slowest = run.report.slowest ?? [];
+  return html`<section class="card"><h2>Report</h2><${Facts} items=${[
+    ['Never started', counted(run.report.neverStartedCount ?? 0, 'event')], ['Tokens taken', Number(run.report.tokenCount) > 0 && count(run.report.tokenCount)],
+    ['Failed', failed > 0 && html`${counted(failed, 'event')} ${can('OPERATOR') && html`<button onClick=${() => redriveRun(run, done)}>Send ${failed === 1 ? 'it' : 'them'} again</button>`}`],
+    ['Slowest events', slowest.length > 0 && html`<ol class="slowest">${slowest.map((/** @type {any} */ each) => html`<li key=${each.event}><${Link} to=${eventAddress(each.event)}>${idOf(each.event)}<//> ${durationText(secondsOf(each.duration))}</li>`)}</ol>`]]} /></section>`;
 }
 
 /** True until all its events have ended. @param {any} run */
@@ -75,11 +99,12 @@ export function RunActions({ run, done }) {
     ${isOpen(run) && html`<button aria-label=${`Cancel the run of ${when}`} onClick=${() => cancelRun(run, done)}>Cancel</button>`}</span>`;
 }
 
-/** @param {() => void} done @returns {import('./table.js').Column[]} */
-export const runColumns = (done) => [
+/** @param {() => void} done @param {boolean} windowed the schedule has a window @returns {import('./table.js').Column[]} */
+export const runColumns = (done, windowed) => [
   { title: 'Time', size: 16, cell: (run) => html`<${Cell} to=${runAddress(run.name)}>${timeText(run.nominalTime)}<//>` },
   { title: 'Result', size: 18, cell: (run) => html`<${RunBadge} run=${run} />` },
-  { title: 'Events', size: 22, wide: true, cell: runCounts },
+  { title: 'Events', size: windowed ? 14 : 22, wide: true, cell: runCounts },
+  ...(windowed ? [{ title: 'Window', size: 27, wide: true, cell: (/** @type {any} */ run) => (run.window ? windowText(run) : html`<span class="muted">–</span>`) }] : []),
   { title: 'Took', wide: true, number: true, cell: (run) => (run.completeTime ? durationText(runSeconds(run)) : html`<span class="muted">–</span>`) },
   { title: 'Actions', hidden: true, size: 14, cell: (run) => html`<${RunActions} run=${run} done=${done} />` },
 ];

@@ -54,6 +54,7 @@ constexpr FieldFlag kFieldFlags[] = {
     {"window.duration", "--window"},
     {"on_complete.http.uri", "--on-complete-http"},
     {"on_complete.grpc.uri", "--on-complete-grpc"},
+    {"on_complete_when", "--on-complete-when"},
     {"labels", "--label"},
     {"limits", "--limit"},
     {"due_time", "--due"},
@@ -223,6 +224,9 @@ void ThrottleFlags::Add(CLI::App& command) {
       .add_option("--on-complete-grpc", on_complete_grpc_,
                   "report it by gRPC to a TriggerReceiver at host:port")
       ->excludes(http);
+  command.add_option("--on-complete-when", on_complete_when_,
+                     "report the end of each run (always), or only if an event has failed or "
+                     "expired (on-failure)");
 }
 
 absl::Status ThrottleFlags::ApplyWindow(v1::Schedule& schedule,
@@ -260,6 +264,18 @@ absl::Status ThrottleFlags::Apply(const std::function<std::string(const std::str
                                   v1::Schedule& schedule, std::vector<std::string>& fields) const {
   RETURN_IF_ERROR(policy_.Apply(policy_name, schedule, fields));
   RETURN_IF_ERROR(ApplyWindow(schedule, fields));
+  return ApplyOnComplete(schedule, fields);
+}
+
+absl::Status ThrottleFlags::ApplyOnComplete(v1::Schedule& schedule,
+                                            std::vector<std::string>& fields) const {
+  if (on_complete_when_.has_value()) {
+    v1::Schedule::OnCompleteWhen when;
+    if (!v1::Schedule::OnCompleteWhen_Parse(EnumName(*on_complete_when_), &when))
+      return NoSuchValue("--on-complete-when", *on_complete_when_, "always, on-failure");
+    schedule.set_on_complete_when(when);
+    fields.push_back("on_complete_when");
+  }
   if (!on_complete_http_.has_value() && !on_complete_grpc_.has_value()) return absl::OkStatus();
   schedule.clear_on_complete();
   if (!on_complete_http_.value_or("").empty()) {

@@ -194,6 +194,7 @@ class ThrottleFlags {
 
  private:
   absl::Status ApplyWindow(v1::Schedule& schedule, std::vector<std::string>& fields) const;
+  absl::Status ApplyOnComplete(v1::Schedule& schedule, std::vector<std::string>& fields) const;
 
   PolicyFlags policy_;
   std::optional<std::string> window_;
@@ -201,6 +202,7 @@ class ThrottleFlags {
   std::optional<std::string> on_close_;
   std::optional<std::string> on_complete_http_;
   std::optional<std::string> on_complete_grpc_;
+  std::optional<std::string> on_complete_when_;
 };
 
 }  // namespace escapement::escctl

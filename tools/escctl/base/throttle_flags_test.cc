@@ -40,9 +40,9 @@ TEST(ThrottleFlags, AbsentThrottleFlagChangesNothing) {
 }
 
 TEST(ThrottleFlags, EachThrottleFlagSetsItsFieldAndNamesIt) {
-  const Parsed parsed =
-      Parse({"--policy", "p", "--window", "1h30m", "--pacing", "soonest", "--on-close",
-             "carry-over", "--completion", "on-delivery", "--on-complete-grpc", "h:1"});
+  const Parsed parsed = Parse({"--policy", "p", "--window", "1h30m", "--pacing", "soonest",
+                               "--on-close", "carry-over", "--completion", "on-delivery",
+                               "--on-complete-grpc", "h:1", "--on-complete-when", "on-failure"});
   ASSERT_TRUE(parsed.status.ok()) << parsed.status;
   EXPECT_EQ(parsed.schedule.policy(), "full/p");
   EXPECT_EQ(parsed.schedule.window().duration().seconds(), 5400);
@@ -51,8 +51,9 @@ TEST(ThrottleFlags, EachThrottleFlagSetsItsFieldAndNamesIt) {
   EXPECT_EQ(parsed.schedule.completion(), v1::ON_DELIVERY);
   EXPECT_EQ(parsed.schedule.on_complete().grpc().uri(), "h:1");
   EXPECT_FALSE(parsed.schedule.on_complete().has_http());
+  EXPECT_EQ(parsed.schedule.on_complete_when(), v1::Schedule::ON_FAILURE);
   EXPECT_EQ(parsed.fields, (Strings{"policy", "completion", "window.duration", "window.pacing",
-                                    "window.on_close", "on_complete"}));
+                                    "window.on_close", "on_complete_when", "on_complete"}));
 }
 
 TEST(ThrottleFlags, EmptyTextClearsThrottleField) {
@@ -67,6 +68,7 @@ TEST(ThrottleFlags, EmptyTextClearsThrottleField) {
 TEST(ThrottleFlags, ThrottleFlagsRefuseUnknownWords) {
   EXPECT_FALSE(Parse({"--pacing", "quickly"}).status.ok());
   EXPECT_FALSE(Parse({"--on-close", "never"}).status.ok());
+  EXPECT_FALSE(Parse({"--on-complete-when", "never"}).status.ok());
   EXPECT_FALSE(Parse({"--completion", "later"}).status.ok());
   EXPECT_FALSE(Parse({"--window", "long"}).status.ok());
   EXPECT_FALSE(Parse({"--window", "", "--pacing", "even"}).status.ok());

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "escapement/v1/run_service.grpc.pb.h"
@@ -26,6 +27,10 @@ std::string ReasonOf(const v1::Run& r) {
                       TimeUtil::ToString(r.last_nominal_time()), ")");
 }
 
+std::string WindowOf(const v1::Run& r) {
+  return r.has_window() ? v1::RunWindow::State_Name(r.window().state()) : "-";
+}
+
 Row RunRow(const v1::Run& r) {
   return {r.name(),
           v1::Run::State_Name(r.state()),
@@ -38,29 +43,53 @@ Row RunRow(const v1::Run& r) {
           absl::StrCat(r.cancelled_count()),
           absl::StrCat(r.expired_count()),
           absl::StrCat(r.retry_count()),
+          WindowOf(r),
           r.has_complete_time() ? TimeUtil::ToString(r.complete_time()) : "-",
           ReasonOf(r)};
 }
 
 const Row& RunHeader() {
-  static const Row header = {"RUN",       "STATE",     "STATUS",  "NOMINAL",   "N",
-                             "SUCCEEDED", "FAILED",    "SKIPPED", "CANCELLED", "EXPIRED",
-                             "RETRIES",   "COMPLETED", "REASON"};
+  static const Row header = {"RUN",       "STATE",  "STATUS",    "NOMINAL",   "N",
+                             "SUCCEEDED", "FAILED", "SKIPPED",   "CANCELLED", "EXPIRED",
+                             "RETRIES",   "WINDOW", "COMPLETED", "REASON"};
   return header;
 }
 
-// One run: the columns of the list, and the progress of its tokens.
+// One run: the columns of the list, the progress of its tokens, and how it keeps to its window.
 Row ToDetailedRow(const v1::Run& r) {
   Row row = RunRow(r);
   for (const int64_t count : {r.granted_count(), r.delivered_count(), r.running_count()})
     row.push_back(absl::StrCat(count));
   row.push_back(r.has_eta() ? TimeUtil::ToString(r.eta()) : "-");
+  if (!r.has_window()) {
+    row.insert(row.end(), 3, "-");
+    return row;
+  }
+  row.push_back(TimeUtil::ToString(r.window().close_time()));
+  row.push_back(absl::StrFormat("%.3g/s", r.window().required_rate()));
+  row.push_back(absl::StrFormat("%.3g/s", r.window().actual_rate()));
   return row;
+}
+
+// The report of an ended run: what the table does not show.
+std::string ReportText(const v1::Run& r) {
+  const v1::RunReport& report = r.report();
+  std::string text = absl::StrCat("\nNever started: ", report.never_started_count(),
+                                  "\nTokens taken: ", report.token_count(), "\n");
+  if (r.failed_count() > 0)
+    absl::StrAppend(&text, "Send the failed events again: escctl run redrive ", r.name(), "\n");
+  if (report.slowest().empty()) return text;
+  std::vector<Row> rows;
+  for (const v1::RunReport::SlowEvent& slow : report.slowest())
+    rows.push_back({slow.event(), TimeUtil::ToString(slow.duration())});
+  return absl::StrCat(text, "\n", FormatTable({"SLOWEST EVENTS", "DURATION"}, rows));
 }
 
 Row DetailedRunHeader() {
   Row header = RunHeader();
-  for (const char* column : {"GRANTED", "DELIVERED", "RUNNING", "ETA"}) header.push_back(column);
+  for (const char* column :
+       {"GRANTED", "DELIVERED", "RUNNING", "ETA", "WINDOW CLOSES", "REQUIRED", "ACTUAL"})
+    header.push_back(column);
   return header;
 }
 
@@ -133,6 +162,7 @@ void PrintRun(Session& session, const v1::Run& run) {
   if (session.format() != OutputFormat::kTable)
     return session.Print(FormatMessage(run, session.format()));
   session.Print(FormatTable(DetailedRunHeader(), {ToDetailedRow(run)}));
+  if (run.has_report()) session.Print(ReportText(run));
 }
 
 void GetRun(Session& session, const std::string& name, const WatchFlags& watch) {
