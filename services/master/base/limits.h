@@ -203,10 +203,20 @@ inline constexpr int kCancelAttemptsMax = 50;
 inline constexpr int kRunScansMax = 128;
 // Rows of a shard's retry lane or claims that a lookup of one event reads.
 inline constexpr uint32_t kLookupRowsMax = 50'000;
-// Versions of a schedule before the present one whose rows a backfill looks for.
-inline constexpr uint64_t kFormerVersionsMax = 32;
-// Where these versions, and moves between them, may have put an occurrence's row.
-inline constexpr size_t kBackfillPlacesMax = 100;
+// Former versions of a schedule that are read to find out where its rows may be, and their bytes:
+// rows that only older versions have placed are not found. Versions and bytes of one read.
+inline constexpr size_t kPlaceVersionsMax = 1000;
+inline constexpr size_t kPlaceBytesMax = 8 << 20;
+inline constexpr uint32_t kPlaceVersionsAtOnce = 16;
+inline constexpr uint32_t kPlaceBytesAtOnce = 1 << 20;
+// Different jitters of these versions, and policies with priorities, at whose places rows are
+// looked for: each costs reads.
+inline constexpr size_t kPlaceJittersMax = 32;
+inline constexpr size_t kPlaceGroupsMax = 100;
+// Timetables of these versions in which a list of runs looks for occurrences.
+inline constexpr size_t kListedTimetablesMax = 100;
+// Summaries of former versions that one backfill takes apart.
+inline constexpr size_t kFormerSummariesMax = 32;
 
 // Longest range of one ListOccurrences. How far back it reaches: definitions are kept so long after
 // they were replaced (kVersionKeptFor).
@@ -346,9 +356,8 @@ inline constexpr absl::Duration kTenantSweepEvery = absl::Minutes(5);
 inline constexpr absl::Duration kSweepPause = absl::Milliseconds(100);
 inline constexpr uint32_t kSweepRowsMax = 1000;
 
-// Newest versions of a schedule that are kept whatever their age: a backfill looks for rows of so
-// many former ones (kFormerVersionsMax). Older ones are kept until they were replaced this long
-// ago: no retry and no hold time lasts longer than 30 days.
+// Newest versions of a schedule that are kept whatever their age. Older ones are kept until they
+// were replaced this long ago: no retry and no hold time lasts longer than 30 days.
 inline constexpr uint64_t kVersionsKept = 33;
 inline constexpr absl::Duration kVersionKeptFor = absl::Hours(24 * 62);
 // A tombstone is kept until the last events of its schedule have ended (no hold time is longer),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,7 @@
 #include "services/master/requests/range_reader.h"
 #include "services/master/runs/single_event.h"
 #include "services/master/schedules/changes/parked_row.h"
+#include "services/master/schedules/changes/row_places.h"
 
 namespace escapement::master {
 
@@ -91,7 +93,10 @@ bool TakeHolder(const kv::Entry& entry, const storage::v1::GrantRecord& grant, E
 class RunEventSearch : public std::enable_shared_from_this<RunEventSearch> {
  public:
   RunEventSearch(MasterContext& context, RunEventName name, FoundPlace done)
-      : context_(context), name_(std::move(name)), done_(std::move(done)) {
+      : context_(context),
+        name_(std::move(name)),
+        done_(std::move(done)),
+        places_(OccurrenceSource(), context.layout) {
     place_.occurrence = name_.run.occurrence;
     place_.index = name_.index;
   }
@@ -114,7 +119,18 @@ class RunEventSearch : public std::enable_shared_from_this<RunEventSearch> {
     if (!id.ok()) return done_(std::move(place_));
     nominal_ = InstantOf(*id);
     launch_ = LaunchTimeOf(source_, place_.occurrence, nominal_);
+    places_ = RowPlaces(source_, context_.layout);
     ReadRecords();
+  }
+
+  // It is not where the present version puts it.
+  void ReadPlaces() {
+    ReadRowPlaces(context_, source_, nominal_,
+                  [self = shared_from_this()](absl::StatusOr<RowPlaces> places) {
+                    if (!places.ok()) return self->done_(places.status());
+                    self->places_ = *std::move(places);
+                    self->ReadRecords();
+                  });
   }
 
   // The run's record, its launch record, and how far the partition has been emitted.
@@ -124,10 +140,9 @@ class RunEventSearch : public std::enable_shared_from_this<RunEventSearch> {
     std::vector<kv::Key> keys = {
         {ColumnFamily::kRuns, EncodeRunKey({place_.uid, place_.occurrence})},
         {ColumnFamily::kCheckpoints, EmittedToKey(partition)}};
-    for (const absl::Time launch : {nominal_, launch_}) {
-      keys.push_back({ColumnFamily::kCheckpoints,
-                      EncodeLaunchKey({partition, launch, place_.uid, place_.occurrence})});
-    }
+    dues_ = places_.DueTimes(place_.occurrence, nominal_);
+    for (const absl::Time due : dues_)
+      keys.push_back({ColumnFamily::kCheckpoints, places_.LaunchKeyAt(place_.occurrence, due)});
     context_.client.MultiGet(std::move(keys), context_.executor,
                              [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
                                if (!result.ok()) return self->done_(StoreFailed(result.status()));
@@ -145,9 +160,10 @@ class RunEventSearch : public std::enable_shared_from_this<RunEventSearch> {
       if (!values[i].has_value()) continue;
       if (!launch_record_.emplace().ParseFromString(*values[i]))
         return done_(BrokenRecord("a launch"));
-      if (i == 2) launch_ = nominal_;
+      launch_ = dues_[i - 2];
     }
-    SetShard();
+    // A run without a record has one event, whatever its schedule says now.
+    SetShard(place_.run.has_value() ? place_.run->event_count() : 1);
     ReadDone();
   }
 
@@ -157,8 +173,7 @@ class RunEventSearch : public std::enable_shared_from_this<RunEventSearch> {
     return launch_record_.has_value() ? launch_record_->event_count() : source_.event_count;
   }
 
-  void SetShard() {
-    const uint64_t n = EventCount();
+  void SetShard(uint64_t n) {
     const uint32_t shards = context_.layout.queue_shards;
     place_.queue_shard = n > 1 ? ShardOfIndex(n, place_.index, shards) : ShardOfFirst();
   }
@@ -226,11 +241,8 @@ class RunEventSearch : public std::enable_shared_from_this<RunEventSearch> {
   // Rows in the lanes of priorities and of catch-up, which are due at the launch time.
   void ReadQueue() {
     std::vector<kv::KeyRange> ranges;
-    const std::vector<absl::Time> dues = nominal_ == launch_
-                                             ? std::vector<absl::Time>{nominal_}
-                                             : std::vector<absl::Time>{nominal_, launch_};
     for (uint8_t lane = 0; lane < kLaneCount; ++lane) {
-      for (const absl::Time due : dues) {
+      for (const absl::Time due : dues_) {
         EventKey key = {.shard = place_.queue_shard,
                         .lane = lane,
                         .due_time = due,
@@ -284,13 +296,19 @@ class RunEventSearch : public std::enable_shared_from_this<RunEventSearch> {
   void ReadElsewhere() {
     const std::string parked = ParkedPrefix(place_.uid);
     std::vector<KeyRange> ranges = {{ColumnFamily::kParked, parked, PrefixEnd(parked)}};
-    if (source_.throttle.has_value()) {
-      const auto [shard, policy] = WaitingPlaceOf(source_.tenant, *source_.throttle, place_.uid,
-                                                  context_.layout.policy_shards);
-      const std::string group = WaitingGroupPrefix(shard, policy, source_.priority, place_.uid);
-      ranges.push_back({ColumnFamily::kWaiting, group, PrefixEnd(group)});
-      ranges.push_back(
-          {ColumnFamily::kGrants, GrantsBegin(shard, policy), GrantsEnd(shard, policy)});
+    // A row moves from former groups to later ones.
+    for (const WaitingGroup& group : places_.groups()) {
+      const auto& [shard, policy] = group.place;
+      const std::string rows = WaitingGroupPrefix(shard, policy, group.priority, place_.uid);
+      ranges.push_back({ColumnFamily::kWaiting, rows, PrefixEnd(rows)});
+    }
+    std::set<std::string> policies;
+    for (const WaitingGroup& group : places_.groups()) {
+      const auto& [shard, policy] = group.place;
+      if (policies.insert(GrantsBegin(shard, policy)).second) {
+        ranges.push_back(
+            {ColumnFamily::kGrants, GrantsBegin(shard, policy), GrantsEnd(shard, policy)});
+      }
     }
     ranges.push_back({ColumnFamily::kInflight, InflightShardBegin(place_.queue_shard),
                       InflightShardEnd(place_.queue_shard)});
@@ -309,7 +327,8 @@ class RunEventSearch : public std::enable_shared_from_this<RunEventSearch> {
           if (!status.ok()) return self->done_(std::move(status));
           if (self->place_.kind != Kind::kUnknown) return self->done_(std::move(self->place_));
           // It has moved, or it is nowhere.
-          if (++self->rounds_ < kRoundsMax) return self->ReadRecords();
+          if (++self->rounds_ < kRoundsMax)
+            return self->rounds_ == 1 ? self->ReadPlaces() : self->ReadRecords();
           self->TakeUnemitted();
         });
   }
@@ -430,6 +449,7 @@ class RunEventSearch : public std::enable_shared_from_this<RunEventSearch> {
       place_.kind = Kind::kToEmit;
     }
     place_.due_time = launch_;
+    SetShard(EventCount());
     place_.row.set_tenant(source_.tenant);
     place_.row.set_version(source_.version);
     place_.row.set_count(EventCount());
@@ -444,7 +464,7 @@ class RunEventSearch : public std::enable_shared_from_this<RunEventSearch> {
     done_(std::move(place_));
   }
 
-  static constexpr int kRoundsMax = 2;
+  static constexpr int kRoundsMax = 3;
 
   struct FoundClaim {
     ClaimId claim;
@@ -456,6 +476,8 @@ class RunEventSearch : public std::enable_shared_from_this<RunEventSearch> {
   FoundPlace done_;
   EventPlace place_;
   OccurrenceSource source_;
+  RowPlaces places_;
+  std::vector<absl::Time> dues_;  // when its row may be due, ascending
   absl::Time nominal_;
   absl::Time launch_;
   absl::Time emitted_to_;

@@ -3,8 +3,9 @@
 //
 // The places are read in the order in which events move, not in one snapshot. An event that moves
 // during the reading may be missed everywhere; then everything is read once more. Events of a run
-// are looked for where the present definition of their schedule puts them, as runs/single_event.h
-// does. At most kLookupRowsMax rows of each place are read.
+// are looked for where the present definition of their schedule puts them, and then also where
+// former ones have put them (schedules/changes/row_places.h). At most kLookupRowsMax rows of each
+// place are read.
 //
 // Threads: the callback runs on the context's executor.
 

@@ -110,7 +110,7 @@ std::string SummaryOf(const EventPlace& place, const std::vector<v1::Gate>& gate
                       const std::vector<v1::Phase>& phases, absl::Time now) {
   if (place.kind == Kind::kUnknown)
     return "It has been emitted and has not ended, but it was not found: it has just moved, or "
-           "waits where a former definition of its schedule has put it.";
+           "waits among more rows than one call reads.";
   if (place.kind == Kind::kEnded) {
     if (phases.empty()) return EndOf(place);
     const auto longest =

@@ -604,12 +604,10 @@ class Account : public std::enable_shared_from_this<Account> {
   void SearchRuns() {
     for (const auto& [schedule, occurrence] : Open()) {
       if (!occurrence->run.has_value() || occurrence->searched) continue;
-      RunRowsQuery query;
-      query.uid = schedule->uid;
-      query.occurrence = occurrence->id();
-      query.nominal_time = occurrence->nominal();
-      for (const VersionTerm& term : schedule->terms) query.sources.push_back(term.source);
-      return FindRunRows(context_, std::move(query),
+      return FindRunRows(context_,
+                         {.source = schedule->terms.back().source,
+                          .occurrence = occurrence->id(),
+                          .nominal_time = occurrence->nominal()},
                          [self = shared_from_this(), schedule = schedule,
                           occurrence = occurrence](absl::StatusOr<RunRows> found) {
                            if (!found.ok()) return self->done_(found.status());

@@ -149,6 +149,15 @@ v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event, absl::Time 
   v1::Run shown;
   shown.set_name(name.ToString());
   shown.set_event_count(1);
+  if (event.launch.has_value()) {
+    const storage::v1::LaunchRecord& launch = *event.launch;
+    SetTimestamp(launch.nominal_time_micros(), *shown.mutable_nominal_time());
+    shown.set_event_count(Count(launch.event_count()));
+    shown.set_version(Count(launch.version()));
+    shown.set_state(OpenState(launch.nominal_time_micros(), /*begun=*/false, now));
+    shown.set_status(StatusOfRun(shown));
+    return shown;
+  }
   if (event.row.has_value()) {
     SetTimestamp(event.row->nominal_time_micros(), *shown.mutable_nominal_time());
     shown.set_version(Count(event.row->version()));

@@ -23,8 +23,8 @@ v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run,
                 const storage::v1::RunPartRecord& counts, absl::Time now);
 // The report of an ended run of several events.
 v1::RunReport ShowReport(const RunName& name, const storage::v1::RunPartRecord& counts);
-// Shows a run of one event, or an occurrence that was skipped as a whole (any n). One of `done` and
-// `row` is set.
+// Shows a run of one event, or an occurrence that was skipped as a whole or waits for its launch
+// (any n). The event has been found.
 v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event, absl::Time now);
 void AddCounts(const storage::v1::RunPartRecord& part, storage::v1::RunPartRecord& sum);
 

@@ -27,6 +27,7 @@
 #include "services/master/runs/run_codec.h"
 #include "services/master/runs/run_service.h"
 #include "services/master/schedules/changes/parked_row.h"
+#include "services/master/schedules/changes/row_places.h"
 #include "services/master/schedules/changes/schedule_decisions.h"
 #include "services/master/schedules/changes/schedule_transaction.h"
 #include "services/master/schedules/changes/throttled_events.h"
@@ -52,9 +53,25 @@ class EventListing : public std::enable_shared_from_this<EventListing> {
   }
 
   void Start() {
-    if (query_.outcome.has_value() || !query_.source.throttle.has_value()) return NextShard();
-    ThrottledQuery throttled;
-    throttled.source = query_.source;
+    if (query_.outcome.has_value()) return NextShard();
+    ReadRowPlaces(context_, query_.source, FromMicros(query_.run.nominal_time_micros()),
+                  [self = shared_from_this()](absl::StatusOr<RowPlaces> places) {
+                    if (!places.ok()) return self->done_(places.status());
+                    self->retries_ = places->unthrottled();
+                    self->ReadThrottled(*std::move(places));
+                  });
+  }
+
+ private:
+  // Events from an index on that have not ended.
+  struct Live {
+    uint64_t count = 1;
+    storage::v1::EventRecord row;
+    v1::EventState state = v1::PENDING;
+  };
+
+  void ReadThrottled(RowPlaces places) {
+    ThrottledQuery throttled{.places = std::move(places)};
     throttled.limit = kLookupRowsMax;
     throttled.wanted = [occurrence = query_.name.occurrence,
                         index = query_.index](const ThrottledRange& range) {
@@ -73,14 +90,6 @@ class EventListing : public std::enable_shared_from_this<EventListing> {
         });
   }
 
- private:
-  // Events from an index on that have not ended.
-  struct Live {
-    uint64_t count = 1;
-    storage::v1::EventRecord row;
-    v1::EventState state = v1::PENDING;
-  };
-
   // Begins the shard that holds the next index.
   void NextShard() {
     const uint64_t n = query_.run.event_count();
@@ -93,7 +102,7 @@ class EventListing : public std::enable_shared_from_this<EventListing> {
     slice_end_ = slice.first + slice.count;
     day_ = first_day_;
     page_.record_first = std::max(page_.record_first, slice.first);
-    if (query_.outcome.has_value() || query_.source.throttle.has_value()) return ScanDone();
+    if (!retries_) return ScanDone();
     rows_read_ = 0;
     ScanRetries(EventLaneKey(Shard(), kLaneRetry, absl::InfinitePast()));
   }
@@ -236,6 +245,7 @@ class EventListing : public std::enable_shared_from_this<EventListing> {
   std::map<uint64_t, Live> live_;  // by their first index
   uint32_t shard_ = 0;
   uint64_t slice_end_ = 0;
+  bool retries_ = false;  // retries may be in `events`
   int scans_ = 0;
   size_t rows_read_ = 0;
 };
@@ -311,6 +321,7 @@ class CancelRead : public std::enable_shared_from_this<CancelRead> {
     *found_ = RunToCancel();
     ReadRun(context_, name_, [self = shared_from_this()](absl::StatusOr<StoredRun> run) {
       if (!run.ok()) return self->done_(run.status());
+      if (run->single.launch.has_value()) return self->done_(NotFound(self->name_.ToString()));
       self->found_->shown = run->record.has_value()
                                 ? ShowRun(self->name_, *run->record, run->counts, self->now_)
                                 : ShowSingleRun(self->name_, run->single, self->now_);

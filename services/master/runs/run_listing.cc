@@ -1,11 +1,13 @@
 #include "services/master/runs/run_listing.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -26,6 +28,7 @@
 #include "services/master/runs/run_codec.h"
 #include "services/master/runs/run_window.h"
 #include "services/master/runs/single_event.h"
+#include "services/master/schedules/changes/row_places.h"
 
 namespace escapement::master {
 
@@ -106,13 +109,10 @@ namespace {
 using kv::ColumnFamily;
 
 // Active runs of one event are looked for in the queue at the occurrences of the last ten minutes,
-// of the time since the oldest row in their lanes was due, and of the next two minutes.
+// of the time since the oldest row in their lanes was due, and of the time that is emitted ahead.
 constexpr absl::Duration kActiveBehind = absl::Minutes(10);
-constexpr absl::Duration kActiveAhead = absl::Minutes(2);
 constexpr size_t kActiveMax = 2000;
 constexpr int kScansOfActive = 8;  // a search for active runs costs about as many scans
-// Rows of occurrences are written at most so long ahead of their times.
-constexpr absl::Duration kEmittedAhead = absl::Minutes(10);
 // The clock of the master that triggered a run may be behind that of the one that made the
 // schedule.
 constexpr absl::Duration kClocksDiffer = absl::Minutes(1);
@@ -120,9 +120,12 @@ constexpr absl::Duration kWindowMax = absl::Hours(24 * 4);
 constexpr int kWindowFactor = 4;  // by which windows grow and shrink
 // Runs that are read and filtered for one page.
 constexpr size_t kFilteredMax = 1000;
-// Former versions whose time zones are read; with more of them, any zone is allowed for.
-constexpr uint32_t kVersionsMax = 100;
-constexpr uint32_t kVersionBytesMax = 1 << 20;
+
+// A former version's time in force, with occurrences of its own.
+struct FormerTimetable {
+  cron::Timetable timetable;
+  absl::Time begin, end;  // nominal times that it may have emitted: [begin, end)
+};
 
 class RunRowListing : public std::enable_shared_from_this<RunRowListing> {
  public:
@@ -131,12 +134,13 @@ class RunRowListing : public std::enable_shared_from_this<RunRowListing> {
       : context_(context),
         query_(std::move(query)),
         done_(std::move(done)),
-        now_(context.client.NowLow()) {
+        now_(context.client.NowLow()),
+        places_(SourceOf(query_.schedule.definition.record), context.layout) {
     // The counts of a page's runs are one read.
     runs_max_ =
         std::min(query_.filter.always() ? query_.limit : std::max(query_.limit, kFilteredMax),
                  kv::kMultiGetKeysMax / context_.RunPartsMax());
-    end_ = std::min(now_ + kEmittedAhead, query_.filter.TimesOf("nominal_time").end);
+    end_ = std::min(now_ + kEmittedAheadMax, query_.filter.TimesOf("nominal_time").end);
   }
 
   void Start() {
@@ -173,7 +177,7 @@ class RunRowListing : public std::enable_shared_from_this<RunRowListing> {
       position_ = {query_.newest_first ? end_ : begin_, std::string()};
     }
     width_ = FirstWidth();
-    ReadZones();
+    ReadVersions();
   }
 
   // About as long as runs_max_ occurrences take.
@@ -185,32 +189,34 @@ class RunRowListing : public std::enable_shared_from_this<RunRowListing> {
                       absl::Duration(absl::Minutes(1)), kWindowMax);
   }
 
-  void ReadZones() {
-    AddZone(query_.schedule.definition.record.time_zone());
-    AddLane(query_.schedule.definition.record);
-    if (query_.schedule.definition.record.version() <= 1) return ReadOldestDue();
-    kv::ScanRequest scan;
-    scan.cf = ColumnFamily::kDefinitions;
-    scan.begin = DefinitionKey(query_.schedule.uid, 0);
-    scan.end = DefinitionKey(query_.schedule.uid, query_.schedule.definition.record.version());
-    scan.limit = kVersionsMax;
-    scan.bytes_max = kVersionBytesMax;
-    context_.client.Scan(std::move(scan), context_.executor,
-                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> versions) {
-                           if (!versions.ok()) return self->done_(StoreFailed(versions.status()));
-                           self->OnVersions(*versions);
-                         });
+  void ReadVersions() {
+    ReadRowPlaces(context_, places_.present(), begin_,
+                  [self = shared_from_this()](absl::StatusOr<RowPlaces> places) {
+                    if (!places.ok()) return self->done_(places.status());
+                    self->places_ = *std::move(places);
+                    self->TakeVersions();
+                    self->ReadOldestDue();
+                  });
   }
 
-  void OnVersions(const kv::ScanResult& versions) {
-    any_zone_ |= versions.more;
-    for (const kv::Entry& entry : versions.entries) {
-      storage::v1::DefinitionRecord record;
-      if (!record.ParseFromString(entry.value)) return done_(BrokenRecord("a definition"));
-      AddZone(record.time_zone());
-      AddLane(record);
+  void TakeVersions() {
+    any_zone_ = places_.cut();
+    const storage::v1::DefinitionRecord& present = query_.schedule.definition.record;
+    AddZone(present.time_zone());
+    const auto timing = [](const storage::v1::DefinitionRecord& record) {
+      return std::tuple(record.cron(), record.time_zone(), record.timing().SerializeAsString());
+    };
+    absl::Time end = FromMicros(present.create_time_micros());
+    for (const storage::v1::DefinitionRecord& former : places_.former()) {
+      AddZone(former.time_zone());
+      const absl::Time begin = FromMicros(former.create_time_micros());
+      absl::StatusOr<cron::Timetable> timetable = absl::NotFoundError("");
+      if (timing(former) != timing(present) && former_.size() < kListedTimetablesMax)
+        timetable = TimetableOf(former);
+      if (timetable.ok())
+        former_.push_back({*std::move(timetable), begin - kClocksDiffer, end + kEmittedAheadMax});
+      end = begin;
     }
-    ReadOldestDue();
   }
 
   void AddZone(const std::string& name) {
@@ -222,30 +228,38 @@ class RunRowListing : public std::enable_shared_from_this<RunRowListing> {
     }
   }
 
-  // True if this version or a former one may have had jitter.
+  // True if this version or a former one may have had jitter. Outcomes are kept longer than
+  // versions.
   bool MayHaveJitter() const {
     const storage::v1::DefinitionRecord& record = query_.schedule.definition.record;
     return record.timing().jitter_micros() > 0 || record.version() > 1;
   }
 
-  // The lanes where the schedule's rows may be, beside that of retries.
-  void AddLane(const storage::v1::DefinitionRecord& record) {
-    lanes_.insert(SourceOf(record).priority);
-  }
-
   void ReadOldestDue() {
-    lanes_.insert(kLaneCatchUp);
-    if (any_zone_) {
+    lanes_ = places_.lanes();
+    if (places_.cut()) {
       for (uint8_t lane = 0; lane < kLaneRetry; ++lane) lanes_.insert(lane);
     }
     FindOldestDue(context_, lanes_, now_ - kActiveBehind,
                   [self = shared_from_this()](absl::StatusOr<absl::Time> oldest) {
                     if (!oldest.ok()) return self->done_(oldest.status());
-                    const absl::Duration jitter =
-                        self->MayHaveJitter() ? kJitterMax : absl::ZeroDuration();
-                    self->oldest_active_ = *oldest - jitter;
+                    const RowPlaces& places = self->places_;
+                    self->oldest_active_ =
+                        *oldest - (places.cut() ? kJitterMax : places.jitter_max());
                     self->ReadActive();
                   });
+  }
+
+  // Adds the next `max` occurrences in the list's direction of a version. True: there may be more.
+  bool AddOccurrences(const cron::Timetable& timetable, absl::Time begin, absl::Time end,
+                      size_t max, std::set<RunListPosition>& found) const {
+    if (begin >= end) return false;
+    const std::vector<cron::Occurrence> occurrences = query_.newest_first
+                                                          ? timetable.EnumerateLast(begin, end, max)
+                                                          : timetable.Enumerate(begin, end, max);
+    for (const cron::Occurrence& occurrence : occurrences)
+      found.insert({occurrence.instant, timetable.IdOf(occurrence)});
+    return occurrences.size() == max;
   }
 
   // Reads active runs before the records of ended ones: a run that ends in between is found there.
@@ -253,24 +267,39 @@ class RunRowListing : public std::enable_shared_from_this<RunRowListing> {
   void ReadActive() {
     chunk_begin_ = begin_;
     chunk_end_ = end_;
-    ActiveSinglesQuery active;
-    active.source = SourceOf(query_.schedule.definition.record);
-    active.lanes = lanes_;
-    const cron::Timetable& timetable = query_.schedule.definition.timetable;
-    const absl::Time begin = std::max(begin_, oldest_active_);
-    const absl::Time end = std::min(end_, now_ + kActiveAhead);
-    std::vector<cron::Occurrence> occurrences;
+    absl::Time begin = std::max(begin_, oldest_active_);
+    absl::Time end = end_;
     if (query_.newest_first) {
-      const absl::Time before = position_.nominal_time + absl::Microseconds(1);
-      occurrences = timetable.EnumerateLast(begin, std::min(end, before), kActiveMax);
-      if (occurrences.size() == kActiveMax) chunk_begin_ = occurrences.front().instant;
+      end = std::min(end, position_.nominal_time + absl::Microseconds(1));
     } else {
-      occurrences = timetable.Enumerate(std::max(begin, position_.nominal_time), end, kActiveMax);
-      if (occurrences.size() == kActiveMax)
-        chunk_end_ = occurrences.back().instant + absl::Microseconds(1);
+      begin = std::max(begin, position_.nominal_time);
     }
-    for (const cron::Occurrence& occurrence : occurrences)
-      active.occurrences.push_back(ToEmitted(active.source, timetable, occurrence));
+    const size_t max = kActiveMax / places_.due_times_max();
+    std::set<RunListPosition> found;
+    bool more = AddOccurrences(query_.schedule.definition.timetable, begin, end, max, found);
+    for (const FormerTimetable& former : former_) {
+      more |= AddOccurrences(former.timetable, std::max(begin, former.begin),
+                             std::min(end, former.end), max, found);
+    }
+    while (found.size() > max) {
+      found.erase(query_.newest_first ? found.begin() : std::prev(found.end()));
+      more = true;
+    }
+    if (more) {
+      // Others may be at the time of the last one.
+      const absl::Time first = found.begin()->nominal_time;
+      const absl::Time last = found.rbegin()->nominal_time;
+      const absl::Duration step = absl::Microseconds(first < last ? 0 : 1);
+      if (query_.newest_first) {
+        chunk_begin_ = first + absl::Microseconds(1) - step;
+      } else {
+        chunk_end_ = last + step;
+      }
+    }
+    ActiveSinglesQuery active{.places = places_, .lanes = lanes_};
+    for (const RunListPosition& each : found)
+      active.occurrences.emplace(each.occurrence, each.nominal_time);
+    active.old_launches = now_ - kActiveBehind;
     FindActiveSingles(context_, std::move(active),
                       [self = shared_from_this()](absl::StatusOr<SingleEvents> found) {
                         if (!found.ok()) return self->done_(found.status());
@@ -326,7 +355,9 @@ class RunRowListing : public std::enable_shared_from_this<RunRowListing> {
       return Round();
     }
     for (const auto& [occurrence, single] : active_) {
-      const absl::Time nominal = FromMicros(single.row->nominal_time_micros());
+      const absl::Time nominal =
+          FromMicros(single.launch.has_value() ? single.launch->nominal_time_micros()
+                                               : single.row->nominal_time_micros());
       if (window_begin_ <= nominal && nominal < window_end_)
         window.runs.try_emplace(occurrence, StoredRunRow{nominal, single, std::nullopt});
     }
@@ -414,10 +445,12 @@ class RunRowListing : public std::enable_shared_from_this<RunRowListing> {
   // Runs have nominal times in [begin_, end_).
   absl::Time begin_;
   absl::Time end_;
+  RowPlaces places_;
   std::vector<cron::Zone> zones_;
   bool any_zone_ = false;
-  std::set<uint8_t> lanes_;   // where rows of the schedule may be in the queue
-  absl::Time oldest_active_;  // no older occurrence is in the queue
+  std::vector<FormerTimetable> former_;  // those that are not as the present one
+  std::set<uint8_t> lanes_;              // where rows of the schedule may be in the queue
+  absl::Time oldest_active_;             // no older occurrence is in the queue
   // Runs of one that have not ended, with nominal times in [chunk_begin_, chunk_end_).
   SingleEvents active_;
   absl::Time chunk_begin_;

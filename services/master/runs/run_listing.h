@@ -50,11 +50,13 @@ std::vector<TextRange> OccurrenceRanges(absl::Time begin, absl::Time end,
 // Some runs have rows in `runs`: runs of many events, runs of schedules with on_complete or an
 // overlap policy, backfilled runs and triggered runs. Any other run of one event is its Done record
 // or, while it is active, its row in the queue or in a claim. An occurrence that was skipped as a
-// whole is its Done record. An occurrence that waits for its launch is not listed yet.
+// whole is its Done record. An occurrence that waits for its launch is its launch record.
 //
 // The listing goes through time, window by window (run_window.h). A window with too many runs is
-// read again as narrower ones. Active runs of one event are found wherever they are
-// (single_event.h), in chunks of time with at most 2,000 occurrences that may be in the queue.
+// read again as narrower ones. Active runs of one event, and launch records, are found wherever
+// they are (single_event.h). They are searched for in chunks of time, each with at most 2,000
+// occurrences that may be in the queue: of the present version, and of former ones that have
+// emitted them.
 //
 // Threads: the callback runs on the context's executor.
 

@@ -404,8 +404,10 @@ class RunRead : public std::enable_shared_from_this<RunRead> {
 
   void OnSingle(absl::StatusOr<SingleEvent> single) {
     if (!single.ok()) return done_(single.status());
-    if (!single->done.has_value() && !single->row.has_value())
-      return done_(NotFound(name_.ToString()));
+    // It may have been launched, with a record, after that was looked for.
+    const bool launched = !single->found() || (single->row.has_value() && HasRun(*single->row));
+    if (launched && !std::exchange(read_again_, true)) return ReadRecord();
+    if (!single->found()) return done_(NotFound(name_.ToString()));
     run_.single = *std::move(single);
     done_(std::move(run_));
   }
@@ -424,6 +426,7 @@ class RunRead : public std::enable_shared_from_this<RunRead> {
   const RunName name_;
   Read done_;
   StoredRun run_;
+  bool read_again_ = false;
 };
 
 }  // namespace

@@ -8,11 +8,14 @@
 #include "absl/status/status.h"
 #include "common/base/check.h"
 #include "common/base/key_codec.h"
+#include "common/base/status_macros.h"
 #include "common/cron/timetable.h"
 #include "common/cron/zone.h"
+#include "common/storage/children_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "common/storage/run_table.h"
+#include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "services/master/base/errors.h"
 #include "services/master/base/limits.h"
@@ -38,6 +41,16 @@ namespace {
 
 using kv::ColumnFamily;
 
+// The schedule and the occurrence of claimed events.
+std::optional<WaitingOwner> OwnerOfClaimed(const storage::v1::ClaimRecord::Entry& claimed) {
+  if (claimed.has_grant()) {  // its row was in `waiting`
+    const auto key = DecodeWaitingKey(claimed.event_key());
+    return key.has_value() ? std::optional(WaitingOwnerOf(*key)) : std::nullopt;
+  }
+  const auto key = DecodeEventKey(claimed.event_key());
+  return key.has_value() ? std::optional(WaitingOwner{key->uid, key->occurrence}) : std::nullopt;
+}
+
 uint16_t ShardOfOnlyEvent(const OccurrenceSource& source, const std::string& occurrence,
                           uint32_t queue_shards) {
   return ShardOfEventId(RunIdentity(source.tenant, source.uid, occurrence).EventId(0),
@@ -49,81 +62,79 @@ class Search : public std::enable_shared_from_this<Search> {
   using Found = absl::AnyInvocable<void(absl::StatusOr<SingleEvent>)>;
   Search(MasterContext& context, OccurrenceSource source, std::string occurrence, Found done)
       : context_(context),
-        source_(std::move(source)),
-        uid_(source_.uid),
+        uid_(source.uid),
         occurrence_(std::move(occurrence)),
+        places_(std::move(source), context.layout),
         done_(std::move(done)) {
-    shard_ = ShardOfOnlyEvent(source_, occurrence_, context.layout.queue_shards);
+    shard_ = ShardOfOnlyEvent(places_.present(), occurrence_, context_.layout.queue_shards);
   }
 
-  void ReadKeys() {
+  void Start() {
     const auto id = cron::ParseOccurrence(occurrence_);
     if (!id.ok()) return done_(SingleEvent());
-    const absl::Time nominal = InstantOf(*id);
+    nominal_ = InstantOf(*id);
+    ReadKeys();
+  }
+
+ private:
+  void ReadKeys() {
     std::vector<kv::Key> keys;
     // Jitter, of any version, is at most a day.
     for (const absl::Duration later : {absl::ZeroDuration(), absl::Hours(24)}) {
       keys.push_back({ColumnFamily::kDone, EncodeDoneKey({.shard = shard_,
-                                                          .day = DoneDay(nominal + later),
+                                                          .day = DoneDay(nominal_ + later),
                                                           .uid = uid_,
                                                           .occurrence = occurrence_,
                                                           .first = 0})});
     }
     done_keys_ = keys.size();
-    AddQueueKeys(nominal, keys);
-    // Runs that were triggered are due at their nominal time, others later.
-    const absl::Time launch = LaunchTimeOf(source_, occurrence_, nominal);
-    if (launch != nominal) AddQueueKeys(launch, keys);
+    const std::vector<absl::Time> dues = places_.DueTimes(occurrence_, nominal_);
+    if (places_.launches()) {
+      for (const absl::Time due : dues)
+        keys.push_back({ColumnFamily::kCheckpoints, places_.LaunchKeyAt(occurrence_, due)});
+    }
+    launch_keys_ = keys.size() - done_keys_;
+    for (const absl::Time due : dues) AddQueueKeys(due, keys);
     context_.client.MultiGet(std::move(keys), context_.executor,
                              [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
                                self->OnKeys(std::move(result));
                              });
   }
 
- private:
   void AddQueueKeys(absl::Time due, std::vector<kv::Key>& keys) const {
-    for (uint8_t lane = 0; lane < kLaneCount; ++lane) {
-      const std::string key = EncodeEventKey({.shard = shard_,
-                                              .lane = lane,
-                                              .due_time = due,
-                                              .uid = uid_,
-                                              .occurrence = occurrence_,
-                                              .first = 0});
-      keys.push_back({ColumnFamily::kEvents, key});
+    const auto add = [&](ColumnFamily cf, const std::string& key) {
+      keys.push_back({cf, key});
       keys.push_back({ColumnFamily::kParked, ParkedKey(uid_, key)});
+    };
+    for (uint8_t lane = 0; lane < kLaneCount; ++lane) {
+      add(ColumnFamily::kEvents, EncodeEventKey({.shard = shard_,
+                                                 .lane = lane,
+                                                 .due_time = due,
+                                                 .uid = uid_,
+                                                 .occurrence = occurrence_,
+                                                 .first = 0}));
     }
-    if (!source_.throttle.has_value()) return;
-    const std::string key = EncodeWaitingKey(KeyWhileWaiting(due));
-    keys.push_back({ColumnFamily::kWaiting, key});
-    keys.push_back({ColumnFamily::kParked, ParkedKey(uid_, key)});
-  }
-
-  WaitingKey KeyWhileWaiting(absl::Time due) const {
-    storage::v1::EventRecord row;
-    row.set_tenant(source_.tenant);
-    row.set_priority(source_.priority);
-    *row.mutable_throttle() = *source_.throttle;
-    return WaitingKeyOf(row, uid_, occurrence_, /*first=*/0, due, context_.layout.policy_shards);
+    for (const WaitingGroup& group : places_.groups())
+      add(ColumnFamily::kWaiting, places_.WaitingKeyAt(group, occurrence_, due));
   }
 
   void OnKeys(absl::StatusOr<kv::GetResult> result) {
     if (!result.ok()) return done_(StoreFailed(result.status()));
-    for (size_t i = 0; i < done_keys_; ++i) {
+    const size_t records = done_keys_ + launch_keys_;
+    for (size_t i = 0; i < result->values.size(); ++i) {
       if (!result->values[i].has_value()) continue;
+      const std::string& value = *result->values[i];
       SingleEvent found;
-      if (!found.done.emplace().ParseFromString(*result->values[i]))
-        return done_(BrokenRecord("a Done record"));
+      // Each key of a queue is followed by the one that the row has while it is parked.
+      if (i >= records) return FoundRow(value, v1::PENDING, /*parked=*/(i - records) % 2 == 1);
+      if (i < done_keys_ ? !found.done.emplace().ParseFromString(value)
+                         : !found.launch.emplace().ParseFromString(value))
+        return done_(BrokenRecord(i < done_keys_ ? "a Done record" : "a launch"));
       return done_(std::move(found));
     }
-    for (size_t i = done_keys_; i < result->values.size(); ++i) {
-      const std::optional<std::string>& value = result->values[i];
-      // Each key of a queue is followed by the one that the row has while it is parked.
-      if (value.has_value())
-        return FoundRow(*value, v1::PENDING, /*parked=*/(i - done_keys_) % 2 == 1);
-    }
+    if (!places_read_) return ReadPlaces();
     if (++rounds_ > 2) return done_(SingleEvent());
-    ThrottledQuery query;
-    query.source = source_;
+    ThrottledQuery query{.places = places_};
     query.wanted = [occurrence = occurrence_](const ThrottledRange& range) {
       return range.occurrence == occurrence;
     };
@@ -132,6 +143,16 @@ class Search : public std::enable_shared_from_this<Search> {
         [self = shared_from_this()](absl::StatusOr<std::vector<ThrottledRange>> found) {
           self->OnThrottled(std::move(found));
         });
+  }
+
+  void ReadPlaces() {
+    places_read_ = true;
+    ReadRowPlaces(context_, places_.present(), nominal_,
+                  [self = shared_from_this()](absl::StatusOr<RowPlaces> places) {
+                    if (!places.ok()) return self->done_(places.status());
+                    self->places_ = *std::move(places);
+                    self->ReadKeys();
+                  });
   }
 
   void OnThrottled(absl::StatusOr<std::vector<ThrottledRange>> ranges) {
@@ -178,8 +199,8 @@ class Search : public std::enable_shared_from_this<Search> {
     if (!inflight.has_value() || !inflight->is_claim() || !claim.ParseFromString(entry.value))
       return false;
     for (const auto& claimed : claim.entries()) {
-      const auto key = DecodeEventKey(claimed.event_key());
-      if (!key.has_value() || key->uid != uid_ || key->occurrence != occurrence_) continue;
+      const std::optional<WaitingOwner> owner = OwnerOfClaimed(claimed);
+      if (!owner.has_value() || owner->uid != uid_ || owner->occurrence != occurrence_) continue;
       SingleEvent found;
       found.row = claimed.event();
       found.state = v1::RUNNING;
@@ -205,13 +226,17 @@ class Search : public std::enable_shared_from_this<Search> {
   }
 
   MasterContext& context_;
-  const OccurrenceSource source_;
   const Uid uid_;
   const std::string occurrence_;
+  RowPlaces places_;
+  bool places_read_ = false;  // former versions are among the places
   Found done_;
+  absl::Time nominal_;
   uint16_t shard_ = 0;
   int rounds_ = 0;
-  size_t done_keys_ = 0;  // the first keys of those that were read
+  // The first keys of those that were read, and those behind them.
+  size_t done_keys_ = 0;
+  size_t launch_keys_ = 0;
   size_t rows_read_ = 0;
 };
 
@@ -220,7 +245,7 @@ class Search : public std::enable_shared_from_this<Search> {
 void FindSingleEvent(MasterContext& context, OccurrenceSource source, std::string occurrence,
                      absl::AnyInvocable<void(absl::StatusOr<SingleEvent>)> done) {
   std::make_shared<Search>(context, std::move(source), std::move(occurrence), std::move(done))
-      ->ReadKeys();
+      ->Start();
 }
 
 namespace {
@@ -235,32 +260,41 @@ class ActiveSearch : public std::enable_shared_from_this<ActiveSearch> {
 
   void Start() {
     std::vector<kv::Key> keys;
-    for (const EmittedOccurrence& occurrence : query_.occurrences) {
+    for (const auto& [occurrence, nominal] : query_.occurrences) {
       EventKey key;
-      key.shard = ShardOfOnlyEvent(query_.source, occurrence.id, context_.layout.queue_shards);
-      key.due_time = occurrence.launch_time;
-      key.uid = query_.source.uid;
-      key.occurrence = occurrence.id;
-      for (const uint8_t lane : query_.lanes) {
-        key.lane = lane;
-        keys.push_back({ColumnFamily::kEvents, EncodeEventKey(key)});
+      key.shard = ShardOfOnlyEvent(Present(), occurrence, context_.layout.queue_shards);
+      key.uid = Present().uid;
+      key.occurrence = occurrence;
+      for (const absl::Time due : query_.places.DueTimes(occurrence, nominal)) {
+        if (query_.places.launches() && due >= query_.old_launches)
+          keys.push_back({ColumnFamily::kCheckpoints, query_.places.LaunchKeyAt(occurrence, due)});
+        key.due_time = due;
+        for (const uint8_t lane : query_.lanes) {
+          key.lane = lane;
+          keys.push_back({ColumnFamily::kEvents, EncodeEventKey(key)});
+        }
       }
+      owners_.emplace_back(keys.size(), &occurrence);
     }
+    for (const kv::Key& key : keys) families_.push_back(key.cf);
     ReadKeys(context_, std::move(keys),
              [self = shared_from_this()](auto values) { self->OnQueue(std::move(values)); });
   }
 
  private:
+  const OccurrenceSource& Present() const { return query_.places.present(); }
+
   void OnQueue(absl::StatusOr<KeyValues> values) {
     if (!values.ok()) return done_(values.status());
-    for (size_t i = 0; i < values->size(); ++i) {
-      if (!(*values)[i].has_value()) continue;
-      storage::v1::EventRecord row;
-      if (!row.ParseFromString(*(*values)[i])) return done_(BrokenRecord("an event"));
-      Add(query_.occurrences[i / query_.lanes.size()].id, std::move(row), v1::PENDING);
+    size_t i = 0;
+    for (const auto& [end, occurrence] : owners_) {
+      for (; i < end; ++i) {
+        if (!(*values)[i].has_value()) continue;
+        const absl::Status added = AddStored(families_[i], *occurrence, *(*values)[i]);
+        if (!added.ok()) return done_(added);
+      }
     }
-    ThrottledQuery throttled;
-    throttled.source = query_.source;
+    ThrottledQuery throttled{.places = query_.places};
     throttled.limit = kLookupRowsMax;
     throttled.wanted = [](const ThrottledRange& range) { return !HasRun(range.row); };
     ReadThrottledEvents(context_, std::move(throttled), [self = shared_from_this()](auto ranges) {
@@ -271,9 +305,29 @@ class ActiveSearch : public std::enable_shared_from_this<ActiveSearch> {
     });
   }
 
+  // A row of the queue, or a launch record.
+  absl::Status AddStored(ColumnFamily cf, const std::string& occurrence, const std::string& value) {
+    if (cf == ColumnFamily::kCheckpoints) {
+      SingleEvent waits;
+      if (!waits.launch.emplace().ParseFromString(value)) return BrokenRecord("a launch");
+      found_.try_emplace(occurrence, std::move(waits));
+      return absl::OkStatus();
+    }
+    storage::v1::EventRecord row;
+    if (!row.ParseFromString(value)) return BrokenRecord("an event");
+    Add(occurrence, std::move(row), v1::PENDING);
+    return absl::OkStatus();
+  }
+
   void ReadMoving() {
-    const std::string parked = ParkedPrefix(query_.source.uid);
+    const Uid& uid = Present().uid;
+    const std::string parked = ParkedPrefix(uid);
     std::vector<KeyRange> ranges = {{ColumnFamily::kParked, parked, PrefixEnd(parked)}};
+    if (query_.places.launches()) {
+      const uint16_t partition = PartitionOf(uid, context_.layout.partitions);
+      ranges.push_back({ColumnFamily::kCheckpoints, LaunchPrefix(partition),
+                        EncodeLaunchKey({partition, query_.old_launches, Uid(), ""})});
+    }
     const uint32_t shards = context_.layout.queue_shards;
     const auto add_claims = [&] {
       for (uint32_t i = 0; i < shards; ++i) {
@@ -303,13 +357,17 @@ class ActiveSearch : public std::enable_shared_from_this<ActiveSearch> {
 
   absl::StatusOr<bool> OnEntry(ColumnFamily cf, const kv::Entry& entry) {
     if (cf == ColumnFamily::kInflight) return OnClaim(entry);
+    if (cf == ColumnFamily::kCheckpoints) {
+      const std::optional<LaunchKey> key = DecodeLaunchKey(entry.key);
+      if (!key.has_value() || key->uid != Present().uid) return true;
+      RETURN_IF_ERROR(AddStored(cf, key->occurrence, entry.value));
+      return true;
+    }
     const auto key =
         DecodeEventKey(cf == ColumnFamily::kParked ? EventKeyOfParked(entry.key) : entry.key);
     // A throttled row that is parked has another key, and was found before.
-    if (!key.has_value() || key->uid != query_.source.uid) return true;
-    storage::v1::EventRecord row;
-    if (!row.ParseFromString(entry.value)) return BrokenRecord("an event");
-    Add(key->occurrence, std::move(row), v1::PENDING);
+    if (!key.has_value() || key->uid != Present().uid) return true;
+    RETURN_IF_ERROR(AddStored(ColumnFamily::kEvents, key->occurrence, entry.value));
     return true;
   }
 
@@ -319,21 +377,24 @@ class ActiveSearch : public std::enable_shared_from_this<ActiveSearch> {
     if (!inflight.has_value() || !inflight->is_claim()) return true;
     if (!claim.ParseFromString(entry.value)) return BrokenRecord("a claim");
     for (auto& claimed : *claim.mutable_entries()) {
-      const auto key = DecodeEventKey(claimed.event_key());
-      if (key.has_value() && key->uid == query_.source.uid)
-        Add(key->occurrence, std::move(*claimed.mutable_event()), v1::RUNNING);
+      const std::optional<WaitingOwner> owner = OwnerOfClaimed(claimed);
+      if (owner.has_value() && owner->uid == Present().uid)
+        Add(owner->occurrence, std::move(*claimed.mutable_event()), v1::RUNNING);
     }
     return true;
   }
 
   void Add(const std::string& occurrence, storage::v1::EventRecord row, v1::EventState state) {
     if (row.run_count() > 1 || HasRun(row)) return;
-    found_.try_emplace(occurrence, SingleEvent{std::nullopt, std::move(row), state});
+    found_.try_emplace(occurrence, SingleEvent{.row = std::move(row), .state = state});
   }
 
   MasterContext& context_;
   const ActiveSinglesQuery query_;
   Found done_;
+  // The keys that are read: their families; and for each occurrence where its keys end.
+  std::vector<ColumnFamily> families_;
+  std::vector<std::pair<size_t, const std::string*>> owners_;
   SingleEvents found_;
 };
 
@@ -352,19 +413,25 @@ class RunRowsSearch : public std::enable_shared_from_this<RunRowsSearch> {
   RunRowsSearch(MasterContext& context, RunRowsQuery query, Found done)
       : context_(context), query_(std::move(query)), done_(std::move(done)) {}
 
-  // Slices stand under their due time, in the lane of a priority or in that of catch-up.
   void Start() {
-    std::set<absl::Time> due_times = {query_.nominal_time};
-    for (const OccurrenceSource& source : query_.sources)
-      due_times.insert(LaunchTimeOf(source, query_.occurrence, query_.nominal_time));
+    ReadRowPlaces(context_, query_.source, query_.nominal_time,
+                  [self = shared_from_this()](absl::StatusOr<RowPlaces> places) {
+                    if (!places.ok()) return self->done_(places.status());
+                    self->cut_ |= places->cut();
+                    self->OnPlaces(*std::move(places));
+                  });
+  }
+
+ private:
+  // Slices stand under their due time, in the lane of a priority or in that of catch-up.
+  void OnPlaces(RowPlaces places) {
     for (uint32_t shard = 0; shard < context_.layout.queue_shards; ++shard) {
-      for (uint8_t lane = 0; lane < kLaneCount; ++lane) {
-        if (lane == kLaneRetry) continue;
-        for (const absl::Time due : due_times) {
+      for (const uint8_t lane : places.lanes()) {
+        for (const absl::Time due : places.DueTimes(query_.occurrence, query_.nominal_time)) {
           std::string prefix = EncodeEventKey({.shard = static_cast<uint16_t>(shard),
                                                .lane = lane,
                                                .due_time = due,
-                                               .uid = query_.uid,
+                                               .uid = query_.source.uid,
                                                .occurrence = query_.occurrence,
                                                .first = 0});
           prefix.resize(prefix.size() - sizeof(uint64_t));  // any first index
@@ -373,12 +440,12 @@ class RunRowsSearch : public std::enable_shared_from_this<RunRowsSearch> {
         }
       }
     }
+    places_.emplace(std::move(places));
     ReadSlices(0);
   }
 
- private:
   void ReadSlices(size_t begin) {
-    if (begin >= slices_.size()) return ReadThrottled(0);
+    if (begin >= slices_.size()) return ReadThrottled();
     const size_t end = std::min(slices_.size(), begin + kv::kScanRangesMax / 2);
     kv::ScanRequest scan;
     scan.cf = ColumnFamily::kEvents;
@@ -396,25 +463,22 @@ class RunRowsSearch : public std::enable_shared_from_this<RunRowsSearch> {
                          });
   }
 
-  void ReadThrottled(size_t i) {
-    while (i < query_.sources.size() && !query_.sources[i].throttle.has_value()) ++i;
-    if (i == query_.sources.size()) return ReadMoving();
-    ThrottledQuery query;
-    query.source = query_.sources[i];
+  void ReadThrottled() {
+    ThrottledQuery query{.places = *places_};
     query.wanted = [self = shared_from_this()](const ThrottledRange& range) {
       return range.occurrence == self->query_.occurrence;
     };
     query.cut = &cut_;
-    ReadThrottledEvents(context_, std::move(query), [self = shared_from_this(), i](auto ranges) {
+    ReadThrottledEvents(context_, std::move(query), [self = shared_from_this()](auto ranges) {
       if (!ranges.ok()) return self->done_(ranges.status());
       if (!ranges->empty()) return self->done_(RunRows::kSome);
-      self->ReadThrottled(i + 1);
+      self->ReadMoving();
     });
   }
 
   // Events go back and forth between claims and retries.
   void ReadMoving() {
-    const std::string parked = ParkedPrefix(query_.uid);
+    const std::string parked = ParkedPrefix(query_.source.uid);
     std::vector<KeyRange> ranges = {{ColumnFamily::kParked, parked, PrefixEnd(parked)}};
     for (uint32_t i = 0; i < context_.layout.queue_shards; ++i) {
       const uint16_t shard = static_cast<uint16_t>(i);
@@ -442,7 +506,13 @@ class RunRowsSearch : public std::enable_shared_from_this<RunRowsSearch> {
   }
 
   bool IsOfRun(ColumnFamily cf, const kv::Entry& entry) const {
-    if (cf == ColumnFamily::kEvents) return IsKeyOfRun(entry.key);
+    const auto is_of_run = [this](const Uid& uid, const std::string& occurrence) {
+      return uid == query_.source.uid && occurrence == query_.occurrence;
+    };
+    if (cf == ColumnFamily::kEvents) {
+      const auto row = DecodeEventKey(entry.key);
+      return row.has_value() && is_of_run(row->uid, row->occurrence);
+    }
     if (cf == ColumnFamily::kParked) {
       const absl::StatusOr<ParkedRow> row = ReadParkedRow(entry);
       return row.ok() && row->occurrence == query_.occurrence;
@@ -450,21 +520,16 @@ class RunRowsSearch : public std::enable_shared_from_this<RunRowsSearch> {
     storage::v1::ClaimRecord claim;
     const auto key = DecodeInflightKey(entry.key);
     if (!key.has_value() || !key->is_claim() || !claim.ParseFromString(entry.value)) return false;
-    return std::any_of(claim.entries().begin(), claim.entries().end(),
-                       [&](const auto& claimed) { return IsKeyOfRun(claimed.event_key()); });
-  }
-
-  bool IsKeyOfRun(const std::string& bytes) const {
-    const auto key = DecodeEventKey(bytes);
-    if (key.has_value()) return key->uid == query_.uid && key->occurrence == query_.occurrence;
-    const auto waiting = DecodeWaitingKey(bytes);
-    return waiting.has_value() && waiting->uid == query_.uid &&
-           waiting->occurrence == query_.occurrence;
+    return std::any_of(claim.entries().begin(), claim.entries().end(), [&](const auto& claimed) {
+      const std::optional<WaitingOwner> owner = OwnerOfClaimed(claimed);
+      return owner.has_value() && is_of_run(owner->uid, owner->occurrence);
+    });
   }
 
   MasterContext& context_;
   const RunRowsQuery query_;
   Found done_;
+  std::optional<RowPlaces> places_;
   std::vector<kv::KeyRange> slices_;  // where slices of the run may be
   bool found_ = false;
   bool cut_ = false;  // a range has more rows than were read

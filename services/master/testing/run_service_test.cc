@@ -86,6 +86,43 @@ TEST(RunService, RunIsActiveFromTheMomentItIsDue) {
   }
 }
 
+TEST(RunService, RunThatWaitsForItsLaunchIsListed) {
+  RunWorld bench(8, [](v1::Schedule& schedule) {
+    schedule.set_cron("* * * * * *");
+    schedule.set_overlap_policy(v1::Schedule::BUFFER_ONE);
+  });
+  const absl::Time due = absl::FromUnixSeconds(absl::ToUnixSeconds(bench.start) + 5);
+  const std::string id = bench.Emit(due, 8);
+  ASSERT_TRUE(bench.fixture.Events().empty());
+  v1::ListRunsRequest list;
+  list.set_parent(kParent);
+  list.set_order_by("nominal_time desc");
+  const auto check = [&](v1::Run::State state) {
+    const auto runs = bench.fixture.Call(&RunApi::ListRuns, list);
+    ASSERT_TRUE(runs.ok()) << runs.status();
+    ASSERT_EQ(runs->runs_size(), 1);
+    const auto got = bench.Get(id);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(runs->runs(0).DebugString(), got->DebugString());
+    EXPECT_EQ(got->state(), state);
+    EXPECT_EQ(got->event_count(), 8);
+    EXPECT_EQ(got->version(), 1);
+    EXPECT_EQ(got->nominal_time().seconds(), absl::ToUnixSeconds(due));
+  };
+  check(v1::Run::UPCOMING);
+  bench.fixture.runtime.AdvanceBy(absl::Seconds(6));
+  check(v1::Run::ACTIVE);
+  // Behind a run that goes on for long.
+  bench.fixture.runtime.AdvanceBy(absl::Hours(3));
+  check(v1::Run::ACTIVE);
+  v1::ListRunEventsRequest events;
+  events.set_parent(absl::StrCat(kParent, "/runs/", id));
+  EXPECT_EQ(bench.fixture.Call(&RunApi::ListRunEvents, events)->events_size(), 0);
+  v1::CancelRunRequest cancel;
+  cancel.set_name(absl::StrCat(kParent, "/runs/", id));
+  EXPECT_TRUE(absl::IsNotFound(bench.fixture.Call(&RunApi::CancelRun, cancel).status()));
+}
+
 TEST(RunService, ARunOfOneIsFoundWhereverItsEventIs) {
   RunWorld bench(1);
   const absl::Time due = absl::FromUnixSeconds(absl::ToUnixSeconds(bench.start) + 5);

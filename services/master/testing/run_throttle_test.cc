@@ -191,6 +191,50 @@ TEST(RunThrottle, AThrottledRunOfOneIsFoundWhereverItsEventIs) {
   EXPECT_EQ(bench.List(10), Strings{id});
 }
 
+// A row moves only when its owner judges it.
+TEST(RunThrottle, RunIsFoundWhereAFormerVersionPutIt) {
+  for (const std::string changed : {"policy", "priority", "jitter"}) {
+    RunWorld bench(1, changed == "jitter" ? [](v1::Schedule&) {} : &Throttle);
+    const absl::Time due = absl::FromUnixSeconds(absl::ToUnixSeconds(bench.start) + 5);
+    const std::string id = bench.Emit(due, 1);
+    bench.fixture.runtime.AdvanceBy(absl::Seconds(20));
+    for (const int to : {7, 2, 7}) {
+      v1::UpdateScheduleRequest update;
+      update.mutable_schedule()->set_name(kParent);
+      update.mutable_update_mask()->add_paths(changed);
+      if (changed == "priority") update.mutable_schedule()->set_priority(to);
+      if (changed == "jitter") update.mutable_schedule()->mutable_jitter()->set_seconds(to);
+      const auto updated = bench.fixture.Call(&ScheduleApi::UpdateSchedule, update);
+      ASSERT_TRUE(updated.ok()) << updated.status();
+      if (changed == "policy") break;  // it has none now
+    }
+    const auto got = bench.Get(id);
+    ASSERT_TRUE(got.ok()) << changed << got.status();
+    EXPECT_EQ(got->state(), v1::Run::ACTIVE) << changed;
+    // Only occurrences that some version gives are looked for in the queue.
+    EXPECT_EQ(bench.List(10), changed == "jitter" ? Strings{} : Strings{id}) << changed;
+    v1::ExplainEventRequest explain;
+    explain.set_name(absl::StrCat(kParent, "/runs/", id, "/events/0"));
+    const auto explained = bench.fixture.Call(&ExplainService::ExplainEvent, explain);
+    ASSERT_TRUE(explained.ok()) << changed << explained.status();
+    EXPECT_EQ(explained->status(), v1::Event::SCHEDULED) << changed;
+    if (changed == "jitter") continue;
+    // A retry, whose due time nobody can know.
+    auto [key, row] = bench.TakeWaiting();
+    key.due_time += absl::Minutes(3);
+    row.set_attempts(2);
+    bench.fixture.Put(ColumnFamily::kWaiting, EncodeWaitingKey(key), row.SerializeAsString());
+    ASSERT_TRUE(bench.Get(id).ok()) << changed;
+    EXPECT_EQ(bench.Get(id)->retry_count(), 2) << changed;
+    bench.TakeWaiting();
+    // It holds a token of the former policy.
+    bench.Grant(id, row, 0, 1, 1);
+    ASSERT_TRUE(bench.Get(id).ok()) << changed;
+    EXPECT_EQ(bench.Get(id)->running_count(), 1) << changed;
+    EXPECT_EQ(bench.List(10), Strings{id}) << changed;
+  }
+}
+
 TEST(RunThrottle, ThrottledRunListsEndedHoldingAndRetryingEvents) {
   RunWorld bench(1, &Throttle);
   const absl::Time due = bench.start + absl::Minutes(1);

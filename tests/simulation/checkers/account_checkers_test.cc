@@ -86,6 +86,16 @@ TEST(CheckAccount, CatchesEachBreach) {
       {"has no outcome", [](History& h, AccountSeen&) { h.done.erase(h.done.begin()); }},
       {"is none in the list", [](History&, AccountSeen& a) { a.listed.erase(a.listed.begin()); }},
       {"is ACTIVE when it is got", [](History&, AccountSeen& a) { a.runs[0].got = "ACTIVE"; }},
+      {"is not in the list of runs",
+       [](History&, AccountSeen& a) {
+         a.runs[3].reason = "it waits, or is being sent";
+         a.listed.erase(a.listed.begin() + 3);
+       }},
+      {"cannot be got",
+       [](History&, AccountSeen& a) {
+         a.runs[3].reason = "it waits, or is being sent";
+         a.runs[3].got = "none";
+       }},
       {"is listed twice", [](History&, AccountSeen& a) { a.listed.push_back(a.listed[0]); }},
   };
   for (const Case& breach : cases) {

@@ -163,14 +163,7 @@ class AccountChecker {
       const std::string state = found == listed.end() ? "none" : found->second->state;
       const bool failed = found != listed.end() && found->second->failed;
       const bool summarised = InSummary(life->uid, run.nominal);
-      // A launch that waits is not listed yet, nor an event that waits where a former version has
-      // put it.
-      const bool plain =
-          std::all_of(life->changes.begin(), life->changes.end(), [](const ScheduleChange& change) {
-            return change.kind != ScheduleChange::Kind::kUpdate &&
-                   change.definition.overlap == Definition::Overlap::kAllow;
-          });
-      const bool waits = plain && run.reason.find("it waits") == 0;
+      const bool waits = run.reason.find("it waits") == 0;
       if (waits && state == "none") Report(account, Name(run), " is not in the list of runs");
       if (waits && run.got == "none") Report(account, Name(run), " cannot be got");
       if (!Agrees(run, state, failed, summarised))
@@ -182,7 +175,7 @@ class AccountChecker {
 
   static bool Agrees(const AccountedRun& run, const std::string& state, bool failed,
                      bool summarised) {
-    // It has ended since, or waits for its launch, or was superseded.
+    // It has ended since, or is not emitted.
     if (run.result == "PENDING") return true;
     if (run.result == "SKIPPED") return state == "SKIPPED" || (state == "none" && summarised);
     if (run.result == "FAILED") return state == "CANCELLED" || (state == "COMPLETED" && failed);

@@ -22,6 +22,7 @@
 #include "services/master/codec/schedule_codec.h"
 #include "services/master/requests/range_reader.h"
 #include "services/master/schedules/changes/parked_row.h"
+#include "services/master/schedules/changes/row_places.h"
 #include "services/master/schedules/changes/throttled_events.h"
 
 namespace escapement::master {
@@ -36,7 +37,7 @@ class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
       : context_(context),
         scope_(std::move(scope)),
         done_(std::move(done)),
-        sources_({scope_.source}) {}
+        places_(scope_.source, context.layout) {}
 
   void ReadRecords() {
     for (auto* list : {&scope_.occurrences, &scope_.carriers}) {
@@ -65,12 +66,12 @@ class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
     std::vector<kv::Key> keys;
     for (const auto& [id, occurrence] : open_) {
       auto summary = FormerSummaryAt(*occurrence, scope_.source.version);
-      if (!summary.has_value() || summaries_.size() >= kFormerVersionsMax) continue;
+      if (!summary.has_value() || summaries_.size() >= kFormerSummariesMax) continue;
       keys.push_back(
           {ColumnFamily::kDefinitions, DefinitionKey(scope_.source.uid, summary->version())});
       summaries_.push_back({occurrence, *std::move(summary)});
     }
-    if (keys.empty()) return ReadFormerVersions();
+    if (keys.empty()) return ReadPlaces();
     ReadKeys(context_, std::move(keys),
              [self = shared_from_this()](absl::StatusOr<KeyValues> read) {
                self->OnSummaryVersions(std::move(read));
@@ -89,7 +90,7 @@ class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
       former = RestOf(summary, *first, *version, context_.layout);
       for (BackfillOccurrence& other : former.rest) others_.push_back(&other);
     }
-    if (others_.empty()) return ReadFormerVersions();
+    if (others_.empty()) return ReadPlaces();
     ReadKeys(context_, RecordKeys(others_),
              [self = shared_from_this()](absl::StatusOr<KeyValues> read) {
                self->OnOthers(std::move(read));
@@ -99,7 +100,7 @@ class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
   void OnOthers(absl::StatusOr<KeyValues> values) {
     if (!values.ok()) return done_(values.status());
     if (absl::Status status = TakeRecords(others_, *values); !status.ok()) return done_(status);
-    ReadFormerVersions();
+    ReadPlaces();
   }
 
   // Run and Done records.
@@ -124,75 +125,46 @@ class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
     return absl::OkStatus();
   }
 
-  // A row stays where the version that made it has put it.
-  void ReadFormerVersions() {
-    std::vector<kv::Key> keys;
-    const uint64_t current = scope_.source.version;
-    for (uint64_t version = current > kFormerVersionsMax ? current - kFormerVersionsMax : 1;
-         version < current; ++version)
-      keys.push_back({ColumnFamily::kDefinitions, DefinitionKey(scope_.source.uid, version)});
-    if (keys.empty()) return ReadQueues();
-    ReadKeys(context_, std::move(keys),
-             [self = shared_from_this()](absl::StatusOr<KeyValues> read) {
-               self->OnFormerVersions(std::move(read));
-             });
-  }
-
-  void OnFormerVersions(absl::StatusOr<KeyValues> values) {
-    if (!values.ok()) return done_(values.status());
-    for (const std::optional<std::string>& value : *values) {
-      storage::v1::DefinitionRecord definition;
-      if (!value.has_value() || !definition.ParseFromString(*value)) continue;
-      AddPlace(SourceOf(definition));
-    }
-    AddMixedPlaces();
-    ReadQueues();
-  }
-
-  // The policy under which the events of the source wait, and PolicyRecord.by_tenant. nullopt: they
-  // do not wait.
-  static std::optional<std::pair<std::string, bool>> GroupOf(const OccurrenceSource& source) {
-    if (!source.throttle.has_value()) return std::nullopt;
-    return std::pair(source.throttle->policy_id(), source.throttle->by_tenant());
-  }
-
-  static bool SamePlace(const OccurrenceSource& a, const OccurrenceSource& b) {
-    return a.priority == b.priority && a.jitter == b.jitter && GroupOf(a) == GroupOf(b);
-  }
-
-  // A row that was moved from one version's place to another's keeps the due time of the first and
-  // has the priority and policy of the other.
-  void AddMixedPlaces() {
-    const std::vector<OccurrenceSource> versions = sources_;
-    for (const OccurrenceSource& due : versions) {
-      for (const OccurrenceSource& place : versions) {
-        if (sources_.size() >= kBackfillPlacesMax) return;
-        OccurrenceSource mixed = place;
-        mixed.jitter = due.jitter;
-        AddPlace(std::move(mixed));
-      }
-    }
-  }
-
-  void AddPlace(OccurrenceSource place) {
-    const bool known =
-        std::any_of(sources_.begin(), sources_.end(),
-                    [&](const OccurrenceSource& source) { return SamePlace(source, place); });
-    if (!known) sources_.push_back(std::move(place));
+  void ReadPlaces() {
+    absl::Time oldest = absl::InfiniteFuture();
+    for (const auto& [id, occurrence] : open_)
+      oldest = std::min(oldest, occurrence->emitted.nominal_time);
+    ReadRowPlaces(context_, scope_.source, oldest,
+                  [self = shared_from_this()](absl::StatusOr<RowPlaces> places) {
+                    if (!places.ok()) return self->done_(places.status());
+                    self->places_ = *std::move(places);
+                    self->scope_.cut |= self->places_.cut();
+                    self->ReadQueues();
+                  });
   }
 
   void ReadQueues() {
     owners_.clear();
     std::vector<kv::Key> keys;
+    const Uid& uid = scope_.source.uid;
     for (const auto& [id, occurrence] : open_) {
-      for (const OccurrenceSource& source : sources_) {
-        BackfillOccurrence made;
-        made.emitted = occurrence->emitted;
-        made.emitted.launch_time = LaunchTimeOf(source, id, made.emitted.nominal_time);
-        for (kv::Key& key : QueueKeys(source, made, context_.layout)) {
-          keys.push_back(std::move(key));
-          owners_.push_back(occurrence);
+      const auto add = [&, occurrence = occurrence](ColumnFamily cf, std::string key) {
+        keys.push_back({cf, std::move(key)});
+        owners_.push_back(occurrence);
+      };
+      const auto add_row = [&](ColumnFamily cf, const std::string& key) {
+        add(cf, key);
+        add(ColumnFamily::kParked, ParkedKey(uid, key));
+      };
+      const std::string event_id = RunIdentity(scope_.source.tenant, uid, id).EventId(0);
+      EventKey row;
+      row.shard = ShardOfEventId(event_id, context_.layout.queue_shards);
+      row.uid = uid;
+      row.occurrence = id;
+      for (const absl::Time due : places_.DueTimes(id, occurrence->emitted.nominal_time)) {
+        if (places_.launches()) add(ColumnFamily::kCheckpoints, places_.LaunchKeyAt(id, due));
+        row.due_time = due;
+        for (const uint8_t lane : places_.lanes()) {
+          row.lane = lane;
+          add_row(ColumnFamily::kEvents, EncodeEventKey(row));
         }
+        for (const WaitingGroup& group : places_.groups())
+          add_row(ColumnFamily::kWaiting, places_.WaitingKeyAt(group, id, due));
       }
     }
     ReadKeys(context_, std::move(keys),
@@ -207,20 +179,11 @@ class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
       if ((*values)[i].has_value()) Note(owners_[i]->emitted.id);
     }
     if (claims_read_) return done_(std::move(scope_));
-    ReadThrottled(0);
+    ReadThrottled();
   }
 
-  // Reads the waiting events and the holders of tokens at the places of sources_[i] and of those
-  // after it.
-  void ReadThrottled(size_t i) {
-    const auto new_group = [this](const OccurrenceSource& source) {
-      const auto group = GroupOf(source);
-      return group.has_value() && groups_read_.insert({*group, source.priority}).second;
-    };
-    while (i < sources_.size() && !new_group(sources_[i])) ++i;
-    if (i == sources_.size()) return ReadClaims();
-    ThrottledQuery query;
-    query.source = sources_[i];
+  void ReadThrottled() {
+    ThrottledQuery query{.places = places_};
     query.limit = kLookupRowsMax;
     query.wanted = [self = shared_from_this()](const ThrottledRange& range) {
       return self->open_.contains(range.occurrence);
@@ -228,10 +191,10 @@ class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
     query.cut = &scope_.cut;
     ReadThrottledEvents(
         context_, std::move(query),
-        [self = shared_from_this(), i](absl::StatusOr<std::vector<ThrottledRange>> ranges) {
+        [self = shared_from_this()](absl::StatusOr<std::vector<ThrottledRange>> ranges) {
           if (!ranges.ok()) return self->done_(ranges.status());
           for (const ThrottledRange& range : *ranges) self->Note(range.occurrence);
-          self->ReadThrottled(i + 1);
+          self->ReadClaims();
         });
   }
 
@@ -302,10 +265,8 @@ class BackfillSearch : public std::enable_shared_from_this<BackfillSearch> {
   MasterContext& context_;
   BackfillScope scope_;
   Found done_;
-  std::set<std::pair<std::pair<std::string, bool>, uint8_t>> groups_read_;  // with the priority
   bool claims_read_ = false;
-  // The present one, and others of other places: former ones, and mixtures of them.
-  std::vector<OccurrenceSource> sources_;
+  RowPlaces places_;
   std::map<std::string, BackfillOccurrence*> open_;  // not found yet, by id
   std::vector<BackfillOccurrence*> owners_;          // for each key that is read, its occurrence
   std::vector<BackfillOccurrence*> all_;             // occurrences and carriers

@@ -2,8 +2,8 @@
 //
 // It reads in this order:
 //  1. run and Done records;
-//  2. rows of only events, and launch records, at the places of the present version and of the last
-//  kFormerVersionsMax versions before it;
+//  2. rows of only events, and launch records, at the places of the present version and of former
+//  ones (row_places.h);
 //  3. for occurrences that were in none of these places: holders of tokens, claims and retries.
 //  Claims are read before and after the retries, so an event that moves between them is seen;
 //  4. parked rows, last, since a parked event stays parked.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "common/base/key_codec.h"
@@ -24,15 +25,20 @@ class ThrottledSearch : public std::enable_shared_from_this<ThrottledSearch> {
   using Found = absl::AnyInvocable<void(absl::StatusOr<std::vector<ThrottledRange>>)>;
   ThrottledSearch(MasterContext& context, ThrottledQuery query, Found done)
       : context_(context), query_(std::move(query)), done_(std::move(done)) {
-    const OccurrenceSource& source = query_.source;
-    if (!source.throttle.has_value()) return;
-    const auto [shard, policy] =
-        WaitingPlaceOf(source.tenant, *source.throttle, source.uid, context_.layout.policy_shards);
-    const std::string group = WaitingGroupPrefix(shard, policy, source.priority, source.uid);
-    const std::string parked = ParkedPrefix(source.uid);
-    ranges_ = {{ColumnFamily::kGrants, GrantsBegin(shard, policy), GrantsEnd(shard, policy)},
-               {ColumnFamily::kWaiting, group, PrefixEnd(group)},
-               {ColumnFamily::kParked, parked, PrefixEnd(parked)}};
+    if (query_.places.groups().empty()) return;
+    const Uid& uid = query_.places.present().uid;
+    // Events go back and forth between rows and holders, so rows are read again.
+    AddRows(uid);
+    std::set<std::string> policies;
+    for (const WaitingGroup& group : query_.places.groups()) {
+      const auto& [shard, policy] = group.place;
+      std::string grants = GrantsBegin(shard, policy);
+      if (policies.insert(grants).second)
+        ranges_.push_back({ColumnFamily::kGrants, std::move(grants), GrantsEnd(shard, policy)});
+    }
+    AddRows(uid);
+    const std::string parked = ParkedPrefix(uid);
+    ranges_.push_back({ColumnFamily::kParked, parked, PrefixEnd(parked)});
   }
 
   void Read() {
@@ -54,6 +60,14 @@ class ThrottledSearch : public std::enable_shared_from_this<ThrottledSearch> {
   }
 
  private:
+  void AddRows(const Uid& uid) {
+    for (const WaitingGroup& group : query_.places.groups()) {
+      const auto& [shard, policy] = group.place;
+      const std::string rows = WaitingGroupPrefix(shard, policy, group.priority, uid);
+      ranges_.push_back({ColumnFamily::kWaiting, rows, PrefixEnd(rows)});
+    }
+  }
+
   absl::Status AddEntry(const KeyRange& range, kv::Entry& entry) {
     if (range.cf == ColumnFamily::kGrants) return AddGrant(entry);
     if (range.cf == ColumnFamily::kWaiting) return AddWaiting(entry);
@@ -64,7 +78,7 @@ class ThrottledSearch : public std::enable_shared_from_this<ThrottledSearch> {
     storage::v1::GrantRecord grant;
     if (!DecodeGrantKey(entry.key).has_value()) return absl::OkStatus();
     if (!grant.ParseFromString(entry.value)) return BrokenRecord("a grant");
-    if (grant.uid() != query_.source.uid.bytes()) return absl::OkStatus();
+    if (grant.uid() != query_.places.present().uid.bytes()) return absl::OkStatus();
     for (const auto& holders : grant.holders()) {
       Add({.occurrence = grant.occurrence(),
            .first = holders.first(),

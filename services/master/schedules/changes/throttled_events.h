@@ -1,8 +1,7 @@
 // The throttled events of a schedule that have not ended: those that wait, those that hold a
 // token, and those that are parked.
 //
-// The search uses the places of the schedule's present definition. It does not see events that were
-// granted under a former policy, events that still wait under a former policy or priority, and
+// The search uses the places of the present and of former definitions (row_places.h). It may miss
 // events that move between the reads. Work is bounded: at most kLookupRowsMax rows of each place
 // are read.
 //
@@ -18,10 +17,10 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "common/storage/occurrence_rows.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "services/master/base/master_context.h"
+#include "services/master/schedules/changes/row_places.h"
 
 namespace escapement::master {
 
@@ -35,7 +34,7 @@ struct ThrottledRange {
 };
 
 struct ThrottledQuery {
-  OccurrenceSource source;  // the schedule's definition; without a throttle nothing is found
+  RowPlaces places;  // without a group nothing is found
   // True for each range that the caller wants.
   absl::AnyInvocable<bool(const ThrottledRange&)> wanted = nullptr;
   size_t limit = 1;  // reads no further when it has found so many
